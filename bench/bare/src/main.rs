@@ -1,0 +1,68 @@
+//! The least a DNS server can cost on a machine, to measure real ones against, and a load generator.
+//!
+//! The responders answer every question with the same address; the relays pass questions to an
+//! upstream and its answers back. Neither checks anything: they mark the floor, nothing else.
+
+mod blast;
+mod forward;
+mod message;
+mod queries;
+mod sys;
+mod tcp;
+mod udp;
+
+use std::process::ExitCode;
+use std::{env, io};
+
+const USAGE: &str = "usage:
+  avocet-bench-bare udp PORT                   one recvfrom and one sendto a query
+  avocet-bench-bare mmsg PORT                  recvmmsg and sendmmsg in batches
+  avocet-bench-bare tcp PORT                   one read and one write for all that is pipelined
+  avocet-bench-bare forward PORT UPSTREAM-PORT SOCKETS
+                                               relay, each batch through the next of its sockets
+  avocet-bench-bare pool PORT UPSTREAM-PORT SOCKETS
+                                               relay, each query through a random one of its sockets
+  avocet-bench-bare blast PORT FILE [--secs N] [--count N] [--window N] [--sockets N] [--edns]
+                                               closed-loop generator; FILE has lines `name TYPE`";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[String]) -> io::Result<()> {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words[..] {
+        ["udp", port] => udp::answer_singly(number(port)?),
+        ["mmsg", port] => udp::answer_in_batches(number(port)?),
+        ["tcp", port] => tcp::answer(number(port)?),
+        ["forward", port, upstream, sockets] => {
+            forward::relay(number(port)?, number(upstream)?, number(sockets)?, forward::Choice::PerBatch)
+        }
+        ["pool", port, upstream, sockets] => {
+            forward::relay(number(port)?, number(upstream)?, number(sockets)?, forward::Choice::PerQuery)
+        }
+        ["blast", port, file, ref rest @ ..] => {
+            let report = blast::run(&blast::Plan::parse(number(port)?, file, rest)?)?;
+            println!("{report}");
+            Ok(())
+        }
+        _ => Err(invalid(USAGE)),
+    }
+}
+
+/// Parses an argument; the error names it.
+fn number<T: std::str::FromStr>(word: &str) -> io::Result<T> {
+    word.parse().map_err(|_| invalid(&format!("`{word}` is not a number that fits here\n{USAGE}")))
+}
+
+/// An error of the caller's.
+fn invalid(message: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, message)
+}

@@ -1,0 +1,176 @@
+//! The failure cache (RFC 9520): questions that could not be resolved, so that they are not tried
+//! again at once. The first failure is remembered for five seconds, each further one for twice as
+//! long, up to five minutes (RFC 9520 §3.2); a success forgets them.
+
+use avocet_wire::hash::HashKey;
+
+use crate::{
+    lengths, name,
+    store::{BudgetTooSmall, EntryParts, Inserted, Meta, Store, StoreConfig, StoreStats},
+    sync::{AtomicU64, Ordering},
+};
+
+/// How long the first failure is remembered, in seconds.
+const FIRST_BACKOFF_SECS: u32 = 5;
+/// RFC 9520 §3.2: resolution failures must not be cached for more than five minutes.
+const MAX_BACKOFF_SECS: u32 = 300;
+/// How long after its end a backoff is still doubled by the next failure, in seconds.
+const MEMORY_SECS: u32 = 300;
+const MEAN_ENTRY_BYTES: usize = 56;
+/// The longest question: a name of 255 octets, type and class.
+const MAX_QUESTION_BYTES: usize = 259;
+const CD_BIT: u32 = 1 << 16;
+
+/// A question that is not to be tried yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The extended error (RFC 8914) of the last attempt.
+    pub ede: u16,
+    /// Seconds until it may be tried again; at least one.
+    pub retry_in_secs: u32,
+}
+
+/// See the module. A question is folded qname, qtype and qclass in wire form, with the CD bit:
+/// what fails to validate may still be had unvalidated.
+pub struct FailureCache {
+    store: Store,
+    hash_key: HashKey,
+    /// When the last failure that was noted is no longer in force: no look-up is needed from then on.
+    in_force_until: AtomicU64,
+}
+
+impl FailureCache {
+    /// A cache of at most `bytes`. `hash_key` must be random: names are chosen by strangers.
+    pub fn new(bytes: usize, hash_key: [u8; 16]) -> Result<FailureCache, BudgetTooSmall> {
+        let config = StoreConfig { bytes, mean_entry_bytes: MEAN_ENTRY_BYTES, keep_secs: MEMORY_SECS };
+        let hash_key = lengths::hash_key(hash_key);
+        Ok(FailureCache { store: Store::new(config)?, hash_key, in_force_until: AtomicU64::new(0) })
+    }
+
+    /// Remembers a failed resolution and returns for how many seconds. One that comes while the
+    /// last is still in force, from an attempt begun before it, changes nothing.
+    pub fn record(&self, question: &[u8], cd: bool, ede: u16, now: u32) -> u32 {
+        let backoff = match self.read(question, cd) {
+            Some(last) => match last.remaining(now) {
+                Ok(remaining) => return remaining,
+                Err(past) if past < MEMORY_SECS => (last.valid_for * 2).min(MAX_BACKOFF_SECS),
+                Err(_) => FIRST_BACKOFF_SECS,
+            },
+            None => FIRST_BACKOFF_SECS,
+        };
+        let meta = Meta { stored_at: now, valid_for: backoff, epoch: 0, user: u32::from(ede) | cd_bit(cd) };
+        let entry = EntryParts { meta, parts: [question, &[]] };
+        let stored = self.store.insert(self.hash(question, cd), &entry, same(question, cd), |_| true);
+        self.in_force_until.fetch_max(u64::from(now) + u64::from(backoff), Ordering::Relaxed);
+        if stored == Inserted::Stored { backoff } else { 0 }
+    }
+
+    /// The failure that is in force for a question. No lock, no allocation.
+    pub fn lookup(&self, question: &[u8], cd: bool, now: u32) -> Option<Failure> {
+        if u64::from(now) >= self.in_force_until.load(Ordering::Relaxed) {
+            return None;
+        }
+        let meta = self.read(question, cd)?;
+        let retry_in_secs = meta.remaining(now).ok()?;
+        Some(Failure { ede: meta.user as u16, retry_in_secs })
+    }
+
+    /// Forgets the failures of a question, because it was resolved.
+    pub fn clear(&self, question: &[u8], cd: bool) {
+        self.store.remove(self.hash(question, cd), same(question, cd));
+    }
+
+    /// Forgets the failures of all questions for `below` (folded wire form) and names below it.
+    pub fn flush(&self, below: &[u8]) {
+        self.store.retain(|_, question| {
+            !name::leading_name(question).is_some_and(|qname| name::is_at_or_below(qname, below))
+        });
+    }
+
+    /// Counts and memory.
+    pub fn stats(&self) -> StoreStats {
+        self.store.stats()
+    }
+
+    fn read(&self, question: &[u8], cd: bool) -> Option<Meta> {
+        let mut buf = [0; MAX_QUESTION_BYTES + 5];
+        let found = self.store.read(self.hash(question, cd), &mut buf, same(question, cd))?;
+        Some(found.meta)
+    }
+
+    fn hash(&self, question: &[u8], cd: bool) -> u64 {
+        self.hash_key.hash(question, u64::from(cd))
+    }
+}
+
+fn cd_bit(cd: bool) -> u32 {
+    u32::from(cd) * CD_BIT
+}
+
+fn same(question: &[u8], cd: bool) -> impl Fn(&Meta, &[u8]) -> bool {
+    move |meta, payload| payload == question && meta.user & CD_BIT == cd_bit(cd)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUESTION: &[u8] = b"\x01a\x00\x00\x01\x00\x01";
+
+    fn cache() -> FailureCache {
+        FailureCache::new(64 * 1024, [7; 16]).unwrap()
+    }
+
+    #[test]
+    fn backoff_doubles_from_five_seconds_to_five_minutes() {
+        let cache = cache();
+        let mut now = 1000;
+        for expected in [5, 10, 20, 40, 80, 160, 300, 300] {
+            assert_eq!(cache.record(QUESTION, false, 22, now), expected);
+            let failure = cache.lookup(QUESTION, false, now + expected - 1);
+            assert_eq!(failure, Some(Failure { ede: 22, retry_in_secs: 1 }));
+            now += expected;
+            assert_eq!(cache.lookup(QUESTION, false, now), None);
+        }
+    }
+
+    #[test]
+    fn flushing_a_name_forgets_the_failures_below_it() {
+        let cache = cache();
+        let other = b"\x01b\x00\x00\x01\x00\x01";
+        cache.record(QUESTION, false, 22, 100);
+        cache.record(other, false, 22, 100);
+        cache.flush(b"\x01a\x00");
+        assert_eq!(cache.lookup(QUESTION, false, 101), None);
+        assert!(cache.lookup(other, false, 101).is_some());
+    }
+
+    #[test]
+    fn a_failure_within_the_backoff_does_not_lengthen_it() {
+        let cache = cache();
+        cache.record(QUESTION, false, 22, 100);
+        assert_eq!(cache.record(QUESTION, false, 23, 102), 3);
+        assert_eq!(cache.lookup(QUESTION, false, 102), Some(Failure { ede: 22, retry_in_secs: 3 }));
+    }
+
+    #[test]
+    fn success_and_quiet_start_the_backoff_anew() {
+        let cache = cache();
+        cache.record(QUESTION, false, 22, 0);
+        cache.record(QUESTION, false, 22, 5);
+        cache.clear(QUESTION, false);
+        assert_eq!(cache.lookup(QUESTION, false, 6), None);
+        assert_eq!(cache.record(QUESTION, false, 22, 6), FIRST_BACKOFF_SECS);
+        let later = 6 + FIRST_BACKOFF_SECS + MEMORY_SECS;
+        assert_eq!(cache.record(QUESTION, false, 22, later), FIRST_BACKOFF_SECS);
+    }
+
+    #[test]
+    fn cd_is_part_of_the_question() {
+        let cache = cache();
+        cache.record(QUESTION, false, 6, 0);
+        assert_eq!(cache.lookup(QUESTION, true, 0), None);
+        cache.clear(QUESTION, true);
+        assert!(cache.lookup(QUESTION, false, 0).is_some());
+    }
+}

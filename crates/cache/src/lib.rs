@@ -1,0 +1,29 @@
+//! The caches of the server: the [packet cache](PacketCache) of final answers, the
+//! [RRset cache](RrsetCache) of what the network said, and the [failure cache](FailureCache) of
+//! RFC 9520. All three lie on one byte store of fixed memory with S3-FIFO eviction
+//!
+//! The crate knows no clock, socket or policy. Time is `now: u32`, seconds of a monotonic clock of
+//! the caller's choice; ages are computed modulo 2^32 and never below zero, so a clock that steps
+//! back makes nothing older and no TTL greater. Names are bytes: uncompressed wire form, folded to
+//! lower case.
+
+#![deny(unsafe_code)]
+
+mod failure;
+mod lengths;
+mod memory;
+mod name;
+mod packet;
+mod rrset;
+mod snapshot;
+mod store;
+mod sync;
+
+pub use failure::{Failure, FailureCache};
+pub use packet::{PacketCache, PacketHit, PacketKey, PacketLookup, PacketMeta, PacketStale, packet_flags};
+pub use rrset::{
+    Cached, Freshness, Held, Negative, NegativeKind, NegativeRecord, NegativeView, Provenance, Rank, Rdatas, ReadAt,
+    ReceivedRrset, RrsetCache, RrsetKey, RrsetView, Security, TtlBounds,
+};
+pub use snapshot::{SnapshotCounts, SnapshotError, SnapshotMoment, load, save};
+pub use store::{BudgetTooSmall, Inserted, MAX_PAYLOAD_BYTES, StoreStats};

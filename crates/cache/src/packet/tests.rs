@@ -1,0 +1,160 @@
+use super::*;
+
+const QUESTION: &[u8] = b"\x03www\x02ab\x00\x00\x01\x00\x01";
+const KEY: PacketKey = PacketKey { profile: 7, flags: packet_flags::RD, question: QUESTION };
+const META: PacketMeta = PacketMeta { stored_at: 1000, valid_for: 300, epoch: 5, flags: 0, ede: None };
+const HASH: u64 = 0x1234_5678_9abc_def0;
+
+fn cache() -> PacketCache {
+    PacketCache::new(64 << 10, 3600).unwrap()
+}
+
+/// A response with one address record for each TTL.
+fn response(question: &[u8], ttls: &[u32]) -> (Vec<u8>, Vec<u16>) {
+    let mut bytes = vec![0, 0, 0x81, 0x80, 0, 1, 0, ttls.len() as u8, 0, 0, 0, 0];
+    bytes.extend(question);
+    let mut offsets = Vec::new();
+    for ttl in ttls {
+        bytes.extend([0xc0, 12, 0, 1, 0, 1]);
+        offsets.push(bytes.len() as u16);
+        bytes.extend(ttl.to_be_bytes());
+        bytes.extend([0, 4, 192, 0, 2, 1]);
+    }
+    (bytes, offsets)
+}
+
+fn put(cache: &PacketCache, key: &PacketKey<'_>, ttls: &[u32], meta: PacketMeta) {
+    let (bytes, offsets) = response(key.question, ttls);
+    assert_eq!(cache.insert(HASH, key, &bytes, &offsets, &meta), Inserted::Stored);
+}
+
+fn ttls(message: &[u8], offsets: &[u16]) -> Vec<u32> {
+    let field = |at: &u16| u32::from_be_bytes(*message[usize::from(*at)..].first_chunk().unwrap());
+    offsets.iter().map(field).collect()
+}
+
+#[test]
+fn a_hit_is_the_response_with_its_ttls_counted_down() {
+    let cache = cache();
+    let (bytes, offsets) = response(QUESTION, &[300, 400, 7]);
+    put(&cache, &KEY, &[300, 400, 7], PacketMeta { ede: Some(15), flags: 0x82, ..META });
+    let mut out = [0xff; 512];
+    let hit = PacketHit { len: bytes.len(), remaining_secs: 280, prefetch: false, flags: 0x82, ede: Some(15) };
+    assert_eq!(cache.lookup(HASH, &KEY, 1020, 5, &mut out), PacketLookup::Hit(hit));
+    assert_eq!(ttls(&out, &offsets), [280, 380, 0]);
+    cache.lookup(HASH, &KEY, 1000, 5, &mut out);
+    assert_eq!(out[..bytes.len()], bytes);
+}
+
+#[test]
+fn ttls_never_grow_when_the_clock_steps_back() {
+    let cache = cache();
+    let (_, offsets) = response(QUESTION, &[300]);
+    put(&cache, &KEY, &[300], META);
+    let mut out = [0; 512];
+    let PacketLookup::Hit(hit) = cache.lookup(HASH, &KEY, 10, 5, &mut out) else { panic!("a hit") };
+    assert_eq!((hit.remaining_secs, ttls(&out, &offsets)), (300, vec![300]));
+}
+
+#[test]
+fn every_part_of_the_key_counts_even_when_hashes_are_equal() {
+    let cache = cache();
+    put(&cache, &KEY, &[300], META);
+    let mut out = [0; 512];
+    let others = [
+        PacketKey { profile: 8, ..KEY },
+        PacketKey { flags: packet_flags::RD | packet_flags::DO, ..KEY },
+        PacketKey { question: b"\x03www\x02ab\x00\x00\x1c\x00\x01", ..KEY },
+        PacketKey { question: b"\x03wwx\x02ab\x00\x00\x01\x00\x01", ..KEY },
+    ];
+    for other in others {
+        assert_eq!(cache.lookup(HASH, &other, 1000, 5, &mut out), PacketLookup::Miss, "{other:?}");
+        put(&cache, &other, &[60], META);
+    }
+    for key in others.iter().chain([&KEY]) {
+        assert!(matches!(cache.lookup(HASH, key, 1000, 5, &mut out), PacketLookup::Hit(_)), "{key:?}");
+    }
+}
+
+#[test]
+fn an_entry_of_another_epoch_is_a_miss() {
+    let cache = cache();
+    put(&cache, &KEY, &[300], PacketMeta { flags: packet_flags::STALE_OK, ..META });
+    let mut out = [0; 512];
+    for (now, epoch) in [(1000, 4), (1000, 6), (1400, 6)] {
+        assert_eq!(cache.lookup(HASH, &KEY, now, epoch, &mut out), PacketLookup::Miss);
+    }
+}
+
+#[test]
+fn past_its_time_an_entry_is_stale_until_the_window_ends() {
+    let cache = cache();
+    let (bytes, offsets) = response(QUESTION, &[300, 12]);
+    put(&cache, &KEY, &[300, 12], PacketMeta { flags: packet_flags::STALE_OK, ..META });
+    let mut out = [0; 512];
+    let stale = |stale_secs| {
+        let flags = packet_flags::STALE_OK;
+        PacketLookup::Stale(PacketStale { len: bytes.len(), stale_secs, flags, ede: None })
+    };
+    assert_eq!(cache.lookup(HASH, &KEY, 1300, 5, &mut out), stale(0));
+    assert_eq!(ttls(&out, &offsets), [30, 12], "30 seconds, but never above the original");
+    assert_eq!(cache.lookup(HASH, &KEY, 1300 + 3599, 5, &mut out), stale(3599));
+    assert_eq!(cache.lookup(HASH, &KEY, 1300 + 3600, 5, &mut out), PacketLookup::Miss);
+}
+
+#[test]
+fn what_must_not_be_served_stale_is_not() {
+    let cache = cache();
+    put(&cache, &KEY, &[300], META);
+    assert_eq!(cache.lookup(HASH, &KEY, 1300, 5, &mut [0; 512]), PacketLookup::Miss);
+}
+
+#[test]
+fn the_last_tenth_of_a_popular_entry_asks_for_a_prefetch() {
+    let cache = cache();
+    put(&cache, &KEY, &[300], META);
+    let prefetch_at = |now| match cache.lookup(HASH, &KEY, now, 5, &mut [0; 512]) {
+        PacketLookup::Hit(hit) => hit.prefetch,
+        other => panic!("{other:?}"),
+    };
+    assert!(!prefetch_at(1299), "nobody had asked for it before");
+    assert!(!prefetch_at(1270), "a tenth remains");
+    assert!(prefetch_at(1271));
+}
+
+#[test]
+fn a_short_buffer_gets_the_start_and_learns_the_length() {
+    let cache = cache();
+    let (bytes, _) = response(QUESTION, &[300; 20]);
+    put(&cache, &KEY, &[300; 20], META);
+    let mut out = [0; 100];
+    let PacketLookup::Longer { needed } = cache.lookup(HASH, &KEY, 1000, 5, &mut out) else { panic!("too short") };
+    assert_eq!(out[..], bytes[..100]);
+    let mut out = vec![0; needed];
+    assert!(matches!(cache.lookup(HASH, &KEY, 1000, 5, &mut out), PacketLookup::Hit(hit) if hit.len == bytes.len()));
+}
+
+#[test]
+fn responses_that_do_not_fit_their_key_are_refused() {
+    let cache = cache();
+    let (bytes, offsets) = response(QUESTION, &[300]);
+    let short = &bytes[..bytes.len() - 8];
+    let other = PacketKey { question: b"\x03wwx\x02ab\x00\x00\x01\x00\x01", ..KEY };
+    let no_name = PacketKey { question: &QUESTION[..9], ..KEY };
+    for (key, response) in [(KEY, short), (other, &bytes), (no_name, &bytes), (KEY, &bytes[..10])] {
+        assert_eq!(cache.insert(HASH, &key, response, &offsets, &META), Inserted::Refused);
+    }
+}
+
+#[test]
+fn flushing_a_name_takes_what_is_below_it_and_nothing_else() {
+    let cache = cache();
+    let questions: [&[u8]; 3] = [b"\x02ab\x00\x00\x01\x00\x01", QUESTION, b"\x05xx.ab\x00\x00\x01\x00\x01"];
+    for question in questions {
+        put(&cache, &PacketKey { question, ..KEY }, &[300], META);
+    }
+    assert_eq!(cache.flush(b"\x02ab\x00"), 2);
+    let kept = PacketKey { question: questions[2], ..KEY };
+    assert!(matches!(cache.lookup(HASH, &kept, 1000, 5, &mut [0; 512]), PacketLookup::Hit(_)));
+    assert_eq!((cache.flush(b"\x00"), cache.stats().entries), (1, 0));
+}

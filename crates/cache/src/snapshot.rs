@@ -1,0 +1,299 @@
+//! The caches over a restart: both are written to one stream and read back. Naming, syncing and
+//! renaming files is the caller's.
+//!
+//! ```text
+//! start:  "AVOCACHE" | version u32 | saved at u64 | policy u64
+//! entry:  1 packet, 2 RRset: u8 | payload length u32 | stored at u64 | valid_for u32 | epoch u32 |
+//!         user u32 | payload
+//! end:    0 u8 | packets u64 | RRsets u64 | CRC-32 of all before it u32
+//! ```
+//! Numbers are little endian, times wall-clock seconds. A file is read twice: first it is checked
+//! as a whole, and only then are entries taken from it, so one that is damaged, cut short or not
+//! ours changes nothing.
+
+use std::{
+    fmt,
+    io::{self, BufReader, Read, Seek, Write},
+};
+
+use crate::{
+    packet::{PacketCache, PacketKey},
+    rrset::RrsetCache,
+    store::{MAX_PAYLOAD_BYTES, Meta},
+};
+
+const MAGIC: &[u8; 8] = b"AVOCACHE";
+const VERSION: u32 = 1;
+const END: u8 = 0;
+const PACKET: u8 = 1;
+const RRSET: u8 = 2;
+const ENTRY_HEAD_BYTES: usize = 24;
+
+/// The clocks and the policy at the time of saving or loading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SnapshotMoment {
+    /// Wall-clock seconds since 1970.
+    pub wall_now: u64,
+    /// The same moment on the clock of the caches.
+    pub now: u32,
+    /// The current policy epoch: no others are saved, and what is loaded gets this one.
+    pub epoch: u32,
+    /// What the policy and the hosted zones are, as a hash: packets are loaded only if it is what
+    /// it was when they were saved.
+    pub policy: u64,
+}
+
+/// How many entries were saved or loaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SnapshotCounts {
+    /// Of the packet cache.
+    pub packets: u64,
+    /// Of the RRset cache.
+    pub rrsets: u64,
+    /// Not loaded: outlived, of another policy, malformed, or already known.
+    pub dropped: u64,
+}
+
+/// Why a snapshot was refused. Nothing was taken from it.
+#[derive(Debug)]
+pub enum SnapshotError {
+    /// It could not be read.
+    Io(io::Error),
+    /// It does not begin as a snapshot does.
+    NotASnapshot,
+    /// It is of a version that this one does not read.
+    Version(u32),
+    /// It ends too early.
+    Truncated,
+    /// A payload is longer than any entry.
+    PayloadTooLong(u32),
+    /// An entry is of no known kind.
+    UnknownKind(u8),
+    /// The counts at its end are not those of its entries.
+    Miscounted,
+    /// The checksum is not that of its bytes.
+    Checksum,
+    /// There is more behind its end.
+    TrailingBytes,
+}
+
+impl fmt::Display for SnapshotError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SnapshotError::Io(error) => write!(f, "the cache snapshot cannot be read: {error}"),
+            SnapshotError::NotASnapshot => {
+                write!(f, "not a cache snapshot: it does not begin with AVOCACHE")
+            }
+            SnapshotError::Version(found) => {
+                write!(f, "the cache snapshot is of version {found}, this server reads {VERSION}")
+            }
+            SnapshotError::Truncated => write!(f, "the cache snapshot is cut short"),
+            SnapshotError::PayloadTooLong(length) => {
+                write!(f, "the cache snapshot is damaged: an entry of {length} bytes, at most {MAX_PAYLOAD_BYTES}")
+            }
+            SnapshotError::UnknownKind(kind) => {
+                write!(f, "the cache snapshot is damaged: an entry of kind {kind}")
+            }
+            SnapshotError::Miscounted => write!(f, "the cache snapshot is damaged: its entry counts are wrong"),
+            SnapshotError::Checksum => {
+                write!(f, "the cache snapshot is damaged: its checksum is wrong")
+            }
+            SnapshotError::TrailingBytes => {
+                write!(f, "the cache snapshot is damaged: bytes follow its end")
+            }
+        }
+    }
+}
+
+impl std::error::Error for SnapshotError {}
+
+impl From<io::Error> for SnapshotError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof => SnapshotError::Truncated,
+            _ => SnapshotError::Io(error),
+        }
+    }
+}
+
+/// Writes both caches. Entries that change meanwhile are saved as they were before or after.
+pub fn save(
+    out: &mut impl Write,
+    packets: &PacketCache,
+    rrsets: &RrsetCache,
+    at: &SnapshotMoment,
+) -> io::Result<SnapshotCounts> {
+    let mut writer = Summed { inner: &mut *out, sum: crc32fast::Hasher::new() };
+    let mut counts = SnapshotCounts::default();
+    writer.put(MAGIC)?;
+    writer.put(&VERSION.to_le_bytes())?;
+    writer.put(&at.wall_now.to_le_bytes())?;
+    writer.put(&at.policy.to_le_bytes())?;
+    packets.try_for_each(|meta, payload| {
+        if meta.epoch != at.epoch || packets.is_outlived(meta, at.now) {
+            return Ok(());
+        }
+        counts.packets += 1;
+        writer.put_entry(PACKET, meta, payload, at)
+    })?;
+    rrsets.try_for_each(|meta, payload| {
+        if rrsets.is_outlived(meta, at.now) {
+            return Ok(());
+        }
+        counts.rrsets += 1;
+        writer.put_entry(RRSET, meta, payload, at)
+    })?;
+    writer.put(&[END])?;
+    writer.put(&counts.packets.to_le_bytes())?;
+    writer.put(&counts.rrsets.to_le_bytes())?;
+    let sum = writer.sum.finalize();
+    out.write_all(&sum.to_le_bytes())?;
+    Ok(counts)
+}
+
+/// Checks the whole snapshot, then fills the caches from it. `packet_hash` is the hash that the
+/// caller looks packets up with. Nothing gets younger: where the wall clock has gone back, ages
+/// stay what they were when the snapshot was saved.
+pub fn load<R: Read + Seek>(
+    input: &mut R,
+    packets: &PacketCache,
+    rrsets: &RrsetCache,
+    at: &SnapshotMoment,
+    packet_hash: impl Fn(&PacketKey<'_>) -> u64,
+) -> Result<SnapshotCounts, SnapshotError> {
+    let start = input.stream_position()?;
+    walk(input, |_, _, _, _| {})?;
+    input.seek(io::SeekFrom::Start(start))?;
+    let mut counts = SnapshotCounts::default();
+    walk(input, |head, kind, entry, payload| {
+        let age = at.wall_now.max(head.saved_at).saturating_sub(entry.stored_at).min(i32::MAX as u64) as u32;
+        let meta = Meta { stored_at: at.now.wrapping_sub(age), ..entry.meta };
+        let (count, taken) = match kind {
+            PACKET => {
+                let meta = Meta { epoch: at.epoch, ..meta };
+                let is_wanted = head.policy == at.policy && !packets.is_outlived(&meta, at.now);
+                (&mut counts.packets, is_wanted && packets.restore(meta, payload, &packet_hash))
+            }
+            _ => (&mut counts.rrsets, !rrsets.is_outlived(&meta, at.now) && rrsets.restore(meta, payload)),
+        };
+        *count += u64::from(taken);
+        counts.dropped += u64::from(!taken);
+    })?;
+    Ok(counts)
+}
+
+struct Head {
+    saved_at: u64,
+    policy: u64,
+}
+
+struct SavedEntry {
+    /// Wall-clock seconds.
+    stored_at: u64,
+    /// Its `stored_at` is of no clock that runs now.
+    meta: Meta,
+}
+
+/// Reads a snapshot from its start to its end and shows its entries.
+fn walk(input: &mut impl Read, mut visit: impl FnMut(&Head, u8, &SavedEntry, &[u8])) -> Result<(), SnapshotError> {
+    let mut reader = Summed { inner: BufReader::new(input), sum: crc32fast::Hasher::new() };
+    if reader.take::<8>()? != *MAGIC {
+        return Err(SnapshotError::NotASnapshot);
+    }
+    match reader.take_u32()? {
+        VERSION => {}
+        other => return Err(SnapshotError::Version(other)),
+    }
+    let head = Head { saved_at: reader.take_u64()?, policy: reader.take_u64()? };
+    let mut counted = [0u64; 2];
+    let mut payload = vec![0; MAX_PAYLOAD_BYTES];
+    loop {
+        let [kind] = reader.take::<1>()?;
+        match kind {
+            END => break,
+            PACKET => counted[0] += 1,
+            RRSET => counted[1] += 1,
+            other => return Err(SnapshotError::UnknownKind(other)),
+        }
+        let (entry, length) = reader.take_entry_head()?;
+        let payload = payload.get_mut(..length as usize).ok_or(SnapshotError::PayloadTooLong(length))?;
+        reader.fill(payload)?;
+        visit(&head, kind, &entry, payload);
+    }
+    reader.check_end(counted)
+}
+
+/// A reader or writer with the checksum of what went through it.
+struct Summed<T> {
+    inner: T,
+    sum: crc32fast::Hasher,
+}
+
+impl<W: Write> Summed<W> {
+    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.sum.update(bytes);
+        self.inner.write_all(bytes)
+    }
+
+    fn put_entry(&mut self, kind: u8, meta: &Meta, payload: &[u8], at: &SnapshotMoment) -> io::Result<()> {
+        let stored_at = at.wall_now.saturating_sub(u64::from(meta.age(at.now)));
+        let mut head = Vec::with_capacity(1 + ENTRY_HEAD_BYTES);
+        head.push(kind);
+        head.extend((payload.len() as u32).to_le_bytes());
+        head.extend(stored_at.to_le_bytes());
+        head.extend(meta.valid_for.to_le_bytes());
+        head.extend(meta.epoch.to_le_bytes());
+        head.extend(meta.user.to_le_bytes());
+        self.put(&head)?;
+        self.put(payload)
+    }
+}
+
+impl<R: Read> Summed<R> {
+    fn fill(&mut self, bytes: &mut [u8]) -> Result<(), SnapshotError> {
+        self.inner.read_exact(bytes)?;
+        self.sum.update(bytes);
+        Ok(())
+    }
+
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], SnapshotError> {
+        let mut bytes = [0; N];
+        self.fill(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn take_u32(&mut self) -> Result<u32, SnapshotError> {
+        self.take().map(u32::from_le_bytes)
+    }
+
+    fn take_u64(&mut self) -> Result<u64, SnapshotError> {
+        self.take().map(u64::from_le_bytes)
+    }
+
+    fn take_entry_head(&mut self) -> Result<(SavedEntry, u32), SnapshotError> {
+        let length = self.take_u32()?;
+        let stored_at = self.take_u64()?;
+        let (valid_for, epoch, user) = (self.take_u32()?, self.take_u32()?, self.take_u32()?);
+        Ok((SavedEntry { stored_at, meta: Meta { stored_at: 0, valid_for, epoch, user } }, length))
+    }
+
+    fn check_end(mut self, counted: [u64; 2]) -> Result<(), SnapshotError> {
+        let counts = [self.take_u64()?, self.take_u64()?];
+        let computed = self.sum.finalize();
+        let mut stored = [0; 4];
+        self.inner.read_exact(&mut stored)?;
+        if computed != u32::from_le_bytes(stored) {
+            return Err(SnapshotError::Checksum);
+        }
+        if counts != counted {
+            return Err(SnapshotError::Miscounted);
+        }
+        if self.inner.read(&mut [0])? != 0 {
+            return Err(SnapshotError::TrailingBytes);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

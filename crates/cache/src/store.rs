@@ -1,0 +1,211 @@
+//! The one byte store under the caches: a concurrent map from a keyed hash and a key to bytes, in
+//! memory of fixed size, with S3-FIFO eviction.
+//!
+//! All memory is taken at construction, as zeroed pages that cost nothing until they are written,
+//! and divided into shards; each shard has an index of 8-way buckets, a small and a main ring of
+//! words, and a ghost table. Reading takes no lock ([`shard`]); writing takes the lock of one shard
+//! ([`write`]). The store compares hashes itself and leaves the comparison of keys to `same`, since
+//! a key is part of its payload: a message carries its question anyway.
+
+mod entry;
+mod ghost;
+mod ring;
+mod shard;
+mod slot;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+pub use entry::MAX_PAYLOAD_BYTES;
+pub(crate) use entry::{EntryParts, Meta};
+pub(crate) use shard::Found;
+use shard::{Geometry, Shard};
+pub use write::Inserted;
+
+/// The smallest budget of a store, in bytes.
+pub(crate) const MIN_BUDGET_BYTES: usize = 64 * 1024;
+/// More shards only once each has this many bytes: several of the longest entries.
+const MIN_SHARD_BYTES: usize = 4 * 1024 * 1024;
+const MAX_SHARDS: usize = 64;
+
+/// A memory budget that no cache can live on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BudgetTooSmall {
+    /// The bytes that were given.
+    pub given: usize,
+}
+
+impl fmt::Display for BudgetTooSmall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a cache of {} bytes is too small: give it at least {MIN_BUDGET_BYTES}", self.given)
+    }
+}
+
+impl std::error::Error for BudgetTooSmall {}
+
+/// What writers have counted, and the memory. Hits and misses are the readers' to count: a shared
+/// counter would cost them more than the look-up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreStats {
+    /// Live entries.
+    pub entries: u64,
+    /// Entries stored since the start, replacements included.
+    pub inserts: u64,
+    /// Entries too long to be stored.
+    pub refused: u64,
+    /// Evicted from the small ring without having been read.
+    pub evicted_unvisited: u64,
+    /// Evicted from the main ring.
+    pub evicted_main: u64,
+    /// Evicted because the buckets of another key were full.
+    pub evicted_bucket: u64,
+    /// Dropped at a ring's tail after their validity and the stale window.
+    pub outlived: u64,
+    /// Ring entries that writers have looked at to make room: the work of eviction.
+    pub walked: u64,
+    /// Index, ghost table and the rings' words between tail and head.
+    pub bytes_used: usize,
+    /// The budget; all memory together is never more.
+    pub bytes_limit: usize,
+}
+
+/// See the module.
+pub(crate) struct Store {
+    shards: Box<[Shard]>,
+    bytes_limit: usize,
+    keep_secs: u32,
+}
+
+/// How a store is made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StoreConfig {
+    /// The most memory, in bytes.
+    pub(crate) bytes: usize,
+    /// What an entry is expected to take in the rings: sizes the index.
+    pub(crate) mean_entry_bytes: usize,
+    /// Seconds that entries are worth keeping behind their validity.
+    pub(crate) keep_secs: u32,
+}
+
+impl Store {
+    pub(crate) fn new(config: StoreConfig) -> Result<Store, BudgetTooSmall> {
+        if config.bytes < MIN_BUDGET_BYTES {
+            return Err(BudgetTooSmall { given: config.bytes });
+        }
+        let wanted = (config.bytes / MIN_SHARD_BYTES).clamp(1, MAX_SHARDS);
+        let count = 1 << wanted.ilog2();
+        let geometry = Geometry::within((config.bytes - size_of::<Store>()) / count, config.mean_entry_bytes);
+        let shards = Shard::several(count, geometry, config.keep_secs);
+        debug_assert!(count * geometry.bytes() + size_of::<Store>() <= config.bytes);
+        Ok(Store { shards, bytes_limit: config.bytes, keep_secs: config.keep_secs })
+    }
+
+    /// Copies the payload that `same` accepts into `out`, or as much of it as fits. Up to seven
+    /// bytes of `out` behind the payload may be overwritten.
+    #[inline]
+    pub(crate) fn read(&self, hash: u64, out: &mut [u8], same: impl Fn(&Meta, &[u8]) -> bool) -> Option<Found> {
+        self.shard(hash).read(hash, out, same)
+    }
+
+    /// Asks for the memory that [`Self::read`] looks at first.
+    #[inline]
+    pub(crate) fn prefetch_index(&self, hash: u64) {
+        self.shard(hash).prefetch_index(hash);
+    }
+
+    /// Asks for the memory that [`Self::read`] looks at then.
+    #[inline]
+    pub(crate) fn prefetch_entry(&self, hash: u64) -> bool {
+        self.shard(hash).prefetch_entry(hash)
+    }
+
+    /// Stores `entry`, unless `may_replace` declines to give up the live entry that `same` accepts.
+    /// `same` sees the first [`shard::KEY_PREFIX_BYTES`] of a payload.
+    pub(crate) fn insert(
+        &self,
+        hash: u64,
+        entry: &EntryParts<'_>,
+        same: impl Fn(&Meta, &[u8]) -> bool,
+        may_replace: impl Fn(&Meta) -> bool,
+    ) -> Inserted {
+        self.shard(hash).insert(hash, entry, same, may_replace)
+    }
+
+    /// Removes the entry that `same` accepts.
+    pub(crate) fn remove(&self, hash: u64, same: impl Fn(&Meta, &[u8]) -> bool) {
+        self.shard(hash).remove(hash, same);
+    }
+
+    /// Whether an entry is past its validity and the time it is kept after it.
+    pub(crate) fn is_outlived(&self, meta: &Meta, now: u32) -> bool {
+        meta.is_outlived(now, self.keep_secs)
+    }
+
+    /// Removes what `keep` declines and says how many that were. The lock of a shard is held for
+    /// one bucket at a time.
+    pub(crate) fn retain(&self, mut keep: impl FnMut(&Meta, &[u8]) -> bool) -> usize {
+        let mut removed = 0;
+        let mut scratch = vec![0; MAX_PAYLOAD_BYTES];
+        for shard in &self.shards {
+            for start in shard.bucket_starts() {
+                let mut writer = shard.lock();
+                shard.sweep_bucket(&mut writer, start, &mut scratch, |meta, payload| {
+                    let kept = keep(meta, payload);
+                    removed += usize::from(!kept);
+                    kept
+                });
+            }
+        }
+        removed
+    }
+
+    /// Shows every entry, copied bucket by bucket, with no lock held while `visit` runs. Entries
+    /// stored meanwhile may be missed or, when replaced, seen twice.
+    pub(crate) fn try_for_each<E>(&self, mut visit: impl FnMut(&Meta, &[u8]) -> Result<(), E>) -> Result<(), E> {
+        let mut scratch = vec![0; MAX_PAYLOAD_BYTES];
+        let mut bucket: Vec<(Meta, Vec<u8>)> = Vec::new();
+        for shard in &self.shards {
+            for start in shard.bucket_starts() {
+                bucket.clear();
+                let mut writer = shard.lock();
+                shard.sweep_bucket(&mut writer, start, &mut scratch, |meta, payload| {
+                    bucket.push((*meta, payload.to_vec()));
+                    true
+                });
+                drop(writer);
+                bucket.iter().try_for_each(|(meta, payload)| visit(meta, payload))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The sums over all shards.
+    pub(crate) fn stats(&self) -> StoreStats {
+        let mut sum = StoreStats { bytes_limit: self.bytes_limit, ..StoreStats::default() };
+        sum.bytes_used = size_of::<Store>();
+        for shard in &self.shards {
+            let writer = shard.lock();
+            let geometry = &shard.geometry;
+            let ring_words = geometry.small_words + geometry.main_words;
+            sum.bytes_used += geometry.bytes() - (ring_words - writer.used_words()) * 8;
+            sum.entries += writer.counts.entries;
+            sum.inserts += writer.counts.inserts;
+            sum.refused += writer.counts.refused;
+            sum.evicted_unvisited += writer.counts.evicted_unvisited;
+            sum.evicted_main += writer.counts.evicted_main;
+            sum.evicted_bucket += writer.counts.evicted_bucket;
+            sum.outlived += writer.counts.outlived;
+            sum.walked += writer.counts.walked;
+        }
+        sum
+    }
+
+    #[inline]
+    fn shard(&self, hash: u64) -> &Shard {
+        // The count is a power of two; these bits choose neither tag nor bucket.
+        &self.shards[(hash >> 48) as usize & (self.shards.len() - 1)]
+    }
+}

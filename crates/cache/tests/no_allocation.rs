@@ -1,0 +1,90 @@
+//! Reading the caches allocates nothing.
+
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    cell::Cell,
+};
+
+use avocet_cache::{
+    Cached, FailureCache, PacketCache, PacketKey, PacketLookup, PacketMeta, Provenance, Rank, ReadAt, ReceivedRrset,
+    RrsetCache, RrsetKey, Security, TtlBounds,
+};
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+// SAFETY: every call goes to the system's allocator unchanged, which upholds the contract; the
+// counter is a constant-initialised thread-local, which allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller's contract is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's contract is passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// How often `operation` allocates.
+fn allocations(operation: impl FnOnce()) -> u64 {
+    let before = ALLOCATIONS.get();
+    operation();
+    ALLOCATIONS.get() - before
+}
+
+const QUESTION: &[u8] = b"\x03www\x02ab\x00\x00\x01\x00\x01";
+
+#[test]
+fn hits_and_misses_of_the_packet_cache() {
+    let cache = PacketCache::new(64 << 10, 100).unwrap();
+    let key = PacketKey { profile: 0, flags: 0, question: QUESTION };
+    let mut response = [0; 40];
+    response[12..12 + QUESTION.len()].copy_from_slice(QUESTION);
+    let meta = PacketMeta { stored_at: 0, valid_for: 60, epoch: 0, flags: 1, ede: None };
+    assert_eq!(allocations(|| drop(std::hint::black_box(Box::new(1)))), 1, "what is allocated is counted");
+    let count = allocations(|| {
+        cache.insert(9, &key, &response, &[30], &meta);
+    });
+    assert_eq!(count, 0, "a small answer is stored without");
+    let mut out = [0; 512];
+    let count = allocations(|| {
+        assert!(matches!(cache.lookup(9, &key, 1, 0, &mut out), PacketLookup::Hit(_)));
+        assert!(matches!(cache.lookup(9, &key, 70, 0, &mut out), PacketLookup::Stale(_)));
+        assert_eq!(cache.lookup(8, &key, 1, 0, &mut out), PacketLookup::Miss);
+    });
+    assert_eq!(count, 0);
+}
+
+#[test]
+fn hits_and_misses_of_the_rrset_and_the_failure_cache() {
+    let bounds = TtlBounds { min: 0, max: 86_400, negative_max: 3_600 };
+    let cache = RrsetCache::new(64 << 10, 100, bounds, [1; 16]).unwrap();
+    let failures = FailureCache::new(64 << 10, [1; 16]).unwrap();
+    let provenance = Provenance {
+        security: Security::Unchecked,
+        rank: Rank::Additional,
+        asked_with_do: false,
+        asked_with_cd: false,
+    };
+    let key = RrsetKey { owner: &QUESTION[..8], rtype: 1, class: 1 };
+    cache.insert(&key, &ReceivedRrset { provenance, ttl: 60, records: &[&[1; 4]], signatures: &[b"s"] }, 0);
+    failures.record(QUESTION, false, 22, 0);
+    let mut buf = [0; 512];
+    let at = ReadAt { now: 1, stale_window: 0 };
+    let count = allocations(|| {
+        let Some(Cached::Rrset(view)) = cache.lookup(&key, at, &mut buf) else { panic!("a set") };
+        assert_eq!(view.records().chain(view.signatures()).count(), 2);
+        assert!(cache.covering_nxdomain(key.owner, 1, at, &mut buf).is_none());
+        assert!(failures.lookup(QUESTION, false, 1).is_some() && failures.lookup(QUESTION, true, 1).is_none());
+    });
+    assert_eq!(count, 0);
+}

@@ -1,0 +1,500 @@
+//! Messages on streams: two bytes of length before each (RFC 1035 §4.2.2, RFC 7766 §8).
+//!
+//! The point is one read and one write for everything that a client pipelines. Frames are delivered in
+//! place from a buffer that the whole thread shares; a connection keeps only the piece of a frame that
+//! has not arrived in full, and memory follows the bytes that arrived, never the length they claim.
+//!
+//! Both ends work on any [`Read`] and [`Write`], so that TLS sessions use them too.
+
+use std::io::{self, Read, Write};
+use std::ops::ControlFlow;
+
+use crate::syscall::is_idle;
+
+/// Bytes of the length before each message.
+const PREFIX: usize = 2;
+
+/// The longest frame: length and message.
+const FRAME_MAX: usize = PREFIX + u16::MAX as usize;
+
+/// Pieces up to this size are copied before what follows them, so that one read takes all there is;
+/// longer ones are completed where they are, as copying them for each segment would cost more.
+const COPIED_MAX: usize = 2048;
+
+/// Room made for one read behind a longer piece: memory goes this far beyond what arrived, and clearing
+/// it is what a client that sends single bytes can make us do for each.
+const ROOM_MAX: usize = 8192;
+
+/// Capacity that a connection with nothing pending may keep.
+const KEPT_CAPACITY: usize = 512;
+
+/// The read buffer that all connections of a thread share.
+pub struct ReadBuffer {
+    bytes: Box<[u8]>,
+}
+
+impl ReadBuffer {
+    /// Allocates it, with room for the longest frame behind a copied piece.
+    pub fn new() -> Self {
+        Self { bytes: vec![0; COPIED_MAX + FRAME_MAX].into_boxed_slice() }
+    }
+}
+
+impl Default for ReadBuffer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What is to be expected of a stream after a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadState {
+    /// All that had arrived was taken: wait for more.
+    Drained,
+    /// More may have arrived than one read takes: read again, at once or after the other connections.
+    More,
+    /// Delivery was stopped; whole frames may be held, of which no poller tells: read again later.
+    Stopped,
+    /// The other end will send no more.
+    Closed,
+}
+
+/// The reading end of one connection.
+#[derive(Debug, Default)]
+pub struct FrameReader {
+    /// Arrived and not delivered: a piece of a frame, or after a stop whole frames too.
+    held: Vec<u8>,
+}
+
+impl FrameReader {
+    /// A reader that holds nothing.
+    pub const fn new() -> Self {
+        Self { held: Vec::new() }
+    }
+
+    /// Reads once and delivers each whole message, without its length, until `deliver` breaks.
+    ///
+    /// Frames that an earlier break left behind are delivered first, and then without a read.
+    ///
+    /// # Errors
+    /// Those of the stream; that nothing has arrived is none.
+    pub fn read(
+        &mut self,
+        stream: &mut impl Read,
+        buffer: &mut ReadBuffer,
+        deliver: &mut impl FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> io::Result<ReadState> {
+        if missing(&self.held) == Some(0) {
+            return Ok(self.deliver_held(ReadState::More, deliver));
+        }
+        if self.held.len() > COPIED_MAX {
+            return self.complete_held(stream, deliver);
+        }
+        let start = self.held.len();
+        buffer.bytes[..start].copy_from_slice(&self.held);
+        let (taken, state) = match read_once(stream, &mut buffer.bytes[start..])? {
+            Taken::Nothing(state) => return Ok(state),
+            Taken::Bytes(taken, state) => (taken, state),
+        };
+        let arrived = &buffer.bytes[..start + taken];
+        let (delivered, stopped) = deliver_frames(arrived, deliver);
+        self.hold(&arrived[delivered..]);
+        Ok(if stopped { ReadState::Stopped } else { state })
+    }
+
+    /// Bytes held back for want of the rest of their frame, or as delivery was stopped.
+    pub fn held(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Reads no more than the rest of the frame whose piece is held, to the place behind that piece.
+    fn complete_held(
+        &mut self,
+        stream: &mut impl Read,
+        deliver: &mut impl FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> io::Result<ReadState> {
+        let start = self.held.len();
+        let room = missing(&self.held).unwrap_or(PREFIX).min(ROOM_MAX);
+        self.held.resize(start + room, 0);
+        let taken = read_once(stream, &mut self.held[start..]);
+        let kept = if let Ok(Taken::Bytes(taken, _)) = taken { taken } else { 0 };
+        self.held.truncate(start + kept);
+        match taken? {
+            Taken::Nothing(state) => Ok(state),
+            Taken::Bytes(_, state) => Ok(self.deliver_held(state, deliver)),
+        }
+    }
+
+    fn deliver_held(&mut self, state: ReadState, deliver: &mut impl FnMut(&[u8]) -> ControlFlow<()>) -> ReadState {
+        let (delivered, stopped) = deliver_frames(&self.held, deliver);
+        self.held.drain(..delivered);
+        trim(&mut self.held);
+        if stopped { ReadState::Stopped } else { state }
+    }
+
+    fn hold(&mut self, rest: &[u8]) {
+        self.held.clear();
+        self.held.extend_from_slice(rest);
+        trim(&mut self.held);
+    }
+}
+
+/// What one read gave.
+enum Taken {
+    /// No bytes: the end, or nothing had arrived.
+    Nothing(ReadState),
+    /// So many bytes, and what is to be expected after them.
+    Bytes(usize, ReadState),
+}
+
+fn read_once(stream: &mut impl Read, room: &mut [u8]) -> io::Result<Taken> {
+    match stream.read(room) {
+        Ok(0) => Ok(Taken::Nothing(ReadState::Closed)),
+        Ok(taken) if taken == room.len() => Ok(Taken::Bytes(taken, ReadState::More)),
+        Ok(taken) => Ok(Taken::Bytes(taken, ReadState::Drained)),
+        Err(error) if is_idle(&error) => Ok(Taken::Nothing(ReadState::Drained)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Bytes that the first frame still lacks, or `None` while its length itself is not there.
+fn missing(bytes: &[u8]) -> Option<usize> {
+    let (prefix, rest) = bytes.split_first_chunk::<PREFIX>()?;
+    Some(usize::from(u16::from_be_bytes(*prefix)).saturating_sub(rest.len()))
+}
+
+/// Delivers the whole frames at the start of `bytes`; gives how many bytes these took, and whether
+/// `deliver` stopped.
+fn deliver_frames(bytes: &[u8], deliver: &mut impl FnMut(&[u8]) -> ControlFlow<()>) -> (usize, bool) {
+    let mut rest = bytes;
+    while let Some((prefix, after)) = rest.split_first_chunk::<PREFIX>() {
+        let Some((message, next)) = after.split_at_checked(usize::from(u16::from_be_bytes(*prefix))) else {
+            break;
+        };
+        rest = next;
+        if deliver(message).is_break() {
+            return (bytes.len() - rest.len(), true);
+        }
+    }
+    (bytes.len() - rest.len(), false)
+}
+
+/// Gives memory back that a connection which waits has no use for.
+fn trim(bytes: &mut Vec<u8>) {
+    if bytes.capacity() > KEPT_CAPACITY.max(2 * bytes.len()) {
+        bytes.shrink_to(bytes.len());
+    }
+}
+
+/// What is to be done for a connection after a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteState {
+    /// All was taken.
+    Drained,
+    /// The stream takes no more now: wait until it is writable.
+    Blocked,
+}
+
+/// The writing end of one connection: messages pile up and leave by one write.
+#[derive(Debug, Default)]
+pub struct FrameWriter {
+    pending: Vec<u8>,
+    /// Bytes at the start of `pending` that the stream took already.
+    written: usize,
+}
+
+/// A message longer than the 65,535 bytes that a frame can tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooLong;
+
+impl FrameWriter {
+    /// A writer with nothing pending.
+    pub const fn new() -> Self {
+        Self { pending: Vec::new(), written: 0 }
+    }
+
+    /// Appends a message with its length.
+    ///
+    /// # Errors
+    /// [`TooLong`], with nothing appended.
+    pub fn push(&mut self, message: &[u8]) -> Result<(), TooLong> {
+        let len = u16::try_from(message.len()).map_err(|_| TooLong)?;
+        self.pending.reserve(PREFIX + message.len());
+        self.pending.extend_from_slice(&len.to_be_bytes());
+        self.pending.extend_from_slice(message);
+        Ok(())
+    }
+
+    /// Whether more than `limit` bytes wait: take no more queries from this client before they left.
+    pub fn is_over(&self, limit: usize) -> bool {
+        self.pending.len() - self.written > limit
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    /// Writes what waits by one write; what the stream does not take stays. Nothing waits: no write.
+    ///
+    /// # Errors
+    /// Those of the stream; that it takes nothing now is none.
+    pub fn write(&mut self, stream: &mut impl Write) -> io::Result<WriteState> {
+        if self.pending.is_empty() {
+            return Ok(WriteState::Drained);
+        }
+        match stream.write(&self.pending[self.written..]) {
+            Ok(0) => return Err(io::Error::from(io::ErrorKind::WriteZero)),
+            Ok(taken) => self.written += taken,
+            Err(error) if is_idle(&error) => return Ok(WriteState::Blocked),
+            Err(error) => return Err(error),
+        }
+        if self.written < self.pending.len() {
+            self.drop_written();
+            return Ok(WriteState::Blocked);
+        }
+        self.pending.clear();
+        self.written = 0;
+        trim(&mut self.pending);
+        Ok(WriteState::Drained)
+    }
+
+    /// Moves the rest to the front once that halves the buffer: each byte moves at most once on average.
+    fn drop_written(&mut self) {
+        if self.written * 2 >= self.pending.len() {
+            self.pending.drain(..self.written);
+            self.written = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::VecDeque;
+    use std::net::{TcpListener, TcpStream};
+
+    /// A stream that gives the segments one by one, then has nothing, or ends if `ended`.
+    struct Segments {
+        segments: VecDeque<Vec<u8>>,
+        ended: bool,
+        reads: usize,
+    }
+
+    impl Segments {
+        fn new(segments: impl IntoIterator<Item = Vec<u8>>) -> Self {
+            Self { segments: segments.into_iter().collect(), ended: false, reads: 0 }
+        }
+    }
+
+    impl Read for Segments {
+        fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+            self.reads += 1;
+            let Some(mut segment) = self.segments.pop_front() else {
+                return if self.ended { Ok(0) } else { Err(io::ErrorKind::WouldBlock.into()) };
+            };
+            let taken = segment.len().min(room.len());
+            room[..taken].copy_from_slice(&segment[..taken]);
+            if taken < segment.len() {
+                self.segments.push_front(segment.split_off(taken));
+            }
+            Ok(taken)
+        }
+    }
+
+    fn framed(messages: &[Vec<u8>]) -> Vec<u8> {
+        let mut writer = FrameWriter::new();
+        for message in messages {
+            writer.push(message).unwrap();
+        }
+        writer.pending
+    }
+
+    /// Reads until the stream has nothing more, and gives the messages.
+    fn read_all(reader: &mut FrameReader, stream: &mut Segments) -> Vec<Vec<u8>> {
+        let mut buffer = ReadBuffer::new();
+        let mut messages = Vec::new();
+        let deliver = &mut |message: &[u8]| {
+            messages.push(message.to_vec());
+            ControlFlow::Continue(())
+        };
+        while !stream.segments.is_empty() {
+            reader.read(stream, &mut buffer, deliver).unwrap();
+        }
+        messages
+    }
+
+    fn messages(lens: &[usize]) -> Vec<Vec<u8>> {
+        let message = |(i, &len): (usize, &usize)| (0..len).map(|j| (i * 31 + j) as u8).collect();
+        lens.iter().enumerate().map(message).collect()
+    }
+
+    #[test]
+    fn a_stream_may_be_split_at_every_byte() {
+        let sent = messages(&[17, 0, 1, 300]);
+        let bytes = framed(&sent);
+        for at in 0..=bytes.len() {
+            let (head, tail) = bytes.split_at(at);
+            let parts = [head, tail].into_iter().filter(|part| !part.is_empty()).map(<[u8]>::to_vec);
+            let mut reader = FrameReader::new();
+            assert_eq!(read_all(&mut reader, &mut Segments::new(parts)), sent, "split at {at}");
+            assert_eq!(reader.held(), 0);
+        }
+    }
+
+    #[test]
+    fn a_stream_may_come_in_segments_of_any_size() {
+        let sent = messages(&[12, 5000, 65_535, 0, 2046, 2047, 65_535, 40, 2048, 2049, 1]);
+        let bytes = framed(&sent);
+        for size in [7, 100, 1460, 2048, 4096, 65_535, 65_537, bytes.len()] {
+            let mut reader = FrameReader::new();
+            let mut stream = Segments::new(bytes.chunks(size).map(<[u8]>::to_vec));
+            assert_eq!(read_all(&mut reader, &mut stream), sent, "segments of {size}");
+            assert_eq!(reader.held(), 0);
+            assert!(reader.held.capacity() <= KEPT_CAPACITY, "{}", reader.held.capacity());
+        }
+    }
+
+    #[test]
+    fn all_that_is_pipelined_takes_one_read() {
+        let sent = messages(&[40; 1000]);
+        let mut stream = Segments::new([framed(&sent)]);
+        assert_eq!(read_all(&mut FrameReader::new(), &mut stream), sent);
+        assert_eq!(stream.reads, 1);
+    }
+
+    #[test]
+    fn a_claimed_length_takes_no_memory() {
+        let mut reader = FrameReader::new();
+        let mut claim = vec![0xff, 0xff];
+        claim.extend_from_slice(&[7; 10]);
+        assert!(read_all(&mut reader, &mut Segments::new([claim])).is_empty());
+        assert_eq!(reader.held(), 12);
+        assert!(reader.held.capacity() <= KEPT_CAPACITY, "{}", reader.held.capacity());
+        // While the rest dribbles in, memory follows what arrived.
+        for arrived in (12..60_000).step_by(500) {
+            read_all(&mut reader, &mut Segments::new([vec![7; 500]]));
+            assert_eq!(reader.held(), arrived + 500);
+            assert!(reader.held.capacity() <= 2 * reader.held() + ROOM_MAX);
+        }
+    }
+
+    #[test]
+    fn a_stop_loses_nothing_and_is_resumed_without_a_read() {
+        let sent = messages(&[30; 100]);
+        let mut bytes = framed(&sent);
+        let piece = bytes.split_off(bytes.len() - 5);
+        let mut stream = Segments::new([bytes, piece]);
+        let (mut reader, mut buffer) = (FrameReader::new(), ReadBuffer::new());
+        let mut received: Vec<Vec<u8>> = Vec::new();
+        let mut states = Vec::new();
+        while received.len() < sent.len() {
+            let deliver = &mut |message: &[u8]| {
+                received.push(message.to_vec());
+                if received.len().is_multiple_of(40) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            };
+            states.push((reader.read(&mut stream, &mut buffer, deliver).unwrap(), stream.reads));
+        }
+        assert_eq!(received, sent);
+        let stopped = ReadState::Stopped;
+        let expected = [(stopped, 1), (stopped, 1), (ReadState::More, 1), (ReadState::Drained, 2)];
+        assert_eq!(states, expected);
+    }
+
+    #[test]
+    fn the_state_tells_what_to_expect() {
+        let (mut reader, mut buffer) = (FrameReader::new(), ReadBuffer::new());
+        let mut stream = Segments::new([vec![0; 1]]);
+        let deliver = &mut |_: &[u8]| ControlFlow::Continue(());
+        assert_eq!(reader.read(&mut stream, &mut buffer, deliver).unwrap(), ReadState::Drained);
+        assert_eq!(reader.read(&mut stream, &mut buffer, deliver).unwrap(), ReadState::Drained);
+        stream.segments.push_back(vec![0; 100_000]);
+        assert_eq!(reader.read(&mut stream, &mut buffer, deliver).unwrap(), ReadState::More);
+        stream.segments.clear();
+        stream.ended = true;
+        assert_eq!(reader.read(&mut stream, &mut buffer, deliver).unwrap(), ReadState::Closed);
+    }
+
+    #[test]
+    fn a_message_too_long_is_refused_whole() {
+        let mut writer = FrameWriter::new();
+        assert_eq!(writer.push(&[0; 65_536]), Err(TooLong));
+        assert!(writer.is_empty());
+        assert_eq!(writer.push(&[0; 65_535]), Ok(()));
+        assert!(writer.is_over(65_536) && !writer.is_over(65_537));
+    }
+
+    #[test]
+    fn what_the_stream_does_not_take_is_written_later() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut receiver, _) = listener.accept().unwrap();
+        sender.set_nonblocking(true).unwrap();
+        let sent = messages(&[60_000; 200]);
+        let mut writer = FrameWriter::new();
+        for message in &sent {
+            writer.push(message).unwrap();
+        }
+        assert_eq!(writer.write(&mut sender).unwrap(), WriteState::Blocked);
+        assert!(!writer.is_empty());
+
+        let (mut reader, mut buffer) = (FrameReader::new(), ReadBuffer::new());
+        let mut received = Vec::new();
+        receiver.set_nonblocking(true).unwrap();
+        while received.len() < sent.len() {
+            writer.write(&mut sender).unwrap();
+            let deliver = &mut |message: &[u8]| {
+                received.push(message.to_vec());
+                ControlFlow::Continue(())
+            };
+            reader.read(&mut receiver, &mut buffer, deliver).unwrap();
+        }
+        assert!(received == sent);
+        assert!(writer.is_empty() && writer.pending.capacity() <= KEPT_CAPACITY);
+    }
+
+    /// A sink that takes `room` bytes at each write.
+    struct Sink {
+        room: usize,
+        taken: Vec<u8>,
+        writes: usize,
+    }
+
+    impl Write for Sink {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.writes += 1;
+            let taken = bytes.len().min(self.room);
+            if taken == 0 {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            self.taken.extend_from_slice(&bytes[..taken]);
+            Ok(taken)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn pending_messages_leave_in_order_by_one_write_each_time() {
+        let sent = messages(&[10, 20, 30, 40]);
+        for room in 1..=framed(&sent).len() {
+            let mut sink = Sink { room, taken: Vec::new(), writes: 0 };
+            let mut writer = FrameWriter::new();
+            for message in &sent {
+                writer.push(message).unwrap();
+                writer.write(&mut sink).unwrap();
+            }
+            assert_eq!(sink.writes, sent.len());
+            while writer.write(&mut sink).unwrap() == WriteState::Blocked {}
+            assert_eq!(sink.taken, framed(&sent), "room {room}");
+        }
+        let mut full = Sink { room: 0, taken: Vec::new(), writes: 0 };
+        let mut writer = FrameWriter::new();
+        assert_eq!(writer.write(&mut full).unwrap(), WriteState::Drained);
+        assert_eq!(full.writes, 0);
+        writer.push(b"x").unwrap();
+        assert_eq!(writer.write(&mut full).unwrap(), WriteState::Blocked);
+    }
+}

@@ -1,0 +1,24 @@
+//! All packet system calls of Avocet, and all its `unsafe` code for them.
+//!
+//! A worker is one plain event loop per core. It owns its UDP listening sockets ([`udp`]), its TCP
+//! listeners and connections ([`tcp`], [`frame`]) and its sockets towards upstreams ([`upstream`]),
+//! all in one [`poll::Poller`]. Nothing here knows a DNS message from any other bytes, and nothing
+//! here waits except [`poll::Poller::wait`].
+//!
+//! What a process does once at its start or its end is in [`process`], [`signals`] and [`handover`].
+
+pub mod frame;
+pub mod handover;
+mod options;
+mod peer;
+pub mod poll;
+pub mod process;
+pub mod signals;
+mod slots;
+mod syscall;
+pub mod tcp;
+pub mod udp;
+pub mod upstream;
+pub mod uring;
+
+pub use peer::Peer;

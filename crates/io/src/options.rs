@@ -1,0 +1,54 @@
+//! Socket options that neither std nor socket2 has, and those that several kinds of sockets share.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+use libc::c_int;
+use socket2::Domain;
+
+use crate::syscall::check;
+
+/// Sets an option whose value is one C `int`.
+pub(crate) fn set(socket: &impl AsFd, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
+    let fd = socket.as_fd().as_raw_fd();
+    let len = size_of::<c_int>() as libc::socklen_t;
+    // SAFETY: `value` lives through the call and `len` is its size; the kernel only reads it.
+    let result = unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), len) };
+    check(result).map(drop)
+}
+
+/// Reads an option whose value is an array of 32-bit words; words that the kernel lacks stay zero.
+pub(crate) fn read_array<const N: usize>(socket: &impl AsFd, level: c_int, name: c_int) -> io::Result<[u32; N]> {
+    let fd = socket.as_fd().as_raw_fd();
+    let mut value = [0u32; N];
+    let mut len = size_of_val(&value) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes, which is the size of `value`.
+    let result = unsafe { libc::getsockopt(fd, level, name, value.as_mut_ptr().cast(), &mut len) };
+    check(result).map(|_| value)
+}
+
+/// Sends without DF and without belief in any path MTU that ICMP told.
+///
+/// RFC 9715 wants DNS over UDP free of fragments. The server keeps its messages below the size that
+/// every path carries; what is left is that a forged "packet too big" (RFC 9715 §1, Fragmentation
+/// Considered Poisonous) must not make this host fragment them, and that DF does not
+/// lose them. `OMIT` does both: it sets no DF and ignores the host's cache of path MTUs.
+pub(crate) fn ignore_path_mtu(socket: &impl AsFd, domain: Domain) -> io::Result<()> {
+    if domain == Domain::IPV6 {
+        set(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_OMIT)
+    } else {
+        set(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_OMIT)
+    }
+}
+
+/// Asks for receive and send buffers of `bytes`; less is not an error, since the system may cap them.
+///
+/// A privileged process goes past the system's cap.
+pub(crate) fn grow_buffers(socket: &impl AsFd, bytes: c_int) {
+    let pairs = [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)];
+    for (force, ask) in pairs {
+        if set(socket, libc::SOL_SOCKET, force, bytes).is_err() {
+            let _ = set(socket, libc::SOL_SOCKET, ask, bytes);
+        }
+    }
+}

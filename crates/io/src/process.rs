@@ -1,0 +1,147 @@
+//! What a process asks of the system for itself: a core, file descriptors, and no more rights than it needs.
+
+use std::ffi::CString;
+use std::io;
+use std::mem::MaybeUninit;
+use std::ptr;
+
+use crate::syscall::check;
+
+/// Keeps the calling thread on one core.
+///
+/// # Errors
+/// When there is no such core, or the process may not run there.
+pub fn pin_to_core(core: usize) -> io::Result<()> {
+    if core >= libc::CPU_SETSIZE as usize {
+        return Err(io::Error::from(io::ErrorKind::InvalidInput));
+    }
+    // SAFETY: all-zero bytes are the empty set.
+    let mut cores: libc::cpu_set_t = unsafe { MaybeUninit::zeroed().assume_init() };
+    // SAFETY: `core` is below the size of the set, as checked above.
+    unsafe { libc::CPU_SET(core, &mut cores) };
+    // SAFETY: the set lives through the call and its size is given; 0 is the calling thread.
+    check(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &cores) }).map(drop)
+}
+
+/// Raises the number of file descriptors that the process may have as far as it can, and gives that number.
+///
+/// # Errors
+/// When the system refuses, which it has no reason to.
+pub fn raise_open_files() -> io::Result<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` lives through the call, which writes it.
+    check(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) })?;
+    limit.rlim_cur = limit.rlim_max;
+    // SAFETY: `limit` lives through the call, which reads it.
+    check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) })?;
+    Ok(limit.rlim_cur)
+}
+
+/// Becomes the named user with the user's primary group alone, for good and in all threads.
+///
+/// Sockets on ports below 1024 are bound before; no capability is kept.
+///
+/// # Errors
+/// When there is no such user, or the process may not become another. Some rights may be gone by then:
+/// the process should end.
+pub fn drop_privileges(user: &str) -> io::Result<()> {
+    let (uid, gid) = find_user(user)?;
+    // SAFETY: one group id is read from a place that lives through the call.
+    check(unsafe { libc::setgroups(1, &gid) })?;
+    // SAFETY: takes no pointer; the C library applies it to all threads.
+    check(unsafe { libc::setgid(gid) })?;
+    // SAFETY: as above.
+    check(unsafe { libc::setuid(uid) })?;
+    // SAFETY: as above.
+    if uid != 0 && unsafe { libc::setuid(0) } == 0 {
+        return Err(io::Error::other("the process could become root again"));
+    }
+    Ok(())
+}
+
+/// User id and primary group id of a user.
+fn find_user(user: &str) -> io::Result<(libc::uid_t, libc::gid_t)> {
+    /// Bytes for the strings of one entry; the longest in practice are some hundred.
+    const STRINGS: usize = 16 << 10;
+    let name = CString::new(user)?;
+    let mut entry = MaybeUninit::<libc::passwd>::uninit();
+    let mut strings: Vec<libc::c_char> = vec![0; STRINGS];
+    let mut found = ptr::null_mut();
+    // SAFETY: every pointer leads to memory of ours that lives through the call, the length of `strings`
+    // is given, and `name` ends with a zero byte.
+    let code =
+        unsafe { libc::getpwnam_r(name.as_ptr(), entry.as_mut_ptr(), strings.as_mut_ptr(), STRINGS, &mut found) };
+    if code != 0 {
+        return Err(io::Error::from_raw_os_error(code));
+    }
+    if found.is_null() {
+        return Err(io::Error::new(io::ErrorKind::NotFound, format!("there is no user {user}")));
+    }
+    // SAFETY: `found` is not null, so the call filled `entry`.
+    let entry = unsafe { entry.assume_init() };
+    Ok((entry.pw_uid, entry.pw_gid))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+    use std::{env, thread};
+
+    /// Set in the child process of a test that changes the whole process.
+    const CHILD: &str = "AVOCET_IO_TEST_CHILD";
+
+    fn succeeds_in_child(test: &str) -> bool {
+        let me = env::current_exe().unwrap();
+        Command::new(me).args(["--exact", test]).env(CHILD, "1").output().unwrap().status.success()
+    }
+
+    #[test]
+    fn a_pinned_thread_has_one_core() {
+        thread::spawn(|| {
+            pin_to_core(0).unwrap();
+            assert_eq!(thread::available_parallelism().unwrap().get(), 1);
+        })
+        .join()
+        .unwrap();
+        assert_eq!(pin_to_core(1 << 20).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        assert!(pin_to_core(libc::CPU_SETSIZE as usize - 1).is_err());
+    }
+
+    #[test]
+    fn open_files_are_raised_to_the_hard_limit() {
+        let raised = raise_open_files().unwrap();
+        let limits = std::fs::read_to_string("/proc/self/limits").unwrap();
+        let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+        let numbers: Vec<&str> = line.split_whitespace().skip(3).take(2).collect();
+        assert_eq!(numbers, [raised.to_string(), raised.to_string()]);
+    }
+
+    #[test]
+    fn privileges_are_gone_for_good() {
+        if env::var_os(CHILD).is_none() {
+            assert!(succeeds_in_child("process::tests::privileges_are_gone_for_good"));
+            return;
+        }
+        // SAFETY: takes no pointer.
+        let is_root = unsafe { libc::geteuid() } == 0;
+        let dropped = drop_privileges("nobody");
+        if !is_root {
+            assert_eq!(dropped.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+            return;
+        }
+        dropped.unwrap();
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        let (uid, gid) = find_user("nobody").unwrap();
+        assert!(status.contains(&format!("Uid:\t{uid}\t{uid}\t{uid}\t{uid}\n")), "{status}");
+        assert!(status.contains(&format!("Groups:\t{gid} \n")), "{status}");
+        assert!(status.contains("CapEff:\t0000000000000000\n"), "{status}");
+    }
+
+    #[test]
+    fn an_unknown_user_is_named_in_the_error() {
+        let error = drop_privileges("no-such-user-here").unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        assert!(error.to_string().contains("no-such-user-here"));
+    }
+}

@@ -1,0 +1,273 @@
+//! The arrays that `recvmmsg` and `sendmmsg` work on: allocated, linked and touched once.
+//!
+//! Per call only what changed is set again: lengths, and the control length where PKTINFO is on. A
+//! slot's pointers never change, since names, control data and bytes lie in the same allocation.
+
+use std::io;
+use std::mem;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::{self, NonNull};
+
+use crate::peer::{Peer, SocketName};
+use crate::syscall::{check, is_idle};
+
+/// Datagrams that one system call receives or sends at most.
+pub const BATCH: usize = 64;
+
+/// Bytes of a slot: the largest query that is read whole, and the largest reply over UDP.
+pub(crate) const MESSAGE_MAX: usize = 4096;
+
+/// One datagram's bytes. The tail makes the stride odd in cache lines: with 4096 alone the heads of
+/// all slots would fall into the same set of the first-level cache.
+#[repr(C, align(64))]
+struct Slot {
+    bytes: [u8; MESSAGE_MAX],
+    _stride: [u8; 64],
+}
+
+/// One control message that holds `in_pktinfo` or `in6_pktinfo`.
+#[repr(C)]
+struct Control {
+    header: libc::cmsghdr,
+    payload: [u8; 24],
+}
+
+const CONTROL_HEADER: usize = size_of::<libc::cmsghdr>();
+const PKTINFO_V4: usize = size_of::<libc::in_pktinfo>();
+const PKTINFO_V6: usize = size_of::<libc::in6_pktinfo>();
+
+// The payload stands where CMSG_DATA looks for it.
+const _: () = assert!(mem::offset_of!(Control, payload) == CONTROL_HEADER);
+const _: () = assert!(size_of::<Control>() >= CONTROL_HEADER + PKTINFO_V6);
+
+#[repr(C)]
+struct Arrays {
+    headers: [libc::mmsghdr; BATCH],
+    vectors: [libc::iovec; BATCH],
+    peers: [Peer; BATCH],
+    controls: [Control; BATCH],
+    slots: [Slot; BATCH],
+}
+
+/// Which PKTINFO control messages go with the datagrams of a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PacketInfo {
+    /// None: the socket is bound to one address, from which all replies leave.
+    Off,
+    /// `IP_PKTINFO`.
+    V4,
+    /// `IPV6_PKTINFO`.
+    V6,
+}
+
+impl PacketInfo {
+    /// Level and type of the control message.
+    const fn kind(self) -> (libc::c_int, libc::c_int) {
+        match self {
+            Self::Off => (0, 0),
+            Self::V4 => (libc::IPPROTO_IP, libc::IP_PKTINFO),
+            Self::V6 => (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO),
+        }
+    }
+
+    /// `cmsg_len` of the control message.
+    const fn len(self) -> usize {
+        match self {
+            Self::Off => 0,
+            Self::V4 => CONTROL_HEADER + PKTINFO_V4,
+            Self::V6 => CONTROL_HEADER + PKTINFO_V6,
+        }
+    }
+
+    /// `msg_controllen` for sending: the length padded to the alignment of a header.
+    const fn space(self) -> usize {
+        self.len().next_multiple_of(align_of::<libc::cmsghdr>())
+    }
+}
+
+/// A batch of message slots, linked among themselves.
+pub(crate) struct Slots {
+    arrays: NonNull<Arrays>,
+    info: PacketInfo,
+}
+
+// SAFETY: `arrays` is an allocation of its own that nothing else points to; its raw pointers lead
+// only into itself, and the kernel reads them only during a call.
+unsafe impl Send for Slots {}
+
+impl Drop for Slots {
+    fn drop(&mut self) {
+        // SAFETY: the pointer came from `Box::into_raw` in `new` and is freed only here.
+        drop(unsafe { Box::from_raw(self.arrays.as_ptr()) });
+    }
+}
+
+impl Slots {
+    /// Allocates, links and touches the arrays for a socket of the given family.
+    pub(crate) fn new(v6: bool, info: PacketInfo) -> Self {
+        // SAFETY: all-zero bytes are a value of each field: integers, null pointers, `false`.
+        let mut zeroed = unsafe { Box::<Arrays>::new_zeroed().assume_init() };
+        for slot in &mut zeroed.slots {
+            slot.bytes.fill(0xff); // A page fault costs more than the answer: have the pages now.
+        }
+        let arrays = NonNull::from(Box::leak(zeroed));
+        for i in 0..BATCH {
+            // SAFETY: `i` is below BATCH and the allocation is ours alone.
+            unsafe { Self::link(arrays.as_ptr(), i, v6, info) };
+        }
+        Self { arrays, info }
+    }
+
+    /// Makes header `i` point at its own name, vector, control data and bytes.
+    ///
+    /// # Safety
+    /// `arrays` is a live, unaliased `Arrays`, and `i` is below [`BATCH`].
+    unsafe fn link(arrays: *mut Arrays, i: usize, v6: bool, info: PacketInfo) {
+        // SAFETY: by the contract above every place below is in bounds, and no reference to it lives.
+        unsafe {
+            let header = &raw mut (*arrays).headers[i].msg_hdr;
+            let vector = &raw mut (*arrays).vectors[i];
+            let peer = &raw mut (*arrays).peers[i];
+            let control = &raw mut (*arrays).controls[i];
+            ptr::write(peer, Peer::EMPTY);
+            (*vector).iov_base = (&raw mut (*arrays).slots[i].bytes).cast();
+            (*vector).iov_len = MESSAGE_MAX;
+            (*header).msg_name = (&raw mut (*peer).name).cast();
+            // The kernel writes back the same length: a socket has peers of one family only.
+            (*header).msg_namelen = SocketName::len(v6);
+            (*header).msg_iov = vector;
+            (*header).msg_iovlen = 1;
+            if info != PacketInfo::Off {
+                ((*control).header.cmsg_level, (*control).header.cmsg_type) = info.kind();
+                (*control).header.cmsg_len = info.len() as _;
+                (*header).msg_control = control.cast();
+                (*header).msg_controllen = size_of::<Control>() as _;
+            }
+        }
+    }
+
+    /// Receives a batch without waiting; none is there: 0.
+    pub(crate) fn receive(&mut self, fd: BorrowedFd<'_>) -> io::Result<usize> {
+        let headers = self.headers();
+        // SAFETY: the BATCH headers are linked to live memory of the lengths they state, which `&mut
+        // self` keeps anyone else from touching during the call.
+        let result = unsafe {
+            let flags = libc::MSG_DONTWAIT;
+            libc::recvmmsg(fd.as_raw_fd(), headers, BATCH as _, flags as _, ptr::null_mut())
+        };
+        match check(result) {
+            Ok(received) => {
+                if self.info != PacketInfo::Off {
+                    self.note_locals(received);
+                }
+                Ok(received.min(BATCH))
+            }
+            Err(error) if is_idle(&error) => Ok(0),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Moves the local addresses from control data to the peers, and makes room for the next ones.
+    fn note_locals(&mut self, received: usize) {
+        // SAFETY: the allocation lives as long as `self`, and `&mut self` makes this its only use.
+        let arrays = unsafe { self.arrays.as_mut() };
+        let batch = arrays.headers.iter_mut().zip(&arrays.controls).zip(&mut arrays.peers);
+        for ((header, control), peer) in batch.take(received) {
+            let written = mem::replace(&mut header.msg_hdr.msg_controllen, size_of::<Control>() as _);
+            let kind = (control.header.cmsg_level, control.header.cmsg_type);
+            let present = written as usize >= self.info.len() && kind == self.info.kind();
+            peer.set_local(present.then(|| self.info.local(&control.payload)));
+        }
+    }
+
+    /// The datagram in slot `i` of the batch last received: bytes, sender, and whether it was cut.
+    pub(crate) fn datagram(&self, i: usize) -> (&[u8], &Peer, bool) {
+        // SAFETY: the allocation lives as long as `self`; nothing writes to it while `self` is borrowed.
+        let arrays = unsafe { self.arrays.as_ref() };
+        let header = &arrays.headers[i];
+        let len = (header.msg_len as usize).min(MESSAGE_MAX);
+        let truncated = header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0;
+        (&arrays.slots[i].bytes[..len], &arrays.peers[i], truncated)
+    }
+
+    /// Where the bytes of reply `i` are written.
+    pub(crate) fn reply(&mut self, i: usize) -> &mut [u8] {
+        // SAFETY: the allocation lives as long as `self`, and `&mut self` makes this its only use.
+        unsafe { &mut self.arrays.as_mut().slots[i].bytes }
+    }
+
+    /// Addresses the first `len` bytes of reply `i` to `peer`. `len` is at most [`MESSAGE_MAX`].
+    pub(crate) fn address(&mut self, i: usize, peer: &Peer, len: usize) {
+        // SAFETY: the allocation lives as long as `self`, and `&mut self` makes this its only use.
+        let arrays = unsafe { self.arrays.as_mut() };
+        arrays.vectors[i].iov_len = len.min(MESSAGE_MAX);
+        arrays.peers[i].name = peer.name;
+        if self.info == PacketInfo::Off {
+            return;
+        }
+        let controllen = match peer.local_octets() {
+            Some(octets) => {
+                self.info.set_source(&mut arrays.controls[i].payload, octets);
+                self.info.space()
+            }
+            None => 0,
+        };
+        arrays.headers[i].msg_hdr.msg_controllen = controllen as _;
+    }
+
+    /// Sends the replies below `count` and tells how many went out; one that cannot be sent is dropped.
+    ///
+    /// A partial send is continued behind what was sent. An error concerns the first datagram of the
+    /// rest alone (a full queue, a refused or invalid address), so just this one is left out.
+    pub(crate) fn send(&mut self, fd: BorrowedFd<'_>, count: usize) -> usize {
+        let count = count.min(BATCH);
+        let (mut next, mut sent) = (0, 0);
+        while next < count {
+            // SAFETY: `next` is below BATCH; the headers from there to `count` are linked to live
+            // memory of the lengths they state, and `&mut self` keeps anyone else from changing it.
+            let result = unsafe {
+                let first = self.headers().add(next);
+                let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+                libc::sendmmsg(fd.as_raw_fd(), first, (count - next) as _, flags as _)
+            };
+            match check(result) {
+                Ok(done) => {
+                    next += done;
+                    sent += done;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => next += 1,
+            }
+        }
+        sent
+    }
+
+    fn headers(&mut self) -> *mut libc::mmsghdr {
+        // SAFETY: only computes an address inside the live allocation.
+        unsafe { (&raw mut (*self.arrays.as_ptr()).headers).cast() }
+    }
+}
+
+impl PacketInfo {
+    /// The local address in a received payload; IPv4 in the first four bytes.
+    fn local(self, payload: &[u8; 24]) -> [u8; 16] {
+        let mut octets = [0; 16];
+        match self {
+            Self::Off => {}
+            // `ipi_spec_dst`: the address asked, or the interface's own if that was a broadcast.
+            Self::V4 => octets[..4].copy_from_slice(&payload[4..8]),
+            Self::V6 => octets.copy_from_slice(&payload[..16]),
+        }
+        octets
+    }
+
+    /// Sets the source address in a payload to send. The interface index stays zero: routing chooses,
+    /// and for link-local peers the scope of their address does.
+    fn set_source(self, payload: &mut [u8; 24], octets: &[u8; 16]) {
+        match self {
+            Self::Off => {}
+            Self::V4 => payload[4..8].copy_from_slice(&octets[..4]),
+            Self::V6 => payload[..16].copy_from_slice(octets),
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! One system call for the sends or receives of many sockets (io_uring, used for nothing else).
+//!
+//! Nothing is ever left in flight: each operation carries `MSG_DONTWAIT`, so the kernel ends it while it
+//! is submitted, and a call gives its results only when all of its operations have ended. Code of the
+//! caller runs before the first entry is queued and after the last result is taken, never between.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use io_uring::{IoUring, opcode, squeue, types};
+
+/// Operations that one system call carries at most.
+pub const BATCH: usize = 64;
+
+/// Bytes received of one datagram; what is longer is cut.
+const RECEIVE_MAX: usize = 4096;
+
+/// One datagram's bytes; the tail keeps the heads of all buffers out of one set of the cache.
+type Buffer = [u8; RECEIVE_MAX + 64];
+
+/// A ring with room for one batch, and the buffers to receive into.
+pub struct SyscallBatch {
+    /// `None` after the ring failed.
+    ring: Option<IoUring>,
+    entries: Vec<squeue::Entry>,
+    results: [i32; BATCH],
+    buffers: Box<[Buffer]>,
+}
+
+impl SyscallBatch {
+    /// Opens a ring, or gives `None` where the system has none or forbids it: use plain calls there.
+    pub fn new() -> Option<Self> {
+        let ring = IoUring::new(BATCH as u32).ok()?;
+        // Not zero: the pages are to be there before the first answer is.
+        let buffers = vec![[0xff; RECEIVE_MAX + 64]; BATCH].into_boxed_slice();
+        let entries = Vec::with_capacity(BATCH);
+        Some(Self { ring: Some(ring), entries, results: [0; BATCH], buffers })
+    }
+
+    /// Sends one message on each socket, at most [`BATCH`], and gives each result with its position.
+    ///
+    /// A result is what `send` on the socket would give. Messages beyond the batch are not taken.
+    ///
+    /// # Errors
+    /// When the ring failed, now or earlier; which messages left is then unknown.
+    pub fn send<'a>(
+        &mut self,
+        messages: impl IntoIterator<Item = (BorrowedFd<'a>, &'a [u8])>,
+        mut sent: impl FnMut(usize, io::Result<usize>),
+    ) -> io::Result<()> {
+        self.entries.clear();
+        self.entries.extend(messages.into_iter().take(BATCH).zip(0..).map(|((fd, bytes), i)| {
+            opcode::Send::new(types::Fd(fd.as_raw_fd()), bytes.as_ptr(), len_u32(bytes))
+                .flags(libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL)
+                .build()
+                .user_data(i)
+        }));
+        // SAFETY: descriptors and messages are borrowed for `'a`, which outlives this call.
+        let done = unsafe { self.complete() }?;
+        for (i, code) in self.results.iter().take(done).enumerate() {
+            sent(i, result(*code));
+        }
+        Ok(())
+    }
+
+    /// Receives one datagram from each socket, at most [`BATCH`], and gives each with its position.
+    ///
+    /// A result is what `recv` on the socket would give. Sockets beyond the batch are not read.
+    ///
+    /// # Errors
+    /// When the ring failed, now or earlier; datagrams may be lost then.
+    pub fn recv<'a>(
+        &mut self,
+        sockets: impl IntoIterator<Item = BorrowedFd<'a>>,
+        mut received: impl FnMut(usize, io::Result<&[u8]>),
+    ) -> io::Result<()> {
+        self.entries.clear();
+        let pairs = self.buffers.iter_mut().zip(sockets).zip(0..);
+        self.entries.extend(pairs.map(|((buffer, fd), i)| {
+            opcode::Recv::new(types::Fd(fd.as_raw_fd()), buffer.as_mut_ptr(), RECEIVE_MAX as u32)
+                .flags(libc::MSG_DONTWAIT)
+                .build()
+                .user_data(i)
+        }));
+        // SAFETY: the sockets are borrowed for `'a`, which outlives this call; each entry has a buffer of
+        // its own in `self.buffers`, which nothing else touches meanwhile.
+        let done = unsafe { self.complete() }?;
+        for (i, (code, buffer)) in self.results.iter().zip(&self.buffers).take(done).enumerate() {
+            received(i, result(*code).map(|len| &buffer[..len.min(RECEIVE_MAX)]));
+        }
+        Ok(())
+    }
+
+    /// Submits `entries`, and puts their results in place of their `user_data`.
+    ///
+    /// # Safety
+    /// The entries carry `MSG_DONTWAIT` and their index as `user_data`, and lead to memory and descriptors
+    /// that stay valid during this call.
+    unsafe fn complete(&mut self) -> io::Result<usize> {
+        let mut ring = self.ring.take().ok_or_else(|| io::Error::from(io::ErrorKind::BrokenPipe))?;
+        // SAFETY: the contract above. The ring goes back to `self` only with an empty queue, so that no
+        // later call submits an entry of this one.
+        let queued = unsafe { ring.submission().push_multiple(&self.entries) };
+        queued.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
+        let mut ended = 0;
+        while ended < self.entries.len() {
+            match ring.submit_and_wait(self.entries.len() - ended) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+                _ => {}
+            }
+            for entry in ring.completion() {
+                if let Some(place) = self.results.get_mut(entry.user_data() as usize) {
+                    *place = entry.result();
+                }
+                ended += 1;
+            }
+        }
+        self.ring = Some(ring);
+        Ok(ended)
+    }
+}
+
+/// A message longer than a `u32` tells is cut; UDP refuses it long before.
+fn len_u32(bytes: &[u8]) -> u32 {
+    u32::try_from(bytes.len()).unwrap_or(u32::MAX)
+}
+
+/// The kernel gives a count, or `errno` made negative.
+fn result(code: i32) -> io::Result<usize> {
+    usize::try_from(code).map_err(|_| io::Error::from_raw_os_error(-code))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::upstream::UpstreamSocket;
+    use std::net::UdpSocket;
+    use std::os::fd::AsFd;
+
+    /// What a result says, comparable: a count of bytes or the kind of an error.
+    fn outcome(result: io::Result<usize>) -> Result<usize, io::ErrorKind> {
+        result.map_err(|error| error.kind())
+    }
+
+    /// Two equal sets of sockets: some with answers waiting, some with none, one refused.
+    fn sockets(server: &UdpSocket) -> Vec<UpstreamSocket> {
+        let gone = UdpSocket::bind("127.0.0.9:0").unwrap().local_addr().unwrap();
+        let mut sockets: Vec<_> = (0..10usize)
+            .map(|i| {
+                let socket = UpstreamSocket::connect(server.local_addr().unwrap(), 0).unwrap();
+                for answer in 0..i % 3 {
+                    let to = socket.local_addr().unwrap();
+                    server.send_to(&vec![answer as u8; 100 * i + 1], to).unwrap();
+                }
+                socket
+            })
+            .collect();
+        let refused = UpstreamSocket::connect(gone, 0).unwrap();
+        refused.send(b"x").unwrap();
+        sockets.push(refused);
+        sockets
+    }
+
+    #[test]
+    fn a_batch_gives_what_plain_calls_give() {
+        let Some(mut batch) = SyscallBatch::new() else { return };
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let (plain, batched) = (sockets(&server), sockets(&server));
+        let mut buffer = [0; RECEIVE_MAX];
+        for _ in 0..3 {
+            let expected: Vec<_> = plain
+                .iter()
+                .map(|socket| outcome(socket.recv(&mut buffer)).map(|len| buffer[..len].to_vec()))
+                .collect();
+            let mut seen = Vec::new();
+            let received = |i, result: io::Result<&[u8]>| {
+                assert_eq!(i, seen.len());
+                seen.push(result.map(<[u8]>::to_vec).map_err(|error| error.kind()));
+            };
+            batch.recv(batched.iter().map(AsFd::as_fd), received).unwrap();
+            assert_eq!(seen, expected);
+        }
+        let message = |i: usize| vec![i as u8; i * 7000];
+        let messages: Vec<_> = (0..plain.len()).map(message).collect();
+        let pairs = || plain.iter().zip(&messages);
+        let expected: Vec<_> = pairs().map(|(socket, bytes)| outcome(socket.send(bytes))).collect();
+        let mut seen = Vec::new();
+        let pairs = batched.iter().zip(&messages).map(|(s, bytes)| (s.as_fd(), bytes.as_slice()));
+        batch.send(pairs, |_, result| seen.push(outcome(result))).unwrap();
+        assert_eq!(seen, expected);
+        assert!(seen.contains(&Ok(7000)) && seen.iter().any(Result::is_err));
+    }
+
+    #[test]
+    fn a_batch_takes_no_more_than_its_size() {
+        let Some(mut batch) = SyscallBatch::new() else { return };
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        server.set_nonblocking(true).unwrap();
+        let socket = UpstreamSocket::connect(server.local_addr().unwrap(), 0).unwrap();
+        let mut results = 0;
+        let messages = (0..BATCH + 9).map(|_| (socket.as_fd(), b"query".as_slice()));
+        batch
+            .send(messages, |i, result| {
+                assert_eq!((i, result.unwrap()), (results, 5));
+                results += 1;
+            })
+            .unwrap();
+        let arrived = std::iter::from_fn(|| server.recv(&mut [0; 16]).ok()).count();
+        assert_eq!((results, arrived), (BATCH, BATCH));
+        batch.send([], |_, _| panic!("nothing was sent")).unwrap();
+    }
+
+    #[test]
+    fn a_panic_of_the_caller_leaves_no_entry_behind() {
+        let Some(mut batch) = SyscallBatch::new() else { return };
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        server.set_nonblocking(true).unwrap();
+        let socket = UpstreamSocket::connect(server.local_addr().unwrap(), 0).unwrap();
+        let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let messages = (0..4).map(|i| {
+                assert!(i < 3, "the caller fails at the fourth message");
+                (socket.as_fd(), b"lost".as_slice())
+            });
+            batch.send(messages, |_, _| {}).unwrap();
+        }));
+        assert!(unwound.is_err());
+        batch.send([(socket.as_fd(), b"one".as_slice())], |_, _| {}).unwrap();
+        let mut buffer = [0; 16];
+        assert_eq!(server.recv(&mut buffer).unwrap(), 3);
+        assert!(server.recv(&mut buffer).is_err());
+    }
+}

@@ -1,0 +1,235 @@
+//! What resolution found, and its form on the way to the client and the packet cache.
+//!
+//! [`Gathered`] holds the records of an answer in the order in which they will stand. Writing
+//! them gives a message that is ready but for what differs between clients: ID, RD, CD, the
+//! question's case, OPT.
+
+use std::ops::Range;
+
+use avocet_wire::builder::Record;
+use avocet_wire::hash::eq_folded;
+use avocet_wire::header::{HEADER_LEN, QR, RA};
+use avocet_wire::{Builder, Class, Ede, MessageView, Rcode, Rtype, Section};
+
+use crate::upstream::UpstreamId;
+
+/// What a waiter is told. The octets lie in the [`Answers`] that came with it.
+#[derive(Clone, Debug)]
+pub struct Resolved {
+    /// The RCODE; it stands in the message too.
+    pub rcode: Rcode,
+    /// The message within [`Answers::octets`]: ID zero, flags QR and RA, the question folded at
+    /// offset 12, no OPT.
+    pub message: Range<usize>,
+    /// Offsets of the TTL fields in the message, within [`Answers::ttl_offsets`].
+    pub ttl_offsets: Range<usize>,
+    /// The shortest TTL in seconds; 0: not to be cached.
+    pub ttl_secs: u32,
+    /// Why there is no answer, with a text for the operator.
+    pub ede: Option<(Ede, &'static str)>,
+    /// SCOPE PREFIX-LENGTH, where the answer is meant for the client's network only.
+    pub ecs_scope: Option<u8>,
+    /// Who answered; none: the cache, or nobody.
+    pub source: Option<Source>,
+}
+
+/// Where an answer came from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Source {
+    /// The server.
+    pub upstream: UpstreamId,
+    /// How long it took, in ms.
+    pub rtt_ms: u32,
+    /// Did it come over TCP?
+    pub over_tcp: bool,
+}
+
+/// Where messages and their TTL offsets are put, one after another.
+#[derive(Debug, Default)]
+pub struct Answers {
+    /// The messages.
+    pub octets: Vec<u8>,
+    /// The TTL offsets.
+    pub ttl_offsets: Vec<u16>,
+}
+
+impl Answers {
+    /// Forgets all, keeping the memory.
+    pub fn clear(&mut self) {
+        self.octets.clear();
+        self.ttl_offsets.clear();
+    }
+}
+
+/// The fixed fields of a gathered record.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kind {
+    pub(crate) section: Section,
+    pub(crate) rtype: Rtype,
+    pub(crate) class: Class,
+    pub(crate) ttl_secs: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    kind: Kind,
+    owner_at: u32,
+    rdata_at: u32,
+    end: u32,
+}
+
+/// Records in the order of a message. Memory is kept between uses.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered {
+    octets: Vec<u8>,
+    entries: Vec<Entry>,
+}
+
+impl Gathered {
+    pub(crate) fn clear(&mut self) {
+        self.octets.clear();
+        self.entries.clear();
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Adds a record; names in uncompressed wire form.
+    pub(crate) fn push(&mut self, kind: Kind, owner: &[u8], rdata: &[u8]) {
+        let owner_at = self.octets.len() as u32;
+        self.octets.extend_from_slice(owner);
+        let rdata_at = self.octets.len() as u32;
+        self.octets.extend_from_slice(rdata);
+        self.entries.push(Entry { kind, owner_at, rdata_at, end: self.octets.len() as u32 });
+    }
+
+    pub(crate) fn append(&mut self, other: &Self) {
+        for (kind, owner, rdata) in other.iter() {
+            self.push(kind, owner, rdata);
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Kind, &[u8], &[u8])> {
+        self.entries.iter().map(|entry| {
+            let (owner_at, rdata_at) = (entry.owner_at as usize, entry.rdata_at as usize);
+            (entry.kind, &self.octets[owner_at..rdata_at], &self.octets[rdata_at..entry.end as usize])
+        })
+    }
+
+    /// Is there a CNAME at this name?
+    pub(crate) fn has_alias(&self, owner: &[u8]) -> bool {
+        self.iter().any(|(kind, at, _)| kind.rtype == Rtype::CNAME && at == owner)
+    }
+
+    /// Does it deny: with an SOA record in its authority section?
+    pub(crate) fn is_denial(&self) -> bool {
+        self.iter().any(|(kind, ..)| kind.section == Section::Authority && kind.rtype == Rtype::SOA)
+    }
+
+    /// Does a record from number `first` on have this data?
+    pub(crate) fn has_rdata(&self, first: usize, rdata: &[u8]) -> bool {
+        self.iter().skip(first).any(|(_, _, other)| other == rdata)
+    }
+
+    /// Does the data of an NS, MX or SRV record end with this name?
+    pub(crate) fn points_to(&self, target: &[u8]) -> bool {
+        self.iter().any(|(kind, _, rdata)| {
+            let fixed = match kind.rtype.0 {
+                2 => 0,
+                15 => 2,
+                33 => 6,
+                _ => return false,
+            };
+            rdata.get(fixed..).is_some_and(|name| eq_folded(name, target))
+        })
+    }
+
+    /// Shortens the TTLs of the authority section.
+    pub(crate) fn cap_authority_ttl(&mut self, ttl_secs: u32) {
+        for entry in &mut self.entries {
+            if entry.kind.section == Section::Authority {
+                entry.kind.ttl_secs = entry.kind.ttl_secs.min(ttl_secs);
+            }
+        }
+    }
+
+    /// Octets of the message at most, the question's included.
+    fn bound(&self, question: &[u8]) -> usize {
+        HEADER_LEN + question.len() + self.octets.len() + 10 * self.entries.len()
+    }
+}
+
+/// Writes the answer to a folded question. None if it is longer than a message can be.
+pub(crate) fn write(out: &mut Answers, question: &[u8], rcode: Rcode, gathered: &Gathered) -> Option<Resolved> {
+    let start = out.octets.len();
+    let bound = gathered.bound(question).min(usize::from(u16::MAX));
+    out.octets.resize(start + bound, 0);
+    let Some(len) = write_message(&mut out.octets[start..], question, rcode, gathered) else {
+        out.octets.truncate(start);
+        return None;
+    };
+    out.octets.truncate(start + len);
+    let first_offset = out.ttl_offsets.len();
+    let mut ttl_secs = u32::MAX;
+    if let Ok(records) = MessageView::new(&out.octets[start..]).and_then(|view| view.records()) {
+        for record in records.flatten() {
+            out.ttl_offsets.push(record.ttl_offset() as u16);
+            ttl_secs = ttl_secs.min(record.ttl_field);
+        }
+    }
+    Some(Resolved {
+        rcode,
+        message: start..start + len,
+        ttl_offsets: first_offset..out.ttl_offsets.len(),
+        ttl_secs: if ttl_secs == u32::MAX { 0 } else { ttl_secs },
+        ede: None,
+        ecs_scope: None,
+        source: None,
+    })
+}
+
+fn write_message(out: &mut [u8], question: &[u8], rcode: Rcode, gathered: &Gathered) -> Option<usize> {
+    let (qname, qtype, qclass) = split_question(question)?;
+    let mut builder = Builder::new(out, usize::MAX, 0, QR | RA | rcode.low()).ok()?;
+    builder.question(qname, qtype, qclass).ok()?;
+    for (kind, owner, rdata) in gathered.iter() {
+        let Kind { section, rtype, class, ttl_secs } = kind;
+        builder.record(section, &Record { owner, rtype, class, ttl_secs, rdata }).ok()?;
+    }
+    Some(builder.finish())
+}
+
+/// A question's octets as name, type and class.
+pub(crate) fn split_question(question: &[u8]) -> Option<(&[u8], Rtype, Class)> {
+    let (qname, fixed) = question.split_last_chunk::<4>()?;
+    let qtype = Rtype(u16::from_be_bytes([fixed[0], fixed[1]]));
+    Some((qname, qtype, Class(u16::from_be_bytes([fixed[2], fixed[3]]))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_has_its_ttl_offsets_and_its_shortest_ttl() {
+        let question = b"\x03www\x07example\x00\x00\x01\x00\x01";
+        let qname = &question[..13];
+        let mut gathered = Gathered::default();
+        let kind = |rtype, ttl_secs| Kind { section: Section::Answer, rtype, class: Class::IN, ttl_secs };
+        gathered.push(kind(Rtype::CNAME, 300), qname, b"\x01a\x07example\x00");
+        gathered.push(kind(Rtype::A, 60), b"\x01a\x07example\x00", &[192, 0, 2, 1]);
+        let mut out = Answers::default();
+        out.octets.extend_from_slice(b"before");
+        let resolved = write(&mut out, question, Rcode::NOERROR, &gathered).unwrap();
+        let message = &out.octets[resolved.message];
+        assert_eq!(message.len(), 12 + 17 + (12 + 4) + (2 + 10 + 4));
+        assert_eq!(message[..4], [0, 0, 0x80, 0x80]);
+        let ttls: Vec<_> = out.ttl_offsets[resolved.ttl_offsets]
+            .iter()
+            .map(|&at| u32::from_be_bytes(*message[usize::from(at)..].first_chunk().unwrap()))
+            .collect();
+        assert_eq!(ttls, [300, 60]);
+        assert_eq!(resolved.ttl_secs, 60);
+    }
+}

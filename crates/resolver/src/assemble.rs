@@ -1,0 +1,231 @@
+//! Answers from the RRset cache alone.
+
+use avocet_cache::{Cached, Freshness, NegativeView, Provenance, ReadAt, RrsetCache, RrsetKey, RrsetView};
+use avocet_wire::{Class, NameBuf, Rcode, Rtype, Section, name};
+
+use crate::answer::{self, Answers, Gathered, Kind, Resolved, split_question};
+use crate::plan::Plan;
+use crate::read::folded_target;
+use crate::scrub::{MAX_ALIASES, substitute};
+
+/// TTL of records past their own, in seconds (RFC 8767 §4).
+const STALE_TTL_SECS: u32 = 30;
+
+/// A question to the cache.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// QNAME, folded, with QTYPE and QCLASS, in wire form.
+    pub question: &'a [u8],
+    /// Signatures and proofs are wanted: only what was asked for with DO serves.
+    pub dnssec_ok: bool,
+    /// What an upstream may not have validated serves too.
+    pub checking_disabled: bool,
+    /// When, and how stale data may be.
+    pub at: ReadAt,
+}
+
+/// What the cache had.
+#[derive(Clone, Debug)]
+pub enum Assembled {
+    /// All of the answer.
+    Complete {
+        /// The answer.
+        resolved: Resolved,
+        /// Seconds since the first of its records expired; none while all are fresh.
+        stale_since_secs: Option<u32>,
+    },
+    /// Not all of it.
+    Incomplete,
+}
+
+/// Puts answers together. Owns the memory it needs for it; one a thread.
+pub struct Assembler {
+    found: Box<[u8]>,
+    gathered: Gathered,
+}
+
+impl Default for Assembler {
+    fn default() -> Self {
+        Self { found: vec![0; avocet_cache::MAX_PAYLOAD_BYTES].into(), gathered: Gathered::default() }
+    }
+}
+
+/// Where following a name through the cache ended.
+#[derive(Clone, Copy, Debug)]
+#[expect(clippy::large_enum_variant, reason = "lives on the stack for one call")]
+pub(crate) enum Trail {
+    /// At the answer.
+    Complete { rcode: Rcode, stale_since_secs: Option<u32> },
+    /// At a name that the cache knows nothing of.
+    Incomplete(NameBuf),
+    /// Where it had been before.
+    Loop,
+}
+
+impl Assembler {
+    /// Answers a question from the cache if it has all that is needed.
+    pub fn assemble(&mut self, plan: &Plan, cache: &RrsetCache, wanted: &Wanted<'_>, out: &mut Answers) -> Assembled {
+        self.gathered.clear();
+        let Some((qname, ..)) = split_question(wanted.question) else { return Assembled::Incomplete };
+        let Ok(qname) = NameBuf::from_wire(qname) else { return Assembled::Incomplete };
+        let mut gathered = std::mem::take(&mut self.gathered);
+        let trail = self.follow(plan, cache, wanted, qname, &mut gathered);
+        self.gathered = gathered;
+        let Trail::Complete { rcode, stale_since_secs } = trail else { return Assembled::Incomplete };
+        match answer::write(out, wanted.question, rcode, &self.gathered) {
+            Some(resolved) => Assembled::Complete { resolved, stale_since_secs },
+            None => Assembled::Incomplete,
+        }
+    }
+
+    /// Follows aliases from `start` on, adding what is found to `out`.
+    pub(crate) fn follow(
+        &mut self,
+        plan: &Plan,
+        cache: &RrsetCache,
+        wanted: &Wanted<'_>,
+        start: NameBuf,
+        out: &mut Gathered,
+    ) -> Trail {
+        let mut walk = Walk { plan, cache, wanted, found: &mut self.found, out, stale_since_secs: None };
+        let Some((_, qtype, qclass)) = split_question(wanted.question) else { return Trail::Incomplete(start) };
+        if qtype.is_meta() || qtype.is_dnssec_proof() {
+            return Trail::Incomplete(start);
+        }
+        let mut at = start;
+        for _ in 0..=MAX_ALIASES {
+            match walk.step(&at, qtype, qclass) {
+                Step::End(rcode) => return Trail::Complete { rcode, stale_since_secs: walk.stale_since_secs },
+                Step::Alias(next) if !walk.out.has_alias(next.wire()) => at = next,
+                Step::Alias(_) => return Trail::Loop,
+                Step::Unknown => return Trail::Incomplete(at),
+            }
+        }
+        Trail::Loop
+    }
+}
+
+#[expect(clippy::large_enum_variant, reason = "lives on the stack for one call")]
+enum Step {
+    End(Rcode),
+    Alias(NameBuf),
+    Unknown,
+}
+
+struct Walk<'a> {
+    plan: &'a Plan,
+    cache: &'a RrsetCache,
+    wanted: &'a Wanted<'a>,
+    found: &'a mut [u8],
+    out: &'a mut Gathered,
+    stale_since_secs: Option<u32>,
+}
+
+impl Walk<'_> {
+    fn step(&mut self, at: &NameBuf, qtype: Rtype, class: Class) -> Step {
+        let (cache, wanted) = (self.cache, self.wanted);
+        let key = |owner, rtype: Rtype| RrsetKey { owner, rtype: rtype.0, class: class.0 };
+        match cache.lookup(&key(at.wire(), qtype), wanted.at, self.found) {
+            Some(Cached::Rrset(set)) if serves(wanted, &set.provenance) => {
+                put_set(self.out, at.wire(), (qtype, class), &set, wanted.dnssec_ok);
+                self.stale_since_secs = self.stale_since_secs.max(stale_since(set.freshness));
+                return Step::End(Rcode::NOERROR);
+            }
+            Some(Cached::Nodata(denial)) if serves(wanted, &denial.provenance) => {
+                put_denial(self.out, class, &denial, wanted.dnssec_ok);
+                self.stale_since_secs = self.stale_since_secs.max(stale_since(denial.freshness));
+                return Step::End(Rcode::NOERROR);
+            }
+            _ => {}
+        }
+        if let Some(next) = self.alias(at, class) {
+            // Asked for the CNAME itself, one that follows from a DNAME is the answer.
+            return if qtype == Rtype::CNAME { Step::End(Rcode::NOERROR) } else { Step::Alias(next) };
+        }
+        self.nxdomain(at, class)
+    }
+
+    fn alias(&mut self, at: &NameBuf, class: Class) -> Option<NameBuf> {
+        let owners = std::iter::once((at.wire(), Rtype::CNAME))
+            .chain(name::ancestors(at.wire()).skip(1).filter(|owner| owner.len() > 1).map(|o| (o, Rtype::DNAME)));
+        for (owner, rtype) in owners {
+            let key = RrsetKey { owner, rtype: rtype.0, class: class.0 };
+            let found = self.cache.lookup(&key, self.wanted.at, self.found);
+            let Some(Cached::Rrset(set)) = found else { continue };
+            if !serves(self.wanted, &set.provenance) {
+                continue;
+            }
+            let target = set.records().next()?;
+            let next = match rtype {
+                Rtype::CNAME => folded_target(target)?,
+                _ => substitute(at.wire(), owner, target)?,
+            };
+            let ttl_secs = put_set(self.out, owner, (rtype, class), &set, self.wanted.dnssec_ok);
+            self.stale_since_secs = self.stale_since_secs.max(stale_since(set.freshness));
+            if rtype == Rtype::DNAME {
+                let cname = Kind { section: Section::Answer, rtype: Rtype::CNAME, class, ttl_secs };
+                self.out.push(cname, at.wire(), next.wire());
+            }
+            return Some(next.folded());
+        }
+        None
+    }
+
+    /// An NXDOMAIN at or above the name (RFC 8020), though not one from beyond the zone whose
+    /// servers are asked for it.
+    fn nxdomain(&mut self, at: &NameBuf, class: Class) -> Step {
+        let found = self.cache.covering_nxdomain(at.wire(), class.0, self.wanted.at, self.found);
+        let Some((owner_len, denial)) = found else { return Step::Unknown };
+        let apex_len = self.plan.route(at.wire()).map_or(usize::MAX, |route| usize::from(route.apex_len));
+        if owner_len < apex_len || !serves(self.wanted, &denial.provenance) {
+            return Step::Unknown;
+        }
+        put_denial(self.out, class, &denial, self.wanted.dnssec_ok);
+        self.stale_since_secs = self.stale_since_secs.max(stale_since(denial.freshness));
+        Step::End(Rcode::NXDOMAIN)
+    }
+}
+
+fn serves(wanted: &Wanted<'_>, provenance: &Provenance) -> bool {
+    (provenance.asked_with_do || !wanted.dnssec_ok) && (!provenance.asked_with_cd || wanted.checking_disabled)
+}
+
+fn stale_since(freshness: Freshness) -> Option<u32> {
+    match freshness {
+        Freshness::Fresh { .. } => None,
+        Freshness::Stale { since_secs } => Some(since_secs),
+    }
+}
+
+fn ttl_of(freshness: Freshness) -> u32 {
+    match freshness {
+        Freshness::Fresh { remaining_secs } => remaining_secs,
+        Freshness::Stale { .. } => STALE_TTL_SECS,
+    }
+}
+
+/// Adds a set to the answer section and returns its TTL.
+fn put_set(out: &mut Gathered, owner: &[u8], (rtype, class): (Rtype, Class), set: &RrsetView<'_>, signed: bool) -> u32 {
+    let ttl_secs = ttl_of(set.freshness);
+    let mut kind = Kind { section: Section::Answer, rtype, class, ttl_secs };
+    for rdata in set.records() {
+        out.push(kind, owner, rdata);
+    }
+    kind.rtype = Rtype::RRSIG;
+    for rdata in set.signatures().filter(|_| signed) {
+        out.push(kind, owner, rdata);
+    }
+    ttl_secs
+}
+
+/// Adds a denial to the authority section.
+fn put_denial(out: &mut Gathered, class: Class, denial: &NegativeView<'_>, signed: bool) {
+    let kind =
+        |rtype| Kind { section: Section::Authority, rtype: Rtype(rtype), class, ttl_secs: ttl_of(denial.freshness) };
+    if let Some(soa) = denial.soa() {
+        out.push(kind(soa.rtype), soa.owner, soa.rdata);
+    }
+    for record in denial.proof().filter(|_| signed) {
+        out.push(kind(record.rtype), record.owner, record.rdata);
+    }
+}

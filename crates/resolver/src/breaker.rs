@@ -1,0 +1,100 @@
+//! The circuit breaker of one upstream: after failures in a row it is left alone for a while,
+//! then one query shows whether it is back.
+//!
+//! ```text
+//!            FAILURES in a row                 due: one query lets itself through
+//!   Closed ──────────────────────> Open ──────────────────────────────┐
+//!     ^                             ^  <── failure: twice the wait ──┤
+//!     └──────── any reply ──────────┴────────────────────────────────┘
+//! ```
+
+/// Failures in a row that open it.
+const FAILURES: u32 = 5;
+/// First wait in ms, doubled by each failed probe.
+const FIRST_WAIT_MS: u64 = 1_000;
+/// Longest wait in ms.
+const MAX_WAIT_MS: u64 = 60_000;
+
+/// Whether an upstream is asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BreakerState {
+    /// It is.
+    Closed,
+    /// It is not, but for probes.
+    Open,
+}
+
+/// See the module.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Breaker {
+    failures: u32,
+    wait_ms: u64,
+    /// When a probe is due; 0 when closed.
+    probe_at_ms: u64,
+}
+
+impl Breaker {
+    /// Anything came from the upstream that answers a query. True if that closed it.
+    pub(crate) fn succeeded(&mut self) -> bool {
+        let was_open = self.probe_at_ms != 0;
+        *self = Self::default();
+        was_open
+    }
+
+    /// A query failed that was sent after the last reply. True if that opened it.
+    pub(crate) fn failed(&mut self, now_ms: u64) -> bool {
+        self.failures = self.failures.saturating_add(1);
+        if self.probe_at_ms == 0 && self.failures >= FAILURES {
+            self.wait_ms = FIRST_WAIT_MS;
+            self.probe_at_ms = now_ms + self.wait_ms;
+            return true;
+        }
+        false
+    }
+
+    pub(crate) fn state(&self) -> BreakerState {
+        if self.probe_at_ms == 0 { BreakerState::Closed } else { BreakerState::Open }
+    }
+
+    /// Is it open, and is a probe due? If so the next one is due after twice the wait.
+    pub(crate) fn take_probe(&mut self, now_ms: u64) -> bool {
+        let due = self.probe_at_ms != 0 && now_ms >= self.probe_at_ms;
+        if due {
+            self.wait_ms = (self.wait_ms * 2).min(MAX_WAIT_MS);
+            self.probe_at_ms = now_ms + self.wait_ms;
+        }
+        due
+    }
+
+    /// When it is to be probed next; what was open longest ago is the least bad of open ones.
+    pub(crate) fn probe_at_ms(&self) -> u64 {
+        self.probe_at_ms
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_opens_after_failures_in_a_row_and_lets_probes_through_ever_more_rarely() {
+        let mut breaker = Breaker::default();
+        for _ in 1..FAILURES {
+            assert!(!breaker.failed(0));
+        }
+        breaker.succeeded();
+        for _ in 1..FAILURES {
+            assert!(!breaker.failed(0));
+        }
+        assert!(breaker.failed(0));
+        let mut now = 0;
+        for wait in [1, 2, 4, 8, 16, 32, 60, 60] {
+            assert!(!breaker.take_probe(now + wait * 1000 - 1));
+            now += wait * 1000;
+            assert!(breaker.take_probe(now));
+            assert!(!breaker.take_probe(now), "one query lets itself through");
+        }
+        assert!(breaker.succeeded());
+        assert_eq!(breaker.state(), BreakerState::Closed);
+    }
+}

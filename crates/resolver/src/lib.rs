@@ -1,0 +1,45 @@
+//! Resolution without I/O: which server is asked what, what is believed of its replies, and
+//! what the answer is. So far by forwarding only.
+//!
+//! Time and octets go in, [`Action`]s come out; randomness comes from a CSPRNG seeded by the
+//! caller. A [`Resolver`] belongs to one thread.
+//!
+//! ```text
+//! submit ──> task (joined by equal questions) ──> select an upstream ──> query ──> SendDatagram
+//!              ^ timeouts, failures: the next one ────────┘                         SendStream
+//! datagram ──> match to its query ──> read, scrub ──> RRset cache ──> Finish
+//!                                        └── chain leaves the zone: on with its target
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod action;
+mod answer;
+mod assemble;
+mod attempt;
+mod breaker;
+mod chains;
+mod metrics;
+mod plan;
+mod pool;
+mod query;
+mod read;
+mod resolver;
+mod rtt;
+mod scrub;
+mod select;
+mod store;
+mod task;
+mod upstream;
+mod wheel;
+
+pub use action::{Action, Actions, AskedFor, SocketId};
+pub use answer::{Answers, Resolved, Source};
+pub use assemble::{Assembled, Assembler, Wanted};
+pub use breaker::BreakerState;
+pub use metrics::{Counters, RTT_BUCKETS_MS, UpstreamCounters};
+pub use plan::{
+    EcsPolicy, MAX_RACE, MAX_UPSTREAMS, Plan, PlanError, Settings, Strategy, Transport, UpstreamSpec, ZoneRule,
+};
+pub use resolver::{Ask, Context, Resolver, Shed, StreamFailure, Submitted, UpstreamReport};
+pub use upstream::UpstreamId;

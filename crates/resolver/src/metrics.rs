@@ -1,0 +1,114 @@
+//! What a resolver counts. Plain numbers: one thread owns them; the server adds them up.
+
+/// Upper bounds in ms of the buckets of [`UpstreamCounters::rtt_buckets`]; the last has none.
+pub const RTT_BUCKETS_MS: [u64; 11] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000];
+
+/// Counts of one resolver.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Counters {
+    /// Questions that became tasks.
+    pub started: u64,
+    /// Questions that joined a task.
+    pub joined: u64,
+    /// Questions that were answered from the failure cache (RFC 9520).
+    pub failed_before: u64,
+    /// Questions under no rule.
+    pub no_rule: u64,
+    /// Questions that were not taken: too many in flight.
+    pub shed_tasks: u64,
+    /// Questions that were not taken: too many waiters.
+    pub shed_waiters: u64,
+    /// Tasks that were ended early to make room for others.
+    pub jostled: u64,
+    /// Tasks that ended with an answer.
+    pub answered: u64,
+    /// Tasks that ended without.
+    pub failed: u64,
+    /// Clients that got stale data because their question took too long.
+    pub overdue: u64,
+    /// Questions asked anew because an alias led out of what a server is believed about.
+    pub restarts: u64,
+    /// Questions that came back from the server they were sent to.
+    pub loops: u64,
+    /// Client subnets that were left out because enough of one name were in flight.
+    pub ecs_dropped: u64,
+    /// Datagrams that answer no query: wrong ID or socket, or wrong question.
+    pub foreign: u64,
+    /// Datagrams that answer a query that was no longer waited for.
+    pub late: u64,
+    /// Datagrams that are no replies, or are malformed.
+    pub malformed: u64,
+    /// Replies that differ from their query by the case of letters only, or by the cookie.
+    pub near_misses: u64,
+    /// Fewest unpredictable bits of a query over UDP.
+    pub min_bits_seen: u32,
+    /// Sockets that were given another port.
+    pub renewals: u64,
+    /// Queries sent from a socket of their own.
+    pub fresh_sockets: u64,
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        Self {
+            started: 0,
+            joined: 0,
+            failed_before: 0,
+            no_rule: 0,
+            shed_tasks: 0,
+            shed_waiters: 0,
+            jostled: 0,
+            answered: 0,
+            failed: 0,
+            overdue: 0,
+            restarts: 0,
+            loops: 0,
+            ecs_dropped: 0,
+            foreign: 0,
+            late: 0,
+            malformed: 0,
+            near_misses: 0,
+            min_bits_seen: u32::MAX,
+            renewals: 0,
+            fresh_sockets: 0,
+        }
+    }
+}
+
+/// Counts of one upstream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct UpstreamCounters {
+    /// Queries sent, over TCP included.
+    pub queries: u64,
+    /// Queries sent over TCP.
+    pub tcp: u64,
+    /// Replies that were used to go on.
+    pub replies: u64,
+    /// Sum of their round-trip times in ms.
+    pub rtt_sum_ms: u64,
+    /// Replies by round-trip time.
+    pub rtt_buckets: [u64; RTT_BUCKETS_MS.len() + 1],
+    /// Queries that were not answered in time.
+    pub timeouts: u64,
+    /// ICMP errors, and connections that failed.
+    pub network_errors: u64,
+    /// SERVFAIL.
+    pub servfail: u64,
+    /// REFUSED.
+    pub refused: u64,
+    /// Replies with any other RCODE that is no answer, referrals, and answers beyond the limits.
+    pub unusable: u64,
+    /// Queries repeated without EDNS.
+    pub without_edns: u64,
+    /// Times that the circuit breaker opened.
+    pub breaker_opened: u64,
+}
+
+impl UpstreamCounters {
+    pub(crate) fn reply(&mut self, rtt_ms: u64) {
+        self.replies += 1;
+        self.rtt_sum_ms += rtt_ms;
+        let bucket = RTT_BUCKETS_MS.partition_point(|&bound| bound < rtt_ms);
+        self.rtt_buckets[bucket] += 1;
+    }
+}

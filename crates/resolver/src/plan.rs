@@ -1,0 +1,329 @@
+//! What is asked where: the forwarding rules, checked and made ready for look-up.
+//!
+//! A plan is built from the configuration, never changes, and is replaced as a whole. The rule
+//! with the longest zone that a name is under is the name's rule. An exception (`!zone`) takes
+//! its subtree out of the nearest rule above; the names there follow the next shorter rule.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::net::SocketAddr;
+
+use avocet_cache::TtlBounds;
+use avocet_wire::name;
+
+/// Most servers of one rule: one bit each in a task's sets.
+pub const MAX_UPSTREAMS: usize = 64;
+/// Most servers that [`Strategy::Race`] asks at once.
+pub const MAX_RACE: u8 = 8;
+/// Most rules and most servers of a plan: their numbers are 16 bits, less one for "none".
+pub(crate) const MAX_NUMBERED: usize = u16::MAX as usize - 1;
+
+/// How a server is asked.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Transport {
+    /// UDP, and TCP where an answer was truncated or doubtful.
+    Udp,
+    /// TCP only.
+    Tcp,
+}
+
+/// A server that queries are forwarded to.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct UpstreamSpec {
+    /// Where it listens.
+    pub addr: SocketAddr,
+    /// How it is asked.
+    pub transport: Transport,
+}
+
+/// In which order the servers of a rule are asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Strategy {
+    /// As written; the next one when the one before fails.
+    Ordered,
+    /// Each in its turn.
+    RoundRobin,
+    /// The one with the lowest smoothed round-trip time.
+    Fastest,
+    /// So many at once, from 2 to [`MAX_RACE`]; the first good answer counts.
+    Race(u8),
+}
+
+/// What becomes of a client subnet option (RFC 7871).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EcsPolicy {
+    /// It is left out: upstreams learn nothing about clients.
+    Strip,
+    /// It is sent on as the client sent it.
+    Pass,
+}
+
+/// A forwarding rule as configured.
+#[derive(Clone, Debug)]
+pub struct ZoneRule {
+    /// The apex: folded, uncompressed wire form.
+    pub zone: Box<[u8]>,
+    /// The subtree is taken out of the nearest rule above; then there are no upstreams.
+    pub exception: bool,
+    /// Servers to ask.
+    pub upstreams: Vec<UpstreamSpec>,
+    /// In which order.
+    pub strategy: Strategy,
+    /// Whether the letters of the question are sent in random case (0x20).
+    pub case_randomisation: bool,
+    /// What becomes of a client subnet option.
+    pub ecs: EcsPolicy,
+    /// Shortest and longest time in ms that one server is given for one query.
+    pub timeout_ms: (u32, u32),
+}
+
+/// What holds for all rules.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Only what was asked for is answered: no NS and no addresses beside it.
+    pub minimal: bool,
+    /// When a client that could have stale data gets it (RFC 8767 §5), in ms after its query.
+    pub stale_client_ms: u32,
+    /// Questions in flight at most, in one resolver.
+    pub in_flight: usize,
+    /// Waiting clients at most, in one resolver.
+    pub waiters: usize,
+    /// The same limits on TTLs as the RRset cache has.
+    pub ttl: TtlBounds,
+}
+
+/// Why rules are no plan. The number counts the rules as given, from 0.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PlanError {
+    /// The zone is no folded wire name.
+    Zone(usize),
+    /// An earlier rule has the same zone.
+    Repeated(usize),
+    /// No upstreams, or more than [`MAX_UPSTREAMS`]; an exception must have none.
+    Upstreams(usize),
+    /// A race of fewer than two or more than [`MAX_RACE`].
+    Race(usize),
+    /// The shortest timeout is zero or above the longest.
+    Timeouts(usize),
+    /// More rules or servers than 65,534, or a limit of the settings is zero.
+    Size,
+}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (rule, what) = match self {
+            Self::Zone(rule) => (rule, "the zone is not a folded wire name"),
+            Self::Repeated(rule) => (rule, "the zone has a rule already"),
+            Self::Upstreams(rule) => (rule, "needs 1 to 64 upstreams, an exception none"),
+            Self::Race(rule) => (rule, "a race is between 2 to 8 upstreams"),
+            Self::Timeouts(rule) => (rule, "the timeouts are not in order"),
+            Self::Size => return f.write_str("too many rules or upstreams, or a limit of zero"),
+        };
+        write!(f, "forwarding rule {rule}: {what}")
+    }
+}
+
+impl std::error::Error for PlanError {}
+
+/// A rule ready for use.
+#[derive(Debug)]
+pub(crate) struct Rule {
+    /// Indices into [`Plan::upstreams`].
+    pub(crate) upstreams: Vec<u16>,
+    pub(crate) strategy: Strategy,
+    pub(crate) case_randomisation: bool,
+    pub(crate) ecs: EcsPolicy,
+    pub(crate) timeout_ms: (u32, u32),
+}
+
+/// The rule of a name, and how long (in octets) the zone is whose data its servers are
+/// believed about: the apex of the rule, or of the exception that led to it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Route {
+    pub(crate) rule: u16,
+    pub(crate) apex_len: u8,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Plan {
+    pub(crate) settings: Settings,
+    rules: Vec<Rule>,
+    /// Each upstream once, however many rules name it.
+    pub(crate) upstreams: Vec<UpstreamSpec>,
+    /// The rule that zones and exceptions lead to; none for an exception below no rule.
+    zones: HashMap<Box<[u8]>, Option<u16>>,
+    longest_zone: usize,
+    /// The route of names under no other rule.
+    root: Option<Route>,
+}
+
+impl Plan {
+    /// Checks the rules and makes a plan of them.
+    pub fn new(rules: Vec<ZoneRule>, settings: Settings) -> Result<Self, PlanError> {
+        if rules.len() > MAX_NUMBERED || settings.in_flight == 0 || settings.waiters == 0 {
+            return Err(PlanError::Size);
+        }
+        let mut zones = HashMap::new();
+        for (number, rule) in rules.iter().enumerate() {
+            check(number, rule)?;
+            if zones.insert(rule.zone.clone(), number).is_some() {
+                return Err(PlanError::Repeated(number));
+            }
+        }
+        let zones: HashMap<Box<[u8]>, Option<u16>> =
+            rules.iter().map(|rule| (rule.zone.clone(), target(&rules, &zones, rule))).collect();
+        let longest_zone = rules.iter().map(|rule| rule.zone.len()).max().unwrap_or(0);
+        let root = zones.get(&[0][..]).copied().flatten().map(|rule| Route { rule, apex_len: 1 });
+        let mut plan = Self { settings, rules: Vec::new(), upstreams: Vec::new(), zones, longest_zone, root };
+        let mut numbers = HashMap::new();
+        for rule in rules {
+            let rule = plan.number(rule, &mut numbers);
+            plan.rules.push(rule);
+        }
+        if plan.upstreams.len() > MAX_NUMBERED { Err(PlanError::Size) } else { Ok(plan) }
+    }
+
+    fn number(&mut self, rule: ZoneRule, numbers: &mut HashMap<UpstreamSpec, u16>) -> Rule {
+        let mut upstreams = Vec::with_capacity(rule.upstreams.len());
+        for spec in rule.upstreams {
+            let number = *numbers.entry(spec).or_insert_with(|| {
+                self.upstreams.push(spec);
+                (self.upstreams.len() - 1) as u16
+            });
+            if !upstreams.contains(&number) {
+                upstreams.push(number);
+            }
+        }
+        let ZoneRule { strategy, case_randomisation, ecs, timeout_ms, .. } = rule;
+        Rule { upstreams, strategy, case_randomisation, ecs, timeout_ms }
+    }
+
+    /// Where a folded name is to be asked. None: by no rule.
+    pub(crate) fn route(&self, qname: &[u8]) -> Option<Route> {
+        if self.longest_zone == 1 {
+            // The root's rule is all there is.
+            return self.root;
+        }
+        name::ancestors(qname)
+            .filter(|zone| zone.len() <= self.longest_zone)
+            .find_map(|zone| Some((zone, self.zones.get(zone)?)))
+            .and_then(|(zone, rule)| Some(Route { rule: (*rule)?, apex_len: zone.len() as u8 }))
+    }
+
+    /// Has this folded name a rule that is not the root's?
+    #[must_use]
+    pub fn has_own_rule(&self, qname: &[u8]) -> bool {
+        self.route(qname).is_some_and(|route| route.apex_len > 1)
+    }
+
+    pub(crate) fn rule(&self, route: Route) -> &Rule {
+        &self.rules[usize::from(route.rule)]
+    }
+
+    /// Is a client's ECS option sent on for this folded name?
+    #[must_use]
+    pub fn passes_ecs(&self, qname: &[u8]) -> bool {
+        self.route(qname).is_some_and(|route| self.rule(route).ecs == EcsPolicy::Pass)
+    }
+}
+
+fn check(number: usize, rule: &ZoneRule) -> Result<(), PlanError> {
+    let folded = !rule.zone.iter().any(u8::is_ascii_uppercase);
+    if !folded || name::wire_len(&rule.zone) != Ok(rule.zone.len()) {
+        return Err(PlanError::Zone(number));
+    }
+    let wanted = if rule.exception { 0..=0 } else { 1..=MAX_UPSTREAMS };
+    if !wanted.contains(&rule.upstreams.len()) {
+        return Err(PlanError::Upstreams(number));
+    }
+    if let Strategy::Race(count) = rule.strategy
+        && !(2..=MAX_RACE).contains(&count)
+    {
+        return Err(PlanError::Race(number));
+    }
+    let (min, max) = rule.timeout_ms;
+    if min == 0 || min > max { Err(PlanError::Timeouts(number)) } else { Ok(()) }
+}
+
+/// The rule that the names right under `rule.zone` follow.
+fn target(rules: &[ZoneRule], zones: &HashMap<Box<[u8]>, usize>, rule: &ZoneRule) -> Option<u16> {
+    if !rule.exception {
+        return zones.get(&rule.zone).map(|&number| number as u16);
+    }
+    let mut above = name::ancestors(&rule.zone).filter_map(|zone| zones.get(zone)).copied();
+    let excepted = above.find(|&number| !rules[number].exception)?;
+    let next = name::ancestors(&rules[excepted].zone).skip(1).find_map(|zone| zones.get(zone))?;
+    target(rules, zones, &rules[*next])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(zone: &[u8], port: u16) -> ZoneRule {
+        let addr = SocketAddr::from(([192, 0, 2, 1], port));
+        ZoneRule {
+            zone: zone.into(),
+            exception: port == 0,
+            upstreams: if port == 0 { Vec::new() } else { vec![UpstreamSpec { addr, transport: Transport::Udp }] },
+            strategy: Strategy::Ordered,
+            case_randomisation: true,
+            ecs: EcsPolicy::Strip,
+            timeout_ms: (50, 2000),
+        }
+    }
+
+    fn plan(rules: Vec<ZoneRule>) -> Result<Plan, PlanError> {
+        let ttl = TtlBounds { min: 0, max: 86_400, negative_max: 3600 };
+        Plan::new(rules, Settings { minimal: true, stale_client_ms: 1800, in_flight: 10, waiters: 10, ttl })
+    }
+
+    /// The port of the first server that `name` is asked at.
+    fn port(plan: &Plan, name: &[u8]) -> Option<u16> {
+        let rule = plan.rule(plan.route(name)?);
+        Some(plan.upstreams[usize::from(rule.upstreams[0])].addr.port())
+    }
+
+    #[test]
+    fn the_longest_zone_wins_and_exceptions_fall_to_the_next_shorter_rule() {
+        let plan = plan(vec![
+            rule(b"\x00", 1),
+            rule(b"\x04corp\x00", 2),
+            rule(b"\x03lab\x04corp\x00", 0),
+            rule(b"\x01x\x03lab\x04corp\x00", 3),
+        ])
+        .unwrap();
+        assert_eq!(port(&plan, b"\x01a\x00"), Some(1));
+        assert_eq!(port(&plan, b"\x04corp\x00"), Some(2));
+        assert_eq!(port(&plan, b"\x01a\x04corp\x00"), Some(2));
+        assert_eq!(port(&plan, b"\x05xcorp\x00"), Some(1));
+        assert_eq!(port(&plan, b"\x03lab\x04corp\x00"), Some(1));
+        assert_eq!(port(&plan, b"\x01x\x03lab\x04corp\x00"), Some(3));
+        let excepted = plan.route(b"\x01a\x03lab\x04corp\x00").unwrap();
+        assert_eq!(excepted.apex_len, 10, "belief still ends at the exception");
+    }
+
+    #[test]
+    fn a_name_under_no_rule_has_no_route() {
+        let plan = plan(vec![rule(b"\x04corp\x00", 2), rule(b"\x03lab\x04corp\x00", 0)]).unwrap();
+        assert!(plan.route(b"\x00").is_none());
+        assert!(plan.route(b"\x03lab\x04corp\x00").is_none());
+    }
+
+    #[test]
+    fn faulty_rules_are_refused_by_number() {
+        let faulty = |change: fn(&mut ZoneRule)| {
+            let mut second = rule(b"\x04corp\x00", 2);
+            change(&mut second);
+            plan(vec![rule(b"\x00", 1), second]).unwrap_err()
+        };
+        assert_eq!(faulty(|r| r.zone = b"\x00".as_slice().into()), PlanError::Repeated(1));
+        assert_eq!(faulty(|r| r.zone = b"\x04COrp\x00".as_slice().into()), PlanError::Zone(1));
+        assert_eq!(faulty(|r| r.zone = b"\x04cor".as_slice().into()), PlanError::Zone(1));
+        assert_eq!(faulty(|r| r.upstreams.clear()), PlanError::Upstreams(1));
+        assert_eq!(faulty(|r| r.exception = true), PlanError::Upstreams(1));
+        assert_eq!(faulty(|r| r.strategy = Strategy::Race(9)), PlanError::Race(1));
+        assert_eq!(faulty(|r| r.timeout_ms = (60, 50)), PlanError::Timeouts(1));
+    }
+}

@@ -1,0 +1,105 @@
+//! Writing the query that goes to an upstream.
+
+use avocet_wire::edns::option;
+use avocet_wire::header::{CD, RD};
+use chacha20::ChaCha12Rng;
+use chacha20::rand_core::Rng;
+
+/// UDP payload size that upstreams are told: no fragments on any usual path (DNS flag day 2020).
+const UDP_SIZE: u16 = 1232;
+
+/// What stands in the OPT record.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OptOf<'a> {
+    pub(crate) dnssec_ok: bool,
+    /// Data of the cookie option.
+    pub(crate) cookie: &'a [u8],
+    /// Data of the client subnet option; empty for none.
+    pub(crate) ecs: &'a [u8],
+}
+
+/// Appends a query to `out`: RD set, the question's octets as given.
+pub(crate) fn write(out: &mut Vec<u8>, id: u16, checking_disabled: bool, question: &[u8], opt: Option<&OptOf<'_>>) {
+    let flags = RD | if checking_disabled { CD } else { 0 };
+    let additional = u16::from(opt.is_some());
+    for word in [id, flags, 1, 0, 0, additional] {
+        out.extend_from_slice(&word.to_be_bytes());
+    }
+    out.extend_from_slice(question);
+    if let Some(opt) = opt {
+        let [high, low] = UDP_SIZE.to_be_bytes();
+        out.extend_from_slice(&[0, 0, 41, high, low, 0, 0, u8::from(opt.dnssec_ok) << 7, 0]);
+        let options = [(option::COOKIE, opt.cookie), (option::ECS, opt.ecs)];
+        let options = options.iter().filter(|(_, data)| !data.is_empty());
+        let len: usize = options.clone().map(|(_, data)| 4 + data.len()).sum();
+        out.extend_from_slice(&(len as u16).to_be_bytes());
+        for (code, data) in options {
+            out.extend_from_slice(&code.to_be_bytes());
+            out.extend_from_slice(&(data.len() as u16).to_be_bytes());
+            out.extend_from_slice(data);
+        }
+    }
+}
+
+/// Letters in a folded question's name: unpredictable bits that random case gives. Length
+/// octets are below the letters.
+pub(crate) fn letters(qname: &[u8]) -> u32 {
+    qname.iter().filter(|octet| octet.is_ascii_lowercase()).count() as u32
+}
+
+/// Gives each letter of a folded name a random case (draft-vixie-dnsext-dns0x20).
+pub(crate) fn randomise_case(qname: &mut [u8], rng: &mut ChaCha12Rng) {
+    for chunk in qname.chunks_mut(64) {
+        let mut bits = rng.next_u64();
+        for octet in chunk {
+            let upper = octet.is_ascii_lowercase() && bits & 1 == 1;
+            *octet ^= u8::from(upper) << 5;
+            bits >>= 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use avocet_wire::QueryView;
+    use avocet_wire::hash::eq_folded;
+    use chacha20::rand_core::SeedableRng;
+
+    use super::*;
+
+    const QUESTION: &[u8] = b"\x03www\x07example\x00\x00\x01\x00\x01";
+
+    #[test]
+    fn the_query_says_what_was_asked_and_nothing_of_the_client() {
+        let mut out = Vec::new();
+        write(&mut out, 0x1234, true, QUESTION, Some(&OptOf { dnssec_ok: true, cookie: b"12345678", ecs: &[] }));
+        let view = QueryView::parse(&out).unwrap();
+        assert_eq!((view.header().id, view.header().flags), (0x1234, RD | CD));
+        let edns = view.edns.unwrap();
+        assert_eq!((edns.udp_size, edns.dnssec_ok), (UDP_SIZE, true));
+        let options: Vec<_> = edns.raw_options().map(Result::unwrap).collect();
+        assert_eq!(options, [(option::COOKIE, &b"12345678"[..])]);
+        out.clear();
+        write(&mut out, 7, false, QUESTION, None);
+        assert_eq!(out.len(), 12 + QUESTION.len());
+    }
+
+    #[test]
+    fn each_letter_takes_either_case_and_nothing_else_changes() {
+        let mut rng = ChaCha12Rng::from_seed([1; 32]);
+        let name = b"\x3fabcdefghijklmnopqrstuvwxyz0123456789-abcdefghijklmnopqrstuvwxyz\x03xyz\x00";
+        let mut seen = [[0u32; 2]; 69];
+        for _ in 0..200 {
+            let mut sent = *name;
+            randomise_case(&mut sent, &mut rng);
+            assert!(eq_folded(&sent, name));
+            for (count, octet) in seen.iter_mut().zip(sent) {
+                count[usize::from(octet.is_ascii_uppercase())] += 1;
+            }
+        }
+        for (count, octet) in seen.iter().zip(name) {
+            assert_eq!(octet.is_ascii_lowercase(), count[1] > 50 && count[0] > 50, "{count:?}");
+        }
+        assert_eq!(letters(name), 55);
+    }
+}

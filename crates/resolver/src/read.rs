@@ -1,0 +1,170 @@
+//! Reading a reply into records: owners folded, data uncompressed and checked.
+//!
+//! What the reply is about is not judged here; see the scrubber.
+
+use avocet_wire::edns::{Edns, option};
+use avocet_wire::view::{RecordSection, RecordView};
+use avocet_wire::{Class, MessageView, NameBuf, Rcode, Rtype, rdata};
+
+/// Octets by which names in record data grow at most when uncompressed: two names.
+const EXPANSION: usize = 2 * 255;
+
+/// A reply cannot be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Malformed;
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    section: RecordSection,
+    rtype: Rtype,
+    class: Class,
+    ttl_secs: u32,
+    owner: (u32, u8),
+    rdata: (u32, u32),
+}
+
+/// A record of a reply.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReplyRecord<'a> {
+    pub(crate) section: RecordSection,
+    pub(crate) rtype: Rtype,
+    pub(crate) class: Class,
+    pub(crate) ttl_secs: u32,
+    pub(crate) owner: &'a [u8],
+    pub(crate) rdata: &'a [u8],
+}
+
+impl ReplyRecord<'_> {
+    /// For an RRSIG, the type it covers (RFC 4034 §3.1.1).
+    pub(crate) fn covered(&self) -> Option<Rtype> {
+        let covered = self.rdata.first_chunk().filter(|_| self.rtype == Rtype::RRSIG)?;
+        Some(Rtype(u16::from_be_bytes(*covered)))
+    }
+}
+
+/// What a reply's OPT record says.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ReplyOpt {
+    pub(crate) rcode_high: u8,
+    /// Data of the cookie option, cut to 40 octets.
+    pub(crate) cookie: Vec<u8>,
+    /// INFO-CODE of the first extended error.
+    pub(crate) ede: Option<u16>,
+    /// SCOPE PREFIX-LENGTH of the client subnet option.
+    pub(crate) ecs_scope: Option<u8>,
+}
+
+/// A reply that was read. Memory is kept between uses.
+#[derive(Debug, Default)]
+pub(crate) struct Reply {
+    octets: Vec<u8>,
+    entries: Vec<Entry>,
+    opt: ReplyOpt,
+    /// Is there an OPT record?
+    pub(crate) has_opt: bool,
+}
+
+impl Reply {
+    /// Reads all records of the reply to a question with this folded name.
+    pub(crate) fn read(&mut self, view: &MessageView<'_>, qname: &[u8]) -> Result<(), Malformed> {
+        self.octets.clear();
+        self.octets.extend_from_slice(qname);
+        self.entries.clear();
+        self.has_opt = false;
+        self.opt.cookie.clear();
+        (self.opt.rcode_high, self.opt.ede, self.opt.ecs_scope) = (0, None, None);
+        let mut records = view.records().map_err(|_| Malformed)?;
+        for record in &mut records {
+            let record = record.map_err(|_| Malformed)?;
+            if record.rtype == Rtype::OPT {
+                self.read_opt(&record)?;
+            } else if !record.rtype.is_meta() {
+                self.read_record(&record, qname.len()).ok_or(Malformed)?;
+            }
+        }
+        if records.position() == view.octets().len() { Ok(()) } else { Err(Malformed) }
+    }
+
+    fn read_record(&mut self, record: &RecordView<'_>, qname_len: usize) -> Option<()> {
+        let owner = if record.owner_is_question() {
+            (0, qname_len as u8)
+        } else {
+            let name = record.owner().ok()?.folded();
+            let at = self.octets.len() as u32;
+            self.octets.extend_from_slice(name.wire());
+            (at, name.wire().len() as u8)
+        };
+        let at = self.octets.len();
+        let expansion = if may_hold_names(record.rtype) { EXPANSION } else { 0 };
+        self.octets.resize(at + record.rdata().len() + expansion, 0);
+        let len = record.expand_rdata(&mut self.octets[at..]).ok()?;
+        self.octets.truncate(at + len);
+        rdata::check(record.rtype.0, &self.octets[at..]).ok()?;
+        self.entries.push(Entry {
+            section: record.section,
+            rtype: record.rtype,
+            class: record.class,
+            ttl_secs: record.ttl_secs(),
+            owner,
+            rdata: (at as u32, len as u32),
+        });
+        Some(())
+    }
+
+    fn read_opt(&mut self, record: &RecordView<'_>) -> Result<(), Malformed> {
+        if self.has_opt || record.section != RecordSection::Additional {
+            return Err(Malformed);
+        }
+        let edns = Edns::from_record(record).map_err(|_| Malformed)?;
+        self.has_opt = true;
+        self.opt.rcode_high = edns.rcode_high;
+        for option in edns.raw_options() {
+            let (code, data) = option.map_err(|_| Malformed)?;
+            match code {
+                option::COOKIE if self.opt.cookie.is_empty() => {
+                    self.opt.cookie.extend_from_slice(&data[..data.len().min(40)]);
+                }
+                option::EDE if self.opt.ede.is_none() => {
+                    self.opt.ede = data.first_chunk().map(|code| u16::from_be_bytes(*code));
+                }
+                option::ECS => self.opt.ecs_scope = data.get(3).copied(),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn opt(&self) -> &ReplyOpt {
+        &self.opt
+    }
+
+    /// The whole RCODE.
+    pub(crate) fn rcode(&self, view: &MessageView<'_>) -> Rcode {
+        Rcode(u16::from(self.opt.rcode_high) << 4 | view.header().rcode().0)
+    }
+
+    pub(crate) fn records(&self) -> impl Iterator<Item = ReplyRecord<'_>> + Clone {
+        self.entries.iter().map(|entry| ReplyRecord {
+            section: entry.section,
+            rtype: entry.rtype,
+            class: entry.class,
+            ttl_secs: entry.ttl_secs,
+            owner: self.slice(entry.owner.0, u32::from(entry.owner.1)),
+            rdata: self.slice(entry.rdata.0, entry.rdata.1),
+        })
+    }
+
+    fn slice(&self, at: u32, len: u32) -> &[u8] {
+        &self.octets[at as usize..(at + len) as usize]
+    }
+}
+
+/// Types whose names may come compressed are all below 64 (RFC 3597 §4).
+fn may_hold_names(rtype: Rtype) -> bool {
+    rtype.0 < 64 && rtype != Rtype::A && rtype != Rtype::AAAA
+}
+
+/// The folded name that is the whole data of a CNAME or DNAME.
+pub(crate) fn folded_target(rdata: &[u8]) -> Option<NameBuf> {
+    NameBuf::from_wire(rdata).ok().map(|name| name.folded())
+}

@@ -1,0 +1,169 @@
+//! The end of a task, or its new beginning at the name that aliases led to.
+
+use std::sync::Arc;
+
+use avocet_cache::{ReadAt, RrsetKey};
+use avocet_wire::{NameBuf, Rcode};
+
+use super::{Context, Resolver};
+use crate::action::Action;
+use crate::answer::{self, Gathered, Resolved, Source, split_question};
+use crate::assemble::{Trail, Wanted};
+use crate::scrub::MAX_ALIASES;
+use crate::store::{self, Fetched};
+use crate::task::Failure;
+
+/// For how long after a failure successes are told to the failure cache, in seconds: longer than
+/// it remembers any.
+const FAILURE_MEMORY_SECS: u32 = 600;
+
+/// An answer that was found and how.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found {
+    pub(super) rcode: Rcode,
+    pub(super) cacheable: bool,
+    pub(super) ecs_scope: Option<u8>,
+    pub(super) source: Option<Source>,
+}
+
+impl<W> Resolver<W> {
+    /// Does the task follow the plan in force? What one of an older plan finds may come from servers
+    /// that are not to be asked any more: it is for those who wait, and no cache keeps it.
+    pub(super) fn is_current(&self, at: u32) -> bool {
+        self.tasks[at].bound.as_ref().is_some_and(|bound| Arc::ptr_eq(bound, &self.bound))
+    }
+
+    /// Stores what the last reply gave, unless it is meant for some clients only.
+    pub(super) fn store(&self, end: &NameBuf, at: u32, rcode: Option<Rcode>, with_do: bool, cx: &Context<'_, W>) {
+        if !self.is_current(at) {
+            return;
+        }
+        let task = &self.tasks[at];
+        let fetched = Fetched { with_do, with_cd: task.checking_disabled, now_secs: cx.now_secs() };
+        store::positive(cx.rrsets, &self.gathered, &fetched);
+        if let Some(rcode) = rcode
+            && let Some((_, qtype, qclass)) = split_question(&task.target)
+        {
+            let key = RrsetKey { owner: end.wire(), rtype: qtype.0, class: qclass.0 };
+            store::negative(cx.rrsets, &key, rcode, &self.gathered, &fetched);
+        }
+    }
+
+    /// Goes on with the name that the aliases gathered so far lead to.
+    pub(super) fn follow_alias(&mut self, at: u32, end: &NameBuf, cx: &mut Context<'_, W>) {
+        let task = &mut self.tasks[at];
+        task.prefix.append(&self.gathered);
+        task.restarts += 1;
+        if task.restarts > MAX_ALIASES || task.prefix.has_alias(end.wire()) {
+            task.note(Failure::Aliases);
+            return self.fail(at, cx);
+        }
+        self.dismiss_all(at, cx);
+        let Some(bound) = self.tasks[at].bound.clone() else { return };
+        let task = &mut self.tasks[at];
+        let wanted = Wanted {
+            question: &task.question,
+            dnssec_ok: task.dnssec_ok,
+            checking_disabled: task.checking_disabled,
+            at: ReadAt { now: cx.now_secs(), stale_window: 0 },
+        };
+        match self.assembler.follow(&bound.plan, cx.rrsets, &wanted, *end, &mut task.prefix) {
+            Trail::Complete { rcode, .. } => {
+                self.gathered.clear();
+                self.finish(at, Found { rcode, cacheable: true, ecs_scope: None, source: None }, cx);
+            }
+            Trail::Incomplete(name) => self.begin_at(at, &name, cx),
+            Trail::Loop => {
+                task.note(Failure::Aliases);
+                self.fail(at, cx);
+            }
+        }
+    }
+
+    fn begin_at(&mut self, at: u32, name: &NameBuf, cx: &mut Context<'_, W>) {
+        self.counters.restarts += 1;
+        let task = &mut self.tasks[at];
+        let kept = task.target.len().saturating_sub(4);
+        task.target.splice(..kept, name.wire().iter().copied());
+        let route = task.bound.as_ref().and_then(|bound| bound.plan.route(name.wire()));
+        let Some(route) = route else {
+            task.note(Failure::NoRule);
+            return self.fail(at, cx);
+        };
+        task.route = route;
+        task.begin_target();
+        self.begin(at, cx);
+    }
+
+    /// Answers all who wait with what was gathered.
+    pub(super) fn finish(&mut self, at: u32, found: Found, cx: &mut Context<'_, W>) {
+        let task = &mut self.tasks[at];
+        if task.prefix.len() > 0 {
+            task.prefix.append(&self.gathered);
+        }
+        let gathered = if task.prefix.len() > 0 { &task.prefix } else { &self.gathered };
+        let Some(resolved) = answer::write(&mut cx.actions.answers, &task.question, found.rcode, gathered) else {
+            task.note(Failure::Unusable);
+            return self.fail(at, cx);
+        };
+        let now_secs = cx.now_secs();
+        if self.last_failure_secs.is_some_and(|last| now_secs.wrapping_sub(last) < FAILURE_MEMORY_SECS) {
+            cx.failures.clear(&task.question, task.checking_disabled);
+        }
+        self.counters.answered += 1;
+        let for_few = found.ecs_scope.is_some_and(|scope| scope > 0);
+        let may_be_kept = found.cacheable && !for_few && self.is_current(at);
+        let ttl_secs = if may_be_kept { resolved.ttl_secs } else { 0 };
+        let (ecs_scope, source) = (found.ecs_scope, found.source);
+        self.conclude(at, Resolved { ttl_secs, ecs_scope, source, ..resolved }, cx);
+    }
+
+    /// Answers all who wait with the failure that says most, and notes it (RFC 9520).
+    pub(super) fn fail(&mut self, at: u32, cx: &mut Context<'_, W>) {
+        if self.is_current(at) {
+            let task = &self.tasks[at];
+            let (ede, _) = task.failure.ede();
+            cx.failures.record(&task.question, task.checking_disabled, ede.0, cx.now_secs());
+            self.last_failure_secs = Some(cx.now_secs());
+        }
+        self.end_early(at, cx);
+    }
+
+    /// As [`Resolver::fail`], for a task that had not all of its time.
+    pub(super) fn end_early(&mut self, at: u32, cx: &mut Context<'_, W>) {
+        self.counters.failed += 1;
+        let task = &self.tasks[at];
+        let nothing = Gathered::default();
+        let resolved = answer::write(&mut cx.actions.answers, &task.question, Rcode::SERVFAIL, &nothing);
+        if let Some(resolved) = resolved {
+            let ede = Some(task.failure.ede());
+            self.conclude(at, Resolved { ede, ..resolved }, cx);
+        }
+    }
+
+    fn conclude(&mut self, at: u32, resolved: Resolved, cx: &mut Context<'_, W>) {
+        self.dismiss_all(at, cx);
+        let first = cx.actions.waiters.len();
+        let waiting = self.tasks[at].waiters.drain(..);
+        cx.actions.waiters.extend(waiting.map(|waiting| waiting.waiter));
+        let waiters = first..cx.actions.waiters.len();
+        self.waiters -= waiters.len();
+        let asked = self.tasks[at].asked_for();
+        cx.actions.list.push(Action::Finish { waiters, resolved, asked });
+        self.wheel.clear(at);
+        let bound = self.tasks[at].bound.take();
+        self.tasks.remove(at);
+        // The last task of a plan that was replaced.
+        if bound.is_some_and(|bound| Arc::strong_count(&bound) == 1) {
+            for upstream in 0..self.upstreams.len() {
+                self.forget_if_idle(upstream as u16, cx.actions);
+            }
+        }
+    }
+
+    fn dismiss_all(&mut self, at: u32, cx: &mut Context<'_, W>) {
+        while let Some(&attempt) = self.tasks[at].attempts.last() {
+            self.dismiss(attempt, false, cx);
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! A question comes in: it is answered at once, joins another, or becomes a task.
+
+use std::sync::Arc;
+
+use avocet_wire::{Ede, NameBuf, Rcode};
+
+use super::{Ask, Context, Resolver, Shed, Submitted};
+use crate::action::{Action, AskedFor};
+use crate::answer::{self, Gathered, split_question};
+use crate::plan::EcsPolicy;
+use crate::task::{Key, Waiting};
+
+/// Most waiters of one task (Unbound's wait-limit).
+const TASK_WAITERS: usize = 1_000;
+/// Most questions in flight that differ by the client subnet only (S7: birthday attacks).
+const SUBNETS_IN_FLIGHT: usize = 4;
+/// How long a question may be in flight before others may take its place, in ms.
+const JOSTLE_MS: u64 = 200;
+/// How many of the oldest tasks are looked at for one that nobody waits for.
+const PREFETCHES_LOOKED_AT: usize = 16;
+/// A question that comes from an upstream so soon after it was sent there is our own, in ms.
+const LOOP_WINDOW_MS: u64 = 100;
+/// As [`LOOP_WINDOW_MS`] within this machine, where other clients have that address too.
+const LOCAL_LOOP_WINDOW_MS: u64 = 5;
+
+impl<W> Resolver<W> {
+    /// Takes a question for `waiter`; with none it is asked ahead of need, for the cache.
+    pub fn submit(&mut self, ask: &Ask<'_>, waiter: Option<W>, cx: &mut Context<'_, W>) -> Submitted<W> {
+        let Some(qname) = split_question(ask.question).and_then(|(qname, ..)| NameBuf::from_wire(qname).ok()) else {
+            return Submitted::Shed { reason: Shed::Malformed, waiter };
+        };
+        let bound = Arc::clone(&self.bound);
+        let Some(route) = bound.plan.route(qname.wire()) else {
+            self.counters.no_rule += 1;
+            let ede = (Ede::NOT_AUTHORITATIVE, "no forwarding rule for this name");
+            return refuse(ask, Rcode::REFUSED, ede, waiter, cx);
+        };
+        if let Some(failure) = cx.failures.lookup(ask.question, ask.checking_disabled, cx.now_secs()) {
+            self.counters.failed_before += 1;
+            let text = Ede(failure.ede).meaning();
+            return refuse(ask, Rcode::SERVFAIL, (Ede::CACHED_ERROR, text), waiter, cx);
+        }
+        let passes_ecs = bound.plan.rule(route).ecs == EcsPolicy::Pass;
+        let key = self.key_of(ask, passes_ecs);
+        if let Some(at) = self.tasks.find(&key).filter(|&at| self.is_current(at)) {
+            return self.join(at, ask, waiter, cx);
+        }
+        if waiter.is_some() && self.waiters >= bound.plan.settings.waiters {
+            self.counters.shed_waiters += 1;
+            return Submitted::Shed { reason: Shed::Waiters, waiter };
+        }
+        // What nobody waits for takes nobody's place.
+        if self.tasks.len() >= bound.plan.settings.in_flight && (waiter.is_none() || !self.make_room(cx)) {
+            self.counters.shed_tasks += 1;
+            return Submitted::Shed { reason: Shed::Tasks, waiter };
+        }
+        self.counters.started += 1;
+        let at = self.tasks.insert(&key, cx.now_ms);
+        let task = &mut self.tasks[at];
+        (task.route, task.bound) = (route, Some(bound));
+        if let Some(waiter) = waiter {
+            self.add_waiter(at, ask, waiter, cx.now_ms);
+        }
+        self.spare_asker(at, ask);
+        self.begin(at, cx);
+        Submitted::Started
+    }
+
+    /// The question as it goes upstream: with the client's subnet only where that is wanted, and
+    /// of few subnets at a time.
+    fn key_of<'a>(&mut self, ask: &Ask<'a>, passes_ecs: bool) -> Key<'a> {
+        let key = Key {
+            question: ask.question,
+            hash: ask.hash,
+            dnssec_ok: ask.dnssec_ok,
+            checking_disabled: ask.checking_disabled,
+            ecs: if passes_ecs { ask.ecs } else { &[] },
+        };
+        if key.ecs.is_empty() || self.tasks.find(&key).is_some() {
+            return key;
+        }
+        // The last place is for the question without a subnet.
+        if self.tasks.same_question(&key) + 1 < SUBNETS_IN_FLIGHT {
+            return key;
+        }
+        self.counters.ecs_dropped += 1;
+        Key { ecs: &[], ..key }
+    }
+
+    fn join(&mut self, at: u32, ask: &Ask<'_>, waiter: Option<W>, cx: &Context<'_, W>) -> Submitted<W> {
+        if self.comes_back(at, ask, cx.now_ms) && !self.tasks[at].looped {
+            self.tasks[at].looped = true;
+            self.counters.loops += 1;
+        }
+        let Some(waiter) = waiter else { return Submitted::Joined };
+        let full = self.waiters >= self.bound.plan.settings.waiters;
+        if full || self.tasks[at].waiters.len() >= TASK_WAITERS {
+            self.counters.shed_waiters += 1;
+            return Submitted::Shed { reason: Shed::Waiters, waiter: Some(waiter) };
+        }
+        self.counters.joined += 1;
+        self.add_waiter(at, ask, waiter, cx.now_ms);
+        self.rearm(at);
+        Submitted::Joined
+    }
+
+    /// Does the question come from where it was just sent?
+    fn comes_back(&self, at: u32, ask: &Ask<'_>, now_ms: u64) -> bool {
+        let Some(client) = ask.client.map(|client| client.to_canonical()) else { return false };
+        let window_ms = if client.is_loopback() { LOCAL_LOOP_WINDOW_MS } else { LOOP_WINDOW_MS };
+        self.tasks[at].attempts.iter().any(|&attempt| {
+            let attempt = &self.attempts[attempt];
+            let upstream = &self.upstreams[usize::from(attempt.upstream)];
+            upstream.spec.addr.ip() == client && now_ms <= attempt.sent_ms + window_ms
+        })
+    }
+
+    /// Does not send a question back to where it came from; or only once, if there is nobody else
+    /// (S25: servers that forward to each other). Within a machine all have the same address.
+    fn spare_asker(&mut self, at: u32, ask: &Ask<'_>) {
+        let client = ask.client.map(|client| client.to_canonical()).filter(|client| !client.is_loopback());
+        let (Some(client), Some(bound)) = (client, self.tasks[at].bound.clone()) else { return };
+        let task = &mut self.tasks[at];
+        let rule = bound.plan.rule(task.route);
+        let is_asker = |place: &u8| self.upstreams[bound.id(rule, *place)].spec.addr.ip() == client;
+        let places = 0..rule.upstreams.len() as u8;
+        let askers = places.clone().filter(is_asker).fold(0u64, |set, place| set | 1 << place);
+        if askers.count_ones() as usize == places.len() {
+            task.looped = true;
+        } else {
+            task.failed |= askers;
+        }
+    }
+
+    fn add_waiter(&mut self, at: u32, ask: &Ask<'_>, waiter: W, now_ms: u64) {
+        let after_ms = u64::from(self.bound.plan.settings.stale_client_ms);
+        let overdue_at_ms = if ask.stale_available { now_ms + after_ms } else { u64::MAX };
+        self.tasks[at].waiters.push(Waiting { waiter, overdue_at_ms });
+        self.waiters += 1;
+    }
+
+    /// Ends a task so that another can begin: one that nobody waits for, or else the oldest, if
+    /// it has had its chance. Quick questions thus get through however many slow ones there are.
+    fn make_room(&mut self, cx: &mut Context<'_, W>) -> bool {
+        let is_unwanted = |at: &u32| self.tasks[*at].waiters.is_empty();
+        let is_slow = |at: &u32| cx.now_ms >= self.tasks[*at].started_ms + JOSTLE_MS;
+        let unwanted = self.tasks.by_age().take(PREFETCHES_LOOKED_AT).find(is_unwanted);
+        let Some(at) = unwanted.or_else(|| self.tasks.by_age().next().filter(is_slow)) else { return false };
+        self.counters.jostled += 1;
+        self.end_early(at, cx);
+        true
+    }
+}
+
+/// Answers a question that is not tried.
+fn refuse<W>(
+    ask: &Ask<'_>,
+    rcode: Rcode,
+    ede: (Ede, &'static str),
+    waiter: Option<W>,
+    cx: &mut Context<'_, W>,
+) -> Submitted<W> {
+    let first = cx.actions.waiters.len();
+    cx.actions.waiters.extend(waiter);
+    let resolved = answer::write(&mut cx.actions.answers, ask.question, rcode, &Gathered::default());
+    if let Some(mut resolved) = resolved {
+        resolved.ede = Some(ede);
+        let asked = AskedFor {
+            question_len: ask.question.len(),
+            hash: ask.hash,
+            dnssec_ok: ask.dnssec_ok,
+            checking_disabled: ask.checking_disabled,
+        };
+        cx.actions.list.push(Action::Finish { waiters: first..cx.actions.waiters.len(), resolved, asked });
+    }
+    Submitted::Answered
+}

@@ -1,0 +1,306 @@
+//! What of a reply is believed.
+//!
+//! Kept are the aliases (CNAME, DNAME) that lead from the question to its end, what was asked for
+//! there, or the proof that it is not there. Nothing else of a reply ever reaches the cache. The
+//! servers of a rule are believed about names whose route is that rule only: where an alias leads
+//! to another rule's name, that rule's servers are asked.
+
+use avocet_cache::TtlBounds;
+use avocet_wire::view::RecordSection;
+use avocet_wire::{NameBuf, Rcode, Rtype, Section, name};
+
+use crate::answer::{Gathered, Kind};
+use crate::plan::{Plan, Route};
+use crate::read::{Reply, ReplyRecord, folded_target};
+
+/// Most aliases followed for one question (BIND and Unbound: 11).
+pub(crate) const MAX_ALIASES: usize = 11;
+/// Most records of an RRset.
+const MAX_RRSET_RECORDS: usize = 256;
+/// Most octets of data of an RRset.
+const MAX_RRSET_OCTETS: usize = 65_535;
+
+/// What was asked, of whom.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) route: Route,
+    /// Folded.
+    pub(crate) qname: &'a [u8],
+    pub(crate) qtype: Rtype,
+    /// Signatures and proofs are wanted.
+    pub(crate) dnssec_ok: bool,
+}
+
+/// What a reply comes to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Verdict {
+    /// An answer. It is not to be cached where it denies without an SOA record (RFC 2308 §5).
+    Answer { rcode: Rcode, cacheable: bool },
+    /// Aliases up to a name that is still to be asked for.
+    GoOn,
+    /// A referral, a contradiction, or more than the limits allow.
+    Unusable,
+    /// The aliases lead back to where they were.
+    Loop,
+}
+
+/// Clamps the TTL of records that exist.
+pub(crate) fn clamp(bounds: &TtlBounds, ttl_secs: u32) -> u32 {
+    ttl_secs.max(bounds.min).min(bounds.max)
+}
+
+/// Reads a reply's records into an answer.
+pub(crate) struct Scrubber<'a> {
+    asked: Asked<'a>,
+    reply: &'a Reply,
+    out: &'a mut Gathered,
+    /// The name that the aliases so far lead to.
+    pub(crate) end: NameBuf,
+}
+
+impl<'a> Scrubber<'a> {
+    /// None if the question's name is no name.
+    pub(crate) fn new(asked: Asked<'a>, reply: &'a Reply, out: &'a mut Gathered) -> Option<Self> {
+        out.clear();
+        Some(Self { asked, reply, out, end: NameBuf::from_wire(asked.qname).ok()? })
+    }
+
+    /// Gathers what is believed. `rcode` is NOERROR or NXDOMAIN.
+    pub(crate) fn scrub(&mut self, rcode: Rcode) -> Verdict {
+        self.follow(rcode).unwrap_or_else(|verdict| verdict)
+    }
+
+    fn follow(&mut self, rcode: Rcode) -> Result<Verdict, Verdict> {
+        for _ in 0..=MAX_ALIASES {
+            // Asked for the CNAME itself, one that follows from a DNAME is the answer, with its DNAME.
+            if self.asked.qtype == Rtype::CNAME
+                && let Some(dname) = self.dname()
+            {
+                self.take_dname(dname)?;
+                return self.positive(rcode);
+            }
+            if self.take_answer()? {
+                return self.positive(rcode);
+            }
+            let Some(next) = self.take_alias()? else { return self.negative(rcode) };
+            if next == self.end || self.out.has_alias(next.wire()) {
+                return Err(Verdict::Loop);
+            }
+            self.end = next;
+            if self.asked.plan.route(next.wire()) != Some(self.asked.route) {
+                return Ok(Verdict::GoOn);
+            }
+        }
+        Err(Verdict::Unusable)
+    }
+
+    /// Takes what was asked for at the current name.
+    fn take_answer(&mut self) -> Result<bool, Verdict> {
+        let qtype = self.asked.qtype;
+        if qtype != Rtype::ANY {
+            return Ok(self.take_set(Section::Answer, self.end, qtype)? > 0);
+        }
+        let before = self.out.len();
+        for record in self.at(RecordSection::Answer, self.end) {
+            if self.out.len() - before >= MAX_RRSET_RECORDS {
+                return Err(Verdict::Unusable);
+            }
+            let ttl_secs = clamp(&self.asked.plan.settings.ttl, record.ttl_secs);
+            self.out.push(kind(Section::Answer, &record, ttl_secs), record.owner, record.rdata);
+        }
+        Ok(self.out.len() > before)
+    }
+
+    /// Takes the alias at the current name; returns where it leads.
+    fn take_alias(&mut self) -> Result<Option<NameBuf>, Verdict> {
+        if let Some(dname) = self.dname() {
+            return self.take_dname(dname).map(Some);
+        }
+        match self.take_set(Section::Answer, self.end, Rtype::CNAME)? {
+            0 => Ok(None),
+            1 => {
+                let cname = self.at(RecordSection::Answer, self.end).find(|record| record.rtype == Rtype::CNAME);
+                cname.and_then(|record| folded_target(record.rdata)).map(Some).ok_or(Verdict::Unusable)
+            }
+            _ => Err(Verdict::Unusable),
+        }
+    }
+
+    /// The owner of the DNAME right above the current name that is nearest to it.
+    fn dname(&self) -> Option<NameBuf> {
+        let end = self.end.wire();
+        let above = self.reply.records().filter(|record| {
+            record.rtype == Rtype::DNAME
+                && record.section == RecordSection::Answer
+                && (usize::from(self.asked.route.apex_len)..end.len()).contains(&record.owner.len())
+                && name::is_under(end, record.owner)
+        });
+        above.max_by_key(|record| record.owner.len()).and_then(|record| NameBuf::from_wire(record.owner).ok())
+    }
+
+    /// Takes a DNAME and the CNAME that follows from it (RFC 6672 §3.1); one that the reply has
+    /// must be the same.
+    fn take_dname(&mut self, owner: NameBuf) -> Result<NameBuf, Verdict> {
+        if self.take_set(Section::Answer, owner, Rtype::DNAME)? != 1 {
+            return Err(Verdict::Unusable);
+        }
+        let dname = self.at(RecordSection::Answer, owner).find(|record| record.rtype == Rtype::DNAME);
+        let dname = dname.ok_or(Verdict::Unusable)?;
+        let target = substitute(self.end.wire(), owner.wire(), dname.rdata)
+            .ok_or(Verdict::Answer { rcode: Rcode::YXDOMAIN, cacheable: false })?;
+        let mut cnames = self.at(RecordSection::Answer, self.end).filter(|record| record.rtype == Rtype::CNAME);
+        if cnames.any(|cname| folded_target(cname.rdata) != Some(target.folded())) {
+            return Err(Verdict::Unusable);
+        }
+        let ttl_secs = clamp(&self.asked.plan.settings.ttl, dname.ttl_secs);
+        let cname = Kind { section: Section::Answer, rtype: Rtype::CNAME, class: dname.class, ttl_secs };
+        self.out.push(cname, self.end.wire(), target.wire());
+        Ok(target.folded())
+    }
+
+    fn positive(&mut self, rcode: Rcode) -> Result<Verdict, Verdict> {
+        if rcode != Rcode::NOERROR {
+            return Err(Verdict::Unusable);
+        }
+        if self.asked.dnssec_ok {
+            self.take_proof(self.apex());
+        }
+        if !self.asked.plan.settings.minimal {
+            self.take_extras();
+        }
+        Ok(Verdict::Answer { rcode, cacheable: true })
+    }
+
+    fn negative(&mut self, rcode: Rcode) -> Result<Verdict, Verdict> {
+        let apex_len = usize::from(self.asked.route.apex_len);
+        let mut authority = self.reply.records().filter(|record| record.section == RecordSection::Authority);
+        let soa = authority.clone().find(|record| {
+            record.rtype == Rtype::SOA
+                && record.owner.len() >= apex_len
+                && name::is_under(self.end.wire(), record.owner)
+        });
+        let Some(soa) = soa else {
+            let is_referral = authority.any(|record| record.rtype == Rtype::NS);
+            return match rcode {
+                Rcode::NOERROR if self.end.wire() != self.asked.qname => Ok(Verdict::GoOn),
+                Rcode::NOERROR if is_referral => Err(Verdict::Unusable),
+                _ => Ok(Verdict::Answer { rcode, cacheable: false }),
+            };
+        };
+        let minimum = soa.rdata.last_chunk().map_or(0, |minimum| u32::from_be_bytes(*minimum));
+        let bounds = &self.asked.plan.settings.ttl;
+        let minimum = if minimum > i32::MAX as u32 { 0 } else { minimum };
+        let ttl_secs = soa.ttl_secs.min(minimum).min(bounds.negative_max).min(bounds.max);
+        self.out.push(kind(Section::Authority, &soa, ttl_secs), soa.owner, soa.rdata);
+        if self.asked.dnssec_ok {
+            self.take_signatures_of_soa(&soa, ttl_secs);
+            self.take_proof(soa.owner);
+            self.out.cap_authority_ttl(ttl_secs);
+        }
+        Ok(Verdict::Answer { rcode, cacheable: ttl_secs > 0 })
+    }
+
+    fn take_signatures_of_soa(&mut self, soa: &ReplyRecord<'_>, ttl_secs: u32) {
+        for record in self.reply.records() {
+            if record.section == RecordSection::Authority
+                && record.covered() == Some(Rtype::SOA)
+                && record.owner == soa.owner
+            {
+                self.out.push(kind(Section::Authority, &record, ttl_secs), record.owner, record.rdata);
+            }
+        }
+    }
+
+    /// Takes NSEC and NSEC3 records at or below `zone` with their signatures.
+    fn take_proof(&mut self, zone: &[u8]) {
+        let is_proof = |rtype| matches!(rtype, Rtype::NSEC | Rtype::NSEC3);
+        for record in self.reply.records() {
+            if record.section == RecordSection::Authority
+                && (is_proof(record.rtype) || record.covered().is_some_and(is_proof))
+                && name::is_under(record.owner, zone)
+            {
+                let ttl_secs = clamp(&self.asked.plan.settings.ttl, record.ttl_secs);
+                self.out.push(kind(Section::Authority, &record, ttl_secs), record.owner, record.rdata);
+            }
+        }
+    }
+
+    /// Takes the zone's NS records and the addresses that answer and NS records point to. They
+    /// are for this client alone and never cached.
+    fn take_extras(&mut self) {
+        let apex = self.apex();
+        let zone = self.reply.records().find(|record| {
+            record.section == RecordSection::Authority
+                && record.rtype == Rtype::NS
+                && name::is_under(self.end.wire(), record.owner)
+                && name::is_under(record.owner, apex)
+        });
+        if let Some(zone) = zone.and_then(|record| NameBuf::from_wire(record.owner).ok()) {
+            let _ = self.take_set(Section::Authority, zone, Rtype::NS);
+        }
+        for record in self.reply.records() {
+            if record.section == RecordSection::Additional
+                && matches!(record.rtype, Rtype::A | Rtype::AAAA)
+                && name::is_under(record.owner, apex)
+                && self.out.points_to(record.owner)
+            {
+                let ttl_secs = clamp(&self.asked.plan.settings.ttl, record.ttl_secs);
+                self.out.push(kind(Section::Additional, &record, ttl_secs), record.owner, record.rdata);
+            }
+        }
+    }
+
+    /// The name up to which the servers asked are believed.
+    fn apex(&self) -> &'a [u8] {
+        let qname = self.asked.qname;
+        &qname[qname.len().saturating_sub(usize::from(self.asked.route.apex_len))..]
+    }
+
+    /// Takes an RRset with its signatures; all its records get the shortest TTL (RFC 2181 §5.2).
+    /// Returns the number of records.
+    fn take_set(&mut self, to: Section, owner: NameBuf, rtype: Rtype) -> Result<usize, Verdict> {
+        let from = if to == Section::Answer { RecordSection::Answer } else { RecordSection::Authority };
+        let set = self.at(from, owner).filter(|record| record.rtype == rtype);
+        let Some(ttl_secs) = set.clone().map(|record| record.ttl_secs).min() else { return Ok(0) };
+        let ttl_secs = clamp(&self.asked.plan.settings.ttl, ttl_secs);
+        let first = self.out.len();
+        let mut octets = 0;
+        for record in set {
+            if self.out.has_rdata(first, record.rdata) {
+                continue;
+            }
+            octets += record.rdata.len();
+            if self.out.len() - first == MAX_RRSET_RECORDS || octets > MAX_RRSET_OCTETS {
+                return Err(Verdict::Unusable);
+            }
+            self.out.push(kind(to, &record, ttl_secs), record.owner, record.rdata);
+        }
+        let count = self.out.len() - first;
+        if self.asked.dnssec_ok && rtype != Rtype::RRSIG {
+            let signatures = self.at(from, owner).filter(|record| record.covered() == Some(rtype));
+            for record in signatures.take(MAX_RRSET_RECORDS) {
+                self.out.push(kind(to, &record, ttl_secs), record.owner, record.rdata);
+            }
+        }
+        Ok(count)
+    }
+
+    fn at(&self, section: RecordSection, owner: NameBuf) -> impl Iterator<Item = ReplyRecord<'a>> + Clone + use<'a> {
+        let records = self.reply.records();
+        records.filter(move |record| record.section == section && record.owner == owner.wire())
+    }
+}
+
+fn kind(section: Section, record: &ReplyRecord<'_>, ttl_secs: u32) -> Kind {
+    Kind { section, rtype: record.rtype, class: record.class, ttl_secs }
+}
+
+/// `name` with its ending `owner` replaced by `target`; none if that is longer than a name.
+pub(crate) fn substitute(name: &[u8], owner: &[u8], target: &[u8]) -> Option<NameBuf> {
+    let kept = name.get(..name.len().checked_sub(owner.len())?)?;
+    let mut wire = [0; name::MAX_NAME];
+    wire.get_mut(..kept.len())?.copy_from_slice(kept);
+    wire.get_mut(kept.len()..kept.len() + target.len())?.copy_from_slice(target);
+    NameBuf::from_wire(&wire[..kept.len() + target.len()]).ok()
+}

@@ -1,0 +1,125 @@
+//! Putting a scrubbed answer into the RRset cache.
+
+use avocet_cache::{
+    Negative, NegativeKind, NegativeRecord, Provenance, Rank, ReceivedRrset, RrsetCache, RrsetKey, Security,
+};
+use avocet_wire::{Rcode, Rtype, Section, name};
+
+use crate::answer::{Gathered, Kind};
+
+/// Records of a set, and signatures, that are listed without an allocation.
+const FEW: usize = 8;
+
+type Record<'a> = (Kind, &'a [u8], &'a [u8]);
+
+/// How an answer was asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fetched {
+    pub(crate) with_do: bool,
+    pub(crate) with_cd: bool,
+    pub(crate) now_secs: u32,
+}
+
+impl Fetched {
+    /// A forwarder's word is that of an answer without AA, whatever its AA bit says.
+    fn provenance(&self) -> Provenance {
+        Provenance {
+            security: Security::Unchecked,
+            rank: Rank::NonAuthoritativeAnswer,
+            asked_with_do: self.with_do,
+            asked_with_cd: self.with_cd,
+        }
+    }
+}
+
+/// Stores each RRset of the answer section.
+pub(crate) fn positive(cache: &RrsetCache, gathered: &Gathered, fetched: &Fetched) {
+    let mut records = gathered.iter().take_while(|(kind, ..)| kind.section == Section::Answer).peekable();
+    let mut dname_before = false;
+    while let Some(first) = records.next() {
+        let mut set = List::new(first.2);
+        let mut signatures = List::default();
+        let mut is_wildcard = false;
+        while let Some((kind, _, rdata)) = records.next_if(|next| belongs(&first, next)) {
+            if kind.rtype == first.0.rtype {
+                set.push(rdata);
+            } else {
+                is_wildcard |= rdata.get(3).is_some_and(|&labels| usize::from(labels) < name::labels(first.1).count());
+                signatures.push(rdata);
+            }
+        }
+        let is_synthesised = dname_before && first.0.rtype == Rtype::CNAME;
+        dname_before = first.0.rtype == Rtype::DNAME;
+        // A CNAME that follows from a DNAME is made again from it, so that its proof goes along.
+        if is_synthesised || first.0.rtype.is_meta() || first.0.rtype.is_dnssec_proof() {
+            continue;
+        }
+        let mut provenance = fetched.provenance();
+        // The proof that goes with an answer from a wildcard is not kept, so that it does not
+        // serve those who validate.
+        provenance.asked_with_do &= !is_wildcard;
+        let new = ReceivedRrset {
+            provenance,
+            ttl: first.0.ttl_secs,
+            records: set.as_slice(),
+            signatures: signatures.as_slice(),
+        };
+        let key = RrsetKey { owner: first.1, rtype: first.0.rtype.0, class: first.0.class.0 };
+        cache.insert(&key, &new, fetched.now_secs);
+    }
+}
+
+/// Is `next` in the set that begins with `first`, or a signature of it?
+fn belongs(first: &Record<'_>, next: &Record<'_>) -> bool {
+    let same_type = next.0.rtype == first.0.rtype;
+    let covers = next.0.rtype == Rtype::RRSIG && next.2.first_chunk() == Some(&first.0.rtype.0.to_be_bytes());
+    next.1 == first.1 && (same_type || covers)
+}
+
+/// Stores the denial of `key` that the authority section holds, its SOA record first.
+pub(crate) fn negative(cache: &RrsetCache, key: &RrsetKey<'_>, rcode: Rcode, gathered: &Gathered, fetched: &Fetched) {
+    let mut authority = gathered.iter().filter(|(kind, ..)| kind.section == Section::Authority);
+    let Some((kind, owner, rdata)) = authority.next() else { return };
+    let proof: Vec<_> =
+        authority.map(|(kind, owner, rdata)| NegativeRecord { owner, rtype: kind.rtype.0, rdata }).collect();
+    let negative = Negative {
+        kind: if rcode == Rcode::NXDOMAIN { NegativeKind::Nxdomain } else { NegativeKind::Nodata },
+        provenance: fetched.provenance(),
+        soa: NegativeRecord { owner, rtype: kind.rtype.0, rdata },
+        soa_ttl: kind.ttl_secs,
+        proof: &proof,
+    };
+    cache.insert_negative(key, &negative, fetched.now_secs);
+}
+
+/// A list of data that is on the stack while it is short.
+#[derive(Default)]
+struct List<'a> {
+    few: [&'a [u8]; FEW],
+    len: usize,
+    many: Vec<&'a [u8]>,
+}
+
+impl<'a> List<'a> {
+    fn new(first: &'a [u8]) -> Self {
+        let mut list = Self::default();
+        list.push(first);
+        list
+    }
+
+    fn push(&mut self, rdata: &'a [u8]) {
+        if self.len < FEW {
+            self.few[self.len] = rdata;
+        } else {
+            if self.len == FEW {
+                self.many.extend_from_slice(&self.few);
+            }
+            self.many.push(rdata);
+        }
+        self.len += 1;
+    }
+
+    fn as_slice(&self) -> &[&'a [u8]] {
+        if self.len <= FEW { &self.few[..self.len] } else { &self.many }
+    }
+}

@@ -1,0 +1,296 @@
+//! Questions in flight and who waits for them.
+
+use std::sync::Arc;
+
+use avocet_wire::Ede;
+
+use crate::action::AskedFor;
+use crate::answer::Gathered;
+use crate::chains::Chains;
+use crate::plan::{Plan, Route, Rule};
+
+/// No task.
+const NONE: u32 = u32::MAX;
+
+/// A plan and the numbers that its upstreams have in the resolver.
+#[derive(Debug)]
+pub(crate) struct Bound {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) ids: Vec<u16>,
+}
+
+impl Bound {
+    /// The resolver's number of a rule's upstream.
+    pub(crate) fn id(&self, rule: &Rule, place: u8) -> usize {
+        usize::from(self.ids[usize::from(rule.upstreams[usize::from(place)])])
+    }
+}
+
+/// Why a task has no answer so far. Later variants say more.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Failure {
+    /// Nobody answered.
+    Silence,
+    /// A network error at each attempt.
+    Network,
+    /// What came could not be used.
+    Unusable,
+    /// REFUSED.
+    Refused,
+    /// SERVFAIL, with the upstream's own extended error if it gave one.
+    Servfail(Option<u16>),
+    /// Aliases in a circle, or too many of them.
+    Aliases,
+    /// No rule for a name that an alias leads to.
+    NoRule,
+}
+
+impl Failure {
+    /// The error that clients are told.
+    pub(crate) fn ede(self) -> (Ede, &'static str) {
+        match self {
+            Self::Silence => (Ede::NO_REACHABLE_AUTHORITY, "no upstream answered in time"),
+            Self::Network => (Ede::NETWORK_ERROR, "no upstream could be reached"),
+            Self::Unusable => (Ede::INVALID_DATA, "no upstream gave a usable answer"),
+            Self::Refused => (Ede::NO_REACHABLE_AUTHORITY, "the upstreams refuse to answer"),
+            Self::Servfail(None) => (Ede::NO_REACHABLE_AUTHORITY, "the upstreams failed to resolve it"),
+            Self::Servfail(Some(code)) => (Ede(code), "as the upstream said"),
+            Self::Aliases => (Ede::OTHER, "aliases lead in a circle or too far"),
+            Self::NoRule => (Ede::NOT_AUTHORITATIVE, "no forwarding rule for this name"),
+        }
+    }
+}
+
+/// A waiter and when it is to get stale data instead; `u64::MAX` for never.
+#[derive(Debug)]
+pub(crate) struct Waiting<W> {
+    pub(crate) waiter: W,
+    pub(crate) overdue_at_ms: u64,
+}
+
+/// What distinguishes questions in flight.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Key<'a> {
+    /// Folded QNAME, QTYPE, QCLASS.
+    pub(crate) question: &'a [u8],
+    /// Keyed hash of the question alone.
+    pub(crate) hash: u64,
+    pub(crate) dnssec_ok: bool,
+    pub(crate) checking_disabled: bool,
+    pub(crate) ecs: &'a [u8],
+}
+
+/// A question in flight. Sets of upstreams are bits by their place in the rule.
+#[derive(Debug)]
+pub(crate) struct Task<W> {
+    pub(crate) question: Vec<u8>,
+    hash: u64,
+    pub(crate) dnssec_ok: bool,
+    pub(crate) checking_disabled: bool,
+    pub(crate) ecs: Vec<u8>,
+    /// The plan by which it began and ends; none while the place is free.
+    pub(crate) bound: Option<Arc<Bound>>,
+    pub(crate) waiters: Vec<Waiting<W>>,
+    pub(crate) started_ms: u64,
+
+    /// What is asked for now: the question, or the same type at a name that aliases led to.
+    pub(crate) target: Vec<u8>,
+    pub(crate) route: Route,
+    /// The aliases that led to the target.
+    pub(crate) prefix: Gathered,
+    pub(crate) restarts: usize,
+
+    /// Queries that are waited for.
+    pub(crate) attempts: Vec<u32>,
+    /// Queries sent, for all targets and for this one.
+    pub(crate) sends: u32,
+    pub(crate) target_sends: u32,
+    /// How often all upstreams were asked for this target.
+    pub(crate) round: u32,
+    /// Upstreams asked in this round, and those not to be asked again for this target.
+    pub(crate) tried: u64,
+    pub(crate) failed: u64,
+    /// Upstreams to be asked over TCP, and without EDNS.
+    pub(crate) by_tcp: u64,
+    pub(crate) plain: u64,
+    /// Those of `plain` that only kept silent when asked with EDNS.
+    pub(crate) guessed_plain: u64,
+    pub(crate) bad_cookies: u8,
+    pub(crate) stream_retried: bool,
+    /// The question came back from where it was sent: ask nobody any more.
+    pub(crate) looped: bool,
+    pub(crate) failure: Failure,
+
+    older: u32,
+    newer: u32,
+}
+
+impl<W> Task<W> {
+    fn vacant() -> Self {
+        Self {
+            question: Vec::new(),
+            hash: 0,
+            dnssec_ok: false,
+            checking_disabled: false,
+            ecs: Vec::new(),
+            bound: None,
+            waiters: Vec::new(),
+            started_ms: 0,
+            target: Vec::new(),
+            route: Route { rule: 0, apex_len: 0 },
+            prefix: Gathered::default(),
+            restarts: 0,
+            attempts: Vec::new(),
+            sends: 0,
+            target_sends: 0,
+            round: 0,
+            tried: 0,
+            failed: 0,
+            by_tcp: 0,
+            plain: 0,
+            guessed_plain: 0,
+            bad_cookies: 0,
+            stream_retried: false,
+            looped: false,
+            failure: Failure::Silence,
+            older: NONE,
+            newer: NONE,
+        }
+    }
+
+    fn occupy(&mut self, key: &Key<'_>, now_ms: u64) {
+        for (field, octets) in
+            [(&mut self.question, key.question), (&mut self.target, key.question), (&mut self.ecs, key.ecs)]
+        {
+            field.clear();
+            field.extend_from_slice(octets);
+        }
+        self.hash = key.hash;
+        (self.dnssec_ok, self.checking_disabled) = (key.dnssec_ok, key.checking_disabled);
+        self.started_ms = now_ms;
+        self.prefix.clear();
+        (self.restarts, self.sends) = (0, 0);
+        self.looped = false;
+        self.failure = Failure::Silence;
+        self.begin_target();
+    }
+
+    /// Forgets what was tried for another target.
+    pub(crate) fn begin_target(&mut self) {
+        (self.target_sends, self.round, self.bad_cookies) = (0, 0, 0);
+        (self.tried, self.failed, self.by_tcp) = (0, 0, 0);
+        (self.plain, self.guessed_plain) = (0, 0);
+        self.stream_retried = false;
+    }
+
+    pub(crate) fn note(&mut self, failure: Failure) {
+        self.failure = self.failure.max(failure);
+    }
+
+    pub(crate) fn asked_for(&self) -> AskedFor {
+        AskedFor {
+            question_len: self.question.len(),
+            hash: self.hash,
+            dnssec_ok: self.dnssec_ok,
+            checking_disabled: self.checking_disabled,
+        }
+    }
+
+    fn is_for(&self, key: &Key<'_>) -> bool {
+        self.is_question(key) && self.ecs == key.ecs
+    }
+
+    fn is_question(&self, key: &Key<'_>) -> bool {
+        self.hash == key.hash
+            && self.question == key.question
+            && self.dnssec_ok == key.dnssec_ok
+            && self.checking_disabled == key.checking_disabled
+    }
+}
+
+/// All tasks: by number, by question, and in the order of their beginning.
+#[derive(Debug)]
+pub(crate) struct Tasks<W> {
+    all: Vec<Task<W>>,
+    free: Vec<u32>,
+    index: Chains,
+    oldest: u32,
+    newest: u32,
+}
+
+impl<W> Tasks<W> {
+    pub(crate) fn new(expected: usize) -> Self {
+        Self { all: Vec::new(), free: Vec::new(), index: Chains::new(expected), oldest: NONE, newest: NONE }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.all.len() - self.free.len()
+    }
+
+    pub(crate) fn find(&self, key: &Key<'_>) -> Option<u32> {
+        self.index.candidates(key.hash).find(|&at| self.all[at as usize].is_for(key))
+    }
+
+    /// How many differ from `key` by the client subnet at most.
+    pub(crate) fn same_question(&self, key: &Key<'_>) -> usize {
+        self.index.candidates(key.hash).filter(|&at| self.all[at as usize].is_question(key)).count()
+    }
+
+    pub(crate) fn insert(&mut self, key: &Key<'_>, now_ms: u64) -> u32 {
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.all.push(Task::vacant());
+            (self.all.len() - 1) as u32
+        });
+        let older = self.newest;
+        let task = &mut self.all[at as usize];
+        task.occupy(key, now_ms);
+        (task.older, task.newer) = (older, NONE);
+        if older == NONE {
+            self.oldest = at;
+        } else {
+            self.all[older as usize].newer = at;
+        }
+        self.newest = at;
+        self.index.insert(key.hash, at);
+        at
+    }
+
+    pub(crate) fn remove(&mut self, at: u32) {
+        let task = &mut self.all[at as usize];
+        let (older, newer, hash) = (task.older, task.newer, task.hash);
+        task.bound = None;
+        match older {
+            NONE => self.oldest = newer,
+            _ => self.all[older as usize].newer = newer,
+        }
+        match newer {
+            NONE => self.newest = older,
+            _ => self.all[newer as usize].older = older,
+        }
+        self.index.remove(hash, at);
+        self.free.push(at);
+    }
+
+    /// Tasks from the oldest on.
+    pub(crate) fn by_age(&self) -> impl Iterator<Item = u32> + '_ {
+        let first = (self.oldest != NONE).then_some(self.oldest);
+        std::iter::successors(first, |&at| {
+            let newer = self.all[at as usize].newer;
+            (newer != NONE).then_some(newer)
+        })
+    }
+}
+
+impl<W> std::ops::Index<u32> for Tasks<W> {
+    type Output = Task<W>;
+
+    fn index(&self, at: u32) -> &Task<W> {
+        &self.all[at as usize]
+    }
+}
+
+impl<W> std::ops::IndexMut<u32> for Tasks<W> {
+    fn index_mut(&mut self, at: u32) -> &mut Task<W> {
+        &mut self.all[at as usize]
+    }
+}

@@ -1,0 +1,196 @@
+//! What is known of one upstream: its speed, its health, what it can and cannot do, its sockets.
+
+use std::hash::Hasher;
+use std::net::SocketAddr;
+
+use siphasher::sip::SipHasher24;
+
+use crate::breaker::{Breaker, BreakerState};
+use crate::metrics::UpstreamCounters;
+use crate::plan::{Transport, UpstreamSpec};
+use crate::pool::Pool;
+use crate::rtt::Rtt;
+
+/// An upstream's number within a resolver, kept over reloads while its address and transport
+/// stay in the plan.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct UpstreamId(pub u16);
+
+/// How long after a reply an upstream is taken to be alive, in ms.
+const ALIVE_MS: u64 = 5_000;
+/// How long it is remembered that an upstream cannot do something, in ms.
+const INABILITY_MS: u64 = 3_600_000;
+/// As [`INABILITY_MS`] where silence alone says so, which may have been chance.
+const GUESSED_INABILITY_MS: u64 = 60_000;
+/// How often in a row only queries without EDNS must be answered for that.
+const GUESSES: u32 = 3;
+
+/// The cookies for one upstream (RFC 7873).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cookie {
+    octets: [u8; 40],
+    len: usize,
+}
+
+impl Cookie {
+    fn new(secret: &[u8; 16], addr: SocketAddr) -> Self {
+        let mut hasher = SipHasher24::new_with_key(secret);
+        match addr {
+            SocketAddr::V4(addr) => hasher.write(&addr.ip().octets()),
+            SocketAddr::V6(addr) => hasher.write(&addr.ip().octets()),
+        }
+        hasher.write_u16(addr.port());
+        let mut octets = [0; 40];
+        octets[..8].copy_from_slice(&hasher.finish().to_be_bytes());
+        Self { octets, len: 8 }
+    }
+
+    /// The option's data: our cookie and, once known, the server's.
+    pub(crate) fn octets(&self) -> &[u8] {
+        &self.octets[..self.len]
+    }
+
+    /// Takes the cookies of a reply. False if the first is not ours: then the reply is forged
+    /// (RFC 7873 §5.3).
+    pub(crate) fn learn(&mut self, received: &[u8]) -> bool {
+        let ours = received.len() >= 8 && received[..8] == self.octets[..8];
+        if ours && (16..=40).contains(&received.len()) {
+            self.octets[8..received.len()].copy_from_slice(&received[8..]);
+            self.len = received.len();
+        }
+        ours
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Upstream {
+    pub(crate) spec: UpstreamSpec,
+    /// Is it in the plan that is in force? Else it is forgotten once nothing is outstanding.
+    pub(crate) planned: bool,
+    /// Queries that are waited for.
+    pub(crate) outstanding: u32,
+    pub(crate) rtt: Rtt,
+    pub(crate) breaker: Breaker,
+    pub(crate) pool: Pool,
+    pub(crate) cookie: Cookie,
+    pub(crate) counters: UpstreamCounters,
+    last_reply_ms: Option<u64>,
+    /// Until when it is taken to lose the case of letters, and to fail with EDNS.
+    folds_case_until_ms: u64,
+    fails_edns_until_ms: u64,
+    /// It has answered a query with EDNS by an answer with EDNS.
+    speaks_edns: bool,
+    guesses: u32,
+}
+
+impl Upstream {
+    pub(crate) fn new(spec: UpstreamSpec, cookie_secret: &[u8; 16], pool_size: usize) -> Self {
+        // No pool where nothing is sent by UDP.
+        let pool_size = if spec.transport == Transport::Udp { pool_size } else { 1 };
+        Self {
+            spec,
+            planned: true,
+            outstanding: 0,
+            rtt: Rtt::default(),
+            breaker: Breaker::default(),
+            pool: Pool::new(pool_size),
+            cookie: Cookie::new(cookie_secret, spec.addr),
+            counters: UpstreamCounters::default(),
+            last_reply_ms: None,
+            folds_case_until_ms: 0,
+            fails_edns_until_ms: 0,
+            speaks_edns: false,
+            guesses: 0,
+        }
+    }
+
+    /// A reply to one of our queries came after `rtt_ms`.
+    pub(crate) fn replied(&mut self, now_ms: u64, rtt_ms: u64) {
+        self.last_reply_ms = Some(now_ms);
+        self.rtt.sample(rtt_ms);
+        self.breaker.succeeded();
+        self.counters.reply(rtt_ms);
+    }
+
+    /// It did not answer a query, or could not be reached.
+    pub(crate) fn failed(&mut self, now_ms: u64, sent_ms: u64) {
+        self.rtt.penalise(now_ms);
+        let silent_since = self.last_reply_ms.is_none_or(|reply| sent_ms > reply);
+        if silent_since && !self.is_alive(now_ms) && self.breaker.failed(now_ms) {
+            self.counters.breaker_opened += 1;
+            // What comes back may be another server.
+            self.speaks_edns = false;
+        }
+    }
+
+    /// Did it answer anything lately? Then a missing reply is a lost one.
+    pub(crate) fn is_alive(&self, now_ms: u64) -> bool {
+        self.last_reply_ms.is_some_and(|reply| now_ms < reply + ALIVE_MS)
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.breaker.state() == BreakerState::Open
+    }
+
+    pub(crate) fn keeps_case(&self, now_ms: u64) -> bool {
+        now_ms >= self.folds_case_until_ms
+    }
+
+    pub(crate) fn note_folded_case(&mut self, now_ms: u64) {
+        self.folds_case_until_ms = now_ms + INABILITY_MS;
+    }
+
+    pub(crate) fn takes_edns(&self, now_ms: u64) -> bool {
+        now_ms >= self.fails_edns_until_ms
+    }
+
+    pub(crate) fn speaks_edns(&self) -> bool {
+        self.speaks_edns
+    }
+
+    pub(crate) fn note_edns(&mut self) {
+        (self.speaks_edns, self.guesses) = (true, 0);
+    }
+
+    /// A query without EDNS was answered after the same with EDNS was not. Of an upstream that
+    /// speaks EDNS otherwise it says nothing: somebody's name may be to blame.
+    pub(crate) fn note_failed_edns(&mut self, now_ms: u64, guessed: Guessed) {
+        if self.speaks_edns {
+            return;
+        }
+        self.guesses += 1;
+        match guessed {
+            Guessed::No => self.fails_edns_until_ms = now_ms + INABILITY_MS,
+            Guessed::Yes if self.guesses >= GUESSES => self.fails_edns_until_ms = now_ms + GUESSED_INABILITY_MS,
+            Guessed::Yes => {}
+        }
+    }
+}
+
+/// Is it from silence that a query with EDNS is taken to have failed?
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Guessed {
+    No,
+    Yes,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cookies_are_learnt_only_with_our_own_in_front() {
+        let addr: SocketAddr = "192.0.2.1:53".parse().unwrap();
+        let mut cookie = Cookie::new(&[3; 16], addr);
+        let ours = cookie.octets().to_vec();
+        assert_eq!(ours.len(), 8);
+        assert!(!cookie.learn(b"notours!serverck"));
+        assert!(!cookie.learn(b"short"));
+        let both = [&ours[..], b"serverck"].concat();
+        assert!(cookie.learn(&both));
+        assert_eq!(cookie.octets(), both);
+        let other = Cookie::new(&[3; 16], "192.0.2.2:53".parse().unwrap());
+        assert_ne!(other.octets(), &ours[..], "each upstream sees another cookie");
+    }
+}

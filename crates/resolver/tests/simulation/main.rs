@@ -1,0 +1,12 @@
+//! The resolver in a simulated world: what it sends, what it believes, when it gives up.
+
+#![allow(clippy::unwrap_used)] // a failed unwrap is a failed test
+
+mod answers;
+mod belief;
+mod circle;
+mod faults;
+mod limits;
+mod servers;
+mod spoofing;
+mod world;

@@ -1,0 +1,397 @@
+//! A resolver, the caches, a network and scripted servers, with a virtual clock.
+
+use std::collections::{HashMap, HashSet};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use avocet_cache::{FailureCache, RrsetCache, TtlBounds};
+use avocet_resolver::{
+    Action, Actions, Ask, Context, EcsPolicy, Plan, Resolved, Resolver, Settings, Strategy, StreamFailure, Submitted,
+    Transport, UpstreamId, UpstreamSpec, ZoneRule,
+};
+use avocet_testkit::{Chance, Faults, Network, Query, name, question};
+use avocet_wire::hash::HashKey;
+use avocet_wire::{MessageView, Rcode, rdata};
+
+pub(crate) const TTL: TtlBounds = TtlBounds { min: 0, max: 86_400, negative_max: 3600 };
+/// When worlds begin, in ms.
+pub(crate) const START_MS: u64 = 1_000_000;
+
+/// What a server does with a query: replies, each after so many ms.
+pub(crate) type Script = Box<dyn FnMut(&Query) -> Vec<(u64, Vec<u8>)>>;
+
+/// What becomes of connections to a server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Tcp {
+    Works,
+    Refused,
+    Silent,
+    /// Accepted, and closed when a query comes.
+    Closes,
+}
+
+pub(crate) struct Server {
+    pub(crate) script: Script,
+    pub(crate) tcp: Tcp,
+    /// Datagrams to it come back as "port unreachable".
+    pub(crate) unreachable: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Event {
+    ToServer { upstream: UpstreamId, socket: Option<(u32, u64)>, octets: Vec<u8> },
+    ToUs { upstream: UpstreamId, socket: Option<(u32, u64)>, octets: Vec<u8> },
+    Unreachable { upstream: UpstreamId, socket: (u32, u64) },
+    StreamFailed { upstream: UpstreamId, failure: StreamFailure },
+}
+
+/// A query that was sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Sent {
+    pub(crate) upstream: UpstreamId,
+    pub(crate) to: SocketAddr,
+    /// None: over TCP.
+    pub(crate) socket: Option<u32>,
+    pub(crate) query: Query,
+}
+
+/// What a waiter was told.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    pub(crate) waiter: u32,
+    pub(crate) at_ms: u64,
+    pub(crate) resolved: Resolved,
+    pub(crate) octets: Vec<u8>,
+    /// "answer www.example. 60 A 192.0.2.1", by section, in their order.
+    pub(crate) records: Vec<String>,
+}
+
+pub(crate) struct World {
+    pub(crate) net: Network<Event>,
+    pub(crate) resolver: Resolver<u32>,
+    pub(crate) actions: Actions<u32>,
+    pub(crate) rrsets: RrsetCache,
+    pub(crate) failures: FailureCache,
+    pub(crate) servers: HashMap<SocketAddr, Server>,
+    pub(crate) sent: Vec<Sent>,
+    pub(crate) answers: Vec<Answer>,
+    /// Waiters that got stale data, and when.
+    pub(crate) overdue: Vec<(u32, u64)>,
+    pub(crate) forgotten: Vec<UpstreamId>,
+    pub(crate) dnssec_ok: bool,
+    pub(crate) ecs: Vec<u8>,
+    pub(crate) client: Option<IpAddr>,
+    pub(crate) stale_available: bool,
+    incarnations: HashMap<(UpstreamId, u32), u64>,
+    opened: u64,
+    waiters: u32,
+    hash_key: HashKey,
+}
+
+pub(crate) fn addr(last: u8) -> SocketAddr {
+    SocketAddr::from(([192, 0, 2, last], 53))
+}
+
+pub(crate) fn settings() -> Settings {
+    Settings { minimal: true, stale_client_ms: 1800, in_flight: 4096, waiters: 65_536, ttl: TTL }
+}
+
+/// A rule for a zone with the servers 192.0.2.x, asked in this order.
+pub(crate) fn rule(zone: &str, servers: &[u8]) -> ZoneRule {
+    let spec = |&last: &u8| UpstreamSpec { addr: addr(last), transport: Transport::Udp };
+    ZoneRule {
+        zone: name(zone).into(),
+        exception: servers.is_empty(),
+        upstreams: servers.iter().map(spec).collect(),
+        strategy: Strategy::Ordered,
+        case_randomisation: true,
+        ecs: EcsPolicy::Strip,
+        timeout_ms: (50, 2000),
+    }
+}
+
+pub(crate) fn plan(rules: Vec<ZoneRule>) -> Arc<Plan> {
+    Arc::new(Plan::new(rules, settings()).unwrap())
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, faults: Faults, plan: Arc<Plan>) -> Self {
+        let mut chance = Chance::new(seed);
+        let mut octets = [0; 32];
+        octets.chunks_mut(8).for_each(|chunk| chunk.copy_from_slice(&chance.number().to_le_bytes()));
+        Self {
+            net: Network::new(seed, START_MS, faults),
+            resolver: Resolver::new(plan, octets, 4096),
+            actions: Actions::default(),
+            rrsets: RrsetCache::new(4 << 20, 86_400, TTL, [1; 16]).unwrap(),
+            failures: FailureCache::new(1 << 18, [2; 16]).unwrap(),
+            servers: HashMap::new(),
+            sent: Vec::new(),
+            answers: Vec::new(),
+            overdue: Vec::new(),
+            forgotten: Vec::new(),
+            dnssec_ok: false,
+            ecs: Vec::new(),
+            client: None,
+            stale_available: false,
+            incarnations: HashMap::new(),
+            opened: 0,
+            waiters: 0,
+            hash_key: HashKey::new(octets),
+        }
+    }
+
+    /// A world with one server for all names, on a network without faults.
+    pub(crate) fn simple(script: impl FnMut(&Query) -> Vec<(u64, Vec<u8>)> + 'static) -> Self {
+        let mut world = Self::new(1, Faults::NONE, plan(vec![rule(".", &[1])]));
+        world.serve(1, script);
+        world
+    }
+
+    pub(crate) fn serve(&mut self, last: u8, script: impl FnMut(&Query) -> Vec<(u64, Vec<u8>)> + 'static) {
+        self.servers.insert(addr(last), Server { script: Box::new(script), tcp: Tcp::Works, unreachable: false });
+    }
+
+    pub(crate) fn server(&mut self, last: u8) -> &mut Server {
+        self.servers.get_mut(&addr(last)).unwrap()
+    }
+
+    fn with<R>(&mut self, event: impl FnOnce(&mut Resolver<u32>, &mut Context<'_, u32>) -> R) -> R {
+        let mut cx = Context {
+            now_ms: self.net.now_ms,
+            rrsets: &self.rrsets,
+            failures: &self.failures,
+            actions: &mut self.actions,
+        };
+        let result = event(&mut self.resolver, &mut cx);
+        self.perform();
+        result
+    }
+
+    /// Asks "www.example. A"; returns the waiter.
+    pub(crate) fn ask(&mut self, what: &str) -> u32 {
+        self.waiters += 1;
+        let waiter = self.waiters;
+        self.submit(what, Some(waiter));
+        waiter
+    }
+
+    pub(crate) fn submit(&mut self, what: &str, waiter: Option<u32>) -> Submitted<u32> {
+        let question = question(&what.to_ascii_lowercase().replace(" a", " A").replace(" cname", " CNAME"));
+        let (dnssec_ok, ecs, client, stale_available) =
+            (self.dnssec_ok, self.ecs.clone(), self.client, self.stale_available);
+        let hash = self.hash_key.hash(&question, 0);
+        let ask =
+            Ask { question: &question, hash, dnssec_ok, checking_disabled: false, ecs: &ecs, client, stale_available };
+        self.with(|resolver, cx| resolver.submit(&ask, waiter, cx))
+    }
+
+    /// Asks, and waits until all is answered.
+    pub(crate) fn resolve(&mut self, what: &str) -> Answer {
+        let waiter = self.ask(what);
+        self.settle();
+        self.answer_to(waiter)
+    }
+
+    pub(crate) fn answer_to(&self, waiter: u32) -> Answer {
+        let mut answers = self.answers.iter().filter(|answer| answer.waiter == waiter);
+        let answer = answers.next().expect("an answer").clone();
+        assert!(answers.next().is_none(), "one answer each");
+        answer
+    }
+
+    /// Lets time pass until nothing is under way.
+    pub(crate) fn settle(&mut self) {
+        self.run(u64::MAX);
+    }
+
+    /// Lets time pass until `until_ms`, or until nothing is under way.
+    pub(crate) fn run(&mut self, until_ms: u64) {
+        loop {
+            let next = [self.net.next_ms(), self.resolver.next_deadline()].into_iter().flatten().min();
+            let Some(next) = next.filter(|&next| next <= until_ms) else { break };
+            self.net.now_ms = self.net.now_ms.max(next);
+            while let Some(event) = self.net.arrived() {
+                self.deliver(event);
+            }
+            self.with(Resolver::tick);
+        }
+        if until_ms != u64::MAX {
+            self.net.now_ms = self.net.now_ms.max(until_ms);
+        }
+    }
+
+    fn deliver(&mut self, event: Event) {
+        match event {
+            Event::ToServer { upstream, socket, octets } => self.at_server(upstream, socket, &octets),
+            Event::ToUs { upstream, socket: None, octets } => {
+                self.with(|resolver, cx| resolver.stream_message(upstream, &octets, cx));
+            }
+            Event::ToUs { upstream, socket: Some((socket, incarnation)), octets } => {
+                if self.incarnations.get(&(upstream, socket)) == Some(&incarnation) {
+                    self.with(|resolver, cx| resolver.datagram(upstream, socket, &octets, cx));
+                }
+            }
+            Event::Unreachable { upstream, socket: (socket, incarnation) } => {
+                if self.incarnations.get(&(upstream, socket)) == Some(&incarnation) {
+                    self.with(|resolver, cx| resolver.socket_error(upstream, socket, cx));
+                }
+            }
+            Event::StreamFailed { upstream, failure } => {
+                self.with(|resolver, cx| resolver.stream_failed(upstream, failure, cx));
+            }
+        }
+    }
+
+    fn at_server(&mut self, upstream: UpstreamId, socket: Option<(u32, u64)>, octets: &[u8]) {
+        let Some(to) = self.resolver.upstream(upstream).map(|spec| spec.addr) else { return };
+        let Some(server) = self.servers.get_mut(&to) else { return };
+        match (socket, server.tcp) {
+            (Some(socket), _) if server.unreachable => {
+                return self.net.send(&Event::Unreachable { upstream, socket }, 0);
+            }
+            (None, Tcp::Refused) => {
+                let failure = StreamFailure::Unreachable;
+                return self.net.schedule(Event::StreamFailed { upstream, failure }, 10);
+            }
+            (None, Tcp::Closes) => {
+                let failure = StreamFailure::Closed;
+                return self.net.schedule(Event::StreamFailed { upstream, failure }, 10);
+            }
+            (None, Tcp::Silent) => return,
+            _ => {}
+        }
+        for (after_ms, octets) in (server.script)(&Query::read(octets, socket.is_none())) {
+            let event = Event::ToUs { upstream, socket, octets };
+            match socket {
+                Some(_) => self.net.send(&event, after_ms),
+                None => self.net.schedule(event, after_ms + 10),
+            }
+        }
+    }
+
+    /// Does what the resolver wants, and checks that it is in order.
+    pub(crate) fn perform(&mut self) {
+        let mut actions = std::mem::take(&mut self.actions);
+        for action in &actions.list {
+            match action.clone() {
+                Action::SendDatagram { upstream, socket, renew, octets } => {
+                    self.open(upstream, socket, renew);
+                    self.send(upstream, Some(socket), &actions.octets[octets]);
+                }
+                Action::SendStream { upstream, octets } => self.send(upstream, None, &actions.octets[octets]),
+                Action::CloseSocket { upstream, socket } => {
+                    assert!(self.incarnations.remove(&(upstream, socket)).is_some(), "closed what was open");
+                }
+                Action::Forget { upstream } => {
+                    self.forgotten.push(upstream);
+                    self.incarnations.retain(|(of, _), _| *of != upstream);
+                }
+                Action::Overdue { waiters } => {
+                    for &waiter in &actions.waiters[waiters] {
+                        self.overdue.push((waiter, self.net.now_ms));
+                    }
+                }
+                Action::Finish { waiters, resolved, .. } => {
+                    let octets = &actions.answers.octets[resolved.message.clone()];
+                    check_offsets(octets, &actions.answers.ttl_offsets[resolved.ttl_offsets.clone()]);
+                    for &waiter in &actions.waiters[waiters] {
+                        let (octets, resolved) = (octets.to_vec(), resolved.clone());
+                        let records = records(&octets);
+                        self.answers.push(Answer { waiter, at_ms: self.net.now_ms, resolved, octets, records });
+                    }
+                }
+            }
+        }
+        actions.clear();
+        self.actions = actions;
+    }
+
+    fn open(&mut self, upstream: UpstreamId, socket: u32, renew: bool) {
+        if renew || !self.incarnations.contains_key(&(upstream, socket)) {
+            self.opened += 1;
+            self.incarnations.insert((upstream, socket), self.opened);
+        }
+    }
+
+    fn send(&mut self, upstream: UpstreamId, socket: Option<u32>, octets: &[u8]) {
+        let to = self.resolver.upstream(upstream).unwrap().addr;
+        let query = Query::read(octets, socket.is_none());
+        self.sent.push(Sent { upstream, to, socket, query });
+        let socket = socket.map(|socket| (socket, self.incarnations[&(upstream, socket)]));
+        let event = Event::ToServer { upstream, socket, octets: octets.to_vec() };
+        match socket {
+            Some(_) => self.net.send(&event, 0),
+            None => self.net.schedule(event, 10),
+        }
+    }
+
+    /// How many queries went to 192.0.2.x.
+    pub(crate) fn sent_to(&self, last: u8) -> usize {
+        self.sent.iter().filter(|sent| sent.to == addr(last)).count()
+    }
+
+    /// A datagram that comes to a socket now, whoever sent it.
+    pub(crate) fn inject(&mut self, upstream: UpstreamId, socket: u32, octets: &[u8]) {
+        self.with(|resolver, cx| resolver.datagram(upstream, socket, octets, cx));
+    }
+
+    pub(crate) fn socket_error(&mut self, upstream: UpstreamId, socket: u32) {
+        self.with(|resolver, cx| resolver.socket_error(upstream, socket, cx));
+    }
+
+    pub(crate) fn reload(&mut self, plan: Arc<Plan>) {
+        self.resolver.replace_plan(plan, &mut self.actions);
+        self.perform();
+    }
+}
+
+impl Answer {
+    pub(crate) fn rcode(&self) -> Rcode {
+        self.resolved.rcode
+    }
+
+    pub(crate) fn ede(&self) -> Option<u16> {
+        self.resolved.ede.map(|(code, _)| code.0)
+    }
+
+    #[track_caller]
+    pub(crate) fn check(&self, rcode: Rcode, records: &[&str]) {
+        assert_eq!(
+            (self.rcode(), &self.records[..]),
+            (rcode, &records.iter().map(|r| (*r).to_owned()).collect::<Vec<_>>()[..])
+        );
+        let view = MessageView::new(&self.octets).unwrap();
+        assert_eq!((view.header().flags, view.header().id), (0x8080 | rcode.low(), 0), "QR and RA only");
+    }
+}
+
+fn records(octets: &[u8]) -> Vec<String> {
+    let view = MessageView::new(octets).unwrap();
+    let mut out = Vec::new();
+    for record in view.records().unwrap() {
+        let record = record.unwrap();
+        let mut data = vec![0; 65_535];
+        let len = record.expand_rdata(&mut data).unwrap();
+        let text = rdata::display(record.rtype.0, &data[..len]);
+        let section = format!("{:?}", record.section).to_ascii_lowercase();
+        let owner = record.owner().unwrap();
+        out.push(format!("{section} {owner} {} {} {text}", record.ttl_field, record.rtype));
+    }
+    out
+}
+
+fn check_offsets(octets: &[u8], offsets: &[u16]) {
+    let view = MessageView::new(octets).unwrap();
+    let expected: HashSet<_> = view.records().unwrap().map(|record| record.unwrap().ttl_offset() as u16).collect();
+    assert_eq!(expected, offsets.iter().copied().collect());
+}
+
+/// A server that has one address for each name.
+pub(crate) fn any_address(query: &Query) -> Vec<(u64, Vec<u8>)> {
+    vec![(0, address(query).octets())]
+}
+
+pub(crate) fn address(query: &Query) -> avocet_testkit::Response {
+    avocet_testkit::Response::to(query).answer(&format!("{} 300 A 192.0.2.80", query.qname))
+}

@@ -1,0 +1,250 @@
+//! `[resolver]` and `[[forward]]`: which servers are asked for which names.
+
+use std::collections::HashSet;
+use std::mem;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::path::Path;
+use std::time::Duration;
+
+use toml::Spanned;
+
+use super::name::{Name, ROOT, shown};
+use super::setting::{FromText, List, Setting, Text, Written};
+use super::spec::{ForwardSpec, ResolverSpec};
+use super::upstream;
+use super::validate::Check;
+use super::{EcsPolicy, ForwardConfig, Strategy, Upstream};
+
+/// Where the servers of this machine are listed.
+const RESOLV_CONF: &str = "/etc/resolv.conf";
+/// Most servers of one rule: each has its own state on each shard.
+const MAX_UPSTREAMS: usize = 64;
+/// Most servers that "race" asks at once.
+const MAX_RACE: u8 = 8;
+const TIMEOUT_MIN_MS: u32 = 50;
+const TIMEOUT_MAX_MS: u32 = 2_000;
+
+/// How names that are not answered here are resolved.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Mode {
+    /// By the servers of the forwarding rules.
+    Forward,
+}
+
+impl FromText for Mode {
+    const EXPECTED: &'static str = "\"forward\"";
+    const CHOICES: &'static [&'static str] = &["forward"];
+
+    fn from_text(text: &str) -> Result<Self, Option<String>> {
+        match text {
+            "forward" => Ok(Self::Forward),
+            "recurse" => Err(Some("recursion is not built yet; use mode = \"forward\"".to_owned())),
+            _ => Err(None),
+        }
+    }
+}
+
+/// The zone of a rule: a name, or with `!` before it an exception.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Zone {
+    name: Name,
+    exception: bool,
+}
+
+impl FromText for Zone {
+    const EXPECTED: &'static str = "a name such as \".\", \"corp.example\" or \"!lab.corp.example\"";
+
+    fn from_text(text: &str) -> Result<Self, Option<String>> {
+        let (written, exception) = match text.strip_prefix('!') {
+            Some(rest) => (rest, true),
+            None => (text, false),
+        };
+        let name = Name::from_text(written)?;
+        if exception && *name == *ROOT {
+            return Err(Some("\"!.\" would exclude all names; leave the rule out".to_owned()));
+        }
+        Ok(Self { name, exception })
+    }
+}
+
+impl FromText for Strategy {
+    const EXPECTED: &'static str = "\"ordered\", \"round-robin\", \"fastest\", or \"race 2\" to \"race 8\"";
+
+    fn from_text(text: &str) -> Result<Self, Option<String>> {
+        match text {
+            "ordered" => Ok(Self::Ordered),
+            "round-robin" => Ok(Self::RoundRobin),
+            "fastest" => Ok(Self::Fastest),
+            _ => text
+                .strip_prefix("race ")
+                .and_then(|count| count.trim().parse().ok())
+                .filter(|count| (2..=MAX_RACE).contains(count))
+                .map(Self::Race)
+                .ok_or(None),
+        }
+    }
+}
+
+impl FromText for EcsPolicy {
+    const EXPECTED: &'static str = "\"strip\" or \"pass\"";
+    const CHOICES: &'static [&'static str] = &["strip", "pass"];
+
+    fn from_text(text: &str) -> Result<Self, Option<String>> {
+        match text {
+            "strip" => Ok(Self::Strip),
+            "pass" => Ok(Self::Pass),
+            _ => Err(None),
+        }
+    }
+}
+
+/// Checks `[resolver]`: there is one mode so far, and nothing of it to keep.
+pub(super) fn check_mode(spec: ResolverSpec, check: &mut Check) {
+    check.take(spec.mode);
+}
+
+/// The rules as written, or the one for all names where none is.
+pub(super) fn rules(specs: Vec<Spanned<ForwardSpec>>, listen: &[SocketAddr], check: &mut Check) -> Vec<ForwardConfig> {
+    if specs.is_empty() {
+        return vec![system_rule(Path::new(RESOLV_CONF), listen, check)];
+    }
+    let mut zones = HashSet::new();
+    let mut rules = Vec::with_capacity(specs.len());
+    for spec in specs {
+        let header = spec.span();
+        let mut spec = spec.into_inner();
+        let Some((at, Text(zone))) = check.need("zone", &header, mem::take(&mut spec.zone)) else {
+            continue;
+        };
+        if !zones.insert(zone.name.clone()) {
+            let name = shown(&zone.name);
+            check.fault(at.clone(), format!("\"{name}\" has a [[forward]] already; make it one"));
+        }
+        let upstreams = upstreams(&zone, at, &mut spec, listen, check);
+        rules.push(rule(zone, upstreams, spec, check));
+    }
+    rules
+}
+
+/// The rule that sends all names to the servers of this machine.
+fn system_rule(path: &Path, listen: &[SocketAddr], check: &mut Check) -> ForwardConfig {
+    let zone = Zone { name: ROOT.into(), exception: false };
+    let upstreams = from_file(path, listen).unwrap_or_else(|message| {
+        let advice = "write a [[forward]] with zone = \".\" and upstreams = [\"ADDRESS\"]";
+        check.fault(0..0, format!("{message}; {advice}"));
+        Vec::new()
+    });
+    rule(zone, upstreams, ForwardSpec::default(), check)
+}
+
+fn rule(zone: Zone, upstreams: Vec<Upstream>, spec: ForwardSpec, check: &mut Check) -> ForwardConfig {
+    let max_span = spec.timeout_max_ms.span();
+    let min_span = spec.timeout_min_ms.span();
+    let min = check.take(spec.timeout_min_ms).map_or(TIMEOUT_MIN_MS, |ms| ms.0);
+    let max = check.take(spec.timeout_max_ms).map_or(TIMEOUT_MAX_MS, |ms| ms.0);
+    if let Some(at) = max_span.or(min_span).filter(|_| min > max) {
+        check.fault(at, format!("timeout-min-ms ({min}) is above timeout-max-ms ({max})"));
+    }
+    ForwardConfig {
+        zone: zone.name,
+        exception: zone.exception,
+        upstreams,
+        strategy: check.take(spec.strategy).map_or(Strategy::Fastest, |text| text.0),
+        case_randomisation: check.take(spec.case_randomisation).unwrap_or(true),
+        ecs: check.take(spec.ecs).map_or(EcsPolicy::Strip, |text| text.0),
+        timeout_min: Duration::from_millis(min.into()),
+        timeout_max: Duration::from_millis(max.into()),
+    }
+}
+
+/// The servers of a rule whose zone stands at `at`.
+fn upstreams(
+    zone: &Zone,
+    at: Range<usize>,
+    spec: &mut ForwardSpec,
+    listen: &[SocketAddr],
+    check: &mut Check,
+) -> Vec<Upstream> {
+    match (spec.upstreams.0.take(), spec.resolv_conf.0.take()) {
+        (Some(Written { span, .. }), _) | (_, Some(Written { span, .. })) if zone.exception => {
+            check.fault(span, "an exception (`!`) takes no servers; leave this out");
+            Vec::new()
+        }
+        (None, None) if zone.exception => Vec::new(),
+        (None, None) => {
+            check.fault(at, "the rule has no servers; add upstreams = [\"ADDRESS\"] or resolv-conf");
+            Vec::new()
+        }
+        (Some(_), Some(file)) => {
+            check.fault(file.span, "upstreams and resolv-conf exclude each other; leave one out");
+            Vec::new()
+        }
+        (Some(list), None) => written(list, listen, check),
+        (None, Some(file)) => {
+            let span = file.span.clone();
+            let path = check.take(Setting(Some(file))).unwrap_or_default();
+            from_file(Path::new(&path), listen).unwrap_or_else(|message| {
+                check.fault(span, message);
+                Vec::new()
+            })
+        }
+    }
+}
+
+fn written(list: Written<List<Text<Upstream>>>, listen: &[SocketAddr], check: &mut Check) -> Vec<Upstream> {
+    let span = list.span.clone();
+    let Some(List(items)) = check.take(Setting(Some(list))) else {
+        return Vec::new();
+    };
+    if items.is_empty() || items.len() > MAX_UPSTREAMS {
+        check.fault(span, format!("expected 1 to {MAX_UPSTREAMS} servers, found {}", items.len()));
+    }
+    let mut servers = Vec::with_capacity(items.len());
+    for item in items {
+        let at = item.span();
+        let Text(server) = item.into_inner();
+        if upstream::is_own(server.addr, listen) {
+            let message = "this server listens there itself; queries would go round in a circle";
+            check.fault(at, format!("{}: {message}", server.addr));
+        } else if servers.contains(&server) {
+            check.fault(at, format!("{} stands here twice; write it once", server.addr));
+        } else {
+            servers.push(server);
+        }
+    }
+    servers
+}
+
+/// The servers in a `resolv.conf`, without ourselves.
+fn from_file(path: &Path, listen: &[SocketAddr]) -> Result<Vec<Upstream>, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+    let mut servers = Vec::new();
+    for server in upstream::from_resolv_conf(&text) {
+        if !upstream::is_own(server.addr, listen) && !servers.contains(&server) {
+            servers.push(server);
+        }
+    }
+    if servers.is_empty() {
+        return Err(format!("{} names no server other than this one", path.display()));
+    }
+    servers.truncate(MAX_UPSTREAMS);
+    Ok(servers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_rules_the_servers_of_the_machine_are_needed() {
+        let mut check = Check::default();
+        let rule = system_rule(Path::new("/nonexistent/resolv.conf"), &[], &mut check);
+        assert_eq!((&*rule.zone, rule.exception), (ROOT, false));
+        let faults = check.into_faults();
+        assert_eq!(faults.len(), 1);
+        let message = &faults[0].message;
+        assert!(message.starts_with("/nonexistent/resolv.conf cannot be read: "), "{message}");
+        assert!(message.ends_with("write a [[forward]] with zone = \".\" and upstreams = [\"ADDRESS\"]"));
+    }
+}

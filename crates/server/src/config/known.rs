@@ -1,0 +1,140 @@
+//! Which keys there are, by the schema: unknown ones are named, with what was probably meant.
+//!
+//! Serde would stop at the first unknown key and at the first table that is written as something else; here all of
+//! them are found, and taken out so that the rest can be read.
+
+use std::mem;
+use std::sync::LazyLock;
+
+use serde_json::{Map, Value};
+use toml::de::{DeTable, DeValue};
+
+use super::setting::Fault;
+
+/// What kind of value a key takes, as far as a variable of the environment has to be told.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Kind {
+    Boolean,
+    Number,
+    Text,
+    List,
+}
+
+/// The kind of value of a key outside of lists of tables.
+///
+/// # Errors
+/// There is no such key; the message says what was probably meant.
+pub(super) fn kind(schema: &Value, section: &str, key: &str) -> Result<Kind, String> {
+    let sections = properties(schema);
+    let Some(table) = sections.get(section) else {
+        return Err(unknown(section, sections, schema));
+    };
+    if is_list_of_tables(table) {
+        return Err(format!("[[{section}]] cannot be set by a variable; write it in the file"));
+    }
+    let keys = properties(table);
+    let Some(value) = keys.get(key) else {
+        return Err(unknown(key, keys, schema));
+    };
+    Ok(match value["type"].as_str() {
+        Some("boolean") => Kind::Boolean,
+        Some("integer") => Kind::Number,
+        Some("array") => Kind::List,
+        _ => Kind::Text,
+    })
+}
+
+/// Takes out of `document` each key that `schema` does not have and each table of the wrong shape, with a fault for
+/// each.
+pub(super) fn remove_unknown(document: &mut DeTable<'_>, schema: &Value, faults: &mut Vec<Fault>) {
+    let sections = properties(schema);
+    for (name, mut value) in mem::take(document) {
+        let Some(section) = sections.get(name.get_ref().as_ref()) else {
+            let message = unknown(name.get_ref(), sections, schema);
+            faults.push(Fault { span: name.span(), message });
+            continue;
+        };
+        let is_list = is_list_of_tables(section);
+        match tables_of(value.get_mut(), is_list) {
+            Some(tables) => {
+                for table in tables {
+                    remove_unknown_keys(table, section, schema, faults);
+                }
+                document.insert(name, value);
+            }
+            None => {
+                let right = header(name.get_ref(), section);
+                let message = format!("`{name}` has another form; begin it with a line {right}");
+                faults.push(Fault { span: name.span(), message });
+            }
+        }
+    }
+}
+
+/// The tables in a value: one, or all of a list; `None` where it is not of the form that is wanted.
+fn tables_of<'a, 'i>(value: &'a mut DeValue<'i>, is_list: bool) -> Option<Vec<&'a mut DeTable<'i>>> {
+    let as_table = |value: &'a mut DeValue<'i>| match value {
+        DeValue::Table(table) => Some(table),
+        _ => None,
+    };
+    if !is_list {
+        return as_table(value).map(|table| vec![table]);
+    }
+    match value {
+        DeValue::Array(items) => items.iter_mut().map(|item| as_table(item.get_mut())).collect(),
+        _ => None,
+    }
+}
+
+fn remove_unknown_keys(table: &mut DeTable<'_>, section: &Value, schema: &Value, faults: &mut Vec<Fault>) {
+    let keys = properties(section);
+    for (key, value) in mem::take(table) {
+        if keys.contains_key(key.get_ref().as_ref()) {
+            table.insert(key, value);
+        } else {
+            faults.push(Fault { span: key.span(), message: unknown(key.get_ref(), keys, schema) });
+        }
+    }
+}
+
+/// The line that begins a section.
+fn header(name: &str, section: &Value) -> String {
+    if is_list_of_tables(section) { format!("[[{name}]]") } else { format!("[{name}]") }
+}
+
+fn properties(schema: &Value) -> &Map<String, Value> {
+    static NONE: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
+    let table = if is_list_of_tables(schema) { &schema["items"] } else { schema };
+    table["properties"].as_object().unwrap_or(&NONE)
+}
+
+fn is_list_of_tables(schema: &Value) -> bool {
+    schema["items"]["properties"].is_object()
+}
+
+/// The message for a name that is none of `known`.
+fn unknown(name: &str, known: &Map<String, Value>, schema: &Value) -> String {
+    if let Some(nearest) = nearest(name, known.keys()) {
+        return format!("unknown key `{name}`; did you mean `{nearest}`?");
+    }
+    let home = properties(schema).iter().find(|(_, section)| properties(section).contains_key(name));
+    if let Some((section, table)) = home {
+        return format!("unknown key `{name}`; it belongs under {}", header(section, table));
+    }
+    let all: Vec<&str> = known.keys().map(String::as_str).collect();
+    format!("unknown key `{name}`; known here are: {}", all.join(", "))
+}
+
+/// The name that is at most a third of its letters away from `name`, or begins with it, or it with that.
+fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> Option<&'a str> {
+    let written = name.to_lowercase().replace('_', "-");
+    known
+        .map(|candidate| (strsim::osa_distance(&written, candidate), candidate.as_str()))
+        .filter(|(distance, candidate)| {
+            let is_near = *distance <= candidate.len().div_ceil(3).min(4);
+            let begins = candidate.starts_with(&written) || written.starts_with(candidate);
+            is_near || (begins && written.len() > 3)
+        })
+        .min()
+        .map(|(_, candidate)| candidate)
+}

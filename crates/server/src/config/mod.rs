@@ -1,0 +1,297 @@
+//! The configuration: one TOML file, overridden by environment variables, as plain typed values.
+//!
+//! ```text
+//!   file ──┐
+//!          ├─ Source ── Spec ── Config          Source: text and locations      (source.rs)
+//!   env ───┘             │         │            Spec:   what may be written     (spec.rs)
+//!                        └ Errors ─┘            Config: what the server uses    (this file)
+//! ```
+//! Everything in a [`Config`] has been checked; the server never checks it again. This module opens no socket and
+//! decides nothing about a running server: building state out of a `Config` is the snapshot's part.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use avocet_wire::Rtype;
+use ipnet::IpNet;
+
+pub(crate) mod command;
+mod forward;
+mod known;
+mod name;
+mod record;
+mod schema;
+mod setting;
+mod show;
+mod source;
+mod spec;
+mod upstream;
+mod validate;
+
+use schema::json_schema;
+pub(crate) use source::ConfigErrors;
+
+/// The whole configuration, validated, with every default filled in.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Config {
+    /// Listeners, admission and the shape of answers.
+    pub(crate) server: ServerConfig,
+    /// Forwarding rules, at most one for a zone; never empty.
+    pub(crate) forwards: Vec<ForwardConfig>,
+    /// Sizes and time limits of the two answer caches.
+    pub(crate) cache: CacheConfig,
+    /// Local RRsets, one entry for each name and type, derived PTR records included.
+    pub(crate) records: Vec<RecordConfig>,
+    /// Response rate limiting; `None` when it is off.
+    pub(crate) rate_limit: Option<RateLimitConfig>,
+    /// What the server writes about itself.
+    pub(crate) log: LogConfig,
+    /// Where state is kept.
+    pub(crate) data: DataConfig,
+}
+
+/// `[server]`: listeners, admission and the shape of answers.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ServerConfig {
+    /// Addresses served over UDP and TCP; distinct, never empty.
+    pub(crate) listen: Vec<SocketAddr>,
+    /// Hot threads and resolution shards, 1 to 256.
+    pub(crate) workers: usize,
+    /// Whether each hot thread is tied to one core.
+    pub(crate) pin_workers: bool,
+    /// Metrics, API and web interface; a loopback or private address. `None` when off.
+    pub(crate) http: Option<SocketAddr>,
+    /// Networks whose queries are answered; all others are refused.
+    pub(crate) allow: Vec<IpNet>,
+    /// Whether the special names of RFC 6761, RFC 6303 and their like are answered here.
+    pub(crate) local_names: bool,
+    /// Largest UDP answer and the EDNS buffer size advertised, in bytes, 512 to 4096.
+    pub(crate) max_udp_size: u16,
+    /// Whether records that the client did not ask for are left out.
+    pub(crate) minimal_responses: bool,
+    /// Account to become once the sockets are bound.
+    pub(crate) user: Option<String>,
+    /// Text of `version.bind` and `version.server`; `None`: refused.
+    pub(crate) version: Option<String>,
+    /// Text of `id.server` and `hostname.bind` (RFC 4892); `None`: refused.
+    pub(crate) id_server: Option<String>,
+    /// Name server identifier given to clients that ask for it (RFC 5001).
+    pub(crate) nsid: Option<String>,
+    /// Whether DNS cookies are given and checked (RFC 7873).
+    pub(crate) cookies: bool,
+    /// Secret of the server cookies (RFC 9018); `None`: drawn at start.
+    pub(crate) cookie_secret: Option<[u8; 16]>,
+    /// Limits of TCP connections from clients.
+    pub(crate) tcp: TcpConfig,
+}
+
+/// The `tcp-*` keys of `[server]`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct TcpConfig {
+    /// Connections open at once, all clients together.
+    pub(crate) connections: usize,
+    /// Connections open at once from one client address.
+    pub(crate) connections_per_client: usize,
+    /// How long a connection may stay open with no query in flight.
+    pub(crate) idle: Duration,
+    /// How long a query that has begun to arrive may take.
+    pub(crate) read: Duration,
+}
+
+/// One `[[forward]]`: where the names under a zone are asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ForwardConfig {
+    /// Name in wire form, lower case.
+    pub(crate) zone: Box<[u8]>,
+    /// Written `!zone`: the rule of the nearest zone above does not reach the names from here down.
+    pub(crate) exception: bool,
+    /// Servers to ask; empty for an exception only.
+    pub(crate) upstreams: Vec<Upstream>,
+    /// In which order the servers are asked.
+    pub(crate) strategy: Strategy,
+    /// Whether the letters of the question are sent in random case (0x20).
+    pub(crate) case_randomisation: bool,
+    /// What becomes of a client subnet option.
+    pub(crate) ecs: EcsPolicy,
+    /// Shortest time that one server is given to answer.
+    pub(crate) timeout_min: Duration,
+    /// Longest time that one server is given to answer.
+    pub(crate) timeout_max: Duration,
+}
+
+/// A server that queries are forwarded to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Upstream {
+    /// Where it listens.
+    pub(crate) addr: SocketAddr,
+    /// How it is asked.
+    pub(crate) transport: Transport,
+}
+
+/// How a server is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Transport {
+    /// UDP, and TCP where an answer was truncated.
+    Udp,
+    /// TCP only.
+    Tcp,
+}
+
+/// In which order the servers of a rule are asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Strategy {
+    /// As written; the next one when the one before fails.
+    Ordered,
+    /// Each in its turn.
+    RoundRobin,
+    /// The one with the lowest measured round-trip time.
+    Fastest,
+    /// So many at once (2 to 8); the first good answer counts.
+    Race(u8),
+}
+
+/// What becomes of a client subnet option (RFC 7871).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EcsPolicy {
+    /// It is taken out: upstreams learn nothing about clients.
+    Strip,
+    /// It is sent on as the client sent it.
+    Pass,
+}
+
+/// `[cache]`: sizes and time limits of the two answer caches.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct CacheConfig {
+    /// Memory of the packet cache.
+    pub(crate) packet_bytes: usize,
+    /// Memory of the RRset cache.
+    pub(crate) rrset_bytes: usize,
+    /// Shorter TTLs are raised to this.
+    pub(crate) min_ttl_secs: u32,
+    /// Longer TTLs are cut to this; never below `min_ttl_secs`.
+    pub(crate) max_ttl_secs: u32,
+    /// Longest time that a negative answer is kept (RFC 2308 §5).
+    pub(crate) negative_max_ttl_secs: u32,
+    /// Answers past their TTL where no server answers (RFC 8767); `None` when off.
+    pub(crate) serve_stale: Option<ServeStaleConfig>,
+    /// Whether much-used names are asked again shortly before they expire.
+    pub(crate) prefetch: bool,
+    /// How often the RRset cache is written to disk; `None`: never.
+    pub(crate) snapshot_interval: Option<Duration>,
+}
+
+/// The keys of `[cache]` that say how expired records are used.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ServeStaleConfig {
+    /// How long past its TTL a record may be used.
+    pub(crate) max_secs: u32,
+    /// How long a client waits for a fresh answer before it gets the stale one.
+    pub(crate) client_timeout: Duration,
+}
+
+/// One local RRset, of class IN.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct RecordConfig {
+    /// Owner in wire form, lower case; a first label `*` is a wildcard (RFC 4592).
+    pub(crate) name: Box<[u8]>,
+    /// Record type; never a meta type.
+    pub(crate) rtype: Rtype,
+    /// Record data in uncompressed wire form; distinct, never empty.
+    pub(crate) rdata: Vec<Box<[u8]>>,
+    /// Time to live.
+    pub(crate) ttl_secs: u32,
+}
+
+/// `[rate-limit]`: limits of equal answers to one client network (RRL).
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct RateLimitConfig {
+    /// Equal answers a second to one network; never 0.
+    pub(crate) responses_per_second: u32,
+    /// Each so many-th answer over the limit is sent truncated, the others not at all; 0: none is sent.
+    pub(crate) slip: u8,
+    /// Length of an IPv4 client network.
+    pub(crate) ipv4_prefix_length: u8,
+    /// Length of an IPv6 client network.
+    pub(crate) ipv6_prefix_length: u8,
+    /// Networks that are not limited.
+    pub(crate) exempt: Vec<IpNet>,
+}
+
+/// `[log]`: what the server writes about itself.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct LogConfig {
+    /// Least important lines that are written.
+    pub(crate) level: LogLevel,
+    /// Form of a line.
+    pub(crate) format: LogFormat,
+}
+
+/// Importance of a log line, most important first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum LogLevel {
+    /// Something the operator must mend.
+    Error,
+    /// Something the operator should look at.
+    Warn,
+    /// Start, stop, reload.
+    Info,
+    /// Decisions about upstreams and connections.
+    Debug,
+    /// Every query.
+    Trace,
+}
+
+/// Form of a log line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// `[data]`: where state is kept.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct DataConfig {
+    /// Directory of cache snapshots and the control socket; a relative one is below the working directory.
+    pub(crate) directory: PathBuf,
+}
+
+/// The variables of this process, without those that are not Unicode: none of ours is.
+pub(crate) fn environment() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+}
+
+impl Config {
+    /// Reads `file` (none: all defaults), lays the `AVOCET_SECTION__KEY` variables of `environment` over it, and checks
+    /// the whole.
+    ///
+    /// # Errors
+    /// All that is wrong, each with `FILE:LINE:COLUMN` or the name of the variable.
+    pub(crate) fn load(
+        file: Option<&Path>,
+        environment: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<Self, ConfigErrors> {
+        let environment: BTreeMap<String, String> = environment.into_iter().collect();
+        let text = match file {
+            Some(path) => source::read_file(path)?,
+            None => String::new(),
+        };
+        Self::from_text(file, &text, &environment)
+    }
+
+    fn from_text(
+        file: Option<&Path>,
+        text: &str,
+        environment: &BTreeMap<String, String>,
+    ) -> Result<Self, ConfigErrors> {
+        let source = source::Source::new(file, text, environment);
+        let (spec, faults) = source.parse()?;
+        validate::validate(spec, faults).map_err(|faults| source.errors(faults))
+    }
+}
+
+#[cfg(test)]
+mod tests;

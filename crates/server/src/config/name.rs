@@ -1,0 +1,76 @@
+//! Domain names and record types as they are written in the file.
+
+use std::net::IpAddr;
+
+use avocet_wire::name::MAX_NAME;
+use avocet_wire::{Rtype, rdata, text};
+
+use super::setting::FromText;
+
+/// The root in wire form; names in the file are relative to it.
+pub(super) const ROOT: &[u8] = &[0];
+
+/// A name in wire form, lower case.
+pub(super) type Name = Box<[u8]>;
+
+impl FromText for Name {
+    const EXPECTED: &'static str = "a name such as \"corp.example\"";
+
+    fn from_text(written: &str) -> Result<Self, Option<String>> {
+        if written.is_empty() {
+            return Err(None);
+        }
+        let mut wire = [0; MAX_NAME];
+        let len = text::name_to_wire(written.as_bytes(), Some(ROOT), &mut wire)
+            .map_err(|error| Some(format!("{written:?}: {error}")))?;
+        // Length octets are at most 63, below the letters.
+        Ok(wire.get(..len).unwrap_or_default().to_ascii_lowercase().into())
+    }
+}
+
+/// The name as a text, with a dot at the end.
+pub(super) fn shown(name: &[u8]) -> String {
+    let mut out = String::new();
+    // Writing to a `String` does not fail, and names here are well-formed.
+    let _ = text::write_name(name, &mut out);
+    out
+}
+
+impl FromText for Rtype {
+    const EXPECTED: &'static str = "a record type such as \"A\", \"CNAME\" or \"TYPE65280\"";
+
+    fn from_text(written: &str) -> Result<Self, Option<String>> {
+        let rtype = rdata::from_mnemonic(written).map(Self).ok_or(None)?;
+        if rtype.is_meta() || rtype.0 == 0 {
+            return Err(Some(format!("records of type {rtype} exist in messages only")));
+        }
+        Ok(rtype)
+    }
+}
+
+/// The name below in-addr.arpa or ip6.arpa that maps `address` back (RFC 1035 §3.5, RFC 3596 §2.5).
+pub(super) fn reverse_name(address: IpAddr) -> Name {
+    let mut wire = Vec::with_capacity(74);
+    let mut push = |label: &[u8]| {
+        wire.push(label.len() as u8);
+        wire.extend_from_slice(label);
+    };
+    match address {
+        IpAddr::V4(address) => {
+            for octet in address.octets().iter().rev() {
+                push(octet.to_string().as_bytes());
+            }
+            push(b"in-addr");
+        }
+        IpAddr::V6(address) => {
+            for octet in address.octets().iter().rev() {
+                push(format!("{:x}", octet & 0xf).as_bytes());
+                push(format!("{:x}", octet >> 4).as_bytes());
+            }
+            push(b"ip6");
+        }
+    }
+    push(b"arpa");
+    push(b"");
+    wire.into()
+}

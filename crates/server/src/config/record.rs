@@ -1,0 +1,130 @@
+//! `[[record]]`: local records, gathered into RRsets, with the PTR records that follow from them.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::ops::Range;
+
+use avocet_wire::{Rtype, rdata};
+use toml::Spanned;
+
+use super::RecordConfig;
+use super::name::{Name, ROOT, reverse_name, shown};
+use super::setting::{List, Text};
+use super::spec::RecordSpec;
+use super::validate::Check;
+
+const TTL_SECS: u32 = 300;
+/// First label of a wildcard, in wire form (RFC 4592 §2.1.1).
+const WILDCARD: &[u8] = b"\x01*";
+
+type Sets = BTreeMap<(Name, Rtype), RecordConfig>;
+
+/// The RRsets of all tables, in the order of name and type.
+pub(super) fn rrsets(specs: Vec<Spanned<RecordSpec>>, check: &mut Check) -> Vec<RecordConfig> {
+    let mut sets = Sets::new();
+    // Derived records step back behind written ones: of several names of an address the first counts.
+    let mut derived = Sets::new();
+    for spec in specs {
+        let header = spec.span();
+        read(&header, spec.into_inner(), &mut sets, &mut derived, check);
+    }
+    for (key, record) in derived {
+        sets.entry(key).or_insert(record);
+    }
+    sets.into_values().collect()
+}
+
+/// Adds the records of one table whose header stands at `header`.
+fn read(header: &Range<usize>, spec: RecordSpec, sets: &mut Sets, derived: &mut Sets, check: &mut Check) {
+    let name = check.need("name", header, spec.name);
+    let rtype = check.need("type", header, spec.r#type);
+    let values = check.need("values", header, spec.values);
+    let ttl_secs = check.take(spec.ttl_secs).map_or(TTL_SECS, |secs| secs.0);
+    let ptr = check.take(spec.ptr).unwrap_or(true);
+    let (Some((at, Text(name))), Some((_, Text(rtype))), Some((values_at, List(values)))) = (name, rtype, values)
+    else {
+        return;
+    };
+    if values.is_empty() {
+        check.fault(values_at, "expected at least one value, found none");
+        return;
+    }
+    refuse_beside_cname(&name, rtype, at.clone(), sets, check);
+    let set = sets.entry((name.clone(), rtype)).or_insert_with(|| RecordConfig {
+        name: name.clone(),
+        rtype,
+        rdata: Vec::new(),
+        ttl_secs,
+    });
+    if set.ttl_secs != ttl_secs {
+        let message = "the records of one name and type have one TTL (RFC 2181 §5.2)";
+        check.fault(at, format!("{message}; write {} as before", set.ttl_secs));
+    }
+    for value in values {
+        add_value(set, value, check);
+    }
+    if ptr && !name.starts_with(WILDCARD) {
+        derive_ptr(set, derived);
+    }
+}
+
+/// Reports a CNAME that would stand beside other types of its name (RFC 1034 §3.6.2).
+fn refuse_beside_cname(name: &Name, rtype: Rtype, at: Range<usize>, sets: &Sets, check: &mut Check) {
+    let other = sets
+        .range((name.clone(), Rtype(0))..=(name.clone(), Rtype(u16::MAX)))
+        .map(|((_, other), _)| *other)
+        .find(|other| *other != rtype && (rtype == Rtype::CNAME || *other == Rtype::CNAME));
+    if let Some(other) = other {
+        let name = shown(name);
+        let message = format!("\"{name}\" has {other} already; CNAME stands alone at its name");
+        check.fault(at, message);
+    }
+}
+
+/// Adds one value to its set, or reports what is wrong with it.
+fn add_value(set: &mut RecordConfig, value: Spanned<String>, check: &mut Check) {
+    let at = value.span();
+    match parse(set.rtype, value.get_ref()) {
+        Err(message) => check.fault(at, message),
+        Ok(_) if set.rtype == Rtype::CNAME && !set.rdata.is_empty() => {
+            check.fault(at, "a name has one CNAME; leave the others out");
+        }
+        Ok(rdata) if set.rdata.contains(&rdata) => {
+            check.fault(at, format!("{} stands there twice; write it once", value.get_ref()));
+        }
+        Ok(rdata) => set.rdata.push(rdata),
+    }
+}
+
+/// The wire form of one value.
+fn parse(rtype: Rtype, value: &str) -> Result<Box<[u8]>, String> {
+    if rtype == Rtype::TXT && !value.contains('"') && value.trim().contains(char::is_whitespace) {
+        // Without quotes each word would be a string of its own, which no writer of such a value means.
+        return Err(format!("a text with blanks needs quotes of its own: '\"{value}\"'"));
+    }
+    let mut wire = Vec::new();
+    rdata::parse(rtype.0, value, ROOT, &mut wire)
+        .map_err(|error| format!("{value:?} is no data of type {rtype}: {error}"))?;
+    Ok(wire.into())
+}
+
+/// Adds the PTR record of each address of an A or AAAA set.
+fn derive_ptr(set: &RecordConfig, derived: &mut Sets) {
+    for rdata in &set.rdata {
+        let address: Option<IpAddr> = match set.rtype {
+            Rtype::A => <[u8; 4]>::try_from(&**rdata).ok().map(IpAddr::from),
+            Rtype::AAAA => <[u8; 16]>::try_from(&**rdata).ok().map(IpAddr::from),
+            _ => None,
+        };
+        let Some(address) = address else {
+            continue;
+        };
+        let name = reverse_name(address);
+        derived.entry((name.clone(), Rtype::PTR)).or_insert_with(|| RecordConfig {
+            name,
+            rtype: Rtype::PTR,
+            rdata: vec![set.name.clone()],
+            ttl_secs: set.ttl_secs,
+        });
+    }
+}

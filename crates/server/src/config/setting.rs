@@ -1,0 +1,416 @@
+//! One value of the file: where it stands, and what it is or why it is not that.
+//!
+//! A [`Setting`] never fails to deserialise: what is wrong with it is kept beside its place, so that all that is wrong
+//! with a file is reported at once. Types that can be written in the file implement [`Value`].
+
+use std::borrow::Cow;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
+
+use ipnet::IpNet;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use toml::Spanned;
+
+/// What is wrong, and where in the [`Source`](super::source::Source).
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Fault {
+    /// Byte range.
+    pub(super) span: Range<usize>,
+    /// What is wrong and what would be right.
+    pub(super) message: String,
+}
+
+/// A key of the file: absent, or a value of type `T` as it was written.
+#[derive(Debug)]
+pub(super) struct Setting<T>(pub(super) Option<Written<T>>);
+
+impl<T> Default for Setting<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<T> Setting<T> {
+    /// Where the value stands, if there is one.
+    pub(super) fn span(&self) -> Option<Range<usize>> {
+        self.0.as_ref().map(|written| written.span.clone())
+    }
+}
+
+/// A value of type `T` as it was written.
+#[derive(Debug)]
+pub(super) struct Written<T> {
+    /// Where the value stands.
+    pub(super) span: Range<usize>,
+    /// The value, or all that is wrong with it.
+    pub(super) value: Result<T, Vec<Fault>>,
+}
+
+impl<'de, T: Value> Deserialize<'de> for Setting<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Spanned::<Raw>::deserialize(deserializer)?;
+        Ok(Self(Some(Written { span: raw.span(), value: T::read(&raw) })))
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Setting<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::json_schema(generator)
+    }
+}
+
+/// A TOML value before it is known what it should be.
+#[derive(Debug)]
+pub(super) enum Raw {
+    Boolean(bool),
+    Integer(i64),
+    Text(String),
+    List(Vec<Spanned<Raw>>),
+    /// A kind that no key takes, named for messages.
+    Other(&'static str),
+}
+
+impl Raw {
+    /// The value as a message shows it.
+    fn shown(&self) -> String {
+        match self {
+            Self::Boolean(value) => value.to_string(),
+            Self::Integer(value) => value.to_string(),
+            Self::Text(text) => format!("{text:?}"),
+            Self::List(_) => "a list".to_owned(),
+            Self::Other(kind) => (*kind).to_owned(),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Raw {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(RawVisitor)
+    }
+}
+
+struct RawVisitor;
+
+impl<'de> Visitor<'de> for RawVisitor {
+    type Value = Raw;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Raw, E> {
+        Ok(Raw::Boolean(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Raw, E> {
+        Ok(Raw::Integer(value))
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Raw, E> {
+        Ok(Raw::Other("a number with a fraction"))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Raw, E> {
+        Ok(Raw::Text(text.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Raw, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(Raw::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Raw, A::Error> {
+        while entries.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Raw::Other("a table or a date"))
+    }
+}
+
+/// A type that can be written in the file.
+pub(super) trait Value: Sized {
+    /// What is expected, in words, with an example where that helps.
+    fn expected() -> String;
+
+    /// The value of one TOML scalar, or what is wrong with it.
+    fn from_scalar(raw: &Raw) -> Result<Self, String>;
+
+    /// The value as written, or all that is wrong with it.
+    fn read(raw: &Spanned<Raw>) -> Result<Self, Vec<Fault>> {
+        Self::from_scalar(raw.get_ref()).map_err(|message| vec![Fault { span: raw.span(), message }])
+    }
+
+    /// The message for a value that is not of this type.
+    fn mismatch(raw: &Raw) -> String {
+        format!("expected {}, found {}", Self::expected(), raw.shown())
+    }
+}
+
+/// A list, each item with its place; each wrong item is reported.
+#[derive(Debug)]
+pub(super) struct List<T>(pub(super) Vec<Spanned<T>>);
+
+impl<T: JsonSchema> JsonSchema for List<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "List".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Vec::<T>::json_schema(generator)
+    }
+}
+
+impl<T: Value> Value for List<T> {
+    fn expected() -> String {
+        format!("a list, each item {}", T::expected())
+    }
+
+    fn from_scalar(raw: &Raw) -> Result<Self, String> {
+        Err(Self::mismatch(raw))
+    }
+
+    fn read(raw: &Spanned<Raw>) -> Result<Self, Vec<Fault>> {
+        let Raw::List(items) = raw.get_ref() else {
+            return Err(vec![Fault { span: raw.span(), message: Self::mismatch(raw.get_ref()) }]);
+        };
+        let mut list = Vec::with_capacity(items.len());
+        let mut faults = Vec::new();
+        for item in items {
+            match T::read(item) {
+                Ok(value) => list.push(Spanned::new(item.span(), value)),
+                Err(more) => faults.extend(more),
+            }
+        }
+        if faults.is_empty() { Ok(Self(list)) } else { Err(faults) }
+    }
+}
+
+impl Value for bool {
+    fn expected() -> String {
+        "true or false".to_owned()
+    }
+
+    fn from_scalar(raw: &Raw) -> Result<Self, String> {
+        match raw {
+            Raw::Boolean(value) => Ok(*value),
+            _ => Err(Self::mismatch(raw)),
+        }
+    }
+}
+
+impl Value for String {
+    fn expected() -> String {
+        "a text in quotes".to_owned()
+    }
+
+    fn from_scalar(raw: &Raw) -> Result<Self, String> {
+        match raw {
+            Raw::Text(text) => Ok(text.clone()),
+            _ => Err(Self::mismatch(raw)),
+        }
+    }
+}
+
+/// An integer from `MIN` to `MAX`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Int<const MIN: u32, const MAX: u32>(pub(super) u32);
+
+impl<const MIN: u32, const MAX: u32> Value for Int<MIN, MAX> {
+    fn expected() -> String {
+        format!("an integer from {MIN} to {MAX}")
+    }
+
+    fn from_scalar(raw: &Raw) -> Result<Self, String> {
+        match raw {
+            Raw::Integer(value) => u32::try_from(*value)
+                .ok()
+                .filter(|value| (MIN..=MAX).contains(value))
+                .map(Self)
+                .ok_or_else(|| Self::mismatch(raw)),
+            _ => Err(Self::mismatch(raw)),
+        }
+    }
+}
+
+impl<const MIN: u32, const MAX: u32> JsonSchema for Int<MIN, MAX> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Integer".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "integer", "minimum": MIN, "maximum": MAX })
+    }
+}
+
+/// A size in memory: bytes as an integer, or a text such as "64MiB".
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct ByteSize(pub(super) usize);
+
+/// Smallest cache: below it the fixed parts of a cache would be most of it.
+const MIN_BYTES: u64 = 1 << 20;
+/// Largest cache, 1 TiB: anything above is a slip of the pen.
+const MAX_BYTES: u64 = 1 << 40;
+
+/// Units of a [`ByteSize`], longest first where one ends with another.
+const UNITS: [(&str, u64); 8] = [
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("TiB", 1 << 40),
+    ("kB", 1_000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("B", 1),
+];
+
+/// The bytes that a text such as "64MiB" or "64 MiB" means.
+fn parse_bytes(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let (digits, scale) =
+        UNITS.iter().find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, *scale))).unwrap_or((text, 1));
+    let digits = digits.trim_end();
+    // `u64::from_str` would take a sign.
+    if !digits.bytes().all(|octet| octet.is_ascii_digit()) {
+        return None;
+    }
+    digits.parse::<u64>().ok()?.checked_mul(scale)
+}
+
+impl Value for ByteSize {
+    fn expected() -> String {
+        "a size from 1 MiB to 1 TiB, in bytes or as a text such as \"64MiB\"".to_owned()
+    }
+
+    fn from_scalar(raw: &Raw) -> Result<Self, String> {
+        let bytes = match raw {
+            Raw::Integer(value) => u64::try_from(*value).ok(),
+            Raw::Text(text) => parse_bytes(text),
+            _ => None,
+        };
+        bytes
+            .filter(|bytes| (MIN_BYTES..=MAX_BYTES).contains(bytes))
+            .and_then(|bytes| usize::try_from(bytes).ok())
+            .map(Self)
+            .ok_or_else(|| Self::mismatch(raw))
+    }
+}
+
+impl JsonSchema for ByteSize {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "ByteSize".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "anyOf": [
+                { "type": "integer", "minimum": MIN_BYTES, "maximum": MAX_BYTES },
+                { "type": "string", "pattern": "^[0-9]+ ?(B|kB|MB|GB|KiB|MiB|GiB|TiB)?$" },
+            ]
+        })
+    }
+}
+
+/// A type written as a text.
+pub(super) trait FromText: Sized {
+    /// What is expected, in words, with an example where that helps.
+    const EXPECTED: &'static str;
+    /// All texts that are taken, where they are few.
+    const CHOICES: &'static [&'static str] = &[];
+
+    /// The value; otherwise what is wrong, or `None` where [`FromText::EXPECTED`] says it all.
+    fn from_text(text: &str) -> Result<Self, Option<String>>;
+}
+
+/// A value written as a text.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Text<T>(pub(super) T);
+
+impl<T: FromText> Value for Text<T> {
+    fn expected() -> String {
+        T::EXPECTED.to_owned()
+    }
+
+    fn from_scalar(raw: &Raw) -> Result<Self, String> {
+        let Raw::Text(text) = raw else {
+            return Err(Self::mismatch(raw));
+        };
+        T::from_text(text).map(Self).map_err(|reason| reason.unwrap_or_else(|| Self::mismatch(raw)))
+    }
+}
+
+impl<T: FromText> JsonSchema for Text<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Text".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        if T::CHOICES.is_empty() {
+            return json_schema!({ "type": "string" });
+        }
+        json_schema!({ "type": "string", "enum": T::CHOICES })
+    }
+}
+
+impl FromText for SocketAddr {
+    const EXPECTED: &'static str = "an address with port, such as \"127.0.0.1:53\" or \"[::1]:53\"";
+
+    fn from_text(text: &str) -> Result<Self, Option<String>> {
+        if let Ok(address) = text.parse() {
+            return Ok(address);
+        }
+        Err(missing_port(text, 53))
+    }
+}
+
+/// The message for an address, with or without brackets, that lacks its port; `None` where it lacks more.
+pub(super) fn missing_port(text: &str, usual: u16) -> Option<String> {
+    let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
+    let address = SocketAddr::new(bare.parse::<IpAddr>().ok()?, usual);
+    Some(format!("\"{text}\" has no port; write \"{address}\""))
+}
+
+impl FromText for IpNet {
+    const EXPECTED: &'static str = "a network such as \"192.168.0.0/16\", or one address such as \"fd00::1\"";
+
+    fn from_text(text: &str) -> Result<Self, Option<String>> {
+        if let Ok(address) = text.parse::<IpAddr>() {
+            return Ok(address.into());
+        }
+        let network: Self = text.parse().map_err(|_| None)?;
+        if network.addr() != network.network() {
+            return Err(Some(format!(
+                "\"{text}\" names an address inside of a network; write \"{}\" for the network or \"{}\" for the \
+                 address",
+                network.trunc(),
+                network.addr()
+            )));
+        }
+        Ok(network)
+    }
+}

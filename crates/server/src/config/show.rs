@@ -1,0 +1,172 @@
+//! The effective configuration as it would be written in a file; reading that file gives the same configuration.
+
+use std::time::Duration;
+
+use avocet_wire::rdata;
+use toml::{Table, Value};
+
+use super::name::shown;
+use super::{
+    CacheConfig, Config, EcsPolicy, ForwardConfig, LogFormat, LogLevel, RateLimitConfig, RecordConfig, ServerConfig,
+    Strategy, Transport, Upstream,
+};
+
+impl Config {
+    /// Every key with its value, as the tables of the file. A cookie secret is in it.
+    pub(crate) fn effective(&self) -> Table {
+        let mut tables = Table::new();
+        let mut put = |name: &str, value: Value| {
+            tables.insert(name.to_owned(), value);
+        };
+        put("server", server(&self.server).into());
+        put("resolver", table([("mode", "forward".into())]).into());
+        put("forward", self.forwards.iter().map(forward).collect::<Vec<_>>().into());
+        put("cache", cache(&self.cache).into());
+        put("record", self.records.iter().map(record).collect::<Vec<_>>().into());
+        put("rate-limit", rate_limit(self.rate_limit.as_ref()).into());
+        let level = match self.log.level {
+            LogLevel::Error => "error",
+            LogLevel::Warn => "warn",
+            LogLevel::Info => "info",
+            LogLevel::Debug => "debug",
+            LogLevel::Trace => "trace",
+        };
+        let format = match self.log.format {
+            LogFormat::Text => "text",
+            LogFormat::Json => "json",
+        };
+        put("log", table([("level", level.into()), ("format", format.into())]).into());
+        let directory = self.data.directory.to_string_lossy().into_owned();
+        put("data", table([("directory", directory.into())]).into());
+        tables
+    }
+}
+
+fn table<const N: usize>(entries: [(&str, Value); N]) -> Table {
+    entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
+fn texts<T: ToString>(items: &[T]) -> Value {
+    items.iter().map(|item| Value::from(item.to_string())).collect::<Vec<_>>().into()
+}
+
+fn count(number: usize) -> Value {
+    i64::try_from(number).unwrap_or(i64::MAX).into()
+}
+
+fn millis(time: Duration) -> Value {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX).into()
+}
+
+fn secs(number: u32) -> Value {
+    i64::from(number).into()
+}
+
+fn or_empty(text: Option<&str>) -> Value {
+    text.unwrap_or_default().into()
+}
+
+fn server(server: &ServerConfig) -> Table {
+    let http = server.http.map(|address| address.to_string());
+    let secret = server.cookie_secret.map(|octets| format!("{:032x}", u128::from_be_bytes(octets)));
+    table([
+        ("listen", texts(&server.listen)),
+        ("workers", count(server.workers)),
+        ("pin-workers", server.pin_workers.into()),
+        ("http", or_empty(http.as_deref())),
+        ("allow", texts(&server.allow)),
+        ("local-names", server.local_names.into()),
+        ("max-udp-size", i64::from(server.max_udp_size).into()),
+        ("minimal-responses", server.minimal_responses.into()),
+        ("user", or_empty(server.user.as_deref())),
+        ("version", or_empty(server.version.as_deref())),
+        ("id-server", or_empty(server.id_server.as_deref())),
+        ("nsid", or_empty(server.nsid.as_deref())),
+        ("cookies", server.cookies.into()),
+        ("cookie-secret", or_empty(secret.as_deref())),
+        ("tcp-connections", count(server.tcp.connections)),
+        ("tcp-connections-per-client", count(server.tcp.connections_per_client)),
+        ("tcp-idle-ms", millis(server.tcp.idle)),
+        ("tcp-read-ms", millis(server.tcp.read)),
+    ])
+}
+
+fn forward(rule: &ForwardConfig) -> Table {
+    let mark = if rule.exception { "!" } else { "" };
+    let strategy = match rule.strategy {
+        Strategy::Ordered => "ordered".to_owned(),
+        Strategy::RoundRobin => "round-robin".to_owned(),
+        Strategy::Fastest => "fastest".to_owned(),
+        Strategy::Race(count) => format!("race {count}"),
+    };
+    let ecs = match rule.ecs {
+        EcsPolicy::Strip => "strip",
+        EcsPolicy::Pass => "pass",
+    };
+    let mut out = table([
+        ("zone", format!("{mark}{}", shown(&rule.zone)).into()),
+        ("strategy", strategy.into()),
+        ("case-randomisation", rule.case_randomisation.into()),
+        ("ecs", ecs.into()),
+        ("timeout-min-ms", millis(rule.timeout_min)),
+        ("timeout-max-ms", millis(rule.timeout_max)),
+    ]);
+    if !rule.exception {
+        let upstreams: Vec<Value> = rule.upstreams.iter().map(upstream).collect();
+        out.insert("upstreams".to_owned(), upstreams.into());
+    }
+    out
+}
+
+fn upstream(upstream: &Upstream) -> Value {
+    let scheme = match upstream.transport {
+        Transport::Udp => "udp",
+        Transport::Tcp => "tcp",
+    };
+    format!("{scheme}://{}", upstream.addr).into()
+}
+
+fn cache(cache: &CacheConfig) -> Table {
+    let interval = cache.snapshot_interval.map_or(0, |interval| interval.as_secs());
+    let mut out = table([
+        ("packet-bytes", count(cache.packet_bytes)),
+        ("rrset-bytes", count(cache.rrset_bytes)),
+        ("min-ttl-secs", secs(cache.min_ttl_secs)),
+        ("max-ttl-secs", secs(cache.max_ttl_secs)),
+        ("negative-max-ttl-secs", secs(cache.negative_max_ttl_secs)),
+        ("serve-stale", cache.serve_stale.is_some().into()),
+        ("prefetch", cache.prefetch.into()),
+        ("snapshot-interval-secs", i64::try_from(interval).unwrap_or(i64::MAX).into()),
+    ]);
+    if let Some(stale) = &cache.serve_stale {
+        out.insert("serve-stale-max-secs".to_owned(), secs(stale.max_secs));
+        out.insert("stale-client-timeout-ms".to_owned(), millis(stale.client_timeout));
+    }
+    out
+}
+
+fn record(record: &RecordConfig) -> Table {
+    let values: Vec<String> =
+        record.rdata.iter().map(|data| rdata::display(record.rtype.0, data).to_string()).collect();
+    table([
+        ("name", shown(&record.name).into()),
+        ("type", record.rtype.to_string().into()),
+        ("values", texts(&values)),
+        ("ttl-secs", secs(record.ttl_secs)),
+        // Derived records stand here by themselves.
+        ("ptr", false.into()),
+    ])
+}
+
+fn rate_limit(limit: Option<&RateLimitConfig>) -> Table {
+    let Some(limit) = limit else {
+        return table([("responses-per-second", 0.into())]);
+    };
+    table([
+        ("responses-per-second", secs(limit.responses_per_second)),
+        ("slip", i64::from(limit.slip).into()),
+        ("ipv4-prefix-length", i64::from(limit.ipv4_prefix_length).into()),
+        ("ipv6-prefix-length", i64::from(limit.ipv6_prefix_length).into()),
+        ("exempt", texts(&limit.exempt)),
+    ])
+}

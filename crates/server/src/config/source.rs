@@ -1,0 +1,199 @@
+//! The text of a configuration, and places in it.
+//!
+//! A place is a byte range. Variables of the environment have places too, past the end of the text, so that a value
+//! from either is read, checked and reported in one way.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+use std::path::Path;
+
+use serde::Deserialize;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, Deserializer};
+
+use super::known;
+use super::setting::Fault;
+use super::spec::Spec;
+
+/// Begins the name of each variable that overrides a key.
+const PREFIX: &str = "AVOCET_";
+
+/// All that is wrong with a configuration, in the order of the file; never empty.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ConfigErrors(Vec<ConfigError>);
+
+/// One error.
+#[derive(Debug, Clone, PartialEq)]
+struct ConfigError {
+    /// `FILE:LINE:COLUMN`, the name of a variable, or `FILE` alone.
+    location: String,
+    message: String,
+}
+
+impl ConfigErrors {
+    /// Each error as an object with `location` and `message`.
+    pub(super) fn to_json(&self) -> Vec<serde_json::Value> {
+        let object = |error: &ConfigError| serde_json::json!({ "location": error.location, "message": error.message });
+        self.0.iter().map(object).collect()
+    }
+}
+
+impl fmt::Display for ConfigErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, error) in self.0.iter().enumerate() {
+            if position > 0 {
+                f.write_str("\n")?;
+            }
+            write!(f, "{}: {}", error.location, error.message)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigErrors {}
+
+/// The text of the file at `path`.
+///
+/// # Errors
+/// It cannot be read, or is not UTF-8.
+pub(super) fn read_file(path: &Path) -> Result<String, ConfigErrors> {
+    std::fs::read_to_string(path).map_err(|error| {
+        let location = path.display().to_string();
+        ConfigErrors(vec![ConfigError { location, message: format!("cannot be read: {error}") }])
+    })
+}
+
+/// The text of a configuration with the variables that override it.
+pub(super) struct Source<'a> {
+    file: Option<&'a Path>,
+    text: &'a str,
+    /// Name, section, key and value of each variable of ours.
+    variables: Vec<Variable<'a>>,
+}
+
+struct Variable<'a> {
+    name: &'a str,
+    section: String,
+    key: String,
+    value: &'a str,
+}
+
+impl<'a> Source<'a> {
+    /// The text of `file` and those variables of `environment` that name a section and a key.
+    ///
+    /// `AVOCET_X` without two underscores is none of ours: container platforms set such names for their services.
+    pub(super) fn new(file: Option<&'a Path>, text: &'a str, environment: &'a BTreeMap<String, String>) -> Self {
+        let kebab = |text: &str| text.to_ascii_lowercase().replace('_', "-");
+        let variables = environment
+            .iter()
+            .filter_map(|(name, value)| {
+                let (section, key) = name.strip_prefix(PREFIX)?.split_once("__")?;
+                Some(Variable { name, section: kebab(section), key: kebab(key), value })
+            })
+            .collect();
+        Self { file, text, variables }
+    }
+
+    /// What is written, and what is wrong with its keys.
+    ///
+    /// # Errors
+    /// The text is not TOML.
+    pub(super) fn parse(&self) -> Result<(Spec, Vec<Fault>), ConfigErrors> {
+        let (mut document, errors) = DeTable::parse_recoverable(self.text);
+        if !errors.is_empty() {
+            return Err(self.errors(errors.iter().map(|error| self.syntax_fault(error)).collect()));
+        }
+        let mut faults = Vec::new();
+        let schema = super::json_schema();
+        for (position, variable) in self.variables.iter().enumerate() {
+            let at = self.text.len() + 1 + position;
+            let place = at..at + 1;
+            if let Err(message) = variable.lay_over(document.get_mut(), &schema, place.clone()) {
+                faults.push(Fault { span: place, message });
+            }
+        }
+        known::remove_unknown(document.get_mut(), &schema, &mut faults);
+        match Spec::deserialize(Deserializer::from(document)) {
+            Ok(spec) => Ok((spec, faults)),
+            Err(error) => {
+                faults.push(self.syntax_fault(&error));
+                Err(self.errors(faults))
+            }
+        }
+    }
+
+    /// The errors of these faults, in the order of the text.
+    pub(super) fn errors(&self, mut faults: Vec<Fault>) -> ConfigErrors {
+        faults.sort_by_key(|fault| fault.span.start);
+        ConfigErrors(
+            faults
+                .into_iter()
+                .map(|fault| ConfigError { location: self.location(&fault.span), message: fault.message })
+                .collect(),
+        )
+    }
+
+    fn syntax_fault(&self, error: &toml::de::Error) -> Fault {
+        let span = error.span().unwrap_or(self.text.len()..self.text.len());
+        Fault { span, message: error.message().replace('\n', ", ") }
+    }
+
+    fn location(&self, span: &Range<usize>) -> String {
+        if let Some(past) = span.start.checked_sub(self.text.len() + 1) {
+            return self.variables.get(past).map_or_else(String::new, |v| v.name.to_owned());
+        }
+        let Some(file) = self.file else {
+            return "without a configuration file".to_owned();
+        };
+        let before = self.text.get(..span.start).unwrap_or(self.text);
+        let line = before.bytes().filter(|octet| *octet == b'\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or(before).chars().count() + 1;
+        format!("{}:{line}:{column}", file.display())
+    }
+}
+
+impl<'a> Variable<'a> {
+    /// Sets the key in `document`, as the kind of value that `schema` names for it.
+    ///
+    /// # Errors
+    /// There is no such key, or it is one of a list of tables.
+    fn lay_over(
+        &self,
+        document: &mut DeTable<'a>,
+        schema: &serde_json::Value,
+        place: Range<usize>,
+    ) -> Result<(), String> {
+        let kind = known::kind(schema, &self.section, &self.key)?;
+        let section = document
+            .entry(Spanned::new(place.clone(), self.section.clone().into()))
+            .or_insert_with(|| Spanned::new(place.clone(), DeValue::Table(DeTable::new())));
+        let DeValue::Table(table) = section.get_mut() else {
+            // Reported where it is written.
+            return Ok(());
+        };
+        table.insert(
+            Spanned::new(place.clone(), self.key.clone().into()),
+            Spanned::new(place.clone(), value_of(self.value, kind, &place)),
+        );
+        Ok(())
+    }
+}
+
+/// The text of a variable as a value; one that does not fit stays a text, and is reported as such.
+fn value_of<'a>(text: &'a str, kind: known::Kind, place: &Range<usize>) -> DeValue<'a> {
+    match kind {
+        known::Kind::Text => DeValue::String(text.into()),
+        known::Kind::Number | known::Kind::Boolean => match DeValue::parse(text) {
+            Ok(value) if value.get_ref().is_integer() || value.get_ref().is_bool() => value.into_inner(),
+            _ => DeValue::String(text.into()),
+        },
+        known::Kind::List => DeValue::Array(
+            text.split(',')
+                .map(str::trim)
+                .filter(|item| !item.is_empty())
+                .map(|item| Spanned::new(place.clone(), DeValue::String(item.into())))
+                .collect(),
+        ),
+    }
+}

@@ -1,0 +1,245 @@
+//! What may be written in the file: one struct a table, one field a key.
+//!
+//! The comments here are what `avocet config schema` shows, and `default` is what holds when a key is absent; a test
+//! compares it with what [`validate`](super::validate) fills in. Nothing is checked here beyond the type of each value.
+
+use std::net::SocketAddr;
+
+use avocet_wire::Rtype;
+use ipnet::IpNet;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::forward::{Mode, Zone};
+use super::name::Name;
+use super::setting::{ByteSize, Int, List, Setting, Text};
+use super::{EcsPolicy, LogFormat, LogLevel, Strategy, Upstream};
+
+/// Configuration of Avocet.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[schemars(rename = "Avocet")]
+pub(super) struct Spec {
+    /// Listeners, admission and the shape of answers.
+    pub(super) server: ServerSpec,
+    /// How names that are not answered here are resolved.
+    pub(super) resolver: ResolverSpec,
+    /// Forwarding rules; the one with the longest zone that a name is under counts. Without any, all names go to the
+    /// servers in /etc/resolv.conf.
+    #[schemars(with = "Vec<ForwardSpec>")]
+    pub(super) forward: Vec<Spanned<ForwardSpec>>,
+    /// The two answer caches.
+    pub(super) cache: CacheSpec,
+    /// Local records.
+    #[schemars(with = "Vec<RecordSpec>")]
+    pub(super) record: Vec<Spanned<RecordSpec>>,
+    /// Limits of equal answers to one client network.
+    pub(super) rate_limit: RateLimitSpec,
+    /// What the server writes about itself.
+    pub(super) log: LogSpec,
+    /// Where state is kept.
+    pub(super) data: DataSpec,
+}
+
+/// `[server]`
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[schemars(inline)]
+pub(super) struct ServerSpec {
+    /// Addresses with port that are served over UDP and TCP. `0.0.0.0:53` and `[::]:53` mean all of this machine.
+    #[schemars(extend("default" = ["127.0.0.1:5300"]))]
+    pub(super) listen: Setting<List<Text<SocketAddr>>>,
+    /// Threads that answer; by default one for each core.
+    pub(super) workers: Setting<Int<1, 256>>,
+    /// Tie each thread to one core.
+    #[schemars(extend("default" = false))]
+    pub(super) pin_workers: Setting<bool>,
+    /// Address with port of metrics, API and web interface, loopback or private; "" turns it off.
+    #[schemars(extend("default" = "127.0.0.1:8053"))]
+    pub(super) http: Setting<String>,
+    /// Networks whose queries are answered; all others are refused.
+    #[schemars(extend("default" = super::validate::PRIVATE_NETWORKS))]
+    pub(super) allow: Setting<List<Text<IpNet>>>,
+    /// Answer special names such as "localhost." and the reverse names of private addresses here (RFC 6761, RFC 6303).
+    #[schemars(extend("default" = true))]
+    pub(super) local_names: Setting<bool>,
+    /// Largest UDP answer and advertised EDNS buffer size, in bytes.
+    #[schemars(extend("default" = 1232))]
+    pub(super) max_udp_size: Setting<Int<512, 4096>>,
+    /// Leave out records that were not asked for.
+    #[schemars(extend("default" = true))]
+    pub(super) minimal_responses: Setting<bool>,
+    /// Account to become once the sockets are bound; "" stays what it is.
+    #[schemars(extend("default" = ""))]
+    pub(super) user: Setting<String>,
+    /// Text of version.bind and version.server; "" refuses the question.
+    #[schemars(extend("default" = "avocet"))]
+    pub(super) version: Setting<String>,
+    /// Text of id.server and hostname.bind (RFC 4892); "" refuses the question.
+    #[schemars(extend("default" = ""))]
+    pub(super) id_server: Setting<String>,
+    /// Name server identifier for clients that ask for it (RFC 5001); "" gives none.
+    #[schemars(extend("default" = ""))]
+    pub(super) nsid: Setting<String>,
+    /// Give and check DNS cookies (RFC 7873).
+    #[schemars(extend("default" = true))]
+    pub(super) cookies: Setting<bool>,
+    /// Secret of the server cookies (RFC 9018), 32 hexadecimal digits, for servers that share an address; "" draws one
+    /// at each start.
+    #[schemars(extend("default" = ""))]
+    pub(super) cookie_secret: Setting<String>,
+    /// TCP connections open at once.
+    #[schemars(extend("default" = 1000))]
+    pub(super) tcp_connections: Setting<Int<1, 1_000_000>>,
+    /// TCP connections open at once from one client address.
+    #[schemars(extend("default" = 20))]
+    pub(super) tcp_connections_per_client: Setting<Int<1, 1_000_000>>,
+    /// How long a TCP connection may stay open with no query in flight, in milliseconds.
+    #[schemars(extend("default" = 10_000))]
+    pub(super) tcp_idle_ms: Setting<Int<100, 600_000>>,
+    /// How long a query that has begun to arrive over TCP may take, in milliseconds.
+    #[schemars(extend("default" = 3_000))]
+    pub(super) tcp_read_ms: Setting<Int<100, 600_000>>,
+}
+
+/// `[resolver]`
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[schemars(inline)]
+pub(super) struct ResolverSpec {
+    /// "forward" asks the servers of the forwarding rules.
+    #[schemars(extend("default" = "forward"))]
+    pub(super) mode: Setting<Text<Mode>>,
+}
+
+/// `[[forward]]`
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[schemars(inline, extend("required" = ["zone"]))]
+pub(super) struct ForwardSpec {
+    /// Names under this one follow the rule; "." is all names. "!corp.example" excludes the names under it from the
+    /// rule that would else reach them.
+    pub(super) zone: Setting<Text<Zone>>,
+    /// Servers to ask: `udp://1.1.1.1:53`, `tcp://[2620:fe::fe]:53` or an address alone, which is UDP on port 53. A
+    /// truncated answer is asked for again over TCP.
+    pub(super) upstreams: Setting<List<Text<Upstream>>>,
+    /// A file with `nameserver` lines, in place of `upstreams`.
+    pub(super) resolv_conf: Setting<String>,
+    /// "ordered", "round-robin", "fastest", or "race 2" to "race 8": so many at once.
+    #[schemars(extend("default" = "fastest"))]
+    pub(super) strategy: Setting<Text<Strategy>>,
+    /// Send the letters of a question in random case, which makes answers hard to forge (0x20).
+    #[schemars(extend("default" = true))]
+    pub(super) case_randomisation: Setting<bool>,
+    /// Client subnet options: "strip" takes them out, "pass" sends them on (RFC 7871).
+    #[schemars(extend("default" = "strip"))]
+    pub(super) ecs: Setting<Text<EcsPolicy>>,
+    /// Shortest time that one server is given to answer, in milliseconds.
+    #[schemars(extend("default" = 50))]
+    pub(super) timeout_min_ms: Setting<Int<10, 5_000>>,
+    /// Longest time that one server is given to answer, in milliseconds.
+    #[schemars(extend("default" = 2_000))]
+    pub(super) timeout_max_ms: Setting<Int<10, 5_000>>,
+}
+
+/// `[cache]`
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[schemars(inline)]
+pub(super) struct CacheSpec {
+    /// Memory of the packet cache, which holds answers ready to send.
+    #[schemars(extend("default" = "64MiB"))]
+    pub(super) packet_bytes: Setting<ByteSize>,
+    /// Memory of the RRset cache, which holds what upstreams said.
+    #[schemars(extend("default" = "128MiB"))]
+    pub(super) rrset_bytes: Setting<ByteSize>,
+    /// Shorter TTLs are raised to this.
+    #[schemars(extend("default" = 0))]
+    pub(super) min_ttl_secs: Setting<Int<0, 86_400>>,
+    /// Longer TTLs are cut to this.
+    #[schemars(extend("default" = 86_400))]
+    pub(super) max_ttl_secs: Setting<Int<0, 604_800>>,
+    /// Longest time that a negative answer is kept (RFC 2308).
+    #[schemars(extend("default" = 3_600))]
+    pub(super) negative_max_ttl_secs: Setting<Int<0, 86_400>>,
+    /// Answer with expired records where no server answers (RFC 8767).
+    #[schemars(extend("default" = true))]
+    pub(super) serve_stale: Setting<bool>,
+    /// How long past its TTL a record may be used.
+    #[schemars(extend("default" = 86_400))]
+    pub(super) serve_stale_max_secs: Setting<Int<1, 604_800>>,
+    /// How long a client waits for a fresh answer before it gets the stale one, in milliseconds.
+    #[schemars(extend("default" = 1_800))]
+    pub(super) stale_client_timeout_ms: Setting<Int<0, 5_000>>,
+    /// Ask for much-used names again shortly before they expire.
+    #[schemars(extend("default" = true))]
+    pub(super) prefetch: Setting<bool>,
+    /// How often the RRset cache is written to disk; 0: never.
+    #[schemars(extend("default" = 300))]
+    pub(super) snapshot_interval_secs: Setting<Int<0, 86_400>>,
+}
+
+/// `[[record]]`
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[schemars(inline, extend("required" = ["name", "type", "values"]))]
+pub(super) struct RecordSpec {
+    /// Owner; "*.lan" is a wildcard.
+    pub(super) name: Setting<Text<Name>>,
+    /// Record type, such as "A" or "TYPE65280".
+    pub(super) r#type: Setting<Text<Rtype>>,
+    /// Record data as in a zone file, each name in it written in full.
+    pub(super) values: Setting<List<String>>,
+    /// Time to live.
+    #[schemars(extend("default" = 300))]
+    pub(super) ttl_secs: Setting<Int<0, 604_800>>,
+    /// Answer the reverse name of an A or AAAA record too.
+    #[schemars(extend("default" = true))]
+    pub(super) ptr: Setting<bool>,
+}
+
+/// `[rate-limit]`
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[schemars(inline)]
+pub(super) struct RateLimitSpec {
+    /// Equal answers a second to one client network; 0: no limit.
+    #[schemars(extend("default" = 0))]
+    pub(super) responses_per_second: Setting<Int<0, 1_000_000>>,
+    /// Each so many-th answer over the limit is sent truncated, so that a real client comes back over TCP; 0: none.
+    #[schemars(extend("default" = 2))]
+    pub(super) slip: Setting<Int<0, 10>>,
+    /// Length of an IPv4 client network.
+    #[schemars(extend("default" = 24))]
+    pub(super) ipv4_prefix_length: Setting<Int<1, 32>>,
+    /// Length of an IPv6 client network.
+    #[schemars(extend("default" = 56))]
+    pub(super) ipv6_prefix_length: Setting<Int<1, 128>>,
+    /// Networks that are not limited.
+    #[schemars(extend("default" = []))]
+    pub(super) exempt: Setting<List<Text<IpNet>>>,
+}
+
+/// `[log]`
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[schemars(inline)]
+pub(super) struct LogSpec {
+    /// Least important lines that are written.
+    #[schemars(extend("default" = "info"))]
+    pub(super) level: Setting<Text<LogLevel>>,
+    /// Form of a line.
+    #[schemars(extend("default" = "text"))]
+    pub(super) format: Setting<Text<LogFormat>>,
+}
+
+/// `[data]`
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[schemars(inline)]
+pub(super) struct DataSpec {
+    /// Directory of cache snapshots and the control socket.
+    #[schemars(extend("default" = "./avocet-data"))]
+    pub(super) directory: Setting<String>,
+}

@@ -1,0 +1,115 @@
+//! Schema, example, manual and what is shown agree with what is read.
+
+use serde_json::Value;
+
+use super::{FORWARD, json_schema, read_with};
+
+const MANUAL: &str = include_str!("../../../../../docs/manual/configuration.md");
+const EXAMPLE: &str = include_str!("../../../../../deploy/avocet.example.toml");
+
+/// The default that the schema shows for each key is the one that holds.
+#[test]
+fn schema_and_defaults_agree_and_each_key_is_in_both() {
+    let text = format!("{FORWARD}[[record]]\nname = \"a\"\ntype = \"TXT\"\nvalues = [\"x\"]\n");
+    let on = format!("{text}[rate-limit]\nresponses-per-second = 1\n");
+    let effective = serde_json::to_value(read_with(&on, &[]).unwrap().effective()).unwrap();
+    let schema = json_schema();
+    let mut compared = 0;
+    for (section, table) in schema["properties"].as_object().unwrap() {
+        let (keys, shown) = match table["items"]["properties"].as_object() {
+            Some(keys) => (keys, &effective[section][0]),
+            None => (table["properties"].as_object().unwrap(), &effective[section]),
+        };
+        for (key, property) in keys {
+            assert!(property["description"].is_string(), "{section}.{key} is described");
+            let is_alternative = key == "resolv-conf";
+            assert!(is_alternative || !shown[key].is_null(), "{section}.{key} is shown");
+            // A record shows its derived PTR beside it, and the limit was turned on above.
+            let is_shown_otherwise = matches!(key.as_str(), "ptr" | "responses-per-second");
+            if let (Some(default), false) = (property.get("default"), is_shown_otherwise) {
+                assert_eq!(plain_bytes(default), shown[key], "{section}.{key}");
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared >= 40, "{compared} keys have a default");
+}
+
+/// A size as bytes; all other values as they are.
+fn plain_bytes(value: &Value) -> Value {
+    match value.as_str().and_then(|text| text.strip_suffix("MiB")) {
+        Some(count) => (count.parse::<u64>().unwrap() << 20).into(),
+        None => value.clone(),
+    }
+}
+
+#[test]
+fn schema_names_required_keys_and_refuses_others() {
+    let schema = json_schema();
+    assert_eq!(schema["additionalProperties"], false);
+    let record = &schema["properties"]["record"]["items"];
+    assert_eq!(record["required"], serde_json::json!(["name", "type", "values"]));
+    assert_eq!(schema["properties"]["forward"]["items"]["required"], serde_json::json!(["zone"]));
+    assert_eq!(schema["properties"]["cache"]["additionalProperties"], false);
+}
+
+#[test]
+fn what_is_shown_reads_back_as_the_same() {
+    for text in [EXAMPLE, FORWARD] {
+        let config = read_with(text, &[]).unwrap();
+        let shown = toml::to_string(&config.effective()).unwrap();
+        assert_eq!(read_with(&shown, &[]).unwrap(), config, "{shown}");
+    }
+}
+
+/// Each key of the schema stands in the example and in the manual, so that nobody has to look for one.
+#[test]
+fn the_example_and_the_manual_name_each_key() {
+    for (section, table) in json_schema()["properties"].as_object().unwrap() {
+        let keys = table["items"]["properties"].as_object();
+        for key in keys.or(table["properties"].as_object()).unwrap().keys() {
+            let is_there = EXAMPLE
+                .lines()
+                .any(|line| line.trim_start_matches(['#', ' ']).split('=').next().unwrap().trim() == key);
+            assert!(is_there, "{section}.{key} in the example");
+            assert!(MANUAL.contains(&format!("| `{key}` |")), "{section}.{key} in the manual");
+        }
+    }
+}
+
+/// What is commented out in the example is what holds without it.
+#[test]
+fn the_example_comments_out_the_defaults() {
+    let schema = json_schema();
+    let mut section = String::new();
+    let mut compared = 0;
+    for line in EXAMPLE.lines() {
+        if line.starts_with('[') {
+            section = line.trim_matches(['[', ']']).to_owned();
+        }
+        let table = &schema["properties"][&section];
+        let keys = if table["items"].is_object() { &table["items"] } else { table };
+        let Some((key, value)) = line.strip_prefix("# ").and_then(|line| line.split_once(" = ")) else {
+            continue;
+        };
+        let Some(default) = keys["properties"][key].get("default") else {
+            continue;
+        };
+        let parsed: toml::Table = toml::from_str(&format!("value = {value}")).unwrap();
+        assert_eq!(&serde_json::to_value(&parsed["value"]).unwrap(), default, "{section}.{key}");
+        compared += 1;
+    }
+    assert!(compared >= 35, "{compared} keys compared");
+}
+
+/// A file that is being written is an error with a place, whatever was written of it.
+#[test]
+fn a_file_cut_anywhere_is_right_or_wrong_with_a_place() {
+    for len in 0..EXAMPLE.len() {
+        let text = format!("{FORWARD}{}", &EXAMPLE[..len]);
+        if let Err(errors) = read_with(&text, &[]) {
+            let message = errors.to_string();
+            assert!(message.lines().all(|line| line.starts_with("a.toml:")), "{len}: {message}");
+        }
+    }
+}

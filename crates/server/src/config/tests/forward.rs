@@ -1,0 +1,166 @@
+//! Forwarding rules and their servers.
+
+use super::*;
+
+fn rule(keys: &str) -> ForwardConfig {
+    let text = format!("[[forward]]\nzone = \"x.example\"\n{keys}\n");
+    read_with(&text, &[]).expect("the rule is right").forwards.remove(0)
+}
+
+#[test]
+fn servers_are_addresses_with_or_without_port_and_scheme() {
+    let cases = [
+        ("1.1.1.1", "1.1.1.1:53", Transport::Udp),
+        ("1.1.1.1:5353", "1.1.1.1:5353", Transport::Udp),
+        ("udp://127.0.0.1:5310", "127.0.0.1:5310", Transport::Udp),
+        ("tcp://9.9.9.9", "9.9.9.9:53", Transport::Tcp),
+        ("2620:fe::fe", "[2620:fe::fe]:53", Transport::Udp),
+        ("[2620:fe::fe]", "[2620:fe::fe]:53", Transport::Udp),
+        ("[2620:fe::fe]:5353", "[2620:fe::fe]:5353", Transport::Udp),
+        ("tcp://[2620:fe::fe]:53", "[2620:fe::fe]:53", Transport::Tcp),
+        ("fe80::1%1", "[fe80::1%1]:53", Transport::Udp),
+    ];
+    for (written, addr, transport) in cases {
+        let rule = rule(&format!("upstreams = [\"{written}\"]"));
+        assert_eq!(rule.upstreams, [Upstream { addr: addr.parse().unwrap(), transport }], "{written}");
+    }
+}
+
+#[test]
+fn what_is_no_server_is_refused() {
+    let expected =
+        "expected a server such as \"1.1.1.1\", \"udp://127.0.0.1:5310\" or \"tcp://[2620:fe::fe]:53\", found";
+    let cases = [
+        ("dns.example", format!("{expected} \"dns.example\"")),
+        ("1.1.1.1:", format!("{expected} \"1.1.1.1:\"")),
+        ("[2620:fe::fe]:", format!("{expected} \"[2620:fe::fe]:\"")),
+        ("1.1.1.1:70000", format!("{expected} \"1.1.1.1:70000\"")),
+        ("fe80::1%nosuchinterface", format!("{expected} \"fe80::1%nosuchinterface\"")),
+        ("", format!("{expected} \"\"")),
+        ("tls://1.1.1.1", "\"tls://\" is no transport here; use \"udp://\" or \"tcp://\"".to_owned()),
+        ("1.1.1.1:0", "\"1.1.1.1:0\" has port 0; the port of DNS is 53".to_owned()),
+        ("0.0.0.0", "\"0.0.0.0\" is not the address of one server".to_owned()),
+        ("ff02::fb", "\"ff02::fb\" is not the address of one server".to_owned()),
+        (
+            "127.0.0.1:5300",
+            "127.0.0.1:5300: this server listens there itself; queries would go round in a circle".to_owned(),
+        ),
+    ];
+    for (written, expected) in cases {
+        let text = format!("[[forward]]\nzone = \".\"\nupstreams = [\"{written}\"]");
+        assert_eq!(errors_alone(&text), format!("a.toml:3:14: {expected}"), "{written}");
+    }
+}
+
+#[test]
+fn rules_have_their_own_order_and_times() {
+    let upstreams = "upstreams = [\"192.0.2.1\", \"192.0.2.2\"]\n";
+    for (written, expected) in [
+        ("ordered", Strategy::Ordered),
+        ("round-robin", Strategy::RoundRobin),
+        ("fastest", Strategy::Fastest),
+        ("race 2", Strategy::Race(2)),
+        ("race 8", Strategy::Race(8)),
+    ] {
+        let rule = rule(&format!("{upstreams}strategy = \"{written}\""));
+        assert_eq!(rule.strategy, expected);
+    }
+    let rule = rule(&format!(
+        "{upstreams}case-randomisation = false\necs = \"pass\"\ntimeout-min-ms = 100\ntimeout-max-ms = 900"
+    ));
+    assert!(!rule.case_randomisation);
+    assert_eq!(rule.ecs, EcsPolicy::Pass);
+    assert_eq!(rule.timeout_min, Duration::from_millis(100));
+    assert_eq!(rule.timeout_max, Duration::from_millis(900));
+}
+
+#[test]
+fn an_exception_is_a_rule_without_servers() {
+    let text = "[[forward]]\nzone = \"Example.\"\nupstreams = [\"192.0.2.1\"]\n[[forward]]\nzone = \"!Lab.Example\"\n";
+    let rules = read_with(text, &[]).unwrap().forwards;
+    assert_eq!((&*rules[0].zone, rules[0].exception), (&b"\x07example\0"[..], false));
+    assert_eq!((&*rules[1].zone, rules[1].exception), (&b"\x03lab\x07example\0"[..], true));
+    assert!(rules[1].upstreams.is_empty());
+}
+
+#[test]
+fn wrong_rules_are_refused() {
+    let server = "upstreams = [\"192.0.2.1\"]\n";
+    let strategy = "expected \"ordered\", \"round-robin\", \"fastest\", or \"race 2\" to \"race 8\", found";
+    let cases = [
+        (
+            "zone = \".\"\n".to_owned(),
+            "2:8: the rule has no servers; add upstreams = [\"ADDRESS\"] or resolv-conf".to_owned(),
+        ),
+        ("zone = \".\"\nupstreams = []".to_owned(), "3:13: expected 1 to 64 servers, found 0".to_owned()),
+        (
+            "zone = \".\"\nupstreams = [\"192.0.2.1\", \"192.0.2.1:53\"]".to_owned(),
+            "3:27: 192.0.2.1:53 stands here twice; write it once".to_owned(),
+        ),
+        (
+            server.to_owned(),
+            "1:1: `zone` is missing: a name such as \".\", \"corp.example\" or \"!lab.corp.example\"".to_owned(),
+        ),
+        (format!("{server}zone = \"a..b\""), "3:8: \"a..b\": a name with an empty label".to_owned()),
+        (
+            format!("{server}zone = \"\""),
+            "3:8: expected a name such as \".\", \"corp.example\" or \"!lab.corp.example\", found \"\"".to_owned(),
+        ),
+        (format!("{server}zone = \"!.\""), "3:8: \"!.\" would exclude all names; leave the rule out".to_owned()),
+        (format!("zone = \"!x\"\n{server}"), "3:13: an exception (`!`) takes no servers; leave this out".to_owned()),
+        (
+            format!("zone = \".\"\n{server}resolv-conf = \"/etc/resolv.conf\""),
+            "4:15: upstreams and resolv-conf exclude each other; leave one out".to_owned(),
+        ),
+        (format!("zone = \".\"\n{server}strategy = \"race 1\""), format!("4:12: {strategy} \"race 1\"")),
+        (format!("zone = \".\"\n{server}strategy = \"race 9\""), format!("4:12: {strategy} \"race 9\"")),
+        (
+            format!("zone = \".\"\n{server}timeout-min-ms = 500\ntimeout-max-ms = 400"),
+            "5:18: timeout-min-ms (500) is above timeout-max-ms (400)".to_owned(),
+        ),
+        (
+            format!("zone = \"x\"\n{server}[[forward]]\nzone = \"X.\"\n{server}"),
+            "5:8: \"x.\" has a [[forward]] already; make it one".to_owned(),
+        ),
+        (
+            format!("zone = \"x\"\n{server}[[forward]]\nzone = \"!x\""),
+            "5:8: \"x.\" has a [[forward]] already; make it one".to_owned(),
+        ),
+    ];
+    for (keys, expected) in cases {
+        let text = format!("[[forward]]\n{keys}");
+        assert_eq!(errors_alone(&text), format!("a.toml:{expected}"), "{text}");
+    }
+}
+
+#[test]
+fn resolv_conf_gives_its_servers_without_ourselves() {
+    let directory = std::env::temp_dir().join(format!("avocet-config-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let file = directory.join("resolv.conf");
+    std::fs::write(
+        &file,
+        "# nameserver 192.0.2.9\nsearch lan\nnameserver 127.0.0.1\nnameserver\t192.0.2.1 \n\
+         nameserver ::1\nnameserver fe80::1%1\nnameserver nonsense\noptions edns0\nnameserver 192.0.2.1\n",
+    )
+    .unwrap();
+    let rule = |listen: &str| {
+        let text = format!(
+            "[server]\nlisten = [\"{listen}\"]\n[[forward]]\nzone = \".\"\nresolv-conf = '{}'\n",
+            file.display()
+        );
+        read_with(&text, &[]).map(|config| config.forwards[0].upstreams.clone())
+    };
+    let addresses = |servers: Vec<Upstream>| -> Vec<SocketAddr> { servers.iter().map(|server| server.addr).collect() };
+    let parsed = |texts: &[&str]| -> Vec<SocketAddr> { texts.iter().map(|text| text.parse().unwrap()).collect() };
+    assert_eq!(addresses(rule("0.0.0.0:53").unwrap()), parsed(&["192.0.2.1:53", "[::1]:53", "[fe80::1%1]:53"]));
+    assert_eq!(addresses(rule("[::]:53").unwrap()), parsed(&["127.0.0.1:53", "192.0.2.1:53", "[fe80::1%1]:53"]));
+    assert_eq!(addresses(rule("127.0.0.1:5300").unwrap()).len(), 4);
+
+    std::fs::write(&file, "nameserver 127.0.0.1\n").unwrap();
+    let error = rule("127.0.0.1:53").unwrap_err().to_string();
+    assert_eq!(error, format!("a.toml:5:15: {} names no server other than this one", file.display()));
+    std::fs::remove_dir_all(&directory).unwrap();
+    let error = rule("127.0.0.1:53").unwrap_err().to_string();
+    assert!(error.contains("resolv.conf cannot be read: "), "{error}");
+}

@@ -1,0 +1,305 @@
+//! Behaviour of the whole configuration, by its text: defaults, errors, variables.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::time::Duration;
+
+use avocet_wire::Rtype;
+
+use super::*;
+
+mod documents;
+mod forward;
+mod record;
+
+/// A rule that keeps the machine's own `resolv.conf` out of a test.
+const FORWARD: &str = "[[forward]]\nzone = \".\"\nupstreams = [\"192.0.2.1\"]\n";
+
+fn read_with(text: &str, variables: &[(&str, &str)]) -> Result<Config, ConfigErrors> {
+    let environment: BTreeMap<String, String> =
+        variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    Config::from_text(Some(Path::new("a.toml")), text, &environment)
+}
+
+/// The configuration of `text` with a rule for the root added.
+fn read(text: &str) -> Config {
+    read_with(&format!("{text}\n{FORWARD}"), &[]).expect("the text is right")
+}
+
+/// The errors of `text` with a rule for the root added.
+fn errors(text: &str) -> String {
+    read_with(&format!("{text}\n{FORWARD}"), &[]).expect_err("the text is wrong").to_string()
+}
+
+/// The errors of `text` alone.
+fn errors_alone(text: &str) -> String {
+    read_with(text, &[]).expect_err("the text is wrong").to_string()
+}
+
+#[test]
+fn an_empty_file_means_the_safe_defaults() {
+    let config = read("");
+    let server = &config.server;
+    assert_eq!(server.listen, ["127.0.0.1:5300".parse().unwrap()]);
+    assert!((1..=256).contains(&server.workers));
+    assert!(!server.pin_workers);
+    assert_eq!(server.http, Some("127.0.0.1:8053".parse().unwrap()));
+    assert!(server.local_names && server.minimal_responses && server.cookies);
+    assert_eq!(server.max_udp_size, 1232);
+    assert_eq!(server.version.as_deref(), Some("avocet"));
+    assert_eq!((&server.user, &server.id_server, &server.nsid), (&None, &None, &None));
+    assert_eq!(server.cookie_secret, None);
+    let tcp = &server.tcp;
+    assert_eq!((tcp.connections, tcp.connections_per_client), (1000, 20));
+    assert_eq!((tcp.idle, tcp.read), (Duration::from_secs(10), Duration::from_secs(3)));
+    let cache = &config.cache;
+    assert_eq!((cache.packet_bytes, cache.rrset_bytes), (64 << 20, 128 << 20));
+    assert_eq!((cache.min_ttl_secs, cache.max_ttl_secs), (0, 86_400));
+    assert_eq!(cache.negative_max_ttl_secs, 3_600);
+    let stale = cache.serve_stale.as_ref().unwrap();
+    assert_eq!((stale.max_secs, stale.client_timeout), (86_400, Duration::from_millis(1_800)));
+    assert!(cache.prefetch);
+    assert_eq!(cache.snapshot_interval, Some(Duration::from_secs(300)));
+    assert_eq!((config.records.len(), &config.rate_limit), (0, &None));
+    assert_eq!((config.log.level, config.log.format), (LogLevel::Info, LogFormat::Text));
+    assert_eq!(config.data.directory, Path::new("./avocet-data"));
+    let rule = &config.forwards[0];
+    assert_eq!((rule.strategy, rule.ecs), (Strategy::Fastest, EcsPolicy::Strip));
+    assert!(rule.case_randomisation && !rule.exception);
+    assert_eq!((rule.timeout_min, rule.timeout_max), (Duration::from_millis(50), Duration::from_secs(2)));
+}
+
+#[test]
+fn only_private_clients_are_answered_by_default() {
+    let allow = read("").server.allow;
+    let is_allowed = |address: &str| {
+        let address: IpAddr = address.parse().unwrap();
+        allow.iter().any(|network| network.contains(&address))
+    };
+    for address in ["127.0.0.1", "::1", "10.1.2.3", "172.31.0.1", "192.168.7.7", "169.254.1.1", "fd00::1", "fe80::1"] {
+        assert!(is_allowed(address), "{address}");
+    }
+    for address in ["8.8.8.8", "100.64.0.1", "172.32.0.1", "2001:db8::1", "0.0.0.0", "::"] {
+        assert!(!is_allowed(address), "{address}");
+    }
+}
+
+#[test]
+fn each_error_names_its_place_and_what_would_be_right() {
+    let cases = [
+        ("[server]\nlisten = [\"127.0.0.1\"]", "a.toml:2:11: \"127.0.0.1\" has no port; write \"127.0.0.1:53\""),
+        ("[server]\nlisten = [\"[::1]\"]", "a.toml:2:11: \"[::1]\" has no port; write \"[::1]:53\""),
+        (
+            "[server]\nlisten = [\n  \"127.0.0.1:53\",\n  \"localhost:53\",\n]",
+            "a.toml:4:3: expected an address with port, such as \"127.0.0.1:53\" or \"[::1]:53\", found \"localhost:53\"",
+        ),
+        ("[server]\nlisten = []", "a.toml:2:10: expected at least one address with port, such as \"127.0.0.1:53\""),
+        ("[server]\nlisten = [\"[::1]:53\", \"[::1]:53\"]", "a.toml:2:23: [::1]:53 stands here twice; write it once"),
+        (
+            "[server]\nlisten = \"127.0.0.1:53\"",
+            "a.toml:2:10: expected a list, each item an address with port, such as \"127.0.0.1:53\" or \"[::1]:53\", found \"127.0.0.1:53\"",
+        ),
+        ("[server]\nworkers = 0", "a.toml:2:11: expected an integer from 1 to 256, found 0"),
+        ("[server]\nworkers = 257", "a.toml:2:11: expected an integer from 1 to 256, found 257"),
+        ("[server]\nworkers = -1", "a.toml:2:11: expected an integer from 1 to 256, found -1"),
+        ("[server]\nworkers = \"2\"", "a.toml:2:11: expected an integer from 1 to 256, found \"2\""),
+        ("[server]\nworkers = 1.5", "a.toml:2:11: expected an integer from 1 to 256, found a number with a fraction"),
+        ("[server]\ncookies = 1", "a.toml:2:11: expected true or false, found 1"),
+        ("[server]\nmax-udp-size = 511", "a.toml:2:16: expected an integer from 512 to 4096, found 511"),
+        (
+            "[server]\nhttp = \"8.8.8.8:80\"",
+            "a.toml:2:8: 8.8.8.8:80 is neither loopback nor private; write \"127.0.0.1:8053\" or an address of your own network",
+        ),
+        (
+            "[server]\nhttp = \"0.0.0.0:80\"",
+            "a.toml:2:8: 0.0.0.0:80 is neither loopback nor private; write \"127.0.0.1:8053\" or an address of your own network",
+        ),
+        ("[server]\nhttp = \"10.0.0.1\"", "a.toml:2:8: \"10.0.0.1\" has no port; write \"10.0.0.1:8053\""),
+        (
+            "[server]\nhttp = \"on\"",
+            "a.toml:2:8: expected an address with port, such as \"127.0.0.1:8053\", or \"\" for off; found \"on\"",
+        ),
+        (
+            "[server]\nallow = [\"10.0.0.0/33\"]",
+            "a.toml:2:10: expected a network such as \"192.168.0.0/16\", or one address such as \"fd00::1\", found \"10.0.0.0/33\"",
+        ),
+        (
+            "[server]\nallow = [\"10.0.0.1/8\"]",
+            "a.toml:2:10: \"10.0.0.1/8\" names an address inside of a network; write \"10.0.0.0/8\" for the network or \"10.0.0.1\" for the address",
+        ),
+        (
+            "[server]\ncookie-secret = \"e5e973\"",
+            "a.toml:2:17: expected 32 hexadecimal digits (16 octets), found 6 characters",
+        ),
+        ("[resolver]\nmode = \"recurse\"", "a.toml:2:8: recursion is not built yet; use mode = \"forward\""),
+        ("[resolver]\nmode = \"x\"", "a.toml:2:8: expected \"forward\", found \"x\""),
+        (
+            "[cache]\npacket-bytes = \"64KiB\"",
+            "a.toml:2:16: expected a size from 1 MiB to 1 TiB, in bytes or as a text such as \"64MiB\", found \"64KiB\"",
+        ),
+        ("[cache]\nmin-ttl-secs = 60\nmax-ttl-secs = 30", "a.toml:2:16: min-ttl-secs (60) is above max-ttl-secs (30)"),
+        (
+            "[cache]\nmin-ttl-secs = 86400\nmax-ttl-secs = 30",
+            "a.toml:2:16: min-ttl-secs (86400) is above max-ttl-secs (30)",
+        ),
+        ("[rate-limit]\nipv4-prefix-length = 33", "a.toml:2:22: expected an integer from 1 to 32, found 33"),
+        (
+            "[log]\nlevel = \"loud\"",
+            "a.toml:2:9: expected \"error\", \"warn\", \"info\", \"debug\" or \"trace\", found \"loud\"",
+        ),
+        ("[log]\nformat = \"xml\"", "a.toml:2:10: expected \"text\" or \"json\", found \"xml\""),
+        ("[data]\ndirectory = \"\"", "a.toml:2:13: expected a directory such as \"./avocet-data\", found \"\""),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(errors(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn texts_for_clients_fit_one_character_string() {
+    let text = format!("[server]\nid-server = \"{}\"", "x".repeat(256));
+    assert_eq!(errors(&text), "a.toml:2:13: expected at most 255 octets, found 256");
+    let text = format!("[server]\nnsid = \"{}\"\nversion = \"\"", "x".repeat(255));
+    let server = read(&text).server;
+    assert_eq!((server.nsid.unwrap().len(), server.version), (255, None));
+}
+
+#[test]
+fn unknown_keys_are_named_with_the_nearest_one() {
+    let cases = [
+        ("[server]\nlisten-on = []", "a.toml:2:1: unknown key `listen-on`; did you mean `listen`?"),
+        ("[server]\nmax_udp_size = 1232", "a.toml:2:1: unknown key `max_udp_size`; did you mean `max-udp-size`?"),
+        ("[sever]\nworkers = 1", "a.toml:1:2: unknown key `sever`; did you mean `server`?"),
+        ("[cache]\nworkers = 1", "a.toml:2:1: unknown key `workers`; it belongs under [server]"),
+        ("[server]\nupstreams = []", "a.toml:2:1: unknown key `upstreams`; it belongs under [[forward]]"),
+        ("[log]\nzzzzzzzz = 1", "a.toml:2:1: unknown key `zzzzzzzz`; known here are: format, level"),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(errors(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn tables_of_the_wrong_form_are_named() {
+    let single = errors_alone("[forward]\nzone = \".\"");
+    assert!(single.starts_with("a.toml:1:2: `forward` has another form; begin it with a line [[forward]]"), "{single}");
+    assert_eq!(
+        errors("[[cache]]\nprefetch = true"),
+        "a.toml:1:3: `cache` has another form; begin it with a line [cache]"
+    );
+    assert_eq!(errors("log = \"info\""), "a.toml:1:1: `log` has another form; begin it with a line [log]");
+}
+
+#[test]
+fn several_errors_are_reported_at_once_in_the_order_of_the_file() {
+    let text = "[server]\nlistn = 1\nworkers = 0\nallow = [\"x\", \"10.0.0.0/8\", 7]\n[cache]\nprefetch = 1";
+    let message = errors(text);
+    let places: Vec<&str> = message.lines().map(|line| line.split(": ").next().unwrap()).collect();
+    assert_eq!(places, ["a.toml:2:1", "a.toml:3:11", "a.toml:4:10", "a.toml:4:29", "a.toml:6:12"]);
+}
+
+#[test]
+fn text_that_is_no_toml_is_refused_with_its_line() {
+    let message = errors_alone("[server]\nworkers = \n[cache]\nprefetch = tru");
+    let lines: Vec<&str> = message.lines().collect();
+    assert!(lines[0].starts_with("a.toml:2:"), "{message}");
+    assert!(lines.last().unwrap().starts_with("a.toml:4:"), "{message}");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named() {
+    let error = Config::load(Some(Path::new("/nonexistent/a.toml")), []).unwrap_err().to_string();
+    assert!(error.starts_with("/nonexistent/a.toml: cannot be read: "), "{error}");
+}
+
+#[test]
+fn variables_override_the_file() {
+    let text = format!("[server]\nworkers = 4\nallow = [\"10.0.0.0/8\"]\n{FORWARD}");
+    let variables = [
+        ("AVOCET_SERVER__WORKERS", "2"),
+        ("AVOCET_SERVER__ALLOW", "192.168.0.0/16, fd00::/8"),
+        ("AVOCET_SERVER__ID_SERVER", "7"),
+        ("AVOCET_CACHE__PACKET_BYTES", "8MiB"),
+        ("AVOCET_CACHE__RRSET_BYTES", "2097152"),
+        ("AVOCET_CACHE__PREFETCH", "false"),
+        ("AVOCET_RATE_LIMIT__RESPONSES_PER_SECOND", "20"),
+        ("AVOCET_PORT_53_UDP", "none of ours"),
+        ("OTHER__WORKERS", "none of ours"),
+    ];
+    let config = read_with(&text, &variables).unwrap();
+    assert_eq!(config.server.workers, 2);
+    assert_eq!(config.server.allow, ["192.168.0.0/16".parse().unwrap(), "fd00::/8".parse::<IpNet>().unwrap()]);
+    assert_eq!(config.server.id_server.as_deref(), Some("7"));
+    assert_eq!((config.cache.packet_bytes, config.cache.rrset_bytes), (8 << 20, 2 << 20));
+    assert!(!config.cache.prefetch);
+    assert_eq!(config.rate_limit.unwrap().responses_per_second, 20);
+}
+
+#[test]
+fn errors_of_variables_carry_their_names() {
+    let cases = [
+        ("AVOCET_SERVER__WORKERS", "many", "expected an integer from 1 to 256, found \"many\""),
+        ("AVOCET_SERVER__COOKIES", "yes", "expected true or false, found \"yes\""),
+        ("AVOCET_SERVER__LISTEN", "127.0.0.1", "\"127.0.0.1\" has no port; write \"127.0.0.1:53\""),
+        ("AVOCET_SERVER__WORKRES", "2", "unknown key `workres`; did you mean `workers`?"),
+        ("AVOCET_SEVER__WORKERS", "2", "unknown key `sever`; did you mean `server`?"),
+        ("AVOCET_FORWARD__ZONE", ".", "[[forward]] cannot be set by a variable; write it in the file"),
+    ];
+    for (name, value, expected) in cases {
+        let error = read_with(FORWARD, &[(name, value)]).unwrap_err().to_string();
+        assert_eq!(error, format!("{name}: {expected}"));
+    }
+}
+
+#[test]
+fn sizes_are_bytes_or_texts_with_a_unit() {
+    let size = |written: &str| {
+        let text = format!("[cache]\nrrset-bytes = {written}\n{FORWARD}");
+        read_with(&text, &[]).ok().map(|config| config.cache.rrset_bytes)
+    };
+    let cases = [
+        ("1048576", Some(1 << 20)),
+        ("\"1048576\"", Some(1 << 20)),
+        ("\"1MiB\"", Some(1 << 20)),
+        ("\"1024 KiB\"", Some(1 << 20)),
+        ("\"2GiB\"", Some(2 << 30)),
+        ("\"1TiB\"", Some(1 << 40)),
+        ("\"64MB\"", Some(64_000_000)),
+        ("\"5000kB\"", Some(5_000_000)),
+        ("\"1048576B\"", Some(1 << 20)),
+        ("1048575", None),
+        ("\"2TiB\"", None),
+        ("\"99999999999999999999MiB\"", None),
+        ("\"18446744073709551615GiB\"", None),
+        ("\"+64MiB\"", None),
+        ("\"64mib\"", None),
+        ("\"6.4MiB\"", None),
+        ("\"MiB\"", None),
+        ("-1", None),
+    ];
+    for (written, expected) in cases {
+        assert_eq!(size(written), expected, "{written}");
+    }
+}
+
+#[test]
+fn limits_and_secrets_are_typed() {
+    let config = read(
+        "[server]\ncookie-secret = \"e5e973e5a6b2a43f48e7dc849e37bfcf\"\n\
+         [rate-limit]\nresponses-per-second = 5\nslip = 0\nexempt = [\"127.0.0.1\"]\n\
+         [cache]\nserve-stale = false\nsnapshot-interval-secs = 0\n",
+    );
+    let secret = config.server.cookie_secret.unwrap();
+    let digits = secret.iter().fold(String::new(), |mut out, octet| {
+        write!(out, "{octet:02x}").unwrap();
+        out
+    });
+    assert_eq!(digits, "e5e973e5a6b2a43f48e7dc849e37bfcf");
+    let limit = config.rate_limit.unwrap();
+    assert_eq!((limit.responses_per_second, limit.slip), (5, 0));
+    assert_eq!((limit.ipv4_prefix_length, limit.ipv6_prefix_length), (24, 56));
+    assert_eq!(limit.exempt, ["127.0.0.1/32".parse().unwrap()]);
+    assert_eq!((config.cache.serve_stale, config.cache.snapshot_interval), (None, None));
+}

@@ -1,0 +1,296 @@
+//! From what is written to what the server uses: defaults are filled in and values are checked against each other.
+
+use std::net::{IpAddr, SocketAddr};
+use std::num::NonZero;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ipnet::IpNet;
+
+use super::setting::{FromText, List, Setting, Text, Value, missing_port};
+use super::spec::{CacheSpec, DataSpec, LogSpec, RateLimitSpec, ServerSpec, Spec};
+use super::{
+    CacheConfig, Config, DataConfig, LogConfig, LogFormat, LogLevel, RateLimitConfig, ServeStaleConfig, ServerConfig,
+    TcpConfig,
+};
+use super::{forward, record, setting::Fault};
+
+/// Networks that are nobody's on the Internet: loopback, link-local, RFC 1918 and RFC 4193.
+pub(super) const PRIVATE_NETWORKS: [&str; 8] = [
+    "127.0.0.0/8",
+    "::1/128",
+    "10.0.0.0/8",
+    "172.16.0.0/12",
+    "192.168.0.0/16",
+    "169.254.0.0/16",
+    "fc00::/7",
+    "fe80::/10",
+];
+/// Most octets in a text that is given to clients: one character-string (RFC 1035 §3.3).
+const MAX_TEXT: usize = 255;
+/// Most hot threads.
+const MAX_WORKERS: usize = 256;
+
+/// The configuration that `spec` means, where neither it nor the reading of it (`faults`) has a fault.
+///
+/// # Errors
+/// All faults.
+pub(super) fn validate(spec: Spec, faults: Vec<Fault>) -> Result<Config, Vec<Fault>> {
+    let mut check = Check { faults };
+    forward::check_mode(spec.resolver, &mut check);
+    let server = server(spec.server, &mut check);
+    let config = Config {
+        forwards: forward::rules(spec.forward, &server.listen, &mut check),
+        server,
+        cache: cache(spec.cache, &mut check),
+        records: record::rrsets(spec.record, &mut check),
+        rate_limit: rate_limit(spec.rate_limit, &mut check),
+        log: log(spec.log, &mut check),
+        data: data(spec.data, &mut check),
+    };
+    let faults = check.into_faults();
+    if faults.is_empty() { Ok(config) } else { Err(faults) }
+}
+
+/// Collects faults while values are taken out of a [`Spec`].
+#[derive(Debug, Default)]
+pub(super) struct Check {
+    faults: Vec<Fault>,
+}
+
+impl Check {
+    /// All that was noted.
+    pub(super) fn into_faults(self) -> Vec<Fault> {
+        self.faults
+    }
+
+    /// Notes a fault.
+    pub(super) fn fault(&mut self, span: Range<usize>, message: impl Into<String>) {
+        self.faults.push(Fault { span, message: message.into() });
+    }
+
+    /// The value where it is written and right; what is wrong with it is noted.
+    pub(super) fn take<T>(&mut self, setting: Setting<T>) -> Option<T> {
+        match setting.0?.value {
+            Ok(value) => Some(value),
+            Err(faults) => {
+                self.faults.extend(faults);
+                None
+            }
+        }
+    }
+
+    /// The value of a key that has no default, and its place; that it is missing is noted at the table's header.
+    pub(super) fn need<T: Value>(
+        &mut self,
+        key: &str,
+        header: &Range<usize>,
+        setting: Setting<T>,
+    ) -> Option<(Range<usize>, T)> {
+        let Some(span) = setting.span() else {
+            self.fault(header.clone(), format!("`{key}` is missing: {}", T::expected()));
+            return None;
+        };
+        self.take(setting).map(|value| (span, value))
+    }
+
+    /// A text for clients; `None` where it is empty.
+    fn client_text(&mut self, setting: Setting<String>) -> Option<String> {
+        let span = setting.span()?;
+        let text = self.take(setting)?;
+        if text.len() > MAX_TEXT {
+            let message = format!("expected at most {MAX_TEXT} octets, found {}", text.len());
+            self.fault(span, message);
+        }
+        Some(text).filter(|text| !text.is_empty())
+    }
+
+    /// Networks, where the key is written.
+    fn networks(&mut self, setting: Setting<List<Text<IpNet>>>) -> Option<Vec<IpNet>> {
+        let list = self.take(setting)?.0;
+        Some(list.into_iter().map(|network| network.into_inner().0).collect())
+    }
+}
+
+fn server(spec: ServerSpec, check: &mut Check) -> ServerConfig {
+    let allow = check.networks(spec.allow);
+    ServerConfig {
+        listen: listen(spec.listen, check),
+        workers: check.take(spec.workers).map_or_else(cores, |workers| workers.0 as usize),
+        pin_workers: check.take(spec.pin_workers).unwrap_or(false),
+        http: http(spec.http, check),
+        allow: allow.unwrap_or_else(private_networks),
+        local_names: check.take(spec.local_names).unwrap_or(true),
+        max_udp_size: check.take(spec.max_udp_size).map_or(1232, |size| size.0 as u16),
+        minimal_responses: check.take(spec.minimal_responses).unwrap_or(true),
+        user: check.take(spec.user).filter(|user| !user.is_empty()),
+        version: match spec.version {
+            Setting(None) => Some("avocet".to_owned()),
+            written => check.client_text(written),
+        },
+        id_server: check.client_text(spec.id_server),
+        nsid: check.client_text(spec.nsid),
+        cookies: check.take(spec.cookies).unwrap_or(true),
+        cookie_secret: cookie_secret(spec.cookie_secret, check),
+        tcp: TcpConfig {
+            connections: check.take(spec.tcp_connections).map_or(1000, |n| n.0 as usize),
+            connections_per_client: check.take(spec.tcp_connections_per_client).map_or(20, |n| n.0 as usize),
+            idle: millis(check.take(spec.tcp_idle_ms).map_or(10_000, |ms| ms.0)),
+            read: millis(check.take(spec.tcp_read_ms).map_or(3_000, |ms| ms.0)),
+        },
+    }
+}
+
+fn millis(count: u32) -> Duration {
+    Duration::from_millis(count.into())
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZero::get).min(MAX_WORKERS)
+}
+
+fn private_networks() -> Vec<IpNet> {
+    PRIVATE_NETWORKS.iter().filter_map(|network| network.parse().ok()).collect()
+}
+
+fn listen(setting: Setting<List<Text<SocketAddr>>>, check: &mut Check) -> Vec<SocketAddr> {
+    let Some(span) = setting.span() else {
+        return vec![SocketAddr::from(([127, 0, 0, 1], 5300))];
+    };
+    let Some(List(items)) = check.take(setting) else {
+        return Vec::new();
+    };
+    if items.is_empty() {
+        check.fault(span, "expected at least one address with port, such as \"127.0.0.1:53\"");
+    }
+    let mut addresses = Vec::with_capacity(items.len());
+    for item in items {
+        let Text(address) = item.get_ref();
+        if addresses.contains(address) {
+            check.fault(item.span(), format!("{address} stands here twice; write it once"));
+        } else {
+            addresses.push(*address);
+        }
+    }
+    addresses
+}
+
+fn http(setting: Setting<String>, check: &mut Check) -> Option<SocketAddr> {
+    let Some(span) = setting.span() else {
+        return Some(SocketAddr::from(([127, 0, 0, 1], 8053)));
+    };
+    let text = check.take(setting).filter(|text| !text.is_empty())?;
+    let Ok(address) = text.parse::<SocketAddr>() else {
+        let expected = "an address with port, such as \"127.0.0.1:8053\", or \"\" for off";
+        let other = || format!("expected {expected}; found {text:?}");
+        check.fault(span, missing_port(&text, 8053).unwrap_or_else(other));
+        return None;
+    };
+    if !is_private(address.ip()) {
+        let message = "is neither loopback nor private; write \"127.0.0.1:8053\" or an address of your own network";
+        check.fault(span, format!("{address} {message}"));
+    }
+    Some(address)
+}
+
+fn is_private(address: IpAddr) -> bool {
+    private_networks().iter().any(|network| network.contains(&address))
+}
+
+fn cookie_secret(setting: Setting<String>, check: &mut Check) -> Option<[u8; 16]> {
+    let span = setting.span()?;
+    let digits = check.take(setting).filter(|digits| !digits.is_empty())?;
+    let is_hex = digits.len() == 32 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let secret = u128::from_str_radix(&digits, 16).ok().filter(|_| is_hex);
+    if secret.is_none() {
+        // The value is a secret: it does not appear in the message.
+        let found = digits.chars().count();
+        let message = format!("expected 32 hexadecimal digits (16 octets), found {found} characters");
+        check.fault(span, message);
+    }
+    secret.map(u128::to_be_bytes)
+}
+
+fn cache(spec: CacheSpec, check: &mut Check) -> CacheConfig {
+    const MIB: usize = 1 << 20;
+    let min_at = spec.min_ttl_secs.span();
+    let max_at = spec.max_ttl_secs.span();
+    let min_ttl_secs = check.take(spec.min_ttl_secs).map_or(0, |secs| secs.0);
+    let max_ttl_secs = check.take(spec.max_ttl_secs).map_or(86_400, |secs| secs.0);
+    if let Some(at) = min_at.or(max_at).filter(|_| min_ttl_secs > max_ttl_secs) {
+        let message = format!("min-ttl-secs ({min_ttl_secs}) is above max-ttl-secs ({max_ttl_secs})");
+        check.fault(at, message);
+    }
+    let stale = ServeStaleConfig {
+        max_secs: check.take(spec.serve_stale_max_secs).map_or(86_400, |secs| secs.0),
+        client_timeout: millis(check.take(spec.stale_client_timeout_ms).map_or(1_800, |ms| ms.0)),
+    };
+    let interval = check.take(spec.snapshot_interval_secs).map_or(300, |secs| secs.0);
+    CacheConfig {
+        packet_bytes: check.take(spec.packet_bytes).map_or(64 * MIB, |bytes| bytes.0),
+        rrset_bytes: check.take(spec.rrset_bytes).map_or(128 * MIB, |bytes| bytes.0),
+        min_ttl_secs,
+        max_ttl_secs,
+        negative_max_ttl_secs: check.take(spec.negative_max_ttl_secs).map_or(3_600, |secs| secs.0),
+        serve_stale: check.take(spec.serve_stale).unwrap_or(true).then_some(stale),
+        prefetch: check.take(spec.prefetch).unwrap_or(true),
+        snapshot_interval: (interval > 0).then(|| Duration::from_secs(interval.into())),
+    }
+}
+
+fn rate_limit(spec: RateLimitSpec, check: &mut Check) -> Option<RateLimitConfig> {
+    let config = RateLimitConfig {
+        responses_per_second: check.take(spec.responses_per_second).map_or(0, |n| n.0),
+        slip: check.take(spec.slip).map_or(2, |n| n.0 as u8),
+        ipv4_prefix_length: check.take(spec.ipv4_prefix_length).map_or(24, |bits| bits.0 as u8),
+        ipv6_prefix_length: check.take(spec.ipv6_prefix_length).map_or(56, |bits| bits.0 as u8),
+        exempt: check.networks(spec.exempt).unwrap_or_default(),
+    };
+    (config.responses_per_second > 0).then_some(config)
+}
+
+fn log(spec: LogSpec, check: &mut Check) -> LogConfig {
+    LogConfig {
+        level: check.take(spec.level).map_or(LogLevel::Info, |text| text.0),
+        format: check.take(spec.format).map_or(LogFormat::Text, |text| text.0),
+    }
+}
+
+impl FromText for LogLevel {
+    const EXPECTED: &'static str = "\"error\", \"warn\", \"info\", \"debug\" or \"trace\"";
+    const CHOICES: &'static [&'static str] = &["error", "warn", "info", "debug", "trace"];
+
+    fn from_text(text: &str) -> Result<Self, Option<String>> {
+        match text {
+            "error" => Ok(Self::Error),
+            "warn" => Ok(Self::Warn),
+            "info" => Ok(Self::Info),
+            "debug" => Ok(Self::Debug),
+            "trace" => Ok(Self::Trace),
+            _ => Err(None),
+        }
+    }
+}
+
+impl FromText for LogFormat {
+    const EXPECTED: &'static str = "\"text\" or \"json\"";
+    const CHOICES: &'static [&'static str] = &["text", "json"];
+
+    fn from_text(text: &str) -> Result<Self, Option<String>> {
+        match text {
+            "text" => Ok(Self::Text),
+            "json" => Ok(Self::Json),
+            _ => Err(None),
+        }
+    }
+}
+
+fn data(spec: DataSpec, check: &mut Check) -> DataConfig {
+    let at = spec.directory.span();
+    let directory = check.take(spec.directory).map_or_else(|| PathBuf::from("./avocet-data"), PathBuf::from);
+    if let Some(at) = at.filter(|_| directory.as_os_str().is_empty()) {
+        check.fault(at, "expected a directory such as \"./avocet-data\", found \"\"");
+    }
+    DataConfig { directory }
+}

@@ -1,0 +1,376 @@
+//! All metrics of the server: the workers' counters summed, the caches, the upstreams, the rest.
+//!
+//! Labels have values out of fixed sets and out of the configuration, never from clients: whatever
+//! is asked, the number of series stays.
+
+use std::collections::BTreeMap;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use avocet_cache::StoreStats;
+use avocet_resolver::{BreakerState, Counters, RTT_BUCKETS_MS, Transport, UpstreamCounters};
+use avocet_wire::Rcode;
+
+use super::exposition::{Exposition, Kind};
+use crate::metrics::{BUCKETS, Latencies, RCODES, STAGES, Stage, TYPES, WorkerMetrics};
+use crate::operate::Running;
+use crate::state::Shared;
+
+/// What is read of a worker.
+type Count = fn(&WorkerMetrics) -> u64;
+
+/// The metrics as they stand.
+pub(super) fn text(running: &Running) -> String {
+    let mut metrics = Exposition::default();
+    let shared = &running.shared;
+    process(&mut metrics, running);
+    queries(&mut metrics, shared);
+    latencies(&mut metrics, shared);
+    workers(&mut metrics, shared);
+    caches(&mut metrics, shared);
+    let resolvers = Resolvers::sum(shared);
+    resolvers.write_questions(&mut metrics);
+    resolvers.write_replies(&mut metrics);
+    resolvers.write_upstreams(&mut metrics);
+    metrics.into_text()
+}
+
+fn total(shared: &Shared, count: impl Fn(&WorkerMetrics) -> u64) -> u64 {
+    shared.metrics.iter().map(count).sum()
+}
+
+fn stage(shared: &Shared, stage: Stage) -> u64 {
+    total(shared, |worker| worker.stages[stage as usize].value())
+}
+
+fn process(metrics: &mut Exposition, running: &Running) {
+    let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    metrics
+        .family("avocet_build_info", Kind::Gauge, "The release, as a label; always 1.")
+        .sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
+    metrics.gauge(
+        "avocet_start_time_seconds",
+        "When the server started, in seconds since 1970.",
+        running.started_at_secs,
+    );
+    metrics.gauge("avocet_ready", "Whether all workers serve and the server is not ending.", running.is_ready().into());
+    metrics.gauge(
+        "avocet_epoch",
+        "Grows when a reload makes answers given before invalid.",
+        running.shared.snapshot().epoch.into(),
+    );
+    let mut reloads =
+        metrics.family("avocet_reloads_total", Kind::Counter, "Times that the configuration was read again.");
+    reloads.sample(&[("result", "applied")], read(&running.reloader.successes));
+    reloads.sample(&[("result", "refused")], read(&running.reloader.failures));
+    let file = &running.cache_file;
+    metrics.counter("avocet_snapshot_saves_total", "Snapshots of the caches written to disk.", read(&file.saves));
+    metrics.counter(
+        "avocet_snapshot_failures_total",
+        "Snapshots of the caches that could not be written or read.",
+        read(&file.failures),
+    );
+    metrics.gauge(
+        "avocet_snapshot_saved_timestamp_seconds",
+        "When the last snapshot was written, in seconds since 1970; 0: not yet.",
+        read(&file.saved_at_secs),
+    );
+}
+
+fn queries(metrics: &mut Exposition, shared: &Shared) {
+    let mut family = metrics.family("avocet_queries_total", Kind::Counter, "Queries by transport.");
+    for (at, transport) in ["udp", "tcp"].into_iter().enumerate() {
+        family.sample(&[("transport", transport)], total(shared, |worker| worker.queries[at].value()));
+    }
+    let mut family = metrics.family("avocet_query_types_total", Kind::Counter, "Queries answered by type.");
+    for (at, name) in TYPES.iter().map(|(_, name)| *name).chain(["other"]).enumerate() {
+        family.sample(&[("type", name)], total(shared, |worker| worker.types[at].value()));
+    }
+    let mut family =
+        metrics.family("avocet_query_outcomes_total", Kind::Counter, "Queries by the stage that ended them.");
+    for (at, name) in STAGES.into_iter().enumerate() {
+        family.sample(&[("outcome", name)], total(shared, |worker| worker.stages[at].value()));
+    }
+    let mut family = metrics.family("avocet_answers_total", Kind::Counter, "Answers by RCODE.");
+    for at in 0..RCODES {
+        let rcode = Rcode(at as u16).to_string();
+        family.sample(&[("rcode", &rcode)], total(shared, |worker| worker.rcodes[at].value()));
+    }
+    let mut family = metrics.family("avocet_rate_limited_total", Kind::Counter, "Answers over the rate limit.");
+    family.sample(&[("action", "drop")], total(shared, |worker| worker.limit_drops.value()));
+    family.sample(&[("action", "slip")], total(shared, |worker| worker.limit_slips.value()));
+}
+
+fn latencies(metrics: &mut Exposition, shared: &Shared) {
+    let mut family = metrics.family(
+        "avocet_answer_duration_seconds",
+        Kind::Histogram,
+        "Time from query to answer: at once, or after waiting for the network.",
+    );
+    let bounds: Vec<f64> = (0..BUCKETS - 1).map(|power| (1u64 << power) as f64 / 1e6).collect();
+    type Path = (&'static str, fn(&WorkerMetrics) -> &Latencies);
+    let paths: [Path; 2] = [("hit", |worker| &worker.hit_latency), ("miss", |worker| &worker.miss_latency)];
+    for (path, of) in paths {
+        let mut counts = [0; BUCKETS];
+        let mut micros = 0;
+        for worker in &shared.metrics {
+            let (buckets, sum) = of(worker).read();
+            counts.iter_mut().zip(buckets).for_each(|(count, bucket)| *count += bucket);
+            micros += sum;
+        }
+        family.histogram(&[("path", path)], (&bounds, &counts), micros as f64 / 1e6);
+    }
+}
+
+fn workers(metrics: &mut Exposition, shared: &Shared) {
+    metrics.gauge("avocet_workers", "Threads that answer.", shared.metrics.len() as u64);
+    let counters: [(&str, &str, Count); 8] = [
+        ("avocet_udp_batches_total", "Batches of datagrams received.", |worker| worker.batches.value()),
+        ("avocet_udp_replies_dropped_total", "Replies over UDP that the system did not take.", |worker| {
+            worker.replies_dropped.value()
+        }),
+        (
+            "avocet_udp_overflows_total",
+            "Datagrams that the system discarded as the queue of a worker was full.",
+            |worker| worker.overflows.value(),
+        ),
+        ("avocet_tcp_accepted_total", "TCP connections taken.", |worker| worker.tcp_accepted.value()),
+        ("avocet_tcp_rejected_total", "TCP connections turned away: too many.", |worker| worker.tcp_rejected.value()),
+        ("avocet_tcp_expired_total", "TCP connections closed for a timeout or to make room.", |worker| {
+            worker.tcp_expired.value()
+        }),
+        ("avocet_handed_over_total", "Queries passed to the worker that their name belongs to.", |worker| {
+            worker.handed_over.value()
+        }),
+        ("avocet_worker_panics_total", "Faults in a worker after which it went on.", |worker| worker.panics.value()),
+    ];
+    for (name, help, count) in counters {
+        metrics.counter(name, help, total(shared, count));
+    }
+    metrics.gauge("avocet_tcp_connections", "TCP connections open.", total(shared, |worker| worker.tcp_open.value()));
+}
+
+fn caches(metrics: &mut Exposition, shared: &Shared) {
+    let caches =
+        [("packet", shared.packets.stats()), ("rrset", shared.rrsets.stats()), ("failure", shared.failures.stats())];
+    type Gauge = (&'static str, &'static str, fn(&StoreStats) -> u64);
+    let gauges: [Gauge; 3] = [
+        ("avocet_cache_entries", "Entries in a cache.", |stats| stats.entries),
+        ("avocet_cache_bytes", "Memory in use by a cache.", |stats| stats.bytes_used as u64),
+        ("avocet_cache_limit_bytes", "Memory that a cache may use.", |stats| stats.bytes_limit as u64),
+    ];
+    for (name, help, value) in gauges {
+        let mut family = metrics.family(name, Kind::Gauge, help);
+        caches.iter().for_each(|(cache, stats)| family.sample(&[("cache", cache)], value(stats)));
+    }
+    let mut family =
+        metrics.family("avocet_cache_inserts_total", Kind::Counter, "Entries stored, replacements included.");
+    caches.iter().for_each(|(cache, stats)| family.sample(&[("cache", cache)], stats.inserts));
+    let mut family =
+        metrics.family("avocet_cache_evictions_total", Kind::Counter, "Entries that made room, by what they were.");
+    for (cache, stats) in &caches {
+        family.sample(&[("cache", cache), ("reason", "unused")], stats.evicted_unvisited);
+        family.sample(&[("cache", cache), ("reason", "least-used")], stats.evicted_main);
+        family.sample(&[("cache", cache), ("reason", "crowded")], stats.evicted_bucket);
+        family.sample(&[("cache", cache), ("reason", "expired")], stats.outlived);
+    }
+    let waited = [Stage::Resolved, Stage::Failed, Stage::FailureHit, Stage::NotRecursive, Stage::Shed, Stage::Stale];
+    let mut family = metrics.family(
+        "avocet_cache_hits_total",
+        Kind::Counter,
+        "Queries answered from a cache with data within its TTL.",
+    );
+    family.sample(&[("cache", "packet")], stage(shared, Stage::PacketHit));
+    family.sample(&[("cache", "rrset")], stage(shared, Stage::RrsetHit));
+    let mut family =
+        metrics.family("avocet_cache_misses_total", Kind::Counter, "Queries that a cache had no answer to.");
+    family.sample(&[("cache", "packet")], total(shared, |worker| worker.packet_misses()));
+    family.sample(&[("cache", "rrset")], waited.into_iter().map(|at| stage(shared, at)).sum::<u64>());
+    metrics.counter(
+        "avocet_cache_stale_total",
+        "Queries answered with data past its TTL.",
+        stage(shared, Stage::Stale),
+    );
+    metrics.counter(
+        "avocet_cache_prefetches_total",
+        "Popular names asked for again before they expired.",
+        total(shared, |worker| worker.prefetches.value()),
+    );
+}
+
+/// What the workers reported of their resolvers, added up.
+#[derive(Default)]
+struct Resolvers {
+    reports: Vec<Counters>,
+    pooled: u64,
+    fresh: u64,
+    streams: u64,
+    /// Counts, and how many workers have the breaker open.
+    upstreams: BTreeMap<String, (UpstreamCounters, u64)>,
+}
+
+impl Resolvers {
+    fn sum(shared: &Shared) -> Self {
+        let mut sum = Self::default();
+        for report in &shared.resolver_reports {
+            let report = report.lock().unwrap_or_else(PoisonError::into_inner);
+            sum.reports.push(report.counters);
+            sum.pooled += report.sockets.pooled;
+            sum.fresh += report.sockets.fresh;
+            sum.streams += report.sockets.streams;
+            for upstream in &report.upstreams {
+                let scheme = match upstream.transport {
+                    Transport::Udp => "udp",
+                    Transport::Tcp => "tcp",
+                };
+                let (counters, open) = sum.upstreams.entry(format!("{scheme}://{}", upstream.addr)).or_default();
+                add(counters, &upstream.counters);
+                *open += u64::from(upstream.breaker == BreakerState::Open);
+            }
+        }
+        sum
+    }
+
+    fn total(&self, count: impl Fn(&Counters) -> u64) -> u64 {
+        self.reports.iter().map(count).sum()
+    }
+
+    fn write_questions(&self, metrics: &mut Exposition) {
+        let mut family = metrics.family(
+            "avocet_resolver_questions_total",
+            Kind::Counter,
+            "Questions that the caches could not answer.",
+        );
+        family.sample(&[("result", "started")], self.total(|counters| counters.started));
+        family.sample(&[("result", "joined")], self.total(|counters| counters.joined));
+        family.sample(&[("result", "failed-before")], self.total(|counters| counters.failed_before));
+        family.sample(&[("result", "no-rule")], self.total(|counters| counters.no_rule));
+        family.sample(&[("result", "too-many-questions")], self.total(|counters| counters.shed_tasks));
+        family.sample(&[("result", "too-many-clients")], self.total(|counters| counters.shed_waiters));
+        let mut family =
+            metrics.family("avocet_resolver_ended_total", Kind::Counter, "Questions that left the resolver.");
+        family.sample(&[("result", "answered")], self.total(|counters| counters.answered));
+        family.sample(&[("result", "failed")], self.total(|counters| counters.failed));
+        family.sample(&[("result", "displaced")], self.total(|counters| counters.jostled));
+        metrics.counter(
+            "avocet_resolver_overdue_total",
+            "Clients that got stale data because their question took too long.",
+            self.total(|counters| counters.overdue),
+        );
+        metrics.counter(
+            "avocet_resolver_restarts_total",
+            "Questions asked anew because an alias led out of what a server is believed about.",
+            self.total(|counters| counters.restarts),
+        );
+        metrics.counter(
+            "avocet_resolver_loops_total",
+            "Questions that came back from the server they were sent to.",
+            self.total(|counters| counters.loops),
+        );
+        metrics.counter(
+            "avocet_resolver_subnets_dropped_total",
+            "Client subnets left out because enough of one name were in flight.",
+            self.total(|counters| counters.ecs_dropped),
+        );
+    }
+
+    fn write_replies(&self, metrics: &mut Exposition) {
+        let mut family = metrics.family(
+            "avocet_upstream_replies_ignored_total",
+            Kind::Counter,
+            "Datagrams of upstreams that were not used.",
+        );
+        family.sample(&[("reason", "foreign")], self.total(|counters| counters.foreign));
+        family.sample(&[("reason", "late")], self.total(|counters| counters.late));
+        family.sample(&[("reason", "malformed")], self.total(|counters| counters.malformed));
+        family.sample(&[("reason", "near-miss")], self.total(|counters| counters.near_misses));
+        let mut family = metrics.family("avocet_upstream_sockets", Kind::Gauge, "Sockets open towards upstreams.");
+        family.sample(&[("kind", "pool")], self.pooled);
+        family.sample(&[("kind", "single")], self.fresh);
+        family.sample(&[("kind", "stream")], self.streams);
+        metrics.counter(
+            "avocet_upstream_pool_overflows_total",
+            "Queries sent from a socket of their own, as the pool was in use.",
+            self.total(|counters| counters.fresh_sockets),
+        );
+        metrics.counter(
+            "avocet_upstream_socket_renewals_total",
+            "Sockets of pools that were given another port.",
+            self.total(|counters| counters.renewals),
+        );
+        let bits = self.reports.iter().map(|counters| counters.min_bits_seen).min().filter(|bits| *bits != u32::MAX);
+        let mut family = metrics.family(
+            "avocet_upstream_unpredictable_bits",
+            Kind::Gauge,
+            "Fewest unpredictable bits of a query over UDP so far; none before the first.",
+        );
+        bits.into_iter().for_each(|bits| family.sample(&[], bits));
+    }
+
+    fn write_upstreams(&self, metrics: &mut Exposition) {
+        type Count = fn(&UpstreamCounters) -> u64;
+        let counters: [(&str, &str, Count); 4] = [
+            ("avocet_upstream_queries_total", "Queries sent to an upstream.", |counters| counters.queries),
+            ("avocet_upstream_tcp_queries_total", "Of these, over TCP.", |counters| counters.tcp),
+            ("avocet_upstream_plain_queries_total", "Of these, repeated without EDNS.", |counters| {
+                counters.without_edns
+            }),
+            (
+                "avocet_upstream_breaker_opened_total",
+                "Times that an upstream was left alone after failures in a row.",
+                |counters| counters.breaker_opened,
+            ),
+        ];
+        for (name, help, count) in counters {
+            let mut family = metrics.family(name, Kind::Counter, help);
+            self.upstreams
+                .iter()
+                .for_each(|(upstream, (counters, _))| family.sample(&[("upstream", upstream)], count(counters)));
+        }
+        let mut family =
+            metrics.family("avocet_upstream_breakers_open", Kind::Gauge, "Workers that leave an upstream alone.");
+        self.upstreams.iter().for_each(|(upstream, (_, open))| family.sample(&[("upstream", upstream)], open));
+        let reasons: [(&str, Count); 5] = [
+            ("timeout", |counters| counters.timeouts),
+            ("network", |counters| counters.network_errors),
+            ("servfail", |counters| counters.servfail),
+            ("refused", |counters| counters.refused),
+            ("unusable", |counters| counters.unusable),
+        ];
+        let mut family = metrics.family(
+            "avocet_upstream_failures_total",
+            Kind::Counter,
+            "Queries that an upstream did not answer of use.",
+        );
+        for (upstream, (counters, _)) in &self.upstreams {
+            for (reason, count) in reasons {
+                family.sample(&[("upstream", upstream), ("reason", reason)], count(counters));
+            }
+        }
+        let bounds = RTT_BUCKETS_MS.map(|bound| bound as f64 / 1e3);
+        let mut family = metrics.family(
+            "avocet_upstream_rtt_seconds",
+            Kind::Histogram,
+            "Round-trip times of replies that were used.",
+        );
+        for (upstream, (counters, _)) in &self.upstreams {
+            let sum = counters.rtt_sum_ms as f64 / 1e3;
+            family.histogram(&[("upstream", upstream)], (&bounds, &counters.rtt_buckets), sum);
+        }
+    }
+}
+
+fn add(sum: &mut UpstreamCounters, other: &UpstreamCounters) {
+    sum.queries += other.queries;
+    sum.tcp += other.tcp;
+    sum.replies += other.replies;
+    sum.rtt_sum_ms += other.rtt_sum_ms;
+    sum.rtt_buckets.iter_mut().zip(other.rtt_buckets).for_each(|(sum, count)| *sum += count);
+    sum.timeouts += other.timeouts;
+    sum.network_errors += other.network_errors;
+    sum.servfail += other.servfail;
+    sum.refused += other.refused;
+    sum.unusable += other.unusable;
+    sum.without_edns += other.without_edns;
+    sum.breaker_opened += other.breaker_opened;
+}

@@ -1,0 +1,132 @@
+//! The HTTP listener: `/metrics` for Prometheus, `/health` and `/ready` for whoever keeps the server
+//! running. One thread, apart from the workers; one request for each connection, bounded in time,
+//! size and number.
+
+mod exposition;
+mod metrics;
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::net::TcpListener as StdTcpListener;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{ALLOW, CONTENT_TYPE};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::timeout;
+
+use crate::operate::Running;
+
+/// Connections served at once; more wait in the kernel's queue.
+const MAX_CONNECTIONS: usize = 32;
+/// How long a request may take to arrive.
+const REQUEST_TIME: Duration = Duration::from_secs(5);
+/// How long a connection may last in all.
+const CONNECTION_TIME: Duration = Duration::from_secs(15);
+/// Octets of a request's head at most (the least that hyper allows).
+const MAX_HEAD: usize = 8192;
+/// Pause after the system refused a connection, as it has no descriptors left.
+const REFUSED_PAUSE: Duration = Duration::from_millis(100);
+
+const PLAIN: &str = "text/plain; charset=utf-8";
+
+/// The listener and its thread. When it is dropped no more connections are taken.
+pub(crate) struct HttpServer {
+    listener: OwnedFd,
+    _stop: oneshot::Sender<()>,
+}
+
+impl HttpServer {
+    /// Serves on a listening socket.
+    ///
+    /// # Errors
+    /// The system has no thread or descriptor left.
+    pub(crate) fn start(listener: StdTcpListener, running: Arc<Running>) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        let copy = listener.as_fd().try_clone_to_owned()?;
+        let (stop, stopped) = oneshot::channel();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        let serve = move || runtime.block_on(run(listener, running, stopped));
+        thread::Builder::new().name("http".to_owned()).spawn(serve)?;
+        Ok(Self { listener: copy, _stop: stop })
+    }
+
+    /// The listening socket, to be handed over.
+    pub(crate) fn listener(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+}
+
+async fn run(listener: StdTcpListener, running: Arc<Running>, stopped: oneshot::Receiver<()>) {
+    match TcpListener::from_std(listener) {
+        Ok(listener) => {
+            tokio::spawn(async move { accept(&listener, running).await });
+            // It is never sent to, only dropped; the runtime ends with this thread.
+            let _ = stopped.await;
+        }
+        Err(error) => tracing::error!("cannot serve HTTP: {error}"),
+    }
+}
+
+async fn accept(listener: &TcpListener, running: Arc<Running>) {
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    loop {
+        let Ok(place) = places.clone().acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let running = running.clone();
+                tokio::spawn(async move {
+                    // A client that is slow or gone is no news.
+                    let _ = timeout(CONNECTION_TIME, serve(stream, &running)).await;
+                    drop(place);
+                });
+            }
+            Err(_) => tokio::time::sleep(REFUSED_PAUSE).await,
+        }
+    }
+}
+
+fn serve(stream: TcpStream, running: &Running) -> impl Future<Output = hyper::Result<()>> {
+    let service = service_fn(move |request: Request<Incoming>| {
+        let response = respond(request.method(), request.uri().path(), running);
+        async move { Ok::<_, Infallible>(response) }
+    });
+    http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(REQUEST_TIME)
+        .max_buf_size(MAX_HEAD)
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(stream), service)
+}
+
+/// The body of a request is never read: none of the paths takes one.
+fn respond(method: &Method, path: &str, running: &Running) -> Response<Full<Bytes>> {
+    let (status, kind, body) = match path {
+        _ if method != Method::GET && method != Method::HEAD => {
+            (StatusCode::METHOD_NOT_ALLOWED, PLAIN, "only GET and HEAD\n".to_owned())
+        }
+        "/metrics" => (StatusCode::OK, exposition::CONTENT_TYPE, metrics::text(running)),
+        "/health" if running.is_healthy() => (StatusCode::OK, PLAIN, "healthy\n".to_owned()),
+        "/health" => (StatusCode::SERVICE_UNAVAILABLE, PLAIN, "a worker is stuck\n".to_owned()),
+        "/ready" if running.is_ready() => (StatusCode::OK, PLAIN, "ready\n".to_owned()),
+        "/ready" => (StatusCode::SERVICE_UNAVAILABLE, PLAIN, "not serving\n".to_owned()),
+        _ => (StatusCode::NOT_FOUND, PLAIN, "there are /metrics, /health and /ready\n".to_owned()),
+    };
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static(kind));
+    if status == StatusCode::METHOD_NOT_ALLOWED {
+        response.headers_mut().insert(ALLOW, hyper::header::HeaderValue::from_static("GET, HEAD"));
+    }
+    response
+}

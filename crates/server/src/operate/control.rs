@@ -1,0 +1,256 @@
+//! The control socket: `control.sock` in the data directory, for its owner alone.
+//!
+//! A client sends one line of JSON and gets lines of JSON; the last has `done` or `error`. Each
+//! client has a thread of its own, for a dump may take as long as he likes to read.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use avocet_cache::StoreStats;
+use avocet_io::poll::{Poller, Waker};
+use avocet_wire::name::MAX_NAME;
+use avocet_wire::text;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{OperationError, Running, dump, take_over};
+use crate::metrics::{Stage, WorkerMetrics};
+
+/// Octets of a request at most.
+pub(super) const MAX_LINE: usize = 4096;
+/// Clients served at once.
+const MAX_CLIENTS: usize = 8;
+/// How long a client may keep silent, or not read.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+const NAME: &str = "control.sock";
+const ROOT: &[u8] = &[0];
+
+/// What a client asks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) enum Request {
+    /// Counts of the caches.
+    Stats,
+    /// All that the caches hold.
+    Dump,
+    /// Drop what is cached for a name.
+    Flush {
+        /// The name.
+        name: String,
+    },
+    /// Drop what is cached for a name and all names below it.
+    FlushTree {
+        /// The name.
+        name: String,
+    },
+    /// Read the configuration again.
+    Reload,
+    /// Hand the sockets over.
+    TakeOver,
+}
+
+impl Request {
+    /// The request as it is sent.
+    pub(super) fn line(&self) -> String {
+        format!("{}\n", json!(self))
+    }
+}
+
+/// Connects to the server that runs in a data directory.
+pub(super) fn connect(directory: &Path) -> io::Result<UnixStream> {
+    UnixStream::connect(directory.join(NAME))
+}
+
+/// The listening end.
+pub(super) struct ControlSocket {
+    listener: UnixListener,
+    path: PathBuf,
+    clients: Arc<AtomicUsize>,
+}
+
+impl ControlSocket {
+    /// Opens the socket of a data directory. One that a dead server left is replaced.
+    pub(super) fn open(directory: &Path) -> Result<Self, OperationError> {
+        if connect(directory).is_ok() {
+            return Err(OperationError::AlreadyRunning(directory.to_owned()));
+        }
+        let path = directory.join(NAME);
+        let listener = bind_for_owner(&path).map_err(|error| OperationError::Control(path.clone(), error))?;
+        Ok(Self { listener, path, clients: Arc::default() })
+    }
+
+    /// Goes on with the socket of the server that was taken over.
+    pub(super) fn adopt(listener: OwnedFd, directory: &Path) -> Self {
+        Self { listener: UnixListener::from(listener), path: directory.join(NAME), clients: Arc::default() }
+    }
+
+    /// Serves the clients that wait, each in a thread.
+    pub(super) fn accept(&self, running: &Arc<Running>, orders: &Arc<Orders>) {
+        while let Ok((stream, _)) = self.listener.accept() {
+            if self.clients.fetch_add(1, Ordering::Relaxed) >= MAX_CLIENTS {
+                self.clients.fetch_sub(1, Ordering::Relaxed);
+                take_over::refuse(stream, "too many control clients at once; try again");
+                continue;
+            }
+            let (running, orders, clients) = (running.clone(), orders.clone(), self.clients.clone());
+            let spawned = thread::Builder::new().name("control".to_owned()).spawn(move || {
+                // A client that went away is no news.
+                let _ = serve(stream, &running, &orders);
+                clients.fetch_sub(1, Ordering::Relaxed);
+            });
+            if spawned.is_err() {
+                self.clients.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Removes the socket from the directory, as nobody listens any more.
+    pub(super) fn remove(&self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+impl AsFd for ControlSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+}
+
+/// Binds beside `path` and renames, so that nobody else can connect between bind and chmod.
+fn bind_for_owner(path: &Path) -> io::Result<UnixListener> {
+    let beside = path.with_extension("tmp");
+    let _ = fs::remove_file(&beside);
+    let listener = UnixListener::bind(&beside)?;
+    fs::set_permissions(&beside, fs::Permissions::from_mode(0o600))?;
+    listener.set_nonblocking(true)?;
+    fs::rename(&beside, path)?;
+    Ok(listener)
+}
+
+/// Requests that the main thread fulfils: streams of processes that want to take over.
+pub(super) struct Orders {
+    streams: Mutex<Vec<UnixStream>>,
+    waker: Waker,
+}
+
+impl Orders {
+    pub(super) fn new(poller: &Poller, token: u64) -> io::Result<Self> {
+        Ok(Self { streams: Mutex::default(), waker: Waker::new(poller, token)? })
+    }
+
+    fn send(&self, stream: UnixStream) {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner).push(stream);
+        self.waker.wake();
+    }
+
+    pub(super) fn take(&self) -> Vec<UnixStream> {
+        self.waker.clear();
+        std::mem::take(&mut *self.streams.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+fn serve(stream: UnixStream, running: &Running, orders: &Orders) -> io::Result<()> {
+    stream.set_nonblocking(false)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut line = Vec::new();
+    BufReader::new((&stream).take(MAX_LINE as u64)).read_until(b'\n', &mut line)?;
+    let mut out = BufWriter::new(&stream);
+    let answer = match serde_json::from_slice(&line) {
+        Err(error) => json!({ "error": format!("not a request: {error}") }),
+        Ok(Request::Stats) => stats(running),
+        Ok(Request::Dump) => dump::write(&running.shared, &mut out)?,
+        Ok(Request::Flush { name }) => flush(running, &name, Extent::Name),
+        Ok(Request::FlushTree { name }) => flush(running, &name, Extent::Tree),
+        Ok(Request::Reload) => match running.reloader.reload() {
+            Ok(reloaded) => json!({ "done": true, "restart-needed-for": reloaded.restart }),
+            Err(error) => json!({ "error": error }),
+        },
+        Ok(Request::TakeOver) => {
+            drop(out);
+            orders.send(stream);
+            return Ok(());
+        }
+    };
+    writeln!(out, "{answer}")?;
+    out.flush()
+}
+
+#[derive(Clone, Copy)]
+enum Extent {
+    Name,
+    Tree,
+}
+
+/// Final answers are dropped all: one may hold what is flushed behind an alias. They are put
+/// together again from the RRset cache.
+fn flush(running: &Running, name: &str, extent: Extent) -> Value {
+    let mut wire = [0; MAX_NAME];
+    let len = match text::name_to_wire(name.as_bytes(), Some(ROOT), &mut wire) {
+        Ok(len) => len,
+        Err(error) => return json!({ "error": format!("{name:?} is no name: {error}") }),
+    };
+    let folded = wire[..len].to_ascii_lowercase();
+    let shared = &running.shared;
+    let rrsets = match extent {
+        Extent::Name => shared.rrsets.flush_name(&folded),
+        Extent::Tree => shared.rrsets.flush(&folded),
+    };
+    shared.failures.flush(&folded);
+    shared.packets.flush(ROOT);
+    tracing::info!(name, rrsets, "flushed");
+    json!({ "done": true, "rrsets": rrsets })
+}
+
+fn stats(running: &Running) -> Value {
+    let shared = &running.shared;
+    let total = |count: fn(&WorkerMetrics) -> u64| -> u64 { shared.metrics.iter().map(count).sum() };
+    let mut packets = store_stats(&shared.packets.stats());
+    packets["hits"] = total(|worker| worker.stages[Stage::PacketHit as usize].value()).into();
+    packets["misses"] = total(|worker| worker.packet_misses()).into();
+    let mut rrsets = store_stats(&shared.rrsets.stats());
+    rrsets["hits"] = total(|worker| worker.stages[Stage::RrsetHit as usize].value()).into();
+    json!({
+        "done": true,
+        "packet-cache": packets,
+        "rrset-cache": rrsets,
+        "failure-cache": store_stats(&shared.failures.stats()),
+        "stale-answers": total(|worker| worker.stages[Stage::Stale as usize].value()),
+        "prefetches": total(|worker| worker.prefetches.value()),
+    })
+}
+
+fn store_stats(stats: &StoreStats) -> Value {
+    json!({
+        "entries": stats.entries,
+        "bytes": stats.bytes_used,
+        "bytes-limit": stats.bytes_limit,
+        "inserts": stats.inserts,
+        "evictions": stats.evicted_unvisited + stats.evicted_main + stats.evicted_bucket,
+        "expired": stats.outlived,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_one_line_and_comes_back() {
+        for request in [Request::Stats, Request::Flush { name: "a\"\n".to_owned() }, Request::TakeOver] {
+            let line = request.line();
+            assert_eq!(line.find('\n'), Some(line.len() - 1));
+            assert_eq!(serde_json::from_str::<Request>(&line).unwrap(), request);
+        }
+        assert_eq!(Request::FlushTree { name: "a".into() }.line(), "{\"command\":\"flush-tree\",\"name\":\"a\"}\n");
+    }
+}

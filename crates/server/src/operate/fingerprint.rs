@@ -1,0 +1,114 @@
+//! Two fingerprints: of what in a configuration decides about answers, and of a file that may change.
+
+use std::fs;
+use std::hash::{Hash, Hasher};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use siphasher::sip::SipHasher13;
+
+use crate::config::Config;
+
+/// Equal for configurations under which the same final answers hold. Another release of the server
+/// may build answers in another way, so its version counts too.
+pub(crate) fn answers_fingerprint(config: &Config) -> u64 {
+    let server = &config.server;
+    let decides = (
+        (env!("CARGO_PKG_VERSION"), server.local_names, server.minimal_responses, server.max_udp_size),
+        (&config.forwards, &config.records, &config.cache),
+    );
+    let mut hasher = SipHasher13::new();
+    format!("{decides:?}").hash(&mut hasher);
+    hasher.finish()
+}
+
+/// What tells whether a file was written or replaced; none while it is not there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FileFingerprint {
+    modified: (i64, i64),
+    size: u64,
+    device: u64,
+    inode: u64,
+}
+
+impl FileFingerprint {
+    /// Of the file at `path`, following symbolic links.
+    pub(crate) fn of(path: &Path) -> Option<Self> {
+        let facts = fs::metadata(path).ok()?;
+        Some(Self {
+            modified: (facts.mtime(), facts.mtime_nsec()),
+            size: facts.size(),
+            device: facts.dev(),
+            inode: facts.ino(),
+        })
+    }
+}
+
+/// Watches a file for changes by looking at it now and then.
+pub(crate) struct FileWatch {
+    acted_on: Option<FileFingerprint>,
+    last_seen: Option<FileFingerprint>,
+}
+
+impl FileWatch {
+    /// Takes the file as it is now to be known.
+    pub(crate) fn new(now: Option<FileFingerprint>) -> Self {
+        Self { acted_on: now, last_seen: now }
+    }
+
+    /// Has the file changed, and stayed the same since the last look? A file that is still being
+    /// written could be valid and yet lack its end.
+    pub(crate) fn has_settled(&mut self, now: Option<FileFingerprint>) -> bool {
+        let is_stable = now == self.last_seen;
+        self.last_seen = now;
+        if !is_stable || now.is_none() || now == self.acted_on {
+            return false;
+        }
+        self.acted_on = now;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn print(size: u64) -> Option<FileFingerprint> {
+        Some(FileFingerprint { modified: (1, 2), size, device: 3, inode: 4 })
+    }
+
+    #[test]
+    fn a_change_counts_once_and_only_when_it_has_settled() {
+        let mut watch = FileWatch::new(print(1));
+        let looks = [
+            (print(1), false),
+            (print(2), false),
+            (print(3), false),
+            (print(3), true),
+            (print(3), false),
+            (None, false),
+            (None, false),
+            (print(3), false),
+            (print(3), false),
+            (print(1), false),
+            (print(1), true),
+        ];
+        for (number, (now, expected)) in looks.into_iter().enumerate() {
+            assert_eq!(watch.has_settled(now), expected, "look {number}");
+        }
+    }
+
+    #[test]
+    fn only_what_decides_about_answers_changes_the_fingerprint() {
+        let with = |name: &str, value: &str| {
+            Config::load(None, [(name.to_owned(), value.to_owned())])
+                .map(|config| answers_fingerprint(&config))
+                .unwrap()
+        };
+        let plain = with("UNRELATED", "1");
+        assert_eq!(plain, with("AVOCET_LOG__LEVEL", "debug"));
+        assert_eq!(plain, with("AVOCET_SERVER__ALLOW", "127.0.0.0/8"));
+        assert_ne!(plain, with("AVOCET_SERVER__MINIMAL_RESPONSES", "false"));
+        assert_ne!(plain, with("AVOCET_CACHE__MIN_TTL_SECS", "10"));
+    }
+}

@@ -1,0 +1,391 @@
+//! The running server: signals, reload, the control socket, snapshots of the cache, taking over.
+//!
+//! ```text
+//!            signals, timers ──┐
+//!   control clients (threads) ─┼─> Operation::run, on the main thread ──> Shared ──> workers
+//!       successor's stream ────┘
+//! ```
+//! Nothing here touches a worker but through [`Shared`]: a snapshot put in force, a letter in a
+//! mailbox, counters read. `serve` uses this module in four steps:
+//!
+//! 1. [`take_over::request`], if it is to take over: the sockets of the running server.
+//! 2. [`Operation::start`], before the workers start: fills the caches from disk, opens the control
+//!    socket and the HTTP listener (or adopts those of the running server).
+//! 3. [`take_over::TakenOver::confirm`] after they started: only now the other server begins to end.
+//! 4. [`Operation::run`] until all workers have drained.
+//!
+//! ```text
+//!   Serving ──SIGTERM, SIGINT, a worker ended──────> Draining ──all workers ended──> save, exit
+//!     │  ^                                                ^
+//!  take-over └─successor gone or silent─┐                 │
+//!     v                                 │                 │
+//!   HandingOver ────────────────────────┴──"ready"──> HandedOver: nothing is saved or removed
+//! ```
+
+pub(crate) mod command;
+mod control;
+mod dump;
+mod fingerprint;
+mod persist;
+mod reload;
+pub(crate) mod report;
+pub(crate) mod take_over;
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use avocet_io::poll::{Events, Interest, Poller, Trigger};
+use avocet_io::signals::{Signal, Signals};
+
+use crate::clock::wall_secs;
+use crate::http::HttpServer;
+use crate::serve::StartError;
+use crate::snapshot::Secrets;
+use crate::state::Shared;
+use crate::worker::mailbox::Letter;
+use control::{ControlSocket, Orders};
+use fingerprint::{FileFingerprint, FileWatch};
+use persist::CacheFile;
+use reload::Reloader;
+pub(crate) use take_over::{ListeningSockets, TakeOverError, TakenOver};
+use take_over::{Reply, Successor};
+
+/// Time between looks at timers and at the configuration file, in milliseconds.
+const TICK_MS: u32 = 1_000;
+/// The same while the workers drain.
+const DRAIN_TICK_MS: u32 = 20;
+/// How long one secret makes cookies, in seconds; the last one is accepted as long again, and
+/// cookies live for an hour.
+const COOKIE_SECRET_SECS: u32 = 24 * 3600;
+/// Seconds after its start during which a worker need not have turned yet.
+const START_GRACE_SECS: u32 = 10;
+/// A worker that has not turned for so many seconds is stuck: it does so twice a second.
+const STUCK_SECS: u32 = 10;
+
+const SIGNALS: u64 = 0;
+const CONTROL: u64 = 1;
+const ORDERS: u64 = 2;
+const SUCCESSOR: u64 = 3;
+
+/// Why the server cannot be operated.
+#[derive(Debug)]
+pub(crate) enum OperationError {
+    /// Another server uses the same data directory.
+    AlreadyRunning(PathBuf),
+    /// The control socket cannot be opened.
+    Control(PathBuf, io::Error),
+    /// The HTTP address cannot be listened on.
+    Http(SocketAddr, io::Error),
+    /// The system refused something small: a thread, a descriptor.
+    System(io::Error),
+    /// A worker ended by itself; the line before says why.
+    WorkerEnded,
+}
+
+impl fmt::Display for OperationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AlreadyRunning(directory) => write!(
+                f,
+                "another avocet is running with data directory {}; stop it, take over from it with --take-over, or \
+                 change [data] directory",
+                directory.display()
+            ),
+            Self::Control(path, error) => write!(f, "cannot open the control socket {}: {error}", path.display()),
+            Self::Http(addr, error) if error.kind() == io::ErrorKind::AddrInUse => write!(
+                f,
+                "cannot listen on {addr} for HTTP: another server is using it; stop that one, or change [server] http"
+            ),
+            Self::Http(addr, error) => write!(f, "cannot listen on {addr} for HTTP: {error}"),
+            Self::System(error) => write!(f, "cannot watch over the server: {error}"),
+            Self::WorkerEnded => f.write_str("a worker ended by itself"),
+        }
+    }
+}
+
+impl std::error::Error for OperationError {}
+
+impl From<OperationError> for StartError {
+    fn from(error: OperationError) -> Self {
+        Self::Setting(error.to_string())
+    }
+}
+
+/// What the main thread shares with those that serve control and HTTP clients.
+pub(crate) struct Running {
+    /// What the workers share.
+    pub(crate) shared: Arc<Shared>,
+    /// Puts configurations in force.
+    pub(crate) reloader: Reloader,
+    /// The caches on disk.
+    pub(crate) cache_file: CacheFile,
+    /// The server is about to end.
+    pub(crate) draining: AtomicBool,
+    /// When it started: wall time in seconds.
+    pub(crate) started_at_secs: u64,
+    /// The same on the monotonic clock.
+    started: u32,
+}
+
+impl Running {
+    /// Have all workers turned lately?
+    pub(crate) fn is_healthy(&self) -> bool {
+        let now = self.shared.clock.now().secs();
+        let mut turned = self.shared.metrics.iter().map(|worker| worker.turned_at_secs.value() as u32);
+        now.saturating_sub(self.started) < START_GRACE_SECS
+            || turned.all(|turned| now.saturating_sub(turned) < STUCK_SECS)
+    }
+
+    /// Do all workers serve, and will they go on?
+    pub(crate) fn is_ready(&self) -> bool {
+        let has_turned = self.shared.metrics.iter().all(|worker| worker.turned_at_secs.value() > 0);
+        has_turned && !self.draining.load(Ordering::Relaxed)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Ending {
+    /// Not yet.
+    None,
+    /// Told to end.
+    Told,
+    /// Another process serves the sockets.
+    HandedOver,
+    /// A worker ended by itself.
+    Failed,
+}
+
+/// The main thread of the server.
+pub(crate) struct Operation {
+    running: Arc<Running>,
+    signals: Signals,
+    control: ControlSocket,
+    http: Option<HttpServer>,
+    listening: ListeningSockets,
+    poller: Poller,
+    orders: Arc<Orders>,
+    successor: Option<Successor>,
+    ending: Ending,
+    watch: FileWatch,
+    save_due: u32,
+    rotation_due: u32,
+}
+
+impl Operation {
+    /// Fills the caches from disk and opens the control socket and the HTTP listener, or adopts
+    /// those of the server that is taken over.
+    ///
+    /// # Errors
+    /// Another server runs in the same directory, or one of the two cannot be opened.
+    pub(crate) fn start(
+        signals: Signals,
+        shared: Arc<Shared>,
+        (secrets, config_path): (Secrets, Option<&Path>),
+        listening: ListeningSockets,
+        taken: Option<&mut TakenOver>,
+    ) -> Result<Self, OperationError> {
+        let config = shared.snapshot().config.clone();
+        let (control, http) = open(&config, taken)?;
+        let started = shared.clock.now().secs();
+        let running = Arc::new(Running {
+            reloader: Reloader::new(config_path, shared.clone(), secrets),
+            cache_file: CacheFile::new(&config.data.directory),
+            draining: AtomicBool::new(false),
+            started_at_secs: wall_secs(),
+            started,
+            shared,
+        });
+        running.cache_file.load(&running.shared);
+        let http = http.map(|listener| HttpServer::start(listener, running.clone())).transpose();
+        let poller = Poller::new().map_err(OperationError::System)?;
+        let orders = Arc::new(Orders::new(&poller, ORDERS).map_err(OperationError::System)?);
+        poller.add(&signals, SIGNALS, Interest::Read, Trigger::Level).map_err(OperationError::System)?;
+        poller.add(&control, CONTROL, Interest::Read, Trigger::Level).map_err(OperationError::System)?;
+        Ok(Self {
+            signals,
+            control,
+            http: http.map_err(OperationError::System)?,
+            listening,
+            poller,
+            orders,
+            successor: None,
+            ending: Ending::None,
+            watch: FileWatch::new(config_path.and_then(FileFingerprint::of)),
+            save_due: started.saturating_add(save_interval(&running.shared).unwrap_or(0)),
+            rotation_due: started.saturating_add(COOKIE_SECRET_SECS),
+            running,
+        })
+    }
+
+    /// Runs until the workers have drained; then saves the caches, unless another process has taken
+    /// over.
+    ///
+    /// # Errors
+    /// A worker ended by itself.
+    pub(crate) fn run(mut self, workers: Vec<JoinHandle<()>>) -> Result<(), OperationError> {
+        let mut events = Events::with_capacity(16);
+        loop {
+            let tick = if self.ending == Ending::None { TICK_MS } else { DRAIN_TICK_MS };
+            self.poller.wait(&mut events, Some(tick)).map_err(OperationError::System)?;
+            let mut is_impatient = false;
+            for event in events.iter() {
+                match event.token() {
+                    SIGNALS => is_impatient |= self.read_signals(),
+                    CONTROL => self.control.accept(&self.running, &self.orders),
+                    ORDERS => self.take_orders(),
+                    _ => self.hear_successor(),
+                }
+            }
+            if workers.iter().all(JoinHandle::is_finished) && self.ending != Ending::None || is_impatient {
+                break;
+            }
+            if self.ending == Ending::None && workers.iter().any(JoinHandle::is_finished) {
+                tracing::error!("a worker ended by itself; the server ends");
+                self.drain(Ending::Failed);
+            }
+            self.look_at_timers();
+        }
+        self.end()
+    }
+
+    /// True if the server was told to end a second time: then it waits for nothing more.
+    fn read_signals(&mut self) -> bool {
+        let mut is_impatient = false;
+        while let Ok(Some(signal)) = self.signals.next() {
+            match signal {
+                // Errors are in the log.
+                Signal::Hangup => drop(self.running.reloader.reload()),
+                Signal::Terminate | Signal::Interrupt if self.ending == Ending::None => {
+                    tracing::info!("told to end; finishing what is in flight");
+                    self.drain(Ending::Told);
+                }
+                Signal::Terminate | Signal::Interrupt => is_impatient = true,
+            }
+        }
+        is_impatient
+    }
+
+    fn drain(&mut self, ending: Ending) {
+        self.ending = ending;
+        self.running.draining.store(true, Ordering::Relaxed);
+        self.successor = None;
+        let _ = self.poller.remove(&self.control);
+        for mailbox in &self.running.shared.mailboxes {
+            // A full mailbox takes this letter too.
+            let _ = mailbox.send(Letter::Drain);
+        }
+    }
+
+    /// A control client's request to take over.
+    fn take_orders(&mut self) {
+        for stream in self.orders.take() {
+            if self.ending != Ending::None || self.successor.is_some() {
+                take_over::refuse(stream, "another process is taking over, or the server is ending");
+                continue;
+            }
+            self.running.cache_file.save(&self.running.shared);
+            let http = self.http.as_ref().map(HttpServer::listener);
+            match Successor::begin(stream, (&self.listening, &self.control, http), self.running.shared.clock.now()) {
+                Ok(successor) => {
+                    let added = self.poller.add(successor.stream(), SUCCESSOR, Interest::Read, Trigger::Level);
+                    self.successor = added.ok().map(|()| successor);
+                }
+                Err(error) => tracing::warn!("cannot hand the sockets over: {error}; going on"),
+            }
+        }
+    }
+
+    fn hear_successor(&mut self) {
+        let Some(successor) = &mut self.successor else { return };
+        match successor.hear() {
+            Reply::None => {}
+            Reply::Ready => {
+                tracing::info!("another process has taken over; finishing what is in flight");
+                self.http = None;
+                self.drain(Ending::HandedOver);
+            }
+            Reply::Gone => {
+                tracing::warn!("the process that was to take over is gone; going on");
+                self.successor = None;
+            }
+        }
+    }
+
+    fn look_at_timers(&mut self) {
+        if self.ending != Ending::None {
+            return;
+        }
+        let shared = &self.running.shared;
+        let moment = shared.clock.now();
+        let now = moment.secs();
+        if let Some(path) = self.running.reloader.path()
+            && self.watch.has_settled(FileFingerprint::of(path))
+        {
+            tracing::info!("{} has changed", path.display());
+            let _ = self.running.reloader.reload();
+        }
+        // A later interval may be shorter than the one that the time was set by.
+        if let Some(interval) = save_interval(shared)
+            && now >= self.save_due.min(now.saturating_add(interval))
+            && self.successor.is_none()
+        {
+            self.running.cache_file.save(shared);
+            self.save_due = now.saturating_add(interval);
+        }
+        if now >= self.rotation_due {
+            self.rotation_due = now.saturating_add(COOKIE_SECRET_SECS);
+            self.rotate_cookie_secret();
+        }
+        if self.successor.as_ref().is_some_and(|successor| successor.is_overdue(moment)) {
+            tracing::warn!("the process that was to take over does not get ready; going on");
+            self.successor = None;
+        }
+    }
+
+    fn rotate_cookie_secret(&self) {
+        let mut secret = [0; 16];
+        match getrandom::fill(&mut secret) {
+            Ok(()) => self.running.reloader.rotate_cookie_secret(secret),
+            Err(error) => tracing::warn!(%error, "cannot draw a cookie secret"),
+        }
+    }
+
+    fn end(self) -> Result<(), OperationError> {
+        if self.ending != Ending::HandedOver {
+            if save_interval(&self.running.shared).is_some() {
+                self.running.cache_file.save(&self.running.shared);
+            }
+            self.control.remove();
+        }
+        tracing::info!("ended");
+        if self.ending == Ending::Failed { Err(OperationError::WorkerEnded) } else { Ok(()) }
+    }
+}
+
+/// Seconds between snapshots of the cache; none: they are off.
+fn save_interval(shared: &Shared) -> Option<u32> {
+    let interval = shared.snapshot().config.cache.snapshot_interval?;
+    Some(u32::try_from(interval.as_secs()).unwrap_or(u32::MAX))
+}
+
+fn open(
+    config: &crate::config::Config,
+    taken: Option<&mut TakenOver>,
+) -> Result<(ControlSocket, Option<std::net::TcpListener>), OperationError> {
+    let (control, adopted) = match taken.and_then(TakenOver::listeners) {
+        Some(adopted) => adopted,
+        None => (ControlSocket::open(&config.data.directory)?, None),
+    };
+    let Some(addr) = config.server.http else { return Ok((control, None)) };
+    let adopted = adopted.map(std::net::TcpListener::from);
+    let listener = match adopted.filter(|listener| listener.local_addr().is_ok_and(|local| local == addr)) {
+        Some(listener) => listener,
+        None => std::net::TcpListener::bind(addr).map_err(|error| OperationError::Http(addr, error))?,
+    };
+    Ok((control, Some(listener)))
+}

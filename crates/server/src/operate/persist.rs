@@ -1,0 +1,121 @@
+//! The caches on disk: `cache.snapshot` in the data directory, so that a restart begins warm.
+//!
+//! A snapshot is written beside the last one and renamed over it when all of it is on the disk, so
+//! the file is whole at any moment or not there. It holds nothing that could not be asked for
+//! again: whatever goes wrong here costs a line in the log and leaves the service as it is.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use avocet_cache::{PacketKey, SnapshotCounts, SnapshotError, SnapshotMoment};
+
+use super::fingerprint::answers_fingerprint;
+use crate::clock::{Moment, wall_secs};
+use crate::query::packet_hash;
+use crate::state::Shared;
+
+const NAME: &str = "cache.snapshot";
+
+/// The snapshot of the caches in a data directory.
+pub(crate) struct CacheFile {
+    path: PathBuf,
+    /// Snapshots written.
+    pub(crate) saves: AtomicU64,
+    /// Snapshots that could not be written, or were refused at the start.
+    pub(crate) failures: AtomicU64,
+    /// Wall time in seconds of the last one written; 0 if none was.
+    pub(crate) saved_at_secs: AtomicU64,
+}
+
+impl CacheFile {
+    /// The snapshot in `directory`.
+    pub(crate) fn new(directory: &Path) -> Self {
+        Self {
+            path: directory.join(NAME),
+            saves: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+            saved_at_secs: AtomicU64::new(0),
+        }
+    }
+
+    /// Fills the caches, if there is a snapshot. A damaged one is refused whole and put aside.
+    pub(crate) fn load(&self, shared: &Shared) {
+        let began = shared.clock.now();
+        match read(&self.path, shared) {
+            Ok(None) => {}
+            Ok(Some(counts)) => tracing::info!(
+                rrsets = counts.rrsets,
+                packets = counts.packets,
+                dropped = counts.dropped,
+                millis = millis_since(shared, began),
+                "cache snapshot loaded"
+            ),
+            Err(SnapshotError::Io(error)) => {
+                self.failures.fetch_add(1, Ordering::Relaxed);
+                tracing::warn!("cannot read {}: {error}; the cache begins empty", self.path.display());
+            }
+            Err(error) => {
+                self.failures.fetch_add(1, Ordering::Relaxed);
+                let aside = self.path.with_added_extension("damaged");
+                let kept = match fs::rename(&self.path, &aside) {
+                    Ok(()) => format!("kept as {}", aside.display()),
+                    Err(error) => format!("it cannot be put aside: {error}"),
+                };
+                tracing::warn!("{}: {error}; the cache begins empty ({kept})", self.path.display());
+            }
+        }
+    }
+
+    /// Writes the caches. On failure the last snapshot stays.
+    pub(crate) fn save(&self, shared: &Shared) {
+        let began = shared.clock.now();
+        let written = self.path.with_added_extension("new");
+        match write(&written, shared).and_then(|counts| fs::rename(&written, &self.path).map(|()| counts)) {
+            Ok(counts) => {
+                self.saves.fetch_add(1, Ordering::Relaxed);
+                self.saved_at_secs.store(wall_secs(), Ordering::Relaxed);
+                let millis = millis_since(shared, began);
+                tracing::debug!(rrsets = counts.rrsets, packets = counts.packets, millis, "cache snapshot saved");
+            }
+            Err(error) => {
+                self.failures.fetch_add(1, Ordering::Relaxed);
+                // What is half written only takes room; where nothing could be written, nothing is there.
+                let _ = fs::remove_file(&written);
+                tracing::warn!("cannot save the cache snapshot {}: {error}; the last one is kept", self.path.display());
+            }
+        }
+    }
+}
+
+fn millis_since(shared: &Shared, began: Moment) -> u64 {
+    shared.clock.now().millis().saturating_sub(began.millis())
+}
+
+fn moment(shared: &Shared) -> SnapshotMoment {
+    let state = shared.snapshot();
+    SnapshotMoment {
+        wall_now: wall_secs(),
+        now: shared.clock.now().secs(),
+        epoch: state.epoch,
+        policy: answers_fingerprint(&state.config),
+    }
+}
+
+fn read(path: &Path, shared: &Shared) -> Result<Option<SnapshotCounts>, SnapshotError> {
+    let mut file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file.map_err(SnapshotError::Io)?,
+    };
+    let hash = |key: &PacketKey<'_>| packet_hash(shared.key.hash(key.question, 0), key.profile, key.flags);
+    avocet_cache::load(&mut file, &shared.packets, &shared.rrsets, &moment(shared), hash).map(Some)
+}
+
+fn write(path: &Path, shared: &Shared) -> io::Result<SnapshotCounts> {
+    let mut out = BufWriter::with_capacity(1 << 20, File::create(path)?);
+    let counts = avocet_cache::save(&mut out, &shared.packets, &shared.rrsets, &moment(shared))?;
+    out.flush()?;
+    out.get_ref().sync_all()?;
+    Ok(counts)
+}

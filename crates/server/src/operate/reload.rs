@@ -1,0 +1,208 @@
+//! Reading the configuration again while the server runs.
+//!
+//! ```text
+//! SIGHUP, changed file, `avocet reload` --> load, check, build --> swap
+//!                                               \-- any error: the old one stays, the error is told
+//! ```
+//! What only a new process can change (sockets, threads, sizes of caches) keeps its value, and a
+//! line says so.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::fingerprint::answers_fingerprint;
+use crate::config::{Config, environment};
+use crate::log;
+use crate::query::cookie::CookieSecrets;
+use crate::snapshot::Secrets;
+use crate::state::{Shared, Snapshot};
+
+/// Builds snapshots and puts them in force, one at a time.
+pub(crate) struct Reloader {
+    path: Option<PathBuf>,
+    shared: Arc<Shared>,
+    secrets: Mutex<Secrets>,
+    /// Configurations put in force after the first.
+    pub(crate) successes: AtomicU64,
+    /// Configurations refused.
+    pub(crate) failures: AtomicU64,
+}
+
+/// What a reload did.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Reloaded {
+    /// Keys whose new values hold only after a restart.
+    pub(crate) restart: Vec<&'static str>,
+    /// Whether answers given before were dropped.
+    pub(crate) new_epoch: bool,
+}
+
+impl Reloader {
+    /// Reads from `path` (none: defaults and environment only).
+    pub(crate) fn new(path: Option<&Path>, shared: Arc<Shared>, secrets: Secrets) -> Self {
+        Self {
+            path: path.map(Path::to_owned),
+            shared,
+            secrets: Mutex::new(secrets),
+            successes: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+        }
+    }
+
+    /// The file that is read.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// Puts the configuration as it is written now in force.
+    ///
+    /// # Errors
+    /// All that is wrong with it, each with `FILE:LINE:COLUMN`; nothing has changed then.
+    pub(crate) fn reload(&self) -> Result<Reloaded, String> {
+        let secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = self.replace(&secrets);
+        match &result {
+            Ok(reloaded) => {
+                self.successes.fetch_add(1, Ordering::Relaxed);
+                tracing::info!(new_epoch = reloaded.new_epoch, "configuration reloaded");
+                for key in &reloaded.restart {
+                    tracing::warn!("{key} has changed in the configuration: it needs a restart and keeps its value");
+                }
+            }
+            Err(error) => {
+                self.failures.fetch_add(1, Ordering::Relaxed);
+                for line in error.lines() {
+                    tracing::error!("configuration not reloaded, the old one stays: {line}");
+                }
+            }
+        }
+        result
+    }
+
+    fn replace(&self, secrets: &Secrets) -> Result<Reloaded, String> {
+        let mut config = Config::load(self.path(), environment()).map_err(|errors| errors.to_string())?;
+        let old = self.shared.snapshot();
+        let restart = keep_what_needs_a_restart(&mut config, &old.config);
+        let new_epoch = answers_fingerprint(&config) != answers_fingerprint(&old.config);
+        let epoch = old.epoch.wrapping_add(u32::from(new_epoch));
+        let snapshot = Snapshot::build(config, epoch, secrets).map_err(|error| error.to_string())?;
+        log::set_level(snapshot.config.log.level);
+        let zones = rerouted_zones(&old.config, &snapshot.config);
+        self.shared.replace(snapshot);
+        for zone in zones {
+            self.shared.rrsets.flush(&zone);
+            self.shared.failures.flush(&zone);
+        }
+        Ok(Reloaded { restart, new_epoch })
+    }
+
+    /// Makes cookies with a new secret from now on; those made with the last one are still accepted.
+    /// Without effect where the secret is configured or cookies are off.
+    pub(crate) fn rotate_cookie_secret(&self, current: [u8; 16]) {
+        let mut secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.shared.snapshot();
+        if !state.config.server.cookies || state.config.server.cookie_secret.is_some() {
+            return;
+        }
+        secrets.cookies = CookieSecrets { current, previous: Some(secrets.cookies.current) };
+        match Snapshot::build(state.config.clone(), state.epoch, &secrets) {
+            Ok(snapshot) => self.shared.replace(snapshot),
+            Err(error) => tracing::error!(%error, "cannot rotate the cookie secret"),
+        }
+    }
+}
+
+/// Gives `new` the values of `old` where they cannot change, and names the keys where they differed.
+fn keep_what_needs_a_restart(new: &mut Config, old: &Config) -> Vec<&'static str> {
+    let mut changed = Vec::new();
+    macro_rules! keep {
+        ($($name:literal: $($field:ident).+;)*) => {
+            $(if new.$($field).+ != old.$($field).+ {
+                new.$($field).+ = old.$($field).+.clone();
+                changed.push($name);
+            })*
+        };
+    }
+    // The caches know how long their entries may be read past their TTL, so that limit is theirs.
+    let stale = |config: &Config| config.cache.serve_stale.as_ref().map_or(0, |stale| stale.max_secs);
+    if stale(new) != stale(old) {
+        new.cache.serve_stale = old.cache.serve_stale.clone();
+        changed.push("cache.serve-stale");
+    }
+    keep! {
+        "server.listen": server.listen;
+        "server.workers": server.workers;
+        "server.pin-workers": server.pin_workers;
+        "server.http": server.http;
+        "server.user": server.user;
+        "cache.packet-bytes": cache.packet_bytes;
+        "cache.rrset-bytes": cache.rrset_bytes;
+        "cache.min-ttl-secs": cache.min_ttl_secs;
+        "cache.max-ttl-secs": cache.max_ttl_secs;
+        "cache.negative-max-ttl-secs": cache.negative_max_ttl_secs;
+        "log.format": log.format;
+        "data.directory": data.directory;
+    }
+    changed
+}
+
+/// Zones below the root that have a rule now and had none, or the other way round: what is cached
+/// of them came from elsewhere.
+fn rerouted_zones(old: &Config, new: &Config) -> Vec<Box<[u8]>> {
+    let zones = |config: &Config| -> HashSet<(Box<[u8]>, bool)> {
+        config.forwards.iter().map(|forward| (forward.zone.clone(), forward.exception)).collect()
+    };
+    let (old, new) = (zones(old), zones(new));
+    old.symmetric_difference(&new).map(|(zone, _)| zone.clone()).filter(|zone| zone.len() > 1).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(variables: &[(&str, &str)]) -> Config {
+        let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Config::load(None, variables).unwrap()
+    }
+
+    #[test]
+    fn what_needs_a_restart_keeps_its_value_and_is_named() {
+        let old = config(&[]);
+        let mut new = config(&[
+            ("AVOCET_SERVER__LISTEN", "127.0.0.1:5399"),
+            ("AVOCET_CACHE__RRSET_BYTES", "1MiB"),
+            ("AVOCET_CACHE__SERVE_STALE", "false"),
+            ("AVOCET_SERVER__MINIMAL_RESPONSES", "false"),
+        ]);
+        let changed = keep_what_needs_a_restart(&mut new, &old);
+        assert_eq!(changed, ["cache.serve-stale", "server.listen", "cache.rrset-bytes"]);
+        assert!(!new.server.minimal_responses);
+        new.server.minimal_responses = true;
+        assert_eq!(new, old);
+    }
+
+    #[test]
+    fn a_zone_that_gets_or_loses_a_rule_is_rerouted() {
+        let with = |zones: &[(&[u8], bool)]| {
+            let mut config = config(&[]);
+            let rule = config.forwards[0].clone();
+            let rules = zones.iter().map(|(zone, exception)| {
+                let mut rule = rule.clone();
+                (rule.zone, rule.exception) = ((*zone).into(), *exception);
+                rule
+            });
+            config.forwards = rules.collect();
+            config
+        };
+        let old = with(&[(b"\0", false), (b"\x01a\0", false), (b"\x01b\0", false)]);
+        let new = with(&[(b"\0", false), (b"\x01a\0", false), (b"\x01b\0", true), (b"\x01c\0", false)]);
+        let mut zones: Vec<_> = rerouted_zones(&old, &new);
+        zones.sort();
+        assert_eq!(
+            zones,
+            [b"\x01b\0".as_slice().into(), b"\x01b\0".as_slice().into(), Box::from(b"\x01c\0".as_slice())]
+        );
+    }
+}

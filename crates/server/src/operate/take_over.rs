@@ -1,0 +1,256 @@
+//! A new process takes over from the running one, and no query is lost.
+//!
+//! ```text
+//! new                                       old
+//! connects to the control socket ───────>
+//! {"command":"take-over"}        ───────>   saves the caches
+//!                                <───────   {"sockets":N}, then N descriptors with their labels
+//! adopts them, loads the caches,
+//! starts its workers
+//! {"ready":true}                 ───────>   stops reading from the sockets, finishes, ends
+//! ```
+//! Both processes hold the same sockets, queues included: a query waits in its queue until either
+//! of them reads it. Until `ready` the old one serves as ever, and goes on if the new one is gone.
+//! The HTTP listener and the control socket are handed over in the same way.
+//!
+//! Labels: `udp ADDRESS WORKER`, `tcp ADDRESS WORKER`, `http`, `control`.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use avocet_io::handover::{recv_fds, send_fds};
+
+use super::control::{ControlSocket, MAX_LINE, Request, connect};
+use crate::clock::Moment;
+use crate::config::Config;
+use crate::query::asked::Transport;
+use crate::worker::Listeners;
+
+/// How long each side waits for one step of the other that takes no work.
+const STEP: Duration = Duration::from_secs(5);
+/// How long the running server may take to save its caches.
+const SAVING: Duration = Duration::from_secs(60);
+/// How long the new process may take to load the caches and start.
+const STARTING_SECS: u32 = 60;
+
+const READY: &[u8] = b"{\"ready\":true}\n";
+const HTTP: &[u8] = b"http";
+const CONTROL: &[u8] = b"control";
+
+/// Why the running server could not be taken over.
+#[derive(Debug)]
+pub(crate) enum TakeOverError {
+    /// Nobody answers on the control socket of this directory.
+    NoServer(PathBuf),
+    /// The running server declines, and says why.
+    Refused(String),
+    /// The exchange broke off.
+    Io(io::Error),
+}
+
+impl fmt::Display for TakeOverError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoServer(directory) => {
+                write!(f, "no avocet is running with data directory {}; start without --take-over", directory.display())
+            }
+            Self::Refused(reason) => write!(f, "the running avocet does not hand over: {reason}"),
+            Self::Io(error) => write!(f, "cannot take over from the running avocet: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for TakeOverError {}
+
+impl From<io::Error> for TakeOverError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// Copies of the workers' listening sockets, kept for a process that may take over. They hold the
+/// sockets open: a worker that stops listening must take its own out of its poller.
+pub(crate) struct ListeningSockets(Vec<(String, OwnedFd)>);
+
+impl ListeningSockets {
+    /// Copies the sockets of all workers.
+    ///
+    /// # Errors
+    /// When the process has no file descriptor left.
+    pub(crate) fn copy_of(workers: &[Listeners]) -> io::Result<Self> {
+        let mut copies = Vec::new();
+        for (worker, listeners) in workers.iter().enumerate() {
+            for socket in &listeners.datagrams {
+                let label = format!("udp {} {worker}", socket.local_addr()?);
+                copies.push((label, socket.as_fd().try_clone_to_owned()?));
+            }
+            for socket in &listeners.streams {
+                let label = format!("tcp {} {worker}", socket.local_addr()?);
+                copies.push((label, socket.as_fd().try_clone_to_owned()?));
+            }
+        }
+        Ok(Self(copies))
+    }
+}
+
+/// The running server, before it is told that this process serves.
+pub(crate) struct TakenOver {
+    stream: UnixStream,
+    listeners: Option<(ControlSocket, Option<OwnedFd>)>,
+}
+
+/// A listening socket of a worker of the server that is taken over.
+pub(crate) struct TakenSocket {
+    /// What it listens for.
+    pub(crate) transport: Transport,
+    /// Number of the worker that has it there.
+    pub(crate) worker: usize,
+    /// The socket.
+    pub(crate) fd: OwnedFd,
+}
+
+/// Asks the running server for its sockets: those of its workers, in the order of the workers and of
+/// the addresses there; and the rest, for [`super::Operation::start`].
+///
+/// # Errors
+/// There is none, it declines, or the exchange broke off.
+pub(crate) fn request(config: &Config) -> Result<(Vec<TakenSocket>, TakenOver), TakeOverError> {
+    let directory = &config.data.directory;
+    let mut stream = connect(directory).map_err(|_| TakeOverError::NoServer(directory.clone()))?;
+    stream.set_read_timeout(Some(SAVING))?;
+    stream.set_write_timeout(Some(STEP))?;
+    stream.write_all(Request::TakeOver.line().as_bytes())?;
+    let answer: serde_json::Value = serde_json::from_slice(&read_line(&mut stream)?).map_err(io::Error::from)?;
+    if let Some(reason) = answer["error"].as_str() {
+        return Err(TakeOverError::Refused(reason.to_owned()));
+    }
+    stream.set_read_timeout(Some(STEP))?;
+    let (mut sockets, mut control, mut http) = (Vec::new(), None, None);
+    for (label, fd) in recv_fds(&stream)? {
+        match label.as_slice() {
+            CONTROL => control = Some(ControlSocket::adopt(fd, directory)),
+            HTTP => http = Some(fd),
+            label => sockets.extend(taken_socket(label, fd)),
+        }
+    }
+    match control {
+        Some(control) if answer["sockets"].as_u64() == Some(sockets.len() as u64) => {
+            Ok((sockets, TakenOver { stream, listeners: Some((control, http)) }))
+        }
+        _ => Err(TakeOverError::Refused("its sockets came incomplete".to_owned())),
+    }
+}
+
+/// None if the label is none of ours.
+fn taken_socket(label: &[u8], fd: OwnedFd) -> Option<TakenSocket> {
+    let mut words = std::str::from_utf8(label).ok()?.split(' ');
+    let transport = match words.next()? {
+        "udp" => Transport::Udp,
+        "tcp" => Transport::Tcp,
+        _ => return None,
+    };
+    let _address = words.next()?;
+    Some(TakenSocket { transport, worker: words.next()?.parse().ok()?, fd })
+}
+
+/// A line, and nothing of what follows it: descriptors do.
+fn read_line(stream: &mut UnixStream) -> io::Result<Vec<u8>> {
+    let mut line = Vec::new();
+    let mut octet = [0];
+    while octet != *b"\n" {
+        if line.len() > MAX_LINE {
+            return Err(io::Error::from(io::ErrorKind::InvalidData));
+        }
+        stream.read_exact(&mut octet)?;
+        line.extend(octet);
+    }
+    Ok(line)
+}
+
+impl TakenOver {
+    /// The control socket and the HTTP listener, once.
+    pub(super) fn listeners(&mut self) -> Option<(ControlSocket, Option<OwnedFd>)> {
+        self.listeners.take()
+    }
+
+    /// Tells the running server that this process serves now: it ends.
+    ///
+    /// # Errors
+    /// It is gone already, or has given up waiting and goes on.
+    pub(crate) fn confirm(mut self) -> Result<(), TakeOverError> {
+        Ok(self.stream.write_all(READY)?)
+    }
+}
+
+/// Declines a request to take over.
+pub(super) fn refuse(mut stream: UnixStream, reason: &str) {
+    // Whoever asked may be gone.
+    let _ = writeln!(stream, "{}", serde_json::json!({ "error": reason }));
+}
+
+/// What was heard of the new process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Reply {
+    /// Nothing yet.
+    None,
+    /// It serves.
+    Ready,
+    /// It ended, or says something else.
+    Gone,
+}
+
+/// A new process that got the sockets and is not ready yet.
+pub(super) struct Successor {
+    stream: UnixStream,
+    heard: Vec<u8>,
+    deadline_secs: u32,
+}
+
+impl Successor {
+    /// Sends it all sockets.
+    pub(super) fn begin(
+        mut stream: UnixStream,
+        (listening, control, http): (&ListeningSockets, &ControlSocket, Option<BorrowedFd<'_>>),
+        now: Moment,
+    ) -> io::Result<Self> {
+        stream.set_write_timeout(Some(STEP))?;
+        writeln!(stream, "{}", serde_json::json!({ "sockets": listening.0.len() }))?;
+        let mut fds: Vec<(&[u8], BorrowedFd<'_>)> = vec![(CONTROL, control.as_fd())];
+        fds.extend(http.map(|fd| (HTTP, fd)));
+        fds.extend(listening.0.iter().map(|(label, fd)| (label.as_bytes(), fd.as_fd())));
+        send_fds(&stream, &fds)?;
+        stream.set_nonblocking(true)?;
+        Ok(Self { stream, heard: Vec::new(), deadline_secs: now.secs().saturating_add(STARTING_SECS) })
+    }
+
+    /// To be waited on.
+    pub(super) fn stream(&self) -> &UnixStream {
+        &self.stream
+    }
+
+    /// Reads what it says.
+    pub(super) fn hear(&mut self) -> Reply {
+        let mut buffer = [0; READY.len()];
+        match self.stream.read(&mut buffer) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Reply::None,
+            Err(_) | Ok(0) => Reply::Gone,
+            Ok(len) => {
+                self.heard.extend(buffer.iter().take(len));
+                match &self.heard {
+                    heard if heard == READY => Reply::Ready,
+                    heard if READY.starts_with(heard) => Reply::None,
+                    _ => Reply::Gone,
+                }
+            }
+        }
+    }
+
+    /// Has it taken too long?
+    pub(super) fn is_overdue(&self, now: Moment) -> bool {
+        now.secs() >= self.deadline_secs
+    }
+}

@@ -1,0 +1,140 @@
+//! What the shape of an answer depends on beside the question: kept while a query waits.
+
+use std::net::IpAddr;
+
+use avocet_wire::edns::EdnsOption;
+use avocet_wire::header::{CD, RD};
+use avocet_wire::{Header, QueryView};
+
+use super::cookie::{COOKIE_LEN, CookieSecrets};
+
+/// Smallest UDP message that every client takes, in octets (RFC 1035 §4.2.1).
+const MIN_UDP_SIZE: u16 = 512;
+
+/// How a query came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Transport {
+    /// In a datagram.
+    Udp = 0,
+    /// On a stream.
+    Tcp = 1,
+}
+
+/// What a client's query said, without its question.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    /// Message ID.
+    pub(crate) id: u16,
+    /// RD and CD as sent, to be echoed.
+    pub(crate) flags: u16,
+    /// Most octets that the answer may have.
+    pub(crate) limit: u16,
+    /// How it came.
+    pub(crate) transport: Transport,
+    /// What OPT said, if there was one.
+    pub(crate) edns: Option<AskedEdns>,
+}
+
+/// What the OPT record of a query said.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AskedEdns {
+    /// DO.
+    pub(crate) dnssec_ok: bool,
+    /// NSID is wanted.
+    pub(crate) nsid: bool,
+    /// edns-tcp-keepalive was sent.
+    pub(crate) keepalive: bool,
+    /// A client subnet was sent.
+    pub(crate) subnet: bool,
+    /// The client proved its address by a server cookie of ours.
+    pub(crate) cookie_valid: bool,
+    /// The cookie to send back.
+    pub(crate) cookie: Option<[u8; COOKIE_LEN]>,
+}
+
+/// Who asks, and by what rules his query is read.
+#[derive(Clone, Copy)]
+pub(crate) struct Reader<'a> {
+    /// The client's address.
+    pub(crate) ip: IpAddr,
+    /// How the query came.
+    pub(crate) transport: Transport,
+    /// Most octets of a UDP answer.
+    pub(crate) max_udp_size: u16,
+    /// None when cookies are off.
+    pub(crate) cookies: Option<&'a CookieSecrets>,
+    /// Wall time in seconds.
+    pub(crate) wall_secs: u64,
+}
+
+/// An EDNS option is malformed: FORMERR.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct BadOption;
+
+impl Asked {
+    /// What is known when only the header could be read.
+    pub(crate) fn from_header(header: Header, transport: Transport) -> Self {
+        Self { id: header.id, flags: header.flags & (RD | CD), limit: MIN_UDP_SIZE, transport, edns: None }
+    }
+
+    /// Reads the header and OPT of a query.
+    #[inline]
+    pub(crate) fn read(query: &QueryView<'_>, reader: &Reader<'_>) -> Result<Self, BadOption> {
+        let mut asked = Self::from_header(query.header(), reader.transport);
+        if let Some(edns) = &query.edns {
+            asked.limit = edns.udp_size.max(MIN_UDP_SIZE).min(reader.max_udp_size);
+            let mut facts = AskedEdns {
+                dnssec_ok: edns.dnssec_ok,
+                nsid: false,
+                keepalive: false,
+                subnet: false,
+                cookie_valid: false,
+                cookie: None,
+            };
+            if edns.has_options() {
+                read_options(edns.options(), reader, &mut facts)?;
+            }
+            asked.edns = Some(facts);
+        }
+        if reader.transport == Transport::Tcp {
+            asked.limit = u16::MAX;
+        }
+        Ok(asked)
+    }
+
+    /// DO was set.
+    #[inline]
+    pub(crate) fn dnssec_ok(&self) -> bool {
+        self.edns.is_some_and(|edns| edns.dnssec_ok)
+    }
+
+    /// The address is the client's own: it came over TCP or with a valid cookie.
+    pub(crate) fn is_verified(&self) -> bool {
+        self.transport == Transport::Tcp || self.edns.is_some_and(|edns| edns.cookie_valid)
+    }
+}
+
+fn read_options<'q, E>(
+    options: impl Iterator<Item = Result<EdnsOption<'q>, E>>,
+    reader: &Reader<'_>,
+    facts: &mut AskedEdns,
+) -> Result<(), BadOption> {
+    for option in options {
+        match option.map_err(|_| BadOption)? {
+            EdnsOption::Nsid(_) => facts.nsid = true,
+            EdnsOption::Ecs { .. } => facts.subnet = true,
+            EdnsOption::TcpKeepalive(None) => facts.keepalive = reader.transport == Transport::Tcp,
+            // RFC 7828 §3.2.1: a timeout in a query is an error.
+            EdnsOption::TcpKeepalive(Some(_)) => return Err(BadOption),
+            // The first cookie counts (RFC 7873 §5.2).
+            EdnsOption::Cookie { client, server } if facts.cookie.is_none() => {
+                if let Some(secrets) = reader.cookies {
+                    facts.cookie_valid = secrets.is_valid(client, server, reader.ip, reader.wall_secs);
+                    facts.cookie = Some(secrets.make(client, reader.ip, reader.wall_secs));
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}

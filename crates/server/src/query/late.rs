@@ -1,0 +1,130 @@
+//! Answers to those who waited, made of what resolution found.
+
+use avocet_cache::PacketKey;
+use avocet_wire::builder::{Builder, Full, Record, Section};
+use avocet_wire::header::{HEADER_LEN, QR, RA};
+use avocet_wire::query::QuestionKey;
+use avocet_wire::view::{MessageView, RecordSection};
+use avocet_wire::{Ede, Rcode, Rtype};
+
+use super::local::{self, Alias};
+use super::miss::Waiter;
+use super::respond::{Draft, draft_empty, finish};
+use super::{Outcome, PROFILE, Path, key_flags, kind, packet_hash, stored};
+use crate::metrics::Stage;
+
+/// What resolution found for a question.
+#[derive(Clone, Copy)]
+pub(crate) struct Found<'a> {
+    /// RCODE.
+    pub(crate) rcode: Rcode,
+    /// The message in packet form.
+    pub(crate) message: &'a [u8],
+    /// Why there is no answer.
+    pub(crate) ede: Option<(Ede, &'static str)>,
+}
+
+/// Writes the answer for a waiter to `out`. `None`: what he asked took too long, and he gets
+/// expired data if there is some.
+pub(crate) fn answer(path: &Path<'_>, waiter: &Waiter, found: Option<&Found<'_>>, out: &mut [u8]) -> (usize, Outcome) {
+    let flags = key_flags(&waiter.asked);
+    let key = QuestionKey::new(&waiter.question, &path.shared.key, 0);
+    let hash = packet_hash(key.hash, PROFILE, flags);
+    let packet_key = PacketKey { profile: PROFILE, flags, question: key.question() };
+    let good = found.filter(|found| found.rcode != Rcode::SERVFAIL);
+    let (draft, stage) = match good {
+        Some(found) => (copy(found, waiter, key.question(), out), Stage::Resolved),
+        None => match stored::stale(path, (&packet_key, hash), out) {
+            Some(draft) => (draft, Stage::Stale),
+            None => (failed(found, key.question(), out), failed_stage(found)),
+        },
+    };
+    let len = finish(out, draft, &waiter.asked, &waiter.question, &path.state.identity);
+    let outcome = Outcome {
+        stage,
+        rcode: draft.rcode,
+        qtype: qtype(&waiter.question),
+        kind: kind(draft.rcode, hash),
+        verified: waiter.asked.is_verified(),
+    };
+    (len, outcome)
+}
+
+/// The answer to a waiter whose question was turned away.
+pub(crate) fn shed(path: &Path<'_>, waiter: &Waiter, out: &mut [u8]) -> (usize, Outcome) {
+    let found = Found { rcode: Rcode::SERVFAIL, message: &[], ede: Some((Ede::OTHER, "too many queries in flight")) };
+    let (len, outcome) = answer(path, waiter, Some(&found), out);
+    let stage = if outcome.stage == Stage::Failed { Stage::Shed } else { outcome.stage };
+    (len, Outcome { stage, ..outcome })
+}
+
+fn qtype(question: &[u8]) -> Rtype {
+    question.split_last_chunk::<4>().map_or(Rtype(0), |(_, fixed)| Rtype(u16::from_be_bytes([fixed[0], fixed[1]])))
+}
+
+fn failed_stage(found: Option<&Found<'_>>) -> Stage {
+    match found.and_then(|found| found.ede) {
+        Some((Ede::CACHED_ERROR, _)) => Stage::FailureHit,
+        _ => Stage::Failed,
+    }
+}
+
+fn failed(found: Option<&Found<'_>>, question: &[u8], out: &mut [u8]) -> Draft {
+    let slow = (Ede::NO_REACHABLE_AUTHORITY, "no answer in time");
+    let ede = Some(found.and_then(|found| found.ede).unwrap_or(slow));
+    Draft { ede, ..draft_empty(out, Some(question), Rcode::SERVFAIL) }
+}
+
+fn copy(found: &Found<'_>, waiter: &Waiter, question: &[u8], out: &mut [u8]) -> Draft {
+    let room = out.len();
+    if !waiter.aliases.is_empty() {
+        return with_aliases(found, &waiter.aliases, question, out)
+            .unwrap_or_else(|| draft_empty(out, Some(question), Rcode::SERVFAIL));
+    }
+    match out.get_mut(..found.message.len()) {
+        Some(target) => target.copy_from_slice(found.message),
+        None => {
+            out.copy_from_slice(&found.message[..room]);
+            return stored::truncated(question, out);
+        }
+    }
+    Draft { len: found.message.len(), rcode: found.rcode, ede: found.ede }
+}
+
+/// The found answer behind the local CNAMEs that led to it.
+pub(super) fn with_aliases(found: &Found<'_>, aliases: &[Alias], question: &[u8], out: &mut [u8]) -> Option<Draft> {
+    let limit = out.len();
+    let (qname, fixed) = question.split_last_chunk::<4>()?;
+    let qclass = avocet_wire::Class(u16::from_be_bytes([fixed[2], fixed[3]]));
+    let mut builder = Builder::new(out, limit, 0, QR | RA | found.rcode.low()).ok()?;
+    builder.question(qname, qtype(question), qclass).ok()?;
+    local::write_aliases(&mut builder, aliases).ok()?;
+    if append(&mut builder, found.message).is_none() {
+        builder.truncate();
+    }
+    debug_assert!(builder.len() >= HEADER_LEN);
+    Some(Draft { len: builder.finish(), rcode: found.rcode, ede: found.ede })
+}
+
+fn append(builder: &mut Builder<'_>, message: &[u8]) -> Option<()> {
+    let mut rdata = vec![0; usize::from(u16::MAX)];
+    for record in MessageView::new(message).ok()?.records().ok()? {
+        let record = record.ok()?;
+        let len = record.expand_rdata(&mut rdata).ok()?;
+        let owner = record.owner().ok()?;
+        let section = match record.section {
+            RecordSection::Answer => Section::Answer,
+            RecordSection::Authority => Section::Authority,
+            RecordSection::Additional => Section::Additional,
+        };
+        let record = Record {
+            owner: owner.wire(),
+            rtype: record.rtype,
+            class: record.class,
+            ttl_secs: record.ttl_secs(),
+            rdata: &rdata[..len],
+        };
+        builder.record(section, &record).map_err(|Full| ()).ok()?;
+    }
+    Some(())
+}

@@ -1,0 +1,254 @@
+//! Local records of the configuration: names that this network answers by itself.
+//!
+//! A name with any local record exists: its other types are NODATA and are never asked for
+//! elsewhere. A wildcard answers for names below it that have no records of their own
+//! (RFC 4592). CNAMEs are followed among the local records; where a chain leaves them, the rest
+//! is resolved as any other name.
+
+use std::collections::HashMap;
+
+use avocet_wire::builder::{Builder, Full, Record, Section};
+use avocet_wire::header::{AA, QR, RA};
+use avocet_wire::{Class, NameBuf, Rcode, Rtype, name};
+
+use super::respond::Draft;
+use crate::config::RecordConfig;
+
+/// Most CNAMEs followed for one question.
+pub(crate) const MAX_CNAMES: usize = 11;
+
+/// All local records.
+#[derive(Debug, Default)]
+pub(crate) struct LocalRecords {
+    names: HashMap<Box<[u8]>, Vec<LocalSet>>,
+}
+
+/// The records of one type of a name.
+#[derive(Debug)]
+struct LocalSet {
+    rtype: Rtype,
+    ttl_secs: u32,
+    rdata: Vec<Box<[u8]>>,
+}
+
+/// A CNAME of a local chain that goes on outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Alias {
+    /// Owner, folded.
+    pub(crate) owner: NameBuf,
+    /// Target as configured.
+    pub(crate) target: NameBuf,
+    /// TTL in seconds.
+    pub(crate) ttl_secs: u32,
+}
+
+/// What the local records say about a question.
+#[derive(Debug)]
+pub(crate) enum Local {
+    /// A whole answer.
+    Answer(Draft),
+    /// CNAMEs, of which the last leads to a name that is not local.
+    Outside(Vec<Alias>),
+    /// Nothing: not a local name.
+    Absent,
+}
+
+impl LocalRecords {
+    /// Indexes the configured records.
+    pub(crate) fn new(records: &[RecordConfig]) -> Self {
+        let mut names: HashMap<Box<[u8]>, Vec<LocalSet>> = HashMap::new();
+        for record in records {
+            let set = LocalSet { rtype: record.rtype, ttl_secs: record.ttl_secs, rdata: record.rdata.clone() };
+            names.entry(record.name.clone()).or_default().push(set);
+        }
+        Self { names }
+    }
+
+    /// Answers the question into `out`, if its name is local.
+    pub(crate) fn answer(&self, question: &LocalQuestion<'_>, out: &mut [u8]) -> Local {
+        if self.names.is_empty() {
+            return Local::Absent;
+        }
+        let Some(first) = self.sets(question.qname) else { return Local::Absent };
+        let mut aliases = Vec::new();
+        let mut sets = first;
+        while let Some(alias) = alias_of(sets, question, &aliases) {
+            let target = alias.target.folded();
+            aliases.push(alias);
+            match self.sets(target.wire()) {
+                Some(next) if aliases.len() < MAX_CNAMES => sets = next,
+                Some(_) => return Local::Answer(servfail(question, out)),
+                None => return Local::Outside(aliases),
+            }
+        }
+        let owner = aliases.last().map_or_else(|| NameBuf::from_wire(question.qname), |last| Ok(last.target));
+        let Ok(owner) = owner else { return Local::Absent };
+        Local::Answer(
+            write(question, &aliases, (owner.wire(), sets), out).unwrap_or_else(|Full| servfail(question, out)),
+        )
+    }
+
+    /// The records of a name, or those of the wildcard that stands for it.
+    fn sets(&self, qname: &[u8]) -> Option<&[LocalSet]> {
+        if let Some(sets) = self.names.get(qname) {
+            return Some(sets);
+        }
+        for encloser in name::ancestors(qname).skip(1) {
+            let wildcard = NameBuf::from_wire(encloser).and_then(|name| name.prefixed(b"*")).ok();
+            if let Some(sets) = wildcard.and_then(|wildcard| self.names.get(wildcard.wire())) {
+                return Some(sets);
+            }
+            if self.names.contains_key(encloser) {
+                return None;
+            }
+        }
+        None
+    }
+}
+
+/// A question to the local records.
+#[derive(Clone, Copy)]
+pub(crate) struct LocalQuestion<'a> {
+    /// Folded QNAME.
+    pub(crate) qname: &'a [u8],
+    /// QTYPE.
+    pub(crate) qtype: Rtype,
+}
+
+/// The CNAME to follow from the current name, if the question wants it followed.
+fn alias_of(sets: &[LocalSet], question: &LocalQuestion<'_>, aliases: &[Alias]) -> Option<Alias> {
+    if question.qtype == Rtype::CNAME || question.qtype == Rtype::ANY {
+        return None;
+    }
+    let set = sets.iter().find(|set| set.rtype == Rtype::CNAME)?;
+    let owner = match aliases.last() {
+        Some(last) => last.target.folded(),
+        None => NameBuf::from_wire(question.qname).ok()?,
+    };
+    let target = NameBuf::from_wire(set.rdata.first()?).ok()?;
+    Some(Alias { owner, target, ttl_secs: set.ttl_secs })
+}
+
+fn write(
+    question: &LocalQuestion<'_>,
+    aliases: &[Alias],
+    (owner, sets): (&[u8], &[LocalSet]),
+    out: &mut [u8],
+) -> Result<Draft, Full> {
+    let limit = out.len();
+    let mut builder = Builder::new(out, limit, 0, QR | AA | RA)?;
+    builder.question(question.qname, question.qtype, Class::IN)?;
+    write_aliases(&mut builder, aliases)?;
+    // ANY gets one RRset (RFC 8482 §4.1).
+    let set = sets.iter().find(|set| set.rtype == question.qtype || question.qtype == Rtype::ANY);
+    if let Some(set) = set {
+        let records = set.rdata.iter().map(|rdata| Record {
+            owner,
+            rtype: set.rtype,
+            class: Class::IN,
+            ttl_secs: set.ttl_secs,
+            rdata,
+        });
+        // Longer than a datagram of ours: by TCP there is room.
+        if builder.rrset(Section::Answer, records).is_err() {
+            builder.truncate();
+        }
+    }
+    Ok(Draft { len: builder.finish(), rcode: Rcode::NOERROR, ede: None })
+}
+
+/// Writes the CNAMEs of a chain to the answer section.
+pub(crate) fn write_aliases(builder: &mut Builder<'_>, aliases: &[Alias]) -> Result<(), Full> {
+    for alias in aliases {
+        let record = Record {
+            owner: alias.owner.wire(),
+            rtype: Rtype::CNAME,
+            class: Class::IN,
+            ttl_secs: alias.ttl_secs,
+            rdata: alias.target.wire(),
+        };
+        builder.record(Section::Answer, &record)?;
+    }
+    Ok(())
+}
+
+fn servfail(question: &LocalQuestion<'_>, out: &mut [u8]) -> Draft {
+    let mut octets = question.qname.to_vec();
+    octets.extend_from_slice(&question.qtype.0.to_be_bytes());
+    octets.extend_from_slice(&Class::IN.0.to_be_bytes());
+    super::respond::draft_empty(out, Some(&octets), Rcode::SERVFAIL)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use avocet_wire::MessageView;
+    use avocet_wire::header::TC;
+
+    fn wire(text: &str) -> Box<[u8]> {
+        let mut out = [0; 255];
+        let len = avocet_wire::text::name_to_wire(text.as_bytes(), None, &mut out).unwrap();
+        out[..len].into()
+    }
+
+    fn records() -> LocalRecords {
+        let record =
+            |name: &str, rtype, rdata: Vec<Box<[u8]>>| RecordConfig { name: wire(name), rtype, rdata, ttl_secs: 300 };
+        LocalRecords::new(&[
+            record("nas.lan.", Rtype::A, vec![[10, 0, 0, 2].into(), [10, 0, 0, 3].into()]),
+            record("www.lan.", Rtype::CNAME, vec![wire("nas.lan.")]),
+            record("out.lan.", Rtype::CNAME, vec![wire("hop.lan.")]),
+            record("hop.lan.", Rtype::CNAME, vec![wire("www.example.")]),
+            record("*.dev.lan.", Rtype::A, vec![[10, 0, 0, 9].into()]),
+            record("real.dev.lan.", Rtype::A, vec![[10, 0, 0, 8].into()]),
+            record("a.loop.", Rtype::CNAME, vec![wire("b.loop.")]),
+            record("b.loop.", Rtype::CNAME, vec![wire("a.loop.")]),
+        ])
+    }
+
+    fn check(qname: &str, qtype: Rtype, expected: &str) {
+        let mut out = [0; 512];
+        let qname = wire(qname);
+        let answer = records().answer(&LocalQuestion { qname: &qname, qtype }, &mut out);
+        let got = match answer {
+            Local::Absent => "absent".to_string(),
+            Local::Outside(aliases) => format!("to {}", aliases.last().unwrap().target),
+            Local::Answer(draft) => {
+                let view = MessageView::new(&out[..draft.len]).unwrap();
+                let mut text = draft.rcode.to_string();
+                for record in view.records().unwrap() {
+                    let record = record.unwrap();
+                    text += &format!(" {}/{}", record.owner().unwrap(), record.rtype);
+                }
+                text
+            }
+        };
+        assert_eq!(got, expected, "{qtype}");
+    }
+
+    #[test]
+    fn a_set_longer_than_the_buffer_is_a_truncated_answer() {
+        let rdata = (0..200u8).map(|last| [10, 0, 0, last].as_slice().into()).collect();
+        let record = RecordConfig { name: wire("many.lan."), rtype: Rtype::A, rdata, ttl_secs: 300 };
+        let mut out = [0; 512];
+        let question = LocalQuestion { qname: &wire("many.lan."), qtype: Rtype::A };
+        let Local::Answer(draft) = LocalRecords::new(&[record]).answer(&question, &mut out) else { panic!() };
+        let header = MessageView::new(&out[..draft.len]).unwrap().header();
+        assert_eq!((draft.rcode, header.rcode(), header.has(TC)), (Rcode::NOERROR, Rcode::NOERROR, true));
+    }
+
+    #[test]
+    fn names_types_wildcards_and_chains_are_answered() {
+        check("nas.lan.", Rtype::A, "NOERROR nas.lan./A nas.lan./A");
+        check("nas.lan.", Rtype::AAAA, "NOERROR");
+        check("nas.lan.", Rtype::ANY, "NOERROR nas.lan./A nas.lan./A");
+        check("www.lan.", Rtype::A, "NOERROR www.lan./CNAME nas.lan./A nas.lan./A");
+        check("www.lan.", Rtype::CNAME, "NOERROR www.lan./CNAME");
+        check("x.y.dev.lan.", Rtype::A, "NOERROR x.y.dev.lan./A");
+        check("real.dev.lan.", Rtype::A, "NOERROR real.dev.lan./A");
+        check("x.real.dev.lan.", Rtype::A, "absent");
+        check("out.lan.", Rtype::A, "to www.example.");
+        check("a.loop.", Rtype::A, "SERVFAIL");
+        check("lan.", Rtype::A, "absent");
+    }
+}

@@ -1,0 +1,84 @@
+//! A query that has to wait: all that its answer will need, owned.
+
+use std::net::IpAddr;
+
+use avocet_io::Peer;
+
+use super::asked::Asked;
+use super::local::Alias;
+use super::octets::Octets;
+use crate::clock::Moment;
+
+/// A stream of a worker: its slot and how often the slot was used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct StreamRoute {
+    /// The worker that holds the connection.
+    pub(crate) worker: u16,
+    /// Its slot there.
+    pub(crate) slot: u32,
+    /// Tells whether the slot was given to another connection meanwhile.
+    pub(crate) generation: u32,
+}
+
+/// The way back to a client.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ReplyRoute {
+    /// From the listener of this number, which every worker has a socket of.
+    Datagram {
+        /// Number of the listener.
+        listener: u16,
+        /// Client, and the address that he asked.
+        peer: Peer,
+    },
+    /// Over a stream.
+    Stream(StreamRoute),
+}
+
+/// A client that waits for an answer.
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    /// What the query said.
+    pub(crate) asked: Asked,
+    /// The question as sent.
+    pub(crate) question: Octets,
+    /// The way back.
+    pub(crate) route: ReplyRoute,
+    /// When the query came.
+    pub(crate) since: Moment,
+    /// Local CNAMEs that led to the name which is resolved.
+    pub(crate) aliases: Vec<Alias>,
+}
+
+impl Waiter {
+    /// The client's address, if it asked by a datagram.
+    pub(crate) fn datagram_ip(&self) -> Option<IpAddr> {
+        match &self.route {
+            ReplyRoute::Datagram { peer, .. } => Some(peer.ip()),
+            ReplyRoute::Stream(_) => None,
+        }
+    }
+
+    /// The client's address, if it may be forged.
+    pub(crate) fn unverified_ip(&self) -> Option<IpAddr> {
+        self.datagram_ip().filter(|_| !self.asked.is_verified())
+    }
+}
+
+/// A question to be resolved, and the client who waits; none for a prefetch.
+#[derive(Debug)]
+pub(crate) struct Miss {
+    /// Folded question to be resolved.
+    pub(crate) question: Octets,
+    /// Keyed hash of the question, as of the packet cache.
+    pub(crate) hash: u64,
+    /// DO.
+    pub(crate) dnssec_ok: bool,
+    /// CD.
+    pub(crate) checking_disabled: bool,
+    /// Data of the client's ECS option, where the rule passes it on.
+    pub(crate) subnet: Option<Box<[u8]>>,
+    /// Expired data is at hand, should resolving take long.
+    pub(crate) stale_available: bool,
+    /// The client.
+    pub(crate) waiter: Option<Waiter>,
+}

@@ -1,0 +1,478 @@
+//! The way of a query: every stage in order, all branches here. A stage never calls another.
+//!
+//! ```text
+//! read -> admit -> packet cache -> class and type -> local records -> special names
+//!      -> RRset cache -> (waits for the network)
+//! ```
+//! Whatever can be answered without the network is answered here, with no lock, no allocation
+//! and no waiting. What cannot becomes a [`Miss`]. The caller sends and counts, so no exit can
+//! forget either.
+
+pub(crate) mod addresses;
+pub(crate) mod asked;
+pub(crate) mod chaos;
+pub(crate) mod cookie;
+pub(crate) mod late;
+pub(crate) mod local;
+pub(crate) mod miss;
+pub(crate) mod octets;
+pub(crate) mod rate_limit;
+pub(crate) mod respond;
+pub(crate) mod special;
+pub(crate) mod stored;
+
+use std::net::IpAddr;
+
+use avocet_cache::{PacketKey, PacketLookup, packet_flags};
+use avocet_wire::edns::{EdnsOption, option};
+use avocet_wire::header::{CD, RD};
+use avocet_wire::query::QuestionKey;
+use avocet_wire::{Class, Ede, QueryError, QueryView, Rcode, Rtype};
+
+use crate::clock::Moment;
+use crate::metrics::Stage;
+use crate::state::{Shared, Snapshot};
+use asked::{Asked, Reader, Transport};
+use local::{Alias, Local, LocalQuestion};
+use miss::{Miss, ReplyRoute, Waiter};
+use octets::Octets;
+use respond::{Draft, draft_empty, finish};
+use stored::FromRrsets;
+
+/// Profile of all clients until there is a policy that tells them apart.
+pub(crate) const PROFILE: u16 = 0;
+
+/// Room in octets that an answer of 4096 octets takes in the packet cache at most, nearly: all TTL
+/// offsets stand behind it. Longer ones fit into no datagram of ours.
+const LONGEST_DATAGRAM: usize = 4096 + 1024;
+
+/// What a worker answers by, for the length of a batch.
+pub(crate) struct Path<'w> {
+    /// Caches, secrets.
+    pub(crate) shared: &'w Shared,
+    /// The configuration in force.
+    pub(crate) state: &'w Snapshot,
+    /// When the batch came.
+    pub(crate) now: Moment,
+    /// The same on the wall clock, in seconds.
+    pub(crate) wall_secs: u64,
+    /// The worker's own memory.
+    pub(crate) scratch: &'w stored::Scratch,
+}
+
+/// Who asks.
+#[derive(Clone, Copy)]
+pub(crate) struct Client {
+    /// Address.
+    pub(crate) ip: IpAddr,
+    /// UDP or TCP.
+    pub(crate) transport: Transport,
+    /// The way back to him.
+    pub(crate) route: ReplyRoute,
+}
+
+/// How the query ended.
+pub(crate) enum Exit {
+    /// An answer of so many octets is in the buffer.
+    Reply {
+        /// Octets.
+        len: usize,
+        /// What to count.
+        outcome: Outcome,
+    },
+    /// No answer.
+    Silent(Stage),
+    /// The network must be asked: the query is among the misses.
+    Wait,
+}
+
+/// What is known of an answer when it is sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outcome {
+    /// The stage that answered.
+    pub(crate) stage: Stage,
+    /// RCODE given.
+    pub(crate) rcode: Rcode,
+    /// QTYPE asked.
+    pub(crate) qtype: Rtype,
+    /// Tells equal answers, for the rate limit.
+    pub(crate) kind: u64,
+    /// The client's address is proven: no rate limit.
+    pub(crate) verified: bool,
+}
+
+/// A query that was read and admitted.
+struct Query<'q> {
+    view: &'q QueryView<'q>,
+    asked: Asked,
+    key: &'q QuestionKey,
+    /// See [`packet_hash`].
+    hash: u64,
+    client: &'q Client,
+}
+
+impl Query<'_> {
+    fn packet_key(&self) -> PacketKey<'_> {
+        PacketKey { profile: PROFILE, flags: key_flags(&self.asked), question: self.key.question() }
+    }
+
+    fn local(&self) -> LocalQuestion<'_> {
+        LocalQuestion { qname: self.key.qname(), qtype: self.view.qtype }
+    }
+}
+
+/// The bits of a query that make its answer another one.
+fn key_flags(asked: &Asked) -> u8 {
+    let bit = |set: bool, flag: u8| if set { flag } else { 0 };
+    bit(asked.dnssec_ok(), packet_flags::DO)
+        | bit(asked.flags & CD != 0, packet_flags::CD)
+        | bit(asked.flags & RD != 0, packet_flags::RD)
+}
+
+/// The hash under which an answer lies in the packet cache: that of the question, with the rest of
+/// the key in the bits that only tell entries of one place apart. So its place is known before
+/// anything but the question was read.
+#[inline]
+pub(crate) fn packet_hash(question_hash: u64, profile: u16, flags: u8) -> u64 {
+    let rest = (u64::from(profile) << 8 | u64::from(flags)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    question_hash ^ (rest >> 50 << 32)
+}
+
+/// The key of a datagram's question, for looking ahead; none if it has none that is plain.
+#[inline]
+pub(crate) fn look(shared: &Shared, octets: &[u8]) -> Option<QuestionKey> {
+    let view = QueryView::parse(octets).ok()?;
+    let key = view.key(&shared.key, 0);
+    shared.packets.prefetch_index(key.hash);
+    Some(key)
+}
+
+/// The second look, a few questions ahead: at the entry, or if there is none at what comes next.
+#[inline]
+pub(crate) fn look_again(shared: &Shared, key: &QuestionKey) {
+    if !shared.packets.prefetch_entry(packet_hash(key.hash, PROFILE, packet_flags::RD)) {
+        shared.rrsets.prefetch(key.qname());
+    }
+}
+
+/// Answers a query into `out`, or says why it gets no answer. What must wait for the network, or is
+/// to be asked again ahead of need, goes to `misses`. `key` is that of the question, if it is known.
+#[inline]
+pub(crate) fn answer(
+    path: &Path<'_>,
+    (octets, key): (&[u8], Option<&QuestionKey>),
+    client: &Client,
+    (out, misses): (&mut [u8], &mut Vec<Miss>),
+) -> Exit {
+    let view = match QueryView::parse(octets) {
+        Ok(view) => view,
+        Err(error) => return malformed(path, octets, (error, client), out),
+    };
+    if !path.state.allow.contains(client.ip) {
+        return refused(path, &view, (octets, client), out);
+    }
+    let asked = match Asked::read(&view, &reader(path, client)) {
+        Ok(asked) => asked,
+        Err(asked::BadOption) => return bad_option(path, &view, client, out),
+    };
+    let own_key;
+    let key = match key {
+        Some(key) => key,
+        None => {
+            own_key = view.key(&path.shared.key, 0);
+            &own_key
+        }
+    };
+    let hash = packet_hash(key.hash, PROFILE, key_flags(&asked));
+    let query = Query { view: &view, asked, key, hash, client };
+    if view.edns.is_some_and(|edns| edns.version != 0) {
+        return bad_version(path, &query, out);
+    }
+    if asked.edns.is_some_and(|edns| edns.subnet) && path.state.plan.passes_ecs(key.qname()) {
+        // The answer is for this client's network: no cache of ours knows it.
+        return unanswered(path, &query, FromCache::Never, (out, misses));
+    }
+    let found = path.shared.packets.lookup(hash, &query.packet_key(), path.now.secs(), path.state.epoch, out);
+    match found {
+        PacketLookup::Hit(hit) => {
+            let draft = stored::draft(hit.len, hit.ede, out);
+            if hit.prefetch
+                && path.state.config.cache.prefetch
+                && asked.flags & RD != 0
+                && path.scratch.is_first_prefetch(hash, path.now.secs())
+            {
+                misses.push(prefetch_miss(&query));
+            }
+            reply(path, &query, (draft, Stage::PacketHit), out)
+        }
+        PacketLookup::Stale(_) => unanswered(path, &query, FromCache::Stale, (out, misses)),
+        PacketLookup::Longer { needed } if client.transport == Transport::Udp && needed > LONGEST_DATAGRAM => {
+            // What is there of it is cut to nothing but TC.
+            let draft = stored::truncated(view.question(), out);
+            reply(path, &query, (draft, Stage::PacketHit), out)
+        }
+        PacketLookup::Longer { .. } | PacketLookup::Miss => unanswered(path, &query, FromCache::Nothing, (out, misses)),
+    }
+}
+
+/// What the packet cache had.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum FromCache {
+    /// Nothing of use.
+    Nothing,
+    /// An expired answer.
+    Stale,
+    /// It was not asked, and the RRset cache is not to be either.
+    Never,
+}
+
+/// The stages after the packet cache.
+fn unanswered(
+    path: &Path<'_>,
+    query: &Query<'_>,
+    from_cache: FromCache,
+    (out, misses): (&mut [u8], &mut Vec<Miss>),
+) -> Exit {
+    let view = query.view;
+    match (view.qclass, view.qtype) {
+        (Class::CH, _) => {
+            let draft = path.state.chaos.answer(&query.local(), view.question(), out);
+            return reply(path, query, (draft, Stage::Chaos), out);
+        }
+        (Class::IN, qtype) => {
+            if let Some((rcode, ede)) = never_answered(qtype) {
+                return error(path, query, (rcode, Stage::Malformed, ede), out);
+            }
+        }
+        (Class::NONE, _) => return error(path, query, (Rcode::FORMERR, Stage::Malformed, None), out),
+        _ => {
+            let ede = Some((Ede::NOT_SUPPORTED, "only class IN is served"));
+            return error(path, query, (Rcode::REFUSED, Stage::Malformed, ede), out);
+        }
+    }
+    let mut stale = from_cache == FromCache::Stale;
+    let aliases = match path.state.local.answer(&query.local(), out) {
+        Local::Answer(draft) => return reply(path, query, (draft, Stage::Local), out),
+        Local::Outside(aliases) => aliases,
+        Local::Absent => Vec::new(),
+    };
+    if view.qtype == Rtype::ANY {
+        let draft = stored::minimal_any(query.key.question(), out);
+        return reply(path, query, (draft, Stage::Local), out);
+    }
+    if aliases.is_empty() {
+        if let Some(draft) = special(path, &query.local(), out) {
+            return reply(path, query, (draft, Stage::Special), out);
+        }
+        if from_cache != FromCache::Never {
+            match stored::from_rrsets(path, (&query.packet_key(), query.hash), out) {
+                FromRrsets::Fresh(draft) => return reply(path, query, (draft, Stage::RrsetHit), out),
+                FromRrsets::Stale(_) => stale = true,
+                FromRrsets::Incomplete => {}
+            }
+        }
+    } else if let Some(draft) = behind_aliases(path, query, &aliases, out) {
+        return reply(path, query, (draft, Stage::RrsetHit), out);
+    }
+    if query.asked.flags & RD == 0 {
+        let ede = Some((Ede::NOT_AUTHORITATIVE, "not in the cache, and recursion was not asked for"));
+        return error(path, query, (Rcode::REFUSED, Stage::NotRecursive, ede), out);
+    }
+    misses.push(miss(path, query, aliases, stale));
+    Exit::Wait
+}
+
+/// QTYPEs that are no data: transfers and the meta types (RFC 6895 §3.1, RFC 8906).
+fn never_answered(qtype: Rtype) -> Option<(Rcode, Option<(Ede, &'static str)>)> {
+    let unsupported = |text| Some((Ede::NOT_SUPPORTED, text));
+    match qtype {
+        Rtype::OPT | Rtype(0) => Some((Rcode::FORMERR, None)),
+        Rtype::AXFR | Rtype::IXFR => Some((Rcode::REFUSED, unsupported("zones are not transferred"))),
+        Rtype::MAILA | Rtype::MAILB | Rtype::TKEY | Rtype::TSIG => {
+            Some((Rcode::NOTIMP, unsupported("this type is not served")))
+        }
+        _ => None,
+    }
+}
+
+fn reader<'p>(path: &'p Path<'_>, client: &Client) -> Reader<'p> {
+    Reader {
+        ip: client.ip,
+        transport: client.transport,
+        max_udp_size: path.state.config.server.max_udp_size,
+        cookies: path.state.cookies.as_ref(),
+        wall_secs: path.wall_secs,
+    }
+}
+
+/// The one exit with an answer.
+#[inline]
+fn reply(path: &Path<'_>, query: &Query<'_>, (draft, stage): (Draft, Stage), out: &mut [u8]) -> Exit {
+    let len = finish(out, draft, &query.asked, query.view.question(), &path.state.identity);
+    let outcome = Outcome {
+        stage,
+        rcode: draft.rcode,
+        qtype: query.view.qtype,
+        kind: kind(draft.rcode, query.hash),
+        verified: query.asked.is_verified(),
+    };
+    Exit::Reply { len, outcome }
+}
+
+/// Equal answers: the same data, or any denial or error of one sort.
+pub(crate) fn kind(rcode: Rcode, hash: u64) -> u64 {
+    if rcode == Rcode::NOERROR { hash } else { u64::from(rcode.0) }
+}
+
+fn error(
+    path: &Path<'_>,
+    query: &Query<'_>,
+    (rcode, stage, ede): (Rcode, Stage, Option<(Ede, &'static str)>),
+    out: &mut [u8],
+) -> Exit {
+    let draft = Draft { ede, ..draft_empty(out, Some(query.view.question()), rcode) };
+    reply(path, query, (draft, stage), out)
+}
+
+fn bad_version(path: &Path<'_>, query: &Query<'_>, out: &mut [u8]) -> Exit {
+    error(path, query, (Rcode::BADVERS, Stage::Malformed, None), out)
+}
+
+#[cold]
+fn malformed(path: &Path<'_>, octets: &[u8], (error, client): (QueryError, &Client), out: &mut [u8]) -> Exit {
+    let (rcode, question_end) = match error {
+        QueryError::Ignore => return Exit::Silent(Stage::Ignored),
+        QueryError::NotImplemented => (Rcode::NOTIMP, None),
+        QueryError::Format(end) => (Rcode::FORMERR, end),
+    };
+    let Some(header) = avocet_wire::Header::read(octets) else { return Exit::Silent(Stage::Ignored) };
+    if !path.state.allow.contains(client.ip) {
+        return Exit::Silent(Stage::Refused);
+    }
+    let question = question_end.and_then(|end| octets.get(12..usize::from(end)));
+    let mut asked = Asked::from_header(header, client.transport);
+    if error == QueryError::NotImplemented {
+        asked.flags |= header.flags & 0x7800;
+    }
+    let draft = draft_empty(out, question, rcode);
+    let len = finish(out, draft, &asked, question.unwrap_or_default(), &path.state.identity);
+    Exit::Reply { len, outcome: plain_outcome(Stage::Malformed, rcode, Rtype(0)) }
+}
+
+/// REFUSED is never larger than the query, so that it amplifies nothing: the extended error goes
+/// along only where it fits.
+#[cold]
+fn refused(path: &Path<'_>, view: &QueryView<'_>, (octets, client): (&[u8], &Client), out: &mut [u8]) -> Exit {
+    let plain = Reader { cookies: None, ..reader(path, client) };
+    let mut asked = Asked::read(view, &plain).unwrap_or(Asked::from_header(view.header(), client.transport));
+    if let Some(edns) = &mut asked.edns {
+        edns.nsid = false;
+        edns.keepalive = false;
+    }
+    let question = view.question();
+    let draft = draft_empty(out, Some(question), Rcode::REFUSED);
+    let with_error = draft.len + avocet_wire::edns::OPT_LEN + 6;
+    let ede = (with_error <= octets.len()).then_some((Ede::PROHIBITED, ""));
+    let len = finish(out, Draft { ede, ..draft }, &asked, question, &path.state.identity);
+    Exit::Reply { len, outcome: plain_outcome(Stage::Refused, Rcode::REFUSED, view.qtype) }
+}
+
+#[cold]
+fn bad_option(path: &Path<'_>, view: &QueryView<'_>, client: &Client, out: &mut [u8]) -> Exit {
+    let mut asked = Asked::from_header(view.header(), client.transport);
+    asked.edns = view.edns.map(|edns| asked::AskedEdns {
+        dnssec_ok: edns.dnssec_ok,
+        nsid: false,
+        keepalive: false,
+        subnet: false,
+        cookie_valid: false,
+        cookie: None,
+    });
+    // What options of another version look like is not for us to say.
+    let rcode = if view.edns.is_some_and(|edns| edns.version != 0) { Rcode::BADVERS } else { Rcode::FORMERR };
+    let draft = draft_empty(out, Some(view.question()), rcode);
+    let len = finish(out, draft, &asked, view.question(), &path.state.identity);
+    Exit::Reply { len, outcome: plain_outcome(Stage::Malformed, rcode, view.qtype) }
+}
+
+fn plain_outcome(stage: Stage, rcode: Rcode, qtype: Rtype) -> Outcome {
+    Outcome { stage, rcode, qtype, kind: u64::from(rcode.0), verified: false }
+}
+
+/// Answers a special name, unless a forwarding rule of its own says otherwise.
+fn special(path: &Path<'_>, question: &LocalQuestion<'_>, out: &mut [u8]) -> Option<Draft> {
+    let names = path.state.special.as_ref()?;
+    if path.state.plan.has_own_rule(question.qname) { None } else { names.answer(question, out) }
+}
+
+/// The answer for the last target of a local chain from the RRset cache, behind the chain.
+#[cold]
+fn behind_aliases(path: &Path<'_>, query: &Query<'_>, aliases: &[Alias], out: &mut [u8]) -> Option<Draft> {
+    let (question, hash) = question_behind(path, query, aliases.last()?);
+    let key = PacketKey { profile: PROFILE, flags: key_flags(&query.asked), question: &question };
+    let target = LocalQuestion { qname: &question[..question.len() - 4], qtype: query.view.qtype };
+    let draft = match special(path, &target, out) {
+        Some(draft) => draft,
+        None => match stored::from_rrsets(path, (&key, hash), out) {
+            FromRrsets::Fresh(draft) => draft,
+            FromRrsets::Stale(_) | FromRrsets::Incomplete => return None,
+        },
+    };
+    let message = out.get(..draft.len)?.to_vec();
+    let found = late::Found { rcode: draft.rcode, message: &message, ede: None };
+    late::with_aliases(&found, aliases, query.key.question(), out)
+}
+
+/// The question for the target of a local alias, and the hash of its packet.
+fn question_behind(path: &Path<'_>, query: &Query<'_>, alias: &Alias) -> (Octets, u64) {
+    let mut octets = alias.target.folded().wire().to_vec();
+    octets.extend_from_slice(&query.view.question()[query.view.qname().len()..]);
+    let hash = packet_hash(path.shared.key.hash(&octets, 0), PROFILE, key_flags(&query.asked));
+    (Octets::new(&octets), hash)
+}
+
+/// The query as what waits for the network. A local chain asks for its last target instead.
+fn miss(path: &Path<'_>, query: &Query<'_>, aliases: Vec<Alias>, stale_available: bool) -> Miss {
+    let (question, hash) = match aliases.last() {
+        None => (Octets::new(query.key.question()), query.hash),
+        Some(last) => question_behind(path, query, last),
+    };
+    Miss {
+        hash,
+        dnssec_ok: query.asked.dnssec_ok(),
+        checking_disabled: query.asked.flags & CD != 0,
+        subnet: subnet(path, query.view, &question),
+        stale_available,
+        waiter: Some(Waiter {
+            asked: query.asked,
+            question: Octets::new(query.view.question()),
+            route: query.client.route,
+            since: path.now,
+            aliases,
+        }),
+        question,
+    }
+}
+
+/// The client's ECS option, if the rule of the name passes it on.
+fn subnet(path: &Path<'_>, view: &QueryView<'_>, question: &[u8]) -> Option<Box<[u8]>> {
+    let edns = view.edns.filter(|edns| edns.has_options())?;
+    let mut options = edns.raw_options().filter_map(Result::ok);
+    let (_, data) = options.find(|(code, _)| *code == option::ECS)?;
+    EdnsOption::read(option::ECS, data).ok()?;
+    let qname = &question[..question.len() - 4];
+    path.state.plan.passes_ecs(qname).then(|| data.into())
+}
+
+#[cold]
+fn prefetch_miss(query: &Query<'_>) -> Miss {
+    Miss {
+        question: Octets::new(query.key.question()),
+        hash: query.hash,
+        dnssec_ok: query.asked.dnssec_ok(),
+        checking_disabled: query.asked.flags & CD != 0,
+        subnet: None,
+        stale_available: false,
+        waiter: None,
+    }
+}

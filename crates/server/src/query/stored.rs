@@ -1,0 +1,196 @@
+//! Answers out of the two caches, and the small ones made on the spot, as drafts.
+
+use std::cell::{Cell, RefCell};
+
+use avocet_cache::{PacketKey, PacketLookup, PacketMeta, ReadAt, packet_flags};
+use avocet_resolver::{Answers, Assembled, Assembler, Wanted};
+use avocet_wire::builder::{Builder, Full, Record, Section};
+use avocet_wire::header::{HEADER_LEN, Header, QR, RA, TC};
+use avocet_wire::{Class, Ede, MessageView, Rcode, Rtype};
+
+use super::Path;
+use super::respond::{Draft, draft_empty};
+
+/// TTL in seconds of the HINFO given for ANY (RFC 8482 §4.2).
+const ANY_TTL_SECS: u32 = 3600;
+/// HINFO data: CPU "RFC8482", OS "".
+const ANY_HINFO: &[u8] = b"\x07RFC8482\x00";
+
+/// A draft of a message from the packet cache.
+#[inline]
+pub(crate) fn draft(len: usize, ede: Option<u16>, out: &[u8]) -> Draft {
+    let rcode = Rcode(u16::from(out[3] & 0xf));
+    Draft { len, rcode, ede: ede.map(|code| (Ede(code), "")) }
+}
+
+/// Names of which a worker remembers that it asked for them ahead of need.
+const PREFETCHES: usize = 256;
+
+/// Memory for putting answers together, one of each worker.
+pub(crate) struct Scratch {
+    cell: RefCell<(Assembler, Answers)>,
+    prefetched: [Cell<u64>; PREFETCHES],
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self { cell: RefCell::default(), prefetched: [const { Cell::new(0) }; PREFETCHES] }
+    }
+}
+
+impl Scratch {
+    /// Is this the first hit of a name about to expire in this second? Only that one has it asked for:
+    /// there may be thousands before the answer comes, and more if none comes.
+    pub(crate) fn is_first_prefetch(&self, hash: u64, now_secs: u32) -> bool {
+        let mark = hash.rotate_left(32) ^ u64::from(now_secs);
+        self.prefetched[hash as usize % PREFETCHES].replace(mark) != mark
+    }
+}
+
+/// What the RRset cache had for a question.
+pub(crate) enum FromRrsets {
+    /// A fresh answer, in the buffer.
+    Fresh(Draft),
+    /// An expired one, in the buffer.
+    Stale(Draft),
+    /// Not all of an answer.
+    Incomplete,
+}
+
+/// Answers from the RRset cache, and keeps a fresh answer in the packet cache.
+pub(crate) fn from_rrsets(path: &Path<'_>, (key, hash): (&PacketKey<'_>, u64), out: &mut [u8]) -> FromRrsets {
+    let mut scratch = path.scratch.cell.borrow_mut();
+    let (assembler, answers) = &mut *scratch;
+    answers.clear();
+    let window = path.state.config.cache.serve_stale.as_ref().map_or(0, |stale| stale.max_secs);
+    let wanted = Wanted {
+        question: key.question,
+        dnssec_ok: key.flags & packet_flags::DO != 0,
+        checking_disabled: key.flags & packet_flags::CD != 0,
+        at: ReadAt { now: path.now.secs(), stale_window: window },
+    };
+    let assembled = assembler.assemble(&path.state.plan, &path.shared.rrsets, &wanted, answers);
+    let Assembled::Complete { resolved, stale_since_secs } = assembled else { return FromRrsets::Incomplete };
+    let message = &answers.octets[resolved.message];
+    let Some(target) = out.get_mut(..message.len()) else {
+        out[..HEADER_LEN].copy_from_slice(&message[..HEADER_LEN]);
+        return FromRrsets::Fresh(truncated(key.question, out));
+    };
+    target.copy_from_slice(message);
+    let draft = Draft { len: message.len(), rcode: resolved.rcode, ede: None };
+    if stale_since_secs.is_some() {
+        return FromRrsets::Stale(marked_stale(draft));
+    }
+    let ttl_offsets = &answers.ttl_offsets[resolved.ttl_offsets];
+    keep(path, key, hash, &Keep { message, ttl_offsets, ttl_secs: resolved.ttl_secs });
+    FromRrsets::Fresh(draft)
+}
+
+/// The expired answer to a question, if there is one.
+pub(crate) fn stale(path: &Path<'_>, (key, hash): (&PacketKey<'_>, u64), out: &mut [u8]) -> Option<Draft> {
+    let found = path.shared.packets.lookup(hash, key, path.now.secs(), path.state.epoch, out);
+    if let PacketLookup::Stale(stale) = found {
+        return Some(marked_stale(draft(stale.len, None, out)));
+    }
+    match from_rrsets(path, (key, hash), out) {
+        FromRrsets::Fresh(draft) | FromRrsets::Stale(draft) => Some(draft),
+        FromRrsets::Incomplete => None,
+    }
+}
+
+/// The error that says that data is expired (RFC 8914 §4.4 and §4.20).
+fn marked_stale(draft: Draft) -> Draft {
+    let ede = if draft.rcode == Rcode::NXDOMAIN { Ede::STALE_NXDOMAIN } else { Ede::STALE_ANSWER };
+    Draft { ede: Some((ede, "resolution failed or takes long")), ..draft }
+}
+
+/// What is to be kept of an answer: message, TTL offsets and shortest TTL.
+#[derive(Clone, Copy)]
+pub(crate) struct Keep<'a> {
+    /// The message.
+    pub(crate) message: &'a [u8],
+    /// Offsets of its TTL fields.
+    pub(crate) ttl_offsets: &'a [u16],
+    /// How long it holds, in seconds; 0: it is not kept.
+    pub(crate) ttl_secs: u32,
+}
+
+/// Puts an answer into the packet cache.
+pub(crate) fn keep(path: &Path<'_>, key: &PacketKey<'_>, hash: u64, answer: &Keep<'_>) {
+    if answer.ttl_secs == 0 {
+        return;
+    }
+    let meta = PacketMeta {
+        stored_at: path.now.secs(),
+        valid_for: answer.ttl_secs,
+        epoch: path.state.epoch,
+        flags: packet_flags::STALE_OK,
+        ede: None,
+    };
+    // What is refused for its size is answered from the RRset cache the next time.
+    path.shared.packets.insert(hash, key, answer.message, answer.ttl_offsets, &meta);
+}
+
+/// Answers ANY with as little as can be (RFC 8482 §4.2).
+pub(crate) fn minimal_any(question: &[u8], out: &mut [u8]) -> Draft {
+    let Some((qname, _)) = question.split_last_chunk::<4>() else {
+        return draft_empty(out, None, Rcode::FORMERR);
+    };
+    write_any(qname, out).unwrap_or_else(|Full| draft_empty(out, Some(question), Rcode::SERVFAIL))
+}
+
+fn write_any(qname: &[u8], out: &mut [u8]) -> Result<Draft, Full> {
+    let limit = out.len();
+    let mut builder = Builder::new(out, limit, 0, QR | RA)?;
+    builder.question(qname, Rtype::ANY, Class::IN)?;
+    let record =
+        Record { owner: qname, rtype: Rtype::HINFO, class: Class::IN, ttl_secs: ANY_TTL_SECS, rdata: ANY_HINFO };
+    builder.record(Section::Answer, &record)?;
+    Ok(Draft { len: builder.finish(), rcode: Rcode::NOERROR, ede: None })
+}
+
+/// Makes the answer in `out` an empty one with TC, so that a client who is real comes back over
+/// TCP, or with the cookie that it is given. Returns its length.
+pub(crate) fn slip(out: &mut [u8], len: usize) -> usize {
+    let Ok(view) = MessageView::new(&out[..len]) else { return len };
+    let question_len = view.question().map_or(0, |question| question.octets().len());
+    let opt_at = view.records().ok().and_then(|mut records| {
+        records.find_map(|record| record.ok().filter(|record| record.rtype == Rtype::OPT).map(|record| record.offset()))
+    });
+    let end = only_truncated(out, question_len);
+    let Some(opt_at) = opt_at else { return end };
+    // OPT is the last of the records.
+    out.copy_within(opt_at..len, end);
+    out[11] = 1;
+    end + len - opt_at
+}
+
+fn only_truncated(out: &mut [u8], question_len: usize) -> usize {
+    if let Some(head) = out.first_chunk_mut()
+        && let Some(mut header) = Header::read(&head[..])
+    {
+        header.flags |= TC;
+        header.counts = [u16::from(question_len > 0), 0, 0, 0];
+        header.write(head);
+    }
+    HEADER_LEN + question_len
+}
+
+/// A draft with TC and no records, of an answer that no datagram can hold.
+pub(crate) fn truncated(question: &[u8], out: &mut [u8]) -> Draft {
+    let rcode = Rcode(u16::from(out[3] & 0xf));
+    let draft = draft_empty(out, Some(question), rcode);
+    Draft { len: only_truncated(out, question.len()), ..draft }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_asked_for_ahead_of_need_once_a_second() {
+        let scratch = Scratch::default();
+        assert!(scratch.is_first_prefetch(7, 100) && !scratch.is_first_prefetch(7, 100));
+        assert!(scratch.is_first_prefetch(8, 100) && scratch.is_first_prefetch(7, 101));
+    }
+}

@@ -1,0 +1,71 @@
+//! `avocet query`: asks one server one question and shows the answer, as dig does.
+//!
+//! ```text
+//!   words ── Request ── message ── exchange (UDP, TCP) ── Reply ── text | short | JSON
+//! ```
+//! It resolves nothing by itself and judges nothing: what is shown is what the server said.
+
+use std::io::{self, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+use std::process::ExitCode;
+
+use crate::cli::QueryArgs;
+use crate::config::{Config, environment};
+
+mod exchange;
+mod json;
+mod request;
+mod text;
+
+use request::{Form, Request};
+
+/// The server that is asked where none is given: the one `avocet serve` starts without a file.
+const DEFAULT_SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 5300);
+
+/// Asks and shows. A reply of any RCODE is a success; none, or one that cannot be read, is not.
+pub(crate) fn run(args: &QueryArgs) -> ExitCode {
+    let shown = match ask(args) {
+        Ok(shown) => writeln!(io::stdout(), "{}", shown.trim_end()),
+        Err(message) => {
+            let _ = writeln!(io::stderr(), "{message}");
+            return ExitCode::FAILURE;
+        }
+    };
+    if shown.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn ask(args: &QueryArgs) -> Result<String, String> {
+    let mut request = Request::from_words(&args.words)?;
+    if args.json {
+        request.form = Form::Json;
+    }
+    let server = match (request.server, &args.config) {
+        (Some(server), _) => server,
+        (None, Some(file)) => configured_server(file)?,
+        (None, None) => DEFAULT_SERVER,
+    };
+    let reply = exchange::exchange(&request, server)?;
+    match request.form {
+        Form::Text => text::full(&reply),
+        Form::Short => text::short(&reply),
+        Form::Json => json::object(&reply).map(|object| format!("{object:#}")),
+    }
+    .map_err(|error| format!("{server} sent a reply that cannot be read: {error}"))
+}
+
+/// Where the server of this file is reached from here.
+fn configured_server(file: &Path) -> Result<SocketAddr, String> {
+    let config = Config::load(Some(file), environment()).map_err(|errors| errors.to_string())?;
+    let mut server = config.server.listen.first().copied().unwrap_or(DEFAULT_SERVER);
+    if server.ip().is_unspecified() {
+        server.set_ip(match server.ip() {
+            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    Ok(server)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,262 @@
+//! What is asked: the words of the command line, and the message they mean.
+
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::time::Duration;
+
+use avocet_wire::builder::{Full, OptFields};
+use avocet_wire::edns::EdnsOption;
+use avocet_wire::header::{CD, RD};
+use avocet_wire::name::MAX_NAME;
+use avocet_wire::{Builder, Class, Rcode, Rtype, rdata, text};
+use ipnet::IpNet;
+
+/// Port where none is written (RFC 1035 §4.2).
+const DNS_PORT: u16 = 53;
+/// UDP size in OPT unless written: nothing larger is fragmented on the way.
+const BUFFER_SIZE: u16 = 1232;
+/// Largest query: one question and an OPT with its options.
+pub(super) const MAX_QUERY: usize = 512;
+
+/// The forms of output.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Form {
+    Text,
+    Short,
+    Json,
+}
+
+/// One question to one server, and how it is asked.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Request {
+    /// The server, where one is written.
+    pub(super) server: Option<SocketAddr>,
+    /// Name in wire form, as written.
+    pub(super) name: Box<[u8]>,
+    pub(super) rtype: Rtype,
+    pub(super) class: Class,
+    /// Ask over TCP at once.
+    pub(super) tcp: bool,
+    /// Show a truncated reply.
+    pub(super) ignore_truncation: bool,
+    pub(super) recurse: bool,
+    pub(super) checking_disabled: bool,
+    /// The OPT record, unless there is to be none.
+    pub(super) edns: Option<EdnsRequest>,
+    /// How long to wait for a reply to one query.
+    pub(super) timeout: Duration,
+    /// How often a UDP query is sent.
+    pub(super) tries: u32,
+    pub(super) form: Form,
+}
+
+/// What is asked in the OPT record.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct EdnsRequest {
+    pub(super) buffer_size: u16,
+    pub(super) dnssec: bool,
+    pub(super) cookie: bool,
+    pub(super) nsid: bool,
+    pub(super) subnet: Option<IpNet>,
+}
+
+/// A DNS cookie (RFC 7873): ours, and what the server gave for it, at first nothing.
+#[derive(Debug, Clone)]
+pub(super) struct Cookie {
+    pub(super) client: [u8; 8],
+    pub(super) server: Vec<u8>,
+}
+
+impl Request {
+    /// Reads the words of the command line.
+    ///
+    /// # Errors
+    /// A word that is not understood, with what would be.
+    pub(super) fn from_words(words: &[String]) -> Result<Self, String> {
+        let mut request = Self {
+            server: None,
+            name: Box::default(),
+            rtype: Rtype::A,
+            class: Class::IN,
+            tcp: false,
+            ignore_truncation: false,
+            recurse: true,
+            checking_disabled: false,
+            edns: Some(EdnsRequest {
+                buffer_size: BUFFER_SIZE,
+                dnssec: false,
+                cookie: true,
+                nsid: false,
+                subnet: None,
+            }),
+            timeout: Duration::from_secs(5),
+            tries: 3,
+            form: Form::Text,
+        };
+        let mut without_edns = false;
+        for word in words {
+            if let Some(server) = word.strip_prefix('@') {
+                request.server = Some(server_address(server)?);
+            } else if word == "+noedns" {
+                without_edns = true;
+            } else if let Some(option) = word.strip_prefix('+') {
+                request.set_option(option)?;
+            } else {
+                request.set_plain(word)?;
+            }
+        }
+        if request.name.is_empty() {
+            return Err("there is no name to ask for; write it after the command".to_owned());
+        }
+        if without_edns {
+            request.edns = None;
+        }
+        Ok(request)
+    }
+
+    /// The name, then type and class in either order.
+    fn set_plain(&mut self, word: &str) -> Result<(), String> {
+        if self.name.is_empty() {
+            let mut wire = [0; MAX_NAME];
+            let len = text::name_to_wire(word.as_bytes(), Some(&[0]), &mut wire)
+                .map_err(|error| format!("{word:?}: {error}"))?;
+            self.name = wire.get(..len).unwrap_or_default().into();
+        } else if let Some(class) = class_from(word) {
+            self.class = class;
+        } else {
+            let rtype = rdata::from_mnemonic(word)
+                .map(Rtype)
+                .ok_or_else(|| format!("{word:?} is neither a type such as AAAA or TYPE65 nor a class such as CH"))?;
+            if matches!(rtype, Rtype::AXFR | Rtype::IXFR) {
+                return Err(format!("{rtype} is a transfer of many messages; this asks for one"));
+            }
+            self.rtype = rtype;
+        }
+        Ok(())
+    }
+
+    /// One option without its plus sign.
+    fn set_option(&mut self, option: &str) -> Result<(), String> {
+        let (name, value) = match option.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (option, None),
+        };
+        let Some(edns) = &mut self.edns else {
+            return Ok(());
+        };
+        match (name, value) {
+            ("tcp", None) => self.tcp = true,
+            ("ignore", None) => self.ignore_truncation = true,
+            ("norecurse", None) => self.recurse = false,
+            ("cd", None) => self.checking_disabled = true,
+            ("short", None) => self.form = Form::Short,
+            ("json", None) => self.form = Form::Json,
+            ("dnssec", None) => edns.dnssec = true,
+            ("nocookie", None) => edns.cookie = false,
+            ("nsid", None) => edns.nsid = true,
+            ("bufsize", Some(size)) => edns.buffer_size = number(name, size, 512, u16::MAX)?,
+            ("subnet", Some(network)) => edns.subnet = Some(subnet(network)?),
+            ("time", Some(secs)) => {
+                self.timeout = Duration::from_secs(number::<u32>(name, secs, 1, 60)?.into());
+            }
+            ("tries", Some(tries)) => self.tries = number(name, tries, 1, 10)?,
+            _ => {
+                return Err(format!("\"+{option}\" is no option; see avocet query --help"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the query to `out` and returns its length.
+    pub(super) fn write(&self, id: u16, cookie: &Cookie, out: &mut [u8; MAX_QUERY]) -> Result<usize, Full> {
+        let flags = if self.recurse { RD } else { 0 } | if self.checking_disabled { CD } else { 0 };
+        let mut message = Builder::new(out, MAX_QUERY, id, flags)?;
+        message.question(&self.name, self.rtype, self.class)?;
+        if let Some(edns) = &self.edns {
+            edns.write(cookie, &mut message)?;
+        }
+        Ok(message.finish())
+    }
+}
+
+impl EdnsRequest {
+    fn write(&self, cookie: &Cookie, message: &mut Builder<'_>) -> Result<(), Full> {
+        let mut options = Vec::with_capacity(3);
+        if self.cookie {
+            options.push(EdnsOption::Cookie { client: &cookie.client, server: &cookie.server });
+        }
+        if self.nsid {
+            options.push(EdnsOption::Nsid(&[]));
+        }
+        let subnet = self.subnet.map(|network| (network, address_octets(network)));
+        if let Some((network, octets)) = &subnet {
+            options.push(EdnsOption::Ecs {
+                family: if network.addr().is_ipv4() { 1 } else { 2 },
+                source_prefix: network.prefix_len(),
+                scope_prefix: 0,
+                address: octets,
+            });
+        }
+        let fields = OptFields { udp_size: self.buffer_size, rcode: Rcode::NOERROR, dnssec_ok: self.dnssec };
+        message.opt(&fields, &options)
+    }
+}
+
+/// As many octets of the address as its prefix needs (RFC 7871 §6).
+fn address_octets(network: IpNet) -> Vec<u8> {
+    let mut octets = match network.network() {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    };
+    octets.truncate(usize::from(network.prefix_len()).div_ceil(8));
+    octets
+}
+
+fn number<T: std::str::FromStr + PartialOrd + std::fmt::Display>(
+    option: &str,
+    digits: &str,
+    min: T,
+    max: T,
+) -> Result<T, String> {
+    match digits.parse::<T>() {
+        Ok(value) if value >= min && value <= max => Ok(value),
+        _ => Err(format!("+{option}={digits}: expected a number from {min} to {max}")),
+    }
+}
+
+fn subnet(text: &str) -> Result<IpNet, String> {
+    let network: Result<IpNet, _> = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
+    network
+        .map(|network| network.trunc())
+        .map_err(|_| format!("+subnet={text}: expected a network such as 192.0.2.0/24"))
+}
+
+fn class_from(word: &str) -> Option<Class> {
+    let upper = word.to_ascii_uppercase();
+    match upper.as_str() {
+        "IN" => Some(Class::IN),
+        "CH" => Some(Class::CH),
+        "HS" => Some(Class::HS),
+        _ => upper.strip_prefix("CLASS")?.parse().ok().map(Class),
+    }
+}
+
+/// An address with or without port, or a host name, which the system resolves.
+fn server_address(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
+    if let Ok(address) = bare.parse::<IpAddr>() {
+        return Ok(SocketAddr::new(address, DNS_PORT));
+    }
+    let found = if text.contains(':') {
+        text.to_socket_addrs().map(|mut all| all.next())
+    } else {
+        (text, DNS_PORT).to_socket_addrs().map(|mut all| all.next())
+    };
+    match found {
+        Ok(Some(address)) => Ok(address),
+        Ok(None) => Err(format!("@{text}: the host has no address")),
+        Err(error) => Err(format!("@{text} is no server that is known here: {error}")),
+    }
+}

@@ -1,0 +1,316 @@
+//! `avocet serve`: from the configuration to running workers.
+
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, TcpListener as StdTcpListener, UdpSocket as StdUdpSocket};
+use std::os::fd::OwnedFd;
+use std::panic::{self, AssertUnwindSafe};
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use avocet_io::poll::{Poller, Waker};
+use avocet_io::process;
+use avocet_io::tcp::TcpListener;
+use avocet_io::udp::UdpListener;
+
+use crate::cli::ServeArgs;
+use crate::config::{Config, ConfigErrors, environment};
+use crate::operate::take_over::TakenSocket;
+use crate::operate::{self, ListeningSockets, Operation};
+use crate::query::asked::Transport;
+use crate::query::cookie::CookieSecrets;
+use crate::snapshot::Secrets;
+use crate::state::{Shared, Snapshot};
+use crate::worker::mailbox::Mailbox;
+use crate::worker::{Listeners, MAX_POOL, Setup, Worker};
+
+/// Descriptors that are not for sockets towards upstreams: listeners, log, snapshot, control.
+const OTHER_FILES: usize = 128;
+/// Connections of clients take at most one in so many descriptors.
+const STREAM_PART: usize = 4;
+/// Fewest slots of a pool; where there are so few, most queries get a socket of their own.
+const MIN_POOL: usize = 16;
+
+/// Why the server did not start.
+#[derive(Debug)]
+pub(crate) enum StartError {
+    /// The configuration is wrong.
+    Config(ConfigErrors),
+    /// An address cannot be listened on.
+    Listen(SocketAddr, io::Error),
+    /// Something else that the system refused, and what it was for.
+    System(String, io::Error),
+    /// A budget of a cache is too small, or the forwarding rules are no plan.
+    Setting(String),
+    /// The running server could not be taken over.
+    TakeOver(operate::TakeOverError),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Config(errors) => errors.fmt(f),
+            Self::Listen(addr, error) if error.kind() == io::ErrorKind::AddrInUse => {
+                write!(
+                    f,
+                    "cannot listen on {addr}: another server is using it; stop that one, or change [server] listen"
+                )
+            }
+            Self::Listen(addr, error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                write!(f, "cannot listen on {addr}: not permitted; ports below 1024 need CAP_NET_BIND_SERVICE or root")
+            }
+            Self::Listen(addr, error) => write!(f, "cannot listen on {addr}: {error}"),
+            Self::System(what, error) => write!(f, "cannot {what}: {error}"),
+            Self::Setting(text) => f.write_str(text),
+            Self::TakeOver(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+/// Runs the server until it is told to end.
+pub(crate) fn run(args: &ServeArgs) -> Result<(), StartError> {
+    let signals = avocet_io::signals::Signals::block().map_err(system("watch signals"))?;
+    let config = Config::load(args.config.as_deref(), environment()).map_err(StartError::Config)?;
+    crate::log::start(&config.log);
+    let open_files = process::raise_open_files().map_err(system("raise the limit of open files"))?;
+    create_directory(&config.data.directory)?;
+    let workers = config.server.workers;
+    let (sockets, mut taken) = if args.take_over {
+        let (sockets, taken) = operate::take_over::request(&config).map_err(StartError::TakeOver)?;
+        (adopt(sockets, workers, &config.server.listen)?, Some(taken))
+    } else {
+        probe(&config.server.listen)?;
+        (bind(&config.server.listen, workers)?, None)
+    };
+    let listening = ListeningSockets::copy_of(&sockets).map_err(system("copy the listening sockets"))?;
+    if let Some(user) = &config.server.user {
+        process::drop_privileges(user).map_err(system(&format!("become user {user}")))?;
+    }
+    let secrets = draw_secrets()?;
+    let (pollers, mailboxes) = mailboxes(workers)?;
+    let snapshot = Snapshot::build(config, 1, &secrets).map_err(|error| StartError::Setting(error.to_string()))?;
+    let key = random::<32>()?;
+    let shared = Shared::new(snapshot, mailboxes, key).map_err(|error| StartError::Setting(error.to_string()))?;
+    let shared = Arc::new(shared);
+    let control = (secrets, args.config.as_deref());
+    let operation = Operation::start(signals, shared.clone(), control, listening, taken.as_mut())?;
+    let threads = start_workers(&shared, pollers, sockets, open_files as usize)?;
+    if let Some(taken) = taken {
+        taken.confirm().map_err(StartError::TakeOver)?;
+    }
+    Ok(operation.run(threads)?)
+}
+
+fn system(what: &str) -> impl Fn(io::Error) -> StartError + '_ {
+    move |error| StartError::System(what.to_owned(), error)
+}
+
+fn create_directory(directory: &Path) -> Result<(), StartError> {
+    std::fs::create_dir_all(directory).map_err(system(&format!("create the data directory {}", directory.display())))
+}
+
+/// Octets of the system's random source.
+fn random<const N: usize>() -> Result<[u8; N], StartError> {
+    let mut octets = [0; N];
+    getrandom::fill(&mut octets).map_err(|error| {
+        StartError::System("read the random source".to_owned(), io::Error::other(error.to_string()))
+    })?;
+    Ok(octets)
+}
+
+fn draw_secrets() -> Result<Secrets, StartError> {
+    Ok(Secrets { limiter: random()?, cookies: CookieSecrets { current: random()?, previous: None } })
+}
+
+/// Every worker has a socket of its own on each address (`SO_REUSEPORT`), which would also let a
+/// second server join in silently. So it is first tried whether the address is free.
+fn probe(listen: &[SocketAddr]) -> Result<(), StartError> {
+    for &addr in listen {
+        StdUdpSocket::bind(addr).map_err(|error| StartError::Listen(addr, error))?;
+        StdTcpListener::bind(addr).map_err(|error| StartError::Listen(addr, error))?;
+    }
+    Ok(())
+}
+
+fn bind(listen: &[SocketAddr], workers: usize) -> Result<Vec<Listeners>, StartError> {
+    (0..workers).map(|_| bind_one(listen)).collect()
+}
+
+fn bind_one(listen: &[SocketAddr]) -> Result<Listeners, StartError> {
+    let mut listeners = Listeners::default();
+    for &addr in listen {
+        let failed = |error| StartError::Listen(addr, error);
+        listeners.datagrams.push(UdpListener::bind(addr).map_err(failed)?);
+        listeners.streams.push(TcpListener::bind(addr).map_err(failed)?);
+    }
+    Ok(listeners)
+}
+
+/// Gives the sockets of a server that is taken over to as many workers as there are here, in the
+/// order of the addresses. What is left over goes to the first one, a whole set of addresses at a
+/// time, so that nothing queued in it is lost; what lacks is opened.
+fn adopt(mut taken: Vec<TakenSocket>, workers: usize, listen: &[SocketAddr]) -> Result<Vec<Listeners>, StartError> {
+    let former = taken.iter().map(|socket| socket.worker + 1).max().unwrap_or(0);
+    let mut sets: Vec<Listeners> = Vec::new();
+    for worker in 0..former.max(workers) {
+        let mut set = Listeners::default();
+        for &addr in listen {
+            let failed = |error| StartError::Listen(addr, error);
+            set.datagrams.push(match take(&mut taken, (worker, Transport::Udp, addr)) {
+                Some(fd) => UdpListener::from_fd(fd).map_err(failed)?,
+                None => UdpListener::bind(addr).map_err(failed)?,
+            });
+            set.streams.push(match take(&mut taken, (worker, Transport::Tcp, addr)) {
+                Some(fd) => TcpListener::from_fd(fd).map_err(failed)?,
+                None => TcpListener::bind(addr).map_err(failed)?,
+            });
+        }
+        sets.push(set);
+    }
+    for surplus in sets.split_off(workers) {
+        sets[0].datagrams.extend(surplus.datagrams);
+        sets[0].streams.extend(surplus.streams);
+    }
+    Ok(sets)
+}
+
+/// Takes the socket of this worker, transport and address out of those taken over.
+fn take(taken: &mut Vec<TakenSocket>, (worker, transport, addr): (usize, Transport, SocketAddr)) -> Option<OwnedFd> {
+    let fits = |socket: &TakenSocket| {
+        socket.worker == worker
+            && socket.transport == transport
+            && local_addr(socket).is_some_and(|local| local == addr)
+    };
+    let at = taken.iter().position(fits)?;
+    Some(taken.swap_remove(at).fd)
+}
+
+/// The address of a socket, which a UDP and a TCP socket tell alike.
+fn local_addr(socket: &TakenSocket) -> Option<SocketAddr> {
+    let copy = socket.fd.try_clone().ok()?;
+    StdUdpSocket::from(copy).local_addr().ok()
+}
+
+fn mailboxes(workers: usize) -> Result<(Vec<Poller>, Vec<Mailbox>), StartError> {
+    let mut pollers = Vec::new();
+    let mut mailboxes = Vec::new();
+    for _ in 0..workers {
+        let poller = Poller::new().map_err(system("make an event queue"))?;
+        let waker = Waker::new(&poller, Worker::MAILBOX_TOKEN).map_err(system("make an event queue"))?;
+        mailboxes.push(Mailbox::new(waker));
+        pollers.push(poller);
+    }
+    Ok((pollers, mailboxes))
+}
+
+fn start_workers(
+    shared: &Arc<Shared>,
+    pollers: Vec<Poller>,
+    sockets: Vec<Listeners>,
+    open_files: usize,
+) -> Result<Vec<JoinHandle<()>>, StartError> {
+    let state = shared.snapshot();
+    let server = &state.config.server;
+    let upstream_sockets = sockets_each(open_files, &state.config);
+    let pool_size = pool_size(upstream_sockets, &state.config);
+    let most_streams = open_files / STREAM_PART / server.workers;
+    let mut threads = Vec::new();
+    for (index, (poller, listeners)) in pollers.into_iter().zip(sockets).enumerate() {
+        let setup = Setup { index: index as u16, pool_size, upstream_sockets, most_streams, seed: random()? };
+        let worker = Worker::new(setup, shared.clone(), poller, listeners).map_err(system("watch the sockets"))?;
+        let core = server.pin_workers.then_some(index);
+        let thread = thread::Builder::new().name(format!("worker-{index}")).spawn(move || run_worker(worker, core));
+        threads.push(thread.map_err(system("start a thread"))?);
+    }
+    tracing::info!(workers = threads.len(), listen = ?server.listen, pool_size, "serving");
+    Ok(threads)
+}
+
+fn run_worker(mut worker: Worker, core: Option<usize>) {
+    if let Some(core) = core
+        && let Err(error) = process::pin_to_core(core)
+    {
+        tracing::warn!(core, %error, "cannot pin a worker to its core");
+    }
+    loop {
+        // What a panic may leave half changed is made anew before the worker goes on.
+        match panic::catch_unwind(AssertUnwindSafe(|| worker.run())) {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => return tracing::error!(%error, "a worker ended"),
+            Err(_) => {
+                tracing::error!("a fault in a worker, told above; it goes on without the queries that waited");
+                worker.recover();
+            }
+        }
+    }
+}
+
+/// UDP sockets towards upstreams that each worker may have open.
+fn sockets_each(open_files: usize, config: &Config) -> usize {
+    let reserved = OTHER_FILES + config.server.tcp.connections.min(open_files / STREAM_PART);
+    (open_files.saturating_sub(reserved) / config.server.workers).max(2 * MIN_POOL)
+}
+
+/// Slots of the pool towards each upstream: as many as the sockets allow, with some left for queries
+/// that need one of their own.
+fn pool_size(sockets: usize, config: &Config) -> u32 {
+    let upstreams: usize = config.forwards.iter().map(|forward| forward.upstreams.len()).sum();
+    let slots = (sockets - sockets / 4) / upstreams.max(1);
+    // A power of two: every draw is a mask of random bits.
+    1 << slots.clamp(MIN_POOL, MAX_POOL).ilog2()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::Ordering;
+
+    use crate::worker::FAULT;
+    use crate::worker::mailbox::Letter;
+
+    /// `localhost. A`, asked until it is answered.
+    fn ask(server: SocketAddr) -> Vec<u8> {
+        let query = b"\x00\x07\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x09localhost\x00\x00\x01\x00\x01";
+        let client = StdUdpSocket::bind("127.0.0.1:0").unwrap();
+        client.connect(server).unwrap();
+        client.set_read_timeout(Some(std::time::Duration::from_millis(200))).unwrap();
+        let mut reply = vec![0; 512];
+        for _ in 0..50 {
+            client.send(query).unwrap();
+            if let Ok(len) = client.recv(&mut reply) {
+                reply.truncate(len);
+                return reply;
+            }
+        }
+        panic!("no answer");
+    }
+
+    #[test]
+    fn a_worker_goes_on_after_a_panic() {
+        let free = StdUdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let directory = std::env::temp_dir().join(format!("avocet-panic-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let file = directory.join("avocet.toml");
+        let text = format!(
+            "[server]\nlisten = [\"{free}\"]\nworkers = 1\n[[forward]]\nzone = \".\"\nupstreams = [\"192.0.2.1\"]\n"
+        );
+        std::fs::write(&file, text).unwrap();
+        let config = Config::load(Some(&file), Vec::new()).unwrap();
+        std::fs::remove_dir_all(&directory).unwrap();
+        let sockets = bind(&config.server.listen, 1).unwrap();
+        let (pollers, mailboxes) = mailboxes(1).unwrap();
+        let snapshot = Snapshot::build(config, 1, &draw_secrets().unwrap()).unwrap();
+        let shared = Arc::new(Shared::new(snapshot, mailboxes, [7; 32]).unwrap());
+        let threads = start_workers(&shared, pollers, sockets, 1024).unwrap();
+        assert_eq!(ask(free)[3] & 0xf, 0);
+        FAULT.store(true, Ordering::Relaxed);
+        shared.mailboxes[0].wake();
+        assert_eq!(ask(free)[3] & 0xf, 0);
+        assert_eq!(shared.metrics[0].panics.value(), 1);
+        assert!(shared.mailboxes[0].send(Letter::Drain).is_ok());
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    }
+}

@@ -1,0 +1,105 @@
+//! From a validated configuration to the snapshot that the workers use.
+
+use std::sync::Arc;
+
+use avocet_cache::TtlBounds;
+use avocet_resolver::{Plan, PlanError, Settings, UpstreamSpec, ZoneRule};
+use avocet_wire::hash::HashKey;
+
+use crate::config::{self, Config, ForwardConfig};
+use crate::query::addresses::AddressSet;
+use crate::query::chaos::ChaosTexts;
+use crate::query::cookie::CookieSecrets;
+use crate::query::local::LocalRecords;
+use crate::query::rate_limit::RateLimiter;
+use crate::query::respond::Identity;
+use crate::query::special::SpecialNames;
+use crate::state::Snapshot;
+
+/// Questions in flight at most, in all workers together.
+const MAX_IN_FLIGHT: usize = 20_000;
+/// Waiting clients at most, in all workers together.
+const MAX_WAITERS: usize = 100_000;
+/// When a client gets expired data if none of `[cache]` says so; never used then.
+const NO_STALE_MS: u32 = u32::MAX;
+
+/// Secrets that are drawn at start and not configured.
+#[derive(Clone)]
+pub(crate) struct Secrets {
+    /// Key of the hashes in the rate limiter.
+    pub(crate) limiter: [u8; 32],
+    /// Cookie secrets of which the first is used where none is configured.
+    pub(crate) cookies: CookieSecrets,
+}
+
+impl Snapshot {
+    /// Builds all that follows from the configuration. Fails without effect.
+    pub(crate) fn build(config: Config, epoch: u32, secrets: &Secrets) -> Result<Self, PlanError> {
+        let server = &config.server;
+        let cookies = server.cookies.then(|| match server.cookie_secret {
+            Some(current) => CookieSecrets { current, previous: None },
+            None => secrets.cookies.clone(),
+        });
+        let plan = Plan::new(config.forwards.iter().map(rule).collect(), settings(&config))?;
+        Ok(Self {
+            epoch,
+            allow: AddressSet::new(&server.allow),
+            local: LocalRecords::new(&config.records),
+            special: server.local_names.then(SpecialNames::new),
+            chaos: ChaosTexts { version: server.version.clone(), identity: server.id_server.clone() },
+            identity: Identity {
+                udp_size: server.max_udp_size,
+                nsid: server.nsid.as_ref().map(|text| text.as_bytes().into()),
+                keepalive: (server.tcp.idle.as_millis() / 100).min(u128::from(u16::MAX)) as u16,
+            },
+            cookies,
+            rate_limit: config.rate_limit.as_ref().map(|limit| RateLimiter::new(limit, HashKey::new(secrets.limiter))),
+            plan: Arc::new(plan),
+            config,
+        })
+    }
+}
+
+fn settings(config: &Config) -> Settings {
+    let cache = &config.cache;
+    Settings {
+        minimal: config.server.minimal_responses,
+        stale_client_ms: cache
+            .serve_stale
+            .as_ref()
+            .map_or(NO_STALE_MS, |stale| stale.client_timeout.as_millis() as u32),
+        in_flight: (MAX_IN_FLIGHT / config.server.workers).max(1),
+        waiters: (MAX_WAITERS / config.server.workers).max(1),
+        ttl: TtlBounds { min: cache.min_ttl_secs, max: cache.max_ttl_secs, negative_max: cache.negative_max_ttl_secs },
+    }
+}
+
+fn rule(forward: &ForwardConfig) -> ZoneRule {
+    ZoneRule {
+        zone: forward.zone.clone(),
+        exception: forward.exception,
+        upstreams: forward.upstreams.iter().map(upstream).collect(),
+        strategy: match forward.strategy {
+            config::Strategy::Ordered => avocet_resolver::Strategy::Ordered,
+            config::Strategy::RoundRobin => avocet_resolver::Strategy::RoundRobin,
+            config::Strategy::Fastest => avocet_resolver::Strategy::Fastest,
+            config::Strategy::Race(count) => avocet_resolver::Strategy::Race(count),
+        },
+        case_randomisation: forward.case_randomisation,
+        ecs: match forward.ecs {
+            config::EcsPolicy::Strip => avocet_resolver::EcsPolicy::Strip,
+            config::EcsPolicy::Pass => avocet_resolver::EcsPolicy::Pass,
+        },
+        timeout_ms: (forward.timeout_min.as_millis() as u32, forward.timeout_max.as_millis() as u32),
+    }
+}
+
+fn upstream(upstream: &config::Upstream) -> UpstreamSpec {
+    UpstreamSpec {
+        addr: upstream.addr,
+        transport: match upstream.transport {
+            config::Transport::Udp => avocet_resolver::Transport::Udp,
+            config::Transport::Tcp => avocet_resolver::Transport::Tcp,
+        },
+    }
+}

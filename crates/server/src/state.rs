@@ -1,0 +1,188 @@
+//! What the threads share: the caches and secrets, and the snapshot of the configuration.
+//!
+//! A [`Snapshot`] is immutable and is replaced as a whole; workers look once a batch whether a
+//! newer one is there. The caches outlive it: `epoch` tells which of their answers still hold.
+
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use avocet_cache::{BudgetTooSmall, FailureCache, PacketCache, RrsetCache, TtlBounds};
+use avocet_resolver::Plan;
+use avocet_wire::hash::HashKey;
+
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::metrics::WorkerMetrics;
+use crate::operate::report::ResolverReport;
+use crate::query::addresses::AddressSet;
+use crate::query::chaos::ChaosTexts;
+use crate::query::cookie::CookieSecrets;
+use crate::query::local::LocalRecords;
+use crate::query::rate_limit::RateLimiter;
+use crate::query::respond::Identity;
+use crate::query::special::SpecialNames;
+use crate::worker::mailbox::Mailbox;
+
+/// Memory of the failure cache in bytes.
+const FAILURE_BYTES: usize = 1 << 20;
+
+/// All that follows from one revision of the configuration.
+pub(crate) struct Snapshot {
+    /// The configuration itself.
+    pub(crate) config: Config,
+    /// Changes whenever answers in the packet cache may no longer hold.
+    pub(crate) epoch: u32,
+    /// Who is answered.
+    pub(crate) allow: AddressSet,
+    /// Local records.
+    pub(crate) local: LocalRecords,
+    /// Special names, if they are answered here.
+    pub(crate) special: Option<SpecialNames>,
+    /// Texts of class CH.
+    pub(crate) chaos: ChaosTexts,
+    /// NSID and sizes for OPT.
+    pub(crate) identity: Identity,
+    /// Cookie secrets, if cookies are on.
+    pub(crate) cookies: Option<CookieSecrets>,
+    /// The rate limit, if it is on.
+    pub(crate) rate_limit: Option<RateLimiter>,
+    /// Where names are forwarded to.
+    pub(crate) plan: Arc<Plan>,
+}
+
+/// What lives as long as the process.
+pub(crate) struct Shared {
+    /// Monotonic time.
+    pub(crate) clock: Clock,
+    /// Secret of all hashes of names.
+    pub(crate) key: HashKey,
+    /// Final answers.
+    pub(crate) packets: PacketCache,
+    /// Records.
+    pub(crate) rrsets: RrsetCache,
+    /// Failed questions.
+    pub(crate) failures: FailureCache,
+    /// One for each worker.
+    pub(crate) metrics: Vec<WorkerMetrics>,
+    /// One for each worker: what it told of its resolver at its last sweep.
+    pub(crate) resolver_reports: Vec<Mutex<ResolverReport>>,
+    /// One for each worker.
+    pub(crate) mailboxes: Vec<Mailbox>,
+    /// For each worker: it drains, and waits for nothing. It may get letters from those that do not.
+    pub(crate) quiet: Vec<AtomicBool>,
+    /// TCP connections of all workers.
+    pub(crate) connections: ConnectionCounts,
+    current: Mutex<Arc<Snapshot>>,
+    revision: AtomicU64,
+}
+
+impl Shared {
+    /// Allocates the caches as the configuration has them.
+    pub(crate) fn new(snapshot: Snapshot, mailboxes: Vec<Mailbox>, secret: [u8; 32]) -> Result<Self, BudgetTooSmall> {
+        let cache = &snapshot.config.cache;
+        let stale_secs = cache.serve_stale.as_ref().map_or(0, |stale| stale.max_secs);
+        let bounds =
+            TtlBounds { min: cache.min_ttl_secs, max: cache.max_ttl_secs, negative_max: cache.negative_max_ttl_secs };
+        let (half_a, half_b) = secret.split_at(16);
+        let rrset_key = std::array::from_fn(|at| half_a[at] ^ 0x36);
+        let failure_key = std::array::from_fn(|at| half_b[at] ^ 0x5c);
+        Ok(Self {
+            clock: Clock::start(),
+            key: HashKey::new(secret),
+            packets: PacketCache::new(cache.packet_bytes, stale_secs)?,
+            rrsets: RrsetCache::new(cache.rrset_bytes, stale_secs, bounds, rrset_key)?,
+            failures: FailureCache::new(FAILURE_BYTES, failure_key)?,
+            metrics: mailboxes.iter().map(|_| WorkerMetrics::default()).collect(),
+            resolver_reports: mailboxes.iter().map(|_| Mutex::default()).collect(),
+            quiet: mailboxes.iter().map(|_| AtomicBool::new(false)).collect(),
+            mailboxes,
+            connections: ConnectionCounts::default(),
+            revision: AtomicU64::new(1),
+            current: Mutex::new(Arc::new(snapshot)),
+        })
+    }
+
+    /// The snapshot in force.
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Counts the snapshots put in force; a worker compares it with the one it knows.
+    #[inline]
+    pub(crate) fn revision(&self) -> u64 {
+        self.revision.load(Ordering::Acquire)
+    }
+
+    /// Puts a snapshot in force and wakes the workers to take it.
+    pub(crate) fn replace(&self, snapshot: Snapshot) {
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(snapshot);
+        self.revision.fetch_add(1, Ordering::Release);
+        for mailbox in &self.mailboxes {
+            mailbox.wake();
+        }
+    }
+}
+
+/// TCP connections open, in all and of each client. Touched when a connection opens or closes.
+#[derive(Default)]
+pub(crate) struct ConnectionCounts {
+    total: AtomicUsize,
+    by_client: Mutex<std::collections::HashMap<IpAddr, usize>>,
+}
+
+/// Why a connection is not taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Crowded {
+    /// All connections together have reached their limit.
+    Total,
+    /// The client has reached his.
+    Client,
+}
+
+impl ConnectionCounts {
+    /// Counts a connection of `client` in, unless a limit is reached.
+    pub(crate) fn open(&self, client: IpAddr, total: usize, per_client: usize) -> Result<(), Crowded> {
+        let mut by_client = self.by_client.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = by_client.get(&client).copied().unwrap_or(0);
+        if count >= per_client {
+            return Err(Crowded::Client);
+        }
+        if self.total.load(Ordering::Relaxed) >= total {
+            return Err(Crowded::Total);
+        }
+        by_client.insert(client, count + 1);
+        self.total.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Counts a connection of `client` out.
+    pub(crate) fn close(&self, client: IpAddr) {
+        let mut by_client = self.by_client.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = by_client.get_mut(&client) {
+            *count -= 1;
+            if *count == 0 {
+                by_client.remove(&client);
+            }
+            self.total.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_are_bounded_in_all_and_for_each_client() {
+        let counts = ConnectionCounts::default();
+        let (a, b, c) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]), IpAddr::from([10, 0, 0, 3]));
+        assert_eq!(counts.open(a, 3, 2), Ok(()));
+        assert_eq!(counts.open(a, 3, 2), Ok(()));
+        assert_eq!(counts.open(a, 3, 2), Err(Crowded::Client));
+        assert_eq!(counts.open(b, 3, 2), Ok(()));
+        assert_eq!(counts.open(c, 3, 2), Err(Crowded::Total));
+        counts.close(a);
+        assert_eq!(counts.open(c, 3, 2), Ok(()));
+    }
+}

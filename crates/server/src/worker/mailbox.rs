@@ -1,0 +1,85 @@
+//! What workers hand to each other: misses to the worker that owns the name, answers back to the
+//! worker that holds the client's connection.
+//!
+//! A sender puts in all it has and wakes the receiver once; the receiver takes all at once.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use avocet_io::poll::Waker;
+
+use crate::query::miss::{Miss, StreamRoute};
+
+/// Most messages that wait for one worker; more are dropped and counted as shed.
+const MAX_WAITING: usize = 65_536;
+/// Most octets of answers that wait for one worker.
+const MAX_OCTETS: usize = 64 << 20;
+
+/// A message from one worker to another.
+pub(crate) enum Letter {
+    /// A query whose name the receiver resolves.
+    Miss(Box<Miss>),
+    /// The answer to a query on a stream of the receiver's.
+    Answer(StreamRoute, Box<[u8]>),
+    /// Stop taking queries, finish those in flight, and end.
+    Drain,
+}
+
+/// The incoming letters of a worker.
+pub(crate) struct Mailbox {
+    waiting: Mutex<Waiting>,
+    waker: Waker,
+}
+
+#[derive(Default)]
+struct Waiting {
+    letters: Vec<Letter>,
+    /// Octets of the answers among them.
+    octets: usize,
+}
+
+impl Mailbox {
+    /// An empty box whose owner is woken by `waker`.
+    pub(crate) fn new(waker: Waker) -> Self {
+        Self { waiting: Mutex::default(), waker }
+    }
+
+    /// Puts a letter in and wakes the owner. Returns it if the box is full.
+    pub(crate) fn send(&self, letter: Letter) -> Result<(), Letter> {
+        let octets = match &letter {
+            Letter::Answer(_, octets) => octets.len(),
+            Letter::Miss(_) | Letter::Drain => 0,
+        };
+        let mut waiting = self.lock();
+        let is_full = waiting.letters.len() >= MAX_WAITING || waiting.octets + octets > MAX_OCTETS;
+        if is_full && !matches!(letter, Letter::Drain) {
+            return Err(letter);
+        }
+        waiting.letters.push(letter);
+        waiting.octets += octets;
+        drop(waiting);
+        self.waker.wake();
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes the owner.
+    pub(crate) fn wake(&self) {
+        self.waker.wake();
+    }
+
+    /// Does no letter wait?
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().letters.is_empty()
+    }
+
+    /// Takes all letters out, leaving `spare` (empty) in the box.
+    pub(crate) fn take(&self, spare: &mut Vec<Letter>) {
+        self.waker.clear();
+        let mut waiting = self.lock();
+        std::mem::swap(&mut waiting.letters, spare);
+        waiting.octets = 0;
+    }
+}

@@ -1,0 +1,470 @@
+//! A worker: one thread, one event loop, all that its clients and upstreams need.
+//!
+//! ```text
+//! wait -> datagrams -> answered at once, in the same batch
+//!      -> streams   -> answered at once, in one write      \ what waits: to the resolver of the
+//!      -> upstream replies -> resolver -> late answers     / worker that owns the name
+//! ```
+//! Nothing blocks and nothing is shared but the caches, which are read without locks. A name is
+//! always resolved by the worker that its hash belongs to, so all who wait for it meet there.
+
+pub(crate) mod mailbox;
+mod share;
+mod streams;
+mod token;
+mod turn;
+pub(crate) mod upstreams;
+
+use std::io;
+use std::net::IpAddr;
+use std::ops::Range;
+use std::sync::Arc;
+
+use avocet_io::poll::{Events, Interest, Poller, Trigger};
+use avocet_io::tcp::TcpListener;
+use avocet_io::udp::{BATCH, Datagram, PacketSource, Service, UdpListener};
+use avocet_resolver::{Actions, Resolver};
+use avocet_wire::query::QuestionKey;
+use chacha20::ChaCha12Rng;
+use chacha20::rand_core::{Rng, SeedableRng};
+
+use crate::clock::Moment;
+use crate::metrics::WorkerMetrics;
+use crate::query::asked::Transport;
+use crate::query::miss::{Miss, ReplyRoute, Waiter};
+use crate::query::rate_limit::Limited;
+use crate::query::stored::Scratch;
+use crate::query::{self, Client, Exit, Outcome, Path};
+use crate::state::{Crowded, Shared, Snapshot};
+use mailbox::Letter;
+use share::Shares;
+use streams::{Answered, Patience, Streams};
+use token::Token;
+use upstreams::Upstreams;
+
+/// Events taken from the kernel in one turn.
+const EVENTS: usize = 256;
+/// Batches of datagrams served from one listener in one turn.
+const MAX_BATCHES: usize = 16;
+/// Connections taken from one listener in one turn.
+const MAX_ACCEPTS: usize = 64;
+/// Below so many datagrams in a batch the queue is taken to be empty, and the poller is asked.
+const SMALL_BATCH: usize = 8;
+/// Most slots of the pool towards an upstream, in each worker (RFC 5452 §9.2).
+pub(crate) const MAX_POOL: usize = 4096;
+/// So many answers ahead, the entry of a question in the packet cache is asked for.
+const LOOK_AHEAD: usize = 3;
+/// Octets of the largest message.
+const MAX_MESSAGE: usize = 65_535;
+/// Milliseconds between looks at timeouts of connections.
+const SWEEP_MS: u64 = 500;
+/// Milliseconds between turns of an idle worker while it opens sockets ahead of need.
+const WARMING_MS: u64 = 1;
+/// How long a worker that ends waits for what is in flight, in milliseconds.
+const DRAIN_MS: u64 = 6_000;
+/// How long connections of clients may be idle while a worker ends.
+const DRAIN_IDLE_MS: u64 = 1_000;
+
+/// The sockets on which a worker is asked.
+#[derive(Default)]
+pub(crate) struct Listeners {
+    /// One for each address.
+    pub(crate) datagrams: Vec<UdpListener>,
+    /// One for each address.
+    pub(crate) streams: Vec<TcpListener>,
+}
+
+/// One of the server's workers.
+pub(crate) struct Worker {
+    index: u16,
+    shared: Arc<Shared>,
+    state: Arc<Snapshot>,
+    revision: u64,
+    now: Moment,
+    wall_secs: u64,
+    poller: Poller,
+    listeners: Listeners,
+    /// How many addresses are listened on. A worker with sockets left over from a take-over has them
+    /// again and again, in the same order.
+    addresses: usize,
+    /// Sizes of the pools and of all sockets towards upstreams.
+    sockets: (u32, usize),
+    streams: Streams,
+    most_streams: usize,
+    upstreams: Upstreams,
+    resolver: Resolver<Waiter>,
+    shares: Shares,
+    actions: Actions<Waiter>,
+    spare_actions: Actions<Waiter>,
+    rng: ChaCha12Rng,
+    /// Queries to upstreams whose sockets are open: upstream, socket, place in the octets.
+    prepared: Vec<(u16, u32, Range<usize>)>,
+    /// Sockets towards upstreams that have something to read.
+    readable: Vec<(u16, u32)>,
+    /// Sockets towards upstreams are still being opened ahead of need.
+    is_warming: bool,
+    /// Queries of this turn that must wait.
+    misses: Vec<Miss>,
+    letters: Vec<Letter>,
+    /// Connections that may be read again.
+    resume: Vec<u32>,
+    /// Listeners of which no connections are taken until the next sweep.
+    resting: Vec<u16>,
+    scratch: Scratch,
+    /// Keys of the questions of a batch.
+    keys: Box<[Option<QuestionKey>; BATCH]>,
+    /// A whole message: answers over TCP, late answers, upstream replies.
+    buffer: Box<[u8]>,
+    swept_ms: u64,
+    /// When draining began.
+    draining_since: Option<u64>,
+}
+
+/// Makes the next turn of a worker panic.
+#[cfg(test)]
+pub(crate) static FAULT: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+
+/// What a worker is started with.
+pub(crate) struct Setup {
+    /// Its number.
+    pub(crate) index: u16,
+    /// Slots of the pool towards each upstream.
+    pub(crate) pool_size: u32,
+    /// UDP sockets towards upstreams that it may have open.
+    pub(crate) upstream_sockets: usize,
+    /// Connections of clients for which there are descriptors.
+    pub(crate) most_streams: usize,
+    /// Seed of its random numbers, from the system's source.
+    pub(crate) seed: [u8; 32],
+}
+
+impl Worker {
+    /// The token of the mailbox's waker.
+    pub(crate) const MAILBOX_TOKEN: u64 = 0;
+
+    /// A worker that watches its sockets.
+    pub(crate) fn new(setup: Setup, shared: Arc<Shared>, mut poller: Poller, listeners: Listeners) -> io::Result<Self> {
+        for (number, listener) in listeners.datagrams.iter().enumerate() {
+            poller.watch(listener, Token::Datagrams(number as u16).pack());
+        }
+        for (number, listener) in listeners.streams.iter().enumerate() {
+            poller.add(listener, Token::Accept(number as u16).pack(), Interest::Read, Trigger::Level)?;
+        }
+        let state = shared.snapshot();
+        let mut rng = ChaCha12Rng::from_seed(setup.seed);
+        let mut seed = [0; 32];
+        rng.fill_bytes(&mut seed);
+        let mut shares_key = [0; 32];
+        rng.fill_bytes(&mut shares_key);
+        let resolver = Resolver::new(state.plan.clone(), seed, setup.pool_size as usize);
+        Ok(Self {
+            index: setup.index,
+            revision: shared.revision(),
+            now: shared.clock.now(),
+            wall_secs: crate::clock::wall_secs(),
+            addresses: state.config.server.listen.len(),
+            state,
+            poller,
+            listeners,
+            sockets: (setup.pool_size, setup.upstream_sockets),
+            streams: Streams::new(setup.index),
+            most_streams: setup.most_streams,
+            upstreams: Upstreams::new(setup.pool_size, setup.upstream_sockets),
+            resolver,
+            shares: Shares::new(shares_key),
+            actions: Actions::default(),
+            spare_actions: Actions::default(),
+            rng,
+            prepared: Vec::new(),
+            readable: Vec::new(),
+            is_warming: false,
+            misses: Vec::new(),
+            letters: Vec::new(),
+            resume: Vec::new(),
+            resting: Vec::new(),
+            scratch: Scratch::default(),
+            keys: Box::new([const { None }; BATCH]),
+            buffer: vec![0; MAX_MESSAGE].into_boxed_slice(),
+            swept_ms: 0,
+            draining_since: None,
+            shared,
+        })
+    }
+
+    /// After a panic in [`Worker::run`]: makes anew what may be half changed, and forgets the queries that
+    /// waited for it. Their clients ask again; listeners and connections stay.
+    pub(crate) fn recover(&mut self) {
+        let (mut seed, mut shares_key) = ([0; 32], [0; 32]);
+        self.rng.fill_bytes(&mut seed);
+        self.rng.fill_bytes(&mut shares_key);
+        let (pool_size, sockets) = self.sockets;
+        self.resolver = Resolver::new(self.state.plan.clone(), seed, pool_size as usize);
+        self.upstreams = Upstreams::new(pool_size, sockets);
+        self.shares = Shares::new(shares_key);
+        (self.actions, self.spare_actions) = (Actions::default(), Actions::default());
+        self.prepared.clear();
+        self.readable.clear();
+        self.misses.clear();
+        self.letters.clear();
+        self.scratch = Scratch::default();
+        self.buffer = vec![0; MAX_MESSAGE].into_boxed_slice();
+        self.metrics().panics.add(1);
+    }
+
+    /// Runs until it has drained.
+    pub(crate) fn run(&mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(EVENTS);
+        // A turn that ended in a panic may have been told of letters and not have read them.
+        self.read_letters();
+        loop {
+            self.poller.wait(&mut events, Some(self.timeout_ms()))?;
+            self.begin_turn();
+            self.resume_streams();
+            for event in events.iter() {
+                match Token::unpack(event.token()) {
+                    Token::Mailbox => self.read_letters(),
+                    Token::Datagrams(number) => self.serve_datagrams(number),
+                    Token::Accept(number) => self.accept(number),
+                    Token::Stream(slot) => self.serve_stream(slot),
+                    Token::UpstreamSocket(upstream, socket) => self.readable.push((upstream, socket)),
+                    Token::UpstreamStream(upstream) => self.drive_upstream(upstream, event.is_writable()),
+                }
+            }
+            self.end_turn();
+            if self.has_drained() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn metrics(&self) -> &WorkerMetrics {
+        &self.shared.metrics[usize::from(self.index)]
+    }
+
+    fn begin_turn(&mut self) {
+        #[cfg(test)]
+        assert!(!FAULT.swap(false, std::sync::atomic::Ordering::Relaxed), "a fault, planted by a test");
+        let before = self.now.secs();
+        self.now = self.shared.clock.now();
+        if self.now.secs() != before {
+            self.wall_secs = crate::clock::wall_secs();
+        }
+        let revision = self.shared.revision();
+        if revision != self.revision {
+            self.revision = revision;
+            self.state = self.shared.snapshot();
+            self.replace_plan();
+        }
+    }
+
+    /// Answers what has arrived at a UDP listener.
+    fn serve_datagrams(&mut self, number: u16) {
+        let Self { index, shared, state, wall_secs, listeners, misses, scratch, keys, .. } = self;
+        let metrics = &shared.metrics[usize::from(*index)];
+        let Some(listener) = listeners.datagrams.get_mut(usize::from(number)) else { return };
+        for _ in 0..MAX_BATCHES {
+            let path = Path { shared, state, now: self.now, wall_secs: *wall_secs, scratch };
+            let batch = listener.serve(&mut Datagrams { path, metrics, listener: number, misses, keys });
+            let batch = match batch {
+                Ok(batch) => batch,
+                Err(error) => {
+                    tracing::warn!(%error, "cannot receive datagrams");
+                    break;
+                }
+            };
+            if batch.received > 0 {
+                let after = shared.clock.now();
+                let took = after.micros().saturating_sub(self.now.micros());
+                metrics.hit_latency.record(took, batch.sent as u64);
+                metrics.batches.add(1);
+                metrics.replies_dropped.add(batch.dropped as u64);
+                self.now = after;
+            }
+            if batch.received < SMALL_BATCH {
+                break;
+            }
+        }
+        self.submit_misses();
+    }
+
+    /// Takes connections in, within the limits.
+    fn accept(&mut self, number: u16) {
+        for accepted in 0..MAX_ACCEPTS {
+            let Some(listener) = self.listeners.streams.get(usize::from(number)) else { return };
+            let (stream, ip) = match listener.accept() {
+                Ok(Some((stream, addr))) => (stream, addr.ip()),
+                Ok(None) => return,
+                // Without descriptors accept(2) fails before it looks whether somebody waits: if so, we are called again.
+                Err(_) if accepted > 0 => return,
+                Err(error) => {
+                    // Out of descriptors: make room by closing an idle connection, once.
+                    if !self.evict() {
+                        self.rest_from_accepting(number, &error);
+                    }
+                    return;
+                }
+            };
+            let is_open = self.admit(ip) && {
+                let inserted = self.streams.insert(&self.poller, stream, ip, self.now.millis());
+                if inserted.is_err() {
+                    self.shared.connections.close(ip);
+                }
+                inserted.is_ok()
+            };
+            let metrics = self.metrics();
+            if is_open { metrics.tcp_accepted.add(1) } else { metrics.tcp_rejected.add(1) }
+        }
+    }
+
+    /// With no room to be made, the poller would call for a connection that cannot be taken in again
+    /// and again: it is asked no more until the next sweep.
+    fn rest_from_accepting(&mut self, number: u16, error: &io::Error) {
+        tracing::warn!(%error, "cannot accept connections");
+        let listener = self.listeners.streams.get(usize::from(number));
+        if listener.is_some_and(|listener| self.poller.remove(listener).is_ok()) {
+            self.resting.push(number);
+        }
+    }
+
+    /// Accepts connections again where that had to rest.
+    fn accept_again(&mut self) {
+        let Self { resting, listeners, poller, .. } = self;
+        resting.retain(|&number| {
+            let Some(listener) = listeners.streams.get(usize::from(number)) else { return false };
+            poller.add(listener, Token::Accept(number).pack(), Interest::Read, Trigger::Level).is_err()
+        });
+    }
+
+    fn admit(&mut self, ip: IpAddr) -> bool {
+        let limits = self.state.config.server.tcp.clone();
+        let open = |shared: &Shared| shared.connections.open(ip, limits.connections, limits.connections_per_client);
+        // Of all connections each worker has a share, past which its own idle ones make room: else one
+        // that accepts faster could leave nothing to the others, who cannot evict what is not theirs.
+        let share = (limits.connections / self.shared.mailboxes.len()).min(self.most_streams).max(1);
+        match open(&self.shared) {
+            Ok(()) => {
+                if self.streams.open() >= share {
+                    self.evict();
+                }
+                true
+            }
+            Err(Crowded::Client) => false,
+            Err(Crowded::Total) => self.evict() && open(&self.shared).is_ok(),
+        }
+    }
+
+    /// Closes the connection that was idle longest.
+    fn evict(&mut self) -> bool {
+        let Some(ip) = self.streams.evict() else { return false };
+        self.shared.connections.close(ip);
+        self.metrics().tcp_expired.add(1);
+        true
+    }
+
+    /// Answers what has arrived on a client's connection.
+    fn serve_stream(&mut self, slot: u32) {
+        let Self { index, shared, state, wall_secs, now, streams, misses, buffer, scratch, .. } = self;
+        let metrics = &shared.metrics[usize::from(*index)];
+        let path = Path { shared, state, now: *now, wall_secs: *wall_secs, scratch };
+        let ended = streams.read(slot, now.millis(), &mut |frame, ip, route, writer| {
+            let client = Client { ip, transport: Transport::Tcp, route: ReplyRoute::Stream(route) };
+            match query::answer(&path, (frame, None), &client, (buffer, misses)) {
+                Exit::Reply { len, outcome } => {
+                    metrics.count(outcome.stage, Transport::Tcp, outcome.qtype, outcome.rcode);
+                    // An answer is never longer than a frame can be.
+                    let _ = writer.push(&buffer[..len]);
+                    Answered::Now
+                }
+                Exit::Silent(stage) => {
+                    metrics.count_silent(stage, Transport::Tcp);
+                    Answered::Never
+                }
+                Exit::Wait => Answered::Later,
+            }
+        });
+        if let Some(ip) = ended {
+            self.shared.connections.close(ip);
+        }
+        self.submit_misses();
+    }
+
+    fn timeout_ms(&self) -> u32 {
+        if !self.resume.is_empty() {
+            return 0;
+        }
+        let now_ms = self.now.millis();
+        let sweep = (self.swept_ms + SWEEP_MS).saturating_sub(now_ms);
+        let deadline = self.resolver.next_deadline().map_or(SWEEP_MS, |at| at.saturating_sub(now_ms));
+        let warming = if self.is_warming { WARMING_MS } else { SWEEP_MS };
+        sweep.min(deadline).min(warming) as u32
+    }
+
+    fn patience(&self) -> Patience {
+        let tcp = &self.state.config.server.tcp;
+        let idle_ms = if self.draining_since.is_some() { DRAIN_IDLE_MS } else { tcp.idle.as_millis() as u64 };
+        Patience { idle_ms, read_ms: tcp.read.as_millis() as u64 }
+    }
+}
+
+/// Answers the datagrams of a listener, a batch at a time.
+struct Datagrams<'w> {
+    path: Path<'w>,
+    metrics: &'w WorkerMetrics,
+    listener: u16,
+    misses: &'w mut Vec<Miss>,
+    /// Of the questions of the batch.
+    keys: &'w mut [Option<QuestionKey>; BATCH],
+}
+
+impl Service for Datagrams<'_> {
+    #[inline]
+    fn look(&mut self, place: usize, bytes: &[u8]) {
+        self.keys[place] = query::look(self.path.shared, bytes);
+    }
+
+    #[inline]
+    fn answer(&mut self, place: usize, datagram: Datagram<'_>, out: &mut [u8]) -> Option<usize> {
+        let Self { path, metrics, misses, keys, .. } = self;
+        if let Some(Some(ahead)) = keys.get(place + LOOK_AHEAD) {
+            query::look_again(path.shared, ahead);
+        }
+        let route = ReplyRoute::Datagram { listener: self.listener, peer: *datagram.peer };
+        let client = Client { ip: datagram.peer.ip(), transport: Transport::Udp, route };
+        match query::answer(path, (datagram.bytes, keys[place].as_ref()), &client, (out, misses)) {
+            Exit::Reply { len, outcome } => {
+                metrics.count(outcome.stage, Transport::Udp, outcome.qtype, outcome.rcode);
+                limited(path, metrics, (&outcome, client.ip), (out, len))
+            }
+            Exit::Silent(stage) => {
+                metrics.count_silent(stage, Transport::Udp);
+                None
+            }
+            Exit::Wait => None,
+        }
+    }
+}
+
+/// Applies the rate limit to an answer in `out`; gives its length, or none if it is not sent.
+#[inline]
+fn limited(
+    path: &Path<'_>,
+    metrics: &WorkerMetrics,
+    (outcome, ip): (&Outcome, IpAddr),
+    (out, len): (&mut [u8], usize),
+) -> Option<usize> {
+    let Some(limiter) = &path.state.rate_limit else { return Some(len) };
+    if outcome.verified {
+        return Some(len);
+    }
+    match limiter.take(ip, outcome.kind, path.now.millis()) {
+        Limited::Send => Some(len),
+        Limited::Slip => {
+            metrics.limit_slips.add(1);
+            Some(query::stored::slip(out, len))
+        }
+        Limited::Drop => {
+            metrics.limit_drops.add(1);
+            None
+        }
+    }
+}

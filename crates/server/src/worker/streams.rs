@@ -1,0 +1,341 @@
+//! TCP connections of clients (RFC 7766): pipelined queries, replies in the order in which they
+//! are ready, bounds on everything a client can make us hold.
+//!
+//! One read takes all that has arrived and one write sends all that was answered. A client with
+//! too much in flight or unread is not read from until that has gone down.
+
+use std::io;
+use std::net::{IpAddr, TcpStream};
+use std::ops::ControlFlow;
+
+use avocet_io::frame::{FrameReader, FrameWriter, ReadBuffer, ReadState, WriteState};
+use avocet_io::poll::{Interest, Poller, Trigger};
+
+use super::token::Token;
+use crate::query::miss::StreamRoute;
+
+/// Queries of one connection that may wait for the network at once.
+const MAX_IN_FLIGHT: u16 = 128;
+/// Octets of answers that a client may leave unread before no more is read from him.
+const MAX_UNREAD: usize = 256 << 10;
+/// A query is answered within five seconds. One that a connection still waits for after so many
+/// milliseconds has lost its answer on the way here, and the client had better ask anew.
+const LOST_MS: u64 = 15_000;
+/// Octets of late answers that a client may leave unread before his connection is closed.
+const MAX_HELD: usize = 1 << 20;
+/// Reads of one connection in a row, before the others have their turn.
+const MAX_READS: usize = 4;
+
+/// What became of one frame.
+pub(crate) enum Answered {
+    /// The answer is among those to be written.
+    Now,
+    /// It will come later.
+    Later,
+    /// There is none.
+    Never,
+}
+
+/// Time limits of connections in milliseconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    /// With nothing in flight.
+    pub(crate) idle_ms: u64,
+    /// For a query that has begun to arrive.
+    pub(crate) read_ms: u64,
+}
+
+struct Connection {
+    stream: TcpStream,
+    ip: IpAddr,
+    reader: FrameReader,
+    writer: FrameWriter,
+    in_flight: u16,
+    /// The last time that a query came or octets left.
+    active_ms: u64,
+    /// Since when a piece of a frame waits for the rest.
+    piece_since_ms: Option<u64>,
+    /// Writing waits for the client to read.
+    blocked: bool,
+    /// Reading stopped for the bounds, with frames perhaps left in the reader.
+    paused: bool,
+    /// The client will send no more; what is in flight is still answered.
+    half_closed: bool,
+    /// What the poller was told to tell.
+    registered: Option<Interest>,
+}
+
+#[derive(Default)]
+struct Slot {
+    generation: u32,
+    connection: Option<Connection>,
+}
+
+/// All client connections of a worker.
+pub(crate) struct Streams {
+    worker: u16,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    buffer: ReadBuffer,
+    /// Slots with answers to be written at the end of the turn.
+    dirty: Vec<u32>,
+    open: usize,
+}
+
+impl Streams {
+    /// None open.
+    pub(crate) fn new(worker: u16) -> Self {
+        Self { worker, slots: Vec::new(), free: Vec::new(), buffer: ReadBuffer::new(), dirty: Vec::new(), open: 0 }
+    }
+
+    /// How many are open.
+    pub(crate) fn open(&self) -> usize {
+        self.open
+    }
+
+    /// Takes in a connection that was counted already.
+    pub(crate) fn insert(&mut self, poller: &Poller, stream: TcpStream, ip: IpAddr, now_ms: u64) -> io::Result<()> {
+        let slot = self.free.pop().unwrap_or(self.slots.len() as u32);
+        if let Err(error) = poller.add(&stream, Token::Stream(slot).pack(), Interest::Read, Trigger::Level) {
+            self.free.extend((slot < self.slots.len() as u32).then_some(slot));
+            return Err(error);
+        }
+        if slot as usize == self.slots.len() {
+            self.slots.push(Slot::default());
+        }
+        self.slots[slot as usize].connection = Some(Connection {
+            stream,
+            ip,
+            reader: FrameReader::new(),
+            writer: FrameWriter::new(),
+            in_flight: 0,
+            active_ms: now_ms,
+            piece_since_ms: None,
+            blocked: false,
+            paused: false,
+            half_closed: false,
+            registered: Some(Interest::Read),
+        });
+        self.open += 1;
+        Ok(())
+    }
+
+    /// Reads what has arrived in a slot and has it answered. Returns the client's address if the
+    /// connection is over.
+    pub(crate) fn read(
+        &mut self,
+        slot: u32,
+        now_ms: u64,
+        answer: &mut impl FnMut(&[u8], IpAddr, StreamRoute, &mut FrameWriter) -> Answered,
+    ) -> Option<IpAddr> {
+        let Self { worker, slots, buffer, .. } = self;
+        let Slot { generation, connection } = slots.get_mut(slot as usize)?;
+        let connection = connection.as_mut()?;
+        let route = StreamRoute { worker: *worker, slot, generation: *generation };
+        let state = connection.read(buffer, now_ms, &mut |octets, ip, writer| answer(octets, ip, route, writer));
+        match state {
+            Ok(ReadState::Closed) => connection.half_closed = true,
+            Ok(_) => {}
+            Err(_) => return self.close(slot),
+        }
+        self.dirty.push(slot);
+        None
+    }
+
+    /// Appends a late answer, if the connection is still the one that asked.
+    pub(crate) fn answer_late(&mut self, route: StreamRoute, message: &[u8]) {
+        let Some(slot) = self.slots.get_mut(route.slot as usize) else { return };
+        if slot.generation != route.generation {
+            return;
+        }
+        if let Some(connection) = &mut slot.connection {
+            connection.in_flight = connection.in_flight.saturating_sub(1);
+            if connection.writer.is_over(MAX_HELD) {
+                // He asks and asks and reads nothing: he is not served any more.
+                connection.half_closed = true;
+            } else {
+                // An answer is never longer than a frame can be.
+                let _ = connection.writer.push(message);
+            }
+            self.dirty.push(route.slot);
+        }
+    }
+
+    /// Writes what was answered in this turn. Slots that may be read again are put into `resume`;
+    /// the addresses of connections that ended into `ended`.
+    pub(crate) fn flush(&mut self, poller: &Poller, now_ms: u64, resume: &mut Vec<u32>, ended: &mut Vec<IpAddr>) {
+        let mut dirty = std::mem::take(&mut self.dirty);
+        for slot in dirty.drain(..) {
+            let connection = self.slots.get_mut(slot as usize).and_then(|slot| slot.connection.as_mut());
+            let Some(connection) = connection else { continue };
+            let written = connection.write(now_ms);
+            // A client that reads no more and sends no more is gone.
+            let over = connection.half_closed && (connection.is_quiet() || connection.blocked);
+            if written.is_err() || over {
+                ended.extend(self.close(slot));
+                continue;
+            }
+            if connection.paused && !connection.is_full() {
+                connection.paused = false;
+                resume.push(slot);
+            }
+            if connection.register(slot, poller).is_err() {
+                ended.extend(self.close(slot));
+            }
+        }
+        self.dirty = dirty;
+    }
+
+    /// Closes connections that have been silent or slow for too long. Called about once a second.
+    pub(crate) fn expire(&mut self, now_ms: u64, patience: Patience, ended: &mut Vec<IpAddr>) {
+        for slot in 0..self.slots.len() as u32 {
+            let connection = self.slots[slot as usize].connection.as_ref();
+            if connection.is_some_and(|connection| connection.is_expired(now_ms, patience)) {
+                ended.extend(self.close(slot));
+            }
+        }
+    }
+
+    /// Closes the connection that has been idle longest, to make room. None is idle: none closes.
+    pub(crate) fn evict(&mut self) -> Option<IpAddr> {
+        let idle = self.slots.iter().enumerate().filter_map(|(at, slot)| {
+            let connection = slot.connection.as_ref()?;
+            connection.is_quiet().then_some((connection.active_ms, at as u32))
+        });
+        let (_, slot) = idle.min()?;
+        self.close(slot)
+    }
+
+    fn close(&mut self, slot: u32) -> Option<IpAddr> {
+        let entry = self.slots.get_mut(slot as usize)?;
+        let connection = entry.connection.take()?;
+        entry.generation = entry.generation.wrapping_add(1);
+        // Closing the descriptor takes it out of the poller as well.
+        self.free.push(slot);
+        self.open -= 1;
+        Some(connection.ip)
+    }
+}
+
+impl Connection {
+    fn is_full(&self) -> bool {
+        self.in_flight >= MAX_IN_FLIGHT || self.writer.is_over(MAX_UNREAD)
+    }
+
+    fn read(
+        &mut self,
+        buffer: &mut ReadBuffer,
+        now_ms: u64,
+        answer: &mut impl FnMut(&[u8], IpAddr, &mut FrameWriter) -> Answered,
+    ) -> io::Result<ReadState> {
+        if self.is_full() {
+            self.paused = true;
+            self.piece_since_ms = None;
+            return Ok(ReadState::Stopped);
+        }
+        let Self { stream, ip, reader, writer, in_flight, active_ms, .. } = self;
+        let mut state = ReadState::Drained;
+        for _ in 0..MAX_READS {
+            state = reader.read(stream, buffer, &mut |frame| {
+                *active_ms = now_ms;
+                if matches!(answer(frame, *ip, writer), Answered::Later) {
+                    *in_flight += 1;
+                }
+                let full = *in_flight >= MAX_IN_FLIGHT || writer.is_over(MAX_UNREAD);
+                if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            })?;
+            if state != ReadState::More {
+                break;
+            }
+        }
+        self.paused = state == ReadState::Stopped;
+        // While it is we who do not read, the client is not slow.
+        let is_waiting = !self.paused && self.reader.held() > 0;
+        self.piece_since_ms = is_waiting.then(|| self.piece_since_ms.unwrap_or(now_ms));
+        Ok(state)
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.in_flight == 0 && self.writer.is_empty()
+    }
+
+    /// Writes once all that waits.
+    fn write(&mut self, now_ms: u64) -> io::Result<()> {
+        if self.writer.is_empty() {
+            return Ok(());
+        }
+        self.blocked = self.writer.write(&mut self.stream)? == WriteState::Blocked;
+        if !self.blocked {
+            self.active_ms = now_ms;
+        }
+        Ok(())
+    }
+
+    /// Tells the poller what is of interest now, if that has changed.
+    fn register(&mut self, slot: u32, poller: &Poller) -> io::Result<()> {
+        let wanted = match (self.paused || self.half_closed, self.blocked) {
+            (false, false) => Some(Interest::Read),
+            (false, true) => Some(Interest::ReadWrite),
+            (true, true) => Some(Interest::Write),
+            (true, false) => None,
+        };
+        let token = Token::Stream(slot).pack();
+        match (self.registered, wanted) {
+            (Some(before), Some(now)) if before == now => return Ok(()),
+            (Some(_), Some(now)) => poller.modify(&self.stream, token, now, Trigger::Level)?,
+            (None, Some(now)) => poller.add(&self.stream, token, now, Trigger::Level)?,
+            (Some(_), None) => poller.remove(&self.stream)?,
+            (None, None) => return Ok(()),
+        }
+        self.registered = wanted;
+        Ok(())
+    }
+
+    fn is_expired(&self, now_ms: u64, patience: Patience) -> bool {
+        let late = |since: u64, limit: u64| now_ms.saturating_sub(since) > limit;
+        let slow_query = self.piece_since_ms.is_some_and(|since| late(since, patience.read_ms));
+        let quiet_ms = if self.in_flight == 0 { patience.idle_ms } else { patience.idle_ms.max(LOST_MS) };
+        slow_query || late(self.active_ms, quiet_ms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::net::TcpListener;
+
+    const PATIENCE: Patience = Patience { idle_ms: 5_000, read_ms: 1_000 };
+
+    /// A client that sent so many queries and a piece of another; all of them wait.
+    fn waiting(queries: usize) -> (TcpStream, Poller, Streams) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, addr) = listener.accept().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let (poller, mut streams) = (Poller::new().unwrap(), Streams::new(0));
+        streams.insert(&poller, stream, addr.ip(), 0).unwrap();
+        client.write_all(&[b"\0\x03abc".repeat(queries), b"\0\x03a".to_vec()].concat()).unwrap();
+        assert!(streams.read(0, 0, &mut |_, _, _, _| Answered::Later).is_none());
+        (client, poller, streams)
+    }
+
+    fn is_open(streams: &mut Streams, at_ms: u64) -> bool {
+        streams.expire(at_ms, PATIENCE, &mut Vec::new());
+        streams.open() == 1
+    }
+
+    #[test]
+    fn a_client_that_we_do_not_read_from_is_not_slow() {
+        let (_client, _poller, mut slow) = waiting(usize::from(MAX_IN_FLIGHT) - 1);
+        assert!(is_open(&mut slow, PATIENCE.read_ms) && !is_open(&mut slow, PATIENCE.read_ms + 1));
+        let (_client, _poller, mut paused) = waiting(usize::from(MAX_IN_FLIGHT) + 1);
+        assert!(is_open(&mut paused, LOST_MS));
+    }
+
+    #[test]
+    fn a_connection_whose_answers_were_lost_is_closed_in_the_end() {
+        let (_client, _poller, mut streams) = waiting(usize::from(MAX_IN_FLIGHT));
+        assert!(is_open(&mut streams, LOST_MS) && !is_open(&mut streams, LOST_MS + 1));
+    }
+}

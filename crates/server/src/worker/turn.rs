@@ -1,0 +1,391 @@
+//! The rest of a worker's turn: what waits goes to the resolver, and what the resolver wants is done.
+
+use std::io;
+use std::net::IpAddr;
+use std::ops::Range;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+use avocet_cache::{PacketKey, packet_flags};
+use avocet_io::udp::PacketSource;
+use avocet_resolver::{Action, Actions, Ask, AskedFor, Context, Resolved, StreamFailure, Submitted, UpstreamId};
+use avocet_wire::Rcode;
+use avocet_wire::header::HEADER_LEN;
+
+use super::mailbox::{Letter, Mailbox};
+use super::upstreams::{Query, StreamState};
+use super::{DRAIN_MS, SWEEP_MS, Worker, limited};
+use crate::clock::Moment;
+use crate::metrics::Stage;
+use crate::operate::report::{ResolverReport, UpstreamReport};
+use crate::query::asked::Transport;
+use crate::query::late::{self, Found};
+use crate::query::miss::{Miss, ReplyRoute, Waiter};
+use crate::query::stored::{self, Keep};
+use crate::query::{Outcome, PROFILE, Path};
+use crate::state::Shared;
+
+impl Worker {
+    /// Hands the queries of this turn that must wait to the workers that own their names.
+    pub(super) fn submit_misses(&mut self) {
+        if self.misses.is_empty() {
+            return;
+        }
+        let mut misses = std::mem::take(&mut self.misses);
+        for miss in misses.drain(..) {
+            let owner = self.owner_of(&miss);
+            if owner == self.index {
+                self.submit(miss);
+                continue;
+            }
+            self.metrics().handed_over.add(1);
+            if let Err(Letter::Miss(miss)) =
+                self.shared.mailboxes[usize::from(owner)].send(Letter::Miss(Box::new(miss)))
+                && let Some(waiter) = miss.waiter
+            {
+                self.answer_waiter(&waiter, late::shed);
+            }
+        }
+        self.misses = misses;
+        self.act();
+    }
+
+    fn owner_of(&self, miss: &Miss) -> u16 {
+        // The highest bits are those of the question alone.
+        ((miss.hash >> 48) % self.shared.mailboxes.len() as u64) as u16
+    }
+
+    fn submit(&mut self, miss: Miss) {
+        let Miss { question, hash, dnssec_ok, checking_disabled, subnet, stale_available, waiter } = miss;
+        match waiter.as_ref().map(Waiter::unverified_ip) {
+            None => self.metrics().prefetches.add(1),
+            // Silence: if he is forged, his victim shall not hear of it either.
+            Some(Some(ip)) if !self.shares.take(ip) => {
+                return self.metrics().count_silent(Stage::Shed, Transport::Udp);
+            }
+            Some(_) => {}
+        }
+        let ask = Ask {
+            question: &question,
+            hash,
+            dnssec_ok,
+            checking_disabled,
+            ecs: subnet.as_deref().unwrap_or_default(),
+            client: waiter.as_ref().and_then(Waiter::datagram_ip),
+            stale_available,
+        };
+        let Self { resolver, shared, actions, now, .. } = self;
+        let mut context = context(shared, actions, *now);
+        if let Submitted::Shed { waiter: Some(waiter), .. } = resolver.submit(&ask, waiter, &mut context) {
+            self.answer_waiter(&waiter, late::shed);
+        }
+    }
+
+    /// Reads what other workers have sent.
+    pub(super) fn read_letters(&mut self) {
+        let mut letters = std::mem::take(&mut self.letters);
+        self.shared.mailboxes[usize::from(self.index)].take(&mut letters);
+        for letter in letters.drain(..) {
+            match letter {
+                Letter::Miss(miss) => self.submit(*miss),
+                Letter::Answer(route, octets) => self.streams.answer_late(route, &octets),
+                Letter::Drain => self.begin_draining(),
+            }
+        }
+        self.letters = letters;
+        self.act();
+    }
+
+    /// Reads one datagram of each upstream socket that has some; what is left is told again.
+    pub(super) fn receive_replies(&mut self) {
+        if self.readable.is_empty() {
+            return;
+        }
+        let Self { resolver, shared, actions, now, buffer, upstreams, readable, .. } = self;
+        upstreams.receive(readable, buffer, |(upstream, socket), received| {
+            let mut context = context(shared, actions, *now);
+            match received {
+                Ok(octets) => resolver.datagram(UpstreamId(upstream), socket, octets, &mut context),
+                Err(_) => resolver.socket_error(UpstreamId(upstream), socket, &mut context),
+            }
+        });
+        self.readable.clear();
+    }
+
+    /// Writes to and reads from the connection to an upstream.
+    pub(super) fn drive_upstream(&mut self, upstream: u16, writable: bool) {
+        let Self { resolver, shared, actions, now, poller, upstreams, .. } = self;
+        let id = UpstreamId(upstream);
+        let state = upstreams.drive_stream(poller, (upstream, writable), now.millis(), &mut |message| {
+            resolver.stream_message(id, message, &mut context(shared, actions, *now));
+        });
+        if let StreamState::Closed(kind) = state {
+            resolver.stream_failed(id, stream_failure(kind), &mut context(shared, actions, *now));
+        }
+    }
+
+    /// Does what the resolver wants done, and what follows from that.
+    pub(super) fn act(&mut self) {
+        while !self.actions.list.is_empty() {
+            let spare = std::mem::take(&mut self.spare_actions);
+            let mut actions = std::mem::replace(&mut self.actions, spare);
+            for action in &actions.list {
+                self.perform(action, &actions);
+            }
+            self.send_datagrams(&actions);
+            actions.clear();
+            self.spare_actions = actions;
+        }
+    }
+
+    fn perform(&mut self, action: &Action, actions: &Actions<Waiter>) {
+        match action {
+            Action::SendDatagram { upstream, socket, renew, octets } => {
+                self.prepare_datagram(*upstream, (*socket, *renew), octets.clone());
+            }
+            Action::SendStream { upstream, octets } => {
+                self.send_on_stream(*upstream, &actions.octets[octets.clone()]);
+            }
+            Action::CloseSocket { upstream, socket } => self.upstreams.close_socket(upstream.0, *socket),
+            Action::Forget { upstream } => self.upstreams.forget(upstream.0),
+            Action::Overdue { waiters } => {
+                for waiter in &actions.waiters[waiters.clone()] {
+                    self.answer_waiter(waiter, |path, waiter, out| late::answer(path, waiter, None, out));
+                }
+            }
+            Action::Finish { waiters, resolved, asked } => {
+                let message = &actions.answers.octets[resolved.message.clone()];
+                self.keep(resolved, *asked, actions);
+                let found = Found { rcode: resolved.rcode, message, ede: resolved.ede };
+                for waiter in &actions.waiters[waiters.clone()] {
+                    self.answer_waiter(waiter, |path, waiter, out| late::answer(path, waiter, Some(&found), out));
+                }
+            }
+        }
+    }
+
+    /// Puts what was resolved into the packet cache.
+    fn keep(&mut self, resolved: &Resolved, asked: AskedFor, actions: &Actions<Waiter>) {
+        let message = &actions.answers.octets[resolved.message.clone()];
+        let ttl_offsets = &actions.answers.ttl_offsets[resolved.ttl_offsets.clone()];
+        let Some(question) = message.get(HEADER_LEN..HEADER_LEN + asked.question_len) else { return };
+        if resolved.rcode == Rcode::SERVFAIL {
+            return;
+        }
+        let bit = |set, flag| if set { flag } else { 0 };
+        let flags =
+            packet_flags::RD | bit(asked.dnssec_ok, packet_flags::DO) | bit(asked.checking_disabled, packet_flags::CD);
+        let key = PacketKey { profile: PROFILE, flags, question };
+        let keep = Keep { message, ttl_offsets, ttl_secs: resolved.ttl_secs };
+        stored::keep(&self.path(), &key, asked.hash, &keep);
+    }
+
+    /// Opens the socket if need be; what it sends leaves with all others of these actions.
+    fn prepare_datagram(&mut self, upstream: UpstreamId, socket: (u32, bool), octets: Range<usize>) {
+        let Some(addr) = self.resolver.upstream(upstream).map(|spec| spec.addr) else { return };
+        let Self { upstreams, poller, rng, .. } = self;
+        match upstreams.prepare(poller, (upstream.0, addr), socket, rng) {
+            Ok(()) => self.prepared.push((upstream.0, socket.0, octets)),
+            Err(_) => {
+                let Self { resolver, shared, actions, now, .. } = self;
+                resolver.socket_error(upstream, socket.0, &mut context(shared, actions, *now));
+            }
+        }
+    }
+
+    fn send_datagrams(&mut self, actions: &Actions<Waiter>) {
+        if self.prepared.is_empty() {
+            return;
+        }
+        let Self { upstreams, resolver, shared, now, prepared, actions: next, .. } = self;
+        let queries: Vec<Query<'_>> = prepared
+            .drain(..)
+            .map(|(upstream, socket, octets)| Query { upstream, socket, octets: &actions.octets[octets] })
+            .collect();
+        upstreams.send(&queries, |query| {
+            resolver.socket_error(UpstreamId(query.upstream), query.socket, &mut context(shared, next, *now));
+        });
+    }
+
+    fn send_on_stream(&mut self, upstream: UpstreamId, octets: &[u8]) {
+        let Some(addr) = self.resolver.upstream(upstream).map(|spec| spec.addr) else { return };
+        let Self { upstreams, poller, now, .. } = self;
+        if let Err(error) = upstreams.send_stream(poller, (upstream.0, addr), octets, now.millis()) {
+            let Self { resolver, shared, actions, now, .. } = self;
+            resolver.stream_failed(upstream, stream_failure(error.kind()), &mut context(shared, actions, *now));
+        }
+    }
+
+    /// Makes the answer for one who waited, counts it and sends it his way.
+    fn answer_waiter(&mut self, waiter: &Waiter, make: impl FnOnce(&Path<'_>, &Waiter, &mut [u8]) -> (usize, Outcome)) {
+        if let Some(ip) = waiter.unverified_ip() {
+            self.shares.give_back(ip);
+        }
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let (len, outcome) = make(&self.path(), waiter, &mut buffer);
+        let took = self.now.micros().saturating_sub(waiter.since.micros());
+        let metrics = self.metrics();
+        metrics.count(outcome.stage, waiter.asked.transport, outcome.qtype, outcome.rcode);
+        metrics.miss_latency.record(took, 1);
+        match waiter.route {
+            ReplyRoute::Datagram { listener, peer } => {
+                let sent = limited(&self.path(), metrics, (&outcome, peer.ip()), (&mut buffer, len));
+                if let Some(len) = sent
+                    && let Some(listener) = self.listeners.datagrams.get_mut(usize::from(listener) % self.addresses)
+                {
+                    listener.queue(&peer, &buffer[..len]);
+                }
+            }
+            ReplyRoute::Stream(route) if route.worker == self.index => {
+                self.streams.answer_late(route, &buffer[..len]);
+            }
+            ReplyRoute::Stream(route) => {
+                let letter = Letter::Answer(route, buffer[..len].into());
+                // A full box: the client asks again, as after any lost answer.
+                if self.shared.mailboxes[usize::from(route.worker)].send(letter).is_err() {
+                    metrics.replies_dropped.add(1);
+                }
+            }
+        }
+        self.buffer = buffer;
+    }
+
+    fn path(&self) -> Path<'_> {
+        let Self { shared, state, now, wall_secs, scratch, .. } = self;
+        Path { shared, state, now: *now, wall_secs: *wall_secs, scratch }
+    }
+
+    /// Does what is due by now, sends what was queued, and looks after connections.
+    pub(super) fn end_turn(&mut self) {
+        self.receive_replies();
+        if self.resolver.next_deadline().is_some_and(|at| at <= self.now.millis()) {
+            let Self { resolver, shared, actions, now, .. } = self;
+            resolver.tick(&mut context(shared, actions, *now));
+        }
+        self.act();
+        self.flush();
+        let Self { upstreams, poller, rng, .. } = self;
+        self.is_warming = upstreams.warm(poller, rng);
+        if self.now.millis() >= self.swept_ms + SWEEP_MS {
+            self.swept_ms = self.now.millis();
+            self.sweep();
+        }
+    }
+
+    fn flush(&mut self) {
+        let Self { listeners, shared, index, .. } = self;
+        let metrics = &shared.metrics[usize::from(*index)];
+        for listener in &mut listeners.datagrams {
+            metrics.replies_dropped.add(listener.flush().dropped as u64);
+        }
+        let mut ended = Vec::new();
+        self.streams.flush(&self.poller, self.now.millis(), &mut self.resume, &mut ended);
+        self.forget_connections(&ended);
+    }
+
+    /// Goes on with connections that were not read from for their bounds: once a turn, so that a
+    /// client who pipelines without end does not keep the worker from all others.
+    pub(super) fn resume_streams(&mut self) {
+        let mut resume = std::mem::take(&mut self.resume);
+        for slot in resume.drain(..) {
+            self.serve_stream(slot);
+        }
+        self.resume = resume;
+    }
+
+    fn forget_connections(&self, ended: &[IpAddr]) {
+        for &ip in ended {
+            self.shared.connections.close(ip);
+        }
+    }
+
+    /// About twice a second: timeouts of connections, and what is told to those who look on.
+    fn sweep(&mut self) {
+        self.accept_again();
+        let mut ended = Vec::new();
+        self.streams.expire(self.now.millis(), self.patience(), &mut ended);
+        self.forget_connections(&ended);
+        let mut idle = Vec::new();
+        self.upstreams.expire(self.now.millis(), &mut idle);
+        for upstream in idle {
+            let Self { resolver, shared, actions, now, .. } = self;
+            resolver.stream_failed(UpstreamId(upstream), StreamFailure::Closed, &mut context(shared, actions, *now));
+        }
+        let overflows = self.listeners.datagrams.iter().map(avocet_io::udp::UdpListener::overflows).sum();
+        let metrics = self.metrics();
+        metrics.tcp_expired.add(ended.len() as u64);
+        metrics.tcp_open.set(self.streams.open() as u64);
+        metrics.overflows.set(overflows);
+        metrics.turned_at_secs.set(u64::from(self.now.secs()));
+        self.report();
+        self.act();
+    }
+
+    /// Tells of the resolver, for the metrics.
+    fn report(&self) {
+        let upstreams = self.resolver.upstreams().map(|upstream| UpstreamReport {
+            addr: upstream.spec.addr,
+            transport: upstream.spec.transport,
+            counters: *upstream.counters,
+            breaker: upstream.state,
+        });
+        let report = ResolverReport {
+            counters: *self.resolver.counters(),
+            upstreams: upstreams.collect(),
+            sockets: self.upstreams.counts(),
+        };
+        let place = &self.shared.resolver_reports[usize::from(self.index)];
+        *place.lock().unwrap_or_else(PoisonError::into_inner) = report;
+    }
+
+    /// Puts the plan of the snapshot in force. What is in flight ends by the old one.
+    pub(super) fn replace_plan(&mut self) {
+        self.resolver.replace_plan(self.state.plan.clone(), &mut self.actions);
+    }
+
+    /// Stops taking queries. Those that the kernel holds already are answered first, unless another
+    /// process serves the same sockets now.
+    fn begin_draining(&mut self) {
+        if self.draining_since.is_some() {
+            return;
+        }
+        self.draining_since = Some(self.now.millis());
+        for number in 0..self.listeners.datagrams.len() as u16 {
+            self.serve_datagrams(number);
+        }
+        for listener in self.listeners.streams.drain(..) {
+            // A copy is kept for a process that takes over, so closing this one takes nothing out.
+            let _ = self.poller.remove(&listener);
+        }
+        for listener in &self.listeners.datagrams {
+            // Late answers still leave from these sockets.
+            self.poller.unwatch(listener);
+        }
+    }
+
+    /// Is there nothing left to wait for, here and at the others? One that still reads from a
+    /// connection may send letters here, and letters are sent before their sender gets quiet.
+    pub(super) fn has_drained(&self) -> bool {
+        let Some(since) = self.draining_since else { return false };
+        let is_quiet = self.resolver.in_flight() == 0 && self.streams.open() == 0;
+        let flag = &self.shared.quiet[usize::from(self.index)];
+        if flag.swap(is_quiet, Ordering::AcqRel) != is_quiet {
+            self.shared.mailboxes.iter().for_each(Mailbox::wake);
+        }
+        let all_quiet = is_quiet && self.shared.quiet.iter().all(|quiet| quiet.load(Ordering::Acquire));
+        let mailbox = &self.shared.mailboxes[usize::from(self.index)];
+        all_quiet && mailbox.is_empty() || self.now.millis() >= since + DRAIN_MS
+    }
+}
+
+/// What the resolver needs of the worker, for one call.
+fn context<'a>(shared: &'a Shared, actions: &'a mut Actions<Waiter>, now: Moment) -> Context<'a, Waiter> {
+    Context { now_ms: now.millis(), rrsets: &shared.rrsets, failures: &shared.failures, actions }
+}
+
+fn stream_failure(kind: io::ErrorKind) -> StreamFailure {
+    match kind {
+        io::ErrorKind::ConnectionRefused => StreamFailure::Unreachable,
+        _ => StreamFailure::Closed,
+    }
+}

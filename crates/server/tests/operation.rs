@@ -1,0 +1,20 @@
+//! The running server as its operator sees it: the real binary, on loopback.
+
+#![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
+
+#[path = "operation/control.rs"]
+mod control;
+#[path = "operation/http.rs"]
+mod http;
+#[path = "operation/persist.rs"]
+mod persist;
+#[path = "operation/reload.rs"]
+mod reload;
+#[path = "operation/server.rs"]
+mod server;
+#[path = "operation/start_and_stop.rs"]
+mod start_and_stop;
+#[path = "operation/take_over.rs"]
+mod take_over;
+#[path = "operation/upstream.rs"]
+mod upstream;

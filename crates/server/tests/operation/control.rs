@@ -1,0 +1,87 @@
+//! The control socket and the commands that use it.
+
+use std::os::unix::fs::PermissionsExt;
+
+use crate::server::Site;
+use crate::upstream::Upstream;
+
+#[test]
+fn a_dump_shows_what_is_cached_and_a_flush_drops_it() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", "");
+    let _server = site.start();
+    for name in ["www.a.example", "x.www.a.example", "other.example"] {
+        site.ask(name);
+    }
+    assert_eq!(upstream.asked().len(), 3);
+
+    let dump = site.avocet_text(&["cache", "dump"]);
+    let has =
+        |text: &str, start: &str, end: &str| text.lines().any(|line| line.starts_with(start) && line.ends_with(end));
+    assert!(has(&dump, "www.a.example. ", " IN A 192.0.2.77"), "{dump}");
+    assert!(has(&dump, "; answer www.a.example. ", " IN A NOERROR RD"), "{dump}");
+    assert!(dump.ends_with("; 3 RRsets and denials, 3 answers\n"), "{dump}");
+    for line in site.avocet_text(&["cache", "dump", "--json"]).lines() {
+        serde_json::from_str::<serde_json::Value>(line).unwrap();
+    }
+
+    assert_eq!(site.avocet_text(&["cache", "flush", "WWW.a.example"]), "1 RRsets and denials dropped\n");
+    for name in ["www.a.example", "x.www.a.example", "other.example"] {
+        site.ask(name);
+    }
+    assert_eq!(upstream.asked(), ["www.a.example."]);
+
+    assert_eq!(site.avocet_text(&["cache", "flush-tree", "a.example."]), "2 RRsets and denials dropped\n");
+    for name in ["www.a.example", "x.www.a.example", "other.example"] {
+        site.ask(name);
+    }
+    assert_eq!(upstream.asked(), ["www.a.example.", "x.www.a.example."]);
+}
+
+#[test]
+fn stats_count_entries_hits_and_misses() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", "");
+    let _server = site.start();
+    for _ in 0..3 {
+        site.ask("a.example");
+    }
+    let stats = site.avocet_text(&["cache", "stats"]);
+    for line in
+        ["packet-cache.entries 1", "packet-cache.hits 2", "rrset-cache.entries 1", "packet-cache.bytes-limit 67108864"]
+    {
+        assert!(stats.lines().any(|found| found == line), "{line} in:\n{stats}");
+    }
+    let json: serde_json::Value = serde_json::from_str(&site.avocet_text(&["cache", "stats", "--json"])).unwrap();
+    assert_eq!(json["packet-cache"]["hits"], 2);
+}
+
+#[test]
+fn only_the_owner_may_connect_and_nonsense_is_declined() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", "");
+    let _server = site.start();
+    let socket = site.data().join("control.sock");
+    assert_eq!(socket.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    let long = vec![b'x'; 4096];
+    for request in [&b"\n"[..], b"stats\n", b"{\"command\":\"stats\"} x\n", b"{\"command\":\"no-such\"}\n", &long] {
+        let lines = site.control_lines(request);
+        assert_eq!(lines.len(), 1);
+        assert!(lines[0]["error"].as_str().unwrap().starts_with("not a request"), "{lines:?}");
+    }
+    let client = site.avocet(&["cache", "flush", "a..b"]);
+    assert_eq!(client.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&client.stderr).contains("\"a..b\" is no name"));
+}
+
+#[test]
+fn a_command_without_a_server_says_so() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", "");
+    for arguments in [&["cache", "stats"][..], &["reload"]] {
+        let client = site.avocet(arguments);
+        assert_eq!(client.status.code(), Some(1));
+        let expected = format!("avocet: no avocet is running with data directory {}\n", site.data().display());
+        assert_eq!(String::from_utf8_lossy(&client.stderr), expected);
+    }
+}

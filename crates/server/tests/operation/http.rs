@@ -1,0 +1,130 @@
+//! Metrics and health over HTTP.
+
+use std::collections::BTreeSet;
+
+use crate::server::{Site, ask_over_tcp};
+use crate::upstream::Upstream;
+
+/// Checks the rules of the text format; gives the names of all series.
+fn series(text: &str) -> BTreeSet<String> {
+    let mut families: Vec<(String, String)> = Vec::new();
+    let mut helped = BTreeSet::new();
+    let mut series = BTreeSet::new();
+    for line in text.lines() {
+        if let Some(help) = line.strip_prefix("# HELP ") {
+            let (name, words) = help.split_once(' ').unwrap();
+            assert!(words.ends_with('.'), "{line}");
+            assert!(helped.insert(name.to_owned()), "HELP twice: {name}");
+            continue;
+        }
+        if let Some(kind) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = kind.split_once(' ').unwrap();
+            assert!(helped.contains(name), "TYPE without HELP: {name}");
+            assert!(families.iter().all(|(other, _)| other != name), "TYPE twice: {name}");
+            assert_eq!(kind == "counter", name.ends_with("_total"), "{name}");
+            families.push((name.to_owned(), kind.to_owned()));
+            continue;
+        }
+        let (sample, value) = line.rsplit_once(' ').unwrap();
+        value.parse::<f64>().unwrap();
+        let name = sample.split('{').next().unwrap();
+        let (family, kind) = families.last().unwrap();
+        let suffix = name.strip_prefix(family.as_str()).unwrap_or_else(|| panic!("{name} stands under {family}"));
+        let allowed: &[&str] = if kind == "histogram" { &["_bucket", "_sum", "_count"] } else { &[""] };
+        assert!(allowed.contains(&suffix), "{name} of {kind} {family}");
+        assert!(name.starts_with("avocet_") && !name.contains("milli") && !name.contains("micro"), "{name}");
+        assert!(series.insert(sample.to_owned()), "twice: {sample}");
+    }
+    series
+}
+
+#[test]
+fn metrics_are_well_formed_and_count_queries() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", "[[record]]\nname = \"host.lan\"\ntype = \"A\"\nvalues = [\"10.0.0.1\"]\n");
+    let _server = site.start();
+    let before = series(&site.http_get("/metrics").1);
+    for _ in 0..4 {
+        site.ask("host.lan");
+    }
+    site.ask("miss.example");
+    site.ask("miss.example");
+    ask_over_tcp(site.dns, "miss.example");
+    for (sample, expected) in [
+        ("avocet_queries_total{transport=\"udp\"}", 6.0),
+        ("avocet_queries_total{transport=\"tcp\"}", 1.0),
+        ("avocet_query_types_total{type=\"A\"}", 7.0),
+        ("avocet_query_outcomes_total{outcome=\"local\"}", 4.0),
+        ("avocet_query_outcomes_total{outcome=\"resolved\"}", 1.0),
+        ("avocet_query_outcomes_total{outcome=\"packet-hit\"}", 2.0),
+        ("avocet_answers_total{rcode=\"NOERROR\"}", 7.0),
+        ("avocet_answers_total{rcode=\"SERVFAIL\"}", 0.0),
+        ("avocet_cache_entries{cache=\"rrset\"}", 1.0),
+        ("avocet_answer_duration_seconds_count{path=\"miss\"}", 1.0),
+        ("avocet_tcp_accepted_total", 1.0),
+    ] {
+        assert_eq!(site.metric(sample), expected, "{sample}");
+    }
+    assert_eq!(
+        series(&site.http_get("/metrics").1).difference(&before).filter(|name| !name.contains("upstream")).count(),
+        0
+    );
+}
+
+#[test]
+fn names_that_clients_choose_make_no_series() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", "");
+    let mut server = site.start();
+    site.ask("first.example");
+    wait_for_upstream_series(&site);
+    let before = series(&site.http_get("/metrics").1);
+    for number in 0..200 {
+        site.ask(&format!("n{number}.example"));
+    }
+    assert_eq!(series(&site.http_get("/metrics").1), before);
+    server.signal("TERM");
+    server.wait_for_line("ended");
+}
+
+/// Workers tell of their upstreams when they next look at their timeouts.
+fn wait_for_upstream_series(site: &Site) {
+    while !site.http_get("/metrics").1.contains("\navocet_upstream_unpredictable_bits ") {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn health_and_readiness_are_told() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", "");
+    let server = site.start();
+    while site.http_get("/ready").0 != 200 {
+        std::thread::yield_now();
+    }
+    assert_eq!(site.http_get("/health"), (200, "healthy\n".to_owned()));
+    assert_eq!(site.http_get("/").0, 404);
+    assert_eq!(site.http("POST /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999\r\n\r\n").0, 405);
+
+    let held = upstream.hold();
+    let client = crate::server::udp_client();
+    client.send_to(&crate::server::query(1, "slow.example"), site.dns).unwrap();
+    upstream.wait_for_question();
+    server.signal("TERM");
+    while site.http_get("/ready").0 != 503 {
+        std::thread::yield_now();
+    }
+    drop(held);
+    assert_eq!(server.wait().0, Some(0));
+}
+
+#[test]
+fn a_request_beyond_all_bounds_is_cut_off() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", "");
+    let _server = site.start();
+    let (status, _) = site.http(&format!("GET /metrics HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(7 << 10)));
+    assert_eq!(status, 200);
+    let (status, _) = site.http(&format!("GET /metrics HTTP/1.1\r\nX: {}", "x".repeat(8 << 10)));
+    assert_eq!(status, 431);
+}

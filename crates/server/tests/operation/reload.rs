@@ -1,0 +1,88 @@
+//! A configuration that is read again while the server runs.
+
+use crate::server::{Server, Site};
+use crate::upstream::Upstream;
+
+fn record(address: &str) -> String {
+    format!("[[record]]\nname = \"host.lan\"\ntype = \"A\"\nvalues = [\"{address}\"]\n")
+}
+
+fn started(upstream: &Upstream) -> (Site, Server) {
+    let site = Site::new();
+    site.configure(upstream.addr, "", &record("10.0.0.1"));
+    let server = site.start();
+    assert_eq!(site.ask("host.lan").0, [10, 0, 0, 1]);
+    (site, server)
+}
+
+#[test]
+fn a_broken_file_changes_nothing_and_its_line_is_named() {
+    let upstream = Upstream::start();
+    let (site, mut server) = started(&upstream);
+    site.configure(upstream.addr, "", "[cache]\nmin-tll-secs = 5\n");
+    let broken = format!("{}:11:1: unknown key `min-tll-secs`", site.file().display());
+
+    server.signal("HUP");
+    let line = server.wait_for_line("not reloaded");
+    assert!(line.contains(&broken), "{line}");
+
+    let answer = site.control_lines(b"{\"command\":\"reload\"}\n");
+    assert!(answer[0]["error"].as_str().unwrap().contains(&broken), "{answer:?}");
+
+    let client = site.avocet(&["reload"]);
+    assert_eq!(client.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&client.stderr).contains(&broken));
+
+    assert_eq!(site.ask("host.lan").0, [10, 0, 0, 1]);
+    assert!(site.metric("avocet_reloads_total{result=\"refused\"}") >= 2.0);
+    assert_eq!(site.metric("avocet_reloads_total{result=\"applied\"}"), 0.0);
+}
+
+#[test]
+fn a_changed_file_is_noticed_and_drops_old_answers() {
+    let upstream = Upstream::start();
+    let (site, mut server) = started(&upstream);
+    assert_eq!(site.ask("new.lan").0, crate::upstream::ADDRESS);
+    site.configure(upstream.addr, "", &record("10.0.0.2").replace("host.lan", "new.lan"));
+    server.wait_for_line("configuration reloaded");
+    assert_eq!(site.ask("new.lan").0, [10, 0, 0, 2], "the answer in the packet cache no longer holds");
+}
+
+#[test]
+fn a_signal_and_the_command_reload() {
+    let upstream = Upstream::start();
+    let (site, mut server) = started(&upstream);
+    site.configure(upstream.addr, "", &record("10.0.0.3"));
+    server.signal("HUP");
+    server.wait_for_line("configuration reloaded");
+    assert_eq!(site.ask("host.lan").0, [10, 0, 0, 3]);
+    site.configure(upstream.addr, "", &record("10.0.0.4"));
+    assert_eq!(site.avocet_text(&["reload"]), "reloaded\n");
+    assert_eq!(site.ask("host.lan").0, [10, 0, 0, 4]);
+}
+
+#[test]
+fn what_needs_a_restart_is_named_and_the_rest_applies() {
+    let upstream = Upstream::start();
+    let (site, mut server) = started(&upstream);
+    site.configure(upstream.addr, "workers = 3\nminimal-responses = false", &record("10.0.0.5"));
+    let text = site.avocet_text(&["reload"]);
+    assert_eq!(text, "reloaded; a restart is needed for server.workers\n");
+    server.wait_for_line("server.workers has changed");
+    assert_eq!(site.ask("host.lan").0, [10, 0, 0, 5]);
+    assert!(site.avocet_text(&["reload", "--json"]).contains("\"restart-needed-for\":[\"server.workers\"]"));
+}
+
+#[test]
+fn a_reload_that_changes_no_answer_keeps_the_packet_cache() {
+    let upstream = Upstream::start();
+    let (site, _server) = started(&upstream);
+    site.ask("kept.example");
+    let epoch = site.metric("avocet_epoch");
+    site.configure(upstream.addr, "", &format!("{}[log]\nlevel = \"warn\"\n", record("10.0.0.1")));
+    site.avocet_text(&["reload"]);
+    assert_eq!(site.metric("avocet_epoch"), epoch);
+    let hits = site.metric("avocet_cache_hits_total{cache=\"packet\"}");
+    site.ask("kept.example");
+    assert_eq!(site.metric("avocet_cache_hits_total{cache=\"packet\"}"), hits + 1.0);
+}

@@ -1,0 +1,278 @@
+//! A server under test: its files, its process, its log, and questions to it.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+/// Longest wait for something that must happen: only a test that fails waits so long.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+const BINARY: &str = env!("CARGO_BIN_EXE_avocet");
+
+/// A directory with a configuration, and the ports that it names.
+pub(crate) struct Site {
+    pub(crate) directory: PathBuf,
+    pub(crate) dns: SocketAddr,
+    pub(crate) http: SocketAddr,
+}
+
+/// A server that runs at a site.
+pub(crate) struct Server {
+    child: Child,
+    log: Receiver<String>,
+    seen: Vec<String>,
+}
+
+impl Site {
+    /// An empty directory and free ports.
+    pub(crate) fn new() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let directory = std::env::temp_dir().join(format!("avocet-operation-{}-{number}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        Self { directory, dns: free_address(), http: free_address() }
+    }
+
+    /// Writes the configuration: what all tests need, `server` in its table, `rest` behind.
+    pub(crate) fn configure(&self, upstream: SocketAddr, server: &str, rest: &str) {
+        let text = format!(
+            "[server]\nlisten = [\"{}\"]\nhttp = \"{}\"\n{server}\n\
+             [[forward]]\nzone = \".\"\nupstreams = [\"udp://{upstream}\"]\n\
+             [data]\ndirectory = \"{}\"\n{rest}\n",
+            self.dns,
+            self.http,
+            self.data().display()
+        );
+        self.write(&text);
+    }
+
+    /// Replaces the configuration by rename, as editors do.
+    pub(crate) fn write(&self, text: &str) {
+        let beside = self.directory.join("avocet.toml.new");
+        fs::write(&beside, text).unwrap();
+        fs::rename(beside, self.file()).unwrap();
+    }
+
+    pub(crate) fn file(&self) -> PathBuf {
+        self.directory.join("avocet.toml")
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.directory.join("data")
+    }
+
+    pub(crate) fn snapshot(&self) -> PathBuf {
+        self.data().join("cache.snapshot")
+    }
+
+    /// `avocet serve` for this site, not started.
+    pub(crate) fn serve(&self) -> Command {
+        let mut command = Command::new(BINARY);
+        command.arg("serve").arg("--config").arg(self.file());
+        command
+    }
+
+    /// Starts a server and waits until it serves.
+    pub(crate) fn start(&self) -> Server {
+        Server::start(self.serve())
+    }
+
+    /// Runs `avocet` with arguments and this configuration to its end.
+    pub(crate) fn avocet(&self, arguments: &[&str]) -> Output {
+        Command::new(BINARY).args(arguments).arg("--config").arg(self.file()).output().unwrap()
+    }
+
+    /// Runs `avocet`, which must succeed, and gives what it writes.
+    pub(crate) fn avocet_text(&self, arguments: &[&str]) -> String {
+        let output = self.avocet(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Connects to the control socket.
+    pub(crate) fn control(&self) -> UnixStream {
+        let stream = UnixStream::connect(self.data().join("control.sock")).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
+    }
+
+    /// Sends octets to the control socket and gives the answer's lines.
+    pub(crate) fn control_lines(&self, request: &[u8]) -> Vec<serde_json::Value> {
+        let mut stream = self.control();
+        stream.write_all(request).unwrap();
+        BufReader::new(stream).lines().map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect()
+    }
+
+    /// Status and body of an HTTP request.
+    pub(crate) fn http(&self, request: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(self.http).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut response = String::new();
+        stream.read_to_string(&mut response).unwrap();
+        let status = response.split(' ').nth(1).unwrap().parse().unwrap();
+        let body = response.split_once("\r\n\r\n").unwrap().1.to_owned();
+        (status, body)
+    }
+
+    pub(crate) fn http_get(&self, path: &str) -> (u16, String) {
+        self.http(&format!("GET {path} HTTP/1.1\r\nHost: avocet\r\n\r\n"))
+    }
+
+    /// The value of a sample, its labels included.
+    pub(crate) fn metric(&self, sample: &str) -> f64 {
+        let (status, text) = self.http_get("/metrics");
+        assert_eq!(status, 200);
+        let line = text.lines().find(|line| line.strip_prefix(sample).is_some_and(|rest| rest.starts_with(' ')));
+        let line = line.unwrap_or_else(|| panic!("no {sample} in:\n{text}"));
+        line[sample.len() + 1..].parse().unwrap()
+    }
+
+    /// Asks for an A record over UDP; address and TTL of the first record in the answer.
+    pub(crate) fn ask(&self, name: &str) -> (Vec<u8>, u32) {
+        ask(self.dns, 7, name)
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+impl Server {
+    /// Starts a command that becomes a server, and waits until it serves.
+    pub(crate) fn start(command: Command) -> Self {
+        let mut server = Self::spawn(command);
+        server.wait_for_line("serving");
+        server
+    }
+
+    /// Starts a command.
+    pub(crate) fn spawn(mut command: Command) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let (sender, log) = channel();
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        Self { child, log, seen: Vec::new() }
+    }
+
+    /// Waits for a line of the log that contains `text`.
+    pub(crate) fn wait_for_line(&mut self, text: &str) -> String {
+        loop {
+            let Ok(line) = self.log.recv_timeout(PATIENCE) else {
+                panic!("no line with {text:?} in:\n{}", self.seen.join("\n"))
+            };
+            self.seen.push(line.clone());
+            if line.contains(text) {
+                return line;
+            }
+        }
+    }
+
+    /// Sends a signal by its name.
+    pub(crate) fn signal(&self, name: &str) {
+        let kill = format!("kill -{name} {}", self.child.id());
+        assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+    }
+
+    /// Waits for the end; exit code and all lines of the log.
+    pub(crate) fn wait(mut self) -> (Option<i32>, Vec<String>) {
+        while let Ok(line) = self.log.recv_timeout(PATIENCE) {
+            self.seen.push(line);
+        }
+        let status = self.child.wait().unwrap();
+        (status.code(), std::mem::take(&mut self.seen))
+    }
+
+    /// Ends it in good order.
+    pub(crate) fn stop(self) -> Vec<String> {
+        self.signal("TERM");
+        let (code, log) = self.wait();
+        assert_eq!(code, Some(0), "{}", log.join("\n"));
+        log
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Asks for an A record over UDP, from a new port.
+pub(crate) fn ask(dns: SocketAddr, id: u16, name: &str) -> (Vec<u8>, u32) {
+    let socket = udp_client();
+    socket.send_to(&query(id, name), dns).unwrap();
+    let mut reply = [0; 4096];
+    let len = socket.recv(&mut reply).unwrap();
+    assert_eq!(reply[..2], id.to_be_bytes());
+    first_record(&reply[..len], name)
+}
+
+/// The same over TCP, on a connection for this query.
+pub(crate) fn ask_over_tcp(dns: SocketAddr, name: &str) -> (Vec<u8>, u32) {
+    let mut stream = TcpStream::connect(dns).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let query = query(7, name);
+    let mut framed = (query.len() as u16).to_be_bytes().to_vec();
+    framed.extend(query);
+    stream.write_all(&framed).unwrap();
+    let mut len = [0; 2];
+    stream.read_exact(&mut len).unwrap();
+    let mut reply = vec![0; usize::from(u16::from_be_bytes(len))];
+    stream.read_exact(&mut reply).unwrap();
+    first_record(&reply, name)
+}
+
+pub(crate) fn udp_client() -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket
+}
+
+/// A query for an A record.
+pub(crate) fn query(id: u16, name: &str) -> Vec<u8> {
+    let mut message = id.to_be_bytes().to_vec();
+    message.extend([1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
+    for label in name.trim_end_matches('.').split('.') {
+        message.push(label.len() as u8);
+        message.extend(label.as_bytes());
+    }
+    message.extend([0, 0, 1, 0, 1]);
+    message
+}
+
+/// Data and TTL of the first record, which begins behind the question.
+pub(crate) fn first_record(reply: &[u8], name: &str) -> (Vec<u8>, u32) {
+    let answers = u16::from_be_bytes([reply[6], reply[7]]);
+    assert!(answers > 0, "no answer for {name}: {reply:?}");
+    let at = query(0, name).len() + 6;
+    let ttl = u32::from_be_bytes(reply[at..at + 4].try_into().unwrap());
+    let len = usize::from(u16::from_be_bytes([reply[at + 4], reply[at + 5]]));
+    (reply[at + 6..at + 6 + len].to_vec(), ttl)
+}
+
+/// An address that is free for UDP and TCP.
+pub(crate) fn free_address() -> SocketAddr {
+    loop {
+        let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let addr = udp.local_addr().unwrap();
+        if TcpListener::bind(addr).is_ok() {
+            return addr;
+        }
+    }
+}
+
+/// Is there such a file?
+pub(crate) fn exists(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}

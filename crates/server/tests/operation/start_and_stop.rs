@@ -1,0 +1,93 @@
+//! What keeps a server from starting, and how it ends.
+
+use std::net::{TcpListener, UdpSocket};
+
+use crate::server::{Server, Site, exists, first_record, query, udp_client};
+use crate::upstream::{ADDRESS, Upstream};
+
+fn refused(site: &Site) -> String {
+    let (code, log) = Server::spawn(site.serve()).wait();
+    assert_eq!(code, Some(1), "{}", log.join("\n"));
+    let last = log.last().unwrap().clone();
+    assert_eq!(log.iter().filter(|line| line.starts_with("avocet: ")).count(), 1, "{}", log.join("\n"));
+    last
+}
+
+#[test]
+fn a_port_in_use_is_told_in_one_line() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", "");
+    let advice = "another server is using it; stop that one, or change [server]";
+    let udp = UdpSocket::bind(site.dns).unwrap();
+    assert_eq!(refused(&site), format!("avocet: cannot listen on {}: {advice} listen", site.dns));
+    drop(udp);
+    let tcp = TcpListener::bind(site.dns).unwrap();
+    assert_eq!(refused(&site), format!("avocet: cannot listen on {}: {advice} listen", site.dns));
+    drop(tcp);
+    let http = TcpListener::bind(site.http).unwrap();
+    assert_eq!(refused(&site), format!("avocet: cannot listen on {} for HTTP: {advice} http", site.http));
+    drop(http);
+    site.start().stop();
+}
+
+#[test]
+fn a_second_server_in_the_same_directory_is_refused() {
+    let (site, other, upstream) = (Site::new(), Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", "");
+    let _server = site.start();
+    let text = std::fs::read_to_string(site.file()).unwrap();
+    let ports = [(site.dns.to_string(), other.dns.to_string()), (site.http.to_string(), other.http.to_string())];
+    let text = ports.iter().fold(text, |text, (old, new)| text.replace(old, new));
+    other.write(&text);
+    let line = refused(&other);
+    assert!(line.contains("another avocet is running with data directory"), "{line}");
+    site.avocet_text(&["cache", "stats"]);
+}
+
+#[test]
+fn a_socket_that_a_killed_server_left_is_no_obstacle() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", "");
+    let server = site.start();
+    server.signal("KILL");
+    assert_eq!(server.wait().0, None);
+    assert!(exists(&site.data().join("control.sock")));
+    let server = site.start();
+    site.avocet_text(&["cache", "stats"]);
+    server.stop();
+    assert!(!exists(&site.data().join("control.sock")));
+}
+
+#[test]
+fn queries_in_flight_are_answered_before_the_end() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", "");
+    let mut server = site.start();
+    let held = upstream.hold();
+    let client = udp_client();
+    client.send_to(&query(9, "slow.example"), site.dns).unwrap();
+    assert_eq!(upstream.wait_for_question(), "slow.example.");
+    server.signal("TERM");
+    server.wait_for_line("told to end");
+    drop(held);
+    let mut reply = [0; 4096];
+    let len = client.recv(&mut reply).unwrap();
+    assert_eq!(first_record(&reply[..len], "slow.example").0, ADDRESS);
+    let (code, log) = server.wait();
+    assert_eq!(code, Some(0), "{}", log.join("\n"));
+    assert!(exists(&site.snapshot()));
+}
+
+#[test]
+fn a_second_signal_ends_at_once() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", "[cache]\nserve-stale = false\n");
+    let mut server = site.start();
+    let _held = upstream.hold();
+    udp_client().send_to(&query(9, "slow.example"), site.dns).unwrap();
+    upstream.wait_for_question();
+    server.signal("INT");
+    server.wait_for_line("told to end");
+    server.signal("INT");
+    assert_eq!(server.wait().0, Some(0));
+}

@@ -1,0 +1,14 @@
+//! For tests only: seeded chance, a simulated network with a virtual clock, and messages made
+//! and read in the words of zone files.
+//!
+//! Everything is a function of its seed: a test that fails does so again.
+
+#![forbid(unsafe_code)]
+
+mod chance;
+mod network;
+mod script;
+
+pub use chance::Chance;
+pub use network::{Faults, Network};
+pub use script::{Query, Response, name, question, shown};

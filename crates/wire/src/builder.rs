@@ -1,0 +1,520 @@
+//! Writes a message into the caller's buffer: name compression, OPT, truncation at RRset bounds.
+//!
+//! Nothing is allocated. A record or RRset that does not fit is taken back whole and reported, so
+//! a message never holds half an RRset (RFC 2181 §9). Names are compressed where RFC 3597 §4
+//! allows it, by a table of bounded size and with a bounded number of labels looked at: a message
+//! made to be hard to compress costs compression, not time.
+
+use std::fmt;
+
+use crate::code::{Class, Rcode, Rtype};
+use crate::edns::{EdnsOption, OPT_LEN};
+use crate::hash;
+use crate::header::{HEADER_LEN, Header, TC};
+use crate::name;
+use crate::rdata::compressible_names;
+
+/// Slots for offsets of names already written.
+const NAME_SLOTS: usize = 128;
+/// Slots looked at for one suffix of a name.
+const PROBES: usize = 4;
+/// Labels hashed or compared in a whole message to compress its names. A message of 64 KiB with
+/// 5,000 owners of four labels takes 40,000; what is past the bound is written in full.
+const MAX_STEPS: u32 = 65_536;
+/// Pointers hold fourteen bits (RFC 1035 §4.1.4).
+const MAX_POINTER: usize = 0x3fff;
+
+/// What was to be written does not fit within the message's limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Full;
+
+impl fmt::Display for Full {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the message is full")
+    }
+}
+
+impl std::error::Error for Full {}
+
+/// The section that records are written to. They must be written in this order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Section {
+    /// Answer.
+    Answer = 1,
+    /// Authority.
+    Authority = 2,
+    /// Additional.
+    Additional = 3,
+}
+
+/// A record to be written: names and data are uncompressed wire form.
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'a> {
+    /// Owner name.
+    pub owner: &'a [u8],
+    /// TYPE.
+    pub rtype: Rtype,
+    /// CLASS.
+    pub class: Class,
+    /// TTL in seconds.
+    pub ttl_secs: u32,
+    /// RDATA.
+    pub rdata: &'a [u8],
+}
+
+/// The fixed fields of the OPT record to be written.
+#[derive(Clone, Copy, Debug)]
+pub struct OptFields {
+    /// Our UDP payload size in octets.
+    pub udp_size: u16,
+    /// The whole RCODE; its upper bits go to OPT.
+    pub rcode: Rcode,
+    /// DO.
+    pub dnssec_ok: bool,
+}
+
+impl OptFields {
+    /// The record without options: root owner, type, class, TTL; RDLENGTH follows.
+    #[must_use]
+    pub fn head(&self) -> [u8; OPT_LEN - 2] {
+        let [size_high, size_low] = self.udp_size.to_be_bytes();
+        let flags = if self.dnssec_ok { 0x80 } else { 0 };
+        [0, 0, 41, size_high, size_low, self.rcode.high(), 0, flags, 0]
+    }
+}
+
+/// A message being written.
+pub struct Builder<'a> {
+    out: &'a mut [u8],
+    len: usize,
+    limit: usize,
+    header: Header,
+    /// What is known of the names written, from the second different name on: most answers have
+    /// only one, and then need no table.
+    names: Option<Names>,
+}
+
+/// A place in the message to which it can be taken back.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark {
+    len: usize,
+    counts: [u16; 4],
+}
+
+impl<'a> Builder<'a> {
+    /// Begins a message with the given ID and flag bits in `out`, of at most `limit` octets.
+    #[inline]
+    pub fn new(out: &'a mut [u8], limit: usize, id: u16, flags: u16) -> Result<Self, Full> {
+        let limit = limit.min(out.len()).min(usize::from(u16::MAX));
+        if limit < HEADER_LEN {
+            return Err(Full);
+        }
+        let header = Header { id, flags, counts: [0; 4] };
+        Ok(Self { out, len: HEADER_LEN, limit, header, names: None })
+    }
+
+    /// Octets written so far.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Is there nothing but the header?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == HEADER_LEN
+    }
+
+    /// Sets how many octets the message may have at most from now on.
+    pub fn set_limit(&mut self, limit: usize) {
+        self.limit = limit.min(self.out.len()).min(usize::from(u16::MAX));
+    }
+
+    /// Writes the question. Names after it are compressed against it.
+    #[inline]
+    pub fn question(&mut self, qname: &[u8], qtype: Rtype, qclass: Class) -> Result<(), Full> {
+        let mark = self.mark();
+        self.name(qname).and_then(|()| self.put(&fixed4(qtype.0, qclass.0))).inspect_err(|_| self.rewind(mark))?;
+        self.header.counts[0] += 1;
+        Ok(())
+    }
+
+    /// Writes a record, or nothing if it does not fit.
+    #[inline]
+    pub fn record(&mut self, section: Section, record: &Record<'_>) -> Result<(), Full> {
+        let mark = self.mark();
+        self.write_record(record).inspect_err(|_| self.rewind(mark))?;
+        self.header.counts[section as usize] += 1;
+        Ok(())
+    }
+
+    /// Writes all records or none.
+    pub fn rrset<'r>(&mut self, section: Section, records: impl IntoIterator<Item = Record<'r>>) -> Result<(), Full> {
+        let mark = self.mark();
+        for record in records {
+            self.record(section, &record).inspect_err(|_| self.rewind(mark))?;
+        }
+        Ok(())
+    }
+
+    /// Writes the OPT record; the lower bits of the RCODE go to the header.
+    pub fn opt(&mut self, fields: &OptFields, options: &[EdnsOption<'_>]) -> Result<(), Full> {
+        let mark = self.mark();
+        self.write_opt(fields, options).inspect_err(|_| self.rewind(mark))?;
+        self.header.counts[3] += 1;
+        self.header.flags = self.header.flags & !0xf | fields.rcode.low();
+        Ok(())
+    }
+
+    /// Marks the message as truncated (RFC 2181 §9).
+    pub fn truncate(&mut self) {
+        self.header.flags |= TC;
+    }
+
+    /// Where the message stands now.
+    #[inline]
+    #[must_use]
+    pub fn mark(&self) -> Mark {
+        Mark { len: self.len, counts: self.header.counts }
+    }
+
+    /// Takes back all that was written since `mark`.
+    #[cold]
+    pub fn rewind(&mut self, mark: Mark) {
+        self.len = mark.len;
+        self.header.counts = mark.counts;
+        if let Some(names) = &mut self.names {
+            names.forget_from(mark.len);
+        }
+    }
+
+    /// Writes the header and returns the message's length.
+    #[inline]
+    pub fn finish(self) -> usize {
+        if let Some(head) = self.out.first_chunk_mut() {
+            self.header.write(head);
+        }
+        self.len
+    }
+
+    #[inline]
+    fn write_record(&mut self, record: &Record<'_>) -> Result<(), Full> {
+        self.name(record.owner)?;
+        let [a, b, c, d] = fixed4(record.rtype.0, record.class.0);
+        let [e, f, g, h] = record.ttl_secs.to_be_bytes();
+        let length = u16::try_from(record.rdata.len()).map_err(|_| Full)?;
+        let [high, low] = length.to_be_bytes();
+        self.put(&[a, b, c, d, e, f, g, h, high, low])?;
+        let start = self.len;
+        let layout = compressible_names(record.rtype.0);
+        if layout.names == 0 {
+            return self.put(record.rdata);
+        }
+        self.rdata_with_names(record.rdata, usize::from(layout.prefix), layout.names)?;
+        let length = ((self.len - start) as u16).to_be_bytes();
+        self.out[start - 2..start].copy_from_slice(&length);
+        Ok(())
+    }
+
+    fn rdata_with_names(&mut self, rdata: &[u8], prefix: usize, names: u8) -> Result<(), Full> {
+        let (head, mut rest) = rdata.split_at_checked(prefix).unwrap_or((rdata, &[]));
+        self.put(head)?;
+        for _ in 0..names {
+            let len = name::wire_len(rest).unwrap_or(0);
+            let (name, after) = rest.split_at(len);
+            self.name(name)?;
+            rest = after;
+        }
+        self.put(rest)
+    }
+
+    fn write_opt(&mut self, fields: &OptFields, options: &[EdnsOption<'_>]) -> Result<(), Full> {
+        self.put(&fields.head())?;
+        let length_at = self.len;
+        self.put(&[0, 0])?;
+        for option in options {
+            let room = self.out.get_mut(self.len..self.limit).ok_or(Full)?;
+            self.len += option.write(room).ok_or(Full)?;
+        }
+        let length = ((self.len - length_at - 2) as u16).to_be_bytes();
+        self.out[length_at..length_at + 2].copy_from_slice(&length);
+        Ok(())
+    }
+
+    #[inline]
+    fn put(&mut self, octets: &[u8]) -> Result<(), Full> {
+        let end = self.len + octets.len();
+        if end > self.limit {
+            return Err(Full);
+        }
+        self.out[self.len..end].copy_from_slice(octets);
+        self.len = end;
+        Ok(())
+    }
+
+    /// Writes a name, its longest suffix that stands in the message already as a pointer.
+    #[inline]
+    fn name(&mut self, name: &[u8]) -> Result<(), Full> {
+        if self.len == HEADER_LEN || name.len() <= 1 {
+            return self.put(name);
+        }
+        // The commonest name of all is the question's, right after the header.
+        if self.out[HEADER_LEN..].starts_with(name) {
+            return self.put(&pointer(HEADER_LEN));
+        }
+        self.compressed(name)
+    }
+
+    fn compressed(&mut self, name: &[u8]) -> Result<(), Full> {
+        let written = &self.out[..self.len];
+        let names = self.names.get_or_insert_with(|| Names::of_first(written));
+        match names.find_or_note(written, name) {
+            Some((kept, offset)) => {
+                self.put(&name[..kept])?;
+                self.put(&pointer(offset))
+            }
+            None => self.put(name),
+        }
+    }
+}
+
+/// Where suffixes of the names in a message stand: a hash table that loses what does not fit.
+struct Names {
+    /// Sixteen bits of the suffix's hash above its offset; zero is free.
+    slots: [u32; NAME_SLOTS],
+    /// Labels hashed or compared, up to [`MAX_STEPS`].
+    steps: u32,
+}
+
+impl Names {
+    /// What is known of a message with one name, uncompressed after the header.
+    #[cold]
+    fn of_first(written: &[u8]) -> Self {
+        let mut names = Self { slots: [0; NAME_SLOTS], steps: 0 };
+        let first = &written[HEADER_LEN..];
+        let len = name::wire_len(first).unwrap_or(0);
+        names.find_or_note(&written[..HEADER_LEN], &first[..len]);
+        names
+    }
+
+    /// Looks for the longest suffix of `name` that is written, and notes the longer ones, as the
+    /// name will be written at the end. Returns the length of what is before the suffix, and the
+    /// suffix's offset.
+    fn find_or_note(&mut self, written: &[u8], name: &[u8]) -> Option<(usize, usize)> {
+        if self.steps >= MAX_STEPS {
+            return None;
+        }
+        // The hash of a suffix is the sum of its labels' hashes: each is the one before, less a
+        // label.
+        let mut hash = 0u64;
+        let mut at = 0;
+        while let Some((label, next)) = label_at(name, at) {
+            hash = hash.wrapping_add(label);
+            at = next;
+            self.steps += 1;
+        }
+        let mut start = 0;
+        while start < at {
+            if let Some(offset) = self.probe(hash, written, &name[start..], start) {
+                return Some((start, offset));
+            }
+            let (label, next) = label_at(name, start)?;
+            hash = hash.wrapping_sub(label);
+            start = next;
+        }
+        None
+    }
+
+    /// The offset of `suffix`, or none, and then it is noted `before` octets after what is written.
+    #[inline]
+    fn probe(&mut self, hash: u64, written: &[u8], suffix: &[u8], before: usize) -> Option<usize> {
+        let mixed = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let tag = (mixed >> 32) as u32 & 0xffff_0000;
+        for probe in 0..PROBES {
+            let slot = &mut self.slots[((mixed >> 32) as usize + probe) % NAME_SLOTS];
+            if *slot == 0 {
+                if written.len() + before <= MAX_POINTER {
+                    *slot = tag | (written.len() + before) as u32;
+                }
+                return None;
+            }
+            let offset = (*slot & 0xffff) as usize;
+            // A slot may be of a suffix of this very name, not written yet.
+            if *slot & 0xffff_0000 == tag
+                && offset < written.len()
+                && stands_at(written, offset, suffix, &mut self.steps)
+            {
+                return Some(offset);
+            }
+        }
+        None
+    }
+
+    /// Forgets the names at `len` and after it.
+    fn forget_from(&mut self, len: usize) {
+        for slot in &mut self.slots {
+            if (*slot & 0xffff) as usize >= len {
+                *slot = 0;
+            }
+        }
+    }
+}
+
+/// The hash of the label at `at` and where the next one begins; none for the root. Of a label of
+/// more than fifteen octets only the length, the first seven and the last eight matter.
+#[inline]
+fn label_at(name: &[u8], at: usize) -> Option<(u64, usize)> {
+    let length = usize::from(*name.get(at)?);
+    let next = at + 1 + length;
+    if length == 0 || next > name.len() {
+        return None;
+    }
+    let first = hash::first_octets(hash::word_at(name, at), 1 + length);
+    let last = if length > 7 { hash::word_at(name, next - 8) } else { 0 };
+    let mixed = hash::fold_word(first).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+        ^ hash::fold_word(last).wrapping_mul(0x94d0_49bb_1331_11eb);
+    Some((mixed ^ mixed >> 29, next))
+}
+
+#[inline]
+fn fixed4(a: u16, b: u16) -> [u8; 4] {
+    let ([a0, a1], [b0, b1]) = (a.to_be_bytes(), b.to_be_bytes());
+    [a0, a1, b0, b1]
+}
+
+#[inline]
+fn pointer(offset: usize) -> [u8; 2] {
+    (0xc000 | offset as u16).to_be_bytes()
+}
+
+/// Does the name at `offset` of the message equal `name`, case aside? Ends on any octets, as
+/// pointers are followed backwards only. Counts the labels and pointers passed.
+fn stands_at(message: &[u8], offset: usize, name: &[u8], steps: &mut u32) -> bool {
+    let (mut at, mut rest) = (offset, name);
+    loop {
+        let Some((run, after)) = run_at(message, at, steps).and_then(|end| message[at..].split_at_checked(end - at))
+        else {
+            return false;
+        };
+        let Some((ours, theirs)) = rest.split_at_checked(run.len()) else { return false };
+        if !hash::eq_folded(run, ours) {
+            return false;
+        }
+        let target = match *after {
+            [0, ..] => return theirs == [0],
+            [high @ 0xc0..=0xff, low, ..] => usize::from(u16::from_be_bytes([high & 0x3f, low])),
+            _ => return false,
+        };
+        if target >= at {
+            return false;
+        }
+        (at, rest) = (target, theirs);
+    }
+}
+
+/// Where the labels that begin at `at` end: at the root, at a pointer or at no label at all.
+#[inline]
+fn run_at(message: &[u8], at: usize, steps: &mut u32) -> Option<usize> {
+    let mut end = at;
+    loop {
+        *steps += 1;
+        match *message.get(end)? {
+            length @ 1..=63 => end += 1 + usize::from(length),
+            _ => return Some(end),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::MessageView;
+
+    const QNAME: &[u8] = b"\x03www\x07example\x03com\x00";
+
+    fn record<'a>(owner: &'a [u8], rtype: Rtype, rdata: &'a [u8]) -> Record<'a> {
+        Record { owner, rtype, class: Class::IN, ttl_secs: 60, rdata }
+    }
+
+    #[test]
+    fn names_are_compressed_against_each_other_and_read_back() {
+        let mut out = [0; 512];
+        let mut b = Builder::new(&mut out, 512, 7, 0x8180).unwrap();
+        b.question(QNAME, Rtype::MX, Class::IN).unwrap();
+        let exchange = b"\x00\x0a\x04mail\x07EXAMPLE\x03com\x00";
+        b.record(Section::Answer, &record(QNAME, Rtype::MX, exchange)).unwrap();
+        b.record(Section::Additional, &record(&exchange[2..], Rtype::A, &[127, 0, 0, 1])).unwrap();
+        let len = b.finish();
+        assert_eq!(len, 12 + 21 + 2 + 10 + 2 + 7 + 2 + 10 + 4);
+        let view = MessageView::new(&out[..len]).unwrap();
+        let records: Vec<_> = view.records().unwrap().map(Result::unwrap).collect();
+        let mut rdata = [0; 64];
+        let rdata_len = records[0].expand_rdata(&mut rdata).unwrap();
+        assert_eq!(&rdata[..rdata_len], b"\x00\x0a\x04mail\x07example\x03com\x00");
+        assert_eq!(records[1].owner().unwrap().wire(), b"\x04mail\x07example\x03com\x00");
+    }
+
+    #[test]
+    fn an_rrset_that_does_not_fit_is_taken_back_whole() {
+        let mut out = [0; 512];
+        let mut b = Builder::new(&mut out, 70, 7, 0x8180).unwrap();
+        b.question(QNAME, Rtype::A, Class::IN).unwrap();
+        let other = b"\x05other\x00";
+        let before = b.len();
+        let set = [[1u8, 2, 3, 4]; 3];
+        let records = || set.iter().map(|rdata| record(other, Rtype::A, rdata));
+        assert_eq!(b.rrset(Section::Answer, records()), Err(Full));
+        assert_eq!(b.len(), before);
+        b.truncate();
+        b.set_limit(512);
+        b.rrset(Section::Answer, records()).unwrap();
+        let len = b.finish();
+        let view = MessageView::new(&out[..len]).unwrap();
+        assert!(view.header().has(TC));
+        let owners: Vec<_> = view.records().unwrap().map(|r| r.unwrap().owner().unwrap()).collect();
+        assert_eq!(owners.len(), 3);
+        assert!(owners.iter().all(|owner| owner.wire() == other), "no pointer to what was taken back");
+    }
+
+    #[test]
+    fn opt_carries_the_upper_bits_of_the_rcode() {
+        let mut out = [0; 512];
+        let mut b = Builder::new(&mut out, 512, 7, 0x8180).unwrap();
+        b.question(QNAME, Rtype::A, Class::IN).unwrap();
+        let fields = OptFields { udp_size: 1232, rcode: Rcode::BADCOOKIE, dnssec_ok: true };
+        b.opt(&fields, &[EdnsOption::Nsid(b"x"), EdnsOption::Padding(3)]).unwrap();
+        let len = b.finish();
+        let view = MessageView::new(&out[..len]).unwrap();
+        let edns = view.edns().unwrap().unwrap();
+        assert_eq!(view.header().rcode(), Rcode(7));
+        assert_eq!((edns.rcode_high, edns.dnssec_ok, edns.options().count()), (1, true, 2));
+    }
+
+    #[test]
+    fn thousands_of_different_names_fill_the_message_and_stay_readable() {
+        let mut out = vec![0; 65_535];
+        let mut b = Builder::new(&mut out, 65_535, 7, 0x8180).unwrap();
+        b.question(QNAME, Rtype::NS, Class::IN).unwrap();
+        let mut names = Vec::new();
+        for i in 0u32.. {
+            let mut name = format!("{i:08x}.a.b.c.d.e.f.g").split('.').fold(Vec::new(), |mut n, l| {
+                n.push(l.len() as u8);
+                n.extend_from_slice(l.as_bytes());
+                n
+            });
+            name.push(0);
+            if b.record(Section::Answer, &record(QNAME, Rtype::NS, &name)).is_err() {
+                break;
+            }
+            names.push(name);
+        }
+        let len = b.finish();
+        assert!(names.len() > 2000 && len <= 65_535);
+        let view = MessageView::new(&out[..len]).unwrap();
+        for (record, name) in view.records().unwrap().zip(&names) {
+            let mut rdata = [0; 255];
+            let rdata_len = record.unwrap().expand_rdata(&mut rdata).unwrap();
+            assert_eq!(&rdata[..rdata_len], &name[..]);
+        }
+    }
+}

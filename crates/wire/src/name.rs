@@ -1,0 +1,344 @@
+//! Domain names in uncompressed wire form, and reading names out of messages.
+//!
+//! Labels are octets, any of the 256 values (RFC 2181 §11). Case is kept; comparison folds
+//! ASCII only (RFC 4343). Compression pointers lead strictly backwards, at most
+//! [`MAX_POINTERS`] of them, and a name has at most [`MAX_NAME`] octets: reading always ends.
+
+use std::fmt;
+
+use crate::hash;
+
+/// Most octets in a name, the root's included (RFC 1035 §3.1).
+pub const MAX_NAME: usize = 255;
+/// Most octets in a label (RFC 1035 §3.1).
+pub const MAX_LABEL: usize = 63;
+/// Most compression pointers followed for one name. More than 127 labels do not fit in a name.
+pub const MAX_POINTERS: usize = 127;
+
+/// Why bytes are not a name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NameError {
+    /// The bytes end inside of the name.
+    Short,
+    /// A label type that is neither a plain label nor a pointer (RFC 6891 §5: 0x40 and 0x80).
+    LabelType,
+    /// A pointer that does not lead backwards, or too many of them.
+    Pointer,
+    /// More than 255 octets.
+    TooLong,
+}
+
+impl fmt::Display for NameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Short => "the name runs past the end",
+            Self::LabelType => "unknown label type",
+            Self::Pointer => "compression pointer does not lead backwards",
+            Self::TooLong => "the name is longer than 255 octets",
+        })
+    }
+}
+
+impl std::error::Error for NameError {}
+
+/// An uncompressed wire name on the stack. Empty until something is read into it.
+#[derive(Clone, Copy)]
+pub struct NameBuf {
+    len: u8,
+    octets: [u8; MAX_NAME],
+}
+
+impl NameBuf {
+    /// The root.
+    pub const ROOT: Self = Self { len: 1, octets: [0; MAX_NAME] };
+
+    /// A copy of a valid uncompressed wire name.
+    pub fn from_wire(wire: &[u8]) -> Result<Self, NameError> {
+        let len = wire_len(wire)?;
+        if len != wire.len() {
+            return Err(NameError::TooLong);
+        }
+        let mut name = Self::ROOT;
+        name.octets[..len].copy_from_slice(wire);
+        name.len = len as u8;
+        Ok(name)
+    }
+
+    /// The wire form, ending with the root's zero octet.
+    #[inline]
+    #[must_use]
+    pub fn wire(&self) -> &[u8] {
+        &self.octets[..usize::from(self.len)]
+    }
+
+    /// The same name in lower case.
+    #[must_use]
+    pub fn folded(&self) -> Self {
+        let mut out = *self;
+        hash::fold_into(self.wire(), &mut out.octets);
+        out
+    }
+
+    /// Reads the name that begins at `at` in `message`, following compression pointers.
+    pub fn read(message: &[u8], at: usize) -> Result<Self, NameError> {
+        let mut name = Self::ROOT;
+        name.read_from(message, at)?;
+        Ok(name)
+    }
+
+    /// As [`NameBuf::read`], into this buffer. Returns where the name ends in the message.
+    #[inline]
+    pub fn read_from(&mut self, message: &[u8], at: usize) -> Result<usize, NameError> {
+        let (len, end) = read_into(message, message.len(), at, &mut self.octets)?;
+        self.len = len as u8;
+        Ok(end)
+    }
+
+    /// This name with `label` put before it.
+    pub fn prefixed(&self, label: &[u8]) -> Result<Self, NameError> {
+        let len = usize::from(self.len) + 1 + label.len();
+        if label.is_empty() || label.len() > MAX_LABEL || len > MAX_NAME {
+            return Err(NameError::TooLong);
+        }
+        let mut out = Self::ROOT;
+        out.octets[0] = label.len() as u8;
+        out.octets[1..=label.len()].copy_from_slice(label);
+        out.octets[1 + label.len()..len].copy_from_slice(self.wire());
+        out.len = len as u8;
+        Ok(out)
+    }
+}
+
+impl PartialEq for NameBuf {
+    fn eq(&self, other: &Self) -> bool {
+        self.wire() == other.wire()
+    }
+}
+
+impl Eq for NameBuf {}
+
+impl fmt::Debug for NameBuf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        crate::text::write_name(self.wire(), f)
+    }
+}
+
+impl fmt::Display for NameBuf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        crate::text::write_name(self.wire(), f)
+    }
+}
+
+/// Reads the name at `at`, following pointers, to the front of `out`, whose other octets are then
+/// of no meaning. Returns the name's length and where it ends in the message (after its first
+/// pointer, if it has one).
+///
+/// No octet at `bound` or after it belongs to the name. They are copied along, though, where that
+/// is quicker than to leave them.
+#[inline]
+pub(crate) fn read_into(
+    message: &[u8],
+    bound: usize,
+    at: usize,
+    out: &mut [u8; MAX_NAME],
+) -> Result<(usize, usize), NameError> {
+    let bounded = &message[..bound.min(message.len())];
+    let mut position = at;
+    // Labels are copied in runs: what lies between two pointers. Each pointer must lead before the
+    // run that it ends, so every hop goes backwards.
+    let mut run_start = at;
+    let mut len = 0;
+    let mut end = None;
+    let mut pointers = 0;
+    loop {
+        // Where the root must be at last, or the message ends.
+        let limit = bounded.len().min(run_start.saturating_add(MAX_NAME - len));
+        let within = &bounded[..limit];
+        let length = loop {
+            match within.get(position) {
+                Some(&length @ 1..=63) => position += 1 + usize::from(length),
+                Some(&length) => break length,
+                None if limit == bounded.len() => return Err(NameError::Short),
+                None => return Err(NameError::TooLong),
+            }
+        };
+        let run = position - run_start;
+        if length == 0 {
+            copy_run(message, run_start, run + 1, &mut out[len..]);
+            return Ok((len + run + 1, end.unwrap_or(position + 1)));
+        }
+        if length < 0xc0 {
+            return Err(NameError::LabelType);
+        }
+        let low = *bounded.get(position + 1).ok_or(NameError::Short)?;
+        end.get_or_insert(position + 2);
+        pointers += 1;
+        // A name may begin with its pointer.
+        if run > 0 {
+            copy_run(message, run_start, run, &mut out[len..]);
+            len += run;
+        }
+        position = usize::from(u16::from_be_bytes([length & 0x3f, low]));
+        if position >= run_start || pointers > MAX_POINTERS {
+            return Err(NameError::Pointer);
+        }
+        run_start = position;
+    }
+}
+
+/// Copies `count` octets at `start`, which both have. Most runs are short: more octets than needed,
+/// but always as many, are copied in a few instructions, where a variable number takes a call.
+#[inline(always)]
+fn copy_run(message: &[u8], start: usize, count: usize, target: &mut [u8]) {
+    if let (true, Some(source), Some(target)) =
+        (count <= 32, message[start..].first_chunk::<32>(), target.first_chunk_mut::<32>())
+    {
+        *target = *source;
+    } else {
+        target[..count].copy_from_slice(&message[start..start + count]);
+    }
+}
+
+/// Where the name at `at` ends, without following its pointer. The pointer is only checked to
+/// lead backwards; who reads the name checks the rest.
+#[inline]
+pub fn skip(message: &[u8], at: usize) -> Result<usize, NameError> {
+    let mut position = at;
+    loop {
+        let length = *message.get(position).ok_or(NameError::Short)?;
+        match length {
+            0 => {
+                let end = position + 1;
+                return if end - at <= MAX_NAME { Ok(end) } else { Err(NameError::TooLong) };
+            }
+            1..=63 => position += 1 + usize::from(length),
+            0xc0..=0xff => {
+                let low = *message.get(position + 1).ok_or(NameError::Short)?;
+                let target = usize::from(u16::from_be_bytes([length & 0x3f, low]));
+                return if target < at { Ok(position + 2) } else { Err(NameError::Pointer) };
+            }
+            _ => return Err(NameError::LabelType),
+        }
+    }
+}
+
+/// The length of the uncompressed name that `bytes` begins with.
+#[inline]
+pub fn wire_len(bytes: &[u8]) -> Result<usize, NameError> {
+    let mut position = 0;
+    loop {
+        match *bytes.get(position).ok_or(NameError::Short)? {
+            0 if position < MAX_NAME => return Ok(position + 1),
+            0 => return Err(NameError::TooLong),
+            length @ 1..=63 => position += 1 + usize::from(length),
+            _ => return Err(NameError::LabelType),
+        }
+    }
+}
+
+/// The labels of a valid uncompressed wire name from left to right, without the root.
+pub fn labels(wire: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
+    let mut rest = wire;
+    std::iter::from_fn(move || {
+        let (&length, after) = rest.split_first()?;
+        if length == 0 {
+            return None;
+        }
+        let (label, next) = after.split_at_checked(usize::from(length))?;
+        rest = next;
+        Some(label)
+    })
+}
+
+/// The name without its first label; none for the root.
+#[inline]
+#[must_use]
+pub fn parent(wire: &[u8]) -> Option<&[u8]> {
+    match *wire.first()? {
+        0 => None,
+        length => wire.get(1 + usize::from(length)..),
+    }
+}
+
+/// The name itself and every name above it, the root last.
+pub fn ancestors(wire: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::successors(Some(wire), |name| parent(name))
+}
+
+/// Is `name` equal to `zone` or below it? Both valid; case does not matter.
+#[must_use]
+pub fn is_under(name: &[u8], zone: &[u8]) -> bool {
+    let Some(excess) = name.len().checked_sub(zone.len()) else { return false };
+    let mut position = 0;
+    while position < excess {
+        position += 1 + usize::from(name[position]);
+    }
+    position == excess && hash::eq_folded(&name[excess..], zone)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WWW: &[u8] = b"\x03www\x07example\x03com\x00";
+
+    #[test]
+    fn compressed_names_are_read_and_end_after_the_pointer() {
+        let mut message = vec![0; 12];
+        message.extend_from_slice(WWW);
+        message.extend_from_slice(b"\x04mail\xc0\x10rest");
+        let mut name = NameBuf::ROOT;
+        let start = 12 + WWW.len();
+        assert_eq!(name.read_from(&message, start), Ok(start + 7));
+        assert_eq!(name.wire(), b"\x04mail\x07example\x03com\x00");
+        assert_eq!(skip(&message, start), Ok(start + 7));
+    }
+
+    #[test]
+    fn pointers_forward_to_themselves_or_in_a_circle_are_refused() {
+        for (message, at) in [
+            (&b"\xc0\x00"[..], 0),
+            (&b"\x01a\xc0\x00"[..], 0),
+            (&b"\xc0\x02\x00\x00"[..], 0),
+            (&b"\x00\x01a\xc0\x01"[..], 1),
+        ] {
+            assert_eq!(NameBuf::read(message, at), Err(NameError::Pointer), "{message:?}");
+        }
+    }
+
+    #[test]
+    fn names_of_255_octets_are_read_and_of_256_refused() {
+        let mut wire = Vec::new();
+        for _ in 0..3 {
+            wire.push(63);
+            wire.extend_from_slice(&[b'a'; 63]);
+        }
+        wire.push(61);
+        wire.extend_from_slice(&[b'b'; 61]);
+        wire.push(0);
+        assert_eq!(wire.len(), 255);
+        assert_eq!(NameBuf::read(&wire, 0).unwrap().wire(), &wire[..]);
+        assert_eq!(wire_len(&wire), Ok(255));
+        wire[192] = 62;
+        wire.insert(193, b'b');
+        assert_eq!(NameBuf::read(&wire, 0), Err(NameError::TooLong));
+        assert_eq!(wire_len(&wire), Err(NameError::TooLong));
+    }
+
+    #[test]
+    fn is_under_compares_whole_labels() {
+        assert!(is_under(WWW, b"\x07EXAMPLE\x03com\x00"));
+        assert!(is_under(WWW, b"\x00"));
+        assert!(is_under(WWW, WWW));
+        assert!(!is_under(b"\x0aanexample\x03com\x00", b"\x07example\x03com\x00"));
+        assert!(!is_under(b"\x00", WWW));
+        assert_eq!(ancestors(WWW).count(), 4);
+        assert_eq!(labels(WWW).collect::<Vec<_>>(), [&b"www"[..], b"example", b"com"]);
+    }
+
+    #[test]
+    fn old_label_types_are_refused() {
+        assert_eq!(NameBuf::read(b"\x41x\x00", 0), Err(NameError::LabelType));
+        assert_eq!(wire_len(b"\x80\x00"), Err(NameError::LabelType));
+    }
+}

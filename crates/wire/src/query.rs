@@ -1,0 +1,275 @@
+//! Reading a client's query: all that the first look at a datagram needs, in one pass.
+//!
+//! The rules by which bad queries are told apart (RFC 1035 §4.1, RFC 6891 §6, RFC 8906,
+//! RFC 9619) are settled here; what is answered to each is the server's affair.
+
+use crate::code::{Class, Rtype};
+use crate::edns::{Edns, OPT_LEN};
+use crate::hash::HashKey;
+use crate::header::{HEADER_LEN, Header, QR};
+use crate::name::MAX_NAME;
+use crate::view::{MessageView, RecordSection};
+
+/// Longest question: QNAME, QTYPE, QCLASS.
+pub const MAX_QUESTION: usize = MAX_NAME + 4;
+/// The bits of flags that hold the OPCODE, zero for QUERY.
+const OPCODE: u16 = 0x7800;
+/// Of the four counts in the header, those of records.
+const RECORD_COUNTS: u64 = 0xffff_ffff_ffff;
+/// [`MAX_QUESTION`] in whole blocks of the hash.
+const KEY_ROOM: usize = MAX_QUESTION.next_multiple_of(16);
+/// Room for nearly all questions that are asked.
+const SHORT_KEY_ROOM: usize = 64;
+
+/// Why a message is no query that can be answered with data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum QueryError {
+    /// Shorter than a header, or itself a response: silence (RFC 1035 §7.3, RFC 5625 §4).
+    Ignore,
+    /// An OPCODE other than QUERY: NOTIMP (RFC 8906 §3.1.4).
+    NotImplemented,
+    /// Malformed: FORMERR. The question, where it was readable, ends at this offset.
+    Format(Option<u16>),
+}
+
+/// A query with one question and at most one OPT.
+#[derive(Clone, Copy, Debug)]
+pub struct QueryView<'a> {
+    octets: &'a [u8],
+    question_end: u16,
+    /// QTYPE.
+    pub qtype: Rtype,
+    /// QCLASS.
+    pub qclass: Class,
+    /// The OPT record, if there is one.
+    pub edns: Option<Edns<'a>>,
+}
+
+impl<'a> QueryView<'a> {
+    /// Reads a query. About 4 ns for one with OPT.
+    ///
+    /// The view is put together once, at the end, of values that are in registers: a view that is
+    /// written field by field and then moved costs more than the reading.
+    #[inline]
+    pub fn parse(octets: &'a [u8]) -> Result<Self, QueryError> {
+        let &[_, _, flags_high, flags_low, ref counts @ ..] =
+            octets.first_chunk::<HEADER_LEN>().ok_or(QueryError::Ignore)?;
+        let flags = u16::from_be_bytes([flags_high, flags_low]);
+        if flags & QR != 0 {
+            return Err(QueryError::Ignore);
+        }
+        if flags & OPCODE != 0 {
+            return Err(QueryError::NotImplemented);
+        }
+        let counts = u64::from_be_bytes(*counts);
+        if counts >> 48 != 1 {
+            return Err(QueryError::Format(None));
+        }
+        let name_end = plain_name_end(octets).ok_or(QueryError::Format(None))?;
+        let (&[a, b, c, d], rest) =
+            octets.get(name_end..).and_then(|rest| rest.split_first_chunk()).ok_or(QueryError::Format(None))?;
+        let question_end = (name_end + 4) as u16;
+        let records = counts & RECORD_COUNTS;
+        let edns = if records == 0 && rest.is_empty() {
+            None
+        } else {
+            read_rest(octets, records, rest).ok_or(QueryError::Format(Some(question_end)))?
+        };
+        let qtype = Rtype(u16::from_be_bytes([a, b]));
+        let qclass = Class(u16::from_be_bytes([c, d]));
+        Ok(Self { octets, question_end, qtype, qclass, edns })
+    }
+
+    /// The header.
+    #[inline]
+    #[must_use]
+    pub fn header(&self) -> Header {
+        Header::read(self.octets).unwrap_or_default()
+    }
+
+    /// QNAME as sent: uncompressed, its case kept.
+    #[inline]
+    #[must_use]
+    pub fn qname(&self) -> &'a [u8] {
+        &self.octets[HEADER_LEN..usize::from(self.question_end) - 4]
+    }
+
+    /// The question as sent: QNAME, QTYPE, QCLASS.
+    #[inline]
+    #[must_use]
+    pub fn question(&self) -> &'a [u8] {
+        &self.octets[HEADER_LEN..usize::from(self.question_end)]
+    }
+
+    /// The question folded and hashed: the key of both the packet cache and in-flight joining.
+    #[inline]
+    #[must_use]
+    pub fn key(&self, secret: &HashKey, extra: u64) -> QuestionKey {
+        QuestionKey::new(self.question(), secret, extra)
+    }
+}
+
+/// What follows the question: commonly one OPT and nothing else.
+#[inline]
+fn read_rest<'a>(octets: &'a [u8], records: u64, rest: &'a [u8]) -> Option<Option<Edns<'a>>> {
+    if records == 1
+        && let Some((&[0, 0, 41, size_high, size_low, a, b, c, d, len_high, len_low], options)) =
+            rest.split_first_chunk::<OPT_LEN>()
+    {
+        if options.len() != usize::from(u16::from_be_bytes([len_high, len_low])) {
+            return None;
+        }
+        let size = u16::from_be_bytes([size_high, size_low]);
+        return Some(Some(Edns::from_fields(size, u32::from_be_bytes([a, b, c, d]), options)));
+    }
+    read_records(octets)
+}
+
+/// The general case: records in any section, which are skipped, and OPT anywhere among the
+/// additional ones.
+#[cold]
+fn read_records(octets: &[u8]) -> Option<Option<Edns<'_>>> {
+    let view = MessageView::new(octets).ok()?;
+    let mut records = view.records().ok()?;
+    let mut edns = None;
+    for record in &mut records {
+        let record = record.ok()?;
+        if record.rtype == Rtype::OPT {
+            if edns.is_some() || record.section != RecordSection::Additional {
+                return None;
+            }
+            edns = Some(Edns::from_record(&record).ok()?);
+        }
+    }
+    (records.position() == octets.len()).then_some(edns)
+}
+
+/// Where the uncompressed name at the first question ends. A pointer there could only lead into
+/// the header, so it is malformed.
+#[inline]
+fn plain_name_end(octets: &[u8]) -> Option<usize> {
+    let mut position = HEADER_LEN;
+    loop {
+        match *octets.get(position)? {
+            0 => {
+                let end = position + 1;
+                return (end - HEADER_LEN <= MAX_NAME).then_some(end);
+            }
+            length @ 1..=63 => position += 1 + usize::from(length),
+            _ => return None,
+        }
+    }
+}
+
+/// A folded question and its keyed hash.
+#[derive(Clone, Copy)]
+pub struct QuestionKey {
+    octets: KeyOctets,
+    len: u16,
+    /// Keyed hash of the folded question and the caller's word.
+    pub hash: u64,
+}
+
+/// Two sizes, as to clear the larger one takes longer than to fold and hash the usual question.
+#[derive(Clone, Copy)]
+#[allow(clippy::large_enum_variant)]
+enum KeyOctets {
+    Short([u8; SHORT_KEY_ROOM]),
+    Long([u8; KEY_ROOM]),
+}
+
+impl QuestionKey {
+    /// Folds QNAME (not QTYPE and QCLASS, whose octets may look like letters) and hashes all.
+    #[inline]
+    #[must_use]
+    pub fn new(question: &[u8], secret: &HashKey, extra: u64) -> Self {
+        let question = &question[..question.len().min(MAX_QUESTION)];
+        let name_len = question.len().saturating_sub(4);
+        let len = question.len() as u16;
+        if question.len() <= SHORT_KEY_ROOM {
+            let mut octets = [0; SHORT_KEY_ROOM];
+            let hash = secret.fold_and_hash(question, name_len, extra, &mut octets);
+            Self { octets: KeyOctets::Short(octets), len, hash }
+        } else {
+            let mut octets = [0; KEY_ROOM];
+            let hash = secret.fold_and_hash(question, name_len, extra, &mut octets);
+            Self { octets: KeyOctets::Long(octets), len, hash }
+        }
+    }
+
+    /// Folded QNAME, QTYPE, QCLASS.
+    #[inline]
+    #[must_use]
+    pub fn question(&self) -> &[u8] {
+        let octets: &[u8] = match &self.octets {
+            KeyOctets::Short(octets) => octets,
+            KeyOctets::Long(octets) => octets,
+        };
+        &octets[..usize::from(self.len)]
+    }
+
+    /// Folded QNAME.
+    #[inline]
+    #[must_use]
+    pub fn qname(&self) -> &[u8] {
+        let question = self.question();
+        &question[..question.len().saturating_sub(4)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn query(counts: [u8; 4], tail: &[u8]) -> Vec<u8> {
+        let mut m = vec![1, 2, 1, 0, 0, counts[0], 0, counts[1], 0, counts[2], 0, counts[3]];
+        m.extend_from_slice(b"\x03WwW\x07example\x00\x00\x41\x00\x01");
+        m.extend_from_slice(tail);
+        m
+    }
+
+    const OPT: &[u8] = b"\x00\x00\x29\x10\x00\x00\x00\x80\x00\x00\x00";
+
+    #[test]
+    fn the_key_folds_the_name_but_not_the_type() {
+        let octets = query([1, 0, 0, 1], OPT);
+        let view = QueryView::parse(&octets).unwrap();
+        let secret = HashKey::new([3; 32]);
+        let key = view.key(&secret, 0);
+        assert_eq!(view.qname(), b"\x03WwW\x07example\x00");
+        assert_eq!(key.question(), b"\x03www\x07example\x00\x00\x41\x00\x01");
+        assert_eq!(view.edns.unwrap().udp_size, 4096);
+        let lower = octets.to_ascii_lowercase();
+        assert_ne!(key.hash, QueryView::parse(&lower).unwrap().key(&secret, 0).hash, "TYPE65 is not TYPE97");
+    }
+
+    #[test]
+    fn malformed_queries_are_told_apart() {
+        let opt_twice = [OPT, OPT].concat();
+        let opt_with_owner = [b"\x01x", OPT].concat();
+        for (octets, expected) in [
+            (query([1, 0, 0, 0], b""), None),
+            (query([1, 0, 0, 1], OPT), None),
+            (query([1, 0, 0, 0], b"x"), Some(QueryError::Format(Some(29)))),
+            (query([1, 0, 0, 1], &[OPT, b"x"].concat()), Some(QueryError::Format(Some(29)))),
+            (query([1, 0, 0, 2], &opt_twice), Some(QueryError::Format(Some(29)))),
+            (query([1, 0, 0, 1], &opt_with_owner), Some(QueryError::Format(Some(29)))),
+            (query([1, 1, 0, 0], OPT), Some(QueryError::Format(Some(29)))),
+            (query([2, 0, 0, 0], b""), Some(QueryError::Format(None))),
+            (query([0, 0, 0, 0], b""), Some(QueryError::Format(None))),
+            (query([1, 0, 0, 1], b""), Some(QueryError::Format(Some(29)))),
+            (vec![0; 11], Some(QueryError::Ignore)),
+        ] {
+            assert_eq!(QueryView::parse(&octets).err(), expected, "{octets:?}");
+        }
+        let mut response = query([1, 0, 0, 0], b"");
+        response[2] |= 0x80;
+        assert_eq!(QueryView::parse(&response).err(), Some(QueryError::Ignore));
+        let mut notify = query([1, 0, 0, 0], b"");
+        notify[2] = 4 << 3;
+        assert_eq!(QueryView::parse(&notify).err(), Some(QueryError::NotImplemented));
+        let mut pointer = query([1, 0, 0, 0], b"");
+        pointer[12] = 0xc0;
+        assert_eq!(QueryView::parse(&pointer).err(), Some(QueryError::Format(None)));
+    }
+}

@@ -1,0 +1,348 @@
+//! Record data from its presentation form.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+use data_encoding::{BASE32HEX_NOPAD, BASE64, HEXLOWER_PERMISSIVE};
+
+use super::check::{check, check_tag};
+use super::mnemonics::{ALGORITHMS, CERT_TYPES, DSYNC_SCHEMES, TSIG_ERRORS, number_of};
+use super::table::{self, Field};
+use super::{MAX_RDATA, Problem, RdataError};
+use super::{apl, bitmap, gateway, location, svcb, time};
+use crate::name::MAX_NAME;
+use crate::text::{self, TextError, Token};
+
+/// Appends the uncompressed data that `text`, all on one line, stands for.
+///
+/// `origin` is the absolute wire name that completes relative names. Any type may be given as
+/// `\# LENGTH HEX` (RFC 3597 §5). What is accepted also passes [`check()`].
+///
+/// # Errors
+/// The first field that is malformed; `out` is unchanged then.
+pub fn parse(rtype: u16, text: &str, origin: &[u8], out: &mut Vec<u8>) -> Result<(), RdataError> {
+    let tokens: Result<Vec<_>, _> = text::tokens(text.as_bytes()).collect();
+    let tokens = tokens.map_err(|error| RdataError::whole(Problem::Text(error)))?;
+    parse_tokens(rtype, &tokens, origin, out)
+}
+
+/// As [`parse`], of tokens that may come from several lines.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_tokens(rtype: u16, tokens: &[Token<'_>], origin: &[u8], out: &mut Vec<u8>) -> Result<(), RdataError> {
+    let start = out.len();
+    let mut input = Input { tokens, at: 0, origin };
+    let parsed = match tokens.first() {
+        Some(Token { text: br"\#", .. }) => parse_generic(&mut input, out),
+        _ => parse_fields(rtype, &mut input, out),
+    };
+    let checked = parsed.and_then(|()| {
+        let column = input.column();
+        check(rtype, &out[start..]).map_err(|error| RdataError { offset: column, ..error })
+    });
+    if checked.is_err() {
+        out.truncate(start);
+    }
+    checked
+}
+
+/// The tokens that are left of the text.
+pub(super) struct Input<'t> {
+    tokens: &'t [Token<'t>],
+    at: usize,
+    origin: &'t [u8],
+}
+
+impl<'t> Input<'t> {
+    /// The next token.
+    pub(super) fn next(&mut self) -> Result<&'t [u8], Problem> {
+        let token = self.tokens.get(self.at).ok_or(Problem::Missing)?;
+        self.at += 1;
+        Ok(token.text)
+    }
+
+    /// The next token, left unread.
+    pub(super) fn peek(&self) -> Option<&'t [u8]> {
+        self.tokens.get(self.at).map(|token| token.text)
+    }
+
+    /// Reads a number up to `max`.
+    pub(super) fn number(&mut self, max: u64) -> Result<u64, Problem> {
+        number(self.next()?, max)
+    }
+
+    /// Reads what the standard library can, such as an address.
+    pub(super) fn value<T: FromStr>(&mut self) -> Result<T, Problem> {
+        let token = str::from_utf8(self.next()?).map_err(|_| Problem::Encoding)?;
+        token.parse().map_err(|_| Problem::Encoding)
+    }
+
+    /// Reads a name and appends its wire form.
+    pub(super) fn name(&mut self, out: &mut Vec<u8>) -> Result<(), Problem> {
+        let mut name = [0; MAX_NAME];
+        let len = text::name_to_wire(self.next()?, Some(self.origin), &mut name)?;
+        out.extend_from_slice(&name[..len]);
+        Ok(())
+    }
+
+    /// The tokens up to the end, joined.
+    pub(super) fn joined(&mut self) -> Vec<u8> {
+        let rest = self.tokens.get(self.at..).unwrap_or_default();
+        self.at = self.tokens.len();
+        rest.iter().flat_map(|token| token.text).copied().collect()
+    }
+
+    /// An error at the token read last.
+    fn error(&self, problem: Problem) -> RdataError {
+        RdataError::on_wire(problem, self.column())
+    }
+
+    fn column(&self) -> usize {
+        let last = self.tokens.get(self.at.saturating_sub(1));
+        last.map_or(0, |token| token.column)
+    }
+}
+
+fn parse_fields(rtype: u16, input: &mut Input<'_>, out: &mut Vec<u8>) -> Result<(), RdataError> {
+    let fields = table::find(rtype).map_or(&[][..], |row| row.fields);
+    if fields.is_empty() {
+        return Err(RdataError::whole(Problem::Opaque));
+    }
+    for (index, &field) in fields.iter().enumerate() {
+        parse_field(field, input, out)
+            .map_err(|problem| RdataError::in_field(problem, index, field, input.column()))?;
+    }
+    match input.next() {
+        Ok(_) => Err(input.error(Problem::Trailing)),
+        Err(_) => Ok(()),
+    }
+}
+
+/// Reads `\# LENGTH HEX`.
+fn parse_generic(input: &mut Input<'_>, out: &mut Vec<u8>) -> Result<(), RdataError> {
+    let start = out.len();
+    let read = |input: &mut Input<'_>, out: &mut Vec<u8>| {
+        input.next()?;
+        let len = input.number(MAX_RDATA as u64)?;
+        append_hex(&input.joined(), out)?;
+        match (out.len() - start) as u64 == len {
+            true => Ok(()),
+            false => Err(Problem::Rule("the length is not that of the data")),
+        }
+    };
+    read(input, out).map_err(|problem| input.error(problem))
+}
+
+fn parse_field(field: Field, input: &mut Input<'_>, out: &mut Vec<u8>) -> Result<(), Problem> {
+    match field {
+        Field::U8 | Field::U16 | Field::U32 | Field::U48 | Field::U64 => {
+            append_number(field.width().unwrap_or(8), input, out)?;
+        }
+        Field::Ttl => out.extend_from_slice(&time::read_ttl(input.next()?)?.to_be_bytes()),
+        Field::Timestamp => {
+            out.extend_from_slice(&time::read_timestamp(input.next()?)?.to_be_bytes());
+        }
+        Field::Rtype => out.extend_from_slice(&read_rtype(input.next()?)?.to_be_bytes()),
+        Field::Algorithm | Field::CertAlgorithm => {
+            out.push(number_of(input.next()?, ALGORITHMS, 255)? as u8);
+        }
+        Field::DsyncScheme => out.push(number_of(input.next()?, DSYNC_SCHEMES, 255)? as u8),
+        Field::CertType => {
+            let number = number_of(input.next()?, CERT_TYPES, u16::MAX)?;
+            out.extend_from_slice(&number.to_be_bytes());
+        }
+        Field::TsigError => {
+            let number = number_of(input.next()?, TSIG_ERRORS, u16::MAX)?;
+            out.extend_from_slice(&number.to_be_bytes());
+        }
+        Field::Ipv4 => out.extend_from_slice(&input.value::<Ipv4Addr>()?.octets()),
+        Field::Ipv6 => out.extend_from_slice(&input.value::<Ipv6Addr>()?.octets()),
+        Field::Name => input.name(out)?,
+        Field::Names => {
+            while input.peek().is_some() {
+                input.name(out)?;
+            }
+        }
+        _ => return parse_variable(field, input, out),
+    }
+    Ok(())
+}
+
+/// The fields that are neither numbers nor names.
+fn parse_variable(field: Field, input: &mut Input<'_>, out: &mut Vec<u8>) -> Result<(), Problem> {
+    match field {
+        Field::CharString => append_string(input.next()?, out),
+        Field::OptionalCharString => input.next().map_or(Ok(()), |token| append_string(token, out)),
+        Field::CharStrings => {
+            append_string(input.next()?, out)?;
+            while let Some(token) = input.peek() {
+                input.next()?;
+                append_string(token, out)?;
+            }
+            Ok(())
+        }
+        Field::CaaTag => {
+            let tag = input.next()?;
+            check_tag(tag)?;
+            append_counted(tag, out)
+        }
+        Field::Text | Field::NonEmptyText => append_text(field, input.next()?, out),
+        Field::Base64 => append_base64(&some(input.joined())?, out),
+        Field::OptionalBase64 => append_base64(&input.joined(), out),
+        Field::Base64OrDash => match some(input.joined())?.as_slice() {
+            b"-" => Ok(()),
+            text => append_base64(text, out),
+        },
+        Field::CountedBase64 => append_counted_base64(input, out),
+        Field::Hex | Field::ZonemdDigest => append_hex(&some(input.joined())?, out),
+        Field::Salt => append_salt(input.next()?, out),
+        Field::Hash => append_hash(input.next()?, out),
+        Field::TypeBitmap => bitmap::parse_types(input, out),
+        Field::NxtBitmap => bitmap::parse_nxt(input, out),
+        Field::Services => bitmap::parse_services(input, out),
+        Field::SvcParams => svcb::parse(input, out),
+        Field::AddressPrefixes => apl::parse(input, out),
+        Field::Location => location::parse(input, out),
+        Field::Nsap => append_nsap(input.next()?, out),
+        Field::Eui48 => append_groups::<6>(input.next()?, b'-', out),
+        Field::Eui64 => append_groups::<8>(input.next()?, b'-', out),
+        Field::Locator64 => append_locator(input.next()?, out),
+        Field::IpsecGateway => gateway::parse_ipsec(input, out),
+        Field::AmtRelay => gateway::parse_relay(input, out),
+        Field::A6 => gateway::parse_a6(input, out),
+        Field::HostIdentity => gateway::parse_host_identity(input, out),
+        _ => Err(Problem::Opaque),
+    }
+}
+
+/// The number that decimal digits stand for, up to `max`.
+pub(super) fn number(digits: &[u8], max: u64) -> Result<u64, Problem> {
+    if digits.is_empty() {
+        return Err(Problem::Number);
+    }
+    let value = digits.iter().try_fold(0_u64, |value, octet| match octet {
+        b'0'..=b'9' => value.checked_mul(10)?.checked_add(u64::from(octet - b'0')),
+        _ => None,
+    });
+    value.filter(|value| *value <= max).ok_or(Problem::Number)
+}
+
+/// Reads a number of `width` octets, at most eight.
+fn append_number(width: u8, input: &mut Input<'_>, out: &mut Vec<u8>) -> Result<(), Problem> {
+    let spare = 8 - usize::from(width);
+    let value = input.number(u64::MAX >> (8 * spare))?;
+    out.extend_from_slice(&value.to_be_bytes()[spare..]);
+    Ok(())
+}
+
+/// The type that a mnemonic stands for.
+pub(super) fn read_rtype(token: &[u8]) -> Result<u16, Problem> {
+    let text = str::from_utf8(token).ok();
+    text.and_then(table::from_mnemonic).ok_or(Problem::Rule("unknown RR type"))
+}
+
+fn some(text: Vec<u8>) -> Result<Vec<u8>, Problem> {
+    if text.is_empty() { Err(Problem::Missing) } else { Ok(text) }
+}
+
+/// Appends octets after their number as one octet.
+pub(super) fn append_counted(octets: &[u8], out: &mut Vec<u8>) -> Result<(), Problem> {
+    out.push(u8::try_from(octets.len()).map_err(|_| Problem::TooLong)?);
+    out.extend_from_slice(octets);
+    Ok(())
+}
+
+/// Appends a character-string.
+pub(super) fn append_string(token: &[u8], out: &mut Vec<u8>) -> Result<(), Problem> {
+    let start = out.len();
+    out.push(0);
+    text::read_string(token, out)?;
+    out[start] = u8::try_from(out.len() - start - 1).map_err(|_| TextError::StringTooLong)?;
+    Ok(())
+}
+
+fn append_text(field: Field, token: &[u8], out: &mut Vec<u8>) -> Result<(), Problem> {
+    let start = out.len();
+    text::read_string(token, out)?;
+    if field == Field::NonEmptyText && out.len() == start {
+        return Err(Problem::Missing);
+    }
+    Ok(())
+}
+
+/// Appends what base64 stands for (RFC 4648 §4): padded, without stray bits.
+pub(super) fn append_base64(text: &[u8], out: &mut Vec<u8>) -> Result<(), Problem> {
+    out.append(&mut BASE64.decode(text).map_err(|_| Problem::Encoding)?);
+    Ok(())
+}
+
+/// Appends what hexadecimal digits stand for.
+pub(super) fn append_hex(text: &[u8], out: &mut Vec<u8>) -> Result<(), Problem> {
+    out.append(&mut HEXLOWER_PERMISSIVE.decode(text).map_err(|_| Problem::Encoding)?);
+    Ok(())
+}
+
+/// Reads a length and, if it is not 0, that many octets in base64, which may have white space.
+fn append_counted_base64(input: &mut Input<'_>, out: &mut Vec<u8>) -> Result<(), Problem> {
+    let len = input.number(u64::from(u16::MAX))? as usize;
+    out.extend_from_slice(&(len as u16).to_be_bytes());
+    let digits = len.div_ceil(3) * 4;
+    let mut text = Vec::new();
+    while text.len() < digits {
+        text.extend_from_slice(input.next()?);
+    }
+    let start = out.len();
+    append_base64(&text, out)?;
+    match out.len() - start == len {
+        true => Ok(()),
+        false => Err(Problem::Rule("the length is not that of the data")),
+    }
+}
+
+/// Salt of NSEC3 (RFC 5155 §3.3): `-` is none.
+fn append_salt(token: &[u8], out: &mut Vec<u8>) -> Result<(), Problem> {
+    let mut salt = Vec::new();
+    if token != b"-" {
+        append_hex(token, &mut salt)?;
+    }
+    append_counted(&salt, out)
+}
+
+fn append_hash(token: &[u8], out: &mut Vec<u8>) -> Result<(), Problem> {
+    let hash = BASE32HEX_NOPAD.decode(&token.to_ascii_uppercase());
+    append_counted(&some(hash.map_err(|_| Problem::Encoding)?)?, out)
+}
+
+/// `0x` and hexadecimal digits, with dots anywhere (RFC 1706 §5).
+fn append_nsap(token: &[u8], out: &mut Vec<u8>) -> Result<(), Problem> {
+    let [b'0', b'x' | b'X', digits @ ..] = token else { return Err(Problem::Encoding) };
+    let digits: Vec<u8> = digits.iter().copied().filter(|octet| *octet != b'.').collect();
+    append_hex(&some(digits)?, out)
+}
+
+/// `N` octets as pairs of hexadecimal digits with a separator between.
+fn append_groups<const N: usize>(token: &[u8], separator: u8, out: &mut Vec<u8>) -> Result<(), Problem> {
+    let mut count = 0;
+    for group in token.split(|octet| *octet == separator) {
+        if group.len() != 2 {
+            return Err(Problem::Encoding);
+        }
+        append_hex(group, out)?;
+        count += 1;
+    }
+    if count == N { Ok(()) } else { Err(Problem::Encoding) }
+}
+
+/// Four groups of one to four hexadecimal digits (RFC 6742 §2.1.2).
+fn append_locator(token: &[u8], out: &mut Vec<u8>) -> Result<(), Problem> {
+    let mut groups = 0;
+    for group in token.split(|octet| *octet == b':') {
+        let mut digits = *b"0000";
+        let pad = digits.len().checked_sub(group.len()).filter(|pad| *pad < 4);
+        digits[pad.ok_or(Problem::Encoding)?..].copy_from_slice(group);
+        append_hex(&digits, out)?;
+        groups += 1;
+    }
+    if groups == 4 { Ok(()) } else { Err(Problem::Encoding) }
+}

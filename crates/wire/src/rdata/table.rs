@@ -1,0 +1,367 @@
+//! The RR types of the IANA registry and what their data is made of.
+//!
+//! One row a type: mnemonic, number and the fields of its data. A row without fields holds
+//! data that is opaque to us and has only the `\#` form (RFC 3597 §5).
+
+use super::names::NameLayout;
+
+/// A building block of record data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Field {
+    U8,
+    U16,
+    U32,
+    U48,
+    U64,
+    /// Seconds; may be written with units, as in `1h30m`.
+    Ttl,
+    /// Seconds since 1970 modulo 2^32, written as YYYYMMDDHHmmSS (RFC 4034 §3.2).
+    Timestamp,
+    /// An RR type by its mnemonic.
+    Rtype,
+    /// A DNSSEC algorithm: mnemonics are read, the number is written.
+    Algorithm,
+    /// As [`Field::Algorithm`], written as a mnemonic where it has one (RFC 4398 §2.2).
+    CertAlgorithm,
+    CertType,
+    /// The error of TSIG and TKEY.
+    TsigError,
+    DsyncScheme,
+    Ipv4,
+    Ipv6,
+    /// An uncompressed name.
+    Name,
+    /// No name, one or more.
+    Names,
+    CharString,
+    /// At the end: a character-string or nothing (ISDN's sub-address).
+    OptionalCharString,
+    /// At the end: one or more character-strings.
+    CharStrings,
+    /// CAA's property tag: a character-string of letters and digits, never quoted.
+    CaaTag,
+    /// At the end: any octets as one quoted string, which may be longer than 255.
+    Text,
+    /// As [`Field::Text`], but not empty.
+    NonEmptyText,
+    /// At the end: at least one octet in base64, white space allowed.
+    Base64,
+    /// At the end: base64 or nothing.
+    OptionalBase64,
+    /// At the end: base64, or `-` for nothing.
+    Base64OrDash,
+    /// A 16-bit length, written out, and that many octets in base64.
+    CountedBase64,
+    /// At the end: at least one octet in hexadecimal, white space allowed.
+    Hex,
+    /// At the end: as [`Field::Hex`], at least twelve octets (RFC 8976 §2.2.4).
+    ZonemdDigest,
+    /// An 8-bit length, not written, and that many octets in hexadecimal, or `-` (NSEC3's salt).
+    Salt,
+    /// An 8-bit length, not written, and that many octets in unpadded base32hex (NSEC3's hash).
+    Hash,
+    /// The types that exist at a name (RFC 4034 §4.1.2). At the end.
+    TypeBitmap,
+    /// The same of NXT (RFC 2535 §5.2). At the end.
+    NxtBitmap,
+    /// Protocol and port bitmap of WKS (RFC 1035 §3.4.2). At the end.
+    Services,
+    SvcParams,
+    AddressPrefixes,
+    Location,
+    /// `0x` and hexadecimal (RFC 1706). At the end.
+    Nsap,
+    Eui48,
+    Eui64,
+    /// Four groups of four hexadecimal digits (RFC 6742).
+    Locator64,
+    /// Gateway type, algorithm and gateway of IPSECKEY (RFC 4025 §2).
+    IpsecGateway,
+    /// Discovery bit, relay type and relay of AMTRELAY (RFC 8777 §4).
+    AmtRelay,
+    /// The whole of A6 (RFC 2874 §3).
+    A6,
+    /// Algorithm, HIT and public key of HIP (RFC 8005 §5).
+    HostIdentity,
+}
+
+impl Field {
+    /// What the field is to hold, for messages.
+    pub(super) const fn describe(self) -> &'static str {
+        match self {
+            Self::U8 => "8-bit number",
+            Self::U16 => "16-bit number",
+            Self::U32 => "32-bit number",
+            Self::U48 => "48-bit number",
+            Self::U64 => "64-bit number",
+            Self::Ttl => "time in seconds",
+            Self::Timestamp => "date and time",
+            Self::Rtype => "RR type",
+            Self::Algorithm | Self::CertAlgorithm => "DNSSEC algorithm",
+            Self::CertType => "certificate type",
+            Self::TsigError => "TSIG error",
+            Self::DsyncScheme => "DSYNC scheme",
+            Self::Ipv4 => "IPv4 address",
+            Self::Ipv6 => "IPv6 address",
+            Self::Name => "domain name",
+            Self::Names => "domain names",
+            Self::CharString | Self::OptionalCharString => "character-string",
+            Self::CharStrings => "character-strings",
+            Self::CaaTag => "property tag",
+            Self::Text | Self::NonEmptyText => "quoted text",
+            Self::Base64 | Self::OptionalBase64 | Self::Base64OrDash => "base64 data",
+            Self::CountedBase64 => "length and base64 data",
+            Self::Hex => "hexadecimal data",
+            Self::ZonemdDigest => "hexadecimal digest of 12 octets or more",
+            Self::Salt => "hexadecimal salt or '-'",
+            Self::Hash => "base32hex hash",
+            Self::TypeBitmap | Self::NxtBitmap => "list of RR types",
+            Self::Services => "protocol and ports",
+            Self::SvcParams => "service parameters",
+            Self::AddressPrefixes => "address prefixes",
+            Self::Location => "location",
+            Self::Nsap => "NSAP address",
+            Self::Eui48 => "EUI-48 address",
+            Self::Eui64 => "EUI-64 address",
+            Self::Locator64 => "64-bit identifier",
+            Self::IpsecGateway => "gateway",
+            Self::AmtRelay => "relay",
+            Self::A6 => "IPv6 address suffix and prefix name",
+            Self::HostIdentity => "host identity",
+        }
+    }
+
+    /// Octets of a field that always has the same number of them.
+    pub(super) const fn width(self) -> Option<u8> {
+        match self {
+            Self::U8 | Self::Algorithm | Self::CertAlgorithm | Self::DsyncScheme => Some(1),
+            Self::U16 | Self::Rtype | Self::CertType | Self::TsigError => Some(2),
+            Self::U32 | Self::Ttl | Self::Timestamp | Self::Ipv4 => Some(4),
+            Self::U48 | Self::Eui48 => Some(6),
+            Self::U64 | Self::Eui64 | Self::Locator64 => Some(8),
+            Self::Ipv6 => Some(16),
+            _ => None,
+        }
+    }
+}
+
+/// In which messages the names of a type's data may be compressed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Compression {
+    /// A pointer there is an error.
+    Never,
+    /// Understood when it comes, never sent (RFC 3597 §4).
+    Received,
+    /// The types of RFC 1035.
+    Both,
+}
+
+/// A row of the table.
+pub(super) struct RecordType {
+    pub(super) number: u16,
+    pub(super) mnemonic: &'static str,
+    /// None: opaque.
+    pub(super) fields: &'static [Field],
+    pub(super) compression: Compression,
+    /// The names of the data are in lower case in canonical form (RFC 4034 §6.2 with
+    /// RFC 6840 §5.1, which takes NSEC out).
+    pub(super) folded: bool,
+    /// Where the names are.
+    pub(super) names: NameLayout,
+}
+
+impl RecordType {
+    /// Names of RFC 1035: compressed and folded.
+    const fn basic(mut self) -> Self {
+        self.compression = Compression::Both;
+        self.folded = true;
+        self
+    }
+
+    /// Later names that old servers compressed: received so and folded.
+    const fn received(mut self) -> Self {
+        self.compression = Compression::Received;
+        self.folded = true;
+        self
+    }
+
+    /// Names that are never compressed but folded.
+    const fn folded(mut self) -> Self {
+        self.folded = true;
+        self
+    }
+}
+
+const fn row(number: u16, mnemonic: &'static str, fields: &'static [Field]) -> RecordType {
+    RecordType {
+        number,
+        mnemonic,
+        fields,
+        compression: Compression::Never,
+        folded: false,
+        names: NameLayout::of(fields),
+    }
+}
+
+use Field::*;
+
+const KEY_FIELDS: &[Field] = &[U16, U8, Algorithm, OptionalBase64];
+const DNSKEY_FIELDS: &[Field] = &[U16, U8, Algorithm, Base64];
+const DS_FIELDS: &[Field] = &[U16, Algorithm, U8, Hex];
+const SIG_FIELDS: &[Field] = &[Rtype, Algorithm, U8, U32, Timestamp, Timestamp, U16, Name, Base64];
+const TLSA_FIELDS: &[Field] = &[U8, U8, U8, Hex];
+const SVCB_FIELDS: &[Field] = &[U16, Name, SvcParams];
+const OPAQUE: &[Field] = &[];
+
+/// The registry, by number.
+pub(super) const TYPES: &[RecordType] = &[
+    row(1, "A", &[Ipv4]),
+    row(2, "NS", &[Name]).basic(),
+    row(3, "MD", &[Name]).basic(),
+    row(4, "MF", &[Name]).basic(),
+    row(5, "CNAME", &[Name]).basic(),
+    row(6, "SOA", &[Name, Name, U32, Ttl, Ttl, Ttl, Ttl]).basic(),
+    row(7, "MB", &[Name]).basic(),
+    row(8, "MG", &[Name]).basic(),
+    row(9, "MR", &[Name]).basic(),
+    row(10, "NULL", OPAQUE),
+    row(11, "WKS", &[Ipv4, Services]),
+    row(12, "PTR", &[Name]).basic(),
+    row(13, "HINFO", &[CharString, CharString]),
+    row(14, "MINFO", &[Name, Name]).basic(),
+    row(15, "MX", &[U16, Name]).basic(),
+    row(16, "TXT", &[CharStrings]),
+    row(17, "RP", &[Name, Name]).received(),
+    row(18, "AFSDB", &[U16, Name]).received(),
+    row(19, "X25", &[CharString]),
+    row(20, "ISDN", &[CharString, OptionalCharString]),
+    row(21, "RT", &[U16, Name]).received(),
+    row(22, "NSAP", &[Nsap]),
+    row(23, "NSAP-PTR", &[Name]),
+    row(24, "SIG", SIG_FIELDS).received(),
+    row(25, "KEY", KEY_FIELDS),
+    row(26, "PX", &[U16, Name, Name]).received(),
+    row(27, "GPOS", &[CharString, CharString, CharString]),
+    row(28, "AAAA", &[Ipv6]),
+    row(29, "LOC", &[Location]),
+    row(30, "NXT", &[Name, NxtBitmap]).received(),
+    row(31, "EID", &[Hex]),
+    row(32, "NIMLOC", &[Hex]),
+    row(33, "SRV", &[U16, U16, U16, Name]).received(),
+    row(34, "ATMA", OPAQUE),
+    row(35, "NAPTR", &[U16, U16, CharString, CharString, CharString, Name]).received(),
+    row(36, "KX", &[U16, Name]).folded(),
+    row(37, "CERT", &[CertType, U16, CertAlgorithm, Base64]),
+    row(38, "A6", &[A6]).folded(),
+    row(39, "DNAME", &[Name]).folded(),
+    row(40, "SINK", OPAQUE),
+    row(41, "OPT", OPAQUE),
+    row(42, "APL", &[AddressPrefixes]),
+    row(43, "DS", DS_FIELDS),
+    row(44, "SSHFP", &[U8, U8, Hex]),
+    row(45, "IPSECKEY", &[U8, IpsecGateway, OptionalBase64]),
+    row(46, "RRSIG", SIG_FIELDS).folded(),
+    row(47, "NSEC", &[Name, TypeBitmap]),
+    row(48, "DNSKEY", DNSKEY_FIELDS),
+    row(49, "DHCID", &[Base64]),
+    row(50, "NSEC3", &[U8, U8, U16, Salt, Hash, TypeBitmap]),
+    row(51, "NSEC3PARAM", &[U8, U8, U16, Salt]),
+    row(52, "TLSA", TLSA_FIELDS),
+    row(53, "SMIMEA", TLSA_FIELDS),
+    row(55, "HIP", &[HostIdentity, Names]),
+    row(56, "NINFO", &[CharStrings]),
+    row(57, "RKEY", KEY_FIELDS),
+    row(58, "TALINK", &[Name, Name]),
+    row(59, "CDS", DS_FIELDS),
+    row(60, "CDNSKEY", DNSKEY_FIELDS),
+    row(61, "OPENPGPKEY", &[Base64]),
+    row(62, "CSYNC", &[U32, U16, TypeBitmap]),
+    row(63, "ZONEMD", &[U32, U8, U8, ZonemdDigest]),
+    row(64, "SVCB", SVCB_FIELDS),
+    row(65, "HTTPS", SVCB_FIELDS),
+    row(66, "DSYNC", &[Rtype, DsyncScheme, U16, Name]),
+    row(67, "HHIT", &[Base64]),
+    row(68, "BRID", &[Base64]),
+    row(99, "SPF", &[CharStrings]),
+    row(100, "UINFO", OPAQUE),
+    row(101, "UID", OPAQUE),
+    row(102, "GID", OPAQUE),
+    row(103, "UNSPEC", OPAQUE),
+    row(104, "NID", &[U16, Locator64]),
+    row(105, "L32", &[U16, Ipv4]),
+    row(106, "L64", &[U16, Locator64]),
+    row(107, "LP", &[U16, Name]),
+    row(108, "EUI48", &[Eui48]),
+    row(109, "EUI64", &[Eui64]),
+    row(128, "NXNAME", OPAQUE),
+    row(249, "TKEY", &[Name, U32, U32, U16, TsigError, CountedBase64, CountedBase64]),
+    row(250, "TSIG", &[Name, U48, U16, CountedBase64, U16, TsigError, CountedBase64]),
+    row(251, "IXFR", OPAQUE),
+    row(252, "AXFR", OPAQUE),
+    row(253, "MAILB", OPAQUE),
+    row(254, "MAILA", OPAQUE),
+    row(255, "ANY", OPAQUE),
+    row(256, "URI", &[U16, U16, NonEmptyText]),
+    row(257, "CAA", &[U8, CaaTag, Text]),
+    row(258, "AVC", &[CharStrings]),
+    row(259, "DOA", &[U32, U32, U8, CharString, Base64OrDash]),
+    row(260, "AMTRELAY", &[U8, AmtRelay]),
+    row(261, "RESINFO", &[CharStrings]),
+    row(262, "WALLET", &[CharStrings]),
+    row(263, "CLA", &[CharStrings]),
+    row(264, "IPN", &[U64]),
+    row(32768, "TA", DS_FIELDS),
+    row(32769, "DLV", DS_FIELDS),
+];
+
+/// The row of a type, if the registry has it.
+pub(super) fn find(rtype: u16) -> Option<&'static RecordType> {
+    TYPES.binary_search_by_key(&rtype, |row| row.number).ok().map(|index| &TYPES[index])
+}
+
+/// The mnemonic of a type, if the registry has it. Any type may also be written `TYPE`*number*.
+#[must_use]
+pub fn mnemonic(rtype: u16) -> Option<&'static str> {
+    find(rtype).map(|row| row.mnemonic)
+}
+
+/// The type a mnemonic, `TYPE`*number* (RFC 3597 §5) or `*` stands for, in any case.
+#[must_use]
+pub fn from_mnemonic(text: &str) -> Option<u16> {
+    if let Some(row) = TYPES.iter().find(|row| row.mnemonic.eq_ignore_ascii_case(text)) {
+        return Some(row.number);
+    }
+    if text == "*" {
+        return Some(255);
+    }
+    let (prefix, digits) = text.split_at_checked(4)?;
+    if !prefix.eq_ignore_ascii_case("TYPE") || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    digits.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_in_ascending_order_and_mnemonics_unique() {
+        assert!(TYPES.windows(2).all(|pair| pair[0].number < pair[1].number));
+        for row in TYPES {
+            assert_eq!(from_mnemonic(row.mnemonic), Some(row.number), "{}", row.mnemonic);
+            assert_eq!(mnemonic(row.number), Some(row.mnemonic));
+        }
+    }
+
+    #[test]
+    fn generic_mnemonics_are_read_in_any_case() {
+        assert_eq!(from_mnemonic("type731"), Some(731));
+        assert_eq!(from_mnemonic("TYPE1"), Some(1));
+        assert_eq!(from_mnemonic("aaaa"), Some(28));
+        assert_eq!(from_mnemonic("*"), Some(255));
+        for bad in ["", "TYPE", "TYPE65536", "TYPE+1", "TYPE-1", "TYP1", "BOGUS", "Aé€x"] {
+            assert_eq!(from_mnemonic(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,402 @@
+//! A borrowed view of a whole message, read lazily.
+//!
+//! Nothing is copied or allocated: the view checks that twelve octets of header are there, and
+//! the iterators check each question and record as they come to it. Section counts are claims;
+//! an iterator ends with an error where the octets end first.
+
+use std::fmt;
+
+use crate::code::{Class, Rtype};
+use crate::edns::{Edns, EdnsError};
+use crate::header::{HEADER_LEN, Header};
+use crate::name::{self, NameBuf, NameError};
+
+/// Why a message cannot be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WireError {
+    /// Fewer octets than the header or a record needs.
+    Short,
+    /// A name in it is malformed.
+    Name(NameError),
+    /// The OPT record is malformed, or there is more than one.
+    Edns(EdnsError),
+    /// Octets follow the last record.
+    Trailing,
+    /// The message has not the one question that is needed.
+    Question,
+}
+
+impl From<NameError> for WireError {
+    fn from(error: NameError) -> Self {
+        Self::Name(error)
+    }
+}
+
+impl From<EdnsError> for WireError {
+    fn from(error: EdnsError) -> Self {
+        Self::Edns(error)
+    }
+}
+
+impl fmt::Display for WireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Short => f.write_str("the message ends too early"),
+            Self::Name(error) => error.fmt(f),
+            Self::Edns(error) => error.fmt(f),
+            Self::Trailing => f.write_str("octets follow the last record"),
+            Self::Question => f.write_str("not exactly one question"),
+        }
+    }
+}
+
+impl std::error::Error for WireError {}
+
+/// The three sections of records (RFC 1035 §4.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RecordSection {
+    /// What was asked for.
+    Answer,
+    /// SOA of negative answers, NS of referrals.
+    Authority,
+    /// Addresses, OPT, TSIG.
+    Additional,
+}
+
+/// A message with a whole header.
+#[derive(Clone, Copy, Debug)]
+pub struct MessageView<'a> {
+    octets: &'a [u8],
+    header: Header,
+}
+
+impl<'a> MessageView<'a> {
+    /// Takes the message's octets; fails if the header is not whole.
+    pub fn new(octets: &'a [u8]) -> Result<Self, WireError> {
+        let header = Header::read(octets).ok_or(WireError::Short)?;
+        Ok(Self { octets, header })
+    }
+
+    /// The header.
+    #[must_use]
+    pub fn header(&self) -> Header {
+        self.header
+    }
+
+    /// All octets of the message.
+    #[must_use]
+    pub fn octets(&self) -> &'a [u8] {
+        self.octets
+    }
+
+    /// The questions, lazily.
+    #[must_use]
+    pub fn questions(&self) -> Questions<'a> {
+        Questions { octets: self.octets, at: HEADER_LEN, left: self.header.counts[0] }
+    }
+
+    /// The only question; an error if there are none or several (RFC 9619).
+    pub fn question(&self) -> Result<QuestionView<'a>, WireError> {
+        if self.header.counts[0] != 1 {
+            return Err(WireError::Question);
+        }
+        self.questions().next().unwrap_or(Err(WireError::Question))
+    }
+
+    /// All records of the three sections in their order, lazily.
+    pub fn records(&self) -> Result<Records<'a>, WireError> {
+        let mut questions = self.questions();
+        for question in &mut questions {
+            question?;
+        }
+        let [_, answer, authority, additional] = self.header.counts;
+        Ok(Records { octets: self.octets, at: questions.at, left: [answer, authority, additional] })
+    }
+
+    /// The records of one section, lazily.
+    pub fn section(&self, wanted: RecordSection) -> Result<Section<'a>, WireError> {
+        Ok(Section { records: self.records()?, wanted })
+    }
+
+    /// The OPT record of the additional section, if there is one (RFC 6891 §6.1.1).
+    pub fn edns(&self) -> Result<Option<Edns<'a>>, WireError> {
+        let mut found = None;
+        for record in self.section(RecordSection::Additional)? {
+            let record = record?;
+            if record.rtype == Rtype::OPT {
+                if found.is_some() {
+                    return Err(EdnsError::Repeated.into());
+                }
+                found = Some(Edns::from_record(&record)?);
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// A question in a message.
+#[derive(Clone, Copy, Debug)]
+pub struct QuestionView<'a> {
+    message: &'a [u8],
+    at: usize,
+    end: usize,
+    /// QTYPE.
+    pub qtype: Rtype,
+    /// QCLASS.
+    pub qclass: Class,
+}
+
+impl<'a> QuestionView<'a> {
+    /// Reads QNAME.
+    pub fn qname(&self) -> Result<NameBuf, NameError> {
+        NameBuf::read(self.message, self.at)
+    }
+
+    /// The octets of the question as they stand in the message.
+    #[must_use]
+    pub fn octets(&self) -> &'a [u8] {
+        &self.message[self.at..self.end]
+    }
+}
+
+/// Iterator over questions.
+#[derive(Clone, Debug)]
+pub struct Questions<'a> {
+    octets: &'a [u8],
+    at: usize,
+    left: u16,
+}
+
+impl<'a> Questions<'a> {
+    fn read(&mut self) -> Result<QuestionView<'a>, WireError> {
+        let at = self.at;
+        let fixed = name::skip(self.octets, at)?;
+        let end = fixed + 4;
+        let octets: &[u8; 4] = self.octets.get(fixed..end).and_then(|o| o.first_chunk()).ok_or(WireError::Short)?;
+        self.at = end;
+        let qtype = Rtype(u16::from_be_bytes([octets[0], octets[1]]));
+        let qclass = Class(u16::from_be_bytes([octets[2], octets[3]]));
+        Ok(QuestionView { message: self.octets, at, end, qtype, qclass })
+    }
+}
+
+impl<'a> Iterator for Questions<'a> {
+    type Item = Result<QuestionView<'a>, WireError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        let question = self.read();
+        if question.is_err() {
+            self.left = 0;
+        }
+        Some(question)
+    }
+}
+
+/// A record in a message.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordView<'a> {
+    message: &'a [u8],
+    owner_at: usize,
+    rdata_at: usize,
+    rdata_len: usize,
+    /// The section it stands in.
+    pub section: RecordSection,
+    /// TYPE.
+    pub rtype: Rtype,
+    /// CLASS (for OPT: the sender's buffer size).
+    pub class: Class,
+    /// TTL in seconds as it stands; values with the high bit set count as zero
+    /// (RFC 2181 §8), which [`RecordView::ttl_secs`] does.
+    pub ttl_field: u32,
+}
+
+impl<'a> RecordView<'a> {
+    /// Reads the owner name.
+    #[inline]
+    pub fn owner(&self) -> Result<NameBuf, NameError> {
+        NameBuf::read(self.message, self.owner_at)
+    }
+
+    /// As [`RecordView::owner`], into a buffer of the caller's.
+    #[inline]
+    pub fn read_owner(&self, out: &mut NameBuf) -> Result<(), NameError> {
+        out.read_from(self.message, self.owner_at).map(|_| ())
+    }
+
+    /// Is the owner written as a pointer to the first question? Then it needs no reading.
+    #[inline]
+    #[must_use]
+    pub fn owner_is_question(&self) -> bool {
+        self.message.get(self.owner_at..self.owner_at + 2) == Some(&[0xc0, HEADER_LEN as u8])
+    }
+
+    /// TTL in seconds (RFC 2181 §8).
+    #[inline]
+    #[must_use]
+    pub fn ttl_secs(&self) -> u32 {
+        if self.ttl_field > i32::MAX as u32 { 0 } else { self.ttl_field }
+    }
+
+    /// Record data as it stands in the message: names in it may be compressed.
+    #[inline]
+    #[must_use]
+    pub fn rdata(&self) -> &'a [u8] {
+        &self.message[self.rdata_at..self.rdata_at + self.rdata_len]
+    }
+
+    /// Copies the record data out, its compressed names expanded. Returns the length.
+    #[inline]
+    pub fn expand_rdata(&self, out: &mut [u8]) -> Result<usize, crate::rdata::RdataError> {
+        crate::rdata::expand(self.rtype.0, self.message, self.rdata_at, self.rdata_len, out)
+    }
+
+    /// Where the owner name begins in the message.
+    #[inline]
+    #[must_use]
+    pub fn offset(&self) -> usize {
+        self.owner_at
+    }
+
+    /// Where the four octets of TTL begin in the message.
+    #[inline]
+    #[must_use]
+    pub fn ttl_offset(&self) -> usize {
+        self.rdata_at - 6
+    }
+}
+
+/// Iterator over the records of all sections.
+#[derive(Clone, Debug)]
+pub struct Records<'a> {
+    octets: &'a [u8],
+    at: usize,
+    left: [u16; 3],
+}
+
+impl<'a> Records<'a> {
+    /// Where the next record begins; after the last one, where the message should end.
+    #[must_use]
+    pub fn position(&self) -> usize {
+        self.at
+    }
+
+    #[inline]
+    fn read(&mut self, section: RecordSection) -> Result<RecordView<'a>, WireError> {
+        let owner_at = self.at;
+        let fixed_at = name::skip(self.octets, owner_at)?;
+        let rdata_at = fixed_at + 10;
+        let fixed: &[u8; 10] =
+            self.octets.get(fixed_at..rdata_at).and_then(|o| o.first_chunk()).ok_or(WireError::Short)?;
+        let rdata_len = usize::from(u16::from_be_bytes([fixed[8], fixed[9]]));
+        let end = rdata_at + rdata_len;
+        if end > self.octets.len() {
+            return Err(WireError::Short);
+        }
+        self.at = end;
+        Ok(RecordView {
+            message: self.octets,
+            owner_at,
+            rdata_at,
+            rdata_len,
+            section,
+            rtype: Rtype(u16::from_be_bytes([fixed[0], fixed[1]])),
+            class: Class(u16::from_be_bytes([fixed[2], fixed[3]])),
+            ttl_field: u32::from_be_bytes([fixed[4], fixed[5], fixed[6], fixed[7]]),
+        })
+    }
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Result<RecordView<'a>, WireError>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let [answer, authority, additional] = &mut self.left;
+        let (left, section) = if *answer > 0 {
+            (answer, RecordSection::Answer)
+        } else if *authority > 0 {
+            (authority, RecordSection::Authority)
+        } else if *additional > 0 {
+            (additional, RecordSection::Additional)
+        } else {
+            return None;
+        };
+        *left -= 1;
+        let record = self.read(section);
+        if record.is_err() {
+            self.left = [0; 3];
+        }
+        Some(record)
+    }
+}
+
+/// Iterator over the records of one section.
+#[derive(Clone, Debug)]
+pub struct Section<'a> {
+    records: Records<'a>,
+    wanted: RecordSection,
+}
+
+impl<'a> Iterator for Section<'a> {
+    type Item = Result<RecordView<'a>, WireError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let wanted = self.wanted;
+        self.records.find(|record| record.as_ref().map_or(true, |r| r.section == wanted))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// www.example. A, answered with a CNAME and an address; OPT at the end.
+    fn response() -> Vec<u8> {
+        let mut m = vec![0, 7, 0x81, 0x80, 0, 1, 0, 2, 0, 0, 0, 1];
+        m.extend_from_slice(b"\x03www\x07example\x00\x00\x01\x00\x01");
+        m.extend_from_slice(b"\xc0\x0c\x00\x05\x00\x01\x00\x00\x00\x3c\x00\x04\x01a\xc0\x10");
+        m.extend_from_slice(b"\x01a\xc0\x10\x00\x01\x00\x01\xff\xff\xff\xff\x00\x04\x7f\x00\x00\x01");
+        m.extend_from_slice(b"\x00\x00\x29\x04\xd0\x00\x00\x80\x00\x00\x00");
+        m
+    }
+
+    #[test]
+    fn all_sections_are_walked_lazily() {
+        let octets = response();
+        let view = MessageView::new(&octets).unwrap();
+        let question = view.question().unwrap();
+        assert_eq!(question.qname().unwrap().wire(), b"\x03www\x07example\x00");
+        assert_eq!((question.qtype, question.qclass), (Rtype::A, Class::IN));
+        let records: Vec<_> = view.records().unwrap().map(Result::unwrap).collect();
+        assert_eq!(records.len(), 3);
+        assert!(records[0].owner_is_question());
+        assert_eq!(records[0].ttl_secs(), 60);
+        assert_eq!(records[1].owner().unwrap().wire(), b"\x01a\x07example\x00");
+        assert_eq!(records[1].ttl_secs(), 0, "a TTL with the high bit set is zero");
+        assert_eq!(records[1].rdata(), [127, 0, 0, 1]);
+        let mut rdata = [0; 64];
+        let len = records[0].expand_rdata(&mut rdata).unwrap();
+        assert_eq!(&rdata[..len], b"\x01a\x07example\x00");
+        let edns = view.edns().unwrap().unwrap();
+        assert_eq!((edns.udp_size, edns.dnssec_ok), (1232, true));
+    }
+
+    #[test]
+    fn every_truncation_ends_in_an_error_and_never_in_a_panic() {
+        let octets = response();
+        for len in 0..octets.len() {
+            let Ok(view) = MessageView::new(&octets[..len]) else { continue };
+            let walked = view.records().and_then(|mut records| records.try_for_each(|record| record.map(|_| ())));
+            assert!(walked.is_err(), "{len}");
+        }
+    }
+
+    #[test]
+    fn counts_that_lie_do_not_matter_beyond_the_octets() {
+        let mut octets = response();
+        octets[6] = 0xff;
+        let view = MessageView::new(&octets).unwrap();
+        assert!(view.records().unwrap().count() < 5);
+    }
+}

@@ -1,0 +1,145 @@
+//! A client that sends octets and takes octets, and believes nothing.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
+use std::time::Duration;
+
+use super::{Ask, PATIENCE, Reply};
+
+/// A datagram may be lost where a socket's buffer is full; a real client asks again, too.
+const TRIES: u32 = 4;
+
+/// A socket towards one server.
+pub(crate) struct Udp {
+    socket: UdpSocket,
+}
+
+impl Udp {
+    /// From a port of the system's choice.
+    pub(crate) fn to(server: SocketAddr) -> Self {
+        let any = if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+        Self::from(any.parse().expect("an address"), server)
+    }
+
+    /// From an address of ours. The socket is connected: it takes replies from the asked address only.
+    pub(crate) fn from(local: SocketAddr, server: SocketAddr) -> Self {
+        let socket = UdpSocket::bind(local).expect("a socket");
+        socket.connect(server).expect("a route");
+        Self { socket }
+    }
+
+    /// The same socket, to receive in another place.
+    pub(crate) fn second_handle(&self) -> Self {
+        Self { socket: self.socket.try_clone().expect("a descriptor") }
+    }
+
+    /// Sends a datagram.
+    pub(crate) fn send(&self, octets: &[u8]) {
+        // An earlier datagram that met a closed port shows here.
+        let _ = self.socket.send(octets);
+    }
+
+    /// The next datagram that comes within the time.
+    pub(crate) fn receive(&self, within: Duration) -> Option<Vec<u8>> {
+        self.socket.set_read_timeout(Some(within)).expect("a timeout above zero");
+        let mut octets = vec![0; 65_535];
+        let len = self.socket.recv(&mut octets).ok()?;
+        octets.truncate(len);
+        Some(octets)
+    }
+
+    /// Sends the query and takes the reply with its ID; sends again if none comes.
+    pub(crate) fn exchange(&self, octets: &[u8]) -> Option<Vec<u8>> {
+        for _ in 0..TRIES {
+            self.send(octets);
+            while let Some(reply) = self.receive(PATIENCE / TRIES) {
+                if reply.get(..2) == octets.get(..2) {
+                    return Some(reply);
+                }
+            }
+        }
+        None
+    }
+
+    /// Asks and reads the answer.
+    #[track_caller]
+    pub(crate) fn ask(&self, ask: &Ask) -> Reply {
+        let octets = self.exchange(&ask.octets()).unwrap_or_else(|| panic!("no answer to {ask:?}"));
+        Reply::read(&octets)
+    }
+}
+
+/// A connection to a server.
+pub(crate) struct Tcp {
+    stream: TcpStream,
+}
+
+impl Tcp {
+    /// Connects.
+    pub(crate) fn to(server: SocketAddr) -> Self {
+        Self::try_to(server).expect("a connection")
+    }
+
+    /// Connects, or says why it cannot.
+    pub(crate) fn try_to(server: SocketAddr) -> io::Result<Self> {
+        let stream = TcpStream::connect_timeout(&server, PATIENCE)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        Ok(Self { stream })
+    }
+
+    /// Sends octets as they are.
+    pub(crate) fn send_raw(&mut self, octets: &[u8]) -> io::Result<()> {
+        self.stream.write_all(octets)
+    }
+
+    /// Sends a message in its frame.
+    pub(crate) fn send(&mut self, message: &[u8]) -> io::Result<()> {
+        self.send_raw(&frame(message))
+    }
+
+    /// The next message; none if the server closes the connection, or keeps silent.
+    pub(crate) fn receive(&mut self) -> Option<Vec<u8>> {
+        let mut length = [0; 2];
+        self.stream.read_exact(&mut length).ok()?;
+        let mut message = vec![0; usize::from(u16::from_be_bytes(length))];
+        self.stream.read_exact(&mut message).ok()?;
+        Some(message)
+    }
+
+    /// Has the server closed the connection, or does it so now?
+    pub(crate) fn ends(&mut self) -> bool {
+        match self.stream.read(&mut [0]) {
+            Ok(octets) => octets == 0,
+            Err(error) => matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe),
+        }
+    }
+
+    /// Sends no more.
+    pub(crate) fn end_sending(&self) {
+        self.stream.shutdown(Shutdown::Write).expect("an open connection");
+    }
+
+    /// Sends a query and takes the next message.
+    pub(crate) fn exchange(&mut self, octets: &[u8]) -> Option<Vec<u8>> {
+        self.send(octets).ok()?;
+        self.receive()
+    }
+
+    /// Asks and reads the answer.
+    #[track_caller]
+    pub(crate) fn ask(&mut self, ask: &Ask) -> Reply {
+        let octets = self.exchange(&ask.octets()).unwrap_or_else(|| panic!("no answer to {ask:?}"));
+        Reply::read(&octets)
+    }
+
+    /// The same connection, to write from one place and read in another.
+    pub(crate) fn second_handle(&self) -> Self {
+        Self { stream: self.stream.try_clone().expect("a descriptor") }
+    }
+}
+
+/// A message behind its length (RFC 1035 §4.2.2).
+pub(crate) fn frame(message: &[u8]) -> Vec<u8> {
+    [&(message.len() as u16).to_be_bytes()[..], message].concat()
+}

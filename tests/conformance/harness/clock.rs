@@ -1,0 +1,72 @@
+//! The clocks of a server under test, moved by the test: an hour passes at once.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use super::{Directory, Setup, peers};
+
+/// The clocks of one server.
+pub(crate) struct Clock {
+    library: PathBuf,
+    offsets: File,
+    path: PathBuf,
+    wall_secs: i64,
+    monotonic_secs: i64,
+    _directory: Directory,
+}
+
+impl Clock {
+    /// Clocks that go right; none if there is no C compiler, which must make the library for it.
+    pub(crate) fn create() -> Option<Self> {
+        let library = library()?;
+        let directory = Directory::create();
+        let path = directory.path().join("offsets");
+        fs::write(&path, [0; 16]).expect("a file");
+        let offsets = File::options().write(true).open(&path).expect("the file");
+        Some(Self { library, offsets, path, wall_secs: 0, monotonic_secs: 0, _directory: directory })
+    }
+
+    /// The server that is started so goes by these clocks.
+    pub(crate) fn of(&self, setup: Setup) -> Setup {
+        let text = |path: &Path| path.to_string_lossy().into_owned();
+        setup.variable("LD_PRELOAD", &text(&self.library)).variable("SHIFTCLOCK_FILE", &text(&self.path))
+    }
+
+    /// Time passes.
+    pub(crate) fn advance(&mut self, secs: i64) {
+        self.monotonic_secs += secs;
+        self.step_wall(secs);
+    }
+
+    /// Somebody sets the wall clock; no time passes.
+    pub(crate) fn step_wall(&mut self, secs: i64) {
+        self.wall_secs += secs;
+        let octets = [self.wall_secs.to_ne_bytes(), self.monotonic_secs.to_ne_bytes()].concat();
+        self.offsets.write_all_at(&octets, 0).expect("a file that can be written");
+    }
+}
+
+/// Builds the library, once for all tests.
+fn library() -> Option<PathBuf> {
+    static LIBRARY: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let build = || {
+        if !peers::is_installed("cc") {
+            return None;
+        }
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/conformance/harness/shiftclock.c");
+        let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("shiftclock-{}.so", std::process::id()));
+        let built = Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source).status();
+        assert!(built.is_ok_and(|status| status.success()), "the library cannot be built");
+        Some(library)
+    };
+    LIBRARY.get_or_init(build).clone()
+}
+
+/// Real seconds since a moment, rounded up: by so much a TTL may be lower than the virtual clock says.
+pub(crate) fn real_secs(since: Instant) -> u32 {
+    (since.elapsed() + Duration::from_secs(1)).as_secs() as u32 + 1
+}

@@ -1,0 +1,45 @@
+//! A directory of a test's own, gone when the test ends.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The directory.
+pub(crate) struct Directory {
+    path: PathBuf,
+}
+
+impl Directory {
+    /// Makes an empty one, below cargo's directory for such.
+    pub(crate) fn create() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{}-{number}", std::process::id());
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        fs::create_dir_all(&path).expect("a directory");
+        Self { path }
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes a file and gives its path.
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path.join(name);
+        fs::write(&path, text).expect("a file");
+        path
+    }
+
+    /// Reads a file; empty if there is none.
+    pub(crate) fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path.join(name)).unwrap_or_default()
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}

@@ -1,0 +1,16 @@
+//! The server as others see it: the real binary between real clients and real upstreams.
+//!
+//! What is tested is written down in `docs/manual/conformance.md`.
+
+mod cache;
+mod equality;
+mod faults;
+mod harness;
+mod limits;
+mod local;
+mod parsing;
+mod probes;
+mod sizes;
+mod streams;
+mod tools;
+mod zones;

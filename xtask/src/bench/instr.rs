@@ -1,0 +1,97 @@
+//! User instructions per cached query: callgrind counts two runs, and the difference is the queries'.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use super::options::Options;
+use super::peer::Peer;
+use super::process::{SERVER_CORE, Server};
+use super::setup::Setup;
+use super::workload::Workload;
+use super::{json, load, machine};
+
+/// Queries of the shorter and of the longer run.
+const COUNTS: [u64; 2] = [20_000, 60_000];
+/// A server under callgrind is some fifty times slower.
+const START_WITHIN: Duration = Duration::from_secs(180);
+const RUN_SECS: &str = "120";
+/// So few in flight that a slow server loses none.
+const WINDOW: &str = "16";
+
+const OUTPUT: &str = "callgrind.out.";
+
+/// Counts for each peer, prints the figures and keeps them.
+pub(super) fn run(options: &Options) -> Result<(), String> {
+    let peers = options.peers_or(&[Peer::Nsd, Peer::Unbound, Peer::Avocet]);
+    let setup = Setup::prepare(&peers, options.build)?;
+    let mut figures = Vec::new();
+    for peer in &peers {
+        let figure = per_query(&setup, *peer).map_err(|error| format!("{}: {error}", peer.name()))?;
+        println!("{:<10} {figure:>8.0} user instructions per cached query", peer.name());
+        figures.push((peer.name(), json::number(figure)));
+    }
+    machine::keep("instr", &peers, json::object(figures))
+}
+
+fn per_query(setup: &Setup, peer: Peer) -> Result<f64, String> {
+    let [(few, shorter), (many, longer)] = [count(setup, peer, COUNTS[0])?, count(setup, peer, COUNTS[1])?];
+    Ok((longer as f64 - shorter as f64) / (many as f64 - few as f64))
+}
+
+/// Answers of a run, and instructions of the server from its start to its end.
+fn count(setup: &Setup, peer: Peer, queries: u64) -> Result<(u64, u64), String> {
+    remove_outputs(&setup.directory);
+    let out = format!("--callgrind-out-file={}", setup.file(&format!("{OUTPUT}%p")).display());
+    let mut command = ["valgrind", "--tool=callgrind", "--trace-children=yes", &out].map(str::to_owned).to_vec();
+    command.extend(peer.prepare(setup, Workload::Hot)?);
+    let log = setup.file("callgrind.log");
+    let server = Server::start_within(&command, SERVER_CORE, &log, setup.port, START_WITHIN)?;
+    let ask = |count: u64| {
+        let options = ["--count", &count.to_string(), "--window", WINDOW, "--secs", RUN_SECS];
+        let load = load::blast(setup, &setup.material.hot, &options)?;
+        Workload::Hot.judge(&load).map(|()| load.answered)
+    };
+    ask(super::material::HOT_NAMES.into())?;
+    let answered = ask(queries)?;
+    drop(server);
+    Ok((answered, total_instructions(&setup.directory)?))
+}
+
+fn outputs(directory: &Path) -> impl Iterator<Item = std::path::PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let is_output = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with(OUTPUT);
+    entries.filter(is_output).map(|entry| entry.path())
+}
+
+fn remove_outputs(directory: &Path) {
+    for path in outputs(directory) {
+        // A file that stays is written anew.
+        let _ = fs::remove_file(path);
+    }
+}
+
+/// The sum over all processes that callgrind watched.
+fn total_instructions(directory: &Path) -> Result<u64, String> {
+    let mut total = 0;
+    for path in outputs(directory) {
+        let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        total += text.lines().filter_map(totals).sum::<u64>();
+    }
+    if total == 0 { Err("callgrind left no totals".to_owned()) } else { Ok(total) }
+}
+
+fn totals(line: &str) -> Option<u64> {
+    line.strip_prefix("totals:")?.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn totals_are_read_from_callgrinds_output() {
+        assert_eq!(totals("totals: 123456"), Some(123_456));
+        assert_eq!(totals("summary: 5"), None);
+    }
+}

@@ -1,0 +1,70 @@
+//! What a bench ran on, and where its result is kept.
+
+use std::fs;
+use std::process::Command;
+
+use super::json::{self, Json};
+use super::load::output;
+use super::peer::Peer;
+
+const RESULTS: &str = "bench/results";
+
+/// Writes a result with its machine, versions and command line to `bench/results`.
+pub(super) fn keep(kind: &str, peers: &[Peer], result: Json) -> Result<(), String> {
+    let versions = peers.iter().filter_map(|peer| Some((peer.name(), json::string(&peer.version()?))));
+    let command = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
+    let document = json::object([
+        ("kind", json::string(kind)),
+        ("command", json::string(&format!("cargo xtask {command}"))),
+        ("commit", json::string(&commit())),
+        ("machine", machine()),
+        ("versions", json::object(versions)),
+        ("result", result),
+    ]);
+    write(kind, "json", &format!("{document}\n"))
+}
+
+/// Writes a text to `bench/results`, named by date, commit and kind.
+pub(super) fn write(kind: &str, ending: &str, text: &str) -> Result<(), String> {
+    let path = format!("{RESULTS}/{}-{}-{kind}.{ending}", today(), commit());
+    let root = crate::root();
+    let written = fs::create_dir_all(root.join(RESULTS)).and_then(|()| fs::write(root.join(&path), text));
+    written.map_err(|error| format!("{path}: {error}"))?;
+    println!("kept in {path}");
+    Ok(())
+}
+
+fn machine() -> Json {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let (cpus, memory) = (read("/proc/cpuinfo"), read("/proc/meminfo"));
+    let model = cpus.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let cores = cpus.lines().filter(|line| line.starts_with("processor")).count();
+    let total = memory.lines().find_map(|line| line.strip_prefix("MemTotal:")).unwrap_or_default();
+    json::object([
+        ("cpu", json::string(model.map_or("unknown", |(_, model)| model))),
+        ("cores", json::number(cores as f64)),
+        ("memory", json::string(total.trim())),
+        ("kernel", json::string(read("/proc/sys/kernel/osrelease").trim())),
+    ])
+}
+
+/// The commit that was measured, marked if the tree differs from it.
+fn commit() -> String {
+    let git = |arguments: &[&str]| {
+        let mut command = Command::new("git");
+        command.args(arguments).current_dir(crate::root());
+        output(command).ok().map(|text| text.trim().to_owned())
+    };
+    let Some(commit) = git(&["rev-parse", "--short", "HEAD"]) else {
+        return "uncommitted".to_owned();
+    };
+    let changed = git(&["status", "--porcelain", "--untracked-files=no"]).is_none_or(|text| !text.is_empty());
+    if changed { format!("{commit}-changed") } else { commit }
+}
+
+/// The date in UTC.
+fn today() -> String {
+    let mut command = Command::new("date");
+    command.args(["-u", "+%Y-%m-%d"]);
+    output(command).map_or_else(|_| "undated".to_owned(), |text| text.trim().to_owned())
+}

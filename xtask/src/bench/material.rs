@@ -1,0 +1,183 @@
+//! The zone and the query files: the same bytes on every machine.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, BufWriter, Write as _};
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+
+/// Names with addresses in the zone.
+const NAMES: u32 = 200_000;
+/// Names of the hot workloads.
+pub(super) const HOT_NAMES: u32 = 10_000;
+const ZIPF_QUERIES: usize = 1_000_000;
+/// More than the quickest relay can be asked in 20 seconds on one core.
+const MISS_QUERIES: u32 = 3_000_000;
+const MEMORY_QUERIES: u32 = 1_000_000;
+const SEED: u64 = 1;
+
+/// Where the files are.
+pub(super) struct Material {
+    pub(super) zone: PathBuf,
+    pub(super) hot: PathBuf,
+    pub(super) zipf: PathBuf,
+    pub(super) miss: PathBuf,
+    pub(super) memory: PathBuf,
+}
+
+impl Material {
+    /// Writes all files into a directory.
+    pub(super) fn write(directory: &Path) -> io::Result<Self> {
+        let file = |name: &str| directory.join(name);
+        let material = Self {
+            zone: file("bench.test.zone"),
+            hot: file("hot.txt"),
+            zipf: file("zipf.txt"),
+            miss: file("miss.txt"),
+            memory: file("memory.txt"),
+        };
+        fs::write(&material.zone, zone())?;
+        let mut random = Random(SEED);
+        let hot = shuffled(HOT_NAMES, &mut random).into_iter().map(|index| format!("{} A", name(index)));
+        write_lines(&material.hot, hot)?;
+        write_lines(&material.zipf, zipf(&mut random))?;
+        write_lines(&material.miss, (0..MISS_QUERIES).map(unique_query))?;
+        write_lines(&material.memory, (0..MEMORY_QUERIES).map(unique_query))?;
+        Ok(material)
+    }
+}
+
+/// The name with the given number, without its final dot.
+pub(super) fn name(index: u32) -> String {
+    format!("www{index}.site.bench.test")
+}
+
+/// The address of the name with the given number.
+pub(super) fn address(index: u32) -> Ipv4Addr {
+    Ipv4Addr::from_bits(0x0a00_0000 | index)
+}
+
+/// The zone: an address for each name, AAAA for half, TXT and aliases for a tenth each, a wildcard.
+fn zone() -> String {
+    let mut text = String::from(
+        "$ORIGIN bench.test.\n$TTL 3600\n@ SOA ns admin 1 3600 600 86400 300\n@ NS ns\nns A 192.0.2.53\n*.miss A 192.0.2.7\n",
+    );
+    for index in 0..NAMES {
+        let _ = writeln!(text, "www{index}.site A {}", address(index));
+        if index % 2 == 0 {
+            let _ = writeln!(text, "www{index}.site AAAA 2001:db8::{:x}:{:x}", index >> 16, index & 0xffff);
+        }
+        match index % 10 {
+            0 => drop(writeln!(text, "www{index}.site TXT \"v=spf1 include:_spf{index}.example -all\"")),
+            5 => drop(writeln!(text, "alias{index}.site CNAME www{index}.site")),
+            _ => {}
+        }
+    }
+    text
+}
+
+/// Queries for names by Zipf's law (s = 1): 75 % A, 15 % AAAA, 5 % aliases, 5 % names that do not exist.
+fn zipf(random: &mut Random) -> impl Iterator<Item = String> {
+    let ranked = shuffled(NAMES, random);
+    let mut sum = 0.0;
+    let weigh = |rank| {
+        sum += 1.0 / f64::from(rank);
+        sum
+    };
+    let cumulative: Vec<f64> = (1..=NAMES).map(weigh).collect();
+    (0..ZIPF_QUERIES).map(move |_| {
+        let drawn = random.unit() * sum;
+        let index = ranked[cumulative.partition_point(|weight| *weight <= drawn).min(ranked.len() - 1)];
+        match random.below(20) {
+            0..15 => format!("{} A", name(index)),
+            15..18 => format!("{} AAAA", name(index)),
+            18 => format!("alias{}.site.bench.test A", index / 10 * 10 + 5),
+            _ => format!("none{index}.site.bench.test A"),
+        }
+    })
+}
+
+/// A query for a name of the wildcard that no other number gives.
+fn unique_query(index: u32) -> String {
+    // An odd factor permutes the 32-bit numbers, so that neighbours in time are none in order.
+    format!("u{:08x}.miss.bench.test A", index.wrapping_mul(2_654_435_761))
+}
+
+fn write_lines(path: &Path, lines: impl Iterator<Item = String>) -> io::Result<()> {
+    let mut file = BufWriter::new(fs::File::create(path)?);
+    for line in lines {
+        writeln!(file, "{line}")?;
+    }
+    file.flush()
+}
+
+/// The numbers below `count` in a random order.
+fn shuffled(count: u32, random: &mut Random) -> Vec<u32> {
+    let mut numbers: Vec<u32> = (0..count).collect();
+    for last in (1..numbers.len()).rev() {
+        numbers.swap(last, random.below(last as u64 + 1) as usize);
+    }
+    numbers
+}
+
+/// SplitMix64: small, and the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, count: u64) -> u64 {
+        self.next() % count
+    }
+
+    /// A number from 0 to below 1.
+    fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::{BTreeMap, HashSet};
+
+    #[test]
+    fn the_mix_follows_zipf_and_its_shares() {
+        let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
+        let mut names: BTreeMap<String, u32> = BTreeMap::new();
+        for line in zipf(&mut Random(SEED)).take(20_000) {
+            let kind = match (line.starts_with("www"), line.ends_with("AAAA")) {
+                (true, false) => "A",
+                (true, true) => "AAAA",
+                (false, _) if line.starts_with("alias") => "alias",
+                (false, _) => "none",
+            };
+            *counts.entry(kind).or_default() += 1;
+            *names.entry(line).or_default() += 1;
+        }
+        for (kind, percent) in [("A", 75), ("AAAA", 15), ("alias", 5), ("none", 5)] {
+            assert!(counts[kind].abs_diff(percent * 200) < 300, "{kind}: {counts:?}");
+        }
+        // The first name has 1 / H(200,000) = 7.8 % of the queries, three quarters of them for A.
+        let most = names.values().max().copied().unwrap();
+        assert!((1000..1400).contains(&most), "{most}");
+    }
+
+    #[test]
+    fn unique_queries_are_unique_and_repeatable() {
+        let queries: HashSet<String> = (0..100_000).map(unique_query).collect();
+        assert_eq!(queries.len(), 100_000);
+        assert_eq!(unique_query(1), "u9e3779b1.miss.bench.test A");
+    }
+
+    #[test]
+    fn addresses_tell_the_number_of_their_name() {
+        assert_eq!(address(70_000), Ipv4Addr::new(10, 1, 17, 112));
+        assert!(zone().contains("\nwww70000.site A 10.1.17.112\n"));
+    }
+}

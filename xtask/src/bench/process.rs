@@ -1,0 +1,179 @@
+//! Servers as processes: started on one core, measured from outside, stopped for certain.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{io, thread};
+
+use super::ask;
+
+/// The core of the server that is measured.
+pub(super) const SERVER_CORE: &str = "0";
+/// The core of the generator and of the upstream.
+pub(super) const LOAD_CORE: &str = "1";
+
+/// The kernel's unit in `/proc/PID/stat`: USER_HZ is 100 on every Linux.
+const TICKS_PER_SEC: f64 = 100.0;
+/// How often a server that starts or ends is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// A server that has not ended by then is killed.
+const END_WITHIN: Duration = Duration::from_secs(10);
+
+/// A running server; dropping it stops the process and all it started.
+pub(super) struct Server {
+    child: Child,
+}
+
+impl Server {
+    /// Starts a command on a core and waits until it answers on the port.
+    pub(super) fn start(command: &[String], core: &str, log: &Path, port: u16) -> Result<Self, String> {
+        Self::start_within(command, core, log, port, Duration::from_secs(30))
+    }
+
+    /// The same with a time of its own, for servers that are watched and therefore slow.
+    pub(super) fn start_within(
+        command: &[String],
+        core: &str,
+        log: &Path,
+        port: u16,
+        time: Duration,
+    ) -> Result<Self, String> {
+        let failed = |error: io::Error| format!("{}: {error}", command.join(" "));
+        let out = File::create(log).map_err(failed)?;
+        let error_out = out.try_clone().map_err(failed)?;
+        let mut taskset = Command::new("taskset");
+        taskset.args(["-c", core]).args(command).stdin(Stdio::null()).stdout(out).stderr(error_out);
+        let mut server = Self { child: taskset.spawn().map_err(failed)? };
+        let started = Instant::now();
+        while started.elapsed() < time {
+            if let Some(status) = server.child.try_wait().map_err(failed)? {
+                return Err(format!("{} ended, {status}:\n{}", command.join(" "), tail(log)));
+            }
+            if ask::is_ready(port) {
+                return Ok(server);
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+        Err(format!("{} does not answer on port {port}:\n{}", command.join(" "), tail(log)))
+    }
+
+    /// The process and all its descendants.
+    pub(super) fn tree(&self) -> Vec<u32> {
+        descendants(self.child.id())
+    }
+
+    /// CPU time used so far by the process tree.
+    pub(super) fn cpu(&self) -> Cpu {
+        self.tree().into_iter().filter_map(cpu_of).fold(Cpu::default(), |sum, one| Cpu {
+            user_secs: sum.user_secs + one.user_secs,
+            system_secs: sum.system_secs + one.system_secs,
+        })
+    }
+
+    /// Memory of the process tree in bytes, shared pages by their share.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        self.tree().into_iter().filter_map(pss_bytes).sum()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // The number of a process that has ended may be another's by now.
+        if !matches!(self.child.try_wait(), Ok(None)) {
+            return;
+        }
+        signal("TERM", &self.tree());
+        let asked = Instant::now();
+        while asked.elapsed() < END_WITHIN {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+        signal("KILL", &self.tree());
+        // Nothing is left to be done about a process that cannot even be waited for.
+        let _ = self.child.wait();
+    }
+}
+
+/// CPU time in seconds.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Cpu {
+    pub(super) user_secs: f64,
+    pub(super) system_secs: f64,
+}
+
+/// Sends a signal to processes; those that are gone do not mind.
+pub(super) fn signal(name: &str, processes: &[u32]) {
+    let numbers = processes.iter().map(u32::to_string);
+    let _ = Command::new("kill").arg(format!("-{name}")).args(numbers).stderr(Stdio::null()).status();
+}
+
+fn descendants(process: u32) -> Vec<u32> {
+    let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let parents: Vec<(u32, u32)> = numbers.filter_map(|number| Some((number, parent_of(number)?))).collect();
+    let mut found = vec![process];
+    let mut next = 0;
+    while let Some(parent) = found.get(next).copied() {
+        found.extend(parents.iter().filter(|(_, of)| *of == parent).map(|(number, _)| *number));
+        next += 1;
+    }
+    found
+}
+
+/// The fields of `/proc/PID/stat` that follow the command, which may itself hold spaces and brackets.
+fn stat_fields(process: u32) -> Option<Vec<u64>> {
+    let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let (_, fields) = text.rsplit_once(')')?;
+    Some(fields.split_whitespace().skip(1).map(|field| field.parse().unwrap_or(0)).collect())
+}
+
+fn parent_of(process: u32) -> Option<u32> {
+    stat_fields(process)?.first().and_then(|parent| u32::try_from(*parent).ok())
+}
+
+fn cpu_of(process: u32) -> Option<Cpu> {
+    let fields = stat_fields(process)?;
+    let secs = |field: usize| Some(*fields.get(field)? as f64 / TICKS_PER_SEC);
+    Some(Cpu { user_secs: secs(10)?, system_secs: secs(11)? })
+}
+
+fn pss_bytes(process: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{process}/smaps_rollup")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+/// The last lines of a log.
+fn tail(log: &Path) -> String {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<_> = text.lines().collect();
+    lines[lines.len().saturating_sub(10)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_has_time_memory_and_descendants() {
+        let own = std::process::id();
+        assert!(cpu_of(own).is_some());
+        assert!(pss_bytes(own).is_some_and(|bytes| bytes > 0));
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        assert!(descendants(own).contains(&child.id()));
+        signal("TERM", &[child.id()]);
+        assert!(!child.wait().unwrap().success());
+    }
+
+    #[test]
+    fn a_server_that_ends_at_once_is_reported_with_its_log() {
+        let log = std::env::temp_dir().join(format!("xtask-process-{}.log", std::process::id()));
+        let command = ["sh", "-c", "echo no such zone; exit 3"].map(str::to_owned);
+        let error = Server::start(&command, SERVER_CORE, &log, 9).err().unwrap();
+        assert!(error.contains("exit status: 3") && error.contains("no such zone"), "{error}");
+        fs::remove_file(log).unwrap();
+    }
+}

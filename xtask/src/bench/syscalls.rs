@@ -1,0 +1,108 @@
+//! System calls per missed query, counted by strace while 5,000 unique names are asked for.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use super::options::Options;
+use super::peer::Peer;
+use super::process::{SERVER_CORE, Server, signal};
+use super::setup::Setup;
+use super::workload::Workload;
+use super::{json, load, machine};
+
+const COUNT: &str = "5000";
+/// Queries asked before, of other names.
+const WARM: &str = "100000";
+const WINDOW: &str = "64";
+const RUN_SECS: &str = "60";
+/// Calls rarer than this per query are not shown.
+const SHOWN: f64 = 0.05;
+
+/// Counts for each peer, prints the figures and keeps them.
+pub(super) fn run(options: &Options) -> Result<(), String> {
+    let peers = options.peers_or(&[Peer::Bare, Peer::BarePool, Peer::Dnsdist, Peer::Unbound, Peer::Avocet]);
+    let setup = Setup::prepare(&peers, options.build)?;
+    let mut figures = Vec::new();
+    for peer in &peers {
+        let calls = per_miss(&setup, *peer).map_err(|error| format!("{}: {error}", peer.name()))?;
+        let total: f64 = calls.iter().map(|(_, count)| count).sum();
+        let shown = calls.iter().filter(|(_, count)| *count >= SHOWN);
+        let shown: Vec<_> = shown.map(|(name, count)| format!("{name} {count:.2}")).collect();
+        println!("{:<10} {total:6.2} system calls per miss: {}", peer.name(), shown.join(", "));
+        let calls = calls.iter().map(|(name, count)| (name.as_str(), json::number(*count)));
+        figures.push((peer.name(), json::object(calls)));
+    }
+    machine::keep("syscalls", &peers, json::object(figures))
+}
+
+/// The calls of a server by name, each divided by the answers.
+fn per_miss(setup: &Setup, peer: Peer) -> Result<Vec<(String, f64)>, String> {
+    let log = setup.file(&format!("{}.log", peer.name()));
+    let server = Server::start(&peer.prepare(setup, Workload::Miss)?, SERVER_CORE, &log, setup.port)?;
+    // What is opened once and kept, such as a pool of sockets, is open before the count begins.
+    load::blast(setup, &setup.material.zipf, &["--count", WARM, "--window", WINDOW, "--secs", RUN_SECS])?;
+    let counts = setup.file("strace.out");
+    let tracer = Tracer::attach(&server, &counts)?;
+    let options = ["--count", COUNT, "--window", WINDOW, "--secs", RUN_SECS];
+    let load = load::blast(setup, &setup.material.miss, &options)?;
+    drop(tracer);
+    Workload::Miss.judge(&load)?;
+    let text = fs::read_to_string(&counts).map_err(|error| format!("{}: {error}", counts.display()))?;
+    Ok(calls(&text).map(|(name, count)| (name.to_owned(), count as f64 / load.answered as f64)).collect())
+}
+
+/// A strace that watches all threads of a server.
+struct Tracer {
+    child: Child,
+}
+
+impl Tracer {
+    /// Returns when strace has attached to every process.
+    fn attach(server: &Server, counts: &Path) -> Result<Self, String> {
+        let processes = server.tree();
+        let mut command = Command::new("strace");
+        command.args(["-f", "-c", "-o"]).arg(counts).stderr(Stdio::piped());
+        for process in &processes {
+            command.args(["-p", &process.to_string()]);
+        }
+        let mut child = command.spawn().map_err(|error| format!("strace: {error}"))?;
+        let mut lines =
+            BufReader::new(child.stderr.take().ok_or("strace has no stderr")?).lines().map_while(Result::ok);
+        let attached = lines.by_ref().filter(|line| line.contains("attached")).take(processes.len()).count();
+        // What else it says is read to its end, so that it never waits for a reader.
+        std::thread::spawn(move || lines.for_each(drop));
+        let tracer = Self { child };
+        if attached == processes.len() { Ok(tracer) } else { Err("strace could not attach".to_owned()) }
+    }
+}
+
+/// Lets go of the server; strace then writes its counts and ends.
+impl Drop for Tracer {
+    fn drop(&mut self) {
+        signal("INT", &[self.child.id()]);
+        // If it cannot be waited for, its counts are missing, and that is reported.
+        let _ = self.child.wait();
+    }
+}
+
+/// The rows of strace's table: name and count.
+fn calls(table: &str) -> impl Iterator<Item = (&str, u64)> {
+    table.lines().filter_map(|line| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let name = words.last().copied().filter(|name| *name != "total")?;
+        Some((name, words.get(3)?.parse().ok()?))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_of_strace_is_read() {
+        let table = "% time     seconds  usecs/call     calls    errors syscall\n------ ----------- ----------- --------- --------- ----------------\n 60.00    0.06           3     10000         2 sendto\n 40.00    0.04           3      5000           epoll_wait\n------ ----------- ----------- --------- --------- ----------------\n100.00    0.10           3     15000         2 total\n";
+        assert_eq!(calls(table).collect::<Vec<_>>(), [("sendto", 10_000), ("epoll_wait", 5_000)]);
+    }
+}
