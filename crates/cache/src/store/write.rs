@@ -128,7 +128,7 @@ impl Shard {
         if old.as_ref().is_some_and(|old| self.rewrite(old, entry)) {
             return Inserted::Stored;
         }
-        let queue = match old {
+        let queue = match &old {
             Some(old) if writer.main.contains(old.slot.offset()) => Queue::Main,
             None if writer.ghost.recall(hash as u32, Tag::of(hash)) => Queue::Main,
             _ => Queue::Small,
@@ -138,7 +138,7 @@ impl Shard {
         self.write_entry(spot.offset, hash as u32, entry);
         let fresh = Slot::new(Tag::of(hash), spot);
         // To make room the old entry may have been moved or evicted.
-        match self.find(hash, &same) {
+        match old.and_then(|_| self.find(hash, &same)) {
             Some(old) => publish(old.cell, fresh.with_visits(old.slot.visits())),
             None => publish(self.free_cell(writer, hash as u32), fresh),
         }

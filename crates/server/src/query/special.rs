@@ -37,6 +37,8 @@ enum Zone {
 #[derive(Debug)]
 pub(crate) struct SpecialNames {
     zones: HashMap<Box<[u8]>, Zone>,
+    /// The last labels of all of them, by which nearly every other name is told apart at once.
+    tops: Vec<Box<[u8]>>,
 }
 
 impl SpecialNames {
@@ -57,7 +59,10 @@ impl SpecialNames {
         add(&format!("1.{}ip6.arpa", "0.".repeat(31)), Zone::LoopbackReverse);
         add("1.0.0.127.in-addr.arpa", Zone::LoopbackReverse);
         add("localhost", Zone::Localhost);
-        Self { zones }
+        let mut tops: Vec<Box<[u8]>> = zones.keys().filter_map(|zone| top(zone)).map(Box::from).collect();
+        tops.sort_unstable();
+        tops.dedup();
+        Self { zones, tops }
     }
 
     /// Answers the question into `out` if its name is special.
@@ -67,8 +72,17 @@ impl SpecialNames {
     }
 
     fn zone_of<'n>(&self, qname: &'n [u8]) -> Option<(&'n [u8], Zone)> {
+        let top = top(qname)?;
+        if !self.tops.iter().any(|special| **special == *top) {
+            return None;
+        }
         name::ancestors(qname).find_map(|apex| self.zones.get(apex).map(|zone| (apex, *zone)))
     }
+}
+
+/// The last label with the root behind it; none of the root.
+fn top(qname: &[u8]) -> Option<&[u8]> {
+    name::ancestors(qname).take_while(|name| name.len() > 1).last()
 }
 
 fn wire(text: &str) -> Box<[u8]> {
