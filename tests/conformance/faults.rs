@@ -100,9 +100,12 @@ fn truncation_leads_to_tcp_however_slowly_it_comes() {
 
 #[test]
 fn upstreams_without_edns_are_learnt() {
-    for rcode in [Rcode::FORMERR, Rcode::NOTIMP] {
-        let upstream = Scripted::start(move |query| {
-            if query.has_edns() { query.answer().rcode(rcode).without_opt().send() } else { good(query) }
+    for rcode in [Rcode::FORMERR, Rcode::NOTIMP, Rcode::BADVERS] {
+        let upstream = Scripted::start(move |query| match query.has_edns() {
+            // Its upper bits stand in the OPT record.
+            true if rcode == Rcode::BADVERS => query.answer().rcode(rcode).send(),
+            true => query.answer().rcode(rcode).without_opt().send(),
+            false => good(query),
         });
         let server = Setup::forwarding_to(upstream.addr).server("workers = 1").start();
         answers(&server, "first.example.");

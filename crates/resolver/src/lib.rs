@@ -41,5 +41,5 @@ pub use metrics::{Counters, RTT_BUCKETS_MS, UpstreamCounters};
 pub use plan::{
     EcsPolicy, MAX_RACE, MAX_UPSTREAMS, Plan, PlanError, Settings, Strategy, Transport, UpstreamSpec, ZoneRule,
 };
-pub use resolver::{Ask, Context, Resolver, Shed, StreamFailure, Submitted, UpstreamReport};
+pub use resolver::{Abandoned, Ask, Context, Resolver, Shed, StreamFailure, Submitted, UpstreamReport};
 pub use upstream::UpstreamId;

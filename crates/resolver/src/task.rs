@@ -271,6 +271,11 @@ impl<W> Tasks<W> {
         self.free.push(at);
     }
 
+    /// Takes the questions in flight out, whatever else is wrong with their lists.
+    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = Task<W>> {
+        std::mem::take(&mut self.all).into_iter().filter(|task| task.bound.is_some())
+    }
+
     /// Tasks from the oldest on.
     pub(crate) fn by_age(&self) -> impl Iterator<Item = u32> + '_ {
         let first = (self.oldest != NONE).then_some(self.oldest);

@@ -53,11 +53,15 @@ impl Snapshot {
                 keepalive: (server.tcp.idle.as_millis() / 100).min(u128::from(u16::MAX)) as u16,
             },
             cookies,
-            rate_limit: config.rate_limit.as_ref().map(|limit| RateLimiter::new(limit, HashKey::new(secrets.limiter))),
+            rate_limit: limiter(&config, secrets),
             plan: Arc::new(plan),
             config,
         })
     }
+}
+
+fn limiter(config: &Config, secrets: &Secrets) -> Option<Arc<RateLimiter>> {
+    config.rate_limit.as_ref().map(|limit| Arc::new(RateLimiter::new(limit, HashKey::new(secrets.limiter))))
 }
 
 fn settings(config: &Config) -> Settings {

@@ -46,7 +46,7 @@ pub(crate) struct Snapshot {
     /// Cookie secrets, if cookies are on.
     pub(crate) cookies: Option<CookieSecrets>,
     /// The rate limit, if it is on.
-    pub(crate) rate_limit: Option<RateLimiter>,
+    pub(crate) rate_limit: Option<Arc<RateLimiter>>,
     /// Where names are forwarded to.
     pub(crate) plan: Arc<Plan>,
 }
@@ -115,8 +115,14 @@ impl Shared {
     }
 
     /// Puts a snapshot in force and wakes the workers to take it.
-    pub(crate) fn replace(&self, snapshot: Snapshot) {
-        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(snapshot);
+    pub(crate) fn replace(&self, mut snapshot: Snapshot) {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if snapshot.config.rate_limit == current.config.rate_limit {
+            // Who is over the limit stays so.
+            snapshot.rate_limit.clone_from(&current.rate_limit);
+        }
+        *current = Arc::new(snapshot);
+        drop(current);
         self.revision.fetch_add(1, Ordering::Release);
         for mailbox in &self.mailboxes {
             mailbox.wake();

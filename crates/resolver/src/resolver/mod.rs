@@ -15,7 +15,7 @@ use avocet_cache::{FailureCache, RrsetCache};
 use chacha20::ChaCha12Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
 
-use crate::action::{Action, Actions};
+use crate::action::{Action, Actions, AskedFor};
 use crate::answer::Gathered;
 use crate::assemble::Assembler;
 use crate::attempt::Attempts;
@@ -94,6 +94,23 @@ pub enum Shed {
     Waiters,
     /// The question is malformed.
     Malformed,
+}
+
+/// A question that was in flight when its resolver failed: see [`Resolver::abandon`].
+#[derive(Debug)]
+pub struct Abandoned<W> {
+    /// As of [`Ask`].
+    pub question: Vec<u8>,
+    /// As of [`Ask`].
+    pub hash: u64,
+    /// As of [`Ask`].
+    pub dnssec_ok: bool,
+    /// As of [`Ask`].
+    pub checking_disabled: bool,
+    /// As of [`Ask`]; empty where the rule passes none.
+    pub ecs: Vec<u8>,
+    /// Those that wait for it.
+    pub waiters: Vec<W>,
 }
 
 /// How a connection ended.
@@ -179,6 +196,16 @@ impl<W> Resolver<W> {
         };
         resolver.bind(plan);
         resolver
+    }
+
+    /// Takes out all that was in flight, after a fault left this resolver in an unknown state. It is of
+    /// no further use.
+    pub fn abandon(&mut self) -> impl Iterator<Item = Abandoned<W>> {
+        self.tasks.take_all().map(|task| {
+            let AskedFor { hash, dnssec_ok, checking_disabled, .. } = task.asked_for();
+            let waiters = task.waiters.into_iter().map(|waiting| waiting.waiter).collect();
+            Abandoned { question: task.question, hash, dnssec_ok, checking_disabled, ecs: task.ecs, waiters }
+        })
     }
 
     /// Takes another plan into force. What is known of upstreams that are in both is kept;

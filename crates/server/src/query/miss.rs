@@ -45,6 +45,8 @@ pub(crate) struct Waiter {
     pub(crate) route: ReplyRoute,
     /// When the query came.
     pub(crate) since: Moment,
+    /// A fault ended its resolution once, and it was taken up again.
+    pub(crate) is_resumed: bool,
     /// Local CNAMEs that led to the name which is resolved.
     pub(crate) aliases: Vec<Alias>,
 }

@@ -448,6 +448,7 @@ fn miss(path: &Path<'_>, query: &Query<'_>, aliases: Vec<Alias>, stale_available
             question: Octets::new(query.view.question()),
             route: query.client.route,
             since: path.now,
+            is_resumed: false,
             aliases,
         }),
         question,

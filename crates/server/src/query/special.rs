@@ -116,21 +116,16 @@ fn write(question: &LocalQuestion<'_>, apex: &[u8], zone: Zone, out: &mut [u8]) 
     let mut loopback_v6 = [0; 16];
     loopback_v6[15] = 1;
     let data: Option<&[u8]> = match (zone, question.qtype) {
-        (Zone::Localhost, Rtype::A | Rtype::ANY) => Some(&[127, 0, 0, 1]),
+        (Zone::Localhost, Rtype::A) => Some(&[127, 0, 0, 1]),
         (Zone::Localhost, Rtype::AAAA) => Some(&loopback_v6),
-        (Zone::LoopbackReverse, Rtype::PTR | Rtype::ANY) if at_apex => Some(b"\x09localhost\x00"),
+        (Zone::LoopbackReverse, Rtype::PTR) if at_apex => Some(b"\x09localhost\x00"),
         (_, Rtype::SOA) if at_apex => Some(&soa),
         (Zone::Empty, Rtype::NS) if at_apex => Some(apex),
         _ => None,
     };
-    let rtype = match (zone, question.qtype) {
-        (Zone::Localhost, Rtype::ANY) => Rtype::A,
-        (Zone::LoopbackReverse, Rtype::ANY) => Rtype::PTR,
-        (_, asked) => asked,
-    };
     let record = |owner, rtype, rdata| Record { owner, rtype, class: Class::IN, ttl_secs: TTL_SECS, rdata };
     match data {
-        Some(rdata) => builder.record(Section::Answer, &record(question.qname, rtype, rdata))?,
+        Some(rdata) => builder.record(Section::Answer, &record(question.qname, question.qtype, rdata))?,
         None => builder.record(Section::Authority, &record(apex, Rtype::SOA, &soa))?,
     }
     Ok(Draft { len: builder.finish(), rcode, ede: None })

@@ -8,6 +8,7 @@
 //! Nothing blocks and nothing is shared but the caches, which are read without locks. A name is
 //! always resolved by the worker that its hash belongs to, so all who wait for it meet there.
 
+pub(crate) mod fault;
 pub(crate) mod mailbox;
 mod share;
 mod streams;
@@ -29,13 +30,14 @@ use chacha20::ChaCha12Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
 
 use crate::clock::Moment;
-use crate::metrics::WorkerMetrics;
+use crate::metrics::{Stage, WorkerMetrics};
 use crate::query::asked::Transport;
 use crate::query::miss::{Miss, ReplyRoute, Waiter};
 use crate::query::rate_limit::Limited;
 use crate::query::stored::Scratch;
 use crate::query::{self, Client, Exit, Outcome, Path};
 use crate::state::{Crowded, Shared, Snapshot};
+use fault::contained;
 use mailbox::Letter;
 use share::Shares;
 use streams::{Answered, Patience, Streams};
@@ -120,10 +122,6 @@ pub(crate) struct Worker {
     draining_since: Option<u64>,
 }
 
-/// Makes the next turn of a worker panic.
-#[cfg(test)]
-pub(crate) static FAULT: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
-
 /// What a worker is started with.
 pub(crate) struct Setup {
     /// Its number.
@@ -191,31 +189,12 @@ impl Worker {
         })
     }
 
-    /// After a panic in [`Worker::run`]: makes anew what may be half changed, and forgets the queries that
-    /// waited for it. Their clients ask again; listeners and connections stay.
-    pub(crate) fn recover(&mut self) {
-        let (mut seed, mut shares_key) = ([0; 32], [0; 32]);
-        self.rng.fill_bytes(&mut seed);
-        self.rng.fill_bytes(&mut shares_key);
-        let (pool_size, sockets) = self.sockets;
-        self.resolver = Resolver::new(self.state.plan.clone(), seed, pool_size as usize);
-        self.upstreams = Upstreams::new(pool_size, sockets);
-        self.shares = Shares::new(shares_key);
-        (self.actions, self.spare_actions) = (Actions::default(), Actions::default());
-        self.prepared.clear();
-        self.readable.clear();
-        self.misses.clear();
-        self.letters.clear();
-        self.scratch = Scratch::default();
-        self.buffer = vec![0; MAX_MESSAGE].into_boxed_slice();
-        self.metrics().panics.add(1);
-    }
-
     /// Runs until it has drained.
     pub(crate) fn run(&mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS);
         // A turn that ended in a panic may have been told of letters and not have read them.
         self.read_letters();
+        self.submit_misses();
         loop {
             self.poller.wait(&mut events, Some(self.timeout_ms()))?;
             self.begin_turn();
@@ -243,7 +222,7 @@ impl Worker {
 
     fn begin_turn(&mut self) {
         #[cfg(test)]
-        assert!(!FAULT.swap(false, std::sync::atomic::Ordering::Relaxed), "a fault, planted by a test");
+        fault::planted(&fault::IN_TURN);
         let before = self.now.secs();
         self.now = self.shared.clock.now();
         if self.now.secs() != before {
@@ -368,7 +347,8 @@ impl Worker {
         let path = Path { shared, state, now: *now, wall_secs: *wall_secs, scratch };
         let ended = streams.read(slot, now.millis(), &mut |frame, ip, route, writer| {
             let client = Client { ip, transport: Transport::Tcp, route: ReplyRoute::Stream(route) };
-            match query::answer(&path, (frame, None), &client, (buffer, misses)) {
+            let exit = contained(metrics, || query::answer(&path, (frame, None), &client, (buffer, misses)));
+            match exit.unwrap_or(Exit::Silent(Stage::Failed)) {
                 Exit::Reply { len, outcome } => {
                     metrics.count(outcome.stage, Transport::Tcp, outcome.qtype, outcome.rcode);
                     // An answer is never longer than a frame can be.
@@ -430,7 +410,12 @@ impl Service for Datagrams<'_> {
         }
         let route = ReplyRoute::Datagram { listener: self.listener, peer: *datagram.peer };
         let client = Client { ip: datagram.peer.ip(), transport: Transport::Udp, route };
-        match query::answer(path, (datagram.bytes, keys[place].as_ref()), &client, (out, misses)) {
+        let exit = contained(metrics, || {
+            #[cfg(test)]
+            fault::planted(&fault::IN_QUERY);
+            query::answer(path, (datagram.bytes, keys[place].as_ref()), &client, (out, misses))
+        });
+        match exit.unwrap_or(Exit::Silent(Stage::Failed)) {
             Exit::Reply { len, outcome } => {
                 metrics.count(outcome.stage, Transport::Udp, outcome.qtype, outcome.rcode);
                 limited(path, metrics, (&outcome, client.ip), (out, len))

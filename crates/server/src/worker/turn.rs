@@ -12,6 +12,7 @@ use avocet_resolver::{Action, Actions, Ask, AskedFor, Context, Resolved, StreamF
 use avocet_wire::Rcode;
 use avocet_wire::header::HEADER_LEN;
 
+use super::fault::contained;
 use super::mailbox::{Letter, Mailbox};
 use super::upstreams::{Query, StreamState};
 use super::{DRAIN_MS, SWEEP_MS, Worker, limited};
@@ -31,8 +32,9 @@ impl Worker {
         if self.misses.is_empty() {
             return;
         }
-        let mut misses = std::mem::take(&mut self.misses);
-        for miss in misses.drain(..) {
+        // Taken out one by one, so that a fault loses none of the others.
+        self.misses.reverse();
+        while let Some(miss) = self.misses.pop() {
             let owner = self.owner_of(&miss);
             if owner == self.index {
                 self.submit(miss);
@@ -46,7 +48,6 @@ impl Worker {
                 self.answer_waiter(&waiter, late::shed);
             }
         }
-        self.misses = misses;
         self.act();
     }
 
@@ -81,19 +82,23 @@ impl Worker {
         }
     }
 
-    /// Reads what other workers have sent.
+    /// Reads what other workers have sent, and before it what a fault kept from being read.
     pub(super) fn read_letters(&mut self) {
-        let mut letters = std::mem::take(&mut self.letters);
-        self.shared.mailboxes[usize::from(self.index)].take(&mut letters);
-        for letter in letters.drain(..) {
+        self.read_taken_letters();
+        self.shared.mailboxes[usize::from(self.index)].take(&mut self.letters);
+        self.letters.reverse();
+        self.read_taken_letters();
+        self.act();
+    }
+
+    fn read_taken_letters(&mut self) {
+        while let Some(letter) = self.letters.pop() {
             match letter {
                 Letter::Miss(miss) => self.submit(*miss),
                 Letter::Answer(route, octets) => self.streams.answer_late(route, &octets),
                 Letter::Drain => self.begin_draining(),
             }
         }
-        self.letters = letters;
-        self.act();
     }
 
     /// Reads one datagram of each upstream socket that has some; what is left is told again.
@@ -217,12 +222,20 @@ impl Worker {
     }
 
     /// Makes the answer for one who waited, counts it and sends it his way.
-    fn answer_waiter(&mut self, waiter: &Waiter, make: impl FnOnce(&Path<'_>, &Waiter, &mut [u8]) -> (usize, Outcome)) {
+    pub(super) fn answer_waiter(
+        &mut self,
+        waiter: &Waiter,
+        make: impl FnOnce(&Path<'_>, &Waiter, &mut [u8]) -> (usize, Outcome),
+    ) {
         if let Some(ip) = waiter.unverified_ip() {
             self.shares.give_back(ip);
         }
         let mut buffer = std::mem::take(&mut self.buffer);
-        let (len, outcome) = make(&self.path(), waiter, &mut buffer);
+        let made = contained(self.metrics(), || make(&self.path(), waiter, &mut buffer));
+        let Some((len, outcome)) = made else {
+            self.buffer = buffer;
+            return;
+        };
         let took = self.now.micros().saturating_sub(waiter.since.micros());
         let metrics = self.metrics();
         metrics.count(outcome.stage, waiter.asked.transport, outcome.qtype, outcome.rcode);
