@@ -95,6 +95,27 @@ fn cookies_of_servers_with_one_secret_hold_at_all_of_them() {
     assert_eq!(send_many(&Udp::to(second.addr), &ask(&cookie), SENT).len(), SENT);
 }
 
+#[test]
+fn a_cookie_may_be_asked_for_without_a_question() {
+    let server = Setup::plain().start();
+    let with_options = |options: &[u8]| {
+        let mut octets =
+            b"\x00\x09\x01\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x29\x04\xd0\x00\x00\x00\x00".to_vec();
+        octets.extend_from_slice(&(options.len() as u16).to_be_bytes());
+        octets.extend_from_slice(options);
+        let client = Udp::to(server.addr);
+        client.send(&octets);
+        Reply::read(&client.receive(PATIENCE).expect("an answer"))
+    };
+    let reply = with_options(b"\x00\x0a\x00\x0812345678");
+    assert_eq!((reply.rcode, reply.question.len()), (Rcode::NOERROR, 0));
+    let cookie = reply.option(option::COOKIE).expect("a cookie").to_vec();
+    assert!(cookie.len() == 24 && cookie.starts_with(b"12345678"));
+    // RFC 7873 §5.4: nothing but the cookie makes such a query one.
+    assert_eq!(with_options(b"").rcode, Rcode::FORMERR);
+    assert_eq!(with_options(b"\x00\x0a\x00\x07abcdefg").rcode, Rcode::FORMERR);
+}
+
 /// Replies by RCODE, taken in all along by a thread of their own so that no socket overflows.
 #[derive(Default)]
 struct Tally {

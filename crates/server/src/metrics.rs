@@ -46,7 +46,7 @@ pub(crate) enum Stage {
     Stale,
     /// Local records.
     Local,
-    /// Special names.
+    /// Special names, and cookies asked for without a question.
     Special,
     /// Class CH.
     Chaos,

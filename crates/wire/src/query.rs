@@ -28,6 +28,8 @@ pub enum QueryError {
     Ignore,
     /// An OPCODE other than QUERY: NOTIMP (RFC 8906 §3.1.4).
     NotImplemented,
+    /// No question: FORMERR, unless it asks for a cookie: see [`edns_without_question`].
+    NoQuestion,
     /// Malformed: FORMERR. The question, where it was readable, ends at this offset.
     Format(Option<u16>),
 }
@@ -63,7 +65,7 @@ impl<'a> QueryView<'a> {
         }
         let counts = u64::from_be_bytes(*counts);
         if counts >> 48 != 1 {
-            return Err(QueryError::Format(None));
+            return Err(if counts >> 48 == 0 { QueryError::NoQuestion } else { QueryError::Format(None) });
         }
         let name_end = plain_name_end(octets).ok_or(QueryError::Format(None))?;
         let (&[a, b, c, d], rest) =
@@ -107,6 +109,13 @@ impl<'a> QueryView<'a> {
     pub fn key(&self, secret: &HashKey, extra: u64) -> QuestionKey {
         QuestionKey::new(self.question(), secret, extra)
     }
+}
+
+/// The OPT record of a query without a question, by which a client asks for a cookie (RFC 7873 §5.4).
+#[must_use]
+pub fn edns_without_question(octets: &[u8]) -> Option<Edns<'_>> {
+    let header = Header::read(octets)?;
+    (header.counts[0] == 0).then(|| read_records(octets))??
 }
 
 /// What follows the question: commonly one OPT and nothing else.
@@ -256,7 +265,7 @@ mod tests {
             (query([1, 0, 0, 1], &opt_with_owner), Some(QueryError::Format(Some(29)))),
             (query([1, 1, 0, 0], OPT), Some(QueryError::Format(Some(29)))),
             (query([2, 0, 0, 0], b""), Some(QueryError::Format(None))),
-            (query([0, 0, 0, 0], b""), Some(QueryError::Format(None))),
+            (query([0, 0, 0, 0], b""), Some(QueryError::NoQuestion)),
             (query([1, 0, 0, 1], b""), Some(QueryError::Format(Some(29)))),
             (vec![0; 11], Some(QueryError::Ignore)),
         ] {

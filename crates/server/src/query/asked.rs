@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use avocet_wire::edns::EdnsOption;
+use avocet_wire::edns::{Edns, EdnsOption};
 use avocet_wire::header::{CD, RD};
 use avocet_wire::{Header, QueryView};
 
@@ -80,8 +80,14 @@ impl Asked {
     /// Reads the header and OPT of a query.
     #[inline]
     pub(crate) fn read(query: &QueryView<'_>, reader: &Reader<'_>) -> Result<Self, BadOption> {
-        let mut asked = Self::from_header(query.header(), reader.transport);
-        if let Some(edns) = &query.edns {
+        Self::read_parts(query.header(), query.edns.as_ref(), reader)
+    }
+
+    /// The same of a message without a question.
+    #[inline]
+    pub(crate) fn read_parts(header: Header, edns: Option<&Edns<'_>>, reader: &Reader<'_>) -> Result<Self, BadOption> {
+        let mut asked = Self::from_header(header, reader.transport);
+        if let Some(edns) = edns {
             asked.limit = edns.udp_size.max(MIN_UDP_SIZE).min(reader.max_udp_size);
             let mut facts = AskedEdns {
                 dnssec_ok: edns.dnssec_ok,

@@ -26,7 +26,7 @@ use std::net::IpAddr;
 use avocet_cache::{PacketKey, PacketLookup, packet_flags};
 use avocet_wire::edns::{EdnsOption, option};
 use avocet_wire::header::{CD, RD};
-use avocet_wire::query::QuestionKey;
+use avocet_wire::query::{QuestionKey, edns_without_question};
 use avocet_wire::{Class, Ede, QueryError, QueryView, Rcode, Rtype};
 
 use crate::clock::Moment;
@@ -343,6 +343,10 @@ fn malformed(path: &Path<'_>, octets: &[u8], (error, client): (QueryError, &Clie
     let (rcode, question_end) = match error {
         QueryError::Ignore => return Exit::Silent(Stage::Ignored),
         QueryError::NotImplemented => (Rcode::NOTIMP, None),
+        QueryError::NoQuestion => match cookie_alone(path, octets, client, out) {
+            Some(exit) => return exit,
+            None => (Rcode::FORMERR, None),
+        },
         QueryError::Format(end) => (Rcode::FORMERR, end),
     };
     let Some(header) = avocet_wire::Header::read(octets) else { return Exit::Silent(Stage::Ignored) };
@@ -357,6 +361,21 @@ fn malformed(path: &Path<'_>, octets: &[u8], (error, client): (QueryError, &Clie
     let draft = draft_empty(out, question, rcode);
     let len = finish(out, draft, &asked, question.unwrap_or_default(), &path.state.identity);
     Exit::Reply { len, outcome: plain_outcome(Stage::Malformed, rcode, Rtype(0)) }
+}
+
+/// Answers a query without a question that has a cookie (RFC 7873 §5.4).
+fn cookie_alone(path: &Path<'_>, octets: &[u8], client: &Client, out: &mut [u8]) -> Option<Exit> {
+    let edns = edns_without_question(octets).filter(|edns| edns.version == 0)?;
+    let header = avocet_wire::Header::read(octets)?;
+    let asked = Asked::read_parts(header, Some(&edns), &reader(path, client)).ok()?;
+    asked.edns.filter(|edns| edns.cookie.is_some())?;
+    if !path.state.allow.contains(client.ip) {
+        return Some(Exit::Silent(Stage::Refused));
+    }
+    let draft = draft_empty(out, None, Rcode::NOERROR);
+    let len = finish(out, draft, &asked, &[], &path.state.identity);
+    let outcome = plain_outcome(Stage::Special, Rcode::NOERROR, Rtype(0));
+    Some(Exit::Reply { len, outcome: Outcome { verified: asked.is_verified(), ..outcome } })
 }
 
 /// REFUSED is never larger than the query, so that it amplifies nothing: the extended error goes
