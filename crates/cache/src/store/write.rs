@@ -177,14 +177,18 @@ impl Shard {
 
     fn find(&self, hash: u64, same: &impl Fn(&Meta, &[u8]) -> bool) -> Option<Place<'_>> {
         let (low, tag) = (hash as u32, Tag::of(hash));
-        let mut prefix = [0; KEY_PREFIX_BYTES];
+        // Put on the stack only for what is likely the key: few slots have the tag.
+        let is_same = |slot: Slot, header: &Header| {
+            let mut prefix = [0; KEY_PREFIX_BYTES];
+            same(&header.meta, self.payload(slot, header, &mut prefix))
+        };
         for start in self.buckets_of(low) {
             for cell in self.bucket(start) {
                 let slot = Slot(cell.load(Ordering::Relaxed));
                 if slot.has_tag(tag)
                     && let Some(header) = self.header(slot.offset())
                     && header.low == low
-                    && same(&header.meta, self.payload(slot, &header, &mut prefix))
+                    && is_same(slot, &header)
                 {
                     return Some(Place { cell, slot, header });
                 }

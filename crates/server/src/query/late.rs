@@ -10,7 +10,7 @@ use avocet_wire::{Ede, Rcode, Rtype};
 use super::local::{self, Alias};
 use super::miss::Waiter;
 use super::respond::{Draft, draft_empty, finish};
-use super::{Outcome, PROFILE, Path, key_flags, kind, packet_hash, stored};
+use super::{Outcome, PROFILE, Path, key_flags, kind, stored};
 use crate::metrics::Stage;
 
 /// What resolution found for a question.
@@ -27,24 +27,21 @@ pub(crate) struct Found<'a> {
 /// Writes the answer for a waiter to `out`. `None`: what he asked took too long, and he gets
 /// expired data if there is some.
 pub(crate) fn answer(path: &Path<'_>, waiter: &Waiter, found: Option<&Found<'_>>, out: &mut [u8]) -> (usize, Outcome) {
-    let flags = key_flags(&waiter.asked);
-    let key = QuestionKey::new(&waiter.question, &path.shared.key, 0);
-    let hash = packet_hash(key.hash, PROFILE, flags);
-    let packet_key = PacketKey { profile: PROFILE, flags, question: key.question() };
+    let question = &waiter.question;
     let good = found.filter(|found| found.rcode != Rcode::SERVFAIL);
     let (draft, stage) = match good {
-        Some(found) => (copy(found, waiter, key.question(), out), Stage::Resolved),
-        None => match stored::stale(path, (&packet_key, hash), out) {
+        Some(found) => (copy(found, waiter, question, out), Stage::Resolved),
+        None => match stale(path, waiter, out) {
             Some(draft) => (draft, Stage::Stale),
-            None => (failed(found, key.question(), out), failed_stage(found)),
+            None => (failed(found, question, out), failed_stage(found)),
         },
     };
-    let len = finish(out, draft, &waiter.asked, &waiter.question, &path.state.identity);
+    let len = finish(out, draft, &waiter.asked, question, &path.state.identity);
     let outcome = Outcome {
         stage,
         rcode: draft.rcode,
-        qtype: qtype(&waiter.question),
-        kind: kind(draft.rcode, hash),
+        qtype: qtype(question),
+        kind: kind(draft.rcode, waiter.hash),
         verified: waiter.asked.is_verified(),
     };
     (len, outcome)
@@ -60,6 +57,12 @@ pub(crate) fn shed(path: &Path<'_>, waiter: &Waiter, out: &mut [u8]) -> (usize, 
 
 fn qtype(question: &[u8]) -> Rtype {
     question.split_last_chunk::<4>().map_or(Rtype(0), |(_, fixed)| Rtype(u16::from_be_bytes([fixed[0], fixed[1]])))
+}
+
+fn stale(path: &Path<'_>, waiter: &Waiter, out: &mut [u8]) -> Option<Draft> {
+    let key = QuestionKey::new(&waiter.question, &path.shared.key, 0);
+    let key = PacketKey { profile: PROFILE, flags: key_flags(&waiter.asked), question: key.question() };
+    stored::stale(path, (&key, waiter.hash), out)
 }
 
 fn failed_stage(found: Option<&Found<'_>>) -> Stage {

@@ -41,6 +41,8 @@ pub(crate) struct Waiter {
     pub(crate) asked: Asked,
     /// The question as sent.
     pub(crate) question: Octets,
+    /// The hash of its packet.
+    pub(crate) hash: u64,
     /// The way back.
     pub(crate) route: ReplyRoute,
     /// When the query came.

@@ -465,6 +465,7 @@ fn miss(path: &Path<'_>, query: &Query<'_>, aliases: Vec<Alias>, stale_available
         waiter: Some(Waiter {
             asked: query.asked,
             question: Octets::new(query.view.question()),
+            hash: query.hash,
             route: query.client.route,
             since: path.now,
             is_resumed: false,
