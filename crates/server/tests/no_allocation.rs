@@ -1,5 +1,7 @@
 //! What is answered without the network is answered without an allocation, from the datagram to the answer.
 
+#![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
+
 use std::net::SocketAddr;
 
 use avocet::InProcess;
