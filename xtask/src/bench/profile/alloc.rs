@@ -1,5 +1,5 @@
-//! Allocations: valgrind's dhat counts bytes by stack in two runs of different length, and the
-//! difference is the queries'. What the server allocates at start is in both.
+//! Allocations of the workers: valgrind's dhat counts bytes by stack in two runs of different length,
+//! and the difference is the queries'. What the server allocates at start is in both.
 
 use std::collections::HashMap;
 use std::fs;
@@ -12,6 +12,10 @@ const COUNTS: [u64; 2] = [12_000, 32_000];
 /// A server under valgrind is some fifty times slower.
 const START_WITHIN: Duration = Duration::from_secs(180);
 const RUN_SECS: &str = "120";
+/// The frame that begins what a worker does; other threads answer no queries.
+const WORKER: &str = "Worker::run";
+/// What our functions are known by; the allocator's own frames inside them say nothing.
+const OURS: &str = "avocet";
 
 pub(super) fn stacks(setup: &Setup, workload: Workload) -> Result<Stacks, String> {
     let [shorter, longer] = [run(setup, workload, COUNTS[0])?, run(setup, workload, COUNTS[1])?];
@@ -45,9 +49,16 @@ fn read(text: &str) -> Stacks {
         let numbers = frames.split(',').filter_map(|number| number.trim().parse::<usize>().ok());
         let mut frames: Vec<String> = numbers.filter_map(|number| names.get(&number).cloned()).collect();
         frames.reverse();
-        stacks.add(&frames, bytes);
+        stacks.add(of_worker(&frames), bytes);
     }
     stacks
+}
+
+/// The frames from the worker's to the innermost of ours; none of another thread.
+fn of_worker(frames: &[String]) -> &[String] {
+    let first = frames.iter().position(|frame| frame.contains(WORKER));
+    let last = frames.iter().rposition(|frame| frame.contains(OURS));
+    first.zip(last).and_then(|(first, last)| frames.get(first..=last)).unwrap_or_default()
 }
 
 /// The text between the first and the last quotation mark of a line.
@@ -68,7 +79,7 @@ mod tests {
 
     #[test]
     fn program_points_are_read_with_their_frames() {
-        let text = "{\"dhatFileVersion\":2\n,\"pps\":\n [{\"tb\":64,\"tbk\":2,\"tl\":1\n  ,\"fs\":[1,2]\n  }\n ,{\"tb\":8,\"tbk\":1\n  ,\"fs\":[2]\n  }\n ]\n,\"ftbl\":\n [\"[root]\"\n ,\"0x1: malloc (in /x.so)\"\n ,\"0x2: a::run (a.rs:3)\"\n ]\n}\n";
-        assert_eq!(read(text).folded(), "a::run 8\na::run;malloc 64\n");
+        let text = "{\"dhatFileVersion\":2\n,\"pps\":\n [{\"tb\":64,\"tbk\":2,\"tl\":1\n  ,\"fs\":[1,2,3,4]\n  }\n ,{\"tb\":8,\"tbk\":1\n  ,\"fs\":[1,4]\n  }\n ]\n,\"ftbl\":\n [\"[root]\"\n ,\"0x1: malloc (in /x.so)\"\n ,\"0x2: avocet::a (a.rs:3)\"\n ,\"0x3: avocet::Worker::run (a.rs:1)\"\n ,\"0x4: start (in /x.so)\"\n ]\n}\n";
+        assert_eq!(read(text).folded(), "avocet::Worker::run;avocet::a 64\n");
     }
 }
