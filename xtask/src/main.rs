@@ -1,8 +1,9 @@
-//! Chores of the workspace: `cargo xtask tidy` and `cargo xtask bench`.
+//! Chores of the workspace: `cargo xtask tidy`, `bench`, `gate` and `profile`.
 
 #![forbid(unsafe_code)]
 
 mod bench;
+mod gate;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -10,14 +11,18 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage:
   cargo xtask tidy                 check the rules of CONTRIBUTING.md that a machine can check
-  cargo xtask bench micro          run the in-process benches of the crates and keep their output
+  cargo xtask gate [--update]      count the instructions of hot operations; refuse 3 % more than kept, or keep these
+  cargo xtask profile cpu|alloc|lock [-- WORKLOAD [--secs N] [--no-build]]
+                                   a flame graph of the server under load (hot, hot-edns, tcp, miss, zipf)
+  cargo xtask bench micro          time and memory of single operations beside other crates
+  cargo xtask bench crates         run the benches in the directories of the crates and keep their output
   cargo xtask bench peers          CPU time per query beside other servers, in interleaved rounds
   cargo xtask bench instr          user instructions per cached query, counted by callgrind
   cargo xtask bench syscalls       system calls per missed query, counted by strace
 options of bench peers, instr and syscalls:
   --peers a,b        avocet, bare, bare-mmsg, bare-pool, nsd, unbound, dnsdist
   --workloads a,b    hot, hot-edns, tcp, miss, zipf, memory (peers only)
-  --only TEXT        only the pairs `peer/workload` that contain TEXT (micro: `crate/bench`)
+  --only TEXT        only the pairs `peer/workload` that contain TEXT (crates: `crate/bench`; micro: rows)
   --rounds N         interleaved rounds, 5 if not given
   --secs N           seconds of each timed run, 5 if not given
   --generator NAME   dnsperf or blast, for the UDP workloads
@@ -28,6 +33,8 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match words[..] {
         ["tidy"] => check_tidiness(),
+        ["gate", ref options @ ..] => gate::run(options),
+        ["profile", kind, ref options @ ..] => bench::profile(kind, options),
         ["bench", kind, ref options @ ..] => bench::run(kind, options),
         _ => Err(USAGE.to_owned()),
     };

@@ -1,44 +1,17 @@
 //! Reading the caches allocates nothing.
 
-use std::{
-    alloc::{GlobalAlloc, Layout, System},
-    cell::Cell,
-};
-
 use avocet_cache::{
     Cached, FailureCache, PacketCache, PacketKey, PacketLookup, PacketMeta, Provenance, Rank, ReadAt, ReceivedRrset,
     RrsetCache, RrsetKey, Security, TtlBounds,
 };
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-// SAFETY: every call goes to the system's allocator unchanged, which upholds the contract; the
-// counter is a constant-initialised thread-local, which allocates nothing.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's contract is passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's contract is passed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
+use avocet_testkit::allocations::{Allocations, Counting};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
 /// How often `operation` allocates.
 fn allocations(operation: impl FnOnce()) -> u64 {
-    let before = ALLOCATIONS.get();
-    operation();
-    ALLOCATIONS.get() - before
+    Allocations::of(operation).count
 }
 
 const QUESTION: &[u8] = b"\x03www\x02ab\x00\x00\x01\x00\x01";

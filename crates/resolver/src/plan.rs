@@ -9,6 +9,7 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use avocet_cache::TtlBounds;
+use avocet_wire::hash::HashKey;
 use avocet_wire::name;
 
 /// Most servers of one rule: one bit each in a task's sets.
@@ -152,7 +153,7 @@ pub struct Plan {
     /// Each upstream once, however many rules name it.
     pub(crate) upstreams: Vec<UpstreamSpec>,
     /// The rule that zones and exceptions lead to; none for an exception below no rule.
-    zones: HashMap<Box<[u8]>, Option<u16>>,
+    zones: HashMap<Box<[u8]>, Option<u16>, HashKey>,
     longest_zone: usize,
     /// The route of names under no other rule.
     root: Option<Route>,
@@ -171,7 +172,7 @@ impl Plan {
                 return Err(PlanError::Repeated(number));
             }
         }
-        let zones: HashMap<Box<[u8]>, Option<u16>> =
+        let zones: HashMap<Box<[u8]>, Option<u16>, HashKey> =
             rules.iter().map(|rule| (rule.zone.clone(), target(&rules, &zones, rule))).collect();
         let longest_zone = rules.iter().map(|rule| rule.zone.len()).max().unwrap_or(0);
         let root = zones.get(&[0][..]).copied().flatten().map(|rule| Route { rule, apex_len: 1 });

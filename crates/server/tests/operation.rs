@@ -4,6 +4,8 @@
 
 #[path = "operation/control.rs"]
 mod control;
+#[path = "operation/deploy.rs"]
+mod deploy;
 #[path = "operation/http.rs"]
 mod http;
 #[path = "operation/persist.rs"]

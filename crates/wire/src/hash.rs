@@ -7,6 +7,8 @@
 //! and fold. It is not a MAC. What a sender who could guess collisions would gain is bounded by
 //! the caches, whose buckets have a fixed number of slots: collisions cost evictions, not time.
 
+use std::hash::{BuildHasher, Hasher};
+
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x8080_8080_8080_8080;
 
@@ -152,6 +154,48 @@ impl HashKey {
     #[inline]
     fn end(&self, state: u64) -> u64 {
         fold_mul(state ^ self.words[3], self.words[0])
+    }
+}
+
+impl Default for HashKey {
+    /// A key that anyone may know: for maps whose names are all of our own choice. Who only looks up in
+    /// such a map cannot make two of its entries collide.
+    fn default() -> Self {
+        Self::new([0; 32])
+    }
+}
+
+impl BuildHasher for HashKey {
+    type Hasher = NameHasher;
+
+    #[inline]
+    fn build_hasher(&self) -> NameHasher {
+        NameHasher { key: *self, state: 0 }
+    }
+}
+
+/// [`HashKey`] as the hash function of a map of names.
+#[derive(Clone, Copy)]
+pub struct NameHasher {
+    key: HashKey,
+    state: u64,
+}
+
+impl Hasher for NameHasher {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) {
+        self.state = self.key.hash(bytes, self.state);
+    }
+
+    /// The length before a slice, which is hashed with its octets.
+    #[inline]
+    fn write_usize(&mut self, number: usize) {
+        self.state = self.state.rotate_left(7) ^ number as u64;
+    }
+
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.state
     }
 }
 
@@ -330,5 +374,14 @@ mod tests {
             let hash = key.fold_and_hash(&octets[..len], name_len, 3, &mut folded);
             assert_eq!((&folded[..len], hash), (&expected[..], key.hash(&expected, 3)));
         }
+    }
+
+    #[test]
+    fn a_map_of_names_finds_each_of_them() {
+        let names: Vec<Vec<u8>> = (0..2000u32).map(|number| format!("host-{number}").into_bytes()).collect();
+        let map: std::collections::HashMap<Box<[u8]>, usize, HashKey> =
+            names.iter().enumerate().map(|(number, name)| (name.as_slice().into(), number)).collect();
+        assert!(names.iter().enumerate().all(|(number, name)| map.get(name.as_slice()) == Some(&number)));
+        assert_eq!(map.get(&b"host-2000"[..]), None);
     }
 }

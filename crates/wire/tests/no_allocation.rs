@@ -3,41 +3,16 @@
 #[path = "messages/specimens.rs"]
 mod specimens;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
+use avocet_testkit::allocations::{Allocations, Counting};
 use avocet_wire::builder::{OptFields, Record};
 use avocet_wire::hash::HashKey;
 use avocet_wire::{Builder, Class, MessageView, NameBuf, QueryView, Rcode, Rtype, Section};
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-// SAFETY: every call goes to the system's allocator unchanged, which upholds the contract; the
-// counter is a constant-initialised thread-local, which allocates nothing.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: as the caller promised.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: as the caller promised.
-        unsafe { System.dealloc(block, layout) }
-    }
-}
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
 fn allocations(work: impl FnOnce()) -> u64 {
-    let before = ALLOCATIONS.with(Cell::get);
-    work();
-    ALLOCATIONS.with(Cell::get) - before
+    Allocations::of(work).count
 }
 
 fn named(name: &str) -> Vec<u8> {

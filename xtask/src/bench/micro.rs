@@ -1,58 +1,32 @@
-//! The in-process benches of all crates, run one after the other, their output kept.
+//! The table of single operations: built, run, and kept.
 
-use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 use super::load::output;
 use super::machine;
 use super::options::Options;
+use super::setup::target_directory;
 
-/// Runs the benches of every crate, as far as the options want them.
+const PACKAGE: &str = "avocet-bench-micro";
+/// Near the release in speed, and much quicker to link.
+const PROFILE: &str = "bench-quick";
+
+/// Prints the table, or the rows of it that the options want, and keeps it.
 pub(super) fn run(options: &Options) -> Result<(), String> {
+    if options.build {
+        let mut build = Command::new("cargo");
+        build.args(["build", "--quiet", "--profile", PROFILE, "--package", PACKAGE]).current_dir(crate::root());
+        output(build)?;
+    }
+    let binary = target_directory().join(PROFILE).join(PACKAGE);
     let mut text = String::new();
-    for (package, bench) in benches(&crate::root().join("crates"))? {
-        let pair = format!("{package}/{bench}");
-        if options.only.as_ref().is_some_and(|only| !pair.contains(only.as_str())) {
-            continue;
-        }
-        let mut command = Command::new("cargo");
-        command
-            .args(["bench", "--quiet", "--package", &package, "--bench", &bench, "--"])
-            // Benches that cannot count instructions take no notice of it.
-            .arg("--instructions")
-            .current_dir(crate::root());
-        let printed = format!("== {pair}\n{}\n", output(command)?);
+    let rows = options.only.as_deref().unwrap_or_default();
+    for words in [&["table", rows][..], &["octets"]] {
+        let mut command = Command::new(&binary);
+        command.args(words);
+        let printed = output(command)? + "\n";
         print!("{printed}");
         text.push_str(&printed);
     }
-    if text.is_empty() { Err("no bench has such a name".to_owned()) } else { machine::write("micro", "txt", &text) }
-}
-
-/// Packages and their benches, in order.
-fn benches(crates: &Path) -> Result<Vec<(String, String)>, String> {
-    let mut found = Vec::new();
-    for directory in names(crates)? {
-        let package = match directory.as_str() {
-            // The binary has the name of the product.
-            "server" => "avocet".to_owned(),
-            library => format!("avocet-{library}"),
-        };
-        let benches = crates.join(&directory).join("benches");
-        if benches.is_dir() {
-            let files = names(&benches)?.into_iter();
-            let stems = files.filter_map(|file| file.strip_suffix(".rs").map(str::to_owned));
-            found.extend(stems.map(|bench| (package.clone(), bench)));
-        }
-    }
-    Ok(found)
-}
-
-/// The names in a directory, in order.
-fn names(directory: &Path) -> Result<Vec<String>, String> {
-    let entries = fs::read_dir(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
-    let mut found: Vec<String> =
-        entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-    found.sort();
-    Ok(found)
+    machine::write("micro", "md", &text)
 }

@@ -4,6 +4,7 @@
 //! measured, and on what, is kept in `bench/results`.
 
 mod ask;
+mod crates;
 mod instr;
 mod json;
 mod load;
@@ -14,21 +15,26 @@ mod options;
 mod peer;
 mod peers;
 mod process;
+mod profile;
 mod report;
 mod setup;
 mod syscalls;
 mod workload;
 
+pub(crate) use load::output;
 use options::Options;
+pub(crate) use profile::run as profile;
+pub(crate) use setup::target_directory;
 
 /// Runs one kind of bench with its options.
 pub(crate) fn run(kind: &str, words: &[&str]) -> Result<(), String> {
     let options = Options::parse(words)?;
     match kind {
         "micro" => micro::run(&options),
+        "crates" => crates::run(&options),
         "peers" => peers::run(&options),
         "instr" => instr::run(&options),
         "syscalls" => syscalls::run(&options),
-        unknown => Err(format!("there is no bench `{unknown}`: micro, peers, instr or syscalls")),
+        unknown => Err(format!("there is no bench `{unknown}`: micro, crates, peers, instr or syscalls")),
     }
 }

@@ -84,7 +84,7 @@ fn build_release(packages: &[&str]) -> Result<(), String> {
 }
 
 /// Where cargo puts what it builds.
-fn target_directory() -> PathBuf {
+pub(crate) fn target_directory() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| crate::root().join("target"), PathBuf::from)
 }
 

@@ -50,6 +50,7 @@ const LAYERS: &[Layer] = &[
     rim("avocet", ALL),
     rim("avocet-fuzz", ALL),
     rim("avocet-bench-bare", &[]),
+    rim("avocet-bench-micro", &["avocet", "avocet-wire", "avocet-cache", "avocet-resolver", TESTKIT]),
     rim("xtask", &[]),
 ];
 

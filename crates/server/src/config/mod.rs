@@ -282,7 +282,8 @@ impl Config {
         Self::from_text(file, &text, &environment)
     }
 
-    fn from_text(
+    /// The same with the text of the file; `file` is only named in errors.
+    pub(crate) fn from_text(
         file: Option<&Path>,
         text: &str,
         environment: &BTreeMap<String, String>,

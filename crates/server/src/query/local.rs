@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 
 use avocet_wire::builder::{Builder, Full, Record, Section};
+use avocet_wire::hash::HashKey;
 use avocet_wire::header::{AA, QR, RA};
 use avocet_wire::{Class, NameBuf, Rcode, Rtype, name};
 
@@ -20,7 +21,7 @@ pub(crate) const MAX_CNAMES: usize = 11;
 /// All local records.
 #[derive(Debug, Default)]
 pub(crate) struct LocalRecords {
-    names: HashMap<Box<[u8]>, Vec<LocalSet>>,
+    names: HashMap<Box<[u8]>, Vec<LocalSet>, HashKey>,
 }
 
 /// The records of one type of a name.
@@ -56,7 +57,7 @@ pub(crate) enum Local {
 impl LocalRecords {
     /// Indexes the configured records.
     pub(crate) fn new(records: &[RecordConfig]) -> Self {
-        let mut names: HashMap<Box<[u8]>, Vec<LocalSet>> = HashMap::new();
+        let mut names: HashMap<Box<[u8]>, Vec<LocalSet>, HashKey> = HashMap::default();
         for record in records {
             let set = LocalSet { rtype: record.rtype, ttl_secs: record.ttl_secs, rdata: record.rdata.clone() };
             names.entry(record.name.clone()).or_default().push(set);

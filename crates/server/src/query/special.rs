@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 
 use avocet_wire::builder::{Builder, Full, Record, Section};
+use avocet_wire::hash::HashKey;
 use avocet_wire::header::{AA, QR, RA};
 use avocet_wire::{Class, Rcode, Rtype, name};
 
@@ -16,6 +17,10 @@ use super::respond::Draft;
 
 /// TTL of these answers in seconds, as RFC 6303 §3 has it.
 const TTL_SECS: u32 = 10_800;
+/// Who is responsible for a zone nobody has.
+const MAILBOX: &[u8] = b"\x06nobody\x07invalid\x00";
+/// Octets of the longest SOA data: two names and five numbers.
+const SOA_ROOM: usize = 255 + MAILBOX.len() + 20;
 /// The root's octet ends the list of names below.
 const EMPTY_ZONES: &str = "invalid test onion alt local home.arpa resolver.arpa \
     10.in-addr.arpa 168.192.in-addr.arpa 254.169.in-addr.arpa 0.in-addr.arpa 127.in-addr.arpa \
@@ -36,7 +41,7 @@ enum Zone {
 /// The special zones by their folded wire names.
 #[derive(Debug)]
 pub(crate) struct SpecialNames {
-    zones: HashMap<Box<[u8]>, Zone>,
+    zones: HashMap<Box<[u8]>, Zone, HashKey>,
     /// The last labels of all of them, by which nearly every other name is told apart at once.
     tops: Vec<Box<[u8]>>,
 }
@@ -44,7 +49,7 @@ pub(crate) struct SpecialNames {
 impl SpecialNames {
     /// The table.
     pub(crate) fn new() -> Self {
-        let mut zones = HashMap::new();
+        let mut zones = HashMap::default();
         let mut add = |text: &str, zone| zones.insert(wire(text), zone);
         for text in EMPTY_ZONES.split_whitespace() {
             add(text, Zone::Empty);
@@ -96,13 +101,18 @@ fn wire(text: &str) -> Box<[u8]> {
 }
 
 /// SOA data: the zone itself as primary, nobody.invalid., 1 3600 1200 604800 10800.
-fn soa(apex: &[u8]) -> Vec<u8> {
-    let mut rdata = apex.to_vec();
-    rdata.extend_from_slice(b"\x06nobody\x07invalid\x00");
+fn soa<'r>(apex: &[u8], room: &'r mut [u8; SOA_ROOM]) -> &'r [u8] {
+    let mut len = 0;
+    let mut put = |octets: &[u8]| {
+        room[len..len + octets.len()].copy_from_slice(octets);
+        len += octets.len();
+    };
+    put(apex);
+    put(MAILBOX);
     for number in [1, 3600, 1200, 604_800, TTL_SECS] {
-        rdata.extend_from_slice(&u32::to_be_bytes(number));
+        put(&u32::to_be_bytes(number));
     }
-    rdata
+    &room[..len]
 }
 
 fn write(question: &LocalQuestion<'_>, apex: &[u8], zone: Zone, out: &mut [u8]) -> Result<Draft, Full> {
@@ -112,21 +122,22 @@ fn write(question: &LocalQuestion<'_>, apex: &[u8], zone: Zone, out: &mut [u8]) 
     let limit = out.len();
     let mut builder = Builder::new(out, limit, 0, QR | AA | RA | rcode.low())?;
     builder.question(question.qname, question.qtype, Class::IN)?;
-    let soa = soa(apex);
+    let mut room = [0; SOA_ROOM];
+    let soa = soa(apex, &mut room);
     let mut loopback_v6 = [0; 16];
     loopback_v6[15] = 1;
     let data: Option<&[u8]> = match (zone, question.qtype) {
         (Zone::Localhost, Rtype::A) => Some(&[127, 0, 0, 1]),
         (Zone::Localhost, Rtype::AAAA) => Some(&loopback_v6),
         (Zone::LoopbackReverse, Rtype::PTR) if at_apex => Some(b"\x09localhost\x00"),
-        (_, Rtype::SOA) if at_apex => Some(&soa),
+        (_, Rtype::SOA) if at_apex => Some(soa),
         (Zone::Empty, Rtype::NS) if at_apex => Some(apex),
         _ => None,
     };
     let record = |owner, rtype, rdata| Record { owner, rtype, class: Class::IN, ttl_secs: TTL_SECS, rdata };
     match data {
         Some(rdata) => builder.record(Section::Answer, &record(question.qname, question.qtype, rdata))?,
-        None => builder.record(Section::Authority, &record(apex, Rtype::SOA, &soa))?,
+        None => builder.record(Section::Authority, &record(apex, Rtype::SOA, soa))?,
     }
     Ok(Draft { len: builder.finish(), rcode, ede: None })
 }

@@ -387,13 +387,17 @@ impl Worker {
 }
 
 /// Answers the datagrams of a listener, a batch at a time.
-struct Datagrams<'w> {
-    path: Path<'w>,
-    metrics: &'w WorkerMetrics,
-    listener: u16,
-    misses: &'w mut Vec<Miss>,
+pub(crate) struct Datagrams<'w> {
+    /// What they are answered by.
+    pub(crate) path: Path<'w>,
+    /// Where they are counted.
+    pub(crate) metrics: &'w WorkerMetrics,
+    /// Number of the listener.
+    pub(crate) listener: u16,
+    /// Where those go that must wait.
+    pub(crate) misses: &'w mut Vec<Miss>,
     /// Of the questions of the batch.
-    keys: &'w mut [Option<QuestionKey>; BATCH],
+    pub(crate) keys: &'w mut [Option<QuestionKey>; BATCH],
 }
 
 impl Service for Datagrams<'_> {

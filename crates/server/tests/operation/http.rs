@@ -88,7 +88,7 @@ fn names_that_clients_choose_make_no_series() {
 }
 
 /// Workers tell of their upstreams when they next look at their timeouts.
-fn wait_for_upstream_series(site: &Site) {
+pub(crate) fn wait_for_upstream_series(site: &Site) {
     while !site.http_get("/metrics").1.contains("\navocet_upstream_unpredictable_bits ") {
         std::thread::yield_now();
     }

@@ -7,9 +7,9 @@ use hickory_proto::op::Message;
 use hickory_proto::rr::{LowerName, Name};
 use hickory_proto::serialize::binary::{BinDecodable, BinDecoder, BinEncodable, BinEncoder};
 
+use crate::cell::Cell;
 use crate::material;
 use crate::rows;
-use crate::table::Cell;
 
 const HICKORY: &str = rows::HICKORY;
 
@@ -23,8 +23,8 @@ pub(crate) fn cells() -> Vec<Cell> {
         let mut next = messages.leak().iter().cycle();
         cells.push(Cell::new(row, HICKORY, move || keyed(black_box(next.next().expect("a cycle has no end")))));
     }
-    cells.push(encode(rows::ENCODE_ONE, &material::one_address()));
-    cells.push(encode(rows::ENCODE_TWELVE, &material::twelve_records()));
+    cells.push(encode(rows::WRITE_RESPONSE, &material::one_address()));
+    cells.push(encode(rows::WRITE_TWELVE, &material::twelve_records()));
     cells
 }
 

@@ -1,6 +1,7 @@
 //! The messages that are measured.
 
 use avocet_wire::builder::{OptFields, Record};
+use avocet_wire::edns::EdnsOption;
 use avocet_wire::{Builder, Class, Rcode, Rtype, Section};
 
 /// The name of most of the messages.
@@ -24,6 +25,28 @@ pub(crate) fn query(qname: &[u8], qtype: Rtype, with_opt: bool) -> Vec<u8> {
             builder.opt(&fields, &[]).expect("there is room");
         }
     })
+}
+
+/// A query for the address of [`WWW`] with these options, and without DO.
+pub(crate) fn query_with(options: &[EdnsOption<'_>]) -> Vec<u8> {
+    message(0x0100, WWW, Rtype::A, |builder| {
+        let fields = OptFields { udp_size: 1232, rcode: Rcode(0), dnssec_ok: false };
+        builder.opt(&fields, options).expect("there is room");
+    })
+}
+
+/// A question for `aaaaaaaa.sample.net`, class IN, type A, with the number in the first label.
+pub(crate) fn numbered_question(number: usize) -> [u8; 25] {
+    let mut octets = *b"\x08........\x06sample\x03net\x00\x00\x01\x00\x01";
+    for (place, octet) in octets[1..9].iter_mut().enumerate() {
+        *octet = b'a' + (number >> (4 * place) & 15) as u8;
+    }
+    octets
+}
+
+/// The owner in such a question.
+pub(crate) fn owner(question: &[u8; 25]) -> &[u8] {
+    &question[..21]
 }
 
 /// Queries for 64 names of 9 to 44 octets in letters of both cases, all with OPT.

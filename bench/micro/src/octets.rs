@@ -4,11 +4,12 @@ use std::hint::black_box;
 
 use avocet_wire::hash::{self, HashKey};
 
-use crate::table::Cell;
+use crate::cell::Cell;
 
 /// The columns.
-pub(crate) const WORDS: &str = "by words";
-pub(crate) const OCTETS: &str = "by octets";
+const WORDS: &str = "by words";
+const OCTETS: &str = "by octets";
+pub(crate) const COLUMNS: [&str; 2] = [WORDS, OCTETS];
 
 const ROWS: [(&str, &str, &str, usize); 6] = [
     ("fold 8", "hash 8", "compare 8", 8),

@@ -10,9 +10,9 @@ use domain::base::name::{Name, ParsedName, ToName};
 use domain::dep::octseq::{Array, Parser};
 use domain::rdata::{A, AllRecordData};
 
+use crate::cell::Cell;
 use crate::material;
 use crate::rows;
-use crate::table::Cell;
 
 const DOMAIN: &str = rows::DOMAIN;
 
@@ -29,7 +29,7 @@ pub(crate) fn cells() -> Vec<Cell> {
     for (row, message) in rows::responses() {
         cells.push(Cell::new(row, DOMAIN, move || walk(black_box(&message))));
     }
-    cells.push(Cell::new(rows::ENCODE_ONE, DOMAIN, encode_one));
+    cells.push(Cell::new(rows::WRITE_RESPONSE, DOMAIN, encode_one));
     cells
 }
 

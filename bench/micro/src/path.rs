@@ -1,0 +1,80 @@
+//! The whole way of a query without its socket, as a worker goes it for a datagram.
+
+use std::fmt::Write as _;
+use std::hint::black_box;
+use std::net::SocketAddr;
+
+use avocet::InProcess;
+use avocet_wire::edns::EdnsOption;
+use avocet_wire::{MessageView, Rtype};
+
+use crate::cell::Cell;
+use crate::material;
+use crate::rows::{self, OURS};
+
+/// Local records beside the one that is asked for.
+const RECORDS: usize = 1000;
+
+/// Our cells.
+pub(crate) fn cells() -> Vec<Cell> {
+    vec![local_record(), cache_hit(), full_stack()]
+}
+
+fn client() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 40_000))
+}
+
+fn configuration(more: &str) -> String {
+    let mut text = "[cache]\npacket-bytes = \"16MiB\"\nrrset-bytes = \"16MiB\"\n".to_owned();
+    text.push_str("[[forward]]\nzone = \".\"\nupstreams = [\"192.0.2.1\"]\n");
+    for number in 0..RECORDS {
+        // A String takes whatever is written to it.
+        let _ = writeln!(text, "[[record]]\nname = \"host-{number}.lan\"\ntype = \"A\"\nvalues = [\"10.0.0.1\"]");
+    }
+    text + more
+}
+
+fn server(more: &str) -> InProcess {
+    let server = InProcess::new(&configuration(more), client()).expect("a configuration");
+    server.learn(material::WWW, Rtype::A.0, 300, &[&[192, 0, 2, 1]]);
+    server
+}
+
+/// A query that has an answer of one address, again and again.
+fn answered(row: &'static str, mut server: InProcess, query: Vec<u8>) -> Cell {
+    let mut out = vec![0; 4096];
+    let len = server.answer(&query, &mut out).expect("an answer");
+    let answers = MessageView::new(&out[..len]).expect("a message").header().counts[1];
+    assert_eq!(answers, 1, "{row}");
+    Cell::new(row, OURS, move || {
+        let len = server.answer(black_box(&query), &mut out);
+        black_box(&out);
+        len
+    })
+}
+
+fn local_record() -> Cell {
+    answered(rows::LOCAL_RECORD, server(""), material::query(b"\x08host-500\x03lan\x00", Rtype::A, false))
+}
+
+fn cache_hit() -> Cell {
+    answered(rows::CACHE_HIT, server(""), material::query(material::WWW, Rtype::A, false))
+}
+
+/// A hit past all stages there are: rate limit, access list, OPT, and a cookie that is checked and
+/// given anew.
+fn full_stack() -> Cell {
+    let mut server = server("[rate-limit]\nresponses-per-second = 1000\n");
+    let mut out = vec![0; 4096];
+    let client = b"8 octets";
+    let first = material::query_with(&[EdnsOption::Cookie { client, server: &[] }]);
+    let len = server.answer(&first, &mut out).expect("an answer");
+    let view = MessageView::new(&out[..len]).expect("a message");
+    let edns = view.edns().expect("sound records").expect("an OPT record");
+    let given = edns.options().find_map(|option| match option {
+        Ok(EdnsOption::Cookie { server, .. }) => Some(server.to_vec()),
+        _ => None,
+    });
+    let cookie = EdnsOption::Cookie { client, server: &given.expect("a cookie") };
+    answered(rows::FULL_STACK, server, material::query_with(&[cookie]))
+}

@@ -1,0 +1,163 @@
+//! What is asked where, what is in flight, and what a miss costs without its packets.
+
+use std::hint::black_box;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use avocet_cache::{FailureCache, RrsetCache, TtlBounds};
+use avocet_resolver::{
+    Action, Actions, Ask, Context, EcsPolicy, Plan, Resolver, Settings, Strategy, Transport, UpstreamSpec, ZoneRule,
+};
+use avocet_wire::hash::{self, HashKey};
+
+use crate::cell::Cell;
+use crate::material;
+use crate::rows::{self, OURS};
+
+/// Bounds of the TTLs that are stored.
+pub(crate) const TTL: TtlBounds = TtlBounds { min: 0, max: 86_400, negative_max: 3600 };
+/// Forwarding rules besides the root's.
+const ZONES: usize = 64;
+/// Slots of the pool towards an upstream.
+const POOL: usize = 4096;
+/// Octets of the OPT record at the end of our queries: it has a client cookie.
+const OPT_LEN: usize = 23;
+
+/// Our cells.
+pub(crate) fn cells() -> Vec<Cell> {
+    vec![zone_key(), zone_lookup(), in_flight(), miss()]
+}
+
+fn rule(zone: &[u8], last: u8) -> ZoneRule {
+    let addr = SocketAddr::from(([192, 0, 2, last], 53));
+    ZoneRule {
+        zone: zone.into(),
+        exception: false,
+        upstreams: vec![UpstreamSpec { addr, transport: Transport::Udp }],
+        strategy: Strategy::Fastest,
+        case_randomisation: true,
+        ecs: EcsPolicy::Strip,
+        timeout_ms: (50, 2000),
+    }
+}
+
+/// The root and some zones, of which none is above the names that are asked for but `example.com`.
+fn plan(zones: usize) -> Arc<Plan> {
+    let settings = Settings { minimal: true, stale_client_ms: 1800, in_flight: 4096, waiters: 65_536, ttl: TTL };
+    let mut rules = vec![rule(b"\0", 1)];
+    rules.extend((0..zones).map(|number| match number {
+        0 => rule(b"\x07example\x03com\x00", 2),
+        _ => rule(material::owner(&material::numbered_question(number)), 3),
+    }));
+    Plan::new(rules, settings).expect("a plan").into()
+}
+
+/// A name in the form that zones are found by: folded.
+fn zone_key() -> Cell {
+    let mut folded = [0; 255];
+    Cell::new(rows::ZONE_KEY, OURS, move || {
+        let name = black_box(material::WWW);
+        hash::fold_into(name, &mut folded[..name.len()]);
+        black_box(&folded);
+    })
+}
+
+/// The longest zone above a name.
+fn zone_lookup() -> Cell {
+    let plan = plan(ZONES);
+    Cell::new(rows::ZONE_LOOKUP, OURS, move || plan.has_own_rule(black_box(material::WWW)))
+}
+
+/// A resolver with all that it needs.
+struct Resolution {
+    resolver: Resolver<u64>,
+    rrsets: RrsetCache,
+    failures: FailureCache,
+    actions: Actions<u64>,
+    hash_key: HashKey,
+    now_ms: u64,
+}
+
+impl Resolution {
+    fn new() -> Self {
+        Self {
+            resolver: Resolver::new(plan(0), [7; 32], POOL),
+            rrsets: RrsetCache::new(16 << 20, 0, TTL, [1; 16]).expect("a cache"),
+            failures: FailureCache::new(1 << 20, [2; 16]).expect("a cache"),
+            actions: Actions::default(),
+            hash_key: HashKey::new([9; 32]),
+            now_ms: 1_000_000,
+        }
+    }
+
+    fn submit(&mut self, question: &[u8], waiter: Option<u64>) {
+        let Self { resolver, rrsets, failures, actions, hash_key, now_ms } = self;
+        let ask = Ask {
+            question,
+            hash: hash_key.hash(question, 0),
+            dnssec_ok: false,
+            checking_disabled: false,
+            ecs: &[],
+            client: None,
+            stale_available: false,
+        };
+        black_box(resolver.submit(&ask, waiter, &mut Context { now_ms: *now_ms, rrsets, failures, actions }));
+    }
+
+    /// Answers every query that is to be sent.
+    fn reply(&mut self, queries: &Actions<u64>, reply: &mut Vec<u8>) {
+        let Self { resolver, rrsets, failures, actions, now_ms, .. } = self;
+        for action in &queries.list {
+            let Action::SendDatagram { upstream, socket, octets, .. } = action else { continue };
+            write_reply(&queries.octets[octets.clone()], reply);
+            resolver.datagram(*upstream, *socket, reply, &mut Context { now_ms: *now_ms, rrsets, failures, actions });
+        }
+    }
+
+    /// Lets a millisecond pass.
+    fn tick(&mut self) {
+        let Self { resolver, rrsets, failures, actions, now_ms, .. } = self;
+        *now_ms += 1;
+        resolver.tick(&mut Context { now_ms: *now_ms, rrsets, failures, actions });
+    }
+}
+
+/// The reply to a query: one address, and OPT.
+fn write_reply(query: &[u8], out: &mut Vec<u8>) {
+    out.clear();
+    out.extend_from_slice(&query[..query.len() - OPT_LEN]);
+    out.extend_from_slice(b"\xc0\x0c\x00\x01\x00\x01\x00\x00\x01\x2c\x00\x04\xc0\x00\x02\x50");
+    out.extend_from_slice(&[0, 0, 41, 4, 208, 0, 0, 0, 0, 0, 0]);
+    out[2] |= 0x80;
+    out[7] = 1;
+}
+
+/// A question finds an equal one in flight.
+fn in_flight() -> Cell {
+    let mut resolution = Resolution::new();
+    for number in 0..1000 {
+        resolution.submit(&material::numbered_question(number), Some(number as u64));
+    }
+    resolution.actions.clear();
+    let question = material::numbered_question(500);
+    Cell::new(rows::IN_FLIGHT, OURS, move || {
+        resolution.submit(black_box(&question), None);
+        assert!(resolution.actions.list.is_empty(), "it joins");
+    })
+}
+
+/// A question becomes a query, its reply is matched, read and cached, and the client's answer made.
+fn miss() -> Cell {
+    let mut resolution = Resolution::new();
+    let (mut queries, mut reply, mut number) = (Actions::default(), Vec::new(), 0);
+    Cell::new(rows::MISS, OURS, move || {
+        number += 1;
+        resolution.submit(&material::numbered_question(number), Some(number as u64));
+        std::mem::swap(&mut resolution.actions, &mut queries);
+        resolution.tick();
+        resolution.reply(&queries, &mut reply);
+        assert_eq!(resolution.actions.waiters.len(), 1, "it is answered");
+        resolution.actions.clear();
+        queries.clear();
+    })
+}

@@ -1,0 +1,84 @@
+//! The way of a query without its sockets: what a worker does for each datagram, and nothing else.
+//!
+//! For benches, and for tests of what an answer costs. Time stands still in it.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use avocet_cache::{Provenance, Rank, ReceivedRrset, RrsetKey, Security};
+use avocet_io::Peer;
+use avocet_io::udp::{BATCH, Datagram, Service};
+use avocet_wire::query::QuestionKey;
+
+use crate::clock::{self, Moment};
+use crate::config::Config;
+use crate::metrics::WorkerMetrics;
+use crate::query::Path;
+use crate::query::cookie::CookieSecrets;
+use crate::query::miss::Miss;
+use crate::query::stored::Scratch;
+use crate::snapshot::Secrets;
+use crate::state::{Shared, Snapshot};
+use crate::worker::Datagrams;
+
+/// A server of one worker that nobody can reach but its owner.
+pub struct InProcess {
+    shared: Shared,
+    state: Arc<Snapshot>,
+    now: Moment,
+    wall_secs: u64,
+    peer: Peer,
+    metrics: WorkerMetrics,
+    scratch: Scratch,
+    misses: Vec<Miss>,
+    keys: Box<[Option<QuestionKey>; BATCH]>,
+}
+
+impl InProcess {
+    /// A server with the configuration of this text, asked by `client`. Its secrets are always the same.
+    ///
+    /// # Errors
+    /// What is wrong with the configuration, as `avocet check` tells it.
+    pub fn new(configuration: &str, client: SocketAddr) -> Result<Self, String> {
+        let config = Config::from_text(None, configuration, &BTreeMap::new()).map_err(|errors| errors.to_string())?;
+        let secrets = Secrets { limiter: [3; 32], cookies: CookieSecrets { current: [5; 16], previous: None } };
+        let snapshot = Snapshot::build(config, 1, &secrets).map_err(|error| error.to_string())?;
+        let shared = Shared::new(snapshot, Vec::new(), [7; 32]).map_err(|error| error.to_string())?;
+        Ok(Self {
+            state: shared.snapshot(),
+            now: shared.clock.now(),
+            wall_secs: clock::wall_secs(),
+            peer: client.into(),
+            metrics: WorkerMetrics::default(),
+            scratch: Scratch::default(),
+            misses: Vec::new(),
+            keys: Box::new([const { None }; BATCH]),
+            shared,
+        })
+    }
+
+    /// Puts an RRset into the RRset cache, as if a server had given it in an answer: folded owner, type,
+    /// TTL in seconds, record data.
+    pub fn learn(&self, owner: &[u8], rtype: u16, ttl_secs: u32, records: &[&[u8]]) {
+        let provenance = Provenance {
+            security: Security::Unchecked,
+            rank: Rank::AuthoritativeAnswer,
+            asked_with_do: false,
+            asked_with_cd: false,
+        };
+        let set = ReceivedRrset { provenance, ttl: ttl_secs, records, signatures: &[] };
+        self.shared.rrsets.insert(&RrsetKey { owner, rtype, class: 1 }, &set, self.now.secs());
+    }
+
+    /// Answers a datagram into `out`, of 4 KiB. None: it gets no answer, or none without the network.
+    #[inline]
+    pub fn answer(&mut self, query: &[u8], out: &mut [u8]) -> Option<usize> {
+        let Self { shared, state, now, wall_secs, peer, metrics, scratch, misses, keys } = self;
+        misses.clear();
+        let path = Path { shared, state, now: *now, wall_secs: *wall_secs, scratch };
+        let mut datagrams = Datagrams { path, metrics, listener: 0, misses, keys };
+        datagrams.look(0, query);
+        datagrams.answer(0, Datagram { bytes: query, peer, truncated: false }, out)
+    }
+}

@@ -1,0 +1,42 @@
+//! Avocet, the DNS server of a network: all of the binary `avocet`, which only calls [`run`].
+//!
+//! It is a library so that benches and tests reach the [way of a query](InProcess) without sockets.
+
+#![forbid(unsafe_code)]
+
+mod cli;
+mod clock;
+mod config;
+mod http;
+mod in_process;
+mod log;
+mod metrics;
+mod operate;
+mod query;
+mod query_tool;
+mod serve;
+mod snapshot;
+mod state;
+mod worker;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::{Cli, Command};
+pub use in_process::InProcess;
+
+/// Does what the command line says, and gives the status to end with.
+///
+/// # Errors
+/// Why the server did not start.
+pub fn run() -> Result<ExitCode, String> {
+    match Cli::parse().command {
+        Command::Serve(args) => serve::run(&args).map(|()| ExitCode::SUCCESS).map_err(|error| error.to_string()),
+        Command::Check(args) => Ok(config::command::check(&args)),
+        Command::Config(args) => Ok(config::command::show(&args)),
+        Command::Query(args) => Ok(query_tool::run(&args)),
+        Command::Cache(args) => Ok(operate::command::cache(&args)),
+        Command::Reload(args) => Ok(operate::command::reload(&args)),
+    }
+}

@@ -1,0 +1,91 @@
+//! What is answered without the network is answered without an allocation, from the datagram to the answer.
+
+#![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
+
+use std::net::SocketAddr;
+
+use avocet::InProcess;
+use avocet_testkit::allocations::{Allocations, Counting};
+use avocet_wire::builder::OptFields;
+use avocet_wire::edns::EdnsOption;
+use avocet_wire::{Builder, Class, MessageView, Rcode, Rtype};
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const CONFIGURATION: &str = r#"
+[cache]
+packet-bytes = "4MiB"
+rrset-bytes = "4MiB"
+
+[rate-limit]
+responses-per-second = 1000
+
+[[forward]]
+zone = "."
+upstreams = ["192.0.2.1"]
+
+[[record]]
+name = "host.lan"
+type = "A"
+values = ["10.0.0.1", "10.0.0.2"]
+
+[[record]]
+name = "*.wild.lan"
+type = "A"
+values = ["10.0.0.3"]
+"#;
+
+const CACHED: &[u8] = b"\x03www\x07example\x03com\x00";
+
+fn query(qname: &[u8], options: Option<&[EdnsOption<'_>]>) -> Vec<u8> {
+    let mut out = vec![0; 512];
+    let mut builder = Builder::new(&mut out, 512, 7, 0x0100).unwrap();
+    builder.question(qname, Rtype::A, Class::IN).unwrap();
+    if let Some(options) = options {
+        builder.opt(&OptFields { udp_size: 1232, rcode: Rcode(0), dnssec_ok: false }, options).unwrap();
+    }
+    let len = builder.finish();
+    out.truncate(len);
+    out
+}
+
+/// Asks twice, so that what is made once is made; the second answer has so many records, and costs nothing.
+#[track_caller]
+fn check(qname: &[u8], options: Option<&[EdnsOption<'_>]>, records: u16) {
+    let client = SocketAddr::from(([127, 0, 0, 1], 4000));
+    let mut server = InProcess::new(CONFIGURATION, client).unwrap();
+    server.learn(CACHED, 1, 300, &[&[192, 0, 2, 1]]);
+    let (query, mut out) = (query(qname, options), vec![0; 4096]);
+    let mut len = None;
+    server.answer(&query, &mut out);
+    let made = Allocations::of(|| len = server.answer(&query, &mut out));
+    let answer = MessageView::new(&out[..len.unwrap()]).unwrap();
+    assert_eq!((answer.header().id, answer.header().counts[1]), (7, records));
+    assert_eq!(made, Allocations { count: 0, bytes: 0 });
+}
+
+#[test]
+fn a_cached_answer() {
+    check(CACHED, None, 1);
+    check(b"\x03WWW\x07Example\x03com\x00", Some(&[]), 1);
+    check(CACHED, Some(&[EdnsOption::Cookie { client: b"8 octets", server: &[] }, EdnsOption::Nsid(&[])]), 1);
+}
+
+#[test]
+fn a_local_record() {
+    check(b"\x04host\x03lan\x00", None, 2);
+    check(b"\x01a\x04wild\x03lan\x00", Some(&[]), 1);
+}
+
+#[test]
+fn a_special_name() {
+    check(b"\x09localhost\x00", None, 1);
+    check(b"\x01x\x04test\x00", Some(&[]), 0);
+}
+
+#[test]
+fn what_needs_the_network_gets_no_answer_here() {
+    let mut server = InProcess::new(CONFIGURATION, SocketAddr::from(([127, 0, 0, 1], 4000))).unwrap();
+    assert_eq!(server.answer(&query(CACHED, None), &mut [0; 4096]), None);
+}

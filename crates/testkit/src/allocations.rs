@@ -1,0 +1,69 @@
+//! An allocator that counts, for tests and benches of what allocates nothing.
+//!
+//! A program makes it its own with `#[global_allocator] static ALLOCATOR: Counting = Counting;`.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+thread_local! {
+    static MADE: Cell<Allocations> = const { Cell::new(Allocations { count: 0, bytes: 0 }) };
+}
+
+/// The system's allocator with a count for each thread.
+pub struct Counting;
+
+/// Allocations made, those that grow a block included.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Allocations {
+    /// How many.
+    pub count: u64,
+    /// Bytes asked for in all of them.
+    pub bytes: u64,
+}
+
+impl Allocations {
+    /// What `work` allocates on this thread. Always none unless [`Counting`] is the global allocator.
+    pub fn of(work: impl FnOnce()) -> Self {
+        let before = MADE.get();
+        work();
+        let after = MADE.get();
+        Self { count: after.count - before.count, bytes: after.bytes - before.bytes }
+    }
+}
+
+// SAFETY: every call goes to the system's allocator unchanged, which upholds the contract; the
+// counter is a constant-initialised thread-local without a destructor, which allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let made = MADE.get();
+        MADE.set(Allocations { count: made.count + 1, bytes: made.bytes + layout.size() as u64 });
+        // SAFETY: the caller's contract is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: the caller's contract is passed on.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[global_allocator]
+    static ALLOCATOR: Counting = Counting;
+
+    #[test]
+    fn what_is_allocated_is_counted_in_number_and_bytes() {
+        let boxed = Allocations::of(|| drop(std::hint::black_box(Box::new([0u8; 40]))));
+        assert_eq!(boxed, Allocations { count: 1, bytes: 40 });
+        let grown = Allocations::of(|| {
+            let mut octets = std::hint::black_box(Vec::<u8>::with_capacity(10));
+            octets.reserve_exact(20);
+            drop(std::hint::black_box(octets));
+        });
+        assert_eq!(grown, Allocations { count: 2, bytes: 30 });
+        assert_eq!(Allocations::of(|| ()), Allocations { count: 0, bytes: 0 });
+    }
+}
