@@ -72,7 +72,7 @@ impl Assembler {
         let trail = self.follow(plan, cache, wanted, qname, &mut gathered);
         self.gathered = gathered;
         let Trail::Complete { rcode, stale_since_secs } = trail else { return Assembled::Incomplete };
-        match answer::write(out, wanted.question, rcode, &self.gathered) {
+        match answer::write(out, wanted.question, rcode.low(), &self.gathered) {
             Some(resolved) => Assembled::Complete { resolved, stale_since_secs },
             None => Assembled::Incomplete,
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use avocet_cache::{ReadAt, RrsetKey};
+use avocet_wire::header::AD;
 use avocet_wire::{NameBuf, Rcode};
 
 use super::{Context, Resolver};
@@ -24,6 +25,8 @@ pub(super) struct Found {
     pub(super) cacheable: bool,
     pub(super) ecs_scope: Option<u8>,
     pub(super) source: Option<Source>,
+    /// All of it is validated.
+    pub(super) authentic: bool,
 }
 
 impl<W> Resolver<W> {
@@ -70,7 +73,7 @@ impl<W> Resolver<W> {
         match self.assembler.follow(&bound.plan, cx.rrsets, &wanted, *end, &mut task.prefix) {
             Trail::Complete { rcode, .. } => {
                 self.gathered.clear();
-                self.finish(at, Found { rcode, cacheable: true, ecs_scope: None, source: None }, cx);
+                self.finish(at, Found { rcode, cacheable: true, ecs_scope: None, source: None, authentic: false }, cx);
             }
             Trail::Incomplete(name) => self.begin_at(at, &name, cx),
             Trail::Loop => {
@@ -102,7 +105,8 @@ impl<W> Resolver<W> {
             task.prefix.append(&self.gathered);
         }
         let gathered = if task.prefix.len() > 0 { &task.prefix } else { &self.gathered };
-        let Some(resolved) = answer::write(&mut cx.actions.answers, &task.question, found.rcode, gathered) else {
+        let flags = found.rcode.low() | if found.authentic { AD } else { 0 };
+        let Some(resolved) = answer::write(&mut cx.actions.answers, &task.question, flags, gathered) else {
             task.note(Failure::Unusable);
             return self.fail(at, cx);
         };
@@ -134,7 +138,7 @@ impl<W> Resolver<W> {
         self.counters.failed += 1;
         let task = &self.tasks[at];
         let nothing = Gathered::default();
-        let resolved = answer::write(&mut cx.actions.answers, &task.question, Rcode::SERVFAIL, &nothing);
+        let resolved = answer::write(&mut cx.actions.answers, &task.question, Rcode::SERVFAIL.low(), &nothing);
         if let Some(resolved) = resolved {
             let ede = Some(task.failure.ede());
             self.conclude(at, Resolved { ede, ..resolved }, cx);
@@ -143,6 +147,7 @@ impl<W> Resolver<W> {
 
     fn conclude(&mut self, at: u32, resolved: Resolved, cx: &mut Context<'_, W>) {
         self.dismiss_all(at, cx);
+        self.drop_walk(at, cx);
         let first = cx.actions.waiters.len();
         let waiting = self.tasks[at].waiters.drain(..);
         cx.actions.waiters.extend(waiting.map(|waiting| waiting.waiter));
