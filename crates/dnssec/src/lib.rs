@@ -19,12 +19,14 @@
 
 pub mod aggressive;
 pub mod algorithm;
+pub mod anchor;
 pub mod budget;
 pub mod chain;
 pub mod denial;
 pub mod ds;
 pub mod key;
 mod label;
+pub mod negative;
 pub mod nsec;
 pub mod nsec3;
 pub mod rrset;
