@@ -79,7 +79,7 @@ pub struct Delegation {
 #[derive(Clone, Copy)]
 enum Source<'a> {
     /// A message: signatures are verified as records are needed.
-    Signed(&'a ZoneKeys, &'a Context),
+    Signed(&'a ZoneKeys, Context),
     /// The cache, as secure records of one zone.
     Cached,
 }
@@ -99,7 +99,7 @@ impl<R> Held<'_, R> {
         let checked = match source {
             Source::Cached => Ok(self.rrset.ttl_secs),
             Source::Signed(keys, context) => {
-                signature::verify(&self.rrset, keys, context, budget).map(|verified| verified.lifetime_secs)
+                signature::verify(&self.rrset, keys, &context, budget).map(|verified| verified.lifetime_secs)
             }
         };
         self.checked = Some(checked);
@@ -144,8 +144,8 @@ impl<'a> Proof<'a> {
     /// The proof in a message: `rrsets` are all of its authority section, or only those of NSEC and NSEC3; others are
     /// passed over, and so are records that another zone than that of the keys might have made.
     #[must_use]
-    pub fn signed(rrsets: &'a [Rrset<'a>], keys: &'a ZoneKeys, context: &'a Context) -> Self {
-        Self::read(rrsets, keys.zone().wire(), Source::Signed(keys, context))
+    pub fn signed(rrsets: &'a [Rrset<'a>], keys: &'a ZoneKeys, context: &Context) -> Self {
+        Self::read(rrsets, keys.zone().wire(), Source::Signed(keys, *context))
     }
 
     /// What the cache holds of a zone: NSEC or NSEC3 RRsets that were verified, their TTLs counted down.
