@@ -5,6 +5,7 @@ mod denials;
 mod keytrap;
 mod mutations;
 mod oracle;
+mod rollovers;
 mod sets;
 mod shared_vectors;
 mod signatures;
