@@ -40,7 +40,7 @@ pub mod verdict;
 pub use algorithm::{Algorithm, Policy, Sha1Signatures};
 pub use budget::{Budget, Limit, Limits};
 pub use chain::{Trust, ZoneKeys};
-pub use denial::{Delegation, DelegationKind, Denial, DenialKind, Proof};
+pub use denial::{Delegation, DelegationKind, Denial, DenialKind, Hashes, Proof};
 pub use rrset::{Context, Rrset};
 pub use signature::Verified;
 pub use verdict::{Reason, Verdict};
