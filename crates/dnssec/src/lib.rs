@@ -34,6 +34,8 @@ pub mod rrset;
 pub mod rrsig;
 pub mod signal;
 pub mod signature;
+#[cfg(test)]
+mod tests;
 mod types;
 pub mod verdict;
 

@@ -1,5 +1,7 @@
 //! Validation of data that is signed here, of the RFCs' own examples and of public vectors.
 
+#![allow(clippy::unwrap_used)] // what panics here fails the test
+
 mod chains;
 mod denials;
 mod keytrap;
@@ -7,9 +9,7 @@ mod mutations;
 mod oracle;
 mod rollovers;
 mod sets;
-mod shared_vectors;
 mod signatures;
 mod signer;
 mod synthesis;
-mod vectors;
 mod zones;
