@@ -4,9 +4,14 @@
 
 mod chains;
 mod denials;
+mod hostile;
 mod keytrap;
+#[path = "../../../wire/tests/messages/mutations.rs"]
+mod mutation_steps;
 mod mutations;
 mod oracle;
+#[path = "../../../wire/tests/messages/random.rs"]
+mod random;
 mod rollovers;
 mod sets;
 mod signatures;

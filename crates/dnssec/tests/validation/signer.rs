@@ -70,6 +70,13 @@ impl Signer {
         Self { zone: wire(zone), dnskey, algorithm, pair }
     }
 
+    /// A zone key of Ed25519 that is the same each time.
+    pub(crate) fn of_seed(zone: &str, seed: &[u8; 32]) -> Self {
+        let pair = Ed25519KeyPair::from_seed_unchecked(seed).unwrap();
+        let dnskey = [&[1, 1, 3, 15], pair.public_key().as_ref()].concat();
+        Self { zone: wire(zone), dnskey, algorithm: 15, pair: Pair::Ed25519(pair) }
+    }
+
     /// A zone key of ECDSA P-256.
     pub(crate) fn of(zone: &str) -> Self {
         Self::generate(zone, 257, 13)
