@@ -12,6 +12,7 @@ mod mutations;
 mod oracle;
 #[path = "../../../wire/tests/messages/random.rs"]
 mod random;
+mod rfc_examples;
 mod rollovers;
 mod sets;
 mod signatures;
