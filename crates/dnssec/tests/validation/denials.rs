@@ -4,11 +4,12 @@ use avocet_dnssec::{Budget, Delegation, DelegationKind, Denial, DenialKind, Limi
 use avocet_wire::{NameBuf, Rtype, name};
 
 use crate::chains::keys_of;
+use crate::random::Random;
 use crate::sets::{Set, context, rtype, wire, with_all};
 use crate::signer::Signer;
-use crate::zones::{Hashing, Truth, Zone, display, one_of_each};
+use crate::zones::{Hashing, Truth, Zone, display, one_of_each, random_zone};
 
-const LABELS: [&str; 14] = ["*", "!", "a", "b", "c", "d", "e", "s", "t", "u", "v", "w", "x", "~"];
+const LABELS: [&str; 14] = ["*", "a", "b", "!", "c", "d", "e", "s", "t", "u", "v", "w", "x", "~"];
 const TYPES: [&str; 6] = ["A", "TXT", "CNAME", "DS", "NS", "SOA"];
 const PLAIN: Hashing = Hashing { iterations: 0, salt: "", opts_out: false };
 
@@ -60,13 +61,28 @@ fn nsec3_proves_what_is_true_and_nothing_else() {
     check_all(&zone, &zone.nsec3s(Hashing { iterations: 1, salt: "ab", ..PLAIN }));
 }
 
+/// Small zones of all shapes, the root among them.
+#[test]
+fn both_chains_of_random_zones_prove_what_is_true_and_nothing_else() {
+    let mut random = Random(0x2a);
+    for number in 0..80 {
+        let zone = random_zone(&mut random, if number % 4 == 0 { "." } else { "z." });
+        for sets in [zone.nsecs(), zone.nsec3s(PLAIN)] {
+            let names = zone.questions(&LABELS[..3]);
+            with_all(&sets, |rrsets| names.iter().for_each(|qname| check(&zone, rrsets, qname)));
+            check_delegations(&sets, &zone, &names, |_, truth| truth);
+        }
+    }
+}
+
 fn check_delegations(
     sets: &[Set],
     zone: &Zone,
+    names: &[Vec<u8>],
     expected: impl Fn(&[u8], Option<DelegationKind>) -> Option<DelegationKind>,
 ) {
     with_all(sets, |rrsets| {
-        for child in zone.questions(&LABELS).iter().skip(1) {
+        for child in names.iter().skip(1) {
             let found = Proof::cached(rrsets, &zone.apex).delegation(child, &mut ample());
             let wanted = expected(child, zone.delegation(child));
             assert_eq!(found.ok().map(|delegation| delegation.kind), wanted, "{}", display(child));
@@ -78,8 +94,9 @@ fn check_delegations(
 #[test]
 fn delegations_without_ds_are_told_from_names_of_the_zone() {
     let zone = one_of_each();
-    check_delegations(&zone.nsecs(), &zone, |_, truth| truth);
-    check_delegations(&zone.nsec3s(PLAIN), &zone, |_, truth| truth);
+    let names = zone.questions(&LABELS);
+    check_delegations(&zone.nsecs(), &zone, &names, |_, truth| truth);
+    check_delegations(&zone.nsec3s(PLAIN), &zone, &names, |_, truth| truth);
 }
 
 /// A span that opts out denies nothing for certain, and an unsigned delegation in it is insecure.
@@ -88,7 +105,7 @@ fn opt_out_makes_insecure() {
     let zone = one_of_each();
     let sets = zone.nsec3s(Hashing { opts_out: true, ..PLAIN });
     let exists = |child: &[u8]| zone.truth(child, rtype("SRV")) != Truth::Nxdomain && zone.delegation(child).is_some();
-    check_delegations(&sets, &zone, |child, truth| match truth {
+    check_delegations(&sets, &zone, &zone.questions(&LABELS), |child, truth| match truth {
         Some(DelegationKind::NoCut) if exists(child) && !is_wildcard_answer(&zone, child) => truth,
         Some(_) => Some(DelegationKind::OptOut),
         // What the zone left out is below a delegation that nobody sees.

@@ -7,6 +7,7 @@ use avocet_wire::{Rtype, canonical, name, rdata};
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use data_encoding::BASE32_DNSSEC;
 
+use crate::random::Random;
 use crate::sets::{Set, rtype, wire};
 
 /// A zone: which types are at which name.
@@ -169,6 +170,25 @@ fn hash(owner: &[u8], hashing: Hashing) -> String {
         octets = digest(&SHA1_FOR_LEGACY_USE_ONLY, &octets).as_ref().to_vec();
     }
     BASE32_DNSSEC.encode(&octets)
+}
+
+/// A zone of up to a dozen names of all kinds below `apex`.
+pub(crate) fn random_zone(random: &mut Random, apex: &str) -> Zone {
+    const KINDS: [&str; 8] = ["A", "A", "TXT", "A TXT", "CNAME", "NS", "NS DS", "DNAME A"];
+    let mut lines = vec![format!("{apex} SOA NS DNSKEY")];
+    for _ in 0..random.below(12) {
+        let labels: Vec<&str> = (0..=random.below(3)).map(|_| ["*", "a", "b", "x"][random.below(4)]).collect();
+        // Wildcards that are delegations or aliases of trees mean nothing (RFC 4592 §4.2, RFC 6672 §3.3).
+        let kinds = if labels[0] == "*" { &KINDS[..5] } else { &KINDS[..] };
+        lines.push(format!(
+            "{}.{} {}",
+            labels.join("."),
+            apex.trim_start_matches('.'),
+            kinds[random.below(kinds.len())]
+        ));
+    }
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    Zone::of(&lines)
 }
 
 /// A zone with one of each: delegations signed and not, empty non-terminals, wildcards, CNAME, DNAME, names around `*`.
