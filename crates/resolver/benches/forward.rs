@@ -69,7 +69,7 @@ fn main() {
                 client: None,
                 stale_available: false,
             };
-            let mut cx = Context { now_ms, rrsets: &rrsets, failures: &failures, actions: &mut actions };
+            let mut cx = Context { now_ms, wall_secs: 0, rrsets: &rrsets, failures: &failures, actions: &mut actions };
             black_box(resolver.submit(&ask, Some(waiter), &mut cx));
         }
         std::mem::swap(&mut actions, &mut queries);
@@ -77,10 +77,10 @@ fn main() {
         for action in &queries.list {
             let Action::SendDatagram { upstream, socket, octets, .. } = action else { continue };
             reply_to(&queries.octets[octets.clone()], &mut reply);
-            let mut cx = Context { now_ms, rrsets: &rrsets, failures: &failures, actions: &mut actions };
+            let mut cx = Context { now_ms, wall_secs: 0, rrsets: &rrsets, failures: &failures, actions: &mut actions };
             resolver.datagram(*upstream, *socket, &reply, &mut cx);
         }
-        let mut cx = Context { now_ms, rrsets: &rrsets, failures: &failures, actions: &mut actions };
+        let mut cx = Context { now_ms, wall_secs: 0, rrsets: &rrsets, failures: &failures, actions: &mut actions };
         resolver.tick(&mut cx);
         answered += actions.waiters.len();
         actions.clear();

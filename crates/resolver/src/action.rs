@@ -1,5 +1,6 @@
 //! What the resolver wants done, in order. The driver does it and clears the list.
 
+use std::net::SocketAddr;
 use std::ops::Range;
 
 use crate::answer::{Answers, Resolved};
@@ -37,6 +38,35 @@ pub enum Action {
         upstream: UpstreamId,
         /// The message without its length, within the octets of [`Actions`].
         octets: Range<usize>,
+    },
+    /// Open a socket for one query, connected to an authoritative server, from a port drawn at random
+    /// from 1024 to 65535, and send a datagram from it.
+    OpenDatagram {
+        /// The socket's number until it is closed; [`OpenStream`](Action::OpenStream) has the same numbers.
+        socket: SocketId,
+        /// The server.
+        addr: SocketAddr,
+        /// The message, within the octets of [`Actions`].
+        octets: Range<usize>,
+    },
+    /// Connect to an authoritative server by TCP and send a message.
+    OpenStream {
+        /// The connection's number until it is closed.
+        stream: SocketId,
+        /// The server.
+        addr: SocketAddr,
+        /// The message without its length, within the octets of [`Actions`].
+        octets: Range<usize>,
+    },
+    /// Close a socket of [`OpenDatagram`](Action::OpenDatagram).
+    CloseDatagram {
+        /// Which.
+        socket: SocketId,
+    },
+    /// Close a connection of [`OpenStream`](Action::OpenStream).
+    CloseStream {
+        /// Which.
+        stream: SocketId,
     },
     /// The plan no longer has this upstream and nothing is outstanding: close all its sockets
     /// and its connection. The identifier may come again for another one.

@@ -18,7 +18,7 @@ use crate::upstream::UpstreamId;
 pub struct Resolved {
     /// The RCODE; it stands in the message too.
     pub rcode: Rcode,
-    /// The message within [`Answers::octets`]: ID zero, flags QR and RA, the question folded at
+    /// The message within [`Answers::octets`]: ID zero, flags QR, RA and, if validated, AD, the question folded at
     /// offset 12, no OPT.
     pub message: Range<usize>,
     /// Offsets of the TTL fields in the message, within [`Answers::ttl_offsets`].
@@ -160,12 +160,12 @@ impl Gathered {
     }
 }
 
-/// Writes the answer to a folded question. None if it is longer than a message can be.
-pub(crate) fn write(out: &mut Answers, question: &[u8], rcode: Rcode, gathered: &Gathered) -> Option<Resolved> {
+/// Writes the answer to a folded question. `flags` are its RCODE and, if it is validated, AD. None if it is longer than a message can be.
+pub(crate) fn write(out: &mut Answers, question: &[u8], flags: u16, gathered: &Gathered) -> Option<Resolved> {
     let start = out.octets.len();
     let bound = gathered.bound(question).min(usize::from(u16::MAX));
     out.octets.resize(start + bound, 0);
-    let Some(len) = write_message(&mut out.octets[start..], question, rcode, gathered) else {
+    let Some(len) = write_message(&mut out.octets[start..], question, flags, gathered) else {
         out.octets.truncate(start);
         return None;
     };
@@ -179,7 +179,7 @@ pub(crate) fn write(out: &mut Answers, question: &[u8], rcode: Rcode, gathered: 
         }
     }
     Some(Resolved {
-        rcode,
+        rcode: Rcode(flags & 0xf),
         message: start..start + len,
         ttl_offsets: first_offset..out.ttl_offsets.len(),
         ttl_secs: if ttl_secs == u32::MAX { 0 } else { ttl_secs },
@@ -189,9 +189,9 @@ pub(crate) fn write(out: &mut Answers, question: &[u8], rcode: Rcode, gathered: 
     })
 }
 
-fn write_message(out: &mut [u8], question: &[u8], rcode: Rcode, gathered: &Gathered) -> Option<usize> {
+fn write_message(out: &mut [u8], question: &[u8], flags: u16, gathered: &Gathered) -> Option<usize> {
     let (qname, qtype, qclass) = split_question(question)?;
-    let mut builder = Builder::new(out, usize::MAX, 0, QR | RA | rcode.low()).ok()?;
+    let mut builder = Builder::new(out, usize::MAX, 0, QR | RA | flags).ok()?;
     builder.question(qname, qtype, qclass).ok()?;
     for (kind, owner, rdata) in gathered.iter() {
         let Kind { section, rtype, class, ttl_secs } = kind;
@@ -221,7 +221,7 @@ mod tests {
         gathered.push(kind(Rtype::A, 60), b"\x01a\x07example\x00", &[192, 0, 2, 1]);
         let mut out = Answers::default();
         out.octets.extend_from_slice(b"before");
-        let resolved = write(&mut out, question, Rcode::NOERROR, &gathered).unwrap();
+        let resolved = write(&mut out, question, 0, &gathered).unwrap();
         let message = &out.octets[resolved.message];
         assert_eq!(message.len(), 12 + 17 + (12 + 4) + (2 + 10 + 4));
         assert_eq!(message[..4], [0, 0, 0x80, 0x80]);

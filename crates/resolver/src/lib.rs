@@ -1,5 +1,5 @@
 //! Resolution without I/O: which server is asked what, what is believed of its replies, and
-//! what the answer is. So far by forwarding only.
+//! what the answer is: by forwarding, or by recursion from the root.
 //!
 //! Time and octets go in, [`Action`]s come out; randomness comes from a CSPRNG seeded by the
 //! caller. A [`Resolver`] belongs to one thread.
@@ -19,11 +19,13 @@ mod assemble;
 mod attempt;
 mod breaker;
 mod chains;
+mod iterate;
 mod metrics;
 mod plan;
 mod pool;
 mod query;
 mod read;
+mod recursion;
 mod resolver;
 mod rtt;
 mod scrub;
@@ -37,9 +39,11 @@ pub use action::{Action, Actions, AskedFor, SocketId};
 pub use answer::{Answers, Resolved, Source};
 pub use assemble::{Assembled, Assembler, Wanted};
 pub use breaker::BreakerState;
+pub use iterate::trust::Validation;
 pub use metrics::{Counters, RTT_BUCKETS_MS, UpstreamCounters};
 pub use plan::{
     EcsPolicy, MAX_RACE, MAX_UPSTREAMS, Plan, PlanError, Settings, Strategy, Transport, UpstreamSpec, ZoneRule,
 };
+pub use recursion::{Recursion, RootServer, StubZone};
 pub use resolver::{Abandoned, Ask, Context, Resolver, Shed, StreamFailure, Submitted, UpstreamReport};
 pub use upstream::UpstreamId;

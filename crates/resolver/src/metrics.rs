@@ -42,6 +42,18 @@ pub struct Counters {
     pub near_misses: u64,
     /// Fewest unpredictable bits of a query over UDP.
     pub min_bits_seen: u32,
+    /// Queries to authoritative servers, over TCP included.
+    pub sent: u64,
+    /// Queries to authoritative servers over TCP.
+    pub sent_by_tcp: u64,
+    /// Queries to authoritative servers that were not answered in time.
+    pub timeouts: u64,
+    /// Queries that did not reach an authoritative server, by ICMP or a connection that failed.
+    pub unreachable: u64,
+    /// Replies of servers that do not serve the zone they were asked for.
+    pub lame: u64,
+    /// Questions that cost more queries than one may.
+    pub budget_sends: u64,
     /// Sockets that were given another port.
     pub renewals: u64,
     /// Queries sent from a socket of their own.
@@ -68,6 +80,12 @@ impl Default for Counters {
             late: 0,
             malformed: 0,
             near_misses: 0,
+            sent: 0,
+            sent_by_tcp: 0,
+            timeouts: 0,
+            unreachable: 0,
+            lame: 0,
+            budget_sends: 0,
             min_bits_seen: u32::MAX,
             renewals: 0,
             fresh_sockets: 0,

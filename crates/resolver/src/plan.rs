@@ -12,6 +12,8 @@ use avocet_cache::TtlBounds;
 use avocet_wire::hash::HashKey;
 use avocet_wire::name;
 
+use crate::recursion::{Recursion, Stubs};
+
 /// Most servers of one rule: one bit each in a task's sets.
 pub const MAX_UPSTREAMS: usize = 64;
 /// Most servers that [`Strategy::Race`] asks at once.
@@ -157,6 +159,9 @@ pub struct Plan {
     longest_zone: usize,
     /// The route of names under no other rule.
     root: Option<Route>,
+    /// How names are resolved that have no route; none: they are not.
+    pub(crate) recursion: Option<Recursion>,
+    pub(crate) stubs: Stubs,
 }
 
 impl Plan {
@@ -176,13 +181,26 @@ impl Plan {
             rules.iter().map(|rule| (rule.zone.clone(), target(&rules, &zones, rule))).collect();
         let longest_zone = rules.iter().map(|rule| rule.zone.len()).max().unwrap_or(0);
         let root = zones.get(&[0][..]).copied().flatten().map(|rule| Route { rule, apex_len: 1 });
-        let mut plan = Self { settings, rules: Vec::new(), upstreams: Vec::new(), zones, longest_zone, root };
+        let stubs = Stubs::default();
+        let recursion = None;
+        let rules_of = Vec::with_capacity(rules.len());
+        let mut plan =
+            Self { settings, rules: rules_of, upstreams: Vec::new(), zones, longest_zone, root, recursion, stubs };
         let mut numbers = HashMap::new();
         for rule in rules {
             let rule = plan.number(rule, &mut numbers);
             plan.rules.push(rule);
         }
         if plan.upstreams.len() > MAX_NUMBERED { Err(PlanError::Size) } else { Ok(plan) }
+    }
+
+    /// The plan of a server that recurses: names under a rule are asked at its servers, all others
+    /// from the root down.
+    #[must_use]
+    pub fn with_recursion(mut self, recursion: Recursion) -> Self {
+        self.stubs = Stubs::new(&recursion.stubs);
+        self.recursion = Some(recursion);
+        self
     }
 
     fn number(&mut self, rule: ZoneRule, numbers: &mut HashMap<UpstreamSpec, u16>) -> Rule {
@@ -215,7 +233,7 @@ impl Plan {
     /// Has this folded name a rule that is not the root's?
     #[must_use]
     pub fn has_own_rule(&self, qname: &[u8]) -> bool {
-        self.route(qname).is_some_and(|route| route.apex_len > 1)
+        self.configured(qname).is_some_and(|zone| zone.apex_len() > 1)
     }
 
     pub(crate) fn rule(&self, route: Route) -> &Rule {
@@ -225,7 +243,7 @@ impl Plan {
     /// Is a client's ECS option sent on for this folded name?
     #[must_use]
     pub fn passes_ecs(&self, qname: &[u8]) -> bool {
-        self.route(qname).is_some_and(|route| self.rule(route).ecs == EcsPolicy::Pass)
+        self.recursion.is_none() && self.route(qname).is_some_and(|route| self.rule(route).ecs == EcsPolicy::Pass)
     }
 }
 

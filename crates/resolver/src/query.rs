@@ -1,16 +1,19 @@
 //! Writing the query that goes to an upstream.
 
 use avocet_wire::edns::option;
+#[cfg(test)]
 use avocet_wire::header::{CD, RD};
 use chacha20::ChaCha12Rng;
 use chacha20::rand_core::Rng;
 
 /// UDP payload size that upstreams are told: no fragments on any usual path (DNS flag day 2020).
-const UDP_SIZE: u16 = 1232;
+pub(crate) const UDP_SIZE: u16 = 1232;
 
 /// What stands in the OPT record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OptOf<'a> {
+    /// Most octets of a reply over UDP.
+    pub(crate) udp_size: u16,
     pub(crate) dnssec_ok: bool,
     /// Data of the cookie option.
     pub(crate) cookie: &'a [u8],
@@ -18,16 +21,15 @@ pub(crate) struct OptOf<'a> {
     pub(crate) ecs: &'a [u8],
 }
 
-/// Appends a query to `out`: RD set, the question's octets as given.
-pub(crate) fn write(out: &mut Vec<u8>, id: u16, checking_disabled: bool, question: &[u8], opt: Option<&OptOf<'_>>) {
-    let flags = RD | if checking_disabled { CD } else { 0 };
+/// Appends a query to `out`, with these header flags and the question's octets as given.
+pub(crate) fn write(out: &mut Vec<u8>, id: u16, flags: u16, question: &[u8], opt: Option<&OptOf<'_>>) {
     let additional = u16::from(opt.is_some());
     for word in [id, flags, 1, 0, 0, additional] {
         out.extend_from_slice(&word.to_be_bytes());
     }
     out.extend_from_slice(question);
     if let Some(opt) = opt {
-        let [high, low] = UDP_SIZE.to_be_bytes();
+        let [high, low] = opt.udp_size.to_be_bytes();
         out.extend_from_slice(&[0, 0, 41, high, low, 0, 0, u8::from(opt.dnssec_ok) << 7, 0]);
         let options = [(option::COOKIE, opt.cookie), (option::ECS, opt.ecs)];
         let options = options.iter().filter(|(_, data)| !data.is_empty());
@@ -100,7 +102,8 @@ mod tests {
     #[test]
     fn the_query_says_what_was_asked_and_nothing_of_the_client() {
         let mut out = Vec::new();
-        write(&mut out, 0x1234, true, QUESTION, Some(&OptOf { dnssec_ok: true, cookie: b"12345678", ecs: &[] }));
+        let opt = OptOf { udp_size: UDP_SIZE, dnssec_ok: true, cookie: b"12345678", ecs: &[] };
+        write(&mut out, 0x1234, RD | CD, QUESTION, Some(&opt));
         let view = QueryView::parse(&out).unwrap();
         assert_eq!((view.header().id, view.header().flags), (0x1234, RD | CD));
         let edns = view.edns.unwrap();
@@ -108,7 +111,7 @@ mod tests {
         let options: Vec<_> = edns.raw_options().map(Result::unwrap).collect();
         assert_eq!(options, [(option::COOKIE, &b"12345678"[..])]);
         out.clear();
-        write(&mut out, 7, false, QUESTION, None);
+        write(&mut out, 7, RD, QUESTION, None);
         assert_eq!(out.len(), 12 + QUESTION.len());
     }
 

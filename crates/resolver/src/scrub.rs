@@ -24,12 +24,38 @@ const MAX_RRSET_OCTETS: usize = 65_535;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked<'a> {
     pub(crate) plan: &'a Plan,
-    pub(crate) route: Route,
+    pub(crate) belief: Belief,
     /// Folded.
     pub(crate) qname: &'a [u8],
     pub(crate) qtype: Rtype,
     /// Signatures and proofs are wanted.
     pub(crate) dnssec_ok: bool,
+}
+
+/// About which names those asked are believed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Belief {
+    /// The servers of a rule: where the name's route is the same.
+    Rule(Route),
+    /// The servers of a zone of so many octets, the last of the question's name: about that name
+    /// alone. Where an alias leads is asked for anew, even within the zone (S5).
+    Zone(u8),
+}
+
+impl Belief {
+    fn apex_len(self) -> usize {
+        match self {
+            Self::Rule(route) => usize::from(route.apex_len),
+            Self::Zone(len) => usize::from(len),
+        }
+    }
+
+    fn reaches(self, asked: &Asked<'_>, name: &[u8]) -> bool {
+        match self {
+            Self::Rule(route) => asked.plan.route(name) == Some(route),
+            Self::Zone(_) => false,
+        }
+    }
 }
 
 /// What a reply comes to.
@@ -88,7 +114,7 @@ impl<'a> Scrubber<'a> {
                 return Err(Verdict::Loop);
             }
             self.end = next;
-            if self.asked.plan.route(next.wire()) != Some(self.asked.route) {
+            if !self.asked.belief.reaches(&self.asked, next.wire()) {
                 return Ok(Verdict::GoOn);
             }
         }
@@ -133,7 +159,7 @@ impl<'a> Scrubber<'a> {
         let above = self.reply.records().filter(|record| {
             record.rtype == Rtype::DNAME
                 && record.section == RecordSection::Answer
-                && (usize::from(self.asked.route.apex_len)..end.len()).contains(&record.owner.len())
+                && (self.asked.belief.apex_len()..end.len()).contains(&record.owner.len())
                 && name::is_under(end, record.owner)
         });
         above.max_by_key(|record| record.owner.len()).and_then(|record| NameBuf::from_wire(record.owner).ok())
@@ -173,7 +199,7 @@ impl<'a> Scrubber<'a> {
     }
 
     fn negative(&mut self, rcode: Rcode) -> Result<Verdict, Verdict> {
-        let apex_len = usize::from(self.asked.route.apex_len);
+        let apex_len = self.asked.belief.apex_len();
         let mut authority = self.reply.records().filter(|record| record.section == RecordSection::Authority);
         let soa = authority.clone().find(|record| {
             record.rtype == Rtype::SOA
@@ -184,7 +210,7 @@ impl<'a> Scrubber<'a> {
             let is_referral = authority.any(|record| record.rtype == Rtype::NS);
             return match rcode {
                 Rcode::NOERROR if self.end.wire() != self.asked.qname => Ok(Verdict::GoOn),
-                Rcode::NOERROR if is_referral => Err(Verdict::Unusable),
+                Rcode::NOERROR if is_referral && self.asked.qtype != Rtype::DS => Err(Verdict::Unusable),
                 _ => Ok(Verdict::Answer { rcode, cacheable: false }),
             };
         };
@@ -254,7 +280,7 @@ impl<'a> Scrubber<'a> {
     /// The name up to which the servers asked are believed.
     fn apex(&self) -> &'a [u8] {
         let qname = self.asked.qname;
-        &qname[qname.len().saturating_sub(usize::from(self.asked.route.apex_len))..]
+        &qname[qname.len().saturating_sub(self.asked.belief.apex_len())..]
     }
 
     /// Takes an RRset with its signatures; all its records get the shortest TTL (RFC 2181 §5.2).

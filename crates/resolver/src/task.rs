@@ -7,6 +7,7 @@ use avocet_wire::Ede;
 use crate::action::AskedFor;
 use crate::answer::Gathered;
 use crate::chains::Chains;
+use crate::iterate::Walk;
 use crate::plan::{Plan, Route, Rule};
 
 /// No task.
@@ -39,8 +40,20 @@ pub(crate) enum Failure {
     Refused,
     /// SERVFAIL, with the upstream's own extended error if it gave one.
     Servfail(Option<u16>),
+    /// No server is known for a zone, or none of those may be asked.
+    NoServers,
+    /// The servers of a zone do not serve it.
+    Lame,
     /// Aliases in a circle, or too many of them.
     Aliases,
+    /// Too many servers of a zone have no address.
+    TooManyServers,
+    /// Too many referrals for one name.
+    TooManyReferrals,
+    /// The question costs too many queries.
+    TooManyQueries,
+    /// Validation failed, with the extended error that says why.
+    Bogus(u16),
     /// No rule for a name that an alias leads to.
     NoRule,
 }
@@ -56,6 +69,12 @@ impl Failure {
             Self::Servfail(None) => (Ede::NO_REACHABLE_AUTHORITY, "the upstreams failed to resolve it"),
             Self::Servfail(Some(code)) => (Ede(code), "as the upstream said"),
             Self::Aliases => (Ede::OTHER, "aliases lead in a circle or too far"),
+            Self::NoServers => (Ede::NO_REACHABLE_AUTHORITY, "no server of the zone is known"),
+            Self::Lame => (Ede::NO_REACHABLE_AUTHORITY, "the servers of the zone do not serve it"),
+            Self::TooManyServers => (Ede::NO_REACHABLE_AUTHORITY, "too many servers without an address"),
+            Self::TooManyReferrals => (Ede::OTHER, "too many referrals"),
+            Self::TooManyQueries => (Ede::OTHER, "too many queries for one question"),
+            Self::Bogus(code) => (Ede(code), Ede(code).meaning()),
             Self::NoRule => (Ede::NOT_AUTHORITATIVE, "no forwarding rule for this name"),
         }
     }
@@ -100,6 +119,9 @@ pub(crate) struct Task<W> {
     pub(crate) prefix: Gathered,
     pub(crate) restarts: usize,
 
+    /// The question's way by recursion; none where it is forwarded.
+    pub(crate) walk: Option<Box<Walk>>,
+
     /// Queries that are waited for.
     pub(crate) attempts: Vec<u32>,
     /// Queries sent, for all targets and for this one.
@@ -140,6 +162,7 @@ impl<W> Task<W> {
             route: Route { rule: 0, apex_len: 0 },
             prefix: Gathered::default(),
             restarts: 0,
+            walk: None,
             attempts: Vec::new(),
             sends: 0,
             target_sends: 0,
@@ -181,6 +204,11 @@ impl<W> Task<W> {
         (self.tried, self.failed, self.by_tcp) = (0, 0, 0);
         (self.plain, self.guessed_plain) = (0, 0);
         self.stream_retried = false;
+    }
+
+    /// Is its answer found by recursion?
+    pub(crate) fn is_recursive(&self) -> bool {
+        self.bound.as_ref().is_some_and(|bound| bound.plan.recursion.is_some())
     }
 
     pub(crate) fn note(&mut self, failure: Failure) {

@@ -33,7 +33,7 @@ pub(crate) struct Cookie {
 }
 
 impl Cookie {
-    fn new(secret: &[u8; 16], addr: SocketAddr) -> Self {
+    pub(crate) fn new(secret: &[u8; 16], addr: SocketAddr) -> Self {
         let mut hasher = SipHasher24::new_with_key(secret);
         match addr {
             SocketAddr::V4(addr) => hasher.write(&addr.ip().octets()),

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use avocet_cache::TtlBounds;
-use avocet_resolver::{Plan, PlanError, Settings, UpstreamSpec, ZoneRule};
+use avocet_resolver::{Plan, PlanError, Recursion, Settings, UpstreamSpec, ZoneRule};
 use avocet_wire::hash::HashKey;
 
+use crate::config::recurse::Mode;
 use crate::config::{self, Config, ForwardConfig};
 use crate::query::addresses::AddressSet;
 use crate::query::chaos::ChaosTexts;
@@ -41,6 +42,10 @@ impl Snapshot {
             None => secrets.cookies.clone(),
         });
         let plan = Plan::new(config.forwards.iter().map(rule).collect(), settings(&config))?;
+        let plan = match config.resolver.mode {
+            Mode::Forward => plan,
+            Mode::Recurse => plan.with_recursion(recursion(&config)),
+        };
         Ok(Self {
             epoch,
             allow: AddressSet::new(&server.allow),
@@ -75,6 +80,25 @@ fn settings(config: &Config) -> Settings {
         in_flight: (MAX_IN_FLIGHT / config.server.workers).max(1),
         waiters: (MAX_WAITERS / config.server.workers).max(1),
         ttl: TtlBounds { min: cache.min_ttl_secs, max: cache.max_ttl_secs, negative_max: cache.negative_max_ttl_secs },
+    }
+}
+
+fn recursion(config: &Config) -> Recursion {
+    let resolver = &config.resolver;
+    Recursion {
+        hints: resolver.hints.clone(),
+        priming: resolver.priming,
+        qname_minimisation: resolver.qname_minimisation,
+        case_randomisation: resolver.case_randomisation,
+        cookies: resolver.cookies,
+        ipv4: resolver.ipv4,
+        ipv6: resolver.ipv6,
+        query_private: resolver.query_private,
+        aggressive_nsec: resolver.aggressive_nsec,
+        udp_size: resolver.edns_buffer_size,
+        own: config.server.listen.clone(),
+        stubs: config.stubs.clone(),
+        validation: config.dnssec.validation(),
     }
 }
 

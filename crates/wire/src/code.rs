@@ -27,6 +27,7 @@ impl Rtype {
     pub const NSEC: Self = Self(47);
     pub const DNSKEY: Self = Self(48);
     pub const NSEC3: Self = Self(50);
+    pub const NSEC3PARAM: Self = Self(51);
     pub const TKEY: Self = Self(249);
     pub const TSIG: Self = Self(250);
     pub const IXFR: Self = Self(251);
@@ -168,7 +169,17 @@ pub struct Ede(pub u16);
 #[allow(missing_docs)] // the names are the registry's
 impl Ede {
     pub const OTHER: Self = Self(0);
+    pub const UNSUPPORTED_DNSKEY_ALGORITHM: Self = Self(1);
+    pub const UNSUPPORTED_DS_DIGEST_TYPE: Self = Self(2);
     pub const STALE_ANSWER: Self = Self(3);
+    pub const DNSSEC_INDETERMINATE: Self = Self(5);
+    pub const DNSSEC_BOGUS: Self = Self(6);
+    pub const SIGNATURE_EXPIRED: Self = Self(7);
+    pub const SIGNATURE_NOT_YET_VALID: Self = Self(8);
+    pub const DNSKEY_MISSING: Self = Self(9);
+    pub const RRSIGS_MISSING: Self = Self(10);
+    pub const NO_ZONE_KEY_BIT_SET: Self = Self(11);
+    pub const NSEC_MISSING: Self = Self(12);
     pub const CACHED_ERROR: Self = Self(13);
     pub const NOT_READY: Self = Self(14);
     pub const BLOCKED: Self = Self(15);
@@ -180,7 +191,9 @@ impl Ede {
     pub const NO_REACHABLE_AUTHORITY: Self = Self(22);
     pub const NETWORK_ERROR: Self = Self(23);
     pub const INVALID_DATA: Self = Self(24);
+    pub const SIGNATURE_EXPIRED_BEFORE_VALID: Self = Self(25);
     pub const TOO_EARLY: Self = Self(26);
+    pub const UNSUPPORTED_NSEC3_ITERATIONS: Self = Self(27);
     pub const SYNTHESIZED: Self = Self(29);
 
     /// The registry's own words for this code.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use avocet_cache::{ReadAt, RrsetKey};
+use avocet_wire::header::AD;
 use avocet_wire::{NameBuf, Rcode};
 
 use super::{Context, Resolver};
@@ -17,6 +18,9 @@ use crate::task::Failure;
 /// it remembers any.
 const FAILURE_MEMORY_SECS: u32 = 600;
 
+/// How long a denial without any record is kept, in seconds (RFC 2308 §5 has no TTL for it).
+const EMPTY_SECS: u32 = 5;
+
 /// An answer that was found and how.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
@@ -24,6 +28,8 @@ pub(super) struct Found {
     pub(super) cacheable: bool,
     pub(super) ecs_scope: Option<u8>,
     pub(super) source: Option<Source>,
+    /// All of it is validated.
+    pub(super) authentic: bool,
 }
 
 impl<W> Resolver<W> {
@@ -70,7 +76,7 @@ impl<W> Resolver<W> {
         match self.assembler.follow(&bound.plan, cx.rrsets, &wanted, *end, &mut task.prefix) {
             Trail::Complete { rcode, .. } => {
                 self.gathered.clear();
-                self.finish(at, Found { rcode, cacheable: true, ecs_scope: None, source: None }, cx);
+                self.finish(at, Found { rcode, cacheable: true, ecs_scope: None, source: None, authentic: false }, cx);
             }
             Trail::Incomplete(name) => self.begin_at(at, &name, cx),
             Trail::Loop => {
@@ -102,7 +108,8 @@ impl<W> Resolver<W> {
             task.prefix.append(&self.gathered);
         }
         let gathered = if task.prefix.len() > 0 { &task.prefix } else { &self.gathered };
-        let Some(resolved) = answer::write(&mut cx.actions.answers, &task.question, found.rcode, gathered) else {
+        let flags = found.rcode.low() | if found.authentic { AD } else { 0 };
+        let Some(resolved) = answer::write(&mut cx.actions.answers, &task.question, flags, gathered) else {
             task.note(Failure::Unusable);
             return self.fail(at, cx);
         };
@@ -113,7 +120,10 @@ impl<W> Resolver<W> {
         self.counters.answered += 1;
         let for_few = found.ecs_scope.is_some_and(|scope| scope > 0);
         let may_be_kept = found.cacheable && !for_few && self.is_current(at);
-        let ttl_secs = if may_be_kept { resolved.ttl_secs } else { 0 };
+        // An empty denial lives as long as a failure: the same question is not asked at once again.
+        let brief = found.cacheable && resolved.ttl_offsets.is_empty() && self.tasks[at].is_recursive();
+        let ttl_secs = if brief { EMPTY_SECS } else { resolved.ttl_secs };
+        let ttl_secs = if may_be_kept { ttl_secs } else { 0 };
         let (ecs_scope, source) = (found.ecs_scope, found.source);
         self.conclude(at, Resolved { ttl_secs, ecs_scope, source, ..resolved }, cx);
     }
@@ -134,7 +144,7 @@ impl<W> Resolver<W> {
         self.counters.failed += 1;
         let task = &self.tasks[at];
         let nothing = Gathered::default();
-        let resolved = answer::write(&mut cx.actions.answers, &task.question, Rcode::SERVFAIL, &nothing);
+        let resolved = answer::write(&mut cx.actions.answers, &task.question, Rcode::SERVFAIL.low(), &nothing);
         if let Some(resolved) = resolved {
             let ede = Some(task.failure.ede());
             self.conclude(at, Resolved { ede, ..resolved }, cx);
@@ -143,6 +153,7 @@ impl<W> Resolver<W> {
 
     fn conclude(&mut self, at: u32, resolved: Resolved, cx: &mut Context<'_, W>) {
         self.dismiss_all(at, cx);
+        self.drop_walk(at, cx);
         let first = cx.actions.waiters.len();
         let waiting = self.tasks[at].waiters.drain(..);
         cx.actions.waiters.extend(waiting.map(|waiting| waiting.waiter));

@@ -1,12 +1,14 @@
 //! The resolver of one thread: its interface and its parts. What happens to a question is told in
 //! the files below, in this order: `submit`, `send`, `reply`, `end`; `timer` for what does not
-//! come in time.
+//! come in time. By recursion it is `submit`, `walk`, `fetch`, `end`.
 
 mod end;
+mod fetch;
 mod reply;
 mod send;
 mod submit;
 mod timer;
+mod walk;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -20,6 +22,9 @@ use crate::answer::Gathered;
 use crate::assemble::Assembler;
 use crate::attempt::Attempts;
 use crate::breaker::BreakerState;
+use crate::iterate::fetches::Fetches;
+use crate::iterate::key_cache::KeyCache;
+use crate::iterate::server::Servers;
 use crate::metrics::{Counters, UpstreamCounters};
 use crate::plan::{Plan, UpstreamSpec};
 use crate::read::Reply;
@@ -34,6 +39,8 @@ const MAX_POOL: usize = 4096;
 pub struct Context<'a, W> {
     /// A monotonic clock in ms; the caches' seconds are a thousandth of it.
     pub now_ms: u64,
+    /// Seconds since 1970, by which signatures are judged.
+    pub wall_secs: u64,
     /// Where RRsets go.
     pub rrsets: &'a RrsetCache,
     /// Where failures are noted.
@@ -151,6 +158,10 @@ pub struct Resolver<W> {
     attempts: Attempts,
     waiters: usize,
     wheel: Wheel,
+    fetches: Fetches,
+    fetch_wheel: Wheel,
+    servers: Servers,
+    keys: KeyCache,
     rng: ChaCha12Rng,
     cookie_secret: [u8; 16],
     pool_size: usize,
@@ -163,6 +174,7 @@ pub struct Resolver<W> {
     gathered: Gathered,
     assembler: Assembler,
     question: Vec<u8>,
+    found: Box<[u8]>,
 }
 
 impl<W> Resolver<W> {
@@ -184,6 +196,10 @@ impl<W> Resolver<W> {
             attempts: Attempts::new(in_flight),
             waiters: 0,
             wheel: Wheel::new(),
+            fetches: Fetches::default(),
+            fetch_wheel: Wheel::new(),
+            servers: Servers::new(cookie_secret),
+            keys: KeyCache::default(),
             rng,
             cookie_secret,
             pool_size: 1 << pool_size.clamp(1, MAX_POOL).ilog2(),
@@ -193,6 +209,7 @@ impl<W> Resolver<W> {
             gathered: Gathered::default(),
             assembler: Assembler::default(),
             question: Vec::new(),
+            found: vec![0; avocet_cache::MAX_PAYLOAD_BYTES].into(),
         };
         resolver.bind(plan);
         resolver
@@ -212,6 +229,8 @@ impl<W> Resolver<W> {
     /// questions in flight end by the plan they began with.
     pub fn replace_plan(&mut self, plan: Arc<Plan>, actions: &mut Actions<W>) {
         self.bind(plan);
+        // Other anchors may hold.
+        self.keys = KeyCache::default();
         for at in 0..self.upstreams.len() {
             self.forget_if_idle(at as u16, actions);
         }
@@ -223,7 +242,9 @@ impl<W> Resolver<W> {
             upstream.planned = false;
         }
         let mut ids = Vec::with_capacity(plan.upstreams.len());
-        for spec in &plan.upstreams {
+        // By recursion servers are known by their addresses alone.
+        let upstreams = if plan.recursion.is_some() { &[] } else { &plan.upstreams[..] };
+        for spec in upstreams {
             let known =
                 (0..self.upstreams.len()).find(|&at| self.upstreams[at].spec == *spec && !is_vacant(at, &self.vacant));
             let at = known.unwrap_or_else(|| self.add_upstream(*spec));
@@ -299,6 +320,6 @@ impl<W> Resolver<W> {
     /// When [`Resolver::tick`] is to be called next, in ms; none while nothing is in flight.
     #[must_use]
     pub fn next_deadline(&self) -> Option<u64> {
-        self.wheel.next_ms()
+        [self.wheel.next_ms(), self.fetch_wheel.next_ms()].into_iter().flatten().min()
     }
 }

@@ -11,12 +11,12 @@ use super::{Context, Resolver, StreamFailure};
 use crate::action::SocketId;
 use crate::answer::{Source, split_question};
 use crate::attempt::STREAM;
-use crate::scrub::{Asked, Scrubber, Verdict};
+use crate::scrub::{Asked, Belief, Scrubber, Verdict};
 use crate::task::Failure;
 use crate::upstream::{Guessed, UpstreamId};
 
 /// How a datagram stands to the query that has its ID.
-enum Match {
+pub(super) enum Match {
     Exact,
     /// It has other cases of the same letters.
     OtherCase,
@@ -200,7 +200,7 @@ impl<W> Resolver<W> {
                     let denied = cacheable && self.gathered.is_denial();
                     self.store(&end, at, denied.then_some(rcode), with_do, cx);
                 }
-                self.finish(at, Found { rcode, cacheable, ecs_scope, source }, cx);
+                self.finish(at, Found { rcode, cacheable, ecs_scope, source, authentic: false }, cx);
             }
             Verdict::GoOn => {
                 if for_all {
@@ -237,7 +237,8 @@ impl<W> Resolver<W> {
         let task = &self.tasks[at];
         let bound = Arc::clone(task.bound.as_ref()?);
         let (qname, qtype, _) = split_question(&task.target)?;
-        let asked = Asked { plan: &bound.plan, route: task.route, qname, qtype, dnssec_ok: task.dnssec_ok };
+        let belief = Belief::Rule(task.route);
+        let asked = Asked { plan: &bound.plan, belief, qname, qtype, dnssec_ok: task.dnssec_ok };
         let mut scrubber = Scrubber::new(asked, &self.reply, &mut self.gathered)?;
         let verdict = scrubber.scrub(rcode);
         Some((verdict, scrubber.end))
@@ -300,7 +301,7 @@ impl<W> Resolver<W> {
     }
 }
 
-fn compare(sent: &[u8], view: &MessageView<'_>) -> Match {
+pub(super) fn compare(sent: &[u8], view: &MessageView<'_>) -> Match {
     if view.header().counts[0] != 1 {
         return Match::NoQuestion;
     }

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use avocet_wire::header::{CD, RD};
 use chacha20::rand_core::Rng;
 
 use super::{Context, Resolver};
@@ -17,7 +18,7 @@ use crate::task::Failure;
 use crate::upstream::UpstreamId;
 
 /// Most queries for one question, aliases included (BIND and PowerDNS: 50; in all 64).
-const MAX_SENDS: u32 = 64;
+pub(super) const MAX_SENDS: u32 = 64;
 /// Most queries for one target while an upstream shows life: half of all datagrams may be lost
 /// each way and 99 % of questions still be answered.
 const MAX_SENDS_ALIVE: u32 = 24;
@@ -210,10 +211,11 @@ impl<W> Resolver<W> {
     fn write_query(&self, at: u32, form: &Form, id: u16, cx: &mut Context<'_, W>) -> Range<usize> {
         let task = &self.tasks[at];
         let cookie = self.upstreams[usize::from(form.upstream)].cookie.octets();
-        let opt = OptOf { dnssec_ok: task.dnssec_ok, cookie, ecs: &task.ecs };
+        let opt = OptOf { udp_size: query::UDP_SIZE, dnssec_ok: task.dnssec_ok, cookie, ecs: &task.ecs };
         let start = cx.actions.octets.len();
         let opt = form.with_edns.then_some(&opt);
-        query::write(&mut cx.actions.octets, id, task.checking_disabled, &self.question, opt);
+        let flags = RD | if task.checking_disabled { CD } else { 0 };
+        query::write(&mut cx.actions.octets, id, flags, &self.question, opt);
         start..cx.actions.octets.len()
     }
 
@@ -241,7 +243,7 @@ impl<W> Resolver<W> {
     }
 }
 
-fn timeout(rtt: &Rtt, round: u32, (min, max): (u32, u32), by_tcp: bool) -> u32 {
+pub(super) fn timeout(rtt: &Rtt, round: u32, (min, max): (u32, u32), by_tcp: bool) -> u32 {
     let measured = rtt.timeout_ms();
     if by_tcp {
         return (measured * 4).clamp(TCP_TIMEOUT_MS.0, TCP_TIMEOUT_MS.1);
@@ -252,7 +254,7 @@ fn timeout(rtt: &Rtt, round: u32, (min, max): (u32, u32), by_tcp: bool) -> u32 {
 }
 
 /// Draws an ID; one that `is_used` only if no other comes up.
-fn draw_id(rng: &mut impl Rng, is_used: impl Fn(u16) -> bool) -> u16 {
+pub(super) fn draw_id(rng: &mut impl Rng, is_used: impl Fn(u16) -> bool) -> u16 {
     let mut id = rng.next_u32() as u16;
     for _ in 1..ID_DRAWS {
         if !is_used(id) {

@@ -7,7 +7,7 @@ use avocet_wire::{Ede, NameBuf, Rcode};
 use super::{Ask, Context, Resolver, Shed, Submitted};
 use crate::action::{Action, AskedFor};
 use crate::answer::{self, Gathered, split_question};
-use crate::plan::EcsPolicy;
+use crate::plan::{EcsPolicy, Route};
 use crate::task::{Key, Waiting};
 
 /// Most waiters of one task (Unbound's wait-limit).
@@ -30,7 +30,10 @@ impl<W> Resolver<W> {
             return Submitted::Shed { reason: Shed::Malformed, waiter };
         };
         let bound = Arc::clone(&self.bound);
-        let Some(route) = bound.plan.route(qname.wire()) else {
+        let recurses = bound.plan.recursion.is_some();
+        let route = bound.plan.route(qname.wire());
+        // By recursion a walk finds the route itself.
+        let Some(route) = route.or(recurses.then_some(Route { rule: 0, apex_len: 1 })) else {
             self.counters.no_rule += 1;
             let ede = (Ede::NOT_AUTHORITATIVE, "no forwarding rule for this name");
             return refuse(ask, Rcode::REFUSED, ede, waiter, cx);
@@ -40,7 +43,7 @@ impl<W> Resolver<W> {
             let text = Ede(failure.ede).meaning();
             return refuse(ask, Rcode::SERVFAIL, (Ede::CACHED_ERROR, text), waiter, cx);
         }
-        let passes_ecs = bound.plan.rule(route).ecs == EcsPolicy::Pass;
+        let passes_ecs = !recurses && bound.plan.rule(route).ecs == EcsPolicy::Pass;
         let key = self.key_of(ask, passes_ecs);
         if let Some(at) = self.tasks.find(&key).filter(|&at| self.is_current(at)) {
             return self.join(at, ask, waiter, cx);
@@ -61,8 +64,12 @@ impl<W> Resolver<W> {
         if let Some(waiter) = waiter {
             self.add_waiter(at, ask, waiter, cx.now_ms);
         }
-        self.spare_asker(at, ask);
-        self.begin(at, cx);
+        if recurses {
+            self.begin_walk(at, cx);
+        } else {
+            self.spare_asker(at, ask);
+            self.begin(at, cx);
+        }
         Submitted::Started
     }
 
@@ -162,7 +169,7 @@ fn refuse<W>(
 ) -> Submitted<W> {
     let first = cx.actions.waiters.len();
     cx.actions.waiters.extend(waiter);
-    let resolved = answer::write(&mut cx.actions.answers, ask.question, rcode, &Gathered::default());
+    let resolved = answer::write(&mut cx.actions.answers, ask.question, rcode.low(), &Gathered::default());
     if let Some(mut resolved) = resolved {
         resolved.ede = Some(ede);
         let asked = AskedFor {

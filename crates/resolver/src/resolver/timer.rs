@@ -12,12 +12,18 @@ impl<W> Resolver<W> {
         while let Some(at) = self.wheel.expired(cx.now_ms) {
             self.wake(at, cx);
         }
+        while let Some(fetch_at) = self.fetch_wheel.expired(cx.now_ms) {
+            self.wake_fetch(fetch_at, cx);
+        }
     }
 
     fn wake(&mut self, at: u32, cx: &mut Context<'_, W>) {
         self.release_overdue(at, cx);
         if cx.now_ms >= self.tasks[at].started_ms + DEADLINE_MS {
             return self.fail(at, cx);
+        }
+        if self.tasks[at].walk.is_some() {
+            return self.rearm(at);
         }
         for place in 0..self.tasks[at].attempts.len() {
             let attempt = &mut self.attempts[self.tasks[at].attempts[place]];

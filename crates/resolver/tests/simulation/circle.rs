@@ -41,7 +41,8 @@ impl Side {
         event: impl FnOnce(&mut Resolver<Waiter>, &mut Context<'_, Waiter>),
     ) -> Actions<Waiter> {
         let mut actions = Actions::default();
-        let mut cx = Context { now_ms, rrsets: &self.rrsets, failures: &self.failures, actions: &mut actions };
+        let mut cx =
+            Context { now_ms, wall_secs: 0, rrsets: &self.rrsets, failures: &self.failures, actions: &mut actions };
         event(&mut self.resolver, &mut cx);
         actions
     }

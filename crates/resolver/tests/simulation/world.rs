@@ -159,6 +159,7 @@ impl World {
     fn with<R>(&mut self, event: impl FnOnce(&mut Resolver<u32>, &mut Context<'_, u32>) -> R) -> R {
         let mut cx = Context {
             now_ms: self.net.now_ms,
+            wall_secs: 0,
             rrsets: &self.rrsets,
             failures: &self.failures,
             actions: &mut self.actions,
@@ -287,6 +288,10 @@ impl World {
                     self.forgotten.push(upstream);
                     self.incarnations.retain(|(of, _), _| *of != upstream);
                 }
+                Action::OpenDatagram { .. }
+                | Action::OpenStream { .. }
+                | Action::CloseDatagram { .. }
+                | Action::CloseStream { .. } => panic!("forwarding has upstreams"),
                 Action::Overdue { waiters } => {
                     for &waiter in &actions.waiters[waiters] {
                         self.overdue.push((waiter, self.net.now_ms));

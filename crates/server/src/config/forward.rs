@@ -1,4 +1,4 @@
-//! `[resolver]` and `[[forward]]`: which servers are asked for which names.
+//! `[[forward]]`: which servers are asked for which names.
 
 use std::collections::HashSet;
 use std::mem;
@@ -10,8 +10,9 @@ use std::time::Duration;
 use toml::Spanned;
 
 use super::name::{Name, ROOT, shown};
+use super::recurse::Mode;
 use super::setting::{FromText, List, Setting, Text, Written};
-use super::spec::{ForwardSpec, ResolverSpec};
+use super::spec::ForwardSpec;
 use super::upstream;
 use super::validate::Check;
 use super::{EcsPolicy, ForwardConfig, Strategy, Upstream};
@@ -24,26 +25,6 @@ const MAX_UPSTREAMS: usize = 64;
 const MAX_RACE: u8 = 8;
 const TIMEOUT_MIN_MS: u32 = 50;
 const TIMEOUT_MAX_MS: u32 = 2_000;
-
-/// How names that are not answered here are resolved.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Mode {
-    /// By the servers of the forwarding rules.
-    Forward,
-}
-
-impl FromText for Mode {
-    const EXPECTED: &'static str = "\"forward\"";
-    const CHOICES: &'static [&'static str] = &["forward"];
-
-    fn from_text(text: &str) -> Result<Self, Option<String>> {
-        match text {
-            "forward" => Ok(Self::Forward),
-            "recurse" => Err(Some("recursion is not built yet; use mode = \"forward\"".to_owned())),
-            _ => Err(None),
-        }
-    }
-}
 
 /// The zone of a rule: a name, or with `!` before it an exception.
 #[derive(Debug, Clone, PartialEq)]
@@ -99,14 +80,14 @@ impl FromText for EcsPolicy {
     }
 }
 
-/// Checks `[resolver]`: there is one mode so far, and nothing of it to keep.
-pub(super) fn check_mode(spec: ResolverSpec, check: &mut Check) {
-    check.take(spec.mode);
-}
-
-/// The rules as written, or the one for all names where none is.
-pub(super) fn rules(specs: Vec<Spanned<ForwardSpec>>, listen: &[SocketAddr], check: &mut Check) -> Vec<ForwardConfig> {
-    if specs.is_empty() {
+/// The rules as written; where names are resolved by rules only and there is none, the one for all names.
+pub(super) fn rules(
+    specs: Vec<Spanned<ForwardSpec>>,
+    mode: Mode,
+    listen: &[SocketAddr],
+    check: &mut Check,
+) -> Vec<ForwardConfig> {
+    if specs.is_empty() && mode == Mode::Forward {
         return vec![system_rule(Path::new(RESOLV_CONF), listen, check)];
     }
     let mut zones = HashSet::new();

@@ -14,14 +14,18 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use avocet_dnssec::anchor::Anchor;
+use avocet_resolver::{RootServer, StubZone};
 use avocet_wire::Rtype;
 use ipnet::IpNet;
 
 pub(crate) mod command;
 mod forward;
+mod hints;
 mod known;
 mod name;
 mod record;
+pub(crate) mod recurse;
 mod schema;
 mod setting;
 mod show;
@@ -30,6 +34,7 @@ mod spec;
 mod upstream;
 mod validate;
 
+use recurse::Mode;
 use schema::json_schema;
 pub(crate) use source::ConfigErrors;
 
@@ -38,7 +43,13 @@ pub(crate) use source::ConfigErrors;
 pub(crate) struct Config {
     /// Listeners, admission and the shape of answers.
     pub(crate) server: ServerConfig,
-    /// Forwarding rules, at most one for a zone; never empty.
+    /// How names are resolved.
+    pub(crate) resolver: ResolverConfig,
+    /// Zones with configured authoritative servers, each once.
+    pub(crate) stubs: Vec<StubZone>,
+    /// How answers are validated.
+    pub(crate) dnssec: DnssecConfig,
+    /// Forwarding rules, at most one for a zone; not empty where names are resolved by them only.
     pub(crate) forwards: Vec<ForwardConfig>,
     /// Sizes and time limits of the two answer caches.
     pub(crate) cache: CacheConfig,
@@ -98,6 +109,50 @@ pub(crate) struct TcpConfig {
     pub(crate) idle: Duration,
     /// How long a query that has begun to arrive may take.
     pub(crate) read: Duration,
+}
+
+/// `[resolver]`: how names are resolved.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ResolverConfig {
+    /// By rules only, or by recursion too.
+    pub(crate) mode: Mode,
+    /// The file with the root's servers; `None`: those built in.
+    pub(crate) root_hints: Option<PathBuf>,
+    /// The root's servers.
+    pub(crate) hints: Vec<RootServer>,
+    /// Whether the root's servers are asked who they are (RFC 8109).
+    pub(crate) priming: bool,
+    /// Whether servers see no more of a name than they need to (RFC 9156).
+    pub(crate) qname_minimisation: bool,
+    /// Whether letters are sent in random case to authoritative servers.
+    pub(crate) case_randomisation: bool,
+    /// Whether cookies are sent to authoritative servers (RFC 7873).
+    pub(crate) cookies: bool,
+    /// Whether servers are asked over IPv4.
+    pub(crate) ipv4: bool,
+    /// Whether servers are asked over IPv6.
+    pub(crate) ipv6: bool,
+    /// Whether authoritative servers at private addresses are asked.
+    pub(crate) query_private: bool,
+    /// Whether validated proofs answer for other names (RFC 8198).
+    pub(crate) aggressive_nsec: bool,
+    /// EDNS buffer size told to authoritative servers, in bytes, 512 to 4096.
+    pub(crate) edns_buffer_size: u16,
+}
+
+/// `[dnssec]`: how answers are validated.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct DnssecConfig {
+    /// Whether they are.
+    pub(crate) validate: bool,
+    /// DS and DNSKEY records; empty: those of the root that are built in.
+    pub(crate) trust_anchors: Vec<Anchor>,
+    /// Whether the root's keys are followed (RFC 5011).
+    pub(crate) trust_anchor_updates: bool,
+    /// Names in wire form, lower case, below which nothing is validated (RFC 7646).
+    pub(crate) negative_anchors: Vec<Box<[u8]>>,
+    /// Whether signatures by SHA-1 count.
+    pub(crate) validate_sha1: bool,
 }
 
 /// One `[[forward]]`: where the names under a zone are asked for.

@@ -1,14 +1,17 @@
 //! The effective configuration as it would be written in a file; reading that file gives the same configuration.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
+use avocet_resolver::StubZone;
 use avocet_wire::rdata;
 use toml::{Table, Value};
 
 use super::name::shown;
+use super::recurse::Mode;
 use super::{
-    CacheConfig, Config, EcsPolicy, ForwardConfig, LogFormat, LogLevel, RateLimitConfig, RecordConfig, ServerConfig,
-    Strategy, Transport, Upstream,
+    CacheConfig, Config, DnssecConfig, EcsPolicy, ForwardConfig, LogFormat, LogLevel, RateLimitConfig, RecordConfig,
+    ServerConfig, Strategy, Transport, Upstream,
 };
 
 impl Config {
@@ -19,7 +22,9 @@ impl Config {
             tables.insert(name.to_owned(), value);
         };
         put("server", server(&self.server).into());
-        put("resolver", table([("mode", "forward".into())]).into());
+        put("resolver", resolver(self).into());
+        put("stub", self.stubs.iter().map(stub).collect::<Vec<_>>().into());
+        put("dnssec", dnssec(&self.dnssec).into());
         put("forward", self.forwards.iter().map(forward).collect::<Vec<_>>().into());
         put("cache", cache(&self.cache).into());
         put("record", self.records.iter().map(record).collect::<Vec<_>>().into());
@@ -88,6 +93,47 @@ fn server(server: &ServerConfig) -> Table {
         ("tcp-connections-per-client", count(server.tcp.connections_per_client)),
         ("tcp-idle-ms", millis(server.tcp.idle)),
         ("tcp-read-ms", millis(server.tcp.read)),
+    ])
+}
+
+fn resolver(config: &Config) -> Table {
+    let resolver = &config.resolver;
+    let mode = match resolver.mode {
+        Mode::Forward => "forward",
+        Mode::Recurse => "recurse",
+    };
+    let hints = resolver.root_hints.as_ref().map(|path| path.to_string_lossy().into_owned());
+    table([
+        ("mode", mode.into()),
+        ("root-hints", or_empty(hints.as_deref())),
+        ("priming", resolver.priming.into()),
+        ("qname-minimisation", resolver.qname_minimisation.into()),
+        ("case-randomisation", resolver.case_randomisation.into()),
+        ("cookies", resolver.cookies.into()),
+        ("ipv4", resolver.ipv4.into()),
+        ("ipv6", resolver.ipv6.into()),
+        ("query-private", resolver.query_private.into()),
+        ("aggressive-nsec", resolver.aggressive_nsec.into()),
+        ("edns-buffer-size", i64::from(resolver.edns_buffer_size).into()),
+        ("max-udp-size", i64::from(config.server.max_udp_size).into()),
+        ("minimal-responses", config.server.minimal_responses.into()),
+    ])
+}
+
+fn stub(stub: &StubZone) -> Table {
+    let server = |addr: &SocketAddr| format!("{}@{}", addr.ip(), addr.port());
+    let servers: Vec<String> = stub.servers.iter().map(server).collect();
+    table([("zone", shown(&stub.zone).into()), ("servers", texts(&servers))])
+}
+
+fn dnssec(dnssec: &DnssecConfig) -> Table {
+    let negative: Vec<String> = dnssec.negative_anchors.iter().map(|name| shown(name)).collect();
+    table([
+        ("validate", dnssec.validate.into()),
+        ("trust-anchors", texts(&dnssec.trust_anchors)),
+        ("trust-anchor-updates", dnssec.trust_anchor_updates.into()),
+        ("negative-anchors", texts(&negative)),
+        ("validate-sha1", dnssec.validate_sha1.into()),
     ])
 }
 

@@ -5,14 +5,16 @@
 
 use std::net::SocketAddr;
 
+use avocet_dnssec::anchor::Anchor;
 use avocet_wire::Rtype;
 use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::forward::{Mode, Zone};
+use super::forward::Zone;
 use super::name::Name;
+use super::recurse::{Mode, StubServer};
 use super::setting::{ByteSize, Int, List, Setting, Text};
 use super::{EcsPolicy, LogFormat, LogLevel, Strategy, Upstream};
 
@@ -29,6 +31,11 @@ pub(super) struct Spec {
     /// servers in /etc/resolv.conf.
     #[schemars(with = "Vec<ForwardSpec>")]
     pub(super) forward: Vec<Spanned<ForwardSpec>>,
+    /// Zones whose authoritative servers are known, for recursion.
+    #[schemars(with = "Vec<StubSpec>")]
+    pub(super) stub: Vec<Spanned<StubSpec>>,
+    /// Validation of what recursion finds.
+    pub(super) dnssec: DnssecSpec,
     /// The two answer caches.
     pub(super) cache: CacheSpec,
     /// Local records.
@@ -108,9 +115,79 @@ pub(super) struct ServerSpec {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(inline)]
 pub(super) struct ResolverSpec {
-    /// "forward" asks the servers of the forwarding rules.
+    /// "forward" asks the servers of the forwarding rules; "recurse" asks the root's servers and those below, but for
+    /// names that a forwarding rule or a stub zone says otherwise.
     #[schemars(extend("default" = "forward"))]
     pub(super) mode: Setting<Text<Mode>>,
+    /// A file in zone syntax with the root's servers; "" takes those built in.
+    #[schemars(extend("default" = ""))]
+    pub(super) root_hints: Setting<String>,
+    /// Ask the root's servers who they are before anything else (RFC 8109).
+    #[schemars(extend("default" = true))]
+    pub(super) priming: Setting<bool>,
+    /// Tell servers no more of a name than they need to know (RFC 9156).
+    #[schemars(extend("default" = true))]
+    pub(super) qname_minimisation: Setting<bool>,
+    /// Send the letters of a question in random case to authoritative servers, too (0x20).
+    #[schemars(extend("default" = true))]
+    pub(super) case_randomisation: Setting<bool>,
+    /// Send cookies to authoritative servers (RFC 7873).
+    #[schemars(extend("default" = true))]
+    pub(super) cookies: Setting<bool>,
+    /// Ask servers over IPv4.
+    #[schemars(extend("default" = true))]
+    pub(super) ipv4: Setting<bool>,
+    /// Ask servers over IPv6.
+    #[schemars(extend("default" = true))]
+    pub(super) ipv6: Setting<bool>,
+    /// Ask authoritative servers at private and loopback addresses, too.
+    #[schemars(extend("default" = false))]
+    pub(super) query_private: Setting<bool>,
+    /// Deny names, and make answers from wildcards, by proofs that were validated before (RFC 8198).
+    #[schemars(extend("default" = true))]
+    pub(super) aggressive_nsec: Setting<bool>,
+    /// EDNS buffer size told to authoritative servers, in bytes.
+    #[schemars(extend("default" = 1232))]
+    pub(super) edns_buffer_size: Setting<Int<512, 4096>>,
+    /// Overrides `max-udp-size` of `[server]`.
+    #[schemars(extend("default" = 1232))]
+    pub(super) max_udp_size: Setting<Int<512, 4096>>,
+    /// Overrides `minimal-responses` of `[server]`.
+    #[schemars(extend("default" = true))]
+    pub(super) minimal_responses: Setting<bool>,
+}
+
+/// `[[stub]]`
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[schemars(inline, extend("required" = ["zone", "servers"]))]
+pub(super) struct StubSpec {
+    /// Apex of the zone.
+    pub(super) zone: Setting<Text<Name>>,
+    /// Its authoritative servers: `192.0.2.1`, `192.0.2.1@5353`.
+    pub(super) servers: Setting<List<Text<StubServer>>>,
+}
+
+/// `[dnssec]`
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[schemars(inline)]
+pub(super) struct DnssecSpec {
+    /// Validate what recursion finds (RFC 4035).
+    #[schemars(extend("default" = true))]
+    pub(super) validate: Setting<bool>,
+    /// DS or DNSKEY records in presentation form; without any, those of the root that are built in.
+    #[schemars(extend("default" = []))]
+    pub(super) trust_anchors: Setting<List<Text<Anchor>>>,
+    /// Follow changes of the root's keys (RFC 5011).
+    #[schemars(extend("default" = true))]
+    pub(super) trust_anchor_updates: Setting<bool>,
+    /// Names below which nothing is validated (RFC 7646).
+    #[schemars(extend("default" = []))]
+    pub(super) negative_anchors: Setting<List<Text<Name>>>,
+    /// Take signatures by SHA-1 for valid (RFC 9905 advises against it).
+    #[schemars(extend("default" = false))]
+    pub(super) validate_sha1: Setting<bool>,
 }
 
 /// `[[forward]]`

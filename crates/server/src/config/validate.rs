@@ -1,5 +1,6 @@
 //! From what is written to what the server uses: defaults are filled in and values are checked against each other.
 
+use std::mem;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZero;
 use std::ops::Range;
@@ -8,6 +9,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
+use super::recurse::{self, Mode};
 use super::setting::{FromText, List, Setting, Text, Value, missing_port};
 use super::spec::{CacheSpec, DataSpec, LogSpec, RateLimitSpec, ServerSpec, Spec};
 use super::{
@@ -38,10 +40,20 @@ const MAX_WORKERS: usize = 256;
 /// All faults.
 pub(super) fn validate(spec: Spec, faults: Vec<Fault>) -> Result<Config, Vec<Fault>> {
     let mut check = Check { faults };
-    forward::check_mode(spec.resolver, &mut check);
-    let server = server(spec.server, &mut check);
+    let mut resolver = spec.resolver;
+    let mode = check.take(mem::take(&mut resolver.mode)).map_or(Mode::Forward, |text| text.0);
+    let mut server = server(spec.server, &mut check);
+    if let Some(size) = check.take(mem::take(&mut resolver.max_udp_size)) {
+        server.max_udp_size = size.0 as u16;
+    }
+    if let Some(minimal) = check.take(mem::take(&mut resolver.minimal_responses)) {
+        server.minimal_responses = minimal;
+    }
     let config = Config {
-        forwards: forward::rules(spec.forward, &server.listen, &mut check),
+        forwards: forward::rules(spec.forward, mode, &server.listen, &mut check),
+        resolver: recurse::resolver(resolver, mode, &mut check),
+        stubs: recurse::stubs(spec.stub, &mut check),
+        dnssec: recurse::dnssec(spec.dnssec, &mut check),
         server,
         cache: cache(spec.cache, &mut check),
         records: record::rrsets(spec.record, &mut check),

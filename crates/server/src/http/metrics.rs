@@ -205,6 +205,7 @@ struct Resolvers {
     pooled: u64,
     fresh: u64,
     streams: u64,
+    authorities: u64,
     /// Counts, and how many workers have the breaker open.
     upstreams: BTreeMap<String, (UpstreamCounters, u64)>,
 }
@@ -218,6 +219,7 @@ impl Resolvers {
             sum.pooled += report.sockets.pooled;
             sum.fresh += report.sockets.fresh;
             sum.streams += report.sockets.streams;
+            sum.authorities += report.sockets.authorities;
             for upstream in &report.upstreams {
                 let scheme = match upstream.transport {
                     Transport::Udp => "udp",
@@ -288,6 +290,18 @@ impl Resolvers {
         family.sample(&[("kind", "pool")], self.pooled);
         family.sample(&[("kind", "single")], self.fresh);
         family.sample(&[("kind", "stream")], self.streams);
+        family.sample(&[("kind", "authority")], self.authorities);
+        let mut family = metrics.family(
+            "avocet_recursion_queries_total",
+            Kind::Counter,
+            "Queries to authoritative servers by transport, and what became of some.",
+        );
+        family.sample(&[("event", "sent")], self.total(|counters| counters.sent));
+        family.sample(&[("event", "sent-by-tcp")], self.total(|counters| counters.sent_by_tcp));
+        family.sample(&[("event", "timeout")], self.total(|counters| counters.timeouts));
+        family.sample(&[("event", "unreachable")], self.total(|counters| counters.unreachable));
+        family.sample(&[("event", "lame")], self.total(|counters| counters.lame));
+        family.sample(&[("event", "over-budget")], self.total(|counters| counters.budget_sends));
         metrics.counter(
             "avocet_upstream_pool_overflows_total",
             "Queries sent from a socket of their own, as the pool was in use.",

@@ -16,6 +16,7 @@ pub(crate) fn answers_fingerprint(config: &Config) -> u64 {
     let decides = (
         (env!("CARGO_PKG_VERSION"), server.local_names, server.minimal_responses, server.max_udp_size),
         (&config.forwards, &config.records, &config.cache),
+        (&config.resolver, &config.stubs, &config.dnssec),
     );
     let mut hasher = SipHasher13::new();
     format!("{decides:?}").hash(&mut hasher);

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use avocet_resolver::{Abandoned, Actions, Resolver};
 use chacha20::rand_core::Rng;
 
+use super::authorities::Authorities;
 use super::share::Shares;
 use super::upstreams::Upstreams;
 use super::{MAX_MESSAGE, Waiter, Worker};
@@ -55,6 +56,7 @@ impl Worker {
         let (pool_size, sockets) = self.sockets;
         self.resolver = Resolver::new(self.state.plan.clone(), seed, pool_size as usize);
         self.upstreams = Upstreams::new(pool_size, sockets);
+        self.authorities = Authorities::new(sockets);
         self.shares = Shares::new(shares_key);
         (self.actions, self.spare_actions) = (Actions::default(), Actions::default());
         self.prepared.clear();

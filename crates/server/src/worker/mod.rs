@@ -8,6 +8,7 @@
 //! Nothing blocks and nothing is shared but the caches, which are read without locks. A name is
 //! always resolved by the worker that its hash belongs to, so all who wait for it meet there.
 
+mod authorities;
 pub(crate) mod fault;
 pub(crate) mod mailbox;
 mod share;
@@ -37,6 +38,7 @@ use crate::query::rate_limit::Limited;
 use crate::query::stored::Scratch;
 use crate::query::{self, Client, Exit, Outcome, Path};
 use crate::state::{Crowded, Shared, Snapshot};
+use authorities::Authorities;
 use fault::contained;
 use mailbox::Letter;
 use share::Shares;
@@ -94,6 +96,7 @@ pub(crate) struct Worker {
     streams: Streams,
     most_streams: usize,
     upstreams: Upstreams,
+    authorities: Authorities,
     resolver: Resolver<Waiter>,
     shares: Shares,
     actions: Actions<Waiter>,
@@ -168,6 +171,7 @@ impl Worker {
             streams: Streams::new(setup.index),
             most_streams: setup.most_streams,
             upstreams: Upstreams::new(setup.pool_size, setup.upstream_sockets),
+            authorities: Authorities::new(setup.upstream_sockets),
             resolver,
             shares: Shares::new(shares_key),
             actions: Actions::default(),
@@ -206,6 +210,8 @@ impl Worker {
                     Token::Accept(number) => self.accept(number),
                     Token::Stream(slot) => self.serve_stream(slot),
                     Token::UpstreamSocket(upstream, socket) => self.readable.push((upstream, socket)),
+                    Token::AuthoritySocket(socket) => self.receive_from_authority(socket),
+                    Token::AuthorityStream(stream) => self.drive_authority(stream, event.is_writable()),
                     Token::UpstreamStream(upstream) => self.drive_upstream(upstream, event.is_writable()),
                 }
             }

@@ -19,6 +19,10 @@ pub(crate) enum Token {
     UpstreamSocket(u16, u32),
     /// The TCP connection of an upstream.
     UpstreamStream(u16),
+    /// The UDP socket of a query to an authoritative server.
+    AuthoritySocket(u32),
+    /// The TCP connection of a query to an authoritative server.
+    AuthorityStream(u32),
 }
 
 impl Token {
@@ -31,6 +35,8 @@ impl Token {
             Self::Stream(slot) => (3, 0, slot),
             Self::UpstreamSocket(upstream, socket) => (4, upstream, socket),
             Self::UpstreamStream(upstream) => (5, upstream, 0),
+            Self::AuthoritySocket(socket) => (6, 0, socket),
+            Self::AuthorityStream(stream) => (7, 0, stream),
         };
         kind << 56 | u64::from(number) << 32 | u64::from(socket)
     }
@@ -45,6 +51,8 @@ impl Token {
             3 => Self::Stream(socket),
             4 => Self::UpstreamSocket(number, socket),
             5 => Self::UpstreamStream(number),
+            6 => Self::AuthoritySocket(socket),
+            7 => Self::AuthorityStream(socket),
             _ => Self::Mailbox,
         }
     }
@@ -63,6 +71,8 @@ mod tests {
             Token::Stream(u32::MAX),
             Token::UpstreamSocket(u16::MAX, u32::MAX),
             Token::UpstreamStream(7),
+            Token::AuthoritySocket(u32::MAX),
+            Token::AuthorityStream(9),
         ] {
             assert_eq!(Token::unpack(token.pack()), token);
         }

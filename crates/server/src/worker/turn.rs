@@ -1,7 +1,7 @@
 //! The rest of a worker's turn: what waits goes to the resolver, and what the resolver wants is done.
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -14,7 +14,7 @@ use avocet_wire::header::HEADER_LEN;
 
 use super::fault::contained;
 use super::mailbox::{Letter, Mailbox};
-use super::upstreams::{Query, StreamState};
+use super::upstreams::{Query, SocketCounts, StreamState};
 use super::{DRAIN_MS, SWEEP_MS, Worker, limited};
 use crate::clock::Moment;
 use crate::metrics::Stage;
@@ -75,8 +75,8 @@ impl Worker {
             client: waiter.as_ref().and_then(Waiter::datagram_ip),
             stale_available,
         };
-        let Self { resolver, shared, actions, now, .. } = self;
-        let mut context = context(shared, actions, *now);
+        let Self { resolver, shared, actions, now, wall_secs, .. } = self;
+        let mut context = context(shared, actions, (*now, *wall_secs));
         if let Submitted::Shed { waiter: Some(waiter), .. } = resolver.submit(&ask, waiter, &mut context) {
             self.answer_waiter(&waiter, late::shed);
         }
@@ -106,9 +106,9 @@ impl Worker {
         if self.readable.is_empty() {
             return;
         }
-        let Self { resolver, shared, actions, now, buffer, upstreams, readable, .. } = self;
+        let Self { resolver, shared, actions, now, buffer, upstreams, readable, wall_secs, .. } = self;
         upstreams.receive(readable, buffer, |(upstream, socket), received| {
-            let mut context = context(shared, actions, *now);
+            let mut context = context(shared, actions, (*now, *wall_secs));
             match received {
                 Ok(octets) => resolver.datagram(UpstreamId(upstream), socket, octets, &mut context),
                 Err(_) => resolver.socket_error(UpstreamId(upstream), socket, &mut context),
@@ -119,14 +119,59 @@ impl Worker {
 
     /// Writes to and reads from the connection to an upstream.
     pub(super) fn drive_upstream(&mut self, upstream: u16, writable: bool) {
-        let Self { resolver, shared, actions, now, poller, upstreams, .. } = self;
+        let Self { resolver, shared, actions, now, poller, upstreams, wall_secs, .. } = self;
         let id = UpstreamId(upstream);
         let state = upstreams.drive_stream(poller, (upstream, writable), now.millis(), &mut |message| {
-            resolver.stream_message(id, message, &mut context(shared, actions, *now));
+            resolver.stream_message(id, message, &mut context(shared, actions, (*now, *wall_secs)));
         });
         if let StreamState::Closed(kind) = state {
-            resolver.stream_failed(id, stream_failure(kind), &mut context(shared, actions, *now));
+            resolver.stream_failed(id, stream_failure(kind), &mut context(shared, actions, (*now, *wall_secs)));
         }
+    }
+
+    /// Reads the datagrams that came on the socket of a query to an authoritative server.
+    pub(super) fn receive_from_authority(&mut self, socket: u32) {
+        let Self { resolver, shared, actions, now, buffer, authorities, wall_secs, .. } = self;
+        let mut context = context(shared, actions, (*now, *wall_secs));
+        match authorities.receive(socket, buffer) {
+            None => {}
+            Some(Ok(octets)) => resolver.server_reply(socket, octets, &mut context),
+            Some(Err(_)) => resolver.server_failed(socket, &mut context),
+        }
+        self.act();
+    }
+
+    /// Writes to and reads from the connection of a query to an authoritative server.
+    pub(super) fn drive_authority(&mut self, stream: u32, writable: bool) {
+        let Self { resolver, shared, actions, now, poller, authorities, wall_secs, .. } = self;
+        let mut message = None;
+        let state = authorities.drive(poller, (stream, writable), &mut |octets| message = Some(octets.to_vec()));
+        let mut context = context(shared, actions, (*now, *wall_secs));
+        match message {
+            Some(octets) => resolver.server_reply(stream, &octets, &mut context),
+            None if state == StreamState::Open => {}
+            None => resolver.server_failed(stream, &mut context),
+        }
+        self.act();
+    }
+
+    fn ask_authority(&mut self, (socket, addr): (u32, SocketAddr), octets: &[u8]) {
+        let Self { authorities, poller, rng, .. } = self;
+        if authorities.ask(poller, (socket, addr), octets, rng).is_err() {
+            self.authority_failed(socket);
+        }
+    }
+
+    fn ask_authority_by_tcp(&mut self, (stream, addr): (u32, SocketAddr), octets: &[u8]) {
+        let Self { authorities, poller, .. } = self;
+        if authorities.ask_by_tcp(poller, (stream, addr), octets).is_err() {
+            self.authority_failed(stream);
+        }
+    }
+
+    fn authority_failed(&mut self, socket: u32) {
+        let Self { resolver, shared, actions, now, wall_secs, .. } = self;
+        resolver.server_failed(socket, &mut context(shared, actions, (*now, *wall_secs)));
     }
 
     /// Does what the resolver wants done, and what follows from that.
@@ -151,6 +196,14 @@ impl Worker {
             Action::SendStream { upstream, octets } => {
                 self.send_on_stream(*upstream, &actions.octets[octets.clone()]);
             }
+            Action::OpenDatagram { socket, addr, octets } => {
+                self.ask_authority((*socket, *addr), &actions.octets[octets.clone()]);
+            }
+            Action::OpenStream { stream, addr, octets } => {
+                self.ask_authority_by_tcp((*stream, *addr), &actions.octets[octets.clone()]);
+            }
+            Action::CloseDatagram { socket } => self.authorities.close(*socket),
+            Action::CloseStream { stream } => self.authorities.close(*stream),
             Action::CloseSocket { upstream, socket } => self.upstreams.close_socket(upstream.0, *socket),
             Action::Forget { upstream } => self.upstreams.forget(upstream.0),
             Action::Overdue { waiters } => {
@@ -192,8 +245,8 @@ impl Worker {
         match upstreams.prepare(poller, (upstream.0, addr), socket, rng) {
             Ok(()) => self.prepared.push((upstream.0, socket.0, octets)),
             Err(_) => {
-                let Self { resolver, shared, actions, now, .. } = self;
-                resolver.socket_error(upstream, socket.0, &mut context(shared, actions, *now));
+                let Self { resolver, shared, actions, now, wall_secs, .. } = self;
+                resolver.socket_error(upstream, socket.0, &mut context(shared, actions, (*now, *wall_secs)));
             }
         }
     }
@@ -202,13 +255,17 @@ impl Worker {
         if self.prepared.is_empty() {
             return;
         }
-        let Self { upstreams, resolver, shared, now, prepared, actions: next, .. } = self;
+        let Self { upstreams, resolver, shared, now, prepared, actions: next, wall_secs, .. } = self;
         let queries: Vec<Query<'_>> = prepared
             .drain(..)
             .map(|(upstream, socket, octets)| Query { upstream, socket, octets: &actions.octets[octets] })
             .collect();
         upstreams.send(&queries, |query| {
-            resolver.socket_error(UpstreamId(query.upstream), query.socket, &mut context(shared, next, *now));
+            resolver.socket_error(
+                UpstreamId(query.upstream),
+                query.socket,
+                &mut context(shared, next, (*now, *wall_secs)),
+            );
         });
     }
 
@@ -216,8 +273,12 @@ impl Worker {
         let Some(addr) = self.resolver.upstream(upstream).map(|spec| spec.addr) else { return };
         let Self { upstreams, poller, now, .. } = self;
         if let Err(error) = upstreams.send_stream(poller, (upstream.0, addr), octets, now.millis()) {
-            let Self { resolver, shared, actions, now, .. } = self;
-            resolver.stream_failed(upstream, stream_failure(error.kind()), &mut context(shared, actions, *now));
+            let Self { resolver, shared, actions, now, wall_secs, .. } = self;
+            resolver.stream_failed(
+                upstream,
+                stream_failure(error.kind()),
+                &mut context(shared, actions, (*now, *wall_secs)),
+            );
         }
     }
 
@@ -272,8 +333,8 @@ impl Worker {
     pub(super) fn end_turn(&mut self) {
         self.receive_replies();
         if self.resolver.next_deadline().is_some_and(|at| at <= self.now.millis()) {
-            let Self { resolver, shared, actions, now, .. } = self;
-            resolver.tick(&mut context(shared, actions, *now));
+            let Self { resolver, shared, actions, now, wall_secs, .. } = self;
+            resolver.tick(&mut context(shared, actions, (*now, *wall_secs)));
         }
         self.act();
         self.flush();
@@ -321,8 +382,12 @@ impl Worker {
         let mut idle = Vec::new();
         self.upstreams.expire(self.now.millis(), &mut idle);
         for upstream in idle {
-            let Self { resolver, shared, actions, now, .. } = self;
-            resolver.stream_failed(UpstreamId(upstream), StreamFailure::Closed, &mut context(shared, actions, *now));
+            let Self { resolver, shared, actions, now, wall_secs, .. } = self;
+            resolver.stream_failed(
+                UpstreamId(upstream),
+                StreamFailure::Closed,
+                &mut context(shared, actions, (*now, *wall_secs)),
+            );
         }
         let overflows = self.listeners.datagrams.iter().map(avocet_io::udp::UdpListener::overflows).sum();
         let metrics = self.metrics();
@@ -345,7 +410,7 @@ impl Worker {
         let report = ResolverReport {
             counters: *self.resolver.counters(),
             upstreams: upstreams.collect(),
-            sockets: self.upstreams.counts(),
+            sockets: SocketCounts { authorities: self.authorities.open() as u64, ..self.upstreams.counts() },
         };
         let place = &self.shared.resolver_reports[usize::from(self.index)];
         *place.lock().unwrap_or_else(PoisonError::into_inner) = report;
@@ -392,8 +457,13 @@ impl Worker {
 }
 
 /// What the resolver needs of the worker, for one call.
-fn context<'a>(shared: &'a Shared, actions: &'a mut Actions<Waiter>, now: Moment) -> Context<'a, Waiter> {
-    Context { now_ms: now.millis(), rrsets: &shared.rrsets, failures: &shared.failures, actions }
+fn context<'a>(
+    shared: &'a Shared,
+    actions: &'a mut Actions<Waiter>,
+    (now, wall_secs): (Moment, u64),
+) -> Context<'a, Waiter> {
+    let (rrsets, failures) = (&shared.rrsets, &shared.failures);
+    Context { now_ms: now.millis(), wall_secs, rrsets, failures, actions }
 }
 
 fn stream_failure(kind: io::ErrorKind) -> StreamFailure {

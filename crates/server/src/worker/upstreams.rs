@@ -94,6 +94,8 @@ pub(crate) struct SocketCounts {
     pub(crate) fresh: u64,
     /// TCP connections open.
     pub(crate) streams: u64,
+    /// UDP sockets and TCP connections open towards authoritative servers, each for one query.
+    pub(crate) authorities: u64,
 }
 
 impl Upstreams {
@@ -418,7 +420,7 @@ impl Stream {
 }
 
 /// A socket towards `addr` from a random port.
-fn open_socket(addr: SocketAddr, rng: &mut impl Rng) -> io::Result<UpstreamSocket> {
+pub(super) fn open_socket(addr: SocketAddr, rng: &mut impl Rng) -> io::Result<UpstreamSocket> {
     for _ in 0..PORT_DRAWS {
         let port = FIRST_PORT + rng.next_u32() % (u32::from(u16::MAX) + 1 - FIRST_PORT);
         match UpstreamSocket::connect(addr, port as u16) {

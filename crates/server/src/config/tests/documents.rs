@@ -10,7 +10,8 @@ const EXAMPLE: &str = include_str!("../../../../../deploy/avocet.example.toml");
 /// The default that the schema shows for each key is the one that holds.
 #[test]
 fn schema_and_defaults_agree_and_each_key_is_in_both() {
-    let text = format!("{FORWARD}[[record]]\nname = \"a\"\ntype = \"TXT\"\nvalues = [\"x\"]\n");
+    let stub = "[[stub]]\nzone = \"a\"\nservers = [\"192.0.2.1\"]\n";
+    let text = format!("{FORWARD}{stub}[[record]]\nname = \"a\"\ntype = \"TXT\"\nvalues = [\"x\"]\n");
     let on = format!("{text}[rate-limit]\nresponses-per-second = 1\n");
     let effective = serde_json::to_value(read_with(&on, &[]).unwrap().effective()).unwrap();
     let schema = json_schema();

@@ -133,8 +133,7 @@ fn each_error_names_its_place_and_what_would_be_right() {
             "[server]\ncookie-secret = \"e5e973\"",
             "a.toml:2:17: expected 32 hexadecimal digits (16 octets), found 6 characters",
         ),
-        ("[resolver]\nmode = \"recurse\"", "a.toml:2:8: recursion is not built yet; use mode = \"forward\""),
-        ("[resolver]\nmode = \"x\"", "a.toml:2:8: expected \"forward\", found \"x\""),
+        ("[resolver]\nmode = \"x\"", "a.toml:2:8: expected \"recurse\" or \"forward\", found \"x\""),
         (
             "[cache]\npacket-bytes = \"64KiB\"",
             "a.toml:2:16: expected a size from 1 MiB to 1 TiB, in bytes or as a text such as \"64MiB\", found \"64KiB\"",

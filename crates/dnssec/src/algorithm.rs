@@ -1,0 +1,218 @@
+//! The algorithms of signatures and the verification itself (RFC 8624, RFC 9904, RFC 9905).
+//!
+//! Ed448 is not in the cryptographic library, and ML-DSA has no number in the registry of DNSSEC algorithms:
+//! zones that are signed with these only are insecure, as with all that is unknown.
+
+use aws_lc_rs::signature::{
+    ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ED25519, RSA_PKCS1_1024_8192_SHA1_FOR_LEGACY_USE_ONLY,
+    RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY, RSA_PKCS1_1024_8192_SHA512_FOR_LEGACY_USE_ONLY, RsaParameters,
+    RsaPublicKeyComponents, UnparsedPublicKey, VerificationAlgorithm,
+};
+
+/// Fewest bits of an RSA modulus: what the cryptographic library verifies at least.
+pub const MIN_RSA_BITS: usize = 1024;
+/// Most bits of an RSA modulus (RFC 5702 §2.1); what is above costs too much.
+pub const MAX_RSA_BITS: usize = 4096;
+/// Most bits of an RSA exponent: those in use fit (2^32 + 1 among them), and long ones make verification costly.
+const MAX_RSA_EXPONENT_BITS: usize = 33;
+/// The uncompressed form of points of a curve, which DNSKEY leaves out (RFC 6605 §4).
+const UNCOMPRESSED: u8 = 4;
+/// Octets of a public key of ECDSA P-256, P-384 and Ed25519.
+const P256_KEY: usize = 64;
+const P384_KEY: usize = 96;
+const ED25519_KEY: usize = 32;
+
+/// An algorithm that we verify signatures of.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Algorithm {
+    /// 5 (RFC 3110).
+    RsaSha1,
+    /// 7: the same, told apart so that old validators did not meet NSEC3 (RFC 5155 §2).
+    RsaSha1Nsec3Sha1,
+    /// 8 (RFC 5702).
+    RsaSha256,
+    /// 10 (RFC 5702).
+    RsaSha512,
+    /// 13 (RFC 6605).
+    EcdsaP256Sha256,
+    /// 14 (RFC 6605).
+    EcdsaP384Sha384,
+    /// 15 (RFC 8080).
+    Ed25519,
+}
+
+/// Are signatures with RSA/SHA-1 verified (RFC 9905 §2)?
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Sha1Signatures {
+    /// As unsupported: zones that have no others are insecure.
+    #[default]
+    Unsupported,
+    /// As any other algorithm.
+    Verified,
+}
+
+/// What the operator accepts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Policy {
+    /// `validate-sha1`.
+    pub sha1_signatures: Sha1Signatures,
+}
+
+impl Policy {
+    /// The algorithm of that number, if it is known and accepted.
+    #[must_use]
+    pub fn algorithm(self, number: u8) -> Option<Algorithm> {
+        let algorithm = Algorithm::from_number(number)?;
+        let sha1 = matches!(algorithm, Algorithm::RsaSha1 | Algorithm::RsaSha1Nsec3Sha1);
+        (!sha1 || self.sha1_signatures == Sha1Signatures::Verified).then_some(algorithm)
+    }
+}
+
+/// What a public key is good for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum KeyForm {
+    Usable,
+    /// Well-formed, of a size that we do not verify with.
+    UnsupportedSize,
+    Malformed,
+}
+
+impl Algorithm {
+    /// The algorithm of that number in the registry, if we know it.
+    #[must_use]
+    pub const fn from_number(number: u8) -> Option<Self> {
+        Some(match number {
+            5 => Self::RsaSha1,
+            7 => Self::RsaSha1Nsec3Sha1,
+            8 => Self::RsaSha256,
+            10 => Self::RsaSha512,
+            13 => Self::EcdsaP256Sha256,
+            14 => Self::EcdsaP384Sha384,
+            15 => Self::Ed25519,
+            _ => return None,
+        })
+    }
+
+    /// Can signatures be verified with this public key, as it stands in DNSKEY?
+    pub(crate) fn form_of(self, key: &[u8]) -> KeyForm {
+        let has_length = |length| if key.len() == length { KeyForm::Usable } else { KeyForm::Malformed };
+        match self {
+            Self::EcdsaP256Sha256 => has_length(P256_KEY),
+            Self::EcdsaP384Sha384 => has_length(P384_KEY),
+            Self::Ed25519 => has_length(ED25519_KEY),
+            _ => match RsaKey::read(key) {
+                None => KeyForm::Malformed,
+                Some(key) if !key.has_supported_size() => KeyForm::UnsupportedSize,
+                Some(_) => KeyForm::Usable,
+            },
+        }
+    }
+
+    /// Is it the signature of the message by that key?
+    pub(crate) fn verifies(self, key: &[u8], message: &[u8], signature: &[u8]) -> bool {
+        match self {
+            Self::RsaSha1 | Self::RsaSha1Nsec3Sha1 => {
+                rsa_verifies(&RSA_PKCS1_1024_8192_SHA1_FOR_LEGACY_USE_ONLY, key, message, signature)
+            }
+            Self::RsaSha256 => rsa_verifies(&RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY, key, message, signature),
+            Self::RsaSha512 => rsa_verifies(&RSA_PKCS1_1024_8192_SHA512_FOR_LEGACY_USE_ONLY, key, message, signature),
+            Self::EcdsaP256Sha256 => point_verifies(&ECDSA_P256_SHA256_FIXED, key, message, signature),
+            Self::EcdsaP384Sha384 => point_verifies(&ECDSA_P384_SHA384_FIXED, key, message, signature),
+            Self::Ed25519 => UnparsedPublicKey::new(&ED25519, key).verify(message, signature).is_ok(),
+        }
+    }
+}
+
+fn rsa_verifies(parameters: &RsaParameters, key: &[u8], message: &[u8], signature: &[u8]) -> bool {
+    let Some(key) = RsaKey::read(key).filter(RsaKey::has_supported_size) else { return false };
+    RsaPublicKeyComponents { n: key.modulus, e: key.exponent }.verify(parameters, message, signature).is_ok()
+}
+
+fn point_verifies(algorithm: &'static dyn VerificationAlgorithm, key: &[u8], message: &[u8], signature: &[u8]) -> bool {
+    let mut point = [UNCOMPRESSED; 1 + P384_KEY];
+    let Some(room) = point.get_mut(1..=key.len()) else { return false };
+    room.copy_from_slice(key);
+    UnparsedPublicKey::new(algorithm, &point[..=key.len()]).verify(message, signature).is_ok()
+}
+
+/// The numbers of an RSA key, without leading zeros (RFC 3110 §2).
+struct RsaKey<'a> {
+    exponent: &'a [u8],
+    modulus: &'a [u8],
+}
+
+impl<'a> RsaKey<'a> {
+    fn read(octets: &'a [u8]) -> Option<Self> {
+        let (length, rest) = match octets {
+            [0, high, low, rest @ ..] => (usize::from(u16::from_be_bytes([*high, *low])), rest),
+            [length, rest @ ..] if *length > 0 => (usize::from(*length), rest),
+            _ => return None,
+        };
+        let (exponent, modulus) = rest.split_at_checked(length)?;
+        let key = Self { exponent: trimmed(exponent), modulus: trimmed(modulus) };
+        (!key.exponent.is_empty() && !key.modulus.is_empty()).then_some(key)
+    }
+
+    fn has_supported_size(&self) -> bool {
+        let bits = |number: &[u8]| number.len() * 8 - number.first().map_or(0, |octet| octet.leading_zeros() as usize);
+        (MIN_RSA_BITS..=MAX_RSA_BITS).contains(&bits(self.modulus)) && bits(self.exponent) <= MAX_RSA_EXPONENT_BITS
+    }
+}
+
+fn trimmed(number: &[u8]) -> &[u8] {
+    let zeros = number.iter().take_while(|octet| **octet == 0).count();
+    &number[zeros..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sha1_is_verified_by_policy_only() {
+        for number in [5, 7] {
+            assert_eq!(Policy::default().algorithm(number), None);
+            let policy = Policy { sha1_signatures: Sha1Signatures::Verified };
+            assert!(policy.algorithm(number).is_some());
+        }
+        let known: Vec<u8> = (0..=255).filter(|number| Policy::default().algorithm(*number).is_some()).collect();
+        assert_eq!(known, [8, 10, 13, 14, 15]);
+    }
+
+    fn rsa(exponent: &[u8], bits: usize) -> Vec<u8> {
+        let mut key = vec![exponent.len() as u8];
+        key.extend_from_slice(exponent);
+        key.push(0);
+        key.push(0x80 >> ((8 - bits % 8) % 8));
+        key.resize(key.len() + bits.div_ceil(8) - 1, 0xff);
+        key
+    }
+
+    #[test]
+    fn rsa_keys_are_bounded_in_size() {
+        for (bits, expected) in [
+            (512, KeyForm::UnsupportedSize),
+            (1023, KeyForm::UnsupportedSize),
+            (1024, KeyForm::Usable),
+            (4096, KeyForm::Usable),
+            (4097, KeyForm::UnsupportedSize),
+        ] {
+            assert_eq!(Algorithm::RsaSha256.form_of(&rsa(&[1, 0, 1], bits)), expected, "{bits}");
+        }
+        assert_eq!(Algorithm::RsaSha256.form_of(&rsa(&[1, 0, 0, 0, 1], 2048)), KeyForm::UnsupportedSize);
+    }
+
+    #[test]
+    fn malformed_keys_are_told_and_never_verify() {
+        let all = [5, 7, 8, 10, 13, 14, 15].map(|number| Algorithm::from_number(number).unwrap());
+        for algorithm in all {
+            for key in [&b""[..], b"\0", b"\0\0", b"\0\0\0", b"\x05\x01", b"\x01\x01", b"\x01\0\xff"] {
+                assert_eq!(algorithm.form_of(key), KeyForm::Malformed, "{algorithm:?} {key:?}");
+                assert!(!algorithm.verifies(key, b"message", &[0; 64]));
+            }
+            for length in 0..300 {
+                assert!(!algorithm.verifies(&vec![1; length], b"message", &vec![1; length]));
+            }
+        }
+    }
+}

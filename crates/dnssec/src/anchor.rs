@@ -1,0 +1,256 @@
+//! Trust anchors: where chains of trust begin (RFC 4033 §2, RFC 9718).
+//!
+//! An anchor is a DS or DNSKEY record of any zone in presentation form. Those of the root are built in.
+
+use std::fmt;
+
+use avocet_wire::{NameBuf, Rtype, name, rdata, text};
+
+use crate::chain::Trust;
+use crate::ds::Ds;
+use crate::key::Dnskey;
+use crate::label;
+
+/// The root's keys of 2017 and 2024 (RFC 9718, IANA's `root-anchors.xml`).
+pub const ROOT_ANCHORS: [&str; 2] = [
+    ". IN DS 20326 8 2 E06D44B80B8F1D39A95C0B0D7C65D08458E880409BBC683457104237C7F8EC8D",
+    ". IN DS 38696 8 2 683D2D0ACB8C9B712A1948B27F741219298D0A450D612C483AF444A4C0FB2B16",
+];
+
+/// Why text is no trust anchor.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AnchorError {
+    /// The owner is no absolute name.
+    Owner(text::TextError),
+    /// The type is neither DS nor DNSKEY, or there is none.
+    Type,
+    /// A class other than IN.
+    Class,
+    /// The data is malformed.
+    Data(rdata::RdataError),
+    /// A DNSKEY record that is revoked or not a zone key cannot be trusted.
+    Key,
+}
+
+impl fmt::Display for AnchorError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Owner(error) => write!(f, "the owner: {error}"),
+            Self::Type => f.write_str("neither DS nor DNSKEY: write \"NAME IN DS TAG ALGORITHM DIGEST-TYPE DIGEST\""),
+            Self::Class => f.write_str("the class is not IN"),
+            Self::Data(error) => write!(f, "the data: {error}"),
+            Self::Key => f.write_str("the key is revoked or not a zone key"),
+        }
+    }
+}
+
+impl std::error::Error for AnchorError {}
+
+/// A trust anchor.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Anchor {
+    zone: NameBuf,
+    rtype: Rtype,
+    data: Vec<u8>,
+}
+
+impl Anchor {
+    /// Reads a DS or DNSKEY record in presentation form; TTL and class may stand in it.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(line: &str) -> Result<Self, AnchorError> {
+        let tokens: Vec<_> = text::tokens(line.as_bytes()).collect::<Result<_, _>>().map_err(AnchorError::Owner)?;
+        let (owner, mut rest) = tokens.split_first().ok_or(AnchorError::Type)?;
+        let mut wire = [0; name::MAX_NAME];
+        let len = text::name_to_wire(owner.text, None, &mut wire).map_err(AnchorError::Owner)?;
+        let zone = NameBuf::from_wire(&wire[..len]).map_err(|_| AnchorError::Type)?.folded();
+        let rtype = loop {
+            let (token, after) = rest.split_first().ok_or(AnchorError::Type)?;
+            rest = after;
+            match token.text.to_ascii_uppercase().as_slice() {
+                b"DS" => break Rtype::DS,
+                b"DNSKEY" => break Rtype::DNSKEY,
+                b"CH" | b"HS" => return Err(AnchorError::Class),
+                b"IN" => {}
+                ttl if ttl.iter().all(u8::is_ascii_digit) => {}
+                _ => return Err(AnchorError::Type),
+            }
+        };
+        let mut data = Vec::new();
+        rdata::parse_tokens(rtype.0, rest, &[0], &mut data).map_err(AnchorError::Data)?;
+        Self::of(zone, rtype, data)
+    }
+
+    fn of(zone: NameBuf, rtype: Rtype, data: Vec<u8>) -> Result<Self, AnchorError> {
+        let trusted = |key: Dnskey<'_>| key.is_zone_key() && !key.is_revoked();
+        if rtype == Rtype::DNSKEY && !Dnskey::read(&data).is_some_and(trusted) {
+            return Err(AnchorError::Key);
+        }
+        Ok(Self { zone, rtype, data })
+    }
+
+    /// A key of a zone that is trusted.
+    ///
+    /// # Errors
+    /// The data is malformed, revoked or no zone key.
+    pub fn of_key(zone: &NameBuf, dnskey: &[u8]) -> Result<Self, AnchorError> {
+        Self::of(zone.folded(), Rtype::DNSKEY, dnskey.to_vec())
+    }
+
+    /// The apex of the zone, folded.
+    #[must_use]
+    pub fn zone(&self) -> &NameBuf {
+        &self.zone
+    }
+
+    /// The key's data, where the anchor is a DNSKEY record.
+    pub(crate) fn dnskey(&self) -> Option<&[u8]> {
+        (self.rtype == Rtype::DNSKEY).then_some(&self.data)
+    }
+
+    /// The tag of the trusted key.
+    #[must_use]
+    pub fn key_tag(&self) -> u16 {
+        match self.rtype {
+            Rtype::DS => Ds::read(&self.data).map_or(0, |ds| ds.key_tag),
+            _ => Dnskey::read(&self.data).map_or(0, |key| key.tag()),
+        }
+    }
+
+    /// Is it this key of the zone?
+    #[must_use]
+    pub fn is_of(&self, key: &Dnskey<'_>) -> bool {
+        match self.rtype {
+            Rtype::DS => Ds::read(&self.data).is_some_and(|ds| ds.is_of(&self.zone, key)),
+            _ => self.data == key.rdata,
+        }
+    }
+}
+
+impl fmt::Display for Anchor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} IN {} {}", self.zone, self.rtype, rdata::display(self.rtype.0, &self.data))
+    }
+}
+
+/// The trust anchors of a configuration.
+#[derive(Clone, Debug, Default)]
+pub struct Anchors {
+    anchors: Vec<Anchor>,
+}
+
+impl Anchors {
+    /// The root's anchors that are built in.
+    #[must_use]
+    pub fn built_in() -> Self {
+        Self { anchors: ROOT_ANCHORS.iter().filter_map(|line| Anchor::parse(line).ok()).collect() }
+    }
+
+    /// The given anchors.
+    #[must_use]
+    pub fn of(anchors: Vec<Anchor>) -> Self {
+        Self { anchors }
+    }
+
+    /// Takes these in place of all that a zone has, as a roll-over does (RFC 5011).
+    pub fn replace(&mut self, zone: &NameBuf, anchors: impl IntoIterator<Item = Anchor>) {
+        self.anchors.retain(|anchor| !label::equal(anchor.zone.wire(), zone.wire()));
+        self.anchors.extend(anchors);
+    }
+
+    /// All anchors.
+    pub fn iter(&self) -> impl Iterator<Item = &Anchor> {
+        self.anchors.iter()
+    }
+
+    /// The lowest zone with an anchor that the name is at or below. Without one the name is indeterminate, which is
+    /// treated as insecure (RFC 4035 §4.3).
+    #[must_use]
+    pub fn closest(&self, wire: &[u8]) -> Option<&NameBuf> {
+        let above = self.anchors.iter().filter(|anchor| name::is_under(wire, anchor.zone.wire()));
+        above.max_by_key(|anchor| label::count(anchor.zone.wire())).map(|anchor| &anchor.zone)
+    }
+
+    /// What the keys of a zone are trusted by; none if it has no anchor.
+    #[must_use]
+    pub fn point(&self, zone: &[u8]) -> Option<TrustPoint<'_>> {
+        let data = |rtype: Rtype| -> Vec<&[u8]> {
+            let of_zone = self.anchors.iter().filter(|a| a.rtype == rtype && label::equal(a.zone.wire(), zone));
+            of_zone.map(|anchor| anchor.data.as_slice()).collect()
+        };
+        let point = TrustPoint { ds: data(Rtype::DS), dnskeys: data(Rtype::DNSKEY) };
+        (!point.ds.is_empty() || !point.dnskeys.is_empty()).then_some(point)
+    }
+}
+
+/// The anchors of one zone.
+#[derive(Clone, Debug)]
+pub struct TrustPoint<'a> {
+    ds: Vec<&'a [u8]>,
+    dnskeys: Vec<&'a [u8]>,
+}
+
+impl TrustPoint<'_> {
+    /// As [`crate::chain::zone_keys`] takes it.
+    #[must_use]
+    pub fn trust(&self) -> Trust<'_> {
+        Trust { ds: &self.ds, dnskeys: &self.dnskeys, lifetime_secs: u32::MAX }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_roots_keys_are_built_in() {
+        let anchors = Anchors::built_in();
+        assert_eq!(anchors.iter().map(Anchor::key_tag).collect::<Vec<_>>(), [20326, 38696]);
+        assert_eq!(anchors.closest(b"\x03com\0"), Some(&NameBuf::ROOT));
+        assert_eq!(anchors.point(&[0]).unwrap().trust().ds.len(), 2);
+        assert!(anchors.point(b"\x03com\0").is_none());
+        for (anchor, line) in anchors.iter().zip(ROOT_ANCHORS) {
+            assert_eq!(anchor.to_string(), line);
+        }
+    }
+
+    #[test]
+    fn ttl_and_class_may_be_left_out_and_any_name_be_given() {
+        for line in ["Example. DS 1 8 2 00", "example. 3600 IN DS 1 8 2 00", "example.  IN  3600 ds 1 8 2 0 0"] {
+            assert_eq!(Anchor::parse(line).unwrap().to_string(), "example. IN DS 1 8 2 00", "{line}");
+        }
+        let key = Anchor::parse("a.b. DNSKEY 257 3 13 AAAA AAAA").unwrap();
+        assert_eq!(key.to_string(), "a.b. IN DNSKEY 257 3 13 AAAAAAAA");
+        assert_eq!(key.zone().wire(), b"\x01a\x01b\0");
+    }
+
+    #[test]
+    fn what_cannot_be_trusted_is_refused() {
+        for line in ["", "example.", "example. A 192.0.2.1", "example. IN", "example. 1h DS 1 8 2 00"] {
+            assert_eq!(Anchor::parse(line), Err(AnchorError::Type), "{line}");
+        }
+        assert!(matches!(Anchor::parse("example DS 1 8 2 00"), Err(AnchorError::Owner(_))));
+        assert!(matches!(Anchor::parse("example. DS 1 8 2"), Err(AnchorError::Data(_))));
+        assert_eq!(Anchor::parse("example. CH DS 1 8 2 00"), Err(AnchorError::Class));
+        for flags in [385, 1, 0] {
+            assert_eq!(Anchor::parse(&format!(". DNSKEY {flags} 3 8 AAAA")), Err(AnchorError::Key), "{flags}");
+        }
+    }
+
+    #[test]
+    fn the_lowest_anchor_counts() {
+        let anchors = [". DS 1 8 2 00", "b. DS 2 8 2 00", "a.b. DS 3 8 2 00", "B. DNSKEY 257 3 13 AAAA"];
+        let mut anchors = Anchors::of(anchors.iter().map(|line| Anchor::parse(line).unwrap()).collect());
+        let closest = |anchors: &Anchors, wire: &[u8]| anchors.closest(wire).unwrap().to_string();
+        assert_eq!(closest(&anchors, b"\x01x\x01A\x01b\0"), "a.b.");
+        assert_eq!(closest(&anchors, b"\x01c\x01b\0"), "b.");
+        assert_eq!(closest(&anchors, b"\x01c\0"), ".");
+        let point = anchors.point(b"\x01b\0").unwrap();
+        assert_eq!((point.trust().ds.len(), point.trust().dnskeys.len()), (1, 1));
+        let b = NameBuf::from_wire(b"\x01b\0").unwrap();
+        anchors.replace(&b, []);
+        assert!(anchors.point(b"\x01b\0").is_none());
+        assert_eq!(anchors.iter().count(), 2);
+    }
+}

@@ -1,0 +1,250 @@
+//! How much work one client query may cost (CVE-2023-50387, CVE-2023-50868, CVE-2026-11605).
+//!
+//! One [`Budget`] goes with a client query through all that is asked on its behalf, so that no
+//! sub-query and no restart begins anew.
+
+use std::fmt;
+
+use crate::verdict::Reason;
+
+/// Signature checks for the records of one message. A message with a proof of NXDOMAIN needs five.
+pub const MAX_MESSAGE_SIGNATURE_CHECKS: u32 = 16;
+/// Signature checks for one client query: a chain of aliases through four cold zones needs about fifty.
+pub const MAX_SIGNATURE_CHECKS: u32 = 64;
+/// Signature checks of one client query that may fail. Honest zones need none, but for key tags that collide.
+pub const MAX_SIGNATURE_FAILURES: u32 = 4;
+/// Names hashed for NSEC3 for one client query. The deepest name in use, of IPv6 reverse zones, has 34 labels.
+pub const MAX_NSEC3_HASHES: u32 = 64;
+/// Keys of one tag and algorithm that are tried for a signature.
+pub const MAX_COLLIDING_KEYS: u32 = 2;
+/// DS records of a delegation that are tried.
+pub const MAX_DS_RECORDS: u32 = 8;
+/// Records of a DNSKEY RRset.
+pub const MAX_DNSKEYS: u32 = 64;
+/// RRSIG records of an RRset that are looked at.
+pub const MAX_RRSIGS: u32 = 32;
+/// Records of an RRset that is verified.
+pub const MAX_RRSET_RECORDS: u32 = 256;
+/// Octets of record data of an RRset that is verified.
+pub const MAX_RRSET_OCTETS: u32 = 65_535;
+/// NSEC and NSEC3 records of one proof. Honest proofs have up to four, with a referral's beside them five.
+pub const MAX_DENIAL_RECORDS: u32 = 32;
+
+/// Which limit was reached.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Limit {
+    /// [`MAX_MESSAGE_SIGNATURE_CHECKS`].
+    MessageSignatureChecks,
+    /// [`MAX_SIGNATURE_CHECKS`].
+    SignatureChecks,
+    /// [`MAX_SIGNATURE_FAILURES`].
+    SignatureFailures,
+    /// [`MAX_NSEC3_HASHES`].
+    Nsec3Hashes,
+    /// [`MAX_COLLIDING_KEYS`].
+    CollidingKeys,
+    /// [`MAX_DS_RECORDS`].
+    DsRecords,
+    /// [`MAX_DNSKEYS`].
+    Dnskeys,
+    /// [`MAX_RRSIGS`].
+    Rrsigs,
+    /// [`MAX_RRSET_RECORDS`] or [`MAX_RRSET_OCTETS`].
+    RrsetSize,
+    /// [`MAX_DENIAL_RECORDS`].
+    DenialRecords,
+}
+
+impl Limit {
+    /// All limits, in the order of their counters.
+    pub const ALL: [Self; 10] = [
+        Self::MessageSignatureChecks,
+        Self::SignatureChecks,
+        Self::SignatureFailures,
+        Self::Nsec3Hashes,
+        Self::CollidingKeys,
+        Self::DsRecords,
+        Self::Dnskeys,
+        Self::Rrsigs,
+        Self::RrsetSize,
+        Self::DenialRecords,
+    ];
+
+    /// A name for metrics and logs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::MessageSignatureChecks => "message-signature-checks",
+            Self::SignatureChecks => "signature-checks",
+            Self::SignatureFailures => "signature-failures",
+            Self::Nsec3Hashes => "nsec3-hashes",
+            Self::CollidingKeys => "colliding-keys",
+            Self::DsRecords => "ds-records",
+            Self::Dnskeys => "dnskeys",
+            Self::Rrsigs => "rrsigs",
+            Self::RrsetSize => "rrset-size",
+            Self::DenialRecords => "denial-records",
+        }
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The limits that add up over a client query.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Signature checks between two calls of [`Budget::begin_message`].
+    pub message_signature_checks: u32,
+    /// Signature checks in all.
+    pub signature_checks: u32,
+    /// Signature checks that may fail.
+    pub signature_failures: u32,
+    /// Names hashed.
+    pub nsec3_hashes: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            message_signature_checks: MAX_MESSAGE_SIGNATURE_CHECKS,
+            signature_checks: MAX_SIGNATURE_CHECKS,
+            signature_failures: MAX_SIGNATURE_FAILURES,
+            nsec3_hashes: MAX_NSEC3_HASHES,
+        }
+    }
+}
+
+/// What a client query has cost so far, and which limits it has reached.
+#[derive(Clone, Debug, Default)]
+pub struct Budget {
+    limits: Limits,
+    message_checks: u32,
+    checks: u32,
+    failures: u32,
+    hashes: u32,
+    reached: [u32; Limit::ALL.len()],
+}
+
+impl Budget {
+    /// A budget with these limits.
+    #[must_use]
+    pub fn with_limits(limits: Limits) -> Self {
+        Self { limits, ..Self::default() }
+    }
+
+    /// Another message is validated from here on: its signature checks are counted from 0, those of the query go on.
+    pub fn begin_message(&mut self) {
+        self.message_checks = 0;
+    }
+
+    /// Signature checks so far.
+    #[must_use]
+    pub fn signature_checks(&self) -> u32 {
+        self.checks
+    }
+
+    /// Signature checks so far that failed.
+    #[must_use]
+    pub fn signature_failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// Names hashed so far.
+    #[must_use]
+    pub fn nsec3_hashes(&self) -> u32 {
+        self.hashes
+    }
+
+    /// How often each limit was reached, in the order of [`Limit::ALL`].
+    #[must_use]
+    pub fn reached(&self) -> &[u32; Limit::ALL.len()] {
+        &self.reached
+    }
+
+    /// Counts that a limit was reached.
+    pub(crate) fn reach(&mut self, limit: Limit) -> Reason {
+        let count = &mut self.reached[limit as usize];
+        *count = count.saturating_add(1);
+        Reason::Limit(limit)
+    }
+
+    /// Takes one signature check.
+    pub(crate) fn take_signature_check(&mut self) -> Result<(), Reason> {
+        if self.failures >= self.limits.signature_failures {
+            return Err(self.reach(Limit::SignatureFailures));
+        }
+        if self.checks >= self.limits.signature_checks {
+            return Err(self.reach(Limit::SignatureChecks));
+        }
+        if self.message_checks >= self.limits.message_signature_checks {
+            return Err(self.reach(Limit::MessageSignatureChecks));
+        }
+        self.checks += 1;
+        self.message_checks += 1;
+        Ok(())
+    }
+
+    /// Counts that the check taken last failed.
+    pub(crate) fn count_signature_failure(&mut self) {
+        self.failures += 1;
+    }
+
+    /// Takes one name to be hashed.
+    pub(crate) fn take_nsec3_hash(&mut self) -> Result<(), Reason> {
+        if self.hashes >= self.limits.nsec3_hashes {
+            return Err(self.reach(Limit::Nsec3Hashes));
+        }
+        self.hashes += 1;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_further_message_does_not_reset_the_query() {
+        let mut budget = Budget::default();
+        for _ in 0..MAX_SIGNATURE_CHECKS / MAX_MESSAGE_SIGNATURE_CHECKS {
+            budget.begin_message();
+            for _ in 0..MAX_MESSAGE_SIGNATURE_CHECKS {
+                budget.take_signature_check().unwrap();
+            }
+        }
+        budget.begin_message();
+        assert_eq!(budget.take_signature_check(), Err(Reason::Limit(Limit::SignatureChecks)));
+        assert_eq!(budget.reached()[Limit::SignatureChecks as usize], 1);
+    }
+
+    #[test]
+    fn one_message_cannot_use_up_the_query() {
+        let mut budget = Budget::default();
+        for _ in 0..MAX_MESSAGE_SIGNATURE_CHECKS {
+            budget.take_signature_check().unwrap();
+        }
+        assert_eq!(budget.take_signature_check(), Err(Reason::Limit(Limit::MessageSignatureChecks)));
+    }
+
+    #[test]
+    fn failures_end_it_early() {
+        let mut budget = Budget::default();
+        for _ in 0..MAX_SIGNATURE_FAILURES {
+            budget.take_signature_check().unwrap();
+            budget.count_signature_failure();
+        }
+        budget.begin_message();
+        assert_eq!(budget.take_signature_check(), Err(Reason::Limit(Limit::SignatureFailures)));
+    }
+
+    #[test]
+    fn the_counters_stand_in_the_order_of_the_limits() {
+        for (at, limit) in Limit::ALL.into_iter().enumerate() {
+            assert_eq!(limit as usize, at, "{limit}");
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Verifying the signatures of an RRset (RFC 4035 §5.3).
+//!
+//! Cheap checks come first and those of names before all; a signature is verified only when everything else about
+//! it is right. One signature that verifies is enough (RFC 6840 §5.11).
+
+use std::ops::Range;
+
+use avocet_wire::{NameBuf, canonical};
+
+use crate::algorithm::Algorithm;
+use crate::budget::{Budget, Limit, MAX_COLLIDING_KEYS, MAX_RRSET_OCTETS, MAX_RRSET_RECORDS, MAX_RRSIGS};
+use crate::chain::{ZoneKey, ZoneKeys};
+use crate::label;
+use crate::rrset::{Context, Rrset};
+use crate::rrsig::Rrsig;
+use crate::verdict::Reason;
+
+/// An RRset whose signature verified.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Verified {
+    /// How long this may be believed, in seconds: neither longer than TTL and original TTL say, nor than the
+    /// signature and the keys are valid (RFC 4035 §5.3.3).
+    pub lifetime_secs: u32,
+    /// For records that a wildcard was expanded to: the name right above that wildcard. The data is secure only if
+    /// it is proven too that nothing nearer to the owner exists ([`crate::Proof::expansion`]).
+    pub closest_encloser: Option<NameBuf>,
+}
+
+/// Verifies an RRset with the keys of the zone it belongs to.
+///
+/// # Errors
+/// Why no signature counts. Work that a stranger's records can cause is bounded by the budget.
+pub fn verify(rrset: &Rrset<'_>, keys: &ZoneKeys, context: &Context, budget: &mut Budget) -> Result<Verified, Reason> {
+    let mut verified = verify_with(rrset, keys.zone().wire(), keys.keys(), context, budget)?;
+    verified.lifetime_secs = verified.lifetime_secs.min(keys.lifetime_secs(context.now_secs));
+    Ok(verified)
+}
+
+/// Verifies an RRset with the given keys of a zone.
+pub(crate) fn verify_with(
+    rrset: &Rrset<'_>,
+    zone: &[u8],
+    keys: &[ZoneKey],
+    context: &Context,
+    budget: &mut Budget,
+) -> Result<Verified, Reason> {
+    check_size(rrset, budget)?;
+    let mut form = None;
+    let mut nearest = Reason::SignatureMissing;
+    for (at, data) in rrset.signatures.iter().enumerate() {
+        if at >= MAX_RRSIGS as usize {
+            return Err(budget.reach(Limit::Rrsigs));
+        }
+        let Some(rrsig) = Rrsig::read(data) else { continue };
+        let fault = match check_fields(&rrsig, rrset, zone, context) {
+            Err(fault) => fault,
+            Ok(algorithm) => {
+                let form = form.get_or_insert_with(|| SignedForm::of(rrset));
+                match try_keys(form, &rrsig, algorithm, keys, budget) {
+                    Ok(()) => return Ok(verified(rrset, &rrsig, context)),
+                    Err(Reason::Limit(limit)) if limit != Limit::CollidingKeys => return Err(Reason::Limit(limit)),
+                    Err(fault) => fault,
+                }
+            }
+        };
+        if fault.nearness() > nearest.nearness() {
+            nearest = fault;
+        }
+    }
+    Err(nearest)
+}
+
+fn check_size(rrset: &Rrset<'_>, budget: &mut Budget) -> Result<(), Reason> {
+    if rrset.records.is_empty() || !label::is_name(rrset.owner) {
+        return Err(Reason::Malformed);
+    }
+    let octets: usize = rrset.records.iter().map(|data| data.len()).sum();
+    if rrset.records.len() > MAX_RRSET_RECORDS as usize || octets > MAX_RRSET_OCTETS as usize {
+        return Err(budget.reach(Limit::RrsetSize));
+    }
+    Ok(())
+}
+
+/// All that is checked of a signature before a key is looked for.
+fn check_fields(rrsig: &Rrsig<'_>, rrset: &Rrset<'_>, zone: &[u8], context: &Context) -> Result<Algorithm, Reason> {
+    rrsig.check_names(rrset, zone)?;
+    rrsig.check_time(context.now_secs)?;
+    // The zone is known to be signed with an algorithm that we accept: another one does not count.
+    context.policy.algorithm(rrsig.algorithm).ok_or(Reason::SignatureMissing)
+}
+
+/// Verifies one signature with each key that it may be of.
+fn try_keys(
+    form: &SignedForm<'_>,
+    rrsig: &Rrsig<'_>,
+    algorithm: Algorithm,
+    keys: &[ZoneKey],
+    budget: &mut Budget,
+) -> Result<(), Reason> {
+    let mut matching = keys.iter().filter(|key| key.tag == rrsig.key_tag && key.algorithm == algorithm);
+    let mut message = Vec::new();
+    let mut fault = Reason::DnskeyMissing;
+    for key in matching.by_ref().take(MAX_COLLIDING_KEYS as usize) {
+        if !key.is_zone_key {
+            fault = Reason::NotZoneKey;
+            continue;
+        }
+        budget.take_signature_check()?;
+        if message.is_empty() {
+            message = form.message(rrsig);
+        }
+        if algorithm.verifies(&key.public_key, &message, rrsig.signature) {
+            return Ok(());
+        }
+        budget.count_signature_failure();
+        fault = Reason::SignatureInvalid;
+    }
+    if matching.next().is_some() { Err(budget.reach(Limit::CollidingKeys)) } else { Err(fault) }
+}
+
+fn verified(rrset: &Rrset<'_>, rrsig: &Rrsig<'_>, context: &Context) -> Verified {
+    let labels = usize::from(rrsig.labels);
+    let expanded = labels < label::signed_count(rrset.owner);
+    let closest_encloser =
+        expanded.then(|| NameBuf::from_wire(label::suffix(rrset.owner, labels)).unwrap_or(NameBuf::ROOT));
+    let lifetime_secs = rrset.ttl_secs.min(rrsig.original_ttl_secs).min(rrsig.remaining_secs(context.now_secs));
+    Verified { lifetime_secs, closest_encloser }
+}
+
+/// The records of an RRset in canonical form and order, each once (RFC 4034 §6.2, §6.3).
+struct SignedForm<'a> {
+    rrset: &'a Rrset<'a>,
+    octets: Vec<u8>,
+    records: Vec<Range<usize>>,
+}
+
+impl<'a> SignedForm<'a> {
+    fn of(rrset: &'a Rrset<'a>) -> Self {
+        let mut octets = Vec::new();
+        let mut records = Vec::with_capacity(rrset.records.len());
+        for data in rrset.records {
+            let start = octets.len();
+            canonical::append_rdata(rrset.rtype.0, data, &mut octets);
+            records.push(start..octets.len());
+        }
+        records.sort_by(|a, b| octets[a.clone()].cmp(&octets[b.clone()]));
+        records.dedup_by(|a, b| octets[a.clone()] == octets[b.clone()]);
+        Self { rrset, octets, records }
+    }
+
+    /// What is signed (RFC 4034 §3.1.8.1): the signature's own fields, then every record.
+    fn message(&self, rrsig: &Rrsig<'_>) -> Vec<u8> {
+        let owner = signed_owner(self.rrset.owner, usize::from(rrsig.labels)).folded();
+        let head = rrsig.fixed.len() + rrsig.signer.len();
+        let each = owner.wire().len() + 10;
+        let mut message = Vec::with_capacity(head + self.octets.len() + self.records.len() * each);
+        message.extend_from_slice(rrsig.fixed);
+        message.extend(rrsig.signer.iter().map(u8::to_ascii_lowercase));
+        for record in &self.records {
+            let data = &self.octets[record.clone()];
+            message.extend_from_slice(owner.wire());
+            message.extend_from_slice(&self.rrset.rtype.0.to_be_bytes());
+            message.extend_from_slice(&self.rrset.class.0.to_be_bytes());
+            message.extend_from_slice(&rrsig.original_ttl_secs.to_be_bytes());
+            message.extend_from_slice(&(data.len() as u16).to_be_bytes());
+            message.extend_from_slice(data);
+        }
+        message
+    }
+}
+
+/// The name that was signed: the owner, or the wildcard that it was expanded from (RFC 4035 §5.3.2).
+fn signed_owner(owner: &[u8], labels: usize) -> NameBuf {
+    let whole = NameBuf::from_wire(owner).unwrap_or(NameBuf::ROOT);
+    if labels >= label::signed_count(owner) {
+        return whole;
+    }
+    label::wildcard_below(label::suffix(owner, labels)).unwrap_or(whole)
+}

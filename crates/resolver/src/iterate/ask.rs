@@ -1,0 +1,213 @@
+//! Asking the servers of a zone cut until one gives a reply of use; servers without an address are
+//! looked for on the way, few at a time (S9).
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use avocet_wire::{Rcode, Rtype};
+
+use super::Walker;
+use super::channel::Note;
+use super::classify::{Sort, sort};
+use super::cut::{Cut, CutServers, NameServer};
+use super::descend::Frame;
+use super::fetch::{Candidate, Fetched, Inquiry, Manner, NotFetched, Patience};
+use super::part::{NoPart, Part};
+use super::rrset::Name;
+use crate::plan::Strategy;
+use crate::task::Failure;
+
+/// Most servers without a usable address for one question, in all (Unbound: 5).
+pub(crate) const MAX_FAILED_SERVERS: u32 = 4;
+/// Most servers of a cut that may answer with an error or be lame before the cut is given up.
+const MAX_BAD_REPLIES: u32 = 8;
+/// Bounds of the wait for one server, in ms.
+const TIMEOUT_MS: (u32, u32) = (50, 2_000);
+
+/// What the servers of a cut said.
+pub(crate) enum Reply {
+    /// Ask there.
+    Referral(Cut),
+    Part(Box<Part>),
+}
+
+/// What was tried at one cut.
+#[derive(Default)]
+struct Tried {
+    servers: Vec<SocketAddr>,
+    names: Vec<Name>,
+    /// Those of `servers` that did not answer in one round.
+    silent: Vec<SocketAddr>,
+    bad_replies: u32,
+    failure: Option<Failure>,
+    /// What servers said that recurse for others and do not serve the zone.
+    hearsay: Option<Box<Part>>,
+}
+
+impl Tried {
+    fn note(&mut self, failure: Failure) {
+        self.failure = self.failure.max(Some(failure));
+    }
+}
+
+impl Walker {
+    /// Asks a cut's servers for a name and type.
+    pub(crate) async fn ask(
+        &mut self,
+        cut: &mut Cut,
+        (qname, qtype): (&Name, Rtype),
+        frame: &Frame<'_>,
+    ) -> Result<Reply, Failure> {
+        let distrusted = self.distrusted.iter().filter(|(name, rtype, _)| name == qname && *rtype == qtype);
+        let mut tried = Tried { servers: distrusted.map(|(.., addr)| *addr).collect(), ..Tried::default() };
+        loop {
+            let mut servers = self.next_servers(cut, &mut tried, frame).await;
+            if servers.is_empty() && !tried.silent.is_empty() {
+                // There is nobody else: those who kept silent are given more time.
+                let silent = std::mem::take(&mut tried.silent);
+                tried.servers.retain(|addr| !silent.contains(addr));
+                servers = self.next_servers(cut, &mut tried, frame).await;
+            }
+            if servers.is_empty() {
+                let failure = tried.failure.unwrap_or(Failure::NoServers);
+                return tried.hearsay.map(Reply::Part).ok_or(failure);
+            }
+            let inquiry = Inquiry {
+                zone: cut.zone.clone(),
+                qname: qname.clone(),
+                qtype,
+                servers: servers.clone(),
+                manner: self.manner(cut),
+                patience: self.patience(cut, &tried),
+            };
+            let fetched = match self.io.fetch(inquiry.clone()).await {
+                Ok(fetched) => fetched,
+                Err(NotFetched::Exhausted) => return Err(Failure::TooManyQueries),
+                Err(why) => {
+                    tried.note(failure_of(why));
+                    if inquiry.patience == Patience::OneRound && why == NotFetched::Silence {
+                        tried.silent.extend(servers.iter().map(|server| server.addr));
+                    }
+                    tried.servers.extend(servers.iter().map(|server| server.addr));
+                    continue;
+                }
+            };
+            if sort(&inquiry, &fetched) == Sort::Hearsay {
+                tried.hearsay = tried.hearsay.or(self.part_of(&inquiry, &fetched).ok().map(Box::new));
+            }
+            match self.use_reply(&inquiry, &fetched) {
+                Ok(reply) => return Ok(reply),
+                Err(failure @ Failure::Aliases) => return Err(failure),
+                Err(failure) => tried.note(failure),
+            }
+            tried.servers.push(fetched.server);
+            tried.bad_replies += 1;
+            if tried.bad_replies >= MAX_BAD_REPLIES {
+                return Err(tried.failure.unwrap_or(Failure::Unusable));
+            }
+        }
+    }
+
+    fn use_reply(&mut self, inquiry: &Inquiry, fetched: &Fetched) -> Result<Reply, Failure> {
+        match sort(inquiry, fetched) {
+            Sort::Answer => match self.part_of(inquiry, fetched) {
+                Ok(part) => Ok(Reply::Part(Box::new(part))),
+                Err(NoPart::Loop) => Err(Failure::Aliases),
+                Err(NoPart::Unusable) => Err(Failure::Unusable),
+            },
+            Sort::Referral(zone) => {
+                let cut = self.take_referral(zone, &inquiry.zone, fetched);
+                Ok(Reply::Referral(cut))
+            }
+            Sort::Hearsay => Err(Failure::Lame),
+            Sort::Lame => {
+                self.io.note(Note::Lame(fetched.server, inquiry.zone.clone()));
+                Err(Failure::Lame)
+            }
+            Sort::Failed(Rcode::REFUSED) => Err(Failure::Refused),
+            Sort::Failed(Rcode::SERVFAIL) => Err(Failure::Servfail(fetched.reply.opt().ede)),
+            Sort::Failed(_) => Err(Failure::Unusable),
+        }
+    }
+
+    /// Asks servers whose addresses are known, once, for something that is not the question itself.
+    pub(crate) async fn ask_once(&mut self, cut: &Cut, qname: &Name, qtype: Rtype) -> Option<Arc<Fetched>> {
+        let servers = self.candidates(cut);
+        let manner = self.manner(cut);
+        let patience = Patience::All;
+        let inquiry = Inquiry { zone: cut.zone.clone(), qname: qname.clone(), qtype, servers, manner, patience };
+        let fetched = self.io.fetch(inquiry).await.ok()?;
+        (fetched.rcode == Rcode::NOERROR).then_some(fetched)
+    }
+
+    /// Servers are given up early while there are others that can be looked for.
+    fn patience(&self, cut: &Cut, tried: &Tried) -> Patience {
+        let CutServers::Named(servers) = &cut.servers else { return Patience::All };
+        let is_open = |server: &NameServer| server.addresses.is_empty() && !tried.names.contains(&server.name);
+        let may_look = self.failed_servers < MAX_FAILED_SERVERS && servers.iter().any(is_open);
+        if may_look { Patience::OneRound } else { Patience::All }
+    }
+
+    fn manner(&self, cut: &Cut) -> Manner {
+        let recursion = self.recursion();
+        let forward = match &cut.servers {
+            CutServers::Listed { forward, .. } => *forward,
+            CutServers::Named(_) => None,
+        };
+        Manner {
+            recursion_desired: forward.is_some(),
+            dnssec_ok: true,
+            checking_disabled: forward.is_some() && self.checking_disabled,
+            strategy: forward.map_or(Strategy::Fastest, |forward| forward.strategy),
+            case_randomisation: forward.map_or(recursion.case_randomisation, |forward| forward.case_randomisation),
+            timeout_ms: forward.map_or(TIMEOUT_MS, |forward| forward.timeout_ms),
+        }
+    }
+
+    /// Servers of the cut that were not tried. Where none is left, a server without an address is
+    /// looked for.
+    async fn next_servers(&mut self, cut: &mut Cut, tried: &mut Tried, frame: &Frame<'_>) -> Vec<Candidate> {
+        loop {
+            let mut candidates = self.candidates(cut);
+            candidates.retain(|candidate| !tried.servers.contains(&candidate.addr));
+            if !candidates.is_empty() {
+                return candidates;
+            }
+            let CutServers::Named(servers) = &cut.servers else { return Vec::new() };
+            let is_left = |name: &Name| !tried.names.contains(name);
+            let next = servers.iter().find(|server| server.addresses.is_empty() && is_left(&server.name));
+            let Some(name) = next.map(|server| server.name.clone()) else { return Vec::new() };
+            if self.failed_servers >= MAX_FAILED_SERVERS {
+                tried.note(Failure::TooManyServers);
+                return Vec::new();
+            }
+            tried.names.push(name.clone());
+            let mut addresses = self.find_addresses(&name, frame).await;
+            // What the parent says serves where the zone's own word leads nowhere.
+            for ip in self.known_addresses(&name).await {
+                if !addresses.contains(&ip) {
+                    addresses.push(ip);
+                }
+            }
+            if addresses.is_empty() {
+                self.failed_servers += 1;
+                tried.note(Failure::NoServers);
+            }
+            if let CutServers::Named(servers) = &mut cut.servers
+                && let Some(server) = servers.iter_mut().find(|server| server.name == name)
+            {
+                server.addresses = addresses;
+            }
+        }
+    }
+}
+
+fn failure_of(why: NotFetched) -> Failure {
+    match why {
+        NotFetched::Silence => Failure::Silence,
+        NotFetched::Unreachable => Failure::Network,
+        NotFetched::Unusable => Failure::Unusable,
+        NotFetched::NoServers => Failure::NoServers,
+        NotFetched::Exhausted => Failure::TooManyQueries,
+    }
+}

@@ -1,0 +1,165 @@
+//! How a walk speaks with the resolver that drives it.
+//!
+//! A walk is an `async` function that nothing wakes: it is polled when there is something for it.
+//! Whatever it needs of the world it asks for by a [`Request`] and then is pending; the resolver
+//! answers by a [`Response`] and polls again. So it knows no socket, no clock and no runtime, and the
+//! order in which things happen is the driver's alone.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use avocet_cache::Provenance;
+use avocet_wire::Rtype;
+
+use super::fetch::{Fetched, Inquiry, NotFetched};
+use super::rrset::{Denial, Found, Name, Rrset, Side, Stored};
+use super::trust::Chain;
+
+/// What a walk asks for.
+#[derive(Debug)]
+pub(crate) enum Request {
+    /// What the cache has at a name and type.
+    LookUp(Side, Name, Rtype),
+    /// The keys of a zone, or why it has none.
+    Keys(Name),
+    /// The NXDOMAIN that covers a name.
+    LookUpNxdomain(Name),
+    /// A question to the servers of a zone.
+    Fetch(Box<Inquiry>),
+}
+
+/// The answer to a [`Request`].
+#[derive(Debug)]
+pub(crate) enum Response {
+    LookedUp(Option<(Found, Provenance)>),
+    Covering(Option<(usize, Denial, Provenance)>),
+    Keys(Option<Chain>),
+    Fetched(Result<Arc<Fetched>, NotFetched>),
+}
+
+/// What a walk wants done before its next request; nothing comes back.
+#[derive(Debug)]
+pub(crate) enum Note {
+    Store(Rrset, Stored),
+    StoreDenial {
+        owner: Name,
+        rtype: Rtype,
+        denial: Denial,
+        how: Stored,
+    },
+    /// This server does not serve this zone.
+    Lame(std::net::SocketAddr, Name),
+    /// The end of the chain of trust at a zone, good for so many seconds.
+    Keys(Name, Chain, u32),
+}
+
+/// The time at which a walk is polled.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Moment {
+    /// Seconds since 1970, for signatures.
+    pub(crate) wall_secs: u64,
+}
+
+#[derive(Debug, Default)]
+struct Channel {
+    request: Option<Request>,
+    response: Option<Response>,
+    notes: Vec<Note>,
+    moment: Moment,
+}
+
+/// The walk's end; the driver's is [`Line`].
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Io(Arc<Mutex<Channel>>);
+
+impl Io {
+    fn with<R>(&self, act: impl FnOnce(&mut Channel) -> R) -> R {
+        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) async fn look_up(&self, side: Side, owner: &Name, rtype: Rtype) -> Option<(Found, Provenance)> {
+        match self.call(Request::LookUp(side, owner.clone(), rtype)).await {
+            Response::LookedUp(found) => found,
+            _ => None,
+        }
+    }
+
+    pub(crate) async fn covering_nxdomain(&self, owner: &Name) -> Option<(usize, Denial, Provenance)> {
+        match self.call(Request::LookUpNxdomain(owner.clone())).await {
+            Response::Covering(found) => found,
+            _ => None,
+        }
+    }
+
+    pub(crate) async fn keys(&self, zone: &Name) -> Option<Chain> {
+        match self.call(Request::Keys(zone.clone())).await {
+            Response::Keys(chain) => chain,
+            _ => None,
+        }
+    }
+
+    pub(crate) async fn fetch(&self, inquiry: Inquiry) -> Result<Arc<Fetched>, NotFetched> {
+        match self.call(Request::Fetch(Box::new(inquiry))).await {
+            Response::Fetched(result) => result,
+            _ => Err(NotFetched::NoServers),
+        }
+    }
+
+    pub(crate) fn note(&self, note: Note) {
+        self.with(|channel| channel.notes.push(note));
+    }
+
+    pub(crate) fn moment(&self) -> Moment {
+        self.with(|channel| channel.moment)
+    }
+
+    fn call(&self, request: Request) -> Call<'_> {
+        Call { io: self, request: Some(request) }
+    }
+}
+
+/// A request that waits for its response.
+struct Call<'a> {
+    io: &'a Io,
+    request: Option<Request>,
+}
+
+impl Future for Call<'_> {
+    type Output = Response;
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Response> {
+        if let Some(request) = self.request.take() {
+            self.io.with(|channel| channel.request = Some(request));
+            return Poll::Pending;
+        }
+        self.io.with(|channel| channel.response.take()).map_or(Poll::Pending, Poll::Ready)
+    }
+}
+
+/// The driver's end.
+#[derive(Debug, Default)]
+pub(crate) struct Line(Io);
+
+impl Line {
+    pub(crate) fn io(&self) -> Io {
+        self.0.clone()
+    }
+
+    /// Gives the walk what it is polled with.
+    pub(crate) fn supply(&self, response: Option<Response>, moment: Moment) {
+        self.0.with(|channel| {
+            channel.response = response;
+            channel.moment = moment;
+        });
+    }
+
+    pub(crate) fn take_request(&self) -> Option<Request> {
+        self.0.with(|channel| channel.request.take())
+    }
+
+    pub(crate) fn take_notes(&self) -> Vec<Note> {
+        self.0.with(|channel| std::mem::take(&mut channel.notes))
+    }
+}

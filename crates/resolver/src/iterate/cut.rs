@@ -1,0 +1,329 @@
+//! Zone cuts on the way to a name, and the servers beyond them (RFC 1034 §5.3.3 steps 2 and 4b).
+//!
+//! Delegations are what the servers above say (parent-centric): what a zone says of its own servers
+//! never changes where it is asked for, so that a zone taken away from above is gone when its
+//! delegation expires (S22).
+
+use std::net::{IpAddr, SocketAddr};
+
+use avocet_cache::Rank;
+use avocet_wire::view::RecordSection;
+use avocet_wire::{Rtype, name};
+
+use super::Walker;
+use super::channel::Note;
+use super::fetch::{Candidate, Fetched, MAX_CANDIDATES};
+use super::rrset::{Found, Name, Rrset, Side, Stored, group};
+use crate::plan::{Strategy, Transport};
+use crate::recursion::{Configured, may_ask};
+
+/// Most servers used of one delegation (BIND: 13, CVE-2026-3592).
+pub(crate) const MAX_NS: usize = 13;
+/// Most addresses used of one server.
+const MAX_ADDRESSES: usize = 6;
+/// Where authoritative servers listen.
+const DNS_PORT: u16 = 53;
+/// How long the root's hints serve before its servers are asked for again, in seconds.
+const PRIMED_SECS: u32 = 86_400;
+
+/// A zone and who serves it.
+#[derive(Clone, Debug)]
+pub(crate) struct Cut {
+    pub(crate) zone: Name,
+    pub(crate) servers: CutServers,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum CutServers {
+    /// Names, with the addresses that came along.
+    Named(Vec<NameServer>),
+    /// Servers of the configuration.
+    Listed { servers: Vec<Candidate>, forward: Option<ForwardManner> },
+}
+
+/// How the servers of a forwarding rule are asked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ForwardManner {
+    pub(crate) strategy: Strategy,
+    pub(crate) case_randomisation: bool,
+    pub(crate) timeout_ms: (u32, u32),
+}
+
+/// A name server of a delegation.
+#[derive(Clone, Debug)]
+pub(crate) struct NameServer {
+    pub(crate) name: Name,
+    pub(crate) addresses: Vec<IpAddr>,
+}
+
+impl Cut {
+    /// The delegation in a referral, with the glue that its sender can know: addresses of names
+    /// within the zone that was asked (S5).
+    pub(crate) fn from_referral(zone: Name, asked: &[u8], fetched: &Fetched) -> Self {
+        let records = || fetched.reply.records();
+        let ns = records().filter(|record| {
+            record.section == RecordSection::Authority && record.rtype == Rtype::NS && *record.owner == *zone
+        });
+        let mut servers: Vec<NameServer> = Vec::new();
+        for record in ns {
+            let target: Name = record.rdata.to_ascii_lowercase().into();
+            if servers.len() == MAX_NS {
+                break;
+            }
+            if servers.iter().any(|server| server.name == target) {
+                continue;
+            }
+            let glue = records().filter(|record| {
+                record.section == RecordSection::Additional
+                    && *record.owner == *target
+                    && name::is_under(record.owner, asked)
+            });
+            let addresses = glue.filter_map(|record| address(record.rtype, record.rdata)).take(MAX_ADDRESSES).collect();
+            servers.push(NameServer { name: target, addresses });
+        }
+        Self { zone, servers: CutServers::Named(servers) }
+    }
+
+    /// Are its servers known by name, from a delegation?
+    pub(crate) fn is_named(&self) -> bool {
+        matches!(self.servers, CutServers::Named(_))
+    }
+
+    /// Has it a server whose address can be looked for without asking this zone?
+    fn names_others(&self) -> bool {
+        match &self.servers {
+            CutServers::Named(servers) => servers.iter().any(|server| !name::is_under(&server.name, &self.zone)),
+            CutServers::Listed { .. } => true,
+        }
+    }
+}
+
+/// The address in A or AAAA data.
+pub(crate) fn address(rtype: Rtype, rdata: &[u8]) -> Option<IpAddr> {
+    match rtype {
+        Rtype::A => <[u8; 4]>::try_from(rdata).ok().map(IpAddr::from),
+        Rtype::AAAA => <[u8; 16]>::try_from(rdata).ok().map(IpAddr::from),
+        _ => None,
+    }
+}
+
+impl Walker {
+    /// The nearest zone cut above a name that servers are known for. A DS record is the parent's.
+    pub(crate) async fn nearest_cut(&mut self, qname: &Name, qtype: Rtype) -> Cut {
+        let skip = usize::from(qtype == Rtype::DS && qname.len() > 1);
+        self.cut_above(name::ancestors(qname).nth(skip).unwrap_or(&[0]).into()).await
+    }
+
+    /// The nearest zone cut at or above a name.
+    pub(crate) async fn cut_above(&mut self, start: Name) -> Cut {
+        let configured = self.plan.configured(&start);
+        if let Some(Configured::Forward(_)) = configured {
+            return self.configured_cut(&start, configured);
+        }
+        let apex_len = configured.map_or(1, |zone| usize::from(zone.apex_len()));
+        for zone in name::ancestors(&start).take_while(|zone| zone.len() > apex_len) {
+            if let Some(cut) = self.known_delegation(&zone.into()).await
+                && self.is_reachable(&cut)
+            {
+                return cut;
+            }
+        }
+        match configured {
+            Some(_) => self.configured_cut(&start, configured),
+            None => self.root().await,
+        }
+    }
+
+    fn is_reachable(&self, cut: &Cut) -> bool {
+        cut.names_others() || !self.candidates(cut).is_empty()
+    }
+
+    fn configured_cut(&self, below: &Name, configured: Option<Configured>) -> Cut {
+        let apex_len = configured.map_or(1, |zone| usize::from(zone.apex_len()));
+        let zone = below[below.len() - apex_len..].into();
+        let servers = match configured {
+            Some(Configured::Forward(route)) => {
+                let rule = self.plan.rule(route);
+                let manner = ForwardManner {
+                    strategy: rule.strategy,
+                    case_randomisation: rule.case_randomisation,
+                    timeout_ms: rule.timeout_ms,
+                };
+                let specs = rule.upstreams.iter().map(|&number| self.plan.upstreams[usize::from(number)]);
+                let servers = specs.map(|spec| Candidate { addr: spec.addr, transport: spec.transport });
+                CutServers::Listed { servers: servers.take(MAX_CANDIDATES).collect(), forward: Some(manner) }
+            }
+            Some(Configured::Stub(number, _)) => {
+                let stub = self.recursion().stubs.get(number);
+                let servers = stub.into_iter().flat_map(|stub| &stub.servers);
+                let servers = servers.map(|&addr| Candidate { addr, transport: Transport::Udp });
+                CutServers::Listed { servers: servers.take(MAX_CANDIDATES).collect(), forward: None }
+            }
+            None => CutServers::Named(Vec::new()),
+        };
+        Cut { zone, servers }
+    }
+
+    /// The root's servers: as they said themselves, or as the hints have it.
+    async fn root(&mut self) -> Cut {
+        let root: Name = [0].as_slice().into();
+        if self.recursion().priming
+            && let Some(cut) = self.known_delegation(&root).await
+            && self.is_reachable(&cut)
+        {
+            return cut;
+        }
+        let hints = self.recursion().hints.iter();
+        let servers =
+            hints.map(|hint| NameServer { name: hint.name.as_ref().into(), addresses: hint.addresses.clone() });
+        let hinted = Cut { zone: root, servers: CutServers::Named(servers.collect()) };
+        if !self.recursion().priming || self.is_priming {
+            return hinted;
+        }
+        self.is_priming = true;
+        let primed = Box::pin(self.prime(&hinted)).await;
+        self.is_priming = false;
+        primed.unwrap_or(hinted)
+    }
+
+    /// Asks the servers of the hints for the root's servers (RFC 8109).
+    async fn prime(&mut self, hinted: &Cut) -> Option<Cut> {
+        let root: Name = [0].as_slice().into();
+        let fetched = self.ask_once(hinted, &root, Rtype::NS).await?;
+        let records = fetched.reply.records();
+        let ns = records.filter(|record| record.section == RecordSection::Answer && record.rtype == Rtype::NS);
+        let servers: Vec<NameServer> = ns
+            .take(MAX_NS)
+            .map(|record| {
+                let glue = fetched.reply.records().filter(|glue| *glue.owner == *record.rdata.to_ascii_lowercase());
+                let addresses = glue.filter_map(|glue| address(glue.rtype, glue.rdata)).collect();
+                NameServer { name: record.rdata.to_ascii_lowercase().into(), addresses }
+            })
+            .collect();
+        let cut = Cut { zone: root, servers: CutServers::Named(servers) };
+        if !self.is_reachable(&cut) {
+            return None;
+        }
+        self.keep_delegation(&cut, PRIMED_SECS, &[]);
+        Some(cut)
+    }
+
+    /// What the cache knows of a delegation: its servers and their addresses.
+    async fn known_delegation(&mut self, zone: &Name) -> Option<Cut> {
+        let (Found::Set(ns), _) = self.io.look_up(Side::Delegation, zone, Rtype::NS).await? else { return None };
+        let mut servers = Vec::new();
+        for target in ns.records.iter().take(MAX_NS) {
+            let name: Name = target.to_ascii_lowercase().into();
+            let addresses = self.known_addresses(&name).await;
+            servers.push(NameServer { name, addresses });
+        }
+        Some(Cut { zone: zone.clone(), servers: CutServers::Named(servers) })
+    }
+
+    /// Addresses of a server in the cache: what its own zone says and glue.
+    pub(crate) async fn known_addresses(&mut self, server: &Name) -> Vec<IpAddr> {
+        let mut addresses = Vec::new();
+        for (side, rtype) in [
+            (Side::Zone, Rtype::A),
+            (Side::Zone, Rtype::AAAA),
+            (Side::Delegation, Rtype::A),
+            (Side::Delegation, Rtype::AAAA),
+        ] {
+            let Some((Found::Set(set), _)) = self.io.look_up(side, server, rtype).await else { continue };
+            for ip in set.records.iter().filter_map(|rdata| address(rtype, rdata)).take(MAX_ADDRESSES) {
+                if !addresses.contains(&ip) {
+                    addresses.push(ip);
+                }
+            }
+        }
+        addresses
+    }
+
+    /// Puts a delegation and its glue into the cache, each for as long as was said.
+    pub(crate) fn keep_delegation(&self, cut: &Cut, ttl_secs: u32, glue: &[Rrset]) {
+        let how = Stored { side: Side::Delegation, rank: Rank::Additional, with_do: false };
+        let CutServers::Named(servers) = &cut.servers else { return };
+        let mut ns = Rrset::empty(cut.zone.clone(), Rtype::NS, ttl_secs);
+        ns.records = servers.iter().map(|server| server.name.as_ref().into()).collect();
+        self.io.note(Note::Store(ns, how));
+        for set in glue {
+            self.io.note(Note::Store(set.clone(), how));
+        }
+        if !glue.is_empty() {
+            return;
+        }
+        for server in servers {
+            for rtype in [Rtype::A, Rtype::AAAA] {
+                let mut set = Rrset::empty(server.name.clone(), rtype, ttl_secs);
+                let octets = |ip: &IpAddr| -> Box<[u8]> {
+                    match ip {
+                        IpAddr::V4(ip) => ip.octets().into(),
+                        IpAddr::V6(ip) => ip.octets().into(),
+                    }
+                };
+                set.records = server
+                    .addresses
+                    .iter()
+                    .map(octets)
+                    .filter(|octets| (octets.len() == 4) == (rtype == Rtype::A))
+                    .collect();
+                if !set.records.is_empty() {
+                    self.io.note(Note::Store(set, how));
+                }
+            }
+        }
+    }
+
+    /// Takes the delegation out of a referral, and keeps it.
+    pub(crate) fn take_referral(&mut self, zone: Name, asked: &Name, fetched: &Fetched) -> Cut {
+        let cut = Cut::from_referral(zone, asked, fetched);
+        let records = || fetched.reply.records();
+        let ns = records().filter(|record| record.rtype == Rtype::NS && *record.owner == *cut.zone);
+        let ttl_secs = ns.map(|record| record.ttl_secs).min().unwrap_or(0).min(self.plan.settings.ttl.max);
+        let of_ds = records().filter(|record| {
+            record.section == RecordSection::Authority
+                && matches!(record.rtype, Rtype::DS | Rtype::NSEC | Rtype::NSEC3 | Rtype::RRSIG)
+        });
+        let of_ds: Vec<_> = of_ds.map(|record| (record.owner, record.rtype, record.ttl_secs, record.rdata)).collect();
+        self.referrals.insert(cut.zone.clone(), group(of_ds.into_iter()));
+        let CutServers::Named(servers) = &cut.servers else { return cut };
+        let is_glue =
+            |owner: &[u8]| servers.iter().any(|server| *server.name == *owner && !server.addresses.is_empty());
+        let glue = records().filter(|record| {
+            record.section == RecordSection::Additional
+                && matches!(record.rtype, Rtype::A | Rtype::AAAA)
+                && is_glue(record.owner)
+        });
+        // Glue outlives its delegation for nobody (S22).
+        let glue = glue.map(|record| (record.owner, record.rtype, record.ttl_secs.min(ttl_secs), record.rdata));
+        let glue = group(glue.collect::<Vec<_>>().into_iter());
+        self.keep_delegation(&cut, ttl_secs, &glue);
+        cut
+    }
+
+    /// The servers of a cut that may be asked, as far as their addresses are known.
+    pub(crate) fn candidates(&self, cut: &Cut) -> Vec<Candidate> {
+        let mut candidates = Vec::new();
+        match &cut.servers {
+            CutServers::Listed { servers, .. } => {
+                candidates.extend(servers.iter().filter(|server| self.is_listed_to_be_asked(server.addr)));
+            }
+            CutServers::Named(servers) => {
+                for ip in servers.iter().flat_map(|server| &server.addresses) {
+                    let addr = SocketAddr::new(*ip, DNS_PORT);
+                    let candidate = Candidate { addr, transport: Transport::Udp };
+                    let is_new = !candidates.contains(&candidate);
+                    if is_new && candidates.len() < MAX_CANDIDATES && may_ask(self.recursion(), addr) {
+                        candidates.push(candidate);
+                    }
+                }
+            }
+        }
+        candidates
+    }
+
+    /// Servers of the configuration are asked wherever they are, but for ourselves.
+    fn is_listed_to_be_asked(&self, addr: SocketAddr) -> bool {
+        !self.recursion().own.contains(&addr)
+    }
+}

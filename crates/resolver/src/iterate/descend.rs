@@ -1,0 +1,238 @@
+//! Down the tree: from the nearest known zone cut, referral by referral, telling each server no
+//! more of the name than it needs (RFC 9156, relaxed).
+
+use std::future::Future;
+use std::net::IpAddr;
+use std::pin::Pin;
+
+use avocet_wire::{Rcode, Rtype, name};
+
+use super::Walker;
+use super::ask::Reply;
+use super::cut::{Cut, address};
+use super::part::{Ending, Part};
+use super::rrset::Name;
+use crate::scrub::MAX_ALIASES;
+use crate::task::Failure;
+
+/// Most referrals for one name.
+const MAX_REFERRALS: u32 = 32;
+/// How deep addresses of servers may be looked for, to find addresses of servers (BIND: 7).
+const MAX_DEPTH: u32 = 8;
+/// Most queries with a shortened name (RFC 9156 §2.3: MAX_MINIMISE_COUNT).
+const MAX_MINIMISED: u32 = 10;
+/// So many of them add a single label (MINIMISE_ONE_LAB).
+const MINIMISED_BY_ONE: u32 = 4;
+
+/// What is being looked for, to find what else: a chain without circles.
+pub(crate) struct Frame<'a> {
+    above: Option<&'a Frame<'a>>,
+    name: Name,
+    qtype: Rtype,
+    depth: u32,
+}
+
+impl Frame<'_> {
+    pub(crate) fn first(name: Name, qtype: Rtype) -> Self {
+        Frame { above: None, name, qtype, depth: 0 }
+    }
+
+    fn contains(&self, name: &[u8], qtype: Rtype) -> bool {
+        let is_this = self.qtype == qtype && *self.name == *name;
+        is_this || self.above.is_some_and(|above| above.contains(name, qtype))
+    }
+
+    /// One step deeper. None where that leads in a circle, or too far.
+    pub(crate) fn below<'b>(&'b self, name: &Name, qtype: Rtype) -> Option<Frame<'b>> {
+        let fits = self.depth < MAX_DEPTH && !self.contains(name, qtype);
+        fits.then(|| Frame { above: Some(self), name: name.clone(), qtype, depth: self.depth + 1 })
+    }
+}
+
+type Deeper<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// How much of a name is shown.
+struct Shown {
+    qname: Name,
+    labels: usize,
+    /// Labels that are known to exist.
+    known: usize,
+    queries: u32,
+    whole: bool,
+}
+
+impl Shown {
+    fn new(qname: &Name, cut: &Cut, minimise: bool) -> Self {
+        let labels = name::labels(qname).count();
+        Self { qname: qname.clone(), labels, known: name::labels(&cut.zone).count(), queries: 0, whole: !minimise }
+    }
+
+    fn is_whole(&self, shown: &Name) -> bool {
+        shown.len() == self.qname.len()
+    }
+
+    /// The name to ask for next.
+    fn next(&mut self) -> Name {
+        let left = self.labels.saturating_sub(self.known);
+        if self.whole || self.queries >= MAX_MINIMISED || left <= 1 {
+            return self.qname.clone();
+        }
+        let more = if self.queries < MINIMISED_BY_ONE { 1 } else { left / (MAX_MINIMISED - self.queries) as usize };
+        self.queries += 1;
+        let hidden = left - more.clamp(1, left);
+        name::ancestors(&self.qname).nth(hidden).unwrap_or(&self.qname).into()
+    }
+
+    /// The name that was shown exists, as does all above it.
+    fn exists(&mut self, shown: &Name) {
+        self.known = self.known.max(name::labels(shown).count());
+    }
+}
+
+impl Walker {
+    /// Finds what the servers of the tree say of a name and type.
+    pub(crate) async fn descend(&mut self, qname: &Name, qtype: Rtype, frame: &Frame<'_>) -> Result<Part, Failure> {
+        let mut cut = self.nearest_cut(qname, qtype).await;
+        let mut shown = Shown::new(qname, &cut, self.minimises(&cut));
+        let mut referrals = 0;
+        // What the cache knows of a delegation may be out of date: the parent is asked once.
+        let mut may_go_up = true;
+        loop {
+            let asked = shown.next();
+            let is_whole = shown.is_whole(&asked);
+            let asked_type = if is_whole { qtype } else { Rtype::A };
+            let reply = match self.ask(&mut cut, (&asked, asked_type), frame).await {
+                Ok(reply) => reply,
+                Err(Failure::TooManyQueries) => return Err(Failure::TooManyQueries),
+                Err(_) if is_whole && may_go_up && referrals == 0 && cut.zone.len() > 1 && cut.is_named() => {
+                    may_go_up = false;
+                    let above = name::parent(&cut.zone).unwrap_or(&[0]).into();
+                    cut = self.cut_above(above).await;
+                    continue;
+                }
+                Err(failure) if is_whole => return Err(failure),
+                // Some servers fail for names that only lead to others: relaxed.
+                Err(_) => {
+                    shown.whole = true;
+                    continue;
+                }
+            };
+            match reply {
+                Reply::Referral(next) => {
+                    referrals += 1;
+                    if referrals > MAX_REFERRALS {
+                        return Err(Failure::TooManyReferrals);
+                    }
+                    shown.exists(&next.zone);
+                    cut = next;
+                }
+                Reply::Part(part) if is_whole => return Ok(*part),
+                Reply::Part(part) => {
+                    shown.exists(&asked);
+                    shown.whole |= denies_all(&part);
+                }
+            }
+        }
+    }
+
+    fn minimises(&self, cut: &Cut) -> bool {
+        let forwards = matches!(&cut.servers, super::cut::CutServers::Listed { forward: Some(_), .. });
+        self.recursion().qname_minimisation && !forwards
+    }
+
+    /// Addresses of a name server. What is found for this is used to ask, and never told.
+    pub(crate) async fn find_addresses(&mut self, server: &Name, frame: &Frame<'_>) -> Vec<IpAddr> {
+        let recursion = self.recursion();
+        let wanted = [(recursion.ipv4, Rtype::A), (recursion.ipv6, Rtype::AAAA)];
+        for (_, qtype) in wanted.into_iter().filter(|(is_wanted, _)| *is_wanted) {
+            let Some(frame) = frame.below(server, qtype) else { continue };
+            match self.addresses_of(server, qtype, &frame).await {
+                Ok(addresses) if !addresses.is_empty() => return addresses,
+                Ok(_) => {}
+                // If it does not exist, it has no other addresses either.
+                Err(_) => return Vec::new(),
+            }
+        }
+        Vec::new()
+    }
+
+    fn addresses_of<'a>(
+        &'a mut self,
+        server: &'a Name,
+        qtype: Rtype,
+        frame: &'a Frame<'a>,
+    ) -> Deeper<'a, Result<Vec<IpAddr>, Failure>> {
+        Box::pin(async move {
+            let mut at = server.clone();
+            for _ in 0..=MAX_ALIASES {
+                let part = self.part(&at, qtype, frame).await?;
+                self.keep(&part, qtype);
+                match part.ending {
+                    Ending::Answered => {
+                        let sets = part.sets.iter().filter(|set| set.rtype == qtype);
+                        return Ok(sets
+                            .flat_map(|set| &set.records)
+                            .filter_map(|rdata| address(qtype, rdata))
+                            .collect());
+                    }
+                    Ending::Denied(_, denial) if denial.rcode == Rcode::NOERROR => return Ok(Vec::new()),
+                    Ending::Denied(..) => return Err(Failure::NoServers),
+                    Ending::GoesOn(next) => at = next,
+                }
+            }
+            Err(Failure::Aliases)
+        })
+    }
+}
+
+/// Is nothing known of the name, so that the rest of it may be shown at once?
+fn denies_all(part: &Part) -> bool {
+    !matches!(&part.ending, Ending::Denied(_, denial) if denial.rcode == Rcode::NOERROR)
+        && !matches!(part.ending, Ending::Answered)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cut::CutServers;
+    use super::*;
+
+    fn shown(qname: &[u8], zone: &[u8]) -> Vec<usize> {
+        let cut = Cut { zone: zone.into(), servers: CutServers::Named(Vec::new()) };
+        let mut shown = Shown::new(&qname.into(), &cut, true);
+        let mut labels = Vec::new();
+        loop {
+            let next = shown.next();
+            labels.push(name::labels(&next).count());
+            if shown.is_whole(&next) {
+                return labels;
+            }
+            shown.exists(&next);
+        }
+    }
+
+    #[test]
+    fn names_grow_by_a_label_and_long_ones_faster() {
+        let first = name::labels(b"\x00").count();
+        let check = |qname: &[u8], zone: &[u8], expected: &[usize]| {
+            assert_eq!(shown(qname, zone), expected.iter().map(|labels| labels + first).collect::<Vec<_>>());
+        };
+        check(b"\x01a\x01b\x01c\x00", b"\x00", &[1, 2, 3]);
+        check(b"\x01a\x01b\x01c\x00", b"\x01b\x01c\x00", &[3]);
+        check(b"\x00", b"\x00", &[0]);
+        let long: Vec<u8> = [b"\x01x".repeat(60), vec![0]].concat();
+        assert!(shown(&long, b"\x00").len() <= MAX_MINIMISED as usize + 1);
+    }
+
+    #[test]
+    fn circles_and_depth_end_a_chain() {
+        let name = |octet| -> Name { [1, octet, 0].as_slice().into() };
+        let first = Frame::first(name(b'a'), Rtype::A);
+        let second = first.below(&name(b'b'), Rtype::A).unwrap();
+        assert!(second.below(&name(b'a'), Rtype::A).is_none());
+        assert!(second.below(&name(b'a'), Rtype::AAAA).is_some());
+        fn deeper(frame: &Frame<'_>, octet: u8) -> u32 {
+            frame.below(&[1, octet, 0].as_slice().into(), Rtype::A).map_or(0, |frame| 1 + deeper(&frame, octet + 1))
+        }
+        assert_eq!(deeper(&first, b'b'), MAX_DEPTH);
+    }
+}

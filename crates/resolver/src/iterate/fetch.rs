@@ -1,0 +1,106 @@
+//! One question to the servers of one zone: what is asked, of whom, and what came.
+
+use std::net::SocketAddr;
+
+use avocet_wire::header::{AA, RA};
+use avocet_wire::{Class, Rcode, Rtype};
+
+use super::rrset::Name;
+use crate::plan::{Strategy, Transport};
+use crate::read::Reply;
+
+/// Most servers of one inquiry: one bit each in the sets of a fetch.
+pub(crate) const MAX_CANDIDATES: usize = 32;
+
+/// A server that may be asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Candidate {
+    pub(crate) addr: SocketAddr,
+    pub(crate) transport: Transport,
+}
+
+/// How the servers of a zone are asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Manner {
+    /// They recurse for us.
+    pub(crate) recursion_desired: bool,
+    pub(crate) dnssec_ok: bool,
+    pub(crate) checking_disabled: bool,
+    pub(crate) strategy: Strategy,
+    pub(crate) case_randomisation: bool,
+    pub(crate) timeout_ms: (u32, u32),
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(crate) struct Inquiry {
+    pub(crate) zone: Name,
+    pub(crate) qname: Name,
+    pub(crate) qtype: Rtype,
+    pub(crate) servers: Vec<Candidate>,
+    pub(crate) manner: Manner,
+    pub(crate) patience: Patience,
+}
+
+/// How long servers are asked that do not answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Patience {
+    /// Each once: there are others, whose addresses are still to be found.
+    OneRound,
+    /// As long as the limits allow.
+    All,
+}
+
+impl Inquiry {
+    /// The question in wire form.
+    pub(crate) fn question(&self) -> Vec<u8> {
+        let mut octets = self.qname.to_vec();
+        octets.extend_from_slice(&self.qtype.0.to_be_bytes());
+        octets.extend_from_slice(&Class::IN.0.to_be_bytes());
+        octets
+    }
+
+    /// Would the same be asked of the same servers?
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.qtype == other.qtype
+            && self.qname == other.qname
+            && self.zone == other.zone
+            && self.manner == other.manner
+            && self.patience == other.patience
+            && self.servers == other.servers
+    }
+}
+
+/// A reply.
+#[derive(Debug)]
+pub(crate) struct Fetched {
+    pub(crate) reply: Reply,
+    pub(crate) rcode: Rcode,
+    pub(crate) flags: u16,
+    pub(crate) server: SocketAddr,
+}
+
+impl Fetched {
+    pub(crate) fn is_authoritative(&self) -> bool {
+        self.flags & AA != 0
+    }
+
+    pub(crate) fn offers_recursion(&self) -> bool {
+        self.flags & RA != 0
+    }
+}
+
+/// Why there is no reply.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NotFetched {
+    /// None of the servers answered.
+    Silence,
+    /// The network said that they cannot be reached.
+    Unreachable,
+    /// What came was no reply.
+    Unusable,
+    /// There is none that may be asked.
+    NoServers,
+    /// As many queries were sent as one question may cost.
+    Exhausted,
+}

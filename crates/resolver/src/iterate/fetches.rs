@@ -1,0 +1,146 @@
+//! Inquiries under way and the queries that were sent for them.
+
+use super::fetch::Inquiry;
+use crate::action::SocketId;
+
+/// A query that is waited for. Its number is that of its socket or connection, which is its own.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Exchange {
+    pub(crate) fetch: u32,
+    pub(crate) server: u32,
+    /// The server's place in the inquiry.
+    pub(crate) place: u8,
+    pub(crate) id: u16,
+    pub(crate) over_tcp: bool,
+    pub(crate) sent_ms: u64,
+    /// When the next server is asked; the reply is waited for nevertheless.
+    pub(crate) due_ms: u64,
+    pub(crate) overdue: bool,
+    pub(crate) with_edns: bool,
+    /// The reply must have the very letters.
+    pub(crate) exact_case: bool,
+    /// The question as sent; empty: the place is free.
+    pub(crate) question: Vec<u8>,
+}
+
+/// An inquiry under way. Sets of servers are bits by their place in the inquiry.
+#[derive(Debug)]
+pub(crate) struct Fetch {
+    pub(crate) inquiry: Inquiry,
+    /// Tasks whose walks wait for it.
+    pub(crate) waiters: Vec<u32>,
+    pub(crate) exchanges: Vec<SocketId>,
+    pub(crate) sends: u32,
+    pub(crate) round: u32,
+    pub(crate) tried: u64,
+    pub(crate) failed: u64,
+    pub(crate) by_tcp: u64,
+    pub(crate) plain: u64,
+    pub(crate) bad_cookies: u8,
+    pub(crate) any_unreachable: bool,
+    pub(crate) any_unusable: bool,
+}
+
+impl Fetch {
+    pub(crate) fn new(inquiry: Inquiry) -> Self {
+        Self {
+            inquiry,
+            waiters: Vec::new(),
+            exchanges: Vec::new(),
+            sends: 0,
+            round: 0,
+            tried: 0,
+            failed: 0,
+            by_tcp: 0,
+            plain: 0,
+            bad_cookies: 0,
+            any_unreachable: false,
+            any_unusable: false,
+        }
+    }
+
+    /// All places of the inquiry.
+    pub(crate) fn all(&self) -> u64 {
+        let count = self.inquiry.servers.len().min(64) as u32;
+        u64::MAX.checked_shr(64 - count).unwrap_or(0)
+    }
+}
+
+/// All fetches and their exchanges.
+#[derive(Debug, Default)]
+pub(crate) struct Fetches {
+    all: Vec<Option<Fetch>>,
+    free: Vec<u32>,
+    exchanges: Vec<Exchange>,
+    free_exchanges: Vec<SocketId>,
+}
+
+impl Fetches {
+    /// One under way that asks the same.
+    pub(crate) fn find(&self, inquiry: &Inquiry) -> Option<u32> {
+        let is_same = |fetch: &Option<Fetch>| fetch.as_ref().is_some_and(|fetch| fetch.inquiry.is_same(inquiry));
+        self.all.iter().position(is_same).map(|at| at as u32)
+    }
+
+    /// Fetches under way.
+    pub(crate) fn len(&self) -> usize {
+        self.all.len() - self.free.len()
+    }
+
+    pub(crate) fn insert(&mut self, fetch: Fetch) -> u32 {
+        match self.free.pop() {
+            Some(at) => {
+                self.all[at as usize] = Some(fetch);
+                at
+            }
+            None => {
+                self.all.push(Some(fetch));
+                (self.all.len() - 1) as u32
+            }
+        }
+    }
+
+    pub(crate) fn get(&self, at: u32) -> Option<&Fetch> {
+        self.all.get(at as usize)?.as_ref()
+    }
+
+    pub(crate) fn get_mut(&mut self, at: u32) -> Option<&mut Fetch> {
+        self.all.get_mut(at as usize)?.as_mut()
+    }
+
+    pub(crate) fn remove(&mut self, at: u32) -> Option<Fetch> {
+        let fetch = self.all.get_mut(at as usize)?.take();
+        if fetch.is_some() {
+            self.free.push(at);
+        }
+        fetch
+    }
+
+    /// Takes a place for a query with this question as sent.
+    pub(crate) fn begin_exchange(&mut self, exchange: Exchange) -> SocketId {
+        match self.free_exchanges.pop() {
+            Some(socket) => {
+                self.exchanges[socket as usize] = exchange;
+                socket
+            }
+            None => {
+                self.exchanges.push(exchange);
+                (self.exchanges.len() - 1) as SocketId
+            }
+        }
+    }
+
+    pub(crate) fn exchange(&self, socket: SocketId) -> Option<&Exchange> {
+        self.exchanges.get(socket as usize).filter(|exchange| !exchange.question.is_empty())
+    }
+
+    pub(crate) fn exchange_mut(&mut self, socket: SocketId) -> Option<&mut Exchange> {
+        self.exchanges.get_mut(socket as usize).filter(|exchange| !exchange.question.is_empty())
+    }
+
+    pub(crate) fn end_exchange(&mut self, socket: SocketId) -> Option<Exchange> {
+        let exchange = std::mem::take(self.exchange_mut(socket)?);
+        self.free_exchanges.push(socket);
+        Some(exchange)
+    }
+}

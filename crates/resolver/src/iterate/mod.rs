@@ -1,0 +1,149 @@
+//! Recursion: from the root, or the nearest known zone cut, down to the servers that know a name
+//! (RFC 1034 §5.3.3).
+//!
+//! A question that no rule forwards becomes a [`Walk`]: an `async` function without a runtime,
+//! polled by the resolver whenever what it asked for is there (see `channel`). All that a question
+//! causes (its aliases, addresses of name servers, keys) is asked for within its walk, one thing
+//! after another, so that one set of counters bounds the whole.
+//!
+//! ```text
+//! resolve  aliases from name to name          ┐
+//! descend  zone cut to zone cut, minimised    │ cache ── look-ups, stores
+//! ask      the servers of a cut, one by one   ┘ fetch ── one question to servers (resolver/fetch.rs)
+//! ```
+
+pub(crate) mod ask;
+pub(crate) mod channel;
+pub(crate) mod classify;
+pub(crate) mod cut;
+pub(crate) mod descend;
+pub(crate) mod fetch;
+pub(crate) mod fetches;
+pub(crate) mod key_cache;
+pub(crate) mod part;
+pub(crate) mod resolve;
+pub(crate) mod rrset;
+pub(crate) mod server;
+pub(crate) mod trust;
+pub(crate) mod validate;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use avocet_dnssec::Budget;
+use avocet_wire::Rtype;
+
+use crate::plan::Plan;
+use crate::recursion::Recursion;
+use crate::task::{Bound, Failure};
+use channel::{Io, Line, Moment, Note, Request, Response};
+use resolve::Resolution;
+use rrset::{Name, Rrset};
+
+type Resolving = Pin<Box<dyn Future<Output = Result<Resolution, Failure>> + Send>>;
+
+/// A question on its way.
+pub(crate) struct Walk {
+    future: Resolving,
+    line: Line,
+    /// The fetch whose end it waits for.
+    pub(crate) waits_for: Option<u32>,
+}
+
+/// How far a walk came when it was polled.
+pub(crate) enum Step {
+    Done(Result<Resolution, Failure>),
+    Asks(Request),
+}
+
+impl Walk {
+    pub(crate) fn new(bound: Arc<Bound>, asked: Asked) -> Self {
+        let line = Line::default();
+        let walker = Walker::new(line.io(), bound, asked.checking_disabled);
+        let future = Box::pin(walker.resolve(asked.qname, asked.qtype));
+        Self { future, line, waits_for: None }
+    }
+
+    /// Lets it go on with the response to what it asked for; none at first.
+    pub(crate) fn step(&mut self, response: Option<Response>, moment: Moment) -> Step {
+        self.line.supply(response, moment);
+        match self.future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(result) => Step::Done(result),
+            Poll::Pending => match self.line.take_request() {
+                Some(request) => Step::Asks(request),
+                // It waits for nothing: a fault of ours, which ends this question alone.
+                None => Step::Done(Err(Failure::Unusable)),
+            },
+        }
+    }
+
+    pub(crate) fn take_notes(&self) -> Vec<Note> {
+        self.line.take_notes()
+    }
+}
+
+impl fmt::Debug for Walk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Walk").field("waits_for", &self.waits_for).finish_non_exhaustive()
+    }
+}
+
+/// What a walk is for.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) qname: Name,
+    pub(crate) qtype: Rtype,
+    pub(crate) checking_disabled: bool,
+}
+
+/// The state of a walk.
+#[derive(Debug)]
+pub(crate) struct Walker {
+    pub(crate) io: Io,
+    bound: Arc<Bound>,
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) checking_disabled: bool,
+    pub(crate) is_priming: bool,
+    /// Names of servers whose addresses could not be found.
+    pub(crate) failed_servers: u32,
+    /// What referrals said of DS records, by the zone that they led to.
+    pub(crate) referrals: HashMap<Name, Vec<Rrset>>,
+    /// Servers whose answer to a question did not verify.
+    pub(crate) distrusted: Vec<(Name, Rtype, SocketAddr)>,
+    /// What the cache had did not verify.
+    pub(crate) passes_over_cache: bool,
+    /// What validation has cost so far.
+    pub(crate) budget: Budget,
+    /// How long the last proof of insecurity holds.
+    pub(crate) insecure_secs: u32,
+}
+
+impl Walker {
+    fn new(io: Io, bound: Arc<Bound>, checking_disabled: bool) -> Self {
+        let plan = Arc::clone(&bound.plan);
+        Self {
+            io,
+            bound,
+            plan,
+            checking_disabled,
+            is_priming: false,
+            failed_servers: 0,
+            referrals: HashMap::new(),
+            distrusted: Vec::new(),
+            passes_over_cache: false,
+            budget: Budget::default(),
+            insecure_secs: 0,
+        }
+    }
+
+    /// Only built for plans that recurse.
+    pub(crate) fn recursion(&self) -> &Recursion {
+        static NONE: Recursion = Recursion::NONE;
+        self.bound.plan.recursion.as_ref().unwrap_or(&NONE)
+    }
+}

@@ -1,0 +1,203 @@
+//! A question from beginning to end: aliases from name to name, each part from the cache or from
+//! the servers that know.
+
+use avocet_cache::{Rank, Security};
+use avocet_wire::{Rcode, Rtype, Section, name};
+
+use avocet_dnssec::Reason;
+
+use super::Walker;
+use super::channel::Note;
+use super::descend::Frame;
+use super::part::{Ending, Part};
+use super::rrset::{Denial, Found, Name, Rrset, Side, Signed, Stored};
+use crate::answer::Gathered;
+use crate::read::folded_target;
+use crate::scrub::{MAX_ALIASES, substitute};
+use crate::task::Failure;
+
+/// How often other servers are asked for what did not verify.
+const MAX_RETRIES: u32 = 3;
+
+/// What was found.
+#[derive(Debug)]
+pub(crate) struct Resolution {
+    pub(crate) rcode: Rcode,
+    /// Aliases in their order, and what was asked for.
+    pub(crate) sets: Vec<Rrset>,
+    pub(crate) denial: Option<Denial>,
+    /// NSEC and NSEC3 RRsets beside a positive answer.
+    pub(crate) proof: Vec<Rrset>,
+}
+
+impl Resolution {
+    /// Is all of it validated?
+    pub(crate) fn is_authentic(&self) -> bool {
+        let is_secure = |set: &Rrset| set.security == Security::Secure;
+        let denial = self.denial.as_ref();
+        (!self.sets.is_empty() || denial.is_some())
+            && self.sets.iter().all(is_secure)
+            && denial.is_none_or(|denial| denial.security == Security::Secure)
+    }
+
+    /// The records of the answer, those of DNSSEC where they are wanted.
+    pub(crate) fn gather(&self, out: &mut Gathered, signed: Signed) {
+        out.clear();
+        for set in &self.sets {
+            set.put(out, Section::Answer, signed);
+        }
+        if let Some(denial) = &self.denial {
+            if let Some(soa) = &denial.soa {
+                soa.put(out, Section::Authority, signed);
+            }
+            for set in denial.proof.iter().filter(|_| signed == Signed::Yes) {
+                set.put(out, Section::Authority, signed);
+            }
+        }
+        for set in self.proof.iter().filter(|_| signed == Signed::Yes) {
+            set.put(out, Section::Authority, signed);
+        }
+    }
+}
+
+impl Walker {
+    /// Resolves a name and type.
+    pub(crate) async fn resolve(mut self, qname: Name, qtype: Rtype) -> Result<Resolution, Failure> {
+        let mut resolution = Resolution { rcode: Rcode::NOERROR, sets: Vec::new(), denial: None, proof: Vec::new() };
+        let mut seen = vec![qname.clone()];
+        let mut at = qname;
+        while resolution.sets.len() <= 2 * MAX_ALIASES && seen.len() <= MAX_ALIASES + 1 {
+            let frame = Frame::first(at.clone(), qtype);
+            let part = self.valid_part(&at, qtype, &frame).await?;
+            let is_expanded = part.sets.iter().any(Rrset::is_expanded);
+            self.keep(&part, qtype);
+            let Part { sets, ending, proof, .. } = part;
+            seen.extend(sets.iter().filter(|set| set.rtype == Rtype::CNAME).map(|set| set.owner.clone()));
+            resolution.sets.extend(sets);
+            resolution.proof.extend(proof.into_iter().filter(|_| is_expanded));
+            match ending {
+                Ending::Answered => return Ok(resolution),
+                Ending::Denied(_, denial) => {
+                    resolution.rcode = denial.rcode;
+                    resolution.denial = Some(denial);
+                    return Ok(resolution);
+                }
+                Ending::GoesOn(next) if seen.contains(&next) && next != at => return Err(Failure::Aliases),
+                Ending::GoesOn(next) => at = next,
+            }
+        }
+        Err(Failure::Aliases)
+    }
+
+    /// What is known of a name, validated if that is wanted. What does not verify is asked of other
+    /// servers.
+    async fn valid_part(&mut self, qname: &Name, qtype: Rtype, frame: &Frame<'_>) -> Result<Part, Failure> {
+        let mut bogus: Option<Reason> = None;
+        for _ in 0..=MAX_RETRIES {
+            let mut part = match (self.part(qname, qtype, frame).await, bogus) {
+                (Ok(part), _) => part,
+                (Err(failure), Some(reason)) => {
+                    return Err(Failure::Bogus(reason.ede().0));
+                }
+                (Err(failure), None) => {
+                    return Err(failure);
+                }
+            };
+            if self.validation().is_none() || self.checking_disabled {
+                return Ok(part);
+            }
+            match self.validate(&mut part, qtype, &Frame::first(qname.clone(), Rtype(0))).await {
+                Ok(()) => return Ok(part),
+                Err(reason) => {
+                    let reason = *bogus.get_or_insert(reason);
+                    if !self.distrust((qname, qtype), &part) {
+                        return Err(Failure::Bogus(reason.ede().0));
+                    }
+                }
+            }
+        }
+        Err(bogus.map_or(Failure::Unusable, |reason| Failure::Bogus(reason.ede().0)))
+    }
+
+    /// What is known of a name: from the cache, or else from the servers.
+    pub(crate) async fn part(&mut self, qname: &Name, qtype: Rtype, frame: &Frame<'_>) -> Result<Part, Failure> {
+        if !self.passes_over_cache
+            && let Some(part) = self.part_from_cache(qname, qtype).await
+        {
+            return Ok(part);
+        }
+        self.descend(qname, qtype, frame).await
+    }
+
+    async fn part_from_cache(&mut self, qname: &Name, qtype: Rtype) -> Option<Part> {
+        let part =
+            |sets, ending| Part { sets, ending, proof: Vec::new(), zone: None, is_authoritative: false, server: None };
+        if qtype.is_dnssec_proof() || qtype == Rtype::ANY {
+            return None;
+        }
+        match self.io.look_up(Side::Zone, qname, qtype).await {
+            Some((Found::Set(set), provenance)) if provenance.asked_with_do => {
+                return Some(part(vec![set], Ending::Answered));
+            }
+            Some((Found::Denied(denial), provenance)) if provenance.asked_with_do => {
+                return Some(part(Vec::new(), Ending::Denied(qname.clone(), denial)));
+            }
+            _ => {}
+        }
+        // DS records are the parent's, who knows of no alias in the child.
+        if qtype != Rtype::DS
+            && let Some((sets, next)) = self.alias_from_cache(qname).await
+        {
+            let ending = if qtype == Rtype::CNAME { Ending::Answered } else { Ending::GoesOn(next) };
+            return Some(part(sets, ending));
+        }
+        let (len, denial, provenance) = self.io.covering_nxdomain(qname).await?;
+        // Not one from beyond the zone of the configuration that the name is under (S23).
+        let apex_len = self.plan.configured(qname).map_or(0, |zone| usize::from(zone.apex_len()));
+        let covers = len >= apex_len && provenance.asked_with_do;
+        covers.then(|| part(Vec::new(), Ending::Denied(qname.clone(), denial)))
+    }
+
+    async fn alias_from_cache(&mut self, qname: &Name) -> Option<(Vec<Rrset>, Name)> {
+        if let Some((Found::Set(set), provenance)) = self.io.look_up(Side::Zone, qname, Rtype::CNAME).await
+            && provenance.asked_with_do
+        {
+            let target = folded_target(set.records.first()?)?;
+            return Some((vec![set], target.wire().into()));
+        }
+        for owner in name::ancestors(qname).skip(1).filter(|owner| owner.len() > 1) {
+            let found = self.io.look_up(Side::Zone, &owner.into(), Rtype::DNAME).await;
+            let Some((Found::Set(dname), provenance)) = found else { continue };
+            if !provenance.asked_with_do {
+                continue;
+            }
+            let target = substitute(qname, owner, dname.records.first()?)?.folded();
+            let mut cname = Rrset::empty(qname.clone(), Rtype::CNAME, dname.ttl_secs);
+            cname.records.push(target.wire().into());
+            (cname.security, cname.synthesised) = (dname.security, true);
+            return Some((vec![dname, cname], target.wire().into()));
+        }
+        None
+    }
+
+    /// Puts what servers said into the cache.
+    pub(crate) fn keep(&self, part: &Part, qtype: Rtype) {
+        if part.zone.is_none() || qtype == Rtype::ANY {
+            return;
+        }
+        let rank = if part.is_authoritative { Rank::AuthoritativeAnswer } else { Rank::NonAuthoritativeAnswer };
+        let how = Stored { side: Side::Zone, rank, with_do: true };
+        for set in &part.sets {
+            // A CNAME that follows from a DNAME is made again from it.
+            if !set.synthesised && !set.rtype.is_meta() && !set.rtype.is_dnssec_proof() {
+                self.io.note(Note::Store(set.clone(), how));
+            }
+        }
+        if let Ending::Denied(owner, denial) = &part.ending
+            && denial.soa.is_some()
+        {
+            let (owner, denial) = (owner.clone(), denial.clone());
+            self.io.note(Note::StoreDenial { owner, rtype: qtype, denial, how });
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! RRsets and denials that a walk holds: out of a reply or out of the cache.
+
+use std::sync::Arc;
+
+use avocet_cache::{Cached, Freshness, RrsetCache, RrsetKey, Security};
+use avocet_cache::{Negative, NegativeKind, NegativeRecord, NegativeView, Provenance, Rank, ReceivedRrset, RrsetView};
+use avocet_wire::{Class, Rcode, Rtype, Section};
+
+use crate::answer::{Gathered, Kind};
+
+/// A name in folded wire form.
+pub(crate) type Name = Arc<[u8]>;
+
+/// Records of one owner and type, with the signatures that cover them.
+#[derive(Clone, Debug)]
+pub(crate) struct Rrset {
+    pub(crate) owner: Name,
+    pub(crate) rtype: Rtype,
+    pub(crate) ttl_secs: u32,
+    pub(crate) records: Vec<Box<[u8]>>,
+    pub(crate) signatures: Vec<Box<[u8]>>,
+    pub(crate) security: Security,
+    /// A CNAME that follows from the DNAME before it.
+    pub(crate) synthesised: bool,
+}
+
+/// What does not exist, and the proof of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Denial {
+    /// NOERROR or NXDOMAIN.
+    pub(crate) rcode: Rcode,
+    /// None: the servers gave none, and the denial is not to be kept (RFC 2308 §5).
+    pub(crate) soa: Option<Rrset>,
+    /// NSEC and NSEC3 RRsets.
+    pub(crate) proof: Vec<Rrset>,
+    pub(crate) security: Security,
+}
+
+/// What the cache has at a name and type.
+#[derive(Clone, Debug)]
+pub(crate) enum Found {
+    Set(Rrset),
+    Denied(Denial),
+}
+
+/// In which class of the cache something lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Side {
+    /// What a zone says of itself.
+    Zone,
+    /// What servers above say on the way to it: delegations and glue (RFC 9471). It is used to find
+    /// servers, and no client ever gets it.
+    Delegation,
+}
+
+impl Side {
+    /// Delegations lie under a class that no query of ours can have (RFC 6895 §3.2: private use).
+    fn class(self) -> u16 {
+        match self {
+            Self::Zone => Class::IN.0,
+            Self::Delegation => 0xff01,
+        }
+    }
+}
+
+impl Rrset {
+    /// As a new set without records.
+    pub(crate) fn empty(owner: Name, rtype: Rtype, ttl_secs: u32) -> Self {
+        let (records, signatures) = (Vec::new(), Vec::new());
+        Self { owner, rtype, ttl_secs, records, signatures, security: Security::Unchecked, synthesised: false }
+    }
+
+    fn cached(owner: &[u8], rtype: Rtype, view: &RrsetView<'_>) -> Self {
+        Self {
+            owner: owner.into(),
+            rtype,
+            ttl_secs: remaining(view.freshness),
+            records: view.records().map(Box::from).collect(),
+            signatures: view.signatures().map(Box::from).collect(),
+            security: view.provenance.security,
+            synthesised: false,
+        }
+    }
+
+    /// Adds its records, and its signatures where they are wanted, to a message.
+    pub(crate) fn put(&self, out: &mut Gathered, section: Section, signed: Signed) {
+        let kind = |rtype| Kind { section, rtype, class: Class::IN, ttl_secs: self.ttl_secs };
+        for rdata in &self.records {
+            out.push(kind(self.rtype), &self.owner, rdata);
+        }
+        for rdata in self.signatures.iter().filter(|_| signed == Signed::Yes) {
+            out.push(kind(Rtype::RRSIG), &self.owner, rdata);
+        }
+    }
+
+    /// Is the owner's data the expansion of a wildcard (RFC 4035 §5.3.4)?
+    pub(crate) fn is_expanded(&self) -> bool {
+        let labels = avocet_wire::name::labels(&self.owner).filter(|label| *label != b"*").count();
+        self.signatures.iter().any(|rrsig| rrsig.get(3).is_some_and(|&signed| usize::from(signed) < labels))
+    }
+}
+
+/// Are signatures wanted?
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Signed {
+    Yes,
+    No,
+}
+
+fn remaining(freshness: Freshness) -> u32 {
+    match freshness {
+        Freshness::Fresh { remaining_secs } => remaining_secs,
+        Freshness::Stale { .. } => 0,
+    }
+}
+
+/// Groups records of (owner, type, TTL, data), RRSIG records among them, into RRsets, in the order
+/// in which their owners and types first appear.
+pub(crate) fn group<'a>(records: impl Iterator<Item = (&'a [u8], Rtype, u32, &'a [u8])> + Clone) -> Vec<Rrset> {
+    let mut sets: Vec<Rrset> = Vec::new();
+    for (owner, rtype, ttl_secs, rdata) in records.clone().filter(|record| record.1 != Rtype::RRSIG) {
+        let at = sets.iter().position(|set| set.rtype == rtype && *set.owner == *owner);
+        let at = at.unwrap_or_else(|| {
+            sets.push(Rrset::empty(owner.into(), rtype, ttl_secs));
+            sets.len() - 1
+        });
+        let set = &mut sets[at];
+        set.ttl_secs = set.ttl_secs.min(ttl_secs);
+        if !set.records.iter().any(|other| **other == *rdata) {
+            set.records.push(rdata.into());
+        }
+    }
+    for (owner, _, _, rdata) in records.filter(|record| record.1 == Rtype::RRSIG) {
+        let Some(covered) = rdata.first_chunk().map(|covered| Rtype(u16::from_be_bytes(*covered))) else { continue };
+        if let Some(set) = sets.iter_mut().find(|set| set.rtype == covered && *set.owner == *owner) {
+            set.signatures.push(rdata.into());
+        }
+    }
+    sets
+}
+
+/// How data was got.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stored {
+    pub(crate) side: Side,
+    pub(crate) rank: Rank,
+    /// Signatures that are not there do not exist.
+    pub(crate) with_do: bool,
+}
+
+impl Stored {
+    fn provenance(&self, security: Security) -> Provenance {
+        Provenance { security, rank: self.rank, asked_with_do: self.with_do, asked_with_cd: false }
+    }
+}
+
+/// Puts an RRset into the cache.
+pub(crate) fn store(cache: &RrsetCache, set: &Rrset, how: &Stored, now_secs: u32) {
+    let records: Vec<&[u8]> = set.records.iter().map(AsRef::as_ref).collect();
+    let signatures: Vec<&[u8]> = set.signatures.iter().map(AsRef::as_ref).collect();
+    let mut provenance = how.provenance(set.security);
+    // The proof that goes with an expanded wildcard is not kept beside it, and so it does not serve
+    // those who want proof.
+    provenance.asked_with_do &= !set.is_expanded();
+    let new = ReceivedRrset { provenance, ttl: set.ttl_secs, records: &records, signatures: &signatures };
+    let key = RrsetKey { owner: &set.owner, rtype: set.rtype.0, class: how.side.class() };
+    cache.insert(&key, &new, now_secs);
+}
+
+/// Puts a denial into the cache; nothing where it has no SOA record.
+pub(crate) fn store_denial(cache: &RrsetCache, at: (&[u8], Rtype), denial: &Denial, how: &Stored, now_secs: u32) {
+    let Some(soa) = &denial.soa else { return };
+    let Some(soa_data) = soa.records.first() else { return };
+    let flat = |set: &'_ Rrset| {
+        let records = set.records.iter().map(|rdata| (set.rtype, rdata));
+        records
+            .chain(set.signatures.iter().map(|rdata| (Rtype::RRSIG, rdata)))
+            .map(|(rtype, rdata)| (rtype, rdata.clone()))
+            .collect::<Vec<_>>()
+    };
+    let mut listed: Vec<(Name, Rtype, Box<[u8]>)> =
+        soa.signatures.iter().map(|rdata| (soa.owner.clone(), Rtype::RRSIG, rdata.clone())).collect();
+    for set in &denial.proof {
+        listed.extend(flat(set).into_iter().map(|(rtype, rdata)| (set.owner.clone(), rtype, rdata)));
+    }
+    let proof: Vec<_> =
+        listed.iter().map(|(owner, rtype, rdata)| NegativeRecord { owner, rtype: rtype.0, rdata }).collect();
+    let ttl_secs = denial.proof.iter().map(|set| set.ttl_secs).fold(soa.ttl_secs, u32::min);
+    let negative = Negative {
+        kind: if denial.rcode == Rcode::NXDOMAIN { NegativeKind::Nxdomain } else { NegativeKind::Nodata },
+        provenance: how.provenance(denial.security),
+        soa: NegativeRecord { owner: &soa.owner, rtype: Rtype::SOA.0, rdata: soa_data },
+        soa_ttl: ttl_secs,
+        proof: &proof,
+    };
+    let key = RrsetKey { owner: at.0, rtype: at.1.0, class: how.side.class() };
+    cache.insert_negative(&key, &negative, now_secs);
+}
+
+/// What the cache has, within its TTL.
+pub(crate) fn look_up(
+    cache: &RrsetCache,
+    (side, owner, rtype): (Side, &[u8], Rtype),
+    now_secs: u32,
+    buffer: &mut [u8],
+) -> Option<(Found, Provenance)> {
+    let key = RrsetKey { owner, rtype: rtype.0, class: side.class() };
+    let at = avocet_cache::ReadAt { now: now_secs, stale_window: 0 };
+    Some(match cache.lookup(&key, at, buffer)? {
+        Cached::Rrset(view) => (Found::Set(Rrset::cached(owner, rtype, &view)), view.provenance),
+        Cached::Nodata(view) => (Found::Denied(denial(Rcode::NOERROR, &view)), view.provenance),
+    })
+}
+
+/// The NXDOMAIN at a name, or the nearest one above it, with the octets of that name.
+pub(crate) fn look_up_nxdomain(
+    cache: &RrsetCache,
+    owner: &[u8],
+    now_secs: u32,
+    buffer: &mut [u8],
+) -> Option<(usize, Denial, Provenance)> {
+    let at = avocet_cache::ReadAt { now: now_secs, stale_window: 0 };
+    let (len, view) = cache.covering_nxdomain(owner, Class::IN.0, at, buffer)?;
+    Some((len, denial(Rcode::NXDOMAIN, &view), view.provenance))
+}
+
+fn denial(rcode: Rcode, view: &NegativeView<'_>) -> Denial {
+    let ttl_secs = remaining(view.freshness);
+    let soa = view.soa();
+    let records = soa.into_iter().chain(view.proof());
+    let flat: Vec<_> = records.map(|record| (record.owner, Rtype(record.rtype), ttl_secs, record.rdata)).collect();
+    let mut proof = group(flat.iter().copied());
+    let at = proof.iter().position(|set| set.rtype == Rtype::SOA);
+    let soa = at.map(|at| proof.remove(at));
+    Denial { rcode, soa, proof, security: view.provenance.security }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use avocet_cache::TtlBounds;
+
+    #[test]
+    fn a_denial_comes_out_of_the_cache_as_it_went_in() {
+        let bounds = TtlBounds { min: 0, max: 86_400, negative_max: 3_600 };
+        let cache = RrsetCache::new(1 << 20, 0, bounds, [1; 16]).unwrap();
+        let zone: &[u8] = b"\x07example\x00";
+        let soa = [&[0u8; 2][..], &[0; 16], &300u32.to_be_bytes()].concat();
+        let rrsig = |covered: Rtype| [&covered.0.to_be_bytes()[..], b"signature"].concat();
+        let (of_soa, of_nsec) = (rrsig(Rtype::SOA), rrsig(Rtype::NSEC));
+        let records: [(&[u8], Rtype, u32, &[u8]); 4] = [
+            (zone, Rtype::SOA, 600, &soa),
+            (zone, Rtype::RRSIG, 600, &of_soa),
+            (zone, Rtype::NSEC, 600, b"nsec"),
+            (zone, Rtype::RRSIG, 600, &of_nsec),
+        ];
+        let mut sets = group(records.into_iter());
+        assert_eq!(sets.iter().map(|set| set.signatures.len()).collect::<Vec<_>>(), [1, 1]);
+        let proof = sets.split_off(1);
+        let denial = Denial { rcode: Rcode::NXDOMAIN, soa: sets.pop(), proof, security: Security::Secure };
+        let how = Stored { side: Side::Zone, rank: Rank::AuthoritativeAnswer, with_do: true };
+        store_denial(&cache, (b"\x01x\x07example\x00", Rtype::A), &denial, &how, 100);
+        let mut buffer = vec![0; 65_536];
+        let below = b"\x01y\x01x\x07example\x00";
+        let (len, found, provenance) = look_up_nxdomain(&cache, below, 150, &mut buffer).unwrap();
+        assert_eq!((len, provenance.security), (11, Security::Secure));
+        assert_eq!(found.soa.unwrap().ttl_secs, 250, "what is left of the least of TTL and MINIMUM");
+        assert_eq!((found.proof.len(), found.proof[0].signatures.len()), (1, 1));
+    }
+}

@@ -1,0 +1,222 @@
+//! What is known of each authoritative server by its address: speed, health, what it can do, and
+//! which zones it is named for but does not serve. Bounded; the least used are forgotten.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
+use super::rrset::Name;
+use crate::breaker::{Breaker, BreakerState};
+use crate::rtt::Rtt;
+use crate::upstream::Cookie;
+
+/// Most servers remembered, in each resolver.
+pub(crate) const MAX_SERVERS: usize = 16_384;
+/// Most zones remembered of one server that it does not serve.
+const MAX_LAME: usize = 8;
+/// How long it is remembered that a server does not serve a zone, in ms (Unbound: 15 minutes).
+const LAME_MS: u64 = 900_000;
+/// How long it is remembered that a server cannot do something, in ms.
+const INABILITY_MS: u64 = 900_000;
+/// How long after a reply a server is taken to be alive, in ms.
+const ALIVE_MS: u64 = 5_000;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) addr: SocketAddr,
+    pub(crate) rtt: Rtt,
+    pub(crate) cookie: Cookie,
+    breaker: Breaker,
+    last_reply_ms: Option<u64>,
+    folds_case_until_ms: u64,
+    fails_edns_until_ms: u64,
+    /// It has answered a query with EDNS by a reply with EDNS.
+    pub(crate) speaks_edns: bool,
+    lame: Vec<(Name, u64)>,
+    used: bool,
+    /// Queries that are waited for.
+    pub(crate) outstanding: u32,
+}
+
+impl Server {
+    fn new(addr: SocketAddr, cookie_secret: &[u8; 16]) -> Self {
+        Self {
+            addr,
+            rtt: Rtt::default(),
+            cookie: Cookie::new(cookie_secret, addr),
+            breaker: Breaker::default(),
+            last_reply_ms: None,
+            folds_case_until_ms: 0,
+            fails_edns_until_ms: 0,
+            speaks_edns: false,
+            lame: Vec::new(),
+            used: true,
+            outstanding: 0,
+        }
+    }
+
+    /// A reply came after `rtt_ms`.
+    pub(crate) fn replied(&mut self, now_ms: u64, rtt_ms: u64) {
+        self.last_reply_ms = Some(now_ms);
+        self.rtt.sample(rtt_ms);
+        self.breaker.succeeded();
+    }
+
+    /// A query was not answered in time, or did not reach it.
+    pub(crate) fn failed(&mut self, now_ms: u64, sent_ms: u64) {
+        self.rtt.penalise(now_ms);
+        if self.last_reply_ms.is_none_or(|reply| sent_ms > reply) && !self.is_alive(now_ms) {
+            self.breaker.failed(now_ms);
+        }
+    }
+
+    /// Did it answer anything lately? Then a missing reply is a lost one.
+    pub(crate) fn is_alive(&self, now_ms: u64) -> bool {
+        self.last_reply_ms.is_some_and(|reply| now_ms < reply + ALIVE_MS)
+    }
+
+    /// Is it to be asked only where there is no other?
+    pub(crate) fn is_shunned(&self, now_ms: u64) -> bool {
+        self.breaker.state() == BreakerState::Open && now_ms < self.breaker.probe_at_ms()
+    }
+
+    /// A query goes out to it: one that was shunned gets a longer wait if that fails, too.
+    pub(crate) fn take_probe(&mut self, now_ms: u64) {
+        self.breaker.take_probe(now_ms);
+    }
+
+    pub(crate) fn is_lame(&self, zone: &[u8], now_ms: u64) -> bool {
+        self.lame.iter().any(|(name, until)| **name == *zone && now_ms < *until)
+    }
+
+    pub(crate) fn note_lame(&mut self, zone: Name, now_ms: u64) {
+        self.lame.retain(|(name, until)| *name != zone && now_ms < *until);
+        if self.lame.len() >= MAX_LAME {
+            self.lame.remove(0);
+        }
+        self.lame.push((zone, now_ms + LAME_MS));
+    }
+
+    pub(crate) fn keeps_case(&self, now_ms: u64) -> bool {
+        now_ms >= self.folds_case_until_ms
+    }
+
+    pub(crate) fn note_folded_case(&mut self, now_ms: u64) {
+        self.folds_case_until_ms = now_ms + INABILITY_MS;
+    }
+
+    pub(crate) fn takes_edns(&self, now_ms: u64) -> bool {
+        now_ms >= self.fails_edns_until_ms
+    }
+
+    /// A query with EDNS was refused as malformed and the same without was answered (RFC 6891 §7).
+    pub(crate) fn note_failed_edns(&mut self, now_ms: u64) {
+        if !self.speaks_edns {
+            self.fails_edns_until_ms = now_ms + INABILITY_MS;
+        }
+    }
+}
+
+/// All servers, by number and by address.
+#[derive(Debug)]
+pub(crate) struct Servers {
+    all: Vec<Server>,
+    by_addr: HashMap<SocketAddr, u32>,
+    /// Where the next server that may be forgotten is looked for.
+    hand: usize,
+    cookie_secret: [u8; 16],
+}
+
+impl Servers {
+    pub(crate) fn new(cookie_secret: [u8; 16]) -> Self {
+        Self { all: Vec::new(), by_addr: HashMap::new(), hand: 0, cookie_secret }
+    }
+
+    /// The number of the server at this address, which stays while queries to it are outstanding.
+    pub(crate) fn number(&mut self, addr: SocketAddr) -> u32 {
+        if let Some(&at) = self.by_addr.get(&addr) {
+            self.all[at as usize].used = true;
+            return at;
+        }
+        let server = Server::new(addr, &self.cookie_secret);
+        let at = if self.all.len() < MAX_SERVERS {
+            self.all.push(server);
+            self.all.len() - 1
+        } else {
+            let at = self.victim();
+            self.by_addr.remove(&self.all[at].addr);
+            self.all[at] = server;
+            at
+        };
+        self.by_addr.insert(addr, at as u32);
+        at as u32
+    }
+
+    /// What is known of the server at this address, if anything.
+    pub(crate) fn known(&self, addr: SocketAddr) -> Option<&Server> {
+        self.by_addr.get(&addr).map(|&at| &self.all[at as usize])
+    }
+
+    /// One that was not used since the hand last came by and that nothing is outstanding at; after
+    /// two rounds any: replies to it are matched by their exchange, not by it.
+    fn victim(&mut self) -> usize {
+        for _ in 0..2 * self.all.len() {
+            self.hand = (self.hand + 1) % self.all.len();
+            let server = &mut self.all[self.hand];
+            if server.outstanding == 0 && !std::mem::take(&mut server.used) {
+                break;
+            }
+        }
+        self.hand
+    }
+}
+
+impl std::ops::Index<u32> for Servers {
+    type Output = Server;
+
+    fn index(&self, at: u32) -> &Server {
+        &self.all[at as usize]
+    }
+}
+
+impl std::ops::IndexMut<u32> for Servers {
+    fn index_mut(&mut self, at: u32) -> &mut Server {
+        &mut self.all[at as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn addr(number: usize) -> SocketAddr {
+        SocketAddr::from(([10, (number >> 16) as u8, (number >> 8) as u8, number as u8], 53))
+    }
+
+    #[test]
+    fn the_table_is_bounded_and_keeps_what_is_used() {
+        let mut servers = Servers::new([1; 16]);
+        for number in 0..MAX_SERVERS + 100 {
+            servers.number(addr(number));
+            let first = servers.number(addr(0));
+            servers[first].outstanding = 1;
+        }
+        assert_eq!(servers.all.len(), MAX_SERVERS);
+        assert_eq!(servers.by_addr.len(), MAX_SERVERS);
+        assert!(servers.known(addr(0)).is_some());
+        assert!(servers.known(addr(MAX_SERVERS + 99)).is_some());
+    }
+
+    #[test]
+    fn lameness_is_of_one_zone_and_passes() {
+        let mut server = Server::new(addr(1), &[1; 16]);
+        let zone: Name = b"\x07example\x00".as_slice().into();
+        server.note_lame(zone.clone(), 1_000);
+        assert!(server.is_lame(&zone, 1_000) && !server.is_lame(b"\x00", 1_000));
+        assert!(!server.is_lame(&zone, 1_000 + LAME_MS));
+        for number in 0..20u8 {
+            server.note_lame([1, number, 0].as_slice().into(), 1_000);
+        }
+        assert_eq!(server.lame.len(), MAX_LAME);
+    }
+}

@@ -1,0 +1,192 @@
+//! What recursion goes by: the root's servers, zones whose servers are configured, and how
+//! authoritative servers are asked.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+
+use avocet_wire::name;
+
+use crate::iterate::trust::Validation;
+use crate::plan::{Plan, Route};
+
+/// A server of the root zone by name, with its addresses (RFC 8109 §2).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RootServer {
+    /// Folded wire form.
+    pub name: Box<[u8]>,
+    /// Where it is.
+    pub addresses: Vec<IpAddr>,
+}
+
+/// A zone whose authoritative servers are configured and not asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StubZone {
+    /// The apex, in folded wire form.
+    pub zone: Box<[u8]>,
+    /// Where its servers listen.
+    pub servers: Vec<SocketAddr>,
+}
+
+/// How names are resolved that no forwarding rule is for.
+#[derive(Clone, Debug)]
+pub struct Recursion {
+    /// The root's servers.
+    pub hints: Vec<RootServer>,
+    /// Ask the root's servers first of all who they are (RFC 8109).
+    pub priming: bool,
+    /// Tell servers no more of a name than they need to know (RFC 9156).
+    pub qname_minimisation: bool,
+    /// Send the letters of questions in random case.
+    pub case_randomisation: bool,
+    /// Send cookies (RFC 7873).
+    pub cookies: bool,
+    /// Ask over IPv4.
+    pub ipv4: bool,
+    /// Ask over IPv6.
+    pub ipv6: bool,
+    /// Ask servers at private and loopback addresses, too.
+    pub query_private: bool,
+    /// Deny and synthesise from proofs that were validated before (RFC 8198).
+    pub aggressive_nsec: bool,
+    /// Most octets of a reply over UDP.
+    pub udp_size: u16,
+    /// Where this server itself listens: never asked.
+    pub own: Vec<SocketAddr>,
+    /// Zones with configured servers.
+    pub stubs: Vec<StubZone>,
+    /// How answers are validated; none: they are not.
+    pub validation: Option<Validation>,
+}
+
+impl Recursion {
+    /// Knows no server.
+    pub(crate) const NONE: Self = Self {
+        hints: Vec::new(),
+        priming: false,
+        qname_minimisation: false,
+        case_randomisation: false,
+        cookies: false,
+        ipv4: false,
+        ipv6: false,
+        query_private: false,
+        aggressive_nsec: false,
+        udp_size: 1232,
+        own: Vec::new(),
+        stubs: Vec::new(),
+        validation: None,
+    };
+}
+
+/// The stub zones, ready for look-up.
+#[derive(Debug, Default)]
+pub(crate) struct Stubs {
+    zones: HashMap<Box<[u8]>, usize>,
+}
+
+impl Stubs {
+    pub(crate) fn new(stubs: &[StubZone]) -> Self {
+        Self { zones: stubs.iter().enumerate().map(|(number, stub)| (stub.zone.clone(), number)).collect() }
+    }
+
+    fn nearest(&self, name: &[u8]) -> Option<(usize, u8)> {
+        if self.zones.is_empty() {
+            return None;
+        }
+        name::ancestors(name).find_map(|zone| Some((*self.zones.get(zone)?, zone.len() as u8)))
+    }
+}
+
+/// A zone of the configuration that a name is under.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Configured {
+    /// Its names are forwarded.
+    Forward(Route),
+    /// Its servers are configured: number of the stub, octets of its apex.
+    Stub(usize, u8),
+}
+
+impl Configured {
+    pub(crate) fn apex_len(self) -> u8 {
+        match self {
+            Self::Forward(route) => route.apex_len,
+            Self::Stub(_, len) => len,
+        }
+    }
+}
+
+impl Plan {
+    /// The zone of the configuration that is nearest above a folded name, or is it.
+    pub(crate) fn configured(&self, qname: &[u8]) -> Option<Configured> {
+        let forward = self.route(qname).map(Configured::Forward);
+        let stub = self.stubs.nearest(qname).map(|(number, len)| Configured::Stub(number, len));
+        [forward, stub].into_iter().flatten().max_by_key(|zone| zone.apex_len())
+    }
+}
+
+/// Is a server at this address asked at all? Never ourselves, and nothing that is no host (S24).
+pub(crate) fn may_ask(recursion: &Recursion, addr: SocketAddr) -> bool {
+    let ip = addr.ip().to_canonical();
+    let is_host = !ip.is_unspecified() && !ip.is_multicast() && ip != IpAddr::from([255; 4]);
+    let family = if ip.is_ipv4() { recursion.ipv4 } else { recursion.ipv6 };
+    let is_own = recursion.own.iter().any(|own| {
+        let same = own.ip().to_canonical() == ip || own.ip().is_unspecified() && ip.is_loopback();
+        same && own.port() == addr.port()
+    });
+    is_host && family && !is_own && (recursion.query_private || !is_private(ip))
+}
+
+/// Loopback, link-local, RFC 1918, RFC 4193, RFC 6598 and "this network".
+fn is_private(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => {
+            let [first, second, ..] = ip.octets();
+            let shared = first == 100 && second & 0xc0 == 64;
+            first == 0 || shared || ip.is_private() || ip.is_loopback() || ip.is_link_local()
+        }
+        IpAddr::V6(ip) => ip.is_loopback() || ip.is_unique_local() || ip.is_unicast_link_local(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recursion() -> Recursion {
+        Recursion {
+            hints: Vec::new(),
+            priming: false,
+            qname_minimisation: true,
+            case_randomisation: true,
+            cookies: true,
+            ipv4: true,
+            ipv6: true,
+            query_private: false,
+            aggressive_nsec: false,
+            udp_size: 1232,
+            own: vec!["0.0.0.0:53".parse().unwrap(), "198.51.100.1:53".parse().unwrap()],
+            stubs: Vec::new(),
+            validation: None,
+        }
+    }
+
+    #[track_caller]
+    fn check(recursion: &Recursion, asked: &[&str], spared: &[&str]) {
+        for (addrs, expected) in [(asked, true), (spared, false)] {
+            for addr in addrs {
+                assert_eq!(may_ask(recursion, addr.parse().unwrap()), expected, "{addr}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_other_hosts_are_asked_and_private_ones_only_on_demand() {
+        let private = ["10.1.2.3:53", "192.168.0.1:53", "100.64.0.1:53", "169.254.1.1:53", "[fd00::1]:53"];
+        let never = ["0.0.0.0:53", "[::]:53", "224.0.0.1:53", "[ff02::1]:53", "255.255.255.255:53", "127.0.0.1:53"];
+        check(&recursion(), &["192.0.2.1:53", "[2001:db8::1]:53"], &private);
+        check(&recursion(), &[], &never);
+        check(&recursion(), &["198.51.100.1:5353"], &["198.51.100.1:53", "[::ffff:198.51.100.1]:53", "0.1.2.3:53"]);
+        let open = Recursion { query_private: true, ..recursion() };
+        check(&open, &private, &never);
+        check(&Recursion { ipv6: false, ..recursion() }, &["192.0.2.1:53"], &["[2001:db8::1]:53"]);
+    }
+}

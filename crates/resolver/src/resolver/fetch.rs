@@ -1,0 +1,458 @@
+//! Asking the servers of a zone one question: the fetches that walks wait for.
+//!
+//! ```text
+//! inquiry ──> joined by an equal one, or: choose a server ──> OpenDatagram / OpenStream
+//!                  ^ timeout, error: the next one, in rounds ──┘         │
+//! walk <── Fetched or NotFetched <── matched, read <── server_reply <────┘
+//! ```
+//! Each query has a socket of its own on a port of its own, connected to the server: the kernel
+//! matches address and port, and 16 bits of port with 16 of ID make the 32 that are wanted even
+//! where the case of letters adds none (RFC 5452 §9).
+
+use std::sync::Arc;
+
+use avocet_wire::header::{CD, HEADER_LEN, QR, RD, TC};
+use avocet_wire::{MessageView, Opcode, Rcode};
+use chacha20::rand_core::Rng;
+
+use super::reply::{Match, compare};
+use super::send::{MAX_SENDS, draw_id, timeout};
+use super::{Context, Resolver};
+use crate::action::{Action, SocketId};
+use crate::iterate::fetch::{Fetched, Inquiry, NotFetched, Patience};
+use crate::iterate::fetches::{Exchange, Fetch};
+use crate::plan::{Strategy, Transport};
+use crate::query::{self, OptOf};
+use crate::read::Reply;
+
+/// Most queries of one fetch to servers of which none shows life.
+const MAX_SENDS_SILENT: u32 = 6;
+/// Most queries of one fetch while a server shows life.
+const MAX_SENDS_ALIVE: u32 = 24;
+/// One fetch of so many first asks a server that was never asked, or not for long.
+const EXPLORE_ONE_OF: u32 = 16;
+/// In which round a server that never spoke EDNS is asked without: it may drop such queries.
+const PLAIN_ROUND: u32 = 2;
+/// Most fetches under way, in one resolver; more than one for each question is rare.
+const MAX_FETCHES: usize = 32_768;
+
+impl<W> Resolver<W> {
+    /// Begins a fetch for a task's walk, or joins one. Some: it failed at once.
+    pub(super) fn begin_fetch(&mut self, at: u32, inquiry: Inquiry, cx: &mut Context<'_, W>) -> Option<NotFetched> {
+        if self.tasks[at].sends >= MAX_SENDS {
+            self.counters.budget_sends += 1;
+            return Some(NotFetched::Exhausted);
+        }
+        let joined = self.fetches.find(&inquiry);
+        let fetch_at = match joined {
+            Some(fetch_at) => fetch_at,
+            None if self.fetches.len() >= MAX_FETCHES => return Some(NotFetched::Exhausted),
+            None => self.fetches.insert(Fetch::new(inquiry)),
+        };
+        if let Some(fetch) = self.fetches.get_mut(fetch_at) {
+            fetch.waiters.push(at);
+        }
+        if let Some(walk) = &mut self.tasks[at].walk {
+            walk.waits_for = Some(fetch_at);
+        }
+        if joined.is_some() || self.ask_next(fetch_at, cx) {
+            return None;
+        }
+        self.fetches.remove(fetch_at);
+        if let Some(walk) = &mut self.tasks[at].walk {
+            walk.waits_for = None;
+        }
+        Some(NotFetched::NoServers)
+    }
+
+    /// The task no longer waits; a fetch that nobody waits for ends.
+    pub(super) fn leave_fetch(&mut self, fetch_at: u32, at: u32, cx: &mut Context<'_, W>) {
+        let Some(fetch) = self.fetches.get_mut(fetch_at) else { return };
+        fetch.waiters.retain(|&waiter| waiter != at);
+        if fetch.waiters.is_empty() {
+            self.end_exchanges(fetch_at, cx);
+            self.fetches.remove(fetch_at);
+        }
+    }
+
+    fn end_exchanges(&mut self, fetch_at: u32, cx: &mut Context<'_, W>) {
+        self.fetch_wheel.clear(fetch_at);
+        while let Some(&socket) = self.fetches.get(fetch_at).and_then(|fetch| fetch.exchanges.last()) {
+            self.end_exchange(socket, cx);
+        }
+    }
+
+    fn end_exchange(&mut self, socket: SocketId, cx: &mut Context<'_, W>) {
+        let Some(exchange) = self.fetches.end_exchange(socket) else { return };
+        self.servers[exchange.server].outstanding -= 1;
+        if let Some(fetch) = self.fetches.get_mut(exchange.fetch) {
+            fetch.exchanges.retain(|&other| other != socket);
+        }
+        cx.actions.list.push(match exchange.over_tcp {
+            true => Action::CloseStream { stream: socket },
+            false => Action::CloseDatagram { socket },
+        });
+    }
+
+    /// Ends a fetch and lets those who wait for it go on.
+    fn complete(&mut self, fetch_at: u32, result: Result<Arc<Fetched>, NotFetched>, cx: &mut Context<'_, W>) {
+        self.end_exchanges(fetch_at, cx);
+        let Some(fetch) = self.fetches.remove(fetch_at) else { return };
+        for at in fetch.waiters {
+            self.fetched(at, fetch_at, result.clone(), cx);
+        }
+    }
+
+    /// Goes on after a query failed or was not answered in time.
+    fn advance_fetch(&mut self, fetch_at: u32, cx: &mut Context<'_, W>) {
+        let Some(fetch) = self.fetches.get(fetch_at) else { return };
+        let counts = |socket: &SocketId| self.fetches.exchange(*socket).is_some_and(|exchange| !exchange.overdue);
+        if fetch.exchanges.iter().any(counts) {
+            return self.rearm_fetch(fetch_at);
+        }
+        if self.ask_next(fetch_at, cx) {
+            return;
+        }
+        let Some(fetch) = self.fetches.get(fetch_at) else { return };
+        if !fetch.exchanges.is_empty() && fetch.inquiry.patience == Patience::All {
+            // A late reply is still welcome.
+            return self.rearm_fetch(fetch_at);
+        }
+        let why = match fetch {
+            fetch if fetch.any_unusable => NotFetched::Unusable,
+            fetch if fetch.any_unreachable => NotFetched::Unreachable,
+            _ => NotFetched::Silence,
+        };
+        self.complete(fetch_at, Err(why), cx);
+    }
+
+    /// Asks the next server. False if there is none, or no more is to be sent.
+    fn ask_next(&mut self, fetch_at: u32, cx: &mut Context<'_, W>) -> bool {
+        let Some(place) = self.choose_server(fetch_at, cx.now_ms) else { return false };
+        let at_once = match self.fetches.get(fetch_at) {
+            Some(Fetch { inquiry, round: 0, sends: 0, .. }) => match inquiry.manner.strategy {
+                Strategy::Race(count) => count,
+                _ => 1,
+            },
+            _ => 1,
+        };
+        let mut sent = self.ask_server(fetch_at, place, cx);
+        for _ in 1..at_once {
+            if let Some(place) = self.choose_server(fetch_at, cx.now_ms) {
+                sent |= self.ask_server(fetch_at, place, cx);
+            }
+        }
+        self.rearm_fetch(fetch_at);
+        sent
+    }
+
+    fn choose_server(&mut self, fetch_at: u32, now_ms: u64) -> Option<u8> {
+        let explore = self.rng.next_u32().is_multiple_of(EXPLORE_ONE_OF);
+        let luck = self.rng.next_u32();
+        let fetch = self.fetches.get_mut(fetch_at)?;
+        let servers = &self.servers;
+        let known = |place: &u8| servers.known(fetch.inquiry.servers[usize::from(*place)].addr);
+        let is_alive = |place: u8| known(&place).is_some_and(|server| server.is_alive(now_ms));
+        let candidates = places(fetch.all());
+        let most = if candidates.clone().any(is_alive) { MAX_SENDS_ALIVE } else { MAX_SENDS_SILENT };
+        let waits = |&at: &u32| self.tasks[at].sends < MAX_SENDS;
+        if fetch.sends >= most.max(candidates.count() as u32) || !fetch.waiters.iter().any(waits) {
+            return None;
+        }
+        let usable = fetch.all() & !fetch.failed;
+        let healthy = places(usable).filter(|place| known(place).is_none_or(|server| !server.is_shunned(now_ms)));
+        let healthy = healthy.fold(0, |set, place| set | 1 << place);
+        let usable = if healthy == 0 { usable } else { healthy };
+        let mut tried = fetch.tried;
+        let mut round = fetch.round;
+        if usable & !tried == 0 {
+            (tried, round) = (tried & !usable, round + 1);
+        }
+        let is_over = fetch.inquiry.patience == Patience::OneRound && round > 0;
+        let left = if is_over { 0 } else { usable & !tried };
+        let measured = |place: &u8| known(place).is_some_and(|server| server.rtt.smoothed_ms().is_some());
+        let score = |place: &u8| known(place).map_or(0, |server| server.rtt.score(now_ms));
+        let chosen = match fetch.inquiry.manner.strategy {
+            Strategy::Ordered => places(left).next(),
+            Strategy::RoundRobin => places(left).nth(luck as usize % left.count_ones().max(1) as usize),
+            Strategy::Fastest | Strategy::Race(_) => {
+                let best = places(left).filter(measured).min_by_key(score);
+                let unknown = places(left).filter(|place| !measured(place));
+                let count = unknown.clone().count();
+                match best {
+                    Some(best) if count == 0 || !explore => Some(best),
+                    _ => unknown.clone().nth(luck as usize % count.max(1)),
+                }
+            }
+        }?;
+        let fetch = self.fetches.get_mut(fetch_at)?;
+        (fetch.tried, fetch.round) = (tried | 1 << chosen, round);
+        Some(chosen)
+    }
+
+    /// Sends the question to one server. False if no more may be sent.
+    fn ask_server(&mut self, fetch_at: u32, place: u8, cx: &mut Context<'_, W>) -> bool {
+        let Some(fetch) = self.fetches.get_mut(fetch_at) else { return false };
+        let Some(candidate) = fetch.inquiry.servers.get(usize::from(place)).copied() else { return false };
+        let number = self.servers.number(candidate.addr);
+        let server = &mut self.servers[number];
+        server.take_probe(cx.now_ms);
+        if !server.speaks_edns && fetch.round >= PLAIN_ROUND {
+            fetch.plain |= 1 << place;
+        }
+        let manner = fetch.inquiry.manner;
+        let over_tcp = candidate.transport == Transport::Tcp || fetch.by_tcp & 1 << place != 0;
+        let with_edns = server.takes_edns(cx.now_ms) && fetch.plain & 1 << place == 0;
+        let exact_case = manner.case_randomisation && !over_tcp && server.keeps_case(cx.now_ms);
+        let wait_ms = timeout(&server.rtt, fetch.round, manner.timeout_ms, over_tcp);
+        server.outstanding += 1;
+        fetch.sends += 1;
+        for &waiter in &fetch.waiters {
+            self.tasks[waiter].sends += 1;
+        }
+        self.counters.sent += 1;
+        self.counters.sent_by_tcp += u64::from(over_tcp);
+
+        let mut question = fetch.inquiry.question();
+        let qname_len = question.len() - 4;
+        if exact_case {
+            query::randomise_case(&mut question[..qname_len], &mut self.rng);
+        }
+        let id = draw_id(&mut self.rng, |_| false);
+        let exchange = Exchange {
+            fetch: fetch_at,
+            server: number,
+            place,
+            id,
+            over_tcp,
+            sent_ms: cx.now_ms,
+            due_ms: cx.now_ms + u64::from(wait_ms),
+            overdue: false,
+            with_edns,
+            exact_case,
+            question,
+        };
+        let octets = self.write_inquiry(&exchange, manner, cx);
+        let socket = self.fetches.begin_exchange(exchange);
+        if let Some(fetch) = self.fetches.get_mut(fetch_at) {
+            fetch.exchanges.push(socket);
+        }
+        let addr = candidate.addr;
+        cx.actions.list.push(match over_tcp {
+            true => Action::OpenStream { stream: socket, addr, octets },
+            false => Action::OpenDatagram { socket, addr, octets },
+        });
+        true
+    }
+
+    fn write_inquiry(
+        &self,
+        exchange: &Exchange,
+        manner: crate::iterate::fetch::Manner,
+        cx: &mut Context<'_, W>,
+    ) -> std::ops::Range<usize> {
+        let flag = |set: bool, flag: u16| if set { flag } else { 0 };
+        let flags = flag(manner.recursion_desired, RD) | flag(manner.checking_disabled, CD);
+        let recursion = self.bound.plan.recursion.as_ref();
+        let with_cookie = recursion.is_some_and(|recursion| recursion.cookies) && !exchange.over_tcp;
+        let cookie = if with_cookie { self.servers[exchange.server].cookie.octets() } else { &[] };
+        let udp_size = recursion.map_or(query::UDP_SIZE, |recursion| recursion.udp_size);
+        let opt = OptOf { udp_size, dnssec_ok: manner.dnssec_ok, cookie, ecs: &[] };
+        let start = cx.actions.octets.len();
+        let opt = exchange.with_edns.then_some(&opt);
+        query::write(&mut cx.actions.octets, exchange.id, flags, &exchange.question, opt);
+        start..cx.actions.octets.len()
+    }
+
+    /// Sets the timer of a fetch to what comes next.
+    fn rearm_fetch(&mut self, fetch_at: u32) {
+        let Some(fetch) = self.fetches.get(fetch_at) else { return };
+        let waited = fetch.exchanges.iter().filter_map(|&socket| self.fetches.exchange(socket));
+        let due = waited.filter(|exchange| !exchange.overdue).map(|exchange| exchange.due_ms).min();
+        match due {
+            Some(due_ms) => self.fetch_wheel.set(fetch_at, due_ms),
+            // The deadlines of those who wait end it.
+            None => self.fetch_wheel.clear(fetch_at),
+        }
+    }
+
+    pub(super) fn wake_fetch(&mut self, fetch_at: u32, cx: &mut Context<'_, W>) {
+        let Some(fetch) = self.fetches.get(fetch_at) else { return };
+        for socket in fetch.exchanges.clone() {
+            let Some(exchange) = self.fetches.exchange_mut(socket) else { continue };
+            if exchange.overdue || exchange.due_ms > cx.now_ms {
+                continue;
+            }
+            exchange.overdue = true;
+            self.counters.timeouts += 1;
+            let (server, sent_ms) = (exchange.server, exchange.sent_ms);
+            self.servers[server].failed(cx.now_ms, sent_ms);
+        }
+        self.advance_fetch(fetch_at, cx);
+    }
+
+    /// A datagram came on the socket of a query, or a message over its connection.
+    pub fn server_reply(&mut self, socket: SocketId, octets: &[u8], cx: &mut Context<'_, W>) {
+        let Some(exchange) = self.fetches.exchange(socket) else {
+            self.counters.late += 1;
+            return;
+        };
+        let view = MessageView::new(octets).ok();
+        let view = view.filter(|view| view.header().has(QR) && view.header().opcode() == Opcode::QUERY);
+        let Some(view) = view else {
+            self.counters.malformed += 1;
+            return;
+        };
+        if view.header().id != exchange.id {
+            self.counters.foreign += 1;
+            return;
+        }
+        match compare(&exchange.question, &view) {
+            Match::Exact => self.matched_reply(socket, &view, cx),
+            Match::OtherCase if !exchange.exact_case => self.matched_reply(socket, &view, cx),
+            Match::OtherCase => {
+                self.counters.near_misses += 1;
+                let server = exchange.server;
+                self.servers[server].note_folded_case(cx.now_ms);
+                self.repeat(socket, Repeat::ByTcp, cx);
+            }
+            Match::NoQuestion if is_refusal_of_edns(&view) && octets.len() == HEADER_LEN => {
+                // Not believed, but minded: a server that knows no EDNS may answer so.
+                self.counters.malformed += 1;
+                self.repeat(socket, Repeat::WithoutEdns, cx);
+            }
+            Match::NoQuestion => self.counters.malformed += 1,
+            Match::Other => self.counters.foreign += 1,
+        }
+    }
+
+    fn matched_reply(&mut self, socket: SocketId, view: &MessageView<'_>, cx: &mut Context<'_, W>) {
+        let Some(exchange) = self.fetches.exchange(socket).cloned() else { return };
+        let qname = exchange.question[..exchange.question.len() - 4].to_ascii_lowercase();
+        if view.header().has(TC) && !exchange.over_tcp {
+            self.note_server_reply(&exchange, cx.now_ms);
+            return self.repeat(socket, Repeat::ByTcp, cx);
+        }
+        let mut reply = Reply::default();
+        if reply.read(view, &qname).is_err() {
+            self.counters.malformed += 1;
+            return self.unusable_reply(socket, cx);
+        }
+        let server = &mut self.servers[exchange.server];
+        let cookie = &reply.opt().cookie;
+        if !cookie.is_empty() && exchange.with_edns && !exchange.over_tcp && !server.cookie.learn(cookie) {
+            self.counters.near_misses += 1;
+            return;
+        }
+        self.note_server_reply(&exchange, cx.now_ms);
+        let rcode = reply.rcode(view);
+        match rcode {
+            Rcode::BADCOOKIE if exchange.with_edns => return self.bad_server_cookie(socket, cx),
+            Rcode::FORMERR | Rcode::NOTIMP | Rcode::BADVERS if exchange.with_edns => {
+                return self.repeat(socket, Repeat::WithoutEdns, cx);
+            }
+            Rcode::NOERROR | Rcode::NXDOMAIN => self.note_edns(&exchange, &reply, cx.now_ms),
+            _ => {}
+        }
+        let addr = self.servers[exchange.server].addr;
+        let fetched = Fetched { reply, rcode, flags: view.header().flags, server: addr };
+        self.complete(exchange.fetch, Ok(Arc::new(fetched)), cx);
+    }
+
+    fn note_edns(&mut self, exchange: &Exchange, reply: &Reply, now_ms: u64) {
+        let server = &mut self.servers[exchange.server];
+        if exchange.with_edns && reply.has_opt {
+            server.speaks_edns = true;
+        } else if !exchange.with_edns {
+            server.note_failed_edns(now_ms);
+        }
+    }
+
+    fn note_server_reply(&mut self, exchange: &Exchange, now_ms: u64) {
+        let server = &mut self.servers[exchange.server];
+        server.replied(now_ms, now_ms.saturating_sub(exchange.sent_ms));
+        if !exchange.over_tcp {
+            server.rtt.note_loss(false);
+        }
+    }
+
+    /// Asks the same server once more, in another way; if that was tried, the next one.
+    fn repeat(&mut self, socket: SocketId, how: Repeat, cx: &mut Context<'_, W>) {
+        let Some(exchange) = self.fetches.exchange(socket).cloned() else { return };
+        let Some(fetch) = self.fetches.get_mut(exchange.fetch) else { return };
+        let bit = 1 << exchange.place;
+        let set = match how {
+            Repeat::ByTcp => &mut fetch.by_tcp,
+            Repeat::WithoutEdns => &mut fetch.plain,
+            Repeat::Again => &mut 0,
+        };
+        let is_repeated = *set & bit != 0;
+        *set |= bit;
+        if is_repeated {
+            return self.unusable_reply(socket, cx);
+        }
+        self.end_exchange(socket, cx);
+        if self.ask_server(exchange.fetch, exchange.place, cx) {
+            self.rearm_fetch(exchange.fetch);
+        }
+    }
+
+    /// The server wants its cookie: once again with it, then by TCP, then no more (S11).
+    fn bad_server_cookie(&mut self, socket: SocketId, cx: &mut Context<'_, W>) {
+        let Some(exchange) = self.fetches.exchange(socket) else { return };
+        let Some(fetch) = self.fetches.get_mut(exchange.fetch) else { return };
+        fetch.bad_cookies += 1;
+        match fetch.bad_cookies {
+            1 => self.repeat(socket, Repeat::Again, cx),
+            2 => self.repeat(socket, Repeat::ByTcp, cx),
+            _ => self.unusable_reply(socket, cx),
+        }
+    }
+
+    fn unusable_reply(&mut self, socket: SocketId, cx: &mut Context<'_, W>) {
+        let Some(exchange) = self.fetches.exchange(socket) else { return };
+        let (fetch_at, place) = (exchange.fetch, exchange.place);
+        self.end_exchange(socket, cx);
+        if let Some(fetch) = self.fetches.get_mut(fetch_at) {
+            fetch.failed |= 1 << place;
+            fetch.any_unusable = true;
+        }
+        self.advance_fetch(fetch_at, cx);
+    }
+
+    /// A query could not be sent, did not arrive, or its connection ended.
+    pub fn server_failed(&mut self, socket: SocketId, cx: &mut Context<'_, W>) {
+        let Some(exchange) = self.fetches.exchange(socket) else { return };
+        let (fetch_at, place) = (exchange.fetch, exchange.place);
+        let (server, sent_ms) = (exchange.server, exchange.sent_ms);
+        self.counters.unreachable += 1;
+        self.servers[server].failed(cx.now_ms, sent_ms);
+        self.end_exchange(socket, cx);
+        if let Some(fetch) = self.fetches.get_mut(fetch_at) {
+            fetch.failed |= 1 << place;
+            fetch.any_unreachable = true;
+        }
+        self.advance_fetch(fetch_at, cx);
+    }
+}
+
+/// How a server is asked once more.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Repeat {
+    ByTcp,
+    WithoutEdns,
+    Again,
+}
+
+fn is_refusal_of_edns(view: &MessageView<'_>) -> bool {
+    matches!(view.header().rcode(), Rcode::FORMERR | Rcode::NOTIMP)
+}
+
+fn places(set: u64) -> impl Iterator<Item = u8> + Clone {
+    let mut left = set;
+    std::iter::from_fn(move || {
+        let place = (left != 0).then(|| left.trailing_zeros() as u8)?;
+        left &= left - 1;
+        Some(place)
+    })
+}

@@ -1,0 +1,155 @@
+//! `[resolver]`, `[[stub]]` and `[dnssec]`: how names are resolved that no rule forwards.
+
+use std::mem;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use avocet_dnssec::anchor::{Anchor, Anchors};
+use avocet_dnssec::negative::{MAX_NEGATIVE_ANCHORS, NegativeAnchor, NegativeAnchors};
+use avocet_dnssec::{Policy, Sha1Signatures};
+use avocet_resolver::{RootServer, StubZone, Validation};
+use avocet_wire::NameBuf;
+use toml::Spanned;
+
+use super::name::{Name, shown};
+use super::setting::{FromText, List, Text};
+use super::spec::{DnssecSpec, ResolverSpec, StubSpec};
+use super::validate::Check;
+use super::{DnssecConfig, ResolverConfig, hints};
+
+/// Most servers of a stub zone.
+const MAX_SERVERS: usize = 32;
+/// Where servers listen that are written without a port.
+const DNS_PORT: u16 = 53;
+
+/// How names that are not answered here are resolved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// By the servers of the forwarding rules.
+    Forward,
+    /// From the root down, where no forwarding rule says otherwise.
+    Recurse,
+}
+
+impl FromText for Mode {
+    const EXPECTED: &'static str = "\"recurse\" or \"forward\"";
+    const CHOICES: &'static [&'static str] = &["recurse", "forward"];
+
+    fn from_text(text: &str) -> Result<Self, Option<String>> {
+        match text {
+            "forward" => Ok(Self::Forward),
+            "recurse" => Ok(Self::Recurse),
+            _ => Err(None),
+        }
+    }
+}
+
+/// A server with or without a port: `192.0.2.1`, `192.0.2.1@5353`, `2001:db8::1`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct StubServer(pub(super) SocketAddr);
+
+impl FromText for StubServer {
+    const EXPECTED: &'static str = "an address such as \"192.0.2.1\", \"192.0.2.1@5353\" or \"2001:db8::1\"";
+
+    fn from_text(text: &str) -> Result<Self, Option<String>> {
+        let (ip, port) = text.split_once('@').map_or((text, None), |(ip, port)| (ip, Some(port)));
+        let ip: IpAddr = ip.parse().map_err(|_| None)?;
+        let port = port.map_or(Ok(DNS_PORT), str::parse).map_err(|_| None)?;
+        if port == 0 { Err(None) } else { Ok(Self(SocketAddr::new(ip, port))) }
+    }
+}
+
+impl FromText for Anchor {
+    const EXPECTED: &'static str = "a record such as \". IN DS 20326 8 2 E06D...\"";
+
+    fn from_text(text: &str) -> Result<Self, Option<String>> {
+        Self::parse(text).map_err(|error| Some(format!("{text:?}: {error}")))
+    }
+}
+
+impl DnssecConfig {
+    /// What validation goes by; `None` where it is off.
+    pub(crate) fn validation(&self) -> Option<Validation> {
+        let anchors = match &self.trust_anchors[..] {
+            [] => Anchors::built_in(),
+            written => Anchors::of(written.to_vec()),
+        };
+        let mut negative = NegativeAnchors::default();
+        for name in &self.negative_anchors {
+            // The number was checked with the configuration.
+            let name = NameBuf::from_wire(name).ok();
+            let _ = name.map(|name| negative.insert(NegativeAnchor { name, expires_at_secs: None }));
+        }
+        let sha1_signatures = if self.validate_sha1 { Sha1Signatures::Verified } else { Sha1Signatures::Unsupported };
+        self.validate.then_some(Validation { anchors, negative, policy: Policy { sha1_signatures } })
+    }
+}
+
+/// Checks `[resolver]`.
+pub(super) fn resolver(spec: ResolverSpec, mode: Mode, check: &mut Check) -> ResolverConfig {
+    let span = spec.root_hints.span();
+    let root_hints = check.take(spec.root_hints).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let hints = root_servers(root_hints.as_deref()).unwrap_or_else(|message| {
+        check.fault(span.unwrap_or_default(), message);
+        Vec::new()
+    });
+    ResolverConfig {
+        mode,
+        root_hints,
+        hints,
+        priming: check.take(spec.priming).unwrap_or(true),
+        qname_minimisation: check.take(spec.qname_minimisation).unwrap_or(true),
+        case_randomisation: check.take(spec.case_randomisation).unwrap_or(true),
+        cookies: check.take(spec.cookies).unwrap_or(true),
+        ipv4: check.take(spec.ipv4).unwrap_or(true),
+        ipv6: check.take(spec.ipv6).unwrap_or(true),
+        query_private: check.take(spec.query_private).unwrap_or(false),
+        aggressive_nsec: check.take(spec.aggressive_nsec).unwrap_or(true),
+        edns_buffer_size: check.take(spec.edns_buffer_size).map_or(1232, |size| size.0 as u16),
+    }
+}
+
+fn root_servers(path: Option<&Path>) -> Result<Vec<RootServer>, String> {
+    path.map_or_else(|| Ok(hints::built_in()), hints::from_file)
+}
+
+/// Checks each `[[stub]]`.
+pub(super) fn stubs(specs: Vec<Spanned<StubSpec>>, check: &mut Check) -> Vec<StubZone> {
+    let mut stubs: Vec<StubZone> = Vec::new();
+    for spec in specs {
+        let header = spec.span();
+        let mut spec = spec.into_inner();
+        let zone = check.need("zone", &header, mem::take(&mut spec.zone));
+        let servers = check.need("servers", &header, mem::take(&mut spec.servers));
+        let (Some((at, Text(zone))), Some((servers_at, List(servers)))) = (zone, servers) else { continue };
+        if stubs.iter().any(|stub| stub.zone == zone) {
+            check.fault(at, format!("\"{}\" has a [[stub]] already; make it one", shown(&zone)));
+        }
+        if servers.is_empty() || servers.len() > MAX_SERVERS {
+            check.fault(servers_at, format!("expected 1 to {MAX_SERVERS} servers, found {}", servers.len()));
+        }
+        let servers = servers.into_iter().map(|server| server.into_inner().0.0).collect();
+        stubs.push(StubZone { zone, servers });
+    }
+    stubs
+}
+
+/// Checks `[dnssec]`.
+pub(super) fn dnssec(spec: DnssecSpec, check: &mut Check) -> DnssecConfig {
+    let span = spec.negative_anchors.span();
+    let names = |list: List<Text<Name>>| list.0.into_iter().map(|name| name.into_inner().0).collect();
+    let negative_anchors: Vec<Name> = check.take(spec.negative_anchors).map(names).unwrap_or_default();
+    if let Some(span) = span.filter(|_| negative_anchors.len() > MAX_NEGATIVE_ANCHORS) {
+        check.fault(span, format!("expected at most {MAX_NEGATIVE_ANCHORS} names"));
+    }
+    DnssecConfig {
+        validate: check.take(spec.validate).unwrap_or(true),
+        trust_anchors: check
+            .take(spec.trust_anchors)
+            .map(|list| list.0.into_iter().map(|anchor| anchor.into_inner().0).collect())
+            .unwrap_or_default(),
+        trust_anchor_updates: check.take(spec.trust_anchor_updates).unwrap_or(true),
+        negative_anchors,
+        validate_sha1: check.take(spec.validate_sha1).unwrap_or(false),
+    }
+}

@@ -1,0 +1,148 @@
+//! Sockets towards authoritative servers: each query has its own, from a port of its own, which is
+//! closed when the query is no longer waited for.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::ops::ControlFlow;
+
+use avocet_io::frame::{FrameReader, FrameWriter, ReadBuffer, ReadState, WriteState};
+use avocet_io::poll::{Interest, Poller, Trigger};
+use avocet_io::upstream::UpstreamSocket;
+use chacha20::rand_core::Rng;
+
+use super::token::Token;
+use super::upstreams::{StreamState, open_socket};
+
+/// One query's way out and back.
+enum Line {
+    Datagram(UpstreamSocket),
+    Stream(Box<Stream>),
+}
+
+struct Stream {
+    tcp: TcpStream,
+    reader: FrameReader,
+    writer: FrameWriter,
+    interest: Interest,
+}
+
+/// See the module.
+pub(super) struct Authorities {
+    lines: HashMap<u32, Line>,
+    /// Most that are open at once.
+    budget: usize,
+    buffer: ReadBuffer,
+}
+
+impl Authorities {
+    /// None open, at most `budget` at once.
+    pub(super) fn new(budget: usize) -> Self {
+        Self { lines: HashMap::new(), budget, buffer: ReadBuffer::new() }
+    }
+
+    /// How many are open.
+    pub(super) fn open(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// Sends a datagram from a new socket.
+    ///
+    /// # Errors
+    /// When there are too many, or as the system says.
+    pub(super) fn ask(
+        &mut self,
+        poller: &Poller,
+        (number, addr): (u32, SocketAddr),
+        octets: &[u8],
+        rng: &mut impl Rng,
+    ) -> io::Result<()> {
+        self.check_budget()?;
+        let socket = open_socket(addr, rng)?;
+        poller.add(&socket, Token::AuthoritySocket(number).pack(), Interest::Read, Trigger::Level)?;
+        match socket.send(octets) {
+            // A full queue is a loss like any other.
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
+            _ => {}
+        }
+        self.lines.insert(number, Line::Datagram(socket));
+        Ok(())
+    }
+
+    /// Sends a message over a new connection.
+    ///
+    /// # Errors
+    /// When there are too many, or as the system says.
+    pub(super) fn ask_by_tcp(
+        &mut self,
+        poller: &Poller,
+        (number, addr): (u32, SocketAddr),
+        octets: &[u8],
+    ) -> io::Result<()> {
+        self.check_budget()?;
+        let tcp = avocet_io::tcp::connect(addr, None)?;
+        poller.add(&tcp, Token::AuthorityStream(number).pack(), Interest::ReadWrite, Trigger::Level)?;
+        let mut writer = FrameWriter::new();
+        writer.push(octets).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        let stream = Stream { tcp, reader: FrameReader::new(), writer, interest: Interest::ReadWrite };
+        self.lines.insert(number, Line::Stream(Box::new(stream)));
+        Ok(())
+    }
+
+    fn check_budget(&self) -> io::Result<()> {
+        if self.lines.len() < self.budget { Ok(()) } else { Err(io::ErrorKind::QuotaExceeded.into()) }
+    }
+
+    /// Receives a datagram. None: there is none, or the socket is closed meanwhile.
+    pub(super) fn receive<'b>(&self, number: u32, buffer: &'b mut [u8]) -> Option<io::Result<&'b [u8]>> {
+        let Some(Line::Datagram(socket)) = self.lines.get(&number) else { return None };
+        match socket.recv(buffer) {
+            Ok(len) => Some(Ok(&buffer[..len])),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    /// Writes and reads what can be; the first message is given to `deliver`.
+    pub(super) fn drive(
+        &mut self,
+        poller: &Poller,
+        (number, writable): (u32, bool),
+        deliver: &mut impl FnMut(&[u8]),
+    ) -> StreamState {
+        let Self { lines, buffer, .. } = self;
+        let Some(Line::Stream(stream)) = lines.get_mut(&number) else { return StreamState::Open };
+        match stream.drive(poller, (Token::AuthorityStream(number).pack(), writable), buffer, deliver) {
+            Ok(ReadState::Closed) => StreamState::Closed(io::ErrorKind::UnexpectedEof),
+            Ok(_) => StreamState::Open,
+            Err(error) => StreamState::Closed(error.kind()),
+        }
+    }
+
+    /// Closes a socket or connection; that takes it out of the poller as well.
+    pub(super) fn close(&mut self, number: u32) {
+        self.lines.remove(&number);
+    }
+}
+
+impl Stream {
+    fn drive(
+        &mut self,
+        poller: &Poller,
+        (token, writable): (u64, bool),
+        buffer: &mut ReadBuffer,
+        deliver: &mut impl FnMut(&[u8]),
+    ) -> io::Result<ReadState> {
+        if let Some(error) = self.tcp.take_error()? {
+            return Err(error);
+        }
+        if writable && self.writer.write(&mut self.tcp)? == WriteState::Drained && self.interest != Interest::Read {
+            self.interest = Interest::Read;
+            poller.modify(&self.tcp, token, Interest::Read, Trigger::Level)?;
+        }
+        self.reader.read(&mut self.tcp, buffer, &mut |message| {
+            deliver(message);
+            ControlFlow::Break(())
+        })
+    }
+}
