@@ -118,6 +118,18 @@ impl Slots {
         Self { arrays, info }
     }
 
+    /// The arrays for connected sockets, which neither give nor tell an address.
+    pub(crate) fn connected() -> Self {
+        let slots = Self::new(false, PacketInfo::Off);
+        for i in 0..BATCH {
+            // SAFETY: `i` is below BATCH, the allocation is live and nothing else refers to it yet.
+            let header = unsafe { &mut (*slots.arrays.as_ptr()).headers[i].msg_hdr };
+            header.msg_name = ptr::null_mut();
+            header.msg_namelen = 0;
+        }
+        slots
+    }
+
     /// Makes header `i` point at its own name, vector, control data and bytes.
     ///
     /// # Safety
@@ -240,6 +252,28 @@ impl Slots {
             }
         }
         sent
+    }
+
+    /// Sets the length of the message in slot `i`, which goes to the peer of a connected socket.
+    pub(crate) fn set_len(&mut self, i: usize, len: usize) {
+        // SAFETY: the allocation lives as long as `self`, and `&mut self` makes this its only use.
+        unsafe { self.arrays.as_mut() }.vectors[i].iov_len = len.min(MESSAGE_MAX);
+    }
+
+    /// Sends the messages below `count` until the socket takes no more, and tells how many it took.
+    ///
+    /// Unlike [`Slots::send`] it leaves none out: what was not taken can be sent again.
+    pub(crate) fn send_in_order(&mut self, fd: BorrowedFd<'_>, count: usize) -> io::Result<usize> {
+        let count = count.min(BATCH);
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        let headers = self.headers();
+        // SAFETY: the headers below `count`, at most BATCH, are linked to live memory of the lengths they
+        // state, and `&mut self` keeps anyone else from changing it.
+        let result = unsafe { libc::sendmmsg(fd.as_raw_fd(), headers, count as _, flags as _) };
+        match check(result) {
+            Err(error) if is_idle(&error) => Ok(0),
+            result => result,
+        }
     }
 
     fn headers(&mut self) -> *mut libc::mmsghdr {
