@@ -32,6 +32,7 @@ fn main() -> ExitCode {
             }
         },
         Command::Check(args) => config::command::check(&args),
+        Command::Load(args) => avocet_load::run(&args),
         Command::Config(args) => config::command::show(&args),
         Command::Query(args) => query_tool::run(&args),
         Command::Cache(args) => operate::command::cache(&args),
