@@ -16,6 +16,7 @@ mod options;
 mod peer;
 pub mod poll;
 pub mod process;
+mod segments;
 pub mod signals;
 mod slots;
 mod syscall;

@@ -260,20 +260,16 @@ impl Slots {
         unsafe { self.arrays.as_mut() }.vectors[i].iov_len = len.min(MESSAGE_MAX);
     }
 
-    /// Sends the messages below `count` until the socket takes no more, and tells how many it took.
-    ///
-    /// Unlike [`Slots::send`] it leaves none out: what was not taken can be sent again.
-    pub(crate) fn send_in_order(&mut self, fd: BorrowedFd<'_>, count: usize) -> io::Result<usize> {
-        let count = count.min(BATCH);
-        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        let headers = self.headers();
-        // SAFETY: the headers below `count`, at most BATCH, are linked to live memory of the lengths they
-        // state, and `&mut self` keeps anyone else from changing it.
-        let result = unsafe { libc::sendmmsg(fd.as_raw_fd(), headers, count as _, flags as _) };
-        match check(result) {
-            Err(error) if is_idle(&error) => Ok(0),
-            result => result,
-        }
+    /// The length set for the message in slot `i`.
+    pub(crate) fn len_of(&self, i: usize) -> usize {
+        // SAFETY: the allocation lives as long as `self`; nothing writes to it while `self` is borrowed.
+        unsafe { self.arrays.as_ref() }.vectors[i].iov_len
+    }
+
+    /// The vectors of the slots, one each, in their order. They lead into this allocation.
+    pub(crate) fn vectors(&mut self) -> *mut libc::iovec {
+        // SAFETY: only computes an address inside the live allocation.
+        unsafe { (&raw mut (*self.arrays.as_ptr()).vectors).cast() }
     }
 
     fn headers(&mut self) -> *mut libc::mmsghdr {

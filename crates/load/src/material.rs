@@ -64,7 +64,11 @@ impl Material {
         let population = args.population.unwrap_or(POPULATION);
         let mut material =
             Self { form, zone, questions: Arc::default(), recording: None, zone_name, population, seed: args.seed };
-        material.questions = Arc::new(material.listed(args)?);
+        let mut questions = material.listed(args)?;
+        if matches!(args.scenario, Scenario::Hit | Scenario::Nxdomain | Scenario::Types | Scenario::Blocked) {
+            questions.sort_by_length();
+        }
+        material.questions = Arc::new(questions);
         Ok(material)
     }
 

@@ -36,7 +36,7 @@ const FLOOD_SHARE: f64 = 0.9;
 const QUIET_PART: f64 = 0.25;
 
 /// Whole queries that wait for their answers while damaged ones are sent.
-const PROBES: usize = 4;
+pub(crate) const PROBES: usize = 4;
 
 /// The shares of the whole in `extreme`.
 const EXTREME: [(&str, f64); 7] = [
@@ -102,8 +102,9 @@ pub(crate) fn prepare(
     };
     let duration = duration(args, material);
     let mut flows = setting.flows(duration)?;
+    let shares: f64 = flows.iter().map(|flow| flow.share).sum();
     for flow in &mut flows {
-        flow.left = args.count;
+        flow.limit = ((args.count as f64 * flow.share / shares).round() as u64).max(1);
     }
     let total = flows.iter().map(|flow| flow.clients().0).sum();
     Ok(Prepared { flows, duration, warms_up: warms_up(args.scenario), clients: total, ramps })

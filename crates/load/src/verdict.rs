@@ -2,6 +2,7 @@
 
 use crate::args::{LoadArgs, Scenario};
 use crate::report::{Memory, Report};
+use crate::scenario::PROBES;
 use crate::units::{count_text, nanos_text};
 
 /// A second half in which memory grows by more than this share of what it was is a leak, for `endurance`.
@@ -14,8 +15,8 @@ const LATENCY_GROWTH: u64 = 2;
 /// Below this the 99th percentile says more about the machine than about the server, in nanoseconds.
 const LATENCY_NOISE_NS: u64 = 1_000_000;
 
-/// Probes between damaged packets that may be lost, for `malformed`: a full queue loses some.
-const PROBE_LOSS: f64 = 0.01;
+/// Share of the probes between damaged packets that may be lost, for `malformed`: a full queue loses some.
+const PROBE_LOSS: f64 = 0.1;
 
 /// Fills in whether the run passed.
 pub(crate) fn judge(mut report: Report, args: &LoadArgs) -> Report {
@@ -88,17 +89,13 @@ fn no_rate(report: &Report) -> Option<String> {
 
 /// Damaged packets must not keep whole ones from being answered.
 fn probes(report: &Report) -> Option<String> {
-    let probe = report.flows.iter().find(|flow| flow.name == "probe")?;
-    let outcome = &probe.outcome;
-    let is_dead =
-        outcome.sent > 0 && report.series.last().is_some_and(|last| last.lost > 0 && outcome.loss > PROBE_LOSS);
-    (is_dead || outcome.loss > PROBE_LOSS || outcome.answered == 0).then(|| {
-        format!(
-            "between damaged packets {} of {} whole queries went unanswered; --seed {} sends the same packets again",
-            count_text(outcome.lost),
-            count_text(outcome.sent),
-            report.seed
-        )
+    let outcome = &report.flows.iter().find(|flow| flow.name == "probe")?.outcome;
+    let is_dead = outcome.answered == 0 || outcome.lost_at_end >= PROBES as u64;
+    (is_dead || outcome.loss > PROBE_LOSS).then(|| {
+        let (lost, sent) = (count_text(outcome.lost), count_text(outcome.sent));
+        let end = if is_dead { ", the last ones among them" } else { "" };
+        let seed = report.seed;
+        format!("between damaged packets {lost} of {sent} whole queries went unanswered{end}; --seed {seed} sends the same packets again")
     })
 }
 

@@ -74,6 +74,12 @@ impl Questions {
         self.places.len()
     }
 
+    /// Puts queries of equal length behind one another, which the kernel takes in one piece; where lengths are
+    /// equal, the order stays.
+    pub(crate) fn sort_by_length(&mut self) {
+        self.places.sort_by_key(|place| place.len);
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.places.is_empty()
     }

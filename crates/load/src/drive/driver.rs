@@ -137,7 +137,7 @@ impl Driver {
         loop {
             let now = self.now_ns();
             let is_over = now - start >= duration || self.flows.iter().all(Flow::is_done) || self.interrupted || is_cut;
-            if asking && (is_over || self.flows.iter().all(|flow| flow.left == 0)) {
+            if asking && is_over {
                 self.flows.iter_mut().for_each(Flow::stop);
                 (asking, asked_ns) = (false, now - start);
             }

@@ -39,8 +39,10 @@ pub(crate) struct Flow {
     pub(crate) share: f64,
     /// From when to when of a run it asks, in nanoseconds.
     pub(crate) span: Range<u64>,
-    /// Queries it may still ask.
-    pub(crate) left: u64,
+    /// Queries it may ask from one start to the next.
+    pub(crate) limit: u64,
+    /// Those of them that it has not asked yet.
+    left: u64,
     /// The client of each listed query, where these were recorded.
     pub(crate) recorded_clients: Option<Arc<[u32]>>,
     timeout_ns: u64,
@@ -72,7 +74,8 @@ impl Flow {
             tally: Tally::new(),
             share: 1.0,
             span: 0..u64::MAX,
-            left: u64::MAX,
+            limit: u64::MAX,
+            left: 0,
             recorded_clients: None,
             timeout_ns: 0,
             clients: (0..clients.max(1)).map(first).collect(),
@@ -109,6 +112,7 @@ impl Flow {
     /// Begins to ask.
     pub(crate) fn start(&mut self, now_ns: u64) {
         self.started_ns = now_ns;
+        self.left = self.limit;
         self.is_asking = true;
         self.pace.start(now_ns + self.span.start);
     }
@@ -121,7 +125,7 @@ impl Flow {
 
     /// Has it asked all that there is to ask?
     pub(crate) fn is_done(&self) -> bool {
-        !self.is_asking
+        !self.is_asking || self.left == 0
     }
 
     /// Queries that were asked and are neither answered nor lost.
@@ -283,6 +287,7 @@ impl Flow {
         }
         self.in_flight -= 1;
         self.tally.counts.answered += 1;
+        self.tally.counts.lost_at_end = 0;
         self.tally.header(header);
         self.tally.interval.record(now_ns.saturating_sub(sent.due_ns));
         if self.judge.depth > Depth::Id
@@ -335,6 +340,7 @@ impl Flow {
     fn lose(&mut self, lost: usize) {
         self.in_flight -= lost;
         self.tally.counts.lost += lost as u64;
+        self.tally.counts.lost_at_end += lost as u64;
     }
 
     /// Forgets what was counted, and what is in flight as far as counting goes: another run begins.

@@ -223,7 +223,7 @@ mod tests {
         let (mut pending, mut random) = (Pending::new(60_000), Random::new(3));
         let mut model: HashMap<u16, Sent> = HashMap::new();
         let mut ids = Vec::new();
-        for number in 0..300_000u64 {
+        for number in 0..120_000u64 {
             if random.below(2) == 0 && model.len() < 20_000 {
                 let (id, lost) = pending.insert(sent(number));
                 assert_eq!(lost, model.insert(id, sent(number)));

@@ -95,6 +95,8 @@ pub(crate) struct Counts {
     pub(crate) answered: u64,
     /// Queries without an answer in time.
     pub(crate) lost: u64,
+    /// Queries that were lost after the last one that was answered.
+    pub(crate) lost_at_end: u64,
     /// Answers that came after their query was given up.
     pub(crate) late: u64,
     pub(crate) duplicate: u64,
@@ -117,6 +119,7 @@ impl Counts {
         self.sent += other.sent;
         self.answered += other.answered;
         self.lost += other.lost;
+        self.lost_at_end += other.lost_at_end;
         self.late += other.late;
         self.duplicate += other.duplicate;
         self.truncated += other.truncated;

@@ -132,3 +132,62 @@ impl Comparison {
         out
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::report;
+
+    fn verdict(change: impl Fn(&mut Report)) -> bool {
+        let (earlier, mut later) = (report(), report());
+        change(&mut later);
+        compare(&earlier, &later, 0.05).is_worse()
+    }
+
+    #[test]
+    fn the_same_run_is_not_worse() {
+        assert!(!verdict(|_| {}));
+        let comparison = compare(&report(), &report(), 0.05);
+        assert!(comparison.remarks.is_empty() && comparison.text().contains("CPU an answer"));
+    }
+
+    #[test]
+    fn cpu_time_is_held_to_and_the_rate_beside_it_is_not() {
+        assert!(verdict(|run| run.server_cpu.as_mut().unwrap().total_us *= 1.06));
+        assert!(!verdict(|run| run.server_cpu.as_mut().unwrap().total_us *= 1.04));
+        assert!(!verdict(|run| run.outcome.answered_per_sec /= 2.0));
+    }
+
+    #[test]
+    fn without_cpu_time_the_rate_is_held_to() {
+        let (mut earlier, mut later) = (report(), report());
+        earlier.server_cpu = None;
+        later.outcome.answered_per_sec *= 0.9;
+        assert!(compare(&earlier, &later, 0.05).is_worse());
+        assert!(!compare(&earlier, &later, 0.15).is_worse());
+    }
+
+    #[test]
+    fn latency_is_held_to_in_an_open_loop_only() {
+        let slower = |run: &mut Report| run.latency.p99_ns *= 2;
+        assert!(!verdict(slower));
+        let (mut earlier, mut later) = (report(), report());
+        (earlier.pace.open_loop, later.pace.open_loop) = (true, true);
+        slower(&mut later);
+        assert!(compare(&earlier, &later, 0.05).is_worse());
+    }
+
+    #[test]
+    fn loss_and_wrong_answers_are_worse() {
+        assert!(verdict(|run| run.outcome.loss = 0.01));
+        assert!(verdict(|run| run.outcome.wrong.total = 1));
+    }
+
+    #[test]
+    fn runs_that_differ_are_remarked() {
+        let mut other = report();
+        other.machine.kernel = "other".to_owned();
+        other.pace.window = Some(7);
+        assert_eq!(compare(&report(), &other, 0.05).remarks.len(), 2);
+    }
+}

@@ -240,3 +240,32 @@ fn origin(run: &Report, out: &mut String) {
     }
     out.push('\n');
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::report;
+
+    #[test]
+    fn a_page_is_whole_and_loads_nothing() {
+        let mut run = report();
+        run.server.version = Some("<script>alert(1)</script>".to_owned());
+        run.server.process = None;
+        let page = write(&[run, report()]);
+        assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
+        assert!(!page.contains("<script") && !page.contains("http") && !page.contains("url("), "{page}");
+        assert!(page.contains("&lt;script&gt;"));
+        for wanted in ["Latency by percentile", "Answers a second", "prefers-color-scheme:dark", "k1\"></span>"] {
+            assert!(page.contains(wanted), "{wanted}");
+        }
+        assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
+    }
+
+    #[test]
+    fn a_run_without_answers_has_a_page() {
+        let mut run = report();
+        (run.series, run.latency, run.passed) = (Vec::new(), crate::report::Latency::default(), false);
+        run.faults = vec!["127.0.0.1:53 answered nothing".to_owned()];
+        assert!(write(&[run]).contains("answered nothing"));
+    }
+}

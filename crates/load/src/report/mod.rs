@@ -130,6 +130,8 @@ pub struct Outcome {
     pub answered: u64,
     /// Queries not answered in time.
     pub lost: u64,
+    /// Queries lost after the last one that was answered.
+    pub lost_at_end: u64,
     /// Share of the queries that was lost, 0 to 1.
     pub loss: f64,
     /// Queries sent per second.
@@ -270,6 +272,7 @@ impl Outcome {
             sent: counts.sent,
             answered: counts.answered,
             lost: counts.lost,
+            lost_at_end: counts.lost_at_end,
             loss: counts.loss(),
             sent_per_sec: per_sec(counts.sent),
             answered_per_sec: per_sec(counts.answered),
@@ -335,5 +338,77 @@ impl Report {
             return Err(error(format!("its format is {:?}, not {FORMAT:?}", report.format)));
         }
         Ok(report)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A run of a closed loop in which all was right.
+    pub(crate) fn report() -> Report {
+        let mut latencies = Latencies::new();
+        (1..=1000).for_each(|micros| latencies.record(micros * 1000));
+        let counts = Counts { sent: 1000, answered: 1000, ..Counts::default() };
+        let cpu = Cpu { user_us: 0.5, system_us: 1.5, total_us: 2.0, cores: 0.2 };
+        let sample = Sample { sent_per_sec: 100.0, answered_per_sec: 100.0, p99_ns: 990_000, ..Sample::default() };
+        let series = (1..=10).map(|i| Sample { secs: f64::from(i), server_cores: Some(0.2), ..sample }).collect();
+        Report {
+            format: FORMAT.to_owned(),
+            version: "0".to_owned(),
+            command_line: vec!["avocet".to_owned(), "load".to_owned()],
+            seed: 1,
+            started_unix_secs: 0,
+            machine: Machine::default(),
+            server: Server {
+                address: "127.0.0.1:53".to_owned(),
+                transport: Carrier::Udp,
+                version: None,
+                pid: None,
+                process: Some("avocet".to_owned()),
+            },
+            scenario: Scenario::Hit,
+            pace: PaceReport { open_loop: false, rate: None, window: Some(100), clients: 16 },
+            check: Depth::Question,
+            asked_secs: 10.0,
+            outcome: Outcome::of(&counts, 10.0),
+            latency: Latency::of(&latencies),
+            flows: Vec::new(),
+            server_cpu: Some(cpu),
+            generator_cpu: Some(cpu),
+            memory: None,
+            drift: None,
+            series,
+            ramp: None,
+            passed: true,
+            faults: Vec::new(),
+            remarks: Vec::new(),
+            examples: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn results_survive_their_file() {
+        let text = serde_json::to_string(&report()).unwrap();
+        let back: Report = serde_json::from_str(&text).unwrap();
+        assert_eq!((back.outcome, back.latency.p99_ns), (report().outcome, report().latency.p99_ns));
+    }
+
+    #[test]
+    fn the_curve_rises_to_the_longest() {
+        let latency = report().latency;
+        assert!(latency.curve.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1));
+        assert_eq!(latency.curve.last().unwrap().1, latency.max_ns);
+    }
+
+    #[test]
+    fn the_text_names_what_counts() {
+        let mut run = report();
+        run.outcome.wrong.total = 3;
+        run.faults = vec!["x".to_owned()];
+        let text = text::write(&run);
+        for wanted in ["server CPU       2.000 us an answer", "100/s", "P99.99", "3 wrong", "FAILED           x"] {
+            assert!(text.replace("100 answers/s", "100/s").contains(wanted), "{wanted}: {text}");
+        }
     }
 }

@@ -35,13 +35,13 @@ fn ask(flow: &mut Flow, now_ns: u64) -> Vec<(usize, Vec<u8>)> {
     asked
 }
 
-/// Drives a flow against a server in virtual time, a turn every tenth of a millisecond: `reply_at` says when
+/// Drives a flow against a server in virtual time, a turn every half of a millisecond: `reply_at` says when
 /// the answer to a query leaves that came at a time, by its number; `None` is never.
 fn simulate(flow: &mut Flow, secs: u64, reply_at: impl Fn(u64, u64) -> Option<u64>) {
     let mut replies: Vec<(u64, usize, Vec<u8>)> = Vec::new();
     let mut number = 0;
     flow.start(0);
-    for now in (0..(secs + 3) * SECOND).step_by(MILLI as usize / 10) {
+    for now in (0..(secs + 3) * SECOND).step_by(MILLI as usize / 2) {
         if now == secs * SECOND {
             flow.stop();
         }
@@ -69,7 +69,7 @@ fn a_known_delay_of_a_known_share_is_the_percentile() {
     simulate(&mut flow, 10, |number, now| Some(now + if number % 50 == 0 { 30 * MILLI } else { MILLI }));
     assert_eq!(flow.tally.counts.answered, 10_000);
     assert!(p99(&flow).abs_diff(30 * MILLI) < MILLI, "{}", p99(&flow));
-    assert!(flow.tally.latencies.at(0.97).abs_diff(MILLI) < MILLI / 5);
+    assert!(flow.tally.latencies.at(0.97).abs_diff(MILLI) <= MILLI / 2);
 }
 
 /// A server that stands still for 200 ms in each second holds up a fifth of the queries by 100 ms on average.
