@@ -58,7 +58,7 @@ impl Material {
         let zone = args.zone_file.as_deref().map(Zone::read_file).transpose()?.map(Arc::new);
         let zone_name = match (&args.zone_name, &zone) {
             (Some(name), _) => Some(names::wire_name(name.as_bytes())?),
-            (None, Some(zone)) => Some(zone.apex().clone()),
+            (None, Some(zone)) => Some(*zone.apex()),
             (None, None) => None,
         };
         let population = args.population.unwrap_or(POPULATION);

@@ -41,7 +41,7 @@ fn load(server: &Server, options: &str) -> Report {
         |default: &&&str| default.starts_with("--window") && (options.contains("--ramp") || options.contains("--rate"));
     let left = DEFAULTS.iter().filter(|default| !(is_given(default) || names_given(default) || rate_given(default)));
     let options: Vec<&str> = left.copied().chain([options]).collect();
-    measure(&parse(&server.address(), &options.join(" ")), None).unwrap()
+    measure(&parse(&server.address(), &options.join(" ")), None).expect("a report")
 }
 
 /// A file of this test run that is deleted at its end.
@@ -50,12 +50,12 @@ struct Scratch(PathBuf);
 impl Scratch {
     fn write(name: &str, bytes: &[u8]) -> Self {
         let path = std::env::temp_dir().join(format!("avocet-load-{}-{name}", std::process::id()));
-        fs::write(&path, bytes).unwrap();
+        fs::write(&path, bytes).expect("a file");
         Self(path)
     }
 
     fn path(&self) -> &str {
-        self.0.to_str().unwrap()
+        self.0.to_str().expect("a path")
     }
 }
 

@@ -191,7 +191,7 @@ impl Reader {
         } else {
             self.owner = Some(self.name(first.text)?);
         }
-        let owner = self.owner.clone().ok_or("the first record has no owner")?.folded();
+        let owner = self.owner.ok_or("the first record has no owner")?.folded();
         let (rtype, fields) = record_type(rest)?;
         let origin = self.origin.as_ref().map_or(&[0][..], NameBuf::wire);
         let mut data = Vec::new();
@@ -199,7 +199,7 @@ impl Reader {
         let mut folded = Vec::with_capacity(data.len());
         canonical::append_rdata(rtype.0, &data, &mut folded);
         if rtype == Rtype::SOA {
-            self.apex.get_or_insert_with(|| owner.clone());
+            self.apex.get_or_insert(owner);
         }
         self.add(&owner, rtype, folded.into());
         Ok(())
@@ -228,7 +228,7 @@ impl Reader {
         let Some(origin) = &self.origin else { return wire_name(text) };
         let mut wire = [0; name::MAX_NAME];
         if text == b"@" {
-            return Ok(origin.clone());
+            return Ok(*origin);
         }
         let len = text::name_to_wire(text, Some(origin.wire()), &mut wire).map_err(|error| error.to_string())?;
         NameBuf::from_wire(wire.get(..len).unwrap_or_default()).map_err(|error| error.to_string())

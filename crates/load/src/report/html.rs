@@ -157,10 +157,10 @@ fn courses(runs: &[Report], out: &mut String) {
 
 fn flows(runs: &[Report], out: &mut String) {
     for run in runs.iter().filter(|run| run.flows.len() > 1) {
-        let _ = write!(
+        let _ = writeln!(
             out,
             "<h2>Kinds of queries: {}</h2><div class=\"scroll\"><table><thead><tr><th></th><th>sent</th>\
-             <th>answered</th><th>lost</th><th>wrong</th><th>P50</th><th>P99</th><th>P99.9</th></tr></thead><tbody>\n",
+             <th>answered</th><th>lost</th><th>wrong</th><th>P50</th><th>P99</th><th>P99.9</th></tr></thead><tbody>",
             escape(&name(run))
         );
         for flow in &run.flows {

@@ -12,6 +12,9 @@ use avocet_wire::{Builder, Class, QueryView, Rcode, Rtype};
 /// Makes a reply to a query, of which it is the `u64`-th.
 type Answer = dyn Fn(u64, &[u8]) -> Option<Vec<u8>> + Send + Sync;
 
+/// Ends the thread that answers datagrams. No damage makes a packet this.
+const STOP: &[u8] = b"stop the server";
+
 /// A running server; it ends when it is dropped.
 pub(crate) struct Server {
     address: SocketAddr,
@@ -25,9 +28,9 @@ impl Server {
         udp: impl Fn(u64, &[u8]) -> Option<Vec<u8>> + Send + Sync + 'static,
         tcp: impl Fn(u64, &[u8]) -> Option<Vec<u8>> + Send + Sync + 'static,
     ) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let socket = UdpSocket::bind(address).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let address = listener.local_addr().expect("loopback");
+        let socket = UdpSocket::bind(address).expect("loopback");
         let (udp, tcp): (Box<Answer>, Arc<Answer>) = (Box::new(udp), Arc::new(tcp));
         let udp = thread::spawn(move || serve_udp(&socket, &udp));
         let tcp = thread::spawn(move || serve_tcp(&listener, &tcp));
@@ -50,13 +53,13 @@ impl Server {
 }
 
 impl Drop for Server {
-    /// An empty datagram and an empty frame end the threads.
+    /// A datagram of its own and an empty frame end the threads.
     fn drop(&mut self) {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        socket.send_to(&[], self.address).unwrap();
-        self.udp.take().unwrap().join().unwrap();
-        TcpStream::connect(self.address).unwrap().write_all(&[0, 0]).unwrap();
-        self.tcp.take().unwrap().join().unwrap();
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+        socket.send_to(STOP, self.address).expect("loopback");
+        self.udp.take().expect("a thread").join().expect("its end");
+        TcpStream::connect(self.address).expect("loopback").write_all(&[0, 0]).expect("loopback");
+        self.tcp.take().expect("a thread").join().expect("its end");
     }
 }
 
@@ -65,7 +68,7 @@ fn serve_udp(socket: &UdpSocket, answer: &Answer) {
     for number in 0.. {
         // What ICMP tells of clients that are gone comes out here.
         let Ok((len, from)) = socket.recv_from(&mut buffer) else { continue };
-        if len == 0 {
+        if buffer.starts_with(STOP) && len == STOP.len() {
             return;
         }
         if let Some(reply) = answer(number, &buffer[..len]) {
@@ -76,7 +79,7 @@ fn serve_udp(socket: &UdpSocket, answer: &Answer) {
 
 fn serve_tcp(listener: &TcpListener, answer: &Arc<Answer>) {
     for stream in listener.incoming() {
-        let mut stream = stream.unwrap();
+        let mut stream = stream.expect("loopback");
         let mut length = [0; 2];
         if stream.read_exact(&mut length).is_err() {
             continue;
@@ -119,12 +122,12 @@ pub(crate) fn answer_with(query: &[u8], address: impl Fn(&[u8]) -> [u8; 4]) -> V
     let exists = owner.get(1..4).is_some_and(|start| start.eq_ignore_ascii_case(b"www"));
     let mut reply = vec![0; 512];
     let rcode = if exists { Rcode::NOERROR } else { Rcode::NXDOMAIN };
-    let mut message = Builder::new(&mut reply, 512, view.header().id, QR | RD | rcode.0).unwrap();
-    message.question(owner, view.qtype, view.qclass).unwrap();
+    let mut message = Builder::new(&mut reply, 512, view.header().id, QR | RD | rcode.0).expect("room");
+    message.question(owner, view.qtype, view.qclass).expect("room");
     if exists && view.qtype == Rtype::A {
         let rdata = &address(owner);
         let record = Record { owner, rtype: Rtype::A, class: Class::IN, ttl_secs: 60, rdata };
-        message.record(Section::Answer, &record).unwrap();
+        message.record(Section::Answer, &record).expect("room");
     }
     let len = message.finish();
     reply.truncate(len);
