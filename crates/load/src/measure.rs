@@ -28,8 +28,6 @@ const WARM_UP_MAX: Duration = Duration::from_secs(30);
 /// The bounds of a search where none are given.
 const RAMP_LOSS: f64 = 0.001;
 const RAMP_P99: Duration = Duration::from_millis(10);
-/// Where a search begins, in queries per second.
-const RAMP_START: f64 = 1_000.0;
 
 /// How long a TCP server has to accept the first connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -125,11 +123,12 @@ impl Run<'_> {
     }
 
     fn measure(mut self, prepared: Prepared, signals: Option<Signals>) -> io::Result<Report> {
-        let clients = prepared.clients;
+        let (clients, rate) = (prepared.clients, prepared.rate);
         let mut driver = Driver::open(prepared.flows, &self.route, signals)?;
         if prepared.ramps {
-            let ramp = self.search(&mut driver, prepared.duration)?;
-            set_rate(&mut driver, if ramp.highest_rate > 0.0 { ramp.highest_rate } else { RAMP_START });
+            let start = rate.unwrap_or_default();
+            let ramp = self.search(&mut driver, prepared.duration, start)?;
+            set_rate(&mut driver, if ramp.highest_rate > 0.0 { ramp.highest_rate } else { start });
             self.ramp = Some(ramp);
         }
         let mut recorder = Recorder::start(self.args, prepared.duration);
@@ -140,18 +139,19 @@ impl Run<'_> {
             self.remarks.push("the run was ended early".to_owned());
         }
         let (flows, _) = driver.into_flows();
-        Ok(self.report(&flows, recorder, asked_ns as f64 / 1e9, clients))
+        let mut pace = pace_of(&flows, clients);
+        pace.rate = self.ramp.as_ref().map(|ramp| ramp.highest_rate).or(rate);
+        Ok(self.report(&flows, recorder, asked_ns as f64 / 1e9, pace))
     }
 
     /// Tries one rate after the other, each for a tenth of the duration.
-    fn search(&self, driver: &mut Driver, duration: Duration) -> io::Result<ramp::Ramp> {
+    fn search(&self, driver: &mut Driver, duration: Duration, start: f64) -> io::Result<ramp::Ramp> {
         let bounds = Bounds {
             max_loss: self.args.max_loss.unwrap_or(RAMP_LOSS),
             max_p99_ns: self.args.max_p99.unwrap_or(RAMP_P99).as_nanos() as u64,
         };
         let step = (duration / 10).clamp(Duration::from_millis(500), Duration::from_secs(5));
         let mut failure = None;
-        let start = self.args.rate.map_or(RAMP_START, f64::from);
         let ramp = ramp::search(start, bounds, |rate| {
             if driver.was_interrupted() {
                 return None;
@@ -170,15 +170,8 @@ impl Run<'_> {
         failure.map_or(Ok(ramp), Err)
     }
 
-    fn report(self, flows: &[Flow], recorder: Recorder, asked_secs: f64, clients: usize) -> Report {
+    fn report(self, flows: &[Flow], recorder: Recorder, asked_secs: f64, pace: PaceReport) -> Report {
         let args = self.args;
-        let first = flows.first();
-        let is_open = first.is_some_and(|flow| flow.pace.is_open());
-        let rate = self.ramp.as_ref().map(|ramp| ramp.highest_rate).or(args.rate.map(f64::from));
-        let window = first.and_then(|flow| match flow.pace {
-            Pace::Window { size } => Some(size),
-            _ => None,
-        });
         let summary = recorder.summary(flows, asked_secs);
         let report = Report {
             format: FORMAT.to_owned(),
@@ -195,8 +188,8 @@ impl Run<'_> {
                 process: recorder.server_name(),
             },
             scenario: args.scenario,
-            pace: PaceReport { open_loop: is_open, rate, window, clients },
-            check: first.map_or(Depth::Question, |flow| flow.judge.depth),
+            pace,
+            check: flows.first().map_or(Depth::Question, |flow| flow.judge.depth),
             asked_secs,
             outcome: summary.outcome,
             latency: summary.latency,
@@ -214,6 +207,16 @@ impl Run<'_> {
         };
         verdict::judge(report, args)
     }
+}
+
+/// The loop as the first flow has it.
+fn pace_of(flows: &[Flow], clients: usize) -> PaceReport {
+    let first = flows.first().map(|flow| &flow.pace);
+    let window = first.and_then(|pace| match pace {
+        Pace::Window { size } => Some(*size),
+        _ => None,
+    });
+    PaceReport { open_loop: first.is_some_and(Pace::is_open), rate: None, window, clients }
 }
 
 fn set_rate(driver: &mut Driver, rate: f64) {

@@ -31,7 +31,10 @@ impl CpuTime {
     }
 }
 
-/// A process that is watched.
+/// Processes of one server at most.
+const MAX_PROCESSES: usize = 256;
+
+/// A process that is watched, with those that it started: many servers have a process for each worker.
 #[derive(Clone, Debug)]
 pub(crate) struct Process {
     directory: PathBuf,
@@ -60,17 +63,45 @@ impl Process {
         fs::read_to_string(self.directory.join("comm")).ok().map(|name| name.trim().to_owned())
     }
 
-    /// What it has cost so far, if it lives.
+    /// What it and its descendants have cost so far, if it lives.
     pub(crate) fn usage(&self) -> Option<Usage> {
-        let ticks = parse_stat(&fs::read_to_string(self.directory.join("stat")).ok()?)?;
-        let status = fs::read_to_string(self.directory.join("status")).ok()?;
-        let tasks = fs::read_dir(self.directory.join("task")).ok()?;
-        let scheduled = tasks.flatten().filter_map(|task| scheduled_ns(&task.path())).sum();
-        Some(Usage { ticks, scheduled_ns: scheduled, resident_bytes: parse_resident(&status)? })
+        let mut sum = usage_of(&self.directory)?;
+        let mut family = children(&self.directory);
+        let mut next = 0;
+        while let Some(directory) = family.get(next).filter(|_| next < MAX_PROCESSES).cloned() {
+            family.extend(children(&directory));
+            if let Some(usage) = usage_of(&directory) {
+                sum.add(&usage);
+            }
+            next += 1;
+        }
+        Some(sum)
     }
 }
 
+fn usage_of(directory: &Path) -> Option<Usage> {
+    let ticks = parse_stat(&fs::read_to_string(directory.join("stat")).ok()?)?;
+    let status = fs::read_to_string(directory.join("status")).ok()?;
+    let tasks = fs::read_dir(directory.join("task")).ok()?;
+    let scheduled = tasks.flatten().filter_map(|task| scheduled_ns(&task.path())).sum();
+    Some(Usage { ticks, scheduled_ns: scheduled, resident_bytes: parse_resident(&status)? })
+}
+
+/// The processes that were started by the threads of one.
+fn children(directory: &Path) -> Vec<PathBuf> {
+    let tasks = fs::read_dir(directory.join("task")).into_iter().flatten().flatten();
+    let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    lists.flat_map(|list| list.split_whitespace().map(|pid| Path::new("/proc").join(pid)).collect::<Vec<_>>()).collect()
+}
+
 impl Usage {
+    fn add(&mut self, other: &Self) {
+        self.ticks.user_ns += other.ticks.user_ns;
+        self.ticks.system_ns += other.ticks.system_ns;
+        self.scheduled_ns += other.scheduled_ns;
+        self.resident_bytes += other.resident_bytes;
+    }
+
     /// The time between two readings: the sum as the scheduler counted it, parted as the ticks were.
     pub(crate) fn cpu_since(&self, earlier: &Self) -> CpuTime {
         let ticks = self.ticks.since(earlier.ticks);
@@ -128,6 +159,11 @@ mod tests {
         let usage = own.usage().unwrap();
         assert!(usage.resident_bytes > 0 && usage.scheduled_ns > 0);
         assert!(own.name().is_some());
+        let mut child = std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let pid = child.id();
+        assert!(children(&own.directory).contains(&PathBuf::from(format!("/proc/{pid}"))));
+        drop(child.stdin.take());
+        child.wait().unwrap();
         assert!(Process { directory: "/proc/none".into() }.usage().is_none());
     }
 }

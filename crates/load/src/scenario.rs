@@ -26,6 +26,9 @@ const OPEN_RATE: f64 = 10_000.0;
 /// Queries that one client may have asked within a timeout: half of its IDs.
 const IDS_PER_CLIENT: f64 = 32_768.0;
 
+/// Where the search for a rate begins, in queries per second.
+const RAMP_START: f64 = 1_000.0;
+
 /// Share of unique names in `mixed`.
 const MISS_SHARE: f64 = 0.05;
 
@@ -58,6 +61,8 @@ pub(crate) struct Prepared {
     pub(crate) warms_up: bool,
     /// Clients of all flows together.
     pub(crate) clients: usize,
+    /// Queries per second of an open loop; a search begins with it.
+    pub(crate) rate: Option<f64>,
     /// Whether the highest rate is searched for.
     pub(crate) ramps: bool,
 }
@@ -90,7 +95,8 @@ pub(crate) fn prepare(
     if depth == Depth::Answer && !is_known {
         return Err("to check records, say against what: --zone-file FILE or --reference SERVER".to_owned());
     }
-    let rate = args.rate.map(f64::from).or(ramps.then_some(1_000.0));
+    let by_nature = matches!(args.scenario, Scenario::Malformed | Scenario::Flood).then_some(OPEN_RATE);
+    let rate = args.rate.map(f64::from).or(ramps.then_some(RAMP_START)).or(by_nature);
     let setting = Setting {
         args,
         material,
@@ -107,7 +113,7 @@ pub(crate) fn prepare(
         flow.limit = ((args.count as f64 * flow.share / shares).round() as u64).max(1);
     }
     let total = flows.iter().map(|flow| flow.clients().0).sum();
-    Ok(Prepared { flows, duration, warms_up: warms_up(args.scenario), clients: total, ramps })
+    Ok(Prepared { flows, duration, warms_up: warms_up(args.scenario), clients: total, rate, ramps })
 }
 
 fn warms_up(scenario: Scenario) -> bool {

@@ -55,6 +55,8 @@ pub(crate) struct Driver {
     first: Vec<usize>,
     kit: Kit,
     events: Events,
+    /// Tokens of the last wait; kept for its memory.
+    ready: Vec<u64>,
     swept_ns: u64,
     signals: Option<Signals>,
     interrupted: bool,
@@ -100,7 +102,18 @@ impl Driver {
             }
         }
         let events = Events::with_capacity(EVENTS);
-        Ok(Self { flows, lanes, first, kit, events, swept_ns: 0, signals, interrupted: false, blocked: false })
+        Ok(Self {
+            flows,
+            lanes,
+            first,
+            kit,
+            events,
+            ready: Vec::with_capacity(EVENTS),
+            swept_ns: 0,
+            signals,
+            interrupted: false,
+            blocked: false,
+        })
     }
 
     pub(crate) fn flows(&self) -> &[Flow] {
@@ -127,7 +140,8 @@ impl Driver {
     /// Asks for `duration` or until there is nothing more to ask, then waits for the answers; gives the time
     /// for which it asked, in nanoseconds.
     pub(crate) fn run(&mut self, duration: Duration, every: Duration, watch: &mut impl Watch) -> io::Result<u64> {
-        let (duration, every) = (duration.as_nanos() as u64, every.as_nanos() as u64);
+        let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        let (duration, every) = (nanos(duration), nanos(every));
         let start = self.now_ns();
         self.flows.iter_mut().for_each(|flow| flow.start(start));
         let mut interval = start;
@@ -170,8 +184,7 @@ impl Driver {
         }
         let now = self.now_ns();
         if now - self.swept_ns >= SWEEP_EVERY_NS {
-            self.swept_ns = now;
-            self.flows.iter_mut().for_each(|flow| flow.sweep(now));
+            self.sweep(now);
         }
         if sent == 0 && heard == 0 {
             self.wait(now, until_ns)?;
@@ -233,17 +246,21 @@ impl Driver {
     }
 
     fn receive_ready(&mut self) -> usize {
-        let ready: Vec<u64> = self.events.iter().map(|event| event.token()).collect();
-        let mut heard = 0;
-        for token in ready {
-            if token == SIGNALS {
-                let signal = self.signals.as_ref().and_then(|signals| signals.next().ok().flatten());
-                self.interrupted |= signal.is_some();
-            } else {
-                heard += self.receive(token as usize);
-            }
-        }
+        let mut ready = std::mem::take(&mut self.ready);
+        ready.clear();
+        // The token of the signals is no lane's: they are looked at by every sweep.
+        ready.extend(self.events.iter().map(|event| event.token()));
+        let heard = ready.iter().map(|token| self.receive(*token as usize)).sum();
+        self.ready = ready;
         heard
+    }
+
+    /// Gives up what has waited too long, and sees whether the run is to end.
+    fn sweep(&mut self, now_ns: u64) {
+        self.swept_ns = now_ns;
+        self.flows.iter_mut().for_each(|flow| flow.sweep(now_ns));
+        let signal = self.signals.as_ref().and_then(|signals| signals.next().ok().flatten());
+        self.interrupted |= signal.is_some();
     }
 
     #[inline]
