@@ -51,8 +51,10 @@ pub(crate) fn compare(earlier: &Report, later: &Report, max_regression: f64) -> 
     let mut line = |name, values: [f64; 2], worse, show: &dyn Fn(f64) -> String| {
         let [a, b] = values;
         let worse_by = match worse {
-            Worse::Lower => (a - b) / a.max(f64::MIN_POSITIVE),
-            _ => (b - a) / a.max(f64::MIN_POSITIVE),
+            // Of nothing there is no share.
+            _ if a <= 0.0 => 0.0,
+            Worse::Lower => (a - b) / a,
+            _ => (b - a) / a,
         };
         let is_worse = worse != Worse::Never && worse_by > max_regression;
         lines.push(Line { name, earlier: show(a), later: show(b), worse_by, is_worse });
@@ -156,6 +158,14 @@ mod tests {
         assert!(verdict(|run| run.server_cpu.as_mut().unwrap().total_us *= 1.06));
         assert!(!verdict(|run| run.server_cpu.as_mut().unwrap().total_us *= 1.04));
         assert!(!verdict(|run| run.outcome.answered_per_sec /= 2.0));
+    }
+
+    #[test]
+    fn a_figure_that_was_nothing_has_no_share() {
+        let (mut earlier, later) = (report(), report());
+        earlier.server_cpu.as_mut().unwrap().user_us = 0.0;
+        let text = compare(&earlier, &later, 0.05).text();
+        assert!(!text.contains("inf") && !text.contains("NaN"), "{text}");
     }
 
     #[test]
