@@ -222,12 +222,13 @@ mod tests {
     fn the_table_agrees_with_a_plain_map() {
         let (mut pending, mut random) = (Pending::new(60_000), Random::new(3));
         let mut model: HashMap<u16, Sent> = HashMap::new();
-        let mut ids = Vec::new();
+        let (mut ids, mut id_of) = (Vec::new(), HashMap::new());
         for number in 0..120_000u64 {
             if random.below(2) == 0 && model.len() < 20_000 {
                 let (id, lost) = pending.insert(sent(number));
                 assert_eq!(lost, model.insert(id, sent(number)));
                 ids.push(id);
+                id_of.insert(number, id);
             } else if let Some(id) = ids.get(random.below(ids.len().max(1) as u64) as usize).copied() {
                 let expected = model.remove(&id);
                 match pending.find(id) {
@@ -239,8 +240,7 @@ mod tests {
             if number % 1_000 == 999 {
                 let limit = number - 40_000.min(number);
                 pending.give_up(limit, |lost| {
-                    let found = model.iter().find(|(_, sent)| **sent == lost).map(|(id, _)| *id);
-                    assert!(model.remove(&found.unwrap()).is_some());
+                    assert_eq!(model.remove(&id_of[&lost.due_ns]), Some(lost));
                 });
                 // Only what is held up by the longest waiting one may still be there.
                 assert!(model.values().all(|sent| sent.sent_ns >= limit));
