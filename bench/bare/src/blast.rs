@@ -115,7 +115,9 @@ pub(crate) fn run(plan: &Plan) -> io::Result<Report> {
         }
         if now - swept > SWEEP_EVERY {
             swept = now;
-            tally.lost += lanes.iter_mut().map(|lane| lane.give_up(now)).sum::<u64>();
+            for lane in &mut lanes {
+                lane.give_up(now, &mut tally);
+            }
         }
         let in_flight = lanes.iter().any(|lane| lane.in_flight > 0);
         match asked_for {
@@ -223,15 +225,15 @@ impl Lane {
         }
     }
 
-    /// Frees the places of queries that wait too long; returns how many.
-    fn give_up(&mut self, now: Instant) -> u64 {
-        let mut lost = 0;
+    /// Frees the places of queries that wait too long.
+    fn give_up(&mut self, now: Instant, tally: &mut Tally) {
         for sent_at in self.sent_at.iter_mut().filter(|at| at.is_some_and(|at| now - at > LOST_AFTER)) {
             *sent_at = None;
-            lost += 1;
+            self.in_flight -= 1;
+            tally.lost += 1;
+            // Whoever asked has waited as long: without it, a server would look quicker the more it loses.
+            tally.latency.count(LOST_AFTER);
         }
-        self.in_flight -= lost;
-        lost as u64
     }
 }
 

@@ -1,11 +1,13 @@
 //! The generators and what they report.
 
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::Path;
 use std::process::Command;
 
-use super::process::LOAD_CORE;
+use super::ask::Transport;
+use super::process::{LOAD_CORE, find, pinned};
 use super::setup::Setup;
-use super::workload::Workload;
+use super::workload::{LATENCY_RATE, Workload};
 
 /// Which program asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +26,43 @@ impl Generator {
             unknown => Err(format!("there is no generator `{unknown}`")),
         }
     }
+
+    /// The one that can ask so: dnsperf paces itself by its own sends, blast knows no TCP.
+    fn able(self, question: &Questions<'_>) -> Self {
+        match question.pace {
+            _ if question.transport == Transport::Tcp => Self::Dnsperf,
+            Pace::Rate { .. } | Pace::Count { .. } => Self::Blast,
+            Pace::Window { .. } => self,
+        }
+    }
+
+    /// Asks on the core of the load and returns what was answered.
+    pub(super) fn ask(self, setup: &Setup, questions: &Questions<'_>) -> Result<Load, String> {
+        match self.able(questions) {
+            Self::Dnsperf => dnsperf(questions),
+            Self::Blast => blast_at(setup, questions),
+        }
+    }
+}
+
+/// What is asked of whom, and how quickly.
+pub(super) struct Questions<'a> {
+    pub(super) server: SocketAddrV4,
+    /// Lines `name TYPE`.
+    pub(super) file: &'a Path,
+    pub(super) transport: Transport,
+    pub(super) pace: Pace,
+}
+
+/// When a query goes out.
+#[derive(Clone, Copy)]
+pub(super) enum Pace {
+    /// When the window of the generator has room, for so many seconds.
+    Window { secs: u64 },
+    /// When a window of so many has room, until so many are asked.
+    Count { count: u64, window: u64 },
+    /// When the clock says so, whatever the server does.
+    Rate { per_sec: u64, secs: u64 },
 }
 
 /// What came of a run.
@@ -36,6 +75,16 @@ pub(super) struct Load {
     pub(super) rcodes: Vec<(String, u64)>,
     /// NOERROR answers without a record, where the generator looks.
     pub(super) empty: u64,
+    /// From the moment a query was due, where the generator keeps to a rate.
+    pub(super) latency: Option<Latency>,
+}
+
+/// What 50, 99 and 99.9 % of the answers stayed within, in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Latency {
+    pub(super) p50_us: f64,
+    pub(super) p99_us: f64,
+    pub(super) p999_us: f64,
 }
 
 impl Load {
@@ -44,57 +93,73 @@ impl Load {
     }
 }
 
-/// Asks for the seconds given and returns what was answered.
+/// The most queries in flight while names are only to be cached.
+const CACHING_WINDOW: u64 = 48;
+/// The most seconds that caching names may take.
+const CACHING_SECS: &str = "120";
+
+/// Asks the workload's questions of its server for the seconds given.
 pub(super) fn timed(setup: &Setup, workload: Workload, generator: Generator, secs: u64) -> Result<Load, String> {
-    let secs = secs.to_string();
-    let edns = workload == Workload::HotEdns;
-    match generator {
-        Generator::Blast if workload != Workload::Tcp => {
-            let options: &[&str] = if edns { &["--secs", &secs, "--edns"] } else { &["--secs", &secs] };
-            blast(setup, setup.queries(workload), options)
-        }
-        _ => {
-            let (mode, clients) = if workload == Workload::Tcp { ("tcp", "10") } else { ("udp", "20") };
-            let mut options = vec!["-m", mode, "-c", clients, "-l", &secs];
-            options.extend(edns.then_some("-e"));
-            dnsperf(setup, setup.queries(workload), &options)
-        }
-    }
+    let pace = match workload {
+        Workload::Latency => Pace::Rate { per_sec: LATENCY_RATE, secs },
+        _ => Pace::Window { secs },
+    };
+    generator.ask(setup, &questions(setup, workload, pace))
 }
 
-/// Asks for each hot name once, in the way the workload will.
-pub(super) fn warm_up(setup: &Setup, workload: Workload) -> Result<Load, String> {
-    let file = setup.queries(workload);
-    let count = super::material::HOT_NAMES.to_string();
-    match workload {
-        Workload::Tcp => dnsperf(setup, file, &["-m", "tcp", "-c", "10", "-n", "1"]),
-        Workload::HotEdns => blast(setup, file, &["--count", &count, "--window", "48", "--edns"]),
-        _ => blast(setup, file, &["--count", &count, "--window", "48"]),
-    }
+/// Asks each name of a workload once, or as many as are given, in the way the workload will.
+pub(super) fn once(setup: &Setup, workload: Workload, count: u64) -> Result<Load, String> {
+    let pace = Pace::Count { count, window: CACHING_WINDOW };
+    Generator::Blast.ask(setup, &questions(setup, workload, pace))
 }
 
-/// Runs our own generator on the core of the load.
+fn questions(setup: &Setup, workload: Workload, pace: Pace) -> Questions<'_> {
+    let (server, file) = (setup.target(workload), setup.queries(workload));
+    Questions { server, file, transport: workload.transport(), pace }
+}
+
+fn blast_at(setup: &Setup, questions: &Questions<'_>) -> Result<Load, String> {
+    let words = match questions.pace {
+        Pace::Window { secs } => format!("--secs {secs}"),
+        Pace::Count { count, window } => format!("--secs {CACHING_SECS} --count {count} --window {window}"),
+        Pace::Rate { per_sec, secs } => format!("--secs {secs} --rate {per_sec}"),
+    };
+    let mut options: Vec<&str> = words.split(' ').collect();
+    options.extend((questions.transport == Transport::UdpWithOpt).then_some("--edns"));
+    let load = run_blast(setup, questions.server, questions.file, &options)?;
+    // Where the window sets the pace, latency tells of the window.
+    let is_open = matches!(questions.pace, Pace::Rate { .. });
+    Ok(Load { latency: load.latency.filter(|_| is_open), ..load })
+}
+
+/// Runs our own generator on the core of the load, against the server on loopback.
 pub(super) fn blast(setup: &Setup, file: &Path, options: &[&str]) -> Result<Load, String> {
-    let port = setup.port.to_string();
-    let mut command = on_load_core();
-    command.arg(&setup.bare).args(["blast", &port]).arg(file).args(options);
+    run_blast(setup, SocketAddrV4::new(Ipv4Addr::LOCALHOST, setup.port), file, options)
+}
+
+fn run_blast(setup: &Setup, server: SocketAddrV4, file: &Path, options: &[&str]) -> Result<Load, String> {
+    let mut command = pinned(LOAD_CORE);
+    command.arg(&setup.bare).args(["blast", &server.to_string()]).arg(file).args(options);
     let text = output(command)?;
     parse_blast(&text).ok_or_else(|| format!("blast said: {text}"))
 }
 
-fn dnsperf(setup: &Setup, file: &Path, options: &[&str]) -> Result<Load, String> {
-    let port = setup.port.to_string();
-    let mut command = on_load_core();
-    command.args(["dnsperf", "-s", "127.0.0.1", "-p", &port, "-T", "1", "-q", "100", "-t", "2", "-d"]);
-    command.arg(file).args(options);
+fn dnsperf(questions: &Questions<'_>) -> Result<Load, String> {
+    let (address, port) = (questions.server.ip().to_string(), questions.server.port().to_string());
+    let is_tcp = questions.transport == Transport::Tcp;
+    let (mode, clients) = if is_tcp { ("tcp", "10") } else { ("udp", "20") };
+    let limit = match questions.pace {
+        Pace::Window { secs } | Pace::Rate { secs, .. } => ["-l".to_owned(), secs.to_string()],
+        // The file holds each name once.
+        Pace::Count { .. } => ["-n".to_owned(), "1".to_owned()],
+    };
+    let mut command = pinned(LOAD_CORE);
+    command.arg(find("dnsperf").ok_or("dnsperf is not installed")?);
+    command.args(["-s", &address, "-p", &port, "-m", mode, "-c", clients, "-T", "1", "-q", "100", "-t", "2"]);
+    command.arg("-d").arg(questions.file).args(limit);
+    command.args((questions.transport == Transport::UdpWithOpt).then_some("-e"));
     let text = output(command)?;
     parse_dnsperf(&text).ok_or_else(|| format!("dnsperf said: {text}"))
-}
-
-fn on_load_core() -> Command {
-    let mut command = Command::new("taskset");
-    command.args(["-c", LOAD_CORE]);
-    command
 }
 
 /// Runs a command to its end and returns what it printed; an error if it failed.
@@ -111,6 +176,8 @@ pub(super) fn output(mut command: Command) -> Result<String, String> {
 fn parse_blast(text: &str) -> Option<Load> {
     let value = |key: &str| text.split_whitespace().find_map(|pair| pair.strip_prefix(key)?.strip_prefix('='));
     let count = |key: &str| value(key)?.parse::<u64>().ok();
+    let micros = |key: &str| count(key).map(|micros| micros as f64);
+    let latency = Latency { p50_us: micros("p50us")?, p99_us: micros("p99us")?, p999_us: micros("p999us")? };
     let rcodes = [("NOERROR", "noerror"), ("NXDOMAIN", "nxdomain"), ("other", "other")];
     let rcodes = rcodes.into_iter().map(|(name, key)| Some((name.to_owned(), count(key)?)));
     Some(Load {
@@ -119,6 +186,7 @@ fn parse_blast(text: &str) -> Option<Load> {
         per_sec: value("qps")?.parse().ok()?,
         rcodes: rcodes.collect::<Option<_>>()?,
         empty: count("empty")?,
+        latency: Some(latency),
     })
 }
 
@@ -135,7 +203,7 @@ fn parse_dnsperf(text: &str) -> Option<Load> {
         lost: first("Queries lost:")?.parse().ok()?,
         per_sec: first("Queries per second:")?.parse().ok()?,
         rcodes: value("Response codes:").unwrap_or_default().split(',').filter_map(rcode).collect(),
-        empty: 0,
+        ..Load::default()
     })
 }
 
@@ -148,6 +216,7 @@ mod tests {
         let line = "secs=1.000 qps=1000 sent=1000 received=999 lost=1 noerror=990 nxdomain=5 other=4 empty=2 p50us=1 p99us=2 p999us=3";
         let load = parse_blast(line).unwrap();
         assert_eq!((load.answered, load.lost, load.empty), (999, 1, 2));
+        assert_eq!(load.latency, Some(Latency { p50_us: 1.0, p99_us: 2.0, p999_us: 3.0 }));
         assert_eq!((load.with_rcode("NOERROR"), load.with_rcode("NXDOMAIN"), load.with_rcode("other")), (990, 5, 4));
     }
 

@@ -1,15 +1,20 @@
 //! What all benches share: binaries, material in a temporary directory, ports, and the upstream.
 
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::load::output;
 use super::material::Material;
-use super::peer::{self, Peer};
-use super::process::{LOAD_CORE, Server};
+use super::peer::Peer;
+use super::process::{LOAD_CORE, Launch, START_WITHIN, Server, target_directory};
+use super::veth::{self, Veth};
 use super::workload::Workload;
+use super::{ask, configuration, process};
+
+/// Names of the temporary directories start so; the number of the process that made one follows.
+const PREFIX: &str = "avocet-bench-";
 
 /// The place of a bench; dropping it stops the upstream and removes the files.
 pub(super) struct Setup {
@@ -21,6 +26,8 @@ pub(super) struct Setup {
     /// Our floor and generator.
     pub(super) bare: PathBuf,
     pub(super) avocet: PathBuf,
+    /// For servers that take packets past the sockets, where they can be measured.
+    pub(super) veth: Option<Veth>,
     upstream: Option<Server>,
 }
 
@@ -33,7 +40,8 @@ impl Setup {
             let wanted = if peers.contains(&Peer::Avocet) { &packages[..] } else { &packages[..1] };
             build_release(wanted)?;
         }
-        let directory = std::env::temp_dir().join(format!("avocet-bench-{}", std::process::id()));
+        remove_abandoned();
+        let directory = std::env::temp_dir().join(format!("{PREFIX}{}", std::process::id()));
         let said = |error: std::io::Error| format!("{}: {error}", directory.display());
         fs::create_dir_all(&directory).map_err(said)?;
         let mut setup = Self {
@@ -42,11 +50,15 @@ impl Setup {
             upstream_port: free_port()?,
             bare: release.join("avocet-bench-bare"),
             avocet: release.join("avocet"),
+            veth: None,
             upstream: None,
             directory,
         };
-        let command = peer::write_nsd(&setup, "upstream", setup.upstream_port)?;
-        setup.upstream = Some(Server::start(&command, LOAD_CORE, &setup.file("upstream.log"), setup.upstream_port)?);
+        let command = configuration::prepare_upstream(&setup)?;
+        let log = setup.file("upstream.log");
+        let launch = Launch { command: &command, core: LOAD_CORE, log: &log, within: START_WITHIN };
+        let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, setup.upstream_port);
+        setup.upstream = Some(Server::start(&launch, || ask::is_ready(address))?);
         Ok(setup)
     }
 
@@ -55,13 +67,22 @@ impl Setup {
         self.directory.join(name)
     }
 
+    /// Where the server that is measured is asked.
+    pub(super) fn target(&self, workload: Workload) -> SocketAddrV4 {
+        let address = if workload == Workload::Veth { veth::INSIDE } else { Ipv4Addr::LOCALHOST };
+        SocketAddrV4::new(address, self.port)
+    }
+
     /// The query file of a workload.
     pub(super) fn queries(&self, workload: Workload) -> &Path {
         match workload {
-            Workload::Hot | Workload::HotEdns | Workload::Tcp => &self.material.hot,
+            Workload::Hot | Workload::HotEdns | Workload::Latency | Workload::Tcp | Workload::Veth => {
+                &self.material.hot
+            }
             Workload::Miss => &self.material.miss,
             Workload::Zipf => &self.material.zipf,
-            Workload::Memory => &self.material.memory,
+            Workload::Blocked => &self.material.blocked,
+            Workload::MemorySmall | Workload::Memory => &self.material.memory,
         }
     }
 }
@@ -69,8 +90,19 @@ impl Setup {
 impl Drop for Setup {
     fn drop(&mut self) {
         self.upstream = None;
-        // What stays behind is in the system's temporary directory.
+        // What stays behind is removed by the next run.
         let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// Removes what benches that were killed have left.
+fn remove_abandoned() {
+    for entry in fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.strip_prefix(PREFIX).is_some_and(process::has_ended) {
+            // Another user's stays.
+            let _ = fs::remove_dir_all(entry.path());
+        }
     }
 }
 
@@ -81,11 +113,6 @@ fn build_release(packages: &[&str]) -> Result<(), String> {
         command.args(["--package", package]);
     }
     output(command).map(drop)
-}
-
-/// Where cargo puts what it builds.
-fn target_directory() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| crate::root().join("target"), PathBuf::from)
 }
 
 /// A port that is free on loopback for UDP and TCP.
