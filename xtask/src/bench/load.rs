@@ -96,7 +96,7 @@ impl Load {
 /// The most queries in flight while names are only to be cached.
 const CACHING_WINDOW: u64 = 48;
 /// The most seconds that caching names may take.
-const CACHING_SECS: &str = "120";
+const CACHING_SECS: &str = "300";
 
 /// Asks the workload's questions of its server for the seconds given.
 pub(super) fn timed(setup: &Setup, workload: Workload, generator: Generator, secs: u64) -> Result<Load, String> {

@@ -40,6 +40,12 @@ impl Setup {
             let wanted = if peers.contains(&Peer::Avocet) { &packages[..] } else { &packages[..1] };
             build_release(wanted)?;
         }
+        let binaries = [release.join("avocet-bench-bare"), release.join("avocet")];
+        let needed = if peers.contains(&Peer::Avocet) { &binaries[..] } else { &binaries[..1] };
+        if let Some(missing) = needed.iter().find(|path| !path.exists()) {
+            return Err(format!("{} is not built: leave --no-build away", missing.display()));
+        }
+        let [bare, avocet] = binaries;
         remove_abandoned();
         let directory = std::env::temp_dir().join(format!("{PREFIX}{}", std::process::id()));
         let said = |error: std::io::Error| format!("{}: {error}", directory.display());
@@ -48,8 +54,8 @@ impl Setup {
             material: Material::write(&directory).map_err(said)?,
             port: free_port()?,
             upstream_port: free_port()?,
-            bare: release.join("avocet-bench-bare"),
-            avocet: release.join("avocet"),
+            bare,
+            avocet,
             veth: None,
             upstream: None,
             directory,
