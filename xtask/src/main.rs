@@ -23,7 +23,7 @@ options of bench quick, peers, instr and syscalls:
   --only TEXT        only the pairs `peer/workload` that contain TEXT (micro: `crate/bench`)
   --rounds N         interleaved rounds; 5 if not given, quick 2
   --secs N           seconds of each timed run; 5 if not given, quick 2
-  --generator NAME   dnsperf or blast, for the UDP workloads
+  --generator NAME   dnsperf, blast (UDP only) or avocet
   --install          install the Debian packages that are missing, as root (quick and peers)
   --no-build         take the release binaries as they are";
 

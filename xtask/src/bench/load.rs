@@ -4,6 +4,8 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::Path;
 use std::process::Command;
 
+use serde_json::Value;
+
 use super::ask::Transport;
 use super::process::{LOAD_CORE, find, pinned};
 use super::setup::Setup;
@@ -16,6 +18,8 @@ pub(super) enum Generator {
     Dnsperf,
     /// Ours: batches of datagrams, UDP only.
     Blast,
+    /// `avocet load`, which looks at every answer.
+    Avocet,
 }
 
 impl Generator {
@@ -23,14 +27,16 @@ impl Generator {
         match name {
             "dnsperf" => Ok(Self::Dnsperf),
             "blast" => Ok(Self::Blast),
+            "avocet" => Ok(Self::Avocet),
             unknown => Err(format!("there is no generator `{unknown}`")),
         }
     }
 
     /// The one that can ask so: dnsperf paces itself by its own sends, blast knows no TCP.
-    fn able(self, question: &Questions<'_>) -> Self {
-        match question.pace {
-            _ if question.transport == Transport::Tcp => Self::Dnsperf,
+    fn able(self, questions: &Questions<'_>) -> Self {
+        match questions.pace {
+            _ if self == Self::Avocet => self,
+            _ if questions.transport == Transport::Tcp => Self::Dnsperf,
             Pace::Rate { .. } | Pace::Count { .. } => Self::Blast,
             Pace::Window { .. } => self,
         }
@@ -41,6 +47,7 @@ impl Generator {
         match self.able(questions) {
             Self::Dnsperf => dnsperf(questions),
             Self::Blast => blast_at(setup, questions),
+            Self::Avocet => avocet(setup, questions),
         }
     }
 }
@@ -107,10 +114,10 @@ pub(super) fn timed(setup: &Setup, workload: Workload, generator: Generator, sec
     generator.ask(setup, &questions(setup, workload, pace))
 }
 
-/// Asks each name of a workload once, or as many as are given, in the way the workload will.
-pub(super) fn once(setup: &Setup, workload: Workload, count: u64) -> Result<Load, String> {
+/// Asks so many names of a workload once, in the way the workload will.
+pub(super) fn once(setup: &Setup, workload: Workload, generator: Generator, count: u64) -> Result<Load, String> {
     let pace = Pace::Count { count, window: CACHING_WINDOW };
-    Generator::Blast.ask(setup, &questions(setup, workload, pace))
+    generator.ask(setup, &questions(setup, workload, pace))
 }
 
 fn questions(setup: &Setup, workload: Workload, pace: Pace) -> Questions<'_> {
@@ -162,6 +169,25 @@ fn dnsperf(questions: &Questions<'_>) -> Result<Load, String> {
     parse_dnsperf(&text).ok_or_else(|| format!("dnsperf said: {text}"))
 }
 
+fn avocet(setup: &Setup, questions: &Questions<'_>) -> Result<Load, String> {
+    let is_tcp = questions.transport == Transport::Tcp;
+    let (transport, clients) = if is_tcp { ("tcp", "10") } else { ("udp", "20") };
+    let pace = match questions.pace {
+        Pace::Window { secs } => format!("--window 100 --duration {secs}s"),
+        Pace::Count { count, window } => format!("--window {window} --count {count} --duration {CACHING_SECS}s"),
+        Pace::Rate { per_sec, secs } => format!("--rate {per_sec} --duration {secs}s"),
+    };
+    let mut command = pinned(LOAD_CORE);
+    command.arg(&setup.avocet).args(["load", &questions.server.to_string(), "--scenario", "replay", "--names"]);
+    command.arg(questions.file).args(["--transport", transport, "--clients", clients]).args(pace.split(' '));
+    command.args(["--quiet", "--json", "-", "--i-own-this-server"]);
+    if questions.transport == Transport::UdpWithOpt {
+        command.args(["--edns", "1232"]);
+    }
+    let text = output(command)?;
+    parse_avocet(&text).ok_or_else(|| format!("avocet load said: {text}"))
+}
+
 /// Runs a command to its end and returns what it printed; an error if it failed.
 pub(super) fn output(mut command: Command) -> Result<String, String> {
     let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
@@ -187,6 +213,22 @@ fn parse_blast(text: &str) -> Option<Load> {
         rcodes: rcodes.collect::<Option<_>>()?,
         empty: count("empty")?,
         latency: Some(latency),
+    })
+}
+
+/// Reads the result of `avocet load --json`.
+fn parse_avocet(text: &str) -> Option<Load> {
+    let result: Value = serde_json::from_str(text).ok()?;
+    let (outcome, micros) = (&result["outcome"], |key: &str| Some(result["latency"][key].as_f64()? / 1000.0));
+    let rcodes = outcome["rcodes"].as_object()?.iter();
+    let latency = Latency { p50_us: micros("p50_ns")?, p99_us: micros("p99_ns")?, p999_us: micros("p999_ns")? };
+    Some(Load {
+        answered: outcome["answered"].as_u64()?,
+        lost: outcome["lost"].as_u64()?,
+        per_sec: outcome["answered_per_sec"].as_f64()?,
+        rcodes: rcodes.map(|(name, count)| Some((name.clone(), count.as_u64()?))).collect::<Option<_>>()?,
+        empty: outcome["empty"].as_u64()?,
+        latency: result["pace"]["open_loop"].as_bool()?.then_some(latency),
     })
 }
 
@@ -218,6 +260,22 @@ mod tests {
         assert_eq!((load.answered, load.lost, load.empty), (999, 1, 2));
         assert_eq!(load.latency, Some(Latency { p50_us: 1.0, p99_us: 2.0, p999_us: 3.0 }));
         assert_eq!((load.with_rcode("NOERROR"), load.with_rcode("NXDOMAIN"), load.with_rcode("other")), (990, 5, 4));
+    }
+
+    #[test]
+    fn the_result_of_avocet_load_is_read() {
+        let result = serde_json::json!({
+            "pace": { "open_loop": true },
+            "outcome": {
+                "answered": 998, "lost": 2, "answered_per_sec": 99.8, "empty": 1,
+                "rcodes": { "NOERROR": 990, "NXDOMAIN": 8 },
+            },
+            "latency": { "p50_ns": 30_000, "p99_ns": 60_000, "p999_ns": 90_500 },
+        });
+        let load = parse_avocet(&result.to_string()).unwrap();
+        assert_eq!((load.answered, load.lost, load.empty, load.with_rcode("NXDOMAIN")), (998, 2, 1, 8));
+        assert_eq!(load.latency, Some(Latency { p50_us: 30.0, p99_us: 60.0, p999_us: 90.5 }));
+        assert_eq!(parse_avocet("{}"), None);
     }
 
     #[test]

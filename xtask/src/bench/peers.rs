@@ -3,6 +3,8 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use super::ask::Transport;
+use super::load::{Load, Pace, Questions};
 use super::options::{Coverage, Options};
 use super::peer::Peer;
 use super::plan::{self, Progress, Step};
@@ -52,11 +54,8 @@ fn measure(options: &Options) -> Result<Report, String> {
     if peers.is_empty() {
         return Err("nothing to measure".to_owned());
     }
-    let mut bench = Bench {
-        setup: Setup::prepare(&peers, options.build)?,
-        report: Report { left_out, ..Report::default() },
-        options,
-    };
+    let mut bench =
+        Bench { setup: Setup::prepare(&peers, options)?, report: Report { left_out, ..Report::default() }, options };
     bench.set_up_veth(&peers);
     let steps = plan::steps(&peers, options);
     let mut progress = Progress::of(&steps, options);
@@ -170,7 +169,7 @@ impl Bench<'_> {
 
     fn run_one(&self, server: &Server, peer: Peer, workload: Workload, start_bytes: f64) -> Result<Sample, String> {
         if !workload.is_cold() {
-            let warmed = load::once(&self.setup, workload, material::HOT_NAMES.into())?;
+            let warmed = load::once(&self.setup, workload, self.options.generator, material::HOT_NAMES.into())?;
             workload.judge(&warmed, peer.refusal())?;
             if peer.knows_zone() {
                 ask::verify(self.setup.target(workload), peer, workload)?;
@@ -178,7 +177,7 @@ impl Bench<'_> {
         }
         let before = server.cpu();
         let load = match workload.cached_names() {
-            Some(count) => load::once(&self.setup, workload, count)?,
+            Some(count) => load::once(&self.setup, workload, self.options.generator, count)?,
             None => load::timed(&self.setup, workload, self.options.generator, self.options.secs)?,
         };
         let after = server.cpu();
@@ -197,13 +196,16 @@ impl Bench<'_> {
     }
 
     /// What of the names just asked for is still cached, and what each of these takes of what was grown by.
-    fn growth(&self, grown: f64, load: &load::Load) -> Result<Growth, String> {
+    fn growth(&self, grown: f64, load: &Load) -> Result<Growth, String> {
         let file = self.setup.file("again.txt");
         let apart = load.answered as u32 / ASKED_AGAIN;
         material::write_lines(&file, (0..ASKED_AGAIN).map(|index| material::unique_query(index * apart)))
             .map_err(|error| format!("{}: {error}", file.display()))?;
         let before = received_datagrams()?;
-        let again = load::blast(&self.setup, &file, &["--count", &ASKED_AGAIN.to_string(), "--window", "16"])?;
+        let pace = Pace::Count { count: ASKED_AGAIN.into(), window: 16 };
+        let server = self.setup.target(Workload::Memory);
+        let questions = Questions { server, file: &file, transport: Transport::Udp, pace };
+        let again = self.options.generator.ask(&self.setup, &questions)?;
         // A cached name is a query and an answer; one that is not is another query and another answer.
         let received = received_datagrams()?.saturating_sub(before) as f64;
         let (asked, answered) = ((again.answered + again.lost) as f64, again.answered as f64);

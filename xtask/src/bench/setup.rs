@@ -5,8 +5,9 @@ use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::load::output;
+use super::load::{Generator, output};
 use super::material::Material;
+use super::options::Options;
 use super::peer::Peer;
 use super::process::{LOAD_CORE, Launch, START_WITHIN, Server, target_directory};
 use super::veth::{self, Veth};
@@ -15,6 +16,9 @@ use super::{ask, configuration, process};
 
 /// Names of the temporary directories start so; the number of the process that made one follows.
 const PREFIX: &str = "avocet-bench-";
+
+/// Our own programs, which are packages of the same names: the floors, and the server.
+const BINARIES: &[&str] = &["avocet-bench-bare", "avocet"];
 
 /// The place of a bench; dropping it stops the upstream and removes the files.
 pub(super) struct Setup {
@@ -33,19 +37,17 @@ pub(super) struct Setup {
 
 impl Setup {
     /// Builds the binaries these peers need, writes the material and starts the upstream.
-    pub(super) fn prepare(peers: &[Peer], build: bool) -> Result<Self, String> {
+    pub(super) fn prepare(peers: &[Peer], options: &Options) -> Result<Self, String> {
         let release = target_directory().join("release");
-        if build {
-            let packages = ["avocet-bench-bare", "avocet"];
-            let wanted = if peers.contains(&Peer::Avocet) { &packages[..] } else { &packages[..1] };
+        let wants_avocet = peers.contains(&Peer::Avocet) || options.generator == Generator::Avocet;
+        let wanted = if wants_avocet { BINARIES } else { &BINARIES[..1] };
+        if options.build {
+            eprintln!("building {}: some minutes the first time", wanted.join(" and "));
             build_release(wanted)?;
         }
-        let binaries = [release.join("avocet-bench-bare"), release.join("avocet")];
-        let needed = if peers.contains(&Peer::Avocet) { &binaries[..] } else { &binaries[..1] };
-        if let Some(missing) = needed.iter().find(|path| !path.exists()) {
-            return Err(format!("{} is not built: leave --no-build away", missing.display()));
+        if let Some(missing) = wanted.iter().find(|name| !release.join(name).exists()) {
+            return Err(format!("{missing} is not built: leave --no-build away"));
         }
-        let [bare, avocet] = binaries;
         remove_abandoned();
         let directory = std::env::temp_dir().join(format!("{PREFIX}{}", std::process::id()));
         let said = |error: std::io::Error| format!("{}: {error}", directory.display());
@@ -54,8 +56,8 @@ impl Setup {
             material: Material::write(&directory).map_err(said)?,
             port: free_port()?,
             upstream_port: free_port()?,
-            bare,
-            avocet,
+            bare: release.join(BINARIES[0]),
+            avocet: release.join(BINARIES[1]),
             veth: None,
             upstream: None,
             directory,

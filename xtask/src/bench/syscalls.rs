@@ -26,7 +26,7 @@ pub(super) const PEERS: &[Peer] = &[Peer::Bare, Peer::BarePool, Peer::Dnsdist, P
 /// Counts for each peer, prints the figures and keeps them.
 pub(super) fn run(options: &Options) -> Result<(), String> {
     let peers = &options.peers;
-    let setup = Setup::prepare(peers, options.build)?;
+    let setup = Setup::prepare(peers, options)?;
     let mut figures = Vec::new();
     for peer in peers {
         let calls = per_miss(&setup, *peer).map_err(|error| format!("{}: {error}", peer.name()))?;
