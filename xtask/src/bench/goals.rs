@@ -76,11 +76,12 @@ impl Goal {
     }
 }
 
-/// One row a goal. Those for which neither Avocet nor the other server was asked are left out.
+/// One row a goal for each workload that was run; none if Avocet was not measured at all.
 pub(super) fn table(report: &Report) -> Table {
     let mut table = Table::of("What Avocet is to reach", &["workload", "goal", "measured (min-max)", ""]);
-    let is_asked = |workload: Workload| report.samples.iter().any(|sample| sample.workload == workload);
-    for goal in GOALS.iter().filter(|goal| is_asked(goal.workload)) {
+    let is_measured = report.samples.iter().any(|sample| sample.peer == Peer::Avocet);
+    let is_run = |workload: Workload| report.samples.iter().any(|sample| sample.workload == workload);
+    for goal in GOALS.iter().filter(|goal| is_measured && is_run(goal.workload)) {
         table.push(goal.row(report));
     }
     table

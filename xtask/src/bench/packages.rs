@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::load::output;
+use super::options::Options;
 use super::peer::Peer;
 use super::process;
 
@@ -22,7 +23,7 @@ pub(super) struct LeftOut {
 /// Splits the peers into those that can be started and those that cannot.
 ///
 /// Says in one line which packages are missing. An error if a program is missing that no bench can do without.
-pub(super) fn check(peers: &[Peer]) -> Result<(Vec<Peer>, Vec<LeftOut>), String> {
+pub(super) fn check(peers: &[Peer], options: &Options) -> Result<(Vec<Peer>, Vec<LeftOut>), String> {
     let missing = missing(peers);
     let hint = install_command(&missing);
     let essential: Vec<_> = REQUIRED.iter().filter(|(program, _)| process::find(program).is_none()).collect();
@@ -35,6 +36,7 @@ pub(super) fn check(peers: &[Peer]) -> Result<(Vec<Peer>, Vec<LeftOut>), String>
     let (mut found, mut left_out) = (Vec::new(), Vec::new());
     for peer in peers.iter().copied() {
         let reason = match peer {
+            Peer::CoreDns if !options.build && process::coredns().exists() => None,
             Peer::CoreDns => build_coredns().err(),
             _ => peer
                 .package()

@@ -50,7 +50,7 @@ fn measure(options: &Options) -> Result<Report, String> {
     if options.install {
         packages::install(&wanted)?;
     }
-    let (peers, left_out) = packages::check(&wanted)?;
+    let (peers, left_out) = packages::check(&wanted, options)?;
     if peers.is_empty() {
         return Err("nothing to measure".to_owned());
     }
@@ -59,7 +59,7 @@ fn measure(options: &Options) -> Result<Report, String> {
     bench.set_up_veth(&peers);
     let steps = plan::steps(&peers, options);
     let mut progress = Progress::of(&steps, options);
-    eprintln!("{} starts of servers, about {} min", steps.len(), progress.minutes_left(Duration::ZERO));
+    eprintln!("servers to start: {}, about {} min", steps.len(), progress.minutes_left(Duration::ZERO));
     for peer in peers {
         bench.try_cold(peer);
     }

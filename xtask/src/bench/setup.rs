@@ -49,6 +49,7 @@ impl Setup {
             return Err(format!("{missing} is not built: leave --no-build away"));
         }
         remove_abandoned();
+        veth::remove_abandoned();
         let directory = std::env::temp_dir().join(format!("{PREFIX}{}", std::process::id()));
         let said = |error: std::io::Error| format!("{}: {error}", directory.display());
         fs::create_dir_all(&directory).map_err(said)?;

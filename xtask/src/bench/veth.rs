@@ -25,7 +25,6 @@ pub(super) struct Veth {
 impl Veth {
     /// Makes namespace and pair; says why that cannot be done here.
     pub(super) fn create() -> Result<Self, String> {
-        remove_abandoned();
         let veth = Self { process: std::process::id() };
         let (namespace, outside, inside) = (veth.namespace(), veth.outside(), veth.interface());
         ip(&format!("netns add {namespace}"))?;
@@ -67,7 +66,7 @@ impl Drop for Veth {
 }
 
 /// Removes the namespaces of benches that were killed.
-fn remove_abandoned() {
+pub(super) fn remove_abandoned() {
     for entry in fs::read_dir("/run/netns").into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         if name.strip_prefix(PREFIX).is_some_and(process::has_ended) {
