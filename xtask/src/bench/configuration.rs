@@ -124,6 +124,7 @@ fn blocking(peer: Peer) -> Option<(&'static str, Form)> {
 /// Writes the configuration of a peer and returns the command that runs it in the foreground.
 pub(super) fn prepare(setup: &Setup, peer: Peer, workload: Workload) -> Result<Vec<String>, String> {
     let mut words = Words::of(setup, setup.target(workload).port(), "peer");
+    words.set("CONTROL", "  control-enable: no");
     words.set("ADDRESS", setup.target(workload).ip().to_string());
     words.set("INTERFACE", setup.veth.as_ref().map_or_else(String::new, Veth::interface));
     // Insertions hold words themselves: `fill` takes the last of the list first.
@@ -144,7 +145,22 @@ pub(super) fn prepare(setup: &Setup, peer: Peer, workload: Workload) -> Result<V
 
 /// Writes the configuration of the upstream, which serves the zone, and returns its command.
 pub(super) fn prepare_upstream(setup: &Setup) -> Result<Vec<String>, String> {
-    write(setup, &NSD, &Words::of(setup, setup.upstream_port, "upstream"))
+    let mut words = Words::of(setup, setup.upstream_port, "upstream");
+    words.set("CONTROL", template!("nsd/control.conf"));
+    write(setup, &NSD, &words)
+}
+
+/// Queries the upstream has had so far.
+pub(super) fn upstream_queries(setup: &Setup) -> Result<u64, String> {
+    let program = process::find("nsd-control").ok_or("nsd-control is not installed")?;
+    let mut command = Command::new(program);
+    command.arg("-c").arg(setup.file("upstream.conf")).arg("stats_noreset");
+    let text = output(command)?;
+    parse_queries(&text).ok_or_else(|| format!("nsd-control said: {text}"))
+}
+
+fn parse_queries(statistics: &str) -> Option<u64> {
+    statistics.lines().find_map(|line| line.strip_prefix("num.queries="))?.parse().ok()
 }
 
 /// Writes the files of a recipe and returns its command, the program with its whole path.
@@ -230,9 +246,15 @@ mod tests {
     }
 
     #[test]
+    fn the_queries_of_the_upstream_are_all_of_them() {
+        let statistics = "server0.queries=7\nnum.queries=12\ntime.boot=3.5\nnum.queriesx=1\n";
+        assert_eq!(parse_queries(statistics), Some(12));
+        assert_eq!(parse_queries("error"), None);
+    }
+
+    #[test]
     fn no_template_has_a_word_without_a_value() {
-        let known =
-            "NAME PORT UPSTREAM DIRECTORY ZONE USER BARE AVOCET COREDNS ADDRESS INTERFACE XDP POLICY BLOCKING LIST";
+        let known = "NAME PORT UPSTREAM DIRECTORY ZONE USER BARE AVOCET COREDNS CONTROL ADDRESS INTERFACE XDP POLICY BLOCKING LIST";
         let known: Vec<_> = known.split(' ').collect();
         let commands = Peer::ALL.iter().flat_map(|peer| {
             let recipe = recipe(*peer, Workload::Hot);

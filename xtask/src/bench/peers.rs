@@ -1,6 +1,5 @@
 //! CPU time per query beside other servers: the same load for each in turn, in interleaved rounds.
 
-use std::fs;
 use std::time::{Duration, Instant};
 
 use super::ask::Transport;
@@ -201,41 +200,16 @@ impl Bench<'_> {
         let apart = load.answered as u32 / ASKED_AGAIN;
         material::write_lines(&file, (0..ASKED_AGAIN).map(|index| material::unique_query(index * apart)))
             .map_err(|error| format!("{}: {error}", file.display()))?;
-        let before = received_datagrams()?;
+        let before = configuration::upstream_queries(&self.setup)?;
         let pace = Pace::Count { count: ASKED_AGAIN.into(), window: 16 };
         let server = self.setup.target(Workload::Memory);
         let questions = Questions { server, file: &file, transport: Transport::Udp, pace };
         let again = self.options.generator.ask(&self.setup, &questions)?;
-        // A cached name is a query and an answer; one that is not is another query and another answer.
-        let received = received_datagrams()?.saturating_sub(before) as f64;
-        let (asked, answered) = ((again.answered + again.lost) as f64, again.answered as f64);
-        let kept = (1.0 - (received - asked - answered) / (2.0 * asked)).clamp(0.0, 1.0);
+        let fetched = configuration::upstream_queries(&self.setup)?.saturating_sub(before) as f64;
+        let kept = (1.0 - fetched / (again.answered + again.lost) as f64).max(0.0);
         if kept < LEAST_KEPT {
             return Err(format!("{:.1} % of the names are still cached", kept * 100.0));
         }
         Ok(Growth { bytes_per_name: grown / (load.answered as f64 * kept), kept })
-    }
-}
-
-/// UDP datagrams this machine has received so far.
-fn received_datagrams() -> Result<u64, String> {
-    let text = fs::read_to_string("/proc/net/snmp").map_err(|error| format!("/proc/net/snmp: {error}"))?;
-    parse_received(&text).ok_or_else(|| "/proc/net/snmp: no count of datagrams".to_owned())
-}
-
-/// Finds the first count of the second of the two lines on UDP, the one with the numbers.
-fn parse_received(text: &str) -> Option<u64> {
-    text.lines().filter_map(|line| line.strip_prefix("Udp: ")?.split(' ').next()?.parse().ok()).next()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn received_datagrams_are_read_from_the_kernels_table() {
-        let text = "Tcp: InSegs\nTcp: 9\nUdp: InDatagrams NoPorts\nUdp: 1234 5\nUdpLite: InDatagrams\nUdpLite: 7\n";
-        assert_eq!(parse_received(text), Some(1234));
-        assert_eq!(parse_received("Udp: InDatagrams\n"), None);
     }
 }
