@@ -111,7 +111,7 @@ impl Bench<'_> {
         let Some(first) = cold.first().filter(|_| peer.knows_zone()) else {
             return;
         };
-        let started = self.start(peer, *first);
+        let started = self.start(peer, *first).or_else(|_| self.start(peer, *first));
         for workload in cold {
             let target = self.setup.target(workload);
             let tried = started.as_ref().map_err(Clone::clone).and_then(|_| ask::verify(target, peer, workload));
@@ -141,7 +141,7 @@ impl Bench<'_> {
         }
     }
 
-    fn run_session(&self, peer: Peer, session: &[Workload]) -> Vec<(Workload, Result<Sample, String>)> {
+    fn run_session(&mut self, peer: Peer, session: &[Workload]) -> Vec<(Workload, Result<Sample, String>)> {
         let Some(first) = session.first() else {
             return Vec::new();
         };
@@ -155,7 +155,8 @@ impl Bench<'_> {
         }
     }
 
-    fn start(&self, peer: Peer, workload: Workload) -> Result<Server, String> {
+    fn start(&mut self, peer: Peer, workload: Workload) -> Result<Server, String> {
+        self.setup.renew_port()?;
         let command = configuration::prepare(&self.setup, peer, workload)?;
         let log = self.setup.file(&format!("{}.log", peer.name()));
         let launch = Launch { command: &command, core: SERVER_CORE, log: &log, within: START_WITHIN };

@@ -71,6 +71,12 @@ impl Setup {
         Ok(setup)
     }
 
+    /// Chooses another port: what the last server had may not be free at once.
+    pub(super) fn renew_port(&mut self) -> Result<(), String> {
+        self.port = free_port()?;
+        Ok(())
+    }
+
     /// A path in the temporary directory.
     pub(super) fn file(&self, name: &str) -> PathBuf {
         self.directory.join(name)
