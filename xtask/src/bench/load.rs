@@ -182,7 +182,7 @@ fn avocet(setup: &Setup, questions: &Questions<'_>) -> Result<Load, String> {
     command.arg(questions.file).args(["--transport", transport, "--clients", clients]).args(pace.split(' '));
     command.args(["--quiet", "--json", "-", "--i-own-this-server"]);
     if questions.transport == Transport::UdpWithOpt {
-        command.args(["--edns", "1232"]);
+        command.args(["--edns", "4096"]);
     }
     let text = output(command)?;
     parse_avocet(&text).ok_or_else(|| format!("avocet load said: {text}"))

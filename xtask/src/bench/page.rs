@@ -15,6 +15,8 @@ const PAGE: &str = "docs/manual/performance.md";
 const PICTURES: &str = "docs/manual/pictures";
 /// From the page to the root.
 const UP: &str = "../..";
+/// Fewer rounds have no median worth the name.
+const FEW_ROUNDS: u64 = 3;
 /// What the page says around its figures.
 const TEXT: &str = include_str!("page.txt");
 
@@ -57,12 +59,12 @@ fn machine(document: &Value) -> String {
     let (machine, text) = (&document["machine"], |value: &Value| value.as_str().unwrap_or("unknown").to_owned());
     let samples = document["result"]["samples"].as_array();
     let rounds = samples.into_iter().flatten().filter_map(|sample| sample["round"].as_u64()).max().unwrap_or(0);
+    let trial = if rounds < FEW_ROUNDS { " So few rounds are a trial of the bench, not figures to go by." } else { "" };
     format!(
-        "Measured on {} at commit `{}` by `{}`: {} round{}, on {} cores of {}, Linux {}.\n",
+        "Measured on {} at commit `{}` by `{}`: {rounds} round{}, on {} cores of {}, Linux {}.{trial}\n",
         text(&document["date"]),
         text(&document["commit"]),
         text(&document["command"]),
-        rounds,
         if rounds == 1 { "" } else { "s" },
         machine["cores"],
         text(&machine["cpu"]),
@@ -173,6 +175,7 @@ mod tests {
             "![Cached names over UDP](pictures/hot.svg)",
             "commit `abc`",
             "1 round, on 2 cores of C",
+            "a trial of the bench",
             "- nsd, hot: wrong answers\n",
             "- nsd: NSD 4\n",
             "<= 1.10 x bare",

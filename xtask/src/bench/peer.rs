@@ -126,8 +126,8 @@ impl Peer {
                 Self::BareMmsg => matches!(workload, Workload::Hot | Workload::HotEdns),
                 Self::BarePool => workload == Workload::Miss,
                 Self::KnotXdp => false,
-                // It closes a connection after a hundred queries.
-                Self::Dnsmasq if workload == Workload::Tcp => false,
+                // It closes a connection after a hundred queries, and takes the memory of its cache at the start.
+                Self::Dnsmasq if workload == Workload::Tcp || workload.cached_names().is_some() => false,
                 _ => workload.is_warm() || self.kind() == Kind::Resolver,
             },
         }

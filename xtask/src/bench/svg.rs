@@ -32,7 +32,7 @@ pub(super) enum Marks {
 const WIDTH: f64 = 760.0;
 const LABELS: f64 = 128.0;
 /// Room for the figure at the right of the longest bar.
-const FIGURES: f64 = 150.0;
+const FIGURES: f64 = 170.0;
 const ROW: f64 = 24.0;
 const HEAD: f64 = 34.0;
 const BAR: f64 = 14.0;
@@ -55,7 +55,7 @@ impl Standing {
 pub(super) fn picture(title: &str, rows: &[Row], digits: usize) -> String {
     let height = HEAD + ROW * rows.len() as f64 + 8.0;
     let mut text = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\">\n\
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" role=\"img\">\n\
          <title>{title}</title>\n<style>{STYLE}</style>\n<text class=\"h\" x=\"8\" y=\"20\">{title}</text>\n",
         title = escaped(title),
     );
