@@ -7,6 +7,7 @@ mod equality;
 mod faults;
 mod harness;
 mod limits;
+mod load;
 mod local;
 mod parsing;
 mod probes;

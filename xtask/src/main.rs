@@ -14,18 +14,22 @@ const USAGE: &str = "usage:
   cargo xtask gate [--update]      count the instructions of hot operations; refuse 3 % more than kept, or keep these
   cargo xtask profile cpu|alloc|lock [-- WORKLOAD [--secs N] [--no-build]]
                                    a flame graph of the server under load (hot, hot-edns, tcp, miss, zipf)
+  cargo xtask bench quick          a first look in two minutes: cached names, TCP and misses beside a few servers
+  cargo xtask bench peers          every workload beside every server, in interleaved rounds, and its page
+  cargo xtask bench page FILE      write the page of a result of bench peers anew
   cargo xtask bench micro          time and memory of single operations beside other crates
   cargo xtask bench crates         run the benches in the directories of the crates and keep their output
-  cargo xtask bench peers          CPU time per query beside other servers, in interleaved rounds
   cargo xtask bench instr          user instructions per cached query, counted by callgrind
   cargo xtask bench syscalls       system calls per missed query, counted by strace
-options of bench peers, instr and syscalls:
-  --peers a,b        avocet, bare, bare-mmsg, bare-pool, nsd, unbound, dnsdist
-  --workloads a,b    hot, hot-edns, tcp, miss, zipf, memory (peers only)
+options of bench quick, peers, instr and syscalls:
+  --peers a,b        avocet, bare, bare-mmsg, bare-pool, nsd, knot, knot-xdp, unbound, dnsdist, pdns-recursor,
+                     bind9, knot-resolver, dnsmasq, coredns
+  --workloads a,b    hot, hot-edns, latency, tcp, miss, zipf, blocked, memory-200k, memory, veth (quick and peers)
   --only TEXT        only the pairs `peer/workload` that contain TEXT (crates: `crate/bench`; micro: rows)
-  --rounds N         interleaved rounds, 5 if not given
-  --secs N           seconds of each timed run, 5 if not given
-  --generator NAME   dnsperf or blast, for the UDP workloads
+  --rounds N         interleaved rounds; 5 if not given, quick 2
+  --secs N           seconds of each timed run; 5 if not given, quick 2
+  --generator NAME   dnsperf, blast (UDP only) or avocet
+  --install          install the Debian packages that are missing, as root (quick and peers)
   --no-build         take the release binaries as they are";
 
 fn main() -> ExitCode {

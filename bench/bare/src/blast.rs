@@ -1,6 +1,10 @@
-//! A closed-loop generator on UDP: so many queries in flight, sent and received in batches, counted by RCODE.
+//! A generator on UDP: so many queries in flight, or so many a second; sent and received in batches, counted by RCODE.
+//!
+//! At a fixed rate latency counts from the moment a query was due, so a server that stalls cannot hide it
+//! by holding the generator up.
 
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::num::NonZeroU32;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -16,13 +20,17 @@ const LOST_AFTER: Duration = Duration::from_secs(2);
 const SWEEP_EVERY: Duration = Duration::from_millis(200);
 /// One poll waits no longer than this, so that sweeps and the end of the run are on time.
 const POLL_MILLIS: i32 = 10;
+/// The queries that one socket can tell apart.
+const IDS: usize = 1 << 16;
 
 /// What to ask, whom, how fast and how long.
 pub(crate) struct Plan {
-    port: u16,
+    server: SocketAddrV4,
     file: PathBuf,
     time: Duration,
     count: u64,
+    /// Time from one query to the next; none if the window alone limits the rate.
+    interval: Option<Duration>,
     window: usize,
     sockets: usize,
     edns: bool,
@@ -30,15 +38,24 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// Reads the options of the mode `blast`.
-    pub(crate) fn parse(port: u16, file: &str, options: &[&str]) -> io::Result<Self> {
-        let time = Duration::from_secs(5);
-        let mut plan = Self { port, file: file.into(), time, count: u64::MAX, window: 128, sockets: 8, edns: false };
+    pub(crate) fn parse(server: SocketAddrV4, file: &str, options: &[&str]) -> io::Result<Self> {
+        let mut plan = Self {
+            server,
+            file: file.into(),
+            time: Duration::from_secs(5),
+            count: u64::MAX,
+            interval: None,
+            window: 128,
+            sockets: 8,
+            edns: false,
+        };
         let mut rest = options.iter();
         while let Some(option) = rest.next() {
             let mut value = || rest.next().copied().ok_or_else(|| invalid(&format!("{option} wants a number")));
             match *option {
                 "--secs" => plan.time = Duration::from_secs(number(value()?)?),
                 "--count" => plan.count = number(value()?)?,
+                "--rate" => plan.interval = Some(Duration::from_secs(1) / number::<NonZeroU32>(value()?)?.get()),
                 "--window" => plan.window = number(value()?)?,
                 "--sockets" => plan.sockets = number(value()?)?,
                 "--edns" => plan.edns = true,
@@ -76,35 +93,71 @@ impl fmt::Display for Report {
 
 /// Asks until the time or the count is up and all answers are in or lost.
 pub(crate) fn run(plan: &Plan) -> io::Result<Report> {
-    let mut queries = Queries::read(&plan.file, plan.edns)?;
     let mut poll = Poll::new()?;
-    let window = (plan.window / plan.sockets).max(1);
-    let connect = |index| Lane::connect(plan.port, window, &poll, index);
+    let window = if plan.interval.is_some() { IDS } else { (plan.window / plan.sockets).max(1) };
+    let connect = |index| Lane::connect(plan.server, window, &poll, index);
     let mut lanes = (0..plan.sockets as u64).map(connect).collect::<io::Result<Vec<_>>>()?;
-    let mut batch = Batch::new();
-    let started = Instant::now();
-    let (mut tally, mut swept) = (Tally::default(), started);
+    let (mut agenda, mut batch) = (Agenda::of(plan)?, Batch::new());
+    let (mut tally, mut swept) = (Tally::default(), agenda.started);
     let mut asked_for = None;
     loop {
         let now = Instant::now();
-        if asked_for.is_none() && (now - started >= plan.time || tally.sent >= plan.count) {
-            asked_for = Some(now - started);
+        if asked_for.is_none() && (now - agenda.started >= plan.time || agenda.sent >= plan.count) {
+            asked_for = Some(now - agenda.started);
         }
+        // Each round starts with another socket, or at a fixed rate one would send everything.
+        lanes.rotate_left(1);
         for lane in &mut lanes {
             if asked_for.is_none() {
-                tally.sent += lane.send(&mut batch, &mut queries, plan.count - tally.sent)?;
+                lane.send(&mut batch, &mut agenda, now)?;
             }
             lane.receive(&mut batch, &mut tally)?;
         }
         if now - swept > SWEEP_EVERY {
             swept = now;
-            tally.lost += lanes.iter_mut().map(|lane| lane.give_up(now)).sum::<u64>();
+            for lane in &mut lanes {
+                lane.give_up(now, &mut tally);
+            }
         }
         let in_flight = lanes.iter().any(|lane| lane.in_flight > 0);
         match asked_for {
-            Some(time) if !in_flight => return Ok(tally.report(time)),
+            Some(time) if !in_flight => return Ok(tally.report(time, agenda.sent)),
+            // At a fixed rate the generator spins: to be woken takes longer than many an answer.
+            _ if plan.interval.is_some() => {}
             _ => drop(poll.wait(POLL_MILLIS)?),
         }
+    }
+}
+
+/// What is asked next, and when it is due.
+struct Agenda {
+    queries: Queries,
+    started: Instant,
+    interval: Option<Duration>,
+    count: u64,
+    sent: u64,
+}
+
+impl Agenda {
+    fn of(plan: &Plan) -> io::Result<Self> {
+        let queries = Queries::read(&plan.file, plan.edns)?;
+        Ok(Self { queries, started: Instant::now(), interval: plan.interval, count: plan.count, sent: 0 })
+    }
+
+    /// How many queries are to go out by now, beyond those that have.
+    fn due(&self, now: Instant) -> usize {
+        let due = match self.interval {
+            Some(interval) => ((now - self.started).as_nanos() / interval.as_nanos().max(1)) as u64 + 1,
+            None => u64::MAX,
+        };
+        usize::try_from(due.min(self.count).saturating_sub(self.sent)).unwrap_or(usize::MAX)
+    }
+
+    /// The moment from which the latency of the next query counts.
+    fn next_at(&self, now: Instant) -> Instant {
+        let since_start =
+            self.interval.map(|interval| Duration::from_nanos((interval.as_nanos() as u64).saturating_mul(self.sent)));
+        since_start.map_or(now, |since_start| self.started + since_start)
     }
 }
 
@@ -118,38 +171,38 @@ struct Lane {
 }
 
 impl Lane {
-    fn connect(port: u16, window: usize, poll: &Poll, number: u64) -> io::Result<Self> {
-        let socket = crate::udp::bind(0)?;
-        socket.connect((Ipv4Addr::LOCALHOST, port))?;
+    fn connect(server: SocketAddrV4, window: usize, poll: &Poll, number: u64) -> io::Result<Self> {
+        let socket = crate::udp::bind(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0))?;
+        socket.connect(server)?;
         poll.add(socket.as_raw_fd(), number)?;
-        let sent_at = vec![None; usize::from(u16::MAX) + 1];
-        Ok(Self { socket, window, in_flight: 0, next_id: 0, sent_at })
+        Ok(Self { socket, window, in_flight: 0, next_id: 0, sent_at: vec![None; IDS] })
     }
 
-    /// Fills the window with one batch, of at most `left` queries; returns how many went out.
-    fn send(&mut self, batch: &mut Batch, queries: &mut Queries, left: u64) -> io::Result<u64> {
+    /// Sends what is due and fits the window, one batch at most.
+    fn send(&mut self, batch: &mut Batch, agenda: &mut Agenda, now: Instant) -> io::Result<()> {
         let room = self.window.saturating_sub(self.in_flight).min(sys::BATCH);
-        let wanted = room.min(usize::try_from(left).unwrap_or(usize::MAX));
+        let wanted = room.min(agenda.due(now));
         if wanted == 0 {
-            return Ok(0);
+            return Ok(());
         }
         for index in 0..wanted {
             let (buffer, length, _) = batch.datagram(index);
-            let query = queries.take();
+            let query = agenda.queries.take();
             buffer[..query.len()].copy_from_slice(query);
             message::set_id(buffer, self.next_id.wrapping_add(index as u16));
             *length = query.len();
         }
         let now = Instant::now();
         let sent = batch.send(self.socket.as_raw_fd(), 0, wanted, Peers::One)?;
-        queries.put_back(wanted - sent);
+        agenda.queries.put_back(wanted - sent);
         for _ in 0..sent {
             // An ID still in flight after 65,536 others is lost: its place is taken.
-            let replaced = self.sent_at[usize::from(self.next_id)].replace(now);
+            let replaced = self.sent_at[usize::from(self.next_id)].replace(agenda.next_at(now));
             self.in_flight += usize::from(replaced.is_none());
             self.next_id = self.next_id.wrapping_add(1);
+            agenda.sent += 1;
         }
-        Ok(sent as u64)
+        Ok(())
     }
 
     /// Takes the answers that are there.
@@ -172,21 +225,20 @@ impl Lane {
         }
     }
 
-    /// Frees the places of queries that wait too long; returns how many.
-    fn give_up(&mut self, now: Instant) -> u64 {
-        let mut lost = 0;
+    /// Frees the places of queries that wait too long.
+    fn give_up(&mut self, now: Instant, tally: &mut Tally) {
         for sent_at in self.sent_at.iter_mut().filter(|at| at.is_some_and(|at| now - at > LOST_AFTER)) {
             *sent_at = None;
-            lost += 1;
+            self.in_flight -= 1;
+            tally.lost += 1;
+            // Whoever asked has waited as long: without it, a server would look quicker the more it loses.
+            tally.latency.count(LOST_AFTER);
         }
-        self.in_flight -= lost;
-        lost as u64
     }
 }
 
 #[derive(Default)]
 struct Tally {
-    sent: u64,
     received: u64,
     lost: u64,
     rcodes: [u64; 16],
@@ -206,8 +258,8 @@ impl Tally {
         self.empty += u64::from(rcode == 0 && header[6..8] == [0, 0]);
     }
 
-    fn report(self, time: Duration) -> Report {
-        let Self { sent, received, lost, rcodes, empty, latency } = self;
+    fn report(self, time: Duration, sent: u64) -> Report {
+        let Self { received, lost, rcodes, empty, latency } = self;
         Report { secs: time.as_secs_f64(), sent, received, lost, rcodes, empty, latency }
     }
 }
@@ -264,12 +316,28 @@ mod tests {
     }
 
     #[test]
+    fn at_a_fixed_rate_queries_are_due_by_the_clock_and_count_from_then() {
+        let started = Instant::now();
+        let interval = Some(Duration::from_millis(1));
+        let mut agenda =
+            Agenda { queries: Queries::parse("a A", false).unwrap(), started, interval, count: 8, sent: 0 };
+        assert_eq!(agenda.due(started), 1);
+        agenda.sent = 2;
+        let late = started + Duration::from_millis(5);
+        assert_eq!(agenda.due(late), 4);
+        assert_eq!(agenda.next_at(late), started + Duration::from_millis(2));
+        assert_eq!(agenda.due(started + Duration::from_secs(1)), 6);
+        agenda.interval = None;
+        assert_eq!((agenda.due(started), agenda.next_at(late)), (6, late));
+    }
+
+    #[test]
     fn answers_are_counted_by_rcode_and_emptiness() {
         let mut tally = Tally::default();
         for (rcode, answers) in [(0, 1), (0, 0), (3, 0), (2, 0)] {
             tally.count(&[0, 0, 0x81, 0x80 | rcode, 0, 1, 0, answers, 0, 0, 0, 0], Duration::from_micros(3));
         }
-        let text = tally.report(Duration::from_secs(1)).to_string();
+        let text = tally.report(Duration::from_secs(1), 4).to_string();
         assert!(text.contains("noerror=2 nxdomain=1 other=1 empty=1"), "{text}");
     }
 }

@@ -11,6 +11,7 @@ mod sys;
 mod tcp;
 mod udp;
 
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::process::ExitCode;
 use std::{env, io};
 
@@ -22,8 +23,10 @@ const USAGE: &str = "usage:
                                                relay, each batch through the next of its sockets
   avocet-bench-bare pool PORT UPSTREAM-PORT SOCKETS
                                                relay, each query through a random one of its sockets
-  avocet-bench-bare blast PORT FILE [--secs N] [--count N] [--window N] [--sockets N] [--edns]
-                                               closed-loop generator; FILE has lines `name TYPE`";
+  avocet-bench-bare blast PORT FILE [--secs N] [--count N] [--window N | --rate N] [--sockets N] [--edns]
+                                               generator with so many queries in flight or a second;
+                                               FILE has lines `name TYPE`
+PORT of udp, mmsg and blast may be ADDRESS:PORT; it is on loopback if not";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -39,8 +42,8 @@ fn main() -> ExitCode {
 fn run(arguments: &[String]) -> io::Result<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
-        ["udp", port] => udp::answer_singly(number(port)?),
-        ["mmsg", port] => udp::answer_in_batches(number(port)?),
+        ["udp", port] => udp::answer_singly(address(port)?),
+        ["mmsg", port] => udp::answer_in_batches(address(port)?),
         ["tcp", port] => tcp::answer(number(port)?),
         ["forward", port, upstream, sockets] => {
             forward::relay(number(port)?, number(upstream)?, number(sockets)?, forward::Choice::PerBatch)
@@ -48,13 +51,18 @@ fn run(arguments: &[String]) -> io::Result<()> {
         ["pool", port, upstream, sockets] => {
             forward::relay(number(port)?, number(upstream)?, number(sockets)?, forward::Choice::PerQuery)
         }
-        ["blast", port, file, ref rest @ ..] => {
-            let report = blast::run(&blast::Plan::parse(number(port)?, file, rest)?)?;
+        ["blast", server, file, ref rest @ ..] => {
+            let report = blast::run(&blast::Plan::parse(address(server)?, file, rest)?)?;
             println!("{report}");
             Ok(())
         }
         _ => Err(invalid(USAGE)),
     }
+}
+
+/// Parses a port of loopback, or an address with its port.
+fn address(word: &str) -> io::Result<SocketAddrV4> {
+    word.parse().or_else(|_| Ok(SocketAddrV4::new(Ipv4Addr::LOCALHOST, number(word)?)))
 }
 
 /// Parses an argument; the error names it.

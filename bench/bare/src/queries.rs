@@ -17,17 +17,18 @@ impl Queries {
     pub(crate) fn read(path: &Path, edns: bool) -> io::Result<Self> {
         let text = fs::read_to_string(path)
             .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
+        Self::parse(&text, edns).map_err(|error| invalid(&format!("{}: {error}", path.display())))
+    }
+
+    /// Encodes lines `name TYPE`; an error names the line that cannot be.
+    pub(crate) fn parse(text: &str, edns: bool) -> Result<Self, String> {
         let mut queries = Self { bytes: Vec::new(), ends: Vec::new(), next: 0 };
         for (index, line) in text.lines().enumerate() {
-            let query = message::query(line, edns)
-                .ok_or_else(|| invalid(&format!("{}:{}: not `name TYPE`: {line}", path.display(), index + 1)))?;
+            let query = message::query(line, edns).ok_or_else(|| format!("{}: not `name TYPE`: {line}", index + 1))?;
             queries.bytes.extend_from_slice(&query);
             queries.ends.push(queries.bytes.len());
         }
-        if queries.ends.is_empty() {
-            return Err(invalid(&format!("{}: no queries", path.display())));
-        }
-        Ok(queries)
+        if queries.ends.is_empty() { Err("no queries".to_owned()) } else { Ok(queries) }
     }
 
     /// The next query to ask.

@@ -1,15 +1,15 @@
 //! Responders on one UDP socket.
 
 use std::io;
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::{SocketAddrV4, UdpSocket};
 use std::os::fd::AsRawFd;
 
 use crate::message::answer_in_place;
 use crate::sys::{self, Batch, Peers, Wait};
 
 /// Answers each query by one `recvfrom` and one `sendto`, until killed.
-pub(crate) fn answer_singly(port: u16) -> io::Result<()> {
-    let socket = bind(port)?;
+pub(crate) fn answer_singly(address: SocketAddrV4) -> io::Result<()> {
+    let socket = bind(address)?;
     let descriptor = socket.as_raw_fd();
     let (mut buffer, mut from) = ([0; sys::DATAGRAM], sys::NO_ADDRESS);
     loop {
@@ -22,8 +22,8 @@ pub(crate) fn answer_singly(port: u16) -> io::Result<()> {
 }
 
 /// Answers queries in the batches in which they come, until killed.
-pub(crate) fn answer_in_batches(port: u16) -> io::Result<()> {
-    let socket = bind(port)?;
+pub(crate) fn answer_in_batches(address: SocketAddrV4) -> io::Result<()> {
+    let socket = bind(address)?;
     let mut batch = Batch::new();
     loop {
         let received = batch.receive(socket.as_raw_fd(), Wait::ForOne, Peers::Many)?;
@@ -36,9 +36,9 @@ pub(crate) fn answer_in_batches(port: u16) -> io::Result<()> {
     }
 }
 
-/// Binds a socket with wide buffers on loopback.
-pub(crate) fn bind(port: u16) -> io::Result<UdpSocket> {
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, port))?;
+/// Binds a socket with wide buffers.
+pub(crate) fn bind(address: SocketAddrV4) -> io::Result<UdpSocket> {
+    let socket = UdpSocket::bind(address)?;
     sys::widen_buffers(&socket)?;
     Ok(socket)
 }

@@ -5,14 +5,18 @@
 //! all in one [`poll::Poller`]. Nothing here knows a DNS message from any other bytes, and nothing
 //! here waits except [`poll::Poller::wait`].
 //!
+//! A client that asks a server as quickly as it can, as a load generator does, has [`client`].
+//!
 //! What a process does once at its start or its end is in [`process`], [`signals`] and [`handover`].
 
+pub mod client;
 pub mod frame;
 pub mod handover;
 mod options;
 mod peer;
 pub mod poll;
 pub mod process;
+mod segments;
 pub mod signals;
 mod slots;
 mod syscall;

@@ -8,6 +8,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use crate::syscall::{check, check_len};
 
@@ -129,6 +130,30 @@ impl Poller {
         if uninterrupted(unsafe { libc::poll(list, len, timeout) })? == 0 {
             return Ok(());
         }
+        self.take_polled(events)
+    }
+
+    /// As [`Poller::wait`], to the precision of the system's timers instead of a millisecond, for those who
+    /// send at a given time.
+    ///
+    /// # Errors
+    /// Only when the set itself is broken.
+    pub fn wait_precisely(&mut self, events: &mut Events, timeout: Duration) -> io::Result<()> {
+        events.ready = 0;
+        let secs = libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX);
+        let timeout = libc::timespec { tv_sec: secs, tv_nsec: timeout.subsec_nanos() as _ };
+        let (list, len) = (self.polled.as_mut_ptr(), self.polled.len() as libc::nfds_t);
+        // SAFETY: `list` holds `len` entries, which `&mut self` keeps for this call alone; `timeout` lives
+        // through it, and a null mask leaves the signals as they are.
+        let result = unsafe { libc::ppoll(list, len, &timeout, std::ptr::null()) };
+        if uninterrupted(result)? == 0 {
+            return Ok(());
+        }
+        self.take_polled(events)
+    }
+
+    /// Reports the watched sockets that `poll` found ready, and then what happened in the set.
+    fn take_polled(&mut self, events: &mut Events) -> io::Result<()> {
         let watched = self.polled.iter().skip(1).zip(&self.tokens);
         for ((_, token), place) in watched.filter(|(polled, _)| polled.revents != 0).zip(&mut events.list) {
             *place = libc::epoll_event { events: libc::EPOLLIN as u32, u64: *token };
@@ -284,6 +309,22 @@ mod tests {
     fn tokens(poller: &mut Poller, events: &mut Events) -> Vec<u64> {
         poller.wait(events, Some(0)).unwrap();
         events.iter().map(Event::token).collect()
+    }
+
+    #[test]
+    fn a_precise_wait_reports_watched_sockets_and_the_set() {
+        let (mut poller, mut events) = (Poller::new().unwrap(), Events::with_capacity(4));
+        let watched = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let added = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        poller.watch(&watched, 1);
+        poller.add(&added, 2, Interest::Read, Trigger::Level).unwrap();
+        poller.wait_precisely(&mut events, Duration::ZERO).unwrap();
+        assert!(events.is_empty());
+        for to in [&watched, &added] {
+            watched.send_to(b"x", to.local_addr().unwrap()).unwrap();
+        }
+        poller.wait_precisely(&mut events, Duration::from_secs(60)).unwrap();
+        assert_eq!(events.iter().map(Event::token).collect::<Vec<_>>(), [1, 2]);
     }
 
     #[test]

@@ -118,6 +118,18 @@ impl Slots {
         Self { arrays, info }
     }
 
+    /// The arrays for connected sockets, which neither give nor tell an address.
+    pub(crate) fn connected() -> Self {
+        let slots = Self::new(false, PacketInfo::Off);
+        for i in 0..BATCH {
+            // SAFETY: `i` is below BATCH, the allocation is live and nothing else refers to it yet.
+            let header = unsafe { &mut (*slots.arrays.as_ptr()).headers[i].msg_hdr };
+            header.msg_name = ptr::null_mut();
+            header.msg_namelen = 0;
+        }
+        slots
+    }
+
     /// Makes header `i` point at its own name, vector, control data and bytes.
     ///
     /// # Safety
@@ -240,6 +252,24 @@ impl Slots {
             }
         }
         sent
+    }
+
+    /// Sets the length of the message in slot `i`, which goes to the peer of a connected socket.
+    pub(crate) fn set_len(&mut self, i: usize, len: usize) {
+        // SAFETY: the allocation lives as long as `self`, and `&mut self` makes this its only use.
+        unsafe { self.arrays.as_mut() }.vectors[i].iov_len = len.min(MESSAGE_MAX);
+    }
+
+    /// The length set for the message in slot `i`.
+    pub(crate) fn len_of(&self, i: usize) -> usize {
+        // SAFETY: the allocation lives as long as `self`; nothing writes to it while `self` is borrowed.
+        unsafe { self.arrays.as_ref() }.vectors[i].iov_len
+    }
+
+    /// The vectors of the slots, one each, in their order. They lead into this allocation.
+    pub(crate) fn vectors(&mut self) -> *mut libc::iovec {
+        // SAFETY: only computes an address inside the live allocation.
+        unsafe { (&raw mut (*self.arrays.as_ptr()).vectors).cast() }
     }
 
     fn headers(&mut self) -> *mut libc::mmsghdr {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use avocet_load::LoadArgs;
 use clap::{Args, Parser, Subcommand};
 
 /// Avocet, the DNS server of a network.
@@ -22,6 +23,8 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Ask a server, as dig does
     Query(QueryArgs),
+    /// Drive a DNS server with queries and check every answer
+    Load(Box<LoadArgs>),
     /// Show the configuration or its schema
     Config(ConfigArgs),
     /// Look into the caches of the running server, or drop names from them
@@ -191,11 +194,16 @@ mod tests {
         };
         assert!(matches!(config.command, ConfigCommand::Show { config: None, json: true }));
         assert!(matches!(parse("avocet reload"), Ok(Command::Reload(_))));
+        let Ok(Command::Load(load)) = parse("avocet load 127.0.0.1 --scenario mixed --rate 1000 --zone-name x.") else {
+            panic!("load");
+        };
+        assert_eq!((load.server.as_deref(), load.rate), (Some("127.0.0.1"), Some(1000)));
+        assert!(matches!(parse("avocet load compare a.json b.json"), Ok(Command::Load(load)) if load.task.is_some()));
     }
 
     #[test]
     fn what_is_missing_is_refused() {
-        for line in ["avocet", "avocet check", "avocet query", "avocet cache flush", "avocet sevre"] {
+        for line in ["avocet", "avocet check", "avocet query", "avocet cache flush", "avocet sevre", "avocet load"] {
             assert!(parse(line).is_err(), "{line}");
         }
     }

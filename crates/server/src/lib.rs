@@ -34,6 +34,7 @@ pub fn run() -> Result<ExitCode, String> {
     match Cli::parse().command {
         Command::Serve(args) => serve::run(&args).map(|()| ExitCode::SUCCESS).map_err(|error| error.to_string()),
         Command::Check(args) => Ok(config::command::check(&args)),
+        Command::Load(args) => Ok(avocet_load::run(&args)),
         Command::Config(args) => Ok(config::command::show(&args)),
         Command::Query(args) => Ok(query_tool::run(&args)),
         Command::Cache(args) => Ok(operate::command::cache(&args)),

@@ -1,61 +1,124 @@
 //! Single questions to a server: is it there, and is it right?
 
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, TcpStream, UdpSocket};
 use std::time::Duration;
 
-use super::material;
+use super::peer::{Peer, Refusal};
+use super::workload::Workload;
+use super::{blocklist, material};
 
 const TIMEOUT: Duration = Duration::from_millis(300);
+/// A server that is busy with something else, such as its list, may answer the next one.
+const ATTEMPTS: usize = 3;
 const ID: [u8; 2] = [0x5a, 0x17];
 
-/// The names that are compared with the zone before a run.
+/// The names whose answers are compared.
 const SAMPLED: u32 = 64;
 
+/// The names of the block list that have to be refused for the list to count as loaded.
+const SAMPLED_OF_LIST: u32 = 512;
+
+const A: u8 = 1;
+const AAAA: u8 = 28;
+
+/// An OPT record for 1232 octets (RFC 6891, section 6.1.2).
+const OPT: [u8; 11] = [0, 0, 41, 0x04, 0xd0, 0, 0, 0, 0, 0, 0];
+
 /// What a question is carried by.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Transport {
     Udp,
+    /// Each query with an OPT record.
+    UdpWithOpt,
     Tcp,
 }
 
 impl Transport {
-    /// Asks for the address of a name and returns the answer as it came.
-    fn ask(self, port: u16, name: &str) -> io::Result<Vec<u8>> {
+    /// Asks a question and returns the answer as it came.
+    fn ask(self, server: SocketAddrV4, question: &Question) -> io::Result<Vec<u8>> {
         match self {
-            Self::Udp => ask_by_udp(port, name),
-            Self::Tcp => ask_by_tcp(port, name),
+            Self::Udp => ask_by_udp(server, &question.query()),
+            Self::UdpWithOpt => {
+                let mut query = question.query();
+                query[11] = 1;
+                query.extend_from_slice(&OPT);
+                ask_by_udp(server, &query)
+            }
+            Self::Tcp => ask_by_tcp(server, &question.query()),
         }
     }
 }
 
-/// A query for the address of a name.
-fn query(name: &str) -> Vec<u8> {
-    let mut query = [&ID[..], &[1, 0, 0, 1, 0, 0, 0, 0, 0, 0]].concat();
-    for label in name.split('.') {
-        query.push(label.len() as u8);
-        query.extend_from_slice(label.as_bytes());
-    }
-    query.extend_from_slice(&[0, 0, 1, 0, 1]);
-    query
+/// A question with the answer that is right.
+struct Question {
+    name: String,
+    qtype: u8,
+    right: Right,
 }
 
-fn ask_by_udp(port: u16, name: &str) -> io::Result<Vec<u8>> {
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+/// What is right.
+#[derive(Debug)]
+enum Right {
+    /// NOERROR, with this record data somewhere in the answer.
+    Data(Vec<u8>),
+    Nxdomain,
+}
+
+impl Question {
+    fn address(name: String, address: Ipv4Addr) -> Self {
+        Self { name, qtype: A, right: Right::Data(address.octets().to_vec()) }
+    }
+
+    /// The query as it goes out over UDP, without EDNS.
+    fn query(&self) -> Vec<u8> {
+        let mut query = [&ID[..], &[1, 0, 0, 1, 0, 0, 0, 0, 0, 0]].concat();
+        for label in self.name.split('.') {
+            query.push(label.len() as u8);
+            query.extend_from_slice(label.as_bytes());
+        }
+        query.extend_from_slice(&[0, 0, self.qtype, 0, 1]);
+        query
+    }
+
+    fn is_answered_by(&self, answer: &[u8]) -> bool {
+        match &self.right {
+            Right::Data(data) => is_positive(answer) && answer.windows(data.len()).any(|bytes| bytes == data),
+            Right::Nxdomain => rcode(answer) == Some(3),
+        }
+    }
+
+    /// Asks until an answer comes and compares it; says what is wrong.
+    fn verify(&self, server: SocketAddrV4, transport: Transport) -> Result<(), String> {
+        let answer = (0..ATTEMPTS).find_map(|_| transport.ask(server, self).ok());
+        let answer = answer.ok_or_else(|| format!("{}: no answer", self.name))?;
+        let (name, right) = (&self.name, &self.right);
+        if !self.is_answered_by(&answer) {
+            return Err(format!("{name}, type {}: RCODE {:?} and not {right:?}", self.qtype, rcode(&answer)));
+        }
+        // ARCOUNT is all there is to be seen of the OPT record without parsing the answer.
+        if transport == Transport::UdpWithOpt && answer.get(10..12) == Some(&[0, 0]) {
+            return Err(format!("{name}: a query with EDNS was answered without"));
+        }
+        Ok(())
+    }
+}
+
+fn ask_by_udp(server: SocketAddrV4, query: &[u8]) -> io::Result<Vec<u8>> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
     socket.set_read_timeout(Some(TIMEOUT))?;
-    socket.connect((Ipv4Addr::LOCALHOST, port))?;
-    socket.send(&query(name))?;
+    socket.connect(server)?;
+    socket.send(query)?;
     let mut answer = vec![0; 4096];
     let length = socket.recv(&mut answer)?;
     answer.truncate(length);
     Ok(answer)
 }
 
-fn ask_by_tcp(port: u16, name: &str) -> io::Result<Vec<u8>> {
-    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+fn ask_by_tcp(server: SocketAddrV4, query: &[u8]) -> io::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect_timeout(&server.into(), TIMEOUT)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
-    let query = query(name);
-    stream.write_all(&[&[0, query.len() as u8], &query[..]].concat())?;
+    stream.write_all(&[&[0, query.len() as u8], query].concat())?;
     let mut length = [0; 2];
     stream.read_exact(&mut length)?;
     let mut answer = vec![0; usize::from(u16::from_be_bytes(length))];
@@ -64,43 +127,115 @@ fn ask_by_tcp(port: u16, name: &str) -> io::Result<Vec<u8>> {
 }
 
 /// Whether a server answers for the first name of the zone without an error, be it by TCP alone.
-pub(super) fn is_ready(port: u16) -> bool {
-    let name = material::name(0);
-    let answer = ask_by_udp(port, &name).or_else(|_| ask_by_tcp(port, &name));
+pub(super) fn is_ready(server: SocketAddrV4) -> bool {
+    let query = Question::address(material::name(0), material::address(0)).query();
+    let answer = ask_by_udp(server, &query).or_else(|_| ask_by_tcp(server, &query));
     answer.is_ok_and(|answer| is_positive(&answer))
 }
 
-/// Compares addresses with those of the zone; says which one is wrong.
-pub(super) fn verify(port: u16, transport: Transport) -> Result<(), String> {
-    for sample in 0..SAMPLED {
-        let index = sample * (material::HOT_NAMES / SAMPLED);
-        let (name, address) = (material::name(index), material::address(index));
-        let answer = transport.ask(port, &name).map_err(|error| format!("{name}: {error}"))?;
-        if !is_positive(&answer) || !answer.windows(4).any(|bytes| bytes == address.octets()) {
-            return Err(format!("{name}: the answer is not {address}"));
-        }
+/// Whether a server refuses names of the block list, wherever they stand: some load it while they answer.
+pub(super) fn is_blocking(server: SocketAddrV4, refusal: Refusal) -> bool {
+    let apart = blocklist::NAMES / SAMPLED_OF_LIST;
+    (0..SAMPLED_OF_LIST)
+        .map(|sample| blocked(sample * apart, refusal))
+        .all(|question| ask_by_udp(server, &question.query()).is_ok_and(|answer| question.is_answered_by(&answer)))
+}
+
+/// Compares the answers to a sample of a workload's questions; says which one is wrong.
+pub(super) fn verify(server: SocketAddrV4, peer: Peer, workload: Workload) -> Result<(), String> {
+    let questions = (0..SAMPLED).flat_map(|sample| questions(workload, peer, sample));
+    for question in questions {
+        question.verify(server, workload.transport())?;
     }
     Ok(())
 }
 
+/// Questions like those of the workload, other than those it asks where these have to be new.
+fn questions(workload: Workload, peer: Peer, sample: u32) -> Vec<Question> {
+    let index = sample * (material::HOT_NAMES / SAMPLED);
+    match (workload, peer.refusal()) {
+        (Workload::Miss | Workload::MemorySmall | Workload::Memory, _) => {
+            vec![Question::address(format!("check{sample}.miss.bench.test"), material::WILDCARD_ADDRESS)]
+        }
+        (Workload::Zipf, _) => mixed(index),
+        // The rest is not blocked.
+        (Workload::Blocked, Some(refusal)) => vec![blocked(index, refusal), hot(index)],
+        _ => vec![hot(index)],
+    }
+}
+
+fn hot(index: u32) -> Question {
+    Question::address(material::name(index), material::address(index))
+}
+
+fn blocked(index: u32, refusal: Refusal) -> Question {
+    let right = match refusal {
+        Refusal::Nxdomain => Right::Nxdomain,
+        Refusal::NullAddress => Right::Data(vec![0; 4]),
+    };
+    Question { name: blocklist::name(index), qtype: A, right }
+}
+
+/// The kinds of the Zipf mix: addresses of both families, an alias, a name that does not exist.
+fn mixed(index: u32) -> Vec<Question> {
+    let (even, aliased) = (index / 2 * 2, index / 10 * 10 + 5);
+    let address = Ipv6Addr::from_bits(material::ADDRESS_PREFIX | u128::from(even));
+    vec![
+        hot(index),
+        Question { name: material::name(even), qtype: AAAA, right: Right::Data(address.octets().to_vec()) },
+        Question::address(format!("alias{aliased}.site.bench.test"), material::address(aliased)),
+        Question { name: format!("none{index}.site.bench.test"), qtype: A, right: Right::Nxdomain },
+    ]
+}
+
+/// The RCODE of an answer to our query; none if it is no such.
+fn rcode(answer: &[u8]) -> Option<u8> {
+    let header = answer.first_chunk::<12>()?;
+    (header[..2] == ID && header[2] & 0x80 != 0).then_some(header[3] & 15)
+}
+
 /// Whether it answers our query with NOERROR and at least one record.
 fn is_positive(answer: &[u8]) -> bool {
-    answer.first_chunk::<12>().is_some_and(|header| {
-        header[..2] == ID && header[2] & 0x80 != 0 && header[3] & 15 == 0 && header[6..8] != [0, 0]
-    })
+    rcode(answer) == Some(0) && answer[6..8] != [0, 0]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn header(flags: u8, rcode: u8, answers: u8) -> [u8; 12] {
+        [ID[0], ID[1], flags, rcode, 0, 1, 0, answers, 0, 0, 0, 0]
+    }
+
     #[test]
     fn only_an_answer_with_records_is_positive() {
-        let header = |flags, rcode, answers| [ID[0], ID[1], flags, rcode, 0, 1, 0, answers, 0, 0, 0, 0];
         assert!(is_positive(&header(0x81, 0, 1)));
         assert!(!is_positive(&header(0x01, 0, 1)));
         assert!(!is_positive(&header(0x81, 3, 1)));
         assert!(!is_positive(&header(0x81, 0, 0)));
         assert!(!is_positive(&ID));
+    }
+
+    #[test]
+    fn the_right_answer_has_the_address_of_the_name() {
+        let question = hot(70_000);
+        let answer = |address: [u8; 4]| [&header(0x81, 0, 1)[..], &address].concat();
+        assert!(question.is_answered_by(&answer([10, 1, 17, 112])));
+        assert!(!question.is_answered_by(&answer([10, 1, 17, 113])));
+        assert!(!question.is_answered_by(&header(0x81, 3, 0)));
+    }
+
+    #[test]
+    fn a_blocked_name_is_refused_in_the_servers_way() {
+        assert!(blocked(7, Refusal::Nxdomain).is_answered_by(&header(0x81, 3, 0)));
+        assert!(!blocked(7, Refusal::Nxdomain).is_answered_by(&header(0x81, 0, 1)));
+        assert!(!blocked(7, Refusal::NullAddress).is_answered_by(&header(0x81, 3, 0)));
+    }
+
+    #[test]
+    fn the_mix_is_tried_in_all_its_kinds() {
+        let kinds: Vec<_> = mixed(311).into_iter().map(|question| (question.name, question.qtype)).collect();
+        let expected = [("www311", A), ("www310", AAAA), ("alias315", A), ("none311", A)];
+        assert_eq!(kinds, expected.map(|(name, qtype)| (format!("{name}.site.bench.test"), qtype)));
     }
 }

@@ -22,7 +22,11 @@ pub(super) fn run(options: &Options) -> Result<(), String> {
         print!("{printed}");
         text.push_str(&printed);
     }
-    if text.is_empty() { Err("no bench has such a name".to_owned()) } else { machine::write("crates", "txt", &text) }
+    if text.is_empty() {
+        Err("no bench has such a name".to_owned())
+    } else {
+        machine::write("crates", "txt", &text).map(drop)
+    }
 }
 
 /// Packages and their benches, in order.

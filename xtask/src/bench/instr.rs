@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use super::options::Options;
 use super::peer::Peer;
-use super::process::{SERVER_CORE, Server};
+use super::process::{Launch, SERVER_CORE, Server};
 use super::setup::Setup;
 use super::workload::Workload;
-use super::{json, load, machine};
+use super::{ask, configuration, json, load, machine};
 
 /// Queries of the shorter and of the longer run.
 const COUNTS: [u64; 2] = [20_000, 60_000];
@@ -21,17 +21,20 @@ const WINDOW: &str = "16";
 
 const OUTPUT: &str = "callgrind.out.";
 
+/// The peers that are counted if none are named.
+pub(super) const PEERS: &[Peer] = &[Peer::Nsd, Peer::Unbound, Peer::Avocet];
+
 /// Counts for each peer, prints the figures and keeps them.
 pub(super) fn run(options: &Options) -> Result<(), String> {
-    let peers = options.peers_or(&[Peer::Nsd, Peer::Unbound, Peer::Avocet]);
-    let setup = Setup::prepare(&peers, options.build)?;
+    let peers = &options.peers;
+    let setup = Setup::prepare(peers, options)?;
     let mut figures = Vec::new();
-    for peer in &peers {
+    for peer in peers {
         let figure = per_query(&setup, *peer).map_err(|error| format!("{}: {error}", peer.name()))?;
         println!("{:<10} {figure:>8.0} user instructions per cached query", peer.name());
         figures.push((peer.name(), json::number(figure)));
     }
-    machine::keep("instr", &peers, json::object(figures))
+    machine::keep("instr", peers, json::object(figures)).map(drop)
 }
 
 fn per_query(setup: &Setup, peer: Peer) -> Result<f64, String> {
@@ -44,13 +47,14 @@ fn count(setup: &Setup, peer: Peer, queries: u64) -> Result<(u64, u64), String> 
     remove_outputs(&setup.directory);
     let out = format!("--callgrind-out-file={}", setup.file(&format!("{OUTPUT}%p")).display());
     let mut command = ["valgrind", "--tool=callgrind", "--trace-children=yes", &out].map(str::to_owned).to_vec();
-    command.extend(peer.prepare(setup, Workload::Hot)?);
+    command.extend(configuration::prepare(setup, peer, Workload::Hot)?);
     let log = setup.file("callgrind.log");
-    let server = Server::start_within(&command, SERVER_CORE, &log, setup.port, START_WITHIN)?;
+    let launch = Launch { command: &command, core: SERVER_CORE, log: &log, within: START_WITHIN };
+    let server = Server::start(&launch, || ask::is_ready(setup.target(Workload::Hot)))?;
     let ask = |count: u64| {
         let options = ["--count", &count.to_string(), "--window", WINDOW, "--secs", RUN_SECS];
         let load = load::blast(setup, &setup.material.hot, &options)?;
-        Workload::Hot.judge(&load).map(|()| load.answered)
+        Workload::Hot.judge(&load, None).map(|()| load.answered)
     };
     ask(super::material::HOT_NAMES.into())?;
     let answered = ask(queries)?;

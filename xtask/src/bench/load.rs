@@ -1,11 +1,15 @@
 //! The generators and what they report.
 
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::Path;
 use std::process::Command;
 
-use super::process::LOAD_CORE;
+use serde_json::Value;
+
+use super::ask::Transport;
+use super::process::{LOAD_CORE, find, pinned};
 use super::setup::Setup;
-use super::workload::Workload;
+use super::workload::{LATENCY_RATE, Workload};
 
 /// Which program asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +18,8 @@ pub(super) enum Generator {
     Dnsperf,
     /// Ours: batches of datagrams, UDP only.
     Blast,
+    /// `avocet load`, which looks at every answer.
+    Avocet,
 }
 
 impl Generator {
@@ -21,9 +27,49 @@ impl Generator {
         match name {
             "dnsperf" => Ok(Self::Dnsperf),
             "blast" => Ok(Self::Blast),
+            "avocet" => Ok(Self::Avocet),
             unknown => Err(format!("there is no generator `{unknown}`")),
         }
     }
+
+    /// The one that can ask so: dnsperf paces itself by its own sends, blast knows no TCP.
+    fn able(self, questions: &Questions<'_>) -> Self {
+        match questions.pace {
+            _ if self == Self::Avocet => self,
+            _ if questions.transport == Transport::Tcp => Self::Dnsperf,
+            Pace::Rate { .. } | Pace::Count { .. } => Self::Blast,
+            Pace::Window { .. } => self,
+        }
+    }
+
+    /// Asks on the core of the load and returns what was answered.
+    pub(super) fn ask(self, setup: &Setup, questions: &Questions<'_>) -> Result<Load, String> {
+        match self.able(questions) {
+            Self::Dnsperf => dnsperf(questions),
+            Self::Blast => blast_at(setup, questions),
+            Self::Avocet => avocet(setup, questions),
+        }
+    }
+}
+
+/// What is asked of whom, and how quickly.
+pub(super) struct Questions<'a> {
+    pub(super) server: SocketAddrV4,
+    /// Lines `name TYPE`.
+    pub(super) file: &'a Path,
+    pub(super) transport: Transport,
+    pub(super) pace: Pace,
+}
+
+/// When a query goes out.
+#[derive(Clone, Copy)]
+pub(super) enum Pace {
+    /// When the window of the generator has room, for so many seconds.
+    Window { secs: u64 },
+    /// When a window of so many has room, until so many are asked.
+    Count { count: u64, window: u64 },
+    /// When the clock says so, whatever the server does.
+    Rate { per_sec: u64, secs: u64 },
 }
 
 /// What came of a run.
@@ -36,6 +82,16 @@ pub(super) struct Load {
     pub(super) rcodes: Vec<(String, u64)>,
     /// NOERROR answers without a record, where the generator looks.
     pub(super) empty: u64,
+    /// From the moment a query was due, where the generator keeps to a rate.
+    pub(super) latency: Option<Latency>,
+}
+
+/// What 50, 99 and 99.9 % of the answers stayed within, in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Latency {
+    pub(super) p50_us: f64,
+    pub(super) p99_us: f64,
+    pub(super) p999_us: f64,
 }
 
 impl Load {
@@ -44,57 +100,92 @@ impl Load {
     }
 }
 
-/// Asks for the seconds given and returns what was answered.
+/// The most queries in flight while names are only to be cached.
+const CACHING_WINDOW: u64 = 48;
+/// The most seconds that caching names may take.
+const CACHING_SECS: &str = "300";
+
+/// Asks the workload's questions of its server for the seconds given.
 pub(super) fn timed(setup: &Setup, workload: Workload, generator: Generator, secs: u64) -> Result<Load, String> {
-    let secs = secs.to_string();
-    let edns = workload == Workload::HotEdns;
-    match generator {
-        Generator::Blast if workload != Workload::Tcp => {
-            let options: &[&str] = if edns { &["--secs", &secs, "--edns"] } else { &["--secs", &secs] };
-            blast(setup, setup.queries(workload), options)
-        }
-        _ => {
-            let (mode, clients) = if workload == Workload::Tcp { ("tcp", "10") } else { ("udp", "20") };
-            let mut options = vec!["-m", mode, "-c", clients, "-l", &secs];
-            options.extend(edns.then_some("-e"));
-            dnsperf(setup, setup.queries(workload), &options)
-        }
-    }
+    let pace = match workload {
+        Workload::Latency => Pace::Rate { per_sec: LATENCY_RATE, secs },
+        _ => Pace::Window { secs },
+    };
+    generator.ask(setup, &questions(setup, workload, pace))
 }
 
-/// Asks for each hot name once, in the way the workload will.
-pub(super) fn warm_up(setup: &Setup, workload: Workload) -> Result<Load, String> {
-    let file = setup.queries(workload);
-    let count = super::material::HOT_NAMES.to_string();
-    match workload {
-        Workload::Tcp => dnsperf(setup, file, &["-m", "tcp", "-c", "10", "-n", "1"]),
-        Workload::HotEdns => blast(setup, file, &["--count", &count, "--window", "48", "--edns"]),
-        _ => blast(setup, file, &["--count", &count, "--window", "48"]),
-    }
+/// Asks so many names of a workload once, in the way the workload will.
+pub(super) fn once(setup: &Setup, workload: Workload, generator: Generator, count: u64) -> Result<Load, String> {
+    let pace = Pace::Count { count, window: CACHING_WINDOW };
+    generator.ask(setup, &questions(setup, workload, pace))
 }
 
-/// Runs our own generator on the core of the load.
+fn questions(setup: &Setup, workload: Workload, pace: Pace) -> Questions<'_> {
+    let (server, file) = (setup.target(workload), setup.queries(workload));
+    Questions { server, file, transport: workload.transport(), pace }
+}
+
+fn blast_at(setup: &Setup, questions: &Questions<'_>) -> Result<Load, String> {
+    let words = match questions.pace {
+        Pace::Window { secs } => format!("--secs {secs}"),
+        Pace::Count { count, window } => format!("--secs {CACHING_SECS} --count {count} --window {window}"),
+        Pace::Rate { per_sec, secs } => format!("--secs {secs} --rate {per_sec}"),
+    };
+    let mut options: Vec<&str> = words.split(' ').collect();
+    options.extend((questions.transport == Transport::UdpWithOpt).then_some("--edns"));
+    let load = run_blast(setup, questions.server, questions.file, &options)?;
+    // Where the window sets the pace, latency tells of the window.
+    let is_open = matches!(questions.pace, Pace::Rate { .. });
+    Ok(Load { latency: load.latency.filter(|_| is_open), ..load })
+}
+
+/// Runs our own generator on the core of the load, against the server on loopback.
 pub(super) fn blast(setup: &Setup, file: &Path, options: &[&str]) -> Result<Load, String> {
-    let port = setup.port.to_string();
-    let mut command = on_load_core();
-    command.arg(&setup.bare).args(["blast", &port]).arg(file).args(options);
+    run_blast(setup, SocketAddrV4::new(Ipv4Addr::LOCALHOST, setup.port), file, options)
+}
+
+fn run_blast(setup: &Setup, server: SocketAddrV4, file: &Path, options: &[&str]) -> Result<Load, String> {
+    let mut command = pinned(LOAD_CORE);
+    command.arg(&setup.bare).args(["blast", &server.to_string()]).arg(file).args(options);
     let text = output(command)?;
     parse_blast(&text).ok_or_else(|| format!("blast said: {text}"))
 }
 
-fn dnsperf(setup: &Setup, file: &Path, options: &[&str]) -> Result<Load, String> {
-    let port = setup.port.to_string();
-    let mut command = on_load_core();
-    command.args(["dnsperf", "-s", "127.0.0.1", "-p", &port, "-T", "1", "-q", "100", "-t", "2", "-d"]);
-    command.arg(file).args(options);
+fn dnsperf(questions: &Questions<'_>) -> Result<Load, String> {
+    let (address, port) = (questions.server.ip().to_string(), questions.server.port().to_string());
+    let is_tcp = questions.transport == Transport::Tcp;
+    let (mode, clients) = if is_tcp { ("tcp", "10") } else { ("udp", "20") };
+    let limit = match questions.pace {
+        Pace::Window { secs } | Pace::Rate { secs, .. } => ["-l".to_owned(), secs.to_string()],
+        // The file holds each name once.
+        Pace::Count { .. } => ["-n".to_owned(), "1".to_owned()],
+    };
+    let mut command = pinned(LOAD_CORE);
+    command.arg(find("dnsperf").ok_or("dnsperf is not installed")?);
+    command.args(["-s", &address, "-p", &port, "-m", mode, "-c", clients, "-T", "1", "-q", "100", "-t", "2"]);
+    command.arg("-d").arg(questions.file).args(limit);
+    command.args((questions.transport == Transport::UdpWithOpt).then_some("-e"));
     let text = output(command)?;
     parse_dnsperf(&text).ok_or_else(|| format!("dnsperf said: {text}"))
 }
 
-fn on_load_core() -> Command {
-    let mut command = Command::new("taskset");
-    command.args(["-c", LOAD_CORE]);
-    command
+fn avocet(setup: &Setup, questions: &Questions<'_>) -> Result<Load, String> {
+    let is_tcp = questions.transport == Transport::Tcp;
+    let (transport, clients) = if is_tcp { ("tcp", "10") } else { ("udp", "20") };
+    let pace = match questions.pace {
+        Pace::Window { secs } => format!("--window 100 --duration {secs}s"),
+        Pace::Count { count, window } => format!("--window {window} --count {count} --duration {CACHING_SECS}s"),
+        Pace::Rate { per_sec, secs } => format!("--rate {per_sec} --duration {secs}s"),
+    };
+    let mut command = pinned(LOAD_CORE);
+    command.arg(&setup.avocet).args(["load", &questions.server.to_string(), "--scenario", "replay", "--names"]);
+    command.arg(questions.file).args(["--transport", transport, "--clients", clients]).args(pace.split(' '));
+    command.args(["--quiet", "--json", "-", "--i-own-this-server"]);
+    if questions.transport == Transport::UdpWithOpt {
+        command.args(["--edns", "4096"]);
+    }
+    let text = output(command)?;
+    parse_avocet(&text).ok_or_else(|| format!("avocet load said: {text}"))
 }
 
 /// Runs a command to its end and returns what it printed; an error if it failed.
@@ -111,6 +202,8 @@ pub(crate) fn output(mut command: Command) -> Result<String, String> {
 fn parse_blast(text: &str) -> Option<Load> {
     let value = |key: &str| text.split_whitespace().find_map(|pair| pair.strip_prefix(key)?.strip_prefix('='));
     let count = |key: &str| value(key)?.parse::<u64>().ok();
+    let micros = |key: &str| count(key).map(|micros| micros as f64);
+    let latency = Latency { p50_us: micros("p50us")?, p99_us: micros("p99us")?, p999_us: micros("p999us")? };
     let rcodes = [("NOERROR", "noerror"), ("NXDOMAIN", "nxdomain"), ("other", "other")];
     let rcodes = rcodes.into_iter().map(|(name, key)| Some((name.to_owned(), count(key)?)));
     Some(Load {
@@ -119,6 +212,23 @@ fn parse_blast(text: &str) -> Option<Load> {
         per_sec: value("qps")?.parse().ok()?,
         rcodes: rcodes.collect::<Option<_>>()?,
         empty: count("empty")?,
+        latency: Some(latency),
+    })
+}
+
+/// Reads the result of `avocet load --json`.
+fn parse_avocet(text: &str) -> Option<Load> {
+    let result: Value = serde_json::from_str(text).ok()?;
+    let (outcome, micros) = (&result["outcome"], |key: &str| Some(result["latency"][key].as_f64()? / 1000.0));
+    let rcodes = outcome["rcodes"].as_object()?.iter();
+    let latency = Latency { p50_us: micros("p50_ns")?, p99_us: micros("p99_ns")?, p999_us: micros("p999_ns")? };
+    Some(Load {
+        answered: outcome["answered"].as_u64()?,
+        lost: outcome["lost"].as_u64()?,
+        per_sec: outcome["answered_per_sec"].as_f64()?,
+        rcodes: rcodes.map(|(name, count)| Some((name.clone(), count.as_u64()?))).collect::<Option<_>>()?,
+        empty: outcome["empty"].as_u64()?,
+        latency: result["pace"]["open_loop"].as_bool()?.then_some(latency),
     })
 }
 
@@ -135,7 +245,7 @@ fn parse_dnsperf(text: &str) -> Option<Load> {
         lost: first("Queries lost:")?.parse().ok()?,
         per_sec: first("Queries per second:")?.parse().ok()?,
         rcodes: value("Response codes:").unwrap_or_default().split(',').filter_map(rcode).collect(),
-        empty: 0,
+        ..Load::default()
     })
 }
 
@@ -148,7 +258,24 @@ mod tests {
         let line = "secs=1.000 qps=1000 sent=1000 received=999 lost=1 noerror=990 nxdomain=5 other=4 empty=2 p50us=1 p99us=2 p999us=3";
         let load = parse_blast(line).unwrap();
         assert_eq!((load.answered, load.lost, load.empty), (999, 1, 2));
+        assert_eq!(load.latency, Some(Latency { p50_us: 1.0, p99_us: 2.0, p999_us: 3.0 }));
         assert_eq!((load.with_rcode("NOERROR"), load.with_rcode("NXDOMAIN"), load.with_rcode("other")), (990, 5, 4));
+    }
+
+    #[test]
+    fn the_result_of_avocet_load_is_read() {
+        let result = serde_json::json!({
+            "pace": { "open_loop": true },
+            "outcome": {
+                "answered": 998, "lost": 2, "answered_per_sec": 99.8, "empty": 1,
+                "rcodes": { "NOERROR": 990, "NXDOMAIN": 8 },
+            },
+            "latency": { "p50_ns": 30_000, "p99_ns": 60_000, "p999_ns": 90_500 },
+        });
+        let load = parse_avocet(&result.to_string()).unwrap();
+        assert_eq!((load.answered, load.lost, load.empty, load.with_rcode("NXDOMAIN")), (998, 2, 1, 8));
+        assert_eq!(load.latency, Some(Latency { p50_us: 30.0, p99_us: 60.0, p999_us: 90.5 }));
+        assert_eq!(parse_avocet("{}"), None);
     }
 
     #[test]

@@ -7,16 +7,18 @@ use super::json::{self, Json};
 use super::load::output;
 use super::peer::Peer;
 
+/// From the root.
 const RESULTS: &str = "bench/results";
 
-/// Writes a result with its machine, versions and command line to `bench/results`.
-pub(super) fn keep(kind: &str, peers: &[Peer], result: Json) -> Result<(), String> {
+/// Writes a result with its machine, versions and command line to `bench/results`; returns its path from the root.
+pub(super) fn keep(kind: &str, peers: &[Peer], result: Json) -> Result<String, String> {
     let versions = peers.iter().filter_map(|peer| Some((peer.name(), json::string(&peer.version()?))));
     let command = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
     let document = json::object([
         ("kind", json::string(kind)),
         ("command", json::string(&format!("cargo xtask {command}"))),
         ("commit", json::string(&commit())),
+        ("date", json::string(&today())),
         ("machine", machine()),
         ("versions", json::object(versions)),
         ("result", result),
@@ -24,14 +26,14 @@ pub(super) fn keep(kind: &str, peers: &[Peer], result: Json) -> Result<(), Strin
     write(kind, "json", &format!("{document}\n"))
 }
 
-/// Writes a text to `bench/results`, named by date, commit and kind.
-pub(super) fn write(kind: &str, ending: &str, text: &str) -> Result<(), String> {
+/// Writes a text to `bench/results`, named by date, commit and kind; returns its path from the root.
+pub(super) fn write(kind: &str, ending: &str, text: &str) -> Result<String, String> {
     let path = format!("{RESULTS}/{}-{}-{kind}.{ending}", today(), commit());
     let root = crate::root();
     let written = fs::create_dir_all(root.join(RESULTS)).and_then(|()| fs::write(root.join(&path), text));
     written.map_err(|error| format!("{path}: {error}"))?;
     println!("kept in {path}");
-    Ok(())
+    Ok(path)
 }
 
 fn machine() -> Json {

@@ -3,11 +3,17 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, BufWriter, Write as _};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
+
+use super::blocklist;
 
 /// Names with addresses in the zone.
 const NAMES: u32 = 200_000;
+/// The address of every name below the wildcard.
+pub(super) const WILDCARD_ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 7);
+/// The IPv6 addresses of the zone are this prefix and the number of their name.
+pub(super) const ADDRESS_PREFIX: u128 = 0x2001_0db8 << 96;
 /// Names of the hot workloads.
 pub(super) const HOT_NAMES: u32 = 10_000;
 const ZIPF_QUERIES: usize = 1_000_000;
@@ -23,6 +29,7 @@ pub(super) struct Material {
     pub(super) zipf: PathBuf,
     pub(super) miss: PathBuf,
     pub(super) memory: PathBuf,
+    pub(super) blocked: PathBuf,
 }
 
 impl Material {
@@ -35,6 +42,7 @@ impl Material {
             zipf: file("zipf.txt"),
             miss: file("miss.txt"),
             memory: file("memory.txt"),
+            blocked: file("blocked.txt"),
         };
         fs::write(&material.zone, zone())?;
         let mut random = Random(SEED);
@@ -43,6 +51,8 @@ impl Material {
         write_lines(&material.zipf, zipf(&mut random))?;
         write_lines(&material.miss, (0..MISS_QUERIES).map(unique_query))?;
         write_lines(&material.memory, (0..MEMORY_QUERIES).map(unique_query))?;
+        let blocked = shuffled(blocklist::NAMES, &mut random).into_iter().take(HOT_NAMES as usize);
+        write_lines(&material.blocked, blocked.map(|index| format!("{} A", blocklist::name(index))))?;
         Ok(material)
     }
 }
@@ -59,13 +69,14 @@ pub(super) fn address(index: u32) -> Ipv4Addr {
 
 /// The zone: an address for each name, AAAA for half, TXT and aliases for a tenth each, a wildcard.
 fn zone() -> String {
-    let mut text = String::from(
-        "$ORIGIN bench.test.\n$TTL 3600\n@ SOA ns admin 1 3600 600 86400 300\n@ NS ns\nns A 192.0.2.53\n*.miss A 192.0.2.7\n",
-    );
+    let mut text =
+        String::from("$ORIGIN bench.test.\n$TTL 3600\n@ SOA ns admin 1 3600 600 86400 300\n@ NS ns\nns A 192.0.2.53\n");
+    let _ = writeln!(text, "*.miss A {WILDCARD_ADDRESS}");
     for index in 0..NAMES {
         let _ = writeln!(text, "www{index}.site A {}", address(index));
         if index % 2 == 0 {
-            let _ = writeln!(text, "www{index}.site AAAA 2001:db8::{:x}:{:x}", index >> 16, index & 0xffff);
+            let address = Ipv6Addr::from_bits(ADDRESS_PREFIX | u128::from(index));
+            let _ = writeln!(text, "www{index}.site AAAA {address}");
         }
         match index % 10 {
             0 => drop(writeln!(text, "www{index}.site TXT \"v=spf1 include:_spf{index}.example -all\"")),
@@ -98,12 +109,13 @@ fn zipf(random: &mut Random) -> impl Iterator<Item = String> {
 }
 
 /// A query for a name of the wildcard that no other number gives.
-fn unique_query(index: u32) -> String {
+pub(super) fn unique_query(index: u32) -> String {
     // An odd factor permutes the 32-bit numbers, so that neighbours in time are none in order.
     format!("u{:08x}.miss.bench.test A", index.wrapping_mul(2_654_435_761))
 }
 
-fn write_lines(path: &Path, lines: impl Iterator<Item = String>) -> io::Result<()> {
+/// Writes lines into a file.
+pub(super) fn write_lines(path: &Path, lines: impl Iterator<Item = String>) -> io::Result<()> {
     let mut file = BufWriter::new(fs::File::create(path)?);
     for line in lines {
         writeln!(file, "{line}")?;

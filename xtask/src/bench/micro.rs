@@ -5,7 +5,7 @@ use std::process::Command;
 use super::load::output;
 use super::machine;
 use super::options::Options;
-use super::setup::target_directory;
+use super::process::target_directory;
 
 const PACKAGE: &str = "avocet-bench-micro";
 /// Near the release in speed, and much quicker to link.
@@ -28,5 +28,5 @@ pub(super) fn run(options: &Options) -> Result<(), String> {
         print!("{printed}");
         text.push_str(&printed);
     }
-    machine::write("micro", "md", &text)
+    machine::write("micro", "md", &text).map(drop)
 }

@@ -4,7 +4,10 @@
 //! measured, and on what, is kept in `bench/results`.
 
 mod ask;
+mod blocklist;
+mod configuration;
 mod crates;
+mod goals;
 mod instr;
 mod json;
 mod load;
@@ -12,29 +15,37 @@ mod machine;
 mod material;
 mod micro;
 mod options;
+mod packages;
+mod page;
 mod peer;
 mod peers;
+mod plan;
 mod process;
 mod profile;
 mod report;
 mod setup;
+mod svg;
 mod syscalls;
+mod table;
+mod veth;
 mod workload;
 
 pub(crate) use load::output;
 use options::Options;
+pub(crate) use process::target_directory;
 pub(crate) use profile::run as profile;
-pub(crate) use setup::target_directory;
 
 /// Runs one kind of bench with its options.
 pub(crate) fn run(kind: &str, words: &[&str]) -> Result<(), String> {
-    let options = Options::parse(words)?;
-    match kind {
-        "micro" => micro::run(&options),
-        "crates" => crates::run(&options),
-        "peers" => peers::run(&options),
-        "instr" => instr::run(&options),
-        "syscalls" => syscalls::run(&options),
-        unknown => Err(format!("there is no bench `{unknown}`: micro, crates, peers, instr or syscalls")),
+    match (kind, words) {
+        ("micro", _) => micro::run(&Options::parse(words)?),
+        ("crates", _) => crates::run(&Options::parse(words)?),
+        ("peers", _) => peers::run(kind, &Options::parse(words)?),
+        ("quick", _) => peers::run(kind, &Options::parse_quick(words)?),
+        ("instr", _) => instr::run(&Options::parse_for(instr::PEERS, words)?),
+        ("syscalls", _) => syscalls::run(&Options::parse_for(syscalls::PEERS, words)?),
+        ("page", [result]) => page::write(result),
+        ("page", _) => Err("bench page wants the path of a result of bench peers".to_owned()),
+        _ => Err(format!("there is no bench `{kind}`: quick, peers, page, micro, crates, instr or syscalls")),
     }
 }

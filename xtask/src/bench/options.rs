@@ -5,9 +5,9 @@ use super::peer::Peer;
 use super::workload::Workload;
 
 /// What to measure, and how long.
+#[derive(Clone)]
 pub(super) struct Options {
-    /// The servers named on the command line; none if the bench is to choose.
-    pub(super) peers: Option<Vec<Peer>>,
+    pub(super) peers: Vec<Peer>,
     pub(super) workloads: Vec<Workload>,
     /// Only pairs `peer/workload` that contain this are measured.
     pub(super) only: Option<String>,
@@ -15,40 +15,62 @@ pub(super) struct Options {
     pub(super) secs: u64,
     pub(super) generator: Generator,
     pub(super) build: bool,
+    /// Whether packages that are missing are installed first.
+    pub(super) install: bool,
+}
+
+/// How much of all there is the options ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Coverage {
+    Whole,
+    Part,
 }
 
 impl Options {
     /// Parses the words after the kind of bench; the error says which one is wrong.
     pub(super) fn parse(words: &[&str]) -> Result<Self, String> {
-        let mut options = Self {
-            peers: None,
-            workloads: Workload::ALL.to_vec(),
-            only: None,
-            rounds: 5,
-            secs: 5,
-            generator: Generator::Dnsperf,
-            build: true,
-        };
+        let (peers, workloads) = (Peer::ALL.to_vec(), Workload::ALL.to_vec());
+        let generator = Generator::Dnsperf;
+        let all = Self { peers, workloads, only: None, rounds: 5, secs: 5, generator, build: true, install: false };
+        all.changed_by(words)
+    }
+
+    /// The options of the bench that is over in two minutes, changed by the words.
+    pub(super) fn parse_quick(words: &[&str]) -> Result<Self, String> {
+        let (peers, workloads) = (Peer::QUICK.to_vec(), Workload::QUICK.to_vec());
+        let quick = Self { peers, workloads, rounds: 2, secs: 2, ..Self::parse(&[])? };
+        quick.changed_by(words)
+    }
+
+    /// The options of a bench that measures a few peers unless it is told which.
+    pub(super) fn parse_for(peers: &[Peer], words: &[&str]) -> Result<Self, String> {
+        Self { peers: peers.to_vec(), ..Self::parse(&[])? }.changed_by(words)
+    }
+
+    fn changed_by(self, words: &[&str]) -> Result<Self, String> {
+        let mut options = self;
         let mut rest = words.iter();
         while let Some(option) = rest.next() {
             let mut value = || rest.next().copied().ok_or_else(|| format!("{option} wants a value"));
             match *option {
-                "--peers" => options.peers = Some(list(value()?, Peer::named)?),
+                "--peers" => options.peers = list(value()?, Peer::named)?,
                 "--workloads" => options.workloads = list(value()?, Workload::named)?,
                 "--only" => options.only = Some(value()?.to_owned()),
                 "--rounds" => options.rounds = positive(value()?)?,
                 "--secs" => options.secs = positive(value()?)?,
                 "--generator" => options.generator = Generator::named(value()?)?,
                 "--no-build" => options.build = false,
+                "--install" => options.install = true,
                 unknown => return Err(format!("there is no option {unknown}")),
             }
         }
         Ok(options)
     }
 
-    /// The named peers, or those the bench measures when none are named.
-    pub(super) fn peers_or(&self, default: &[Peer]) -> Vec<Peer> {
-        self.peers.clone().unwrap_or_else(|| default.to_vec())
+    /// Whether all peers and workloads are wanted, installed or not.
+    pub(super) fn coverage(&self) -> Coverage {
+        let is_whole = self.peers == Peer::ALL && self.workloads == Workload::ALL && self.only.is_none();
+        if is_whole { Coverage::Whole } else { Coverage::Part }
     }
 
     /// Whether this pair is to be measured.
@@ -74,11 +96,13 @@ mod tests {
     #[test]
     fn options_narrow_what_is_measured() {
         let options = Options::parse(&["--peers", "nsd,bare", "--only", "nsd/hot", "--rounds", "2"]).unwrap();
-        assert_eq!(options.peers_or(&[]), [Peer::Nsd, Peer::Bare]);
+        assert_eq!(options.peers, [Peer::Nsd, Peer::Bare]);
         assert_eq!(options.rounds, 2);
         assert!(options.wants(Peer::Nsd, Workload::HotEdns));
         assert!(!options.wants(Peer::Nsd, Workload::Tcp));
         assert!(!options.wants(Peer::Bare, Workload::Hot));
+        assert_eq!(options.coverage(), Coverage::Part);
+        assert_eq!(Options::parse(&["--rounds", "2"]).unwrap().coverage(), Coverage::Whole);
     }
 
     #[test]

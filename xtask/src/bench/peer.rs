@@ -1,16 +1,13 @@
-//! The servers that are measured, each with one thread, a cache nothing falls out of, and no log.
+//! The servers that are measured: what they are, where they come from, and what can be asked of them.
 
-use std::fs;
-use std::path::Path;
 use std::process::Command;
 
-use super::setup::Setup;
+use super::process;
 use super::workload::Workload;
 
 /// A server beside which Avocet is measured, or Avocet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Peer {
-    Avocet,
     /// The floor: answers without a cache, relays through 8 sockets.
     Bare,
     /// The floor with batches of datagrams.
@@ -19,27 +16,76 @@ pub(super) enum Peer {
     BarePool,
     /// Answers from the zone.
     Nsd,
+    /// Answers from the zone.
+    Knot,
+    /// The same past the sockets of the kernel, by AF_XDP.
+    KnotXdp,
     Unbound,
     Dnsdist,
+    PdnsRecursor,
+    Bind9,
+    KnotResolver,
+    Dnsmasq,
+    CoreDns,
+    Avocet,
 }
 
-/// Sockets of the relay that marks the floor, and of the one with a random pool.
-const FEW_SOCKETS: &str = "8";
-const POOL_SOCKETS: &str = "512";
+/// What a server does for a query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Nothing that a server has to: it marks what the machine allows.
+    Floor,
+    /// Answers from the zone itself.
+    Authority,
+    /// Forwards and caches.
+    Resolver,
+}
+
+/// How a server answers for a name on its block list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    Nxdomain,
+    /// The address 0.0.0.0.
+    NullAddress,
+}
 
 impl Peer {
-    pub(super) const ALL: &[Self] =
-        &[Self::Bare, Self::BareMmsg, Self::BarePool, Self::Nsd, Self::Unbound, Self::Dnsdist, Self::Avocet];
+    pub(super) const ALL: &[Self] = &[
+        Self::Bare,
+        Self::BareMmsg,
+        Self::BarePool,
+        Self::Nsd,
+        Self::Knot,
+        Self::KnotXdp,
+        Self::Unbound,
+        Self::Dnsdist,
+        Self::PdnsRecursor,
+        Self::Bind9,
+        Self::KnotResolver,
+        Self::Dnsmasq,
+        Self::CoreDns,
+        Self::Avocet,
+    ];
+
+    /// The peers of the bench that is over in two minutes.
+    pub(super) const QUICK: &[Self] = &[Self::Bare, Self::Nsd, Self::Unbound, Self::Dnsdist, Self::Avocet];
 
     pub(super) fn name(self) -> &'static str {
         match self {
-            Self::Avocet => "avocet",
             Self::Bare => "bare",
             Self::BareMmsg => "bare-mmsg",
             Self::BarePool => "bare-pool",
             Self::Nsd => "nsd",
+            Self::Knot => "knot",
+            Self::KnotXdp => "knot-xdp",
             Self::Unbound => "unbound",
             Self::Dnsdist => "dnsdist",
+            Self::PdnsRecursor => "pdns-recursor",
+            Self::Bind9 => "bind9",
+            Self::KnotResolver => "knot-resolver",
+            Self::Dnsmasq => "dnsmasq",
+            Self::CoreDns => "coredns",
+            Self::Avocet => "avocet",
         }
     }
 
@@ -47,187 +93,112 @@ impl Peer {
         Self::ALL.iter().copied().find(|peer| peer.name() == name).ok_or_else(|| format!("there is no peer `{name}`"))
     }
 
-    /// Whether the workload says something about this server.
-    pub(super) fn runs(self, workload: Workload) -> bool {
+    pub(super) fn kind(self) -> Kind {
         match self {
-            Self::Avocet | Self::Unbound | Self::Dnsdist => true,
-            Self::Nsd => workload.is_warm(),
-            Self::Bare => workload.is_warm() || workload == Workload::Miss,
-            Self::BareMmsg => matches!(workload, Workload::Hot | Workload::HotEdns),
-            Self::BarePool => workload == Workload::Miss,
+            Self::Bare | Self::BareMmsg | Self::BarePool => Kind::Floor,
+            Self::Nsd | Self::Knot | Self::KnotXdp => Kind::Authority,
+            _ => Kind::Resolver,
         }
     }
 
-    /// Whether its cached answers are those of the zone, and not always the same.
+    /// The program and the Debian package it comes in; none if it is built here.
+    pub(super) fn package(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::Nsd => Some(("nsd", "nsd")),
+            Self::Knot | Self::KnotXdp => Some(("knotd", "knot")),
+            Self::Unbound => Some(("unbound", "unbound")),
+            Self::Dnsdist => Some(("dnsdist", "dnsdist")),
+            Self::PdnsRecursor => Some(("pdns_recursor", "pdns-recursor")),
+            Self::Bind9 => Some(("named", "bind9")),
+            Self::KnotResolver => Some(("kresd", "knot-resolver")),
+            Self::Dnsmasq => Some(("dnsmasq", "dnsmasq-base")),
+            Self::Bare | Self::BareMmsg | Self::BarePool | Self::CoreDns | Self::Avocet => None,
+        }
+    }
+
+    /// Whether the workload says something about this server.
+    pub(super) fn runs(self, workload: Workload) -> bool {
+        match workload {
+            Workload::Veth => matches!(self, Self::Bare | Self::Knot | Self::KnotXdp),
+            Workload::Blocked => self.refusal().is_some(),
+            _ => match self {
+                Self::Bare => workload.is_warm() || workload == Workload::Miss,
+                Self::BareMmsg => matches!(workload, Workload::Hot | Workload::HotEdns),
+                Self::BarePool => workload == Workload::Miss,
+                Self::KnotXdp => false,
+                // It closes a connection after a hundred queries, and takes the memory of its cache at the start.
+                Self::Dnsmasq if workload == Workload::Tcp || workload.cached_names().is_some() => false,
+                _ => workload.is_warm() || self.kind() == Kind::Resolver,
+            },
+        }
+    }
+
+    /// What it says for a blocked name; none if it has no block lists.
+    pub(super) fn refusal(self) -> Option<Refusal> {
+        match self {
+            Self::Unbound | Self::Dnsdist | Self::PdnsRecursor | Self::Bind9 | Self::KnotResolver | Self::Dnsmasq => {
+                Some(Refusal::Nxdomain)
+            }
+            Self::CoreDns => Some(Refusal::NullAddress),
+            _ => None,
+        }
+    }
+
+    /// Whether its answers are those of the zone, and not always the same.
     pub(super) fn knows_zone(self) -> bool {
         !matches!(self, Self::Bare | Self::BareMmsg)
     }
 
-    /// Whether one start serves these two workloads, both warm.
+    /// Whether one start serves these two workloads.
     pub(super) fn shares_start(self, one: Workload, other: Workload) -> bool {
-        self != Self::Bare || (one == Workload::Tcp) == (other == Workload::Tcp)
+        let is_tcp = |workload| workload == Workload::Tcp;
+        one.is_warm() && other.is_warm() && (self != Self::Bare || is_tcp(one) == is_tcp(other))
     }
 
-    /// Writes the configuration and returns the command that runs the server in the foreground.
-    pub(super) fn prepare(self, setup: &Setup, workload: Workload) -> Result<Vec<String>, String> {
-        match self {
-            Self::Avocet => write_avocet(setup),
-            Self::Unbound => write_unbound(setup),
-            Self::Dnsdist => write_dnsdist(setup),
-            Self::Nsd => write_nsd(setup, "peer", setup.port),
-            Self::Bare => Ok(bare(setup, if workload == Workload::Tcp { "tcp" } else { "udp" }, workload)),
-            Self::BareMmsg => Ok(bare(setup, "mmsg", workload)),
-            Self::BarePool => Ok(bare(setup, "pool", workload)),
-        }
-    }
-
-    /// The version the server gives itself; none if it is ours or is not installed.
+    /// The version the server gives itself; none if it is ours or cannot be run.
     pub(super) fn version(self) -> Option<String> {
-        let command = match self {
-            Self::Nsd => ["nsd", "-v"],
-            Self::Unbound => ["unbound", "-V"],
-            Self::Dnsdist => ["dnsdist", "--version"],
-            _ => return None,
+        let option = match self {
+            Self::Nsd | Self::Bind9 | Self::Dnsmasq => "-v",
+            Self::Unbound => "-V",
+            Self::CoreDns => "-version",
+            _ => "--version",
         };
-        let output = Command::new(command[0]).arg(command[1]).output().ok()?;
+        let program = match self {
+            Self::CoreDns => process::coredns(),
+            _ => process::find(self.package()?.0)?,
+        };
+        let output = Command::new(program).arg(option).output().ok()?;
         let text = [output.stdout, output.stderr].concat();
-        String::from_utf8_lossy(&text).lines().next().map(|line| line.trim().to_owned())
+        String::from_utf8_lossy(&text).lines().next().map(|line| plain_version(line).to_owned())
     }
 }
 
-fn words(command: &[&str]) -> Vec<String> {
-    command.iter().map(|word| (*word).to_owned()).collect()
+/// The first line of a version without what is said before and after it: dates and copyrights.
+fn plain_version(line: &str) -> &str {
+    let line = line.trim();
+    let start = line.find("PowerDNS").unwrap_or(0);
+    let line = &line[start..];
+    let end = ["  Copyright", " (C)", " (Extended", " <id:"].iter().filter_map(|mark| line.find(mark)).min();
+    &line[..end.unwrap_or(line.len())]
 }
 
-fn bare(setup: &Setup, mode: &str, workload: Workload) -> Vec<String> {
-    let (program, port) = (setup.bare.display().to_string(), setup.port.to_string());
-    let upstream = setup.upstream_port.to_string();
-    match (mode, workload) {
-        ("pool", _) => words(&[&program, "pool", &port, &upstream, POOL_SOCKETS]),
-        (_, Workload::Miss) => words(&[&program, "forward", &port, &upstream, FEW_SOCKETS]),
-        _ => words(&[&program, mode, &port]),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_shown_without_date_and_copyright() {
+        assert_eq!(plain_version("Nov 21 19:38:03 PowerDNS Recursor 4.8.8 (C) 2001"), "PowerDNS Recursor 4.8.8");
+        assert_eq!(plain_version("Dnsmasq version 2.90  Copyright (c) 2000"), "Dnsmasq version 2.90");
+        assert_eq!(plain_version("BIND 9.18.49-1 (Extended Support Version) <id:>"), "BIND 9.18.49-1");
+        assert_eq!(plain_version("kresd"), "kresd");
     }
-}
 
-fn write(path: &Path, text: &str) -> Result<String, String> {
-    fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?;
-    Ok(path.display().to_string())
-}
-
-fn write_avocet(setup: &Setup) -> Result<Vec<String>, String> {
-    let (port, upstream, data) = (setup.port, setup.upstream_port, setup.file("avocet-data"));
-    // Nothing a run before this one kept may be warm.
-    let _ = fs::remove_dir_all(&data);
-    let text = format!(
-        r#"[server]
-listen = ["127.0.0.1:{port}"]
-workers = 1
-local-names = false
-http = ""
-
-[resolver]
-mode = "forward"
-
-[[forward]]
-zone = "."
-upstreams = ["udp://127.0.0.1:{upstream}"]
-
-[cache]
-packet-bytes = "128MiB"
-rrset-bytes = "96MiB"
-
-[data]
-directory = "{}"
-"#,
-        data.display()
-    );
-    let file = write(&setup.file("avocet.toml"), &text)?;
-    Ok(words(&[&setup.avocet.display().to_string(), "serve", "--config", &file]))
-}
-
-fn write_unbound(setup: &Setup) -> Result<Vec<String>, String> {
-    let (port, upstream, directory) = (setup.port, setup.upstream_port, setup.directory.display());
-    let text = format!(
-        r#"server:
-  interface: 127.0.0.1@{port}
-  port: {port}
-  access-control: 127.0.0.0/8 allow
-  num-threads: 1
-  do-daemonize: no
-  do-ip6: no
-  username: ""
-  chroot: ""
-  directory: "{directory}"
-  pidfile: ""
-  use-syslog: no
-  verbosity: 0
-  module-config: "iterator"
-  local-zone: "test." nodefault
-  do-not-query-localhost: no
-  so-reuseport: yes
-  so-rcvbuf: 4m
-  so-sndbuf: 4m
-  msg-cache-size: 1g
-  rrset-cache-size: 1g
-  msg-cache-slabs: 1
-  rrset-cache-slabs: 1
-  outgoing-range: 4096
-  num-queries-per-thread: 2048
-  incoming-num-tcp: 200
-forward-zone:
-  name: "."
-  forward-addr: 127.0.0.1@{upstream}
-remote-control:
-  control-enable: no
-"#
-    );
-    let file = write(&setup.file("unbound.conf"), &text)?;
-    Ok(words(&["unbound", "-d", "-c", &file]))
-}
-
-fn write_dnsdist(setup: &Setup) -> Result<Vec<String>, String> {
-    let (port, upstream) = (setup.port, setup.upstream_port);
-    let text = format!(
-        r#"setSecurityPollSuffix("")
-addLocal("127.0.0.1:{port}", {{reusePort=true}})
-setACL({{"127.0.0.0/8"}})
-setMaxUDPOutstanding(65535)
-setMaxTCPClientThreads(1)
-newServer({{address="127.0.0.1:{upstream}", name="upstream", sockets=4}}):setUp()
-answers = newPacketCache(2000000, {{maxTTL=86400, minTTL=0, numberOfShards=1}})
-getPool(""):setCache(answers)
-"#
-    );
-    let file = write(&setup.file("dnsdist.conf"), &text)?;
-    Ok(words(&["dnsdist", "--supervised", "--disable-syslog", "-C", &file]))
-}
-
-/// Writes the configuration of an NSD that serves the zone on a port; its files start with `name`.
-pub(super) fn write_nsd(setup: &Setup, name: &str, port: u16) -> Result<Vec<String>, String> {
-    let (directory, zone) = (setup.directory.display(), setup.material.zone.display());
-    let text = format!(
-        r#"server:
-  server-count: 1
-  ip-address: 127.0.0.1@{port}
-  port: {port}
-  username: ""
-  zonesdir: "{directory}"
-  database: ""
-  pidfile: "{directory}/{name}.pid"
-  xfrdfile: "{directory}/{name}.xfrd"
-  zonelistfile: "{directory}/{name}.zones"
-  xfrdir: "{directory}"
-  reuseport: yes
-  minimal-responses: yes
-  rrl-ratelimit: 0
-  verbosity: 0
-remote-control:
-  control-enable: no
-zone:
-  name: bench.test
-  zonefile: "{zone}"
-"#
-    );
-    let file = write(&setup.file(&format!("{name}.conf")), &text)?;
-    Ok(words(&["nsd", "-d", "-c", &file]))
+    #[test]
+    fn only_servers_with_a_cache_are_asked_what_is_not_cached() {
+        let of = |workload| Peer::ALL.iter().copied().filter(|peer| peer.runs(workload)).collect::<Vec<_>>();
+        assert!(of(Workload::Zipf).iter().all(|peer| peer.kind() == Kind::Resolver));
+        assert_eq!(of(Workload::Veth), [Peer::Bare, Peer::Knot, Peer::KnotXdp]);
+        assert!(of(Workload::Miss).contains(&Peer::BarePool) && !of(Workload::Miss).contains(&Peer::Nsd));
+    }
 }

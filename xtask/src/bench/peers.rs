@@ -1,142 +1,216 @@
 //! CPU time per query beside other servers: the same load for each in turn, in interleaved rounds.
 
-use super::ask::{self, Transport};
-use super::options::Options;
+use std::time::{Duration, Instant};
+
+use super::ask::Transport;
+use super::load::{Load, Pace, Questions};
+use super::options::{Coverage, Options};
 use super::peer::Peer;
-use super::process::{SERVER_CORE, Server};
-use super::report::{Report, Sample};
+use super::plan::{self, Progress, Step};
+use super::process::{Launch, SERVER_CORE, START_WITHIN, Server};
+use super::report::{Growth, Report, Sample};
 use super::setup::Setup;
-use super::workload::{MEMORY_NAMES, Workload};
-use super::{load, machine};
+use super::veth::Veth;
+use super::workload::Workload;
+use super::{ask, configuration, goals, load, machine, material, packages, page, table};
 
-/// The most seconds that caching the names of the memory workload may take.
-const MEMORY_SECS: &str = "120";
+/// Names that are asked for again to see whether they are still cached.
+const ASKED_AGAIN: u32 = 2_000;
+/// A cache that keeps less is not one whose size per name could be told.
+const LEAST_KEPT: f64 = 0.1;
 
-/// Measures all wanted pairs, prints the table and keeps the samples.
-pub(super) fn run(options: &Options) -> Result<(), String> {
-    let peers = installed(options)?;
-    let setup = Setup::prepare(&peers, options.build)?;
-    let mut report = Report::default();
-    for round in 0..options.rounds {
-        eprintln!("round {} of {}", round + 1, options.rounds);
-        // Each round starts with another peer, so that none always runs after the same one.
-        for index in 0..peers.len() {
-            let peer = peers[(index + round) % peers.len()];
-            for session in sessions(peer, options, round) {
-                report.samples.extend(measure(&setup, peer, &session, options)?);
-            }
-        }
+/// Measures all wanted pairs, prints the tables, keeps the samples and writes the page if nothing was left out
+/// by the command line.
+pub(super) fn run(kind: &str, options: &Options) -> Result<(), String> {
+    let report = measure(options)?;
+    println!("{}", table::details(&report).join("\n"));
+    println!("{}", table::summary(&report).text());
+    let goals = goals::table(&report);
+    if !goals.is_empty() {
+        println!("{}", goals.text());
     }
-    println!("{}", report.table());
-    machine::keep("peers", &peers, report.json())
+    for failure in &report.failures {
+        println!("left out: {}/{}: {}", failure.peer.name(), failure.workload.name(), failure.reason);
+    }
+    let measured: Vec<_> =
+        Peer::ALL.iter().copied().filter(|peer| report.samples.iter().any(|sample| sample.peer == *peer)).collect();
+    let path = machine::keep(kind, &measured, report.json())?;
+    if options.coverage() == Coverage::Whole {
+        page::write(&path)?;
+    }
+    let ours = report.failures.iter().find(|failure| failure.peer == Peer::Avocet);
+    ours.map_or(Ok(()), |failure| Err(format!("avocet/{}: {}", failure.workload.name(), failure.reason)))
 }
 
-/// The peers to measure; one that is named but missing is an error, else it is left out, aloud.
-fn installed(options: &Options) -> Result<Vec<Peer>, String> {
+/// Measures step by step; what fails twice is left out, and the rest goes on.
+fn measure(options: &Options) -> Result<Report, String> {
     let is_wanted = |peer: &Peer| options.workloads.iter().any(|workload| options.wants(*peer, *workload));
-    let mut found = options.peers_or(Peer::ALL);
-    found.retain(is_wanted);
-    for peer in [Peer::Nsd, Peer::Unbound, Peer::Dnsdist] {
-        if found.contains(&peer) && peer.version().is_none() {
-            let message = format!("{} is not installed", peer.name());
-            if options.peers.is_some() {
-                return Err(message);
-            }
-            eprintln!("{message}: left out");
-            found.retain(|other| *other != peer);
-        }
+    let wanted: Vec<_> = options.peers.iter().copied().filter(is_wanted).collect();
+    if options.install {
+        packages::install(&wanted)?;
     }
-    if found.is_empty() { Err("nothing to measure".to_owned()) } else { Ok(found) }
+    let (peers, left_out) = packages::check(&wanted, options)?;
+    if peers.is_empty() {
+        return Err("nothing to measure".to_owned());
+    }
+    let mut bench =
+        Bench { setup: Setup::prepare(&peers, options)?, report: Report { left_out, ..Report::default() }, options };
+    bench.set_up_veth(&peers);
+    let steps = plan::steps(&peers, options);
+    let mut progress = Progress::of(&steps, options);
+    eprintln!("servers to start: {}, about {} min", steps.len(), progress.minutes_left(Duration::ZERO));
+    for peer in peers {
+        bench.try_cold(peer);
+    }
+    let (started, mut round) = (Instant::now(), 0);
+    for step in steps {
+        if round != step.round {
+            round = step.round;
+            let left = progress.minutes_left(started.elapsed());
+            eprintln!("round {round} of {}, about {left} min left", options.rounds);
+        }
+        bench.take(&step);
+        progress.advance(step.estimate(options));
+    }
+    Ok(bench.report)
 }
 
-/// The workloads of a peer by the starts of the server they need: warm ones share one.
-fn sessions(peer: Peer, options: &Options, round: usize) -> Vec<Vec<Workload>> {
-    let mut found: Vec<Vec<Workload>> = Vec::new();
-    for workload in options.workloads.iter().copied().filter(|workload| options.wants(peer, *workload)) {
-        // Memory does not drift: once is enough.
-        if workload == Workload::Memory && round > 0 {
-            continue;
-        }
-        match found.last_mut().and_then(|session| Some((*session.first()?, session))) {
-            Some((first, session)) if first.is_warm() && workload.is_warm() && peer.shares_start(first, workload) => {
-                session.push(workload);
-            }
-            _ => found.push(vec![workload]),
-        }
-    }
-    found
+struct Bench<'a> {
+    setup: Setup,
+    report: Report,
+    options: &'a Options,
 }
 
-fn measure(setup: &Setup, peer: Peer, session: &[Workload], options: &Options) -> Result<Vec<Sample>, String> {
-    let Some(first) = session.first() else {
-        return Ok(Vec::new());
-    };
-    let log = setup.file(&format!("{}.log", peer.name()));
-    let server = Server::start(&peer.prepare(setup, *first)?, SERVER_CORE, &log, setup.port)?;
-    let mut samples = Vec::new();
-    for workload in session {
-        let sample = match workload {
-            Workload::Memory => measure_memory(setup, &server, peer),
-            _ => measure_time(setup, &server, (peer, *workload), options),
+impl Bench<'_> {
+    /// Makes the pair of devices if it is needed; without it, what needs it is left out.
+    fn set_up_veth(&mut self, peers: &[Peer]) {
+        let wanting: Vec<_> = peers.iter().copied().filter(|peer| self.options.wants(*peer, Workload::Veth)).collect();
+        if !self.options.workloads.contains(&Workload::Veth) || wanting.is_empty() {
+            return;
+        }
+        match Veth::create() {
+            Ok(veth) => self.setup.veth = Some(veth),
+            Err(error) => {
+                for peer in wanting {
+                    self.fail(peer, Workload::Veth, format!("no virtual Ethernet here: {error}"));
+                }
+            }
+        }
+    }
+
+    fn fail(&mut self, peer: Peer, workload: Workload, reason: String) {
+        eprintln!("{}/{}: left out: {reason}", peer.name(), workload.name());
+        self.report.fail(peer, workload, reason);
+    }
+
+    /// Compares answers to questions like those of the workloads that need an empty cache, in a start of its own.
+    fn try_cold(&mut self, peer: Peer) {
+        let workloads: Vec<_> =
+            self.options.workloads.iter().copied().filter(|workload| self.options.wants(peer, *workload)).collect();
+        let cold: Vec<_> = workloads.into_iter().filter(|workload| workload.is_cold()).collect();
+        let Some(first) = cold.first().filter(|_| peer.knows_zone()) else {
+            return;
         };
-        let sample = sample.map_err(|error| format!("{}/{}: {error}", peer.name(), workload.name()))?;
-        eprintln!("  {}", sample.line());
-        samples.push(sample);
-    }
-    Ok(samples)
-}
-
-/// Reads the CPU time of the server around a timed run; an error if its answers are not the zone's.
-fn measure_time(
-    setup: &Setup,
-    server: &Server,
-    (peer, workload): (Peer, Workload),
-    options: &Options,
-) -> Result<Sample, String> {
-    if workload.is_warm() {
-        workload.judge(&load::warm_up(setup, workload)?)?;
-        if peer.knows_zone() {
-            let transport = if workload == Workload::Tcp { Transport::Tcp } else { Transport::Udp };
-            ask::verify(setup.port, transport)?;
+        let started = self.start(peer, *first).or_else(|_| self.start(peer, *first));
+        for workload in cold {
+            let target = self.setup.target(workload);
+            let tried = started.as_ref().map_err(Clone::clone).and_then(|_| ask::verify(target, peer, workload));
+            if let Err(reason) = tried {
+                self.fail(peer, workload, reason);
+            }
         }
     }
-    let before = server.cpu();
-    let load = load::timed(setup, workload, options.generator, options.secs)?;
-    let after = server.cpu();
-    workload.judge(&load)?;
-    if !workload.is_warm() {
-        // The names that are verified are hot ones: a cold cache is left cold until the run is over.
-        ask::verify(setup.port, Transport::Udp)?;
+
+    /// Takes one step. What fails is tried once more, in a start of its own, before it is left out for good.
+    fn take(&mut self, step: &Step) {
+        let session: Vec<_> =
+            step.session.iter().copied().filter(|workload| !self.report.has_failed(step.peer, *workload)).collect();
+        for (workload, outcome) in self.run_session(step.peer, &session) {
+            let outcome = outcome.or_else(|error| {
+                eprintln!("  {}/{}: once more, as {error}", step.peer.name(), workload.name());
+                let again = self.run_session(step.peer, &[workload]);
+                again.into_iter().map(|(_, outcome)| outcome).next().unwrap_or(Err(error))
+            });
+            match outcome {
+                Ok(sample) => {
+                    eprintln!("  {}", sample.line());
+                    self.report.samples.push(Sample { round: step.round, ..sample });
+                }
+                Err(reason) => self.fail(step.peer, workload, reason),
+            }
+        }
     }
-    let micros = |secs: f64| secs * 1e6 / load.answered as f64;
-    let user = after.user_secs - before.user_secs;
-    let total = user + after.system_secs - before.system_secs;
-    Ok(Sample { peer, workload, figure: micros(total), user: micros(user), load })
-}
 
-/// Reads the memory of the server before and after it has cached the names.
-fn measure_memory(setup: &Setup, server: &Server, peer: Peer) -> Result<Sample, String> {
-    let before = server.memory_bytes();
-    let count = MEMORY_NAMES.to_string();
-    let options = ["--count", &count, "--window", "64", "--secs", MEMORY_SECS];
-    let load = load::blast(setup, setup.queries(Workload::Memory), &options)?;
-    Workload::Memory.judge(&load)?;
-    let grown = server.memory_bytes().saturating_sub(before);
-    Ok(Sample { peer, workload: Workload::Memory, figure: grown as f64 / load.answered as f64, user: 0.0, load })
-}
+    fn run_session(&mut self, peer: Peer, session: &[Workload]) -> Vec<(Workload, Result<Sample, String>)> {
+        let Some(first) = session.first() else {
+            return Vec::new();
+        };
+        match self.start(peer, *first) {
+            Ok(server) => {
+                let start_bytes = server.memory_bytes() as f64;
+                let run = |workload: &Workload| (*workload, self.run_one(&server, peer, *workload, start_bytes));
+                session.iter().map(run).collect()
+            }
+            Err(error) => session.iter().map(|workload| (*workload, Err(error.clone()))).collect(),
+        }
+    }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+    fn start(&mut self, peer: Peer, workload: Workload) -> Result<Server, String> {
+        self.setup.renew_port()?;
+        let command = configuration::prepare(&self.setup, peer, workload)?;
+        let log = self.setup.file(&format!("{}.log", peer.name()));
+        let launch = Launch { command: &command, core: SERVER_CORE, log: &log, within: START_WITHIN };
+        let target = self.setup.target(workload);
+        let refusal = peer.refusal().filter(|_| workload == Workload::Blocked);
+        Server::start(&launch, || {
+            ask::is_ready(target) && refusal.is_none_or(|refusal| ask::is_blocking(target, refusal))
+        })
+    }
 
-    #[test]
-    fn warm_workloads_share_a_start_and_cold_ones_do_not() {
-        let options = Options::parse(&[]).unwrap();
-        let (hot, edns, tcp) = (Workload::Hot, Workload::HotEdns, Workload::Tcp);
-        let (miss, zipf, memory) = (Workload::Miss, Workload::Zipf, Workload::Memory);
-        assert_eq!(sessions(Peer::Unbound, &options, 0), [vec![hot, edns, tcp], vec![miss], vec![zipf], vec![memory]]);
-        assert_eq!(sessions(Peer::Unbound, &options, 1), [vec![hot, edns, tcp], vec![miss], vec![zipf]]);
-        assert_eq!(sessions(Peer::Bare, &options, 0), [vec![hot, edns], vec![tcp], vec![miss]]);
-        assert_eq!(sessions(Peer::Nsd, &options, 0), [vec![hot, edns, tcp]]);
+    fn run_one(&self, server: &Server, peer: Peer, workload: Workload, start_bytes: f64) -> Result<Sample, String> {
+        if !workload.is_cold() {
+            let warmed = load::once(&self.setup, workload, self.options.generator, material::HOT_NAMES.into())?;
+            workload.judge(&warmed, peer.refusal())?;
+            if peer.knows_zone() {
+                ask::verify(self.setup.target(workload), peer, workload)?;
+            }
+        }
+        let before = server.cpu();
+        let load = match workload.cached_names() {
+            Some(count) => load::once(&self.setup, workload, self.options.generator, count)?,
+            None => load::timed(&self.setup, workload, self.options.generator, self.options.secs)?,
+        };
+        let after = server.cpu();
+        workload.judge(&load, peer.refusal())?;
+        let grown = server.memory_bytes() as f64 - start_bytes;
+        let growth = workload.cached_names().map(|_| self.growth(grown, &load)).transpose()?;
+        if workload.is_cold() {
+            // That the zone's names are right is seen before; here, that the server has not broken under the load.
+            ask::verify(self.setup.target(workload), peer, Workload::Hot)?;
+        }
+        let micros = |secs: f64| secs * 1e6 / load.answered as f64;
+        let user_secs = after.user_secs - before.user_secs;
+        let (cpu_us, user_us) = (micros(user_secs + after.system_secs - before.system_secs), micros(user_secs));
+        let ready_secs = server.ready_after.as_secs_f64();
+        Ok(Sample { peer, workload, round: 0, cpu_us, user_us, ready_secs, start_bytes, growth, load })
+    }
+
+    /// What of the names just asked for is still cached, and what each of these takes of what was grown by.
+    fn growth(&self, grown: f64, load: &Load) -> Result<Growth, String> {
+        let file = self.setup.file("again.txt");
+        let apart = load.answered as u32 / ASKED_AGAIN;
+        material::write_lines(&file, (0..ASKED_AGAIN).map(|index| material::unique_query(index * apart)))
+            .map_err(|error| format!("{}: {error}", file.display()))?;
+        let before = configuration::upstream_queries(&self.setup)?;
+        let pace = Pace::Count { count: ASKED_AGAIN.into(), window: 16 };
+        let server = self.setup.target(Workload::Memory);
+        let questions = Questions { server, file: &file, transport: Transport::Udp, pace };
+        let again = self.options.generator.ask(&self.setup, &questions)?;
+        let fetched = configuration::upstream_queries(&self.setup)?.saturating_sub(before) as f64;
+        let kept = (1.0 - fetched / (again.answered + again.lost) as f64).max(0.0);
+        if kept < LEAST_KEPT {
+            return Err(format!("{:.1} % of the names are still cached", kept * 100.0));
+        }
+        Ok(Growth { bytes_per_name: grown / (load.answered as f64 * kept), kept })
     }
 }

@@ -1,12 +1,10 @@
 //! Servers as processes: started on one core, measured from outside, stopped for certain.
 
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{io, thread};
-
-use super::ask;
 
 /// The core of the server that is measured.
 pub(super) const SERVER_CORE: &str = "0";
@@ -20,42 +18,75 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// A server that has not ended by then is killed.
 const END_WITHIN: Duration = Duration::from_secs(10);
 
+/// Directories of servers that the search path of an ordinary user may lack.
+const SERVER_DIRECTORIES: &[&str] = &["/usr/local/sbin", "/usr/sbin", "/sbin"];
+
+/// The path of a program; none if it is not installed.
+pub(super) fn find(program: &str) -> Option<PathBuf> {
+    let search = std::env::var_os("PATH").unwrap_or_default();
+    let directories = std::env::split_paths(&search).chain(SERVER_DIRECTORIES.iter().map(PathBuf::from));
+    directories.map(|directory| directory.join(program)).find(|path| path.is_file())
+}
+
+/// Where cargo puts what it builds.
+pub(crate) fn target_directory() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| crate::root().join("target"), PathBuf::from)
+}
+
+/// Where the CoreDNS of `bench/peers/coredns` is built.
+pub(super) fn coredns() -> PathBuf {
+    target_directory().join("peers/coredns")
+}
+
+/// A command bound to a core that ends when this process does, however that ends.
+pub(super) fn pinned(core: &str) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "TERM", "taskset", "-c", core]);
+    command
+}
+
+/// How a server is started.
+pub(super) struct Launch<'a> {
+    pub(super) command: &'a [String],
+    pub(super) core: &'static str,
+    /// What it prints goes here.
+    pub(super) log: &'a Path,
+    /// It has to be ready by then.
+    pub(super) within: Duration,
+}
+
+/// A server that is not watched by anything is ready by then, a list of half a million names included.
+pub(super) const START_WITHIN: Duration = Duration::from_secs(60);
+
 /// A running server; dropping it stops the process and all it started.
 pub(super) struct Server {
     child: Child,
+    /// How long it took to be ready.
+    pub(super) ready_after: Duration,
 }
 
 impl Server {
-    /// Starts a command on a core and waits until it answers on the port.
-    pub(super) fn start(command: &[String], core: &str, log: &Path, port: u16) -> Result<Self, String> {
-        Self::start_within(command, core, log, port, Duration::from_secs(30))
-    }
-
-    /// The same with a time of its own, for servers that are watched and therefore slow.
-    pub(super) fn start_within(
-        command: &[String],
-        core: &str,
-        log: &Path,
-        port: u16,
-        time: Duration,
-    ) -> Result<Self, String> {
-        let failed = |error: io::Error| format!("{}: {error}", command.join(" "));
-        let out = File::create(log).map_err(failed)?;
+    /// Starts a command and waits until it is ready.
+    pub(super) fn start(launch: &Launch<'_>, is_ready: impl Fn() -> bool) -> Result<Self, String> {
+        let shown = launch.command.join(" ");
+        let failed = |error: io::Error| format!("{shown}: {error}");
+        let out = File::create(launch.log).map_err(failed)?;
         let error_out = out.try_clone().map_err(failed)?;
-        let mut taskset = Command::new("taskset");
-        taskset.args(["-c", core]).args(command).stdin(Stdio::null()).stdout(out).stderr(error_out);
-        let mut server = Self { child: taskset.spawn().map_err(failed)? };
+        let mut command = pinned(launch.core);
+        command.args(launch.command).stdin(Stdio::null()).stdout(out).stderr(error_out);
         let started = Instant::now();
-        while started.elapsed() < time {
+        let mut server = Self { child: command.spawn().map_err(failed)?, ready_after: Duration::ZERO };
+        while started.elapsed() < launch.within {
             if let Some(status) = server.child.try_wait().map_err(failed)? {
-                return Err(format!("{} ended, {status}:\n{}", command.join(" "), tail(log)));
+                return Err(format!("{shown} ended, {status}:\n{}", tail(launch.log)));
             }
-            if ask::is_ready(port) {
+            if is_ready() {
+                server.ready_after = started.elapsed();
                 return Ok(server);
             }
             thread::sleep(LOOK_EVERY);
         }
-        Err(format!("{} does not answer on port {port}:\n{}", command.join(" "), tail(log)))
+        Err(format!("{shown} is not ready after {} s:\n{}", launch.within.as_secs(), tail(launch.log)))
     }
 
     /// The process and all its descendants.
@@ -104,6 +135,11 @@ pub(super) struct Cpu {
     pub(super) system_secs: f64,
 }
 
+/// Whether a text is the number of a process that is no more.
+pub(super) fn has_ended(number: &str) -> bool {
+    number.parse::<u32>().is_ok() && !Path::new("/proc").join(number).exists()
+}
+
 /// Sends a signal to processes; those that are gone do not mind.
 pub(super) fn signal(name: &str, processes: &[u32]) {
     let numbers = processes.iter().map(u32::to_string);
@@ -137,7 +173,8 @@ fn parent_of(process: u32) -> Option<u32> {
 fn cpu_of(process: u32) -> Option<Cpu> {
     let fields = stat_fields(process)?;
     let secs = |field: usize| Some(*fields.get(field)? as f64 / TICKS_PER_SEC);
-    Some(Cpu { user_secs: secs(10)?, system_secs: secs(11)? })
+    // With that of children that have ended: some servers start one for each connection.
+    Some(Cpu { user_secs: secs(10)? + secs(12)?, system_secs: secs(11)? + secs(13)? })
 }
 
 fn pss_bytes(process: u32) -> Option<u64> {
@@ -169,10 +206,17 @@ mod tests {
     }
 
     #[test]
+    fn programs_are_found_where_servers_are() {
+        assert!(find("sh").is_some_and(|path| path.is_absolute()));
+        assert_eq!(find("no-such-program"), None);
+    }
+
+    #[test]
     fn a_server_that_ends_at_once_is_reported_with_its_log() {
         let log = std::env::temp_dir().join(format!("xtask-process-{}.log", std::process::id()));
         let command = ["sh", "-c", "echo no such zone; exit 3"].map(str::to_owned);
-        let error = Server::start(&command, SERVER_CORE, &log, 9).err().unwrap();
+        let launch = Launch { command: &command, core: SERVER_CORE, log: &log, within: START_WITHIN };
+        let error = Server::start(&launch, || false).err().unwrap();
         assert!(error.contains("exit status: 3") && error.contains("no such zone"), "{error}");
         fs::remove_file(log).unwrap();
     }

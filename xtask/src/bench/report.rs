@@ -1,165 +1,291 @@
-//! Samples, the table of their medians, and their JSON.
+//! Samples, what is made of them, and their JSON.
 
-use std::fmt::Write as _;
+use serde_json::Value;
 
 use super::json::{self, Json};
-use super::load::Load;
+use super::load::{Latency, Load};
+use super::packages::LeftOut;
 use super::peer::Peer;
-use super::workload::Workload;
+use super::workload::{Measure, Workload};
 
-/// One timed run.
+/// One run of a workload.
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Sample {
     pub(super) peer: Peer,
     pub(super) workload: Workload,
-    /// CPU microseconds per query, user and system; for memory: bytes per name.
-    pub(super) figure: f64,
-    /// The user part of the CPU microseconds.
-    pub(super) user: f64,
+    /// Counted from 1. Only samples of the same round are divided by each other.
+    pub(super) round: usize,
+    /// CPU microseconds of the server's processes per answer, user and system.
+    pub(super) cpu_us: f64,
+    /// The user part of it. It is sampled by the kernel's tick and coarser than the whole.
+    pub(super) user_us: f64,
+    /// From the start of the process to its first right answer.
+    pub(super) ready_secs: f64,
+    /// Memory of its processes then.
+    pub(super) start_bytes: f64,
+    pub(super) growth: Option<Growth>,
     pub(super) load: Load,
 }
 
+/// What a cache took.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Growth {
+    /// Memory the processes grew by, for each name that is still cached.
+    pub(super) bytes_per_name: f64,
+    /// The share of the names asked first that are still cached.
+    pub(super) kept: f64,
+}
+
 impl Sample {
+    /// The headline of the workload, in its unit.
+    pub(super) fn figure(&self) -> f64 {
+        match self.workload.measure() {
+            Measure::Cpu => self.cpu_us,
+            Measure::Latency => self.load.latency.map_or(f64::NAN, |latency| latency.p99_us),
+            Measure::Memory => self.growth.map_or(f64::NAN, |growth| growth.bytes_per_name),
+        }
+    }
+
     /// The sample on one line, to be seen while the bench runs.
     pub(super) fn line(&self) -> String {
         let pair = format!("{}/{}", self.peer.name(), self.workload.name());
-        format!("{pair:<20} {:8.2}  {:9.0}/s  lost {}", self.figure, self.load.per_sec, self.load.lost)
+        format!("{pair:<26} {:8.2}  {:9.0}/s  lost {}", self.figure(), self.load.per_sec, self.load.lost)
     }
 
     fn json(&self) -> Json {
-        let rcodes = self.load.rcodes.iter().map(|(name, count)| (name.as_str(), json::number(*count as f64)));
-        json::object([
+        let count = |count: u64| json::number(count as f64);
+        let rcodes = self.load.rcodes.iter().map(|(name, answers)| (name.as_str(), count(*answers)));
+        let mut members = vec![
             ("peer", json::string(self.peer.name())),
             ("workload", json::string(self.workload.name())),
-            (unit(self.workload), json::number(self.figure)),
-            ("user_us", json::number(self.user)),
+            ("round", count(self.round as u64)),
+            ("cpu_us", json::number(self.cpu_us)),
+            ("user_us", json::number(self.user_us)),
+            ("ready_secs", json::number(self.ready_secs)),
+            ("start_bytes", json::number(self.start_bytes)),
             ("per_sec", json::number(self.load.per_sec)),
-            ("answered", json::number(self.load.answered as f64)),
-            ("lost", json::number(self.load.lost as f64)),
+            ("answered", count(self.load.answered)),
+            ("lost", count(self.load.lost)),
             ("rcodes", json::object(rcodes)),
-        ])
+        ];
+        if let Some(latency) = self.load.latency {
+            members.extend(
+                [("p50_us", latency.p50_us), ("p99_us", latency.p99_us), ("p999_us", latency.p999_us)]
+                    .map(|(key, micros)| (key, json::number(micros))),
+            );
+        }
+        if let Some(growth) = self.growth {
+            members
+                .extend([("bytes_per_name", json::number(growth.bytes_per_name)), ("kept", json::number(growth.kept))]);
+        }
+        json::object(members)
+    }
+
+    fn parse(value: &Value) -> Result<Self, String> {
+        let number = |key: &str| value[key].as_f64();
+        let wanted = |key: &str| number(key).ok_or_else(|| format!("a sample without `{key}`: {value}"));
+        let text = |key: &str| value[key].as_str().unwrap_or_default();
+        let latency = [number("p50_us"), number("p99_us"), number("p999_us")];
+        let latency = match latency {
+            [Some(p50_us), Some(p99_us), Some(p999_us)] => Some(Latency { p50_us, p99_us, p999_us }),
+            _ => None,
+        };
+        let growth = number("bytes_per_name").zip(number("kept"));
+        let rcodes = value["rcodes"].as_object().into_iter().flatten();
+        Ok(Self {
+            peer: Peer::named(text("peer"))?,
+            workload: Workload::named(text("workload"))?,
+            round: wanted("round")? as usize,
+            cpu_us: wanted("cpu_us")?,
+            user_us: wanted("user_us")?,
+            ready_secs: wanted("ready_secs")?,
+            start_bytes: wanted("start_bytes")?,
+            growth: growth.map(|(bytes_per_name, kept)| Growth { bytes_per_name, kept }),
+            load: Load {
+                answered: wanted("answered")? as u64,
+                lost: wanted("lost")? as u64,
+                per_sec: wanted("per_sec")?,
+                rcodes: rcodes.map(|(name, count)| (name.clone(), count.as_u64().unwrap_or_default())).collect(),
+                empty: 0,
+                latency,
+            },
+        })
     }
 }
 
-fn unit(workload: Workload) -> &'static str {
-    if workload == Workload::Memory { "bytes_per_name" } else { "cpu_us" }
+/// A pair that could not be measured, or not rightly.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Failure {
+    pub(super) peer: Peer,
+    pub(super) workload: Workload,
+    pub(super) reason: String,
 }
 
-/// All samples of a bench.
-#[derive(Default)]
+/// All that came of a bench.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Report {
     pub(super) samples: Vec<Sample>,
+    pub(super) failures: Vec<Failure>,
+    pub(super) left_out: Vec<LeftOut>,
 }
 
-/// The peers the others are divided by.
-const YARDSTICKS: &[Peer] = &[Peer::Bare, Peer::Unbound, Peer::Dnsdist, Peer::Nsd];
+/// The middle of several values, and how far they lie apart.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Spread {
+    pub(super) median: f64,
+    pub(super) least: f64,
+    pub(super) most: f64,
+}
+
+impl Spread {
+    /// None of no values.
+    pub(super) fn of(values: &[f64]) -> Option<Self> {
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let upper = *sorted.get(sorted.len() / 2)?;
+        let lower = *sorted.get((sorted.len() - 1) / 2)?;
+        Some(Self { median: f64::midpoint(lower, upper), least: *sorted.first()?, most: *sorted.last()? })
+    }
+}
 
 impl Report {
-    /// One row per workload and peer: medians over the rounds, their spread, and ratios.
+    /// Removes the samples of a pair and says why.
+    pub(super) fn fail(&mut self, peer: Peer, workload: Workload, reason: String) {
+        self.samples.retain(|sample| (sample.peer, sample.workload) != (peer, workload));
+        self.failures.push(Failure { peer, workload, reason });
+    }
+
+    pub(super) fn has_failed(&self, peer: Peer, workload: Workload) -> bool {
+        self.failures.iter().any(|failure| (failure.peer, failure.workload) == (peer, workload))
+    }
+
+    /// The samples of a pair, one for each round.
+    fn of_pair(&self, peer: Peer, workload: Workload) -> impl Iterator<Item = &Sample> {
+        self.samples.iter().filter(move |sample| (sample.peer, sample.workload) == (peer, workload))
+    }
+
+    /// The spread of a value of a pair; none if the pair was not measured or has no such value.
+    pub(super) fn spread(
+        &self,
+        peer: Peer,
+        workload: Workload,
+        value: impl Fn(&Sample) -> Option<f64>,
+    ) -> Option<Spread> {
+        Spread::of(&self.of_pair(peer, workload).filter_map(value).collect::<Vec<_>>())
+    }
+
+    /// The headline of a pair.
+    pub(super) fn figure(&self, peer: Peer, workload: Workload) -> Option<Spread> {
+        self.spread(peer, workload, |sample| Some(sample.figure()))
+    }
+
+    /// How a peer's headline compares with another's: the spread of the ratios of each round.
     ///
-    /// A ratio is the median of the ratios of each round, so that drift between rounds cancels.
-    pub(super) fn table(&self) -> String {
-        let mut text = format!(
-            "{:<9} {:<10} {:>6} {:>8} {:>15} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9}\n",
-            "workload",
-            "peer",
-            "rounds",
-            "CPU us",
-            "(min-max)",
-            "user",
-            "q/s",
-            "x bare",
-            "x unbound",
-            "x dnsdist",
-            "x nsd"
-        );
-        for workload in Workload::ALL.iter().copied() {
-            for peer in Peer::ALL.iter().copied() {
-                if let Some(row) = self.row(peer, workload) {
-                    text.push_str(&row);
-                }
-            }
-        }
-        text.push_str("memory is in bytes per name, not in CPU microseconds per query");
-        text
+    /// What drifts between rounds is thus in both and cancels.
+    pub(super) fn ratio(&self, peer: Peer, other: Peer, workload: Workload) -> Option<Spread> {
+        self.spread(peer, workload, |sample| {
+            let same_round = self.of_pair(other, workload).find(|other| other.round == sample.round);
+            same_round.map(|other| sample.figure() / other.figure())
+        })
     }
 
-    fn row(&self, peer: Peer, workload: Workload) -> Option<String> {
-        let figures = self.values(peer, workload, |sample| sample.figure);
-        let spread = format!("({:.2}-{:.2})", least(&figures)?, most(&figures)?);
-        let user = median(&self.values(peer, workload, |sample| sample.user))?;
-        let per_sec = median(&self.values(peer, workload, |sample| sample.load.per_sec))?;
-        let (rounds, middle) = (figures.len(), median(&figures)?);
-        let mut row = format!("{:<9} {:<10} {rounds:>6} {middle:>8.2} {spread:>15} ", workload.name(), peer.name());
-        let _ = write!(row, "{user:>7.2} {per_sec:>9.0}");
-        for yardstick in YARDSTICKS {
-            let others = self.values(*yardstick, workload, |sample| sample.figure);
-            let ratios: Vec<f64> = figures.iter().zip(&others).map(|(own, other)| own / other).collect();
-            match median(&ratios) {
-                Some(ratio) => drop(write!(row, " {ratio:>9.2}")),
-                None => drop(write!(row, " {:>9}", "-")),
-            }
-        }
-        Some(row + "\n")
+    /// What the block list takes in a server's memory, in bytes, and how long it is in loading, in seconds.
+    pub(super) fn list_cost(&self, peer: Peer) -> Option<(f64, f64)> {
+        let start = |workload| self.spread(peer, workload, |sample| Some(sample.start_bytes));
+        let ready = self.spread(peer, Workload::Blocked, |sample| Some(sample.ready_secs))?.median;
+        Some((start(Workload::Blocked)?.median - start(Workload::Miss)?.median, ready))
     }
 
-    /// A value of each round of a pair, in the order of the rounds.
-    fn values(&self, peer: Peer, workload: Workload, value: fn(&Sample) -> f64) -> Vec<f64> {
-        let of_pair = self.samples.iter().filter(|sample| sample.peer == peer && sample.workload == workload);
-        of_pair.map(value).collect()
-    }
-
-    /// The samples as they were measured.
     pub(super) fn json(&self) -> Json {
-        json::array(self.samples.iter().map(Sample::json))
+        let failures = self.failures.iter().map(|failure| {
+            json::object([
+                ("peer", json::string(failure.peer.name())),
+                ("workload", json::string(failure.workload.name())),
+                ("reason", json::string(&failure.reason)),
+            ])
+        });
+        let left_out = self.left_out.iter().map(|left_out| {
+            let reason = json::string(&left_out.reason);
+            json::object([("peer", json::string(left_out.peer.name())), ("reason", reason)])
+        });
+        json::object([
+            ("samples", json::array(self.samples.iter().map(Sample::json))),
+            ("failures", json::array(failures)),
+            ("left_out", json::array(left_out)),
+        ])
+    }
+
+    /// Reads what [`Report::json`] wrote.
+    pub(super) fn parse(value: &Value) -> Result<Self, String> {
+        let list = |key: &str| value[key].as_array().into_iter().flatten();
+        let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
+        let failure = |value: &Value| {
+            let (peer, workload) = (Peer::named(&text(value, "peer"))?, Workload::named(&text(value, "workload"))?);
+            Ok(Failure { peer, workload, reason: text(value, "reason") })
+        };
+        let left_out =
+            |value: &Value| Ok(LeftOut { peer: Peer::named(&text(value, "peer"))?, reason: text(value, "reason") });
+        Ok(Self {
+            samples: list("samples").map(Sample::parse).collect::<Result<_, _>>()?,
+            failures: list("failures").map(failure).collect::<Result<_, String>>()?,
+            left_out: list("left_out").map(left_out).collect::<Result<_, String>>()?,
+        })
     }
 }
 
-fn least(values: &[f64]) -> Option<f64> {
-    values.iter().copied().reduce(f64::min)
-}
-
-fn most(values: &[f64]) -> Option<f64> {
-    values.iter().copied().reduce(f64::max)
-}
-
-/// The middle value, or the mean of the two in the middle; none of none.
-fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let upper = *sorted.get(sorted.len() / 2)?;
-    let lower = *sorted.get((sorted.len() - 1) / 2)?;
-    Some(f64::midpoint(lower, upper))
+/// A sample of a plain run, for tests.
+#[cfg(test)]
+pub(super) fn sample(peer: Peer, workload: Workload, round: usize, cpu_us: f64) -> Sample {
+    let load = Load { answered: 1000, rcodes: vec![("NOERROR".to_owned(), 1000)], ..Load::default() };
+    let (user_us, ready_secs, start_bytes) = (cpu_us / 4.0, 0.5, 1e6);
+    Sample { peer, workload, round, cpu_us, user_us, ready_secs, start_bytes, growth: None, load }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn sample(peer: Peer, figure: f64) -> Sample {
-        Sample { peer, workload: Workload::Hot, figure, user: figure / 4.0, load: Load::default() }
-    }
+    const HOT: Workload = Workload::Hot;
 
     #[test]
-    fn medians_are_in_the_middle() {
-        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median(&[4.0, 1.0]), Some(2.5));
-        assert_eq!(median(&[]), None);
+    fn medians_are_in_the_middle_of_their_spread() {
+        assert_eq!(Spread::of(&[3.0, 1.0, 2.0]), Some(Spread { median: 2.0, least: 1.0, most: 3.0 }));
+        assert_eq!(Spread::of(&[4.0, 1.0]).map(|spread| spread.median), Some(2.5));
+        assert_eq!(Spread::of(&[]), None);
     }
 
     #[test]
     fn a_ratio_is_that_of_the_same_round() {
-        let samples = [(Peer::Bare, 2.0), (Peer::Nsd, 3.0), (Peer::Bare, 4.0), (Peer::Nsd, 6.0)];
-        let report = Report { samples: samples.map(|(peer, figure)| sample(peer, figure)).into() };
-        let table = report.table();
-        let row = table.lines().find(|line| line.contains(" nsd ")).unwrap();
-        let words: Vec<_> = row.split_whitespace().collect();
-        assert_eq!(words, ["hot", "nsd", "2", "4.50", "(3.00-6.00)", "1.12", "0", "1.50", "-", "-", "1.00"]);
+        let samples = [(Peer::Bare, 1, 2.0), (Peer::Nsd, 1, 3.0), (Peer::Nsd, 2, 6.0), (Peer::Bare, 2, 4.0)];
+        let samples = samples.map(|(peer, round, cpu_us)| sample(peer, HOT, round, cpu_us)).into();
+        let mut report = Report { samples, ..Report::default() };
+        let same = Spread { median: 1.5, least: 1.5, most: 1.5 };
+        assert_eq!(report.ratio(Peer::Nsd, Peer::Bare, HOT), Some(same));
+        // A round without the other has no ratio.
+        report.samples.truncate(3);
+        assert_eq!(report.ratio(Peer::Nsd, Peer::Bare, HOT), Some(same));
+        assert_eq!(report.ratio(Peer::Nsd, Peer::Unbound, HOT), None);
     }
 
     #[test]
-    fn samples_are_kept_with_their_unit() {
-        let report = Report { samples: vec![sample(Peer::Bare, 2.5)] };
-        let json = report.json().to_string();
-        assert!(json.contains("\"peer\": \"bare\"") && json.contains("\"cpu_us\": 2.5"), "{json}");
+    fn a_pair_that_failed_has_no_samples() {
+        let samples = vec![sample(Peer::Nsd, HOT, 1, 2.0), sample(Peer::Nsd, Workload::Tcp, 1, 5.0)];
+        let mut report = Report { samples, ..Report::default() };
+        report.fail(Peer::Nsd, HOT, "wrong answers".to_owned());
+        assert!(report.has_failed(Peer::Nsd, HOT) && report.figure(Peer::Nsd, HOT).is_none());
+        assert!(report.figure(Peer::Nsd, Workload::Tcp).is_some());
+    }
+
+    #[test]
+    fn what_is_kept_is_read_again() {
+        let mut latency = sample(Peer::Bare, Workload::Latency, 1, 2.5);
+        latency.load.latency = Some(Latency { p50_us: 30.0, p99_us: 60.0, p999_us: 90.0 });
+        let mut memory = sample(Peer::Avocet, Workload::Memory, 1, 9.0);
+        memory.growth = Some(Growth { bytes_per_name: 190.0, kept: 0.999 });
+        let left_out = vec![LeftOut { peer: Peer::CoreDns, reason: "Go is \"missing\"".to_owned() }];
+        let mut report = Report { samples: vec![latency, memory], failures: Vec::new(), left_out };
+        report.fail(Peer::Knot, HOT, "wrong\nanswers".to_owned());
+        let value = serde_json::from_str(&report.json().to_string()).unwrap();
+        assert_eq!(Report::parse(&value), Ok(report));
     }
 }

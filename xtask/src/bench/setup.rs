@@ -1,15 +1,24 @@
 //! What all benches share: binaries, material in a temporary directory, ports, and the upstream.
 
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::load::output;
+use super::load::{Generator, output};
 use super::material::Material;
-use super::peer::{self, Peer};
-use super::process::{LOAD_CORE, Server};
+use super::options::Options;
+use super::peer::Peer;
+use super::process::{LOAD_CORE, Launch, START_WITHIN, Server, target_directory};
+use super::veth::{self, Veth};
 use super::workload::Workload;
+use super::{ask, configuration, process};
+
+/// Names of the temporary directories start so; the number of the process that made one follows.
+const PREFIX: &str = "avocet-bench-";
+
+/// Our own programs, which are packages of the same names: the floors, and the server.
+const BINARIES: &[&str] = &["avocet-bench-bare", "avocet"];
 
 /// The place of a bench; dropping it stops the upstream and removes the files.
 pub(super) struct Setup {
@@ -21,33 +30,51 @@ pub(super) struct Setup {
     /// Our floor and generator.
     pub(super) bare: PathBuf,
     pub(super) avocet: PathBuf,
+    /// For servers that take packets past the sockets, where they can be measured.
+    pub(super) veth: Option<Veth>,
     upstream: Option<Server>,
 }
 
 impl Setup {
     /// Builds the binaries these peers need, writes the material and starts the upstream.
-    pub(super) fn prepare(peers: &[Peer], build: bool) -> Result<Self, String> {
+    pub(super) fn prepare(peers: &[Peer], options: &Options) -> Result<Self, String> {
         let release = target_directory().join("release");
-        if build {
-            let packages = ["avocet-bench-bare", "avocet"];
-            let wanted = if peers.contains(&Peer::Avocet) { &packages[..] } else { &packages[..1] };
+        let wants_avocet = peers.contains(&Peer::Avocet) || options.generator == Generator::Avocet;
+        let wanted = if wants_avocet { BINARIES } else { &BINARIES[..1] };
+        if options.build {
+            eprintln!("building {}: some minutes the first time", wanted.join(" and "));
             build_release(wanted)?;
         }
-        let directory = std::env::temp_dir().join(format!("avocet-bench-{}", std::process::id()));
+        if let Some(missing) = wanted.iter().find(|name| !release.join(name).exists()) {
+            return Err(format!("{missing} is not built: leave --no-build away"));
+        }
+        remove_abandoned();
+        veth::remove_abandoned();
+        let directory = std::env::temp_dir().join(format!("{PREFIX}{}", std::process::id()));
         let said = |error: std::io::Error| format!("{}: {error}", directory.display());
         fs::create_dir_all(&directory).map_err(said)?;
         let mut setup = Self {
             material: Material::write(&directory).map_err(said)?,
             port: free_port()?,
             upstream_port: free_port()?,
-            bare: release.join("avocet-bench-bare"),
-            avocet: release.join("avocet"),
+            bare: release.join(BINARIES[0]),
+            avocet: release.join(BINARIES[1]),
+            veth: None,
             upstream: None,
             directory,
         };
-        let command = peer::write_nsd(&setup, "upstream", setup.upstream_port)?;
-        setup.upstream = Some(Server::start(&command, LOAD_CORE, &setup.file("upstream.log"), setup.upstream_port)?);
+        let command = configuration::prepare_upstream(&setup)?;
+        let log = setup.file("upstream.log");
+        let launch = Launch { command: &command, core: LOAD_CORE, log: &log, within: START_WITHIN };
+        let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, setup.upstream_port);
+        setup.upstream = Some(Server::start(&launch, || ask::is_ready(address))?);
         Ok(setup)
+    }
+
+    /// Chooses another port: what the last server had may not be free at once.
+    pub(super) fn renew_port(&mut self) -> Result<(), String> {
+        self.port = free_port()?;
+        Ok(())
     }
 
     /// A path in the temporary directory.
@@ -55,13 +82,22 @@ impl Setup {
         self.directory.join(name)
     }
 
+    /// Where the server that is measured is asked.
+    pub(super) fn target(&self, workload: Workload) -> SocketAddrV4 {
+        let address = if workload == Workload::Veth { veth::INSIDE } else { Ipv4Addr::LOCALHOST };
+        SocketAddrV4::new(address, self.port)
+    }
+
     /// The query file of a workload.
     pub(super) fn queries(&self, workload: Workload) -> &Path {
         match workload {
-            Workload::Hot | Workload::HotEdns | Workload::Tcp => &self.material.hot,
+            Workload::Hot | Workload::HotEdns | Workload::Latency | Workload::Tcp | Workload::Veth => {
+                &self.material.hot
+            }
             Workload::Miss => &self.material.miss,
             Workload::Zipf => &self.material.zipf,
-            Workload::Memory => &self.material.memory,
+            Workload::Blocked => &self.material.blocked,
+            Workload::MemorySmall | Workload::Memory => &self.material.memory,
         }
     }
 }
@@ -69,8 +105,19 @@ impl Setup {
 impl Drop for Setup {
     fn drop(&mut self) {
         self.upstream = None;
-        // What stays behind is in the system's temporary directory.
+        // What stays behind is removed by the next run.
         let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// Removes what benches that were killed have left.
+fn remove_abandoned() {
+    for entry in fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.strip_prefix(PREFIX).is_some_and(process::has_ended) {
+            // Another user's stays.
+            let _ = fs::remove_dir_all(entry.path());
+        }
     }
 }
 
@@ -81,11 +128,6 @@ fn build_release(packages: &[&str]) -> Result<(), String> {
         command.args(["--package", package]);
     }
     output(command).map(drop)
-}
-
-/// Where cargo puts what it builds.
-pub(crate) fn target_directory() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| crate::root().join("target"), PathBuf::from)
 }
 
 /// A port that is free on loopback for UDP and TCP.

@@ -7,10 +7,10 @@ use std::process::{Child, Command, Stdio};
 
 use super::options::Options;
 use super::peer::Peer;
-use super::process::{SERVER_CORE, Server, signal};
+use super::process::{Launch, SERVER_CORE, START_WITHIN, Server, signal};
 use super::setup::Setup;
 use super::workload::Workload;
-use super::{json, load, machine};
+use super::{ask, configuration, json, load, machine};
 
 const COUNT: &str = "5000";
 /// Queries asked before, of other names.
@@ -20,12 +20,15 @@ const RUN_SECS: &str = "60";
 /// Calls rarer than this per query are not shown.
 const SHOWN: f64 = 0.05;
 
+/// The peers that are counted if none are named.
+pub(super) const PEERS: &[Peer] = &[Peer::Bare, Peer::BarePool, Peer::Dnsdist, Peer::Unbound, Peer::Avocet];
+
 /// Counts for each peer, prints the figures and keeps them.
 pub(super) fn run(options: &Options) -> Result<(), String> {
-    let peers = options.peers_or(&[Peer::Bare, Peer::BarePool, Peer::Dnsdist, Peer::Unbound, Peer::Avocet]);
-    let setup = Setup::prepare(&peers, options.build)?;
+    let peers = &options.peers;
+    let setup = Setup::prepare(peers, options)?;
     let mut figures = Vec::new();
-    for peer in &peers {
+    for peer in peers {
         let calls = per_miss(&setup, *peer).map_err(|error| format!("{}: {error}", peer.name()))?;
         let total: f64 = calls.iter().map(|(_, count)| count).sum();
         let shown = calls.iter().filter(|(_, count)| *count >= SHOWN);
@@ -34,13 +37,15 @@ pub(super) fn run(options: &Options) -> Result<(), String> {
         let calls = calls.iter().map(|(name, count)| (name.as_str(), json::number(*count)));
         figures.push((peer.name(), json::object(calls)));
     }
-    machine::keep("syscalls", &peers, json::object(figures))
+    machine::keep("syscalls", peers, json::object(figures)).map(drop)
 }
 
 /// The calls of a server by name, each divided by the answers.
 fn per_miss(setup: &Setup, peer: Peer) -> Result<Vec<(String, f64)>, String> {
     let log = setup.file(&format!("{}.log", peer.name()));
-    let server = Server::start(&peer.prepare(setup, Workload::Miss)?, SERVER_CORE, &log, setup.port)?;
+    let command = configuration::prepare(setup, peer, Workload::Miss)?;
+    let launch = Launch { command: &command, core: SERVER_CORE, log: &log, within: START_WITHIN };
+    let server = Server::start(&launch, || ask::is_ready(setup.target(Workload::Miss)))?;
     // What is opened once and kept, such as a pool of sockets, is open before the count begins.
     load::blast(setup, &setup.material.zipf, &["--count", WARM, "--window", WINDOW, "--secs", RUN_SECS])?;
     let counts = setup.file("strace.out");
@@ -48,7 +53,7 @@ fn per_miss(setup: &Setup, peer: Peer) -> Result<Vec<(String, f64)>, String> {
     let options = ["--count", COUNT, "--window", WINDOW, "--secs", RUN_SECS];
     let load = load::blast(setup, &setup.material.miss, &options)?;
     drop(tracer);
-    Workload::Miss.judge(&load)?;
+    Workload::Miss.judge(&load, None)?;
     let text = fs::read_to_string(&counts).map_err(|error| format!("{}: {error}", counts.display()))?;
     Ok(calls(&text).map(|(name, count)| (name.to_owned(), count as f64 / load.answered as f64)).collect())
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::time::Duration;
 
-use super::{Peer, SERVER_CORE, Server, Setup, Stacks, WINDOW, Workload, load};
+use super::{Launch, Peer, SERVER_CORE, Server, Setup, Stacks, WINDOW, Workload, ask, configuration, load};
 
 /// Queries of the shorter and of the longer run.
 const COUNTS: [u64; 2] = [12_000, 32_000];
@@ -27,12 +27,13 @@ fn run(setup: &Setup, workload: Workload, queries: u64) -> Result<Stacks, String
     let out = setup.file("dhat.json");
     let mut command = vec!["valgrind".to_owned(), "--tool=dhat".to_owned(), "--num-callers=40".to_owned()];
     command.push(format!("--dhat-out-file={}", out.display()));
-    command.extend(Peer::Avocet.prepare(setup, workload)?);
+    command.extend(configuration::prepare(setup, Peer::Avocet, workload)?);
     let log = setup.file("profiled.log");
-    let server = Server::start_within(&command, SERVER_CORE, &log, setup.port, START_WITHIN)?;
+    let launch = Launch { command: &command, core: SERVER_CORE, log: &log, within: START_WITHIN };
+    let server = Server::start(&launch, || ask::is_ready(setup.target(workload)))?;
     let options = ["--count", &queries.to_string(), "--window", WINDOW, "--secs", RUN_SECS];
     let load = load::blast(setup, setup.queries(workload), &options)?;
-    workload.judge(&load)?;
+    workload.judge(&load, None)?;
     drop(server);
     fs::read_to_string(&out).map(|text| read(&text)).map_err(|error| format!("{}: {error}", out.display()))
 }

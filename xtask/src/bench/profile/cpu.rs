@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use super::{SERVER_CORE, Setup, Stacks, Watcher, Workload, ask, ids, load, start};
+use super::{SERVER_CORE, Setup, Stacks, Watcher, Workload, ids, load, put_under_load, start};
 
 /// Samples a second: no divisor of the kernel's tick.
 const RATE: &str = "997";
@@ -15,7 +15,7 @@ pub(super) fn stacks(setup: &Setup, workload: Workload, secs: u64) -> Result<Sta
     let mut record = Command::new("perf");
     record.args(["record", "--quiet", "-e", "cpu-clock", "-F", RATE, "--call-graph", STACK, "-p", &ids(&server)]);
     let watcher = Watcher::start(record.arg("-o").arg(&data))?;
-    ask(setup, workload, secs)?;
+    put_under_load(setup, workload, secs)?;
     watcher.end()?;
     drop(server);
     let mut script = Command::new("perf");

@@ -5,7 +5,7 @@
 use std::fs;
 use std::process::Command;
 
-use super::{Setup, Stacks, Watcher, Workload, ask, start};
+use super::{Setup, Stacks, Watcher, Workload, put_under_load, start};
 
 /// Both cores, so that two workers can meet.
 const CORES: &str = "0,1";
@@ -20,7 +20,7 @@ pub(super) fn stacks(setup: &Setup, workload: Workload, secs: u64) -> Result<Sta
         trace.args(["-p", &process.to_string()]);
     }
     let watcher = Watcher::start(&mut trace)?;
-    ask(setup, workload, secs)?;
+    put_under_load(setup, workload, secs)?;
     watcher.end()?;
     drop(server);
     fs::read_to_string(&out).map(|text| read(&text)).map_err(|error| {

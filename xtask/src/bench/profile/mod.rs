@@ -9,12 +9,12 @@ mod stacks;
 use std::fs;
 use std::process::{Child, Command, Stdio};
 
-use super::load;
 use super::options::Options;
 use super::peer::Peer;
-use super::process::{SERVER_CORE, Server, signal};
-use super::setup::{Setup, target_directory};
+use super::process::{Launch, SERVER_CORE, START_WITHIN, Server, signal, target_directory};
+use super::setup::Setup;
 use super::workload::Workload;
+use super::{ask, configuration, load, material};
 use load::Generator;
 use stacks::Stacks;
 
@@ -38,7 +38,7 @@ pub(crate) fn run(kind: &str, words: &[&str]) -> Result<(), String> {
     if Command::new(tool).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
         return Err(format!("`{tool}` is not installed, and the profile `{kind}` is taken with it"));
     }
-    let setup = Setup::prepare(&[Peer::Avocet], options.build)?;
+    let setup = Setup::prepare(&[Peer::Avocet], &options)?;
     let stacks = match kind {
         "cpu" => cpu::stacks(&setup, workload, options.secs),
         "alloc" => alloc::stacks(&setup, workload),
@@ -69,20 +69,22 @@ fn keep(kind: &str, title: &str, stacks: &Stacks) -> Result<(), String> {
 
 /// Starts the server, with what stands before its command, and lets it answer each name once where the
 /// workload wants that.
-fn start(setup: &Setup, workload: Workload, before: &[&str], cores: &str) -> Result<Server, String> {
+fn start(setup: &Setup, workload: Workload, before: &[&str], core: &'static str) -> Result<Server, String> {
     let mut command: Vec<String> = before.iter().map(|word| (*word).to_owned()).collect();
-    command.extend(Peer::Avocet.prepare(setup, workload)?);
-    let server = Server::start(&command, cores, &setup.file("profiled.log"), setup.port)?;
+    command.extend(configuration::prepare(setup, Peer::Avocet, workload)?);
+    let log = setup.file("profiled.log");
+    let launch = Launch { command: &command, core, log: &log, within: START_WITHIN };
+    let server = Server::start(&launch, || ask::is_ready(setup.target(workload)))?;
     if workload.is_warm() {
-        load::warm_up(setup, workload)?;
+        load::once(setup, workload, Generator::Blast, material::HOT_NAMES.into())?;
     }
     Ok(server)
 }
 
 /// Asks for some seconds; wrong answers make the profile void.
-fn ask(setup: &Setup, workload: Workload, secs: u64) -> Result<(), String> {
+fn put_under_load(setup: &Setup, workload: Workload, secs: u64) -> Result<(), String> {
     let load = load::timed(setup, workload, Generator::Blast, secs)?;
-    workload.judge(&load)
+    workload.judge(&load, None)
 }
 
 /// A program that watches the server, ended by an interrupt, as a user would.

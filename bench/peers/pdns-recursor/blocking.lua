@@ -1,0 +1,1 @@
+rpzFile("%LIST%", { policyName = "bench" })

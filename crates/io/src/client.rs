@@ -1,0 +1,192 @@
+//! The UDP sockets of a load generator: connected, from an address of choice, in batches.
+//!
+//! All sockets of a generator share one [`Batches`]: what is asked is written there and leaves by one
+//! system call, and what is answered is read from there.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use libc::c_int;
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+
+use crate::options;
+use crate::segments::Segments;
+use crate::slots::{MESSAGE_MAX, Slots};
+
+pub use crate::slots::BATCH;
+
+/// Bytes asked for the receive queue of one socket: answers wait there while the generator sends.
+const SOCKET_BUFFER: c_int = 4 << 20;
+
+/// One client of a server.
+#[derive(Debug)]
+pub struct ClientSocket {
+    socket: Socket,
+}
+
+impl ClientSocket {
+    /// Connects to `remote`, from `source` if one is given: an address of this host, or any that its routes
+    /// lead back here.
+    ///
+    /// # Errors
+    /// When there is no route, no permission or no file descriptor left, or `source` is of the other family.
+    pub fn connect(remote: SocketAddr, source: Option<IpAddr>) -> io::Result<Self> {
+        let domain = Domain::for_address(remote);
+        let socket = Socket::new_raw(domain, Type::DGRAM.nonblocking().cloexec(), Some(Protocol::UDP))?;
+        options::grow_buffers(&socket, SOCKET_BUFFER);
+        if let Some(source) = source {
+            allow_foreign_source(&socket, domain)?;
+            socket.bind(&SockAddr::from(SocketAddr::new(source, 0)))?;
+        }
+        socket.connect(&SockAddr::from(remote))?;
+        Ok(Self { socket })
+    }
+
+    /// The local address and port.
+    ///
+    /// # Errors
+    /// When the kernel does not tell.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        let local = self.socket.local_addr()?.as_socket();
+        local.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))
+    }
+}
+
+/// A prefix that a route of type `local` leads here may be used though no interface has its addresses.
+fn allow_foreign_source(socket: &Socket, domain: Domain) -> io::Result<()> {
+    if domain == Domain::IPV6 {
+        options::set(socket, libc::IPPROTO_IPV6, libc::IPV6_FREEBIND, 1)
+    } else {
+        options::set(socket, libc::IPPROTO_IP, libc::IP_FREEBIND, 1)
+    }
+}
+
+impl AsFd for ClientSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// A batch to be sent and a batch that was received, each of up to [`BATCH`] messages.
+pub struct Batches {
+    outbox: Slots,
+    inbox: Slots,
+    segments: Segments,
+}
+
+impl Batches {
+    /// Allocates both.
+    pub fn new() -> Self {
+        Self { outbox: Slots::connected(), inbox: Slots::connected(), segments: Segments::new() }
+    }
+
+    /// Bytes that a message may have at most.
+    pub const MESSAGE_MAX: usize = MESSAGE_MAX;
+
+    /// Where message `i`, below [`BATCH`], is written before it is sent.
+    pub fn message(&mut self, i: usize) -> &mut [u8] {
+        self.outbox.reply(i)
+    }
+
+    /// Sets the length of message `i`.
+    pub fn set_len(&mut self, i: usize, len: usize) {
+        self.outbox.set_len(i, len);
+    }
+
+    /// Sends the messages below `count` in their order, and tells how many the socket took.
+    ///
+    /// Messages of one length that follow one another go through the kernel as one, and leave as many: about
+    /// 0.45 us each on loopback beside 1.7 us one by one.
+    ///
+    /// # Errors
+    /// What ICMP told about earlier messages (`ConnectionRefused`), or what the system lacks; nothing was
+    /// sent then. A full queue is no error.
+    pub fn send(&mut self, socket: &ClientSocket, count: usize) -> io::Result<usize> {
+        self.segments.send(&mut self.outbox, socket.as_fd(), count)
+    }
+
+    /// Receives what has arrived, without waiting, and tells how many messages that is.
+    ///
+    /// # Errors
+    /// As [`Batches::send`].
+    pub fn receive(&mut self, socket: &ClientSocket) -> io::Result<usize> {
+        self.inbox.receive(socket.as_fd())
+    }
+
+    /// Message `i` of those last received; of a longer one its first 4096 bytes.
+    pub fn received(&self, i: usize) -> &[u8] {
+        self.inbox.datagram(i).0
+    }
+}
+
+impl Default for Batches {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket;
+
+    fn check_exchange(server: &str, source: Option<&str>) {
+        let server = UdpSocket::bind(server).unwrap();
+        let source = source.map(|source| source.parse().unwrap());
+        let client = ClientSocket::connect(server.local_addr().unwrap(), source).unwrap();
+        let mut batches = Batches::new();
+        assert_eq!(batches.receive(&client).unwrap(), 0);
+        for i in 0..3 {
+            batches.message(i)[..2].copy_from_slice(&[b'q', i as u8]);
+            batches.set_len(i, 2);
+        }
+        assert_eq!(batches.send(&client, 3).unwrap(), 3);
+        let mut buffer = [0; 16];
+        for i in 0..3 {
+            let (len, from) = server.recv_from(&mut buffer).unwrap();
+            assert_eq!((&buffer[..len], from), (&[b'q', i][..], client.local_addr().unwrap()));
+            assert!(source.is_none_or(|source| source == from.ip()));
+            server.send_to(&[b'a', i], from).unwrap();
+        }
+        assert_eq!(batches.receive(&client).unwrap(), 3);
+        assert_eq!([batches.received(0), batches.received(1), batches.received(2)], [b"a\0", b"a\x01", b"a\x02"]);
+    }
+
+    #[test]
+    fn a_batch_goes_out_and_its_answers_come_in() {
+        check_exchange("127.0.0.1:0", None);
+        check_exchange("127.0.0.1:0", Some("127.9.8.7"));
+        check_exchange("[::1]:0", None);
+    }
+
+    #[test]
+    fn messages_of_all_lengths_arrive_whole_and_in_order() {
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let client = ClientSocket::connect(server.local_addr().unwrap(), None).unwrap();
+        let mut batches = Batches::new();
+        let lens = [5, 5, 5, 4, 4, 9, 1, 0, 0, 7, 4096, 4096, 3];
+        for (i, len) in (0..BATCH).zip(lens.into_iter().cycle()) {
+            batches.message(i)[..len].fill(i as u8);
+            batches.set_len(i, len);
+        }
+        assert_eq!(batches.send(&client, BATCH).unwrap(), BATCH);
+        let mut buffer = [0; 4096];
+        for (i, len) in (0..BATCH).zip(lens.into_iter().cycle()) {
+            assert_eq!(server.recv(&mut buffer).unwrap(), len, "message {i}");
+            assert!(buffer[..len].iter().all(|octet| *octet == i as u8));
+        }
+    }
+
+    #[test]
+    fn a_closed_port_is_told_by_the_next_send() {
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let client = ClientSocket::connect(server.local_addr().unwrap(), None).unwrap();
+        drop(server);
+        let mut batches = Batches::new();
+        batches.set_len(0, 1);
+        assert_eq!(batches.send(&client, 1).unwrap(), 1);
+        // Nobody listens: the next call tells of it, and has sent nothing.
+        assert_eq!(batches.send(&client, 1).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+    }
+}

@@ -1,0 +1,112 @@
+//! Where names come from: a file of queries as dnsperf reads it, or numbers under a zone.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+use avocet_wire::name::MAX_NAME;
+use avocet_wire::{NameBuf, Rtype, rdata, text};
+
+use super::questions::{Form, Questions};
+
+/// Octets of a line at most: a name with every octet escaped, and a type.
+const MAX_LINE: usize = 2048;
+
+/// Reads a file with lines `NAME TYPE`, in which `;` and `#` begin comments.
+pub(crate) fn read_file(path: &Path, form: &Form) -> Result<Questions, String> {
+    let file = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    read(BufReader::new(file), form).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn read(mut lines: impl BufRead, form: &Form) -> Result<Questions, String> {
+    let mut questions = Questions::default();
+    let mut line = Vec::new();
+    for number in 1.. {
+        line.clear();
+        let read = lines.by_ref().read_until(b'\n', &mut line).map_err(|error| error.to_string())?;
+        if read == 0 {
+            break;
+        }
+        if read > MAX_LINE {
+            return Err(format!("line {number} is longer than {MAX_LINE} octets"));
+        }
+        if let Some((name, qtype)) = query(&line).map_err(|error| format!("line {number}: {error}"))? {
+            questions.push(form, name.wire(), qtype)?;
+        }
+    }
+    if questions.is_empty() { Err("there is no query in it".to_owned()) } else { Ok(questions) }
+}
+
+fn query(line: &[u8]) -> Result<Option<(NameBuf, Rtype)>, String> {
+    let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    let Some(name) = words.next().filter(|word| !word.starts_with(b";") && !word.starts_with(b"#")) else {
+        return Ok(None);
+    };
+    let qtype = match words.next() {
+        None => Rtype::A,
+        Some(word) => {
+            let word = str::from_utf8(word).unwrap_or_default();
+            Rtype(rdata::from_mnemonic(word).ok_or_else(|| format!("{word:?} is no type"))?)
+        }
+    };
+    Ok(Some((wire_name(name)?, qtype)))
+}
+
+/// The wire form of a name, which the root completes.
+pub(crate) fn wire_name(text: &[u8]) -> Result<NameBuf, String> {
+    let shown = || String::from_utf8_lossy(text).into_owned();
+    let mut wire = [0; MAX_NAME];
+    let len = text::name_to_wire(text, Some(&[0]), &mut wire).map_err(|error| format!("{:?}: {error}", shown()))?;
+    NameBuf::from_wire(wire.get(..len).unwrap_or_default()).map_err(|error| format!("{:?}: {error}", shown()))
+}
+
+/// Queries for the names `PREFIX` + number under a zone, each for all types.
+pub(crate) fn numbered(
+    zone: &NameBuf,
+    prefix: &str,
+    population: u32,
+    types: &[Rtype],
+    form: &Form,
+) -> Result<Questions, String> {
+    let mut questions = Questions::default();
+    for number in 0..population {
+        let label = format!("{prefix}{number}");
+        let name = zone.prefixed(label.as_bytes()).map_err(|error| error.to_string())?;
+        for qtype in types {
+            questions.push(form, name.wire(), *qtype)?;
+        }
+    }
+    Ok(questions)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FORM: Form = Form { edns_size: None, dnssec_ok: false };
+
+    #[test]
+    fn a_query_file_is_read_line_by_line() {
+        let questions = read(&b"; c\n# d\n\na.test A\n b.test.\tTYPE65 \r\nc\n"[..], &FORM).unwrap();
+        assert_eq!(questions.len(), 3);
+        assert_eq!(questions.question(1), b"\x01b\x04test\x00\x00\x41\x00\x01");
+        assert_eq!(questions.question(2), b"\x01c\x00\x00\x01\x00\x01");
+    }
+
+    #[test]
+    fn a_fault_in_a_query_file_is_told_with_its_line() {
+        for (text, wanted) in [("a A\nb..c A\n", "line 2"), ("a NOTYPE\n", "line 1"), ("; only\n", "no query")] {
+            let error = read(text.as_bytes(), &FORM).unwrap_err();
+            assert!(error.contains(wanted), "{error}");
+        }
+        assert!(read(&[b'a'; 4096][..], &FORM).is_err());
+    }
+
+    #[test]
+    fn a_population_is_asked_for_every_type() {
+        let zone = wire_name(b"test.").unwrap();
+        let questions = numbered(&zone, "www", 2, &[Rtype::A, Rtype::MX], &FORM).unwrap();
+        assert_eq!(questions.len(), 4);
+        assert_eq!(questions.question(3), b"\x04www1\x04test\x00\x00\x0f\x00\x01");
+    }
+}

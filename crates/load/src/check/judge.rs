@@ -1,0 +1,291 @@
+//! The verdict on one answer, as deep as was asked for.
+//!
+//! Answer sections are compared by a digest that is the sum of the digests of their records: the order of the
+//! records does not matter (RFC 2181 §5), and nothing is allocated for it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use avocet_wire::header::{QR, TC};
+use avocet_wire::view::{RecordSection, WireError};
+use avocet_wire::{Header, MessageView, NameBuf, Rcode, Rtype, canonical};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::zone::Zone;
+use crate::ask::Pick;
+use crate::random::scramble;
+
+/// How deep answers are looked into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Depth {
+    /// The ID finds the query, and RCODEs are counted: no more than other generators do
+    Id,
+    /// The question and the RCODE must be right too
+    Question,
+    /// The records must be those of the zone file or the reference server
+    Answer,
+}
+
+/// What is wrong with an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wrong {
+    /// It is no response, or cannot be read.
+    Malformed,
+    /// No query has this ID.
+    Id,
+    /// The query with this ID had another question.
+    Question,
+    /// The RCODE is none of those expected.
+    Rcode,
+    /// The records are not those expected.
+    Answer,
+}
+
+/// A set of RCODEs below 32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rcodes(u32);
+
+impl Rcodes {
+    /// The one.
+    pub(crate) const fn only(rcode: Rcode) -> Self {
+        Self(1 << (rcode.0 & 31))
+    }
+
+    /// Both sets together.
+    pub(crate) const fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Every RCODE.
+    pub(crate) const ANY: Self = Self(u32::MAX);
+
+    /// What a name may have for an answer: records, none, or that it does not exist.
+    pub(crate) const DATA_OR_NONE: Self = Self::only(Rcode::NOERROR).or(Self::only(Rcode::NXDOMAIN));
+
+    #[inline]
+    pub(crate) const fn has(self, rcode: Rcode) -> bool {
+        self.0 & (1 << (rcode.0 & 31)) != 0
+    }
+}
+
+impl fmt::Display for Rcodes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<String> = (0..24).map(Rcode).filter(|rcode| self.has(*rcode)).map(|r| r.to_string()).collect();
+        f.write_str(&names.join(" or "))
+    }
+}
+
+/// What the answer to one question must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Expected {
+    pub(crate) rcodes: Rcodes,
+    /// Digest of the answer section, if that is known.
+    pub(crate) answers: Option<u64>,
+}
+
+/// Where expectations come from.
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    /// The scenario alone: an RCODE.
+    Scenario,
+    /// A zone file.
+    Zone(Arc<Zone>),
+    /// What another server answered to the listed queries; for `None` it gave no answer.
+    Reference(Arc<[Option<Expected>]>),
+    /// This server is that other one: its answers are kept.
+    Learning(Vec<Option<Expected>>),
+    /// Filtered names: whatever says so, but no address that leads anywhere.
+    Blocked,
+}
+
+/// Judges the answers of one flow.
+#[derive(Clone, Debug)]
+pub(crate) struct Judge {
+    pub(crate) depth: Depth,
+    /// Expected where nothing more precise is known.
+    pub(crate) rcodes: Rcodes,
+    pub(crate) source: Source,
+}
+
+impl Judge {
+    /// Judges an answer that has the question of its query.
+    pub(crate) fn look(&mut self, pick: Pick, octets: &[u8]) -> Result<(), Wrong> {
+        let Ok(message) = MessageView::new(octets) else { return Err(Wrong::Malformed) };
+        if let Source::Learning(known) = &mut self.source {
+            let expected = learn(&message);
+            if let Some(place) = pick.index().and_then(|index| known.get_mut(index)) {
+                *place = expected;
+            }
+            return Ok(());
+        }
+        let expected = self.expected(pick, &message).unwrap_or(Expected { rcodes: self.rcodes, answers: None });
+        let rcode = rcode(&message);
+        if !expected.rcodes.has(rcode) {
+            return Err(Wrong::Rcode);
+        }
+        if matches!(self.source, Source::Blocked) {
+            return if leads_anywhere(&message) { Err(Wrong::Answer) } else { Ok(()) };
+        }
+        match expected.answers {
+            // A truncated answer holds what fitted (RFC 2181 §9).
+            Some(wanted) if !message.header().has(TC) => match digest(&message) {
+                Ok(found) if found == wanted => Ok(()),
+                Ok(_) => Err(Wrong::Answer),
+                Err(_) => Err(Wrong::Malformed),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    fn expected(&self, pick: Pick, message: &MessageView<'_>) -> Option<Expected> {
+        match &self.source {
+            Source::Zone(zone) => {
+                let question = message.question().ok()?;
+                zone.answer(&question.qname().ok()?, question.qtype)
+            }
+            Source::Reference(known) => known.get(pick.index()?).copied().flatten(),
+            _ => None,
+        }
+    }
+}
+
+/// Is it a response, and does an answer without a question at least report an error (RFC 1035 §4.1.1)?
+pub(crate) fn is_response(header: Header) -> bool {
+    header.has(QR) && (header.counts[0] == 1 || (header.counts[0] == 0 && header.rcode() != Rcode::NOERROR))
+}
+
+fn rcode(message: &MessageView<'_>) -> Rcode {
+    let header = message.header();
+    let high = match header.counts[3] {
+        0 => 0,
+        _ => message.edns().ok().flatten().map_or(0, |edns| edns.rcode_high),
+    };
+    Rcode(u16::from(high) << 4 | header.rcode().0)
+}
+
+fn learn(message: &MessageView<'_>) -> Option<Expected> {
+    let rcode = rcode(message);
+    if !Rcodes::DATA_OR_NONE.has(rcode) {
+        return None;
+    }
+    Some(Expected { rcodes: Rcodes::only(rcode), answers: Some(digest(message).ok()?) })
+}
+
+/// Is there an address in the answer that is not all zeros?
+fn leads_anywhere(message: &MessageView<'_>) -> bool {
+    let Ok(mut records) = message.section(RecordSection::Answer) else { return true };
+    records.any(|record| {
+        record.is_ok_and(|record| {
+            matches!(record.rtype, Rtype::A | Rtype::AAAA) && record.rdata().iter().any(|octet| *octet != 0)
+        })
+    })
+}
+
+/// The digest of an answer section, signatures left out: they come only to those who ask for them.
+fn digest(message: &MessageView<'_>) -> Result<u64, WireError> {
+    let mut sum = 0u64;
+    let mut owner = NameBuf::from_wire(&[0]).map_err(WireError::from)?;
+    let mut data = [0; 4096];
+    let mut folded = Vec::new();
+    for record in message.section(RecordSection::Answer)? {
+        let record = record?;
+        if record.rtype == Rtype::RRSIG {
+            continue;
+        }
+        record.read_owner(&mut owner)?;
+        let len = record.expand_rdata(&mut data).map_err(|_| WireError::Short)?;
+        folded.clear();
+        canonical::append_rdata(record.rtype.0, data.get(..len).unwrap_or_default(), &mut folded);
+        sum = sum.wrapping_add(digest_record(owner.folded().wire(), record.rtype, &folded));
+    }
+    Ok(sum)
+}
+
+/// The digest of one record; owner and names in the data are folded.
+pub(crate) fn digest_record(owner: &[u8], rtype: Rtype, rdata: &[u8]) -> u64 {
+    let mut state = scramble(u64::from(rtype.0) << 32 | owner.len() as u64);
+    for part in [owner, rdata] {
+        for chunk in part.chunks(8) {
+            let mut word = [0; 8];
+            word.iter_mut().zip(chunk).for_each(|(to, from)| *to = *from);
+            state = scramble(state ^ u64::from_le_bytes(word));
+        }
+        state = scramble(state ^ part.len() as u64);
+    }
+    state
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use avocet_wire::builder::{Record, Section};
+    use avocet_wire::{Builder, Class};
+
+    const OWNER: &[u8] = b"\x01a\x04test\0";
+
+    fn answer(rcode: Rcode, addresses: &[[u8; 4]]) -> Vec<u8> {
+        let mut out = vec![0; 512];
+        let mut message = Builder::new(&mut out, 512, 0, QR | rcode.0).unwrap();
+        message.question(OWNER, Rtype::A, Class::IN).unwrap();
+        for rdata in addresses {
+            let record = Record { owner: OWNER, rtype: Rtype::A, class: Class::IN, ttl_secs: 5, rdata };
+            message.record(Section::Answer, &record).unwrap();
+        }
+        let len = message.finish();
+        out.truncate(len);
+        out
+    }
+
+    fn judge(source: Source) -> Judge {
+        Judge { depth: Depth::Answer, rcodes: Rcodes::only(Rcode::NOERROR), source }
+    }
+
+    #[test]
+    fn the_rcode_is_checked() {
+        let mut judge = judge(Source::Scenario);
+        assert_eq!(judge.look(Pick::listed(0), &answer(Rcode::NOERROR, &[])), Ok(()));
+        assert_eq!(judge.look(Pick::listed(0), &answer(Rcode::SERVFAIL, &[])), Err(Wrong::Rcode));
+    }
+
+    #[test]
+    fn records_are_checked_against_a_zone_whatever_their_order() {
+        let zone = Zone::parse(b"$ORIGIN test.\n@ SOA a b 1 1 1 1 1\na A 192.0.2.1\na A 192.0.2.2\n").unwrap();
+        let mut judge = judge(Source::Zone(Arc::new(zone)));
+        let mut look = |addresses: &[[u8; 4]]| judge.look(Pick::listed(0), &answer(Rcode::NOERROR, addresses));
+        assert_eq!(look(&[[192, 0, 2, 2], [192, 0, 2, 1]]), Ok(()));
+        assert_eq!(look(&[[192, 0, 2, 2], [192, 0, 2, 3]]), Err(Wrong::Answer));
+        assert_eq!(look(&[[192, 0, 2, 2]]), Err(Wrong::Answer));
+        assert_eq!(look(&[]), Err(Wrong::Answer));
+    }
+
+    #[test]
+    fn what_a_reference_answered_is_expected() {
+        let mut learning = judge(Source::Learning(vec![None; 2]));
+        learning.look(Pick::listed(1), &answer(Rcode::NOERROR, &[[1, 2, 3, 4]])).unwrap();
+        let Source::Learning(known) = learning.source else { panic!("learning") };
+        let mut judge = judge(Source::Reference(known.into()));
+        assert_eq!(judge.look(Pick::listed(1), &answer(Rcode::NOERROR, &[[1, 2, 3, 4]])), Ok(()));
+        assert_eq!(judge.look(Pick::listed(1), &answer(Rcode::NOERROR, &[[1, 2, 3, 5]])), Err(Wrong::Answer));
+        assert_eq!(judge.look(Pick::listed(1), &answer(Rcode::NXDOMAIN, &[])), Err(Wrong::Rcode));
+        assert_eq!(judge.look(Pick::listed(0), &answer(Rcode::NOERROR, &[])), Ok(()), "nothing is known of it");
+    }
+
+    #[test]
+    fn a_blocked_name_leads_nowhere() {
+        let mut judge = judge(Source::Blocked);
+        assert_eq!(judge.look(Pick::listed(0), &answer(Rcode::NOERROR, &[[0; 4]])), Ok(()));
+        assert_eq!(judge.look(Pick::listed(0), &answer(Rcode::NOERROR, &[[192, 0, 2, 1]])), Err(Wrong::Answer));
+    }
+
+    #[test]
+    fn an_answer_that_cannot_be_read_is_wrong() {
+        let mut whole = answer(Rcode::NOERROR, &[[1, 2, 3, 4]]);
+        whole.pop();
+        let zone = Zone::parse(b"$ORIGIN test.\n@ SOA a b 1 1 1 1 1\na A 1.2.3.4\n").unwrap();
+        let mut judge = judge(Source::Zone(Arc::new(zone)));
+        assert_eq!(judge.look(Pick::listed(0), &whole), Err(Wrong::Malformed));
+        assert_eq!(judge.look(Pick::listed(0), &whole[..11]), Err(Wrong::Malformed));
+    }
+}

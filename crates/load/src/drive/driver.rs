@@ -1,0 +1,277 @@
+//! The event loop: one thread that asks for all flows and hears all answers.
+
+use std::io;
+use std::net::IpAddr;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use avocet_io::poll::{Events, Interest, Trigger};
+use avocet_io::signals::Signals;
+
+use super::flow::Flow;
+use super::lane::{Carrier, Kit, Lane, Transport, Watched, Way};
+
+/// Sockets up to this number are read in each turn without asking the poller: with few, the question costs
+/// more than a read that finds nothing.
+const FEW_LANES: usize = 8;
+
+/// Sockets up to this number are watched beside the epoll set.
+const BESIDE_MAX: usize = 64;
+
+/// Events of one wait.
+const EVENTS: usize = 1024;
+
+/// Batches of one flow in a row, so that a flow that is behind its times does not keep answers from being read.
+const MAX_BATCHES: usize = 4;
+
+/// How often queries are looked for that have waited too long.
+const SWEEP_EVERY_NS: u64 = 5_000_000;
+
+/// How long a full socket is left alone.
+const BLOCKED_NS: u64 = 50_000;
+
+/// The token of the signals; lanes have their number.
+const SIGNALS: u64 = u64::MAX;
+
+/// A stretch of a run, as it ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Interval {
+    /// From the start of the run to the start and the end of the interval, in nanoseconds.
+    pub(crate) from_ns: u64,
+    pub(crate) to_ns: u64,
+}
+
+/// Who watches a run.
+pub(crate) trait Watch {
+    /// An interval ended, whose latencies are still apart; breaking ends the run.
+    fn interval(&mut self, interval: Interval, flows: &[Flow]) -> ControlFlow<()>;
+}
+
+/// The lanes of all flows, and the loop over them.
+pub(crate) struct Driver {
+    flows: Vec<Flow>,
+    lanes: Vec<Place>,
+    /// Where the lanes of each flow begin.
+    first: Vec<usize>,
+    kit: Kit,
+    events: Events,
+    /// Tokens of the last wait; kept for its memory.
+    ready: Vec<u64>,
+    swept_ns: u64,
+    signals: Option<Signals>,
+    interrupted: bool,
+    /// Whether a socket took nothing in the last turn.
+    blocked: bool,
+}
+
+struct Place {
+    lane: Lane,
+    flow: usize,
+    client: usize,
+}
+
+/// Where to, from where, and by what.
+#[derive(Clone, Debug)]
+pub(crate) struct Route {
+    pub(crate) server: std::net::SocketAddr,
+    pub(crate) carrier: Carrier,
+    /// The source of client `n` is the `n`-th of these, in turn; none: what the system chooses.
+    pub(crate) sources: Vec<IpAddr>,
+}
+
+impl Driver {
+    /// Opens the sockets of all flows; `signals`, if given, end a run early.
+    pub(crate) fn open(flows: Vec<Flow>, route: &Route, signals: Option<Signals>) -> io::Result<Self> {
+        let mut kit = Kit::new()?;
+        if let Some(signals) = &signals {
+            kit.poller.add(signals, SIGNALS, Interest::Read, Trigger::Level)?;
+        }
+        let total: usize = flows.iter().map(|flow| flow.clients().0).sum();
+        let watched = if total <= BESIDE_MAX { Watched::Beside } else { Watched::InSet };
+        let (mut lanes, mut first) = (Vec::new(), Vec::new());
+        for (number, flow) in flows.iter().enumerate() {
+            first.push(lanes.len());
+            let (asking, again) = flow.clients();
+            for client in 0..asking + again {
+                let carrier = if client < asking { route.carrier } else { Carrier::Tcp };
+                let token = lanes.len();
+                let source = route.sources.get(token % route.sources.len().max(1)).copied();
+                let way = Way { server: route.server, source };
+                let lane = Lane::open(&mut kit, carrier, way, token as u64, watched)?;
+                lanes.push(Place { lane, flow: number, client });
+            }
+        }
+        let events = Events::with_capacity(EVENTS);
+        Ok(Self {
+            flows,
+            lanes,
+            first,
+            kit,
+            events,
+            ready: Vec::with_capacity(EVENTS),
+            swept_ns: 0,
+            signals,
+            interrupted: false,
+            blocked: false,
+        })
+    }
+
+    pub(crate) fn flows(&self) -> &[Flow] {
+        &self.flows
+    }
+
+    pub(crate) fn flows_mut(&mut self) -> &mut [Flow] {
+        &mut self.flows
+    }
+
+    pub(crate) fn into_flows(self) -> (Vec<Flow>, Option<Signals>) {
+        (self.flows, self.signals)
+    }
+
+    /// Was the run ended by a signal?
+    pub(crate) fn was_interrupted(&self) -> bool {
+        self.interrupted
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.kit.now_ns()
+    }
+
+    /// Asks for `duration` or until there is nothing more to ask, then waits for the answers; gives the time
+    /// for which it asked, in nanoseconds.
+    pub(crate) fn run(&mut self, duration: Duration, every: Duration, watch: &mut impl Watch) -> io::Result<u64> {
+        let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        let (duration, every) = (nanos(duration), nanos(every));
+        let start = self.now_ns();
+        self.flows.iter_mut().for_each(|flow| flow.start(start));
+        let mut interval = start;
+        let mut asking = true;
+        let mut asked_ns = 0;
+        let mut is_cut = false;
+        loop {
+            let now = self.now_ns();
+            let is_over = now - start >= duration || self.flows.iter().all(Flow::is_done) || self.interrupted || is_cut;
+            if asking && is_over {
+                self.flows.iter_mut().for_each(Flow::stop);
+                (asking, asked_ns) = (false, now - start);
+            }
+            let waits = self.flows.iter().any(|flow| flow.in_flight() > 0);
+            let has_ended = !asking && !waits;
+            if now - interval >= every || has_ended {
+                let ended = Interval { from_ns: interval - start, to_ns: now - start };
+                is_cut |= watch.interval(ended, &self.flows).is_break();
+                self.flows.iter_mut().for_each(|flow| flow.tally.close_interval());
+                interval = now;
+            }
+            if has_ended {
+                return Ok(asked_ns);
+            }
+            self.turn(interval + every)?;
+        }
+    }
+
+    fn turn(&mut self, until_ns: u64) -> io::Result<()> {
+        self.blocked = false;
+        let sent = self.send_due();
+        let mut heard = 0;
+        if self.lanes.len() <= FEW_LANES {
+            for number in 0..self.lanes.len() {
+                heard += self.receive(number);
+            }
+        } else {
+            self.kit.poller.wait_precisely(&mut self.events, Duration::ZERO)?;
+            heard += self.receive_ready();
+        }
+        let now = self.now_ns();
+        if now - self.swept_ns >= SWEEP_EVERY_NS {
+            self.sweep(now);
+        }
+        if sent == 0 && heard == 0 {
+            self.wait(now, until_ns)?;
+        }
+        Ok(())
+    }
+
+    /// Sleeps until something comes or is due.
+    fn wait(&mut self, now_ns: u64, until_ns: u64) -> io::Result<()> {
+        let due = self.flows.iter().filter_map(|flow| flow.next_due(now_ns));
+        let mut until = due.chain([until_ns, now_ns + SWEEP_EVERY_NS]).min().unwrap_or(until_ns);
+        if self.blocked {
+            until = until.max(now_ns + BLOCKED_NS);
+        }
+        let timeout = Duration::from_nanos(until.saturating_sub(now_ns));
+        self.kit.poller.wait_precisely(&mut self.events, timeout)?;
+        self.receive_ready();
+        Ok(())
+    }
+
+    fn send_due(&mut self) -> usize {
+        let mut sent = 0;
+        for number in 0..self.flows.len() {
+            for _ in 0..MAX_BATCHES {
+                let now = self.now_ns();
+                let Some(client) = self.flows[number].turn(now) else { break };
+                let taken = self.send(number, client, now);
+                sent += taken;
+                if taken == 0 {
+                    self.blocked = true;
+                    break;
+                }
+            }
+            let (asking, again) = self.flows[number].clients();
+            for client in asking..asking + again {
+                if !self.flows[number].has_retries() {
+                    break;
+                }
+                let now = self.now_ns();
+                let flow = &mut self.flows[number];
+                let place = &mut self.lanes[self.first[number] + client];
+                let handed = place.lane.send(&mut self.kit, now, &mut |out| flow.compose_retry(client, now, out));
+                sent += handed.sent;
+            }
+        }
+        sent
+    }
+
+    #[inline]
+    fn send(&mut self, flow: usize, client: usize, now_ns: u64) -> usize {
+        let place = &mut self.lanes[self.first[flow] + client];
+        let flow = &mut self.flows[flow];
+        let handed = place.lane.send(&mut self.kit, now_ns, &mut |out| flow.compose(client, now_ns, out));
+        for _ in handed.sent..handed.composed {
+            flow.unsend(client);
+        }
+        flow.tally.counts.errors += u64::from(handed.failed);
+        handed.sent
+    }
+
+    fn receive_ready(&mut self) -> usize {
+        let mut ready = std::mem::take(&mut self.ready);
+        ready.clear();
+        // The token of the signals is no lane's: they are looked at by every sweep.
+        ready.extend(self.events.iter().map(|event| event.token()));
+        let heard = ready.iter().map(|token| self.receive(*token as usize)).sum();
+        self.ready = ready;
+        heard
+    }
+
+    /// Gives up what has waited too long, and sees whether the run is to end.
+    fn sweep(&mut self, now_ns: u64) {
+        self.swept_ns = now_ns;
+        self.flows.iter_mut().for_each(|flow| flow.sweep(now_ns));
+        let signal = self.signals.as_ref().and_then(|signals| signals.next().ok().flatten());
+        self.interrupted |= signal.is_some();
+    }
+
+    #[inline]
+    fn receive(&mut self, number: usize) -> usize {
+        let Some(place) = self.lanes.get_mut(number) else { return 0 };
+        let (flow, client) = (&mut self.flows[place.flow], place.client);
+        let heard = place.lane.receive(&mut self.kit, &mut |now, message| flow.receive(client, now, message));
+        flow.tally.counts.errors += u64::from(heard.failed);
+        if heard.closed {
+            flow.disconnected(client);
+        }
+        heard.messages
+    }
+}

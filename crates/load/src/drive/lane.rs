@@ -1,0 +1,288 @@
+//! How messages reach the server and come back: one lane a client.
+//!
+//! A transport is whatever implements [`Transport`]. Encrypted ones have their place beside the two of today.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::ops::ControlFlow;
+use std::time::Instant;
+
+use avocet_io::client::{BATCH, Batches, ClientSocket};
+use avocet_io::frame::{FrameReader, FrameWriter, ReadBuffer, ReadState, WriteState};
+use avocet_io::poll::{Interest, Poller, Trigger};
+use avocet_io::tcp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::ask::MAX_QUERY;
+
+/// Octets that may wait for a connection to take them before no more queries are put on it.
+const MAX_UNWRITTEN: usize = 64 << 10;
+
+/// A connection that failed is not tried again before this time, so that a dead server is not stormed.
+const RECONNECT_AFTER_NS: u64 = 50_000_000;
+
+/// Reads of one lane in a row, so that one that is never empty does not starve the others.
+const MAX_READS: usize = 8;
+
+/// A transport by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Carrier {
+    /// Datagrams
+    Udp,
+    /// Persistent connections, one a client, with queries pipelined
+    Tcp,
+}
+
+/// What all lanes of a thread share.
+pub(crate) struct Kit {
+    pub(crate) poller: Poller,
+    clock: Instant,
+    batches: Batches,
+    frames: ReadBuffer,
+}
+
+impl Kit {
+    pub(crate) fn new() -> io::Result<Self> {
+        let poller = Poller::new()?;
+        Ok(Self { poller, clock: Instant::now(), batches: Batches::new(), frames: ReadBuffer::new() })
+    }
+
+    /// Nanoseconds since the lanes were opened.
+    #[inline]
+    pub(crate) fn now_ns(&self) -> u64 {
+        nanos_since(self.clock)
+    }
+}
+
+#[inline]
+fn nanos_since(start: Instant) -> u64 {
+    // 64 bits of nanoseconds are 584 years.
+    start.elapsed().as_nanos() as u64
+}
+
+/// What became of a batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Handed {
+    /// Queries that were composed.
+    pub(crate) composed: usize,
+    /// Those of them, the first ones, that the socket took.
+    pub(crate) sent: usize,
+    /// Whether the system reported an error.
+    pub(crate) failed: bool,
+}
+
+/// What a lane gave when it was read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Heard {
+    pub(crate) messages: usize,
+    /// Whether the system reported an error.
+    pub(crate) failed: bool,
+    /// Whether a connection ended, and with it what waited there.
+    pub(crate) closed: bool,
+}
+
+/// One client's way to the server.
+pub(crate) trait Transport {
+    /// Has up to a batch of queries composed, until `compose` gives none, and sends them.
+    fn send(&mut self, kit: &mut Kit, now_ns: u64, compose: &mut impl FnMut(&mut [u8]) -> Option<usize>) -> Handed;
+
+    /// Delivers what has come, each message with the time at which it was read.
+    fn receive(&mut self, kit: &mut Kit, deliver: &mut impl FnMut(u64, &[u8])) -> Heard;
+}
+
+/// A lane of any transport: the choice is made once a batch, not once a query.
+pub(crate) enum Lane {
+    Udp(ClientSocket),
+    Tcp(Box<Connection>),
+}
+
+impl Lane {
+    /// Opens the lane of one client and has the poller watch it under `token`.
+    pub(crate) fn open(kit: &mut Kit, carrier: Carrier, way: Way, token: u64, watched: Watched) -> io::Result<Self> {
+        match carrier {
+            Carrier::Udp => {
+                let socket = ClientSocket::connect(way.server, way.source)?;
+                match watched {
+                    Watched::Beside => kit.poller.watch(&socket, token),
+                    Watched::InSet => kit.poller.add(&socket, token, Interest::Read, Trigger::Level)?,
+                }
+                Ok(Self::Udp(socket))
+            }
+            Carrier::Tcp => Ok(Self::Tcp(Box::new(Connection::new(way, token)))),
+        }
+    }
+}
+
+/// From where to where.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Way {
+    pub(crate) server: SocketAddr,
+    pub(crate) source: Option<IpAddr>,
+}
+
+/// How a datagram socket is waited for: few beside the set, which is cheaper; many in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Watched {
+    Beside,
+    InSet,
+}
+
+impl Transport for Lane {
+    #[inline]
+    fn send(&mut self, kit: &mut Kit, now_ns: u64, compose: &mut impl FnMut(&mut [u8]) -> Option<usize>) -> Handed {
+        match self {
+            Self::Udp(socket) => socket.send(kit, now_ns, compose),
+            Self::Tcp(connection) => connection.send(kit, now_ns, compose),
+        }
+    }
+
+    #[inline]
+    fn receive(&mut self, kit: &mut Kit, deliver: &mut impl FnMut(u64, &[u8])) -> Heard {
+        match self {
+            Self::Udp(socket) => socket.receive(kit, deliver),
+            Self::Tcp(connection) => connection.receive(kit, deliver),
+        }
+    }
+}
+
+impl Transport for ClientSocket {
+    #[inline]
+    fn send(&mut self, kit: &mut Kit, _: u64, compose: &mut impl FnMut(&mut [u8]) -> Option<usize>) -> Handed {
+        let mut composed = 0;
+        while composed < BATCH
+            && let Some(len) = compose(kit.batches.message(composed))
+        {
+            kit.batches.set_len(composed, len);
+            composed += 1;
+        }
+        if composed == 0 {
+            return Handed::default();
+        }
+        match kit.batches.send(self, composed) {
+            Ok(sent) => Handed { composed, sent, failed: false },
+            Err(_) => Handed { composed, sent: 0, failed: true },
+        }
+    }
+
+    #[inline]
+    fn receive(&mut self, kit: &mut Kit, deliver: &mut impl FnMut(u64, &[u8])) -> Heard {
+        let mut heard = Heard::default();
+        for _ in 0..MAX_READS {
+            let Ok(count) = kit.batches.receive(self) else {
+                return Heard { failed: true, ..heard };
+            };
+            let now_ns = if count > 0 { kit.now_ns() } else { 0 };
+            for i in 0..count {
+                deliver(now_ns, kit.batches.received(i));
+            }
+            heard.messages += count;
+            if count < BATCH {
+                break;
+            }
+        }
+        heard
+    }
+}
+
+/// A TCP connection that is opened when there is something to ask, and again when the server closed it.
+pub(crate) struct Connection {
+    way: Way,
+    token: u64,
+    stream: Option<TcpStream>,
+    reader: FrameReader,
+    writer: FrameWriter,
+    waits_to_write: bool,
+    connect_not_before_ns: u64,
+}
+
+impl Connection {
+    fn new(way: Way, token: u64) -> Self {
+        Self {
+            way,
+            token,
+            stream: None,
+            reader: FrameReader::new(),
+            writer: FrameWriter::new(),
+            waits_to_write: false,
+            connect_not_before_ns: 0,
+        }
+    }
+
+    fn connect(&mut self, kit: &Kit, now_ns: u64) -> io::Result<()> {
+        self.connect_not_before_ns = now_ns + RECONNECT_AFTER_NS;
+        let source = self.way.source.map(|source| SocketAddr::new(source, 0));
+        let stream = tcp::connect(self.way.server, source)?;
+        kit.poller.add(&stream, self.token, Interest::ReadWrite, Trigger::Level)?;
+        self.waits_to_write = true;
+        self.stream = Some(stream);
+        Ok(())
+    }
+
+    /// Forgets the connection and what was read or written in part.
+    fn close(&mut self) {
+        self.stream = None;
+        self.reader = FrameReader::new();
+        self.writer = FrameWriter::new();
+        self.waits_to_write = false;
+    }
+
+    fn write(&mut self, kit: &Kit) -> io::Result<()> {
+        let Some(stream) = &mut self.stream else { return Ok(()) };
+        let blocked = self.writer.write(stream)? == WriteState::Blocked;
+        if blocked != self.waits_to_write {
+            let interest = if blocked { Interest::ReadWrite } else { Interest::Read };
+            kit.poller.modify(stream, self.token, interest, Trigger::Level)?;
+            self.waits_to_write = blocked;
+        }
+        Ok(())
+    }
+}
+
+impl Transport for Connection {
+    fn send(&mut self, kit: &mut Kit, now_ns: u64, compose: &mut impl FnMut(&mut [u8]) -> Option<usize>) -> Handed {
+        if self.stream.is_none() && (now_ns < self.connect_not_before_ns || self.connect(kit, now_ns).is_err()) {
+            return Handed::default();
+        }
+        let mut composed = 0;
+        let mut query = [0; MAX_QUERY];
+        while composed < BATCH
+            && !self.writer.is_over(MAX_UNWRITTEN)
+            && let Some(len) = compose(&mut query)
+        {
+            // A query is shorter than any frame may be.
+            let _ = self.writer.push(query.get(..len).unwrap_or_default());
+            composed += 1;
+        }
+        // An error is told by the next read, with what waits on the connection.
+        let failed = self.write(kit).is_err();
+        Handed { composed, sent: composed, failed }
+    }
+
+    fn receive(&mut self, kit: &mut Kit, deliver: &mut impl FnMut(u64, &[u8])) -> Heard {
+        let mut heard = Heard::default();
+        if self.waits_to_write && self.write(kit).is_err() {
+            self.close();
+            return Heard { failed: true, closed: true, ..heard };
+        }
+        for _ in 0..MAX_READS {
+            let Some(stream) = &mut self.stream else { return heard };
+            let clock = kit.clock;
+            let state = self.reader.read(stream, &mut kit.frames, &mut |message| {
+                heard.messages += 1;
+                deliver(nanos_since(clock), message);
+                ControlFlow::Continue(())
+            });
+            match state {
+                Ok(ReadState::More) => {}
+                Ok(ReadState::Drained | ReadState::Stopped) => break,
+                Ok(ReadState::Closed) | Err(_) => {
+                    self.close();
+                    return Heard { closed: true, failed: state.is_err(), ..heard };
+                }
+            }
+        }
+        heard
+    }
+}

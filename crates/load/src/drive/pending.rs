@@ -1,0 +1,251 @@
+//! The queries of one client that wait for their answers, by ID.
+//!
+//! IDs are given in turn, so that a query is found by its ID without a search, and the longest waiting one is
+//! known without a queue. What was answered or given up stays known until its place is needed: a second or a
+//! late answer is told from one with a wrong ID.
+
+use crate::ask::Pick;
+
+/// Places at first; a client that has few queries in flight stays small.
+const PLACES_MIN: usize = 64;
+/// As many as there are IDs: a query that still waits when its ID comes around is lost.
+const PLACES_MAX: usize = 1 << 16;
+
+/// A query that was sent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Sent {
+    pub(crate) pick: Pick,
+    /// When it should have been sent, in nanoseconds of the run: latency counts from here.
+    pub(crate) due_ns: u64,
+    /// When it was sent: its timeout counts from here.
+    pub(crate) sent_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum State {
+    Free,
+    Waiting,
+    Answered,
+    GivenUp,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    sent: Sent,
+    sequence: u32,
+    state: State,
+}
+
+const FREE: Place =
+    Place { sent: Sent { pick: Pick::listed(0), due_ns: 0, sent_ns: 0 }, sequence: 0, state: State::Free };
+
+/// What is known of an ID.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Found {
+    /// A query waits with it.
+    Waiting(Sent),
+    /// Its query was answered before.
+    Answered(Sent),
+    /// Its query was given up.
+    GivenUp(Sent),
+    /// No query had it lately.
+    Unknown,
+}
+
+/// The queries of one client.
+#[derive(Clone, Debug)]
+pub(crate) struct Pending {
+    places: Vec<Place>,
+    /// The sequence number that the next query gets; its low 16 bits are the ID.
+    head: u32,
+    /// No query before this one waits.
+    tail: u32,
+    waiting: usize,
+}
+
+impl Pending {
+    /// With `first` as the first ID.
+    pub(crate) fn new(first: u16) -> Self {
+        let first = u32::from(first) | 1 << 16;
+        Self { places: vec![FREE; PLACES_MIN], head: first, tail: first, waiting: 0 }
+    }
+
+    /// Queries that wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    fn at(&self, sequence: u32) -> usize {
+        sequence as usize & (self.places.len() - 1)
+    }
+
+    /// Notes a query as sent, and gives its ID; where no ID was free, also the query that lost its own.
+    #[inline]
+    pub(crate) fn insert(&mut self, sent: Sent) -> (u16, Option<Sent>) {
+        let mut at = self.at(self.head);
+        if matches!(self.places[at].state, State::Waiting | State::GivenUp) && self.places.len() < PLACES_MAX {
+            self.grow();
+            at = self.at(self.head);
+        }
+        let place = &mut self.places[at];
+        let lost = (place.state == State::Waiting).then_some(place.sent);
+        *place = Place { sent, sequence: self.head, state: State::Waiting };
+        self.waiting += usize::from(lost.is_none());
+        let id = self.head as u16;
+        self.head = self.head.wrapping_add(1);
+        if lost.is_some() {
+            self.tail = self.tail.wrapping_add(1);
+        }
+        (id, lost)
+    }
+
+    /// Takes the last query back that was noted: it was not sent after all.
+    pub(crate) fn take_back(&mut self) -> Option<Sent> {
+        let at = self.at(self.head.wrapping_sub(1));
+        let place = &mut self.places[at];
+        (place.state == State::Waiting && place.sequence == self.head.wrapping_sub(1)).then(|| {
+            place.state = State::Free;
+            self.head = self.head.wrapping_sub(1);
+            self.waiting -= 1;
+            place.sent
+        })
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let places = vec![FREE; self.places.len() * 4];
+        for place in std::mem::replace(&mut self.places, places) {
+            if place.state != State::Free {
+                let at = self.at(place.sequence);
+                self.places[at] = place;
+            }
+        }
+    }
+
+    fn place(&mut self, id: u16) -> Option<&mut Place> {
+        let back = (self.head as u16).wrapping_sub(1).wrapping_sub(id);
+        let sequence = self.head.wrapping_sub(1).wrapping_sub(u32::from(back));
+        let at = self.at(sequence);
+        Some(&mut self.places[at]).filter(|place| place.sequence == sequence)
+    }
+
+    /// What is known of an ID.
+    #[inline]
+    pub(crate) fn find(&mut self, id: u16) -> Found {
+        match self.place(id) {
+            None => Found::Unknown,
+            Some(place) => match place.state {
+                State::Free => Found::Unknown,
+                State::Waiting => Found::Waiting(place.sent),
+                State::Answered => Found::Answered(place.sent),
+                State::GivenUp => Found::GivenUp(place.sent),
+            },
+        }
+    }
+
+    /// The query with this ID, which waits, has its answer.
+    #[inline]
+    pub(crate) fn answered(&mut self, id: u16) {
+        if let Some(place) = self.place(id).filter(|place| place.state == State::Waiting) {
+            place.state = State::Answered;
+            self.waiting -= 1;
+        }
+    }
+
+    /// Gives the queries up that were sent before `limit_ns`, and tells of each.
+    pub(crate) fn give_up(&mut self, limit_ns: u64, mut lost: impl FnMut(Sent)) {
+        while self.tail != self.head {
+            let at = self.at(self.tail);
+            let place = &mut self.places[at];
+            let is_here = place.sequence == self.tail;
+            if is_here && place.state == State::Waiting {
+                if place.sent.sent_ns >= limit_ns {
+                    return;
+                }
+                place.state = State::GivenUp;
+                self.waiting -= 1;
+                lost(place.sent);
+            }
+            self.tail = self.tail.wrapping_add(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+    use std::collections::HashMap;
+
+    fn sent(number: u64) -> Sent {
+        Sent { pick: Pick::listed(number as usize), due_ns: number, sent_ns: number }
+    }
+
+    #[test]
+    fn answers_are_told_apart() {
+        let mut pending = Pending::new(65_535);
+        assert_eq!(pending.insert(sent(1)), (65_535, None));
+        assert_eq!(pending.insert(sent(2)), (0, None));
+        assert_eq!(pending.find(0), Found::Waiting(sent(2)));
+        pending.answered(0);
+        pending.give_up(10, |lost| assert_eq!(lost, sent(1)));
+        assert_eq!([pending.find(65_535), pending.find(0)], [Found::GivenUp(sent(1)), Found::Answered(sent(2))]);
+        assert_eq!([pending.find(1), pending.find(7)], [Found::Unknown; 2]);
+        assert_eq!(pending.waiting(), 0);
+    }
+
+    #[test]
+    fn a_query_that_was_not_sent_is_taken_back() {
+        let mut pending = Pending::new(5);
+        assert_eq!(pending.take_back(), None);
+        pending.insert(sent(1));
+        pending.insert(sent(2));
+        assert_eq!(pending.take_back(), Some(sent(2)));
+        assert_eq!(pending.insert(sent(3)), (6, None));
+        assert_eq!(pending.waiting(), 2);
+    }
+
+    #[test]
+    fn a_query_is_lost_when_its_id_comes_around() {
+        let mut pending = Pending::new(0);
+        for number in 0..1 << 16 {
+            assert_eq!(pending.insert(sent(number)).1, None);
+        }
+        assert_eq!(pending.insert(sent(99)), (0, Some(sent(0))));
+        assert_eq!(pending.waiting(), 1 << 16);
+        let mut count = 0;
+        pending.give_up(u64::MAX, |_| count += 1);
+        assert_eq!((count, pending.waiting()), (1 << 16, 0));
+    }
+
+    #[test]
+    fn the_table_agrees_with_a_plain_map() {
+        let (mut pending, mut random) = (Pending::new(60_000), Random::new(3));
+        let mut model: HashMap<u16, Sent> = HashMap::new();
+        let (mut ids, mut id_of) = (Vec::new(), HashMap::new());
+        for number in 0..120_000u64 {
+            if random.below(2) == 0 && model.len() < 20_000 {
+                let (id, lost) = pending.insert(sent(number));
+                assert_eq!(lost, model.insert(id, sent(number)));
+                ids.push(id);
+                id_of.insert(number, id);
+            } else if let Some(id) = ids.get(random.below(ids.len().max(1) as u64) as usize).copied() {
+                let expected = model.remove(&id);
+                match pending.find(id) {
+                    Found::Waiting(found) => assert_eq!(Some(found), expected),
+                    _ => assert_eq!(expected, None),
+                }
+                pending.answered(id);
+            }
+            if number % 1_000 == 999 {
+                let limit = number - 40_000.min(number);
+                pending.give_up(limit, |lost| {
+                    assert_eq!(model.remove(&id_of[&lost.due_ns]), Some(lost));
+                });
+                // Only what is held up by the longest waiting one may still be there.
+                assert!(model.values().all(|sent| sent.sent_ns >= limit));
+            }
+            assert_eq!(pending.waiting(), model.len());
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The search for the highest rate that a server bears.
+//!
+//! The rate doubles until a bound is broken, and then the gap between the highest rate that held and the lowest
+//! that did not is halved. A rate that failed is tried once more: a hiccup of the machine is no limit.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Steps of one search at most.
+const MAX_STEPS: usize = 40;
+
+/// The search ends when the gap is this share of the rate that held.
+const PRECISION: f64 = 0.03;
+
+/// A step of which less than this share was sent says nothing about the server: the generator is at its end.
+const OFFERED_MIN: f64 = 0.95;
+
+/// What a rate must keep to.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Bounds {
+    /// Share of the queries that may be lost, 0 to 1.
+    pub max_loss: f64,
+    /// The 99th percentile of latency, in nanoseconds.
+    pub max_p99_ns: u64,
+}
+
+/// One rate that was tried.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Step {
+    /// Queries per second that were due.
+    pub rate: f64,
+    /// Queries per second that were sent.
+    pub offered: f64,
+    /// Share of the queries that were lost, 0 to 1.
+    pub loss: f64,
+    /// 99th percentile of latency, in nanoseconds.
+    pub p99_ns: u64,
+    /// Wrong answers.
+    pub wrong: u64,
+    /// Whether the bounds held.
+    pub held: bool,
+}
+
+impl Step {
+    pub(crate) fn judge(mut self, bounds: &Bounds) -> Self {
+        self.held = self.wrong == 0
+            && self.loss <= bounds.max_loss
+            && self.p99_ns <= bounds.max_p99_ns
+            && self.offered >= self.rate * OFFERED_MIN;
+        self
+    }
+
+    fn is_own_limit(&self) -> bool {
+        self.offered < self.rate * OFFERED_MIN
+    }
+}
+
+/// What a search found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Ramp {
+    /// The bounds of the search.
+    pub bounds: Bounds,
+    /// The highest rate that held, in queries per second; 0 if none did.
+    pub highest_rate: f64,
+    /// Whether the generator, and not the server, was at its end.
+    pub own_limit: bool,
+    /// All rates in the order in which they were tried.
+    pub steps: Vec<Step>,
+}
+
+/// Searches from `start` on; `attempt` drives the server at a rate, or gives `None` to end the search.
+pub(crate) fn search(start: f64, bounds: Bounds, mut attempt: impl FnMut(f64) -> Option<Step>) -> Ramp {
+    let mut ramp = Ramp { bounds, highest_rate: 0.0, own_limit: false, steps: Vec::new() };
+    let (mut rate, mut failed) = (start, None::<f64>);
+    while ramp.steps.len() < MAX_STEPS {
+        let Some(step) = best_of_two(rate, &mut ramp.steps, &mut attempt) else { break };
+        if step.held {
+            ramp.highest_rate = rate;
+        } else {
+            ramp.own_limit = step.is_own_limit();
+            failed = Some(rate);
+        }
+        rate = match failed {
+            None => rate * 2.0,
+            Some(failed) if failed - ramp.highest_rate <= PRECISION * failed => break,
+            Some(failed) => (ramp.highest_rate + failed) / 2.0,
+        };
+    }
+    ramp
+}
+
+/// A step, tried again if it failed.
+fn best_of_two(rate: f64, steps: &mut Vec<Step>, attempt: &mut impl FnMut(f64) -> Option<Step>) -> Option<Step> {
+    let first = attempt(rate)?;
+    steps.push(first);
+    if first.held {
+        return Some(first);
+    }
+    let second = attempt(rate)?;
+    steps.push(second);
+    Some(second)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUNDS: Bounds = Bounds { max_loss: 0.001, max_p99_ns: 10_000_000 };
+
+    fn step(rate: f64, limit: f64) -> Step {
+        let loss = if rate > limit { (rate - limit) / rate } else { 0.0 };
+        Step { rate, offered: rate, loss, p99_ns: 1_000, wrong: 0, held: false }.judge(&BOUNDS)
+    }
+
+    #[test]
+    fn the_limit_of_a_server_is_found() {
+        for limit in [700.0, 12_345.0, 3_000_000.0] {
+            let ramp = search(1_000.0, BOUNDS, |rate| Some(step(rate, limit)));
+            let found = ramp.highest_rate;
+            assert!(found <= limit * 1.001 && found > limit * 0.95, "{found} of {limit}");
+            assert!(!ramp.own_limit);
+        }
+    }
+
+    #[test]
+    fn one_hiccup_is_no_limit() {
+        let mut tried = 0;
+        let ramp = search(1_000.0, BOUNDS, |rate| {
+            tried += 1;
+            Some(step(rate, if tried == 2 { 0.0 } else { 50_000.0 }))
+        });
+        assert!(ramp.highest_rate > 47_000.0, "{}", ramp.highest_rate);
+    }
+
+    #[test]
+    fn latency_wrong_answers_and_the_generator_end_a_search_too() {
+        let whole = Step { rate: 100.0, offered: 100.0, loss: 0.0, p99_ns: 1, wrong: 0, held: false };
+        assert!(whole.judge(&BOUNDS).held);
+        assert!(!Step { p99_ns: 20_000_000, ..whole }.judge(&BOUNDS).held);
+        assert!(!Step { wrong: 1, ..whole }.judge(&BOUNDS).held);
+        let ramp =
+            search(1_000.0, BOUNDS, |rate| Some(Step { rate, offered: rate.min(5_000.0), ..whole }.judge(&BOUNDS)));
+        assert!(ramp.own_limit && ramp.highest_rate < 5_400.0, "{ramp:?}");
+    }
+
+    #[test]
+    fn a_server_that_bears_nothing_has_no_rate() {
+        let ramp = search(1_000.0, BOUNDS, |rate| Some(step(rate, 0.0)));
+        assert!(ramp.highest_rate < f64::EPSILON && ramp.steps.len() <= MAX_STEPS + 1);
+        assert_eq!(search(1.0, BOUNDS, |_| None).steps, []);
+    }
+}

@@ -1,0 +1,229 @@
+//! What came of the queries of a flow: counts, and latencies.
+
+use avocet_wire::header::TC;
+use avocet_wire::{Header, Rcode};
+use hdrhistogram::Histogram;
+
+use crate::check::Wrong;
+
+/// The longest latency that is told from longer ones: beyond every timeout.
+const LATENCY_MAX_NS: u64 = 120_000_000_000;
+
+/// Wrong answers that are described in words.
+const EXAMPLES_MAX: usize = 10;
+
+/// Latencies in nanoseconds, three digits of each.
+#[derive(Clone, Debug)]
+pub(crate) struct Latencies(Histogram<u64>);
+
+impl Latencies {
+    pub(crate) fn new() -> Self {
+        // The bounds are constants that the library accepts; without room it would count nothing.
+        Self(Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3).unwrap_or_else(|_| unreachable!("constant bounds")))
+    }
+
+    #[inline]
+    pub(crate) fn record(&mut self, nanos: u64) {
+        self.0.saturating_record(nanos);
+    }
+
+    /// The latency that this share of the answers did not exceed; 0 without answers.
+    pub(crate) fn at(&self, share: f64) -> u64 {
+        self.0.value_at_quantile(share)
+    }
+
+    pub(crate) fn max(&self) -> u64 {
+        self.0.max()
+    }
+
+    pub(crate) fn mean(&self) -> f64 {
+        self.0.mean()
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// Counts all of `other` too.
+    pub(crate) fn add(&mut self, other: &Self) {
+        // Both have the same bounds.
+        let _ = self.0.add(&other.0);
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Takes all of `other` over and leaves it empty.
+    pub(crate) fn take(&mut self, other: &mut Self) {
+        if !other.0.is_empty() {
+            self.add(other);
+            other.clear();
+        }
+    }
+}
+
+/// Wrong answers by what is wrong with them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct WrongCounts {
+    pub(crate) malformed: u64,
+    pub(crate) id: u64,
+    pub(crate) question: u64,
+    pub(crate) rcode: u64,
+    pub(crate) answer: u64,
+}
+
+impl WrongCounts {
+    pub(crate) fn sum(&self) -> u64 {
+        self.malformed + self.id + self.question + self.rcode + self.answer
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.malformed += other.malformed;
+        self.id += other.id;
+        self.question += other.question;
+        self.rcode += other.rcode;
+        self.answer += other.answer;
+    }
+}
+
+/// What is counted of a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Counts {
+    pub(crate) sent: u64,
+    /// Answers to queries that waited, right or wrong.
+    pub(crate) answered: u64,
+    /// Queries without an answer in time.
+    pub(crate) lost: u64,
+    /// Queries that were lost after the last one that was answered.
+    pub(crate) lost_at_end: u64,
+    /// Answers that came after their query was given up.
+    pub(crate) late: u64,
+    pub(crate) duplicate: u64,
+    /// Answers with TC, and how many were asked again over TCP.
+    pub(crate) truncated: u64,
+    pub(crate) retried: u64,
+    /// NOERROR with an empty answer section.
+    pub(crate) empty: u64,
+    /// Connections that the server closed while queries waited on them.
+    pub(crate) disconnects: u64,
+    /// Errors of sending and receiving, such as a closed port.
+    pub(crate) errors: u64,
+    pub(crate) wrong: WrongCounts,
+    /// Answers by the RCODE in their header.
+    pub(crate) rcodes: [u64; 16],
+}
+
+impl Counts {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.sent += other.sent;
+        self.answered += other.answered;
+        self.lost += other.lost;
+        self.lost_at_end += other.lost_at_end;
+        self.late += other.late;
+        self.duplicate += other.duplicate;
+        self.truncated += other.truncated;
+        self.retried += other.retried;
+        self.empty += other.empty;
+        self.disconnects += other.disconnects;
+        self.errors += other.errors;
+        self.wrong.add(&other.wrong);
+        for (ours, theirs) in self.rcodes.iter_mut().zip(other.rcodes) {
+            *ours += theirs;
+        }
+    }
+
+    /// Share of the queries that were lost, of those whose fate is known.
+    pub(crate) fn loss(&self) -> f64 {
+        let decided = self.answered + self.lost;
+        if decided == 0 { 0.0 } else { self.lost as f64 / decided as f64 }
+    }
+}
+
+/// Counts and latencies of a flow, since its start and within the interval that runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Tally {
+    pub(crate) counts: Counts,
+    /// Latencies of the intervals that ended.
+    pub(crate) latencies: Latencies,
+    /// Latencies of the interval that runs.
+    pub(crate) interval: Latencies,
+    /// Descriptions of the first wrong answers.
+    pub(crate) examples: Vec<String>,
+}
+
+impl Tally {
+    pub(crate) fn new() -> Self {
+        let empty = Latencies::new();
+        Self { counts: Counts::default(), latencies: empty.clone(), interval: empty, examples: Vec::new() }
+    }
+
+    /// Counts an answer by what its header says.
+    #[inline]
+    pub(crate) fn header(&mut self, header: Header) {
+        let rcode = usize::from(header.rcode().0 & 15);
+        self.counts.rcodes[rcode] += 1;
+        self.counts.truncated += u64::from(header.has(TC));
+        self.counts.empty += u64::from(rcode == 0 && header.counts[1] == 0);
+    }
+
+    /// Counts a wrong answer, and keeps the description of the first ones.
+    #[cold]
+    pub(crate) fn wrong(&mut self, wrong: Wrong, describe: impl FnOnce() -> String) {
+        let counts = &mut self.counts.wrong;
+        let count = match wrong {
+            Wrong::Malformed => &mut counts.malformed,
+            Wrong::Id => &mut counts.id,
+            Wrong::Question => &mut counts.question,
+            Wrong::Rcode => &mut counts.rcode,
+            Wrong::Answer => &mut counts.answer,
+        };
+        *count += 1;
+        if self.examples.len() < EXAMPLES_MAX {
+            self.examples.push(describe());
+        }
+    }
+
+    /// Ends the interval that runs.
+    pub(crate) fn close_interval(&mut self) {
+        self.latencies.take(&mut self.interval);
+    }
+}
+
+/// The name of a header's RCODE.
+pub(crate) fn rcode_name(rcode: usize) -> String {
+    Rcode(rcode as u16).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_keep_three_digits() {
+        let mut latencies = Latencies::new();
+        for micros in 1..=1000 {
+            latencies.record(micros * 1000);
+        }
+        for (share, wanted) in [(0.5, 500_000), (0.99, 990_000), (1.0, 1_000_000)] {
+            let found = latencies.at(share);
+            assert!(found.abs_diff(wanted) <= wanted / 1000, "{share}: {found}");
+        }
+        assert_eq!(latencies.len(), 1000);
+    }
+
+    #[test]
+    fn what_exceeds_the_range_is_counted_at_its_end() {
+        let mut latencies = Latencies::new();
+        latencies.record(u64::MAX);
+        latencies.record(0);
+        assert_eq!(latencies.len(), 2);
+    }
+
+    #[test]
+    fn loss_is_of_those_whose_fate_is_known() {
+        let counts = Counts { sent: 100, answered: 30, lost: 10, ..Counts::default() };
+        assert!((counts.loss() - 0.25).abs() < 1e-9);
+        assert!(Counts::default().loss() < f64::EPSILON);
+    }
+}

@@ -1,0 +1,114 @@
+//! `avocet load`: drives any DNS server with queries and checks every answer.
+//!
+//! ```text
+//! args -> material (queries, zone) -> scenario (flows) -> driver (sockets, clock) -> report -> text, JSON, HTML
+//! ```
+//!
+//! A [`drive::flow::Flow`] is what is asked, how quickly, by whom, and what came of it; it knows no socket and no
+//! clock. [`drive::driver::Driver`] is the event loop that gives it both. One thread does all, so that the load
+//! costs one core at most and that core's time is the generator's cost.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod ask;
+mod check;
+mod drive;
+mod machine;
+mod material;
+mod measure;
+mod process;
+mod random;
+mod record;
+pub mod report;
+mod scenario;
+mod target;
+mod units;
+mod verdict;
+mod version;
+
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+
+use avocet_io::signals::Signals;
+
+pub use args::{CompareArgs, LoadArgs, Scenario, Task};
+pub use check::Depth;
+pub use drive::Carrier;
+pub use drive::ramp::{Bounds, Ramp, Step};
+pub use measure::measure;
+use report::{Report, compare, html, text};
+
+/// What the command exits with when it could not do what was asked.
+const TROUBLE: u8 = 2;
+
+/// Runs the command: exits with 0 if all was right, with 1 if the server failed or became worse, and with 2 if
+/// nothing could be measured.
+pub fn run(args: &LoadArgs) -> ExitCode {
+    let done = match &args.task {
+        Some(Task::Compare(compare)) => run_compare(compare),
+        None if args.json_schema => {
+            let schema = schemars::schema_for!(Report);
+            println!("{}", serde_json::to_string_pretty(&schema).unwrap_or_default());
+            Ok(true)
+        }
+        None => run_load(args),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("avocet load: {error}");
+            ExitCode::from(TROUBLE)
+        }
+    }
+}
+
+fn run_load(args: &LoadArgs) -> Result<bool, String> {
+    let baseline = args.baseline.as_deref().map(Report::read).transpose()?;
+    let signals = Signals::block().map_err(|error| error.to_string())?;
+    let report = measure(args, Some(signals))?;
+    write_json(args, &report)?;
+    if args.json.as_deref() != Some(Path::new("-")) {
+        print!("{}", text::write(&report));
+    }
+    let runs: Vec<Report> = baseline.into_iter().chain([report]).collect();
+    if let Some(path) = &args.html {
+        write(path, &html::write(&runs))?;
+    }
+    let [earlier, latest] = &runs[..] else { return Ok(runs.iter().all(|run| run.passed)) };
+    let comparison = compare::compare(earlier, latest, args.max_regression);
+    eprint!("{}", comparison.text());
+    Ok(latest.passed && !comparison.is_worse())
+}
+
+fn write_json(args: &LoadArgs, report: &Report) -> Result<(), String> {
+    let Some(path) = &args.json else { return Ok(()) };
+    let json = serde_json::to_string_pretty(report).map_err(|error| error.to_string())?;
+    if path == Path::new("-") {
+        println!("{json}");
+        return Ok(());
+    }
+    write(path, &json)
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn run_compare(args: &CompareArgs) -> Result<bool, String> {
+    let runs = args.files.iter().map(|path| Report::read(path)).collect::<Result<Vec<_>, _>>()?;
+    let Some((first, others)) = runs.split_first() else { return Ok(true) };
+    let mut is_worse = false;
+    for (path, other) in args.files.iter().skip(1).zip(others) {
+        let comparison = compare::compare(first, other, args.max_regression);
+        println!("{} beside {}", path.display(), args.files.first().map_or(path, |first| first).display());
+        print!("{}", comparison.text());
+        is_worse |= comparison.is_worse();
+    }
+    if let Some(path) = &args.html {
+        write(path, &html::write(&runs))?;
+    }
+    Ok(!is_worse)
+}

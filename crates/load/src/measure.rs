@@ -1,0 +1,251 @@
+//! A whole run: preparation, the warming of caches, the run itself or the search for a rate, and the report.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use avocet_io::process::{raise_open_files, sharpen_timers};
+use avocet_io::signals::Signals;
+
+use crate::args::{LoadArgs, Scenario};
+use crate::ask::{Choice, Workload};
+use crate::check::judge::Source;
+use crate::check::{Depth, Expected, Judge, Rcodes};
+use crate::drive::driver::Route;
+use crate::drive::ramp::{self, Bounds, Step};
+use crate::drive::{Carrier, Counts, Driver, Flow, Interval, Latencies, Pace, Watch};
+use crate::material::Material;
+use crate::record::Recorder;
+use crate::report::{FORMAT, PaceReport, Report, Server};
+use crate::scenario::{self, Prepared};
+use crate::{machine, target, verdict, version};
+
+/// Caches are warmed for this long at most.
+const WARM_UP_MAX: Duration = Duration::from_secs(30);
+
+/// The bounds of a search where none are given.
+const RAMP_LOSS: f64 = 0.001;
+const RAMP_P99: Duration = Duration::from_millis(10);
+
+/// How long a TCP server has to accept the first connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Drives a server as `args` say and reports what came of it.
+///
+/// # Errors
+/// What is wrong with the arguments, or what the system refuses. A server that answers wrongly or not at all
+/// is no error but a report that did not pass.
+pub fn measure(args: &LoadArgs, signals: Option<Signals>) -> Result<Report, String> {
+    let server = target::parse_server(args.server.as_deref().unwrap_or_default())?;
+    target::check_permitted(server, args.i_own_this_server)?;
+    let material = Material::read(args)?;
+    let failed = |error: io::Error| format!("{server}: {error}");
+    raise_open_files().map_err(failed)?;
+    // Without it a query may leave some 50 us after its time, which the latency then shows.
+    let _ = sharpen_timers();
+    if args.transport == Carrier::Tcp {
+        TcpStream::connect_timeout(&server, CONNECT_TIMEOUT).map_err(failed)?;
+    }
+    let reference = args.reference.as_deref().map(|server| learn(args, &material, server)).transpose()?;
+    let prepared = scenario::prepare(args, &material, reference)?;
+    let sources = scenario::sources(args, server.ip(), prepared.clients)?;
+    let route = Route { server, carrier: args.transport, sources };
+    let mut run = Run { args, route, started: SystemTime::now(), ramp: None, remarks: remarks(args, &material) };
+    let (warm, signals) = run.warm_up(&prepared, signals)?;
+    if !warm {
+        run.remarks.push("caches were not warmed: the first pass over the names went unanswered".to_owned());
+    }
+    run.measure(prepared, signals).map_err(failed)
+}
+
+fn remarks(args: &LoadArgs, material: &Material) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if let Some(recording) = material.recording.as_ref().filter(|recording| recording.passed_over > 0) {
+        remarks.push(format!("{} packets of the recording were no queries", recording.passed_over));
+    }
+    if args.reference.is_some() && args.scenario == Scenario::Miss && args.names.is_none() {
+        remarks.push("unique names are not asked of the reference: only their RCODEs are checked".to_owned());
+    }
+    remarks
+}
+
+/// Has a reference server answer all listed queries over TCP, where nothing is truncated.
+fn learn(args: &LoadArgs, material: &Material, server: &str) -> Result<Arc<[Option<Expected>]>, String> {
+    let server: SocketAddr = target::parse_server(server)?;
+    target::check_permitted(server, args.i_own_this_server)?;
+    let listed = Workload::new(Arc::clone(&material.questions), None, Choice::Once, args.seed);
+    let judge = Judge { depth: Depth::Id, rcodes: Rcodes::ANY, source: Source::Scenario };
+    let flow = Flow::new("reference", listed, Pace::window(1), judge, 4);
+    let learning = Source::Learning(vec![None; material.questions.len()]);
+    let flow = scenario::once(&flow, learning, args.timeout);
+    let route = Route { server, carrier: Carrier::Tcp, sources: Vec::new() };
+    let failed = |error: io::Error| format!("the reference {server}: {error}");
+    let mut driver = Driver::open(vec![flow], &route, None).map_err(failed)?;
+    driver.run(Duration::MAX, Duration::from_secs(1), &mut Unwatched).map_err(failed)?;
+    let (mut flows, _) = driver.into_flows();
+    let known = flows.pop().map(|flow| flow.judge.source);
+    match known {
+        Some(Source::Learning(known)) if known.iter().any(Option::is_some) => Ok(known.into()),
+        _ => Err(format!("the reference {server} answered nothing over TCP")),
+    }
+}
+
+/// Nobody watches, but a server that answers nothing ends it.
+struct Unwatched;
+
+impl Watch for Unwatched {
+    fn interval(&mut self, _: Interval, flows: &[Flow]) -> ControlFlow<()> {
+        let is_silent = flows.iter().all(|flow| flow.tally.counts.answered == 0 && flow.tally.counts.lost > 0);
+        if is_silent { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+struct Run<'a> {
+    args: &'a LoadArgs,
+    route: Route,
+    started: SystemTime,
+    ramp: Option<ramp::Ramp>,
+    remarks: Vec<String>,
+}
+
+impl Run<'_> {
+    /// Asks each listed name once, if the scenario wants names that are cached.
+    fn warm_up(&self, prepared: &Prepared, signals: Option<Signals>) -> Result<(bool, Option<Signals>), String> {
+        let Some(first) = prepared.flows.first().filter(|_| prepared.warms_up) else { return Ok((true, signals)) };
+        let flow = scenario::once(first, Source::Scenario, self.args.timeout);
+        let failed = |error: io::Error| format!("{}: {error}", self.route.server);
+        let mut driver = Driver::open(vec![flow], &self.route, signals).map_err(failed)?;
+        driver.run(WARM_UP_MAX, Duration::from_secs(1), &mut Unwatched).map_err(failed)?;
+        let answered = driver.flows().iter().any(|flow| flow.tally.counts.answered > 0);
+        Ok((answered, driver.into_flows().1))
+    }
+
+    fn measure(mut self, prepared: Prepared, signals: Option<Signals>) -> io::Result<Report> {
+        let (clients, rate) = (prepared.clients, prepared.rate);
+        let mut driver = Driver::open(prepared.flows, &self.route, signals)?;
+        if prepared.ramps {
+            let start = rate.unwrap_or_default();
+            let ramp = self.search(&mut driver, prepared.duration, start)?;
+            set_rate(&mut driver, if ramp.highest_rate > 0.0 { ramp.highest_rate } else { start });
+            self.ramp = Some(ramp);
+        }
+        let mut recorder = Recorder::start(self.args, prepared.duration);
+        let every = recorder.every();
+        let asked_ns = driver.run(prepared.duration, every, &mut recorder)?;
+        recorder.finish();
+        if driver.was_interrupted() {
+            self.remarks.push("the run was ended early".to_owned());
+        }
+        let (flows, _) = driver.into_flows();
+        let mut pace = pace_of(&flows, clients);
+        pace.rate = self.ramp.as_ref().map(|ramp| ramp.highest_rate).or(rate);
+        Ok(self.report(&flows, recorder, asked_ns as f64 / 1e9, pace))
+    }
+
+    /// Tries one rate after the other, each for a tenth of the duration.
+    fn search(&self, driver: &mut Driver, duration: Duration, start: f64) -> io::Result<ramp::Ramp> {
+        let bounds = Bounds {
+            max_loss: self.args.max_loss.unwrap_or(RAMP_LOSS),
+            max_p99_ns: self.args.max_p99.unwrap_or(RAMP_P99).as_nanos() as u64,
+        };
+        let step = (duration / 10).clamp(Duration::from_millis(500), Duration::from_secs(5));
+        let mut failure = None;
+        let ramp = ramp::search(start, bounds, |rate| {
+            if driver.was_interrupted() {
+                return None;
+            }
+            match attempt(driver, rate, step, &bounds) {
+                Ok(step) => {
+                    crate::record::show_step(self.args, &step);
+                    Some(step)
+                }
+                Err(error) => {
+                    failure = Some(error);
+                    None
+                }
+            }
+        });
+        failure.map_or(Ok(ramp), Err)
+    }
+
+    fn report(self, flows: &[Flow], recorder: Recorder, asked_secs: f64, pace: PaceReport) -> Report {
+        let args = self.args;
+        let summary = recorder.summary(flows, asked_secs);
+        let report = Report {
+            format: FORMAT.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            command_line: std::env::args().collect(),
+            seed: args.seed,
+            started_unix_secs: self.started.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+            machine: machine::read(),
+            server: Server {
+                address: self.route.server.to_string(),
+                transport: args.transport,
+                version: version::ask(self.route.server),
+                pid: args.pid,
+                process: recorder.server_name(),
+            },
+            scenario: args.scenario,
+            pace,
+            check: flows.first().map_or(Depth::Question, |flow| flow.judge.depth),
+            asked_secs,
+            outcome: summary.outcome,
+            latency: summary.latency,
+            flows: summary.flows,
+            server_cpu: summary.server_cpu,
+            generator_cpu: summary.generator_cpu,
+            memory: summary.memory,
+            drift: summary.drift,
+            series: recorder.into_series(),
+            ramp: self.ramp,
+            passed: true,
+            faults: Vec::new(),
+            remarks: self.remarks,
+            examples: flows.iter().flat_map(|flow| flow.tally.examples.iter().cloned()).collect(),
+        };
+        verdict::judge(report, args)
+    }
+}
+
+/// The loop as the first flow has it.
+fn pace_of(flows: &[Flow], clients: usize) -> PaceReport {
+    let first = flows.first().map(|flow| &flow.pace);
+    let window = first.and_then(|pace| match pace {
+        Pace::Window { size } => Some(*size),
+        _ => None,
+    });
+    PaceReport { open_loop: first.is_some_and(Pace::is_open), rate: None, window, clients }
+}
+
+fn set_rate(driver: &mut Driver, rate: f64) {
+    for flow in driver.flows_mut() {
+        flow.reset();
+        let share = flow.share;
+        flow.pace.set_rate(rate * share);
+    }
+}
+
+/// Drives the server at one rate, and looks at what came of it.
+fn attempt(driver: &mut Driver, rate: f64, time: Duration, bounds: &Bounds) -> io::Result<Step> {
+    set_rate(driver, rate);
+    let asked_ns = driver.run(time, time, &mut Unwatched)?;
+    let (mut counts, mut latencies, mut sent) = (Counts::default(), Latencies::new(), 0);
+    for flow in driver.flows_mut() {
+        sent += flow.tally.counts.sent;
+        if !flow.workload.is_unanswerable() {
+            counts.add(&flow.tally.counts);
+            latencies.take(&mut flow.tally.latencies);
+        }
+    }
+    let step = Step {
+        rate,
+        offered: sent as f64 * 1e9 / asked_ns.max(1) as f64,
+        loss: counts.loss(),
+        p99_ns: latencies.at(0.99),
+        wrong: counts.wrong.sum(),
+        held: false,
+    };
+    Ok(step.judge(bounds))
+}

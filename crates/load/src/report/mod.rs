@@ -1,0 +1,414 @@
+//! The results of a run: what `--json` writes, and what text, pictures and comparisons are made from.
+//!
+//! The fields are explained in `docs/manual/load.md`; a field that is added does not change
+//! [`FORMAT`], one that is taken away or means something else does.
+
+pub(crate) mod chart;
+pub(crate) mod compare;
+pub(crate) mod html;
+pub(crate) mod text;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::args::Scenario;
+use crate::check::Depth;
+use crate::drive::ramp::Ramp;
+use crate::drive::tally::rcode_name;
+use crate::drive::{Carrier, Counts, Latencies};
+
+/// What `format` says in files of this form.
+pub const FORMAT: &str = "avocet-load/1";
+
+/// Octets of a results file at most.
+const MAX_FILE: u64 = 64 << 20;
+
+/// The results of one run.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Report {
+    /// `avocet-load/1`.
+    pub format: String,
+    /// Version of the generator.
+    pub version: String,
+    /// The command line as it was given.
+    pub command_line: Vec<String>,
+    /// The seed of all chance.
+    pub seed: u64,
+    /// When the run started, in seconds since 1970.
+    pub started_unix_secs: u64,
+    /// What it ran on.
+    pub machine: Machine,
+    /// What was driven.
+    pub server: Server,
+    /// The scenario.
+    pub scenario: Scenario,
+    /// The loop.
+    pub pace: PaceReport,
+    /// How deep answers were checked.
+    pub check: Depth,
+    /// For how long it asked, in seconds.
+    pub asked_secs: f64,
+    /// What came of all queries.
+    pub outcome: Outcome,
+    /// Latency of all flows that wait for answers.
+    pub latency: Latency,
+    /// Each kind of queries by itself.
+    pub flows: Vec<FlowReport>,
+    /// CPU time of the server per answer; with `--pid`.
+    pub server_cpu: Option<Cpu>,
+    /// CPU time of the generator per answer.
+    pub generator_cpu: Option<Cpu>,
+    /// Memory of the server; with `--pid`.
+    pub memory: Option<Memory>,
+    /// How latency changed in the course of the run.
+    pub drift: Option<Drift>,
+    /// The course of the run.
+    pub series: Vec<Sample>,
+    /// The search for the highest rate; with `--ramp`. The rest of the report is of a run at that rate.
+    pub ramp: Option<Ramp>,
+    /// Whether all was right.
+    pub passed: bool,
+    /// What was not, in words.
+    pub faults: Vec<String>,
+    /// What should be known to read the figures rightly.
+    pub remarks: Vec<String>,
+    /// The first wrong answers, in words.
+    pub examples: Vec<String>,
+}
+
+/// A machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Machine {
+    /// Model of the processor.
+    pub cpu: String,
+    /// Processors that are online.
+    pub cpus: usize,
+    /// Memory in bytes.
+    pub memory_bytes: u64,
+    /// Release of the kernel.
+    pub kernel: String,
+}
+
+/// The server that was driven.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Server {
+    /// Address and port.
+    pub address: String,
+    /// The transport.
+    pub transport: Carrier,
+    /// What it answers to `version.bind` in class CH.
+    pub version: Option<String>,
+    /// Its process, with `--pid`.
+    pub pid: Option<u32>,
+    /// The name of that process.
+    pub process: Option<String>,
+}
+
+/// How queries followed one another.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PaceReport {
+    /// Open loop: latency counts from the time a query was due. Closed: from when it was sent.
+    pub open_loop: bool,
+    /// Queries per second that were due, in an open loop.
+    pub rate: Option<f64>,
+    /// Queries in flight, in a closed loop.
+    pub window: Option<usize>,
+    /// Clients.
+    pub clients: usize,
+}
+
+/// Counts of one flow or of all.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Outcome {
+    /// Queries sent.
+    pub sent: u64,
+    /// Queries answered in time, rightly or wrongly.
+    pub answered: u64,
+    /// Queries not answered in time.
+    pub lost: u64,
+    /// Queries lost after the last one that was answered.
+    pub lost_at_end: u64,
+    /// Share of the queries that was lost, 0 to 1.
+    pub loss: f64,
+    /// Queries sent per second.
+    pub sent_per_sec: f64,
+    /// Queries answered per second.
+    pub answered_per_sec: f64,
+    /// Answers that came after their query was given up.
+    pub late: u64,
+    /// Answers to queries that had theirs.
+    pub duplicate: u64,
+    /// Truncated answers.
+    pub truncated: u64,
+    /// Queries asked again over TCP.
+    pub retried_over_tcp: u64,
+    /// NOERROR without a record in the answer section.
+    pub empty: u64,
+    /// Connections closed by the server while queries waited on them.
+    pub disconnects: u64,
+    /// Errors of sending and receiving.
+    pub errors: u64,
+    /// Wrong answers.
+    pub wrong: WrongReport,
+    /// Answers by the RCODE in the header.
+    pub rcodes: BTreeMap<String, u64>,
+}
+
+/// Wrong answers by what is wrong.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WrongReport {
+    /// All of them.
+    pub total: u64,
+    /// No response, or unreadable.
+    pub malformed: u64,
+    /// An ID that no query had.
+    pub id: u64,
+    /// Another question than was asked.
+    pub question: u64,
+    /// Another RCODE than expected.
+    pub rcode: u64,
+    /// Other records than expected.
+    pub records: u64,
+}
+
+/// Latencies in nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Latency {
+    /// Mean.
+    pub mean_ns: f64,
+    /// Median.
+    pub p50_ns: u64,
+    /// 90th percentile.
+    pub p90_ns: u64,
+    /// 99th percentile.
+    pub p99_ns: u64,
+    /// 99.9th percentile.
+    pub p999_ns: u64,
+    /// 99.99th percentile.
+    pub p9999_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+    /// Shares of the answers with the latency that each did not exceed: the curve.
+    pub curve: Vec<(f64, u64)>,
+}
+
+/// One kind of queries.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FlowReport {
+    /// Its name.
+    pub name: String,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// Its latency.
+    pub latency: Latency,
+}
+
+/// CPU time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Cpu {
+    /// User time per answer, in microseconds.
+    pub user_us: f64,
+    /// System time per answer, in microseconds.
+    pub system_us: f64,
+    /// Both.
+    pub total_us: f64,
+    /// Cores that were busy on average.
+    pub cores: f64,
+}
+
+/// Resident memory.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Memory {
+    /// At the start, in bytes.
+    pub start_bytes: u64,
+    /// At the end.
+    pub end_bytes: u64,
+    /// The most that was seen.
+    pub peak_bytes: u64,
+    /// Slope over the second half of the run, in bytes per second.
+    pub drift_bytes_per_sec: f64,
+}
+
+/// A change in the course of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Drift {
+    /// Median of the intervals' 99th percentiles in the second quarter of the run, in nanoseconds.
+    pub early_p99_ns: u64,
+    /// The same in its last quarter.
+    pub late_p99_ns: u64,
+}
+
+/// One interval of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Sample {
+    /// When it ended, in seconds from the start.
+    pub secs: f64,
+    /// Queries sent per second.
+    pub sent_per_sec: f64,
+    /// Answers per second.
+    pub answered_per_sec: f64,
+    /// Queries lost.
+    pub lost: u64,
+    /// Median latency.
+    pub p50_ns: u64,
+    /// 99th percentile of latency.
+    pub p99_ns: u64,
+    /// Cores that the server kept busy.
+    pub server_cores: Option<f64>,
+    /// Resident memory of the server.
+    pub server_bytes: Option<u64>,
+}
+
+impl Outcome {
+    pub(crate) fn of(counts: &Counts, secs: f64) -> Self {
+        let per_sec = |count: u64| if secs > 0.0 { count as f64 / secs } else { 0.0 };
+        let wrong = counts.wrong;
+        let seen = counts.rcodes.iter().enumerate().filter(|(_, count)| **count > 0);
+        Self {
+            sent: counts.sent,
+            answered: counts.answered,
+            lost: counts.lost,
+            lost_at_end: counts.lost_at_end,
+            loss: counts.loss(),
+            sent_per_sec: per_sec(counts.sent),
+            answered_per_sec: per_sec(counts.answered),
+            late: counts.late,
+            duplicate: counts.duplicate,
+            truncated: counts.truncated,
+            retried_over_tcp: counts.retried,
+            empty: counts.empty,
+            disconnects: counts.disconnects,
+            errors: counts.errors,
+            wrong: WrongReport {
+                total: wrong.sum(),
+                malformed: wrong.malformed,
+                id: wrong.id,
+                question: wrong.question,
+                rcode: wrong.rcode,
+                records: wrong.answer,
+            },
+            rcodes: seen.map(|(rcode, count)| (rcode_name(rcode), *count)).collect(),
+        }
+    }
+}
+
+impl Latency {
+    pub(crate) fn of(latencies: &Latencies) -> Self {
+        if latencies.len() == 0 {
+            return Self::default();
+        }
+        let curve = curve_shares().map(|share| (share, latencies.at(share))).collect();
+        Self {
+            mean_ns: latencies.mean(),
+            p50_ns: latencies.at(0.5),
+            p90_ns: latencies.at(0.9),
+            p99_ns: latencies.at(0.99),
+            p999_ns: latencies.at(0.999),
+            p9999_ns: latencies.at(0.9999),
+            max_ns: latencies.max(),
+            curve,
+        }
+    }
+}
+
+/// Five shares for each halving of what is left, down to one in a million.
+fn curve_shares() -> impl Iterator<Item = f64> {
+    const LAST: i32 = 100;
+    (0..=LAST).map(|step| 1.0 - 2f64.powf(-f64::from(step) / 5.0))
+}
+
+impl Report {
+    /// Reads the results that an earlier run wrote.
+    ///
+    /// # Errors
+    /// A file that cannot be read, is too large, or holds no such results.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let error = |error: String| format!("{}: {error}", path.display());
+        let len = fs::metadata(path).map_err(|e| error(e.to_string()))?.len();
+        if len > MAX_FILE {
+            return Err(error("it is too large for results".to_owned()));
+        }
+        let text = fs::read_to_string(path).map_err(|e| error(e.to_string()))?;
+        let report: Self = serde_json::from_str(&text).map_err(|e| error(e.to_string()))?;
+        if report.format != FORMAT {
+            return Err(error(format!("its format is {:?}, not {FORMAT:?}", report.format)));
+        }
+        Ok(report)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A run of a closed loop in which all was right.
+    pub(crate) fn report() -> Report {
+        let mut latencies = Latencies::new();
+        (1..=1000).for_each(|micros| latencies.record(micros * 1000));
+        let counts = Counts { sent: 1000, answered: 1000, ..Counts::default() };
+        let cpu = Cpu { user_us: 0.5, system_us: 1.5, total_us: 2.0, cores: 0.2 };
+        let sample = Sample { sent_per_sec: 100.0, answered_per_sec: 100.0, p99_ns: 990_000, ..Sample::default() };
+        let series = (1..=10).map(|i| Sample { secs: f64::from(i), server_cores: Some(0.2), ..sample }).collect();
+        Report {
+            format: FORMAT.to_owned(),
+            version: "0".to_owned(),
+            command_line: vec!["avocet".to_owned(), "load".to_owned()],
+            seed: 1,
+            started_unix_secs: 0,
+            machine: Machine::default(),
+            server: Server {
+                address: "127.0.0.1:53".to_owned(),
+                transport: Carrier::Udp,
+                version: None,
+                pid: None,
+                process: Some("avocet".to_owned()),
+            },
+            scenario: Scenario::Hit,
+            pace: PaceReport { open_loop: false, rate: None, window: Some(100), clients: 16 },
+            check: Depth::Question,
+            asked_secs: 10.0,
+            outcome: Outcome::of(&counts, 10.0),
+            latency: Latency::of(&latencies),
+            flows: Vec::new(),
+            server_cpu: Some(cpu),
+            generator_cpu: Some(cpu),
+            memory: None,
+            drift: None,
+            series,
+            ramp: None,
+            passed: true,
+            faults: Vec::new(),
+            remarks: Vec::new(),
+            examples: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn results_survive_their_file() {
+        let text = serde_json::to_string(&report()).unwrap();
+        let back: Report = serde_json::from_str(&text).unwrap();
+        assert_eq!((back.outcome, back.latency.p99_ns), (report().outcome, report().latency.p99_ns));
+    }
+
+    #[test]
+    fn the_curve_rises_to_the_longest() {
+        let latency = report().latency;
+        assert!(latency.curve.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1));
+        assert_eq!(latency.curve.last().unwrap().1, latency.max_ns);
+    }
+
+    #[test]
+    fn the_text_names_what_counts() {
+        let mut run = report();
+        run.outcome.wrong.total = 3;
+        run.faults = vec!["x".to_owned()];
+        let text = text::write(&run);
+        for wanted in ["server CPU       2.000 us an answer", "100/s", "P99.99", "3 wrong", "FAILED           x"] {
+            assert!(text.replace("100 answers/s", "100/s").contains(wanted), "{wanted}: {text}");
+        }
+    }
+}

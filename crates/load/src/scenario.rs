@@ -1,0 +1,301 @@
+//! From the command line to flows: what each scenario asks, at which pace, and what it expects.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use avocet_wire::Rcode;
+
+use crate::args::{LoadArgs, Scenario};
+use crate::ask::{Choice, Workload};
+use crate::check::judge::Source;
+use crate::check::{Depth, Expected, Judge, Rcodes};
+use crate::drive::{Flow, Pace};
+use crate::material::Material;
+use crate::random::Zipf;
+
+/// Queries in flight of a closed loop.
+const WINDOW: usize = 100;
+
+/// Clients of a run: enough that a server with several sockets on its port uses all of them.
+const CLIENTS: u32 = 16;
+
+/// Queries a second of the scenarios that are open loops by nature.
+const OPEN_RATE: f64 = 10_000.0;
+
+/// Queries that one client may have asked within a timeout: half of its IDs.
+const IDS_PER_CLIENT: f64 = 32_768.0;
+
+/// Where the search for a rate begins, in queries per second.
+const RAMP_START: f64 = 1_000.0;
+
+/// Share of unique names in `mixed`.
+const MISS_SHARE: f64 = 0.05;
+
+/// Share of the attack in `flood`.
+const FLOOD_SHARE: f64 = 0.9;
+
+/// Part of a flood's duration in which there is no attack yet.
+const QUIET_PART: f64 = 0.25;
+
+/// Whole queries that wait for their answers while damaged ones are sent.
+pub(crate) const PROBES: usize = 4;
+
+/// The shares of the whole in `extreme`.
+const EXTREME: [(&str, f64); 7] = [
+    ("hit", 0.5),
+    ("miss", 0.15),
+    ("nxdomain", 0.1),
+    ("types", 0.1),
+    ("large", 0.05),
+    ("malformed", 0.05),
+    ("flood", 0.05),
+];
+
+/// What a scenario was made into.
+pub(crate) struct Prepared {
+    pub(crate) flows: Vec<Flow>,
+    /// How long it asks.
+    pub(crate) duration: Duration,
+    /// Whether each listed name is asked once before the clock starts.
+    pub(crate) warms_up: bool,
+    /// Clients of all flows together.
+    pub(crate) clients: usize,
+    /// Queries per second of an open loop; a search begins with it.
+    pub(crate) rate: Option<f64>,
+    /// Whether the highest rate is searched for.
+    pub(crate) ramps: bool,
+}
+
+/// What all flows of a run have in common.
+struct Setting<'a> {
+    args: &'a LoadArgs,
+    material: &'a Material,
+    source: Source,
+    depth: Depth,
+    expected: Option<Rcodes>,
+    clients: usize,
+    rate: Option<f64>,
+}
+
+/// Makes the flows; `reference` is what another server answered to the listed queries.
+pub(crate) fn prepare(
+    args: &LoadArgs,
+    material: &Material,
+    reference: Option<Arc<[Option<Expected>]>>,
+) -> Result<Prepared, String> {
+    let ramps = args.ramp || args.scenario == Scenario::Extreme;
+    let source = match (reference, &material.zone) {
+        (Some(known), _) => Source::Reference(known),
+        (None, Some(zone)) => Source::Zone(Arc::clone(zone)),
+        (None, None) => Source::Scenario,
+    };
+    let is_known = !matches!(source, Source::Scenario);
+    let depth = args.check.unwrap_or(if is_known { Depth::Answer } else { Depth::Question });
+    if depth == Depth::Answer && !is_known {
+        return Err("to check records, say against what: --zone-file FILE or --reference SERVER".to_owned());
+    }
+    let by_nature = matches!(args.scenario, Scenario::Malformed | Scenario::Flood).then_some(OPEN_RATE);
+    let rate = args.rate.map(f64::from).or(ramps.then_some(RAMP_START)).or(by_nature);
+    let setting = Setting {
+        args,
+        material,
+        source,
+        depth,
+        expected: expected(&args.expect)?,
+        clients: clients(args, material, rate),
+        rate,
+    };
+    let duration = duration(args, material);
+    let mut flows = setting.flows(duration)?;
+    let shares: f64 = flows.iter().map(|flow| flow.share).sum();
+    for flow in &mut flows {
+        flow.limit = ((args.count as f64 * flow.share / shares).round() as u64).max(1);
+    }
+    let total = flows.iter().map(|flow| flow.clients().0).sum();
+    Ok(Prepared { flows, duration, warms_up: warms_up(args.scenario), clients: total, rate, ramps })
+}
+
+fn warms_up(scenario: Scenario) -> bool {
+    matches!(scenario, Scenario::Hit | Scenario::Nxdomain | Scenario::Types | Scenario::Blocked | Scenario::Flood)
+}
+
+fn duration(args: &LoadArgs, material: &Material) -> Duration {
+    let recorded = material.recording.as_ref().and_then(|recording| recording.due_ns.last());
+    args.duration.unwrap_or(match (args.scenario, recorded) {
+        (Scenario::Endurance, _) => Duration::from_secs(60),
+        (_, Some(last)) => Duration::from_nanos(last + 1_000_000_000),
+        _ => Duration::from_secs(10),
+    })
+}
+
+fn expected(names: &[String]) -> Result<Option<Rcodes>, String> {
+    let mut found: Option<Rcodes> = None;
+    for name in names {
+        let rcode = (0..24).map(Rcode).find(|rcode| rcode.to_string().eq_ignore_ascii_case(name));
+        let one = Rcodes::only(rcode.ok_or_else(|| format!("{name:?} is no RCODE such as NXDOMAIN"))?);
+        found = Some(found.map_or(one, |known| known.or(one)));
+    }
+    Ok(found)
+}
+
+/// As many clients as asked for, as many as were recorded, or as many as the IDs of an open loop need.
+fn clients(args: &LoadArgs, material: &Material, rate: Option<f64>) -> usize {
+    if let Some(clients) = args.clients {
+        return clients as usize;
+    }
+    if let Some(recording) = &material.recording {
+        return recording.client_count;
+    }
+    let needed = rate.map_or(0.0, |rate| rate * args.timeout.as_secs_f64() / IDS_PER_CLIENT).ceil();
+    CLIENTS.max(needed as u32) as usize
+}
+
+impl Setting<'_> {
+    fn flows(&self, duration: Duration) -> Result<Vec<Flow>, String> {
+        let (args, material) = (self.args, self.material);
+        let listed = |choice| self.workload(choice, 0);
+        Ok(match args.scenario {
+            Scenario::Hit | Scenario::Nxdomain | Scenario::Types | Scenario::Blocked => {
+                vec![self.flow(name_of(args.scenario), listed(Choice::Cycle)?)]
+            }
+            Scenario::Miss if args.names.is_some() => vec![self.flow("miss", listed(Choice::Once)?)],
+            Scenario::Miss => vec![self.flow("miss", listed(Choice::Unique)?)],
+            Scenario::Mixed | Scenario::Endurance => {
+                vec![self.flow(name_of(args.scenario), self.popular()?)]
+            }
+            Scenario::Large => vec![self.flow("large", listed(Choice::Cycle)?).with_retry()],
+            Scenario::Malformed => self.malformed()?,
+            Scenario::Flood => self.flood(duration)?,
+            Scenario::Extreme => self.extreme()?,
+            Scenario::Replay => match &material.recording {
+                None => vec![self.flow("replay", listed(Choice::Cycle)?)],
+                Some(recording) => {
+                    let mut flow = self.flow("replay", listed(Choice::Once)?);
+                    flow.recorded_clients = Some(recording.clients.as_slice().into());
+                    flow.pace = Pace::Recorded { due_ns: recording.due_ns.as_slice().into(), start_ns: 0, taken: 0 };
+                    vec![flow]
+                }
+            },
+        })
+    }
+
+    fn popular(&self) -> Result<Workload, String> {
+        let default = if self.material.has_zone_name() { MISS_SHARE } else { 0.0 };
+        let unique_share = self.args.miss_share.unwrap_or(default);
+        let zipf = Zipf::new(self.material.questions.len() as u32, self.args.zipf);
+        self.workload(Choice::Popular { zipf, unique_share }, 0)
+    }
+
+    fn workload(&self, choice: Choice, salt: u64) -> Result<Workload, String> {
+        let is_unique = match &choice {
+            Choice::Popular { unique_share, .. } => *unique_share > 0.0,
+            choice => matches!(choice, Choice::Unique),
+        };
+        let unique = is_unique.then(|| self.material.unique(b'm', salt)).transpose()?;
+        Ok(Workload::new(Arc::clone(&self.material.questions), unique, choice, self.args.seed ^ salt))
+    }
+
+    fn flow(&self, name: &'static str, workload: Workload) -> Flow {
+        let pace = match self.rate {
+            Some(rate) => Pace::rate(rate),
+            None => Pace::window(self.args.window.map_or(WINDOW, |window| window as usize)),
+        };
+        self.flow_at(name, workload, pace, self.clients)
+    }
+
+    fn flow_at(&self, name: &'static str, workload: Workload, pace: Pace, clients: usize) -> Flow {
+        let rcodes = self.expected.unwrap_or(match name {
+            "hit" | "large" => Rcodes::only(Rcode::NOERROR),
+            "nxdomain" => Rcodes::only(Rcode::NXDOMAIN),
+            "blocked" => Rcodes::DATA_OR_NONE.or(Rcodes::only(Rcode::REFUSED)),
+            "malformed" => Rcodes::ANY,
+            _ => Rcodes::DATA_OR_NONE,
+        });
+        let source = if name == "blocked" { Source::Blocked } else { self.source.clone() };
+        let judge = Judge { depth: self.depth, rcodes, source };
+        Flow::new(name, workload, pace, judge, clients).with_timeout(self.args.timeout.as_nanos() as u64)
+    }
+
+    fn malformed(&self) -> Result<Vec<Flow>, String> {
+        let rate = Pace::rate(self.rate.unwrap_or(OPEN_RATE));
+        let damaged = self.flow_at("malformed", self.workload(Choice::Malformed, 0)?, rate, self.clients);
+        let probes = self.workload(Choice::Cycle, 0)?;
+        Ok(vec![damaged, self.flow_at("probe", probes, Pace::window(PROBES), 1)])
+    }
+
+    /// Normal clients without and then with random subdomains beside them.
+    fn flood(&self, duration: Duration) -> Result<Vec<Flow>, String> {
+        let rate = self.rate.unwrap_or(OPEN_RATE);
+        let share = self.args.miss_share.unwrap_or(FLOOD_SHARE);
+        let begins = duration.mul_f64(QUIET_PART).as_nanos() as u64;
+        let normal = |name| -> Result<Flow, String> {
+            Ok(self.flow_at(name, self.workload(Choice::Cycle, 0)?, Pace::rate(rate * (1.0 - share)), self.clients))
+        };
+        let attack = self.workload(Choice::Unique, 1)?;
+        let mut flows = vec![
+            normal("quiet")?,
+            normal("attacked")?,
+            self.flow_at("flood", attack, Pace::rate(rate * share), self.clients),
+        ];
+        flows[0].span = 0..begins;
+        flows[1].span = begins..u64::MAX;
+        flows[2].span = begins..u64::MAX;
+        for (flow, share) in flows.iter_mut().zip([1.0 - share, 1.0 - share, share]) {
+            flow.share = share;
+        }
+        Ok(flows)
+    }
+
+    fn extreme(&self) -> Result<Vec<Flow>, String> {
+        let clients = (self.clients / EXTREME.len()).max(2);
+        let mut flows = Vec::new();
+        for ((name, share), salt) in EXTREME.into_iter().zip(0..) {
+            let numbered = |questions| Workload::new(Arc::new(questions), None, Choice::Cycle, self.args.seed);
+            let workload = match name {
+                "miss" | "flood" => self.workload(Choice::Unique, salt)?,
+                "nxdomain" => numbered(self.material.numbered("nx", &[avocet_wire::Rtype::A])?),
+                "types" => numbered(self.material.types()?),
+                "malformed" => self.workload(Choice::Malformed, salt)?,
+                _ => self.workload(Choice::Cycle, salt)?,
+            };
+            let mut flow = self.flow_at(name, workload, Pace::rate(0.0), clients);
+            if let (Source::Reference(_), "nxdomain" | "types") = (&flow.judge.source, name) {
+                flow.judge.source = Source::Scenario;
+            }
+            flow.share = share;
+            flows.push(if name == "large" { flow.with_retry() } else { flow });
+        }
+        Ok(flows)
+    }
+}
+
+fn name_of(scenario: Scenario) -> &'static str {
+    match scenario {
+        Scenario::Hit => "hit",
+        Scenario::Miss => "miss",
+        Scenario::Mixed => "mixed",
+        Scenario::Nxdomain => "nxdomain",
+        Scenario::Types => "types",
+        Scenario::Large => "large",
+        Scenario::Blocked => "blocked",
+        Scenario::Malformed => "malformed",
+        Scenario::Flood => "flood",
+        Scenario::Extreme => "extreme",
+        Scenario::Endurance => "endurance",
+        Scenario::Replay => "replay",
+    }
+}
+
+/// A flow that asks each listed query once: to warm a cache, or to learn what a reference answers.
+pub(crate) fn once(of: &Flow, source: Source, timeout: Duration) -> Flow {
+    let judge = Judge { depth: Depth::Answer, rcodes: Rcodes::ANY, source };
+    let (clients, _) = of.clients();
+    Flow::new("once", of.workload.once(), Pace::window(WINDOW), judge, clients.min(CLIENTS as usize))
+        .with_timeout(timeout.as_nanos() as u64)
+}
+
+/// The sources of the clients.
+pub(crate) fn sources(args: &LoadArgs, server: IpAddr, clients: usize) -> Result<Vec<IpAddr>, String> {
+    crate::target::sources(server, args.source, clients)
+}

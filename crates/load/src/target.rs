@@ -1,0 +1,142 @@
+//! Which server is driven, from which addresses, and whether that may be done unasked.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+
+use ipnet::IpNet;
+
+const DNS_PORT: u16 = 53;
+
+/// The addresses that clients of a loopback server have, one each.
+const LOOPBACK_CLIENTS: Ipv4Addr = Ipv4Addr::new(127, 1, 0, 0);
+
+/// The address of a server: `192.0.2.1`, `192.0.2.1:5300`, `2001:db8::1`, `[2001:db8::1]:5300` or a host name.
+///
+/// # Errors
+/// A name that has no address.
+pub(crate) fn parse_server(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(address) = text.parse::<SocketAddr>() {
+        return Ok(address);
+    }
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    if let Ok(ip) = bare.parse::<IpAddr>() {
+        return Ok(SocketAddr::new(ip, DNS_PORT));
+    }
+    let with_port = if text.contains(':') { text.to_owned() } else { format!("{text}:{DNS_PORT}") };
+    let mut found = with_port.to_socket_addrs().map_err(|error| format!("{text:?} is no server: {error}"))?;
+    found.next().ok_or_else(|| format!("{text:?} has no address"))
+}
+
+/// Is the address one that only its owner's network reaches?
+pub(crate) fn is_private(ip: IpAddr) -> bool {
+    match ip.to_canonical() {
+        IpAddr::V4(v4) => {
+            let [a, b, ..] = v4.octets();
+            // RFC 6598: shared by a provider and its customers, not routed further.
+            let is_shared = a == 100 && (64..128).contains(&b);
+            v4.is_loopback() || v4.is_private() || v4.is_link_local() || is_shared
+        }
+        IpAddr::V6(v6) => v6.is_loopback() || v6.is_unique_local() || v6.is_unicast_link_local(),
+    }
+}
+
+/// Refuses a server on a public address.
+pub(crate) fn check_permitted(server: SocketAddr, is_owned: bool) -> Result<(), String> {
+    if is_owned || is_private(server.ip()) {
+        return Ok(());
+    }
+    Err(format!(
+        "{server} is a public address. Load on a server that is not yours is an attack; \
+         if it is yours, say so with --i-own-this-server"
+    ))
+}
+
+/// The addresses of `clients` clients: from `prefix`, or on loopback one each under 127.1.0.0, or the system's choice.
+pub(crate) fn sources(server: IpAddr, prefix: Option<IpNet>, clients: usize) -> Result<Vec<IpAddr>, String> {
+    let Some(prefix) = prefix else {
+        return Ok(match server {
+            IpAddr::V4(ip) if ip.is_loopback() => {
+                (1..=clients as u32).map(|number| add_v4(LOOPBACK_CLIENTS, number)).collect()
+            }
+            _ => Vec::new(),
+        });
+    };
+    if prefix.addr().is_ipv4() != server.is_ipv4() {
+        return Err(format!("--source {prefix} and the server {server} are of different families"));
+    }
+    Ok((0..clients as u32).map(|number| nth_host(prefix, number)).collect())
+}
+
+fn add_v4(base: Ipv4Addr, number: u32) -> IpAddr {
+    // All that a run can have lie far below 127.255.255.255.
+    IpAddr::V4(Ipv4Addr::from_bits(base.to_bits().wrapping_add(number & 0x00fe_ffff)))
+}
+
+/// The `number`-th address of a prefix behind its first, in a circle.
+fn nth_host(prefix: IpNet, number: u32) -> IpAddr {
+    match prefix {
+        IpNet::V4(net) => {
+            let size = 1u64 << (32 - net.prefix_len());
+            let offset = if size <= 2 { u64::from(number) % size } else { 1 + u64::from(number) % (size - 2) };
+            IpAddr::V4(Ipv4Addr::from_bits(net.network().to_bits() + offset as u32))
+        }
+        IpNet::V6(net) => {
+            let host_bits = 128 - net.prefix_len();
+            let room = if host_bits >= 32 { u128::from(u32::MAX) } else { (1u128 << host_bits) - 1 };
+            let offset = if room == 0 { 0 } else { 1 + u128::from(number) % room };
+            IpAddr::V6(Ipv6Addr::from_bits(net.network().to_bits() + offset))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_are_read_with_and_without_a_port() {
+        for (text, wanted) in [
+            ("127.0.0.1", "127.0.0.1:53"),
+            ("127.0.0.1:5300", "127.0.0.1:5300"),
+            ("::1", "[::1]:53"),
+            ("[::1]", "[::1]:53"),
+            ("[::1]:5300", "[::1]:5300"),
+        ] {
+            assert_eq!(parse_server(text).unwrap().to_string(), wanted, "{text}");
+        }
+        assert!(parse_server("not an address").is_err());
+    }
+
+    #[test]
+    fn public_addresses_need_a_word() {
+        for (ip, private) in [
+            ("127.0.0.1:53", true),
+            ("192.168.1.1:53", true),
+            ("100.64.0.1:53", true),
+            ("[fd00::1]:53", true),
+            ("[fe80::1]:53", true),
+            ("[::ffff:10.0.0.1]:53", true),
+            ("192.0.2.1:53", false),
+            ("100.128.0.1:53", false),
+            ("[2001:db8::1]:53", false),
+        ] {
+            let server = ip.parse().unwrap();
+            assert_eq!(check_permitted(server, false).is_ok(), private, "{ip}");
+            assert!(check_permitted(server, true).is_ok());
+        }
+    }
+
+    #[test]
+    fn clients_are_spread_over_their_prefix() {
+        let list = |server: &str, prefix: Option<&str>, clients| {
+            let prefix = prefix.map(|prefix| prefix.parse().unwrap());
+            let found = sources(server.parse().unwrap(), prefix, clients).unwrap();
+            found.iter().map(IpAddr::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(list("127.0.0.1", None, 2), ["127.1.0.1", "127.1.0.2"]);
+        assert_eq!(list("10.0.0.1", None, 2), [""; 0]);
+        assert_eq!(list("10.0.0.1", Some("10.9.0.0/30"), 3), ["10.9.0.1", "10.9.0.2", "10.9.0.1"]);
+        assert_eq!(list("10.0.0.1", Some("10.9.0.7/32"), 2), ["10.9.0.7", "10.9.0.7"]);
+        assert_eq!(list("::1", Some("fd00::/64"), 2), ["fd00::1", "fd00::2"]);
+        assert!(sources("::1".parse().unwrap(), Some("10.0.0.0/8".parse().unwrap()), 1).is_err());
+    }
+}

@@ -1,0 +1,94 @@
+//! Durations and shares as people write them on a command line.
+
+use std::time::Duration;
+
+/// Reads a duration such as `10s`, `250ms`, `50us`, `5m` or `2h`.
+///
+/// # Errors
+/// What is no number with one of these units, or not positive.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let digits = text.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let unit_secs = match unit {
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => return Err("a duration has a unit: 10s, 250ms, 50us, 5m or 2h".to_owned()),
+    };
+    let number: f64 = number.parse().map_err(|_| format!("{text:?} does not begin with a number"))?;
+    let secs = number * unit_secs;
+    match Duration::try_from_secs_f64(secs) {
+        Ok(duration) if !duration.is_zero() => Ok(duration),
+        _ => Err("a duration is longer than nothing and shorter than for ever".to_owned()),
+    }
+}
+
+/// Reads a share of the whole, such as `0.1%` or `0.001`.
+///
+/// # Errors
+/// What is no number, or below nothing or above all.
+pub(crate) fn share(text: &str) -> Result<f64, String> {
+    let (number, whole) = match text.strip_suffix('%') {
+        Some(number) => (number, 100.0),
+        None => (text, 1.0),
+    };
+    let number: f64 = number.parse().map_err(|_| "a share is written as 0.1% or 0.001".to_owned())?;
+    let share = number / whole;
+    if (0.0..=1.0).contains(&share) { Ok(share) } else { Err("a share is between 0% and 100%".to_owned()) }
+}
+
+/// A time in nanoseconds in the unit that suits it.
+pub(crate) fn nanos_text(nanos: u64) -> String {
+    let value = nanos as f64;
+    match nanos {
+        0..1_000 => format!("{nanos} ns"),
+        1_000..1_000_000 => format!("{:.1} us", value / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.2} ms", value / 1e6),
+        _ => format!("{:.3} s", value / 1e9),
+    }
+}
+
+/// A count with its thousands apart.
+pub(crate) fn count_text(count: u64) -> String {
+    let digits = count.to_string();
+    let mut out = String::with_capacity(digits.len() * 4 / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_a_unit() {
+        for (text, micros) in [("10s", 10_000_000), ("250ms", 250_000), ("50us", 50), ("1.5m", 90_000_000)] {
+            assert_eq!(duration(text), Ok(Duration::from_micros(micros)), "{text}");
+        }
+        for text in ["", "10", "s", "-1s", "0s", "1d", "1e99h", "..s"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn shares_are_parts_of_the_whole() {
+        assert_eq!(share("5%"), Ok(0.05));
+        assert_eq!(share("0.25"), Ok(0.25));
+        for text in ["", "%", "101%", "-1%", "1.5", "nan"] {
+            assert!(share(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_and_counts_are_legible() {
+        assert_eq!([nanos_text(7), nanos_text(1_500), nanos_text(2_345_678)], ["7 ns", "1.5 us", "2.35 ms"]);
+        assert_eq!([count_text(7), count_text(1234), count_text(1_234_567)], ["7", "1,234", "1,234,567"]);
+    }
+}

@@ -1,0 +1,290 @@
+//! What a generator is for: it finds the faults that are planted in a server, and no others.
+
+mod server;
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use avocet_load::report::Report;
+use avocet_load::{LoadArgs, measure};
+use clap::Parser;
+
+use server::{Server, answer, answer_with, truncated};
+
+#[derive(Parser)]
+struct Cli {
+    #[command(flatten)]
+    load: LoadArgs,
+}
+
+fn parse(server: &str, options: &str) -> LoadArgs {
+    let words = ["load", server, "--quiet"].into_iter().chain(options.split_whitespace());
+    Cli::try_parse_from(words).unwrap_or_else(|error| panic!("{error}")).load
+}
+
+/// What holds where a test says nothing else. The timeout is longer than a busy machine may stall.
+const DEFAULTS: [&str; 6] = [
+    "--window 50",
+    "--clients 4",
+    "--count 1000",
+    "--duration 60s",
+    "--timeout 5s",
+    "--zone-name test. --population 10",
+];
+
+/// Runs with a thousand queries over ten names, unless the options say otherwise.
+fn load(server: &Server, options: &str) -> Report {
+    let is_given = |default: &&&str| default.split(' ').next().is_some_and(|name| options.contains(name));
+    let names_given = |default: &&&str| default.starts_with("--zone-name") && options.contains("--names");
+    let rate_given =
+        |default: &&&str| default.starts_with("--window") && (options.contains("--ramp") || options.contains("--rate"));
+    let left = DEFAULTS.iter().filter(|default| !(is_given(default) || names_given(default) || rate_given(default)));
+    let options: Vec<&str> = left.copied().chain([options]).collect();
+    measure(&parse(&server.address(), &options.join(" ")), None).expect("a report")
+}
+
+/// A file of this test run that is deleted at its end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn write(name: &str, bytes: &[u8]) -> Self {
+        let path = std::env::temp_dir().join(format!("avocet-load-{}-{name}", std::process::id()));
+        fs::write(&path, bytes).expect("a file");
+        Self(path)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().expect("a path")
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+fn zone() -> String {
+    let names: String = (0..10).map(|number| format!("www{number} A 192.0.2.{number}\n")).collect();
+    format!("$ORIGIN test.\n@ 60 SOA ns admin 1 1 1 1 1\n{names}")
+}
+
+#[test]
+fn an_honest_server_passes() {
+    let server = Server::honest();
+    let zone = Scratch::write("honest", zone().as_bytes());
+    let report = load(&server, &format!("--zone-file {}", zone.path()));
+    assert!(report.passed, "{:?} {:?}", report.faults, report.examples);
+    assert_eq!((report.outcome.sent, report.outcome.answered, report.outcome.lost), (1000, 1000, 0));
+    assert_eq!(report.outcome.rcodes["NOERROR"], 1000);
+    assert!(report.latency.p50_ns > 0 && report.latency.max_ns >= report.latency.p99_ns);
+}
+
+#[test]
+fn an_honest_server_passes_over_tcp() {
+    let server = Server::honest();
+    let report = load(&server, "--transport tcp");
+    assert!(report.passed, "{:?} {:?}", report.faults, report.examples);
+    assert_eq!(report.outcome.answered, 1000);
+}
+
+#[test]
+fn a_wrong_id_is_found() {
+    let server = Server::udp(|number, query| {
+        let mut reply = answer(query);
+        if number % 100 == 99 {
+            reply[0] ^= 0x55;
+        }
+        Some(reply)
+    });
+    let report = load(&server, "--timeout 1s");
+    assert!(!report.passed);
+    let wrong = &report.outcome.wrong;
+    // Another query may wait with the ID: then its question is not the one answered.
+    assert!(wrong.id + wrong.question >= 9 && wrong.total == wrong.id + wrong.question, "{wrong:?}");
+    assert_eq!(report.outcome.lost, wrong.total);
+}
+
+#[test]
+fn a_wrong_rcode_is_found() {
+    let server = Server::udp(|number, query| {
+        let mut reply = answer(query);
+        reply[3] |= if number % 100 == 99 { 2 } else { 0 };
+        Some(reply)
+    });
+    let report = load(&server, "");
+    assert!(!report.passed && report.outcome.wrong.rcode >= 9, "{:?}", report.outcome);
+    assert!(report.faults[0].contains("RCODE"), "{:?}", report.faults);
+    assert!(report.examples[0].contains("SERVFAIL, expected NOERROR"), "{:?}", report.examples);
+    let lenient = load(&server, "--expect NOERROR,SERVFAIL");
+    assert!(lenient.passed, "{:?}", lenient.faults);
+    assert!(load(&server, "--check id").passed, "at that depth RCODEs are only counted");
+}
+
+/// Every tenth answer holds the address of another name.
+fn swaps() -> Server {
+    Server::udp(|number, query| {
+        Some(if number % 10 == 9 { answer_with(query, |_| [192, 0, 2, 99]) } else { answer(query) })
+    })
+}
+
+#[test]
+fn swapped_records_are_found_with_a_zone_file() {
+    let (server, zone) = (swaps(), Scratch::write("swapped", zone().as_bytes()));
+    let report = load(&server, &format!("--zone-file {}", zone.path()));
+    assert!(!report.passed && report.outcome.wrong.records >= 95, "{:?}", report.outcome.wrong);
+    assert_eq!(report.outcome.wrong.total, report.outcome.wrong.records);
+}
+
+#[test]
+fn swapped_records_are_found_with_a_reference() {
+    let (server, reference) = (swaps(), Server::honest());
+    let report = load(&server, &format!("--reference {}", reference.address()));
+    assert!(!report.passed && report.outcome.wrong.records >= 95, "{:?}", report.outcome.wrong);
+    let honest = load(&reference, &format!("--reference {}", reference.address()));
+    assert!(honest.passed, "{:?}", honest.faults);
+}
+
+#[test]
+fn lost_answers_are_counted_and_held_to_a_limit() {
+    let server = Server::udp(|number, query| (number % 20 != 19).then(|| answer(query)));
+    let report = load(&server, "--max-loss 1% --timeout 1s");
+    let outcome = &report.outcome;
+    assert!(outcome.lost >= 50, "{outcome:?}");
+    assert_eq!(outcome.answered + outcome.lost, 1000);
+    assert!(!report.passed && report.faults[0].contains("lost"), "{:?}", report.faults);
+    assert!(load(&server, "--max-loss 50% --timeout 1s").passed);
+}
+
+#[test]
+fn a_server_that_a_damaged_packet_kills_is_found() {
+    let is_dead = AtomicBool::new(false);
+    let server = Server::udp(move |_, query| {
+        // It trusts the length of the first label.
+        if query.get(12).is_some_and(|len| (64..192).contains(len)) {
+            is_dead.store(true, Ordering::Relaxed);
+        }
+        (!is_dead.load(Ordering::Relaxed)).then(|| answer(query))
+    });
+    let report = load(&server, "--scenario malformed --duration 2s --timeout 300ms --seed 7");
+    assert!(!report.passed, "{:?}", report.outcome);
+    assert!(report.faults.iter().any(|fault| fault.contains("--seed 7")), "{:?}", report.faults);
+}
+
+#[test]
+fn a_server_that_bears_damaged_packets_passes() {
+    let server = Server::honest();
+    let report = load(&server, "--scenario malformed --rate 1000 --count 2000");
+    assert!(report.passed, "{:?} {:?}", report.faults, report.examples);
+    let probe = report.flows.iter().find(|flow| flow.name == "probe").unwrap();
+    assert!(probe.outcome.answered > 0 && report.outcome.rcodes.contains_key("FORMERR"));
+}
+
+#[test]
+fn nobody_at_home_is_told() {
+    let unused = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let args = parse(&unused.to_string(), "--zone-name test. --population 3 --count 3 --timeout 50ms");
+    let report = measure(&args, None).unwrap();
+    assert!(!report.passed && report.faults[0].contains("nothing listens"), "{:?}", report.faults);
+    let args = parse(&unused.to_string(), "--zone-name test. --transport tcp");
+    assert!(measure(&args, None).is_err());
+}
+
+#[test]
+fn truncated_answers_are_asked_again_over_tcp() {
+    let server = Server::start(|_, query| Some(truncated(query)), |_, query| Some(answer(query)));
+    let names = Scratch::write("large", b"www1.test A\nwww2.test A\n");
+    let report = load(&server, &format!("--scenario large --names {} --count 100", names.path()));
+    assert!(report.passed, "{:?} {:?}", report.faults, report.examples);
+    let outcome = &report.outcome;
+    assert_eq!((outcome.truncated, outcome.retried_over_tcp, outcome.answered), (100, 100, 100));
+}
+
+#[test]
+fn every_scenario_runs() {
+    let server = Server::honest();
+    for scenario in ["miss", "mixed", "nxdomain", "types", "blocked", "flood", "endurance"] {
+        let report = load(&server, &format!("--scenario {scenario} --duration 1s"));
+        // The addresses of the names are not filtered, which `blocked` must say.
+        let found = report.outcome.wrong.total > 0;
+        assert_eq!(found, scenario == "blocked", "{scenario}: {:?} {:?}", report.faults, report.examples);
+        assert!(report.outcome.answered > 0, "{scenario}");
+    }
+    let report = load(&server, "--scenario flood --duration 1s");
+    let names: Vec<&str> = report.flows.iter().map(|flow| flow.name.as_str()).collect();
+    assert_eq!(names, ["quiet", "attacked", "flood"]);
+}
+
+#[test]
+fn a_ramp_finds_a_rate() {
+    let server = Server::honest();
+    let report =
+        load(&server, "--ramp --rate 200 --max-p99 60s --max-loss 50% --duration 1s --count 1200 --timeout 200ms");
+    let ramp = report.ramp.unwrap();
+    assert!(ramp.highest_rate >= 200.0 && !ramp.steps.is_empty(), "{ramp:?}");
+}
+
+fn pcap(packets: &[(u32, [u8; 4], &str)]) -> Vec<u8> {
+    let mut out = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 101, 0, 0, 0];
+    for (micros, client, label) in packets {
+        let mut query = vec![0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, label.len() as u8];
+        query.extend(label.as_bytes());
+        query.extend(b"\x04test\0\0\x01\0\x01");
+        let udp_len = 8 + query.len() as u16;
+        let mut packet = vec![0x45, 0];
+        packet.extend((20 + udp_len).to_be_bytes());
+        packet.extend([0, 0, 0, 0, 64, 17, 0, 0]);
+        packet.extend(client);
+        packet.extend([192, 0, 2, 53]);
+        for word in [4000, 53, udp_len, 0] {
+            packet.extend(word.to_be_bytes());
+        }
+        packet.extend(query);
+        for word in [0, *micros, packet.len() as u32, packet.len() as u32] {
+            out.extend(word.to_le_bytes());
+        }
+        out.extend(packet);
+    }
+    out
+}
+
+#[test]
+fn a_recording_is_replayed_with_its_clients() {
+    let packets = [(0, [10, 0, 0, 1], "www1"), (500, [10, 0, 0, 2], "www2"), (900, [10, 0, 0, 1], "www3")];
+    let file = Scratch::write("pcap", &pcap(&packets));
+    let server = Server::honest();
+    let args = parse(&server.address(), &format!("--scenario replay --names {}", file.path()));
+    let report = measure(&args, None).unwrap();
+    assert!(report.passed, "{:?}", report.faults);
+    assert_eq!((report.outcome.answered, report.pace.clients, report.pace.open_loop), (3, 2, true));
+}
+
+#[test]
+fn results_are_read_back() {
+    let server = Server::honest();
+    let report = load(&server, "--count 100");
+    let file = Scratch::write("json", serde_json::to_string(&report).unwrap().as_bytes());
+    let back = Report::read(&file.0).unwrap();
+    // The last digit of a rate may be lost in the text.
+    assert_eq!((back.outcome.answered, back.outcome.rcodes), (report.outcome.answered, report.outcome.rcodes));
+    assert_eq!(back.latency.p99_ns, report.latency.p99_ns);
+    let other = Scratch::write("other", b"{\"format\":\"x\"}");
+    assert!(Report::read(&other.0).is_err());
+}
+
+#[test]
+fn what_cannot_be_measured_is_said() {
+    for (server, options, wanted) in [
+        ("192.0.2.1", "--zone-name test.", "--i-own-this-server"),
+        ("127.0.0.1", "", "--names FILE"),
+        ("127.0.0.1", "--scenario replay", "--names FILE"),
+        ("127.0.0.1", "--zone-name test. --check answer", "--zone-file"),
+        ("127.0.0.1", "--zone-name test. --expect WRONG", "no RCODE"),
+        ("127.0.0.1", "--zone-name test. --source fd00::/64", "different families"),
+        ("127.0.0.1", "--names /nonexistent", "nonexistent"),
+    ] {
+        let error = measure(&parse(server, options), None).map(|_| ()).unwrap_err();
+        assert!(error.contains(wanted), "{error}");
+    }
+}

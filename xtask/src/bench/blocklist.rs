@@ -1,0 +1,86 @@
+//! The block list: 500,000 names, in the form each server reads.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::material;
+
+/// Names on the list. None of them is in the zone, so that only the list can be what refuses them.
+pub(super) const NAMES: u32 = 500_000;
+
+const FIRST_LABELS: &[&str] = &["ads", "track", "px", "metrics", "cdn", "t"];
+const TOP_LABELS: &[&str] = &["com", "net", "org", "io", "info", "xyz"];
+/// Domains the names are spread over, as trackers share theirs.
+const DOMAINS: u32 = 200_000;
+
+/// How a server reads its list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// One name a line.
+    Names,
+    /// Lines of a hosts file with the null address.
+    Hosts,
+    /// `local-zone` of Unbound.
+    LocalZones,
+    /// `address` of dnsmasq.
+    Addresses,
+    /// A response policy zone: each name itself, without those below it.
+    Policy,
+}
+
+/// The name with the given number, without its final dot.
+pub(super) fn name(index: u32) -> String {
+    // An odd factor permutes the 32-bit numbers: neighbours on the list share no domain.
+    let mixed = index.wrapping_mul(2_654_435_761);
+    let pick = |labels: &[&'static str], from: u32| labels[from as usize % labels.len()];
+    let (first, top) = (pick(FIRST_LABELS, mixed >> 24), pick(TOP_LABELS, mixed >> 16));
+    format!("{first}{index}.adhost{}.{top}", mixed % DOMAINS)
+}
+
+impl Form {
+    /// Writes the list into a directory, once, and returns its path.
+    pub(super) fn write(self, directory: &Path) -> io::Result<PathBuf> {
+        let path = directory.join(format!("blocklist.{self:?}").to_lowercase());
+        if !path.exists() {
+            let head = (self == Self::Policy).then(|| POLICY_HEAD.to_owned());
+            let names = (0..NAMES).map(|index| self.line(&name(index)));
+            material::write_lines(&path, head.into_iter().chain(names))?;
+        }
+        Ok(path)
+    }
+
+    fn line(self, name: &str) -> String {
+        match self {
+            Self::Names => name.to_owned(),
+            Self::Hosts => format!("0.0.0.0 {name}"),
+            Self::LocalZones => format!("local-zone: \"{name}.\" always_nxdomain"),
+            Self::Addresses => format!("address=/{name}/"),
+            Self::Policy => format!("{name} CNAME ."),
+        }
+    }
+}
+
+/// Without it a policy zone is no zone.
+const POLICY_HEAD: &str =
+    "$TTL 3600\n$ORIGIN rpz.test.\n@ SOA ns.rpz.test. admin.rpz.test. 1 3600 600 86400 300\n@ NS localhost.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn names_are_unique_and_repeatable() {
+        let names: HashSet<String> = (0..NAMES).map(name).collect();
+        assert_eq!(names.len(), NAMES as usize);
+        assert_eq!(name(0), "ads0.adhost0.com");
+        assert_eq!(name(1), name(1));
+    }
+
+    #[test]
+    fn each_form_names_the_whole_name() {
+        let lines = [Form::Names, Form::Hosts, Form::LocalZones, Form::Addresses, Form::Policy].map(|f| f.line("a.b"));
+        let expected = ["a.b", "0.0.0.0 a.b", "local-zone: \"a.b.\" always_nxdomain", "address=/a.b/", "a.b CNAME ."];
+        assert_eq!(lines, expected);
+    }
+}

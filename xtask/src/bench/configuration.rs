@@ -1,0 +1,269 @@
+//! The configurations in `bench/peers`, filled in for a run, and the commands that start the servers.
+//!
+//! A template has `%WORDS%` for what differs from run to run. What a server needs for its block list stands
+//! in a file of its own beside the template.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use super::blocklist::Form;
+use super::load::output;
+use super::peer::Peer;
+use super::process;
+use super::setup::Setup;
+use super::veth::Veth;
+use super::workload::Workload;
+
+macro_rules! template {
+    ($file:literal) => {
+        include_str!(concat!("../../../bench/peers/", $file))
+    };
+}
+
+/// How a server is configured and started: all with the words of the templates.
+struct Recipe {
+    /// Directories of the run that are emptied, so that nothing is warm or in the way.
+    fresh: &'static [&'static str],
+    /// Files of the run and their templates.
+    files: &'static [(&'static str, &'static str)],
+    /// The command that runs the server in the foreground, in words apart from each other by spaces.
+    command: &'static str,
+}
+
+const UNBOUND: Recipe = Recipe {
+    fresh: &[],
+    files: &[("unbound.conf", template!("unbound/unbound.conf"))],
+    command: "unbound -d -c %DIRECTORY%/unbound.conf",
+};
+const DNSDIST: Recipe = Recipe {
+    fresh: &[],
+    files: &[("dnsdist.conf", template!("dnsdist/dnsdist.conf"))],
+    command: "dnsdist --supervised --disable-syslog -C %DIRECTORY%/dnsdist.conf",
+};
+const NSD: Recipe = Recipe {
+    fresh: &[],
+    files: &[("%NAME%.conf", template!("nsd/nsd.conf"))],
+    command: "nsd -d -c %DIRECTORY%/%NAME%.conf",
+};
+const KNOT: Recipe = Recipe {
+    fresh: &["knot"],
+    files: &[("knot.conf", template!("knot/knot.conf"))],
+    command: "knotd -c %DIRECTORY%/knot.conf",
+};
+const PDNS_RECURSOR: Recipe = Recipe {
+    fresh: &["pdns-recursor"],
+    files: &[
+        ("pdns-recursor/recursor.conf", template!("pdns-recursor/recursor.conf")),
+        ("pdns-recursor/blocking.lua", template!("pdns-recursor/blocking.lua")),
+    ],
+    command: "pdns_recursor --config-dir=%DIRECTORY%/pdns-recursor",
+};
+const BIND9: Recipe = Recipe {
+    fresh: &["bind9"],
+    files: &[("named.conf", template!("bind9/named.conf"))],
+    command: "named -f -n 1 -U 1 -c %DIRECTORY%/named.conf",
+};
+const KNOT_RESOLVER: Recipe = Recipe {
+    fresh: &["knot-resolver"],
+    files: &[("kresd.conf", template!("knot-resolver/kresd.conf"))],
+    command: "kresd -n -c %DIRECTORY%/kresd.conf %DIRECTORY%/knot-resolver",
+};
+const DNSMASQ: Recipe = Recipe {
+    fresh: &[],
+    files: &[("dnsmasq.conf", template!("dnsmasq/dnsmasq.conf"))],
+    command: "dnsmasq --keep-in-foreground --conf-file=%DIRECTORY%/dnsmasq.conf",
+};
+const COREDNS: Recipe = Recipe {
+    fresh: &[],
+    files: &[("Corefile", template!("coredns/Corefile"))],
+    // One thread runs Go code, as the others have one.
+    command: "env GOMAXPROCS=1 %COREDNS% -conf %DIRECTORY%/Corefile",
+};
+const AVOCET: Recipe = Recipe {
+    fresh: &["avocet-data"],
+    files: &[("avocet.toml", template!("avocet/avocet.toml"))],
+    command: "%AVOCET% serve --config %DIRECTORY%/avocet.toml",
+};
+
+fn recipe(peer: Peer, workload: Workload) -> Recipe {
+    let floor = |command| Recipe { fresh: &[], files: &[], command };
+    match peer {
+        Peer::Bare if workload == Workload::Miss => floor("%BARE% forward %PORT% %UPSTREAM% 8"),
+        Peer::Bare if workload == Workload::Tcp => floor("%BARE% tcp %PORT%"),
+        Peer::Bare => floor("%BARE% udp %ADDRESS%:%PORT%"),
+        Peer::BareMmsg => floor("%BARE% mmsg %PORT%"),
+        Peer::BarePool => floor("%BARE% pool %PORT% %UPSTREAM% 512"),
+        Peer::Nsd => NSD,
+        Peer::Knot | Peer::KnotXdp => KNOT,
+        Peer::Unbound => UNBOUND,
+        Peer::Dnsdist => DNSDIST,
+        Peer::PdnsRecursor => PDNS_RECURSOR,
+        Peer::Bind9 => BIND9,
+        Peer::KnotResolver => KNOT_RESOLVER,
+        Peer::Dnsmasq => DNSMASQ,
+        Peer::CoreDns => COREDNS,
+        Peer::Avocet => AVOCET,
+    }
+}
+
+/// How a server is told of its block list: lines for `%BLOCKING%`, and the form of the list.
+fn blocking(peer: Peer) -> Option<(&'static str, Form)> {
+    match peer {
+        Peer::Unbound => Some((template!("unbound/blocking.conf"), Form::LocalZones)),
+        Peer::Dnsdist => Some((template!("dnsdist/blocking.conf"), Form::Names)),
+        Peer::PdnsRecursor => Some((template!("pdns-recursor/blocking.conf"), Form::Policy)),
+        Peer::Bind9 => Some((template!("bind9/blocking.conf"), Form::Policy)),
+        Peer::KnotResolver => Some((template!("knot-resolver/blocking.conf"), Form::Policy)),
+        Peer::Dnsmasq => Some((template!("dnsmasq/blocking.conf"), Form::Addresses)),
+        Peer::CoreDns => Some((template!("coredns/blocking.conf"), Form::Hosts)),
+        _ => None,
+    }
+}
+
+/// Writes the configuration of a peer and returns the command that runs it in the foreground.
+pub(super) fn prepare(setup: &Setup, peer: Peer, workload: Workload) -> Result<Vec<String>, String> {
+    let mut words = Words::of(setup, setup.target(workload).port(), "peer");
+    words.set("CONTROL", "  control-enable: no");
+    words.set("ADDRESS", setup.target(workload).ip().to_string());
+    words.set("INTERFACE", setup.veth.as_ref().map_or_else(String::new, Veth::interface));
+    // Insertions hold words themselves: `fill` takes the last of the list first.
+    words.set("XDP", if peer == Peer::KnotXdp { template!("knot/xdp.conf") } else { "" });
+    let blocking = if workload == Workload::Blocked { blocking(peer) } else { None };
+    words.set("POLICY", if blocking.is_some() { template!("bind9/policy.conf") } else { "" });
+    words.set("BLOCKING", blocking.map_or("", |(text, _)| text));
+    if let Some((_, form)) = blocking {
+        let list = form.write(&setup.directory).map_err(|error| format!("block list: {error}"))?;
+        words.values.insert(0, ("LIST", list.display().to_string()));
+    }
+    let command = write(setup, &recipe(peer, workload), &words)?;
+    match &setup.veth {
+        Some(veth) if workload == Workload::Veth => Ok([veth.inside(), command].concat()),
+        _ => Ok(command),
+    }
+}
+
+/// Writes the configuration of the upstream, which serves the zone, and returns its command.
+pub(super) fn prepare_upstream(setup: &Setup) -> Result<Vec<String>, String> {
+    let mut words = Words::of(setup, setup.upstream_port, "upstream");
+    words.set("CONTROL", template!("nsd/control.conf"));
+    write(setup, &NSD, &words)
+}
+
+/// Queries the upstream has had so far.
+pub(super) fn upstream_queries(setup: &Setup) -> Result<u64, String> {
+    let program = process::find("nsd-control").ok_or("nsd-control is not installed")?;
+    let mut command = Command::new(program);
+    command.arg("-c").arg(setup.file("upstream.conf")).arg("stats_noreset");
+    let text = output(command)?;
+    parse_queries(&text).ok_or_else(|| format!("nsd-control said: {text}"))
+}
+
+fn parse_queries(statistics: &str) -> Option<u64> {
+    statistics.lines().find_map(|line| line.strip_prefix("num.queries="))?.parse().ok()
+}
+
+/// Writes the files of a recipe and returns its command, the program with its whole path.
+fn write(setup: &Setup, recipe: &Recipe, words: &Words) -> Result<Vec<String>, String> {
+    for name in recipe.fresh {
+        empty(&setup.file(name))?;
+    }
+    for (name, template) in recipe.files {
+        let path = setup.file(&words.fill(name));
+        fs::write(&path, words.fill(template)).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    let mut command: Vec<String> = recipe.command.split(' ').map(|word| words.fill(word)).collect();
+    if !command[0].contains('/') {
+        let path = process::find(&command[0]).ok_or_else(|| format!("{} is not installed", command[0]))?;
+        command[0] = path.display().to_string();
+    }
+    Ok(command)
+}
+
+fn empty(directory: &Path) -> Result<(), String> {
+    // What is not there need not go.
+    let _ = fs::remove_dir_all(directory);
+    fs::create_dir_all(directory).map_err(|error| format!("{}: {error}", directory.display()))
+}
+
+/// What the words of the templates stand for.
+struct Words {
+    values: Vec<(&'static str, String)>,
+}
+
+impl Words {
+    fn of(setup: &Setup, port: u16, name: &str) -> Self {
+        let shown = |path: &Path| path.display().to_string();
+        let values = vec![
+            ("NAME", name.to_owned()),
+            ("PORT", port.to_string()),
+            ("UPSTREAM", setup.upstream_port.to_string()),
+            ("DIRECTORY", shown(&setup.directory)),
+            ("ZONE", shown(&setup.material.zone)),
+            ("USER", user()),
+            ("BARE", shown(&setup.bare)),
+            ("AVOCET", shown(&setup.avocet)),
+            ("COREDNS", shown(&process::coredns())),
+        ];
+        Self { values }
+    }
+
+    fn set(&mut self, word: &'static str, value: impl Into<String>) {
+        self.values.push((word, value.into()));
+    }
+
+    /// Puts the values in; those set last go in first and may hold words set before.
+    fn fill(&self, text: &str) -> String {
+        self.values.iter().rev().fold(text.to_owned(), |text, (word, value)| {
+            text.replace(&format!("%{word}%"), value.trim_end_matches('\n'))
+        })
+    }
+}
+
+/// The name of the user who runs the bench: servers that change to another by default stay this one.
+fn user() -> String {
+    let mut command = Command::new("id");
+    command.arg("-un");
+    output(command).map_or_else(|_| "root".to_owned(), |name| name.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_refuses_names_is_told_which() {
+        for peer in Peer::ALL {
+            assert_eq!(blocking(*peer).is_some(), peer.refusal().is_some(), "{peer:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_inserted_is_filled_in_too() {
+        let mut words = Words { values: vec![("PORT", "53".to_owned())] };
+        words.set("XDP", "listen: eth0@%PORT%\n");
+        assert_eq!(words.fill("a\n%XDP%\nb %PORT%"), "a\nlisten: eth0@53\nb 53");
+    }
+
+    #[test]
+    fn the_queries_of_the_upstream_are_all_of_them() {
+        let statistics = "server0.queries=7\nnum.queries=12\ntime.boot=3.5\nnum.queriesx=1\n";
+        assert_eq!(parse_queries(statistics), Some(12));
+        assert_eq!(parse_queries("error"), None);
+    }
+
+    #[test]
+    fn no_template_has_a_word_without_a_value() {
+        let known = "NAME PORT UPSTREAM DIRECTORY ZONE USER BARE AVOCET COREDNS CONTROL ADDRESS INTERFACE XDP POLICY BLOCKING LIST";
+        let known: Vec<_> = known.split(' ').collect();
+        let commands = Peer::ALL.iter().flat_map(|peer| {
+            let recipe = recipe(*peer, Workload::Hot);
+            recipe.files.iter().map(|(_, text)| *text).chain([recipe.command]).collect::<Vec<_>>()
+        });
+        for text in commands.chain(Peer::ALL.iter().filter_map(|peer| Some(blocking(*peer)?.0))) {
+            for word in text.split('%').skip(1).step_by(2) {
+                assert!(known.contains(&word), "%{word}% in {text}");
+            }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! What Avocet is to reach, as ratios within one run, and what it has reached.
+
+use super::peer::Peer;
+use super::report::{Report, Spread};
+use super::table::Table;
+use super::workload::Workload;
+
+/// A limit that a figure of Avocet stays within.
+struct Goal {
+    workload: Workload,
+    limit: Limit,
+}
+
+/// What the figure is held against.
+enum Limit {
+    /// So many times the headline of another server.
+    Times(f64, Peer),
+    /// The user part of the CPU time: so many microseconds more than another server's.
+    UserAbove(f64, Peer),
+    /// So many bytes a name.
+    Bytes(f64),
+}
+
+const GOALS: &[Goal] = &[
+    Goal { workload: Workload::Hot, limit: Limit::Times(1.10, Peer::Bare) },
+    Goal { workload: Workload::Hot, limit: Limit::Times(0.92, Peer::Unbound) },
+    Goal { workload: Workload::Hot, limit: Limit::UserAbove(0.1, Peer::Nsd) },
+    Goal { workload: Workload::Tcp, limit: Limit::Times(1.65, Peer::Bare) },
+    Goal { workload: Workload::Tcp, limit: Limit::Times(0.55, Peer::Dnsdist) },
+    Goal { workload: Workload::Miss, limit: Limit::Times(1.6, Peer::Bare) },
+    Goal { workload: Workload::Miss, limit: Limit::Times(0.45, Peer::Unbound) },
+    Goal { workload: Workload::Zipf, limit: Limit::Times(0.68, Peer::Unbound) },
+    Goal { workload: Workload::Zipf, limit: Limit::Times(0.9, Peer::Dnsdist) },
+    Goal { workload: Workload::Blocked, limit: Limit::Times(0.7, Peer::Dnsdist) },
+    Goal { workload: Workload::Memory, limit: Limit::Bytes(200.0) },
+];
+
+impl Goal {
+    fn limit_text(&self) -> String {
+        match &self.limit {
+            Limit::Times(times, peer) => format!("<= {times:.2} x {}", peer.name()),
+            Limit::UserAbove(micros, peer) => format!("user <= {} + {micros:.1} us", peer.name()),
+            Limit::Bytes(bytes) => format!("<= {bytes:.0} bytes"),
+        }
+    }
+
+    /// What was measured, in the unit of the limit, and the limit itself.
+    fn measured(&self, report: &Report) -> Option<(Spread, f64)> {
+        let workload = self.workload;
+        match self.limit {
+            Limit::Times(times, peer) => Some((report.ratio(Peer::Avocet, peer, workload)?, times)),
+            Limit::UserAbove(micros, peer) => {
+                let user = |peer| report.spread(peer, workload, |sample| Some(sample.user_us));
+                Some((user(Peer::Avocet)?, user(peer)?.median + micros))
+            }
+            Limit::Bytes(bytes) => Some((report.figure(Peer::Avocet, workload)?, bytes)),
+        }
+    }
+
+    fn row(&self, report: &Report) -> Vec<String> {
+        let (measured, verdict) = match self.measured(report) {
+            None => ("-".to_owned(), "not measured".to_owned()),
+            Some((spread, limit)) => {
+                let Spread { median, least, most } = spread;
+                let text = |value: f64| {
+                    if matches!(self.limit, Limit::Bytes(_)) { format!("{value:.0}") } else { format!("{value:.2}") }
+                };
+                let verdict = match (median / limit - 1.0) * 100.0 {
+                    over if over > 0.0 => format!("missed by {over:.0} %"),
+                    _ => "reached".to_owned(),
+                };
+                (format!("{} ({}-{})", text(median), text(least), text(most)), verdict)
+            }
+        };
+        vec![self.workload.name().to_owned(), self.limit_text(), measured, verdict]
+    }
+}
+
+/// One row a goal for each workload that was run; none if Avocet was not measured at all.
+pub(super) fn table(report: &Report) -> Table {
+    let mut table = Table::of("What Avocet is to reach", &["workload", "goal", "measured (min-max)", ""]);
+    let is_measured = report.samples.iter().any(|sample| sample.peer == Peer::Avocet);
+    let is_run = |workload: Workload| report.samples.iter().any(|sample| sample.workload == workload);
+    for goal in GOALS.iter().filter(|goal| is_measured && is_run(goal.workload)) {
+        table.push(goal.row(report));
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::report::sample;
+
+    #[track_caller]
+    fn check(avocet_us: f64, expected: &[&str]) {
+        let samples = vec![
+            sample(Peer::Avocet, Workload::Hot, 1, avocet_us),
+            sample(Peer::Bare, Workload::Hot, 1, 2.0),
+            sample(Peer::Nsd, Workload::Hot, 1, 2.0),
+        ];
+        let report = Report { samples, ..Report::default() };
+        let verdicts: Vec<_> = GOALS[..3].iter().map(|goal| goal.row(&report).pop().unwrap()).collect();
+        assert_eq!(verdicts, expected);
+    }
+
+    #[test]
+    fn a_goal_is_reached_or_missed_by_so_much() {
+        check(2.1, &["reached", "not measured", "reached"]);
+        check(3.3, &["missed by 50 %", "not measured", "missed by 38 %"]);
+    }
+
+    #[test]
+    fn goals_nobody_was_measured_for_are_not_shown() {
+        assert!(table(&Report::default()).is_empty());
+    }
+}

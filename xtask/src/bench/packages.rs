@@ -1,0 +1,153 @@
+//! What has to be installed, and what is left out where it is not.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use super::load::output;
+use super::options::Options;
+use super::peer::Peer;
+use super::process;
+
+/// Programs no bench can do without, with their Debian packages: the upstream, the generator, the core.
+const REQUIRED: &[(&str, &str)] =
+    &[("nsd", "nsd"), ("dnsperf", "dnsperf"), ("taskset", "util-linux"), ("setpriv", "util-linux")];
+
+/// A peer that is not measured, and why.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct LeftOut {
+    pub(super) peer: Peer,
+    pub(super) reason: String,
+}
+
+/// Splits the peers into those that can be started and those that cannot.
+///
+/// Says in one line which packages are missing. An error if a program is missing that no bench can do without.
+pub(super) fn check(peers: &[Peer], options: &Options) -> Result<(Vec<Peer>, Vec<LeftOut>), String> {
+    let missing = missing(peers);
+    let hint = install_command(&missing);
+    let essential: Vec<_> = REQUIRED.iter().filter(|(program, _)| process::find(program).is_none()).collect();
+    if let Some((program, _)) = essential.first() {
+        return Err(format!("{program} is needed and not installed: {hint}"));
+    }
+    if !missing.is_empty() {
+        eprintln!("not installed: {}; for the whole table: {hint}, or --install", missing.join(" "));
+    }
+    let (mut found, mut left_out) = (Vec::new(), Vec::new());
+    for peer in peers.iter().copied() {
+        let reason = match peer {
+            Peer::CoreDns if !options.build && process::coredns().exists() => None,
+            Peer::CoreDns => build_coredns().err(),
+            _ => peer
+                .package()
+                .filter(|(program, _)| process::find(program).is_none())
+                .map(|(_, package)| format!("the package {package} is not installed")),
+        };
+        match reason {
+            None => found.push(peer),
+            Some(reason) => {
+                eprintln!("{}: left out: {reason}", peer.name());
+                left_out.push(LeftOut { peer, reason });
+            }
+        }
+    }
+    Ok((found, left_out))
+}
+
+/// The Debian packages of programs that are missing.
+fn missing(peers: &[Peer]) -> Vec<&'static str> {
+    let needed = REQUIRED.iter().copied().chain(peers.iter().filter_map(|peer| peer.package()));
+    let mut packages: Vec<_> =
+        needed.filter(|(program, _)| process::find(program).is_none()).map(|(_, package)| package).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    packages
+}
+
+fn install_command(packages: &[&str]) -> String {
+    format!("apt-get install --no-install-recommends {}", packages.join(" "))
+}
+
+/// Installs the packages that are missing without starting their servers.
+pub(super) fn install(peers: &[Peer]) -> Result<(), String> {
+    let packages = missing(peers);
+    if packages.is_empty() {
+        return Ok(());
+    }
+    if process::find("apt-get").is_none() {
+        return Err(format!("there is no apt-get here to install {}", packages.join(" ")));
+    }
+    eprintln!("installing {}", packages.join(" "));
+    let _quiet = StartPolicy::forbid()?;
+    let mut update = Command::new("apt-get");
+    update.args(["update", "-q"]);
+    if let Err(error) = output(update) {
+        eprintln!("the package lists could not be brought up to date: {error}");
+    }
+    // One by one: what a distribution lacks does not keep the others away.
+    for package in packages {
+        let mut install = Command::new("apt-get");
+        install.args(["install", "-q", "-y", "--no-install-recommends", package]);
+        install.env("DEBIAN_FRONTEND", "noninteractive");
+        if let Err(error) = output(install) {
+            eprintln!("{package} could not be installed: {error}");
+        }
+    }
+    Ok(())
+}
+
+/// Debian's packages start their servers, which would take port 53: this file forbids it while it is there.
+struct StartPolicy {
+    is_ours: bool,
+}
+
+const POLICY: &str = "/usr/sbin/policy-rc.d";
+
+impl StartPolicy {
+    fn forbid() -> Result<Self, String> {
+        if Path::new(POLICY).exists() {
+            return Ok(Self { is_ours: false });
+        }
+        let said = |error| format!("{POLICY}: {error}; installing needs root");
+        fs::write(POLICY, "#!/bin/sh\nexit 101\n").map_err(said)?;
+        let policy = Self { is_ours: true };
+        let mut chmod = Command::new("chmod");
+        chmod.args(["755", POLICY]);
+        output(chmod)?;
+        Ok(policy)
+    }
+}
+
+impl Drop for StartPolicy {
+    fn drop(&mut self) {
+        if self.is_ours
+            && let Err(error) = fs::remove_file(POLICY)
+        {
+            eprintln!("{POLICY} could not be removed, so that packages start no servers: {error}");
+        }
+    }
+}
+
+/// Builds CoreDNS with the plugins the bench configures; says why it cannot be.
+fn build_coredns() -> Result<(), String> {
+    let go = process::find("go").ok_or("Go is not installed")?;
+    eprintln!("building CoreDNS: some minutes the first time");
+    let mut build = Command::new(go);
+    build.args(["build", "-trimpath", "-mod=readonly", "-o"]).arg(process::coredns()).arg(".");
+    build.current_dir(crate::root().join("bench/peers/coredns"));
+    let built = output(build).map(drop);
+    built.map_err(|error| {
+        let last = error.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        format!("it could not be built: {last}")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_to_install_names_all_packages() {
+        assert_eq!(install_command(&["knot", "nsd"]), "apt-get install --no-install-recommends knot nsd");
+    }
+}

@@ -1,0 +1,206 @@
+//! Tables of a report, for the terminal and for a page.
+
+use super::peer::Peer;
+use super::report::{Report, Spread};
+use super::workload::{Measure, Workload};
+
+/// Rows of cells under a heading; the first column is text, the others are figures.
+#[derive(Debug, PartialEq)]
+pub(super) struct Table {
+    pub(super) title: String,
+    heads: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+/// What stands where nothing was measured because there is nothing to measure.
+const NONE: &str = "-";
+/// What stands where Avocet cannot do yet what the others do.
+const NOT_YET: &str = "not yet";
+
+impl Table {
+    pub(super) fn of(title: &str, heads: &[&str]) -> Self {
+        let heads = heads.iter().map(|head| (*head).to_owned()).collect();
+        Self { title: title.to_owned(), heads, rows: Vec::new() }
+    }
+
+    pub(super) fn push(&mut self, row: Vec<String>) {
+        self.rows.push(row);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The table in columns of equal width.
+    pub(super) fn text(&self) -> String {
+        let lines: Vec<&Vec<String>> = std::iter::once(&self.heads).chain(&self.rows).collect();
+        let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..self.heads.len()).map(width).collect();
+        let mut text = format!("{}\n", self.title);
+        for line in lines {
+            let mut cells = line.iter().zip(&widths);
+            let first = cells.next().map(|(cell, width)| format!("  {cell:<width$}")).unwrap_or_default();
+            let others: String = cells.map(|(cell, width)| format!("  {cell:>width$}")).collect();
+            text.push_str((first + &others).trim_end());
+            text.push('\n');
+        }
+        text
+    }
+
+    /// The table in Markdown, without its title.
+    pub(super) fn markdown(&self) -> String {
+        let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+        let rule = format!("|---{}|\n", "|--:".repeat(self.heads.len().saturating_sub(1)));
+        let rows: String = self.rows.iter().map(|row| line(row)).collect();
+        line(&self.heads) + &rule + &rows
+    }
+}
+
+/// One row a peer, one column a workload: the medians.
+pub(super) fn summary(report: &Report) -> Table {
+    let is_measured = |workload: &Workload| Peer::ALL.iter().any(|peer| report.figure(*peer, *workload).is_some());
+    let workloads: Vec<_> = Workload::ALL.iter().copied().filter(is_measured).collect();
+    let heads: Vec<_> = ["server"].into_iter().chain(workloads.iter().map(|workload| workload.name())).collect();
+    let title = "CPU microseconds per answer; latency: p99 in microseconds; memory: bytes per name";
+    let mut table = Table::of(title, &heads);
+    for peer in Peer::ALL.iter().copied() {
+        let cells: Vec<_> = workloads.iter().map(|workload| summary_cell(report, peer, *workload)).collect();
+        if cells.iter().any(|cell| cell != NONE && cell != NOT_YET) {
+            table.push([vec![peer.name().to_owned()], cells].concat());
+        }
+    }
+    table
+}
+
+fn summary_cell(report: &Report, peer: Peer, workload: Workload) -> String {
+    match report.figure(peer, workload) {
+        Some(figure) => figure_text(workload, figure.median),
+        None if report.has_failed(peer, workload) => "left out".to_owned(),
+        None if peer == Peer::Avocet => NOT_YET.to_owned(),
+        None => NONE.to_owned(),
+    }
+}
+
+/// One table a workload, each row a peer with its spread and with what Avocet is beside it, the least first.
+pub(super) fn details(report: &Report) -> Vec<String> {
+    Workload::ALL.iter().filter_map(|workload| Some(detail(report, *workload)?.text())).collect()
+}
+
+/// The table of a workload; none if it was not measured.
+pub(super) fn detail(report: &Report, workload: Workload) -> Option<Table> {
+    let peers = ranked(report, workload);
+    if peers.is_empty() {
+        return None;
+    }
+    let figure = match workload.measure() {
+        Measure::Cpu => "CPU us",
+        Measure::Latency => "p99 us",
+        Measure::Memory => "bytes a name",
+    };
+    let extra = extra_heads(workload);
+    let heads = [&["server", figure, "(min-max)"][..], extra, &["Avocet / it", "(min-max)"]].concat();
+    let mut table = Table::of(&format!("{} ({})", workload.title(), workload.name()), &heads);
+    for (peer, figure) in peers {
+        let spread = range(figure, |value| figure_text(workload, value));
+        let mut row = vec![peer.name().to_owned(), figure_text(workload, figure.median), spread];
+        row.extend(extra_cells(report, peer, workload));
+        let ratio = report.ratio(Peer::Avocet, peer, workload).filter(|_| peer != Peer::Avocet);
+        row.push(ratio.map_or_else(|| NONE.to_owned(), |ratio| format!("{:.2}", ratio.median)));
+        row.push(ratio.map_or_else(|| NONE.to_owned(), |ratio| range(ratio, |value| format!("{value:.2}"))));
+        table.push(row);
+    }
+    Some(table)
+}
+
+/// The peers that were measured, the least headline first.
+pub(super) fn ranked(report: &Report, workload: Workload) -> Vec<(Peer, Spread)> {
+    let figures = Peer::ALL.iter().filter_map(|peer| Some((*peer, report.figure(*peer, workload)?)));
+    let mut ranked: Vec<_> = figures.collect();
+    ranked.sort_by(|(_, one), (_, other)| one.median.total_cmp(&other.median));
+    ranked
+}
+
+fn range(spread: Spread, text: impl Fn(f64) -> String) -> String {
+    format!("({}-{})", text(spread.least), text(spread.most))
+}
+
+fn figure_text(workload: Workload, value: f64) -> String {
+    match workload.measure() {
+        Measure::Cpu => format!("{value:.2}"),
+        Measure::Latency | Measure::Memory => format!("{value:.0}"),
+    }
+}
+
+/// What a workload tells beside its headline.
+fn extra_heads(workload: Workload) -> &'static [&'static str] {
+    match workload {
+        Workload::Latency => &["p50 us", "p99.9 us", "CPU us"],
+        Workload::Blocked => &["of it user", "queries/s", "list MB", "ready s"],
+        Workload::MemorySmall | Workload::Memory => &["at start MB", "still cached"],
+        _ => &["of it user", "queries/s"],
+    }
+}
+
+fn extra_cells(report: &Report, peer: Peer, workload: Workload) -> Vec<String> {
+    let cell = |digits: usize, value: fn(&super::report::Sample) -> Option<f64>| {
+        let median = report.spread(peer, workload, value).map(|spread| spread.median);
+        median.map_or_else(|| NONE.to_owned(), |median| format!("{median:.digits$}"))
+    };
+    let cpu = [cell(2, |sample| Some(sample.user_us)), cell(0, |sample| Some(sample.load.per_sec))];
+    match workload {
+        Workload::Latency => vec![
+            cell(0, |sample| Some(sample.load.latency?.p50_us)),
+            cell(0, |sample| Some(sample.load.latency?.p999_us)),
+            cell(2, |sample| Some(sample.cpu_us)),
+        ],
+        Workload::Blocked => {
+            let cost = report.list_cost(peer);
+            let list = cost.map_or_else(|| NONE.to_owned(), |(bytes, _)| format!("{:.0}", bytes / 1e6));
+            [&cpu[..], &[list, cell(2, |sample| Some(sample.ready_secs))]].concat()
+        }
+        Workload::MemorySmall | Workload::Memory => {
+            vec![cell(0, |sample| Some(sample.start_bytes / 1e6)), cell(3, |sample| Some(sample.growth?.kept))]
+        }
+        _ => cpu.to_vec(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::report::sample;
+
+    fn report() -> Report {
+        let figures = [(Peer::Bare, 1, 2.0), (Peer::Avocet, 1, 3.0), (Peer::Bare, 2, 4.0), (Peer::Avocet, 2, 5.0)];
+        let samples = figures.map(|(peer, round, cpu_us)| sample(peer, Workload::Hot, round, cpu_us)).into();
+        Report { samples, ..Report::default() }
+    }
+
+    #[test]
+    fn a_row_shows_median_spread_and_what_avocet_is_beside_it() {
+        let text = detail(&report(), Workload::Hot).unwrap().text();
+        let row: Vec<_> = text.lines().find(|line| line.contains("bare")).unwrap().split_whitespace().collect();
+        assert_eq!(row, ["bare", "3.00", "(2.00-4.00)", "0.75", "0", "1.38", "(1.25-1.50)"]);
+        assert_eq!(detail(&report(), Workload::Tcp), None);
+    }
+
+    #[test]
+    fn what_avocet_cannot_do_yet_is_said() {
+        let mut report = report();
+        report.samples.push(sample(Peer::Unbound, Workload::Blocked, 1, 5.0));
+        report.fail(Peer::Dnsdist, Workload::Blocked, "wrong".to_owned());
+        let cell = |peer, workload| summary_cell(&report, peer, workload);
+        assert_eq!(cell(Peer::Avocet, Workload::Blocked), "not yet");
+        assert_eq!(cell(Peer::Nsd, Workload::Blocked), "-");
+        assert_eq!(cell(Peer::Dnsdist, Workload::Blocked), "left out");
+        assert_eq!(cell(Peer::Unbound, Workload::Blocked), "5.00");
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        let mut table = Table::of("t", &["a", "b"]);
+        table.push(vec!["long name".to_owned(), "1".to_owned()]);
+        assert_eq!(table.text(), "t\n  a          b\n  long name  1\n");
+        assert_eq!(table.markdown(), "| a | b |\n|---|--:|\n| long name | 1 |\n");
+    }
+}

@@ -1,0 +1,84 @@
+//! A pair of virtual Ethernet devices with the server's end in a network namespace of its own.
+//!
+//! Loopback has no place for a server that takes its packets from the device. The pair has, and it is the
+//! same detour for the servers on sockets beside it.
+
+use std::fs;
+use std::net::Ipv4Addr;
+use std::process::Command;
+
+use super::load::output;
+use super::process;
+
+/// The ends of the pair, from the range that is set aside for benches (RFC 2544, appendix C.2.2).
+const OUTSIDE: Ipv4Addr = Ipv4Addr::new(198, 18, 83, 1);
+pub(super) const INSIDE: Ipv4Addr = Ipv4Addr::new(198, 18, 83, 2);
+
+/// Names of the namespaces start so; the number of the process that made one follows.
+const PREFIX: &str = "avocet-bench-";
+
+/// The pair; dropping it removes namespace and devices.
+pub(super) struct Veth {
+    process: u32,
+}
+
+impl Veth {
+    /// Makes namespace and pair; says why that cannot be done here.
+    pub(super) fn create() -> Result<Self, String> {
+        let veth = Self { process: std::process::id() };
+        let (namespace, outside, inside) = (veth.namespace(), veth.outside(), veth.interface());
+        ip(&format!("netns add {namespace}"))?;
+        // One queue each: a server past the sockets serves the queues it is given, and one core is measured.
+        let queues = "numrxqueues 1 numtxqueues 1";
+        ip(&format!("link add {outside} {queues} type veth peer name {inside} {queues} netns {namespace}"))?;
+        ip(&format!("address add {OUTSIDE}/30 dev {outside}"))?;
+        ip(&format!("link set {outside} up"))?;
+        ip(&format!("-n {namespace} address add {INSIDE}/30 dev {inside}"))?;
+        ip(&format!("-n {namespace} link set {inside} up"))?;
+        ip(&format!("-n {namespace} link set lo up"))?;
+        Ok(veth)
+    }
+
+    /// The name of the server's device.
+    pub(super) fn interface(&self) -> String {
+        format!("avb{}i", self.process)
+    }
+
+    fn outside(&self) -> String {
+        format!("avb{}o", self.process)
+    }
+
+    fn namespace(&self) -> String {
+        format!("{PREFIX}{}", self.process)
+    }
+
+    /// The words before a command that run it in the namespace.
+    pub(super) fn inside(&self) -> Vec<String> {
+        ["ip", "netns", "exec", &self.namespace()].map(str::to_owned).to_vec()
+    }
+}
+
+impl Drop for Veth {
+    fn drop(&mut self) {
+        // The pair goes with the namespace. One that stays is removed by the next run.
+        let _ = ip(&format!("netns delete {}", self.namespace()));
+    }
+}
+
+/// Removes the namespaces of benches that were killed.
+pub(super) fn remove_abandoned() {
+    for entry in fs::read_dir("/run/netns").into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.strip_prefix(PREFIX).is_some_and(process::has_ended) {
+            // Whoever may not remove it may not make one either, and is told so then.
+            let _ = ip(&format!("netns delete {name}"));
+        }
+    }
+}
+
+fn ip(arguments: &str) -> Result<(), String> {
+    let program = process::find("ip").ok_or("`ip` of the package iproute2 is not installed")?;
+    let mut command = Command::new(program);
+    command.args(arguments.split(' '));
+    output(command).map(drop)
+}
