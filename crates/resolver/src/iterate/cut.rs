@@ -26,6 +26,9 @@ const DNS_PORT: u16 = 53;
 /// How long the root's hints serve before its servers are asked for again, in seconds.
 const PRIMED_SECS: u32 = 86_400;
 
+/// As [`PRIMED_SECS`], where they did not answer: the hints serve until they are asked again.
+const UNPRIMED_SECS: u32 = 300;
+
 /// A zone and who serves it.
 #[derive(Clone, Debug)]
 pub(crate) struct Cut {
@@ -54,6 +57,8 @@ pub(crate) struct ForwardManner {
 pub(crate) struct NameServer {
     pub(crate) name: Name,
     pub(crate) addresses: Vec<IpAddr>,
+    /// What the parent says, where the server's own zone says something else: for want of better.
+    pub(crate) spare: Vec<IpAddr>,
 }
 
 impl Cut {
@@ -79,7 +84,7 @@ impl Cut {
                     && name::is_under(record.owner, asked)
             });
             let addresses = glue.filter_map(|record| address(record.rtype, record.rdata)).take(MAX_ADDRESSES).collect();
-            servers.push(NameServer { name: target, addresses });
+            servers.push(NameServer { name: target, addresses, spare: Vec::new() });
         }
         Self { zone, servers: CutServers::Named(servers) }
     }
@@ -174,8 +179,11 @@ impl Walker {
             return cut;
         }
         let hints = self.recursion().hints.iter();
-        let servers =
-            hints.map(|hint| NameServer { name: hint.name.as_ref().into(), addresses: hint.addresses.clone() });
+        let servers = hints.map(|hint| NameServer {
+            name: hint.name.as_ref().into(),
+            addresses: hint.addresses.clone(),
+            spare: Vec::new(),
+        });
         let hinted = Cut { zone: root, servers: CutServers::Named(servers.collect()) };
         if !self.recursion().priming || self.is_priming {
             return hinted;
@@ -183,7 +191,10 @@ impl Walker {
         self.is_priming = true;
         let primed = Box::pin(self.prime(&hinted)).await;
         self.is_priming = false;
-        primed.unwrap_or(hinted)
+        primed.unwrap_or_else(|| {
+            self.keep_delegation(&hinted, UNPRIMED_SECS, &[]);
+            hinted
+        })
     }
 
     /// Asks the servers of the hints for the root's servers (RFC 8109).
@@ -196,8 +207,14 @@ impl Walker {
             .take(MAX_NS)
             .map(|record| {
                 let glue = fetched.reply.records().filter(|glue| *glue.owner == *record.rdata.to_ascii_lowercase());
-                let addresses = glue.filter_map(|glue| address(glue.rtype, glue.rdata)).collect();
-                NameServer { name: record.rdata.to_ascii_lowercase().into(), addresses }
+                let mut addresses: Vec<IpAddr> = glue.filter_map(|glue| address(glue.rtype, glue.rdata)).collect();
+                if let CutServers::Named(hints) = &hinted.servers
+                    && addresses.is_empty()
+                    && let Some(hint) = hints.iter().find(|hint| *hint.name == *record.rdata.to_ascii_lowercase())
+                {
+                    addresses.clone_from(&hint.addresses);
+                }
+                NameServer { name: record.rdata.to_ascii_lowercase().into(), addresses, spare: Vec::new() }
             })
             .collect();
         let cut = Cut { zone: root, servers: CutServers::Named(servers) };
@@ -214,27 +231,20 @@ impl Walker {
         let mut servers = Vec::new();
         for target in ns.records.iter().take(MAX_NS) {
             let name: Name = target.to_ascii_lowercase().into();
-            let addresses = self.known_addresses(&name).await;
-            servers.push(NameServer { name, addresses });
+            let glue = self.known_addresses(Side::Delegation, &name).await;
+            let own = self.known_addresses(Side::Zone, &name).await;
+            let (addresses, spare) = if own.is_empty() { (glue, own) } else { (own, glue) };
+            servers.push(NameServer { name, addresses, spare });
         }
         Some(Cut { zone: zone.clone(), servers: CutServers::Named(servers) })
     }
 
-    /// Addresses of a server in the cache: what its own zone says and glue.
-    pub(crate) async fn known_addresses(&mut self, server: &Name) -> Vec<IpAddr> {
+    /// Addresses of a server in the cache.
+    pub(crate) async fn known_addresses(&mut self, side: Side, server: &Name) -> Vec<IpAddr> {
         let mut addresses = Vec::new();
-        for (side, rtype) in [
-            (Side::Zone, Rtype::A),
-            (Side::Zone, Rtype::AAAA),
-            (Side::Delegation, Rtype::A),
-            (Side::Delegation, Rtype::AAAA),
-        ] {
+        for rtype in [Rtype::A, Rtype::AAAA] {
             let Some((Found::Set(set), _)) = self.io.look_up(side, server, rtype).await else { continue };
-            for ip in set.records.iter().filter_map(|rdata| address(rtype, rdata)).take(MAX_ADDRESSES) {
-                if !addresses.contains(&ip) {
-                    addresses.push(ip);
-                }
-            }
+            addresses.extend(set.records.iter().filter_map(|rdata| address(rtype, rdata)).take(MAX_ADDRESSES));
         }
         addresses
     }

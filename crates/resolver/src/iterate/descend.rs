@@ -11,7 +11,7 @@ use super::Walker;
 use super::ask::Reply;
 use super::cut::{Cut, address};
 use super::part::{Ending, Part};
-use super::rrset::Name;
+use super::rrset::{Name, Side};
 use crate::scrub::MAX_ALIASES;
 use crate::task::Failure;
 
@@ -37,8 +37,11 @@ impl Frame<'_> {
         Frame { above: None, name, qtype, depth: 0 }
     }
 
+    /// Addresses of one server are one thing to look for, of either family.
     fn contains(&self, name: &[u8], qtype: Rtype) -> bool {
-        let is_this = self.qtype == qtype && *self.name == *name;
+        let is_address = |qtype| matches!(qtype, Rtype::A | Rtype::AAAA);
+        let is_same_type = self.qtype == qtype || is_address(qtype) && is_address(self.qtype);
+        let is_this = is_same_type && *self.name == *name;
         is_this || self.above.is_some_and(|above| above.contains(name, qtype))
     }
 
@@ -101,6 +104,10 @@ impl Walker {
             let asked = shown.next();
             let is_whole = shown.is_whole(&asked);
             let asked_type = if is_whole { qtype } else { Rtype::A };
+            if !is_whole && self.knows_to_exist(&asked).await {
+                shown.exists(&asked);
+                continue;
+            }
             let reply = match self.ask(&mut cut, (&asked, asked_type), frame).await {
                 Ok(reply) => reply,
                 Err(Failure::TooManyQueries) => return Err(Failure::TooManyQueries),
@@ -129,10 +136,20 @@ impl Walker {
                 Reply::Part(part) if is_whole => return Ok(*part),
                 Reply::Part(part) => {
                     shown.exists(&asked);
-                    shown.whole |= denies_all(&part);
+                    if denies_all(&part) {
+                        // Some servers deny names that only lead to others: nobody is told so.
+                        shown.whole = true;
+                    } else {
+                        self.keep(&part, Rtype::A);
+                    }
                 }
             }
         }
+    }
+
+    /// Was the name found on the way to another one?
+    async fn knows_to_exist(&mut self, name: &Name) -> bool {
+        self.io.look_up(Side::Zone, name, Rtype::A).await.is_some()
     }
 
     fn minimises(&self, cut: &Cut) -> bool {
@@ -229,7 +246,8 @@ mod tests {
         let first = Frame::first(name(b'a'), Rtype::A);
         let second = first.below(&name(b'b'), Rtype::A).unwrap();
         assert!(second.below(&name(b'a'), Rtype::A).is_none());
-        assert!(second.below(&name(b'a'), Rtype::AAAA).is_some());
+        assert!(second.below(&name(b'a'), Rtype::AAAA).is_none());
+        assert!(second.below(&name(b'a'), Rtype::DS).is_some());
         fn deeper(frame: &Frame<'_>, octet: u8) -> u32 {
             frame.below(&[1, octet, 0].as_slice().into(), Rtype::A).map_or(0, |frame| 1 + deeper(&frame, octet + 1))
         }

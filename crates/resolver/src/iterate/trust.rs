@@ -8,7 +8,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use avocet_cache::Security;
+use avocet_cache::{Rank, Security};
 use avocet_dnssec::anchor::Anchors;
 use avocet_dnssec::negative::NegativeAnchors;
 use avocet_dnssec::{Context, DelegationKind, Policy, Proof, Reason, Trust, Verdict, ZoneKeys, chain, signature};
@@ -18,11 +18,16 @@ use super::Walker;
 use super::channel::Note;
 use super::descend::Frame;
 use super::part::{Ending, Part};
-use super::rrset::{Name, Rrset};
+use super::rrset::{Name, Rrset, Side, Stored};
 use crate::task::Failure;
 
 /// How often the chain to one name may ask another server for what did not verify.
 const MAX_RETRIES: u32 = 2;
+
+/// How long a zone is remembered whose chain of trust is broken, in seconds (RFC 9520 §3.2; Unbound: 60).
+const BOGUS_SECS: u32 = 60;
+/// As [`BOGUS_SECS`], where servers did not give DS or DNSKEY records.
+const UNREACHABLE_SECS: u32 = 5;
 
 /// What validation goes by.
 #[derive(Clone, Debug)]
@@ -127,8 +132,10 @@ impl Walker {
             Ok(keys) if keys.zone().wire() == &**zone => keys.lifetime_secs(self.context().now_secs),
             // Where no zone begins now, one may begin soon.
             Ok(_) => return,
-            // What fails now is tried again by the next question; the failure cache bounds how often.
-            Err(reason) if reason.verdict() == Verdict::Bogus => return,
+            // What this question may cost says nothing to the next one.
+            Err(Reason::Limit(_)) => return,
+            Err(Reason::Unreachable | Reason::NetworkError) => UNREACHABLE_SECS,
+            Err(reason) if reason.verdict() == Verdict::Bogus => BOGUS_SECS,
             Err(_) => self.insecure_secs,
         };
         self.io.note(Note::Keys(zone.clone(), chain.clone(), lifetime_secs));
@@ -150,9 +157,13 @@ impl Walker {
 
     /// Asks a zone for its keys, and verifies them by what is trusted.
     async fn trusted_keys(&mut self, zone: &Name, vouched: &Vouched, frame: &Frame<'_>) -> Chain {
-        let mut retries = 0;
-        loop {
-            let part = self.chain_part(zone, Rtype::DNSKEY, frame).await?;
+        let mut fault = None;
+        for _ in 0..=MAX_RETRIES {
+            // Where nobody else can be asked, what was wrong first is what is told.
+            let part = match (self.chain_part(zone, Rtype::DNSKEY, frame).await, fault) {
+                (Ok(part), _) => part,
+                (Err(reason), fault) => return Err(fault.unwrap_or(reason)),
+            };
             let found = part.sets.iter().find(|set| set.rtype == Rtype::DNSKEY && set.owner == *zone).cloned();
             let context = self.context();
             let verified = match &found {
@@ -174,12 +185,16 @@ impl Walker {
                     return Ok(Arc::new(keys));
                 }
                 (Err(reason), _) if reason.verdict() != Verdict::Bogus => return Err(reason),
-                (Err(reason), _) if retries == MAX_RETRIES || !self.distrust((zone, Rtype::DNSKEY), &part) => {
-                    return Err(reason);
+                (Err(reason), _) => {
+                    fault.get_or_insert(reason);
+                    if !self.distrust((zone, Rtype::DNSKEY), &part) {
+                        break;
+                    }
                 }
-                _ => retries += 1,
+                (Ok(_), None) => break,
             }
         }
+        Err(fault.unwrap_or(Reason::DnskeyMissing))
     }
 
     /// DS or DNSKEY records, from the cache or from servers that were not found to give bad ones.
@@ -223,22 +238,26 @@ impl Walker {
     }
 
     async fn is_known_cut(&mut self, name: &Name) -> bool {
-        self.referrals.contains_key(name)
-            || self.io.look_up(super::rrset::Side::Delegation, name, Rtype::NS).await.is_some()
+        self.referrals.contains_key(name) || self.io.look_up(Side::Delegation, name, Rtype::NS).await.is_some()
     }
 
     /// What the zone of these keys says of a name below it.
     async fn link(&mut self, above: &Arc<ZoneKeys>, child: &Name, frame: &Frame<'_>) -> Result<Link, Reason> {
         let mut above = above.clone();
+        let mut fault = None;
         if let Some(sets) = self.referrals.get(child).cloned() {
             match self.link_by(&above, child, &sets, frame).await {
-                Err(reason) if reason.verdict() == Verdict::Bogus => {}
+                // That there is no proof at all is no fault yet.
+                Err(Reason::DenialMissing) => {}
+                Err(reason) if reason.verdict() == Verdict::Bogus => fault = Some(reason),
                 link => return link,
             }
         }
-        let mut retries = 0;
-        loop {
-            let part = self.chain_part(child, Rtype::DS, frame).await?;
+        for _ in 0..=MAX_RETRIES {
+            let part = match (self.chain_part(child, Rtype::DS, frame).await, fault) {
+                (Ok(part), _) => part,
+                (Err(reason), fault) => return Err(fault.unwrap_or(reason)),
+            };
             let sets: Vec<Rrset> = match &part.ending {
                 Ending::Denied(_, denial) => denial.proof.clone(),
                 _ => part.sets.clone(),
@@ -260,12 +279,15 @@ impl Walker {
                     self.keep_verified(&part, Rtype::DS);
                     return Err(reason);
                 }
-                Err(reason) if retries == MAX_RETRIES || !self.distrust((child, Rtype::DS), &part) => {
-                    return Err(reason);
+                Err(reason) => {
+                    fault.get_or_insert(reason);
+                    if !self.distrust((child, Rtype::DS), &part) {
+                        break;
+                    }
                 }
-                Err(_) => retries += 1,
             }
         }
+        Err(fault.unwrap_or(Reason::Unreachable))
     }
 
     /// What these records, of the zone above, say of a name: DS records or the proof that it has none.
@@ -293,6 +315,10 @@ impl Walker {
         let data: Vec<&[u8]> = ds.records.iter().map(AsRef::as_ref).collect();
         self.insecure_secs = verified.lifetime_secs;
         chain::check_ds(&data, context.policy)?;
+        let mut kept = ds.clone();
+        (kept.security, kept.ttl_secs) = (Security::Secure, kept.ttl_secs.min(verified.lifetime_secs));
+        let how = Stored { side: Side::Zone, rank: Rank::AuthoritativeAnswer, with_do: true };
+        self.io.note(Note::Store(kept, how));
         let vouched = Vouched { ds: ds.records.clone(), dnskeys: Vec::new(), lifetime_secs: verified.lifetime_secs };
         self.trusted_keys(child, &vouched, frame).await.map(Link::Keys)
     }
