@@ -1,5 +1,5 @@
 //! For tests only: seeded chance, a simulated network with a virtual clock, and messages made
-//! and read in the words of zone files.
+//! and read in the words of zone files, and a runner of `.rpl` scenarios of resolution.
 //!
 //! Everything is a function of its seed: a test that fails does so again.
 
@@ -7,8 +7,10 @@
 
 mod chance;
 mod network;
+mod scenario;
 mod script;
 
 pub use chance::Chance;
 pub use network::{Faults, Network};
+pub use scenario::{Dialect, Outcome, Scenario, play};
 pub use script::{Query, Response, name, question, shown};
