@@ -1,8 +1,9 @@
 //! Aggressive use of cached denials (RFC 8198, RFC 8020): what the NSEC or NSEC3 records that the cache holds of a
 //! zone say of a name that was never asked for.
 //!
-//! The caller looks up, for a name, the record that matches or covers it and asks again with it, until the answer is
-//! no longer [`Synthesis::Missing`]: three steps with NSEC, one a label and two more with NSEC3.
+//! The caller begins with no records, looks up the one that matches or covers the name that is said to be missing,
+//! and asks again with it, until the answer is no longer [`Synthesis::Missing`]: two steps with NSEC, one a label and
+//! two more with NSEC3, for which [`Proof::with_hashes`] keeps names from being hashed again.
 
 use avocet_wire::{NameBuf, Rtype, name};
 

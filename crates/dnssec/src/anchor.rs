@@ -104,6 +104,11 @@ impl Anchor {
         &self.zone
     }
 
+    /// The key's data, where the anchor is a DNSKEY record.
+    pub(crate) fn dnskey(&self) -> Option<&[u8]> {
+        (self.rtype == Rtype::DNSKEY).then_some(&self.data)
+    }
+
     /// The tag of the trusted key.
     #[must_use]
     pub fn key_tag(&self) -> u16 {

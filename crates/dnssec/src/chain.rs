@@ -38,8 +38,13 @@ pub(crate) struct ZoneKey {
 impl ZoneKey {
     /// None for keys that are revoked, malformed, or of an algorithm or size that we do not verify.
     fn of(key: &Dnskey<'_>, policy: Policy) -> Option<Self> {
+        Self::of_revoked(key, policy).filter(|_| !key.is_revoked())
+    }
+
+    /// A key that may be revoked: it still signs its own revocation (RFC 5011 §2.1).
+    pub(crate) fn of_revoked(key: &Dnskey<'_>, policy: Policy) -> Option<Self> {
         let algorithm = policy.algorithm(key.algorithm)?;
-        if key.is_revoked() || algorithm.form_of(key.public_key) != KeyForm::Usable {
+        if algorithm.form_of(key.public_key) != KeyForm::Usable {
             return None;
         }
         Some(Self { tag: key.tag(), algorithm, is_zone_key: key.is_zone_key(), public_key: key.public_key.into() })

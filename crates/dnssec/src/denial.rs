@@ -12,7 +12,7 @@ use crate::budget::{Budget, Limit, MAX_DENIAL_RECORDS};
 use crate::chain::ZoneKeys;
 use crate::label;
 use crate::nsec::Nsec;
-use crate::nsec3::{Hash, Nsec3};
+use crate::nsec3::{Hash, Nsec3, Parameters};
 use crate::rrset::{Context, Rrset};
 use crate::signature;
 use crate::types::TypeMap;
@@ -79,7 +79,7 @@ pub struct Delegation {
 #[derive(Clone, Copy)]
 enum Source<'a> {
     /// A message: signatures are verified as records are needed.
-    Signed(&'a ZoneKeys, &'a Context),
+    Signed(&'a ZoneKeys, Context),
     /// The cache, as secure records of one zone.
     Cached,
 }
@@ -99,7 +99,7 @@ impl<R> Held<'_, R> {
         let checked = match source {
             Source::Cached => Ok(self.rrset.ttl_secs),
             Source::Signed(keys, context) => {
-                signature::verify(&self.rrset, keys, context, budget).map(|verified| verified.lifetime_secs)
+                signature::verify(&self.rrset, keys, &context, budget).map(|verified| verified.lifetime_secs)
             }
         };
         self.checked = Some(checked);
@@ -128,14 +128,42 @@ fn find<R: Copy>(
     fault.map_or(Ok(None), Err)
 }
 
+/// The names that were hashed for a proof, so that none is hashed twice; for the next proof about the same name.
+#[derive(Clone, Debug, Default)]
+pub struct Hashes {
+    iterations: u16,
+    salt: Vec<u8>,
+    hashes: Vec<(NameBuf, Hash)>,
+}
+
+impl Hashes {
+    /// The hash of a name, if it was needed so far.
+    #[must_use]
+    pub fn of(&self, wire: &[u8]) -> Option<&Hash> {
+        self.hashes.iter().find(|(hashed, _)| label::equal(hashed.wire(), wire)).map(|(_, hash)| hash)
+    }
+
+    /// Hashes a name, unless that was done before with the same parameters.
+    fn take(&mut self, parameters: &Parameters<'_>, wire: &[u8], budget: &mut Budget) -> Result<Hash, Reason> {
+        if (self.iterations, self.salt.as_slice()) != (parameters.iterations, parameters.salt) {
+            *self = Self { iterations: parameters.iterations, salt: parameters.salt.to_vec(), hashes: Vec::new() };
+        }
+        if let Some(hash) = self.of(wire) {
+            return Ok(*hash);
+        }
+        let hash = parameters.hash(wire, budget)?;
+        self.hashes.push((name_buf(wire), hash));
+        Ok(hash)
+    }
+}
+
 /// The NSEC and NSEC3 records of one zone that came with a message, or that the cache holds.
 pub struct Proof<'a> {
     zone: &'a [u8],
     source: Source<'a>,
     nsecs: Vec<Held<'a, Nsec<'a>>>,
     nsec3s: Vec<Held<'a, Nsec3<'a>>>,
-    /// Each name is hashed once.
-    hashes: Vec<(NameBuf, Hash)>,
+    hashes: Hashes,
     /// More records than are looked at.
     is_over: bool,
 }
@@ -144,8 +172,8 @@ impl<'a> Proof<'a> {
     /// The proof in a message: `rrsets` are all of its authority section, or only those of NSEC and NSEC3; others are
     /// passed over, and so are records that another zone than that of the keys might have made.
     #[must_use]
-    pub fn signed(rrsets: &'a [Rrset<'a>], keys: &'a ZoneKeys, context: &'a Context) -> Self {
-        Self::read(rrsets, keys.zone().wire(), Source::Signed(keys, context))
+    pub fn signed(rrsets: &'a [Rrset<'a>], keys: &'a ZoneKeys, context: &Context) -> Self {
+        Self::read(rrsets, keys.zone().wire(), Source::Signed(keys, *context))
     }
 
     /// What the cache holds of a zone: NSEC or NSEC3 RRsets that were verified, their TTLs counted down.
@@ -156,7 +184,7 @@ impl<'a> Proof<'a> {
 
     fn read(rrsets: &'a [Rrset<'a>], zone: &'a [u8], source: Source<'a>) -> Self {
         let mut proof =
-            Self { zone, source, nsecs: Vec::new(), nsec3s: Vec::new(), hashes: Vec::new(), is_over: false };
+            Self { zone, source, nsecs: Vec::new(), nsec3s: Vec::new(), hashes: Hashes::default(), is_over: false };
         let mut count = 0;
         for rrset in rrsets.iter().filter(|rrset| matches!(rrset.rtype, Rtype::NSEC | Rtype::NSEC3)) {
             for data in rrset.records {
@@ -175,6 +203,18 @@ impl<'a> Proof<'a> {
     #[must_use]
     pub fn zone(&self) -> &'a [u8] {
         self.zone
+    }
+
+    /// Goes on with what was hashed for an earlier proof about the same name.
+    #[must_use]
+    pub fn with_hashes(self, hashes: Hashes) -> Self {
+        Self { hashes, ..self }
+    }
+
+    /// What was hashed, for [`Proof::with_hashes`].
+    #[must_use]
+    pub fn into_hashes(self) -> Hashes {
+        self.hashes
     }
 
     /// Are there only NSEC3 records?

@@ -29,16 +29,20 @@ mod label;
 pub mod negative;
 pub mod nsec;
 pub mod nsec3;
+pub mod rollover;
 pub mod rrset;
 pub mod rrsig;
+pub mod signal;
 pub mod signature;
+#[cfg(test)]
+mod tests;
 mod types;
 pub mod verdict;
 
 pub use algorithm::{Algorithm, Policy, Sha1Signatures};
 pub use budget::{Budget, Limit, Limits};
 pub use chain::{Trust, ZoneKeys};
-pub use denial::{Delegation, DelegationKind, Denial, DenialKind, Proof};
+pub use denial::{Delegation, DelegationKind, Denial, DenialKind, Hashes, Proof};
 pub use rrset::{Context, Rrset};
 pub use signature::Verified;
 pub use verdict::{Reason, Verdict};

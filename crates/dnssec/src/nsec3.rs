@@ -185,6 +185,7 @@ mod tests {
     fn what_is_not_defined_is_ignored() {
         let next = "2t7b4g4vsa5smi47k61mv5bv1a22bojr";
         assert!(Nsec3::read(OWNER, &data(&format!("1 0 12 - {next} A")), EXAMPLE).is_some());
+        assert!(Nsec3::read(&OWNER.to_ascii_uppercase(), &data(&format!("1 0 12 - {next} A")), EXAMPLE).is_some());
         for text in [format!("2 0 12 - {next} A"), format!("1 2 12 - {next} A"), "1 0 12 - 2t7b4g4v A".to_owned()] {
             assert!(Nsec3::read(OWNER, &data(&text), EXAMPLE).is_none(), "{text}");
         }

@@ -30,6 +30,8 @@ pub enum Reason {
     UnsupportedKeySize,
     /// The zone: its NSEC3 records ask for more iterations than we compute (RFC 9276 §3.2).
     Nsec3Iterations,
+    /// The zone above: it proves that the delegation is not signed, or may not be ([`crate::DelegationKind`]).
+    UnsignedDelegation,
     /// The operator: a negative trust anchor covers the name (RFC 7646).
     NegativeAnchor,
     /// The operator: no trust anchor covers the name.
@@ -73,20 +75,22 @@ impl Reason {
             | Self::UnsupportedDigest
             | Self::UnsupportedKeySize
             | Self::Nsec3Iterations
+            | Self::UnsignedDelegation
             | Self::NegativeAnchor => Verdict::Insecure,
             Self::NoAnchor => Verdict::Indeterminate,
             _ => Verdict::Bogus,
         }
     }
 
-    /// The extended error that tells the client (RFC 8914 §4, RFC 9276 §3.2).
+    /// The extended error that tells the client (RFC 8914 §4, RFC 9276 §3.2). With an insecure answer it is of use where
+    /// we lack support for what the zone does, [`Ede::DNSSEC_INDETERMINATE`] is not.
     #[must_use]
     pub const fn ede(self) -> Ede {
         match self {
             Self::UnsupportedAlgorithm | Self::UnsupportedKeySize => Ede::UNSUPPORTED_DNSKEY_ALGORITHM,
             Self::UnsupportedDigest => Ede::UNSUPPORTED_DS_DIGEST_TYPE,
             Self::Nsec3Iterations => Ede::UNSUPPORTED_NSEC3_ITERATIONS,
-            Self::NegativeAnchor | Self::NoAnchor => Ede::DNSSEC_INDETERMINATE,
+            Self::UnsignedDelegation | Self::NegativeAnchor | Self::NoAnchor => Ede::DNSSEC_INDETERMINATE,
             Self::SignatureInvalid | Self::WrongSigner | Self::WrongLabels | Self::Limit(_) => Ede::DNSSEC_BOGUS,
             Self::SignatureExpired => Ede::SIGNATURE_EXPIRED,
             Self::SignatureNotYetValid => Ede::SIGNATURE_NOT_YET_VALID,
@@ -126,6 +130,7 @@ impl fmt::Display for Reason {
             Self::UnsupportedDigest => "only DS records with unsupported digests",
             Self::UnsupportedKeySize => "signed with keys of unsupported sizes only",
             Self::Nsec3Iterations => "too many NSEC3 iterations",
+            Self::UnsignedDelegation => "below an unsigned delegation",
             Self::NegativeAnchor => "below a negative trust anchor",
             Self::NoAnchor => "no trust anchor",
             Self::SignatureInvalid => "a signature does not verify",
@@ -147,3 +152,37 @@ impl fmt::Display for Reason {
 }
 
 impl std::error::Error for Reason {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(reason: Reason, verdict: Verdict, code: u16) {
+        assert_eq!((reason.verdict(), reason.ede()), (verdict, Ede(code)), "{reason}");
+    }
+
+    #[test]
+    fn what_we_lack_is_insecure_and_what_the_zone_lacks_is_bogus() {
+        check(Reason::UnsupportedAlgorithm, Verdict::Insecure, 1);
+        check(Reason::UnsupportedKeySize, Verdict::Insecure, 1);
+        check(Reason::UnsupportedDigest, Verdict::Insecure, 2);
+        check(Reason::Nsec3Iterations, Verdict::Insecure, 27);
+        check(Reason::NegativeAnchor, Verdict::Insecure, 5);
+        check(Reason::UnsignedDelegation, Verdict::Insecure, 5);
+        check(Reason::NoAnchor, Verdict::Indeterminate, 5);
+        check(Reason::SignatureInvalid, Verdict::Bogus, 6);
+        check(Reason::WrongSigner, Verdict::Bogus, 6);
+        check(Reason::SignatureExpired, Verdict::Bogus, 7);
+        check(Reason::SignatureNotYetValid, Verdict::Bogus, 8);
+        check(Reason::DnskeyMissing, Verdict::Bogus, 9);
+        check(Reason::SignatureMissing, Verdict::Bogus, 10);
+        check(Reason::NotZoneKey, Verdict::Bogus, 11);
+        check(Reason::DenialMissing, Verdict::Bogus, 12);
+        check(Reason::Unreachable, Verdict::Bogus, 22);
+        check(Reason::NetworkError, Verdict::Bogus, 23);
+        check(Reason::Malformed, Verdict::Bogus, 24);
+        check(Reason::SignatureExpiredBeforeValid, Verdict::Bogus, 25);
+        check(Reason::Limit(Limit::SignatureFailures), Verdict::Bogus, 6);
+    }
+}

@@ -1,6 +1,7 @@
 //! Answers from the RRset cache alone.
 
-use avocet_cache::{Cached, Freshness, NegativeView, Provenance, ReadAt, RrsetCache, RrsetKey, RrsetView};
+use avocet_cache::{Cached, Freshness, NegativeView, Provenance, ReadAt, RrsetCache, RrsetKey, RrsetView, Security};
+use avocet_wire::header::AD;
 use avocet_wire::{Class, NameBuf, Rcode, Rtype, Section, name};
 
 use crate::answer::{self, Answers, Gathered, Kind, Resolved, split_question};
@@ -55,7 +56,7 @@ impl Default for Assembler {
 #[expect(clippy::large_enum_variant, reason = "lives on the stack for one call")]
 pub(crate) enum Trail {
     /// At the answer.
-    Complete { rcode: Rcode, stale_since_secs: Option<u32> },
+    Complete { rcode: Rcode, stale_since_secs: Option<u32>, authentic: bool },
     /// At a name that the cache knows nothing of.
     Incomplete(NameBuf),
     /// Where it had been before.
@@ -71,8 +72,8 @@ impl Assembler {
         let mut gathered = std::mem::take(&mut self.gathered);
         let trail = self.follow(plan, cache, wanted, qname, &mut gathered);
         self.gathered = gathered;
-        let Trail::Complete { rcode, stale_since_secs } = trail else { return Assembled::Incomplete };
-        match answer::write(out, wanted.question, rcode.low(), &self.gathered) {
+        let Trail::Complete { rcode, stale_since_secs, authentic } = trail else { return Assembled::Incomplete };
+        match answer::write(out, wanted.question, rcode.low() | if authentic { AD } else { 0 }, &self.gathered) {
             Some(resolved) => Assembled::Complete { resolved, stale_since_secs },
             None => Assembled::Incomplete,
         }
@@ -87,7 +88,8 @@ impl Assembler {
         start: NameBuf,
         out: &mut Gathered,
     ) -> Trail {
-        let mut walk = Walk { plan, cache, wanted, found: &mut self.found, out, stale_since_secs: None };
+        let mut walk =
+            Walk { plan, cache, wanted, found: &mut self.found, out, stale_since_secs: None, authentic: true };
         let Some((_, qtype, qclass)) = split_question(wanted.question) else { return Trail::Incomplete(start) };
         if qtype.is_meta() || qtype.is_dnssec_proof() {
             return Trail::Incomplete(start);
@@ -95,7 +97,10 @@ impl Assembler {
         let mut at = start;
         for _ in 0..=MAX_ALIASES {
             match walk.step(&at, qtype, qclass) {
-                Step::End(rcode) => return Trail::Complete { rcode, stale_since_secs: walk.stale_since_secs },
+                Step::End(rcode) => {
+                    let Walk { stale_since_secs, authentic, .. } = walk;
+                    return Trail::Complete { rcode, stale_since_secs, authentic };
+                }
                 Step::Alias(next) if !walk.out.has_alias(next.wire()) => at = next,
                 Step::Alias(_) => return Trail::Loop,
                 Step::Unknown => return Trail::Incomplete(at),
@@ -119,19 +124,23 @@ struct Walk<'a> {
     found: &'a mut [u8],
     out: &'a mut Gathered,
     stale_since_secs: Option<u32>,
+    /// All so far is validated.
+    authentic: bool,
 }
 
 impl Walk<'_> {
     fn step(&mut self, at: &NameBuf, qtype: Rtype, class: Class) -> Step {
-        let (cache, wanted) = (self.cache, self.wanted);
+        let (plan, cache, wanted) = (self.plan, self.cache, self.wanted);
         let key = |owner, rtype: Rtype| RrsetKey { owner, rtype: rtype.0, class: class.0 };
         match cache.lookup(&key(at.wire(), qtype), wanted.at, self.found) {
-            Some(Cached::Rrset(set)) if serves(wanted, &set.provenance) => {
+            Some(Cached::Rrset(set)) if serves(plan, wanted, &set.provenance) => {
+                self.authentic &= set.provenance.security == Security::Secure;
                 put_set(self.out, at.wire(), (qtype, class), &set, wanted.dnssec_ok);
                 self.stale_since_secs = self.stale_since_secs.max(stale_since(set.freshness));
                 return Step::End(Rcode::NOERROR);
             }
-            Some(Cached::Nodata(denial)) if serves(wanted, &denial.provenance) => {
+            Some(Cached::Nodata(denial)) if serves(plan, wanted, &denial.provenance) => {
+                self.authentic &= denial.provenance.security == Security::Secure;
                 put_denial(self.out, class, &denial, wanted.dnssec_ok);
                 self.stale_since_secs = self.stale_since_secs.max(stale_since(denial.freshness));
                 return Step::End(Rcode::NOERROR);
@@ -152,9 +161,10 @@ impl Walk<'_> {
             let key = RrsetKey { owner, rtype: rtype.0, class: class.0 };
             let found = self.cache.lookup(&key, self.wanted.at, self.found);
             let Some(Cached::Rrset(set)) = found else { continue };
-            if !serves(self.wanted, &set.provenance) {
+            if !serves(self.plan, self.wanted, &set.provenance) {
                 continue;
             }
+            self.authentic &= set.provenance.security == Security::Secure;
             let target = set.records().next()?;
             let next = match rtype {
                 Rtype::CNAME => folded_target(target)?,
@@ -176,18 +186,25 @@ impl Walk<'_> {
     fn nxdomain(&mut self, at: &NameBuf, class: Class) -> Step {
         let found = self.cache.covering_nxdomain(at.wire(), class.0, self.wanted.at, self.found);
         let Some((owner_len, denial)) = found else { return Step::Unknown };
-        let apex_len = self.plan.route(at.wire()).map_or(usize::MAX, |route| usize::from(route.apex_len));
-        if owner_len < apex_len || !serves(self.wanted, &denial.provenance) {
+        let nowhere = if self.plan.recursion.is_some() { 0 } else { usize::MAX };
+        let apex_len = self.plan.configured(at.wire()).map_or(nowhere, |zone| usize::from(zone.apex_len()));
+        if owner_len < apex_len || !serves(self.plan, self.wanted, &denial.provenance) {
             return Step::Unknown;
         }
+        self.authentic &= denial.provenance.security == Security::Secure;
         put_denial(self.out, class, &denial, self.wanted.dnssec_ok);
         self.stale_since_secs = self.stale_since_secs.max(stale_since(denial.freshness));
         Step::End(Rcode::NXDOMAIN)
     }
 }
 
-fn serves(wanted: &Wanted<'_>, provenance: &Provenance) -> bool {
-    (provenance.asked_with_do || !wanted.dnssec_ok) && (!provenance.asked_with_cd || wanted.checking_disabled)
+/// Is what came so what the client wants? Where answers are validated, he gets what was validated, or
+/// asks without (RFC 6840 §5.9).
+fn serves(plan: &Plan, wanted: &Wanted<'_>, provenance: &Provenance) -> bool {
+    let validates = plan.recursion.as_ref().is_some_and(|recursion| recursion.validation.is_some());
+    let is_judged = matches!(provenance.security, Security::Secure | Security::Insecure);
+    (provenance.asked_with_do || !wanted.dnssec_ok)
+        && (wanted.checking_disabled || !provenance.asked_with_cd && (is_judged || !validates))
 }
 
 fn stale_since(freshness: Freshness) -> Option<u32> {

@@ -39,6 +39,7 @@ pub use action::{Action, Actions, AskedFor, SocketId};
 pub use answer::{Answers, Resolved, Source};
 pub use assemble::{Assembled, Assembler, Wanted};
 pub use breaker::BreakerState;
+pub use iterate::trust::Validation;
 pub use metrics::{Counters, RTT_BUCKETS_MS, UpstreamCounters};
 pub use plan::{
     EcsPolicy, MAX_RACE, MAX_UPSTREAMS, Plan, PlanError, Settings, Strategy, Transport, UpstreamSpec, ZoneRule,

@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use avocet_wire::name;
 
+use crate::iterate::trust::Validation;
 use crate::plan::{Plan, Route};
 
 /// A server of the root zone by name, with its addresses (RFC 8109 §2).
@@ -53,6 +54,8 @@ pub struct Recursion {
     pub own: Vec<SocketAddr>,
     /// Zones with configured servers.
     pub stubs: Vec<StubZone>,
+    /// How answers are validated; none: they are not.
+    pub validation: Option<Validation>,
 }
 
 impl Recursion {
@@ -70,6 +73,7 @@ impl Recursion {
         udp_size: 1232,
         own: Vec::new(),
         stubs: Vec::new(),
+        validation: None,
     };
 }
 
@@ -161,6 +165,7 @@ mod tests {
             udp_size: 1232,
             own: vec!["0.0.0.0:53".parse().unwrap(), "198.51.100.1:53".parse().unwrap()],
             stubs: Vec::new(),
+            validation: None,
         }
     }
 

@@ -94,6 +94,7 @@ fn recursion(config: &Config) -> Recursion {
         udp_size: resolver.edns_buffer_size,
         own: config.server.listen.clone(),
         stubs: config.stubs.clone(),
+        validation: config.dnssec.validation(),
     }
 }
 

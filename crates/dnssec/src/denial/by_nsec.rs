@@ -36,7 +36,11 @@ pub(super) fn nodata(proof: &mut Proof<'_>, qname: &[u8], qtype: Rtype, budget: 
     let (nsec, lifetime_secs) = absence(proof, qname, budget)?.ok_or(Reason::DenialMissing)?;
     let encloser = nsec.closest_encloser(qname);
     let wildcard = label::wildcard_below(encloser).ok_or(Reason::DenialMissing)?;
-    let matching = |nsec: &Nsec<'_>| nsec.matches(wildcard.wire()) && denies(nsec.types, wildcard.wire(), qtype);
+    let wildcard = wildcard.wire();
+    let matching = |nsec: &Nsec<'_>| {
+        (nsec.matches(wildcard) && denies(nsec.types, wildcard, qtype))
+            || (nsec.covers(wildcard) && nsec.shows_below(wildcard))
+    };
     let (_, wildcard_secs) = proof.nsec(matching, budget)?.ok_or(Reason::DenialMissing)?;
     Ok(denial(DenialKind::WildcardNodata, encloser, lifetime_secs.min(wildcard_secs)))
 }

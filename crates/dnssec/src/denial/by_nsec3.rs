@@ -32,11 +32,7 @@ impl<'a> Proof<'a> {
 
     fn hash(&mut self, wire: &[u8], budget: &mut Budget) -> Result<(Hash, Parameters<'a>), Reason> {
         let parameters = self.parameters(budget)?;
-        if let Some((_, hash)) = self.hashes.iter().find(|(hashed, _)| label::equal(hashed.wire(), wire)) {
-            return Ok((*hash, parameters));
-        }
-        let hash = parameters.hash(wire, budget)?;
-        self.hashes.push((name_buf(wire), hash));
+        let hash = self.hashes.take(&parameters, wire, budget)?;
         Ok((hash, parameters))
     }
 

@@ -140,7 +140,11 @@ impl Walker {
     async fn next_servers(&mut self, cut: &mut Cut, tried: &mut Tried, frame: &Frame<'_>) -> Vec<Candidate> {
         loop {
             let mut candidates = self.candidates(cut);
-            candidates.retain(|candidate| !tried.servers.contains(&candidate.addr));
+            candidates.retain(|candidate| {
+                let is_distrusted =
+                    self.distrusted.iter().any(|(zone, addr)| *zone == cut.zone && *addr == candidate.addr);
+                !is_distrusted && !tried.servers.contains(&candidate.addr)
+            });
             if !candidates.is_empty() {
                 return candidates;
             }

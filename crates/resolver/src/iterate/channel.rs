@@ -15,12 +15,15 @@ use avocet_wire::Rtype;
 
 use super::fetch::{Fetched, Inquiry, NotFetched};
 use super::rrset::{Denial, Found, Name, Rrset, Side, Stored};
+use super::trust::Chain;
 
 /// What a walk asks for.
 #[derive(Debug)]
 pub(crate) enum Request {
     /// What the cache has at a name and type.
     LookUp(Side, Name, Rtype),
+    /// The keys of a zone, or why it has none.
+    Keys(Name),
     /// The NXDOMAIN that covers a name.
     LookUpNxdomain(Name),
     /// A question to the servers of a zone.
@@ -32,6 +35,7 @@ pub(crate) enum Request {
 pub(crate) enum Response {
     LookedUp(Option<(Found, Provenance)>),
     Covering(Option<(usize, Denial, Provenance)>),
+    Keys(Option<Chain>),
     Fetched(Result<Arc<Fetched>, NotFetched>),
 }
 
@@ -47,12 +51,13 @@ pub(crate) enum Note {
     },
     /// This server does not serve this zone.
     Lame(std::net::SocketAddr, Name),
+    /// The end of the chain of trust at a zone, good for so many seconds.
+    Keys(Name, Chain, u32),
 }
 
 /// The time at which a walk is polled.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Moment {
-    pub(crate) now_ms: u64,
     /// Seconds since 1970, for signatures.
     pub(crate) wall_secs: u64,
 }
@@ -63,8 +68,6 @@ struct Channel {
     response: Option<Response>,
     notes: Vec<Note>,
     moment: Moment,
-    /// Queries sent for the walk so far.
-    sends: u32,
 }
 
 /// The walk's end; the driver's is [`Line`].
@@ -90,6 +93,13 @@ impl Io {
         }
     }
 
+    pub(crate) async fn keys(&self, zone: &Name) -> Option<Chain> {
+        match self.call(Request::Keys(zone.clone())).await {
+            Response::Keys(chain) => chain,
+            _ => None,
+        }
+    }
+
     pub(crate) async fn fetch(&self, inquiry: Inquiry) -> Result<Arc<Fetched>, NotFetched> {
         match self.call(Request::Fetch(Box::new(inquiry))).await {
             Response::Fetched(result) => result,
@@ -103,11 +113,6 @@ impl Io {
 
     pub(crate) fn moment(&self) -> Moment {
         self.with(|channel| channel.moment)
-    }
-
-    /// Queries sent so far.
-    pub(crate) fn sends(&self) -> u32 {
-        self.with(|channel| channel.sends)
     }
 
     fn call(&self, request: Request) -> Call<'_> {
@@ -143,10 +148,10 @@ impl Line {
     }
 
     /// Gives the walk what it is polled with.
-    pub(crate) fn supply(&self, response: Option<Response>, moment: Moment, sends: u32) {
+    pub(crate) fn supply(&self, response: Option<Response>, moment: Moment) {
         self.0.with(|channel| {
             channel.response = response;
-            (channel.moment, channel.sends) = (moment, sends);
+            channel.moment = moment;
         });
     }
 

@@ -269,6 +269,12 @@ impl Walker {
         let records = || fetched.reply.records();
         let ns = records().filter(|record| record.rtype == Rtype::NS && *record.owner == *cut.zone);
         let ttl_secs = ns.map(|record| record.ttl_secs).min().unwrap_or(0).min(self.plan.settings.ttl.max);
+        let of_ds = records().filter(|record| {
+            record.section == RecordSection::Authority
+                && matches!(record.rtype, Rtype::DS | Rtype::NSEC | Rtype::NSEC3 | Rtype::RRSIG)
+        });
+        let of_ds: Vec<_> = of_ds.map(|record| (record.owner, record.rtype, record.ttl_secs, record.rdata)).collect();
+        self.referrals.insert(cut.zone.clone(), group(of_ds.into_iter()));
         let CutServers::Named(servers) = &cut.servers else { return cut };
         let is_glue =
             |owner: &[u8]| servers.iter().any(|server| *server.name == *owner && !server.addresses.is_empty());

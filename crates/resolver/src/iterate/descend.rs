@@ -43,7 +43,7 @@ impl Frame<'_> {
     }
 
     /// One step deeper. None where that leads in a circle, or too far.
-    fn below<'b>(&'b self, name: &Name, qtype: Rtype) -> Option<Frame<'b>> {
+    pub(crate) fn below<'b>(&'b self, name: &Name, qtype: Rtype) -> Option<Frame<'b>> {
         let fits = self.depth < MAX_DEPTH && !self.contains(name, qtype);
         fits.then(|| Frame { above: Some(self), name: name.clone(), qtype, depth: self.depth + 1 })
     }

@@ -19,17 +19,23 @@ pub(crate) mod cut;
 pub(crate) mod descend;
 pub(crate) mod fetch;
 pub(crate) mod fetches;
+pub(crate) mod key_cache;
 pub(crate) mod part;
 pub(crate) mod resolve;
 pub(crate) mod rrset;
 pub(crate) mod server;
+pub(crate) mod trust;
+pub(crate) mod validate;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use avocet_dnssec::Budget;
 use avocet_wire::Rtype;
 
 use crate::plan::Plan;
@@ -37,6 +43,7 @@ use crate::recursion::Recursion;
 use crate::task::{Bound, Failure};
 use channel::{Io, Line, Moment, Note, Request, Response};
 use resolve::Resolution;
+use rrset::{Name, Rrset};
 
 type Resolving = Pin<Box<dyn Future<Output = Result<Resolution, Failure>> + Send>>;
 
@@ -63,8 +70,8 @@ impl Walk {
     }
 
     /// Lets it go on with the response to what it asked for; none at first.
-    pub(crate) fn step(&mut self, response: Option<Response>, moment: Moment, sends: u32) -> Step {
-        self.line.supply(response, moment, sends);
+    pub(crate) fn step(&mut self, response: Option<Response>, moment: Moment) -> Step {
+        self.line.supply(response, moment);
         match self.future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(result) => Step::Done(result),
             Poll::Pending => match self.line.take_request() {
@@ -89,7 +96,7 @@ impl fmt::Debug for Walk {
 /// What a walk is for.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
-    pub(crate) qname: rrset::Name,
+    pub(crate) qname: Name,
     pub(crate) qtype: Rtype,
     pub(crate) checking_disabled: bool,
 }
@@ -104,12 +111,34 @@ pub(crate) struct Walker {
     pub(crate) is_priming: bool,
     /// Names of servers whose addresses could not be found.
     pub(crate) failed_servers: u32,
+    /// What referrals said of DS records, by the zone that they led to.
+    pub(crate) referrals: HashMap<Name, Vec<Rrset>>,
+    /// Servers that said of a zone what did not verify.
+    pub(crate) distrusted: Vec<(Name, SocketAddr)>,
+    /// What the cache had did not verify.
+    pub(crate) passes_over_cache: bool,
+    /// What validation has cost so far.
+    pub(crate) budget: Budget,
+    /// How long the last proof of insecurity holds.
+    pub(crate) insecure_secs: u32,
 }
 
 impl Walker {
     fn new(io: Io, bound: Arc<Bound>, checking_disabled: bool) -> Self {
         let plan = Arc::clone(&bound.plan);
-        Self { io, bound, plan, checking_disabled, is_priming: false, failed_servers: 0 }
+        Self {
+            io,
+            bound,
+            plan,
+            checking_disabled,
+            is_priming: false,
+            failed_servers: 0,
+            referrals: HashMap::new(),
+            distrusted: Vec::new(),
+            passes_over_cache: false,
+            budget: Budget::default(),
+            insecure_secs: 0,
+        }
     }
 
     /// Only built for plans that recurse.

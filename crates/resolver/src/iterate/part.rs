@@ -1,5 +1,7 @@
 //! What one reply, or the cache, says of a name: the aliases from it and what they end in.
 
+use std::net::SocketAddr;
+
 use avocet_cache::Security;
 use avocet_wire::{NameBuf, Rcode, Rtype, Section};
 
@@ -21,6 +23,8 @@ pub(crate) struct Part {
     /// The zone whose servers said it; none: the cache.
     pub(crate) zone: Option<Name>,
     pub(crate) is_authoritative: bool,
+    /// The server that said it; none: the cache.
+    pub(crate) server: Option<SocketAddr>,
 }
 
 /// What the aliases of a part end in.
@@ -63,6 +67,7 @@ impl Walker {
             proof: Vec::new(),
             zone: Some(inquiry.zone.clone()),
             is_authoritative: fetched.is_authoritative(),
+            server: Some(fetched.server),
         };
         let mut authority = sets_of(&gathered, Section::Authority);
         match rcode {

@@ -4,6 +4,8 @@
 use avocet_cache::{Rank, Security};
 use avocet_wire::{Rcode, Rtype, Section, name};
 
+use avocet_dnssec::Reason;
+
 use super::Walker;
 use super::channel::Note;
 use super::descend::Frame;
@@ -13,6 +15,9 @@ use crate::answer::Gathered;
 use crate::read::folded_target;
 use crate::scrub::{MAX_ALIASES, substitute};
 use crate::task::Failure;
+
+/// How often other servers are asked for what did not verify.
+const MAX_RETRIES: u32 = 3;
 
 /// What was found.
 #[derive(Debug)]
@@ -63,7 +68,7 @@ impl Walker {
         let mut at = qname;
         while resolution.sets.len() <= 2 * MAX_ALIASES && seen.len() <= MAX_ALIASES + 1 {
             let frame = Frame::first(at.clone(), qtype);
-            let part = self.part(&at, qtype, &frame).await?;
+            let part = self.valid_part(&at, qtype, &frame).await?;
             self.keep(&part, qtype);
             let Part { sets, ending, proof, .. } = part;
             seen.extend(sets.iter().filter(|set| set.rtype == Rtype::CNAME).map(|set| set.owner.clone()));
@@ -83,16 +88,45 @@ impl Walker {
         Err(Failure::Aliases)
     }
 
+    /// What is known of a name, validated if that is wanted. What does not verify is asked of other
+    /// servers.
+    async fn valid_part(&mut self, qname: &Name, qtype: Rtype, frame: &Frame<'_>) -> Result<Part, Failure> {
+        let mut bogus: Option<Reason> = None;
+        for _ in 0..=MAX_RETRIES {
+            let mut part = match (self.part(qname, qtype, frame).await, bogus) {
+                (Ok(part), _) => part,
+                (Err(_), Some(reason)) => return Err(Failure::Bogus(reason.ede().0)),
+                (Err(failure), None) => return Err(failure),
+            };
+            if self.validation().is_none() || self.checking_disabled {
+                return Ok(part);
+            }
+            match self.validate(&mut part, qtype, frame).await {
+                Ok(()) => return Ok(part),
+                Err(reason) => {
+                    let reason = *bogus.get_or_insert(reason);
+                    if !self.distrust(&part) {
+                        return Err(Failure::Bogus(reason.ede().0));
+                    }
+                }
+            }
+        }
+        Err(bogus.map_or(Failure::Unusable, |reason| Failure::Bogus(reason.ede().0)))
+    }
+
     /// What is known of a name: from the cache, or else from the servers.
     pub(crate) async fn part(&mut self, qname: &Name, qtype: Rtype, frame: &Frame<'_>) -> Result<Part, Failure> {
-        if let Some(part) = self.part_from_cache(qname, qtype).await {
+        if !self.passes_over_cache
+            && let Some(part) = self.part_from_cache(qname, qtype).await
+        {
             return Ok(part);
         }
         self.descend(qname, qtype, frame).await
     }
 
     async fn part_from_cache(&mut self, qname: &Name, qtype: Rtype) -> Option<Part> {
-        let part = |sets, ending| Part { sets, ending, proof: Vec::new(), zone: None, is_authoritative: false };
+        let part =
+            |sets, ending| Part { sets, ending, proof: Vec::new(), zone: None, is_authoritative: false, server: None };
         if qtype.is_dnssec_proof() {
             return None;
         }

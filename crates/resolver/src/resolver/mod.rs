@@ -23,6 +23,7 @@ use crate::assemble::Assembler;
 use crate::attempt::Attempts;
 use crate::breaker::BreakerState;
 use crate::iterate::fetches::Fetches;
+use crate::iterate::key_cache::KeyCache;
 use crate::iterate::server::Servers;
 use crate::metrics::{Counters, UpstreamCounters};
 use crate::plan::{Plan, UpstreamSpec};
@@ -143,6 +144,7 @@ pub struct Resolver<W> {
     fetches: Fetches,
     fetch_wheel: Wheel,
     servers: Servers,
+    keys: KeyCache,
     rng: ChaCha12Rng,
     cookie_secret: [u8; 16],
     pool_size: usize,
@@ -180,6 +182,7 @@ impl<W> Resolver<W> {
             fetches: Fetches::default(),
             fetch_wheel: Wheel::new(),
             servers: Servers::new(cookie_secret),
+            keys: KeyCache::default(),
             rng,
             cookie_secret,
             pool_size: 1 << pool_size.clamp(1, MAX_POOL).ilog2(),
@@ -199,6 +202,8 @@ impl<W> Resolver<W> {
     /// questions in flight end by the plan they began with.
     pub fn replace_plan(&mut self, plan: Arc<Plan>, actions: &mut Actions<W>) {
         self.bind(plan);
+        // Other anchors may hold.
+        self.keys = KeyCache::default();
         for at in 0..self.upstreams.len() {
             self.forget_if_idle(at as u16, actions);
         }

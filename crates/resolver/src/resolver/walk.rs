@@ -45,8 +45,8 @@ impl<W> Resolver<W> {
         loop {
             let task = &mut self.tasks[at];
             let Some(walk) = &mut task.walk else { return };
-            let moment = Moment { now_ms: cx.now_ms, wall_secs: cx.wall_secs };
-            let step = walk.step(response.take(), moment, task.sends);
+            let moment = Moment { wall_secs: cx.wall_secs };
+            let step = walk.step(response.take(), moment);
             for note in walk.take_notes() {
                 self.heed(at, note, cx);
             }
@@ -71,6 +71,7 @@ impl<W> Resolver<W> {
             Request::LookUpNxdomain(owner) => {
                 Some(Response::Covering(rrset::look_up_nxdomain(cx.rrsets, &owner, now_secs, &mut self.found)))
             }
+            Request::Keys(zone) => Some(Response::Keys(self.keys.get(&zone, cx.now_ms))),
             Request::Fetch(mut inquiry) => {
                 let servers = &self.servers;
                 let serves = |addr| servers.known(addr).is_none_or(|server| !server.is_lame(&inquiry.zone, cx.now_ms));
@@ -95,6 +96,9 @@ impl<W> Resolver<W> {
             }
             // What a plan that was replaced found may come from servers that are not to be asked any more.
             _ if !self.is_current(at) => {}
+            Note::Keys(zone, chain, lifetime_secs) => {
+                self.keys.insert(zone, chain, cx.now_ms + u64::from(lifetime_secs) * 1_000);
+            }
             Note::Store(set, how) => rrset::store(cx.rrsets, &set, &how, now_secs),
             Note::StoreDenial { owner, rtype, denial, how } => {
                 rrset::store_denial(cx.rrsets, (&owner, rtype), &denial, &how, now_secs);

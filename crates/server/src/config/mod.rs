@@ -14,6 +14,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use avocet_dnssec::anchor::Anchor;
 use avocet_resolver::{RootServer, StubZone};
 use avocet_wire::Rtype;
 use ipnet::IpNet;
@@ -144,8 +145,8 @@ pub(crate) struct ResolverConfig {
 pub(crate) struct DnssecConfig {
     /// Whether they are.
     pub(crate) validate: bool,
-    /// DS and DNSKEY records in presentation form; empty: those of the root that are built in.
-    pub(crate) trust_anchors: Vec<String>,
+    /// DS and DNSKEY records; empty: those of the root that are built in.
+    pub(crate) trust_anchors: Vec<Anchor>,
     /// Whether the root's keys are followed (RFC 5011).
     pub(crate) trust_anchor_updates: bool,
     /// Names in wire form, lower case, below which nothing is validated (RFC 7646).

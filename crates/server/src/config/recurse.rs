@@ -4,7 +4,11 @@ use std::mem;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use avocet_resolver::{RootServer, StubZone};
+use avocet_dnssec::anchor::{Anchor, Anchors};
+use avocet_dnssec::negative::{MAX_NEGATIVE_ANCHORS, NegativeAnchor, NegativeAnchors};
+use avocet_dnssec::{Policy, Sha1Signatures};
+use avocet_resolver::{RootServer, StubZone, Validation};
+use avocet_wire::NameBuf;
 use toml::Spanned;
 
 use super::name::{Name, shown};
@@ -52,6 +56,32 @@ impl FromText for StubServer {
         let ip: IpAddr = ip.parse().map_err(|_| None)?;
         let port = port.map_or(Ok(DNS_PORT), str::parse).map_err(|_| None)?;
         if port == 0 { Err(None) } else { Ok(Self(SocketAddr::new(ip, port))) }
+    }
+}
+
+impl FromText for Anchor {
+    const EXPECTED: &'static str = "a record such as \". IN DS 20326 8 2 E06D...\"";
+
+    fn from_text(text: &str) -> Result<Self, Option<String>> {
+        Self::parse(text).map_err(|error| Some(format!("{text:?}: {error}")))
+    }
+}
+
+impl DnssecConfig {
+    /// What validation goes by; `None` where it is off.
+    pub(crate) fn validation(&self) -> Option<Validation> {
+        let anchors = match &self.trust_anchors[..] {
+            [] => Anchors::built_in(),
+            written => Anchors::of(written.to_vec()),
+        };
+        let mut negative = NegativeAnchors::default();
+        for name in &self.negative_anchors {
+            // The number was checked with the configuration.
+            let name = NameBuf::from_wire(name).ok();
+            let _ = name.map(|name| negative.insert(NegativeAnchor { name, expires_at_secs: None }));
+        }
+        let sha1_signatures = if self.validate_sha1 { Sha1Signatures::Verified } else { Sha1Signatures::Unsupported };
+        self.validate.then_some(Validation { anchors, negative, policy: Policy { sha1_signatures } })
     }
 }
 
@@ -106,15 +136,20 @@ pub(super) fn stubs(specs: Vec<Spanned<StubSpec>>, check: &mut Check) -> Vec<Stu
 
 /// Checks `[dnssec]`.
 pub(super) fn dnssec(spec: DnssecSpec, check: &mut Check) -> DnssecConfig {
+    let span = spec.negative_anchors.span();
     let names = |list: List<Text<Name>>| list.0.into_iter().map(|name| name.into_inner().0).collect();
+    let negative_anchors: Vec<Name> = check.take(spec.negative_anchors).map(names).unwrap_or_default();
+    if let Some(span) = span.filter(|_| negative_anchors.len() > MAX_NEGATIVE_ANCHORS) {
+        check.fault(span, format!("expected at most {MAX_NEGATIVE_ANCHORS} names"));
+    }
     DnssecConfig {
         validate: check.take(spec.validate).unwrap_or(true),
         trust_anchors: check
             .take(spec.trust_anchors)
-            .map(|list| list.0.into_iter().map(Spanned::into_inner).collect())
+            .map(|list| list.0.into_iter().map(|anchor| anchor.into_inner().0).collect())
             .unwrap_or_default(),
         trust_anchor_updates: check.take(spec.trust_anchor_updates).unwrap_or(true),
-        negative_anchors: check.take(spec.negative_anchors).map(names).unwrap_or_default(),
+        negative_anchors,
         validate_sha1: check.take(spec.validate_sha1).unwrap_or(false),
     }
 }

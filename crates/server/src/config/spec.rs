@@ -5,6 +5,7 @@
 
 use std::net::SocketAddr;
 
+use avocet_dnssec::anchor::Anchor;
 use avocet_wire::Rtype;
 use ipnet::IpNet;
 use schemars::JsonSchema;
@@ -177,7 +178,7 @@ pub(super) struct DnssecSpec {
     pub(super) validate: Setting<bool>,
     /// DS or DNSKEY records in presentation form; without any, those of the root that are built in.
     #[schemars(extend("default" = []))]
-    pub(super) trust_anchors: Setting<List<String>>,
+    pub(super) trust_anchors: Setting<List<Text<Anchor>>>,
     /// Follow changes of the root's keys (RFC 5011).
     #[schemars(extend("default" = true))]
     pub(super) trust_anchor_updates: Setting<bool>,

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use avocet_wire::edns::EdnsOption;
-use avocet_wire::header::{CD, RD};
+use avocet_wire::header::{AD, CD, RD};
 use avocet_wire::{Header, QueryView};
 
 use super::cookie::{COOKIE_LEN, CookieSecrets};
@@ -27,6 +27,8 @@ pub(crate) struct Asked {
     pub(crate) id: u16,
     /// RD and CD as sent, to be echoed.
     pub(crate) flags: u16,
+    /// He understands AD: he set it, or DO (RFC 6840 §5.7).
+    pub(crate) wants_ad: bool,
     /// Most octets that the answer may have.
     pub(crate) limit: u16,
     /// How it came.
@@ -74,7 +76,8 @@ pub(crate) struct BadOption;
 impl Asked {
     /// What is known when only the header could be read.
     pub(crate) fn from_header(header: Header, transport: Transport) -> Self {
-        Self { id: header.id, flags: header.flags & (RD | CD), limit: MIN_UDP_SIZE, transport, edns: None }
+        let (flags, wants_ad) = (header.flags & (RD | CD), header.has(AD));
+        Self { id: header.id, flags, wants_ad, limit: MIN_UDP_SIZE, transport, edns: None }
     }
 
     /// Reads the header and OPT of a query.
@@ -82,6 +85,7 @@ impl Asked {
     pub(crate) fn read(query: &QueryView<'_>, reader: &Reader<'_>) -> Result<Self, BadOption> {
         let mut asked = Self::from_header(query.header(), reader.transport);
         if let Some(edns) = &query.edns {
+            asked.wants_ad |= edns.dnssec_ok;
             asked.limit = edns.udp_size.max(MIN_UDP_SIZE).min(reader.max_udp_size);
             let mut facts = AskedEdns {
                 dnssec_ok: edns.dnssec_ok,

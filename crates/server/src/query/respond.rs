@@ -4,7 +4,7 @@
 
 use avocet_wire::builder::OptFields;
 use avocet_wire::edns::{EdnsOption, OPT_LEN};
-use avocet_wire::header::{HEADER_LEN, Header, QR, RA, TC};
+use avocet_wire::header::{AD, HEADER_LEN, Header, QR, RA, TC};
 use avocet_wire::view::{MessageView, RecordSection};
 use avocet_wire::{Ede, Rcode};
 
@@ -57,6 +57,9 @@ pub(crate) fn finish(out: &mut [u8], draft: Draft, asked: &Asked, question: &[u8
     let [flags_high, flags_low] = asked.flags.to_be_bytes();
     out[2] |= flags_high;
     out[3] |= flags_low;
+    if !asked.wants_ad {
+        out[3] &= !(AD as u8);
+    }
     if let Some(ours) = out.get_mut(HEADER_LEN..HEADER_LEN + question.len()) {
         ours.copy_from_slice(question);
     }
@@ -168,7 +171,7 @@ mod tests {
     };
 
     fn asked(limit: u16, edns: Option<AskedEdns>) -> Asked {
-        Asked { id: 0x1234, flags: 0x0110, limit, transport: Transport::Udp, edns }
+        Asked { id: 0x1234, flags: 0x0110, limit, transport: Transport::Udp, wants_ad: edns.is_some(), edns }
     }
 
     fn identity() -> Identity {

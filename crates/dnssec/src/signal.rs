@@ -1,0 +1,103 @@
+//! What a validator tells of its trust anchors: key tags to the zone (RFC 8145), the sentinel to clients (RFC 8509).
+
+use std::fmt::Write;
+
+use avocet_wire::{NameBuf, name};
+
+/// Most key tags in one signal: their label has 63 octets (RFC 8145 §5.1).
+pub const MAX_SIGNALLED_TAGS: usize = 12;
+
+/// The name that tells a zone which keys are trusted for it, asked for with type NULL (RFC 8145 §5.1).
+///
+/// None without tags, or if the name would be too long. Of more than [`MAX_SIGNALLED_TAGS`] tags the lowest are told.
+#[must_use]
+pub fn key_tag_query(zone: &NameBuf, tags: impl IntoIterator<Item = u16>) -> Option<NameBuf> {
+    let mut tags: Vec<u16> = tags.into_iter().collect();
+    tags.sort_unstable();
+    tags.dedup();
+    if tags.is_empty() {
+        return None;
+    }
+    let mut label = "_ta".to_owned();
+    for tag in tags.iter().take(MAX_SIGNALLED_TAGS) {
+        write!(label, "-{tag:04x}").ok()?;
+    }
+    zone.prefixed(label.as_bytes()).ok()
+}
+
+/// What a client asks with a sentinel name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sentinel {
+    /// `root-key-sentinel-is-ta-NNNNN`: answered only if the key is a trust anchor of the root.
+    IsTrusted(u16),
+    /// `root-key-sentinel-not-ta-NNNNN`: answered only if it is not.
+    IsNotTrusted(u16),
+}
+
+impl Sentinel {
+    /// Reads the first label of a question for A or AAAA (RFC 8509 §2.1).
+    #[must_use]
+    pub fn read(qname: &[u8]) -> Option<Self> {
+        let label = str::from_utf8(name::labels(qname).next()?).ok()?.to_ascii_lowercase();
+        let rest = label.strip_prefix("root-key-sentinel-")?;
+        let tag = |digits: &str| {
+            let is_tag = digits.len() == 5 && digits.bytes().all(|octet| octet.is_ascii_digit());
+            digits.parse().ok().filter(|_| is_tag)
+        };
+        match (rest.strip_prefix("is-ta-"), rest.strip_prefix("not-ta-")) {
+            (Some(digits), _) => tag(digits).map(Self::IsTrusted),
+            (_, Some(digits)) => tag(digits).map(Self::IsNotTrusted),
+            _ => None,
+        }
+    }
+
+    /// Whether a secure answer becomes SERVFAIL (RFC 8509 §2.2), given the tags of the root's trust anchors.
+    #[must_use]
+    pub fn turns_to_servfail(self, root_tags: &[u16]) -> bool {
+        match self {
+            Self::IsTrusted(tag) => !root_tags.contains(&tag),
+            Self::IsNotTrusted(tag) => root_tags.contains(&tag),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_are_told_in_order() {
+        let name = |tags: &[u16]| key_tag_query(&NameBuf::ROOT, tags.iter().copied()).map(|name| name.to_string());
+        assert_eq!(name(&[20326, 0x2c, 20326]), Some("_ta-002c-4f66.".to_owned()));
+        assert_eq!(name(&[]), None);
+        let many: Vec<u16> = (0..100).collect();
+        assert_eq!(name(&many).unwrap().len(), 3 + 5 * MAX_SIGNALLED_TAGS + 1);
+    }
+
+    #[track_caller]
+    fn check(label: &str, expected: Option<Sentinel>) {
+        let name = NameBuf::from_wire(b"\x01x\0").unwrap().prefixed(label.as_bytes()).unwrap();
+        assert_eq!(Sentinel::read(name.wire()), expected, "{label}");
+    }
+
+    #[test]
+    fn sentinels_have_five_digits() {
+        check("root-key-sentinel-is-ta-20326", Some(Sentinel::IsTrusted(20326)));
+        check("Root-Key-Sentinel-NOT-ta-00012", Some(Sentinel::IsNotTrusted(12)));
+        for label in
+            ["root-key-sentinel-is-ta-2032", "root-key-sentinel-is-ta-99999", "root-key-sentinel-is-ta-+2032", "www"]
+        {
+            check(label, None);
+        }
+        assert_eq!(Sentinel::read(&[0]), None);
+    }
+
+    #[test]
+    fn the_three_kinds_of_resolvers_are_told_apart() {
+        let tags = [20326, 38696];
+        assert!(!Sentinel::IsTrusted(20326).turns_to_servfail(&tags));
+        assert!(Sentinel::IsTrusted(1).turns_to_servfail(&tags));
+        assert!(Sentinel::IsNotTrusted(20326).turns_to_servfail(&tags));
+        assert!(!Sentinel::IsNotTrusted(1).turns_to_servfail(&tags));
+    }
+}

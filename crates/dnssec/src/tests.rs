@@ -1,0 +1,3 @@
+//! Tests of what the crate keeps to itself.
+
+mod vectors;

@@ -1,0 +1,21 @@
+//! Validation of data that is signed here, of the RFCs' own examples and of public vectors.
+
+#![allow(clippy::unwrap_used)] // what panics here fails the test
+
+mod chains;
+mod denials;
+mod hostile;
+mod keytrap;
+#[path = "../../../wire/tests/messages/mutations.rs"]
+mod mutation_steps;
+mod mutations;
+mod oracle;
+#[path = "../../../wire/tests/messages/random.rs"]
+mod random;
+mod rfc_examples;
+mod rollovers;
+mod sets;
+mod signatures;
+mod signer;
+mod synthesis;
+mod zones;

@@ -1,0 +1,334 @@
+//! The chain of trust from an anchor down to the keys of a zone (RFC 4035 §5): DS and DNSKEY records
+//! are asked for where they are not known.
+//!
+//! Signer names are hints of where zones are cut, and no more: whether there is a cut is what the
+//! parent says, by DS records or the proof that there are none.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use avocet_cache::Security;
+use avocet_dnssec::anchor::Anchors;
+use avocet_dnssec::negative::NegativeAnchors;
+use avocet_dnssec::{Context, DelegationKind, Policy, Proof, Reason, Trust, Verdict, ZoneKeys, chain, signature};
+use avocet_wire::{Class, Rtype, name};
+
+use super::Walker;
+use super::channel::Note;
+use super::descend::Frame;
+use super::part::{Ending, Part};
+use super::rrset::{Name, Rrset};
+use crate::task::Failure;
+
+/// How often the chain to one name may ask another server for what did not verify.
+const MAX_RETRIES: u32 = 2;
+
+/// What validation goes by.
+#[derive(Clone, Debug)]
+pub struct Validation {
+    /// Where chains of trust begin.
+    pub anchors: Anchors,
+    /// Names below which nothing is validated.
+    pub negative: NegativeAnchors,
+    /// Which algorithms count.
+    pub policy: Policy,
+}
+
+/// The keys of a zone, or why it has none that count.
+pub(crate) type Chain = Result<Arc<ZoneKeys>, Reason>;
+
+type Climbing<'a> = Pin<Box<dyn Future<Output = Chain> + Send + 'a>>;
+
+/// What a zone above says of a name.
+enum Link {
+    /// Another zone begins there, with these keys.
+    Keys(Arc<ZoneKeys>),
+    /// The name belongs to the zone above.
+    NoCut,
+}
+
+/// Lends RRsets to the validator.
+pub(crate) fn lend<R>(sets: &[Rrset], act: impl FnOnce(&[avocet_dnssec::Rrset<'_>]) -> R) -> R {
+    fn lent(data: &[Box<[u8]>]) -> Vec<&[u8]> {
+        data.iter().map(AsRef::as_ref).collect()
+    }
+    let data: Vec<_> = sets.iter().map(|set| (lent(&set.records), lent(&set.signatures))).collect();
+    let views: Vec<_> = sets
+        .iter()
+        .zip(&data)
+        .map(|(set, (records, signatures))| avocet_dnssec::Rrset {
+            owner: &set.owner,
+            rtype: set.rtype,
+            class: Class::IN,
+            ttl_secs: set.ttl_secs,
+            records,
+            signatures,
+        })
+        .collect();
+    act(&views)
+}
+
+/// The signer that the first signature of these sets names, if it may sign for `owner`.
+pub(crate) fn signer<'a>(sets: impl IntoIterator<Item = &'a Rrset>, owner: &[u8]) -> Option<Name> {
+    let signature = sets.into_iter().find_map(|set| set.signatures.first())?;
+    let wire = signature.get(18..)?;
+    let signer = avocet_wire::NameBuf::from_wire(wire.get(..name::wire_len(wire).ok()?)?).ok()?.folded();
+    name::is_under(owner, signer.wire()).then(|| signer.wire().into())
+}
+
+impl Walker {
+    /// What validation goes by; none where nothing is validated.
+    pub(crate) fn validation(&self) -> Option<&Validation> {
+        self.recursion().validation.as_ref()
+    }
+
+    pub(crate) fn context(&self) -> Context {
+        let policy = self.validation().map(|validation| validation.policy).unwrap_or_default();
+        Context { now_secs: self.io.moment().wall_secs as u32, policy }
+    }
+
+    /// The keys of the zone with this apex. If no zone begins there, those of the zone above.
+    pub(crate) fn keys_of<'a>(&'a mut self, zone: &'a Name, frame: &'a Frame<'a>) -> Climbing<'a> {
+        Box::pin(async move {
+            if let Some(chain) = self.io.keys(zone).await {
+                return chain;
+            }
+            let anchor = self.anchor_of(zone)?;
+            let chain = if *anchor == **zone {
+                self.anchored_keys(zone, frame).await
+            } else {
+                self.keys_below(&anchor, zone, frame).await
+            };
+            self.keep_chain(zone, &chain);
+            chain
+        })
+    }
+
+    /// The anchor that counts for a name.
+    fn anchor_of(&self, name: &[u8]) -> Result<Name, Reason> {
+        let validation = self.validation().ok_or(Reason::NoAnchor)?;
+        let anchor = validation.anchors.closest(name).ok_or(Reason::NoAnchor)?;
+        match validation.negative.covering(name, anchor, self.io.moment().wall_secs) {
+            Some(_) => Err(Reason::NegativeAnchor),
+            None => Ok(anchor.wire().into()),
+        }
+    }
+
+    fn keep_chain(&self, zone: &Name, chain: &Chain) {
+        let lifetime_secs = match chain {
+            Ok(keys) if keys.zone().wire() == &**zone => keys.lifetime_secs(self.context().now_secs),
+            // Where no zone begins now, one may begin soon.
+            Ok(_) => return,
+            // What fails now is tried again by the next question; the failure cache bounds how often.
+            Err(reason) if reason.verdict() == Verdict::Bogus => return,
+            Err(_) => self.insecure_secs,
+        };
+        self.io.note(Note::Keys(zone.clone(), chain.clone(), lifetime_secs));
+    }
+
+    /// Keys that the anchor itself vouches for.
+    async fn anchored_keys(&mut self, zone: &Name, frame: &Frame<'_>) -> Chain {
+        let data = |validation: &Validation| {
+            let point = validation.anchors.point(zone);
+            point.map(|point| {
+                let trust = point.trust();
+                let owned = |data: &[&[u8]]| -> Vec<Box<[u8]>> { data.iter().map(|data| Box::from(*data)).collect() };
+                (owned(trust.ds), owned(trust.dnskeys))
+            })
+        };
+        let (ds, dnskeys) = self.validation().and_then(data).ok_or(Reason::NoAnchor)?;
+        self.trusted_keys(zone, (&ds, &dnskeys, u32::MAX), frame).await
+    }
+
+    /// Asks a zone for its keys, and verifies them by what is trusted.
+    async fn trusted_keys(
+        &mut self,
+        zone: &Name,
+        (ds, dnskeys, lifetime_secs): (&[Box<[u8]>], &[Box<[u8]>], u32),
+        frame: &Frame<'_>,
+    ) -> Chain {
+        let mut retries = 0;
+        loop {
+            let part = self.chain_part(zone, Rtype::DNSKEY, frame).await?;
+            let found = part.sets.iter().find(|set| set.rtype == Rtype::DNSKEY && set.owner == *zone).cloned();
+            let context = self.context();
+            let verified = match &found {
+                None => Err(Reason::DnskeyMissing),
+                Some(set) => {
+                    let ds: Vec<&[u8]> = ds.iter().map(AsRef::as_ref).collect();
+                    let dnskeys: Vec<&[u8]> = dnskeys.iter().map(AsRef::as_ref).collect();
+                    let trust = Trust { ds: &ds, dnskeys: &dnskeys, lifetime_secs };
+                    self.budget.begin_message();
+                    let budget = &mut self.budget;
+                    lend(std::slice::from_ref(set), |sets| chain::zone_keys(&sets[0], &trust, &context, budget))
+                }
+            };
+            match (verified, found) {
+                (Ok(keys), Some(mut set)) => {
+                    set.ttl_secs = set.ttl_secs.min(keys.lifetime_secs(context.now_secs));
+                    set.security = Security::Secure;
+                    self.keep(&Part { sets: vec![set], ..part }, Rtype::DNSKEY);
+                    return Ok(Arc::new(keys));
+                }
+                (Err(reason), _) if reason.verdict() != Verdict::Bogus => return Err(reason),
+                (Err(reason), _) if retries == MAX_RETRIES || !self.distrust(&part) => return Err(reason),
+                _ => retries += 1,
+            }
+        }
+    }
+
+    /// DS or DNSKEY records, from the cache or from servers that were not found to give bad ones.
+    async fn chain_part(&mut self, owner: &Name, rtype: Rtype, frame: &Frame<'_>) -> Result<Part, Reason> {
+        let below = frame.below(owner, rtype).ok_or(Reason::Unreachable)?;
+        let part: Pin<Box<dyn Future<Output = _> + Send + '_>> = Box::pin(self.part(owner, rtype, &below));
+        part.await.map_err(|failure| match failure {
+            Failure::Network => Reason::NetworkError,
+            _ => Reason::Unreachable,
+        })
+    }
+
+    /// From the anchor's keys down to a zone below, cut by cut.
+    async fn keys_below(&mut self, anchor: &Name, zone: &Name, frame: &Frame<'_>) -> Chain {
+        let mut above = self.keys_of(anchor, frame).await?;
+        let names: Vec<Name> =
+            name::ancestors(zone).take_while(|name| name.len() > anchor.len()).map(Name::from).collect();
+        for name in names.iter().rev() {
+            if name != zone && !self.is_known_cut(name).await {
+                continue;
+            }
+            if let Some(chain) = self.io.keys(name).await {
+                above = chain?;
+                continue;
+            }
+            // A negative anchor may stand anywhere in between.
+            self.anchor_of(name)?;
+            match self.link(&above, name, frame).await {
+                Ok(Link::Keys(keys)) => {
+                    above = keys;
+                    self.keep_chain(name, &Ok(above.clone()));
+                }
+                Ok(Link::NoCut) => {}
+                Err(reason) => {
+                    self.keep_chain(name, &Err(reason));
+                    return Err(reason);
+                }
+            }
+        }
+        Ok(above)
+    }
+
+    async fn is_known_cut(&mut self, name: &Name) -> bool {
+        self.referrals.contains_key(name)
+            || self.io.look_up(super::rrset::Side::Delegation, name, Rtype::NS).await.is_some()
+    }
+
+    /// What the zone of these keys says of a name below it.
+    async fn link(&mut self, above: &Arc<ZoneKeys>, child: &Name, frame: &Frame<'_>) -> Result<Link, Reason> {
+        let mut above = above.clone();
+        if let Some(sets) = self.referrals.get(child).cloned()
+            && let Ok(link) = self.link_by(&above, child, &sets, frame).await
+        {
+            return Ok(link);
+        }
+        let mut retries = 0;
+        loop {
+            let part = self.chain_part(child, Rtype::DS, frame).await?;
+            let sets: Vec<Rrset> = match &part.ending {
+                Ending::Denied(_, denial) => denial.proof.clone(),
+                _ => part.sets.clone(),
+            };
+            // Between the two there may be a zone whose cut was never seen.
+            if let Some(signer) = signer(&sets, child)
+                && signer != *child
+                && signer.len() > above.zone().wire().len()
+                && name::is_under(&signer, above.zone().wire())
+            {
+                above = self.keys_of(&signer, frame).await?;
+            }
+            match self.link_by(&above, child, &sets, frame).await {
+                Ok(link) => {
+                    self.keep_verified(&part, Rtype::DS);
+                    return Ok(link);
+                }
+                Err(reason) if reason.verdict() != Verdict::Bogus => {
+                    self.keep_verified(&part, Rtype::DS);
+                    return Err(reason);
+                }
+                Err(reason) if retries == MAX_RETRIES || !self.distrust(&part) => return Err(reason),
+                Err(_) => retries += 1,
+            }
+        }
+    }
+
+    /// What these records, of the zone above, say of a name: DS records or the proof that it has none.
+    async fn link_by(
+        &mut self,
+        above: &Arc<ZoneKeys>,
+        child: &Name,
+        sets: &[Rrset],
+        frame: &Frame<'_>,
+    ) -> Result<Link, Reason> {
+        let context = self.context();
+        self.budget.begin_message();
+        let ds = sets.iter().find(|set| set.rtype == Rtype::DS && set.owner == *child);
+        let Some(ds) = ds else {
+            let budget = &mut self.budget;
+            let delegation = lend(sets, |sets| Proof::signed(sets, above, &context).delegation(child, budget))?;
+            self.insecure_secs = delegation.lifetime_secs;
+            return match delegation.kind {
+                DelegationKind::NoCut => Ok(Link::NoCut),
+                DelegationKind::Unsigned | DelegationKind::OptOut => Err(INSECURE),
+            };
+        };
+        let budget = &mut self.budget;
+        let verified = lend(std::slice::from_ref(ds), |sets| signature::verify(&sets[0], above, &context, budget))?;
+        let data: Vec<&[u8]> = ds.records.iter().map(AsRef::as_ref).collect();
+        self.insecure_secs = verified.lifetime_secs;
+        chain::check_ds(&data, context.policy)?;
+        let records = ds.records.clone();
+        self.trusted_keys(child, (&records, &[], verified.lifetime_secs), frame).await.map(Link::Keys)
+    }
+
+    /// Does the chain end between a zone and a name below it, at a cut that was not seen?
+    pub(crate) async fn ends_between(&mut self, keys: &Arc<ZoneKeys>, owner: &Name, frame: &Frame<'_>) -> Chain {
+        let mut above = keys.clone();
+        let apex_len = above.zone().wire().len();
+        let names: Vec<Name> =
+            name::ancestors(owner).take_while(|name| name.len() > apex_len).map(Name::from).collect();
+        for name in names.iter().rev() {
+            self.anchor_of(name)?;
+            match self.link(&above, name, frame).await {
+                Ok(Link::Keys(keys)) => above = keys,
+                Ok(Link::NoCut) => {}
+                Err(reason) => return Err(reason),
+            }
+        }
+        Ok(above)
+    }
+
+    /// Keeps what the chain was found to rest on.
+    fn keep_verified(&self, part: &Part, rtype: Rtype) {
+        let mut part = part.clone();
+        part.sets.iter_mut().for_each(|set| set.security = Security::Secure);
+        if let Ending::Denied(_, denial) = &mut part.ending {
+            denial.security = Security::Secure;
+        }
+        self.keep(&part, rtype);
+    }
+
+    /// Takes note that what a server said did not verify, so that another one is asked. False if
+    /// nobody else can be.
+    pub(crate) fn distrust(&mut self, part: &Part) -> bool {
+        match (&part.zone, part.server) {
+            (Some(zone), Some(server)) => self.distrusted.push((zone.clone(), server)),
+            // It came from the cache: ask the servers.
+            _ if !self.passes_over_cache => self.passes_over_cache = true,
+            _ => return false,
+        }
+        true
+    }
+}
+
+/// The chain ends at a delegation that is proven to be unsigned.
+pub(crate) const INSECURE: Reason = Reason::NegativeAnchor;

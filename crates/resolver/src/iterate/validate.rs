@@ -1,0 +1,209 @@
+//! Validating what was found: each RRset by the keys of its zone, each denial by its proof
+//! (RFC 4035 §5.3, §5.4).
+
+use std::sync::Arc;
+
+use avocet_cache::Security;
+use avocet_dnssec::{Proof, Reason, Verdict, ZoneKeys, signature};
+use avocet_wire::{Rcode, Rtype, name};
+
+use super::Walker;
+use super::descend::Frame;
+use super::part::{Ending, Part};
+use super::rrset::{Denial, Name, Rrset};
+use super::trust::{Chain, lend, signer};
+
+impl Walker {
+    /// Gives all of a part its security status.
+    ///
+    /// # Errors
+    /// Why it is bogus.
+    pub(crate) async fn validate(&mut self, part: &mut Part, qtype: Rtype, frame: &Frame<'_>) -> Result<(), Reason> {
+        self.budget.begin_message();
+        let zone = part.zone.clone();
+        let mut before = Security::Unchecked;
+        for at in 0..part.sets.len() {
+            if is_open(part.sets[at].security) {
+                let mut set = part.sets[at].clone();
+                if set.synthesised {
+                    set.security = before;
+                } else {
+                    self.judge(&mut set, &part.proof, zone.as_ref(), frame).await?;
+                }
+                part.sets[at] = set;
+            }
+            before = part.sets[at].security;
+        }
+        if let Ending::Denied(owner, denial) = &part.ending
+            && is_open(denial.security)
+        {
+            let (owner, mut denial) = (owner.clone(), denial.clone());
+            self.judge_denial((&owner, qtype), &mut denial, zone.as_ref(), frame).await?;
+            part.ending = Ending::Denied(owner, denial);
+        }
+        Ok(())
+    }
+
+    async fn judge(
+        &mut self,
+        set: &mut Rrset,
+        proof: &[Rrset],
+        zone: Option<&Name>,
+        frame: &Frame<'_>,
+    ) -> Result<(), Reason> {
+        let hint = signer([&*set], &set.owner);
+        let keys = match self.zone_of(&set.owner, set.rtype, hint, zone, frame).await {
+            Ok(keys) => keys,
+            Err(reason) => return accept_insecure(reason, &mut set.security),
+        };
+        match self.verify(set, proof, &keys) {
+            Ok(()) => Ok(()),
+            Err(reason) if reason.verdict() != Verdict::Bogus => accept_insecure(reason, &mut set.security),
+            Err(reason) if is_final(reason) => Err(reason),
+            Err(reason) => {
+                let owner = parent_side(&set.owner, set.rtype);
+                let keys = match self.ends_between(&keys, &owner, frame).await {
+                    Ok(below) if below.zone() != keys.zone() => below,
+                    Ok(_) => return Err(reason),
+                    Err(end) if end.verdict() == Verdict::Bogus => return Err(reason),
+                    Err(end) => return accept_insecure(end, &mut set.security),
+                };
+                self.verify(set, proof, &keys)
+            }
+        }
+    }
+
+    fn verify(&mut self, set: &mut Rrset, proof: &[Rrset], keys: &ZoneKeys) -> Result<(), Reason> {
+        let context = self.context();
+        let budget = &mut self.budget;
+        let verified = lend(std::slice::from_ref(set), |sets| signature::verify(&sets[0], keys, &context, budget))?;
+        let mut lifetime_secs = verified.lifetime_secs;
+        set.security = Security::Secure;
+        if let Some(encloser) = verified.closest_encloser {
+            let expansion =
+                lend(proof, |sets| Proof::signed(sets, keys, &context).expansion(&set.owner, &encloser, budget))?;
+            lifetime_secs = lifetime_secs.min(expansion.lifetime_secs);
+            if expansion.verdict() != Verdict::Secure {
+                set.security = Security::Insecure;
+            }
+        }
+        set.ttl_secs = set.ttl_secs.min(lifetime_secs);
+        Ok(())
+    }
+
+    /// The keys of the zone that a name is in: the one whose servers spoke, or one below it that the
+    /// signer's name hints at. The chain tells whether that is a zone.
+    async fn zone_of(
+        &mut self,
+        owner: &Name,
+        rtype: Rtype,
+        hint: Option<Name>,
+        zone: Option<&Name>,
+        frame: &Frame<'_>,
+    ) -> Chain {
+        let base: Name = match zone {
+            Some(zone) if !self.is_forwarded(zone) => zone.clone(),
+            _ => self.nearest_zone(owner, rtype).await,
+        };
+        let hint = hint.filter(|hint| hint.len() > base.len() && name::is_under(hint, &base));
+        let is_at_cut = rtype == Rtype::DS && hint.as_ref() == Some(owner);
+        let zone = hint.filter(|_| !is_at_cut).unwrap_or(base);
+        self.keys_of(&zone, frame).await
+    }
+
+    /// The servers of a forwarding rule speak for zones that are not theirs.
+    fn is_forwarded(&self, zone: &Name) -> bool {
+        matches!(self.plan.configured(zone), Some(crate::recursion::Configured::Forward(_)))
+    }
+
+    async fn nearest_zone(&mut self, owner: &Name, rtype: Rtype) -> Name {
+        let cut = self.nearest_cut(owner, rtype).await;
+        if self.is_forwarded(&cut.zone) { [0].as_slice().into() } else { cut.zone }
+    }
+
+    async fn judge_denial(
+        &mut self,
+        (owner, qtype): (&Name, Rtype),
+        denial: &mut Denial,
+        zone: Option<&Name>,
+        frame: &Frame<'_>,
+    ) -> Result<(), Reason> {
+        let named = denial.soa.as_ref().map(|soa| soa.owner.clone());
+        let hint = signer(denial.soa.iter().chain(&denial.proof), owner).or(named);
+        let keys = match self.zone_of(owner, qtype, hint, zone, frame).await {
+            Ok(keys) => keys,
+            Err(reason) => return accept_insecure_denial(reason, denial),
+        };
+        match self.verify_denial((owner, qtype), denial, &keys) {
+            Ok(()) => Ok(()),
+            Err(reason) if reason.verdict() != Verdict::Bogus => accept_insecure_denial(reason, denial),
+            Err(reason) if is_final(reason) => Err(reason),
+            Err(reason) => {
+                let below = parent_side(owner, qtype);
+                match self.ends_between(&keys, &below, frame).await {
+                    Ok(below) if below.zone() != keys.zone() => self.verify_denial((owner, qtype), denial, &below),
+                    Ok(_) => Err(reason),
+                    Err(end) if end.verdict() == Verdict::Bogus => Err(reason),
+                    Err(end) => accept_insecure_denial(end, denial),
+                }
+            }
+        }
+    }
+
+    fn verify_denial(
+        &mut self,
+        (owner, qtype): (&Name, Rtype),
+        denial: &mut Denial,
+        keys: &Arc<ZoneKeys>,
+    ) -> Result<(), Reason> {
+        let context = self.context();
+        let budget = &mut self.budget;
+        let proven = lend(&denial.proof, |sets| {
+            let mut proof = Proof::signed(sets, keys, &context);
+            match denial.rcode {
+                Rcode::NXDOMAIN => proof.nxdomain(owner, budget),
+                _ => proof.nodata(owner, qtype, budget),
+            }
+        })?;
+        let mut lifetime_secs = proven.lifetime_secs;
+        if let Some(soa) = &mut denial.soa {
+            let verified = lend(std::slice::from_ref(soa), |sets| signature::verify(&sets[0], keys, &context, budget))?;
+            lifetime_secs = lifetime_secs.min(verified.lifetime_secs);
+            soa.security = Security::Secure;
+            soa.ttl_secs = soa.ttl_secs.min(lifetime_secs);
+        }
+        let is_secure = proven.verdict() == Verdict::Secure;
+        denial.security = if is_secure { Security::Secure } else { Security::Insecure };
+        for set in &mut denial.proof {
+            set.ttl_secs = set.ttl_secs.min(lifetime_secs);
+        }
+        Ok(())
+    }
+}
+
+/// Is there no use in looking for another chain?
+fn is_final(reason: Reason) -> bool {
+    matches!(reason, Reason::Limit(_) | Reason::SignatureExpired | Reason::SignatureNotYetValid)
+}
+
+/// Has it no status yet?
+fn is_open(security: Security) -> bool {
+    !matches!(security, Security::Secure | Security::Insecure)
+}
+
+/// The name up to which zones may be cut above data of this type.
+fn parent_side(owner: &Name, rtype: Rtype) -> Name {
+    if rtype == Rtype::DS { name::parent(owner).unwrap_or(&[0]).into() } else { owner.clone() }
+}
+
+fn accept_insecure(reason: Reason, security: &mut Security) -> Result<(), Reason> {
+    if reason.verdict() == Verdict::Bogus {
+        return Err(reason);
+    }
+    *security = Security::Insecure;
+    Ok(())
+}
+
+fn accept_insecure_denial(reason: Reason, denial: &mut Denial) -> Result<(), Reason> {
+    accept_insecure(reason, &mut denial.security)
+}
