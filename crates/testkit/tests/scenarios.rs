@@ -25,7 +25,7 @@ fn root() -> PathBuf {
 }
 
 fn play_file(played: &Played) -> Outcome {
-    let failed = |error: String| Outcome { core: Err(error.clone()), full: Err(error), queries: 0 };
+    let failed = |error: String| Outcome { core: Err(error.clone()), full: Err(error), trace: Vec::new() };
     // Old scenarios hold letters of other character sets in their comments.
     let octets = match fs::read(&played.path) {
         Ok(octets) => octets,

@@ -3,7 +3,7 @@
 use avocet_wire::edns::option;
 use avocet_wire::header::{AD, TC};
 use avocet_wire::view::RecordSection;
-use avocet_wire::{MessageView, Rtype, canonical};
+use avocet_wire::{MessageView, Rtype, canonical, rdata};
 
 use super::Entry;
 use super::message::{ALL_FLAGS, FLAGS};
@@ -65,6 +65,22 @@ pub(super) fn compare(entry: &Entry, octets: &[u8]) -> Differences {
     found
 }
 
+/// An answer, for people.
+pub(super) fn shown(octets: &[u8]) -> String {
+    let Some(answer) = Answer::read(octets) else { return "an answer that cannot be read".to_owned() };
+    let mut text = format!("answer, RCODE {} [{}]", answer.rcode, flag_names(answer.flags));
+    for (name, section) in SECTIONS.iter().zip(&answer.sections) {
+        for rr in section {
+            let data = rdata::display(rr.rtype.0, &rr.rdata);
+            text += &format!("\n    {name}: {} {} {} {data}", crate::shown(&rr.owner), rr.ttl_secs, rr.rtype);
+        }
+    }
+    for error in answer.errors {
+        text += &format!("\n    extended error {error}");
+    }
+    text
+}
+
 struct Answer {
     flags: u16,
     rcode: u16,
@@ -112,11 +128,12 @@ impl Answer {
 }
 
 fn flags_differ(have: u16, want: u16) -> String {
-    let named = |flags: u16| {
-        let set: Vec<_> = FLAGS.iter().filter(|(_, flag)| flags & flag != 0).map(|(name, _)| *name).collect();
-        set.join(" ")
-    };
-    format!("flags [{}], expected [{}]", named(have), named(want))
+    format!("flags [{}], expected [{}]", flag_names(have), flag_names(want))
+}
+
+fn flag_names(flags: u16) -> String {
+    let set: Vec<_> = FLAGS.iter().filter(|(_, flag)| flags & flag != 0).map(|(name, _)| *name).collect();
+    set.join(" ")
 }
 
 /// What is in one section and not in the other; how often a record stands there counts too.

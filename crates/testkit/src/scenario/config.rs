@@ -4,9 +4,13 @@
 use std::net::{IpAddr, SocketAddr};
 
 use avocet_cache::TtlBounds;
+use avocet_dnssec::anchor::{Anchor, Anchors};
+use avocet_dnssec::negative::{NegativeAnchor, NegativeAnchors};
+use avocet_dnssec::{Policy, Sha1Signatures};
 use avocet_resolver::{
-    EcsPolicy, Plan, Recursion, RootServer, Settings, StubZone, Transport, UpstreamSpec, ZoneRule,
+    EcsPolicy, Plan, Recursion, RootServer, Settings, StubZone, Transport, UpstreamSpec, Validation, ZoneRule,
 };
+use avocet_wire::NameBuf;
 
 use super::record::{wire_name, word};
 use super::{Dialect, Scenario};
@@ -28,8 +32,8 @@ const DNS_PORT: u16 = 53;
 pub(super) struct Config {
     hints: Vec<IpAddr>,
     hint_name: String,
-    pub(super) trust_anchors: Vec<String>,
-    pub(super) negative_anchors: Vec<Vec<u8>>,
+    trust_anchors: Vec<String>,
+    negative_anchors: Vec<Vec<u8>>,
     /// The wall clock when the scenario begins, in seconds since 1970.
     pub(super) wall_secs: u64,
     qname_minimisation: bool,
@@ -174,7 +178,22 @@ impl Config {
             udp_size: 4096,
             own: Vec::new(),
             stubs: self.stubs.iter().map(stub).collect(),
+            validation: if self.trust_anchors.is_empty() { None } else { Some(self.validation()?) },
         })
+    }
+
+    fn validation(&self) -> Result<Validation, String> {
+        let anchors = self.trust_anchors.iter().map(|line| Anchor::parse(line).map_err(|error| format!("{line}: {error}")));
+        let anchors = Anchors::of(anchors.collect::<Result<_, _>>()?);
+        let mut negative = NegativeAnchors::default();
+        for name in &self.negative_anchors {
+            let name = NameBuf::from_wire(name).map_err(|error| error.to_string())?;
+            let anchor = NegativeAnchor { name, expires_at_secs: None };
+            negative.insert(anchor).map_err(|_| "too many negative anchors")?;
+        }
+        // Most scenarios are of a time when all signed with SHA-1.
+        let policy = Policy { sha1_signatures: Sha1Signatures::Verified };
+        Ok(Validation { anchors, negative, policy })
     }
 }
 

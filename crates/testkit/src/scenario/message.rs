@@ -160,7 +160,8 @@ impl Asked {
 
     /// For messages to people.
     pub(super) fn shown(&self) -> String {
-        format!("{} {} to {}", crate::shown(&self.qname), self.qtype, self.server)
+        let by = if self.over_tcp { " by TCP" } else { "" };
+        format!("{} {} to {}{by}", crate::shown(&self.qname), self.qtype, self.server)
     }
 }
 

@@ -33,8 +33,8 @@ pub struct Outcome {
     pub core: Result<(), String>,
     /// All was as expected that the scenario compares; or what was not first.
     pub full: Result<(), String>,
-    /// Queries that went to servers.
-    pub queries: u64,
+    /// What clients and servers said, in its order, for people.
+    pub trace: Vec<String>,
 }
 
 /// Plays a scenario. The same seed gives the same outcome.
@@ -54,11 +54,12 @@ pub fn play(scenario: &Scenario, seed: u64) -> Outcome {
             opened: 0,
             clients: Vec::new(),
             queries: 0,
+            trace: Vec::new(),
         })
     });
     match world {
         Ok(world) => world.play(),
-        Err(error) => Outcome { core: Err(error.clone()), full: Err(error), queries: 0 },
+        Err(error) => Outcome { core: Err(error.clone()), full: Err(error), trace: Vec::new() },
     }
 }
 
@@ -93,6 +94,7 @@ struct World<'s> {
     opened: u64,
     clients: Vec<Client>,
     queries: u64,
+    trace: Vec<String>,
 }
 
 impl<'s> World<'s> {
@@ -115,7 +117,7 @@ impl<'s> World<'s> {
                 break;
             }
         }
-        Outcome { core, full, queries: self.queries }
+        Outcome { core, full, trace: self.trace }
     }
 
     fn step(&mut self, step: &'s Step) -> Differences {
@@ -240,6 +242,7 @@ impl<'s> World<'s> {
 
     fn at_server(&mut self, line: Line, asked: Asked) {
         self.queries += 1;
+        self.trace.push(format!("{} ms: {}", self.net.now_ms - START_MS, asked.shown()));
         let is_awaited = self.awaited.is_some_and(|step| {
             let is_there = step.server.is_none_or(|server| server == asked.server);
             is_there && step.entry.as_ref().is_some_and(|entry| authorities::is_for(entry, &asked))
@@ -272,6 +275,7 @@ impl<'s> World<'s> {
                 Effect::Answer { client, octets } => {
                     assert!(MessageView::new(&octets).is_ok(), "an answer is a message");
                     assert!(self.clients[client].answer.is_none(), "one answer each");
+                    self.trace.push(format!("{} ms: {}", self.net.now_ms - START_MS, check::shown(&octets)));
                     self.clients[client].answer = Some(octets);
                 }
             }

@@ -67,14 +67,13 @@ pub(super) fn head(line: &str, default_ttl_secs: u32) -> Result<Head<'_>, String
 /// Reads a whole record.
 pub(super) fn record(line: &str, default_ttl_secs: u32) -> Result<Rr, String> {
     let Head { owner, ttl_secs, class, rtype, data } = head(line, default_ttl_secs)?;
+    let data = without_parentheses(data);
     let mut rdata = Vec::new();
-    if !data.is_empty() {
-        rdata::parse(rtype.0, data, &[0], &mut rdata).or_else(|error| {
-            // Scenarios of broken data have some that no record may have.
-            let octets = unchecked(rtype, data).ok_or_else(|| error.to_string())?;
-            rdata = octets;
-            Ok::<_, String>(())
-        })?;
+    if !data.is_empty()
+        && let Err(error) = rdata::parse(rtype.0, &data, &[0], &mut rdata)
+    {
+        // Scenarios of broken data have some that no record may have.
+        rdata = unchecked(rtype, &data).ok_or_else(|| error.to_string())?;
     }
     Ok(Rr { owner, rtype, class, ttl_secs, rdata })
 }
@@ -86,7 +85,18 @@ pub(super) fn wire_name(shown: &str) -> Result<Vec<u8>, String> {
     Ok(wire[..len].to_vec())
 }
 
-/// Data that is malformed on purpose: `\# LENGTH HEX`, and DS records with a digest of any length.
+/// Parentheses mean nothing where a record stands on one line.
+fn without_parentheses(data: &str) -> String {
+    let mut quoted = false;
+    let plain = |letter: char| {
+        quoted ^= letter == '"';
+        if !quoted && matches!(letter, '(' | ')') { ' ' } else { letter }
+    };
+    data.chars().map(plain).collect()
+}
+
+/// Data that is malformed on purpose: `\# LENGTH HEX`, DS records with a digest of any length, base64
+/// with more at its end than belongs there.
 fn unchecked(rtype: Rtype, data: &str) -> Option<Vec<u8>> {
     let words: Vec<_> = data.split_whitespace().collect();
     match (rtype, &words[..]) {
@@ -97,6 +107,10 @@ fn unchecked(rtype: Rtype, data: &str) -> Option<Vec<u8>> {
             out.push(digest_type.parse().ok()?);
             out.extend(octets(&hex.concat())?);
             Some(out)
+        }
+        (_, [.., last]) if last.ends_with('=') => {
+            let mut out = Vec::new();
+            rdata::parse(rtype.0, data.trim_end_matches('='), &[0], &mut out).ok().map(|()| out)
         }
         _ => None,
     }
@@ -156,6 +170,7 @@ mod tests {
         check("www.example 60 CH TXT \"a b\"", 60, 3, Rtype::TXT, b"\x03a b");
         check("example. IN DS 1 8 2 abcd", 3600, 1, Rtype::DS, &[0, 1, 8, 2, 0xab, 0xcd]);
         check("example. A \\# 3 c00002", 3600, 1, Rtype::A, &[192, 0, 2]);
+        check("example. MX ( 1 . )", 3600, 1, Rtype::MX, &[0, 1, 0]);
         check("example. IN A", 3600, 1, Rtype::A, &[]);
         assert!(record("example. IN", 3600).is_err() && record("example. A 192.0.2", 3600).is_err());
     }
