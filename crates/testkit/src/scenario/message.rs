@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use avocet_wire::header::{AA, AD, CD, HEADER_LEN, QR, RA, RD, TC};
-use avocet_wire::name::{self, is_under};
+use avocet_wire::name::is_under;
 use avocet_wire::{MessageView, QueryView, Rtype};
 
 use super::record::Rr;
@@ -173,11 +173,6 @@ fn opt_data(octets: &[u8]) -> Vec<u8> {
 
 pub(super) fn same_name(a: &[u8], b: &[u8]) -> bool {
     a.eq_ignore_ascii_case(b)
-}
-
-/// Is the name a wire name that ends where the octets do?
-pub(super) fn is_name(wire: &[u8]) -> bool {
-    name::wire_len(wire) == Ok(wire.len())
 }
 
 /// Room for the header and the longest question.

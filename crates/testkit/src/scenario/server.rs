@@ -13,7 +13,7 @@ use avocet_wire::edns::EdnsOption;
 use avocet_wire::hash::{HashKey, eq_folded};
 use avocet_wire::header::{AD, CD, HEADER_LEN, Header, QR, RA, RD, TC};
 use avocet_wire::query::QuestionKey;
-use avocet_wire::{Ede, QueryView, Rcode};
+use avocet_wire::{Ede, QueryError, QueryView, Rcode};
 
 use super::config::{Config, TTL};
 use super::message::HEAD_ROOM;
@@ -92,7 +92,10 @@ impl Server {
 
     /// A client asks.
     pub(super) fn query(&mut self, number: usize, octets: &[u8], over_tcp: bool, at: Moment) -> Vec<Effect> {
-        let Ok(view) = QueryView::parse(octets) else { return Vec::new() };
+        let view = match QueryView::parse(octets) {
+            Ok(view) => view,
+            Err(error) => return malformed(number, octets, error).into_iter().collect(),
+        };
         let header = view.header();
         let edns = view.edns.map(|edns| edns.dnssec_ok);
         let datagram = view.edns.map_or(512, |edns| edns.udp_size.clamp(512, UDP_SIZE));
@@ -111,6 +114,11 @@ impl Server {
             return vec![Effect::Answer { client: number, octets }];
         }
         if client.flags & RD == 0 {
+            let disabled = client.flags & CD != 0;
+            if self.failures.lookup(client.key.question(), disabled, (at.now_ms / 1000) as u32).is_some() {
+                let ede = Some((Ede::CACHED_ERROR, "resolution failed lately"));
+                return vec![Effect::Answer { client: number, octets: client.empty(Rcode::SERVFAIL, ede) }];
+            }
             let ede = Some((Ede::NOT_AUTHORITATIVE, "not in the cache"));
             return vec![Effect::Answer { client: number, octets: client.empty(Rcode::REFUSED, ede) }];
         }
@@ -275,6 +283,20 @@ impl Client {
         out.extend(opt);
         out
     }
+}
+
+/// What is said of a query that cannot be read.
+fn malformed(client: usize, octets: &[u8], error: QueryError) -> Option<Effect> {
+    let rcode = match error {
+        QueryError::Ignore => return None,
+        QueryError::NotImplemented => Rcode::NOTIMP,
+        QueryError::Format(_) => Rcode::FORMERR,
+    };
+    let header = Header::read(octets)?;
+    let answer = Header { id: header.id, flags: QR | RA | header.flags & RD | rcode.low(), counts: [0; 4] };
+    let mut octets = vec![0; HEADER_LEN];
+    answer.write(octets.first_chunk_mut()?);
+    Some(Effect::Answer { client, octets })
 }
 
 fn opt(rcode: Rcode, dnssec_ok: bool, ede: Option<(Ede, &'static str)>) -> Vec<u8> {
