@@ -13,8 +13,8 @@ use aws_lc_rs::signature::{
 pub const MIN_RSA_BITS: usize = 1024;
 /// Most bits of an RSA modulus (RFC 5702 §2.1); what is above costs too much.
 pub const MAX_RSA_BITS: usize = 4096;
-/// Most octets of an RSA exponent: all in use fit into 32 bits, and long ones make verification costly.
-const MAX_RSA_EXPONENT: usize = 4;
+/// Most bits of an RSA exponent: those in use fit (2^32 + 1 among them), and long ones make verification costly.
+const MAX_RSA_EXPONENT_BITS: usize = 33;
 /// The uncompressed form of points of a curve, which DNSKEY leaves out (RFC 6605 §4).
 const UNCOMPRESSED: u8 = 4;
 /// Octets of a public key of ECDSA P-256, P-384 and Ed25519.
@@ -154,9 +154,8 @@ impl<'a> RsaKey<'a> {
     }
 
     fn has_supported_size(&self) -> bool {
-        let unused = self.modulus.first().map_or(0, |octet| octet.leading_zeros() as usize);
-        (MIN_RSA_BITS..=MAX_RSA_BITS).contains(&(self.modulus.len() * 8 - unused))
-            && self.exponent.len() <= MAX_RSA_EXPONENT
+        let bits = |number: &[u8]| number.len() * 8 - number.first().map_or(0, |octet| octet.leading_zeros() as usize);
+        (MIN_RSA_BITS..=MAX_RSA_BITS).contains(&bits(self.modulus)) && bits(self.exponent) <= MAX_RSA_EXPONENT_BITS
     }
 }
 

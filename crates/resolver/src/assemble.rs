@@ -147,7 +147,10 @@ impl Walk<'_> {
             }
             _ => {}
         }
-        if let Some(next) = self.alias(at, class) {
+        // DS records are the parent's, who knows of no alias in the child.
+        if qtype != Rtype::DS
+            && let Some(next) = self.alias(at, class)
+        {
             // Asked for the CNAME itself, one that follows from a DNAME is the answer.
             return if qtype == Rtype::CNAME { Step::End(Rcode::NOERROR) } else { Step::Alias(next) };
         }

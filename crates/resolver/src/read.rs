@@ -78,7 +78,7 @@ impl Reply {
             let record = record.map_err(|_| Malformed)?;
             if record.rtype == Rtype::OPT {
                 self.read_opt(&record)?;
-            } else if !record.rtype.is_meta() {
+            } else if !record.rtype.is_meta() && record.class == Class::IN {
                 self.read_record(&record, qname.len()).ok_or(Malformed)?;
             }
         }

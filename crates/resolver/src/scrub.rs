@@ -37,8 +37,8 @@ pub(crate) struct Asked<'a> {
 pub(crate) enum Belief {
     /// The servers of a rule: where the name's route is the same.
     Rule(Route),
-    /// The servers of a zone of so many octets, the last of the question's name: where no zone of
-    /// the configuration is nearer to the name than theirs.
+    /// The servers of a zone of so many octets, the last of the question's name: about that name
+    /// alone. Where an alias leads is asked for anew, even within the zone (S5).
     Zone(u8),
 }
 
@@ -53,11 +53,7 @@ impl Belief {
     fn reaches(self, asked: &Asked<'_>, name: &[u8]) -> bool {
         match self {
             Self::Rule(route) => asked.plan.route(name) == Some(route),
-            Self::Zone(len) => {
-                let apex = &asked.qname[asked.qname.len().saturating_sub(usize::from(len))..];
-                let nearest = asked.plan.configured(name).map_or(0, |zone| usize::from(zone.apex_len()));
-                name::is_under(name, apex) && nearest <= apex.len()
-            }
+            Self::Zone(_) => false,
         }
     }
 }
@@ -214,7 +210,7 @@ impl<'a> Scrubber<'a> {
             let is_referral = authority.any(|record| record.rtype == Rtype::NS);
             return match rcode {
                 Rcode::NOERROR if self.end.wire() != self.asked.qname => Ok(Verdict::GoOn),
-                Rcode::NOERROR if is_referral => Err(Verdict::Unusable),
+                Rcode::NOERROR if is_referral && self.asked.qtype != Rtype::DS => Err(Verdict::Unusable),
                 _ => Ok(Verdict::Answer { rcode, cacheable: false }),
             };
         };

@@ -206,6 +206,11 @@ impl<W> Task<W> {
         self.stream_retried = false;
     }
 
+    /// Is its answer found by recursion?
+    pub(crate) fn is_recursive(&self) -> bool {
+        self.bound.as_ref().is_some_and(|bound| bound.plan.recursion.is_some())
+    }
+
     pub(crate) fn note(&mut self, failure: Failure) {
         self.failure = self.failure.max(failure);
     }

@@ -9,9 +9,9 @@ use avocet_wire::{Rcode, Rtype};
 use super::Walker;
 use super::channel::Note;
 use super::classify::{Sort, sort};
-use super::cut::{Cut, CutServers};
+use super::cut::{Cut, CutServers, NameServer};
 use super::descend::Frame;
-use super::fetch::{Candidate, Fetched, Inquiry, Manner, NotFetched};
+use super::fetch::{Candidate, Fetched, Inquiry, Manner, NotFetched, Patience};
 use super::part::{NoPart, Part};
 use super::rrset::Name;
 use crate::plan::Strategy;
@@ -36,8 +36,12 @@ pub(crate) enum Reply {
 struct Tried {
     servers: Vec<SocketAddr>,
     names: Vec<Name>,
+    /// Those of `servers` that did not answer in one round.
+    silent: Vec<SocketAddr>,
     bad_replies: u32,
     failure: Option<Failure>,
+    /// What servers said that recurse for others and do not serve the zone.
+    hearsay: Option<Box<Part>>,
 }
 
 impl Tried {
@@ -54,11 +58,19 @@ impl Walker {
         (qname, qtype): (&Name, Rtype),
         frame: &Frame<'_>,
     ) -> Result<Reply, Failure> {
-        let mut tried = Tried::default();
+        let distrusted = self.distrusted.iter().filter(|(name, rtype, _)| name == qname && *rtype == qtype);
+        let mut tried = Tried { servers: distrusted.map(|(.., addr)| *addr).collect(), ..Tried::default() };
         loop {
-            let servers = self.next_servers(cut, &mut tried, frame).await;
+            let mut servers = self.next_servers(cut, &mut tried, frame).await;
+            if servers.is_empty() && !tried.silent.is_empty() {
+                // There is nobody else: those who kept silent are given more time.
+                let silent = std::mem::take(&mut tried.silent);
+                tried.servers.retain(|addr| !silent.contains(addr));
+                servers = self.next_servers(cut, &mut tried, frame).await;
+            }
             if servers.is_empty() {
-                return Err(tried.failure.unwrap_or(Failure::NoServers));
+                let failure = tried.failure.unwrap_or(Failure::NoServers);
+                return tried.hearsay.map(Reply::Part).ok_or(failure);
             }
             let inquiry = Inquiry {
                 zone: cut.zone.clone(),
@@ -66,16 +78,23 @@ impl Walker {
                 qtype,
                 servers: servers.clone(),
                 manner: self.manner(cut),
+                patience: self.patience(cut, &tried),
             };
             let fetched = match self.io.fetch(inquiry.clone()).await {
                 Ok(fetched) => fetched,
                 Err(NotFetched::Exhausted) => return Err(Failure::TooManyQueries),
                 Err(why) => {
                     tried.note(failure_of(why));
+                    if inquiry.patience == Patience::OneRound && why == NotFetched::Silence {
+                        tried.silent.extend(servers.iter().map(|server| server.addr));
+                    }
                     tried.servers.extend(servers.iter().map(|server| server.addr));
                     continue;
                 }
             };
+            if sort(&inquiry, &fetched) == Sort::Hearsay {
+                tried.hearsay = tried.hearsay.or(self.part_of(&inquiry, &fetched).ok().map(Box::new));
+            }
             match self.use_reply(&inquiry, &fetched) {
                 Ok(reply) => return Ok(reply),
                 Err(failure @ Failure::Aliases) => return Err(failure),
@@ -100,6 +119,7 @@ impl Walker {
                 let cut = self.take_referral(zone, &inquiry.zone, fetched);
                 Ok(Reply::Referral(cut))
             }
+            Sort::Hearsay => Err(Failure::Lame),
             Sort::Lame => {
                 self.io.note(Note::Lame(fetched.server, inquiry.zone.clone()));
                 Err(Failure::Lame)
@@ -114,9 +134,18 @@ impl Walker {
     pub(crate) async fn ask_once(&mut self, cut: &Cut, qname: &Name, qtype: Rtype) -> Option<Arc<Fetched>> {
         let servers = self.candidates(cut);
         let manner = self.manner(cut);
-        let inquiry = Inquiry { zone: cut.zone.clone(), qname: qname.clone(), qtype, servers, manner };
+        let patience = Patience::All;
+        let inquiry = Inquiry { zone: cut.zone.clone(), qname: qname.clone(), qtype, servers, manner, patience };
         let fetched = self.io.fetch(inquiry).await.ok()?;
         (fetched.rcode == Rcode::NOERROR).then_some(fetched)
+    }
+
+    /// Servers are given up early while there are others that can be looked for.
+    fn patience(&self, cut: &Cut, tried: &Tried) -> Patience {
+        let CutServers::Named(servers) = &cut.servers else { return Patience::All };
+        let is_open = |server: &NameServer| server.addresses.is_empty() && !tried.names.contains(&server.name);
+        let may_look = self.failed_servers < MAX_FAILED_SERVERS && servers.iter().any(is_open);
+        if may_look { Patience::OneRound } else { Patience::All }
     }
 
     fn manner(&self, cut: &Cut) -> Manner {
@@ -140,11 +169,7 @@ impl Walker {
     async fn next_servers(&mut self, cut: &mut Cut, tried: &mut Tried, frame: &Frame<'_>) -> Vec<Candidate> {
         loop {
             let mut candidates = self.candidates(cut);
-            candidates.retain(|candidate| {
-                let is_distrusted =
-                    self.distrusted.iter().any(|(zone, addr)| *zone == cut.zone && *addr == candidate.addr);
-                !is_distrusted && !tried.servers.contains(&candidate.addr)
-            });
+            candidates.retain(|candidate| !tried.servers.contains(&candidate.addr));
             if !candidates.is_empty() {
                 return candidates;
             }
@@ -157,7 +182,13 @@ impl Walker {
                 return Vec::new();
             }
             tried.names.push(name.clone());
-            let addresses = self.find_addresses(&name, frame).await;
+            let mut addresses = self.find_addresses(&name, frame).await;
+            // What the parent says serves where the zone's own word leads nowhere.
+            for ip in self.known_addresses(&name).await {
+                if !addresses.contains(&ip) {
+                    addresses.push(ip);
+                }
+            }
             if addresses.is_empty() {
                 self.failed_servers += 1;
                 tried.note(Failure::NoServers);

@@ -16,6 +16,8 @@ pub(crate) enum Sort {
     Answer,
     /// The zone of this name below the one asked is served by others.
     Referral(Name),
+    /// As [`Sort::Answer`], from a server that recurses and does not serve the zone: for want of better.
+    Hearsay,
     /// The server does not serve the zone.
     Lame,
     /// It has another RCODE than an answer can have.
@@ -29,12 +31,12 @@ pub(crate) fn sort(inquiry: &Inquiry, fetched: &Fetched) -> Sort {
     let is_hearsay = fetched.offers_recursion() && !fetched.is_authoritative() && !recursive;
     match fetched.rcode {
         Rcode::NOERROR | Rcode::YXDOMAIN => {}
-        Rcode::NXDOMAIN if is_hearsay => return Sort::Lame,
+        Rcode::NXDOMAIN if is_hearsay => return Sort::Hearsay,
         Rcode::NXDOMAIN => return Sort::Answer,
         other => return Sort::Failed(other),
     }
     match (answers(inquiry, fetched), recursive) {
-        (true, _) if is_hearsay => Sort::Lame,
+        (true, _) if is_hearsay => Sort::Hearsay,
         (true, _) | (_, true) => Sort::Answer,
         (false, false) => sort_by_authority(inquiry, fetched, is_hearsay),
     }
@@ -66,7 +68,7 @@ fn sort_by_authority(inquiry: &Inquiry, fetched: &Fetched, is_hearsay: bool) -> 
         records.filter(move |record| record.section == RecordSection::Authority && record.rtype == rtype)
     };
     if authority(Rtype::SOA).any(|soa| name::is_under(&inquiry.qname, soa.owner)) {
-        return if is_hearsay { Sort::Lame } else { Sort::Answer };
+        return if is_hearsay { Sort::Hearsay } else { Sort::Answer };
     }
     for ns in authority(Rtype::NS) {
         if *ns.owner == *inquiry.zone {
@@ -77,8 +79,12 @@ fn sort_by_authority(inquiry: &Inquiry, fetched: &Fetched, is_hearsay: bool) -> 
             // Up the tree, or aside.
             return Sort::Lame;
         }
+        // DS records are of the parent: what it says beside a delegation is its answer.
         let is_parents = inquiry.qtype == Rtype::DS && *ns.owner == *inquiry.qname;
-        if name::is_under(&inquiry.qname, ns.owner) && !(is_parents && fetched.is_authoritative()) {
+        if is_parents {
+            return Sort::Answer;
+        }
+        if name::is_under(&inquiry.qname, ns.owner) {
             return Sort::Referral(ns.owner.into());
         }
     }

@@ -84,12 +84,15 @@ impl Cut {
         Self { zone, servers: CutServers::Named(servers) }
     }
 
-    /// Has it servers that can be asked or found without asking this zone?
-    fn is_reachable(&self) -> bool {
+    /// Are its servers known by name, from a delegation?
+    pub(crate) fn is_named(&self) -> bool {
+        matches!(self.servers, CutServers::Named(_))
+    }
+
+    /// Has it a server whose address can be looked for without asking this zone?
+    fn names_others(&self) -> bool {
         match &self.servers {
-            CutServers::Named(servers) => {
-                servers.iter().any(|server| !server.addresses.is_empty() || !name::is_under(&server.name, &self.zone))
-            }
+            CutServers::Named(servers) => servers.iter().any(|server| !name::is_under(&server.name, &self.zone)),
             CutServers::Listed { .. } => true,
         }
     }
@@ -108,7 +111,11 @@ impl Walker {
     /// The nearest zone cut above a name that servers are known for. A DS record is the parent's.
     pub(crate) async fn nearest_cut(&mut self, qname: &Name, qtype: Rtype) -> Cut {
         let skip = usize::from(qtype == Rtype::DS && qname.len() > 1);
-        let start: Name = name::ancestors(qname).nth(skip).unwrap_or(&[0]).into();
+        self.cut_above(name::ancestors(qname).nth(skip).unwrap_or(&[0]).into()).await
+    }
+
+    /// The nearest zone cut at or above a name.
+    pub(crate) async fn cut_above(&mut self, start: Name) -> Cut {
         let configured = self.plan.configured(&start);
         if let Some(Configured::Forward(_)) = configured {
             return self.configured_cut(&start, configured);
@@ -116,7 +123,7 @@ impl Walker {
         let apex_len = configured.map_or(1, |zone| usize::from(zone.apex_len()));
         for zone in name::ancestors(&start).take_while(|zone| zone.len() > apex_len) {
             if let Some(cut) = self.known_delegation(&zone.into()).await
-                && cut.is_reachable()
+                && self.is_reachable(&cut)
             {
                 return cut;
             }
@@ -125,6 +132,10 @@ impl Walker {
             Some(_) => self.configured_cut(&start, configured),
             None => self.root().await,
         }
+    }
+
+    fn is_reachable(&self, cut: &Cut) -> bool {
+        cut.names_others() || !self.candidates(cut).is_empty()
     }
 
     fn configured_cut(&self, below: &Name, configured: Option<Configured>) -> Cut {
@@ -158,7 +169,7 @@ impl Walker {
         let root: Name = [0].as_slice().into();
         if self.recursion().priming
             && let Some(cut) = self.known_delegation(&root).await
-            && cut.is_reachable()
+            && self.is_reachable(&cut)
         {
             return cut;
         }
@@ -190,7 +201,7 @@ impl Walker {
             })
             .collect();
         let cut = Cut { zone: root, servers: CutServers::Named(servers) };
-        if !cut.is_reachable() {
+        if !self.is_reachable(&cut) {
             return None;
         }
         self.keep_delegation(&cut, PRIMED_SECS, &[]);

@@ -95,6 +95,8 @@ impl Walker {
         let mut cut = self.nearest_cut(qname, qtype).await;
         let mut shown = Shown::new(qname, &cut, self.minimises(&cut));
         let mut referrals = 0;
+        // What the cache knows of a delegation may be out of date: the parent is asked once.
+        let mut may_go_up = true;
         loop {
             let asked = shown.next();
             let is_whole = shown.is_whole(&asked);
@@ -102,6 +104,12 @@ impl Walker {
             let reply = match self.ask(&mut cut, (&asked, asked_type), frame).await {
                 Ok(reply) => reply,
                 Err(Failure::TooManyQueries) => return Err(Failure::TooManyQueries),
+                Err(_) if is_whole && may_go_up && referrals == 0 && cut.zone.len() > 1 && cut.is_named() => {
+                    may_go_up = false;
+                    let above = name::parent(&cut.zone).unwrap_or(&[0]).into();
+                    cut = self.cut_above(above).await;
+                    continue;
+                }
                 Err(failure) if is_whole => return Err(failure),
                 // Some servers fail for names that only lead to others: relaxed.
                 Err(_) => {

@@ -39,6 +39,16 @@ pub(crate) struct Inquiry {
     pub(crate) qtype: Rtype,
     pub(crate) servers: Vec<Candidate>,
     pub(crate) manner: Manner,
+    pub(crate) patience: Patience,
+}
+
+/// How long servers are asked that do not answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Patience {
+    /// Each once: there are others, whose addresses are still to be found.
+    OneRound,
+    /// As long as the limits allow.
+    All,
 }
 
 impl Inquiry {
@@ -56,6 +66,7 @@ impl Inquiry {
             && self.qname == other.qname
             && self.zone == other.zone
             && self.manner == other.manner
+            && self.patience == other.patience
             && self.servers == other.servers
     }
 }

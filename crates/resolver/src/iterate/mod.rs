@@ -113,8 +113,8 @@ pub(crate) struct Walker {
     pub(crate) failed_servers: u32,
     /// What referrals said of DS records, by the zone that they led to.
     pub(crate) referrals: HashMap<Name, Vec<Rrset>>,
-    /// Servers that said of a zone what did not verify.
-    pub(crate) distrusted: Vec<(Name, SocketAddr)>,
+    /// Servers whose answer to a question did not verify.
+    pub(crate) distrusted: Vec<(Name, Rtype, SocketAddr)>,
     /// What the cache had did not verify.
     pub(crate) passes_over_cache: bool,
     /// What validation has cost so far.

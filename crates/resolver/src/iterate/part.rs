@@ -3,13 +3,15 @@
 use std::net::SocketAddr;
 
 use avocet_cache::Security;
-use avocet_wire::{NameBuf, Rcode, Rtype, Section};
+use avocet_wire::view::RecordSection;
+use avocet_wire::{Rcode, Rtype, Section};
 
 use super::Walker;
 use super::fetch::{Fetched, Inquiry};
 use super::rrset::{Denial, Name, Rrset, group};
 use crate::answer::Gathered;
-use crate::read::Reply;
+use crate::read::{Reply, ReplyRecord};
+use crate::recursion::Configured;
 use crate::scrub::{Asked, Belief, Scrubber, Verdict};
 
 /// See the module.
@@ -46,7 +48,10 @@ pub(crate) enum NoPart {
 impl Walker {
     /// Reads what is believed of a reply.
     pub(crate) fn part_of(&self, inquiry: &Inquiry, fetched: &Fetched) -> Result<Part, NoPart> {
-        let belief = Belief::Zone(inquiry.zone.len() as u8);
+        let belief = match self.plan.configured(&inquiry.qname) {
+            Some(Configured::Forward(route)) if inquiry.manner.recursion_desired => Belief::Rule(route),
+            _ => Belief::Zone(inquiry.zone.len() as u8),
+        };
         let (plan, qname, qtype) = (&*self.plan, &*inquiry.qname, inquiry.qtype);
         let asked = Asked { plan, belief, qname, qtype, dnssec_ok: inquiry.manner.dnssec_ok };
         let mut gathered = Gathered::default();
@@ -61,43 +66,75 @@ impl Walker {
             Verdict::Unusable => return Err(NoPart::Unusable),
             Verdict::Loop => return Err(NoPart::Loop),
         };
+        let mut sets = sets_of(&gathered, Section::Answer);
+        if qtype == Rtype::RRSIG {
+            sets = signatures_at(qname, &fetched.reply);
+        }
+        sign(&mut sets, &fetched.reply);
         let mut part = Part {
-            sets: sets_of(&gathered, Section::Answer),
+            sets,
             ending: Ending::GoesOn(end.wire().into()),
-            proof: Vec::new(),
+            proof: proof_in(&fetched.reply),
             zone: Some(inquiry.zone.clone()),
             is_authoritative: fetched.is_authoritative(),
             server: Some(fetched.server),
         };
-        let mut authority = sets_of(&gathered, Section::Authority);
         match rcode {
             None => {}
-            Some(Rcode::NOERROR) if part.sets.iter().any(|set| set.rtype == qtype) => {
-                part.ending = Ending::Answered;
-                authority.retain(|set| matches!(set.rtype, Rtype::NSEC | Rtype::NSEC3));
-                part.proof = authority;
+            Some(Rcode::NOERROR) if part.sets.iter().any(|set| qtype == Rtype::ANY || set.rtype == qtype) => {
+                part.ending = Ending::Answered
             }
-            Some(rcode) => part.ending = denied(&end, rcode, authority, &fetched.reply),
+            Some(rcode) => {
+                let mut soa = sets_of(&gathered, Section::Authority);
+                soa.retain(|set| set.rtype == Rtype::SOA);
+                sign(&mut soa, &fetched.reply);
+                let (soa, proof) = (soa.pop(), std::mem::take(&mut part.proof));
+                let denial = Denial { rcode, soa, proof, security: Security::Unchecked };
+                part.ending = Ending::Denied(end.wire().into(), denial);
+            }
         }
         Ok(part)
     }
 }
 
-fn denied(end: &NameBuf, rcode: Rcode, mut proof: Vec<Rrset>, reply: &Reply) -> Ending {
-    let at = proof.iter().position(|set| set.rtype == Rtype::SOA);
-    let soa = at.map(|at| proof.remove(at));
-    if soa.is_none() {
-        // The scrubber takes no proof without an SOA record.
-        let records =
-            reply.records().filter(|record| matches!(record.rtype, Rtype::NSEC | Rtype::NSEC3 | Rtype::RRSIG));
-        proof = group(
-            records
-                .map(|record| (record.owner, record.rtype, record.ttl_secs, record.rdata))
-                .collect::<Vec<_>>()
-                .into_iter(),
-        );
+/// Most RRSIG records of one RRset that are kept.
+const MAX_SIGNATURES: usize = 32;
+/// Most NSEC and NSEC3 RRsets of a reply that are kept.
+const MAX_PROOF: usize = 32;
+
+/// Gives sets their signatures, wherever in the reply these are: some servers put them elsewhere.
+fn sign(sets: &mut [Rrset], reply: &Reply) {
+    for set in sets.iter_mut().filter(|set| !set.synthesised) {
+        let signatures =
+            reply.records().filter(|record| record.covered() == Some(set.rtype) && *record.owner == *set.owner);
+        set.signatures = signatures.map(|record| record.rdata.into()).take(MAX_SIGNATURES).collect();
     }
-    Ending::Denied(end.wire().into(), Denial { rcode, soa, proof, security: Security::Unchecked })
+}
+
+/// All RRSIG records at a name, as one set.
+fn signatures_at(owner: &[u8], reply: &Reply) -> Vec<Rrset> {
+    let here = |record: &ReplyRecord<'_>| {
+        record.section == RecordSection::Answer && record.rtype == Rtype::RRSIG && record.owner == owner
+    };
+    let mut set = Rrset::empty(owner.into(), Rtype::RRSIG, u32::MAX);
+    for record in reply.records().filter(here).take(MAX_SIGNATURES) {
+        set.ttl_secs = set.ttl_secs.min(record.ttl_secs);
+        set.records.push(record.rdata.into());
+    }
+    if set.records.is_empty() { Vec::new() } else { vec![set] }
+}
+
+/// The NSEC and NSEC3 RRsets of the authority section. Of which zone they are is for validation to say.
+fn proof_in(reply: &Reply) -> Vec<Rrset> {
+    let is_proof = |rtype| matches!(rtype, Rtype::NSEC | Rtype::NSEC3);
+    let records = reply.records().filter(|record| {
+        let is_wanted = is_proof(record.rtype) || record.covered().is_some_and(is_proof);
+        is_wanted && record.section == RecordSection::Authority
+    });
+    let records: Vec<_> = records.map(|record| (record.owner, record.rtype, record.ttl_secs, record.rdata)).collect();
+    let mut sets = group(records.into_iter());
+    sets.truncate(MAX_PROOF);
+    sets
 }
 
 /// The RRsets of a section. A CNAME behind a DNAME above it follows from it.

@@ -69,11 +69,12 @@ impl Walker {
         while resolution.sets.len() <= 2 * MAX_ALIASES && seen.len() <= MAX_ALIASES + 1 {
             let frame = Frame::first(at.clone(), qtype);
             let part = self.valid_part(&at, qtype, &frame).await?;
+            let is_expanded = part.sets.iter().any(Rrset::is_expanded);
             self.keep(&part, qtype);
             let Part { sets, ending, proof, .. } = part;
             seen.extend(sets.iter().filter(|set| set.rtype == Rtype::CNAME).map(|set| set.owner.clone()));
             resolution.sets.extend(sets);
-            resolution.proof.extend(proof);
+            resolution.proof.extend(proof.into_iter().filter(|_| is_expanded));
             match ending {
                 Ending::Answered => return Ok(resolution),
                 Ending::Denied(_, denial) => {
@@ -95,17 +96,21 @@ impl Walker {
         for _ in 0..=MAX_RETRIES {
             let mut part = match (self.part(qname, qtype, frame).await, bogus) {
                 (Ok(part), _) => part,
-                (Err(_), Some(reason)) => return Err(Failure::Bogus(reason.ede().0)),
-                (Err(failure), None) => return Err(failure),
+                (Err(failure), Some(reason)) => {
+                    return Err(Failure::Bogus(reason.ede().0));
+                }
+                (Err(failure), None) => {
+                    return Err(failure);
+                }
             };
             if self.validation().is_none() || self.checking_disabled {
                 return Ok(part);
             }
-            match self.validate(&mut part, qtype, frame).await {
+            match self.validate(&mut part, qtype, &Frame::first(qname.clone(), Rtype(0))).await {
                 Ok(()) => return Ok(part),
                 Err(reason) => {
                     let reason = *bogus.get_or_insert(reason);
-                    if !self.distrust(&part) {
+                    if !self.distrust((qname, qtype), &part) {
                         return Err(Failure::Bogus(reason.ede().0));
                     }
                 }
@@ -127,7 +132,7 @@ impl Walker {
     async fn part_from_cache(&mut self, qname: &Name, qtype: Rtype) -> Option<Part> {
         let part =
             |sets, ending| Part { sets, ending, proof: Vec::new(), zone: None, is_authoritative: false, server: None };
-        if qtype.is_dnssec_proof() {
+        if qtype.is_dnssec_proof() || qtype == Rtype::ANY {
             return None;
         }
         match self.io.look_up(Side::Zone, qname, qtype).await {
@@ -139,7 +144,10 @@ impl Walker {
             }
             _ => {}
         }
-        if let Some((sets, next)) = self.alias_from_cache(qname).await {
+        // DS records are the parent's, who knows of no alias in the child.
+        if qtype != Rtype::DS
+            && let Some((sets, next)) = self.alias_from_cache(qname).await
+        {
             let ending = if qtype == Rtype::CNAME { Ending::Answered } else { Ending::GoesOn(next) };
             return Some(part(sets, ending));
         }
@@ -174,7 +182,7 @@ impl Walker {
 
     /// Puts what servers said into the cache.
     pub(crate) fn keep(&self, part: &Part, qtype: Rtype) {
-        if part.zone.is_none() {
+        if part.zone.is_none() || qtype == Rtype::ANY {
             return;
         }
         let rank = if part.is_authoritative { Rank::AuthoritativeAnswer } else { Rank::NonAuthoritativeAnswer };

@@ -40,6 +40,13 @@ pub(crate) type Chain = Result<Arc<ZoneKeys>, Reason>;
 
 type Climbing<'a> = Pin<Box<dyn Future<Output = Chain> + Send + 'a>>;
 
+/// Data of records that vouch for the keys of a zone.
+struct Vouched {
+    ds: Vec<Box<[u8]>>,
+    dnskeys: Vec<Box<[u8]>>,
+    lifetime_secs: u32,
+}
+
 /// What a zone above says of a name.
 enum Link {
     /// Another zone begins there, with these keys.
@@ -138,16 +145,11 @@ impl Walker {
             })
         };
         let (ds, dnskeys) = self.validation().and_then(data).ok_or(Reason::NoAnchor)?;
-        self.trusted_keys(zone, (&ds, &dnskeys, u32::MAX), frame).await
+        self.trusted_keys(zone, &Vouched { ds, dnskeys, lifetime_secs: u32::MAX }, frame).await
     }
 
     /// Asks a zone for its keys, and verifies them by what is trusted.
-    async fn trusted_keys(
-        &mut self,
-        zone: &Name,
-        (ds, dnskeys, lifetime_secs): (&[Box<[u8]>], &[Box<[u8]>], u32),
-        frame: &Frame<'_>,
-    ) -> Chain {
+    async fn trusted_keys(&mut self, zone: &Name, vouched: &Vouched, frame: &Frame<'_>) -> Chain {
         let mut retries = 0;
         loop {
             let part = self.chain_part(zone, Rtype::DNSKEY, frame).await?;
@@ -156,9 +158,9 @@ impl Walker {
             let verified = match &found {
                 None => Err(Reason::DnskeyMissing),
                 Some(set) => {
-                    let ds: Vec<&[u8]> = ds.iter().map(AsRef::as_ref).collect();
-                    let dnskeys: Vec<&[u8]> = dnskeys.iter().map(AsRef::as_ref).collect();
-                    let trust = Trust { ds: &ds, dnskeys: &dnskeys, lifetime_secs };
+                    let ds: Vec<&[u8]> = vouched.ds.iter().map(AsRef::as_ref).collect();
+                    let dnskeys: Vec<&[u8]> = vouched.dnskeys.iter().map(AsRef::as_ref).collect();
+                    let trust = Trust { ds: &ds, dnskeys: &dnskeys, lifetime_secs: vouched.lifetime_secs };
                     self.budget.begin_message();
                     let budget = &mut self.budget;
                     lend(std::slice::from_ref(set), |sets| chain::zone_keys(&sets[0], &trust, &context, budget))
@@ -172,7 +174,9 @@ impl Walker {
                     return Ok(Arc::new(keys));
                 }
                 (Err(reason), _) if reason.verdict() != Verdict::Bogus => return Err(reason),
-                (Err(reason), _) if retries == MAX_RETRIES || !self.distrust(&part) => return Err(reason),
+                (Err(reason), _) if retries == MAX_RETRIES || !self.distrust((zone, Rtype::DNSKEY), &part) => {
+                    return Err(reason);
+                }
                 _ => retries += 1,
             }
         }
@@ -226,10 +230,11 @@ impl Walker {
     /// What the zone of these keys says of a name below it.
     async fn link(&mut self, above: &Arc<ZoneKeys>, child: &Name, frame: &Frame<'_>) -> Result<Link, Reason> {
         let mut above = above.clone();
-        if let Some(sets) = self.referrals.get(child).cloned()
-            && let Ok(link) = self.link_by(&above, child, &sets, frame).await
-        {
-            return Ok(link);
+        if let Some(sets) = self.referrals.get(child).cloned() {
+            match self.link_by(&above, child, &sets, frame).await {
+                Err(reason) if reason.verdict() == Verdict::Bogus => {}
+                link => return link,
+            }
         }
         let mut retries = 0;
         loop {
@@ -255,7 +260,9 @@ impl Walker {
                     self.keep_verified(&part, Rtype::DS);
                     return Err(reason);
                 }
-                Err(reason) if retries == MAX_RETRIES || !self.distrust(&part) => return Err(reason),
+                Err(reason) if retries == MAX_RETRIES || !self.distrust((child, Rtype::DS), &part) => {
+                    return Err(reason);
+                }
                 Err(_) => retries += 1,
             }
         }
@@ -278,7 +285,7 @@ impl Walker {
             self.insecure_secs = delegation.lifetime_secs;
             return match delegation.kind {
                 DelegationKind::NoCut => Ok(Link::NoCut),
-                DelegationKind::Unsigned | DelegationKind::OptOut => Err(INSECURE),
+                DelegationKind::Unsigned | DelegationKind::OptOut => Err(Reason::UnsignedDelegation),
             };
         };
         let budget = &mut self.budget;
@@ -286,18 +293,30 @@ impl Walker {
         let data: Vec<&[u8]> = ds.records.iter().map(AsRef::as_ref).collect();
         self.insecure_secs = verified.lifetime_secs;
         chain::check_ds(&data, context.policy)?;
-        let records = ds.records.clone();
-        self.trusted_keys(child, (&records, &[], verified.lifetime_secs), frame).await.map(Link::Keys)
+        let vouched = Vouched { ds: ds.records.clone(), dnskeys: Vec::new(), lifetime_secs: verified.lifetime_secs };
+        self.trusted_keys(child, &vouched, frame).await.map(Link::Keys)
     }
 
     /// Does the chain end between a zone and a name below it, at a cut that was not seen?
-    pub(crate) async fn ends_between(&mut self, keys: &Arc<ZoneKeys>, owner: &Name, frame: &Frame<'_>) -> Chain {
+    /// `proof` is what came along.
+    pub(crate) async fn ends_between(
+        &mut self,
+        keys: &Arc<ZoneKeys>,
+        owner: &Name,
+        proof: &[Rrset],
+        frame: &Frame<'_>,
+    ) -> Chain {
         let mut above = keys.clone();
         let apex_len = above.zone().wire().len();
         let names: Vec<Name> =
             name::ancestors(owner).take_while(|name| name.len() > apex_len).map(Name::from).collect();
         for name in names.iter().rev() {
             self.anchor_of(name)?;
+            match self.link_by(&above, name, proof, frame).await {
+                Ok(Link::NoCut) => continue,
+                Err(reason) if reason.verdict() != Verdict::Bogus => return Err(reason),
+                _ => {}
+            }
             match self.link(&above, name, frame).await {
                 Ok(Link::Keys(keys)) => above = keys,
                 Ok(Link::NoCut) => {}
@@ -307,21 +326,19 @@ impl Walker {
         Ok(above)
     }
 
-    /// Keeps what the chain was found to rest on.
+    /// Keeps what the chain was found to rest on. A denial of DS proves for the chain less than for a
+    /// client: it is kept as it came.
     fn keep_verified(&self, part: &Part, rtype: Rtype) {
         let mut part = part.clone();
         part.sets.iter_mut().for_each(|set| set.security = Security::Secure);
-        if let Ending::Denied(_, denial) = &mut part.ending {
-            denial.security = Security::Secure;
-        }
         self.keep(&part, rtype);
     }
 
     /// Takes note that what a server said did not verify, so that another one is asked. False if
     /// nobody else can be.
-    pub(crate) fn distrust(&mut self, part: &Part) -> bool {
-        match (&part.zone, part.server) {
-            (Some(zone), Some(server)) => self.distrusted.push((zone.clone(), server)),
+    pub(crate) fn distrust(&mut self, (qname, qtype): (&Name, Rtype), part: &Part) -> bool {
+        match part.server {
+            Some(server) => self.distrusted.push((qname.clone(), qtype, server)),
             // It came from the cache: ask the servers.
             _ if !self.passes_over_cache => self.passes_over_cache = true,
             _ => return false,
@@ -329,6 +346,3 @@ impl Walker {
         true
     }
 }
-
-/// The chain ends at a delegation that is proven to be unsigned.
-pub(crate) const INSECURE: Reason = Reason::NegativeAnchor;

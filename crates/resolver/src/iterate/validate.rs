@@ -38,7 +38,12 @@ impl Walker {
             && is_open(denial.security)
         {
             let (owner, mut denial) = (owner.clone(), denial.clone());
-            self.judge_denial((&owner, qtype), &mut denial, zone.as_ref(), frame).await?;
+            if denial.rcode == Rcode::YXDOMAIN {
+                // What the DNAME leads to is no name; nothing proves that but its length.
+                denial.security = Security::Insecure;
+            } else {
+                self.judge_denial((&owner, qtype), &mut denial, zone.as_ref(), frame).await?;
+            }
             part.ending = Ending::Denied(owner, denial);
         }
         Ok(())
@@ -51,6 +56,11 @@ impl Walker {
         zone: Option<&Name>,
         frame: &Frame<'_>,
     ) -> Result<(), Reason> {
+        if set.rtype == Rtype::RRSIG {
+            // Nothing signs signatures (RFC 4035 §2.2).
+            set.security = Security::Insecure;
+            return Ok(());
+        }
         let hint = signer([&*set], &set.owner);
         let keys = match self.zone_of(&set.owner, set.rtype, hint, zone, frame).await {
             Ok(keys) => keys,
@@ -59,10 +69,10 @@ impl Walker {
         match self.verify(set, proof, &keys) {
             Ok(()) => Ok(()),
             Err(reason) if reason.verdict() != Verdict::Bogus => accept_insecure(reason, &mut set.security),
-            Err(reason) if is_final(reason) => Err(reason),
+            Err(reason) if is_final(reason) || is_signed_by([&*set], &keys) => Err(reason),
             Err(reason) => {
                 let owner = parent_side(&set.owner, set.rtype);
-                let keys = match self.ends_between(&keys, &owner, frame).await {
+                let keys = match self.ends_between(&keys, &owner, proof, frame).await {
                     Ok(below) if below.zone() != keys.zone() => below,
                     Ok(_) => return Err(reason),
                     Err(end) if end.verdict() == Verdict::Bogus => return Err(reason),
@@ -105,6 +115,12 @@ impl Walker {
             Some(zone) if !self.is_forwarded(zone) => zone.clone(),
             _ => self.nearest_zone(owner, rtype).await,
         };
+        // Above the anchor there is no chain.
+        let anchor = self.validation().and_then(|validation| validation.anchors.closest(owner));
+        let base = match anchor.map(|anchor| anchor.wire()) {
+            Some(anchor) if anchor.len() > base.len() && !(rtype == Rtype::DS && *anchor == **owner) => anchor.into(),
+            _ => base,
+        };
         let hint = hint.filter(|hint| hint.len() > base.len() && name::is_under(hint, &base));
         let is_at_cut = rtype == Rtype::DS && hint.as_ref() == Some(owner);
         let zone = hint.filter(|_| !is_at_cut).unwrap_or(base);
@@ -130,6 +146,10 @@ impl Walker {
     ) -> Result<(), Reason> {
         let named = denial.soa.as_ref().map(|soa| soa.owner.clone());
         let hint = signer(denial.soa.iter().chain(&denial.proof), owner).or(named);
+        if let Some(child) = &hint {
+            // What came along may prove what the zone is.
+            self.referrals.entry(child.clone()).or_insert_with(|| denial.proof.clone());
+        }
         let keys = match self.zone_of(owner, qtype, hint, zone, frame).await {
             Ok(keys) => keys,
             Err(reason) => return accept_insecure_denial(reason, denial),
@@ -137,10 +157,12 @@ impl Walker {
         match self.verify_denial((owner, qtype), denial, &keys) {
             Ok(()) => Ok(()),
             Err(reason) if reason.verdict() != Verdict::Bogus => accept_insecure_denial(reason, denial),
-            Err(reason) if is_final(reason) => Err(reason),
+            Err(reason) if is_final(reason) || is_signed_by(denial.soa.iter().chain(&denial.proof), &keys) => {
+                Err(reason)
+            }
             Err(reason) => {
                 let below = parent_side(owner, qtype);
-                match self.ends_between(&keys, &below, frame).await {
+                match self.ends_between(&keys, &below, &denial.proof, frame).await {
                     Ok(below) if below.zone() != keys.zone() => self.verify_denial((owner, qtype), denial, &below),
                     Ok(_) => Err(reason),
                     Err(end) if end.verdict() == Verdict::Bogus => Err(reason),
@@ -183,7 +205,13 @@ impl Walker {
 
 /// Is there no use in looking for another chain?
 fn is_final(reason: Reason) -> bool {
-    matches!(reason, Reason::Limit(_) | Reason::SignatureExpired | Reason::SignatureNotYetValid)
+    !matches!(reason, Reason::SignatureMissing | Reason::WrongSigner | Reason::DenialMissing)
+}
+
+/// Has the zone of these keys signed any of the sets, so that they are of no zone below it?
+fn is_signed_by<'a>(sets: impl IntoIterator<Item = &'a Rrset>, keys: &ZoneKeys) -> bool {
+    let apex = keys.zone().wire();
+    sets.into_iter().any(|set| signer([set], &set.owner).is_some_and(|signer| *signer == *apex))
 }
 
 /// Has it no status yet?

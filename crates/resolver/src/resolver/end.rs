@@ -18,6 +18,9 @@ use crate::task::Failure;
 /// it remembers any.
 const FAILURE_MEMORY_SECS: u32 = 600;
 
+/// How long a denial without any record is kept, in seconds (RFC 2308 §5 has no TTL for it).
+const EMPTY_SECS: u32 = 5;
+
 /// An answer that was found and how.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
@@ -117,7 +120,10 @@ impl<W> Resolver<W> {
         self.counters.answered += 1;
         let for_few = found.ecs_scope.is_some_and(|scope| scope > 0);
         let may_be_kept = found.cacheable && !for_few && self.is_current(at);
-        let ttl_secs = if may_be_kept { resolved.ttl_secs } else { 0 };
+        // An empty denial lives as long as a failure: the same question is not asked at once again.
+        let brief = found.cacheable && resolved.ttl_offsets.is_empty() && self.tasks[at].is_recursive();
+        let ttl_secs = if brief { EMPTY_SECS } else { resolved.ttl_secs };
+        let ttl_secs = if may_be_kept { ttl_secs } else { 0 };
         let (ecs_scope, source) = (found.ecs_scope, found.source);
         self.conclude(at, Resolved { ttl_secs, ecs_scope, source, ..resolved }, cx);
     }

@@ -19,7 +19,7 @@ use super::reply::{Match, compare};
 use super::send::{MAX_SENDS, draw_id, timeout};
 use super::{Context, Resolver};
 use crate::action::{Action, SocketId};
-use crate::iterate::fetch::{Fetched, Inquiry, NotFetched};
+use crate::iterate::fetch::{Fetched, Inquiry, NotFetched, Patience};
 use crate::iterate::fetches::{Exchange, Fetch};
 use crate::plan::{Strategy, Transport};
 use crate::query::{self, OptOf};
@@ -114,7 +114,7 @@ impl<W> Resolver<W> {
             return;
         }
         let Some(fetch) = self.fetches.get(fetch_at) else { return };
-        if !fetch.exchanges.is_empty() {
+        if !fetch.exchanges.is_empty() && fetch.inquiry.patience == Patience::All {
             // A late reply is still welcome.
             return self.rearm_fetch(fetch_at);
         }
@@ -168,7 +168,8 @@ impl<W> Resolver<W> {
         if usable & !tried == 0 {
             (tried, round) = (tried & !usable, round + 1);
         }
-        let left = usable & !tried;
+        let is_over = fetch.inquiry.patience == Patience::OneRound && round > 0;
+        let left = if is_over { 0 } else { usable & !tried };
         let measured = |place: &u8| known(place).is_some_and(|server| server.rtt.smoothed_ms().is_some());
         let score = |place: &u8| known(place).map_or(0, |server| server.rtt.score(now_ms));
         let chosen = match fetch.inquiry.manner.strategy {

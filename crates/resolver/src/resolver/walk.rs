@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use avocet_wire::Rcode;
+
 use super::end::Found;
 use super::{Context, Resolver};
 use crate::answer::split_question;
 use crate::iterate::channel::{Moment, Note, Request, Response};
 use crate::iterate::fetch::{Fetched, NotFetched};
 use crate::iterate::resolve::Resolution;
-use crate::iterate::rrset::{self, Signed};
+use crate::iterate::rrset::{self, Denial, Signed};
 use crate::iterate::{Asked, Step, Walk};
 use crate::task::Failure;
 
@@ -114,7 +116,8 @@ impl<W> Resolver<W> {
                 let signed = if task.dnssec_ok { Signed::Yes } else { Signed::No };
                 resolution.gather(&mut self.gathered, signed);
                 let authentic = resolution.is_authentic();
-                let cacheable = resolution.denial.as_ref().is_none_or(|denial| denial.soa.is_some());
+                let is_kept = |denial: &Denial| denial.soa.is_some() || denial.rcode == Rcode::NOERROR;
+                let cacheable = resolution.denial.as_ref().is_none_or(is_kept);
                 let rcode = resolution.rcode;
                 self.finish(at, Found { rcode, cacheable, ecs_scope: None, source: None, authentic }, cx);
             }

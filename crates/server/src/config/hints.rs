@@ -38,7 +38,8 @@ pub(super) fn built_in() -> Vec<RootServer> {
     BUILT_IN.iter().map(server).collect()
 }
 
-/// The servers in a file of zone syntax: NS records of the root, and A and AAAA records.
+/// The servers in a file of zone syntax: NS records of the root, and A and AAAA records. There may be none: then only
+/// names are resolved for which servers are configured.
 ///
 /// # Errors
 /// What is wrong with the file, with its line.
@@ -70,7 +71,7 @@ fn from_zone(text: &str) -> Result<Vec<RootServer>, (usize, String)> {
         take(&mut servers, owner, Rtype(rtype), &data).map_err(|message| (line, message.to_owned()))?;
     }
     servers.retain(|server| !server.addresses.is_empty());
-    if servers.is_empty() { Err((1, "names no server of the root with an address".to_owned())) } else { Ok(servers) }
+    Ok(servers)
 }
 
 fn take(servers: &mut Vec<RootServer>, owner: &Name, rtype: Rtype, data: &[u8]) -> Result<(), &'static str> {
@@ -112,8 +113,6 @@ mod tests {
             let (line, message) = from_zone(text).unwrap_err();
             assert_eq!(format!("{line}: {message}"), expected);
         };
-        check("", "1: names no server of the root with an address");
-        check(". NS a.\n", "1: names no server of the root with an address");
         check(". NS a.\na. X 1\n", "2: \"X\" is no record type");
         check(". TXT x\n", "1: expected NS records of the root, A and AAAA records");
         check("example. NS a.\n", "1: expected NS records of the root, A and AAAA records");

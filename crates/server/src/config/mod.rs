@@ -118,7 +118,7 @@ pub(crate) struct ResolverConfig {
     pub(crate) mode: Mode,
     /// The file with the root's servers; `None`: those built in.
     pub(crate) root_hints: Option<PathBuf>,
-    /// The root's servers; never empty.
+    /// The root's servers.
     pub(crate) hints: Vec<RootServer>,
     /// Whether the root's servers are asked who they are (RFC 8109).
     pub(crate) priming: bool,

@@ -30,6 +30,7 @@ use avocet_wire::query::QuestionKey;
 use avocet_wire::{Class, Ede, QueryError, QueryView, Rcode, Rtype};
 
 use crate::clock::Moment;
+use crate::config::recurse::Mode;
 use crate::metrics::Stage;
 use crate::state::{Shared, Snapshot};
 use asked::{Asked, Reader, Transport};
@@ -256,7 +257,10 @@ fn unanswered(
         Local::Outside(aliases) => aliases,
         Local::Absent => Vec::new(),
     };
-    if view.qtype == Rtype::ANY {
+    // A resolver that recurses and leaves nothing out may ask for all that there is.
+    let config = &path.state.config;
+    let passes_any = config.resolver.mode == Mode::Recurse && !config.server.minimal_responses;
+    if view.qtype == Rtype::ANY && !passes_any {
         let draft = stored::minimal_any(query.key.question(), out);
         return reply(path, query, (draft, Stage::Local), out);
     }
@@ -275,6 +279,11 @@ fn unanswered(
         return reply(path, query, (draft, Stage::RrsetHit), out);
     }
     if query.asked.flags & RD == 0 {
+        let is_disabled = query.asked.flags & CD != 0;
+        if path.shared.failures.lookup(query.key.question(), is_disabled, path.now.secs()).is_some() {
+            let ede = Some((Ede::CACHED_ERROR, "resolution failed lately"));
+            return error(path, query, (Rcode::SERVFAIL, Stage::FailureHit, ede), out);
+        }
         let ede = Some((Ede::NOT_AUTHORITATIVE, "not in the cache, and recursion was not asked for"));
         return error(path, query, (Rcode::REFUSED, Stage::NotRecursive, ede), out);
     }
