@@ -145,8 +145,13 @@ impl Config {
     /// The plan of a server with this configuration, and otherwise with what makes it ask no more
     /// than scenarios foresee.
     pub(super) fn plan(&self) -> Result<Plan, String> {
-        let settings =
-            Settings { minimal: false, stale_client_ms: self.stale_client_ms(), in_flight: 100, waiters: 100, ttl: TTL };
+        let settings = Settings {
+            minimal: false,
+            stale_client_ms: self.stale_client_ms(),
+            in_flight: 100,
+            waiters: 100,
+            ttl: TTL,
+        };
         let rules = self.forwards.iter().map(|(zone, servers)| rule(zone, servers)).collect();
         let plan = Plan::new(rules, settings).map_err(|error| error.to_string())?;
         Ok(plan.with_recursion(self.recursion()?))
@@ -183,7 +188,8 @@ impl Config {
     }
 
     fn validation(&self) -> Result<Validation, String> {
-        let anchors = self.trust_anchors.iter().map(|line| Anchor::parse(line).map_err(|error| format!("{line}: {error}")));
+        let anchors =
+            self.trust_anchors.iter().map(|line| Anchor::parse(line).map_err(|error| format!("{line}: {error}")));
         let anchors = Anchors::of(anchors.collect::<Result<_, _>>()?);
         let mut negative = NegativeAnchors::default();
         for name in &self.negative_anchors {

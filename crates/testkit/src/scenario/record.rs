@@ -81,7 +81,8 @@ pub(super) fn record(line: &str, default_ttl_secs: u32) -> Result<Rr, String> {
 /// The wire form of a name, relative to the root.
 pub(super) fn wire_name(shown: &str) -> Result<Vec<u8>, String> {
     let mut wire = [0; 255];
-    let len = text::name_to_wire(shown.as_bytes(), Some(&[0]), &mut wire).map_err(|error| format!("{shown}: {error}"))?;
+    let len =
+        text::name_to_wire(shown.as_bytes(), Some(&[0]), &mut wire).map_err(|error| format!("{shown}: {error}"))?;
     Ok(wire[..len].to_vec())
 }
 
