@@ -282,3 +282,57 @@ impl<'s> World<'s> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One server, that has `answer`, and a client who asks for it.
+    fn scenario(answer: &str, steps: &str, dialect: Dialect) -> Scenario {
+        let text = format!(
+            "do-ip6: no\nstub-zone:\nname: \".\"\nstub-addr: 192.0.2.1\nCONFIG_END\nSCENARIO_BEGIN x\n\
+             RANGE_BEGIN 0 100\nADDRESS 192.0.2.1\nENTRY_BEGIN\nMATCH opcode qname qtype\nADJUST copy_id\n\
+             REPLY QR AA NOERROR\nSECTION QUESTION\nwww. IN A\nSECTION ANSWER\n{answer}\nENTRY_END\nRANGE_END\n\
+             STEP 1 QUERY\nENTRY_BEGIN\nREPLY RD\nSECTION QUESTION\n{steps}\nSCENARIO_END\n"
+        );
+        Scenario::read(&text, dialect).unwrap()
+    }
+
+    const ASKED: &str = "www. IN A\nENTRY_END\nSTEP 10 CHECK_ANSWER\nENTRY_BEGIN\nMATCH all ttl\n\
+                         REPLY QR RD RA NOERROR\nSECTION QUESTION\nwww. IN A\nSECTION ANSWER\n\
+                         www. 60 IN A 192.0.2.7\nENTRY_END";
+
+    #[track_caller]
+    fn check(answer: &str, core: Result<(), &str>, full: Result<(), &str>) {
+        let outcome = play(&scenario(answer, ASKED, Dialect::Own), 1);
+        let text = |result: &Result<(), String>| result.clone().err();
+        assert_eq!((text(&outcome.core).as_deref(), text(&outcome.full).as_deref()), (core.err(), full.err()));
+    }
+
+    #[test]
+    fn what_differs_from_what_is_expected_is_told() {
+        check("www. 60 IN A 192.0.2.7", Ok(()), Ok(()));
+        let other = "step 10: answer: not expected [www./A], missing [www./A]";
+        check("www. 60 IN A 192.0.2.8", Err(other), Err(other));
+        check(
+            "www. 61 IN A 192.0.2.7",
+            Ok(()),
+            Err("step 10: TTLs in answer: not expected [www./A], missing [www./A]"),
+        );
+    }
+
+    #[test]
+    fn the_same_seed_plays_the_same() {
+        let scenario = scenario("www. 60 IN A 192.0.2.7", ASKED, Dialect::Own);
+        assert_eq!(play(&scenario, 7), play(&scenario, 7));
+    }
+
+    #[test]
+    fn what_a_scenario_does_not_list_is_made_of_its_data_or_refused() {
+        let nodata = ASKED.replace("www. IN A\n", "www. IN MX\n").replace("www. 60 IN A 192.0.2.7\n", "");
+        let answer = "www. 60 IN A 192.0.2.7";
+        assert_eq!(play(&scenario(answer, &nodata, Dialect::Unbound), 1).core, Ok(()));
+        let refused = play(&scenario(answer, &nodata, Dialect::Own), 1).core;
+        assert_eq!(refused, Err("step 10: RCODE 2, expected 0".to_owned()));
+    }
+}
