@@ -147,6 +147,20 @@ impl Response {
         self
     }
 
+    /// With these header flags, too.
+    #[must_use]
+    pub fn flags(mut self, flags: u16) -> Self {
+        self.flags |= flags;
+        self
+    }
+
+    /// Without these header flags.
+    #[must_use]
+    pub fn without_flags(mut self, flags: u16) -> Self {
+        self.flags &= !flags;
+        self
+    }
+
     /// Truncated.
     #[must_use]
     pub fn truncated(mut self) -> Self {

@@ -13,7 +13,7 @@ use super::cut::{Cut, CutServers, NameServer};
 use super::descend::Frame;
 use super::fetch::{Candidate, Fetched, Inquiry, Manner, NotFetched, Patience};
 use super::part::{NoPart, Part};
-use super::rrset::Name;
+use super::rrset::{Name, Side};
 use crate::plan::Strategy;
 use crate::task::Failure;
 
@@ -176,18 +176,21 @@ impl Walker {
             let CutServers::Named(servers) = &cut.servers else { return Vec::new() };
             let is_left = |name: &Name| !tried.names.contains(name);
             let next = servers.iter().find(|server| server.addresses.is_empty() && is_left(&server.name));
-            let Some(name) = next.map(|server| server.name.clone()) else { return Vec::new() };
+            let Some(name) = next.map(|server| server.name.clone()) else {
+                if use_spare(cut) {
+                    continue;
+                }
+                return Vec::new();
+            };
             if self.failed_servers >= MAX_FAILED_SERVERS {
                 tried.note(Failure::TooManyServers);
                 return Vec::new();
             }
             tried.names.push(name.clone());
             let mut addresses = self.find_addresses(&name, frame).await;
-            // What the parent says serves where the zone's own word leads nowhere.
-            for ip in self.known_addresses(&name).await {
-                if !addresses.contains(&ip) {
-                    addresses.push(ip);
-                }
+            let mut spare = self.known_addresses(Side::Delegation, &name).await;
+            if addresses.is_empty() {
+                std::mem::swap(&mut addresses, &mut spare);
             }
             if addresses.is_empty() {
                 self.failed_servers += 1;
@@ -196,10 +199,20 @@ impl Walker {
             if let CutServers::Named(servers) = &mut cut.servers
                 && let Some(server) = servers.iter_mut().find(|server| server.name == name)
             {
-                server.addresses = addresses;
+                (server.addresses, server.spare) = (addresses, spare);
             }
         }
     }
+}
+
+/// Takes the spare addresses of a cut's servers into use. False if there are none.
+fn use_spare(cut: &mut Cut) -> bool {
+    let CutServers::Named(servers) = &mut cut.servers else { return false };
+    let had_any = servers.iter().any(|server| !server.spare.is_empty());
+    for server in servers {
+        server.addresses.append(&mut server.spare);
+    }
+    had_any
 }
 
 fn failure_of(why: NotFetched) -> Failure {

@@ -54,6 +54,8 @@ pub(crate) struct ForwardManner {
 pub(crate) struct NameServer {
     pub(crate) name: Name,
     pub(crate) addresses: Vec<IpAddr>,
+    /// What the parent says, where the server's own zone says something else: for want of better.
+    pub(crate) spare: Vec<IpAddr>,
 }
 
 impl Cut {
@@ -79,7 +81,7 @@ impl Cut {
                     && name::is_under(record.owner, asked)
             });
             let addresses = glue.filter_map(|record| address(record.rtype, record.rdata)).take(MAX_ADDRESSES).collect();
-            servers.push(NameServer { name: target, addresses });
+            servers.push(NameServer { name: target, addresses, spare: Vec::new() });
         }
         Self { zone, servers: CutServers::Named(servers) }
     }
@@ -174,8 +176,11 @@ impl Walker {
             return cut;
         }
         let hints = self.recursion().hints.iter();
-        let servers =
-            hints.map(|hint| NameServer { name: hint.name.as_ref().into(), addresses: hint.addresses.clone() });
+        let servers = hints.map(|hint| NameServer {
+            name: hint.name.as_ref().into(),
+            addresses: hint.addresses.clone(),
+            spare: Vec::new(),
+        });
         let hinted = Cut { zone: root, servers: CutServers::Named(servers.collect()) };
         if !self.recursion().priming || self.is_priming {
             return hinted;
@@ -197,7 +202,7 @@ impl Walker {
             .map(|record| {
                 let glue = fetched.reply.records().filter(|glue| *glue.owner == *record.rdata.to_ascii_lowercase());
                 let addresses = glue.filter_map(|glue| address(glue.rtype, glue.rdata)).collect();
-                NameServer { name: record.rdata.to_ascii_lowercase().into(), addresses }
+                NameServer { name: record.rdata.to_ascii_lowercase().into(), addresses, spare: Vec::new() }
             })
             .collect();
         let cut = Cut { zone: root, servers: CutServers::Named(servers) };
@@ -214,27 +219,20 @@ impl Walker {
         let mut servers = Vec::new();
         for target in ns.records.iter().take(MAX_NS) {
             let name: Name = target.to_ascii_lowercase().into();
-            let addresses = self.known_addresses(&name).await;
-            servers.push(NameServer { name, addresses });
+            let glue = self.known_addresses(Side::Delegation, &name).await;
+            let own = self.known_addresses(Side::Zone, &name).await;
+            let (addresses, spare) = if own.is_empty() { (glue, own) } else { (own, glue) };
+            servers.push(NameServer { name, addresses, spare });
         }
         Some(Cut { zone: zone.clone(), servers: CutServers::Named(servers) })
     }
 
-    /// Addresses of a server in the cache: what its own zone says and glue.
-    pub(crate) async fn known_addresses(&mut self, server: &Name) -> Vec<IpAddr> {
+    /// Addresses of a server in the cache.
+    pub(crate) async fn known_addresses(&mut self, side: Side, server: &Name) -> Vec<IpAddr> {
         let mut addresses = Vec::new();
-        for (side, rtype) in [
-            (Side::Zone, Rtype::A),
-            (Side::Zone, Rtype::AAAA),
-            (Side::Delegation, Rtype::A),
-            (Side::Delegation, Rtype::AAAA),
-        ] {
+        for rtype in [Rtype::A, Rtype::AAAA] {
             let Some((Found::Set(set), _)) = self.io.look_up(side, server, rtype).await else { continue };
-            for ip in set.records.iter().filter_map(|rdata| address(rtype, rdata)).take(MAX_ADDRESSES) {
-                if !addresses.contains(&ip) {
-                    addresses.push(ip);
-                }
-            }
+            addresses.extend(set.records.iter().filter_map(|rdata| address(rtype, rdata)).take(MAX_ADDRESSES));
         }
         addresses
     }

@@ -37,8 +37,11 @@ impl Frame<'_> {
         Frame { above: None, name, qtype, depth: 0 }
     }
 
+    /// Addresses of one server are one thing to look for, of either family.
     fn contains(&self, name: &[u8], qtype: Rtype) -> bool {
-        let is_this = self.qtype == qtype && *self.name == *name;
+        let is_address = |qtype| matches!(qtype, Rtype::A | Rtype::AAAA);
+        let is_same_type = self.qtype == qtype || is_address(qtype) && is_address(self.qtype);
+        let is_this = is_same_type && *self.name == *name;
         is_this || self.above.is_some_and(|above| above.contains(name, qtype))
     }
 
@@ -229,7 +232,8 @@ mod tests {
         let first = Frame::first(name(b'a'), Rtype::A);
         let second = first.below(&name(b'b'), Rtype::A).unwrap();
         assert!(second.below(&name(b'a'), Rtype::A).is_none());
-        assert!(second.below(&name(b'a'), Rtype::AAAA).is_some());
+        assert!(second.below(&name(b'a'), Rtype::AAAA).is_none());
+        assert!(second.below(&name(b'a'), Rtype::DS).is_some());
         fn deeper(frame: &Frame<'_>, octet: u8) -> u32 {
             frame.below(&[1, octet, 0].as_slice().into(), Rtype::A).map_or(0, |frame| 1 + deeper(&frame, octet + 1))
         }

@@ -96,7 +96,7 @@ impl Walker {
         for _ in 0..=MAX_RETRIES {
             let mut part = match (self.part(qname, qtype, frame).await, bogus) {
                 (Ok(part), _) => part,
-                (Err(failure), Some(reason)) => {
+                (Err(_), Some(reason)) => {
                     return Err(Failure::Bogus(reason.ede().0));
                 }
                 (Err(failure), None) => {

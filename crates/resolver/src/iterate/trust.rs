@@ -150,9 +150,13 @@ impl Walker {
 
     /// Asks a zone for its keys, and verifies them by what is trusted.
     async fn trusted_keys(&mut self, zone: &Name, vouched: &Vouched, frame: &Frame<'_>) -> Chain {
-        let mut retries = 0;
-        loop {
-            let part = self.chain_part(zone, Rtype::DNSKEY, frame).await?;
+        let mut fault = None;
+        for _ in 0..=MAX_RETRIES {
+            // Where nobody else can be asked, what was wrong first is what is told.
+            let part = match (self.chain_part(zone, Rtype::DNSKEY, frame).await, fault) {
+                (Ok(part), _) => part,
+                (Err(reason), fault) => return Err(fault.unwrap_or(reason)),
+            };
             let found = part.sets.iter().find(|set| set.rtype == Rtype::DNSKEY && set.owner == *zone).cloned();
             let context = self.context();
             let verified = match &found {
@@ -174,12 +178,16 @@ impl Walker {
                     return Ok(Arc::new(keys));
                 }
                 (Err(reason), _) if reason.verdict() != Verdict::Bogus => return Err(reason),
-                (Err(reason), _) if retries == MAX_RETRIES || !self.distrust((zone, Rtype::DNSKEY), &part) => {
-                    return Err(reason);
+                (Err(reason), _) => {
+                    fault.get_or_insert(reason);
+                    if !self.distrust((zone, Rtype::DNSKEY), &part) {
+                        break;
+                    }
                 }
-                _ => retries += 1,
+                (Ok(_), None) => break,
             }
         }
+        Err(fault.unwrap_or(Reason::DnskeyMissing))
     }
 
     /// DS or DNSKEY records, from the cache or from servers that were not found to give bad ones.
@@ -230,15 +238,20 @@ impl Walker {
     /// What the zone of these keys says of a name below it.
     async fn link(&mut self, above: &Arc<ZoneKeys>, child: &Name, frame: &Frame<'_>) -> Result<Link, Reason> {
         let mut above = above.clone();
+        let mut fault = None;
         if let Some(sets) = self.referrals.get(child).cloned() {
             match self.link_by(&above, child, &sets, frame).await {
-                Err(reason) if reason.verdict() == Verdict::Bogus => {}
+                // That there is no proof at all is no fault yet.
+                Err(Reason::DenialMissing) => {}
+                Err(reason) if reason.verdict() == Verdict::Bogus => fault = Some(reason),
                 link => return link,
             }
         }
-        let mut retries = 0;
-        loop {
-            let part = self.chain_part(child, Rtype::DS, frame).await?;
+        for _ in 0..=MAX_RETRIES {
+            let part = match (self.chain_part(child, Rtype::DS, frame).await, fault) {
+                (Ok(part), _) => part,
+                (Err(reason), fault) => return Err(fault.unwrap_or(reason)),
+            };
             let sets: Vec<Rrset> = match &part.ending {
                 Ending::Denied(_, denial) => denial.proof.clone(),
                 _ => part.sets.clone(),
@@ -260,12 +273,15 @@ impl Walker {
                     self.keep_verified(&part, Rtype::DS);
                     return Err(reason);
                 }
-                Err(reason) if retries == MAX_RETRIES || !self.distrust((child, Rtype::DS), &part) => {
-                    return Err(reason);
+                Err(reason) => {
+                    fault.get_or_insert(reason);
+                    if !self.distrust((child, Rtype::DS), &part) {
+                        break;
+                    }
                 }
-                Err(_) => retries += 1,
             }
         }
+        Err(fault.unwrap_or(Reason::Unreachable))
     }
 
     /// What these records, of the zone above, say of a name: DS records or the proof that it has none.

@@ -1,0 +1,9 @@
+//! Recursion through a small internet of scripted authorities, with virtual time: what is asked, of
+//! whom, and what the client gets.
+
+#![expect(clippy::unwrap_used, reason = "a failure is the test's result")]
+
+mod limits;
+mod secure;
+mod walk;
+mod world;

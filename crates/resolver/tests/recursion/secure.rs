@@ -1,0 +1,253 @@
+//! Validation: secure, insecure and bogus answers, by zones that are signed at test time.
+
+use avocet_dnssec::Policy;
+use avocet_dnssec::anchor::{Anchor, Anchors};
+use avocet_dnssec::negative::{NegativeAnchor, NegativeAnchors};
+use avocet_resolver::{Recursion, Validation};
+use avocet_testkit::name;
+use avocet_wire::{NameBuf, Rcode, Rtype, rdata};
+use aws_lc_rs::digest::{SHA256, digest};
+use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
+
+use crate::world::{Script, World, authority, recursion};
+
+/// When the signatures of the tests are valid, in seconds since 1970.
+const NOW_SECS: u64 = 1_800_000_000;
+const ED25519: u8 = 15;
+
+/// A zone with one key.
+struct Zone {
+    apex: &'static str,
+    key: Ed25519KeyPair,
+    expires_at_secs: u64,
+}
+
+fn hex(octets: &[u8]) -> String {
+    octets.iter().map(|octet| format!("{octet:02X}")).collect()
+}
+
+impl Zone {
+    fn new(apex: &'static str) -> Self {
+        let seed: [u8; 32] = digest(&SHA256, apex.as_bytes()).as_ref().try_into().unwrap();
+        let key = Ed25519KeyPair::from_seed_unchecked(&seed).unwrap();
+        Self { apex, key, expires_at_secs: NOW_SECS + 86_400 }
+    }
+
+    fn dnskey_data(&self) -> Vec<u8> {
+        [&[1, 1, 3, ED25519][..], self.key.public_key().as_ref()].concat()
+    }
+
+    fn tag(&self) -> u16 {
+        let sum: u32 = self
+            .dnskey_data()
+            .chunks(2)
+            .map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0)))
+            .sum();
+        ((sum + (sum >> 16 & 0xffff)) & 0xffff) as u16
+    }
+
+    fn dnskey(&self) -> String {
+        format!("{} 300 DNSKEY {}", self.apex, rdata::display(Rtype::DNSKEY.0, &self.dnskey_data()))
+    }
+
+    fn ds(&self) -> String {
+        let digested = digest(&SHA256, &[name(self.apex), self.dnskey_data()].concat());
+        format!("{} 300 DS {} {ED25519} 2 {}", self.apex, self.tag(), hex(digested.as_ref()))
+    }
+
+    /// The record "OWNER TTL TYPE DATA" and its signature, for this section.
+    fn sign(&self, section: &str, record: &str) -> [String; 2] {
+        let mut fields = record.splitn(4, ' ');
+        let (owner, ttl, mnemonic, text) =
+            (fields.next().unwrap(), fields.next().unwrap(), fields.next().unwrap(), fields.next().unwrap());
+        let rtype = rdata::from_mnemonic(mnemonic).unwrap();
+        let ttl_secs: u32 = ttl.parse().unwrap();
+        let mut data = Vec::new();
+        rdata::parse(rtype, text, &[0], &mut data).unwrap();
+        let labels = owner.split('.').filter(|label| !label.is_empty() && *label != "*").count() as u8;
+        let mut rrsig = rtype.to_be_bytes().to_vec();
+        rrsig.extend([ED25519, labels]);
+        rrsig.extend(ttl_secs.to_be_bytes());
+        rrsig.extend((self.expires_at_secs as u32).to_be_bytes());
+        rrsig.extend((self.expires_at_secs as u32 - 86_400 * 2).to_be_bytes());
+        rrsig.extend(self.tag().to_be_bytes());
+        rrsig.extend(name(self.apex));
+        let fixed = [&name(owner)[..], &rtype.to_be_bytes(), &[0, 1], &ttl_secs.to_be_bytes()].concat();
+        let signed = [&rrsig[..], &fixed, &(data.len() as u16).to_be_bytes(), &data].concat();
+        rrsig.extend(self.key.sign(&signed).as_ref());
+        let rrsig = rdata::display(Rtype::RRSIG.0, &rrsig).to_string();
+        [format!("{section} {record}"), format!("{section} {owner} {ttl} RRSIG {rrsig}")]
+    }
+}
+
+fn validation(zone: &Zone) -> Validation {
+    let anchor = zone.ds().replacen(" 300 ", " IN ", 1);
+    Validation {
+        anchors: Anchors::of(vec![Anchor::parse(&anchor).unwrap()]),
+        negative: NegativeAnchors::default(),
+        policy: Policy::default(),
+    }
+}
+
+fn lines(parts: &[[String; 2]]) -> Vec<String> {
+    parts.iter().flatten().cloned().collect()
+}
+
+struct Setup {
+    root: Zone,
+    example: Zone,
+    /// What the root says beside the delegation of example.
+    delegation: Vec<String>,
+    /// What example. answers for www.example. A.
+    www: Vec<String>,
+    /// What it answers for nothing.example. A.
+    nothing: Vec<String>,
+}
+
+impl Setup {
+    fn new() -> Self {
+        let (root, example) = (Zone::new("."), Zone::new("example."));
+        let soa = "example. 300 SOA ns.example. host.example. 1 2 3 4 300";
+        let nothing =
+            [example.sign("au", soa), example.sign("au", "example. 300 NSEC www.example. NS SOA RRSIG NSEC DNSKEY")];
+        Self {
+            delegation: lines(&[root.sign("au", &example.ds())]),
+            www: lines(&[example.sign("an", "www.example. 300 A 198.51.100.1")]),
+            nothing: lines(&nothing),
+            root,
+            example,
+        }
+    }
+
+    fn world(&self, change: impl FnOnce(&mut Validation)) -> World {
+        let mut validation = validation(&self.root);
+        change(&mut validation);
+        let mut world = World::new(Recursion { validation: Some(validation), ..recursion() });
+        world.wall_secs = NOW_SECS;
+        let mut down = vec!["au example. 300 NS ns.example.".to_owned()];
+        down.extend(self.delegation.iter().cloned());
+        down.push("ad ns.example. 300 A 192.0.2.2".to_owned());
+        let root_keys = lines(&[self.root.sign("an", &self.root.dnskey())]);
+        world.serve(1, served(".", &[("*example. A", &down), (". DNSKEY", &root_keys)]));
+        let keys = lines(&[self.example.sign("an", &self.example.dnskey())]);
+        let answers: &[(&str, &[String])] =
+            &[("example. DNSKEY", &keys), ("www.example. A", &self.www), ("nothing.example. A", &self.nothing)];
+        world.serve(2, served("example.", answers));
+        world
+    }
+}
+
+/// As [`authority`]; what has only an authority section is a denial, and what is called nothing does not exist.
+fn served(zone: &str, answers: &[(&str, &[String])]) -> Script {
+    let borrowed: Vec<(&str, Vec<&str>)> =
+        answers.iter().map(|(question, lines)| (*question, lines.iter().map(String::as_str).collect())).collect();
+    let borrowed: Vec<(&str, &[&str])> = borrowed.iter().map(|(question, lines)| (*question, &lines[..])).collect();
+    let mut script = authority(zone, &borrowed);
+    let zone = zone.to_owned();
+    Box::new(move |query| {
+        let response = script(query)?;
+        Some(if zone != "." && query.qname.starts_with("nothing.") {
+            response.rcode(Rcode::NXDOMAIN)
+        } else {
+            response
+        })
+    })
+}
+
+#[test]
+fn a_signed_answer_is_secure_and_stays_so_in_the_cache() {
+    let mut world = Setup::new().world(|_| {});
+    let answer = world.resolve("www.example. A");
+    answer.check(Rcode::NOERROR, &["answer www.example. 300 A 198.51.100.1"]);
+    assert!(answer.authentic);
+    let sent = world.take_sent();
+    assert_eq!(sent, ["1: www.example. A", "2: www.example. A", "1: . DNSKEY", "2: example. DNSKEY"]);
+    world.dnssec_ok = true;
+    let answer = world.resolve("www.example. A");
+    assert!(answer.authentic);
+    assert_eq!((answer.records.len(), world.take_sent().len()), (2, 0), "with its signature");
+}
+
+#[test]
+fn a_denial_with_its_proof_is_secure() {
+    let mut world = Setup::new().world(|_| {});
+    let answer = world.resolve("nothing.example. A");
+    assert_eq!((answer.rcode, answer.ede, answer.authentic), (Rcode::NXDOMAIN, None, true));
+}
+
+#[track_caller]
+fn check_bogus(setup: &Setup, what: &str, ede: u16) {
+    let mut world = setup.world(|_| {});
+    let answer = world.resolve(what);
+    assert_eq!((answer.rcode, answer.ede, answer.authentic), (Rcode::SERVFAIL, Some(ede), false));
+    assert!(answer.records.is_empty());
+    assert!(world.take_sent().len() <= 12);
+    world.checking_disabled = true;
+    let answer = world.resolve(what);
+    assert_ne!(answer.rcode, Rcode::SERVFAIL, "whoever validates himself gets it");
+    assert!(!answer.authentic);
+    world.checking_disabled = false;
+    world.pass(3_600);
+    world.wall_secs = NOW_SECS;
+    assert_eq!(world.resolve(what).rcode, Rcode::SERVFAIL, "and nobody else does");
+}
+
+#[test]
+fn forged_data_is_bogus() {
+    let mut setup = Setup::new();
+    setup.www[0] = setup.www[0].replace("198.51.100.1", "203.0.113.66");
+    check_bogus(&setup, "www.example. A", 6);
+}
+
+#[test]
+fn an_answer_without_its_signature_is_bogus() {
+    let mut setup = Setup::new();
+    setup.www.truncate(1);
+    check_bogus(&setup, "www.example. A", 10);
+}
+
+#[test]
+fn an_expired_signature_is_bogus() {
+    let mut setup = Setup::new();
+    setup.example.expires_at_secs = NOW_SECS - 7_200;
+    setup.www = lines(&[setup.example.sign("an", "www.example. 300 A 198.51.100.1")]);
+    setup.example.expires_at_secs = NOW_SECS + 86_400;
+    check_bogus(&setup, "www.example. A", 7);
+}
+
+#[test]
+fn a_denial_without_proof_is_bogus() {
+    let mut setup = Setup::new();
+    setup.nothing.truncate(2);
+    check_bogus(&setup, "nothing.example. A", 12);
+}
+
+#[test]
+fn keys_that_the_parent_does_not_vouch_for_are_bogus() {
+    let mut setup = Setup::new();
+    let other = Zone { apex: "example.", ..Zone::new("other.") };
+    setup.delegation = lines(&[setup.root.sign("au", &other.ds())]);
+    check_bogus(&setup, "www.example. A", 9);
+}
+
+#[test]
+fn a_delegation_that_is_proven_unsigned_makes_what_is_below_insecure() {
+    let mut setup = Setup::new();
+    setup.delegation = lines(&[setup.root.sign("au", "example. 300 NSEC zzz. NS RRSIG NSEC")]);
+    setup.www.truncate(1);
+    let mut world = setup.world(|_| {});
+    let answer = world.resolve("www.example. A");
+    answer.check(Rcode::NOERROR, &["answer www.example. 300 A 198.51.100.1"]);
+    assert!(!answer.authentic);
+    assert_eq!(world.take_sent().len(), 3, "no more than the root's keys are asked for");
+}
+
+#[test]
+fn below_a_negative_anchor_nothing_is_validated() {
+    let mut setup = Setup::new();
+    setup.www[0] = setup.www[0].replace("198.51.100.1", "203.0.113.66");
+    let negative = NegativeAnchor { name: NameBuf::from_wire(&name("example.")).unwrap(), expires_at_secs: None };
+    let mut world = setup.world(|validation| validation.negative.insert(negative).unwrap());
+    let answer = world.resolve("www.example. A");
+    assert_eq!((answer.rcode, answer.authentic), (Rcode::NOERROR, false));
+}

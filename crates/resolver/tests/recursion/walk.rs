@@ -1,0 +1,167 @@
+//! The way from the root to an answer.
+
+use avocet_resolver::{Recursion, StubZone};
+use avocet_testkit::name;
+use avocet_wire::Rcode;
+
+use crate::world::{World, authority, recursion};
+
+const TO_EXAMPLE: &[&str] = &["au example. 3600 NS ns.example.", "ad ns.example. 3600 A 192.0.2.2"];
+const ADDRESS: &[&str] = &["an www.example. 300 A 198.51.100.1"];
+
+/// The root at .1 and example. at .2.
+fn world() -> World {
+    let mut world = World::new(recursion());
+    world.serve(1, authority(".", &[("*example. A", TO_EXAMPLE), ("*test. A", &["au test. 60 NS ns.example."])]));
+    world.serve(
+        2,
+        authority("example.", &[("www.example. A", ADDRESS), ("ns.example. A", &["an ns.example. 300 A 192.0.2.2"])]),
+    );
+    world
+}
+
+#[test]
+fn delegations_are_followed_and_remembered() {
+    let mut world = world();
+    let answer = world.resolve("www.example. A");
+    answer.check(Rcode::NOERROR, &["answer www.example. 300 A 198.51.100.1"]);
+    assert_eq!(world.take_sent(), ["1: www.example. A", "2: www.example. A"]);
+    let answer = world.resolve("nothing.example. A");
+    assert_eq!(answer.rcode, Rcode::NXDOMAIN);
+    assert_eq!(world.take_sent(), ["2: nothing.example. A"], "the delegation is known");
+    world.resolve("below.nothing.example. A");
+    assert_eq!(world.take_sent(), Vec::<String>::new(), "what is below a name that does not exist does not either");
+}
+
+#[test]
+fn a_delegation_lives_no_longer_than_its_parent_said() {
+    let mut world = world();
+    world.resolve("www.example. A");
+    world.take_sent();
+    world.pass(3_601);
+    world.resolve("www.example. A");
+    assert_eq!(world.take_sent(), ["1: www.example. A", "2: www.example. A"]);
+}
+
+#[test]
+fn a_server_without_glue_is_looked_for() {
+    let mut world = World::new(recursion());
+    let referrals: &[(&str, &[&str])] = &[("*test. A", &["au test. 60 NS ns.example."]), ("*example. A", TO_EXAMPLE)];
+    world.serve(1, authority(".", referrals));
+    world.serve(2, authority("example.", &[("ns.example. A", &["an ns.example. 300 A 192.0.2.3"])]));
+    world.serve(3, authority("test.", &[("www.test. A", &["an www.test. 300 A 198.51.100.2"])]));
+    world.resolve("www.test. A").check(Rcode::NOERROR, &["answer www.test. 300 A 198.51.100.2"]);
+    assert_eq!(world.take_sent(), ["1: www.test. A", "1: ns.example. A", "2: ns.example. A", "3: www.test. A"]);
+}
+
+#[test]
+fn aliases_lead_across_zones_and_come_before_their_targets() {
+    let mut world = World::new(recursion());
+    let to_test: &[&str] = &["au test. 60 NS ns.test.", "ad ns.test. 60 A 192.0.2.3"];
+    world.serve(1, authority(".", &[("*example. A", TO_EXAMPLE), ("*test. A", to_test)]));
+    let alias: &[&str] = &["an a.example. 60 CNAME b.test.", "an b.test. 60 A 203.0.113.66"];
+    world.serve(2, authority("example.", &[("a.example. A", alias)]));
+    world.serve(3, authority("test.", &[("b.test. A", &["an b.test. 300 A 198.51.100.3"])]));
+    let expected = ["answer a.example. 60 CNAME b.test.", "answer b.test. 300 A 198.51.100.3"];
+    world.resolve("a.example. A").check(Rcode::NOERROR, &expected);
+    world.take_sent();
+    world.resolve("b.test. A").check(Rcode::NOERROR, &expected[1..]);
+    assert_eq!(world.take_sent(), Vec::<String>::new());
+}
+
+#[test]
+fn names_are_shown_label_by_label() {
+    let mut world = World::new(Recursion { qname_minimisation: true, ..recursion() });
+    world.serve(1, authority(".", &[("*example. A", TO_EXAMPLE)]));
+    let deep: &[&str] = &["an www.a.b.example. 300 A 198.51.100.1"];
+    world.serve(2, authority("example.", &[("www.a.b.example. A", deep)]));
+    world.resolve("www.a.b.example. A").check(Rcode::NOERROR, &["answer www.a.b.example. 300 A 198.51.100.1"]);
+    let expected = ["1: example. A", "2: b.example. A", "2: a.b.example. A", "2: www.a.b.example. A"];
+    assert_eq!(world.take_sent(), expected);
+}
+
+#[test]
+fn a_server_that_fails_for_part_of_a_name_is_shown_all_of_it() {
+    let mut world = World::new(Recursion { qname_minimisation: true, ..recursion() });
+    world.serve(1, authority(".", &[("*example. A", TO_EXAMPLE)]));
+    let mut zone = authority("example.", &[("www.a.example. A", &["an www.a.example. 300 A 198.51.100.1"])]);
+    let refuse = |query: &avocet_testkit::Query| avocet_testkit::Response::to(query).rcode(Rcode::SERVFAIL);
+    world.serve(2, Box::new(move |query| if query.qname == "a.example." { Some(refuse(query)) } else { zone(query) }));
+    world.resolve("www.a.example. A").check(Rcode::NOERROR, &["answer www.a.example. 300 A 198.51.100.1"]);
+}
+
+#[test]
+fn a_lame_server_is_passed_over_and_remembered() {
+    let mut world = World::new(recursion());
+    let two: &[&str] = &[
+        "au example. 3600 NS ns1.example.",
+        "au example. 3600 NS ns2.example.",
+        "ad ns1.example. 3600 A 192.0.2.2",
+        "ad ns2.example. 3600 A 192.0.2.3",
+    ];
+    world.serve(1, authority(".", &[("*example. A", two)]));
+    world.serve(2, authority(".", &[("*example. A", &["au . 3600 NS a.root."])]));
+    let names: &[(&str, &[&str])] = &[("a.example. A", &["an a.example. 5 A 198.51.100.1"])];
+    world.serve(3, authority("example.", names));
+    for _ in 0..8 {
+        world.resolve("a.example. A").check(Rcode::NOERROR, &["answer a.example. 5 A 198.51.100.1"]);
+        world.pass(10);
+    }
+    let lame = world.take_sent().iter().filter(|sent| sent.starts_with("2:")).count();
+    assert!(lame <= 1, "{lame} queries to a server that does not serve the zone");
+}
+
+#[test]
+fn what_a_server_says_of_other_zones_is_not_believed() {
+    let mut world = world();
+    let poison: &[&str] = &[
+        "an x.example. 60 A 198.51.100.9",
+        "au test. 60 NS ns.example.",
+        "ad ns.test. 60 A 203.0.113.66",
+        "ad www.test. 60 A 203.0.113.66",
+    ];
+    world.serve(2, authority("example.", &[("x.example. A", poison)]));
+    world.resolve("x.example. A").check(Rcode::NOERROR, &["answer x.example. 60 A 198.51.100.9"]);
+    world.take_sent();
+    world.serve(1, authority(".", &[]));
+    assert_eq!(world.resolve("www.test. A").rcode, Rcode::NXDOMAIN);
+    assert_eq!(world.take_sent(), ["1: www.test. A"], "the root is asked for test.");
+}
+
+#[test]
+fn a_truncated_reply_is_asked_for_by_tcp() {
+    let mut world = world();
+    let mut zone = authority("example.", &[("www.example. A", ADDRESS)]);
+    world.serve(
+        2,
+        Box::new(move |query| {
+            let response = zone(query)?;
+            Some(if query.over_tcp { response } else { response.truncated() })
+        }),
+    );
+    world.resolve("www.example. A").check(Rcode::NOERROR, &["answer www.example. 300 A 198.51.100.1"]);
+    assert_eq!(world.take_sent(), ["1: www.example. A", "2: www.example. A", "2: www.example. A by TCP"]);
+}
+
+#[test]
+fn stub_zones_are_asked_where_the_configuration_says() {
+    let stub = StubZone { zone: name("corp.").into(), servers: vec!["192.0.2.9:53".parse().unwrap()] };
+    let mut world = World::new(Recursion { stubs: vec![stub], ..recursion() });
+    world.serve(9, authority("corp.", &[("www.corp. A", &["an www.corp. 300 A 10.0.0.1"])]));
+    world.resolve("www.corp. A").check(Rcode::NOERROR, &["answer www.corp. 300 A 10.0.0.1"]);
+    assert_eq!(world.take_sent(), ["9: www.corp. A"]);
+}
+
+#[test]
+fn the_root_is_primed_once() {
+    let mut world = World::new(Recursion { priming: true, ..recursion() });
+    let root: &[(&str, &[&str])] =
+        &[(". NS", &["an . 3600 NS b.root.", "ad b.root. 3600 A 192.0.2.4"]), ("*example. A", TO_EXAMPLE)];
+    world.serve(1, authority(".", root));
+    world.serve(4, authority(".", root));
+    world.serve(2, authority("example.", &[("www.example. A", ADDRESS)]));
+    world.resolve("www.example. A").check(Rcode::NOERROR, &["answer www.example. 300 A 198.51.100.1"]);
+    assert_eq!(world.take_sent(), ["1: . NS", "4: www.example. A", "2: www.example. A"]);
+    world.resolve("nothing. A");
+    assert_eq!(world.take_sent(), ["4: nothing. A"]);
+}

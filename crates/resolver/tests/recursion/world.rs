@@ -1,0 +1,300 @@
+//! A resolver that recurses, a network without faults, and authorities that serve zones.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use avocet_cache::{FailureCache, RrsetCache, TtlBounds};
+use avocet_resolver::{Action, Actions, Ask, Context, Plan, Recursion, Resolver, RootServer, Settings};
+use avocet_testkit::{Faults, Network, Query, Response, name, question, shown};
+use avocet_wire::header::{AA, AD, RA, RD};
+use avocet_wire::{MessageView, Rcode, rdata};
+
+const TTL: TtlBounds = TtlBounds { min: 0, max: 86_400, negative_max: 3600 };
+const START_MS: u64 = 1_000_000;
+
+/// How a server at an address behaves.
+pub(crate) type Script = Box<dyn FnMut(&Query) -> Option<Response>>;
+
+enum Event {
+    Query { socket: u32, to: SocketAddr, octets: Vec<u8>, over_tcp: bool },
+    Reply { socket: u32, octets: Vec<u8> },
+}
+
+/// A query that was sent.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Sent {
+    pub(crate) to: String,
+    pub(crate) what: String,
+}
+
+pub(crate) struct World {
+    net: Network<u64>,
+    under_way: HashMap<u64, Event>,
+    events: u64,
+    resolver: Resolver<u32>,
+    actions: Actions<u32>,
+    pub(crate) rrsets: RrsetCache,
+    failures: FailureCache,
+    servers: HashMap<IpAddr, Script>,
+    open: HashMap<u32, ()>,
+    pub(crate) sent: Vec<Sent>,
+    answers: Vec<(u32, Answer)>,
+    waiters: u32,
+    pub(crate) wall_secs: u64,
+    pub(crate) dnssec_ok: bool,
+    pub(crate) checking_disabled: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    pub(crate) rcode: Rcode,
+    pub(crate) ede: Option<u16>,
+    pub(crate) authentic: bool,
+    /// "answer www.example. 60 A 192.0.2.1"
+    pub(crate) records: Vec<String>,
+    pub(crate) took_ms: u64,
+}
+
+pub(crate) fn recursion() -> Recursion {
+    Recursion {
+        hints: vec![RootServer { name: name("a.root.").into(), addresses: vec![IpAddr::from([192, 0, 2, 1])] }],
+        priming: false,
+        qname_minimisation: false,
+        case_randomisation: true,
+        cookies: true,
+        ipv4: true,
+        ipv6: true,
+        query_private: false,
+        aggressive_nsec: false,
+        udp_size: 1232,
+        own: Vec::new(),
+        stubs: Vec::new(),
+        validation: None,
+    }
+}
+
+/// A server that has these answers, by question: each a list of records with their section before
+/// them; "*example. A" is all questions at or below example. What it does not know it denies for the zone.
+pub(crate) fn authority(zone: &str, answers: &[(&str, &[&str])]) -> Script {
+    let zone = zone.to_owned();
+    let answers: Vec<(String, Vec<String>)> = answers
+        .iter()
+        .map(|(question, records)| ((*question).to_owned(), records.iter().map(|r| (*r).to_owned()).collect()))
+        .collect();
+    Box::new(move |query| {
+        let asked = format!("{} {}", query.qname, query.qtype);
+        let known = answers.iter().find(|(question, _)| {
+            *question == asked
+                || question.strip_prefix('*').is_some_and(|end| query.qname.ends_with(end.split(' ').next().unwrap()))
+        });
+        let Some((_, records)) = known else {
+            let exists =
+                answers.iter().any(|(question, _)| question.split(' ').next().unwrap().ends_with(&query.qname));
+            let rcode = if exists { Rcode::NOERROR } else { Rcode::NXDOMAIN };
+            let soa = format!("{zone} 300 SOA ns.test. host.test. 1 2 3 4 300");
+            return Some(respond(query).flags(AA).rcode(rcode).authority(&soa));
+        };
+        let is_answer = records.iter().any(|record| record.starts_with("an "));
+        let mut response = respond(query);
+        if is_answer {
+            response = response.flags(AA);
+        }
+        for record in records {
+            let (section, record) = record.split_once(' ').unwrap();
+            response = match section {
+                "an" => response.answer(record),
+                "au" => response.authority(record),
+                _ => response.additional(record),
+            };
+        }
+        Some(response)
+    })
+}
+
+fn respond(query: &Query) -> Response {
+    Response::to(query).without_flags(RA | RD)
+}
+
+impl World {
+    pub(crate) fn new(recursion: Recursion) -> Self {
+        let settings = Settings { minimal: true, stale_client_ms: 1800, in_flight: 64, waiters: 64, ttl: TTL };
+        let plan = Plan::new(Vec::new(), settings).unwrap().with_recursion(recursion);
+        Self {
+            net: Network::new(1, START_MS, Faults::NONE),
+            under_way: HashMap::new(),
+            events: 0,
+            resolver: Resolver::new(Arc::new(plan), [7; 32], 16),
+            actions: Actions::default(),
+            rrsets: RrsetCache::new(4 << 20, 86_400, TTL, [1; 16]).unwrap(),
+            failures: FailureCache::new(1 << 18, [2; 16]).unwrap(),
+            servers: HashMap::new(),
+            open: HashMap::new(),
+            sent: Vec::new(),
+            answers: Vec::new(),
+            waiters: 0,
+            wall_secs: 0,
+            dnssec_ok: false,
+            checking_disabled: false,
+        }
+    }
+
+    /// A server at 192.0.2.x.
+    pub(crate) fn serve(&mut self, last: u8, script: Script) -> &mut Self {
+        self.servers.insert(IpAddr::from([192, 0, 2, last]), script);
+        self
+    }
+
+    fn with(&mut self, event: impl FnOnce(&mut Resolver<u32>, &mut Context<'_, u32>)) {
+        let mut cx = Context {
+            now_ms: self.net.now_ms,
+            wall_secs: self.wall_secs,
+            rrsets: &self.rrsets,
+            failures: &self.failures,
+            actions: &mut self.actions,
+        };
+        event(&mut self.resolver, &mut cx);
+        self.perform();
+    }
+
+    /// Asks "www.example. A" and waits for the answer.
+    pub(crate) fn resolve(&mut self, what: &str) -> Answer {
+        self.waiters += 1;
+        let waiter = self.waiters;
+        let question = question(what);
+        let hash = question.iter().fold(7, |hash: u64, &octet| hash.wrapping_mul(31) + u64::from(octet));
+        let (dnssec_ok, checking_disabled) = (self.dnssec_ok, self.checking_disabled);
+        let began_ms = self.net.now_ms;
+        let ask = Ask {
+            question: &question,
+            hash,
+            dnssec_ok,
+            checking_disabled,
+            ecs: &[],
+            client: None,
+            stale_available: false,
+        };
+        self.with(|resolver, cx| {
+            resolver.submit(&ask, Some(waiter), cx);
+        });
+        self.run();
+        let mut answers = self.answers.iter().filter(|(of, _)| *of == waiter);
+        let (_, mut answer) = answers.next().expect("an answer").clone();
+        assert!(answers.next().is_none(), "one answer each");
+        answer.took_ms -= began_ms;
+        assert!(self.open.is_empty(), "every socket is closed in the end");
+        answer
+    }
+
+    /// Lets so many seconds pass.
+    pub(crate) fn pass(&mut self, secs: u64) {
+        self.net.now_ms += secs * 1000;
+        self.wall_secs += secs;
+    }
+
+    fn run(&mut self) {
+        loop {
+            let next = [self.net.next_ms(), self.resolver.next_deadline()].into_iter().flatten().min();
+            let Some(next) = next else { break };
+            self.net.now_ms = self.net.now_ms.max(next);
+            while let Some(event) = self.net.arrived() {
+                self.deliver(event);
+            }
+            self.with(Resolver::tick);
+        }
+    }
+
+    fn deliver(&mut self, event: u64) {
+        match self.under_way.remove(&event) {
+            Some(Event::Query { socket, to, octets, over_tcp }) => {
+                let query = Query::read(&octets, over_tcp);
+                let Some(response) = self.servers.get_mut(&to.ip()).and_then(|script| script(&query)) else { return };
+                self.schedule(Event::Reply { socket, octets: response.octets() });
+            }
+            Some(Event::Reply { socket, octets }) => {
+                self.with(|resolver, cx| resolver.server_reply(socket, &octets, cx));
+            }
+            None => {}
+        }
+    }
+
+    fn schedule(&mut self, event: Event) {
+        self.events += 1;
+        self.under_way.insert(self.events, event);
+        self.net.send(&self.events.clone(), 0);
+    }
+
+    fn perform(&mut self) {
+        let mut actions = std::mem::take(&mut self.actions);
+        for action in actions.list.clone() {
+            match action {
+                Action::OpenDatagram { socket, addr, octets } => {
+                    self.send(socket, addr, (&actions.octets[octets], false));
+                }
+                Action::OpenStream { stream, addr, octets } => {
+                    self.send(stream, addr, (&actions.octets[octets], true));
+                }
+                Action::CloseDatagram { socket } | Action::CloseStream { stream: socket } => {
+                    assert!(self.open.remove(&socket).is_some(), "closed what was open");
+                }
+                Action::Finish { waiters, resolved, .. } => {
+                    let octets = &actions.answers.octets[resolved.message.clone()];
+                    let answer = Answer {
+                        rcode: resolved.rcode,
+                        ede: resolved.ede.map(|(code, _)| code.0),
+                        authentic: MessageView::new(octets).unwrap().header().has(AD),
+                        records: records(octets),
+                        took_ms: self.net.now_ms,
+                    };
+                    for &waiter in &actions.waiters[waiters] {
+                        self.answers.push((waiter, answer.clone()));
+                    }
+                }
+                other => panic!("recursion has no upstreams: {other:?}"),
+            }
+        }
+        actions.clear();
+        self.actions = actions;
+    }
+
+    fn send(&mut self, socket: u32, to: SocketAddr, (octets, over_tcp): (&[u8], bool)) {
+        assert!(self.open.insert(socket, ()).is_none(), "each query has a socket of its own");
+        assert_eq!(to.port(), 53);
+        let query = Query::read(octets, over_tcp);
+        let qname = shown(&query.question[..query.question.len() - 4].to_ascii_lowercase());
+        let transport = if over_tcp { " by TCP" } else { "" };
+        let what = format!("{qname} {}{transport}", query.qtype);
+        self.sent.push(Sent { to: to.ip().to_string(), what });
+        self.schedule(Event::Query { socket, to, octets: octets.to_vec(), over_tcp });
+    }
+
+    /// What was sent so far, as "1: www.example. A" for 192.0.2.1; forgets it.
+    pub(crate) fn take_sent(&mut self) -> Vec<String> {
+        let line = |sent: &Sent| format!("{}: {}", sent.to.trim_start_matches("192.0.2."), sent.what);
+        let lines = self.sent.iter().map(line).collect();
+        self.sent.clear();
+        lines
+    }
+}
+
+impl Answer {
+    #[track_caller]
+    pub(crate) fn check(&self, rcode: Rcode, records: &[&str]) {
+        assert_eq!(
+            (self.rcode, &self.records[..]),
+            (rcode, &records.iter().map(|r| (*r).to_owned()).collect::<Vec<_>>()[..])
+        );
+    }
+}
+
+fn records(octets: &[u8]) -> Vec<String> {
+    let view = MessageView::new(octets).unwrap();
+    let line = |record: avocet_wire::view::RecordView<'_>| {
+        let mut data = vec![0; 65_535];
+        let len = record.expand_rdata(&mut data).unwrap();
+        let text = rdata::display(record.rtype.0, &data[..len]);
+        let section = format!("{:?}", record.section).to_ascii_lowercase();
+        format!("{section} {} {} {} {text}", record.owner().unwrap(), record.ttl_field, record.rtype)
+    };
+    view.records().unwrap().map(|record| line(record.unwrap())).collect()
+}
