@@ -97,14 +97,14 @@ fn file_name(path: &Path) -> String {
     path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// Those of the field that at least two resolvers pass, and of those that use algorithms nobody
-/// validates any more the copies that were signed anew.
+/// Those of the field that at least one resolver passes with a configuration of this kind, and of those
+/// that use algorithms nobody validates any more the copies that were signed anew.
 fn of_the_field(directory: &Path) -> Option<Vec<Played>> {
     let index = fs::read_to_string(directory.join("index.tsv")).ok()?;
     let mut scenarios = Vec::new();
     for row in index.lines().skip(1) {
         let columns: Vec<_> = row.split('\t').collect();
-        let [set, file, _, "T1", _, _, _, modern, ..] = columns[..] else { continue };
+        let [set, file, _, "T1" | "T2-single", _, _, _, modern, ..] = columns[..] else { continue };
         let dialect = if set == "deckard" { Dialect::Deckard } else { Dialect::Unbound };
         let copy = if modern == "yes" { "modern/" } else { "" };
         let name = format!("{copy}{set}/{file}");

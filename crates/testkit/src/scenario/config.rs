@@ -12,6 +12,7 @@ use avocet_resolver::{
 };
 use avocet_wire::NameBuf;
 
+use super::read::without_comment;
 use super::record::{wire_name, word};
 use super::{Dialect, Scenario};
 
@@ -231,9 +232,9 @@ fn setting(line: &str) -> Option<(&str, &str)> {
     if line.starts_with([';', '#']) {
         return None;
     }
-    let (key, value) = line.split_once(':')?;
-    let comment = [" #", "\t#", " ;", "\t;"].iter().filter_map(|mark| value.find(mark)).min().unwrap_or(value.len());
-    let value = value[..comment].trim().trim_matches('"').trim_matches('\'');
+    let end = [" #", "\t#"].iter().filter_map(|mark| line.find(mark)).min().unwrap_or(line.len());
+    let (key, value) = without_comment(&line[..end]).split_once(':')?;
+    let value = value.trim().trim_matches('"').trim_matches('\'');
     let is_key = !key.is_empty() && key.bytes().all(|octet| octet.is_ascii_alphanumeric() || octet == b'-');
     is_key.then_some((key, value))
 }

@@ -73,7 +73,7 @@ fn config<'t>(lines: &mut impl Iterator<Item = (usize, &'t str)>) -> Vec<String>
 }
 
 /// What stands before a semicolon that is neither quoted nor escaped.
-fn without_comment(line: &str) -> &str {
+pub(super) fn without_comment(line: &str) -> &str {
     let (mut quoted, mut escaped) = (false, false);
     for (at, octet) in line.bytes().enumerate() {
         match octet {
