@@ -13,7 +13,7 @@ use aws_lc_rs::signature::{
 pub const MIN_RSA_BITS: usize = 1024;
 /// Most bits of an RSA modulus (RFC 5702 §2.1); what is above costs too much.
 pub const MAX_RSA_BITS: usize = 4096;
-/// Most bits of an RSA exponent: those in use fit (2^32 + 1 among them), and long ones make verification costly.
+/// Most bits of an RSA exponent: 2^32 + 1 is the largest in use, and long ones make verification costly.
 const MAX_RSA_EXPONENT_BITS: usize = 33;
 /// The uncompressed form of points of a curve, which DNSKEY leaves out (RFC 6605 §4).
 const UNCOMPRESSED: u8 = 4;
@@ -154,9 +154,13 @@ impl<'a> RsaKey<'a> {
     }
 
     fn has_supported_size(&self) -> bool {
-        let bits = |number: &[u8]| number.len() * 8 - number.first().map_or(0, |octet| octet.leading_zeros() as usize);
         (MIN_RSA_BITS..=MAX_RSA_BITS).contains(&bits(self.modulus)) && bits(self.exponent) <= MAX_RSA_EXPONENT_BITS
     }
+}
+
+/// The bits of a number without leading zero octets.
+fn bits(number: &[u8]) -> usize {
+    number.first().map_or(0, |octet| number.len() * 8 - octet.leading_zeros() as usize)
 }
 
 fn trimmed(number: &[u8]) -> &[u8] {
@@ -199,7 +203,8 @@ mod tests {
         ] {
             assert_eq!(Algorithm::RsaSha256.form_of(&rsa(&[1, 0, 1], bits)), expected, "{bits}");
         }
-        assert_eq!(Algorithm::RsaSha256.form_of(&rsa(&[1, 0, 0, 0, 1], 2048)), KeyForm::UnsupportedSize);
+        assert_eq!(Algorithm::RsaSha256.form_of(&rsa(&[1, 0, 0, 0, 1], 2048)), KeyForm::Usable);
+        assert_eq!(Algorithm::RsaSha256.form_of(&rsa(&[2, 0, 0, 0, 1], 2048)), KeyForm::UnsupportedSize);
     }
 
     #[test]

@@ -215,6 +215,30 @@ mod tests {
         }
     }
 
+    /// The root's keys themselves, as its zone has them.
+    const ROOT_KEYS: [&str; 2] = [
+        "257 3 8 \
+         AwEAAaz/tAm8yTn4Mfeh5eyI96WSVexTBAvkMgJzkKTOiW1vkIbzxeF3+/4RgWOq7HrxRixHlFlExOLAJr5emLvN7SWXgnLh4+B5\
+         xQlNVz8Og8kvArMtNROxVQuCaSnIDdD5LKyWbRd2n9WGe2R8PzgCmr3EgVLrjyBxWezF0jLHwVN8efS3rCj/EWgvIWgb9tarpVUD\
+         K/b58Da+sqqls3eNbuv7pr+eoZG+SrDK6nWeL3c6H5Apxz7LjVc1uTIdsIXxuOLYA4/ilBmSVIzuDWfdRUfhHdY6+cn8HFRm+2hM\
+         8AnXGXws9555KrUB5qihylGa8subX2Nn6UwNR1AkUTV74bU=",
+        "257 3 8 \
+         AwEAAa96jeuknZlaeSrvyAJj6ZHv28hhOKkx3rLGXVaC6rXTsDc449/cidltpkyGwCJNnOAlFNKF2jBosZBU5eeHspaQWOmOElZs\
+         jICMQMC3aeHbGiShvZsx4wMYSjH8e7Vrhbu6irwCzVBApESjbUdpWWmEnhathWu1jo+siFUiRAAxm9qyJNg/wOZqqzL/dL/q8Pkc\
+         RU5oUKEpUge71M3ej2/7CPqpdVwuMoTvoB+ZOT4YeGyxMvHmbrxlFzGOHOijtzN+u1TQNatX2XBuzZNQ1K+s2CXkPIZo7s6JgZyv\
+         aBevYtxPvYLw4z9mR7K2vaF18UYH9Z9GNUUeayffKC73PYc=",
+    ];
+
+    #[test]
+    fn the_built_in_digests_are_those_of_the_roots_keys() {
+        for (anchor, text) in Anchors::built_in().iter().zip(ROOT_KEYS) {
+            let mut data = Vec::new();
+            rdata::parse(Rtype::DNSKEY.0, text, &[0], &mut data).unwrap();
+            let key = Dnskey::read(&data).unwrap();
+            assert!(anchor.is_of(&key) && key.is_secure_entry_point() && key.tag() == anchor.key_tag());
+        }
+    }
+
     #[test]
     fn ttl_and_class_may_be_left_out_and_any_name_be_given() {
         for line in ["Example. DS 1 8 2 00", "example. 3600 IN DS 1 8 2 00", "example.  IN  3600 ds 1 8 2 0 0"] {

@@ -81,7 +81,7 @@ impl<'a> Rrsig<'a> {
         if labels > owner_labels || labels < label::count(self.signer) {
             return Err(Reason::WrongLabels);
         }
-        // These describe exactly one name: none of them can come from a wildcard.
+        // These describe exactly one name, and what a DNAME from a wildcard means is not defined (RFC 6672 §3.3).
         if labels < owner_labels && is_never_expanded(rrset.rtype) {
             return Err(Reason::WrongLabels);
         }
@@ -114,7 +114,7 @@ fn is_before(a: u32, b: u32) -> bool {
 }
 
 fn is_never_expanded(rtype: Rtype) -> bool {
-    matches!(rtype, Rtype::DNSKEY | Rtype::DS | Rtype::NSEC | Rtype::NSEC3 | Rtype::NSEC3PARAM)
+    matches!(rtype, Rtype::DNAME | Rtype::DNSKEY | Rtype::DS | Rtype::NSEC | Rtype::NSEC3 | Rtype::NSEC3PARAM)
 }
 
 #[cfg(test)]

@@ -109,7 +109,9 @@ fn what_is_never_expanded_from_a_wildcard_is_refused() {
     let signer = Signer::of("example.");
     let keys = keys_of(&signer);
     let next = "2t7b4g4vsa5smi47k61mv5bv1a22bojr";
-    for (mnemonic, text) in [("NSEC", "example. A"), ("NSEC3", &format!("1 0 0 - {next} A")), ("DS", "1 13 2 00")] {
+    for (mnemonic, text) in
+        [("NSEC", "example. A"), ("NSEC3", &format!("1 0 0 - {next} A")), ("DS", "1 13 2 00"), ("DNAME", "b.")]
+    {
         let mut set = Set::of("*.example.", mnemonic, &[text]);
         signer.sign(&mut set);
         set.owner = wire("a.example.");

@@ -26,6 +26,9 @@ const DNS_PORT: u16 = 53;
 /// How long the root's hints serve before its servers are asked for again, in seconds.
 const PRIMED_SECS: u32 = 86_400;
 
+/// As [`PRIMED_SECS`], where they did not answer: the hints serve until they are asked again.
+const UNPRIMED_SECS: u32 = 300;
+
 /// A zone and who serves it.
 #[derive(Clone, Debug)]
 pub(crate) struct Cut {
@@ -188,7 +191,10 @@ impl Walker {
         self.is_priming = true;
         let primed = Box::pin(self.prime(&hinted)).await;
         self.is_priming = false;
-        primed.unwrap_or(hinted)
+        primed.unwrap_or_else(|| {
+            self.keep_delegation(&hinted, UNPRIMED_SECS, &[]);
+            hinted
+        })
     }
 
     /// Asks the servers of the hints for the root's servers (RFC 8109).
@@ -201,7 +207,13 @@ impl Walker {
             .take(MAX_NS)
             .map(|record| {
                 let glue = fetched.reply.records().filter(|glue| *glue.owner == *record.rdata.to_ascii_lowercase());
-                let addresses = glue.filter_map(|glue| address(glue.rtype, glue.rdata)).collect();
+                let mut addresses: Vec<IpAddr> = glue.filter_map(|glue| address(glue.rtype, glue.rdata)).collect();
+                if let CutServers::Named(hints) = &hinted.servers
+                    && addresses.is_empty()
+                    && let Some(hint) = hints.iter().find(|hint| *hint.name == *record.rdata.to_ascii_lowercase())
+                {
+                    addresses.clone_from(&hint.addresses);
+                }
                 NameServer { name: record.rdata.to_ascii_lowercase().into(), addresses, spare: Vec::new() }
             })
             .collect();

@@ -11,7 +11,7 @@ use super::Walker;
 use super::ask::Reply;
 use super::cut::{Cut, address};
 use super::part::{Ending, Part};
-use super::rrset::Name;
+use super::rrset::{Name, Side};
 use crate::scrub::MAX_ALIASES;
 use crate::task::Failure;
 
@@ -104,6 +104,10 @@ impl Walker {
             let asked = shown.next();
             let is_whole = shown.is_whole(&asked);
             let asked_type = if is_whole { qtype } else { Rtype::A };
+            if !is_whole && self.knows_to_exist(&asked).await {
+                shown.exists(&asked);
+                continue;
+            }
             let reply = match self.ask(&mut cut, (&asked, asked_type), frame).await {
                 Ok(reply) => reply,
                 Err(Failure::TooManyQueries) => return Err(Failure::TooManyQueries),
@@ -132,10 +136,20 @@ impl Walker {
                 Reply::Part(part) if is_whole => return Ok(*part),
                 Reply::Part(part) => {
                     shown.exists(&asked);
-                    shown.whole |= denies_all(&part);
+                    if denies_all(&part) {
+                        // Some servers deny names that only lead to others: nobody is told so.
+                        shown.whole = true;
+                    } else {
+                        self.keep(&part, Rtype::A);
+                    }
                 }
             }
         }
+    }
+
+    /// Was the name found on the way to another one?
+    async fn knows_to_exist(&mut self, name: &Name) -> bool {
+        self.io.look_up(Side::Zone, name, Rtype::A).await.is_some()
     }
 
     fn minimises(&self, cut: &Cut) -> bool {

@@ -8,7 +8,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use avocet_cache::Security;
+use avocet_cache::{Rank, Security};
 use avocet_dnssec::anchor::Anchors;
 use avocet_dnssec::negative::NegativeAnchors;
 use avocet_dnssec::{Context, DelegationKind, Policy, Proof, Reason, Trust, Verdict, ZoneKeys, chain, signature};
@@ -18,11 +18,16 @@ use super::Walker;
 use super::channel::Note;
 use super::descend::Frame;
 use super::part::{Ending, Part};
-use super::rrset::{Name, Rrset};
+use super::rrset::{Name, Rrset, Side, Stored};
 use crate::task::Failure;
 
 /// How often the chain to one name may ask another server for what did not verify.
 const MAX_RETRIES: u32 = 2;
+
+/// How long a zone is remembered whose chain of trust is broken, in seconds (RFC 9520 §3.2; Unbound: 60).
+const BOGUS_SECS: u32 = 60;
+/// As [`BOGUS_SECS`], where servers did not give DS or DNSKEY records.
+const UNREACHABLE_SECS: u32 = 5;
 
 /// What validation goes by.
 #[derive(Clone, Debug)]
@@ -127,8 +132,10 @@ impl Walker {
             Ok(keys) if keys.zone().wire() == &**zone => keys.lifetime_secs(self.context().now_secs),
             // Where no zone begins now, one may begin soon.
             Ok(_) => return,
-            // What fails now is tried again by the next question; the failure cache bounds how often.
-            Err(reason) if reason.verdict() == Verdict::Bogus => return,
+            // What this question may cost says nothing to the next one.
+            Err(Reason::Limit(_)) => return,
+            Err(Reason::Unreachable | Reason::NetworkError) => UNREACHABLE_SECS,
+            Err(reason) if reason.verdict() == Verdict::Bogus => BOGUS_SECS,
             Err(_) => self.insecure_secs,
         };
         self.io.note(Note::Keys(zone.clone(), chain.clone(), lifetime_secs));
@@ -231,8 +238,7 @@ impl Walker {
     }
 
     async fn is_known_cut(&mut self, name: &Name) -> bool {
-        self.referrals.contains_key(name)
-            || self.io.look_up(super::rrset::Side::Delegation, name, Rtype::NS).await.is_some()
+        self.referrals.contains_key(name) || self.io.look_up(Side::Delegation, name, Rtype::NS).await.is_some()
     }
 
     /// What the zone of these keys says of a name below it.
@@ -309,6 +315,10 @@ impl Walker {
         let data: Vec<&[u8]> = ds.records.iter().map(AsRef::as_ref).collect();
         self.insecure_secs = verified.lifetime_secs;
         chain::check_ds(&data, context.policy)?;
+        let mut kept = ds.clone();
+        (kept.security, kept.ttl_secs) = (Security::Secure, kept.ttl_secs.min(verified.lifetime_secs));
+        let how = Stored { side: Side::Zone, rank: Rank::AuthoritativeAnswer, with_do: true };
+        self.io.note(Note::Store(kept, how));
         let vouched = Vouched { ds: ds.records.clone(), dnskeys: Vec::new(), lifetime_secs: verified.lifetime_secs };
         self.trusted_keys(child, &vouched, frame).await.map(Link::Keys)
     }

@@ -80,6 +80,15 @@ impl FromText for EcsPolicy {
     }
 }
 
+/// Is there a rule for all names?
+pub(super) fn forwards_all(specs: &[Spanned<ForwardSpec>]) -> bool {
+    let zone = |spec: &Spanned<ForwardSpec>| match &spec.get_ref().zone.0 {
+        Some(Written { value: Ok(Text(zone)), .. }) => *zone.name == *ROOT,
+        _ => false,
+    };
+    specs.iter().any(zone)
+}
+
 /// The rules as written; where names are resolved by rules only and there is none, the one for all names.
 pub(super) fn rules(
     specs: Vec<Spanned<ForwardSpec>>,

@@ -147,8 +147,6 @@ pub(crate) struct DnssecConfig {
     pub(crate) validate: bool,
     /// DS and DNSKEY records; empty: those of the root that are built in.
     pub(crate) trust_anchors: Vec<Anchor>,
-    /// Whether the root's keys are followed (RFC 5011).
-    pub(crate) trust_anchor_updates: bool,
     /// Names in wire form, lower case, below which nothing is validated (RFC 7646).
     pub(crate) negative_anchors: Vec<Box<[u8]>>,
     /// Whether signatures by SHA-1 count.

@@ -142,13 +142,17 @@ pub(super) fn dnssec(spec: DnssecSpec, check: &mut Check) -> DnssecConfig {
     if let Some(span) = span.filter(|_| negative_anchors.len() > MAX_NEGATIVE_ANCHORS) {
         check.fault(span, format!("expected at most {MAX_NEGATIVE_ANCHORS} names"));
     }
+    let updates = spec.trust_anchor_updates.span();
+    let follows = check.take(spec.trust_anchor_updates).unwrap_or(false);
+    if let Some(span) = updates.filter(|_| follows) {
+        check.fault(span, "changes of keys cannot be followed yet; write false, and new anchors into trust-anchors");
+    }
     DnssecConfig {
         validate: check.take(spec.validate).unwrap_or(true),
         trust_anchors: check
             .take(spec.trust_anchors)
             .map(|list| list.0.into_iter().map(|anchor| anchor.into_inner().0).collect())
             .unwrap_or_default(),
-        trust_anchor_updates: check.take(spec.trust_anchor_updates).unwrap_or(true),
         negative_anchors,
         validate_sha1: check.take(spec.validate_sha1).unwrap_or(false),
     }

@@ -131,7 +131,7 @@ fn dnssec(dnssec: &DnssecConfig) -> Table {
     table([
         ("validate", dnssec.validate.into()),
         ("trust-anchors", texts(&dnssec.trust_anchors)),
-        ("trust-anchor-updates", dnssec.trust_anchor_updates.into()),
+        ("trust-anchor-updates", false.into()),
         ("negative-anchors", texts(&negative)),
         ("validate-sha1", dnssec.validate_sha1.into()),
     ])

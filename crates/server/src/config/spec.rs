@@ -27,8 +27,8 @@ pub(super) struct Spec {
     pub(super) server: ServerSpec,
     /// How names that are not answered here are resolved.
     pub(super) resolver: ResolverSpec,
-    /// Forwarding rules; the one with the longest zone that a name is under counts. Without any, all names go to the
-    /// servers in /etc/resolv.conf.
+    /// Forwarding rules; the one with the longest zone that a name is under counts. In mode
+    /// "forward" and without any, all names go to the servers in /etc/resolv.conf.
     #[schemars(with = "Vec<ForwardSpec>")]
     pub(super) forward: Vec<Spanned<ForwardSpec>>,
     /// Zones whose authoritative servers are known, for recursion.
@@ -115,9 +115,9 @@ pub(super) struct ServerSpec {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(inline)]
 pub(super) struct ResolverSpec {
-    /// "forward" asks the servers of the forwarding rules; "recurse" asks the root's servers and those below, but for
-    /// names that a forwarding rule or a stub zone says otherwise.
-    #[schemars(extend("default" = "forward"))]
+    /// "recurse" asks the root's servers and those below, but for names that a forwarding rule or a stub zone says
+    /// otherwise; "forward" asks the servers of the forwarding rules only. Without it, "forward" where a rule is for
+    /// all names, and else "recurse".
     pub(super) mode: Setting<Text<Mode>>,
     /// A file in zone syntax with the root's servers; "" takes those built in.
     #[schemars(extend("default" = ""))]
@@ -179,8 +179,8 @@ pub(super) struct DnssecSpec {
     /// DS or DNSKEY records in presentation form; without any, those of the root that are built in.
     #[schemars(extend("default" = []))]
     pub(super) trust_anchors: Setting<List<Text<Anchor>>>,
-    /// Follow changes of the root's keys (RFC 5011).
-    #[schemars(extend("default" = true))]
+    /// Follow changes of the root's keys (RFC 5011); not built yet, only false is taken.
+    #[schemars(extend("default" = false))]
     pub(super) trust_anchor_updates: Setting<bool>,
     /// Names below which nothing is validated (RFC 7646).
     #[schemars(extend("default" = []))]

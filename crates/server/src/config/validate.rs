@@ -41,7 +41,8 @@ const MAX_WORKERS: usize = 256;
 pub(super) fn validate(spec: Spec, faults: Vec<Fault>) -> Result<Config, Vec<Fault>> {
     let mut check = Check { faults };
     let mut resolver = spec.resolver;
-    let mode = check.take(mem::take(&mut resolver.mode)).map_or(Mode::Forward, |text| text.0);
+    let mode = check.take(mem::take(&mut resolver.mode)).map(|text| text.0);
+    let mode = mode.unwrap_or_else(|| if forward::forwards_all(&spec.forward) { Mode::Forward } else { Mode::Recurse });
     let mut server = server(spec.server, &mut check);
     if let Some(size) = check.take(mem::take(&mut resolver.max_udp_size)) {
         server.max_udp_size = size.0 as u16;
