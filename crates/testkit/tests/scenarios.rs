@@ -72,24 +72,38 @@ fn known() -> BTreeMap<String, String> {
     lines.map(split).collect()
 }
 
+/// What is not as `known.txt` has it: a failure that does not stand there, a success that does, a name
+/// of nothing that was played.
+fn faults(found: &BTreeMap<String, Result<(), String>>, is_ours: impl Fn(&str) -> bool) -> Vec<String> {
+    let known = known();
+    let mut faults = Vec::new();
+    for (name, result) in found {
+        match (result, known.contains_key(name)) {
+            (Ok(()), true) => faults.push(format!("{name} passes, and is in known.txt")),
+            (Err(error), false) => faults.push(format!("{name}: {error}")),
+            _ => {}
+        }
+    }
+    let gone = known.keys().filter(|name| is_ours(name) && !found.contains_key(*name));
+    faults.extend(gone.map(|name| format!("{name} is in known.txt, and there is no such scenario")));
+    faults
+}
+
+fn is_own(name: &str) -> bool {
+    name.starts_with("own/")
+}
+
 #[test]
 fn own_scenarios_pass_in_all_that_they_compare() {
     let files = fs::read_dir(root().join("tests/scenarios")).expect("tests/scenarios");
     let paths = files.map(|file| file.expect("a file").path());
     let scenarios: Vec<_> = paths
         .filter(|path| path.extension().is_some_and(|extension| extension == "rpl"))
-        .map(|path| Played { name: file_name(&path), path, dialect: Dialect::Own })
+        .map(|path| Played { name: format!("own/{}", file_name(&path)), path, dialect: Dialect::Own })
         .collect();
     assert!(!scenarios.is_empty(), "there are scenarios");
-    let known = known();
-    let mut faults = Vec::new();
-    for (name, outcome) in play_all(&scenarios) {
-        match (outcome.full, known.contains_key(&format!("own/{name}"))) {
-            (Ok(()), true) => faults.push(format!("{name} passes, and is in known.txt")),
-            (Err(error), false) => faults.push(format!("{name}: {error}")),
-            _ => {}
-        }
-    }
+    let found = play_all(&scenarios).into_iter().map(|(name, outcome)| (name, outcome.full)).collect();
+    let faults = faults(&found, is_own);
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
@@ -119,19 +133,9 @@ fn scenarios_of_the_field_pass_unless_a_reason_is_given() {
     let Some(scenarios) = of_the_field(&directory) else {
         return eprintln!("passed over: {} is not there", directory.display());
     };
-    let known = known();
-    let outcomes = play_all(&scenarios);
-    let passed = outcomes.values().filter(|outcome| outcome.core.is_ok()).count();
-    eprintln!("{passed} of {} scenarios of the field pass", outcomes.len());
-    let mut faults = Vec::new();
-    for (name, outcome) in &outcomes {
-        match (&outcome.core, known.contains_key(name)) {
-            (Ok(()), true) => faults.push(format!("{name} passes, and is in known.txt")),
-            (Err(error), false) => faults.push(format!("{name}: {error}")),
-            _ => {}
-        }
-    }
-    let names = known.keys().filter(|name| !name.starts_with("own/"));
-    faults.extend(names.filter(|name| !outcomes.contains_key(*name)).map(|name| format!("{name} is no scenario")));
+    let found: BTreeMap<_, _> = play_all(&scenarios).into_iter().map(|(name, outcome)| (name, outcome.core)).collect();
+    let passed = found.values().filter(|result| result.is_ok()).count();
+    eprintln!("{passed} of {} scenarios of the field pass", found.len());
+    let faults = faults(&found, |name| !is_own(name));
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
