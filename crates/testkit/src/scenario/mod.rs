@@ -10,6 +10,7 @@
 //! What the words of the language mean stands in `tests/scenarios/README.md`.
 
 mod authorities;
+mod caches;
 mod check;
 mod config;
 mod message;

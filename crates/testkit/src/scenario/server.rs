@@ -1,13 +1,10 @@
 //! The server of a scenario: the resolver with its caches, and of a server's way of a query what lies
-//! between the client and the resolver, in its plainest form: the RRset cache, RD, AD, OPT, sizes.
+//! between the client and the resolver, in its plainest form: RD, AD, OPT, sizes.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use avocet_cache::{FailureCache, ReadAt, RrsetCache};
-use avocet_resolver::{
-    Action, Actions, Answers, Ask, Assembled, Assembler, Context, Plan, Resolved, Resolver, Submitted, Wanted,
-};
+use avocet_resolver::{Action, Actions, Ask, Context, Resolved, Resolver, Submitted};
 use avocet_wire::builder::OptFields;
 use avocet_wire::edns::EdnsOption;
 use avocet_wire::hash::{HashKey, eq_folded};
@@ -15,13 +12,11 @@ use avocet_wire::header::{AD, CD, HEADER_LEN, Header, QR, RA, RD, TC};
 use avocet_wire::query::QuestionKey;
 use avocet_wire::{Ede, QueryError, QueryView, Rcode};
 
-use super::config::{Config, TTL};
+use super::caches::{Age, Caches, Sought};
+use super::config::Config;
 use super::message::HEAD_ROOM;
 use crate::Chance;
 
-/// Memory of the RRset cache in octets: no scenario fills it.
-const RRSET_BYTES: usize = 1 << 20;
-const FAILURE_BYTES: usize = 1 << 18;
 /// Most octets of a datagram to a client, and what OPT says of it.
 const UDP_SIZE: u16 = 4096;
 
@@ -59,14 +54,9 @@ struct Client {
 /// See the module.
 pub(super) struct Server {
     resolver: Resolver<Client>,
-    plan: Arc<Plan>,
-    rrsets: RrsetCache,
-    failures: FailureCache,
+    caches: Caches,
     actions: Actions<Client>,
-    assembler: Assembler,
-    answers: Answers,
     key: HashKey,
-    stale_secs: u32,
 }
 
 impl Server {
@@ -76,17 +66,11 @@ impl Server {
         let mut octets = [0; 32];
         octets.chunks_mut(8).for_each(|chunk| chunk.copy_from_slice(&chance.number().to_le_bytes()));
         let plan = Arc::new(config.plan()?);
-        let too_small = |_| "a cache is too small".to_owned();
         Ok(Self {
             resolver: Resolver::new(Arc::clone(&plan), octets, 64),
-            plan,
-            rrsets: RrsetCache::new(RRSET_BYTES, config.stale_secs, TTL, [1; 16]).map_err(too_small)?,
-            failures: FailureCache::new(FAILURE_BYTES, [2; 16]).map_err(too_small)?,
+            caches: Caches::new(config, plan)?,
             actions: Actions::default(),
-            assembler: Assembler::default(),
-            answers: Answers::default(),
             key: HashKey::new(octets),
-            stale_secs: config.stale_secs,
         })
     }
 
@@ -109,13 +93,13 @@ impl Server {
             question: view.question().to_vec(),
             key: view.key(&self.key, 0),
         };
-        let cached = self.cached(&client, at, 0);
-        if let Some((octets, _)) = cached {
+        if let Some(found) = self.caches.find(&client.sought(), at.now_secs(), Age::Fresh) {
+            let octets = client.answer(&found.message, found.rcode, found.ede);
             return vec![Effect::Answer { client: number, octets }];
         }
         if client.flags & RD == 0 {
             let disabled = client.flags & CD != 0;
-            if self.failures.lookup(client.key.question(), disabled, (at.now_ms / 1000) as u32).is_some() {
+            if self.caches.failures.lookup(client.key.question(), disabled, at.now_secs()).is_some() {
                 let ede = Some((Ede::CACHED_ERROR, "resolution failed lately"));
                 return vec![Effect::Answer { client: number, octets: client.empty(Rcode::SERVFAIL, ede) }];
             }
@@ -126,7 +110,7 @@ impl Server {
     }
 
     fn submit(&mut self, client: Client, at: Moment) -> Vec<Effect> {
-        let stale_available = self.stale_secs > 0 && self.cached(&client, at, self.stale_secs).is_some();
+        let stale_available = self.caches.has_stale(&client.sought(), at.now_secs());
         let key = client.key;
         let ask = Ask {
             question: key.question(),
@@ -167,7 +151,7 @@ impl Server {
 
     fn with(&mut self, at: Moment, act: impl FnOnce(&mut Resolver<Client>, &mut Context<'_, Client>)) -> Vec<Effect> {
         let mut actions = std::mem::take(&mut self.actions);
-        let (rrsets, failures) = (&self.rrsets, &self.failures);
+        let (rrsets, failures) = (&self.caches.rrsets, &self.caches.failures);
         let Moment { now_ms, wall_secs } = at;
         act(&mut self.resolver, &mut Context { now_ms, wall_secs, rrsets, failures, actions: &mut actions });
         let mut effects = Vec::new();
@@ -198,7 +182,8 @@ impl Server {
                     effects.push(Effect::Answer { client: client.number, octets });
                 }
             }
-            Action::Finish { waiters, resolved, .. } => {
+            Action::Finish { waiters, resolved, asked } => {
+                self.caches.keep(asked, (&resolved, &actions.answers), at.now_secs());
                 let message = &actions.answers.octets[resolved.message.clone()];
                 for client in &actions.waiters[waiters] {
                     let octets = self.late(client, Some((&resolved, message)), at);
@@ -217,37 +202,28 @@ impl Server {
         if let Some((resolved, message)) = found.filter(|(resolved, _)| resolved.rcode != Rcode::SERVFAIL) {
             return client.answer(message, resolved.rcode, resolved.ede);
         }
-        if self.stale_secs > 0
-            && let Some((octets, _)) = self.cached(client, at, self.stale_secs)
+        let sought = client.sought();
+        if self.caches.has_stale(&sought, at.now_secs())
+            && let Some(stale) = self.caches.find(&sought, at.now_secs(), Age::Any)
         {
-            return octets;
+            return client.answer(&stale.message, stale.rcode, stale.ede);
         }
         let slow = (Ede::NO_REACHABLE_AUTHORITY, "no answer in time");
         client.empty(Rcode::SERVFAIL, Some(found.and_then(|(resolved, _)| resolved.ede).unwrap_or(slow)))
     }
+}
 
-    /// The answer from the cache, and whether it is stale.
-    fn cached(&mut self, client: &Client, at: Moment, stale_window: u32) -> Option<(Vec<u8>, bool)> {
-        let wanted = Wanted {
-            question: client.key.question(),
-            dnssec_ok: client.edns == Some(true),
-            checking_disabled: client.flags & CD != 0,
-            at: ReadAt { now: (at.now_ms / 1000) as u32, stale_window },
-        };
-        self.answers.clear();
-        let assembled = self.assembler.assemble(&self.plan, &self.rrsets, &wanted, &mut self.answers);
-        let Assembled::Complete { resolved, stale_since_secs } = assembled else { return None };
-        let is_stale = stale_since_secs.is_some();
-        let ede = match resolved.rcode {
-            _ if !is_stale => None,
-            Rcode::NXDOMAIN => Some((Ede::STALE_NXDOMAIN, "")),
-            _ => Some((Ede::STALE_ANSWER, "")),
-        };
-        Some((client.answer(&self.answers.octets[resolved.message], resolved.rcode, ede), is_stale))
+impl Moment {
+    fn now_secs(self) -> u32 {
+        (self.now_ms / 1000) as u32
     }
 }
 
 impl Client {
+    fn sought(&self) -> Sought<'_> {
+        Sought { key: &self.key, flags: self.flags, dnssec_ok: self.edns == Some(true) }
+    }
+
     fn empty(&self, rcode: Rcode, ede: Option<(Ede, &'static str)>) -> Vec<u8> {
         let header = Header { id: 0, flags: QR | RA | rcode.low(), counts: [1, 0, 0, 0] };
         let mut message = vec![0; HEADER_LEN];
