@@ -1,13 +1,16 @@
 //! For tests only: seeded chance, a simulated network with a virtual clock, messages made and
-//! read in the words of zone files, and an allocator that counts.
+//! read in the words of zone files, a runner of `.rpl` scenarios of resolution, and an allocator
+//! that counts.
 //!
 //! Everything is a function of its seed: a test that fails does so again.
 
 pub mod allocations;
 mod chance;
 mod network;
+mod scenario;
 mod script;
 
 pub use chance::Chance;
 pub use network::{Faults, Network};
+pub use scenario::{Dialect, Outcome, Scenario, play};
 pub use script::{Query, Response, name, question, shown};

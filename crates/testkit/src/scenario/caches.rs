@@ -1,0 +1,147 @@
+//! The caches of a scenario's server, asked in a server's order: final answers, then records.
+
+use std::sync::Arc;
+
+use avocet_cache::{FailureCache, PacketCache, PacketKey, PacketLookup, PacketMeta, ReadAt, RrsetCache, packet_flags};
+use avocet_resolver::{Answers, AskedFor, Assembled, Assembler, Plan, Resolved, Wanted};
+use avocet_wire::header::{CD, HEADER_LEN, RD};
+use avocet_wire::query::QuestionKey;
+use avocet_wire::{Ede, Rcode};
+
+use super::config::{Config, TTL};
+
+/// Memory of a cache in octets: no scenario fills it.
+const CACHE_BYTES: usize = 1 << 20;
+const FAILURE_BYTES: usize = 1 << 18;
+
+/// What is looked for.
+#[derive(Clone, Copy)]
+pub(super) struct Sought<'a> {
+    pub(super) key: &'a QuestionKey,
+    /// RD and CD.
+    pub(super) flags: u16,
+    pub(super) dnssec_ok: bool,
+}
+
+/// What was found.
+pub(super) struct Found {
+    pub(super) message: Vec<u8>,
+    pub(super) rcode: Rcode,
+    pub(super) ede: Option<(Ede, &'static str)>,
+}
+
+/// Whether data past its time counts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Age {
+    Fresh,
+    /// It does, where the scenario wants that.
+    Any,
+}
+
+/// See the module.
+pub(super) struct Caches {
+    plan: Arc<Plan>,
+    packets: PacketCache,
+    pub(super) rrsets: RrsetCache,
+    pub(super) failures: FailureCache,
+    assembler: Assembler,
+    answers: Answers,
+    stale_secs: u32,
+}
+
+impl Sought<'_> {
+    fn packet_key(&self) -> PacketKey<'_> {
+        packet_key(self.key.question(), self.flags & RD != 0, (self.dnssec_ok, self.flags & CD != 0))
+    }
+}
+
+impl Caches {
+    /// Empty ones.
+    pub(super) fn new(config: &Config, plan: Arc<Plan>) -> Result<Self, String> {
+        let too_small = |_| "a cache is too small".to_owned();
+        Ok(Self {
+            plan,
+            packets: PacketCache::new(CACHE_BYTES, config.stale_secs).map_err(too_small)?,
+            rrsets: RrsetCache::new(CACHE_BYTES, config.stale_secs, TTL, [1; 16]).map_err(too_small)?,
+            failures: FailureCache::new(FAILURE_BYTES, [2; 16]).map_err(too_small)?,
+            assembler: Assembler::default(),
+            answers: Answers::default(),
+            stale_secs: config.stale_secs,
+        })
+    }
+
+    /// Is there an answer of any age for one who waits too long?
+    pub(super) fn has_stale(&mut self, sought: &Sought<'_>, now_secs: u32) -> bool {
+        self.stale_secs > 0 && self.find(sought, now_secs, Age::Any).is_some()
+    }
+
+    /// The answer to a question.
+    pub(super) fn find(&mut self, sought: &Sought<'_>, now_secs: u32, age: Age) -> Option<Found> {
+        let key = sought.packet_key();
+        let mut out = vec![0; usize::from(u16::MAX)];
+        match self.packets.lookup(hash(sought.key.hash, &key), &key, now_secs, 0, &mut out) {
+            PacketLookup::Hit(hit) => return Some(found(&out[..hit.len], None)),
+            PacketLookup::Stale(stale) if age == Age::Any => return Some(found(&out[..stale.len], Some(()))),
+            _ => {}
+        }
+        let wanted = Wanted {
+            question: sought.key.question(),
+            dnssec_ok: sought.dnssec_ok,
+            checking_disabled: sought.flags & CD != 0,
+            at: ReadAt { now: now_secs, stale_window: if age == Age::Any { self.stale_secs } else { 0 } },
+        };
+        self.answers.clear();
+        let assembled = self.assembler.assemble(&self.plan, &self.rrsets, &wanted, &mut self.answers);
+        let Assembled::Complete { resolved, stale_since_secs } = assembled else { return None };
+        let answers = std::mem::take(&mut self.answers);
+        if stale_since_secs.is_none() {
+            self.insert(sought.key.hash, &key, (&resolved, &answers), now_secs);
+        }
+        let found = found(&answers.octets[resolved.message], stale_since_secs.map(|_| ()));
+        self.answers = answers;
+        Some(found)
+    }
+
+    /// Keeps what was resolved.
+    pub(super) fn keep(&self, asked: AskedFor, (resolved, answers): (&Resolved, &Answers), now_secs: u32) {
+        let message = &answers.octets[resolved.message.clone()];
+        let question = &message[HEADER_LEN..HEADER_LEN + asked.question_len];
+        let key = packet_key(question, true, (asked.dnssec_ok, asked.checking_disabled));
+        if resolved.rcode != Rcode::SERVFAIL {
+            self.insert(asked.hash, &key, (resolved, answers), now_secs);
+        }
+    }
+
+    fn insert(&self, of_question: u64, key: &PacketKey<'_>, (resolved, answers): (&Resolved, &Answers), now_secs: u32) {
+        if resolved.ttl_secs == 0 {
+            return;
+        }
+        let meta = PacketMeta {
+            stored_at: now_secs,
+            valid_for: resolved.ttl_secs,
+            epoch: 0,
+            flags: packet_flags::STALE_OK,
+            ede: None,
+        };
+        let message = &answers.octets[resolved.message.clone()];
+        let ttl_offsets = &answers.ttl_offsets[resolved.ttl_offsets.clone()];
+        self.packets.insert(hash(of_question, key), key, message, ttl_offsets, &meta);
+    }
+}
+
+fn packet_key(question: &[u8], recursion: bool, (dnssec_ok, checking_disabled): (bool, bool)) -> PacketKey<'_> {
+    let bit = |set: bool, flag: u8| if set { flag } else { 0 };
+    let flags =
+        bit(recursion, packet_flags::RD) | bit(dnssec_ok, packet_flags::DO) | bit(checking_disabled, packet_flags::CD);
+    PacketKey { profile: 0, flags, question }
+}
+
+fn hash(of_question: u64, key: &PacketKey<'_>) -> u64 {
+    of_question ^ (u64::from(key.flags) << 32)
+}
+
+fn found(message: &[u8], stale: Option<()>) -> Found {
+    let rcode = Rcode(u16::from(message[3] & 0xf));
+    let ede = stale.map(|()| if rcode == Rcode::NXDOMAIN { Ede::STALE_NXDOMAIN } else { Ede::STALE_ANSWER });
+    Found { message: message.to_vec(), rcode, ede: ede.map(|ede| (ede, "")) }
+}

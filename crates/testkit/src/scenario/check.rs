@@ -1,0 +1,164 @@
+//! Comparing an answer with what a scenario expects.
+
+use avocet_wire::edns::option;
+use avocet_wire::header::{AD, TC};
+use avocet_wire::view::RecordSection;
+use avocet_wire::{MessageView, Rtype, canonical, rdata};
+
+use super::Entry;
+use super::message::{ALL_FLAGS, FLAGS};
+use super::record::Rr;
+
+/// What differs.
+#[derive(Debug, Default)]
+pub(super) struct Differences {
+    /// RCODE, AD, TC, question and the set of records in the answer section.
+    pub(super) core: Vec<String>,
+    /// Other flags, the other sections, TTLs, extended errors.
+    pub(super) others: Vec<String>,
+}
+
+/// Owner, class, type, canonical data: what makes two records equal.
+type Key = (Vec<u8>, u16, Rtype, Vec<u8>);
+
+const SECTIONS: [&str; 3] = ["answer", "authority", "additional"];
+
+/// Compares what the scenario says is to be compared.
+pub(super) fn compare(entry: &Entry, octets: &[u8]) -> Differences {
+    let mut found = Differences::default();
+    let Some(answer) = Answer::read(octets) else {
+        found.core.push("the answer cannot be read".to_owned());
+        return found;
+    };
+    let expected = entry.packet();
+    let all = entry.matches.is_none() || entry.is_matched("all") || entry.is_matched("all_noedns");
+    let compares = |word: &str| all || entry.is_matched(word);
+    if compares("rcode") && answer.rcode != expected.rcode {
+        found.core.push(format!("RCODE {}, expected {}", answer.rcode, expected.rcode));
+    }
+    if compares("flags") {
+        if (answer.flags ^ expected.flags) & (AD | TC) != 0 {
+            found.core.push(flags_differ(answer.flags & (AD | TC), expected.flags & (AD | TC)));
+        } else if answer.flags != expected.flags & ALL_FLAGS {
+            found.others.push(flags_differ(answer.flags, expected.flags & ALL_FLAGS));
+        }
+    }
+    for (number, name) in SECTIONS.iter().enumerate().filter(|(_, name)| compares(name)) {
+        let (have, want) = (&answer.sections[number], &expected.sections[number]);
+        let differs = sections_differ(have, want, false).map(|text| format!("{name}: {text}"));
+        let place = if number == 0 { &mut found.core } else { &mut found.others };
+        let is_same = differs.is_none();
+        place.extend(differs);
+        if is_same && number == 0 && entry.is_matched("ttl") {
+            let differs = sections_differ(have, want, true);
+            found.others.extend(differs.map(|text| format!("TTLs in {name}: {text}")));
+        }
+    }
+    if compares("question") && expected.question().zip(answer.qname).is_some_and(|(want, have)| !want.is_of(&have)) {
+        found.core.push("the question differs".to_owned());
+    }
+    if let Some(want) = entry.matched_value("ede")
+        && !(want == "any" && !answer.errors.is_empty() || answer.errors.iter().any(|code| code.to_string() == want))
+    {
+        found.others.push(format!("extended errors {:?}, expected {want}", answer.errors));
+    }
+    found
+}
+
+/// An answer, for people.
+pub(super) fn shown(octets: &[u8]) -> String {
+    let Some(answer) = Answer::read(octets) else { return "an answer that cannot be read".to_owned() };
+    let mut text = format!("answer, RCODE {} [{}]", answer.rcode, flag_names(answer.flags));
+    for (name, section) in SECTIONS.iter().zip(&answer.sections) {
+        for rr in section {
+            let data = rdata::display(rr.rtype.0, &rr.rdata);
+            text += &format!("\n    {name}: {} {} {} {data}", crate::shown(&rr.owner), rr.ttl_secs, rr.rtype);
+        }
+    }
+    for error in answer.errors {
+        text += &format!("\n    extended error {error}");
+    }
+    text
+}
+
+struct Answer {
+    flags: u16,
+    rcode: u16,
+    qname: Option<Vec<u8>>,
+    sections: [Vec<Rr>; 3],
+    /// Codes of extended errors (RFC 8914).
+    errors: Vec<u16>,
+}
+
+impl Answer {
+    fn read(octets: &[u8]) -> Option<Self> {
+        let view = MessageView::new(octets).ok()?;
+        let edns = view.edns().ok()?;
+        let options = edns.iter().flat_map(|edns| edns.raw_options()).filter_map(Result::ok);
+        let errors = options.filter(|(code, _)| *code == option::EDE);
+        let mut answer = Self {
+            flags: view.header().flags & ALL_FLAGS,
+            rcode: u16::from(edns.map_or(0, |edns| edns.rcode_high)) << 4 | view.header().flags & 0xf,
+            qname: view.questions().next().and_then(|question| Some(question.ok()?.qname().ok()?.wire().to_vec())),
+            sections: Default::default(),
+            errors: errors.filter_map(|(_, data)| Some(u16::from_be_bytes(*data.first_chunk()?))).collect(),
+        };
+        let mut data = vec![0; usize::from(u16::MAX)];
+        for record in view.records().ok()? {
+            let record = record.ok()?;
+            if record.rtype == Rtype::OPT {
+                continue;
+            }
+            let section = match record.section {
+                RecordSection::Answer => 0,
+                RecordSection::Authority => 1,
+                RecordSection::Additional => 2,
+            };
+            let len = record.expand_rdata(&mut data).ok()?;
+            answer.sections[section].push(Rr {
+                owner: record.owner().ok()?.wire().to_vec(),
+                rtype: record.rtype,
+                class: record.class.0,
+                ttl_secs: record.ttl_secs(),
+                rdata: data[..len].to_vec(),
+            });
+        }
+        Some(answer)
+    }
+}
+
+fn flags_differ(have: u16, want: u16) -> String {
+    format!("flags [{}], expected [{}]", flag_names(have), flag_names(want))
+}
+
+fn flag_names(flags: u16) -> String {
+    let set: Vec<_> = FLAGS.iter().filter(|(_, flag)| flags & flag != 0).map(|(name, _)| *name).collect();
+    set.join(" ")
+}
+
+/// What is in one section and not in the other; how often a record stands there counts too.
+fn sections_differ(have: &[Rr], want: &[Rr], with_ttl: bool) -> Option<String> {
+    let keys = |section: &[Rr]| -> Vec<(Key, u32)> {
+        section.iter().map(|rr| (key(rr), if with_ttl { rr.ttl_secs } else { 0 })).collect()
+    };
+    let mut missing = keys(want);
+    let mut extra = Vec::new();
+    for record in keys(have) {
+        match missing.iter().position(|other| *other == record) {
+            Some(at) => drop(missing.swap_remove(at)),
+            None => extra.push(record),
+        }
+    }
+    let shown = |records: &[(Key, u32)]| {
+        let texts = records.iter().map(|((owner, _, rtype, _), _)| crate::shown(owner) + "/" + &rtype.to_string());
+        texts.take(6).collect::<Vec<_>>().join(" ")
+    };
+    let differs = !missing.is_empty() || !extra.is_empty();
+    differs.then(|| format!("not expected [{}], missing [{}]", shown(&extra), shown(&missing)))
+}
+
+fn key(rr: &Rr) -> Key {
+    let mut data = Vec::new();
+    canonical::append_rdata(rr.rtype.0, &rr.rdata, &mut data);
+    (rr.owner.to_ascii_lowercase(), rr.class, rr.rtype, data)
+}

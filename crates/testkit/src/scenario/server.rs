@@ -1,0 +1,285 @@
+//! The server of a scenario: the resolver with its caches, and of a server's way of a query what lies
+//! between the client and the resolver, in its plainest form: RD, AD, OPT, sizes.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use avocet_resolver::{Action, Actions, Ask, Context, Resolved, Resolver, Submitted};
+use avocet_wire::builder::OptFields;
+use avocet_wire::edns::EdnsOption;
+use avocet_wire::hash::{HashKey, eq_folded};
+use avocet_wire::header::{AD, CD, HEADER_LEN, Header, QR, RA, RD, TC};
+use avocet_wire::query::QuestionKey;
+use avocet_wire::{Ede, QueryError, QueryView, Rcode};
+
+use super::caches::{Age, Caches, Sought};
+use super::config::Config;
+use super::message::HEAD_ROOM;
+use crate::Chance;
+
+/// Most octets of a datagram to a client, and what OPT says of it.
+const UDP_SIZE: u16 = 4096;
+
+/// What time it is.
+#[derive(Clone, Copy)]
+pub(super) struct Moment {
+    pub(super) now_ms: u64,
+    pub(super) wall_secs: u64,
+}
+
+/// What the server wants to be done.
+pub(super) enum Effect {
+    /// A query leaves from a socket or connection of this number.
+    Ask { line: u32, server: SocketAddr, octets: Vec<u8>, over_tcp: bool },
+    /// The socket or connection is closed.
+    Close { line: u32 },
+    /// A client is answered.
+    Answer { client: usize, octets: Vec<u8> },
+}
+
+/// A client that waits.
+struct Client {
+    number: usize,
+    id: u16,
+    /// RD and CD.
+    flags: u16,
+    wants_ad: bool,
+    /// DO; none: there is no OPT.
+    edns: Option<bool>,
+    limit: usize,
+    question: Vec<u8>,
+    key: QuestionKey,
+}
+
+/// See the module.
+pub(super) struct Server {
+    resolver: Resolver<Client>,
+    caches: Caches,
+    actions: Actions<Client>,
+    key: HashKey,
+}
+
+impl Server {
+    /// A server with empty caches.
+    pub(super) fn new(config: &Config, seed: u64) -> Result<Self, String> {
+        let mut chance = Chance::new(seed);
+        let mut octets = [0; 32];
+        octets.chunks_mut(8).for_each(|chunk| chunk.copy_from_slice(&chance.number().to_le_bytes()));
+        let plan = Arc::new(config.plan()?);
+        Ok(Self {
+            resolver: Resolver::new(Arc::clone(&plan), octets, 64),
+            caches: Caches::new(config, plan)?,
+            actions: Actions::default(),
+            key: HashKey::new(octets),
+        })
+    }
+
+    /// A client asks.
+    pub(super) fn query(&mut self, number: usize, octets: &[u8], over_tcp: bool, at: Moment) -> Vec<Effect> {
+        let view = match QueryView::parse(octets) {
+            Ok(view) => view,
+            Err(error) => return malformed(number, octets, error).into_iter().collect(),
+        };
+        let header = view.header();
+        let edns = view.edns.map(|edns| edns.dnssec_ok);
+        let datagram = view.edns.map_or(512, |edns| edns.udp_size.clamp(512, UDP_SIZE));
+        let client = Client {
+            number,
+            id: header.id,
+            flags: header.flags & (RD | CD),
+            wants_ad: header.has(AD) || edns == Some(true),
+            edns,
+            limit: usize::from(if over_tcp { u16::MAX } else { datagram }),
+            question: view.question().to_vec(),
+            key: view.key(&self.key, 0),
+        };
+        if let Some(found) = self.caches.find(&client.sought(), at.now_secs(), Age::Fresh) {
+            let octets = client.answer(&found.message, found.rcode, found.ede);
+            return vec![Effect::Answer { client: number, octets }];
+        }
+        if client.flags & RD == 0 {
+            let disabled = client.flags & CD != 0;
+            if self.caches.failures.lookup(client.key.question(), disabled, at.now_secs()).is_some() {
+                let ede = Some((Ede::CACHED_ERROR, "resolution failed lately"));
+                return vec![Effect::Answer { client: number, octets: client.empty(Rcode::SERVFAIL, ede) }];
+            }
+            let ede = Some((Ede::NOT_AUTHORITATIVE, "not in the cache"));
+            return vec![Effect::Answer { client: number, octets: client.empty(Rcode::REFUSED, ede) }];
+        }
+        self.submit(client, at)
+    }
+
+    fn submit(&mut self, client: Client, at: Moment) -> Vec<Effect> {
+        let stale_available = self.caches.has_stale(&client.sought(), at.now_secs());
+        let key = client.key;
+        let ask = Ask {
+            question: key.question(),
+            hash: key.hash,
+            dnssec_ok: client.edns == Some(true),
+            checking_disabled: client.flags & CD != 0,
+            ecs: &[],
+            client: None,
+            stale_available,
+        };
+        let mut shed = None;
+        let mut effects = self.with(at, |resolver, cx| {
+            if let Submitted::Shed { waiter, .. } = resolver.submit(&ask, Some(client), cx) {
+                shed = waiter;
+            }
+        });
+        effects.extend(shed.map(|client| Effect::Answer {
+            client: client.number,
+            octets: client.empty(Rcode::SERVFAIL, Some((Ede::OTHER, "too many"))),
+        }));
+        effects
+    }
+
+    /// A reply came to a socket or over a connection.
+    pub(super) fn reply(&mut self, line: u32, octets: &[u8], at: Moment) -> Vec<Effect> {
+        self.with(at, |resolver, cx| resolver.server_reply(line, octets, cx))
+    }
+
+    /// Time has passed.
+    pub(super) fn tick(&mut self, at: Moment) -> Vec<Effect> {
+        self.with(at, |resolver, cx| resolver.tick(cx))
+    }
+
+    /// When that is to be told next, in ms.
+    pub(super) fn next_deadline(&self) -> Option<u64> {
+        self.resolver.next_deadline()
+    }
+
+    fn with(&mut self, at: Moment, act: impl FnOnce(&mut Resolver<Client>, &mut Context<'_, Client>)) -> Vec<Effect> {
+        let mut actions = std::mem::take(&mut self.actions);
+        let (rrsets, failures) = (&self.caches.rrsets, &self.caches.failures);
+        let Moment { now_ms, wall_secs } = at;
+        act(&mut self.resolver, &mut Context { now_ms, wall_secs, rrsets, failures, actions: &mut actions });
+        let mut effects = Vec::new();
+        for action in &actions.list {
+            self.perform(action, (&actions, at), &mut effects);
+        }
+        actions.clear();
+        self.actions = actions;
+        effects
+    }
+
+    fn perform(&mut self, action: &Action, (actions, at): (&Actions<Client>, Moment), effects: &mut Vec<Effect>) {
+        match action.clone() {
+            Action::OpenDatagram { socket: line, addr: server, octets } => {
+                let octets = actions.octets[octets].to_vec();
+                effects.push(Effect::Ask { line, server, octets, over_tcp: false });
+            }
+            Action::OpenStream { stream: line, addr: server, octets } => {
+                let octets = actions.octets[octets].to_vec();
+                effects.push(Effect::Ask { line, server, octets, over_tcp: true });
+            }
+            Action::CloseDatagram { socket: line } | Action::CloseStream { stream: line } => {
+                effects.push(Effect::Close { line });
+            }
+            Action::Overdue { waiters } => {
+                for client in &actions.waiters[waiters] {
+                    let octets = self.late(client, None, at);
+                    effects.push(Effect::Answer { client: client.number, octets });
+                }
+            }
+            Action::Finish { waiters, resolved, asked } => {
+                self.caches.keep(asked, (&resolved, &actions.answers), at.now_secs());
+                let message = &actions.answers.octets[resolved.message.clone()];
+                for client in &actions.waiters[waiters] {
+                    let octets = self.late(client, Some((&resolved, message)), at);
+                    effects.push(Effect::Answer { client: client.number, octets });
+                }
+            }
+            Action::SendDatagram { .. }
+            | Action::CloseSocket { .. }
+            | Action::SendStream { .. }
+            | Action::Forget { .. } => unreachable!("by recursion servers are known by their addresses alone"),
+        }
+    }
+
+    /// The answer to one who waited: stale data in place of a failure (RFC 8767).
+    fn late(&mut self, client: &Client, found: Option<(&Resolved, &[u8])>, at: Moment) -> Vec<u8> {
+        if let Some((resolved, message)) = found.filter(|(resolved, _)| resolved.rcode != Rcode::SERVFAIL) {
+            return client.answer(message, resolved.rcode, resolved.ede);
+        }
+        let sought = client.sought();
+        if self.caches.has_stale(&sought, at.now_secs())
+            && let Some(stale) = self.caches.find(&sought, at.now_secs(), Age::Any)
+        {
+            return client.answer(&stale.message, stale.rcode, stale.ede);
+        }
+        let slow = (Ede::NO_REACHABLE_AUTHORITY, "no answer in time");
+        client.empty(Rcode::SERVFAIL, Some(found.and_then(|(resolved, _)| resolved.ede).unwrap_or(slow)))
+    }
+}
+
+impl Moment {
+    fn now_secs(self) -> u32 {
+        (self.now_ms / 1000) as u32
+    }
+}
+
+impl Client {
+    fn sought(&self) -> Sought<'_> {
+        Sought { key: &self.key, flags: self.flags, dnssec_ok: self.edns == Some(true) }
+    }
+
+    fn empty(&self, rcode: Rcode, ede: Option<(Ede, &'static str)>) -> Vec<u8> {
+        let header = Header { id: 0, flags: QR | RA | rcode.low(), counts: [1, 0, 0, 0] };
+        let mut message = vec![0; HEADER_LEN];
+        if let Some(head) = message.first_chunk_mut() {
+            header.write(head);
+        }
+        message.extend(&self.question);
+        self.answer(&message, rcode, ede)
+    }
+
+    /// Makes a message of the resolver this client's answer.
+    fn answer(&self, message: &[u8], rcode: Rcode, ede: Option<(Ede, &'static str)>) -> Vec<u8> {
+        let mut header = Header::read(message).expect("a whole message");
+        let end = HEADER_LEN + self.question.len();
+        assert!(eq_folded(&message[HEADER_LEN..end], &self.question), "the answer to another question");
+        let opt = self.edns.map(|dnssec_ok| opt(rcode, dnssec_ok, ede)).unwrap_or_default();
+        header.id = self.id;
+        header.flags |= self.flags;
+        if !self.wants_ad {
+            header.flags &= !AD;
+        }
+        let mut out = message.to_vec();
+        if out.len() + opt.len() > self.limit {
+            out.truncate(end);
+            header.flags |= TC;
+            header.counts = [1, 0, 0, 0];
+        }
+        header.counts[3] += u16::from(!opt.is_empty());
+        if let Some(head) = out.first_chunk_mut() {
+            header.write(head);
+        }
+        out[HEADER_LEN..end].copy_from_slice(&self.question);
+        out.extend(opt);
+        out
+    }
+}
+
+/// What is said of a query that cannot be read.
+fn malformed(client: usize, octets: &[u8], error: QueryError) -> Option<Effect> {
+    let rcode = match error {
+        QueryError::Ignore => return None,
+        QueryError::NotImplemented => Rcode::NOTIMP,
+        QueryError::Format(_) => Rcode::FORMERR,
+    };
+    let header = Header::read(octets)?;
+    let answer = Header { id: header.id, flags: QR | RA | header.flags & RD | rcode.low(), counts: [0; 4] };
+    let mut octets = vec![0; HEADER_LEN];
+    answer.write(octets.first_chunk_mut()?);
+    Some(Effect::Answer { client, octets })
+}
+
+fn opt(rcode: Rcode, dnssec_ok: bool, ede: Option<(Ede, &'static str)>) -> Vec<u8> {
+    let mut option = [0; HEAD_ROOM];
+    let len = ede.and_then(|(code, text)| EdnsOption::Ede(code, text.as_bytes()).write(&mut option)).unwrap_or(0);
+    let mut out = OptFields { udp_size: UDP_SIZE, rcode, dnssec_ok }.head().to_vec();
+    out.extend((len as u16).to_be_bytes());
+    out.extend(&option[..len]);
+    out
+}
