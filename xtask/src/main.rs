@@ -1,8 +1,10 @@
-//! Chores of the workspace: `cargo xtask tidy` and `cargo xtask bench`.
+//! Chores of the workspace: `cargo xtask tidy`, `cargo xtask bench` and `cargo xtask internet`.
 
 #![forbid(unsafe_code)]
 
 mod bench;
+mod internet;
+mod random;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -21,7 +23,14 @@ options of bench peers, instr and syscalls:
   --rounds N         interleaved rounds, 5 if not given
   --secs N           seconds of each timed run, 5 if not given
   --generator NAME   dnsperf or blast, for the UDP workloads
-  --no-build         take the release binaries as they are";
+  --no-build         take the release binaries as they are
+  cargo xtask internet             the same questions to several resolvers over an internet of its own; wants root
+options of internet:
+  --avocet PATH      the binary to compare; without it only the peers are compared with one another
+  --peers a,b        unbound, named, kresd; all of them if not given
+  --seed N           what zones and questions are drawn from, 1 if not given
+  --questions N      5000 if not given
+  --keep DIRECTORY   where zones, configurations, logs and all differences go; kept afterwards";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -29,6 +38,7 @@ fn main() -> ExitCode {
     let result = match words[..] {
         ["tidy"] => check_tidiness(),
         ["bench", kind, ref options @ ..] => bench::run(kind, options),
+        ["internet", ref options @ ..] => internet::run(options),
         _ => Err(USAGE.to_owned()),
     };
     match result {

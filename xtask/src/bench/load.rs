@@ -98,7 +98,7 @@ fn on_load_core() -> Command {
 }
 
 /// Runs a command to its end and returns what it printed; an error if it failed.
-pub(super) fn output(mut command: Command) -> Result<String, String> {
+pub(crate) fn output(mut command: Command) -> Result<String, String> {
     let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     if output.status.success() {

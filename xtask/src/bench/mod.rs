@@ -13,12 +13,13 @@ mod micro;
 mod options;
 mod peer;
 mod peers;
-mod process;
+pub(crate) mod process;
 mod report;
 mod setup;
 mod syscalls;
 mod workload;
 
+pub(crate) use load::output;
 use options::Options;
 
 /// Runs one kind of bench with its options.

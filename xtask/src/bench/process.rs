@@ -9,9 +9,9 @@ use std::{io, thread};
 use super::ask;
 
 /// The core of the server that is measured.
-pub(super) const SERVER_CORE: &str = "0";
+pub(crate) const SERVER_CORE: &str = "0";
 /// The core of the generator and of the upstream.
-pub(super) const LOAD_CORE: &str = "1";
+pub(crate) const LOAD_CORE: &str = "1";
 
 /// The kernel's unit in `/proc/PID/stat`: USER_HZ is 100 on every Linux.
 const TICKS_PER_SEC: f64 = 100.0;
@@ -21,7 +21,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 const END_WITHIN: Duration = Duration::from_secs(10);
 
 /// A running server; dropping it stops the process and all it started.
-pub(super) struct Server {
+pub(crate) struct Server {
     child: Child,
 }
 
@@ -39,6 +39,17 @@ impl Server {
         port: u16,
         time: Duration,
     ) -> Result<Self, String> {
+        Self::start_until(command, core, log, time, || ask::is_ready(port))
+    }
+
+    /// Starts a command on a core and waits until it is ready by the judgement given.
+    pub(crate) fn start_until(
+        command: &[String],
+        core: &str,
+        log: &Path,
+        time: Duration,
+        is_ready: impl Fn() -> bool,
+    ) -> Result<Self, String> {
         let failed = |error: io::Error| format!("{}: {error}", command.join(" "));
         let out = File::create(log).map_err(failed)?;
         let error_out = out.try_clone().map_err(failed)?;
@@ -50,12 +61,12 @@ impl Server {
             if let Some(status) = server.child.try_wait().map_err(failed)? {
                 return Err(format!("{} ended, {status}:\n{}", command.join(" "), tail(log)));
             }
-            if ask::is_ready(port) {
+            if is_ready() {
                 return Ok(server);
             }
             thread::sleep(LOOK_EVERY);
         }
-        Err(format!("{} does not answer on port {port}:\n{}", command.join(" "), tail(log)))
+        Err(format!("{} is not ready in time:\n{}", command.join(" "), tail(log)))
     }
 
     /// The process and all its descendants.
@@ -64,7 +75,7 @@ impl Server {
     }
 
     /// CPU time used so far by the process tree.
-    pub(super) fn cpu(&self) -> Cpu {
+    pub(crate) fn cpu(&self) -> Cpu {
         self.tree().into_iter().filter_map(cpu_of).fold(Cpu::default(), |sum, one| Cpu {
             user_secs: sum.user_secs + one.user_secs,
             system_secs: sum.system_secs + one.system_secs,
@@ -99,9 +110,9 @@ impl Drop for Server {
 
 /// CPU time in seconds.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Cpu {
-    pub(super) user_secs: f64,
-    pub(super) system_secs: f64,
+pub(crate) struct Cpu {
+    pub(crate) user_secs: f64,
+    pub(crate) system_secs: f64,
 }
 
 /// Sends a signal to processes; those that are gone do not mind.

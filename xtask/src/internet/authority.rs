@@ -1,0 +1,108 @@
+//! The name servers: NSD processes on addresses of their own, and addresses where queries arrive in vain.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use super::asking;
+use super::plan::{DAEMONS, Internet, SILENT_ADDRESSES, silent_address};
+use super::sign::served;
+use crate::bench::output;
+use crate::bench::process::{LOAD_CORE, Server};
+
+pub(super) const PORT: u16 = 53;
+const START_WITHIN: Duration = Duration::from_secs(30);
+
+/// All name servers; dropping them stops the processes.
+pub(super) struct Authorities {
+    daemons: Vec<(Server, PathBuf)>,
+    unanswered: Arc<AtomicU64>,
+}
+
+impl Authorities {
+    /// Starts them and waits until each answers.
+    pub(super) fn start(internet: &Internet, directory: &Path) -> Result<Self, String> {
+        let unanswered = Arc::default();
+        for number in 1..=SILENT_ADDRESSES {
+            listen_silently(silent_address(number), Arc::clone(&unanswered))?;
+        }
+        let daemons = (0..DAEMONS).map(|daemon| start_daemon(internet, daemon, directory));
+        Ok(Self { daemons: daemons.collect::<Result<_, _>>()?, unanswered })
+    }
+
+    /// Queries that have arrived so far, by UDP and TCP, answered or not.
+    pub(super) fn queries(&self) -> Result<u64, String> {
+        let mut sum = self.unanswered.load(Ordering::Relaxed);
+        for (_, config) in &self.daemons {
+            let mut command = Command::new("nsd-control");
+            command.arg("-c").arg(config).arg("stats_noreset");
+            let text = output(command)?;
+            let total = text.lines().find_map(|line| line.strip_prefix("num.queries="));
+            sum +=
+                total.and_then(|total| total.trim().parse::<u64>().ok()).ok_or("nsd-control gives no num.queries")?;
+        }
+        Ok(sum)
+    }
+}
+
+/// Counts what arrives at an address and answers nothing, for as long as this process lives.
+fn listen_silently(address: Ipv4Addr, count: Arc<AtomicU64>) -> Result<(), String> {
+    let socket = UdpSocket::bind((address, PORT)).map_err(|error| format!("{address}: {error}"))?;
+    thread::spawn(move || {
+        let mut query = [0; 512];
+        while socket.recv(&mut query).is_ok() {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    Ok(())
+}
+
+fn start_daemon(internet: &Internet, daemon: usize, directory: &Path) -> Result<(Server, PathBuf), String> {
+    let config = directory.join(format!("nsd{daemon}.conf"));
+    let addresses = internet.addresses(daemon);
+    let text = configuration(internet, daemon, &addresses, directory);
+    fs::write(&config, text).map_err(|error| format!("{}: {error}", config.display()))?;
+    let command = ["nsd", "-d", "-c", &config.display().to_string()].map(str::to_owned);
+    let log = directory.join(format!("nsd{daemon}.log"));
+    let first = addresses.first().copied().unwrap_or(Ipv4Addr::LOCALHOST);
+    let is_ready = || asking::is_answering(SocketAddrV4::new(first, PORT), "version.bind.");
+    Ok((Server::start_until(&command, LOAD_CORE, &log, START_WITHIN, is_ready)?, config))
+}
+
+fn configuration(internet: &Internet, daemon: usize, addresses: &[Ipv4Addr], directory: &Path) -> String {
+    let at = directory.display();
+    let addresses: String = addresses.iter().map(|address| format!("  ip-address: {address}\n")).collect();
+    let zones = internet.zones.iter().enumerate().filter(|(_, zone)| zone.daemon == daemon);
+    let zone = |(number, name): (usize, &str)| {
+        let file = served(directory, number);
+        format!("zone:\n  name: \"{name}\"\n  zonefile: \"{}\"\n", file.display())
+    };
+    let zones: String = zones.map(|(number, of)| zone((number, &of.name))).collect();
+    format!(
+        r#"server:
+{addresses}  port: {PORT}
+  server-count: 1
+  username: ""
+  zonesdir: "{at}"
+  database: ""
+  pidfile: "{at}/nsd{daemon}.pid"
+  xfrdfile: "{at}/nsd{daemon}.xfrd"
+  zonelistfile: "{at}/nsd{daemon}.zones"
+  xfrdir: "{at}"
+  do-ip6: no
+  minimal-responses: yes
+  rrl-ratelimit: 0
+  ipv4-edns-size: 1232
+  tcp-count: 500
+  verbosity: 0
+remote-control:
+  control-enable: yes
+  control-interface: "{at}/nsd{daemon}.sock"
+{zones}"#
+    )
+}

@@ -1,0 +1,120 @@
+//! One table of all servers, what explains their differences, and the differences that nothing explains.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::classes::Classes;
+use super::compare::{self, Difference};
+use super::message::{Answer, Question};
+use super::plan::Internet;
+
+/// As many unexplained differences are printed for each server.
+const SHOWN: usize = 12;
+/// A difference is printed up to here; the file has it whole.
+const SHOWN_CHARS: usize = 300;
+
+/// A server and what it did.
+pub(super) struct Run {
+    pub(super) server: &'static str,
+    pub(super) answers: Vec<Option<Answer>>,
+    /// Queries at the authorities.
+    pub(super) upstream_queries: u64,
+    pub(super) cpu_secs: f64,
+    pub(super) secs: f64,
+}
+
+/// What became of a server's answers.
+pub(super) struct Findings {
+    server: &'static str,
+    equal: usize,
+    /// Numbers by name of the class.
+    explained: BTreeMap<String, usize>,
+    pub(super) unexplained: Vec<Difference>,
+    /// Questions whose answers are called authentic and cannot be.
+    pub(super) falsely_authentic: Vec<String>,
+}
+
+/// Compares a run with the votes of others.
+pub(super) fn judge(
+    internet: &Internet,
+    questions: &[Question],
+    run: &Run,
+    votes: &[&Run],
+    classes: &Classes,
+) -> Findings {
+    let mut findings = Findings {
+        server: run.server,
+        equal: 0,
+        explained: BTreeMap::new(),
+        unexplained: Vec::new(),
+        falsely_authentic: Vec::new(),
+    };
+    for (number, question) in questions.iter().enumerate() {
+        let of = |run: &'_ Run| run.answers.get(number).and_then(Option::as_ref).cloned();
+        let cast: Vec<_> = votes.iter().map(|vote| of(vote)).collect();
+        let answer = of(run);
+        if answer.as_ref().is_some_and(|answer| compare::is_falsely_authentic(internet, question, answer)) {
+            findings.falsely_authentic.push(question.to_string());
+        }
+        let cast: Vec<_> = cast.iter().map(Option::as_ref).collect();
+        match compare::difference(internet, question, answer.as_ref(), &cast) {
+            None => findings.equal += 1,
+            Some(difference) => match classes.explain(run.server, &difference) {
+                Some(class) => *findings.explained.entry(class.name.clone()).or_default() += 1,
+                None => findings.unexplained.push(difference),
+            },
+        }
+    }
+    findings
+}
+
+impl Findings {
+    /// What it did otherwise, by class, and a few differences that no class explains.
+    pub(super) fn details(&self) -> String {
+        let mut text = String::new();
+        for (class, count) in &self.explained {
+            let _ = writeln!(text, "{:<8} {count:>6}  {class}", self.server);
+        }
+        for question in self.falsely_authentic.iter().take(SHOWN) {
+            let _ = writeln!(text, "{:<8} falsely authentic: {question}", self.server);
+        }
+        for difference in self.unexplained.iter().take(SHOWN) {
+            let line: String = difference.to_string().chars().take(SHOWN_CHARS).collect();
+            let _ = writeln!(text, "{:<8} unexplained: {line}", self.server);
+        }
+        text
+    }
+
+    /// All unexplained differences, one a line.
+    pub(super) fn lines(&self) -> String {
+        let lines = self.unexplained.iter().map(|difference| format!("{}\t{difference}\n", self.server));
+        let false_lines =
+            self.falsely_authentic.iter().map(|question| format!("{}\t{question}\tfalsely authentic\n", self.server));
+        lines.chain(false_lines).collect()
+    }
+}
+
+/// One row a server.
+pub(super) fn table(runs: &[Run], findings: &[Findings]) -> String {
+    let mut text = format!(
+        "{:<8} {:>6} {:>9} {:>11} {:>7} {:>8} {:>13} {:>12} {:>6}\n",
+        "server", "as most", "explained", "unexplained", "silent", "false AD", "upstream/name", "CPU us/name", "secs"
+    );
+    for (run, findings) in runs.iter().zip(findings) {
+        let names = run.answers.len().max(1) as f64;
+        let silent = run.answers.iter().filter(|answer| answer.is_none()).count();
+        let _ = writeln!(
+            text,
+            "{:<8} {:>7} {:>9} {:>11} {silent:>7} {:>8} {:>13.2} {:>12.0} {:>6.1}",
+            run.server,
+            findings.equal,
+            findings.explained.values().sum::<usize>(),
+            findings.unexplained.len(),
+            findings.falsely_authentic.len(),
+            run.upstream_queries as f64 / names,
+            run.cpu_secs * 1e6 / names,
+            run.secs,
+        );
+    }
+    text
+}
