@@ -42,9 +42,10 @@ pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     if !namespace::is_inside() {
         return namespace::enter();
     }
-    namespace::raise_loopback(resolvers(&options).iter().map(|peer| *peer.address().ip()))?;
+    let resolvers = resolvers(&options);
+    namespace::raise_loopback(resolvers.iter().map(|peer| *peer.address().ip()))?;
     let directory = Directory::create(options.keep.as_deref())?;
-    compare_all(&options, &directory.path)
+    compare_all(&options, &resolvers, &directory.path)
 }
 
 /// The files of a run; removed when dropped unless they are to be kept.
@@ -73,7 +74,7 @@ impl Drop for Directory {
     }
 }
 
-fn compare_all(options: &Options, directory: &Path) -> Result<(), String> {
+fn compare_all(options: &Options, resolvers: &[Peer], directory: &Path) -> Result<(), String> {
     let started = Instant::now();
     let classes = Classes::read()?;
     let internet = Internet::draw(options.seed);
@@ -85,7 +86,7 @@ fn compare_all(options: &Options, directory: &Path) -> Result<(), String> {
 
     let around = Surroundings { internet: &internet, anchors: &anchors, directory };
     let runs: Vec<Run> =
-        resolvers(options).iter().map(|peer| ask(peer, &around, &authorities, &questions)).collect::<Result<_, _>>()?;
+        resolvers.iter().map(|peer| ask(peer, &around, &authorities, &questions)).collect::<Result<_, _>>()?;
     let votes: Vec<&Run> = runs.iter().filter(|run| run.server != "avocet").collect();
     let findings: Vec<_> = runs.iter().map(|run| report::judge(&internet, &questions, run, &votes, &classes)).collect();
     println!("{}", report::table(&runs, &findings));

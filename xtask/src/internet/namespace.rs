@@ -1,4 +1,4 @@
-//! The network namespace that an internet lives in, so that port 53 of every loopback address is free.
+//! The network namespace that an internet lives in, so that every address and its port 53 are free.
 //!
 //! The command starts itself again inside. A process namespace of its own ends with it, and all servers with that.
 
@@ -6,6 +6,7 @@ use std::env;
 use std::net::Ipv4Addr;
 use std::process::Command;
 
+use super::plan::NETWORK;
 use crate::bench::output;
 
 /// Set inside; its value means nothing.
@@ -26,9 +27,11 @@ pub(super) fn enter() -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("inside the network namespace: {status}")) }
 }
 
-/// Brings loopback up and gives it addresses: some servers only listen on those that an interface has.
+/// Brings loopback up, with the name servers' network behind it, and gives it the addresses of the resolvers: some
+/// only listen on those that an interface has.
 pub(super) fn raise_loopback(addresses: impl Iterator<Item = Ipv4Addr>) -> Result<(), String> {
     ip(&["link", "set", "lo", "up"])?;
+    ip(&["route", "add", "local", &format!("{}.{}.0.0/16", NETWORK.0, NETWORK.1), "dev", "lo"])?;
     for address in addresses {
         ip(&["address", "add", &format!("{address}/32"), "dev", "lo"])?;
     }

@@ -16,6 +16,11 @@ pub(super) const LEAF_DAEMONS: [usize; 4] = [3, 4, 5, 6];
 /// All name server processes.
 pub(super) const DAEMONS: usize = 7;
 
+/// The first octets of all name servers' addresses (RFC 2544): some resolvers take no loopback address from a zone.
+pub(super) const NETWORK: (u8, u8) = (198, 18);
+/// The third octet of the first top-level domain's servers; the others follow.
+const TLD_ADDRESSES_AT: u8 = 100;
+const SILENT_ADDRESSES_AT: u8 = 99;
 /// Addresses of each leaf process.
 pub(super) const LEAF_ADDRESSES: u8 = 12;
 /// Addresses at which queries arrive and nothing answers.
@@ -24,12 +29,12 @@ const ROOT_SERVER_LETTERS: [&str; 3] = ["a", "b", "c"];
 
 /// The address of a leaf process by its number there, from 1.
 pub(super) fn leaf_address(daemon: usize, number: u8) -> Ipv4Addr {
-    Ipv4Addr::new(127, 3, daemon as u8, number)
+    Ipv4Addr::new(NETWORK.0, NETWORK.1, daemon as u8, number)
 }
 
 /// An address that is silent, by its number from 1.
 pub(super) fn silent_address(number: u8) -> Ipv4Addr {
-    Ipv4Addr::new(127, 9, 9, number)
+    Ipv4Addr::new(NETWORK.0, NETWORK.1, SILENT_ADDRESSES_AT, number)
 }
 
 /// The zones; the root is the first.
@@ -101,7 +106,7 @@ impl Builder {
     fn add_top(&mut self) {
         let root = |letter: usize, glue| Server {
             host: format!("{}.root-servers.net.", ROOT_SERVER_LETTERS[letter]),
-            address: Ipv4Addr::new(127, 1, 0, letter as u8 + 1),
+            address: Ipv4Addr::new(NETWORK.0, NETWORK.1, ROOT_DAEMON as u8, letter as u8 + 1),
             has_glue: glue,
         };
         let servers: Vec<_> = (0..ROOT_SERVER_LETTERS.len()).map(|letter| root(letter, true)).collect();
@@ -109,7 +114,7 @@ impl Builder {
         for (number, (label, family)) in TLDS.iter().enumerate() {
             let servers = ["a", "b"].iter().zip(1..).map(|(letter, last)| Server {
                 host: format!("{letter}.nic.{label}."),
-                address: Ipv4Addr::new(127, 2, number as u8, last),
+                address: Ipv4Addr::new(NETWORK.0, NETWORK.1, TLD_ADDRESSES_AT + number as u8, last),
                 has_glue: true,
             });
             self.push(format!("{label}."), *family, 0, TLD_DAEMONS[number % 2], servers.collect());

@@ -14,8 +14,8 @@ const KINDS: &[(u16, u64)] =
     &[(1, 38), (28, 12), (16, 9), (15, 6), (NS, 6), (6, 5), (DS, 8), (48, 6), (CNAME, 4), (65_400, 4), (ANY, 2)];
 const DNSSEC_OK_PERCENT: u64 = 85;
 const CHECKING_DISABLED_PERCENT: u64 = 10;
-/// A zone none of whose servers answers costs seconds for each name.
-const SILENT_ZONE_QUESTIONS: usize = 4;
+/// A zone none of whose servers answers costs seconds for each name: one question in so many.
+const QUESTIONS_PER_SILENCE: usize = 1000;
 /// A small internet may run out of questions that differ: then some stand there twice.
 const DRAWS_PER_QUESTION: usize = 20;
 
@@ -38,7 +38,7 @@ pub(super) fn draw(internet: &Internet, contents: &[Content], count: usize, seed
         };
         if internet.zones[zone].family.liveness == Liveness::NoneButSilent {
             silent += 1;
-            if silent > SILENT_ZONE_QUESTIONS {
+            if silent > count / QUESTIONS_PER_SILENCE {
                 continue;
             }
         }
