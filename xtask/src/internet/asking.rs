@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddrV4, TcpStream, UdpSocket};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::message::{self, Answer, Question, Reply};
 
@@ -17,17 +17,28 @@ const PATIENCE: Duration = Duration::from_secs(6);
 const TRIES: u32 = 2;
 const LOOK_FOR: Duration = Duration::from_millis(50);
 
-/// The answers in the order of the questions; none where there was silence.
-pub(super) fn ask_all(server: SocketAddrV4, questions: &[Question]) -> Vec<Option<Answer>> {
+/// What came of a question.
+#[derive(Clone, Default)]
+pub(super) struct Asked {
+    /// None if there was silence.
+    pub(super) answer: Option<Answer>,
+    /// Until the answer, or until the client gave up.
+    pub(super) took: Duration,
+}
+
+/// Asks all questions; the answers are in their order.
+pub(super) fn ask_all(server: SocketAddrV4, questions: &[Question]) -> Vec<Asked> {
     let next = AtomicUsize::new(0);
-    let answers = Mutex::new(vec![None; questions.len()]);
+    let answers = Mutex::new(vec![Asked::default(); questions.len()]);
     let client = || {
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
             let Some(question) = questions.get(number) else { return };
+            let started = Instant::now();
             let answer = ask(server, question, number as u16);
+            let took = started.elapsed();
             if let Ok(mut answers) = answers.lock() {
-                answers[number] = answer;
+                answers[number] = Asked { answer, took };
             }
         }
     };

@@ -68,10 +68,14 @@ pub(super) fn difference(
     if !heard.is_empty() && !rcodes.contains(&answer.rcode_name()) {
         return found(Aspect::Rcode, answer.rcode_name(), rcodes.join(" or "));
     }
+    if !answer.is_conclusive() {
+        return None;
+    }
     // Who answers with another RCODE has no vote on what stands beside it.
     let alike: Vec<&Answer> = heard.iter().copied().filter(|vote| vote.rcode == answer.rcode).collect();
     let flags = accepted(alike.iter().map(|vote| authenticity(vote)));
-    if !alike.is_empty() && !flags.contains(&authenticity(answer)) {
+    // With CD set a server need not validate (RFC 6840 §5.9): AD then tells what its cache happens to know.
+    if !question.is_checking_disabled && !alike.is_empty() && !flags.contains(&authenticity(answer)) {
         return found(Aspect::Authenticity, authenticity(answer).to_owned(), flags.join(" or "));
     }
     let records = accepted(alike.iter().map(|vote| &vote.records));

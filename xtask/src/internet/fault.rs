@@ -79,12 +79,12 @@ pub(super) fn apply(zone: &Zone, signed: &str) -> String {
 }
 
 /// Changes the data of all records of a type.
-fn edit(records: &mut [Record], kind: &str, change: impl Fn(&mut Vec<String>)) {
+fn edit(records: &mut [Record], kind: &str, change: impl Fn(&mut [String])) {
     records.iter_mut().filter(|record| record.kind == kind).for_each(|record| change(&mut record.data));
 }
 
 /// Changes the signatures over addresses.
-fn edit_signatures(records: &mut [Record], change: impl Fn(&mut Vec<String>)) {
+fn edit_signatures(records: &mut [Record], change: impl Fn(&mut [String])) {
     records.iter_mut().filter(|record| record.covers("A")).for_each(|record| change(&mut record.data));
 }
 
@@ -94,7 +94,7 @@ fn shift_labels(data: &mut [String], by: i8) {
 }
 
 /// Another address, but not for the zone's own servers, who must be found.
-fn forge(data: &mut Vec<String>) {
+fn forge(data: &mut [String]) {
     if data[0].starts_with("10.") {
         data[0] = "10.66.66.66".to_owned();
     }

@@ -24,6 +24,9 @@ const TYPES: &[(u16, &str)] = &[
 ];
 const RCODES: &[&str] = &["NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED"];
 
+const NOERROR: u16 = 0;
+const NXDOMAIN: u16 = 3;
+
 pub(super) const NS: u16 = 2;
 pub(super) const CNAME: u16 = 5;
 const SOA: u16 = 6;
@@ -109,6 +112,11 @@ pub(super) struct Answer {
 }
 
 impl Answer {
+    /// Whether it says what there is, or that there is nothing: the records beside an error mean nothing.
+    pub(super) const fn is_conclusive(&self) -> bool {
+        matches!(self.rcode, NOERROR | NXDOMAIN)
+    }
+
     /// The RCODE by name.
     pub(super) fn rcode_name(&self) -> String {
         RCODES.get(usize::from(self.rcode)).map_or_else(|| format!("RCODE{}", self.rcode), |name| (*name).to_owned())

@@ -129,5 +129,5 @@ fn ask(
     let cpu_secs = used.user_secs + used.system_secs - cpu.user_secs - cpu.system_secs;
     let upstream_queries = authorities.queries()? - queries;
     println!("{:<8} asked in {secs:.1} s", peer.name());
-    Ok(Run { server: peer.name(), answers, upstream_queries, cpu_secs, secs })
+    Ok(Run { server: peer.name(), answers, upstream_queries, cpu_secs })
 }

@@ -177,7 +177,7 @@ impl Builder {
     /// Two servers, as far as the family wants them alive.
     fn servers(&mut self, family: &Family, name: &str, daemon: usize) -> Vec<Server> {
         let hoster = self.hoster(family.hosting);
-        let other = LEAF_DAEMONS[(daemon + 1) % LEAF_DAEMONS.len()];
+        let other = LEAF_DAEMONS.into_iter().find(|other| *other != daemon).unwrap_or(ROOT_DAEMON);
         let first = 1 + self.random.below(u64::from(LEAF_ADDRESSES)) as u8;
         let second = first % LEAF_ADDRESSES + 1;
         let silent = 1 + self.random.below(u64::from(SILENT_ADDRESSES) - 1) as u8;

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use super::asking::Asked;
 use super::classes::Classes;
 use super::compare::{self, Difference};
-use super::message::{Answer, Question};
+use super::message::Question;
 use super::plan::Internet;
 
 /// As many unexplained differences are printed for each server.
@@ -16,11 +17,10 @@ const SHOWN_CHARS: usize = 300;
 /// A server and what it did.
 pub(super) struct Run {
     pub(super) server: &'static str,
-    pub(super) answers: Vec<Option<Answer>>,
+    pub(super) answers: Vec<Asked>,
     /// Queries at the authorities.
     pub(super) upstream_queries: u64,
     pub(super) cpu_secs: f64,
-    pub(super) secs: f64,
 }
 
 /// What became of a server's answers.
@@ -50,14 +50,12 @@ pub(super) fn judge(
         falsely_authentic: Vec::new(),
     };
     for (number, question) in questions.iter().enumerate() {
-        let of = |run: &'_ Run| run.answers.get(number).and_then(Option::as_ref).cloned();
-        let cast: Vec<_> = votes.iter().map(|vote| of(vote)).collect();
-        let answer = of(run);
-        if answer.as_ref().is_some_and(|answer| compare::is_falsely_authentic(internet, question, answer)) {
+        let answer = run.answers[number].answer.as_ref();
+        if answer.is_some_and(|answer| compare::is_falsely_authentic(internet, question, answer)) {
             findings.falsely_authentic.push(question.to_string());
         }
-        let cast: Vec<_> = cast.iter().map(Option::as_ref).collect();
-        match compare::difference(internet, question, answer.as_ref(), &cast) {
+        let cast: Vec<_> = votes.iter().map(|vote| vote.answers[number].answer.as_ref()).collect();
+        match compare::difference(internet, question, answer, &cast) {
             None => findings.equal += 1,
             Some(difference) => match classes.explain(run.server, &difference) {
                 Some(class) => *findings.explained.entry(class.name.clone()).or_default() += 1,
@@ -97,15 +95,24 @@ impl Findings {
 /// One row a server.
 pub(super) fn table(runs: &[Run], findings: &[Findings]) -> String {
     let mut text = format!(
-        "{:<8} {:>6} {:>9} {:>11} {:>7} {:>8} {:>13} {:>12} {:>6}\n",
-        "server", "as most", "explained", "unexplained", "silent", "false AD", "upstream/name", "CPU us/name", "secs"
+        "{:<8} {:>7} {:>9} {:>11} {:>6} {:>8} {:>13} {:>11} {:>9} {:>9}\n",
+        "server",
+        "as most",
+        "explained",
+        "unexplained",
+        "silent",
+        "false AD",
+        "upstream/name",
+        "CPU us/name",
+        "median ms",
+        "p99 ms"
     );
     for (run, findings) in runs.iter().zip(findings) {
         let names = run.answers.len().max(1) as f64;
-        let silent = run.answers.iter().filter(|answer| answer.is_none()).count();
+        let silent = run.answers.iter().filter(|asked| asked.answer.is_none()).count();
         let _ = writeln!(
             text,
-            "{:<8} {:>7} {:>9} {:>11} {silent:>7} {:>8} {:>13.2} {:>12.0} {:>6.1}",
+            "{:<8} {:>7} {:>9} {:>11} {silent:>6} {:>8} {:>13.2} {:>11.0} {:>9.1} {:>9.1}",
             run.server,
             findings.equal,
             findings.explained.values().sum::<usize>(),
@@ -113,8 +120,16 @@ pub(super) fn table(runs: &[Run], findings: &[Findings]) -> String {
             findings.falsely_authentic.len(),
             run.upstream_queries as f64 / names,
             run.cpu_secs * 1e6 / names,
-            run.secs,
+            percentile_ms(run, 50),
+            percentile_ms(run, 99),
         );
     }
     text
+}
+
+/// The time within which so many in a hundred questions were done with.
+fn percentile_ms(run: &Run, percent: usize) -> f64 {
+    let mut times: Vec<_> = run.answers.iter().map(|asked| asked.took).collect();
+    times.sort_unstable();
+    times.get(times.len() * percent / 100).map_or(0.0, |took| took.as_secs_f64() * 1000.0)
 }
