@@ -1,5 +1,6 @@
 //! The name servers: NSD processes on addresses of their own, and addresses where queries arrive in vain.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -36,17 +37,44 @@ impl Authorities {
     }
 
     /// Queries that have arrived so far, by UDP and TCP, answered or not.
-    pub(super) fn queries(&self) -> Result<u64, String> {
-        let mut sum = self.unanswered.load(Ordering::Relaxed);
+    pub(super) fn queries(&self) -> Result<Queries, String> {
+        let mut queries = Queries { total: self.unanswered.load(Ordering::Relaxed), by_type: BTreeMap::new() };
         for (_, config) in &self.daemons {
             let mut command = Command::new("nsd-control");
             command.arg("-c").arg(config).arg("stats_noreset");
-            let text = output(command)?;
-            let total = text.lines().find_map(|line| line.strip_prefix("num.queries="));
-            sum +=
-                total.and_then(|total| total.trim().parse::<u64>().ok()).ok_or("nsd-control gives no num.queries")?;
+            queries.add(&output(command)?);
         }
-        Ok(sum)
+        Ok(queries)
+    }
+}
+
+/// Numbers of queries; the types are those of queries that were answered.
+#[derive(Default)]
+pub(super) struct Queries {
+    pub(super) total: u64,
+    pub(super) by_type: BTreeMap<String, u64>,
+}
+
+impl Queries {
+    /// Adds what `nsd-control` says of a process.
+    fn add(&mut self, statistics: &str) {
+        for (key, value) in statistics.lines().filter_map(|line| line.split_once('=')) {
+            let Ok(count) = value.trim().parse::<u64>() else { continue };
+            if key == "num.queries" {
+                self.total += count;
+            } else if let Some(kind) = key.strip_prefix("num.type.") {
+                *self.by_type.entry(kind.to_owned()).or_default() += count;
+            }
+        }
+    }
+
+    /// How many there are more than before.
+    pub(super) fn since(mut self, before: &Self) -> Self {
+        self.total -= before.total;
+        for (kind, count) in &mut self.by_type {
+            *count -= before.by_type.get(kind).copied().unwrap_or(0);
+        }
+        self
     }
 }
 
@@ -105,4 +133,20 @@ remote-control:
   control-interface: "{at}/nsd{daemon}.sock"
 {zones}"#
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_are_counted_by_type_from_the_statistics() {
+        let mut before = Queries::default();
+        before.add("num.queries=5\nnum.type.A=3\ntime.boot=1.5\n");
+        let mut after = Queries::default();
+        after.add("num.queries=9\nnum.type.A=4\nnum.type.DS=3\n");
+        let queries = after.since(&before);
+        assert_eq!(queries.total, 4);
+        assert_eq!(queries.by_type, [("A".to_owned(), 1), ("DS".to_owned(), 3)].into());
+    }
 }

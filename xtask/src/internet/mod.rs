@@ -89,7 +89,7 @@ fn compare_all(options: &Options, resolvers: &[Peer], directory: &Path) -> Resul
         resolvers.iter().map(|peer| ask(peer, &around, &authorities, &questions)).collect::<Result<_, _>>()?;
     let votes: Vec<&Run> = runs.iter().filter(|run| run.server != "avocet").collect();
     let findings: Vec<_> = runs.iter().map(|run| report::judge(&internet, &questions, run, &votes, &classes)).collect();
-    println!("{}", report::table(&runs, &findings));
+    println!("{}\n{}", report::table(&runs, &findings), report::upstream(&runs));
     findings.iter().for_each(|of| print!("{}", of.details()));
     let lines: String = findings.iter().map(report::Findings::lines).collect();
     fs::write(directory.join("differences.tsv"), lines).map_err(|error| format!("differences.tsv: {error}"))?;
@@ -127,7 +127,7 @@ fn ask(
     let answers = asking::ask_all(peer.address(), questions);
     let (secs, used) = (started.elapsed().as_secs_f64(), server.cpu());
     let cpu_secs = used.user_secs + used.system_secs - cpu.user_secs - cpu.system_secs;
-    let upstream_queries = authorities.queries()? - queries;
+    let upstream_queries = authorities.queries()?.since(&queries);
     println!("{:<8} asked in {secs:.1} s", peer.name());
     Ok(Run { server: peer.name(), answers, upstream_queries, cpu_secs })
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::asking::Asked;
+use super::authority::Queries;
 use super::classes::Classes;
 use super::compare::{self, Difference};
 use super::message::Question;
@@ -11,6 +12,8 @@ use super::plan::Internet;
 
 /// As many unexplained differences are printed for each server.
 const SHOWN: usize = 12;
+/// As many types of upstream queries are printed.
+const TYPES_SHOWN: usize = 10;
 /// A difference is printed up to here; the file has it whole.
 const SHOWN_CHARS: usize = 300;
 
@@ -19,7 +22,7 @@ pub(super) struct Run {
     pub(super) server: &'static str,
     pub(super) answers: Vec<Asked>,
     /// Queries at the authorities.
-    pub(super) upstream_queries: u64,
+    pub(super) upstream_queries: Queries,
     pub(super) cpu_secs: f64,
 }
 
@@ -118,11 +121,24 @@ pub(super) fn table(runs: &[Run], findings: &[Findings]) -> String {
             findings.explained.values().sum::<usize>(),
             findings.unexplained.len(),
             findings.falsely_authentic.len(),
-            run.upstream_queries as f64 / names,
+            run.upstream_queries.total as f64 / names,
             run.cpu_secs * 1e6 / names,
             percentile_ms(run, 50),
             percentile_ms(run, 99),
         );
+    }
+    text
+}
+
+/// What each server asked the authorities for, the types that matter.
+pub(super) fn upstream(runs: &[Run]) -> String {
+    let mut text = String::new();
+    for run in runs {
+        let mut kinds: Vec<_> = run.upstream_queries.by_type.iter().filter(|(_, count)| **count > 0).collect();
+        kinds.sort_unstable_by(|left, right| right.1.cmp(left.1));
+        let kinds: Vec<_> =
+            kinds.into_iter().take(TYPES_SHOWN).map(|(kind, count)| format!("{kind} {count}")).collect();
+        let _ = writeln!(text, "{:<8} asked the authorities for {}", run.server, kinds.join(", "));
     }
     text
 }
