@@ -30,7 +30,11 @@ options of internet:
   --peers a,b        unbound, named, kresd; all of them if not given
   --seed N           what zones and questions are drawn from, 1 if not given
   --questions N      5000 if not given
-  --keep DIRECTORY   where zones, configurations, logs and all differences go; kept afterwards";
+  --rtt MS           the time to each name server and back; with this or one of the next two, zones that nothing
+                     is wrong with are asked about, and who gets through how soon is what counts
+  --loss PERCENT     how many datagrams are lost each way
+  --alive half       one of two servers of each zone is silent
+  --keep DIRECTORY   an empty place where zones, logs and all differences are kept";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -11,7 +11,8 @@ use std::thread;
 use std::time::Duration;
 
 use super::asking;
-use super::plan::{DAEMONS, Internet, SILENT_ADDRESSES, silent_address};
+use super::link::{self, Weather};
+use super::plan::{DAEMONS, Internet, SILENT_ADDRESSES, behind, silent_address};
 use super::sign::served;
 use crate::bench::output;
 use crate::bench::process::{LOAD_CORE, Server};
@@ -27,13 +28,21 @@ pub(super) struct Authorities {
 
 impl Authorities {
     /// Starts them and waits until each answers.
-    pub(super) fn start(internet: &Internet, directory: &Path) -> Result<Self, String> {
-        let unanswered = Arc::default();
+    pub(super) fn start(internet: &Internet, weather: Weather, directory: &Path) -> Result<Self, String> {
+        let unanswered: Arc<AtomicU64> = Arc::default();
         for number in 1..=SILENT_ADDRESSES {
             listen_silently(silent_address(number), Arc::clone(&unanswered))?;
         }
-        let daemons = (0..DAEMONS).map(|daemon| start_daemon(internet, daemon, directory));
-        Ok(Self { daemons: daemons.collect::<Result<_, _>>()?, unanswered })
+        let mut daemons = Vec::new();
+        for daemon in 0..DAEMONS {
+            let mut addresses = internet.addresses(daemon);
+            if weather != Weather::CLEAR {
+                addresses.iter().try_for_each(|from| link::lay(weather, *from, behind(*from), &unanswered))?;
+                addresses = addresses.into_iter().map(behind).collect();
+            }
+            daemons.push(start_daemon(internet, daemon, &addresses, directory)?);
+        }
+        Ok(Self { daemons, unanswered })
     }
 
     /// Queries that have arrived so far, by UDP and TCP, answered or not.
@@ -90,10 +99,14 @@ fn listen_silently(address: Ipv4Addr, count: Arc<AtomicU64>) -> Result<(), Strin
     Ok(())
 }
 
-fn start_daemon(internet: &Internet, daemon: usize, directory: &Path) -> Result<(Server, PathBuf), String> {
+fn start_daemon(
+    internet: &Internet,
+    daemon: usize,
+    addresses: &[Ipv4Addr],
+    directory: &Path,
+) -> Result<(Server, PathBuf), String> {
     let config = directory.join(format!("nsd{daemon}.conf"));
-    let addresses = internet.addresses(daemon);
-    let text = configuration(internet, daemon, &addresses, directory);
+    let text = configuration(internet, daemon, addresses, directory);
     fs::write(&config, text).map_err(|error| format!("{}: {error}", config.display()))?;
     let command = ["nsd", "-d", "-c", &config.display().to_string()].map(str::to_owned);
     let log = directory.join(format!("nsd{daemon}.log"));

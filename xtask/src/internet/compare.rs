@@ -146,6 +146,7 @@ pub(super) fn is_falsely_authentic(internet: &Internet, question: &Question, ans
 
 #[cfg(test)]
 mod tests {
+    use super::super::plan::Alive;
     use super::*;
 
     fn answer(rcode: u16, is_authentic: bool, owner: &str) -> Answer {
@@ -156,7 +157,7 @@ mod tests {
     fn check(got: &Answer, votes: &[Answer], expected: Option<Aspect>) {
         let question = Question { name: "com.".to_owned(), kind: 1, is_dnssec_ok: true, is_checking_disabled: false };
         let votes: Vec<_> = votes.iter().map(Some).collect();
-        let found = difference(&Internet::draw(1), &question, Some(got), &votes);
+        let found = difference(&Internet::draw(1, Alive::All), &question, Some(got), &votes);
         assert_eq!(found.map(|found| found.aspect), expected);
     }
 
@@ -172,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_ds_belongs_to_the_parent() {
-        let internet = Internet::draw(1);
+        let internet = Internet::draw(1, Alive::All);
         let question = |name: &str, kind| Question {
             name: name.to_owned(),
             kind,

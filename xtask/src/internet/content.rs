@@ -10,11 +10,21 @@ use super::zone::{Fault, Liveness, Zone};
 const WORDS: &[&str] = &["api", "app", "beta", "cdn", "db", "edge", "files", "git", "img", "lab", "news", "shop"];
 /// Addresses of an RRset that no UDP answer holds.
 const MANY_ADDRESSES: u32 = 100;
+/// Aliases in a row within one zone, fewer than any resolver allows.
+const CHAIN_LINKS: u32 = 7;
 /// Strings of the large TXT RRset, each of 200 bytes.
 const LARGE_STRINGS: u32 = 12;
 
 /// The name that a replayed wildcard answers for, below the wildcard's parent.
 pub(super) const REPLAYED: &str = "replayed.wild";
+
+/// Labels of aliases into another zone, whatever that is like, and of those in a circle.
+const LEADING_AWAY: &[&str] = &["loop", "far", "far-alias", "far-gone", "twice", "wfar", "away", "deep"];
+
+/// Whether the answer for a name is not in its own zone alone.
+pub(super) fn leads_away(name: &str) -> bool {
+    name.split('.').any(|label| LEADING_AWAY.contains(&label))
+}
 
 /// A zone's records but for the delegations, and names in and beside them.
 pub(super) struct Content {
@@ -105,6 +115,9 @@ impl Writer<'_> {
         if self.random.percent(30) {
             self.large();
         }
+        if self.zone.family.signing.is_none() {
+            self.misplaced_ds();
+        }
     }
 
     fn address(&mut self) -> String {
@@ -149,6 +162,11 @@ impl Writer<'_> {
             self.line(owner, &format!("CNAME {target}"));
             self.ask(&[owner]);
         }
+        for link in 1..CHAIN_LINKS {
+            self.line(&format!("link{link}"), &format!("CNAME link{}", link + 1));
+        }
+        self.line(&format!("link{CHAIN_LINKS}"), "CNAME www");
+        self.ask(&["link1", "link5"]);
         if self.random.percent(15) {
             self.line("loop", "CNAME loop2");
             self.line("loop2", "CNAME loop");
@@ -198,7 +216,18 @@ impl Writer<'_> {
         self.line("www.wood", "A 10.0.0.2");
         self.line("away", &format!("DNAME {far}"));
         self.line("lost", "DNAME none");
+        self.line("deep", &format!("DNAME tree.{far}"));
+        self.ask(&["www.deep", "none.deep"]);
         self.ask(&["tree", "www.tree", "none.tree", "away", "www.away", "none.away", "alias2.away", "x.lost"]);
+    }
+
+    /// DS where none belongs: at the apex, which is the parent's to answer for, and at a name that is no zone.
+    fn misplaced_ds(&mut self) {
+        let digest = "5ca1ab1e".repeat(8);
+        self.line("@", &format!("DS 12345 13 2 {digest}"));
+        self.line("odd", &format!("DS 12345 13 2 {digest}"));
+        self.line("odd", "TXT \"no zone\"");
+        self.ask(&["odd", "x.odd"]);
     }
 
     fn large(&mut self) {
@@ -214,11 +243,12 @@ impl Writer<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::plan::Alive;
     use super::*;
 
     #[test]
     fn a_leaf_zone_has_its_apex_and_names_within_it() {
-        let internet = Internet::draw(1);
+        let internet = Internet::draw(1, Alive::All);
         let zone = internet.zones.iter().position(|zone| zone.family.label == "replayed").unwrap();
         let content = Content::draw(&internet, zone, 1);
         assert!(content.text.contains("@ SOA ") && content.text.contains("\n*.wild A "));

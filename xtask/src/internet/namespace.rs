@@ -6,7 +6,7 @@ use std::env;
 use std::net::Ipv4Addr;
 use std::process::Command;
 
-use super::plan::NETWORK;
+use super::plan::{BEHIND, NETWORK};
 use crate::bench::output;
 
 /// Set inside; its value means nothing.
@@ -31,7 +31,9 @@ pub(super) fn enter() -> Result<(), String> {
 /// only listen on those that an interface has.
 pub(super) fn raise_loopback(addresses: impl Iterator<Item = Ipv4Addr>) -> Result<(), String> {
     ip(&["link", "set", "lo", "up"])?;
-    ip(&["route", "add", "local", &format!("{}.{}.0.0/16", NETWORK.0, NETWORK.1), "dev", "lo"])?;
+    for (first, second) in [NETWORK, BEHIND] {
+        ip(&["route", "add", "local", &format!("{first}.{second}.0.0/16"), "dev", "lo"])?;
+    }
     for address in addresses {
         ip(&["address", "add", &format!("{address}/32"), "dev", "lo"])?;
     }

@@ -18,6 +18,8 @@ pub(super) const DAEMONS: usize = 7;
 
 /// The first octets of all name servers' addresses (RFC 2544): some resolvers take no loopback address from a zone.
 pub(super) const NETWORK: (u8, u8) = (198, 18);
+/// Where the servers are when a link is laid to them: the other half of that network.
+pub(super) const BEHIND: (u8, u8) = (198, 19);
 /// The third octet of the first top-level domain's servers; the others follow.
 const TLD_ADDRESSES_AT: u8 = 100;
 const SILENT_ADDRESSES_AT: u8 = 99;
@@ -37,6 +39,20 @@ pub(super) fn silent_address(number: u8) -> Ipv4Addr {
     Ipv4Addr::new(NETWORK.0, NETWORK.1, SILENT_ADDRESSES_AT, number)
 }
 
+/// How many of the servers answer, beside what families want of theirs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Alive {
+    All,
+    /// One of two is silent at each zone, the root and the top-level domains included.
+    Half,
+}
+
+/// The address of the server that a link leads to.
+pub(super) const fn behind(address: Ipv4Addr) -> Ipv4Addr {
+    let [_, _, third, last] = address.octets();
+    Ipv4Addr::new(BEHIND.0, BEHIND.1, third, last)
+}
+
 /// The zones; the root is the first.
 pub(super) struct Internet {
     pub(super) zones: Vec<Zone>,
@@ -46,8 +62,9 @@ pub(super) struct Internet {
 
 impl Internet {
     /// Draws an internet.
-    pub(super) fn draw(seed: u64) -> Self {
-        let mut builder = Builder { internet: Self { zones: Vec::new(), hosters: Vec::new() }, random: Random(seed) };
+    pub(super) fn draw(seed: u64, alive: Alive) -> Self {
+        let mut builder =
+            Builder { internet: Self { zones: Vec::new(), hosters: Vec::new() }, random: Random(seed), alive };
         builder.add_top();
         for family in HOSTERS {
             let Place::Tld(tld) = family.place else { continue };
@@ -89,8 +106,10 @@ impl Internet {
         if LEAF_DAEMONS.contains(&daemon) {
             return (1..=LEAF_ADDRESSES).map(|number| leaf_address(daemon, number)).collect();
         }
+        let silent: Vec<_> = (1..=SILENT_ADDRESSES).map(silent_address).collect();
         let zones = self.zones.iter().filter(|zone| zone.daemon == daemon);
         let mut addresses: Vec<_> = zones.flat_map(|zone| &zone.servers).map(|server| server.address).collect();
+        addresses.retain(|address| !silent.contains(address));
         addresses.sort_unstable();
         addresses.dedup();
         addresses
@@ -100,6 +119,7 @@ impl Internet {
 struct Builder {
     internet: Internet,
     random: Random,
+    alive: Alive,
 }
 
 impl Builder {
@@ -123,7 +143,11 @@ impl Builder {
         self.push("root-servers.net.".to_owned(), ROOT_SERVERS, net, ROOT_DAEMON, servers);
     }
 
-    fn push(&mut self, name: String, family: Family, parent: usize, daemon: usize, servers: Vec<Server>) {
+    fn push(&mut self, name: String, family: Family, parent: usize, daemon: usize, mut servers: Vec<Server>) {
+        // The servers of leaf zones have names at hosters and are silenced by their spots.
+        if self.alive == Alive::Half && !LEAF_DAEMONS.contains(&daemon) {
+            servers[0].address = silent_address(1);
+        }
         let inherited = self.internet.zones.get(parent).map_or(Security::Secure, |zone| zone.security);
         let security = if inherited == Security::Secure { family.security } else { inherited };
         self.internet.zones.push(Zone { name, family, parent, daemon, servers, security });
@@ -182,7 +206,11 @@ impl Builder {
         let second = first % LEAF_ADDRESSES + 1;
         let silent = 1 + self.random.below(u64::from(SILENT_ADDRESSES) - 1) as u8;
         let answering = [Spot::At(daemon, first), Spot::At(daemon, second)];
-        let spots = match family.liveness {
+        let liveness = match (self.alive, family.liveness) {
+            (Alive::Half, Liveness::All) => Liveness::OneSilent,
+            (_, liveness) => liveness,
+        };
+        let spots = match liveness {
             Liveness::All => answering,
             Liveness::OneSilent => [Spot::Silent(silent), answering[1]],
             Liveness::NoneButSilent => [Spot::Silent(silent), Spot::Silent(silent + 1)],
@@ -254,18 +282,18 @@ mod tests {
 
     #[test]
     fn an_internet_has_each_family_and_follows_from_its_seed() {
-        let internet = Internet::draw(7);
+        let internet = Internet::draw(7, Alive::All);
         let names: Vec<_> = internet.zones.iter().map(|zone| &zone.name).collect();
         assert!(names.len() > 150, "{}", names.len());
         assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len());
         let labels: HashSet<_> = internet.zones.iter().map(|zone| zone.family.label).collect();
         assert!(FAMILIES.iter().all(|family| labels.contains(family.label)));
-        assert!(Internet::draw(7).zones.iter().map(|zone| &zone.name).eq(names));
+        assert!(Internet::draw(7, Alive::All).zones.iter().map(|zone| &zone.name).eq(names));
     }
 
     #[test]
     fn a_zone_is_no_safer_than_its_parent() {
-        let internet = Internet::draw(1);
+        let internet = Internet::draw(1, Alive::All);
         for zone in &internet.zones {
             let parent = &internet.zones[zone.parent];
             assert!(parent.security == Security::Secure || zone.security != Security::Secure, "{}", zone.name);
@@ -273,8 +301,20 @@ mod tests {
     }
 
     #[test]
+    fn where_half_is_alive_each_zone_has_one_server_that_answers() {
+        let internet = Internet::draw(1, Alive::Half);
+        let answering = |zone: &Zone| {
+            let addresses = internet.addresses(zone.daemon);
+            zone.servers.iter().filter(|server| addresses.contains(&server.address)).count()
+        };
+        let usual = internet.zones[1..].iter().filter(|zone| zone.family.liveness == Liveness::All);
+        assert!(usual.filter(|zone| zone.family.label != "root-servers").all(|zone| answering(zone) == 1));
+        assert_eq!(answering(&internet.zones[0]), 2);
+    }
+
+    #[test]
     fn a_lame_server_answers_for_another_process() {
-        let internet = Internet::draw(1);
+        let internet = Internet::draw(1, Alive::All);
         let zone = internet.zones.iter().find(|zone| zone.family.label == "all-lame").unwrap();
         assert!(zone.servers.iter().all(|server| !internet.addresses(zone.daemon).contains(&server.address)));
     }

@@ -98,12 +98,13 @@ impl Findings {
 /// One row a server.
 pub(super) fn table(runs: &[Run], findings: &[Findings]) -> String {
     let mut text = format!(
-        "{:<8} {:>7} {:>9} {:>11} {:>6} {:>8} {:>13} {:>11} {:>9} {:>9}\n",
+        "{:<8} {:>7} {:>9} {:>11} {:>6} {:>8} {:>8} {:>13} {:>11} {:>9} {:>9}\n",
         "server",
         "as most",
         "explained",
         "unexplained",
         "silent",
+        "SERVFAIL",
         "false AD",
         "upstream/name",
         "CPU us/name",
@@ -113,9 +114,11 @@ pub(super) fn table(runs: &[Run], findings: &[Findings]) -> String {
     for (run, findings) in runs.iter().zip(findings) {
         let names = run.answers.len().max(1) as f64;
         let silent = run.answers.iter().filter(|asked| asked.answer.is_none()).count();
+        let heard = run.answers.iter().filter_map(|asked| asked.answer.as_ref());
+        let failed = heard.filter(|answer| !answer.is_conclusive()).count();
         let _ = writeln!(
             text,
-            "{:<8} {:>7} {:>9} {:>11} {silent:>6} {:>8} {:>13.2} {:>11.0} {:>9.1} {:>9.1}",
+            "{:<8} {:>7} {:>9} {:>11} {silent:>6} {failed:>8} {:>8} {:>13.2} {:>11.0} {:>9.1} {:>9.1}",
             run.server,
             findings.equal,
             findings.explained.values().sum::<usize>(),
