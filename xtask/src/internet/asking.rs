@@ -12,7 +12,7 @@ use super::message::{self, Answer, Question, Reply};
 /// Questions in flight.
 const CLIENTS: usize = 32;
 /// A resolver that has to wait for silent servers takes seconds.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_millis(5500);
 /// How often a question is sent before its client gives up.
 const TRIES: u32 = 2;
 const LOOK_FOR: Duration = Duration::from_millis(50);
