@@ -1,9 +1,11 @@
-//! Chores of the workspace: `cargo xtask tidy`, `bench`, `gate` and `profile`.
+//! Chores of the workspace: `cargo xtask tidy`, `bench`, `gate`, `profile` and `internet`.
 
 #![forbid(unsafe_code)]
 
 mod bench;
 mod gate;
+mod internet;
+mod random;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -30,7 +32,18 @@ options of bench quick, peers, instr and syscalls:
   --secs N           seconds of each timed run; 5 if not given, quick 2
   --generator NAME   dnsperf, blast (UDP only) or avocet
   --install          install the Debian packages that are missing, as root (quick and peers)
-  --no-build         take the release binaries as they are";
+  --no-build         take the release binaries as they are
+  cargo xtask internet             the same questions to several resolvers over an internet of its own; wants root
+options of internet:
+  --avocet PATH      the binary to compare; without it only the peers are compared with one another
+  --peers a,b        unbound, named, kresd; all of them if not given
+  --seed N           what zones and questions are drawn from, 1 if not given
+  --questions N      5000 if not given
+  --rtt MS           the time to each name server and back; with this or one of the next two, zones that nothing
+                     is wrong with are asked about, and who gets through how soon is what counts
+  --loss PERCENT     how many datagrams are lost each way
+  --alive half       one of two servers of each zone is silent
+  --keep DIRECTORY   an empty place where zones, logs and all differences are kept";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -40,6 +53,7 @@ fn main() -> ExitCode {
         ["gate", ref options @ ..] => gate::run(options),
         ["profile", kind, ref options @ ..] => bench::profile(kind, options),
         ["bench", kind, ref options @ ..] => bench::run(kind, options),
+        ["internet", ref options @ ..] => internet::run(options),
         _ => Err(USAGE.to_owned()),
     };
     match result {

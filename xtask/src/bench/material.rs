@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 
 use super::blocklist;
+use crate::random::Random;
 
 /// Names with addresses in the zone.
 const NAMES: u32 = 200_000;
@@ -126,31 +127,8 @@ pub(super) fn write_lines(path: &Path, lines: impl Iterator<Item = String>) -> i
 /// The numbers below `count` in a random order.
 fn shuffled(count: u32, random: &mut Random) -> Vec<u32> {
     let mut numbers: Vec<u32> = (0..count).collect();
-    for last in (1..numbers.len()).rev() {
-        numbers.swap(last, random.below(last as u64 + 1) as usize);
-    }
+    random.shuffle(&mut numbers);
     numbers
-}
-
-/// SplitMix64: small, and the same everywhere.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, count: u64) -> u64 {
-        self.next() % count
-    }
-
-    /// A number from 0 to below 1.
-    fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
-    }
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ mod page;
 mod peer;
 mod peers;
 mod plan;
-mod process;
+pub(crate) mod process;
 mod profile;
 mod report;
 mod setup;

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use std::{io, thread};
 
 /// The core of the server that is measured.
-pub(super) const SERVER_CORE: &str = "0";
+pub(crate) const SERVER_CORE: &str = "0";
 /// The core of the generator and of the upstream.
-pub(super) const LOAD_CORE: &str = "1";
+pub(crate) const LOAD_CORE: &str = "1";
 
 /// The kernel's unit in `/proc/PID/stat`: USER_HZ is 100 on every Linux.
 const TICKS_PER_SEC: f64 = 100.0;
@@ -46,20 +46,20 @@ pub(super) fn pinned(core: &str) -> Command {
 }
 
 /// How a server is started.
-pub(super) struct Launch<'a> {
-    pub(super) command: &'a [String],
-    pub(super) core: &'static str,
+pub(crate) struct Launch<'a> {
+    pub(crate) command: &'a [String],
+    pub(crate) core: &'static str,
     /// What it prints goes here.
-    pub(super) log: &'a Path,
+    pub(crate) log: &'a Path,
     /// It has to be ready by then.
-    pub(super) within: Duration,
+    pub(crate) within: Duration,
 }
 
 /// A server that is not watched by anything is ready by then, a list of half a million names included.
 pub(super) const START_WITHIN: Duration = Duration::from_secs(60);
 
 /// A running server; dropping it stops the process and all it started.
-pub(super) struct Server {
+pub(crate) struct Server {
     child: Child,
     /// How long it took to be ready.
     pub(super) ready_after: Duration,
@@ -67,7 +67,7 @@ pub(super) struct Server {
 
 impl Server {
     /// Starts a command and waits until it is ready.
-    pub(super) fn start(launch: &Launch<'_>, is_ready: impl Fn() -> bool) -> Result<Self, String> {
+    pub(crate) fn start(launch: &Launch<'_>, is_ready: impl Fn() -> bool) -> Result<Self, String> {
         let shown = launch.command.join(" ");
         let failed = |error: io::Error| format!("{shown}: {error}");
         let out = File::create(launch.log).map_err(failed)?;
@@ -95,7 +95,7 @@ impl Server {
     }
 
     /// CPU time used so far by the process tree.
-    pub(super) fn cpu(&self) -> Cpu {
+    pub(crate) fn cpu(&self) -> Cpu {
         self.tree().into_iter().filter_map(cpu_of).fold(Cpu::default(), |sum, one| Cpu {
             user_secs: sum.user_secs + one.user_secs,
             system_secs: sum.system_secs + one.system_secs,
@@ -130,9 +130,9 @@ impl Drop for Server {
 
 /// CPU time in seconds.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Cpu {
-    pub(super) user_secs: f64,
-    pub(super) system_secs: f64,
+pub(crate) struct Cpu {
+    pub(crate) user_secs: f64,
+    pub(crate) system_secs: f64,
 }
 
 /// Whether a text is the number of a process that is no more.

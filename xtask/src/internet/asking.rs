@@ -1,0 +1,97 @@
+//! Asks a server many questions, a few at a time, as impatient clients do.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpStream, UdpSocket};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::message::{self, Answer, Question, Reply};
+
+/// Questions in flight.
+const CLIENTS: usize = 32;
+/// A resolver that has to wait for silent servers takes seconds.
+const PATIENCE: Duration = Duration::from_millis(5500);
+/// How often a question is sent before its client gives up.
+const TRIES: u32 = 2;
+const LOOK_FOR: Duration = Duration::from_millis(50);
+
+/// What came of a question.
+#[derive(Clone, Default)]
+pub(super) struct Asked {
+    /// None if there was silence.
+    pub(super) answer: Option<Answer>,
+    /// Until the answer, or until the client gave up.
+    pub(super) took: Duration,
+}
+
+/// Asks all questions; the answers are in their order.
+pub(super) fn ask_all(server: SocketAddrV4, questions: &[Question]) -> Vec<Asked> {
+    let next = AtomicUsize::new(0);
+    let answers = Mutex::new(vec![Asked::default(); questions.len()]);
+    let client = || {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(question) = questions.get(number) else { return };
+            let started = Instant::now();
+            let answer = ask(server, question, number as u16);
+            let took = started.elapsed();
+            if let Ok(mut answers) = answers.lock() {
+                answers[number] = Asked { answer, took };
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..CLIENTS {
+            scope.spawn(client);
+        }
+    });
+    answers.into_inner().unwrap_or_default()
+}
+
+/// Whether a server answers at all; takes a while if not.
+pub(super) fn is_answering(server: SocketAddrV4, name: &str) -> bool {
+    let question = Question { name: name.to_owned(), kind: 1, is_dnssec_ok: false, is_checking_disabled: false };
+    let heard = || -> io::Result<bool> {
+        // Unconnected, so that a port without a listener is silence too.
+        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+        socket.set_read_timeout(Some(LOOK_FOR))?;
+        socket.send_to(&question.wire(1), server)?;
+        let mut buffer = [0; 4096];
+        Ok(socket.recv(&mut buffer).is_ok())
+    };
+    heard().unwrap_or(false)
+}
+
+fn ask(server: SocketAddrV4, question: &Question, id: u16) -> Option<Answer> {
+    let query = question.wire(id);
+    (0..TRIES).find_map(|_| match by_udp(server, &query, id).ok()?? {
+        Reply::Whole(answer) => Some(answer),
+        Reply::Truncated => match by_tcp(server, &query, id).ok()?? {
+            Reply::Whole(answer) => Some(answer),
+            Reply::Truncated => None,
+        },
+    })
+}
+
+fn by_udp(server: SocketAddrV4, query: &[u8], id: u16) -> io::Result<Option<Reply>> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.connect(server)?;
+    socket.send(query)?;
+    let mut buffer = vec![0; usize::from(u16::MAX)];
+    let length = socket.recv(&mut buffer)?;
+    Ok(message::read(&buffer[..length], id))
+}
+
+fn by_tcp(server: SocketAddrV4, query: &[u8], id: u16) -> io::Result<Option<Reply>> {
+    let mut stream = TcpStream::connect(server)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.write_all(&[&(query.len() as u16).to_be_bytes(), query].concat())?;
+    let mut length = [0; 2];
+    stream.read_exact(&mut length)?;
+    let mut buffer = vec![0; usize::from(u16::from_be_bytes(length))];
+    stream.read_exact(&mut buffer)?;
+    Ok(message::read(&buffer, id))
+}

@@ -1,0 +1,126 @@
+//! The way to a name server: a relay that delays and loses datagrams, as far as the weather wants it.
+//!
+//! Kernels can do that too, where they have the module for it; this works on all. TCP is delayed and not lost: its
+//! own retransmission would only add to the delay.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use super::authority::PORT;
+use crate::random::Random;
+
+/// Queries on their way at one server; what exceeds them is lost.
+const MOST_ON_THE_WAY: usize = 1024;
+/// One query at a time on small stacks.
+const STACK_BYTES: usize = 128 * 1024;
+/// The server is near: without an answer by then there is none.
+const SERVER_WITHIN: Duration = Duration::from_secs(2);
+
+/// What the ways are like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Weather {
+    /// There and back.
+    pub(super) round_trip: Duration,
+    /// How many of a hundred datagrams are lost each way.
+    pub(super) loss_percent: u64,
+}
+
+impl Weather {
+    /// No delay, and nothing is lost.
+    pub(super) const CLEAR: Self = Self { round_trip: Duration::ZERO, loss_percent: 0 };
+}
+
+/// Relays what arrives at an address to the server behind it, for as long as this process lives.
+///
+/// Queries that are lost on their way are counted: the server knows nothing of them.
+pub(super) fn lay(weather: Weather, from: Ipv4Addr, to: Ipv4Addr, lost: &Arc<AtomicU64>) -> Result<(), String> {
+    let failed = |error: io::Error| format!("{from}: {error}");
+    let datagrams = Arc::new(UdpSocket::bind((from, PORT)).map_err(failed)?);
+    let streams = TcpListener::bind((from, PORT)).map_err(failed)?;
+    let server = SocketAddr::from((to, PORT));
+    let mut way = Way { weather, server, random: Random(u64::from(from.to_bits())), lost: Arc::clone(lost) };
+    thread::spawn(move || way.relay_datagrams(&datagrams));
+    thread::spawn(move || {
+        for stream in streams.incoming().flatten() {
+            start(move || drop(relay_stream(stream, server, weather)));
+        }
+    });
+    Ok(())
+}
+
+struct Way {
+    weather: Weather,
+    server: SocketAddr,
+    random: Random,
+    lost: Arc<AtomicU64>,
+}
+
+impl Way {
+    fn relay_datagrams(&mut self, listener: &Arc<UdpSocket>) {
+        let mut buffer = [0; 4096];
+        while let Ok((length, client)) = listener.recv_from(&mut buffer) {
+            // Each way holds its listener once, and each query on its way once more.
+            let is_full = Arc::strong_count(listener) > MOST_ON_THE_WAY;
+            if is_full || self.random.percent(self.weather.loss_percent) {
+                self.lost.fetch_add(1, Ordering::Relaxed);
+                continue;
+            }
+            let returns = !self.random.percent(self.weather.loss_percent);
+            let (query, listener) = (buffer[..length].to_vec(), Arc::clone(listener));
+            let (server, one_way) = (self.server, self.weather.round_trip / 2);
+            start(move || {
+                thread::sleep(one_way);
+                let Ok(answer) = exchange(&query, server) else { return };
+                thread::sleep(one_way);
+                if returns {
+                    // Who has closed its socket does not want it any more.
+                    let _ = listener.send_to(&answer, client);
+                }
+            });
+        }
+    }
+}
+
+fn start(work: impl FnOnce() + Send + 'static) {
+    // Without a thread for it a query is lost, as on any way that is too narrow.
+    let _ = thread::Builder::new().stack_size(STACK_BYTES).spawn(work);
+}
+
+fn exchange(query: &[u8], server: SocketAddr) -> io::Result<Vec<u8>> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+    socket.set_read_timeout(Some(SERVER_WITHIN))?;
+    socket.connect(server)?;
+    socket.send(query)?;
+    let mut answer = vec![0; usize::from(u16::MAX)];
+    let length = socket.recv(&mut answer)?;
+    answer.truncate(length);
+    Ok(answer)
+}
+
+/// Relays message by message until one side closes.
+fn relay_stream(mut client: TcpStream, server: SocketAddr, weather: Weather) -> io::Result<()> {
+    let mut server = TcpStream::connect(server)?;
+    // The handshake takes a round trip before the first message is on its way.
+    thread::sleep(weather.round_trip);
+    loop {
+        let query = read_message(&mut client)?;
+        thread::sleep(weather.round_trip / 2);
+        server.write_all(&query)?;
+        let answer = read_message(&mut server)?;
+        thread::sleep(weather.round_trip / 2);
+        client.write_all(&answer)?;
+    }
+}
+
+/// A message with its length before it.
+fn read_message(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
+    let mut length = [0; 2];
+    stream.read_exact(&mut length)?;
+    let mut message = vec![0; usize::from(u16::from_be_bytes(length))];
+    stream.read_exact(&mut message)?;
+    Ok([&length[..], &message].concat())
+}

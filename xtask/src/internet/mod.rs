@@ -1,0 +1,147 @@
+//! An internet on loopback, and the same questions to Avocet and its peers over it.
+//!
+//! Root, top-level domains and leaf zones are drawn from a seed, signed by BIND's tools, broken in every way a zone
+//! can be, and served by NSD. Each resolver starts with a cold cache and answers alone, so that its CPU time and its
+//! queries to the authorities are its own. What most peers say is right; where Avocet differs, the list in
+//! `tests/internet` says why, or the command fails.
+
+mod asking;
+mod authority;
+mod classes;
+mod compare;
+mod content;
+mod families;
+mod fault;
+mod keys;
+mod link;
+mod message;
+mod namespace;
+mod options;
+mod peer;
+mod plan;
+mod question;
+mod report;
+mod sign;
+mod zone;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use authority::Authorities;
+use classes::Classes;
+use content::Content;
+use message::Question;
+use options::Options;
+use peer::{Peer, Surroundings};
+use plan::Internet;
+use question::Scope;
+use report::Run;
+
+/// Makes the internet, asks everyone, and prints one table; an error if Avocet differs without a reason.
+pub(crate) fn run(words: &[&str]) -> Result<(), String> {
+    let options = Options::parse(words)?;
+    if !namespace::is_inside() {
+        return namespace::enter();
+    }
+    let resolvers = resolvers(&options);
+    namespace::raise_loopback(resolvers.iter().map(|peer| *peer.address().ip()))?;
+    let directory = Directory::create(options.keep.as_deref())?;
+    compare_all(&options, &resolvers, &directory.path)
+}
+
+/// The files of a run; removed when dropped unless they are to be kept.
+struct Directory {
+    path: PathBuf,
+    is_kept: bool,
+}
+
+impl Directory {
+    fn create(keep: Option<&Path>) -> Result<Self, String> {
+        let own = || std::env::temp_dir().join(format!("avocet-internet-{}", std::process::id()));
+        let path = keep.map_or_else(own, Path::to_owned);
+        fs::create_dir_all(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let is_empty = fs::read_dir(&path).is_ok_and(|mut entries| entries.next().is_none());
+        if !is_empty {
+            return Err(format!("{} is not empty", path.display()));
+        }
+        Ok(Self { path, is_kept: keep.is_some() })
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            // What stays behind is in the system's temporary directory.
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+fn compare_all(options: &Options, resolvers: &[Peer], directory: &Path) -> Result<(), String> {
+    let started = Instant::now();
+    let classes = Classes::read()?;
+    let internet = Internet::draw(options.seed, options.alive);
+    let contents: Vec<_> = (0..internet.zones.len()).map(|zone| Content::draw(&internet, zone, options.seed)).collect();
+    let scope = if options.is_rough() { Scope::Sound } else { Scope::All };
+    let questions = question::draw(&internet, &contents, options.questions, options.seed, scope);
+    let asked: String = questions.iter().map(|question| format!("{question}\n")).collect();
+    write(directory, "questions.txt", &asked)?;
+    let anchors = sign::write(&internet, &contents, directory)?;
+    let authorities = Authorities::start(&internet, options.weather, directory)?;
+    println!("{} zones signed and served after {:.1} s", internet.zones.len(), started.elapsed().as_secs_f64());
+
+    let around = Surroundings { internet: &internet, anchors: &anchors, directory };
+    let runs: Vec<Run> =
+        resolvers.iter().map(|peer| ask(peer, &around, &authorities, &questions)).collect::<Result<_, _>>()?;
+    let votes: Vec<&Run> = runs.iter().filter(|run| run.server != "avocet").collect();
+    let findings: Vec<_> = runs.iter().map(|run| report::judge(&internet, &questions, run, &votes, &classes)).collect();
+    println!("{}\n{}", report::table(&runs, &findings), report::upstream(&runs));
+    findings.iter().for_each(|of| print!("{}", of.details()));
+    let lines: String = findings.iter().map(report::Findings::lines).collect();
+    write(directory, "differences.tsv", &lines)?;
+
+    if options.is_rough() {
+        return Ok(());
+    }
+    let own = runs.iter().zip(&findings).find(|(run, _)| run.server == "avocet");
+    let faults = own.map_or(0, |(_, findings)| findings.unexplained.len() + findings.falsely_authentic.len());
+    if faults == 0 { Ok(()) } else { Err(format!("avocet differs {faults} times without a reason")) }
+}
+
+fn write(directory: &Path, name: &str, text: &str) -> Result<(), String> {
+    fs::write(directory.join(name), text).map_err(|error| format!("{name}: {error}"))
+}
+
+/// Whom to ask; says who is left out.
+fn resolvers(options: &Options) -> Vec<Peer> {
+    let own = options.avocet.clone().map(Peer::Avocet);
+    if own.is_none() {
+        println!("avocet is left out: name its binary with --avocet");
+    }
+    let mut wanted: Vec<_> = options.voters.iter().cloned().chain(own).collect();
+    wanted.retain(|peer| {
+        let is_installed = peer.is_installed();
+        if !is_installed {
+            println!("{} is left out: it is not installed", peer.name());
+        }
+        is_installed
+    });
+    wanted
+}
+
+fn ask(
+    peer: &Peer,
+    around: &Surroundings<'_>,
+    authorities: &Authorities,
+    questions: &[Question],
+) -> Result<Run, String> {
+    let server = peer.start(around)?;
+    let (queries, cpu, started) = (authorities.queries()?, server.cpu(), Instant::now());
+    let answers = asking::ask_all(peer.address(), questions);
+    let (secs, used) = (started.elapsed().as_secs_f64(), server.cpu());
+    let cpu_secs = used.user_secs + used.system_secs - cpu.user_secs - cpu.system_secs;
+    let upstream_queries = authorities.queries()?.since(&queries);
+    println!("{:<8} asked in {secs:.1} s", peer.name());
+    Ok(Run { server: peer.name(), answers, upstream_queries, cpu_secs })
+}
