@@ -16,6 +16,8 @@ use crate::rows::{self, OURS};
 
 /// Bounds of the TTLs that are stored.
 pub(crate) const TTL: TtlBounds = TtlBounds { min: 0, max: 86_400, negative_max: 3600 };
+/// The wall clock's time; forwarding does not look at it.
+const WALL_SECS: u64 = 1_790_000_000;
 /// Forwarding rules besides the root's.
 const ZONES: usize = 64;
 /// Slots of the pool towards an upstream.
@@ -101,7 +103,11 @@ impl Resolution {
             client: None,
             stale_available: false,
         };
-        black_box(resolver.submit(&ask, waiter, &mut Context { now_ms: *now_ms, rrsets, failures, actions }));
+        black_box(resolver.submit(
+            &ask,
+            waiter,
+            &mut Context { now_ms: *now_ms, wall_secs: WALL_SECS, rrsets, failures, actions },
+        ));
     }
 
     /// Answers every query that is to be sent.
@@ -110,7 +116,12 @@ impl Resolution {
         for action in &queries.list {
             let Action::SendDatagram { upstream, socket, octets, .. } = action else { continue };
             write_reply(&queries.octets[octets.clone()], reply);
-            resolver.datagram(*upstream, *socket, reply, &mut Context { now_ms: *now_ms, rrsets, failures, actions });
+            resolver.datagram(
+                *upstream,
+                *socket,
+                reply,
+                &mut Context { now_ms: *now_ms, wall_secs: WALL_SECS, rrsets, failures, actions },
+            );
         }
     }
 
@@ -118,7 +129,7 @@ impl Resolution {
     fn tick(&mut self) {
         let Self { resolver, rrsets, failures, actions, now_ms, .. } = self;
         *now_ms += 1;
-        resolver.tick(&mut Context { now_ms: *now_ms, rrsets, failures, actions });
+        resolver.tick(&mut Context { now_ms: *now_ms, wall_secs: WALL_SECS, rrsets, failures, actions });
     }
 }
 

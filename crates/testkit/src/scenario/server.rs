@@ -266,7 +266,7 @@ fn malformed(client: usize, octets: &[u8], error: QueryError) -> Option<Effect> 
     let rcode = match error {
         QueryError::Ignore => return None,
         QueryError::NotImplemented => Rcode::NOTIMP,
-        QueryError::Format(_) => Rcode::FORMERR,
+        QueryError::NoQuestion | QueryError::Format(_) => Rcode::FORMERR,
     };
     let header = Header::read(octets)?;
     let answer = Header { id: header.id, flags: QR | RA | header.flags & RD | rcode.low(), counts: [0; 4] };
