@@ -11,6 +11,7 @@ mod load;
 mod local;
 mod parsing;
 mod probes;
+mod recursion;
 mod sizes;
 mod streams;
 mod tools;

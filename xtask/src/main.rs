@@ -1,8 +1,9 @@
-//! Chores of the workspace: `cargo xtask tidy`, `bench`, `gate`, `profile` and `internet`.
+//! Chores of the workspace: `cargo xtask tidy`, `bench`, `gate`, `profile`, `conformance` and `internet`.
 
 #![forbid(unsafe_code)]
 
 mod bench;
+mod conformance;
 mod gate;
 mod internet;
 mod random;
@@ -33,6 +34,7 @@ options of bench quick, peers, instr and syscalls:
   --generator NAME   dnsperf, blast (UDP only) or avocet
   --install          install the Debian packages that are missing, as root (quick and peers)
   --no-build         take the release binaries as they are
+  cargo xtask conformance [TIER]   play the field's scenarios against the binary, as root; tiers T1 and T2-single
   cargo xtask internet             the same questions to several resolvers over an internet of its own; wants root
 options of internet:
   --avocet PATH      the binary to compare; without it only the peers are compared with one another
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
         ["tidy"] => check_tidiness(),
         ["gate", ref options @ ..] => gate::run(options),
         ["profile", kind, ref options @ ..] => bench::profile(kind, options),
+        ["conformance", ref tiers @ ..] => conformance::run(&root(), tiers),
         ["bench", kind, ref options @ ..] => bench::run(kind, options),
         ["internet", ref options @ ..] => internet::run(options),
         _ => Err(USAGE.to_owned()),

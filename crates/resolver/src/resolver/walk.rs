@@ -73,6 +73,7 @@ impl<W> Resolver<W> {
             Request::LookUpNxdomain(owner) => {
                 Some(Response::Covering(rrset::look_up_nxdomain(cx.rrsets, &owner, now_secs, &mut self.found)))
             }
+            Request::Gap(name) => Some(Response::Gap(self.gaps.get(&name, cx.now_ms))),
             Request::Keys(zone) => Some(Response::Keys(self.keys.get(&zone, cx.now_ms))),
             Request::Fetch(mut inquiry) => {
                 let servers = &self.servers;
@@ -96,8 +97,10 @@ impl<W> Resolver<W> {
                 let server = self.servers.number(addr);
                 self.servers[server].note_lame(zone, cx.now_ms);
             }
+            Note::Synthesised => self.counters.synthesised += 1,
             // What a plan that was replaced found may come from servers that are not to be asked any more.
             _ if !self.is_current(at) => {}
+            Note::Gaps(soa, nsecs) => self.gaps.insert(soa, nsecs, cx.now_ms),
             Note::Keys(zone, chain, lifetime_secs) => {
                 self.keys.insert(zone, chain, cx.now_ms + u64::from(lifetime_secs) * 1_000);
             }
@@ -116,6 +119,8 @@ impl<W> Resolver<W> {
                 let signed = if task.dnssec_ok { Signed::Yes } else { Signed::No };
                 resolution.gather(&mut self.gathered, signed);
                 let authentic = resolution.is_authentic();
+                self.counters.secure += u64::from(authentic);
+                self.counters.insecure += u64::from(!authentic);
                 let is_kept = |denial: &Denial| denial.soa.is_some() || denial.rcode == Rcode::NOERROR;
                 let cacheable = resolution.denial.as_ref().is_none_or(is_kept);
                 let rcode = resolution.rcode;
@@ -123,8 +128,19 @@ impl<W> Resolver<W> {
             }
             Err(failure) => {
                 task.note(failure);
+                self.count_failure(failure);
                 self.fail(at, cx);
             }
+        }
+    }
+
+    fn count_failure(&mut self, failure: Failure) {
+        match failure {
+            Failure::Bogus(_) => self.counters.bogus += 1,
+            Failure::Aliases => self.counters.limit_aliases += 1,
+            Failure::TooManyReferrals => self.counters.limit_referrals += 1,
+            Failure::TooManyServers => self.counters.limit_servers += 1,
+            _ => {}
         }
     }
 

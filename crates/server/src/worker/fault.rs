@@ -57,6 +57,7 @@ impl Worker {
         self.resolver = Resolver::new(self.state.plan.clone(), seed, pool_size as usize);
         self.upstreams = Upstreams::new(pool_size, sockets);
         self.authorities = Authorities::new(sockets);
+        self.unsent.clear();
         self.shares = Shares::new(shares_key);
         (self.actions, self.spare_actions) = (Actions::default(), Actions::default());
         self.prepared.clear();

@@ -97,6 +97,8 @@ pub(crate) struct Worker {
     most_streams: usize,
     upstreams: Upstreams,
     authorities: Authorities,
+    /// Queries to authoritative servers that could not be sent, of the actions being done.
+    unsent: Vec<u32>,
     resolver: Resolver<Waiter>,
     shares: Shares,
     actions: Actions<Waiter>,
@@ -172,6 +174,7 @@ impl Worker {
             most_streams: setup.most_streams,
             upstreams: Upstreams::new(setup.pool_size, setup.upstream_sockets),
             authorities: Authorities::new(setup.upstream_sockets),
+            unsent: Vec::new(),
             resolver,
             shares: Shares::new(shares_key),
             actions: Actions::default(),
