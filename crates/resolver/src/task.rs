@@ -10,6 +10,13 @@ use crate::chains::Chains;
 use crate::iterate::Walk;
 use crate::plan::{Plan, Route, Rule};
 
+/// When a question is given up, in ms after it came: clients are told within five seconds.
+const DEADLINE_MS: u64 = 4_900;
+/// When it is at the latest, if servers answer but much is lost on the way: many clients wait for so long.
+const LAST_DEADLINE_MS: u64 = 9_500;
+/// Within so many ms before the deadline a server must have answered for that.
+const PROGRESS_MS: u64 = 2_500;
+
 /// No task.
 const NONE: u32 = u32::MAX;
 
@@ -111,6 +118,10 @@ pub(crate) struct Task<W> {
     pub(crate) bound: Option<Arc<Bound>>,
     pub(crate) waiters: Vec<Waiting<W>>,
     pub(crate) started_ms: u64,
+    /// When it is given up.
+    pub(crate) deadline_ms: u64,
+    /// When a server last answered what its walk asked.
+    pub(crate) progress_ms: u64,
 
     /// What is asked for now: the question, or the same type at a name that aliases led to.
     pub(crate) target: Vec<u8>,
@@ -158,6 +169,8 @@ impl<W> Task<W> {
             bound: None,
             waiters: Vec::new(),
             started_ms: 0,
+            deadline_ms: 0,
+            progress_ms: 0,
             target: Vec::new(),
             route: Route { rule: 0, apex_len: 0 },
             prefix: Gathered::default(),
@@ -190,7 +203,8 @@ impl<W> Task<W> {
         }
         self.hash = key.hash;
         (self.dnssec_ok, self.checking_disabled) = (key.dnssec_ok, key.checking_disabled);
-        self.started_ms = now_ms;
+        (self.started_ms, self.progress_ms) = (now_ms, now_ms);
+        self.deadline_ms = now_ms + DEADLINE_MS;
         self.prefix.clear();
         (self.restarts, self.sends) = (0, 0);
         self.looped = false;
@@ -204,6 +218,16 @@ impl<W> Task<W> {
         (self.tried, self.failed, self.by_tcp) = (0, 0, 0);
         (self.plain, self.guessed_plain) = (0, 0);
         self.stream_retried = false;
+    }
+
+    /// Gives a walk that comes on more time. False if it has had all that there is.
+    pub(crate) fn extend_deadline(&mut self, now_ms: u64) -> bool {
+        let deadline_ms = (self.progress_ms + PROGRESS_MS).min(self.started_ms + LAST_DEADLINE_MS);
+        let may_go_on = self.walk.is_some() && self.progress_ms > self.started_ms && deadline_ms > now_ms;
+        if may_go_on {
+            self.deadline_ms = deadline_ms;
+        }
+        may_go_on
     }
 
     /// Is its answer found by recursion?

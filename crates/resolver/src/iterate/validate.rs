@@ -207,7 +207,12 @@ impl Walker {
             match denial.rcode {
                 Rcode::NXDOMAIN => match proof.nxdomain(owner, budget) {
                     // The name may have others below it after all: what is proven is believed, not the RCODE.
-                    Err(Reason::DenialMissing) => proof.nodata(owner, qtype, budget),
+                    Err(Reason::DenialMissing) => {
+                        let proven = proof.nodata(owner, qtype, budget)?;
+                        // A gap that opts out proves nothing of the name itself (RFC 5155 §8.5).
+                        let is_there = matches!(proven.kind, DenialKind::Nodata | DenialKind::EmptyNonTerminal);
+                        if is_there && !proven.is_opt_out { Ok(proven) } else { Err(Reason::DenialMissing) }
+                    }
                     proven => proven,
                 },
                 _ => proof.nodata(owner, qtype, budget),

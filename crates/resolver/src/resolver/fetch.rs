@@ -31,6 +31,8 @@ const MAX_SENDS_SILENT: u32 = 6;
 const MAX_SENDS_KNOWN: u32 = 12;
 /// Most queries of one fetch while a server shows life.
 const MAX_SENDS_ALIVE: u32 = 24;
+/// Longest wait for one reply over UDP before the next query goes out, in ms.
+const MAX_WAIT_MS: u32 = 800;
 /// One fetch of so many first asks a server that was never asked, or not for long.
 const EXPLORE_ONE_OF: u32 = 16;
 /// In which round a server that never spoke EDNS is asked without: it may drop such queries.
@@ -211,6 +213,8 @@ impl<W> Resolver<W> {
         let with_edns = server.takes_edns(cx.now_ms) && fetch.plain & 1 << place == 0;
         let exact_case = manner.case_randomisation && !over_tcp && server.keeps_case(cx.now_ms);
         let wait_ms = timeout(&server.rtt, fetch.round, manner.timeout_ms, over_tcp);
+        // A late reply is taken all the same.
+        let wait_ms = if over_tcp { wait_ms } else { wait_ms.min(MAX_WAIT_MS) };
         server.outstanding += 1;
         fetch.sends += 1;
         for &waiter in &fetch.waiters {

@@ -3,9 +3,6 @@
 use super::{Context, Resolver};
 use crate::action::Action;
 
-/// When a question is given up, in ms after it came: clients are told within five seconds.
-const DEADLINE_MS: u64 = 4_900;
-
 impl<W> Resolver<W> {
     /// Does what is due. To be called at [`Resolver::next_deadline`], or whenever it is convenient.
     pub fn tick(&mut self, cx: &mut Context<'_, W>) {
@@ -19,7 +16,7 @@ impl<W> Resolver<W> {
 
     fn wake(&mut self, at: u32, cx: &mut Context<'_, W>) {
         self.release_overdue(at, cx);
-        if cx.now_ms >= self.tasks[at].started_ms + DEADLINE_MS {
+        if cx.now_ms >= self.tasks[at].deadline_ms && !self.tasks[at].extend_deadline(cx.now_ms) {
             return self.fail(at, cx);
         }
         if self.tasks[at].walk.is_some() {
@@ -61,7 +58,6 @@ impl<W> Resolver<W> {
         let attempts = task.attempts.iter().map(|&attempt| &self.attempts[attempt]);
         let due = attempts.filter(|attempt| !attempt.overdue).map(|attempt| attempt.due_ms);
         let overdue = task.waiters.iter().map(|waiting| waiting.overdue_at_ms);
-        let deadline = task.started_ms + DEADLINE_MS;
-        self.wheel.set(at, due.chain(overdue).fold(deadline, u64::min));
+        self.wheel.set(at, due.chain(overdue).fold(task.deadline_ms, u64::min));
     }
 }

@@ -39,6 +39,9 @@ impl<W> Resolver<W> {
             return;
         }
         walk.waits_for = None;
+        if result.is_ok() {
+            self.tasks[at].progress_ms = cx.now_ms;
+        }
         self.drive(at, Some(Response::Fetched(result)), cx);
     }
 
