@@ -52,6 +52,8 @@ pub struct Counters {
     pub unreachable: u64,
     /// Replies of servers that do not serve the zone they were asked for.
     pub lame: u64,
+    /// Denials made of proofs that were validated before (RFC 8198).
+    pub synthesised: u64,
     /// Questions that cost more queries than one may.
     pub budget_sends: u64,
     /// Sockets that were given another port.
@@ -85,6 +87,7 @@ impl Default for Counters {
             timeouts: 0,
             unreachable: 0,
             lame: 0,
+            synthesised: 0,
             budget_sends: 0,
             min_bits_seen: u32::MAX,
             renewals: 0,

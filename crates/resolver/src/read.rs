@@ -13,6 +13,15 @@ const EXPANSION: usize = 2 * 255;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Malformed;
 
+/// What becomes of records whose data is not what their type says.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Faulty {
+    /// They spoil the reply.
+    Refuse,
+    /// They are as if they were not there.
+    PassOver,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     section: RecordSection,
@@ -67,6 +76,15 @@ pub(crate) struct Reply {
 impl Reply {
     /// Reads all records of the reply to a question with this folded name.
     pub(crate) fn read(&mut self, view: &MessageView<'_>, qname: &[u8]) -> Result<(), Malformed> {
+        self.read_with(view, qname, Faulty::Refuse)
+    }
+
+    /// Reads all records that are as their type says, and passes over the others.
+    pub(crate) fn read_well_formed(&mut self, view: &MessageView<'_>, qname: &[u8]) -> Result<(), Malformed> {
+        self.read_with(view, qname, Faulty::PassOver)
+    }
+
+    fn read_with(&mut self, view: &MessageView<'_>, qname: &[u8], faulty: Faulty) -> Result<(), Malformed> {
         self.octets.clear();
         self.octets.extend_from_slice(qname);
         self.entries.clear();
@@ -79,7 +97,12 @@ impl Reply {
             if record.rtype == Rtype::OPT {
                 self.read_opt(&record)?;
             } else if !record.rtype.is_meta() && record.class == Class::IN {
-                self.read_record(&record, qname.len()).ok_or(Malformed)?;
+                let before = self.octets.len();
+                match self.read_record(&record, qname.len()) {
+                    Some(()) => {}
+                    None if faulty == Faulty::PassOver => self.octets.truncate(before),
+                    None => return Err(Malformed),
+                }
             }
         }
         if records.position() == view.octets().len() { Ok(()) } else { Err(Malformed) }

@@ -46,7 +46,7 @@ pub struct Recursion {
     pub ipv6: bool,
     /// Ask servers at private and loopback addresses, too.
     pub query_private: bool,
-    /// Deny and synthesise from proofs that were validated before (RFC 8198).
+    /// Deny names by NSEC records that were validated before (RFC 8198).
     pub aggressive_nsec: bool,
     /// Most octets of a reply over UDP.
     pub udp_size: u16,

@@ -40,7 +40,7 @@ struct Tried {
     silent: Vec<SocketAddr>,
     bad_replies: u32,
     failure: Option<Failure>,
-    /// What servers said that recurse for others and do not serve the zone.
+    /// What servers said that do not seem to serve the zone, or to know anything.
     hearsay: Option<Box<Part>>,
 }
 
@@ -96,6 +96,10 @@ impl Walker {
                 tried.hearsay = tried.hearsay.or(self.part_of(&inquiry, &fetched).ok().map(Box::new));
             }
             match self.use_reply(&inquiry, &fetched) {
+                // Nothing at all may be the word of a server that knows nothing.
+                Ok(Reply::Part(part)) if part.is_empty() => {
+                    tried.hearsay = tried.hearsay.or(Some(part));
+                }
                 Ok(reply) => return Ok(reply),
                 Err(failure @ Failure::Aliases) => return Err(failure),
                 Err(failure) => tried.note(failure),

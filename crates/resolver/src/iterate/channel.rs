@@ -14,6 +14,7 @@ use avocet_cache::Provenance;
 use avocet_wire::Rtype;
 
 use super::fetch::{Fetched, Inquiry, NotFetched};
+use super::gaps::Gap;
 use super::rrset::{Denial, Found, Name, Rrset, Side, Stored};
 use super::trust::Chain;
 
@@ -26,6 +27,8 @@ pub(crate) enum Request {
     Keys(Name),
     /// The NXDOMAIN that covers a name.
     LookUpNxdomain(Name),
+    /// What is known of the gap between names of a zone that a name lies in.
+    Gap(Name),
     /// A question to the servers of a zone.
     Fetch(Box<Inquiry>),
 }
@@ -36,6 +39,7 @@ pub(crate) enum Response {
     LookedUp(Option<(Found, Provenance)>),
     Covering(Option<(usize, Denial, Provenance)>),
     Keys(Option<Chain>),
+    Gap(Option<Gap>),
     Fetched(Result<Arc<Fetched>, NotFetched>),
 }
 
@@ -51,6 +55,10 @@ pub(crate) enum Note {
     },
     /// This server does not serve this zone.
     Lame(std::net::SocketAddr, Name),
+    /// A denial was made of gaps.
+    Synthesised,
+    /// NSEC RRsets of a zone that verified, with its SOA RRset.
+    Gaps(Rrset, Vec<Rrset>),
     /// The end of the chain of trust at a zone, good for so many seconds.
     Keys(Name, Chain, u32),
 }
@@ -89,6 +97,13 @@ impl Io {
     pub(crate) async fn covering_nxdomain(&self, owner: &Name) -> Option<(usize, Denial, Provenance)> {
         match self.call(Request::LookUpNxdomain(owner.clone())).await {
             Response::Covering(found) => found,
+            _ => None,
+        }
+    }
+
+    pub(crate) async fn gap(&self, name: &Name) -> Option<Gap> {
+        match self.call(Request::Gap(name.clone())).await {
+            Response::Gap(gap) => gap,
             _ => None,
         }
     }

@@ -19,6 +19,7 @@ pub(crate) mod cut;
 pub(crate) mod descend;
 pub(crate) mod fetch;
 pub(crate) mod fetches;
+pub(crate) mod gaps;
 pub(crate) mod key_cache;
 pub(crate) mod part;
 pub(crate) mod resolve;
@@ -113,6 +114,8 @@ pub(crate) struct Walker {
     pub(crate) failed_servers: u32,
     /// What referrals said of DS records, by the zone that they led to.
     pub(crate) referrals: HashMap<Name, Vec<Rrset>>,
+    /// NSEC and NSEC3 RRsets of replies, which may prove where zones are cut.
+    pub(crate) proofs: Vec<Rrset>,
     /// Servers whose answer to a question did not verify.
     pub(crate) distrusted: Vec<(Name, Rtype, SocketAddr)>,
     /// What the cache had did not verify.
@@ -134,6 +137,7 @@ impl Walker {
             is_priming: false,
             failed_servers: 0,
             referrals: HashMap::new(),
+            proofs: Vec::new(),
             distrusted: Vec::new(),
             passes_over_cache: false,
             budget: Budget::default(),

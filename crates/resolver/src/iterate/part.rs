@@ -29,6 +29,15 @@ pub(crate) struct Part {
     pub(crate) server: Option<SocketAddr>,
 }
 
+impl Part {
+    /// Does it say nothing and prove nothing?
+    pub(crate) fn is_empty(&self) -> bool {
+        let says_nothing =
+            |denial: &Denial| denial.rcode == Rcode::NOERROR && denial.soa.is_none() && denial.proof.is_empty();
+        self.sets.is_empty() && matches!(&self.ending, Ending::Denied(_, denial) if says_nothing(denial))
+    }
+}
+
 /// What the aliases of a part end in.
 #[derive(Clone, Debug)]
 pub(crate) enum Ending {
@@ -70,6 +79,9 @@ impl Walker {
         if qtype == Rtype::RRSIG {
             sets = signatures_at(qname, &fetched.reply);
         }
+        if qtype == Rtype::DS && sets.is_empty() {
+            sets = delegated_ds(qname, &fetched.reply);
+        }
         sign(&mut sets, &fetched.reply);
         let mut part = Part {
             sets,
@@ -109,6 +121,20 @@ fn sign(sets: &mut [Rrset], reply: &Reply) {
             reply.records().filter(|record| record.covered() == Some(set.rtype) && *record.owner == *set.owner);
         set.signatures = signatures.map(|record| record.rdata.into()).take(MAX_SIGNATURES).collect();
     }
+}
+
+/// The DS records that stand beside a delegation: to a question for them that is the answer.
+fn delegated_ds(owner: &[u8], reply: &Reply) -> Vec<Rrset> {
+    let here = |record: &ReplyRecord<'_>| {
+        record.section == RecordSection::Authority && record.rtype == Rtype::DS && record.owner == owner
+    };
+    let records = reply.records().filter(here);
+    group(
+        records
+            .map(|record| (record.owner, record.rtype, record.ttl_secs, record.rdata))
+            .collect::<Vec<_>>()
+            .into_iter(),
+    )
 }
 
 /// All RRSIG records at a name, as one set.

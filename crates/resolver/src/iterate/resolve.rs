@@ -126,6 +126,9 @@ impl Walker {
         {
             return Ok(part);
         }
+        if let Some(part) = self.part_from_gap(qname, qtype).await {
+            return Ok(part);
+        }
         self.descend(qname, qtype, frame).await
     }
 

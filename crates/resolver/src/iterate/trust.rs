@@ -245,6 +245,11 @@ impl Walker {
     async fn link(&mut self, above: &Arc<ZoneKeys>, child: &Name, frame: &Frame<'_>) -> Result<Link, Reason> {
         let mut above = above.clone();
         let mut fault = None;
+        let seen = self.proofs.clone();
+        match self.link_by(&above, child, &seen, frame).await {
+            Err(reason) if reason.verdict() == Verdict::Bogus => {}
+            link => return link,
+        }
         if let Some(sets) = self.referrals.get(child).cloned() {
             match self.link_by(&above, child, &sets, frame).await {
                 // That there is no proof at all is no fault yet.

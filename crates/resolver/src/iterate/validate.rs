@@ -4,14 +4,18 @@
 use std::sync::Arc;
 
 use avocet_cache::Security;
-use avocet_dnssec::{Proof, Reason, Verdict, ZoneKeys, signature};
+use avocet_dnssec::{DenialKind, Proof, Reason, Verdict, ZoneKeys, signature};
 use avocet_wire::{Rcode, Rtype, name};
 
 use super::Walker;
+use super::channel::Note;
 use super::descend::Frame;
 use super::part::{Ending, Part};
 use super::rrset::{Denial, Name, Rrset};
 use super::trust::{Chain, lend, signer};
+
+/// Most NSEC and NSEC3 RRsets of one question that are kept for the chain of trust.
+const MAX_PROOFS: usize = 24;
 
 impl Walker {
     /// Gives all of a part its security status.
@@ -21,6 +25,7 @@ impl Walker {
     pub(crate) async fn validate(&mut self, part: &mut Part, qtype: Rtype, frame: &Frame<'_>) -> Result<(), Reason> {
         self.budget.begin_message();
         let zone = part.zone.clone();
+        self.proofs.extend(part.proof.iter().take(MAX_PROOFS.saturating_sub(self.proofs.len())).cloned());
         let mut before = Security::Unchecked;
         for at in 0..part.sets.len() {
             if is_open(part.sets[at].security) {
@@ -99,6 +104,23 @@ impl Walker {
         }
         set.ttl_secs = set.ttl_secs.min(lifetime_secs);
         Ok(())
+    }
+
+    /// Those NSEC RRsets of a denial that verify: all of them say something of the zone.
+    fn secure_nsecs(&mut self, denial: &Denial, keys: &ZoneKeys) -> Vec<Rrset> {
+        let context = self.context();
+        let budget = &mut self.budget;
+        let mut secure = Vec::new();
+        for set in denial.proof.iter().filter(|set| set.rtype == Rtype::NSEC) {
+            let verified = lend(std::slice::from_ref(set), |sets| signature::verify(&sets[0], keys, &context, budget));
+            if let Ok(verified) = verified
+                && verified.closest_encloser.is_none()
+            {
+                let ttl_secs = set.ttl_secs.min(verified.lifetime_secs);
+                secure.push(Rrset { ttl_secs, security: Security::Secure, ..set.clone() });
+            }
+        }
+        secure
     }
 
     /// The keys of the zone that a name is in: the one whose servers spoke, or one below it that the
@@ -183,10 +205,15 @@ impl Walker {
         let proven = lend(&denial.proof, |sets| {
             let mut proof = Proof::signed(sets, keys, &context);
             match denial.rcode {
-                Rcode::NXDOMAIN => proof.nxdomain(owner, budget),
+                Rcode::NXDOMAIN => match proof.nxdomain(owner, budget) {
+                    // The name may have others below it after all: what is proven is believed, not the RCODE.
+                    Err(Reason::DenialMissing) => proof.nodata(owner, qtype, budget),
+                    proven => proven,
+                },
                 _ => proof.nodata(owner, qtype, budget),
             }
         })?;
+        denial.rcode = if proven.kind == DenialKind::Nxdomain { Rcode::NXDOMAIN } else { Rcode::NOERROR };
         let mut lifetime_secs = proven.lifetime_secs;
         if let Some(soa) = &mut denial.soa {
             let verified = lend(std::slice::from_ref(soa), |sets| signature::verify(&sets[0], keys, &context, budget))?;
@@ -195,6 +222,11 @@ impl Walker {
             soa.ttl_secs = soa.ttl_secs.min(lifetime_secs);
         }
         let is_secure = proven.verdict() == Verdict::Secure;
+        if let Some(soa) = denial.soa.as_ref().filter(|_| is_secure && self.recursion().aggressive_nsec) {
+            let soa = soa.clone();
+            let nsecs = self.secure_nsecs(denial, keys);
+            self.io.note(Note::Gaps(soa, nsecs));
+        }
         denial.security = if is_secure { Security::Secure } else { Security::Insecure };
         for set in &mut denial.proof {
             set.ttl_secs = set.ttl_secs.min(lifetime_secs);

@@ -334,7 +334,7 @@ impl<W> Resolver<W> {
             return self.repeat(socket, Repeat::ByTcp, cx);
         }
         let mut reply = Reply::default();
-        if reply.read(view, &qname).is_err() {
+        if reply.read_well_formed(view, &qname).is_err() {
             self.counters.malformed += 1;
             return self.unusable_reply(socket, cx);
         }

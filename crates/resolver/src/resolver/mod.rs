@@ -23,6 +23,7 @@ use crate::assemble::Assembler;
 use crate::attempt::Attempts;
 use crate::breaker::BreakerState;
 use crate::iterate::fetches::Fetches;
+use crate::iterate::gaps::Gaps;
 use crate::iterate::key_cache::KeyCache;
 use crate::iterate::server::Servers;
 use crate::metrics::{Counters, UpstreamCounters};
@@ -145,6 +146,7 @@ pub struct Resolver<W> {
     fetch_wheel: Wheel,
     servers: Servers,
     keys: KeyCache,
+    gaps: Gaps,
     rng: ChaCha12Rng,
     cookie_secret: [u8; 16],
     pool_size: usize,
@@ -183,6 +185,7 @@ impl<W> Resolver<W> {
             fetch_wheel: Wheel::new(),
             servers: Servers::new(cookie_secret),
             keys: KeyCache::default(),
+            gaps: Gaps::default(),
             rng,
             cookie_secret,
             pool_size: 1 << pool_size.clamp(1, MAX_POOL).ilog2(),
@@ -204,6 +207,7 @@ impl<W> Resolver<W> {
         self.bind(plan);
         // Other anchors may hold.
         self.keys = KeyCache::default();
+        self.gaps = Gaps::default();
         for at in 0..self.upstreams.len() {
             self.forget_if_idle(at as u16, actions);
         }

@@ -73,6 +73,7 @@ impl<W> Resolver<W> {
             Request::LookUpNxdomain(owner) => {
                 Some(Response::Covering(rrset::look_up_nxdomain(cx.rrsets, &owner, now_secs, &mut self.found)))
             }
+            Request::Gap(name) => Some(Response::Gap(self.gaps.get(&name, cx.now_ms))),
             Request::Keys(zone) => Some(Response::Keys(self.keys.get(&zone, cx.now_ms))),
             Request::Fetch(mut inquiry) => {
                 let servers = &self.servers;
@@ -96,8 +97,10 @@ impl<W> Resolver<W> {
                 let server = self.servers.number(addr);
                 self.servers[server].note_lame(zone, cx.now_ms);
             }
+            Note::Synthesised => self.counters.synthesised += 1,
             // What a plan that was replaced found may come from servers that are not to be asked any more.
             _ if !self.is_current(at) => {}
+            Note::Gaps(soa, nsecs) => self.gaps.insert(soa, nsecs, cx.now_ms),
             Note::Keys(zone, chain, lifetime_secs) => {
                 self.keys.insert(zone, chain, cx.now_ms + u64::from(lifetime_secs) * 1_000);
             }

@@ -122,7 +122,11 @@ impl Setup {
     fn world(&self, change: impl FnOnce(&mut Validation)) -> World {
         let mut validation = validation(&self.root);
         change(&mut validation);
-        let mut world = World::new(Recursion { validation: Some(validation), ..recursion() });
+        self.world_with(Recursion { validation: Some(validation), ..recursion() })
+    }
+
+    fn world_with(&self, recursion: Recursion) -> World {
+        let mut world = World::new(recursion);
         world.wall_secs = NOW_SECS;
         let mut down = vec!["au example. 300 NS ns.example.".to_owned()];
         down.extend(self.delegation.iter().cloned());
@@ -250,4 +254,18 @@ fn below_a_negative_anchor_nothing_is_validated() {
     let mut world = setup.world(|validation| validation.negative.insert(negative).unwrap());
     let answer = world.resolve("www.example. A");
     assert_eq!((answer.rcode, answer.authentic), (Rcode::NOERROR, false));
+}
+
+#[test]
+fn names_in_a_proven_gap_are_denied_without_asking() {
+    let setup = Setup::new();
+    let validation = Some(validation(&setup.root));
+    let mut world = setup.world_with(Recursion { aggressive_nsec: true, validation, ..recursion() });
+    world.resolve("nothing.example. A");
+    world.take_sent();
+    let answer = world.resolve("other.example. TXT");
+    assert_eq!((answer.rcode, answer.authentic), (Rcode::NXDOMAIN, true));
+    assert_eq!(world.take_sent(), Vec::<String>::new());
+    assert_eq!(world.resolve("www.example. A").rcode, Rcode::NOERROR, "what exists is asked for");
+    assert_eq!(world.take_sent(), ["2: www.example. A"]);
 }

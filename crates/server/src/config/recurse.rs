@@ -63,7 +63,9 @@ impl FromText for Anchor {
     const EXPECTED: &'static str = "a record such as \". IN DS 20326 8 2 E06D...\"";
 
     fn from_text(text: &str) -> Result<Self, Option<String>> {
-        Self::parse(text).map_err(|error| Some(format!("{text:?}: {error}")))
+        // As in a zone file, a comment may follow; neither type has this character in its data.
+        let record = text.split(';').next().unwrap_or_default();
+        Self::parse(record).map_err(|error| Some(format!("{text:?}: {error}")))
     }
 }
 

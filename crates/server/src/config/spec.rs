@@ -143,7 +143,7 @@ pub(super) struct ResolverSpec {
     /// Ask authoritative servers at private and loopback addresses, too.
     #[schemars(extend("default" = false))]
     pub(super) query_private: Setting<bool>,
-    /// Deny names, and make answers from wildcards, by proofs that were validated before (RFC 8198).
+    /// Deny names by NSEC records that were validated before (RFC 8198).
     #[schemars(extend("default" = true))]
     pub(super) aggressive_nsec: Setting<bool>,
     /// EDNS buffer size told to authoritative servers, in bytes.

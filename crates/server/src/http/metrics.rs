@@ -301,6 +301,7 @@ impl Resolvers {
         family.sample(&[("event", "timeout")], self.total(|counters| counters.timeouts));
         family.sample(&[("event", "unreachable")], self.total(|counters| counters.unreachable));
         family.sample(&[("event", "lame")], self.total(|counters| counters.lame));
+        family.sample(&[("event", "synthesised")], self.total(|counters| counters.synthesised));
         family.sample(&[("event", "over-budget")], self.total(|counters| counters.budget_sends));
         metrics.counter(
             "avocet_upstream_pool_overflows_total",
