@@ -1,8 +1,9 @@
-//! Chores of the workspace: `cargo xtask tidy` and `cargo xtask bench`.
+//! Chores of the workspace: `cargo xtask tidy`, `cargo xtask bench` and `cargo xtask conformance`.
 
 #![forbid(unsafe_code)]
 
 mod bench;
+mod conformance;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ const USAGE: &str = "usage:
   cargo xtask bench peers          CPU time per query beside other servers, in interleaved rounds
   cargo xtask bench instr          user instructions per cached query, counted by callgrind
   cargo xtask bench syscalls       system calls per missed query, counted by strace
+  cargo xtask conformance [TIER]   play the field's scenarios against the binary, as root; tiers T1 and T2-single
 options of bench peers, instr and syscalls:
   --peers a,b        avocet, bare, bare-mmsg, bare-pool, nsd, unbound, dnsdist
   --workloads a,b    hot, hot-edns, tcp, miss, zipf, memory (peers only)
@@ -28,6 +30,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match words[..] {
         ["tidy"] => check_tidiness(),
+        ["conformance", ref tiers @ ..] => conformance::run(&root(), tiers),
         ["bench", kind, ref options @ ..] => bench::run(kind, options),
         _ => Err(USAGE.to_owned()),
     };

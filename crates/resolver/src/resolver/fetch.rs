@@ -27,6 +27,8 @@ use crate::read::Reply;
 
 /// Most queries of one fetch to servers of which none shows life.
 const MAX_SENDS_SILENT: u32 = 6;
+/// As [`MAX_SENDS_SILENT`], where one of them has ever answered.
+const MAX_SENDS_KNOWN: u32 = 12;
 /// Most queries of one fetch while a server shows life.
 const MAX_SENDS_ALIVE: u32 = 24;
 /// One fetch of so many first asks a server that was never asked, or not for long.
@@ -154,7 +156,12 @@ impl<W> Resolver<W> {
         let known = |place: &u8| servers.known(fetch.inquiry.servers[usize::from(*place)].addr);
         let is_alive = |place: u8| known(&place).is_some_and(|server| server.is_alive(now_ms));
         let candidates = places(fetch.all());
-        let most = if candidates.clone().any(is_alive) { MAX_SENDS_ALIVE } else { MAX_SENDS_SILENT };
+        let is_measured = |place: &u8| known(place).is_some_and(|server| server.rtt.smoothed_ms().is_some());
+        let most = match () {
+            () if candidates.clone().any(is_alive) => MAX_SENDS_ALIVE,
+            () if candidates.clone().any(|place| is_measured(&place)) => MAX_SENDS_KNOWN,
+            () => MAX_SENDS_SILENT,
+        };
         let waits = |&at: &u32| self.tasks[at].sends < MAX_SENDS;
         if fetch.sends >= most.max(candidates.count() as u32) || !fetch.waiters.iter().any(waits) {
             return None;
@@ -170,14 +177,13 @@ impl<W> Resolver<W> {
         }
         let is_over = fetch.inquiry.patience == Patience::OneRound && round > 0;
         let left = if is_over { 0 } else { usable & !tried };
-        let measured = |place: &u8| known(place).is_some_and(|server| server.rtt.smoothed_ms().is_some());
         let score = |place: &u8| known(place).map_or(0, |server| server.rtt.score(now_ms));
         let chosen = match fetch.inquiry.manner.strategy {
             Strategy::Ordered => places(left).next(),
             Strategy::RoundRobin => places(left).nth(luck as usize % left.count_ones().max(1) as usize),
             Strategy::Fastest | Strategy::Race(_) => {
-                let best = places(left).filter(measured).min_by_key(score);
-                let unknown = places(left).filter(|place| !measured(place));
+                let best = places(left).filter(is_measured).min_by_key(score);
+                let unknown = places(left).filter(|place| !is_measured(place));
                 let count = unknown.clone().count();
                 match best {
                     Some(best) if count == 0 || !explore => Some(best),
@@ -371,9 +377,17 @@ impl<W> Resolver<W> {
     fn note_server_reply(&mut self, exchange: &Exchange, now_ms: u64) {
         let server = &mut self.servers[exchange.server];
         server.replied(now_ms, now_ms.saturating_sub(exchange.sent_ms));
-        if !exchange.over_tcp {
-            server.rtt.note_loss(false);
+        if exchange.over_tcp {
+            return;
         }
+        // What it did not answer before was lost.
+        let others = self.fetches.get(exchange.fetch).map(|fetch| &fetch.exchanges[..]).unwrap_or_default();
+        for other in others.iter().filter_map(|&other| self.fetches.exchange(other)) {
+            if other.server == exchange.server && other.sent_ms < exchange.sent_ms && other.overdue {
+                server.rtt.note_loss(true);
+            }
+        }
+        server.rtt.note_loss(false);
     }
 
     /// Asks the same server once more, in another way; if that was tried, the next one.

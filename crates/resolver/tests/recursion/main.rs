@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failure is the test's result")]
 
+mod faults;
 mod limits;
 mod secure;
 mod walk;

@@ -1,4 +1,4 @@
-//! A resolver that recurses, a network without faults, and authorities that serve zones.
+//! A resolver that recurses, a network, and authorities that serve zones.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -118,10 +118,14 @@ fn respond(query: &Query) -> Response {
 
 impl World {
     pub(crate) fn new(recursion: Recursion) -> Self {
+        Self::with_faults(recursion, Faults::NONE)
+    }
+
+    pub(crate) fn with_faults(recursion: Recursion, faults: Faults) -> Self {
         let settings = Settings { minimal: true, stale_client_ms: 1800, in_flight: 64, waiters: 64, ttl: TTL };
         let plan = Plan::new(Vec::new(), settings).unwrap().with_recursion(recursion);
         Self {
-            net: Network::new(1, START_MS, Faults::NONE),
+            net: Network::new(1, START_MS, faults),
             under_way: HashMap::new(),
             events: 0,
             resolver: Resolver::new(Arc::new(plan), [7; 32], 16),

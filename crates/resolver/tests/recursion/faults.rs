@@ -1,0 +1,59 @@
+//! Networks that lose what is sent, and servers that are dead.
+
+use avocet_testkit::Faults;
+use avocet_wire::Rcode;
+
+use crate::world::{World, authority, recursion};
+
+/// The root at .1 and test. at .2, and at .3 that nobody is.
+fn world(faults: Faults, servers: &[u8]) -> World {
+    let mut world = World::with_faults(recursion(), faults);
+    let mut down: Vec<String> = servers.iter().map(|last| format!("au test. 86400 NS ns{last}.test.")).collect();
+    down.extend(servers.iter().map(|last| format!("ad ns{last}.test. 86400 A 192.0.2.{last}")));
+    let down: Vec<&str> = down.iter().map(String::as_str).collect();
+    world.serve(1, authority(".", &[("*test. A", &down)]));
+    let names: Vec<(String, String)> =
+        (0..200).map(|n| (format!("n{n}.test. A"), format!("an n{n}.test. 60 A 198.51.100.{n}"))).collect();
+    let records: Vec<[&str; 1]> = names.iter().map(|(_, record)| [record.as_str()]).collect();
+    let answers: Vec<(&str, &[&str])> =
+        names.iter().zip(&records).map(|((question, _), records)| (question.as_str(), &records[..])).collect();
+    world.serve(2, authority("test.", &answers));
+    world
+}
+
+/// Of 200 cold names, how many are answered, and the longest time in ms that one of them took. A client
+/// asks again when he gets no answer.
+fn resolve_all(world: &mut World) -> (usize, u64) {
+    let (mut answered, mut longest_ms) = (0, 0);
+    for number in 0..200 {
+        let mut took_ms = 0;
+        for _ in 0..2 {
+            let answer = world.resolve(&format!("n{number}.test. A"));
+            took_ms += answer.took_ms;
+            if answer.rcode == Rcode::NOERROR {
+                answered += 1;
+                longest_ms = longest_ms.max(took_ms);
+                break;
+            }
+            world.pass(6);
+        }
+    }
+    (answered, longest_ms)
+}
+
+#[test]
+fn half_of_all_datagrams_may_be_lost() {
+    let mut world = world(Faults::loss(50), &[2]);
+    let (answered, longest_ms) = resolve_all(&mut world);
+    assert!(answered >= 198 && longest_ms <= 10_000, "{answered} of 200, {longest_ms} ms");
+}
+
+#[test]
+fn one_of_two_servers_may_be_dead() {
+    let mut world = world(Faults::NONE, &[2, 3]);
+    let (answered, longest_ms) = resolve_all(&mut world);
+    assert_eq!(answered, 200);
+    assert!(longest_ms <= 1_300, "{longest_ms} ms");
+    let to_dead = world.take_sent().iter().filter(|sent| sent.starts_with("3:")).count();
+    assert!(to_dead <= 40, "{to_dead} queries to a server that is dead");
+}

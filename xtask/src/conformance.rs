@@ -1,0 +1,151 @@
+//! The field's scenarios, played against the binary over real sockets, in one table.
+//!
+//! The scenarios and the harness that plays them are data beside the project; where they are not,
+//! there is nothing to do. Each lane of the harness makes a network namespace, which needs root.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// Where the scenarios lie, from the root of the project.
+const SCENARIOS: &str = "../shared/scenarios";
+/// Dialects of the scenarios: directories of the same names.
+const DIALECTS: [&str; 2] = ["deckard", "unbound"];
+/// Harnesses that run at once for each dialect.
+const LANES: usize = 2;
+
+/// A scenario of the index.
+struct Scenario {
+    file: String,
+    tier: String,
+    path: PathBuf,
+}
+
+/// Plays all scenarios of these tiers and prints how many pass, and which do not.
+pub(crate) fn run(root: &Path, tiers: &[&str]) -> Result<(), String> {
+    let scenarios = root.join(SCENARIOS);
+    if !scenarios.is_dir() {
+        println!("{} is not there: no scenarios to play", scenarios.display());
+        return Ok(());
+    }
+    let tiers = if tiers.is_empty() { &["T1", "T2-single"] } else { tiers };
+    let scratch = target(root).join("conformance");
+    let _ = fs::remove_dir_all(&scratch);
+    fs::create_dir_all(&scratch).map_err(|error| format!("{}: {error}", scratch.display()))?;
+    let clock = build_clock(&scenarios, &scratch)?;
+    let binary = build_server(root)?;
+    println!("{:<10} {:<10} {:>6} {:>6} {:>6}", "set", "tier", "all", "core", "full");
+    let mut failures = Vec::new();
+    for dialect in DIALECTS {
+        let index = read_index(&scenarios, dialect, tiers)?;
+        let results = play(&scenarios, &scratch, dialect, &index, (&clock, &binary))?;
+        report(dialect, &index, &results, &mut failures);
+    }
+    failures.iter().for_each(|failure| println!("{failure}"));
+    Ok(())
+}
+
+fn build_clock(scenarios: &Path, scratch: &Path) -> Result<PathBuf, String> {
+    let library = scratch.join("shiftclock.so");
+    let source = scenarios.join("harness/shiftclock.c");
+    let mut compiler = Command::new("cc");
+    succeed(compiler.args(["-shared", "-fPIC", "-O2", "-o"]).arg(&library).arg(source))?;
+    Ok(library)
+}
+
+fn build_server(root: &Path) -> Result<PathBuf, String> {
+    succeed(Command::new("cargo").args(["build", "-p", "avocet"]).current_dir(root))?;
+    Ok(target(root).join("debug/avocet"))
+}
+
+fn target(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
+}
+
+fn succeed(command: &mut Command) -> Result<(), String> {
+    let status = command.status().map_err(|error| format!("{command:?}: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{command:?}: {status}")) }
+}
+
+/// The scenarios of a dialect and these tiers. A copy with signatures of today is taken where there is one.
+fn read_index(scenarios: &Path, dialect: &str, tiers: &[&str]) -> Result<Vec<Scenario>, String> {
+    let index = scenarios.join("index.tsv");
+    let text = fs::read_to_string(&index).map_err(|error| format!("{}: {error}", index.display()))?;
+    let rows = text.lines().map(|line| line.split('\t').collect::<Vec<_>>());
+    let wanted = rows.filter(|row| row.len() > 3 && row[0] == dialect && tiers.contains(&row[3]));
+    let scenario = |row: Vec<&str>| {
+        let modern = scenarios.join("modern").join(dialect).join(row[1]);
+        let path = if modern.is_file() { modern } else { scenarios.join(dialect).join(row[1]) };
+        Scenario { file: row[1].to_owned(), tier: row[3].to_owned(), path }
+    };
+    Ok(wanted.map(scenario).collect())
+}
+
+/// Lines of results by file, as the harness wrote them.
+fn play(
+    scenarios: &Path,
+    scratch: &Path,
+    dialect: &str,
+    index: &[Scenario],
+    (clock, binary): (&Path, &Path),
+) -> Result<BTreeMap<String, String>, String> {
+    let harness = scenarios.join("harness");
+    let start = |lane: usize| -> Result<(PathBuf, Child), String> {
+        let out = scratch.join(format!("{dialect}.{lane}.jsonl"));
+        let mut command = Command::new("bash");
+        command.arg(harness.join("worker.sh")).args(["avocet", dialect]).arg(&out);
+        command.arg(scratch.join(format!("{dialect}.{lane}")));
+        command.args(index.iter().skip(lane).step_by(LANES).map(|scenario| &scenario.path));
+        command.env("HARNESS", &harness).env("SHIFTCLOCK", clock).env("AVOCET", binary);
+        command.env("PYTHONDONTWRITEBYTECODE", "1").stdout(Stdio::null());
+        Ok((out, command.spawn().map_err(|error| format!("{command:?}: {error}"))?))
+    };
+    let lanes: Vec<_> = (0..LANES.min(index.len())).map(start).collect::<Result<_, _>>()?;
+    let mut results = BTreeMap::new();
+    for (out, mut lane) in lanes {
+        lane.wait().map_err(|error| error.to_string())?;
+        let text = fs::read_to_string(&out).unwrap_or_default();
+        for line in text.lines() {
+            if let Some(file) = text_of(line, "file") {
+                results.insert(file, line.to_owned());
+            }
+        }
+    }
+    Ok(results)
+}
+
+fn report(dialect: &str, index: &[Scenario], results: &BTreeMap<String, String>, failures: &mut Vec<String>) {
+    let is = |scenario: &Scenario, level: &str| {
+        results.get(&scenario.file).is_some_and(|line| line.contains(&format!("\"{level}\": true")))
+    };
+    let tiers: std::collections::BTreeSet<&str> = index.iter().map(|scenario| scenario.tier.as_str()).collect();
+    for tier in tiers {
+        let of_tier = || index.iter().filter(|scenario| scenario.tier == tier);
+        let count = |level: &str| of_tier().filter(|scenario| is(scenario, level)).count();
+        println!("{dialect:<10} {tier:<10} {:>6} {:>6} {:>6}", of_tier().count(), count("core"), count("full"));
+        for scenario in of_tier().filter(|scenario| !is(scenario, "core")) {
+            let reason = results.get(&scenario.file).and_then(|line| text_of(line, "reason"));
+            failures.push(format!("{dialect} {tier} {}: {}", scenario.file, reason.unwrap_or_default()));
+        }
+    }
+}
+
+/// A text member of an object on one line, up to its first quote.
+fn text_of(line: &str, member: &str) -> Option<String> {
+    let (_, rest) = line.split_once(&format!("\"{member}\": \""))?;
+    rest.split('"').next().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_of_a_result_are_read() {
+        let line = r#"{"file": "a.rpl", "core": true, "reason": "step 10: rcode"}"#;
+        assert_eq!(text_of(line, "file").as_deref(), Some("a.rpl"));
+        assert_eq!(text_of(line, "reason").as_deref(), Some("step 10: rcode"));
+        assert_eq!(text_of(line, "title"), None);
+    }
+}
