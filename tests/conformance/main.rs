@@ -10,6 +10,7 @@ mod limits;
 mod local;
 mod parsing;
 mod probes;
+mod recursion;
 mod sizes;
 mod streams;
 mod tools;

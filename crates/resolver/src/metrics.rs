@@ -54,6 +54,18 @@ pub struct Counters {
     pub lame: u64,
     /// Denials made of proofs that were validated before (RFC 8198).
     pub synthesised: u64,
+    /// Questions that recursion answered with validated data, and with data that no chain of trust covers.
+    pub secure: u64,
+    /// See [`Counters::secure`].
+    pub insecure: u64,
+    /// Questions whose answer did not validate.
+    pub bogus: u64,
+    /// Questions with too many aliases, or aliases in a circle.
+    pub limit_aliases: u64,
+    /// Questions with too many referrals.
+    pub limit_referrals: u64,
+    /// Questions for which too many servers have no address.
+    pub limit_servers: u64,
     /// Questions that cost more queries than one may.
     pub budget_sends: u64,
     /// Sockets that were given another port.
@@ -88,6 +100,12 @@ impl Default for Counters {
             unreachable: 0,
             lame: 0,
             synthesised: 0,
+            secure: 0,
+            insecure: 0,
+            bogus: 0,
+            limit_aliases: 0,
+            limit_referrals: 0,
+            limit_servers: 0,
             budget_sends: 0,
             min_bits_seen: u32::MAX,
             renewals: 0,

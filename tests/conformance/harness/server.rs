@@ -98,8 +98,10 @@ impl Setup {
         } else {
             "[[forward]]\nzone = \"nowhere.example\"\nupstreams = [\"127.0.0.1:9\"]\n"
         };
+        // Names go where the test says, and nowhere else.
+        let mode = if self.tables.contains("[resolver]") { "" } else { "[resolver]\nmode = \"forward\"\n" };
         format!(
-            "[server]\nlisten = [\"{addr}\"]\nhttp = \"{http}\"\n{workers}{}\n{}\n{cache}{nowhere}[data]\ndirectory = {data:?}\n",
+            "{mode}[server]\nlisten = [\"{addr}\"]\nhttp = \"{http}\"\n{workers}{}\n{}\n{cache}{nowhere}[data]\ndirectory = {data:?}\n",
             self.server, self.tables
         )
     }

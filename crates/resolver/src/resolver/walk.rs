@@ -119,6 +119,8 @@ impl<W> Resolver<W> {
                 let signed = if task.dnssec_ok { Signed::Yes } else { Signed::No };
                 resolution.gather(&mut self.gathered, signed);
                 let authentic = resolution.is_authentic();
+                self.counters.secure += u64::from(authentic);
+                self.counters.insecure += u64::from(!authentic);
                 let is_kept = |denial: &Denial| denial.soa.is_some() || denial.rcode == Rcode::NOERROR;
                 let cacheable = resolution.denial.as_ref().is_none_or(is_kept);
                 let rcode = resolution.rcode;
@@ -126,8 +128,19 @@ impl<W> Resolver<W> {
             }
             Err(failure) => {
                 task.note(failure);
+                self.count_failure(failure);
                 self.fail(at, cx);
             }
+        }
+    }
+
+    fn count_failure(&mut self, failure: Failure) {
+        match failure {
+            Failure::Bogus(_) => self.counters.bogus += 1,
+            Failure::Aliases => self.counters.limit_aliases += 1,
+            Failure::TooManyReferrals => self.counters.limit_referrals += 1,
+            Failure::TooManyServers => self.counters.limit_servers += 1,
+            _ => {}
         }
     }
 

@@ -291,6 +291,7 @@ impl Resolvers {
         family.sample(&[("kind", "single")], self.fresh);
         family.sample(&[("kind", "stream")], self.streams);
         family.sample(&[("kind", "authority")], self.authorities);
+        self.write_recursion(metrics);
         let mut family = metrics.family(
             "avocet_recursion_queries_total",
             Kind::Counter,
@@ -302,7 +303,6 @@ impl Resolvers {
         family.sample(&[("event", "unreachable")], self.total(|counters| counters.unreachable));
         family.sample(&[("event", "lame")], self.total(|counters| counters.lame));
         family.sample(&[("event", "synthesised")], self.total(|counters| counters.synthesised));
-        family.sample(&[("event", "over-budget")], self.total(|counters| counters.budget_sends));
         metrics.counter(
             "avocet_upstream_pool_overflows_total",
             "Queries sent from a socket of their own, as the pool was in use.",
@@ -320,6 +320,21 @@ impl Resolvers {
             "Fewest unpredictable bits of a query over UDP so far; none before the first.",
         );
         bits.into_iter().for_each(|bits| family.sample(&[], bits));
+    }
+
+    fn write_recursion(&self, metrics: &mut Exposition) {
+        let mut family = metrics.family(
+            "avocet_recursion_ended_total",
+            Kind::Counter,
+            "Questions answered by recursion by what validation said, and those that reached a limit.",
+        );
+        family.sample(&[("result", "secure")], self.total(|counters| counters.secure));
+        family.sample(&[("result", "insecure")], self.total(|counters| counters.insecure));
+        family.sample(&[("result", "bogus")], self.total(|counters| counters.bogus));
+        family.sample(&[("result", "aliases")], self.total(|counters| counters.limit_aliases));
+        family.sample(&[("result", "referrals")], self.total(|counters| counters.limit_referrals));
+        family.sample(&[("result", "servers")], self.total(|counters| counters.limit_servers));
+        family.sample(&[("result", "queries")], self.total(|counters| counters.budget_sends));
     }
 
     fn write_upstreams(&self, metrics: &mut Exposition) {

@@ -148,14 +148,22 @@ fn keep_what_needs_a_restart(new: &mut Config, old: &Config) -> Vec<&'static str
     changed
 }
 
-/// Zones below the root that have a rule now and had none, or the other way round: what is cached
-/// of them came from elsewhere.
+/// Zones below the root that have a rule or a stub now and had none, or the other way round: what is cached of them
+/// came from elsewhere. The root, where all names are resolved or validated in another way.
 fn rerouted_zones(old: &Config, new: &Config) -> Vec<Box<[u8]>> {
     let zones = |config: &Config| -> HashSet<(Box<[u8]>, bool)> {
         config.forwards.iter().map(|forward| (forward.zone.clone(), forward.exception)).collect()
     };
-    let (old, new) = (zones(old), zones(new));
-    old.symmetric_difference(&new).map(|(zone, _)| zone.clone()).filter(|zone| zone.len() > 1).collect()
+    let (rules, new_rules) = (zones(old), zones(new));
+    let rerouted = rules.symmetric_difference(&new_rules).map(|(zone, _)| zone);
+    let stubs = old.stubs.iter().filter(|stub| !new.stubs.contains(stub));
+    let stubs = stubs.chain(new.stubs.iter().filter(|stub| !old.stubs.contains(stub))).map(|stub| &stub.zone);
+    let mut rerouted: Vec<_> = rerouted.chain(stubs).filter(|zone| zone.len() > 1).cloned().collect();
+    // What was found in another way, or is trusted for another reason, is found again.
+    if old.resolver.mode != new.resolver.mode || old.dnssec != new.dnssec {
+        rerouted.push([0].into());
+    }
+    rerouted
 }
 
 #[cfg(test)]
@@ -186,7 +194,7 @@ mod tests {
     #[test]
     fn a_zone_that_gets_or_loses_a_rule_is_rerouted() {
         let with = |zones: &[(&[u8], bool)]| {
-            let mut config = config(&[]);
+            let mut config = config(&[("AVOCET_RESOLVER__MODE", "forward")]);
             let rule = config.forwards[0].clone();
             let rules = zones.iter().map(|(zone, exception)| {
                 let mut rule = rule.clone();
@@ -196,6 +204,8 @@ mod tests {
             config.forwards = rules.collect();
             config
         };
+        let validating = Config::load(None, [("AVOCET_DNSSEC__VALIDATE".to_owned(), "false".to_owned())]).unwrap();
+        assert_eq!(rerouted_zones(&config(&[]), &validating), [Box::from(&b"\0"[..])]);
         let old = with(&[(b"\0", false), (b"\x01a\0", false), (b"\x01b\0", false)]);
         let new = with(&[(b"\0", false), (b"\x01a\0", false), (b"\x01b\0", true), (b"\x01c\0", false)]);
         let mut zones: Vec<_> = rerouted_zones(&old, &new);

@@ -95,6 +95,8 @@ pub(crate) struct Worker {
     most_streams: usize,
     upstreams: Upstreams,
     authorities: Authorities,
+    /// Queries to authoritative servers that could not be sent, of the actions being done.
+    unsent: Vec<u32>,
     resolver: Resolver<Waiter>,
     shares: Shares,
     actions: Actions<Waiter>,
@@ -174,6 +176,7 @@ impl Worker {
             most_streams: setup.most_streams,
             upstreams: Upstreams::new(setup.pool_size, setup.upstream_sockets),
             authorities: Authorities::new(setup.upstream_sockets),
+            unsent: Vec::new(),
             resolver,
             shares: Shares::new(shares_key),
             actions: Actions::default(),
@@ -205,6 +208,7 @@ impl Worker {
         self.resolver = Resolver::new(self.state.plan.clone(), seed, pool_size as usize);
         self.upstreams = Upstreams::new(pool_size, sockets);
         self.authorities = Authorities::new(sockets);
+        self.unsent.clear();
         self.shares = Shares::new(shares_key);
         (self.actions, self.spare_actions) = (Actions::default(), Actions::default());
         self.prepared.clear();

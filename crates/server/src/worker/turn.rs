@@ -153,20 +153,22 @@ impl Worker {
     fn ask_authority(&mut self, (socket, addr): (u32, SocketAddr), octets: &[u8]) {
         let Self { authorities, poller, rng, .. } = self;
         if authorities.ask(poller, (socket, addr), octets, rng).is_err() {
-            self.authority_failed(socket);
+            self.unsent.push(socket);
         }
     }
 
     fn ask_authority_by_tcp(&mut self, (stream, addr): (u32, SocketAddr), octets: &[u8]) {
         let Self { authorities, poller, .. } = self;
         if authorities.ask_by_tcp(poller, (stream, addr), octets).is_err() {
-            self.authority_failed(stream);
+            self.unsent.push(stream);
         }
     }
 
-    fn authority_failed(&mut self, socket: u32) {
-        let Self { resolver, shared, actions, now, wall_secs, .. } = self;
-        resolver.server_failed(socket, &mut context(shared, actions, (*now, *wall_secs)));
+    fn tell_unsent(&mut self) {
+        let Self { resolver, shared, actions, now, wall_secs, unsent, .. } = self;
+        for socket in unsent.drain(..) {
+            resolver.server_failed(socket, &mut context(shared, actions, (*now, *wall_secs)));
+        }
     }
 
     /// Does what the resolver wants done, and what follows from that.
@@ -178,6 +180,7 @@ impl Worker {
                 self.perform(action, &actions);
             }
             self.send_datagrams(&actions);
+            self.tell_unsent();
             actions.clear();
             self.spare_actions = actions;
         }
@@ -197,8 +200,11 @@ impl Worker {
             Action::OpenStream { stream, addr, octets } => {
                 self.ask_authority_by_tcp((*stream, *addr), &actions.octets[octets.clone()]);
             }
-            Action::CloseDatagram { socket } => self.authorities.close(*socket),
-            Action::CloseStream { stream } => self.authorities.close(*stream),
+            Action::CloseDatagram { socket } | Action::CloseStream { stream: socket } => {
+                self.authorities.close(*socket);
+                // The number may be given to another query now.
+                self.unsent.retain(|unsent| unsent != socket);
+            }
             Action::CloseSocket { upstream, socket } => self.upstreams.close_socket(upstream.0, *socket),
             Action::Forget { upstream } => self.upstreams.forget(upstream.0),
             Action::Overdue { waiters } => {
