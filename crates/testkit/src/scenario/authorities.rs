@@ -7,7 +7,7 @@ use avocet_wire::Rtype;
 use avocet_wire::header::{AA, TC};
 use avocet_wire::name::is_under;
 
-use super::message::{ALL_FLAGS, Asked, Envelope, Packet, same_name};
+use super::message::{ALL_FLAGS, Asked, Envelope, Packet, Transport, same_name};
 use super::record::Rr;
 use super::{Dialect, Entry, Range, Scenario};
 
@@ -42,8 +42,8 @@ pub(super) fn is_for(entry: &Entry, asked: &Asked) -> bool {
         && same("opcode", packet.opcode == 0)
         && same("DO", asked.dnssec_ok)
         && same("noedns", asked.opt.is_none())
-        && same("UDP", !asked.over_tcp)
-        && same("TCP", asked.over_tcp)
+        && same("UDP", asked.transport == Transport::Udp)
+        && same("TCP", asked.transport == Transport::Tcp)
         && same("ednsdata", packet.options.as_deref().unwrap_or_default() == asked.opt.as_deref().unwrap_or_default())
         && same("flags", packet.flags & ALL_FLAGS == asked.flags)
         // Our queries have no SOA record.
@@ -88,7 +88,7 @@ fn reply(entry: &Entry, packet: &Packet, asked: &Asked) -> Vec<u8> {
         dnssec_ok: asked.dnssec_ok,
     };
     let octets = packet.octets(&envelope);
-    if asked.over_tcp || octets.len() <= asked.udp_size {
+    if asked.transport == Transport::Tcp || octets.len() <= asked.udp_size {
         return octets;
     }
     let cut = Packet { sections: Default::default(), flags: packet.flags | TC, ..packet.clone() };
@@ -144,7 +144,7 @@ impl<'s> Known<'s> {
             }
             None => {}
         }
-        let records = self.rrset(&asked.qname, asked.qtype, asked.dnssec_ok);
+        let records = self.rrset(asked);
         if !records.is_empty() {
             return Some(Packet { sections: [records, Vec::new(), Vec::new()], ..Packet::response(AA, 0) });
         }
@@ -174,14 +174,14 @@ impl<'s> Known<'s> {
         longest
     }
 
-    fn rrset(&self, owner: &[u8], rtype: Rtype, signed: bool) -> Vec<Rr> {
+    fn rrset(&self, asked: &Asked) -> Vec<Rr> {
         let mut found: Vec<Rr> = Vec::new();
-        let records = self.data().filter(|rr| rr.rtype == rtype);
-        let signatures = self.data().filter(|rr| signed && rr.covered() == rtype && rr.rtype != rtype);
-        for rr in records.chain(signatures).filter(|rr| same_name(&rr.owner, owner)) {
+        let records = self.data().filter(|rr| rr.rtype == asked.qtype);
+        let signatures = self.data().filter(|rr| asked.dnssec_ok && rr.covered() == asked.qtype);
+        for rr in records.chain(signatures).filter(|rr| same_name(&rr.owner, &asked.qname)) {
             let is_there = found.iter().any(|other| other.rtype == rr.rtype && other.rdata == rr.rdata);
             // A signature alone is no answer.
-            if !is_there && (rr.rtype == rtype || !found.is_empty()) {
+            if !is_there && (rr.rtype == asked.qtype || !found.is_empty()) {
                 found.push(rr.clone());
             }
         }

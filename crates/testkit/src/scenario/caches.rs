@@ -51,7 +51,12 @@ pub(super) struct Caches {
 
 impl Sought<'_> {
     fn packet_key(&self) -> PacketKey<'_> {
-        packet_key(self.key.question(), self.flags & RD != 0, (self.dnssec_ok, self.flags & CD != 0))
+        let set = [
+            (self.flags & RD != 0, packet_flags::RD),
+            (self.dnssec_ok, packet_flags::DO),
+            (self.flags & CD != 0, packet_flags::CD),
+        ];
+        packet_key(self.key.question(), &set)
     }
 }
 
@@ -106,7 +111,12 @@ impl Caches {
     pub(super) fn keep(&self, asked: AskedFor, (resolved, answers): (&Resolved, &Answers), now_secs: u32) {
         let message = &answers.octets[resolved.message.clone()];
         let question = &message[HEADER_LEN..HEADER_LEN + asked.question_len];
-        let key = packet_key(question, true, (asked.dnssec_ok, asked.checking_disabled));
+        let set = [
+            (true, packet_flags::RD),
+            (asked.dnssec_ok, packet_flags::DO),
+            (asked.checking_disabled, packet_flags::CD),
+        ];
+        let key = packet_key(question, &set);
         if resolved.rcode != Rcode::SERVFAIL {
             self.insert(asked.hash, &key, (resolved, answers), now_secs);
         }
@@ -129,10 +139,8 @@ impl Caches {
     }
 }
 
-fn packet_key(question: &[u8], recursion: bool, (dnssec_ok, checking_disabled): (bool, bool)) -> PacketKey<'_> {
-    let bit = |set: bool, flag: u8| if set { flag } else { 0 };
-    let flags =
-        bit(recursion, packet_flags::RD) | bit(dnssec_ok, packet_flags::DO) | bit(checking_disabled, packet_flags::CD);
+fn packet_key<'q>(question: &'q [u8], flags: &[(bool, u8)]) -> PacketKey<'q> {
+    let flags = flags.iter().filter(|(is_set, _)| *is_set).fold(0, |set, (_, flag)| set | flag);
     PacketKey { profile: 0, flags, question }
 }
 

@@ -2,6 +2,7 @@
 
 use avocet_wire::edns::option;
 use avocet_wire::header::{AD, TC};
+use avocet_wire::name::is_under;
 use avocet_wire::view::RecordSection;
 use avocet_wire::{MessageView, Rtype, canonical, rdata};
 
@@ -45,18 +46,21 @@ pub(super) fn compare(entry: &Entry, octets: &[u8]) -> Differences {
     }
     for (number, name) in SECTIONS.iter().enumerate().filter(|(_, name)| compares(name)) {
         let (have, want) = (&answer.sections[number], &expected.sections[number]);
-        let differs = sections_differ(have, want, false).map(|text| format!("{name}: {text}"));
+        let differs = sections_differ(have, want, |_| 0).map(|text| format!("{name}: {text}"));
         let place = if number == 0 { &mut found.core } else { &mut found.others };
         let is_same = differs.is_none();
         place.extend(differs);
         if is_same && number == 0 && entry.is_matched("ttl") {
-            let differs = sections_differ(have, want, true);
+            let differs = sections_differ(have, want, |rr| rr.ttl_secs);
             found.others.extend(differs.map(|text| format!("TTLs in {name}: {text}")));
         }
     }
-    if compares("question") && expected.question().zip(answer.qname).is_some_and(|(want, have)| !want.is_of(&have)) {
+    if compares("question")
+        && expected.question().zip(answer.qname.as_ref()).is_some_and(|(want, have)| !want.is_of(have))
+    {
         found.core.push("the question differs".to_owned());
     }
+    found.others.extend(answer.out_of_order());
     if let Some(want) = entry.matched_value("ede")
         && !(want == "any" && !answer.errors.is_empty() || answer.errors.iter().any(|code| code.to_string() == want))
     {
@@ -91,6 +95,23 @@ struct Answer {
 }
 
 impl Answer {
+    /// The first record of the answer section that no alias before it leads to: stub resolvers read from
+    /// top to bottom.
+    fn out_of_order(&self) -> Option<String> {
+        let mut names = vec![self.qname.clone()?.to_ascii_lowercase()];
+        for rr in &self.sections[0] {
+            let owner = rr.owner.to_ascii_lowercase();
+            let is_dname = [rr.rtype, rr.covered()].contains(&Rtype::DNAME);
+            if !names.iter().any(|name| *name == owner || is_dname && is_under(name, &owner)) {
+                return Some(format!("{} stands before what leads to it", crate::shown(&owner)));
+            }
+            if rr.rtype == Rtype::CNAME {
+                names.push(rr.rdata.to_ascii_lowercase());
+            }
+        }
+        None
+    }
+
     fn read(octets: &[u8]) -> Option<Self> {
         let view = MessageView::new(octets).ok()?;
         let edns = view.edns().ok()?;
@@ -136,11 +157,10 @@ fn flag_names(flags: u16) -> String {
     set.join(" ")
 }
 
-/// What is in one section and not in the other; how often a record stands there counts too.
-fn sections_differ(have: &[Rr], want: &[Rr], with_ttl: bool) -> Option<String> {
-    let keys = |section: &[Rr]| -> Vec<(Key, u32)> {
-        section.iter().map(|rr| (key(rr), if with_ttl { rr.ttl_secs } else { 0 })).collect()
-    };
+/// What is in one section and not in the other, where `ttl` is part of what a record is; how often it
+/// stands there counts too.
+fn sections_differ(have: &[Rr], want: &[Rr], ttl: fn(&Rr) -> u32) -> Option<String> {
+    let keys = |section: &[Rr]| -> Vec<(Key, u32)> { section.iter().map(|rr| (key(rr), ttl(rr))).collect() };
     let mut missing = keys(want);
     let mut extra = Vec::new();
     for record in keys(have) {
@@ -161,4 +181,30 @@ fn key(rr: &Rr) -> Key {
     let mut data = Vec::new();
     canonical::append_rdata(rr.rtype.0, &rr.rdata, &mut data);
     (rr.owner.to_ascii_lowercase(), rr.class, rr.rtype, data)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::message::{Envelope, Packet, Question};
+    use crate::scenario::record;
+
+    #[track_caller]
+    fn check(records: &[&str], expected: Option<&str>) {
+        let answer = records.iter().map(|line| record::record(line, 60).unwrap()).collect();
+        let question = Question { qname: crate::name("a.old."), qtype: Rtype::A, qclass: 1 };
+        let packet =
+            Packet { questions: vec![question], sections: [answer, Vec::new(), Vec::new()], ..Packet::response(0, 0) };
+        let answer = Answer::read(&packet.octets(&Envelope::default())).unwrap();
+        assert_eq!(answer.out_of_order().as_deref(), expected);
+    }
+
+    #[test]
+    fn an_alias_stands_before_what_it_leads_to() {
+        let (dname, cname, target) = ("Old. DNAME new.", "A.old. CNAME a.New.", "a.new. A 192.0.2.1");
+        check(&[dname, cname, target], None);
+        check(&[cname, target, dname], None);
+        check(&[target, cname], Some("a.new. stands before what leads to it"));
+        check(&[cname, "b.new. A 192.0.2.1"], Some("b.new. stands before what leads to it"));
+    }
 }

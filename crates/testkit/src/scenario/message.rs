@@ -105,11 +105,18 @@ impl Packet {
     }
 }
 
+/// How a query comes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Transport {
+    Udp,
+    Tcp,
+}
+
 /// A query as a server sees it.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
     pub(super) server: IpAddr,
-    pub(super) over_tcp: bool,
+    pub(super) transport: Transport,
     pub(super) id: u16,
     pub(super) flags: u16,
     /// QNAME as sent.
@@ -128,11 +135,11 @@ impl Asked {
     ///
     /// # Panics
     /// It is malformed: then the resolver is wrong.
-    pub(super) fn read(octets: &[u8], server: IpAddr, over_tcp: bool) -> Self {
+    pub(super) fn read(octets: &[u8], server: IpAddr, transport: Transport) -> Self {
         let view = QueryView::parse(octets).expect("a well-formed query");
         Self {
             server,
-            over_tcp,
+            transport,
             id: view.header().id,
             flags: view.header().flags & ALL_FLAGS,
             qname: view.qname().to_vec(),
@@ -160,7 +167,7 @@ impl Asked {
 
     /// For messages to people.
     pub(super) fn shown(&self) -> String {
-        let by = if self.over_tcp { " by TCP" } else { "" };
+        let by = if self.transport == Transport::Tcp { " by TCP" } else { "" };
         format!("{} {} to {}{by}", crate::shown(&self.qname), self.qtype, self.server)
     }
 }

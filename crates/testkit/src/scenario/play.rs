@@ -8,7 +8,7 @@ use avocet_wire::MessageView;
 use super::authorities::{self, Handled};
 use super::check::{self, Differences};
 use super::config::Config;
-use super::message::{Asked, Envelope, Packet, Question};
+use super::message::{Asked, Envelope, Packet, Question, Transport};
 use super::server::{Effect, Moment, Server};
 use super::{Dialect, Scenario, Step};
 use crate::{Faults, Network};
@@ -68,7 +68,7 @@ type Line = (u32, u64);
 
 #[derive(Clone, Debug)]
 enum Event {
-    ToServer { line: Line, server: SocketAddr, octets: Vec<u8>, over_tcp: bool },
+    ToServer { line: Line, server: SocketAddr, octets: Vec<u8>, transport: Transport },
     ToUs { line: Line, octets: Vec<u8> },
 }
 
@@ -147,7 +147,8 @@ impl<'s> World<'s> {
         let query = Packet { rcode: 0, ..packet.clone() };
         let octets = packet.raw.clone().unwrap_or_else(|| query.octets(&envelope));
         self.clients.push(Client { question: packet.question().cloned(), answer: None, checked: false });
-        let effects = self.server.query(number, &octets, entry.is_matched("TCP"), self.moment());
+        let transport = if entry.is_matched("TCP") { Transport::Tcp } else { Transport::Udp };
+        let effects = self.server.query(number, &octets, transport, self.moment());
         self.perform(effects);
         Ok(())
     }
@@ -234,8 +235,8 @@ impl<'s> World<'s> {
                     self.perform(effects);
                 }
             }
-            Event::ToServer { line, server, octets, over_tcp } => {
-                self.at_server(line, Asked::read(&octets, server.ip(), over_tcp));
+            Event::ToServer { line, server, octets, transport } => {
+                self.at_server(line, Asked::read(&octets, server.ip(), transport));
             }
         }
     }
@@ -263,11 +264,11 @@ impl<'s> World<'s> {
     fn perform(&mut self, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
-                Effect::Ask { line, server, octets, over_tcp } => {
+                Effect::Ask { line, server, octets, transport } => {
                     self.opened += 1;
                     self.lines.insert(line, self.opened);
                     let line = (line, self.opened);
-                    self.net.send(&Event::ToServer { line, server, octets, over_tcp }, 0);
+                    self.net.send(&Event::ToServer { line, server, octets, transport }, 0);
                 }
                 Effect::Close { line } => {
                     self.lines.remove(&line);

@@ -14,7 +14,7 @@ use avocet_wire::{Ede, QueryError, QueryView, Rcode};
 
 use super::caches::{Age, Caches, Sought};
 use super::config::Config;
-use super::message::HEAD_ROOM;
+use super::message::{HEAD_ROOM, Transport};
 use crate::Chance;
 
 /// Most octets of a datagram to a client, and what OPT says of it.
@@ -30,7 +30,7 @@ pub(super) struct Moment {
 /// What the server wants to be done.
 pub(super) enum Effect {
     /// A query leaves from a socket or connection of this number.
-    Ask { line: u32, server: SocketAddr, octets: Vec<u8>, over_tcp: bool },
+    Ask { line: u32, server: SocketAddr, octets: Vec<u8>, transport: Transport },
     /// The socket or connection is closed.
     Close { line: u32 },
     /// A client is answered.
@@ -75,7 +75,7 @@ impl Server {
     }
 
     /// A client asks.
-    pub(super) fn query(&mut self, number: usize, octets: &[u8], over_tcp: bool, at: Moment) -> Vec<Effect> {
+    pub(super) fn query(&mut self, number: usize, octets: &[u8], transport: Transport, at: Moment) -> Vec<Effect> {
         let view = match QueryView::parse(octets) {
             Ok(view) => view,
             Err(error) => return malformed(number, octets, error).into_iter().collect(),
@@ -89,7 +89,7 @@ impl Server {
             flags: header.flags & (RD | CD),
             wants_ad: header.has(AD) || edns == Some(true),
             edns,
-            limit: usize::from(if over_tcp { u16::MAX } else { datagram }),
+            limit: usize::from(if transport == Transport::Tcp { u16::MAX } else { datagram }),
             question: view.question().to_vec(),
             key: view.key(&self.key, 0),
         };
@@ -167,11 +167,11 @@ impl Server {
         match action.clone() {
             Action::OpenDatagram { socket: line, addr: server, octets } => {
                 let octets = actions.octets[octets].to_vec();
-                effects.push(Effect::Ask { line, server, octets, over_tcp: false });
+                effects.push(Effect::Ask { line, server, octets, transport: Transport::Udp });
             }
             Action::OpenStream { stream: line, addr: server, octets } => {
                 let octets = actions.octets[octets].to_vec();
-                effects.push(Effect::Ask { line, server, octets, over_tcp: true });
+                effects.push(Effect::Ask { line, server, octets, transport: Transport::Tcp });
             }
             Action::CloseDatagram { socket: line } | Action::CloseStream { stream: line } => {
                 effects.push(Effect::Close { line });
@@ -239,7 +239,8 @@ impl Client {
         let mut header = Header::read(message).expect("a whole message");
         let end = HEADER_LEN + self.question.len();
         assert!(eq_folded(&message[HEADER_LEN..end], &self.question), "the answer to another question");
-        let opt = self.edns.map(|dnssec_ok| opt(rcode, dnssec_ok, ede)).unwrap_or_default();
+        let fields = self.edns.map(|dnssec_ok| OptFields { udp_size: UDP_SIZE, rcode, dnssec_ok });
+        let opt = fields.map(|fields| opt(&fields, ede)).unwrap_or_default();
         header.id = self.id;
         header.flags |= self.flags;
         if !self.wants_ad {
@@ -275,10 +276,10 @@ fn malformed(client: usize, octets: &[u8], error: QueryError) -> Option<Effect> 
     Some(Effect::Answer { client, octets })
 }
 
-fn opt(rcode: Rcode, dnssec_ok: bool, ede: Option<(Ede, &'static str)>) -> Vec<u8> {
+fn opt(fields: &OptFields, ede: Option<(Ede, &'static str)>) -> Vec<u8> {
     let mut option = [0; HEAD_ROOM];
     let len = ede.and_then(|(code, text)| EdnsOption::Ede(code, text.as_bytes()).write(&mut option)).unwrap_or(0);
-    let mut out = OptFields { udp_size: UDP_SIZE, rcode, dnssec_ok }.head().to_vec();
+    let mut out = fields.head().to_vec();
     out.extend((len as u16).to_be_bytes());
     out.extend(&option[..len]);
     out
