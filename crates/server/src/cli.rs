@@ -17,7 +17,7 @@ pub(crate) struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run the server; without a file on 127.0.0.1:5300, forwarding to the servers in /etc/resolv.conf
+    /// Run the server; without a file on 127.0.0.1:5300, asking the root's servers and those below
     Serve(ServeArgs),
     /// Check a configuration file; exits with 0 or, having named each error with its line, with 1
     Check(CheckArgs),
