@@ -9,10 +9,13 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Longest wait for something that must happen: only a test that fails waits so long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Between two attempts at what another test may be in the way of.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 const BINARY: &str = env!("CARGO_BIN_EXE_avocet");
 
@@ -148,15 +151,30 @@ impl Drop for Site {
 }
 
 impl Server {
-    /// Starts a command that becomes a server, and waits until it serves.
-    pub(crate) fn start(command: Command) -> Self {
-        let mut server = Self::spawn(command);
-        server.wait_for_line("serving");
-        server
+    /// Starts a command that becomes a server, and waits until it serves. Its port may be in use for a while:
+    /// servers of other tests draw theirs towards upstreams at random.
+    pub(crate) fn start(mut command: Command) -> Self {
+        let began = Instant::now();
+        loop {
+            let mut server = Self::spawn_one(&mut command);
+            if server.find_line("serving").is_some() {
+                return server;
+            }
+            let log = server.seen.join("\n");
+            assert!(
+                log.contains("another server is using it") && began.elapsed() < PATIENCE,
+                "it does not serve:\n{log}"
+            );
+            thread::park_timeout(LOOK_AGAIN);
+        }
     }
 
     /// Starts a command.
     pub(crate) fn spawn(mut command: Command) -> Self {
+        Self::spawn_one(&mut command)
+    }
+
+    fn spawn_one(command: &mut Command) -> Self {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let (sender, log) = channel();
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();
@@ -166,15 +184,18 @@ impl Server {
 
     /// Waits for a line of the log that contains `text`.
     pub(crate) fn wait_for_line(&mut self, text: &str) -> String {
-        loop {
-            let Ok(line) = self.log.recv_timeout(PATIENCE) else {
-                panic!("no line with {text:?} in:\n{}", self.seen.join("\n"))
-            };
+        let line = self.find_line(text);
+        line.unwrap_or_else(|| panic!("no line with {text:?} in:\n{}", self.seen.join("\n")))
+    }
+
+    fn find_line(&mut self, text: &str) -> Option<String> {
+        while let Ok(line) = self.log.recv_timeout(PATIENCE) {
             self.seen.push(line.clone());
             if line.contains(text) {
-                return line;
+                return Some(line);
             }
         }
+        None
     }
 
     /// Sends a signal by its name.
