@@ -63,7 +63,7 @@ pub struct LoadArgs {
     /// Open loop: so many queries a second, however the server does
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "window")]
     pub rate: Option<u32>,
-    /// Closed loop: so many queries in flight [100]
+    /// Closed loop: so many queries in flight (100)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub window: Option<u32>,
     /// Search for the highest rate that keeps to --max-loss and --max-p99, from --rate or 1000 on
@@ -75,7 +75,7 @@ pub struct LoadArgs {
     /// Fail when the 99th percentile of latency is above this [with --ramp: 10ms]
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     pub max_p99: Option<Duration>,
-    /// Clients, each with a socket or a connection of its own [16]
+    /// Clients, each with a socket or a connection of its own (16)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16_384))]
     pub clients: Option<u32>,
     /// Addresses that the clients have; a loopback server sees 127.1.0.0/16 without this
@@ -96,7 +96,7 @@ pub struct LoadArgs {
     /// Zone whose names are made up: www0, www1 and so on
     #[arg(long, value_name = "ZONE", conflicts_with = "names")]
     pub zone_name: Option<String>,
-    /// How many names are made up or taken from the zone file [10000]
+    /// How many names are made up or taken from the zone file (10000)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4_000_000))]
     pub population: Option<u32>,
     /// Check answers against this zone; its names are asked where no others are given
@@ -114,7 +114,7 @@ pub struct LoadArgs {
     /// Skew of Zipf's law
     #[arg(long, value_name = "S", default_value = "1.0")]
     pub zipf: f64,
-    /// Share of names never asked before: of mixed [5%], of flood [90%]
+    /// Share of names never asked before: of mixed [5%], of flood (90%)
     #[arg(long, value_name = "SHARE", value_parser = units::share)]
     pub miss_share: Option<f64>,
     /// Send OPT with this UDP size

@@ -4,8 +4,8 @@
 //! args -> material (queries, zone) -> scenario (flows) -> driver (sockets, clock) -> report -> text, JSON, HTML
 //! ```
 //!
-//! A [`drive::flow::Flow`] is what is asked, how quickly, by whom, and what came of it; it knows no socket and no
-//! clock. [`drive::driver::Driver`] is the event loop that gives it both. One thread does all, so that the load
+//! A `drive::flow::Flow` is what is asked, how quickly, by whom, and what came of it; it knows no socket and no
+//! clock. `drive::driver::Driver` is the event loop that gives it both. One thread does all, so that the load
 //! costs one core at most and that core's time is the generator's cost.
 
 #![forbid(unsafe_code)]
