@@ -13,6 +13,7 @@ pub mod client;
 pub mod frame;
 pub mod handover;
 mod options;
+pub mod neighbours;
 mod peer;
 pub mod poll;
 pub mod process;

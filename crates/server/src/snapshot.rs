@@ -56,6 +56,7 @@ impl Snapshot {
                 udp_size: server.max_udp_size,
                 nsid: server.nsid.as_ref().map(|text| text.as_bytes().into()),
                 keepalive: (server.tcp.idle.as_millis() / 100).min(u128::from(u16::MAX)) as u16,
+                notes: policy.as_ref().map_or_else(Arc::default, |policy| policy.notes().clone()),
             },
             cookies,
             rate_limit: limiter(&config, secrets),

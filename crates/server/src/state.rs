@@ -15,6 +15,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::metrics::WorkerMetrics;
 use crate::operate::report::ResolverReport;
+use crate::policy::Policy;
 use crate::query::addresses::AddressSet;
 use crate::query::chaos::ChaosTexts;
 use crate::query::cookie::CookieSecrets;
@@ -47,6 +48,8 @@ pub(crate) struct Snapshot {
     pub(crate) cookies: Option<CookieSecrets>,
     /// The rate limit, if it is on.
     pub(crate) rate_limit: Option<Arc<RateLimiter>>,
+    /// What is filtered; none where nothing is.
+    pub(crate) policy: Option<Arc<Policy>>,
     /// Where names are forwarded to.
     pub(crate) plan: Arc<Plan>,
 }

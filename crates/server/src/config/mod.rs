@@ -24,11 +24,14 @@ mod forward;
 mod hints;
 mod known;
 mod name;
+pub(crate) mod policy;
+mod policy_spec;
 mod record;
 pub(crate) mod recurse;
 mod schema;
 mod setting;
 mod show;
+mod show_policy;
 mod source;
 mod spec;
 mod upstream;
@@ -55,6 +58,8 @@ pub(crate) struct Config {
     pub(crate) cache: CacheConfig,
     /// Local RRsets, one entry for each name and type, derived PTR records included.
     pub(crate) records: Vec<RecordConfig>,
+    /// What is filtered, for whom.
+    pub(crate) policy: policy::PolicyConfig,
     /// Response rate limiting; `None` when it is off.
     pub(crate) rate_limit: Option<RateLimitConfig>,
     /// What the server writes about itself.

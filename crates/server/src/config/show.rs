@@ -9,6 +9,7 @@ use toml::{Table, Value};
 
 use super::name::shown;
 use super::recurse::Mode;
+use super::show_policy;
 use super::{
     CacheConfig, Config, DnssecConfig, EcsPolicy, ForwardConfig, LogFormat, LogLevel, RateLimitConfig, RecordConfig,
     ServerConfig, Strategy, Transport, Upstream,
@@ -28,6 +29,7 @@ impl Config {
         put("forward", self.forwards.iter().map(forward).collect::<Vec<_>>().into());
         put("cache", cache(&self.cache).into());
         put("record", self.records.iter().map(record).collect::<Vec<_>>().into());
+        show_policy::policy(&self.policy, &mut put);
         put("rate-limit", rate_limit(self.rate_limit.as_ref()).into());
         let level = match self.log.level {
             LogLevel::Error => "error",
@@ -47,11 +49,11 @@ impl Config {
     }
 }
 
-fn table<const N: usize>(entries: [(&str, Value); N]) -> Table {
+pub(super) fn table<const N: usize>(entries: [(&str, Value); N]) -> Table {
     entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
-fn texts<T: ToString>(items: &[T]) -> Value {
+pub(super) fn texts<T: ToString>(items: &[T]) -> Value {
     items.iter().map(|item| Value::from(item.to_string())).collect::<Vec<_>>().into()
 }
 

@@ -14,6 +14,7 @@ use toml::Spanned;
 
 use super::forward::Zone;
 use super::name::Name;
+use super::policy_spec::{ClientTable, GroupTable, ListTable, PolicySpec, RuleTable};
 use super::recurse::{Mode, StubServer};
 use super::setting::{ByteSize, Int, List, Setting, Text};
 use super::{EcsPolicy, LogFormat, LogLevel, Strategy, Upstream};
@@ -41,6 +42,20 @@ pub(super) struct Spec {
     /// Local records.
     #[schemars(with = "Vec<RecordSpec>")]
     pub(super) record: Vec<Spanned<RecordSpec>>,
+    /// What is answered for blocked names, and when schedules hold.
+    pub(super) policy: PolicySpec,
+    /// Lists of names that are blocked or allowed.
+    #[schemars(with = "Vec<ListTable>")]
+    pub(super) list: Vec<Spanned<ListTable>>,
+    /// Groups of clients.
+    #[schemars(with = "Vec<GroupTable>")]
+    pub(super) group: Vec<Spanned<GroupTable>>,
+    /// Clients that have a name.
+    #[schemars(with = "Vec<ClientTable>")]
+    pub(super) client: Vec<Spanned<ClientTable>>,
+    /// Rules; the first whose condition holds says what becomes of a query.
+    #[schemars(with = "Vec<RuleTable>")]
+    pub(super) rule: Vec<Spanned<RuleTable>>,
     /// Limits of equal answers to one client network.
     pub(super) rate_limit: RateLimitSpec,
     /// What the server writes about itself.

@@ -10,7 +10,9 @@ use avocet_wire::{Ede, Rcode, Rtype};
 use super::local::{self, Alias};
 use super::miss::Waiter;
 use super::respond::{Draft, draft_empty, finish};
-use super::{Outcome, PROFILE, Path, key_flags, kind, stored};
+use super::stored::Keep;
+use super::verdict::{self, Judged, Wanted};
+use super::{Outcome, Path, key_flags, kind, stored};
 use crate::metrics::Stage;
 
 /// What resolution found for a question.
@@ -22,6 +24,8 @@ pub(crate) struct Found<'a> {
     pub(crate) message: &'a [u8],
     /// Why there is no answer.
     pub(crate) ede: Option<(Ede, &'static str)>,
+    /// Where a policy judges it for each who waits, what it needs to be kept for him.
+    pub(crate) keep: Option<Keep<'a>>,
 }
 
 /// Writes the answer for a waiter to `out`. `None`: what he asked took too long, and he gets
@@ -30,7 +34,7 @@ pub(crate) fn answer(path: &Path<'_>, waiter: &Waiter, found: Option<&Found<'_>>
     let question = &waiter.question;
     let good = found.filter(|found| found.rcode != Rcode::SERVFAIL);
     let (draft, stage) = match good {
-        Some(found) => (copy(found, waiter, question, out), Stage::Resolved),
+        Some(found) => resolved(path, waiter, found, out),
         None => match stale(path, waiter, out) {
             Some(draft) => (draft, Stage::Stale),
             None => (failed(found, question, out), failed_stage(found)),
@@ -47,9 +51,40 @@ pub(crate) fn answer(path: &Path<'_>, waiter: &Waiter, found: Option<&Found<'_>>
     (len, outcome)
 }
 
+/// What was found, or what the policy makes of it for this client.
+fn resolved(path: &Path<'_>, waiter: &Waiter, found: &Found<'_>, out: &mut [u8]) -> (Draft, Stage) {
+    let Some(keep) = found.keep.filter(|_| waiter.aliases.is_empty()) else {
+        return (copy(found, waiter, &waiter.question, out), Stage::Resolved);
+    };
+    let key = QuestionKey::new(&waiter.question, &path.shared.key, 0);
+    let wanted = wanted(waiter, &key);
+    match verdict::judge_answer(path, &wanted, found.message, out) {
+        Judged::Replaced(draft, stage) => (draft, stage),
+        Judged::Holds { secs, ttl_secs: None } => {
+            let keep = Keep { ttl_secs: keep.ttl_secs.min(secs), ..keep };
+            stored::keep(path, &wanted.key, wanted.hash, &keep);
+            (copy(found, waiter, &waiter.question, out), Stage::Resolved)
+        }
+        Judged::Holds { secs, ttl_secs: Some(bounds) } => {
+            let mut message = found.message.to_vec();
+            verdict::clamp_ttls(&mut message, keep.ttl_offsets, bounds);
+            let ttl_secs = keep.ttl_secs.clamp(bounds.0, bounds.1.max(bounds.0)).min(secs);
+            stored::keep(path, &wanted.key, wanted.hash, &Keep { message: &message, ttl_secs, ..keep });
+            let found = Found { message: &message, ..*found };
+            (copy(&found, waiter, &waiter.question, out), Stage::Resolved)
+        }
+    }
+}
+
+/// What the waiter waits for, `key` being that of his question.
+fn wanted<'a>(waiter: &Waiter, key: &'a QuestionKey) -> Wanted<'a> {
+    let key = PacketKey { profile: waiter.profile, flags: key_flags(&waiter.asked), question: key.question() };
+    Wanted { key, hash: waiter.hash, ip: waiter.ip }
+}
+
 /// The answer to a waiter whose question was turned away.
 pub(crate) fn shed(path: &Path<'_>, waiter: &Waiter, out: &mut [u8]) -> (usize, Outcome) {
-    let found = Found { rcode: Rcode::SERVFAIL, message: &[], ede: Some((Ede::OTHER, "too many queries in flight")) };
+    let found = Found { rcode: Rcode::SERVFAIL, message: &[], ede: Some((Ede::OTHER, "too many queries in flight")), keep: None };
     let (len, outcome) = answer(path, waiter, Some(&found), out);
     let stage = if outcome.stage == Stage::Failed { Stage::Shed } else { outcome.stage };
     (len, Outcome { stage, ..outcome })
@@ -61,8 +96,7 @@ fn qtype(question: &[u8]) -> Rtype {
 
 fn stale(path: &Path<'_>, waiter: &Waiter, out: &mut [u8]) -> Option<Draft> {
     let key = QuestionKey::new(&waiter.question, &path.shared.key, 0);
-    let key = PacketKey { profile: PROFILE, flags: key_flags(&waiter.asked), question: key.question() };
-    stored::stale(path, (&key, waiter.hash), out)
+    stored::stale(path, &wanted(waiter, &key), out)
 }
 
 fn failed_stage(found: Option<&Found<'_>>) -> Stage {
@@ -91,7 +125,7 @@ fn copy(found: &Found<'_>, waiter: &Waiter, question: &[u8], out: &mut [u8]) -> 
             return stored::truncated(question, out);
         }
     }
-    Draft { len: found.message.len(), rcode: found.rcode, ede: found.ede }
+    Draft { len: found.message.len(), rcode: found.rcode, ede: found.ede, note: 0 }
 }
 
 /// The found answer behind the local CNAMEs that led to it.
@@ -106,7 +140,7 @@ pub(super) fn with_aliases(found: &Found<'_>, aliases: &[Alias], question: &[u8]
         builder.truncate();
     }
     debug_assert!(builder.len() >= HEADER_LEN);
-    Some(Draft { len: builder.finish(), rcode: found.rcode, ede: found.ede })
+    Some(Draft { len: builder.finish(), rcode: found.rcode, ede: found.ede, note: 0 })
 }
 
 fn append(builder: &mut Builder<'_>, message: &[u8]) -> Option<()> {

@@ -219,8 +219,14 @@ impl Worker {
             }
             Action::Finish { waiters, resolved, asked } => {
                 let message = &actions.answers.octets[resolved.message.clone()];
-                self.keep(resolved, *asked, actions);
-                let found = Found { rcode: resolved.rcode, message, ede: resolved.ede };
+                let ttl_offsets = &actions.answers.ttl_offsets[resolved.ttl_offsets.clone()];
+                let keep = Keep { message, ttl_offsets, ttl_secs: resolved.ttl_secs };
+                // Where a policy judges answers, each is kept as it is for the profile of who waits.
+                let keep = self.state.policy.is_some().then_some(keep);
+                if keep.is_none() {
+                    self.keep(resolved, *asked, actions);
+                }
+                let found = Found { rcode: resolved.rcode, message, ede: resolved.ede, keep };
                 for waiter in &actions.waiters[waiters.clone()] {
                     self.answer_waiter(waiter, |path, waiter, out| late::answer(path, waiter, Some(&found), out));
                 }
