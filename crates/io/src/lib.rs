@@ -12,8 +12,8 @@
 pub mod client;
 pub mod frame;
 pub mod handover;
-mod options;
 pub mod neighbours;
+mod options;
 mod peer;
 pub mod poll;
 pub mod process;

@@ -7,4 +7,6 @@
 #![forbid(unsafe_code)]
 
 pub mod client;
+pub mod list;
+pub mod rpz;
 pub mod rule;

@@ -12,6 +12,7 @@ mod in_process;
 mod log;
 mod metrics;
 mod operate;
+mod policy;
 mod query;
 mod query_tool;
 mod serve;

@@ -1,5 +1,6 @@
 //! From a validated configuration to the snapshot that the workers use.
 
+use std::fmt;
 use std::sync::Arc;
 
 use avocet_cache::TtlBounds;
@@ -8,6 +9,7 @@ use avocet_wire::hash::HashKey;
 
 use crate::config::recurse::Mode;
 use crate::config::{self, Config, ForwardConfig};
+use crate::policy::{Parts, Policy, PolicyError};
 use crate::query::addresses::AddressSet;
 use crate::query::chaos::ChaosTexts;
 use crate::query::cookie::CookieSecrets;
@@ -33,9 +35,41 @@ pub(crate) struct Secrets {
     pub(crate) cookies: CookieSecrets,
 }
 
+/// Why a configuration cannot be put in force though it is well written.
+#[derive(Debug)]
+pub(crate) enum SnapshotError {
+    /// Forwarding rules.
+    Plan(PlanError),
+    /// Lists, rules, clients.
+    Policy(PolicyError),
+}
+
+impl fmt::Display for SnapshotError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Plan(error) => error.fmt(f),
+            Self::Policy(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for SnapshotError {}
+
+impl From<PlanError> for SnapshotError {
+    fn from(error: PlanError) -> Self {
+        Self::Plan(error)
+    }
+}
+
+impl From<PolicyError> for SnapshotError {
+    fn from(error: PolicyError) -> Self {
+        Self::Policy(error)
+    }
+}
+
 impl Snapshot {
     /// Builds all that follows from the configuration. Fails without effect.
-    pub(crate) fn build(config: Config, epoch: u32, secrets: &Secrets) -> Result<Self, PlanError> {
+    pub(crate) fn build(config: Config, epoch: u32, secrets: &Secrets, parts: Parts) -> Result<Self, SnapshotError> {
         let server = &config.server;
         let cookies = server.cookies.then(|| match server.cookie_secret {
             Some(current) => CookieSecrets { current, previous: None },
@@ -46,6 +80,7 @@ impl Snapshot {
             Mode::Forward => plan,
             Mode::Recurse => plan.with_recursion(recursion(&config)),
         };
+        let policy = Policy::build(&config.policy, &parts)?.map(Arc::new);
         Ok(Self {
             epoch,
             allow: AddressSet::new(&server.allow),
@@ -61,6 +96,8 @@ impl Snapshot {
             cookies,
             rate_limit: limiter(&config, secrets),
             plan: Arc::new(plan),
+            policy,
+            parts,
             config,
         })
     }

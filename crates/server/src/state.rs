@@ -15,7 +15,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::metrics::WorkerMetrics;
 use crate::operate::report::ResolverReport;
-use crate::policy::Policy;
+use crate::policy::{Parts, Policy};
 use crate::query::addresses::AddressSet;
 use crate::query::chaos::ChaosTexts;
 use crate::query::cookie::CookieSecrets;
@@ -50,6 +50,8 @@ pub(crate) struct Snapshot {
     pub(crate) rate_limit: Option<Arc<RateLimiter>>,
     /// What is filtered; none where nothing is.
     pub(crate) policy: Option<Arc<Policy>>,
+    /// What the policy is made of besides the configuration.
+    pub(crate) parts: Parts,
     /// Where names are forwarded to.
     pub(crate) plan: Arc<Plan>,
 }

@@ -120,11 +120,15 @@ impl Clients {
             }
         }
         clients.v4 = Intervals::build(v4, |open| {
-            let nets = open.iter().map(|range| network(Ipv4Addr::from(range.first).into(), (range.first ^ range.last.0).leading_zeros()));
+            let nets = open
+                .iter()
+                .map(|range| network(Ipv4Addr::from(range.first).into(), (range.first ^ range.last.0).leading_zeros()));
             clients.subject(&nets.collect::<Vec<_>>())
         })?;
         clients.v6 = Intervals::build(v6, |open| {
-            let nets = open.iter().map(|range| network(Ipv6Addr::from(range.first).into(), (range.first ^ range.last.0).leading_zeros()));
+            let nets = open
+                .iter()
+                .map(|range| network(Ipv6Addr::from(range.first).into(), (range.first ^ range.last.0).leading_zeros()));
             clients.subject(&nets.collect::<Vec<_>>())
         })?;
         Ok(clients)
@@ -332,7 +336,8 @@ impl Origins {
 }
 
 fn too_many() -> ClientFault {
-    let message = format!("they differ in more than {MAX_PROFILES} ways; let rules ask for groups instead of addresses");
+    let message =
+        format!("they differ in more than {MAX_PROFILES} ways; let rules ask for groups instead of addresses");
     ClientFault { entry: "clients".to_owned(), message }
 }
 

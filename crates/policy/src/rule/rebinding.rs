@@ -15,6 +15,12 @@ pub struct Exceptions {
 }
 
 impl Exceptions {
+    /// Of names in folded wire form.
+    #[must_use]
+    pub fn of(names: impl IntoIterator<Item = Box<[u8]>>) -> Self {
+        Self { names: names.into_iter().collect() }
+    }
+
     /// Names as text.
     ///
     /// # Errors
@@ -105,7 +111,8 @@ mod tests {
         ] {
             assert!(is_private(text.parse().unwrap()), "{text}");
         }
-        for text in ["192.0.2.1", "172.32.0.1", "100.128.0.1", "2001:db8::1", "::ffff:192.0.2.1", "64:ff9b::192.0.2.1"] {
+        for text in ["192.0.2.1", "172.32.0.1", "100.128.0.1", "2001:db8::1", "::ffff:192.0.2.1", "64:ff9b::192.0.2.1"]
+        {
             assert!(!is_private(text.parse().unwrap()), "{text}");
         }
     }

@@ -37,6 +37,12 @@ impl Rule {
         !self.log_only && self.action.decides()
     }
 
+    /// Does the condition ask on which lists a name is?
+    #[must_use]
+    pub fn reads_lists(&self) -> bool {
+        self.reads.lists
+    }
+
     /// Must the rule be asked on each query, also where the answer is in a cache?
     #[must_use]
     pub fn is_per_query(&self) -> bool {

@@ -107,12 +107,12 @@ impl Node {
         let holds = match &self.kind {
             NodeKind::Const(value) => *value,
             NodeKind::Not(inner) => !ask(inner),
-            NodeKind::All(parts) => chain(parts, false, depth, steps, |part, steps| {
-                part.traced(zone, sample, depth + 1, steps)
-            }),
-            NodeKind::Any(parts) => chain(parts, true, depth, steps, |part, steps| {
-                part.traced(zone, sample, depth + 1, steps)
-            }),
+            NodeKind::All(parts) => {
+                chain(parts, false, depth, steps, |part, steps| part.traced(zone, sample, depth + 1, steps))
+            }
+            NodeKind::Any(parts) => {
+                chain(parts, true, depth, steps, |part, steps| part.traced(zone, sample, depth + 1, steps))
+            }
             NodeKind::If(parts) => {
                 let [condition, then, otherwise] = &**parts;
                 if ask(condition) { ask(then) } else { ask(otherwise) }

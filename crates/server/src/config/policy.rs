@@ -134,8 +134,7 @@ choices!(Over, "\"drop\", \"refuse\" or \"truncate\"",
     "drop" => Over::Drop, "refuse" => Over::Refuse, "truncate" => Over::Truncate);
 
 impl FromText for ListFormat {
-    const EXPECTED: &'static str =
-        "\"auto\", \"hosts\", \"domains\", \"wildcards\", \"adblock\", \"dnsmasq\", \"unbound\", \"pihole-regex\" or \"rpz\"";
+    const EXPECTED: &'static str = "\"auto\", \"hosts\", \"domains\", \"wildcards\", \"adblock\", \"dnsmasq\", \"unbound\", \"pihole-regex\" or \"rpz\"";
     const CHOICES: &'static [&'static str] =
         &["auto", "hosts", "domains", "wildcards", "adblock", "dnsmasq", "unbound", "pihole-regex", "rpz"];
 

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::fingerprint::answers_fingerprint;
 use crate::config::{Config, environment};
 use crate::log;
+use crate::policy::Parts;
 use crate::query::cookie::CookieSecrets;
 use crate::snapshot::Secrets;
 use crate::state::{Shared, Snapshot};
@@ -87,7 +88,7 @@ impl Reloader {
         let restart = keep_what_needs_a_restart(&mut config, &old.config);
         let new_epoch = answers_fingerprint(&config) != answers_fingerprint(&old.config);
         let epoch = old.epoch.wrapping_add(u32::from(new_epoch));
-        let snapshot = Snapshot::build(config, epoch, secrets).map_err(|error| error.to_string())?;
+        let snapshot = Snapshot::build(config, epoch, secrets, old.parts.clone()).map_err(|error| error.to_string())?;
         log::set_level(snapshot.config.log.level);
         let zones = rerouted_zones(&old.config, &snapshot.config);
         self.shared.replace(snapshot);
@@ -96,6 +97,22 @@ impl Reloader {
             self.shared.failures.flush(&zone);
         }
         Ok(Reloaded { restart, new_epoch })
+    }
+
+    /// Changes what the policy is made of besides the configuration; answers given before hold no more.
+    ///
+    /// # Errors
+    /// There can be no such policy; nothing has changed then.
+    pub(crate) fn change_policy(&self, change: impl FnOnce(&mut Parts)) -> Result<(), String> {
+        let secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.shared.snapshot();
+        let mut parts = state.parts.clone();
+        change(&mut parts);
+        let epoch = state.epoch.wrapping_add(1);
+        let snapshot =
+            Snapshot::build(state.config.clone(), epoch, &secrets, parts).map_err(|error| error.to_string())?;
+        self.shared.replace(snapshot);
+        Ok(())
     }
 
     /// Makes cookies with a new secret from now on; those made with the last one are still accepted.
@@ -107,7 +124,7 @@ impl Reloader {
             return;
         }
         secrets.cookies = CookieSecrets { current, previous: Some(secrets.cookies.current) };
-        match Snapshot::build(state.config.clone(), state.epoch, &secrets) {
+        match Snapshot::build(state.config.clone(), state.epoch, &secrets, state.parts.clone()) {
             Ok(snapshot) => self.shared.replace(snapshot),
             Err(error) => tracing::error!(%error, "cannot rotate the cookie secret"),
         }

@@ -38,6 +38,18 @@ pub(crate) struct Parts {
     pub(crate) limiter: Arc<Limiter>,
 }
 
+impl Parts {
+    /// Without lists, switches and neighbours. The secret keeps strangers from choosing whose bucket they share.
+    pub(crate) fn new(secret: [u8; 32]) -> Self {
+        Self {
+            lists: None,
+            switches: Switches::default(),
+            neighbours: Arc::default(),
+            limiter: Arc::new(Limiter::new(secret)),
+        }
+    }
+}
+
 impl Policy {
     /// Puts the policy together; none where nothing is to be filtered.
     ///

@@ -9,6 +9,7 @@
 //! answer or keeps one: that is for [`query`](crate::query).
 
 mod build;
+pub(crate) mod load;
 mod names;
 mod verdict;
 
@@ -20,7 +21,7 @@ use avocet_policy::list::{self, Image, ListSet};
 use avocet_policy::rule::{Exceptions, Hours, Limiter, Program};
 use avocet_wire::Rtype;
 
-pub(crate) use build::PolicyError;
+pub(crate) use build::{Parts, PolicyError};
 pub(crate) use verdict::{AnswerVerdict, Made, QuestionVerdict};
 
 use crate::config::policy::BlockConfig;

@@ -87,7 +87,10 @@ mod tests {
             (Rtype::CNAME, b"\x01b\x07example\x00"),
             (Rtype::A, &[192, 0, 2, 9]),
             (Rtype::HTTPS, service),
-            (Rtype::HTTPS, b"\x00\x01\x00\x00\x06\x00\x10\xfd\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01"),
+            (
+                Rtype::HTTPS,
+                b"\x00\x01\x00\x00\x06\x00\x10\xfd\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01",
+            ),
         ];
         for (rtype, rdata) in sets {
             let record = Record { owner, rtype, class: Class::IN, ttl_secs: 5, rdata };

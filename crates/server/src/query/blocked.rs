@@ -45,7 +45,12 @@ pub(crate) fn draft(question: &LocalQuestion<'_>, form: &Form<'_>, ttl_secs: u32
         }
         Form::Addresses(list) => {
             let octets: Vec<(Rtype, [u8; 16])> = list.iter().map(of_address).collect();
-            records(question, octets.iter().map(|(rtype, rdata)| (*rtype, address_octets(*rtype, rdata))), ttl_secs, out)
+            records(
+                question,
+                octets.iter().map(|(rtype, rdata)| (*rtype, address_octets(*rtype, rdata))),
+                ttl_secs,
+                out,
+            )
         }
         Form::Records(list) => records(question, list.iter().map(|(rtype, rdata)| (*rtype, &**rdata)), ttl_secs, out),
     }

@@ -84,7 +84,12 @@ fn wanted<'a>(waiter: &Waiter, key: &'a QuestionKey) -> Wanted<'a> {
 
 /// The answer to a waiter whose question was turned away.
 pub(crate) fn shed(path: &Path<'_>, waiter: &Waiter, out: &mut [u8]) -> (usize, Outcome) {
-    let found = Found { rcode: Rcode::SERVFAIL, message: &[], ede: Some((Ede::OTHER, "too many queries in flight")), keep: None };
+    let found = Found {
+        rcode: Rcode::SERVFAIL,
+        message: &[],
+        ede: Some((Ede::OTHER, "too many queries in flight")),
+        keep: None,
+    };
     let (len, outcome) = answer(path, waiter, Some(&found), out);
     let stage = if outcome.stage == Stage::Failed { Stage::Shed } else { outcome.stage };
     (len, Outcome { stage, ..outcome })

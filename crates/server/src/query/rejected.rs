@@ -10,7 +10,12 @@ use super::{Client, Exit, Outcome, Path, plain_outcome, reader};
 use crate::metrics::Stage;
 
 #[cold]
-pub(super) fn malformed(path: &Path<'_>, octets: &[u8], (error, client): (QueryError, &Client), out: &mut [u8]) -> Exit {
+pub(super) fn malformed(
+    path: &Path<'_>,
+    octets: &[u8],
+    (error, client): (QueryError, &Client),
+    out: &mut [u8],
+) -> Exit {
     let (rcode, question_end) = match error {
         QueryError::Ignore => return Exit::Silent(Stage::Ignored),
         QueryError::NotImplemented => (Rcode::NOTIMP, None),
@@ -52,7 +57,12 @@ fn cookie_alone(path: &Path<'_>, octets: &[u8], client: &Client, out: &mut [u8])
 /// REFUSED is never larger than the query, so that it amplifies nothing: the extended error goes
 /// along only where it fits.
 #[cold]
-pub(super) fn refused(path: &Path<'_>, view: &QueryView<'_>, (octets, client): (&[u8], &Client), out: &mut [u8]) -> Exit {
+pub(super) fn refused(
+    path: &Path<'_>,
+    view: &QueryView<'_>,
+    (octets, client): (&[u8], &Client),
+    out: &mut [u8],
+) -> Exit {
     let plain = Reader { cookies: None, ..reader(path, client) };
     let mut asked = Asked::read(view, &plain).unwrap_or(Asked::from_header(view.header(), client.transport));
     if let Some(edns) = &mut asked.edns {

@@ -1,0 +1,1 @@
+//! Response policy zones (draft-vixie-dnsop-dns-rpz).
