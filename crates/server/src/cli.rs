@@ -1,6 +1,8 @@
 //! The command line: what can be asked of the binary. Doing it is the part of the modules named in each command.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use avocet_load::LoadArgs;
 use clap::{Args, Parser, Subcommand};
@@ -29,6 +31,12 @@ pub(crate) enum Command {
     Config(ConfigArgs),
     /// Look into the caches of the running server, or drop names from them
     Cache(CacheArgs),
+    /// Check the policy of a configuration, try conditions, or show what is in force
+    Policy(PolicyArgs),
+    /// Have the running server filter nothing for a while
+    Pause(PauseArgs),
+    /// Have the running server not filter a name, and those below it, for a while
+    Grant(GrantArgs),
     /// Have the running server read its configuration again
     Reload(ControlArgs),
 }
@@ -93,6 +101,133 @@ Options:
   +tries=N       send a UDP query at most so often, 1 to 10 [3]
   +short         write the data of the answers only
   +json          write JSON";
+
+/// For whom filtering is lifted.
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+pub(crate) struct ScopeArgs {
+    /// The clients of this group only
+    #[arg(long, value_name = "GROUP")]
+    pub(crate) group: Option<String>,
+    /// This client of the configuration only
+    #[arg(long, value_name = "NAME")]
+    pub(crate) client: Option<String>,
+}
+
+/// For how long.
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+pub(crate) struct SpanArgs {
+    /// How long: 90s, 30m, 2h, 1d
+    #[arg(long = "for", value_name = "TIME", default_value = "30m", value_parser = crate::config::policy::duration_arg)]
+    pub(crate) span: Duration,
+    /// End it now
+    #[arg(long)]
+    pub(crate) end: bool,
+}
+
+/// Arguments of `avocet pause`.
+#[derive(Debug, Args)]
+pub(crate) struct PauseArgs {
+    #[command(flatten)]
+    pub(crate) scope: ScopeArgs,
+    #[command(flatten)]
+    pub(crate) span: SpanArgs,
+    #[command(flatten)]
+    pub(crate) control: ControlArgs,
+}
+
+/// Arguments of `avocet grant`.
+#[derive(Debug, Args)]
+pub(crate) struct GrantArgs {
+    /// The name
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) scope: ScopeArgs,
+    #[command(flatten)]
+    pub(crate) span: SpanArgs,
+    #[command(flatten)]
+    pub(crate) control: ControlArgs,
+}
+
+/// Arguments of `avocet policy`.
+#[derive(Debug, Args)]
+pub(crate) struct PolicyArgs {
+    /// What to do
+    #[command(subcommand)]
+    pub(crate) command: PolicyCommand,
+}
+
+/// The commands of `avocet policy`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum PolicyCommand {
+    /// Check lists, groups, clients and rules of a configuration, and the files of its lists
+    Check(PolicyCheckArgs),
+    /// Say whether a condition holds for a question, part by part
+    Test(PolicyTestArgs),
+    /// Say what a new configuration would block and free, out of queries in a file
+    DryRun(PolicyDryRunArgs),
+    /// The services that a condition may name
+    Services,
+    /// The pauses and grants that are in force in the running server
+    Status(ControlArgs),
+}
+
+/// Arguments of `avocet policy check`.
+#[derive(Debug, Args)]
+pub(crate) struct PolicyCheckArgs {
+    /// Configuration file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: PathBuf,
+    /// Write JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Arguments of `avocet policy dry-run`.
+#[derive(Debug, Args)]
+pub(crate) struct PolicyDryRunArgs {
+    /// The new configuration file
+    #[arg(value_name = "NEW.toml")]
+    pub(crate) new: PathBuf,
+    /// Queries, one a line: `NAME [TYPE]` or `CLIENT NAME [TYPE]`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) queries: PathBuf,
+    /// The configuration that is in force
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Write JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Arguments of `avocet policy test`.
+#[derive(Debug, Args)]
+pub(crate) struct PolicyTestArgs {
+    /// The condition, such as 'qname.under("example.com") && now.weekend'
+    pub(crate) condition: String,
+    /// The name that is asked for
+    #[arg(long)]
+    pub(crate) name: String,
+    /// The type that is asked for
+    #[arg(long = "type", value_name = "TYPE", default_value = "A")]
+    pub(crate) rtype: String,
+    /// The address that asks
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) client: Option<IpAddr>,
+    /// Addresses of the answer
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) answer: Vec<IpAddr>,
+    /// When, in Unix seconds; now if not given
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) at: Option<u64>,
+    /// The configuration with lists, groups and clients
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Write JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 /// Arguments of `avocet config`.
 #[derive(Debug, Args)]

@@ -61,6 +61,16 @@ impl InProcess {
         })
     }
 
+    /// Asks as this client from now on.
+    pub fn ask_as(&mut self, client: SocketAddr) {
+        self.peer = client.into();
+    }
+
+    /// The wall clock shows these Unix seconds from now on.
+    pub fn set_wall_clock(&mut self, unix_secs: u64) {
+        self.wall_secs = unix_secs;
+    }
+
     /// Puts an RRset into the RRset cache, as if a server had given it in an answer: folded owner, type,
     /// TTL in seconds, record data.
     pub fn learn(&self, owner: &[u8], rtype: u16, ttl_secs: u32, records: &[&[u8]]) {

@@ -39,6 +39,9 @@ pub fn run() -> Result<ExitCode, String> {
         Command::Config(args) => Ok(config::command::show(&args)),
         Command::Query(args) => Ok(query_tool::run(&args)),
         Command::Cache(args) => Ok(operate::command::cache(&args)),
+        Command::Policy(args) => Ok(policy::command::run(&args)),
+        Command::Pause(args) => Ok(operate::command::pause(&args)),
+        Command::Grant(args) => Ok(operate::command::grant(&args)),
         Command::Reload(args) => Ok(operate::command::reload(&args)),
     }
 }

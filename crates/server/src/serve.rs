@@ -93,7 +93,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), StartError> {
     let secrets = draw_secrets()?;
     let (pollers, mailboxes) = mailboxes(workers)?;
     let lists = policy::load::from_files(&config.policy, random()?).map(Arc::new);
-    let parts = Parts { lists, ..Parts::new(random()?) };
+    let switches = operate::switches::load(&config.data.directory);
+    let parts = Parts { lists, switches, ..Parts::new(random()?) };
     let snapshot =
         Snapshot::build(config, 1, &secrets, parts).map_err(|error| StartError::Setting(error.to_string()))?;
     let key = random::<32>()?;

@@ -5,11 +5,12 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use avocet_policy::rule::Scope;
 use serde_json::Value;
 
 use super::control::{Request, connect};
 use super::dump;
-use crate::cli::{CacheArgs, CacheCommand, ControlArgs};
+use crate::cli::{CacheArgs, CacheCommand, ControlArgs, GrantArgs, PauseArgs, ScopeArgs, SpanArgs};
 use crate::config::{Config, environment};
 
 /// How long the server may keep silent; a reload with many records takes its time.
@@ -29,6 +30,36 @@ pub(crate) fn cache(args: &CacheArgs) -> ExitCode {
 /// `avocet reload`.
 pub(crate) fn reload(args: &ControlArgs) -> ExitCode {
     run(args, &Request::Reload, reload_text)
+}
+
+/// `avocet pause`.
+pub(crate) fn pause(args: &PauseArgs) -> ExitCode {
+    let request = Request::Pause { scope: scope(&args.scope), secs: secs(&args.span) };
+    run(&args.control, &request, switches_text)
+}
+
+/// `avocet grant`.
+pub(crate) fn grant(args: &GrantArgs) -> ExitCode {
+    let request = Request::Grant { name: args.name.clone(), scope: scope(&args.scope), secs: secs(&args.span) };
+    run(&args.control, &request, switches_text)
+}
+
+/// `avocet policy status`.
+pub(crate) fn policy_status(args: &ControlArgs) -> ExitCode {
+    run(args, &Request::Switches, switches_text)
+}
+
+fn scope(args: &ScopeArgs) -> Scope {
+    match (&args.group, &args.client) {
+        (Some(group), _) => Scope::Group(group.clone()),
+        (None, Some(client)) => Scope::Client(client.clone()),
+        (None, None) => Scope::All,
+    }
+}
+
+/// 0 says that it ends.
+fn secs(args: &SpanArgs) -> u64 {
+    if args.end { 0 } else { args.span.as_secs() }
 }
 
 fn run(args: &ControlArgs, request: &Request, write: fn(&Value) -> String) -> ExitCode {
@@ -108,4 +139,22 @@ fn reload_text(line: &Value) -> String {
     } else {
         format!("reloaded; a restart is needed for {}", keys.join(", "))
     }
+}
+
+fn switches_text(line: &Value) -> String {
+    let whom = |switch: &Value| match &switch["scope"] {
+        Value::Object(scope) => {
+            scope.iter().map(|(kind, name)| format!("{kind} {}", name.as_str().unwrap_or(""))).collect()
+        }
+        _ => "all clients".to_owned(),
+    };
+    let left = |switch: &Value| format!("{} s left", switch["left-secs"]);
+    let pauses = line["pauses"].as_array().into_iter().flatten();
+    let pauses = pauses.map(|pause| format!("paused for {}, {}", whom(pause), left(pause)));
+    let grants = line["grants"].as_array().into_iter().flatten();
+    let grants = grants.map(|grant| {
+        format!("{} is granted to {}, {}", grant["name"].as_str().unwrap_or(""), whom(grant), left(grant))
+    });
+    let lines: Vec<String> = pauses.chain(grants).collect();
+    if lines.is_empty() { "no pauses and no grants".to_owned() } else { lines.join("\n") }
 }

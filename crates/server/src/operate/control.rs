@@ -16,12 +16,15 @@ use std::time::Duration;
 
 use avocet_cache::StoreStats;
 use avocet_io::poll::{Poller, Waker};
+use avocet_policy::rule::{Grant, Pause, Scope};
 use avocet_wire::name::MAX_NAME;
 use avocet_wire::text;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::switches::{self, Change};
 use super::{OperationError, Running, dump, take_over};
+use crate::clock::wall_secs;
 use crate::metrics::{Stage, WorkerMetrics};
 
 /// Octets of a request at most.
@@ -52,6 +55,26 @@ pub(super) enum Request {
         /// The name.
         name: String,
     },
+    /// Filter nothing for a while.
+    Pause {
+        /// For whom.
+        #[serde(default)]
+        scope: Scope,
+        /// For how many seconds; 0 ends the pause.
+        secs: u64,
+    },
+    /// Do not filter a name for a while.
+    Grant {
+        /// The name; those below it too.
+        name: String,
+        /// For whom.
+        #[serde(default)]
+        scope: Scope,
+        /// For how many seconds; 0 ends the grant.
+        secs: u64,
+    },
+    /// The pauses and grants in force.
+    Switches,
     /// Read the configuration again.
     Reload,
     /// Hand the sockets over.
@@ -171,6 +194,15 @@ fn serve(stream: UnixStream, running: &Running, orders: &Orders) -> io::Result<(
         Ok(Request::Dump) => dump::write(&running.shared, &mut out)?,
         Ok(Request::Flush { name }) => flush(running, &name, Extent::Name),
         Ok(Request::FlushTree { name }) => flush(running, &name, Extent::Tree),
+        Ok(Request::Pause { scope, secs: 0 }) => switches::change(running, Change::Resume(scope)),
+        Ok(Request::Pause { scope, secs }) => {
+            switches::change(running, Change::Pause(Pause { scope, until: end(secs) }))
+        }
+        Ok(Request::Grant { name, scope, secs: 0 }) => switches::change(running, Change::Revoke(name, scope)),
+        Ok(Request::Grant { name, scope, secs }) => {
+            switches::change(running, Change::Grant(Grant { name, scope, until: end(secs) }))
+        }
+        Ok(Request::Switches) => switches::status(running),
         Ok(Request::Reload) => match running.reloader.reload() {
             Ok(reloaded) => json!({ "done": true, "restart-needed-for": reloaded.restart }),
             Err(error) => json!({ "error": error }),
@@ -183,6 +215,11 @@ fn serve(stream: UnixStream, running: &Running, orders: &Orders) -> io::Result<(
     };
     writeln!(out, "{answer}")?;
     out.flush()
+}
+
+/// The Unix second at which something ends that begins now.
+fn end(secs: u64) -> u64 {
+    wall_secs().saturating_add(secs)
 }
 
 #[derive(Clone, Copy)]

@@ -29,6 +29,7 @@ mod fingerprint;
 mod persist;
 mod reload;
 pub(crate) mod report;
+pub(crate) mod switches;
 pub(crate) mod take_over;
 
 use std::fmt;

@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
 
 use avocet_policy::list::{Compiler, Format, Image, Kind, ListId, Progress, Report, Rewrites, Source};
 
@@ -51,16 +50,21 @@ fn read(compiler: &mut Compiler, (place, list): (usize, &ListConfig), mut text: 
     }
 }
 
+/// The text of a list that is a file of this machine.
+pub(crate) fn open_file(list: &ListConfig) -> io::Result<Option<File>> {
+    match &list.source {
+        ListSource::File(path) => File::open(path).map(Some),
+        ListSource::Url(_) => Ok(None),
+    }
+}
+
 /// The lists that are files of this machine, compiled; a line of the log for each that cannot be read, and for each
 /// with lines that were not taken.
 pub(crate) fn from_files(config: &PolicyConfig, secret: [u8; 32]) -> Option<Lists> {
     if config.lists.is_empty() {
         return None;
     }
-    let (octets, reports) = compile(config, secret, |list| match &list.source {
-        ListSource::File(path) => File::open(Path::new(path)).map(Some),
-        ListSource::Url(_) => Ok(None),
-    });
+    let (octets, reports) = compile(config, secret, open_file);
     for (list, report) in config.lists.iter().zip(reports) {
         match report {
             Err(error) => tracing::error!(list = list.name, %error, "cannot read a list"),

@@ -9,6 +9,8 @@
 //! answer or keeps one: that is for [`query`](crate::query).
 
 mod build;
+pub(crate) mod command;
+mod explain;
 pub(crate) mod load;
 mod names;
 mod verdict;
