@@ -6,9 +6,7 @@ use std::fmt::Write as _;
 use std::hint::black_box;
 use std::time::Instant;
 
-use avocet_policy::list::{
-    Asker, Compiler, Format, Image, Kind, ListId, ListSet, Question, Rewrites, Scratch, Source,
-};
+use avocet_policy::list::{Asker, Compiler, Format, Image, Kind, ListId, ListSet, Question, Rewrites, Scratch, Source};
 use avocet_wire::Rtype;
 
 const NAMES: u64 = 1_000_000;

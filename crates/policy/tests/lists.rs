@@ -4,10 +4,14 @@
 
 #[path = "lists/adguard.rs"]
 mod adguard;
+#[path = "lists/corpus.rs"]
+mod corpus;
 #[path = "lists/hostile.rs"]
 mod hostile;
 #[path = "lists/images.rs"]
 mod images;
+#[path = "lists/invariants.rs"]
+mod invariants;
 #[path = "lists/material.rs"]
 mod material;
 #[path = "lists/merging.rs"]

@@ -4,6 +4,7 @@ use avocet_policy::list::{Asker, Compiler, Format, Image, ImageError, Kind, List
 use avocet_testkit::Chance;
 use avocet_wire::Rtype;
 
+use crate::invariants::seal;
 use crate::material::{SECRET, ask, read, source, wire};
 
 const TEXT: &str = "||a.example^\n||b.example^$client=10.0.0.0/8|~'x',dnstype=A,denyallow=c.b.example\n\
@@ -67,15 +68,6 @@ fn what_is_foreign_of_another_version_or_torn_is_told() {
     }
 }
 
-/// Puts the right digest on octets that are none of a compiler.
-fn sealed(octets: &mut [u8]) {
-    use siphasher::sip128::{Hasher128, SipHasher13};
-    let mut hasher = SipHasher13::new();
-    std::hash::Hasher::write(&mut hasher, &octets[32..]);
-    let digest = hasher.finish128().as_u128().to_le_bytes();
-    octets[16..32].copy_from_slice(&digest);
-}
-
 #[test]
 fn an_image_of_an_enemy_does_no_harm() {
     let whole = octets();
@@ -90,7 +82,7 @@ fn an_image_of_an_enemy_does_no_harm() {
         if chance.percent(10) {
             octets.truncate(200 + chance.below(octets.len() as u64 - 200) as usize);
         }
-        sealed(&mut octets);
+        seal(&mut octets);
         if let Ok(image) = Image::open(octets) {
             opened += 1;
             use_up(&image);
