@@ -31,6 +31,8 @@ pub const MAX_PROFILES: usize = 65_535;
 pub const MAX_NEIGHBOURS: usize = 65_536;
 /// Most clients of the configuration.
 pub const MAX_CLIENTS: usize = 65_536;
+/// Most lists that groups tell apart.
+pub const MAX_LISTS: usize = 256;
 /// Most groups.
 pub const MAX_GROUPS: usize = 1_024;
 
@@ -147,9 +149,7 @@ impl ClientTest {
         match self {
             Self::Group(name) => asker.groups.contains(name),
             Self::Within(network) => asker.address.is_some_and(|address| network.contains(&address)),
-            Self::Name(test) => {
-                asker.name.is_some_and(|name| test.holds(name.to_ascii_lowercase().as_bytes()))
-            }
+            Self::Name(test) => asker.name.is_some_and(|name| test.holds(name.to_ascii_lowercase().as_bytes())),
             Self::Mac(mac) => asker.macs.contains(mac),
             Self::Listener(name) => asker.listener == name,
             Self::Transport(transport) => asker.transport == Some(*transport),

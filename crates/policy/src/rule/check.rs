@@ -143,7 +143,9 @@ impl Checker<'_> {
         if name == "geo" {
             return match self.vocabulary.has_countries {
                 true => Ok(Field::Geo),
-                false => Err(Fault::at(span, "countries need a geo database").advise("configure one, or ask for networks")),
+                false => {
+                    Err(Fault::at(span, "countries need a geo database").advise("configure one, or ask for networks"))
+                }
             };
         }
         if let Some((_, field)) = ROOTS.iter().find(|(root, _)| *root == name) {
@@ -267,7 +269,8 @@ impl Checker<'_> {
                 Err(Fault::at(right.span, "a condition is not compared").advise("write it alone, or with `!`"))
             }
             (Value::Field(_), Value::Field(_)) => {
-                Err(Fault::at(right.span, "a value is compared with what is written out").advise("put text into quotes"))
+                Err(Fault::at(right.span, "a value is compared with what is written out")
+                    .advise("put text into quotes"))
             }
         }
     }
@@ -649,20 +652,29 @@ mod tests {
             ("qtype == AAAA", 10, "there is no `AAAA`: types go into quotes, as in `qtype == \"AAAA\"`"),
             ("qtype == 'AAAB'", 10, "there is no type `AAAB`: did you mean `aaaa`?"),
             ("client.group('kid')", 14, "there is no group `kid`: did you mean `kids`?"),
-            ("list('addds')", 6, "there is no list `addds`: did you mean `ads`?"),
+            ("list('addds')", 6, "there is no list `addds`: there are: ads, malware"),
+            ("list('malwre')", 6, "there is no list `malwre`: did you mean `malware`?"),
             ("service('youtub')", 9, "there is no service `youtub`: did you mean `youtube`?"),
             ("client.ip.in('10.0.0.0/33')", 14, "`10.0.0.0/33` is no network: write it as \"10.0.0.0/8\""),
             ("client.ip == '10.0.0.0/8'", 14, "`10.0.0.0/8` is no address: networks are asked by `.in(...)`"),
             ("now.hour == '9'", 13, "a number should stand here: write `now.hour >= 21`"),
             ("now.between('21:00', '25:00')", 22, "no time of day: write it as \"21:30\""),
             ("qname < 'x'", 1, "only numbers have an order: compare by `==`, `!=` or `in`"),
-            ("qname", 1, "this is a value and no condition: write `qname == \"www.example.com\"` or `qname.under(\"example.com\")`"),
+            (
+                "qname",
+                1,
+                "this is a value and no condition: write `qname == \"www.example.com\"` or `qname.under(\"example.com\")`",
+            ),
             ("qname.matches('(')", 15, "unclosed group"),
             ("now.weekend == true", 1, "a condition is not compared: write it alone, or with `!`"),
             ("geo.country == 'NL'", 1, "countries need a geo database: configure one, or ask for networks"),
             ("qname == '*.x'", 10, "a name is compared whole: write `qname.under(\"x\")`"),
             ("client.transport == 'tls'", 21, "there is no transport `tls`: there are: udp, tcp, dot, doh, doq"),
-            ("'x' in qname", 8, "a list should stand behind `in`: write `qname == \"www.example.com\"` or `qname.under(\"example.com\")`"),
+            (
+                "'x' in qname",
+                8,
+                "a list should stand behind `in`: write `qname == \"www.example.com\"` or `qname.under(\"example.com\")`",
+            ),
         ] {
             let fault = check(expression, &vocabulary()).unwrap_err();
             assert_eq!((fault.column(expression), fault.to_string().as_str()), (column, message), "{expression}");

@@ -196,9 +196,8 @@ impl Code {
         match ask {
             Ask::AnswerAddress(run) => {
                 let networks = run.of(&self.networks);
-                let holds = |network: &IpNet| {
-                    answer.addresses.iter().any(|address| network.contains(&address.to_canonical()))
-                };
+                let holds =
+                    |network: &IpNet| answer.addresses.iter().any(|address| network.contains(&address.to_canonical()));
                 networks.iter().any(holds)
             }
             Ask::AnswerNames(run) => answer.names.iter().any(|name| one_of(run.of(&self.keys), name)),

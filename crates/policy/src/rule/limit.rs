@@ -102,7 +102,8 @@ impl Limiter {
         }
         let full_at = |bucket: &&Bucket| bucket.full_at.load(Ordering::Relaxed);
         let [first, others @ ..] = place;
-        let oldest = others.iter().fold(first, |best, other| if full_at(&other) < full_at(&best) { other } else { best });
+        let oldest =
+            others.iter().fold(first, |best, other| if full_at(&other) < full_at(&best) { other } else { best });
         if full_at(&oldest) > now {
             self.forgotten.fetch_add(1, Ordering::Relaxed);
         }
@@ -146,12 +147,9 @@ mod tests {
     #[test]
     fn buckets_are_kept_apart_by_their_key() {
         let other: &[u8] = b"\x05other\x00";
-        for (per, of_other_client, of_other_name) in [
-            (LimitKey::Client, 3, 0),
-            (LimitKey::Rule, 0, 0),
-            (LimitKey::Domain, 0, 3),
-            (LimitKey::ClientDomain, 3, 3),
-        ] {
+        for (per, of_other_client, of_other_name) in
+            [(LimitKey::Client, 3, 0), (LimitKey::Rule, 0, 0), (LimitKey::Domain, 0, 3), (LimitKey::ClientDomain, 3, 3)]
+        {
             let (limiter, limit) = (Limiter::new([2; 32]), limit(1, 3, per));
             assert_eq!(admitted(&limiter, &limit, "192.0.2.1", NAME, 1), 3);
             assert_eq!(admitted(&limiter, &limit, "192.0.2.2", NAME, 1), of_other_client, "{per:?}");

@@ -259,7 +259,13 @@ impl Program {
     }
 
     #[inline]
-    fn asking<'a, L>(&'a self, question: &'a Question<'a>, labels: &'a Labels, hours: &'a Hours, lists: &'a L) -> Asking<'a, L> {
+    fn asking<'a, L>(
+        &'a self,
+        question: &'a Question<'a>,
+        labels: &'a Labels,
+        hours: &'a Hours,
+        lists: &'a L,
+    ) -> Asking<'a, L> {
         let start = usize::from(question.profile.0) * self.words;
         let facts = self.facts.get(start..start + self.words).unwrap_or(&self.nobody);
         Asking { question, labels, answer: None, hours, lists, facts, valid_until: u64::MAX, memo: Memo::EMPTY }

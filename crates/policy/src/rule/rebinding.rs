@@ -105,7 +105,8 @@ mod tests {
         ] {
             assert!(is_private(text.parse().unwrap()), "{text}");
         }
-        for text in ["192.0.2.1", "172.32.0.1", "100.128.0.1", "2001:db8::1", "::ffff:192.0.2.1", "64:ff9b::192.0.2.1"] {
+        for text in ["192.0.2.1", "172.32.0.1", "100.128.0.1", "2001:db8::1", "::ffff:192.0.2.1", "64:ff9b::192.0.2.1"]
+        {
             assert!(!is_private(text.parse().unwrap()), "{text}");
         }
     }

@@ -4,8 +4,8 @@
 //! every week, so it is a set of the 10,080 minutes of a week; when it changes next is the next
 //! minute that differs, or the zone's next change of offset, whichever comes first.
 
-use jiff::tz::{TimeZone, TimeZoneDatabase};
 use jiff::Timestamp;
+use jiff::tz::{TimeZone, TimeZoneDatabase};
 
 use super::tree::NumberTest;
 
@@ -129,9 +129,10 @@ impl Window {
         let (second, change) = self.zone.local(now);
         let minute = second as usize / 60;
         let into_minute = u64::from(second % 60);
-        let edge = self.week.minutes_to_change(minute).map_or(u64::MAX, |minutes| {
-            now.saturating_add(minutes as u64 * 60 - into_minute)
-        });
+        let edge = self
+            .week
+            .minutes_to_change(minute)
+            .map_or(u64::MAX, |minutes| now.saturating_add(minutes as u64 * 60 - into_minute));
         (self.week.holds(minute), edge.min(change))
     }
 }

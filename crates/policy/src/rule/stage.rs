@@ -57,7 +57,8 @@ impl Stage {
             let facts = &facts[profile * words..(profile + 1) * words];
             let holds = |condition: u32| facts[condition as usize / 64] >> (condition % 64) & 1 != 0;
             let may_hold = |candidate: &Candidate| candidate.client == Candidate::ANYBODY || holds(candidate.client);
-            let places: Vec<u32> = (0..self.rest.len() as u32).filter(|at| may_hold(&self.rest[*at as usize])).collect();
+            let places: Vec<u32> =
+                (0..self.rest.len() as u32).filter(|at| may_hold(&self.rest[*at as usize])).collect();
             *list = *numbers.entry(places).or_insert_with_key(|places| {
                 let free = |at: &u32| Candidate { client: Candidate::ANYBODY, ..self.rest[*at as usize] };
                 rests.lists.push(places.iter().map(free).collect());

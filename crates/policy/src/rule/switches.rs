@@ -152,7 +152,10 @@ mod tests {
         switches.pause(Pause { scope: Scope::All, until: 50 }).unwrap();
         switches.grant(Grant { name: "a.example".to_owned(), scope: kids.clone(), until: 70 }).unwrap();
         assert!(switches.grant(Grant { name: "a..b".to_owned(), scope: kids.clone(), until: 70 }).is_err());
-        assert_eq!((switches.pauses.len(), switches.next_boundary(10), switches.next_boundary(50)), (1, Some(50), Some(70)));
+        assert_eq!(
+            (switches.pauses.len(), switches.next_boundary(10), switches.next_boundary(50)),
+            (1, Some(50), Some(70))
+        );
         switches.expire(50);
         assert!(switches.pauses.is_empty() && switches.grants.len() == 1);
         assert!(switches.revoke("a.example", &kids) && !switches.revoke("a.example", &kids));

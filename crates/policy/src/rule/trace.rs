@@ -107,12 +107,12 @@ impl Node {
         let holds = match &self.kind {
             NodeKind::Const(value) => *value,
             NodeKind::Not(inner) => !ask(inner),
-            NodeKind::All(parts) => chain(parts, false, depth, steps, |part, steps| {
-                part.traced(zone, sample, depth + 1, steps)
-            }),
-            NodeKind::Any(parts) => chain(parts, true, depth, steps, |part, steps| {
-                part.traced(zone, sample, depth + 1, steps)
-            }),
+            NodeKind::All(parts) => {
+                chain(parts, false, depth, steps, |part, steps| part.traced(zone, sample, depth + 1, steps))
+            }
+            NodeKind::Any(parts) => {
+                chain(parts, true, depth, steps, |part, steps| part.traced(zone, sample, depth + 1, steps))
+            }
             NodeKind::If(parts) => {
                 let [condition, then, otherwise] = &**parts;
                 if ask(condition) { ask(then) } else { ask(otherwise) }
@@ -121,11 +121,6 @@ impl Node {
         };
         steps[place].holds = Some(holds);
         holds
-    }
-
-    #[cfg(test)]
-    pub(super) fn holds(&self, zone: &Zone, sample: &Sample<'_>) -> bool {
-        self.traced(zone, sample, 0, &mut Vec::new())
     }
 }
 
