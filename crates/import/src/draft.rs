@@ -10,7 +10,7 @@ use avocet_wire::{Rtype, rdata};
 use ipnet::IpNet;
 use toml::Value;
 
-use crate::hosts::Host;
+use crate::hosts::{self, Host};
 use crate::name::{self, Names, ROOT};
 use crate::server::Server;
 
@@ -184,7 +184,10 @@ impl Draft {
     ) {
         let kept = number.clamp(range.0, range.1);
         if kept != number {
-            self.note(format!("{origin} = {number}"), format!("`{key}` takes {} to {}: {kept} it is", range.0, range.1));
+            self.note(
+                format!("{origin} = {number}"),
+                format!("`{key}` takes {} to {}: {kept} it is", range.0, range.1),
+            );
         }
         self.set(table, key, i64::try_from(kept).unwrap_or(i64::MAX), origin);
     }
@@ -247,7 +250,8 @@ impl Draft {
     /// Adds a local record; `data` in presentation form. Says whether it was taken.
     pub(crate) fn record(&mut self, owner: &str, rtype: &str, data: &str, origin: &str) -> Option<&mut Record> {
         let what = format!("{origin}: {owner} {rtype} {data}");
-        let Some(owner) = name::domain(owner).filter(|owner| owner != "." && !owner.trim_start_matches("*.").contains('*'))
+        let Some(owner) =
+            name::domain(owner).filter(|owner| owner != "." && !owner.trim_start_matches("*.").contains('*'))
         else {
             self.note(what, "its name is no domain name; other alphabets are written as xn-- labels");
             return None;
@@ -301,9 +305,7 @@ impl Draft {
     /// Adds the records of a line of a hosts file; names of the loopback addresses are answered without.
     pub(crate) fn host(&mut self, host: &Host, ttl_secs: Option<u32>, origin: &str) {
         for name in &host.names {
-            if matches!(name.as_str(), "localhost" | "localhost.localdomain" | "ip6-localhost" | "ip6-loopback")
-                || host.address.is_multicast()
-            {
+            if hosts::is_loopback(name) || host.address.is_multicast() {
                 continue;
             }
             if let Some(record) = self.address(name, host.address, origin) {
@@ -350,18 +352,11 @@ impl Draft {
 
     /// What a client is known by, as `ids` takes it: an address, a network, a MAC address or a host name.
     pub(crate) fn client_id(&mut self, written: &str, origin: &str) -> Option<String> {
-        let id = written.trim().to_ascii_lowercase();
-        let what = format!("{origin}: {id}");
-        let is_address = id.parse::<IpAddr>().is_ok() || id.parse::<IpNet>().is_ok();
-        let digits: Vec<&str> = id.split([':', '-']).collect();
-        let is_digits = |part: &&str| part.len() == 2 && u8::from_str_radix(part, 16).is_ok();
-        let is_mac = digits.len() == 6 && digits.iter().all(is_digits);
-        let is_name = name::domain(&id).is_some_and(|name| !name.contains('*') && name != ".")
-            && id.contains(|c: char| c.is_ascii_alphabetic());
-        if !is_address && !is_mac && !is_name {
+        let what = format!("{origin}: {written}");
+        let Some(id) = client_id(written.trim()) else {
             self.note(what, "clients are known by address, network, MAC address or host name here");
             return None;
-        }
+        };
         if !self.ids.insert(id.clone()) {
             self.note(what, "it belongs to another client already");
             return None;
@@ -464,6 +459,27 @@ impl Place {
         let path = text.split(['?', '#']).next().unwrap_or(text).trim_end_matches('/');
         path.rsplit('/').next().unwrap_or(path)
     }
+}
+
+/// An identifier in one form, so that it is the same wherever it stands.
+fn client_id(written: &str) -> Option<String> {
+    if let Ok(address) = written.parse::<IpAddr>() {
+        return Some(address.to_canonical().to_string());
+    }
+    if let Ok(network) = written.parse::<IpNet>() {
+        return Some(network.trunc().to_string());
+    }
+    let octets: Vec<&str> = written.split([':', '-']).collect();
+    let is_octet = |part: &&str| part.len() == 2 && u8::from_str_radix(part, 16).is_ok();
+    if octets.len() == 6 && octets.iter().all(is_octet) {
+        return Some(octets.join(":").to_ascii_lowercase());
+    }
+    // What ends with a number is a mistyped address.
+    let is_host = |name: &String| {
+        let last = name.rsplit('.').next().unwrap_or_default();
+        !name.contains('*') && last.contains(|c: char| !c.is_ascii_digit())
+    };
+    name::domain(written).filter(|name| name != ".").filter(is_host)
 }
 
 /// The type of the record of an address.

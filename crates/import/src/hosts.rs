@@ -11,6 +11,23 @@ pub(crate) struct Host {
     pub(crate) names: Vec<String>,
 }
 
+impl Host {
+    /// Puts the names without a dot below `domain` before all others, as servers do that expand them.
+    pub(crate) fn expand(&mut self, domain: Option<&str>) {
+        let Some(domain) = domain else {
+            return;
+        };
+        let short = self.names.iter().filter(|name| !name.contains('.') && !is_loopback(name));
+        let full: Vec<String> = short.map(|name| format!("{name}.{domain}")).collect();
+        self.names.splice(0..0, full);
+    }
+}
+
+/// Is it a name that each machine has for itself?
+pub(crate) fn is_loopback(name: &str) -> bool {
+    matches!(name, "localhost" | "localhost.localdomain" | "ip6-localhost" | "ip6-loopback")
+}
+
 /// One line without its comment; `None` where it has no address or no name.
 pub(crate) fn line(text: &str) -> Option<Host> {
     let mut words = text.split('#').next()?.split_ascii_whitespace();

@@ -158,11 +158,17 @@ pub(crate) fn shown(value: &Value) -> Option<String> {
     }
 }
 
-/// A key with the beginning of its value.
+/// A key, with the beginning of its value where that is short and no secret.
 struct Shown<'a>(&'a str, &'a Value);
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = self.0.to_ascii_lowercase();
+        let is_secret = ["pass", "pwd", "secret", "token", "key"].iter().any(|word| key.contains(word));
+        let is_single = !matches!(self.1, Value::Array(_) | Value::Object(_));
+        if is_secret || !is_single {
+            return f.write_str(self.0);
+        }
         let value = self.1.to_string();
         let short: String = value.chars().take(MAX_SHOWN).collect();
         let more = if short.len() < value.len() { "..." } else { "" };
@@ -214,14 +220,16 @@ mod tests {
 
     #[test]
     fn what_is_not_taken_is_noted_once_and_voids_are_not() {
-        let document = serde_json::json!({"a": 1, "b": "", "c": {"d": [7], "e": false}, "f": {"g": null}});
+        let document = serde_json::json!({"a": 1, "b": "", "c": {"d": 7, "e": false}, "f": {"g": null},
+            "g": {"password": "x"}, "h": [1]});
         let mut section = Section::of(document).unwrap();
         assert_eq!(section.number("a"), Some(1));
         let mut inner = section.section("c");
         assert!(inner.texts("e").is_empty());
         let mut draft = Draft::default();
         inner.leave(&[("d", "why not")], &mut draft);
-        section.leave(&[], &mut draft);
-        assert_eq!(draft.notes, ["c.d = [7]: why not"]);
+        section.section("g").leave(&[], &mut draft);
+        section.leave(&[("h", "why not")], &mut draft);
+        assert_eq!(draft.notes, ["c.d = 7: why not", "g.password: there is no such setting here", "h: why not"]);
     }
 }

@@ -110,7 +110,15 @@ mod tests {
 
     #[test]
     fn what_is_no_plain_server_has_a_reason() {
-        for wrong in ["tls://1.1.1.1", "https://dns.example/dns-query", "dns.example", "0.0.0.0", "1.1.1.1:0", "fe80::1%eth0", ""] {
+        for wrong in [
+            "tls://1.1.1.1",
+            "https://dns.example/dns-query",
+            "dns.example",
+            "0.0.0.0",
+            "1.1.1.1:0",
+            "fe80::1%eth0",
+            "",
+        ] {
             assert!(Server::parse(wrong).is_err(), "{wrong}");
         }
     }

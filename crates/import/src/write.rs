@@ -10,10 +10,13 @@ use crate::{Imported, Origin, local};
 
 /// Where the server listens if the file does not say.
 const DEFAULT_LISTEN: &str = "127.0.0.1:5300";
+/// What `max-ttl-secs` is if the file does not say.
+const DEFAULT_MAX_TTL_SECS: i64 = 86_400;
 
 /// Makes the draft whole and writes it.
 pub(crate) fn finish(origin: Origin, path: &str, mut draft: Draft) -> Imported {
     drop_own_addresses(&mut draft);
+    order_ttls(&mut draft);
     local::rules(&mut draft);
     drop_absent_lists(&mut draft);
     let over = draft.notes_over();
@@ -48,6 +51,16 @@ fn drop_own_addresses(draft: &mut Draft) {
     });
     for what in dropped {
         draft.note(what, "this server will listen there itself");
+    }
+}
+
+/// Lowers the least TTL to the greatest, where a source has them the other way round.
+fn order_ttls(draft: &mut Draft) {
+    let number = |key| draft.settings.get(&("cache", key)).and_then(|(value, _)| value.as_integer());
+    let max = number("max-ttl-secs").unwrap_or(DEFAULT_MAX_TTL_SECS);
+    if let Some(min) = number("min-ttl-secs").filter(|min| *min > max) {
+        draft.note(format!("min-ttl-secs = {min}"), format!("it is above max-ttl-secs: {max} it is"));
+        draft.set("cache", "min-ttl-secs", max, "lowered to max-ttl-secs");
     }
 }
 
@@ -145,7 +158,7 @@ fn write_rule(out: &mut String, rule: &Rule) -> fmt::Result {
 }
 
 fn header(out: &mut String, table: &str, origin: &str) -> fmt::Result {
-    writeln!(out, "\n# {}\n[[{table}]]", one_line(origin))
+    writeln!(out, "\n# {}\n[[{table}]]", one_line(origin).trim_end())
 }
 
 fn pair(out: &mut String, key: &str, value: impl Into<Value>) -> fmt::Result {

@@ -222,7 +222,15 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_refused() {
-        for line in ["avocet", "avocet check", "avocet query", "avocet cache flush", "avocet sevre", "avocet load", "avocet import bind x"] {
+        for line in [
+            "avocet",
+            "avocet check",
+            "avocet query",
+            "avocet cache flush",
+            "avocet sevre",
+            "avocet load",
+            "avocet import bind x",
+        ] {
             assert!(parse(line).is_err(), "{line}");
         }
     }

@@ -104,3 +104,70 @@ impl Files for Disk {
         Some(names)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::config::Config;
+
+    /// Tables that the configuration reader does not have.
+    const NOT_READ: &[&str] = &["policy", "list", "group", "client", "rule"];
+
+    /// Imports a sample of the crate and has the configuration reader read what comes of it.
+    #[track_caller]
+    fn check(origin: Origin, sample: &str, tables: &[&str]) {
+        let path = format!("{}/../import/samples/{sample}", env!("CARGO_MANIFEST_DIR"));
+        let services = ["tiktok", "x", "youtube"];
+        let imported = avocet_import::import(origin, &path, &Disk, "", &services).unwrap();
+        let mut document: toml::Table = imported.config.parse().unwrap();
+        for table in tables {
+            assert!(document.contains_key(*table), "{sample} has no {table}");
+        }
+        for table in NOT_READ {
+            document.remove(*table);
+        }
+        if let Err(errors) = Config::from_text(None, &document.to_string(), &BTreeMap::new()) {
+            panic!("{sample}: {errors}\n{document}");
+        }
+    }
+
+    #[test]
+    fn what_is_imported_is_a_configuration() {
+        let lists = ["policy", "server", "forward", "record", "list", "group", "client", "rule"];
+        check(Origin::Adguard, "AdGuardHome.yaml", &lists);
+        check(Origin::Blocky, "blocky.yml", &lists);
+        check(Origin::Dnsmasq, "dnsmasq/dnsmasq.conf", &["server", "forward", "record", "list", "rule"]);
+        check(Origin::Pihole, "pihole-five", &["server", "forward", "record", "list", "group", "rule"]);
+        check(Origin::Pihole, "pihole-six", &["policy", "server", "forward", "record", "rule"]);
+    }
+
+    #[test]
+    fn files_are_written_once_and_replace_none() {
+        let directory = std::env::temp_dir().join(format!("avocet-import-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let source = directory.join("dnsmasq.conf");
+        fs::write(&source, "server=9.9.9.9\naddress=/ads.example/\n").unwrap();
+        let output = directory.join("avocet.toml");
+        let path = source.display().to_string();
+        let args = ImportArgs { origin: Origin::Dnsmasq, path, output: Some(output.clone()) };
+        assert_eq!(run(&args), Ok(ExitCode::SUCCESS));
+        let config = fs::read_to_string(&output).unwrap();
+        let list = fs::canonicalize(&directory).unwrap().join("dnsmasq-blocked.txt");
+        assert!(config.contains(&format!("file = \"{}\"", list.display())), "{config}");
+        assert!(fs::read_to_string(list).unwrap().contains("address=/ads.example/\n"));
+        assert!(run(&args).unwrap_err().ends_with("exists; an import replaces no file"));
+        let missing = ImportArgs { path: directory.join("gone").display().to_string(), output: None, ..args };
+        assert!(run(&missing).unwrap_err().contains("gone cannot be read"));
+        fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn what_is_no_file_or_too_large_is_not_read() {
+        assert_eq!(Disk.read("/dev/zero", 10).unwrap_err(), "this is no file");
+        let own = format!("{}/Cargo.toml", env!("CARGO_MANIFEST_DIR"));
+        assert_eq!(Disk.read(&own, 10).unwrap_err(), "it has more than 10 octets");
+        assert!(Disk.list("/nonexistent").is_none());
+    }
+}

@@ -17,21 +17,51 @@ use crate::yaml;
 
 /// Keys that say nothing about answers, or have one sensible value that the server has anyway.
 const QUIET: &[&str] = &[
-    "auth_attempts", "block_auth_min", "debug_pprof", "http", "http_proxy", "language", "log", "os", "querylog",
-    "schema_version", "statistics", "theme", "web_session_ttl",
+    "auth_attempts",
+    "block_auth_min",
+    "debug_pprof",
+    "http",
+    "http_proxy",
+    "language",
+    "log",
+    "os",
+    "querylog",
+    "schema_version",
+    "statistics",
+    "theme",
+    "web_session_ttl",
 ];
 const QUIET_DNS: &[&str] = &[
-    "anonymize_client_ip", "blocked_hosts", "bootstrap_prefer_ipv6", "cache_optimistic_answer_ttl",
-    "cache_optimistic_max_age", "fastest_timeout", "handle_ddr", "hostsfile_enabled", "max_goroutines", "pending_requests",
-    "private_networks", "ratelimit_subnet_len_ipv4", "ratelimit_subnet_len_ipv6", "refuse_any", "serve_plain_dns",
-    "trusted_proxies", "upstream_timeout",
+    "anonymize_client_ip",
+    "blocked_hosts",
+    "bootstrap_prefer_ipv6",
+    "cache_optimistic_answer_ttl",
+    "cache_optimistic_max_age",
+    "fastest_timeout",
+    "handle_ddr",
+    "hostsfile_enabled",
+    "max_goroutines",
+    "pending_requests",
+    "private_networks",
+    "ratelimit_subnet_len_ipv4",
+    "ratelimit_subnet_len_ipv6",
+    "refuse_any",
+    "serve_plain_dns",
+    "trusted_proxies",
+    "upstream_timeout",
 ];
 const QUIET_FILTERING: &[&str] = &[
-    "cache_time", "parental_block_host", "parental_cache_size", "rewrites_enabled", "safe_fs_patterns",
-    "safebrowsing_block_host", "safebrowsing_cache_size", "safesearch_cache_size",
+    "cache_time",
+    "parental_block_host",
+    "parental_cache_size",
+    "rewrites_enabled",
+    "safe_fs_patterns",
+    "safebrowsing_block_host",
+    "safebrowsing_cache_size",
+    "safesearch_cache_size",
 ];
 const LOOKED_UP: &str = "sites are not looked up at a service; add a list of such sites";
-/// Most seconds of `min-ttl-secs`, and most of `max-ttl-secs`.
+/// Seconds of `min-ttl-secs` and `block-ttl-secs`, and of `max-ttl-secs`.
 const MIN_TTL_RANGE: (u64, u64) = (0, 86_400);
 const MAX_TTL_RANGE: (u64, u64) = (0, 604_800);
 /// Least and most octets of a cache.
@@ -97,7 +127,10 @@ fn server(dns: &mut Section, draft: &mut Draft) {
     let exempt: Vec<String> = dns.texts("ratelimit_whitelist").iter().filter_map(|text| network(text)).collect();
     if let Some(limit) = limit {
         draft.set_within(("rate-limit", "responses-per-second"), limit, (1, 1_000_000), "dns.ratelimit");
-        draft.note("dns.ratelimit", "carried as a limit of equal answers to one network: others are not counted together");
+        draft.note(
+            "dns.ratelimit",
+            "carried as a limit of equal answers to one network: others are not counted together",
+        );
         if !exempt.is_empty() {
             draft.set("rate-limit", "exempt", exempt, "dns.ratelimit_whitelist");
         }
@@ -136,7 +169,8 @@ fn denied(dns: &mut Section, draft: &mut Draft) {
 }
 
 fn bogus(written: Vec<String>, draft: &mut Draft) {
-    let networks: Vec<String> = written.iter().filter_map(|text| network(text)).map(|net| format!("\"{net}\"")).collect();
+    let networks: Vec<String> =
+        written.iter().filter_map(|text| network(text)).map(|net| format!("\"{net}\"")).collect();
     if networks.is_empty() {
         return;
     }
@@ -157,7 +191,7 @@ fn cache(dns: &mut Section, draft: &mut Draft) {
         draft.set_within(("cache", "min-ttl-secs"), min, MIN_TTL_RANGE, "dns.cache_ttl_min");
     }
     if max > 0 {
-        draft.set_within(("cache", "max-ttl-secs"), max.max(min), MAX_TTL_RANGE, "dns.cache_ttl_max");
+        draft.set_within(("cache", "max-ttl-secs"), max, MAX_TTL_RANGE, "dns.cache_ttl_max");
     }
     if dns.flag("cache_optimistic") {
         draft.set("cache", "stale-client-timeout-ms", 0, "dns.cache_optimistic");
@@ -181,11 +215,14 @@ fn blocking(filtering: &mut Section, dns: &mut Section, draft: &mut Draft) {
         draft.set("policy", "block-addresses", addresses, "filtering.blocking_ipv4, blocking_ipv6");
     }
     if let Some(secs) = filtering.number("blocked_response_ttl").or_else(|| dns.number("blocked_response_ttl")) {
-        draft.set_within(("policy", "block-ttl-secs"), secs, MAX_TTL_RANGE, "filtering.blocked_response_ttl");
+        draft.set_within(("policy", "block-ttl-secs"), secs, MIN_TTL_RANGE, "filtering.blocked_response_ttl");
     }
     for key in ["filtering_enabled", "protection_enabled"] {
         if filtering.is_off(key) || dns.is_off(key) {
-            draft.note(format!("{key} = false"), "what it turned off is carried over and filters: pause it, or remove it");
+            draft.note(
+                format!("{key} = false"),
+                "what it turned off is carried over and filters: pause it, or remove it",
+            );
         }
         filtering.skip(&[key]);
         dns.skip(&[key]);

@@ -75,7 +75,10 @@ fn mode(dns: &mut Section, draft: &mut Draft) {
             draft.strategy(".", &format!("race {count}"));
         }
     } else if mode == "fastest_addr" || fastest {
-        draft.note("dns.upstream_mode = fastest_addr", "addresses in answers are not tried; the fastest server is asked");
+        draft.note(
+            "dns.upstream_mode = fastest_addr",
+            "addresses in answers are not tried; the fastest server is asked",
+        );
     }
 }
 

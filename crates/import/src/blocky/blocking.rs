@@ -6,7 +6,7 @@ use crate::draft::{Client, Draft, Group, Kind, List, Place};
 use crate::name::{self, Names};
 use crate::section::{Section, millis, shown};
 
-const TTL_RANGE: (u64, u64) = (0, 604_800);
+const TTL_RANGE: (u64, u64) = (0, 86_400);
 
 /// The lists here that came of each named list there.
 type ByName = BTreeMap<String, Vec<String>>;
@@ -16,9 +16,7 @@ pub(super) fn read(mut blocking: Section, mut lookup: Section, draft: &mut Draft
     answer(&mut blocking, draft);
     let refresh_hours = refresh(&mut blocking, draft);
     let mut lists = ByName::new();
-    for (key, former, kind) in
-        [("denylists", "blackLists", Kind::Block), ("allowlists", "whiteLists", Kind::Allow)]
-    {
+    for (key, former, kind) in [("denylists", "blackLists", Kind::Block), ("allowlists", "whiteLists", Kind::Allow)] {
         let sections = [blocking.section(key), blocking.section(former)];
         for section in sections {
             named_lists(section, kind, refresh_hours, &mut lists, draft);
@@ -37,8 +35,11 @@ pub(super) fn read(mut blocking: Section, mut lookup: Section, draft: &mut Draft
 
 fn answer(blocking: &mut Section, draft: &mut Draft) {
     let written = blocking.text("blockType").unwrap_or_else(|| "zeroIp".to_owned());
-    let addresses: Vec<String> =
-        written.split(',').map(|text| text.trim().to_owned()).filter(|text| text.parse::<std::net::IpAddr>().is_ok()).collect();
+    let addresses: Vec<String> = written
+        .split(',')
+        .map(|text| text.trim().to_owned())
+        .filter(|text| text.parse::<std::net::IpAddr>().is_ok())
+        .collect();
     let answer = match written.to_ascii_lowercase().as_str() {
         "nxdomain" => "nxdomain",
         _ if !addresses.is_empty() => "addresses",
@@ -81,7 +82,10 @@ fn named_lists(mut section: Section, kind: Kind, refresh_hours: Option<u64>, lis
                 let lines: Vec<String> = source.lines().map(str::to_owned).collect();
                 draft.own_list(&wanted, "auto", kind, &lines, &origin)
             } else if let Some(place) = Place::parse(&source) {
-                draft.list(&wanted, List { kind, refresh_hours, tags: vec![name::slug(&name, "list")], ..List::at(place, &origin) })
+                draft.list(
+                    &wanted,
+                    List { kind, refresh_hours, tags: vec![name::slug(&name, "list")], ..List::at(place, &origin) },
+                )
             } else {
                 draft.note(format!("{origin}: {source}"), "neither an address on the web nor a full path");
                 continue;

@@ -13,8 +13,20 @@ use crate::yaml;
 
 /// Keys that say nothing about answers.
 const QUIET: &[&str] = &[
-    "certFile", "connectIPVersion", "ede", "keyFile", "log", "logFormat", "logLevel", "logPrivacy", "logTimestamp",
-    "minTlsServeVersion", "prometheus", "queryLog", "specialUseDomains", "startVerifyUpstream",
+    "certFile",
+    "connectIPVersion",
+    "ede",
+    "keyFile",
+    "log",
+    "logFormat",
+    "logLevel",
+    "logPrivacy",
+    "logTimestamp",
+    "minTlsServeVersion",
+    "prometheus",
+    "queryLog",
+    "specialUseDomains",
+    "startVerifyUpstream",
 ];
 const TTL_RANGE: (u64, u64) = (0, 86_400);
 
@@ -178,8 +190,7 @@ fn caching(mut section: Section, draft: &mut Draft) {
         draft.set_within(("cache", "min-ttl-secs"), min, TTL_RANGE, "caching.minTime");
     }
     if let Some(max) = max.filter(|secs| *secs > 0) {
-        let least = min.unwrap_or(0).min(TTL_RANGE.1);
-        draft.set_within(("cache", "max-ttl-secs"), max.max(least), TTL_RANGE, "caching.maxTime");
+        draft.set_within(("cache", "max-ttl-secs"), max, TTL_RANGE, "caching.maxTime");
     }
     if let Some(negative) = negative {
         draft.set_within(("cache", "negative-max-ttl-secs"), negative, TTL_RANGE, "caching.cacheTimeNegative");
@@ -213,6 +224,13 @@ fn hosts_files(root: &mut Section, files: &dyn Files, draft: &mut Draft) {
     let ttl = section.text("hostsTTL").and_then(|text| millis(&text));
     let ttl_secs = ttl.and_then(|millis| u32::try_from(millis / 1_000).ok());
     for source in section.texts("sources") {
+        if source.starts_with("https://") || source.starts_with("http://") {
+            draft.note(
+                format!("hostsFile.sources: {source}"),
+                "an import reads nothing from the web; make it a [[list]]",
+            );
+            continue;
+        }
         let text = match source.contains('\n') {
             true => Ok(source.clone()),
             false => source::octets(files, &source, MAX_TEXT).and_then(|octets| source::text(&source, &octets)),
@@ -226,7 +244,9 @@ fn hosts_files(root: &mut Section, files: &dyn Files, draft: &mut Draft) {
         };
         let (found, wrong) = hosts::hosts(&text);
         found.iter().for_each(|host| draft.host(host, ttl_secs, "hostsFile.sources"));
-        wrong.iter().for_each(|line| draft.note(format!("hostsFile.sources: line {line}"), "expected an address and a name"));
+        wrong
+            .iter()
+            .for_each(|line| draft.note(format!("hostsFile.sources: line {line}"), "expected an address and a name"));
     }
     section.skip(&["filterLoopback", "loading"]);
     section.leave(&[], draft);

@@ -22,10 +22,29 @@ const TTL_RANGE: (u64, u64) = (0, 86_400);
 
 /// Statements that say nothing about answers, or whose effect the server has anyway.
 const QUIET: &[&str] = &[
-    "bind-dynamic", "bind-interfaces", "bogus-priv", "clear-on-reload", "conf-script", "dnssec-check-unsigned",
-    "edns-packet-max", "filterwin2k", "group", "keep-in-foreground", "localise-queries", "log-async", "log-debug",
-    "log-facility", "log-queries", "no-daemon", "no-hosts", "no-poll", "no-resolv", "pid-file", "quiet-dhcp",
-    "trust-anchor", "user",
+    "bind-dynamic",
+    "bind-interfaces",
+    "bogus-priv",
+    "clear-on-reload",
+    "conf-script",
+    "dnssec-check-unsigned",
+    "edns-packet-max",
+    "filterwin2k",
+    "group",
+    "keep-in-foreground",
+    "localise-queries",
+    "log-async",
+    "log-debug",
+    "log-facility",
+    "log-queries",
+    "no-daemon",
+    "no-hosts",
+    "no-poll",
+    "no-resolv",
+    "pid-file",
+    "quiet-dhcp",
+    "trust-anchor",
+    "user",
 ];
 
 /// Statements without a counterpart, by how they begin, and why.
@@ -67,7 +86,7 @@ pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(
 /// Where dnsmasq listens: all addresses, if it does not say.
 fn listen(statements: &[Statement], draft: &mut Draft) {
     let of = |key: &'static str| statements.iter().filter(move |statement| statement.key == key);
-    let port: u16 = of("port").last().and_then(|statement| statement.value.parse().ok()).unwrap_or(53);
+    let port: u16 = of("port").next_back().and_then(|statement| statement.value.parse().ok()).unwrap_or(53);
     if port == 0 {
         return draft.note("port=0", "dnsmasq answered no queries; `listen` is left as it is by default");
     }
@@ -235,11 +254,7 @@ impl State {
             draft.note(format!("{path}:{number}"), "expected an address and a name");
         }
         for mut host in hosts {
-            if let Some(domain) = self.domain.as_ref().filter(|_| self.expand_hosts) {
-                let short = host.names.iter().filter(|name| !name.contains('.'));
-                let full: Vec<String> = short.map(|name| format!("{name}.{domain}")).collect();
-                host.names = full.into_iter().chain(host.names).collect();
-            }
+            host.expand(self.domain.as_deref().filter(|_| self.expand_hosts));
             draft.host(&host, self.local_ttl, path);
         }
     }

@@ -21,7 +21,8 @@ pub(super) fn take(statement: &Statement, domain: Option<&str>, ttl_secs: Option
             draft_record(draft, (f[0], "TXT"), &data, place);
         }),
         "srv-host" => one(&fields, 1, |f| {
-            let at = |index: usize, otherwise| f.get(index).copied().filter(|text| !text.is_empty()).unwrap_or(otherwise);
+            let at =
+                |index: usize, otherwise| f.get(index).copied().filter(|text| !text.is_empty()).unwrap_or(otherwise);
             let name = match domain {
                 Some(domain) if f[0].split('.').count() == 2 => format!("{}.{domain}", f[0]),
                 _ => f[0].to_owned(),
@@ -100,8 +101,12 @@ fn cname(fields: &[&str], ttl_secs: Option<u32>, place: &str, draft: &mut Draft)
 fn fields(value: &str) -> Vec<String> {
     let mut fields = vec![String::new()];
     let mut is_quoted = false;
-    for c in value.chars() {
+    let mut rest = value.chars();
+    while let Some(c) = rest.next() {
+        // A backslash in quotes stands before a character of the text.
+        let (c, is_escaped) = if c == '\\' && is_quoted { (rest.next().unwrap_or(c), true) } else { (c, false) };
         match c {
+            _ if is_escaped => fields.last_mut().into_iter().for_each(|field| field.push(c)),
             '"' => is_quoted = !is_quoted,
             ',' if !is_quoted => fields.push(String::new()),
             _ => fields.last_mut().into_iter().for_each(|field| field.push(c)),

@@ -60,10 +60,13 @@ fn open(octets: &[u8]) -> rusqlite::Result<Connection> {
     connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_VALUE)?;
     connection.pragma_update(None, "cell_size_check", true)?;
     let mut counts = 0;
-    connection.progress_handler(STEPS, Some(move || {
-        counts += 1;
-        counts > MAX_COUNTS
-    }))?;
+    connection.progress_handler(
+        STEPS,
+        Some(move || {
+            counts += 1;
+            counts > MAX_COUNTS
+        }),
+    )?;
     Ok(connection)
 }
 

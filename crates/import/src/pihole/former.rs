@@ -28,7 +28,8 @@ pub(super) fn settings(text: &str, draft: &mut Draft) {
         draft.forward(".", server, "PIHOLE_DNS_n");
     }
     settings::all_addresses(53, text("DNSMASQ_LISTENING").unwrap_or_default(), draft);
-    if let (true, Some(network), Some(server)) = (is_on("REV_SERVER"), text("REV_SERVER_CIDR"), text("REV_SERVER_TARGET"))
+    if let (true, Some(network), Some(server)) =
+        (is_on("REV_SERVER"), text("REV_SERVER_CIDR"), text("REV_SERVER_TARGET"))
     {
         settings::conditional(network, server, text("REV_SERVER_DOMAIN"), draft);
     }
@@ -58,7 +59,7 @@ pub(super) fn resolver(text: &str, draft: &mut Draft) {
         settings::block_answer(mode, addresses, "BLOCKINGMODE", draft);
     }
     if let Some(secs) = text("BLOCK_TTL").and_then(|text| text.parse().ok()) {
-        draft.set_within(("policy", "block-ttl-secs"), secs, (0, 604_800), "BLOCK_TTL");
+        draft.set_within(("policy", "block-ttl-secs"), secs, settings::TTL_RANGE, "BLOCK_TTL");
     }
     let limit = text("RATE_LIMIT").and_then(|text| text.split_once('/'));
     if let Some((Ok(count), Ok(interval))) = limit.map(|(count, interval)| (count.parse(), interval.parse())) {

@@ -143,7 +143,8 @@ fn domains(rows: Vec<Row>, links: &BTreeMap<i64, Vec<i64>>, groups: &mut Groups,
             _ => ("pihole-regex", Kind::Block, "denied regex"),
         };
         let whom: Vec<&str> = ids.iter().filter_map(|id| Some(groups.get(id)?.name.as_str())).collect();
-        let origin = format!("names {title} for {}", if whom.is_empty() { "nobody".to_owned() } else { whom.join(", ") });
+        let origin =
+            format!("names {title} for {}", if whom.is_empty() { "nobody".to_owned() } else { whom.join(", ") });
         let of = if ids == [DEFAULT] { String::new() } else { format!(" {}", whom.join(" ")) };
         let list = draft.own_list(&format!("{title}{of}"), format, kind, &lines, &origin);
         put_into(&list, ids, groups);

@@ -103,7 +103,9 @@ fn is_wanted(path: &str) -> bool {
     let name = last(path);
     let is_known = [DATABASE, SETTINGS, FORMER_SETTINGS, FORMER_RESOLVER, HOSTS].contains(&name);
     let is_dnsmasq = path.contains("dnsmasq.d/") || name == "05-pihole-custom-cname.conf";
-    is_known || tables::table_of(name).is_some() || (is_dnsmasq && name.ends_with(".conf") && !GENERATED.contains(&name))
+    is_known
+        || tables::table_of(name).is_some()
+        || (is_dnsmasq && name.ends_with(".conf") && !GENERATED.contains(&name))
 }
 
 /// `custom.list`, or the same lines elsewhere: local names in the form of a hosts file.

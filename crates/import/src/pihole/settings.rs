@@ -15,10 +15,21 @@ use super::SETTINGS;
 
 /// Keys of `dns` that say nothing about answers, or whose effect the server has anyway.
 const QUIET: &[&str] = &[
-    "CNAMEdeepInspect", "EDNS0ECS", "analyzeOnlyAandAAAA", "blockESNI", "bogusPriv", "cache", "ignoreLocalhost",
-    "interface", "localise", "piholePTR", "queryLogging", "replyWhenBusy", "showDNSSEC",
+    "CNAMEdeepInspect",
+    "EDNS0ECS",
+    "analyzeOnlyAandAAAA",
+    "blockESNI",
+    "bogusPriv",
+    "cache",
+    "ignoreLocalhost",
+    "interface",
+    "localise",
+    "piholePTR",
+    "queryLogging",
+    "replyWhenBusy",
+    "showDNSSEC",
 ];
-const TTL_RANGE: (u64, u64) = (0, 604_800);
+pub(super) const TTL_RANGE: (u64, u64) = (0, 86_400);
 /// Most queries a second or at once of a rule.
 const RATE_RANGE: (u64, u64) = (1, 1_000_000);
 
@@ -94,11 +105,7 @@ fn names(dns: &mut Section, draft: &mut Draft) {
             draft.note(format!("dns.hosts: {line}"), "expected an address and a name");
             continue;
         };
-        if let Some(domain) = domain.as_ref().filter(|_| expands) {
-            let short = host.names.iter().filter(|name| !name.contains('.'));
-            let full: Vec<String> = short.map(|name| format!("{name}.{domain}")).collect();
-            host.names.splice(0..0, full);
-        }
+        host.expand(domain.as_deref().filter(|_| expands));
         draft.host(&host, None, "dns.hosts");
     }
     if let Some(domain) = domain.filter(|_| is_local) {
@@ -160,7 +167,10 @@ pub(super) fn block_answer(mode: &str, addresses: Vec<String>, origin: &str, dra
         "NODATA" => "nodata",
         "IP" | "IP_NODATA_AAAA" | "IP-NODATA-AAAA" if !addresses.is_empty() => "addresses",
         "IP" | "IP_NODATA_AAAA" | "IP-NODATA-AAAA" => {
-            draft.note(format!("{origin} = {mode}"), "the address of Pi-hole is not written in it: see `block-addresses`");
+            draft.note(
+                format!("{origin} = {mode}"),
+                "the address of Pi-hole is not written in it: see `block-addresses`",
+            );
             "zero"
         }
         _ => "zero",

@@ -11,8 +11,19 @@ pub(super) type Row = Map<String, Value>;
 pub(super) const TABLES: [&str; 7] =
     ["adlist", "domainlist", "group", "client", "adlist_by_group", "domainlist_by_group", "client_by_group"];
 pub(super) const COLUMNS: [&str; 13] = [
-    "id", "address", "enabled", "comment", "type", "domain", "name", "description", "ip", "adlist_id", "domainlist_id",
-    "client_id", "group_id",
+    "id",
+    "address",
+    "enabled",
+    "comment",
+    "type",
+    "domain",
+    "name",
+    "description",
+    "ip",
+    "adlist_id",
+    "domainlist_id",
+    "client_id",
+    "group_id",
 ];
 
 /// All rows, by the places of [`TABLES`].

@@ -100,8 +100,15 @@ fn pihole_five_from_its_archive() {
         std::fs::read(path).unwrap()
     };
     let in_root = [
-        "setupVars.conf", "pihole-FTL.conf", "custom.list", "adlist.json", "adlist_by_group.json", "group.json",
-        "whitelist.exact.json", "blacklist.regex.json", "domainlist_by_group.json",
+        "setupVars.conf",
+        "pihole-FTL.conf",
+        "custom.list",
+        "adlist.json",
+        "adlist_by_group.json",
+        "group.json",
+        "whitelist.exact.json",
+        "blacklist.regex.json",
+        "domainlist_by_group.json",
     ];
     let mut members: Vec<(String, Vec<u8>)> = in_root.iter().map(|name| ((*name).to_owned(), file(name))).collect();
     for name in ["04-pihole-static-dhcp.conf", "05-pihole-custom-cname.conf"] {
