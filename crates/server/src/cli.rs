@@ -29,6 +29,8 @@ pub(crate) enum Command {
     Load(Box<LoadArgs>),
     /// Show the configuration or its schema
     Config(ConfigArgs),
+    /// Write a configuration from that of another server; what it cannot carry over is told on standard error
+    Import(ImportArgs),
     /// Look into the caches of the running server, or drop names from them
     Cache(CacheArgs),
     /// Check the policy of a configuration, try conditions, or show what is in force
@@ -253,6 +255,19 @@ pub(crate) enum ConfigCommand {
     },
 }
 
+/// Arguments of `avocet import`.
+#[derive(Debug, Args)]
+pub(crate) struct ImportArgs {
+    /// Whose configuration it is: pihole, adguard, blocky or dnsmasq
+    #[arg(value_name = "SOURCE", value_parser = crate::import::origin)]
+    pub(crate) origin: avocet_import::Origin,
+    /// The file, archive or directory to read
+    pub(crate) path: String,
+    /// File to write, which must not exist; without it, standard output
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
 /// Arguments of `avocet cache`.
 #[derive(Debug, Args)]
 pub(crate) struct CacheArgs {
@@ -328,6 +343,10 @@ mod tests {
             panic!("config");
         };
         assert!(matches!(config.command, ConfigCommand::Show { config: None, json: true }));
+        let Ok(Command::Import(import)) = parse("avocet import pihole a.zip --output b.toml") else {
+            panic!("import");
+        };
+        assert_eq!((import.path.as_str(), import.output), ("a.zip", Some("b.toml".into())));
         assert!(matches!(parse("avocet reload"), Ok(Command::Reload(_))));
         let Ok(Command::Load(load)) = parse("avocet load 127.0.0.1 --scenario mixed --rate 1000 --zone-name x.") else {
             panic!("load");
@@ -338,7 +357,15 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_refused() {
-        for line in ["avocet", "avocet check", "avocet query", "avocet cache flush", "avocet sevre", "avocet load"] {
+        for line in [
+            "avocet",
+            "avocet check",
+            "avocet query",
+            "avocet cache flush",
+            "avocet sevre",
+            "avocet load",
+            "avocet import bind x",
+        ] {
             assert!(parse(line).is_err(), "{line}");
         }
     }

@@ -8,6 +8,7 @@ mod cli;
 mod clock;
 mod config;
 mod http;
+mod import;
 mod in_process;
 mod log;
 mod metrics;
@@ -37,6 +38,7 @@ pub fn run() -> Result<ExitCode, String> {
         Command::Check(args) => Ok(config::command::check(&args)),
         Command::Load(args) => Ok(avocet_load::run(&args)),
         Command::Config(args) => Ok(config::command::show(&args)),
+        Command::Import(args) => import::run(&args),
         Command::Query(args) => Ok(query_tool::run(&args)),
         Command::Cache(args) => Ok(operate::command::cache(&args)),
         Command::Policy(args) => Ok(policy::command::run(&args)),
