@@ -29,6 +29,8 @@ pub(crate) enum Command {
     Config(ConfigArgs),
     /// Look into the caches of the running server, or drop names from them
     Cache(CacheArgs),
+    /// Tell what the running server knows of a name: why it failed, what is cached, how it is resolved
+    Why(WhyArgs),
     /// Have the running server read its configuration again
     Reload(ControlArgs),
 }
@@ -92,6 +94,7 @@ Options:
   +time=SECS     wait so long for an answer, 1 to 60 [5]
   +tries=N       send a UDP query at most so often, 1 to 10 [3]
   +short         write the data of the answers only
+  +trace         have the running server resolve it anew, and show how; takes --config, no @SERVER
   +json          write JSON";
 
 /// Arguments of `avocet config`.
@@ -124,6 +127,19 @@ pub(crate) struct CacheArgs {
     /// What to do.
     #[command(subcommand)]
     pub(crate) command: CacheCommand,
+    /// How the running server is reached.
+    #[command(flatten)]
+    pub(crate) control: ControlArgs,
+}
+
+/// Arguments of `avocet why`.
+#[derive(Debug, Args)]
+pub(crate) struct WhyArgs {
+    /// The name
+    pub(crate) name: String,
+    /// Its type; without one, of all types
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) rtype: Option<String>,
     /// How the running server is reached.
     #[command(flatten)]
     pub(crate) control: ControlArgs,
@@ -194,6 +210,8 @@ mod tests {
         };
         assert!(matches!(config.command, ConfigCommand::Show { config: None, json: true }));
         assert!(matches!(parse("avocet reload"), Ok(Command::Reload(_))));
+        let Ok(Command::Why(why)) = parse("avocet why www.example --type AAAA --json") else { panic!("why") };
+        assert_eq!((why.name.as_str(), why.rtype.as_deref(), why.control.json), ("www.example", Some("AAAA"), true));
         let Ok(Command::Load(load)) = parse("avocet load 127.0.0.1 --scenario mixed --rate 1000 --zone-name x.") else {
             panic!("load");
         };

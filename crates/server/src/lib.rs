@@ -38,6 +38,7 @@ pub fn run() -> Result<ExitCode, String> {
         Command::Config(args) => Ok(config::command::show(&args)),
         Command::Query(args) => Ok(query_tool::run(&args)),
         Command::Cache(args) => Ok(operate::command::cache(&args)),
+        Command::Why(args) => Ok(operate::command::why(&args)),
         Command::Reload(args) => Ok(operate::command::reload(&args)),
     }
 }

@@ -21,6 +21,7 @@ use avocet_wire::text;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::trace::{self, Asked};
 use super::{OperationError, Running, dump, take_over};
 use crate::metrics::{Stage, WorkerMetrics};
 
@@ -51,6 +52,28 @@ pub(super) enum Request {
     FlushTree {
         /// The name.
         name: String,
+    },
+    /// Resolve a question anew, and tell how.
+    Trace {
+        /// The name.
+        name: String,
+        /// The type; A where none is given.
+        #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
+        rtype: Option<String>,
+        /// Give DNSSEC records (DO).
+        #[serde(default)]
+        dnssec: bool,
+        /// Do not validate (CD).
+        #[serde(default)]
+        checking_disabled: bool,
+    },
+    /// Tell what is known of a name: its last failures, what is cached; or else as `trace`.
+    Why {
+        /// The name.
+        name: String,
+        /// The type; without one, of all types.
+        #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
+        rtype: Option<String>,
     },
     /// Read the configuration again.
     Reload,
@@ -171,6 +194,17 @@ fn serve(stream: UnixStream, running: &Running, orders: &Orders) -> io::Result<(
         Ok(Request::Dump) => dump::write(&running.shared, &mut out)?,
         Ok(Request::Flush { name }) => flush(running, &name, Extent::Name),
         Ok(Request::FlushTree { name }) => flush(running, &name, Extent::Tree),
+        Ok(Request::Trace { name, rtype, dnssec, checking_disabled }) => {
+            let asked = Asked::read(&name, rtype.as_deref());
+            let traced = asked
+                .map(|asked| Asked { dnssec_ok: dnssec, checking_disabled, ..asked })
+                .and_then(|asked| trace::resolve(&running.shared, &asked));
+            tell(&mut out, traced.map(|section| vec![section]))?
+        }
+        Ok(Request::Why { name, rtype }) => {
+            let told = Asked::read(&name, rtype.as_deref()).and_then(|asked| why(running, &asked));
+            tell(&mut out, told)?
+        }
         Ok(Request::Reload) => match running.reloader.reload() {
             Ok(reloaded) => json!({ "done": true, "restart-needed-for": reloaded.restart }),
             Err(error) => json!({ "error": error }),
@@ -183,6 +217,27 @@ fn serve(stream: UnixStream, running: &Running, orders: &Orders) -> io::Result<(
     };
     writeln!(out, "{answer}")?;
     out.flush()
+}
+
+/// Writes sections, and gives the last line.
+fn tell(out: &mut impl Write, sections: Result<Vec<Value>, String>) -> io::Result<Value> {
+    let sections = match sections {
+        Ok(sections) => sections,
+        Err(error) => return Ok(json!({ "error": error })),
+    };
+    for section in sections {
+        writeln!(out, "{section}")?;
+    }
+    Ok(json!({ "done": true }))
+}
+
+/// What is known of a name; where that is nothing, it is resolved.
+fn why(running: &Running, asked: &Asked) -> Result<Vec<Value>, String> {
+    let known = trace::known(&running.shared, asked);
+    if !known.is_empty() {
+        return Ok(known);
+    }
+    trace::resolve(&running.shared, asked).map(|section| vec![section])
 }
 
 #[derive(Clone, Copy)]

@@ -30,6 +30,8 @@ mod persist;
 mod reload;
 pub(crate) mod report;
 pub(crate) mod take_over;
+mod trace;
+mod why;
 
 use std::fmt;
 use std::io;
