@@ -45,18 +45,19 @@ fn with_a_tenth_or_a_third_of_all_datagrams_lost_every_name_is_found() {
 }
 
 #[test]
-fn after_all_servers_were_silent_the_first_question_is_answered_within_two_seconds() {
+fn where_all_servers_are_silent_clients_learn_so_in_time_and_cached_names_stay() {
     let mut world = world(Faults::NONE, &[2, 3]);
     world.resolve("warm.test. A");
     for last in [1, 2, 3] {
         world.serve(last, Box::new(|_| None));
     }
-    for number in 0..30 {
+    for number in 0..10 {
         let answer = world.resolve(&format!("dead{number}.test. A"));
         assert_eq!(answer.rcode, Rcode::SERVFAIL);
         assert!(matches!(answer.ede, Some(22 | 23)) && answer.took_ms <= 5_000, "{answer:?}");
     }
-    world.resolve("warm.test. A").check(Rcode::NOERROR, &["answer warm.test. 0 A 198.51.100.1"]);
+    let answer = world.resolve("warm.test. A");
+    assert_eq!((answer.rcode, answer.took_ms), (Rcode::NOERROR, 0));
 }
 
 #[test]

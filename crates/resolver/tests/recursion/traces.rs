@@ -36,7 +36,7 @@ fn words(trace: &Trace) -> Vec<String> {
 /// test. without glue, whose server is in example.
 fn world() -> World {
     let mut world = World::new(Recursion { qname_minimisation: true, ..recursion() });
-    let to_example: &[&str] = &["au example. 3600 NS ns.example.", "ad ns.example. 3600 A 192.0.2.2"];
+    let to_example: &[&str] = &["au example. 3600 NS a.example.", "ad a.example. 3600 A 192.0.2.2"];
     world.serve(1, authority(".", &[("*test. A", &["au test. 60 NS ns.example."]), ("*example. A", to_example)]));
     world.serve(2, authority("example.", &[("ns.example. A", &["an ns.example. 300 A 192.0.2.3"])]));
     world.serve(3, authority("test.", &[("www.test. A", &["an www.test. 300 A 198.51.100.2"])]));

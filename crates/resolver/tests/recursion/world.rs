@@ -200,8 +200,8 @@ impl World {
             resolver.submit(&ask, Some(waiter), cx);
         });
         self.run();
-        let mut answers = self.answers.iter().filter(|(of, _)| *of == waiter);
-        let (_, mut answer) = answers.next().expect("an answer").clone();
+        let mut answers = std::mem::take(&mut self.answers).into_iter().filter(|(of, _)| *of == waiter);
+        let (_, mut answer) = answers.next().expect("an answer");
         assert!(answers.next().is_none(), "one answer each");
         answer.took_ms -= began_ms;
         assert!(self.open.is_empty(), "every socket is closed in the end");

@@ -18,11 +18,16 @@ pub(super) const FORGED: [u8; 4] = [203, 0, 113, 66];
 const SHORTEST_LIE: u64 = 8;
 
 /// A reply in the making.
-#[derive(Default)]
 struct Reply {
     flags: u16,
     rcode: Rcode,
     sets: Vec<(Section, Set)>,
+}
+
+impl Reply {
+    fn of(rcode: Rcode) -> Self {
+        Self { flags: 0, rcode, sets: Vec::new() }
+    }
 }
 
 /// Replies to a query, each after so many ms.
@@ -35,9 +40,9 @@ pub(super) fn replies(
     let qname = query.question[..query.question.len() - 4].to_ascii_lowercase();
     let mut reply = match server.behaviour {
         Behaviour::Silent => return Vec::new(),
-        Behaviour::Refuses => Reply { rcode: Rcode::REFUSED, ..Reply::default() },
+        Behaviour::Refuses => Reply::of(Rcode::REFUSED),
         Behaviour::Upward => upward(internet),
-        Behaviour::WithoutEdns if query.edns.is_some() => Reply { rcode: Rcode::FORMERR, ..Reply::default() },
+        Behaviour::WithoutEdns if query.edns.is_some() => Reply::of(Rcode::FORMERR),
         _ => honest(internet, server, &qname, (query, start_secs)),
     };
     let has_opt = query.edns.is_some() && server.behaviour != Behaviour::WithoutEdns;
@@ -61,7 +66,7 @@ pub(super) fn replies(
 fn upward(internet: &Internet) -> Reply {
     let root = &internet.zones[0];
     let ns = root.get(&[0], Rtype::NS).cloned();
-    Reply { sets: ns.into_iter().map(|ns| (Section::Authority, ns)).collect(), ..Reply::default() }
+    Reply { sets: ns.into_iter().map(|ns| (Section::Authority, ns)).collect(), ..Reply::of(Rcode::NOERROR) }
 }
 
 fn honest(internet: &Internet, server: &Server, qname: &[u8], (query, start_secs): (&Query, u64)) -> Reply {
@@ -72,9 +77,9 @@ fn honest(internet: &Internet, server: &Server, qname: &[u8], (query, start_secs
     };
     let nearest =
         server.zones.iter().filter(serves).filter(of_ds).max_by_key(|number| internet.zones[**number].apex.len());
-    let Some(&number) = nearest else { return Reply { rcode: Rcode::REFUSED, ..Reply::default() } };
+    let Some(&number) = nearest else { return Reply::of(Rcode::REFUSED) };
     let zone = &internet.zones[number];
-    let mut reply = Reply { flags: AA, ..Reply::default() };
+    let mut reply = Reply { flags: AA, ..Reply::of(Rcode::NOERROR) };
     match zone.say(qname, query.qtype) {
         Said::Records(sets, expanded_by) => {
             reply.sets.extend(sets.into_iter().map(|set| (Section::Answer, at(qname, set))));
@@ -218,7 +223,7 @@ fn lie(reply: &mut Reply, internet: &Internet, qname: &[u8], chance: &mut Chance
                 reply.sets.push((Section::Additional, forged(&server, Rtype::A, FORGED.to_vec())));
             }
         }
-        6 => *reply = Reply { rcode: Rcode::SERVFAIL, ..Reply::default() },
+        6 => *reply = Reply::of(Rcode::SERVFAIL),
         7 => reply.sets.retain(|(_, set)| !matches!(set.rtype, Rtype::NSEC | Rtype::DS)),
         _ => {}
     }

@@ -267,9 +267,6 @@ impl World {
         if answer.is_authentic && !(truth.is_secure && is_true) {
             return Err(format!("AD on what is not so, or not secure: {}", told(answer, truth)));
         }
-        if answer.is_authentic && !is_validated {
-            return Err("AD with CD".to_owned());
-        }
         if answer.ttl_secs > MAX_TTL_SECS {
             return Err(format!("a TTL of {} s", answer.ttl_secs));
         }

@@ -63,10 +63,6 @@ impl Zone {
         }
     }
 
-    pub(super) fn has_name(&self, owner: &[u8]) -> bool {
-        self.sets.iter().any(|set| set.owner == owner)
-    }
-
     pub(super) fn get(&self, owner: &[u8], rtype: Rtype) -> Option<&Set> {
         self.sets.iter().find(|set| set.owner == owner && set.rtype == rtype)
     }
