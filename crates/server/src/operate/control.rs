@@ -196,9 +196,10 @@ fn serve(stream: UnixStream, running: &Running, orders: &Orders) -> io::Result<(
         Ok(Request::FlushTree { name }) => flush(running, &name, Extent::Tree),
         Ok(Request::Trace { name, rtype, dnssec, checking_disabled }) => {
             let asked = Asked::read(&name, rtype.as_deref());
-            let traced = asked
-                .map(|asked| Asked { dnssec_ok: dnssec, checking_disabled, ..asked })
-                .and_then(|asked| trace::resolve(&running.shared, &asked));
+            let traced = asked.and_then(|mut asked| {
+                (asked.dnssec_ok, asked.checking_disabled) = (dnssec, checking_disabled);
+                trace::resolve(&running.shared, &asked)
+            });
             tell(&mut out, traced.map(|section| vec![section]))?
         }
         Ok(Request::Why { name, rtype }) => {

@@ -26,6 +26,7 @@ const LOOK_PATIENCE: Duration = Duration::from_secs(2);
 /// A question of a control client.
 pub(super) struct Asked {
     qname: Vec<u8>,
+    /// None: all of them, or A where one is needed.
     rtype: Option<Rtype>,
     pub(super) dnssec_ok: bool,
     pub(super) checking_disabled: bool,
