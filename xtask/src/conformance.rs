@@ -1,6 +1,7 @@
-//! The field's scenarios, played against the binary over real sockets, in one table.
+//! The field's scenarios and the probes of EDNS, played against the binary over real sockets, in one table with how peers
+//! do.
 //!
-//! The scenarios and the harness that plays them are data beside the project; where they are not,
+//! The scenarios, how peers did with them, and the harness that plays them are data beside the project; where they are not,
 //! there is nothing to do. Each lane of the harness makes a network namespace, which needs root.
 
 use std::collections::BTreeMap;
@@ -15,16 +16,29 @@ const DIALECTS: [&str; 2] = ["deckard", "unbound"];
 /// Harnesses that run at once for each dialect.
 const LANES: usize = 2;
 
+/// The peers in the index, in the order of its column.
+const PEERS: [&str; 4] = ["unbound", "kresd", "named", "pdns"];
+/// How many of the 48 probes they pass: Unbound 1.26.1, Knot Resolver 5.6, BIND 9.18.49, PowerDNS Recursor 4.8.8.
+const PROBES_OF_PEERS: [usize; 4] = [44, 32, 47, 38];
+/// The column of the index that says how peers did.
+const PEERS_COLUMN: usize = 10;
+/// What the test of the probes says of them on its last line.
+const PROBES_TOLD: &str = " probes meet with the right reaction";
+
 /// A scenario of the index.
 struct Scenario {
     file: String,
     tier: String,
     path: PathBuf,
+    /// Which of [`PEERS`] pass.
+    peers: [bool; 4],
 }
 
-/// Plays all scenarios of these tiers and prints how many pass, and which do not.
+/// Sends the probes, plays all scenarios of these tiers, and prints how many pass, beside the peers, and which do not.
 pub(crate) fn run(root: &Path, tiers: &[&str]) -> Result<(), String> {
     let scenarios = root.join(SCENARIOS);
+    head();
+    probes(root)?;
     if !scenarios.is_dir() {
         println!("{} is not there: no scenarios to play", scenarios.display());
         return Ok(());
@@ -35,7 +49,6 @@ pub(crate) fn run(root: &Path, tiers: &[&str]) -> Result<(), String> {
     fs::create_dir_all(&scratch).map_err(|error| format!("{}: {error}", scratch.display()))?;
     let clock = build_clock(&scenarios, &scratch)?;
     let binary = build_server(root)?;
-    println!("{:<10} {:<10} {:>6} {:>6} {:>6}", "set", "tier", "all", "core", "full");
     let mut failures = Vec::new();
     for dialect in DIALECTS {
         let index = read_index(&scenarios, dialect, tiers)?;
@@ -43,6 +56,32 @@ pub(crate) fn run(root: &Path, tiers: &[&str]) -> Result<(), String> {
         report(dialect, &index, &results, &mut failures);
     }
     failures.iter().for_each(|failure| println!("{failure}"));
+    Ok(())
+}
+
+fn head() {
+    let [unbound, kresd, named, pdns] = PEERS;
+    println!(
+        "{:<10} {:<10} {:>5} {:>13} {:>13} {unbound:>8} {kresd:>8} {named:>8} {pdns:>8}",
+        "set", "tier", "all", "avocet core", "avocet full"
+    );
+}
+
+/// Has the probes sent by their test, which asks the binary over UDP and TCP.
+fn probes(root: &Path) -> Result<(), String> {
+    let mut command = Command::new("cargo");
+    command.args(["test", "-q", "-p", "avocet", "--test", "conformance", "all_48_probes", "--", "--nocapture"]);
+    let output = command.current_dir(root).output().map_err(|error| format!("{command:?}: {error}"))?;
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let line = told.lines().find_map(|line| line.split_once(PROBES_TOLD));
+    let (passed, all) = line
+        .and_then(|(counts, _)| counts.split_once(" of "))
+        .ok_or_else(|| format!("the test of the probes did not say how they went:\n{told}"))?;
+    let [unbound, kresd, named, pdns] = PROBES_OF_PEERS;
+    println!(
+        "{:<10} {:<10} {all:>5} {passed:>13} {passed:>13} {unbound:>8} {kresd:>8} {named:>8} {pdns:>8}",
+        "probes", "RFC 8906"
+    );
     Ok(())
 }
 
@@ -77,7 +116,11 @@ fn read_index(scenarios: &Path, dialect: &str, tiers: &[&str]) -> Result<Vec<Sce
     let scenario = |row: Vec<&str>| {
         let modern = scenarios.join("modern").join(dialect).join(row[1]);
         let path = if modern.is_file() { modern } else { scenarios.join(dialect).join(row[1]) };
-        Scenario { file: row[1].to_owned(), tier: row[3].to_owned(), path }
+        let mut peers = [false; 4];
+        let levels = row.get(PEERS_COLUMN).into_iter().flat_map(|levels| levels.split(','));
+        // 0: it fails, 1: the core of it passes, 2: all of it.
+        peers.iter_mut().zip(levels).for_each(|(passes, level)| *passes = matches!(level, "1" | "2"));
+        Scenario { file: row[1].to_owned(), tier: row[3].to_owned(), path, peers }
     };
     Ok(wanted.map(scenario).collect())
 }
@@ -123,7 +166,17 @@ fn report(dialect: &str, index: &[Scenario], results: &BTreeMap<String, String>,
     for tier in tiers {
         let of_tier = || index.iter().filter(|scenario| scenario.tier == tier);
         let count = |level: &str| of_tier().filter(|scenario| is(scenario, level)).count();
-        println!("{dialect:<10} {tier:<10} {:>6} {:>6} {:>6}", of_tier().count(), count("core"), count("full"));
+        let peers = |at: usize| of_tier().filter(|scenario| scenario.peers[at]).count();
+        println!(
+            "{dialect:<10} {tier:<10} {:>5} {:>13} {:>13} {:>8} {:>8} {:>8} {:>8}",
+            of_tier().count(),
+            count("core"),
+            count("full"),
+            peers(0),
+            peers(1),
+            peers(2),
+            peers(3)
+        );
         for scenario in of_tier().filter(|scenario| !is(scenario, "core")) {
             let reason = results.get(&scenario.file).and_then(|line| text_of(line, "reason"));
             failures.push(format!("{dialect} {tier} {}: {}", scenario.file, reason.unwrap_or_default()));

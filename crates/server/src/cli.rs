@@ -39,6 +39,8 @@ pub(crate) enum Command {
     Pause(PauseArgs),
     /// Have the running server not filter a name, and those below it, for a while
     Grant(GrantArgs),
+    /// Tell what the running server knows of a name: why it failed, what is cached, how it is resolved
+    Why(WhyArgs),
     /// Have the running server read its configuration again
     Reload(ControlArgs),
 }
@@ -102,6 +104,7 @@ Options:
   +time=SECS     wait so long for an answer, 1 to 60 [5]
   +tries=N       send a UDP query at most so often, 1 to 10 [3]
   +short         write the data of the answers only
+  +trace         have the running server resolve it anew, and show how; takes --config, no @SERVER
   +json          write JSON";
 
 /// For whom filtering is lifted.
@@ -279,6 +282,25 @@ pub(crate) struct CacheArgs {
     pub(crate) control: ControlArgs,
 }
 
+/// Arguments of `avocet why`.
+#[derive(Debug, Args)]
+pub(crate) struct WhyArgs {
+    /// The name
+    pub(crate) name: String,
+    /// Its type; without one, of all types
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) rtype: Option<String>,
+    /// Who asks; this machine if not given
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) client: Option<IpAddr>,
+    /// When, in Unix seconds, for rules with schedules; now if not given
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) at: Option<u64>,
+    /// How the running server is reached.
+    #[command(flatten)]
+    pub(crate) control: ControlArgs,
+}
+
 /// The commands under `avocet cache`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CacheCommand {
@@ -348,6 +370,8 @@ mod tests {
         };
         assert_eq!((import.path.as_str(), import.output), ("a.zip", Some("b.toml".into())));
         assert!(matches!(parse("avocet reload"), Ok(Command::Reload(_))));
+        let Ok(Command::Why(why)) = parse("avocet why www.example --type AAAA --json") else { panic!("why") };
+        assert_eq!((why.name.as_str(), why.rtype.as_deref(), why.control.json), ("www.example", Some("AAAA"), true));
         let Ok(Command::Load(load)) = parse("avocet load 127.0.0.1 --scenario mixed --rate 1000 --zone-name x.") else {
             panic!("load");
         };

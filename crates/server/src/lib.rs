@@ -44,6 +44,7 @@ pub fn run() -> Result<ExitCode, String> {
         Command::Policy(args) => Ok(policy::command::run(&args)),
         Command::Pause(args) => Ok(operate::command::pause(&args)),
         Command::Grant(args) => Ok(operate::command::grant(&args)),
+        Command::Why(args) => Ok(operate::command::why(&args)),
         Command::Reload(args) => Ok(operate::command::reload(&args)),
     }
 }

@@ -16,6 +16,7 @@ use super::part::{NoPart, Part};
 use super::rrset::{Name, Side};
 use crate::plan::Strategy;
 use crate::task::Failure;
+use crate::trace::{Step, Taken};
 
 /// Most servers without a usable address for one question, in all (Unbound: 5).
 pub(crate) const MAX_FAILED_SERVERS: u32 = 4;
@@ -82,8 +83,12 @@ impl Walker {
             };
             let fetched = match self.io.fetch(inquiry.clone()).await {
                 Ok(fetched) => fetched,
-                Err(NotFetched::Exhausted) => return Err(Failure::TooManyQueries),
+                Err(NotFetched::Exhausted) => {
+                    self.tell_no_reply(NotFetched::Exhausted);
+                    return Err(Failure::TooManyQueries);
+                }
                 Err(why) => {
+                    self.tell_no_reply(why);
                     tried.note(failure_of(why));
                     if inquiry.patience == Patience::OneRound && why == NotFetched::Silence {
                         tried.silent.extend(servers.iter().map(|server| server.addr));
@@ -92,10 +97,12 @@ impl Walker {
                     continue;
                 }
             };
-            if sort(&inquiry, &fetched) == Sort::Hearsay {
+            let sorted = sort(&inquiry, &fetched);
+            self.tell_taken(&sorted);
+            if sorted == Sort::Hearsay {
                 tried.hearsay = tried.hearsay.or(self.part_of(&inquiry, &fetched).ok().map(Box::new));
             }
-            match self.use_reply(&inquiry, &fetched) {
+            match self.use_reply(sorted, &inquiry, &fetched) {
                 // Nothing at all may be the word of a server that knows nothing.
                 Ok(Reply::Part(part)) if part.is_empty() => {
                     tried.hearsay = tried.hearsay.or(Some(part));
@@ -112,12 +119,15 @@ impl Walker {
         }
     }
 
-    fn use_reply(&mut self, inquiry: &Inquiry, fetched: &Fetched) -> Result<Reply, Failure> {
-        match sort(inquiry, fetched) {
+    fn use_reply(&mut self, sorted: Sort, inquiry: &Inquiry, fetched: &Fetched) -> Result<Reply, Failure> {
+        match sorted {
             Sort::Answer => match self.part_of(inquiry, fetched) {
                 Ok(part) => Ok(Reply::Part(Box::new(part))),
                 Err(NoPart::Loop) => Err(Failure::Aliases),
-                Err(NoPart::Unusable) => Err(Failure::Unusable),
+                Err(NoPart::Unusable) => {
+                    self.io.record(Step::Taken(Taken::Unusable));
+                    Err(Failure::Unusable)
+                }
             },
             Sort::Referral(zone) => {
                 let cut = self.take_referral(zone, &inquiry.zone, fetched);
@@ -187,6 +197,7 @@ impl Walker {
                 return Vec::new();
             };
             if self.failed_servers >= MAX_FAILED_SERVERS {
+                self.io.record(Step::Limit("servers without an address"));
                 tried.note(Failure::TooManyServers);
                 return Vec::new();
             }

@@ -17,6 +17,7 @@ use super::fetch::{Fetched, Inquiry, NotFetched};
 use super::gaps::Gap;
 use super::rrset::{Denial, Found, Name, Rrset, Side, Stored};
 use super::trust::Chain;
+use crate::trace::{Step, Trace, Why};
 
 /// What a walk asks for.
 #[derive(Debug)]
@@ -68,6 +69,8 @@ pub(crate) enum Note {
 pub(crate) struct Moment {
     /// Seconds since 1970, for signatures.
     pub(crate) wall_secs: u64,
+    /// The monotonic clock in ms.
+    pub(crate) now_ms: u64,
 }
 
 #[derive(Debug, Default)]
@@ -76,6 +79,7 @@ struct Channel {
     response: Option<Response>,
     notes: Vec<Note>,
     moment: Moment,
+    trace: Trace,
 }
 
 /// The walk's end; the driver's is [`Line`].
@@ -126,6 +130,20 @@ impl Io {
         self.with(|channel| channel.notes.push(note));
     }
 
+    /// Writes a step of the walk down.
+    pub(crate) fn record(&self, step: Step) {
+        self.with(|channel| channel.trace.record(step));
+    }
+
+    /// What is recorded from now on serves to find this; until [`Io::leave`].
+    pub(crate) fn enter(&self, why: Why, name: &Name, rtype: Rtype) {
+        self.with(|channel| channel.trace.enter(why, name, rtype));
+    }
+
+    pub(crate) fn leave(&self) {
+        self.with(|channel| channel.trace.leave());
+    }
+
     pub(crate) fn moment(&self) -> Moment {
         self.with(|channel| channel.moment)
     }
@@ -167,7 +185,13 @@ impl Line {
         self.0.with(|channel| {
             channel.response = response;
             channel.moment = moment;
+            channel.trace.turn_to(moment.now_ms);
         });
+    }
+
+    /// Lends the trace to whoever adds to it, or exchanges it.
+    pub(crate) fn with_trace<R>(&self, act: impl FnOnce(&mut Trace) -> R) -> R {
+        self.0.with(|channel| act(&mut channel.trace))
     }
 
     pub(crate) fn take_request(&self) -> Option<Request> {

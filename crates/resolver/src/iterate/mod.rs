@@ -25,6 +25,7 @@ pub(crate) mod part;
 pub(crate) mod resolve;
 pub(crate) mod rrset;
 pub(crate) mod server;
+mod told;
 pub(crate) mod trust;
 pub(crate) mod validate;
 
@@ -42,6 +43,7 @@ use avocet_wire::Rtype;
 use crate::plan::Plan;
 use crate::recursion::Recursion;
 use crate::task::{Bound, Failure};
+use crate::trace::Trace;
 use channel::{Io, Line, Moment, Note, Request, Response};
 use resolve::Resolution;
 use rrset::{Name, Rrset};
@@ -63,9 +65,11 @@ pub(crate) enum Step {
 }
 
 impl Walk {
-    pub(crate) fn new(bound: Arc<Bound>, asked: Asked) -> Self {
+    pub(crate) fn new(bound: Arc<Bound>, asked: Asked, trace: Trace) -> Self {
         let line = Line::default();
-        let walker = Walker::new(line.io(), bound, asked.checking_disabled);
+        line.with_trace(|own| *own = trace);
+        let mut walker = Walker::new(line.io(), bound, asked.checking_disabled);
+        walker.asks_anew = asked.anew;
         let future = Box::pin(walker.resolve(asked.qname, asked.qtype));
         Self { future, line, waits_for: None }
     }
@@ -81,6 +85,11 @@ impl Walk {
                 None => Step::Done(Err(Failure::Unusable)),
             },
         }
+    }
+
+    /// Lends its trace.
+    pub(crate) fn with_trace<R>(&self, act: impl FnOnce(&mut Trace) -> R) -> R {
+        self.line.with_trace(act)
     }
 
     pub(crate) fn take_notes(&self) -> Vec<Note> {
@@ -100,6 +109,8 @@ pub(crate) struct Asked {
     pub(crate) qname: Name,
     pub(crate) qtype: Rtype,
     pub(crate) checking_disabled: bool,
+    /// What the cache has of the question itself is passed over.
+    pub(crate) anew: bool,
 }
 
 /// The state of a walk.
@@ -118,6 +129,8 @@ pub(crate) struct Walker {
     pub(crate) proofs: Vec<Rrset>,
     /// Servers whose answer to a question did not verify.
     pub(crate) distrusted: Vec<(Name, Rtype, SocketAddr)>,
+    /// The question itself is asked of servers, whatever the cache has.
+    pub(crate) asks_anew: bool,
     /// What the cache had did not verify.
     pub(crate) passes_over_cache: bool,
     /// What validation has cost so far.
@@ -139,6 +152,7 @@ impl Walker {
             referrals: HashMap::new(),
             proofs: Vec::new(),
             distrusted: Vec::new(),
+            asks_anew: false,
             passes_over_cache: false,
             budget: Budget::default(),
             insecure_secs: 0,

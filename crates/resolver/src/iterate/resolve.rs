@@ -15,6 +15,7 @@ use crate::answer::Gathered;
 use crate::read::folded_target;
 use crate::scrub::{MAX_ALIASES, substitute};
 use crate::task::Failure;
+use crate::trace::Step;
 
 /// How often other servers are asked for what did not verify.
 const MAX_RETRIES: u32 = 3;
@@ -83,7 +84,10 @@ impl Walker {
                     return Ok(resolution);
                 }
                 Ending::GoesOn(next) if seen.contains(&next) && next != at => return Err(Failure::Aliases),
-                Ending::GoesOn(next) => at = next,
+                Ending::GoesOn(next) => {
+                    self.io.record(Step::Alias(next.clone()));
+                    at = next;
+                }
             }
         }
         Err(Failure::Aliases)
@@ -121,12 +125,16 @@ impl Walker {
 
     /// What is known of a name: from the cache, or else from the servers.
     pub(crate) async fn part(&mut self, qname: &Name, qtype: Rtype, frame: &Frame<'_>) -> Result<Part, Failure> {
+        let asks_anew = self.asks_anew && frame.is_first();
         if !self.passes_over_cache
+            && !asks_anew
             && let Some(part) = self.part_from_cache(qname, qtype).await
         {
+            self.tell_cached(qname, qtype, &part);
             return Ok(part);
         }
-        if let Some(part) = self.part_from_gap(qname, qtype).await {
+        if !asks_anew && let Some(part) = self.part_from_gap(qname, qtype).await {
+            self.tell_gap(qname, qtype, &part);
             return Ok(part);
         }
         self.descend(qname, qtype, frame).await

@@ -33,7 +33,9 @@ impl Walker {
                 if set.synthesised {
                     set.security = before;
                 } else {
-                    self.judge(&mut set, &part.proof, zone.as_ref(), frame).await?;
+                    let judged = self.judge(&mut set, &part.proof, zone.as_ref(), frame).await;
+                    self.tell_judged(&set, judged);
+                    judged?;
                 }
                 part.sets[at] = set;
             }
@@ -47,7 +49,9 @@ impl Walker {
                 // What the DNAME leads to is no name; nothing proves that but its length.
                 denial.security = Security::Insecure;
             } else {
-                self.judge_denial((&owner, qtype), &mut denial, zone.as_ref(), frame).await?;
+                let judged = self.judge_denial((&owner, qtype), &mut denial, zone.as_ref(), frame).await;
+                self.tell_denial((&owner, qtype), &denial.proof, denial.security, judged);
+                judged?;
             }
             part.ending = Ending::Denied(owner, denial);
         }

@@ -13,6 +13,7 @@ use crate::assemble::{Trail, Wanted};
 use crate::scrub::MAX_ALIASES;
 use crate::store::{self, Fetched};
 use crate::task::Failure;
+use crate::trace::Step;
 
 /// For how long after a failure successes are told to the failure cache, in seconds: longer than
 /// it remembers any.
@@ -89,6 +90,7 @@ impl<W> Resolver<W> {
     fn begin_at(&mut self, at: u32, name: &NameBuf, cx: &mut Context<'_, W>) {
         self.counters.restarts += 1;
         let task = &mut self.tasks[at];
+        task.record(cx.now_ms, Step::Alias(name.wire().into()));
         let kept = task.target.len().saturating_sub(4);
         task.target.splice(..kept, name.wire().iter().copied());
         let route = task.bound.as_ref().and_then(|bound| bound.plan.route(name.wire()));
@@ -118,6 +120,8 @@ impl<W> Resolver<W> {
             cx.failures.clear(&task.question, task.checking_disabled);
         }
         self.counters.answered += 1;
+        let (rcode, authentic) = (found.rcode, found.authentic);
+        self.tasks[at].record(cx.now_ms, Step::Answered { rcode, authentic });
         let for_few = found.ecs_scope.is_some_and(|scope| scope > 0);
         let may_be_kept = found.cacheable && !for_few && self.is_current(at);
         // An empty denial lives as long as a failure: the same question is not asked at once again.
@@ -142,7 +146,12 @@ impl<W> Resolver<W> {
     /// As [`Resolver::fail`], for a task that had not all of its time.
     pub(super) fn end_early(&mut self, at: u32, cx: &mut Context<'_, W>) {
         self.counters.failed += 1;
-        let task = &self.tasks[at];
+        let task = &mut self.tasks[at];
+        let (code, text) = task.failure.ede();
+        task.with_trace(|trace| {
+            trace.turn_to(cx.now_ms);
+            trace.conclude(Step::Failed { ede: code.0, text });
+        });
         let nothing = Gathered::default();
         let resolved = answer::write(&mut cx.actions.answers, &task.question, Rcode::SERVFAIL.low(), &nothing);
         if let Some(resolved) = resolved {
@@ -154,6 +163,7 @@ impl<W> Resolver<W> {
     fn conclude(&mut self, at: u32, resolved: Resolved, cx: &mut Context<'_, W>) {
         self.dismiss_all(at, cx);
         self.drop_walk(at, cx);
+        self.conclude_trace(at, resolved.rcode, resolved.message.clone(), cx);
         let first = cx.actions.waiters.len();
         let waiting = self.tasks[at].waiters.drain(..);
         cx.actions.waiters.extend(waiting.map(|waiting| waiting.waiter));

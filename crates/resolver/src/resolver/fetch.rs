@@ -24,6 +24,7 @@ use crate::iterate::fetches::{Exchange, Fetch};
 use crate::plan::{Strategy, Transport};
 use crate::query::{self, OptOf};
 use crate::read::Reply;
+use crate::trace::{Reaction, Step};
 
 /// Most queries of one fetch to servers of which none shows life.
 const MAX_SENDS_SILENT: u32 = 6;
@@ -58,6 +59,9 @@ impl<W> Resolver<W> {
         }
         if let Some(walk) = &mut self.tasks[at].walk {
             walk.waits_for = Some(fetch_at);
+        }
+        if joined.is_some() {
+            self.tasks[at].record(cx.now_ms, Step::Joined);
         }
         if joined.is_some() || self.ask_next(fetch_at, cx) {
             return None;
@@ -228,6 +232,10 @@ impl<W> Resolver<W> {
         if exact_case {
             query::randomise_case(&mut question[..qname_len], &mut self.rng);
         }
+        let (zone, name, rtype) =
+            (Some(fetch.inquiry.zone.clone()), Some(fetch.inquiry.qname.clone()), fetch.inquiry.qtype);
+        let step = Step::Sent { server: candidate.addr, zone, name, rtype, over_tcp, with_edns };
+        self.record_fetch(fetch_at, cx.now_ms, &step);
         let id = draw_id(&mut self.rng, |_| false);
         let exchange = Exchange {
             fetch: fetch_at,
@@ -297,6 +305,9 @@ impl<W> Resolver<W> {
             self.counters.timeouts += 1;
             let (server, sent_ms) = (exchange.server, exchange.sent_ms);
             self.servers[server].failed(cx.now_ms, sent_ms);
+            let after_ms = cx.now_ms.saturating_sub(sent_ms) as u32;
+            let step = Step::Silent { server: self.servers[server].addr, after_ms };
+            self.record_fetch(fetch_at, cx.now_ms, &step);
         }
         self.advance_fetch(fetch_at, cx);
     }
@@ -323,12 +334,14 @@ impl<W> Resolver<W> {
             Match::OtherCase => {
                 self.counters.near_misses += 1;
                 let server = exchange.server;
+                self.record_exchange(socket, Reaction::OtherCase, cx.now_ms);
                 self.servers[server].note_folded_case(cx.now_ms);
                 self.repeat(socket, Repeat::ByTcp, cx);
             }
             Match::NoQuestion if is_refusal_of_edns(&view) && octets.len() == HEADER_LEN => {
                 // Not believed, but minded: a server that knows no EDNS may answer so.
                 self.counters.malformed += 1;
+                self.record_exchange(socket, Reaction::WithoutEdns(view.header().rcode()), cx.now_ms);
                 self.repeat(socket, Repeat::WithoutEdns, cx);
             }
             Match::NoQuestion => self.counters.malformed += 1,
@@ -341,11 +354,13 @@ impl<W> Resolver<W> {
         let qname = exchange.question[..exchange.question.len() - 4].to_ascii_lowercase();
         if view.header().has(TC) && !exchange.over_tcp {
             self.note_server_reply(&exchange, cx.now_ms);
+            self.record_exchange(socket, Reaction::Truncated, cx.now_ms);
             return self.repeat(socket, Repeat::ByTcp, cx);
         }
         let mut reply = Reply::default();
         if reply.read_well_formed(view, &qname).is_err() {
             self.counters.malformed += 1;
+            self.record_exchange(socket, Reaction::Malformed, cx.now_ms);
             return self.unusable_reply(socket, cx);
         }
         let server = &mut self.servers[exchange.server];
@@ -356,6 +371,12 @@ impl<W> Resolver<W> {
         }
         self.note_server_reply(&exchange, cx.now_ms);
         let rcode = reply.rcode(view);
+        let reaction = match rcode {
+            Rcode::BADCOOKIE if exchange.with_edns => Reaction::BadCookie,
+            Rcode::FORMERR | Rcode::NOTIMP | Rcode::BADVERS if exchange.with_edns => Reaction::WithoutEdns(rcode),
+            rcode => Reaction::Message(rcode),
+        };
+        self.record_exchange(socket, reaction, cx.now_ms);
         match rcode {
             Rcode::BADCOOKIE if exchange.with_edns => return self.bad_server_cookie(socket, cx),
             Rcode::FORMERR | Rcode::NOTIMP | Rcode::BADVERS if exchange.with_edns => {
@@ -367,6 +388,13 @@ impl<W> Resolver<W> {
         let addr = self.servers[exchange.server].addr;
         let fetched = Fetched { reply, rcode, flags: view.header().flags, server: addr };
         self.complete(exchange.fetch, Ok(Arc::new(fetched)), cx);
+    }
+
+    fn record_exchange(&mut self, socket: SocketId, reaction: Reaction, now_ms: u64) {
+        let Some(exchange) = self.fetches.exchange(socket) else { return };
+        let rtt_ms = now_ms.saturating_sub(exchange.sent_ms) as u32;
+        let (fetch_at, server) = (exchange.fetch, self.servers[exchange.server].addr);
+        self.record_fetch(fetch_at, now_ms, &Step::Replied { server, rtt_ms, reaction });
     }
 
     fn note_edns(&mut self, exchange: &Exchange, reply: &Reply, now_ms: u64) {
@@ -445,6 +473,8 @@ impl<W> Resolver<W> {
         let (server, sent_ms) = (exchange.server, exchange.sent_ms);
         self.counters.unreachable += 1;
         self.servers[server].failed(cx.now_ms, sent_ms);
+        let step = Step::Unreachable(self.servers[server].addr);
+        self.record_fetch(fetch_at, cx.now_ms, &step);
         self.end_exchange(socket, cx);
         if let Some(fetch) = self.fetches.get_mut(fetch_at) {
             fetch.failed |= 1 << place;

@@ -8,6 +8,7 @@ mod reply;
 mod send;
 mod submit;
 mod timer;
+mod traced;
 mod walk;
 
 use std::net::IpAddr;
@@ -30,6 +31,7 @@ use crate::metrics::{Counters, UpstreamCounters};
 use crate::plan::{Plan, UpstreamSpec};
 use crate::read::Reply;
 use crate::task::{Bound, Tasks};
+use crate::trace::{Kept, Traced};
 use crate::upstream::{Upstream, UpstreamId};
 use crate::wheel::Wheel;
 
@@ -168,6 +170,10 @@ pub struct Resolver<W> {
     cookie_secret: [u8; 16],
     pool_size: usize,
     counters: Counters,
+    /// Traces of questions that failed.
+    kept: Kept,
+    /// Traces that were asked for, and not taken yet.
+    traced: Vec<Traced>,
     /// When a failure was noted last; successes within its memory take it back.
     last_failure_secs: Option<u32>,
 
@@ -207,6 +213,8 @@ impl<W> Resolver<W> {
             cookie_secret,
             pool_size: 1 << pool_size.clamp(1, MAX_POOL).ilog2(),
             counters: Counters::default(),
+            kept: Kept::default(),
+            traced: Vec::new(),
             last_failure_secs: None,
             reply: Reply::default(),
             gathered: Gathered::default(),

@@ -20,8 +20,10 @@ impl<W> Resolver<W> {
         let task = &mut self.tasks[at];
         let Some(bound) = task.bound.clone() else { return };
         let Some((qname, qtype, _)) = split_question(&task.question) else { return };
-        let asked = Asked { qname: qname.into(), qtype, checking_disabled: task.checking_disabled };
-        task.walk = Some(Box::new(Walk::new(bound, asked)));
+        let anew = task.traced.is_some();
+        let asked = Asked { qname: qname.into(), qtype, checking_disabled: task.checking_disabled, anew };
+        let trace = task.with_trace(std::mem::take);
+        task.walk = Some(Box::new(Walk::new(bound, asked, trace)));
         self.rearm(at);
         self.drive(at, None, cx);
     }
@@ -50,7 +52,7 @@ impl<W> Resolver<W> {
         loop {
             let task = &mut self.tasks[at];
             let Some(walk) = &mut task.walk else { return };
-            let moment = Moment { wall_secs: cx.wall_secs };
+            let moment = Moment { wall_secs: cx.wall_secs, now_ms: cx.now_ms };
             let step = walk.step(response.take(), moment);
             for note in walk.take_notes() {
                 self.heed(at, note, cx);
@@ -115,8 +117,8 @@ impl<W> Resolver<W> {
     }
 
     fn end_walk(&mut self, at: u32, result: Result<Resolution, Failure>, cx: &mut Context<'_, W>) {
+        self.take_walk(at);
         let task = &mut self.tasks[at];
-        task.walk = None;
         match result {
             Ok(resolution) => {
                 let signed = if task.dnssec_ok { Signed::Yes } else { Signed::No };
@@ -147,9 +149,18 @@ impl<W> Resolver<W> {
         }
     }
 
+    /// Takes the walk out of its task, which keeps the trace.
+    fn take_walk(&mut self, at: u32) -> Option<Box<Walk>> {
+        let task = &mut self.tasks[at];
+        let walk = task.walk.take()?;
+        let trace = walk.with_trace(std::mem::take);
+        task.with_trace(|own| *own = trace);
+        Some(walk)
+    }
+
     /// Ends a walk before its time.
     pub(super) fn drop_walk(&mut self, at: u32, cx: &mut Context<'_, W>) {
-        let walk = self.tasks[at].walk.take();
+        let walk = self.take_walk(at);
         if let Some(fetch_at) = walk.and_then(|walk| walk.waits_for) {
             self.leave_fetch(fetch_at, at, cx);
         }

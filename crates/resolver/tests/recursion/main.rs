@@ -3,8 +3,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a failure is the test's result")]
 
+mod attacks;
+mod breakdowns;
 mod faults;
 mod limits;
 mod secure;
+mod traces;
+mod verdicts;
 mod walk;
 mod world;

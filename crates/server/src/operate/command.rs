@@ -1,4 +1,4 @@
-//! `avocet cache` and `avocet reload`: the client's end of the control socket.
+//! `avocet cache`, `avocet why`, `avocet query +trace` and `avocet reload`: the client's end of the control socket.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
@@ -9,8 +9,8 @@ use avocet_policy::rule::Scope;
 use serde_json::Value;
 
 use super::control::{Request, connect};
-use super::dump;
-use crate::cli::{CacheArgs, CacheCommand, ControlArgs, GrantArgs, PauseArgs, ScopeArgs, SpanArgs};
+use super::{dump, why};
+use crate::cli::{CacheArgs, CacheCommand, ControlArgs, GrantArgs, PauseArgs, ScopeArgs, SpanArgs, WhyArgs};
 use crate::config::{Config, environment};
 
 /// How long the server may keep silent; a reload with many records takes its time.
@@ -25,6 +25,29 @@ pub(crate) fn cache(args: &CacheArgs) -> ExitCode {
         CacheCommand::FlushTree { name } => (Request::FlushTree { name: name.clone() }, flush_text),
     };
     run(&args.control, &request, write)
+}
+
+/// `avocet why`.
+pub(crate) fn why(args: &WhyArgs) -> ExitCode {
+    let request =
+        Request::Why { name: args.name.clone(), rtype: args.rtype.clone(), client: args.client, at: args.at };
+    run(&args.control, &request, why::text)
+}
+
+/// `avocet query +trace`: asks the running server over its control socket.
+pub(crate) fn trace(args: &ControlArgs, question: (String, String), checks: Checks) -> ExitCode {
+    let (name, rtype) = question;
+    let Checks { dnssec, checking_disabled } = checks;
+    run(args, &Request::Trace { name, rtype: Some(rtype), dnssec, checking_disabled }, why::text)
+}
+
+/// What a question says of DNSSEC.
+#[derive(Clone, Copy)]
+pub(crate) struct Checks {
+    /// DO.
+    pub(crate) dnssec: bool,
+    /// CD.
+    pub(crate) checking_disabled: bool,
 }
 
 /// `avocet reload`.

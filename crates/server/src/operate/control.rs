@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -23,9 +24,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::switches::{self, Change};
+use super::trace::{self, Asked};
 use super::{OperationError, Running, dump, take_over};
 use crate::clock::wall_secs;
 use crate::metrics::{Stage, WorkerMetrics};
+use crate::policy;
 
 /// Octets of a request at most.
 pub(super) const MAX_LINE: usize = 4096;
@@ -75,6 +78,34 @@ pub(super) enum Request {
     },
     /// The pauses and grants in force.
     Switches,
+    /// Resolve a question anew, and tell how.
+    Trace {
+        /// The name.
+        name: String,
+        /// The type; A where none is given.
+        #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
+        rtype: Option<String>,
+        /// Give DNSSEC records (DO).
+        #[serde(default)]
+        dnssec: bool,
+        /// Do not validate (CD).
+        #[serde(default)]
+        checking_disabled: bool,
+    },
+    /// Tell what is known of a name: its last failures, what is cached; or else as `trace`.
+    Why {
+        /// The name.
+        name: String,
+        /// The type; without one, of all types.
+        #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
+        rtype: Option<String>,
+        /// For the client with this address; this machine where none is given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        client: Option<IpAddr>,
+        /// As the policy is at this Unix second; now where none is given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        at: Option<u64>,
+    },
     /// Read the configuration again.
     Reload,
     /// Hand the sockets over.
@@ -203,6 +234,20 @@ fn serve(stream: UnixStream, running: &Running, orders: &Orders) -> io::Result<(
             switches::change(running, Change::Grant(Grant { name, scope, until: end(secs) }))
         }
         Ok(Request::Switches) => switches::status(running),
+        Ok(Request::Trace { name, rtype, dnssec, checking_disabled }) => {
+            let asked = Asked::read(&name, rtype.as_deref());
+            let traced = asked.and_then(|mut asked| {
+                (asked.dnssec_ok, asked.checking_disabled) = (dnssec, checking_disabled);
+                trace::resolve(&running.shared, &asked)
+            });
+            tell(&mut out, traced.map(|section| vec![section]))?
+        }
+        Ok(Request::Why { name, rtype, client, at }) => {
+            let client = client.unwrap_or(IpAddr::from([127, 0, 0, 1]));
+            let at = at.unwrap_or_else(wall_secs);
+            let told = Asked::read(&name, rtype.as_deref()).and_then(|asked| why(running, &asked, (client, at)));
+            tell(&mut out, told)?
+        }
         Ok(Request::Reload) => match running.reloader.reload() {
             Ok(reloaded) => json!({ "done": true, "restart-needed-for": reloaded.restart }),
             Err(error) => json!({ "error": error }),
@@ -220,6 +265,41 @@ fn serve(stream: UnixStream, running: &Running, orders: &Orders) -> io::Result<(
 /// The Unix second at which something ends that begins now.
 fn end(secs: u64) -> u64 {
     wall_secs().saturating_add(secs)
+}
+
+/// Writes sections, and gives the last line.
+fn tell(out: &mut impl Write, sections: Result<Vec<Value>, String>) -> io::Result<Value> {
+    let sections = match sections {
+        Ok(sections) => sections,
+        Err(error) => return Ok(json!({ "error": error })),
+    };
+    for section in sections {
+        writeln!(out, "{section}")?;
+    }
+    Ok(json!({ "done": true }))
+}
+
+/// What the policy says of a name to a client, and what is known of it; where that is nothing, it is resolved.
+fn why(running: &Running, asked: &Asked, (ip, at): (IpAddr, u64)) -> Result<Vec<Value>, String> {
+    let state = running.shared.snapshot();
+    let mut sections = Vec::new();
+    if let Some(policy) = &state.policy {
+        let (qname, qtype) = asked.name_and_type();
+        let profile = policy.profile(ip, crate::query::asked::Transport::Udp);
+        let asked = policy::Asked { profile, ip, qname, qtype };
+        let moment = policy::Moment { wall_secs: at, millis: 0 };
+        let mut section = policy.explain(&asked, (moment, state.epoch), &mut policy::Scratch::default());
+        section["section"] = "policy".into();
+        section["revision"] = state.epoch.into();
+        sections.push(section);
+    }
+    let known = trace::known(&running.shared, asked);
+    let is_answered = sections.iter().any(|section| section["verdict"] != "passes");
+    if known.is_empty() && !is_answered {
+        sections.push(trace::resolve(&running.shared, asked)?);
+    }
+    sections.extend(known);
+    Ok(sections)
 }
 
 #[derive(Clone, Copy)]

@@ -31,6 +31,8 @@ mod reload;
 pub(crate) mod report;
 pub(crate) mod switches;
 pub(crate) mod take_over;
+mod trace;
+mod why;
 
 use std::fmt;
 use std::io;

@@ -14,6 +14,7 @@ pub(crate) mod mailbox;
 mod share;
 mod streams;
 mod token;
+pub(crate) mod traces;
 mod turn;
 pub(crate) mod upstreams;
 
@@ -44,6 +45,7 @@ use mailbox::Letter;
 use share::Shares;
 use streams::{Answered, Patience, Streams};
 use token::Token;
+use traces::Wanted;
 use upstreams::Upstreams;
 
 /// Events taken from the kernel in one turn.
@@ -101,6 +103,8 @@ pub(crate) struct Worker {
     unsent: Vec<u32>,
     resolver: Resolver<Waiter>,
     shares: Shares,
+    /// Traces that control clients wait for.
+    wanted: Wanted,
     actions: Actions<Waiter>,
     spare_actions: Actions<Waiter>,
     rng: ChaCha12Rng,
@@ -177,6 +181,7 @@ impl Worker {
             unsent: Vec::new(),
             resolver,
             shares: Shares::new(shares_key),
+            wanted: Wanted::default(),
             actions: Actions::default(),
             spare_actions: Actions::default(),
             rng,

@@ -96,6 +96,8 @@ impl Worker {
             match letter {
                 Letter::Miss(miss) => self.submit(*miss),
                 Letter::Answer(route, octets) => self.streams.answer_late(route, &octets),
+                Letter::Trace(order) => self.trace(*order),
+                Letter::Kept(order) => self.show_kept(&order),
                 Letter::Drain => self.begin_draining(),
             }
         }
@@ -349,6 +351,7 @@ impl Worker {
             resolver.tick(&mut context(shared, actions, (*now, *wall_secs)));
         }
         self.act();
+        self.deliver_traces();
         self.flush();
         let Self { upstreams, poller, rng, .. } = self;
         self.is_warming = upstreams.warm(poller, rng);
@@ -469,7 +472,7 @@ impl Worker {
 }
 
 /// What the resolver needs of the worker, for one call.
-fn context<'a>(
+pub(super) fn context<'a>(
     shared: &'a Shared,
     actions: &'a mut Actions<Waiter>,
     (now, wall_secs): (Moment, u64),

@@ -47,7 +47,36 @@ pub(super) struct Config {
     pub(super) stale_secs: u32,
 }
 
+/// What a simulation wants of the server.
+#[derive(Debug)]
+pub(crate) struct Simulated {
+    pub(crate) hints: Vec<IpAddr>,
+    /// DNSKEY data of the root, where it is signed.
+    pub(crate) root_key: Option<Vec<u8>>,
+    pub(crate) qname_minimisation: bool,
+    pub(crate) aggressive_nsec: bool,
+}
+
 impl Config {
+    /// The configuration of a simulation.
+    pub(super) fn of(simulated: &Simulated) -> Self {
+        let anchor = |key: &Vec<u8>| format!(". IN DNSKEY {}", avocet_wire::rdata::display(48, key));
+        Self {
+            hints: simulated.hints.clone(),
+            hint_name: HINT.to_owned(),
+            trust_anchors: simulated.root_key.iter().map(anchor).collect(),
+            negative_anchors: Vec::new(),
+            wall_secs: WALL_SECS,
+            qname_minimisation: simulated.qname_minimisation,
+            ipv4: true,
+            ipv6: false,
+            aggressive_nsec: simulated.aggressive_nsec,
+            stubs: Vec::new(),
+            forwards: Vec::new(),
+            stale_secs: 0,
+        }
+    }
+
     /// Reads the lines above a scenario.
     pub(super) fn read(scenario: &Scenario) -> Result<Self, String> {
         let is_deckard = scenario.dialect == Dialect::Deckard;
