@@ -21,10 +21,13 @@ pub(crate) mod fetch;
 pub(crate) mod fetches;
 pub(crate) mod gaps;
 pub(crate) mod key_cache;
+pub(crate) mod load;
+pub(crate) mod loss;
 pub(crate) mod part;
 pub(crate) mod resolve;
 pub(crate) mod rrset;
 pub(crate) mod server;
+pub(crate) mod translate;
 pub(crate) mod trust;
 pub(crate) mod validate;
 
@@ -43,8 +46,9 @@ use crate::plan::Plan;
 use crate::recursion::Recursion;
 use crate::task::{Bound, Failure};
 use channel::{Io, Line, Moment, Note, Request, Response};
+use fetch::{Fetched, Inquiry, NotFetched};
 use resolve::Resolution;
-use rrset::{Name, Rrset};
+use rrset::{Name, Rrset, Signed};
 
 type Resolving = Pin<Box<dyn Future<Output = Result<Resolution, Failure>> + Send>>;
 
@@ -54,6 +58,16 @@ pub(crate) struct Walk {
     line: Line,
     /// The fetch whose end it waits for.
     pub(crate) waits_for: Option<u32>,
+    /// What was asked ahead of need.
+    pub(crate) ahead: Vec<Ahead>,
+}
+
+/// A fetch whose reply a walk will want, and the reply once it is there.
+#[derive(Debug)]
+pub(crate) struct Ahead {
+    pub(crate) inquiry: Inquiry,
+    pub(crate) fetch: u32,
+    pub(crate) result: Option<Result<Arc<Fetched>, NotFetched>>,
 }
 
 /// How far a walk came when it was polled.
@@ -65,9 +79,11 @@ pub(crate) enum Step {
 impl Walk {
     pub(crate) fn new(bound: Arc<Bound>, asked: Asked) -> Self {
         let line = Line::default();
+        // Who validates himself wants what is signed (RFC 6147 §5.5).
+        let dns64 = bound.plan.dns64_for(asked.signatures, asked.checking_disabled).cloned();
         let walker = Walker::new(line.io(), bound, asked.checking_disabled);
-        let future = Box::pin(walker.resolve(asked.qname, asked.qtype));
-        Self { future, line, waits_for: None }
+        let future = Box::pin(walker.resolve(asked.qname, asked.qtype, dns64));
+        Self { future, line, waits_for: None, ahead: Vec::new() }
     }
 
     /// Lets it go on with the response to what it asked for; none at first.
@@ -100,6 +116,8 @@ pub(crate) struct Asked {
     pub(crate) qname: Name,
     pub(crate) qtype: Rtype,
     pub(crate) checking_disabled: bool,
+    /// Does the client want them?
+    pub(crate) signatures: Signed,
 }
 
 /// The state of a walk.
@@ -114,6 +132,8 @@ pub(crate) struct Walker {
     pub(crate) failed_servers: u32,
     /// What referrals said of DS records, by the zone that they led to.
     pub(crate) referrals: HashMap<Name, Vec<Rrset>>,
+    /// Zones whose keys were asked for ahead of need.
+    pub(crate) keys_ahead: Vec<Name>,
     /// NSEC and NSEC3 RRsets of replies, which may prove where zones are cut.
     pub(crate) proofs: Vec<Rrset>,
     /// Servers whose answer to a question did not verify.
@@ -137,6 +157,7 @@ impl Walker {
             is_priming: false,
             failed_servers: 0,
             referrals: HashMap::new(),
+            keys_ahead: Vec::new(),
             proofs: Vec::new(),
             distrusted: Vec::new(),
             passes_over_cache: false,

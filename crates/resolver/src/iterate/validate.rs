@@ -54,7 +54,7 @@ impl Walker {
         Ok(())
     }
 
-    async fn judge(
+    pub(crate) async fn judge(
         &mut self,
         set: &mut Rrset,
         proof: &[Rrset],

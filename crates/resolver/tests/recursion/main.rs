@@ -3,7 +3,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a failure is the test's result")]
 
+mod amplification;
+mod dns64;
 mod faults;
+mod floods;
 mod limits;
 mod secure;
 mod walk;

@@ -9,6 +9,7 @@
 //! always resolved by the worker that its hash belongs to, so all who wait for it meet there.
 
 mod authorities;
+mod busy;
 pub(crate) mod fault;
 pub(crate) mod mailbox;
 mod share;
@@ -39,6 +40,7 @@ use crate::query::stored::Scratch;
 use crate::query::{self, Client, Exit, Outcome, Path};
 use crate::state::{Crowded, Shared, Snapshot};
 use authorities::Authorities;
+use busy::Busy;
 use fault::contained;
 use mailbox::Letter;
 use share::Shares;
@@ -101,6 +103,7 @@ pub(crate) struct Worker {
     unsent: Vec<u32>,
     resolver: Resolver<Waiter>,
     shares: Shares,
+    busy: Busy,
     actions: Actions<Waiter>,
     spare_actions: Actions<Waiter>,
     rng: ChaCha12Rng,
@@ -177,6 +180,7 @@ impl Worker {
             unsent: Vec::new(),
             resolver,
             shares: Shares::new(shares_key),
+            busy: Busy::default(),
             actions: Actions::default(),
             spare_actions: Actions::default(),
             rng,
@@ -205,6 +209,7 @@ impl Worker {
         loop {
             self.poller.wait(&mut events, Some(self.timeout_ms()))?;
             self.begin_turn();
+            let began = self.now;
             self.resume_streams();
             for event in events.iter() {
                 match Token::unpack(event.token()) {
@@ -219,6 +224,9 @@ impl Worker {
                 }
             }
             self.end_turn();
+            if let Some(percent) = self.busy.note(began, self.shared.clock.now()) {
+                self.resolver.note_busy(percent);
+            }
             if self.has_drained() {
                 return Ok(());
             }
