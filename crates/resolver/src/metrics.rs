@@ -18,6 +18,16 @@ pub struct Counters {
     pub shed_tasks: u64,
     /// Questions that were not taken: too many waiters.
     pub shed_waiters: u64,
+    /// Questions that were not taken: too many inquiries at their zone.
+    pub shed_zone: u64,
+    /// Questions that were not taken: no time to spare, and their zone takes most of it.
+    pub shed_busy_zone: u64,
+    /// Questions that were not taken: no time to spare, and their client takes most of it.
+    pub shed_busy_client: u64,
+    /// Inquiries that were not begun: too many at their zone, or at all its servers.
+    pub limit_zone: u64,
+    /// See [`Counters::limit_zone`].
+    pub limit_server: u64,
     /// Tasks that were ended early to make room for others.
     pub jostled: u64,
     /// Tasks that ended with an answer.
@@ -83,6 +93,11 @@ impl Default for Counters {
             no_rule: 0,
             shed_tasks: 0,
             shed_waiters: 0,
+            shed_zone: 0,
+            shed_busy_zone: 0,
+            shed_busy_client: 0,
+            limit_zone: 0,
+            limit_server: 0,
             jostled: 0,
             answered: 0,
             failed: 0,

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use avocet_cache::TtlBounds;
-use avocet_resolver::{Plan, PlanError, Recursion, Settings, UpstreamSpec, ZoneRule};
+use avocet_resolver::{FetchLimits, Plan, PlanError, Recursion, Settings, UpstreamSpec, ZoneRule};
 use avocet_wire::hash::HashKey;
 
 use crate::config::recurse::Mode;
@@ -23,6 +23,8 @@ use crate::state::Snapshot;
 const MAX_IN_FLIGHT: usize = 20_000;
 /// Waiting clients at most, in all workers together.
 const MAX_WAITERS: usize = 100_000;
+/// Fewest inquiries at one zone or server that a worker may have under way, however many workers there are.
+const MIN_FETCHES: u32 = 8;
 /// When a client gets expired data if none of `[cache]` says so; never used then.
 const NO_STALE_MS: u32 = u32::MAX;
 
@@ -78,7 +80,11 @@ impl Snapshot {
         let plan = Plan::new(config.forwards.iter().map(rule).collect(), settings(&config))?;
         let plan = match config.resolver.mode {
             Mode::Forward => plan,
-            Mode::Recurse => plan.with_recursion(recursion(&config)),
+            Mode::Recurse => plan.with_recursion(recursion(&config)).with_fetch_limits(fetch_limits(&config)),
+        };
+        let plan = match config.dns64.translation() {
+            Some(dns64) => plan.with_dns64(dns64),
+            None => plan,
         };
         let policy = Policy::build(&config.policy, &parts)?.map(Arc::new);
         Ok(Self {
@@ -118,6 +124,15 @@ fn settings(config: &Config) -> Settings {
         in_flight: (MAX_IN_FLIGHT / config.server.workers).max(1),
         waiters: (MAX_WAITERS / config.server.workers).max(1),
         ttl: TtlBounds { min: cache.min_ttl_secs, max: cache.max_ttl_secs, negative_max: cache.negative_max_ttl_secs },
+    }
+}
+
+/// The share of one worker, as names are spread over them.
+fn fetch_limits(config: &Config) -> FetchLimits {
+    let share = |limit: u32| limit.div_ceil(config.server.workers as u32).max(MIN_FETCHES.min(limit));
+    FetchLimits {
+        per_zone: share(config.resolver.fetches_per_zone),
+        per_server: share(config.resolver.fetches_per_server),
     }
 }
 

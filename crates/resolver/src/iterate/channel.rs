@@ -56,6 +56,8 @@ pub(crate) enum Note {
     },
     /// This server does not serve this zone.
     Lame(std::net::SocketAddr, Name),
+    /// This will be asked for soon: its reply may come meanwhile.
+    Ahead(Box<Inquiry>),
     /// A denial was made of gaps.
     Synthesised,
     /// NSEC RRsets of a zone that verified, with its SOA RRset.

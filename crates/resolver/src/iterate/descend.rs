@@ -38,7 +38,7 @@ impl Frame<'_> {
         Frame { above: None, name, qtype, depth: 0 }
     }
 
-    /// Is this the question itself?
+    /// Is it what the client asked for?
     pub(crate) fn is_first(&self) -> bool {
         self.depth == 0
     }
@@ -117,7 +117,7 @@ impl Walker {
             }
             let reply = match self.ask(&mut cut, (&asked, asked_type), frame).await {
                 Ok(reply) => reply,
-                Err(Failure::TooManyQueries) => return Err(Failure::TooManyQueries),
+                Err(failure @ (Failure::TooManyQueries | Failure::Crowded)) => return Err(failure),
                 Err(_) if is_whole && may_go_up && referrals == 0 && cut.zone.len() > 1 && cut.is_named() => {
                     may_go_up = false;
                     let above = name::parent(&cut.zone).unwrap_or(&[0]).into();

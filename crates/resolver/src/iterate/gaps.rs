@@ -135,7 +135,15 @@ impl Walker {
                     let ending = Ending::Denied(qname.clone(), denial);
                     let (sets, proof) = (Vec::new(), Vec::new());
                     self.io.note(super::channel::Note::Synthesised);
-                    return Some(Part { sets, ending, proof, zone: None, is_authoritative: false, server: None });
+                    return Some(Part {
+                        sets,
+                        ending,
+                        proof,
+                        beside: Vec::new(),
+                        zone: None,
+                        is_authoritative: false,
+                        server: None,
+                    });
                 }
                 Synthesis::Wildcard(_) | Synthesis::Ask => return None,
             }

@@ -22,6 +22,8 @@ pub(crate) struct Part {
     pub(crate) ending: Ending,
     /// NSEC and NSEC3 RRsets beside a positive answer.
     pub(crate) proof: Vec<Rrset>,
+    /// What its servers gave besides, where nothing is left out: of the authority and the additional section.
+    pub(crate) beside: Vec<(Section, Rrset)>,
     /// The zone whose servers said it; none: the cache.
     pub(crate) zone: Option<Name>,
     pub(crate) is_authoritative: bool,
@@ -87,6 +89,7 @@ impl Walker {
             sets,
             ending: Ending::GoesOn(end.wire().into()),
             proof: proof_in(&fetched.reply),
+            beside: beside_in(&gathered, &fetched.reply),
             zone: Some(inquiry.zone.clone()),
             is_authoritative: fetched.is_authoritative(),
             server: Some(fetched.server),
@@ -107,6 +110,18 @@ impl Walker {
         }
         Ok(part)
     }
+}
+
+/// What was taken from the reply beside the answer: the scrubber leaves it out where that is wanted.
+fn beside_in(gathered: &Gathered, reply: &Reply) -> Vec<(Section, Rrset)> {
+    let is_proof = |rtype| matches!(rtype, Rtype::SOA | Rtype::NSEC | Rtype::NSEC3);
+    let sets = |section| {
+        let mut sets = sets_of(gathered, section);
+        sets.retain(|set| !is_proof(set.rtype));
+        sign(&mut sets, reply);
+        sets.into_iter().map(move |set| (section, set))
+    };
+    sets(Section::Authority).chain(sets(Section::Additional)).collect()
 }
 
 /// Most RRSIG records of one RRset that are kept.

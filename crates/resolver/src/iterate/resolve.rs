@@ -1,10 +1,12 @@
 //! A question from beginning to end: aliases from name to name, each part from the cache or from
 //! the servers that know.
 
+use std::sync::Arc;
+
 use avocet_cache::{Rank, Security};
 use avocet_wire::{Rcode, Rtype, Section, name};
 
-use avocet_dnssec::Reason;
+use avocet_dnssec::{Reason, Verdict};
 
 use super::Walker;
 use super::channel::Note;
@@ -12,6 +14,7 @@ use super::descend::Frame;
 use super::part::{Ending, Part};
 use super::rrset::{Denial, Found, Name, Rrset, Side, Signed, Stored};
 use crate::answer::Gathered;
+use crate::dns64::Dns64;
 use crate::read::folded_target;
 use crate::scrub::{MAX_ALIASES, substitute};
 use crate::task::Failure;
@@ -29,9 +32,16 @@ pub(crate) struct Resolution {
     pub(crate) denial: Option<Denial>,
     /// NSEC and NSEC3 RRsets beside a positive answer.
     pub(crate) proof: Vec<Rrset>,
+    /// What servers gave besides, where nothing is left out.
+    pub(crate) beside: Vec<(Section, Rrset)>,
 }
 
 impl Resolution {
+    /// Nothing, without an error.
+    pub(crate) fn empty() -> Self {
+        Self { rcode: Rcode::NOERROR, sets: Vec::new(), denial: None, proof: Vec::new(), beside: Vec::new() }
+    }
+
     /// Is all of it validated?
     pub(crate) fn is_authentic(&self) -> bool {
         let is_secure = |set: &Rrset| set.security == Security::Secure;
@@ -58,18 +68,35 @@ impl Resolution {
         for set in self.proof.iter().filter(|_| signed == Signed::Yes) {
             set.put(out, Section::Authority, signed);
         }
+        for (section, set) in &self.beside {
+            set.put(out, *section, signed);
+        }
     }
 }
 
 impl Walker {
-    /// Resolves a name and type.
-    pub(crate) async fn resolve(mut self, qname: Name, qtype: Rtype) -> Result<Resolution, Failure> {
-        let mut resolution = Resolution { rcode: Rcode::NOERROR, sets: Vec::new(), denial: None, proof: Vec::new() };
+    /// Resolves a name and type, with addresses translated if there is a translator.
+    pub(crate) async fn resolve(
+        mut self,
+        qname: Name,
+        qtype: Rtype,
+        dns64: Option<Arc<Dns64>>,
+    ) -> Result<Resolution, Failure> {
+        match dns64 {
+            Some(dns64) => self.translated(dns64, qname, qtype).await,
+            None => self.find(qname, qtype).await,
+        }
+    }
+
+    /// What the tree says of a name and type.
+    pub(crate) async fn find(&mut self, qname: Name, qtype: Rtype) -> Result<Resolution, Failure> {
+        let mut resolution = Resolution::empty();
         let mut seen = vec![qname.clone()];
         let mut at = qname;
         while resolution.sets.len() <= 2 * MAX_ALIASES && seen.len() <= MAX_ALIASES + 1 {
             let frame = Frame::first(at.clone(), qtype);
-            let part = self.valid_part(&at, qtype, &frame).await?;
+            let mut part = self.valid_part(&at, qtype, &frame).await?;
+            resolution.beside = self.judged_beside(&mut part).await;
             let is_expanded = part.sets.iter().any(Rrset::is_expanded);
             self.keep(&part, qtype);
             let Part { sets, ending, proof, .. } = part;
@@ -80,6 +107,7 @@ impl Walker {
                 Ending::Answered => return Ok(resolution),
                 Ending::Denied(_, denial) => {
                     resolution.rcode = denial.rcode;
+                    resolution.beside.clear();
                     resolution.denial = Some(denial);
                     return Ok(resolution);
                 }
@@ -93,9 +121,34 @@ impl Walker {
         Err(Failure::Aliases)
     }
 
+    /// What servers gave besides. An answer that is authentic has nothing in its authority section that is not
+    /// (RFC 4035 §3.2.3).
+    async fn judged_beside(&mut self, part: &mut Part) -> Vec<(Section, Rrset)> {
+        let beside = std::mem::take(&mut part.beside);
+        if self.validation().is_none() || self.checking_disabled {
+            return beside;
+        }
+        let is_secure = part.sets.iter().all(|set| set.security == Security::Secure);
+        let mut judged = Vec::with_capacity(beside.len());
+        for (section, mut set) in beside {
+            let frame = Frame::first(set.owner.clone(), Rtype(0));
+            let is_additional = section == Section::Additional;
+            let is_sound = is_additional || self.judge(&mut set, &[], part.zone.as_ref(), &frame).await.is_ok();
+            if is_additional || is_sound && (!is_secure || set.security == Security::Secure) {
+                judged.push((section, set));
+            }
+        }
+        judged
+    }
+
     /// What is known of a name, validated if that is wanted. What does not verify is asked of other
     /// servers.
     async fn valid_part(&mut self, qname: &Name, qtype: Rtype, frame: &Frame<'_>) -> Result<Part, Failure> {
+        if let Some(reason) = self.broken_chain(qname, qtype).await
+            && self.part_from_cache(qname, qtype).await.is_none()
+        {
+            return Err(Failure::Bogus(reason.ede().0));
+        }
         let mut bogus: Option<Reason> = None;
         for _ in 0..=MAX_RETRIES {
             let mut part = match (self.part(qname, qtype, frame).await, bogus) {
@@ -114,13 +167,30 @@ impl Walker {
                 Ok(()) => return Ok(part),
                 Err(reason) => {
                     let reason = *bogus.get_or_insert(reason);
-                    if !self.distrust((qname, qtype), &part) {
+                    // What other servers of the zone say of this name mends no chain of trust.
+                    let is_chain_broken = self.broken_chain(qname, qtype).await.is_some();
+                    if is_chain_broken || !self.distrust((qname, qtype), &part) {
                         return Err(Failure::Bogus(reason.ede().0));
                     }
                 }
             }
         }
         Err(bogus.map_or(Failure::Unusable, |reason| Failure::Bogus(reason.ede().0)))
+    }
+
+    /// Why nothing in the zone of this name can be validated, if that was found out lately (RFC 9520 §3.2).
+    async fn broken_chain(&mut self, qname: &Name, qtype: Rtype) -> Option<Reason> {
+        if self.validation().is_none() || self.checking_disabled {
+            return None;
+        }
+        let above = usize::from(qtype == Rtype::DS);
+        for zone in name::ancestors(qname).skip(above) {
+            let Some(chain) = self.io.keys(&zone.into()).await else { continue };
+            let reason = chain.err().filter(|reason| reason.verdict() == Verdict::Bogus)?;
+            // An anchor below it begins a chain of its own.
+            return self.anchor_of(qname).is_ok_and(|anchor| anchor.len() <= zone.len()).then_some(reason);
+        }
+        None
     }
 
     /// What is known of a name: from the cache, or else from the servers.
@@ -141,8 +211,15 @@ impl Walker {
     }
 
     async fn part_from_cache(&mut self, qname: &Name, qtype: Rtype) -> Option<Part> {
-        let part =
-            |sets, ending| Part { sets, ending, proof: Vec::new(), zone: None, is_authoritative: false, server: None };
+        let part = |sets, ending| Part {
+            sets,
+            ending,
+            proof: Vec::new(),
+            beside: Vec::new(),
+            zone: None,
+            is_authoritative: false,
+            server: None,
+        };
         if qtype.is_dnssec_proof() || qtype == Rtype::ANY {
             return None;
         }

@@ -58,7 +58,7 @@ impl Walker {
         Ok(())
     }
 
-    async fn judge(
+    pub(crate) async fn judge(
         &mut self,
         set: &mut Rrset,
         proof: &[Rrset],

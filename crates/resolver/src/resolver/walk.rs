@@ -8,11 +8,14 @@ use super::end::Found;
 use super::{Context, Resolver};
 use crate::answer::split_question;
 use crate::iterate::channel::{Moment, Note, Request, Response};
-use crate::iterate::fetch::{Fetched, NotFetched};
+use crate::iterate::fetch::{Fetched, Inquiry, NotFetched};
 use crate::iterate::resolve::Resolution;
 use crate::iterate::rrset::{self, Denial, Signed};
-use crate::iterate::{Asked, Step, Walk};
+use crate::iterate::{Ahead, Asked, Step, Walk};
 use crate::task::Failure;
+
+/// Most fetches of one walk ahead of need: for the keys of the zones on the way.
+const MAX_AHEAD: usize = 4;
 
 impl<W> Resolver<W> {
     /// Begins to resolve a task's question by recursion.
@@ -21,7 +24,9 @@ impl<W> Resolver<W> {
         let Some(bound) = task.bound.clone() else { return };
         let Some((qname, qtype, _)) = split_question(&task.question) else { return };
         let anew = task.traced.is_some();
-        let asked = Asked { qname: qname.into(), qtype, checking_disabled: task.checking_disabled, anew };
+        let signatures = if task.dnssec_ok { Signed::Yes } else { Signed::No };
+        let checking_disabled = task.checking_disabled;
+        let asked = Asked { qname: qname.into(), qtype, checking_disabled, anew, signatures };
         let trace = task.with_trace(std::mem::take);
         task.walk = Some(Box::new(Walk::new(bound, asked, trace)));
         self.rearm(at);
@@ -38,9 +43,13 @@ impl<W> Resolver<W> {
     ) {
         let Some(walk) = &mut self.tasks[at].walk else { return };
         if walk.waits_for != Some(fetch_at) {
+            if let Some(ahead) = walk.ahead.iter_mut().find(|ahead| ahead.fetch == fetch_at) {
+                ahead.result = Some(result);
+            }
             return;
         }
         walk.waits_for = None;
+        walk.ahead.retain(|ahead| ahead.fetch != fetch_at);
         if result.is_ok() {
             self.tasks[at].progress_ms = cx.now_ms;
         }
@@ -80,18 +89,54 @@ impl<W> Resolver<W> {
             }
             Request::Gap(name) => Some(Response::Gap(self.gaps.get(&name, cx.now_ms))),
             Request::Keys(zone) => Some(Response::Keys(self.keys.get(&zone, cx.now_ms))),
-            Request::Fetch(mut inquiry) => {
-                let servers = &self.servers;
-                let serves = |addr| servers.known(addr).is_none_or(|server| !server.is_lame(&inquiry.zone, cx.now_ms));
-                let good: Vec<_> = inquiry.servers.iter().copied().filter(|server| serves(server.addr)).collect();
-                // Where all are taken to be lame, they are asked after all.
-                if !good.is_empty() {
-                    inquiry.servers = good;
-                }
-                let failed = self.begin_fetch(at, *inquiry, cx)?;
-                Some(Response::Fetched(Err(failed)))
+            Request::Fetch(inquiry) => self.serve_fetch(at, *inquiry, cx),
+        }
+    }
+
+    fn serve_fetch(&mut self, at: u32, inquiry: Inquiry, cx: &mut Context<'_, W>) -> Option<Response> {
+        if let Some(walk) = &mut self.tasks[at].walk
+            && let Some(place) = walk.ahead.iter().position(|ahead| ahead.inquiry.is_alike(&inquiry))
+        {
+            if walk.ahead[place].result.is_none() {
+                walk.waits_for = Some(walk.ahead[place].fetch);
+                return None;
+            }
+            if let Some(result) = walk.ahead.swap_remove(place).result {
+                return Some(Response::Fetched(result));
             }
         }
+        let inquiry = self.without_lame(inquiry, cx.now_ms);
+        match self.begin_fetch(at, inquiry, cx) {
+            Ok(fetch_at) => {
+                if let Some(walk) = &mut self.tasks[at].walk {
+                    walk.waits_for = Some(fetch_at);
+                }
+                None
+            }
+            Err(failed) => Some(Response::Fetched(Err(failed))),
+        }
+    }
+
+    /// Asks for what a walk will want soon. If that fails, it will ask itself.
+    fn fetch_ahead(&mut self, at: u32, inquiry: Inquiry, cx: &mut Context<'_, W>) {
+        let has_room = self.tasks[at].walk.as_ref().is_some_and(|walk| walk.ahead.len() < MAX_AHEAD);
+        let inquiry = self.without_lame(inquiry, cx.now_ms);
+        if has_room
+            && let Ok(fetch) = self.begin_fetch(at, inquiry.clone(), cx)
+            && let Some(walk) = &mut self.tasks[at].walk
+        {
+            walk.ahead.push(Ahead { inquiry, fetch, result: None });
+        }
+    }
+
+    /// The inquiry to those servers that serve the zone; where all are taken to be lame, they are asked after all.
+    fn without_lame(&self, mut inquiry: Inquiry, now_ms: u64) -> Inquiry {
+        let serves = |addr| self.servers.known(addr).is_none_or(|server| !server.is_lame(&inquiry.zone, now_ms));
+        let good: Vec<_> = inquiry.servers.iter().copied().filter(|server| serves(server.addr)).collect();
+        if !good.is_empty() {
+            inquiry.servers = good;
+        }
+        inquiry
     }
 
     fn heed(&mut self, at: u32, note: Note, cx: &mut Context<'_, W>) {
@@ -102,6 +147,7 @@ impl<W> Resolver<W> {
                 let server = self.servers.number(addr);
                 self.servers[server].note_lame(zone, cx.now_ms);
             }
+            Note::Ahead(inquiry) => self.fetch_ahead(at, *inquiry, cx),
             Note::Synthesised => self.counters.synthesised += 1,
             // What a plan that was replaced found may come from servers that are not to be asked any more.
             _ if !self.is_current(at) => {}
@@ -117,7 +163,7 @@ impl<W> Resolver<W> {
     }
 
     fn end_walk(&mut self, at: u32, result: Result<Resolution, Failure>, cx: &mut Context<'_, W>) {
-        self.take_walk(at);
+        self.drop_walk(at, cx);
         let task = &mut self.tasks[at];
         match result {
             Ok(resolution) => {
@@ -134,7 +180,8 @@ impl<W> Resolver<W> {
             Err(failure) => {
                 task.note(failure);
                 self.count_failure(failure);
-                self.fail(at, cx);
+                // What others ask for says nothing of this question: it is no failure to remember.
+                if failure == Failure::Crowded { self.end_early(at, cx) } else { self.fail(at, cx) }
             }
         }
     }
@@ -160,8 +207,14 @@ impl<W> Resolver<W> {
 
     /// Ends a walk before its time.
     pub(super) fn drop_walk(&mut self, at: u32, cx: &mut Context<'_, W>) {
-        let walk = self.take_walk(at);
-        if let Some(fetch_at) = walk.and_then(|walk| walk.waits_for) {
+        if let Some(walk) = self.take_walk(at) {
+            self.leave_fetches(at, &walk, cx);
+        }
+    }
+
+    fn leave_fetches(&mut self, at: u32, walk: &Walk, cx: &mut Context<'_, W>) {
+        let ahead = walk.ahead.iter().filter(|ahead| ahead.result.is_none()).map(|ahead| ahead.fetch);
+        for fetch_at in walk.waits_for.into_iter().chain(ahead) {
             self.leave_fetch(fetch_at, at, cx);
         }
     }

@@ -20,6 +20,7 @@ use avocet_wire::Rtype;
 use ipnet::IpNet;
 
 pub(crate) mod command;
+mod dns64;
 mod forward;
 mod hints;
 mod known;
@@ -37,6 +38,7 @@ mod spec;
 mod upstream;
 mod validate;
 
+use dns64::Dns64Config;
 use recurse::Mode;
 use schema::json_schema;
 pub(crate) use source::ConfigErrors;
@@ -52,6 +54,8 @@ pub(crate) struct Config {
     pub(crate) stubs: Vec<StubZone>,
     /// How answers are validated.
     pub(crate) dnssec: DnssecConfig,
+    /// How addresses are translated.
+    pub(crate) dns64: Dns64Config,
     /// Forwarding rules, at most one for a zone; not empty where names are resolved by them only.
     pub(crate) forwards: Vec<ForwardConfig>,
     /// Sizes and time limits of the two answer caches.
@@ -143,6 +147,10 @@ pub(crate) struct ResolverConfig {
     pub(crate) aggressive_nsec: bool,
     /// EDNS buffer size told to authoritative servers, in bytes, 512 to 4096.
     pub(crate) edns_buffer_size: u16,
+    /// Inquiries under way at the servers of one zone, in all workers.
+    pub(crate) fetches_per_zone: u32,
+    /// Queries that one server has not answered yet, in all workers.
+    pub(crate) fetches_per_server: u32,
 }
 
 /// `[dnssec]`: how answers are validated.

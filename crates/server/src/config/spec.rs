@@ -37,6 +37,8 @@ pub(super) struct Spec {
     pub(super) stub: Vec<Spanned<StubSpec>>,
     /// Validation of what recursion finds.
     pub(super) dnssec: DnssecSpec,
+    /// Addresses translated for clients that have IPv6 only, by recursion (RFC 6147).
+    pub(super) dns64: Dns64Spec,
     /// The two answer caches.
     pub(super) cache: CacheSpec,
     /// Local records.
@@ -164,6 +166,12 @@ pub(super) struct ResolverSpec {
     /// EDNS buffer size told to authoritative servers, in bytes.
     #[schemars(extend("default" = 1232))]
     pub(super) edns_buffer_size: Setting<Int<512, 4096>>,
+    /// Inquiries under way at the servers of one zone; further names below it get an error, or expired data.
+    #[schemars(extend("default" = 200))]
+    pub(super) fetches_per_zone: Setting<Int<1, 100_000>>,
+    /// Queries that one authoritative server has not answered yet; then others are asked.
+    #[schemars(extend("default" = 1_000))]
+    pub(super) fetches_per_server: Setting<Int<1, 100_000>>,
     /// Overrides `max-udp-size` of `[server]`.
     #[schemars(extend("default" = 1232))]
     pub(super) max_udp_size: Setting<Int<512, 4096>>,
@@ -205,6 +213,20 @@ pub(super) struct DnssecSpec {
     pub(super) validate_sha1: Setting<bool>,
 }
 
+/// `[dns64]`
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[schemars(inline)]
+pub(super) struct Dns64Spec {
+    /// The prefix of a translator such as "64:ff9b::/96": names without an IPv6 address get one made of it and of
+    /// their IPv4 address; "" translates nothing.
+    #[schemars(extend("default" = ""))]
+    pub(super) prefix: Setting<String>,
+    /// Networks of IPv6 addresses that are as good as none.
+    #[schemars(extend("default" = ["::ffff:0.0.0.0/96"]))]
+    pub(super) exclude: Setting<List<Text<IpNet>>>,
+}
+
 /// `[[forward]]`
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
@@ -224,7 +246,7 @@ pub(super) struct ForwardSpec {
     /// Send the letters of a question in random case, which makes answers hard to forge (0x20).
     #[schemars(extend("default" = true))]
     pub(super) case_randomisation: Setting<bool>,
-    /// Client subnet options: "strip" takes them out, "pass" sends them on (RFC 7871).
+    /// Client subnet options: "strip" takes them out, "pass" sends them on (RFC 7871), in mode "forward" only.
     #[schemars(extend("default" = "strip"))]
     pub(super) ecs: Setting<Text<EcsPolicy>>,
     /// Shortest time that one server is given to answer, in milliseconds.

@@ -249,6 +249,9 @@ impl Resolvers {
         family.sample(&[("result", "no-rule")], self.total(|counters| counters.no_rule));
         family.sample(&[("result", "too-many-questions")], self.total(|counters| counters.shed_tasks));
         family.sample(&[("result", "too-many-clients")], self.total(|counters| counters.shed_waiters));
+        family.sample(&[("result", "zone-crowded")], self.total(|counters| counters.shed_zone));
+        family.sample(&[("result", "busy-by-zone")], self.total(|counters| counters.shed_busy_zone));
+        family.sample(&[("result", "busy-by-client")], self.total(|counters| counters.shed_busy_client));
         let mut family =
             metrics.family("avocet_resolver_ended_total", Kind::Counter, "Questions that left the resolver.");
         family.sample(&[("result", "answered")], self.total(|counters| counters.answered));
@@ -335,6 +338,8 @@ impl Resolvers {
         family.sample(&[("result", "referrals")], self.total(|counters| counters.limit_referrals));
         family.sample(&[("result", "servers")], self.total(|counters| counters.limit_servers));
         family.sample(&[("result", "queries")], self.total(|counters| counters.budget_sends));
+        family.sample(&[("result", "zone-crowded")], self.total(|counters| counters.limit_zone));
+        family.sample(&[("result", "server-crowded")], self.total(|counters| counters.limit_server));
     }
 
     fn write_upstreams(&self, metrics: &mut Exposition) {

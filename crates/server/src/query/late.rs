@@ -1,6 +1,7 @@
 //! Answers to those who waited, made of what resolution found.
 
 use avocet_cache::PacketKey;
+use avocet_resolver::Shed;
 use avocet_wire::builder::{Builder, Full, Record, Section};
 use avocet_wire::header::{HEADER_LEN, QR, RA};
 use avocet_wire::query::QuestionKey;
@@ -83,13 +84,13 @@ fn wanted<'a>(waiter: &Waiter, key: &'a QuestionKey) -> Wanted<'a> {
 }
 
 /// The answer to a waiter whose question was turned away.
-pub(crate) fn shed(path: &Path<'_>, waiter: &Waiter, out: &mut [u8]) -> (usize, Outcome) {
-    let found = Found {
-        rcode: Rcode::SERVFAIL,
-        message: &[],
-        ede: Some((Ede::OTHER, "too many queries in flight")),
-        keep: None,
+pub(crate) fn shed(path: &Path<'_>, waiter: &Waiter, reason: Shed, out: &mut [u8]) -> (usize, Outcome) {
+    let ede = match reason {
+        Shed::Zone => (Ede::NETWORK_ERROR, "too many queries to the zone are under way"),
+        Shed::Client => (Ede::OTHER, "too many queries of this client"),
+        Shed::Tasks | Shed::Waiters | Shed::Malformed => (Ede::OTHER, "too many queries in flight"),
     };
+    let found = Found { rcode: Rcode::SERVFAIL, message: &[], ede: Some(ede), keep: None };
     let (len, outcome) = answer(path, waiter, Some(&found), out);
     let stage = if outcome.stage == Stage::Failed { Stage::Shed } else { outcome.stage };
     (len, Outcome { stage, ..outcome })

@@ -9,6 +9,7 @@
 //! always resolved by the worker that its hash belongs to, so all who wait for it meet there.
 
 mod authorities;
+mod busy;
 pub(crate) mod fault;
 pub(crate) mod mailbox;
 mod share;
@@ -40,6 +41,7 @@ use crate::query::stored::Scratch;
 use crate::query::{self, Client, Exit, Outcome, Path};
 use crate::state::{Crowded, Shared, Snapshot};
 use authorities::Authorities;
+use busy::Busy;
 use fault::contained;
 use mailbox::Letter;
 use share::Shares;
@@ -105,6 +107,7 @@ pub(crate) struct Worker {
     shares: Shares,
     /// Traces that control clients wait for.
     wanted: Wanted,
+    busy: Busy,
     actions: Actions<Waiter>,
     spare_actions: Actions<Waiter>,
     rng: ChaCha12Rng,
@@ -182,6 +185,7 @@ impl Worker {
             resolver,
             shares: Shares::new(shares_key),
             wanted: Wanted::default(),
+            busy: Busy::default(),
             actions: Actions::default(),
             spare_actions: Actions::default(),
             rng,
@@ -210,6 +214,7 @@ impl Worker {
         loop {
             self.poller.wait(&mut events, Some(self.timeout_ms()))?;
             self.begin_turn();
+            let began = self.now;
             self.resume_streams();
             for event in events.iter() {
                 match Token::unpack(event.token()) {
@@ -224,6 +229,9 @@ impl Worker {
                 }
             }
             self.end_turn();
+            if let Some(percent) = self.busy.note(began, self.shared.clock.now()) {
+                self.resolver.note_busy(percent);
+            }
             if self.has_drained() {
                 return Ok(());
             }

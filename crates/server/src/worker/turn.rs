@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use avocet_cache::{PacketKey, packet_flags};
 use avocet_io::udp::PacketSource;
-use avocet_resolver::{Action, Actions, Ask, AskedFor, Context, Resolved, StreamFailure, Submitted, UpstreamId};
+use avocet_resolver::{Action, Actions, Ask, AskedFor, Context, Resolved, Shed, StreamFailure, Submitted, UpstreamId};
 use avocet_wire::Rcode;
 use avocet_wire::header::HEADER_LEN;
 
@@ -45,7 +45,7 @@ impl Worker {
                 self.shared.mailboxes[usize::from(owner)].send(Letter::Miss(Box::new(miss)))
                 && let Some(waiter) = miss.waiter
             {
-                self.answer_waiter(&waiter, late::shed);
+                self.answer_waiter(&waiter, |path, waiter, out| late::shed(path, waiter, Shed::Waiters, out));
             }
         }
         self.act();
@@ -77,8 +77,8 @@ impl Worker {
         };
         let Self { resolver, shared, actions, now, wall_secs, .. } = self;
         let mut context = context(shared, actions, (*now, *wall_secs));
-        if let Submitted::Shed { waiter: Some(waiter), .. } = resolver.submit(&ask, waiter, &mut context) {
-            self.answer_waiter(&waiter, late::shed);
+        if let Submitted::Shed { waiter: Some(waiter), reason } = resolver.submit(&ask, waiter, &mut context) {
+            self.answer_waiter(&waiter, |path, waiter, out| late::shed(path, waiter, reason, out));
         }
     }
 
