@@ -73,6 +73,9 @@ impl Assembler {
         let trail = self.follow(plan, cache, wanted, qname, &mut gathered);
         self.gathered = gathered;
         let Trail::Complete { rcode, stale_since_secs, authentic } = trail else { return Assembled::Incomplete };
+        if authentic && !wanted.checking_disabled && plan.refuses_sentinel(wanted.question) {
+            return Assembled::Incomplete;
+        }
         match answer::write(out, wanted.question, rcode.low() | if authentic { AD } else { 0 }, &self.gathered) {
             Some(resolved) => Assembled::Complete { resolved, stale_since_secs },
             None => Assembled::Incomplete,
@@ -173,7 +176,11 @@ impl Walk<'_> {
                 Rtype::CNAME => folded_target(target)?,
                 _ => substitute(at.wire(), owner, target)?,
             };
-            let ttl_secs = put_set(self.out, owner, (rtype, class), &set, self.wanted.dnssec_ok);
+            // A chain may come by the same DNAME twice.
+            let ttl_secs = match self.out.ttl_of(owner, rtype) {
+                Some(ttl_secs) => ttl_secs,
+                None => put_set(self.out, owner, (rtype, class), &set, self.wanted.dnssec_ok),
+            };
             self.stale_since_secs = self.stale_since_secs.max(stale_since(set.freshness));
             if rtype == Rtype::DNAME {
                 let cname = Kind { section: Section::Answer, rtype: Rtype::CNAME, class, ttl_secs };

@@ -63,6 +63,8 @@ pub(crate) enum Failure {
     Bogus(u16),
     /// No rule for a name that an alias leads to.
     NoRule,
+    /// A root key sentinel asks for what is not so (RFC 8509).
+    Sentinel,
 }
 
 impl Failure {
@@ -82,6 +84,7 @@ impl Failure {
             Self::TooManyReferrals => (Ede::OTHER, "too many referrals"),
             Self::TooManyQueries => (Ede::OTHER, "too many queries for one question"),
             Self::Bogus(code) => (Ede(code), Ede(code).meaning()),
+            Self::Sentinel => (Ede::OTHER, "the root key sentinel does not hold here"),
             Self::NoRule => (Ede::NOT_AUTHORITATIVE, "no forwarding rule for this name"),
         }
     }

@@ -17,6 +17,7 @@ mod query_tool;
 mod serve;
 mod snapshot;
 mod state;
+mod trust;
 mod worker;
 
 use std::process::ExitCode;
@@ -38,6 +39,8 @@ pub fn run() -> Result<ExitCode, String> {
         Command::Config(args) => Ok(config::command::show(&args)),
         Command::Query(args) => Ok(query_tool::run(&args)),
         Command::Cache(args) => Ok(operate::command::cache(&args)),
+        Command::Anchors(args) => Ok(operate::command::anchors(&args)),
+        Command::Nta(args) => Ok(operate::command::nta(&args)),
         Command::Reload(args) => Ok(operate::command::reload(&args)),
     }
 }

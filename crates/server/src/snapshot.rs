@@ -7,7 +7,7 @@ use avocet_resolver::{Plan, PlanError, Recursion, Settings, UpstreamSpec, ZoneRu
 use avocet_wire::hash::HashKey;
 
 use crate::config::recurse::Mode;
-use crate::config::{self, Config, ForwardConfig};
+use crate::config::{self, CacheConfig, Config, ForwardConfig};
 use crate::query::addresses::AddressSet;
 use crate::query::chaos::ChaosTexts;
 use crate::query::cookie::CookieSecrets;
@@ -16,6 +16,7 @@ use crate::query::rate_limit::RateLimiter;
 use crate::query::respond::Identity;
 use crate::query::special::SpecialNames;
 use crate::state::Snapshot;
+use crate::trust::LearntTrust;
 
 /// Questions in flight at most, in all workers together.
 const MAX_IN_FLIGHT: usize = 20_000;
@@ -24,27 +25,29 @@ const MAX_WAITERS: usize = 100_000;
 /// When a client gets expired data if none of `[cache]` says so; never used then.
 const NO_STALE_MS: u32 = u32::MAX;
 
-/// Secrets that are drawn at start and not configured.
+/// What goes with every snapshot and is not configured.
 #[derive(Clone)]
-pub(crate) struct Secrets {
+pub(crate) struct Unconfigured {
     /// Key of the hashes in the rate limiter.
     pub(crate) limiter: [u8; 32],
     /// Cookie secrets of which the first is used where none is configured.
     pub(crate) cookies: CookieSecrets,
+    /// What is trusted beside the configuration.
+    pub(crate) trust: LearntTrust,
 }
 
 impl Snapshot {
     /// Builds all that follows from the configuration. Fails without effect.
-    pub(crate) fn build(config: Config, epoch: u32, secrets: &Secrets) -> Result<Self, PlanError> {
+    pub(crate) fn build(config: Config, epoch: u32, unconfigured: &Unconfigured) -> Result<Self, PlanError> {
         let server = &config.server;
         let cookies = server.cookies.then(|| match server.cookie_secret {
             Some(current) => CookieSecrets { current, previous: None },
-            None => secrets.cookies.clone(),
+            None => unconfigured.cookies.clone(),
         });
         let plan = Plan::new(config.forwards.iter().map(rule).collect(), settings(&config))?;
         let plan = match config.resolver.mode {
             Mode::Forward => plan,
-            Mode::Recurse => plan.with_recursion(recursion(&config)),
+            Mode::Recurse => plan.with_recursion(recursion(&config, &unconfigured.trust)),
         };
         Ok(Self {
             epoch,
@@ -58,15 +61,15 @@ impl Snapshot {
                 keepalive: (server.tcp.idle.as_millis() / 100).min(u128::from(u16::MAX)) as u16,
             },
             cookies,
-            rate_limit: limiter(&config, secrets),
+            rate_limit: limiter(&config, unconfigured),
             plan: Arc::new(plan),
             config,
         })
     }
 }
 
-fn limiter(config: &Config, secrets: &Secrets) -> Option<Arc<RateLimiter>> {
-    config.rate_limit.as_ref().map(|limit| Arc::new(RateLimiter::new(limit, HashKey::new(secrets.limiter))))
+fn limiter(config: &Config, unconfigured: &Unconfigured) -> Option<Arc<RateLimiter>> {
+    config.rate_limit.as_ref().map(|limit| Arc::new(RateLimiter::new(limit, HashKey::new(unconfigured.limiter))))
 }
 
 fn settings(config: &Config) -> Settings {
@@ -79,11 +82,21 @@ fn settings(config: &Config) -> Settings {
             .map_or(NO_STALE_MS, |stale| stale.client_timeout.as_millis() as u32),
         in_flight: (MAX_IN_FLIGHT / config.server.workers).max(1),
         waiters: (MAX_WAITERS / config.server.workers).max(1),
-        ttl: TtlBounds { min: cache.min_ttl_secs, max: cache.max_ttl_secs, negative_max: cache.negative_max_ttl_secs },
+        ttl: ttl_bounds(cache),
     }
 }
 
-fn recursion(config: &Config) -> Recursion {
+/// The limits on TTLs of the cache and of the resolver.
+pub(crate) fn ttl_bounds(cache: &CacheConfig) -> TtlBounds {
+    TtlBounds {
+        min: cache.min_ttl_secs,
+        max: cache.max_ttl_secs,
+        negative_min: cache.negative_min_ttl_secs,
+        negative_max: cache.negative_max_ttl_secs,
+    }
+}
+
+fn recursion(config: &Config, trust: &LearntTrust) -> Recursion {
     let resolver = &config.resolver;
     Recursion {
         hints: resolver.hints.clone(),
@@ -98,7 +111,7 @@ fn recursion(config: &Config) -> Recursion {
         udp_size: resolver.edns_buffer_size,
         own: config.server.listen.clone(),
         stubs: config.stubs.clone(),
-        validation: config.dnssec.validation(),
+        validation: config.dnssec.validation(trust),
     }
 }
 

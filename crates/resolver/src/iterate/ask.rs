@@ -101,7 +101,6 @@ impl Walker {
                     tried.hearsay = tried.hearsay.or(Some(part));
                 }
                 Ok(reply) => return Ok(reply),
-                Err(failure @ Failure::Aliases) => return Err(failure),
                 Err(failure) => tried.note(failure),
             }
             tried.servers.push(fetched.server);
@@ -116,8 +115,7 @@ impl Walker {
         match sort(inquiry, fetched) {
             Sort::Answer => match self.part_of(inquiry, fetched) {
                 Ok(part) => Ok(Reply::Part(Box::new(part))),
-                Err(NoPart::Loop) => Err(Failure::Aliases),
-                Err(NoPart::Unusable) => Err(Failure::Unusable),
+                Err(NoPart) => Err(Failure::Unusable),
             },
             Sort::Referral(zone) => {
                 let cut = self.take_referral(zone, &inquiry.zone, fetched);

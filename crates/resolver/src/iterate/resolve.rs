@@ -16,6 +16,10 @@ use crate::read::folded_target;
 use crate::scrub::{MAX_ALIASES, substitute};
 use crate::task::Failure;
 
+/// How long a DNAME record is used whose TTL is 0, in seconds: what is asked within the same second or the next is
+/// one transaction (RFC 1035 §3.2.1), however many names lie below it.
+const TRANSACTION_SECS: u32 = 2;
+
 /// How often other servers are asked for what did not verify.
 const MAX_RETRIES: u32 = 3;
 
@@ -28,6 +32,10 @@ pub(crate) struct Resolution {
     pub(crate) denial: Option<Denial>,
     /// NSEC and NSEC3 RRsets beside a positive answer.
     pub(crate) proof: Vec<Rrset>,
+    /// Why the aliases lead nowhere: the answer is SERVFAIL, and shows them (RFC 1034 §3.6.2).
+    pub(crate) failure: Option<Failure>,
+    /// What it was not validated for, although it is signed.
+    pub(crate) unsupported: Option<Reason>,
 }
 
 impl Resolution {
@@ -63,7 +71,25 @@ impl Resolution {
 impl Walker {
     /// Resolves a name and type.
     pub(crate) async fn resolve(mut self, qname: Name, qtype: Rtype) -> Result<Resolution, Failure> {
-        let mut resolution = Resolution { rcode: Rcode::NOERROR, sets: Vec::new(), denial: None, proof: Vec::new() };
+        let mut resolution = self.follow(qname, qtype).await;
+        if self.budget.reached().iter().any(|count| *count > 0) {
+            self.io.note(Note::Limits(*self.budget.reached()));
+        }
+        if let Ok(resolution) = &mut resolution {
+            resolution.unsupported = self.unsupported;
+        }
+        resolution
+    }
+
+    async fn follow(&mut self, qname: Name, qtype: Rtype) -> Result<Resolution, Failure> {
+        let mut resolution = Resolution {
+            rcode: Rcode::NOERROR,
+            sets: Vec::new(),
+            denial: None,
+            proof: Vec::new(),
+            failure: None,
+            unsupported: None,
+        };
         let mut seen = vec![qname.clone()];
         let mut at = qname;
         while resolution.sets.len() <= 2 * MAX_ALIASES && seen.len() <= MAX_ALIASES + 1 {
@@ -73,7 +99,10 @@ impl Walker {
             self.keep(&part, qtype);
             let Part { sets, ending, proof, .. } = part;
             seen.extend(sets.iter().filter(|set| set.rtype == Rtype::CNAME).map(|set| set.owner.clone()));
-            resolution.sets.extend(sets);
+            // A chain may come by the same DNAME twice.
+            let is_new = |set: &Rrset| !resolution.sets.iter().any(|known| known.is_at(&set.owner, set.rtype));
+            let new: Vec<Rrset> = sets.into_iter().filter(is_new).collect();
+            resolution.sets.extend(new);
             resolution.proof.extend(proof.into_iter().filter(|_| is_expanded));
             match ending {
                 Ending::Answered => return Ok(resolution),
@@ -82,11 +111,12 @@ impl Walker {
                     resolution.denial = Some(denial);
                     return Ok(resolution);
                 }
-                Ending::GoesOn(next) if seen.contains(&next) && next != at => return Err(Failure::Aliases),
+                Ending::GoesOn(next) if seen.contains(&next) => break,
                 Ending::GoesOn(next) => at = next,
             }
         }
-        Err(Failure::Aliases)
+        resolution.failure = Some(Failure::Aliases);
+        Ok(resolution)
     }
 
     /// What is known of a name, validated if that is wanted. What does not verify is asked of other
@@ -169,11 +199,7 @@ impl Walker {
             return Some((vec![set], target.wire().into()));
         }
         for owner in name::ancestors(qname).skip(1).filter(|owner| owner.len() > 1) {
-            let found = self.io.look_up(Side::Zone, &owner.into(), Rtype::DNAME).await;
-            let Some((Found::Set(dname), provenance)) = found else { continue };
-            if !provenance.asked_with_do {
-                continue;
-            }
+            let Some(dname) = self.known_dname(&owner.into()).await else { continue };
             let target = substitute(qname, owner, dname.records.first()?)?.folded();
             let mut cname = Rrset::empty(qname.clone(), Rtype::CNAME, dname.ttl_secs);
             cname.records.push(target.wire().into());
@@ -181,6 +207,16 @@ impl Walker {
             return Some((vec![dname, cname], target.wire().into()));
         }
         None
+    }
+
+    async fn known_dname(&mut self, owner: &Name) -> Option<Rrset> {
+        if let Some((Found::Set(dname), provenance)) = self.io.look_up(Side::Zone, owner, Rtype::DNAME).await {
+            return provenance.asked_with_do.then_some(dname);
+        }
+        match self.io.look_up(Side::Delegation, owner, Rtype::DNAME).await? {
+            (Found::Set(dname), _) => Some(Rrset { ttl_secs: 0, ..dname }),
+            _ => None,
+        }
     }
 
     /// Puts what servers said into the cache.
@@ -191,6 +227,10 @@ impl Walker {
         let rank = if part.is_authoritative { Rank::AuthoritativeAnswer } else { Rank::NonAuthoritativeAnswer };
         let how = Stored { side: Side::Zone, rank, with_do: true };
         for set in &part.sets {
+            if set.rtype == Rtype::DNAME && set.ttl_secs == 0 {
+                let brief = Rrset { ttl_secs: TRANSACTION_SECS, ..set.clone() };
+                self.io.note(Note::Store(brief, Stored { side: Side::Delegation, ..how }));
+            }
             // A CNAME that follows from a DNAME is made again from it.
             if !set.synthesised && !set.rtype.is_meta() && !set.rtype.is_dnssec_proof() {
                 self.io.note(Note::Store(set.clone(), how));

@@ -82,7 +82,7 @@ pub(crate) fn from_rrsets(path: &Path<'_>, (key, hash): (&PacketKey<'_>, u64), o
         return FromRrsets::Stale(marked_stale(draft));
     }
     let ttl_offsets = &answers.ttl_offsets[resolved.ttl_offsets];
-    keep(path, key, hash, &Keep { message, ttl_offsets, ttl_secs: resolved.ttl_secs });
+    keep(path, key, hash, &Keep { message, ttl_offsets, ttl_secs: resolved.ttl_secs, ede: None });
     FromRrsets::Fresh(draft)
 }
 
@@ -113,6 +113,8 @@ pub(crate) struct Keep<'a> {
     pub(crate) ttl_offsets: &'a [u16],
     /// How long it holds, in seconds; 0: it is not kept.
     pub(crate) ttl_secs: u32,
+    /// The extended error that clients are told beside it.
+    pub(crate) ede: Option<u16>,
 }
 
 /// Puts an answer into the packet cache.
@@ -125,7 +127,7 @@ pub(crate) fn keep(path: &Path<'_>, key: &PacketKey<'_>, hash: u64, answer: &Kee
         valid_for: answer.ttl_secs,
         epoch: path.state.epoch,
         flags: packet_flags::STALE_OK,
-        ede: None,
+        ede: answer.ede,
     };
     // What is refused for its size is answered from the RRset cache the next time.
     path.shared.packets.insert(hash, key, answer.message, answer.ttl_offsets, &meta);

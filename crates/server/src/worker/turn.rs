@@ -52,8 +52,7 @@ impl Worker {
     }
 
     fn owner_of(&self, miss: &Miss) -> u16 {
-        // The highest bits are those of the question alone.
-        ((miss.hash >> 48) % self.shared.mailboxes.len() as u64) as u16
+        super::owner_of(miss.hash, self.shared.mailboxes.len()) as u16
     }
 
     fn submit(&mut self, miss: Miss) {
@@ -240,7 +239,8 @@ impl Worker {
         let flags =
             packet_flags::RD | bit(asked.dnssec_ok, packet_flags::DO) | bit(asked.checking_disabled, packet_flags::CD);
         let key = PacketKey { profile: PROFILE, flags, question };
-        let keep = Keep { message, ttl_offsets, ttl_secs: resolved.ttl_secs };
+        let ede = resolved.ede.map(|(ede, _)| ede.0);
+        let keep = Keep { message, ttl_offsets, ttl_secs: resolved.ttl_secs, ede };
         stored::keep(&self.path(), &key, asked.hash, &keep);
     }
 
