@@ -66,6 +66,8 @@ pub(crate) enum Failure {
     Bogus(u16),
     /// No rule for a name that an alias leads to.
     NoRule,
+    /// A root key sentinel asks for what is not so (RFC 8509).
+    Sentinel,
 }
 
 impl Failure {
@@ -86,6 +88,7 @@ impl Failure {
             Self::TooManyQueries => (Ede::OTHER, "too many queries for one question"),
             Self::Crowded => (Ede::NETWORK_ERROR, "too many queries to the zone are under way"),
             Self::Bogus(code) => (Ede(code), Ede(code).meaning()),
+            Self::Sentinel => (Ede::OTHER, "the root key sentinel does not hold here"),
             Self::NoRule => (Ede::NOT_AUTHORITATIVE, "no forwarding rule for this name"),
         }
     }

@@ -41,6 +41,10 @@ pub(crate) enum Command {
     Grant(GrantArgs),
     /// Tell what the running server knows of a name: why it failed, what is cached, how it is resolved
     Why(WhyArgs),
+    /// Show the trust anchors of the running server and what is known of their keys
+    Anchors(ControlArgs),
+    /// Take names out of validation for a time, by negative trust anchors
+    Nta(NtaArgs),
     /// Have the running server read its configuration again
     Reload(ControlArgs),
 }
@@ -320,6 +324,53 @@ pub(crate) enum CacheCommand {
     },
 }
 
+/// Arguments of `avocet nta`.
+#[derive(Debug, Args)]
+pub(crate) struct NtaArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: NtaCommand,
+    /// How the running server is reached.
+    #[command(flatten)]
+    pub(crate) control: ControlArgs,
+}
+
+/// The commands under `avocet nta`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum NtaCommand {
+    /// Validate nothing at a name and below, for a time; what is cached there is dropped
+    Add {
+        /// The name
+        name: String,
+        /// For how long: a number with s, m, h, d or w, a week at most
+        #[arg(long = "for", value_name = "TIME", default_value = "1h", value_parser = seconds)]
+        lifetime_secs: u64,
+    },
+    /// Validate a name again
+    Remove {
+        /// The name
+        name: String,
+    },
+    /// Show all names that are not validated, and until when
+    List,
+}
+
+/// A time such as `90s`, `30m`, `1h`, `2d`, `1w`, in seconds.
+fn seconds(text: &str) -> Result<u64, String> {
+    let wrong = || "expected a number with s, m, h, d or w, such as 30m".to_owned();
+    let unit = text.chars().last().ok_or_else(wrong)?;
+    let factor = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3_600,
+        'd' => 86_400,
+        'w' => 7 * 86_400,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = text[..text.len() - 1].parse().map_err(|_| wrong())?;
+    number.checked_mul(factor).ok_or_else(wrong)
+}
+
 /// How the running server is reached: through the control socket in the data directory of its configuration.
 #[derive(Debug, Args)]
 pub(crate) struct ControlArgs {
@@ -369,6 +420,11 @@ mod tests {
             panic!("import");
         };
         assert_eq!((import.path.as_str(), import.output), ("a.zip", Some("b.toml".into())));
+        let Ok(Command::Nta(nta)) = parse("avocet nta add x.example --for 30m --config a.toml") else {
+            panic!("nta");
+        };
+        assert!(matches!(nta.command, NtaCommand::Add { name, lifetime_secs: 1_800 } if name == "x.example"));
+        assert!(matches!(parse("avocet anchors --json"), Ok(Command::Anchors(args)) if args.json));
         assert!(matches!(parse("avocet reload"), Ok(Command::Reload(_))));
         let Ok(Command::Why(why)) = parse("avocet why www.example --type AAAA --json") else { panic!("why") };
         assert_eq!((why.name.as_str(), why.rtype.as_deref(), why.control.json), ("www.example", Some("AAAA"), true));
@@ -389,6 +445,8 @@ mod tests {
             "avocet sevre",
             "avocet load",
             "avocet import bind x",
+            "avocet nta add",
+            "avocet nta add x --for 1y",
         ] {
             assert!(parse(line).is_err(), "{line}");
         }

@@ -19,6 +19,7 @@ mod query_tool;
 mod serve;
 mod snapshot;
 mod state;
+mod trust;
 mod worker;
 
 use std::process::ExitCode;
@@ -45,6 +46,8 @@ pub fn run() -> Result<ExitCode, String> {
         Command::Pause(args) => Ok(operate::command::pause(&args)),
         Command::Grant(args) => Ok(operate::command::grant(&args)),
         Command::Why(args) => Ok(operate::command::why(&args)),
+        Command::Anchors(args) => Ok(operate::command::anchors(&args)),
+        Command::Nta(args) => Ok(operate::command::nta(&args)),
         Command::Reload(args) => Ok(operate::command::reload(&args)),
     }
 }

@@ -21,8 +21,9 @@ use crate::operate::{self, ListeningSockets, Operation};
 use crate::policy::{self, Parts};
 use crate::query::asked::Transport;
 use crate::query::cookie::CookieSecrets;
-use crate::snapshot::Secrets;
+use crate::snapshot::Unconfigured;
 use crate::state::{Shared, Snapshot};
+use crate::trust::LearntTrust;
 use crate::worker::mailbox::Mailbox;
 use crate::worker::{Listeners, MAX_POOL, Setup, Worker};
 
@@ -126,8 +127,9 @@ fn random<const N: usize>() -> Result<[u8; N], StartError> {
     Ok(octets)
 }
 
-fn draw_secrets() -> Result<Secrets, StartError> {
-    Ok(Secrets { limiter: random()?, cookies: CookieSecrets { current: random()?, previous: None } })
+fn draw_secrets() -> Result<Unconfigured, StartError> {
+    let cookies = CookieSecrets { current: random()?, previous: None };
+    Ok(Unconfigured { limiter: random()?, cookies, trust: LearntTrust::default() })
 }
 
 /// Every worker has a socket of its own on each address (`SO_REUSEPORT`), which would also let a

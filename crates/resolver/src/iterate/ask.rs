@@ -114,7 +114,6 @@ impl Walker {
                     tried.hearsay = tried.hearsay.or(Some(part));
                 }
                 Ok(reply) => return Ok(reply),
-                Err(failure @ Failure::Aliases) => return Err(failure),
                 Err(failure) => tried.note(failure),
             }
             tried.servers.push(fetched.server);
@@ -129,8 +128,7 @@ impl Walker {
         match sorted {
             Sort::Answer => match self.part_of(inquiry, fetched) {
                 Ok(part) => Ok(Reply::Part(Box::new(part))),
-                Err(NoPart::Loop) => Err(Failure::Aliases),
-                Err(NoPart::Unusable) => {
+                Err(NoPart) => {
                     self.io.record(Step::Taken(Taken::Unusable));
                     Err(Failure::Unusable)
                 }

@@ -27,6 +27,7 @@ pub(crate) mod part;
 pub(crate) mod resolve;
 pub(crate) mod rrset;
 pub(crate) mod server;
+pub(crate) mod synthesis;
 mod told;
 pub(crate) mod translate;
 pub(crate) mod trust;
@@ -40,7 +41,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use avocet_dnssec::Budget;
+use avocet_dnssec::{Budget, Reason};
 use avocet_wire::Rtype;
 
 use crate::plan::Plan;
@@ -157,6 +158,8 @@ pub(crate) struct Walker {
     pub(crate) budget: Budget,
     /// How long the last proof of insecurity holds.
     pub(crate) insecure_secs: u32,
+    /// What is signed in a way that we do not validate.
+    pub(crate) unsupported: Option<Reason>,
 }
 
 impl Walker {
@@ -177,6 +180,7 @@ impl Walker {
             passes_over_cache: false,
             budget: Budget::default(),
             insecure_secs: 0,
+            unsupported: None,
         }
     }
 

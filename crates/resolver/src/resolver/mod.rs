@@ -256,11 +256,16 @@ impl<W> Resolver<W> {
     pub fn replace_plan(&mut self, plan: Arc<Plan>, actions: &mut Actions<W>) {
         self.bind(plan);
         // Other anchors may hold.
-        self.keys = KeyCache::default();
-        self.gaps = Gaps::default();
+        self.forget_proofs();
         for at in 0..self.upstreams.len() {
             self.forget_if_idle(at as u16, actions);
         }
+    }
+
+    /// Forgets keys of zones and gaps between names: they are asked for anew.
+    pub fn forget_proofs(&mut self) {
+        self.keys = KeyCache::default();
+        self.gaps = Gaps::default();
     }
 
     fn bind(&mut self, plan: Arc<Plan>) {

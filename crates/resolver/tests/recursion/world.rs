@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use avocet_cache::{FailureCache, RrsetCache, TtlBounds};
 use avocet_resolver::{
-    Action, Actions, Ask, Context, Dns64, FetchLimits, Plan, Recursion, Resolver, RootServer, Settings, Shed, Submitted,
-    Trace, Traced,
+    Action, Actions, Ask, Context, Dns64, FetchLimits, Plan, Recursion, Resolver, RootServer, Settings, Shed,
+    Submitted, Trace, Traced,
 };
 use avocet_testkit::{Faults, Network, Query, Response, name, question, shown};
 use avocet_wire::header::{AA, AD, RA, RD};
 use avocet_wire::{MessageView, Rcode, rdata};
 
-const TTL: TtlBounds = TtlBounds { min: 0, max: 86_400, negative_max: 3600 };
+const TTL: TtlBounds = TtlBounds { min: 0, max: 86_400, negative_min: 0, negative_max: 3600 };
 const START_MS: u64 = 1_000_000;
 
 /// What a server at an address sends: any octets.

@@ -137,7 +137,8 @@ fn dnssec(dnssec: &DnssecConfig) -> Table {
     table([
         ("validate", dnssec.validate.into()),
         ("trust-anchors", texts(&dnssec.trust_anchors)),
-        ("trust-anchor-updates", false.into()),
+        ("trust-anchor-updates", dnssec.trust_anchor_updates.into()),
+        ("key-tag-signal", dnssec.key_tag_signal.into()),
         ("negative-anchors", texts(&negative)),
         ("validate-sha1", dnssec.validate_sha1.into()),
     ])
@@ -190,6 +191,7 @@ fn cache(cache: &CacheConfig) -> Table {
         ("rrset-bytes", count(cache.rrset_bytes)),
         ("min-ttl-secs", secs(cache.min_ttl_secs)),
         ("max-ttl-secs", secs(cache.max_ttl_secs)),
+        ("negative-min-ttl-secs", secs(cache.negative_min_ttl_secs)),
         ("negative-max-ttl-secs", secs(cache.negative_max_ttl_secs)),
         ("serve-stale", cache.serve_stale.is_some().into()),
         ("prefetch", cache.prefetch.into()),

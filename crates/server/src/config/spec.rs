@@ -202,9 +202,12 @@ pub(super) struct DnssecSpec {
     /// DS or DNSKEY records in presentation form; without any, those of the root that are built in.
     #[schemars(extend("default" = []))]
     pub(super) trust_anchors: Setting<List<Text<Anchor>>>,
-    /// Follow changes of the root's keys (RFC 5011); not built yet, only false is taken.
-    #[schemars(extend("default" = false))]
+    /// Follow changes of the keys that the trust anchors name (RFC 5011).
+    #[schemars(extend("default" = true))]
     pub(super) trust_anchor_updates: Setting<bool>,
+    /// Tell zones with a trust anchor, whenever their keys are asked for, which of them are trusted (RFC 8145).
+    #[schemars(extend("default" = true))]
+    pub(super) key_tag_signal: Setting<bool>,
     /// Names below which nothing is validated (RFC 7646).
     #[schemars(extend("default" = []))]
     pub(super) negative_anchors: Setting<List<Text<Name>>>,
@@ -274,6 +277,9 @@ pub(super) struct CacheSpec {
     /// Longer TTLs are cut to this.
     #[schemars(extend("default" = 86_400))]
     pub(super) max_ttl_secs: Setting<Int<0, 604_800>>,
+    /// Shortest time that a negative answer is kept, though never above the longest.
+    #[schemars(extend("default" = 0))]
+    pub(super) negative_min_ttl_secs: Setting<Int<0, 3_600>>,
     /// Longest time that a negative answer is kept (RFC 2308).
     #[schemars(extend("default" = 3_600))]
     pub(super) negative_max_ttl_secs: Setting<Int<0, 86_400>>,

@@ -254,6 +254,7 @@ fn cache(spec: CacheSpec, check: &mut Check) -> CacheConfig {
         rrset_bytes: check.take(spec.rrset_bytes).map_or(128 * MIB, |bytes| bytes.0),
         min_ttl_secs,
         max_ttl_secs,
+        negative_min_ttl_secs: check.take(spec.negative_min_ttl_secs).map_or(0, |secs| secs.0),
         negative_max_ttl_secs: check.take(spec.negative_max_ttl_secs).map_or(3_600, |secs| secs.0),
         serve_stale: check.take(spec.serve_stale).unwrap_or(true).then_some(stale),
         prefetch: check.take(spec.prefetch).unwrap_or(true),

@@ -1,4 +1,5 @@
-//! `avocet cache`, `avocet why`, `avocet query +trace` and `avocet reload`: the client's end of the control socket.
+//! `avocet cache`, `anchors`, `nta`, `pause`, `grant`, `why`, `query +trace` and `reload`: the client's end of the
+//! control socket.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
@@ -10,7 +11,10 @@ use serde_json::Value;
 
 use super::control::{Request, connect};
 use super::{dump, why};
-use crate::cli::{CacheArgs, CacheCommand, ControlArgs, GrantArgs, PauseArgs, ScopeArgs, SpanArgs, WhyArgs};
+use crate::cli::{
+    CacheArgs, CacheCommand, ControlArgs, GrantArgs, NtaArgs, NtaCommand, PauseArgs, ScopeArgs, SpanArgs, WhyArgs,
+};
+use crate::clock::wall_secs;
 use crate::config::{Config, environment};
 
 /// How long the server may keep silent; a reload with many records takes its time.
@@ -29,8 +33,7 @@ pub(crate) fn cache(args: &CacheArgs) -> ExitCode {
 
 /// `avocet why`.
 pub(crate) fn why(args: &WhyArgs) -> ExitCode {
-    let request =
-        Request::Why { name: args.name.clone(), rtype: args.rtype.clone(), client: args.client, at: args.at };
+    let request = Request::Why { name: args.name.clone(), rtype: args.rtype.clone(), client: args.client, at: args.at };
     run(&args.control, &request, why::text)
 }
 
@@ -48,6 +51,27 @@ pub(crate) struct Checks {
     pub(crate) dnssec: bool,
     /// CD.
     pub(crate) checking_disabled: bool,
+}
+
+/// `avocet anchors`.
+pub(crate) fn anchors(args: &ControlArgs) -> ExitCode {
+    run(args, &Request::Anchors, anchors_text)
+}
+
+/// `avocet nta`.
+pub(crate) fn nta(args: &NtaArgs) -> ExitCode {
+    let (request, write): (_, fn(&Value) -> String) = match &args.command {
+        NtaCommand::Add { name, lifetime_secs } => {
+            (Request::NtaAdd { name: name.clone(), secs: *lifetime_secs }, |line| {
+                format!("{} is not validated for {}", text(&line["name"]), left(&line["until"]))
+            })
+        }
+        NtaCommand::Remove { name } => {
+            (Request::NtaRemove { name: name.clone() }, |line| format!("{} is validated again", text(&line["name"])))
+        }
+        NtaCommand::List => (Request::NtaList, negative_text),
+    };
+    run(&args.control, &request, write)
 }
 
 /// `avocet reload`.
@@ -152,6 +176,64 @@ fn dump_text(line: &Value) -> String {
 
 fn flush_text(line: &Value) -> String {
     format!("{} RRsets and denials dropped", line["rrsets"])
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// Time from now on to a moment in seconds of 1970, in its two largest units.
+fn left(until: &Value) -> String {
+    span(until.as_u64().unwrap_or(0).saturating_sub(wall_secs()))
+}
+
+/// Time since a moment.
+fn ago(since: &Value) -> String {
+    since.as_u64().map_or("never".to_owned(), |since| format!("{} ago", span(wall_secs().saturating_sub(since))))
+}
+
+fn span(secs: u64) -> String {
+    match secs {
+        0..60 => format!("{secs} s"),
+        60..3_600 => format!("{} min", secs / 60),
+        3_600..86_400 => format!("{} h {} min", secs / 3_600, secs / 60 % 60),
+        _ => format!("{} d {} h", secs / 86_400, secs / 3_600 % 24),
+    }
+}
+
+/// A line a key.
+fn anchors_text(answer: &Value) -> String {
+    let mut lines = Vec::new();
+    for key in answer["anchors"].as_array().into_iter().flatten() {
+        let mut line = format!("{} {} {}", text(&key["zone"]), key["tag"], text(&key["state"]));
+        if !key["since"].is_null() {
+            line += &format!(", since {}, seen last {}", ago(&key["since"]), ago(&key["observed"]));
+        }
+        match text(&key["state"]) {
+            "add-pending" => line += &format!(", trusted in {}", left(&key["until"])),
+            "revoked" => line += &format!(", forgotten in {}", left(&key["until"])),
+            _ => {}
+        }
+        if let Some(fault) = key["fault"].as_str() {
+            line += &format!("; {fault}");
+        }
+        lines.push(line);
+    }
+    match (answer["validates"] == true, answer["followed"] == true) {
+        (false, _) => lines.push("; nothing is validated".to_owned()),
+        (true, false) => lines.push("; changes are not followed: trust-anchor-updates is false".to_owned()),
+        (true, true) => {}
+    }
+    lines.join("\n")
+}
+
+fn negative_text(answer: &Value) -> String {
+    let line = |anchor: &Value| match anchor["until"].is_null() {
+        true => format!("{} as configured", text(&anchor["name"])),
+        false => format!("{} for {}", text(&anchor["name"]), left(&anchor["until"])),
+    };
+    let lines: Vec<String> = answer["anchors"].as_array().into_iter().flatten().map(line).collect();
+    if lines.is_empty() { "; everything is validated".to_owned() } else { lines.join("\n") }
 }
 
 fn reload_text(line: &Value) -> String {

@@ -19,7 +19,7 @@ use avocet_cache::StoreStats;
 use avocet_io::poll::{Poller, Waker};
 use avocet_policy::rule::{Grant, Pause, Scope};
 use avocet_wire::name::MAX_NAME;
-use avocet_wire::text;
+use avocet_wire::{NameBuf, text};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -105,6 +105,22 @@ pub(super) enum Request {
         /// As the policy is at this Unix second; now where none is given.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         at: Option<u64>,
+    },
+    /// What is known of the trust anchors.
+    Anchors,
+    /// All negative trust anchors.
+    NtaList,
+    /// Take a name out of validation for so many seconds.
+    NtaAdd {
+        /// The name.
+        name: String,
+        /// For how long.
+        secs: u64,
+    },
+    /// Validate a name again.
+    NtaRemove {
+        /// The name.
+        name: String,
     },
     /// Read the configuration again.
     Reload,
@@ -223,8 +239,6 @@ fn serve(stream: UnixStream, running: &Running, orders: &Orders) -> io::Result<(
         Err(error) => json!({ "error": format!("not a request: {error}") }),
         Ok(Request::Stats) => stats(running),
         Ok(Request::Dump) => dump::write(&running.shared, &mut out)?,
-        Ok(Request::Flush { name }) => flush(running, &name, Extent::Name),
-        Ok(Request::FlushTree { name }) => flush(running, &name, Extent::Tree),
         Ok(Request::Pause { scope, secs: 0 }) => switches::change(running, Change::Resume(scope)),
         Ok(Request::Pause { scope, secs }) => {
             switches::change(running, Change::Pause(Pause { scope, until: end(secs) }))
@@ -248,6 +262,12 @@ fn serve(stream: UnixStream, running: &Running, orders: &Orders) -> io::Result<(
             let told = Asked::read(&name, rtype.as_deref()).and_then(|asked| why(running, &asked, (client, at)));
             tell(&mut out, told)?
         }
+        Ok(Request::Flush { name }) => with_name(&name, |name| flush(running, name, Extent::Name)),
+        Ok(Request::FlushTree { name }) => with_name(&name, |name| flush(running, name, Extent::Tree)),
+        Ok(Request::Anchors) => running.show_anchors(),
+        Ok(Request::NtaList) => running.show_negative(),
+        Ok(Request::NtaAdd { name, secs }) => with_name(&name, |name| running.add_negative(name, secs)),
+        Ok(Request::NtaRemove { name }) => with_name(&name, |name| running.remove_negative(name)),
         Ok(Request::Reload) => match running.reloader.reload() {
             Ok(reloaded) => json!({ "done": true, "restart-needed-for": reloaded.restart }),
             Err(error) => json!({ "error": error }),
@@ -308,23 +328,29 @@ enum Extent {
     Tree,
 }
 
+/// Does what is asked about a name, folded.
+fn with_name(name: &str, act: impl FnOnce(&NameBuf) -> Value) -> Value {
+    let mut wire = [0; MAX_NAME];
+    let read = text::name_to_wire(name.as_bytes(), Some(ROOT), &mut wire).map_err(|error| error.to_string());
+    match read.and_then(|len| NameBuf::from_wire(&wire[..len]).map_err(|error| error.to_string())) {
+        Ok(name) => act(&name.folded()),
+        Err(error) => json!({ "error": format!("{name:?} is no name: {error}") }),
+    }
+}
+
 /// Final answers are dropped all: one may hold what is flushed behind an alias. They are put
 /// together again from the RRset cache.
-fn flush(running: &Running, name: &str, extent: Extent) -> Value {
-    let mut wire = [0; MAX_NAME];
-    let len = match text::name_to_wire(name.as_bytes(), Some(ROOT), &mut wire) {
-        Ok(len) => len,
-        Err(error) => return json!({ "error": format!("{name:?} is no name: {error}") }),
-    };
-    let folded = wire[..len].to_ascii_lowercase();
+fn flush(running: &Running, name: &NameBuf, extent: Extent) -> Value {
     let shared = &running.shared;
     let rrsets = match extent {
-        Extent::Name => shared.rrsets.flush_name(&folded),
-        Extent::Tree => shared.rrsets.flush(&folded),
+        Extent::Name => shared.rrsets.flush_name(name.wire()),
+        Extent::Tree => shared.rrsets.flush(name.wire()),
     };
-    shared.failures.flush(&folded);
+    shared.failures.flush(name.wire());
+    // Another name may have been denied by a gap that this one lies in, or be judged by its keys.
+    shared.forget_proofs();
     shared.packets.flush(ROOT);
-    tracing::info!(name, rrsets, "flushed");
+    tracing::info!(%name, rrsets, "flushed");
     json!({ "done": true, "rrsets": rrsets })
 }
 

@@ -39,8 +39,16 @@ fn policy(line: &Value) -> String {
         groups.join(", ")
     );
     let noted = line["noted"].as_array().into_iter().flatten();
-    for (rule, does) in noted.map(|rule| (rule, "holds")).chain(line["rule"].is_object().then(|| (&line["rule"], "decides"))) {
-        let _ = write!(text, "\n  rule {} {does}: {}  ; {}", field(rule, "name"), field(rule, "when"), field(rule, "action"));
+    for (rule, does) in
+        noted.map(|rule| (rule, "holds")).chain(line["rule"].is_object().then(|| (&line["rule"], "decides")))
+    {
+        let _ = write!(
+            text,
+            "\n  rule {} {does}: {}  ; {}",
+            field(rule, "name"),
+            field(rule, "when"),
+            field(rule, "action")
+        );
     }
     if let Some(lifted) = line["lifted"].as_str() {
         let _ = write!(text, "\n  filtering is lifted by a {lifted}");
@@ -48,7 +56,13 @@ fn policy(line: &Value) -> String {
     for one in line["lists"].as_array().into_iter().flatten() {
         let force = if one["in-force"] == true { "" } else { ", not in force for this client" };
         let decides = if one["decides"] == true { ", decides" } else { "" };
-        let _ = write!(text, "\n  list {}, line {}: {}{force}{decides}", field(one, "list"), one["line"], field(one, "effect"));
+        let _ = write!(
+            text,
+            "\n  list {}, line {}: {}{force}{decides}",
+            field(one, "list"),
+            one["line"],
+            field(one, "effect")
+        );
     }
     if let Some(until) = line["valid-until"].as_u64() {
         let _ = write!(text, "\n  so until {until} (Unix seconds)");

@@ -3,7 +3,7 @@
 use avocet_cache::PacketKey;
 use avocet_resolver::Shed;
 use avocet_wire::builder::{Builder, Full, Record, Section};
-use avocet_wire::header::{HEADER_LEN, QR, RA};
+use avocet_wire::header::{HEADER_LEN, Header, QR, RA};
 use avocet_wire::query::QuestionKey;
 use avocet_wire::view::{MessageView, RecordSection};
 use avocet_wire::{Ede, Rcode, Rtype};
@@ -38,7 +38,7 @@ pub(crate) fn answer(path: &Path<'_>, waiter: &Waiter, found: Option<&Found<'_>>
         Some(found) => resolved(path, waiter, found, out),
         None => match stale(path, waiter, out) {
             Some(draft) => (draft, Stage::Stale),
-            None => (failed(found, question, out), failed_stage(found)),
+            None => (failed(found, waiter, out), failed_stage(found)),
         },
     };
     let len = finish(out, draft, &waiter.asked, question, &path.state.identity);
@@ -112,10 +112,19 @@ fn failed_stage(found: Option<&Found<'_>>) -> Stage {
     }
 }
 
-fn failed(found: Option<&Found<'_>>, question: &[u8], out: &mut [u8]) -> Draft {
+fn failed(found: Option<&Found<'_>>, waiter: &Waiter, out: &mut [u8]) -> Draft {
+    let question = &waiter.question;
+    // Aliases that lead nowhere are shown.
+    if let Some(found) = found.filter(|found| has_answers(found.message)) {
+        return copy(found, waiter, question, out);
+    }
     let slow = (Ede::NO_REACHABLE_AUTHORITY, "no answer in time");
     let ede = Some(found.and_then(|found| found.ede).unwrap_or(slow));
     Draft { ede, ..draft_empty(out, Some(question), Rcode::SERVFAIL) }
+}
+
+fn has_answers(message: &[u8]) -> bool {
+    Header::read(message).is_some_and(|header| header.counts[1] > 0)
 }
 
 fn copy(found: &Found<'_>, waiter: &Waiter, question: &[u8], out: &mut [u8]) -> Draft {

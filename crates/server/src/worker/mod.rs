@@ -82,12 +82,19 @@ pub(crate) struct Listeners {
     pub(crate) streams: Vec<TcpListener>,
 }
 
+/// The worker that resolves a question with this hash.
+pub(crate) fn owner_of(hash: u64, workers: usize) -> usize {
+    // The highest bits are those of the question alone.
+    ((hash >> 48) % workers as u64) as usize
+}
+
 /// One of the server's workers.
 pub(crate) struct Worker {
     index: u16,
     shared: Arc<Shared>,
     state: Arc<Snapshot>,
     revision: u64,
+    forgotten: u64,
     now: Moment,
     wall_secs: u64,
     poller: Poller,
@@ -170,6 +177,7 @@ impl Worker {
         Ok(Self {
             index: setup.index,
             revision: shared.revision(),
+            forgotten: shared.forgotten(),
             now: shared.clock.now(),
             wall_secs: crate::clock::wall_secs(),
             addresses: state.config.server.listen.len(),
@@ -249,6 +257,11 @@ impl Worker {
         self.now = self.shared.clock.now();
         if self.now.secs() != before {
             self.wall_secs = crate::clock::wall_secs();
+        }
+        let forgotten = self.shared.forgotten();
+        if forgotten != self.forgotten {
+            self.forgotten = forgotten;
+            self.resolver.forget_proofs();
         }
         let revision = self.shared.revision();
         if revision != self.revision {

@@ -52,8 +52,7 @@ impl Worker {
     }
 
     fn owner_of(&self, miss: &Miss) -> u16 {
-        // The highest bits are those of the question alone.
-        ((miss.hash >> 48) % self.shared.mailboxes.len() as u64) as u16
+        super::owner_of(miss.hash, self.shared.mailboxes.len()) as u16
     }
 
     fn submit(&mut self, miss: Miss) {
@@ -222,7 +221,7 @@ impl Worker {
             Action::Finish { waiters, resolved, asked } => {
                 let message = &actions.answers.octets[resolved.message.clone()];
                 let ttl_offsets = &actions.answers.ttl_offsets[resolved.ttl_offsets.clone()];
-                let keep = Keep { message, ttl_offsets, ttl_secs: resolved.ttl_secs };
+                let keep = Keep { message, ttl_offsets, ttl_secs: resolved.ttl_secs, ede: resolved.ede.map(|(code, _)| code) };
                 // Where a policy judges answers, each is kept as it is for the profile of who waits.
                 let keep = self.state.policy.is_some().then_some(keep);
                 if keep.is_none() {
@@ -248,7 +247,8 @@ impl Worker {
         let flags =
             packet_flags::RD | bit(asked.dnssec_ok, packet_flags::DO) | bit(asked.checking_disabled, packet_flags::CD);
         let key = PacketKey { profile: PROFILE, flags, question };
-        let keep = Keep { message, ttl_offsets, ttl_secs: resolved.ttl_secs };
+        let ede = resolved.ede.map(|(ede, _)| ede.0);
+        let keep = Keep { message, ttl_offsets, ttl_secs: resolved.ttl_secs, ede };
         stored::keep(&self.path(), &key, asked.hash, &keep);
     }
 
