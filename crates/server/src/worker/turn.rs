@@ -221,7 +221,12 @@ impl Worker {
             Action::Finish { waiters, resolved, asked } => {
                 let message = &actions.answers.octets[resolved.message.clone()];
                 let ttl_offsets = &actions.answers.ttl_offsets[resolved.ttl_offsets.clone()];
-                let keep = Keep { message, ttl_offsets, ttl_secs: resolved.ttl_secs, ede: resolved.ede.map(|(code, _)| code) };
+                let keep = Keep {
+                    message,
+                    ttl_offsets,
+                    ttl_secs: resolved.ttl_secs,
+                    ede: resolved.ede.map(|(code, _)| code.0),
+                };
                 // Where a policy judges answers, each is kept as it is for the profile of who waits.
                 let keep = self.state.policy.is_some().then_some(keep);
                 if keep.is_none() {
