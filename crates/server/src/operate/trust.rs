@@ -162,7 +162,7 @@ impl Running {
         let configured = self.shared.snapshot().config.dnssec.negative_anchors.clone();
         let configured = configured.iter().filter_map(|name| NameBuf::from_wire(name).ok());
         let configured = configured.map(|name| NegativeAnchor { name, expires_at_secs: None });
-        let anchors = configured.chain(self.trust.negative().anchors().iter().copied().collect::<Vec<_>>());
+        let anchors = configured.chain(self.trust.negative().anchors().to_vec());
         let shown =
             |anchor: NegativeAnchor| json!({ "name": anchor.name.to_string(), "until": anchor.expires_at_secs });
         json!({ "done": true, "now": wall_secs(), "anchors": anchors.map(shown).collect::<Vec<_>>() })
