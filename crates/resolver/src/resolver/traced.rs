@@ -56,8 +56,10 @@ impl<W> Resolver<W> {
         trace.label(&task.question, cx.wall_secs);
         if let Some(number) = task.traced {
             let answer = cx.actions.answers.octets.get(message).unwrap_or_default().to_vec();
-            self.traced.push(Traced { number, trace, answer });
-            return;
+            self.traced.push(Traced { number, trace: trace.clone(), answer });
+            if !failed {
+                return;
+            }
         }
         let spare = self.kept.keep(trace);
         task.with_trace(|own| *own = spare);

@@ -74,6 +74,12 @@ fn field<'v>(value: &'v Value, key: &str) -> &'v str {
     value[key].as_str().unwrap_or_default()
 }
 
+/// A server's address; its port where it is not that of DNS.
+fn server(step: &Value) -> &str {
+    let server = field(step, "server");
+    server.strip_suffix(":53").unwrap_or(server)
+}
+
 fn cache(line: &Value) -> String {
     let mut text = format!("In the cache, of {}:", field(line, "name"));
     for held in line["rrsets"].as_array().into_iter().flatten() {
@@ -134,8 +140,8 @@ fn sentence(step: &Value) -> String {
         "ask" => ask(step),
         "joined" => "the same is being asked for another question; its reply serves both".to_owned(),
         "reply" => reply(step),
-        "silent" => format!("{} has not answered after {} ms", f("server"), step["after-ms"]),
-        "unreachable" => format!("{} cannot be reached", f("server")),
+        "silent" => format!("{} has not answered after {} ms", server(step), step["after-ms"]),
+        "unreachable" => format!("{} cannot be reached", server(step)),
         "taken" => taken(step),
         "no-reply" => f("why").to_owned(),
         "alias" => format!("on with {}", f("name")),
@@ -161,9 +167,9 @@ fn ask(step: &Value) -> String {
     let rtype = field(step, "type");
     match (step["name"].as_str(), step["zone"].as_str()) {
         (Some(name), Some(zone)) => {
-            format!("ask {}{by} for {name} {rtype}, of zone {zone}{plain}", field(step, "server"))
+            format!("ask {}{by} for {name} {rtype}, of zone {zone}{plain}", server(step))
         }
-        _ => format!("ask {}{by}, as a forwarder{plain}", field(step, "server")),
+        _ => format!("ask {}{by}, as a forwarder{plain}", server(step)),
     }
 }
 
@@ -177,7 +183,7 @@ fn reply(step: &Value) -> String {
         "no-edns" => &format!("{rcode}, so EDNS is left out"),
         _ => rcode,
     };
-    format!("{} after {} ms: {what}", field(step, "server"), step["rtt-ms"])
+    format!("{} after {} ms: {what}", server(step), step["rtt-ms"])
 }
 
 fn taken(step: &Value) -> String {
@@ -247,7 +253,7 @@ mod tests {
         });
         let expected = "a. A, 21 ms, 2 queries\n    0 ms ├─ zone .: 1 server, no address known\n    \
                         0 ms ├─ address of a server: ns. A\n    \
-                        1 ms │  └─ ask 192.0.2.1:53 for ns. A, of zone .\n   \
+                        1 ms │  └─ ask 192.0.2.1 for ns. A, of zone .\n   \
                         21 ms └─ NOERROR, all of it secure\n1 step was left out\n\na. 60 IN A 192.0.2.7";
         assert_eq!(text(&line), expected);
     }
