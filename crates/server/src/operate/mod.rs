@@ -208,8 +208,9 @@ impl Operation {
             started,
             shared,
         });
+        let judged_anew = running.begin_trust();
         running.cache_file.load(&running.shared);
-        running.begin_trust();
+        running.drop_below(&judged_anew);
         let http = http.map(|listener| HttpServer::start(listener, running.clone())).transpose();
         let poller = Poller::new().map_err(OperationError::System)?;
         let orders = Arc::new(Orders::new(&poller, ORDERS).map_err(OperationError::System)?);
