@@ -195,8 +195,9 @@ impl<W> Resolver<W> {
         let wait_ms = if over_tcp { wait_ms } else { wait_ms.min(longest_ms) };
         server.outstanding += 1;
         fetch.sends += 1;
-        for &waiter in &fetch.waiters {
-            self.tasks[waiter].sends += 1;
+        // Of those who wait, one pays for each query: what is sent once counts once.
+        if let Some(&payer) = fetch.waiters.iter().find(|at| self.tasks[**at].sends < MAX_SENDS) {
+            self.tasks[payer].sends += 1;
         }
         self.counters.sent += 1;
         self.counters.sent_by_tcp += u64::from(over_tcp);
