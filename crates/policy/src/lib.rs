@@ -1,8 +1,12 @@
-//! What is blocked, allowed or answered otherwise, for whom, and why.
+//! The policy: who asks, what is blocked, rewritten, routed or limited, and why.
 //!
-//! Pure: octets and the time come in, verdicts go out. No socket, no clock, no file.
+//! Everything here is a pure function of octets and of a time that is handed in: no socket, no
+//! clock, no file. What configuration says is compiled once into tables that never change; a query
+//! reads them without allocating.
 
 #![forbid(unsafe_code)]
 
+pub mod client;
 pub mod list;
 pub mod rpz;
+pub mod rule;
