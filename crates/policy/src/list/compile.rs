@@ -164,8 +164,7 @@ struct Sections {
     /// First name of each bucket so far.
     buckets: Vec<u8>,
     bucket_count: usize,
-    hashes: Vec<u8>,
-    places: Vec<u8>,
+    entries: Vec<u8>,
     sites: Vec<u8>,
     repeats: u64,
 }
@@ -177,8 +176,7 @@ impl Sections {
             filter: vec![0; filter::octets_for(names)],
             buckets: Vec::with_capacity((bucket_count + 1) * 4),
             bucket_count,
-            hashes: Vec::with_capacity(names * 8),
-            places: Vec::with_capacity(names * 4),
+            entries: Vec::with_capacity(names * layout::ENTRY),
             sites: Vec::with_capacity(names * 5),
             repeats: 0,
         }
@@ -188,14 +186,14 @@ impl Sections {
         let Some(first) = rows.first() else { return };
         self.begin_buckets(layout::bucket_of(first.subject, self.bucket_count));
         filter::insert(&mut self.filter, first.subject);
-        self.hashes.extend_from_slice(&first.subject.to_le_bytes());
         let place = self.sites(rows);
-        self.places.extend_from_slice(&place.to_le_bytes());
+        self.entries.extend_from_slice(&first.subject.to_le_bytes());
+        self.entries.extend_from_slice(&place.to_le_bytes());
     }
 
     /// Notes where all buckets begin up to this one.
     fn begin_buckets(&mut self, bucket: usize) {
-        let names = (self.hashes.len() / 8) as u32;
+        let names = (self.entries.len() / layout::ENTRY) as u32;
         while self.buckets.len() / 4 <= bucket {
             self.buckets.extend_from_slice(&names.to_le_bytes());
         }
@@ -221,7 +219,7 @@ impl Sections {
 
     fn finish(mut self, modifiers: Vec<u8>, patterns: Vec<u8>) -> [Vec<u8>; layout::COUNT] {
         self.begin_buckets(self.bucket_count);
-        [self.filter, self.buckets, self.hashes, self.places, self.sites, modifiers, patterns]
+        [self.filter, self.buckets, self.entries, self.sites, modifiers, patterns]
     }
 }
 

@@ -1,7 +1,7 @@
 //! The hashes of a name and of all names above it, in one pass from the root on.
 //!
-//! The hash of a name is that of its first label, with the hash of its parent mixed in. So each
-//! octet is hashed once, however many labels there are.
+//! The hash of a name is that of its parent with its first label mixed in. So each octet is hashed
+//! once, however many labels there are.
 
 use avocet_wire::hash::HashKey;
 use avocet_wire::name::MAX_NAME;
@@ -35,12 +35,12 @@ impl Suffixes {
             labels += 1;
             at = next;
         }
-        let (mut end, mut hash) = (at, key.hash(&[0], 0));
-        self.hashes[0] = hash;
+        let (mut end, mut state) = (at, key.chain_start());
+        self.hashes[0] = key.chained(state);
         for depth in 1..=labels {
             let start = usize::from(self.starts[labels - depth]);
-            hash = key.hash(&name[start..end], hash);
-            self.hashes[depth] = hash;
+            state = key.chain(state, name, start, end - start);
+            self.hashes[depth] = key.chained(state);
             end = start;
         }
         self.labels = labels;

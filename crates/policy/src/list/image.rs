@@ -47,7 +47,7 @@ pub struct Image<B = Vec<u8>> {
     pub(super) key: HashKey,
     pub(super) depths: u128,
     pub(super) has_badfilter: bool,
-    sections: [Range<usize>; 5],
+    sections: [Range<usize>; 4],
     pub(super) modifiers: Vec<Modifiers>,
     pub(super) patterns: Patterns,
     /// For each pattern, where its sites begin.
@@ -82,8 +82,8 @@ impl<B: AsRef<[u8]>> Image<B> {
         let image = octets.as_ref();
         let secret: [u8; 32] = *image.get(layout::KEY..)?.first_chunk()?;
         let section = |number| layout::section(image, number);
-        let sections = [layout::FILTER, layout::BUCKETS, layout::HASHES, layout::PLACES, layout::SITES].map(section);
-        let [Some(filter), Some(buckets), Some(hashes), Some(places), Some(sites)] = sections else { return None };
+        let sections = [layout::FILTER, layout::BUCKETS, layout::ENTRIES, layout::SITES].map(section);
+        let [Some(filter), Some(buckets), Some(entries), Some(sites)] = sections else { return None };
         let modifiers = read_modifiers(image.get(section(layout::MODIFIERS)?)?)?;
         let (patterns, pattern_places) = read_patterns(image.get(section(layout::PATTERNS)?)?)?;
         let flags = u32_at(image, layout::FLAGS)?;
@@ -92,7 +92,7 @@ impl<B: AsRef<[u8]>> Image<B> {
             depths: u128_at(image, layout::DEPTHS)?,
             has_badfilter: flags & layout::HAS_BADFILTER != 0,
             names: u64_at(image, layout::NAMES)?,
-            sections: [filter, buckets, hashes, places, sites],
+            sections: [filter, buckets, entries, sites],
             modifiers,
             patterns,
             pattern_places,
@@ -135,7 +135,7 @@ impl<B: AsRef<[u8]>> Image<B> {
     pub(super) fn table(&self) -> Table<'_> {
         let image = self.octets.as_ref();
         let section = |at: usize| image.get(self.sections[at].clone()).unwrap_or_default();
-        Table { filter: section(0), buckets: section(1), hashes: section(2), places: section(3), sites: section(4) }
+        Table { filter: section(0), buckets: section(1), entries: section(2), sites: section(3) }
     }
 }
 
@@ -150,8 +150,7 @@ impl<B> fmt::Debug for Image<B> {
 pub(super) struct Table<'a> {
     filter: &'a [u8],
     buckets: &'a [u8],
-    hashes: &'a [u8],
-    places: &'a [u8],
+    entries: &'a [u8],
     pub(super) sites: &'a [u8],
 }
 
@@ -167,10 +166,10 @@ impl Table<'_> {
         let bucket = layout::bucket_of(hash, buckets);
         let first = u32_at(self.buckets, bucket * 4)? as usize;
         let end = u32_at(self.buckets, bucket * 4 + 4)? as usize;
-        let hashes = self.hashes.get(first.checked_mul(8)?..end.checked_mul(8)?)?;
-        let (hashes, _) = hashes.as_chunks::<8>();
-        let within = hashes.iter().take(MAX_BUCKET).position(|known| u64::from_le_bytes(*known) == hash)?;
-        u32_at(self.places, (first + within) * 4)
+        let entries = self.entries.get(first.checked_mul(layout::ENTRY)?..end.checked_mul(layout::ENTRY)?)?;
+        let (entries, _) = entries.as_chunks::<{ layout::ENTRY }>();
+        let known = hash.to_le_bytes();
+        entries.iter().take(MAX_BUCKET).find(|entry| entry[..8] == known).and_then(|entry| u32_at(entry, 8))
     }
 }
 

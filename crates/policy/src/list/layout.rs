@@ -5,7 +5,7 @@
 //!  16  digest of all from 32 on (16)
 //!  32  key of the hashes (32)       64  depths (16)          80  number of names (8)
 //!  88  for each section: where it begins (8) and how many octets it has (8)
-//! 200  the sections
+//! 184  the sections
 //! ```
 //!
 //! All numbers are little-endian. Names are in the order of their hashes. A bucket is a range of
@@ -32,21 +32,22 @@ const SECTIONS: usize = 88;
 pub(super) const HEADER: usize = SECTIONS + COUNT * 16;
 
 /// Number of sections.
-pub(super) const COUNT: usize = 7;
+pub(super) const COUNT: usize = 6;
 /// A Bloom filter over all names.
 pub(super) const FILTER: usize = 0;
 /// For each bucket and for the end: the number of its first name (4).
 pub(super) const BUCKETS: usize = 1;
-/// For each name: its hash (8).
-pub(super) const HASHES: usize = 2;
-/// For each name: where its sites begin (4).
-pub(super) const PLACES: usize = 3;
+/// For each name: its hash (8) and where its sites begin (4).
+pub(super) const ENTRIES: usize = 2;
 /// Sites of names and of patterns.
-pub(super) const SITES: usize = 4;
+pub(super) const SITES: usize = 3;
 /// Sets of modifiers, after their number.
-pub(super) const MODIFIERS: usize = 5;
+pub(super) const MODIFIERS: usize = 4;
 /// Patterns, after their number: form (1), where the sites begin, text.
-pub(super) const PATTERNS: usize = 6;
+pub(super) const PATTERNS: usize = 5;
+
+/// Octets of an entry.
+pub(super) const ENTRY: usize = 12;
 
 /// Mean number of names of a bucket.
 const NAMES_A_BUCKET: usize = 4;
