@@ -95,7 +95,7 @@ fn verdict(shape: Shape, count: usize) -> f64 {
 fn profile(count: u32) -> f64 {
     let ids = |n: u32| vec![IpAddr::from((0x0a00_0000 + n * 256).to_be_bytes()).to_string() + "/24"];
     // Every second client is in no group, so that those side by side differ and do not become one network.
-    let groups = |n: u32| if n % 2 == 0 { vec!["kids".to_owned()] } else { Vec::new() };
+    let groups = |n: u32| if n.is_multiple_of(2) { vec!["kids".to_owned()] } else { Vec::new() };
     let client = |n| ClientSpec { name: format!("c{n}"), ids: ids(n), groups: groups(n) };
     let specs: Vec<ClientSpec> = (0..count).map(client).collect();
     let group = GroupSpec { name: "kids".to_owned(), ..GroupSpec::default() };
