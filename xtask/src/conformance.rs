@@ -15,6 +15,14 @@ const SCENARIOS: &str = "../shared/scenarios";
 const DIALECTS: [&str; 2] = ["deckard", "unbound"];
 /// Harnesses that run at once for each dialect.
 const LANES: usize = 2;
+/// What is preloaded into the server: see the file.
+const CLOCK: &str = "tests/scenarios/clock.c";
+/// Settings of scenarios that the harness does not know: the words in a scenario that ask for one, and the variable
+/// that it is given to the server by. Such scenarios have a harness of their own.
+const SETTINGS: [(&str, &str, &str); 2] = [
+    ("cache-min-negative-ttl: 10", "AVOCET_CACHE__NEGATIVE_MIN_TTL_SECS", "10"),
+    ("; root prime is sent", "AVOCET_RESOLVER__PRIMING", "true"),
+];
 
 /// The peers in the index, in the order of its column.
 const PEERS: [&str; 4] = ["unbound", "kresd", "named", "pdns"];
@@ -47,7 +55,7 @@ pub(crate) fn run(root: &Path, tiers: &[&str]) -> Result<(), String> {
     let scratch = target(root).join("conformance");
     let _ = fs::remove_dir_all(&scratch);
     fs::create_dir_all(&scratch).map_err(|error| format!("{}: {error}", scratch.display()))?;
-    let clock = build_clock(&scenarios, &scratch)?;
+    let clock = build_clock(root, &scratch)?;
     let binary = build_server(root)?;
     let mut failures = Vec::new();
     for dialect in DIALECTS {
@@ -85,9 +93,9 @@ fn probes(root: &Path) -> Result<(), String> {
     Ok(())
 }
 
-fn build_clock(scenarios: &Path, scratch: &Path) -> Result<PathBuf, String> {
-    let library = scratch.join("shiftclock.so");
-    let source = scenarios.join("harness/shiftclock.c");
+fn build_clock(root: &Path, scratch: &Path) -> Result<PathBuf, String> {
+    let library = scratch.join("clock.so");
+    let source = root.join(CLOCK);
     let mut compiler = Command::new("cc");
     succeed(compiler.args(["-shared", "-fPIC", "-O2", "-o"]).arg(&library).arg(source))?;
     Ok(library)
@@ -134,17 +142,16 @@ fn play(
     (clock, binary): (&Path, &Path),
 ) -> Result<BTreeMap<String, String>, String> {
     let harness = scenarios.join("harness");
-    let start = |lane: usize| -> Result<(PathBuf, Child), String> {
-        let out = scratch.join(format!("{dialect}.{lane}.jsonl"));
+    let start = |(name, paths, setting): Lane| -> Result<(PathBuf, Child), String> {
+        let out = scratch.join(format!("{dialect}.{name}.jsonl"));
         let mut command = Command::new("bash");
         command.arg(harness.join("worker.sh")).args(["avocet", dialect]).arg(&out);
-        command.arg(scratch.join(format!("{dialect}.{lane}")));
-        command.args(index.iter().skip(lane).step_by(LANES).map(|scenario| &scenario.path));
+        command.arg(scratch.join(format!("{dialect}.{name}"))).args(paths);
         command.env("HARNESS", &harness).env("SHIFTCLOCK", clock).env("AVOCET", binary);
-        command.env("PYTHONDONTWRITEBYTECODE", "1").stdout(Stdio::null());
+        command.env("PYTHONDONTWRITEBYTECODE", "1").envs(setting).stdout(Stdio::null());
         Ok((out, command.spawn().map_err(|error| format!("{command:?}: {error}"))?))
     };
-    let lanes: Vec<_> = (0..LANES.min(index.len())).map(start).collect::<Result<_, _>>()?;
+    let lanes: Vec<_> = lanes(index).into_iter().map(start).collect::<Result<_, _>>()?;
     let mut results = BTreeMap::new();
     for (out, mut lane) in lanes {
         lane.wait().map_err(|error| error.to_string())?;
@@ -156,6 +163,26 @@ fn play(
         }
     }
     Ok(results)
+}
+
+/// Name, scenarios, and a variable of the server's environment.
+type Lane = (String, Vec<PathBuf>, Option<(&'static str, &'static str)>);
+
+/// Which harness plays which scenarios.
+fn lanes(index: &[Scenario]) -> Vec<Lane> {
+    let mut lanes: Vec<Lane> = (0..LANES).map(|lane| (lane.to_string(), Vec::new(), None)).collect();
+    for (at, scenario) in index.iter().enumerate() {
+        let text = fs::read(&scenario.path).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        match SETTINGS.iter().find(|(words, ..)| text.contains(words)) {
+            None => lanes[at % LANES].1.push(scenario.path.clone()),
+            Some((_, variable, value)) => {
+                lanes.push((format!("set{at}"), vec![scenario.path.clone()], Some((variable, value))));
+            }
+        }
+    }
+    lanes.retain(|(_, paths, _)| !paths.is_empty());
+    lanes
 }
 
 fn report(dialect: &str, index: &[Scenario], results: &BTreeMap<String, String>, failures: &mut Vec<String>) {

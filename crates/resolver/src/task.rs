@@ -60,10 +60,14 @@ pub(crate) enum Failure {
     TooManyReferrals,
     /// The question costs too many queries.
     TooManyQueries,
+    /// Too many queries are under way at a zone or its servers.
+    Crowded,
     /// Validation failed, with the extended error that says why.
     Bogus(u16),
     /// No rule for a name that an alias leads to.
     NoRule,
+    /// A root key sentinel asks for what is not so (RFC 8509).
+    Sentinel,
 }
 
 impl Failure {
@@ -82,7 +86,9 @@ impl Failure {
             Self::TooManyServers => (Ede::NO_REACHABLE_AUTHORITY, "too many servers without an address"),
             Self::TooManyReferrals => (Ede::OTHER, "too many referrals"),
             Self::TooManyQueries => (Ede::OTHER, "too many queries for one question"),
+            Self::Crowded => (Ede::NETWORK_ERROR, "too many queries to the zone are under way"),
             Self::Bogus(code) => (Ede(code), Ede(code).meaning()),
+            Self::Sentinel => (Ede::OTHER, "the root key sentinel does not hold here"),
             Self::NoRule => (Ede::NOT_AUTHORITATIVE, "no forwarding rule for this name"),
         }
     }

@@ -14,7 +14,7 @@ use avocet_cache::Provenance;
 use avocet_wire::Rtype;
 
 use super::fetch::{Fetched, Inquiry, NotFetched};
-use super::gaps::Gap;
+use super::gaps::{Gap, Sought};
 use super::rrset::{Denial, Found, Name, Rrset, Side, Stored};
 use super::trust::Chain;
 use crate::trace::{Step, Trace, Why};
@@ -29,7 +29,7 @@ pub(crate) enum Request {
     /// The NXDOMAIN that covers a name.
     LookUpNxdomain(Name),
     /// What is known of the gap between names of a zone that a name lies in.
-    Gap(Name),
+    Gap(Sought),
     /// A question to the servers of a zone.
     Fetch(Box<Inquiry>),
 }
@@ -56,10 +56,14 @@ pub(crate) enum Note {
     },
     /// This server does not serve this zone.
     Lame(std::net::SocketAddr, Name),
-    /// A denial was made of gaps.
+    /// This will be asked for soon: its reply may come meanwhile.
+    Ahead(Box<Inquiry>),
+    /// An answer was made of gaps.
     Synthesised,
-    /// NSEC RRsets of a zone that verified, with its SOA RRset.
-    Gaps(Rrset, Vec<Rrset>),
+    /// NSEC or NSEC3 RRsets that verified, of the zone with this apex, and its SOA RRset if that came along.
+    Gaps(Name, Option<Rrset>, Vec<Rrset>),
+    /// How often the question reached each limit of validation.
+    Limits([u32; avocet_dnssec::Limit::ALL.len()]),
     /// The end of the chain of trust at a zone, good for so many seconds.
     Keys(Name, Chain, u32),
 }
@@ -105,8 +109,8 @@ impl Io {
         }
     }
 
-    pub(crate) async fn gap(&self, name: &Name) -> Option<Gap> {
-        match self.call(Request::Gap(name.clone())).await {
+    pub(crate) async fn gap(&self, sought: Sought) -> Option<Gap> {
+        match self.call(Request::Gap(sought)).await {
             Response::Gap(gap) => gap,
             _ => None,
         }

@@ -38,7 +38,7 @@ impl Frame<'_> {
         Frame { above: None, name, qtype, depth: 0 }
     }
 
-    /// Is this the question itself?
+    /// Is it what the client asked for?
     pub(crate) fn is_first(&self) -> bool {
         self.depth == 0
     }
@@ -92,6 +92,13 @@ impl Shown {
         name::ancestors(&self.qname).nth(hidden).unwrap_or(&self.qname).into()
     }
 
+    /// Goes back to showing a label at a time. False if that would change nothing.
+    fn reveals_slowly(&mut self) -> bool {
+        let hides = self.queries == 0 && self.labels > self.known + 1;
+        self.whole &= !hides;
+        hides
+    }
+
     /// The name that was shown exists, as does all above it.
     fn exists(&mut self, shown: &Name) {
         self.known = self.known.max(name::labels(shown).count());
@@ -117,7 +124,7 @@ impl Walker {
             }
             let reply = match self.ask(&mut cut, (&asked, asked_type), frame).await {
                 Ok(reply) => reply,
-                Err(Failure::TooManyQueries) => return Err(Failure::TooManyQueries),
+                Err(failure @ (Failure::TooManyQueries | Failure::Crowded)) => return Err(failure),
                 Err(_) if is_whole && may_go_up && referrals == 0 && cut.zone.len() > 1 && cut.is_named() => {
                     may_go_up = false;
                     let above = name::parent(&cut.zone).unwrap_or(&[0]).into();
@@ -142,6 +149,8 @@ impl Walker {
                     self.tell_cut(&next);
                     cut = next;
                 }
+                // An alias there is what the child has, said by a server of both: the parent is looked for.
+                Reply::Part(part) if is_whole && qtype == Rtype::DS && part.is_alias() && shown.reveals_slowly() => {}
                 Reply::Part(part) if is_whole => return Ok(*part),
                 Reply::Part(part) => {
                     shown.exists(&asked);
@@ -210,6 +219,7 @@ impl Walker {
                     }
                     Ending::Denied(_, denial) if denial.rcode == Rcode::NOERROR => return Ok(Vec::new()),
                     Ending::Denied(..) => return Err(Failure::NoServers),
+                    Ending::GoesOn(next) if next == at => return Err(Failure::Aliases),
                     Ending::GoesOn(next) => at = next,
                 }
             }

@@ -71,6 +71,7 @@ impl Walker {
             NotFetched::Unusable => Step::NoReply("no reply could be used"),
             NotFetched::NoServers => Step::NoReply("no server may be asked"),
             NotFetched::Exhausted => Step::Limit("queries for one question"),
+            NotFetched::Crowded => Step::Limit("queries under way to the zone or its servers"),
         });
     }
 

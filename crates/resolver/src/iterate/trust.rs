@@ -120,7 +120,7 @@ impl Walker {
     }
 
     /// The anchor that counts for a name.
-    fn anchor_of(&self, name: &[u8]) -> Result<Name, Reason> {
+    pub(crate) fn anchor_of(&self, name: &[u8]) -> Result<Name, Reason> {
         let validation = self.validation().ok_or(Reason::NoAnchor)?;
         let anchor = validation.anchors.closest(name).ok_or(Reason::NoAnchor)?;
         match validation.negative.covering(name, anchor, self.io.moment().wall_secs) {

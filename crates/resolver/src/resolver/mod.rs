@@ -2,6 +2,7 @@
 //! the files below, in this order: `submit`, `send`, `reply`, `end`; `timer` for what does not
 //! come in time. By recursion it is `submit`, `walk`, `fetch`, `end`.
 
+mod choose;
 mod end;
 mod fetch;
 mod reply;
@@ -15,6 +16,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use avocet_cache::{FailureCache, RrsetCache};
+use avocet_wire::hash::HashKey;
 use chacha20::ChaCha12Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
 
@@ -26,6 +28,8 @@ use crate::breaker::BreakerState;
 use crate::iterate::fetches::Fetches;
 use crate::iterate::gaps::Gaps;
 use crate::iterate::key_cache::KeyCache;
+use crate::iterate::load::Loads;
+use crate::iterate::loss::Loss;
 use crate::iterate::server::Servers;
 use crate::metrics::{Counters, UpstreamCounters};
 use crate::plan::{Plan, UpstreamSpec};
@@ -102,6 +106,11 @@ pub enum Shed {
     Tasks,
     /// As many clients as are allowed wait, for this question or in all.
     Waiters,
+    /// As many inquiries as are allowed are under way at the zone, or it takes most of the time of a
+    /// thread that has none to spare.
+    Zone,
+    /// The client's network takes most of the time of a thread that has none to spare.
+    Client,
     /// The question is malformed.
     Malformed,
 }
@@ -164,6 +173,8 @@ pub struct Resolver<W> {
     fetches: Fetches,
     fetch_wheel: Wheel,
     servers: Servers,
+    loss: Loss,
+    loads: Loads,
     keys: KeyCache,
     gaps: Gaps,
     rng: ChaCha12Rng,
@@ -194,6 +205,8 @@ impl<W> Resolver<W> {
         let mut rng = ChaCha12Rng::from_seed(seed);
         let mut cookie_secret = [0; 16];
         rng.fill_bytes(&mut cookie_secret);
+        let mut loads_key = [0; 32];
+        rng.fill_bytes(&mut loads_key);
         let in_flight = plan.settings.in_flight;
         let mut resolver = Self {
             bound: Arc::new(Bound { plan: Arc::clone(&plan), ids: Vec::new() }),
@@ -207,6 +220,8 @@ impl<W> Resolver<W> {
             fetches: Fetches::default(),
             fetch_wheel: Wheel::new(),
             servers: Servers::new(cookie_secret),
+            loss: Loss::default(),
+            loads: Loads::new(HashKey::new(loads_key)),
             keys: KeyCache::default(),
             gaps: Gaps::default(),
             rng,
@@ -241,11 +256,16 @@ impl<W> Resolver<W> {
     pub fn replace_plan(&mut self, plan: Arc<Plan>, actions: &mut Actions<W>) {
         self.bind(plan);
         // Other anchors may hold.
-        self.keys = KeyCache::default();
-        self.gaps = Gaps::default();
+        self.forget_proofs();
         for at in 0..self.upstreams.len() {
             self.forget_if_idle(at as u16, actions);
         }
+    }
+
+    /// Forgets keys of zones and gaps between names: they are asked for anew.
+    pub fn forget_proofs(&mut self) {
+        self.keys = KeyCache::default();
+        self.gaps = Gaps::default();
     }
 
     fn bind(&mut self, plan: Arc<Plan>) {
@@ -291,6 +311,12 @@ impl<W> Resolver<W> {
         bound.any(|bound| bound.ids.contains(&at))
     }
 
+    /// Of how many hundredths of its time of late the thread was busy. With none to spare, questions of
+    /// those zones and clients are turned away that take most of it (S28).
+    pub fn note_busy(&mut self, percent: u32) {
+        self.loads.note_busy(percent);
+    }
+
     /// Where an upstream is. None if there is none of this number.
     #[must_use]
     pub fn upstream(&self, id: UpstreamId) -> Option<&UpstreamSpec> {
@@ -321,6 +347,12 @@ impl<W> Resolver<W> {
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.tasks.len()
+    }
+
+    /// Questions that may still begin before others have to give way.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        self.bound.plan.settings.in_flight.saturating_sub(self.tasks.len())
     }
 
     /// Waiting clients.

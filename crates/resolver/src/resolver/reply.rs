@@ -211,7 +211,7 @@ impl<W> Resolver<W> {
                     let denied = cacheable && self.gathered.is_denial();
                     self.store(&end, at, denied.then_some(rcode), with_do, cx);
                 }
-                self.finish(at, Found { rcode, cacheable, ecs_scope, source, authentic: false }, cx);
+                self.finish(at, Found { rcode, cacheable, ecs_scope, source, authentic: false, ede: None }, cx);
             }
             Verdict::GoOn => {
                 if for_all {

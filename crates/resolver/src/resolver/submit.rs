@@ -7,7 +7,9 @@ use avocet_wire::{Ede, NameBuf, Rcode};
 use super::{Ask, Context, Resolver, Shed, Submitted};
 use crate::action::{Action, AskedFor};
 use crate::answer::{self, Gathered, split_question};
+use crate::iterate::load::Excess;
 use crate::plan::{EcsPolicy, Route};
+use crate::recursion::Configured;
 use crate::task::{Key, Waiting};
 
 /// Most waiters of one task (Unbound's wait-limit).
@@ -52,6 +54,9 @@ impl<W> Resolver<W> {
             self.counters.shed_waiters += 1;
             return Submitted::Shed { reason: Shed::Waiters, waiter };
         }
+        if recurses && let Some(reason) = self.excess(qname.wire(), ask, cx.now_ms) {
+            return Submitted::Shed { reason, waiter };
+        }
         // What nobody waits for takes nobody's place.
         if self.tasks.len() >= bound.plan.settings.in_flight && (waiter.is_none() || !self.make_room(cx)) {
             self.counters.shed_tasks += 1;
@@ -61,6 +66,11 @@ impl<W> Resolver<W> {
         let at = self.tasks.insert(&key, cx.now_ms);
         if let Some(waiter) = waiter {
             self.add_waiter(at, ask, waiter, cx.now_ms);
+        }
+        if self.bound.plan.recursion.is_some()
+            && let Some(client) = ask.client
+        {
+            self.loads.count_client(client, cx.now_ms);
         }
         self.start(at, (route, ask), cx);
         Submitted::Started
@@ -83,6 +93,21 @@ impl<W> Resolver<W> {
             self.spare_asker(at, ask);
             self.begin(at, cx);
         }
+    }
+
+    /// Is this question one too many for its zone or its client? Zones that are forwarded have no limit.
+    fn excess(&mut self, qname: &[u8], ask: &Ask<'_>, now_ms: u64) -> Option<Shed> {
+        let is_forwarded = matches!(self.bound.plan.configured(qname), Some(Configured::Forward(_)));
+        let limit = self.bound.plan.fetch_limits.per_zone;
+        let of_zone = (!is_forwarded).then(|| self.loads.excess_of_zone(qname, limit, now_ms)).flatten();
+        let of_client = || self.loads.excess_of_client(ask.client?, now_ms);
+        let (counter, reason) = match of_zone.or_else(of_client)? {
+            Excess::UnderWay => (&mut self.counters.shed_zone, Shed::Zone),
+            Excess::Zone => (&mut self.counters.shed_busy_zone, Shed::Zone),
+            Excess::Client => (&mut self.counters.shed_busy_client, Shed::Client),
+        };
+        *counter += 1;
+        Some(reason)
     }
 
     /// The question as it goes upstream: with the client's subnet only where that is wanted, and

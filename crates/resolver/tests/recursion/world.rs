@@ -5,12 +5,15 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use avocet_cache::{FailureCache, RrsetCache, TtlBounds};
-use avocet_resolver::{Action, Actions, Ask, Context, Plan, Recursion, Resolver, RootServer, Settings, Trace, Traced};
+use avocet_resolver::{
+    Action, Actions, Ask, Context, Dns64, FetchLimits, Plan, Recursion, Resolver, RootServer, Settings, Shed,
+    Submitted, Trace, Traced,
+};
 use avocet_testkit::{Faults, Network, Query, Response, name, question, shown};
 use avocet_wire::header::{AA, AD, RA, RD};
 use avocet_wire::{MessageView, Rcode, rdata};
 
-const TTL: TtlBounds = TtlBounds { min: 0, max: 86_400, negative_max: 3600 };
+const TTL: TtlBounds = TtlBounds { min: 0, max: 86_400, negative_min: 0, negative_max: 3600 };
 const START_MS: u64 = 1_000_000;
 
 /// What a server at an address sends: any octets.
@@ -44,6 +47,7 @@ pub(crate) struct World {
     pub(crate) sent: Vec<Sent>,
     answers: Vec<(u32, Answer)>,
     waiters: u32,
+    began_ms: HashMap<u32, u64>,
     pub(crate) wall_secs: u64,
     pub(crate) dnssec_ok: bool,
     pub(crate) checking_disabled: bool,
@@ -129,8 +133,26 @@ impl World {
     }
 
     pub(crate) fn with_faults(recursion: Recursion, faults: Faults) -> Self {
+        Self::of(recursion, faults, |plan| plan)
+    }
+
+    pub(crate) fn with_limits(recursion: Recursion, limits: FetchLimits) -> Self {
+        Self::of(recursion, Faults::NONE, |plan| plan.with_fetch_limits(limits))
+    }
+
+    pub(crate) fn with_dns64(recursion: Recursion, dns64: Dns64) -> Self {
+        Self::of(recursion, Faults::NONE, |plan| plan.with_dns64(dns64))
+    }
+
+    /// As [`World::with_faults`], where the faults follow from this seed.
+    pub(crate) fn seeded(recursion: Recursion, faults: Faults, seed: u64) -> Self {
+        let world = Self::with_faults(recursion, faults);
+        Self { net: Network::new(seed, START_MS, faults), ..world }
+    }
+
+    fn of(recursion: Recursion, faults: Faults, change: impl FnOnce(Plan) -> Plan) -> Self {
         let plan = Plan::new(Vec::new(), settings()).unwrap().with_recursion(recursion);
-        let mut world = Self::with_plan(7, plan);
+        let mut world = Self::with_plan(7, change(plan));
         world.net.faults = faults;
         world
     }
@@ -149,6 +171,7 @@ impl World {
             sent: Vec::new(),
             answers: Vec::new(),
             waiters: 0,
+            began_ms: HashMap::new(),
             wall_secs: 0,
             dnssec_ok: false,
             checking_disabled: false,
@@ -181,31 +204,58 @@ impl World {
 
     /// Asks "www.example. A" and waits for the answer.
     pub(crate) fn resolve(&mut self, what: &str) -> Answer {
+        let waiter = self.submit(what, IpAddr::from([198, 51, 100, 9])).expect("it is taken");
+        self.run();
+        assert!(self.open.is_empty(), "every socket is closed in the end");
+        assert_eq!(self.answers.iter().filter(|(of, _)| *of == waiter).count(), 1, "one answer each");
+        self.answer_to(waiter).unwrap()
+    }
+
+    /// The answer to a question that was submitted, if it came.
+    pub(crate) fn answer_to(&self, waiter: u32) -> Option<Answer> {
+        let (_, answer) = self.answers.iter().find(|(of, _)| *of == waiter)?;
+        Some(Answer { took_ms: answer.took_ms - self.began_ms[&waiter], ..answer.clone() })
+    }
+
+    /// Asks and does not wait.
+    pub(crate) fn submit(&mut self, what: &str, client: IpAddr) -> Result<u32, Shed> {
         self.waiters += 1;
         let waiter = self.waiters;
         let question = question(what);
         let hash = question.iter().fold(7, |hash: u64, &octet| hash.wrapping_mul(31) + u64::from(octet));
         let (dnssec_ok, checking_disabled) = (self.dnssec_ok, self.checking_disabled);
-        let began_ms = self.net.now_ms;
+        self.began_ms.insert(waiter, self.net.now_ms);
         let ask = Ask {
             question: &question,
             hash,
             dnssec_ok,
             checking_disabled,
             ecs: &[],
-            client: None,
+            client: Some(client),
             stale_available: false,
         };
+        let mut shed = Ok(waiter);
         self.with(|resolver, cx| {
-            resolver.submit(&ask, Some(waiter), cx);
+            if let Submitted::Shed { reason, .. } = resolver.submit(&ask, Some(waiter), cx) {
+                shed = Err(reason);
+            }
         });
-        self.run();
-        let mut answers = std::mem::take(&mut self.answers).into_iter().filter(|(of, _)| *of == waiter);
-        let (_, mut answer) = answers.next().expect("an answer");
-        assert!(answers.next().is_none(), "one answer each");
-        answer.took_ms -= began_ms;
-        assert!(self.open.is_empty(), "every socket is closed in the end");
-        answer
+        shed
+    }
+
+    /// Nobody answers from now on.
+    pub(crate) fn silence(&mut self) {
+        self.servers.clear();
+    }
+
+    /// Questions under way.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.resolver.in_flight()
+    }
+
+    /// Tells the resolver how busy its thread is.
+    pub(crate) fn note_busy(&mut self, percent: u32) {
+        self.resolver.note_busy(percent);
     }
 
     /// Has "www.example. A" resolved for its trace.
@@ -241,16 +291,28 @@ impl World {
         self.wall_secs += secs;
     }
 
-    fn run(&mut self) {
-        loop {
-            let next = [self.net.next_ms(), self.resolver.next_deadline()].into_iter().flatten().min();
-            let Some(next) = next else { break };
-            self.net.now_ms = self.net.now_ms.max(next);
-            while let Some(event) = self.net.arrived() {
-                self.deliver(event);
-            }
-            self.with(Resolver::tick);
+    /// Lets happen what happens until there is nothing to wait for.
+    pub(crate) fn run(&mut self) {
+        while self.run_until(u64::MAX) {}
+    }
+
+    /// Lets happen what happens within so many ms.
+    pub(crate) fn run_for(&mut self, ms: u64) {
+        let end_ms = self.net.now_ms + ms;
+        while self.run_until(end_ms) {}
+        self.net.now_ms = end_ms;
+    }
+
+    /// Goes on to what happens next, if that is by then.
+    fn run_until(&mut self, end_ms: u64) -> bool {
+        let next = [self.net.next_ms(), self.resolver.next_deadline()].into_iter().flatten().min();
+        let Some(next) = next.filter(|next| *next <= end_ms) else { return false };
+        self.net.now_ms = self.net.now_ms.max(next);
+        while let Some(event) = self.net.arrived() {
+            self.deliver(event);
         }
+        self.with(Resolver::tick);
+        true
     }
 
     fn deliver(&mut self, event: u64) {

@@ -48,6 +48,11 @@ impl Asked {
         Ok(Self { qname, rtype, dnssec_ok: false, checking_disabled: false })
     }
 
+    /// The folded name, and the type; A where none was given.
+    pub(super) fn name_and_type(&self) -> (&[u8], Rtype) {
+        (&self.qname, self.rtype.unwrap_or(Rtype::A))
+    }
+
     fn question(&self) -> Vec<u8> {
         let rtype = self.rtype.unwrap_or(Rtype::A);
         [&self.qname[..], &rtype.0.to_be_bytes(), &Class::IN.0.to_be_bytes()].concat()

@@ -10,6 +10,7 @@ use super::dump;
 /// what is cached, what was resolved for this command.
 pub(super) fn text(line: &Value) -> String {
     match field(line, "section") {
+        "policy" => policy(line),
         "failed" => format!("It failed {} s ago:\n{}", line["secs-ago"], tree(line)),
         "failure-cache" => format!(
             "Its failure is remembered, so it is not tried again for a while: {} (extended error {})",
@@ -20,6 +21,53 @@ pub(super) fn text(line: &Value) -> String {
         "resolved" => format!("{}{}", tree(line), answer(line)),
         _ => String::new(),
     }
+}
+
+/// The verdict, whom it is for, and all that speaks for or against it.
+fn policy(line: &Value) -> String {
+    let client = &line["client"];
+    let groups: Vec<&str> = client["groups"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let who = client["name"].as_str().map_or_else(String::new, |name| format!("{name}, "));
+    let why = match field(line, "why") {
+        "" => String::new(),
+        why => format!(" by {why}"),
+    };
+    let mut text = format!(
+        "The policy: {}{why}, for {} ({who}groups: {})",
+        field(line, "verdict"),
+        field(client, "address"),
+        groups.join(", ")
+    );
+    let noted = line["noted"].as_array().into_iter().flatten();
+    for (rule, does) in
+        noted.map(|rule| (rule, "holds")).chain(line["rule"].is_object().then(|| (&line["rule"], "decides")))
+    {
+        let _ = write!(
+            text,
+            "\n  rule {} {does}: {}  ; {}",
+            field(rule, "name"),
+            field(rule, "when"),
+            field(rule, "action")
+        );
+    }
+    if let Some(lifted) = line["lifted"].as_str() {
+        let _ = write!(text, "\n  filtering is lifted by a {lifted}");
+    }
+    for one in line["lists"].as_array().into_iter().flatten() {
+        let force = if one["in-force"] == true { "" } else { ", not in force for this client" };
+        let decides = if one["decides"] == true { ", decides" } else { "" };
+        let _ = write!(
+            text,
+            "\n  list {}, line {}: {}{force}{decides}",
+            field(one, "list"),
+            one["line"],
+            field(one, "effect")
+        );
+    }
+    if let Some(until) = line["valid-until"].as_u64() {
+        let _ = write!(text, "\n  so until {until} (Unix seconds)");
+    }
+    text
 }
 
 fn field<'v>(value: &'v Value, key: &str) -> &'v str {

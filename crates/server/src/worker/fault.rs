@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 #[cfg(test)]
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use avocet_resolver::{Abandoned, Actions, Resolver};
+use avocet_resolver::{Abandoned, Actions, Resolver, Shed};
 use chacha20::rand_core::Rng;
 
 use super::authorities::Authorities;
@@ -74,7 +74,7 @@ impl Worker {
         let Abandoned { question, hash, dnssec_ok, checking_disabled, ecs, waiters } = question;
         for mut waiter in waiters {
             if waiter.is_resumed {
-                self.answer_waiter(&waiter, late::shed);
+                self.answer_waiter(&waiter, |path, waiter, out| late::shed(path, waiter, Shed::Tasks, out));
                 continue;
             }
             waiter.is_resumed = true;

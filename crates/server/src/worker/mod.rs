@@ -9,6 +9,7 @@
 //! always resolved by the worker that its hash belongs to, so all who wait for it meet there.
 
 mod authorities;
+mod busy;
 pub(crate) mod fault;
 pub(crate) mod mailbox;
 mod share;
@@ -40,6 +41,7 @@ use crate::query::stored::Scratch;
 use crate::query::{self, Client, Exit, Outcome, Path};
 use crate::state::{Crowded, Shared, Snapshot};
 use authorities::Authorities;
+use busy::Busy;
 use fault::contained;
 use mailbox::Letter;
 use share::Shares;
@@ -80,12 +82,19 @@ pub(crate) struct Listeners {
     pub(crate) streams: Vec<TcpListener>,
 }
 
+/// The worker that resolves a question with this hash.
+pub(crate) fn owner_of(hash: u64, workers: usize) -> usize {
+    // The highest bits are those of the question alone.
+    ((hash >> 48) % workers as u64) as usize
+}
+
 /// One of the server's workers.
 pub(crate) struct Worker {
     index: u16,
     shared: Arc<Shared>,
     state: Arc<Snapshot>,
     revision: u64,
+    forgotten: u64,
     now: Moment,
     wall_secs: u64,
     poller: Poller,
@@ -105,6 +114,7 @@ pub(crate) struct Worker {
     shares: Shares,
     /// Traces that control clients wait for.
     wanted: Wanted,
+    busy: Busy,
     actions: Actions<Waiter>,
     spare_actions: Actions<Waiter>,
     rng: ChaCha12Rng,
@@ -167,6 +177,7 @@ impl Worker {
         Ok(Self {
             index: setup.index,
             revision: shared.revision(),
+            forgotten: shared.forgotten(),
             now: shared.clock.now(),
             wall_secs: crate::clock::wall_secs(),
             addresses: state.config.server.listen.len(),
@@ -182,6 +193,7 @@ impl Worker {
             resolver,
             shares: Shares::new(shares_key),
             wanted: Wanted::default(),
+            busy: Busy::default(),
             actions: Actions::default(),
             spare_actions: Actions::default(),
             rng,
@@ -210,6 +222,7 @@ impl Worker {
         loop {
             self.poller.wait(&mut events, Some(self.timeout_ms()))?;
             self.begin_turn();
+            let began = self.now;
             self.resume_streams();
             for event in events.iter() {
                 match Token::unpack(event.token()) {
@@ -224,6 +237,9 @@ impl Worker {
                 }
             }
             self.end_turn();
+            if let Some(percent) = self.busy.note(began, self.shared.clock.now()) {
+                self.resolver.note_busy(percent);
+            }
             if self.has_drained() {
                 return Ok(());
             }
@@ -242,6 +258,11 @@ impl Worker {
         if self.now.secs() != before {
             self.wall_secs = crate::clock::wall_secs();
         }
+        let forgotten = self.shared.forgotten();
+        if forgotten != self.forgotten {
+            self.forgotten = forgotten;
+            self.resolver.forget_proofs();
+        }
         let revision = self.shared.revision();
         if revision != self.revision {
             self.revision = revision;
@@ -255,6 +276,7 @@ impl Worker {
         let Self { index, shared, state, wall_secs, listeners, misses, scratch, keys, .. } = self;
         let metrics = &shared.metrics[usize::from(*index)];
         let Some(listener) = listeners.datagrams.get_mut(usize::from(number)) else { return };
+        let mut waiting = 0;
         for _ in 0..MAX_BATCHES {
             let path = Path { shared, state, now: self.now, wall_secs: *wall_secs, scratch };
             let batch = listener.serve(&mut Datagrams { path, metrics, listener: number, misses, keys });
@@ -265,6 +287,7 @@ impl Worker {
                     break;
                 }
             };
+            waiting += batch.received;
             if batch.received > 0 {
                 let after = shared.clock.now();
                 let took = after.micros().saturating_sub(self.now.micros());
@@ -277,6 +300,7 @@ impl Worker {
                 break;
             }
         }
+        self.busy.note_queue(waiting);
         self.submit_misses();
     }
 

@@ -218,6 +218,9 @@ impl Server {
         {
             return client.answer(&stale.message, stale.rcode, stale.ede);
         }
+        if let Some((resolved, message)) = found.filter(|(_, message)| message[6..8] != [0, 0]) {
+            return client.answer(message, resolved.rcode, resolved.ede);
+        }
         let slow = (Ede::NO_REACHABLE_AUTHORITY, "no answer in time");
         client.empty(Rcode::SERVFAIL, Some(found.and_then(|(resolved, _)| resolved.ede).unwrap_or(slow)))
     }
