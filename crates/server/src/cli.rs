@@ -29,6 +29,8 @@ pub(crate) enum Command {
     Config(ConfigArgs),
     /// Look into the caches of the running server, or drop names from them
     Cache(CacheArgs),
+    /// Show the lists of the running server, fetch them, or tell their broken lines
+    Lists(ListsArgs),
     /// Have the running server read its configuration again
     Reload(ControlArgs),
 }
@@ -148,6 +150,37 @@ pub(crate) enum CacheCommand {
     },
 }
 
+/// Arguments of `avocet lists`.
+#[derive(Debug, Args)]
+pub(crate) struct ListsArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: ListsCommand,
+    /// How the running server is reached.
+    #[command(flatten)]
+    pub(crate) control: ControlArgs,
+}
+
+/// The commands under `avocet lists`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ListsCommand {
+    /// Show each list: its entries, when it was fetched, what is wrong
+    Status,
+    /// Look at the source of a list, or of all, and wait until what has changed is in force
+    Refresh {
+        /// The list; all where none is named
+        name: Option<String>,
+        /// Take it even if it has no entries any more, lost most of them, or looks like no list
+        #[arg(long, requires = "name")]
+        force: bool,
+    },
+    /// Name the broken lines of a list
+    Check {
+        /// The list
+        name: String,
+    },
+}
+
 /// How the running server is reached: through the control socket in the data directory of its configuration.
 #[derive(Debug, Args)]
 pub(crate) struct ControlArgs {
@@ -193,6 +226,13 @@ mod tests {
             panic!("config");
         };
         assert!(matches!(config.command, ConfigCommand::Show { config: None, json: true }));
+        let Ok(Command::Lists(lists)) = parse("avocet lists refresh ads --force --json") else {
+            panic!("lists");
+        };
+        assert!(
+            matches!(lists.command, ListsCommand::Refresh { name: Some(name), force: true } if name == "ads")
+                && lists.control.json
+        );
         assert!(matches!(parse("avocet reload"), Ok(Command::Reload(_))));
         let Ok(Command::Load(load)) = parse("avocet load 127.0.0.1 --scenario mixed --rate 1000 --zone-name x.") else {
             panic!("load");
@@ -203,7 +243,16 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_refused() {
-        for line in ["avocet", "avocet check", "avocet query", "avocet cache flush", "avocet sevre", "avocet load"] {
+        for line in [
+            "avocet",
+            "avocet check",
+            "avocet query",
+            "avocet cache flush",
+            "avocet lists check",
+            "avocet lists refresh --force",
+            "avocet sevre",
+            "avocet load",
+        ] {
             assert!(parse(line).is_err(), "{line}");
         }
     }

@@ -9,6 +9,7 @@ mod clock;
 mod config;
 mod http;
 mod in_process;
+mod lists;
 mod log;
 mod metrics;
 mod operate;
@@ -39,6 +40,7 @@ pub fn run() -> Result<ExitCode, String> {
         Command::Config(args) => Ok(config::command::show(&args)),
         Command::Query(args) => Ok(query_tool::run(&args)),
         Command::Cache(args) => Ok(operate::command::cache(&args)),
+        Command::Lists(args) => Ok(operate::command::lists(&args)),
         Command::Reload(args) => Ok(operate::command::reload(&args)),
     }
 }

@@ -1,4 +1,4 @@
-//! `avocet cache` and `avocet reload`: the client's end of the control socket.
+//! `avocet cache`, `avocet lists` and `avocet reload`: the client's end of the control socket.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
@@ -9,8 +9,9 @@ use serde_json::Value;
 
 use super::control::{Request, connect};
 use super::dump;
-use crate::cli::{CacheArgs, CacheCommand, ControlArgs};
+use crate::cli::{CacheArgs, CacheCommand, ControlArgs, ListsArgs, ListsCommand};
 use crate::config::{Config, environment};
+use crate::lists;
 
 /// How long the server may keep silent; a reload with many records takes its time.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -22,6 +23,18 @@ pub(crate) fn cache(args: &CacheArgs) -> ExitCode {
         CacheCommand::Dump => (Request::Dump, dump_text),
         CacheCommand::Flush { name } => (Request::Flush { name: name.clone() }, flush_text),
         CacheCommand::FlushTree { name } => (Request::FlushTree { name: name.clone() }, flush_text),
+    };
+    run(&args.control, &request, write)
+}
+
+/// `avocet lists`.
+pub(crate) fn lists(args: &ListsArgs) -> ExitCode {
+    let (request, write): (_, fn(&Value) -> String) = match &args.command {
+        ListsCommand::Status => (Request::ListsStatus, lists::command::status_text),
+        ListsCommand::Refresh { name, force } => {
+            (Request::ListsRefresh { name: name.clone(), force: *force }, lists::command::refresh_text)
+        }
+        ListsCommand::Check { name } => (Request::ListsCheck { name: name.clone() }, lists::command::check_text),
     };
     run(&args.control, &request, write)
 }

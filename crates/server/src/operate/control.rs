@@ -10,6 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -22,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{OperationError, Running, dump, take_over};
+use crate::lists;
 use crate::metrics::{Stage, WorkerMetrics};
 
 /// Octets of a request at most.
@@ -50,6 +52,20 @@ pub(super) enum Request {
     /// Drop what is cached for a name and all names below it.
     FlushTree {
         /// The name.
+        name: String,
+    },
+    /// What there is of the lists.
+    ListsStatus,
+    /// Look at the source of a list, or of all.
+    ListsRefresh {
+        /// The list.
+        name: Option<String>,
+        /// Whether what would be held back is taken.
+        force: bool,
+    },
+    /// The broken lines of a list.
+    ListsCheck {
+        /// The list.
         name: String,
     },
     /// Read the configuration again.
@@ -171,6 +187,13 @@ fn serve(stream: UnixStream, running: &Running, orders: &Orders) -> io::Result<(
         Ok(Request::Dump) => dump::write(&running.shared, &mut out)?,
         Ok(Request::Flush { name }) => flush(running, &name, Extent::Name),
         Ok(Request::FlushTree { name }) => flush(running, &name, Extent::Tree),
+        Ok(Request::ListsStatus) => lists::status::of_all(running),
+        Ok(Request::ListsCheck { name }) => lists::status::check(running, &name),
+        Ok(Request::ListsRefresh { name, force }) => {
+            let (sender, outcome) = channel();
+            running.lists.refresh(name, force, sender);
+            wait_for(&outcome, &mut out)?
+        }
         Ok(Request::Reload) => match running.reloader.reload() {
             Ok(reloaded) => json!({ "done": true, "restart-needed-for": reloaded.restart }),
             Err(error) => json!({ "error": error }),
@@ -183,6 +206,21 @@ fn serve(stream: UnixStream, running: &Running, orders: &Orders) -> io::Result<(
     };
     writeln!(out, "{answer}")?;
     out.flush()
+}
+
+/// Waits for the outcome of something long. The client learns now and then that it goes on, and if he has gone, that
+/// fails.
+fn wait_for(outcome: &Receiver<Value>, out: &mut impl Write) -> io::Result<Value> {
+    loop {
+        match outcome.recv_timeout(PATIENCE) {
+            Ok(outcome) => return Ok(outcome),
+            Err(RecvTimeoutError::Disconnected) => return Ok(json!({ "error": "the server is ending" })),
+            Err(RecvTimeoutError::Timeout) => {
+                writeln!(out, "{}", json!({ "waiting": true }))?;
+                out.flush()?;
+            }
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
