@@ -236,3 +236,6 @@ impl OwnResolver {
         if addresses.is_empty() { Err(format!("{host} is blocked here")) } else { Ok(addresses) }
     }
 }
+
+#[cfg(test)]
+mod tests;
