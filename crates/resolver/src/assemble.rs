@@ -5,6 +5,7 @@ use avocet_wire::header::AD;
 use avocet_wire::{Class, NameBuf, Rcode, Rtype, Section, name};
 
 use crate::answer::{self, Answers, Gathered, Kind, Resolved, split_question};
+use crate::iterate::rrset::Signed;
 use crate::plan::Plan;
 use crate::read::folded_target;
 use crate::scrub::{MAX_ALIASES, substitute};
@@ -67,12 +68,26 @@ impl Assembler {
     /// Answers a question from the cache if it has all that is needed.
     pub fn assemble(&mut self, plan: &Plan, cache: &RrsetCache, wanted: &Wanted<'_>, out: &mut Answers) -> Assembled {
         self.gathered.clear();
-        let Some((qname, ..)) = split_question(wanted.question) else { return Assembled::Incomplete };
+        let Some((qname, qtype, _)) = split_question(wanted.question) else { return Assembled::Incomplete };
         let Ok(qname) = NameBuf::from_wire(qname) else { return Assembled::Incomplete };
+        let signatures = if wanted.dnssec_ok { Signed::Yes } else { Signed::No };
+        let dns64 = plan.dns64_for(signatures, wanted.checking_disabled);
+        if dns64.is_some_and(|dns64| dns64.reverse(qname.wire(), qtype).is_some()) {
+            return Assembled::Incomplete;
+        }
         let mut gathered = std::mem::take(&mut self.gathered);
         let trail = self.follow(plan, cache, wanted, qname, &mut gathered);
         self.gathered = gathered;
         let Trail::Complete { rcode, stale_since_secs, authentic } = trail else { return Assembled::Incomplete };
+        // What is translated is made anew, of what is here.
+        let is_translated = dns64.is_some_and(|dns64| {
+            let is_address = |(kind, _, rdata): (Kind, &[u8], &[u8])| kind.rtype == qtype && !dns64.is_excluded(rdata);
+            qtype == Rtype::AAAA && rcode == Rcode::NOERROR && !self.gathered.iter().any(is_address)
+        });
+        let is_refused = authentic && !wanted.checking_disabled && plan.refuses_sentinel(wanted.question);
+        if is_translated || is_refused {
+            return Assembled::Incomplete;
+        }
         match answer::write(out, wanted.question, rcode.low() | if authentic { AD } else { 0 }, &self.gathered) {
             Some(resolved) => Assembled::Complete { resolved, stale_since_secs },
             None => Assembled::Incomplete,
@@ -173,7 +188,11 @@ impl Walk<'_> {
                 Rtype::CNAME => folded_target(target)?,
                 _ => substitute(at.wire(), owner, target)?,
             };
-            let ttl_secs = put_set(self.out, owner, (rtype, class), &set, self.wanted.dnssec_ok);
+            // A chain may come by the same DNAME twice.
+            let ttl_secs = match self.out.ttl_of(owner, rtype) {
+                Some(ttl_secs) => ttl_secs,
+                None => put_set(self.out, owner, (rtype, class), &set, self.wanted.dnssec_ok),
+            };
             self.stale_since_secs = self.stale_since_secs.max(stale_since(set.freshness));
             if rtype == Rtype::DNAME {
                 let cname = Kind { section: Section::Answer, rtype: Rtype::CNAME, class, ttl_secs };

@@ -19,6 +19,7 @@ mod assemble;
 mod attempt;
 mod breaker;
 mod chains;
+mod dns64;
 mod iterate;
 mod metrics;
 mod plan;
@@ -32,6 +33,7 @@ mod scrub;
 mod select;
 mod store;
 mod task;
+mod trace;
 mod upstream;
 mod wheel;
 
@@ -39,11 +41,14 @@ pub use action::{Action, Actions, AskedFor, SocketId};
 pub use answer::{Answers, Resolved, Source};
 pub use assemble::{Assembled, Assembler, Wanted};
 pub use breaker::BreakerState;
+pub use dns64::{Dns64, Prefix};
 pub use iterate::trust::Validation;
 pub use metrics::{Counters, RTT_BUCKETS_MS, UpstreamCounters};
 pub use plan::{
-    EcsPolicy, MAX_RACE, MAX_UPSTREAMS, Plan, PlanError, Settings, Strategy, Transport, UpstreamSpec, ZoneRule,
+    EcsPolicy, FetchLimits, MAX_RACE, MAX_UPSTREAMS, Plan, PlanError, Settings, Strategy, Transport, UpstreamSpec,
+    ZoneRule,
 };
 pub use recursion::{Recursion, RootServer, StubZone};
 pub use resolver::{Abandoned, Ask, Context, Resolver, Shed, StreamFailure, Submitted, UpstreamReport};
+pub use trace::{Event, Find, Reaction, Step, Taken, Trace, Traced, Why};
 pub use upstream::UpstreamId;

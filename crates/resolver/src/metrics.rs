@@ -18,6 +18,16 @@ pub struct Counters {
     pub shed_tasks: u64,
     /// Questions that were not taken: too many waiters.
     pub shed_waiters: u64,
+    /// Questions that were not taken: too many inquiries at their zone.
+    pub shed_zone: u64,
+    /// Questions that were not taken: no time to spare, and their zone takes most of it.
+    pub shed_busy_zone: u64,
+    /// Questions that were not taken: no time to spare, and their client takes most of it.
+    pub shed_busy_client: u64,
+    /// Inquiries that were not begun: too many at their zone, or at all its servers.
+    pub limit_zone: u64,
+    /// See [`Counters::limit_zone`].
+    pub limit_server: u64,
     /// Tasks that were ended early to make room for others.
     pub jostled: u64,
     /// Tasks that ended with an answer.
@@ -60,6 +70,8 @@ pub struct Counters {
     pub insecure: u64,
     /// Questions whose answer did not validate.
     pub bogus: u64,
+    /// How often each limit of validation was reached, in the order of [`avocet_dnssec::Limit::ALL`].
+    pub validation_limits: [u64; avocet_dnssec::Limit::ALL.len()],
     /// Questions with too many aliases, or aliases in a circle.
     pub limit_aliases: u64,
     /// Questions with too many referrals.
@@ -83,6 +95,11 @@ impl Default for Counters {
             no_rule: 0,
             shed_tasks: 0,
             shed_waiters: 0,
+            shed_zone: 0,
+            shed_busy_zone: 0,
+            shed_busy_client: 0,
+            limit_zone: 0,
+            limit_server: 0,
             jostled: 0,
             answered: 0,
             failed: 0,
@@ -103,6 +120,7 @@ impl Default for Counters {
             secure: 0,
             insecure: 0,
             bogus: 0,
+            validation_limits: [0; avocet_dnssec::Limit::ALL.len()],
             limit_aliases: 0,
             limit_referrals: 0,
             limit_servers: 0,

@@ -7,11 +7,14 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use avocet_cache::TtlBounds;
 use avocet_wire::hash::HashKey;
 use avocet_wire::name;
 
+use crate::dns64::Dns64;
+use crate::iterate::rrset::Signed;
 use crate::recursion::{Recursion, Stubs};
 
 /// Most servers of one rule: one bit each in a task's sets.
@@ -95,6 +98,22 @@ pub struct Settings {
     pub ttl: TtlBounds,
 }
 
+/// How many inquiries one resolver has under way at once, so that no zone and no server takes what others
+/// need; zones that are forwarded have no such limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FetchLimits {
+    /// At the servers of one zone.
+    pub per_zone: u32,
+    /// Queries that one server has not answered yet.
+    pub per_server: u32,
+}
+
+impl Default for FetchLimits {
+    fn default() -> Self {
+        Self { per_zone: 200, per_server: 1_000 }
+    }
+}
+
 /// Why rules are no plan. The number counts the rules as given, from 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PlanError {
@@ -162,6 +181,8 @@ pub struct Plan {
     /// How names are resolved that have no route; none: they are not.
     pub(crate) recursion: Option<Recursion>,
     pub(crate) stubs: Stubs,
+    pub(crate) fetch_limits: FetchLimits,
+    dns64: Option<Arc<Dns64>>,
 }
 
 impl Plan {
@@ -182,10 +203,21 @@ impl Plan {
         let longest_zone = rules.iter().map(|rule| rule.zone.len()).max().unwrap_or(0);
         let root = zones.get(&[0][..]).copied().flatten().map(|rule| Route { rule, apex_len: 1 });
         let stubs = Stubs::default();
-        let recursion = None;
+        let (recursion, fetch_limits) = (None, FetchLimits::default());
         let rules_of = Vec::with_capacity(rules.len());
-        let mut plan =
-            Self { settings, rules: rules_of, upstreams: Vec::new(), zones, longest_zone, root, recursion, stubs };
+        let upstreams = Vec::new();
+        let mut plan = Self {
+            settings,
+            rules: rules_of,
+            upstreams,
+            zones,
+            longest_zone,
+            root,
+            recursion,
+            stubs,
+            fetch_limits,
+            dns64: None,
+        };
         let mut numbers = HashMap::new();
         for rule in rules {
             let rule = plan.number(rule, &mut numbers);
@@ -201,6 +233,27 @@ impl Plan {
         self.stubs = Stubs::new(&recursion.stubs);
         self.recursion = Some(recursion);
         self
+    }
+
+    /// The same plan with these limits for recursion.
+    #[must_use]
+    pub fn with_fetch_limits(mut self, limits: FetchLimits) -> Self {
+        self.fetch_limits = limits;
+        self
+    }
+
+    /// The same plan with addresses translated where it recurses (RFC 6147).
+    #[must_use]
+    pub fn with_dns64(mut self, dns64: Dns64) -> Self {
+        self.dns64 = Some(Arc::new(dns64));
+        self
+    }
+
+    /// How addresses are translated for a client: not for one who validates himself, and so wants signatures
+    /// and CD (RFC 6147 §5.5).
+    pub(crate) fn dns64_for(&self, signatures: Signed, checking_disabled: bool) -> Option<&Arc<Dns64>> {
+        let validates = signatures == Signed::Yes && checking_disabled;
+        self.dns64.as_ref().filter(|_| !validates)
     }
 
     fn number(&mut self, rule: ZoneRule, numbers: &mut HashMap<UpstreamSpec, u16>) -> Rule {
@@ -294,7 +347,7 @@ mod tests {
     }
 
     fn plan(rules: Vec<ZoneRule>) -> Result<Plan, PlanError> {
-        let ttl = TtlBounds { min: 0, max: 86_400, negative_max: 3600 };
+        let ttl = TtlBounds { min: 0, max: 86_400, negative_min: 0, negative_max: 3600 };
         Plan::new(rules, Settings { minimal: true, stale_client_ms: 1800, in_flight: 10, waiters: 10, ttl })
     }
 

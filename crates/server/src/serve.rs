@@ -22,8 +22,9 @@ use crate::operate::{self, ListeningSockets, Operation};
 use crate::policy::Parts;
 use crate::query::asked::Transport;
 use crate::query::cookie::CookieSecrets;
-use crate::snapshot::Secrets;
+use crate::snapshot::Unconfigured;
 use crate::state::{Shared, Snapshot};
+use crate::trust::LearntTrust;
 use crate::worker::mailbox::Mailbox;
 use crate::worker::{Listeners, MAX_POOL, Setup, Worker};
 
@@ -95,7 +96,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), StartError> {
     let (pollers, mailboxes) = mailboxes(workers)?;
     let mut store = Store::new(&config.data.directory);
     let lists = store.load(&config.policy, random()?).map(Arc::new);
-    let parts = Parts { lists, ..Parts::new(random()?) };
+    let switches = operate::switches::load(&config.data.directory);
+    let parts = Parts { lists, switches, ..Parts::new(random()?) };
     let snapshot =
         Snapshot::build(config, 1, &secrets, parts).map_err(|error| StartError::Setting(error.to_string()))?;
     let key = random::<32>()?;
@@ -127,8 +129,9 @@ fn random<const N: usize>() -> Result<[u8; N], StartError> {
     Ok(octets)
 }
 
-fn draw_secrets() -> Result<Secrets, StartError> {
-    Ok(Secrets { limiter: random()?, cookies: CookieSecrets { current: random()?, previous: None } })
+fn draw_secrets() -> Result<Unconfigured, StartError> {
+    let cookies = CookieSecrets { current: random()?, previous: None };
+    Ok(Unconfigured { limiter: random()?, cookies, trust: LearntTrust::default() })
 }
 
 /// Every worker has a socket of its own on each address (`SO_REUSEPORT`), which would also let a

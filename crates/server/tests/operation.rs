@@ -8,6 +8,8 @@ mod control;
 mod deploy;
 #[path = "operation/http.rs"]
 mod http;
+#[path = "operation/lists.rs"]
+mod lists;
 #[path = "operation/persist.rs"]
 mod persist;
 #[path = "operation/reload.rs"]
@@ -20,3 +22,5 @@ mod start_and_stop;
 mod take_over;
 #[path = "operation/upstream.rs"]
 mod upstream;
+#[path = "operation/why.rs"]
+mod why;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 use super::identity::host_name;
-use super::{ClientSpec, DEFAULT_GROUP, GroupSpec, Id, MAX_CLIENTS, MAX_GROUPS};
+use super::{ClientSpec, DEFAULT_GROUP, GroupSpec, Id, MAX_CLIENTS, MAX_GROUPS, MAX_LISTS};
 
 /// What is wrong with the configuration of clients.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -63,6 +63,10 @@ impl Directory {
             default_group: 0,
             list_count: lists.len(),
         };
+        if lists.len() > MAX_LISTS {
+            let message = format!("more than {MAX_LISTS}; several sources may be one list");
+            return Err(ClientFault { entry: "lists".to_owned(), message });
+        }
         for spec in groups {
             directory.add_group(spec, lists)?;
         }

@@ -31,6 +31,8 @@ pub const MAX_PROFILES: usize = 65_535;
 pub const MAX_NEIGHBOURS: usize = 65_536;
 /// Most clients of the configuration.
 pub const MAX_CLIENTS: usize = 65_536;
+/// Most lists that groups tell apart.
+pub const MAX_LISTS: usize = 256;
 /// Most groups.
 pub const MAX_GROUPS: usize = 1_024;
 

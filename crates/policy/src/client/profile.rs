@@ -357,3 +357,106 @@ fn range<A>(first: A, last: A) -> Range<A> {
 fn network(first: IpAddr, len: u32) -> IpNet {
     IpNet::new_assert(first, len as u8)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{ClientSpec, GroupSpec, Mac};
+    use super::*;
+
+    const PHONE: Mac = Mac([2, 0, 0, 0, 0, 9]);
+
+    fn owned(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    fn client(name: &str, ids: &[&str], groups: &[&str]) -> ClientSpec {
+        ClientSpec { name: name.to_owned(), ids: owned(ids), groups: owned(groups) }
+    }
+
+    fn clients(tests: Vec<ClientTest>) -> Clients {
+        let lists = Some(owned(&["ads"]));
+        let groups = [
+            GroupSpec { name: "kids".to_owned(), clients: Vec::new(), lists },
+            GroupSpec { name: "home".to_owned(), clients: Vec::new(), lists: Some(owned(&["malware"])) },
+        ];
+        let clients = [
+            client("phone", &["02:00:00:00:00:09"], &["kids", "home"]),
+            client("nas", &["192.0.2.7"], &["home"]),
+            client("net", &["192.0.2.0/24", "2001:db8::/64"], &["home"]),
+            client("printer", &["printer.lan"], &["kids"]),
+        ];
+        let directory = Directory::new(&groups, &clients, &owned(&["ads", "malware", "all"])).unwrap();
+        Clients::build(directory, &owned(&["lan", "vpn"]), tests).unwrap()
+    }
+
+    fn neighbour(address: &str, mac: Option<Mac>, name: Option<&str>) -> Neighbour {
+        Neighbour { address: address.parse().unwrap(), mac, name: name.map(str::to_owned) }
+    }
+
+    /// The groups an address is in, and its client.
+    fn of(clients: &Clients, address: &str) -> (Option<String>, Vec<String>) {
+        let identity = clients.identify(address.parse().unwrap());
+        (identity.client, identity.groups)
+    }
+
+    #[test]
+    fn the_closest_identifier_decides() {
+        let neighbours = [
+            neighbour("2001:db8::1:2:3", Some(PHONE), None),
+            neighbour("192.0.2.7", Some(PHONE), None),
+            neighbour("192.0.2.8", None, Some("Printer.lan.")),
+        ];
+        let clients = clients(Vec::new()).with_neighbours(&neighbours).unwrap();
+        let named = |name: &str, groups: &[&str]| (Some(name.to_owned()), owned(groups));
+        assert_eq!(of(&clients, "2001:db8::1:2:3"), named("phone", &["kids", "home"]));
+        assert_eq!(of(&clients, "2001:db8::1:2:4"), named("net", &["home"]));
+        assert_eq!(of(&clients, "192.0.2.7"), named("nas", &["home"]));
+        assert_eq!(of(&clients, "::ffff:192.0.2.8"), named("printer", &["kids"]));
+        assert_eq!(of(&clients, "198.51.100.1"), (None, owned(&["default"])));
+    }
+
+    #[test]
+    fn a_device_keeps_its_profile_over_privacy_addresses() {
+        let first = clients(vec![ClientTest::Group("kids".to_owned()), ClientTest::Mac(PHONE)]);
+        let origin = first.origin("lan", Transport::Udp);
+        let at = |clients: &Clients, address: &str| clients.profile(address.parse().unwrap(), origin);
+        let early = first.with_neighbours(&[neighbour("2001:db8::1", Some(PHONE), None)]).unwrap();
+        let later = early.with_neighbours(&[neighbour("2001:db8::2", Some(PHONE), None)]).unwrap();
+        let phone = at(&early, "2001:db8::1");
+        assert_eq!(at(&later, "2001:db8::2"), phone);
+        assert_eq!(at(&later, "2001:db8::1"), at(&early, "2001:db8::2"));
+        assert_ne!(at(&later, "2001:db8::1"), phone);
+        assert!(later.holds(phone, 0) && later.holds(phone, 1));
+    }
+
+    #[test]
+    fn lists_in_force_are_those_of_all_groups_of_a_client() {
+        let clients = clients(Vec::new()).with_neighbours(&[neighbour("192.0.2.9", Some(PHONE), None)]).unwrap();
+        let lists = |address: &str| {
+            let profile = clients.profile(address.parse().unwrap(), Origin::default());
+            clients.lists(profile).unwrap().words().to_vec()
+        };
+        assert_eq!((lists("192.0.2.9"), lists("192.0.2.7"), lists("198.51.100.1")), (vec![3], vec![2], vec![7]));
+    }
+
+    #[test]
+    fn who_does_not_differ_in_what_is_asked_shares_a_profile() {
+        let tests = vec![
+            ClientTest::Within("10.0.0.0/8".parse().unwrap()),
+            ClientTest::Within("10.1.0.0/16".parse().unwrap()),
+            ClientTest::Listener("vpn".to_owned()),
+        ];
+        let clients = clients(tests);
+        let profile = |address: &str, listener| {
+            clients.profile(address.parse().unwrap(), clients.origin(listener, Transport::Udp))
+        };
+        assert_eq!(profile("10.2.0.1", "lan"), profile("10.3.0.1", ""));
+        let facts = |address, listener| [0, 1, 2].map(|test| clients.holds(profile(address, listener), test));
+        assert_eq!(facts("10.0.0.0", "lan"), [true, false, false]);
+        assert_eq!(facts("10.1.255.255", "vpn"), [true, true, true]);
+        assert_eq!(facts("10.2.0.0", "vpn"), [true, false, true]);
+        assert_eq!(facts("2001:db8::1", "vpn"), [false, false, true]);
+        // Strangers, the house and those of the two networks, each by two ways in.
+        assert_eq!(clients.profiles(), 8);
+    }
+}

@@ -144,10 +144,9 @@ fn head_of(entry: &Entry, kind: Kind) -> u8 {
 }
 
 impl Row {
-    /// By subject; what switches others off first; then by list and line.
-    fn order(&self) -> (u64, bool, ListId, u8, u32, u32) {
-        let switches_off = self.head & site::BADFILTER != 0;
-        (self.subject, !switches_off, self.list, self.head, self.modifiers, self.line)
+    /// By subject; then so that what says the same is together.
+    fn order(&self) -> (u64, ListId, u8, u32, u32) {
+        (self.subject, self.list, self.head, self.modifiers, self.line)
     }
 
     fn says_as(&self, other: &Self) -> bool {
@@ -202,7 +201,8 @@ impl Sections {
         }
     }
 
-    /// Writes the sites of one name or pattern, and says where they begin.
+    /// Writes the sites of one name or pattern, and says where they begin: first what switches others
+    /// off, then by list and line.
     fn sites(&mut self, rows: &[Row]) -> u32 {
         // 16 Mi entries of at most 11 octets each: an offset has 32 bits.
         let place = self.sites.len() as u32;
@@ -211,6 +211,7 @@ impl Sections {
             kept.extend(same.iter().take(MAX_REPEATS));
             self.repeats += same.len().saturating_sub(MAX_REPEATS) as u64;
         }
+        kept.sort_unstable_by_key(|row| (row.head & site::BADFILTER == 0, row.list, row.line));
         for (at, row) in kept.iter().enumerate() {
             let follow = if at + 1 < kept.len() { Follow::More } else { Follow::None };
             row.site().write(follow, &mut self.sites);

@@ -38,6 +38,10 @@ impl fmt::Display for NameFault {
 /// The text is no host name.
 pub(super) fn read(text: &str) -> Result<NameBuf, NameFault> {
     if !text.is_ascii() {
+        // A label of 63 octets is at most as many characters, of four octets each.
+        if text.len() > 4 * MAX_NAME {
+            return Err(NameFault::TooLong);
+        }
         let ascii = idna::domain_to_ascii(text).map_err(|_| NameFault::Idn)?;
         return read_ascii(&ascii);
     }

@@ -122,11 +122,6 @@ impl Node {
         steps[place].holds = Some(holds);
         holds
     }
-
-    #[cfg(test)]
-    pub(super) fn holds(&self, zone: &Zone, sample: &Sample<'_>) -> bool {
-        self.traced(zone, sample, 0, &mut Vec::new())
-    }
 }
 
 /// Asks parts until one says `end`; those behind it are noted as not asked.

@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use avocet_dnssec::chain;
 use avocet_wire::{Rcode, Rtype};
 
 use super::Walker;
@@ -13,9 +14,10 @@ use super::cut::{Cut, CutServers, NameServer};
 use super::descend::Frame;
 use super::fetch::{Candidate, Fetched, Inquiry, Manner, NotFetched, Patience};
 use super::part::{NoPart, Part};
-use super::rrset::{Name, Side};
+use super::rrset::{Name, Rrset, Side};
 use crate::plan::Strategy;
 use crate::task::Failure;
+use crate::trace::{Step, Taken};
 
 /// Most servers without a usable address for one question, in all (Unbound: 5).
 pub(crate) const MAX_FAILED_SERVERS: u32 = 4;
@@ -80,10 +82,19 @@ impl Walker {
                 manner: self.manner(cut),
                 patience: self.patience(cut, &tried),
             };
+            if frame.is_first() && self.will_need_keys(&inquiry).await {
+                let (qname, patience) = (inquiry.zone.clone(), Patience::All);
+                let keys = Inquiry { qname, qtype: Rtype::DNSKEY, patience, ..inquiry.clone() };
+                self.io.note(Note::Ahead(Box::new(keys)));
+            }
             let fetched = match self.io.fetch(inquiry.clone()).await {
                 Ok(fetched) => fetched,
-                Err(NotFetched::Exhausted) => return Err(Failure::TooManyQueries),
+                Err(why @ (NotFetched::Exhausted | NotFetched::Crowded)) => {
+                    self.tell_no_reply(why);
+                    return Err(failure_of(why));
+                }
                 Err(why) => {
+                    self.tell_no_reply(why);
                     tried.note(failure_of(why));
                     if inquiry.patience == Patience::OneRound && why == NotFetched::Silence {
                         tried.silent.extend(servers.iter().map(|server| server.addr));
@@ -92,16 +103,17 @@ impl Walker {
                     continue;
                 }
             };
-            if sort(&inquiry, &fetched) == Sort::Hearsay {
+            let sorted = sort(&inquiry, &fetched);
+            self.tell_taken(&sorted);
+            if sorted == Sort::Hearsay {
                 tried.hearsay = tried.hearsay.or(self.part_of(&inquiry, &fetched).ok().map(Box::new));
             }
-            match self.use_reply(&inquiry, &fetched) {
+            match self.use_reply(sorted, &inquiry, &fetched) {
                 // Nothing at all may be the word of a server that knows nothing.
                 Ok(Reply::Part(part)) if part.is_empty() => {
                     tried.hearsay = tried.hearsay.or(Some(part));
                 }
                 Ok(reply) => return Ok(reply),
-                Err(failure @ Failure::Aliases) => return Err(failure),
                 Err(failure) => tried.note(failure),
             }
             tried.servers.push(fetched.server);
@@ -112,12 +124,14 @@ impl Walker {
         }
     }
 
-    fn use_reply(&mut self, inquiry: &Inquiry, fetched: &Fetched) -> Result<Reply, Failure> {
-        match sort(inquiry, fetched) {
+    fn use_reply(&mut self, sorted: Sort, inquiry: &Inquiry, fetched: &Fetched) -> Result<Reply, Failure> {
+        match sorted {
             Sort::Answer => match self.part_of(inquiry, fetched) {
                 Ok(part) => Ok(Reply::Part(Box::new(part))),
-                Err(NoPart::Loop) => Err(Failure::Aliases),
-                Err(NoPart::Unusable) => Err(Failure::Unusable),
+                Err(NoPart) => {
+                    self.io.record(Step::Taken(Taken::Unusable));
+                    Err(Failure::Unusable)
+                }
             },
             Sort::Referral(zone) => {
                 let cut = self.take_referral(zone, &inquiry.zone, fetched);
@@ -132,6 +146,25 @@ impl Walker {
             Sort::Failed(Rcode::SERVFAIL) => Err(Failure::Servfail(fetched.reply.opt().ede)),
             Sort::Failed(_) => Err(Failure::Unusable),
         }
+    }
+
+    /// Will the keys of the zone be needed, whatever its servers say? Then they are asked for in the same
+    /// round trip: where the parent has DS records that count, and nobody knows the keys.
+    async fn will_need_keys(&mut self, inquiry: &Inquiry) -> bool {
+        let zone = &inquiry.zone;
+        let validates = !self.checking_disabled && !inquiry.manner.recursion_desired;
+        let Some(validation) = self.validation().filter(|_| validates && inquiry.qtype != Rtype::DNSKEY) else {
+            return false;
+        };
+        let is_ds = |set: &&Rrset| set.rtype == Rtype::DS && set.owner == *zone;
+        let ds = self.referrals.get(zone).and_then(|sets| sets.iter().find(is_ds));
+        let data: Option<Vec<&[u8]>> = ds.map(|set| set.records.iter().map(AsRef::as_ref).collect());
+        let counts = data.is_some_and(|data| chain::check_ds(&data, validation.policy).is_ok());
+        if !counts || self.keys_ahead.contains(zone) {
+            return false;
+        }
+        self.keys_ahead.push(zone.clone());
+        self.io.keys(zone).await.is_none() && self.io.look_up(Side::Zone, zone, Rtype::DNSKEY).await.is_none()
     }
 
     /// Asks servers whose addresses are known, once, for something that is not the question itself.
@@ -187,6 +220,7 @@ impl Walker {
                 return Vec::new();
             };
             if self.failed_servers >= MAX_FAILED_SERVERS {
+                self.io.record(Step::Limit("servers without an address"));
                 tried.note(Failure::TooManyServers);
                 return Vec::new();
             }
@@ -226,5 +260,6 @@ fn failure_of(why: NotFetched) -> Failure {
         NotFetched::Unusable => Failure::Unusable,
         NotFetched::NoServers => Failure::NoServers,
         NotFetched::Exhausted => Failure::TooManyQueries,
+        NotFetched::Crowded => Failure::Crowded,
     }
 }

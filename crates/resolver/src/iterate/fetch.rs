@@ -60,6 +60,11 @@ impl Inquiry {
         octets
     }
 
+    /// Is it the same question to the same zone?
+    pub(crate) fn is_alike(&self, other: &Self) -> bool {
+        self.qtype == other.qtype && self.qname == other.qname && self.zone == other.zone
+    }
+
     /// Would the same be asked of the same servers?
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.qtype == other.qtype
@@ -103,4 +108,6 @@ pub(crate) enum NotFetched {
     NoServers,
     /// As many queries were sent as one question may cost.
     Exhausted,
+    /// As many inquiries as are allowed are under way at the zone, or at all its servers.
+    Crowded,
 }

@@ -1,6 +1,11 @@
 //! Inquiries under way and the queries that were sent for them.
 
+use std::collections::HashMap;
+
+use avocet_wire::Rtype;
+
 use super::fetch::Inquiry;
+use super::rrset::Name;
 use crate::action::SocketId;
 
 /// A query that is waited for. Its number is that of its socket or connection, which is its own.
@@ -31,6 +36,8 @@ pub(crate) struct Fetch {
     pub(crate) waiters: Vec<u32>,
     pub(crate) exchanges: Vec<SocketId>,
     pub(crate) sends: u32,
+    /// How long the last query was waited for in vain.
+    pub(crate) waited_ms: u64,
     pub(crate) round: u32,
     pub(crate) tried: u64,
     pub(crate) failed: u64,
@@ -39,6 +46,8 @@ pub(crate) struct Fetch {
     pub(crate) bad_cookies: u8,
     pub(crate) any_unreachable: bool,
     pub(crate) any_unusable: bool,
+    /// No limit of what is under way holds for it.
+    pub(crate) is_free: bool,
 }
 
 impl Fetch {
@@ -48,6 +57,7 @@ impl Fetch {
             waiters: Vec::new(),
             exchanges: Vec::new(),
             sends: 0,
+            waited_ms: 0,
             round: 0,
             tried: 0,
             failed: 0,
@@ -56,6 +66,7 @@ impl Fetch {
             bad_cookies: 0,
             any_unreachable: false,
             any_unusable: false,
+            is_free: false,
         }
     }
 
@@ -71,6 +82,8 @@ impl Fetch {
 pub(crate) struct Fetches {
     all: Vec<Option<Fetch>>,
     free: Vec<u32>,
+    /// Those under way by what they ask for.
+    index: HashMap<(Name, Rtype), Vec<u32>>,
     exchanges: Vec<Exchange>,
     free_exchanges: Vec<SocketId>,
 }
@@ -78,8 +91,9 @@ pub(crate) struct Fetches {
 impl Fetches {
     /// One under way that asks the same.
     pub(crate) fn find(&self, inquiry: &Inquiry) -> Option<u32> {
-        let is_same = |fetch: &Option<Fetch>| fetch.as_ref().is_some_and(|fetch| fetch.inquiry.is_same(inquiry));
-        self.all.iter().position(is_same).map(|at| at as u32)
+        let alike = self.index.get(&(inquiry.qname.clone(), inquiry.qtype))?;
+        let is_same = |at: &u32| self.get(*at).is_some_and(|fetch| fetch.inquiry.is_same(inquiry));
+        alike.iter().copied().find(is_same)
     }
 
     /// Fetches under way.
@@ -88,7 +102,8 @@ impl Fetches {
     }
 
     pub(crate) fn insert(&mut self, fetch: Fetch) -> u32 {
-        match self.free.pop() {
+        let key = (fetch.inquiry.qname.clone(), fetch.inquiry.qtype);
+        let at = match self.free.pop() {
             Some(at) => {
                 self.all[at as usize] = Some(fetch);
                 at
@@ -97,7 +112,9 @@ impl Fetches {
                 self.all.push(Some(fetch));
                 (self.all.len() - 1) as u32
             }
-        }
+        };
+        self.index.entry(key).or_default().push(at);
+        at
     }
 
     pub(crate) fn get(&self, at: u32) -> Option<&Fetch> {
@@ -110,8 +127,15 @@ impl Fetches {
 
     pub(crate) fn remove(&mut self, at: u32) -> Option<Fetch> {
         let fetch = self.all.get_mut(at as usize)?.take();
-        if fetch.is_some() {
+        if let Some(fetch) = &fetch {
             self.free.push(at);
+            let key = (fetch.inquiry.qname.clone(), fetch.inquiry.qtype);
+            if let Some(alike) = self.index.get_mut(&key) {
+                alike.retain(|&other| other != at);
+                if alike.is_empty() {
+                    self.index.remove(&key);
+                }
+            }
         }
         fetch
     }

@@ -21,10 +21,15 @@ pub(crate) mod fetch;
 pub(crate) mod fetches;
 pub(crate) mod gaps;
 pub(crate) mod key_cache;
+pub(crate) mod load;
+pub(crate) mod loss;
 pub(crate) mod part;
 pub(crate) mod resolve;
 pub(crate) mod rrset;
 pub(crate) mod server;
+pub(crate) mod synthesis;
+mod told;
+pub(crate) mod translate;
 pub(crate) mod trust;
 pub(crate) mod validate;
 
@@ -36,15 +41,17 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use avocet_dnssec::Budget;
+use avocet_dnssec::{Budget, Reason};
 use avocet_wire::Rtype;
 
 use crate::plan::Plan;
 use crate::recursion::Recursion;
 use crate::task::{Bound, Failure};
+use crate::trace::Trace;
 use channel::{Io, Line, Moment, Note, Request, Response};
+use fetch::{Fetched, Inquiry, NotFetched};
 use resolve::Resolution;
-use rrset::{Name, Rrset};
+use rrset::{Name, Rrset, Signed};
 
 type Resolving = Pin<Box<dyn Future<Output = Result<Resolution, Failure>> + Send>>;
 
@@ -54,6 +61,16 @@ pub(crate) struct Walk {
     line: Line,
     /// The fetch whose end it waits for.
     pub(crate) waits_for: Option<u32>,
+    /// What was asked ahead of need.
+    pub(crate) ahead: Vec<Ahead>,
+}
+
+/// A fetch whose reply a walk will want, and the reply once it is there.
+#[derive(Debug)]
+pub(crate) struct Ahead {
+    pub(crate) inquiry: Inquiry,
+    pub(crate) fetch: u32,
+    pub(crate) result: Option<Result<Arc<Fetched>, NotFetched>>,
 }
 
 /// How far a walk came when it was polled.
@@ -63,11 +80,15 @@ pub(crate) enum Step {
 }
 
 impl Walk {
-    pub(crate) fn new(bound: Arc<Bound>, asked: Asked) -> Self {
+    pub(crate) fn new(bound: Arc<Bound>, asked: Asked, trace: Trace) -> Self {
         let line = Line::default();
-        let walker = Walker::new(line.io(), bound, asked.checking_disabled);
-        let future = Box::pin(walker.resolve(asked.qname, asked.qtype));
-        Self { future, line, waits_for: None }
+        line.with_trace(|own| *own = trace);
+        // Who validates himself wants what is signed (RFC 6147 §5.5).
+        let dns64 = bound.plan.dns64_for(asked.signatures, asked.checking_disabled).cloned();
+        let mut walker = Walker::new(line.io(), bound, asked.checking_disabled);
+        walker.asks_anew = asked.anew;
+        let future = Box::pin(walker.resolve(asked.qname, asked.qtype, dns64));
+        Self { future, line, waits_for: None, ahead: Vec::new() }
     }
 
     /// Lets it go on with the response to what it asked for; none at first.
@@ -81,6 +102,11 @@ impl Walk {
                 None => Step::Done(Err(Failure::Unusable)),
             },
         }
+    }
+
+    /// Lends its trace.
+    pub(crate) fn with_trace<R>(&self, act: impl FnOnce(&mut Trace) -> R) -> R {
+        self.line.with_trace(act)
     }
 
     pub(crate) fn take_notes(&self) -> Vec<Note> {
@@ -100,6 +126,10 @@ pub(crate) struct Asked {
     pub(crate) qname: Name,
     pub(crate) qtype: Rtype,
     pub(crate) checking_disabled: bool,
+    /// What the cache has of the question itself is passed over.
+    pub(crate) anew: bool,
+    /// Does the client want them?
+    pub(crate) signatures: Signed,
 }
 
 /// The state of a walk.
@@ -114,16 +144,22 @@ pub(crate) struct Walker {
     pub(crate) failed_servers: u32,
     /// What referrals said of DS records, by the zone that they led to.
     pub(crate) referrals: HashMap<Name, Vec<Rrset>>,
+    /// Zones whose keys were asked for ahead of need.
+    pub(crate) keys_ahead: Vec<Name>,
     /// NSEC and NSEC3 RRsets of replies, which may prove where zones are cut.
     pub(crate) proofs: Vec<Rrset>,
     /// Servers whose answer to a question did not verify.
     pub(crate) distrusted: Vec<(Name, Rtype, SocketAddr)>,
+    /// The question itself is asked of servers, whatever the cache has.
+    pub(crate) asks_anew: bool,
     /// What the cache had did not verify.
     pub(crate) passes_over_cache: bool,
     /// What validation has cost so far.
     pub(crate) budget: Budget,
     /// How long the last proof of insecurity holds.
     pub(crate) insecure_secs: u32,
+    /// What is signed in a way that we do not validate.
+    pub(crate) unsupported: Option<Reason>,
 }
 
 impl Walker {
@@ -137,11 +173,14 @@ impl Walker {
             is_priming: false,
             failed_servers: 0,
             referrals: HashMap::new(),
+            keys_ahead: Vec::new(),
             proofs: Vec::new(),
             distrusted: Vec::new(),
+            asks_anew: false,
             passes_over_cache: false,
             budget: Budget::default(),
             insecure_secs: 0,
+            unsupported: None,
         }
     }
 

@@ -1,10 +1,12 @@
 //! A question from beginning to end: aliases from name to name, each part from the cache or from
 //! the servers that know.
 
+use std::sync::Arc;
+
 use avocet_cache::{Rank, Security};
 use avocet_wire::{Rcode, Rtype, Section, name};
 
-use avocet_dnssec::Reason;
+use avocet_dnssec::{Reason, Verdict};
 
 use super::Walker;
 use super::channel::Note;
@@ -12,9 +14,15 @@ use super::descend::Frame;
 use super::part::{Ending, Part};
 use super::rrset::{Denial, Found, Name, Rrset, Side, Signed, Stored};
 use crate::answer::Gathered;
+use crate::dns64::Dns64;
 use crate::read::folded_target;
 use crate::scrub::{MAX_ALIASES, substitute};
 use crate::task::Failure;
+use crate::trace::Step;
+
+/// How long a DNAME record is used whose TTL is 0, in seconds: what is asked within the same second or the next is
+/// one transaction (RFC 1035 §3.2.1), however many names lie below it.
+const TRANSACTION_SECS: u32 = 2;
 
 /// How often other servers are asked for what did not verify.
 const MAX_RETRIES: u32 = 3;
@@ -28,9 +36,28 @@ pub(crate) struct Resolution {
     pub(crate) denial: Option<Denial>,
     /// NSEC and NSEC3 RRsets beside a positive answer.
     pub(crate) proof: Vec<Rrset>,
+    /// What servers gave besides, where nothing is left out.
+    pub(crate) beside: Vec<(Section, Rrset)>,
+    /// Why the aliases lead nowhere: the answer is SERVFAIL, and shows them (RFC 1034 §3.6.2).
+    pub(crate) failure: Option<Failure>,
+    /// What it was not validated for, although it is signed.
+    pub(crate) unsupported: Option<Reason>,
 }
 
 impl Resolution {
+    /// Nothing, without an error.
+    pub(crate) fn empty() -> Self {
+        Self {
+            rcode: Rcode::NOERROR,
+            sets: Vec::new(),
+            denial: None,
+            proof: Vec::new(),
+            beside: Vec::new(),
+            failure: None,
+            unsupported: None,
+        }
+    }
+
     /// Is all of it validated?
     pub(crate) fn is_authentic(&self) -> bool {
         let is_secure = |set: &Rrset| set.security == Security::Secure;
@@ -57,41 +84,98 @@ impl Resolution {
         for set in self.proof.iter().filter(|_| signed == Signed::Yes) {
             set.put(out, Section::Authority, signed);
         }
+        for (section, set) in &self.beside {
+            set.put(out, *section, signed);
+        }
     }
 }
 
 impl Walker {
-    /// Resolves a name and type.
-    pub(crate) async fn resolve(mut self, qname: Name, qtype: Rtype) -> Result<Resolution, Failure> {
-        let mut resolution = Resolution { rcode: Rcode::NOERROR, sets: Vec::new(), denial: None, proof: Vec::new() };
+    /// Resolves a name and type, with addresses translated if there is a translator.
+    pub(crate) async fn resolve(
+        mut self,
+        qname: Name,
+        qtype: Rtype,
+        dns64: Option<Arc<Dns64>>,
+    ) -> Result<Resolution, Failure> {
+        let mut resolution = match dns64 {
+            Some(dns64) => self.translated(dns64, qname, qtype).await,
+            None => self.find(qname, qtype).await,
+        };
+        if self.budget.reached().iter().any(|count| *count > 0) {
+            self.io.note(Note::Limits(*self.budget.reached()));
+        }
+        if let Ok(resolution) = &mut resolution {
+            resolution.unsupported = self.unsupported;
+        }
+        resolution
+    }
+
+    /// What the tree says of a name and type.
+    pub(crate) async fn find(&mut self, qname: Name, qtype: Rtype) -> Result<Resolution, Failure> {
+        let mut resolution = Resolution::empty();
         let mut seen = vec![qname.clone()];
         let mut at = qname;
         while resolution.sets.len() <= 2 * MAX_ALIASES && seen.len() <= MAX_ALIASES + 1 {
             let frame = Frame::first(at.clone(), qtype);
-            let part = self.valid_part(&at, qtype, &frame).await?;
+            let mut part = self.valid_part(&at, qtype, &frame).await?;
+            resolution.beside = self.judged_beside(&mut part).await;
             let is_expanded = part.sets.iter().any(Rrset::is_expanded);
             self.keep(&part, qtype);
             let Part { sets, ending, proof, .. } = part;
             seen.extend(sets.iter().filter(|set| set.rtype == Rtype::CNAME).map(|set| set.owner.clone()));
-            resolution.sets.extend(sets);
+            // A chain may come by the same DNAME twice.
+            let is_new = |set: &Rrset| !resolution.sets.iter().any(|known| known.is_at(&set.owner, set.rtype));
+            let new: Vec<Rrset> = sets.into_iter().filter(is_new).collect();
+            resolution.sets.extend(new);
             resolution.proof.extend(proof.into_iter().filter(|_| is_expanded));
             match ending {
                 Ending::Answered => return Ok(resolution),
                 Ending::Denied(_, denial) => {
                     resolution.rcode = denial.rcode;
+                    resolution.beside.clear();
                     resolution.denial = Some(denial);
                     return Ok(resolution);
                 }
-                Ending::GoesOn(next) if seen.contains(&next) && next != at => return Err(Failure::Aliases),
-                Ending::GoesOn(next) => at = next,
+                Ending::GoesOn(next) if seen.contains(&next) && next != at => break,
+                Ending::GoesOn(next) => {
+                    self.io.record(Step::Alias(next.clone()));
+                    at = next;
+                }
             }
         }
-        Err(Failure::Aliases)
+        resolution.failure = Some(Failure::Aliases);
+        Ok(resolution)
+    }
+
+    /// What servers gave besides. An answer that is authentic has nothing in its authority section that is not
+    /// (RFC 4035 §3.2.3).
+    async fn judged_beside(&mut self, part: &mut Part) -> Vec<(Section, Rrset)> {
+        let beside = std::mem::take(&mut part.beside);
+        if self.validation().is_none() || self.checking_disabled {
+            return beside;
+        }
+        let is_secure = part.sets.iter().all(|set| set.security == Security::Secure);
+        let mut judged = Vec::with_capacity(beside.len());
+        for (section, mut set) in beside {
+            let frame = Frame::first(set.owner.clone(), Rtype(0));
+            let is_additional = section == Section::Additional;
+            let is_sound = is_additional || self.judge(&mut set, &[], part.zone.as_ref(), &frame).await.is_ok();
+            if is_additional || is_sound && (!is_secure || set.security == Security::Secure) {
+                judged.push((section, set));
+            }
+        }
+        judged
     }
 
     /// What is known of a name, validated if that is wanted. What does not verify is asked of other
     /// servers.
     async fn valid_part(&mut self, qname: &Name, qtype: Rtype, frame: &Frame<'_>) -> Result<Part, Failure> {
+        if let Some(reason) = self.broken_chain(qname, qtype).await
+            && self.part_from_cache(qname, qtype).await.is_none()
+        {
+            return Err(Failure::Bogus(reason.ede().0));
+        }
         let mut bogus: Option<Reason> = None;
         for _ in 0..=MAX_RETRIES {
             let mut part = match (self.part(qname, qtype, frame).await, bogus) {
@@ -110,7 +194,9 @@ impl Walker {
                 Ok(()) => return Ok(part),
                 Err(reason) => {
                     let reason = *bogus.get_or_insert(reason);
-                    if !self.distrust((qname, qtype), &part) {
+                    // What other servers of the zone say of this name mends no chain of trust.
+                    let is_chain_broken = self.broken_chain(qname, qtype).await.is_some();
+                    if is_chain_broken || !self.distrust((qname, qtype), &part) {
                         return Err(Failure::Bogus(reason.ede().0));
                     }
                 }
@@ -119,22 +205,48 @@ impl Walker {
         Err(bogus.map_or(Failure::Unusable, |reason| Failure::Bogus(reason.ede().0)))
     }
 
+    /// Why nothing in the zone of this name can be validated, if that was found out lately (RFC 9520 §3.2).
+    async fn broken_chain(&mut self, qname: &Name, qtype: Rtype) -> Option<Reason> {
+        if self.validation().is_none() || self.checking_disabled {
+            return None;
+        }
+        let above = usize::from(qtype == Rtype::DS);
+        for zone in name::ancestors(qname).skip(above) {
+            let Some(chain) = self.io.keys(&zone.into()).await else { continue };
+            let reason = chain.err().filter(|reason| reason.verdict() == Verdict::Bogus)?;
+            // An anchor below it begins a chain of its own.
+            return self.anchor_of(qname).is_ok_and(|anchor| anchor.len() <= zone.len()).then_some(reason);
+        }
+        None
+    }
+
     /// What is known of a name: from the cache, or else from the servers.
     pub(crate) async fn part(&mut self, qname: &Name, qtype: Rtype, frame: &Frame<'_>) -> Result<Part, Failure> {
+        let asks_anew = self.asks_anew && frame.is_first();
         if !self.passes_over_cache
+            && !asks_anew
             && let Some(part) = self.part_from_cache(qname, qtype).await
         {
+            self.tell_cached(qname, qtype, &part);
             return Ok(part);
         }
-        if let Some(part) = self.part_from_gap(qname, qtype).await {
+        if !asks_anew && let Some(part) = self.part_from_gap(qname, qtype).await {
+            self.tell_gap(qname, qtype, &part);
             return Ok(part);
         }
         self.descend(qname, qtype, frame).await
     }
 
     async fn part_from_cache(&mut self, qname: &Name, qtype: Rtype) -> Option<Part> {
-        let part =
-            |sets, ending| Part { sets, ending, proof: Vec::new(), zone: None, is_authoritative: false, server: None };
+        let part = |sets, ending| Part {
+            sets,
+            ending,
+            proof: Vec::new(),
+            beside: Vec::new(),
+            zone: None,
+            is_authoritative: false,
+            server: None,
+        };
         if qtype.is_dnssec_proof() || qtype == Rtype::ANY {
             return None;
         }
@@ -169,11 +281,7 @@ impl Walker {
             return Some((vec![set], target.wire().into()));
         }
         for owner in name::ancestors(qname).skip(1).filter(|owner| owner.len() > 1) {
-            let found = self.io.look_up(Side::Zone, &owner.into(), Rtype::DNAME).await;
-            let Some((Found::Set(dname), provenance)) = found else { continue };
-            if !provenance.asked_with_do {
-                continue;
-            }
+            let Some(dname) = self.known_dname(&owner.into()).await else { continue };
             let target = substitute(qname, owner, dname.records.first()?)?.folded();
             let mut cname = Rrset::empty(qname.clone(), Rtype::CNAME, dname.ttl_secs);
             cname.records.push(target.wire().into());
@@ -181,6 +289,16 @@ impl Walker {
             return Some((vec![dname, cname], target.wire().into()));
         }
         None
+    }
+
+    async fn known_dname(&mut self, owner: &Name) -> Option<Rrset> {
+        if let Some((Found::Set(dname), provenance)) = self.io.look_up(Side::Zone, owner, Rtype::DNAME).await {
+            return provenance.asked_with_do.then_some(dname);
+        }
+        match self.io.look_up(Side::Delegation, owner, Rtype::DNAME).await? {
+            (Found::Set(dname), _) => Some(Rrset { ttl_secs: 0, ..dname }),
+            _ => None,
+        }
     }
 
     /// Puts what servers said into the cache.
@@ -191,6 +309,10 @@ impl Walker {
         let rank = if part.is_authoritative { Rank::AuthoritativeAnswer } else { Rank::NonAuthoritativeAnswer };
         let how = Stored { side: Side::Zone, rank, with_do: true };
         for set in &part.sets {
+            if set.rtype == Rtype::DNAME && set.ttl_secs == 0 {
+                let brief = Rrset { ttl_secs: TRANSACTION_SECS, ..set.clone() };
+                self.io.note(Note::Store(brief, Stored { side: Side::Delegation, ..how }));
+            }
             // A CNAME that follows from a DNAME is made again from it.
             if !set.synthesised && !set.rtype.is_meta() && !set.rtype.is_dnssec_proof() {
                 self.io.note(Note::Store(set.clone(), how));

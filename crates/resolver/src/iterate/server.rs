@@ -70,9 +70,14 @@ impl Server {
         }
     }
 
+    /// Did it answer within so many ms?
+    pub(crate) fn answered_within(&self, ms: u64, now_ms: u64) -> bool {
+        self.last_reply_ms.is_some_and(|reply| now_ms < reply + ms)
+    }
+
     /// Did it answer anything lately? Then a missing reply is a lost one.
     pub(crate) fn is_alive(&self, now_ms: u64) -> bool {
-        self.last_reply_ms.is_some_and(|reply| now_ms < reply + ALIVE_MS)
+        self.answered_within(ALIVE_MS, now_ms)
     }
 
     /// Is it to be asked only where there is no other?

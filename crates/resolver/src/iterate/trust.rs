@@ -20,6 +20,7 @@ use super::descend::Frame;
 use super::part::{Ending, Part};
 use super::rrset::{Name, Rrset, Side, Stored};
 use crate::task::Failure;
+use crate::trace::Why;
 
 /// How often the chain to one name may ask another server for what did not verify.
 const MAX_RETRIES: u32 = 2;
@@ -104,6 +105,7 @@ impl Walker {
     pub(crate) fn keys_of<'a>(&'a mut self, zone: &'a Name, frame: &'a Frame<'a>) -> Climbing<'a> {
         Box::pin(async move {
             if let Some(chain) = self.io.keys(zone).await {
+                self.tell_known_chain(zone, &chain);
                 return chain;
             }
             let anchor = self.anchor_of(zone)?;
@@ -118,7 +120,7 @@ impl Walker {
     }
 
     /// The anchor that counts for a name.
-    fn anchor_of(&self, name: &[u8]) -> Result<Name, Reason> {
+    pub(crate) fn anchor_of(&self, name: &[u8]) -> Result<Name, Reason> {
         let validation = self.validation().ok_or(Reason::NoAnchor)?;
         let anchor = validation.anchors.closest(name).ok_or(Reason::NoAnchor)?;
         match validation.negative.covering(name, anchor, self.io.moment().wall_secs) {
@@ -179,13 +181,18 @@ impl Walker {
             };
             match (verified, found) {
                 (Ok(keys), Some(mut set)) => {
+                    self.tell_chain(zone, &vouched.ds, Ok(keys.tags().collect()));
                     set.ttl_secs = set.ttl_secs.min(keys.lifetime_secs(context.now_secs));
                     set.security = Security::Secure;
                     self.keep(&Part { sets: vec![set], ..part }, Rtype::DNSKEY);
                     return Ok(Arc::new(keys));
                 }
-                (Err(reason), _) if reason.verdict() != Verdict::Bogus => return Err(reason),
+                (Err(reason), _) if reason.verdict() != Verdict::Bogus => {
+                    self.tell_chain(zone, &vouched.ds, Err(reason));
+                    return Err(reason);
+                }
                 (Err(reason), _) => {
+                    self.tell_chain(zone, &vouched.ds, Err(reason));
                     fault.get_or_insert(reason);
                     if !self.distrust((zone, Rtype::DNSKEY), &part) {
                         break;
@@ -200,8 +207,11 @@ impl Walker {
     /// DS or DNSKEY records, from the cache or from servers that were not found to give bad ones.
     async fn chain_part(&mut self, owner: &Name, rtype: Rtype, frame: &Frame<'_>) -> Result<Part, Reason> {
         let below = frame.below(owner, rtype).ok_or(Reason::Unreachable)?;
+        self.io.enter(Why::Trust, owner, rtype);
         let part: Pin<Box<dyn Future<Output = _> + Send + '_>> = Box::pin(self.part(owner, rtype, &below));
-        part.await.map_err(|failure| match failure {
+        let part = part.await;
+        self.io.leave();
+        part.map_err(|failure| match failure {
             Failure::Network => Reason::NetworkError,
             _ => Reason::Unreachable,
         })
@@ -217,6 +227,7 @@ impl Walker {
                 continue;
             }
             if let Some(chain) = self.io.keys(name).await {
+                self.tell_known_chain(name, &chain);
                 above = chain?;
                 continue;
             }
@@ -229,6 +240,7 @@ impl Walker {
                 }
                 Ok(Link::NoCut) => {}
                 Err(reason) => {
+                    self.tell_known_chain(name, &Err(reason));
                     self.keep_chain(name, &Err(reason));
                     return Err(reason);
                 }

@@ -12,8 +12,7 @@
 use std::sync::Arc;
 
 use avocet_wire::header::{CD, HEADER_LEN, QR, RD, TC};
-use avocet_wire::{MessageView, Opcode, Rcode};
-use chacha20::rand_core::Rng;
+use avocet_wire::{MessageView, Opcode, Rcode, Rtype};
 
 use super::reply::{Match, compare};
 use super::send::{MAX_SENDS, draw_id, timeout};
@@ -21,52 +20,80 @@ use super::{Context, Resolver};
 use crate::action::{Action, SocketId};
 use crate::iterate::fetch::{Fetched, Inquiry, NotFetched, Patience};
 use crate::iterate::fetches::{Exchange, Fetch};
+use crate::iterate::loss::WITNESS_MS;
 use crate::plan::{Strategy, Transport};
 use crate::query::{self, OptOf};
 use crate::read::Reply;
+use crate::trace::{Reaction, Step};
 
-/// Most queries of one fetch to servers of which none shows life.
-const MAX_SENDS_SILENT: u32 = 6;
-/// As [`MAX_SENDS_SILENT`], where one of them has ever answered.
-const MAX_SENDS_KNOWN: u32 = 12;
-/// Most queries of one fetch while a server shows life.
-const MAX_SENDS_ALIVE: u32 = 24;
 /// Longest wait for one reply over UDP before the next query goes out, in ms.
 const MAX_WAIT_MS: u32 = 800;
-/// One fetch of so many first asks a server that was never asked, or not for long.
-const EXPLORE_ONE_OF: u32 = 16;
+/// As [`MAX_WAIT_MS`], where the network loses much, as what is late there is lost, and for servers of which
+/// nothing is known: most are near.
+const MAX_BLIND_WAIT_MS: u32 = 400;
+/// After so many queries without a reply, and this long a wait for the last one, two are sent at once.
+const SINGLE_SENDS: u32 = 2;
+/// See [`SINGLE_SENDS`], in ms: where replies come fast, one after another is soon enough.
+const LONG_WAIT_MS: u64 = 400;
 /// In which round a server that never spoke EDNS is asked without: it may drop such queries.
 const PLAIN_ROUND: u32 = 2;
 /// Most fetches under way, in one resolver; more than one for each question is rare.
 const MAX_FETCHES: usize = 32_768;
 
 impl<W> Resolver<W> {
-    /// Begins a fetch for a task's walk, or joins one. Some: it failed at once.
-    pub(super) fn begin_fetch(&mut self, at: u32, inquiry: Inquiry, cx: &mut Context<'_, W>) -> Option<NotFetched> {
+    /// Begins a fetch for a task's walk, or joins one.
+    pub(super) fn begin_fetch(
+        &mut self,
+        at: u32,
+        inquiry: Inquiry,
+        cx: &mut Context<'_, W>,
+    ) -> Result<u32, NotFetched> {
         if self.tasks[at].sends >= MAX_SENDS {
             self.counters.budget_sends += 1;
-            return Some(NotFetched::Exhausted);
+            return Err(NotFetched::Exhausted);
         }
         let joined = self.fetches.find(&inquiry);
         let fetch_at = match joined {
             Some(fetch_at) => fetch_at,
-            None if self.fetches.len() >= MAX_FETCHES => return Some(NotFetched::Exhausted),
-            None => self.fetches.insert(Fetch::new(inquiry)),
+            None if self.fetches.len() >= MAX_FETCHES => return Err(NotFetched::Exhausted),
+            None => self.admit_fetch(inquiry, cx.now_ms)?,
         };
-        if let Some(fetch) = self.fetches.get_mut(fetch_at) {
+        if let Some(fetch) = self.fetches.get_mut(fetch_at)
+            && !fetch.waiters.contains(&at)
+        {
             fetch.waiters.push(at);
         }
-        if let Some(walk) = &mut self.tasks[at].walk {
-            walk.waits_for = Some(fetch_at);
+        if joined.is_some() {
+            self.tasks[at].record(cx.now_ms, Step::Joined);
         }
         if joined.is_some() || self.ask_next(fetch_at, cx) {
-            return None;
+            return Ok(fetch_at);
         }
-        self.fetches.remove(fetch_at);
-        if let Some(walk) = &mut self.tasks[at].walk {
-            walk.waits_for = None;
+        self.remove_fetch(fetch_at);
+        Err(NotFetched::NoServers)
+    }
+
+    /// Takes an inquiry in, within what its zone and servers may have under way.
+    fn admit_fetch(&mut self, inquiry: Inquiry, now_ms: u64) -> Result<u32, NotFetched> {
+        // Links of chains of trust are few, and all names of a zone need them.
+        let is_link = matches!(inquiry.qtype, Rtype::DS | Rtype::DNSKEY);
+        let is_free = is_link || inquiry.manner.recursion_desired;
+        let per_zone = if is_free { u32::MAX } else { self.bound.plan.fetch_limits.per_zone };
+        if !is_free && inquiry.servers.iter().all(|server| self.is_crowded(server.addr)) {
+            self.counters.limit_server += 1;
+            return Err(NotFetched::Crowded);
         }
-        Some(NotFetched::NoServers)
+        if !self.loads.enter(&inquiry.zone, per_zone, now_ms) {
+            self.counters.limit_zone += 1;
+            return Err(NotFetched::Crowded);
+        }
+        Ok(self.fetches.insert(Fetch { is_free, ..Fetch::new(inquiry) }))
+    }
+
+    fn remove_fetch(&mut self, fetch_at: u32) -> Option<Fetch> {
+        let fetch = self.fetches.remove(fetch_at)?;
+        self.loads.leave(&fetch.inquiry.zone);
+        Some(fetch)
     }
 
     /// The task no longer waits; a fetch that nobody waits for ends.
@@ -75,7 +102,7 @@ impl<W> Resolver<W> {
         fetch.waiters.retain(|&waiter| waiter != at);
         if fetch.waiters.is_empty() {
             self.end_exchanges(fetch_at, cx);
-            self.fetches.remove(fetch_at);
+            self.remove_fetch(fetch_at);
         }
     }
 
@@ -101,7 +128,7 @@ impl<W> Resolver<W> {
     /// Ends a fetch and lets those who wait for it go on.
     fn complete(&mut self, fetch_at: u32, result: Result<Arc<Fetched>, NotFetched>, cx: &mut Context<'_, W>) {
         self.end_exchanges(fetch_at, cx);
-        let Some(fetch) = self.fetches.remove(fetch_at) else { return };
+        let Some(fetch) = self.remove_fetch(fetch_at) else { return };
         for at in fetch.waiters {
             self.fetched(at, fetch_at, result.clone(), cx);
         }
@@ -138,6 +165,7 @@ impl<W> Resolver<W> {
                 Strategy::Race(count) => count,
                 _ => 1,
             },
+            Some(fetch) if fetch.sends >= SINGLE_SENDS && fetch.waited_ms >= LONG_WAIT_MS => 2,
             _ => 1,
         };
         let mut sent = self.ask_server(fetch_at, place, cx);
@@ -148,54 +176,6 @@ impl<W> Resolver<W> {
         }
         self.rearm_fetch(fetch_at);
         sent
-    }
-
-    fn choose_server(&mut self, fetch_at: u32, now_ms: u64) -> Option<u8> {
-        let explore = self.rng.next_u32().is_multiple_of(EXPLORE_ONE_OF);
-        let luck = self.rng.next_u32();
-        let fetch = self.fetches.get_mut(fetch_at)?;
-        let servers = &self.servers;
-        let known = |place: &u8| servers.known(fetch.inquiry.servers[usize::from(*place)].addr);
-        let is_alive = |place: u8| known(&place).is_some_and(|server| server.is_alive(now_ms));
-        let candidates = places(fetch.all());
-        let is_measured = |place: &u8| known(place).is_some_and(|server| server.rtt.smoothed_ms().is_some());
-        let most = match () {
-            () if candidates.clone().any(is_alive) => MAX_SENDS_ALIVE,
-            () if candidates.clone().any(|place| is_measured(&place)) => MAX_SENDS_KNOWN,
-            () => MAX_SENDS_SILENT,
-        };
-        let waits = |&at: &u32| self.tasks[at].sends < MAX_SENDS;
-        if fetch.sends >= most.max(candidates.count() as u32) || !fetch.waiters.iter().any(waits) {
-            return None;
-        }
-        let usable = fetch.all() & !fetch.failed;
-        let healthy = places(usable).filter(|place| known(place).is_none_or(|server| !server.is_shunned(now_ms)));
-        let healthy = healthy.fold(0, |set, place| set | 1 << place);
-        let usable = if healthy == 0 { usable } else { healthy };
-        let mut tried = fetch.tried;
-        let mut round = fetch.round;
-        if usable & !tried == 0 {
-            (tried, round) = (tried & !usable, round + 1);
-        }
-        let is_over = fetch.inquiry.patience == Patience::OneRound && round > 0;
-        let left = if is_over { 0 } else { usable & !tried };
-        let score = |place: &u8| known(place).map_or(0, |server| server.rtt.score(now_ms));
-        let chosen = match fetch.inquiry.manner.strategy {
-            Strategy::Ordered => places(left).next(),
-            Strategy::RoundRobin => places(left).nth(luck as usize % left.count_ones().max(1) as usize),
-            Strategy::Fastest | Strategy::Race(_) => {
-                let best = places(left).filter(is_measured).min_by_key(score);
-                let unknown = places(left).filter(|place| !is_measured(place));
-                let count = unknown.clone().count();
-                match best {
-                    Some(best) if count == 0 || !explore => Some(best),
-                    _ => unknown.clone().nth(luck as usize % count.max(1)),
-                }
-            }
-        }?;
-        let fetch = self.fetches.get_mut(fetch_at)?;
-        (fetch.tried, fetch.round) = (tried | 1 << chosen, round);
-        Some(chosen)
     }
 
     /// Sends the question to one server. False if no more may be sent.
@@ -214,7 +194,9 @@ impl<W> Resolver<W> {
         let exact_case = manner.case_randomisation && !over_tcp && server.keeps_case(cx.now_ms);
         let wait_ms = timeout(&server.rtt, fetch.round, manner.timeout_ms, over_tcp);
         // A late reply is taken all the same.
-        let wait_ms = if over_tcp { wait_ms } else { wait_ms.min(MAX_WAIT_MS) };
+        let is_measured = server.rtt.smoothed_ms().is_some();
+        let longest_ms = if self.loss.is_heavy() || !is_measured { MAX_BLIND_WAIT_MS } else { MAX_WAIT_MS };
+        let wait_ms = if over_tcp { wait_ms } else { wait_ms.min(longest_ms) };
         server.outstanding += 1;
         fetch.sends += 1;
         for &waiter in &fetch.waiters {
@@ -228,6 +210,10 @@ impl<W> Resolver<W> {
         if exact_case {
             query::randomise_case(&mut question[..qname_len], &mut self.rng);
         }
+        let (zone, name, rtype) =
+            (Some(fetch.inquiry.zone.clone()), Some(fetch.inquiry.qname.clone()), fetch.inquiry.qtype);
+        let step = Step::Sent { server: candidate.addr, zone, name, rtype, over_tcp, with_edns };
+        self.record_fetch(fetch_at, cx.now_ms, &step);
         let id = draw_id(&mut self.rng, |_| false);
         let exchange = Exchange {
             fetch: fetch_at,
@@ -296,7 +282,17 @@ impl<W> Resolver<W> {
             exchange.overdue = true;
             self.counters.timeouts += 1;
             let (server, sent_ms) = (exchange.server, exchange.sent_ms);
+            let (over_tcp, waited_ms) = (exchange.over_tcp, exchange.due_ms - exchange.sent_ms);
+            if !over_tcp && self.servers[server].answered_within(WITNESS_MS, cx.now_ms) {
+                self.loss.note_missing();
+            }
             self.servers[server].failed(cx.now_ms, sent_ms);
+            let after_ms = cx.now_ms.saturating_sub(sent_ms) as u32;
+            let step = Step::Silent { server: self.servers[server].addr, after_ms };
+            self.record_fetch(fetch_at, cx.now_ms, &step);
+            if let Some(fetch) = self.fetches.get_mut(fetch_at) {
+                fetch.waited_ms = waited_ms;
+            }
         }
         self.advance_fetch(fetch_at, cx);
     }
@@ -323,12 +319,14 @@ impl<W> Resolver<W> {
             Match::OtherCase => {
                 self.counters.near_misses += 1;
                 let server = exchange.server;
+                self.record_exchange(socket, Reaction::OtherCase, cx.now_ms);
                 self.servers[server].note_folded_case(cx.now_ms);
                 self.repeat(socket, Repeat::ByTcp, cx);
             }
             Match::NoQuestion if is_refusal_of_edns(&view) && octets.len() == HEADER_LEN => {
                 // Not believed, but minded: a server that knows no EDNS may answer so.
                 self.counters.malformed += 1;
+                self.record_exchange(socket, Reaction::WithoutEdns(view.header().rcode()), cx.now_ms);
                 self.repeat(socket, Repeat::WithoutEdns, cx);
             }
             Match::NoQuestion => self.counters.malformed += 1,
@@ -341,11 +339,13 @@ impl<W> Resolver<W> {
         let qname = exchange.question[..exchange.question.len() - 4].to_ascii_lowercase();
         if view.header().has(TC) && !exchange.over_tcp {
             self.note_server_reply(&exchange, cx.now_ms);
+            self.record_exchange(socket, Reaction::Truncated, cx.now_ms);
             return self.repeat(socket, Repeat::ByTcp, cx);
         }
         let mut reply = Reply::default();
         if reply.read_well_formed(view, &qname).is_err() {
             self.counters.malformed += 1;
+            self.record_exchange(socket, Reaction::Malformed, cx.now_ms);
             return self.unusable_reply(socket, cx);
         }
         let server = &mut self.servers[exchange.server];
@@ -356,6 +356,12 @@ impl<W> Resolver<W> {
         }
         self.note_server_reply(&exchange, cx.now_ms);
         let rcode = reply.rcode(view);
+        let reaction = match rcode {
+            Rcode::BADCOOKIE if exchange.with_edns => Reaction::BadCookie,
+            Rcode::FORMERR | Rcode::NOTIMP | Rcode::BADVERS if exchange.with_edns => Reaction::WithoutEdns(rcode),
+            rcode => Reaction::Message(rcode),
+        };
+        self.record_exchange(socket, reaction, cx.now_ms);
         match rcode {
             Rcode::BADCOOKIE if exchange.with_edns => return self.bad_server_cookie(socket, cx),
             Rcode::FORMERR | Rcode::NOTIMP | Rcode::BADVERS if exchange.with_edns => {
@@ -367,6 +373,13 @@ impl<W> Resolver<W> {
         let addr = self.servers[exchange.server].addr;
         let fetched = Fetched { reply, rcode, flags: view.header().flags, server: addr };
         self.complete(exchange.fetch, Ok(Arc::new(fetched)), cx);
+    }
+
+    fn record_exchange(&mut self, socket: SocketId, reaction: Reaction, now_ms: u64) {
+        let Some(exchange) = self.fetches.exchange(socket) else { return };
+        let rtt_ms = now_ms.saturating_sub(exchange.sent_ms) as u32;
+        let (fetch_at, server) = (exchange.fetch, self.servers[exchange.server].addr);
+        self.record_fetch(fetch_at, now_ms, &Step::Replied { server, rtt_ms, reaction });
     }
 
     fn note_edns(&mut self, exchange: &Exchange, reply: &Reply, now_ms: u64) {
@@ -384,11 +397,13 @@ impl<W> Resolver<W> {
         if exchange.over_tcp {
             return;
         }
+        self.loss.note_reply();
         // What it did not answer before was lost.
         let others = self.fetches.get(exchange.fetch).map(|fetch| &fetch.exchanges[..]).unwrap_or_default();
         for other in others.iter().filter_map(|&other| self.fetches.exchange(other)) {
             if other.server == exchange.server && other.sent_ms < exchange.sent_ms && other.overdue {
                 server.rtt.note_loss(true);
+                self.loss.note_missing();
             }
         }
         server.rtt.note_loss(false);
@@ -445,6 +460,8 @@ impl<W> Resolver<W> {
         let (server, sent_ms) = (exchange.server, exchange.sent_ms);
         self.counters.unreachable += 1;
         self.servers[server].failed(cx.now_ms, sent_ms);
+        let step = Step::Unreachable(self.servers[server].addr);
+        self.record_fetch(fetch_at, cx.now_ms, &step);
         self.end_exchange(socket, cx);
         if let Some(fetch) = self.fetches.get_mut(fetch_at) {
             fetch.failed |= 1 << place;
@@ -464,13 +481,4 @@ enum Repeat {
 
 fn is_refusal_of_edns(view: &MessageView<'_>) -> bool {
     matches!(view.header().rcode(), Rcode::FORMERR | Rcode::NOTIMP)
-}
-
-fn places(set: u64) -> impl Iterator<Item = u8> + Clone {
-    let mut left = set;
-    std::iter::from_fn(move || {
-        let place = (left != 0).then(|| left.trailing_zeros() as u8)?;
-        left &= left - 1;
-        Some(place)
-    })
 }

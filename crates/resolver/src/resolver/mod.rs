@@ -2,18 +2,21 @@
 //! the files below, in this order: `submit`, `send`, `reply`, `end`; `timer` for what does not
 //! come in time. By recursion it is `submit`, `walk`, `fetch`, `end`.
 
+mod choose;
 mod end;
 mod fetch;
 mod reply;
 mod send;
 mod submit;
 mod timer;
+mod traced;
 mod walk;
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use avocet_cache::{FailureCache, RrsetCache};
+use avocet_wire::hash::HashKey;
 use chacha20::ChaCha12Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
 
@@ -25,11 +28,14 @@ use crate::breaker::BreakerState;
 use crate::iterate::fetches::Fetches;
 use crate::iterate::gaps::Gaps;
 use crate::iterate::key_cache::KeyCache;
+use crate::iterate::load::Loads;
+use crate::iterate::loss::Loss;
 use crate::iterate::server::Servers;
 use crate::metrics::{Counters, UpstreamCounters};
 use crate::plan::{Plan, UpstreamSpec};
 use crate::read::Reply;
 use crate::task::{Bound, Tasks};
+use crate::trace::{Kept, Traced};
 use crate::upstream::{Upstream, UpstreamId};
 use crate::wheel::Wheel;
 
@@ -100,6 +106,11 @@ pub enum Shed {
     Tasks,
     /// As many clients as are allowed wait, for this question or in all.
     Waiters,
+    /// As many inquiries as are allowed are under way at the zone, or it takes most of the time of a
+    /// thread that has none to spare.
+    Zone,
+    /// The client's network takes most of the time of a thread that has none to spare.
+    Client,
     /// The question is malformed.
     Malformed,
 }
@@ -162,12 +173,18 @@ pub struct Resolver<W> {
     fetches: Fetches,
     fetch_wheel: Wheel,
     servers: Servers,
+    loss: Loss,
+    loads: Loads,
     keys: KeyCache,
     gaps: Gaps,
     rng: ChaCha12Rng,
     cookie_secret: [u8; 16],
     pool_size: usize,
     counters: Counters,
+    /// Traces of questions that failed.
+    kept: Kept,
+    /// Traces that were asked for, and not taken yet.
+    traced: Vec<Traced>,
     /// When a failure was noted last; successes within its memory take it back.
     last_failure_secs: Option<u32>,
 
@@ -188,6 +205,8 @@ impl<W> Resolver<W> {
         let mut rng = ChaCha12Rng::from_seed(seed);
         let mut cookie_secret = [0; 16];
         rng.fill_bytes(&mut cookie_secret);
+        let mut loads_key = [0; 32];
+        rng.fill_bytes(&mut loads_key);
         let in_flight = plan.settings.in_flight;
         let mut resolver = Self {
             bound: Arc::new(Bound { plan: Arc::clone(&plan), ids: Vec::new() }),
@@ -201,12 +220,16 @@ impl<W> Resolver<W> {
             fetches: Fetches::default(),
             fetch_wheel: Wheel::new(),
             servers: Servers::new(cookie_secret),
+            loss: Loss::default(),
+            loads: Loads::new(HashKey::new(loads_key)),
             keys: KeyCache::default(),
             gaps: Gaps::default(),
             rng,
             cookie_secret,
             pool_size: 1 << pool_size.clamp(1, MAX_POOL).ilog2(),
             counters: Counters::default(),
+            kept: Kept::default(),
+            traced: Vec::new(),
             last_failure_secs: None,
             reply: Reply::default(),
             gathered: Gathered::default(),
@@ -233,11 +256,16 @@ impl<W> Resolver<W> {
     pub fn replace_plan(&mut self, plan: Arc<Plan>, actions: &mut Actions<W>) {
         self.bind(plan);
         // Other anchors may hold.
-        self.keys = KeyCache::default();
-        self.gaps = Gaps::default();
+        self.forget_proofs();
         for at in 0..self.upstreams.len() {
             self.forget_if_idle(at as u16, actions);
         }
+    }
+
+    /// Forgets keys of zones and gaps between names: they are asked for anew.
+    pub fn forget_proofs(&mut self) {
+        self.keys = KeyCache::default();
+        self.gaps = Gaps::default();
     }
 
     fn bind(&mut self, plan: Arc<Plan>) {
@@ -281,6 +309,12 @@ impl<W> Resolver<W> {
     fn is_bound(&self, at: u16) -> bool {
         let mut bound = self.tasks.by_age().filter_map(|task| self.tasks[task].bound.as_deref());
         bound.any(|bound| bound.ids.contains(&at))
+    }
+
+    /// Of how many hundredths of its time of late the thread was busy. With none to spare, questions of
+    /// those zones and clients are turned away that take most of it (S28).
+    pub fn note_busy(&mut self, percent: u32) {
+        self.loads.note_busy(percent);
     }
 
     /// Where an upstream is. None if there is none of this number.

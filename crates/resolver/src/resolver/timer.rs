@@ -2,6 +2,7 @@
 
 use super::{Context, Resolver};
 use crate::action::Action;
+use crate::trace::Step;
 
 impl<W> Resolver<W> {
     /// Does what is due. To be called at [`Resolver::next_deadline`], or whenever it is convenient.
@@ -16,6 +17,10 @@ impl<W> Resolver<W> {
 
     fn wake(&mut self, at: u32, cx: &mut Context<'_, W>) {
         self.release_overdue(at, cx);
+        if self.loss.is_heavy() {
+            // Then nothing came of it says little.
+            self.tasks[at].progress_ms = cx.now_ms;
+        }
         if cx.now_ms >= self.tasks[at].deadline_ms && !self.tasks[at].extend_deadline(cx.now_ms) {
             return self.fail(at, cx);
         }
@@ -28,7 +33,9 @@ impl<W> Resolver<W> {
                 continue;
             }
             attempt.overdue = true;
+            let after_ms = cx.now_ms.saturating_sub(attempt.sent_ms) as u32;
             let upstream = &mut self.upstreams[usize::from(attempt.upstream)];
+            self.tasks[at].record(cx.now_ms, Step::Silent { server: upstream.spec.addr, after_ms });
             upstream.counters.timeouts += 1;
             upstream.failed(cx.now_ms, attempt.sent_ms);
         }

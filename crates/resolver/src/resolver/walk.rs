@@ -8,11 +8,14 @@ use super::end::Found;
 use super::{Context, Resolver};
 use crate::answer::split_question;
 use crate::iterate::channel::{Moment, Note, Request, Response};
-use crate::iterate::fetch::{Fetched, NotFetched};
+use crate::iterate::fetch::{Fetched, Inquiry, NotFetched};
 use crate::iterate::resolve::Resolution;
 use crate::iterate::rrset::{self, Denial, Signed};
-use crate::iterate::{Asked, Step, Walk};
-use crate::task::Failure;
+use crate::iterate::{Ahead, Asked, Step, Walk};
+use crate::task::{Bound, Failure};
+
+/// Most fetches of one walk ahead of need: for the keys of the zones on the way.
+const MAX_AHEAD: usize = 4;
 
 impl<W> Resolver<W> {
     /// Begins to resolve a task's question by recursion.
@@ -20,8 +23,12 @@ impl<W> Resolver<W> {
         let task = &mut self.tasks[at];
         let Some(bound) = task.bound.clone() else { return };
         let Some((qname, qtype, _)) = split_question(&task.question) else { return };
-        let asked = Asked { qname: qname.into(), qtype, checking_disabled: task.checking_disabled };
-        task.walk = Some(Box::new(Walk::new(bound, asked)));
+        let anew = task.traced.is_some();
+        let signatures = if task.dnssec_ok { Signed::Yes } else { Signed::No };
+        let checking_disabled = task.checking_disabled;
+        let asked = Asked { qname: qname.into(), qtype, checking_disabled, anew, signatures };
+        let trace = task.with_trace(std::mem::take);
+        task.walk = Some(Box::new(Walk::new(bound, asked, trace)));
         self.rearm(at);
         self.drive(at, None, cx);
     }
@@ -36,9 +43,13 @@ impl<W> Resolver<W> {
     ) {
         let Some(walk) = &mut self.tasks[at].walk else { return };
         if walk.waits_for != Some(fetch_at) {
+            if let Some(ahead) = walk.ahead.iter_mut().find(|ahead| ahead.fetch == fetch_at) {
+                ahead.result = Some(result);
+            }
             return;
         }
         walk.waits_for = None;
+        walk.ahead.retain(|ahead| ahead.fetch != fetch_at);
         if result.is_ok() {
             self.tasks[at].progress_ms = cx.now_ms;
         }
@@ -50,7 +61,7 @@ impl<W> Resolver<W> {
         loop {
             let task = &mut self.tasks[at];
             let Some(walk) = &mut task.walk else { return };
-            let moment = Moment { wall_secs: cx.wall_secs };
+            let moment = Moment { wall_secs: cx.wall_secs, now_ms: cx.now_ms };
             let step = walk.step(response.take(), moment);
             for note in walk.take_notes() {
                 self.heed(at, note, cx);
@@ -76,20 +87,56 @@ impl<W> Resolver<W> {
             Request::LookUpNxdomain(owner) => {
                 Some(Response::Covering(rrset::look_up_nxdomain(cx.rrsets, &owner, now_secs, &mut self.found)))
             }
-            Request::Gap(name) => Some(Response::Gap(self.gaps.get(&name, cx.now_ms))),
+            Request::Gap(sought) => Some(Response::Gap(self.gaps.get(&sought, cx.now_ms))),
             Request::Keys(zone) => Some(Response::Keys(self.keys.get(&zone, cx.now_ms))),
-            Request::Fetch(mut inquiry) => {
-                let servers = &self.servers;
-                let serves = |addr| servers.known(addr).is_none_or(|server| !server.is_lame(&inquiry.zone, cx.now_ms));
-                let good: Vec<_> = inquiry.servers.iter().copied().filter(|server| serves(server.addr)).collect();
-                // Where all are taken to be lame, they are asked after all.
-                if !good.is_empty() {
-                    inquiry.servers = good;
-                }
-                let failed = self.begin_fetch(at, *inquiry, cx)?;
-                Some(Response::Fetched(Err(failed)))
+            Request::Fetch(inquiry) => self.serve_fetch(at, *inquiry, cx),
+        }
+    }
+
+    fn serve_fetch(&mut self, at: u32, inquiry: Inquiry, cx: &mut Context<'_, W>) -> Option<Response> {
+        if let Some(walk) = &mut self.tasks[at].walk
+            && let Some(place) = walk.ahead.iter().position(|ahead| ahead.inquiry.is_alike(&inquiry))
+        {
+            if walk.ahead[place].result.is_none() {
+                walk.waits_for = Some(walk.ahead[place].fetch);
+                return None;
+            }
+            if let Some(result) = walk.ahead.swap_remove(place).result {
+                return Some(Response::Fetched(result));
             }
         }
+        let inquiry = self.without_lame(inquiry, cx.now_ms);
+        match self.begin_fetch(at, inquiry, cx) {
+            Ok(fetch_at) => {
+                if let Some(walk) = &mut self.tasks[at].walk {
+                    walk.waits_for = Some(fetch_at);
+                }
+                None
+            }
+            Err(failed) => Some(Response::Fetched(Err(failed))),
+        }
+    }
+
+    /// Asks for what a walk will want soon. If that fails, it will ask itself.
+    fn fetch_ahead(&mut self, at: u32, inquiry: Inquiry, cx: &mut Context<'_, W>) {
+        let has_room = self.tasks[at].walk.as_ref().is_some_and(|walk| walk.ahead.len() < MAX_AHEAD);
+        let inquiry = self.without_lame(inquiry, cx.now_ms);
+        if has_room
+            && let Ok(fetch) = self.begin_fetch(at, inquiry.clone(), cx)
+            && let Some(walk) = &mut self.tasks[at].walk
+        {
+            walk.ahead.push(Ahead { inquiry, fetch, result: None });
+        }
+    }
+
+    /// The inquiry to those servers that serve the zone; where all are taken to be lame, they are asked after all.
+    fn without_lame(&self, mut inquiry: Inquiry, now_ms: u64) -> Inquiry {
+        let serves = |addr| self.servers.known(addr).is_none_or(|server| !server.is_lame(&inquiry.zone, now_ms));
+        let good: Vec<_> = inquiry.servers.iter().copied().filter(|server| serves(server.addr)).collect();
+        if !good.is_empty() {
+            inquiry.servers = good;
+        }
+        inquiry
     }
 
     fn heed(&mut self, at: u32, note: Note, cx: &mut Context<'_, W>) {
@@ -100,10 +147,15 @@ impl<W> Resolver<W> {
                 let server = self.servers.number(addr);
                 self.servers[server].note_lame(zone, cx.now_ms);
             }
+            Note::Ahead(inquiry) => self.fetch_ahead(at, *inquiry, cx),
             Note::Synthesised => self.counters.synthesised += 1,
+            Note::Limits(reached) => {
+                let limits = self.counters.validation_limits.iter_mut().zip(reached);
+                limits.for_each(|(count, reached)| *count += u64::from(reached));
+            }
             // What a plan that was replaced found may come from servers that are not to be asked any more.
             _ if !self.is_current(at) => {}
-            Note::Gaps(soa, nsecs) => self.gaps.insert(soa, nsecs, cx.now_ms),
+            Note::Gaps(apex, soa, sets) => self.gaps.insert(&apex, soa, sets, cx.now_ms),
             Note::Keys(zone, chain, lifetime_secs) => {
                 self.keys.insert(zone, chain, cx.now_ms + u64::from(lifetime_secs) * 1_000);
             }
@@ -115,26 +167,56 @@ impl<W> Resolver<W> {
     }
 
     fn end_walk(&mut self, at: u32, result: Result<Resolution, Failure>, cx: &mut Context<'_, W>) {
+        self.drop_walk(at, cx);
         let task = &mut self.tasks[at];
-        task.walk = None;
         match result {
             Ok(resolution) => {
                 let signed = if task.dnssec_ok { Signed::Yes } else { Signed::No };
                 resolution.gather(&mut self.gathered, signed);
+                if let Some(failure) = resolution.failure {
+                    // Where answers are validated, SERVFAIL comes without data (RFC 4035 §5.5).
+                    if self.validates() && !self.tasks[at].checking_disabled {
+                        self.gathered.clear();
+                    }
+                    return self.end_with(at, failure, cx);
+                }
                 let authentic = resolution.is_authentic();
+                let task = &self.tasks[at];
+                let refuses = |bound: &Arc<Bound>| bound.plan.refuses_sentinel(&task.question);
+                if authentic && !task.checking_disabled && task.bound.as_ref().is_some_and(refuses) {
+                    self.gathered.clear();
+                    return self.end_with(at, Failure::Sentinel, cx);
+                }
                 self.counters.secure += u64::from(authentic);
                 self.counters.insecure += u64::from(!authentic);
                 let is_kept = |denial: &Denial| denial.soa.is_some() || denial.rcode == Rcode::NOERROR;
                 let cacheable = resolution.denial.as_ref().is_none_or(is_kept);
                 let rcode = resolution.rcode;
-                self.finish(at, Found { rcode, cacheable, ecs_scope: None, source: None, authentic }, cx);
+                let ede = resolution.unsupported.map(|reason| (reason.ede(), reason.ede().meaning()));
+                self.finish(at, Found { rcode, cacheable, ecs_scope: None, source: None, authentic, ede }, cx);
             }
             Err(failure) => {
-                task.note(failure);
-                self.count_failure(failure);
-                self.fail(at, cx);
+                self.gathered.clear();
+                self.end_with(at, failure, cx);
             }
         }
+    }
+
+    fn validates(&self) -> bool {
+        self.bound.plan.recursion.as_ref().is_some_and(|recursion| recursion.validation.is_some())
+    }
+
+    /// Ends a task with SERVFAIL beside what was gathered.
+    fn end_with(&mut self, at: u32, failure: Failure, cx: &mut Context<'_, W>) {
+        self.tasks[at].note(failure);
+        self.count_failure(failure);
+        if failure == Failure::Crowded {
+            // What others ask for says nothing of this question: it is no failure to remember.
+            return self.end_early(at, cx);
+        }
+        let gathered = std::mem::take(&mut self.gathered);
+        self.fail_with(at, &gathered, cx);
+        self.gathered = gathered;
     }
 
     fn count_failure(&mut self, failure: Failure) {
@@ -147,10 +229,25 @@ impl<W> Resolver<W> {
         }
     }
 
+    /// Takes the walk out of its task, which keeps the trace.
+    fn take_walk(&mut self, at: u32) -> Option<Box<Walk>> {
+        let task = &mut self.tasks[at];
+        let walk = task.walk.take()?;
+        let trace = walk.with_trace(std::mem::take);
+        task.with_trace(|own| *own = trace);
+        Some(walk)
+    }
+
     /// Ends a walk before its time.
     pub(super) fn drop_walk(&mut self, at: u32, cx: &mut Context<'_, W>) {
-        let walk = self.tasks[at].walk.take();
-        if let Some(fetch_at) = walk.and_then(|walk| walk.waits_for) {
+        if let Some(walk) = self.take_walk(at) {
+            self.leave_fetches(at, &walk, cx);
+        }
+    }
+
+    fn leave_fetches(&mut self, at: u32, walk: &Walk, cx: &mut Context<'_, W>) {
+        let ahead = walk.ahead.iter().filter(|ahead| ahead.result.is_none()).map(|ahead| ahead.fetch);
+        for fetch_at in walk.waits_for.into_iter().chain(ahead) {
             self.leave_fetch(fetch_at, at, cx);
         }
     }

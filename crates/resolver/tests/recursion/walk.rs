@@ -44,6 +44,28 @@ fn a_delegation_lives_no_longer_than_its_parent_said() {
 }
 
 #[test]
+fn what_a_zone_says_of_its_servers_keeps_it_alive_no_longer_than_its_parent() {
+    let mut world = World::new(recursion());
+    world.serve(1, authority(".", &[("*example. A", TO_EXAMPLE), ("*example. NS", TO_EXAMPLE)]));
+    let ghost: &[&str] =
+        &["an www.example. 1 A 198.51.100.1", "au example. 86400 NS ns.example.", "ad ns.example. 86400 A 192.0.2.2"];
+    let own: &[&str] = &["an example. 86400 NS ns.example.", "ad ns.example. 86400 A 192.0.2.2"];
+    world.serve(2, authority("example.", &[("www.example. A", ghost), ("example. NS", own)]));
+    assert_eq!(world.resolve("www.example. A").rcode, Rcode::NOERROR);
+    for _ in 0..5 {
+        // Who has lost the zone keeps its data fresh as best he can.
+        world.pass(700);
+        assert_eq!(world.resolve("www.example. A").rcode, Rcode::NOERROR);
+        world.resolve("example. NS");
+    }
+    world.serve(1, authority(".", &[]));
+    world.take_sent();
+    world.pass(110);
+    assert_eq!(world.resolve("www.example. A").rcode, Rcode::NXDOMAIN);
+    assert_eq!(world.take_sent(), ["1: www.example. A"]);
+}
+
+#[test]
 fn a_server_without_glue_is_looked_for() {
     let mut world = World::new(recursion());
     let referrals: &[(&str, &[&str])] = &[("*test. A", &["au test. 60 NS ns.example."]), ("*example. A", TO_EXAMPLE)];

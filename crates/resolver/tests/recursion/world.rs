@@ -5,14 +5,19 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use avocet_cache::{FailureCache, RrsetCache, TtlBounds};
-use avocet_resolver::{Action, Actions, Ask, Context, Plan, Recursion, Resolver, RootServer, Settings};
+use avocet_resolver::{
+    Action, Actions, Ask, Context, Dns64, FetchLimits, Plan, Recursion, Resolver, RootServer, Settings, Shed,
+    Submitted, Trace, Traced,
+};
 use avocet_testkit::{Faults, Network, Query, Response, name, question, shown};
 use avocet_wire::header::{AA, AD, RA, RD};
 use avocet_wire::{MessageView, Rcode, rdata};
 
-const TTL: TtlBounds = TtlBounds { min: 0, max: 86_400, negative_max: 3600 };
+const TTL: TtlBounds = TtlBounds { min: 0, max: 86_400, negative_min: 0, negative_max: 3600 };
 const START_MS: u64 = 1_000_000;
 
+/// What a server at an address sends: any octets.
+pub(crate) type OctetScript = Box<dyn FnMut(&Query) -> Vec<Vec<u8>>>;
 /// How a server at an address behaves.
 pub(crate) type Script = Box<dyn FnMut(&Query) -> Option<Response>>;
 
@@ -26,6 +31,7 @@ enum Event {
 pub(crate) struct Sent {
     pub(crate) to: String,
     pub(crate) what: String,
+    pub(crate) octets: Vec<u8>,
 }
 
 pub(crate) struct World {
@@ -36,11 +42,12 @@ pub(crate) struct World {
     actions: Actions<u32>,
     pub(crate) rrsets: RrsetCache,
     failures: FailureCache,
-    servers: HashMap<IpAddr, Script>,
+    servers: HashMap<IpAddr, OctetScript>,
     open: HashMap<u32, ()>,
     pub(crate) sent: Vec<Sent>,
     answers: Vec<(u32, Answer)>,
     waiters: u32,
+    began_ms: HashMap<u32, u64>,
     pub(crate) wall_secs: u64,
     pub(crate) dnssec_ok: bool,
     pub(crate) checking_disabled: bool,
@@ -54,6 +61,10 @@ pub(crate) struct Answer {
     /// "answer www.example. 60 A 192.0.2.1"
     pub(crate) records: Vec<String>,
     pub(crate) took_ms: u64,
+}
+
+pub(crate) fn settings() -> Settings {
+    Settings { minimal: true, stale_client_ms: 1800, in_flight: 64, waiters: 64, ttl: TTL }
 }
 
 pub(crate) fn recursion() -> Recursion {
@@ -122,13 +133,36 @@ impl World {
     }
 
     pub(crate) fn with_faults(recursion: Recursion, faults: Faults) -> Self {
-        let settings = Settings { minimal: true, stale_client_ms: 1800, in_flight: 64, waiters: 64, ttl: TTL };
-        let plan = Plan::new(Vec::new(), settings).unwrap().with_recursion(recursion);
+        Self::of(recursion, faults, |plan| plan)
+    }
+
+    pub(crate) fn with_limits(recursion: Recursion, limits: FetchLimits) -> Self {
+        Self::of(recursion, Faults::NONE, |plan| plan.with_fetch_limits(limits))
+    }
+
+    pub(crate) fn with_dns64(recursion: Recursion, dns64: Dns64) -> Self {
+        Self::of(recursion, Faults::NONE, |plan| plan.with_dns64(dns64))
+    }
+
+    /// As [`World::with_faults`], where the faults follow from this seed.
+    pub(crate) fn seeded(recursion: Recursion, faults: Faults, seed: u64) -> Self {
+        let world = Self::with_faults(recursion, faults);
+        Self { net: Network::new(seed, START_MS, faults), ..world }
+    }
+
+    fn of(recursion: Recursion, faults: Faults, change: impl FnOnce(Plan) -> Plan) -> Self {
+        let plan = Plan::new(Vec::new(), settings()).unwrap().with_recursion(recursion);
+        let mut world = Self::with_plan(7, change(plan));
+        world.net.faults = faults;
+        world
+    }
+
+    pub(crate) fn with_plan(seed: u8, plan: Plan) -> Self {
         Self {
-            net: Network::new(1, START_MS, faults),
+            net: Network::new(1, START_MS, Faults::NONE),
             under_way: HashMap::new(),
             events: 0,
-            resolver: Resolver::new(Arc::new(plan), [7; 32], 16),
+            resolver: Resolver::new(Arc::new(plan), [seed; 32], 16),
             actions: Actions::default(),
             rrsets: RrsetCache::new(4 << 20, 86_400, TTL, [1; 16]).unwrap(),
             failures: FailureCache::new(1 << 18, [2; 16]).unwrap(),
@@ -137,6 +171,7 @@ impl World {
             sent: Vec::new(),
             answers: Vec::new(),
             waiters: 0,
+            began_ms: HashMap::new(),
             wall_secs: 0,
             dnssec_ok: false,
             checking_disabled: false,
@@ -145,8 +180,14 @@ impl World {
 
     /// A server at 192.0.2.x.
     pub(crate) fn serve(&mut self, last: u8, script: Script) -> &mut Self {
-        self.servers.insert(IpAddr::from([192, 0, 2, last]), script);
+        let mut script = script;
+        self.serve_octets(last, Box::new(move |query| script(query).iter().map(Response::octets).collect()));
         self
+    }
+
+    /// A server at 192.0.2.x that sends these octets.
+    pub(crate) fn serve_octets(&mut self, last: u8, script: OctetScript) {
+        self.servers.insert(IpAddr::from([192, 0, 2, last]), script);
     }
 
     fn with(&mut self, event: impl FnOnce(&mut Resolver<u32>, &mut Context<'_, u32>)) {
@@ -163,15 +204,62 @@ impl World {
 
     /// Asks "www.example. A" and waits for the answer.
     pub(crate) fn resolve(&mut self, what: &str) -> Answer {
+        let waiter = self.submit(what, IpAddr::from([198, 51, 100, 9])).expect("it is taken");
+        self.run();
+        assert!(self.open.is_empty(), "every socket is closed in the end");
+        assert_eq!(self.answers.iter().filter(|(of, _)| *of == waiter).count(), 1, "one answer each");
+        self.answer_to(waiter).unwrap()
+    }
+
+    /// The answer to a question that was submitted, if it came.
+    pub(crate) fn answer_to(&self, waiter: u32) -> Option<Answer> {
+        let (_, answer) = self.answers.iter().find(|(of, _)| *of == waiter)?;
+        Some(Answer { took_ms: answer.took_ms - self.began_ms[&waiter], ..answer.clone() })
+    }
+
+    /// Asks and does not wait.
+    pub(crate) fn submit(&mut self, what: &str, client: IpAddr) -> Result<u32, Shed> {
         self.waiters += 1;
         let waiter = self.waiters;
         let question = question(what);
         let hash = question.iter().fold(7, |hash: u64, &octet| hash.wrapping_mul(31) + u64::from(octet));
         let (dnssec_ok, checking_disabled) = (self.dnssec_ok, self.checking_disabled);
-        let began_ms = self.net.now_ms;
+        self.began_ms.insert(waiter, self.net.now_ms);
         let ask = Ask {
             question: &question,
             hash,
+            dnssec_ok,
+            checking_disabled,
+            ecs: &[],
+            client: Some(client),
+            stale_available: false,
+        };
+        let mut shed = Ok(waiter);
+        self.with(|resolver, cx| {
+            if let Submitted::Shed { reason, .. } = resolver.submit(&ask, Some(waiter), cx) {
+                shed = Err(reason);
+            }
+        });
+        shed
+    }
+
+    /// Questions under way.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.resolver.in_flight()
+    }
+
+    /// Tells the resolver how busy its thread is.
+    pub(crate) fn note_busy(&mut self, percent: u32) {
+        self.resolver.note_busy(percent);
+    }
+
+    /// Has "www.example. A" resolved for its trace.
+    pub(crate) fn trace(&mut self, what: &str) -> Traced {
+        let question = question(what);
+        let (dnssec_ok, checking_disabled) = (self.dnssec_ok, self.checking_disabled);
+        let ask = Ask {
+            question: &question,
+            hash: 1,
             dnssec_ok,
             checking_disabled,
             ecs: &[],
@@ -179,15 +267,17 @@ impl World {
             stale_available: false,
         };
         self.with(|resolver, cx| {
-            resolver.submit(&ask, Some(waiter), cx);
+            resolver.submit_traced(&ask, 5, cx);
         });
         self.run();
-        let mut answers = self.answers.iter().filter(|(of, _)| *of == waiter);
-        let (_, mut answer) = answers.next().expect("an answer").clone();
-        assert!(answers.next().is_none(), "one answer each");
-        answer.took_ms -= began_ms;
-        assert!(self.open.is_empty(), "every socket is closed in the end");
-        answer
+        let mut traced = self.resolver.take_traced();
+        assert_eq!(traced.iter().map(|traced| traced.number).collect::<Vec<_>>(), [5]);
+        traced.remove(0)
+    }
+
+    /// The traces of failures.
+    pub(crate) fn kept(&self) -> Vec<Trace> {
+        self.resolver.kept_traces().cloned().collect()
     }
 
     /// Lets so many seconds pass.
@@ -196,24 +286,38 @@ impl World {
         self.wall_secs += secs;
     }
 
-    fn run(&mut self) {
-        loop {
-            let next = [self.net.next_ms(), self.resolver.next_deadline()].into_iter().flatten().min();
-            let Some(next) = next else { break };
-            self.net.now_ms = self.net.now_ms.max(next);
-            while let Some(event) = self.net.arrived() {
-                self.deliver(event);
-            }
-            self.with(Resolver::tick);
+    /// Lets happen what happens until there is nothing to wait for.
+    pub(crate) fn run(&mut self) {
+        while self.run_until(u64::MAX) {}
+    }
+
+    /// Lets happen what happens within so many ms.
+    pub(crate) fn run_for(&mut self, ms: u64) {
+        let end_ms = self.net.now_ms + ms;
+        while self.run_until(end_ms) {}
+        self.net.now_ms = end_ms;
+    }
+
+    /// Goes on to what happens next, if that is by then.
+    fn run_until(&mut self, end_ms: u64) -> bool {
+        let next = [self.net.next_ms(), self.resolver.next_deadline()].into_iter().flatten().min();
+        let Some(next) = next.filter(|next| *next <= end_ms) else { return false };
+        self.net.now_ms = self.net.now_ms.max(next);
+        while let Some(event) = self.net.arrived() {
+            self.deliver(event);
         }
+        self.with(Resolver::tick);
+        true
     }
 
     fn deliver(&mut self, event: u64) {
         match self.under_way.remove(&event) {
             Some(Event::Query { socket, to, octets, over_tcp }) => {
                 let query = Query::read(&octets, over_tcp);
-                let Some(response) = self.servers.get_mut(&to.ip()).and_then(|script| script(&query)) else { return };
-                self.schedule(Event::Reply { socket, octets: response.octets() });
+                let Some(script) = self.servers.get_mut(&to.ip()) else { return };
+                for octets in script(&query) {
+                    self.schedule(Event::Reply { socket, octets });
+                }
             }
             Some(Event::Reply { socket, octets }) => {
                 self.with(|resolver, cx| resolver.server_reply(socket, &octets, cx));
@@ -268,7 +372,7 @@ impl World {
         let qname = shown(&query.question[..query.question.len() - 4].to_ascii_lowercase());
         let transport = if over_tcp { " by TCP" } else { "" };
         let what = format!("{qname} {}{transport}", query.qtype);
-        self.sent.push(Sent { to: to.ip().to_string(), what });
+        self.sent.push(Sent { to: to.ip().to_string(), what, octets: octets.to_vec() });
         self.schedule(Event::Query { socket, to, octets: octets.to_vec(), over_tcp });
     }
 

@@ -112,7 +112,14 @@ pub(super) fn rules(
             check.fault(at.clone(), format!("\"{name}\" has a [[forward]] already; make it one"));
         }
         let upstreams = upstreams(&zone, at, &mut spec, listen, check);
-        rules.push(rule(zone, upstreams, spec, check));
+        let ecs = spec.ecs.span();
+        let rule = rule(zone, upstreams, spec, check);
+        if let Some(at) = ecs.filter(|_| mode == Mode::Recurse && rule.ecs == EcsPolicy::Pass) {
+            let message = "recursion sends no client subnets on, as what it finds is for all clients; write \"strip\", or \
+                           mode = \"forward\" in [resolver]";
+            check.fault(at, message);
+        }
+        rules.push(rule);
     }
     rules
 }

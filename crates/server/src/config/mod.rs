@@ -20,6 +20,7 @@ use avocet_wire::Rtype;
 use ipnet::IpNet;
 
 pub(crate) mod command;
+mod dns64;
 mod forward;
 mod hints;
 mod known;
@@ -37,6 +38,7 @@ mod spec;
 mod upstream;
 mod validate;
 
+use dns64::Dns64Config;
 use recurse::Mode;
 use schema::json_schema;
 pub(crate) use source::ConfigErrors;
@@ -52,6 +54,8 @@ pub(crate) struct Config {
     pub(crate) stubs: Vec<StubZone>,
     /// How answers are validated.
     pub(crate) dnssec: DnssecConfig,
+    /// How addresses are translated.
+    pub(crate) dns64: Dns64Config,
     /// Forwarding rules, at most one for a zone; not empty where names are resolved by them only.
     pub(crate) forwards: Vec<ForwardConfig>,
     /// Sizes and time limits of the two answer caches.
@@ -143,6 +147,10 @@ pub(crate) struct ResolverConfig {
     pub(crate) aggressive_nsec: bool,
     /// EDNS buffer size told to authoritative servers, in bytes, 512 to 4096.
     pub(crate) edns_buffer_size: u16,
+    /// Inquiries under way at the servers of one zone, in all workers.
+    pub(crate) fetches_per_zone: u32,
+    /// Queries that one server has not answered yet, in all workers.
+    pub(crate) fetches_per_server: u32,
 }
 
 /// `[dnssec]`: how answers are validated.
@@ -152,6 +160,10 @@ pub(crate) struct DnssecConfig {
     pub(crate) validate: bool,
     /// DS and DNSKEY records; empty: those of the root that are built in.
     pub(crate) trust_anchors: Vec<Anchor>,
+    /// Whether changes of the anchors' keys are followed (RFC 5011).
+    pub(crate) trust_anchor_updates: bool,
+    /// Whether zones are told which of their keys are trusted (RFC 8145).
+    pub(crate) key_tag_signal: bool,
     /// Names in wire form, lower case, below which nothing is validated (RFC 7646).
     pub(crate) negative_anchors: Vec<Box<[u8]>>,
     /// Whether signatures by SHA-1 count.
@@ -230,6 +242,8 @@ pub(crate) struct CacheConfig {
     pub(crate) min_ttl_secs: u32,
     /// Longer TTLs are cut to this; never below `min_ttl_secs`.
     pub(crate) max_ttl_secs: u32,
+    /// Shortest time that a negative answer is kept, within the longest.
+    pub(crate) negative_min_ttl_secs: u32,
     /// Longest time that a negative answer is kept (RFC 2308 §5).
     pub(crate) negative_max_ttl_secs: u32,
     /// Answers past their TTL where no server answers (RFC 8767); `None` when off.

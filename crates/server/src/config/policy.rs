@@ -179,6 +179,12 @@ pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
     digits.parse::<u64>().ok()?.checked_mul(scale).map(Duration::from_secs)
 }
 
+/// The same of the command line.
+pub(crate) fn duration_arg(text: &str) -> Result<Duration, String> {
+    let time = parse_duration(text).filter(|time| (1..=MAX_REFRESH.as_secs()).contains(&time.as_secs()));
+    time.ok_or_else(|| "expected a time such as \"90s\", \"30m\", \"2h\" or \"1d\"".to_owned())
+}
+
 /// The tables that make up the policy.
 pub(super) struct Tables {
     pub(super) policy: PolicySpec,

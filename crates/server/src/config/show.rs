@@ -7,6 +7,7 @@ use avocet_resolver::StubZone;
 use avocet_wire::rdata;
 use toml::{Table, Value};
 
+use super::dns64::Dns64Config;
 use super::name::shown;
 use super::recurse::Mode;
 use super::show_policy;
@@ -26,6 +27,7 @@ impl Config {
         put("resolver", resolver(self).into());
         put("stub", self.stubs.iter().map(stub).collect::<Vec<_>>().into());
         put("dnssec", dnssec(&self.dnssec).into());
+        put("dns64", dns64(&self.dns64).into());
         put("forward", self.forwards.iter().map(forward).collect::<Vec<_>>().into());
         put("cache", cache(&self.cache).into());
         put("record", self.records.iter().map(record).collect::<Vec<_>>().into());
@@ -117,6 +119,8 @@ fn resolver(config: &Config) -> Table {
         ("query-private", resolver.query_private.into()),
         ("aggressive-nsec", resolver.aggressive_nsec.into()),
         ("edns-buffer-size", i64::from(resolver.edns_buffer_size).into()),
+        ("fetches-per-zone", i64::from(resolver.fetches_per_zone).into()),
+        ("fetches-per-server", i64::from(resolver.fetches_per_server).into()),
         ("max-udp-size", i64::from(config.server.max_udp_size).into()),
         ("minimal-responses", config.server.minimal_responses.into()),
     ])
@@ -133,10 +137,16 @@ fn dnssec(dnssec: &DnssecConfig) -> Table {
     table([
         ("validate", dnssec.validate.into()),
         ("trust-anchors", texts(&dnssec.trust_anchors)),
-        ("trust-anchor-updates", false.into()),
+        ("trust-anchor-updates", dnssec.trust_anchor_updates.into()),
+        ("key-tag-signal", dnssec.key_tag_signal.into()),
         ("negative-anchors", texts(&negative)),
         ("validate-sha1", dnssec.validate_sha1.into()),
     ])
+}
+
+fn dns64(dns64: &Dns64Config) -> Table {
+    let prefix = dns64.prefix.map(|net| net.to_string());
+    table([("prefix", or_empty(prefix.as_deref())), ("exclude", texts(&dns64.exclude))])
 }
 
 fn forward(rule: &ForwardConfig) -> Table {
@@ -181,6 +191,7 @@ fn cache(cache: &CacheConfig) -> Table {
         ("rrset-bytes", count(cache.rrset_bytes)),
         ("min-ttl-secs", secs(cache.min_ttl_secs)),
         ("max-ttl-secs", secs(cache.max_ttl_secs)),
+        ("negative-min-ttl-secs", secs(cache.negative_min_ttl_secs)),
         ("negative-max-ttl-secs", secs(cache.negative_max_ttl_secs)),
         ("serve-stale", cache.serve_stale.is_some().into()),
         ("prefetch", cache.prefetch.into()),

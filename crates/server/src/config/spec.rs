@@ -37,6 +37,8 @@ pub(super) struct Spec {
     pub(super) stub: Vec<Spanned<StubSpec>>,
     /// Validation of what recursion finds.
     pub(super) dnssec: DnssecSpec,
+    /// Addresses translated for clients that have IPv6 only, by recursion (RFC 6147).
+    pub(super) dns64: Dns64Spec,
     /// The two answer caches.
     pub(super) cache: CacheSpec,
     /// Local records.
@@ -164,6 +166,12 @@ pub(super) struct ResolverSpec {
     /// EDNS buffer size told to authoritative servers, in bytes.
     #[schemars(extend("default" = 1232))]
     pub(super) edns_buffer_size: Setting<Int<512, 4096>>,
+    /// Inquiries under way at the servers of one zone; further names below it get an error, or expired data.
+    #[schemars(extend("default" = 200))]
+    pub(super) fetches_per_zone: Setting<Int<1, 100_000>>,
+    /// Queries that one authoritative server has not answered yet; then others are asked.
+    #[schemars(extend("default" = 1_000))]
+    pub(super) fetches_per_server: Setting<Int<1, 100_000>>,
     /// Overrides `max-udp-size` of `[server]`.
     #[schemars(extend("default" = 1232))]
     pub(super) max_udp_size: Setting<Int<512, 4096>>,
@@ -194,15 +202,32 @@ pub(super) struct DnssecSpec {
     /// DS or DNSKEY records in presentation form; without any, those of the root that are built in.
     #[schemars(extend("default" = []))]
     pub(super) trust_anchors: Setting<List<Text<Anchor>>>,
-    /// Follow changes of the root's keys (RFC 5011); not built yet, only false is taken.
-    #[schemars(extend("default" = false))]
+    /// Follow changes of the keys that the trust anchors name (RFC 5011).
+    #[schemars(extend("default" = true))]
     pub(super) trust_anchor_updates: Setting<bool>,
+    /// Tell zones with a trust anchor, whenever their keys are asked for, which of them are trusted (RFC 8145).
+    #[schemars(extend("default" = true))]
+    pub(super) key_tag_signal: Setting<bool>,
     /// Names below which nothing is validated (RFC 7646).
     #[schemars(extend("default" = []))]
     pub(super) negative_anchors: Setting<List<Text<Name>>>,
     /// Take signatures by SHA-1 for valid (RFC 9905 advises against it).
     #[schemars(extend("default" = false))]
     pub(super) validate_sha1: Setting<bool>,
+}
+
+/// `[dns64]`
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[schemars(inline)]
+pub(super) struct Dns64Spec {
+    /// The prefix of a translator such as "64:ff9b::/96": names without an IPv6 address get one made of it and of
+    /// their IPv4 address; "" translates nothing.
+    #[schemars(extend("default" = ""))]
+    pub(super) prefix: Setting<String>,
+    /// Networks of IPv6 addresses that are as good as none.
+    #[schemars(extend("default" = ["::ffff:0.0.0.0/96"]))]
+    pub(super) exclude: Setting<List<Text<IpNet>>>,
 }
 
 /// `[[forward]]`
@@ -224,7 +249,7 @@ pub(super) struct ForwardSpec {
     /// Send the letters of a question in random case, which makes answers hard to forge (0x20).
     #[schemars(extend("default" = true))]
     pub(super) case_randomisation: Setting<bool>,
-    /// Client subnet options: "strip" takes them out, "pass" sends them on (RFC 7871).
+    /// Client subnet options: "strip" takes them out, "pass" sends them on (RFC 7871), in mode "forward" only.
     #[schemars(extend("default" = "strip"))]
     pub(super) ecs: Setting<Text<EcsPolicy>>,
     /// Shortest time that one server is given to answer, in milliseconds.
@@ -252,6 +277,9 @@ pub(super) struct CacheSpec {
     /// Longer TTLs are cut to this.
     #[schemars(extend("default" = 86_400))]
     pub(super) max_ttl_secs: Setting<Int<0, 604_800>>,
+    /// Shortest time that a negative answer is kept, though never above the longest.
+    #[schemars(extend("default" = 0))]
+    pub(super) negative_min_ttl_secs: Setting<Int<0, 3_600>>,
     /// Longest time that a negative answer is kept (RFC 2308).
     #[schemars(extend("default" = 3_600))]
     pub(super) negative_max_ttl_secs: Setting<Int<0, 86_400>>,

@@ -16,7 +16,7 @@ use super::{
     CacheConfig, Config, DataConfig, LogConfig, LogFormat, LogLevel, RateLimitConfig, ServeStaleConfig, ServerConfig,
     TcpConfig,
 };
-use super::{forward, policy, record, setting::Fault};
+use super::{dns64, forward, policy, record, setting::Fault};
 
 /// Networks that are nobody's on the Internet: loopback, link-local, RFC 1918 and RFC 4193.
 pub(super) const PRIVATE_NETWORKS: [&str; 8] = [
@@ -62,6 +62,7 @@ pub(super) fn validate(spec: Spec, faults: Vec<Fault>) -> Result<Config, Vec<Fau
         resolver: recurse::resolver(resolver, mode, &mut check),
         stubs: recurse::stubs(spec.stub, &mut check),
         dnssec: recurse::dnssec(spec.dnssec, &mut check),
+        dns64: dns64::dns64(spec.dns64, mode, &mut check),
         server,
         cache: cache(spec.cache, &mut check),
         records: record::rrsets(spec.record, &mut check),
@@ -253,6 +254,7 @@ fn cache(spec: CacheSpec, check: &mut Check) -> CacheConfig {
         rrset_bytes: check.take(spec.rrset_bytes).map_or(128 * MIB, |bytes| bytes.0),
         min_ttl_secs,
         max_ttl_secs,
+        negative_min_ttl_secs: check.take(spec.negative_min_ttl_secs).map_or(0, |secs| secs.0),
         negative_max_ttl_secs: check.take(spec.negative_max_ttl_secs).map_or(3_600, |secs| secs.0),
         serve_stale: check.take(spec.serve_stale).unwrap_or(true).then_some(stale),
         prefetch: check.take(spec.prefetch).unwrap_or(true),

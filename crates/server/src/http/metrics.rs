@@ -8,6 +8,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use avocet_cache::StoreStats;
+use avocet_dnssec::Limit;
 use avocet_resolver::{BreakerState, Counters, RTT_BUCKETS_MS, Transport, UpstreamCounters};
 use avocet_wire::Rcode;
 
@@ -298,6 +299,9 @@ impl Resolvers {
         family.sample(&[("result", "no-rule")], self.total(|counters| counters.no_rule));
         family.sample(&[("result", "too-many-questions")], self.total(|counters| counters.shed_tasks));
         family.sample(&[("result", "too-many-clients")], self.total(|counters| counters.shed_waiters));
+        family.sample(&[("result", "zone-crowded")], self.total(|counters| counters.shed_zone));
+        family.sample(&[("result", "busy-by-zone")], self.total(|counters| counters.shed_busy_zone));
+        family.sample(&[("result", "busy-by-client")], self.total(|counters| counters.shed_busy_client));
         let mut family =
             metrics.family("avocet_resolver_ended_total", Kind::Counter, "Questions that left the resolver.");
         family.sample(&[("result", "answered")], self.total(|counters| counters.answered));
@@ -384,6 +388,17 @@ impl Resolvers {
         family.sample(&[("result", "referrals")], self.total(|counters| counters.limit_referrals));
         family.sample(&[("result", "servers")], self.total(|counters| counters.limit_servers));
         family.sample(&[("result", "queries")], self.total(|counters| counters.budget_sends));
+        family.sample(&[("result", "zone-crowded")], self.total(|counters| counters.limit_zone));
+        family.sample(&[("result", "server-crowded")], self.total(|counters| counters.limit_server));
+        let mut family = metrics.family(
+            "avocet_validation_limits_total",
+            Kind::Counter,
+            "Times that a question reached a limit of what validation may cost.",
+        );
+        for limit in Limit::ALL {
+            let reached = self.total(|counters| counters.validation_limits[limit as usize]);
+            family.sample(&[("limit", limit.name())], reached);
+        }
     }
 
     fn write_upstreams(&self, metrics: &mut Exposition) {

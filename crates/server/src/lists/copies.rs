@@ -73,6 +73,15 @@ impl fmt::Display for CopyError {
     }
 }
 
+/// Where a text is kept.
+#[derive(Debug)]
+pub(super) enum Kept {
+    /// On disk.
+    OnDisk,
+    /// In memory, until the server ends: why the disk did not take it.
+    InMemory(io::Error),
+}
+
 impl Head {
     /// Notes what the text is.
     pub(super) fn seal(&mut self, text: &[u8]) {
@@ -122,18 +131,22 @@ impl Copies {
     /// Keeps a text as the last good one of the list.
     ///
     /// # Errors
-    /// The disk did not take it: it is kept until the server ends, unless that would be too much.
-    pub(super) fn keep(&mut self, list: &ListConfig, head: Head, text: Vec<u8>) -> io::Result<()> {
+    /// The disk did not take it, and there is too much in memory.
+    pub(super) fn keep(&mut self, list: &ListConfig, head: Head, text: Vec<u8>) -> io::Result<Kept> {
         self.unsaved.remove(&list.name);
         let mut line = serde_json::to_vec(&head)?;
         line.push(b'\n');
-        let written =
-            fs::create_dir_all(&self.directory).and_then(|()| disk::replace(&self.path(&list.name), &[&line, &text]));
+        let path = self.path(&list.name);
+        let written = fs::create_dir_all(&self.directory).and_then(|()| disk::replace(&path, &[&line, &text]));
         let held: usize = self.unsaved.values().map(|(_, text)| text.len()).sum();
-        if written.is_err() && held + text.len() <= MAX_UNSAVED {
-            self.unsaved.insert(list.name.clone(), (head, text));
+        match written {
+            Ok(()) => Ok(Kept::OnDisk),
+            Err(error) if held + text.len() > MAX_UNSAVED => Err(error),
+            Err(error) => {
+                self.unsaved.insert(list.name.clone(), (head, text));
+                Ok(Kept::InMemory(error))
+            }
         }
-        written
     }
 
     /// The last good text of the list, if there is one.

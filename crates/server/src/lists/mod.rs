@@ -62,13 +62,21 @@ impl Keeping {
     /// back.
     pub(crate) fn refresh(&self, name: Option<String>, force: bool, reply: Sender<Value>) {
         let taking = if force { Taking::Forced } else { Taking::Judged };
-        self.desk().orders.push(Order { name, taking, reply });
+        let mut desk = self.desk();
+        // Where nobody works any more, the reply goes with the order.
+        if !desk.is_closed {
+            desk.orders.push(Order { name, taking, reply });
+        }
+        drop(desk);
         self.changed.notify_all();
     }
 
     /// Ends the thread, in the middle of a fetch when that is over.
     pub(crate) fn close(&self) {
-        self.desk().is_closed = true;
+        let mut desk = self.desk();
+        desk.is_closed = true;
+        desk.orders.clear();
+        drop(desk);
         self.changed.notify_all();
     }
 

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use avocet_policy::list::Report;
 
-use super::copies::{Copies, Copy, Head};
+use super::copies::{Copies, Copy, Head, Kept};
 use super::disk;
 use super::fetch::{Fetched, Fetcher, MAX_LIST_BYTES};
 use super::image_file::ImageFile;
@@ -141,7 +141,7 @@ impl Store {
             judge(&report, same_source.map(|head| head.entries))?;
         }
         let head = Head { source: url.to_owned(), etag, last_modified, entries: report.entries, ..Head::default() };
-        Ok(self.keep(list, head, text, known.as_ref()))
+        self.keep(list, head, text, known.as_ref())
     }
 
     /// Looks at a file. Its owner may take out of it what he likes; but one that is no list is not taken.
@@ -165,20 +165,27 @@ impl Store {
             return Err(Failure::HeldBack(refusal.to_string()));
         }
         let head = Head { source, fingerprint, entries: report.entries, ..Head::default() };
-        Ok(self.keep(list, head, text, known.as_ref()))
+        self.keep(list, head, text, known.as_ref())
     }
 
-    fn keep(&mut self, list: &ListConfig, mut head: Head, text: Vec<u8>, known: Option<&Head>) -> Taken {
+    fn keep(
+        &mut self,
+        list: &ListConfig,
+        mut head: Head,
+        text: Vec<u8>,
+        known: Option<&Head>,
+    ) -> Result<Taken, Failure> {
         head.seal(&text);
         head.fetched_at_secs = wall_secs();
         let is_same = known.is_some_and(|known| known.stamp() == head.stamp());
-        if let Err(error) = self.copies.keep(list, head, text) {
-            tracing::warn!(
-                list = list.name,
-                "cannot keep a copy on disk: {error}; it is in force until the server ends"
-            );
+        match self.copies.keep(list, head, text) {
+            Ok(Kept::OnDisk) => {}
+            Ok(Kept::InMemory(error)) => {
+                tracing::warn!(list = list.name, "no copy on disk: {error}; it is in force until the server ends");
+            }
+            Err(error) => return Err(Failure::File(format!("it cannot be kept: {error}"))),
         }
-        if is_same { Taken::Same } else { Taken::Changed }
+        Ok(if is_same { Taken::Same } else { Taken::Changed })
     }
 
     /// What is known of the copy of a list.
@@ -240,3 +247,6 @@ fn tell(list: &ListConfig, report: &io::Result<Option<Report>>) {
         Err(error) => tracing::error!(list = name, "its copy cannot be used: {error}; it is fetched anew"),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -53,6 +53,13 @@ struct Work {
     pending: Pending,
 }
 
+impl Drop for Work {
+    fn drop(&mut self) {
+        // Whoever waits learns that nothing comes, also where a fault ended the thread.
+        self.running.lists.close();
+    }
+}
+
 impl Work {
     fn run(mut self) {
         self.begin();
@@ -131,7 +138,10 @@ impl Work {
             ListSource::Url(_) => source.is_due(wall_secs(), list.refresh.as_secs()),
             ListSource::File(path) => {
                 let now = FileFingerprint::of(path);
-                let watch = self.watches.entry(list.name.clone()).or_insert_with(|| FileWatch::new(None));
+                let Some(watch) = self.watches.get_mut(&list.name) else {
+                    self.watches.insert(list.name.clone(), FileWatch::new(now));
+                    return true;
+                };
                 // A file that is not there, or could not be read, is a failure that is told once, and looked at again.
                 watch.has_settled(now) || now.is_none() && source.error.is_none()
             }

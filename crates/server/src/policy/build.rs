@@ -84,7 +84,6 @@ impl Policy {
             lists: parts.lists.clone(),
             block: config.block.clone(),
             limiter: parts.limiter.clone(),
-            list_names: config.list_names(),
             clients,
             program,
             origins,

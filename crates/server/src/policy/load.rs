@@ -156,15 +156,20 @@ fn read(compiler: &mut Compiler, (place, list): (usize, &ListConfig), mut text: 
     }
 }
 
+/// The text of a list that is a file of this machine.
+pub(crate) fn open_file(list: &ListConfig) -> io::Result<Option<File>> {
+    match &list.source {
+        ListSource::File(path) => File::open(path).map(Some),
+        ListSource::Url(_) => Ok(None),
+    }
+}
+
 /// The lists that are files of this machine, compiled for a server without a data directory.
 pub(crate) fn from_files(config: &PolicyConfig, secret: [u8; 32]) -> Result<Option<Lists>, String> {
     if config.lists.is_empty() {
         return Ok(None);
     }
-    let (octets, reports) = compile(config, secret, |list| match &list.source {
-        ListSource::File(path) => File::open(path).map(Some),
-        ListSource::Url(_) => Ok(None),
-    });
+    let (octets, reports) = compile(config, secret, open_file);
     let mut lists = Vec::new();
     for (list, report) in config.lists.iter().zip(reports) {
         let report = report.map_err(|error| format!("cannot read the list {:?}: {error}", list.name))?;

@@ -9,6 +9,8 @@
 //! answer or keeps one: that is for [`query`](crate::query).
 
 mod build;
+pub(crate) mod command;
+mod explain;
 pub(crate) mod load;
 mod names;
 mod verdict;
@@ -43,7 +45,6 @@ pub(crate) struct Policy {
     block: BlockConfig,
     rebinding: Option<Exceptions>,
     limiter: Arc<Limiter>,
-    list_names: Vec<String>,
     notes: Arc<[Note]>,
     /// Whether rules or entries of lists ask for names of clients, which must be found out then.
     asks_for_names: bool,

@@ -138,7 +138,7 @@ impl Policy {
         pass
     }
 
-    fn decide(&self, asked: &Asked<'_>, moment: Moment, scratch: &mut Scratch) -> Verdict {
+    pub(super) fn decide(&self, asked: &Asked<'_>, moment: Moment, scratch: &mut Scratch) -> Verdict {
         let question = to_rules(asked, moment);
         match self.lists.as_ref().filter(|_| self.asks_for_lists) {
             None => self.program.decide(&question, &scratch.hours, &NoLists),
@@ -282,7 +282,7 @@ impl Policy {
         Some((self.lists.as_deref()?, in_force))
     }
 
-    fn to_lists<'a>(&self, asked: &Asked<'a>, name: &'a [u8]) -> list::Question<'a> {
+    pub(super) fn to_lists<'a>(&self, asked: &Asked<'a>, name: &'a [u8]) -> list::Question<'a> {
         let asker = list::Asker { address: Some(asked.ip), names: &[], tags: &[] };
         list::Question { qname: name, qtype: asked.qtype, asker }
     }
@@ -310,7 +310,7 @@ impl Policy {
     }
 }
 
-fn to_rules<'a>(asked: &Asked<'a>, moment: Moment) -> rule::Question<'a> {
+pub(super) fn to_rules<'a>(asked: &Asked<'a>, moment: Moment) -> rule::Question<'a> {
     let profile = avocet_policy::client::Profile(asked.profile);
     rule::Question { qname: asked.qname, qtype: asked.qtype, qclass: Class::IN, profile, now: moment.wall_secs }
 }

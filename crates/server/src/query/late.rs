@@ -1,8 +1,9 @@
 //! Answers to those who waited, made of what resolution found.
 
 use avocet_cache::PacketKey;
+use avocet_resolver::Shed;
 use avocet_wire::builder::{Builder, Full, Record, Section};
-use avocet_wire::header::{HEADER_LEN, QR, RA};
+use avocet_wire::header::{HEADER_LEN, Header, QR, RA};
 use avocet_wire::query::QuestionKey;
 use avocet_wire::view::{MessageView, RecordSection};
 use avocet_wire::{Ede, Rcode, Rtype};
@@ -37,7 +38,7 @@ pub(crate) fn answer(path: &Path<'_>, waiter: &Waiter, found: Option<&Found<'_>>
         Some(found) => resolved(path, waiter, found, out),
         None => match stale(path, waiter, out) {
             Some(draft) => (draft, Stage::Stale),
-            None => (failed(found, question, out), failed_stage(found)),
+            None => (failed(found, waiter, out), failed_stage(found)),
         },
     };
     let len = finish(out, draft, &waiter.asked, question, &path.state.identity);
@@ -83,13 +84,13 @@ fn wanted<'a>(waiter: &Waiter, key: &'a QuestionKey) -> Wanted<'a> {
 }
 
 /// The answer to a waiter whose question was turned away.
-pub(crate) fn shed(path: &Path<'_>, waiter: &Waiter, out: &mut [u8]) -> (usize, Outcome) {
-    let found = Found {
-        rcode: Rcode::SERVFAIL,
-        message: &[],
-        ede: Some((Ede::OTHER, "too many queries in flight")),
-        keep: None,
+pub(crate) fn shed(path: &Path<'_>, waiter: &Waiter, reason: Shed, out: &mut [u8]) -> (usize, Outcome) {
+    let ede = match reason {
+        Shed::Zone => (Ede::NETWORK_ERROR, "too many queries to the zone are under way"),
+        Shed::Client => (Ede::OTHER, "too many queries of this client"),
+        Shed::Tasks | Shed::Waiters | Shed::Malformed => (Ede::OTHER, "too many queries in flight"),
     };
+    let found = Found { rcode: Rcode::SERVFAIL, message: &[], ede: Some(ede), keep: None };
     let (len, outcome) = answer(path, waiter, Some(&found), out);
     let stage = if outcome.stage == Stage::Failed { Stage::Shed } else { outcome.stage };
     (len, Outcome { stage, ..outcome })
@@ -111,10 +112,19 @@ fn failed_stage(found: Option<&Found<'_>>) -> Stage {
     }
 }
 
-fn failed(found: Option<&Found<'_>>, question: &[u8], out: &mut [u8]) -> Draft {
+fn failed(found: Option<&Found<'_>>, waiter: &Waiter, out: &mut [u8]) -> Draft {
+    let question = &waiter.question;
+    // Aliases that lead nowhere are shown.
+    if let Some(found) = found.filter(|found| has_answers(found.message)) {
+        return copy(found, waiter, question, out);
+    }
     let slow = (Ede::NO_REACHABLE_AUTHORITY, "no answer in time");
     let ede = Some(found.and_then(|found| found.ede).unwrap_or(slow));
     Draft { ede, ..draft_empty(out, Some(question), Rcode::SERVFAIL) }
+}
+
+fn has_answers(message: &[u8]) -> bool {
+    Header::read(message).is_some_and(|header| header.counts[1] > 0)
 }
 
 fn copy(found: &Found<'_>, waiter: &Waiter, question: &[u8], out: &mut [u8]) -> Draft {

@@ -100,14 +100,14 @@ pub(super) fn from_rrsets(path: &Path<'_>, wanted: &Wanted<'_>, out: &mut [u8]) 
     let ttl_offsets = &answers.ttl_offsets[resolved.ttl_offsets];
     match verdict::judge_answer(path, wanted, message, out) {
         Judged::Holds { secs, ttl_secs: None } => {
-            keep(path, key, *hash, &Keep { message, ttl_offsets, ttl_secs: resolved.ttl_secs.min(secs) });
+            keep(path, key, *hash, &Keep { message, ttl_offsets, ttl_secs: resolved.ttl_secs.min(secs), ede: None });
             FromRrsets::Fresh(draft)
         }
         Judged::Holds { secs, ttl_secs: Some(bounds) } => {
             let message = &mut out[..draft.len];
             verdict::clamp_ttls(message, ttl_offsets, bounds);
             let ttl_secs = resolved.ttl_secs.clamp(bounds.0, bounds.1.max(bounds.0)).min(secs);
-            keep(path, key, *hash, &Keep { message, ttl_offsets, ttl_secs });
+            keep(path, key, *hash, &Keep { message, ttl_offsets, ttl_secs, ede: None });
             FromRrsets::Fresh(draft)
         }
         Judged::Replaced(draft, _) => FromRrsets::Fresh(draft),
@@ -147,6 +147,8 @@ pub(crate) struct Keep<'a> {
     pub(crate) ttl_offsets: &'a [u16],
     /// How long it holds, in seconds; 0: it is not kept.
     pub(crate) ttl_secs: u32,
+    /// The extended error that clients are told beside it.
+    pub(crate) ede: Option<u16>,
 }
 
 /// Puts an answer into the packet cache.
@@ -159,7 +161,7 @@ pub(crate) fn keep(path: &Path<'_>, key: &PacketKey<'_>, hash: u64, answer: &Kee
         valid_for: answer.ttl_secs,
         epoch: path.state.epoch,
         flags: packet_flags::STALE_OK,
-        ede: None,
+        ede: answer.ede,
     };
     // What is refused for its size is answered from the RRset cache the next time.
     path.shared.packets.insert(hash, key, answer.message, answer.ttl_offsets, &meta);

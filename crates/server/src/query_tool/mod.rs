@@ -11,10 +11,11 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use avocet_wire::view::{RecordSection, RecordView};
-use avocet_wire::{MessageView, Rcode, Rtype};
+use avocet_wire::{MessageView, NameBuf, Rcode, Rtype};
 
-use crate::cli::QueryArgs;
+use crate::cli::{ControlArgs, QueryArgs};
 use crate::config::{Config, environment};
+use crate::operate::command::{self, Checks};
 
 mod exchange;
 mod json;
@@ -28,6 +29,14 @@ const DEFAULT_SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOS
 
 /// Asks and shows. A reply of any RCODE is a success; none, or one that cannot be read, is not.
 pub(crate) fn run(args: &QueryArgs) -> ExitCode {
+    match trace(args) {
+        Ok(None) => {}
+        Ok(Some(code)) => return code,
+        Err(message) => {
+            let _ = writeln!(io::stderr(), "{message}");
+            return ExitCode::FAILURE;
+        }
+    }
     let shown = match ask(args) {
         Ok(shown) => writeln!(io::stdout(), "{}", shown.trim_end()),
         Err(message) => {
@@ -72,6 +81,23 @@ fn addresses_in(octets: &[u8]) -> Result<Vec<IpAddr>, Rcode> {
         _ => None,
     };
     Ok(answer.filter_map(address).collect())
+}
+
+/// Does what `+trace` asks for; none: there is no such option.
+fn trace(args: &QueryArgs) -> Result<Option<ExitCode>, String> {
+    let request = Request::from_words(&args.words)?;
+    if !request.trace {
+        return Ok(None);
+    }
+    if request.server.is_some() {
+        return Err("+trace asks the server that runs here, over its control socket; leave @SERVER out".to_owned());
+    }
+    let name = NameBuf::from_wire(&request.name).map_err(|error| error.to_string())?.to_string();
+    let json = args.json || request.form == Form::Json;
+    let control = ControlArgs { config: args.config.clone(), json };
+    let dnssec = request.edns.as_ref().is_some_and(|edns| edns.dnssec);
+    let checks = Checks { dnssec, checking_disabled: request.checking_disabled };
+    Ok(Some(command::trace(&control, (name, request.rtype.to_string()), checks)))
 }
 
 fn ask(args: &QueryArgs) -> Result<String, String> {

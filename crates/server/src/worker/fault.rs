@@ -8,11 +8,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 #[cfg(test)]
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use avocet_resolver::{Abandoned, Actions, Resolver};
+use avocet_resolver::{Abandoned, Actions, Resolver, Shed};
 use chacha20::rand_core::Rng;
 
 use super::authorities::Authorities;
 use super::share::Shares;
+use super::traces::Wanted;
 use super::upstreams::Upstreams;
 use super::{MAX_MESSAGE, Waiter, Worker};
 use crate::metrics::WorkerMetrics;
@@ -59,6 +60,7 @@ impl Worker {
         self.authorities = Authorities::new(sockets);
         self.unsent.clear();
         self.shares = Shares::new(shares_key);
+        self.wanted = Wanted::default();
         (self.actions, self.spare_actions) = (Actions::default(), Actions::default());
         self.prepared.clear();
         self.readable.clear();
@@ -72,7 +74,7 @@ impl Worker {
         let Abandoned { question, hash, dnssec_ok, checking_disabled, ecs, waiters } = question;
         for mut waiter in waiters {
             if waiter.is_resumed {
-                self.answer_waiter(&waiter, late::shed);
+                self.answer_waiter(&waiter, |path, waiter, out| late::shed(path, waiter, Shed::Tasks, out));
                 continue;
             }
             waiter.is_resumed = true;

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use avocet_cache::{PacketKey, packet_flags};
 use avocet_io::udp::PacketSource;
-use avocet_resolver::{Action, Actions, Ask, AskedFor, Context, Resolved, StreamFailure, Submitted, UpstreamId};
+use avocet_resolver::{Action, Actions, Ask, AskedFor, Context, Resolved, Shed, StreamFailure, Submitted, UpstreamId};
 use avocet_wire::Rcode;
 use avocet_wire::header::HEADER_LEN;
 
@@ -45,15 +45,14 @@ impl Worker {
                 self.shared.mailboxes[usize::from(owner)].send(Letter::Miss(Box::new(miss)))
                 && let Some(waiter) = miss.waiter
             {
-                self.answer_waiter(&waiter, late::shed);
+                self.answer_waiter(&waiter, |path, waiter, out| late::shed(path, waiter, Shed::Waiters, out));
             }
         }
         self.act();
     }
 
     fn owner_of(&self, miss: &Miss) -> u16 {
-        // The highest bits are those of the question alone.
-        ((miss.hash >> 48) % self.shared.mailboxes.len() as u64) as u16
+        super::owner_of(miss.hash, self.shared.mailboxes.len()) as u16
     }
 
     fn submit(&mut self, miss: Miss) {
@@ -77,8 +76,8 @@ impl Worker {
         };
         let Self { resolver, shared, actions, now, wall_secs, .. } = self;
         let mut context = context(shared, actions, (*now, *wall_secs));
-        if let Submitted::Shed { waiter: Some(waiter), .. } = resolver.submit(&ask, waiter, &mut context) {
-            self.answer_waiter(&waiter, late::shed);
+        if let Submitted::Shed { waiter: Some(waiter), reason } = resolver.submit(&ask, waiter, &mut context) {
+            self.answer_waiter(&waiter, |path, waiter, out| late::shed(path, waiter, reason, out));
         }
     }
 
@@ -96,6 +95,8 @@ impl Worker {
             match letter {
                 Letter::Miss(miss) => self.submit(*miss),
                 Letter::Answer(route, octets) => self.streams.answer_late(route, &octets),
+                Letter::Trace(order) => self.trace(*order),
+                Letter::Kept(order) => self.show_kept(&order),
                 Letter::Drain => self.begin_draining(),
             }
         }
@@ -220,7 +221,12 @@ impl Worker {
             Action::Finish { waiters, resolved, asked } => {
                 let message = &actions.answers.octets[resolved.message.clone()];
                 let ttl_offsets = &actions.answers.ttl_offsets[resolved.ttl_offsets.clone()];
-                let keep = Keep { message, ttl_offsets, ttl_secs: resolved.ttl_secs };
+                let keep = Keep {
+                    message,
+                    ttl_offsets,
+                    ttl_secs: resolved.ttl_secs,
+                    ede: resolved.ede.map(|(code, _)| code.0),
+                };
                 // Where a policy judges answers, each is kept as it is for the profile of who waits.
                 let keep = self.state.policy.is_some().then_some(keep);
                 if keep.is_none() {
@@ -246,7 +252,8 @@ impl Worker {
         let flags =
             packet_flags::RD | bit(asked.dnssec_ok, packet_flags::DO) | bit(asked.checking_disabled, packet_flags::CD);
         let key = PacketKey { profile: PROFILE, flags, question };
-        let keep = Keep { message, ttl_offsets, ttl_secs: resolved.ttl_secs };
+        let ede = resolved.ede.map(|(ede, _)| ede.0);
+        let keep = Keep { message, ttl_offsets, ttl_secs: resolved.ttl_secs, ede };
         stored::keep(&self.path(), &key, asked.hash, &keep);
     }
 
@@ -349,6 +356,7 @@ impl Worker {
             resolver.tick(&mut context(shared, actions, (*now, *wall_secs)));
         }
         self.act();
+        self.deliver_traces();
         self.flush();
         let Self { upstreams, poller, rng, .. } = self;
         self.is_warming = upstreams.warm(poller, rng);
@@ -469,7 +477,7 @@ impl Worker {
 }
 
 /// What the resolver needs of the worker, for one call.
-fn context<'a>(
+pub(super) fn context<'a>(
     shared: &'a Shared,
     actions: &'a mut Actions<Waiter>,
     (now, wall_secs): (Moment, u64),

@@ -97,10 +97,14 @@ fn name_or_glob(start: &str, text: &str, end: &str) -> Result<Target, Reason> {
         ("|", "|", _) | ("", "", _) => Scope::Exact,
         _ => return glob(start, text, end),
     };
+    let is_bare = start.is_empty() && end.is_empty();
     match name::read(plain) {
+        // Labels neither begin nor end with a hyphen: such text is a part of names.
+        Ok(_) if is_bare && plain.split('.').any(|label| label.starts_with('-') || label.ends_with('-')) => {
+            glob(start, text, end)
+        }
         Ok(name) => Ok(Target::Name(scope, name)),
-        // Text with a dot before it, or of one label, is a part of names.
-        Err(_) if scope == Scope::Exact && start.is_empty() => glob(start, text, end),
+        Err(_) if is_bare => glob(start, text, end),
         Err(fault) => Err(fault.into()),
     }
 }
@@ -149,6 +153,7 @@ mod tests {
         check("ample.org|", "block ample.org|");
         check("example.org^", "block example.org|");
         check("-ads-*", "block -ads-*");
+        check("-ads-", "block -ads-");
         check(".ads.", "block .ads.");
         check("/^ad[0-9]+\\./", "block /^ad[0-9]+\\./");
         check("@@/^ok$/$important", "allow /^ok$/ important");

@@ -3,7 +3,7 @@
 use super::*;
 
 fn rule(keys: &str) -> ForwardConfig {
-    let text = format!("[[forward]]\nzone = \"x.example\"\n{keys}\n");
+    let text = format!("[[forward]]\nzone = \"x.example\"\n{keys}\n[resolver]\nmode = \"forward\"\n");
     read_with(&text, &[]).expect("the rule is right").forwards.remove(0)
 }
 
@@ -72,6 +72,14 @@ fn rules_have_their_own_order_and_times() {
     assert_eq!(rule.ecs, EcsPolicy::Pass);
     assert_eq!(rule.timeout_min, Duration::from_millis(100));
     assert_eq!(rule.timeout_max, Duration::from_millis(900));
+}
+
+#[test]
+fn client_subnets_are_sent_on_where_nothing_is_found_by_recursion() {
+    let rule = "[[forward]]\nzone = \"x.example\"\nupstreams = [\"192.0.2.1\"]\necs = \"pass\"\n";
+    let error = errors_alone(rule);
+    assert!(error.starts_with("a.toml:4:7: recursion sends no client subnets on"), "{error}");
+    assert!(read_with(&format!("{rule}[resolver]\nmode = \"forward\"\n"), &[]).is_ok());
 }
 
 #[test]

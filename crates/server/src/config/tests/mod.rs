@@ -10,6 +10,7 @@ use avocet_wire::Rtype;
 
 use super::*;
 
+mod dns64;
 mod documents;
 mod forward;
 mod record;

@@ -1,0 +1,173 @@
+//! DNS64 (RFC 6147): addresses for IPv6 clients, made of IPv4 addresses by the prefix of a translator
+//! (RFC 6052). What is here is arithmetic; when it is done says `iterate/translate.rs`.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use avocet_wire::{NameBuf, Rtype, name};
+
+/// The prefix that is the same everywhere (RFC 6052 §2.1).
+const WELL_KNOWN: Ipv6Addr = Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0);
+/// Bits 64 to 71 of an address are zero: the octet of this number is passed over (RFC 6052 §2.2).
+const RESERVED_OCTET: usize = 8;
+/// Labels of a reverse name under ip6.arpa, the root not counted.
+const REVERSE_LABELS: usize = 34;
+
+/// IPv6 addresses that begin alike.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Prefix {
+    bits: u128,
+    len: u8,
+}
+
+impl Prefix {
+    /// The addresses that begin as `address` does, for `len` bits; at most 128 count.
+    #[must_use]
+    pub fn new(address: Ipv6Addr, len: u8) -> Self {
+        let len = len.min(128);
+        let mask = u128::MAX.checked_shl(128 - u32::from(len)).unwrap_or(0);
+        Self { bits: address.to_bits() & mask, len }
+    }
+
+    fn contains(self, address: Ipv6Addr) -> bool {
+        (address.to_bits() ^ self.bits).checked_shr(128 - u32::from(self.len)).unwrap_or(0) == 0
+    }
+}
+
+/// How addresses are translated.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Dns64 {
+    prefix: Prefix,
+    exclude: Vec<Prefix>,
+}
+
+impl Dns64 {
+    /// Lengths that the prefix of a translator may have, in bits (RFC 6052 §2.2).
+    pub const LENGTHS: [u8; 6] = [32, 40, 48, 56, 64, 96];
+
+    /// With this prefix, and with addresses that are as good as none (RFC 6147 §5.1.4). None if a prefix of a
+    /// translator has another length, or is not zero in its reserved bits.
+    #[must_use]
+    pub fn new(prefix: Prefix, exclude: Vec<Prefix>) -> Option<Self> {
+        let octets = prefix.bits.to_be_bytes();
+        let is_sound = Self::LENGTHS.contains(&prefix.len) && octets[RESERVED_OCTET] == 0;
+        is_sound.then_some(Self { prefix, exclude })
+    }
+
+    /// The data of the AAAA record for this data of an A record. None for addresses that no translator takes
+    /// to where they belong: those of private networks under the well-known prefix (RFC 6052 §3.1).
+    pub(crate) fn synthesise(&self, rdata: &[u8]) -> Option<[u8; 16]> {
+        let v4 = <[u8; 4]>::try_from(rdata).ok()?;
+        if self.prefix.bits == WELL_KNOWN.to_bits() && !is_global(Ipv4Addr::from(v4)) {
+            return None;
+        }
+        let mut octets = self.prefix.bits.to_be_bytes();
+        for (place, octet) in self.places().zip(v4) {
+            octets[place] = octet;
+        }
+        Some(octets)
+    }
+
+    /// Is this AAAA data as good as none?
+    pub(crate) fn is_excluded(&self, rdata: &[u8]) -> bool {
+        let address = <[u8; 16]>::try_from(rdata).map(Ipv6Addr::from);
+        address.is_ok_and(|address| self.exclude.iter().any(|prefix| prefix.contains(address)))
+    }
+
+    /// The reverse name of the IPv4 address that an IPv6 reverse name stands for (RFC 6147 §5.3.1). Both folded.
+    pub(crate) fn reverse(&self, qname: &[u8], qtype: Rtype) -> Option<NameBuf> {
+        if qtype != Rtype::PTR {
+            return None;
+        }
+        let address = reversed(qname)?;
+        if !self.prefix.contains(address) {
+            return None;
+        }
+        let octets = address.octets();
+        let mut v4 = [0; 4];
+        for (place, octet) in self.places().zip(&mut v4) {
+            *octet = octets[place];
+        }
+        let mut wire = Vec::new();
+        for octet in v4.iter().rev() {
+            let text = octet.to_string();
+            wire.push(text.len() as u8);
+            wire.extend_from_slice(text.as_bytes());
+        }
+        wire.extend_from_slice(b"\x07in-addr\x04arpa\x00");
+        NameBuf::from_wire(&wire).ok()
+    }
+
+    /// The octets of an IPv6 address that hold the IPv4 address.
+    fn places(&self) -> impl Iterator<Item = usize> {
+        (usize::from(self.prefix.len / 8)..).filter(|place| *place != RESERVED_OCTET).take(4)
+    }
+}
+
+/// The address of a name under ip6.arpa that has all its labels.
+fn reversed(qname: &[u8]) -> Option<Ipv6Addr> {
+    let mut labels = name::labels(qname).filter(|label| !label.is_empty());
+    let mut bits = 0u128;
+    for place in 0..REVERSE_LABELS - 2 {
+        let [digit] = labels.next()? else { return None };
+        let nibble = char::from(*digit).to_digit(16)?;
+        bits |= u128::from(nibble) << (4 * place);
+    }
+    let ends = labels.next() == Some(b"ip6") && labels.next() == Some(b"arpa") && labels.next().is_none();
+    ends.then(|| Ipv6Addr::from_bits(bits))
+}
+
+fn is_global(ip: Ipv4Addr) -> bool {
+    let [first, second, ..] = ip.octets();
+    let is_shared = first == 100 && second & 0xc0 == 64;
+    !(first == 0 || is_shared || ip.is_private() || ip.is_loopback() || ip.is_link_local() || ip.is_multicast())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dns64(prefix: &str, len: u8) -> Option<Dns64> {
+        Dns64::new(Prefix::new(prefix.parse().unwrap(), len), vec![Prefix::new("::ffff:0:0".parse().unwrap(), 96)])
+    }
+
+    #[test]
+    fn addresses_are_embedded_as_in_the_table_of_rfc_6052() {
+        let check = |prefix: &str, len: u8, expected: &str| {
+            let dns64 = dns64(prefix, len).unwrap();
+            let octets = dns64.synthesise(&[192, 0, 2, 33]).unwrap();
+            assert_eq!(Ipv6Addr::from(octets), expected.parse::<Ipv6Addr>().unwrap());
+            let nibbles: String =
+                octets.iter().rev().map(|octet| format!("\x01{:x}\x01{:x}", octet & 0xf, octet >> 4)).collect();
+            let qname = format!("{nibbles}\x03ip6\x04arpa\x00");
+            let reverse = dns64.reverse(qname.as_bytes(), Rtype::PTR).unwrap();
+            assert_eq!(reverse.wire(), b"\x0233\x012\x010\x03192\x07in-addr\x04arpa\x00");
+            assert!(dns64.reverse(qname.as_bytes(), Rtype::A).is_none());
+        };
+        check("2001:db8::", 32, "2001:db8:c000:221::");
+        check("2001:db8:100::", 40, "2001:db8:1c0:2:21::");
+        check("2001:db8:122::", 48, "2001:db8:122:c000:2:2100::");
+        check("2001:db8:122:300::", 56, "2001:db8:122:3c0:0:221::");
+        check("2001:db8:122:344::", 64, "2001:db8:122:344:c0:2:2100::");
+        check("2001:db8:122:344::", 96, "2001:db8:122:344::192.0.2.33");
+        check("64:ff9b::", 96, "64:ff9b::192.0.2.33");
+    }
+
+    #[test]
+    fn other_prefixes_are_none_of_a_translator() {
+        assert!(dns64("2001:db8::", 33).is_none() && dns64("2001:db8:0:0:ff00::", 96).is_none());
+    }
+
+    #[test]
+    fn private_addresses_have_none_under_the_well_known_prefix() {
+        assert!(dns64("64:ff9b::", 96).unwrap().synthesise(&[10, 0, 0, 1]).is_none());
+        assert!(dns64("2001:db8::", 96).unwrap().synthesise(&[10, 0, 0, 1]).is_some());
+    }
+
+    #[test]
+    fn mapped_addresses_are_as_good_as_none() {
+        let dns64 = dns64("64:ff9b::", 96).unwrap();
+        let octets = |text: &str| text.parse::<Ipv6Addr>().unwrap().octets();
+        assert!(dns64.is_excluded(&octets("::ffff:192.0.2.1")) && !dns64.is_excluded(&octets("2001:db8::1")));
+        assert!(dns64.reverse(b"\x01a\x00", Rtype::PTR).is_none());
+    }
+}

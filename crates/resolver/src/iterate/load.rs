@@ -1,0 +1,210 @@
+//! How much of the work goes to each zone, so that no zone, and nobody who asks for names in it, takes
+//! what others need (S28: floods of random names below one zone).
+//!
+//! Two things are counted by zone: inquiries under way, which are limited at all times, and inquiries begun
+//! lately, by which those are found that use most of the thread's time while it has none to spare.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use avocet_wire::hash::HashKey;
+use avocet_wire::name;
+
+use super::rrset::Name;
+
+/// So many zones are counted before those at rest are forgotten. Those with inquiries under way stay, which
+/// the number of fetches bounds.
+const MAX_ZONES: usize = 4_096;
+/// Places in which clients are counted. Those that fall on the same place share it.
+const CLIENT_PLACES: usize = 4_096;
+/// What was begun counts half after so many ms.
+const HALF_LIFE_MS: u64 = 500;
+/// While there is no time to spare, a zone may have one in so many of the inquiries.
+const ZONE_SHARE: u32 = 4;
+/// As [`ZONE_SHARE`], a network of clients.
+const CLIENT_SHARE: u32 = 2;
+/// So few recent inquiries are nobody's flood.
+const FEW: u32 = 64;
+/// Of how many hundredths of its time a thread has to be busy to have none to spare.
+const PRESSED_PERCENT: u32 = 90;
+
+/// A count that fades.
+#[derive(Clone, Copy, Debug, Default)]
+struct Recent {
+    count: u32,
+    at_ms: u64,
+}
+
+impl Recent {
+    fn at(self, now_ms: u64) -> u32 {
+        let halvings = now_ms.saturating_sub(self.at_ms) / HALF_LIFE_MS;
+        self.count.checked_shr(halvings.min(31) as u32).unwrap_or(0)
+    }
+
+    fn add(&mut self, now_ms: u64) {
+        let count = self.at(now_ms).saturating_add(1);
+        // The rest of a half-life is carried over, so that frequent additions fade as well.
+        let rest = now_ms.saturating_sub(self.at_ms) % HALF_LIFE_MS;
+        *self = Self { count, at_ms: now_ms - rest.min(now_ms) };
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Zone {
+    under_way: u32,
+    recent: Recent,
+}
+
+/// Why a question is turned away.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Excess {
+    /// The zone has as many inquiries under way as it may.
+    UnderWay,
+    /// There is no time to spare, and the zone takes most of it.
+    Zone,
+    /// There is no time to spare, and the network of the client takes most of it.
+    Client,
+}
+
+/// See the module.
+pub(crate) struct Loads {
+    zones: HashMap<Name, Zone>,
+    /// With so many zones those at rest are looked for: twice what was left of them the last time.
+    sweep_at: usize,
+    clients: Box<[Recent]>,
+    key: HashKey,
+    all: Recent,
+    busy_percent: u32,
+}
+
+impl Loads {
+    /// `key` decides which clients share a place.
+    pub(crate) fn new(key: HashKey) -> Self {
+        let clients = vec![Recent::default(); CLIENT_PLACES].into();
+        let (zones, all) = (HashMap::new(), Recent::default());
+        Self { zones, sweep_at: MAX_ZONES, clients, key, all, busy_percent: 0 }
+    }
+
+    /// Of how many hundredths of the time of late the thread was busy.
+    pub(crate) fn note_busy(&mut self, percent: u32) {
+        self.busy_percent = percent;
+    }
+
+    /// Is a question below this name too much for its zone? Told before any work is done for it.
+    pub(crate) fn excess_of_zone(&self, qname: &[u8], limit: u32, now_ms: u64) -> Option<Excess> {
+        let zone = name::ancestors(qname).find_map(|zone| self.zones.get(zone))?;
+        if zone.under_way >= limit {
+            return Some(Excess::UnderWay);
+        }
+        let most = FEW.max(self.all.at(now_ms) / ZONE_SHARE);
+        (self.is_pressed() && zone.recent.at(now_ms) > most).then_some(Excess::Zone)
+    }
+
+    /// Is a question of this client too much?
+    pub(crate) fn excess_of_client(&self, client: IpAddr, now_ms: u64) -> Option<Excess> {
+        let most = FEW.max(self.all.at(now_ms) / CLIENT_SHARE);
+        (self.is_pressed() && self.clients[self.place(client)].at(now_ms) > most).then_some(Excess::Client)
+    }
+
+    fn is_pressed(&self) -> bool {
+        self.busy_percent >= PRESSED_PERCENT
+    }
+
+    /// A question of this client is worked on.
+    pub(crate) fn count_client(&mut self, client: IpAddr, now_ms: u64) {
+        let place = self.place(client);
+        self.clients[place].add(now_ms);
+    }
+
+    /// An inquiry to the servers of a zone begins. False: the zone has as many as it may.
+    pub(crate) fn enter(&mut self, zone: &Name, limit: u32, now_ms: u64) -> bool {
+        if self.zones.len() >= self.sweep_at && !self.zones.contains_key(zone) {
+            self.zones.retain(|_, zone| zone.under_way > 0 || zone.recent.at(now_ms) > FEW);
+            self.sweep_at = MAX_ZONES.max(2 * self.zones.len());
+        }
+        let entry = self.zones.entry(zone.clone()).or_default();
+        if entry.under_way >= limit {
+            return false;
+        }
+        entry.under_way += 1;
+        entry.recent.add(now_ms);
+        self.all.add(now_ms);
+        true
+    }
+
+    /// An inquiry that was let in ends.
+    pub(crate) fn leave(&mut self, zone: &Name) {
+        if let Some(entry) = self.zones.get_mut(zone) {
+            entry.under_way = entry.under_way.saturating_sub(1);
+        }
+    }
+
+    /// Inquiries under way at the servers of a zone.
+    #[cfg(test)]
+    fn under_way(&self, zone: &[u8]) -> u32 {
+        self.zones.get(zone).map_or(0, |zone| zone.under_way)
+    }
+
+    /// One place for an IPv4 address, or for the network of 64 bits that one IPv6 host has.
+    fn place(&self, client: IpAddr) -> usize {
+        let hash = match client.to_canonical() {
+            IpAddr::V4(ip) => self.key.hash(&ip.octets(), 4),
+            IpAddr::V6(ip) => self.key.hash(&ip.octets()[..8], 6),
+        };
+        hash as usize % CLIENT_PLACES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ZONE: &[u8] = b"\x06victim\x00";
+    const NAME: &[u8] = b"\x01x\x06victim\x00";
+
+    fn loads() -> Loads {
+        Loads::new(HashKey::new(std::array::from_fn(|at| at as u8 * 3 + 1)))
+    }
+
+    #[test]
+    fn a_zone_has_so_many_inquiries_under_way_and_no_more() {
+        let mut loads = loads();
+        let zone: Name = ZONE.into();
+        let entered = (0..30).filter(|_| loads.enter(&zone, 20, 1_000)).count();
+        assert_eq!((entered, loads.under_way(ZONE)), (20, 20));
+        assert_eq!(loads.excess_of_zone(NAME, 20, 1_000), Some(Excess::UnderWay));
+        assert_eq!(loads.excess_of_zone(b"\x01x\x05other\x00", 20, 1_000), None);
+        loads.leave(&zone);
+        assert_eq!(loads.excess_of_zone(NAME, 20, 1_000), None);
+    }
+
+    #[test]
+    fn without_time_to_spare_who_takes_most_is_turned_away() {
+        let mut loads = loads();
+        for number in 0..1_000u64 {
+            let zone: Name = if number % 2 == 0 { ZONE.into() } else { [1, (number % 100) as u8, 0].as_slice().into() };
+            assert!(loads.enter(&zone, 1_000, number / 10));
+            loads.count_client(IpAddr::from([192, 0, 2, if number % 4 == 0 { 2 } else { 1 }]), number / 10);
+        }
+        let client = |last: u8| IpAddr::from([192, 0, 2, last]);
+        assert_eq!(loads.excess_of_zone(NAME, 1_000, 100), None, "there is time");
+        loads.note_busy(95);
+        assert_eq!(loads.excess_of_zone(NAME, 1_000, 100), Some(Excess::Zone));
+        assert_eq!(loads.excess_of_zone(b"\x01x\x05other\x00", 1_000, 100), None);
+        assert_eq!(loads.excess_of_client(client(1), 100), Some(Excess::Client));
+        assert_eq!(loads.excess_of_client(client(2), 100), None);
+        assert_eq!(loads.excess_of_zone(NAME, 1_000, 60_000), None, "what was is forgotten");
+    }
+
+    #[test]
+    fn zones_at_rest_make_room() {
+        let mut loads = loads();
+        for number in 0..3 * MAX_ZONES as u32 {
+            let [_, a, b, c] = number.to_be_bytes();
+            let zone: Name = [3, a, b, c, 0].as_slice().into();
+            assert!(loads.enter(&zone, 1, u64::from(number)));
+            loads.leave(&zone);
+        }
+        assert!(loads.zones.len() <= MAX_ZONES);
+    }
+}

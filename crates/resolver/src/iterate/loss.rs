@@ -1,0 +1,55 @@
+//! How much the network loses as a whole: of the queries to servers that answer, how many are not
+//! answered in time.
+//!
+//! A server that keeps silent may be dead or may be behind a line that loses much. Others tell which:
+//! where those that do answer miss many queries, it is the line, and silence says little of a server.
+
+/// A server that answered within so many ms bears witness of the network.
+pub(crate) const WITNESS_MS: u64 = 30_000;
+/// One query weighs so much of the share, of `WHOLE`.
+const WEIGHT: u32 = 16;
+const WHOLE: u32 = 1 << 16;
+/// From this share on losses are heavy: a sixth, as where nearly a tenth is lost each way.
+const HEAVY: u32 = WHOLE / 6;
+
+/// See the module.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Loss {
+    share: u32,
+}
+
+impl Loss {
+    /// A server answered.
+    pub(crate) fn note_reply(&mut self) {
+        self.share -= self.share / WEIGHT;
+    }
+
+    /// A server that does answer missed a query.
+    pub(crate) fn note_missing(&mut self) {
+        self.share += (WHOLE - self.share) / WEIGHT;
+    }
+
+    /// Is so much lost that those who keep silent are to be asked more often, and longer?
+    pub(crate) fn is_heavy(self) -> bool {
+        self.share > HEAVY
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_are_heavy_while_many_of_the_last_queries_are_lost() {
+        let mut loss = Loss::default();
+        (0..2).for_each(|_| loss.note_missing());
+        assert!(!loss.is_heavy(), "two may be one server's");
+        for _ in 0..100 {
+            loss.note_missing();
+            loss.note_reply();
+        }
+        assert!(loss.is_heavy());
+        (0..100).for_each(|_| loss.note_reply());
+        assert!(!loss.is_heavy());
+    }
+}

@@ -1,0 +1,96 @@
+//! DNS64 (RFC 6147): where a name has no IPv6 address, one is made of its IPv4 address.
+//!
+//! What is made so is in no RRset cache, only in the answer: the two that it rests on are.
+
+use std::sync::Arc;
+
+use avocet_cache::Security;
+use avocet_wire::{Rcode, Rtype};
+
+use super::Walker;
+use super::resolve::Resolution;
+use super::rrset::{Name, Rrset};
+use crate::dns64::Dns64;
+use crate::task::Failure;
+
+/// The name whose addresses tell of a translator (RFC 7050), and they.
+const IPV4ONLY: &[u8] = b"\x08ipv4only\x04arpa\x00";
+const IPV4ONLY_ADDRESSES: [[u8; 4]; 2] = [[192, 0, 0, 170], [192, 0, 0, 171]];
+/// Longest TTL of a made record, in seconds, where the denial has no SOA record that limits it (RFC 6147 §5.1.7).
+const MAX_TTL_SECS: u32 = 600;
+
+impl Walker {
+    /// As [`Walker::find`], with addresses translated where that is wanted.
+    pub(crate) async fn translated(
+        &mut self,
+        dns64: Arc<Dns64>,
+        qname: Name,
+        qtype: Rtype,
+    ) -> Result<Resolution, Failure> {
+        if let Some(target) = dns64.reverse(&qname, qtype) {
+            return self.reverse(qname, target.wire().into()).await;
+        }
+        if qtype != Rtype::AAAA {
+            return self.find(qname, qtype).await;
+        }
+        if *qname == *IPV4ONLY {
+            let records = IPV4ONLY_ADDRESSES.iter().map(|octets| Box::from(&octets[..])).collect();
+            let known = Rrset { records, ..Rrset::empty(qname, Rtype::A, MAX_TTL_SECS) };
+            let known = Resolution { sets: vec![known], ..Resolution::empty() };
+            return Ok(translate(&dns64, known, Security::Insecure, MAX_TTL_SECS).unwrap_or(Resolution::empty()));
+        }
+        let found = match self.find(qname.clone(), Rtype::AAAA).await {
+            // Servers that fail for a type that they do not know (RFC 6147 §5.1.2).
+            Err(Failure::Servfail(_) | Failure::Refused | Failure::Unusable) => Resolution::empty(),
+            found => found?,
+        };
+        if found.rcode == Rcode::NXDOMAIN || has_address(&dns64, &found) {
+            return Ok(found);
+        }
+        let ttl_secs = found.denial.as_ref().and_then(|denial| denial.soa.as_ref()).map(|soa| soa.ttl_secs);
+        let security = if found.is_authentic() { Security::Secure } else { Security::Insecure };
+        let of_v4 = self.find(qname, Rtype::A).await;
+        let made = of_v4.map(|found| translate(&dns64, found, security, ttl_secs.unwrap_or(MAX_TTL_SECS)));
+        match made {
+            Ok(Some(made)) => Ok(made),
+            Err(failure) if found.denial.is_none() && found.sets.is_empty() => Err(failure),
+            _ => Ok(found),
+        }
+    }
+
+    /// The name of a translated address is that of the address behind it, by an alias (RFC 6147 §5.3.1).
+    async fn reverse(&mut self, qname: Name, target: Name) -> Result<Resolution, Failure> {
+        let mut found = self.find(target.clone(), Rtype::PTR).await?;
+        let ttls = found.sets.iter().chain(found.denial.iter().filter_map(|denial| denial.soa.as_ref()));
+        let ttl_secs = ttls.map(|set| set.ttl_secs).min().unwrap_or(MAX_TTL_SECS);
+        let mut alias = Rrset::empty(qname, Rtype::CNAME, ttl_secs);
+        alias.records.push(target.as_ref().into());
+        (alias.security, alias.synthesised) = (Security::Insecure, true);
+        found.sets.insert(0, alias);
+        Ok(found)
+    }
+}
+
+/// Is there an address among the answers that is not as good as none?
+pub(crate) fn has_address(dns64: &Dns64, found: &Resolution) -> bool {
+    let sets = found.sets.iter().filter(|set| set.rtype == Rtype::AAAA);
+    sets.flat_map(|set| &set.records).any(|rdata| !dns64.is_excluded(rdata))
+}
+
+/// With AAAA records in place of its A records. None if there are none.
+fn translate(dns64: &Dns64, mut found: Resolution, security: Security, ttl_secs: u32) -> Option<Resolution> {
+    let mut is_made = false;
+    for set in found.sets.iter_mut().filter(|set| set.rtype == Rtype::A) {
+        let records = set.records.iter().filter_map(|rdata| dns64.synthesise(rdata));
+        let records: Vec<Box<[u8]>> = records.map(|octets| Box::from(&octets[..])).collect();
+        is_made |= !records.is_empty();
+        let is_secure = security == Security::Secure && set.security == Security::Secure;
+        *set = Rrset {
+            records,
+            security: if is_secure { Security::Secure } else { Security::Insecure },
+            synthesised: true,
+            ..Rrset::empty(set.owner.clone(), Rtype::AAAA, set.ttl_secs.min(ttl_secs))
+        };
+    }
+    is_made.then_some(found)
+}

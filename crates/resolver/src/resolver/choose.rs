@@ -1,0 +1,117 @@
+//! Which server of a fetch is asked next, and whether one is asked at all.
+
+use std::net::SocketAddr;
+
+use chacha20::rand_core::Rng;
+
+use super::Resolver;
+use super::send::MAX_SENDS;
+use crate::iterate::fetch::Patience;
+use crate::iterate::fetches::Fetch;
+use crate::iterate::server::Server;
+use crate::plan::Strategy;
+
+/// Most queries of one fetch to servers of which none shows life: one for each of the servers that a delegation
+/// may have, or as many to fewer.
+const MAX_SENDS_SILENT: u32 = 13;
+/// As [`MAX_SENDS_SILENT`], where one of them has ever answered.
+const MAX_SENDS_KNOWN: u32 = 16;
+/// Most queries of one fetch while a server shows life, or the network loses much.
+const MAX_SENDS_ALIVE: u32 = 24;
+/// One fetch of so many first asks a server that was never asked, or not for long.
+const EXPLORE_ONE_OF: u32 = 16;
+
+impl<W> Resolver<W> {
+    /// Chooses a server that was not asked in this round, or begins another one.
+    pub(super) fn choose_server(&mut self, fetch_at: u32, now_ms: u64) -> Option<u8> {
+        let explores = self.rng.next_u32().is_multiple_of(EXPLORE_ONE_OF);
+        let luck = self.rng.next_u32();
+        let fetch = self.fetches.get(fetch_at)?;
+        let waits = |&at: &u32| self.tasks[at].sends < MAX_SENDS;
+        if fetch.sends >= self.most_sends(fetch, now_ms) || !fetch.waiters.iter().any(waits) {
+            return None;
+        }
+        let usable = self.usable(fetch, now_ms);
+        let (mut tried, mut round) = (fetch.tried, fetch.round);
+        if usable & !tried == 0 {
+            (tried, round) = (tried & !usable, round + 1);
+        }
+        if fetch.inquiry.patience == Patience::OneRound && round > 0 {
+            return None;
+        }
+        let chosen = self.pick(fetch, usable & !tried, (explores, luck), now_ms)?;
+        let fetch = self.fetches.get_mut(fetch_at)?;
+        (fetch.tried, fetch.round) = (tried | 1 << chosen, round);
+        Some(chosen)
+    }
+
+    /// Does the server owe as many replies as it may?
+    pub(super) fn is_crowded(&self, addr: SocketAddr) -> bool {
+        let limit = self.bound.plan.fetch_limits.per_server;
+        self.servers.known(addr).is_some_and(|server| server.outstanding >= limit)
+    }
+
+    fn server_at(&self, fetch: &Fetch, place: u8) -> Option<&Server> {
+        self.servers.known(fetch.inquiry.servers.get(usize::from(place))?.addr)
+    }
+
+    fn is_measured(&self, fetch: &Fetch, place: u8) -> bool {
+        self.server_at(fetch, place).is_some_and(|server| server.rtt.smoothed_ms().is_some())
+    }
+
+    /// How many queries the fetch may cost: the more, the likelier it is that replies were lost.
+    fn most_sends(&self, fetch: &Fetch, now_ms: u64) -> u32 {
+        let candidates = places(fetch.all());
+        let is_alive = |place: u8| self.server_at(fetch, place).is_some_and(|server| server.is_alive(now_ms));
+        let most = match () {
+            () if self.loss.is_heavy() => MAX_SENDS_ALIVE,
+            () if candidates.clone().any(is_alive) => MAX_SENDS_ALIVE,
+            () if candidates.clone().any(|place| self.is_measured(fetch, place)) => MAX_SENDS_KNOWN,
+            () => MAX_SENDS_SILENT,
+        };
+        most.max(candidates.count() as u32)
+    }
+
+    /// Servers that did not fail: those that are taken to be dead only if there is no other, and none
+    /// that owes too many replies.
+    fn usable(&self, fetch: &Fetch, now_ms: u64) -> u64 {
+        let has_room = |place: &u8| {
+            let candidate = fetch.inquiry.servers.get(usize::from(*place));
+            fetch.is_free || candidate.is_some_and(|candidate| !self.is_crowded(candidate.addr))
+        };
+        let is_healthy = |place: &u8| self.server_at(fetch, *place).is_none_or(|server| !server.is_shunned(now_ms));
+        let usable = places(fetch.all() & !fetch.failed).filter(has_room);
+        let set = |places: &mut dyn Iterator<Item = u8>| places.fold(0u64, |set, place| set | 1 << place);
+        match set(&mut usable.clone().filter(is_healthy)) {
+            0 => set(&mut usable.clone()),
+            healthy => healthy,
+        }
+    }
+
+    fn pick(&self, fetch: &Fetch, left: u64, (explores, luck): (bool, u32), now_ms: u64) -> Option<u8> {
+        match fetch.inquiry.manner.strategy {
+            Strategy::Ordered => places(left).next(),
+            Strategy::RoundRobin => places(left).nth(luck as usize % left.count_ones().max(1) as usize),
+            Strategy::Fastest | Strategy::Race(_) => {
+                let score = |place: &u8| self.server_at(fetch, *place).map_or(0, |server| server.rtt.score(now_ms));
+                let is_measured = |place: &u8| self.is_measured(fetch, *place);
+                let best = places(left).filter(is_measured).min_by_key(score);
+                let unknown = places(left).filter(|place| !is_measured(place));
+                let count = unknown.clone().count();
+                match best {
+                    Some(best) if count == 0 || !explores => Some(best),
+                    _ => unknown.clone().nth(luck as usize % count.max(1)),
+                }
+            }
+        }
+    }
+}
+
+fn places(set: u64) -> impl Iterator<Item = u8> + Clone {
+    let mut left = set;
+    std::iter::from_fn(move || {
+        let place = (left != 0).then(|| left.trailing_zeros() as u8)?;
+        left &= left - 1;
+        Some(place)
+    })
+}

@@ -1,0 +1,140 @@
+//! Queries that one question causes in the worst case: no more than so many (S9, S10, S12), names minimised.
+
+use avocet_resolver::Recursion;
+use avocet_testkit::{Query, Response};
+use avocet_wire::Rcode;
+use avocet_wire::header::AA;
+
+use crate::world::{Answer, World, authority, recursion};
+
+const TO_EXAMPLE: &[&str] = &["au example. 3600 NS ns.example.", "ad ns.example. 3600 A 192.0.2.2"];
+
+fn world() -> World {
+    World::new(Recursion { qname_minimisation: true, ..recursion() })
+}
+
+fn borrowed(lines: &[String]) -> Vec<&str> {
+    lines.iter().map(String::as_str).collect()
+}
+
+/// Asks and checks the number of queries that this causes.
+#[track_caller]
+fn check(world: &mut World, question: &str, rcode: Rcode, most: usize) -> Answer {
+    let answer = world.resolve(question);
+    assert_eq!(answer.rcode, rcode);
+    let sent = world.take_sent();
+    assert!(sent.len() <= most, "{} queries: {sent:?}", sent.len());
+    answer
+}
+
+/// Delegations of names below attack. to servers below victim., where none of them has an address.
+fn to_missing_servers(count: u32) -> World {
+    let mut world = world();
+    let referral: Vec<String> = (0..count).map(|number| format!("au attack. 60 NS ns{number}.victim.")).collect();
+    let to_victim: &[&str] = &["au victim. 3600 NS ns.victim.", "ad ns.victim. 3600 A 192.0.2.2"];
+    world.serve(1, authority(".", &[("*attack. A", &borrowed(&referral)), ("*victim. A", to_victim)]));
+    world.serve(2, authority("victim.", &[]));
+    world
+}
+
+#[test]
+fn nxns_of_a_hundred_servers_without_an_address_costs_8_queries() {
+    let answer = check(&mut to_missing_servers(100), "x.attack. A", Rcode::SERVFAIL, 8);
+    assert_eq!(answer.ede, Some(22));
+}
+
+#[test]
+fn camp_of_forty_servers_without_an_address_costs_8_queries() {
+    let answer = check(&mut to_missing_servers(40), "x.attack. A", Rcode::SERVFAIL, 8);
+    assert_eq!(answer.ede, Some(22));
+}
+
+#[test]
+fn aliases_without_end_cost_13_queries() {
+    let mut world = world();
+    let endless = |query: &Query| {
+        let number: u32 = query.qname.trim_matches(['n', '.']).parse().unwrap();
+        Some(Response::to(query).flags(AA).answer(&format!("n{number}. 60 CNAME n{}.", number + 1)))
+    };
+    world.serve(1, Box::new(endless));
+    check(&mut world, "n1. A", Rcode::SERVFAIL, 13);
+}
+
+#[test]
+fn aliases_in_a_circle_cost_3_queries() {
+    let mut world = world();
+    let circle: &[(&str, &[&str])] = &[
+        ("a. A", &["an a. 60 CNAME b."]),
+        ("b. A", &["an b. 60 CNAME a."]),
+        ("self. A", &["an self. 60 CNAME self."]),
+    ];
+    world.serve(1, authority(".", circle));
+    check(&mut world, "a. A", Rcode::SERVFAIL, 3);
+    check(&mut world, "self. A", Rcode::SERVFAIL, 3);
+}
+
+#[test]
+fn delegations_in_a_circle_cost_5_queries_and_end_at_once() {
+    let mut world = world();
+    let answers: &[(&str, &[&str])] =
+        &[("*one. A", &["au one. 60 NS ns.two."]), ("*two. A", &["au two. 60 NS ns.one."])];
+    world.serve(1, authority(".", answers));
+    let answer = check(&mut world, "www.one. A", Rcode::SERVFAIL, 5);
+    assert!(answer.took_ms < 1_000, "{} ms", answer.took_ms);
+}
+
+#[test]
+fn thirteen_dead_servers_cost_14_queries_and_5_seconds() {
+    let mut world = world();
+    let ns = (0..13).map(|number| format!("au example. 3600 NS ns{number}.example."));
+    let glue = (0..13).map(|number| format!("ad ns{number}.example. 3600 A 192.0.2.{}", 20 + number));
+    let down: Vec<String> = ns.chain(glue).collect();
+    world.serve(1, authority(".", &[("*example. A", &borrowed(&down))]));
+    let answer = check(&mut world, "www.example. A", Rcode::SERVFAIL, 14);
+    assert_eq!(answer.ede, Some(22));
+    assert!(answer.took_ms <= 5_000, "{} ms", answer.took_ms);
+}
+
+#[test]
+fn servers_that_fail_or_refuse_cost_4_queries() {
+    for rcode in [Rcode::REFUSED, Rcode::SERVFAIL] {
+        let mut world = world();
+        world.serve(1, authority(".", &[("*example. A", TO_EXAMPLE)]));
+        world.serve(2, Box::new(move |query| Some(Response::to(query).rcode(rcode))));
+        check(&mut world, "www.example. A", Rcode::SERVFAIL, 4);
+    }
+}
+
+#[test]
+fn referrals_to_itself_and_upward_cost_4_queries() {
+    for owner in ["example.", "."] {
+        let mut world = world();
+        world.serve(1, authority(".", &[("*example. A", TO_EXAMPLE)]));
+        let back = format!("au {owner} 3600 NS ns.example.");
+        world.serve(2, authority("example.", &[("*example. A", &[&back])]));
+        let answer = check(&mut world, "www.example. A", Rcode::SERVFAIL, 4);
+        assert_eq!(answer.ede, Some(22));
+    }
+}
+
+#[test]
+fn a_name_of_sixty_labels_costs_11_queries() {
+    let mut world = world();
+    world.serve(1, authority(".", &[("*example. A", TO_EXAMPLE)]));
+    let name = format!("{}example.", "x.".repeat(59));
+    let (question, address) = (format!("{name} A"), format!("an {name} 60 A 198.51.100.1"));
+    world.serve(2, authority("example.", &[(&question, &[&address])]));
+    check(&mut world, &question, Rcode::NOERROR, 11);
+}
+
+#[test]
+fn a_hundred_random_names_cost_103_queries() {
+    let mut world = world();
+    world.serve(1, authority(".", &[("*example. A", TO_EXAMPLE)]));
+    world.serve(2, authority("example.", &[("www.example. A", &["an www.example. 60 A 198.51.100.1"])]));
+    for number in 0..100 {
+        assert_eq!(world.resolve(&format!("r{number}.example. A")).rcode, Rcode::NXDOMAIN);
+    }
+    let sent = world.take_sent();
+    assert!(sent.len() <= 103, "{}", sent.len());
+}

@@ -1,0 +1,97 @@
+//! Floods of random names below one zone (S28): others are served as if there were none.
+
+use std::net::IpAddr;
+
+use avocet_resolver::{FetchLimits, Shed};
+use avocet_wire::Rcode;
+
+use crate::world::{World, authority, recursion};
+
+const LIMITS: FetchLimits = FetchLimits { per_zone: 20, per_server: 1_000 };
+const FLOODER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(198, 51, 100, 66));
+const OTHER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(198, 51, 100, 1));
+/// Random names that are asked for in each ms.
+const FLOOD_PER_MS: u32 = 10;
+const FLOOD_MS: u32 = 3_000;
+
+/// The root at .1, example. at .2, and victim. at .9, where nobody is unless it is served.
+fn world() -> World {
+    let mut world = World::with_limits(recursion(), LIMITS);
+    let to_example: &[&str] = &["au example. 86400 NS ns.example.", "ad ns.example. 86400 A 192.0.2.2"];
+    let to_victim: &[&str] = &["au victim. 86400 NS ns.victim.", "ad ns.victim. 86400 A 192.0.2.9"];
+    world.serve(1, authority(".", &[("*example. A", to_example), ("*victim. A", to_victim)]));
+    world.serve(2, authority("example.", &[]));
+    world
+}
+
+struct Seen {
+    /// Names of others, and how many of them were answered within 100 ms.
+    others: (usize, usize),
+    most_under_way: usize,
+    shed: usize,
+}
+
+/// Floods, and asks for a name of another zone every 20 ms.
+fn flood(world: &mut World) -> Seen {
+    let mut seen = Seen { others: (0, 0), most_under_way: 0, shed: 0 };
+    let mut waited = Vec::new();
+    for ms in 0..FLOOD_MS {
+        for number in 0..FLOOD_PER_MS {
+            let name = format!("r{}.victim. A", ms * FLOOD_PER_MS + number);
+            let is_shed = matches!(world.submit(&name, FLOODER), Err(Shed::Zone | Shed::Client));
+            seen.shed += usize::from(is_shed);
+        }
+        if ms % 20 == 0 {
+            waited.push(world.submit(&format!("n{ms}.example. A"), OTHER));
+        }
+        seen.most_under_way = seen.most_under_way.max(world.in_flight());
+        world.run_for(1);
+    }
+    world.run();
+    let answers = waited.iter().filter_map(|waiter| world.answer_to(*waiter.as_ref().ok()?));
+    let in_time = answers.filter(|answer| answer.rcode == Rcode::NXDOMAIN && answer.took_ms <= 100).count();
+    seen.others = (waited.len(), in_time);
+    seen
+}
+
+#[test]
+fn a_dead_zone_that_is_flooded_has_so_many_inquiries_and_no_more() {
+    let mut world = world();
+    let seen = flood(&mut world);
+    assert_eq!(seen.others.0, seen.others.1);
+    // The first of all names wait for the root.
+    let bound = LIMITS.per_zone as usize + 6;
+    assert!(seen.most_under_way <= bound + FLOOD_PER_MS as usize * 20, "{}", seen.most_under_way);
+    assert!(seen.shed > 29_000, "{} of 30,000", seen.shed);
+    assert!(world.take_sent().iter().filter(|sent| sent.starts_with("9:")).count() < 500);
+    let answer = world.resolve("r1.victim. A");
+    assert_eq!((answer.rcode, answer.ede), (Rcode::SERVFAIL, Some(13)), "it failed, and is not asked again at once");
+}
+
+#[test]
+fn a_zone_that_answers_fast_gives_way_while_there_is_no_time_to_spare() {
+    let mut world = world();
+    world.serve(9, authority("victim.", &[]));
+    world.note_busy(100);
+    let seen = flood(&mut world);
+    assert_eq!(seen.others.0, seen.others.1);
+    assert!(seen.shed > 25_000, "{} of 30,000", seen.shed);
+    world.note_busy(10);
+    assert_eq!(world.resolve("later.victim. A").rcode, Rcode::NXDOMAIN);
+}
+
+#[test]
+fn a_zone_that_keeps_its_server_waiting_leaves_room_at_others() {
+    let mut world = World::with_limits(recursion(), FetchLimits { per_zone: 1_000, per_server: 30 });
+    let to_victim: &[&str] = &["au victim. 86400 NS ns.victim.", "ad ns.victim. 86400 A 192.0.2.9"];
+    world.serve(1, authority(".", &[("*victim. A", to_victim)]));
+    assert_eq!(world.resolve("first.victim. A").rcode, Rcode::SERVFAIL);
+    world.take_sent();
+    let waited: Vec<_> =
+        (0..200).map(|number| world.submit(&format!("r{number}.victim. A"), FLOODER).unwrap()).collect();
+    world.run_for(50);
+    assert_eq!(world.take_sent().len(), 30);
+    let shed = waited.iter().filter_map(|waiter| world.answer_to(*waiter)).filter(|answer| answer.ede == Some(23));
+    assert_eq!(shed.count(), 170, "they are told at once");
+    world.run();
+}

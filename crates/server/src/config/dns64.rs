@@ -1,0 +1,68 @@
+//! `[dns64]`: addresses translated for clients that have IPv6 only (RFC 6147).
+
+use std::mem;
+use std::net::Ipv6Addr;
+
+use avocet_resolver::{Dns64, Prefix};
+use ipnet::{IpNet, Ipv6Net};
+
+use super::recurse::Mode;
+use super::setting::List;
+use super::spec::Dns64Spec;
+use super::validate::Check;
+
+/// How addresses are translated.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Dns64Config {
+    /// The translator's prefix; `None`: nothing is translated.
+    pub(crate) prefix: Option<Ipv6Net>,
+    /// AAAA records that count as none.
+    pub(crate) exclude: Vec<Ipv6Net>,
+}
+
+impl Dns64Config {
+    /// What the resolver goes by; `None` where nothing is translated.
+    pub(crate) fn translation(&self) -> Option<Dns64> {
+        let exclude = self.exclude.iter().map(|net| prefix(*net)).collect();
+        Dns64::new(prefix(self.prefix?), exclude)
+    }
+}
+
+fn prefix(net: Ipv6Net) -> Prefix {
+    Prefix::new(net.network(), net.prefix_len())
+}
+
+/// Checks `[dns64]`.
+pub(super) fn dns64(mut spec: Dns64Spec, mode: Mode, check: &mut Check) -> Dns64Config {
+    let span = spec.prefix.span();
+    let text = check.take(mem::take(&mut spec.prefix)).filter(|text| !text.is_empty());
+    let translator = text.as_deref().and_then(|text| text.parse::<Ipv6Net>().ok());
+    let is_sound = |net: &Ipv6Net| Dns64::new(prefix(*net), Vec::new()).is_some() && net.addr() == net.network();
+    if let (Some(text), Some(span)) = (&text, span) {
+        if !translator.as_ref().is_some_and(is_sound) {
+            let message =
+                "is no translator's prefix; write one such as \"64:ff9b::/96\", of 32, 40, 48, 56, 64 or 96 bits";
+            check.fault(span, format!("\"{text}\" {message}"));
+        } else if mode == Mode::Forward {
+            let message = "addresses are translated by recursion only; write mode = \"recurse\" in [resolver], which \
+                           follows each [[forward]], too";
+            check.fault(span, message);
+        }
+    }
+    Dns64Config { prefix: translator, exclude: excluded(spec, check) }
+}
+
+fn excluded(spec: Dns64Spec, check: &mut Check) -> Vec<Ipv6Net> {
+    let Some(List(written)) = check.take(spec.exclude) else {
+        let net = Ipv6Net::new_assert(Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0), 96);
+        return vec![net];
+    };
+    let mut nets = Vec::with_capacity(written.len());
+    for item in written {
+        match (item.span(), item.into_inner().0) {
+            (_, IpNet::V6(net)) => nets.push(net),
+            (at, IpNet::V4(net)) => check.fault(at, format!("{net} is a network of IPv4; no AAAA record is in it")),
+        }
+    }
+    nets
+}
