@@ -69,7 +69,6 @@ impl Policy {
                 tests.push(test);
             }
         }
-        let asks_for_names = tests.iter().any(|test| matches!(test, ClientTest::Is(_) | ClientTest::Name(_)));
         let clients = Clients::build(directory, &[], tests).map_err(|fault| wrong(&fault))?;
         let clients = clients.with_neighbours(&parts.neighbours).map_err(|fault| wrong(&fault))?;
         let program = Program::build(&rules, &clients, &parts.switches);
@@ -88,7 +87,6 @@ impl Policy {
             program,
             origins,
             rebinding,
-            asks_for_names,
         }))
     }
 }

@@ -46,8 +46,6 @@ pub(crate) struct Policy {
     rebinding: Option<Exceptions>,
     limiter: Arc<Limiter>,
     notes: Arc<[Note]>,
-    /// Whether rules or entries of lists ask for names of clients, which must be found out then.
-    asks_for_names: bool,
     /// Whether rules ask on which lists a name is.
     asks_for_lists: bool,
 }

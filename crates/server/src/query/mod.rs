@@ -308,16 +308,21 @@ fn unanswered(
         return reply(path, query, (draft, Stage::RrsetHit), out);
     }
     if query.asked.flags & RD == 0 {
-        let is_disabled = query.asked.flags & CD != 0;
-        if path.shared.failures.lookup(query.key.question(), is_disabled, path.now.secs()).is_some() {
-            let ede = Some((Ede::CACHED_ERROR, "resolution failed lately"));
-            return error(path, query, (Rcode::SERVFAIL, Stage::FailureHit, ede), out);
-        }
-        let ede = Some((Ede::NOT_AUTHORITATIVE, "not in the cache, and recursion was not asked for"));
-        return error(path, query, (Rcode::REFUSED, Stage::NotRecursive, ede), out);
+        return not_recursive(path, query, out);
     }
     misses.push(miss(path, query, aliases, stale));
     Exit::Wait
+}
+
+/// What is not in the caches, and is not to be asked for.
+fn not_recursive(path: &Path<'_>, query: &Query<'_>, out: &mut [u8]) -> Exit {
+    let is_disabled = query.asked.flags & CD != 0;
+    if path.shared.failures.lookup(query.key.question(), is_disabled, path.now.secs()).is_some() {
+        let ede = Some((Ede::CACHED_ERROR, "resolution failed lately"));
+        return error(path, query, (Rcode::SERVFAIL, Stage::FailureHit, ede), out);
+    }
+    let ede = Some((Ede::NOT_AUTHORITATIVE, "not in the cache, and recursion was not asked for"));
+    error(path, query, (Rcode::REFUSED, Stage::NotRecursive, ede), out)
 }
 
 /// QTYPEs that are no data: transfers and the meta types (RFC 6895 §3.1, RFC 8906).
