@@ -237,14 +237,18 @@ fn all_48_probes_meet_with_the_right_reaction() {
     let (upstream, probes) = (upstream(), all());
     assert_eq!(probes.len(), 48);
     let server = server(&upstream);
-    let mut failures = Vec::new();
-    for over_tcp in [false, true] {
-        for probe in &probes {
+    let (mut failures, mut passed) = (Vec::new(), 0);
+    for probe in &probes {
+        let before = failures.len();
+        for over_tcp in [false, true] {
             let reply = react(&server, over_tcp, probe);
             if let Err(what) = judge(probe, over_tcp, reply.as_deref()) {
                 failures.push(format!("{} {}: {what}", if over_tcp { "TCP" } else { "UDP" }, probe.name));
             }
         }
+        passed += usize::from(failures.len() == before);
     }
+    // For `cargo xtask conformance`.
+    eprintln!("{passed} of {} probes meet with the right reaction", probes.len());
     assert!(failures.is_empty(), "{} of 96 fail:\n{}", failures.len(), failures.join("\n"));
 }

@@ -1,6 +1,7 @@
-//! The field's scenarios, played against the binary over real sockets, in one table.
+//! The field's scenarios and the probes of EDNS, played against the binary over real sockets, in one table with how peers
+//! do.
 //!
-//! The scenarios and the harness that plays them are data beside the project; where they are not,
+//! The scenarios, how peers did with them, and the harness that plays them are data beside the project; where they are not,
 //! there is nothing to do. Each lane of the harness makes a network namespace, which needs root.
 
 use std::collections::BTreeMap;
@@ -14,17 +15,38 @@ const SCENARIOS: &str = "../shared/scenarios";
 const DIALECTS: [&str; 2] = ["deckard", "unbound"];
 /// Harnesses that run at once for each dialect.
 const LANES: usize = 2;
+/// What is preloaded into the server: see the file.
+const CLOCK: &str = "tests/scenarios/clock.c";
+/// Settings of scenarios that the harness does not know: the words in a scenario that ask for one, and the variable
+/// that it is given to the server by. Such scenarios have a harness of their own.
+const SETTINGS: [(&str, &str, &str); 2] = [
+    ("cache-min-negative-ttl: 10", "AVOCET_CACHE__NEGATIVE_MIN_TTL_SECS", "10"),
+    ("; root prime is sent", "AVOCET_RESOLVER__PRIMING", "true"),
+];
+
+/// The peers in the index, in the order of its column.
+const PEERS: [&str; 4] = ["unbound", "kresd", "named", "pdns"];
+/// How many of the 48 probes they pass: Unbound 1.26.1, Knot Resolver 5.6, BIND 9.18.49, PowerDNS Recursor 4.8.8.
+const PROBES_OF_PEERS: [usize; 4] = [44, 32, 47, 38];
+/// The column of the index that says how peers did.
+const PEERS_COLUMN: usize = 10;
+/// What the test of the probes says of them on its last line.
+const PROBES_TOLD: &str = " probes meet with the right reaction";
 
 /// A scenario of the index.
 struct Scenario {
     file: String,
     tier: String,
     path: PathBuf,
+    /// Which of [`PEERS`] pass.
+    peers: [bool; 4],
 }
 
-/// Plays all scenarios of these tiers and prints how many pass, and which do not.
+/// Sends the probes, plays all scenarios of these tiers, and prints how many pass, beside the peers, and which do not.
 pub(crate) fn run(root: &Path, tiers: &[&str]) -> Result<(), String> {
     let scenarios = root.join(SCENARIOS);
+    head();
+    probes(root)?;
     if !scenarios.is_dir() {
         println!("{} is not there: no scenarios to play", scenarios.display());
         return Ok(());
@@ -33,9 +55,8 @@ pub(crate) fn run(root: &Path, tiers: &[&str]) -> Result<(), String> {
     let scratch = target(root).join("conformance");
     let _ = fs::remove_dir_all(&scratch);
     fs::create_dir_all(&scratch).map_err(|error| format!("{}: {error}", scratch.display()))?;
-    let clock = build_clock(&scenarios, &scratch)?;
+    let clock = build_clock(root, &scratch)?;
     let binary = build_server(root)?;
-    println!("{:<10} {:<10} {:>6} {:>6} {:>6}", "set", "tier", "all", "core", "full");
     let mut failures = Vec::new();
     for dialect in DIALECTS {
         let index = read_index(&scenarios, dialect, tiers)?;
@@ -46,9 +67,35 @@ pub(crate) fn run(root: &Path, tiers: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
-fn build_clock(scenarios: &Path, scratch: &Path) -> Result<PathBuf, String> {
-    let library = scratch.join("shiftclock.so");
-    let source = scenarios.join("harness/shiftclock.c");
+fn head() {
+    let [unbound, kresd, named, pdns] = PEERS;
+    println!(
+        "{:<10} {:<10} {:>5} {:>13} {:>13} {unbound:>8} {kresd:>8} {named:>8} {pdns:>8}",
+        "set", "tier", "all", "avocet core", "avocet full"
+    );
+}
+
+/// Has the probes sent by their test, which asks the binary over UDP and TCP.
+fn probes(root: &Path) -> Result<(), String> {
+    let mut command = Command::new("cargo");
+    command.args(["test", "-q", "-p", "avocet", "--test", "conformance", "all_48_probes", "--", "--nocapture"]);
+    let output = command.current_dir(root).output().map_err(|error| format!("{command:?}: {error}"))?;
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let line = told.lines().find_map(|line| line.split_once(PROBES_TOLD));
+    let (passed, all) = line
+        .and_then(|(counts, _)| counts.split_once(" of "))
+        .ok_or_else(|| format!("the test of the probes did not say how they went:\n{told}"))?;
+    let [unbound, kresd, named, pdns] = PROBES_OF_PEERS;
+    println!(
+        "{:<10} {:<10} {all:>5} {passed:>13} {passed:>13} {unbound:>8} {kresd:>8} {named:>8} {pdns:>8}",
+        "probes", "RFC 8906"
+    );
+    Ok(())
+}
+
+fn build_clock(root: &Path, scratch: &Path) -> Result<PathBuf, String> {
+    let library = scratch.join("clock.so");
+    let source = root.join(CLOCK);
     let mut compiler = Command::new("cc");
     succeed(compiler.args(["-shared", "-fPIC", "-O2", "-o"]).arg(&library).arg(source))?;
     Ok(library)
@@ -77,7 +124,11 @@ fn read_index(scenarios: &Path, dialect: &str, tiers: &[&str]) -> Result<Vec<Sce
     let scenario = |row: Vec<&str>| {
         let modern = scenarios.join("modern").join(dialect).join(row[1]);
         let path = if modern.is_file() { modern } else { scenarios.join(dialect).join(row[1]) };
-        Scenario { file: row[1].to_owned(), tier: row[3].to_owned(), path }
+        let mut peers = [false; 4];
+        let levels = row.get(PEERS_COLUMN).into_iter().flat_map(|levels| levels.split(','));
+        // 0: it fails, 1: the core of it passes, 2: all of it.
+        peers.iter_mut().zip(levels).for_each(|(passes, level)| *passes = matches!(level, "1" | "2"));
+        Scenario { file: row[1].to_owned(), tier: row[3].to_owned(), path, peers }
     };
     Ok(wanted.map(scenario).collect())
 }
@@ -91,17 +142,16 @@ fn play(
     (clock, binary): (&Path, &Path),
 ) -> Result<BTreeMap<String, String>, String> {
     let harness = scenarios.join("harness");
-    let start = |lane: usize| -> Result<(PathBuf, Child), String> {
-        let out = scratch.join(format!("{dialect}.{lane}.jsonl"));
+    let start = |(name, paths, setting): Lane| -> Result<(PathBuf, Child), String> {
+        let out = scratch.join(format!("{dialect}.{name}.jsonl"));
         let mut command = Command::new("bash");
         command.arg(harness.join("worker.sh")).args(["avocet", dialect]).arg(&out);
-        command.arg(scratch.join(format!("{dialect}.{lane}")));
-        command.args(index.iter().skip(lane).step_by(LANES).map(|scenario| &scenario.path));
+        command.arg(scratch.join(format!("{dialect}.{name}"))).args(paths);
         command.env("HARNESS", &harness).env("SHIFTCLOCK", clock).env("AVOCET", binary);
-        command.env("PYTHONDONTWRITEBYTECODE", "1").stdout(Stdio::null());
+        command.env("PYTHONDONTWRITEBYTECODE", "1").envs(setting).stdout(Stdio::null());
         Ok((out, command.spawn().map_err(|error| format!("{command:?}: {error}"))?))
     };
-    let lanes: Vec<_> = (0..LANES.min(index.len())).map(start).collect::<Result<_, _>>()?;
+    let lanes: Vec<_> = lanes(index).into_iter().map(start).collect::<Result<_, _>>()?;
     let mut results = BTreeMap::new();
     for (out, mut lane) in lanes {
         lane.wait().map_err(|error| error.to_string())?;
@@ -115,6 +165,26 @@ fn play(
     Ok(results)
 }
 
+/// Name, scenarios, and a variable of the server's environment.
+type Lane = (String, Vec<PathBuf>, Option<(&'static str, &'static str)>);
+
+/// Which harness plays which scenarios.
+fn lanes(index: &[Scenario]) -> Vec<Lane> {
+    let mut lanes: Vec<Lane> = (0..LANES).map(|lane| (lane.to_string(), Vec::new(), None)).collect();
+    for (at, scenario) in index.iter().enumerate() {
+        let text = fs::read(&scenario.path).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        match SETTINGS.iter().find(|(words, ..)| text.contains(words)) {
+            None => lanes[at % LANES].1.push(scenario.path.clone()),
+            Some((_, variable, value)) => {
+                lanes.push((format!("set{at}"), vec![scenario.path.clone()], Some((variable, value))));
+            }
+        }
+    }
+    lanes.retain(|(_, paths, _)| !paths.is_empty());
+    lanes
+}
+
 fn report(dialect: &str, index: &[Scenario], results: &BTreeMap<String, String>, failures: &mut Vec<String>) {
     let is = |scenario: &Scenario, level: &str| {
         results.get(&scenario.file).is_some_and(|line| line.contains(&format!("\"{level}\": true")))
@@ -123,7 +193,17 @@ fn report(dialect: &str, index: &[Scenario], results: &BTreeMap<String, String>,
     for tier in tiers {
         let of_tier = || index.iter().filter(|scenario| scenario.tier == tier);
         let count = |level: &str| of_tier().filter(|scenario| is(scenario, level)).count();
-        println!("{dialect:<10} {tier:<10} {:>6} {:>6} {:>6}", of_tier().count(), count("core"), count("full"));
+        let peers = |at: usize| of_tier().filter(|scenario| scenario.peers[at]).count();
+        println!(
+            "{dialect:<10} {tier:<10} {:>5} {:>13} {:>13} {:>8} {:>8} {:>8} {:>8}",
+            of_tier().count(),
+            count("core"),
+            count("full"),
+            peers(0),
+            peers(1),
+            peers(2),
+            peers(3)
+        );
         for scenario in of_tier().filter(|scenario| !is(scenario, "core")) {
             let reason = results.get(&scenario.file).and_then(|line| text_of(line, "reason"));
             failures.push(format!("{dialect} {tier} {}: {}", scenario.file, reason.unwrap_or_default()));

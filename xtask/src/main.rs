@@ -1,4 +1,4 @@
-//! Chores of the workspace: `cargo xtask tidy`, `bench`, `gate`, `profile`, `conformance` and `internet`.
+//! Chores of the workspace: `cargo xtask tidy`, `bench`, `gate`, `profile`, `simulate`, `conformance` and `internet`.
 
 #![forbid(unsafe_code)]
 
@@ -34,7 +34,10 @@ options of bench quick, peers, instr and syscalls:
   --generator NAME   dnsperf, blast (UDP only) or avocet
   --install          install the Debian packages that are missing, as root (quick and peers)
   --no-build         take the release binaries as they are
-  cargo xtask conformance [TIER]   play the field's scenarios against the binary, as root; tiers T1 and T2-single
+  cargo xtask simulate [COUNT [FIRST]]
+                                   resolve in random internets in virtual time, 10000 of them, and check every answer
+  cargo xtask conformance [TIER]   the probes of EDNS and the field's scenarios against the binary, beside its peers;
+                                   as root; tiers T1 and T2-single
   cargo xtask internet             the same questions to several resolvers over an internet of its own; wants root
 options of internet:
   --avocet PATH      the binary to compare; without it only the peers are compared with one another
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         ["tidy"] => check_tidiness(),
         ["gate", ref options @ ..] => gate::run(options),
         ["profile", kind, ref options @ ..] => bench::profile(kind, options),
+        ["simulate", ref numbers @ ..] => simulate(numbers),
         ["conformance", ref tiers @ ..] => conformance::run(&root(), tiers),
         ["bench", kind, ref options @ ..] => bench::run(kind, options),
         ["internet", ref options @ ..] => internet::run(options),
@@ -66,6 +70,15 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Plays simulations.
+fn simulate(numbers: &[&str]) -> Result<(), String> {
+    let numbers = if numbers.is_empty() { &["10000"] } else { numbers };
+    let mut command = std::process::Command::new("cargo");
+    command.args(["run", "-q", "-p", "avocet-testkit", "--example", "simulate", "--"]).args(numbers);
+    let status = command.current_dir(root()).status().map_err(|error| format!("{command:?}: {error}"))?;
+    if status.success() { Ok(()) } else { Err("not all that must hold holds".to_owned()) }
 }
 
 fn check_tidiness() -> Result<(), String> {

@@ -15,7 +15,7 @@ use crate::material;
 use crate::rows::{self, OURS};
 
 /// Bounds of the TTLs that are stored.
-pub(crate) const TTL: TtlBounds = TtlBounds { min: 0, max: 86_400, negative_max: 3600 };
+pub(crate) const TTL: TtlBounds = TtlBounds { min: 0, max: 86_400, negative_min: 0, negative_max: 3600 };
 /// The wall clock's time; forwarding does not look at it.
 const WALL_SECS: u64 = 1_790_000_000;
 /// Forwarding rules besides the root's.

@@ -11,7 +11,7 @@ use avocet_cache::{
 const ROUNDS: usize = 31;
 const PER_ROUND: u64 = 100_000;
 const MILLION: u64 = 1_000_000;
-const BOUNDS: TtlBounds = TtlBounds { min: 0, max: 86_400, negative_max: 3_600 };
+const BOUNDS: TtlBounds = TtlBounds { min: 0, max: 86_400, negative_min: 0, negative_max: 3_600 };
 const PROVENANCE: Provenance = Provenance {
     security: Security::Secure,
     rank: Rank::AuthoritativeAnswer,

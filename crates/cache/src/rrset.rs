@@ -139,8 +139,18 @@ pub struct TtlBounds {
     pub min: u32,
     /// Nothing is kept for more.
     pub max: u32,
+    /// Nothing negative is kept for less.
+    pub negative_min: u32,
     /// Nothing negative is kept for more (RFC 2308 §5: one to three hours).
     pub negative_max: u32,
+}
+
+impl TtlBounds {
+    /// What is negative lives for so long whose SOA record says `ttl_secs`.
+    #[must_use]
+    pub fn negative(&self, ttl_secs: u32) -> u32 {
+        ttl_secs.max(self.negative_min).min(self.negative_max).min(self.max)
+    }
 }
 
 /// When a look-up takes place and what it accepts.
@@ -236,7 +246,7 @@ impl RrsetCache {
         };
         let minimum = u32::from_be_bytes(*minimum);
         let ttl = valid_wire_ttl(negative.soa_ttl).min(valid_wire_ttl(minimum));
-        let ttl = ttl.min(self.bounds.negative_max).min(self.bounds.max);
+        let ttl = self.bounds.negative(ttl);
         let Some(body) = view::encode_negative(&key, negative) else {
             return Inserted::Refused;
         };

@@ -39,7 +39,7 @@ fn hits_and_misses_of_the_packet_cache() {
 
 #[test]
 fn hits_and_misses_of_the_rrset_and_the_failure_cache() {
-    let bounds = TtlBounds { min: 0, max: 86_400, negative_max: 3_600 };
+    let bounds = TtlBounds { min: 0, max: 86_400, negative_min: 0, negative_max: 3_600 };
     let cache = RrsetCache::new(64 << 10, 100, bounds, [1; 16]).unwrap();
     let failures = FailureCache::new(64 << 10, [1; 16]).unwrap();
     let provenance = Provenance {

@@ -55,11 +55,13 @@ pub struct Anchor {
 }
 
 impl Anchor {
-    /// Reads a DS or DNSKEY record in presentation form; TTL and class may stand in it.
+    /// Reads a DS or DNSKEY record in presentation form; TTL and class may stand in it, and a comment behind it.
     ///
     /// # Errors
     /// What is wrong with it.
     pub fn parse(line: &str) -> Result<Self, AnchorError> {
+        // Neither type has this character in its data.
+        let line = line.split(';').next().unwrap_or_default();
         let tokens: Vec<_> = text::tokens(line.as_bytes()).collect::<Result<_, _>>().map_err(AnchorError::Owner)?;
         let (owner, mut rest) = tokens.split_first().ok_or(AnchorError::Type)?;
         let mut wire = [0; name::MAX_NAME];
@@ -241,7 +243,12 @@ mod tests {
 
     #[test]
     fn ttl_and_class_may_be_left_out_and_any_name_be_given() {
-        for line in ["Example. DS 1 8 2 00", "example. 3600 IN DS 1 8 2 00", "example.  IN  3600 ds 1 8 2 0 0"] {
+        for line in [
+            "Example. DS 1 8 2 00",
+            "example. 3600 IN DS 1 8 2 00",
+            "example.  IN  3600 ds 1 8 2 0 0",
+            "example. DS 1 8 2 00 ; its key",
+        ] {
             assert_eq!(Anchor::parse(line).unwrap().to_string(), "example. IN DS 1 8 2 00", "{line}");
         }
         let key = Anchor::parse("a.b. DNSKEY 257 3 13 AAAA AAAA").unwrap();

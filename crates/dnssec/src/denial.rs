@@ -144,7 +144,10 @@ impl Hashes {
     }
 
     /// Hashes a name, unless that was done before with the same parameters.
-    fn take(&mut self, parameters: &Parameters<'_>, wire: &[u8], budget: &mut Budget) -> Result<Hash, Reason> {
+    ///
+    /// # Errors
+    /// As [`Parameters::hash`].
+    pub fn hash(&mut self, parameters: &Parameters<'_>, wire: &[u8], budget: &mut Budget) -> Result<Hash, Reason> {
         if (self.iterations, self.salt.as_slice()) != (parameters.iterations, parameters.salt) {
             *self = Self { iterations: parameters.iterations, salt: parameters.salt.to_vec(), hashes: Vec::new() };
         }
@@ -215,6 +218,15 @@ impl<'a> Proof<'a> {
     #[must_use]
     pub fn into_hashes(self) -> Hashes {
         self.hashes
+    }
+
+    /// The RRsets that the proofs so far rest on, and for how many seconds each may be believed: what they say holds
+    /// for other names, too (RFC 8198). Not NSEC3 records that opt out.
+    pub fn believed(&self) -> impl Iterator<Item = (&Rrset<'a>, u32)> {
+        let nsecs = self.nsecs.iter().map(|held| (&held.rrset, held.checked));
+        let certain = self.nsec3s.iter().filter(|held| !held.record.is_opt_out);
+        let checked = nsecs.chain(certain.map(|held| (&held.rrset, held.checked)));
+        checked.filter_map(|(rrset, checked)| Some((rrset, checked?.ok()?)))
     }
 
     /// Are there only NSEC3 records?

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use avocet_wire::{NameBuf, name};
+use avocet_wire::{NameBuf, Rtype, name};
 
 /// Most key tags in one signal: their label has 63 octets (RFC 8145 §5.1).
 pub const MAX_SIGNALLED_TAGS: usize = 12;
@@ -35,9 +35,17 @@ pub enum Sentinel {
 }
 
 impl Sentinel {
-    /// Reads the first label of a question for A or AAAA (RFC 8509 §2.1).
+    /// Reads a question in wire form; none unless it asks for A or AAAA (RFC 8509 §2.1).
     #[must_use]
-    pub fn read(qname: &[u8]) -> Option<Self> {
+    pub fn read(question: &[u8]) -> Option<Self> {
+        // Nearly all questions end here: at the length of their first label.
+        if !matches!(question.first(), Some(29 | 30)) {
+            return None;
+        }
+        let (qname, [high, low, ..]) = question.split_last_chunk::<4>()?;
+        if !matches!(Rtype(u16::from_be_bytes([*high, *low])), Rtype::A | Rtype::AAAA) {
+            return None;
+        }
         let label = str::from_utf8(name::labels(qname).next()?).ok()?.to_ascii_lowercase();
         let rest = label.strip_prefix("root-key-sentinel-")?;
         let tag = |digits: &str| {
@@ -77,7 +85,10 @@ mod tests {
     #[track_caller]
     fn check(label: &str, expected: Option<Sentinel>) {
         let name = NameBuf::from_wire(b"\x01x\0").unwrap().prefixed(label.as_bytes()).unwrap();
-        assert_eq!(Sentinel::read(name.wire()), expected, "{label}");
+        let question = |rtype: u8| [name.wire(), &[0, rtype, 0, 1]].concat();
+        assert_eq!(Sentinel::read(&question(1)), expected, "{label}");
+        assert_eq!(Sentinel::read(&question(28)), expected, "{label}");
+        assert_eq!(Sentinel::read(&question(16)), None, "{label}");
     }
 
     #[test]
@@ -89,7 +100,7 @@ mod tests {
         {
             check(label, None);
         }
-        assert_eq!(Sentinel::read(&[0]), None);
+        assert_eq!(Sentinel::read(&[0, 0, 1, 0, 1]), None);
     }
 
     #[test]

@@ -12,6 +12,7 @@
 pub mod client;
 pub mod frame;
 pub mod handover;
+pub mod neighbours;
 mod options;
 mod peer;
 pub mod poll;

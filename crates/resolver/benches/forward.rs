@@ -16,7 +16,7 @@ use avocet_wire::hash::HashKey;
 
 const BATCH: usize = 64;
 const ROUNDS: usize = 4_000;
-const TTL: TtlBounds = TtlBounds { min: 0, max: 86_400, negative_max: 3600 };
+const TTL: TtlBounds = TtlBounds { min: 0, max: 86_400, negative_min: 0, negative_max: 3600 };
 
 fn plan() -> Plan {
     let upstream = |last| UpstreamSpec { addr: SocketAddr::from(([192, 0, 2, last], 53)), transport: Transport::Udp };

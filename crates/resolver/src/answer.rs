@@ -117,6 +117,11 @@ impl Gathered {
         })
     }
 
+    /// The TTL of a set that is among them.
+    pub(crate) fn ttl_of(&self, owner: &[u8], rtype: Rtype) -> Option<u32> {
+        self.iter().find(|(kind, at, _)| kind.rtype == rtype && *at == owner).map(|(kind, ..)| kind.ttl_secs)
+    }
+
     /// Is there a CNAME at this name?
     pub(crate) fn has_alias(&self, owner: &[u8]) -> bool {
         self.iter().any(|(kind, at, _)| kind.rtype == Rtype::CNAME && at == owner)

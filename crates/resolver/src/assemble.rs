@@ -84,7 +84,8 @@ impl Assembler {
             let is_address = |(kind, _, rdata): (Kind, &[u8], &[u8])| kind.rtype == qtype && !dns64.is_excluded(rdata);
             qtype == Rtype::AAAA && rcode == Rcode::NOERROR && !self.gathered.iter().any(is_address)
         });
-        if is_translated {
+        let is_refused = authentic && !wanted.checking_disabled && plan.refuses_sentinel(wanted.question);
+        if is_translated || is_refused {
             return Assembled::Incomplete;
         }
         match answer::write(out, wanted.question, rcode.low() | if authentic { AD } else { 0 }, &self.gathered) {
@@ -187,7 +188,11 @@ impl Walk<'_> {
                 Rtype::CNAME => folded_target(target)?,
                 _ => substitute(at.wire(), owner, target)?,
             };
-            let ttl_secs = put_set(self.out, owner, (rtype, class), &set, self.wanted.dnssec_ok);
+            // A chain may come by the same DNAME twice.
+            let ttl_secs = match self.out.ttl_of(owner, rtype) {
+                Some(ttl_secs) => ttl_secs,
+                None => put_set(self.out, owner, (rtype, class), &set, self.wanted.dnssec_ok),
+            };
             self.stale_since_secs = self.stale_since_secs.max(stale_since(set.freshness));
             if rtype == Rtype::DNAME {
                 let cname = Kind { section: Section::Answer, rtype: Rtype::CNAME, class, ttl_secs };

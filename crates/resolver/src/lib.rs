@@ -33,6 +33,7 @@ mod scrub;
 mod select;
 mod store;
 mod task;
+mod trace;
 mod upstream;
 mod wheel;
 
@@ -49,4 +50,5 @@ pub use plan::{
 };
 pub use recursion::{Recursion, RootServer, StubZone};
 pub use resolver::{Abandoned, Ask, Context, Resolver, Shed, StreamFailure, Submitted, UpstreamReport};
+pub use trace::{Event, Find, Reaction, Step, Taken, Trace, Traced, Why};
 pub use upstream::UpstreamId;

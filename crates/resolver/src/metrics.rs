@@ -70,6 +70,8 @@ pub struct Counters {
     pub insecure: u64,
     /// Questions whose answer did not validate.
     pub bogus: u64,
+    /// How often each limit of validation was reached, in the order of [`avocet_dnssec::Limit::ALL`].
+    pub validation_limits: [u64; avocet_dnssec::Limit::ALL.len()],
     /// Questions with too many aliases, or aliases in a circle.
     pub limit_aliases: u64,
     /// Questions with too many referrals.
@@ -118,6 +120,7 @@ impl Default for Counters {
             secure: 0,
             insecure: 0,
             bogus: 0,
+            validation_limits: [0; avocet_dnssec::Limit::ALL.len()],
             limit_aliases: 0,
             limit_referrals: 0,
             limit_servers: 0,

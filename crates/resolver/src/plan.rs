@@ -347,7 +347,7 @@ mod tests {
     }
 
     fn plan(rules: Vec<ZoneRule>) -> Result<Plan, PlanError> {
-        let ttl = TtlBounds { min: 0, max: 86_400, negative_max: 3600 };
+        let ttl = TtlBounds { min: 0, max: 86_400, negative_min: 0, negative_max: 3600 };
         Plan::new(rules, Settings { minimal: true, stale_client_ms: 1800, in_flight: 10, waiters: 10, ttl })
     }
 

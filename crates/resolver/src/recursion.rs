@@ -4,6 +4,8 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
+use avocet_dnssec::anchor::Anchor;
+use avocet_dnssec::signal::Sentinel;
 use avocet_wire::name;
 
 use crate::iterate::trust::Validation;
@@ -120,6 +122,19 @@ impl Plan {
         let forward = self.route(qname).map(Configured::Forward);
         let stub = self.stubs.nearest(qname).map(|(number, len)| Configured::Stub(number, len));
         [forward, stub].into_iter().flatten().max_by_key(|zone| zone.apex_len())
+    }
+}
+
+impl Plan {
+    /// Is a secure answer to this question to be SERVFAIL, so that clients learn which of the root's keys are trusted
+    /// (RFC 8509 §2.2)?
+    pub(crate) fn refuses_sentinel(&self, question: &[u8]) -> bool {
+        let Some(sentinel) = Sentinel::read(question) else { return false };
+        let validation = self.recursion.as_ref().and_then(|recursion| recursion.validation.as_ref());
+        validation.is_some_and(|validation| {
+            let of_root = validation.anchors.iter().filter(|anchor| anchor.zone().wire() == [0]);
+            sentinel.turns_to_servfail(&of_root.map(Anchor::key_tag).collect::<Vec<_>>())
+        })
     }
 }
 

@@ -207,7 +207,9 @@ impl<'a> Scrubber<'a> {
                 && name::is_under(self.end.wire(), record.owner)
         });
         let Some(soa) = soa else {
-            let is_referral = authority.any(|record| record.rtype == Rtype::NS);
+            // Its own servers beside nothing are what some zones deny by.
+            let is_own = |record: &ReplyRecord<'_>| matches!(self.asked.belief, Belief::Zone(len) if record.owner.len() == usize::from(len));
+            let is_referral = authority.any(|record| record.rtype == Rtype::NS && !is_own(&record));
             return match rcode {
                 Rcode::NOERROR if self.end.wire() != self.asked.qname => Ok(Verdict::GoOn),
                 Rcode::NOERROR if is_referral && self.asked.qtype != Rtype::DS => Err(Verdict::Unusable),
@@ -217,7 +219,7 @@ impl<'a> Scrubber<'a> {
         let minimum = soa.rdata.last_chunk().map_or(0, |minimum| u32::from_be_bytes(*minimum));
         let bounds = &self.asked.plan.settings.ttl;
         let minimum = if minimum > i32::MAX as u32 { 0 } else { minimum };
-        let ttl_secs = soa.ttl_secs.min(minimum).min(bounds.negative_max).min(bounds.max);
+        let ttl_secs = bounds.negative(soa.ttl_secs.min(minimum));
         self.out.push(kind(Section::Authority, &soa, ttl_secs), soa.owner, soa.rdata);
         if self.asked.dnssec_ok {
             self.take_signatures_of_soa(&soa, ttl_secs);

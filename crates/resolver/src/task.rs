@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use avocet_wire::Ede;
+use avocet_wire::{Ede, Rtype};
 
 use crate::action::AskedFor;
-use crate::answer::Gathered;
+use crate::answer::{Gathered, split_question};
 use crate::chains::Chains;
 use crate::iterate::Walk;
 use crate::plan::{Plan, Route, Rule};
+use crate::trace::{Step, Trace};
 
 /// When a question is given up, in ms after it came: clients are told within five seconds.
 const DEADLINE_MS: u64 = 4_900;
@@ -65,6 +66,8 @@ pub(crate) enum Failure {
     Bogus(u16),
     /// No rule for a name that an alias leads to.
     NoRule,
+    /// A root key sentinel asks for what is not so (RFC 8509).
+    Sentinel,
 }
 
 impl Failure {
@@ -85,6 +88,7 @@ impl Failure {
             Self::TooManyQueries => (Ede::OTHER, "too many queries for one question"),
             Self::Crowded => (Ede::NETWORK_ERROR, "too many queries to the zone are under way"),
             Self::Bogus(code) => (Ede(code), Ede(code).meaning()),
+            Self::Sentinel => (Ede::OTHER, "the root key sentinel does not hold here"),
             Self::NoRule => (Ede::NOT_AUTHORITATIVE, "no forwarding rule for this name"),
         }
     }
@@ -133,6 +137,11 @@ pub(crate) struct Task<W> {
     pub(crate) prefix: Gathered,
     pub(crate) restarts: usize,
 
+    /// What was done for it; while it has a walk, that has the trace.
+    trace: Trace,
+    /// The trace is wanted, under this number.
+    pub(crate) traced: Option<u64>,
+
     /// The question's way by recursion; none where it is forwarded.
     pub(crate) walk: Option<Box<Walk>>,
 
@@ -178,6 +187,8 @@ impl<W> Task<W> {
             route: Route { rule: 0, apex_len: 0 },
             prefix: Gathered::default(),
             restarts: 0,
+            trace: Trace::default(),
+            traced: None,
             walk: None,
             attempts: Vec::new(),
             sends: 0,
@@ -212,6 +223,8 @@ impl<W> Task<W> {
         (self.restarts, self.sends) = (0, 0);
         self.looped = false;
         self.failure = Failure::Silence;
+        self.traced = None;
+        self.trace.begin(now_ms);
         self.begin_target();
     }
 
@@ -223,6 +236,11 @@ impl<W> Task<W> {
         self.stream_retried = false;
     }
 
+    /// The type that is asked for.
+    pub(crate) fn target_type(&self) -> Rtype {
+        split_question(&self.target).map_or(Rtype(0), |(_, qtype, _)| qtype)
+    }
+
     /// Gives a walk that comes on more time. False if it has had all that there is.
     pub(crate) fn extend_deadline(&mut self, now_ms: u64) -> bool {
         let deadline_ms = (self.progress_ms + PROGRESS_MS).min(self.started_ms + LAST_DEADLINE_MS);
@@ -231,6 +249,21 @@ impl<W> Task<W> {
             self.deadline_ms = deadline_ms;
         }
         may_go_on
+    }
+
+    /// Writes down what happened now.
+    pub(crate) fn record(&mut self, now_ms: u64, step: Step) {
+        self.with_trace(|trace| {
+            trace.turn_to(now_ms);
+            trace.record(step);
+        });
+    }
+
+    pub(crate) fn with_trace<R>(&mut self, act: impl FnOnce(&mut Trace) -> R) -> R {
+        match &self.walk {
+            Some(walk) => walk.with_trace(act),
+            None => act(&mut self.trace),
+        }
     }
 
     /// Is its answer found by recursion?

@@ -1,6 +1,8 @@
 //! The command line: what can be asked of the binary. Doing it is the part of the modules named in each command.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use avocet_load::LoadArgs;
 use clap::{Args, Parser, Subcommand};
@@ -27,8 +29,22 @@ pub(crate) enum Command {
     Load(Box<LoadArgs>),
     /// Show the configuration or its schema
     Config(ConfigArgs),
+    /// Write a configuration from that of another server; what it cannot carry over is told on standard error
+    Import(ImportArgs),
     /// Look into the caches of the running server, or drop names from them
     Cache(CacheArgs),
+    /// Check the policy of a configuration, try conditions, or show what is in force
+    Policy(PolicyArgs),
+    /// Have the running server filter nothing for a while
+    Pause(PauseArgs),
+    /// Have the running server not filter a name, and those below it, for a while
+    Grant(GrantArgs),
+    /// Tell what the running server knows of a name: why it failed, what is cached, how it is resolved
+    Why(WhyArgs),
+    /// Show the trust anchors of the running server and what is known of their keys
+    Anchors(ControlArgs),
+    /// Take names out of validation for a time, by negative trust anchors
+    Nta(NtaArgs),
     /// Have the running server read its configuration again
     Reload(ControlArgs),
 }
@@ -92,7 +108,135 @@ Options:
   +time=SECS     wait so long for an answer, 1 to 60 [5]
   +tries=N       send a UDP query at most so often, 1 to 10 [3]
   +short         write the data of the answers only
+  +trace         have the running server resolve it anew, and show how; takes --config, no @SERVER
   +json          write JSON";
+
+/// For whom filtering is lifted.
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+pub(crate) struct ScopeArgs {
+    /// The clients of this group only
+    #[arg(long, value_name = "GROUP")]
+    pub(crate) group: Option<String>,
+    /// This client of the configuration only
+    #[arg(long, value_name = "NAME")]
+    pub(crate) client: Option<String>,
+}
+
+/// For how long.
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+pub(crate) struct SpanArgs {
+    /// How long: 90s, 30m, 2h, 1d
+    #[arg(long = "for", value_name = "TIME", default_value = "30m", value_parser = crate::config::policy::duration_arg)]
+    pub(crate) span: Duration,
+    /// End it now
+    #[arg(long)]
+    pub(crate) end: bool,
+}
+
+/// Arguments of `avocet pause`.
+#[derive(Debug, Args)]
+pub(crate) struct PauseArgs {
+    #[command(flatten)]
+    pub(crate) scope: ScopeArgs,
+    #[command(flatten)]
+    pub(crate) span: SpanArgs,
+    #[command(flatten)]
+    pub(crate) control: ControlArgs,
+}
+
+/// Arguments of `avocet grant`.
+#[derive(Debug, Args)]
+pub(crate) struct GrantArgs {
+    /// The name
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) scope: ScopeArgs,
+    #[command(flatten)]
+    pub(crate) span: SpanArgs,
+    #[command(flatten)]
+    pub(crate) control: ControlArgs,
+}
+
+/// Arguments of `avocet policy`.
+#[derive(Debug, Args)]
+pub(crate) struct PolicyArgs {
+    /// What to do
+    #[command(subcommand)]
+    pub(crate) command: PolicyCommand,
+}
+
+/// The commands of `avocet policy`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum PolicyCommand {
+    /// Check lists, groups, clients and rules of a configuration, and the files of its lists
+    Check(PolicyCheckArgs),
+    /// Say whether a condition holds for a question, part by part
+    Test(PolicyTestArgs),
+    /// Say what a new configuration would block and free, out of queries in a file
+    DryRun(PolicyDryRunArgs),
+    /// The services that a condition may name
+    Services,
+    /// The pauses and grants that are in force in the running server
+    Status(ControlArgs),
+}
+
+/// Arguments of `avocet policy check`.
+#[derive(Debug, Args)]
+pub(crate) struct PolicyCheckArgs {
+    /// Configuration file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: PathBuf,
+    /// Write JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Arguments of `avocet policy dry-run`.
+#[derive(Debug, Args)]
+pub(crate) struct PolicyDryRunArgs {
+    /// The new configuration file
+    #[arg(value_name = "NEW.toml")]
+    pub(crate) new: PathBuf,
+    /// Queries, one a line: `NAME [TYPE]` or `CLIENT NAME [TYPE]`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) queries: PathBuf,
+    /// The configuration that is in force
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Write JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Arguments of `avocet policy test`.
+#[derive(Debug, Args)]
+pub(crate) struct PolicyTestArgs {
+    /// The condition, such as 'qname.under("example.com") && now.weekend'
+    pub(crate) condition: String,
+    /// The name that is asked for
+    #[arg(long)]
+    pub(crate) name: String,
+    /// The type that is asked for
+    #[arg(long = "type", value_name = "TYPE", default_value = "A")]
+    pub(crate) rtype: String,
+    /// The address that asks
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) client: Option<IpAddr>,
+    /// Addresses of the answer
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) answer: Vec<IpAddr>,
+    /// When, in Unix seconds; now if not given
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) at: Option<u64>,
+    /// The configuration with lists, groups and clients
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Write JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 /// Arguments of `avocet config`.
 #[derive(Debug, Args)]
@@ -118,12 +262,44 @@ pub(crate) enum ConfigCommand {
     },
 }
 
+/// Arguments of `avocet import`.
+#[derive(Debug, Args)]
+pub(crate) struct ImportArgs {
+    /// Whose configuration it is: pihole, adguard, blocky or dnsmasq
+    #[arg(value_name = "SOURCE", value_parser = crate::import::origin)]
+    pub(crate) origin: avocet_import::Origin,
+    /// The file, archive or directory to read
+    pub(crate) path: String,
+    /// File to write, which must not exist; without it, standard output
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
 /// Arguments of `avocet cache`.
 #[derive(Debug, Args)]
 pub(crate) struct CacheArgs {
     /// What to do.
     #[command(subcommand)]
     pub(crate) command: CacheCommand,
+    /// How the running server is reached.
+    #[command(flatten)]
+    pub(crate) control: ControlArgs,
+}
+
+/// Arguments of `avocet why`.
+#[derive(Debug, Args)]
+pub(crate) struct WhyArgs {
+    /// The name
+    pub(crate) name: String,
+    /// Its type; without one, of all types
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) rtype: Option<String>,
+    /// Who asks; this machine if not given
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) client: Option<IpAddr>,
+    /// When, in Unix seconds, for rules with schedules; now if not given
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) at: Option<u64>,
     /// How the running server is reached.
     #[command(flatten)]
     pub(crate) control: ControlArgs,
@@ -146,6 +322,53 @@ pub(crate) enum CacheCommand {
         /// The name
         name: String,
     },
+}
+
+/// Arguments of `avocet nta`.
+#[derive(Debug, Args)]
+pub(crate) struct NtaArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: NtaCommand,
+    /// How the running server is reached.
+    #[command(flatten)]
+    pub(crate) control: ControlArgs,
+}
+
+/// The commands under `avocet nta`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum NtaCommand {
+    /// Validate nothing at a name and below, for a time; what is cached there is dropped
+    Add {
+        /// The name
+        name: String,
+        /// For how long: a number with s, m, h, d or w, a week at most
+        #[arg(long = "for", value_name = "TIME", default_value = "1h", value_parser = seconds)]
+        lifetime_secs: u64,
+    },
+    /// Validate a name again
+    Remove {
+        /// The name
+        name: String,
+    },
+    /// Show all names that are not validated, and until when
+    List,
+}
+
+/// A time such as `90s`, `30m`, `1h`, `2d`, `1w`, in seconds.
+fn seconds(text: &str) -> Result<u64, String> {
+    let wrong = || "expected a number with s, m, h, d or w, such as 30m".to_owned();
+    let unit = text.chars().last().ok_or_else(wrong)?;
+    let factor = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3_600,
+        'd' => 86_400,
+        'w' => 7 * 86_400,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = text[..text.len() - 1].parse().map_err(|_| wrong())?;
+    number.checked_mul(factor).ok_or_else(wrong)
 }
 
 /// How the running server is reached: through the control socket in the data directory of its configuration.
@@ -193,7 +416,18 @@ mod tests {
             panic!("config");
         };
         assert!(matches!(config.command, ConfigCommand::Show { config: None, json: true }));
+        let Ok(Command::Import(import)) = parse("avocet import pihole a.zip --output b.toml") else {
+            panic!("import");
+        };
+        assert_eq!((import.path.as_str(), import.output), ("a.zip", Some("b.toml".into())));
+        let Ok(Command::Nta(nta)) = parse("avocet nta add x.example --for 30m --config a.toml") else {
+            panic!("nta");
+        };
+        assert!(matches!(nta.command, NtaCommand::Add { name, lifetime_secs: 1_800 } if name == "x.example"));
+        assert!(matches!(parse("avocet anchors --json"), Ok(Command::Anchors(args)) if args.json));
         assert!(matches!(parse("avocet reload"), Ok(Command::Reload(_))));
+        let Ok(Command::Why(why)) = parse("avocet why www.example --type AAAA --json") else { panic!("why") };
+        assert_eq!((why.name.as_str(), why.rtype.as_deref(), why.control.json), ("www.example", Some("AAAA"), true));
         let Ok(Command::Load(load)) = parse("avocet load 127.0.0.1 --scenario mixed --rate 1000 --zone-name x.") else {
             panic!("load");
         };
@@ -203,7 +437,17 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_refused() {
-        for line in ["avocet", "avocet check", "avocet query", "avocet cache flush", "avocet sevre", "avocet load"] {
+        for line in [
+            "avocet",
+            "avocet check",
+            "avocet query",
+            "avocet cache flush",
+            "avocet sevre",
+            "avocet load",
+            "avocet import bind x",
+            "avocet nta add",
+            "avocet nta add x --for 1y",
+        ] {
             assert!(parse(line).is_err(), "{line}");
         }
     }

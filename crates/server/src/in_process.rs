@@ -14,12 +14,14 @@ use avocet_wire::query::QuestionKey;
 use crate::clock::{self, Moment};
 use crate::config::Config;
 use crate::metrics::WorkerMetrics;
+use crate::policy::{self, Parts};
 use crate::query::Path;
 use crate::query::cookie::CookieSecrets;
 use crate::query::miss::Miss;
 use crate::query::stored::Scratch;
-use crate::snapshot::Secrets;
+use crate::snapshot::Unconfigured;
 use crate::state::{Shared, Snapshot};
+use crate::trust::LearntTrust;
 use crate::worker::Datagrams;
 
 /// A server of one worker that nobody can reach but its owner.
@@ -42,8 +44,14 @@ impl InProcess {
     /// What is wrong with the configuration, as `avocet check` tells it.
     pub fn new(configuration: &str, client: SocketAddr) -> Result<Self, String> {
         let config = Config::from_text(None, configuration, &BTreeMap::new()).map_err(|errors| errors.to_string())?;
-        let secrets = Secrets { limiter: [3; 32], cookies: CookieSecrets { current: [5; 16], previous: None } };
-        let snapshot = Snapshot::build(config, 1, &secrets).map_err(|error| error.to_string())?;
+        let secrets = Unconfigured {
+            limiter: [3; 32],
+            cookies: CookieSecrets { current: [5; 16], previous: None },
+            trust: LearntTrust::default(),
+        };
+        let lists = policy::load::from_files(&config.policy, [9; 32]).map(Arc::new);
+        let parts = Parts { lists, ..Parts::new([4; 32]) };
+        let snapshot = Snapshot::build(config, 1, &secrets, parts).map_err(|error| error.to_string())?;
         let shared = Shared::new(snapshot, Vec::new(), [7; 32]).map_err(|error| error.to_string())?;
         Ok(Self {
             state: shared.snapshot(),
@@ -56,6 +64,16 @@ impl InProcess {
             keys: Box::new([const { None }; BATCH]),
             shared,
         })
+    }
+
+    /// Asks as this client from now on.
+    pub fn ask_as(&mut self, client: SocketAddr) {
+        self.peer = client.into();
+    }
+
+    /// The wall clock shows these Unix seconds from now on.
+    pub fn set_wall_clock(&mut self, unix_secs: u64) {
+        self.wall_secs = unix_secs;
     }
 
     /// Puts an RRset into the RRset cache, as if a server had given it in an answer: folded owner, type,

@@ -8,15 +8,18 @@ mod cli;
 mod clock;
 mod config;
 mod http;
+mod import;
 mod in_process;
 mod log;
 mod metrics;
 mod operate;
+mod policy;
 mod query;
 mod query_tool;
 mod serve;
 mod snapshot;
 mod state;
+mod trust;
 mod worker;
 
 use std::process::ExitCode;
@@ -36,8 +39,15 @@ pub fn run() -> Result<ExitCode, String> {
         Command::Check(args) => Ok(config::command::check(&args)),
         Command::Load(args) => Ok(avocet_load::run(&args)),
         Command::Config(args) => Ok(config::command::show(&args)),
+        Command::Import(args) => import::run(&args),
         Command::Query(args) => Ok(query_tool::run(&args)),
         Command::Cache(args) => Ok(operate::command::cache(&args)),
+        Command::Policy(args) => Ok(policy::command::run(&args)),
+        Command::Pause(args) => Ok(operate::command::pause(&args)),
+        Command::Grant(args) => Ok(operate::command::grant(&args)),
+        Command::Why(args) => Ok(operate::command::why(&args)),
+        Command::Anchors(args) => Ok(operate::command::anchors(&args)),
+        Command::Nta(args) => Ok(operate::command::nta(&args)),
         Command::Reload(args) => Ok(operate::command::reload(&args)),
     }
 }

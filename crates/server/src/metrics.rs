@@ -62,10 +62,18 @@ pub(crate) enum Stage {
     NotRecursive,
     /// Turned away as too much is in flight.
     Shed,
+    /// Blocked by a list or a rule.
+    Blocked,
+    /// Answered by a rule with something else: addresses, a safe form of a search engine.
+    Rewritten,
+    /// Refused or truncated by a rule's rate limit.
+    Limited,
+    /// No answer, as a rule says.
+    Dropped,
 }
 
 /// Names of the stages in metrics, in the order of [`Stage`].
-pub(crate) const STAGES: [&str; 14] = [
+pub(crate) const STAGES: [&str; 18] = [
     "malformed",
     "refused",
     "ignored",
@@ -80,6 +88,10 @@ pub(crate) const STAGES: [&str; 14] = [
     "failure-hit",
     "not-recursive",
     "shed",
+    "blocked",
+    "rewritten",
+    "limited",
+    "dropped",
 ];
 
 /// Types counted by name; all others together.

@@ -18,10 +18,12 @@ use crate::cli::ServeArgs;
 use crate::config::{Config, ConfigErrors, environment};
 use crate::operate::take_over::TakenSocket;
 use crate::operate::{self, ListeningSockets, Operation};
+use crate::policy::{self, Parts};
 use crate::query::asked::Transport;
 use crate::query::cookie::CookieSecrets;
-use crate::snapshot::Secrets;
+use crate::snapshot::Unconfigured;
 use crate::state::{Shared, Snapshot};
+use crate::trust::LearntTrust;
 use crate::worker::mailbox::Mailbox;
 use crate::worker::{Listeners, MAX_POOL, Setup, Worker};
 
@@ -91,7 +93,11 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), StartError> {
     }
     let secrets = draw_secrets()?;
     let (pollers, mailboxes) = mailboxes(workers)?;
-    let snapshot = Snapshot::build(config, 1, &secrets).map_err(|error| StartError::Setting(error.to_string()))?;
+    let lists = policy::load::from_files(&config.policy, random()?).map(Arc::new);
+    let switches = operate::switches::load(&config.data.directory);
+    let parts = Parts { lists, switches, ..Parts::new(random()?) };
+    let snapshot =
+        Snapshot::build(config, 1, &secrets, parts).map_err(|error| StartError::Setting(error.to_string()))?;
     let key = random::<32>()?;
     let shared = Shared::new(snapshot, mailboxes, key).map_err(|error| StartError::Setting(error.to_string()))?;
     let shared = Arc::new(shared);
@@ -121,8 +127,9 @@ fn random<const N: usize>() -> Result<[u8; N], StartError> {
     Ok(octets)
 }
 
-fn draw_secrets() -> Result<Secrets, StartError> {
-    Ok(Secrets { limiter: random()?, cookies: CookieSecrets { current: random()?, previous: None } })
+fn draw_secrets() -> Result<Unconfigured, StartError> {
+    let cookies = CookieSecrets { current: random()?, previous: None };
+    Ok(Unconfigured { limiter: random()?, cookies, trust: LearntTrust::default() })
 }
 
 /// Every worker has a socket of its own on each address (`SO_REUSEPORT`), which would also let a
@@ -309,7 +316,7 @@ mod tests {
             std::fs::remove_dir_all(&directory).unwrap();
             let sockets = bind(&config.server.listen, 1).unwrap();
             let (pollers, mailboxes) = mailboxes(1).unwrap();
-            let snapshot = Snapshot::build(config, 1, &draw_secrets().unwrap()).unwrap();
+            let snapshot = Snapshot::build(config, 1, &draw_secrets().unwrap(), Parts::new([8; 32])).unwrap();
             let shared = Arc::new(Shared::new(snapshot, mailboxes, [7; 32]).unwrap());
             let threads = start_workers(&shared, pollers, sockets, 1024).unwrap();
             Self { addr: free, shared, threads }

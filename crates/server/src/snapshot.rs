@@ -1,5 +1,6 @@
 //! From a validated configuration to the snapshot that the workers use.
 
+use std::fmt;
 use std::sync::Arc;
 
 use avocet_cache::TtlBounds;
@@ -7,7 +8,8 @@ use avocet_resolver::{FetchLimits, Plan, PlanError, Recursion, Settings, Upstrea
 use avocet_wire::hash::HashKey;
 
 use crate::config::recurse::Mode;
-use crate::config::{self, Config, ForwardConfig};
+use crate::config::{self, CacheConfig, Config, ForwardConfig};
+use crate::policy::{Parts, Policy, PolicyError};
 use crate::query::addresses::AddressSet;
 use crate::query::chaos::ChaosTexts;
 use crate::query::cookie::CookieSecrets;
@@ -16,6 +18,7 @@ use crate::query::rate_limit::RateLimiter;
 use crate::query::respond::Identity;
 use crate::query::special::SpecialNames;
 use crate::state::Snapshot;
+use crate::trust::LearntTrust;
 
 /// Questions in flight at most, in all workers together.
 const MAX_IN_FLIGHT: usize = 20_000;
@@ -26,32 +29,74 @@ const MIN_FETCHES: u32 = 8;
 /// When a client gets expired data if none of `[cache]` says so; never used then.
 const NO_STALE_MS: u32 = u32::MAX;
 
-/// Secrets that are drawn at start and not configured.
+/// What goes with every snapshot and is not configured.
 #[derive(Clone)]
-pub(crate) struct Secrets {
+pub(crate) struct Unconfigured {
     /// Key of the hashes in the rate limiter.
     pub(crate) limiter: [u8; 32],
     /// Cookie secrets of which the first is used where none is configured.
     pub(crate) cookies: CookieSecrets,
+    /// What is trusted beside the configuration.
+    pub(crate) trust: LearntTrust,
+}
+
+/// Why a configuration cannot be put in force though it is well written.
+#[derive(Debug)]
+pub(crate) enum SnapshotError {
+    /// Forwarding rules.
+    Plan(PlanError),
+    /// Lists, rules, clients.
+    Policy(PolicyError),
+}
+
+impl fmt::Display for SnapshotError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Plan(error) => error.fmt(f),
+            Self::Policy(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for SnapshotError {}
+
+impl From<PlanError> for SnapshotError {
+    fn from(error: PlanError) -> Self {
+        Self::Plan(error)
+    }
+}
+
+impl From<PolicyError> for SnapshotError {
+    fn from(error: PolicyError) -> Self {
+        Self::Policy(error)
+    }
 }
 
 impl Snapshot {
     /// Builds all that follows from the configuration. Fails without effect.
-    pub(crate) fn build(config: Config, epoch: u32, secrets: &Secrets) -> Result<Self, PlanError> {
+    pub(crate) fn build(
+        config: Config,
+        epoch: u32,
+        unconfigured: &Unconfigured,
+        parts: Parts,
+    ) -> Result<Self, SnapshotError> {
         let server = &config.server;
         let cookies = server.cookies.then(|| match server.cookie_secret {
             Some(current) => CookieSecrets { current, previous: None },
-            None => secrets.cookies.clone(),
+            None => unconfigured.cookies.clone(),
         });
         let plan = Plan::new(config.forwards.iter().map(rule).collect(), settings(&config))?;
         let plan = match config.resolver.mode {
             Mode::Forward => plan,
-            Mode::Recurse => plan.with_recursion(recursion(&config)).with_fetch_limits(fetch_limits(&config)),
+            Mode::Recurse => {
+                plan.with_recursion(recursion(&config, &unconfigured.trust)).with_fetch_limits(fetch_limits(&config))
+            }
         };
         let plan = match config.dns64.translation() {
             Some(dns64) => plan.with_dns64(dns64),
             None => plan,
         };
+        let policy = Policy::build(&config.policy, &parts)?.map(Arc::new);
         Ok(Self {
             epoch,
             allow: AddressSet::new(&server.allow),
@@ -62,17 +107,20 @@ impl Snapshot {
                 udp_size: server.max_udp_size,
                 nsid: server.nsid.as_ref().map(|text| text.as_bytes().into()),
                 keepalive: (server.tcp.idle.as_millis() / 100).min(u128::from(u16::MAX)) as u16,
+                notes: policy.as_ref().map_or_else(Arc::default, |policy| policy.notes().clone()),
             },
             cookies,
-            rate_limit: limiter(&config, secrets),
+            rate_limit: limiter(&config, unconfigured),
             plan: Arc::new(plan),
+            policy,
+            parts,
             config,
         })
     }
 }
 
-fn limiter(config: &Config, secrets: &Secrets) -> Option<Arc<RateLimiter>> {
-    config.rate_limit.as_ref().map(|limit| Arc::new(RateLimiter::new(limit, HashKey::new(secrets.limiter))))
+fn limiter(config: &Config, unconfigured: &Unconfigured) -> Option<Arc<RateLimiter>> {
+    config.rate_limit.as_ref().map(|limit| Arc::new(RateLimiter::new(limit, HashKey::new(unconfigured.limiter))))
 }
 
 fn settings(config: &Config) -> Settings {
@@ -85,7 +133,7 @@ fn settings(config: &Config) -> Settings {
             .map_or(NO_STALE_MS, |stale| stale.client_timeout.as_millis() as u32),
         in_flight: (MAX_IN_FLIGHT / config.server.workers).max(1),
         waiters: (MAX_WAITERS / config.server.workers).max(1),
-        ttl: TtlBounds { min: cache.min_ttl_secs, max: cache.max_ttl_secs, negative_max: cache.negative_max_ttl_secs },
+        ttl: ttl_bounds(cache),
     }
 }
 
@@ -98,7 +146,17 @@ fn fetch_limits(config: &Config) -> FetchLimits {
     }
 }
 
-fn recursion(config: &Config) -> Recursion {
+/// The limits on TTLs of the cache and of the resolver.
+pub(crate) fn ttl_bounds(cache: &CacheConfig) -> TtlBounds {
+    TtlBounds {
+        min: cache.min_ttl_secs,
+        max: cache.max_ttl_secs,
+        negative_min: cache.negative_min_ttl_secs,
+        negative_max: cache.negative_max_ttl_secs,
+    }
+}
+
+fn recursion(config: &Config, trust: &LearntTrust) -> Recursion {
     let resolver = &config.resolver;
     Recursion {
         hints: resolver.hints.clone(),
@@ -113,7 +171,7 @@ fn recursion(config: &Config) -> Recursion {
         udp_size: resolver.edns_buffer_size,
         own: config.server.listen.clone(),
         stubs: config.stubs.clone(),
-        validation: config.dnssec.validation(),
+        validation: config.dnssec.validation(trust),
     }
 }
 

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use avocet_cache::{BudgetTooSmall, FailureCache, PacketCache, RrsetCache, TtlBounds};
+use avocet_cache::{BudgetTooSmall, FailureCache, PacketCache, RrsetCache};
 use avocet_resolver::Plan;
 use avocet_wire::hash::HashKey;
 
@@ -15,6 +15,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::metrics::WorkerMetrics;
 use crate::operate::report::ResolverReport;
+use crate::policy::{Parts, Policy};
 use crate::query::addresses::AddressSet;
 use crate::query::chaos::ChaosTexts;
 use crate::query::cookie::CookieSecrets;
@@ -22,6 +23,7 @@ use crate::query::local::LocalRecords;
 use crate::query::rate_limit::RateLimiter;
 use crate::query::respond::Identity;
 use crate::query::special::SpecialNames;
+use crate::snapshot::ttl_bounds;
 use crate::worker::mailbox::Mailbox;
 
 /// Memory of the failure cache in bytes.
@@ -47,6 +49,10 @@ pub(crate) struct Snapshot {
     pub(crate) cookies: Option<CookieSecrets>,
     /// The rate limit, if it is on.
     pub(crate) rate_limit: Option<Arc<RateLimiter>>,
+    /// What is filtered; none where nothing is.
+    pub(crate) policy: Option<Arc<Policy>>,
+    /// What the policy is made of besides the configuration.
+    pub(crate) parts: Parts,
     /// Where names are forwarded to.
     pub(crate) plan: Arc<Plan>,
 }
@@ -65,6 +71,8 @@ pub(crate) struct Shared {
     pub(crate) failures: FailureCache,
     /// One for each worker.
     pub(crate) metrics: Vec<WorkerMetrics>,
+    /// Counts how often what was proven was dropped from the caches: workers forget what follows from it.
+    forgotten: AtomicU64,
     /// One for each worker: what it told of its resolver at its last sweep.
     pub(crate) resolver_reports: Vec<Mutex<ResolverReport>>,
     /// One for each worker.
@@ -82,8 +90,7 @@ impl Shared {
     pub(crate) fn new(snapshot: Snapshot, mailboxes: Vec<Mailbox>, secret: [u8; 32]) -> Result<Self, BudgetTooSmall> {
         let cache = &snapshot.config.cache;
         let stale_secs = cache.serve_stale.as_ref().map_or(0, |stale| stale.max_secs);
-        let bounds =
-            TtlBounds { min: cache.min_ttl_secs, max: cache.max_ttl_secs, negative_max: cache.negative_max_ttl_secs };
+        let bounds = ttl_bounds(cache);
         let (half_a, half_b) = secret.split_at(16);
         let rrset_key = std::array::from_fn(|at| half_a[at] ^ 0x36);
         let failure_key = std::array::from_fn(|at| half_b[at] ^ 0x5c);
@@ -99,6 +106,7 @@ impl Shared {
             mailboxes,
             connections: ConnectionCounts::default(),
             revision: AtomicU64::new(1),
+            forgotten: AtomicU64::new(0),
             current: Mutex::new(Arc::new(snapshot)),
         })
     }
@@ -112,6 +120,18 @@ impl Shared {
     #[inline]
     pub(crate) fn revision(&self) -> u64 {
         self.revision.load(Ordering::Acquire)
+    }
+
+    /// Counts the times that workers were told to forget what was proven.
+    #[inline]
+    pub(crate) fn forgotten(&self) -> u64 {
+        self.forgotten.load(Ordering::Acquire)
+    }
+
+    /// Has workers forget keys and gaps between names, as names were dropped from the caches.
+    pub(crate) fn forget_proofs(&self) {
+        self.forgotten.fetch_add(1, Ordering::Release);
+        self.mailboxes.iter().for_each(Mailbox::wake);
     }
 
     /// Puts a snapshot in force and wakes the workers to take it.

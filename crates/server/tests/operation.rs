@@ -20,3 +20,5 @@ mod start_and_stop;
 mod take_over;
 #[path = "operation/upstream.rs"]
 mod upstream;
+#[path = "operation/why.rs"]
+mod why;

@@ -1,5 +1,5 @@
 //! For tests only: seeded chance, a simulated network with a virtual clock, messages made and
-//! read in the words of zone files, a runner of `.rpl` scenarios of resolution, and an allocator
+//! read in the words of zone files, a runner of `.rpl` scenarios of resolution, simulations of random internets, and an allocator
 //! that counts.
 //!
 //! Everything is a function of its seed: a test that fails does so again.
@@ -9,8 +9,10 @@ mod chance;
 mod network;
 mod scenario;
 mod script;
+mod simulation;
 
 pub use chance::Chance;
 pub use network::{Faults, Network};
 pub use scenario::{Dialect, Outcome, Scenario, play};
 pub use script::{Query, Response, name, question, shown};
+pub use simulation::{Tally, Wrong, simulate};

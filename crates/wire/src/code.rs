@@ -28,6 +28,8 @@ impl Rtype {
     pub const DNSKEY: Self = Self(48);
     pub const NSEC3: Self = Self(50);
     pub const NSEC3PARAM: Self = Self(51);
+    pub const SVCB: Self = Self(64);
+    pub const HTTPS: Self = Self(65);
     pub const TKEY: Self = Self(249);
     pub const TSIG: Self = Self(250);
     pub const IXFR: Self = Self(251);
@@ -172,6 +174,7 @@ impl Ede {
     pub const UNSUPPORTED_DNSKEY_ALGORITHM: Self = Self(1);
     pub const UNSUPPORTED_DS_DIGEST_TYPE: Self = Self(2);
     pub const STALE_ANSWER: Self = Self(3);
+    pub const FORGED_ANSWER: Self = Self(4);
     pub const DNSSEC_INDETERMINATE: Self = Self(5);
     pub const DNSSEC_BOGUS: Self = Self(6);
     pub const SIGNATURE_EXPIRED: Self = Self(7);

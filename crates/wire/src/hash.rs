@@ -108,6 +108,38 @@ impl HashKey {
         self.end(state)
     }
 
+    /// Mixes `len` octets at `at` into the state of what came before, so that the hashes of a name and of
+    /// all names above it take one pass from the root on. [`HashKey::chained`] makes a hash of a state.
+    ///
+    /// The octets must tell their own length, as a label with its length octet does.
+    #[inline]
+    #[must_use]
+    pub fn chain(&self, state: u64, bytes: &[u8], at: usize, len: usize) -> u64 {
+        let (mut state, mut at, mut left) = (state, at, len);
+        loop {
+            let [low, high] = block(bytes, at);
+            state = self.mix(state, [first_octets(low, left), first_octets(high, left.saturating_sub(8))]);
+            if left <= 16 {
+                return state;
+            }
+            (at, left) = (at + 16, left - 16);
+        }
+    }
+
+    /// The state before anything was chained.
+    #[inline]
+    #[must_use]
+    pub fn chain_start(&self) -> u64 {
+        self.begin(0, 0)
+    }
+
+    /// The hash of a state of [`HashKey::chain`].
+    #[inline]
+    #[must_use]
+    pub fn chained(&self, state: u64) -> u64 {
+        self.end(state)
+    }
+
     /// Folds the first `name_len` octets of `question`, copies the others, and hashes all: what
     /// [`fold_into`] and [`HashKey::hash`] do, in one pass. `out` must have room for whole blocks
     /// of sixteen octets.
@@ -281,6 +313,25 @@ impl std::fmt::Debug for HashKey {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn chained_octets_count_and_their_neighbours_do_not() {
+        let key = HashKey::new([4; 32]);
+        let hash = |bytes: &[u8], at, len| key.chained(key.chain(key.chain_start(), bytes, at, len));
+        let text: Vec<u8> = (0..80).collect();
+        let mut found = std::collections::HashSet::new();
+        for len in 1..=64 {
+            let alone = hash(&text[3..3 + len], 0, len);
+            assert_eq!(hash(&text, 3, len), alone, "{len}");
+            assert_eq!(hash(&[&text[..3 + len], &[0xff; 40]].concat(), 3, len), alone, "{len}");
+            assert!(found.insert(alone));
+            let mut other = text[3..3 + len].to_vec();
+            other[len - 1] ^= 1;
+            assert!(found.insert(hash(&other, 0, len)), "{len}");
+        }
+        let twice = |a: u8, b: u8| key.chain(key.chain(key.chain_start(), &[a], 0, 1), &[b], 0, 1);
+        assert_ne!(twice(1, 2), twice(2, 1));
+    }
 
     #[test]
     fn folding_a_word_equals_folding_each_octet() {

@@ -16,6 +16,7 @@ pub mod code;
 pub mod edns;
 pub mod hash;
 pub mod header;
+pub mod master;
 pub mod name;
 pub mod query;
 pub mod rdata;

@@ -32,6 +32,7 @@ const ALL: &[&str] = &[
     "avocet-querylog",
     "avocet-web",
     "avocet-load",
+    "avocet-import",
 ];
 
 /// Dependencies point down only. A new edge needs a decision record.
@@ -40,6 +41,7 @@ const LAYERS: &[Layer] = &[
     pure("avocet-cache", &["avocet-wire"]),
     pure("avocet-policy", &["avocet-wire"]),
     pure("avocet-dnssec", &["avocet-wire"]),
+    pure("avocet-import", &["avocet-wire"]),
     pure("avocet-zone", &["avocet-wire", "avocet-dnssec"]),
     pure("avocet-resolver", &["avocet-wire", "avocet-cache", "avocet-dnssec"]),
     rim("avocet-io", &["avocet-wire"]),

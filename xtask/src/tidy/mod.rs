@@ -10,6 +10,7 @@ mod docs;
 mod manifest;
 mod modules;
 mod names;
+mod shown;
 mod size;
 mod text;
 mod tree;
@@ -39,6 +40,7 @@ const CHECKS: &[Check] = &[
     Check { name: "unsafe forbidden in every root", run: unsafety::forbidden_in_roots },
     Check { name: "root allow-list", run: docs::root_files },
     Check { name: "links", run: docs::dead_links },
+    Check { name: "tests that are named", run: shown::missing_tests },
     Check { name: "decisions in order", run: docs::decision_numbers },
     Check { name: "unfinished marks", run: text::unfinished_marks },
     Check { name: "machine paths", run: text::machine_paths },

@@ -2,7 +2,7 @@ use super::*;
 
 const OWNER: &[u8] = b"\x03www\x02ab\x00";
 const KEY: RrsetKey = RrsetKey { owner: OWNER, rtype: 1, class: 1 };
-const BOUNDS: TtlBounds = TtlBounds { min: 5, max: 86_400, negative_max: 3_600 };
+const BOUNDS: TtlBounds = TtlBounds { min: 5, max: 86_400, negative_min: 0, negative_max: 3_600 };
 const ANSWER: Provenance = Provenance {
     security: Security::Insecure,
     rank: Rank::AuthoritativeAnswer,
@@ -154,10 +154,12 @@ fn a_negative_answer_lives_for_the_lesser_of_soa_ttl_and_minimum() {
         cache.insert_negative(&KEY, &negative(NegativeKind::Nodata, soa_ttl), 0);
         assert_eq!(freshness(&cache, &KEY, at(0)), Some(Freshness::Fresh { remaining_secs: expected }));
     }
-    let bounds = TtlBounds { negative_max: 60, ..BOUNDS };
-    let cache = RrsetCache::new(64 << 10, 0, bounds, [3; 16]).unwrap();
-    cache.insert_negative(&KEY, &negative(NegativeKind::Nodata, 900), 0);
-    assert_eq!(freshness(&cache, &KEY, at(0)), Some(Freshness::Fresh { remaining_secs: 60 }));
+    let bounds = TtlBounds { negative_min: 10, negative_max: 60, ..BOUNDS };
+    for (soa_ttl, expected) in [(900, 60), (1, 10)] {
+        let cache = RrsetCache::new(64 << 10, 0, bounds, [3; 16]).unwrap();
+        cache.insert_negative(&KEY, &negative(NegativeKind::Nodata, soa_ttl), 0);
+        assert_eq!(freshness(&cache, &KEY, at(0)), Some(Freshness::Fresh { remaining_secs: expected }));
+    }
 }
 
 #[test]

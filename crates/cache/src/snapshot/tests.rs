@@ -7,7 +7,7 @@ use crate::{
 };
 
 const SAVED: SnapshotMoment = SnapshotMoment { wall_now: 1_700_000_000, now: 5_000, epoch: 9, policy: 42 };
-const BOUNDS: TtlBounds = TtlBounds { min: 0, max: 86_400, negative_max: 3_600 };
+const BOUNDS: TtlBounds = TtlBounds { min: 0, max: 86_400, negative_min: 0, negative_max: 3_600 };
 const PROVENANCE: Provenance = Provenance {
     security: Security::Secure,
     rank: Rank::AuthoritativeAnswer,

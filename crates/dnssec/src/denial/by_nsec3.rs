@@ -17,22 +17,22 @@ struct Encloser<'a> {
 }
 
 impl<'a> Proof<'a> {
-    /// How the zone hashes its names. All records of a proof hash the same way (RFC 5155 §8.2); the first one says
-    /// how, and others do not count.
+    /// How the zone hashes its names. All records of a proof hash the same way (RFC 5155 §8.2); the first one that
+    /// can be computed says how, and others do not count.
     fn parameters(&mut self, budget: &mut Budget) -> Result<Parameters<'a>, Reason> {
-        let first = self.nsec3s.first_mut().ok_or(Reason::DenialMissing)?;
-        let parameters = first.record.parameters;
-        if parameters.iterations > MAX_ITERATIONS {
-            // The count must be the zone's own word, or anyone could make the zone insecure (RFC 9276 §3.2).
-            first.check(self.source, budget)?;
-            return Err(Reason::Nsec3Iterations);
+        let mut parameters = self.nsec3s.iter().map(|held| held.record.parameters);
+        if let Some(computable) = parameters.find(|parameters| parameters.iterations <= MAX_ITERATIONS) {
+            return Ok(computable);
         }
-        Ok(parameters)
+        // The count must be the zone's own word, or anyone could make the zone insecure (RFC 9276 §3.2).
+        let first = self.nsec3s.first_mut().ok_or(Reason::DenialMissing)?;
+        first.check(self.source, budget)?;
+        Err(Reason::Nsec3Iterations)
     }
 
     fn hash(&mut self, wire: &[u8], budget: &mut Budget) -> Result<(Hash, Parameters<'a>), Reason> {
         let parameters = self.parameters(budget)?;
-        let hash = self.hashes.take(&parameters, wire, budget)?;
+        let hash = self.hashes.hash(&parameters, wire, budget)?;
         Ok((hash, parameters))
     }
 

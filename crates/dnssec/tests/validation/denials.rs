@@ -125,6 +125,20 @@ fn opt_out_makes_insecure() {
     });
 }
 
+/// RFC 5155 §8.2: records that hash in another way do not count, and those that cost too much make a zone insecure
+/// only if there are no others.
+#[test]
+fn records_that_cost_too_much_do_not_hide_that_the_others_prove_nothing() {
+    let zone = one_of_each();
+    let (cheap, costly) = (zone.nsec3s(PLAIN), zone.nsec3s(Hashing { iterations: 200, ..PLAIN }));
+    let prove = |sets: &[Set]| {
+        with_all(sets, |rrsets| Proof::cached(rrsets, &zone.apex).nxdomain(&wire("x.a.z."), &mut ample())).map(|_| ())
+    };
+    assert_eq!(prove(&costly[..3]), Err(Reason::Nsec3Iterations));
+    assert_eq!(prove(&[&costly[..3], &cheap[..1]].concat()), Err(Reason::DenialMissing));
+    assert_eq!(prove(&[&costly[..3], &cheap].concat()), Ok(()));
+}
+
 fn is_wildcard_answer(zone: &Zone, wire: &[u8]) -> bool {
     !zone.nsecs().iter().any(|set| name::is_under(&set.owner, wire))
 }

@@ -6,6 +6,7 @@ mod chains;
 mod denials;
 mod hostile;
 mod keytrap;
+mod mixed;
 #[path = "../../../wire/tests/messages/mutations.rs"]
 mod mutation_steps;
 mod mutations;

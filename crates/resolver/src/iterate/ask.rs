@@ -17,6 +17,7 @@ use super::part::{NoPart, Part};
 use super::rrset::{Name, Rrset, Side};
 use crate::plan::Strategy;
 use crate::task::Failure;
+use crate::trace::{Step, Taken};
 
 /// Most servers without a usable address for one question, in all (Unbound: 5).
 pub(crate) const MAX_FAILED_SERVERS: u32 = 4;
@@ -88,8 +89,12 @@ impl Walker {
             }
             let fetched = match self.io.fetch(inquiry.clone()).await {
                 Ok(fetched) => fetched,
-                Err(why @ (NotFetched::Exhausted | NotFetched::Crowded)) => return Err(failure_of(why)),
+                Err(why @ (NotFetched::Exhausted | NotFetched::Crowded)) => {
+                    self.tell_no_reply(why);
+                    return Err(failure_of(why));
+                }
                 Err(why) => {
+                    self.tell_no_reply(why);
                     tried.note(failure_of(why));
                     if inquiry.patience == Patience::OneRound && why == NotFetched::Silence {
                         tried.silent.extend(servers.iter().map(|server| server.addr));
@@ -98,16 +103,17 @@ impl Walker {
                     continue;
                 }
             };
-            if sort(&inquiry, &fetched) == Sort::Hearsay {
+            let sorted = sort(&inquiry, &fetched);
+            self.tell_taken(&sorted);
+            if sorted == Sort::Hearsay {
                 tried.hearsay = tried.hearsay.or(self.part_of(&inquiry, &fetched).ok().map(Box::new));
             }
-            match self.use_reply(&inquiry, &fetched) {
+            match self.use_reply(sorted, &inquiry, &fetched) {
                 // Nothing at all may be the word of a server that knows nothing.
                 Ok(Reply::Part(part)) if part.is_empty() => {
                     tried.hearsay = tried.hearsay.or(Some(part));
                 }
                 Ok(reply) => return Ok(reply),
-                Err(failure @ Failure::Aliases) => return Err(failure),
                 Err(failure) => tried.note(failure),
             }
             tried.servers.push(fetched.server);
@@ -118,12 +124,14 @@ impl Walker {
         }
     }
 
-    fn use_reply(&mut self, inquiry: &Inquiry, fetched: &Fetched) -> Result<Reply, Failure> {
-        match sort(inquiry, fetched) {
+    fn use_reply(&mut self, sorted: Sort, inquiry: &Inquiry, fetched: &Fetched) -> Result<Reply, Failure> {
+        match sorted {
             Sort::Answer => match self.part_of(inquiry, fetched) {
                 Ok(part) => Ok(Reply::Part(Box::new(part))),
-                Err(NoPart::Loop) => Err(Failure::Aliases),
-                Err(NoPart::Unusable) => Err(Failure::Unusable),
+                Err(NoPart) => {
+                    self.io.record(Step::Taken(Taken::Unusable));
+                    Err(Failure::Unusable)
+                }
             },
             Sort::Referral(zone) => {
                 let cut = self.take_referral(zone, &inquiry.zone, fetched);
@@ -212,6 +220,7 @@ impl Walker {
                 return Vec::new();
             };
             if self.failed_servers >= MAX_FAILED_SERVERS {
+                self.io.record(Step::Limit("servers without an address"));
                 tried.note(Failure::TooManyServers);
                 return Vec::new();
             }

@@ -14,9 +14,10 @@ use avocet_cache::Provenance;
 use avocet_wire::Rtype;
 
 use super::fetch::{Fetched, Inquiry, NotFetched};
-use super::gaps::Gap;
+use super::gaps::{Gap, Sought};
 use super::rrset::{Denial, Found, Name, Rrset, Side, Stored};
 use super::trust::Chain;
+use crate::trace::{Step, Trace, Why};
 
 /// What a walk asks for.
 #[derive(Debug)]
@@ -28,7 +29,7 @@ pub(crate) enum Request {
     /// The NXDOMAIN that covers a name.
     LookUpNxdomain(Name),
     /// What is known of the gap between names of a zone that a name lies in.
-    Gap(Name),
+    Gap(Sought),
     /// A question to the servers of a zone.
     Fetch(Box<Inquiry>),
 }
@@ -57,10 +58,12 @@ pub(crate) enum Note {
     Lame(std::net::SocketAddr, Name),
     /// This will be asked for soon: its reply may come meanwhile.
     Ahead(Box<Inquiry>),
-    /// A denial was made of gaps.
+    /// An answer was made of gaps.
     Synthesised,
-    /// NSEC RRsets of a zone that verified, with its SOA RRset.
-    Gaps(Rrset, Vec<Rrset>),
+    /// NSEC or NSEC3 RRsets that verified, of the zone with this apex, and its SOA RRset if that came along.
+    Gaps(Name, Option<Rrset>, Vec<Rrset>),
+    /// How often the question reached each limit of validation.
+    Limits([u32; avocet_dnssec::Limit::ALL.len()]),
     /// The end of the chain of trust at a zone, good for so many seconds.
     Keys(Name, Chain, u32),
 }
@@ -70,6 +73,8 @@ pub(crate) enum Note {
 pub(crate) struct Moment {
     /// Seconds since 1970, for signatures.
     pub(crate) wall_secs: u64,
+    /// The monotonic clock in ms.
+    pub(crate) now_ms: u64,
 }
 
 #[derive(Debug, Default)]
@@ -78,6 +83,7 @@ struct Channel {
     response: Option<Response>,
     notes: Vec<Note>,
     moment: Moment,
+    trace: Trace,
 }
 
 /// The walk's end; the driver's is [`Line`].
@@ -103,8 +109,8 @@ impl Io {
         }
     }
 
-    pub(crate) async fn gap(&self, name: &Name) -> Option<Gap> {
-        match self.call(Request::Gap(name.clone())).await {
+    pub(crate) async fn gap(&self, sought: Sought) -> Option<Gap> {
+        match self.call(Request::Gap(sought)).await {
             Response::Gap(gap) => gap,
             _ => None,
         }
@@ -126,6 +132,20 @@ impl Io {
 
     pub(crate) fn note(&self, note: Note) {
         self.with(|channel| channel.notes.push(note));
+    }
+
+    /// Writes a step of the walk down.
+    pub(crate) fn record(&self, step: Step) {
+        self.with(|channel| channel.trace.record(step));
+    }
+
+    /// What is recorded from now on serves to find this; until [`Io::leave`].
+    pub(crate) fn enter(&self, why: Why, name: &Name, rtype: Rtype) {
+        self.with(|channel| channel.trace.enter(why, name, rtype));
+    }
+
+    pub(crate) fn leave(&self) {
+        self.with(|channel| channel.trace.leave());
     }
 
     pub(crate) fn moment(&self) -> Moment {
@@ -169,7 +189,13 @@ impl Line {
         self.0.with(|channel| {
             channel.response = response;
             channel.moment = moment;
+            channel.trace.turn_to(moment.now_ms);
         });
+    }
+
+    /// Lends the trace to whoever adds to it, or exchanges it.
+    pub(crate) fn with_trace<R>(&self, act: impl FnOnce(&mut Trace) -> R) -> R {
+        self.0.with(|channel| act(&mut channel.trace))
     }
 
     pub(crate) fn take_request(&self) -> Option<Request> {

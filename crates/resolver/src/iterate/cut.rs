@@ -16,6 +16,7 @@ use super::fetch::{Candidate, Fetched, MAX_CANDIDATES};
 use super::rrset::{Found, Name, Rrset, Side, Stored, group};
 use crate::plan::{Strategy, Transport};
 use crate::recursion::{Configured, may_ask};
+use crate::trace::Why;
 
 /// Most servers used of one delegation (BIND: 13, CVE-2026-3592).
 pub(crate) const MAX_NS: usize = 13;
@@ -189,7 +190,9 @@ impl Walker {
             return hinted;
         }
         self.is_priming = true;
+        self.io.enter(Why::Priming, &hinted.zone, Rtype::NS);
         let primed = Box::pin(self.prime(&hinted)).await;
+        self.io.leave();
         self.is_priming = false;
         primed.unwrap_or_else(|| {
             self.keep_delegation(&hinted, UNPRIMED_SECS, &[]);

@@ -14,6 +14,7 @@ use super::part::{Ending, Part};
 use super::rrset::{Name, Side};
 use crate::scrub::MAX_ALIASES;
 use crate::task::Failure;
+use crate::trace::{Step, Why};
 
 /// Most referrals for one name.
 const MAX_REFERRALS: u32 = 32;
@@ -91,6 +92,13 @@ impl Shown {
         name::ancestors(&self.qname).nth(hidden).unwrap_or(&self.qname).into()
     }
 
+    /// Goes back to showing a label at a time. False if that would change nothing.
+    fn reveals_slowly(&mut self) -> bool {
+        let hides = self.queries == 0 && self.labels > self.known + 1;
+        self.whole &= !hides;
+        hides
+    }
+
     /// The name that was shown exists, as does all above it.
     fn exists(&mut self, shown: &Name) {
         self.known = self.known.max(name::labels(shown).count());
@@ -101,6 +109,7 @@ impl Walker {
     /// Finds what the servers of the tree say of a name and type.
     pub(crate) async fn descend(&mut self, qname: &Name, qtype: Rtype, frame: &Frame<'_>) -> Result<Part, Failure> {
         let mut cut = self.nearest_cut(qname, qtype).await;
+        self.tell_cut(&cut);
         let mut shown = Shown::new(qname, &cut, self.minimises(&cut));
         let mut referrals = 0;
         // What the cache knows of a delegation may be out of date: the parent is asked once.
@@ -120,6 +129,7 @@ impl Walker {
                     may_go_up = false;
                     let above = name::parent(&cut.zone).unwrap_or(&[0]).into();
                     cut = self.cut_above(above).await;
+                    self.tell_cut(&cut);
                     continue;
                 }
                 Err(failure) if is_whole => return Err(failure),
@@ -136,8 +146,11 @@ impl Walker {
                         return Err(Failure::TooManyReferrals);
                     }
                     shown.exists(&next.zone);
+                    self.tell_cut(&next);
                     cut = next;
                 }
+                // An alias there is what the child has, said by a server of both: the parent is looked for.
+                Reply::Part(part) if is_whole && qtype == Rtype::DS && part.is_alias() && shown.reveals_slowly() => {}
                 Reply::Part(part) if is_whole => return Ok(*part),
                 Reply::Part(part) => {
                     shown.exists(&asked);
@@ -167,8 +180,15 @@ impl Walker {
         let recursion = self.recursion();
         let wanted = [(recursion.ipv4, Rtype::A), (recursion.ipv6, Rtype::AAAA)];
         for (_, qtype) in wanted.into_iter().filter(|(is_wanted, _)| *is_wanted) {
-            let Some(frame) = frame.below(server, qtype) else { continue };
-            match self.addresses_of(server, qtype, &frame).await {
+            let Some(frame) = frame.below(server, qtype) else {
+                self.io.record(Step::Limit("addresses that need one another, or too deep a search"));
+                continue;
+            };
+            self.io.enter(Why::Servers, server, qtype);
+            let found = self.addresses_of(server, qtype, &frame).await;
+            self.io.record(Step::Addresses(found.as_ref().map_or(0, Vec::len)));
+            self.io.leave();
+            match found {
                 Ok(addresses) if !addresses.is_empty() => return addresses,
                 Ok(_) => {}
                 // If it does not exist, it has no other addresses either.
@@ -199,6 +219,7 @@ impl Walker {
                     }
                     Ending::Denied(_, denial) if denial.rcode == Rcode::NOERROR => return Ok(Vec::new()),
                     Ending::Denied(..) => return Err(Failure::NoServers),
+                    Ending::GoesOn(next) if next == at => return Err(Failure::Aliases),
                     Ending::GoesOn(next) => at = next,
                 }
             }

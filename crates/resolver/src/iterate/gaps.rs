@@ -1,38 +1,74 @@
-//! Gaps between the names of signed zones, by NSEC records that were validated: names that lie in
-//! one are denied without asking (RFC 8198 §5.1).
+//! Gaps between the names of signed zones, by NSEC and NSEC3 records that were validated: what they say of one name
+//! they say of all that lie in the same gap (RFC 8198 §5). What is made of them is told in `synthesis`.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use avocet_cache::Security;
-use avocet_dnssec::aggressive::{Synthesis, synthesise};
-use avocet_dnssec::{DenialKind, Proof};
-use avocet_wire::{Rcode, Rtype, name};
+use avocet_dnssec::nsec3::{Hash, Nsec3};
+use avocet_wire::{Rtype, name};
 
-use super::Walker;
-use super::part::{Ending, Part};
-use super::rrset::{Denial, Name, Rrset};
-use super::trust::lend;
+use super::rrset::{Name, Rrset};
 
 /// Most zones of which gaps are known, in each resolver.
 const MAX_ZONES: usize = 512;
 /// Most gaps of one zone.
 const MAX_GAPS: usize = 1_024;
-/// Most gaps that one denial is made of: of the name, and of the wildcard for it.
-const MAX_STEPS: usize = 3;
+/// Most gaps in each resolver; with signatures of usual sizes some 400 octets each.
+const MAX_ALL_GAPS: usize = 32_768;
 
-/// A zone's gap that a name lies in.
-#[derive(Clone, Debug)]
-pub(crate) struct Gap {
-    pub(crate) soa: Rrset,
-    /// The NSEC RRset right before the name, or at it. TTLs are counted down.
-    pub(crate) nsec: Rrset,
+/// Where a gap is looked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Sought {
+    /// At or right before a name, in the nearest zone above of which any is known.
+    Name(Name),
+    /// At or before a hash, in the zone with this apex.
+    Hash(Name, Hash),
 }
 
-#[derive(Debug)]
+/// What is known of a zone where something was sought.
+#[derive(Clone, Debug)]
+pub(crate) struct Gap {
+    pub(crate) apex: Name,
+    /// None while no denial of the zone is known.
+    pub(crate) soa: Option<Rrset>,
+    pub(crate) by: By,
+}
+
+impl Gap {
+    /// Its NSEC3 record.
+    pub(crate) fn nsec3(&self) -> Option<Nsec3<'_>> {
+        let By::Set(set) = &self.by else { return None };
+        Nsec3::read(&set.owner, set.records.first()?, &self.apex)
+    }
+}
+
+/// See [`Gap`]. TTLs are counted down.
+#[derive(Clone, Debug)]
+pub(crate) enum By {
+    /// The NSEC or NSEC3 RRset.
+    Set(Rrset),
+    /// The zone hashes its names, in this way: hashes are to be sought.
+    Hashing(Hashing),
+}
+
+/// How a zone hashes its names.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Hashing {
+    pub(crate) iterations: u16,
+    pub(crate) salt: Box<[u8]>,
+}
+
+/// An RRset and when it ends, in ms.
+type Timed = (Rrset, u64);
+
+/// Of the two maps one is empty: a zone that goes over from one kind of proof to the other is not known by both.
+#[derive(Debug, Default)]
 struct Zone {
-    soa: (Rrset, u64),
-    /// By [`order`].
-    nsecs: BTreeMap<Vec<u8>, (Rrset, u64)>,
+    soa: Option<Timed>,
+    /// NSEC RRsets by [`order`].
+    names: BTreeMap<Vec<u8>, Timed>,
+    hashing: Option<Hashing>,
+    /// NSEC3 RRsets by their owners' hashes.
+    hashes: BTreeMap<Hash, Timed>,
 }
 
 /// See the module.
@@ -41,6 +77,7 @@ pub(crate) struct Gaps {
     zones: HashMap<Name, Zone>,
     /// Zones from the one that was put in first.
     order: VecDeque<Name>,
+    count: usize,
 }
 
 /// Octets that compare as names do in canonical order (RFC 4034 §6.1): labels from the root on, each
@@ -61,94 +98,94 @@ fn order(wire: &[u8]) -> Vec<u8> {
     key
 }
 
-fn left(set: &(Rrset, u64), now_ms: u64) -> Option<Rrset> {
-    let ttl_secs = set.1.checked_sub(now_ms)? / 1_000;
-    (ttl_secs > 0).then(|| Rrset { ttl_secs: ttl_secs as u32, ..set.0.clone() })
+fn left((set, until_ms): &Timed, now_ms: u64) -> Option<Rrset> {
+    let ttl_secs = until_ms.checked_sub(now_ms)? / 1_000;
+    (ttl_secs > 0).then(|| Rrset { ttl_secs: ttl_secs as u32, ..set.clone() })
+}
+
+/// Makes room for one more: those that have ended go first, or else all.
+fn make_room<K: Ord>(map: &mut BTreeMap<K, Timed>, now_ms: u64) {
+    if map.len() >= MAX_GAPS {
+        map.retain(|_, (_, until_ms)| *until_ms > now_ms);
+    }
+    if map.len() >= MAX_GAPS {
+        map.clear();
+    }
+}
+
+impl Zone {
+    fn len(&self) -> usize {
+        self.names.len() + self.hashes.len()
+    }
+
+    fn insert(&mut self, apex: &[u8], set: Rrset, now_ms: u64) {
+        let until_ms = now_ms + u64::from(set.ttl_secs) * 1_000;
+        if set.rtype == Rtype::NSEC {
+            (self.hashing, self.hashes) = (None, BTreeMap::new());
+            make_room(&mut self.names, now_ms);
+            self.names.insert(order(&set.owner), (set, until_ms));
+            return;
+        }
+        let Some(nsec3) = set.records.first().and_then(|data| Nsec3::read(&set.owner, data, apex)) else { return };
+        let hashing = Hashing { iterations: nsec3.parameters.iterations, salt: nsec3.parameters.salt.into() };
+        if self.hashing.as_ref() != Some(&hashing) {
+            self.hashes.clear();
+        }
+        (self.hashing, self.names) = (Some(hashing), BTreeMap::new());
+        let hash = nsec3.hash;
+        make_room(&mut self.hashes, now_ms);
+        self.hashes.insert(hash, (set, until_ms));
+    }
+
+    fn find(&self, sought: &Sought, now_ms: u64) -> Option<By> {
+        match (sought, &self.hashing) {
+            (Sought::Name(_), Some(hashing)) => Some(By::Hashing(hashing.clone())),
+            (Sought::Name(owner), None) => {
+                let (_, nsec) = self.names.range(..=order(owner)).next_back()?;
+                left(nsec, now_ms).map(By::Set)
+            }
+            (Sought::Hash(_, hash), _) => {
+                // Before the first hash lies the gap that begins at the last one.
+                let before = self.hashes.range(..=*hash).next_back().or_else(|| self.hashes.last_key_value())?;
+                left(before.1, now_ms).map(By::Set)
+            }
+        }
+    }
 }
 
 impl Gaps {
-    /// Puts in NSEC RRsets of the zone with this SOA RRset.
-    pub(crate) fn insert(&mut self, soa: Rrset, nsecs: Vec<Rrset>, now_ms: u64) {
-        if nsecs.is_empty() {
+    /// Puts in NSEC or NSEC3 RRsets of a zone, and its SOA RRset if that came along.
+    pub(crate) fn insert(&mut self, apex: &Name, soa: Option<Rrset>, sets: Vec<Rrset>, now_ms: u64) {
+        if sets.is_empty() {
             return;
         }
-        let until = |set: &Rrset| now_ms + u64::from(set.ttl_secs) * 1_000;
-        let apex = soa.owner.clone();
-        let soa_until = until(&soa);
-        if !self.zones.contains_key(&apex) {
+        if !self.zones.contains_key(apex) {
             self.order.push_back(apex.clone());
-            if self.order.len() > MAX_ZONES
-                && let Some(first) = self.order.pop_front()
-            {
-                self.zones.remove(&first);
-            }
         }
-        let zone = self.zones.entry(apex).or_insert_with(|| Zone { soa: (soa.clone(), 0), nsecs: BTreeMap::new() });
-        zone.soa = (soa, soa_until);
-        if zone.nsecs.len() + nsecs.len() > MAX_GAPS {
-            zone.nsecs.retain(|_, (_, until_ms)| *until_ms > now_ms);
+        let zone = self.zones.entry(apex.clone()).or_default();
+        self.count -= zone.len();
+        if let Some(soa) = soa {
+            let until_ms = now_ms + u64::from(soa.ttl_secs) * 1_000;
+            zone.soa = Some((soa, until_ms));
         }
-        if zone.nsecs.len() + nsecs.len() > MAX_GAPS {
-            zone.nsecs.clear();
+        for set in sets {
+            zone.insert(apex, set, now_ms);
         }
-        zone.nsecs.extend(nsecs.into_iter().map(|set| (order(&set.owner), (set.clone(), until(&set)))));
+        self.count += zone.len();
+        while self.order.len() > MAX_ZONES || self.count > MAX_ALL_GAPS {
+            let first = self.order.pop_front().and_then(|first| self.zones.remove(&first));
+            self.count -= first.map_or(0, |zone| zone.len());
+        }
     }
 
-    /// The gap that a name lies in, of the nearest zone above of which any is known.
-    pub(crate) fn get(&self, owner: &[u8], now_ms: u64) -> Option<Gap> {
-        let zone = name::ancestors(owner).find_map(|apex| self.zones.get(apex))?;
-        let (_, nsec) = zone.nsecs.range(..=order(owner)).next_back()?;
-        Some(Gap { soa: left(&zone.soa, now_ms)?, nsec: left(nsec, now_ms)? })
-    }
-}
-
-impl Walker {
-    /// A denial out of gaps that are known. Names that exist, and what wildcards say, are asked for.
-    pub(crate) async fn part_from_gap(&mut self, qname: &Name, qtype: Rtype) -> Option<Part> {
-        let is_data = !qtype.is_meta() && !qtype.is_dnssec_proof();
-        if !is_data || !self.recursion().aggressive_nsec || self.validation().is_none() || self.checking_disabled {
-            return None;
-        }
-        let Gap { mut soa, nsec } = self.io.gap(qname).await?;
-        // A zone of the configuration that is nearer to the name knows better (S23).
-        let nearest = self.plan.configured(qname).map_or(0, |zone| usize::from(zone.apex_len()));
-        if nearest > soa.owner.len() {
-            return None;
-        }
-        let mut nsecs = vec![nsec];
-        for _ in 0..MAX_STEPS {
-            let budget = &mut self.budget;
-            let found = lend(&nsecs, |sets| synthesise(&mut Proof::cached(sets, &soa.owner), qname, qtype, budget));
-            match found.ok()? {
-                Synthesis::Missing(other) => {
-                    let gap = self.io.gap(&other.wire().into()).await?;
-                    if gap.soa.owner != soa.owner || nsecs.iter().any(|set| set.owner == gap.nsec.owner) {
-                        return None;
-                    }
-                    nsecs.push(gap.nsec);
-                }
-                Synthesis::Denied(denial) => {
-                    let is_nxdomain = denial.kind == DenialKind::Nxdomain;
-                    let rcode = if is_nxdomain { Rcode::NXDOMAIN } else { Rcode::NOERROR };
-                    soa.ttl_secs = soa.ttl_secs.min(denial.lifetime_secs);
-                    let denial = Denial { rcode, soa: Some(soa), proof: nsecs, security: Security::Secure };
-                    let ending = Ending::Denied(qname.clone(), denial);
-                    let (sets, proof) = (Vec::new(), Vec::new());
-                    self.io.note(super::channel::Note::Synthesised);
-                    return Some(Part {
-                        sets,
-                        ending,
-                        proof,
-                        beside: Vec::new(),
-                        zone: None,
-                        is_authoritative: false,
-                        server: None,
-                    });
-                }
-                Synthesis::Wildcard(_) | Synthesis::Ask => return None,
-            }
-        }
-        None
+    /// What is known where something is sought.
+    pub(crate) fn get(&self, sought: &Sought, now_ms: u64) -> Option<Gap> {
+        let (apex, zone) = match sought {
+            Sought::Name(owner) => name::ancestors(owner).find_map(|apex| self.zones.get_key_value(apex))?,
+            Sought::Hash(apex, _) => self.zones.get_key_value(apex)?,
+        };
+        let soa = zone.soa.as_ref().and_then(|soa| left(soa, now_ms));
+        Some(Gap { apex: apex.clone(), soa, by: zone.find(sought, now_ms)? })
     }
 }
 
@@ -157,11 +194,17 @@ mod tests {
     use super::*;
     use avocet_wire::canonical::compare_names;
 
+    const EXAMPLE: &[u8] = b"\x07example\x00";
+
+    fn set(owner: &[u8], rtype: Rtype) -> Rrset {
+        Rrset::empty(owner.into(), rtype, 10)
+    }
+
     #[test]
     fn keys_are_in_the_order_of_names() {
         let names: [&[u8]; 9] = [
             b"\x00",
-            b"\x07example\x00",
+            EXAMPLE,
             b"\x01a\x07example\x00",
             b"\x08yljkjljk\x01a\x07example\x00",
             b"\x01Z\x01a\x07example\x00",
@@ -179,18 +222,68 @@ mod tests {
 
     #[test]
     fn gaps_are_found_until_they_end_and_are_bounded() {
-        let set = |owner: &[u8], rtype| Rrset::empty(owner.into(), rtype, 10);
         let mut gaps = Gaps::default();
         let nsec = set(b"\x01b\x07example\x00", Rtype::NSEC);
-        gaps.insert(set(b"\x07example\x00", Rtype::SOA), vec![nsec], 1_000);
-        let found = |gaps: &Gaps, now_ms| gaps.get(b"\x01c\x07example\x00", now_ms).map(|gap| gap.nsec.ttl_secs);
-        assert_eq!((found(&gaps, 1_000), found(&gaps, 6_000), found(&gaps, 11_000)), (Some(10), Some(5), None));
-        assert!(gaps.get(b"\x01a\x07example\x00", 1_000).is_none() && gaps.get(b"\x04test\x00", 1_000).is_none());
+        gaps.insert(&EXAMPLE.into(), Some(set(EXAMPLE, Rtype::SOA)), vec![nsec], 1_000);
+        let ttl_secs = |gaps: &Gaps, owner: &[u8], now_ms| {
+            gaps.get(&Sought::Name(owner.into()), now_ms).map(|gap| match gap.by {
+                By::Set(set) => set.ttl_secs,
+                By::Hashing(_) => panic!("the zone does not hash its names"),
+            })
+        };
+        let c = b"\x01c\x07example\x00";
+        let at = |now_ms| ttl_secs(&gaps, c, now_ms);
+        assert_eq!((at(1_000), at(6_000), at(11_000)), (Some(10), Some(5), None));
+        assert_eq!(ttl_secs(&gaps, b"\x01a\x07example\x00", 1_000), None, "before the first that is known");
+        assert_eq!(ttl_secs(&gaps, b"\x04test\x00", 1_000), None);
         for number in 0..=MAX_ZONES as u16 {
             let [high, low] = number.to_be_bytes();
             let zone = [2, high, low, 0];
-            gaps.insert(set(&zone, Rtype::SOA), vec![set(&zone, Rtype::NSEC)], 1_000);
+            gaps.insert(&zone.as_slice().into(), None, vec![set(&zone, Rtype::NSEC)], 1_000);
         }
-        assert_eq!(gaps.zones.len(), MAX_ZONES);
+        assert_eq!((gaps.zones.len(), gaps.count), (MAX_ZONES, MAX_ZONES));
+    }
+
+    #[test]
+    fn all_zones_together_are_bounded() {
+        let mut gaps = Gaps::default();
+        for zone in 0..=(MAX_ALL_GAPS / MAX_GAPS) as u8 {
+            let apex = [1, zone, 0];
+            let owner = |number: usize| [b"\x04", format!("{number:04}").as_bytes(), &apex].concat();
+            let sets = (0..MAX_GAPS).map(|number| set(&owner(number), Rtype::NSEC)).collect();
+            gaps.insert(&apex.as_slice().into(), None, sets, 0);
+        }
+        assert!(gaps.count <= MAX_ALL_GAPS && gaps.zones.len() == MAX_ALL_GAPS / MAX_GAPS);
+    }
+
+    fn nsec3(label: &[u8; 32], data: &str) -> Rrset {
+        let mut nsec3 = set(&[&[32], &label[..], EXAMPLE].concat(), Rtype::NSEC3);
+        let mut octets = Vec::new();
+        avocet_wire::rdata::parse(Rtype::NSEC3.0, data, &[0], &mut octets).unwrap();
+        nsec3.records.push(octets.into());
+        nsec3
+    }
+
+    /// S20: a zone that changes how it proves, or how it hashes, is known by the later way alone.
+    #[test]
+    fn a_zone_that_proves_in_another_way_is_known_by_that_alone() {
+        const FIRST: &[u8; 32] = b"0p9mhaveqvm6t7vbl5lop2u3t2rp3tom";
+        const NEXT: &str = "2t7b4g4vsa5smi47k61mv5bv1a22bojr";
+        let (mut gaps, apex): (_, Name) = (Gaps::default(), EXAMPLE.into());
+        let sought = Sought::Name(b"\x01c\x07example\x00".as_slice().into());
+        let hashing = |gaps: &Gaps| match gaps.get(&sought, 0).map(|gap| gap.by) {
+            Some(By::Hashing(hashing)) => Some((hashing.iterations, hashing.salt.to_vec())),
+            _ => None,
+        };
+        gaps.insert(&apex, None, vec![set(EXAMPLE, Rtype::NSEC)], 0);
+        assert_eq!(hashing(&gaps), None);
+        gaps.insert(&apex, None, vec![nsec3(FIRST, &format!("1 0 0 - {NEXT} A"))], 0);
+        assert_eq!(hashing(&gaps), Some((0, vec![])));
+        let wrapped = gaps.get(&Sought::Hash(apex.clone(), [0; 20]), 0);
+        assert!(matches!(wrapped, Some(Gap { by: By::Set(_), .. })), "the gap around the end");
+        gaps.insert(&apex, None, vec![nsec3(FIRST, &format!("1 0 1 ab {NEXT} A"))], 0);
+        assert_eq!((hashing(&gaps), gaps.count), (Some((1, vec![0xab])), 1));
+        gaps.insert(&apex, None, vec![set(EXAMPLE, Rtype::NSEC)], 0);
+        assert_eq!((hashing(&gaps), gaps.count), (None, 1));
     }
 }

@@ -27,6 +27,8 @@ pub(crate) mod part;
 pub(crate) mod resolve;
 pub(crate) mod rrset;
 pub(crate) mod server;
+pub(crate) mod synthesis;
+mod told;
 pub(crate) mod translate;
 pub(crate) mod trust;
 pub(crate) mod validate;
@@ -39,12 +41,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use avocet_dnssec::Budget;
+use avocet_dnssec::{Budget, Reason};
 use avocet_wire::Rtype;
 
 use crate::plan::Plan;
 use crate::recursion::Recursion;
 use crate::task::{Bound, Failure};
+use crate::trace::Trace;
 use channel::{Io, Line, Moment, Note, Request, Response};
 use fetch::{Fetched, Inquiry, NotFetched};
 use resolve::Resolution;
@@ -77,11 +80,13 @@ pub(crate) enum Step {
 }
 
 impl Walk {
-    pub(crate) fn new(bound: Arc<Bound>, asked: Asked) -> Self {
+    pub(crate) fn new(bound: Arc<Bound>, asked: Asked, trace: Trace) -> Self {
         let line = Line::default();
+        line.with_trace(|own| *own = trace);
         // Who validates himself wants what is signed (RFC 6147 §5.5).
         let dns64 = bound.plan.dns64_for(asked.signatures, asked.checking_disabled).cloned();
-        let walker = Walker::new(line.io(), bound, asked.checking_disabled);
+        let mut walker = Walker::new(line.io(), bound, asked.checking_disabled);
+        walker.asks_anew = asked.anew;
         let future = Box::pin(walker.resolve(asked.qname, asked.qtype, dns64));
         Self { future, line, waits_for: None, ahead: Vec::new() }
     }
@@ -97,6 +102,11 @@ impl Walk {
                 None => Step::Done(Err(Failure::Unusable)),
             },
         }
+    }
+
+    /// Lends its trace.
+    pub(crate) fn with_trace<R>(&self, act: impl FnOnce(&mut Trace) -> R) -> R {
+        self.line.with_trace(act)
     }
 
     pub(crate) fn take_notes(&self) -> Vec<Note> {
@@ -116,6 +126,8 @@ pub(crate) struct Asked {
     pub(crate) qname: Name,
     pub(crate) qtype: Rtype,
     pub(crate) checking_disabled: bool,
+    /// What the cache has of the question itself is passed over.
+    pub(crate) anew: bool,
     /// Does the client want them?
     pub(crate) signatures: Signed,
 }
@@ -138,12 +150,16 @@ pub(crate) struct Walker {
     pub(crate) proofs: Vec<Rrset>,
     /// Servers whose answer to a question did not verify.
     pub(crate) distrusted: Vec<(Name, Rtype, SocketAddr)>,
+    /// The question itself is asked of servers, whatever the cache has.
+    pub(crate) asks_anew: bool,
     /// What the cache had did not verify.
     pub(crate) passes_over_cache: bool,
     /// What validation has cost so far.
     pub(crate) budget: Budget,
     /// How long the last proof of insecurity holds.
     pub(crate) insecure_secs: u32,
+    /// What is signed in a way that we do not validate.
+    pub(crate) unsupported: Option<Reason>,
 }
 
 impl Walker {
@@ -160,9 +176,11 @@ impl Walker {
             keys_ahead: Vec::new(),
             proofs: Vec::new(),
             distrusted: Vec::new(),
+            asks_anew: false,
             passes_over_cache: false,
             budget: Budget::default(),
             insecure_secs: 0,
+            unsupported: None,
         }
     }
 

@@ -32,6 +32,11 @@ pub(crate) struct Part {
 }
 
 impl Part {
+    /// Does it lead to another name at once?
+    pub(crate) fn is_alias(&self) -> bool {
+        self.sets.first().is_some_and(|set| set.rtype == Rtype::CNAME)
+    }
+
     /// Does it say nothing and prove nothing?
     pub(crate) fn is_empty(&self) -> bool {
         let says_nothing =
@@ -49,12 +54,9 @@ pub(crate) enum Ending {
     GoesOn(Name),
 }
 
-/// Why a reply gives no part.
+/// A reply gives no part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum NoPart {
-    Unusable,
-    Loop,
-}
+pub(crate) struct NoPart;
 
 impl Walker {
     /// Reads what is believed of a reply.
@@ -67,15 +69,15 @@ impl Walker {
         let asked = Asked { plan, belief, qname, qtype, dnssec_ok: inquiry.manner.dnssec_ok };
         let mut gathered = Gathered::default();
         let Some(mut scrubber) = Scrubber::new(asked, &fetched.reply, &mut gathered) else {
-            return Err(NoPart::Unusable);
+            return Err(NoPart);
         };
         let verdict = scrubber.scrub(fetched.rcode);
         let end = scrubber.end;
         let rcode = match verdict {
             Verdict::Answer { rcode, .. } => Some(rcode),
-            Verdict::GoOn => None,
-            Verdict::Unusable => return Err(NoPart::Unusable),
-            Verdict::Loop => return Err(NoPart::Loop),
+            // That it leads to where it came from is seen by those who go on.
+            Verdict::GoOn | Verdict::Loop => None,
+            Verdict::Unusable => return Err(NoPart),
         };
         let mut sets = sets_of(&gathered, Section::Answer);
         if qtype == Rtype::RRSIG {
@@ -83,6 +85,9 @@ impl Walker {
         }
         if qtype == Rtype::DS && sets.is_empty() {
             sets = delegated_ds(qname, &fetched.reply);
+        }
+        if qtype == Rtype::ANY {
+            sets.truncate(MAX_ANY_SETS);
         }
         sign(&mut sets, &fetched.reply);
         let mut part = Part {
@@ -124,6 +129,8 @@ fn beside_in(gathered: &Gathered, reply: &Reply) -> Vec<(Section, Rrset)> {
     sets(Section::Authority).chain(sets(Section::Additional)).collect()
 }
 
+/// Most RRsets of an answer to ANY: a part of them is an answer, too (RFC 8482 §4.1), and all are to be validated.
+const MAX_ANY_SETS: usize = 24;
 /// Most RRSIG records of one RRset that are kept.
 const MAX_SIGNATURES: usize = 32;
 /// Most NSEC and NSEC3 RRsets of a reply that are kept.

@@ -18,6 +18,11 @@ use crate::dns64::Dns64;
 use crate::read::folded_target;
 use crate::scrub::{MAX_ALIASES, substitute};
 use crate::task::Failure;
+use crate::trace::Step;
+
+/// How long a DNAME record is used whose TTL is 0, in seconds: what is asked within the same second or the next is
+/// one transaction (RFC 1035 §3.2.1), however many names lie below it.
+const TRANSACTION_SECS: u32 = 2;
 
 /// How often other servers are asked for what did not verify.
 const MAX_RETRIES: u32 = 3;
@@ -33,12 +38,24 @@ pub(crate) struct Resolution {
     pub(crate) proof: Vec<Rrset>,
     /// What servers gave besides, where nothing is left out.
     pub(crate) beside: Vec<(Section, Rrset)>,
+    /// Why the aliases lead nowhere: the answer is SERVFAIL, and shows them (RFC 1034 §3.6.2).
+    pub(crate) failure: Option<Failure>,
+    /// What it was not validated for, although it is signed.
+    pub(crate) unsupported: Option<Reason>,
 }
 
 impl Resolution {
     /// Nothing, without an error.
     pub(crate) fn empty() -> Self {
-        Self { rcode: Rcode::NOERROR, sets: Vec::new(), denial: None, proof: Vec::new(), beside: Vec::new() }
+        Self {
+            rcode: Rcode::NOERROR,
+            sets: Vec::new(),
+            denial: None,
+            proof: Vec::new(),
+            beside: Vec::new(),
+            failure: None,
+            unsupported: None,
+        }
     }
 
     /// Is all of it validated?
@@ -81,10 +98,17 @@ impl Walker {
         qtype: Rtype,
         dns64: Option<Arc<Dns64>>,
     ) -> Result<Resolution, Failure> {
-        match dns64 {
+        let mut resolution = match dns64 {
             Some(dns64) => self.translated(dns64, qname, qtype).await,
             None => self.find(qname, qtype).await,
+        };
+        if self.budget.reached().iter().any(|count| *count > 0) {
+            self.io.note(Note::Limits(*self.budget.reached()));
         }
+        if let Ok(resolution) = &mut resolution {
+            resolution.unsupported = self.unsupported;
+        }
+        resolution
     }
 
     /// What the tree says of a name and type.
@@ -100,7 +124,10 @@ impl Walker {
             self.keep(&part, qtype);
             let Part { sets, ending, proof, .. } = part;
             seen.extend(sets.iter().filter(|set| set.rtype == Rtype::CNAME).map(|set| set.owner.clone()));
-            resolution.sets.extend(sets);
+            // A chain may come by the same DNAME twice.
+            let is_new = |set: &Rrset| !resolution.sets.iter().any(|known| known.is_at(&set.owner, set.rtype));
+            let new: Vec<Rrset> = sets.into_iter().filter(is_new).collect();
+            resolution.sets.extend(new);
             resolution.proof.extend(proof.into_iter().filter(|_| is_expanded));
             match ending {
                 Ending::Answered => return Ok(resolution),
@@ -110,11 +137,15 @@ impl Walker {
                     resolution.denial = Some(denial);
                     return Ok(resolution);
                 }
-                Ending::GoesOn(next) if seen.contains(&next) && next != at => return Err(Failure::Aliases),
-                Ending::GoesOn(next) => at = next,
+                Ending::GoesOn(next) if seen.contains(&next) && next != at => break,
+                Ending::GoesOn(next) => {
+                    self.io.record(Step::Alias(next.clone()));
+                    at = next;
+                }
             }
         }
-        Err(Failure::Aliases)
+        resolution.failure = Some(Failure::Aliases);
+        Ok(resolution)
     }
 
     /// What servers gave besides. An answer that is authentic has nothing in its authority section that is not
@@ -191,12 +222,16 @@ impl Walker {
 
     /// What is known of a name: from the cache, or else from the servers.
     pub(crate) async fn part(&mut self, qname: &Name, qtype: Rtype, frame: &Frame<'_>) -> Result<Part, Failure> {
+        let asks_anew = self.asks_anew && frame.is_first();
         if !self.passes_over_cache
+            && !asks_anew
             && let Some(part) = self.part_from_cache(qname, qtype).await
         {
+            self.tell_cached(qname, qtype, &part);
             return Ok(part);
         }
-        if let Some(part) = self.part_from_gap(qname, qtype).await {
+        if !asks_anew && let Some(part) = self.part_from_gap(qname, qtype).await {
+            self.tell_gap(qname, qtype, &part);
             return Ok(part);
         }
         self.descend(qname, qtype, frame).await
@@ -246,11 +281,7 @@ impl Walker {
             return Some((vec![set], target.wire().into()));
         }
         for owner in name::ancestors(qname).skip(1).filter(|owner| owner.len() > 1) {
-            let found = self.io.look_up(Side::Zone, &owner.into(), Rtype::DNAME).await;
-            let Some((Found::Set(dname), provenance)) = found else { continue };
-            if !provenance.asked_with_do {
-                continue;
-            }
+            let Some(dname) = self.known_dname(&owner.into()).await else { continue };
             let target = substitute(qname, owner, dname.records.first()?)?.folded();
             let mut cname = Rrset::empty(qname.clone(), Rtype::CNAME, dname.ttl_secs);
             cname.records.push(target.wire().into());
@@ -258,6 +289,16 @@ impl Walker {
             return Some((vec![dname, cname], target.wire().into()));
         }
         None
+    }
+
+    async fn known_dname(&mut self, owner: &Name) -> Option<Rrset> {
+        if let Some((Found::Set(dname), provenance)) = self.io.look_up(Side::Zone, owner, Rtype::DNAME).await {
+            return provenance.asked_with_do.then_some(dname);
+        }
+        match self.io.look_up(Side::Delegation, owner, Rtype::DNAME).await? {
+            (Found::Set(dname), _) => Some(Rrset { ttl_secs: 0, ..dname }),
+            _ => None,
+        }
     }
 
     /// Puts what servers said into the cache.
@@ -268,6 +309,10 @@ impl Walker {
         let rank = if part.is_authoritative { Rank::AuthoritativeAnswer } else { Rank::NonAuthoritativeAnswer };
         let how = Stored { side: Side::Zone, rank, with_do: true };
         for set in &part.sets {
+            if set.rtype == Rtype::DNAME && set.ttl_secs == 0 {
+                let brief = Rrset { ttl_secs: TRANSACTION_SECS, ..set.clone() };
+                self.io.note(Note::Store(brief, Stored { side: Side::Delegation, ..how }));
+            }
             // A CNAME that follows from a DNAME is made again from it.
             if !set.synthesised && !set.rtype.is_meta() && !set.rtype.is_dnssec_proof() {
                 self.io.note(Note::Store(set.clone(), how));

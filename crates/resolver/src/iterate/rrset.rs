@@ -93,6 +93,10 @@ impl Rrset {
         }
     }
 
+    pub(crate) fn is_at(&self, owner: &[u8], rtype: Rtype) -> bool {
+        self.rtype == rtype && *self.owner == *owner
+    }
+
     /// Is the owner's data the expansion of a wildcard (RFC 4035 §5.3.4)?
     pub(crate) fn is_expanded(&self) -> bool {
         let labels = avocet_wire::name::labels(&self.owner).filter(|label| *label != b"*").count();
@@ -242,7 +246,7 @@ mod tests {
 
     #[test]
     fn a_denial_comes_out_of_the_cache_as_it_went_in() {
-        let bounds = TtlBounds { min: 0, max: 86_400, negative_max: 3_600 };
+        let bounds = TtlBounds { min: 0, max: 86_400, negative_min: 0, negative_max: 3_600 };
         let cache = RrsetCache::new(1 << 20, 0, bounds, [1; 16]).unwrap();
         let zone: &[u8] = b"\x07example\x00";
         let soa = [&[0u8; 2][..], &[0; 16], &300u32.to_be_bytes()].concat();

@@ -20,6 +20,7 @@ use super::descend::Frame;
 use super::part::{Ending, Part};
 use super::rrset::{Name, Rrset, Side, Stored};
 use crate::task::Failure;
+use crate::trace::Why;
 
 /// How often the chain to one name may ask another server for what did not verify.
 const MAX_RETRIES: u32 = 2;
@@ -104,6 +105,7 @@ impl Walker {
     pub(crate) fn keys_of<'a>(&'a mut self, zone: &'a Name, frame: &'a Frame<'a>) -> Climbing<'a> {
         Box::pin(async move {
             if let Some(chain) = self.io.keys(zone).await {
+                self.tell_known_chain(zone, &chain);
                 return chain;
             }
             let anchor = self.anchor_of(zone)?;
@@ -179,13 +181,18 @@ impl Walker {
             };
             match (verified, found) {
                 (Ok(keys), Some(mut set)) => {
+                    self.tell_chain(zone, &vouched.ds, Ok(keys.tags().collect()));
                     set.ttl_secs = set.ttl_secs.min(keys.lifetime_secs(context.now_secs));
                     set.security = Security::Secure;
                     self.keep(&Part { sets: vec![set], ..part }, Rtype::DNSKEY);
                     return Ok(Arc::new(keys));
                 }
-                (Err(reason), _) if reason.verdict() != Verdict::Bogus => return Err(reason),
+                (Err(reason), _) if reason.verdict() != Verdict::Bogus => {
+                    self.tell_chain(zone, &vouched.ds, Err(reason));
+                    return Err(reason);
+                }
                 (Err(reason), _) => {
+                    self.tell_chain(zone, &vouched.ds, Err(reason));
                     fault.get_or_insert(reason);
                     if !self.distrust((zone, Rtype::DNSKEY), &part) {
                         break;
@@ -200,8 +207,11 @@ impl Walker {
     /// DS or DNSKEY records, from the cache or from servers that were not found to give bad ones.
     async fn chain_part(&mut self, owner: &Name, rtype: Rtype, frame: &Frame<'_>) -> Result<Part, Reason> {
         let below = frame.below(owner, rtype).ok_or(Reason::Unreachable)?;
+        self.io.enter(Why::Trust, owner, rtype);
         let part: Pin<Box<dyn Future<Output = _> + Send + '_>> = Box::pin(self.part(owner, rtype, &below));
-        part.await.map_err(|failure| match failure {
+        let part = part.await;
+        self.io.leave();
+        part.map_err(|failure| match failure {
             Failure::Network => Reason::NetworkError,
             _ => Reason::Unreachable,
         })
@@ -217,6 +227,7 @@ impl Walker {
                 continue;
             }
             if let Some(chain) = self.io.keys(name).await {
+                self.tell_known_chain(name, &chain);
                 above = chain?;
                 continue;
             }
@@ -229,6 +240,7 @@ impl Walker {
                 }
                 Ok(Link::NoCut) => {}
                 Err(reason) => {
+                    self.tell_known_chain(name, &Err(reason));
                     self.keep_chain(name, &Err(reason));
                     return Err(reason);
                 }
@@ -277,7 +289,10 @@ impl Walker {
             }
             match self.link_by(&above, child, &sets, frame).await {
                 Ok(link) => {
-                    self.keep_verified(&part, Rtype::DS);
+                    // Behind an alias stands what was not verified.
+                    if !matches!(part.ending, Ending::GoesOn(_)) {
+                        self.keep_verified(&part, Rtype::DS);
+                    }
                     return Ok(link);
                 }
                 Err(reason) if reason.verdict() != Verdict::Bogus => {
@@ -307,6 +322,9 @@ impl Walker {
         self.budget.begin_message();
         let ds = sets.iter().find(|set| set.rtype == Rtype::DS && set.owner == *child);
         let Some(ds) = ds else {
+            if self.is_alias_of(above, child, sets) {
+                return Ok(Link::NoCut);
+            }
             let budget = &mut self.budget;
             let delegation = lend(sets, |sets| Proof::signed(sets, above, &context).delegation(child, budget))?;
             self.insecure_secs = delegation.lifetime_secs;
@@ -326,6 +344,17 @@ impl Walker {
         self.io.note(Note::Store(kept, how));
         let vouched = Vouched { ds: ds.records.clone(), dnskeys: Vec::new(), lifetime_secs: verified.lifetime_secs };
         self.trusted_keys(child, &vouched, frame).await.map(Link::Keys)
+    }
+
+    /// Has the zone above signed an alias at this name, so that no zone begins there (RFC 1034 §3.6.2)?
+    fn is_alias_of(&mut self, above: &ZoneKeys, child: &Name, sets: &[Rrset]) -> bool {
+        let Some(alias) = sets.iter().find(|set| set.rtype == Rtype::CNAME && set.owner == *child) else {
+            return false;
+        };
+        let context = self.context();
+        let budget = &mut self.budget;
+        let verified = lend(std::slice::from_ref(alias), |sets| signature::verify(&sets[0], above, &context, budget));
+        verified.is_ok_and(|verified| verified.closest_encloser.is_none())
     }
 
     /// Does the chain end between a zone and a name below it, at a cut that was not seen?

@@ -3,15 +3,15 @@
 
 use std::sync::Arc;
 
-use avocet_cache::Security;
+use avocet_cache::{Rank, Security};
 use avocet_dnssec::{DenialKind, Proof, Reason, Verdict, ZoneKeys, signature};
-use avocet_wire::{Rcode, Rtype, name};
+use avocet_wire::{NameBuf, Rcode, Rtype, name};
 
 use super::Walker;
 use super::channel::Note;
 use super::descend::Frame;
 use super::part::{Ending, Part};
-use super::rrset::{Denial, Name, Rrset};
+use super::rrset::{Denial, Name, Rrset, Side, Stored};
 use super::trust::{Chain, lend, signer};
 
 /// Most NSEC and NSEC3 RRsets of one question that are kept for the chain of trust.
@@ -28,12 +28,18 @@ impl Walker {
         self.proofs.extend(part.proof.iter().take(MAX_PROOFS.saturating_sub(self.proofs.len())).cloned());
         let mut before = Security::Unchecked;
         for at in 0..part.sets.len() {
+            if qtype == Rtype::ANY {
+                // Each set is as much as another message has; the limits of the question hold.
+                self.budget.begin_message();
+            }
             if is_open(part.sets[at].security) {
                 let mut set = part.sets[at].clone();
                 if set.synthesised {
                     set.security = before;
                 } else {
-                    self.judge(&mut set, &part.proof, zone.as_ref(), frame).await?;
+                    let judged = self.judge(&mut set, &part.proof, zone.as_ref(), frame).await;
+                    self.tell_judged(&set, judged);
+                    judged?;
                 }
                 part.sets[at] = set;
             }
@@ -47,7 +53,9 @@ impl Walker {
                 // What the DNAME leads to is no name; nothing proves that but its length.
                 denial.security = Security::Insecure;
             } else {
-                self.judge_denial((&owner, qtype), &mut denial, zone.as_ref(), frame).await?;
+                let judged = self.judge_denial((&owner, qtype), &mut denial, zone.as_ref(), frame).await;
+                self.tell_denial((&owner, qtype), &denial.proof, denial.security, judged);
+                judged?;
             }
             part.ending = Ending::Denied(owner, denial);
         }
@@ -69,11 +77,11 @@ impl Walker {
         let hint = signer([&*set], &set.owner);
         let keys = match self.zone_of(&set.owner, set.rtype, hint, zone, frame).await {
             Ok(keys) => keys,
-            Err(reason) => return accept_insecure(reason, &mut set.security),
+            Err(reason) => return self.accept_insecure(reason, &mut set.security),
         };
         match self.verify(set, proof, &keys) {
             Ok(()) => Ok(()),
-            Err(reason) if reason.verdict() != Verdict::Bogus => accept_insecure(reason, &mut set.security),
+            Err(reason) if reason.verdict() != Verdict::Bogus => self.accept_insecure(reason, &mut set.security),
             Err(reason) if is_final(reason) || is_signed_by([&*set], &keys) => Err(reason),
             Err(reason) => {
                 let owner = parent_side(&set.owner, set.rtype);
@@ -81,7 +89,7 @@ impl Walker {
                     Ok(below) if below.zone() != keys.zone() => below,
                     Ok(_) => return Err(reason),
                     Err(end) if end.verdict() == Verdict::Bogus => return Err(reason),
-                    Err(end) => return accept_insecure(end, &mut set.security),
+                    Err(end) => return self.accept_insecure(end, &mut set.security),
                 };
                 self.verify(set, proof, &keys)
             }
@@ -92,35 +100,47 @@ impl Walker {
         let context = self.context();
         let budget = &mut self.budget;
         let verified = lend(std::slice::from_ref(set), |sets| signature::verify(&sets[0], keys, &context, budget))?;
-        let mut lifetime_secs = verified.lifetime_secs;
         set.security = Security::Secure;
-        if let Some(encloser) = verified.closest_encloser {
-            let expansion =
-                lend(proof, |sets| Proof::signed(sets, keys, &context).expansion(&set.owner, &encloser, budget))?;
-            lifetime_secs = lifetime_secs.min(expansion.lifetime_secs);
-            if expansion.verdict() != Verdict::Secure {
-                set.security = Security::Insecure;
-            }
+        set.ttl_secs = set.ttl_secs.min(verified.lifetime_secs);
+        let Some(encloser) = verified.closest_encloser else { return Ok(()) };
+        let (expansion, believed) = lend(proof, |sets| {
+            let mut proof = Proof::signed(sets, keys, &context);
+            proof.expansion(&set.owner, &encloser, budget).map(|expansion| (expansion, believed(&proof)))
+        })?;
+        if expansion.verdict() == Verdict::Secure {
+            self.keep_wildcard(set, &encloser);
+            self.keep_gaps(keys, None, proof, &believed);
+        } else {
+            set.security = Security::Insecure;
         }
-        set.ttl_secs = set.ttl_secs.min(lifetime_secs);
+        set.ttl_secs = set.ttl_secs.min(expansion.lifetime_secs);
         Ok(())
     }
 
-    /// Those NSEC RRsets of a denial that verify: all of them say something of the zone.
-    fn secure_nsecs(&mut self, denial: &Denial, keys: &ZoneKeys) -> Vec<Rrset> {
-        let context = self.context();
-        let budget = &mut self.budget;
-        let mut secure = Vec::new();
-        for set in denial.proof.iter().filter(|set| set.rtype == Rtype::NSEC) {
-            let verified = lend(std::slice::from_ref(set), |sets| signature::verify(&sets[0], keys, &context, budget));
-            if let Ok(verified) = verified
-                && verified.closest_encloser.is_none()
-            {
-                let ttl_secs = set.ttl_secs.min(verified.lifetime_secs);
-                secure.push(Rrset { ttl_secs, security: Security::Secure, ..set.clone() });
-            }
+    /// Keeps what a wildcard has, for other names that it is expanded to.
+    fn keep_wildcard(&self, set: &Rrset, encloser: &NameBuf) {
+        let Ok(wildcard) = encloser.prefixed(b"*") else { return };
+        if self.recursion().aggressive_nsec {
+            let how = Stored { side: Side::Zone, rank: Rank::AuthoritativeAnswer, with_do: true };
+            self.io.note(Note::Store(Rrset { owner: wildcard.wire().into(), ..set.clone() }, how));
         }
-        secure
+    }
+
+    /// Keeps those of a proof's RRsets that were believed: they say something of other names, too.
+    fn keep_gaps(&self, keys: &ZoneKeys, soa: Option<&Rrset>, proof: &[Rrset], believed: &[Believed]) {
+        if !self.recursion().aggressive_nsec {
+            return;
+        }
+        let lifetime = |set: &Rrset| {
+            let is_it = |(owner, rtype, _): &&Believed| *owner == set.owner && *rtype == set.rtype;
+            believed.iter().find(is_it).map(|(.., secs)| *secs)
+        };
+        let secure = |set: &Rrset| {
+            let ttl_secs = set.ttl_secs.min(lifetime(set)?);
+            Some(Rrset { ttl_secs, security: Security::Secure, ..set.clone() })
+        };
+        let sets = proof.iter().filter_map(secure).collect();
+        self.io.note(Note::Gaps(keys.zone().wire().into(), soa.cloned(), sets));
     }
 
     /// The keys of the zone that a name is in: the one whose servers spoke, or one below it that the
@@ -149,6 +169,23 @@ impl Walker {
         self.keys_of(&zone, frame).await
     }
 
+    /// Takes for insecure what is not bogus, and remembers what of it we lack support for (RFC 8914 §4.2, §4.3, §4.28).
+    fn accept_insecure(&mut self, reason: Reason, security: &mut Security) -> Result<(), Reason> {
+        if reason.verdict() == Verdict::Bogus {
+            return Err(reason);
+        }
+        let is_unsupported = matches!(
+            reason,
+            Reason::UnsupportedAlgorithm
+                | Reason::UnsupportedDigest
+                | Reason::UnsupportedKeySize
+                | Reason::Nsec3Iterations
+        );
+        self.unsupported = self.unsupported.or(Some(reason).filter(|_| is_unsupported));
+        *security = Security::Insecure;
+        Ok(())
+    }
+
     /// The servers of a forwarding rule speak for zones that are not theirs.
     fn is_forwarded(&self, zone: &Name) -> bool {
         matches!(self.plan.configured(zone), Some(crate::recursion::Configured::Forward(_)))
@@ -174,11 +211,11 @@ impl Walker {
         }
         let keys = match self.zone_of(owner, qtype, hint, zone, frame).await {
             Ok(keys) => keys,
-            Err(reason) => return accept_insecure_denial(reason, denial),
+            Err(reason) => return self.accept_insecure(reason, &mut denial.security),
         };
         match self.verify_denial((owner, qtype), denial, &keys) {
             Ok(()) => Ok(()),
-            Err(reason) if reason.verdict() != Verdict::Bogus => accept_insecure_denial(reason, denial),
+            Err(reason) if reason.verdict() != Verdict::Bogus => self.accept_insecure(reason, &mut denial.security),
             Err(reason) if is_final(reason) || is_signed_by(denial.soa.iter().chain(&denial.proof), &keys) => {
                 Err(reason)
             }
@@ -188,7 +225,7 @@ impl Walker {
                     Ok(below) if below.zone() != keys.zone() => self.verify_denial((owner, qtype), denial, &below),
                     Ok(_) => Err(reason),
                     Err(end) if end.verdict() == Verdict::Bogus => Err(reason),
-                    Err(end) => accept_insecure_denial(end, denial),
+                    Err(end) => self.accept_insecure(end, &mut denial.security),
                 }
             }
         }
@@ -202,9 +239,9 @@ impl Walker {
     ) -> Result<(), Reason> {
         let context = self.context();
         let budget = &mut self.budget;
-        let proven = lend(&denial.proof, |sets| {
+        let (proven, believed) = lend(&denial.proof, |sets| {
             let mut proof = Proof::signed(sets, keys, &context);
-            match denial.rcode {
+            let proven = match denial.rcode {
                 Rcode::NXDOMAIN => match proof.nxdomain(owner, budget) {
                     // The name may have others below it after all: what is proven is believed, not the RCODE.
                     Err(Reason::DenialMissing) => {
@@ -216,7 +253,8 @@ impl Walker {
                     proven => proven,
                 },
                 _ => proof.nodata(owner, qtype, budget),
-            }
+            };
+            proven.map(|proven| (proven, believed(&proof)))
         })?;
         denial.rcode = if proven.kind == DenialKind::Nxdomain { Rcode::NXDOMAIN } else { Rcode::NOERROR };
         let mut lifetime_secs = proven.lifetime_secs;
@@ -227,10 +265,8 @@ impl Walker {
             soa.ttl_secs = soa.ttl_secs.min(lifetime_secs);
         }
         let is_secure = proven.verdict() == Verdict::Secure;
-        if let Some(soa) = denial.soa.as_ref().filter(|_| is_secure && self.recursion().aggressive_nsec) {
-            let soa = soa.clone();
-            let nsecs = self.secure_nsecs(denial, keys);
-            self.io.note(Note::Gaps(soa, nsecs));
+        if is_secure {
+            self.keep_gaps(keys, denial.soa.as_ref(), &denial.proof, &believed);
         }
         denial.security = if is_secure { Security::Secure } else { Security::Insecure };
         for set in &mut denial.proof {
@@ -238,6 +274,13 @@ impl Walker {
         }
         Ok(())
     }
+}
+
+/// An NSEC or NSEC3 RRset of a proof, and for how many seconds it may be believed.
+type Believed = (Name, Rtype, u32);
+
+fn believed(proof: &Proof<'_>) -> Vec<Believed> {
+    proof.believed().map(|(rrset, secs)| (rrset.owner.into(), rrset.rtype, secs)).collect()
 }
 
 /// Is there no use in looking for another chain?
@@ -259,16 +302,4 @@ fn is_open(security: Security) -> bool {
 /// The name up to which zones may be cut above data of this type.
 fn parent_side(owner: &Name, rtype: Rtype) -> Name {
     if rtype == Rtype::DS { name::parent(owner).unwrap_or(&[0]).into() } else { owner.clone() }
-}
-
-fn accept_insecure(reason: Reason, security: &mut Security) -> Result<(), Reason> {
-    if reason.verdict() == Verdict::Bogus {
-        return Err(reason);
-    }
-    *security = Security::Insecure;
-    Ok(())
-}
-
-fn accept_insecure_denial(reason: Reason, denial: &mut Denial) -> Result<(), Reason> {
-    accept_insecure(reason, &mut denial.security)
 }

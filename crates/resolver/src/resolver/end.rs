@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use avocet_cache::{ReadAt, RrsetKey};
 use avocet_wire::header::AD;
-use avocet_wire::{NameBuf, Rcode};
+use avocet_wire::{Ede, NameBuf, Rcode};
 
 use super::{Context, Resolver};
 use crate::action::Action;
@@ -13,6 +13,7 @@ use crate::assemble::{Trail, Wanted};
 use crate::scrub::MAX_ALIASES;
 use crate::store::{self, Fetched};
 use crate::task::Failure;
+use crate::trace::Step;
 
 /// For how long after a failure successes are told to the failure cache, in seconds: longer than
 /// it remembers any.
@@ -30,6 +31,8 @@ pub(super) struct Found {
     pub(super) source: Option<Source>,
     /// All of it is validated.
     pub(super) authentic: bool,
+    /// What the client is told beside it.
+    pub(super) ede: Option<(Ede, &'static str)>,
 }
 
 impl<W> Resolver<W> {
@@ -76,7 +79,11 @@ impl<W> Resolver<W> {
         match self.assembler.follow(&bound.plan, cx.rrsets, &wanted, *end, &mut task.prefix) {
             Trail::Complete { rcode, .. } => {
                 self.gathered.clear();
-                self.finish(at, Found { rcode, cacheable: true, ecs_scope: None, source: None, authentic: false }, cx);
+                self.finish(
+                    at,
+                    Found { rcode, cacheable: true, ecs_scope: None, source: None, authentic: false, ede: None },
+                    cx,
+                );
             }
             Trail::Incomplete(name) => self.begin_at(at, &name, cx),
             Trail::Loop => {
@@ -89,6 +96,7 @@ impl<W> Resolver<W> {
     fn begin_at(&mut self, at: u32, name: &NameBuf, cx: &mut Context<'_, W>) {
         self.counters.restarts += 1;
         let task = &mut self.tasks[at];
+        task.record(cx.now_ms, Step::Alias(name.wire().into()));
         let kept = task.target.len().saturating_sub(4);
         task.target.splice(..kept, name.wire().iter().copied());
         let route = task.bound.as_ref().and_then(|bound| bound.plan.route(name.wire()));
@@ -118,6 +126,8 @@ impl<W> Resolver<W> {
             cx.failures.clear(&task.question, task.checking_disabled);
         }
         self.counters.answered += 1;
+        let (rcode, authentic) = (found.rcode, found.authentic);
+        self.tasks[at].record(cx.now_ms, Step::Answered { rcode, authentic });
         let for_few = found.ecs_scope.is_some_and(|scope| scope > 0);
         let may_be_kept = found.cacheable && !for_few && self.is_current(at);
         // An empty denial lives as long as a failure: the same question is not asked at once again.
@@ -125,26 +135,39 @@ impl<W> Resolver<W> {
         let ttl_secs = if brief { EMPTY_SECS } else { resolved.ttl_secs };
         let ttl_secs = if may_be_kept { ttl_secs } else { 0 };
         let (ecs_scope, source) = (found.ecs_scope, found.source);
-        self.conclude(at, Resolved { ttl_secs, ecs_scope, source, ..resolved }, cx);
+        self.conclude(at, Resolved { ttl_secs, ecs_scope, source, ede: found.ede, ..resolved }, cx);
     }
 
     /// Answers all who wait with the failure that says most, and notes it (RFC 9520).
     pub(super) fn fail(&mut self, at: u32, cx: &mut Context<'_, W>) {
+        self.fail_with(at, &Gathered::default(), cx);
+    }
+
+    /// As [`Resolver::fail`], beside records that show why.
+    pub(super) fn fail_with(&mut self, at: u32, shown: &Gathered, cx: &mut Context<'_, W>) {
         if self.is_current(at) {
             let task = &self.tasks[at];
             let (ede, _) = task.failure.ede();
             cx.failures.record(&task.question, task.checking_disabled, ede.0, cx.now_secs());
             self.last_failure_secs = Some(cx.now_secs());
         }
-        self.end_early(at, cx);
+        self.end_unanswered(at, shown, cx);
     }
 
     /// As [`Resolver::fail`], for a task that had not all of its time.
     pub(super) fn end_early(&mut self, at: u32, cx: &mut Context<'_, W>) {
+        self.end_unanswered(at, &Gathered::default(), cx);
+    }
+
+    fn end_unanswered(&mut self, at: u32, shown: &Gathered, cx: &mut Context<'_, W>) {
         self.counters.failed += 1;
-        let task = &self.tasks[at];
-        let nothing = Gathered::default();
-        let resolved = answer::write(&mut cx.actions.answers, &task.question, Rcode::SERVFAIL.low(), &nothing);
+        let task = &mut self.tasks[at];
+        let (code, text) = task.failure.ede();
+        task.with_trace(|trace| {
+            trace.turn_to(cx.now_ms);
+            trace.conclude(Step::Failed { ede: code.0, text });
+        });
+        let resolved = answer::write(&mut cx.actions.answers, &task.question, Rcode::SERVFAIL.low(), shown);
         if let Some(resolved) = resolved {
             let ede = Some(task.failure.ede());
             self.conclude(at, Resolved { ede, ..resolved }, cx);
@@ -154,6 +177,7 @@ impl<W> Resolver<W> {
     fn conclude(&mut self, at: u32, resolved: Resolved, cx: &mut Context<'_, W>) {
         self.dismiss_all(at, cx);
         self.drop_walk(at, cx);
+        self.conclude_trace(at, resolved.rcode, resolved.message.clone(), cx);
         let first = cx.actions.waiters.len();
         let waiting = self.tasks[at].waiters.drain(..);
         cx.actions.waiters.extend(waiting.map(|waiting| waiting.waiter));

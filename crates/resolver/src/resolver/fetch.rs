@@ -24,6 +24,7 @@ use crate::iterate::loss::WITNESS_MS;
 use crate::plan::{Strategy, Transport};
 use crate::query::{self, OptOf};
 use crate::read::Reply;
+use crate::trace::{Reaction, Step};
 
 /// Longest wait for one reply over UDP before the next query goes out, in ms.
 const MAX_WAIT_MS: u32 = 800;
@@ -61,6 +62,9 @@ impl<W> Resolver<W> {
             && !fetch.waiters.contains(&at)
         {
             fetch.waiters.push(at);
+        }
+        if joined.is_some() {
+            self.tasks[at].record(cx.now_ms, Step::Joined);
         }
         if joined.is_some() || self.ask_next(fetch_at, cx) {
             return Ok(fetch_at);
@@ -207,6 +211,10 @@ impl<W> Resolver<W> {
         if exact_case {
             query::randomise_case(&mut question[..qname_len], &mut self.rng);
         }
+        let (zone, name, rtype) =
+            (Some(fetch.inquiry.zone.clone()), Some(fetch.inquiry.qname.clone()), fetch.inquiry.qtype);
+        let step = Step::Sent { server: candidate.addr, zone, name, rtype, over_tcp, with_edns };
+        self.record_fetch(fetch_at, cx.now_ms, &step);
         let id = draw_id(&mut self.rng, |_| false);
         let exchange = Exchange {
             fetch: fetch_at,
@@ -280,6 +288,9 @@ impl<W> Resolver<W> {
                 self.loss.note_missing();
             }
             self.servers[server].failed(cx.now_ms, sent_ms);
+            let after_ms = cx.now_ms.saturating_sub(sent_ms) as u32;
+            let step = Step::Silent { server: self.servers[server].addr, after_ms };
+            self.record_fetch(fetch_at, cx.now_ms, &step);
             if let Some(fetch) = self.fetches.get_mut(fetch_at) {
                 fetch.waited_ms = waited_ms;
             }
@@ -309,12 +320,14 @@ impl<W> Resolver<W> {
             Match::OtherCase => {
                 self.counters.near_misses += 1;
                 let server = exchange.server;
+                self.record_exchange(socket, Reaction::OtherCase, cx.now_ms);
                 self.servers[server].note_folded_case(cx.now_ms);
                 self.repeat(socket, Repeat::ByTcp, cx);
             }
             Match::NoQuestion if is_refusal_of_edns(&view) && octets.len() == HEADER_LEN => {
                 // Not believed, but minded: a server that knows no EDNS may answer so.
                 self.counters.malformed += 1;
+                self.record_exchange(socket, Reaction::WithoutEdns(view.header().rcode()), cx.now_ms);
                 self.repeat(socket, Repeat::WithoutEdns, cx);
             }
             Match::NoQuestion => self.counters.malformed += 1,
@@ -327,11 +340,13 @@ impl<W> Resolver<W> {
         let qname = exchange.question[..exchange.question.len() - 4].to_ascii_lowercase();
         if view.header().has(TC) && !exchange.over_tcp {
             self.note_server_reply(&exchange, cx.now_ms);
+            self.record_exchange(socket, Reaction::Truncated, cx.now_ms);
             return self.repeat(socket, Repeat::ByTcp, cx);
         }
         let mut reply = Reply::default();
         if reply.read_well_formed(view, &qname).is_err() {
             self.counters.malformed += 1;
+            self.record_exchange(socket, Reaction::Malformed, cx.now_ms);
             return self.unusable_reply(socket, cx);
         }
         let server = &mut self.servers[exchange.server];
@@ -342,6 +357,12 @@ impl<W> Resolver<W> {
         }
         self.note_server_reply(&exchange, cx.now_ms);
         let rcode = reply.rcode(view);
+        let reaction = match rcode {
+            Rcode::BADCOOKIE if exchange.with_edns => Reaction::BadCookie,
+            Rcode::FORMERR | Rcode::NOTIMP | Rcode::BADVERS if exchange.with_edns => Reaction::WithoutEdns(rcode),
+            rcode => Reaction::Message(rcode),
+        };
+        self.record_exchange(socket, reaction, cx.now_ms);
         match rcode {
             Rcode::BADCOOKIE if exchange.with_edns => return self.bad_server_cookie(socket, cx),
             Rcode::FORMERR | Rcode::NOTIMP | Rcode::BADVERS if exchange.with_edns => {
@@ -353,6 +374,13 @@ impl<W> Resolver<W> {
         let addr = self.servers[exchange.server].addr;
         let fetched = Fetched { reply, rcode, flags: view.header().flags, server: addr };
         self.complete(exchange.fetch, Ok(Arc::new(fetched)), cx);
+    }
+
+    fn record_exchange(&mut self, socket: SocketId, reaction: Reaction, now_ms: u64) {
+        let Some(exchange) = self.fetches.exchange(socket) else { return };
+        let rtt_ms = now_ms.saturating_sub(exchange.sent_ms) as u32;
+        let (fetch_at, server) = (exchange.fetch, self.servers[exchange.server].addr);
+        self.record_fetch(fetch_at, now_ms, &Step::Replied { server, rtt_ms, reaction });
     }
 
     fn note_edns(&mut self, exchange: &Exchange, reply: &Reply, now_ms: u64) {
@@ -433,6 +461,8 @@ impl<W> Resolver<W> {
         let (server, sent_ms) = (exchange.server, exchange.sent_ms);
         self.counters.unreachable += 1;
         self.servers[server].failed(cx.now_ms, sent_ms);
+        let step = Step::Unreachable(self.servers[server].addr);
+        self.record_fetch(fetch_at, cx.now_ms, &step);
         self.end_exchange(socket, cx);
         if let Some(fetch) = self.fetches.get_mut(fetch_at) {
             fetch.failed |= 1 << place;

@@ -9,6 +9,7 @@ mod reply;
 mod send;
 mod submit;
 mod timer;
+mod traced;
 mod walk;
 
 use std::net::IpAddr;
@@ -34,6 +35,7 @@ use crate::metrics::{Counters, UpstreamCounters};
 use crate::plan::{Plan, UpstreamSpec};
 use crate::read::Reply;
 use crate::task::{Bound, Tasks};
+use crate::trace::{Kept, Traced};
 use crate::upstream::{Upstream, UpstreamId};
 use crate::wheel::Wheel;
 
@@ -179,6 +181,10 @@ pub struct Resolver<W> {
     cookie_secret: [u8; 16],
     pool_size: usize,
     counters: Counters,
+    /// Traces of questions that failed.
+    kept: Kept,
+    /// Traces that were asked for, and not taken yet.
+    traced: Vec<Traced>,
     /// When a failure was noted last; successes within its memory take it back.
     last_failure_secs: Option<u32>,
 
@@ -222,6 +228,8 @@ impl<W> Resolver<W> {
             cookie_secret,
             pool_size: 1 << pool_size.clamp(1, MAX_POOL).ilog2(),
             counters: Counters::default(),
+            kept: Kept::default(),
+            traced: Vec::new(),
             last_failure_secs: None,
             reply: Reply::default(),
             gathered: Gathered::default(),
@@ -248,11 +256,16 @@ impl<W> Resolver<W> {
     pub fn replace_plan(&mut self, plan: Arc<Plan>, actions: &mut Actions<W>) {
         self.bind(plan);
         // Other anchors may hold.
-        self.keys = KeyCache::default();
-        self.gaps = Gaps::default();
+        self.forget_proofs();
         for at in 0..self.upstreams.len() {
             self.forget_if_idle(at as u16, actions);
         }
+    }
+
+    /// Forgets keys of zones and gaps between names: they are asked for anew.
+    pub fn forget_proofs(&mut self) {
+        self.keys = KeyCache::default();
+        self.gaps = Gaps::default();
     }
 
     fn bind(&mut self, plan: Arc<Plan>) {

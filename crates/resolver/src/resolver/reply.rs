@@ -13,6 +13,7 @@ use crate::answer::{Source, split_question};
 use crate::attempt::STREAM;
 use crate::scrub::{Asked, Belief, Scrubber, Verdict};
 use crate::task::Failure;
+use crate::trace::{Reaction, Step, Taken};
 use crate::upstream::{Guessed, UpstreamId};
 
 /// How a datagram stands to the query that has its ID.
@@ -114,6 +115,7 @@ impl<W> Resolver<W> {
         }
         if view.header().has(TC) && attempt.socket != STREAM {
             self.note_reply(attempt_at, cx);
+            self.record_reply(attempt_at, Reaction::Truncated, cx.now_ms);
             return self.retry_by_tcp(attempt_at, cx);
         }
         let Some(qname) = split_question(&self.tasks[at].target).map(|(qname, ..)| qname) else { return };
@@ -128,7 +130,9 @@ impl<W> Resolver<W> {
             return;
         }
         self.note_reply(attempt_at, cx);
-        self.judge(attempt_at, self.reply.rcode(view), cx);
+        let rcode = self.reply.rcode(view);
+        self.record_reply(attempt_at, Reaction::Message(rcode), cx.now_ms);
+        self.judge(attempt_at, rcode, cx);
     }
 
     /// The upstream answers, and thus what it did not answer before was lost.
@@ -146,6 +150,13 @@ impl<W> Resolver<W> {
             }
         }
         upstream.rtt.note_loss(false);
+    }
+
+    fn record_reply(&mut self, attempt_at: u32, reaction: Reaction, now_ms: u64) {
+        let attempt = &self.attempts[attempt_at];
+        let rtt_ms = now_ms.saturating_sub(attempt.sent_ms) as u32;
+        let server = self.upstreams[usize::from(attempt.upstream)].spec.addr;
+        self.tasks[attempt.task].record(now_ms, Step::Replied { server, rtt_ms, reaction });
     }
 
     fn judge(&mut self, attempt_at: u32, rcode: Rcode, cx: &mut Context<'_, W>) {
@@ -200,7 +211,7 @@ impl<W> Resolver<W> {
                     let denied = cacheable && self.gathered.is_denial();
                     self.store(&end, at, denied.then_some(rcode), with_do, cx);
                 }
-                self.finish(at, Found { rcode, cacheable, ecs_scope, source, authentic: false }, cx);
+                self.finish(at, Found { rcode, cacheable, ecs_scope, source, authentic: false, ede: None }, cx);
             }
             Verdict::GoOn => {
                 if for_all {
@@ -210,6 +221,7 @@ impl<W> Resolver<W> {
             }
             Verdict::Unusable => {
                 self.upstreams[upstream_at].counters.unusable += 1;
+                self.tasks[at].record(cx.now_ms, Step::Taken(Taken::Unusable));
                 self.give_up_on(at, place, Failure::Unusable);
                 self.advance(at, cx);
             }
@@ -248,6 +260,7 @@ impl<W> Resolver<W> {
     /// it, and from now on no random case for this upstream, but fresh sockets.
     fn near_miss(&mut self, attempt_at: u32, cx: &mut Context<'_, W>) {
         self.counters.near_misses += 1;
+        self.record_reply(attempt_at, Reaction::OtherCase, cx.now_ms);
         let upstream = &mut self.upstreams[usize::from(self.attempts[attempt_at].upstream)];
         upstream.note_folded_case(cx.now_ms);
         self.retry_by_tcp(attempt_at, cx);
@@ -295,6 +308,7 @@ impl<W> Resolver<W> {
         let upstream = &mut self.upstreams[usize::from(attempt.upstream)];
         upstream.counters.network_errors += 1;
         upstream.failed(cx.now_ms, sent_ms);
+        self.tasks[at].record(cx.now_ms, Step::Unreachable(upstream.spec.addr));
         self.dismiss(attempt_at, true, cx);
         self.give_up_on(at, place, Failure::Network);
         at

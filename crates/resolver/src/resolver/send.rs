@@ -15,6 +15,7 @@ use crate::query::{self, OptOf};
 use crate::rtt::Rtt;
 use crate::select::Choice;
 use crate::task::Failure;
+use crate::trace::Step;
 use crate::upstream::UpstreamId;
 
 /// Most queries for one question, aliases included (BIND and PowerDNS: 50; in all 64).
@@ -149,6 +150,10 @@ impl<W> Resolver<W> {
         upstream.outstanding += 1;
         upstream.counters.queries += 1;
         upstream.counters.tcp += u64::from(form.by_tcp);
+        let (server, over_tcp, with_edns) = (upstream.spec.addr, form.by_tcp, form.with_edns);
+        let rtype = self.tasks[at].target_type();
+        let step = Step::Sent { server, zone: None, name: None, rtype, over_tcp, with_edns };
+        self.tasks[at].record(cx.now_ms, step);
         let Drawn { socket, renew } = drawn;
         let upstream = UpstreamId(form.upstream);
         cx.actions.list.push(match form.by_tcp {

@@ -64,21 +64,35 @@ impl<W> Resolver<W> {
         }
         self.counters.started += 1;
         let at = self.tasks.insert(&key, cx.now_ms);
-        let task = &mut self.tasks[at];
-        (task.route, task.bound) = (route, Some(bound));
         if let Some(waiter) = waiter {
             self.add_waiter(at, ask, waiter, cx.now_ms);
         }
-        if recurses {
-            if let Some(client) = ask.client {
-                self.loads.count_client(client, cx.now_ms);
-            }
+        if self.bound.plan.recursion.is_some()
+            && let Some(client) = ask.client
+        {
+            self.loads.count_client(client, cx.now_ms);
+        }
+        self.start(at, (route, ask), cx);
+        Submitted::Started
+    }
+
+    /// The rule for a question. By recursion a walk finds it itself.
+    pub(super) fn route_of(&self, ask: &Ask<'_>) -> Option<Route> {
+        let qname = split_question(ask.question).and_then(|(qname, ..)| NameBuf::from_wire(qname).ok())?;
+        let plan = &self.bound.plan;
+        plan.route(qname.wire()).or(plan.recursion.is_some().then_some(Route { rule: 0, apex_len: 1 }))
+    }
+
+    /// Begins to resolve a task's question.
+    pub(super) fn start(&mut self, at: u32, (route, ask): (Route, &Ask<'_>), cx: &mut Context<'_, W>) {
+        let task = &mut self.tasks[at];
+        (task.route, task.bound) = (route, Some(Arc::clone(&self.bound)));
+        if self.bound.plan.recursion.is_some() {
             self.begin_walk(at, cx);
         } else {
             self.spare_asker(at, ask);
             self.begin(at, cx);
         }
-        Submitted::Started
     }
 
     /// Is this question one too many for its zone or its client? Zones that are forwarded have no limit.
@@ -98,7 +112,7 @@ impl<W> Resolver<W> {
 
     /// The question as it goes upstream: with the client's subnet only where that is wanted, and
     /// of few subnets at a time.
-    fn key_of<'a>(&mut self, ask: &Ask<'a>, passes_ecs: bool) -> Key<'a> {
+    pub(super) fn key_of<'a>(&mut self, ask: &Ask<'a>, passes_ecs: bool) -> Key<'a> {
         let key = Key {
             question: ask.question,
             hash: ask.hash,
@@ -172,7 +186,7 @@ impl<W> Resolver<W> {
     /// Ends a task so that another can begin: one that nobody waits for, or else the oldest, if
     /// it has had its chance. Quick questions thus get through however many slow ones there are.
     fn make_room(&mut self, cx: &mut Context<'_, W>) -> bool {
-        let is_unwanted = |at: &u32| self.tasks[*at].waiters.is_empty();
+        let is_unwanted = |at: &u32| self.tasks[*at].waiters.is_empty() && self.tasks[*at].traced.is_none();
         let is_slow = |at: &u32| cx.now_ms >= self.tasks[*at].started_ms + JOSTLE_MS;
         let unwanted = self.tasks.by_age().take(PREFETCHES_LOOKED_AT).find(is_unwanted);
         let Some(at) = unwanted.or_else(|| self.tasks.by_age().next().filter(is_slow)) else { return false };

@@ -2,6 +2,7 @@
 
 use super::{Context, Resolver};
 use crate::action::Action;
+use crate::trace::Step;
 
 impl<W> Resolver<W> {
     /// Does what is due. To be called at [`Resolver::next_deadline`], or whenever it is convenient.
@@ -32,7 +33,9 @@ impl<W> Resolver<W> {
                 continue;
             }
             attempt.overdue = true;
+            let after_ms = cx.now_ms.saturating_sub(attempt.sent_ms) as u32;
             let upstream = &mut self.upstreams[usize::from(attempt.upstream)];
+            self.tasks[at].record(cx.now_ms, Step::Silent { server: upstream.spec.addr, after_ms });
             upstream.counters.timeouts += 1;
             upstream.failed(cx.now_ms, attempt.sent_ms);
         }

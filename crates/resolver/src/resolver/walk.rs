@@ -13,7 +13,7 @@ use crate::iterate::fetch::{Fetched, Inquiry, NotFetched};
 use crate::iterate::resolve::Resolution;
 use crate::iterate::rrset::{self, Denial, Signed};
 use crate::iterate::{Ahead, Asked, Step, Walk};
-use crate::task::Failure;
+use crate::task::{Bound, Failure};
 
 /// Most fetches of one walk ahead of need: for the keys of the zones on the way.
 const MAX_AHEAD: usize = 4;
@@ -24,9 +24,12 @@ impl<W> Resolver<W> {
         let task = &mut self.tasks[at];
         let Some(bound) = task.bound.clone() else { return };
         let Some((qname, qtype, _)) = split_question(&task.question) else { return };
+        let anew = task.traced.is_some();
         let signatures = if task.dnssec_ok { Signed::Yes } else { Signed::No };
-        let asked = Asked { qname: qname.into(), qtype, checking_disabled: task.checking_disabled, signatures };
-        task.walk = Some(Box::new(Walk::new(bound, asked)));
+        let checking_disabled = task.checking_disabled;
+        let asked = Asked { qname: qname.into(), qtype, checking_disabled, anew, signatures };
+        let trace = task.with_trace(std::mem::take);
+        task.walk = Some(Box::new(Walk::new(bound, asked, trace)));
         self.rearm(at);
         self.drive(at, None, cx);
     }
@@ -59,7 +62,7 @@ impl<W> Resolver<W> {
         loop {
             let task = &mut self.tasks[at];
             let Some(walk) = &mut task.walk else { return };
-            let moment = Moment { wall_secs: cx.wall_secs };
+            let moment = Moment { wall_secs: cx.wall_secs, now_ms: cx.now_ms };
             let step = walk.step(response.take(), moment);
             for note in walk.take_notes() {
                 self.heed(at, note, cx);
@@ -85,7 +88,7 @@ impl<W> Resolver<W> {
             Request::LookUpNxdomain(owner) => {
                 Some(Response::Covering(rrset::look_up_nxdomain(cx.rrsets, &owner, now_secs, &mut self.found)))
             }
-            Request::Gap(name) => Some(Response::Gap(self.gaps.get(&name, cx.now_ms))),
+            Request::Gap(sought) => Some(Response::Gap(self.gaps.get(&sought, cx.now_ms))),
             Request::Keys(zone) => Some(Response::Keys(self.keys.get(&zone, cx.now_ms))),
             Request::Fetch(inquiry) => self.serve_fetch(at, *inquiry, cx),
         }
@@ -147,9 +150,13 @@ impl<W> Resolver<W> {
             }
             Note::Ahead(inquiry) => self.fetch_ahead(at, *inquiry, cx),
             Note::Synthesised => self.counters.synthesised += 1,
+            Note::Limits(reached) => {
+                let limits = self.counters.validation_limits.iter_mut().zip(reached);
+                limits.for_each(|(count, reached)| *count += u64::from(reached));
+            }
             // What a plan that was replaced found may come from servers that are not to be asked any more.
             _ if !self.is_current(at) => {}
-            Note::Gaps(soa, nsecs) => self.gaps.insert(soa, nsecs, cx.now_ms),
+            Note::Gaps(apex, soa, sets) => self.gaps.insert(&apex, soa, sets, cx.now_ms),
             // What was lost on the way is asked for again.
             Note::Keys(_, Err(Reason::Unreachable), _) if self.loss.is_heavy(cx.now_ms) => {}
             Note::Keys(zone, chain, lifetime_secs) => {
@@ -169,21 +176,50 @@ impl<W> Resolver<W> {
             Ok(resolution) => {
                 let signed = if task.dnssec_ok { Signed::Yes } else { Signed::No };
                 resolution.gather(&mut self.gathered, signed);
+                if let Some(failure) = resolution.failure {
+                    // Where answers are validated, SERVFAIL comes without data (RFC 4035 §5.5).
+                    if self.validates() && !self.tasks[at].checking_disabled {
+                        self.gathered.clear();
+                    }
+                    return self.end_with(at, failure, cx);
+                }
                 let authentic = resolution.is_authentic();
+                let task = &self.tasks[at];
+                let refuses = |bound: &Arc<Bound>| bound.plan.refuses_sentinel(&task.question);
+                if authentic && !task.checking_disabled && task.bound.as_ref().is_some_and(refuses) {
+                    self.gathered.clear();
+                    return self.end_with(at, Failure::Sentinel, cx);
+                }
                 self.counters.secure += u64::from(authentic);
                 self.counters.insecure += u64::from(!authentic);
                 let is_kept = |denial: &Denial| denial.soa.is_some() || denial.rcode == Rcode::NOERROR;
                 let cacheable = resolution.denial.as_ref().is_none_or(is_kept);
                 let rcode = resolution.rcode;
-                self.finish(at, Found { rcode, cacheable, ecs_scope: None, source: None, authentic }, cx);
+                let ede = resolution.unsupported.map(|reason| (reason.ede(), reason.ede().meaning()));
+                self.finish(at, Found { rcode, cacheable, ecs_scope: None, source: None, authentic, ede }, cx);
             }
             Err(failure) => {
-                task.note(failure);
-                self.count_failure(failure);
-                // What others ask for says nothing of this question: it is no failure to remember.
-                if failure == Failure::Crowded { self.end_early(at, cx) } else { self.fail(at, cx) }
+                self.gathered.clear();
+                self.end_with(at, failure, cx);
             }
         }
+    }
+
+    fn validates(&self) -> bool {
+        self.bound.plan.recursion.as_ref().is_some_and(|recursion| recursion.validation.is_some())
+    }
+
+    /// Ends a task with SERVFAIL beside what was gathered.
+    fn end_with(&mut self, at: u32, failure: Failure, cx: &mut Context<'_, W>) {
+        self.tasks[at].note(failure);
+        self.count_failure(failure);
+        if failure == Failure::Crowded {
+            // What others ask for says nothing of this question: it is no failure to remember.
+            return self.end_early(at, cx);
+        }
+        let gathered = std::mem::take(&mut self.gathered);
+        self.fail_with(at, &gathered, cx);
+        self.gathered = gathered;
     }
 
     fn count_failure(&mut self, failure: Failure) {
@@ -196,9 +232,18 @@ impl<W> Resolver<W> {
         }
     }
 
+    /// Takes the walk out of its task, which keeps the trace.
+    fn take_walk(&mut self, at: u32) -> Option<Box<Walk>> {
+        let task = &mut self.tasks[at];
+        let walk = task.walk.take()?;
+        let trace = walk.with_trace(std::mem::take);
+        task.with_trace(|own| *own = trace);
+        Some(walk)
+    }
+
     /// Ends a walk before its time.
     pub(super) fn drop_walk(&mut self, at: u32, cx: &mut Context<'_, W>) {
-        if let Some(walk) = self.tasks[at].walk.take() {
+        if let Some(walk) = self.take_walk(at) {
             self.leave_fetches(at, &walk, cx);
         }
     }

@@ -4,10 +4,14 @@
 #![expect(clippy::unwrap_used, reason = "a failure is the test's result")]
 
 mod amplification;
+mod attacks;
+mod breakdowns;
 mod dns64;
 mod faults;
 mod floods;
 mod limits;
 mod secure;
+mod traces;
+mod verdicts;
 mod walk;
 mod world;

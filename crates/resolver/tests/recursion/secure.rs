@@ -12,7 +12,7 @@ use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use crate::world::{Script, World, authority, recursion};
 
 /// When the signatures of the tests are valid, in seconds since 1970.
-const NOW_SECS: u64 = 1_800_000_000;
+pub(crate) const NOW_SECS: u64 = 1_800_000_000;
 const ED25519: u8 = 15;
 
 /// A zone with one key.
@@ -93,19 +93,19 @@ fn lines(parts: &[[String; 2]]) -> Vec<String> {
     parts.iter().flatten().cloned().collect()
 }
 
-struct Setup {
+pub(crate) struct Setup {
     root: Zone,
     example: Zone,
     /// What the root says beside the delegation of example.
     delegation: Vec<String>,
     /// What example. answers for www.example. A.
-    www: Vec<String>,
+    pub(crate) www: Vec<String>,
     /// What it answers for nothing.example. A.
     nothing: Vec<String>,
 }
 
 impl Setup {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let (root, example) = (Zone::new("."), Zone::new("example."));
         let soa = "example. 300 SOA ns.example. host.example. 1 2 3 4 300";
         let nothing =
@@ -119,7 +119,7 @@ impl Setup {
         }
     }
 
-    fn world(&self, change: impl FnOnce(&mut Validation)) -> World {
+    pub(crate) fn world(&self, change: impl FnOnce(&mut Validation)) -> World {
         let mut validation = validation(&self.root);
         change(&mut validation);
         self.world_with(Recursion { validation: Some(validation), ..recursion() })

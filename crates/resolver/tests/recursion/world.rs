@@ -6,15 +6,18 @@ use std::sync::Arc;
 
 use avocet_cache::{FailureCache, RrsetCache, TtlBounds};
 use avocet_resolver::{
-    Action, Actions, Ask, Context, Dns64, FetchLimits, Plan, Recursion, Resolver, RootServer, Settings, Shed, Submitted,
+    Action, Actions, Ask, Context, Dns64, FetchLimits, Plan, Recursion, Resolver, RootServer, Settings, Shed,
+    Submitted, Trace, Traced,
 };
 use avocet_testkit::{Faults, Network, Query, Response, name, question, shown};
 use avocet_wire::header::{AA, AD, RA, RD};
 use avocet_wire::{MessageView, Rcode, rdata};
 
-const TTL: TtlBounds = TtlBounds { min: 0, max: 86_400, negative_max: 3600 };
+const TTL: TtlBounds = TtlBounds { min: 0, max: 86_400, negative_min: 0, negative_max: 3600 };
 const START_MS: u64 = 1_000_000;
 
+/// What a server at an address sends: any octets.
+pub(crate) type OctetScript = Box<dyn FnMut(&Query) -> Vec<Vec<u8>>>;
 /// How a server at an address behaves.
 pub(crate) type Script = Box<dyn FnMut(&Query) -> Option<Response>>;
 
@@ -28,6 +31,7 @@ enum Event {
 pub(crate) struct Sent {
     pub(crate) to: String,
     pub(crate) what: String,
+    pub(crate) octets: Vec<u8>,
 }
 
 pub(crate) struct World {
@@ -38,7 +42,7 @@ pub(crate) struct World {
     actions: Actions<u32>,
     pub(crate) rrsets: RrsetCache,
     failures: FailureCache,
-    servers: HashMap<IpAddr, Script>,
+    servers: HashMap<IpAddr, OctetScript>,
     open: HashMap<u32, ()>,
     pub(crate) sent: Vec<Sent>,
     answers: Vec<(u32, Answer)>,
@@ -57,6 +61,10 @@ pub(crate) struct Answer {
     /// "answer www.example. 60 A 192.0.2.1"
     pub(crate) records: Vec<String>,
     pub(crate) took_ms: u64,
+}
+
+pub(crate) fn settings() -> Settings {
+    Settings { minimal: true, stale_client_ms: 1800, in_flight: 4096, waiters: 4096, ttl: TTL }
 }
 
 pub(crate) fn recursion() -> Recursion {
@@ -143,14 +151,18 @@ impl World {
     }
 
     fn of(recursion: Recursion, faults: Faults, change: impl FnOnce(Plan) -> Plan) -> Self {
-        let settings = Settings { minimal: true, stale_client_ms: 1800, in_flight: 4096, waiters: 4096, ttl: TTL };
-        let plan = Plan::new(Vec::new(), settings).unwrap().with_recursion(recursion);
-        let plan = change(plan);
+        let plan = Plan::new(Vec::new(), settings()).unwrap().with_recursion(recursion);
+        let mut world = Self::with_plan(7, change(plan));
+        world.net.faults = faults;
+        world
+    }
+
+    pub(crate) fn with_plan(seed: u8, plan: Plan) -> Self {
         Self {
-            net: Network::new(1, START_MS, faults),
+            net: Network::new(1, START_MS, Faults::NONE),
             under_way: HashMap::new(),
             events: 0,
-            resolver: Resolver::new(Arc::new(plan), [7; 32], 16),
+            resolver: Resolver::new(Arc::new(plan), [seed; 32], 16),
             actions: Actions::default(),
             rrsets: RrsetCache::new(4 << 20, 86_400, TTL, [1; 16]).unwrap(),
             failures: FailureCache::new(1 << 18, [2; 16]).unwrap(),
@@ -168,8 +180,14 @@ impl World {
 
     /// A server at 192.0.2.x.
     pub(crate) fn serve(&mut self, last: u8, script: Script) -> &mut Self {
-        self.servers.insert(IpAddr::from([192, 0, 2, last]), script);
+        let mut script = script;
+        self.serve_octets(last, Box::new(move |query| script(query).iter().map(Response::octets).collect()));
         self
+    }
+
+    /// A server at 192.0.2.x that sends these octets.
+    pub(crate) fn serve_octets(&mut self, last: u8, script: OctetScript) {
+        self.servers.insert(IpAddr::from([192, 0, 2, last]), script);
     }
 
     fn with(&mut self, event: impl FnOnce(&mut Resolver<u32>, &mut Context<'_, u32>)) {
@@ -240,6 +258,33 @@ impl World {
         self.resolver.note_busy(percent);
     }
 
+    /// Has "www.example. A" resolved for its trace.
+    pub(crate) fn trace(&mut self, what: &str) -> Traced {
+        let question = question(what);
+        let (dnssec_ok, checking_disabled) = (self.dnssec_ok, self.checking_disabled);
+        let ask = Ask {
+            question: &question,
+            hash: 1,
+            dnssec_ok,
+            checking_disabled,
+            ecs: &[],
+            client: None,
+            stale_available: false,
+        };
+        self.with(|resolver, cx| {
+            resolver.submit_traced(&ask, 5, cx);
+        });
+        self.run();
+        let mut traced = self.resolver.take_traced();
+        assert_eq!(traced.iter().map(|traced| traced.number).collect::<Vec<_>>(), [5]);
+        traced.remove(0)
+    }
+
+    /// The traces of failures.
+    pub(crate) fn kept(&self) -> Vec<Trace> {
+        self.resolver.kept_traces().cloned().collect()
+    }
+
     /// Lets so many seconds pass.
     pub(crate) fn pass(&mut self, secs: u64) {
         self.net.now_ms += secs * 1000;
@@ -274,8 +319,10 @@ impl World {
         match self.under_way.remove(&event) {
             Some(Event::Query { socket, to, octets, over_tcp }) => {
                 let query = Query::read(&octets, over_tcp);
-                let Some(response) = self.servers.get_mut(&to.ip()).and_then(|script| script(&query)) else { return };
-                self.schedule(Event::Reply { socket, octets: response.octets() });
+                let Some(script) = self.servers.get_mut(&to.ip()) else { return };
+                for octets in script(&query) {
+                    self.schedule(Event::Reply { socket, octets });
+                }
             }
             Some(Event::Reply { socket, octets }) => {
                 self.with(|resolver, cx| resolver.server_reply(socket, &octets, cx));
@@ -330,7 +377,7 @@ impl World {
         let qname = shown(&query.question[..query.question.len() - 4].to_ascii_lowercase());
         let transport = if over_tcp { " by TCP" } else { "" };
         let what = format!("{qname} {}{transport}", query.qtype);
-        self.sent.push(Sent { to: to.ip().to_string(), what });
+        self.sent.push(Sent { to: to.ip().to_string(), what, octets: octets.to_vec() });
         self.schedule(Event::Query { socket, to, octets: octets.to_vec(), over_tcp });
     }
 

@@ -13,7 +13,7 @@ use avocet_testkit::{Chance, Faults, Network, Query, name, question};
 use avocet_wire::hash::HashKey;
 use avocet_wire::{MessageView, Rcode, rdata};
 
-pub(crate) const TTL: TtlBounds = TtlBounds { min: 0, max: 86_400, negative_max: 3600 };
+pub(crate) const TTL: TtlBounds = TtlBounds { min: 0, max: 86_400, negative_min: 0, negative_max: 3600 };
 /// When worlds begin, in ms.
 pub(crate) const START_MS: u64 = 1_000_000;
 

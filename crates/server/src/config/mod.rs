@@ -25,11 +25,14 @@ mod forward;
 mod hints;
 mod known;
 mod name;
+pub(crate) mod policy;
+mod policy_spec;
 mod record;
 pub(crate) mod recurse;
 mod schema;
 mod setting;
 mod show;
+mod show_policy;
 mod source;
 mod spec;
 mod upstream;
@@ -59,6 +62,8 @@ pub(crate) struct Config {
     pub(crate) cache: CacheConfig,
     /// Local RRsets, one entry for each name and type, derived PTR records included.
     pub(crate) records: Vec<RecordConfig>,
+    /// What is filtered, for whom.
+    pub(crate) policy: policy::PolicyConfig,
     /// Response rate limiting; `None` when it is off.
     pub(crate) rate_limit: Option<RateLimitConfig>,
     /// What the server writes about itself.
@@ -155,6 +160,10 @@ pub(crate) struct DnssecConfig {
     pub(crate) validate: bool,
     /// DS and DNSKEY records; empty: those of the root that are built in.
     pub(crate) trust_anchors: Vec<Anchor>,
+    /// Whether changes of the anchors' keys are followed (RFC 5011).
+    pub(crate) trust_anchor_updates: bool,
+    /// Whether zones are told which of their keys are trusted (RFC 8145).
+    pub(crate) key_tag_signal: bool,
     /// Names in wire form, lower case, below which nothing is validated (RFC 7646).
     pub(crate) negative_anchors: Vec<Box<[u8]>>,
     /// Whether signatures by SHA-1 count.
@@ -233,6 +242,8 @@ pub(crate) struct CacheConfig {
     pub(crate) min_ttl_secs: u32,
     /// Longer TTLs are cut to this; never below `min_ttl_secs`.
     pub(crate) max_ttl_secs: u32,
+    /// Shortest time that a negative answer is kept, within the longest.
+    pub(crate) negative_min_ttl_secs: u32,
     /// Longest time that a negative answer is kept (RFC 2308 §5).
     pub(crate) negative_max_ttl_secs: u32,
     /// Answers past their TTL where no server answers (RFC 8767); `None` when off.

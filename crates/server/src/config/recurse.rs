@@ -16,6 +16,7 @@ use super::setting::{FromText, List, Text};
 use super::spec::{DnssecSpec, ResolverSpec, StubSpec};
 use super::validate::Check;
 use super::{DnssecConfig, ResolverConfig, hints};
+use crate::trust::LearntTrust;
 
 /// Most servers of a stub zone.
 const MAX_SERVERS: usize = 32;
@@ -63,27 +64,42 @@ impl FromText for Anchor {
     const EXPECTED: &'static str = "a record such as \". IN DS 20326 8 2 E06D...\"";
 
     fn from_text(text: &str) -> Result<Self, Option<String>> {
-        // As in a zone file, a comment may follow; neither type has this character in its data.
-        let record = text.split(';').next().unwrap_or_default();
-        Self::parse(record).map_err(|error| Some(format!("{text:?}: {error}")))
+        Self::parse(text).map_err(|error| Some(format!("{text:?}: {error}")))
     }
 }
 
 impl DnssecConfig {
-    /// What validation goes by; `None` where it is off.
-    pub(crate) fn validation(&self) -> Option<Validation> {
-        let anchors = match &self.trust_anchors[..] {
+    /// The trust anchors as written, or those that are built in.
+    pub(crate) fn anchors(&self) -> Anchors {
+        match &self.trust_anchors[..] {
             [] => Anchors::built_in(),
             written => Anchors::of(written.to_vec()),
-        };
+        }
+    }
+
+    /// Which algorithms count.
+    pub(crate) fn policy(&self) -> Policy {
+        Policy {
+            sha1_signatures: if self.validate_sha1 { Sha1Signatures::Verified } else { Sha1Signatures::Unsupported },
+        }
+    }
+
+    /// What validation goes by; `None` where it is off.
+    pub(crate) fn validation(&self, trust: &LearntTrust) -> Option<Validation> {
+        let mut anchors = self.anchors();
+        if self.trust_anchor_updates {
+            trust.apply(&mut anchors);
+        }
         let mut negative = NegativeAnchors::default();
+        for anchor in &trust.negative {
+            let _ = negative.insert(*anchor);
+        }
         for name in &self.negative_anchors {
             // The number was checked with the configuration.
             let name = NameBuf::from_wire(name).ok();
             let _ = name.map(|name| negative.insert(NegativeAnchor { name, expires_at_secs: None }));
         }
-        let sha1_signatures = if self.validate_sha1 { Sha1Signatures::Verified } else { Sha1Signatures::Unsupported };
-        self.validate.then_some(Validation { anchors, negative, policy: Policy { sha1_signatures } })
+        self.validate.then_some(Validation { anchors, negative, policy: self.policy() })
     }
 }
 
@@ -146,11 +162,6 @@ pub(super) fn dnssec(spec: DnssecSpec, check: &mut Check) -> DnssecConfig {
     if let Some(span) = span.filter(|_| negative_anchors.len() > MAX_NEGATIVE_ANCHORS) {
         check.fault(span, format!("expected at most {MAX_NEGATIVE_ANCHORS} names"));
     }
-    let updates = spec.trust_anchor_updates.span();
-    let follows = check.take(spec.trust_anchor_updates).unwrap_or(false);
-    if let Some(span) = updates.filter(|_| follows) {
-        check.fault(span, "changes of keys cannot be followed yet; write false, and new anchors into trust-anchors");
-    }
     DnssecConfig {
         validate: check.take(spec.validate).unwrap_or(true),
         trust_anchors: check
@@ -158,6 +169,8 @@ pub(super) fn dnssec(spec: DnssecSpec, check: &mut Check) -> DnssecConfig {
             .map(|list| list.0.into_iter().map(|anchor| anchor.into_inner().0).collect())
             .unwrap_or_default(),
         negative_anchors,
+        trust_anchor_updates: check.take(spec.trust_anchor_updates).unwrap_or(true),
+        key_tag_signal: check.take(spec.key_tag_signal).unwrap_or(true),
         validate_sha1: check.take(spec.validate_sha1).unwrap_or(false),
     }
 }

@@ -395,6 +395,14 @@ pub(super) fn missing_port(text: &str, usual: u16) -> Option<String> {
     Some(format!("\"{text}\" has no port; write \"{address}\""))
 }
 
+impl FromText for IpAddr {
+    const EXPECTED: &'static str = "an address such as \"192.0.2.1\" or \"2001:db8::1\"";
+
+    fn from_text(text: &str) -> Result<Self, Option<String>> {
+        text.parse().map_err(|_| None)
+    }
+}
+
 impl FromText for IpNet {
     const EXPECTED: &'static str = "a network such as \"192.168.0.0/16\", or one address such as \"fd00::1\"";
 

@@ -10,6 +10,7 @@ use toml::{Table, Value};
 use super::dns64::Dns64Config;
 use super::name::shown;
 use super::recurse::Mode;
+use super::show_policy;
 use super::{
     CacheConfig, Config, DnssecConfig, EcsPolicy, ForwardConfig, LogFormat, LogLevel, RateLimitConfig, RecordConfig,
     ServerConfig, Strategy, Transport, Upstream,
@@ -30,6 +31,7 @@ impl Config {
         put("forward", self.forwards.iter().map(forward).collect::<Vec<_>>().into());
         put("cache", cache(&self.cache).into());
         put("record", self.records.iter().map(record).collect::<Vec<_>>().into());
+        show_policy::policy(&self.policy, &mut put);
         put("rate-limit", rate_limit(self.rate_limit.as_ref()).into());
         let level = match self.log.level {
             LogLevel::Error => "error",
@@ -49,11 +51,11 @@ impl Config {
     }
 }
 
-fn table<const N: usize>(entries: [(&str, Value); N]) -> Table {
+pub(super) fn table<const N: usize>(entries: [(&str, Value); N]) -> Table {
     entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
-fn texts<T: ToString>(items: &[T]) -> Value {
+pub(super) fn texts<T: ToString>(items: &[T]) -> Value {
     items.iter().map(|item| Value::from(item.to_string())).collect::<Vec<_>>().into()
 }
 
@@ -135,7 +137,8 @@ fn dnssec(dnssec: &DnssecConfig) -> Table {
     table([
         ("validate", dnssec.validate.into()),
         ("trust-anchors", texts(&dnssec.trust_anchors)),
-        ("trust-anchor-updates", false.into()),
+        ("trust-anchor-updates", dnssec.trust_anchor_updates.into()),
+        ("key-tag-signal", dnssec.key_tag_signal.into()),
         ("negative-anchors", texts(&negative)),
         ("validate-sha1", dnssec.validate_sha1.into()),
     ])
@@ -188,6 +191,7 @@ fn cache(cache: &CacheConfig) -> Table {
         ("rrset-bytes", count(cache.rrset_bytes)),
         ("min-ttl-secs", secs(cache.min_ttl_secs)),
         ("max-ttl-secs", secs(cache.max_ttl_secs)),
+        ("negative-min-ttl-secs", secs(cache.negative_min_ttl_secs)),
         ("negative-max-ttl-secs", secs(cache.negative_max_ttl_secs)),
         ("serve-stale", cache.serve_stale.is_some().into()),
         ("prefetch", cache.prefetch.into()),

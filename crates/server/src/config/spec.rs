@@ -14,6 +14,7 @@ use toml::Spanned;
 
 use super::forward::Zone;
 use super::name::Name;
+use super::policy_spec::{ClientTable, GroupTable, ListTable, PolicySpec, RuleTable};
 use super::recurse::{Mode, StubServer};
 use super::setting::{ByteSize, Int, List, Setting, Text};
 use super::{EcsPolicy, LogFormat, LogLevel, Strategy, Upstream};
@@ -43,6 +44,20 @@ pub(super) struct Spec {
     /// Local records.
     #[schemars(with = "Vec<RecordSpec>")]
     pub(super) record: Vec<Spanned<RecordSpec>>,
+    /// What is answered for blocked names, and when schedules hold.
+    pub(super) policy: PolicySpec,
+    /// Lists of names that are blocked or allowed.
+    #[schemars(with = "Vec<ListTable>")]
+    pub(super) list: Vec<Spanned<ListTable>>,
+    /// Groups of clients.
+    #[schemars(with = "Vec<GroupTable>")]
+    pub(super) group: Vec<Spanned<GroupTable>>,
+    /// Clients that have a name.
+    #[schemars(with = "Vec<ClientTable>")]
+    pub(super) client: Vec<Spanned<ClientTable>>,
+    /// Rules; the first whose condition holds says what becomes of a query.
+    #[schemars(with = "Vec<RuleTable>")]
+    pub(super) rule: Vec<Spanned<RuleTable>>,
     /// Limits of equal answers to one client network.
     pub(super) rate_limit: RateLimitSpec,
     /// What the server writes about itself.
@@ -187,9 +202,12 @@ pub(super) struct DnssecSpec {
     /// DS or DNSKEY records in presentation form; without any, those of the root that are built in.
     #[schemars(extend("default" = []))]
     pub(super) trust_anchors: Setting<List<Text<Anchor>>>,
-    /// Follow changes of the root's keys (RFC 5011); not built yet, only false is taken.
-    #[schemars(extend("default" = false))]
+    /// Follow changes of the keys that the trust anchors name (RFC 5011).
+    #[schemars(extend("default" = true))]
     pub(super) trust_anchor_updates: Setting<bool>,
+    /// Tell zones with a trust anchor, whenever their keys are asked for, which of them are trusted (RFC 8145).
+    #[schemars(extend("default" = true))]
+    pub(super) key_tag_signal: Setting<bool>,
     /// Names below which nothing is validated (RFC 7646).
     #[schemars(extend("default" = []))]
     pub(super) negative_anchors: Setting<List<Text<Name>>>,
@@ -259,6 +277,9 @@ pub(super) struct CacheSpec {
     /// Longer TTLs are cut to this.
     #[schemars(extend("default" = 86_400))]
     pub(super) max_ttl_secs: Setting<Int<0, 604_800>>,
+    /// Shortest time that a negative answer is kept, though never above the longest.
+    #[schemars(extend("default" = 0))]
+    pub(super) negative_min_ttl_secs: Setting<Int<0, 3_600>>,
     /// Longest time that a negative answer is kept (RFC 2308).
     #[schemars(extend("default" = 3_600))]
     pub(super) negative_max_ttl_secs: Setting<Int<0, 86_400>>,

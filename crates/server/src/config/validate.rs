@@ -16,7 +16,7 @@ use super::{
     CacheConfig, Config, DataConfig, LogConfig, LogFormat, LogLevel, RateLimitConfig, ServeStaleConfig, ServerConfig,
     TcpConfig,
 };
-use super::{dns64, forward, record, setting::Fault};
+use super::{dns64, forward, policy, record, setting::Fault};
 
 /// Networks that are nobody's on the Internet: loopback, link-local, RFC 1918 and RFC 4193.
 pub(super) const PRIVATE_NETWORKS: [&str; 8] = [
@@ -50,6 +50,13 @@ pub(super) fn validate(spec: Spec, faults: Vec<Fault>) -> Result<Config, Vec<Fau
     if let Some(minimal) = check.take(mem::take(&mut resolver.minimal_responses)) {
         server.minimal_responses = minimal;
     }
+    let tables = policy::Tables {
+        policy: spec.policy,
+        lists: spec.list,
+        groups: spec.group,
+        clients: spec.client,
+        rules: spec.rule,
+    };
     let config = Config {
         forwards: forward::rules(spec.forward, mode, &server.listen, &mut check),
         resolver: recurse::resolver(resolver, mode, &mut check),
@@ -59,6 +66,7 @@ pub(super) fn validate(spec: Spec, faults: Vec<Fault>) -> Result<Config, Vec<Fau
         server,
         cache: cache(spec.cache, &mut check),
         records: record::rrsets(spec.record, &mut check),
+        policy: policy::policy(tables, &mut check),
         rate_limit: rate_limit(spec.rate_limit, &mut check),
         log: log(spec.log, &mut check),
         data: data(spec.data, &mut check),
@@ -246,6 +254,7 @@ fn cache(spec: CacheSpec, check: &mut Check) -> CacheConfig {
         rrset_bytes: check.take(spec.rrset_bytes).map_or(128 * MIB, |bytes| bytes.0),
         min_ttl_secs,
         max_ttl_secs,
+        negative_min_ttl_secs: check.take(spec.negative_min_ttl_secs).map_or(0, |secs| secs.0),
         negative_max_ttl_secs: check.take(spec.negative_max_ttl_secs).map_or(3_600, |secs| secs.0),
         serve_stale: check.take(spec.serve_stale).unwrap_or(true).then_some(stale),
         prefetch: check.take(spec.prefetch).unwrap_or(true),

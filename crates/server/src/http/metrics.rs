@@ -8,6 +8,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use avocet_cache::StoreStats;
+use avocet_dnssec::Limit;
 use avocet_resolver::{BreakerState, Counters, RTT_BUCKETS_MS, Transport, UpstreamCounters};
 use avocet_wire::Rcode;
 
@@ -340,6 +341,15 @@ impl Resolvers {
         family.sample(&[("result", "queries")], self.total(|counters| counters.budget_sends));
         family.sample(&[("result", "zone-crowded")], self.total(|counters| counters.limit_zone));
         family.sample(&[("result", "server-crowded")], self.total(|counters| counters.limit_server));
+        let mut family = metrics.family(
+            "avocet_validation_limits_total",
+            Kind::Counter,
+            "Times that a question reached a limit of what validation may cost.",
+        );
+        for limit in Limit::ALL {
+            let reached = self.total(|counters| counters.validation_limits[limit as usize]);
+            family.sample(&[("limit", limit.name())], reached);
+        }
     }
 
     fn write_upstreams(&self, metrics: &mut Exposition) {

@@ -1,15 +1,20 @@
-//! `avocet cache` and `avocet reload`: the client's end of the control socket.
+//! `avocet cache`, `anchors`, `nta`, `pause`, `grant`, `why`, `query +trace` and `reload`: the client's end of the
+//! control socket.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use avocet_policy::rule::Scope;
 use serde_json::Value;
 
 use super::control::{Request, connect};
-use super::dump;
-use crate::cli::{CacheArgs, CacheCommand, ControlArgs};
+use super::{dump, why};
+use crate::cli::{
+    CacheArgs, CacheCommand, ControlArgs, GrantArgs, NtaArgs, NtaCommand, PauseArgs, ScopeArgs, SpanArgs, WhyArgs,
+};
+use crate::clock::wall_secs;
 use crate::config::{Config, environment};
 
 /// How long the server may keep silent; a reload with many records takes its time.
@@ -26,9 +31,82 @@ pub(crate) fn cache(args: &CacheArgs) -> ExitCode {
     run(&args.control, &request, write)
 }
 
+/// `avocet why`.
+pub(crate) fn why(args: &WhyArgs) -> ExitCode {
+    let request = Request::Why { name: args.name.clone(), rtype: args.rtype.clone(), client: args.client, at: args.at };
+    run(&args.control, &request, why::text)
+}
+
+/// `avocet query +trace`: asks the running server over its control socket.
+pub(crate) fn trace(args: &ControlArgs, question: (String, String), checks: Checks) -> ExitCode {
+    let (name, rtype) = question;
+    let Checks { dnssec, checking_disabled } = checks;
+    run(args, &Request::Trace { name, rtype: Some(rtype), dnssec, checking_disabled }, why::text)
+}
+
+/// What a question says of DNSSEC.
+#[derive(Clone, Copy)]
+pub(crate) struct Checks {
+    /// DO.
+    pub(crate) dnssec: bool,
+    /// CD.
+    pub(crate) checking_disabled: bool,
+}
+
+/// `avocet anchors`.
+pub(crate) fn anchors(args: &ControlArgs) -> ExitCode {
+    run(args, &Request::Anchors, anchors_text)
+}
+
+/// `avocet nta`.
+pub(crate) fn nta(args: &NtaArgs) -> ExitCode {
+    let (request, write): (_, fn(&Value) -> String) = match &args.command {
+        NtaCommand::Add { name, lifetime_secs } => {
+            (Request::NtaAdd { name: name.clone(), secs: *lifetime_secs }, |line| {
+                format!("{} is not validated for {}", text(&line["name"]), left(&line["until"]))
+            })
+        }
+        NtaCommand::Remove { name } => {
+            (Request::NtaRemove { name: name.clone() }, |line| format!("{} is validated again", text(&line["name"])))
+        }
+        NtaCommand::List => (Request::NtaList, negative_text),
+    };
+    run(&args.control, &request, write)
+}
+
 /// `avocet reload`.
 pub(crate) fn reload(args: &ControlArgs) -> ExitCode {
     run(args, &Request::Reload, reload_text)
+}
+
+/// `avocet pause`.
+pub(crate) fn pause(args: &PauseArgs) -> ExitCode {
+    let request = Request::Pause { scope: scope(&args.scope), secs: secs(&args.span) };
+    run(&args.control, &request, switches_text)
+}
+
+/// `avocet grant`.
+pub(crate) fn grant(args: &GrantArgs) -> ExitCode {
+    let request = Request::Grant { name: args.name.clone(), scope: scope(&args.scope), secs: secs(&args.span) };
+    run(&args.control, &request, switches_text)
+}
+
+/// `avocet policy status`.
+pub(crate) fn policy_status(args: &ControlArgs) -> ExitCode {
+    run(args, &Request::Switches, switches_text)
+}
+
+fn scope(args: &ScopeArgs) -> Scope {
+    match (&args.group, &args.client) {
+        (Some(group), _) => Scope::Group(group.clone()),
+        (None, Some(client)) => Scope::Client(client.clone()),
+        (None, None) => Scope::All,
+    }
+}
+
+/// 0 says that it ends.
+fn secs(args: &SpanArgs) -> u64 {
+    if args.end { 0 } else { args.span.as_secs() }
 }
 
 fn run(args: &ControlArgs, request: &Request, write: fn(&Value) -> String) -> ExitCode {
@@ -100,6 +178,64 @@ fn flush_text(line: &Value) -> String {
     format!("{} RRsets and denials dropped", line["rrsets"])
 }
 
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// Time from now on to a moment in seconds of 1970, in its two largest units.
+fn left(until: &Value) -> String {
+    span(until.as_u64().unwrap_or(0).saturating_sub(wall_secs()))
+}
+
+/// Time since a moment.
+fn ago(since: &Value) -> String {
+    since.as_u64().map_or("never".to_owned(), |since| format!("{} ago", span(wall_secs().saturating_sub(since))))
+}
+
+fn span(secs: u64) -> String {
+    match secs {
+        0..60 => format!("{secs} s"),
+        60..3_600 => format!("{} min", secs / 60),
+        3_600..86_400 => format!("{} h {} min", secs / 3_600, secs / 60 % 60),
+        _ => format!("{} d {} h", secs / 86_400, secs / 3_600 % 24),
+    }
+}
+
+/// A line a key.
+fn anchors_text(answer: &Value) -> String {
+    let mut lines = Vec::new();
+    for key in answer["anchors"].as_array().into_iter().flatten() {
+        let mut line = format!("{} {} {}", text(&key["zone"]), key["tag"], text(&key["state"]));
+        if !key["since"].is_null() {
+            line += &format!(", since {}, seen last {}", ago(&key["since"]), ago(&key["observed"]));
+        }
+        match text(&key["state"]) {
+            "add-pending" => line += &format!(", trusted in {}", left(&key["until"])),
+            "revoked" => line += &format!(", forgotten in {}", left(&key["until"])),
+            _ => {}
+        }
+        if let Some(fault) = key["fault"].as_str() {
+            line += &format!("; {fault}");
+        }
+        lines.push(line);
+    }
+    match (answer["validates"] == true, answer["followed"] == true) {
+        (false, _) => lines.push("; nothing is validated".to_owned()),
+        (true, false) => lines.push("; changes are not followed: trust-anchor-updates is false".to_owned()),
+        (true, true) => {}
+    }
+    lines.join("\n")
+}
+
+fn negative_text(answer: &Value) -> String {
+    let line = |anchor: &Value| match anchor["until"].is_null() {
+        true => format!("{} as configured", text(&anchor["name"])),
+        false => format!("{} for {}", text(&anchor["name"]), left(&anchor["until"])),
+    };
+    let lines: Vec<String> = answer["anchors"].as_array().into_iter().flatten().map(line).collect();
+    if lines.is_empty() { "; everything is validated".to_owned() } else { lines.join("\n") }
+}
+
 fn reload_text(line: &Value) -> String {
     let keys: Vec<&str> =
         line["restart-needed-for"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -108,4 +244,22 @@ fn reload_text(line: &Value) -> String {
     } else {
         format!("reloaded; a restart is needed for {}", keys.join(", "))
     }
+}
+
+fn switches_text(line: &Value) -> String {
+    let whom = |switch: &Value| match &switch["scope"] {
+        Value::Object(scope) => {
+            scope.iter().map(|(kind, name)| format!("{kind} {}", name.as_str().unwrap_or(""))).collect()
+        }
+        _ => "all clients".to_owned(),
+    };
+    let left = |switch: &Value| format!("{} s left", switch["left-secs"]);
+    let pauses = line["pauses"].as_array().into_iter().flatten();
+    let pauses = pauses.map(|pause| format!("paused for {}, {}", whom(pause), left(pause)));
+    let grants = line["grants"].as_array().into_iter().flatten();
+    let grants = grants.map(|grant| {
+        format!("{} is granted to {}, {}", grant["name"].as_str().unwrap_or(""), whom(grant), left(grant))
+    });
+    let lines: Vec<String> = pauses.chain(grants).collect();
+    if lines.is_empty() { "no pauses and no grants".to_owned() } else { lines.join("\n") }
 }

@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -16,13 +17,18 @@ use std::time::Duration;
 
 use avocet_cache::StoreStats;
 use avocet_io::poll::{Poller, Waker};
+use avocet_policy::rule::{Grant, Pause, Scope};
 use avocet_wire::name::MAX_NAME;
-use avocet_wire::text;
+use avocet_wire::{NameBuf, text};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::switches::{self, Change};
+use super::trace::{self, Asked};
 use super::{OperationError, Running, dump, take_over};
+use crate::clock::wall_secs;
 use crate::metrics::{Stage, WorkerMetrics};
+use crate::policy;
 
 /// Octets of a request at most.
 pub(super) const MAX_LINE: usize = 4096;
@@ -49,6 +55,70 @@ pub(super) enum Request {
     },
     /// Drop what is cached for a name and all names below it.
     FlushTree {
+        /// The name.
+        name: String,
+    },
+    /// Filter nothing for a while.
+    Pause {
+        /// For whom.
+        #[serde(default)]
+        scope: Scope,
+        /// For how many seconds; 0 ends the pause.
+        secs: u64,
+    },
+    /// Do not filter a name for a while.
+    Grant {
+        /// The name; those below it too.
+        name: String,
+        /// For whom.
+        #[serde(default)]
+        scope: Scope,
+        /// For how many seconds; 0 ends the grant.
+        secs: u64,
+    },
+    /// The pauses and grants in force.
+    Switches,
+    /// Resolve a question anew, and tell how.
+    Trace {
+        /// The name.
+        name: String,
+        /// The type; A where none is given.
+        #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
+        rtype: Option<String>,
+        /// Give DNSSEC records (DO).
+        #[serde(default)]
+        dnssec: bool,
+        /// Do not validate (CD).
+        #[serde(default)]
+        checking_disabled: bool,
+    },
+    /// Tell what is known of a name: its last failures, what is cached; or else as `trace`.
+    Why {
+        /// The name.
+        name: String,
+        /// The type; without one, of all types.
+        #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
+        rtype: Option<String>,
+        /// For the client with this address; this machine where none is given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        client: Option<IpAddr>,
+        /// As the policy is at this Unix second; now where none is given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        at: Option<u64>,
+    },
+    /// What is known of the trust anchors.
+    Anchors,
+    /// All negative trust anchors.
+    NtaList,
+    /// Take a name out of validation for so many seconds.
+    NtaAdd {
+        /// The name.
+        name: String,
+        /// For how long.
+        secs: u64,
+    },
+    /// Validate a name again.
+    NtaRemove {
         /// The name.
         name: String,
     },
@@ -169,8 +239,35 @@ fn serve(stream: UnixStream, running: &Running, orders: &Orders) -> io::Result<(
         Err(error) => json!({ "error": format!("not a request: {error}") }),
         Ok(Request::Stats) => stats(running),
         Ok(Request::Dump) => dump::write(&running.shared, &mut out)?,
-        Ok(Request::Flush { name }) => flush(running, &name, Extent::Name),
-        Ok(Request::FlushTree { name }) => flush(running, &name, Extent::Tree),
+        Ok(Request::Pause { scope, secs: 0 }) => switches::change(running, Change::Resume(scope)),
+        Ok(Request::Pause { scope, secs }) => {
+            switches::change(running, Change::Pause(Pause { scope, until: end(secs) }))
+        }
+        Ok(Request::Grant { name, scope, secs: 0 }) => switches::change(running, Change::Revoke(name, scope)),
+        Ok(Request::Grant { name, scope, secs }) => {
+            switches::change(running, Change::Grant(Grant { name, scope, until: end(secs) }))
+        }
+        Ok(Request::Switches) => switches::status(running),
+        Ok(Request::Trace { name, rtype, dnssec, checking_disabled }) => {
+            let asked = Asked::read(&name, rtype.as_deref());
+            let traced = asked.and_then(|mut asked| {
+                (asked.dnssec_ok, asked.checking_disabled) = (dnssec, checking_disabled);
+                trace::resolve(&running.shared, &asked)
+            });
+            tell(&mut out, traced.map(|section| vec![section]))?
+        }
+        Ok(Request::Why { name, rtype, client, at }) => {
+            let client = client.unwrap_or(IpAddr::from([127, 0, 0, 1]));
+            let at = at.unwrap_or_else(wall_secs);
+            let told = Asked::read(&name, rtype.as_deref()).and_then(|asked| why(running, &asked, (client, at)));
+            tell(&mut out, told)?
+        }
+        Ok(Request::Flush { name }) => with_name(&name, |name| flush(running, name, Extent::Name)),
+        Ok(Request::FlushTree { name }) => with_name(&name, |name| flush(running, name, Extent::Tree)),
+        Ok(Request::Anchors) => running.show_anchors(),
+        Ok(Request::NtaList) => running.show_negative(),
+        Ok(Request::NtaAdd { name, secs }) => with_name(&name, |name| running.add_negative(name, secs)),
+        Ok(Request::NtaRemove { name }) => with_name(&name, |name| running.remove_negative(name)),
         Ok(Request::Reload) => match running.reloader.reload() {
             Ok(reloaded) => json!({ "done": true, "restart-needed-for": reloaded.restart }),
             Err(error) => json!({ "error": error }),
@@ -185,29 +282,75 @@ fn serve(stream: UnixStream, running: &Running, orders: &Orders) -> io::Result<(
     out.flush()
 }
 
+/// The Unix second at which something ends that begins now.
+fn end(secs: u64) -> u64 {
+    wall_secs().saturating_add(secs)
+}
+
+/// Writes sections, and gives the last line.
+fn tell(out: &mut impl Write, sections: Result<Vec<Value>, String>) -> io::Result<Value> {
+    let sections = match sections {
+        Ok(sections) => sections,
+        Err(error) => return Ok(json!({ "error": error })),
+    };
+    for section in sections {
+        writeln!(out, "{section}")?;
+    }
+    Ok(json!({ "done": true }))
+}
+
+/// What the policy says of a name to a client, and what is known of it; where that is nothing, it is resolved.
+fn why(running: &Running, asked: &Asked, (ip, at): (IpAddr, u64)) -> Result<Vec<Value>, String> {
+    let state = running.shared.snapshot();
+    let mut sections = Vec::new();
+    if let Some(policy) = &state.policy {
+        let (qname, qtype) = asked.name_and_type();
+        let profile = policy.profile(ip, crate::query::asked::Transport::Udp);
+        let asked = policy::Asked { profile, ip, qname, qtype };
+        let moment = policy::Moment { wall_secs: at, millis: 0 };
+        let mut section = policy.explain(&asked, (moment, state.epoch), &mut policy::Scratch::default());
+        section["section"] = "policy".into();
+        section["revision"] = state.epoch.into();
+        sections.push(section);
+    }
+    let known = trace::known(&running.shared, asked);
+    let is_answered = sections.iter().any(|section| section["verdict"] != "passes");
+    if known.is_empty() && !is_answered {
+        sections.push(trace::resolve(&running.shared, asked)?);
+    }
+    sections.extend(known);
+    Ok(sections)
+}
+
 #[derive(Clone, Copy)]
 enum Extent {
     Name,
     Tree,
 }
 
+/// Does what is asked about a name, folded.
+fn with_name(name: &str, act: impl FnOnce(&NameBuf) -> Value) -> Value {
+    let mut wire = [0; MAX_NAME];
+    let read = text::name_to_wire(name.as_bytes(), Some(ROOT), &mut wire).map_err(|error| error.to_string());
+    match read.and_then(|len| NameBuf::from_wire(&wire[..len]).map_err(|error| error.to_string())) {
+        Ok(name) => act(&name.folded()),
+        Err(error) => json!({ "error": format!("{name:?} is no name: {error}") }),
+    }
+}
+
 /// Final answers are dropped all: one may hold what is flushed behind an alias. They are put
 /// together again from the RRset cache.
-fn flush(running: &Running, name: &str, extent: Extent) -> Value {
-    let mut wire = [0; MAX_NAME];
-    let len = match text::name_to_wire(name.as_bytes(), Some(ROOT), &mut wire) {
-        Ok(len) => len,
-        Err(error) => return json!({ "error": format!("{name:?} is no name: {error}") }),
-    };
-    let folded = wire[..len].to_ascii_lowercase();
+fn flush(running: &Running, name: &NameBuf, extent: Extent) -> Value {
     let shared = &running.shared;
     let rrsets = match extent {
-        Extent::Name => shared.rrsets.flush_name(&folded),
-        Extent::Tree => shared.rrsets.flush(&folded),
+        Extent::Name => shared.rrsets.flush_name(name.wire()),
+        Extent::Tree => shared.rrsets.flush(name.wire()),
     };
-    shared.failures.flush(&folded);
+    shared.failures.flush(name.wire());
+    // Another name may have been denied by a gap that this one lies in, or be judged by its keys.
+    shared.forget_proofs();
     shared.packets.flush(ROOT);
-    tracing::info!(name, rrsets, "flushed");
+    tracing::info!(%name, rrsets, "flushed");
     json!({ "done": true, "rrsets": rrsets })
 }
 

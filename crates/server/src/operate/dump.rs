@@ -25,7 +25,7 @@ pub(super) fn write(shared: &Shared, out: &mut impl Write) -> io::Result<Value> 
     Ok(json!({ "done": true, "rrsets": rrsets, "packets": packets }))
 }
 
-fn rrset_line(key: &RrsetKey<'_>, held: Held<'_>) -> Value {
+pub(super) fn rrset_line(key: &RrsetKey<'_>, held: Held<'_>) -> Value {
     let rtype = Rtype(key.rtype);
     let (mut line, freshness) = match held {
         Held::Rrset(view) => {
@@ -91,7 +91,7 @@ pub(super) fn to_text(line: &Value) -> String {
     lines.join("\n")
 }
 
-fn shown(wire: &[u8]) -> String {
+pub(super) fn shown(wire: &[u8]) -> String {
     let mut name = String::new();
     // Writing to a `String` does not fail; what is no name in a cache ends early.
     let _ = text::write_name(wire, &mut name);
@@ -107,7 +107,7 @@ fn rank(rank: Rank) -> &'static str {
     }
 }
 
-fn security(security: Security) -> &'static str {
+pub(super) fn security(security: Security) -> &'static str {
     match security {
         Security::Unchecked => "unchecked",
         Security::Indeterminate => "indeterminate",

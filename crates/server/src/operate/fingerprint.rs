@@ -17,6 +17,7 @@ pub(crate) fn answers_fingerprint(config: &Config) -> u64 {
         (env!("CARGO_PKG_VERSION"), server.local_names, server.minimal_responses, server.max_udp_size),
         (&config.forwards, &config.records, &config.cache),
         (&config.resolver, &config.stubs, &config.dnssec),
+        &config.policy,
     );
     let mut hasher = SipHasher13::new();
     format!("{decides:?}").hash(&mut hasher);

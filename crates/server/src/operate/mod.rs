@@ -29,7 +29,11 @@ mod fingerprint;
 mod persist;
 mod reload;
 pub(crate) mod report;
+pub(crate) mod switches;
 pub(crate) mod take_over;
+mod trace;
+mod trust;
+mod why;
 
 use std::fmt;
 use std::io;
@@ -45,7 +49,7 @@ use avocet_io::signals::{Signal, Signals};
 use crate::clock::wall_secs;
 use crate::http::HttpServer;
 use crate::serve::StartError;
-use crate::snapshot::Secrets;
+use crate::snapshot::Unconfigured;
 use crate::state::Shared;
 use crate::worker::mailbox::Letter;
 use control::{ControlSocket, Orders};
@@ -54,6 +58,7 @@ use persist::CacheFile;
 use reload::Reloader;
 pub(crate) use take_over::{ListeningSockets, TakeOverError, TakenOver};
 use take_over::{Reply, Successor};
+use trust::KeptTrust;
 
 /// Time between looks at timers and at the configuration file, in milliseconds.
 const TICK_MS: u32 = 1_000;
@@ -124,6 +129,8 @@ pub(crate) struct Running {
     pub(crate) reloader: Reloader,
     /// The caches on disk.
     pub(crate) cache_file: CacheFile,
+    /// What is trusted beside the configuration.
+    trust: KeptTrust,
     /// The server is about to end.
     pub(crate) draining: AtomicBool,
     /// When it started: wall time in seconds.
@@ -185,7 +192,7 @@ impl Operation {
     pub(crate) fn start(
         signals: Signals,
         shared: Arc<Shared>,
-        (secrets, config_path): (Secrets, Option<&Path>),
+        (unconfigured, config_path): (Unconfigured, Option<&Path>),
         listening: ListeningSockets,
         taken: Option<&mut TakenOver>,
     ) -> Result<Self, OperationError> {
@@ -193,14 +200,17 @@ impl Operation {
         let (control, http) = open(&config, taken)?;
         let started = shared.clock.now().secs();
         let running = Arc::new(Running {
-            reloader: Reloader::new(config_path, shared.clone(), secrets),
+            reloader: Reloader::new(config_path, shared.clone(), unconfigured),
             cache_file: CacheFile::new(&config.data.directory),
+            trust: KeptTrust::load(&config.data.directory, &shared),
             draining: AtomicBool::new(false),
             started_at_secs: wall_secs(),
             started,
             shared,
         });
+        let judged_anew = running.begin_trust();
         running.cache_file.load(&running.shared);
+        running.drop_below(&judged_anew);
         let http = http.map(|listener| HttpServer::start(listener, running.clone())).transpose();
         let poller = Poller::new().map_err(OperationError::System)?;
         let orders = Arc::new(Orders::new(&poller, ORDERS).map_err(OperationError::System)?);
@@ -337,6 +347,7 @@ impl Operation {
             self.running.cache_file.save(shared);
             self.save_due = now.saturating_add(interval);
         }
+        self.running.tick_trust();
         if now >= self.rotation_due {
             self.rotation_due = now.saturating_add(COOKIE_SECRET_SECS);
             self.rotate_cookie_secret();

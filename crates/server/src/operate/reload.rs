@@ -12,18 +12,22 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use avocet_wire::NameBuf;
+
 use super::fingerprint::answers_fingerprint;
 use crate::config::{Config, environment};
 use crate::log;
+use crate::policy::Parts;
 use crate::query::cookie::CookieSecrets;
-use crate::snapshot::Secrets;
+use crate::snapshot::Unconfigured;
 use crate::state::{Shared, Snapshot};
+use crate::trust::LearntTrust;
 
 /// Builds snapshots and puts them in force, one at a time.
 pub(crate) struct Reloader {
     path: Option<PathBuf>,
     shared: Arc<Shared>,
-    secrets: Mutex<Secrets>,
+    unconfigured: Mutex<Unconfigured>,
     /// Configurations put in force after the first.
     pub(crate) successes: AtomicU64,
     /// Configurations refused.
@@ -41,11 +45,11 @@ pub(crate) struct Reloaded {
 
 impl Reloader {
     /// Reads from `path` (none: defaults and environment only).
-    pub(crate) fn new(path: Option<&Path>, shared: Arc<Shared>, secrets: Secrets) -> Self {
+    pub(crate) fn new(path: Option<&Path>, shared: Arc<Shared>, unconfigured: Unconfigured) -> Self {
         Self {
             path: path.map(Path::to_owned),
             shared,
-            secrets: Mutex::new(secrets),
+            unconfigured: Mutex::new(unconfigured),
             successes: AtomicU64::new(0),
             failures: AtomicU64::new(0),
         }
@@ -61,8 +65,8 @@ impl Reloader {
     /// # Errors
     /// All that is wrong with it, each with `FILE:LINE:COLUMN`; nothing has changed then.
     pub(crate) fn reload(&self) -> Result<Reloaded, String> {
-        let secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
-        let result = self.replace(&secrets);
+        let unconfigured = self.unconfigured.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = self.replace(&unconfigured);
         match &result {
             Ok(reloaded) => {
                 self.successes.fetch_add(1, Ordering::Relaxed);
@@ -81,13 +85,14 @@ impl Reloader {
         result
     }
 
-    fn replace(&self, secrets: &Secrets) -> Result<Reloaded, String> {
+    fn replace(&self, unconfigured: &Unconfigured) -> Result<Reloaded, String> {
         let mut config = Config::load(self.path(), environment()).map_err(|errors| errors.to_string())?;
         let old = self.shared.snapshot();
         let restart = keep_what_needs_a_restart(&mut config, &old.config);
         let new_epoch = answers_fingerprint(&config) != answers_fingerprint(&old.config);
         let epoch = old.epoch.wrapping_add(u32::from(new_epoch));
-        let snapshot = Snapshot::build(config, epoch, secrets).map_err(|error| error.to_string())?;
+        let parts = old.parts.clone();
+        let snapshot = Snapshot::build(config, epoch, unconfigured, parts).map_err(|error| error.to_string())?;
         log::set_level(snapshot.config.log.level);
         let zones = rerouted_zones(&old.config, &snapshot.config);
         self.shared.replace(snapshot);
@@ -98,16 +103,49 @@ impl Reloader {
         Ok(Reloaded { restart, new_epoch })
     }
 
+    /// Changes what the policy is made of besides the configuration; answers given before hold no more.
+    ///
+    /// # Errors
+    /// There can be no such policy; nothing has changed then.
+    pub(crate) fn change_policy(&self, change: impl FnOnce(&mut Parts)) -> Result<(), String> {
+        let unconfigured = self.unconfigured.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.shared.snapshot();
+        let mut parts = state.parts.clone();
+        change(&mut parts);
+        let epoch = state.epoch.wrapping_add(1);
+        let snapshot =
+            Snapshot::build(state.config.clone(), epoch, &unconfigured, parts).map_err(|error| error.to_string())?;
+        self.shared.replace(snapshot);
+        Ok(())
+    }
+
+    /// Puts another trust in force beside the configuration. What is cached at and below these names was judged
+    /// by the old one, and is dropped.
+    pub(crate) fn change_trust(&self, change: impl FnOnce(&mut LearntTrust), judged_anew: &[NameBuf]) {
+        let mut unconfigured = self.unconfigured.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut unconfigured.trust);
+        let state = self.shared.snapshot();
+        let epoch = state.epoch.wrapping_add(1);
+        match Snapshot::build(state.config.clone(), epoch, &unconfigured, state.parts.clone()) {
+            Ok(snapshot) => self.shared.replace(snapshot),
+            Err(error) => tracing::error!(%error, "cannot change what is trusted"),
+        }
+        for name in judged_anew {
+            self.shared.rrsets.flush(name.wire());
+            self.shared.failures.flush(name.wire());
+        }
+    }
+
     /// Makes cookies with a new secret from now on; those made with the last one are still accepted.
     /// Without effect where the secret is configured or cookies are off.
     pub(crate) fn rotate_cookie_secret(&self, current: [u8; 16]) {
-        let mut secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut unconfigured = self.unconfigured.lock().unwrap_or_else(PoisonError::into_inner);
         let state = self.shared.snapshot();
         if !state.config.server.cookies || state.config.server.cookie_secret.is_some() {
             return;
         }
-        secrets.cookies = CookieSecrets { current, previous: Some(secrets.cookies.current) };
-        match Snapshot::build(state.config.clone(), state.epoch, &secrets) {
+        unconfigured.cookies = CookieSecrets { current, previous: Some(unconfigured.cookies.current) };
+        match Snapshot::build(state.config.clone(), state.epoch, &unconfigured, state.parts.clone()) {
             Ok(snapshot) => self.shared.replace(snapshot),
             Err(error) => tracing::error!(%error, "cannot rotate the cookie secret"),
         }
@@ -141,6 +179,7 @@ fn keep_what_needs_a_restart(new: &mut Config, old: &Config) -> Vec<&'static str
         "cache.rrset-bytes": cache.rrset_bytes;
         "cache.min-ttl-secs": cache.min_ttl_secs;
         "cache.max-ttl-secs": cache.max_ttl_secs;
+        "cache.negative-min-ttl-secs": cache.negative_min_ttl_secs;
         "cache.negative-max-ttl-secs": cache.negative_max_ttl_secs;
         "log.format": log.format;
         "data.directory": data.directory;

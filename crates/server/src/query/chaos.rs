@@ -48,5 +48,5 @@ fn write(question: &LocalQuestion<'_>, text: &str, out: &mut [u8]) -> Result<Dra
         let record = Record { owner: question.qname, rtype: Rtype::TXT, class: Class::CH, ttl_secs: 0, rdata: &rdata };
         builder.record(Section::Answer, &record)?;
     }
-    Ok(Draft { len: builder.finish(), rcode: Rcode::NOERROR, ede: None })
+    Ok(Draft { len: builder.finish(), rcode: Rcode::NOERROR, ede: None, note: 0 })
 }

@@ -3,7 +3,7 @@
 use avocet_cache::PacketKey;
 use avocet_resolver::Shed;
 use avocet_wire::builder::{Builder, Full, Record, Section};
-use avocet_wire::header::{HEADER_LEN, QR, RA};
+use avocet_wire::header::{HEADER_LEN, Header, QR, RA};
 use avocet_wire::query::QuestionKey;
 use avocet_wire::view::{MessageView, RecordSection};
 use avocet_wire::{Ede, Rcode, Rtype};
@@ -11,7 +11,9 @@ use avocet_wire::{Ede, Rcode, Rtype};
 use super::local::{self, Alias};
 use super::miss::Waiter;
 use super::respond::{Draft, draft_empty, finish};
-use super::{Outcome, PROFILE, Path, key_flags, kind, stored};
+use super::stored::Keep;
+use super::verdict::{self, Judged, Wanted};
+use super::{Outcome, Path, key_flags, kind, stored};
 use crate::metrics::Stage;
 
 /// What resolution found for a question.
@@ -23,6 +25,8 @@ pub(crate) struct Found<'a> {
     pub(crate) message: &'a [u8],
     /// Why there is no answer.
     pub(crate) ede: Option<(Ede, &'static str)>,
+    /// Where a policy judges it for each who waits, what it needs to be kept for him.
+    pub(crate) keep: Option<Keep<'a>>,
 }
 
 /// Writes the answer for a waiter to `out`. `None`: what he asked took too long, and he gets
@@ -31,10 +35,10 @@ pub(crate) fn answer(path: &Path<'_>, waiter: &Waiter, found: Option<&Found<'_>>
     let question = &waiter.question;
     let good = found.filter(|found| found.rcode != Rcode::SERVFAIL);
     let (draft, stage) = match good {
-        Some(found) => (copy(found, waiter, question, out), Stage::Resolved),
+        Some(found) => resolved(path, waiter, found, out),
         None => match stale(path, waiter, out) {
             Some(draft) => (draft, Stage::Stale),
-            None => (failed(found, question, out), failed_stage(found)),
+            None => (failed(found, waiter, out), failed_stage(found)),
         },
     };
     let len = finish(out, draft, &waiter.asked, question, &path.state.identity);
@@ -48,6 +52,37 @@ pub(crate) fn answer(path: &Path<'_>, waiter: &Waiter, found: Option<&Found<'_>>
     (len, outcome)
 }
 
+/// What was found, or what the policy makes of it for this client.
+fn resolved(path: &Path<'_>, waiter: &Waiter, found: &Found<'_>, out: &mut [u8]) -> (Draft, Stage) {
+    let Some(keep) = found.keep.filter(|_| waiter.aliases.is_empty()) else {
+        return (copy(found, waiter, &waiter.question, out), Stage::Resolved);
+    };
+    let key = QuestionKey::new(&waiter.question, &path.shared.key, 0);
+    let wanted = wanted(waiter, &key);
+    match verdict::judge_answer(path, &wanted, found.message, out) {
+        Judged::Replaced(draft, stage) => (draft, stage),
+        Judged::Holds { secs, ttl_secs: None } => {
+            let keep = Keep { ttl_secs: keep.ttl_secs.min(secs), ..keep };
+            stored::keep(path, &wanted.key, wanted.hash, &keep);
+            (copy(found, waiter, &waiter.question, out), Stage::Resolved)
+        }
+        Judged::Holds { secs, ttl_secs: Some(bounds) } => {
+            let mut message = found.message.to_vec();
+            verdict::clamp_ttls(&mut message, keep.ttl_offsets, bounds);
+            let ttl_secs = keep.ttl_secs.clamp(bounds.0, bounds.1.max(bounds.0)).min(secs);
+            stored::keep(path, &wanted.key, wanted.hash, &Keep { message: &message, ttl_secs, ..keep });
+            let found = Found { message: &message, ..*found };
+            (copy(&found, waiter, &waiter.question, out), Stage::Resolved)
+        }
+    }
+}
+
+/// What the waiter waits for, `key` being that of his question.
+fn wanted<'a>(waiter: &Waiter, key: &'a QuestionKey) -> Wanted<'a> {
+    let key = PacketKey { profile: waiter.profile, flags: key_flags(&waiter.asked), question: key.question() };
+    Wanted { key, hash: waiter.hash, ip: waiter.ip }
+}
+
 /// The answer to a waiter whose question was turned away.
 pub(crate) fn shed(path: &Path<'_>, waiter: &Waiter, reason: Shed, out: &mut [u8]) -> (usize, Outcome) {
     let ede = match reason {
@@ -55,7 +90,7 @@ pub(crate) fn shed(path: &Path<'_>, waiter: &Waiter, reason: Shed, out: &mut [u8
         Shed::Client => (Ede::OTHER, "too many queries of this client"),
         Shed::Tasks | Shed::Waiters | Shed::Malformed => (Ede::OTHER, "too many queries in flight"),
     };
-    let found = Found { rcode: Rcode::SERVFAIL, message: &[], ede: Some(ede) };
+    let found = Found { rcode: Rcode::SERVFAIL, message: &[], ede: Some(ede), keep: None };
     let (len, outcome) = answer(path, waiter, Some(&found), out);
     let stage = if outcome.stage == Stage::Failed { Stage::Shed } else { outcome.stage };
     (len, Outcome { stage, ..outcome })
@@ -67,8 +102,7 @@ fn qtype(question: &[u8]) -> Rtype {
 
 fn stale(path: &Path<'_>, waiter: &Waiter, out: &mut [u8]) -> Option<Draft> {
     let key = QuestionKey::new(&waiter.question, &path.shared.key, 0);
-    let key = PacketKey { profile: PROFILE, flags: key_flags(&waiter.asked), question: key.question() };
-    stored::stale(path, (&key, waiter.hash), out)
+    stored::stale(path, &wanted(waiter, &key), out)
 }
 
 fn failed_stage(found: Option<&Found<'_>>) -> Stage {
@@ -78,10 +112,19 @@ fn failed_stage(found: Option<&Found<'_>>) -> Stage {
     }
 }
 
-fn failed(found: Option<&Found<'_>>, question: &[u8], out: &mut [u8]) -> Draft {
+fn failed(found: Option<&Found<'_>>, waiter: &Waiter, out: &mut [u8]) -> Draft {
+    let question = &waiter.question;
+    // Aliases that lead nowhere are shown.
+    if let Some(found) = found.filter(|found| has_answers(found.message)) {
+        return copy(found, waiter, question, out);
+    }
     let slow = (Ede::NO_REACHABLE_AUTHORITY, "no answer in time");
     let ede = Some(found.and_then(|found| found.ede).unwrap_or(slow));
     Draft { ede, ..draft_empty(out, Some(question), Rcode::SERVFAIL) }
+}
+
+fn has_answers(message: &[u8]) -> bool {
+    Header::read(message).is_some_and(|header| header.counts[1] > 0)
 }
 
 fn copy(found: &Found<'_>, waiter: &Waiter, question: &[u8], out: &mut [u8]) -> Draft {
@@ -97,7 +140,7 @@ fn copy(found: &Found<'_>, waiter: &Waiter, question: &[u8], out: &mut [u8]) -> 
             return stored::truncated(question, out);
         }
     }
-    Draft { len: found.message.len(), rcode: found.rcode, ede: found.ede }
+    Draft { len: found.message.len(), rcode: found.rcode, ede: found.ede, note: 0 }
 }
 
 /// The found answer behind the local CNAMEs that led to it.
@@ -112,7 +155,7 @@ pub(super) fn with_aliases(found: &Found<'_>, aliases: &[Alias], question: &[u8]
         builder.truncate();
     }
     debug_assert!(builder.len() >= HEADER_LEN);
-    Some(Draft { len: builder.finish(), rcode: found.rcode, ede: found.ede })
+    Some(Draft { len: builder.finish(), rcode: found.rcode, ede: found.ede, note: 0 })
 }
 
 fn append(builder: &mut Builder<'_>, message: &[u8]) -> Option<()> {

@@ -89,6 +89,11 @@ impl LocalRecords {
         )
     }
 
+    /// Is this folded name one of ours?
+    pub(crate) fn has(&self, qname: &[u8]) -> bool {
+        !self.names.is_empty() && self.sets(qname).is_some()
+    }
+
     /// The records of a name, or those of the wildcard that stands for it.
     fn sets(&self, qname: &[u8]) -> Option<&[LocalSet]> {
         if let Some(sets) = self.names.get(qname) {
@@ -114,6 +119,17 @@ pub(crate) struct LocalQuestion<'a> {
     pub(crate) qname: &'a [u8],
     /// QTYPE.
     pub(crate) qtype: Rtype,
+}
+
+impl<'a> LocalQuestion<'a> {
+    /// The question in folded wire form.
+    pub(crate) fn of(question: &'a [u8]) -> Self {
+        let (qname, qtype) = match question.split_last_chunk::<4>() {
+            Some((qname, fixed)) => (qname, u16::from_be_bytes([fixed[0], fixed[1]])),
+            None => (question, 0),
+        };
+        Self { qname, qtype: Rtype(qtype) }
+    }
 }
 
 /// The CNAME to follow from the current name, if the question wants it followed.
@@ -155,7 +171,7 @@ fn write(
             builder.truncate();
         }
     }
-    Ok(Draft { len: builder.finish(), rcode: Rcode::NOERROR, ede: None })
+    Ok(Draft { len: builder.finish(), rcode: Rcode::NOERROR, ede: None, note: 0 })
 }
 
 /// Writes the CNAMEs of a chain to the answer section.

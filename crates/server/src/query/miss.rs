@@ -43,6 +43,10 @@ pub(crate) struct Waiter {
     pub(crate) question: Octets,
     /// The hash of its packet.
     pub(crate) hash: u64,
+    /// The client's profile.
+    pub(crate) profile: u16,
+    /// The client's address.
+    pub(crate) ip: IpAddr,
     /// The way back.
     pub(crate) route: ReplyRoute,
     /// When the query came.
@@ -73,7 +77,7 @@ impl Waiter {
 pub(crate) struct Miss {
     /// Folded question to be resolved.
     pub(crate) question: Octets,
-    /// Keyed hash of the question, as of the packet cache.
+    /// Keyed hash of the question, as of the packet cache for [`PROFILE`](super::PROFILE).
     pub(crate) hash: u64,
     /// DO.
     pub(crate) dnssec_ok: bool,

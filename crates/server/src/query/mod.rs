@@ -10,6 +10,7 @@
 
 pub(crate) mod addresses;
 pub(crate) mod asked;
+pub(crate) mod blocked;
 pub(crate) mod chaos;
 pub(crate) mod cookie;
 pub(crate) mod late;
@@ -17,30 +18,35 @@ pub(crate) mod local;
 pub(crate) mod miss;
 pub(crate) mod octets;
 pub(crate) mod rate_limit;
+mod rejected;
 pub(crate) mod respond;
 pub(crate) mod special;
 pub(crate) mod stored;
+mod verdict;
 
 use std::net::IpAddr;
 
 use avocet_cache::{PacketKey, PacketLookup, packet_flags};
 use avocet_wire::edns::{EdnsOption, option};
 use avocet_wire::header::{CD, RD};
-use avocet_wire::query::{QuestionKey, edns_without_question};
-use avocet_wire::{Class, Ede, QueryError, QueryView, Rcode, Rtype};
+use avocet_wire::query::QuestionKey;
+use avocet_wire::{Class, Ede, QueryView, Rcode, Rtype};
 
 use crate::clock::Moment;
 use crate::config::recurse::Mode;
 use crate::metrics::Stage;
+use crate::policy;
 use crate::state::{Shared, Snapshot};
 use asked::{Asked, Reader, Transport};
 use local::{Alias, Local, LocalQuestion};
 use miss::{Miss, ReplyRoute, Waiter};
 use octets::Octets;
+use rejected::{bad_option, malformed, refused};
 use respond::{Draft, draft_empty, finish};
 use stored::FromRrsets;
+use verdict::{Judgement, Wanted, judge};
 
-/// Profile of all clients until there is a policy that tells them apart.
+/// Profile of all clients where no policy tells them apart.
 pub(crate) const PROFILE: u16 = 0;
 
 /// Room in octets that an answer of 4096 octets takes in the packet cache at most, nearly: all TTL
@@ -59,6 +65,13 @@ pub(crate) struct Path<'w> {
     pub(crate) wall_secs: u64,
     /// The worker's own memory.
     pub(crate) scratch: &'w stored::Scratch,
+}
+
+impl Path<'_> {
+    /// The time for the policy, and the epoch of what it keeps.
+    fn moment(&self) -> (policy::Moment, u32) {
+        (policy::Moment { wall_secs: self.wall_secs, millis: self.now.millis() }, self.state.epoch)
+    }
 }
 
 /// Who asks.
@@ -110,11 +123,17 @@ struct Query<'q> {
     /// See [`packet_hash`].
     hash: u64,
     client: &'q Client,
+    /// Of the client; see [`Policy::profile`](crate::policy::Policy::profile).
+    profile: u16,
 }
 
 impl Query<'_> {
     fn packet_key(&self) -> PacketKey<'_> {
-        PacketKey { profile: PROFILE, flags: key_flags(&self.asked), question: self.key.question() }
+        PacketKey { profile: self.profile, flags: key_flags(&self.asked), question: self.key.question() }
+    }
+
+    fn wanted(&self) -> Wanted<'_> {
+        Wanted { key: self.packet_key(), hash: self.hash, ip: self.client.ip }
     }
 
     fn local(&self) -> LocalQuestion<'_> {
@@ -184,8 +203,9 @@ pub(crate) fn answer(
             &own_key
         }
     };
-    let hash = packet_hash(key.hash, PROFILE, key_flags(&asked));
-    let query = Query { view: &view, asked, key, hash, client };
+    let profile = path.state.policy.as_ref().map_or(PROFILE, |policy| policy.profile(client.ip, client.transport));
+    let hash = packet_hash(key.hash, profile, key_flags(&asked));
+    let query = Query { view: &view, asked, key, hash, client, profile };
     if view.edns.is_some_and(|edns| edns.version != 0) {
         return bad_version(path, &query, out);
     }
@@ -196,7 +216,7 @@ pub(crate) fn answer(
     let found = path.shared.packets.lookup(hash, &query.packet_key(), path.now.secs(), path.state.epoch, out);
     match found {
         PacketLookup::Hit(hit) => {
-            let draft = stored::draft(hit.len, hit.ede, out);
+            let draft = stored::draft(hit.len, (hit.ede, hit.flags), out);
             if hit.prefetch
                 && path.state.config.cache.prefetch
                 && asked.flags & RD != 0
@@ -252,10 +272,19 @@ fn unanswered(
         }
     }
     let mut stale = from_cache == FromCache::Stale;
-    let aliases = match path.state.local.answer(&query.local(), out) {
-        Local::Answer(draft) => return reply(path, query, (draft, Stage::Local), out),
-        Local::Outside(aliases) => aliases,
-        Local::Absent => Vec::new(),
+    let judged = judge(path, query, out);
+    let renamed = match judged {
+        Judgement::End(exit) => return exit,
+        Judgement::Rename(alias) => Some(alias),
+        Judgement::Pass => None,
+    };
+    let aliases = match renamed {
+        Some(alias) => vec![alias],
+        None => match path.state.local.answer(&query.local(), out) {
+            Local::Answer(draft) => return reply(path, query, (draft, Stage::Local), out),
+            Local::Outside(aliases) => aliases,
+            Local::Absent => Vec::new(),
+        },
     };
     // A resolver that recurses and leaves nothing out may ask for all that there is.
     let config = &path.state.config;
@@ -269,8 +298,8 @@ fn unanswered(
             return reply(path, query, (draft, Stage::Special), out);
         }
         if from_cache != FromCache::Never {
-            match stored::from_rrsets(path, (&query.packet_key(), query.hash), out) {
-                FromRrsets::Fresh(draft) => return reply(path, query, (draft, Stage::RrsetHit), out),
+            match stored::from_rrsets(path, &query.wanted(), out) {
+                FromRrsets::Fresh(draft) => return reply(path, query, (draft, stored::stage(&draft)), out),
                 FromRrsets::Stale(_) => stale = true,
                 FromRrsets::Incomplete => {}
             }
@@ -347,82 +376,6 @@ fn bad_version(path: &Path<'_>, query: &Query<'_>, out: &mut [u8]) -> Exit {
     error(path, query, (Rcode::BADVERS, Stage::Malformed, None), out)
 }
 
-#[cold]
-fn malformed(path: &Path<'_>, octets: &[u8], (error, client): (QueryError, &Client), out: &mut [u8]) -> Exit {
-    let (rcode, question_end) = match error {
-        QueryError::Ignore => return Exit::Silent(Stage::Ignored),
-        QueryError::NotImplemented => (Rcode::NOTIMP, None),
-        QueryError::NoQuestion => match cookie_alone(path, octets, client, out) {
-            Some(exit) => return exit,
-            None => (Rcode::FORMERR, None),
-        },
-        QueryError::Format(end) => (Rcode::FORMERR, end),
-    };
-    let Some(header) = avocet_wire::Header::read(octets) else { return Exit::Silent(Stage::Ignored) };
-    if !path.state.allow.contains(client.ip) {
-        return Exit::Silent(Stage::Refused);
-    }
-    let question = question_end.and_then(|end| octets.get(12..usize::from(end)));
-    let mut asked = Asked::from_header(header, client.transport);
-    if error == QueryError::NotImplemented {
-        asked.flags |= header.flags & 0x7800;
-    }
-    let draft = draft_empty(out, question, rcode);
-    let len = finish(out, draft, &asked, question.unwrap_or_default(), &path.state.identity);
-    Exit::Reply { len, outcome: plain_outcome(Stage::Malformed, rcode, Rtype(0)) }
-}
-
-/// Answers a query without a question that has a cookie (RFC 7873 §5.4).
-fn cookie_alone(path: &Path<'_>, octets: &[u8], client: &Client, out: &mut [u8]) -> Option<Exit> {
-    let edns = edns_without_question(octets).filter(|edns| edns.version == 0)?;
-    let header = avocet_wire::Header::read(octets)?;
-    let asked = Asked::read_parts(header, Some(&edns), &reader(path, client)).ok()?;
-    asked.edns.filter(|edns| edns.cookie.is_some())?;
-    if !path.state.allow.contains(client.ip) {
-        return Some(Exit::Silent(Stage::Refused));
-    }
-    let draft = draft_empty(out, None, Rcode::NOERROR);
-    let len = finish(out, draft, &asked, &[], &path.state.identity);
-    let outcome = plain_outcome(Stage::Special, Rcode::NOERROR, Rtype(0));
-    Some(Exit::Reply { len, outcome: Outcome { verified: asked.is_verified(), ..outcome } })
-}
-
-/// REFUSED is never larger than the query, so that it amplifies nothing: the extended error goes
-/// along only where it fits.
-#[cold]
-fn refused(path: &Path<'_>, view: &QueryView<'_>, (octets, client): (&[u8], &Client), out: &mut [u8]) -> Exit {
-    let plain = Reader { cookies: None, ..reader(path, client) };
-    let mut asked = Asked::read(view, &plain).unwrap_or(Asked::from_header(view.header(), client.transport));
-    if let Some(edns) = &mut asked.edns {
-        edns.nsid = false;
-        edns.keepalive = false;
-    }
-    let question = view.question();
-    let draft = draft_empty(out, Some(question), Rcode::REFUSED);
-    let with_error = draft.len + avocet_wire::edns::OPT_LEN + 6;
-    let ede = (with_error <= octets.len()).then_some((Ede::PROHIBITED, ""));
-    let len = finish(out, Draft { ede, ..draft }, &asked, question, &path.state.identity);
-    Exit::Reply { len, outcome: plain_outcome(Stage::Refused, Rcode::REFUSED, view.qtype) }
-}
-
-#[cold]
-fn bad_option(path: &Path<'_>, view: &QueryView<'_>, client: &Client, out: &mut [u8]) -> Exit {
-    let mut asked = Asked::from_header(view.header(), client.transport);
-    asked.edns = view.edns.map(|edns| asked::AskedEdns {
-        dnssec_ok: edns.dnssec_ok,
-        nsid: false,
-        keepalive: false,
-        subnet: false,
-        cookie_valid: false,
-        cookie: None,
-    });
-    // What options of another version look like is not for us to say.
-    let rcode = if view.edns.is_some_and(|edns| edns.version != 0) { Rcode::BADVERS } else { Rcode::FORMERR };
-    let draft = draft_empty(out, Some(view.question()), rcode);
-    let len = finish(out, draft, &asked, view.question(), &path.state.identity);
-    Exit::Reply { len, outcome: plain_outcome(Stage::Malformed, rcode, view.qtype) }
-}
-
 fn plain_outcome(stage: Stage, rcode: Rcode, qtype: Rtype) -> Outcome {
     Outcome { stage, rcode, qtype, kind: u64::from(rcode.0), verified: false }
 }
@@ -437,36 +390,37 @@ fn special(path: &Path<'_>, question: &LocalQuestion<'_>, out: &mut [u8]) -> Opt
 #[cold]
 fn behind_aliases(path: &Path<'_>, query: &Query<'_>, aliases: &[Alias], out: &mut [u8]) -> Option<Draft> {
     let (question, hash) = question_behind(path, query, aliases.last()?);
-    let key = PacketKey { profile: PROFILE, flags: key_flags(&query.asked), question: &question };
+    let hash = packet_hash(hash, query.profile, key_flags(&query.asked));
+    let key = PacketKey { profile: query.profile, flags: key_flags(&query.asked), question: &question };
     let target = LocalQuestion { qname: &question[..question.len() - 4], qtype: query.view.qtype };
     let draft = match special(path, &target, out) {
         Some(draft) => draft,
-        None => match stored::from_rrsets(path, (&key, hash), out) {
+        None => match stored::from_rrsets(path, &Wanted { key, hash, ip: query.client.ip }, out) {
             FromRrsets::Fresh(draft) => draft,
             FromRrsets::Stale(_) | FromRrsets::Incomplete => return None,
         },
     };
     let message = out.get(..draft.len)?.to_vec();
-    let found = late::Found { rcode: draft.rcode, message: &message, ede: None };
+    let found = late::Found { rcode: draft.rcode, message: &message, ede: None, keep: None };
     late::with_aliases(&found, aliases, query.key.question(), out)
 }
 
-/// The question for the target of a local alias, and the hash of its packet.
+/// The question for the target of an alias, and its hash.
 fn question_behind(path: &Path<'_>, query: &Query<'_>, alias: &Alias) -> (Octets, u64) {
     let mut octets = alias.target.folded().wire().to_vec();
     octets.extend_from_slice(&query.view.question()[query.view.qname().len()..]);
-    let hash = packet_hash(path.shared.key.hash(&octets, 0), PROFILE, key_flags(&query.asked));
-    (Octets::new(&octets), hash)
+    (Octets::new(&octets), path.shared.key.hash(&octets, 0))
 }
 
 /// The query as what waits for the network. A local chain asks for its last target instead.
 fn miss(path: &Path<'_>, query: &Query<'_>, aliases: Vec<Alias>, stale_available: bool) -> Miss {
     let (question, hash) = match aliases.last() {
-        None => (Octets::new(query.key.question()), query.hash),
+        None => (Octets::new(query.key.question()), query.key.hash),
         Some(last) => question_behind(path, query, last),
     };
     Miss {
-        hash,
+        // Of no profile: all who ask wait for the same resolution.
+        hash: packet_hash(hash, PROFILE, key_flags(&query.asked)),
         dnssec_ok: query.asked.dnssec_ok(),
         checking_disabled: query.asked.flags & CD != 0,
         subnet: subnet(path, query.view, &question),
@@ -475,6 +429,8 @@ fn miss(path: &Path<'_>, query: &Query<'_>, aliases: Vec<Alias>, stale_available
             asked: query.asked,
             question: Octets::new(query.view.question()),
             hash: query.hash,
+            profile: query.profile,
+            ip: query.client.ip,
             route: query.client.route,
             since: path.now,
             is_resumed: false,
@@ -498,7 +454,7 @@ fn subnet(path: &Path<'_>, view: &QueryView<'_>, question: &[u8]) -> Option<Box<
 fn prefetch_miss(query: &Query<'_>) -> Miss {
     Miss {
         question: Octets::new(query.key.question()),
-        hash: query.hash,
+        hash: packet_hash(query.key.hash, PROFILE, key_flags(&query.asked)),
         dnssec_ok: query.asked.dnssec_ok(),
         checking_disabled: query.asked.flags & CD != 0,
         subnet: None,

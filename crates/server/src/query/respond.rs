@@ -2,6 +2,8 @@
 //!
 //! A [`Draft`] is a message in the form of the packet cache: folded question at offset 12, no OPT.
 
+use std::sync::Arc;
+
 use avocet_wire::builder::OptFields;
 use avocet_wire::edns::{EdnsOption, OPT_LEN};
 use avocet_wire::header::{AD, HEADER_LEN, Header, QR, RA, TC};
@@ -24,7 +26,12 @@ pub(crate) struct Draft {
     pub(crate) rcode: Rcode,
     /// The extended error to tell, with a text of ours.
     pub(crate) ede: Option<(Ede, &'static str)>,
+    /// Number of the note that says why the policy gave this answer ([`Identity::notes`]), from 1; 0: it did not.
+    pub(crate) note: u16,
 }
+
+/// Why the policy gives an answer, as clients are told: extended error and its text.
+pub(crate) type Note = (Ede, Box<str>);
 
 /// What every answer of this server says about itself.
 #[derive(Clone, Debug)]
@@ -35,6 +42,8 @@ pub(crate) struct Identity {
     pub(crate) nsid: Option<Box<[u8]>>,
     /// Idle timeout told to TCP clients that ask, in units of 100 ms (RFC 7828).
     pub(crate) keepalive: u16,
+    /// What clients are told of the policy's reasons.
+    pub(crate) notes: Arc<[Note]>,
 }
 
 /// Writes a message without records: header and, if given, the question.
@@ -47,7 +56,7 @@ pub(crate) fn draft_empty(out: &mut [u8], question: Option<&[u8]>, rcode: Rcode)
         header.write(head);
         rest[..question.len()].copy_from_slice(question);
     }
-    Draft { len, rcode, ede: None }
+    Draft { len, rcode, ede: None, note: 0 }
 }
 
 /// Makes the draft in `out` the client's answer; `question` is as he sent it. Returns its length.
@@ -76,7 +85,7 @@ fn finish_with_opt(out: &mut [u8], draft: Draft, edns: &AskedEdns, limit: usize,
     let mut opt = [0; MAX_OPT];
     opt[..OPT_LEN - 2].copy_from_slice(&fields.head());
     let mut opt_len = OPT_LEN;
-    if edns.cookie.is_some() || draft.ede.is_some() || edns.nsid || edns.keepalive {
+    if edns.cookie.is_some() || draft.ede.is_some() || draft.note != 0 || edns.nsid || edns.keepalive {
         opt_len += write_options(&mut opt[OPT_LEN..], draft, edns, identity);
         let options = ((opt_len - OPT_LEN) as u16).to_be_bytes();
         opt[OPT_LEN - 2..OPT_LEN].copy_from_slice(&options);
@@ -108,7 +117,9 @@ fn write_options(out: &mut [u8], draft: Draft, edns: &AskedEdns, identity: &Iden
     {
         put(EdnsOption::Nsid(&nsid[..nsid.len().min(MAX_NSID)]));
     }
-    if let Some((code, text)) = draft.ede {
+    let note = usize::from(draft.note).checked_sub(1).and_then(|at| identity.notes.get(at));
+    let note = note.map(|(code, text)| (*code, &**text));
+    if let Some((code, text)) = draft.ede.or(note) {
         put(EdnsOption::Ede(code, text.as_bytes()));
     }
     len
@@ -175,7 +186,7 @@ mod tests {
     }
 
     fn identity() -> Identity {
-        Identity { udp_size: 1232, nsid: Some(b"gw1".as_slice().into()), keepalive: 100 }
+        Identity { udp_size: 1232, nsid: Some(b"gw1".as_slice().into()), keepalive: 100, notes: Arc::default() }
     }
 
     /// A CNAME and `addresses` A records.
@@ -190,7 +201,7 @@ mod tests {
             let address = [10, 0, 0, i];
             b.record(Section::Answer, &record(b"\x01a\x07example\x00", Rtype::A, &address)).unwrap();
         }
-        Draft { len: b.finish(), rcode: Rcode::NOERROR, ede: Some((Ede::STALE_ANSWER, "old")) }
+        Draft { len: b.finish(), rcode: Rcode::NOERROR, ede: Some((Ede::STALE_ANSWER, "old")), note: 0 }
     }
 
     #[test]

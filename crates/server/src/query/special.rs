@@ -139,7 +139,7 @@ fn write(question: &LocalQuestion<'_>, apex: &[u8], zone: Zone, out: &mut [u8]) 
         Some(rdata) => builder.record(Section::Answer, &record(question.qname, question.qtype, rdata))?,
         None => builder.record(Section::Authority, &record(apex, Rtype::SOA, soa))?,
     }
-    Ok(Draft { len: builder.finish(), rcode, ede: None })
+    Ok(Draft { len: builder.finish(), rcode, ede: None, note: 0 })
 }
 
 #[cfg(test)]

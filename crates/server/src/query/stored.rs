@@ -1,26 +1,35 @@
 //! Answers out of the two caches, and the small ones made on the spot, as drafts.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, RefMut};
 
 use avocet_cache::{PacketKey, PacketLookup, PacketMeta, ReadAt, packet_flags};
-use avocet_resolver::{Answers, Assembled, Assembler, Wanted};
+use avocet_resolver::{Answers, Assembled, Assembler, Wanted as Sought};
 use avocet_wire::builder::{Builder, Full, Record, Section};
 use avocet_wire::header::{HEADER_LEN, Header, QR, RA, TC};
 use avocet_wire::{Class, Ede, MessageView, Rcode, Rtype};
 
 use super::Path;
 use super::respond::{Draft, draft_empty};
+use super::verdict::{self, Judged, Wanted};
+use crate::metrics::Stage;
+use crate::policy;
 
 /// TTL in seconds of the HINFO given for ANY (RFC 8482 §4.2).
 const ANY_TTL_SECS: u32 = 3600;
 /// HINFO data: CPU "RFC8482", OS "".
 const ANY_HINFO: &[u8] = b"\x07RFC8482\x00";
 
-/// A draft of a message from the packet cache.
+/// In an entry of the packet cache: its error code is the number of a note of the policy.
+pub(super) const NOTED: u8 = packet_flags::STALE_OK << 1;
+
+/// A draft of a message from the packet cache, with the error and the flags that stand beside it.
 #[inline]
-pub(crate) fn draft(len: usize, ede: Option<u16>, out: &[u8]) -> Draft {
+pub(crate) fn draft(len: usize, (ede, flags): (Option<u16>, u8), out: &[u8]) -> Draft {
     let rcode = Rcode(u16::from(out[3] & 0xf));
-    Draft { len, rcode, ede: ede.map(|code| (Ede(code), "")) }
+    if flags & NOTED != 0 {
+        return Draft { len, rcode, ede: None, note: ede.unwrap_or_default() };
+    }
+    Draft { len, rcode, ede: ede.map(|code| (Ede(code), "")), note: 0 }
 }
 
 /// Names of which a worker remembers that it asked for them ahead of need.
@@ -30,15 +39,21 @@ const PREFETCHES: usize = 256;
 pub(crate) struct Scratch {
     cell: RefCell<(Assembler, Answers)>,
     prefetched: [Cell<u64>; PREFETCHES],
+    policy: RefCell<policy::Scratch>,
 }
 
 impl Default for Scratch {
     fn default() -> Self {
-        Self { cell: RefCell::default(), prefetched: [const { Cell::new(0) }; PREFETCHES] }
+        Self { cell: RefCell::default(), prefetched: [const { Cell::new(0) }; PREFETCHES], policy: RefCell::default() }
     }
 }
 
 impl Scratch {
+    /// What the policy keeps between questions.
+    pub(super) fn policy(&self) -> RefMut<'_, policy::Scratch> {
+        self.policy.borrow_mut()
+    }
+
     /// Is this the first hit of a name about to expire in this second? Only that one has it asked for:
     /// there may be thousands before the answer comes, and more if none comes.
     pub(crate) fn is_first_prefetch(&self, hash: u64, now_secs: u32) -> bool {
@@ -58,18 +73,19 @@ pub(crate) enum FromRrsets {
 }
 
 /// Answers from the RRset cache, and keeps a fresh answer in the packet cache.
-pub(crate) fn from_rrsets(path: &Path<'_>, (key, hash): (&PacketKey<'_>, u64), out: &mut [u8]) -> FromRrsets {
+pub(super) fn from_rrsets(path: &Path<'_>, wanted: &Wanted<'_>, out: &mut [u8]) -> FromRrsets {
+    let Wanted { key, hash, .. } = wanted;
     let mut scratch = path.scratch.cell.borrow_mut();
     let (assembler, answers) = &mut *scratch;
     answers.clear();
     let window = path.state.config.cache.serve_stale.as_ref().map_or(0, |stale| stale.max_secs);
-    let wanted = Wanted {
+    let sought = Sought {
         question: key.question,
         dnssec_ok: key.flags & packet_flags::DO != 0,
         checking_disabled: key.flags & packet_flags::CD != 0,
         at: ReadAt { now: path.now.secs(), stale_window: window },
     };
-    let assembled = assembler.assemble(&path.state.plan, &path.shared.rrsets, &wanted, answers);
+    let assembled = assembler.assemble(&path.state.plan, &path.shared.rrsets, &sought, answers);
     let Assembled::Complete { resolved, stale_since_secs } = assembled else { return FromRrsets::Incomplete };
     let message = &answers.octets[resolved.message];
     let Some(target) = out.get_mut(..message.len()) else {
@@ -77,22 +93,40 @@ pub(crate) fn from_rrsets(path: &Path<'_>, (key, hash): (&PacketKey<'_>, u64), o
         return FromRrsets::Fresh(truncated(key.question, out));
     };
     target.copy_from_slice(message);
-    let draft = Draft { len: message.len(), rcode: resolved.rcode, ede: None };
+    let draft = Draft { len: message.len(), rcode: resolved.rcode, ede: None, note: 0 };
     if stale_since_secs.is_some() {
         return FromRrsets::Stale(marked_stale(draft));
     }
     let ttl_offsets = &answers.ttl_offsets[resolved.ttl_offsets];
-    keep(path, key, hash, &Keep { message, ttl_offsets, ttl_secs: resolved.ttl_secs });
-    FromRrsets::Fresh(draft)
+    match verdict::judge_answer(path, wanted, message, out) {
+        Judged::Holds { secs, ttl_secs: None } => {
+            keep(path, key, *hash, &Keep { message, ttl_offsets, ttl_secs: resolved.ttl_secs.min(secs), ede: None });
+            FromRrsets::Fresh(draft)
+        }
+        Judged::Holds { secs, ttl_secs: Some(bounds) } => {
+            let message = &mut out[..draft.len];
+            verdict::clamp_ttls(message, ttl_offsets, bounds);
+            let ttl_secs = resolved.ttl_secs.clamp(bounds.0, bounds.1.max(bounds.0)).min(secs);
+            keep(path, key, *hash, &Keep { message, ttl_offsets, ttl_secs, ede: None });
+            FromRrsets::Fresh(draft)
+        }
+        Judged::Replaced(draft, _) => FromRrsets::Fresh(draft),
+    }
+}
+
+/// The stage to count for an answer of [`from_rrsets`].
+pub(crate) fn stage(draft: &Draft) -> Stage {
+    if draft.note == 0 { Stage::RrsetHit } else { Stage::Blocked }
 }
 
 /// The expired answer to a question, if there is one.
-pub(crate) fn stale(path: &Path<'_>, (key, hash): (&PacketKey<'_>, u64), out: &mut [u8]) -> Option<Draft> {
-    let found = path.shared.packets.lookup(hash, key, path.now.secs(), path.state.epoch, out);
+pub(super) fn stale(path: &Path<'_>, wanted: &Wanted<'_>, out: &mut [u8]) -> Option<Draft> {
+    let Wanted { key, hash, .. } = wanted;
+    let found = path.shared.packets.lookup(*hash, key, path.now.secs(), path.state.epoch, out);
     if let PacketLookup::Stale(stale) = found {
-        return Some(marked_stale(draft(stale.len, None, out)));
+        return Some(marked_stale(draft(stale.len, (None, 0), out)));
     }
-    match from_rrsets(path, (key, hash), out) {
+    match from_rrsets(path, wanted, out) {
         FromRrsets::Fresh(draft) | FromRrsets::Stale(draft) => Some(draft),
         FromRrsets::Incomplete => None,
     }
@@ -113,6 +147,8 @@ pub(crate) struct Keep<'a> {
     pub(crate) ttl_offsets: &'a [u16],
     /// How long it holds, in seconds; 0: it is not kept.
     pub(crate) ttl_secs: u32,
+    /// The extended error that clients are told beside it.
+    pub(crate) ede: Option<u16>,
 }
 
 /// Puts an answer into the packet cache.
@@ -125,7 +161,7 @@ pub(crate) fn keep(path: &Path<'_>, key: &PacketKey<'_>, hash: u64, answer: &Kee
         valid_for: answer.ttl_secs,
         epoch: path.state.epoch,
         flags: packet_flags::STALE_OK,
-        ede: None,
+        ede: answer.ede,
     };
     // What is refused for its size is answered from the RRset cache the next time.
     path.shared.packets.insert(hash, key, answer.message, answer.ttl_offsets, &meta);
@@ -146,7 +182,7 @@ fn write_any(qname: &[u8], out: &mut [u8]) -> Result<Draft, Full> {
     let record =
         Record { owner: qname, rtype: Rtype::HINFO, class: Class::IN, ttl_secs: ANY_TTL_SECS, rdata: ANY_HINFO };
     builder.record(Section::Answer, &record)?;
-    Ok(Draft { len: builder.finish(), rcode: Rcode::NOERROR, ede: None })
+    Ok(Draft { len: builder.finish(), rcode: Rcode::NOERROR, ede: None, note: 0 })
 }
 
 /// Makes the answer in `out` an empty one with TC, so that a client who is real comes back over

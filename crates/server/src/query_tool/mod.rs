@@ -10,8 +10,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::process::ExitCode;
 
-use crate::cli::QueryArgs;
+use avocet_wire::NameBuf;
+
+use crate::cli::{ControlArgs, QueryArgs};
 use crate::config::{Config, environment};
+use crate::operate::command::{self, Checks};
 
 mod exchange;
 mod json;
@@ -25,6 +28,14 @@ const DEFAULT_SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOS
 
 /// Asks and shows. A reply of any RCODE is a success; none, or one that cannot be read, is not.
 pub(crate) fn run(args: &QueryArgs) -> ExitCode {
+    match trace(args) {
+        Ok(None) => {}
+        Ok(Some(code)) => return code,
+        Err(message) => {
+            let _ = writeln!(io::stderr(), "{message}");
+            return ExitCode::FAILURE;
+        }
+    }
     let shown = match ask(args) {
         Ok(shown) => writeln!(io::stdout(), "{}", shown.trim_end()),
         Err(message) => {
@@ -33,6 +44,23 @@ pub(crate) fn run(args: &QueryArgs) -> ExitCode {
         }
     };
     if shown.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Does what `+trace` asks for; none: there is no such option.
+fn trace(args: &QueryArgs) -> Result<Option<ExitCode>, String> {
+    let request = Request::from_words(&args.words)?;
+    if !request.trace {
+        return Ok(None);
+    }
+    if request.server.is_some() {
+        return Err("+trace asks the server that runs here, over its control socket; leave @SERVER out".to_owned());
+    }
+    let name = NameBuf::from_wire(&request.name).map_err(|error| error.to_string())?.to_string();
+    let json = args.json || request.form == Form::Json;
+    let control = ControlArgs { config: args.config.clone(), json };
+    let dnssec = request.edns.as_ref().is_some_and(|edns| edns.dnssec);
+    let checks = Checks { dnssec, checking_disabled: request.checking_disabled };
+    Ok(Some(command::trace(&control, (name, request.rtype.to_string()), checks)))
 }
 
 fn ask(args: &QueryArgs) -> Result<String, String> {

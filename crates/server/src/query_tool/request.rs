@@ -47,6 +47,8 @@ pub(super) struct Request {
     /// How often a UDP query is sent.
     pub(super) tries: u32,
     pub(super) form: Form,
+    /// The running server is to resolve it and tell how.
+    pub(super) trace: bool,
 }
 
 /// What is asked in the OPT record.
@@ -91,6 +93,7 @@ impl Request {
             timeout: Duration::from_secs(5),
             tries: 3,
             form: Form::Text,
+            trace: false,
         };
         let mut without_edns = false;
         for word in words {
@@ -148,6 +151,7 @@ impl Request {
             ("ignore", None) => self.ignore_truncation = true,
             ("norecurse", None) => self.recurse = false,
             ("cd", None) => self.checking_disabled = true,
+            ("trace", None) => self.trace = true,
             ("short", None) => self.form = Form::Short,
             ("json", None) => self.form = Form::Json,
             ("dnssec", None) => edns.dnssec = true,

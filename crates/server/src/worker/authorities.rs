@@ -146,3 +146,36 @@ impl Stream {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use chacha20::ChaCha12Rng;
+    use chacha20::rand_core::SeedableRng;
+
+    use super::*;
+
+    /// With 16 bits of the ID, a port of its own for each query makes 32 that cannot be predicted (RFC 5452 §9).
+    #[test]
+    fn ports_of_authority_sockets_are_drawn_from_the_whole_range() {
+        const DRAWS: usize = 4_000;
+        let server = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let addr = server.local_addr().unwrap();
+        let mut rng = ChaCha12Rng::from_seed([3; 32]);
+        let mut ports = Vec::with_capacity(DRAWS);
+        for _ in 0..DRAWS {
+            let socket = open_socket(addr, &mut rng).unwrap();
+            socket.send(b"x").unwrap();
+            ports.push(server.recv_from(&mut [0; 4]).unwrap().1.port());
+        }
+        let distinct: HashSet<u16> = ports.iter().copied().collect();
+        assert!(distinct.len() > DRAWS * 9 / 10, "{} ports of {DRAWS} draws", distinct.len());
+        let (low, high) = (ports.iter().min().unwrap(), ports.iter().max().unwrap());
+        assert!(*low < 2_048 && *high > 64_000, "{low} to {high}");
+        // Each sixteenth of the range has its share: 250, with a deviation of 15.
+        let mut shares = [0u32; 16];
+        ports.iter().for_each(|port| shares[usize::from(*port - 1_024) * 16 / (65_536 - 1_024)] += 1);
+        assert!(shares.iter().all(|share| (150..350).contains(share)), "{shares:?}");
+    }
+}

@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use avocet_io::poll::Waker;
 
+use super::traces::{KeptOrder, TraceOrder};
 use crate::query::miss::{Miss, StreamRoute};
 
 /// Most messages that wait for one worker; more are dropped and counted as shed.
@@ -20,6 +21,10 @@ pub(crate) enum Letter {
     Miss(Box<Miss>),
     /// The answer to a query on a stream of the receiver's.
     Answer(StreamRoute, Box<[u8]>),
+    /// A question to be resolved with a trace.
+    Trace(Box<TraceOrder>),
+    /// A look at the traces that were kept.
+    Kept(Box<KeptOrder>),
     /// Stop taking queries, finish those in flight, and end.
     Drain,
 }
@@ -47,7 +52,7 @@ impl Mailbox {
     pub(crate) fn send(&self, letter: Letter) -> Result<(), Letter> {
         let octets = match &letter {
             Letter::Answer(_, octets) => octets.len(),
-            Letter::Miss(_) | Letter::Drain => 0,
+            Letter::Miss(_) | Letter::Trace(_) | Letter::Kept(_) | Letter::Drain => 0,
         };
         let mut waiting = self.lock();
         let is_full = waiting.letters.len() >= MAX_WAITING || waiting.octets + octets > MAX_OCTETS;

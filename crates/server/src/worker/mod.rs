@@ -15,6 +15,7 @@ pub(crate) mod mailbox;
 mod share;
 mod streams;
 mod token;
+pub(crate) mod traces;
 mod turn;
 pub(crate) mod upstreams;
 
@@ -46,6 +47,7 @@ use mailbox::Letter;
 use share::Shares;
 use streams::{Answered, Patience, Streams};
 use token::Token;
+use traces::Wanted;
 use upstreams::Upstreams;
 
 /// Events taken from the kernel in one turn.
@@ -80,12 +82,19 @@ pub(crate) struct Listeners {
     pub(crate) streams: Vec<TcpListener>,
 }
 
+/// The worker that resolves a question with this hash.
+pub(crate) fn owner_of(hash: u64, workers: usize) -> usize {
+    // The highest bits are those of the question alone.
+    ((hash >> 48) % workers as u64) as usize
+}
+
 /// One of the server's workers.
 pub(crate) struct Worker {
     index: u16,
     shared: Arc<Shared>,
     state: Arc<Snapshot>,
     revision: u64,
+    forgotten: u64,
     now: Moment,
     wall_secs: u64,
     poller: Poller,
@@ -103,6 +112,8 @@ pub(crate) struct Worker {
     unsent: Vec<u32>,
     resolver: Resolver<Waiter>,
     shares: Shares,
+    /// Traces that control clients wait for.
+    wanted: Wanted,
     busy: Busy,
     actions: Actions<Waiter>,
     spare_actions: Actions<Waiter>,
@@ -166,6 +177,7 @@ impl Worker {
         Ok(Self {
             index: setup.index,
             revision: shared.revision(),
+            forgotten: shared.forgotten(),
             now: shared.clock.now(),
             wall_secs: crate::clock::wall_secs(),
             addresses: state.config.server.listen.len(),
@@ -180,6 +192,7 @@ impl Worker {
             unsent: Vec::new(),
             resolver,
             shares: Shares::new(shares_key),
+            wanted: Wanted::default(),
             busy: Busy::default(),
             actions: Actions::default(),
             spare_actions: Actions::default(),
@@ -244,6 +257,11 @@ impl Worker {
         self.now = self.shared.clock.now();
         if self.now.secs() != before {
             self.wall_secs = crate::clock::wall_secs();
+        }
+        let forgotten = self.shared.forgotten();
+        if forgotten != self.forgotten {
+            self.forgotten = forgotten;
+            self.resolver.forget_proofs();
         }
         let revision = self.shared.revision();
         if revision != self.revision {

@@ -52,8 +52,7 @@ impl Worker {
     }
 
     fn owner_of(&self, miss: &Miss) -> u16 {
-        // The highest bits are those of the question alone.
-        ((miss.hash >> 48) % self.shared.mailboxes.len() as u64) as u16
+        super::owner_of(miss.hash, self.shared.mailboxes.len()) as u16
     }
 
     fn submit(&mut self, miss: Miss) {
@@ -96,6 +95,8 @@ impl Worker {
             match letter {
                 Letter::Miss(miss) => self.submit(*miss),
                 Letter::Answer(route, octets) => self.streams.answer_late(route, &octets),
+                Letter::Trace(order) => self.trace(*order),
+                Letter::Kept(order) => self.show_kept(&order),
                 Letter::Drain => self.begin_draining(),
             }
         }
@@ -219,8 +220,19 @@ impl Worker {
             }
             Action::Finish { waiters, resolved, asked } => {
                 let message = &actions.answers.octets[resolved.message.clone()];
-                self.keep(resolved, *asked, actions);
-                let found = Found { rcode: resolved.rcode, message, ede: resolved.ede };
+                let ttl_offsets = &actions.answers.ttl_offsets[resolved.ttl_offsets.clone()];
+                let keep = Keep {
+                    message,
+                    ttl_offsets,
+                    ttl_secs: resolved.ttl_secs,
+                    ede: resolved.ede.map(|(code, _)| code.0),
+                };
+                // Where a policy judges answers, each is kept as it is for the profile of who waits.
+                let keep = self.state.policy.is_some().then_some(keep);
+                if keep.is_none() {
+                    self.keep(resolved, *asked, actions);
+                }
+                let found = Found { rcode: resolved.rcode, message, ede: resolved.ede, keep };
                 for waiter in &actions.waiters[waiters.clone()] {
                     self.answer_waiter(waiter, |path, waiter, out| late::answer(path, waiter, Some(&found), out));
                 }
@@ -240,7 +252,8 @@ impl Worker {
         let flags =
             packet_flags::RD | bit(asked.dnssec_ok, packet_flags::DO) | bit(asked.checking_disabled, packet_flags::CD);
         let key = PacketKey { profile: PROFILE, flags, question };
-        let keep = Keep { message, ttl_offsets, ttl_secs: resolved.ttl_secs };
+        let ede = resolved.ede.map(|(ede, _)| ede.0);
+        let keep = Keep { message, ttl_offsets, ttl_secs: resolved.ttl_secs, ede };
         stored::keep(&self.path(), &key, asked.hash, &keep);
     }
 
@@ -343,6 +356,7 @@ impl Worker {
             resolver.tick(&mut context(shared, actions, (*now, *wall_secs)));
         }
         self.act();
+        self.deliver_traces();
         self.flush();
         let Self { upstreams, poller, rng, .. } = self;
         self.is_warming = upstreams.warm(poller, rng);
@@ -463,7 +477,7 @@ impl Worker {
 }
 
 /// What the resolver needs of the worker, for one call.
-fn context<'a>(
+pub(super) fn context<'a>(
     shared: &'a Shared,
     actions: &'a mut Actions<Waiter>,
     (now, wall_secs): (Moment, u64),

@@ -75,6 +75,42 @@ fn only_the_owner_may_connect_and_nonsense_is_declined() {
 }
 
 #[test]
+fn negative_trust_anchors_are_set_kept_over_a_restart_and_removed() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", "");
+    let server = site.start();
+    assert_eq!(site.avocet_text(&["nta", "list"]), "; everything is validated\n");
+    let added = site.avocet_text(&["nta", "add", "Broken.example", "--for", "2d"]);
+    assert!(added.starts_with("broken.example. is not validated for "), "{added}");
+    server.stop();
+    let _server = site.start();
+    let listed = site.avocet_text(&["nta", "list"]);
+    assert!(listed.starts_with("broken.example. for "), "{listed}");
+    assert_eq!(site.avocet_text(&["nta", "remove", "broken.example"]), "broken.example. is validated again\n");
+    assert_eq!(site.avocet_text(&["nta", "list"]), "; everything is validated\n");
+    for (arguments, error) in [
+        (&["nta", "remove", "broken.example"][..], "has no negative anchor"),
+        (&["nta", "add", "x", "--for", "2w"], "a week"),
+        (&["nta", "add", "a..b"], "is no name"),
+    ] {
+        let client = site.avocet(arguments);
+        assert_eq!(client.status.code(), Some(1));
+        assert!(String::from_utf8_lossy(&client.stderr).contains(error), "{client:?}");
+    }
+}
+
+#[test]
+fn trust_anchors_are_shown() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", "");
+    let _server = site.start();
+    let shown = site.avocet_text(&["anchors"]);
+    assert_eq!(shown, ". 20326 configured\n. 38696 configured\n; nothing is validated\n");
+    let json: serde_json::Value = serde_json::from_str(&site.avocet_text(&["anchors", "--json"])).unwrap();
+    assert_eq!(json["anchors"][1]["tag"], 38696);
+}
+
+#[test]
 fn a_command_without_a_server_says_so() {
     let (site, upstream) = (Site::new(), Upstream::start());
     site.configure(upstream.addr, "", "");

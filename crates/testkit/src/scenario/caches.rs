@@ -8,7 +8,7 @@ use avocet_wire::header::{CD, HEADER_LEN, RD};
 use avocet_wire::query::QuestionKey;
 use avocet_wire::{Ede, Rcode};
 
-use super::config::{Config, TTL};
+use super::config::Config;
 
 /// Memory of a cache in octets: no scenario fills it.
 const CACHE_BYTES: usize = 1 << 20;
@@ -67,7 +67,7 @@ impl Caches {
         Ok(Self {
             plan,
             packets: PacketCache::new(CACHE_BYTES, config.stale_secs).map_err(too_small)?,
-            rrsets: RrsetCache::new(CACHE_BYTES, config.stale_secs, TTL, [1; 16]).map_err(too_small)?,
+            rrsets: RrsetCache::new(CACHE_BYTES, config.stale_secs, config.ttl, [1; 16]).map_err(too_small)?,
             failures: FailureCache::new(FAILURE_BYTES, [2; 16]).map_err(too_small)?,
             assembler: Assembler::default(),
             answers: Answers::default(),

@@ -10,14 +10,14 @@ use avocet_dnssec::{Policy, Sha1Signatures};
 use avocet_resolver::{
     EcsPolicy, Plan, Recursion, RootServer, Settings, StubZone, Transport, UpstreamSpec, Validation, ZoneRule,
 };
-use avocet_wire::NameBuf;
+use avocet_wire::{NameBuf, Rtype};
 
 use super::read::without_comment;
 use super::record::{wire_name, word};
 use super::{Dialect, Scenario};
 
 /// The limits of a server that is not configured otherwise.
-pub(super) const TTL: TtlBounds = TtlBounds { min: 0, max: 86_400, negative_max: 3600 };
+const TTL: TtlBounds = TtlBounds { min: 0, max: 86_400, negative_min: 0, negative_max: 3600 };
 /// How old stale data may be, in seconds, where it is served at all (RFC 8767 §5).
 const STALE_SECS: u32 = 86_400;
 /// When clients get it, in ms.
@@ -45,9 +45,43 @@ pub(super) struct Config {
     forwards: Vec<(Vec<u8>, Vec<SocketAddr>)>,
     /// For how long after it expired data may be served; 0: not at all.
     pub(super) stale_secs: u32,
+    /// The limits of the caches.
+    pub(super) ttl: TtlBounds,
+    priming: bool,
+}
+
+/// What a simulation wants of the server.
+#[derive(Debug)]
+pub(crate) struct Simulated {
+    pub(crate) hints: Vec<IpAddr>,
+    /// DNSKEY data of the root, where it is signed.
+    pub(crate) root_key: Option<Vec<u8>>,
+    pub(crate) qname_minimisation: bool,
+    pub(crate) aggressive_nsec: bool,
 }
 
 impl Config {
+    /// The configuration of a simulation.
+    pub(super) fn of(simulated: &Simulated) -> Self {
+        let anchor = |key: &Vec<u8>| format!(". IN DNSKEY {}", avocet_wire::rdata::display(48, key));
+        Self {
+            hints: simulated.hints.clone(),
+            hint_name: HINT.to_owned(),
+            trust_anchors: simulated.root_key.iter().map(anchor).collect(),
+            negative_anchors: Vec::new(),
+            wall_secs: WALL_SECS,
+            qname_minimisation: simulated.qname_minimisation,
+            ipv4: true,
+            ipv6: false,
+            aggressive_nsec: simulated.aggressive_nsec,
+            stubs: Vec::new(),
+            forwards: Vec::new(),
+            stale_secs: 0,
+            ttl: TTL,
+            priming: false,
+        }
+    }
+
     /// Reads the lines above a scenario.
     pub(super) fn read(scenario: &Scenario) -> Result<Self, String> {
         let is_deckard = scenario.dialect == Dialect::Deckard;
@@ -64,6 +98,8 @@ impl Config {
             stubs: Vec::new(),
             forwards: Vec::new(),
             stale_secs: 0,
+            ttl: TTL,
+            priming: asks_the_root_for_its_servers(scenario),
         };
         let mut clause = Clause::default();
         for line in &scenario.config {
@@ -107,6 +143,9 @@ impl Config {
             "qname-minimisation" => self.qname_minimisation = is_on(value),
             "do-ip6" => self.ipv6 = is_on(value),
             "aggressive-nsec" => self.aggressive_nsec = is_on(value),
+            "cache-min-negative-ttl" => {
+                self.ttl.negative_min = value.parse().map_err(|_| format!("{value} is no TTL"))?;
+            }
             _ => {}
         }
         Ok(())
@@ -151,7 +190,7 @@ impl Config {
             stale_client_ms: self.stale_client_ms(),
             in_flight: 100,
             waiters: 100,
-            ttl: TTL,
+            ttl: self.ttl,
         };
         let rules = self.forwards.iter().map(|(zone, servers)| rule(zone, servers)).collect();
         let plan = Plan::new(rules, settings).map_err(|error| error.to_string())?;
@@ -173,7 +212,7 @@ impl Config {
         };
         Ok(Recursion {
             hints: self.hints.iter().enumerate().map(hint).collect::<Result<_, String>>()?,
-            priming: false,
+            priming: self.priming,
             qname_minimisation: self.qname_minimisation,
             case_randomisation: false,
             cookies: false,
@@ -202,6 +241,13 @@ impl Config {
         let policy = Policy { sha1_signatures: Sha1Signatures::Verified };
         Ok(Validation { anchors, negative, policy })
     }
+}
+
+/// Does a step wait for the root to be primed? Otherwise nothing is asked that scenarios do not foresee.
+fn asks_the_root_for_its_servers(scenario: &Scenario) -> bool {
+    let questions = scenario.steps.iter().filter(|step| step.what == "REPLY");
+    let mut questions = questions.filter_map(|step| step.entry.as_ref()?.packet().question());
+    questions.any(|question| question.is_of(&[0]) && question.qtype == Rtype::NS)
 }
 
 /// A `stub-zone:` or `forward-zone:` of `unbound.conf`.

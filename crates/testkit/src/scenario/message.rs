@@ -107,7 +107,7 @@ impl Packet {
 
 /// How a query comes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Transport {
+pub(crate) enum Transport {
     Udp,
     Tcp,
 }

@@ -17,8 +17,10 @@ mod message;
 mod play;
 mod read;
 mod record;
-mod server;
+pub(crate) mod server;
 
+pub(crate) use config::Simulated;
+pub(crate) use message::Transport;
 pub use play::{Outcome, play};
 
 use message::Packet;

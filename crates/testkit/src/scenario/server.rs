@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use avocet_resolver::{Action, Actions, Ask, Context, Resolved, Resolver, Submitted};
+use avocet_resolver::{Action, Actions, Ask, Context, Resolved, Resolver, Submitted, Trace};
 use avocet_wire::builder::OptFields;
 use avocet_wire::edns::EdnsOption;
 use avocet_wire::hash::{HashKey, eq_folded};
@@ -13,7 +13,7 @@ use avocet_wire::query::QuestionKey;
 use avocet_wire::{Ede, QueryError, QueryView, Rcode};
 
 use super::caches::{Age, Caches, Sought};
-use super::config::Config;
+use super::config::{Config, Simulated};
 use super::message::{HEAD_ROOM, Transport};
 use crate::Chance;
 
@@ -22,13 +22,13 @@ const UDP_SIZE: u16 = 4096;
 
 /// What time it is.
 #[derive(Clone, Copy)]
-pub(super) struct Moment {
-    pub(super) now_ms: u64,
-    pub(super) wall_secs: u64,
+pub(crate) struct Moment {
+    pub(crate) now_ms: u64,
+    pub(crate) wall_secs: u64,
 }
 
 /// What the server wants to be done.
-pub(super) enum Effect {
+pub(crate) enum Effect {
     /// A query leaves from a socket or connection of this number.
     Ask { line: u32, server: SocketAddr, octets: Vec<u8>, transport: Transport },
     /// The socket or connection is closed.
@@ -52,7 +52,7 @@ struct Client {
 }
 
 /// See the module.
-pub(super) struct Server {
+pub(crate) struct Server {
     resolver: Resolver<Client>,
     caches: Caches,
     actions: Actions<Client>,
@@ -74,8 +74,13 @@ impl Server {
         })
     }
 
+    /// The server of a simulation.
+    pub(crate) fn simulated(simulated: &Simulated, seed: u64) -> Result<Self, String> {
+        Self::new(&Config::of(simulated), seed)
+    }
+
     /// A client asks.
-    pub(super) fn query(&mut self, number: usize, octets: &[u8], transport: Transport, at: Moment) -> Vec<Effect> {
+    pub(crate) fn query(&mut self, number: usize, octets: &[u8], transport: Transport, at: Moment) -> Vec<Effect> {
         let view = match QueryView::parse(octets) {
             Ok(view) => view,
             Err(error) => return malformed(number, octets, error).into_iter().collect(),
@@ -135,17 +140,22 @@ impl Server {
     }
 
     /// A reply came to a socket or over a connection.
-    pub(super) fn reply(&mut self, line: u32, octets: &[u8], at: Moment) -> Vec<Effect> {
+    pub(crate) fn reply(&mut self, line: u32, octets: &[u8], at: Moment) -> Vec<Effect> {
         self.with(at, |resolver, cx| resolver.server_reply(line, octets, cx))
     }
 
+    /// The traces of questions that failed, the latest last.
+    pub(crate) fn kept_traces(&self) -> impl Iterator<Item = &Trace> {
+        self.resolver.kept_traces()
+    }
+
     /// Time has passed.
-    pub(super) fn tick(&mut self, at: Moment) -> Vec<Effect> {
+    pub(crate) fn tick(&mut self, at: Moment) -> Vec<Effect> {
         self.with(at, |resolver, cx| resolver.tick(cx))
     }
 
     /// When that is to be told next, in ms.
-    pub(super) fn next_deadline(&self) -> Option<u64> {
+    pub(crate) fn next_deadline(&self) -> Option<u64> {
         self.resolver.next_deadline()
     }
 
@@ -207,6 +217,9 @@ impl Server {
             && let Some(stale) = self.caches.find(&sought, at.now_secs(), Age::Any)
         {
             return client.answer(&stale.message, stale.rcode, stale.ede);
+        }
+        if let Some((resolved, message)) = found.filter(|(_, message)| message[6..8] != [0, 0]) {
+            return client.answer(message, resolved.rcode, resolved.ede);
         }
         let slow = (Ede::NO_REACHABLE_AUTHORITY, "no answer in time");
         client.empty(Rcode::SERVFAIL, Some(found.and_then(|(resolved, _)| resolved.ede).unwrap_or(slow)))

@@ -1,0 +1,218 @@
+//! Clients of AdGuard Home, what is blocked and when, and safe search.
+//!
+//! Each client that has settings of its own gets a group for them; the others are in `default`. Tags become groups
+//! without lists, so that rules can ask for them and nothing else changes.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::draft::{Client, Draft, Group, Rule};
+use crate::name::{self, Names};
+use crate::section::{Section, millis};
+
+use super::LOOKED_UP;
+
+/// Services that are called otherwise here.
+const SERVICES: &[(&str, &str)] = &[("disneyplus", "disney-plus"), ("twitter", "x")];
+const DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
+const DAY_MINUTES: u64 = 24 * 60;
+
+/// What is in force for all clients without settings of their own.
+struct Defaults {
+    lists: Vec<String>,
+    safe_search: bool,
+    services: Services,
+}
+
+/// Names of groups and clients that are taken, and the tags that were met.
+#[derive(Default)]
+struct Taken {
+    clients: Names,
+    groups: Names,
+    tags: BTreeSet<String>,
+}
+
+/// Reads `clients.persistent`, `blocked_services` and `safe_search`.
+pub(super) fn read(root: &mut Section, filtering: &mut Section, dns: &mut Section, draft: &mut Draft) {
+    let mut services = Services::read(filtering, "filtering.blocked_services", draft);
+    services.ids.extend(known(dns.texts("blocked_services"), "dns.blocked_services", draft));
+    let safe_search = safe_search(filtering, "filtering.safe_search", draft) || dns.flag("safesearch_enabled");
+    let lists = draft.lists.iter().map(|list| list.name.clone()).collect();
+    let defaults = Defaults { lists, safe_search, services };
+    let mut taken = Taken::default();
+    taken.groups.unique("default".to_owned());
+    let origin = "all clients without settings of their own";
+    let group = Group { name: "default".to_owned(), origin: origin.to_owned(), ..Group::default() };
+    add_group(Group { lists: defaults.lists.clone(), ..group }, safe_search, &defaults.services, draft);
+    let mut section = root.section("clients");
+    for client in section.sections("persistent") {
+        persistent(client, &defaults, &mut taken, draft);
+    }
+    section.skip(&["runtime_sources"]);
+    section.leave(&[], draft);
+    for tag in taken.tags {
+        if draft.groups.iter().any(|group| group.name == tag) {
+            continue;
+        }
+        let origin = format!("the tag {tag}");
+        draft.groups.push(Group { name: tag, origin, ..Group::default() });
+    }
+}
+
+fn persistent(mut client: Section, defaults: &Defaults, taken: &mut Taken, draft: &mut Draft) {
+    let title = client.text("name").unwrap_or_default();
+    let origin = format!("clients.persistent: {title}");
+    let written = client.texts("ids");
+    let ids: Vec<String> = written.iter().filter_map(|id| draft.client_id(id, &origin)).collect();
+    if ids.is_empty() {
+        return draft.note(origin, "nothing is left that it is known by");
+    }
+    let name = taken.clients.unique(name::slug(&title, "client"));
+    let tags: Vec<String> = client.texts("tags").iter().map(|tag| format!("tag-{}", name::slug(tag, "none"))).collect();
+    let mut groups = vec![own_group(&mut client, (&name, &origin), defaults, taken, draft)];
+    groups.extend(tags.iter().cloned());
+    taken.tags.extend(tags);
+    for server in client.texts("upstreams") {
+        draft.note(format!("{origin}: {server}"), "servers for some clients only are not built yet");
+    }
+    client.skip(&["uid", "upstreams_cache_enabled", "upstreams_cache_size"]);
+    let logs = "what is kept of queries is set for all clients";
+    let reasons = [
+        ("safebrowsing_enabled", LOOKED_UP),
+        ("parental_enabled", LOOKED_UP),
+        ("ignore_querylog", logs),
+        ("ignore_statistics", logs),
+    ];
+    client.leave(&reasons, draft);
+    draft.clients.push(Client { name, origin, ids, groups });
+}
+
+/// The group that says what is in force for a client: one of its own where its settings differ from those of all.
+fn own_group(
+    client: &mut Section,
+    (name, origin): (&str, &str),
+    defaults: &Defaults,
+    taken: &mut Taken,
+    draft: &mut Draft,
+) -> String {
+    let uses_global = client.flag("use_global_settings");
+    let uses_global_services = client.flag("use_global_blocked_services");
+    let is_filtered = client.flag("filtering_enabled");
+    let own_safe_search = safe_search(client, origin, draft) || client.flag("safesearch_enabled");
+    let own_services = Services::read(client, origin, draft);
+    if uses_global && uses_global_services {
+        return "default".to_owned();
+    }
+    let name = taken.groups.unique(name.to_owned());
+    let lists = if uses_global || is_filtered { defaults.lists.clone() } else { Vec::new() };
+    let services = if uses_global_services { &defaults.services } else { &own_services };
+    let safe_search = if uses_global { defaults.safe_search } else { own_safe_search };
+    let group = Group { name: name.clone(), origin: origin.to_owned(), lists, ..Group::default() };
+    add_group(group, safe_search, services, draft);
+    name
+}
+
+/// Adds a group, and the rules for what is more than lists.
+fn add_group(group: Group, safe_search: bool, services: &Services, draft: &mut Draft) {
+    let whom = format!("client.group(\"{}\")", group.name);
+    if safe_search {
+        let name = format!("safe search {}", group.name);
+        draft.rule(Rule::doing("safe-search", &name, whom.clone(), &group.origin));
+    }
+    services.block(&whom, &group, draft);
+    draft.groups.push(group);
+}
+
+/// Is safe search on? Engines cannot be left out here.
+fn safe_search(owner: &mut Section, origin: &str, draft: &mut Draft) -> bool {
+    let mut section = owner.section("safe_search");
+    let is_on = section.flag("enabled");
+    for (engine, value) in section.drain() {
+        if is_on && value == Value::Bool(false) {
+            draft.note(format!("{origin}: {engine} is left out"), "safe search is for all engines or none here");
+        }
+    }
+    is_on
+}
+
+/// Services that are blocked, and when they are not.
+struct Services {
+    ids: Vec<String>,
+    pause: Option<Pause>,
+}
+
+impl Services {
+    fn read(owner: &mut Section, origin: &str, draft: &mut Draft) -> Self {
+        let mut section = owner.section("blocked_services");
+        let ids = known(section.texts("ids"), origin, draft);
+        Self { ids, pause: Pause::read(section.section("schedule")) }
+    }
+
+    /// Adds the rule that blocks them for some clients.
+    fn block(&self, whom: &str, group: &Group, draft: &mut Draft) {
+        if self.ids.is_empty() {
+            return;
+        }
+        let ids: Vec<String> = self.ids.iter().map(|id| format!("\"{id}\"")).collect();
+        let when = format!("{whom} && service({})", ids.join(", "));
+        let name = format!("services {}", group.name);
+        let rule = match &self.pause {
+            None => Rule::block(&name, when, "", &group.origin),
+            Some(pause) => {
+                let when = format!("{when} && !({})", pause.times.join(" || "));
+                let rule = Rule::block(&name, when, "", &group.origin);
+                match &pause.zone {
+                    Some(zone) => rule.with("time-zone", zone.as_str()),
+                    None => {
+                        let reason = "set `time-zone` of [policy] to that of the machine; it is UTC where absent";
+                        draft.note(format!("{}: time_zone = Local", group.origin), reason);
+                        rule
+                    }
+                }
+            }
+        };
+        draft.rule(rule);
+    }
+}
+
+/// The services that are known here, by their names here.
+fn known(ids: Vec<String>, origin: &str, draft: &mut Draft) -> Vec<String> {
+    let renamed = |id: String| match SERVICES.iter().find(|(theirs, _)| *theirs == id) {
+        Some((_, ours)) => (*ours).to_owned(),
+        None => id.replace('_', "-"),
+    };
+    draft.services(ids.into_iter().map(renamed).collect(), origin)
+}
+
+/// When services are not blocked.
+struct Pause {
+    zone: Option<String>,
+    /// Conditions, any of which is enough.
+    times: Vec<String>,
+}
+
+impl Pause {
+    /// Reads a schedule: a time zone, and for each day `start` and `end` as times since midnight.
+    fn read(mut schedule: Section) -> Option<Self> {
+        let zone = schedule.text("time_zone").filter(|zone| zone != "Local");
+        let mut times = Vec::new();
+        for day in DAYS {
+            let mut range = schedule.section(day);
+            let mut minute = |key: &str| Some(millis(&range.text(key)?)? / 60_000);
+            let (Some(start), Some(end)) = (minute("start").or(Some(0)), minute("end")) else {
+                continue;
+            };
+            if start >= end || end > DAY_MINUTES {
+                continue;
+            }
+            let clock = |minute: u64| format!("\"{:02}:{:02}\"", minute / 60, minute % 60);
+            let between = match (start, end) {
+                (0, DAY_MINUTES) => String::new(),
+                _ => format!(" && now.between({}, {})", clock(start), clock(end)),
+            };
+            times.push(format!("(now.weekday in [\"{day}\"]{between})"));
+        }
+        (!times.is_empty()).then_some(Self { zone, times })
+    }
+}

@@ -1,0 +1,284 @@
+//! AdGuard Home: `AdGuardHome.yaml` (its wiki, "Configuration").
+//!
+//! Settings of filtering stood under `dns` before they got a section of their own; both places are looked at.
+
+mod clients;
+mod upstreams;
+
+use std::net::{IpAddr, SocketAddr};
+
+use ipnet::IpNet;
+
+use crate::draft::{Draft, Kind, List, Place, Rule};
+use crate::name;
+use crate::section::Section;
+use crate::source::{self, Error, Files, MAX_TEXT, malformed};
+use crate::yaml;
+
+/// Keys that say nothing about answers, or have one sensible value that the server has anyway.
+const QUIET: &[&str] = &[
+    "auth_attempts",
+    "block_auth_min",
+    "debug_pprof",
+    "http",
+    "http_proxy",
+    "language",
+    "log",
+    "os",
+    "querylog",
+    "schema_version",
+    "statistics",
+    "theme",
+    "web_session_ttl",
+];
+const QUIET_DNS: &[&str] = &[
+    "anonymize_client_ip",
+    "blocked_hosts",
+    "bootstrap_prefer_ipv6",
+    "cache_optimistic_answer_ttl",
+    "cache_optimistic_max_age",
+    "fastest_timeout",
+    "handle_ddr",
+    "hostsfile_enabled",
+    "max_goroutines",
+    "pending_requests",
+    "private_networks",
+    "ratelimit_subnet_len_ipv4",
+    "ratelimit_subnet_len_ipv6",
+    "refuse_any",
+    "serve_plain_dns",
+    "trusted_proxies",
+    "upstream_timeout",
+];
+const QUIET_FILTERING: &[&str] = &[
+    "cache_time",
+    "parental_block_host",
+    "parental_cache_size",
+    "rewrites_enabled",
+    "safe_fs_patterns",
+    "safebrowsing_block_host",
+    "safebrowsing_cache_size",
+    "safesearch_cache_size",
+];
+const LOOKED_UP: &str = "sites are not looked up at a service; add a list of such sites";
+/// Seconds of `min-ttl-secs` and `block-ttl-secs`, and of `max-ttl-secs`.
+const MIN_TTL_RANGE: (u64, u64) = (0, 86_400);
+const MAX_TTL_RANGE: (u64, u64) = (0, 604_800);
+/// Least and most octets of a cache.
+const CACHE_RANGE: (u64, u64) = (1 << 20, 1 << 40);
+
+/// Reads the file at `path`.
+pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(), Error> {
+    let document = yaml::parse(path, &source::octets(files, path, MAX_TEXT)?)?;
+    let mut root = Section::of(document).ok_or_else(|| malformed(path, "this is no AdGuardHome.yaml"))?;
+    let mut dns = root.section("dns");
+    let mut filtering = root.section("filtering");
+    server(&mut dns, draft);
+    upstreams::read(&mut dns, files, draft);
+    cache(&mut dns, draft);
+    blocking(&mut filtering, &mut dns, draft);
+    rewrites(filtering.sections("rewrites").into_iter().chain(dns.sections("rewrites")), draft);
+    lists(&mut root, &mut filtering, &mut dns, draft);
+    clients::read(&mut root, &mut filtering, &mut dns, draft);
+    leave(root, dns, filtering, draft);
+    Ok(())
+}
+
+/// Notes what nobody took.
+fn leave(mut root: Section, mut dns: Section, mut filtering: Section, draft: &mut Draft) {
+    if root.section("tls").flag("enabled") {
+        draft.note("tls", "DNS over TLS, HTTPS and QUIC are not served yet");
+    }
+    if root.section("dhcp").flag("enabled") {
+        draft.note("dhcp", "addresses are not assigned here (DHCP)");
+    }
+    root.skip(QUIET);
+    let users = "the web interface has no accounts of its own";
+    root.leave(&[("users", users)], draft);
+    dns.skip(QUIET_DNS);
+    let reasons = [
+        ("enable_dnssec", "recursion validates here; what comes from forwarding is not validated"),
+        ("edns_client_subnet", "client subnets are not made here; `ecs` of [[forward]] passes on those of clients"),
+        ("bootstrap_dns", "servers are named by address here, so none is needed"),
+        ("use_dns64", "see the settings of DNS64 in the manual"),
+        ("ipset", "sets of the packet filter are not filled from answers"),
+        ("safebrowsing_enabled", LOOKED_UP),
+        ("parental_enabled", LOOKED_UP),
+    ];
+    dns.leave(&reasons, draft);
+    filtering.skip(QUIET_FILTERING);
+    filtering.leave(&[("safebrowsing_enabled", LOOKED_UP), ("parental_enabled", LOOKED_UP)], draft);
+}
+
+/// Listeners and who is answered.
+fn server(dns: &mut Section, draft: &mut Draft) {
+    let port = dns.number("port").and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0).unwrap_or(53);
+    let mut hosts = dns.texts("bind_hosts");
+    hosts.extend(dns.text("bind_host"));
+    let mut listen: Vec<SocketAddr> =
+        hosts.iter().filter_map(|host| Some(SocketAddr::new(host.parse().ok()?, port))).collect();
+    if listen.contains(&SocketAddr::from(([0; 4], port))) {
+        listen.push(SocketAddr::from(([0; 16], port)));
+    }
+    draft.listen(&listen, "dns.bind_hosts: AdGuard Home listened there: stop it first");
+    allowed(dns, draft);
+    denied(dns, draft);
+    let limit = dns.number("ratelimit").filter(|limit| *limit > 0);
+    let exempt: Vec<String> = dns.texts("ratelimit_whitelist").iter().filter_map(|text| network(text)).collect();
+    if let Some(limit) = limit {
+        draft.set_within(("rate-limit", "responses-per-second"), limit, (1, 1_000_000), "dns.ratelimit");
+        draft.note(
+            "dns.ratelimit",
+            "carried as a limit of equal answers to one network: others are not counted together",
+        );
+        if !exempt.is_empty() {
+            draft.set("rate-limit", "exempt", exempt, "dns.ratelimit_whitelist");
+        }
+    }
+    if dns.flag("aaaa_disabled") {
+        draft.rule(Rule::block("no ipv6", "qtype == \"AAAA\"".to_owned(), "nodata", "dns.aaaa_disabled"));
+    }
+    bogus(dns.texts("bogus_nxdomain"), draft);
+}
+
+fn network(text: &str) -> Option<String> {
+    let net = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from)).ok()?;
+    Some(net.trunc().to_string())
+}
+
+fn allowed(dns: &mut Section, draft: &mut Draft) {
+    let written = dns.texts("allowed_clients");
+    let networks: Vec<String> = written.iter().filter_map(|text| network(text)).collect();
+    for text in written.iter().filter(|text| network(text).is_none()) {
+        draft.note(format!("dns.allowed_clients: {text}"), "clients are admitted by address here");
+    }
+    if !networks.is_empty() {
+        draft.set("server", "allow", networks, "dns.allowed_clients");
+    }
+}
+
+fn denied(dns: &mut Section, draft: &mut Draft) {
+    for text in dns.texts("disallowed_clients") {
+        let Some(net) = network(&text) else {
+            draft.note(format!("dns.disallowed_clients: {text}"), "clients are refused by address here");
+            continue;
+        };
+        let when = format!("client.ip.in(\"{net}\")");
+        draft.rule(Rule::doing("drop", &format!("refused {net}"), when, "dns.disallowed_clients"));
+    }
+}
+
+fn bogus(written: Vec<String>, draft: &mut Draft) {
+    let networks: Vec<String> =
+        written.iter().filter_map(|text| network(text)).map(|net| format!("\"{net}\"")).collect();
+    if networks.is_empty() {
+        return;
+    }
+    let when = format!("answer.ip.in({})", networks.join(", "));
+    draft.rule(Rule::block("bogus nxdomain", when, "nxdomain", "dns.bogus_nxdomain"));
+}
+
+fn cache(dns: &mut Section, draft: &mut Draft) {
+    let size = dns.number("cache_size");
+    if dns.is_off("cache_enabled") || size == Some(0) {
+        draft.note("dns.cache_enabled", "the caches cannot be turned off");
+    } else if let Some(size) = size {
+        draft.set_within(("cache", "packet-bytes"), size, CACHE_RANGE, "dns.cache_size");
+    }
+    dns.skip(&["cache_enabled"]);
+    let (min, max) = (dns.number("cache_ttl_min").unwrap_or(0), dns.number("cache_ttl_max").unwrap_or(0));
+    if min > 0 {
+        draft.set_within(("cache", "min-ttl-secs"), min, MIN_TTL_RANGE, "dns.cache_ttl_min");
+    }
+    if max > 0 {
+        draft.set_within(("cache", "max-ttl-secs"), max, MAX_TTL_RANGE, "dns.cache_ttl_max");
+    }
+    if dns.flag("cache_optimistic") {
+        draft.set("cache", "stale-client-timeout-ms", 0, "dns.cache_optimistic");
+    }
+}
+
+/// How blocked names are answered.
+fn blocking(filtering: &mut Section, dns: &mut Section, draft: &mut Draft) {
+    let mut text = |key: &str| filtering.text(key).or_else(|| dns.text(key));
+    let mode = text("blocking_mode").unwrap_or_default();
+    let addresses: Vec<String> = [text("blocking_ipv4"), text("blocking_ipv6")].into_iter().flatten().collect();
+    let is_custom = mode == "custom_ip" && !addresses.is_empty();
+    let answer = match mode.as_str() {
+        "nxdomain" => "nxdomain",
+        "refused" => "refused",
+        "custom_ip" if is_custom => "addresses",
+        _ => "zero",
+    };
+    draft.set("policy", "block-answer", answer, "filtering.blocking_mode");
+    if is_custom {
+        draft.set("policy", "block-addresses", addresses, "filtering.blocking_ipv4, blocking_ipv6");
+    }
+    if let Some(secs) = filtering.number("blocked_response_ttl").or_else(|| dns.number("blocked_response_ttl")) {
+        draft.set_within(("policy", "block-ttl-secs"), secs, MIN_TTL_RANGE, "filtering.blocked_response_ttl");
+    }
+    for key in ["filtering_enabled", "protection_enabled"] {
+        if filtering.is_off(key) || dns.is_off(key) {
+            draft.note(
+                format!("{key} = false"),
+                "what it turned off is carried over and filters: pause it, or remove it",
+            );
+        }
+        filtering.skip(&[key]);
+        dns.skip(&[key]);
+    }
+    filtering.skip(&["protection_disabled_until"]);
+}
+
+fn rewrites(rewrites: impl Iterator<Item = Section>, draft: &mut Draft) {
+    for mut rewrite in rewrites {
+        let place = rewrite.name("domain");
+        let (Some(owner), Some(answer)) = (rewrite.text("domain"), rewrite.text("answer")) else {
+            draft.note(place, "a rewrite without domain or answer");
+            continue;
+        };
+        let what = format!("filtering.rewrites: {owner} -> {answer}");
+        if rewrite.is_off("enabled") {
+            draft.note(what, "it was turned off");
+        } else if answer == "A" || answer == "AAAA" || answer.eq_ignore_ascii_case(&owner) {
+            draft.note(what, "exceptions of a rewrite are not made here");
+        } else if let Ok(address) = answer.parse() {
+            draft.address(&owner, address, "filtering.rewrites");
+        } else if let Some(target) = name::domain(&answer) {
+            draft.record(&owner, "CNAME", &format!("{target}."), "filtering.rewrites");
+        } else {
+            draft.note(what, "neither an address nor a name");
+        }
+    }
+}
+
+/// Lists of both kinds, and the rules of the user as one of their own.
+fn lists(root: &mut Section, filtering: &mut Section, dns: &mut Section, draft: &mut Draft) {
+    let interval = filtering.number("filters_update_interval").or_else(|| dns.number("filters_update_interval"));
+    if interval == Some(0) {
+        draft.note("filtering.filters_update_interval = 0", "lists are always refreshed; set `refresh` to a long time");
+    }
+    for (key, kind) in [("filters", Kind::Block), ("whitelist_filters", Kind::Allow)] {
+        for mut filter in root.sections(key) {
+            let place = filter.name("url");
+            let url = filter.text("url").unwrap_or_default();
+            let title = filter.text("name").unwrap_or_default();
+            let origin = format!("{key}: {title}");
+            if filter.is_off("enabled") {
+                draft.note(format!("{origin} ({url})"), "it was turned off");
+                continue;
+            }
+            let Some(list_place) = Place::parse(&url) else {
+                draft.note(place, "neither an address on the web nor a path");
+                continue;
+            };
+            let wanted = if title.is_empty() { list_place.short().to_owned() } else { title };
+            let refresh_hours = interval.filter(|hours| *hours > 0);
+            draft.list(&wanted, List { kind, refresh_hours, ..List::at(list_place, &origin) });
+        }
+    }
+    let rules: Vec<String> = root.texts("user_rules").into_iter().filter(|rule| !rule.is_empty()).collect();
+    if !rules.is_empty() {
+        draft.own_list("user rules", "adblock", Kind::Block, &rules, "user_rules");
+    }
+}

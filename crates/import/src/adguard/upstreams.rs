@@ -1,0 +1,96 @@
+//! Where AdGuard Home sends queries: lists of servers in which some lines are for certain zones only.
+
+use crate::draft::Draft;
+use crate::section::Section;
+use crate::source::{self, Files, MAX_TEXT};
+
+/// Reverse zones of private addresses, which AdGuard Home asks its private servers for (RFC 6303).
+const PRIVATE_REVERSE: [&str; 3] = ["10.in-addr.arpa", "168.192.in-addr.arpa", "d.f.ip6.arpa"];
+
+/// Reads `upstream_dns`, `fallback_dns` and `local_ptr_upstreams`.
+pub(super) fn read(dns: &mut Section, files: &dyn Files, draft: &mut Draft) {
+    let mut lines = dns.texts("upstream_dns");
+    if let Some(path) = dns.text("upstream_dns_file") {
+        match source::octets(files, &path, MAX_TEXT).and_then(|octets| source::text(&path, &octets)) {
+            Ok(text) => lines = source::lines(&text).map(|(_, line)| line.to_owned()).collect(),
+            Err(error) => draft.note("dns.upstream_dns_file", error),
+        }
+    }
+    for line in &lines {
+        upstream(line, "dns.upstream_dns", draft);
+    }
+    mode(dns, draft);
+    fallback(dns.texts("fallback_dns"), draft);
+    let private = dns.texts("local_ptr_upstreams");
+    let has_private = !dns.is_off("use_private_ptr_resolvers") && !private.is_empty();
+    dns.skip(&["use_private_ptr_resolvers"]);
+    if has_private {
+        let middle = (16..32).map(|octet| format!("{octet}.172.in-addr.arpa"));
+        for zone in PRIVATE_REVERSE.iter().map(|zone| (*zone).to_owned()).chain(middle) {
+            private.iter().for_each(|server| draft.forward(&zone, server, "dns.local_ptr_upstreams"));
+        }
+    }
+    if !draft.forwards.contains_key(".") {
+        draft.note("dns.upstream_dns", "no server for all names could be carried over: they are asked from the root");
+    }
+}
+
+/// One line: `SERVER`, or `[/ZONE/ZONE/]SERVER SERVER`, or `[/ZONE/]#` for the servers of all names.
+fn upstream(line: &str, origin: &str, draft: &mut Draft) {
+    let line = line.trim();
+    if line.is_empty() || line.starts_with('#') {
+        return;
+    }
+    let Some((zones, servers)) = line.strip_prefix("[/").and_then(|rest| rest.split_once("/]")) else {
+        return draft.forward(".", line, origin);
+    };
+    for zone in zones.split('/') {
+        if zone.is_empty() {
+            draft.note(format!("{origin}: {line}"), "rules are for a zone here, not for names without a dot");
+            continue;
+        }
+        let zone = match zone.strip_prefix("*.") {
+            Some(parent) => {
+                draft.note(format!("{origin}: {line}"), format!("the rule is for {parent} itself too"));
+                parent
+            }
+            None => zone,
+        };
+        for server in servers.split_whitespace() {
+            match server {
+                "#" => draft.exception(zone, origin),
+                server => draft.forward(zone, server, origin),
+            }
+        }
+    }
+}
+
+/// `upstream_mode`, and the two flags that it replaced.
+fn mode(dns: &mut Section, draft: &mut Draft) {
+    let mode = dns.text("upstream_mode").unwrap_or_default();
+    let (all, fastest) = (dns.flag("all_servers"), dns.flag("fastest_addr"));
+    if mode == "parallel" || (mode.is_empty() && all) {
+        let count = draft.forwards.get(".").map_or(0, |forward| forward.servers.len().min(8));
+        if count > 1 {
+            draft.strategy(".", &format!("race {count}"));
+        }
+    } else if mode == "fastest_addr" || fastest {
+        draft.note(
+            "dns.upstream_mode = fastest_addr",
+            "addresses in answers are not tried; the fastest server is asked",
+        );
+    }
+}
+
+/// Servers asked where the others fail: the last ones of an ordered rule.
+fn fallback(servers: Vec<String>, draft: &mut Draft) {
+    let has_rule = draft.forwards.contains_key(".");
+    let lines: Vec<String> = servers.into_iter().filter(|line| !line.trim_start().starts_with('#')).collect();
+    for server in &lines {
+        upstream(server, "dns.fallback_dns", draft);
+    }
+    if has_rule && !lines.is_empty() {
+        draft.strategy(".", "ordered");
+        draft.note("dns.fallback_dns", "carried as the last servers of the rule, which are asked in order");
+    }
+}

@@ -1,0 +1,154 @@
+//! `blocking` and `clientLookup` of blocky: named lists, and which of them are in force for whom.
+
+use std::collections::BTreeMap;
+
+use crate::draft::{Client, Draft, Group, Kind, List, Place};
+use crate::name::{self, Names};
+use crate::section::{Section, millis, shown};
+
+const TTL_RANGE: (u64, u64) = (0, 86_400);
+
+/// The lists here that came of each named list there.
+type ByName = BTreeMap<String, Vec<String>>;
+
+/// Reads both sections.
+pub(super) fn read(mut blocking: Section, mut lookup: Section, draft: &mut Draft) {
+    answer(&mut blocking, draft);
+    let refresh_hours = refresh(&mut blocking, draft);
+    let mut lists = ByName::new();
+    for (key, former, kind) in [("denylists", "blackLists", Kind::Block), ("allowlists", "whiteLists", Kind::Allow)] {
+        let sections = [blocking.section(key), blocking.section(former)];
+        for section in sections {
+            named_lists(section, kind, refresh_hours, &mut lists, draft);
+        }
+    }
+    let mut by_client = blocking.section("clientGroupsBlock").drain();
+    // The default group first: others are told apart from it.
+    by_client.sort_by_key(|(client, _)| client != "default");
+    let clients = lookup.section("clients").drain();
+    groups(by_client, &clients, &lists, draft);
+    blocking.leave(&[], draft);
+    let upstream = "names of clients come from neighbours and leases; see the manual";
+    lookup.skip(&["singleNameOrder"]);
+    lookup.leave(&[("upstream", upstream)], draft);
+}
+
+fn answer(blocking: &mut Section, draft: &mut Draft) {
+    let written = blocking.text("blockType").unwrap_or_else(|| "zeroIp".to_owned());
+    let addresses: Vec<String> = written
+        .split(',')
+        .map(|text| text.trim().to_owned())
+        .filter(|text| text.parse::<std::net::IpAddr>().is_ok())
+        .collect();
+    let answer = match written.to_ascii_lowercase().as_str() {
+        "nxdomain" => "nxdomain",
+        _ if !addresses.is_empty() => "addresses",
+        _ => "zero",
+    };
+    draft.set("policy", "block-answer", answer, "blocking.blockType");
+    if answer == "addresses" {
+        draft.set("policy", "block-addresses", addresses, "blocking.blockType");
+    }
+    if let Some(millis) = blocking.text("blockTTL").and_then(|text| millis(&text)) {
+        draft.set_within(("policy", "block-ttl-secs"), millis / 1_000, TTL_RANGE, "blocking.blockTTL");
+    }
+}
+
+/// How often lists are fetched, in hours.
+fn refresh(blocking: &mut Section, draft: &mut Draft) -> Option<u64> {
+    let mut loading = blocking.section("loading");
+    let period = loading.text("refreshPeriod").or_else(|| blocking.text("refreshPeriod"))?;
+    loading.skip(&["downloads", "concurrency", "strategy", "maxErrorsPerSource"]);
+    loading.leave(&[], draft);
+    match millis(&period).filter(|millis| *millis > 0) {
+        Some(millis) => Some((millis / 3_600_000).max(1)),
+        None => {
+            draft.note(format!("blocking.loading.refreshPeriod = {period}"), "lists are always refreshed");
+            None
+        }
+    }
+}
+
+fn named_lists(mut section: Section, kind: Kind, refresh_hours: Option<u64>, lists: &mut ByName, draft: &mut Draft) {
+    for (name, sources) in section.drain() {
+        let origin = section.name(&name);
+        let sources = match sources {
+            serde_json::Value::Array(items) => items,
+            one => vec![one],
+        };
+        for source in sources.iter().filter_map(shown) {
+            let wanted = if kind == Kind::Allow { format!("{name}-allowed") } else { name.clone() };
+            let made = if source.contains('\n') {
+                let lines: Vec<String> = source.lines().map(str::to_owned).collect();
+                draft.own_list(&wanted, "auto", kind, &lines, &origin)
+            } else if let Some(place) = Place::parse(&source) {
+                draft.list(
+                    &wanted,
+                    List { kind, refresh_hours, tags: vec![name::slug(&name, "list")], ..List::at(place, &origin) },
+                )
+            } else {
+                draft.note(format!("{origin}: {source}"), "neither an address on the web nor a full path");
+                continue;
+            };
+            if kind == Kind::Allow && !lists.contains_key(&name) {
+                let reason = "with an allow list alone blocky blocks all other names; here it only lets names through";
+                draft.note(&origin, reason);
+            }
+            lists.entry(name.clone()).or_default().push(made);
+        }
+    }
+}
+
+/// A group for each key of `clientGroupsBlock`, and the clients of `clientLookup`.
+fn groups(
+    by_client: Vec<(String, serde_json::Value)>,
+    clients: &[(String, serde_json::Value)],
+    lists: &ByName,
+    draft: &mut Draft,
+) {
+    let mut group_names = Names::default();
+    let mut group_of = BTreeMap::new();
+    let mut has_default = false;
+    for (key, value) in by_client {
+        let origin = format!("blocking.clientGroupsBlock: {key}");
+        let wanted = match value {
+            serde_json::Value::Array(items) => items.iter().filter_map(shown).collect(),
+            value => shown(&value).into_iter().collect::<Vec<_>>(),
+        };
+        let is_known = clients.iter().any(|(name, _)| *name == key);
+        let mut members = Vec::new();
+        if key != "default" && !is_known {
+            if key.contains(['*', '[']) {
+                draft.note(origin, "clients are not told by a part of their names in a group; a rule can do that");
+                continue;
+            }
+            match draft.client_id(&key, &origin) {
+                Some(id) => members.push(id),
+                None => continue,
+            }
+        }
+        has_default |= key == "default";
+        let name = group_names.unique(name::slug(&key, "group"));
+        group_of.insert(key, name.clone());
+        let lists = wanted.iter().filter_map(|name| lists.get(name)).flatten().cloned().collect();
+        draft.groups.push(Group { name, origin, clients: members, lists });
+    }
+    if !has_default {
+        let origin = "without a group `default` nothing is blocked for other clients".to_owned();
+        draft.groups.push(Group { name: "default".to_owned(), origin, ..Group::default() });
+    }
+    let mut names = Names::default();
+    for (client, value) in clients {
+        let origin = format!("clientLookup.clients: {client}");
+        let written = match value {
+            serde_json::Value::Array(items) => items.iter().filter_map(shown).collect(),
+            value => shown(value).into_iter().collect::<Vec<_>>(),
+        };
+        let ids: Vec<String> = written.iter().filter_map(|id| draft.client_id(id, &origin)).collect();
+        if !ids.is_empty() {
+            let name = names.unique(name::slug(client, "client"));
+            let groups = vec![group_of.get(client).cloned().unwrap_or_else(|| "default".to_owned())];
+            draft.clients.push(Client { name, origin, ids, groups });
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! blocky: `config.yml`, or a directory of such files (its documentation, "Configuration").
+
+mod blocking;
+
+use std::net::{IpAddr, SocketAddr};
+
+use crate::draft::{Draft, Rule};
+use crate::hosts;
+use crate::name;
+use crate::section::{Section, millis, shown};
+use crate::source::{self, Error, Files, MAX_INCLUDES, MAX_TEXT, malformed};
+use crate::yaml;
+
+/// Keys that say nothing about answers.
+const QUIET: &[&str] = &[
+    "certFile",
+    "connectIPVersion",
+    "ede",
+    "keyFile",
+    "log",
+    "logFormat",
+    "logLevel",
+    "logPrivacy",
+    "logTimestamp",
+    "minTlsServeVersion",
+    "prometheus",
+    "queryLog",
+    "specialUseDomains",
+    "startVerifyUpstream",
+];
+const TTL_RANGE: (u64, u64) = (0, 86_400);
+
+/// Reads the file or the directory at `path`.
+pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(), Error> {
+    let document = yaml::parse(path, &text(path, files)?)?;
+    let mut root = Section::of(document).ok_or_else(|| malformed(path, "this is no configuration of blocky"))?;
+    listen(&mut root, draft);
+    upstreams(&mut root, draft);
+    custom(root.section("customDNS"), draft);
+    conditional(root.section("conditional"), draft);
+    caching(root.section("caching"), draft);
+    filters(&mut root, draft);
+    hosts_files(&mut root, files, draft);
+    let lookup = root.section("clientLookup");
+    blocking::read(root.section("blocking"), lookup, draft);
+    root.skip(QUIET);
+    let reasons = [
+        ("bootstrapDns", "servers are named by address here, so none is needed"),
+        ("redis", "caches are not shared between servers yet"),
+        ("dnssec", "recursion validates here; what comes from forwarding is not validated"),
+        ("ecs", "client subnets are not made here; `ecs` of [[forward]] passes on those of clients"),
+        ("dns64", "see the settings of DNS64 in the manual"),
+    ];
+    root.leave(&reasons, draft);
+    Ok(())
+}
+
+/// The text of the file; the files of a directory one after another, as blocky joins them.
+fn text(path: &str, files: &dyn Files) -> Result<Vec<u8>, Error> {
+    let Some(names) = files.list(path) else {
+        return source::octets(files, path, MAX_TEXT);
+    };
+    let mut joined = Vec::new();
+    let is_yaml = |name: &&String| name.ends_with(".yml") || name.ends_with(".yaml");
+    for name in names.iter().filter(is_yaml).take(MAX_INCLUDES) {
+        joined.extend(source::octets(files, &format!("{path}/{name}"), MAX_TEXT - joined.len() as u64)?);
+        joined.push(b'\n');
+    }
+    Ok(joined)
+}
+
+fn listen(root: &mut Section, draft: &mut Draft) {
+    let mut ports = root.section("ports");
+    let mut listen = Vec::new();
+    let mut written = ports.texts("dns");
+    written.extend(root.text("port"));
+    for text in written.iter().flat_map(|text| text.split(',')).map(str::trim) {
+        match (text.trim_start_matches(':').parse::<u16>(), text.parse::<SocketAddr>()) {
+            (Ok(port), _) if port > 0 => {
+                listen.push(SocketAddr::from(([0; 4], port)));
+                listen.push(SocketAddr::from(([0; 16], port)));
+            }
+            (_, Ok(address)) => listen.push(address),
+            _ => draft.note(format!("ports.dns: {text}"), "expected a port, or an address with one"),
+        }
+    }
+    if listen.is_empty() {
+        listen = vec![SocketAddr::from(([0; 4], 53)), SocketAddr::from(([0; 16], 53))];
+    }
+    draft.listen(&listen, "ports.dns: blocky listened there: stop it first");
+    ports.skip(&["http"]);
+    let encrypted = "DNS over TLS and HTTPS are not served yet";
+    ports.leave(&[("tls", encrypted), ("https", encrypted)], draft);
+}
+
+fn upstreams(root: &mut Section, draft: &mut Draft) {
+    let mut upstreams = root.section("upstreams");
+    let mut groups = upstreams.section("groups");
+    let mut default = groups.texts("default");
+    // The section was called so, and had the groups at once, in releases before 0.22.
+    let mut former = root.section("upstream");
+    default.extend(former.texts("default"));
+    for server in &default {
+        draft.forward(".", server, "upstreams.groups.default");
+    }
+    let count = draft.forwards.get(".").map_or(0, |forward| forward.servers.len());
+    match upstreams.text("strategy").as_deref() {
+        Some("strict") => draft.strategy(".", "ordered"),
+        Some("random") => draft.strategy(".", "round-robin"),
+        // Two at once is what parallel_best does.
+        Some("parallel_best") | None if count > 1 => draft.strategy(".", "race 2"),
+        _ => {}
+    }
+    if count == 0 {
+        draft.note("upstreams", "no server for all names could be carried over: they are asked from the root");
+    }
+    for (client, _) in groups.drain().into_iter().chain(former.drain()) {
+        if client != "default" {
+            draft.note(format!("upstreams.groups.{client}"), "servers for some clients only are not built yet");
+        }
+    }
+    upstreams.skip(&["init", "timeout", "userAgent"]);
+    upstreams.leave(&[], draft);
+}
+
+/// `customDNS`: names that are answered here, with all below them.
+fn custom(mut section: Section, draft: &mut Draft) {
+    let ttl = section.text("customTTL").and_then(|text| millis(&text));
+    let ttl_secs = ttl.and_then(|millis| u32::try_from(millis / 1_000).ok());
+    for (owner, value) in section.section("mapping").drain() {
+        let place = format!("customDNS.mapping: {owner}");
+        let text = value_text(&value);
+        for data in text.split(',').map(str::trim).filter(|data| !data.is_empty()) {
+            let alias = data.strip_prefix("CNAME(").and_then(|rest| rest.strip_suffix(')')).and_then(name::domain);
+            let (rtype, data) = match (data.parse::<IpAddr>(), alias) {
+                (Ok(IpAddr::V4(_)), _) => ("A", data.to_owned()),
+                (Ok(IpAddr::V6(_)), _) => ("AAAA", data.to_owned()),
+                (_, Some(target)) => ("CNAME", format!("{target}.")),
+                _ => {
+                    draft.note(format!("{place}: {data}"), "expected an address");
+                    continue;
+                }
+            };
+            for owner in [owner.clone(), format!("*.{owner}")] {
+                if let Some(record) = draft.record(&owner, rtype, &data, &place) {
+                    record.live(ttl_secs);
+                }
+            }
+        }
+    }
+    section.skip(&["filterUnmappedTypes"]);
+    let zone = "zone files are not read by an import; write its records as [[record]]";
+    section.leave(&[("zone", zone), ("rewrite", "names are not rewritten before they are looked up")], draft);
+}
+
+/// A text, or the texts of a list between commas.
+fn value_text(value: &serde_json::Value) -> String {
+    match value {
+        serde_json::Value::Array(items) => items.iter().filter_map(shown).collect::<Vec<_>>().join(","),
+        value => shown(value).unwrap_or_default(),
+    }
+}
+
+/// `conditional`: zones with servers of their own.
+fn conditional(mut section: Section, draft: &mut Draft) {
+    for (zones, value) in section.section("mapping").drain() {
+        let place = format!("conditional.mapping: {zones}");
+        for zone in zones.split(',').map(str::trim) {
+            if zone == "." {
+                draft.note(&place, "rules are for a zone here, not for names without a dot");
+                continue;
+            }
+            for server in value_text(&value).split(',').map(str::trim).filter(|server| !server.is_empty()) {
+                draft.forward(zone, server, &place);
+            }
+        }
+    }
+    section.skip(&["fallbackUpstream"]);
+    section.leave(&[("rewrite", "names are not rewritten before they are looked up")], draft);
+}
+
+fn caching(mut section: Section, draft: &mut Draft) {
+    let mut secs = |key: &str| {
+        // Minutes are what a number alone means here.
+        let text = section.text(key)?;
+        text.parse::<u64>().map(|minutes| minutes.saturating_mul(60)).ok().or_else(|| Some(millis(&text)? / 1_000))
+    };
+    let (min, max, negative) = (secs("minTime"), secs("maxTime"), secs("cacheTimeNegative"));
+    if let Some(min) = min.filter(|secs| *secs > 0) {
+        draft.set_within(("cache", "min-ttl-secs"), min, TTL_RANGE, "caching.minTime");
+    }
+    if let Some(max) = max.filter(|secs| *secs > 0) {
+        draft.set_within(("cache", "max-ttl-secs"), max, TTL_RANGE, "caching.maxTime");
+    }
+    if let Some(negative) = negative {
+        draft.set_within(("cache", "negative-max-ttl-secs"), negative, TTL_RANGE, "caching.cacheTimeNegative");
+    }
+    let prefetches = section.flag("prefetching");
+    draft.set("cache", "prefetch", prefetches, "caching.prefetching");
+    section.skip(&["prefetchExpires", "prefetchThreshold", "prefetchMaxItemsCount"]);
+    section.leave(&[("maxItemsCount", "caches are sized in octets here: see [cache]")], draft);
+}
+
+/// Kinds of questions that are not asked upstream.
+fn filters(root: &mut Section, draft: &mut Draft) {
+    let mut filtering = root.section("filtering");
+    let types: Vec<String> = filtering.texts("queryTypes");
+    let known = |name: &&String| avocet_wire::rdata::from_mnemonic(name).is_some();
+    let quoted: Vec<String> = types.iter().filter(known).map(|name| format!("\"{name}\"")).collect();
+    if !quoted.is_empty() {
+        let when = format!("qtype in [{}]", quoted.join(", "));
+        draft.rule(Rule::block("query types", when, "nodata", "filtering.queryTypes"));
+    }
+    filtering.leave(&[], draft);
+    let mut fqdn_only = root.section("fqdnOnly");
+    if fqdn_only.flag("enable") || root.flag("fqdnOnly") {
+        draft.needs_dot = Some("fqdnOnly.enable".to_owned());
+    }
+}
+
+/// `hostsFile`: the files of it; what it has by address on the web is noted.
+fn hosts_files(root: &mut Section, files: &dyn Files, draft: &mut Draft) {
+    let mut section = root.section("hostsFile");
+    let ttl = section.text("hostsTTL").and_then(|text| millis(&text));
+    let ttl_secs = ttl.and_then(|millis| u32::try_from(millis / 1_000).ok());
+    for source in section.texts("sources") {
+        if source.starts_with("https://") || source.starts_with("http://") {
+            draft.note(
+                format!("hostsFile.sources: {source}"),
+                "an import reads nothing from the web; make it a [[list]]",
+            );
+            continue;
+        }
+        let text = match source.contains('\n') {
+            true => Ok(source.clone()),
+            false => source::octets(files, &source, MAX_TEXT).and_then(|octets| source::text(&source, &octets)),
+        };
+        let text = match text {
+            Ok(text) => text,
+            Err(error) => {
+                draft.note("hostsFile.sources", error);
+                continue;
+            }
+        };
+        let (found, wrong) = hosts::hosts(&text);
+        found.iter().for_each(|host| draft.host(host, ttl_secs, "hostsFile.sources"));
+        wrong
+            .iter()
+            .for_each(|line| draft.note(format!("hostsFile.sources: line {line}"), "expected an address and a name"));
+    }
+    section.skip(&["filterLoopback", "loading"]);
+    section.leave(&[], draft);
+}

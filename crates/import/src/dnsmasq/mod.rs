@@ -1,0 +1,355 @@
+//! dnsmasq: `dnsmasq.conf`, the files that it includes, and the hosts files that it names (dnsmasq(8)).
+//!
+//! Pi-hole's own settings may hold lines of dnsmasq too, so [`apply`] takes statements from anywhere.
+
+mod records;
+mod statement;
+
+use std::collections::HashSet;
+use std::net::{IpAddr, SocketAddr};
+
+use ipnet::IpNet;
+
+use crate::draft::{Draft, Kind, Rule};
+use crate::hosts;
+use crate::name;
+use crate::reverse;
+use crate::source::{self, Error, Files, MAX_TEXT};
+pub(crate) use statement::{Statement, statements};
+
+/// Most seconds of `min-ttl-secs`, and of `max-ttl-secs`.
+const TTL_RANGE: (u64, u64) = (0, 86_400);
+
+/// Statements that say nothing about answers, or whose effect the server has anyway.
+const QUIET: &[&str] = &[
+    "bind-dynamic",
+    "bind-interfaces",
+    "bogus-priv",
+    "clear-on-reload",
+    "conf-script",
+    "dnssec-check-unsigned",
+    "edns-packet-max",
+    "filterwin2k",
+    "group",
+    "keep-in-foreground",
+    "localise-queries",
+    "log-async",
+    "log-debug",
+    "log-facility",
+    "log-queries",
+    "no-daemon",
+    "no-hosts",
+    "no-poll",
+    "no-resolv",
+    "pid-file",
+    "quiet-dhcp",
+    "trust-anchor",
+    "user",
+];
+
+/// Statements without a counterpart, by how they begin, and why.
+const LEFT: &[(&str, &str)] = &[
+    ("dhcp", "addresses are not assigned here (DHCP)"),
+    ("enable-ra", "addresses are not assigned here (DHCP)"),
+    ("ra-", "addresses are not assigned here (DHCP)"),
+    ("read-ethers", "addresses are not assigned here (DHCP)"),
+    ("enable-tftp", "files are not served here (TFTP)"),
+    ("tftp", "files are not served here (TFTP)"),
+    ("pxe", "files are not served here (TFTP)"),
+    ("auth-", "zones are not served with authority by an import; write them as [[record]]"),
+    ("interface", "listeners are addresses here: write them in `listen` of [server]"),
+    ("except-interface", "listeners are addresses here: write them in `listen` of [server]"),
+    ("cache-size", "caches are sized in octets here: see [cache]"),
+    ("dnssec", "recursion validates here; what comes from forwarding is not validated"),
+    ("ipset", "sets of the packet filter are not filled from answers"),
+    ("nftset", "sets of the packet filter are not filled from answers"),
+    ("add-subnet", "client subnets are not made here"),
+    ("no-negcache", "negative answers are always kept; see `negative-max-ttl-secs`"),
+];
+
+/// Reads `dnsmasq.conf` at `path`.
+pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(), Error> {
+    let statements = statement::gather(path, files, draft)?;
+    let has = |key: &str| statements.iter().any(|statement| statement.key == key);
+    let asks_resolv_conf = !has("no-resolv") && !has("resolv-file");
+    if !has("no-hosts") {
+        draft.note("/etc/hosts", "names of the machine are not read; name the file in addn-hosts to have them");
+    }
+    listen(&statements, draft);
+    apply(&statements, files, draft);
+    if asks_resolv_conf {
+        draft.note("/etc/resolv.conf", "its servers are not read; what no [[forward]] is for is asked from the root");
+    }
+    Ok(())
+}
+
+/// Where dnsmasq listens: all addresses, if it does not say.
+fn listen(statements: &[Statement], draft: &mut Draft) {
+    let of = |key: &'static str| statements.iter().filter(move |statement| statement.key == key);
+    let port: u16 = of("port").next_back().and_then(|statement| statement.value.parse().ok()).unwrap_or(53);
+    if port == 0 {
+        return draft.note("port=0", "dnsmasq answered no queries; `listen` is left as it is by default");
+    }
+    let written = of("listen-address").flat_map(|statement| statement.value.split(','));
+    let mut addresses: Vec<SocketAddr> =
+        written.filter_map(|text| Some(SocketAddr::new(text.trim().parse().ok()?, port))).collect();
+    if addresses.is_empty() {
+        addresses = [IpAddr::from([0; 4]), IpAddr::from([0; 16])].map(|ip| SocketAddr::new(ip, port)).to_vec();
+    }
+    draft.listen(&addresses, "dnsmasq listened there: stop it first");
+}
+
+/// Puts statements into the draft, wherever they come from.
+pub(crate) fn apply(statements: &[Statement], files: &dyn Files, draft: &mut Draft) {
+    let mut state = State::of(statements);
+    for statement in statements {
+        state.take(statement, files, draft);
+    }
+    state.close(draft);
+}
+
+/// What several statements say together.
+#[derive(Default)]
+struct State {
+    /// `domain`, which names without a dot get with `expand-hosts`.
+    domain: Option<String>,
+    expand_hosts: bool,
+    /// `local-ttl`, in seconds.
+    local_ttl: Option<u32>,
+    /// Names blocked with all below them, in the order found.
+    blocked: Vec<String>,
+    /// Names with an answer or a server of their own.
+    answered: Vec<String>,
+    /// How blocked names were answered.
+    by_nxdomain: bool,
+    by_zero: bool,
+    /// Addresses that make an answer NXDOMAIN.
+    bogus: Vec<IpAddr>,
+    strategy: Option<Strategy>,
+}
+
+enum Strategy {
+    Ordered,
+    All,
+}
+
+impl State {
+    fn of(statements: &[Statement]) -> Self {
+        let last = |key: &str| statements.iter().rev().find(|statement| statement.key == key);
+        let domain = last("domain").and_then(|found| name::domain(found.value.split(',').next()?));
+        Self {
+            domain,
+            expand_hosts: last("expand-hosts").is_some(),
+            local_ttl: last("local-ttl").and_then(|found| found.value.parse().ok()),
+            ..Self::default()
+        }
+    }
+
+    fn take(&mut self, statement: &Statement, files: &dyn Files, draft: &mut Draft) {
+        let Statement { key, value, place } = statement;
+        let place = place.as_str();
+        match key.as_str() {
+            "address" => self.address(statement, draft),
+            "server" | "local" => self.server(statement, draft),
+            "rev-server" => rev_server(statement, draft),
+            "addn-hosts" | "hostsdir" => self.hosts(value, files, draft),
+            "resolv-file" => resolv_file(value, files, draft),
+            "domain" | "expand-hosts" | "local-ttl" | "port" | "listen-address" => {}
+            "domain-needed" => draft.needs_dot = Some(place.to_owned()),
+            "strict-order" => self.strategy = Some(Strategy::Ordered),
+            "all-servers" => self.strategy = Some(Strategy::All),
+            "min-cache-ttl" => ttl("min-ttl-secs", statement, draft),
+            "max-cache-ttl" => ttl("max-ttl-secs", statement, draft),
+            "stop-dns-rebind" => draft.set("policy", "block-private", true, place),
+            "rebind-domain-ok" => {
+                let names: Vec<String> = value.split('/').filter_map(name::domain).collect();
+                draft.set("policy", "private-exceptions", names, place);
+            }
+            "filter-A" | "filter-AAAA" => {
+                let when = format!("qtype == {:?}", key.trim_start_matches("filter-"));
+                draft.rule(Rule::block(key, when, "nodata", place));
+            }
+            "bogus-nxdomain" => match value.parse() {
+                Ok(ip) => self.bogus.push(ip),
+                Err(_) => draft.note(statement, "only single addresses are carried over"),
+            },
+            _ if records::take(statement, self.domain.as_deref(), self.local_ttl, draft) => {}
+            key if QUIET.contains(&key) => {}
+            key => {
+                let reason = LEFT.iter().find(|(start, _)| key.starts_with(start)).map(|(_, reason)| *reason);
+                draft.note(statement, reason.unwrap_or("there is no such setting here"));
+            }
+        }
+    }
+
+    /// `address=/NAME/.../[ADDRESS]`: the names and all below them.
+    fn address(&mut self, statement: &Statement, draft: &mut Draft) {
+        let Some((names, target)) = domains(&statement.value) else {
+            return draft.note(statement, "expected /NAME/ADDRESS");
+        };
+        let address = target.parse::<IpAddr>().ok();
+        let is_block = target.is_empty() || target == "#" || address.is_some_and(|ip| ip.is_unspecified());
+        for written in names {
+            let Some(owner) = name::domain(written.trim_start_matches("*.")).filter(|owner| owner != ".") else {
+                draft.note(statement, format!("{written:?} is no name"));
+                continue;
+            };
+            if is_block {
+                self.by_nxdomain |= target.is_empty();
+                self.by_zero |= !target.is_empty();
+                self.blocked.push(owner);
+                continue;
+            }
+            let Some(address) = address else {
+                draft.note(statement, "expected an address");
+                return;
+            };
+            for owner in [owner.clone(), format!("*.{owner}")] {
+                if let Some(record) = draft.address(&owner, address, &statement.place) {
+                    record.live(self.local_ttl).without_reverse();
+                }
+            }
+            self.answered.push(owner);
+        }
+    }
+
+    /// `server=[/NAME/.../]SERVER` and `local=/NAME/`.
+    fn server(&mut self, statement: &Statement, draft: &mut Draft) {
+        let place = statement.place.as_str();
+        let Some((names, target)) = domains(&statement.value) else {
+            return draft.forward(".", without_interface(&statement.value), place);
+        };
+        for zone in names {
+            if zone.is_empty() || zone == "#" || zone.contains('*') {
+                draft.note(statement, "rules are for a zone here, not for names of a certain form");
+                continue;
+            }
+            match target {
+                "" => draft.local_zone(zone, place),
+                "#" => draft.exception(zone, place),
+                server => draft.forward(zone, without_interface(server), place),
+            }
+            self.answered.extend(name::domain(zone).filter(|_| !target.is_empty()));
+        }
+    }
+
+    fn hosts(&mut self, path: &str, files: &dyn Files, draft: &mut Draft) {
+        let paths = match files.list(path) {
+            Some(names) => names.iter().map(|name| format!("{}/{name}", path.trim_end_matches('/'))).collect(),
+            None => vec![path.to_owned()],
+        };
+        for path in paths {
+            let text = source::octets(files, &path, MAX_TEXT).and_then(|octets| source::text(&path, &octets));
+            match text {
+                Ok(text) => self.hosts_file(&path, &text, draft),
+                Err(error) => draft.note(path, error),
+            }
+        }
+    }
+
+    fn hosts_file(&mut self, path: &str, text: &str, draft: &mut Draft) {
+        let (hosts, wrong) = hosts::hosts(text);
+        draft.note_lines_left_out(path, text);
+        for number in wrong {
+            draft.note(format!("{path}:{number}"), "expected an address and a name");
+        }
+        for mut host in hosts {
+            host.expand(self.domain.as_deref().filter(|_| self.expand_hosts));
+            draft.host(&host, self.local_ttl, path);
+        }
+    }
+
+    /// Puts in what is known only at the end.
+    fn close(self, draft: &mut Draft) {
+        match self.strategy {
+            Some(Strategy::Ordered) => draft.strategy(".", "ordered"),
+            Some(Strategy::All) => {
+                let count = draft.forwards.get(".").map_or(0, |forward| forward.servers.len().min(8));
+                if count > 1 {
+                    draft.strategy(".", &format!("race {count}"));
+                }
+            }
+            None => {}
+        }
+        if !self.bogus.is_empty() {
+            let networks: Vec<String> = self.bogus.iter().map(|ip| format!("\"{ip}\"")).collect();
+            let when = format!("answer.ip.in({})", networks.join(", "));
+            draft.rule(Rule::block("bogus-nxdomain", when, "nxdomain", "bogus-nxdomain"));
+        }
+        self.close_blocked(draft);
+    }
+
+    fn close_blocked(self, draft: &mut Draft) {
+        if self.blocked.is_empty() {
+            return;
+        }
+        if self.by_nxdomain && self.by_zero {
+            let reason = "blocked names have one kind of answer here: `block-answer` is \"zero\"";
+            draft.note("address=/NAME/ (NXDOMAIN) beside address=/NAME/0.0.0.0", reason);
+        }
+        let answer = if self.by_zero { "zero" } else { "nxdomain" };
+        draft.set("policy", "block-answer", answer, "how dnsmasq answered blocked names");
+        let line = |name: &String| format!("address=/{name}/");
+        let lines: Vec<String> = self.blocked.iter().map(line).collect();
+        draft.own_list("dnsmasq blocked", "dnsmasq", Kind::Block, &lines, "names that dnsmasq blocked");
+        let blocked: HashSet<&str> = self.blocked.iter().map(String::as_str).collect();
+        // dnsmasq takes the most special statement, here a block counts first.
+        let is_below = |name: &&String| {
+            let mut above = std::iter::successors(Some(name.as_str()), |name| name.split_once('.').map(|(_, up)| up));
+            above.any(|up| blocked.contains(up))
+        };
+        let excepted: Vec<String> = self.answered.iter().filter(is_below).map(line).collect();
+        if !excepted.is_empty() {
+            let origin = "names below blocked ones with an answer or server of their own";
+            draft.own_list("dnsmasq allowed", "dnsmasq", Kind::Allow, &excepted, origin);
+        }
+    }
+}
+
+/// The names and what follows them in `/NAME/NAME/REST`; `None` where there are none.
+fn domains(value: &str) -> Option<(Vec<&str>, &str)> {
+    let (names, rest) = value.strip_prefix('/')?.rsplit_once('/')?;
+    Some((names.split('/').collect(), rest.trim()))
+}
+
+/// A server without the interface or the address that it is asked from.
+fn without_interface(server: &str) -> &str {
+    server.split('@').next().unwrap_or(server)
+}
+
+/// `rev-server=NETWORK,SERVER`: the reverse names of a network.
+fn rev_server(statement: &Statement, draft: &mut Draft) {
+    match statement.value.split_once(',') {
+        Some((network, server)) => reverse_names(network, without_interface(server), &statement.place, draft),
+        None => draft.note(statement, "expected NETWORK,SERVER"),
+    }
+}
+
+/// Has the reverse names of a network asked for at a server.
+pub(crate) fn reverse_names(network: &str, server: &str, place: &str, draft: &mut Draft) {
+    let parsed = network.trim().parse::<IpNet>().or_else(|_| network.trim().parse::<IpAddr>().map(IpNet::from));
+    match parsed {
+        Ok(network) => reverse::zones(network).iter().for_each(|zone| draft.forward(zone, server.trim(), place)),
+        Err(_) => draft.note(format!("{place}: {network}"), "expected a network such as 192.168.1.0/24"),
+    }
+}
+
+fn resolv_file(path: &str, files: &dyn Files, draft: &mut Draft) {
+    let text = source::octets(files, path, MAX_TEXT).and_then(|octets| source::text(path, &octets));
+    let text = match text {
+        Ok(text) => text,
+        Err(error) => return draft.note(format!("resolv-file={path}"), error),
+    };
+    for (_, line) in source::lines(&text) {
+        if let Some(server) = line.strip_prefix("nameserver ") {
+            draft.forward(".", server.trim(), path);
+        }
+    }
+}
+
+fn ttl(key: &'static str, statement: &Statement, draft: &mut Draft) {
+    match statement.value.parse() {
+        Ok(secs) => draft.set_within(("cache", key), secs, TTL_RANGE, &statement.to_string()),
+        Err(_) => draft.note(statement, "expected a number of seconds"),
+    }
+}

@@ -1,0 +1,493 @@
+//! The configuration in the making: what all sources put in, in the terms of `avocet.toml`.
+//!
+//! A draft takes only values that the configuration reader takes. What it refuses becomes a note.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+
+use avocet_wire::{Rtype, rdata};
+use ipnet::IpNet;
+use toml::Value;
+
+use crate::hosts::{self, Host};
+use crate::name::{self, Names, ROOT};
+use crate::server::Server;
+
+/// Most notes that are kept; the others are counted.
+const MAX_NOTES: usize = 1_000;
+/// Most servers of one rule, as the configuration reader has it.
+const MAX_SERVERS: usize = 64;
+/// Longest TTL that a record may be given, in seconds.
+const MAX_TTL_SECS: u32 = 604_800;
+/// TTL of records whose source names none, in seconds.
+const TTL_SECS: u32 = 300;
+
+/// What has been found so far.
+#[derive(Debug, Default)]
+pub(crate) struct Draft {
+    /// Where companion files will lie.
+    directory: String,
+    /// What `block-services` takes.
+    services: BTreeSet<String>,
+    /// Keys of single tables, with where each comes from.
+    pub(crate) settings: BTreeMap<(&'static str, &'static str), (Value, String)>,
+    /// Forwarding rules by zone.
+    pub(crate) forwards: BTreeMap<String, Forward>,
+    /// Local RRsets by name and type.
+    pub(crate) records: BTreeMap<(String, String), Record>,
+    pub(crate) lists: Vec<List>,
+    pub(crate) groups: Vec<Group>,
+    pub(crate) clients: Vec<Client>,
+    pub(crate) rules: Vec<Rule>,
+    /// Zones that are never asked for upstream, with where each comes from.
+    pub(crate) local_zones: BTreeMap<String, String>,
+    /// Whether names without a dot are never asked for upstream, and who says so.
+    pub(crate) needs_dot: Option<String>,
+    /// What clients are known by, each of one client only.
+    ids: HashSet<String>,
+    /// Companion files: name and text.
+    pub(crate) files: Vec<(String, String)>,
+    pub(crate) notes: Vec<String>,
+    notes_over: usize,
+    list_names: Names,
+    file_names: Names,
+    rule_names: Names,
+}
+
+/// One `[[forward]]`.
+#[derive(Debug, Default)]
+pub(crate) struct Forward {
+    pub(crate) origin: String,
+    /// Empty: an exception.
+    pub(crate) servers: Vec<Server>,
+    pub(crate) strategy: Option<String>,
+}
+
+/// One `[[record]]`.
+#[derive(Debug)]
+pub(crate) struct Record {
+    pub(crate) origin: String,
+    /// Presentation form, in the order found.
+    pub(crate) values: Vec<String>,
+    /// Wire form of the same.
+    wire: Vec<Vec<u8>>,
+    pub(crate) ttl_secs: u32,
+    pub(crate) reverse: Reverse,
+}
+
+/// Whether the reverse name of an address is answered too.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reverse {
+    Answered,
+    Absent,
+}
+
+/// Block or allow.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Kind {
+    Block,
+    Allow,
+}
+
+/// Where a list is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    Url(String),
+    File(String),
+}
+
+/// One `[[list]]`.
+#[derive(Debug)]
+pub(crate) struct List {
+    pub(crate) name: String,
+    pub(crate) origin: String,
+    pub(crate) place: Place,
+    pub(crate) format: &'static str,
+    pub(crate) kind: Kind,
+    pub(crate) refresh_hours: Option<u64>,
+    pub(crate) tags: Vec<String>,
+    pub(crate) trust: Trust,
+}
+
+/// Whether a list may answer with addresses and aliases of its choice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Trust {
+    /// It may block and allow.
+    Verdicts,
+    /// It is the operator's own.
+    Answers,
+}
+
+/// One `[[group]]`.
+#[derive(Debug, Default)]
+pub(crate) struct Group {
+    pub(crate) name: String,
+    pub(crate) origin: String,
+    pub(crate) clients: Vec<String>,
+    pub(crate) lists: Vec<String>,
+}
+
+/// One `[[client]]`.
+#[derive(Debug, Default)]
+pub(crate) struct Client {
+    pub(crate) name: String,
+    pub(crate) origin: String,
+    pub(crate) ids: Vec<String>,
+    pub(crate) groups: Vec<String>,
+}
+
+/// One `[[rule]]`.
+#[derive(Debug)]
+pub(crate) struct Rule {
+    pub(crate) name: String,
+    pub(crate) origin: String,
+    pub(crate) when: String,
+    pub(crate) action: &'static str,
+    /// Keys that go with some actions.
+    pub(crate) more: Vec<(&'static str, Value)>,
+}
+
+impl Draft {
+    /// An empty one whose companion files will lie in `directory`, for a server that knows `services`.
+    pub(crate) fn within(directory: &str, services: &[&str]) -> Self {
+        let services = services.iter().map(|service| (*service).to_owned()).collect();
+        Self { directory: directory.to_owned(), services, ..Self::default() }
+    }
+
+    /// Says that something is not carried over, and why.
+    pub(crate) fn note(&mut self, what: impl fmt::Display, reason: impl fmt::Display) {
+        if self.notes.len() < MAX_NOTES {
+            self.notes.push(one_line(&format!("{what}: {reason}")));
+        } else {
+            self.notes_over += 1;
+        }
+    }
+
+    /// How many notes there were past those that are kept.
+    pub(crate) fn notes_over(&self) -> usize {
+        self.notes_over
+    }
+
+    /// Sets a key of a table that stands once.
+    pub(crate) fn set(&mut self, table: &'static str, key: &'static str, value: impl Into<Value>, origin: &str) {
+        self.settings.insert((table, key), (value.into(), origin.to_owned()));
+    }
+
+    /// Sets a key to a number of a certain range, or to the end of the range with a note.
+    pub(crate) fn set_within(
+        &mut self,
+        (table, key): (&'static str, &'static str),
+        number: u64,
+        range: (u64, u64),
+        origin: &str,
+    ) {
+        let kept = number.clamp(range.0, range.1);
+        if kept != number {
+            self.note(
+                format!("{origin} = {number}"),
+                format!("`{key}` takes {} to {}: {kept} it is", range.0, range.1),
+            );
+        }
+        self.set(table, key, i64::try_from(kept).unwrap_or(i64::MAX), origin);
+    }
+
+    /// Sets the listeners, each once.
+    pub(crate) fn listen(&mut self, addresses: &[SocketAddr], origin: &str) {
+        let mut listen: Vec<Value> = Vec::new();
+        for address in addresses {
+            let shown = Value::from(address.to_string());
+            if !listen.contains(&shown) {
+                listen.push(shown);
+            }
+        }
+        if !listen.is_empty() {
+            self.set("server", "listen", listen, origin);
+        }
+    }
+
+    /// Has names under `zone` asked for at a server.
+    pub(crate) fn forward(&mut self, zone: &str, server: &str, origin: &str) {
+        let what = format!("{origin}: {server}");
+        let Some(zone) = name::domain(zone).filter(|zone| !zone.contains('*')) else {
+            return self.note(what, format!("{zone:?} is no name of a zone"));
+        };
+        let server = match Server::parse(server) {
+            Ok(server) => server,
+            Err(reason) => return self.note(what, reason),
+        };
+        let forward = self.forwards.entry(zone).or_insert_with(|| Forward::from(origin));
+        if forward.servers.len() >= MAX_SERVERS {
+            self.note(what, format!("a rule has {MAX_SERVERS} servers at most"));
+        } else if !forward.servers.contains(&server) {
+            forward.servers.push(server);
+        }
+    }
+
+    /// Says in which order the servers of a zone are asked, if it has any.
+    pub(crate) fn strategy(&mut self, zone: &str, strategy: &str) {
+        if let Some(forward) = self.forwards.get_mut(zone) {
+            forward.strategy = Some(strategy.to_owned());
+        }
+    }
+
+    /// Has names under `zone` follow the rule of the zone above it.
+    pub(crate) fn exception(&mut self, zone: &str, origin: &str) {
+        match name::domain(zone).filter(|zone| zone != "." && !zone.contains('*')) {
+            Some(zone) => drop(self.forwards.entry(zone).or_insert_with(|| Forward::from(origin))),
+            None => self.note(origin, format!("{zone:?} is no name of a zone")),
+        }
+    }
+
+    /// Has names under `zone` answered by local records only.
+    pub(crate) fn local_zone(&mut self, zone: &str, origin: &str) {
+        match name::domain(zone).filter(|zone| zone != "." && !zone.contains('*')) {
+            Some(zone) => drop(self.local_zones.entry(zone).or_insert_with(|| origin.to_owned())),
+            None => self.note(origin, format!("{zone:?} is no name of a zone")),
+        }
+    }
+
+    /// Adds a local record; `data` in presentation form. Says whether it was taken.
+    pub(crate) fn record(&mut self, owner: &str, rtype: &str, data: &str, origin: &str) -> Option<&mut Record> {
+        let what = format!("{origin}: {owner} {rtype} {data}");
+        let Some(owner) =
+            name::domain(owner).filter(|owner| owner != "." && !owner.trim_start_matches("*.").contains('*'))
+        else {
+            self.note(what, "its name is no domain name; other alphabets are written as xn-- labels");
+            return None;
+        };
+        let known = rdata::from_mnemonic(rtype).filter(|number| *number != 0 && !Rtype(*number).is_meta());
+        let Some(number) = known else {
+            self.note(what, "there is no such type of record");
+            return None;
+        };
+        // TYPE1 is A: one type has one set.
+        let rtype = rdata::mnemonic(number).unwrap_or(rtype);
+        let mut wire = Vec::new();
+        if let Err(error) = rdata::parse(number, data, ROOT, &mut wire) {
+            self.note(what, error);
+            return None;
+        }
+        if self.stands_beside_alias(&owner, rtype, &wire) {
+            self.note(what, "a CNAME stands alone at its name (RFC 1034)");
+            return None;
+        }
+        let key = (owner, rtype.to_owned());
+        let record = self.records.entry(key).or_insert_with(|| Record {
+            origin: origin.to_owned(),
+            values: Vec::new(),
+            wire: Vec::new(),
+            ttl_secs: TTL_SECS,
+            reverse: Reverse::Answered,
+        });
+        if !record.wire.contains(&wire) {
+            record.wire.push(wire);
+            record.values.push(data.to_owned());
+        }
+        Some(record)
+    }
+
+    /// Would there be a CNAME beside other data, or another CNAME?
+    fn stands_beside_alias(&self, owner: &str, rtype: &str, wire: &[u8]) -> bool {
+        let from = (owner.to_owned(), String::new());
+        let mut sets = self.records.range(from..).take_while(|((other, _), _)| other == owner);
+        sets.any(|((_, other), record)| match (rtype, other.as_str()) {
+            ("CNAME", "CNAME") => !record.wire.iter().any(|known| known == wire),
+            (one, other) => one == "CNAME" || other == "CNAME",
+        })
+    }
+
+    /// Adds the record of an address.
+    pub(crate) fn address(&mut self, owner: &str, address: IpAddr, origin: &str) -> Option<&mut Record> {
+        self.record(owner, address_type(address), &address.to_string(), origin)
+    }
+
+    /// Adds the records of a line of a hosts file; names of the loopback addresses are answered without.
+    pub(crate) fn host(&mut self, host: &Host, ttl_secs: Option<u32>, origin: &str) {
+        for name in &host.names {
+            if hosts::is_loopback(name) || host.address.is_multicast() {
+                continue;
+            }
+            if let Some(record) = self.address(name, host.address, origin) {
+                record.live(ttl_secs);
+            }
+        }
+    }
+
+    /// Adds a list and gives the name that it got.
+    pub(crate) fn list(&mut self, wanted: &str, mut list: List) -> String {
+        list.name = self.list_names.unique(name::slug(wanted, "list"));
+        let name = list.name.clone();
+        self.lists.push(list);
+        name
+    }
+
+    /// Adds a companion file with these lines and the list that reads it, and gives the name of the list.
+    pub(crate) fn own_list(
+        &mut self,
+        wanted: &str,
+        format: &'static str,
+        kind: Kind,
+        lines: &[String],
+        origin: &str,
+    ) -> String {
+        let file = self.file_names.unique(name::slug(wanted, "rules"));
+        let place = Place::File(format!("{}{file}.txt", self.directory));
+        let head = format!("# {}\n", one_line(origin));
+        let body: String = lines.iter().map(|line| format!("{}\n", one_line(line))).collect();
+        self.files.push((format!("{file}.txt"), head + &body));
+        // These have ways to say how a name is answered, and the operator wrote them.
+        let trust = match format {
+            "adblock" | "pihole-regex" => Trust::Answers,
+            _ => Trust::Verdicts,
+        };
+        self.list(wanted, List { format, kind, trust, ..List::at(place, origin) })
+    }
+
+    /// Adds a rule; its name is made unique.
+    pub(crate) fn rule(&mut self, mut rule: Rule) {
+        rule.name = self.rule_names.unique(name::slug(&rule.name, "rule"));
+        self.rules.push(rule);
+    }
+
+    /// What a client is known by, as `ids` takes it: an address, a network, a MAC address or a host name.
+    pub(crate) fn client_id(&mut self, written: &str, origin: &str) -> Option<String> {
+        let what = format!("{origin}: {written}");
+        let Some(id) = client_id(written.trim()) else {
+            self.note(what, "clients are known by address, network, MAC address or host name here");
+            return None;
+        };
+        if !self.ids.insert(id.clone()) {
+            self.note(what, "it belongs to another client already");
+            return None;
+        }
+        Some(id)
+    }
+
+    /// Those services that can be blocked here; a note for each of the others.
+    pub(crate) fn services(&mut self, wanted: Vec<String>, origin: &str) -> Vec<String> {
+        let (known, unknown): (Vec<String>, _) = wanted.into_iter().partition(|id| self.services.contains(id));
+        for id in unknown {
+            self.note(format!("{origin}: {id}"), "no rule set of that name is shipped");
+        }
+        known
+    }
+
+    /// Notes lines of a text that are left out because of their length or number.
+    pub(crate) fn note_lines_left_out(&mut self, path: &str, text: &str) {
+        let count = crate::source::lines_left_out(text);
+        if count > 0 {
+            self.note(format!("{path}: {count} lines"), "endless, or past the most lines that are read");
+        }
+    }
+}
+
+impl Forward {
+    fn from(origin: &str) -> Self {
+        Self { origin: origin.to_owned(), ..Self::default() }
+    }
+}
+
+impl Record {
+    /// Sets the TTL, in seconds, where the source names one.
+    pub(crate) fn live(&mut self, ttl_secs: Option<u32>) -> &mut Self {
+        if let Some(secs) = ttl_secs {
+            self.ttl_secs = secs.min(MAX_TTL_SECS);
+        }
+        self
+    }
+
+    /// Leaves the reverse names of its addresses alone.
+    pub(crate) fn without_reverse(&mut self) -> &mut Self {
+        self.reverse = Reverse::Absent;
+        self
+    }
+}
+
+impl List {
+    /// A list of names to block, in a format that is found out.
+    pub(crate) fn at(place: Place, origin: &str) -> Self {
+        Self {
+            name: String::new(),
+            origin: origin.to_owned(),
+            place,
+            format: "auto",
+            kind: Kind::Block,
+            refresh_hours: None,
+            tags: Vec::new(),
+            trust: Trust::Verdicts,
+        }
+    }
+}
+
+impl Rule {
+    /// A rule that blocks, with an answer of its own where `answer` is not empty.
+    pub(crate) fn block(name: &str, when: String, answer: &'static str, origin: &str) -> Self {
+        let more = if answer.is_empty() { Vec::new() } else { vec![("answer", Value::from(answer))] };
+        Self { more, ..Self::doing("block", name, when, origin) }
+    }
+
+    /// A rule with another action.
+    pub(crate) fn doing(action: &'static str, name: &str, when: String, origin: &str) -> Self {
+        Self { name: name.to_owned(), origin: origin.to_owned(), when, action, more: Vec::new() }
+    }
+
+    /// The same with one more key.
+    pub(crate) fn with(mut self, key: &'static str, value: impl Into<Value>) -> Self {
+        self.more.push((key, value.into()));
+        self
+    }
+}
+
+impl Place {
+    /// A list by what its source calls it: an address on the web, or a path.
+    pub(crate) fn parse(written: &str) -> Option<Self> {
+        let written = written.trim();
+        if written.is_empty() || written.contains(char::is_whitespace) {
+            return None;
+        }
+        if written.starts_with("https://") || written.starts_with("http://") {
+            return Some(Self::Url(written.to_owned()));
+        }
+        let path = written.strip_prefix("file://").unwrap_or(written);
+        path.starts_with('/').then(|| Self::File(path.to_owned()))
+    }
+
+    /// A short name for it.
+    pub(crate) fn short(&self) -> &str {
+        let (Self::Url(text) | Self::File(text)) = self;
+        let path = text.split(['?', '#']).next().unwrap_or(text).trim_end_matches('/');
+        path.rsplit('/').next().unwrap_or(path)
+    }
+}
+
+/// An identifier in one form, so that it is the same wherever it stands.
+fn client_id(written: &str) -> Option<String> {
+    if let Ok(address) = written.parse::<IpAddr>() {
+        return Some(address.to_canonical().to_string());
+    }
+    if let Ok(network) = written.parse::<IpNet>() {
+        return Some(network.trunc().to_string());
+    }
+    let octets: Vec<&str> = written.split([':', '-']).collect();
+    let is_octet = |part: &&str| part.len() == 2 && u8::from_str_radix(part, 16).is_ok();
+    if octets.len() == 6 && octets.iter().all(is_octet) {
+        return Some(octets.join(":").to_ascii_lowercase());
+    }
+    // What ends with a number is a mistyped address.
+    let is_host = |name: &String| {
+        let last = name.rsplit('.').next().unwrap_or_default();
+        !name.contains('*') && last.contains(|c: char| !c.is_ascii_digit())
+    };
+    name::domain(written).filter(|name| name != ".").filter(is_host)
+}
+
+/// The type of the record of an address.
+pub(crate) fn address_type(address: IpAddr) -> &'static str {
+    if address.is_ipv4() { "A" } else { "AAAA" }
+}
+
+/// A text without line ends and other control characters, as comments and notes must be.
+pub(crate) fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}

@@ -1,0 +1,89 @@
+//! Names as the configuration takes them: of domains, and of lists, groups, clients and rules.
+
+use std::collections::HashSet;
+
+use avocet_wire::name::MAX_NAME;
+use avocet_wire::text;
+
+/// The root in wire form.
+pub(crate) const ROOT: &[u8] = &[0];
+/// Most octets of a name that is made here.
+const MAX_SLUG: usize = 48;
+
+/// A domain name in lower case and without a dot at its end, the root being `.`; `None` where it is none, or is
+/// written in letters that need escapes.
+pub(crate) fn domain(written: &str) -> Option<String> {
+    let is_plain = |octet: u8| octet.is_ascii_alphanumeric() || b"._-*".contains(&octet);
+    if written.is_empty() || !written.bytes().all(is_plain) {
+        return None;
+    }
+    let mut wire = [0; MAX_NAME];
+    text::name_to_wire(written.as_bytes(), Some(ROOT), &mut wire).ok()?;
+    let name = written.strip_suffix('.').unwrap_or(written).to_ascii_lowercase();
+    Some(if name.is_empty() { ".".to_owned() } else { name })
+}
+
+/// Is `name` the same as `zone`, or below it? Both as [`domain`] gives them.
+pub(crate) fn is_under(name: &str, zone: &str) -> bool {
+    zone == "." || name.strip_suffix(zone).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+}
+
+/// A text of letters, digits and hyphens that reminds of `written`; `otherwise` where nothing would be left.
+pub(crate) fn slug(written: &str, otherwise: &str) -> String {
+    let mut out = String::new();
+    for c in written.chars().take(MAX_SLUG) {
+        if c.is_ascii_alphanumeric() {
+            out.push(c.to_ascii_lowercase());
+        } else if !matches!(c, '\'' | '"') && !out.is_empty() && !out.ends_with('-') {
+            out.push('-');
+        }
+    }
+    let kept = out.trim_end_matches('-');
+    if kept.is_empty() { otherwise.to_owned() } else { kept.to_owned() }
+}
+
+/// Names given out so far.
+#[derive(Debug, Default)]
+pub(crate) struct Names(HashSet<String>);
+
+impl Names {
+    /// `wanted`, or with a number behind it where it has been given out.
+    pub(crate) fn unique(&mut self, wanted: String) -> String {
+        let mut name = wanted.clone();
+        let mut count = 1;
+        while !self.0.insert(name.clone()) {
+            count += 1;
+            name = format!("{wanted}-{count}");
+        }
+        name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn domains_are_folded_and_checked() {
+        assert_eq!(domain("Www.Example.").as_deref(), Some("www.example"));
+        assert_eq!((domain(".").as_deref(), domain("*.lan").as_deref()), (Some("."), Some("*.lan")));
+        let long = "a.".repeat(128);
+        for wrong in ["", "a..b", "a b", "bücher.example", "a\\.b", &"a".repeat(64), &long] {
+            assert_eq!(domain(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_zone_ends_at_a_label() {
+        assert!(is_under("a.lan", "lan") && is_under("lan", "lan") && is_under("x", "."));
+        assert!(!is_under("wlan", "lan"));
+    }
+
+    #[test]
+    fn slugs_are_plain_and_unique() {
+        assert_eq!(slug("Anna's iPad (kids)", "x"), "annas-ipad-kids");
+        assert_eq!(slug("日本", "client"), "client");
+        let mut names = Names::default();
+        assert_eq!([names.unique("a".into()), names.unique("a".into())], ["a", "a-2"]);
+    }
+}

@@ -1,0 +1,107 @@
+//! `gravity.db`: the tables of a SQLite database that may come from anywhere.
+//!
+//! It is opened in memory and only read. A schema is code that a stranger wrote: nothing but real tables is asked, by
+//! a connection that trusts no function of the schema, for a bounded number of steps.
+
+use rusqlite::limits::Limit;
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, Row as SqlRow, config::DbConfig};
+use serde_json::Value;
+
+use crate::source::{Error, MAX_LINE, MAX_ROWS, MAX_UNPACKED, malformed};
+
+use super::DATABASE;
+use super::tables::{COLUMNS, Row, TABLES, Tables};
+
+/// How a database begins (the SQLite file format, §1.3).
+const MAGIC: &[u8] = b"SQLite format 3\0";
+/// Where the header says how the file is written and read, and the number that says: without a write-ahead log.
+const FORMATS: std::ops::Range<usize> = 18..20;
+const ROLLBACK_JOURNAL: u8 = 1;
+/// Steps of SQLite's machine between two counts, and most counts: some minutes.
+const STEPS: i32 = 100_000;
+const MAX_COUNTS: usize = 100_000;
+/// Most octets of a value or of a statement of the schema.
+const MAX_VALUE: i32 = 1 << 20;
+
+/// Is it a database?
+pub(super) fn is_one(octets: &[u8]) -> bool {
+    octets.starts_with(MAGIC)
+}
+
+/// Adds the rows of all tables.
+pub(super) fn read(octets: &[u8], tables: &mut Tables) -> Result<(), Error> {
+    if !is_one(octets) {
+        return Err(malformed(DATABASE, "this is no SQLite database"));
+    }
+    if octets.len() as u64 > MAX_UNPACKED {
+        return Err(Error::TooLarge { path: DATABASE.to_owned(), limit: format!("{} MiB", MAX_UNPACKED >> 20) });
+    }
+    let connection = open(octets).map_err(|error| malformed(DATABASE, error))?;
+    for (place, table) in TABLES.iter().enumerate() {
+        if has_table(&connection, table).map_err(|error| malformed(DATABASE, error))? {
+            read_table(&connection, place, table, tables)?;
+        }
+    }
+    Ok(())
+}
+
+fn open(octets: &[u8]) -> rusqlite::Result<Connection> {
+    let mut octets = octets.to_vec();
+    // A database in memory has no log beside it; what the header says of one would only be refused.
+    if let Some(formats) = octets.get_mut(FORMATS) {
+        formats.fill(ROLLBACK_JOURNAL);
+    }
+    let mut connection = Connection::open_in_memory()?;
+    let len = octets.len();
+    connection.deserialize_read_exact("main", octets.as_slice(), len, true)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_VALUE)?;
+    connection.pragma_update(None, "cell_size_check", true)?;
+    let mut counts = 0;
+    connection.progress_handler(
+        STEPS,
+        Some(move || {
+            counts += 1;
+            counts > MAX_COUNTS
+        }),
+    )?;
+    Ok(connection)
+}
+
+/// Is there a real table of that name? Views run what their author wrote, virtual tables what their module does.
+fn has_table(connection: &Connection, table: &str) -> rusqlite::Result<bool> {
+    let sql = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?1 AND rootpage > 0";
+    connection.query_row(sql, [table], |row| Ok(row.get::<_, i64>(0)? == 1))
+}
+
+fn read_table(connection: &Connection, place: usize, table: &str, tables: &mut Tables) -> Result<(), Error> {
+    let wrong = |error: rusqlite::Error| malformed(DATABASE, format!("table {table}: {error}"));
+    let sql = format!("SELECT * FROM \"{table}\" LIMIT {}", MAX_ROWS + 1);
+    let mut statement = connection.prepare(&sql).map_err(wrong)?;
+    let columns: Vec<Option<&str>> =
+        statement.column_names().map(|name| COLUMNS.iter().copied().find(|known| *known == name)).collect();
+    let mut rows = statement.query([]).map_err(wrong)?;
+    while let Some(row) = rows.next().map_err(wrong)? {
+        tables.push(place, values(row, &columns).map_err(wrong)?)?;
+    }
+    Ok(())
+}
+
+/// The columns of a row that are known; texts past the longest line are left out.
+fn values(row: &SqlRow<'_>, columns: &[Option<&str>]) -> rusqlite::Result<Row> {
+    let mut values = Row::new();
+    for (index, column) in columns.iter().enumerate() {
+        let Some(column) = column else {
+            continue;
+        };
+        let value = match row.get_ref(index)? {
+            ValueRef::Integer(number) => Value::from(number),
+            ValueRef::Text(text) if text.len() <= MAX_LINE => Value::from(String::from_utf8_lossy(text)),
+            _ => continue,
+        };
+        values.insert((*column).to_owned(), value);
+    }
+    Ok(values)
+}

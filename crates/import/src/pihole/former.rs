@@ -1,0 +1,68 @@
+//! `setupVars.conf` and `pihole-FTL.conf`, the settings of version 5: lines `KEY=VALUE`.
+
+use std::collections::BTreeMap;
+
+use crate::draft::Draft;
+use crate::source;
+
+use super::settings;
+
+type Values<'a> = BTreeMap<&'a str, &'a str>;
+
+fn values(text: &str) -> Values<'_> {
+    let pairs = source::lines(text).filter(|(_, line)| !line.starts_with('#'));
+    pairs.filter_map(|(_, line)| line.split_once('=')).map(|(key, value)| (key.trim(), value.trim())).collect()
+}
+
+/// Reads `setupVars.conf`.
+pub(super) fn settings(text: &str, draft: &mut Draft) {
+    let values = values(text);
+    let text = |key: &str| values.get(key).copied().filter(|value| !value.is_empty());
+    let is_on = |key: &str| matches!(text(key), Some("true" | "1"));
+    let mut servers: Vec<(u32, &str)> = values
+        .iter()
+        .filter_map(|(key, server)| Some((key.strip_prefix("PIHOLE_DNS_")?.parse().ok()?, *server)))
+        .collect();
+    servers.sort_unstable();
+    for (_, server) in servers.iter().filter(|(_, server)| !server.is_empty()) {
+        draft.forward(".", server, "PIHOLE_DNS_n");
+    }
+    settings::all_addresses(53, text("DNSMASQ_LISTENING").unwrap_or_default(), draft);
+    if let (true, Some(network), Some(server)) =
+        (is_on("REV_SERVER"), text("REV_SERVER_CIDR"), text("REV_SERVER_TARGET"))
+    {
+        settings::conditional(network, server, text("REV_SERVER_DOMAIN"), draft);
+    }
+    if is_on("DNS_FQDN_REQUIRED") {
+        draft.needs_dot = Some("DNS_FQDN_REQUIRED".to_owned());
+    }
+    if is_on("DNSSEC") {
+        draft.note("DNSSEC=true", "recursion validates here; what comes from forwarding is not validated");
+    }
+    if text("BLOCKING_ENABLED") == Some("false") {
+        draft.note("BLOCKING_ENABLED=false", "lists are carried over and filter: pause it, or remove them");
+    }
+    if is_on("DHCP_ACTIVE") {
+        draft.note("DHCP_ACTIVE=true", "addresses are not assigned here (DHCP)");
+    }
+    if is_on("CONDITIONAL_FORWARDING") {
+        draft.note("CONDITIONAL_FORWARDING", "the form of before version 5 is not read: write a [[forward]]");
+    }
+}
+
+/// Reads `pihole-FTL.conf`.
+pub(super) fn resolver(text: &str, draft: &mut Draft) {
+    let values = values(text);
+    let text = |key: &str| values.get(key).copied().filter(|value| !value.is_empty());
+    let addresses: Vec<String> = ["BLOCK_IPV4", "BLOCK_IPV6"].into_iter().filter_map(text).map(str::to_owned).collect();
+    if let Some(mode) = text("BLOCKINGMODE") {
+        settings::block_answer(mode, addresses, "BLOCKINGMODE", draft);
+    }
+    if let Some(secs) = text("BLOCK_TTL").and_then(|text| text.parse().ok()) {
+        draft.set_within(("policy", "block-ttl-secs"), secs, settings::TTL_RANGE, "BLOCK_TTL");
+    }
+    let limit = text("RATE_LIMIT").and_then(|text| text.split_once('/'));
+    if let Some((Ok(count), Ok(interval))) = limit.map(|(count, interval)| (count.parse(), interval.parse())) {
+        settings::limit_clients(count, interval, "RATE_LIMIT", draft);
+    }
+}

@@ -1,0 +1,181 @@
+//! Lists, domains, groups and clients of Pi-hole ("Domain database" in its documentation).
+//!
+//! A client is in the group with the number 0 unless it is named. What a group holds is in force for its clients; a
+//! client in several groups has all of them. Domains become lists of their own, one for each kind and set of groups.
+
+use std::collections::BTreeMap;
+
+use crate::draft::{Client, Draft, Group, Kind, List, Place};
+use crate::name::{self, Names};
+
+use super::tables::{Row, Tables, is_enabled, number, text};
+
+/// The group of all clients that are not named.
+const DEFAULT: i64 = 0;
+/// What [`DEFAULT`] is called here.
+const DEFAULT_NAME: &str = "default";
+/// The group here of clients that are in none there.
+const UNFILTERED: &str = "unfiltered";
+
+/// Groups by number.
+type Groups = BTreeMap<i64, Group>;
+
+/// Puts the tables into the draft.
+pub(super) fn carry(mut tables: Tables, draft: &mut Draft) {
+    let mut names = Names::default();
+    let (mut groups, off) = groups(tables.take("group"), &mut names, draft);
+    let links = links(tables.take("adlist_by_group"), "adlist_id");
+    for row in tables.take("adlist") {
+        adlist(&row, &links, &mut groups, draft);
+    }
+    let links = self::links(tables.take("domainlist_by_group"), "domainlist_id");
+    domains(tables.take("domainlist"), &links, &mut groups, draft);
+    let links = self::links(tables.take("client_by_group"), "client_id");
+    clients(tables.take("client"), &links, &mut groups, &mut names, draft);
+    for (id, mut group) in groups {
+        if off.contains(&id) {
+            group.lists.clear();
+        }
+        draft.groups.push(group);
+    }
+}
+
+/// The groups, the one of all clients among them, and the numbers of those that are turned off.
+fn groups(rows: Vec<Row>, names: &mut Names, draft: &mut Draft) -> (Groups, Vec<i64>) {
+    let mut groups = Groups::new();
+    let mut off = Vec::new();
+    names.unique(DEFAULT_NAME.to_owned());
+    let origin = "all clients that are not named".to_owned();
+    groups.insert(DEFAULT, Group { name: DEFAULT_NAME.to_owned(), origin, ..Group::default() });
+    for row in &rows {
+        let Some(id) = number(row, "id") else {
+            continue;
+        };
+        let title = text(row, "name");
+        if !is_enabled(row) {
+            draft.note(format!("group {title}"), "it was turned off, so it has no lists");
+            off.push(id);
+        }
+        if id != DEFAULT {
+            let name = names.unique(name::slug(title, "group"));
+            let description = text(row, "description");
+            let origin = format!("group {title} {description}").trim().to_owned();
+            groups.insert(id, Group { name, origin, ..Group::default() });
+        }
+    }
+    (groups, off)
+}
+
+/// The groups of each entry, sorted.
+fn links(rows: Vec<Row>, column: &str) -> BTreeMap<i64, Vec<i64>> {
+    let mut links: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
+    for row in &rows {
+        if let (Some(entry), Some(group)) = (number(row, column), number(row, "group_id")) {
+            links.entry(entry).or_default().push(group);
+        }
+    }
+    for groups in links.values_mut() {
+        groups.sort_unstable();
+        groups.dedup();
+    }
+    links
+}
+
+fn groups_of<'a>(row: &Row, links: &'a BTreeMap<i64, Vec<i64>>) -> &'a [i64] {
+    number(row, "id").and_then(|id| links.get(&id)).map_or(&[], Vec::as_slice)
+}
+
+fn put_into(list: &str, ids: &[i64], groups: &mut Groups) {
+    for id in ids {
+        if let Some(group) = groups.get_mut(id) {
+            group.lists.push(list.to_owned());
+        }
+    }
+}
+
+/// One list; since version 6 it may be one of names to allow.
+fn adlist(row: &Row, links: &BTreeMap<i64, Vec<i64>>, groups: &mut Groups, draft: &mut Draft) {
+    let (address, comment) = (text(row, "address"), text(row, "comment"));
+    if !is_enabled(row) {
+        return draft.note(format!("list {address}"), "it was turned off");
+    }
+    let Some(place) = Place::parse(address) else {
+        return draft.note(format!("list {address}"), "neither an address on the web nor a path");
+    };
+    let kind = if number(row, "type") == Some(1) { Kind::Allow } else { Kind::Block };
+    let wanted = if comment.is_empty() { place.short().to_owned() } else { comment.to_owned() };
+    let origin = format!("list {} {comment}", number(row, "id").unwrap_or_default());
+    let name = draft.list(&wanted, List { kind, ..List::at(place, origin.trim()) });
+    put_into(&name, groups_of(row, links), groups);
+}
+
+/// Names and expressions: types 0 and 1 are names to allow and to deny, 2 and 3 expressions.
+fn domains(rows: Vec<Row>, links: &BTreeMap<i64, Vec<i64>>, groups: &mut Groups, draft: &mut Draft) {
+    let mut sets: BTreeMap<(i64, &[i64]), Vec<String>> = BTreeMap::new();
+    let mut off = 0;
+    for row in &rows {
+        let (Some(kind @ 0..=3), domain) = (number(row, "type"), text(row, "domain")) else {
+            draft.note(format!("domain {}", text(row, "domain")), "it is of no known type");
+            continue;
+        };
+        if !is_enabled(row) {
+            off += 1;
+            continue;
+        }
+        if domain.is_empty() {
+            continue;
+        }
+        let lines = sets.entry((kind, groups_of(row, links))).or_default();
+        let comment = text(row, "comment");
+        if !comment.is_empty() {
+            lines.push(format!("# {comment}"));
+        }
+        lines.push(domain.to_owned());
+    }
+    if off > 0 {
+        draft.note(format!("{off} domains and expressions"), "they were turned off");
+    }
+    for ((kind, ids), lines) in sets {
+        let (format, kind, title) = match kind {
+            0 => ("domains", Kind::Allow, "allowed"),
+            1 => ("domains", Kind::Block, "denied"),
+            2 => ("pihole-regex", Kind::Allow, "allowed regex"),
+            _ => ("pihole-regex", Kind::Block, "denied regex"),
+        };
+        let whom: Vec<&str> = ids.iter().filter_map(|id| Some(groups.get(id)?.name.as_str())).collect();
+        let origin =
+            format!("names {title} for {}", if whom.is_empty() { "nobody".to_owned() } else { whom.join(", ") });
+        let of = if ids == [DEFAULT] { String::new() } else { format!(" {}", whom.join(" ")) };
+        let list = draft.own_list(&format!("{title}{of}"), format, kind, &lines, &origin);
+        put_into(&list, ids, groups);
+    }
+}
+
+fn clients(
+    rows: Vec<Row>,
+    links: &BTreeMap<i64, Vec<i64>>,
+    groups: &mut Groups,
+    group_names: &mut Names,
+    draft: &mut Draft,
+) {
+    let mut names = Names::default();
+    let mut unfiltered = None;
+    for row in &rows {
+        let (written, comment) = (text(row, "ip"), text(row, "comment"));
+        let origin = format!("client {written} {comment}").trim().to_owned();
+        let Some(id) = draft.client_id(written, "client") else {
+            continue;
+        };
+        let mut in_groups: Vec<String> =
+            groups_of(row, links).iter().filter_map(|id| Some(groups.get(id)?.name.clone())).collect();
+        if in_groups.is_empty() {
+            in_groups.push(unfiltered.get_or_insert_with(|| group_names.unique(UNFILTERED.to_owned())).clone());
+        }
+        let name = names.unique(name::slug(if comment.is_empty() { written } else { comment }, "client"));
+        draft.clients.push(Client { name, origin, ids: vec![id], groups: in_groups });
+    }
+    if let Some(name) = unfiltered {
+        let origin = "clients that were in no group".to_owned();
+        draft.groups.push(Group { name, origin, ..Group::default() });
+    }
+}

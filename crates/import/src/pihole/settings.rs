@@ -1,0 +1,219 @@
+//! `pihole.toml`, the settings of version 6.
+
+use std::net::SocketAddr;
+
+use serde_json::Value;
+
+use crate::dnsmasq::{self, Statement};
+use crate::draft::{Draft, Rule};
+use crate::hosts;
+use crate::name;
+use crate::section::Section;
+use crate::source::{Error, Files, malformed};
+
+use super::SETTINGS;
+
+/// Keys of `dns` that say nothing about answers, or whose effect the server has anyway.
+const QUIET: &[&str] = &[
+    "CNAMEdeepInspect",
+    "EDNS0ECS",
+    "analyzeOnlyAandAAAA",
+    "blockESNI",
+    "bogusPriv",
+    "cache",
+    "ignoreLocalhost",
+    "interface",
+    "localise",
+    "piholePTR",
+    "queryLogging",
+    "replyWhenBusy",
+    "showDNSSEC",
+];
+pub(super) const TTL_RANGE: (u64, u64) = (0, 86_400);
+/// Most queries a second or at once of a rule.
+const RATE_RANGE: (u64, u64) = (1, 1_000_000);
+
+/// Reads the text of the file.
+pub(super) fn read(text: &str, files: &dyn Files, draft: &mut Draft) -> Result<(), Error> {
+    let document: Value = toml::from_str(text).map_err(|error| malformed(SETTINGS, error.message()))?;
+    let mut root = Section::of(document).ok_or_else(|| malformed(SETTINGS, "this is no table"))?;
+    let mut dns = root.section("dns");
+    for server in dns.texts("upstreams") {
+        draft.forward(".", &server, "dns.upstreams");
+    }
+    listen(&mut dns, draft);
+    names(&mut dns, draft);
+    for server in dns.texts("revServers") {
+        reverse_server(&server, draft);
+    }
+    statements("cname", dns.texts("cnameRecords"), files, draft);
+    statements("host-record", dns.texts("hostRecord"), files, draft);
+    blocking(&mut dns, draft);
+    rate_limit(&mut dns, draft);
+    special_domains(&mut dns, draft);
+    dns.skip(QUIET);
+    let dnssec = "recursion validates here; what comes from forwarding is not validated";
+    dns.leave(&[("dnssec", dnssec)], draft);
+    leave(root, files, draft);
+    Ok(())
+}
+
+fn leave(mut root: Section, files: &dyn Files, draft: &mut Draft) {
+    if root.section("dhcp").flag("active") {
+        draft.note("dhcp", "addresses are not assigned here (DHCP)");
+    }
+    let mut misc = root.section("misc");
+    let lines = misc.texts("dnsmasq_lines").join("\n");
+    dnsmasq::apply(&dnsmasq::statements("misc.dnsmasq_lines", &lines), files, draft);
+    if misc.flag("etc_dnsmasq_d") {
+        draft.note("misc.etc_dnsmasq_d", "files beside Pi-hole are not read: import them as dnsmasq");
+    }
+}
+
+fn listen(dns: &mut Section, draft: &mut Draft) {
+    let port = dns.number("port").and_then(|port| u16::try_from(port).ok()).unwrap_or(53);
+    let mode = dns.text("listeningMode").unwrap_or_default();
+    all_addresses(port, &mode, draft);
+}
+
+/// Listens on all addresses, as Pi-hole does but for what a mode says.
+pub(super) fn all_addresses(port: u16, mode: &str, draft: &mut Draft) {
+    if port == 0 || mode.eq_ignore_ascii_case("NONE") {
+        return draft.note("dns.port", "Pi-hole answered no queries; `listen` is left as it is by default");
+    }
+    let all = [SocketAddr::from(([0; 4], port)), SocketAddr::from(([0; 16], port))];
+    draft.listen(&all, "Pi-hole listened there: stop it first");
+    match mode.to_ascii_uppercase().as_str() {
+        "ALL" => draft.note("dns.listeningMode = ALL", "only private networks are answered; see `allow` of [server]"),
+        "SINGLE" | "BIND" => {
+            let reason = "listeners are addresses here: write those of the interface in `listen` of [server]";
+            draft.note(format!("dns.listeningMode = {mode}"), reason);
+        }
+        _ => {}
+    }
+}
+
+/// Local names and the domain of the network.
+fn names(dns: &mut Section, draft: &mut Draft) {
+    // A text in the first releases of version 6, and a table in later ones.
+    let mut table = dns.section("domain");
+    let is_local = table.flag("local");
+    let domain = table.text("name").or_else(|| dns.text("domain")).and_then(|text| name::domain(&text));
+    let expands = dns.flag("expandHosts");
+    for line in dns.texts("hosts") {
+        let Some(mut host) = hosts::line(&line) else {
+            draft.note(format!("dns.hosts: {line}"), "expected an address and a name");
+            continue;
+        };
+        host.expand(domain.as_deref().filter(|_| expands));
+        draft.host(&host, None, "dns.hosts");
+    }
+    if let Some(domain) = domain.filter(|_| is_local) {
+        draft.local_zone(&domain, "dns.domain.local");
+    }
+    if dns.flag("domainNeeded") {
+        draft.needs_dot = Some("dns.domainNeeded".to_owned());
+    }
+}
+
+/// `ENABLED,NETWORK,SERVER[,DOMAIN]`
+fn reverse_server(written: &str, draft: &mut Draft) {
+    let fields: Vec<&str> = written.split(',').map(str::trim).collect();
+    match fields.as_slice() {
+        ["true", network, server, rest @ ..] => conditional(network, server, rest.first().copied(), draft),
+        ["false", ..] => draft.note(format!("dns.revServers: {written}"), "it was turned off"),
+        _ => draft.note(format!("dns.revServers: {written}"), "expected ENABLED,NETWORK,SERVER,DOMAIN"),
+    }
+}
+
+/// Conditional forwarding: the reverse names of a network, and a domain, have a server of their own.
+pub(super) fn conditional(network: &str, server: &str, domain: Option<&str>, draft: &mut Draft) {
+    let origin = "conditional forwarding";
+    dnsmasq::reverse_names(network, server, origin, draft);
+    if let Some(domain) = domain.filter(|domain| !domain.is_empty()) {
+        draft.forward(domain, server, origin);
+    }
+}
+
+fn statements(key: &str, values: Vec<String>, files: &dyn Files, draft: &mut Draft) {
+    let statement = |value| Statement { key: key.to_owned(), value, place: SETTINGS.to_owned() };
+    let statements: Vec<Statement> = values.into_iter().filter(|value| !value.is_empty()).map(statement).collect();
+    dnsmasq::apply(&statements, files, draft);
+}
+
+fn blocking(dns: &mut Section, draft: &mut Draft) {
+    let mut blocking = dns.section("blocking");
+    if blocking.is_off("active") {
+        draft.note("dns.blocking.active = false", "lists are carried over and filter: pause it, or remove them");
+    }
+    blocking.skip(&["active", "edns"]);
+    let mut reply = dns.section("reply").section("blocking");
+    let addresses: Vec<String> = [("force4", "IPv4"), ("force6", "IPv6")]
+        .into_iter()
+        .filter_map(|(force, address)| reply.flag(force).then(|| reply.text(address))?)
+        .collect();
+    let mode = blocking.text("mode").unwrap_or_else(|| "NULL".to_owned());
+    block_answer(&mode, addresses, "dns.blocking.mode", draft);
+    blocking.leave(&[], draft);
+    if let Some(secs) = dns.number("blockTTL") {
+        draft.set_within(("policy", "block-ttl-secs"), secs, TTL_RANGE, "dns.blockTTL");
+    }
+}
+
+/// How blocked names are answered; `addresses` are those of the machine, where they are written.
+pub(super) fn block_answer(mode: &str, addresses: Vec<String>, origin: &str, draft: &mut Draft) {
+    let answer = match mode {
+        "NXDOMAIN" => "nxdomain",
+        "NODATA" => "nodata",
+        "IP" | "IP_NODATA_AAAA" | "IP-NODATA-AAAA" if !addresses.is_empty() => "addresses",
+        "IP" | "IP_NODATA_AAAA" | "IP-NODATA-AAAA" => {
+            draft.note(
+                format!("{origin} = {mode}"),
+                "the address of Pi-hole is not written in it: see `block-addresses`",
+            );
+            "zero"
+        }
+        _ => "zero",
+    };
+    draft.set("policy", "block-answer", answer, origin);
+    if answer == "addresses" {
+        draft.set("policy", "block-addresses", addresses, origin);
+    }
+}
+
+fn rate_limit(dns: &mut Section, draft: &mut Draft) {
+    let mut limit = dns.section("rateLimit");
+    if let (Some(count), Some(interval)) = (limit.number("count"), limit.number("interval")) {
+        limit_clients(count, interval, "dns.rateLimit", draft);
+    }
+}
+
+/// A rule for `count` queries of one client in `interval` seconds.
+pub(super) fn limit_clients(count: u64, interval: u64, origin: &str, draft: &mut Draft) {
+    if count == 0 || interval == 0 {
+        return;
+    }
+    let within = |number: u64| i64::try_from(number.clamp(RATE_RANGE.0, RATE_RANGE.1)).unwrap_or(1);
+    let rule = Rule::doing("rate-limit", "queries of a client", "true".to_owned(), origin)
+        .with("rps", within(count.div_ceil(interval)))
+        .with("burst", within(count))
+        .with("per", "client")
+        .with("over", "refuse");
+    draft.rule(rule);
+}
+
+/// Names by which programs ask whether they may go around the server.
+fn special_domains(dns: &mut Section, draft: &mut Draft) {
+    let mut special = dns.section("specialDomains");
+    let mut deny = |key: &str, names: &str| {
+        if special.flag(key) {
+            let origin = format!("dns.specialDomains.{key}");
+            draft.rule(Rule::block(key, format!("qname in [{names}]"), "nxdomain", &origin));
+        }
+    };
+    deny("mozillaCanary", "\"use-application-dns.net\"");
+    deny("iCloudPrivateRelay", "\"mask.icloud.com\", \"mask-h2.icloud.com\"");
+    // `resolver.arpa` is a special name of the server itself (RFC 9462).
+    special.skip(&["designatedResolver"]);
+    special.leave(&[], draft);
+}

@@ -1,0 +1,48 @@
+//! The zones below in-addr.arpa and ip6.arpa that hold the names of a network (RFC 1035 §3.5, RFC 3596 §2.5).
+
+use ipnet::IpNet;
+
+/// The zones of a network: one where its prefix ends with an octet (IPv4) or a digit (IPv6), and else as many as it
+/// takes up to that length, 256 at most.
+pub(crate) fn zones(network: IpNet) -> Vec<String> {
+    let step = if network.addr().is_ipv4() { 8 } else { 4 };
+    let length = network.prefix_len().next_multiple_of(step).max(step);
+    let network = network.trunc();
+    // A length above that of the network and below that of an address is always one to divide by.
+    let Ok(subnets) = network.subnets(length) else {
+        return Vec::new();
+    };
+    subnets.map(zone).collect()
+}
+
+fn zone(network: IpNet) -> String {
+    let mut labels: Vec<String> = match network {
+        IpNet::V4(net) => {
+            net.addr().octets().iter().take(usize::from(net.prefix_len() / 8)).map(u8::to_string).collect()
+        }
+        IpNet::V6(net) => {
+            let digits = net.addr().octets().into_iter().flat_map(|octet| [octet >> 4, octet & 0xf]);
+            digits.take(usize::from(net.prefix_len() / 4)).map(|digit| format!("{digit:x}")).collect()
+        }
+    };
+    labels.reverse();
+    labels.push(if network.addr().is_ipv4() { "in-addr.arpa" } else { "ip6.arpa" }.to_owned());
+    labels.join(".")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks_become_zones() {
+        let of = |net: &str| zones(net.parse().unwrap());
+        assert_eq!(of("192.168.1.7/24"), ["1.168.192.in-addr.arpa"]);
+        assert_eq!(of("10.0.0.0/8"), ["10.in-addr.arpa"]);
+        assert_eq!(of("192.168.4.0/23"), ["4.168.192.in-addr.arpa", "5.168.192.in-addr.arpa"]);
+        assert_eq!(of("192.168.1.5/32"), ["5.1.168.192.in-addr.arpa"]);
+        assert_eq!(of("fd00::/8"), ["d.f.ip6.arpa"]);
+        assert_eq!(of("fe80::/10").len(), 4);
+        assert_eq!(of("0.0.0.0/0").len(), 256);
+    }
+}

@@ -1,0 +1,235 @@
+//! A table of a source whose keys are taken out one after another, so that what nobody took is known at the end.
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+use crate::draft::Draft;
+
+/// What stands beside a key that has no counterpart.
+const NO_COUNTERPART: &str = "there is no such setting here";
+/// Most characters of a value that are shown in a note.
+const MAX_SHOWN: usize = 60;
+
+/// A table and the keys that lead to it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Section {
+    path: String,
+    keys: Map<String, Value>,
+}
+
+impl Section {
+    /// The table that a document is; `None` where it is something else.
+    pub(crate) fn of(document: Value) -> Option<Self> {
+        match document {
+            Value::Object(keys) => Some(Self { path: String::new(), keys }),
+            Value::Null => Some(Self::default()),
+            _ => None,
+        }
+    }
+
+    /// The full name of a key.
+    pub(crate) fn name(&self, key: &str) -> String {
+        if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
+    }
+
+    /// Takes out a table; an empty one where there is none.
+    pub(crate) fn section(&mut self, key: &str) -> Self {
+        let path = self.name(key);
+        match self.keys.get_mut(key).map(Value::take) {
+            Some(Value::Object(keys)) => Self { path, keys },
+            Some(other) => {
+                // Not a table: left where it is, to be noted.
+                self.keys.insert(key.to_owned(), other);
+                Self { path, ..Self::default() }
+            }
+            None => Self { path, ..Self::default() },
+        }
+    }
+
+    /// Takes out a list of tables, each named by `key` and its number.
+    pub(crate) fn sections(&mut self, key: &str) -> Vec<Self> {
+        let items = self.items(key).into_iter().enumerate();
+        let path = self.name(key);
+        let table = |(index, item)| match item {
+            Value::Object(keys) => Some(Self { path: format!("{path}[{index}]"), keys }),
+            _ => None,
+        };
+        items.filter_map(table).collect()
+    }
+
+    /// Takes out a list; empty where there is none.
+    pub(crate) fn items(&mut self, key: &str) -> Vec<Value> {
+        match self.keys.get_mut(key).map(Value::take) {
+            Some(Value::Array(items)) => items,
+            Some(other) => {
+                self.keys.insert(key.to_owned(), other);
+                Vec::new()
+            }
+            None => Vec::new(),
+        }
+    }
+
+    /// Takes out a list of texts; a text alone is a list of one.
+    pub(crate) fn texts(&mut self, key: &str) -> Vec<String> {
+        if let Some(text) = self.text(key) {
+            return vec![text];
+        }
+        self.items(key).iter().filter_map(shown).collect()
+    }
+
+    /// Takes out a text that is not empty; numbers count as texts.
+    pub(crate) fn text(&mut self, key: &str) -> Option<String> {
+        let text = shown(self.keys.get(key)?)?;
+        self.keys.remove(key);
+        (!text.is_empty()).then_some(text)
+    }
+
+    /// Takes out a whole number that is not negative.
+    pub(crate) fn number(&mut self, key: &str) -> Option<u64> {
+        let number = match self.keys.get(key)? {
+            Value::Number(number) => number.as_u64()?,
+            Value::String(text) => text.trim().parse().ok()?,
+            _ => return None,
+        };
+        self.keys.remove(key);
+        Some(number)
+    }
+
+    /// Takes out a truth; what is not there is not true.
+    pub(crate) fn flag(&mut self, key: &str) -> bool {
+        match self.keys.get(key) {
+            Some(Value::Bool(flag)) => {
+                let flag = *flag;
+                self.keys.remove(key);
+                flag
+            }
+            _ => false,
+        }
+    }
+
+    /// Is the key set to false?
+    pub(crate) fn is_off(&mut self, key: &str) -> bool {
+        self.keys.get(key) == Some(&Value::Bool(false)) && !self.flag(key)
+    }
+
+    /// Takes out all keys with their values.
+    pub(crate) fn drain(&mut self) -> Vec<(String, Value)> {
+        std::mem::take(&mut self.keys).into_iter().collect()
+    }
+
+    /// Drops keys that say nothing about answers, or whose value here is the only one.
+    pub(crate) fn skip(&mut self, keys: &[&str]) {
+        for key in keys {
+            self.keys.remove(*key);
+        }
+    }
+
+    /// Notes what nobody took, with the reason from `reasons` or the usual one. Empty and false values say nothing.
+    pub(crate) fn leave(mut self, reasons: &[(&str, &str)], draft: &mut Draft) {
+        for (key, value) in self.drain() {
+            if is_void(&value) {
+                continue;
+            }
+            let reason = reasons.iter().find(|(known, _)| *known == key).map_or(NO_COUNTERPART, |(_, reason)| reason);
+            draft.note(Shown(&self.name(&key), &value), reason);
+        }
+    }
+}
+
+/// Does a value stand for nothing?
+fn is_void(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.iter().all(is_void),
+        Value::Object(keys) => keys.values().all(is_void),
+        Value::Bool(true) => false,
+    }
+}
+
+/// A text or a number as a text.
+pub(crate) fn shown(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.trim().to_owned()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+/// A key, with the beginning of its value where that is short and no secret.
+struct Shown<'a>(&'a str, &'a Value);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = self.0.to_ascii_lowercase();
+        let is_secret = ["pass", "pwd", "secret", "token", "key"].iter().any(|word| key.contains(word));
+        let is_single = !matches!(self.1, Value::Array(_) | Value::Object(_));
+        if is_secret || !is_single {
+            return f.write_str(self.0);
+        }
+        let value = self.1.to_string();
+        let short: String = value.chars().take(MAX_SHOWN).collect();
+        let more = if short.len() < value.len() { "..." } else { "" };
+        write!(f, "{} = {short}{more}", self.0)
+    }
+}
+
+/// A time as Go writes it (`2s`, `1h30m`, `500ms`), or a number of seconds, in milliseconds.
+pub(crate) fn millis(text: &str) -> Option<u64> {
+    let mut rest = text.trim();
+    if let Ok(secs) = rest.parse::<u64>() {
+        return secs.checked_mul(1_000);
+    }
+    let mut total: u64 = 0;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit())?;
+        let number: u64 = rest.get(..digits)?.parse().ok()?;
+        rest = rest.get(digits..)?;
+        let unit_len = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let factor = match rest.get(..unit_len)? {
+            "ms" => 1,
+            "s" => 1_000,
+            "m" => 60_000,
+            "h" => 3_600_000,
+            "d" => 86_400_000,
+            _ => return None,
+        };
+        total = total.checked_add(number.checked_mul(factor)?)?;
+        rest = rest.get(unit_len..)?;
+    }
+    Some(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_as_go_writes_them() {
+        for (text, expected) in
+            [("2s", Some(2_000)), ("1h30m", Some(5_400_000)), ("500ms", Some(500)), ("30", Some(30_000))]
+        {
+            assert_eq!(millis(text), expected, "{text}");
+        }
+        for wrong in ["x", "3w", "-1s", "99999999999999999999h"] {
+            assert_eq!(millis(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_taken_is_noted_once_and_voids_are_not() {
+        let document = serde_json::json!({"a": 1, "b": "", "c": {"d": 7, "e": false}, "f": {"g": null},
+            "g": {"password": "x"}, "h": [1]});
+        let mut section = Section::of(document).unwrap();
+        assert_eq!(section.number("a"), Some(1));
+        let mut inner = section.section("c");
+        assert!(inner.texts("e").is_empty());
+        let mut draft = Draft::default();
+        inner.leave(&[("d", "why not")], &mut draft);
+        section.section("g").leave(&[], &mut draft);
+        section.leave(&[("h", "why not")], &mut draft);
+        assert_eq!(draft.notes, ["c.d = 7: why not", "g.password: there is no such setting here", "h: why not"]);
+    }
+}

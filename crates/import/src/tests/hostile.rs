@@ -1,0 +1,86 @@
+//! Sources made to do harm: an error or a note within bounds, and never a panic.
+
+use super::*;
+
+#[track_caller]
+fn refused(origin: Origin, octets: impl Into<Vec<u8>>, part: &str) {
+    let error = run(origin, "x.toml", &Memory::default().with("x.toml", octets)).unwrap_err().to_string();
+    assert!(error.contains(part), "{error}");
+}
+
+#[test]
+fn what_is_not_there_or_something_else_is_an_error() {
+    for origin in [Origin::Pihole, Origin::Adguard, Origin::Blocky, Origin::Dnsmasq] {
+        let error = run(origin, "gone", &Memory::default()).unwrap_err();
+        assert_eq!(error.to_string(), "gone cannot be read: no such file");
+        refused(origin, b"\x00\x01\x02".to_vec(), "this is no text");
+    }
+    refused(Origin::Adguard, "- a\n", "this is no AdGuardHome.yaml");
+    refused(Origin::Pihole, "a = [", "pihole.toml: unclosed array");
+    let files = Memory::default().with("x", "hello");
+    assert!(run(Origin::Pihole, "x", &files).is_err());
+}
+
+#[test]
+fn archives_of_too_many_members_are_refused() {
+    let many: Vec<(String, &[u8])> = (0..10_001).map(|number| (format!("{number}"), b"".as_slice())).collect();
+    let many: Vec<(&str, &[u8])> = many.iter().map(|(name, octets)| (name.as_str(), *octets)).collect();
+    refused(Origin::Pihole, zip(&many), "at most 10000 members");
+    refused(Origin::Pihole, tar_gz(&many), "at most 10000 members");
+}
+
+#[test]
+fn torn_archives_and_databases_are_errors() {
+    let sql = include_str!("../../samples/gravity.sql");
+    let archive = zip(&[("pihole.toml", b"[dns]\nupstreams = ['9.9.9.9']\n")]);
+    let tar = tar_gz(&[("setupVars.conf", b"PIHOLE_DNS_1=9.9.9.9\n".repeat(100).as_slice())]);
+    let gravity = database(sql);
+    for whole in [&archive, &tar, &gravity] {
+        for part in 1..16 {
+            let mut torn = whole.clone();
+            torn.truncate(whole.len() * part / 16);
+            // An error, or what is left of it: but it comes back.
+            let _ = run(Origin::Pihole, "x.db", &Memory::default().with("x.db", torn));
+            let mut bent = whole.clone();
+            for octet in bent.iter_mut().skip(64 + part).step_by(97) {
+                *octet ^= 0x55;
+            }
+            let _ = run(Origin::Pihole, "x.db", &Memory::default().with("x.db", bent));
+        }
+    }
+    assert!(run(Origin::Pihole, "x.db", &Memory::default().with("x.db", gravity[..100].to_vec())).is_err());
+}
+
+#[test]
+fn views_in_a_database_are_not_run() {
+    let endless = "CREATE VIEW adlist AS WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n)
+        SELECT id, 'https://lists.example/' || id AS address FROM n;
+        CREATE TABLE client (id INTEGER PRIMARY KEY, ip TEXT); INSERT INTO client VALUES (1, '192.0.2.1');";
+    let imported = run(Origin::Pihole, "x.db", &Memory::default().with("x.db", database(endless))).unwrap();
+    assert!(!imported.config.contains("[[list]]") && imported.config.contains("192.0.2.1"));
+}
+
+#[test]
+fn texts_cannot_leave_their_place_in_the_file() {
+    let text = "filters:\n  - {enabled: true, url: 'https://x.example/\"\\n[server]', name: \"a\\n[server]\\nuser = 'x'\"}\n\
+        clients:\n  persistent:\n    - {name: \"b\\\" || true\\n[x]\", ids: [192.0.2.1], use_global_settings: true}\n";
+    let imported = run_text(Origin::Adguard, "a.yaml", text).unwrap();
+    let document: toml::Table = imported.config.parse().unwrap();
+    assert!(!document.contains_key("server") && !document.contains_key("x"), "{}", imported.config);
+}
+
+#[test]
+fn endless_lines_are_left_out_with_a_note() {
+    let text = format!("no-hosts\nno-resolv\nserver=9.9.9.9\naddress=/{}/\n", "x".repeat(1 << 20));
+    let imported = run_text(Origin::Dnsmasq, "d.conf", &text).unwrap();
+    assert_eq!(imported.notes, ["d.conf: 1 lines: endless, or past the most lines that are read"]);
+    assert!(imported.config.contains("upstreams = [\"9.9.9.9\"]"));
+}
+
+#[test]
+fn files_that_include_each_other_end() {
+    let files =
+        Memory::default().with("a", "conf-file=b\nno-resolv\nno-hosts\n").with("b", "conf-file=a\nconf-file=c\n");
+    let imported = run(Origin::Dnsmasq, "a", &files).unwrap();
+    assert_eq!(imported.notes.len(), 2, "{:?}", imported.notes);
+}

@@ -1,0 +1,75 @@
+//! Whole sources of each kind, written after the documentation of their products, beside what must come of them.
+
+mod hostile;
+mod whole;
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use crate::{Error, Files, Imported, Origin, import};
+
+/// Services that the tests pretend to know.
+const SERVICES: &[&str] = &["tiktok", "x", "youtube"];
+
+/// Files in memory.
+#[derive(Default)]
+struct Memory(BTreeMap<String, Vec<u8>>);
+
+impl Memory {
+    fn with(mut self, path: &str, octets: impl Into<Vec<u8>>) -> Self {
+        self.0.insert(path.to_owned(), octets.into());
+        self
+    }
+}
+
+impl Files for Memory {
+    fn read(&self, path: &str, most: u64) -> Result<Vec<u8>, String> {
+        let octets = self.0.get(path).ok_or("no such file")?;
+        if octets.len() as u64 > most { Err("too large".to_owned()) } else { Ok(octets.clone()) }
+    }
+
+    fn list(&self, path: &str) -> Option<Vec<String>> {
+        let start = format!("{path}/");
+        let names: Vec<String> = self.0.keys().filter_map(|key| key.strip_prefix(&start)).map(str::to_owned).collect();
+        (!names.is_empty()).then_some(names)
+    }
+}
+
+fn run(origin: Origin, path: &str, files: &Memory) -> Result<Imported, Error> {
+    import(origin, path, files, "/etc/avocet/", SERVICES)
+}
+
+/// One file of text as the whole source.
+fn run_text(origin: Origin, path: &str, text: &str) -> Result<Imported, Error> {
+    run(origin, path, &Memory::default().with(path, text))
+}
+
+/// A zip with these members.
+fn zip(members: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut archive = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    for (name, octets) in members {
+        archive.start_file(*name, zip::write::SimpleFileOptions::default()).unwrap();
+        archive.write_all(octets).unwrap();
+    }
+    archive.finish().unwrap().into_inner()
+}
+
+/// A tar compressed by gzip with these members.
+fn tar_gz(members: &[(&str, &[u8])]) -> Vec<u8> {
+    let gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    let mut archive = tar::Builder::new(gzip);
+    for (name, octets) in members {
+        let mut header = tar::Header::new_ustar();
+        header.set_size(octets.len() as u64);
+        header.set_cksum();
+        archive.append_data(&mut header, name, *octets).unwrap();
+    }
+    archive.into_inner().unwrap().finish().unwrap()
+}
+
+/// A database made by these statements.
+fn database(sql: &str) -> Vec<u8> {
+    let mut connection = rusqlite::Connection::open_in_memory().unwrap();
+    connection.execute_batch(sql).unwrap();
+    connection.serialize("main").unwrap().to_vec()
+}

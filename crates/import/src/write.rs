@@ -1,0 +1,166 @@
+//! The text of `avocet.toml`: a draft made whole, and then written table by table.
+
+use std::fmt::{self, Write};
+use std::net::SocketAddr;
+
+use toml::Value;
+
+use crate::draft::{Draft, Forward, Group, Kind, List, Place, Record, Reverse, Rule, Trust, one_line};
+use crate::{Imported, Origin, local};
+
+/// Where the server listens if the file does not say.
+const DEFAULT_LISTEN: &str = "127.0.0.1:5300";
+/// What `max-ttl-secs` is if the file does not say.
+const DEFAULT_MAX_TTL_SECS: i64 = 86_400;
+
+/// Makes the draft whole and writes it.
+pub(crate) fn finish(origin: Origin, path: &str, mut draft: Draft) -> Imported {
+    drop_own_addresses(&mut draft);
+    order_ttls(&mut draft);
+    local::rules(&mut draft);
+    drop_absent_lists(&mut draft);
+    let over = draft.notes_over();
+    let mut config = String::new();
+    // Writing to a `String` does not fail.
+    let _ = write_all(&mut config, origin, path, &draft);
+    let mut notes = draft.notes;
+    if over > 0 {
+        notes.push(format!("{over} more notes: only the first are kept"));
+    }
+    Imported { config, files: draft.files, notes }
+}
+
+/// Leaves out servers where this one will listen itself: queries would go round in a circle.
+fn drop_own_addresses(draft: &mut Draft) {
+    let written = draft.settings.get(&("server", "listen")).and_then(|(value, _)| value.as_array());
+    let listen: Vec<SocketAddr> = match written {
+        Some(items) => items.iter().filter_map(|item| item.as_str()?.parse().ok()).collect(),
+        None => DEFAULT_LISTEN.parse().into_iter().collect(),
+    };
+    let mut dropped = Vec::new();
+    draft.forwards.retain(|_, forward| {
+        let was_exception = forward.servers.is_empty();
+        forward.servers.retain(|server| {
+            let is_own = listen.iter().any(|own| server.is_own(own));
+            if is_own {
+                dropped.push(format!("{}: {}", forward.origin, server.at));
+            }
+            !is_own
+        });
+        was_exception || !forward.servers.is_empty()
+    });
+    for what in dropped {
+        draft.note(what, "this server will listen there itself");
+    }
+}
+
+/// Lowers the least TTL to the greatest, where a source has them the other way round.
+fn order_ttls(draft: &mut Draft) {
+    let number = |key| draft.settings.get(&("cache", key)).and_then(|(value, _)| value.as_integer());
+    let max = number("max-ttl-secs").unwrap_or(DEFAULT_MAX_TTL_SECS);
+    if let Some(min) = number("min-ttl-secs").filter(|min| *min > max) {
+        draft.note(format!("min-ttl-secs = {min}"), format!("it is above max-ttl-secs: {max} it is"));
+        draft.set("cache", "min-ttl-secs", max, "lowered to max-ttl-secs");
+    }
+}
+
+/// Leaves out of groups the lists that are not there, which a disabled list leaves behind.
+fn drop_absent_lists(draft: &mut Draft) {
+    let lists: Vec<&str> = draft.lists.iter().map(|list| list.name.as_str()).collect();
+    for group in &mut draft.groups {
+        group.lists.retain(|name| lists.contains(&name.as_str()));
+        group.lists.dedup();
+    }
+}
+
+fn write_all(out: &mut String, origin: Origin, path: &str, draft: &Draft) -> fmt::Result {
+    writeln!(out, "# Imported from {}: {}", origin.product(), one_line(path))?;
+    let mut table = "";
+    for ((name, key), (value, origin)) in &draft.settings {
+        if *name != table {
+            table = name;
+            writeln!(out, "\n[{table}]")?;
+        }
+        writeln!(out, "{key} = {value}   # {}", one_line(origin))?;
+    }
+    draft.forwards.iter().try_for_each(|(zone, forward)| write_forward(out, zone, forward))?;
+    draft.records.iter().try_for_each(|((owner, rtype), record)| write_record(out, owner, rtype, record))?;
+    draft.lists.iter().try_for_each(|list| write_list(out, list))?;
+    draft.groups.iter().try_for_each(|group| write_group(out, group))?;
+    for client in &draft.clients {
+        header(out, "client", &client.origin)?;
+        pair(out, "name", client.name.as_str())?;
+        pair(out, "ids", client.ids.clone())?;
+        pair(out, "groups", client.groups.clone())?;
+    }
+    draft.rules.iter().try_for_each(|rule| write_rule(out, rule))
+}
+
+fn write_forward(out: &mut String, zone: &str, forward: &Forward) -> fmt::Result {
+    header(out, "forward", &forward.origin)?;
+    if forward.servers.is_empty() {
+        return pair(out, "zone", format!("!{zone}"));
+    }
+    pair(out, "zone", zone)?;
+    let upstreams: Vec<String> = forward.servers.iter().map(|server| server.upstream()).collect();
+    pair(out, "upstreams", upstreams)?;
+    match &forward.strategy {
+        Some(strategy) => pair(out, "strategy", strategy.as_str()),
+        None => Ok(()),
+    }
+}
+
+fn write_record(out: &mut String, owner: &str, rtype: &str, record: &Record) -> fmt::Result {
+    header(out, "record", &record.origin)?;
+    pair(out, "name", owner)?;
+    pair(out, "type", rtype)?;
+    pair(out, "values", record.values.clone())?;
+    pair(out, "ttl-secs", i64::from(record.ttl_secs))?;
+    match record.reverse {
+        Reverse::Absent => pair(out, "ptr", false),
+        Reverse::Answered => Ok(()),
+    }
+}
+
+fn write_list(out: &mut String, list: &List) -> fmt::Result {
+    header(out, "list", &list.origin)?;
+    pair(out, "name", list.name.as_str())?;
+    match &list.place {
+        Place::Url(url) => pair(out, "url", url.as_str())?,
+        Place::File(path) => pair(out, "file", path.as_str())?,
+    }
+    pair(out, "format", list.format)?;
+    pair(out, "kind", if list.kind == Kind::Allow { "allow" } else { "block" })?;
+    if let Some(hours) = list.refresh_hours {
+        pair(out, "refresh", format!("{hours}h"))?;
+    }
+    if list.trust == Trust::Answers && list.kind == Kind::Block {
+        pair(out, "rewrites", true)?;
+    }
+    if list.tags.is_empty() { Ok(()) } else { pair(out, "tags", list.tags.clone()) }
+}
+
+fn write_group(out: &mut String, group: &Group) -> fmt::Result {
+    header(out, "group", &group.origin)?;
+    pair(out, "name", group.name.as_str())?;
+    if !group.clients.is_empty() {
+        pair(out, "clients", group.clients.clone())?;
+    }
+    pair(out, "lists", group.lists.clone())
+}
+
+fn write_rule(out: &mut String, rule: &Rule) -> fmt::Result {
+    header(out, "rule", &rule.origin)?;
+    pair(out, "name", rule.name.as_str())?;
+    pair(out, "when", rule.when.as_str())?;
+    pair(out, "action", rule.action)?;
+    rule.more.iter().try_for_each(|(key, value)| pair(out, key, value.clone()))
+}
+
+fn header(out: &mut String, table: &str, origin: &str) -> fmt::Result {
+    writeln!(out, "\n# {}\n[[{table}]]", one_line(origin).trim_end())
+}
+
+fn pair(out: &mut String, key: &str, value: impl Into<Value>) -> fmt::Result {
+    writeln!(out, "{key} = {}", value.into())
+}

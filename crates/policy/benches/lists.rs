@@ -1,0 +1,149 @@
+//! A million names as lists have them: time to compile and to open, octets a name, and look-ups beside a
+//! set of strings. Run with `cargo bench -p avocet-policy --bench lists`.
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+use std::hint::black_box;
+use std::time::Instant;
+
+use avocet_policy::list::{Asker, Compiler, Format, Image, Kind, ListId, ListSet, Question, Rewrites, Scratch, Source};
+use avocet_wire::{NameBuf, Rtype};
+
+const NAMES: u64 = 1_000_000;
+const ROUNDS: usize = 11;
+/// So many that a round takes longer than the kernel's tick, by which it counts.
+const PER_ROUND: usize = 500_000;
+/// Questions in turn: more than the processor's caches hold the answers of.
+const QUESTIONS: usize = 65_536;
+const PATTERNS: u64 = 3_000;
+
+fn mix(key: u64) -> u64 {
+    let key = key.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = (key ^ (key >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+/// Four labels, some 26 characters.
+fn name(number: u64) -> String {
+    let random = mix(number);
+    let letters = |count: u64, from: u64| -> String {
+        (0..count).map(|at| char::from(b'a' + (mix(from ^ at) % 26) as u8)).collect()
+    };
+    let zone = random % 200_000;
+    let tld = ["com", "net", "org", "info", "co"][(random >> 8) as usize % 5];
+    format!("{}.{}.{}.{tld}", letters(3 + random % 5, random), letters(3, random >> 7), letters(5 + zone % 9, zone))
+}
+
+/// Nanoseconds that this thread has had the processor for: what else runs on the machine takes the
+/// clock's time, and not this one.
+fn cpu_ns(since: Instant) -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let spent = text.split_whitespace().next().and_then(|ns| ns.parse().ok());
+    spent.unwrap_or_else(|| since.elapsed().as_nanos() as f64)
+}
+
+/// Prints the median over the rounds of the nanoseconds of one operation.
+fn measure(name: &str, mut operation: impl FnMut(usize)) {
+    let (mut step, clock) = (0, Instant::now());
+    let mut rounds: Vec<f64> = (0..ROUNDS)
+        .map(|_| {
+            let start = cpu_ns(clock);
+            for _ in 0..PER_ROUND {
+                operation(step);
+                step += 1;
+            }
+            (cpu_ns(clock) - start) / PER_ROUND as f64
+        })
+        .collect();
+    rounds.sort_by(f64::total_cmp);
+    println!("| {name} | {:.1} |", rounds[ROUNDS / 2]);
+}
+
+/// Resident memory of the process, in MiB.
+fn resident() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
+    kib.unwrap_or(0.0) / 1024.0
+}
+
+fn wire(name: &str) -> Vec<u8> {
+    let mut wire = Vec::new();
+    for label in name.split('.') {
+        wire.push(label.len() as u8);
+        wire.extend(label.bytes());
+    }
+    wire.push(0);
+    wire
+}
+
+fn compile(texts: &[(Format, &str)]) -> Vec<u8> {
+    let mut compiler = Compiler::new([7; 32]);
+    for (place, (format, text)) in texts.iter().enumerate() {
+        let list = ListId::at(place).expect("few lists");
+        let format = Some(*format);
+        let mut reader = compiler.list(Source { list, kind: Kind::Block, format, rewrites: Rewrites::Refused });
+        for chunk in text.as_bytes().chunks(64 << 10) {
+            let _ = reader.feed(chunk);
+        }
+        assert_eq!(reader.finish().faults, 0);
+    }
+    compiler.finish().0
+}
+
+/// Names one after another in memory, as a query's name is at hand when it is looked up.
+fn names_in_a_row(names: impl Iterator<Item = u64>) -> Vec<NameBuf> {
+    names.map(|number| NameBuf::from_wire(&wire(&name(number))).expect("a name")).collect()
+}
+
+fn looked_up(what: &str, image: &Image<Vec<u8>>, questions: &[NameBuf]) {
+    let (mut scratch, in_force) = (Scratch::empty(), ListSet::ALL);
+    measure(what, |step| {
+        let qname = questions[step % QUESTIONS].wire();
+        let question = Question { qname: black_box(qname), qtype: Rtype::A, asker: Asker::default() };
+        black_box(image.lookup(question, &in_force, &mut scratch).decision());
+    });
+}
+
+fn main() {
+    let mut text = String::new();
+    for number in 0..NAMES {
+        writeln!(text, "0.0.0.0 {}", name(number)).expect("a string");
+    }
+    println!("| of {NAMES} names | |\n|---|---|");
+    let before = resident();
+    let (clock, start) = (Instant::now(), cpu_ns(Instant::now()));
+    let octets = compile(&[(Format::Hosts, &text)]);
+    println!("| compile, s | {:.2} |", (cpu_ns(clock) - start) / 1e9);
+    println!("| memory kept after compiling, of the image's size | {:.2} |", {
+        (resident() - before) / (octets.len() as f64 / f64::from(1 << 20))
+    });
+    let start = cpu_ns(clock);
+    let image = Image::open(octets).expect("an image");
+    println!("| open, s | {:.3} |", (cpu_ns(clock) - start) / 1e9);
+    println!("| octets a name | {:.1} |", image.octets() as f64 / image.names() as f64);
+
+    let missing = names_in_a_row((0..QUESTIONS as u64).map(|number| number + 2 * NAMES));
+    let listed = names_in_a_row((0..QUESTIONS as u64).map(|number| number * 15));
+    println!("| look-up, ns: | |");
+    looked_up("a name of four labels that is not listed", &image, &missing);
+    looked_up("a name that is listed", &image, &listed);
+    let patterns: String = (0..PATTERNS).map(|number| format!("||ad*{}.example^\n", mix(number) % 100_000)).collect();
+    let both = Image::open(compile(&[(Format::Hosts, &text), (Format::Adblock, &patterns)])).expect("an image");
+    looked_up("a name that is not listed, with 3,000 patterns", &both, &missing);
+    drop(both);
+
+    let set: HashSet<String> = (0..NAMES).map(name).collect();
+    let missing: Vec<String> = (0..QUESTIONS as u64).map(|number| name(number + 2 * NAMES)).collect();
+    // What a set of strings is asked: the name and each name above it.
+    measure("the same in a set of strings: not listed", |step| {
+        let mut rest = black_box(&missing[step % QUESTIONS][..]);
+        let mut found = set.contains(rest);
+        while let Some((_, above)) = rest.split_once('.') {
+            found |= set.contains(above);
+            rest = above;
+        }
+        black_box(found);
+    });
+}

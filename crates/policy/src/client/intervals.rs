@@ -1,0 +1,148 @@
+//! From an address to a number: networks that hold one another, as disjoint intervals.
+
+/// Intervals over all addresses of a family: each begins at its start and ends before the next.
+#[derive(Clone, Debug)]
+pub(super) struct Intervals<A> {
+    starts: Box<[A]>,
+    values: Box<[u16]>,
+}
+
+/// A network as its first and last address.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Range<A> {
+    pub(super) first: A,
+    /// The larger network comes first where both begin alike.
+    pub(super) last: std::cmp::Reverse<A>,
+}
+
+/// What addresses are made of.
+pub(super) trait Address: Copy + Ord {
+    const ZERO: Self;
+    fn next(self) -> Option<Self>;
+}
+
+impl Address for u32 {
+    const ZERO: Self = 0;
+    fn next(self) -> Option<Self> {
+        self.checked_add(1)
+    }
+}
+
+impl Address for u128 {
+    const ZERO: Self = 0;
+    fn next(self) -> Option<Self> {
+        self.checked_add(1)
+    }
+}
+
+impl<A: Address> Intervals<A> {
+    /// Intervals of the innermost networks. `value` is asked once for each network, with all that
+    /// hold it (itself last), and once with none for the addresses outside of all.
+    ///
+    /// # Errors
+    /// Those of `value`.
+    pub(super) fn build<E>(
+        mut networks: Vec<Range<A>>,
+        mut value: impl FnMut(&[Range<A>]) -> Result<u16, E>,
+    ) -> Result<Self, E> {
+        networks.sort_unstable();
+        networks.dedup();
+        let mut table = Building { starts: vec![A::ZERO], values: vec![value(&[])?] };
+        let outside = table.values[0];
+        let mut open: Vec<Range<A>> = Vec::new();
+        let mut values: Vec<u16> = Vec::new();
+        for network in networks {
+            while let Some(inner) = open.last().copied().filter(|inner| inner.last.0 < network.first) {
+                open.pop();
+                values.pop();
+                table.begin(inner.last.0.next(), values.last().copied().unwrap_or(outside));
+            }
+            open.push(network);
+            values.push(value(&open)?);
+            table.begin(Some(network.first), values.last().copied().unwrap_or(outside));
+        }
+        while let Some(inner) = open.pop() {
+            values.pop();
+            table.begin(inner.last.0.next(), values.last().copied().unwrap_or(outside));
+        }
+        Ok(table.merged())
+    }
+
+    /// The number of an address: a binary search without branches, one step for each doubling.
+    #[inline]
+    pub(super) fn find(&self, address: A) -> u16 {
+        match &*self.values {
+            [only] => *only,
+            values => {
+                let after = self.starts.partition_point(|start| *start <= address);
+                // The first interval begins at zero, so that there always is one.
+                values[after.saturating_sub(1)]
+            }
+        }
+    }
+}
+
+struct Building<A> {
+    starts: Vec<A>,
+    values: Vec<u16>,
+}
+
+impl<A: Address> Building<A> {
+    /// From `start` on it is `value`, until something else begins.
+    fn begin(&mut self, start: Option<A>, value: u16) {
+        let Some(start) = start else { return };
+        if self.starts.last() == Some(&start) {
+            self.values.pop();
+            self.values.push(value);
+        } else {
+            self.starts.push(start);
+            self.values.push(value);
+        }
+    }
+
+    /// Neighbours with the same value become one.
+    fn merged(self) -> Intervals<A> {
+        let mut pairs: Vec<(A, u16)> = self.starts.into_iter().zip(self.values).collect();
+        pairs.dedup_by_key(|(_, value)| *value);
+        let (starts, values): (Vec<A>, Vec<u16>) = pairs.into_iter().unzip();
+        Intervals { starts: starts.into(), values: values.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cmp::Reverse;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn range(address: u32, length: u32) -> Range<u32> {
+        let mask = u32::MAX.checked_shl(32 - length).unwrap_or(0);
+        Range { first: address & mask, last: Reverse(address & mask | !mask) }
+    }
+
+    proptest! {
+        #[test]
+        fn the_longest_network_is_found(
+            networks in prop::collection::vec((any::<u32>(), 0u32..=32), 0..20),
+            asked in prop::collection::vec(any::<u32>(), 20),
+        ) {
+            let networks: Vec<Range<u32>> = networks.into_iter().map(|(at, len)| range(at & 0xff00_00ff, len)).collect();
+            let mut found: Vec<Range<u32>> = Vec::new();
+            let table = Intervals::build(networks.clone(), |open| {
+                let Some(inner) = open.last() else { return Ok::<_, ()>(0) };
+                found.push(*inner);
+                Ok(found.len() as u16)
+            }).unwrap();
+            let edges = networks.iter().flat_map(|n| [n.first, n.last.0, n.first.wrapping_sub(1), n.last.0.wrapping_add(1)]);
+            for address in asked.into_iter().chain(edges) {
+                let holding = networks.iter().filter(|n| n.first <= address && address <= n.last.0);
+                let wanted = holding.min_by_key(|n| n.last.0 - n.first);
+                let value = usize::from(table.find(address));
+                let got = value.checked_sub(1).map(|at| found[at]);
+                prop_assert_eq!(got.as_ref(), wanted);
+            }
+        }
+    }
+}

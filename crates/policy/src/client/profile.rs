@@ -1,0 +1,462 @@
+//! Profiles: interned sets of what the policy wants to know about a client.
+//!
+//! Two queries with the same profile get the same answer to every [`ClientTest`] and have the same
+//! lists in force. A profile is made of a *subject*, which follows from the address, and of an
+//! *origin*, which follows from the listener and the transport.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use ipnet::IpNet;
+
+use super::identity::host_name;
+use super::intervals::{Intervals, Range};
+use super::{Asker, ClientFault, ClientTest, Directory, Id, Identity, MAX_NEIGHBOURS, MAX_PROFILES};
+use super::{Neighbour, Transport, canonical};
+
+/// The number of a set of facts about a client.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub struct Profile(pub u16);
+
+/// The number of a set of facts about the way of a query; found once for each listener and transport.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Origin(u16);
+
+/// The lists in force, by their numbers.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct ListSet {
+    bits: Box<[u64]>,
+}
+
+impl ListSet {
+    fn of(count: usize, members: impl IntoIterator<Item = usize>) -> Self {
+        let mut bits = vec![0u64; count.div_ceil(64)].into_boxed_slice();
+        for member in members {
+            bits[member / 64] |= 1 << (member % 64);
+        }
+        Self { bits }
+    }
+
+    /// Is the list in force?
+    #[inline]
+    #[must_use]
+    pub fn contains(&self, list: usize) -> bool {
+        self.bits.get(list / 64).is_some_and(|word| word >> (list % 64) & 1 != 0)
+    }
+
+    /// The set as words of 64 bits, the first list in the lowest.
+    #[must_use]
+    pub fn words(&self) -> &[u64] {
+        &self.bits
+    }
+}
+
+/// What is the same for all addresses of a subject.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Subject {
+    /// The answers to the tests, a bit each; those about the origin are zero.
+    facts: Box<[u64]>,
+    lists: ListSet,
+}
+
+/// From addresses to profiles, and from profiles to what is known of them.
+#[derive(Clone, Debug)]
+pub struct Clients {
+    directory: Arc<Directory>,
+    tests: Arc<[ClientTest]>,
+    v4: Intervals<u32>,
+    v6: Intervals<u128>,
+    subjects: Vec<Subject>,
+    numbers: HashMap<Subject, u16>,
+    origins: Origins,
+    known: HashMap<IpAddr, Neighbour>,
+    ignored_neighbours: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Origins {
+    facts: Vec<Box<[u64]>>,
+    listeners: Vec<String>,
+    /// By listener and then transport; the last listener is the one without a name.
+    numbers: Vec<u16>,
+}
+
+impl Clients {
+    /// Finds out what `tests` say of all clients. `listeners` are the names of all listeners.
+    ///
+    /// # Errors
+    /// There are more than [`MAX_PROFILES`] profiles.
+    pub fn build(directory: Directory, listeners: &[String], tests: Vec<ClientTest>) -> Result<Self, ClientFault> {
+        let origins = Origins::build(listeners, &tests)?;
+        let nothing = |_: &[Range<u32>]| Ok::<u16, ClientFault>(0);
+        let clients = Self {
+            directory: Arc::new(directory),
+            tests: tests.into(),
+            v4: Intervals::build(Vec::new(), nothing)?,
+            v6: Intervals::build(Vec::new(), |_| Ok::<u16, ClientFault>(0))?,
+            subjects: Vec::new(),
+            numbers: HashMap::new(),
+            origins,
+            known: HashMap::new(),
+            ignored_neighbours: 0,
+        };
+        clients.with_neighbours(&[])
+    }
+
+    /// The same with another table of neighbours. Profiles keep their numbers; there may be more of them.
+    ///
+    /// # Errors
+    /// There are more than [`MAX_PROFILES`] profiles.
+    pub fn with_neighbours(&self, neighbours: &[Neighbour]) -> Result<Self, ClientFault> {
+        let mut clients = self.clone();
+        clients.learn(neighbours);
+        let (mut v4, mut v6) = (Vec::new(), Vec::new());
+        for network in clients.networks() {
+            match network {
+                IpNet::V4(net) => v4.push(range(u32::from(net.network()), u32::from(net.broadcast()))),
+                IpNet::V6(net) => v6.push(range(u128::from(net.network()), u128::from(net.broadcast()))),
+            }
+        }
+        clients.v4 = Intervals::build(v4, |open| {
+            let nets = open
+                .iter()
+                .map(|range| network(Ipv4Addr::from(range.first).into(), (range.first ^ range.last.0).leading_zeros()));
+            clients.subject(&nets.collect::<Vec<_>>())
+        })?;
+        clients.v6 = Intervals::build(v6, |open| {
+            let nets = open
+                .iter()
+                .map(|range| network(Ipv6Addr::from(range.first).into(), (range.first ^ range.last.0).leading_zeros()));
+            clients.subject(&nets.collect::<Vec<_>>())
+        })?;
+        Ok(clients)
+    }
+
+    /// The number of a way in, to be found once for each socket.
+    #[must_use]
+    pub fn origin(&self, listener: &str, transport: Transport) -> Origin {
+        self.origins.find(listener, transport)
+    }
+
+    /// The profile of a client. A few nanoseconds: a binary search among the networks that matter.
+    #[inline]
+    #[must_use]
+    pub fn profile(&self, address: IpAddr, origin: Origin) -> Profile {
+        let subject = match address {
+            IpAddr::V4(address) => self.v4.find(address.into()),
+            IpAddr::V6(address) => match address.to_ipv4_mapped() {
+                Some(address) => self.v4.find(address.into()),
+                None => self.v6.find(address.into()),
+            },
+        };
+        Profile(subject * self.origins.facts.len() as u16 + origin.0)
+    }
+
+    /// How many profiles there are; their numbers begin at zero.
+    #[must_use]
+    pub fn profiles(&self) -> usize {
+        self.subjects.len() * self.origins.facts.len()
+    }
+
+    /// What was asked about clients, in the order of the facts.
+    #[must_use]
+    pub fn tests(&self) -> &[ClientTest] {
+        &self.tests
+    }
+
+    /// Does the test of that number hold of the profile? Of a profile that there is not, none does.
+    #[must_use]
+    pub fn holds(&self, profile: Profile, test: usize) -> bool {
+        let (subject, origin) = self.parts(profile);
+        let bit = |facts: &[u64]| facts.get(test / 64).is_some_and(|word| word >> (test % 64) & 1 != 0);
+        self.subjects.get(subject).is_some_and(|subject| bit(&subject.facts))
+            || self.origins.facts.get(origin).is_some_and(|facts| bit(facts))
+    }
+
+    /// The lists in force for a profile.
+    #[must_use]
+    pub fn lists(&self, profile: Profile) -> Option<&ListSet> {
+        self.subjects.get(self.parts(profile).0).map(|subject| &subject.lists)
+    }
+
+    /// Whom an address belongs to; for the log and for explanations, as it searches and allocates.
+    #[must_use]
+    pub fn identify(&self, address: IpAddr) -> Identity {
+        let address = canonical(address);
+        let lengths = (0..=IpNet::from(address).max_prefix_len()).rev();
+        let nets: Vec<IpNet> = lengths.filter_map(|len| IpNet::new(address, len).ok()).map(|net| net.trunc()).collect();
+        self.identity(nets.iter())
+    }
+
+    /// Neighbours that were left out, as there are more than [`MAX_NEIGHBOURS`].
+    #[must_use]
+    pub fn ignored_neighbours(&self) -> usize {
+        self.ignored_neighbours
+    }
+
+    /// Groups and clients as configured.
+    #[must_use]
+    pub fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    fn parts(&self, profile: Profile) -> (usize, usize) {
+        let origins = self.origins.facts.len();
+        (usize::from(profile.0) / origins, usize::from(profile.0) % origins)
+    }
+
+    /// Keeps of the neighbours those that change what is known about their address.
+    fn learn(&mut self, neighbours: &[Neighbour]) {
+        let names_matter = self.tests.iter().any(|test| matches!(test, ClientTest::Name(_)));
+        self.known.clear();
+        self.ignored_neighbours = 0;
+        for neighbour in neighbours {
+            let name = neighbour.name.as_deref().and_then(host_name);
+            let owner = |id: Id| self.directory.owner.contains_key(&id);
+            let mac = neighbour.mac.filter(|mac| self.tests.contains(&ClientTest::Mac(*mac)) || owner(Id::Mac(*mac)));
+            let name = name.filter(|name| names_matter || owner(Id::Name(name.clone())));
+            if mac.is_none() && name.is_none() {
+                continue;
+            }
+            let address = canonical(neighbour.address);
+            if self.known.len() == MAX_NEIGHBOURS && !self.known.contains_key(&address) {
+                self.ignored_neighbours += 1;
+                continue;
+            }
+            let known = self.known.entry(address).or_insert(Neighbour { address, mac: None, name: None });
+            known.mac = mac.or(known.mac);
+            known.name = name.or_else(|| known.name.take());
+        }
+    }
+
+    /// All networks whose addresses may be told apart.
+    fn networks(&self) -> Vec<IpNet> {
+        let tests = self.tests.iter().filter_map(|test| match test {
+            ClientTest::Within(network) => Some(network.trunc()),
+            _ => None,
+        });
+        let ids = self.directory.owner.keys().filter_map(|id| match id {
+            Id::Address(address) => Some(IpNet::from(*address)),
+            Id::Prefix(network) => Some(*network),
+            Id::Mac(_) | Id::Name(_) => None,
+        });
+        tests.chain(ids).chain(self.known.keys().map(|address| IpNet::from(*address))).collect()
+    }
+
+    /// Whom the innermost network belongs to; `inwards` begins with the innermost one.
+    fn identity<'a>(&self, inwards: impl Iterator<Item = &'a IpNet> + Clone) -> Identity {
+        let host = inwards.clone().next().filter(|net| net.prefix_len() == net.max_prefix_len()).map(IpNet::addr);
+        let known = host.and_then(|address| self.known.get(&address));
+        let owner = |id: Id| self.directory.owner.get(&id).copied();
+        let at = host.and_then(|address| owner(Id::Address(address)));
+        let at = at.or_else(|| known.and_then(|known| owner(Id::Mac(known.mac?))));
+        let at = at.or_else(|| known.and_then(|known| owner(Id::Name(known.name.clone()?))));
+        let at = at.or_else(|| inwards.clone().find_map(|net| owner(Id::Prefix(*net))));
+        let client = at.map(|at| &self.directory.clients[at]);
+        let own_macs = client.into_iter().flat_map(|client| &client.ids).filter_map(|id| match id {
+            Id::Mac(mac) => Some(*mac),
+            _ => None,
+        });
+        let groups = client.map_or(std::slice::from_ref(&self.directory.default_group), |client| &client.groups);
+        Identity {
+            client: client.map(|client| client.name.clone()),
+            name: client.map(|client| client.name.clone()).or_else(|| known.and_then(|known| known.name.clone())),
+            macs: known.and_then(|known| known.mac).into_iter().chain(own_macs).collect(),
+            groups: groups.iter().map(|at| self.directory.groups[*at].name.clone()).collect(),
+        }
+    }
+
+    /// The number of what is known about the last of the networks, each of which holds the next.
+    fn subject(&mut self, networks: &[IpNet]) -> Result<u16, ClientFault> {
+        let identity = self.identity(networks.iter().rev());
+        let asker = Asker {
+            client: identity.client.as_deref(),
+            name: identity.name.as_deref(),
+            macs: &identity.macs,
+            groups: &identity.groups,
+            ..Asker::default()
+        };
+        let innermost = networks.last();
+        let facts = bits(&self.tests, |test| match test {
+            ClientTest::Within(network) => innermost.is_some_and(|inner| network.contains(inner)),
+            test => !test.is_of_origin() && test.holds(&asker),
+        });
+        let lists = self.lists_of(&identity.groups);
+        let subject = Subject { facts, lists };
+        if let Some(number) = self.numbers.get(&subject) {
+            return Ok(*number);
+        }
+        let number = self.subjects.len();
+        if (number + 1) * self.origins.facts.len() > MAX_PROFILES {
+            return Err(too_many());
+        }
+        self.subjects.push(subject.clone());
+        self.numbers.insert(subject, number as u16);
+        Ok(number as u16)
+    }
+
+    fn lists_of(&self, groups: &[String]) -> ListSet {
+        let count = self.directory.list_count;
+        let groups = self.directory.groups.iter().filter(|group| groups.contains(&group.name));
+        let members = groups.flat_map(|group| match &group.lists {
+            Some(lists) => lists.clone(),
+            None => (0..count).collect(),
+        });
+        ListSet::of(count, members)
+    }
+}
+
+impl Origins {
+    fn build(listeners: &[String], tests: &[ClientTest]) -> Result<Self, ClientFault> {
+        let mut origins = Self { facts: Vec::new(), listeners: listeners.to_vec(), numbers: Vec::new() };
+        for listener in listeners.iter().map(String::as_str).chain([""]) {
+            for transport in Transport::ALL {
+                let asker = Asker { listener, transport: Some(transport), ..Asker::default() };
+                let facts = bits(tests, |test| test.is_of_origin() && test.holds(&asker));
+                let number = match origins.facts.iter().position(|other| *other == facts) {
+                    Some(number) => number,
+                    None => {
+                        origins.facts.push(facts);
+                        origins.facts.len() - 1
+                    }
+                };
+                origins.numbers.push(u16::try_from(number).map_err(|_| too_many())?);
+            }
+        }
+        Ok(origins)
+    }
+
+    fn find(&self, listener: &str, transport: Transport) -> Origin {
+        let at = self.listeners.iter().position(|name| name == listener).unwrap_or(self.listeners.len());
+        let place = Transport::ALL.iter().position(|other| *other == transport).unwrap_or(0);
+        Origin(self.numbers[at * Transport::ALL.len() + place])
+    }
+}
+
+fn too_many() -> ClientFault {
+    let message =
+        format!("they differ in more than {MAX_PROFILES} ways; let rules ask for groups instead of addresses");
+    ClientFault { entry: "clients".to_owned(), message }
+}
+
+fn bits(tests: &[ClientTest], holds: impl Fn(&ClientTest) -> bool) -> Box<[u64]> {
+    let mut bits = vec![0u64; tests.len().div_ceil(64)].into_boxed_slice();
+    for (at, _) in tests.iter().enumerate().filter(|(_, test)| holds(test)) {
+        bits[at / 64] |= 1 << (at % 64);
+    }
+    bits
+}
+
+fn range<A>(first: A, last: A) -> Range<A> {
+    Range { first, last: Reverse(last) }
+}
+
+/// The network that begins at an address and has so many octets in common.
+fn network(first: IpAddr, len: u32) -> IpNet {
+    IpNet::new_assert(first, len as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{ClientSpec, GroupSpec, Mac};
+    use super::*;
+
+    const PHONE: Mac = Mac([2, 0, 0, 0, 0, 9]);
+
+    fn owned(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    fn client(name: &str, ids: &[&str], groups: &[&str]) -> ClientSpec {
+        ClientSpec { name: name.to_owned(), ids: owned(ids), groups: owned(groups) }
+    }
+
+    fn clients(tests: Vec<ClientTest>) -> Clients {
+        let lists = Some(owned(&["ads"]));
+        let groups = [
+            GroupSpec { name: "kids".to_owned(), clients: Vec::new(), lists },
+            GroupSpec { name: "home".to_owned(), clients: Vec::new(), lists: Some(owned(&["malware"])) },
+        ];
+        let clients = [
+            client("phone", &["02:00:00:00:00:09"], &["kids", "home"]),
+            client("nas", &["192.0.2.7"], &["home"]),
+            client("net", &["192.0.2.0/24", "2001:db8::/64"], &["home"]),
+            client("printer", &["printer.lan"], &["kids"]),
+        ];
+        let directory = Directory::new(&groups, &clients, &owned(&["ads", "malware", "all"])).unwrap();
+        Clients::build(directory, &owned(&["lan", "vpn"]), tests).unwrap()
+    }
+
+    fn neighbour(address: &str, mac: Option<Mac>, name: Option<&str>) -> Neighbour {
+        Neighbour { address: address.parse().unwrap(), mac, name: name.map(str::to_owned) }
+    }
+
+    /// The groups an address is in, and its client.
+    fn of(clients: &Clients, address: &str) -> (Option<String>, Vec<String>) {
+        let identity = clients.identify(address.parse().unwrap());
+        (identity.client, identity.groups)
+    }
+
+    #[test]
+    fn the_closest_identifier_decides() {
+        let neighbours = [
+            neighbour("2001:db8::1:2:3", Some(PHONE), None),
+            neighbour("192.0.2.7", Some(PHONE), None),
+            neighbour("192.0.2.8", None, Some("Printer.lan.")),
+        ];
+        let clients = clients(Vec::new()).with_neighbours(&neighbours).unwrap();
+        let named = |name: &str, groups: &[&str]| (Some(name.to_owned()), owned(groups));
+        assert_eq!(of(&clients, "2001:db8::1:2:3"), named("phone", &["kids", "home"]));
+        assert_eq!(of(&clients, "2001:db8::1:2:4"), named("net", &["home"]));
+        assert_eq!(of(&clients, "192.0.2.7"), named("nas", &["home"]));
+        assert_eq!(of(&clients, "::ffff:192.0.2.8"), named("printer", &["kids"]));
+        assert_eq!(of(&clients, "198.51.100.1"), (None, owned(&["default"])));
+    }
+
+    #[test]
+    fn a_device_keeps_its_profile_over_privacy_addresses() {
+        let first = clients(vec![ClientTest::Group("kids".to_owned()), ClientTest::Mac(PHONE)]);
+        let origin = first.origin("lan", Transport::Udp);
+        let at = |clients: &Clients, address: &str| clients.profile(address.parse().unwrap(), origin);
+        let early = first.with_neighbours(&[neighbour("2001:db8::1", Some(PHONE), None)]).unwrap();
+        let later = early.with_neighbours(&[neighbour("2001:db8::2", Some(PHONE), None)]).unwrap();
+        let phone = at(&early, "2001:db8::1");
+        assert_eq!(at(&later, "2001:db8::2"), phone);
+        assert_eq!(at(&later, "2001:db8::1"), at(&early, "2001:db8::2"));
+        assert_ne!(at(&later, "2001:db8::1"), phone);
+        assert!(later.holds(phone, 0) && later.holds(phone, 1));
+    }
+
+    #[test]
+    fn lists_in_force_are_those_of_all_groups_of_a_client() {
+        let clients = clients(Vec::new()).with_neighbours(&[neighbour("192.0.2.9", Some(PHONE), None)]).unwrap();
+        let lists = |address: &str| {
+            let profile = clients.profile(address.parse().unwrap(), Origin::default());
+            clients.lists(profile).unwrap().words().to_vec()
+        };
+        assert_eq!((lists("192.0.2.9"), lists("192.0.2.7"), lists("198.51.100.1")), (vec![3], vec![2], vec![7]));
+    }
+
+    #[test]
+    fn who_does_not_differ_in_what_is_asked_shares_a_profile() {
+        let tests = vec![
+            ClientTest::Within("10.0.0.0/8".parse().unwrap()),
+            ClientTest::Within("10.1.0.0/16".parse().unwrap()),
+            ClientTest::Listener("vpn".to_owned()),
+        ];
+        let clients = clients(tests);
+        let profile = |address: &str, listener| {
+            clients.profile(address.parse().unwrap(), clients.origin(listener, Transport::Udp))
+        };
+        assert_eq!(profile("10.2.0.1", "lan"), profile("10.3.0.1", ""));
+        let facts = |address, listener| [0, 1, 2].map(|test| clients.holds(profile(address, listener), test));
+        assert_eq!(facts("10.0.0.0", "lan"), [true, false, false]);
+        assert_eq!(facts("10.1.255.255", "vpn"), [true, true, true]);
+        assert_eq!(facts("10.2.0.0", "vpn"), [true, false, true]);
+        assert_eq!(facts("2001:db8::1", "vpn"), [false, false, true]);
+        // Strangers, the house and those of the two networks, each by two ways in.
+        assert_eq!(clients.profiles(), 8);
+    }
+}

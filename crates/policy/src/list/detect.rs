@@ -1,0 +1,93 @@
+//! The format of a list, told from its first lines.
+
+use super::format::{Format, Taken, read_line};
+use super::report::Refusal;
+
+/// Lines that are looked at.
+const MAX_LINES: usize = 200;
+
+/// The format that most of the first lines are of, as far as they tell.
+pub(super) fn format_of(start: &[u8]) -> Format {
+    let text = String::from_utf8_lossy(start);
+    let meaningful = |line: &&str| !line.is_empty() && !line.starts_with(['!', '#', ';']);
+    let lines: Vec<&str> = text.lines().map(str::trim_ascii).filter(meaningful).take(MAX_LINES).collect();
+    if lines.iter().any(|line| line.starts_with("[Adblock") || line.starts_with("[AdGuard")) {
+        return Format::Adblock;
+    }
+    // In the order of how much they ask of a line. A plain name is of several formats.
+    let formats = [Format::Dnsmasq, Format::Unbound, Format::Hosts, Format::Adblock, Format::Domains];
+    let counts = formats.map(|format| lines.iter().filter(|line| is_of(format, line)).count());
+    let most = counts.iter().copied().max().unwrap_or(0);
+    let best = counts.iter().position(|count| *count == most && most > 0).map(|at| formats[at]);
+    match best {
+        Some(Format::Domains) if lines.iter().filter(|line| line.starts_with("*.")).count() * 2 > lines.len() => {
+            Format::Wildcards
+        }
+        Some(format) => format,
+        None if lines.iter().any(|line| line.contains(['^', '$', '(', '['])) => Format::PiholeRegex,
+        None => Format::Domains,
+    }
+}
+
+/// Is this a binary file or a web page?
+pub(super) fn refusal_of(start: &[u8]) -> Option<Refusal> {
+    let is_control = |octet: &&u8| **octet < 0x20 && !matches!(**octet, b'\t' | b'\n' | b'\r' | 0x0c);
+    if start.starts_with(&[0x1f, 0x8b])
+        || start.contains(&0)
+        || start.iter().filter(is_control).count() * 20 > start.len()
+    {
+        return Some(Refusal::Binary);
+    }
+    let text = String::from_utf8_lossy(&start[..start.len().min(256)]).to_ascii_lowercase();
+    let text = text.trim_ascii_start();
+    ["<!doctype", "<html", "<?xml", "<head"].iter().any(|mark| text.starts_with(mark)).then_some(Refusal::WebPage)
+}
+
+/// Does the line say something in this format, and in it rather than in a simpler one?
+fn is_of(format: Format, line: &str) -> bool {
+    let is_adblock =
+        || line.starts_with("||") || line.starts_with("@@") || line.starts_with('|') || line.contains("##");
+    match format {
+        Format::Adblock => is_adblock() || (line.starts_with('/') && line.ends_with('/')),
+        Format::Domains if is_adblock() => false,
+        _ => matches!(read_line(format, line, &mut Vec::new()), Ok(Taken::Entries)) || is_of_the_machine(format, line),
+    }
+}
+
+/// Lines of hosts files that say nothing of others are lines of hosts files still.
+fn is_of_the_machine(format: Format, line: &str) -> bool {
+    format == Format::Hosts
+        && line.split_ascii_whitespace().next().is_some_and(|first| first.parse::<std::net::IpAddr>().is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_are_told_apart() {
+        for (text, expected) in [
+            ("# x\n127.0.0.1 localhost\n0.0.0.0 a.example\n", Format::Hosts),
+            ("# x\na.example\nb.example\n", Format::Domains),
+            ("*.a.example\n*.b.example\n", Format::Wildcards),
+            ("[Adblock Plus]\na.example\n", Format::Adblock),
+            ("! x\n||a.example^\n@@||b.example^\n", Format::Adblock),
+            ("0.0.0.0 a.example\n||b.example^\n||c.example^\n", Format::Adblock),
+            ("address=/a.example/\nserver=/b.example/\n", Format::Dnsmasq),
+            ("server:\nlocal-zone: \"a.example\" refuse\n", Format::Unbound),
+            ("^ad[0-9]\n(\\.|^)x\\.example$\n", Format::PiholeRegex),
+            ("", Format::Domains),
+        ] {
+            assert_eq!(format_of(text.as_bytes()), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_list_is_refused() {
+        assert_eq!(refusal_of(b"\x1f\x8b\x08rest"), Some(Refusal::Binary));
+        assert_eq!(refusal_of(b"a.example\n\0\0"), Some(Refusal::Binary));
+        assert_eq!(refusal_of(b"\n <!DOCTYPE html>\n"), Some(Refusal::WebPage));
+        assert_eq!(refusal_of(b"0.0.0.0 a.example\r\n"), None);
+        assert_eq!(refusal_of(b""), None);
+    }
+}

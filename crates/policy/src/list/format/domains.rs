@@ -1,0 +1,78 @@
+//! A name a line.
+
+use super::super::entry::{Entry, Scope};
+use super::super::name;
+use super::super::report::Reason;
+use super::{Taken, without_comment};
+
+/// What a name without `*.` before it means.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Plain {
+    /// The name alone.
+    Alone,
+    /// The name and all below it.
+    WithAllBelow,
+}
+
+pub(super) fn read(line: &str, plain: Plain, out: &mut Vec<Entry>) -> Result<Taken, Reason> {
+    let line = without_comment(line);
+    if line.is_empty() || line.starts_with(['!', ';']) || line.starts_with("//") {
+        return Ok(Taken::Nothing);
+    }
+    let starless = line.strip_prefix("*.").or_else(|| line.strip_prefix('.').filter(|rest| !rest.is_empty()));
+    let scope = match (starless, plain) {
+        (None, Plain::Alone) => Scope::Exact,
+        _ => Scope::Subtree,
+    };
+    if line == "*" {
+        return Err(Reason::Everything);
+    }
+    let name = name::read(starless.unwrap_or(line))?;
+    match name::labels(&name) {
+        0 => Err(Reason::Everything),
+        1 if plain == Plain::Alone => Err(Reason::TopLevel),
+        _ => {
+            out.push(Entry::block_name(scope, name));
+            Ok(Taken::Entries)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Format;
+    use super::super::tests::check;
+
+    #[test]
+    fn a_plain_name_is_alone() {
+        check(Format::Domains, "Ads.example.com", "block =ads.example.com.");
+        check(Format::Domains, "ads.example.com. # why", "block =ads.example.com.");
+        check(Format::Domains, "*.example.com", "block +example.com.");
+        check(Format::Domains, ".example.com", "block +example.com.");
+    }
+
+    #[test]
+    fn wildcards_are_names_and_all_below_them() {
+        check(Format::Wildcards, "*.ads.example", "block +ads.example.");
+        check(Format::Wildcards, "ads.example", "block +ads.example.");
+        check(Format::Wildcards, "*.zip", "block +zip.");
+    }
+
+    #[test]
+    fn comments_say_nothing() {
+        for line in ["# x", "! x", "; x", "// x"] {
+            check(Format::Domains, line, "-");
+        }
+    }
+
+    #[test]
+    fn faults_are_told() {
+        check(Format::Domains, "com", "fault: this is about a top-level domain");
+        check(Format::Domains, ".", "fault: this is about every name");
+        check(Format::Wildcards, "*", "fault: this is about every name");
+        check(Format::Domains, "*.com", "fault: this is about a top-level domain");
+        check(Format::Domains, "two words", "fault: ' ' is no character of a host name");
+        check(Format::Domains, "192.0.2.1", "fault: an address where a name is expected");
+        check(Format::Domains, "a.*.example", "fault: '*' is no character of a host name");
+    }
+}

@@ -1,0 +1,136 @@
+//! `ADDRESS NAME ...` (hosts(5)).
+//!
+//! A name with an address that nobody is reached at (`0.0.0.0`, `::`, loopback) is blocked, with
+//! any other it is answered so.
+
+use std::net::IpAddr;
+
+use super::super::entry::{Entry, Scope};
+use super::super::modifier::Modifiers;
+use super::super::name;
+use super::super::report::Reason;
+use super::super::rewrite::Rewrite;
+use super::{Taken, without_comment};
+
+/// Names that such files have for the machine itself: they are not about anybody else.
+const OF_THE_MACHINE: [&str; 12] = [
+    "localhost",
+    "localhost.localdomain",
+    "local",
+    "broadcasthost",
+    "ip6-localhost",
+    "ip6-loopback",
+    "ip6-localnet",
+    "ip6-mcastprefix",
+    "ip6-allnodes",
+    "ip6-allrouters",
+    "ip6-allhosts",
+    "0.0.0.0",
+];
+
+pub(super) fn read(line: &str, out: &mut Vec<Entry>) -> Result<Taken, Reason> {
+    let line = without_comment(line);
+    if line.is_empty() || line.starts_with('!') {
+        return Ok(Taken::Nothing);
+    }
+    read_names(line, out)?.ok_or(Reason::Malformed("expected an address and a name"))
+}
+
+/// Reads a line that may be of another format: none where it does not begin with an address.
+pub(super) fn read_names(line: &str, out: &mut Vec<Entry>) -> Result<Option<Taken>, Reason> {
+    let mut fields = line.split_ascii_whitespace();
+    let Some(address) = fields.next().and_then(address) else { return Ok(None) };
+    let mut names = fields.peekable();
+    if names.peek().is_none() {
+        return Err(Reason::Malformed("an address without a name"));
+    }
+    let (mut taken, mut fault) = (Taken::Nothing, None);
+    for written in names.filter(|written| !is_of_the_machine(written)) {
+        match entry(address, written) {
+            Ok(entry) => {
+                out.push(entry);
+                taken = Taken::Entries;
+            }
+            Err(reason) => fault = Some(reason),
+        }
+    }
+    fault.map_or(Ok(Some(taken)), Err)
+}
+
+fn entry(address: IpAddr, written: &str) -> Result<Entry, Reason> {
+    let name = name::read(written)?;
+    match name::labels(&name) {
+        0 => return Err(Reason::Everything),
+        // A machine of one's own may have such a name, but nobody's advertisements do.
+        1 if is_nowhere(address) => return Err(Reason::TopLevel),
+        _ => {}
+    }
+    let rewrite = (!is_nowhere(address)).then(|| Rewrite::address(address));
+    Ok(Entry::block_name(Scope::Exact, name).with(Modifiers { rewrite, ..Modifiers::default() }))
+}
+
+fn address(text: &str) -> Option<IpAddr> {
+    // The usual address at once; and without the zone of `fe80::1%lo0`.
+    if text == "0.0.0.0" {
+        return Some(IpAddr::from([0, 0, 0, 0]));
+    }
+    text.split('%').next()?.parse().ok()
+}
+
+/// Is nobody reached at the address?
+pub(super) fn is_nowhere(address: IpAddr) -> bool {
+    address.is_unspecified() || address.is_loopback()
+}
+
+fn is_of_the_machine(name: &str) -> bool {
+    OF_THE_MACHINE.iter().any(|known| name.eq_ignore_ascii_case(known))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Format;
+    use super::super::tests::check as check_line;
+
+    fn check(line: &str, expected: &str) {
+        check_line(Format::Hosts, line, expected);
+    }
+
+    #[test]
+    fn names_with_an_address_of_nobody_are_blocked_alone() {
+        check("0.0.0.0 ads.example.com", "block =ads.example.com.");
+        check("127.0.0.1\tads.example.com", "block =ads.example.com.");
+        check("127.0.0.1  A.example b.example\tc.example", "block =a.example.; block =b.example.; block =c.example.");
+        check(":: ads.example.com # why", "block =ads.example.com.");
+        check("::1 ads.example.com", "block =ads.example.com.");
+        check("0.0.0.0 bücher.example", "block =xn--bcher-kva.example.");
+    }
+
+    #[test]
+    fn names_with_an_address_of_somebody_are_answered_so() {
+        check("192.0.2.7 nas.example", "block =nas.example. -> A 192.0.2.7");
+        check("2001:db8::7 nas", "block =nas. -> AAAA 2001:db8::7");
+    }
+
+    #[test]
+    fn comments_and_names_of_the_machine_say_nothing() {
+        for line in ["# a comment", "127.0.0.1 localhost", "::1 ip6-localhost ip6-loopback", "fe80::1%lo0 localhost"] {
+            check(line, "-");
+        }
+        check("0.0.0.0 0.0.0.0", "-");
+        check("255.255.255.255 broadcasthost", "-");
+        check("127.0.0.1 localhost ads.example", "block =ads.example.");
+    }
+
+    #[test]
+    fn faults_are_told_and_other_names_of_the_line_count() {
+        check("ads.example", "fault: expected an address and a name");
+        check("0.0.0.0", "fault: an address without a name");
+        check("0.0.0.0 com", "fault: this is about a top-level domain");
+        check("0.0.0.0 .", "fault: this is about every name");
+        check("0.0.0.0 a_b.example/x", "fault: '/' is no character of a host name");
+        check("0.0.0.0 1.2.3.4", "fault: an address where a name is expected");
+        let mut out = Vec::new();
+        assert!(super::read("0.0.0.0 a.example b/c d.example", &mut out).is_err());
+        assert_eq!(out.len(), 2);
+    }
+}

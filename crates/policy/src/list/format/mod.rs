@@ -1,0 +1,153 @@
+//! The formats of lists, each a function from a line to entries.
+
+mod adblock;
+mod dnsmasq;
+mod domains;
+mod hosts;
+mod modifiers;
+mod pihole;
+mod unbound;
+
+use std::fmt;
+
+use super::entry::Entry;
+use super::report::Reason;
+
+/// How a list is written.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Format {
+    /// `ADDRESS NAME ...`, as `/etc/hosts`: each name alone.
+    Hosts,
+    /// A name a line, alone; `*.NAME` and `.NAME` are the name and all below it.
+    Domains,
+    /// A name a line, with or without `*.` before it: the name and all below it.
+    Wildcards,
+    /// Rules of Adblock and AdGuard DNS.
+    Adblock,
+    /// `address=/NAME/...`, `server=/NAME/`, `local=/NAME/`.
+    Dnsmasq,
+    /// `local-zone:` and `local-data:`.
+    Unbound,
+    /// A regular expression a line, as Pi-hole has them.
+    PiholeRegex,
+}
+
+impl Format {
+    /// Every format with its name in configurations.
+    pub const NAMES: [(&'static str, Self); 7] = [
+        ("hosts", Self::Hosts),
+        ("domains", Self::Domains),
+        ("wildcards", Self::Wildcards),
+        ("adblock", Self::Adblock),
+        ("dnsmasq", Self::Dnsmasq),
+        ("unbound", Self::Unbound),
+        ("pihole-regex", Self::PiholeRegex),
+    ];
+
+    /// The format of this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, format)| *format)
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(_, format)| *format == self).map_or("", |(name, _)| name)
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What became of a line that is no fault.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Taken {
+    /// Its entries were added.
+    Entries,
+    /// It says nothing of names.
+    Nothing,
+}
+
+/// Adds what a line says.
+///
+/// # Errors
+/// Why it says nothing that can be understood. Entries that were added before count.
+pub(super) fn read_line(format: Format, line: &str, out: &mut Vec<Entry>) -> Result<Taken, Reason> {
+    let line = line.trim_ascii();
+    if line.is_empty() {
+        return Ok(Taken::Nothing);
+    }
+    match format {
+        Format::Hosts => hosts::read(line, out),
+        Format::Domains => domains::read(line, domains::Plain::Alone, out),
+        Format::Wildcards => domains::read(line, domains::Plain::WithAllBelow, out),
+        Format::Adblock => adblock::read(line, out),
+        Format::Dnsmasq => dnsmasq::read(line, out),
+        Format::Unbound => unbound::read(line, out),
+        Format::PiholeRegex => pihole::read(line, out),
+    }
+}
+
+/// The line without a comment that begins with `#` at the start or after white space.
+fn without_comment(line: &str) -> &str {
+    let octets = line.as_bytes();
+    let begins = |at: &usize| octets[*at] == b'#' && (*at == 0 || octets[at - 1].is_ascii_whitespace());
+    let end = (0..octets.len()).find(begins).unwrap_or(octets.len());
+    line[..end].trim_ascii_end()
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::entry::{BADFILTER, Effect, IMPORTANT, Scope, Target};
+    use super::*;
+
+    /// An entry in one line: effect, names, marks, modifiers.
+    pub(in super::super) fn shown(entry: &Entry) -> String {
+        let mut text = match entry.effect {
+            Effect::Block => "block ".to_owned(),
+            Effect::Allow => "allow ".to_owned(),
+        };
+        text += &match &entry.target {
+            Target::Name(Scope::Exact, name) => format!("={name}"),
+            Target::Name(Scope::Subtree, name) => format!("+{name}"),
+            Target::Name(Scope::Below, name) => format!("<{name}"),
+            Target::Glob(glob) => glob.clone(),
+            Target::Regex(regex) => format!("/{regex}/"),
+            Target::NotRegex(regex) => format!("!/{regex}/"),
+        };
+        if entry.marks & IMPORTANT != 0 {
+            text += " important";
+        }
+        if entry.marks & BADFILTER != 0 {
+            text += " badfilter";
+        }
+        if let Some(rewrite) = entry.modifiers.as_ref().and_then(|modifiers| modifiers.rewrite.as_ref()) {
+            text += &format!(" -> {rewrite}");
+        }
+        text
+    }
+
+    /// What a line gives: entries joined with `; `, `-` for nothing, or the fault.
+    #[track_caller]
+    pub(in super::super) fn check(format: Format, line: &str, expected: &str) {
+        let mut out = Vec::new();
+        let found = match read_line(format, line, &mut out) {
+            Ok(Taken::Nothing) => "-".to_owned(),
+            Ok(Taken::Entries) => out.iter().map(shown).collect::<Vec<_>>().join("; "),
+            Err(reason) => format!("fault: {reason}"),
+        };
+        assert_eq!(found, expected, "{line}");
+    }
+
+    #[test]
+    fn formats_have_names() {
+        for (name, format) in Format::NAMES {
+            assert_eq!((Format::from_name(name), format.name()), (Some(format), name));
+        }
+        assert_eq!(Format::from_name("rpz"), None);
+    }
+}

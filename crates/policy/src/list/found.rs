@@ -1,0 +1,247 @@
+//! What lists decide, and every line that has a say in it.
+//!
+//! In the order of who wins: allowed with `$important`; blocked or rewritten with `$important`;
+//! allowed by a list of allowed names; rewritten; allowed by an exception (`@@`); blocked.
+
+use super::entry::Effect;
+use super::lookup::{Hit, Question};
+use super::modifier::Modifiers;
+use super::rewrite::Rewrite;
+use super::set::{ListId, ListSet};
+use super::site::{self, Site, Sites};
+
+/// What the lists in force decide.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Decision {
+    /// No list has a say.
+    None,
+    /// Let through.
+    Allowed,
+    /// Blocked.
+    Blocked,
+    /// Answered as the rewrites of the deciding matches say.
+    Rewritten,
+}
+
+/// A line of a list that concerns the question.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Match<'a> {
+    /// The list.
+    pub list: ListId,
+    /// The number of the line, from 1.
+    pub line: u32,
+    /// What the line does.
+    pub effect: Effect,
+    /// Whether it is `$important`.
+    pub is_important: bool,
+    /// Whether the list is one of allowed names.
+    pub is_of_allow_list: bool,
+    /// The answer it gives, or as exception the one it takes away.
+    pub rewrite: Option<&'a Rewrite>,
+}
+
+/// How a match ranks among others. Those that only take rewrites away have no rank.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    Block,
+    Exception,
+    Rewrite,
+    AllowList,
+    ImportantBlock,
+    ImportantRewrite,
+    ImportantAllow,
+}
+
+impl Match<'_> {
+    fn rank(&self) -> Option<Rank> {
+        Some(match (self.effect, self.is_important, self.rewrite) {
+            (Effect::Allow, true, _) if self.is_of_allow_list => Rank::ImportantAllow,
+            (Effect::Allow, false, _) if self.is_of_allow_list => Rank::AllowList,
+            (Effect::Allow, _, Some(_)) => return None,
+            (Effect::Allow, true, None) => Rank::ImportantAllow,
+            (Effect::Allow, false, None) => Rank::Exception,
+            (Effect::Block, true, Some(_)) => Rank::ImportantRewrite,
+            (Effect::Block, true, None) => Rank::ImportantBlock,
+            (Effect::Block, false, Some(_)) => Rank::Rewrite,
+            (Effect::Block, false, None) => Rank::Block,
+        })
+    }
+
+    /// Does this take the answer away that a line gives?
+    fn takes_away(&self, rewrite: &Rewrite) -> bool {
+        self.effect == Effect::Allow
+            && !self.is_of_allow_list
+            && self.rewrite.is_some_and(|taken| *taken == Rewrite::Any || taken == rewrite)
+    }
+}
+
+/// The outcome of a look-up.
+#[derive(Clone, Copy)]
+pub struct Found<'a> {
+    matches: Matches<'a>,
+    rank: Option<Rank>,
+}
+
+impl<'a> Found<'a> {
+    #[inline]
+    pub(super) fn of(
+        sites: &'a [u8],
+        modifiers: &'a [Modifiers],
+        has_badfilter: bool,
+        (question, in_force): (Question<'a>, &'a ListSet),
+        (hits, labels): (&'a [Hit], usize),
+    ) -> Self {
+        let badfilter = if has_badfilter { Badfilter::Somewhere } else { Badfilter::Nowhere };
+        let within = Sites::none();
+        let matches =
+            Matches { sites, modifiers, badfilter, question, in_force, hits, labels, within, place: 0, depth: 0 };
+        let mut found = Self { matches, rank: None };
+        if !hits.is_empty() {
+            found.rank = found.effective().filter_map(|one| one.rank()).max();
+        }
+        found
+    }
+
+    /// What the lists decide.
+    #[inline]
+    #[must_use]
+    pub const fn decision(&self) -> Decision {
+        match self.rank {
+            None => Decision::None,
+            Some(Rank::Block | Rank::ImportantBlock) => Decision::Blocked,
+            Some(Rank::Rewrite | Rank::ImportantRewrite) => Decision::Rewritten,
+            Some(Rank::Exception | Rank::AllowList | Rank::ImportantAllow) => Decision::Allowed,
+        }
+    }
+
+    /// Does the decision rest on a line with `$important`?
+    #[must_use]
+    pub const fn is_important(&self) -> bool {
+        matches!(self.rank, Some(Rank::ImportantBlock | Rank::ImportantRewrite | Rank::ImportantAllow))
+    }
+
+    /// The first of the lines that the decision rests on.
+    #[must_use]
+    pub fn deciding(&self) -> Option<Match<'a>> {
+        self.all_deciding().next()
+    }
+
+    /// The lines that the decision rests on. Of rewrites, all records belong to the answer; an RCODE
+    /// goes before an alias, and an alias before records.
+    pub fn all_deciding(&self) -> impl Iterator<Item = Match<'a>> {
+        let rank = self.rank;
+        self.effective().filter(move |one| rank.is_some() && one.rank() == rank)
+    }
+
+    /// The answer of a rewrite that goes before all others: see [`Found::all_deciding`].
+    #[must_use]
+    pub fn rewrite(&self) -> Option<&'a Rewrite> {
+        let order = |rewrite: &&Rewrite| match rewrite {
+            Rewrite::Rcode(code) if *code != avocet_wire::Rcode::NOERROR => 0,
+            Rewrite::Cname(_) => 1,
+            Rewrite::Record(..) => 2,
+            Rewrite::Rcode(_) | Rewrite::Any => 3,
+        };
+        self.all_deciding().filter_map(|one| one.rewrite).min_by_key(order)
+    }
+
+    /// Every line of a list in force that concerns the question, whether it wins or not.
+    #[must_use]
+    pub const fn matches(&self) -> Matches<'a> {
+        self.matches
+    }
+
+    /// Matches without the rewrites that an exception takes away.
+    fn effective(&self) -> impl Iterator<Item = Match<'a>> {
+        let all = self.matches;
+        all.filter(move |one| {
+            let rewrite = one.rewrite.filter(|_| one.effect == Effect::Block);
+            rewrite.is_none_or(|rewrite| !all.clone().any(|other| other.takes_away(rewrite)))
+        })
+    }
+}
+
+impl std::fmt::Debug for Found<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Found").field("decision", &self.decision()).finish_non_exhaustive()
+    }
+}
+
+/// Whether entries may switch others off.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Badfilter {
+    Nowhere,
+    Somewhere,
+}
+
+/// Lines that concern a question.
+#[derive(Clone, Copy)]
+pub struct Matches<'a> {
+    sites: &'a [u8],
+    modifiers: &'a [Modifiers],
+    badfilter: Badfilter,
+    question: Question<'a>,
+    in_force: &'a ListSet,
+    hits: &'a [Hit],
+    labels: usize,
+    /// What is left of the sites at `place`, those of a name of `depth` labels.
+    within: Sites<'a>,
+    place: u32,
+    depth: usize,
+}
+
+impl<'a> Matches<'a> {
+    /// The match that a site is; none if it does not concern the question.
+    fn match_of(&self, site: &Site) -> Option<Match<'a>> {
+        if !self.in_force.contains(site.list) || !site.covers(self.depth, self.labels) {
+            return None;
+        }
+        let modifiers = match site.modifiers {
+            None => None,
+            // A place past the end is that of a malformed image: such an entry concerns nobody.
+            Some(place) => Some(self.modifiers.get(place as usize)?),
+        };
+        if modifiers.is_some_and(|modifiers| !modifiers.admit(&self.question)) {
+            return None;
+        }
+        let effect = if site.is(site::ALLOW) { Effect::Allow } else { Effect::Block };
+        Some(Match {
+            list: site.list,
+            line: site.line,
+            effect,
+            is_important: site.is(site::IMPORTANT),
+            is_of_allow_list: site.is(site::ALLOW_LIST),
+            rewrite: modifiers.and_then(|modifiers| modifiers.rewrite.as_ref()),
+        })
+    }
+
+    /// Is there an entry in force that switches this one off? Such come first among the sites of a name.
+    fn is_switched_off(&self, site: &Site) -> bool {
+        self.badfilter == Badfilter::Somewhere
+            && Sites::at(self.sites, self.place)
+                .take_while(|other| other.is(site::BADFILTER))
+                .any(|other| other.says_as(site) && self.in_force.contains(other.list))
+    }
+}
+
+impl<'a> Iterator for Matches<'a> {
+    type Item = Match<'a>;
+
+    fn next(&mut self) -> Option<Match<'a>> {
+        loop {
+            let Some(site) = self.within.next() else {
+                let (hit, rest) = self.hits.split_first()?;
+                self.hits = rest;
+                (self.place, self.depth) = (hit.place, usize::from(hit.depth));
+                self.within = Sites::at(self.sites, hit.place);
+                continue;
+            };
+            if !site.is(site::BADFILTER)
+                && let Some(found) = self.match_of(&site)
+                && !self.is_switched_off(&site)
+            {
+                return Some(found);
+            }
+        }
+    }
+}

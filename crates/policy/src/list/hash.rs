@@ -1,0 +1,93 @@
+//! The hashes of a name and of all names above it, in one pass from the root on.
+//!
+//! The hash of a name is that of its parent with its first label mixed in. So each octet is hashed
+//! once, however many labels there are.
+
+use avocet_wire::hash::HashKey;
+use avocet_wire::name::MAX_NAME;
+
+/// Most labels of a name, the root's not counted (RFC 1035 §3.1).
+pub(super) const MAX_LABELS: usize = 127;
+
+/// Hashes of the names above a name, filled by [`Suffixes::of`].
+pub(super) struct Suffixes {
+    starts: [u8; MAX_LABELS + 1],
+    hashes: [u64; MAX_LABELS + 1],
+    labels: usize,
+}
+
+impl Suffixes {
+    pub(super) const fn empty() -> Self {
+        Self { starts: [0; MAX_LABELS + 1], hashes: [0; MAX_LABELS + 1], labels: 0 }
+    }
+
+    /// Fills in the hashes of a folded wire name. Of octets that are no name, the readable part counts.
+    #[inline]
+    pub(super) fn of(&mut self, key: &HashKey, name: &[u8]) {
+        let name = &name[..name.len().min(MAX_NAME)];
+        let (mut labels, mut at) = (0, 0);
+        while let Some(&length @ 1..=63) = name.get(at) {
+            let next = at + 1 + usize::from(length);
+            if labels == MAX_LABELS || next > name.len() {
+                break;
+            }
+            self.starts[labels] = at as u8;
+            labels += 1;
+            at = next;
+        }
+        let (mut end, mut state) = (at, key.chain_start());
+        self.hashes[0] = key.chained(state);
+        for depth in 1..=labels {
+            let start = usize::from(self.starts[labels - depth]);
+            state = key.chain(state, name, start, end - start);
+            self.hashes[depth] = key.chained(state);
+            end = start;
+        }
+        self.labels = labels;
+    }
+
+    /// How many labels the name has.
+    #[inline]
+    pub(super) const fn labels(&self) -> usize {
+        self.labels
+    }
+
+    /// The hashes of the root, of the name's last label, and so on up to the name itself.
+    #[inline]
+    pub(super) fn hashes(&self) -> &[u64] {
+        &self.hashes[..=self.labels.min(MAX_LABELS)]
+    }
+
+    /// The hash of the name itself.
+    pub(super) fn whole(&self) -> u64 {
+        self.hashes[self.labels.min(MAX_LABELS)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_shares_the_hashes_of_the_names_above_it() {
+        let key = HashKey::new([3; 32]);
+        let (mut long, mut short) = (Suffixes::empty(), Suffixes::empty());
+        long.of(&key, b"\x03www\x07example\x03com\x00");
+        short.of(&key, b"\x07example\x03com\x00");
+        assert_eq!((long.labels(), short.labels()), (3, 2));
+        assert_eq!(long.hashes()[..3], *short.hashes());
+        assert_ne!(long.whole(), short.whole());
+        short.of(&key, b"\x00");
+        assert_eq!(long.hashes()[..1], *short.hashes());
+    }
+
+    #[test]
+    fn octets_that_are_no_name_do_no_harm() {
+        let key = HashKey::new([3; 32]);
+        let mut suffixes = Suffixes::empty();
+        for octets in [&b""[..], b"\x05ab", b"\xc0\x0c", &[1; 300], &[63; 255]] {
+            suffixes.of(&key, octets);
+            assert!(suffixes.labels() <= MAX_LABELS);
+        }
+    }
+}

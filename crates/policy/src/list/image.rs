@@ -1,0 +1,197 @@
+//! An image, opened: see [`super::layout`].
+
+use std::fmt;
+use std::ops::Range;
+
+use avocet_wire::hash::HashKey;
+
+use super::binary::Octets;
+use super::filter;
+use super::layout::{self, u32_at, u64_at, u128_at};
+use super::limits::{MAX_GLOBS, MAX_MODIFIERS, MAX_REGEXES};
+use super::modifier::Modifiers;
+use super::patterns::{Form, Patterns};
+
+/// Most names of a bucket that are looked at. With hashes of a secret key, none has as many.
+const MAX_BUCKET: usize = 64;
+
+/// Why octets are not an image. None of these is a reason to stop: the lists are compiled anew.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ImageError {
+    /// Not an image.
+    Foreign,
+    /// An image of another version of the program.
+    Version(u32),
+    /// Cut off, or changed after it was written.
+    Torn,
+    /// Whole, but not what a compiler makes.
+    Malformed,
+}
+
+impl fmt::Display for ImageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Foreign => f.write_str("not an image of lists"),
+            Self::Version(version) => write!(f, "an image of version {version}, not {}", layout::VERSION),
+            Self::Torn => f.write_str("the image is not whole"),
+            Self::Malformed => f.write_str("the image is malformed"),
+        }
+    }
+}
+
+impl std::error::Error for ImageError {}
+
+/// All lists, ready to be looked up in. Immutable; shared by all threads.
+pub struct Image<B = Vec<u8>> {
+    octets: B,
+    pub(super) key: HashKey,
+    pub(super) depths: u128,
+    pub(super) has_badfilter: bool,
+    sections: [Range<usize>; 4],
+    pub(super) modifiers: Vec<Modifiers>,
+    pub(super) patterns: Patterns,
+    /// For each pattern, where its sites begin.
+    pub(super) pattern_places: Vec<u32>,
+    names: u64,
+    pub(super) digest: u128,
+}
+
+impl<B: AsRef<[u8]>> Image<B> {
+    /// Opens an image: octets of a file, or memory that a file is mapped to. What is in it is
+    /// checked as a whole here, and each part again where it is read.
+    ///
+    /// # Errors
+    /// It is none, of another version, or not whole.
+    pub fn open(octets: B) -> Result<Self, ImageError> {
+        let image = octets.as_ref();
+        if image.get(..8) != Some(&layout::MAGIC[..]) {
+            return Err(ImageError::Foreign);
+        }
+        match u32_at(image, 8).ok_or(ImageError::Torn)? {
+            layout::VERSION => {}
+            other => return Err(ImageError::Version(other)),
+        }
+        let digest = u128_at(image, layout::DIGEST).ok_or(ImageError::Torn)?;
+        if image.len() < layout::HEADER || layout::digest_of(image) != digest {
+            return Err(ImageError::Torn);
+        }
+        Self::of_whole(octets, digest).ok_or(ImageError::Malformed)
+    }
+
+    fn of_whole(octets: B, digest: u128) -> Option<Self> {
+        let image = octets.as_ref();
+        let secret: [u8; 32] = *image.get(layout::KEY..)?.first_chunk()?;
+        let section = |number| layout::section(image, number);
+        let sections = [layout::FILTER, layout::BUCKETS, layout::ENTRIES, layout::SITES].map(section);
+        let [Some(filter), Some(buckets), Some(entries), Some(sites)] = sections else { return None };
+        let modifiers = read_modifiers(image.get(section(layout::MODIFIERS)?)?)?;
+        let (patterns, pattern_places) = read_patterns(image.get(section(layout::PATTERNS)?)?)?;
+        let flags = u32_at(image, layout::FLAGS)?;
+        Some(Self {
+            key: HashKey::new(secret),
+            depths: u128_at(image, layout::DEPTHS)?,
+            has_badfilter: flags & layout::HAS_BADFILTER != 0,
+            names: u64_at(image, layout::NAMES)?,
+            sections: [filter, buckets, entries, sites],
+            modifiers,
+            patterns,
+            pattern_places,
+            digest,
+            octets,
+        })
+    }
+
+    /// How many different names there are.
+    #[must_use]
+    pub const fn names(&self) -> u64 {
+        self.names
+    }
+
+    /// How many different patterns there are.
+    #[must_use]
+    pub fn patterns(&self) -> usize {
+        self.pattern_places.len()
+    }
+
+    /// What tells this image from others.
+    #[must_use]
+    pub const fn digest(&self) -> u128 {
+        self.digest
+    }
+
+    /// Octets of the image.
+    #[must_use]
+    pub fn octets(&self) -> usize {
+        self.octets.as_ref().len()
+    }
+
+    /// All sets of modifiers that entries have: what they ask of clients must be part of a profile.
+    #[must_use]
+    pub fn modifiers(&self) -> &[Modifiers] {
+        &self.modifiers
+    }
+
+    #[inline]
+    pub(super) fn table(&self) -> Table<'_> {
+        let image = self.octets.as_ref();
+        let section = |at: usize| image.get(self.sections[at].clone()).unwrap_or_default();
+        Table { filter: section(0), buckets: section(1), entries: section(2), sites: section(3) }
+    }
+}
+
+impl<B> fmt::Debug for Image<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Image").field("names", &self.names).field("digest", &self.digest).finish_non_exhaustive()
+    }
+}
+
+/// The sections about names.
+#[derive(Clone, Copy)]
+pub(super) struct Table<'a> {
+    filter: &'a [u8],
+    buckets: &'a [u8],
+    entries: &'a [u8],
+    pub(super) sites: &'a [u8],
+}
+
+impl Table<'_> {
+    /// Where the sites of the name with this hash begin.
+    #[inline]
+    pub(super) fn find(&self, hash: u64) -> Option<u32> {
+        if filter::may_contain(self.filter, hash) { self.find_past_filter(hash) } else { None }
+    }
+
+    fn find_past_filter(&self, hash: u64) -> Option<u32> {
+        let buckets = (self.buckets.len() / 4).checked_sub(1)?;
+        let bucket = layout::bucket_of(hash, buckets);
+        let first = u32_at(self.buckets, bucket * 4)? as usize;
+        let end = u32_at(self.buckets, bucket * 4 + 4)? as usize;
+        let entries = self.entries.get(first.checked_mul(layout::ENTRY)?..end.checked_mul(layout::ENTRY)?)?;
+        let (entries, _) = entries.as_chunks::<{ layout::ENTRY }>();
+        let known = hash.to_le_bytes();
+        entries.iter().take(MAX_BUCKET).find(|entry| entry[..8] == known).and_then(|entry| u32_at(entry, 8))
+    }
+}
+
+fn read_modifiers(octets: &[u8]) -> Option<Vec<Modifiers>> {
+    let mut octets = Octets::new(octets);
+    let count = octets.count().filter(|count| *count <= MAX_MODIFIERS)?;
+    let modifiers: Option<Vec<_>> = (0..count).map(|_| Modifiers::from_octets(&mut octets)).collect();
+    modifiers.filter(|_| octets.is_empty())
+}
+
+fn read_patterns(octets: &[u8]) -> Option<(Patterns, Vec<u32>)> {
+    let mut octets = Octets::new(octets);
+    let count = octets.count().filter(|count| *count <= MAX_GLOBS + MAX_REGEXES)?;
+    let (mut patterns, mut places) = (Vec::with_capacity(count), Vec::with_capacity(count));
+    for _ in 0..count {
+        let form = Form::from_octet(octets.octet()?)?;
+        places.push(u32::try_from(octets.number()?).ok()?);
+        patterns.push((form, octets.text()?));
+    }
+    let regexes = patterns.iter().filter(|(form, _)| *form != Form::Glob).count();
+    if !octets.is_empty() || regexes > MAX_REGEXES {
+        return None;
+    }
+    Some((Patterns::build(&patterns).ok()?, places))
+}

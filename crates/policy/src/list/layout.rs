@@ -1,0 +1,119 @@
+//! The octets of an image.
+//!
+//! ```text
+//!   0  magic (8)                     8  version (4)          12  flags (4)
+//!  16  digest of all from 32 on (16)
+//!  32  key of the hashes (32)       64  depths (16)          80  number of names (8)
+//!  88  for each section: where it begins (8) and how many octets it has (8)
+//! 184  the sections
+//! ```
+//!
+//! All numbers are little-endian. Names are in the order of their hashes. A bucket is a range of
+//! hashes, four names on average; `BUCKETS` says where each begins.
+
+use std::ops::Range;
+
+use siphasher::sip128::{Hasher128, SipHasher13};
+
+pub(super) const MAGIC: [u8; 8] = *b"AVOCETLI";
+/// Changes with every change of the layout or of what a hash is: other images are compiled anew.
+pub(super) const VERSION: u32 = 1;
+
+/// Flag: some entry switches others off.
+pub(super) const HAS_BADFILTER: u32 = 1;
+
+pub(super) const FLAGS: usize = 12;
+pub(super) const DIGEST: usize = 16;
+pub(super) const KEY: usize = 32;
+pub(super) const DEPTHS: usize = 64;
+pub(super) const NAMES: usize = 80;
+const SECTIONS: usize = 88;
+/// Octets before the sections.
+pub(super) const HEADER: usize = SECTIONS + COUNT * 16;
+
+/// Number of sections.
+pub(super) const COUNT: usize = 6;
+/// A Bloom filter over all names.
+pub(super) const FILTER: usize = 0;
+/// For each bucket and for the end: the number of its first name (4).
+pub(super) const BUCKETS: usize = 1;
+/// For each name: its hash (8) and where its sites begin (4).
+pub(super) const ENTRIES: usize = 2;
+/// Sites of names and of patterns.
+pub(super) const SITES: usize = 3;
+/// Sets of modifiers, after their number.
+pub(super) const MODIFIERS: usize = 4;
+/// Patterns, after their number: form (1), where the sites begin, text.
+pub(super) const PATTERNS: usize = 5;
+
+/// Octets of an entry.
+pub(super) const ENTRY: usize = 12;
+
+/// Mean number of names of a bucket.
+const NAMES_A_BUCKET: usize = 4;
+
+/// Buckets for so many names.
+pub(super) fn buckets_for(names: usize) -> usize {
+    names.div_ceil(NAMES_A_BUCKET).max(1)
+}
+
+/// The bucket of a hash, of so many. Grows with the hash.
+#[inline]
+pub(super) const fn bucket_of(hash: u64, buckets: usize) -> usize {
+    ((hash as u128 * buckets as u128) >> 64) as usize
+}
+
+/// Puts an image together from its sections; their memory is given back one by one.
+pub(super) fn assemble(flags: u32, key: &[u8; 32], depths: u128, names: u64, sections: [Vec<u8>; COUNT]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(HEADER + sections.iter().map(Vec::len).sum::<usize>());
+    out.extend_from_slice(&MAGIC);
+    out.extend_from_slice(&VERSION.to_le_bytes());
+    out.extend_from_slice(&flags.to_le_bytes());
+    out.extend_from_slice(&[0; 16]);
+    out.extend_from_slice(key);
+    out.extend_from_slice(&depths.to_le_bytes());
+    out.extend_from_slice(&names.to_le_bytes());
+    let mut at = HEADER as u64;
+    for section in &sections {
+        out.extend_from_slice(&at.to_le_bytes());
+        out.extend_from_slice(&(section.len() as u64).to_le_bytes());
+        at += section.len() as u64;
+    }
+    for section in sections {
+        out.extend_from_slice(&section);
+    }
+    let digest = digest_of(&out);
+    out[DIGEST..DIGEST + 16].copy_from_slice(&digest.to_le_bytes());
+    out
+}
+
+/// The digest of an image: tells images apart and torn ones from whole ones. No protection against
+/// who writes images on purpose.
+pub(super) fn digest_of(image: &[u8]) -> u128 {
+    let mut hasher = SipHasher13::new();
+    std::hash::Hasher::write(&mut hasher, image.get(KEY..).unwrap_or_default());
+    hasher.finish128().as_u128()
+}
+
+/// Where a section is, as the header says.
+pub(super) fn section(image: &[u8], section: usize) -> Option<Range<usize>> {
+    let at = SECTIONS + section * 16;
+    let start = usize::try_from(u64_at(image, at)?).ok()?;
+    let len = usize::try_from(u64_at(image, at + 8)?).ok()?;
+    let end = start.checked_add(len)?;
+    (start >= HEADER && end <= image.len()).then_some(start..end)
+}
+
+#[inline]
+pub(super) fn u64_at(octets: &[u8], at: usize) -> Option<u64> {
+    octets.get(at..)?.first_chunk().map(|word| u64::from_le_bytes(*word))
+}
+
+#[inline]
+pub(super) fn u32_at(octets: &[u8], at: usize) -> Option<u32> {
+    octets.get(at..)?.first_chunk().map(|word| u32::from_le_bytes(*word))
+}
+
+pub(super) fn u128_at(octets: &[u8], at: usize) -> Option<u128> {
+    octets.get(at..)?.first_chunk().map(|word| u128::from_le_bytes(*word))
+}

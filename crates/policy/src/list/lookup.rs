@@ -1,0 +1,109 @@
+//! Finding what all lists say of a question.
+//!
+//! A name that is in no list, of four labels among a million, costs one hash and one word of the
+//! filter for each label; see `bench/micro` for what that is in nanoseconds. Nothing is allocated
+//! once a [`Scratch`] has been used with the image.
+
+use std::net::IpAddr;
+
+use avocet_wire::Rtype;
+
+use super::found::Found;
+use super::hash::Suffixes;
+use super::image::Image;
+use super::patterns::Work;
+use super::set::ListSet;
+
+/// Who asks, as far as lists can ask about it.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Asker<'a> {
+    /// The address of the client.
+    pub address: Option<IpAddr>,
+    /// Its names and identifiers.
+    pub names: &'a [&'a str],
+    /// Its tags, as `device_pc` or `user_child`.
+    pub tags: &'a [&'a str],
+}
+
+/// A question put to the lists.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'a> {
+    /// The folded wire name.
+    pub qname: &'a [u8],
+    /// The type asked for.
+    pub qtype: Rtype,
+    /// Who asks.
+    pub asker: Asker<'a>,
+}
+
+/// Memory that look-ups write into: one for each thread, for whatever images.
+pub struct Scratch {
+    suffixes: Suffixes,
+    pub(super) hits: Vec<Hit>,
+    /// What patterns need, with the digest of their image.
+    work: Option<(u128, Work)>,
+}
+
+/// A name or pattern that the question is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Hit {
+    /// Where its sites begin.
+    pub(super) place: u32,
+    /// Labels of the listed name.
+    pub(super) depth: u8,
+}
+
+/// Hits that there is room for from the start: more names than that need many labels.
+const USUAL_HITS: usize = 32;
+
+impl Scratch {
+    /// Memory that suits itself to the first image it is used with.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self { suffixes: Suffixes::empty(), hits: Vec::with_capacity(USUAL_HITS), work: None }
+    }
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self::empty()
+    }
+}
+
+impl<B: AsRef<[u8]>> Image<B> {
+    /// What the lists in force say of a question.
+    #[inline]
+    pub fn lookup<'a>(&'a self, question: Question<'a>, in_force: &'a ListSet, scratch: &'a mut Scratch) -> Found<'a> {
+        scratch.hits.clear();
+        scratch.suffixes.of(&self.key, question.qname);
+        let table = self.table();
+        for (depth, &hash) in scratch.suffixes.hashes().iter().enumerate() {
+            if self.depths >> depth & 1 == 1
+                && let Some(place) = table.find(hash)
+            {
+                scratch.hits.push(Hit { place, depth: depth as u8 });
+            }
+        }
+        if !self.patterns.is_empty() {
+            self.find_patterns(question.qname, scratch);
+        }
+        let labels = scratch.suffixes.labels();
+        Found::of(table.sites, &self.modifiers, self.has_badfilter, (question, in_force), (&scratch.hits, labels))
+    }
+
+    fn find_patterns(&self, qname: &[u8], scratch: &mut Scratch) {
+        let Scratch { suffixes, hits, work } = scratch;
+        let depth = suffixes.labels() as u8;
+        let named = hits.len();
+        if work.as_ref().is_none_or(|(digest, _)| *digest != self.digest) {
+            *work = Some((self.digest, self.patterns.work()));
+        }
+        let Some((_, work)) = work else { return };
+        self.patterns.matching(qname, work, |number| {
+            let place = self.pattern_places[number as usize];
+            if !hits[named..].iter().any(|hit| hit.place == place) {
+                hits.push(Hit { place, depth });
+            }
+        });
+    }
+}

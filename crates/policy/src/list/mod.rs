@@ -1,0 +1,47 @@
+//! Lists of names to block, to allow or to answer otherwise.
+//!
+//! ```text
+//! text --Lines--> line --format--> Entry --Compiler--> image --Image::open--> Image::lookup --> Found
+//! ```
+//!
+//! A [`Compiler`] takes the texts of all lists, in any of the usual formats, and makes one image
+//! of them: octets that can be kept in a file and mapped into memory. An [`Image`] answers for a
+//! question and a set of lists in force what they decide, and which lines of which lists say so.
+//!
+//! Not here: where texts come from, how a block is answered, rules and clients.
+
+mod binary;
+mod compile;
+mod detect;
+mod entry;
+mod filter;
+mod format;
+mod found;
+mod hash;
+mod image;
+mod layout;
+mod limits;
+mod lines;
+mod lookup;
+mod modifier;
+mod name;
+mod pattern;
+mod patterns;
+mod reader;
+mod report;
+mod rewrite;
+mod set;
+mod site;
+
+pub use compile::{Compiler, Summary};
+pub use entry::Effect;
+pub use format::Format;
+pub use found::{Decision, Found, Match, Matches};
+pub use image::{Image, ImageError};
+pub use lookup::{Asker, Question, Scratch};
+pub use modifier::{ClientTest, Modifiers, Subject};
+pub use patterns::PatternError;
+pub use reader::{Kind, ListReader, Progress, Rewrites, Source};
+pub use report::{Fault, Reason, Refusal, Report};
+pub use rewrite::Rewrite;
+pub use set::{ListId, ListSet, MAX_LISTS};

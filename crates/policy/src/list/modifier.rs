@@ -1,0 +1,186 @@
+//! What an entry asks of a query besides the name: client, tags, type; and the answer that it gives.
+
+use std::net::IpAddr;
+
+use avocet_wire::{Rtype, name};
+use ipnet::IpNet;
+
+use super::binary::{Octets, Write};
+use super::lookup::Question;
+use super::rewrite::Rewrite;
+
+/// A condition, or its opposite.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Subject<T> {
+    /// The entry is for these.
+    Is(T),
+    /// The entry is for others.
+    IsNot(T),
+}
+
+/// Whom `$client` names.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum ClientTest {
+    /// An address or a prefix.
+    Network(IpNet),
+    /// A name, whatever the case.
+    Name(Box<str>),
+}
+
+/// The modifiers of an entry.
+#[derive(Clone, PartialEq, Eq, Hash, Default, Debug)]
+pub struct Modifiers {
+    /// Of `$client`.
+    pub clients: Vec<Subject<ClientTest>>,
+    /// Of `$ctag`.
+    pub tags: Vec<Subject<Box<str>>>,
+    /// Of `$dnstype`.
+    pub types: Vec<Subject<Rtype>>,
+    /// Of `$denyallow`: folded wire names that, with all below them, the entry is not about.
+    pub except: Vec<Box<[u8]>>,
+    /// Of `$dnsrewrite`.
+    pub rewrite: Option<Rewrite>,
+}
+
+impl Modifiers {
+    /// Does the entry concern this question?
+    pub(super) fn admit(&self, question: &Question<'_>) -> bool {
+        permits(&self.types, |rtype| *rtype == question.qtype)
+            && permits(&self.clients, |client| client.is(question))
+            && permits(&self.tags, |tag| question.asker.tags.iter().any(|has| has.eq_ignore_ascii_case(tag)))
+            && !self.except.iter().any(|zone| name::is_under(question.qname, zone))
+    }
+
+    /// Do they limit who or what the entry is about, so that it may be about every name?
+    pub(super) fn restrict(&self) -> bool {
+        !(self.clients.is_empty() && self.tags.is_empty() && self.types.is_empty() && self.except.is_empty())
+    }
+
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        out.number(self.clients.len() as u64);
+        for client in &self.clients {
+            client.write(out, ClientTest::write);
+        }
+        out.number(self.tags.len() as u64);
+        for tag in &self.tags {
+            tag.write(out, |tag, out| out.octets(tag.as_bytes()));
+        }
+        out.number(self.types.len() as u64);
+        for rtype in &self.types {
+            rtype.write(out, |rtype, out| out.number(u64::from(rtype.0)));
+        }
+        out.number(self.except.len() as u64);
+        for zone in &self.except {
+            out.octets(zone);
+        }
+        match &self.rewrite {
+            Some(rewrite) => rewrite.write(out),
+            None => out.push(0),
+        }
+    }
+
+    pub(super) fn from_octets(octets: &mut Octets<'_>) -> Option<Self> {
+        let clients = many(octets, |octets| Subject::from_octets(octets, ClientTest::from_octets))?;
+        let tags = many(octets, |octets| Subject::from_octets(octets, |octets| Some(octets.text()?.into())))?;
+        let types = many(octets, |octets| {
+            Subject::from_octets(octets, |octets| Some(Rtype(octets.number()?.try_into().ok()?)))
+        })?;
+        let except = many(octets, |octets| {
+            let zone = octets.octets()?;
+            (name::wire_len(zone) == Ok(zone.len())).then(|| zone.into())
+        })?;
+        let mut peeked = *octets;
+        let rewrite = match peeked.octet()? {
+            0 => {
+                *octets = peeked;
+                None
+            }
+            _ => Some(Rewrite::from_octets(octets)?),
+        };
+        Some(Self { clients, tags, types, except, rewrite })
+    }
+}
+
+fn many<'a, T>(octets: &mut Octets<'a>, mut one: impl FnMut(&mut Octets<'a>) -> Option<T>) -> Option<Vec<T>> {
+    let count = octets.count()?;
+    (0..count).map(|_| one(octets)).collect()
+}
+
+/// No `IsNot` applies, and some `Is` where there are any.
+fn permits<T>(subjects: &[Subject<T>], applies: impl Fn(&T) -> bool) -> bool {
+    let (mut wanted, mut found) = (false, false);
+    for subject in subjects {
+        match subject {
+            Subject::IsNot(subject) if applies(subject) => return false,
+            Subject::IsNot(_) => {}
+            Subject::Is(subject) => {
+                wanted = true;
+                found |= applies(subject);
+            }
+        }
+    }
+    found || !wanted
+}
+
+impl<T> Subject<T> {
+    /// What is asked for, however it counts.
+    pub const fn inner(&self) -> &T {
+        match self {
+            Self::Is(subject) | Self::IsNot(subject) => subject,
+        }
+    }
+
+    fn write(&self, out: &mut Vec<u8>, inner: impl FnOnce(&T, &mut Vec<u8>)) {
+        out.push(u8::from(matches!(self, Self::IsNot(_))));
+        inner(self.inner(), out);
+    }
+
+    fn from_octets<'a>(octets: &mut Octets<'a>, inner: impl FnOnce(&mut Octets<'a>) -> Option<T>) -> Option<Self> {
+        match octets.octet()? {
+            0 => inner(octets).map(Self::Is),
+            1 => inner(octets).map(Self::IsNot),
+            _ => None,
+        }
+    }
+}
+
+impl ClientTest {
+    fn is(&self, question: &Question<'_>) -> bool {
+        match self {
+            Self::Network(network) => question.asker.address.is_some_and(|address| network.contains(&address)),
+            Self::Name(name) => question.asker.names.iter().any(|has| has.eq_ignore_ascii_case(name)),
+        }
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Name(name) => {
+                out.push(0);
+                out.octets(name.as_bytes());
+            }
+            Self::Network(network) => {
+                match network.addr() {
+                    IpAddr::V4(v4) => {
+                        out.push(4);
+                        out.extend_from_slice(&v4.octets());
+                    }
+                    IpAddr::V6(v6) => {
+                        out.push(6);
+                        out.extend_from_slice(&v6.octets());
+                    }
+                }
+                out.push(network.prefix_len());
+            }
+        }
+    }
+
+    fn from_octets(octets: &mut Octets<'_>) -> Option<Self> {
+        let address: IpAddr = match octets.octet()? {
+            0 => return Some(Self::Name(octets.text()?.into())),
+            4 => <[u8; 4]>::try_from(octets.take(4)?).ok()?.into(),
+            6 => <[u8; 16]>::try_from(octets.take(16)?).ok()?.into(),
+            _ => return None,
+        };
+        IpNet::new(address, octets.octet()?).ok().map(Self::Network)
+    }
+}

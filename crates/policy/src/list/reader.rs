@@ -1,0 +1,171 @@
+//! Reading the text of one list into the compiler, in chunks as they come.
+
+use super::compile::Compiler;
+use super::detect;
+use super::entry::Entry;
+use super::format::{self, Format, Taken};
+use super::limits::{DETECTED_FROM, MAX_TEXT};
+use super::lines::{Line, Lines};
+use super::report::{Reason, Refusal, Report};
+use super::set::ListId;
+
+/// What a list is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Its names are blocked.
+    Block,
+    /// Its names are let through, whatever a list of blocked names says without `$important`.
+    Allow,
+}
+
+/// Whether a list may answer names with addresses, aliases and records of its choice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rewrites {
+    /// It may.
+    Permitted,
+    /// It may only block: such lines are faults. For lists of strangers, which could else send a
+    /// bank's customers anywhere.
+    Refused,
+}
+
+/// A list whose text is to be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Source {
+    /// Its number.
+    pub list: ListId,
+    /// What it is for.
+    pub kind: Kind,
+    /// Its format; none to tell it from the text.
+    pub format: Option<Format>,
+    /// Whether it may rewrite.
+    pub rewrites: Rewrites,
+}
+
+/// Whether reading goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub enum Progress {
+    /// More of the text is wanted.
+    More,
+    /// The text is refused: nothing more of it is read.
+    Enough,
+}
+
+/// The reading of one list. Holds at most a line and the octets that the format is told from.
+pub struct ListReader<'c> {
+    compiler: &'c mut Compiler,
+    source: Source,
+    lines: Lines,
+    /// The start of the text, until the format is known.
+    held: Vec<u8>,
+    octets: u64,
+    state: State,
+    entries: Vec<Entry>,
+    report: Report,
+}
+
+/// What is known of the text.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Starting,
+    Reading,
+    Refused,
+}
+
+impl<'c> ListReader<'c> {
+    pub(super) fn of(compiler: &'c mut Compiler, source: Source) -> Self {
+        let report = Report::of(source.format.unwrap_or(Format::Domains));
+        let (lines, held, entries) = (Lines::default(), Vec::new(), Vec::new());
+        Self { compiler, source, lines, held, octets: 0, state: State::Starting, entries, report }
+    }
+
+    /// Takes the next octets of the text.
+    pub fn feed(&mut self, chunk: &[u8]) -> Progress {
+        let room = usize::try_from(MAX_TEXT - self.octets).unwrap_or(usize::MAX);
+        let (chunk, rest) = chunk.split_at(chunk.len().min(room));
+        self.octets += chunk.len() as u64;
+        match self.state {
+            State::Refused => {}
+            State::Reading => self.read(chunk),
+            State::Starting => {
+                let missing = DETECTED_FROM - self.held.len();
+                let (start, beyond) = chunk.split_at(chunk.len().min(missing));
+                self.held.extend_from_slice(start);
+                if self.held.len() == DETECTED_FROM {
+                    self.start();
+                    self.read(beyond);
+                }
+            }
+        }
+        if !rest.is_empty() && self.state != State::Refused {
+            self.refuse(Refusal::TooLarge);
+        }
+        if self.state == State::Refused { Progress::Enough } else { Progress::More }
+    }
+
+    /// Ends the text. What was read of it is in the compiler.
+    #[must_use]
+    pub fn finish(mut self) -> Report {
+        if self.state == State::Starting {
+            self.start();
+        }
+        if self.state == State::Reading {
+            let mut lines = std::mem::take(&mut self.lines);
+            lines.finish(|number, line| self.take(number, line));
+            self.lines = lines;
+        }
+        self.report.lines = self.lines.number();
+        self.report
+    }
+
+    /// Tells the format from what is held, and reads it.
+    fn start(&mut self) {
+        let held = std::mem::take(&mut self.held);
+        let text = held.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&held);
+        if let Some(refusal) = detect::refusal_of(text) {
+            return self.refuse(refusal);
+        }
+        self.report.format = self.source.format.unwrap_or_else(|| detect::format_of(text));
+        self.state = State::Reading;
+        self.read(text);
+    }
+
+    fn refuse(&mut self, refusal: Refusal) {
+        self.state = State::Refused;
+        self.report.refusal = Some(refusal);
+    }
+
+    fn read(&mut self, chunk: &[u8]) {
+        if self.state == State::Reading {
+            let mut lines = std::mem::take(&mut self.lines);
+            lines.feed(chunk, |number, line| self.take(number, line));
+            self.lines = lines;
+        }
+    }
+
+    fn take(&mut self, number: u32, line: Line<'_>) {
+        let Line::Whole(octets) = line else { return self.report.fault(number, Reason::LineTooLong) };
+        let Ok(text) = str::from_utf8(octets) else { return self.take_unreadable(number, octets) };
+        self.entries.clear();
+        let taken = format::read_line(self.report.format, text, &mut self.entries);
+        for entry in self.entries.drain(..) {
+            match self.compiler.add(entry, &self.source, number) {
+                Ok(()) => self.report.entries += 1,
+                Err(reason) => self.report.fault(number, reason),
+            }
+        }
+        match taken {
+            Ok(Taken::Entries) => {}
+            Ok(Taken::Nothing) => self.report.skipped += 1,
+            Err(reason) => self.report.fault(number, reason),
+        }
+    }
+
+    /// Comments may be in any encoding.
+    fn take_unreadable(&mut self, number: u32, octets: &[u8]) {
+        match octets.trim_ascii_start().first() {
+            Some(b'#' | b'!' | b';') => self.report.skipped += 1,
+            _ => self.report.fault(number, Reason::NotUtf8),
+        }
+    }
+}

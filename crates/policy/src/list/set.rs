@@ -1,0 +1,97 @@
+//! Numbers of lists, and sets of them.
+
+/// Most lists of one image.
+pub const MAX_LISTS: usize = 256;
+
+/// The number of a list: its place in the configuration.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ListId(u8);
+
+impl ListId {
+    /// The list at this place, counted from zero; none past [`MAX_LISTS`].
+    #[must_use]
+    pub fn at(place: usize) -> Option<Self> {
+        u8::try_from(place).ok().map(Self)
+    }
+
+    /// The place, counted from zero.
+    #[must_use]
+    pub const fn place(self) -> usize {
+        self.0 as usize
+    }
+
+    pub(super) const fn octet(self) -> u8 {
+        self.0
+    }
+
+    pub(super) const fn from_octet(octet: u8) -> Self {
+        Self(octet)
+    }
+}
+
+/// The lists in force for someone. 32 octets.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub struct ListSet {
+    words: [u64; MAX_LISTS / 64],
+}
+
+impl ListSet {
+    /// No list.
+    pub const EMPTY: Self = Self { words: [0; MAX_LISTS / 64] };
+    /// Every list.
+    pub const ALL: Self = Self { words: [u64::MAX; MAX_LISTS / 64] };
+
+    /// Puts a list into the set.
+    pub fn insert(&mut self, list: ListId) {
+        self.words[list.place() / 64] |= 1 << (list.place() % 64);
+    }
+
+    /// Takes a list out of the set.
+    pub fn remove(&mut self, list: ListId) {
+        self.words[list.place() / 64] &= !(1 << (list.place() % 64));
+    }
+
+    /// Is the list in the set?
+    #[inline]
+    #[must_use]
+    pub fn contains(&self, list: ListId) -> bool {
+        self.words[list.place() / 64] >> (list.place() % 64) & 1 == 1
+    }
+
+    /// Is there no list in the set?
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.words == [0; MAX_LISTS / 64]
+    }
+
+    /// The lists of both sets.
+    #[must_use]
+    pub fn union(&self, other: &Self) -> Self {
+        Self { words: std::array::from_fn(|at| self.words[at] | other.words[at]) }
+    }
+}
+
+impl FromIterator<ListId> for ListSet {
+    fn from_iter<T: IntoIterator<Item = ListId>>(lists: T) -> Self {
+        let mut set = Self::EMPTY;
+        lists.into_iter().for_each(|list| set.insert(list));
+        set
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_put_in_and_taken_out() {
+        let list = |place| ListId::at(place).unwrap();
+        let mut set: ListSet = [list(0), list(63), list(64), list(255)].into_iter().collect();
+        assert!(set.contains(list(64)) && set.contains(list(255)) && !set.contains(list(1)));
+        set.remove(list(64));
+        assert!(!set.contains(list(64)) && !set.is_empty());
+        assert_eq!(set.union(&ListSet::ALL), ListSet::ALL);
+        assert_eq!(ListId::at(MAX_LISTS), None);
+    }
+}

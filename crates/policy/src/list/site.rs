@@ -1,0 +1,128 @@
+//! Where a name stands: one site for each line of each list, one after another.
+//!
+//! ```text
+//! head octet: scope 0-1 | allow 2 | important 3 | modifiers 4 | badfilter 5 | list of allowed names 6 | more follow 7
+//! list octet, number of the modifiers if there are some, number of the line
+//! ```
+
+use super::binary::{Octets, Write};
+use super::entry::Scope;
+use super::set::ListId;
+
+pub(super) const ALLOW: u8 = 1 << 2;
+pub(super) const IMPORTANT: u8 = 1 << 3;
+const MODIFIERS: u8 = 1 << 4;
+pub(super) const BADFILTER: u8 = 1 << 5;
+pub(super) const ALLOW_LIST: u8 = 1 << 6;
+const MORE: u8 = 1 << 7;
+const SCOPE: u8 = 3;
+
+/// A line of a list that is about a name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Site {
+    /// Scope and marks.
+    pub(super) head: u8,
+    pub(super) list: ListId,
+    pub(super) line: u32,
+    /// Place in the table of modifiers.
+    pub(super) modifiers: Option<u32>,
+}
+
+impl Site {
+    pub(super) fn write(&self, follow: Follow, out: &mut Vec<u8>) {
+        let modified = if self.modifiers.is_some() { MODIFIERS } else { 0 };
+        let more = if follow == Follow::More { MORE } else { 0 };
+        out.push(self.head & !(MODIFIERS | MORE) | modified | more);
+        out.push(self.list.octet());
+        if let Some(place) = self.modifiers {
+            out.number(u64::from(place));
+        }
+        out.number(u64::from(self.line));
+    }
+
+    /// Do both say the same, perhaps on different lines, but for `$badfilter`?
+    pub(super) fn says_as(&self, other: &Self) -> bool {
+        let said = SCOPE | ALLOW | IMPORTANT;
+        self.head & said == other.head & said && self.modifiers == other.modifiers
+    }
+
+    #[inline]
+    pub(super) fn covers(&self, depth: usize, labels: usize) -> bool {
+        Scope::covers(self.head & SCOPE, depth, labels)
+    }
+
+    pub(super) const fn is(&self, mark: u8) -> bool {
+        self.head & mark != 0
+    }
+}
+
+/// Whether another site of the same name comes behind one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Follow {
+    More,
+    None,
+}
+
+/// The sites of a name, read one by one. Ends at what cannot be read.
+#[derive(Clone, Copy)]
+pub(super) struct Sites<'a> {
+    octets: Octets<'a>,
+    ended: bool,
+}
+
+impl<'a> Sites<'a> {
+    /// The sites that begin at an offset in the table of them.
+    #[inline]
+    pub(super) fn at(table: &'a [u8], offset: u32) -> Self {
+        Self { octets: Octets::new(table.get(offset as usize..).unwrap_or_default()), ended: false }
+    }
+
+    pub(super) const fn none() -> Self {
+        Self { octets: Octets::new(&[]), ended: true }
+    }
+
+    fn read(&mut self) -> Option<(Site, bool)> {
+        let head = self.octets.octet()?;
+        let list = ListId::from_octet(self.octets.octet()?);
+        let modifiers = match head & MODIFIERS {
+            0 => None,
+            _ => Some(self.octets.number()?.try_into().ok()?),
+        };
+        let line = self.octets.number()?.try_into().ok()?;
+        Some((Site { head: head & !(MORE | MODIFIERS), list, line, modifiers }, head & MORE != 0))
+    }
+}
+
+impl Iterator for Sites<'_> {
+    type Item = Site;
+
+    #[inline]
+    fn next(&mut self) -> Option<Site> {
+        if self.ended {
+            return None;
+        }
+        let (site, more) = self.read().unzip();
+        self.ended = !more.unwrap_or(false);
+        site
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sites_are_read_as_written_and_end() {
+        let site = |head, line, modifiers| Site { head, list: ListId::at(7).unwrap(), line, modifiers };
+        let all = [site(1, 1, None), site(ALLOW | IMPORTANT, 2_000_000, Some(300)), site(ALLOW_LIST, u32::MAX, None)];
+        let mut out = vec![0xff];
+        all[0].write(Follow::More, &mut out);
+        all[1].write(Follow::More, &mut out);
+        all[2].write(Follow::None, &mut out);
+        out.push(0xff);
+        assert_eq!(Sites::at(&out, 1).collect::<Vec<_>>(), all);
+        assert_eq!(Sites::at(&out[..6], 1).count(), 1);
+        assert_eq!(Sites::at(&out, 900).count(), 0);
+        assert_eq!(Sites::none().count(), 0);
+    }
+}

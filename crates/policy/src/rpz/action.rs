@@ -1,0 +1,104 @@
+//! What a policy zone does: written as the records of a trigger.
+
+use avocet_wire::{NameBuf, Rtype, name};
+
+/// A record of local data.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LocalRecord {
+    /// Its type; never CNAME.
+    pub rtype: Rtype,
+    /// In seconds.
+    pub ttl_secs: u32,
+    /// Uncompressed data.
+    pub rdata: Box<[u8]>,
+}
+
+/// What is done with a query whose trigger fired.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// `CNAME .`: the name does not exist.
+    NxDomain,
+    /// `CNAME *.`: the name has no such records.
+    NoData,
+    /// `CNAME rpz-passthru.`: the true answer, and no other policy zone has a say.
+    Passthru,
+    /// `CNAME rpz-drop.`: no answer.
+    Drop,
+    /// `CNAME rpz-tcp-only.`: a truncated answer over UDP, the true one over TCP.
+    TcpOnly,
+    /// `CNAME name.`: an alias to this name.
+    Cname(Box<[u8]>),
+    /// `CNAME *.name.`: an alias to the qname with this name behind it.
+    CnameUnder(Box<[u8]>),
+    /// These records; a type that is not among them has no data.
+    Data(Vec<LocalRecord>),
+}
+
+impl Action {
+    /// The action of a CNAME record, by the name it leads to.
+    pub(super) fn of_cname(target: &[u8]) -> Self {
+        let target = target.to_ascii_lowercase();
+        match &target[..] {
+            b"\0" => Self::NxDomain,
+            b"\x01*\0" => Self::NoData,
+            b"\x0crpz-passthru\0" => Self::Passthru,
+            b"\x08rpz-drop\0" => Self::Drop,
+            b"\x0crpz-tcp-only\0" => Self::TcpOnly,
+            [1, b'*', rest @ ..] => Self::CnameUnder(rest.into()),
+            _ => Self::Cname(target.into()),
+        }
+    }
+
+    /// The folded name that the action makes of a qname; none if it makes none, or one that is too
+    /// long: then the answer is that of a DNAME which does not fit, YXDOMAIN (RFC 6672 §2.2).
+    #[must_use]
+    pub fn alias(&self, qname: &[u8]) -> Option<NameBuf> {
+        match self {
+            Self::Cname(target) => NameBuf::from_wire(target).ok(),
+            Self::CnameUnder(suffix) => {
+                let labels = qname.get(..qname.len().checked_sub(1)?)?;
+                NameBuf::from_wire(&[labels, suffix].concat()).ok()
+            }
+            _ => None,
+        }
+    }
+
+    /// The records of local data that answer a question of this type.
+    pub fn records(&self, qtype: Rtype) -> impl Iterator<Item = &LocalRecord> {
+        let records = match self {
+            Self::Data(records) => &records[..],
+            _ => &[],
+        };
+        records.iter().filter(move |record| qtype == Rtype::ANY || record.rtype == qtype)
+    }
+
+    /// Is an alias to `owner` the old way to write PASSTHRU?
+    pub(super) fn leads_to(&self, owner: &[u8]) -> bool {
+        matches!(self, Self::Cname(target) if name::wire_len(target).is_ok() && **target == *owner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_mean_an_action_are_known() {
+        assert_eq!(Action::of_cname(b"\0"), Action::NxDomain);
+        assert_eq!(Action::of_cname(b"\x01*\0"), Action::NoData);
+        assert_eq!(Action::of_cname(b"\x0cRPZ-passthru\0"), Action::Passthru);
+        assert_eq!(Action::of_cname(b"\x08rpz-drop\0"), Action::Drop);
+        assert_eq!(Action::of_cname(b"\x0crpz-tcp-only\0"), Action::TcpOnly);
+        assert_eq!(Action::of_cname(b"\x06Garden\0"), Action::Cname(b"\x06garden\0"[..].into()));
+        assert_eq!(Action::of_cname(b"\x01*\x06garden\0"), Action::CnameUnder(b"\x06garden\0"[..].into()));
+    }
+
+    #[test]
+    fn a_garden_takes_the_qname_in() {
+        let action = Action::of_cname(b"\x01*\x06garden\0");
+        assert_eq!(action.alias(b"\x01a\x01b\0").unwrap().wire(), b"\x01a\x01b\x06garden\0");
+        assert_eq!(action.alias(&[&[63; 64][..], &[63; 64], &[63; 64], &[58; 59], &[0]].concat()), None);
+        assert_eq!(Action::NxDomain.alias(b"\0"), None);
+        assert_eq!(Action::Cname(b"\x01x\0"[..].into()).alias(b"\0").unwrap().wire(), b"\x01x\0");
+    }
+}

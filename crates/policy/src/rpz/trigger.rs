@@ -1,0 +1,177 @@
+//! What the owner of a policy record says: when its action is taken.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use avocet_wire::name;
+
+/// When a trigger is looked at, in the order in which one of the same zone goes before another.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum TriggerKind {
+    /// By the address of the client.
+    ClientAddress,
+    /// By the name asked for, or one that it is an alias of.
+    Qname,
+    /// By an address in the answer.
+    AnswerAddress,
+    /// By the name of a server of the zone of the answer, or of one above it.
+    NsName,
+    /// By the address of such a server.
+    NsAddress,
+}
+
+impl TriggerKind {
+    /// All, the first to go first.
+    pub const ALL: [Self; 5] = [Self::ClientAddress, Self::Qname, Self::AnswerAddress, Self::NsName, Self::NsAddress];
+}
+
+/// A prefix of addresses. IPv4 is within `::ffff:0:0/96`, its length counted from there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Network {
+    pub(super) bits: u128,
+    pub(super) len: u8,
+}
+
+/// What an owner says, its zone's origin taken away.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Trigger {
+    Address(TriggerKind, Network),
+    /// A name, or with `Covers::Below` the names below it.
+    Name(TriggerKind, Covers, Vec<u8>),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Covers {
+    Name,
+    Below,
+}
+
+/// Labels that stand before the origin for all triggers but qnames.
+const MARKS: [(&[u8], TriggerKind); 4] = [
+    (b"rpz-client-ip", TriggerKind::ClientAddress),
+    (b"rpz-ip", TriggerKind::AnswerAddress),
+    (b"rpz-nsdname", TriggerKind::NsName),
+    (b"rpz-nsip", TriggerKind::NsAddress),
+];
+
+/// Reads the labels of a folded owner before the origin of its zone; none where they are no trigger.
+pub(super) fn read(labels: &[&[u8]]) -> Option<Trigger> {
+    let (last, before) = labels.split_last()?;
+    match MARKS.iter().find(|(mark, _)| mark == last).map(|(_, kind)| *kind) {
+        None if last.starts_with(b"rpz-") => None,
+        None => named(TriggerKind::Qname, labels),
+        Some(TriggerKind::NsName) => named(TriggerKind::NsName, before),
+        Some(kind) => network(before).map(|network| Trigger::Address(kind, network)),
+    }
+}
+
+fn named(kind: TriggerKind, labels: &[&[u8]]) -> Option<Trigger> {
+    let (covers, labels) = match labels.split_first()? {
+        (&b"*", rest) => (Covers::Below, rest),
+        _ => (Covers::Name, labels),
+    };
+    let mut wire = Vec::with_capacity(name::MAX_NAME);
+    for label in labels {
+        wire.push(label.len() as u8);
+        wire.extend_from_slice(label);
+    }
+    wire.push(0);
+    Some(Trigger::Name(kind, covers, wire))
+}
+
+/// `LENGTH.D.C.B.A` is A.B.C.D/LENGTH; `LENGTH.W8...W1` with one `zz` for zeros is IPv6.
+fn network(labels: &[&[u8]]) -> Option<Network> {
+    let texts: Option<Vec<&str>> = labels.iter().map(|label| str::from_utf8(label).ok()).collect();
+    let texts = texts?;
+    let (len, reversed) = texts.split_first()?;
+    let len: u8 = len.parse().ok().filter(|_| len.bytes().all(|octet| octet.is_ascii_digit()))?;
+    let groups: Vec<&str> = reversed.iter().rev().copied().collect();
+    let v4: Option<Vec<u8>> = groups.iter().map(|group| group.parse().ok()).collect();
+    let (bits, len) = match v4.and_then(|octets| <[u8; 4]>::try_from(octets).ok()) {
+        Some(octets) if len <= 32 => (Ipv4Addr::from(octets).to_ipv6_mapped().to_bits(), len + 96),
+        Some(_) => return None,
+        None if len <= 128 => (v6(&groups)?, len),
+        None => return None,
+    };
+    (len > 0).then_some(Network { bits: bits & mask(len), len })
+}
+
+fn v6(groups: &[&str]) -> Option<u128> {
+    let filled = groups.iter().filter(|group| **group == "zz").count();
+    let known: Vec<&str> = groups.iter().copied().filter(|group| *group != "zz").collect();
+    if filled > 1 || known.len() > 8 || (filled == 0 && known.len() != 8) {
+        return None;
+    }
+    let mut segments = Vec::with_capacity(8);
+    for group in groups {
+        match *group {
+            "zz" => segments.extend(std::iter::repeat_n(0, 8 - known.len())),
+            group if group.len() <= 4 => segments.push(u16::from_str_radix(group, 16).ok()?),
+            _ => return None,
+        }
+    }
+    let segments = <[u16; 8]>::try_from(segments).ok()?;
+    Some(Ipv6Addr::from(segments).to_bits())
+}
+
+/// Ones in the first `len` bits.
+pub(super) const fn mask(len: u8) -> u128 {
+    match len {
+        0 => 0,
+        len => u128::MAX << (128 - len),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(owner: &str, expected: Option<&str>) {
+        let labels: Vec<&[u8]> = owner.split('.').map(str::as_bytes).collect();
+        let shown = read(&labels).map(|trigger| match trigger {
+            Trigger::Address(kind, Network { bits, len }) => format!("{kind:?} {}/{len}", Ipv6Addr::from_bits(bits)),
+            Trigger::Name(kind, covers, wire) => {
+                let name = avocet_wire::NameBuf::from_wire(&wire).unwrap();
+                format!("{kind:?} {covers:?} {name}")
+            }
+        });
+        assert_eq!(shown.as_deref(), expected, "{owner}");
+    }
+
+    #[test]
+    fn names_are_triggers_of_qnames_and_of_servers() {
+        check("bad.example", Some("Qname Name bad.example."));
+        check("*.bad.example", Some("Qname Below bad.example."));
+        check("*", Some("Qname Below ."));
+        check("ns.bad.example.rpz-nsdname", Some("NsName Name ns.bad.example."));
+        check("*.bad.example.rpz-nsdname", Some("NsName Below bad.example."));
+    }
+
+    #[test]
+    fn addresses_are_reversed_after_the_length_of_the_prefix() {
+        check("32.1.2.0.192.rpz-ip", Some("AnswerAddress ::ffff:192.0.2.1/128"));
+        check("24.0.2.0.192.rpz-client-ip", Some("ClientAddress ::ffff:192.0.2.0/120"));
+        check("128.57.zz.102.db8.2001.rpz-ip", Some("AnswerAddress 2001:db8:102::57/128"));
+        check("48.zz.101.db8.2001.rpz-nsip", Some("NsAddress 2001:db8:101::/48"));
+        check("32.10.zz.db8.2001.rpz-ip", Some("AnswerAddress 2001:db8::/32"));
+        check("128.8.7.6.5.4.3.2.1.rpz-ip", Some("AnswerAddress 1:2:3:4:5:6:7:8/128"));
+        check("24.10.100.51.198.rpz-ip", Some("AnswerAddress ::ffff:198.51.100.0/120"));
+    }
+
+    #[test]
+    fn what_is_no_trigger_is_none() {
+        for owner in [
+            "33.1.2.0.192.rpz-ip",
+            "129.zz.1.rpz-ip",
+            "24.256.2.0.192.rpz-ip",
+            "24.2.0.192.rpz-ip",
+            "128.zz.1.zz.2.rpz-ip",
+            "x.1.2.0.192.rpz-ip",
+            "+8.1.2.0.10.rpz-ip",
+            "rpz-ip",
+            "rpz-nsdname",
+            "a.rpz-unheard-of",
+        ] {
+            check(owner, None);
+        }
+    }
+}

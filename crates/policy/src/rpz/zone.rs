@@ -1,0 +1,266 @@
+//! One policy zone, read from its file.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use avocet_wire::hash::HashKey;
+use avocet_wire::master::{MasterError, MasterFile, MasterRecord};
+use avocet_wire::{NameBuf, Rtype, name};
+
+use super::action::{Action, LocalRecord};
+use super::networks::Networks;
+use super::trigger::{self, Covers, Trigger, TriggerKind};
+
+/// Most octets of a zone's text.
+const MAX_TEXT: usize = 512 << 20;
+/// Most triggers of a zone.
+const MAX_TRIGGERS: usize = 8 << 20;
+/// Most records of local data of one trigger.
+const MAX_RECORDS: usize = 256;
+/// Faults that are kept with line and reason; the others are only counted.
+const MAX_FAULTS_KEPT: usize = 100;
+
+/// Why an entry of a policy zone was not taken.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ZoneReason {
+    /// It is no record.
+    Master(MasterError),
+    /// The owner is not in the zone.
+    OutOfZone,
+    /// The owner is no trigger.
+    Trigger,
+    /// A CNAME beside other records.
+    CnameAndOther,
+    /// There is too much of it.
+    Limit,
+}
+
+impl fmt::Display for ZoneReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Master(error) => error.fmt(f),
+            Self::OutOfZone => f.write_str("the owner is not in the zone"),
+            Self::Trigger => f.write_str("the owner is no trigger"),
+            Self::CnameAndOther => f.write_str("a CNAME stands beside other records"),
+            Self::Limit => f.write_str("there are too many triggers, or too many records for one"),
+        }
+    }
+}
+
+/// An entry that was not taken.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ZoneFault {
+    /// The line where it begins, from 1.
+    pub line: u32,
+    /// What is wrong with it.
+    pub reason: ZoneReason,
+}
+
+/// What came out of reading a policy zone.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct ZoneReport {
+    /// How many triggers there are.
+    pub triggers: u64,
+    /// Entries that were not taken.
+    pub faults: u64,
+    /// The first of these.
+    pub first_faults: Vec<ZoneFault>,
+    /// Whether the text is larger than is read.
+    pub is_cut: bool,
+}
+
+/// What stands at a name: triggers for it and for what is below it, or nothing but names below.
+#[derive(Clone, Copy, Default)]
+struct Node {
+    exact: Option<u32>,
+    below: Option<u32>,
+}
+
+/// A trigger's action and where it stands.
+pub(super) struct Rule {
+    pub(super) action: Action,
+    pub(super) line: u32,
+    pub(super) ttl_secs: u32,
+}
+
+type Names = HashMap<Box<[u8]>, Node, HashKey>;
+
+/// A policy zone. Immutable.
+pub struct Zone {
+    origin: NameBuf,
+    soa: Option<(u32, Box<[u8]>)>,
+    rules: Vec<Rule>,
+    qnames: Names,
+    nsnames: Names,
+    clients: Networks,
+    answers: Networks,
+    nsaddresses: Networks,
+}
+
+impl Zone {
+    /// Reads a zone with this folded origin. Faults cost their entry alone.
+    #[must_use]
+    pub fn read(text: &[u8], origin: NameBuf, hash_key: HashKey) -> (Self, ZoneReport) {
+        let mut report = ZoneReport { is_cut: text.len() > MAX_TEXT, ..ZoneReport::default() };
+        let mut zone = Self {
+            origin,
+            soa: None,
+            rules: Vec::new(),
+            qnames: Names::with_hasher(hash_key),
+            nsnames: Names::with_hasher(hash_key),
+            clients: Networks::default(),
+            answers: Networks::default(),
+            nsaddresses: Networks::default(),
+        };
+        let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+        for (line, record) in MasterFile::new(&text[..text.len().min(MAX_TEXT)], origin) {
+            let taken = record.map_err(ZoneReason::Master).and_then(|record| zone.take(record, line));
+            if let Err(reason) = taken {
+                report.faults += 1;
+                if report.first_faults.len() < MAX_FAULTS_KEPT {
+                    report.first_faults.push(ZoneFault { line, reason });
+                }
+            }
+        }
+        report.triggers = zone.rules.len() as u64;
+        (zone, report)
+    }
+
+    /// The name of the zone.
+    #[must_use]
+    pub const fn origin(&self) -> &NameBuf {
+        &self.origin
+    }
+
+    /// TTL and data of the zone's SOA record, for answers without records.
+    #[must_use]
+    pub fn soa(&self) -> Option<(u32, &[u8])> {
+        self.soa.as_ref().map(|(ttl, data)| (*ttl, &**data))
+    }
+
+    /// Does any trigger of this kind exist?
+    #[must_use]
+    pub fn has(&self, kind: TriggerKind) -> bool {
+        match kind {
+            TriggerKind::ClientAddress => !self.clients.is_empty(),
+            TriggerKind::Qname => !self.qnames.is_empty(),
+            TriggerKind::AnswerAddress => !self.answers.is_empty(),
+            TriggerKind::NsName => !self.nsnames.is_empty(),
+            TriggerKind::NsAddress => !self.nsaddresses.is_empty(),
+        }
+    }
+
+    /// The rule for a folded name, its number and the owner of the trigger, whether that is a wildcard or not:
+    /// the name itself, or the wildcard at its closest encloser (RFC 4592 §3.3.1).
+    pub(super) fn rule_of_name<'n>(&self, kind: TriggerKind, name: &'n [u8]) -> Option<(u32, &'n [u8])> {
+        let names = if kind == TriggerKind::NsName { &self.nsnames } else { &self.qnames };
+        if let Some(node) = names.get(name) {
+            return node.exact.map(|number| (number, name));
+        }
+        let encloser = name::ancestors(name).skip(1).find_map(|above| names.get(above).map(|node| (node, above)));
+        encloser.and_then(|(node, above)| node.below.map(|number| (number, above)))
+    }
+
+    pub(super) const fn networks(&self, kind: TriggerKind) -> &Networks {
+        match kind {
+            TriggerKind::ClientAddress => &self.clients,
+            TriggerKind::NsAddress => &self.nsaddresses,
+            _ => &self.answers,
+        }
+    }
+
+    pub(super) fn rule(&self, number: u32) -> Option<&Rule> {
+        self.rules.get(number as usize)
+    }
+
+    fn take(&mut self, record: MasterRecord, line: u32) -> Result<(), ZoneReason> {
+        let owner = record.owner;
+        if !name::is_under(owner.wire(), self.origin.wire()) {
+            return Err(ZoneReason::OutOfZone);
+        }
+        let labels: Vec<&[u8]> = name::labels(owner.wire()).collect();
+        let own = &labels[..labels.len() - name::labels(self.origin.wire()).count()];
+        if own.is_empty() {
+            if record.rtype == Rtype::SOA {
+                self.soa = Some((record.ttl_secs, record.rdata.into()));
+            }
+            return Ok(());
+        }
+        // Records that prove or delegate say nothing of policy.
+        if record.rtype.is_dnssec_proof() || matches!(record.rtype, Rtype::DNAME | Rtype::NS | Rtype::SOA) {
+            return Ok(());
+        }
+        let trigger = trigger::read(own).ok_or(ZoneReason::Trigger)?;
+        if self.rules.len() >= MAX_TRIGGERS {
+            return Err(ZoneReason::Limit);
+        }
+        let number = self.number_of(&trigger);
+        match self.rules.get_mut(number as usize) {
+            Some(rule) => rule.add(&record),
+            None => {
+                self.rules.push(Rule::of(record, line, &trigger));
+                Ok(())
+            }
+        }
+    }
+
+    /// The number of the trigger's rule; that of the next rule if it has none.
+    fn number_of(&mut self, trigger: &Trigger) -> u32 {
+        let next = self.rules.len() as u32;
+        match trigger {
+            Trigger::Address(TriggerKind::ClientAddress, network) => self.clients.entry(*network, next),
+            Trigger::Address(TriggerKind::NsAddress, network) => self.nsaddresses.entry(*network, next),
+            Trigger::Address(_, network) => self.answers.entry(*network, next),
+            Trigger::Name(kind, covers, name) => {
+                let names = if *kind == TriggerKind::NsName { &mut self.nsnames } else { &mut self.qnames };
+                let node = node_of(names, name);
+                let slot = if *covers == Covers::Name { &mut node.exact } else { &mut node.below };
+                *slot.get_or_insert(next)
+            }
+        }
+    }
+}
+
+/// The node of a name, with nodes for all names above it.
+fn node_of<'n>(names: &'n mut Names, name: &[u8]) -> &'n mut Node {
+    for above in name::ancestors(name).skip(1) {
+        if names.contains_key(above) {
+            break;
+        }
+        names.insert(above.into(), Node::default());
+    }
+    names.entry(name.into()).or_default()
+}
+
+impl Rule {
+    fn of(record: MasterRecord, line: u32, trigger: &Trigger) -> Self {
+        let ttl_secs = record.ttl_secs;
+        let action = match record.rtype {
+            Rtype::CNAME => Action::of_cname(&record.rdata),
+            _ => Action::Data(vec![LocalRecord { rtype: record.rtype, ttl_secs, rdata: record.rdata.into() }]),
+        };
+        // An alias to the very name was how PASSTHRU was written first.
+        let is_itself =
+            matches!(trigger, Trigger::Name(TriggerKind::Qname, Covers::Name, name) if action.leads_to(name));
+        Self { action: if is_itself { Action::Passthru } else { action }, line, ttl_secs }
+    }
+
+    fn add(&mut self, record: &MasterRecord) -> Result<(), ZoneReason> {
+        let Action::Data(records) = &mut self.action else { return Err(ZoneReason::CnameAndOther) };
+        if record.rtype == Rtype::CNAME {
+            return Err(ZoneReason::CnameAndOther);
+        }
+        if records.len() >= MAX_RECORDS {
+            return Err(ZoneReason::Limit);
+        }
+        let (rtype, ttl_secs) = (record.rtype, record.ttl_secs);
+        records.push(LocalRecord { rtype, ttl_secs, rdata: record.rdata[..].into() });
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Zone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Zone").field("origin", &self.origin).field("rules", &self.rules.len()).finish_non_exhaustive()
+    }
+}

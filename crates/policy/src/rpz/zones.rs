@@ -1,0 +1,134 @@
+//! All policy zones in their order, and which trigger of which one wins.
+
+use std::net::IpAddr;
+
+use avocet_wire::canonical;
+
+use super::action::Action;
+use super::trigger::TriggerKind;
+use super::zone::Zone;
+
+/// Most policy zones: as many as others have.
+pub const MAX_ZONES: usize = 64;
+
+/// A trigger that fired.
+#[derive(Clone, Copy, Debug)]
+pub struct Found<'z> {
+    /// The place of its zone.
+    pub zone: usize,
+    /// What fired.
+    pub kind: TriggerKind,
+    /// What is to be done.
+    pub action: &'z Action,
+    /// The line in the zone's file.
+    pub line: u32,
+    /// The TTL of the trigger's first record, in seconds.
+    pub ttl_secs: u32,
+}
+
+impl<'z> Found<'z> {
+    /// The one that decides: of the earlier zone, then of the kind that goes first; of equal ones the
+    /// first, as with names of one chain of aliases.
+    #[must_use]
+    pub fn best(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+        match (one, other) {
+            (Some(one), Some(other)) if (other.zone, other.kind) < (one.zone, one.kind) => Some(other),
+            (one, other) => one.or(other),
+        }
+    }
+}
+
+/// Policy zones in the order of their configuration.
+#[derive(Debug, Default)]
+pub struct Zones {
+    zones: Vec<Zone>,
+}
+
+impl Zones {
+    /// These zones; none if there are more than [`MAX_ZONES`].
+    #[must_use]
+    pub fn of(zones: Vec<Zone>) -> Option<Self> {
+        (zones.len() <= MAX_ZONES).then_some(Self { zones })
+    }
+
+    /// The zone at this place.
+    #[must_use]
+    pub fn zone(&self, place: usize) -> Option<&Zone> {
+        self.zones.get(place)
+    }
+
+    /// Is there no zone?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.zones.is_empty()
+    }
+
+    /// Does any zone have a trigger of this kind? If not, what it asks for need not be found out.
+    #[must_use]
+    pub fn has(&self, kind: TriggerKind) -> bool {
+        self.zones.iter().any(|zone| zone.has(kind))
+    }
+
+    /// The trigger for the address of a client.
+    #[must_use]
+    pub fn on_client(&self, address: IpAddr) -> Option<Found<'_>> {
+        self.on_addresses(TriggerKind::ClientAddress, || std::iter::once(address))
+    }
+
+    /// The trigger for a folded name: the qname, and then each name it is an alias of.
+    #[must_use]
+    pub fn on_qname(&self, qname: &[u8]) -> Option<Found<'_>> {
+        self.first(|zone| zone.rule_of_name(TriggerKind::Qname, qname).map(|(number, _)| number), TriggerKind::Qname)
+    }
+
+    /// The trigger for the addresses of an answer.
+    pub fn on_answer_addresses<I: Iterator<Item = IpAddr>>(&self, addresses: impl Fn() -> I) -> Option<Found<'_>> {
+        self.on_addresses(TriggerKind::AnswerAddress, addresses)
+    }
+
+    /// The trigger for the folded names of servers. Of several in a zone, that for the smallest
+    /// name in canonical order (RFC 4034 §6.1) wins.
+    pub fn on_nsnames<'n, I: Iterator<Item = &'n [u8]>>(&self, names: impl Fn() -> I) -> Option<Found<'_>> {
+        let kind = TriggerKind::NsName;
+        let smallest = |zone: &Zone| {
+            let fired = names().filter_map(|name| zone.rule_of_name(kind, name));
+            fired.min_by(|(_, a), (_, b)| canonical::compare_names(a, b)).map(|(number, _)| number)
+        };
+        self.first(smallest, kind)
+    }
+
+    /// The trigger for the addresses of servers.
+    pub fn on_nsaddresses<I: Iterator<Item = IpAddr>>(&self, addresses: impl Fn() -> I) -> Option<Found<'_>> {
+        self.on_addresses(TriggerKind::NsAddress, addresses)
+    }
+
+    /// Could no trigger of the kinds after `done` go before this one? Only then may an answer be
+    /// given before what these ask for is known.
+    #[must_use]
+    pub fn is_settled(&self, found: &Found<'_>, done: TriggerKind) -> bool {
+        let later = TriggerKind::ALL.into_iter().filter(|kind| *kind > done);
+        let mut rivals = later.flat_map(|kind| {
+            let zones = if kind < found.kind { found.zone + 1 } else { found.zone };
+            self.zones.iter().take(zones).map(move |zone| zone.has(kind))
+        });
+        !rivals.any(|has| has)
+    }
+
+    /// Of several prefixes in a zone, the longest wins, and of these the one with the smallest address.
+    fn on_addresses<I: Iterator<Item = IpAddr>>(&self, kind: TriggerKind, all: impl Fn() -> I) -> Option<Found<'_>> {
+        let best = |zone: &Zone| {
+            let fired = all().filter_map(|address| zone.networks(kind).longest(address));
+            let order = |(len, bits, _): &(u8, u128, u32)| (std::cmp::Reverse(*len), *bits);
+            fired.min_by_key(order).map(|(_, _, number)| number)
+        };
+        self.first(best, kind)
+    }
+
+    /// The first zone in which a rule is found.
+    fn first(&self, rule: impl Fn(&Zone) -> Option<u32>, kind: TriggerKind) -> Option<Found<'_>> {
+        self.zones.iter().enumerate().find_map(|(place, zone)| {
+            let rule = zone.rule(rule(zone)?)?;
+            Some(Found { zone: place, kind, action: &rule.action, line: rule.line, ttl_secs: rule.ttl_secs })
+        })
+    }
+}

@@ -1,0 +1,691 @@
+//! What the names in an expression mean, and whether its values fit together.
+
+use ipnet::IpNet;
+
+use super::Vocabulary;
+use super::fault::{Fault, Span};
+use super::schedule::TimeTest;
+use super::syntax::{Comparison, Expr, Kind, Word, parse};
+use super::text::{Pattern, TextTest};
+use super::tree::{Country, ListId, NameKey, NameTest, Node, NodeKind, NumberTest, Reach, Test};
+use crate::client::{ClientTest, Mac, Transport, canonical};
+
+/// Reads and checks an expression.
+///
+/// # Errors
+/// It is no expression, names what there is not, or compares what can't be compared.
+pub(super) fn check(expression: &str, vocabulary: &Vocabulary) -> Result<Node, Fault> {
+    Checker { vocabulary }.condition(&parse(expression)?)
+}
+
+/// What a part of an expression stands for.
+enum Value<'a> {
+    Condition(NodeKind),
+    Literal(&'a Expr),
+    Field(Field),
+}
+
+/// What a question, its client, the time and the answer have to offer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Field {
+    Qname,
+    Levels,
+    Qtype,
+    Qclass,
+    Client,
+    ClientIp,
+    ClientName,
+    ClientMac,
+    Listener,
+    Transport,
+    Now,
+    Hour,
+    Minute,
+    Weekday,
+    Answer,
+    AnswerIp,
+    AnswerCname,
+    Geo,
+    Country,
+}
+
+const ROOTS: [(&str, Field); 6] = [
+    ("qname", Field::Qname),
+    ("qtype", Field::Qtype),
+    ("qclass", Field::Qclass),
+    ("client", Field::Client),
+    ("now", Field::Now),
+    ("answer", Field::Answer),
+];
+const TEXT_METHODS: [&str; 4] = ["starts_with", "ends_with", "contains", "matches"];
+const WEEKDAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
+
+impl Field {
+    const fn members(self) -> &'static [(&'static str, Self)] {
+        match self {
+            Self::Client => &[
+                ("ip", Self::ClientIp),
+                ("name", Self::ClientName),
+                ("mac", Self::ClientMac),
+                ("listener", Self::Listener),
+                ("transport", Self::Transport),
+            ],
+            Self::Now => &[("hour", Self::Hour), ("minute", Self::Minute), ("weekday", Self::Weekday)],
+            Self::Answer => &[("ip", Self::AnswerIp), ("cname", Self::AnswerCname)],
+            Self::Geo => &[("country", Self::Country)],
+            _ => &[],
+        }
+    }
+
+    /// Its methods without those of texts.
+    const fn methods(self) -> &'static [&'static str] {
+        match self {
+            Self::Qname => &["under", "levels"],
+            Self::AnswerCname => &["under"],
+            Self::Client => &["group"],
+            Self::ClientIp | Self::AnswerIp => &["in"],
+            Self::Now => &["between"],
+            _ => &[],
+        }
+    }
+
+    const fn has_text(self) -> bool {
+        matches!(self, Self::Qname | Self::AnswerCname | Self::ClientName)
+    }
+}
+
+struct Checker<'a> {
+    vocabulary: &'a Vocabulary,
+}
+
+impl Checker<'_> {
+    fn condition(&self, expr: &Expr) -> Result<Node, Fault> {
+        let all = |parts: &[Expr]| parts.iter().map(|part| self.condition(part)).collect::<Result<Vec<_>, _>>();
+        let kind = match &expr.kind {
+            Kind::Bool(value) => NodeKind::Const(*value),
+            Kind::Not(inner) => NodeKind::Not(Box::new(self.condition(inner)?)),
+            Kind::All(parts) => NodeKind::All(all(parts)?),
+            Kind::Any(parts) => NodeKind::Any(all(parts)?),
+            Kind::If(parts) => {
+                let [a, b, c] = &**parts;
+                NodeKind::If(Box::new([self.condition(a)?, self.condition(b)?, self.condition(c)?]))
+            }
+            Kind::Compare(comparison, left, right) => self.comparison(*comparison, left, right)?,
+            _ => match self.value(expr)? {
+                Value::Condition(kind) => kind,
+                Value::Literal(_) => {
+                    return Err(Fault::at(expr.span, "a condition should stand here, not a value"));
+                }
+                Value::Field(field) => {
+                    let fault = Fault::at(expr.span, "this is a value and no condition");
+                    return Err(fault.advise(usage(field)));
+                }
+            },
+        };
+        Ok(Node { kind, span: expr.span })
+    }
+
+    fn value<'e>(&self, expr: &'e Expr) -> Result<Value<'e>, Fault> {
+        match &expr.kind {
+            Kind::Name(name) => self.root(name, expr.span).map(Value::Field),
+            Kind::Member(target, word) => self.member(target, word),
+            Kind::Call { target: Some(target), name, arguments } => match self.value(target)? {
+                Value::Field(field) => self.method(field, name, arguments),
+                _ => Err(Fault::at(name.span, "only names such as `qname` and `client` have methods")),
+            },
+            Kind::Call { target: None, name, arguments } => self.function(name, arguments).map(Value::Condition),
+            Kind::Text(_) | Kind::Number(_) | Kind::List(_) => Ok(Value::Literal(expr)),
+            _ => self.condition(expr).map(|node| Value::Condition(node.kind)),
+        }
+    }
+
+    fn root(&self, name: &str, span: Span) -> Result<Field, Fault> {
+        if name == "geo" {
+            return match self.vocabulary.has_countries {
+                true => Ok(Field::Geo),
+                false => {
+                    Err(Fault::at(span, "countries need a geo database").advise("configure one, or ask for networks"))
+                }
+            };
+        }
+        if let Some((_, field)) = ROOTS.iter().find(|(root, _)| *root == name) {
+            return Ok(*field);
+        }
+        let fault = Fault::at(span, format!("there is no `{name}`"));
+        Err(match avocet_wire::rdata::from_mnemonic(name) {
+            Some(_) => fault.advise(format!("types go into quotes, as in `qtype == \"{}\"`", name.to_uppercase())),
+            None => fault.suggest(name, ROOTS.iter().map(|(root, _)| *root).chain(["geo"])),
+        })
+    }
+
+    fn member(&self, target: &Expr, word: &Word) -> Result<Value<'static>, Fault> {
+        let Value::Field(field) = self.value(target)? else {
+            return Err(Fault::at(word.span, "only names such as `client` and `now` have members"));
+        };
+        if field == Field::Now && word.text == "weekend" {
+            return Ok(Value::Condition(test(Test::Time(TimeTest::Weekend))));
+        }
+        if let Some((_, member)) = field.members().iter().find(|(name, _)| *name == word.text) {
+            return Ok(Value::Field(*member));
+        }
+        let fault = Fault::at(word.span, format!("there is no such member as `{}`", word.text));
+        if field.methods().contains(&word.text.as_str()) || (field.has_text() && is_text_method(&word.text)) {
+            return Err(fault.advise(format!("it is called with brackets, as `{}(...)`", word.text)));
+        }
+        let weekend = if field == Field::Now { &["weekend"][..] } else { &[] };
+        let members = field.members().iter().map(|(name, _)| *name);
+        Err(fault.suggest(&word.text, members.chain(weekend.iter().copied()).chain(all_methods(field))))
+    }
+
+    fn method<'e>(&self, field: Field, word: &Word, arguments: &[Expr]) -> Result<Value<'e>, Fault> {
+        if field.has_text() && is_text_method(&word.text) {
+            let text = text_of(only(word, arguments)?)?;
+            return text_test(&word.text, &text, only(word, arguments)?.span)
+                .map(|text| Value::Condition(test(on_text(field, text))));
+        }
+        let kind = match (field, word.text.as_str()) {
+            (Field::Qname, "levels") if arguments.is_empty() => return Ok(Value::Field(Field::Levels)),
+            (Field::Qname, "levels") => return Err(Fault::at(word.span, "`levels()` takes nothing")),
+            (Field::Qname | Field::AnswerCname, "under") => {
+                let keys = each(word, arguments)?.into_iter().map(|text| name_key(text, Reach::Under));
+                test(on_name(field, NameTest::OneOf(keys.collect::<Result<_, _>>()?)))
+            }
+            (Field::Client, "group") => return self.groups(&each(word, arguments)?).map(Value::Condition),
+            (Field::ClientIp, "in") => {
+                let networks = networks(&each(word, arguments)?)?;
+                any_client(networks.into_iter().map(ClientTest::Within), word.span)
+            }
+            (Field::AnswerIp, "in") => test(Test::AnswerAddress(networks(&each(word, arguments)?)?)),
+            (Field::Now, "between") => test(Test::Time(between(word, arguments)?)),
+            _ => {
+                let fault = Fault::at(word.span, format!("there is no such method as `{}`", word.text));
+                return Err(fault.suggest(&word.text, all_methods(field)));
+            }
+        };
+        Ok(Value::Condition(kind))
+    }
+
+    fn groups(&self, names: &[&Expr]) -> Result<NodeKind, Fault> {
+        let mut tests = Vec::new();
+        for name in names {
+            let group = text_of(name)?;
+            if !self.vocabulary.groups.contains(&group) {
+                let fault = Fault::at(name.span, format!("there is no group `{group}`"));
+                return Err(fault.suggest(&group, self.vocabulary.groups.iter().map(String::as_str)));
+            }
+            tests.push(ClientTest::Group(group));
+        }
+        Ok(any_client(tests, names.first().map_or_else(Span::default, |name| name.span)))
+    }
+
+    fn function(&self, name: &Word, arguments: &[Expr]) -> Result<NodeKind, Fault> {
+        match name.text.as_str() {
+            "list" => {
+                let mut tests = Vec::new();
+                for argument in each(name, arguments)? {
+                    let kind = test(Test::List(self.list(argument)?));
+                    tests.push(Node { kind, span: argument.span });
+                }
+                Ok(any(tests))
+            }
+            "service" => {
+                let mut keys = Vec::new();
+                for argument in each(name, arguments)? {
+                    keys.extend(service(argument)?);
+                }
+                Ok(test(Test::Name(NameTest::OneOf(keys))))
+            }
+            _ => {
+                let fault = Fault::at(name.span, format!("there is no function `{}`", name.text));
+                Err(fault.suggest(&name.text, ["list", "service"]))
+            }
+        }
+    }
+
+    fn list(&self, argument: &Expr) -> Result<ListId, Fault> {
+        let name = text_of(argument)?;
+        let place = self.vocabulary.lists.iter().position(|list| *list == name);
+        place.and_then(|place| u16::try_from(place).ok()).map(ListId).ok_or_else(|| {
+            let fault = Fault::at(argument.span, format!("there is no list `{name}`"));
+            fault.suggest(&name, self.vocabulary.lists.iter().map(String::as_str))
+        })
+    }
+
+    fn comparison(&self, sign: Comparison, left: &Expr, right: &Expr) -> Result<NodeKind, Fault> {
+        let (a, b) = (self.value(left)?, self.value(right)?);
+        match (a, b) {
+            (Value::Field(field), Value::Literal(literal)) => self.compare(field, sign, left.span, literal),
+            (Value::Literal(literal), Value::Field(field)) if sign != Comparison::In => {
+                self.compare(field, sign.mirrored(), right.span, literal)
+            }
+            (Value::Literal(_), Value::Field(field)) => {
+                Err(Fault::at(right.span, "a list should stand behind `in`").advise(usage(field)))
+            }
+            (Value::Literal(a), Value::Literal(b)) => constant(sign, a, b),
+            (Value::Condition(_), _) => {
+                Err(Fault::at(left.span, "a condition is not compared").advise("write it alone, or with `!`"))
+            }
+            (_, Value::Condition(_)) => {
+                Err(Fault::at(right.span, "a condition is not compared").advise("write it alone, or with `!`"))
+            }
+            (Value::Field(_), Value::Field(_)) => {
+                Err(Fault::at(right.span, "a value is compared with what is written out")
+                    .advise("put text into quotes"))
+            }
+        }
+    }
+
+    fn compare(&self, field: Field, sign: Comparison, span: Span, literal: &Expr) -> Result<NodeKind, Fault> {
+        let operands = operands(sign, literal)?;
+        if let Field::Levels | Field::Hour | Field::Minute = field {
+            return number_test(field, sign, &operands);
+        }
+        if !matches!(sign, Comparison::Equal | Comparison::Unequal | Comparison::In) {
+            return Err(Fault::at(span, "only numbers have an order").advise("compare by `==`, `!=` or `in`"));
+        }
+        let kind = self.one_of(field, span, &operands)?;
+        Ok(match sign {
+            Comparison::Unequal => NodeKind::Not(Box::new(Node { kind, span })),
+            _ => kind,
+        })
+    }
+
+    /// The condition that a field is one of the operands.
+    fn one_of(&self, field: Field, span: Span, operands: &[&Expr]) -> Result<NodeKind, Fault> {
+        let texts = || operands.iter().map(|operand| text_of(operand)).collect::<Result<Vec<_>, _>>();
+        Ok(match field {
+            Field::Qname | Field::AnswerCname => {
+                let keys = operands.iter().map(|text| name_key(text, Reach::Exact)).collect::<Result<_, _>>()?;
+                test(on_name(field, NameTest::OneOf(keys)))
+            }
+            Field::Qtype => test(Test::Type(operands.iter().map(|one| qtype(one)).collect::<Result<_, _>>()?)),
+            Field::Qclass => test(Test::Class(operands.iter().map(|one| qclass(one)).collect::<Result<_, _>>()?)),
+            Field::ClientIp => any_client(addresses(operands)?.into_iter().map(ClientTest::Within), span),
+            Field::AnswerIp => test(Test::AnswerAddress(addresses(operands)?)),
+            Field::ClientName => {
+                let names = texts()?.iter().map(|name| name.to_lowercase()).collect();
+                test(Test::Client(ClientTest::Name(TextTest::OneOf(names))))
+            }
+            Field::ClientMac => {
+                let macs = operands.iter().map(|one| mac(one)).collect::<Result<Vec<_>, _>>()?;
+                any_client(macs.into_iter().map(ClientTest::Mac), span)
+            }
+            Field::Listener => any_client(self.listeners(operands)?, span),
+            Field::Transport => any_client(transports(operands)?, span),
+            Field::Weekday => {
+                test(Test::Time(TimeTest::Weekday(operands.iter().map(|one| weekday(one)).collect::<Result<_, _>>()?)))
+            }
+            Field::Country => test(Test::Country(operands.iter().map(|one| country(one)).collect::<Result<_, _>>()?)),
+            _ => return Err(Fault::at(span, "this is not compared").advise(usage(field))),
+        })
+    }
+
+    fn listeners(&self, operands: &[&Expr]) -> Result<Vec<ClientTest>, Fault> {
+        let known = &self.vocabulary.listeners;
+        let listener = |operand: &&Expr| {
+            let name = text_of(operand)?;
+            if known.contains(&name) {
+                return Ok(ClientTest::Listener(name));
+            }
+            let fault = Fault::at(operand.span, format!("there is no listener `{name}`"));
+            Err(fault.suggest(&name, known.iter().map(String::as_str)))
+        };
+        operands.iter().map(listener).collect()
+    }
+}
+
+/// How a field is used, for those who used it otherwise.
+fn usage(field: Field) -> &'static str {
+    match field {
+        Field::Qname => "write `qname == \"www.example.com\"` or `qname.under(\"example.com\")`",
+        Field::Levels => "write `qname.levels() > 4`",
+        Field::Qtype => "write `qtype == \"AAAA\"`",
+        Field::Qclass => "write `qclass == \"IN\"`",
+        Field::Client => "write `client.group(\"kids\")` or `client.ip.in(\"10.0.0.0/8\")`",
+        Field::ClientIp => "write `client.ip.in(\"10.0.0.0/8\")`",
+        Field::ClientName => "write `client.name == \"laptop\"`",
+        Field::ClientMac => "write `client.mac == \"02:00:00:00:00:01\"`",
+        Field::Listener => "write `client.listener == \"lan\"`",
+        Field::Transport => "write `client.transport == \"dot\"`",
+        Field::Now => "write `now.between(\"21:00\", \"07:00\")` or `now.weekend`",
+        Field::Hour | Field::Minute => "write `now.hour >= 21`",
+        Field::Weekday => "write `now.weekday in [\"mon\", \"tue\"]`",
+        Field::Answer => "write `answer.ip.in(\"10.0.0.0/8\")` or `answer.cname.under(\"example.com\")`",
+        Field::AnswerIp => "write `answer.ip.in(\"10.0.0.0/8\")`",
+        Field::AnswerCname => "write `answer.cname.under(\"example.com\")`",
+        Field::Geo | Field::Country => "write `geo.country == \"NL\"`",
+    }
+}
+
+fn all_methods(field: Field) -> impl Iterator<Item = &'static str> {
+    let texts: &[&str] = if field.has_text() { &TEXT_METHODS } else { &[] };
+    field.methods().iter().chain(texts).copied()
+}
+
+fn is_text_method(name: &str) -> bool {
+    TEXT_METHODS.contains(&name)
+}
+
+fn test(test: Test) -> NodeKind {
+    NodeKind::Test(test)
+}
+
+fn any(mut nodes: Vec<Node>) -> NodeKind {
+    match nodes.len() {
+        1 => nodes.remove(0).kind,
+        _ => NodeKind::Any(nodes),
+    }
+}
+
+fn any_client(tests: impl IntoIterator<Item = ClientTest>, span: Span) -> NodeKind {
+    any(tests.into_iter().map(|client| Node { kind: test(Test::Client(client)), span }).collect())
+}
+
+fn on_name(field: Field, name: NameTest) -> Test {
+    match field {
+        Field::AnswerCname => Test::AnswerName(name),
+        _ => Test::Name(name),
+    }
+}
+
+fn on_text(field: Field, text: TextTest) -> Test {
+    match field {
+        Field::ClientName => Test::Client(ClientTest::Name(text)),
+        _ => on_name(field, NameTest::Text(text)),
+    }
+}
+
+/// The one argument of a method.
+fn only<'a>(word: &Word, arguments: &'a [Expr]) -> Result<&'a Expr, Fault> {
+    match arguments {
+        [one] => Ok(one),
+        _ => Err(Fault::at(word.span, format!("`{}` takes one argument, not {}", word.text, arguments.len()))),
+    }
+}
+
+/// The arguments of a method that takes any number of them, or a list.
+fn each<'a>(word: &Word, arguments: &'a [Expr]) -> Result<Vec<&'a Expr>, Fault> {
+    let flat: Vec<&Expr> = match arguments {
+        [Expr { kind: Kind::List(elements), .. }] => elements.iter().collect(),
+        arguments => arguments.iter().collect(),
+    };
+    match flat.is_empty() {
+        true => Err(Fault::at(word.span, format!("`{}` takes at least one argument", word.text))),
+        false => Ok(flat),
+    }
+}
+
+/// What stands on the right side of a comparison.
+fn operands(sign: Comparison, literal: &Expr) -> Result<Vec<&Expr>, Fault> {
+    match (&literal.kind, sign) {
+        (Kind::List(elements), Comparison::In) if elements.is_empty() => {
+            Err(Fault::at(literal.span, "nothing is in an empty list"))
+        }
+        (Kind::List(elements), Comparison::In) => Ok(elements.iter().collect()),
+        (_, Comparison::In) => {
+            Err(Fault::at(literal.span, "a list should stand behind `in`").advise("write `in [\"...\", \"...\"]`"))
+        }
+        (Kind::List(_), _) => Err(Fault::at(literal.span, "a list is asked by `in`")),
+        _ => Ok(vec![literal]),
+    }
+}
+
+fn constant(sign: Comparison, a: &Expr, b: &Expr) -> Result<NodeKind, Fault> {
+    let one = |operand: &&Expr| match (&a.kind, &operand.kind) {
+        (Kind::Number(a), Kind::Number(b)) => Ok(sign.holds(*a, *b)),
+        (Kind::Text(a), Kind::Text(b)) => match sign {
+            Comparison::Equal | Comparison::In => Ok(a == b),
+            Comparison::Unequal => Ok(a != b),
+            _ => Err(Fault::at(a_span(operand), "only numbers have an order")),
+        },
+        _ => Err(Fault::at(operand.span, "a number and a text are never equal")),
+    };
+    let results = operands(sign, b)?.iter().map(one).collect::<Result<Vec<_>, _>>()?;
+    Ok(NodeKind::Const(results.contains(&true)))
+}
+
+fn a_span(expr: &Expr) -> Span {
+    expr.span
+}
+
+fn text_of(expr: &Expr) -> Result<String, Fault> {
+    match &expr.kind {
+        Kind::Text(text) => Ok(text.clone()),
+        _ => Err(Fault::at(expr.span, "a text in quotes should stand here")),
+    }
+}
+
+fn text_test(method: &str, text: &str, span: Span) -> Result<TextTest, Fault> {
+    Ok(match method {
+        "matches" => TextTest::Matches(Pattern::new(text).map_err(|reason| Fault::at(span, reason))?),
+        "starts_with" => TextTest::StartsWith(text.to_ascii_lowercase()),
+        "ends_with" => TextTest::EndsWith(text.to_ascii_lowercase()),
+        _ => TextTest::Contains(text.to_ascii_lowercase()),
+    })
+}
+
+fn name_key(expr: &Expr, reach: Reach) -> Result<NameKey, Fault> {
+    let text = text_of(expr)?;
+    if text.starts_with("*.") && reach == Reach::Exact {
+        let advice = format!("write `qname.under(\"{}\")`", &text[2..]);
+        return Err(Fault::at(expr.span, "a name is compared whole").advise(advice));
+    }
+    let bare = text.strip_prefix("*.").unwrap_or(&text);
+    let name = super::action::name(bare).map_err(|reason| Fault::at(expr.span, format!("no name: {reason}")))?;
+    Ok(NameKey { name, reach })
+}
+
+fn service(expr: &Expr) -> Result<Vec<NameKey>, Fault> {
+    let service = text_of(expr)?;
+    match super::shipped::service(&service) {
+        Some(names) => Ok(names.iter().map(|name| NameKey { name: name.clone(), reach: Reach::Under }).collect()),
+        None => {
+            let fault = Fault::at(expr.span, format!("there is no service `{service}`"));
+            Err(fault.suggest(&service, super::shipped::service_names()))
+        }
+    }
+}
+
+fn qtype(expr: &Expr) -> Result<u16, Fault> {
+    match &expr.kind {
+        Kind::Number(number) => u16::try_from(*number).map_err(|_| Fault::at(expr.span, "a type is at most 65535")),
+        Kind::Text(text) => {
+            let upper = text.to_ascii_uppercase();
+            let generic = || upper.strip_prefix("TYPE").and_then(|number| number.parse().ok());
+            let meta = || (upper == "ANY").then_some(255);
+            avocet_wire::rdata::from_mnemonic(&upper).or_else(meta).or_else(generic).ok_or_else(|| {
+                let known = (0..=u16::MAX).filter_map(avocet_wire::rdata::mnemonic);
+                let lower: Vec<String> = known.map(str::to_lowercase).collect();
+                let fault = Fault::at(expr.span, format!("there is no type `{text}`"));
+                fault.suggest(text, lower.iter().map(String::as_str))
+            })
+        }
+        _ => Err(Fault::at(expr.span, "a type in quotes should stand here")),
+    }
+}
+
+fn qclass(expr: &Expr) -> Result<u16, Fault> {
+    let text = text_of(expr)?.to_ascii_uppercase();
+    let known = [("IN", 1), ("CH", 3), ("HS", 4), ("ANY", 255)];
+    match known.iter().find(|(name, _)| *name == text) {
+        Some((_, class)) => Ok(*class),
+        None => Err(Fault::at(expr.span, "the classes are IN, CH, HS and ANY")),
+    }
+}
+
+fn networks(operands: &[&Expr]) -> Result<Vec<IpNet>, Fault> {
+    let network = |operand: &&Expr| {
+        let text = text_of(operand)?;
+        if let Ok(address) = text.parse() {
+            return Ok(IpNet::from(canonical(address)));
+        }
+        text.parse::<IpNet>().map(|network| network.trunc()).map_err(|_| {
+            Fault::at(operand.span, format!("`{text}` is no network")).advise("write it as \"10.0.0.0/8\"")
+        })
+    };
+    operands.iter().map(network).collect()
+}
+
+fn addresses(operands: &[&Expr]) -> Result<Vec<IpNet>, Fault> {
+    let address = |operand: &&Expr| {
+        let text = text_of(operand)?;
+        text.parse().map(|address| IpNet::from(canonical(address))).map_err(|_| {
+            Fault::at(operand.span, format!("`{text}` is no address")).advise("networks are asked by `.in(...)`")
+        })
+    };
+    operands.iter().map(address).collect()
+}
+
+fn mac(expr: &Expr) -> Result<Mac, Fault> {
+    let text = text_of(expr)?;
+    text.parse().map_err(|()| Fault::at(expr.span, "no MAC address").advise("write it as \"02:00:00:00:00:01\""))
+}
+
+fn transports(operands: &[&Expr]) -> Result<Vec<ClientTest>, Fault> {
+    let transport = |operand: &&Expr| {
+        let text = text_of(operand)?;
+        Transport::ALL.into_iter().find(|one| one.name() == text).map(ClientTest::Transport).ok_or_else(|| {
+            let fault = Fault::at(operand.span, format!("there is no transport `{text}`"));
+            fault.suggest(&text, Transport::ALL.map(Transport::name))
+        })
+    };
+    operands.iter().map(transport).collect()
+}
+
+fn weekday(expr: &Expr) -> Result<u8, Fault> {
+    let text = text_of(expr)?.to_ascii_lowercase();
+    match WEEKDAYS.iter().position(|day| text.starts_with(day)) {
+        Some(day) => Ok(day as u8),
+        None => Err(Fault::at(expr.span, "the days are mon, tue, wed, thu, fri, sat and sun")),
+    }
+}
+
+fn country(expr: &Expr) -> Result<Country, Fault> {
+    match text_of(expr)?.to_ascii_uppercase().as_bytes() {
+        &[a @ b'A'..=b'Z', b @ b'A'..=b'Z'] => Ok([a, b]),
+        _ => Err(Fault::at(expr.span, "a country has two letters").advise("write it as \"NL\"")),
+    }
+}
+
+fn number_test(field: Field, sign: Comparison, operands: &[&Expr]) -> Result<NodeKind, Fault> {
+    let number = |operand: &&Expr| match operand.kind {
+        Kind::Number(number) => Ok(number),
+        _ => Err(Fault::at(operand.span, "a number should stand here").advise(usage(field))),
+    };
+    let numbers = NumberTest { comparison: sign, operands: operands.iter().map(number).collect::<Result<_, _>>()? };
+    Ok(test(match field {
+        Field::Hour => Test::Time(TimeTest::Hour(numbers)),
+        Field::Minute => Test::Time(TimeTest::Minute(numbers)),
+        _ => Test::Levels(numbers),
+    }))
+}
+
+fn between(word: &Word, arguments: &[Expr]) -> Result<TimeTest, Fault> {
+    let [from, to] = arguments else {
+        return Err(Fault::at(word.span, "`between` takes two times").advise("write `between(\"21:00\", \"07:00\")`"));
+    };
+    let (start, end) = (minute_of_day(from)?, minute_of_day(to)?);
+    match start == end % (24 * 60) {
+        true => Err(Fault::at(from.span.to(to.span), "the two times are the same").advise("leave it out for all day")),
+        false => Ok(TimeTest::Between(start, end)),
+    }
+}
+
+/// `24:00` is the end of the day.
+fn minute_of_day(expr: &Expr) -> Result<u16, Fault> {
+    let text = text_of(expr)?;
+    let parts = text.split_once(':').and_then(|(hour, minute)| {
+        let digits = |part: &str| part.bytes().all(|octet| octet.is_ascii_digit());
+        let good = digits(hour) && digits(minute) && minute.len() == 2;
+        good.then_some((hour.parse::<u16>().ok()?, minute.parse::<u16>().ok()?))
+    });
+    match parts {
+        Some((hour, minute)) if minute < 60 && (hour < 24 || (hour, minute) == (24, 0)) => Ok(hour * 60 + minute),
+        _ => Err(Fault::at(expr.span, "no time of day").advise("write it as \"21:30\"")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vocabulary() -> Vocabulary {
+        Vocabulary {
+            lists: vec!["ads".to_owned(), "malware".to_owned()],
+            groups: vec!["default".to_owned(), "kids".to_owned()],
+            listeners: vec!["lan".to_owned()],
+            ..Vocabulary::default()
+        }
+    }
+
+    #[test]
+    fn every_value_of_the_language_is_known() {
+        for expression in [
+            r#"qname.under("example.com") && !qname.matches(r"^ads?\d+\.")"#,
+            r#"qname == "a.example." || qname in ["b.example", "c.example"] || "d" == qname"#,
+            r#"qname.starts_with("ad") || qname.ends_with(".zip") || qname.contains("track")"#,
+            "qname.levels() > 5 || 2 >= qname.levels()",
+            r#"qtype == "AAAA" || qtype in ["HTTPS", "TYPE65534", 28] || qtype != "ANY""#,
+            r#"qclass == "CH""#,
+            r#"client.ip.in("10.0.0.0/8", "2001:db8::/32") || client.ip == "192.0.2.1" || client.ip in ["::1"]"#,
+            r#"client.group("kids") ? client.name == "Tablet" : client.name.starts_with("iot-")"#,
+            r#"client.mac == "02:00:00:00:00:01" && client.listener == "lan" && client.transport in ["dot", "doh"]"#,
+            r#"now.hour >= 21 || now.minute == 30 || now.weekday in ["mon", "Friday"] || now.weekend"#,
+            r#"now.between("21:00", "07:00") && now.between("12:00", "24:00")"#,
+            r#"answer.ip.in("10.0.0.0/8") || answer.ip == "0.0.0.0" || answer.cname.under("tracker.example")"#,
+            r#"list("ads") || list(["malware", "ads"]) || service("youtube", "tiktok")"#,
+            "true && (1 < 2 ? !false : true)",
+        ] {
+            if let Err(fault) = check(expression, &vocabulary()) {
+                panic!("{}", fault.shown(expression));
+            }
+        }
+        let countries = Vocabulary { has_countries: true, ..vocabulary() };
+        assert!(check(r#"geo.country in ["nl", "DE"]"#, &countries).is_ok());
+    }
+
+    #[test]
+    fn faults_point_at_their_column_and_say_what_to_do() {
+        for (expression, column, message) in [
+            (r#"qname.undr("x")"#, 7, "there is no such method as `undr`: did you mean `under`?"),
+            ("qnme == 'x'", 1, "there is no `qnme`: did you mean `qname`?"),
+            ("qtype == AAAA", 10, "there is no `AAAA`: types go into quotes, as in `qtype == \"AAAA\"`"),
+            ("qtype == 'AAAB'", 10, "there is no type `AAAB`: did you mean `aaaa`?"),
+            ("client.group('kid')", 14, "there is no group `kid`: did you mean `kids`?"),
+            ("list('addds')", 6, "there is no list `addds`: there are: ads, malware"),
+            ("list('malwre')", 6, "there is no list `malwre`: did you mean `malware`?"),
+            ("service('youtub')", 9, "there is no service `youtub`: did you mean `youtube`?"),
+            ("client.ip.in('10.0.0.0/33')", 14, "`10.0.0.0/33` is no network: write it as \"10.0.0.0/8\""),
+            ("client.ip == '10.0.0.0/8'", 14, "`10.0.0.0/8` is no address: networks are asked by `.in(...)`"),
+            ("now.hour == '9'", 13, "a number should stand here: write `now.hour >= 21`"),
+            ("now.between('21:00', '25:00')", 22, "no time of day: write it as \"21:30\""),
+            ("qname < 'x'", 1, "only numbers have an order: compare by `==`, `!=` or `in`"),
+            (
+                "qname",
+                1,
+                "this is a value and no condition: write `qname == \"www.example.com\"` or `qname.under(\"example.com\")`",
+            ),
+            ("qname.matches('(')", 15, "unclosed group"),
+            ("now.weekend == true", 1, "a condition is not compared: write it alone, or with `!`"),
+            ("geo.country == 'NL'", 1, "countries need a geo database: configure one, or ask for networks"),
+            ("qname == '*.x'", 10, "a name is compared whole: write `qname.under(\"x\")`"),
+            ("client.transport == 'tls'", 21, "there is no transport `tls`: there are: udp, tcp, dot, doh, doq"),
+            (
+                "'x' in qname",
+                8,
+                "a list should stand behind `in`: write `qname == \"www.example.com\"` or `qname.under(\"example.com\")`",
+            ),
+        ] {
+            let fault = check(expression, &vocabulary()).unwrap_err();
+            assert_eq!((fault.column(expression), fault.to_string().as_str()), (column, message), "{expression}");
+        }
+    }
+
+    #[test]
+    fn a_fault_is_shown_with_carets() {
+        let expression = "client.group(\"kids\") &&\n  qname.undr(\"x\")";
+        let fault = check(expression, &vocabulary()).unwrap_err();
+        let shown = "    qname.undr(\"x\")\n          ^^^^ there is no such method as `undr`: did you mean `under`?";
+        assert_eq!(fault.shown(expression).to_string(), shown);
+    }
+}

@@ -1,0 +1,320 @@
+//! A checked condition made ready for indexing: what depends on the client alone becomes one
+//! question to the profile, what depends on the time alone one set of minutes, and negations move
+//! down to the leaves.
+
+use ipnet::IpNet;
+
+use super::schedule::{Week, Window, Zone};
+use super::text::TextTest;
+use super::tree::{Country, ListId, NameKey, NameTest, Node, NodeKind, NumberTest, Test};
+use crate::client::ClientTest;
+
+/// A folded condition.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Folded {
+    Const(bool),
+    All(Vec<Folded>),
+    Any(Vec<Folded>),
+    If(Box<[Folded; 3]>),
+    Leaf(Leaf, Sense),
+}
+
+/// Whether a leaf is taken as it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Sense {
+    Plain,
+    Negated,
+}
+
+impl Sense {
+    const fn flipped(self) -> Self {
+        match self {
+            Self::Plain => Self::Negated,
+            Self::Negated => Self::Plain,
+        }
+    }
+}
+
+/// What is asked for each query.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Leaf {
+    /// A condition on the client, by its number.
+    Client(u32),
+    /// A condition on the time, by its number.
+    Window(u32),
+    Type(Vec<u16>),
+    Class(Vec<u16>),
+    Levels(NumberTest),
+    Names(Vec<NameKey>),
+    Text(TextTest),
+    List(ListId),
+    AnswerAddress(Vec<IpNet>),
+    AnswerNames(Vec<NameKey>),
+    AnswerText(TextTest),
+    Country(Vec<Country>),
+}
+
+/// A step of a condition on the client, in postfix order.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum ClientStep {
+    /// The answer to a test, by its number.
+    Test(u32),
+    Const(bool),
+    Not,
+    /// Of so many values before it.
+    All(u32),
+    Any(u32),
+    If,
+}
+
+/// What the conditions of all rules share: each condition on clients and on the time once.
+#[derive(Default)]
+pub(super) struct Shared {
+    pub(super) tests: Vec<ClientTest>,
+    pub(super) clients: Vec<Vec<ClientStep>>,
+    pub(super) windows: Vec<Window>,
+    client_numbers: std::collections::HashMap<Vec<ClientStep>, u32>,
+    test_numbers: std::collections::HashMap<String, u32>,
+}
+
+impl Shared {
+    /// Folds a condition whose `now` is in `zone`.
+    pub(super) fn fold(&mut self, node: &Node, zone: &Zone) -> Folded {
+        self.folded(node, zone, Sense::Plain)
+    }
+
+    fn folded(&mut self, node: &Node, zone: &Zone, sense: Sense) -> Folded {
+        if let NodeKind::Const(value) = node.kind {
+            return Folded::Const(value == (sense == Sense::Plain));
+        }
+        match subject(node) {
+            Subject::Client => return Folded::Leaf(Leaf::Client(self.client(node)), sense),
+            Subject::Time => return self.window(node, zone, sense),
+            Subject::Other => {}
+        }
+        match (&node.kind, sense) {
+            (NodeKind::Not(inner), _) => self.folded(inner, zone, sense.flipped()),
+            (NodeKind::All(parts), Sense::Plain) | (NodeKind::Any(parts), Sense::Negated) => {
+                all(self.parts(parts, zone, sense, node))
+            }
+            (NodeKind::Any(parts), _) | (NodeKind::All(parts), _) => any(self.parts(parts, zone, sense, node)),
+            (NodeKind::If(parts), _) => {
+                let [a, b, c] = &**parts;
+                let condition = self.folded(a, zone, Sense::Plain);
+                let (then, otherwise) = (self.folded(b, zone, sense), self.folded(c, zone, sense));
+                match condition {
+                    Folded::Const(true) => then,
+                    Folded::Const(false) => otherwise,
+                    condition => Folded::If(Box::new([condition, then, otherwise])),
+                }
+            }
+            (NodeKind::Test(test), _) => Folded::Leaf(leaf(test), sense),
+            (NodeKind::Const(value), _) => Folded::Const(*value),
+        }
+    }
+
+    /// The folded parts of a junction; those on the client alone, and on the time alone, become one.
+    fn parts(&mut self, parts: &[Node], zone: &Zone, sense: Sense, whole: &Node) -> Vec<Folded> {
+        let join = |mut parts: Vec<Node>| {
+            if parts.len() == 1 {
+                return parts.remove(0);
+            }
+            let kind = match whole.kind {
+                NodeKind::All(_) => NodeKind::All(parts),
+                _ => NodeKind::Any(parts),
+            };
+            Node { kind, span: whole.span }
+        };
+        let of = |wanted: Subject| parts.iter().filter(|part| subject(part) == wanted).cloned().collect::<Vec<_>>();
+        let mut folded = Vec::new();
+        for alike in [of(Subject::Client), of(Subject::Time)] {
+            if !alike.is_empty() {
+                folded.push(self.folded(&join(alike), zone, sense));
+            }
+        }
+        for part in parts.iter().filter(|part| subject(part) == Subject::Other) {
+            folded.push(self.folded(part, zone, sense));
+        }
+        folded
+    }
+
+    fn client(&mut self, node: &Node) -> u32 {
+        let mut steps = Vec::new();
+        self.client_steps(node, &mut steps);
+        let next = self.clients.len() as u32;
+        *self.client_numbers.entry(steps.clone()).or_insert_with(|| {
+            self.clients.push(steps);
+            next
+        })
+    }
+
+    fn client_steps(&mut self, node: &Node, steps: &mut Vec<ClientStep>) {
+        match &node.kind {
+            NodeKind::Const(value) => steps.push(ClientStep::Const(*value)),
+            NodeKind::Not(inner) => {
+                self.client_steps(inner, steps);
+                steps.push(ClientStep::Not);
+            }
+            NodeKind::All(parts) => {
+                parts.iter().for_each(|part| self.client_steps(part, steps));
+                steps.push(ClientStep::All(parts.len() as u32));
+            }
+            NodeKind::Any(parts) => {
+                parts.iter().for_each(|part| self.client_steps(part, steps));
+                steps.push(ClientStep::Any(parts.len() as u32));
+            }
+            NodeKind::If(parts) => {
+                parts.iter().for_each(|part| self.client_steps(part, steps));
+                steps.push(ClientStep::If);
+            }
+            NodeKind::Test(Test::Client(test)) => {
+                let test = ClientStep::Test(self.test(test));
+                steps.push(test);
+            }
+            NodeKind::Test(_) => {}
+        }
+    }
+
+    fn test(&mut self, test: &ClientTest) -> u32 {
+        let next = self.tests.len() as u32;
+        *self.test_numbers.entry(format!("{test:?}")).or_insert_with(|| {
+            self.tests.push(test.clone());
+            next
+        })
+    }
+
+    fn window(&mut self, node: &Node, zone: &Zone, sense: Sense) -> Folded {
+        let week = Week::of(|minute| time_holds(node, minute));
+        if let Some(value) = week.constant() {
+            return Folded::Const(value == (sense == Sense::Plain));
+        }
+        let found = self.windows.iter().position(|window| window.zone == *zone && window.week == week);
+        let number = found.unwrap_or_else(|| {
+            self.windows.push(Window::new(zone.clone(), week));
+            self.windows.len() - 1
+        });
+        Folded::Leaf(Leaf::Window(number as u32), sense)
+    }
+}
+
+/// What a condition depends on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Subject {
+    Client,
+    Time,
+    Other,
+}
+
+fn subject(node: &Node) -> Subject {
+    let (mut clients, mut times, mut others) = (0, 0, 0);
+    node.for_each_test(&mut |test| match test {
+        Test::Client(_) => clients += 1,
+        Test::Time(_) => times += 1,
+        _ => others += 1,
+    });
+    match (clients, times, others) {
+        (1.., 0, 0) => Subject::Client,
+        (0, 1.., 0) => Subject::Time,
+        _ => Subject::Other,
+    }
+}
+
+/// Does a condition on the time alone hold in that minute of the week?
+fn time_holds(node: &Node, minute: u16) -> bool {
+    match &node.kind {
+        NodeKind::Const(value) => *value,
+        NodeKind::Not(inner) => !time_holds(inner, minute),
+        NodeKind::All(parts) => parts.iter().all(|part| time_holds(part, minute)),
+        NodeKind::Any(parts) => parts.iter().any(|part| time_holds(part, minute)),
+        NodeKind::If(parts) => time_holds(&parts[if time_holds(&parts[0], minute) { 1 } else { 2 }], minute),
+        NodeKind::Test(Test::Time(test)) => test.holds(minute),
+        NodeKind::Test(_) => false,
+    }
+}
+
+fn leaf(test: &Test) -> Leaf {
+    match test {
+        // Conditions on clients and times are numbered before they get here.
+        Test::Client(_) => Leaf::Client(u32::MAX),
+        Test::Time(_) => Leaf::Window(u32::MAX),
+        Test::Name(NameTest::OneOf(keys)) => Leaf::Names(keys.clone()),
+        Test::Name(NameTest::Text(test)) => Leaf::Text(test.clone()),
+        Test::Type(types) => Leaf::Type(types.clone()),
+        Test::Class(classes) => Leaf::Class(classes.clone()),
+        Test::Levels(test) => Leaf::Levels(test.clone()),
+        Test::List(list) => Leaf::List(*list),
+        Test::AnswerAddress(networks) => Leaf::AnswerAddress(networks.clone()),
+        Test::AnswerName(NameTest::OneOf(keys)) => Leaf::AnswerNames(keys.clone()),
+        Test::AnswerName(NameTest::Text(test)) => Leaf::AnswerText(test.clone()),
+        Test::Country(countries) => Leaf::Country(countries.clone()),
+    }
+}
+
+/// All of the parts, cheap ones first.
+pub(super) fn all(parts: Vec<Folded>) -> Folded {
+    let mut flat = Vec::new();
+    for part in parts {
+        match part {
+            Folded::Const(true) => {}
+            Folded::Const(false) => return Folded::Const(false),
+            Folded::All(inner) => flat.extend(inner),
+            other => flat.push(other),
+        }
+    }
+    flat.sort_by_key(cost);
+    match flat.len() {
+        0 => Folded::Const(true),
+        1 => flat.remove(0),
+        _ => Folded::All(flat),
+    }
+}
+
+/// One of the parts, cheap ones first; names that are asked for in several parts become one set.
+fn any(parts: Vec<Folded>) -> Folded {
+    let (mut flat, mut names) = (Vec::new(), Vec::new());
+    for part in parts {
+        match part {
+            Folded::Const(false) => {}
+            Folded::Const(true) => return Folded::Const(true),
+            Folded::Any(inner) => flat.extend(inner),
+            other => flat.push(other),
+        }
+    }
+    flat.retain(|part| match part {
+        Folded::Leaf(Leaf::Names(keys), Sense::Plain) => {
+            names.extend(keys.iter().cloned());
+            false
+        }
+        _ => true,
+    });
+    if !names.is_empty() {
+        flat.push(Folded::Leaf(Leaf::Names(names), Sense::Plain));
+    }
+    flat.sort_by_key(cost);
+    match flat.len() {
+        0 => Folded::Const(false),
+        1 => flat.remove(0),
+        _ => Folded::Any(flat),
+    }
+}
+
+/// The order in which parts are asked. The time comes last: how long a verdict is valid depends on
+/// the times that were asked for.
+fn cost(folded: &Folded) -> u32 {
+    match folded {
+        Folded::Const(_) => 0,
+        Folded::All(parts) | Folded::Any(parts) => 1 + parts.iter().map(cost).max().unwrap_or(0),
+        Folded::If(parts) => 1 + parts.iter().map(cost).max().unwrap_or(0),
+        Folded::Leaf(leaf, _) => match leaf {
+            Leaf::Client(_) => 0,
+            Leaf::Type(_) | Leaf::Class(_) => 10,
+            Leaf::Levels(_) => 20,
+            Leaf::Names(_) | Leaf::Country(_) | Leaf::AnswerAddress(_) => 30,
+            Leaf::AnswerNames(_) => 40,
+            Leaf::Text(_) => 50,
+            Leaf::AnswerText(_) => 60,
+            Leaf::List(_) => 70,
+            Leaf::Window(_) => 80,
+        },
+    }
+}

@@ -1,0 +1,292 @@
+//! From a name to the rules that its own name, or a name above it, may make hold.
+//!
+//! One pass over the labels from the right gives a hash for each suffix. A suffix that no rule names
+//! costs a look into a table, and none at all where no rule names one of so many labels. Names that
+//! are found are compared octet by octet, so that a hash never decides.
+
+use std::collections::HashMap;
+
+use avocet_wire::name::labels;
+
+use super::tree::{NameKey, Reach};
+
+/// A rule that may hold, and what is left to ask.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Candidate {
+    /// The place of the rule.
+    pub(super) rule: u32,
+    /// A condition on the client that must hold, or [`Candidate::ANYBODY`].
+    pub(super) client: u32,
+    /// Where the code begins.
+    pub(super) code: u32,
+    pub(super) role: Role,
+}
+
+impl Candidate {
+    pub(super) const ANYBODY: u32 = u32::MAX;
+}
+
+/// What it means when a rule holds.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Role {
+    /// It decides.
+    Decides,
+    /// It decides, unless filtering is lifted.
+    Filters,
+    /// It is noted.
+    Noted,
+}
+
+/// Where the labels of a name begin.
+pub(super) struct Labels {
+    starts: [u8; MAX_LABELS],
+    count: usize,
+}
+
+/// Most labels of a name: each takes two octets at least, and the root one.
+const MAX_LABELS: usize = 128;
+
+impl Labels {
+    /// The labels of a valid name in wire form; of a name that is none, those that can be read.
+    #[inline]
+    pub(super) fn of(name: &[u8]) -> Self {
+        let mut labels = Self { starts: [0; MAX_LABELS], count: 0 };
+        let mut at = 0;
+        while let Some(&length) = name.get(at) {
+            if length == 0 || labels.count == MAX_LABELS || at > usize::from(u8::MAX) {
+                break;
+            }
+            labels.starts[labels.count] = at as u8;
+            labels.count += 1;
+            at += 1 + usize::from(length);
+        }
+        labels
+    }
+
+    /// How many there are, without the root.
+    #[inline]
+    pub(super) const fn count(&self) -> usize {
+        self.count
+    }
+}
+
+/// A name of a rule.
+struct Entry {
+    name: Box<[u8]>,
+    /// Candidates for the name and all below it, and for the name alone.
+    under: std::ops::Range<u32>,
+    exact: std::ops::Range<u32>,
+}
+
+/// Rules by the names they need.
+pub(super) struct NameIndex {
+    /// Open addressing, at most half full: the upper half of the hash, and the entry's place plus one.
+    slots: Box<[u64]>,
+    entries: Vec<Entry>,
+    candidates: Vec<Candidate>,
+    /// A bit for each number of labels that a name of a rule has; the last for all greater ones.
+    depths: u64,
+    deepest: usize,
+}
+
+impl NameIndex {
+    /// Builds the index; candidates come in the order of their rules.
+    pub(super) fn build(pairs: &[(NameKey, Candidate)]) -> Self {
+        let mut by_name: HashMap<&[u8], [Vec<Candidate>; 2]> = HashMap::new();
+        for (key, candidate) in pairs {
+            let lists = by_name.entry(&key.name).or_default();
+            lists[usize::from(key.reach == Reach::Exact)].push(*candidate);
+        }
+        let slots = vec![0; (by_name.len() * 2).next_power_of_two().max(2)].into_boxed_slice();
+        let mut index = Self { slots, entries: Vec::new(), candidates: Vec::new(), depths: 0, deepest: 0 };
+        let mut names: Vec<_> = by_name.into_iter().collect();
+        names.sort_unstable_by(|a, b| a.0.cmp(b.0));
+        for (name, [under, exact]) in names {
+            let (under, exact) = (index.append(under), index.append(exact));
+            index.insert(Entry { name: name.into(), under, exact });
+        }
+        index
+    }
+
+    /// Is there no name at all?
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    fn append(&mut self, mut list: Vec<Candidate>) -> std::ops::Range<u32> {
+        list.sort_by_key(|candidate| candidate.rule);
+        list.dedup();
+        let start = self.candidates.len() as u32;
+        self.candidates.extend(list);
+        start..self.candidates.len() as u32
+    }
+
+    fn insert(&mut self, entry: Entry) {
+        let depth = labels(&entry.name).count();
+        self.depths |= 1 << depth.min(63);
+        self.deepest = self.deepest.max(depth);
+        let found = Labels::of(&entry.name);
+        let hash = (0..found.count).rev().fold(SEED, |hash, at| extend(hash, &entry.name, found.starts[at].into()));
+        let mask = self.slots.len() - 1;
+        let mut slot = hash as usize & mask;
+        while self.slots[slot] != 0 {
+            slot = (slot + 1) & mask;
+        }
+        self.entries.push(entry);
+        self.slots[slot] = hash & !0xffff_ffff | self.entries.len() as u64;
+    }
+
+    /// Gives the candidates for each suffix of a name, the shortest suffix first.
+    #[inline]
+    pub(super) fn for_each(&self, name: &[u8], labels: &Labels, mut take: impl FnMut(&[Candidate])) {
+        if self.entries.is_empty() {
+            return;
+        }
+        let mut hash = SEED;
+        for depth in 0..=labels.count.min(self.deepest) {
+            let start = match depth {
+                0 => name.len().saturating_sub(1),
+                depth => {
+                    let start = usize::from(labels.starts[labels.count - depth]);
+                    hash = extend(hash, name, start);
+                    start
+                }
+            };
+            if self.depths >> depth.min(63) & 1 == 0 {
+                continue;
+            }
+            if let Some(entry) = self.find(hash, &name[start..]) {
+                take(self.list(&entry.under));
+                if depth == labels.count {
+                    take(self.list(&entry.exact));
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn list(&self, range: &std::ops::Range<u32>) -> &[Candidate] {
+        &self.candidates[range.start as usize..range.end as usize]
+    }
+
+    #[inline]
+    fn find(&self, hash: u64, name: &[u8]) -> Option<&Entry> {
+        let mask = self.slots.len() - 1;
+        let mut at = hash as usize & mask;
+        loop {
+            let slot = self.slots[at];
+            if slot == 0 {
+                return None;
+            }
+            if (slot ^ hash) >> 32 == 0 {
+                let entry = &self.entries[(slot as u32 - 1) as usize];
+                if *entry.name == *name {
+                    return Some(entry);
+                }
+            }
+            at = (at + 1) & mask;
+        }
+    }
+}
+
+const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
+const FACTOR: u64 = 0xd6e8_feb8_6659_fd93;
+
+/// The hash of a name from that of its parent. The names in the table are the owner's, so that
+/// nobody who asks can make them collide, and the hash needs no key.
+#[inline]
+fn extend(hash: u64, name: &[u8], start: usize) -> u64 {
+    let length = usize::from(name[start]);
+    let mut hash = mix(hash, length as u64);
+    let (mut at, end) = (start + 1, start + 1 + length);
+    while at < end {
+        hash = mix(hash, word(name, at, end - at));
+        at += 8;
+    }
+    hash
+}
+
+#[inline]
+fn mix(hash: u64, word: u64) -> u64 {
+    let product = u128::from(hash ^ word) * u128::from(FACTOR);
+    (product as u64 ^ (product >> 64) as u64).wrapping_add(SEED)
+}
+
+/// Up to eight octets at `at`. The root is behind every label, so that there are often eight.
+#[inline]
+fn word(name: &[u8], at: usize, count: usize) -> u64 {
+    let keep = if count >= 8 { u64::MAX } else { (1 << (8 * count)) - 1 };
+    if let Some(chunk) = name.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+        return u64::from_le_bytes(*chunk) & keep;
+    }
+    match name.last_chunk::<8>() {
+        // The last eight octets, without those before `at`.
+        Some(chunk) => u64::from_le_bytes(*chunk) >> (8 * (8 - (name.len() - at))) & keep,
+        None => name[at..].iter().rev().fold(0, |word, octet| word << 8 | u64::from(*octet)) & keep,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn wire(text: &str) -> Box<[u8]> {
+        super::super::action::name(text).unwrap()
+    }
+
+    fn found(index: &NameIndex, name: &str) -> Vec<u32> {
+        let name = wire(name);
+        let mut rules = Vec::new();
+        index.for_each(&name, &Labels::of(&name), |list| rules.extend(list.iter().map(|candidate| candidate.rule)));
+        rules.sort_unstable();
+        rules
+    }
+
+    fn build(keys: &[(&str, Reach)]) -> NameIndex {
+        let pair = |(rule, (name, reach)): (usize, &(&str, Reach))| {
+            let candidate = Candidate { rule: rule as u32, client: 0, code: 0, role: Role::Decides };
+            (NameKey { name: wire(name), reach: *reach }, candidate)
+        };
+        NameIndex::build(&keys.iter().enumerate().map(pair).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn suffixes_and_whole_names_are_found() {
+        let keys = [
+            (".", Reach::Under),
+            ("com", Reach::Under),
+            ("example.com", Reach::Exact),
+            ("example.com", Reach::Under),
+            ("a-label-longer-than-eight.example.com", Reach::Exact),
+            (".", Reach::Exact),
+        ];
+        let index = build(&keys);
+        assert_eq!(found(&index, "example.com"), [0, 1, 2, 3]);
+        assert_eq!(found(&index, "www.example.com"), [0, 1, 3]);
+        assert_eq!(found(&index, "a-label-longer-than-eight.example.com"), [0, 1, 3, 4]);
+        assert_eq!(found(&index, "com"), [0, 1]);
+        assert_eq!(found(&index, "."), [0, 5]);
+        assert!(found(&build(&[]), "example.com").is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_found_is_what_keys_say(
+            names in prop::collection::vec("[ab]{1,9}(\\.[ab]{1,2}){0,3}", 1..40),
+            asked in prop::collection::vec("[ab]{1,9}(\\.[ab]{1,2}){0,4}", 20),
+        ) {
+            let keys: Vec<(&str, Reach)> = names.iter().enumerate()
+                .map(|(n, name)| (name.as_str(), if n % 2 == 0 { Reach::Under } else { Reach::Exact })).collect();
+            let index = build(&keys);
+            for name in names.iter().chain(&asked) {
+                let holds = |(_, (key, reach)): &(usize, &(&str, Reach))| {
+                    NameKey { name: wire(key), reach: *reach }.holds(&wire(name))
+                };
+                let wanted: Vec<u32> = keys.iter().enumerate().filter(holds).map(|(n, _)| n as u32).collect();
+                prop_assert_eq!(found(&index, name), wanted);
+            }
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Many patterns at once: automata that find all patterns of a group in one pass over a name.
+//!
+//! A group is a deterministic automaton of at most 64 patterns, which costs a table look-up for each
+//! octet of the name. What grows too large for one is split, and what is too large alone is asked
+//! by itself, in time linear in the name as well.
+
+use regex_automata::MatchKind;
+use regex_automata::dfa::{Automaton, StartKind, dense};
+use regex_automata::nfa::thompson;
+use regex_automata::util::primitives::StateID;
+use regex_automata::util::start;
+
+use super::text::{NameText, TextTest, for_each_octet, syntax};
+
+/// Patterns of a group, as many as there are bits in its result.
+const GROUP: usize = 64;
+/// Octets of the automaton of a group.
+const GROUP_MEMORY: usize = 4 << 20;
+/// Octets of all automata; patterns beyond are asked one by one.
+const ALL_MEMORY: usize = 64 << 20;
+
+/// All patterns of a program. A pattern is known by its group and its bit in it.
+#[derive(Default)]
+pub(super) struct Patterns {
+    groups: Vec<Group>,
+}
+
+/// A pattern's place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct PatternId {
+    group: u32,
+    bit: u32,
+}
+
+/// What the group that was asked last found.
+pub(super) struct Memo {
+    group: u32,
+    found: u64,
+}
+
+impl Memo {
+    pub(super) const EMPTY: Self = Self { group: u32::MAX, found: 0 };
+}
+
+enum Group {
+    Automaton { dfa: Box<dense::DFA<Vec<u32>>>, start: StateID },
+    Alone(TextTest),
+}
+
+impl Patterns {
+    /// Builds the automata. Returns where each test is, in the order of the tests.
+    pub(super) fn build(tests: &[TextTest]) -> (Self, Vec<PatternId>) {
+        let mut patterns = Self::default();
+        let mut places = Vec::new();
+        let mut memory = ALL_MEMORY;
+        for chunk in tests.chunks(GROUP) {
+            patterns.add(chunk, &mut memory, &mut places);
+        }
+        (patterns, places)
+    }
+
+    fn add(&mut self, tests: &[TextTest], memory: &mut usize, places: &mut Vec<PatternId>) {
+        let group = self.groups.len() as u32;
+        if let Some((dfa, start)) = automaton(tests, (*memory).min(GROUP_MEMORY)) {
+            *memory = memory.saturating_sub(dfa.memory_usage());
+            self.groups.push(Group::Automaton { dfa: Box::new(dfa), start });
+            places.extend((0..tests.len() as u32).map(|bit| PatternId { group, bit }));
+        } else if let [test] = tests {
+            self.groups.push(Group::Alone(test.clone()));
+            places.push(PatternId { group, bit: 0 });
+        } else {
+            let (left, right) = tests.split_at(tests.len() / 2);
+            self.add(left, memory, places);
+            self.add(right, memory, places);
+        }
+    }
+
+    /// Does the pattern match the folded name? About a nanosecond and a half for an octet, once for
+    /// all patterns of a group.
+    #[inline]
+    pub(super) fn matches(&self, pattern: PatternId, name: &[u8], memo: &mut Memo) -> bool {
+        if memo.group != pattern.group {
+            memo.found = self.groups.get(pattern.group as usize).map_or(0, |group| group.find(name));
+            memo.group = pattern.group;
+        }
+        memo.found >> pattern.bit & 1 != 0
+    }
+}
+
+impl Group {
+    fn find(&self, name: &[u8]) -> u64 {
+        match self {
+            Self::Automaton { dfa, start } => walk(dfa, *start, name),
+            Self::Alone(test) => u64::from(test.holds(NameText::of(name).octets())),
+        }
+    }
+}
+
+/// Matches are reported one octet late, which is why the end of the text is a step of its own.
+fn walk(dfa: &dense::DFA<Vec<u32>>, start: StateID, name: &[u8]) -> u64 {
+    let (mut state, mut found) = (start, 0u64);
+    for_each_octet(name, |octet| {
+        state = dfa.next_state(state, octet);
+        if dfa.is_match_state(state) {
+            found |= matched(dfa, state);
+        }
+    });
+    state = dfa.next_eoi_state(state);
+    if dfa.is_match_state(state) {
+        found |= matched(dfa, state);
+    }
+    found
+}
+
+fn matched(dfa: &dense::DFA<Vec<u32>>, state: StateID) -> u64 {
+    (0..dfa.match_len(state)).fold(0, |found, index| found | 1 << dfa.match_pattern(state, index).as_u32())
+}
+
+fn automaton(tests: &[TextTest], memory: usize) -> Option<(dense::DFA<Vec<u32>>, StateID)> {
+    let config = dense::Config::new()
+        .match_kind(MatchKind::All)
+        .start_kind(StartKind::Unanchored)
+        .dfa_size_limit(Some(memory))
+        .determinize_size_limit(Some(2 * memory));
+    let patterns: Vec<String> = tests.iter().map(TextTest::as_pattern).collect();
+    let limits = thompson::Config::new().utf8(false).nfa_size_limit(Some(memory));
+    let dfa = dense::Builder::new().configure(config).syntax(syntax()).thompson(limits).build_many(&patterns).ok()?;
+    let start = dfa.start_state(&start::Config::new()).ok()?;
+    Some((dfa, start))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::text::Pattern;
+    use super::*;
+
+    fn wire(text: &str) -> Box<[u8]> {
+        super::super::action::name(text).unwrap()
+    }
+
+    #[test]
+    fn every_pattern_answers_as_it_does_alone() {
+        let sources = [r"^ads?\d*\.", "track", r"\.zip$", "^$", "a.*b.*c", r"^[a-z]{3}\.com$", "", r"\bcdn\b"];
+        let mut tests: Vec<TextTest> =
+            sources.iter().map(|source| TextTest::Matches(Pattern::new(source).unwrap())).collect();
+        // More than a group holds, and one that is too large for an automaton.
+        tests.extend((0..100).map(|number| TextTest::Contains(format!("n{number}"))));
+        tests.extend(["[ab].{30}x"].map(|source| TextTest::Matches(Pattern::new(source).unwrap())));
+        let (patterns, places) = Patterns::build(&tests);
+        assert!(patterns.groups.iter().any(|group| matches!(group, Group::Alone(_))));
+        let long = format!("a{}x.example", "b".repeat(30));
+        for name in ["ads1.example.com", "n17.tracker.zip", ".", "abc.com", "my-cdn.b.c", "n99", &long] {
+            let mut memo = Memo::EMPTY;
+            for (test, place) in tests.iter().zip(&places) {
+                let alone = test.holds(NameText::of(&wire(name)).octets());
+                assert_eq!(patterns.matches(*place, &wire(name), &mut memo), alone, "{test:?} of {name}");
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! DNS rebinding: a public name must not lead into the network of who asks.
+//!
+//! A page from a name that first leads to a server of its author and then to a private address can
+//! talk to what is there, as the browser takes both for one origin. So private addresses are only
+//! believed of names that are allowed to have them.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use avocet_wire::name::is_under;
+
+/// Names whose addresses may be private, with all below them; in folded wire form.
+#[derive(Clone, Debug, Default)]
+pub struct Exceptions {
+    names: Vec<Box<[u8]>>,
+}
+
+impl Exceptions {
+    /// Of names in folded wire form.
+    #[must_use]
+    pub fn of(names: impl IntoIterator<Item = Box<[u8]>>) -> Self {
+        Self { names: names.into_iter().collect() }
+    }
+
+    /// Names as text.
+    ///
+    /// # Errors
+    /// One of them is no name; it and the reason.
+    pub fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
+        let wire = |text: &str| super::action::name(text).map_err(|reason| format!("`{text}`: {reason}"));
+        Ok(Self { names: names.into_iter().map(wire).collect::<Result<_, _>>()? })
+    }
+
+    fn contains(&self, qname: &[u8]) -> bool {
+        self.names.iter().any(|name| is_under(qname, name))
+    }
+}
+
+/// Does an answer lead a name into a private network? `addresses` are those of its A and AAAA records
+/// and of the hints of its SVCB and HTTPS records; the first private one is given.
+#[must_use]
+pub fn rebinds(qname: &[u8], addresses: &[IpAddr], exceptions: &Exceptions) -> Option<IpAddr> {
+    let private = addresses.iter().copied().find(|address| is_private(*address))?;
+    (!exceptions.contains(qname)).then_some(private)
+}
+
+/// Is the address one that no public server has? IPv4 counts in every form in which IPv6 holds it.
+#[must_use]
+pub fn is_private(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => is_private_v4(address),
+        IpAddr::V6(address) => match embedded(address) {
+            Some(inner) => is_private_v4(inner),
+            None => is_private_v6(address),
+        },
+    }
+}
+
+/// RFC 1918, RFC 1122 §3.2.1.3 (this network, loopback), RFC 3927, RFC 6598.
+fn is_private_v4(address: Ipv4Addr) -> bool {
+    let [a, b, ..] = address.octets();
+    address.is_private() || address.is_loopback() || address.is_link_local() || a == 0 || (a == 100 && b & 0xc0 == 64)
+}
+
+/// RFC 4291 §2.5 (unspecified, loopback, link-local), RFC 4193, RFC 3879 (site-local of old).
+fn is_private_v6(address: Ipv6Addr) -> bool {
+    let [first, ..] = address.segments();
+    address.is_unspecified()
+        || address.is_loopback()
+        || first & 0xfe00 == 0xfc00
+        || first & 0xffc0 == 0xfe80
+        || first & 0xffc0 == 0xfec0
+}
+
+/// The IPv4 address in an IPv6 address: mapped or compatible (RFC 4291 §2.5.5), NAT64 by the
+/// well-known prefix (RFC 6052 §2.1), 6to4 (RFC 3056 §2).
+fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    let s = address.segments();
+    let pair = |high: u16, low: u16| Ipv4Addr::from(u32::from(high) << 16 | u32::from(low));
+    match s {
+        [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => Some(pair(high, low)),
+        [0, 0, 0, 0, 0, 0, high, low] if high != 0 => Some(pair(high, low)),
+        [0x2002, high, low, ..] => Some(pair(high, low)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn private_addresses_are_known_in_all_their_forms() {
+        for text in [
+            "10.1.2.3",
+            "172.31.255.255",
+            "192.168.0.1",
+            "127.0.0.1",
+            "169.254.1.1",
+            "0.0.0.0",
+            "0.1.2.3",
+            "100.64.0.1",
+            "::",
+            "::1",
+            "fe80::1",
+            "fd00::1",
+            "fec0::1",
+            "::ffff:192.168.0.1",
+            "::10.0.0.1",
+            "64:ff9b::10.0.0.1",
+            "2002:c0a8:0001::1",
+        ] {
+            assert!(is_private(text.parse().unwrap()), "{text}");
+        }
+        for text in ["192.0.2.1", "172.32.0.1", "100.128.0.1", "2001:db8::1", "::ffff:192.0.2.1", "64:ff9b::192.0.2.1"]
+        {
+            assert!(!is_private(text.parse().unwrap()), "{text}");
+        }
+    }
+
+    #[test]
+    fn names_with_an_exception_may_lead_home() {
+        let exceptions = Exceptions::new(["plex.direct", "home.example."]).unwrap();
+        let addresses = ["192.0.2.1".parse().unwrap(), "::ffff:10.0.0.1".parse().unwrap()];
+        let rebinds = |text: &str| rebinds(&super::super::action::name(text).unwrap(), &addresses, &exceptions);
+        assert_eq!(rebinds("evil.example"), Some(addresses[1]));
+        assert_eq!((rebinds("a.plex.direct"), rebinds("home.example")), (None, None));
+        assert!(Exceptions::new(["a..b"]).is_err());
+    }
+}

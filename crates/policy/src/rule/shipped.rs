@@ -1,0 +1,153 @@
+//! The rule sets that are part of the program: names of services, and strict forms of search engines.
+//!
+//! The data is in `data/*.toml`; that it is sound is tested.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::LazyLock;
+
+use avocet_wire::hash::HashKey;
+use serde::Deserialize;
+
+use super::action::{Target, name};
+
+const SERVICES: &str = include_str!("../../data/services.toml");
+const SAFE_SEARCH: &str = include_str!("../../data/safe-search.toml");
+
+type Names = Vec<Box<[u8]>>;
+
+static SERVICE_NAMES: LazyLock<Vec<(String, Names)>> = LazyLock::new(read_services);
+static SAFE_NAMES: LazyLock<HashMap<Box<[u8]>, SafeName, HashKey>> = LazyLock::new(read_safe_search);
+
+/// What a name of a search engine or a video site is answered with.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SafeName {
+    /// Who it belongs to, as `google`.
+    pub provider: String,
+    /// Its strict form.
+    pub target: Target,
+}
+
+/// The names of all services, sorted.
+pub fn service_names() -> impl Iterator<Item = &'static str> {
+    SERVICE_NAMES.iter().map(|(service, _)| service.as_str())
+}
+
+/// The names of a service; what is below them belongs to it too.
+pub(super) fn service(service: &str) -> Option<&'static [Box<[u8]>]> {
+    SERVICE_NAMES.iter().find(|(name, _)| name == service).map(|(_, names)| names.as_slice())
+}
+
+/// The strict form of a folded name, if it has one.
+#[must_use]
+pub fn safe_name(qname: &[u8]) -> Option<&'static SafeName> {
+    SAFE_NAMES.get(qname)
+}
+
+/// All names that have a strict form.
+pub(super) fn safe_names() -> impl Iterator<Item = &'static Box<[u8]>> {
+    SAFE_NAMES.keys()
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Services {
+    service: Vec<Service>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Service {
+    name: String,
+    names: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct SafeSearch {
+    provider: Vec<Provider>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Provider {
+    name: String,
+    to: Vec<String>,
+    names: Vec<String>,
+    /// Second-level parts that are put behind the names, as `de` behind `www.google`.
+    #[serde(default)]
+    endings: Vec<String>,
+}
+
+fn read_services() -> Vec<(String, Names)> {
+    let file: Services = toml::from_str(SERVICES).unwrap_or(Services { service: Vec::new() });
+    let read = |service: Service| {
+        let names = service.names.iter().filter_map(|text| name(text).ok()).collect();
+        (service.name, names)
+    };
+    file.service.into_iter().map(read).collect()
+}
+
+fn read_safe_search() -> HashMap<Box<[u8]>, SafeName, HashKey> {
+    let file: SafeSearch = toml::from_str(SAFE_SEARCH).unwrap_or(SafeSearch { provider: Vec::new() });
+    let mut found = HashMap::with_hasher(HashKey::default());
+    for provider in file.provider {
+        let Some(target) = target(&provider.to) else { continue };
+        for text in provider.names.iter().flat_map(|text| with_endings(text, &provider.endings)) {
+            if let Ok(name) = name(&text) {
+                found.insert(name, SafeName { provider: provider.name.clone(), target: target.clone() });
+            }
+        }
+    }
+    found
+}
+
+fn with_endings(text: &str, endings: &[String]) -> Vec<String> {
+    match endings.is_empty() {
+        true => vec![text.to_owned()],
+        false => endings.iter().map(|ending| format!("{text}.{ending}")).collect(),
+    }
+}
+
+fn target(to: &[String]) -> Option<Target> {
+    let addresses: Result<Vec<IpAddr>, _> = to.iter().map(|text| text.parse()).collect();
+    match (addresses, to) {
+        (Ok(addresses), [_, ..]) => Some(Target::Addresses(addresses)),
+        (Err(_), [one]) => name(one).ok().map(Target::Name),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_that_the_files_say_is_read() {
+        let services: Services = toml::from_str(SERVICES).unwrap();
+        assert_eq!(services.service.len(), SERVICE_NAMES.len());
+        for (written, (service, names)) in services.service.iter().zip(SERVICE_NAMES.iter()) {
+            assert_eq!(written.names.len(), names.len(), "{service}");
+            assert!(names.iter().all(|name| avocet_wire::name::labels(name).count() >= 2), "{service}");
+        }
+        assert!(SERVICE_NAMES.is_sorted_by(|a, b| a.0 < b.0));
+        let engines: SafeSearch = toml::from_str(SAFE_SEARCH).unwrap();
+        for provider in &engines.provider {
+            assert!(target(&provider.to).is_some(), "{}", provider.name);
+        }
+        let written = engines.provider.iter().map(|provider| provider.names.len() * provider.endings.len().max(1));
+        assert_eq!(written.sum::<usize>(), SAFE_NAMES.len());
+    }
+
+    #[test]
+    fn strict_forms_are_found_by_name() {
+        let to = |text: &str| safe_name(&name(text).unwrap()).map(|safe| safe.target.clone());
+        let named = |text: &str| Some(Target::Name(name(text).unwrap()));
+        assert_eq!(to("www.google.com"), named("forcesafesearch.google.com"));
+        assert_eq!(to("www.google.co.uk"), named("forcesafesearch.google.com"));
+        assert_eq!(to("www.bing.com"), named("strict.bing.com"));
+        assert_eq!(to("duckduckgo.com"), named("safe.duckduckgo.com"));
+        assert_eq!(to("www.youtube.com"), named("restrict.youtube.com"));
+        assert_eq!(to("mail.google.com"), None);
+    }
+}

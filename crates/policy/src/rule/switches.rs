@@ -1,0 +1,173 @@
+//! Pauses and grants: what lifts filtering for a time and ends by itself.
+//!
+//! They are data, kept apart from the rules: the caller stores them, so that they survive a restart,
+//! and builds the program anew when they change.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::client::ClientTest;
+
+/// Most pauses, and most grants, that are in force at once.
+pub const MAX_SWITCHES: usize = 1_024;
+
+/// Whom a pause or a grant is for.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scope {
+    /// Everybody.
+    #[default]
+    All,
+    /// The clients of a group.
+    Group(String),
+    /// A client of the configuration, by name.
+    Client(String),
+}
+
+impl Scope {
+    /// The question whose answer says whether a client is in the scope.
+    pub(super) fn test(&self) -> Option<ClientTest> {
+        match self {
+            Self::All => None,
+            Self::Group(name) => Some(ClientTest::Group(name.clone())),
+            Self::Client(name) => Some(ClientTest::Is(name.clone())),
+        }
+    }
+}
+
+/// No filtering for a while.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Pause {
+    /// For whom.
+    #[serde(default)]
+    pub scope: Scope,
+    /// The Unix second at which filtering is back.
+    pub until: u64,
+}
+
+/// A name that is not filtered for a while, with all below it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Grant {
+    /// The name as text.
+    pub name: String,
+    /// For whom.
+    #[serde(default)]
+    pub scope: Scope,
+    /// The Unix second at which the grant ends.
+    pub until: u64,
+}
+
+/// All pauses and grants.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Switches {
+    /// Pauses.
+    #[serde(default)]
+    pub pauses: Vec<Pause>,
+    /// Grants.
+    #[serde(default)]
+    pub grants: Vec<Grant>,
+}
+
+impl Switches {
+    /// Begins a pause, in place of one with the same scope.
+    ///
+    /// # Errors
+    /// There are [`MAX_SWITCHES`] already.
+    pub fn pause(&mut self, pause: Pause) -> Result<(), String> {
+        self.pauses.retain(|other| other.scope != pause.scope);
+        add(&mut self.pauses, pause)
+    }
+
+    /// Begins a grant, in place of one with the same name and scope.
+    ///
+    /// # Errors
+    /// The name is none, or there are [`MAX_SWITCHES`] already.
+    pub fn grant(&mut self, grant: Grant) -> Result<(), String> {
+        super::action::name(&grant.name)?;
+        self.grants.retain(|other| (&other.name, &other.scope) != (&grant.name, &grant.scope));
+        add(&mut self.grants, grant)
+    }
+
+    /// Ends the pause of a scope before its time. Says whether there was one.
+    pub fn resume(&mut self, scope: &Scope) -> bool {
+        let before = self.pauses.len();
+        self.pauses.retain(|pause| pause.scope != *scope);
+        self.pauses.len() < before
+    }
+
+    /// Ends a grant before its time. Says whether there was one.
+    pub fn revoke(&mut self, name: &str, scope: &Scope) -> bool {
+        let before = self.grants.len();
+        self.grants.retain(|grant| grant.name != name || grant.scope != *scope);
+        self.grants.len() < before
+    }
+
+    /// Forgets what has ended by `now`, in Unix seconds.
+    pub fn expire(&mut self, now: u64) {
+        self.pauses.retain(|pause| pause.until > now);
+        self.grants.retain(|grant| grant.until > now);
+    }
+
+    /// The Unix second after `now` at which something ends next.
+    #[must_use]
+    pub fn next_boundary(&self, now: u64) -> Option<u64> {
+        let ends = self.pauses.iter().map(|pause| pause.until).chain(self.grants.iter().map(|grant| grant.until));
+        ends.filter(|until| *until > now).min()
+    }
+
+    /// What must be known of clients to tell for whom they are.
+    #[must_use]
+    pub fn client_tests(&self) -> Vec<ClientTest> {
+        let scopes = self.pauses.iter().map(|pause| &pause.scope).chain(self.grants.iter().map(|grant| &grant.scope));
+        let mut tests: Vec<ClientTest> = Vec::new();
+        for test in scopes.filter_map(Scope::test) {
+            if !tests.contains(&test) {
+                tests.push(test);
+            }
+        }
+        tests
+    }
+}
+
+fn add<T>(switches: &mut Vec<T>, switch: T) -> Result<(), String> {
+    if switches.len() == MAX_SWITCHES {
+        return Err(format!("there are {MAX_SWITCHES} already"));
+    }
+    switches.push(switch);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn switches_replace_their_like_and_end_by_themselves() {
+        let mut switches = Switches::default();
+        let kids = Scope::Group("kids".to_owned());
+        switches.pause(Pause { scope: Scope::All, until: 100 }).unwrap();
+        switches.pause(Pause { scope: Scope::All, until: 50 }).unwrap();
+        switches.grant(Grant { name: "a.example".to_owned(), scope: kids.clone(), until: 70 }).unwrap();
+        assert!(switches.grant(Grant { name: "a..b".to_owned(), scope: kids.clone(), until: 70 }).is_err());
+        assert_eq!(
+            (switches.pauses.len(), switches.next_boundary(10), switches.next_boundary(50)),
+            (1, Some(50), Some(70))
+        );
+        switches.expire(50);
+        assert!(switches.pauses.is_empty() && switches.grants.len() == 1);
+        assert!(switches.revoke("a.example", &kids) && !switches.revoke("a.example", &kids));
+        assert_eq!(switches.next_boundary(0), None);
+    }
+
+    #[test]
+    fn they_are_written_and_read_as_text() {
+        let mut switches = Switches::default();
+        switches.pause(Pause { scope: Scope::Client("tv".to_owned()), until: 1_795_298_400 }).unwrap();
+        switches.grant(Grant { name: "a.example".to_owned(), scope: Scope::All, until: 7 }).unwrap();
+        let text = toml::to_string(&switches).unwrap();
+        assert_eq!(toml::from_str::<Switches>(&text).unwrap(), switches);
+    }
+}

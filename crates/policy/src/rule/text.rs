@@ -1,0 +1,201 @@
+//! What a rule asks of a text: a whole name, a beginning, an end, a part, a pattern.
+//!
+//! Names are seen as text in lower case without the closing dot; an octet that is no printable
+//! ASCII, and a dot within a label, is seen as `?`. The root is the empty text.
+
+use std::sync::Arc;
+
+use avocet_wire::name::{MAX_NAME, labels};
+use regex_automata::meta::Regex;
+use regex_automata::util::syntax;
+
+use super::{MAX_PATTERN, MAX_PATTERN_MEMORY};
+
+/// A question about a text.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum TextTest {
+    /// Is it one of these?
+    OneOf(Vec<String>),
+    /// Does it begin so?
+    StartsWith(String),
+    /// Does it end so?
+    EndsWith(String),
+    /// Does it hold this?
+    Contains(String),
+    /// Does the pattern match somewhere in it?
+    Matches(Pattern),
+}
+
+impl TextTest {
+    /// Does the text, which is in lower case, answer to the question?
+    #[must_use]
+    pub fn holds(&self, text: &[u8]) -> bool {
+        match self {
+            Self::OneOf(all) => all.iter().any(|one| one.as_bytes() == text),
+            Self::StartsWith(start) => text.starts_with(start.as_bytes()),
+            Self::EndsWith(end) => text.ends_with(end.as_bytes()),
+            Self::Contains(part) => part.is_empty() || text.windows(part.len()).any(|window| window == part.as_bytes()),
+            Self::Matches(pattern) => pattern.regex.is_match(text),
+        }
+    }
+
+    /// The question as a regular expression.
+    pub(super) fn as_pattern(&self) -> String {
+        match self {
+            Self::OneOf(all) => {
+                let all: Vec<String> = all.iter().map(|one| escaped(one)).collect();
+                format!("^(?:{})$", all.join("|"))
+            }
+            Self::StartsWith(start) => format!("^{}", escaped(start)),
+            Self::EndsWith(end) => format!("{}$", escaped(end)),
+            Self::Contains(part) => escaped(part),
+            Self::Matches(pattern) => pattern.source.clone(),
+        }
+    }
+}
+
+fn escaped(text: &str) -> String {
+    text.bytes().map(|octet| format!(r"\x{octet:02x}")).collect()
+}
+
+/// A regular expression over octets, in time linear in the text. Letter case does not matter.
+#[derive(Clone, Debug)]
+pub struct Pattern {
+    source: String,
+    regex: Arc<Regex>,
+}
+
+impl Pattern {
+    /// Compiles a pattern.
+    ///
+    /// # Errors
+    /// The text is no regular expression, or takes more than is allowed; the reason in one line.
+    pub fn new(source: &str) -> Result<Self, String> {
+        if source.len() > MAX_PATTERN {
+            return Err(format!("the pattern is longer than {MAX_PATTERN} octets"));
+        }
+        let limits = Regex::config().nfa_size_limit(Some(MAX_PATTERN_MEMORY)).utf8_empty(false);
+        match Regex::builder().configure(limits).syntax(syntax()).build(source) {
+            Ok(regex) => Ok(Self { source: source.to_owned(), regex: Arc::new(regex) }),
+            Err(error) if error.size_limit().is_some() => Err("the pattern is too large when compiled".to_owned()),
+            Err(error) => Err(reason(&error)),
+        }
+    }
+
+    /// Does the pattern match somewhere in the text?
+    #[must_use]
+    pub fn is_match(&self, text: &[u8]) -> bool {
+        self.regex.is_match(text)
+    }
+}
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.source == other.source
+    }
+}
+
+impl Eq for Pattern {}
+
+/// How all patterns are read.
+pub(super) fn syntax() -> syntax::Config {
+    syntax::Config::new().unicode(false).utf8(false).case_insensitive(true).nest_limit(64)
+}
+
+/// The last line of what the parser of patterns says, which is the reason.
+fn reason(error: &regex_automata::meta::BuildError) -> String {
+    let text = match error.syntax_error() {
+        Some(error) => error.to_string(),
+        None => error.to_string(),
+    };
+    let last = text.lines().last().unwrap_or_default();
+    last.strip_prefix("error: ").unwrap_or(last).to_owned()
+}
+
+/// A name as text, on the stack.
+pub(super) struct NameText {
+    len: usize,
+    octets: [u8; MAX_NAME],
+}
+
+impl NameText {
+    /// The text of a valid folded name.
+    pub(super) fn of(name: &[u8]) -> Self {
+        let mut text = Self { len: 0, octets: [0; MAX_NAME] };
+        for_each_octet(name, |octet| {
+            text.octets[text.len] = octet;
+            text.len += 1;
+        });
+        text
+    }
+
+    pub(super) fn octets(&self) -> &[u8] {
+        &self.octets[..self.len]
+    }
+}
+
+/// Gives the octets of a name's text one after another.
+#[inline]
+pub(super) fn for_each_octet(name: &[u8], mut take: impl FnMut(u8)) {
+    for (number, label) in labels(name).enumerate() {
+        if number > 0 {
+            take(b'.');
+        }
+        for &octet in label {
+            take(SEEN[usize::from(octet)]);
+        }
+    }
+}
+
+/// What an octet of a label is seen as.
+const SEEN: [u8; 256] = {
+    let mut seen = [b'?'; 256];
+    let mut octet = b'!';
+    while octet <= b'~' {
+        seen[octet as usize] = octet.to_ascii_lowercase();
+        octet += 1;
+    }
+    seen[b'.' as usize] = b'?';
+    seen
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(test: &TextTest, text: &str, expected: bool) {
+        assert_eq!(test.holds(text.as_bytes()), expected, "{test:?} of {text}");
+        let pattern = Pattern::new(&test.as_pattern()).unwrap();
+        assert_eq!(pattern.is_match(text.as_bytes()), expected, "{test:?} as a pattern of {text}");
+    }
+
+    #[test]
+    fn a_test_and_its_pattern_agree() {
+        let owned = |text: &str| text.to_owned();
+        for text in ["", "ads.example.com", "a.example.com", "ads", "x.ads"] {
+            check(&TextTest::StartsWith(owned("ads")), text, text.starts_with("ads"));
+            check(&TextTest::EndsWith(owned(".com")), text, text.ends_with(".com"));
+            check(&TextTest::Contains(owned("s.e")), text, text.contains("s.e"));
+            check(&TextTest::Contains(owned("")), text, true);
+            check(&TextTest::OneOf(vec![owned("ads"), owned("x")]), text, text == "ads");
+        }
+        check(&TextTest::Matches(Pattern::new(r"^AD[a-z]\.").unwrap()), "ads.example.com", true);
+    }
+
+    #[test]
+    fn names_are_seen_without_closing_dot_and_odd_octets_as_question_marks() {
+        let text = |name: &[u8]| String::from_utf8(NameText::of(name).octets().to_vec()).unwrap();
+        assert_eq!(text(b"\x03www\x07example\x03com\x00"), "www.example.com");
+        assert_eq!(text(b"\x04a.b\xff\x03com\x00"), "a?b?.com");
+        assert_eq!(text(b"\x00"), "");
+    }
+
+    #[test]
+    fn patterns_are_bounded_and_their_faults_are_one_line() {
+        for source in ["(", "a{99999}", "[z-a]", "(?:a{1000}){1000}", &"a".repeat(MAX_PATTERN + 1)] {
+            let reason = Pattern::new(source).unwrap_err();
+            assert!(!reason.is_empty() && !reason.contains('\n'), "{reason}");
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! An expression asked about one made-up question, with what each part of it says.
+//!
+//! This walks the checked tree itself and shares nothing with the compiled program, so that each
+//! is the test of the other.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use super::Vocabulary;
+use super::check::check;
+use super::fault::{Fault, Span};
+use super::schedule::Zone;
+use super::tree::{Country, ListId, Node, NodeKind, Test};
+use crate::client::Asker;
+
+/// A question, who asks it, and its answer, all made up.
+#[derive(Clone, Debug, Default)]
+pub struct Sample<'a> {
+    /// The name in wire form, folded.
+    pub qname: &'a [u8],
+    /// The number of the type.
+    pub qtype: u16,
+    /// The number of the class.
+    pub qclass: u16,
+    /// Who asks.
+    pub asker: Asker<'a>,
+    /// When, in Unix seconds.
+    pub now: u64,
+    /// The lists that the name is on.
+    pub lists: &'a [ListId],
+    /// The addresses in the answer.
+    pub addresses: &'a [IpAddr],
+    /// The names in the answer, in folded wire form.
+    pub names: &'a [&'a [u8]],
+    /// The countries of the addresses.
+    pub countries: &'a [Country],
+}
+
+/// What a part of an expression says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Step {
+    /// The part.
+    pub span: Span,
+    /// How deep it is in the expression.
+    pub depth: usize,
+    /// Whether it holds; none where it need not be asked.
+    pub holds: Option<bool>,
+}
+
+/// What an expression and its parts say; the whole comes first.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Trace {
+    expression: String,
+    /// The parts from the outside to the inside, in the order of the text.
+    pub steps: Vec<Step>,
+}
+
+impl Trace {
+    /// Does the expression hold?
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        self.steps.first().and_then(|step| step.holds).unwrap_or_default()
+    }
+
+    /// The text of a part.
+    #[must_use]
+    pub fn text(&self, step: &Step) -> &str {
+        step.span.of(&self.expression)
+    }
+}
+
+impl fmt::Display for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for step in &self.steps {
+            let says = match step.holds {
+                Some(true) => "true",
+                Some(false) => "false",
+                None => "-",
+            };
+            let text = self.text(step).split_whitespace().collect::<Vec<_>>().join(" ");
+            writeln!(f, "{says:<6}{}{text}", "  ".repeat(step.depth))?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads, checks and asks an expression about a sample, with `now` in the vocabulary's time zone.
+///
+/// # Errors
+/// The expression is wrong.
+pub fn test(expression: &str, vocabulary: &Vocabulary, sample: &Sample<'_>) -> Result<Trace, Fault> {
+    let tree = check(expression, vocabulary)?;
+    let Some(zone) = Zone::named(&vocabulary.time_zone) else {
+        return Err(Fault::at(Span::default(), format!("there is no time zone `{}`", vocabulary.time_zone)));
+    };
+    let mut steps = Vec::new();
+    tree.traced(&zone, sample, 0, &mut steps);
+    Ok(Trace { expression: expression.to_owned(), steps })
+}
+
+impl Node {
+    /// Does the condition hold of the sample?
+    fn traced(&self, zone: &Zone, sample: &Sample<'_>, depth: usize, steps: &mut Vec<Step>) -> bool {
+        let place = steps.len();
+        steps.push(Step { span: self.span, depth, holds: None });
+        let mut ask = |part: &Self| part.traced(zone, sample, depth + 1, steps);
+        let holds = match &self.kind {
+            NodeKind::Const(value) => *value,
+            NodeKind::Not(inner) => !ask(inner),
+            NodeKind::All(parts) => {
+                chain(parts, false, depth, steps, |part, steps| part.traced(zone, sample, depth + 1, steps))
+            }
+            NodeKind::Any(parts) => {
+                chain(parts, true, depth, steps, |part, steps| part.traced(zone, sample, depth + 1, steps))
+            }
+            NodeKind::If(parts) => {
+                let [condition, then, otherwise] = &**parts;
+                if ask(condition) { ask(then) } else { ask(otherwise) }
+            }
+            NodeKind::Test(test) => test.holds(zone, sample),
+        };
+        steps[place].holds = Some(holds);
+        holds
+    }
+}
+
+/// Asks parts until one says `end`; those behind it are noted as not asked.
+fn chain(
+    parts: &[Node],
+    end: bool,
+    depth: usize,
+    steps: &mut Vec<Step>,
+    ask: impl Fn(&Node, &mut Vec<Step>) -> bool,
+) -> bool {
+    for (at, part) in parts.iter().enumerate() {
+        if ask(part, steps) == end {
+            let rest = parts[at + 1..].iter().map(|part| Step { span: part.span, depth: depth + 1, holds: None });
+            steps.extend(rest);
+            return end;
+        }
+    }
+    !end
+}
+
+impl Test {
+    fn holds(&self, zone: &Zone, sample: &Sample<'_>) -> bool {
+        match self {
+            Self::Client(test) => test.holds(&sample.asker),
+            Self::Time(test) => test.holds(zone.minute_of_week(sample.now)),
+            Self::Name(test) => test.holds(sample.qname),
+            Self::Type(types) => types.contains(&sample.qtype),
+            Self::Class(classes) => classes.contains(&sample.qclass),
+            Self::Levels(test) => test.holds(avocet_wire::name::labels(sample.qname).count() as i64),
+            Self::List(list) => sample.lists.contains(list),
+            Self::AnswerAddress(networks) => {
+                let inside = |address: &IpAddr| networks.iter().any(|net| net.contains(&address.to_canonical()));
+                sample.addresses.iter().any(inside)
+            }
+            Self::AnswerName(test) => sample.names.iter().any(|name| test.holds(name)),
+            Self::Country(countries) => sample.countries.iter().any(|country| countries.contains(country)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_part_says_what_it_holds() {
+        let sample = Sample { qname: b"\x03www\x07example\x03com\x00", qtype: 1, qclass: 1, ..Sample::default() };
+        let expression = "qtype == \"A\" && (qname.under(\"net\") || qname.levels() == 3) && !(false && now.weekend)";
+        let trace = test(expression, &Vocabulary::default(), &sample).unwrap();
+        assert!(trace.holds());
+        let expected = "\
+true  qtype == \"A\" && (qname.under(\"net\") || qname.levels() == 3) && !(false && now.weekend)
+true    qtype == \"A\"
+true    (qname.under(\"net\") || qname.levels() == 3)
+false     qname.under(\"net\")
+true      qname.levels() == 3
+true    !(false && now.weekend)
+false     (false && now.weekend)
+false       false
+-           now.weekend
+";
+        assert_eq!(trace.to_string(), expected);
+    }
+
+    #[test]
+    fn a_wrong_expression_is_a_fault() {
+        assert!(test("qname.under(", &Vocabulary::default(), &Sample::default()).is_err());
+    }
+}

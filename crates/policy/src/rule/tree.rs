@@ -1,0 +1,138 @@
+//! A checked expression: every name in it is known and every value has its type.
+
+use ipnet::IpNet;
+
+use super::fault::Span;
+use super::schedule::TimeTest;
+use super::syntax::Comparison;
+use super::text::TextTest;
+use crate::client::ClientTest;
+
+/// The number of a list, as the lists stand in the [`super::Vocabulary`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct ListId(pub u16);
+
+/// A country by its two letters in upper case (ISO 3166-1).
+pub type Country = [u8; 2];
+
+/// A condition and the part of the expression it comes from.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Node {
+    pub(super) kind: NodeKind,
+    pub(super) span: Span,
+}
+
+/// What a condition is made of.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum NodeKind {
+    Const(bool),
+    Not(Box<Node>),
+    All(Vec<Node>),
+    Any(Vec<Node>),
+    If(Box<[Node; 3]>),
+    Test(Test),
+}
+
+/// A condition that has no parts.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Test {
+    Client(ClientTest),
+    Time(TimeTest),
+    Name(NameTest),
+    Type(Vec<u16>),
+    Class(Vec<u16>),
+    Levels(NumberTest),
+    List(ListId),
+    /// One of the addresses in the answer is in one of the networks.
+    AnswerAddress(Vec<IpNet>),
+    /// One of the targets of aliases in the answer has such a name.
+    AnswerName(NameTest),
+    /// One of the addresses in the answer is in one of the countries.
+    Country(Vec<Country>),
+}
+
+/// A question about a domain name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum NameTest {
+    /// Is it one of these, or below?
+    OneOf(Vec<NameKey>),
+    Text(TextTest),
+}
+
+impl NameTest {
+    /// Does a folded name answer to the question?
+    pub(super) fn holds(&self, name: &[u8]) -> bool {
+        match self {
+            Self::OneOf(keys) => keys.iter().any(|key| key.holds(name)),
+            Self::Text(test) => test.holds(super::text::NameText::of(name).octets()),
+        }
+    }
+}
+
+/// A name, alone or with all that is below it.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct NameKey {
+    /// In wire form, folded.
+    pub(super) name: Box<[u8]>,
+    pub(super) reach: Reach,
+}
+
+impl NameKey {
+    pub(super) fn holds(&self, name: &[u8]) -> bool {
+        match self.reach {
+            Reach::Exact => *self.name == *name,
+            Reach::Under => avocet_wire::name::is_under(name, &self.name),
+        }
+    }
+}
+
+/// Which names a [`NameKey`] stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Reach {
+    /// The name alone.
+    Exact,
+    /// The name and all below it.
+    Under,
+}
+
+/// A question about a number: the comparison holds with one of the operands.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct NumberTest {
+    pub(super) comparison: Comparison,
+    pub(super) operands: Vec<i64>,
+}
+
+impl NumberTest {
+    pub(super) fn holds(&self, number: i64) -> bool {
+        self.operands.iter().any(|operand| self.comparison.holds(number, *operand))
+    }
+}
+
+/// What a condition reads besides the question itself.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Reads {
+    pub(super) answer: bool,
+    pub(super) lists: bool,
+}
+
+impl Node {
+    pub(super) fn reads(&self) -> Reads {
+        let mut reads = Reads::default();
+        self.for_each_test(&mut |test| match test {
+            Test::AnswerAddress(_) | Test::AnswerName(_) | Test::Country(_) => reads.answer = true,
+            Test::List(_) => reads.lists = true,
+            _ => {}
+        });
+        reads
+    }
+
+    pub(super) fn for_each_test<'a>(&'a self, take: &mut impl FnMut(&'a Test)) {
+        match &self.kind {
+            NodeKind::Const(_) => {}
+            NodeKind::Test(test) => take(test),
+            NodeKind::Not(inner) => inner.for_each_test(take),
+            NodeKind::All(parts) | NodeKind::Any(parts) => parts.iter().for_each(|part| part.for_each_test(take)),
+            NodeKind::If(parts) => parts.iter().for_each(|part| part.for_each_test(take)),
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! Lists, from their texts to the look-up of a name.
+
+#![allow(clippy::unwrap_used)] // what panics here fails the test
+
+#[path = "lists/adguard.rs"]
+mod adguard;
+#[path = "lists/corpus.rs"]
+mod corpus;
+#[path = "lists/hostile.rs"]
+mod hostile;
+#[path = "lists/images.rs"]
+mod images;
+#[path = "lists/invariants.rs"]
+mod invariants;
+#[path = "lists/material.rs"]
+mod material;
+#[path = "lists/merging.rs"]
+mod merging;
+#[path = "lists/model.rs"]
+mod model;

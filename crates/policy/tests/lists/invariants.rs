@@ -1,0 +1,120 @@
+//! What holds for any octets: as the text of a list in each format, as an image and as a policy zone.
+//!
+//! The first octet says which; the rest is the input.
+
+use avocet_policy::list::{
+    Asker, Compiler, Decision, Format, Image, Kind, ListId, ListSet, Progress, Question, Report, Rewrites, Scratch,
+    Source,
+};
+use avocet_policy::rpz::{Zone, Zones};
+use avocet_wire::hash::HashKey;
+use avocet_wire::{NameBuf, Rtype};
+use siphasher::sip128::{Hasher128, SipHasher13};
+
+/// Names that are asked for.
+const QNAMES: [&[u8]; 6] = [
+    b"\x00",
+    b"\x07example\x00",
+    b"\x03ads\x07example\x03com\x00",
+    b"\x01a\x01b\x01c\x01d\x01e\x01f\x00",
+    b"\x0dxn--bcher-kva\x07example\x00",
+    b"\x041-2_\x03com\x00",
+];
+
+/// First octets: a format by its place, then these.
+pub(crate) const DETECTED: u8 = 7;
+pub(crate) const IMAGE: u8 = 8;
+pub(crate) const ZONE: u8 = 9;
+const KINDS: u8 = 10;
+
+/// Checks one input.
+pub(crate) fn hold(input: &[u8]) {
+    let Some((first, rest)) = input.split_first() else { return };
+    match first % KINDS {
+        IMAGE => image(rest),
+        ZONE => zone(rest),
+        DETECTED => text(None, rest),
+        place => text(Some(Format::NAMES[usize::from(place)].1), rest),
+    }
+}
+
+/// However a text is cut, the same comes out, and every match is a line of it.
+fn text(format: Option<Format>, text: &[u8]) {
+    let (report, whole) = compile(format, text, text.len().max(1));
+    let (same, parts) = compile(format, text, 7);
+    assert_eq!((&report, &whole), (&same, &parts));
+    assert!(report.faults >= report.first_faults.len() as u64);
+    assert!(report.first_faults.iter().all(|fault| (1..=report.lines).contains(&fault.line)));
+    let Ok(image) = Image::open(whole) else { panic!("what is compiled can be opened") };
+    assert!(report.entries > 0 || image.names() + image.patterns() as u64 == 0);
+    ask(&image, report.lines);
+}
+
+fn compile(format: Option<Format>, text: &[u8], chunk: usize) -> (Report, Vec<u8>) {
+    let mut compiler = Compiler::new([5; 32]);
+    let Some(list) = ListId::at(3) else { panic!("few lists") };
+    let mut reader = compiler.list(Source { list, kind: Kind::Block, format, rewrites: Rewrites::Permitted });
+    for part in text.chunks(chunk) {
+        if reader.feed(part) == Progress::Enough {
+            break;
+        }
+    }
+    (reader.finish(), compiler.finish().0)
+}
+
+fn ask(image: &Image, lines: u32) {
+    let mut scratch = Scratch::empty();
+    for qname in QNAMES {
+        let asker = Asker { address: "10.1.1.1".parse().ok(), names: &["x"], tags: &["y"] };
+        let question = Question { qname, qtype: Rtype::A, asker };
+        let found = image.lookup(question, &ListSet::ALL, &mut scratch);
+        assert!(found.matches().all(|one| (1..=lines).contains(&one.line)));
+        assert_eq!(found.deciding().is_some(), found.decision() != Decision::None);
+        assert_eq!(found.rewrite().is_some(), found.decision() == Decision::Rewritten);
+        let question = Question { qname, qtype: Rtype::A, asker };
+        let none = image.lookup(question, &ListSet::EMPTY, &mut scratch);
+        assert_eq!((none.decision(), none.matches().count()), (Decision::None, 0));
+    }
+}
+
+/// Octets with the right digest may be opened or not; looking up in them ends and does not panic.
+fn image(octets: &[u8]) {
+    let mut octets = octets.to_vec();
+    seal(&mut octets);
+    let Ok(image) = Image::open(octets) else { return };
+    let mut scratch = Scratch::empty();
+    for qname in QNAMES {
+        let asker = Asker { address: "10.1.1.1".parse().ok(), names: &["x"], tags: &["y"] };
+        let found = image.lookup(Question { qname, qtype: Rtype::A, asker }, &ListSet::ALL, &mut scratch);
+        let _ = (found.decision(), found.rewrite().map(ToString::to_string), found.matches().count());
+    }
+}
+
+/// Puts the digest of an image on octets that are perhaps none.
+pub(crate) fn seal(octets: &mut [u8]) {
+    if octets.len() < 32 {
+        return;
+    }
+    let mut hasher = SipHasher13::new();
+    std::hash::Hasher::write(&mut hasher, &octets[32..]);
+    octets[16..32].copy_from_slice(&hasher.finish128().as_u128().to_le_bytes());
+}
+
+/// What fires is a line of the zone.
+fn zone(text: &[u8]) {
+    let (zone, report) = Zone::read(text, NameBuf::ROOT, HashKey::default());
+    let lines = text.split(|octet| *octet == b'\n').count() as u32;
+    assert!(report.first_faults.iter().all(|fault| (1..=lines).contains(&fault.line)));
+    let Some(zones) = Zones::of(vec![zone]) else { panic!("one zone") };
+    let addresses = [std::net::IpAddr::from([10, 1, 1, 1]), std::net::IpAddr::from([0; 16])];
+    let found = QNAMES.iter().flat_map(|qname| [zones.on_qname(qname), zones.on_nsnames(|| std::iter::once(*qname))]);
+    let by_address = [
+        zones.on_client(addresses[0]),
+        zones.on_answer_addresses(|| addresses.into_iter()),
+        zones.on_nsaddresses(|| addresses.into_iter()),
+    ];
+    for found in found.chain(by_address).flatten() {
+        assert!((1..=lines).contains(&found.line));
+        let _ = QNAMES.map(|qname| (found.action.alias(qname), found.action.records(Rtype::A).count()));
+    }
+}

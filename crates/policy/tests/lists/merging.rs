@@ -1,0 +1,73 @@
+//! Several lists in one image: who is in force, and where each name stands.
+
+use avocet_policy::list::{Asker, Compiler, Format, Image, Kind, ListSet, MAX_LISTS};
+
+use crate::material::{SECRET, ask, ask_as, image, list, read, source};
+
+#[test]
+fn a_name_is_blocked_as_far_as_its_list_says() {
+    let image = image(&[
+        (Format::Hosts, "0.0.0.0 alone.example\n"),
+        (Format::Wildcards, "*.tree.example\n"),
+        (Format::Adblock, "||*.below.example^\n"),
+    ]);
+    assert_eq!(ask(&image, "alone.example"), "Blocked 0:1");
+    assert_eq!(ask(&image, "www.alone.example"), "None");
+    assert_eq!(ask(&image, "tree.example"), "Blocked 1:1");
+    assert_eq!(ask(&image, "a.b.tree.example"), "Blocked 1:1");
+    assert_eq!(ask(&image, "below.example"), "None");
+    assert_eq!(ask(&image, "a.below.example"), "Blocked 2:1");
+    assert_eq!(ask(&image, "example"), "None");
+    assert_eq!(ask(&image, "xtree.example"), "None");
+    assert_eq!(ask(&image, ""), "None");
+}
+
+#[test]
+fn every_line_of_every_list_is_kept() {
+    let image = image(&[
+        (Format::Domains, "x.example\na.example\nx.example\n"),
+        (Format::Hosts, "# one\n0.0.0.0 x.example\n"),
+        (Format::Adblock, "||example^\n||x.example^\n"),
+        (Format::Dnsmasq, "address=/x.example/\n"),
+        (Format::Unbound, "local-zone: \"x.example\" refuse\n"),
+        (Format::PiholeRegex, "^x\\.\n"),
+    ]);
+    assert_eq!(ask(&image, "x.example"), "Blocked 2:1 0:1 0:3 1:2 2:2 3:1 4:1 5:1");
+    assert_eq!(ask(&image, "a.example"), "Blocked 2:1 0:2");
+    assert_eq!(image.names(), 3);
+}
+
+#[test]
+fn only_lists_in_force_have_a_say() {
+    let image = image(&[(Format::Domains, "x.example\n"), (Format::Domains, "x.example\n")]);
+    let ask = |in_force: &ListSet| ask_as(&image, "x.example", "A", Asker::default(), in_force);
+    assert_eq!(ask(&ListSet::EMPTY), "None");
+    assert_eq!(ask(&ListSet::from_iter([list(1)])), "Blocked 1:1");
+    assert_eq!(ask(&ListSet::from_iter([list(0), list(9)])), "Blocked 0:1");
+}
+
+#[test]
+fn a_list_of_allowed_names_beats_blocks_that_are_not_important() {
+    let mut compiler = Compiler::new(SECRET);
+    let block = "||a.example^\n||b.example^$important\n||c.example^$dnsrewrite=192.0.2.1\n";
+    let _ = read(&mut compiler, source(0, Kind::Block, Some(Format::Adblock)), block.as_bytes(), 9);
+    let _ = read(&mut compiler, source(1, Kind::Allow, None), b"*.a.example\n*.b.example\n*.c.example", 9);
+    let image = Image::open(compiler.finish().0).unwrap();
+    assert_eq!(ask(&image, "www.a.example"), "Allowed 0:1 1:1");
+    assert_eq!(ask(&image, "www.b.example"), "Blocked! 0:2 1:2");
+    assert_eq!(ask(&image, "www.c.example"), "Allowed 0:3 1:3");
+}
+
+#[test]
+fn as_many_lists_as_there_may_be_are_told_apart() {
+    let mut compiler = Compiler::new(SECRET);
+    for place in 0..MAX_LISTS {
+        let text = format!("own{place}.example\nall.example\n");
+        let _ = read(&mut compiler, source(place, Kind::Block, None), text.as_bytes(), 100);
+    }
+    let (octets, summary) = compiler.finish();
+    let image = Image::open(octets).unwrap();
+    assert_eq!((summary.names, summary.repeats), (MAX_LISTS as u64 + 1, 0));
+    assert_eq!(ask(&image, "own255.example"), "Blocked 255:1");
+    assert_eq!(ask(&image, "all.example").split(' ').count(), MAX_LISTS + 1);
+}

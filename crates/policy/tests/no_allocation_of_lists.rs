@@ -1,0 +1,54 @@
+//! A look-up allocates nothing once its memory has been used.
+
+use avocet_policy::list::{
+    Asker, Compiler, Decision, Format, Image, Kind, ListId, ListSet, Question, Rewrites, Scratch, Source,
+};
+use avocet_testkit::allocations::{Allocations, Counting};
+use avocet_wire::Rtype;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const TEXT: &[u8] = b"||ads.example^\n@@||ok.ads.example^$client=10.0.0.0/8\n||r.example^$dnsrewrite=192.0.2.1\n\
+    /^track[0-9]+\\./\n/^[0-9]+\\./\n||cdn*.ads|\n||x.example^$dnstype=A\n||x.example^$badfilter\n";
+
+const NAMES: [&[u8]; 7] = [
+    b"\x03www\x07example\x03org\x00",
+    b"\x01a\x03ads\x07example\x00",
+    b"\x02ok\x03ads\x07example\x00",
+    b"\x01r\x07example\x00",
+    b"\x06track7\x01x\x00",
+    b"\x0212\x01x\x00",
+    b"\x04cdn1\x03ads\x00",
+];
+
+#[test]
+fn no_look_up_allocates() {
+    let mut compiler = Compiler::new([1; 32]);
+    let list = ListId::at(0).unwrap_or_else(|| unreachable!("the first list"));
+    let format = Some(Format::Adblock);
+    let mut reader = compiler.list(Source { list, kind: Kind::Block, format, rewrites: Rewrites::Permitted });
+    let _ = reader.feed(TEXT);
+    assert_eq!(reader.finish().entries, 8);
+    let Ok(image) = Image::open(compiler.finish().0) else { panic!("the image is whole") };
+    let mut scratch = Scratch::empty();
+    let asker = Asker { address: "10.0.0.1".parse().ok(), names: &["x"], tags: &[] };
+    let mut decisions = Vec::with_capacity(NAMES.len());
+    let mut ask_all = |decisions: &mut Vec<Decision>| {
+        for qname in NAMES {
+            let question = Question { qname, qtype: Rtype::A, asker };
+            let found = image.lookup(question, &ListSet::ALL, &mut scratch);
+            assert!(found.matches().count() < 3 && found.deciding().is_none_or(|one| one.line < 9));
+            decisions.push(found.decision());
+        }
+    };
+    // Twice, as a lazy automaton works its states out when it first meets them.
+    ask_all(&mut decisions);
+    decisions.clear();
+    ask_all(&mut decisions);
+    decisions.clear();
+    let made = Allocations::of(|| ask_all(&mut decisions));
+    assert_eq!(made, Allocations { count: 0, bytes: 0 });
+    use Decision::{Allowed, Blocked, None, Rewritten};
+    assert_eq!(decisions, [None, Blocked, Allowed, Rewritten, Blocked, Blocked, Blocked]);
+}

@@ -1,0 +1,186 @@
+//! Answers out of what signed zones proved before: denials, and what a wildcard gives to a name that is proven not to
+//! exist (RFC 8198 §5).
+
+use std::slice::from_ref;
+
+use avocet_cache::Security;
+use avocet_dnssec::aggressive::{Synthesis, synthesise};
+use avocet_dnssec::nsec3::Parameters;
+use avocet_dnssec::{Budget, DenialKind, Hashes, Limits, Proof, Reason};
+use avocet_wire::{NameBuf, Rcode, Rtype, name};
+
+use super::Walker;
+use super::channel::Note;
+use super::gaps::{By, Gap, Hashing, Sought};
+use super::part::{Ending, Part};
+use super::rrset::{Denial, Found, Name, Rrset, Side};
+use super::trust::lend;
+use crate::read::folded_target;
+
+/// Most gaps that are looked up for one answer: with NSEC3 one a label and two more.
+const MAX_STEPS: u32 = 12;
+/// Most names hashed for one answer; where that does not do, the servers are asked. It is taken from no budget that
+/// validation needs.
+const MAX_HASHES: u32 = 12;
+
+/// What is known of the zone of a name, as far as it was looked up.
+struct Evidence {
+    apex: Name,
+    soa: Option<Rrset>,
+    hashing: Option<Hashing>,
+    sets: Vec<Rrset>,
+    hashes: Hashes,
+    budget: Budget,
+}
+
+impl Evidence {
+    fn begin(gap: Gap) -> Self {
+        let (sets, hashing) = match gap.by {
+            By::Set(set) => (vec![set], None),
+            By::Hashing(hashing) => (Vec::new(), Some(hashing)),
+        };
+        let budget = Budget::with_limits(Limits { nsec3_hashes: MAX_HASHES, ..Limits::default() });
+        Self { apex: gap.apex, soa: gap.soa, hashing, sets, hashes: Hashes::default(), budget }
+    }
+
+    fn say(&mut self, qname: &[u8], qtype: Rtype) -> Result<Synthesis, Reason> {
+        let (hashes, budget) = (std::mem::take(&mut self.hashes), &mut self.budget);
+        let (said, hashes) = lend(&self.sets, |sets| {
+            let mut proof = Proof::cached(sets, &self.apex).with_hashes(hashes);
+            (synthesise(&mut proof, qname, qtype, budget), proof.into_hashes())
+        });
+        self.hashes = hashes;
+        said
+    }
+
+    /// Where to look for what is said of a name.
+    fn sought(&mut self, wanted: &NameBuf) -> Option<Sought> {
+        let Some(hashing) = &self.hashing else { return Some(Sought::Name(wanted.wire().into())) };
+        let parameters = Parameters { iterations: hashing.iterations, salt: &hashing.salt };
+        let hash = self.hashes.hash(&parameters, wanted.wire(), &mut self.budget).ok()?;
+        Some(Sought::Hash(self.apex.clone(), hash))
+    }
+
+    /// Takes what was found there. None if it is of another zone, or nothing new.
+    fn add(&mut self, gap: Gap) -> Option<()> {
+        let By::Set(set) = gap.by else { return None };
+        if gap.apex != self.apex || self.sets.iter().any(|known| known.owner == set.owner) {
+            return None;
+        }
+        self.sets.push(set);
+        Some(())
+    }
+
+    fn denied(self, qname: &Name, denial: avocet_dnssec::Denial) -> Option<Part> {
+        let rcode = if denial.kind == DenialKind::Nxdomain { Rcode::NXDOMAIN } else { Rcode::NOERROR };
+        let mut soa = self.soa?;
+        soa.ttl_secs = soa.ttl_secs.min(denial.lifetime_secs);
+        let denial = Denial { rcode, soa: Some(soa), proof: self.sets, security: Security::Secure };
+        Some(part(Vec::new(), Ending::Denied(qname.clone(), denial), Vec::new()))
+    }
+}
+
+fn part(sets: Vec<Rrset>, ending: Ending, proof: Vec<Rrset>) -> Part {
+    Part { sets, ending, proof, beside: Vec::new(), zone: None, is_authoritative: false, server: None }
+}
+
+impl Walker {
+    /// An answer out of gaps that are known. Names that exist are asked for.
+    pub(crate) async fn part_from_gap(&mut self, qname: &Name, qtype: Rtype) -> Option<Part> {
+        let is_data = !qtype.is_meta() && !qtype.is_dnssec_proof();
+        if !is_data || !self.recursion().aggressive_nsec || self.validation().is_none() || self.checking_disabled {
+            return None;
+        }
+        let gap = self.io.gap(Sought::Name(qname.clone())).await?;
+        // A zone of the configuration that is nearer to the name knows better (S23).
+        let nearest = self.plan.configured(qname).map_or(0, |zone| usize::from(zone.apex_len()));
+        if nearest > gap.apex.len() {
+            return None;
+        }
+        let part = self.part_by(Evidence::begin(gap), qname, qtype).await?;
+        self.io.note(Note::Synthesised);
+        Some(part)
+    }
+
+    async fn part_by(&mut self, mut evidence: Evidence, qname: &Name, qtype: Rtype) -> Option<Part> {
+        if evidence.hashing.is_some()
+            && let Some(part) = self.by_encloser(&mut evidence, (qname, qtype)).await
+        {
+            return Some(part);
+        }
+        for _ in 0..MAX_STEPS {
+            match evidence.say(qname, qtype).ok()? {
+                Synthesis::Denied(denial) => return evidence.denied(qname, denial),
+                Synthesis::Wildcard(denial) => {
+                    let wildcard = denial.closest_encloser.prefixed(b"*").ok()?;
+                    return self.part_by_wildcard(&wildcard.wire().into(), (qname, qtype), &evidence.sets).await;
+                }
+                Synthesis::Missing(wanted) => {
+                    // Of a name proven not to exist the wildcard itself says enough, if it is there.
+                    let wildcard: Name = wanted.wire().into();
+                    let is_wildcard = name::labels(&wildcard).next() == Some(b"*") && wildcard != *qname;
+                    if is_wildcard
+                        && let Some(part) = self.part_by_wildcard(&wildcard, (qname, qtype), &evidence.sets).await
+                    {
+                        return Some(part);
+                    }
+                    let sought = evidence.sought(&wanted)?;
+                    evidence.add(self.io.gap(sought).await?)?;
+                }
+                Synthesis::Ask => return None,
+            }
+        }
+        None
+    }
+
+    /// Looks for the closest encloser by its hash, from the name upwards, and for the gap right below it that hides
+    /// the name (RFC 5155 §8.3). Names farther below say nothing. A wildcard that is there shows, by that, that the name
+    /// above it is: then it is the answer.
+    async fn by_encloser(&mut self, evidence: &mut Evidence, (qname, qtype): (&Name, Rtype)) -> Option<Part> {
+        let mut covering: Option<Gap> = None;
+        let apex_len = evidence.apex.len();
+        for wire in name::ancestors(qname).take_while(|wire| wire.len() >= apex_len) {
+            let at = NameBuf::from_wire(wire).ok()?;
+            if let (Some(Gap { by: By::Set(set), .. }), Ok(wildcard)) = (&covering, at.prefixed(b"*"))
+                && let Some(part) = self.part_by_wildcard(&wildcard.wire().into(), (qname, qtype), from_ref(set)).await
+            {
+                return Some(part);
+            }
+            let Some(Sought::Hash(apex, hash)) = evidence.sought(&at) else { return None };
+            let gap = self.io.gap(Sought::Hash(apex, hash)).await;
+            let nsec3 = gap.as_ref().and_then(|gap| gap.nsec3());
+            if nsec3.is_some_and(|nsec3| nsec3.matches(&hash)) {
+                evidence.add(gap?)?;
+                covering.map(|covering| evidence.add(covering));
+                return None;
+            }
+            let covers = nsec3.is_some_and(|nsec3| nsec3.covers(&hash));
+            covering = gap.filter(|_| covers);
+        }
+        None
+    }
+
+    /// What the cache has of a wildcard, as it stands at a name that it is expanded to (RFC 8198 §5.3).
+    async fn part_by_wildcard(
+        &mut self,
+        wildcard: &Name,
+        (qname, qtype): (&Name, Rtype),
+        proof: &[Rrset],
+    ) -> Option<Part> {
+        for rtype in [qtype, Rtype::CNAME] {
+            let Some((Found::Set(found), _)) = self.io.look_up(Side::Zone, wildcard, rtype).await else { continue };
+            if found.security != Security::Secure || found.signatures.is_empty() {
+                return None;
+            }
+            let ttl_secs = proof.iter().map(|set| set.ttl_secs).fold(found.ttl_secs, u32::min);
+            let target = found.records.first().and_then(|rdata| folded_target(rdata));
+            let set = Rrset { owner: qname.clone(), ttl_secs, ..found };
+            let ending = match target.filter(|_| rtype != qtype) {
+                Some(target) => Ending::GoesOn(target.wire().into()),
+                None => Ending::Answered,
+            };
+            return Some(part(vec![set], ending, proof.to_vec()));
+        }
+        None
+    }
+}

@@ -1,0 +1,132 @@
+//! What a walk writes into its trace.
+
+use avocet_cache::Security;
+use avocet_dnssec::{Reason, Verdict};
+use avocet_wire::{NameBuf, Rcode, Rtype, name};
+
+use super::Walker;
+use super::classify::Sort;
+use super::cut::{Cut, CutServers};
+use super::fetch::NotFetched;
+use super::part::{Ending, Part};
+use super::rrset::{Name, Rrset};
+use super::trust::Chain;
+use crate::trace::{Find, Step, Taken};
+
+/// Octets of RRSIG data before the signer's name (RFC 4034 §3.1).
+const BEFORE_SIGNER: usize = 18;
+
+impl Walker {
+    /// Something was found without asking anyone.
+    pub(super) fn tell_cached(&self, owner: &Name, rtype: Rtype, part: &Part) {
+        let (find, ttl_secs, security) = match (&part.ending, part.sets.last()) {
+            (Ending::Denied(_, denial), _) => {
+                let find = if denial.rcode == Rcode::NXDOMAIN { Find::Nxdomain } else { Find::Nodata };
+                (find, denial.soa.as_ref().map_or(0, |soa| soa.ttl_secs), denial.security)
+            }
+            (_, Some(set)) => (Find::Records, set.ttl_secs, set.security),
+            (_, None) => (Find::Records, 0, Security::Unchecked),
+        };
+        self.io.record(Step::Cached { name: owner.clone(), rtype, find, ttl_secs, security });
+    }
+
+    /// A gap between names of a zone denies the name.
+    pub(super) fn tell_gap(&self, owner: &Name, rtype: Rtype, part: &Part) {
+        let soa = match &part.ending {
+            Ending::Denied(_, denial) => denial.soa.as_ref(),
+            _ => None,
+        };
+        let ttl_secs = soa.map_or(0, |soa| soa.ttl_secs);
+        let (find, security) = (Find::Gap, Security::Secure);
+        self.io.record(Step::Cached { name: owner.clone(), rtype, find, ttl_secs, security });
+    }
+
+    /// The search goes on at this cut.
+    pub(super) fn tell_cut(&self, cut: &Cut) {
+        let (servers, addresses) = match &cut.servers {
+            CutServers::Named(servers) => {
+                (servers.len(), servers.iter().map(|server| server.addresses.len()).sum::<usize>())
+            }
+            CutServers::Listed { servers, .. } => (servers.len(), servers.len()),
+        };
+        self.io.record(Step::Cut { zone: cut.zone.clone(), servers, addresses });
+    }
+
+    /// What a reply was taken for.
+    pub(super) fn tell_taken(&self, sort: &Sort) {
+        self.io.record(Step::Taken(match sort {
+            Sort::Answer => Taken::Answer,
+            Sort::Referral(zone) => Taken::Referral(zone.clone()),
+            Sort::Hearsay => Taken::Hearsay,
+            Sort::Lame => Taken::Lame,
+            Sort::Failed(rcode) => Taken::Error(*rcode),
+        }));
+    }
+
+    /// No server of a cut gave a reply of use.
+    pub(super) fn tell_no_reply(&self, why: NotFetched) {
+        self.io.record(match why {
+            NotFetched::Silence => Step::NoReply("no server answered"),
+            NotFetched::Unreachable => Step::NoReply("no server could be reached"),
+            NotFetched::Unusable => Step::NoReply("no reply could be used"),
+            NotFetched::NoServers => Step::NoReply("no server may be asked"),
+            NotFetched::Exhausted => Step::Limit("queries for one question"),
+            NotFetched::Crowded => Step::Limit("queries under way to the zone or its servers"),
+        });
+    }
+
+    /// The chain of trust to a zone was in the cache.
+    pub(super) fn tell_known_chain(&self, zone: &Name, chain: &Chain) {
+        self.io.record(Step::KnownChain { zone: zone.clone(), fault: chain.as_ref().err().copied() });
+    }
+
+    /// Keys were verified by DS records or an anchor, or there is a reason why not.
+    pub(super) fn tell_chain(&self, zone: &Name, ds: &[Box<[u8]>], keys: Result<Vec<u16>, Reason>) {
+        let tag = |ds: &[u8]| ds.first_chunk().map(|tag| u16::from_be_bytes(*tag));
+        let vouched = ds.iter().filter_map(|ds| tag(ds)).collect();
+        let fault = keys.as_ref().err().copied();
+        self.io.record(Step::Chain { zone: zone.clone(), vouched, keys: keys.unwrap_or_default(), fault });
+    }
+
+    /// An RRset has its status, or is bogus.
+    pub(super) fn tell_judged(&self, set: &Rrset, result: Result<(), Reason>) {
+        self.tell_verdict((&set.owner, set.rtype), set.signatures.first(), set.security, result);
+    }
+
+    /// A denial has its status, or is bogus.
+    pub(super) fn tell_denial(
+        &self,
+        what: (&Name, Rtype),
+        sets: &[Rrset],
+        security: Security,
+        end: Result<(), Reason>,
+    ) {
+        self.tell_verdict(what, sets.iter().find_map(|set| set.signatures.first()), security, end);
+    }
+
+    fn tell_verdict(
+        &self,
+        (owner, rtype): (&Name, Rtype),
+        rrsig: Option<&Box<[u8]>>,
+        security: Security,
+        result: Result<(), Reason>,
+    ) {
+        let verdict = match (result, security) {
+            (Err(reason), _) => reason.verdict(),
+            (_, Security::Secure) => Verdict::Secure,
+            (_, Security::Bogus) => Verdict::Bogus,
+            (_, Security::Insecure) => Verdict::Insecure,
+            _ => Verdict::Indeterminate,
+        };
+        let signature = rrsig.and_then(|rrsig| signed_by(rrsig));
+        self.io.record(Step::Judged { name: owner.clone(), rtype, signature, verdict, fault: result.err() });
+    }
+}
+
+/// Signer, key tag and algorithm in RRSIG data.
+fn signed_by(rrsig: &[u8]) -> Option<(Name, u16, u8)> {
+    let signer = rrsig.get(BEFORE_SIGNER..)?;
+    let signer = NameBuf::from_wire(signer.get(..name::wire_len(signer).ok()?)?).ok()?.folded();
+    let tag = rrsig.get(BEFORE_SIGNER - 2..)?.first_chunk()?;
+    Some((signer.wire().into(), u16::from_be_bytes(*tag), *rrsig.get(2)?))
+}

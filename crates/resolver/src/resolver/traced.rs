@@ -1,0 +1,67 @@
+//! Traces: asking for one, and what becomes of those that nobody asked for.
+
+use std::ops::Range;
+
+use avocet_wire::Rcode;
+
+use super::{Ask, Context, Resolver, Shed, Submitted};
+use crate::trace::{Step, Trace, Traced};
+
+impl<W> Resolver<W> {
+    /// Resolves a question anew, whatever the caches have of it and whether it failed lately or is in flight, for the sake
+    /// of its trace: that will be among [`Resolver::take_traced`] under this number. Delegations, addresses and keys that
+    /// are known are used.
+    pub fn submit_traced(&mut self, ask: &Ask<'_>, number: u64, cx: &mut Context<'_, W>) -> Submitted<W> {
+        let Some(route) = self.route_of(ask) else {
+            return Submitted::Shed { reason: Shed::Malformed, waiter: None };
+        };
+        if self.tasks.len() >= self.bound.plan.settings.in_flight {
+            self.counters.shed_tasks += 1;
+            return Submitted::Shed { reason: Shed::Tasks, waiter: None };
+        }
+        let key = self.key_of(ask, false);
+        self.counters.started += 1;
+        let at = self.tasks.insert(&key, cx.now_ms);
+        self.tasks[at].traced = Some(number);
+        self.start(at, (route, ask), cx);
+        Submitted::Started
+    }
+
+    /// The traces that were asked for and are complete.
+    pub fn take_traced(&mut self) -> Vec<Traced> {
+        std::mem::take(&mut self.traced)
+    }
+
+    /// The last traces of questions that failed, the latest last.
+    pub fn kept_traces(&self) -> impl Iterator<Item = &Trace> {
+        self.kept.iter()
+    }
+
+    /// Writes a step of all questions that wait for a fetch down.
+    pub(super) fn record_fetch(&mut self, fetch_at: u32, now_ms: u64, step: &Step) {
+        let Some(fetch) = self.fetches.get(fetch_at) else { return };
+        for &waiter in &fetch.waiters {
+            self.tasks[waiter].record(now_ms, step.clone());
+        }
+    }
+
+    /// Writes the end down, and hands the trace over or keeps it.
+    pub(super) fn conclude_trace(&mut self, at: u32, rcode: Rcode, message: Range<usize>, cx: &Context<'_, W>) {
+        let task = &mut self.tasks[at];
+        let failed = rcode == Rcode::SERVFAIL;
+        if !failed && task.traced.is_none() {
+            return;
+        }
+        let mut trace = task.with_trace(std::mem::take);
+        trace.label(&task.question, cx.wall_secs);
+        if let Some(number) = task.traced {
+            let answer = cx.actions.answers.octets.get(message).unwrap_or_default().to_vec();
+            self.traced.push(Traced { number, trace: trace.clone(), answer });
+            if !failed {
+                return;
+            }
+        }
+        let spare = self.kept.keep(trace);
+        task.with_trace(|own| *own = spare);
+    }
+}

@@ -1,0 +1,59 @@
+//! The traces of questions that failed: one a question, and of so many questions.
+
+use std::collections::VecDeque;
+
+use super::Trace;
+
+/// Most traces kept, in one resolver; at 256 steps of some 80 octets they take 1.3 MB at most.
+pub(crate) const MAX_KEPT: usize = 64;
+
+/// See the module; the latest is the last.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    traces: VecDeque<Trace>,
+}
+
+impl Kept {
+    /// Keeps a trace in place of an earlier one of the same question, or else of the oldest where there is no room. Gives
+    /// that one back, for its memory.
+    pub(crate) fn keep(&mut self, mut trace: Trace) -> Trace {
+        trace.events.shrink_to_fit();
+        let same = self.traces.iter().position(|other| other.question == trace.question);
+        let gone = match same {
+            Some(at) => self.traces.remove(at),
+            None if self.traces.len() >= MAX_KEPT => self.traces.pop_front(),
+            None => None,
+        };
+        self.traces.push_back(trace);
+        gone.unwrap_or_default()
+    }
+
+    /// From the oldest on.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Trace> {
+        self.traces.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trace(number: u16) -> Trace {
+        let mut trace = Trace::default();
+        trace.label(&number.to_be_bytes(), 0);
+        trace
+    }
+
+    #[test]
+    fn the_last_trace_of_each_of_the_last_questions_is_kept() {
+        let mut kept = Kept::default();
+        for number in 0..MAX_KEPT as u16 + 2 {
+            kept.keep(trace(number));
+        }
+        // The second of those left comes again, and is the latest then.
+        kept.keep(trace(3));
+        let numbers: Vec<u16> =
+            kept.iter().map(|trace| u16::from_be_bytes(trace.question.as_slice().try_into().unwrap())).collect();
+        assert_eq!((numbers.len(), numbers[0], numbers[1], numbers[MAX_KEPT - 1]), (MAX_KEPT, 2, 4, 3));
+    }
+}

@@ -1,0 +1,176 @@
+//! How a question was resolved, step by step: written down as it happens, never put together afterwards.
+//!
+//! ```text
+//! walk ──────┐                       ┌── asked for by the operator: handed over with the answer
+//! fetches ───┼──> Trace of a task ───┼── the question failed: kept, in place of the oldest
+//! forwarding ┘                       └── else: its memory serves the next question
+//! ```
+//! Every question is recorded, for nobody knows beforehand which one fails. A step is one push into
+//! memory that is used again; names are shared, not copied.
+
+mod kept;
+mod step;
+
+use std::fmt;
+
+use avocet_wire::Rtype;
+
+use crate::iterate::rrset::Name;
+
+pub(crate) use kept::Kept;
+pub use step::{Find, Reaction, Step, Taken, Why};
+
+/// Most steps of one trace: a question that uses up all of its limits takes about so many.
+pub(crate) const MAX_STEPS: usize = 256;
+
+/// A step, when it was taken, and how deep: what serves to find something else is one deeper than that.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// Since the question was taken up, in ms.
+    pub at_ms: u32,
+    /// The question's own steps have 0.
+    pub depth: u8,
+    /// What happened.
+    pub step: Step,
+}
+
+/// The steps of one question.
+#[derive(Clone, Default)]
+pub struct Trace {
+    began_ms: u64,
+    now_ms: u64,
+    depth: u8,
+    events: Vec<Event>,
+    dropped: u32,
+    /// QNAME, folded, with QTYPE and QCLASS; only where the trace outlives its task.
+    question: Vec<u8>,
+    began_wall_secs: u64,
+}
+
+impl Trace {
+    /// Forgets all, for a question that begins now.
+    pub(crate) fn begin(&mut self, now_ms: u64) {
+        self.events.clear();
+        self.question.clear();
+        (self.began_ms, self.now_ms, self.depth, self.dropped) = (now_ms, now_ms, 0, 0);
+    }
+
+    /// Tells it the time.
+    pub(crate) fn turn_to(&mut self, now_ms: u64) {
+        self.now_ms = now_ms;
+    }
+
+    /// Writes a step down. Beyond [`MAX_STEPS`] it is only counted.
+    pub(crate) fn record(&mut self, step: Step) {
+        if self.events.len() >= MAX_STEPS {
+            self.dropped += 1;
+            return;
+        }
+        let at_ms = self.now_ms.saturating_sub(self.began_ms) as u32;
+        self.events.push(Event { at_ms, depth: self.depth, step });
+    }
+
+    /// As [`Trace::record`], for the last step of a question, which is never left out.
+    pub(crate) fn conclude(&mut self, step: Step) {
+        self.depth = 0;
+        if self.events.len() >= MAX_STEPS {
+            self.events.pop();
+            self.dropped += 1;
+        }
+        self.record(step);
+    }
+
+    /// What follows serves to find this; until [`Trace::leave`].
+    pub(crate) fn enter(&mut self, why: Why, name: &Name, rtype: Rtype) {
+        self.record(Step::Seek { why, name: name.clone(), rtype });
+        self.depth = self.depth.saturating_add(1);
+    }
+
+    pub(crate) fn leave(&mut self) {
+        self.depth = self.depth.saturating_sub(1);
+    }
+
+    /// Says what it is of, as it outlives the task.
+    pub(crate) fn label(&mut self, question: &[u8], now_wall_secs: u64) {
+        self.question.clear();
+        self.question.extend_from_slice(question);
+        self.began_wall_secs = now_wall_secs.saturating_sub(self.now_ms.saturating_sub(self.began_ms) / 1000);
+    }
+
+    /// The steps in their order.
+    #[must_use]
+    pub fn events(&self) -> &[Event] {
+        &self.events
+    }
+
+    /// Steps beyond the bound of one trace.
+    #[must_use]
+    pub fn dropped(&self) -> u32 {
+        self.dropped
+    }
+
+    /// QNAME, folded, QTYPE and QCLASS in wire form.
+    #[must_use]
+    pub fn question(&self) -> &[u8] {
+        &self.question
+    }
+
+    /// When the question was taken up, in seconds since 1970.
+    #[must_use]
+    pub fn began_wall_secs(&self) -> u64 {
+        self.began_wall_secs
+    }
+
+    /// How long it took, in ms.
+    #[must_use]
+    pub fn took_ms(&self) -> u64 {
+        self.now_ms.saturating_sub(self.began_ms)
+    }
+}
+
+impl fmt::Debug for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Trace").field("events", &self.events.len()).finish_non_exhaustive()
+    }
+}
+
+/// A trace that was asked for, and the answer.
+#[derive(Clone, Debug)]
+pub struct Traced {
+    /// As it was asked for: see [`Resolver::submit_traced`](crate::Resolver::submit_traced).
+    pub number: u64,
+    /// The steps.
+    pub trace: Trace,
+    /// The answer, as a message with ID 0 and without OPT; empty if there was none.
+    pub answer: Vec<u8>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trace_is_bounded_and_its_end_is_told_all_the_same() {
+        let mut trace = Trace::default();
+        trace.begin(1_000);
+        trace.turn_to(1_250);
+        for _ in 0..MAX_STEPS + 10 {
+            trace.record(Step::Joined);
+        }
+        trace.conclude(Step::Limit("steps"));
+        assert_eq!((trace.events().len(), trace.dropped(), trace.took_ms()), (MAX_STEPS, 11, 250));
+        assert!(matches!(trace.events().last(), Some(Event { at_ms: 250, depth: 0, step: Step::Limit("steps") })));
+    }
+
+    #[test]
+    fn what_serves_something_else_is_one_deeper() {
+        let mut trace = Trace::default();
+        trace.begin(0);
+        trace.enter(Why::Servers, &[0].as_slice().into(), Rtype::A);
+        trace.record(Step::Joined);
+        trace.leave();
+        trace.record(Step::Joined);
+        let depths: Vec<u8> = trace.events().iter().map(|event| event.depth).collect();
+        assert_eq!(depths, [0, 1, 0]);
+    }
+}

@@ -1,0 +1,164 @@
+//! Servers, networks and clocks that are out of order, by recursion: what is answered nevertheless, and at what cost.
+
+use avocet_testkit::{Faults, Query, Response};
+use avocet_wire::Rcode;
+use avocet_wire::header::AA;
+
+use crate::world::{World, authority, recursion};
+
+/// The root, and test. at these, which all have an address for every name.
+fn world(faults: Faults, servers: &[u8]) -> World {
+    let mut world = World::with_faults(recursion(), faults);
+    let mut down: Vec<String> = servers.iter().map(|last| format!("au test. 86400 NS ns{last}.test.")).collect();
+    down.extend(servers.iter().map(|last| format!("ad ns{last}.test. 86400 A 192.0.2.{last}")));
+    let down: Vec<&str> = down.iter().map(String::as_str).collect();
+    world.serve(1, authority(".", &[("*test. A", &down)]));
+    for &last in servers {
+        world.serve(last, Box::new(|query| Some(any(query))));
+    }
+    world
+}
+
+fn any(query: &Query) -> Response {
+    Response::to(query).flags(AA).answer(&format!("{} 60 A 198.51.100.1", query.qname))
+}
+
+#[track_caller]
+fn check_loss(percent: u32, names: u32, fewest: u32, most_queries: usize) {
+    let mut world = world(Faults::loss(percent), &[2, 3]);
+    let answered = (0..names)
+        .filter(|number| {
+            let answer = world.resolve(&format!("n{number}.test. A"));
+            assert!(answer.took_ms <= 10_000, "{} ms", answer.took_ms);
+            answer.rcode == Rcode::NOERROR
+        })
+        .count() as u32;
+    assert!(answered >= fewest, "{answered} of {names} with {percent} % lost");
+    let sent = world.take_sent().len();
+    assert!(sent <= most_queries, "{sent} queries with {percent} % lost");
+}
+
+#[test]
+fn with_a_tenth_or_a_third_of_all_datagrams_lost_every_name_is_found() {
+    check_loss(10, 200, 200, 2 * 201);
+    check_loss(30, 200, 200, 4 * 201);
+}
+
+#[test]
+fn where_all_servers_are_silent_clients_learn_so_in_time_and_cached_names_stay() {
+    let mut world = world(Faults::NONE, &[2, 3]);
+    world.resolve("warm.test. A");
+    for last in [1, 2, 3] {
+        world.serve(last, Box::new(|_| None));
+    }
+    for number in 0..10 {
+        let answer = world.resolve(&format!("dead{number}.test. A"));
+        assert_eq!(answer.rcode, Rcode::SERVFAIL);
+        assert!(matches!(answer.ede, Some(22 | 23)) && answer.took_ms <= 5_000, "{answer:?}");
+    }
+    let answer = world.resolve("warm.test. A");
+    assert_eq!((answer.rcode, answer.took_ms), (Rcode::NOERROR, 0));
+}
+
+#[test]
+fn servers_that_are_back_are_found_at_once() {
+    let mut world = world(Faults::NONE, &[2, 3]);
+    world.resolve("warm.test. A");
+    for last in [2, 3] {
+        world.serve(last, Box::new(|_| None));
+    }
+    for number in 0..10 {
+        assert_eq!(world.resolve(&format!("dead{number}.test. A")).rcode, Rcode::SERVFAIL);
+    }
+    for last in [2, 3] {
+        world.serve(last, Box::new(|query| Some(any(query))));
+    }
+    let answer = world.resolve("back.test. A");
+    assert_eq!(answer.rcode, Rcode::NOERROR);
+    assert!(answer.took_ms <= 2_000, "{} ms", answer.took_ms);
+}
+
+#[test]
+fn slow_reordered_and_duplicated_replies_answer_each_question_once() {
+    let mut world = world(Faults { loss: 0, duplicate: 20, delay_ms: 250, jitter_ms: 200 }, &[2]);
+    for number in 0..100 {
+        // That there is one answer each is checked by the world itself.
+        assert_eq!(world.resolve(&format!("n{number}.test. A")).rcode, Rcode::NOERROR);
+    }
+}
+
+#[test]
+fn where_all_is_truncated_and_tcp_fails_another_server_is_asked() {
+    let mut world = world(Faults::NONE, &[2, 3]);
+    world.serve(2, Box::new(|query| (!query.over_tcp).then(|| any(query).truncated())));
+    for number in 0..10 {
+        let answer = world.resolve(&format!("n{number}.test. A"));
+        assert_eq!(answer.rcode, Rcode::NOERROR);
+        assert!(answer.took_ms <= 5_000, "{} ms", answer.took_ms);
+    }
+}
+
+#[test]
+fn a_server_without_edns_costs_one_query_more_and_is_remembered() {
+    for rcode in [Rcode::FORMERR, Rcode::NOTIMP] {
+        let mut world = world(Faults::NONE, &[2]);
+        let plain = move |query: &Query| {
+            Some(if query.edns.is_some() {
+                Response::to(query).without_edns().rcode(rcode)
+            } else {
+                any(query).without_edns()
+            })
+        };
+        world.serve(2, Box::new(plain));
+        assert_eq!(world.resolve("a.test. A").rcode, Rcode::NOERROR);
+        let first = world.take_sent();
+        assert!(first.len() <= 3, "{first:?}");
+        let mut further = 0;
+        for number in 0..10 {
+            assert_eq!(world.resolve(&format!("n{number}.test. A")).rcode, Rcode::NOERROR);
+            further += world.take_sent().len();
+        }
+        assert!(further <= 12, "{rcode}: {further} queries for ten names");
+    }
+}
+
+#[test]
+fn a_server_that_drops_queries_with_edns_is_asked_without() {
+    let mut world = world(Faults::NONE, &[2]);
+    world.serve(2, Box::new(|query| query.edns.is_none().then(|| any(query).without_edns())));
+    let answer = world.resolve("a.test. A");
+    assert_eq!(answer.rcode, Rcode::NOERROR);
+    assert!(answer.took_ms <= 5_000, "{} ms", answer.took_ms);
+}
+
+#[test]
+fn one_living_root_server_of_the_hints_is_enough_and_none_means_servfail_in_time() {
+    use std::net::IpAddr;
+    let mut hints = recursion().hints;
+    hints[0].addresses = (1..=13).map(|last| IpAddr::from([192, 0, 2, 100 + last])).collect();
+    let mut dead = World::new(avocet_resolver::Recursion { hints: hints.clone(), priming: true, ..recursion() });
+    let answer = dead.resolve("www.test. A");
+    assert_eq!(answer.rcode, Rcode::SERVFAIL);
+    assert!(matches!(answer.ede, Some(22 | 23)) && answer.took_ms <= 5_000, "{answer:?}");
+    let mut world = World::new(avocet_resolver::Recursion { hints, priming: true, ..recursion() });
+    world.serve(107, authority(".", &[("www.test. A", &["an www.test. 60 A 198.51.100.1"])]));
+    let mut tries = 0;
+    while world.resolve("www.test. A").rcode != Rcode::NOERROR {
+        tries += 1;
+        assert!(tries <= 2, "one of the hints lives");
+        world.pass(6);
+    }
+}
+
+/// The wall clock is not what TTLs go by.
+#[test]
+fn a_wall_clock_that_steps_changes_no_ttl() {
+    let mut world = world(Faults::NONE, &[2]);
+    world.wall_secs = 1_800_000_000;
+    world.resolve("a.test. A");
+    for wall_secs in [1_800_000_000 - 86_400, 1_800_000_000 + 30 * 86_400, 0] {
+        world.wall_secs = wall_secs;
+        world.resolve("a.test. A").check(Rcode::NOERROR, &["answer a.test. 60 A 198.51.100.1"]);
+    }
+    assert_eq!(world.take_sent().len(), 2, "nothing expired");
+}

@@ -1,0 +1,407 @@
+//! `[policy]`, `[[list]]`, `[[group]]`, `[[client]]`, `[[rule]]`: what is filtered, for whom, and how it is answered.
+//!
+//! What a condition or an action means is for the `policy` crate to say; here names are found and each fault gets its
+//! place in the file.
+
+use std::collections::{HashMap, HashSet};
+use std::mem;
+use std::net::IpAddr;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use avocet_policy::client::{ClientFault, ClientSpec, DEFAULT_GROUP, Directory, GroupSpec};
+use avocet_policy::rule::{ActionKind, BlockForm, LimitKey, Over, RuleFault, RuleSpec, Rules, Vocabulary};
+use toml::Spanned;
+
+use super::policy_spec::{ClientTable, GroupTable, ListTable, PolicySpec, RuleTable};
+use super::setting::{FromText, List, Setting};
+use super::validate::Check;
+
+/// Most lists.
+const MAX_LISTS: usize = 256;
+/// Most groups.
+const MAX_GROUPS: usize = 1_000;
+/// Most clients with a name.
+const MAX_CLIENTS: usize = 60_000;
+/// Most rules.
+const MAX_RULES: usize = 20_000;
+/// Most octets of a name of a list, group, client or rule.
+const MAX_NAME: usize = 64;
+const MIN_REFRESH: Duration = Duration::from_secs(60);
+const MAX_REFRESH: Duration = Duration::from_secs(365 * 86_400);
+
+/// What is filtered, for whom.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PolicyConfig {
+    /// How blocked questions are answered.
+    pub(crate) block: BlockConfig,
+    /// IANA name of the time zone of schedules that name none.
+    pub(crate) time_zone: String,
+    /// Whether private addresses of public names are taken out; names that may have some, in wire form.
+    pub(crate) rebinding: Option<Vec<Box<[u8]>>>,
+    /// Lists of names, each with a name of its own.
+    pub(crate) lists: Vec<ListConfig>,
+    /// Groups of clients.
+    pub(crate) groups: Vec<GroupSpec>,
+    /// Clients with a name.
+    pub(crate) clients: Vec<ClientSpec>,
+    /// Rules, those that are not enabled too.
+    pub(crate) rules: Vec<RuleSpec>,
+}
+
+/// How blocked questions are answered where no rule says otherwise.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct BlockConfig {
+    /// Form.
+    pub(crate) answer: BlockForm,
+    /// With [`BlockForm::Addresses`].
+    pub(crate) addresses: Vec<IpAddr>,
+    /// Time to live.
+    pub(crate) ttl_secs: u32,
+}
+
+/// One `[[list]]`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ListConfig {
+    /// Its name, of its own.
+    pub(crate) name: String,
+    /// Where it comes from.
+    pub(crate) source: ListSource,
+    /// How it is written.
+    pub(crate) format: ListFormat,
+    /// What it does.
+    pub(crate) kind: ListKind,
+    /// How often its source is looked at.
+    pub(crate) refresh: Duration,
+    /// Whether it may choose answers.
+    pub(crate) rewrites: bool,
+    /// Words that rules find it by.
+    pub(crate) tags: Vec<String>,
+}
+
+/// Where a list comes from.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum ListSource {
+    /// http or https.
+    Url(String),
+    /// A file of this machine.
+    File(PathBuf),
+}
+
+/// How a list is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ListFormat(pub(crate) &'static str);
+
+/// What a list does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ListKind {
+    /// Its names are blocked.
+    Block,
+    /// No list blocks its names.
+    Allow,
+}
+
+/// Texts for the values of an enumeration of the `policy` crate.
+macro_rules! choices {
+    ($type:ty, $expected:literal, $($text:literal => $value:path),+) => {
+        impl FromText for $type {
+            const EXPECTED: &'static str = $expected;
+            const CHOICES: &'static [&'static str] = &[$($text),+];
+
+            fn from_text(text: &str) -> Result<Self, Option<String>> {
+                match text {
+                    $($text => Ok($value),)+
+                    _ => Err(None),
+                }
+            }
+        }
+    };
+}
+
+choices!(BlockForm, "\"zero\", \"nxdomain\", \"nodata\", \"refused\" or \"addresses\"",
+    "zero" => BlockForm::Zero, "nxdomain" => BlockForm::Nxdomain, "nodata" => BlockForm::Nodata,
+    "refused" => BlockForm::Refused, "addresses" => BlockForm::Addresses);
+choices!(ActionKind,
+    "\"block\", \"allow\", \"redirect\", \"safe-search\", \"ttl\", \"drop\", \"truncate\", \"rate-limit\" or \"tag\"",
+    "block" => ActionKind::Block, "allow" => ActionKind::Allow, "redirect" => ActionKind::Redirect,
+    "safe-search" => ActionKind::SafeSearch, "ttl" => ActionKind::Ttl, "drop" => ActionKind::Drop,
+    "truncate" => ActionKind::Truncate, "rate-limit" => ActionKind::RateLimit, "tag" => ActionKind::Tag);
+choices!(LimitKey, "\"client\", \"rule\", \"domain\" or \"client-domain\"",
+    "client" => LimitKey::Client, "rule" => LimitKey::Rule, "domain" => LimitKey::Domain,
+    "client-domain" => LimitKey::ClientDomain);
+choices!(Over, "\"drop\", \"refuse\" or \"truncate\"",
+    "drop" => Over::Drop, "refuse" => Over::Refuse, "truncate" => Over::Truncate);
+
+impl FromText for ListFormat {
+    const EXPECTED: &'static str = "\"auto\", \"hosts\", \"domains\", \"wildcards\", \"adblock\", \"dnsmasq\", \"unbound\", \"pihole-regex\" or \"rpz\"";
+    const CHOICES: &'static [&'static str] =
+        &["auto", "hosts", "domains", "wildcards", "adblock", "dnsmasq", "unbound", "pihole-regex", "rpz"];
+
+    fn from_text(text: &str) -> Result<Self, Option<String>> {
+        Self::CHOICES.iter().find(|known| **known == text).map(|known| Self(known)).ok_or(None)
+    }
+}
+
+impl FromText for ListKind {
+    const EXPECTED: &'static str = "\"block\" or \"allow\"";
+    const CHOICES: &'static [&'static str] = &["block", "allow"];
+
+    fn from_text(text: &str) -> Result<Self, Option<String>> {
+        match text {
+            "block" => Ok(Self::Block),
+            "allow" => Ok(Self::Allow),
+            _ => Err(None),
+        }
+    }
+}
+
+/// A time between looks at a source.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Refresh(Duration);
+
+impl FromText for Refresh {
+    const EXPECTED: &'static str = "a time from \"1m\" to \"365d\", such as \"30m\", \"24h\" or \"7d\"";
+
+    fn from_text(text: &str) -> Result<Self, Option<String>> {
+        let time = parse_duration(text).ok_or(None)?;
+        if (MIN_REFRESH..=MAX_REFRESH).contains(&time) { Ok(Self(time)) } else { Err(None) }
+    }
+}
+
+/// A time such as "90s", "30m", "24h", "7d".
+pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
+    const UNITS: [(char, u64); 4] = [('s', 1), ('m', 60), ('h', 3_600), ('d', 86_400)];
+    let (digits, scale) = UNITS.iter().find_map(|(unit, scale)| Some((text.strip_suffix(*unit)?, *scale)))?;
+    if !digits.bytes().all(|octet| octet.is_ascii_digit()) {
+        return None;
+    }
+    digits.parse::<u64>().ok()?.checked_mul(scale).map(Duration::from_secs)
+}
+
+/// The same of the command line.
+pub(crate) fn duration_arg(text: &str) -> Result<Duration, String> {
+    let time = parse_duration(text).filter(|time| (1..=MAX_REFRESH.as_secs()).contains(&time.as_secs()));
+    time.ok_or_else(|| "expected a time such as \"90s\", \"30m\", \"2h\" or \"1d\"".to_owned())
+}
+
+/// The tables that make up the policy.
+pub(super) struct Tables {
+    pub(super) policy: PolicySpec,
+    pub(super) lists: Vec<Spanned<ListTable>>,
+    pub(super) groups: Vec<Spanned<GroupTable>>,
+    pub(super) clients: Vec<Spanned<ClientTable>>,
+    pub(super) rules: Vec<Spanned<RuleTable>>,
+}
+
+/// What the tables mean; faults are noted.
+pub(super) fn policy(tables: Tables, check: &mut Check) -> PolicyConfig {
+    let Tables { mut policy, lists, groups, clients, rules } = tables;
+    let block = block(&mut policy, check);
+    let exceptions = check.take(policy.private_exceptions).map_or_else(Vec::new, |list| list.0);
+    let exceptions = exceptions.into_iter().map(|name| name.into_inner().0).collect();
+    let mut places = HashMap::new();
+    let config = PolicyConfig {
+        block,
+        time_zone: check.take(policy.time_zone).unwrap_or_else(|| "UTC".to_owned()),
+        rebinding: check.take(policy.block_private).unwrap_or(false).then_some(exceptions),
+        lists: all(lists, ("lists", MAX_LISTS), check, list).into_iter().map(|(_, list)| list).collect(),
+        groups: placed("group", all(groups, ("groups", MAX_GROUPS), check, group), &mut places),
+        clients: placed("client", all(clients, ("clients", MAX_CLIENTS), check, client), &mut places),
+        rules: placed("rule", all(rules, ("rules", MAX_RULES), check, rule), &mut places),
+    };
+    compile(&config, &places, check);
+    config
+}
+
+/// Where the tables stand, by kind and name.
+type Places = HashMap<String, Range<usize>>;
+
+fn placed<T: Named>(kind: &str, tables: Vec<(Range<usize>, T)>, places: &mut Places) -> Vec<T> {
+    let place = |(at, table): (Range<usize>, T)| {
+        places.insert(format!("{kind} `{}`", table.name()), at);
+        table
+    };
+    tables.into_iter().map(place).collect()
+}
+
+/// Notes what the `policy` crate finds wrong with clients and rules.
+fn compile(config: &PolicyConfig, places: &Places, check: &mut Check) {
+    if let Err(fault) = config.directory() {
+        check.fault(places.get(&fault.entry).cloned().unwrap_or_default(), fault.to_string());
+    }
+    for fault in config.checked_rules().err().into_iter().flatten() {
+        let at = places.get(&format!("rule `{}`", fault.rule)).cloned().unwrap_or_default();
+        check.fault(at, fault.to_string());
+    }
+}
+
+impl PolicyConfig {
+    /// Is anything to be filtered or rewritten?
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lists.is_empty() && self.rules.is_empty() && self.rebinding.is_none()
+    }
+
+    /// Groups and clients, checked.
+    pub(crate) fn directory(&self) -> Result<Directory, ClientFault> {
+        Directory::new(&self.groups, &self.clients, &self.list_names())
+    }
+
+    /// The rules, checked.
+    pub(crate) fn checked_rules(&self) -> Result<Rules, Vec<RuleFault>> {
+        Rules::check(&self.rules, &self.vocabulary())
+    }
+
+    /// The lists' names in the order of their numbers.
+    pub(crate) fn list_names(&self) -> Vec<String> {
+        self.lists.iter().map(|list| list.name.clone()).collect()
+    }
+
+    /// What conditions may name.
+    pub(crate) fn vocabulary(&self) -> Vocabulary {
+        let groups = std::iter::once(DEFAULT_GROUP.to_owned());
+        Vocabulary {
+            lists: self.list_names(),
+            groups: groups.chain(self.groups.iter().map(|group| group.name.clone())).collect(),
+            time_zone: self.time_zone.clone(),
+            ..Vocabulary::default()
+        }
+    }
+}
+
+/// A thing of the policy that is called by its name.
+trait Named {
+    fn name(&self) -> &str;
+}
+
+macro_rules! named {
+    ($($type:ty),+) => {
+        $(impl Named for $type {
+            fn name(&self) -> &str {
+                &self.name
+            }
+        })+
+    };
+}
+
+named!(ListConfig, GroupSpec, ClientSpec, RuleSpec);
+
+/// Reads all tables of one kind; those past `most`, and those whose name was there before, are faults.
+fn all<S, T: Named>(
+    specs: Vec<Spanned<S>>,
+    (what, most): (&str, usize),
+    check: &mut Check,
+    read: impl Fn(&Range<usize>, S, &mut Check) -> Option<T>,
+) -> Vec<(Range<usize>, T)> {
+    let mut seen = HashSet::new();
+    let mut all = Vec::with_capacity(specs.len().min(most));
+    for spec in specs {
+        let header = spec.span();
+        if all.len() == most {
+            check.fault(header, format!("more than {most} {what}"));
+            break;
+        }
+        let Some(read) = read(&header, spec.into_inner(), check) else { continue };
+        if !seen.insert(read.name().to_owned()) {
+            check.fault(header, format!("{:?} stands there twice among the {what}", read.name()));
+            continue;
+        }
+        all.push((header, read));
+    }
+    all
+}
+
+/// The `name` of a table, if it is one.
+fn name(header: &Range<usize>, setting: Setting<String>, check: &mut Check) -> Option<String> {
+    let (at, name) = check.need("name", header, setting)?;
+    if name.is_empty() || name.len() > MAX_NAME || name.chars().any(char::is_control) {
+        check.fault(at, format!("expected a name of 1 to {MAX_NAME} octets, found {name:?}"));
+        return None;
+    }
+    Some(name)
+}
+
+fn list(header: &Range<usize>, spec: ListTable, check: &mut Check) -> Option<ListConfig> {
+    let name = name(header, spec.name, check);
+    let (url_at, url) = (spec.url.span(), check.take(spec.url));
+    let (file_at, file) = (spec.file.span(), check.take(spec.file));
+    let source = match (url, file) {
+        (Some(_), Some(_)) => {
+            check.fault(file_at.or(url_at)?, "a list has a url or a file, not both");
+            None
+        }
+        (None, None) => {
+            check.fault(header.clone(), "`url` or `file` is missing: where the list comes from");
+            None
+        }
+        (Some(url), None) if url.starts_with("https://") || url.starts_with("http://") => Some(ListSource::Url(url)),
+        (Some(url), None) => {
+            check.fault(url_at?, format!("expected a url with http:// or https://, found {url:?}"));
+            None
+        }
+        (None, Some(file)) => Some(ListSource::File(file.into())),
+    };
+    let format = check.take(spec.format).map_or(ListFormat("auto"), |format| format.0);
+    let kind = check.take(spec.kind).map_or(ListKind::Block, |kind| kind.0);
+    let refresh = check.take(spec.refresh).map_or(Duration::from_secs(86_400), |refresh| refresh.0.0);
+    let rewrites = check.take(spec.rewrites).unwrap_or(false);
+    let tags = texts(spec.tags, check).unwrap_or_default();
+    Some(ListConfig { name: name?, source: source?, format, kind, refresh, rewrites, tags })
+}
+
+fn texts(setting: Setting<List<String>>, check: &mut Check) -> Option<Vec<String>> {
+    let list = check.take(setting)?.0;
+    Some(list.into_iter().map(Spanned::into_inner).collect())
+}
+
+fn group(header: &Range<usize>, spec: GroupTable, check: &mut Check) -> Option<GroupSpec> {
+    let name = name(header, spec.name, check);
+    let lists = texts(spec.lists, check);
+    let clients = texts(spec.clients, check).unwrap_or_default();
+    Some(GroupSpec { name: name?, clients, lists })
+}
+
+fn client(header: &Range<usize>, spec: ClientTable, check: &mut Check) -> Option<ClientSpec> {
+    let name = name(header, spec.name, check);
+    let groups = texts(spec.groups, check).unwrap_or_default();
+    let (_, List(ids)) = check.need("ids", header, spec.ids)?;
+    Some(ClientSpec { name: name?, ids: ids.into_iter().map(Spanned::into_inner).collect(), groups })
+}
+
+fn rule(header: &Range<usize>, spec: RuleTable, check: &mut Check) -> Option<RuleSpec> {
+    let name = name(header, spec.name, check);
+    let when = check.need("when", header, spec.when);
+    let action = check.need("action", header, spec.action);
+    let rule = RuleSpec {
+        name: name?,
+        when: when?.1,
+        action: action?.1.0,
+        enabled: check.take(spec.enabled).unwrap_or(true),
+        priority: check.take(spec.priority).map_or(0, |priority| priority.0 as i32),
+        time_zone: check.take(spec.time_zone),
+        log_only: check.take(spec.log_only).unwrap_or(false),
+        answer: check.take(spec.answer).map(|answer| answer.0),
+        to: texts(spec.to, check).unwrap_or_default(),
+        upstreams: Vec::new(),
+        min_secs: check.take(spec.min_secs).map(|secs| secs.0),
+        max_secs: check.take(spec.max_secs).map(|secs| secs.0),
+        rps: check.take(spec.rps).map(|rps| rps.0),
+        burst: check.take(spec.burst).map(|burst| burst.0),
+        per: check.take(spec.per).map(|per| per.0),
+        over: check.take(spec.over).map(|over| over.0),
+        tag: check.take(spec.tag),
+    };
+    Some(rule)
+}
+
+fn block(spec: &mut PolicySpec, check: &mut Check) -> BlockConfig {
+    let at = spec.block_answer.span();
+    let answer = check.take(mem::take(&mut spec.block_answer)).map_or(BlockForm::Zero, |answer| answer.0);
+    let addresses = check.take(mem::take(&mut spec.block_addresses)).map_or_else(Vec::new, |list| list.0);
+    let addresses: Vec<IpAddr> = addresses.into_iter().map(|address| address.into_inner().0).collect();
+    if let Some(at) = at.filter(|_| answer == BlockForm::Addresses && addresses.is_empty()) {
+        check.fault(at, "\"addresses\" needs `block-addresses`, such as [\"192.0.2.1\", \"2001:db8::1\"]");
+    }
+    let ttl_secs = check.take(mem::take(&mut spec.block_ttl_secs)).map_or(60, |secs| secs.0);
+    BlockConfig { answer, addresses, ttl_secs }
+}

@@ -1,0 +1,186 @@
+//! `avocet import`: the disk and the command line around the crate that reads configurations of other servers.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use avocet_import::{Files, Imported, Origin};
+
+use crate::cli::ImportArgs;
+
+/// Most names of a directory.
+const MAX_NAMES: usize = 10_000;
+/// Services that a rule may ask for by name.
+const SERVICES: &[&str] = &[];
+
+/// The source that a word of the command line names.
+///
+/// # Errors
+/// There is no such source.
+pub(crate) fn origin(word: &str) -> Result<Origin, String> {
+    match word {
+        "pihole" => Ok(Origin::Pihole),
+        "adguard" => Ok(Origin::Adguard),
+        "blocky" => Ok(Origin::Blocky),
+        "dnsmasq" => Ok(Origin::Dnsmasq),
+        _ => Err("expected pihole, adguard, blocky or dnsmasq".to_owned()),
+    }
+}
+
+/// Writes the configuration, the files that it names beside it, and the notes to standard error.
+///
+/// # Errors
+/// The source cannot be read, or a file cannot be written.
+pub(crate) fn run(args: &ImportArgs) -> Result<ExitCode, String> {
+    let directory = match &args.output {
+        Some(output) => directory(output)?,
+        None => PathBuf::new(),
+    };
+    let beside = if args.output.is_some() { format!("{}/", directory.display()) } else { String::new() };
+    let imported =
+        avocet_import::import(args.origin, &args.path, &Disk, &beside, SERVICES).map_err(|error| error.to_string())?;
+    match &args.output {
+        Some(output) => write_files(output, &directory, &imported)?,
+        None => {
+            io::stdout().write_all(imported.config.as_bytes()).map_err(|error| error.to_string())?;
+            for (name, _) in &imported.files {
+                let _ = writeln!(io::stderr(), "{name}: it is not written without --output");
+            }
+        }
+    }
+    for note in &imported.notes {
+        let _ = writeln!(io::stderr(), "{note}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The directory of the file that will be written, as a full path.
+fn directory(output: &Path) -> Result<PathBuf, String> {
+    let parent = output.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::canonicalize(parent).map_err(|error| format!("{}: {error}", parent.display()))
+}
+
+/// Writes all files. None may exist: an import replaces nothing.
+fn write_files(output: &Path, directory: &Path, imported: &Imported) -> Result<(), String> {
+    let named = imported.files.iter().map(|(name, text)| (directory.join(name), text.as_str()));
+    let all: Vec<(PathBuf, &str)> = named.chain([(output.to_owned(), imported.config.as_str())]).collect();
+    if let Some((path, _)) = all.iter().find(|(path, _)| path.exists()) {
+        return Err(format!("{} exists; an import replaces no file", path.display()));
+    }
+    for (path, text) in all {
+        let file = OpenOptions::new().write(true).create_new(true).open(&path);
+        let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
+        written.map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// The files of this machine.
+struct Disk;
+
+impl Files for Disk {
+    fn read(&self, path: &str, most: u64) -> Result<Vec<u8>, String> {
+        let read = || -> io::Result<Vec<u8>> {
+            // A pipe or a device may never end, and opening one may wait.
+            if !fs::metadata(path)?.is_file() {
+                return Err(io::Error::other("this is no file"));
+            }
+            let mut octets = Vec::new();
+            File::open(path)?.take(most.saturating_add(1)).read_to_end(&mut octets)?;
+            Ok(octets)
+        };
+        let octets = read().map_err(|error| error.to_string())?;
+        if octets.len() as u64 > most {
+            return Err(format!("it has more than {most} octets"));
+        }
+        Ok(octets)
+    }
+
+    fn list(&self, path: &str) -> Option<Vec<String>> {
+        let entries = fs::read_dir(path).ok()?.take(MAX_NAMES).flatten();
+        let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        names.sort_unstable();
+        Some(names)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::config::Config;
+
+    /// Tables that the configuration reader does not have.
+    const NOT_READ: &[&str] = &["policy", "list", "group", "client", "rule"];
+
+    /// The samples alone, so that the machine's own files change nothing.
+    struct Samples;
+
+    impl Files for Samples {
+        fn read(&self, path: &str, most: u64) -> Result<Vec<u8>, String> {
+            if path.contains("/samples/") { Disk.read(path, most) } else { Err("not among the samples".to_owned()) }
+        }
+
+        fn list(&self, path: &str) -> Option<Vec<String>> {
+            Disk.list(path).filter(|_| path.contains("/samples/"))
+        }
+    }
+
+    /// Imports a sample of the crate and has the configuration reader read what comes of it.
+    #[track_caller]
+    fn check(origin: Origin, sample: &str, tables: &[&str]) {
+        let path = format!("{}/../import/samples/{sample}", env!("CARGO_MANIFEST_DIR"));
+        let services = ["tiktok", "x", "youtube"];
+        let imported = avocet_import::import(origin, &path, &Samples, "", &services).unwrap();
+        let mut document: toml::Table = imported.config.parse().unwrap();
+        for table in tables {
+            assert!(document.contains_key(*table), "{sample} has no {table}");
+        }
+        for table in NOT_READ {
+            document.remove(*table);
+        }
+        if let Err(errors) = Config::from_text(None, &document.to_string(), &BTreeMap::new()) {
+            panic!("{sample}: {errors}\n{document}");
+        }
+    }
+
+    #[test]
+    fn what_is_imported_is_a_configuration() {
+        let lists = ["policy", "server", "forward", "record", "list", "group", "client", "rule"];
+        check(Origin::Adguard, "AdGuardHome.yaml", &lists);
+        check(Origin::Blocky, "blocky.yml", &lists);
+        check(Origin::Dnsmasq, "dnsmasq/dnsmasq.conf", &["server", "forward", "record", "list", "rule"]);
+        check(Origin::Pihole, "pihole-five", &["server", "forward", "record", "list", "group", "rule"]);
+        check(Origin::Pihole, "pihole-six", &["policy", "server", "forward", "record", "rule"]);
+    }
+
+    #[test]
+    fn files_are_written_once_and_replace_none() {
+        let directory = std::env::temp_dir().join(format!("avocet-import-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let source = directory.join("dnsmasq.conf");
+        fs::write(&source, "server=9.9.9.9\naddress=/ads.example/\n").unwrap();
+        let output = directory.join("avocet.toml");
+        let path = source.display().to_string();
+        let args = ImportArgs { origin: Origin::Dnsmasq, path, output: Some(output.clone()) };
+        assert!(run(&args).is_ok());
+        let config = fs::read_to_string(&output).unwrap();
+        let list = fs::canonicalize(&directory).unwrap().join("dnsmasq-blocked.txt");
+        assert!(config.contains(&format!("file = \"{}\"", list.display())), "{config}");
+        assert!(fs::read_to_string(list).unwrap().contains("address=/ads.example/\n"));
+        assert!(run(&args).unwrap_err().ends_with("exists; an import replaces no file"));
+        let missing = ImportArgs { path: directory.join("gone").display().to_string(), output: None, ..args };
+        assert!(run(&missing).unwrap_err().contains("gone cannot be read"));
+        fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn what_is_no_file_or_too_large_is_not_read() {
+        assert_eq!(Disk.read("/dev/zero", 10).unwrap_err(), "this is no file");
+        let own = format!("{}/Cargo.toml", env!("CARGO_MANIFEST_DIR"));
+        assert_eq!(Disk.read(&own, 10).unwrap_err(), "it has more than 10 octets");
+        assert!(Disk.list("/nonexistent").is_none());
+    }
+}

@@ -1,0 +1,193 @@
+//! The running server's trust beside its configuration: timers, and what the control socket asks of it.
+
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use avocet_dnssec::negative::NegativeAnchor;
+use avocet_wire::query::QuestionKey;
+use avocet_wire::{Class, NameBuf, Rtype};
+use serde_json::{Value, json};
+
+use super::Running;
+use crate::clock::wall_secs;
+use crate::config::Config;
+use crate::config::recurse::Mode;
+use crate::query::miss::Miss;
+use crate::query::octets::Octets;
+use crate::state::Shared;
+use crate::trust::anchors::{Asker, KeyStatus, Now, Settings, TrustAnchors};
+use crate::trust::negative::{MAX_LIFETIME_SECS, NegativeList};
+use crate::worker::mailbox::Letter;
+
+/// Followed keys and negative anchors, as they are kept.
+pub(crate) struct KeptTrust {
+    anchors: Mutex<TrustAnchors>,
+    negative: Mutex<NegativeList>,
+}
+
+impl KeptTrust {
+    /// What the data directory holds.
+    pub(super) fn load(directory: &Path, shared: &Shared) -> Self {
+        let configured = shared.snapshot().config.dnssec.anchors();
+        Self {
+            anchors: Mutex::new(TrustAnchors::load(directory, &configured, now(shared))),
+            negative: Mutex::new(NegativeList::load(directory)),
+        }
+    }
+
+    fn anchors(&self) -> MutexGuard<'_, TrustAnchors> {
+        self.anchors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn negative(&self) -> MutexGuard<'_, NegativeList> {
+        self.negative.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Asker for Shared {
+    fn ask_anew(&self, name: &NameBuf, rtype: Rtype) {
+        self.rrsets.flush_name(name.wire());
+        self.tell(name, rtype);
+    }
+
+    fn tell(&self, name: &NameBuf, rtype: Rtype) {
+        let mut question = name.folded().wire().to_vec();
+        question.extend_from_slice(&rtype.0.to_be_bytes());
+        question.extend_from_slice(&Class::IN.0.to_be_bytes());
+        let hash = QuestionKey::new(&question, &self.key, 0).hash;
+        let miss = Miss {
+            question: Octets::new(&question),
+            hash,
+            dnssec_ok: true,
+            checking_disabled: true,
+            subnet: None,
+            stale_available: false,
+            waiter: None,
+        };
+        let owner = crate::worker::owner_of(hash, self.mailboxes.len());
+        // A box that is full: it is asked again when an answer does not come.
+        let _ = self.mailboxes[owner].send(Letter::Miss(Box::new(miss)));
+    }
+}
+
+fn now(shared: &Shared) -> Now {
+    Now { secs: shared.clock.now().secs(), wall_secs: wall_secs() }
+}
+
+fn validates(config: &Config) -> bool {
+    config.dnssec.validate && config.resolver.mode == Mode::Recurse
+}
+
+impl Running {
+    /// Puts in force what was kept, before the caches are filled from disk: final answers in them hold for the trust
+    /// that is in force then. Gives the negative anchors that ended while no server ran.
+    pub(super) fn begin_trust(&self) -> Vec<NameBuf> {
+        let ended = self.trust.negative().expire(wall_secs());
+        let followed = self.trust.anchors().followed();
+        let negative = self.trust.negative().anchors().to_vec();
+        self.reloader.change_trust(|trust| (trust.followed, trust.negative) = (followed, negative), &[]);
+        ended
+    }
+
+    /// Drops from the caches what was not validated by negative anchors that have ended.
+    pub(super) fn drop_below(&self, names: &[NameBuf]) {
+        for name in names {
+            self.shared.rrsets.flush(name.wire());
+            self.shared.failures.flush(name.wire());
+            // Others may lead there by an alias.
+            self.shared.packets.flush(&[0]);
+        }
+    }
+
+    /// Ends negative anchors and looks at keys when it is time.
+    pub(super) fn tick_trust(&self) {
+        let ended = self.trust.negative().expire(wall_secs());
+        for name in &ended {
+            tracing::info!(%name, "a negative trust anchor has ended");
+        }
+        if !ended.is_empty() {
+            self.put_negative_in_force(&ended);
+        }
+        let config = &self.shared.snapshot().config;
+        if !validates(config) || !config.dnssec.trust_anchor_updates {
+            return;
+        }
+        let anchors = config.dnssec.anchors();
+        let signals = config.dnssec.key_tag_signal;
+        let settings = Settings { anchors: &anchors, policy: config.dnssec.policy(), signals };
+        let mut kept = self.trust.anchors();
+        let before = kept.followed();
+        if !kept.tick(&settings, now(&self.shared), &self.shared.rrsets, &*self.shared) {
+            return;
+        }
+        let followed = kept.followed();
+        drop(kept);
+        // Where less is trusted than before, what was judged by it is judged again.
+        let holds = |(zone, trusted): &&(NameBuf, Vec<_>)| {
+            let now = followed.iter().find(|(other, _)| other == zone);
+            now.is_some_and(|(_, now)| trusted.iter().all(|anchor| now.contains(anchor)))
+        };
+        let lost: Vec<NameBuf> = before.iter().filter(|point| !holds(point)).map(|(zone, _)| *zone).collect();
+        self.reloader.change_trust(|trust| trust.followed = followed, &lost);
+    }
+
+    fn put_negative_in_force(&self, judged_anew: &[NameBuf]) {
+        let negative = self.trust.negative().anchors().to_vec();
+        self.reloader.change_trust(|trust| trust.negative = negative, judged_anew);
+    }
+
+    /// What is known of each trust anchor.
+    pub(super) fn show_anchors(&self) -> Value {
+        let config = &self.shared.snapshot().config;
+        let is_followed = validates(config) && config.dnssec.trust_anchor_updates;
+        let keys: Vec<Value> = self.trust.anchors().status().iter().map(key).collect();
+        json!({ "done": true, "validates": validates(config), "followed": is_followed, "anchors": keys })
+    }
+
+    /// Sets a negative anchor for so many seconds.
+    pub(super) fn add_negative(&self, name: &NameBuf, lifetime_secs: u64) -> Value {
+        if !(1..=MAX_LIFETIME_SECS).contains(&lifetime_secs) {
+            return json!({ "error": format!("expected 1 to {MAX_LIFETIME_SECS} seconds (a week, RFC 7646)") });
+        }
+        let until_secs = wall_secs() + lifetime_secs;
+        if let Err(error) = self.trust.negative().add(name, until_secs) {
+            return json!({ "error": error });
+        }
+        self.put_negative_in_force(&[*name]);
+        tracing::warn!(%name, lifetime_secs, "a negative trust anchor was set: nothing is validated there");
+        json!({ "done": true, "name": name.to_string(), "until": until_secs })
+    }
+
+    /// Removes a negative anchor.
+    pub(super) fn remove_negative(&self, name: &NameBuf) -> Value {
+        if !self.trust.negative().remove(name) {
+            return json!({ "error": format!("{name} has no negative anchor that was set at run time") });
+        }
+        self.put_negative_in_force(&[*name]);
+        tracing::info!(%name, "a negative trust anchor was removed");
+        json!({ "done": true, "name": name.to_string() })
+    }
+
+    /// All negative anchors, those of the configuration first.
+    pub(super) fn show_negative(&self) -> Value {
+        let configured = self.shared.snapshot().config.dnssec.negative_anchors.clone();
+        let configured = configured.iter().filter_map(|name| NameBuf::from_wire(name).ok());
+        let configured = configured.map(|name| NegativeAnchor { name, expires_at_secs: None });
+        let anchors = configured.chain(self.trust.negative().anchors().to_vec());
+        let shown =
+            |anchor: NegativeAnchor| json!({ "name": anchor.name.to_string(), "until": anchor.expires_at_secs });
+        json!({ "done": true, "now": wall_secs(), "anchors": anchors.map(shown).collect::<Vec<_>>() })
+    }
+}
+
+fn key(key: &KeyStatus) -> Value {
+    json!({
+        "zone": key.zone.to_string(),
+        "tag": key.tag,
+        "state": key.state.map_or("configured".to_owned(), |state| state.to_string()),
+        "since": key.since_secs,
+        "until": key.until_secs,
+        "observed": key.observed_at_secs,
+        "fault": key.fault,
+    })
+}

@@ -1,0 +1,130 @@
+//! From the configuration, the lists and the switches to a [`Policy`].
+
+use std::fmt;
+use std::sync::Arc;
+
+use avocet_policy::client::{ClientTest, Clients, Neighbour, Transport};
+use avocet_policy::list::{self, ListId, ListSet};
+use avocet_policy::rule::{Action, Exceptions, Limiter, Program, Rule, Switches};
+use avocet_wire::Ede;
+
+use super::verdict::{FIRST_LIST_NOTE, FIRST_RULE_NOTE};
+use super::{Lists, Policy};
+use crate::config::policy::PolicyConfig;
+use crate::query::respond::Note;
+
+/// Why there can be no such policy; the configuration was checked before, so this is about its size.
+#[derive(Debug)]
+pub(crate) struct PolicyError(String);
+
+impl fmt::Display for PolicyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for PolicyError {}
+
+/// What a policy is made of besides the configuration.
+#[derive(Clone)]
+pub(crate) struct Parts {
+    /// The lists, compiled.
+    pub(crate) lists: Option<Arc<Lists>>,
+    /// Pauses and grants.
+    pub(crate) switches: Switches,
+    /// Who is behind which address.
+    pub(crate) neighbours: Arc<[Neighbour]>,
+    /// The buckets of rate limits, which outlive a policy.
+    pub(crate) limiter: Arc<Limiter>,
+}
+
+impl Parts {
+    /// Without lists, switches and neighbours. The secret keeps strangers from choosing whose bucket they share.
+    pub(crate) fn new(secret: [u8; 32]) -> Self {
+        Self {
+            lists: None,
+            switches: Switches::default(),
+            neighbours: Arc::default(),
+            limiter: Arc::new(Limiter::new(secret)),
+        }
+    }
+}
+
+impl Policy {
+    /// Puts the policy together; none where nothing is to be filtered.
+    ///
+    /// # Errors
+    /// There are too many kinds of clients.
+    pub(crate) fn build(config: &PolicyConfig, parts: &Parts) -> Result<Option<Self>, PolicyError> {
+        if config.is_empty() {
+            return Ok(None);
+        }
+        let wrong = |error: &dyn fmt::Display| PolicyError(error.to_string());
+        let directory = config.directory().map_err(|fault| wrong(&fault))?;
+        let rules = config.checked_rules().map_err(|faults| wrong(&faults[0]))?;
+        let mut tests = rules.client_tests();
+        let of_lists = parts.lists.iter().flat_map(|lists| lists.modifiers()).flat_map(|modifiers| &modifiers.clients);
+        for test in of_lists.map(|subject| of_list(subject.inner())).chain(parts.switches.client_tests()) {
+            if !tests.contains(&test) {
+                tests.push(test);
+            }
+        }
+        let asks_for_names = tests.iter().any(|test| matches!(test, ClientTest::Is(_) | ClientTest::Name(_)));
+        let clients = Clients::build(directory, &[], tests).map_err(|fault| wrong(&fault))?;
+        let clients = clients.with_neighbours(&parts.neighbours).map_err(|fault| wrong(&fault))?;
+        let program = Program::build(&rules, &clients, &parts.switches);
+        let origins = [Transport::Udp, Transport::Tcp].map(|transport| clients.origin("", transport));
+        let rebinding = config.rebinding.as_ref().map(|names| Exceptions::of(names.iter().cloned()));
+        Ok(Some(Self {
+            in_force: in_force(&clients),
+            notes: notes(config, program.rules()),
+            asks_for_lists: rules.rules().iter().any(Rule::reads_lists),
+            lists: parts.lists.clone(),
+            block: config.block.clone(),
+            limiter: parts.limiter.clone(),
+            list_names: config.list_names(),
+            clients,
+            program,
+            origins,
+            rebinding,
+            asks_for_names,
+        }))
+    }
+}
+
+/// What an entry of a list asks of a client, as a question that profiles answer.
+fn of_list(test: &list::ClientTest) -> ClientTest {
+    match test {
+        list::ClientTest::Network(network) => ClientTest::Within(*network),
+        list::ClientTest::Name(name) => ClientTest::Is(name.to_string()),
+    }
+}
+
+fn in_force(clients: &Clients) -> Vec<ListSet> {
+    let numbers = 0..clients.profiles();
+    numbers
+        .map(|profile| {
+            let lists = clients.lists(avocet_policy::client::Profile(profile as u16));
+            let in_force = |list: &ListId| lists.is_some_and(|lists| lists.contains(list.place()));
+            (0..list::MAX_LISTS).map_while(ListId::at).filter(in_force).collect()
+        })
+        .collect()
+}
+
+/// What clients are told of the policy's reasons (RFC 8914 §4): what others have listed is filtered, what the
+/// operator's own rules say is blocked or forged.
+fn notes(config: &PolicyConfig, rules: &[Rule]) -> Arc<[Note]> {
+    let mut notes: Vec<Note> = vec![(Ede::BLOCKED, "a private address of a public name".into())];
+    debug_assert_eq!(notes.len() + 1, FIRST_LIST_NOTE);
+    notes.extend(config.lists.iter().map(|list| (Ede::FILTERED, format!("list {}", list.name).into())));
+    notes.resize(FIRST_RULE_NOTE - 1, (Ede::FILTERED, "".into()));
+    notes.extend(rules.iter().map(|rule| {
+        let code = match rule.action {
+            Action::Redirect(..) | Action::SafeSearch => Ede::FORGED_ANSWER,
+            Action::RateLimit(_) => Ede::PROHIBITED,
+            _ => Ede::BLOCKED,
+        };
+        (code, format!("rule {}", rule.name).into())
+    }));
+    notes.into()
+}

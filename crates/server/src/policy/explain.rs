@@ -1,0 +1,130 @@
+//! Why the policy says what it says, in words: made from the same verdicts that queries get.
+
+use avocet_policy::list::{self, Decision, Effect};
+use avocet_policy::rule::{self, Action, Lift, Rule, Verdict};
+use avocet_wire::Rtype;
+use serde_json::{Value, json};
+
+use super::verdict::QuestionVerdict;
+use super::{Asked, Moment, Policy, Scratch};
+use crate::query::blocked::Form;
+
+/// What becomes of a question, in a word, and why.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Outcome {
+    /// "passes", "blocked", "rewritten", "dropped", "truncated".
+    pub(crate) says: &'static str,
+    /// The rule or list; empty where it passes.
+    pub(crate) why: String,
+}
+
+impl Policy {
+    /// What becomes of a question; its answer is not known here.
+    pub(crate) fn outcome(&self, asked: &Asked<'_>, moment: (Moment, u32), scratch: &mut Scratch) -> Outcome {
+        let (says, note) = match self.question(asked, moment, scratch) {
+            QuestionVerdict::Pass => ("passes", 0),
+            QuestionVerdict::Answer(made) => match made.form {
+                Form::Addresses(_) | Form::Records(_) => ("rewritten", made.note),
+                _ => ("blocked", made.note),
+            },
+            QuestionVerdict::Rename(_) => ("rewritten", 0),
+            QuestionVerdict::Drop => ("dropped", 0),
+            QuestionVerdict::Truncate => ("truncated", 0),
+        };
+        let note = usize::from(note).checked_sub(1).and_then(|at| self.notes.get(at));
+        Outcome { says, why: note.map_or_else(String::new, |(_, text)| text.to_string()) }
+    }
+
+    /// All that decides about a question: client, rules, and every line of a list that names it.
+    pub(crate) fn explain(&self, asked: &Asked<'_>, moment: (Moment, u32), scratch: &mut Scratch) -> Value {
+        let outcome = self.outcome(asked, moment, scratch);
+        let verdict = self.decide(asked, moment.0, scratch);
+        let identity = self.clients.identify(asked.ip);
+        let macs: Vec<String> = identity.macs.iter().map(ToString::to_string).collect();
+        json!({
+            "verdict": outcome.says,
+            "why": outcome.why,
+            "client": {
+                "address": asked.ip.to_string(),
+                "client": identity.client,
+                "name": identity.name,
+                "macs": macs,
+                "groups": identity.groups,
+                "profile": asked.profile,
+            },
+            "rule": verdict.decided.and_then(|id| self.program.rule(id)).map(rule),
+            "noted": verdict.noted().iter().filter_map(|id| self.program.rule(*id)).map(rule).collect::<Vec<_>>(),
+            "lifted": lifted(&verdict),
+            "valid-until": (verdict.valid_until != u64::MAX).then_some(verdict.valid_until),
+            "lists": self.lines(asked, scratch),
+        })
+    }
+
+    /// Every line of a list that is about the name, in force for the client or not.
+    fn lines(&self, asked: &Asked<'_>, scratch: &mut Scratch) -> Value {
+        let Some(lists) = &self.lists else { return json!([]) };
+        let question = self.to_lists(asked, asked.qname);
+        let all = lists.lookup(question, &list::ListSet::ALL, &mut scratch.lists);
+        let in_force = self.in_force.get(usize::from(asked.profile));
+        let decision = in_force.map(|set| lists.lookup(question, set, &mut scratch.named_lists));
+        let decides = |one: &list::Match<'_>| {
+            decision.as_ref().is_some_and(|found| {
+                found.decision() != Decision::None
+                    && found.all_deciding().any(|other| (other.list, other.line) == (one.list, one.line))
+            })
+        };
+        let lines = all.matches().map(|one| {
+            json!({
+                "list": self.list_names.get(one.list.place()),
+                "line": one.line,
+                "effect": if one.effect == Effect::Allow { "allow" } else { "block" },
+                "important": one.is_important,
+                "in-force": in_force.is_some_and(|set| set.contains(one.list)),
+                "decides": decides(&one),
+            })
+        });
+        lines.collect()
+    }
+
+    /// The lists that block a name, in force for anybody or not.
+    pub(crate) fn on_lists(&self, qname: &[u8], qtype: Rtype, scratch: &mut list::Scratch) -> Vec<rule::ListId> {
+        let Some(lists) = &self.lists else { return Vec::new() };
+        let question = list::Question { qname, qtype, asker: list::Asker::default() };
+        let found = lists.lookup(question, &list::ListSet::ALL, scratch);
+        let blocking = found.matches().filter(|one| one.effect == Effect::Block);
+        blocking.map(|one| rule::ListId(one.list.place() as u16)).collect()
+    }
+
+    /// The name of a profile's client for a count by clients.
+    pub(crate) fn client_name(&self, ip: std::net::IpAddr) -> String {
+        self.clients.identify(ip).name.unwrap_or_else(|| ip.to_string())
+    }
+
+    /// How many different kinds of clients there are.
+    pub(crate) fn profiles(&self) -> usize {
+        self.clients.profiles()
+    }
+}
+
+fn rule(rule: &Rule) -> Value {
+    let action = match &rule.action {
+        Action::Block(_) => "block",
+        Action::Allow => "allow",
+        Action::Redirect(..) => "redirect",
+        Action::Forward(_) => "forward",
+        Action::SafeSearch => "safe-search",
+        Action::Ttl { .. } => "ttl",
+        Action::Drop => "drop",
+        Action::Truncate => "truncate",
+        Action::RateLimit(_) => "rate-limit",
+        Action::Tag(_) => "tag",
+    };
+    json!({ "name": rule.name, "when": rule.when, "action": action, "log-only": rule.log_only })
+}
+
+fn lifted(verdict: &Verdict) -> Option<&'static str> {
+    verdict.lifted.map(|lift| match lift {
+        Lift::Pause(_) => "pause",
+        Lift::Grant(_) => "grant",
+    })
+}

@@ -1,0 +1,107 @@
+//! The policy in force: lists, rules and clients put together, and what they say of a question and of its answer.
+//!
+//! ```text
+//! address -> profile -> packet cache         on each query
+//!                    -> question()           rules, then lists; where the packet cache has no answer
+//!                    -> answer()             rules and lists on what was found, before it is kept for the profile
+//! ```
+//! A [`Policy`] is part of a [`Snapshot`](crate::state::Snapshot) and never changes. Nothing here resolves, writes an
+//! answer or keeps one: that is for [`query`](crate::query).
+
+mod build;
+pub(crate) mod command;
+mod explain;
+pub(crate) mod load;
+mod names;
+mod verdict;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use avocet_policy::client::{self, Clients, Origin, Profile};
+use avocet_policy::list::{self, Image, ListSet};
+use avocet_policy::rule::{Exceptions, Hours, Limiter, Program};
+use avocet_wire::Rtype;
+
+pub(crate) use build::{Parts, PolicyError};
+pub(crate) use verdict::{AnswerVerdict, Made, QuestionVerdict};
+
+use crate::config::policy::BlockConfig;
+use crate::query::asked::Transport;
+use crate::query::respond::Note;
+
+/// All lists of a configuration, compiled.
+pub(crate) type Lists = Image<Vec<u8>>;
+
+/// What is filtered, rewritten and limited, for whom.
+pub(crate) struct Policy {
+    clients: Clients,
+    program: Program,
+    /// None where there is no list.
+    lists: Option<Arc<Lists>>,
+    /// The lists in force, by profile.
+    in_force: Vec<ListSet>,
+    origins: [Origin; 2],
+    block: BlockConfig,
+    rebinding: Option<Exceptions>,
+    limiter: Arc<Limiter>,
+    list_names: Vec<String>,
+    notes: Arc<[Note]>,
+    /// Whether rules or entries of lists ask for names of clients, which must be found out then.
+    asks_for_names: bool,
+    /// Whether rules ask on which lists a name is.
+    asks_for_lists: bool,
+}
+
+/// A question as the policy sees it.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    /// [`Policy::profile`] of the client.
+    pub(crate) profile: u16,
+    /// The client's address.
+    pub(crate) ip: IpAddr,
+    /// Folded QNAME.
+    pub(crate) qname: &'a [u8],
+    /// QTYPE.
+    pub(crate) qtype: Rtype,
+}
+
+/// The time: schedules go by the wall clock, limits by the monotonic one.
+#[derive(Clone, Copy)]
+pub(crate) struct Moment {
+    /// Unix seconds.
+    pub(crate) wall_secs: u64,
+    /// Monotonic milliseconds.
+    pub(crate) millis: u64,
+}
+
+/// What a worker keeps between questions.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    /// What holds of the time, for the program of the epoch beside it.
+    hours: Hours,
+    epoch: Option<u32>,
+    lists: list::Scratch,
+    /// The same for lists that rules ask for by name, in force or not.
+    named_lists: list::Scratch,
+    found: names::Found,
+}
+
+impl Policy {
+    /// The client's profile: all with the same one get the same answers. No allocation, a few nanoseconds.
+    #[inline]
+    pub(crate) fn profile(&self, ip: IpAddr, transport: Transport) -> u16 {
+        let Profile(profile) = self.clients.profile(ip, self.origins[transport as usize]);
+        profile
+    }
+
+    /// What clients are told of reasons, by the number in a [`Made`] less one.
+    pub(crate) fn notes(&self) -> &Arc<[Note]> {
+        &self.notes
+    }
+
+    /// Whom an address belongs to. Searches and allocates: for explanations.
+    pub(crate) fn identify(&self, ip: IpAddr) -> client::Identity {
+        self.clients.identify(ip)
+    }
+}

@@ -1,0 +1,107 @@
+//! What an answer leads to: addresses, and the names behind aliases and services.
+
+use std::net::IpAddr;
+
+use avocet_wire::view::RecordSection;
+use avocet_wire::{MessageView, NameBuf, Rtype};
+
+/// Most addresses, and most names, of one answer that are looked at; an answer with more is cut by no rule.
+const MAX_FOUND: usize = 512;
+/// SvcParamKeys of address hints (RFC 9460 §7.3).
+const IPV4_HINT: u16 = 4;
+const IPV6_HINT: u16 = 6;
+
+/// Memory for what an answer leads to.
+#[derive(Default)]
+pub(crate) struct Found {
+    /// Of A and AAAA records and of the hints of SVCB and HTTPS records.
+    pub(crate) addresses: Vec<IpAddr>,
+    /// Targets of CNAME, DNAME, SVCB and HTTPS records, folded.
+    pub(crate) names: Vec<NameBuf>,
+}
+
+impl Found {
+    /// Reads the answer section of a message.
+    pub(crate) fn read(&mut self, message: &[u8]) {
+        self.addresses.clear();
+        self.names.clear();
+        let Ok(records) = MessageView::new(message).and_then(|view| view.records()) else { return };
+        for record in records.map_while(Result::ok).take_while(|record| record.section == RecordSection::Answer) {
+            let rdata = record.rdata();
+            match record.rtype {
+                Rtype::A => self.address(<[u8; 4]>::try_from(rdata).map(IpAddr::from).ok()),
+                Rtype::AAAA => self.address(<[u8; 16]>::try_from(rdata).map(IpAddr::from).ok()),
+                Rtype::CNAME | Rtype::DNAME => {
+                    let at = record.ttl_offset() + 6;
+                    self.name(NameBuf::read(message, at).ok());
+                }
+                Rtype::SVCB | Rtype::HTTPS => self.service(rdata),
+                _ => {}
+            }
+        }
+    }
+
+    fn address(&mut self, address: Option<IpAddr>) {
+        self.addresses.extend(address.filter(|_| self.addresses.len() < MAX_FOUND));
+    }
+
+    fn name(&mut self, name: Option<NameBuf>) {
+        self.names.extend(name.filter(|_| self.names.len() < MAX_FOUND).map(|name| name.folded()));
+    }
+
+    /// Priority, target and parameters (RFC 9460 §2.2); the target is never compressed.
+    fn service(&mut self, rdata: &[u8]) {
+        let Some(target) = rdata.get(2..) else { return };
+        let Ok(len) = avocet_wire::name::wire_len(target) else { return };
+        // The root stands for the owner.
+        self.name(NameBuf::from_wire(&target[..len]).ok().filter(|_| len > 1));
+        let mut parameters = &target[len..];
+        while let Some((head, rest)) = parameters.split_first_chunk::<4>() {
+            let (key, len) = (u16::from_be_bytes([head[0], head[1]]), u16::from_be_bytes([head[2], head[3]]));
+            let Some(value) = rest.get(..usize::from(len)) else { return };
+            match key {
+                IPV4_HINT => value.as_chunks::<4>().0.iter().for_each(|hint| self.address(Some(IpAddr::from(*hint)))),
+                IPV6_HINT => value.as_chunks::<16>().0.iter().for_each(|hint| self.address(Some(IpAddr::from(*hint)))),
+                _ => {}
+            }
+            parameters = &rest[usize::from(len)..];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use avocet_wire::Class;
+    use avocet_wire::builder::{Builder, Record, Section};
+    use avocet_wire::header::QR;
+
+    #[test]
+    fn aliases_addresses_and_hints_are_found() {
+        let mut out = [0; 512];
+        let mut builder = Builder::new(&mut out, 512, 0, QR).unwrap();
+        let owner: &[u8] = b"\x01a\x07example\x00";
+        builder.question(owner, Rtype::HTTPS, Class::IN).unwrap();
+        let service: &[u8] = b"\x00\x01\x03CDN\x04test\x00\x00\x04\x00\x08\xc0\x00\x02\x01\x0a\x00\x00\x01";
+        let sets: [(Rtype, &[u8]); 4] = [
+            (Rtype::CNAME, b"\x01b\x07example\x00"),
+            (Rtype::A, &[192, 0, 2, 9]),
+            (Rtype::HTTPS, service),
+            (
+                Rtype::HTTPS,
+                b"\x00\x01\x00\x00\x06\x00\x10\xfd\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01",
+            ),
+        ];
+        for (rtype, rdata) in sets {
+            let record = Record { owner, rtype, class: Class::IN, ttl_secs: 5, rdata };
+            builder.record(Section::Answer, &record).unwrap();
+        }
+        let len = builder.finish();
+        let mut found = Found::default();
+        found.read(&out[..len]);
+        let addresses: Vec<String> = found.addresses.iter().map(ToString::to_string).collect();
+        assert_eq!(addresses, ["192.0.2.9", "192.0.2.1", "10.0.0.1", "fd00::1"]);
+        let names: Vec<&[u8]> = found.names.iter().map(NameBuf::wire).collect();
+        assert_eq!(names, [&b"\x01b\x07example\x00"[..], b"\x03cdn\x04test\x00"]);
+    }
+}

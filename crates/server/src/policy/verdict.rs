@@ -1,0 +1,338 @@
+//! What the policy says of a question and of an answer.
+
+use std::net::IpAddr;
+
+use avocet_policy::list::{self, Decision, ListId, ListSet, Rewrite};
+use avocet_policy::rule::{
+    self, Action, Admission, Answer, BlockForm, NoLists, Over, RuleId, Target, Verdict, rebinds, safe_name,
+};
+use avocet_wire::{Class, NameBuf, Rcode};
+
+use super::{Asked, Moment, Policy, Scratch};
+use crate::metrics::Stage;
+use crate::query::blocked::{Form, MAX_RECORDS};
+use crate::query::local::Alias;
+
+/// The note of an answer with private addresses.
+const REBINDING_NOTE: u16 = 1;
+/// The note of the first list.
+pub(super) const FIRST_LIST_NOTE: usize = 2;
+/// The note of the first rule.
+pub(super) const FIRST_RULE_NOTE: usize = FIRST_LIST_NOTE + list::MAX_LISTS;
+/// Nanoseconds of a millisecond.
+const MILLI: u64 = 1_000_000;
+
+/// An answer that the policy gives.
+#[derive(Clone)]
+pub(crate) struct Made<'p> {
+    /// What it says.
+    pub(crate) form: Form<'p>,
+    /// TTL in seconds.
+    pub(crate) ttl_secs: u32,
+    /// Why, as in [`Policy::notes`], from 1.
+    pub(crate) note: u16,
+    /// Seconds for which this is so; 0 where each query is to be asked about.
+    pub(crate) valid_secs: u32,
+    /// What to count.
+    pub(crate) stage: Stage,
+    /// Lists say so, and no rule.
+    pub(crate) is_by_list: bool,
+}
+
+/// What becomes of a question.
+pub(crate) enum QuestionVerdict<'p> {
+    /// It goes its way.
+    Pass,
+    /// This is the answer.
+    Answer(Made<'p>),
+    /// The answer is that of another name.
+    Rename(Alias),
+    /// There is none.
+    Drop,
+    /// Over UDP an empty one with TC.
+    Truncate,
+}
+
+/// What becomes of an answer.
+pub(crate) enum AnswerVerdict<'p> {
+    /// It is given.
+    Pass {
+        /// Seconds for which this is so; 0 where each query is to be asked about.
+        valid_secs: u32,
+        /// The least and the greatest TTL, where a rule says so.
+        ttl_secs: Option<(u32, u32)>,
+    },
+    /// This is given in its place.
+    Answer(Made<'p>),
+}
+
+impl Scratch {
+    fn renew(&mut self, policy: &Policy, epoch: u32, wall_secs: u64) {
+        if self.epoch != Some(epoch) || !self.hours.is_current(wall_secs) {
+            policy.program.renew(&mut self.hours, wall_secs);
+            self.epoch = Some(epoch);
+        }
+    }
+}
+
+impl Policy {
+    /// What becomes of a question. Takes a token of each rate limit that holds for it. `epoch` is that of the snapshot.
+    pub(crate) fn question(
+        &self,
+        asked: &Asked<'_>,
+        (moment, epoch): (Moment, u32),
+        scratch: &mut Scratch,
+    ) -> QuestionVerdict<'_> {
+        scratch.renew(self, epoch, moment.wall_secs);
+        let verdict = self.decide(asked, moment, scratch);
+        for id in verdict.noted() {
+            if let Some(over) = self.over_limit(*id, asked, moment) {
+                return match over {
+                    Over::Drop => QuestionVerdict::Drop,
+                    Over::Truncate => QuestionVerdict::Truncate,
+                    Over::Refuse => QuestionVerdict::Answer(self.refusal(*id)),
+                };
+            }
+        }
+        let valid_secs = valid_secs(&verdict, moment);
+        match verdict.decided {
+            Some(id) => self.by_rule(id, asked, valid_secs),
+            None if verdict.lifted.is_some() => QuestionVerdict::Pass,
+            None => self.by_lists(asked, valid_secs, &mut scratch.lists),
+        }
+    }
+
+    /// What becomes of the answer in `message`.
+    pub(crate) fn answer(
+        &self,
+        (asked, has_own_servers): (&Asked<'_>, bool),
+        message: &[u8],
+        (moment, epoch): (Moment, u32),
+        scratch: &mut Scratch,
+    ) -> AnswerVerdict<'_> {
+        scratch.renew(self, epoch, moment.wall_secs);
+        let before = self.decide(asked, moment, scratch);
+        scratch.found.read(message);
+        let mut verdict = before;
+        if self.program.reads_answers() {
+            verdict = self.decide_answer(asked, &before, moment, scratch);
+        }
+        let valid_secs = valid_secs(&verdict, moment);
+        if let Some(id) = verdict.decided.filter(|_| verdict.decided != before.decided)
+            && let QuestionVerdict::Answer(made) = self.by_rule(id, asked, valid_secs)
+        {
+            return AnswerVerdict::Answer(made);
+        }
+        let pass = AnswerVerdict::Pass { valid_secs, ttl_secs: self.ttl_bounds(&verdict) };
+        if verdict.decided.is_some() || verdict.lifted.is_some() {
+            return pass;
+        }
+        if let Some(made) = self.by_lists_behind(asked, valid_secs, scratch) {
+            return AnswerVerdict::Answer(made);
+        }
+        let rebound = self.rebinding.as_ref().filter(|_| !has_own_servers);
+        if rebound.is_some_and(|exceptions| rebinds(asked.qname, &scratch.found.addresses, exceptions).is_some()) {
+            let made = self.blocked((self.block_form(), None), (REBINDING_NOTE, valid_secs));
+            return AnswerVerdict::Answer(Made { form: Form::Nodata, ..made });
+        }
+        pass
+    }
+
+    pub(super) fn decide(&self, asked: &Asked<'_>, moment: Moment, scratch: &mut Scratch) -> Verdict {
+        let question = to_rules(asked, moment);
+        match self.lists.as_ref().filter(|_| self.asks_for_lists) {
+            None => self.program.decide(&question, &scratch.hours, &NoLists),
+            Some(lists) => {
+                let found = lists.lookup(self.to_lists(asked, asked.qname), &ListSet::ALL, &mut scratch.named_lists);
+                let on_list = |wanted: rule::ListId| found.matches().any(|one| is_on(&one, wanted));
+                self.program.decide(&question, &scratch.hours, &on_list)
+            }
+        }
+    }
+
+    fn decide_answer(&self, asked: &Asked<'_>, before: &Verdict, moment: Moment, scratch: &mut Scratch) -> Verdict {
+        let question = to_rules(asked, moment);
+        let Scratch { found, hours, named_lists, .. } = scratch;
+        let names: Vec<&[u8]> = found.names.iter().map(NameBuf::wire).collect();
+        let answer = Answer { addresses: &found.addresses, names: &names, countries: &[] };
+        let mut on = ListSet::EMPTY;
+        if self.asks_for_lists
+            && let Some(lists) = &self.lists
+        {
+            for name in names.iter().copied().chain([asked.qname]) {
+                let found = lists.lookup(self.to_lists(asked, name), &ListSet::ALL, named_lists);
+                found.matches().filter(|one| one.effect == list::Effect::Block).for_each(|one| on.insert(one.list));
+            }
+        }
+        let on_list = |wanted: rule::ListId| ListId::at(wanted.0.into()).is_some_and(|list| on.contains(list));
+        self.program.decide_answer(&question, (&answer, before), hours, &on_list)
+    }
+
+    fn over_limit(&self, id: RuleId, asked: &Asked<'_>, moment: Moment) -> Option<Over> {
+        let rule = self.program.rule(id).filter(|rule| !rule.log_only)?;
+        let Action::RateLimit(limit) = &rule.action else { return None };
+        let admission = self.limiter.admit(id, limit, (asked.ip, asked.qname), moment.millis * MILLI);
+        (admission == Admission::Over).then_some(limit.over)
+    }
+
+    fn ttl_bounds(&self, verdict: &Verdict) -> Option<(u32, u32)> {
+        verdict.noted().iter().filter_map(|id| self.program.rule(*id)).find_map(|rule| match rule.action {
+            Action::Ttl { min_secs, max_secs } if !rule.log_only => Some((min_secs, max_secs)),
+            _ => None,
+        })
+    }
+
+    /// What the rule that decided does with the question.
+    fn by_rule(&self, id: RuleId, asked: &Asked<'_>, valid_secs: u32) -> QuestionVerdict<'_> {
+        let Some(rule) = self.program.rule(id) else { return QuestionVerdict::Pass };
+        let why = ((FIRST_RULE_NOTE + id.0 as usize) as u16, valid_secs);
+        match &rule.action {
+            Action::Block(block) => {
+                let form = block.form.map_or(self.block_form(), |form| to_form(form, &block.addresses));
+                QuestionVerdict::Answer(self.blocked((form, block.ttl_secs), why))
+            }
+            Action::Redirect(target, ttl_secs) => self.redirected(asked, (target, *ttl_secs), why),
+            Action::SafeSearch => match safe_name(asked.qname) {
+                Some(safe) => self.redirected(asked, (&safe.target, None), why),
+                None => QuestionVerdict::Pass,
+            },
+            Action::Drop => QuestionVerdict::Drop,
+            Action::Truncate => QuestionVerdict::Truncate,
+            Action::Allow | Action::Forward(_) | Action::Ttl { .. } | Action::RateLimit(_) | Action::Tag(_) => {
+                QuestionVerdict::Pass
+            }
+        }
+    }
+
+    fn redirected<'p>(
+        &self,
+        asked: &Asked<'_>,
+        (target, ttl_secs): (&'p Target, Option<u32>),
+        (note, valid_secs): (u16, u32),
+    ) -> QuestionVerdict<'p> {
+        let ttl_secs = ttl_secs.unwrap_or(self.block.ttl_secs);
+        match target {
+            Target::Addresses(addresses) => {
+                let form = Form::Addresses(addresses);
+                let stage = Stage::Rewritten;
+                QuestionVerdict::Answer(Made { form, ttl_secs, note, valid_secs, stage, is_by_list: false })
+            }
+            Target::Name(name) => rename(asked.qname, name, ttl_secs),
+        }
+    }
+
+    fn by_lists(&self, asked: &Asked<'_>, valid_secs: u32, scratch: &mut list::Scratch) -> QuestionVerdict<'_> {
+        let Some((lists, in_force)) = self.lists_for(asked) else { return QuestionVerdict::Pass };
+        let found = lists.lookup(self.to_lists(asked, asked.qname), in_force, scratch);
+        let note = found.deciding().map_or(0, |one| (FIRST_LIST_NOTE + one.list.place()) as u16);
+        let made = self.blocked((self.block_form(), None), (note, valid_secs));
+        let made = Made { is_by_list: true, ..made };
+        match found.decision() {
+            Decision::None | Decision::Allowed => QuestionVerdict::Pass,
+            Decision::Blocked => QuestionVerdict::Answer(made),
+            Decision::Rewritten => match found.rewrite() {
+                Some(Rewrite::Cname(target)) => rename(asked.qname, target, self.block.ttl_secs),
+                Some(Rewrite::Rcode(Rcode::NOERROR)) => QuestionVerdict::Answer(Made { form: Form::Nodata, ..made }),
+                Some(Rewrite::Rcode(Rcode::NXDOMAIN)) => QuestionVerdict::Answer(Made { form: Form::Nxdomain, ..made }),
+                Some(Rewrite::Rcode(_)) => QuestionVerdict::Answer(Made { form: Form::Refused, ..made }),
+                Some(Rewrite::Record(..)) => {
+                    let records = found.all_deciding().filter_map(|one| match one.rewrite {
+                        Some(Rewrite::Record(rtype, rdata)) => Some((*rtype, rdata.clone())),
+                        _ => None,
+                    });
+                    let form = Form::Records(records.take(MAX_RECORDS).collect());
+                    QuestionVerdict::Answer(Made { form, stage: Stage::Rewritten, ..made })
+                }
+                Some(Rewrite::Any) | None => QuestionVerdict::Pass,
+            },
+        }
+    }
+
+    /// Blocks an answer that leads to a name which lists block: an alias does not hide it.
+    fn by_lists_behind(&self, asked: &Asked<'_>, valid_secs: u32, scratch: &mut Scratch) -> Option<Made<'_>> {
+        let (lists, in_force) = self.lists_for(asked)?;
+        let Scratch { found, lists: scratch, .. } = scratch;
+        if found.names.is_empty() {
+            return None;
+        }
+        let asked_for = lists.lookup(self.to_lists(asked, asked.qname), in_force, scratch);
+        if asked_for.decision() == Decision::Allowed {
+            return None;
+        }
+        for name in &found.names {
+            let behind = lists.lookup(self.to_lists(asked, name.wire()), in_force, scratch);
+            match behind.decision() {
+                // Whoever allows a name of the chain allows what is behind it.
+                Decision::Allowed => return None,
+                Decision::Blocked => {
+                    let note = behind.deciding().map_or(0, |one| (FIRST_LIST_NOTE + one.list.place()) as u16);
+                    let made = self.blocked((self.block_form(), None), (note, valid_secs));
+                    return Some(Made { is_by_list: true, ..made });
+                }
+                Decision::None | Decision::Rewritten => {}
+            }
+        }
+        None
+    }
+
+    fn lists_for(&self, asked: &Asked<'_>) -> Option<(&super::Lists, &ListSet)> {
+        let in_force = self.in_force.get(usize::from(asked.profile)).filter(|set| !set.is_empty())?;
+        Some((self.lists.as_deref()?, in_force))
+    }
+
+    pub(super) fn to_lists<'a>(&self, asked: &Asked<'a>, name: &'a [u8]) -> list::Question<'a> {
+        let asker = list::Asker { address: Some(asked.ip), names: &[], tags: &[] };
+        list::Question { qname: name, qtype: asked.qtype, asker }
+    }
+
+    fn block_form(&self) -> Form<'_> {
+        to_form(self.block.answer, &self.block.addresses)
+    }
+
+    fn blocked<'p>(&self, (form, ttl_secs): (Form<'p>, Option<u32>), (note, valid_secs): (u16, u32)) -> Made<'p> {
+        let ttl_secs = ttl_secs.unwrap_or(self.block.ttl_secs);
+        Made { form, ttl_secs, note, valid_secs, stage: Stage::Blocked, is_by_list: false }
+    }
+
+    fn refusal(&self, id: RuleId) -> Made<'static> {
+        let note = (FIRST_RULE_NOTE + id.0 as usize) as u16;
+        Made { form: Form::Refused, ttl_secs: 0, note, valid_secs: 0, stage: Stage::Limited, is_by_list: false }
+    }
+}
+
+fn is_on(one: &list::Match<'_>, wanted: rule::ListId) -> bool {
+    one.list.place() == usize::from(wanted.0) && one.effect == list::Effect::Block
+}
+
+pub(super) fn to_rules<'a>(asked: &Asked<'a>, moment: Moment) -> rule::Question<'a> {
+    let profile = avocet_policy::client::Profile(asked.profile);
+    rule::Question { qname: asked.qname, qtype: asked.qtype, qclass: Class::IN, profile, now: moment.wall_secs }
+}
+
+fn to_form(form: BlockForm, addresses: &[IpAddr]) -> Form<'_> {
+    match form {
+        BlockForm::Nxdomain => Form::Nxdomain,
+        BlockForm::Nodata => Form::Nodata,
+        BlockForm::Refused => Form::Refused,
+        BlockForm::Zero => Form::Zero,
+        BlockForm::Addresses => Form::Addresses(addresses),
+    }
+}
+
+/// An alias to another name; a name that leads to itself goes its way.
+fn rename(qname: &[u8], target: &[u8], ttl_secs: u32) -> QuestionVerdict<'static> {
+    match (NameBuf::from_wire(qname), NameBuf::from_wire(target)) {
+        (Ok(owner), Ok(target)) if owner.wire() != target.wire() => {
+            QuestionVerdict::Rename(Alias { owner, target, ttl_secs })
+        }
+        _ => QuestionVerdict::Pass,
+    }
+}
+
+/// Seconds for which a verdict holds.
+fn valid_secs(verdict: &Verdict, moment: Moment) -> u32 {
+    if verdict.per_query {
+        return 0;
+    }
+    verdict.valid_until.saturating_sub(moment.wall_secs).try_into().unwrap_or(u32::MAX)
+}

@@ -1,0 +1,279 @@
+//! Following the roll-over of trust anchors in the running server (RFC 5011): the DNSKEY RRset of each zone with an
+//! anchor is asked for when it is due (§2.3), and what came is given to its [`Rollover`].
+//!
+//! ```text
+//!           due: drop the cached RRset, have it asked for
+//!   Resting ─────────────────────────────────────────────> Asked
+//!      ^       it is in the cache: observe                   │
+//!      ├─────────────────────────────────────────────────────┤
+//!      └─────────────── not within PATIENCE_SECS: retry ─────┘
+//! ```
+//! The question is asked with CD, as signatures are judged here: a key may revoke itself even if no other is trusted.
+
+use std::path::Path;
+
+use avocet_cache::{Cached, Freshness, ReadAt, RrsetCache, RrsetKey};
+use avocet_dnssec::anchor::{Anchor, Anchors};
+use avocet_dnssec::rollover::{HOLD_DOWN_SECS, KeyState, Rollover};
+use avocet_dnssec::signal::key_tag_query;
+use avocet_dnssec::{Budget, Policy, Rrset};
+use avocet_wire::{Class, NameBuf, Rtype};
+
+use super::state_file::StateFile;
+
+/// How long after its start the server first looks, in seconds: clients' questions go first.
+const FIRST_LOOK_SECS: u32 = 10;
+/// How long an answer is waited for, in seconds: longer than any question takes.
+const PATIENCE_SECS: u32 = 15;
+/// When it is tried again before anything was ever observed, in seconds: the network may not be up yet.
+const FIRST_RETRY_SECS: u32 = 300;
+/// Zones whose keys are followed at most; anchors of further ones stay as configured.
+const MAX_ZONES: usize = 64;
+
+/// The type of key tag queries (RFC 8145 §5.1).
+const NULL: Rtype = Rtype(10);
+
+const FILE: &str = "trust-anchors.state";
+const FALLBACK: &str = "the configured trust anchors hold";
+
+/// What the server does for a [`TrustAnchors`].
+pub(crate) trait Asker {
+    /// Drops what is cached at a name, and has it asked for anew.
+    fn ask_anew(&self, name: &NameBuf, rtype: Rtype);
+    /// Asks for a name, and does not care for the answer.
+    fn tell(&self, name: &NameBuf, rtype: Rtype);
+}
+
+/// What time it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Now {
+    /// The monotonic clock of the caches.
+    pub(crate) secs: u32,
+    /// Seconds since 1970, by which keys and signatures age.
+    pub(crate) wall_secs: u64,
+}
+
+/// What the configuration says of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings<'a> {
+    /// `trust-anchors`, or those that are built in.
+    pub(crate) anchors: &'a Anchors,
+    /// Which algorithms count.
+    pub(crate) policy: Policy,
+    /// Tell zones which of their keys are trusted (RFC 8145).
+    pub(crate) signals: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    Resting { until_secs: u32 },
+    Asked { since_secs: u32 },
+}
+
+/// A zone with a trust anchor.
+#[derive(Debug)]
+struct Point {
+    rollover: Rollover,
+    phase: Phase,
+    retry_secs: u32,
+    /// Wall time of the last observation.
+    observed_at_secs: Option<u64>,
+    fault: Option<String>,
+}
+
+/// What is known of a trusted key, for people.
+#[derive(Clone, Debug)]
+pub(crate) struct KeyStatus {
+    /// The zone.
+    pub(crate) zone: NameBuf,
+    /// The key's tag.
+    pub(crate) tag: u16,
+    /// Its state; none for a configured anchor for which no key was seen.
+    pub(crate) state: Option<KeyState>,
+    /// Wall time since when, in seconds.
+    pub(crate) since_secs: Option<u64>,
+    /// Wall time at which it is trusted, or forgotten, if nothing else happens.
+    pub(crate) until_secs: Option<u64>,
+    /// Wall time of the zone's last observation.
+    pub(crate) observed_at_secs: Option<u64>,
+    /// Why the last look came to nothing.
+    pub(crate) fault: Option<String>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct TrustAnchors {
+    points: Vec<Point>,
+    configured: Anchors,
+    file: StateFile,
+    /// The state in the file is older than that in memory.
+    is_unsaved: bool,
+}
+
+impl TrustAnchors {
+    /// Goes on from what the data directory holds, as far as it is of configured zones.
+    pub(crate) fn load(directory: &Path, configured: &Anchors, now: Now) -> Self {
+        let file = StateFile::new(directory, FILE);
+        let text = file.load(FALLBACK).unwrap_or_default();
+        let mut anchors = Self { points: Vec::new(), configured: Anchors::default(), file, is_unsaved: false };
+        anchors.configure(configured, &text, now);
+        anchors
+    }
+
+    /// Begins anew with these anchors; what is known of zones that stay is taken over from `state`.
+    fn configure(&mut self, configured: &Anchors, state: &str, now: Now) {
+        let mut zones: Vec<NameBuf> = Vec::new();
+        for anchor in configured.iter() {
+            if !zones.contains(anchor.zone()) && zones.len() < MAX_ZONES {
+                zones.push(*anchor.zone());
+            }
+        }
+        let until_secs = now.secs.saturating_add(FIRST_LOOK_SECS);
+        self.points = zones.iter().map(|zone| Point::begin(zone, configured, until_secs)).collect();
+        for point in &mut self.points {
+            if let Err(fault) = point.rollover.resume(&lines_of(state, point.rollover.zone())) {
+                self.file.put_aside(&fault.to_string(), FALLBACK);
+            }
+        }
+        self.configured = configured.clone();
+    }
+
+    /// What is trusted in place of the configured anchors.
+    pub(crate) fn followed(&self) -> Vec<(NameBuf, Vec<Anchor>)> {
+        self.points.iter().map(|point| (*point.rollover.zone(), point.rollover.anchors())).collect()
+    }
+
+    /// Does what is due. True if what is trusted has changed.
+    pub(crate) fn tick(&mut self, settings: &Settings<'_>, now: Now, cache: &RrsetCache, asker: &impl Asker) -> bool {
+        let before = self.followed();
+        if !self.configured.iter().eq(settings.anchors.iter()) {
+            self.configure(settings.anchors, &self.to_string(), now);
+        }
+        for point in &mut self.points {
+            let was = point.rollover.to_string();
+            point.tick(settings, now, cache, asker);
+            self.is_unsaved |= was != point.rollover.to_string();
+        }
+        if self.is_unsaved {
+            self.is_unsaved = !self.file.save(&self.to_string());
+        }
+        before != self.followed()
+    }
+
+    /// All keys and anchors.
+    pub(crate) fn status(&self) -> Vec<KeyStatus> {
+        self.points.iter().flat_map(Point::status).collect()
+    }
+}
+
+impl std::fmt::Display for TrustAnchors {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.points.iter().try_for_each(|point| point.rollover.fmt(f))
+    }
+}
+
+/// The lines of a state that are about a zone: `STATE SECONDS ZONE ...`.
+fn lines_of(state: &str, zone: &NameBuf) -> String {
+    let zone = zone.to_string();
+    let is_of = |line: &&str| line.split(' ').nth(2) == Some(&zone) && !line.starts_with(';');
+    state.lines().filter(is_of).map(|line| format!("{line}\n")).collect()
+}
+
+impl Point {
+    fn begin(zone: &NameBuf, configured: &Anchors, until_secs: u32) -> Self {
+        Self {
+            rollover: Rollover::begin(zone, configured),
+            phase: Phase::Resting { until_secs },
+            retry_secs: FIRST_RETRY_SECS,
+            observed_at_secs: None,
+            fault: None,
+        }
+    }
+
+    fn tick(&mut self, settings: &Settings<'_>, now: Now, cache: &RrsetCache, asker: &impl Asker) {
+        match self.phase {
+            Phase::Resting { until_secs } if now.secs < until_secs => {}
+            Phase::Resting { .. } => {
+                self.phase = Phase::Asked { since_secs: now.secs };
+                let zone = *self.rollover.zone();
+                asker.ask_anew(&zone, Rtype::DNSKEY);
+                let tags = self.rollover.anchors();
+                let signal = key_tag_query(&zone, tags.iter().map(Anchor::key_tag)).filter(|_| settings.signals);
+                signal.iter().for_each(|signal| asker.tell(signal, NULL));
+            }
+            Phase::Asked { since_secs } => {
+                if self.observe(settings.policy, now, cache) {
+                    return;
+                }
+                if now.secs.saturating_sub(since_secs) >= PATIENCE_SECS {
+                    self.fail("its keys could not be had", now);
+                }
+            }
+        }
+    }
+
+    /// Looks whether the RRset has come. True if it has.
+    fn observe(&mut self, policy: Policy, now: Now, cache: &RrsetCache) -> bool {
+        let mut buffer = vec![0; avocet_cache::MAX_PAYLOAD_BYTES];
+        let zone = *self.rollover.zone();
+        let key = RrsetKey { owner: zone.wire(), rtype: Rtype::DNSKEY.0, class: Class::IN.0 };
+        let found = cache.lookup(&key, ReadAt { now: now.secs, stale_window: 0 }, &mut buffer);
+        let Some(Cached::Rrset(view)) = found else { return false };
+        let Freshness::Fresh { remaining_secs: ttl_secs } = view.freshness else { return false };
+        let records: Vec<&[u8]> = view.records().collect();
+        let signatures: Vec<&[u8]> = view.signatures().collect();
+        let dnskeys = Rrset {
+            owner: zone.wire(),
+            rtype: Rtype::DNSKEY,
+            class: Class::IN,
+            ttl_secs,
+            records: &records,
+            signatures: &signatures,
+        };
+        match self.rollover.observe(&dnskeys, policy, now.wall_secs, &mut Budget::default()) {
+            Ok(observation) => {
+                for change in &observation.changes {
+                    let from = change.from.map_or("unknown".to_owned(), |state| state.to_string());
+                    let to = change.to.map_or("forgotten".to_owned(), |state| state.to_string());
+                    tracing::warn!(%zone, tag = change.key_tag, from, to, "a trust anchor changes");
+                }
+                self.retry_secs = observation.retry_after_secs;
+                self.observed_at_secs = Some(now.wall_secs);
+                self.fault = None;
+                self.phase = Phase::Resting { until_secs: now.secs.saturating_add(observation.query_after_secs) };
+            }
+            Err(reason) => self.fail(&format!("its keys are not believed: {reason}"), now),
+        }
+        true
+    }
+
+    fn fail(&mut self, fault: &str, now: Now) {
+        tracing::warn!(zone = %self.rollover.zone(), "trust anchors: {fault}; looking again in {} s", self.retry_secs);
+        self.fault = Some(fault.to_owned());
+        self.phase = Phase::Resting { until_secs: now.secs.saturating_add(self.retry_secs) };
+    }
+
+    fn status(&self) -> Vec<KeyStatus> {
+        let zone = *self.rollover.zone();
+        let of = |tag, state, since_secs: Option<u64>| KeyStatus {
+            zone,
+            tag,
+            state,
+            since_secs,
+            until_secs: since_secs
+                .filter(|_| matches!(state, Some(KeyState::AddPending | KeyState::Revoked)))
+                .map(|since_secs| since_secs.saturating_add(HOLD_DOWN_SECS)),
+            observed_at_secs: self.observed_at_secs,
+            fault: self.fault.clone(),
+        };
+        let keys = self.rollover.keys();
+        let followed = keys.iter().map(|key| of(key.tag(), Some(key.state()), Some(key.since_secs())));
+        let is_unseen = |anchor: &&Anchor| !keys.iter().any(|key| key.tag() == anchor.key_tag());
+        let anchors = self.rollover.anchors();
+        let unseen = anchors.iter().filter(is_unseen).map(|anchor| of(anchor.key_tag(), None, None));
+        followed.chain(unseen).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+//! Negative trust anchors that the operator sets while the server runs (RFC 7646): each ends by itself, and what was
+//! cached by it goes with it.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use avocet_dnssec::negative::{MAX_NEGATIVE_ANCHORS, NegativeAnchor};
+use avocet_wire::{NameBuf, name, text};
+
+use super::state_file::StateFile;
+
+/// How long one may hold at most, in seconds: a week (RFC 7646 §2).
+pub(crate) const MAX_LIFETIME_SECS: u64 = 7 * 86_400;
+
+const FILE: &str = "negative-anchors.state";
+const FALLBACK: &str = "only negative anchors of the configuration hold";
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct NegativeList {
+    anchors: Vec<NegativeAnchor>,
+    file: StateFile,
+}
+
+impl NegativeList {
+    /// Those that were set before, by the data directory; some may have ended meanwhile.
+    pub(crate) fn load(directory: &Path) -> Self {
+        let file = StateFile::new(directory, FILE);
+        let text = file.load(FALLBACK).unwrap_or_default();
+        let anchors = read(&text).unwrap_or_else(|| {
+            file.put_aside("not \"NAME SECONDS\" in each line", FALLBACK);
+            Vec::new()
+        });
+        Self { anchors, file }
+    }
+
+    /// All that hold.
+    pub(crate) fn anchors(&self) -> &[NegativeAnchor] {
+        &self.anchors
+    }
+
+    /// Sets one until a wall time in seconds, in place of one with the same name.
+    ///
+    /// # Errors
+    /// There are too many.
+    pub(crate) fn add(&mut self, name: &NameBuf, expires_at_secs: u64) -> Result<(), String> {
+        self.anchors.retain(|anchor| anchor.name != *name);
+        if self.anchors.len() >= MAX_NEGATIVE_ANCHORS {
+            return Err(format!("there are {MAX_NEGATIVE_ANCHORS} negative anchors already; remove one"));
+        }
+        self.anchors.push(NegativeAnchor { name: *name, expires_at_secs: Some(expires_at_secs) });
+        self.save();
+        Ok(())
+    }
+
+    /// Removes one; says whether there was one.
+    pub(crate) fn remove(&mut self, name: &NameBuf) -> bool {
+        let before = self.anchors.len();
+        self.anchors.retain(|anchor| anchor.name != *name);
+        let is_removed = self.anchors.len() < before;
+        if is_removed {
+            self.save();
+        }
+        is_removed
+    }
+
+    /// Removes and returns those that have ended by this wall time.
+    pub(crate) fn expire(&mut self, now_secs: u64) -> Vec<NameBuf> {
+        let has_ended = |anchor: &&NegativeAnchor| anchor.expires_at_secs.is_some_and(|end| end <= now_secs);
+        let ended: Vec<NameBuf> = self.anchors.iter().filter(has_ended).map(|anchor| anchor.name).collect();
+        if !ended.is_empty() {
+            self.anchors.retain(|anchor| !ended.contains(&anchor.name));
+            self.save();
+        }
+        ended
+    }
+
+    fn save(&self) {
+        let mut text = "; Negative trust anchors (RFC 7646): name, end in seconds of 1970.\n".to_owned();
+        for NegativeAnchor { name, expires_at_secs } in &self.anchors {
+            let _ = writeln!(text, "{name} {}", expires_at_secs.unwrap_or(u64::MAX));
+        }
+        self.file.save(&text);
+    }
+}
+
+fn read(text: &str) -> Option<Vec<NegativeAnchor>> {
+    let lines = text.lines().filter(|line| !line.starts_with(';'));
+    let anchors: Vec<_> = lines.map(read_line).collect::<Option<_>>()?;
+    (anchors.len() <= MAX_NEGATIVE_ANCHORS).then_some(anchors)
+}
+
+fn read_line(line: &str) -> Option<NegativeAnchor> {
+    let (owner, end) = line.split_once(' ')?;
+    let mut wire = [0; name::MAX_NAME];
+    let len = text::name_to_wire(owner.as_bytes(), None, &mut wire).ok()?;
+    let name = NameBuf::from_wire(&wire[..len]).ok()?.folded();
+    Some(NegativeAnchor { name, expires_at_secs: Some(end.parse().ok()?) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn name(wire: &[u8]) -> NameBuf {
+        NameBuf::from_wire(wire).unwrap()
+    }
+
+    #[test]
+    fn they_outlive_the_process_and_end_in_time() {
+        let directory = std::env::temp_dir().join(format!("avocet-nta-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let (a, b) = (name(b"\x01a\x04te\\t\0"), name(b"\x01b\0"));
+        let mut list = NegativeList::load(&directory);
+        list.add(&a, 100).unwrap();
+        list.add(&b, 200).unwrap();
+        list.add(&a, 150).unwrap();
+        let mut list = NegativeList::load(&directory);
+        assert_eq!(list.anchors().len(), 2);
+        assert_eq!(list.expire(149), []);
+        assert_eq!(list.expire(150), [a]);
+        assert!(list.remove(&b) && !list.remove(&b));
+        assert_eq!(NegativeList::load(&directory).anchors(), []);
+        fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn lines_that_say_something_else_are_refused() {
+        for text in ["a.\n", "a. x\n", "a 1\n", "a. 1 2\n"] {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! A small file of state that is whole at any moment: it is written aside, brought to the disk and renamed, and its
+//! last line is a checksum over all before.
+
+use std::fs::{self, File};
+use std::hash::Hasher;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use siphasher::sip::SipHasher13;
+
+/// Octets of a state at most: more is damage.
+const MAX_OCTETS: u64 = 1 << 20;
+/// What the last line begins with.
+const CHECKSUM: &str = "; checksum ";
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct StateFile {
+    path: PathBuf,
+}
+
+impl StateFile {
+    /// The file of this name in the data directory.
+    pub(crate) fn new(directory: &Path, name: &str) -> Self {
+        Self { path: directory.join(name) }
+    }
+
+    /// The text that was saved last; none if nothing was, or if the file is damaged: it is put aside then, and a line
+    /// in the log says so. `fallback` tells what holds without it.
+    pub(crate) fn load(&self, fallback: &str) -> Option<String> {
+        match self.read() {
+            Ok(text) => text,
+            Err(fault) => {
+                self.put_aside(&fault.to_string(), fallback);
+                None
+            }
+        }
+    }
+
+    /// Puts a file aside that cannot be used.
+    pub(crate) fn put_aside(&self, fault: &str, fallback: &str) {
+        let aside = self.path.with_added_extension("damaged");
+        let kept = match fs::rename(&self.path, &aside) {
+            Ok(()) => format!("kept as {}", aside.display()),
+            Err(error) => format!("it cannot be put aside: {error}"),
+        };
+        tracing::warn!("{}: {fault}; {fallback} ({kept})", self.path.display());
+    }
+
+    fn read(&self) -> io::Result<Option<String>> {
+        let damaged = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
+        match fs::metadata(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            facts => match facts?.len() {
+                0..=MAX_OCTETS => {}
+                _ => return Err(damaged("too long")),
+            },
+        }
+        let whole = fs::read_to_string(&self.path)?;
+        let at = whole.rfind(CHECKSUM).ok_or_else(|| damaged("cut off"))?;
+        let (text, last) = whole.split_at(at);
+        let intact = last.strip_prefix(CHECKSUM).and_then(|last| last.strip_suffix('\n')) == Some(&checksum(text));
+        if intact { Ok(Some(text.to_owned())) } else { Err(damaged("damaged")) }
+    }
+
+    /// Saves a text of whole lines. On failure the last one stays, and a line in the log says so.
+    pub(crate) fn save(&self, text: &str) -> bool {
+        let beside = self.path.with_added_extension("new");
+        match write(&beside, text).and_then(|()| fs::rename(&beside, &self.path)).and_then(|()| self.sync_directory()) {
+            Ok(()) => true,
+            Err(error) => {
+                let _ = fs::remove_file(&beside);
+                tracing::warn!("cannot save {}: {error}; it is tried again", self.path.display());
+                false
+            }
+        }
+    }
+
+    /// A rename is on the disk when its directory is.
+    fn sync_directory(&self) -> io::Result<()> {
+        match self.path.parent() {
+            Some(directory) => File::open(directory)?.sync_all(),
+            None => Ok(()),
+        }
+    }
+}
+
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(text.as_bytes())?;
+    writeln!(file, "{CHECKSUM}{}", checksum(text))?;
+    file.sync_all()
+}
+
+fn checksum(text: &str) -> String {
+    let mut hasher = SipHasher13::new();
+    hasher.write(text.as_bytes());
+    format!("{:016x}", hasher.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(name: &str) -> StateFile {
+        let directory = std::env::temp_dir().join(format!("avocet-state-{}-{name}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        StateFile::new(&directory, "state")
+    }
+
+    fn clean(file: &StateFile) {
+        fs::remove_dir_all(file.path.parent().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn what_was_saved_comes_back() {
+        let file = file("whole");
+        assert_eq!(file.load("nothing"), None);
+        for text in ["", "a\nb\n"] {
+            assert!(file.save(text));
+            assert_eq!(file.load("nothing").as_deref(), Some(text));
+        }
+        clean(&file);
+    }
+
+    /// F17: cut or altered at any place, it is refused and put aside.
+    #[test]
+    fn a_damaged_file_is_put_aside() {
+        let file = file("damaged");
+        file.save("valid 1 . IN DNSKEY\n");
+        let whole = fs::read(&file.path).unwrap();
+        for at in 0..whole.len() {
+            let mut flipped = whole.clone();
+            flipped[at] ^= 1;
+            for damaged in [&whole[..at], &flipped[..]] {
+                fs::write(&file.path, damaged).unwrap();
+                assert_eq!(file.load("nothing"), None, "{at}");
+                assert!(!file.path.exists() && file.path.with_added_extension("damaged").exists());
+            }
+        }
+        clean(&file);
+    }
+
+    #[test]
+    fn a_directory_that_takes_nothing_costs_a_line_in_the_log() {
+        let file = StateFile::new(Path::new("/nonexistent"), "state");
+        assert!(!file.save("a\n"));
+        assert_eq!(file.load("nothing"), None);
+    }
+}

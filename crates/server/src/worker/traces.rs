@@ -1,0 +1,84 @@
+//! Traces that control clients ask of a worker: a question resolved anew, or what was kept of failures.
+
+use std::sync::mpsc::Sender;
+
+use avocet_resolver::{Ask, Submitted, Trace, Traced};
+
+use super::Worker;
+use super::turn::context;
+
+/// Most traces that a worker makes at once.
+const MAX_WANTED: usize = 16;
+
+/// A question that is to be resolved for its trace.
+pub(crate) struct TraceOrder {
+    /// Folded question in wire form.
+    pub(crate) question: Box<[u8]>,
+    /// Its keyed hash.
+    pub(crate) hash: u64,
+    /// DO.
+    pub(crate) dnssec_ok: bool,
+    /// CD.
+    pub(crate) checking_disabled: bool,
+    /// Where the trace goes. Dropped without one where the worker cannot make it.
+    pub(crate) reply: Sender<Traced>,
+}
+
+/// A look at the kept traces.
+pub(crate) struct KeptOrder {
+    /// Folded name.
+    pub(crate) qname: Box<[u8]>,
+    /// Where they go, the latest last.
+    pub(crate) reply: Sender<Vec<Trace>>,
+}
+
+/// Orders that a worker has not fulfilled yet.
+#[derive(Default)]
+pub(super) struct Wanted {
+    orders: Vec<(u64, Sender<Traced>)>,
+    last: u64,
+}
+
+impl Worker {
+    pub(super) fn trace(&mut self, order: TraceOrder) {
+        let Self { resolver, shared, actions, now, wall_secs, wanted, .. } = self;
+        if wanted.orders.len() >= MAX_WANTED {
+            return;
+        }
+        wanted.last += 1;
+        wanted.orders.push((wanted.last, order.reply));
+        let ask = Ask {
+            question: &order.question,
+            hash: order.hash,
+            dnssec_ok: order.dnssec_ok,
+            checking_disabled: order.checking_disabled,
+            ecs: &[],
+            client: None,
+            stale_available: false,
+        };
+        let mut context = context(shared, actions, (*now, *wall_secs));
+        if let Submitted::Shed { .. } = resolver.submit_traced(&ask, wanted.last, &mut context) {
+            wanted.orders.pop();
+        }
+    }
+
+    pub(super) fn show_kept(&self, order: &KeptOrder) {
+        let is_of =
+            |trace: &&Trace| trace.question().split_last_chunk::<4>().is_some_and(|(name, _)| *name == *order.qname);
+        // A client that went away wants nothing.
+        let _ = order.reply.send(self.resolver.kept_traces().filter(is_of).cloned().collect());
+    }
+
+    /// Hands over what is complete.
+    pub(super) fn deliver_traces(&mut self) {
+        if self.wanted.orders.is_empty() {
+            return;
+        }
+        for traced in self.resolver.take_traced() {
+            let at = self.wanted.orders.iter().position(|(number, _)| *number == traced.number);
+            if let Some((_, reply)) = at.map(|at| self.wanted.orders.swap_remove(at)) {
+                let _ = reply.send(traced);
+            }
+        }
+    }
+}

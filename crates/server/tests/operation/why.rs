@@ -1,0 +1,91 @@
+//! `avocet why` and `avocet query +trace` against a server that runs.
+
+use std::net::UdpSocket;
+use std::thread;
+
+use serde_json::Value;
+
+use crate::server::{Site, free_address, query, udp_client};
+use crate::upstream::Upstream;
+
+#[test]
+fn a_trace_tells_of_the_upstream_and_gives_the_answer() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", "");
+    let _server = site.start();
+    site.ask("www.example");
+    assert_eq!(upstream.asked(), ["www.example."]);
+    let text = site.avocet_text(&["query", "www.example", "A", "+trace"]);
+    assert_eq!(upstream.asked(), ["www.example."], "it is asked anew");
+    let asked = format!("ask {}, as a forwarder", upstream.addr);
+    for part in ["www.example. A, ", " 1 query\n", &asked, "NOERROR", "\nwww.example. 300 IN A 192.0.2.77\n"] {
+        assert!(text.contains(part), "{part:?} in:\n{text}");
+    }
+    let json: Vec<Value> = site
+        .avocet_text(&["query", "www.example", "A", "+trace", "--json"])
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(json[0]["steps"][0]["step"], "ask");
+    assert_eq!(json[0]["steps"][0]["server"], upstream.addr.to_string());
+    assert_eq!(json[0]["answer"][0]["data"], "192.0.2.77");
+    assert_eq!(json[1]["done"], true);
+}
+
+#[test]
+fn why_tells_what_is_cached_or_else_resolves() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", "");
+    let _server = site.start();
+    let text = site.avocet_text(&["why", "www.example"]);
+    assert!(text.contains("as a forwarder") && text.contains("192.0.2.77"), "{text}");
+    assert_eq!(upstream.asked().len(), 1);
+    let text = site.avocet_text(&["why", "WWW.example"]);
+    assert!(text.starts_with("In the cache, of www.example.:\n  www.example. "), "{text}");
+    assert!(text.contains(" IN A 192.0.2.77  ; non authoritative answer, unchecked\n"), "{text}");
+    assert_eq!(upstream.asked().len(), 0, "nobody is asked");
+}
+
+#[test]
+fn why_after_a_failure_tells_what_happened() {
+    let site = Site::new();
+    let refusing = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let addr = refusing.local_addr().unwrap();
+    thread::spawn(move || {
+        let mut buffer = [0; 512];
+        while let Ok((len, from)) = refusing.recv_from(&mut buffer) {
+            // QR, and REFUSED.
+            (buffer[2], buffer[3]) = (0x81, 0x85);
+            refusing.send_to(&buffer[..len], from).unwrap();
+        }
+    });
+    site.configure(addr, "", "");
+    let _server = site.start();
+    let client = udp_client();
+    client.send_to(&query(9, "www.example"), site.dns).unwrap();
+    let mut reply = [0; 512];
+    let len = client.recv(&mut reply).unwrap();
+    assert_eq!((len > 12, reply[3] & 15), (true, 2), "SERVFAIL");
+    let text = site.avocet_text(&["why", "www.example", "--type", "A"]);
+    for part in ["It failed ", &format!("{addr} after "), "REFUSED", "failed: the upstreams refuse to answer"] {
+        assert!(text.contains(part), "{part:?} in:\n{text}");
+    }
+    assert!(text.contains("Its failure is remembered"), "{text}");
+    let json = site.avocet_text(&["why", "www.example", "--json"]);
+    let first: Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
+    assert_eq!((&first["section"], &first["queries"]), (&Value::from("failed"), &Value::from(1)));
+}
+
+#[test]
+fn without_a_server_it_is_said_what_is_missing() {
+    let site = Site::new();
+    site.configure(free_address(), "", "");
+    for arguments in [&["why", "www.example"][..], &["query", "www.example", "+trace"]] {
+        let client = site.avocet(arguments);
+        assert_eq!(client.status.code(), Some(1));
+        let told = String::from_utf8_lossy(&client.stderr).into_owned();
+        assert!(told.contains("no avocet is running with data directory"), "{told}");
+    }
+    let client = site.avocet(&["query", "@127.0.0.1", "www.example", "+trace"]);
+    assert!(String::from_utf8_lossy(&client.stderr).contains("leave @SERVER out"));
+}

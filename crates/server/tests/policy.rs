@@ -1,0 +1,321 @@
+//! Lists, rules and clients on the way of a query: what each client gets for each name, from datagram to answer.
+
+#![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use avocet::InProcess;
+use avocet_wire::builder::OptFields;
+use avocet_wire::edns::EdnsOption;
+use avocet_wire::view::RecordSection;
+use avocet_wire::{Builder, Class, MessageView, NameBuf, Rcode, Rtype, rdata, text};
+
+/// 2026-11-21, a Saturday, 12:00 and 22:00 in UTC.
+const NOON: u64 = 1_795_262_400;
+const NIGHT: u64 = NOON + 10 * 3600;
+
+const CONFIGURATION: &str = r#"
+[resolver]
+mode = "forward"
+
+[[forward]]
+zone = "."
+upstreams = ["192.0.2.1"]
+
+[[forward]]
+zone = "corp.example"
+upstreams = ["192.0.2.1"]
+
+[policy]
+block-answer = "zero"
+block-ttl-secs = 30
+block-private = true
+private-exceptions = ["home.example"]
+
+[[list]]
+name = "ads"
+file = "ADS"
+
+[[list]]
+name = "adult"
+file = "ADULT"
+
+[[group]]
+name = "default"
+lists = ["ads"]
+
+[[group]]
+name = "kids"
+clients = ["tablet", "10.0.9.0/24"]
+
+[[group]]
+name = "free"
+clients = ["10.0.5.5"]
+lists = []
+
+[[client]]
+name = "tablet"
+ids = ["10.0.0.20"]
+
+[[rule]]
+name = "bedtime"
+when = 'client.group("kids") && now.between("21:00", "07:00") && qname.under("video.example")'
+action = "block"
+answer = "nxdomain"
+
+[[rule]]
+name = "work"
+when = 'qname == "allowed.ads.example"'
+action = "allow"
+
+[[rule]]
+name = "printer"
+when = 'qname == "printer.example"'
+action = "redirect"
+to = ["10.1.1.1", "fd00::1"]
+
+[[rule]]
+name = "search"
+when = 'client.group("kids")'
+action = "safe-search"
+
+[[rule]]
+name = "short"
+when = 'qname.under("short.example")'
+action = "ttl"
+max-secs = 10
+
+[[rule]]
+name = "slow"
+when = 'qname.under("slow.example")'
+action = "rate-limit"
+rps = 1
+burst = 2
+
+[[rule]]
+name = "gone"
+when = 'qname.under("gone.example")'
+action = "drop"
+
+[[rule]]
+name = "net"
+when = 'answer.ip.in("198.51.100.0/24")'
+action = "block"
+answer = "refused"
+
+[[record]]
+name = "own.ads.example"
+type = "A"
+values = ["10.2.2.2"]
+"#;
+
+struct Server {
+    inner: InProcess,
+    directory: PathBuf,
+}
+
+impl Server {
+    fn start(test: &str) -> Self {
+        let directory = std::env::temp_dir().join(format!("avocet-policy-{test}-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let file = |name: &str, text: &str| {
+            let path = directory.join(name);
+            std::fs::write(&path, text).unwrap();
+            path.to_string_lossy().into_owned()
+        };
+        let ads = file("ads.txt", "||ads.example^\n@@||fine.ads.example^\n||tracker.example^$dnstype=AAAA\n");
+        let adult = file("adult.txt", "0.0.0.0 adult.example\n");
+        let configuration = CONFIGURATION.replace("ADS", &ads).replace("ADULT", &adult);
+        let mut inner = InProcess::new(&configuration, SocketAddr::from(([10, 0, 0, 1], 4000))).unwrap();
+        inner.set_wall_clock(NOON);
+        let a = Rtype::A.0;
+        for (name, address) in [
+            ("ok.example.", [192, 0, 2, 7]),
+            ("fine.ads.example.", [192, 0, 2, 8]),
+            ("allowed.ads.example.", [192, 0, 2, 9]),
+            ("adult.example.", [192, 0, 2, 10]),
+            ("a.video.example.", [192, 0, 2, 11]),
+            ("x.short.example.", [192, 0, 2, 12]),
+            ("x.slow.example.", [192, 0, 2, 13]),
+            ("hosted.example.", [198, 51, 100, 3]),
+            ("nas.home.example.", [192, 168, 1, 2]),
+            ("x.corp.example.", [192, 168, 1, 2]),
+            ("rebound.example.", [192, 168, 1, 1]),
+            ("tracker.example.", [192, 0, 2, 14]),
+            ("forcesafesearch.google.com.", [192, 0, 2, 15]),
+            ("www.google.com.", [192, 0, 2, 16]),
+            ("cdn.ads.example.", [192, 0, 2, 17]),
+        ] {
+            inner.learn(&wire(name), a, 300, &[&address]);
+        }
+        inner.learn(&wire("cloaked.example."), Rtype::CNAME.0, 300, &[&wire("cdn.ads.example.")]);
+        Self { inner, directory }
+    }
+
+    /// RCODE, answers and the extended error, in one line.
+    fn ask(&mut self, client: [u8; 4], name: &str, rtype: Rtype) -> String {
+        self.inner.ask_as(SocketAddr::from((client, 4000)));
+        let (mut query, mut out) = (vec![0; 512], vec![0; 4096]);
+        let mut builder = Builder::new(&mut query, 512, 7, 0x0100).unwrap();
+        builder.question(&wire(name), rtype, Class::IN).unwrap();
+        builder.opt(&OptFields { udp_size: 1232, rcode: Rcode(0), dnssec_ok: false }, &[]).unwrap();
+        let len = builder.finish();
+        match self.inner.answer(&query[..len], &mut out) {
+            Some(len) => shown(&out[..len]),
+            None => "nothing".to_owned(),
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+fn wire(name: &str) -> Vec<u8> {
+    let mut out = [0; 255];
+    let len = text::name_to_wire(name.as_bytes(), Some(&[0]), &mut out).unwrap();
+    NameBuf::from_wire(&out[..len]).unwrap().folded().wire().to_vec()
+}
+
+fn shown(message: &[u8]) -> String {
+    let view = MessageView::new(message).unwrap();
+    let mut line = Rcode(view.header().flags & 0xf).to_string();
+    for record in view.records().unwrap().map(Result::unwrap) {
+        if record.section != RecordSection::Answer {
+            continue;
+        }
+        let mut data = [0; 512];
+        let len = record.expand_rdata(&mut data).unwrap();
+        line.push_str(&format!(" {} {}", record.ttl_secs(), rdata::display(record.rtype.0, &data[..len])));
+    }
+    for option in
+        view.edns().unwrap().into_iter().flat_map(|edns| edns.options().map(Result::unwrap).collect::<Vec<_>>())
+    {
+        if let EdnsOption::Ede(code, text) = option {
+            line.push_str(&format!(" [{} {}]", code.0, String::from_utf8_lossy(text)));
+        }
+    }
+    line
+}
+
+const ANYONE: [u8; 4] = [10, 0, 0, 1];
+const TABLET: [u8; 4] = [10, 0, 0, 20];
+const FREE: [u8; 4] = [10, 0, 5, 5];
+
+/// Asks each question three times: what is decided, what is kept of it, and what is kept for others is the same.
+#[track_caller]
+fn check(server: &mut Server, rows: &[([u8; 4], &str, Rtype, &str)]) {
+    for round in 1..=3 {
+        for (client, name, rtype, answer) in rows {
+            assert_eq!(server.ask(*client, name, *rtype), *answer, "{client:?} {name} {rtype}, round {round}");
+        }
+    }
+}
+
+#[test]
+fn lists_block_for_the_groups_that_have_them() {
+    let mut server = Server::start("lists");
+    let blocked = "NOERROR 30 0.0.0.0 [17 list ads]";
+    check(
+        &mut server,
+        &[
+            (ANYONE, "ok.example.", Rtype::A, "NOERROR 300 192.0.2.7"),
+            (ANYONE, "x.ads.example.", Rtype::A, blocked),
+            (TABLET, "x.ads.example.", Rtype::A, blocked),
+            (ANYONE, "X.Ads.example.", Rtype::AAAA, "NOERROR 30 :: [17 list ads]"),
+            (ANYONE, "x.ads.example.", Rtype::TXT, "NOERROR [17 list ads]"),
+            (ANYONE, "fine.ads.example.", Rtype::A, "NOERROR 300 192.0.2.8"),
+            (ANYONE, "allowed.ads.example.", Rtype::A, "NOERROR 300 192.0.2.9"),
+            (ANYONE, "own.ads.example.", Rtype::A, "NOERROR 300 10.2.2.2"),
+            (FREE, "cdn.ads.example.", Rtype::A, "NOERROR 300 192.0.2.17"),
+            (ANYONE, "adult.example.", Rtype::A, "NOERROR 300 192.0.2.10"),
+            (TABLET, "adult.example.", Rtype::A, "NOERROR 30 0.0.0.0 [17 list adult]"),
+            ([10, 0, 9, 77], "adult.example.", Rtype::A, "NOERROR 30 0.0.0.0 [17 list adult]"),
+            (ANYONE, "tracker.example.", Rtype::A, "NOERROR 300 192.0.2.14"),
+            (ANYONE, "tracker.example.", Rtype::AAAA, "NOERROR 30 :: [17 list ads]"),
+        ],
+    );
+}
+
+#[test]
+fn an_alias_does_not_hide_what_is_blocked() {
+    let mut server = Server::start("aliases");
+    check(
+        &mut server,
+        &[
+            (ANYONE, "cloaked.example.", Rtype::A, "NOERROR 30 0.0.0.0 [17 list ads]"),
+            (FREE, "cloaked.example.", Rtype::A, "NOERROR 300 cdn.ads.example. 300 192.0.2.17"),
+        ],
+    );
+}
+
+#[test]
+fn rules_rewrite_questions_and_read_answers() {
+    let mut server = Server::start("rules");
+    check(
+        &mut server,
+        &[
+            (ANYONE, "printer.example.", Rtype::A, "NOERROR 30 10.1.1.1 [4 rule printer]"),
+            (ANYONE, "printer.example.", Rtype::AAAA, "NOERROR 30 fd00::1 [4 rule printer]"),
+            (ANYONE, "printer.example.", Rtype::MX, "NOERROR [4 rule printer]"),
+            (ANYONE, "x.short.example.", Rtype::A, "NOERROR 10 192.0.2.12"),
+            (ANYONE, "y.gone.example.", Rtype::A, "nothing"),
+            (ANYONE, "hosted.example.", Rtype::A, "REFUSED [15 rule net]"),
+            (ANYONE, "www.google.com.", Rtype::A, "NOERROR 300 192.0.2.16"),
+            (TABLET, "www.google.com.", Rtype::A, "NOERROR 30 forcesafesearch.google.com. 300 192.0.2.15"),
+        ],
+    );
+}
+
+#[test]
+fn private_addresses_of_public_names_are_taken_out() {
+    let mut server = Server::start("rebinding");
+    check(
+        &mut server,
+        &[
+            (ANYONE, "rebound.example.", Rtype::A, "NOERROR [15 a private address of a public name]"),
+            (ANYONE, "nas.home.example.", Rtype::A, "NOERROR 300 192.168.1.2"),
+            (ANYONE, "x.corp.example.", Rtype::A, "NOERROR 300 192.168.1.2"),
+        ],
+    );
+}
+
+#[test]
+fn a_schedule_acts_on_cached_names_at_its_edge() {
+    let mut server = Server::start("schedule");
+    let name = "a.video.example.";
+    let open = "NOERROR 300 192.0.2.11";
+    check(&mut server, &[(TABLET, name, Rtype::A, open), (ANYONE, name, Rtype::A, open)]);
+    server.inner.set_wall_clock(NIGHT);
+    let closed = "NXDOMAIN [15 rule bedtime]";
+    // What was kept at noon ends by the monotonic clock, which stands still here: a name that nobody asked for.
+    check(&mut server, &[(TABLET, "b.video.example.", Rtype::A, closed)]);
+    let mut server = Server::start("schedule-night");
+    server.inner.set_wall_clock(NIGHT);
+    check(&mut server, &[(TABLET, name, Rtype::A, closed), (ANYONE, name, Rtype::A, open)]);
+}
+
+#[test]
+fn a_rate_limit_counts_cached_answers_too() {
+    let mut server = Server::start("limit");
+    let mut ask = |client| server.ask(client, "x.slow.example.", Rtype::A);
+    let answers: Vec<String> = (0..4).map(|_| ask(ANYONE)).collect();
+    let (good, over) = ("NOERROR 300 192.0.2.13", "REFUSED [18 rule slow]");
+    assert_eq!(answers, [good, good, over, over]);
+    assert_eq!(ask(TABLET), good);
+}
+
+#[test]
+fn what_is_wrong_with_a_policy_is_told_with_its_place() {
+    let wrong = |text: &str| InProcess::new(text, SocketAddr::from((ANYONE, 1))).err().unwrap_or_default();
+    let rule = "[[rule]]\nname = \"r\"\nwhen = 'qname.undr(\"x\")'\naction = \"block\"\n";
+    let error = wrong(rule);
+    assert!(error.contains("rule `r`: column 7") && error.contains("under") && error.contains('^'), "{error}");
+    let error = wrong("[[group]]\nname = \"g\"\nlists = [\"nope\"]\n[[list]]\nname = \"l\"\nfile = \"x\"\n");
+    assert!(error.contains("nope"), "{error}");
+    let error = wrong("[[list]]\nname = \"l\"\n[[list]]\nname = \"l\"\nurl = \"ftp://x\"\n");
+    assert!(error.contains("`url` or `file` is missing") && error.contains("http://"), "{error}");
+}
