@@ -192,7 +192,7 @@ impl Draft {
         self.set(table, key, i64::try_from(kept).unwrap_or(i64::MAX), origin);
     }
 
-    /// Adds the networks of a list to `[server] allow`, or listeners to `listen`.
+    /// Sets the listeners, each once.
     pub(crate) fn listen(&mut self, addresses: &[SocketAddr], origin: &str) {
         let mut listen: Vec<Value> = Vec::new();
         for address in addresses {

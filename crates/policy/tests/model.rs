@@ -1,6 +1,8 @@
 //! The compiled program against the plain reading of its rules: random rules, questions, answers and
 //! times. The model asks each rule in its order with the evaluator that `avocet policy test` uses.
 
+#![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
+
 use std::net::IpAddr;
 
 use avocet_policy::client::{Asker, ClientSpec, Clients, Directory, GroupSpec, Identity, Mac, Neighbour, Transport};

@@ -1,5 +1,7 @@
 //! Nothing is allocated where a query passes: profile, question, answer, rate limit.
 
+#![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
+
 use avocet_policy::client::{Clients, Directory, Transport};
 use avocet_policy::rule::{Action, Answer, Limiter, NoLists, Program, Question, RuleSpec, Rules, Switches, Vocabulary};
 use avocet_testkit::allocations::{Allocations, Counting};

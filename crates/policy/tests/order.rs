@@ -1,5 +1,7 @@
 //! Which rule decides, and which are noted, in forty orders of rules.
 
+#![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
+
 use avocet_policy::client::{Clients, Directory, Profile};
 use avocet_policy::rule::{
     Answer, Grant, Lift, NoLists, Pause, Program, Question, RuleSpec, Rules, Scope, Switches, Verdict, Vocabulary,

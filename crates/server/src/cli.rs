@@ -33,6 +33,8 @@ pub(crate) enum Command {
     Import(ImportArgs),
     /// Look into the caches of the running server, or drop names from them
     Cache(CacheArgs),
+    /// Show the lists of the running server, fetch them, or tell their broken lines
+    Lists(ListsArgs),
     /// Check the policy of a configuration, try conditions, or show what is in force
     Policy(PolicyArgs),
     /// Have the running server filter nothing for a while
@@ -324,6 +326,37 @@ pub(crate) enum CacheCommand {
     },
 }
 
+/// Arguments of `avocet lists`.
+#[derive(Debug, Args)]
+pub(crate) struct ListsArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: ListsCommand,
+    /// How the running server is reached.
+    #[command(flatten)]
+    pub(crate) control: ControlArgs,
+}
+
+/// The commands under `avocet lists`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ListsCommand {
+    /// Show each list: its entries, when it was fetched, what is wrong
+    Status,
+    /// Look at the source of a list, or of all, and wait until what has changed is in force
+    Refresh {
+        /// The list; all where none is named
+        name: Option<String>,
+        /// Take it even if it has no entries any more, lost most of them, or looks like no list
+        #[arg(long, requires = "name")]
+        force: bool,
+    },
+    /// Name the broken lines of a list
+    Check {
+        /// The list
+        name: String,
+    },
+}
+
 /// Arguments of `avocet nta`.
 #[derive(Debug, Args)]
 pub(crate) struct NtaArgs {
@@ -416,6 +449,13 @@ mod tests {
             panic!("config");
         };
         assert!(matches!(config.command, ConfigCommand::Show { config: None, json: true }));
+        let Ok(Command::Lists(lists)) = parse("avocet lists refresh ads --force --json") else {
+            panic!("lists");
+        };
+        assert!(
+            matches!(lists.command, ListsCommand::Refresh { name: Some(name), force: true } if name == "ads")
+                && lists.control.json
+        );
         let Ok(Command::Import(import)) = parse("avocet import pihole a.zip --output b.toml") else {
             panic!("import");
         };
@@ -442,6 +482,8 @@ mod tests {
             "avocet check",
             "avocet query",
             "avocet cache flush",
+            "avocet lists check",
+            "avocet lists refresh --force",
             "avocet sevre",
             "avocet load",
             "avocet import bind x",

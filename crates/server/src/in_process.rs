@@ -49,7 +49,7 @@ impl InProcess {
             cookies: CookieSecrets { current: [5; 16], previous: None },
             trust: LearntTrust::default(),
         };
-        let lists = policy::load::from_files(&config.policy, [9; 32]).map(Arc::new);
+        let lists = policy::load::from_files(&config.policy, [9; 32])?.map(Arc::new);
         let parts = Parts { lists, ..Parts::new([4; 32]) };
         let snapshot = Snapshot::build(config, 1, &secrets, parts).map_err(|error| error.to_string())?;
         let shared = Shared::new(snapshot, Vec::new(), [7; 32]).map_err(|error| error.to_string())?;

@@ -10,6 +10,7 @@ mod config;
 mod http;
 mod import;
 mod in_process;
+mod lists;
 mod log;
 mod metrics;
 mod operate;
@@ -42,6 +43,7 @@ pub fn run() -> Result<ExitCode, String> {
         Command::Import(args) => import::run(&args),
         Command::Query(args) => Ok(query_tool::run(&args)),
         Command::Cache(args) => Ok(operate::command::cache(&args)),
+        Command::Lists(args) => Ok(operate::command::lists(&args)),
         Command::Policy(args) => Ok(policy::command::run(&args)),
         Command::Pause(args) => Ok(operate::command::pause(&args)),
         Command::Grant(args) => Ok(operate::command::grant(&args)),

@@ -16,9 +16,10 @@ use avocet_io::udp::UdpListener;
 
 use crate::cli::ServeArgs;
 use crate::config::{Config, ConfigErrors, environment};
+use crate::lists::Store;
 use crate::operate::take_over::TakenSocket;
 use crate::operate::{self, ListeningSockets, Operation};
-use crate::policy::{self, Parts};
+use crate::policy::Parts;
 use crate::query::asked::Transport;
 use crate::query::cookie::CookieSecrets;
 use crate::snapshot::Unconfigured;
@@ -93,7 +94,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), StartError> {
     }
     let secrets = draw_secrets()?;
     let (pollers, mailboxes) = mailboxes(workers)?;
-    let lists = policy::load::from_files(&config.policy, random()?).map(Arc::new);
+    let mut store = Store::new(&config.data.directory);
+    let lists = store.load(&config.policy, random()?).map(Arc::new);
     let switches = operate::switches::load(&config.data.directory);
     let parts = Parts { lists, switches, ..Parts::new(random()?) };
     let snapshot =
@@ -101,7 +103,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), StartError> {
     let key = random::<32>()?;
     let shared = Shared::new(snapshot, mailboxes, key).map_err(|error| StartError::Setting(error.to_string()))?;
     let shared = Arc::new(shared);
-    let control = (secrets, args.config.as_deref());
+    let control = (secrets, args.config.as_deref(), store);
     let operation = Operation::start(signals, shared.clone(), control, listening, taken.as_mut())?;
     let threads = start_workers(&shared, pollers, sockets, open_files as usize)?;
     if let Some(taken) = taken {

@@ -8,6 +8,8 @@ mod control;
 mod deploy;
 #[path = "operation/http.rs"]
 mod http;
+#[path = "operation/lists.rs"]
+mod lists;
 #[path = "operation/persist.rs"]
 mod persist;
 #[path = "operation/reload.rs"]

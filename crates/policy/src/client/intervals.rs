@@ -53,7 +53,8 @@ impl<A: Address> Intervals<A> {
         let mut values: Vec<u16> = Vec::new();
         for network in networks {
             while let Some(inner) = open.last().copied().filter(|inner| inner.last.0 < network.first) {
-                (open.pop(), values.pop());
+                open.pop();
+                values.pop();
                 table.begin(inner.last.0.next(), values.last().copied().unwrap_or(outside));
             }
             open.push(network);

@@ -221,6 +221,11 @@ impl Action {
         matches!(self, Self::Block(_) | Self::SafeSearch | Self::Drop)
     }
 
+    /// Is it taken before there is an answer, so that a condition on the answer is no use?
+    pub(super) const fn is_of_question(&self) -> bool {
+        matches!(self, Self::Forward(_) | Self::SafeSearch | Self::RateLimit(_))
+    }
+
     /// Reads the action of a rule.
     ///
     /// # Errors

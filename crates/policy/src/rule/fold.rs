@@ -190,7 +190,7 @@ impl Shared {
         }
         let found = self.windows.iter().position(|window| window.zone == *zone && window.week == week);
         let number = found.unwrap_or_else(|| {
-            self.windows.push(Window { zone: zone.clone(), week });
+            self.windows.push(Window::new(zone.clone(), week));
             self.windows.len() - 1
         });
         Folded::Leaf(Leaf::Window(number as u32), sense)

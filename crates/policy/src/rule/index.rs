@@ -192,13 +192,13 @@ impl NameIndex {
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 const FACTOR: u64 = 0xd6e8_feb8_6659_fd93;
 
-/// The hash of a name from that of its parent. The names in the table are the owner's, so that
-/// nobody who asks can make them collide, and the hash needs no key.
+/// The hash of a name from that of its parent: the length octet and the label, eight octets at a time.
+/// The names in the table are the owner's, so that nobody who asks can make them collide, and the
+/// hash needs no key.
 #[inline]
 fn extend(hash: u64, name: &[u8], start: usize) -> u64 {
-    let length = usize::from(name[start]);
-    let mut hash = mix(hash, length as u64);
-    let (mut at, end) = (start + 1, start + 1 + length);
+    let end = start + 1 + usize::from(name[start]);
+    let (mut hash, mut at) = (hash, start);
     while at < end {
         hash = mix(hash, word(name, at, end - at));
         at += 8;

@@ -61,5 +61,6 @@ pub const MAX_PATTERN: usize = 4_096;
 pub const MAX_PATTERN_MEMORY: usize = 1 << 20;
 /// Most different questions about clients in all rules together.
 pub const MAX_CLIENT_TESTS: usize = 16_384;
-/// Most different conditions on the time in all rules together.
-pub const MAX_WINDOWS: usize = 1_024;
+/// Most different conditions on the time in all rules together: each thread looks at all of them
+/// when one changes, which takes it about a tenth of a millisecond.
+pub const MAX_WINDOWS: usize = 256;

@@ -21,6 +21,7 @@ use super::stage::{Rests, Stage, StageBuilder};
 use super::switches::{Scope, Switches};
 use super::tree::{Country, ListId, NameKey, Reach};
 use super::verdict::{Lift, Verdict};
+use super::{MAX_CLIENT_TESTS, MAX_WINDOWS};
 use crate::client::{ClientTest, Clients, Profile};
 
 /// A question as the rules see it.
@@ -137,25 +138,41 @@ struct CompiledGrant {
 }
 
 impl Compiled {
-    fn build(rules: &Rules) -> Self {
+    pub(super) fn build(rules: Vec<Rule>) -> Self {
         let (mut shared, mut code) = (Shared::default(), Code::default());
         let (mut question, mut answer) = (StageBuilder::default(), StageBuilder::default());
-        for (place, rule) in rules.rules.iter().enumerate() {
+        for (place, rule) in (0..).zip(&rules) {
             let mut folded = shared.fold(&rule.tree, &rule.zone);
             if rule.action == Action::SafeSearch {
                 let keys = safe_names().map(|name| NameKey { name: name.clone(), reach: Reach::Exact });
                 folded = all(vec![Folded::Leaf(Leaf::Names(keys.collect()), Sense::Plain), folded]);
             }
-            let id = RuleId(place as u32);
             if !rule.reads.answer {
-                question.add(id, role(rule), &folded, &mut code);
+                question.add(RuleId(place), role(rule), &folded, &mut code);
             }
-            if rule.reads.answer || rule.reads.lists {
-                answer.add(id, role(rule), &folded, &mut code);
+            if rule.reads.answer || (rule.reads.lists && !rule.action.is_of_question()) {
+                answer.add(RuleId(place), role(rule), &folded, &mut code);
             }
         }
         code.finish();
-        Self { rules: rules.rules.clone(), shared, code, question: question.build(), answer: answer.build() }
+        Self { rules, shared, code, question: question.build(), answer: answer.build() }
+    }
+
+    pub(super) fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    pub(super) fn client_tests(&self) -> &[ClientTest] {
+        &self.shared.tests
+    }
+
+    /// Which limit the rules exceed together, as a clause.
+    pub(super) fn excess(&self) -> Option<String> {
+        if self.shared.tests.len() > MAX_CLIENT_TESTS {
+            return Some(format!("all rules together ask more than {MAX_CLIENT_TESTS} things about clients"));
+        }
+        let too_many = self.shared.windows.len() > MAX_WINDOWS;
+        too_many.then(|| format!("all rules together have more than {MAX_WINDOWS} different times"))
     }
 }
 
@@ -168,16 +185,16 @@ fn role(rule: &Rule) -> Role {
 }
 
 impl Program {
-    /// Compiles rules for clients.
+    /// Joins rules with clients, pauses and grants.
     ///
     /// `clients` must have been built with what [`Rules::client_tests`] and
     /// [`Switches::client_tests`] ask; what was not asked then holds of nobody.
     #[must_use]
     pub fn build(rules: &Rules, clients: &Clients, switches: &Switches) -> Self {
-        Self::of(Arc::new(Compiled::build(rules)), clients, switches)
+        Self::of(Arc::clone(&rules.compiled), clients, switches)
     }
 
-    /// The same rules for other clients or with other pauses and grants, without compiling them anew.
+    /// The same rules for other clients or with other pauses and grants.
     #[must_use]
     pub fn with(&self, clients: &Clients, switches: &Switches) -> Self {
         Self::of(Arc::clone(&self.compiled), clients, switches)

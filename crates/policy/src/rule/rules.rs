@@ -1,13 +1,15 @@
 //! All rules of a configuration, checked.
 
 use std::fmt;
+use std::sync::Arc;
 
 use super::action::{Action, RuleSpec};
 use super::check::check;
 use super::fault::Fault;
+use super::program::Compiled;
 use super::schedule::Zone;
-use super::tree::{Node, Reads, Test};
-use super::{MAX_CLIENT_TESTS, MAX_RULES, Vocabulary};
+use super::tree::{Node, Reads};
+use super::{MAX_RULES, Vocabulary};
 use crate::client::ClientTest;
 
 /// The place of a rule among the enabled rules, in the order in which they are tried.
@@ -70,13 +72,13 @@ impl fmt::Display for RuleFault {
 impl std::error::Error for RuleFault {}
 
 /// The enabled rules of a configuration, in the order in which they are tried.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone)]
 pub struct Rules {
-    pub(super) rules: Vec<Rule>,
+    pub(super) compiled: Arc<Compiled>,
 }
 
 impl Rules {
-    /// Checks all rules, those that are not enabled too.
+    /// Checks all rules, those that are not enabled too, and compiles those that are.
     ///
     /// # Errors
     /// All rules that are wrong, each with its first fault.
@@ -97,37 +99,23 @@ impl Rules {
         }
         // Stable: within a priority the order of the file stays.
         ordered.sort_by_key(|(priority, _)| *priority);
-        let rules = Self { rules: ordered.into_iter().map(|(_, rule)| rule).collect() };
-        match rules.client_tests().len() {
-            count if count > MAX_CLIENT_TESTS => {
-                let message = format!("all rules together ask more than {MAX_CLIENT_TESTS} things about clients");
-                Err(vec![fault(0, &specs[0], message)])
-            }
-            _ => Ok(rules),
+        let compiled = Compiled::build(ordered.into_iter().map(|(_, rule)| rule).collect());
+        match compiled.excess() {
+            Some(message) => Err(vec![fault(0, &specs[0], message)]),
+            None => Ok(Self { compiled: Arc::new(compiled) }),
         }
     }
 
     /// All that the rules ask about clients, each once.
     #[must_use]
     pub fn client_tests(&self) -> Vec<ClientTest> {
-        let mut seen = std::collections::HashSet::new();
-        let mut tests = Vec::new();
-        for rule in &self.rules {
-            rule.tree.for_each_test(&mut |test| {
-                if let Test::Client(test) = test
-                    && seen.insert(format!("{test:?}"))
-                {
-                    tests.push(test.clone());
-                }
-            });
-        }
-        tests
+        self.compiled.client_tests().to_vec()
     }
 
     /// The rules in the order in which they are tried; a [`RuleId`] is a place in it.
     #[must_use]
     pub fn rules(&self) -> &[Rule] {
-        &self.rules
+        self.compiled.rules()
     }
 }
 
@@ -144,7 +132,7 @@ fn rule(spec: &RuleSpec, vocabulary: &Vocabulary) -> Result<Rule, String> {
     let Some(zone) = Zone::named(zone) else { return Err(unknown_zone(zone)) };
     let tree = check(&spec.when, vocabulary).map_err(|fault| located(&fault, &spec.when))?;
     let reads = tree.reads();
-    if reads.answer && matches!(action, Action::Forward(_) | Action::SafeSearch | Action::RateLimit(_)) {
+    if reads.answer && action.is_of_question() {
         return Err("this action is taken on the question, but the condition reads the answer".to_owned());
     }
     let (name, when) = (spec.name.clone(), spec.when.clone());

@@ -110,10 +110,10 @@ impl Week {
         (1..WEEK_MINUTES).all(|minute| self.holds(minute) == first).then_some(first)
     }
 
-    /// How many minutes after `minute` the first one is that differs from it.
-    fn minutes_to_change(&self, minute: usize) -> Option<usize> {
-        let now = self.holds(minute);
-        (1..WEEK_MINUTES).find(|later| self.holds((minute + later) % WEEK_MINUTES) != now)
+    /// The minutes that differ from the one before them, ascending.
+    fn edges(&self) -> Box<[u16]> {
+        let differs = |minute: &usize| self.holds(*minute) != self.holds((minute + WEEK_MINUTES - 1) % WEEK_MINUTES);
+        (0..WEEK_MINUTES).filter(differs).map(|minute| minute as u16).collect()
     }
 }
 
@@ -121,19 +121,27 @@ impl Week {
 pub(super) struct Window {
     pub(super) zone: Zone,
     pub(super) week: Week,
+    edges: Box<[u16]>,
 }
 
 impl Window {
+    pub(super) fn new(zone: Zone, week: Week) -> Self {
+        let edges = week.edges();
+        Self { zone, week, edges }
+    }
+
     /// Whether it holds at `now`, and until which second that is sure; both in Unix seconds.
     pub(super) fn at(&self, now: u64) -> (bool, u64) {
         let (second, change) = self.zone.local(now);
         let minute = second as usize / 60;
-        let into_minute = u64::from(second % 60);
-        let edge = self
-            .week
-            .minutes_to_change(minute)
-            .map_or(u64::MAX, |minutes| now.saturating_add(minutes as u64 * 60 - into_minute));
-        (self.week.holds(minute), edge.min(change))
+        let next = self.edges.partition_point(|edge| usize::from(*edge) <= minute);
+        // Behind the last edge comes the first one of next week.
+        let edge = match (self.edges.get(next), self.edges.first()) {
+            (Some(edge), _) => u64::from(*edge) * 60,
+            (None, Some(edge)) => u64::from(*edge) * 60 + WEEK_SECS as u64,
+            (None, None) => return (self.week.holds(minute), change),
+        };
+        (self.week.holds(minute), (now.saturating_add(edge - u64::from(second))).min(change))
     }
 }
 
@@ -146,7 +154,7 @@ mod tests {
     }
 
     fn window(zone: &str, test: TimeTest) -> Window {
-        Window { zone: Zone::named(zone).unwrap(), week: Week::of(|minute| test.holds(minute)) }
+        Window::new(Zone::named(zone).unwrap(), Week::of(|minute| test.holds(minute)))
     }
 
     #[track_caller]

@@ -249,8 +249,8 @@ mod tests {
         let mut gaps = Gaps::default();
         for zone in 0..=(MAX_ALL_GAPS / MAX_GAPS) as u8 {
             let apex = [1, zone, 0];
-            let owner = |number: u16| [&[2][..], &number.to_be_bytes(), &apex].concat();
-            let sets = (0..MAX_GAPS as u16).map(|number| set(&owner(number), Rtype::NSEC)).collect();
+            let owner = |number: usize| [b"\x04", format!("{number:04}").as_bytes(), &apex].concat();
+            let sets = (0..MAX_GAPS).map(|number| set(&owner(number), Rtype::NSEC)).collect();
             gaps.insert(&apex.as_slice().into(), None, sets, 0);
         }
         assert!(gaps.count <= MAX_ALL_GAPS && gaps.zones.len() == MAX_ALL_GAPS / MAX_GAPS);

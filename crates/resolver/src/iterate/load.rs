@@ -100,10 +100,12 @@ impl Loads {
         (self.is_pressed() && zone.recent.at(now_ms) > most).then_some(Excess::Zone)
     }
 
-    /// Is a question of this client too much?
+    /// Is a question of this client too much for the others?
     pub(crate) fn excess_of_client(&self, client: IpAddr, now_ms: u64) -> Option<Excess> {
-        let most = FEW.max(self.all.at(now_ms) / CLIENT_SHARE);
-        (self.is_pressed() && self.clients[self.place(client)].at(now_ms) > most).then_some(Excess::Client)
+        let (all, own) = (self.all.at(now_ms), self.clients[self.place(client)].at(now_ms));
+        // Where nobody else wants anything, nothing is taken from anybody.
+        let is_alone = all.saturating_sub(own) < FEW;
+        (self.is_pressed() && !is_alone && own > FEW.max(all / CLIENT_SHARE)).then_some(Excess::Client)
     }
 
     fn is_pressed(&self) -> bool {

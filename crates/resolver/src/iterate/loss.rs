@@ -9,6 +9,8 @@ pub(crate) const WITNESS_MS: u64 = 30_000;
 /// One query weighs so much of the share, of `WHOLE`.
 const WEIGHT: u32 = 16;
 const WHOLE: u32 = 1 << 16;
+/// Without a reply of anybody for so many ms nothing is lost: nobody is there.
+const GONE_MS: u64 = 3_000;
 /// From this share on losses are heavy: a sixth, as where nearly a tenth is lost each way.
 const HEAVY: u32 = WHOLE / 6;
 
@@ -16,11 +18,13 @@ const HEAVY: u32 = WHOLE / 6;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Loss {
     share: u32,
+    replied_ms: u64,
 }
 
 impl Loss {
     /// A server answered.
-    pub(crate) fn note_reply(&mut self) {
+    pub(crate) fn note_reply(&mut self, now_ms: u64) {
+        self.replied_ms = now_ms;
         self.share -= self.share / WEIGHT;
     }
 
@@ -29,9 +33,10 @@ impl Loss {
         self.share += (WHOLE - self.share) / WEIGHT;
     }
 
-    /// Is so much lost that those who keep silent are to be asked more often, and longer?
-    pub(crate) fn is_heavy(self) -> bool {
-        self.share > HEAVY
+    /// Is so much lost that those who keep silent are to be asked more often, and longer? Not where nobody
+    /// answers any more: then there is no network.
+    pub(crate) fn is_heavy(self, now_ms: u64) -> bool {
+        self.share > HEAVY && now_ms < self.replied_ms + GONE_MS
     }
 }
 
@@ -43,13 +48,13 @@ mod tests {
     fn losses_are_heavy_while_many_of_the_last_queries_are_lost() {
         let mut loss = Loss::default();
         (0..2).for_each(|_| loss.note_missing());
-        assert!(!loss.is_heavy(), "two may be one server's");
+        assert!(!loss.is_heavy(1_000), "two may be one server's");
         for _ in 0..100 {
             loss.note_missing();
-            loss.note_reply();
+            loss.note_reply(1_000);
         }
-        assert!(loss.is_heavy());
-        (0..100).for_each(|_| loss.note_reply());
-        assert!(!loss.is_heavy());
+        assert!(loss.is_heavy(1_000) && !loss.is_heavy(1_000 + GONE_MS));
+        (0..100).for_each(|_| loss.note_reply(1_000));
+        assert!(!loss.is_heavy(1_000));
     }
 }

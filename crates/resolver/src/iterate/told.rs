@@ -90,7 +90,7 @@ impl Walker {
 
     /// An RRset has its status, or is bogus.
     pub(super) fn tell_judged(&self, set: &Rrset, result: Result<(), Reason>) {
-        self.tell_verdict((&set.owner, set.rtype), set.signatures.first(), set.security, result);
+        self.tell_verdict((&set.owner, set.rtype), first_signature(set), set.security, result);
     }
 
     /// A denial has its status, or is bogus.
@@ -101,13 +101,13 @@ impl Walker {
         security: Security,
         end: Result<(), Reason>,
     ) {
-        self.tell_verdict(what, sets.iter().find_map(|set| set.signatures.first()), security, end);
+        self.tell_verdict(what, sets.iter().find_map(first_signature), security, end);
     }
 
     fn tell_verdict(
         &self,
         (owner, rtype): (&Name, Rtype),
-        rrsig: Option<&Box<[u8]>>,
+        rrsig: Option<&[u8]>,
         security: Security,
         result: Result<(), Reason>,
     ) {
@@ -118,9 +118,13 @@ impl Walker {
             (_, Security::Insecure) => Verdict::Insecure,
             _ => Verdict::Indeterminate,
         };
-        let signature = rrsig.and_then(|rrsig| signed_by(rrsig));
+        let signature = rrsig.and_then(signed_by);
         self.io.record(Step::Judged { name: owner.clone(), rtype, signature, verdict, fault: result.err() });
     }
+}
+
+fn first_signature(set: &Rrset) -> Option<&[u8]> {
+    set.signatures.first().map(AsRef::as_ref)
 }
 
 /// Signer, key tag and algorithm in RRSIG data.

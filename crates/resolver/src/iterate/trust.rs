@@ -289,7 +289,10 @@ impl Walker {
             }
             match self.link_by(&above, child, &sets, frame).await {
                 Ok(link) => {
-                    self.keep_verified(&part, Rtype::DS);
+                    // Behind an alias stands what was not verified.
+                    if !matches!(part.ending, Ending::GoesOn(_)) {
+                        self.keep_verified(&part, Rtype::DS);
+                    }
                     return Ok(link);
                 }
                 Err(reason) if reason.verdict() != Verdict::Bogus => {
@@ -319,6 +322,9 @@ impl Walker {
         self.budget.begin_message();
         let ds = sets.iter().find(|set| set.rtype == Rtype::DS && set.owner == *child);
         let Some(ds) = ds else {
+            if self.is_alias_of(above, child, sets) {
+                return Ok(Link::NoCut);
+            }
             let budget = &mut self.budget;
             let delegation = lend(sets, |sets| Proof::signed(sets, above, &context).delegation(child, budget))?;
             self.insecure_secs = delegation.lifetime_secs;
@@ -338,6 +344,17 @@ impl Walker {
         self.io.note(Note::Store(kept, how));
         let vouched = Vouched { ds: ds.records.clone(), dnskeys: Vec::new(), lifetime_secs: verified.lifetime_secs };
         self.trusted_keys(child, &vouched, frame).await.map(Link::Keys)
+    }
+
+    /// Has the zone above signed an alias at this name, so that no zone begins there (RFC 1034 §3.6.2)?
+    fn is_alias_of(&mut self, above: &ZoneKeys, child: &Name, sets: &[Rrset]) -> bool {
+        let Some(alias) = sets.iter().find(|set| set.rtype == Rtype::CNAME && set.owner == *child) else {
+            return false;
+        };
+        let context = self.context();
+        let budget = &mut self.budget;
+        let verified = lend(std::slice::from_ref(alias), |sets| signature::verify(&sets[0], above, &context, budget));
+        verified.is_ok_and(|verified| verified.closest_encloser.is_none())
     }
 
     /// Does the chain end between a zone and a name below it, at a cut that was not seen?

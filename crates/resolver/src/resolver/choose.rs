@@ -64,7 +64,7 @@ impl<W> Resolver<W> {
         let candidates = places(fetch.all());
         let is_alive = |place: u8| self.server_at(fetch, place).is_some_and(|server| server.is_alive(now_ms));
         let most = match () {
-            () if self.loss.is_heavy() => MAX_SENDS_ALIVE,
+            () if self.loss.is_heavy(now_ms) => MAX_SENDS_ALIVE,
             () if candidates.clone().any(is_alive) => MAX_SENDS_ALIVE,
             () if candidates.clone().any(|place| self.is_measured(fetch, place)) => MAX_SENDS_KNOWN,
             () => MAX_SENDS_SILENT,

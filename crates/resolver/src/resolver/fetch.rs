@@ -195,12 +195,13 @@ impl<W> Resolver<W> {
         let wait_ms = timeout(&server.rtt, fetch.round, manner.timeout_ms, over_tcp);
         // A late reply is taken all the same.
         let is_measured = server.rtt.smoothed_ms().is_some();
-        let longest_ms = if self.loss.is_heavy() || !is_measured { MAX_BLIND_WAIT_MS } else { MAX_WAIT_MS };
+        let longest_ms = if self.loss.is_heavy(cx.now_ms) || !is_measured { MAX_BLIND_WAIT_MS } else { MAX_WAIT_MS };
         let wait_ms = if over_tcp { wait_ms } else { wait_ms.min(longest_ms) };
         server.outstanding += 1;
         fetch.sends += 1;
-        for &waiter in &fetch.waiters {
-            self.tasks[waiter].sends += 1;
+        // Of those who wait, one pays for each query: what is sent once counts once.
+        if let Some(&payer) = fetch.waiters.iter().find(|at| self.tasks[**at].sends < MAX_SENDS) {
+            self.tasks[payer].sends += 1;
         }
         self.counters.sent += 1;
         self.counters.sent_by_tcp += u64::from(over_tcp);
@@ -397,7 +398,7 @@ impl<W> Resolver<W> {
         if exchange.over_tcp {
             return;
         }
-        self.loss.note_reply();
+        self.loss.note_reply(now_ms);
         // What it did not answer before was lost.
         let others = self.fetches.get(exchange.fetch).map(|fetch| &fetch.exchanges[..]).unwrap_or_default();
         for other in others.iter().filter_map(|&other| self.fetches.exchange(other)) {

@@ -349,6 +349,12 @@ impl<W> Resolver<W> {
         self.tasks.len()
     }
 
+    /// Questions that may still begin before others have to give way.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        self.bound.plan.settings.in_flight.saturating_sub(self.tasks.len())
+    }
+
     /// Waiting clients.
     #[must_use]
     pub fn waiting(&self) -> usize {

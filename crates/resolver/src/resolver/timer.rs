@@ -17,7 +17,7 @@ impl<W> Resolver<W> {
 
     fn wake(&mut self, at: u32, cx: &mut Context<'_, W>) {
         self.release_overdue(at, cx);
-        if self.loss.is_heavy() {
+        if self.loss.is_heavy(cx.now_ms) {
             // Then nothing came of it says little.
             self.tasks[at].progress_ms = cx.now_ms;
         }

@@ -81,6 +81,26 @@ fn half_of_all_datagrams_may_be_lost_when_nothing_is_known_yet() {
 }
 
 #[test]
+fn where_everybody_falls_silent_clients_are_told_in_time() {
+    let mut world = world(Faults::NONE, &[2]);
+    for number in 0..50 {
+        assert_eq!(world.resolve(&format!("n{number}.test. A")).rcode, Rcode::NOERROR);
+    }
+    world.silence();
+    world.take_sent();
+    let client = [198, 51, 100, 1].into();
+    let waited: Vec<u32> =
+        (50..150).map(|number| world.submit(&format!("n{number}.test. A"), client).unwrap()).collect();
+    world.run();
+    for waiter in waited {
+        let answer = world.answer_to(waiter).unwrap();
+        assert_eq!((answer.rcode, answer.ede), (Rcode::SERVFAIL, Some(22)));
+        assert!(answer.took_ms <= 5_000, "{} ms", answer.took_ms);
+    }
+    assert!(world.take_sent().len() <= 100 * 26);
+}
+
+#[test]
 fn one_of_two_servers_may_be_dead() {
     let mut world = world(Faults::NONE, &[2, 3]);
     let (answered, longest_ms) = resolve_all(&mut world);

@@ -243,6 +243,11 @@ impl World {
         shed
     }
 
+    /// Nobody answers from now on.
+    pub(crate) fn silence(&mut self) {
+        self.servers.clear();
+    }
+
     /// Questions under way.
     pub(crate) fn in_flight(&self) -> usize {
         self.resolver.in_flight()

@@ -134,9 +134,9 @@ choices!(Over, "\"drop\", \"refuse\" or \"truncate\"",
     "drop" => Over::Drop, "refuse" => Over::Refuse, "truncate" => Over::Truncate);
 
 impl FromText for ListFormat {
-    const EXPECTED: &'static str = "\"auto\", \"hosts\", \"domains\", \"wildcards\", \"adblock\", \"dnsmasq\", \"unbound\", \"pihole-regex\" or \"rpz\"";
+    const EXPECTED: &'static str = "\"auto\", \"hosts\", \"domains\", \"wildcards\", \"adblock\", \"dnsmasq\", \"unbound\" or \"pihole-regex\"";
     const CHOICES: &'static [&'static str] =
-        &["auto", "hosts", "domains", "wildcards", "adblock", "dnsmasq", "unbound", "pihole-regex", "rpz"];
+        &["auto", "hosts", "domains", "wildcards", "adblock", "dnsmasq", "unbound", "pihole-regex"];
 
     fn from_text(text: &str) -> Result<Self, Option<String>> {
         Self::CHOICES.iter().find(|known| **known == text).map(|known| Self(known)).ok_or(None)

@@ -48,7 +48,7 @@ pub(super) struct ListTable {
     pub(super) url: Setting<String>,
     /// A file, in place of `url`.
     pub(super) file: Setting<String>,
-    /// "auto", "hosts", "domains", "wildcards", "adblock", "dnsmasq", "unbound", "pihole-regex" or "rpz".
+    /// "auto", "hosts", "domains", "wildcards", "adblock", "dnsmasq", "unbound" or "pihole-regex".
     #[schemars(extend("default" = "auto"))]
     pub(super) format: Setting<Text<ListFormat>>,
     /// "block", or "allow": names that no list blocks.

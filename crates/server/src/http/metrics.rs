@@ -29,6 +29,7 @@ pub(super) fn text(running: &Running) -> String {
     latencies(&mut metrics, shared);
     workers(&mut metrics, shared);
     caches(&mut metrics, shared);
+    lists(&mut metrics, running);
     let resolvers = Resolvers::sum(shared);
     resolvers.write_questions(&mut metrics);
     resolvers.write_replies(&mut metrics);
@@ -149,6 +150,54 @@ fn workers(metrics: &mut Exposition, shared: &Shared) {
         metrics.counter(name, help, total(shared, count));
     }
     metrics.gauge("avocet_tcp_connections", "TCP connections open.", total(shared, |worker| worker.tcp_open.value()));
+}
+
+fn lists(metrics: &mut Exposition, running: &Running) {
+    let state = running.shared.snapshot();
+    let compiles = running.lists.compiles.load(Ordering::Relaxed);
+    metrics.counter("avocet_list_compiles_total", "Images made of the lists.", compiles);
+    if let Some(lists) = &state.parts.lists {
+        metrics.gauge("avocet_list_image_bytes", "Size of the image of all lists.", lists.octets() as u64);
+        metrics.gauge("avocet_list_names", "Different names in the image of all lists.", lists.names());
+        let mut family = metrics.family("avocet_list_compile_seconds", Kind::Gauge, "How long the image took to make.");
+        family.sample(&[], lists.making().millis as f64 / 1e3);
+    }
+    let configured = &state.config.policy.lists;
+    let sources = running.lists.sources();
+    let compiled = |name: &str| crate::lists::status::compiled(&state, name);
+    type Value<'a> = &'a dyn Fn(&str) -> u64;
+    let families: [(&str, Kind, &str, Value<'_>); 4] = [
+        ("avocet_list_entries", Kind::Gauge, "Entries in force of a list.", &|name| {
+            compiled(name).map_or(0, |list| list.entries)
+        }),
+        ("avocet_list_broken_lines", Kind::Gauge, "Lines of a list that were left out as broken.", &|name| {
+            compiled(name).map_or(0, |list| list.faults)
+        }),
+        (
+            "avocet_list_success_timestamp_seconds",
+            Kind::Gauge,
+            "When the source of a list last gave it or had no other, in seconds since 1970; 0: never.",
+            &|name| sources.get(name).map_or(0, |source| source.succeeded_at_secs),
+        ),
+        ("avocet_list_failures_total", Kind::Counter, "Looks at the source of a list that brought nothing.", &|name| {
+            sources.get(name).map_or(0, |source| source.failures)
+        }),
+    ];
+    for (name, kind, help, value) in families {
+        if !configured.is_empty() {
+            let mut family = metrics.family(name, kind, help);
+            configured.iter().for_each(|list| family.sample(&[("list", &list.name)], value(&list.name)));
+        }
+    }
+    let mut family = metrics.family(
+        "avocet_list_failing",
+        Kind::Gauge,
+        "Whether the last look at the source of a list brought nothing.",
+    );
+    for list in configured {
+        let is_failing = sources.get(&list.name).is_some_and(|source| source.error.is_some());
+        family.sample(&[("list", &list.name)], u64::from(is_failing));
+    }
 }
 
 fn caches(metrics: &mut Exposition, shared: &Shared) {

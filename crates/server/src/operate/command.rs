@@ -1,4 +1,4 @@
-//! `avocet cache`, `anchors`, `nta`, `pause`, `grant`, `why`, `query +trace` and `reload`: the client's end of the
+//! `avocet cache`, `lists`, `anchors`, `nta`, `pause`, `grant`, `why`, `query +trace` and `reload`: the client's end of the
 //! control socket.
 
 use std::io::{self, BufRead, BufReader, Write};
@@ -12,10 +12,12 @@ use serde_json::Value;
 use super::control::{Request, connect};
 use super::{dump, why};
 use crate::cli::{
-    CacheArgs, CacheCommand, ControlArgs, GrantArgs, NtaArgs, NtaCommand, PauseArgs, ScopeArgs, SpanArgs, WhyArgs,
+    CacheArgs, CacheCommand, ControlArgs, GrantArgs, ListsArgs, ListsCommand, NtaArgs, NtaCommand, PauseArgs,
+    ScopeArgs, SpanArgs, WhyArgs,
 };
 use crate::clock::wall_secs;
 use crate::config::{Config, environment};
+use crate::lists;
 
 /// How long the server may keep silent; a reload with many records takes its time.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -27,6 +29,18 @@ pub(crate) fn cache(args: &CacheArgs) -> ExitCode {
         CacheCommand::Dump => (Request::Dump, dump_text),
         CacheCommand::Flush { name } => (Request::Flush { name: name.clone() }, flush_text),
         CacheCommand::FlushTree { name } => (Request::FlushTree { name: name.clone() }, flush_text),
+    };
+    run(&args.control, &request, write)
+}
+
+/// `avocet lists`.
+pub(crate) fn lists(args: &ListsArgs) -> ExitCode {
+    let (request, write): (_, fn(&Value) -> String) = match &args.command {
+        ListsCommand::Status => (Request::ListsStatus, lists::command::status_text),
+        ListsCommand::Refresh { name, force } => {
+            (Request::ListsRefresh { name: name.clone(), force: *force }, lists::command::refresh_text)
+        }
+        ListsCommand::Check { name } => (Request::ListsCheck { name: name.clone() }, lists::command::check_text),
     };
     run(&args.control, &request, write)
 }

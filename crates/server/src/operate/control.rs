@@ -11,6 +11,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -27,6 +28,7 @@ use super::switches::{self, Change};
 use super::trace::{self, Asked};
 use super::{OperationError, Running, dump, take_over};
 use crate::clock::wall_secs;
+use crate::lists;
 use crate::metrics::{Stage, WorkerMetrics};
 use crate::policy;
 
@@ -56,6 +58,20 @@ pub(super) enum Request {
     /// Drop what is cached for a name and all names below it.
     FlushTree {
         /// The name.
+        name: String,
+    },
+    /// What there is of the lists.
+    ListsStatus,
+    /// Look at the source of a list, or of all.
+    ListsRefresh {
+        /// The list.
+        name: Option<String>,
+        /// Whether what would be held back is taken.
+        force: bool,
+    },
+    /// The broken lines of a list.
+    ListsCheck {
+        /// The list.
         name: String,
     },
     /// Filter nothing for a while.
@@ -268,6 +284,13 @@ fn serve(stream: UnixStream, running: &Running, orders: &Orders) -> io::Result<(
         Ok(Request::NtaList) => running.show_negative(),
         Ok(Request::NtaAdd { name, secs }) => with_name(&name, |name| running.add_negative(name, secs)),
         Ok(Request::NtaRemove { name }) => with_name(&name, |name| running.remove_negative(name)),
+        Ok(Request::ListsStatus) => lists::status::of_all(running),
+        Ok(Request::ListsCheck { name }) => lists::status::check(running, &name),
+        Ok(Request::ListsRefresh { name, force }) => {
+            let (sender, outcome) = channel();
+            running.lists.refresh(name, force, sender);
+            wait_for(&outcome, &mut out)?
+        }
         Ok(Request::Reload) => match running.reloader.reload() {
             Ok(reloaded) => json!({ "done": true, "restart-needed-for": reloaded.restart }),
             Err(error) => json!({ "error": error }),
@@ -280,6 +303,21 @@ fn serve(stream: UnixStream, running: &Running, orders: &Orders) -> io::Result<(
     };
     writeln!(out, "{answer}")?;
     out.flush()
+}
+
+/// Waits for the outcome of something long. The client learns now and then that it goes on, and if he has gone, that
+/// fails.
+fn wait_for(outcome: &Receiver<Value>, out: &mut impl Write) -> io::Result<Value> {
+    loop {
+        match outcome.recv_timeout(PATIENCE) {
+            Ok(outcome) => return Ok(outcome),
+            Err(RecvTimeoutError::Disconnected) => return Ok(json!({ "error": "the server is ending" })),
+            Err(RecvTimeoutError::Timeout) => {
+                writeln!(out, "{}", json!({ "waiting": true }))?;
+                out.flush()?;
+            }
+        }
+    }
 }
 
 /// The Unix second at which something ends that begins now.

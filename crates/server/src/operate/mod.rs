@@ -25,7 +25,7 @@
 pub(crate) mod command;
 mod control;
 mod dump;
-mod fingerprint;
+pub(crate) mod fingerprint;
 mod persist;
 mod reload;
 pub(crate) mod report;
@@ -48,6 +48,7 @@ use avocet_io::signals::{Signal, Signals};
 
 use crate::clock::wall_secs;
 use crate::http::HttpServer;
+use crate::lists::{self, Keeping, Store};
 use crate::serve::StartError;
 use crate::snapshot::Unconfigured;
 use crate::state::Shared;
@@ -129,6 +130,8 @@ pub(crate) struct Running {
     pub(crate) reloader: Reloader,
     /// The caches on disk.
     pub(crate) cache_file: CacheFile,
+    /// The keeping of lists.
+    pub(crate) lists: Keeping,
     /// What is trusted beside the configuration.
     trust: KeptTrust,
     /// The server is about to end.
@@ -171,6 +174,8 @@ enum Ending {
 pub(crate) struct Operation {
     running: Arc<Running>,
     signals: Signals,
+    /// Until the thread that keeps the lists is started.
+    store: Option<Store>,
     control: ControlSocket,
     http: Option<HttpServer>,
     listening: ListeningSockets,
@@ -192,7 +197,7 @@ impl Operation {
     pub(crate) fn start(
         signals: Signals,
         shared: Arc<Shared>,
-        (unconfigured, config_path): (Unconfigured, Option<&Path>),
+        (unconfigured, config_path, store): (Unconfigured, Option<&Path>, Store),
         listening: ListeningSockets,
         taken: Option<&mut TakenOver>,
     ) -> Result<Self, OperationError> {
@@ -202,14 +207,16 @@ impl Operation {
         let running = Arc::new(Running {
             reloader: Reloader::new(config_path, shared.clone(), unconfigured),
             cache_file: CacheFile::new(&config.data.directory),
+            lists: Keeping::default(),
             trust: KeptTrust::load(&config.data.directory, &shared),
             draining: AtomicBool::new(false),
             started_at_secs: wall_secs(),
             started,
             shared,
         });
+        let judged_anew = running.begin_trust();
         running.cache_file.load(&running.shared);
-        running.begin_trust();
+        running.drop_below(&judged_anew);
         let http = http.map(|listener| HttpServer::start(listener, running.clone())).transpose();
         let poller = Poller::new().map_err(OperationError::System)?;
         let orders = Arc::new(Orders::new(&poller, ORDERS).map_err(OperationError::System)?);
@@ -217,6 +224,7 @@ impl Operation {
         poller.add(&control, CONTROL, Interest::Read, Trigger::Level).map_err(OperationError::System)?;
         Ok(Self {
             signals,
+            store: Some(store),
             control,
             http: http.map_err(OperationError::System)?,
             listening,
@@ -238,6 +246,10 @@ impl Operation {
     /// A worker ended by itself.
     pub(crate) fn run(mut self, workers: Vec<JoinHandle<()>>) -> Result<(), OperationError> {
         let mut events = Events::with_capacity(16);
+        // Not before: until a server that is taken over ends, it keeps the same lists.
+        if let Some(store) = self.store.take() {
+            lists::start(self.running.clone(), store).map_err(OperationError::System)?;
+        }
         loop {
             let tick = if self.ending == Ending::None { TICK_MS } else { DRAIN_TICK_MS };
             self.poller.wait(&mut events, Some(tick)).map_err(OperationError::System)?;
@@ -282,6 +294,7 @@ impl Operation {
     fn drain(&mut self, ending: Ending) {
         self.ending = ending;
         self.running.draining.store(true, Ordering::Relaxed);
+        self.running.lists.close();
         self.successor = None;
         let _ = self.poller.remove(&self.control);
         for mailbox in &self.running.shared.mailboxes {

@@ -14,7 +14,7 @@ use avocet_cache::{PacketKey, SnapshotCounts, SnapshotError, SnapshotMoment};
 use super::fingerprint::answers_fingerprint;
 use crate::clock::{Moment, wall_secs};
 use crate::query::packet_hash;
-use crate::state::Shared;
+use crate::state::{Shared, Snapshot};
 
 const NAME: &str = "cache.snapshot";
 
@@ -99,8 +99,14 @@ fn moment(shared: &Shared) -> SnapshotMoment {
         wall_now: wall_secs(),
         now: shared.clock.now().secs(),
         epoch: state.epoch,
-        policy: answers_fingerprint(&state.config),
+        // Other lists give other answers to the same configuration.
+        policy: answers_fingerprint(&state.config) ^ lists_fingerprint(&state),
     }
+}
+
+fn lists_fingerprint(state: &Snapshot) -> u64 {
+    let digest = state.parts.lists.as_ref().map_or(0, |lists| lists.digest());
+    (digest >> 64) as u64 ^ digest as u64
 }
 
 fn read(path: &Path, shared: &Shared) -> Result<Option<SnapshotCounts>, SnapshotError> {

@@ -79,13 +79,24 @@ fn validates(config: &Config) -> bool {
 }
 
 impl Running {
-    /// Puts in force what was kept, before anybody is answered. What ended while no server ran is dropped from the
-    /// caches that were kept, too.
-    pub(super) fn begin_trust(&self) {
+    /// Puts in force what was kept, before the caches are filled from disk: final answers in them hold for the trust
+    /// that is in force then. Gives the negative anchors that ended while no server ran.
+    pub(super) fn begin_trust(&self) -> Vec<NameBuf> {
         let ended = self.trust.negative().expire(wall_secs());
         let followed = self.trust.anchors().followed();
         let negative = self.trust.negative().anchors().to_vec();
-        self.reloader.change_trust(|trust| (trust.followed, trust.negative) = (followed, negative), &ended);
+        self.reloader.change_trust(|trust| (trust.followed, trust.negative) = (followed, negative), &[]);
+        ended
+    }
+
+    /// Drops from the caches what was not validated by negative anchors that have ended.
+    pub(super) fn drop_below(&self, names: &[NameBuf]) {
+        for name in names {
+            self.shared.rrsets.flush(name.wire());
+            self.shared.failures.flush(name.wire());
+            // Others may lead there by an alias.
+            self.shared.packets.flush(&[0]);
+        }
     }
 
     /// Ends negative anchors and looks at keys when it is time.

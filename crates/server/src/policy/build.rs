@@ -75,14 +75,15 @@ impl Policy {
         let program = Program::build(&rules, &clients, &parts.switches);
         let origins = [Transport::Udp, Transport::Tcp].map(|transport| clients.origin("", transport));
         let rebinding = config.rebinding.as_ref().map(|names| Exceptions::of(names.iter().cloned()));
+        let places = places(config, parts.lists.as_deref());
         Ok(Some(Self {
-            in_force: in_force(&clients),
+            in_force: in_force(&clients, &places),
+            places,
             notes: notes(config, program.rules()),
             asks_for_lists: rules.rules().iter().any(Rule::reads_lists),
             lists: parts.lists.clone(),
             block: config.block.clone(),
             limiter: parts.limiter.clone(),
-            list_names: config.list_names(),
             clients,
             program,
             origins,
@@ -100,13 +101,21 @@ fn of_list(test: &list::ClientTest) -> ClientTest {
     }
 }
 
-fn in_force(clients: &Clients) -> Vec<ListSet> {
+/// Where the lists of the image stand in the configuration. It may have changed since the image was made: lists are
+/// what their names say, those that it has no longer are in force for nobody, and new ones wait for the next image.
+fn places(config: &PolicyConfig, lists: Option<&Lists>) -> Vec<Option<usize>> {
+    let place = |name: &str| config.lists.iter().position(|list| list.name == name);
+    lists.into_iter().flat_map(|lists| lists.list_names()).map(place).collect()
+}
+
+fn in_force(clients: &Clients, places: &[Option<usize>]) -> Vec<ListSet> {
     let numbers = 0..clients.profiles();
     numbers
         .map(|profile| {
             let lists = clients.lists(avocet_policy::client::Profile(profile as u16));
-            let in_force = |list: &ListId| lists.is_some_and(|lists| lists.contains(list.place()));
-            (0..list::MAX_LISTS).map_while(ListId::at).filter(in_force).collect()
+            let is_in_force = |place: usize| lists.is_some_and(|lists| lists.contains(place));
+            let of_image = places.iter().enumerate().filter(|(_, place)| place.is_some_and(is_in_force));
+            of_image.filter_map(|(number, _)| ListId::at(number)).collect()
         })
         .collect()
 }

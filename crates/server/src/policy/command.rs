@@ -56,7 +56,7 @@ fn config(path: Option<&Path>) -> Result<Config, String> {
 
 /// The policy of a configuration, with the lists that are on this machine.
 fn policy(config: &Config) -> Result<Option<Policy>, String> {
-    let lists = load::from_files(&config.policy, KEY).map(std::sync::Arc::new);
+    let lists = load::from_files(&config.policy, KEY)?.map(std::sync::Arc::new);
     Policy::build(&config.policy, &Parts { lists, ..Parts::new(KEY) }).map_err(|error| error.to_string())
 }
 

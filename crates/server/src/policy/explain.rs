@@ -75,7 +75,7 @@ impl Policy {
         };
         let lines = all.matches().map(|one| {
             json!({
-                "list": self.list_names.get(one.list.place()),
+                "list": lists.list_names().nth(one.list.place()),
                 "line": one.line,
                 "effect": if one.effect == Effect::Allow { "allow" } else { "block" },
                 "important": one.is_important,
@@ -92,7 +92,7 @@ impl Policy {
         let question = list::Question { qname, qtype, asker: list::Asker::default() };
         let found = lists.lookup(question, &list::ListSet::ALL, scratch);
         let blocking = found.matches().filter(|one| one.effect == Effect::Block);
-        blocking.map(|one| rule::ListId(one.list.place() as u16)).collect()
+        blocking.filter_map(|one| self.place_of(one.list)).map(|place| rule::ListId(place as u16)).collect()
     }
 
     /// The name of a profile's client for a count by clients.

@@ -1,15 +1,116 @@
-//! Lists from texts: compiled to one image, and opened.
+//! Lists from texts: compiled to one image, which knows what it was made of.
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::ops::Deref;
 
-use avocet_policy::list::{Compiler, Format, Image, Kind, ListId, Progress, Report, Rewrites, Source};
+use avocet_policy::list::{Compiler, Format, Image, ImageError, Kind, ListId, Progress, Report, Rewrites, Source};
+use serde::{Deserialize, Serialize};
 
-use super::Lists;
 use crate::config::policy::{ListConfig, ListKind, ListSource, PolicyConfig};
 
 /// Octets that are read of a text at once.
 const CHUNK: usize = 256 * 1024;
+
+/// All lists of a configuration, compiled. The numbers in the image are places in [`Making::lists`], whatever the
+/// configuration has become since: they are read by the lists' names.
+pub(crate) struct Lists {
+    image: Image<Vec<u8>>,
+    making: Making,
+}
+
+/// How an image came to be.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) struct Making {
+    /// Wall time in seconds.
+    pub(crate) at_secs: u64,
+    /// How long it took in milliseconds.
+    pub(crate) millis: u64,
+    /// The lists by their numbers.
+    pub(crate) lists: Vec<Compiled>,
+}
+
+/// What was compiled of one list.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) struct Compiled {
+    /// Its name.
+    pub(crate) name: String,
+    /// What the configuration said of how it is read.
+    pub(crate) reading: String,
+    /// What tells its text from others; none where there was no text.
+    pub(crate) stamp: Option<String>,
+    /// Its format, as it is configured or was told from the text.
+    pub(crate) format: String,
+    /// Lines of the text.
+    pub(crate) lines: u32,
+    /// Entries taken.
+    pub(crate) entries: u64,
+    /// Lines that are none, such as comments.
+    pub(crate) skipped: u64,
+    /// Broken lines.
+    pub(crate) faults: u64,
+}
+
+impl Lists {
+    /// Opens an image.
+    ///
+    /// # Errors
+    /// It is none, or damaged.
+    pub(crate) fn open(octets: Vec<u8>, making: Making) -> Result<Self, ImageError> {
+        Image::open(octets).map(|image| Self { image, making })
+    }
+
+    /// How it came to be.
+    pub(crate) fn making(&self) -> &Making {
+        &self.making
+    }
+
+    /// Was it made for these lists, in this order, read in this way?
+    pub(crate) fn belong_to(&self, config: &PolicyConfig) -> bool {
+        let made = self.making.lists.iter().map(|list| (list.name.as_str(), list.reading.clone()));
+        made.eq(config.lists.iter().map(|list| (list.name.as_str(), reading(list))))
+    }
+
+    /// The names of the lists by their numbers.
+    pub(crate) fn list_names(&self) -> impl Iterator<Item = &str> {
+        self.making.lists.iter().map(|list| list.name.as_str())
+    }
+}
+
+impl Deref for Lists {
+    type Target = Image<Vec<u8>>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.image
+    }
+}
+
+/// What decides about how the text of a list is read.
+fn reading(list: &ListConfig) -> String {
+    let kind = match list.kind {
+        ListKind::Block => "block",
+        ListKind::Allow => "allow",
+    };
+    format!("{kind} {} {}", list.format.0, if list.rewrites { "rewrites" } else { "plain" })
+}
+
+impl Compiled {
+    /// What a report says of a text with this stamp; no report where there was no text.
+    pub(crate) fn of(list: &ListConfig, report: Option<&Report>, stamp: Option<String>) -> Self {
+        Self {
+            name: list.name.clone(),
+            reading: reading(list),
+            stamp,
+            format: report.map_or(list.format.0, |report| report.format.name()).to_owned(),
+            lines: report.map_or(0, |report| report.lines),
+            entries: report.map_or(0, |report| report.entries),
+            skipped: report.map_or(0, |report| report.skipped),
+            faults: report.map_or(0, |report| report.faults),
+        }
+    }
+}
 
 /// Compiles the texts of all lists; `open` gives that of each, or none where there is none yet.
 pub(crate) fn compile<R: Read>(
@@ -28,6 +129,11 @@ pub(crate) fn compile<R: Read>(
         reports.push(report);
     }
     (compiler.finish().0, reports)
+}
+
+/// Reads the text of one list for itself: what would be taken of it.
+pub(crate) fn examine(list: &ListConfig, text: impl Read) -> io::Result<Report> {
+    read(&mut Compiler::new([0; 32]), (0, list), text)
 }
 
 fn read(compiler: &mut Compiler, (place, list): (usize, &ListConfig), mut text: impl Read) -> io::Result<Report> {
@@ -58,27 +164,17 @@ pub(crate) fn open_file(list: &ListConfig) -> io::Result<Option<File>> {
     }
 }
 
-/// The lists that are files of this machine, compiled; a line of the log for each that cannot be read, and for each
-/// with lines that were not taken.
-pub(crate) fn from_files(config: &PolicyConfig, secret: [u8; 32]) -> Option<Lists> {
+/// The lists that are files of this machine, compiled for a server without a data directory.
+pub(crate) fn from_files(config: &PolicyConfig, secret: [u8; 32]) -> Result<Option<Lists>, String> {
     if config.lists.is_empty() {
-        return None;
+        return Ok(None);
     }
     let (octets, reports) = compile(config, secret, open_file);
+    let mut lists = Vec::new();
     for (list, report) in config.lists.iter().zip(reports) {
-        match report {
-            Err(error) => tracing::error!(list = list.name, %error, "cannot read a list"),
-            Ok(Some(report)) => {
-                tracing::info!(list = list.name, entries = report.entries, faults = report.faults, "read")
-            }
-            Ok(None) => tracing::warn!(list = list.name, "was not fetched yet"),
-        }
+        let report = report.map_err(|error| format!("cannot read the list {:?}: {error}", list.name))?;
+        lists.push(Compiled::of(list, report.as_ref(), None));
     }
-    match Image::open(octets) {
-        Ok(lists) => Some(lists),
-        Err(error) => {
-            tracing::error!(%error, "the lists just compiled cannot be opened");
-            None
-        }
-    }
+    let making = Making { at_secs: 0, millis: 0, lists };
+    Lists::open(octets, making).map(Some).map_err(|error| error.to_string())
 }

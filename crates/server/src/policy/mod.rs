@@ -19,19 +19,17 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use avocet_policy::client::{self, Clients, Origin, Profile};
-use avocet_policy::list::{self, Image, ListSet};
+use avocet_policy::list::{self, ListId, ListSet};
 use avocet_policy::rule::{Exceptions, Hours, Limiter, Program};
 use avocet_wire::Rtype;
 
 pub(crate) use build::{Parts, PolicyError};
+pub(crate) use load::Lists;
 pub(crate) use verdict::{AnswerVerdict, Made, QuestionVerdict};
 
 use crate::config::policy::BlockConfig;
 use crate::query::asked::Transport;
 use crate::query::respond::Note;
-
-/// All lists of a configuration, compiled.
-pub(crate) type Lists = Image<Vec<u8>>;
 
 /// What is filtered, rewritten and limited, for whom.
 pub(crate) struct Policy {
@@ -39,13 +37,14 @@ pub(crate) struct Policy {
     program: Program,
     /// None where there is no list.
     lists: Option<Arc<Lists>>,
-    /// The lists in force, by profile.
+    /// For each list of the image its place in the configuration; none where it has none any more.
+    places: Vec<Option<usize>>,
+    /// The lists of the image that are in force, by profile.
     in_force: Vec<ListSet>,
     origins: [Origin; 2],
     block: BlockConfig,
     rebinding: Option<Exceptions>,
     limiter: Arc<Limiter>,
-    list_names: Vec<String>,
     notes: Arc<[Note]>,
     /// Whether rules or entries of lists ask for names of clients, which must be found out then.
     asks_for_names: bool,
@@ -98,6 +97,11 @@ impl Policy {
     /// What clients are told of reasons, by the number in a [`Made`] less one.
     pub(crate) fn notes(&self) -> &Arc<[Note]> {
         &self.notes
+    }
+
+    /// The place in the configuration of a list of the image.
+    fn place_of(&self, list: ListId) -> Option<usize> {
+        self.places.get(list.place()).copied().flatten()
     }
 
     /// Whom an address belongs to. Searches and allocates: for explanations.

@@ -144,7 +144,7 @@ impl Policy {
             None => self.program.decide(&question, &scratch.hours, &NoLists),
             Some(lists) => {
                 let found = lists.lookup(self.to_lists(asked, asked.qname), &ListSet::ALL, &mut scratch.named_lists);
-                let on_list = |wanted: rule::ListId| found.matches().any(|one| is_on(&one, wanted));
+                let on_list = |wanted: rule::ListId| found.matches().any(|one| self.is_on(&one, wanted));
                 self.program.decide(&question, &scratch.hours, &on_list)
             }
         }
@@ -161,7 +161,9 @@ impl Policy {
         {
             for name in names.iter().copied().chain([asked.qname]) {
                 let found = lists.lookup(self.to_lists(asked, name), &ListSet::ALL, named_lists);
-                found.matches().filter(|one| one.effect == list::Effect::Block).for_each(|one| on.insert(one.list));
+                let blocking = found.matches().filter(|one| one.effect == list::Effect::Block);
+                let places = blocking.filter_map(|one| self.place_of(one.list).and_then(ListId::at));
+                places.for_each(|list| on.insert(list));
             }
         }
         let on_list = |wanted: rule::ListId| ListId::at(wanted.0.into()).is_some_and(|list| on.contains(list));
@@ -224,7 +226,7 @@ impl Policy {
     fn by_lists(&self, asked: &Asked<'_>, valid_secs: u32, scratch: &mut list::Scratch) -> QuestionVerdict<'_> {
         let Some((lists, in_force)) = self.lists_for(asked) else { return QuestionVerdict::Pass };
         let found = lists.lookup(self.to_lists(asked, asked.qname), in_force, scratch);
-        let note = found.deciding().map_or(0, |one| (FIRST_LIST_NOTE + one.list.place()) as u16);
+        let note = found.deciding().map_or(0, |one| self.list_note(one.list));
         let made = self.blocked((self.block_form(), None), (note, valid_secs));
         let made = Made { is_by_list: true, ..made };
         match found.decision() {
@@ -265,7 +267,7 @@ impl Policy {
                 // Whoever allows a name of the chain allows what is behind it.
                 Decision::Allowed => return None,
                 Decision::Blocked => {
-                    let note = behind.deciding().map_or(0, |one| (FIRST_LIST_NOTE + one.list.place()) as u16);
+                    let note = behind.deciding().map_or(0, |one| self.list_note(one.list));
                     let made = self.blocked((self.block_form(), None), (note, valid_secs));
                     return Some(Made { is_by_list: true, ..made });
                 }
@@ -285,6 +287,14 @@ impl Policy {
         list::Question { qname: name, qtype: asked.qtype, asker }
     }
 
+    fn is_on(&self, one: &list::Match<'_>, wanted: rule::ListId) -> bool {
+        self.place_of(one.list) == Some(usize::from(wanted.0)) && one.effect == list::Effect::Block
+    }
+
+    fn list_note(&self, list: ListId) -> u16 {
+        self.place_of(list).map_or(0, |place| (FIRST_LIST_NOTE + place) as u16)
+    }
+
     fn block_form(&self) -> Form<'_> {
         to_form(self.block.answer, &self.block.addresses)
     }
@@ -298,10 +308,6 @@ impl Policy {
         let note = (FIRST_RULE_NOTE + id.0 as usize) as u16;
         Made { form: Form::Refused, ttl_secs: 0, note, valid_secs: 0, stage: Stage::Limited, is_by_list: false }
     }
-}
-
-fn is_on(one: &list::Match<'_>, wanted: rule::ListId) -> bool {
-    one.list.place() == usize::from(wanted.0) && one.effect == list::Effect::Block
 }
 
 pub(super) fn to_rules<'a>(asked: &Asked<'a>, moment: Moment) -> rule::Question<'a> {

@@ -10,7 +10,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::process::ExitCode;
 
-use avocet_wire::NameBuf;
+use avocet_wire::view::{RecordSection, RecordView};
+use avocet_wire::{MessageView, NameBuf, Rcode, Rtype};
 
 use crate::cli::{ControlArgs, QueryArgs};
 use crate::config::{Config, environment};
@@ -44,6 +45,42 @@ pub(crate) fn run(args: &QueryArgs) -> ExitCode {
         }
     };
     if shown.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// The addresses of a host as `server` knows them, IPv4 first; not empty.
+///
+/// # Errors
+/// Why there are none, for people.
+pub(crate) fn addresses(server: SocketAddr, host: &str) -> Result<Vec<IpAddr>, String> {
+    let (mut addresses, mut reason) = (Vec::new(), format!("{server} knows no address of {host}"));
+    for rtype in ["A", "AAAA"] {
+        let request = Request::from_words(&[host.to_owned(), rtype.to_owned()])?;
+        match exchange::exchange(&request, server) {
+            Ok(reply) => match addresses_in(&reply.octets) {
+                Ok(found) => addresses.extend(found),
+                Err(rcode) => reason = format!("{server} answers {rcode} for {host}"),
+            },
+            Err(error) => reason = error,
+        }
+    }
+    if addresses.is_empty() { Err(reason) } else { Ok(addresses) }
+}
+
+/// The addresses in the answer section, or the RCODE of an error.
+fn addresses_in(octets: &[u8]) -> Result<Vec<IpAddr>, Rcode> {
+    let message = MessageView::new(octets).map_err(|_| Rcode::FORMERR)?;
+    match message.header().rcode() {
+        Rcode::NOERROR => {}
+        rcode => return Err(rcode),
+    }
+    let records = message.records().map_err(|_| Rcode::FORMERR)?;
+    let answer = records.map_while(Result::ok).take_while(|record| record.section == RecordSection::Answer);
+    let address = |record: RecordView<'_>| match record.rtype {
+        Rtype::A => <[u8; 4]>::try_from(record.rdata()).map(IpAddr::from).ok(),
+        Rtype::AAAA => <[u8; 16]>::try_from(record.rdata()).map(IpAddr::from).ok(),
+        _ => None,
+    };
+    Ok(answer.filter_map(address).collect())
 }
 
 /// Does what `+trace` asks for; none: there is no such option.
@@ -85,14 +122,19 @@ fn ask(args: &QueryArgs) -> Result<String, String> {
 /// Where the server of this file is reached from here.
 fn configured_server(file: &Path) -> Result<SocketAddr, String> {
     let config = Config::load(Some(file), environment()).map_err(|errors| errors.to_string())?;
-    let mut server = config.server.listen.first().copied().unwrap_or(DEFAULT_SERVER);
+    Ok(config.server.listen.first().map_or(DEFAULT_SERVER, |listen| from_here(*listen)))
+}
+
+/// Where a server of this machine that listens on `listen` is reached.
+pub(crate) fn from_here(listen: SocketAddr) -> SocketAddr {
+    let mut server = listen;
     if server.ip().is_unspecified() {
         server.set_ip(match server.ip() {
             IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
             IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
         });
     }
-    Ok(server)
+    server
 }
 
 #[cfg(test)]

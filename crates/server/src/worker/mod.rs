@@ -276,6 +276,7 @@ impl Worker {
         let Self { index, shared, state, wall_secs, listeners, misses, scratch, keys, .. } = self;
         let metrics = &shared.metrics[usize::from(*index)];
         let Some(listener) = listeners.datagrams.get_mut(usize::from(number)) else { return };
+        let mut waiting = 0;
         for _ in 0..MAX_BATCHES {
             let path = Path { shared, state, now: self.now, wall_secs: *wall_secs, scratch };
             let batch = listener.serve(&mut Datagrams { path, metrics, listener: number, misses, keys });
@@ -286,6 +287,7 @@ impl Worker {
                     break;
                 }
             };
+            waiting += batch.received;
             if batch.received > 0 {
                 let after = shared.clock.now();
                 let took = after.micros().saturating_sub(self.now.micros());
@@ -298,6 +300,7 @@ impl Worker {
                 break;
             }
         }
+        self.busy.note_queue(waiting);
         self.submit_misses();
     }
 

@@ -12,39 +12,47 @@ const PLACES: usize = 4096;
 /// Queries of one client that may wait in one worker, if they came over UDP and without a cookie of
 /// ours (Unbound's wait-limit has the same number).
 const MAX_WAITING: u16 = 1000;
+/// Queries of one network of clients that may wait however little room is left.
+const NETWORK_WAITING: usize = 64;
 
-/// Counts of waiting queries by client.
+/// Counts of waiting queries by client and by its network.
 pub(super) struct Shares {
     places: Box<[u16]>,
+    networks: Box<[u32]>,
     key: HashKey,
 }
 
 impl Shares {
     /// None wait.
     pub(super) fn new(secret: [u8; 32]) -> Self {
-        Self { places: vec![0; PLACES].into(), key: HashKey::new(secret) }
+        Self { places: vec![0; PLACES].into(), networks: vec![0; PLACES].into(), key: HashKey::new(secret) }
     }
 
-    /// Counts a query in. False, and not counted, if the client has enough waiting.
-    pub(super) fn take(&mut self, client: IpAddr) -> bool {
-        let place = self.place(client);
-        let is_free = *place < MAX_WAITING;
+    /// Counts a query in. False, and not counted, if the client has enough waiting, or its network more than
+    /// the `free` questions that may still begin: so nobody can take more than half of all, and the fuller
+    /// it gets the less.
+    pub(super) fn take(&mut self, client: IpAddr, free: usize) -> bool {
+        let (place, network) = self.places_of(client);
+        let is_free = *place < MAX_WAITING && (*network as usize) < free.max(NETWORK_WAITING);
         *place += u16::from(is_free);
+        *network += u32::from(is_free);
         is_free
     }
 
     /// Counts a query out.
     pub(super) fn give_back(&mut self, client: IpAddr) {
-        let place = self.place(client);
+        let (place, network) = self.places_of(client);
         *place = place.saturating_sub(1);
+        *network = network.saturating_sub(1);
     }
 
-    fn place(&mut self, client: IpAddr) -> &mut u16 {
-        let hash = match client {
-            IpAddr::V4(ip) => self.key.hash(&ip.octets(), 4),
-            IpAddr::V6(ip) => self.key.hash(&ip.octets(), 6),
+    /// The counts of a client, and of its network: of 24 bits, or 56.
+    fn places_of(&mut self, client: IpAddr) -> (&mut u16, &mut u32) {
+        let (client, network) = match client {
+            IpAddr::V4(ip) => (self.key.hash(&ip.octets(), 4), self.key.hash(&ip.octets()[..3], 3)),
+            IpAddr::V6(ip) => (self.key.hash(&ip.octets(), 6), self.key.hash(&ip.octets()[..7], 5)),
         };
-        &mut self.places[hash as usize % PLACES]
+        (&mut self.places[client as usize % PLACES], &mut self.networks[network as usize % PLACES])
     }
 }
 
@@ -56,11 +64,24 @@ mod tests {
     fn a_client_has_his_share_and_takes_none_of_the_others() {
         let mut shares = Shares::new(std::array::from_fn(|at| at as u8 * 3 + 1));
         let (greedy, other) = ("192.0.2.1".parse().unwrap(), "2001:db8::1".parse().unwrap());
-        let taken = (0..5000).filter(|_| shares.take(greedy)).count();
+        let taken = (0..5000).filter(|_| shares.take(greedy, 10_000)).count();
         assert_eq!(taken, usize::from(MAX_WAITING));
-        assert!(shares.take(other));
+        assert!(shares.take(other, 10_000));
         shares.give_back(greedy);
-        assert!(shares.take(greedy));
-        assert!(!shares.take(greedy));
+        assert!(shares.take(greedy, 10_000));
+        assert!(!shares.take(greedy, 10_000));
+    }
+
+    #[test]
+    fn a_network_of_many_clients_has_as_much_as_is_left_free() {
+        let mut shares = Shares::new(std::array::from_fn(|at| at as u8 * 3 + 1));
+        let most = 10_000;
+        let mut taken = 0;
+        for number in 0..20_000u32 {
+            let client = IpAddr::from([192, 0, 2, number as u8]);
+            taken += usize::from(shares.take(client, most - taken));
+        }
+        assert_eq!(taken, most / 2);
+        assert!(shares.take(IpAddr::from([198, 51, 100, 1]), most - taken));
     }
 }

@@ -60,7 +60,7 @@ impl Worker {
         match waiter.as_ref().map(Waiter::unverified_ip) {
             None => self.metrics().prefetches.add(1),
             // Silence: if he is forged, his victim shall not hear of it either.
-            Some(Some(ip)) if !self.shares.take(ip) => {
+            Some(Some(ip)) if !self.shares.take(ip, self.resolver.room()) => {
                 return self.metrics().count_silent(Stage::Shed, Transport::Udp);
             }
             Some(_) => {}

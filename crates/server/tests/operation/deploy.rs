@@ -91,7 +91,9 @@ fn check(expressions: &[String], metrics: &str) {
 #[test]
 fn dashboard_and_alerts_name_what_the_server_tells() {
     let (site, upstream) = (Site::new(), Upstream::start());
-    site.configure(upstream.addr, "", "");
+    let list = site.directory.join("ads.txt");
+    std::fs::write(&list, "ads.example\n").unwrap();
+    site.configure(upstream.addr, "", &format!("[[list]]\nname = \"ads\"\nfile = \"{}\"\n", list.display()));
     let _server = site.start();
     site.ask("first.example");
     wait_for_upstream_series(&site);

@@ -77,6 +77,8 @@ impl Config {
             stubs: Vec::new(),
             forwards: Vec::new(),
             stale_secs: 0,
+            ttl: TTL,
+            priming: false,
         }
     }
 

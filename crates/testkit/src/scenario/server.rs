@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use avocet_resolver::{Action, Actions, Ask, Context, Resolved, Resolver, Submitted};
+use avocet_resolver::{Action, Actions, Ask, Context, Resolved, Resolver, Submitted, Trace};
 use avocet_wire::builder::OptFields;
 use avocet_wire::edns::EdnsOption;
 use avocet_wire::hash::{HashKey, eq_folded};
@@ -142,6 +142,11 @@ impl Server {
     /// A reply came to a socket or over a connection.
     pub(crate) fn reply(&mut self, line: u32, octets: &[u8], at: Moment) -> Vec<Effect> {
         self.with(at, |resolver, cx| resolver.server_reply(line, octets, cx))
+    }
+
+    /// The traces of questions that failed, the latest last.
+    pub(crate) fn kept_traces(&self) -> impl Iterator<Item = &Trace> {
+        self.resolver.kept_traces()
     }
 
     /// Time has passed.

@@ -156,8 +156,8 @@ impl Reply {
             }
             let mut of = set.clone();
             if zone.get(&set.owner, set.rtype).is_none() && set.rtype != Rtype::NSEC {
-                let wildcard = name::ancestors(&set.owner).skip(1).map(|above| [b"\x01*", above].concat());
-                match wildcard.filter(|wildcard| zone.get(wildcard, set.rtype).is_some()).next() {
+                let mut wildcard = name::ancestors(&set.owner).skip(1).map(|above| [b"\x01*", above].concat());
+                match wildcard.find(|wildcard| zone.get(wildcard, set.rtype).is_some()) {
                     Some(wildcard) => of.owner = wildcard,
                     None if is_synthesised => continue,
                     None => {}

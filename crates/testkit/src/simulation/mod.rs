@@ -55,11 +55,14 @@ pub struct Wrong {
     pub number: usize,
     /// What was wrong with it.
     pub what: String,
+    /// How it was resolved, if it failed.
+    pub steps: Vec<String>,
 }
 
 impl fmt::Display for Wrong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "question {}, {}: {}", self.number, self.question, self.what)
+        write!(f, "question {}, {}: {}", self.number, self.question, self.what)?;
+        self.steps.iter().try_for_each(|step| write!(f, "\n  {step}"))
     }
 }
 
@@ -76,5 +79,5 @@ impl fmt::Display for Wrong {
 /// The first thing that does not hold.
 pub fn simulate(seed: u64) -> Result<Tally, Wrong> {
     let world = world::World::new(seed);
-    world.map_err(|what| Wrong { question: String::new(), number: 0, what })?.play()
+    world.map_err(|what| Wrong { question: String::new(), number: 0, what, steps: Vec::new() })?.play()
 }

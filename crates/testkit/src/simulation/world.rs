@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 
+use avocet_resolver::{Event as Told, Step, Taken, Trace};
 use avocet_wire::header::{AD, CD, QR, RD};
 use avocet_wire::view::{RecordSection, RecordView};
 use avocet_wire::{Class, MessageView, Rcode, Rtype, name};
@@ -60,6 +61,8 @@ pub(super) struct World {
     server: Server,
     net: Network<Event>,
     wall_offset_secs: i64,
+    /// The wall clock was set: what failed for that is remembered for a while.
+    was_set: bool,
     lines: HashMap<u32, u64>,
     opened: u64,
     asked: Vec<Asked>,
@@ -89,6 +92,7 @@ impl World {
             server: Server::simulated(&simulated, seed)?,
             net: Network::new(chance.number(), START_MS, faults),
             wall_offset_secs: 0,
+            was_set: false,
             lines: HashMap::new(),
             opened: 0,
             asked: Vec::new(),
@@ -123,7 +127,10 @@ impl World {
     fn wrong(&self, number: usize, what: String) -> Wrong {
         let asked = &self.asked[number];
         let question = format!("{} {}", shown(&asked.qname), asked.qtype);
-        Wrong { question, number, what }
+        let wire = [&asked.qname[..], &asked.qtype.0.to_be_bytes(), &[0, 1]].concat();
+        let traces = self.server.kept_traces().filter(|trace| trace.question() == wire);
+        let steps = traces.last().map(steps).unwrap_or_default();
+        Wrong { question, number, what, steps }
     }
 
     /// Time goes by, and now and then somebody sets the clock.
@@ -137,6 +144,7 @@ impl World {
             3 => self.wall_offset_secs = 0,
             _ => {}
         }
+        self.was_set |= self.wall_offset_secs != 0;
         self.net.now_ms += waits_ms;
     }
 
@@ -287,20 +295,41 @@ impl World {
         Ok(())
     }
 
-    /// With no fault anywhere there is no excuse.
+    /// Each zone has a server that is as it should be: where no datagram is lost, nobody lies, and the clock is right, there
+    /// is no excuse.
     fn may_fail(&self, truth: &Truth) -> Result<(), String> {
-        let is_good = |server: &super::internet::Server| server.behaviour == super::internet::Behaviour::Good;
-        let all_good = self.internet.servers.iter().all(is_good) && self.net.faults.loss == 0;
-        if truth.has_end && all_good && self.is_in_time() && !self.has_been_out_of_time() {
+        let is_sound = !self.internet.is_hostile && self.net.faults.loss == 0;
+        if truth.has_end && is_sound && self.is_in_time() && !self.was_set {
             return Err("SERVFAIL, and nothing is wrong".to_owned());
         }
         Ok(())
     }
+}
 
-    /// What failed while the clock was wrong is remembered for a while.
-    fn has_been_out_of_time(&self) -> bool {
-        self.wall_offset_secs != 0 || self.tally.failed > 0
-    }
+/// The steps of a trace, one a line.
+fn steps(trace: &Trace) -> Vec<String> {
+    let line = |event: &Told| {
+        let step = match &event.step {
+            Step::Seek { name, rtype, .. } => format!("seek {} {rtype}", shown(name)),
+            Step::Cut { zone, addresses, .. } => format!("cut {}, {addresses} addresses", shown(zone)),
+            Step::Sent { server, name, rtype, over_tcp, .. } => {
+                let name = name.as_ref().map(|name| shown(name)).unwrap_or_default();
+                format!("ask {} {name} {rtype}{}", server.ip(), if *over_tcp { " by TCP" } else { "" })
+            }
+            Step::Replied { server, reaction, .. } => format!("{}: {reaction:?}", server.ip()),
+            Step::Taken(Taken::Referral(zone)) => format!("referral to {}", shown(zone)),
+            Step::Alias(name) => format!("on with {}", shown(name)),
+            Step::Judged { name, rtype, verdict, fault, .. } => {
+                format!("{} {rtype}: {verdict:?} {fault:?}", shown(name))
+            }
+            Step::Chain { zone, fault, .. } => format!("keys of {}: {fault:?}", shown(zone)),
+            Step::KnownChain { zone, fault } => format!("known keys of {}: {fault:?}", shown(zone)),
+            Step::Cached { name, rtype, find, .. } => format!("cached {} {rtype}: {find:?}", shown(name)),
+            other => format!("{other:?}"),
+        };
+        format!("{:>5} ms {}{step}", event.at_ms, "  ".repeat(event.depth.into()))
+    };
+    trace.events().iter().map(line).collect()
 }
 
 fn told(answer: &Answer, truth: &Truth) -> String {

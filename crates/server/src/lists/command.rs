@@ -1,0 +1,104 @@
+//! What `avocet lists` writes for people.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+
+use crate::clock::wall_secs;
+
+/// `avocet lists status`.
+pub(crate) fn status_text(answer: &Value) -> String {
+    let mut text = String::new();
+    for list in answer["lists"].as_array().into_iter().flatten() {
+        // Writing to a `String` does not fail.
+        let _ = writeln!(text, "{} ({}) {}", plain(&list["name"]), plain(&list["kind"]), plain(&list["source"]));
+        let _ = match list["in-force"] == true {
+            true => writeln!(
+                text,
+                "  {} entries, {} broken lines, {} octets, format {}",
+                list["entries"],
+                list["broken-lines"],
+                list["octets"],
+                plain(&list["format"])
+            ),
+            false => writeln!(text, "  not in force: there is no text of it yet"),
+        };
+        let _ = writeln!(text, "  fetched {}, next {}", moment(&list["fetched-at"]), moment(&list["next-at"]));
+        if let Some(error) = list["error"].as_str() {
+            let _ = writeln!(text, "  failed {} times in a row: {error}", list["failures-in-row"]);
+        }
+    }
+    let image = &answer["image"];
+    let _ = match image.is_null() {
+        true => write!(text, "no image"),
+        false => write!(
+            text,
+            "image {}: {} names, {} patterns, {} octets, made {} in {} ms",
+            plain(&image["digest"]),
+            image["names"],
+            image["patterns"],
+            image["octets"],
+            moment(&image["made-at"]),
+            image["made-in-ms"]
+        ),
+    };
+    text
+}
+
+/// `avocet lists refresh`. Lines that only say that it is still going on are left out.
+pub(crate) fn refresh_text(answer: &Value) -> String {
+    let mut lines = Vec::new();
+    for list in answer["lists"].as_array().into_iter().flatten() {
+        let name = plain(&list["name"]);
+        let entries = list["entries"].as_u64().unwrap_or(0);
+        let before = list["entries-before"].as_u64().unwrap_or(0);
+        lines.push(match list["error"].as_str() {
+            Some(error) => format!("{name}: {error}; {entries} entries of before stay in force"),
+            None if list["changed"] == true => format!("{name}: {entries} entries, {before} before"),
+            None => format!("{name}: unchanged, {entries} entries"),
+        });
+    }
+    lines.join("\n")
+}
+
+/// `avocet lists check`.
+pub(crate) fn check_text(answer: &Value) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for fault in answer["first-broken-lines"].as_array().into_iter().flatten() {
+        lines.push(format!("line {}: {}", fault["line"], plain(&fault["reason"])));
+    }
+    let (shown, broken) = (lines.len() as u64, answer["broken-lines"].as_u64().unwrap_or(0));
+    if broken > shown {
+        lines.push(format!("and {} more", broken - shown));
+    }
+    lines.push(format!(
+        "{}: {} lines of format {}: {} entries, {} skipped, {broken} broken",
+        plain(&answer["name"]),
+        answer["lines"],
+        plain(&answer["format"]),
+        answer["entries"],
+        answer["skipped-lines"]
+    ));
+    lines.join("\n")
+}
+
+/// Text without control characters: what is written comes from others too.
+fn plain(value: &Value) -> String {
+    value.as_str().unwrap_or("-").chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
+}
+
+/// How far away a moment is.
+fn moment(at: &Value) -> String {
+    let Some(at) = at.as_u64() else { return "-".to_owned() };
+    let now = wall_secs();
+    if at > now { format!("in {}", span(at - now)) } else { format!("{} ago", span(now - at)) }
+}
+
+fn span(secs: u64) -> String {
+    match secs {
+        0..120 => format!("{secs} s"),
+        120..7_200 => format!("{} min", secs / 60),
+        7_200..172_800 => format!("{} h", secs / 3_600),
+        _ => format!("{} d", secs / 86_400),
+    }
+}

@@ -1,0 +1,195 @@
+//! The last good copy of each list, in `lists/` of the data directory.
+//!
+//! ```text
+//! {"source": .., "etag": .., "octets": .., "crc32": ..}\n      the head, one line of JSON
+//! 0.0.0.0 ads.example                                          the text as it came
+//! ```
+//! Both are in one file, so that they never disagree. A copy that is damaged is not used: its list is fetched anew.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use siphasher::sip::SipHasher13;
+
+use super::disk;
+use super::fetch::MAX_LIST_BYTES;
+use crate::config::policy::ListConfig;
+
+/// Most octets of a head.
+const MAX_HEAD: usize = 16 << 10;
+/// Most octets of texts that are kept in memory, as the disk does not take them.
+const MAX_UNSAVED: usize = 512 << 20;
+const EXTENSION: &str = "list";
+
+/// What is known of a copy besides its text.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub(super) struct Head {
+    /// Where it came from: URL or path.
+    pub(super) source: String,
+    /// `ETag` of the answer.
+    pub(super) etag: Option<String>,
+    /// `Last-Modified` of the answer.
+    pub(super) last_modified: Option<String>,
+    /// What told the file from what it was before.
+    pub(super) fingerprint: Option<String>,
+    /// Wall time in seconds.
+    pub(super) fetched_at_secs: u64,
+    /// Entries that were taken of the text.
+    pub(super) entries: u64,
+    /// Octets of the text.
+    pub(super) octets: u64,
+    /// Checksum of the text.
+    pub(super) crc32: u32,
+}
+
+/// A text with its head.
+pub(super) struct Copy {
+    /// What is known of it.
+    pub(super) head: Head,
+    octets: Vec<u8>,
+    begins: usize,
+}
+
+/// Why a copy is not used.
+#[derive(Debug)]
+pub(super) enum CopyError {
+    /// It cannot be read.
+    Io(io::Error),
+    /// It is not as it was written.
+    Damaged,
+}
+
+impl fmt::Display for CopyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => error.fmt(f),
+            Self::Damaged => f.write_str("it is damaged"),
+        }
+    }
+}
+
+/// Where a text is kept.
+#[derive(Debug)]
+pub(super) enum Kept {
+    /// On disk.
+    OnDisk,
+    /// In memory, until the server ends: why the disk did not take it.
+    InMemory(io::Error),
+}
+
+impl Head {
+    /// Notes what the text is.
+    pub(super) fn seal(&mut self, text: &[u8]) {
+        self.octets = text.len() as u64;
+        self.crc32 = crc32fast::hash(text);
+    }
+
+    /// What tells the text from others.
+    pub(super) fn stamp(&self) -> String {
+        format!("{:08x}-{}", self.crc32, self.octets)
+    }
+}
+
+impl Copy {
+    /// The text.
+    pub(super) fn text(&self) -> &[u8] {
+        self.octets.get(self.begins..).unwrap_or_default()
+    }
+
+    fn parse(octets: Vec<u8>) -> Option<Self> {
+        let end = octets.iter().take(MAX_HEAD).position(|octet| *octet == b'\n')?;
+        let head: Head = serde_json::from_slice(&octets[..end]).ok()?;
+        let copy = Self { head, octets, begins: end + 1 };
+        let is_whole = copy.text().len() as u64 == copy.head.octets && crc32fast::hash(copy.text()) == copy.head.crc32;
+        is_whole.then_some(copy)
+    }
+}
+
+impl AsRef<[u8]> for Copy {
+    fn as_ref(&self) -> &[u8] {
+        self.text()
+    }
+}
+
+/// All copies. Those that the disk does not take are kept in memory.
+pub(super) struct Copies {
+    directory: PathBuf,
+    unsaved: HashMap<String, (Head, Vec<u8>)>,
+}
+
+impl Copies {
+    /// Of the directory, which need not be there.
+    pub(super) fn new(directory: &Path) -> Self {
+        Self { directory: directory.to_owned(), unsaved: HashMap::new() }
+    }
+
+    /// Keeps a text as the last good one of the list.
+    ///
+    /// # Errors
+    /// The disk did not take it, and there is too much in memory.
+    pub(super) fn keep(&mut self, list: &ListConfig, head: Head, text: Vec<u8>) -> io::Result<Kept> {
+        self.unsaved.remove(&list.name);
+        let mut line = serde_json::to_vec(&head)?;
+        line.push(b'\n');
+        let path = self.path(&list.name);
+        let written = fs::create_dir_all(&self.directory).and_then(|()| disk::replace(&path, &[&line, &text]));
+        let held: usize = self.unsaved.values().map(|(_, text)| text.len()).sum();
+        match written {
+            Ok(()) => Ok(Kept::OnDisk),
+            Err(error) if held + text.len() > MAX_UNSAVED => Err(error),
+            Err(error) => {
+                self.unsaved.insert(list.name.clone(), (head, text));
+                Ok(Kept::InMemory(error))
+            }
+        }
+    }
+
+    /// The last good text of the list, if there is one.
+    ///
+    /// # Errors
+    /// There is a copy that cannot be used.
+    pub(super) fn open(&self, list: &ListConfig) -> Result<Option<Copy>, CopyError> {
+        if let Some((head, text)) = self.unsaved.get(&list.name) {
+            return Ok(Some(Copy { head: head.clone(), octets: text.clone(), begins: 0 }));
+        }
+        match disk::read(&self.path(&list.name), MAX_LIST_BYTES + MAX_HEAD as u64).map_err(CopyError::Io)? {
+            None => Ok(None),
+            Some(octets) => Copy::parse(octets).map(Some).ok_or(CopyError::Damaged),
+        }
+    }
+
+    /// What is known of the last good text, which is not looked at; none also where there is something else.
+    pub(super) fn head(&self, list: &ListConfig) -> Option<Head> {
+        if let Some((head, _)) = self.unsaved.get(&list.name) {
+            return Some(head.clone());
+        }
+        let mut line = Vec::new();
+        let file = File::open(self.path(&list.name)).ok()?;
+        BufReader::new(file.take(MAX_HEAD as u64)).read_until(b'\n', &mut line).ok()?;
+        serde_json::from_slice(&line).ok()
+    }
+
+    /// Removes the copies of lists that are no more.
+    pub(super) fn clear(&mut self, lists: &[ListConfig]) {
+        self.unsaved.retain(|name, _| lists.iter().any(|list| list.name == *name));
+        let wanted: Vec<PathBuf> = lists.iter().map(|list| self.path(&list.name)).collect();
+        let Ok(files) = fs::read_dir(&self.directory) else { return };
+        for path in files.filter_map(Result::ok).map(|file| file.path()) {
+            if path.extension().is_some_and(|extension| extension == EXTENSION) && !wanted.contains(&path) {
+                let _ = fs::remove_file(path);
+            }
+        }
+    }
+
+    /// Letters of the name that are no trouble anywhere, and a hash that tells names with the same letters apart.
+    fn path(&self, name: &str) -> PathBuf {
+        let letters: String = name.chars().filter(|letter| letter.is_ascii_alphanumeric()).take(32).collect();
+        let hash = SipHasher13::new().hash(name.as_bytes());
+        self.directory.join(format!("{letters}-{hash:016x}.{EXTENSION}"))
+    }
+}

@@ -1,0 +1,241 @@
+//! Fetching one list over http or https, within bounds of size, time and redirects.
+//!
+//! Names are resolved by the server itself, whatever the system is configured to ask. Nothing here keeps or judges a
+//! text. A server that closes the connection early is noticed, but for HTTP/1.0 without `Content-Length`.
+
+use std::fmt;
+use std::io::{self, Read};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ureq::http::Uri;
+use ureq::http::header::{CONTENT_LENGTH, ETAG, HeaderName, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED};
+use ureq::http::{HeaderMap, StatusCode};
+use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
+use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
+use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
+use ureq::{Agent, config::Config};
+
+use super::copies::Head;
+use crate::query_tool;
+
+/// Most octets of a list, decompressed.
+pub(super) const MAX_LIST_BYTES: u64 = 256 << 20;
+/// Redirects that are followed.
+const MAX_REDIRECTS: u32 = 5;
+/// Addresses of a server that are tried.
+const MAX_ADDRESSES: usize = 8;
+/// Most octets of a validator that are sent back.
+const MAX_VALIDATOR: usize = 1024;
+/// Octets that are read at once.
+const CHUNK: usize = 64 << 10;
+
+/// Bounds of one fetch.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    /// From the question for the address to the last octet.
+    pub(super) time: Duration,
+    /// For a connection to one address.
+    pub(super) connect: Duration,
+    /// Octets of the text.
+    pub(super) octets: u64,
+}
+
+/// The bounds in force.
+pub(super) const BOUNDS: Bounds =
+    Bounds { time: Duration::from_secs(300), connect: Duration::from_secs(15), octets: MAX_LIST_BYTES };
+
+/// What came of a fetch.
+#[derive(Debug, PartialEq)]
+pub(super) enum Fetched {
+    /// The copy is still what the source has.
+    Unchanged,
+    /// A text, and what the next fetch is to tell the source.
+    Text {
+        /// The text, whole.
+        text: Vec<u8>,
+        /// `ETag`.
+        etag: Option<String>,
+        /// `Last-Modified`.
+        last_modified: Option<String>,
+    },
+}
+
+/// Why there is no text.
+#[derive(Debug, PartialEq)]
+pub(super) enum FetchError {
+    /// The name of its server has no address, or none that could be: why.
+    Unresolved(String),
+    /// An answer other than a text.
+    Status(u16),
+    /// Too many redirects, or one that leads nowhere.
+    Redirects,
+    /// A redirect from https to http.
+    Downgrade,
+    /// The connection ended before the text did.
+    Truncated,
+    /// More than a list may have.
+    TooLarge,
+    /// It took too long.
+    TimedOut,
+    /// Anything else that the source or the way to it is at fault for.
+    Source(String),
+}
+
+impl fmt::Display for FetchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unresolved(why) => write!(f, "its server is not found: {why}"),
+            Self::Status(status) => write!(f, "its server answers with status {status}"),
+            Self::Redirects => f.write_str("its server sends from one place to the next"),
+            Self::Downgrade => f.write_str("its server sends to a place without https"),
+            Self::Truncated => f.write_str("the connection ended before the list did"),
+            Self::TooLarge => write!(f, "it is larger than {MAX_LIST_BYTES} octets"),
+            Self::TimedOut => f.write_str("it took too long"),
+            Self::Source(why) => f.write_str(why),
+        }
+    }
+}
+
+/// Fetches lists, one after the other.
+pub(super) struct Fetcher {
+    agent: Agent,
+    bounds: Bounds,
+}
+
+impl Fetcher {
+    /// Names are asked of the server at `resolver`; certificates are held against those that the system trusts now.
+    pub(super) fn new(resolver: SocketAddr, bounds: Bounds) -> Self {
+        let config = Config::builder()
+            .tls_config(tls())
+            .http_status_as_error(false)
+            .max_redirects(MAX_REDIRECTS)
+            .max_idle_connections(0)
+            .proxy(None)
+            .user_agent(concat!("avocet/", env!("CARGO_PKG_VERSION")))
+            .timeout_global(Some(bounds.time))
+            .timeout_connect(Some(bounds.connect))
+            .build();
+        Self { agent: Agent::with_parts(config, DefaultConnector::default(), OwnResolver(resolver)), bounds }
+    }
+
+    /// Fetches a text; `known` is what is there of it.
+    ///
+    /// # Errors
+    /// There is no whole text, or a larger one than is taken.
+    pub(super) fn fetch(&self, url: &str, known: Option<&Head>) -> Result<Fetched, FetchError> {
+        let mut request = self.agent.get(url).config().https_only(url.starts_with("https://")).build();
+        let known = known.filter(|head| head.source == url);
+        let validators = known.map_or([(IF_NONE_MATCH, None), (IF_MODIFIED_SINCE, None)], |head| {
+            [(IF_NONE_MATCH, head.etag.as_deref()), (IF_MODIFIED_SINCE, head.last_modified.as_deref())]
+        });
+        for (name, value) in validators {
+            if let Some(value) = value {
+                request = request.header(name, value);
+            }
+        }
+        let response = request.call().map_err(fault)?;
+        match response.status() {
+            StatusCode::OK => {}
+            StatusCode::NOT_MODIFIED if known.is_some() => return Ok(Fetched::Unchanged),
+            other => return Err(FetchError::Status(other.as_u16())),
+        }
+        let (parts, body) = response.into_parts();
+        let claimed = parts.headers.get(CONTENT_LENGTH).and_then(|len| len.to_str().ok()?.parse::<u64>().ok());
+        if claimed.is_some_and(|claimed| claimed > self.bounds.octets) {
+            return Err(FetchError::TooLarge);
+        }
+        let text = self.read(body.into_with_config().limit(u64::MAX).reader())?;
+        let [etag, last_modified] = [ETAG, LAST_MODIFIED].map(|name| validator(&parts.headers, &name));
+        Ok(Fetched::Text { text, etag, last_modified })
+    }
+
+    fn read(&self, mut body: impl Read) -> Result<Vec<u8>, FetchError> {
+        let (mut text, mut chunk) = (Vec::new(), vec![0; CHUNK]);
+        loop {
+            let len = body.read(&mut chunk).map_err(|error| fault(error.into()))?;
+            if len == 0 {
+                return Ok(text);
+            }
+            if (text.len() + len) as u64 > self.bounds.octets {
+                return Err(FetchError::TooLarge);
+            }
+            text.extend_from_slice(&chunk[..len]);
+        }
+    }
+}
+
+fn validator(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
+    let text = headers.get(name)?.to_str().ok()?;
+    (text.len() <= MAX_VALIDATOR).then(|| text.to_owned())
+}
+
+fn fault(error: ureq::Error) -> FetchError {
+    match error {
+        ureq::Error::Timeout(_) => FetchError::TimedOut,
+        ureq::Error::TooManyRedirects | ureq::Error::RedirectFailed => FetchError::Redirects,
+        ureq::Error::RequireHttpsOnly(_) => FetchError::Downgrade,
+        ureq::Error::Io(error) if error.kind() == io::ErrorKind::UnexpectedEof => FetchError::Truncated,
+        ureq::Error::Other(error) => match error.downcast::<Unresolved>() {
+            Ok(unresolved) => FetchError::Unresolved(unresolved.0),
+            Err(error) => FetchError::Source(error.to_string()),
+        },
+        error => FetchError::Source(error.to_string()),
+    }
+}
+
+fn tls() -> TlsConfig {
+    let trusted = rustls_native_certs::load_native_certs();
+    let roots = trusted.certs.iter().map(|certificate| Certificate::from_der(certificate).to_owned());
+    TlsConfig::builder()
+        .provider(TlsProvider::Rustls)
+        .root_certs(RootCerts::from(roots))
+        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
+        .build()
+}
+
+/// Resolves names by asking the server that this is part of.
+#[derive(Debug)]
+struct OwnResolver(SocketAddr);
+
+/// Why a name was not resolved.
+#[derive(Debug)]
+struct Unresolved(String);
+
+impl fmt::Display for Unresolved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unresolved {}
+
+impl Resolver for OwnResolver {
+    fn resolve(&self, uri: &Uri, _: &Config, _: NextTimeout) -> Result<ResolvedSocketAddrs, ureq::Error> {
+        let port = uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 });
+        let addresses = self.addresses(uri.host().unwrap_or_default());
+        let mut resolved = self.empty();
+        for address in addresses.map_err(|why| ureq::Error::Other(Box::new(Unresolved(why))))? {
+            resolved.push(SocketAddr::new(address, port));
+        }
+        Ok(resolved)
+    }
+}
+
+impl OwnResolver {
+    fn addresses(&self, host: &str) -> Result<Vec<IpAddr>, String> {
+        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        if let Ok(address) = bare.parse() {
+            return Ok(vec![address]);
+        }
+        let mut addresses = query_tool::addresses(self.0, host)?;
+        // So it looks where the name is blocked here.
+        addresses.retain(|address| !address.is_unspecified());
+        addresses.truncate(MAX_ADDRESSES);
+        if addresses.is_empty() { Err(format!("{host} is blocked here")) } else { Ok(addresses) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,89 @@
+//! The image on disk: `lists/image` in the data directory, so that a start reads it and not the lists.
+//!
+//! ```text
+//! image, as the compiler made it | how it was made, in JSON | its length, u32 | MAGIC
+//! ```
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use avocet_policy::list::ImageError;
+
+use super::disk;
+use crate::policy::Lists;
+use crate::policy::load::Making;
+
+/// Most octets of an image that is read.
+const MAX_IMAGE_BYTES: u64 = 2 << 30;
+const MAGIC: &[u8; 8] = b"AVCmade1";
+/// Length and magic.
+const TAIL: usize = 4 + MAGIC.len();
+
+/// Why an image on disk is not used.
+#[derive(Debug)]
+pub(super) enum Unusable {
+    /// It cannot be read.
+    Io(io::Error),
+    /// It does not say how it was made: cut off, or no image.
+    Unsigned,
+    /// What the image itself shows.
+    Image(ImageError),
+}
+
+impl fmt::Display for Unusable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => error.fmt(f),
+            Self::Unsigned => f.write_str("it is not whole"),
+            Self::Image(error) => error.fmt(f),
+        }
+    }
+}
+
+/// The place of the image in a directory.
+pub(super) struct ImageFile(PathBuf);
+
+impl ImageFile {
+    /// In this directory.
+    pub(super) fn new(directory: &Path) -> Self {
+        Self(directory.join("image"))
+    }
+
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Reads it, if it is there.
+    ///
+    /// # Errors
+    /// It cannot be read, or is damaged.
+    pub(super) fn load(&self) -> Result<Option<Lists>, Unusable> {
+        let Some(mut octets) = disk::read(&self.0, MAX_IMAGE_BYTES).map_err(Unusable::Io)? else { return Ok(None) };
+        let (making, end) = made(&octets).ok_or(Unusable::Unsigned)?;
+        octets.truncate(end);
+        Lists::open(octets, making).map(Some).map_err(Unusable::Image)
+    }
+
+    /// Writes it.
+    ///
+    /// # Errors
+    /// The disk does not take it; the one that was there stays.
+    pub(super) fn save(&self, image: &[u8], making: &Making) -> io::Result<()> {
+        let making = serde_json::to_vec(making)?;
+        let len = u32::try_from(making.len()).map_err(io::Error::other)?.to_le_bytes();
+        disk::replace(&self.0, &[image, &making, &len, MAGIC])
+    }
+}
+
+/// How the image in these octets was made, and where it ends.
+fn made(octets: &[u8]) -> Option<(Making, usize)> {
+    let (before, tail) = octets.split_at_checked(octets.len().checked_sub(TAIL)?)?;
+    let (len, magic) = tail.split_first_chunk::<4>()?;
+    if magic != MAGIC {
+        return None;
+    }
+    let end = before.len().checked_sub(u32::from_le_bytes(*len) as usize)?;
+    Some((serde_json::from_slice(before.get(end..)?).ok()?, end))
+}

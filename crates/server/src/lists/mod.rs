@@ -1,0 +1,107 @@
+//! Who fetches, keeps, compiles and swaps the lists of names.
+//!
+//! ```text
+//! [[list]] url  --fetch--> text --judge--> copy on disk --+
+//! [[list]] file ---------> text ---------> copy on disk --+--compile--> image on disk --Reloader--> workers
+//!                                                                            ^
+//!                                            a start reads it, not the lists-+
+//! ```
+//! All of it is done on one thread, "lists", which no query waits for. Whatever goes wrong here, the lists in force
+//! stay so: a source that fails, sends something else than a list or lost most of its entries keeps its last good copy.
+
+pub(crate) mod command;
+mod copies;
+mod disk;
+mod fetch;
+mod image_file;
+pub(crate) mod source;
+pub(crate) mod status;
+mod store;
+mod work;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use source::SourceState;
+pub(crate) use store::Store;
+use store::Taking;
+pub(crate) use work::start;
+
+/// What others know of the keeping of lists, and how they ask it for something.
+#[derive(Default)]
+pub(crate) struct Keeping {
+    desk: Mutex<Desk>,
+    changed: Condvar,
+    sources: Mutex<BTreeMap<String, SourceState>>,
+    /// Images made since the server started.
+    pub(crate) compiles: AtomicU64,
+}
+
+#[derive(Default)]
+struct Desk {
+    orders: Vec<Order>,
+    is_closed: bool,
+}
+
+/// Somebody wants sources to be looked at now.
+struct Order {
+    /// Of this list; none: of all.
+    name: Option<String>,
+    taking: Taking,
+    /// Where the outcome goes.
+    reply: Sender<Value>,
+}
+
+impl Keeping {
+    /// Asks for a look at one list, or all, and says where the outcome is to be sent. `force` takes what would be held
+    /// back.
+    pub(crate) fn refresh(&self, name: Option<String>, force: bool, reply: Sender<Value>) {
+        let taking = if force { Taking::Forced } else { Taking::Judged };
+        let mut desk = self.desk();
+        // Where nobody works any more, the reply goes with the order.
+        if !desk.is_closed {
+            desk.orders.push(Order { name, taking, reply });
+        }
+        drop(desk);
+        self.changed.notify_all();
+    }
+
+    /// Ends the thread, in the middle of a fetch when that is over.
+    pub(crate) fn close(&self) {
+        let mut desk = self.desk();
+        desk.is_closed = true;
+        desk.orders.clear();
+        drop(desk);
+        self.changed.notify_all();
+    }
+
+    /// How it went with each source.
+    pub(crate) fn sources(&self) -> MutexGuard<'_, BTreeMap<String, SourceState>> {
+        self.sources.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_closed(&self) -> bool {
+        self.desk().is_closed
+    }
+
+    /// Waits for orders, so long at most; none if the thread is to end.
+    fn wait(&self, time: Duration) -> Option<Vec<Order>> {
+        let is_idle = |desk: &mut Desk| desk.orders.is_empty() && !desk.is_closed;
+        let waited = self.changed.wait_timeout_while(self.desk(), time, is_idle);
+        let (mut desk, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if desk.is_closed { None } else { Some(std::mem::take(&mut desk.orders)) }
+    }
+
+    fn desk(&self) -> MutexGuard<'_, Desk> {
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn count_compile(&self) {
+        self.compiles.fetch_add(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,175 @@
+//! What is known of where a list comes from: when it is looked at, how that went, and whether a text is taken.
+
+use avocet_policy::list::Report;
+use serde::{Deserialize, Serialize};
+
+use super::fetch::FetchError;
+
+/// A text with fewer entries than one part of so many of the last one is held back...
+const SHRINK_PART: u64 = 2;
+/// ...if it also lacks more entries than this.
+const SHRINK_ENTRIES: u64 = 1_000;
+/// Seconds to the next attempt after a failure; doubled with each further one.
+const FIRST_RETRY_SECS: u64 = 60;
+/// The same where the name of the source's server was not resolved: this server may only have begun.
+const FIRST_RESOLVE_RETRY_SECS: u64 = 5;
+/// Most seconds to the next attempt.
+const MAX_RETRY_SECS: u64 = 3_600;
+/// One part of so many of the time between two looks is drawn at random, so that servers do not come together.
+const JITTER_PART: u64 = 10;
+
+/// How it went with a source. Kept over restarts.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub(crate) struct SourceState {
+    /// URL or path.
+    pub(crate) source: String,
+    /// Wall time in seconds at which the source last gave a text or said that it has no other; 0: never.
+    pub(crate) succeeded_at_secs: u64,
+    /// Wall time in seconds of the next look.
+    pub(crate) due_at_secs: u64,
+    /// Attempts in a row that failed.
+    pub(crate) failures_in_row: u32,
+    /// Why the last attempt failed, if it did.
+    pub(crate) error: Option<String>,
+    /// Attempts that failed since the server started.
+    #[serde(skip)]
+    pub(crate) failures: u64,
+    /// Octets of the copy.
+    pub(crate) octets: u64,
+    /// Wall time in seconds at which the text of the copy came.
+    pub(crate) fetched_at_secs: u64,
+}
+
+/// Why a look at a source brought nothing.
+#[derive(Debug, PartialEq)]
+pub(super) enum Failure {
+    /// There is no text.
+    Fetch(FetchError),
+    /// The file cannot be read.
+    File(String),
+    /// There is a text, but none to trust.
+    HeldBack(String),
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Fetch(error) => error.fmt(f),
+            Self::File(error) => f.write_str(error),
+            Self::HeldBack(why) => f.write_str(why),
+        }
+    }
+}
+
+impl SourceState {
+    /// The source gave a text, or said that it has no other. `random` is for the jitter.
+    pub(super) fn succeed(&mut self, now_secs: u64, refresh_secs: u64, random: u64) {
+        self.succeeded_at_secs = now_secs;
+        self.due_at_secs = now_secs + refresh_secs + random % (refresh_secs / JITTER_PART + 1);
+        self.failures_in_row = 0;
+        self.error = None;
+    }
+
+    /// The look failed.
+    pub(super) fn fail(&mut self, now_secs: u64, failure: &Failure, random: u64) {
+        let first = match failure {
+            Failure::Fetch(FetchError::Unresolved(_)) => FIRST_RESOLVE_RETRY_SECS,
+            _ => FIRST_RETRY_SECS,
+        };
+        let wait = first.saturating_mul(1 << self.failures_in_row.min(32)).min(MAX_RETRY_SECS);
+        self.due_at_secs = now_secs + wait + random % (wait / JITTER_PART + 1);
+        self.failures_in_row = self.failures_in_row.saturating_add(1);
+        self.failures += 1;
+        self.error = Some(failure.to_string());
+    }
+
+    /// Is it time for a look? A clock that was set back does not put it off for longer than a refresh.
+    pub(super) fn is_due(&self, now_secs: u64, refresh_secs: u64) -> bool {
+        let latest = now_secs + refresh_secs + refresh_secs / JITTER_PART;
+        now_secs >= self.due_at_secs || self.due_at_secs > latest.max(now_secs + 2 * MAX_RETRY_SECS)
+    }
+}
+
+/// Whether a text of a server may take the place of one that had `known` entries.
+///
+/// # Errors
+/// Why not.
+pub(super) fn judge(report: &Report, known: Option<u64>) -> Result<(), Failure> {
+    if let Some(refusal) = report.refusal {
+        return Err(Failure::HeldBack(refusal.to_string()));
+    }
+    if report.entries == 0 {
+        let broken = report.faults;
+        return Err(Failure::HeldBack(format!("it has no entries, and {broken} broken lines")));
+    }
+    let known = known.unwrap_or(0);
+    if report.entries < known / SHRINK_PART && known - report.entries > SHRINK_ENTRIES {
+        return Err(Failure::HeldBack(format!("it has {} entries where it had {known}", report.entries)));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use avocet_policy::list::{Format, Refusal};
+
+    fn report(entries: u64, refusal: Option<Refusal>) -> Report {
+        let format = Format::Domains;
+        Report { format, lines: 9, entries, skipped: 0, faults: 3, first_faults: Vec::new(), refusal }
+    }
+
+    #[test]
+    fn failures_are_tried_again_later_and_later() {
+        let mut state = SourceState::default();
+        let failure = Failure::Fetch(FetchError::Status(404));
+        let mut waits = Vec::new();
+        for _ in 0..8 {
+            state.fail(1_000_000, &failure, 0);
+            waits.push(state.due_at_secs - 1_000_000);
+        }
+        assert_eq!(waits, [60, 120, 240, 480, 960, 1920, 3600, 3600]);
+        assert_eq!((state.failures, state.error.as_deref()), (8, Some("its server answers with status 404")));
+        state.succeed(2_000_000, 86_400, u64::MAX);
+        let wait = state.due_at_secs - 2_000_000;
+        assert!((86_400..=95_040).contains(&wait), "{wait}");
+        assert_eq!((state.failures_in_row, state.error), (0, None));
+    }
+
+    #[test]
+    fn a_server_that_does_not_resolve_yet_is_asked_again_soon() {
+        let mut state = SourceState::default();
+        state.fail(0, &Failure::Fetch(FetchError::Unresolved(String::new())), 0);
+        assert_eq!(state.due_at_secs, 5);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_puts_no_look_off() {
+        let mut state = SourceState::default();
+        state.succeed(1_000_000_000, 86_400, 0);
+        assert!(!state.is_due(1_000_000_000, 86_400));
+        assert!(state.is_due(1_000_086_400, 86_400));
+        assert!(state.is_due(900_000_000, 86_400));
+    }
+
+    #[test]
+    fn a_text_that_lost_most_of_its_entries_is_held_back() {
+        for (known, entries, is_taken) in [
+            (None, 1, true),
+            (None, 0, false),
+            (Some(10), 0, false),
+            (Some(1_000), 1, true),
+            (Some(2_001), 1_000, false),
+            (Some(2_001), 1_001, true),
+            (Some(1_001), 1, true),
+            (Some(1_002), 1, false),
+            (Some(100_000), 49_999, false),
+            (Some(100_000), 50_000, true),
+            (Some(10), 100_000, true),
+        ] {
+            assert_eq!(judge(&report(entries, None), known).is_ok(), is_taken, "{known:?} {entries}");
+        }
+        assert!(judge(&report(9, Some(Refusal::WebPage)), None).is_err());
+    }
+}

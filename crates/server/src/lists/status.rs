@@ -1,0 +1,88 @@
+//! What is told of lists: to the commands, and to metrics.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::store::{check as check_copy, digest, source_text};
+use crate::config::policy::{ListConfig, ListKind, ListSource};
+use crate::operate::Running;
+use crate::policy::load::Compiled;
+use crate::state::Snapshot;
+
+/// What is in force of a list.
+pub(crate) fn compiled<'s>(state: &'s Snapshot, name: &str) -> Option<&'s Compiled> {
+    state.parts.lists.as_ref()?.making().lists.iter().find(|list| list.name == name)
+}
+
+/// The image in force; null where there is none.
+pub(super) fn image(state: &Snapshot) -> Value {
+    let Some(lists) = &state.parts.lists else { return Value::Null };
+    json!({
+        "digest": digest(lists),
+        "octets": lists.octets(),
+        "names": lists.names(),
+        "patterns": lists.patterns(),
+        "made-at": lists.making().at_secs,
+        "made-in-ms": lists.making().millis,
+    })
+}
+
+/// All lists and the image.
+pub(crate) fn of_all(running: &Running) -> Value {
+    let state = running.shared.snapshot();
+    let lists: Vec<Value> = state.config.policy.lists.iter().map(|list| of_one(running, &state, list)).collect();
+    json!({ "done": true, "lists": lists, "image": image(&state) })
+}
+
+fn of_one(running: &Running, state: &Snapshot, list: &ListConfig) -> Value {
+    let source = running.lists.sources().get(&list.name).cloned().unwrap_or_default();
+    let compiled = compiled(state, &list.name).filter(|compiled| compiled.stamp.is_some());
+    json!({
+        "name": list.name,
+        "kind": match list.kind { ListKind::Block => "block", ListKind::Allow => "allow" },
+        "source": source_text(list),
+        "tags": list.tags,
+        "in-force": compiled.is_some(),
+        "format": compiled.map(|compiled| &compiled.format),
+        "entries": compiled.map_or(0, |compiled| compiled.entries),
+        "broken-lines": compiled.map_or(0, |compiled| compiled.faults),
+        "skipped-lines": compiled.map_or(0, |compiled| compiled.skipped),
+        "octets": source.octets,
+        "fetched-at": some_time(source.fetched_at_secs),
+        "succeeded-at": some_time(source.succeeded_at_secs),
+        "next-at": some_time(source.due_at_secs).filter(|_| matches!(list.source, ListSource::Url(_))),
+        "failures-in-row": source.failures_in_row,
+        "error": source.error,
+    })
+}
+
+fn some_time(secs: u64) -> Option<u64> {
+    Some(secs).filter(|secs| *secs > 0)
+}
+
+/// What is wrong with the last good copy of a list.
+pub(crate) fn check(running: &Running, name: &str) -> Value {
+    let state = running.shared.snapshot();
+    let Some(list) = state.config.policy.lists.iter().find(|list| list.name == name) else {
+        return json!({ "error": format!("there is no list {name:?}") });
+    };
+    let directory: &Path = &state.config.data.directory;
+    let report = match check_copy(directory, list) {
+        Ok(Some(report)) => report,
+        Ok(None) => return json!({ "error": format!("{name:?} was not fetched yet; see `avocet lists status`") }),
+        Err(error) => return json!({ "error": format!("the copy of {name:?} cannot be used: {error}") }),
+    };
+    let faults =
+        report.first_faults.iter().map(|fault| json!({ "line": fault.line, "reason": fault.reason.to_string() }));
+    json!({
+        "done": true,
+        "name": name,
+        "format": report.format.name(),
+        "lines": report.lines,
+        "entries": report.entries,
+        "skipped-lines": report.skipped,
+        "broken-lines": report.faults,
+        "first-broken-lines": faults.collect::<Vec<_>>(),
+    })
+}

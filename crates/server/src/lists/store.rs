@@ -1,0 +1,252 @@
+//! Texts and image of the lists: taken from where they come, kept on disk, compiled.
+//!
+//! Where the disk is full or cannot be written, the lists are compiled and used all the same, and a line says so.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Cursor};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use avocet_policy::list::Report;
+
+use super::copies::{Copies, Copy, Head, Kept};
+use super::disk;
+use super::fetch::{Fetched, Fetcher, MAX_LIST_BYTES};
+use super::image_file::ImageFile;
+use super::source::{Failure, SourceState, judge};
+use crate::clock::wall_secs;
+use crate::config::policy::{ListConfig, ListSource, PolicyConfig};
+use crate::operate::fingerprint::FileFingerprint;
+use crate::policy::Lists;
+use crate::policy::load::{self, Compiled, Making};
+
+const DIRECTORY: &str = "lists";
+const STATES: &str = "state.json";
+/// Most octets of the states.
+const MAX_STATES: u64 = 4 << 20;
+
+/// Whether a text is held against the last one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Taking {
+    /// One that lost most of its entries is not taken.
+    Judged,
+    /// It is taken as it is.
+    Forced,
+}
+
+/// What a look at a source brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// Another text.
+    Changed,
+    /// None, or the same.
+    Same,
+}
+
+/// The directory `lists` in the data directory.
+pub(crate) struct Store {
+    directory: PathBuf,
+    copies: Copies,
+    image: ImageFile,
+}
+
+/// What a list's source is called.
+pub(super) fn source_text(list: &ListConfig) -> String {
+    match &list.source {
+        ListSource::Url(url) => url.clone(),
+        ListSource::File(path) => path.display().to_string(),
+    }
+}
+
+impl Store {
+    /// The store of a data directory.
+    pub(crate) fn new(data: &Path) -> Self {
+        let directory = data.join(DIRECTORY);
+        Self { copies: Copies::new(&directory), image: ImageFile::new(&directory), directory }
+    }
+
+    /// The lists to start with: the image, if it was made for this configuration, else what is on this machine of
+    /// each list, compiled. None where there are no lists.
+    pub(crate) fn load(&mut self, config: &PolicyConfig, secret: [u8; 32]) -> Option<Lists> {
+        if config.lists.is_empty() {
+            return None;
+        }
+        let path = self.image.path().display();
+        match self.image.load() {
+            Ok(Some(lists)) if lists.belong_to(config) => {
+                tracing::info!(names = lists.names(), image = %digest(&lists), "the image of the lists is read");
+                return Some(lists);
+            }
+            Ok(Some(_)) => tracing::info!("{path} was made for other lists; they are compiled anew"),
+            Ok(None) => {}
+            Err(error) => tracing::warn!("{path}: {error}; the lists are compiled anew"),
+        }
+        for list in &config.lists {
+            if let ListSource::File(path) = &list.source
+                && let Err(failure) = self.take_file(list, path)
+            {
+                tracing::error!(list = list.name, "not read, its last good copy stays: {failure}");
+            }
+        }
+        self.compile(config, secret).inspect_err(|error| tracing::error!("the lists cannot be compiled: {error}")).ok()
+    }
+
+    /// Compiles what there is of all lists, and keeps the image.
+    ///
+    /// # Errors
+    /// The image cannot be opened: no list is in force by it.
+    pub(super) fn compile(&mut self, config: &PolicyConfig, secret: [u8; 32]) -> Result<Lists, String> {
+        let began = Instant::now();
+        let mut stamps = Vec::with_capacity(config.lists.len());
+        let (octets, reports) = load::compile(config, secret, |list| {
+            let copy = self.copies.open(list).map_err(|error| io::Error::other(error.to_string()));
+            stamps.push(copy.as_ref().ok().and_then(|copy| Some(copy.as_ref()?.head.stamp())));
+            copy.map(|copy| copy.map(Cursor::<Copy>::new))
+        });
+        let mut lists = Vec::with_capacity(config.lists.len());
+        for ((list, report), stamp) in config.lists.iter().zip(reports).zip(stamps) {
+            tell(list, &report);
+            lists.push(Compiled::of(list, report.ok().flatten().as_ref(), stamp));
+        }
+        let making = Making { at_secs: wall_secs(), millis: began.elapsed().as_millis() as u64, lists };
+        if let Err(error) = self.make_directory().and_then(|()| self.image.save(&octets, &making)) {
+            let path = self.image.path().display();
+            tracing::warn!("cannot write {path}: {error}; the lists are in force, the next start compiles them anew");
+        }
+        self.copies.clear(&config.lists);
+        let millis = making.millis;
+        let lists = Lists::open(octets, making).map_err(|error| error.to_string())?;
+        tracing::info!(names = lists.names(), millis, image = %digest(&lists), "the lists are compiled");
+        Ok(lists)
+    }
+
+    /// Looks at a URL.
+    ///
+    /// # Errors
+    /// There is no text, or none that is taken: the last good copy stays.
+    pub(super) fn take_url(
+        &mut self,
+        list: &ListConfig,
+        url: &str,
+        (fetcher, taking): (&Fetcher, Taking),
+    ) -> Result<Taken, Failure> {
+        let known = self.copies.open(list).ok().flatten().map(|copy| copy.head);
+        // What was held back before has the validators of no copy, so it comes again whole.
+        let fetched = fetcher.fetch(url, known.as_ref()).map_err(Failure::Fetch)?;
+        let Fetched::Text { text, etag, last_modified } = fetched else { return Ok(Taken::Same) };
+        let report = examine(list, &text)?;
+        if taking == Taking::Judged {
+            let same_source = known.as_ref().filter(|head| head.source == url);
+            judge(&report, same_source.map(|head| head.entries))?;
+        }
+        let head = Head { source: url.to_owned(), etag, last_modified, entries: report.entries, ..Head::default() };
+        self.keep(list, head, text, known.as_ref())
+    }
+
+    /// Looks at a file. Its owner may take out of it what he likes; but one that is no list is not taken.
+    ///
+    /// # Errors
+    /// It cannot be read, or is no list: the last good copy stays.
+    pub(super) fn take_file(&mut self, list: &ListConfig, path: &Path) -> Result<Taken, Failure> {
+        let unreadable = |why: String| Failure::File(format!("cannot read {}: {why}", path.display()));
+        let fingerprint = FileFingerprint::of(path).map(|fingerprint| format!("{fingerprint:?}"));
+        let known = self.copies.open(list).ok().flatten().map(|copy| copy.head);
+        let source = source_text(list);
+        if known.as_ref().is_some_and(|head| head.source == source && head.fingerprint == fingerprint)
+            && fingerprint.is_some()
+        {
+            return Ok(Taken::Same);
+        }
+        let text = disk::read(path, MAX_LIST_BYTES).map_err(|error| unreadable(error.to_string()))?;
+        let text = text.ok_or_else(|| unreadable("it is not there".to_owned()))?;
+        let report = examine(list, &text)?;
+        if let Some(refusal) = report.refusal {
+            return Err(Failure::HeldBack(refusal.to_string()));
+        }
+        let head = Head { source, fingerprint, entries: report.entries, ..Head::default() };
+        self.keep(list, head, text, known.as_ref())
+    }
+
+    fn keep(
+        &mut self,
+        list: &ListConfig,
+        mut head: Head,
+        text: Vec<u8>,
+        known: Option<&Head>,
+    ) -> Result<Taken, Failure> {
+        head.seal(&text);
+        head.fetched_at_secs = wall_secs();
+        let is_same = known.is_some_and(|known| known.stamp() == head.stamp());
+        match self.copies.keep(list, head, text) {
+            Ok(Kept::OnDisk) => {}
+            Ok(Kept::InMemory(error)) => {
+                tracing::warn!(list = list.name, "no copy on disk: {error}; it is in force until the server ends");
+            }
+            Err(error) => return Err(Failure::File(format!("it cannot be kept: {error}"))),
+        }
+        Ok(if is_same { Taken::Same } else { Taken::Changed })
+    }
+
+    /// What is known of the copy of a list.
+    pub(super) fn head(&self, list: &ListConfig) -> Option<Head> {
+        self.copies.head(list)
+    }
+
+    /// How it went with the sources when the server ended; nothing where that is not known.
+    pub(super) fn load_states(&self) -> BTreeMap<String, SourceState> {
+        let octets = disk::read(&self.directory.join(STATES), MAX_STATES).ok().flatten().unwrap_or_default();
+        serde_json::from_slice(&octets).unwrap_or_default()
+    }
+
+    /// Keeps how it went with the sources.
+    ///
+    /// # Errors
+    /// The disk does not take it.
+    pub(super) fn save_states(&self, states: &BTreeMap<String, SourceState>) -> io::Result<()> {
+        self.make_directory()?;
+        disk::replace(&self.directory.join(STATES), &[&serde_json::to_vec(states)?])
+    }
+
+    fn make_directory(&self) -> io::Result<()> {
+        fs::create_dir_all(&self.directory)
+    }
+}
+
+/// The broken lines of the copy of a list, and what else is to say of it; none where there is no copy.
+///
+/// # Errors
+/// The copy cannot be read.
+pub(super) fn check(data: &Path, list: &ListConfig) -> Result<Option<Report>, String> {
+    let Some(copy) = Copies::new(&data.join(DIRECTORY)).open(list).map_err(|error| error.to_string())? else {
+        return Ok(None);
+    };
+    load::examine(list, copy.text()).map(Some).map_err(|error| error.to_string())
+}
+
+/// The hash of an image, as it is shown.
+pub(super) fn digest(lists: &Lists) -> String {
+    format!("{:032x}", lists.digest())
+}
+
+fn examine(list: &ListConfig, text: &[u8]) -> Result<Report, Failure> {
+    load::examine(list, text).map_err(|error| Failure::File(error.to_string()))
+}
+
+fn tell(list: &ListConfig, report: &io::Result<Option<Report>>) {
+    let name = &list.name;
+    match report {
+        Ok(Some(report)) if report.faults > 0 => tracing::warn!(
+            list = name,
+            entries = report.entries,
+            faults = report.faults,
+            "has broken lines, which are left out; see `avocet lists check`"
+        ),
+        Ok(Some(report)) => tracing::info!(list = name, entries = report.entries, "read"),
+        Ok(None) => tracing::warn!(list = name, "not fetched yet: it blocks and allows nothing"),
+        Err(error) => tracing::error!(list = name, "its copy cannot be used: {error}; it is fetched anew"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,166 @@
+//! A store on a real disk, torn and damaged.
+
+use super::*;
+use crate::config::Config;
+use std::collections::BTreeMap as Map;
+
+const SECRET: [u8; 32] = [7; 32];
+
+struct Data(PathBuf);
+
+impl Data {
+    fn new(name: &str) -> Self {
+        let directory = std::env::temp_dir().join(format!("avocet-lists-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&directory);
+        fs::create_dir_all(&directory).unwrap();
+        Self(directory)
+    }
+
+    fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.join(name);
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn image(&self) -> PathBuf {
+        self.0.join("lists/image")
+    }
+
+    fn store(&self) -> Store {
+        Store::new(&self.0)
+    }
+}
+
+impl Drop for Data {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The policy with these lists: name, and the keys of its table.
+fn policy(lists: &[(&str, String)]) -> PolicyConfig {
+    let tables = lists.iter().map(|(name, keys)| format!("[[list]]\nname = \"{name}\"\n{keys}\n"));
+    Config::from_text(None, &tables.collect::<String>(), &Map::new()).unwrap().policy
+}
+
+fn from_file(path: &Path) -> String {
+    format!("file = \"{}\"", path.display())
+}
+
+/// A generator of Lehmer's kind: the same numbers for the same seed.
+fn numbers(seed: u64) -> impl FnMut() -> u64 {
+    let mut state = seed * 2 + 1;
+    move || {
+        state = state.wrapping_mul(0xda94_2042_e4dd_58b5);
+        state >> 16
+    }
+}
+
+#[test]
+fn a_start_reads_the_image_and_compiles_only_for_other_lists() {
+    let data = Data::new("start");
+    let (a, b) = (data.file("a", "a.example\n"), data.file("b", "b.example\nc.example\n"));
+    let config = policy(&[("a", from_file(&a)), ("b", from_file(&b))]);
+    let made = data.store().load(&config, SECRET).unwrap();
+    assert_eq!(made.names(), 3);
+    // Another secret would make another image.
+    let read = data.store().load(&config, [8; 32]).unwrap();
+    assert_eq!((read.digest(), read.making()), (made.digest(), made.making()));
+    for other in [
+        policy(&[("b", from_file(&b)), ("a", from_file(&a))]),
+        policy(&[("a", from_file(&a)), ("b", format!("{}\nkind = \"allow\"", from_file(&b)))]),
+        policy(&[("a", from_file(&a)), ("b", format!("{}\nformat = \"hosts\"", from_file(&b)))]),
+        policy(&[("a", from_file(&a))]),
+    ] {
+        assert_ne!(data.store().load(&other, SECRET).unwrap().making().lists, made.making().lists);
+    }
+    assert!(data.store().load(&policy(&[]), SECRET).is_none());
+}
+
+#[test]
+fn a_torn_or_damaged_image_is_made_anew() {
+    let data = Data::new("torn");
+    let list = data.file("a", "a.example\n||b.example^\n/^ad[0-9]+/\n");
+    let config = policy(&[("a", from_file(&list))]);
+    let made = data.store().load(&config, SECRET).unwrap();
+    let whole = fs::read(data.image()).unwrap();
+    for seed in 0..200 {
+        let mut number = numbers(seed);
+        let mut octets = whole.clone();
+        let at = (number() % whole.len() as u64) as usize;
+        match seed % 3 {
+            0 => octets.truncate(at),
+            1 => octets[at] ^= 1 << (number() % 8),
+            _ => octets.extend_from_slice(&number().to_le_bytes()),
+        }
+        fs::write(data.image(), &octets).unwrap();
+        let lists = data.store().load(&config, SECRET).unwrap_or_else(|| panic!("seed {seed}"));
+        // What the damage left readable says the same; else it is the same as before.
+        assert_eq!(lists.digest(), made.digest(), "seed {seed}");
+        assert_eq!(lists.names(), 2, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_damaged_copy_is_not_used() {
+    let data = Data::new("copy");
+    let list = data.file("a", "a.example\nb.example\n");
+    let config = policy(&[("a", from_file(&list))]);
+    assert_eq!(data.store().load(&config, SECRET).unwrap().names(), 2);
+    let files = fs::read_dir(data.0.join("lists")).unwrap().map(|file| file.unwrap().path());
+    let copy = files.into_iter().find(|path| path.extension().is_some_and(|extension| extension == "list")).unwrap();
+    let mut octets = fs::read(&copy).unwrap();
+    *octets.last_mut().unwrap() ^= 1;
+    fs::write(&copy, &octets).unwrap();
+    fs::remove_file(data.image()).unwrap();
+    assert!(check(&data.0, &config.lists[0]).is_err());
+    // The file is there, so it is read anew.
+    assert_eq!(data.store().load(&config, SECRET).unwrap().names(), 2);
+    fs::remove_file(&list).unwrap();
+    fs::write(&copy, &octets).unwrap();
+    fs::remove_file(data.image()).unwrap();
+    let lists = data.store().load(&config, SECRET).unwrap();
+    assert_eq!((lists.names(), lists.making().lists[0].stamp.as_deref()), (0, None));
+}
+
+#[test]
+fn a_file_that_is_no_list_or_gone_keeps_its_last_good_copy() {
+    let data = Data::new("file");
+    let list = data.file("a", "a.example\nb.example\n");
+    let config = policy(&[("a", from_file(&list))]);
+    let mut store = data.store();
+    assert_eq!(store.take_file(&config.lists[0], &list), Ok(Taken::Changed));
+    assert_eq!(store.take_file(&config.lists[0], &list), Ok(Taken::Same));
+    data.file("a", "<!DOCTYPE html><html><body>log in</body></html>\n");
+    assert!(matches!(store.take_file(&config.lists[0], &list), Err(Failure::HeldBack(_))));
+    fs::remove_file(&list).unwrap();
+    assert!(matches!(store.take_file(&config.lists[0], &list), Err(Failure::File(_))));
+    assert_eq!(store.compile(&config, SECRET).unwrap().names(), 2);
+    data.file("a", "");
+    assert_eq!(store.take_file(&config.lists[0], &list), Ok(Taken::Changed), "its owner may empty it");
+}
+
+#[test]
+fn where_nothing_can_be_written_lists_are_in_force_all_the_same() {
+    let data = Data::new("full");
+    // In place of the directory there is a file: nothing can be made below it, whoever tries.
+    fs::write(data.0.join("lists"), "").unwrap();
+    let list = data.file("a", "a.example\n");
+    let config = policy(&[("a", from_file(&list))]);
+    let mut store = data.store();
+    assert_eq!(store.load(&config, SECRET).unwrap().names(), 1);
+    assert!(store.save_states(&Map::new()).is_err());
+}
+
+#[test]
+fn copies_of_lists_that_are_no_more_are_removed() {
+    let data = Data::new("clear");
+    let (a, b) = (data.file("a", "a.example\n"), data.file("b", "b.example\n"));
+    data.store().load(&policy(&[("a", from_file(&a)), ("b", from_file(&b))]), SECRET).unwrap();
+    let config = policy(&[("b", from_file(&b))]);
+    data.store().load(&config, SECRET).unwrap();
+    let names =
+        fs::read_dir(data.0.join("lists")).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
+    let mut copies: Vec<String> = names.filter(|name| name.contains(".list")).collect();
+    assert_eq!((copies.len(), copies.remove(0).starts_with("b-")), (1, true));
+}

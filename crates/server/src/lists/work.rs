@@ -1,0 +1,250 @@
+//! The thread that looks at sources when they are due, compiles what has changed and puts it in force.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::fetch::{BOUNDS, Fetcher};
+use super::source::Failure;
+use super::store::{Store, Taken, Taking, source_text};
+use super::{Order, status};
+use crate::clock::wall_secs;
+use crate::config::policy::{ListConfig, ListSource};
+use crate::operate::Running;
+use crate::operate::fingerprint::{FileFingerprint, FileWatch};
+use crate::query_tool;
+use crate::state::Snapshot;
+
+/// Time between looks at files and at what is due.
+const TICK: Duration = Duration::from_secs(1);
+/// What has come is compiled after so long, even if other sources are still to be looked at.
+const COMPILE_AFTER: Duration = Duration::from_secs(30);
+/// Time after which a compilation that failed is tried again.
+const RECOMPILE_AFTER: Duration = Duration::from_secs(60);
+
+/// Starts the thread.
+///
+/// # Errors
+/// The system gives no thread.
+pub(crate) fn start(running: Arc<Running>, store: Store) -> io::Result<()> {
+    let work = Work { running, store, watches: HashMap::new(), pending: Pending::None };
+    thread::Builder::new().name("lists".to_owned()).spawn(move || work.run()).map(drop)
+}
+
+/// Whether an image is to be made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pending {
+    /// No text has changed.
+    None,
+    /// One has.
+    Changed,
+    /// The last attempt failed.
+    Failed(Instant),
+}
+
+struct Work {
+    running: Arc<Running>,
+    store: Store,
+    watches: HashMap<String, FileWatch>,
+    pending: Pending,
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        // Whoever waits learns that nothing comes, also where a fault ended the thread.
+        self.running.lists.close();
+    }
+}
+
+impl Work {
+    fn run(mut self) {
+        self.begin();
+        while let Some(orders) = self.running.lists.wait(TICK) {
+            let state = self.running.shared.snapshot();
+            if state.config.policy.lists.is_empty() && state.parts.lists.is_none() {
+                orders.iter().for_each(|order| answer(order, json!({ "error": "there are no lists" })));
+                continue;
+            }
+            let outcomes = self.look_at_sources(&state, &orders);
+            if self.wants_image(&state) {
+                self.make_image(&state);
+            }
+            for order in &orders {
+                answer(order, self.outcome(order, &state, &outcomes));
+            }
+        }
+    }
+
+    /// Takes up what was known when the server ended.
+    fn begin(&mut self) {
+        let state = self.running.shared.snapshot();
+        *self.running.lists.sources() = self.store.load_states();
+        // The server may have ended between a copy and its image.
+        let making = state.parts.lists.as_ref().map(|lists| &lists.making().lists);
+        for (list, compiled) in state.config.policy.lists.iter().zip(making.into_iter().flatten()) {
+            if self.store.head(list).map(|head| head.stamp()) != compiled.stamp {
+                self.pending = Pending::Changed;
+            }
+        }
+    }
+
+    /// Looks at what is due or wanted; how that went, by name.
+    fn look_at_sources(&mut self, state: &Snapshot, orders: &[Order]) -> HashMap<String, Result<Taken, String>> {
+        let began = Instant::now();
+        let mut outcomes = HashMap::new();
+        let mut fetcher = None;
+        self.forget_others(&state.config.policy.lists);
+        for list in &state.config.policy.lists {
+            let is_named = |order: &&Order| order.name.as_ref().is_none_or(|name| *name == list.name);
+            let wanted = orders.iter().filter(is_named).map(|order| order.taking).max_by_key(|taking| *taking as u8);
+            let has_time = self.pending == Pending::None || began.elapsed() < COMPILE_AFTER || wanted.is_some();
+            if self.running.lists.is_closed() || !has_time {
+                break;
+            }
+            if wanted.is_some() || self.is_due(list) {
+                let resolver = state.config.server.listen[0];
+                let fetcher = fetcher.get_or_insert_with(|| Fetcher::new(query_tool::from_here(resolver), BOUNDS));
+                outcomes.insert(list.name.clone(), self.look(list, fetcher, wanted.unwrap_or(Taking::Judged)));
+            }
+        }
+        if !outcomes.is_empty()
+            && let Err(error) = self.store.save_states(&self.running.lists.sources())
+        {
+            tracing::warn!("cannot keep the state of the lists on disk: {error}");
+        }
+        outcomes
+    }
+
+    /// Drops what is known of sources that are no more.
+    fn forget_others(&mut self, lists: &[ListConfig]) {
+        let is_known = |name: &String| lists.iter().any(|list| list.name == *name);
+        self.watches.retain(|name, _| is_known(name));
+        self.running.lists.sources().retain(|name, _| is_known(name));
+    }
+
+    fn is_due(&mut self, list: &ListConfig) -> bool {
+        let mut sources = self.running.lists.sources();
+        let source = sources.entry(list.name.clone()).or_default();
+        if source.source != source_text(list) {
+            *source = Default::default();
+            source.source = source_text(list);
+            self.watches.remove(&list.name);
+        }
+        match &list.source {
+            ListSource::Url(_) => source.is_due(wall_secs(), list.refresh.as_secs()),
+            ListSource::File(path) => {
+                let now = FileFingerprint::of(path);
+                let Some(watch) = self.watches.get_mut(&list.name) else {
+                    self.watches.insert(list.name.clone(), FileWatch::new(now));
+                    return true;
+                };
+                // A file that is not there, or could not be read, is a failure that is told once, and looked at again.
+                watch.has_settled(now) || now.is_none() && source.error.is_none()
+            }
+        }
+    }
+
+    /// Looks at one source, and notes how that went.
+    fn look(&mut self, list: &ListConfig, fetcher: &Fetcher, taking: Taking) -> Result<Taken, String> {
+        let taken = match &list.source {
+            ListSource::Url(url) => self.store.take_url(list, url, (fetcher, taking)),
+            ListSource::File(path) => self.store.take_file(list, path),
+        };
+        let head = self.store.head(list).unwrap_or_default();
+        let random = getrandom::u64().unwrap_or_default();
+        let mut sources = self.running.lists.sources();
+        let source = sources.entry(list.name.clone()).or_default();
+        source.source = source_text(list);
+        (source.octets, source.fetched_at_secs) = (head.octets, head.fetched_at_secs);
+        match &taken {
+            Ok(_) => source.succeed(wall_secs(), list.refresh.as_secs(), random),
+            Err(failure) => {
+                source.fail(wall_secs(), failure, random);
+                let how = if matches!(failure, Failure::HeldBack(_)) { "not taken" } else { "not fetched" };
+                tracing::warn!(list = list.name, "{how}, its last good copy stays: {failure}");
+            }
+        }
+        if taken == Ok(Taken::Changed) {
+            self.pending = Pending::Changed;
+        }
+        taken.map_err(|failure| failure.to_string())
+    }
+
+    /// Has a text changed, or the configuration of the lists?
+    fn wants_image(&self, state: &Snapshot) -> bool {
+        let belong = match &state.parts.lists {
+            Some(lists) => lists.belong_to(&state.config.policy),
+            None => state.config.policy.lists.is_empty(),
+        };
+        match self.pending {
+            Pending::None => !belong,
+            Pending::Changed => true,
+            Pending::Failed(at) => at.elapsed() >= RECOMPILE_AFTER,
+        }
+    }
+
+    /// Compiles all lists and puts them in force. The last image goes when no worker uses it any more.
+    fn make_image(&mut self, state: &Snapshot) {
+        match self.try_make_image(state) {
+            Ok(()) => self.pending = Pending::None,
+            Err(error) => {
+                tracing::error!("no new image of the lists, the last one stays in force: {error}");
+                self.pending = Pending::Failed(Instant::now());
+            }
+        }
+    }
+
+    fn try_make_image(&mut self, state: &Snapshot) -> Result<(), String> {
+        let config = &state.config.policy;
+        if config.lists.is_empty() {
+            return self.running.reloader.change_policy(|parts| parts.lists = None);
+        }
+        let mut secret = [0; 32];
+        getrandom::fill(&mut secret).map_err(|error| error.to_string())?;
+        let lists = Arc::new(self.store.compile(config, secret)?);
+        self.running.lists.count_compile();
+        let mut sources = self.running.lists.sources();
+        for list in lists.making().lists.iter().filter(|list| list.stamp.is_none()) {
+            // There is no usable copy: a source that was well is asked again now.
+            if let Some(source) = sources.get_mut(&list.name).filter(|source| source.failures_in_row == 0) {
+                source.due_at_secs = 0;
+            }
+        }
+        drop(sources);
+        self.running.reloader.change_policy(|parts| parts.lists = Some(lists))
+    }
+
+    /// What became of an order.
+    fn outcome(&self, order: &Order, before: &Snapshot, outcomes: &HashMap<String, Result<Taken, String>>) -> Value {
+        let now = self.running.shared.snapshot();
+        let entries = |state: &Snapshot, name: &str| status::compiled(state, name).map(|list| list.entries);
+        let mut lists = Vec::new();
+        for list in &now.config.policy.lists {
+            let name = &list.name;
+            let Some(outcome) = outcomes.get(name).filter(|_| order.name.as_ref().is_none_or(|wanted| wanted == name))
+            else {
+                continue;
+            };
+            lists.push(json!({
+                "name": name,
+                "changed": *outcome == Ok(Taken::Changed),
+                "error": outcome.as_ref().err(),
+                "entries-before": entries(before, name),
+                "entries": entries(&now, name),
+            }));
+        }
+        match &order.name {
+            Some(name) if lists.is_empty() => json!({ "error": format!("there is no list {name:?}") }),
+            _ => json!({ "done": true, "lists": lists, "image": status::image(&now) }),
+        }
+    }
+}
+
+fn answer(order: &Order, outcome: Value) {
+    // Who asked may have gone.
+    let _ = order.reply.send(outcome);
+}

@@ -1,0 +1,192 @@
+//! Lists that are fetched, kept and swapped while the server runs.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use serde_json::Value;
+
+use crate::server::{Server, Site};
+use crate::upstream::{ADDRESS, Upstream};
+
+/// What a blocked question gets.
+const BLOCKED: [u8; 4] = [0; 4];
+
+/// A web server with one text, which it gives until the test ends.
+struct Web {
+    port: u16,
+    text: Arc<Mutex<Option<String>>>,
+    whole: Arc<AtomicU32>,
+}
+
+impl Web {
+    fn start(text: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let text = Arc::new(Mutex::new(Some(text.to_owned())));
+        let whole = Arc::new(AtomicU32::new(0));
+        let (given, count) = (text.clone(), whole.clone());
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let lines = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
+                let head: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
+                let head = head.join("\n").to_lowercase();
+                let text = given.lock().unwrap().clone();
+                let answer = match text {
+                    None => "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n".to_owned(),
+                    Some(text) => {
+                        let tag = format!("\"{}-{}\"", text.len(), text.lines().next().unwrap_or_default());
+                        if head.contains(&format!("if-none-match: {tag}")) {
+                            "HTTP/1.1 304 Not Modified\r\n\r\n".to_owned()
+                        } else {
+                            count.fetch_add(1, Ordering::Relaxed);
+                            format!("HTTP/1.1 200 OK\r\nETag: {tag}\r\nContent-Length: {}\r\n\r\n{text}", text.len())
+                        }
+                    }
+                };
+                // The client may have gone.
+                let _ = stream.write_all(answer.as_bytes());
+            }
+        });
+        Self { port, text, whole }
+    }
+
+    fn give(&self, text: Option<&str>) {
+        *self.text.lock().unwrap() = text.map(str::to_owned);
+    }
+}
+
+fn list(name: &str, source: &str) -> String {
+    format!("[[list]]\nname = \"{name}\"\n{source}\n")
+}
+
+fn names(count: usize) -> String {
+    (0..count).map(|number| format!("n{number}.ads.example\n")).collect()
+}
+
+fn refresh(site: &Site, arguments: &[&str]) -> Value {
+    let arguments: Vec<&str> = ["lists", "refresh", "--json"].iter().chain(arguments).copied().collect();
+    // The last line has the outcome; those before it only say that it goes on.
+    let text = site.avocet_text(&arguments);
+    serde_json::from_str(text.lines().last().unwrap()).unwrap()
+}
+
+#[test]
+fn a_url_is_fetched_by_a_name_that_the_server_resolves_and_acts_on_the_next_query() {
+    let (site, upstream, web) = (Site::new(), Upstream::start(), Web::start("ads.example\n"));
+    let record = "[[record]]\nname = \"lists.lan\"\ntype = \"A\"\nvalues = [\"127.0.0.1\"]\n";
+    let url = format!("url = \"http://lists.lan:{}/ads\"", web.port);
+    site.configure(upstream.addr, "", &format!("{record}{}", list("ads", &url)));
+    let server = site.start();
+    refresh(&site, &[]);
+    assert_eq!(site.ask("ads.example").0, BLOCKED);
+    assert_eq!(site.ask("more.example").0, ADDRESS);
+
+    web.give(Some("more.example\nads.example\n"));
+    let outcome = refresh(&site, &["ads"]);
+    assert_eq!((&outcome["lists"][0]["entries-before"], &outcome["lists"][0]["entries"]), (&1.into(), &2.into()));
+    assert_eq!(site.ask("more.example").0, BLOCKED, "the answer in the packet cache no longer holds");
+    let fetches = web.whole.load(Ordering::Relaxed);
+    assert_eq!(refresh(&site, &["ads"])["lists"][0]["changed"], false);
+    assert_eq!(web.whole.load(Ordering::Relaxed), fetches, "it asked whether there is another text");
+    server.stop();
+
+    // The source is gone: what it gave is in force, by the image, and nothing is compiled.
+    web.give(None);
+    let mut server = Server::spawn(site.serve());
+    server.wait_for_line("the image of the lists is read");
+    server.wait_for_line("serving");
+    assert_eq!(site.ask("ads.example").0, BLOCKED);
+    assert_eq!(refresh(&site, &["ads"])["lists"][0]["error"], "its server answers with status 503");
+    assert_eq!(site.metric("avocet_list_compiles_total"), 0.0);
+    assert_eq!(site.metric("avocet_list_failing{list=\"ads\"}"), 1.0);
+    assert_eq!(site.ask("more.example").0, BLOCKED);
+}
+
+#[test]
+fn a_source_that_is_not_to_be_trusted_keeps_its_last_good_copy() {
+    let (site, upstream, web) = (Site::new(), Upstream::start(), Web::start(&names(3_000)));
+    let url = format!("url = \"http://127.0.0.1:{}/ads\"", web.port);
+    site.configure(upstream.addr, "", &list("ads", &url));
+    let _server = site.start();
+    refresh(&site, &[]);
+    for text in [names(1_499).as_str(), "", "<!DOCTYPE html>\n<html><body>log in</body></html>\n"] {
+        web.give(Some(text));
+        let outcome = refresh(&site, &["ads"]);
+        assert!(outcome["lists"][0]["error"].is_string(), "{outcome}");
+        assert_eq!(outcome["lists"][0]["entries"], 3_000);
+        assert_eq!(site.ask("n2999.ads.example").0, BLOCKED);
+    }
+    web.give(Some(&names(10)));
+    let text = site.avocet_text(&["lists", "status"]);
+    assert!(text.contains("3000 entries") && text.contains("failed 3 times in a row"), "{text}");
+    assert_eq!(refresh(&site, &["ads", "--force"])["lists"][0]["entries"], 10);
+    assert_eq!(site.ask("n2999.ads.example").0, ADDRESS);
+    assert_eq!(site.avocet(&["lists", "refresh", "none"]).status.code(), Some(1));
+}
+
+#[test]
+fn swaps_under_load_lose_no_query_and_act_at_once() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    let file = site.directory.join("ads.txt");
+    std::fs::write(&file, "other.example\n").unwrap();
+    site.configure(upstream.addr, "workers = 2", &list("ads", &format!("file = \"{}\"", file.display())));
+    let _server = site.start();
+    let is_over = AtomicBool::new(false);
+    let asked = thread::scope(|scope| {
+        let clients: Vec<_> = (0..2)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut asked = 0;
+                    while !is_over.load(Ordering::Relaxed) {
+                        // It waits for its answer, and fails without one.
+                        assert!([ADDRESS, BLOCKED].contains(&site.ask("ads.example").0.try_into().unwrap()));
+                        asked += 1;
+                    }
+                    asked
+                })
+            })
+            .collect();
+        for round in 0..10 {
+            let text = if round % 2 == 0 { "ads.example\n" } else { "# nothing\nother.example\n" };
+            std::fs::write(&file, text).unwrap();
+            refresh(&site, &["ads"]);
+            let expected = if round % 2 == 0 { BLOCKED } else { ADDRESS };
+            // Each is sent from another port, so both workers are asked.
+            (0..16).for_each(|_| assert_eq!(site.ask("ads.example").0, expected, "round {round}"));
+        }
+        is_over.store(true, Ordering::Relaxed);
+        clients.into_iter().map(|client| client.join().unwrap()).sum::<u32>()
+    });
+    assert!(asked > 0);
+    assert_eq!(site.metric("avocet_worker_panics_total"), 0.0);
+}
+
+#[test]
+fn lists_follow_the_configuration() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    let of = |name: &str| {
+        let file = site.directory.join(name);
+        std::fs::write(&file, format!("{name}.example\nnot a name at all!\n")).unwrap();
+        list(name, &format!("format = \"domains\"\nfile = \"{}\"", file.display()))
+    };
+    site.configure(upstream.addr, "", &format!("{}{}", of("one"), of("two")));
+    let _server = site.start();
+    assert_eq!((site.ask("one.example").0, site.ask("two.example").0), (BLOCKED.into(), BLOCKED.into()));
+
+    // The image of before has the lists in another order, and one that is no more.
+    site.configure(upstream.addr, "", &format!("{}{}", of("three"), of("two")));
+    site.avocet_text(&["reload"]);
+    assert_eq!((site.ask("one.example").0, site.ask("two.example").0), (ADDRESS.into(), BLOCKED.into()));
+    refresh(&site, &[]);
+    assert_eq!((site.ask("three.example").0, site.ask("two.example").0), (BLOCKED.into(), BLOCKED.into()));
+
+    let text = site.avocet_text(&["lists", "check", "three"]);
+    assert!(text.starts_with("line 2: ") && text.contains("1 entries, 0 skipped, 1 broken"), "{text}");
+    site.configure(upstream.addr, "", "");
+    site.avocet_text(&["reload"]);
+    assert_eq!(site.ask("two.example").0, ADDRESS);
+}
