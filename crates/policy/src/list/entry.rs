@@ -22,6 +22,9 @@ pub(super) enum Scope {
     Subtree,
     /// The names below it.
     Below,
+    /// The name alone, for which a hosts file has an answer. Exceptions go before it, which they do not
+    /// before `$dnsrewrite`.
+    Given,
 }
 
 impl Scope {
@@ -30,16 +33,16 @@ impl Scope {
             Self::Exact => 0,
             Self::Subtree => 1,
             Self::Below => 2,
+            Self::Given => 3,
         }
     }
 
     /// Is a name within the scope that has the entry's name as its suffix of `depth` out of `labels` labels?
     pub(super) const fn covers(bits: u8, depth: usize, labels: usize) -> bool {
         match bits {
-            0 => depth == labels,
             1 => true,
             2 => depth < labels,
-            _ => false,
+            _ => depth == labels,
         }
     }
 }

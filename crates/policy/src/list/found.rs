@@ -1,7 +1,8 @@
 //! What lists decide, and every line that has a say in it.
 //!
 //! In the order of who wins: allowed with `$important`; blocked or rewritten with `$important`;
-//! allowed by a list of allowed names; rewritten; allowed by an exception (`@@`); blocked.
+//! allowed by a list of allowed names; rewritten; allowed by an exception (`@@`); answered by a line of a
+//! hosts file; blocked.
 
 use super::entry::Effect;
 use super::lookup::{Hit, Question};
@@ -36,6 +37,8 @@ pub struct Match<'a> {
     pub is_important: bool,
     /// Whether the list is one of allowed names.
     pub is_of_allow_list: bool,
+    /// Whether it is a line of a hosts file that gives an answer.
+    pub is_of_hosts_file: bool,
     /// The answer it gives, or as exception the one it takes away.
     pub rewrite: Option<&'a Rewrite>,
 }
@@ -44,6 +47,7 @@ pub struct Match<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Block,
+    HostsFile,
     Exception,
     Rewrite,
     AllowList,
@@ -62,6 +66,7 @@ impl Match<'_> {
             (Effect::Allow, false, None) => Rank::Exception,
             (Effect::Block, true, Some(_)) => Rank::ImportantRewrite,
             (Effect::Block, true, None) => Rank::ImportantBlock,
+            (Effect::Block, false, Some(_)) if self.is_of_hosts_file => Rank::HostsFile,
             (Effect::Block, false, Some(_)) => Rank::Rewrite,
             (Effect::Block, false, None) => Rank::Block,
         })
@@ -109,7 +114,7 @@ impl<'a> Found<'a> {
         match self.rank {
             None => Decision::None,
             Some(Rank::Block | Rank::ImportantBlock) => Decision::Blocked,
-            Some(Rank::Rewrite | Rank::ImportantRewrite) => Decision::Rewritten,
+            Some(Rank::HostsFile | Rank::Rewrite | Rank::ImportantRewrite) => Decision::Rewritten,
             Some(Rank::Exception | Rank::AllowList | Rank::ImportantAllow) => Decision::Allowed,
         }
     }
@@ -142,7 +147,8 @@ impl<'a> Found<'a> {
             Rewrite::Record(..) => 2,
             Rewrite::Rcode(_) | Rewrite::Any => 3,
         };
-        self.all_deciding().filter_map(|one| one.rewrite).min_by_key(order)
+        let blocking = self.all_deciding().filter(|one| one.effect == Effect::Block);
+        blocking.filter_map(|one| one.rewrite).min_by_key(order)
     }
 
     /// Every line of a list in force that concerns the question, whether it wins or not.
@@ -211,6 +217,7 @@ impl<'a> Matches<'a> {
             effect,
             is_important: site.is(site::IMPORTANT),
             is_of_allow_list: site.is(site::ALLOW_LIST),
+            is_of_hosts_file: site.is_given(),
             rewrite: modifiers.and_then(|modifiers| modifiers.rewrite.as_ref()),
         })
     }

@@ -23,7 +23,7 @@ impl Lines {
     /// Gives each line that the chunk completes, with its number counted from 1.
     pub(super) fn feed(&mut self, chunk: &[u8], mut take: impl FnMut(u32, Line<'_>)) {
         let mut rest = chunk;
-        while let Some(end) = rest.iter().position(|octet| *octet == b'\n') {
+        while let Some(end) = memchr::memchr(b'\n', rest) {
             let (line, after) = (&rest[..end], &rest[end + 1..]);
             if self.begun.is_empty() && !self.overlong {
                 self.number = self.number.saturating_add(1);

@@ -76,6 +76,28 @@ impl Form {
     }
 }
 
+/// A pattern, read.
+struct Read {
+    /// The tree of an expression.
+    hir: Option<Hir>,
+    /// The letters it is found by; none if it must always be tried.
+    literals: Option<Vec<Vec<u8>>>,
+}
+
+fn read(form: Form, text: &str) -> Result<Read, PatternError> {
+    if text.len() > MAX_PATTERN {
+        return Err(PatternError::TooLong);
+    }
+    if form == Form::Glob {
+        return Ok(Read { hir: None, literals: Some(vec![glob_literal(text).as_bytes().to_vec()]) });
+    }
+    let hir = parse(text)?;
+    // An inverted expression matches names that lack its letters.
+    let is_found = |literals: &Vec<Vec<u8>>| literals.iter().all(|literal| literal.len() >= MIN_REGEX_LITERAL);
+    let literals = required_literals(&hir).filter(is_found).filter(|_| form == Form::Regex);
+    Ok(Read { hir: Some(hir), literals })
+}
+
 /// What a pattern costs and how it is found.
 pub(super) struct Checked {
     /// The letters it is found by; none if it must always be tried.
@@ -84,7 +106,6 @@ pub(super) struct Checked {
     pub(super) octets: usize,
     /// Whether it matches any name whatsoever.
     pub(super) covers_everything: bool,
-    hir: Option<Hir>,
 }
 
 /// Checks a pattern.
@@ -92,24 +113,17 @@ pub(super) struct Checked {
 /// # Errors
 /// It is none, or too large.
 pub(super) fn check(form: Form, text: &str) -> Result<Checked, PatternError> {
-    if text.len() > MAX_PATTERN {
-        return Err(PatternError::TooLong);
-    }
-    if form == Form::Glob {
+    let Read { hir, literals } = read(form, text)?;
+    let Some(hir) = hir else {
         let covers_everything = PROBES.iter().all(|probe| glob_matches(text, probe.as_bytes()));
-        let literals = Some(vec![glob_literal(text).as_bytes().to_vec()]);
-        return Ok(Checked { literals, octets: 0, covers_everything, hir: None });
-    }
-    let hir = parse(text)?;
-    let nfa = automaton(std::slice::from_ref(&hir), MAX_REGEX_OCTETS)?;
+        return Ok(Checked { literals, octets: 0, covers_everything });
+    };
+    let nfa = automaton(&[hir], MAX_REGEX_OCTETS)?;
     let octets = nfa.memory_usage();
     let vm = PikeVM::new_from_nfa(nfa).map_err(|_| PatternError::TooLarge)?;
     let mut cache = vm.create_cache();
     let covers_everything = form == Form::Regex && PROBES.iter().all(|probe| vm.is_match(&mut cache, *probe));
-    // An inverted expression matches names that lack its letters.
-    let is_found = |literals: &Vec<Vec<u8>>| literals.iter().all(|literal| literal.len() >= MIN_REGEX_LITERAL);
-    let literals = required_literals(&hir).filter(is_found).filter(|_| form == Form::Regex);
-    Ok(Checked { literals, octets, covers_everything, hir: Some(hir) })
+    Ok(Checked { literals, octets, covers_everything })
 }
 
 /// The tree of a regular expression over octets, whatever the case.
@@ -181,8 +195,8 @@ impl Patterns {
         let (mut trials, mut literals) = (Vec::new(), HashMap::<Vec<u8>, Vec<u32>>::new());
         let (mut found, mut always, mut always_patterns) = (Vec::new(), Vec::new(), Vec::new());
         for (number, &(form, text)) in (0..).zip(patterns) {
-            let checked = check(form, text)?;
-            trials.push(match (checked.hir, &checked.literals) {
+            let read = read(form, text)?;
+            trials.push(match (read.hir, &read.literals) {
                 (None, _) => Trial::Glob(text.into()),
                 (Some(hir), Some(_)) => {
                     found.push(found_anywhere(hir));
@@ -194,7 +208,7 @@ impl Patterns {
                     Trial::Always
                 }
             });
-            for literal in checked.literals.unwrap_or_default() {
+            for literal in read.literals.unwrap_or_default() {
                 let sharing = literals.entry(literal).or_default();
                 if sharing.last() != Some(&number) {
                     sharing.push(number);

@@ -51,6 +51,11 @@ impl Site {
         Scope::covers(self.head & SCOPE, depth, labels)
     }
 
+    /// Is it a line of a hosts file that gives an answer?
+    pub(super) const fn is_given(&self) -> bool {
+        self.head & SCOPE == Scope::Given.bits()
+    }
+
     pub(super) const fn is(&self, mark: u8) -> bool {
         self.head & mark != 0
     }

@@ -129,4 +129,6 @@ fn lines_of_hosts_files_block_or_answer() {
     check("0.0.0.0 a.example", "a.example", "Blocked 0:1");
     check("1.2.3.4 a.example", "a.example", "Rewritten 0:1 -> A 1.2.3.4");
     check("1.2.3.4 a.example", "www.a.example", "None");
+    check("1.2.3.4 a.example\n||a.example^", "a.example", "Rewritten 0:1 0:2 -> A 1.2.3.4");
+    check("1.2.3.4 a.example\n@@||a.example^", "a.example", "Allowed 0:1 0:2");
 }

@@ -66,7 +66,8 @@ fn entry(address: IpAddr, written: &str) -> Result<Entry, Reason> {
         _ => {}
     }
     let rewrite = (!is_nowhere(address)).then(|| Rewrite::address(address));
-    Ok(Entry::block_name(Scope::Exact, name).with(Modifiers { rewrite, ..Modifiers::default() }))
+    let scope = if rewrite.is_some() { Scope::Given } else { Scope::Exact };
+    Ok(Entry::block_name(scope, name).with(Modifiers { rewrite, ..Modifiers::default() }))
 }
 
 fn address(text: &str) -> Option<IpAddr> {
