@@ -104,7 +104,7 @@ pub(super) fn judge(report: &Report, known: Option<u64>) -> Result<(), Failure> 
         return Err(Failure::HeldBack(format!("it has no entries, and {broken} broken lines")));
     }
     let known = known.unwrap_or(0);
-    if report.entries < known / SHRINK_PART && known - report.entries > SHRINK_ENTRIES {
+    if report.entries.saturating_mul(SHRINK_PART) < known && known - report.entries > SHRINK_ENTRIES {
         return Err(Failure::HeldBack(format!("it has {} entries where it had {known}", report.entries)));
     }
     Ok(())
