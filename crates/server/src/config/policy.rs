@@ -134,7 +134,8 @@ choices!(Over, "\"drop\", \"refuse\" or \"truncate\"",
     "drop" => Over::Drop, "refuse" => Over::Refuse, "truncate" => Over::Truncate);
 
 impl FromText for ListFormat {
-    const EXPECTED: &'static str = "\"auto\", \"hosts\", \"domains\", \"wildcards\", \"adblock\", \"dnsmasq\", \"unbound\" or \"pihole-regex\"";
+    const EXPECTED: &'static str =
+        "\"auto\", \"hosts\", \"domains\", \"wildcards\", \"adblock\", \"dnsmasq\", \"unbound\" or \"pihole-regex\"";
     const CHOICES: &'static [&'static str] =
         &["auto", "hosts", "domains", "wildcards", "adblock", "dnsmasq", "unbound", "pihole-regex"];
 

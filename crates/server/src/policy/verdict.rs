@@ -46,7 +46,7 @@ pub(crate) enum QuestionVerdict<'p> {
     /// This is the answer.
     Answer(Made<'p>),
     /// The answer is that of another name.
-    Rename(Alias),
+    Rename(Box<Alias>),
     /// There is none.
     Drop,
     /// Over UDP an empty one with TC.
@@ -329,7 +329,7 @@ fn to_form(form: BlockForm, addresses: &[IpAddr]) -> Form<'_> {
 fn rename(qname: &[u8], target: &[u8], ttl_secs: u32) -> QuestionVerdict<'static> {
     match (NameBuf::from_wire(qname), NameBuf::from_wire(target)) {
         (Ok(owner), Ok(target)) if owner.wire() != target.wire() => {
-            QuestionVerdict::Rename(Alias { owner, target, ttl_secs })
+            QuestionVerdict::Rename(Box::new(Alias { owner, target, ttl_secs }))
         }
         _ => QuestionVerdict::Pass,
     }

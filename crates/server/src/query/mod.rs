@@ -279,7 +279,7 @@ fn unanswered(
         Judgement::Pass => None,
     };
     let aliases = match renamed {
-        Some(alias) => vec![alias],
+        Some(alias) => vec![*alias],
         None => match path.state.local.answer(&query.local(), out) {
             Local::Answer(draft) => return reply(path, query, (draft, Stage::Local), out),
             Local::Outside(aliases) => aliases,

@@ -17,7 +17,7 @@ pub(super) enum Judgement {
     /// It is answered, or is not to be.
     End(Exit),
     /// It is resolved as another name, this being the alias that leads there.
-    Rename(Alias),
+    Rename(Box<Alias>),
     /// It goes its way; no list is in its way if an allowing rule says so.
     Pass,
 }
