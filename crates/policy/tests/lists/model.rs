@@ -16,11 +16,14 @@ fn random_name(chance: &mut Chance) -> String {
     (0..labels).map(|_| label(chance)).collect::<Vec<_>>().join(".")
 }
 
+/// List and number of each line.
+type Lines = Vec<(usize, u32)>;
+
 /// What a list says of names, told plainly.
 #[derive(Default)]
 struct Model {
     /// Name, and whether those below it are meant too, to the lines.
-    entries: HashMap<(Vec<u8>, bool), Vec<(usize, u32)>>,
+    entries: HashMap<(Vec<u8>, bool), Lines>,
 }
 
 impl Model {
