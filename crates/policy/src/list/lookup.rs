@@ -1,7 +1,7 @@
 //! Finding what all lists say of a question.
 //!
 //! A name that is in no list, of four labels among a million, costs one hash and one word of the
-//! filter for each label; see `bench/micro` for what that is in nanoseconds. Nothing is allocated
+//! filter for each label; see `benches/lists.rs` for what that is in nanoseconds. Nothing is allocated
 //! once a [`Scratch`] has been used with the image.
 
 use std::net::IpAddr;
