@@ -39,17 +39,28 @@ fn list(list: &ListConfig) -> Table {
         (key, source.into()),
         ("format", list.format.0.into()),
         ("kind", kind.into()),
-        ("refresh", format!("{}s", list.refresh.as_secs()).into()),
+        ("refresh", shown_time(list.refresh.as_secs()).into()),
         ("rewrites", list.rewrites.into()),
         ("tags", texts(&list.tags)),
     ])
 }
 
-/// A table of a kind that knows its own form; what is empty or of no use here is left out.
+/// A time in the largest of hours, minutes and seconds that it is a whole number of.
+fn shown_time(secs: u64) -> String {
+    match (secs % 3_600, secs % 60) {
+        (0, _) => format!("{}h", secs / 3_600),
+        (_, 0) => format!("{}m", secs / 60),
+        _ => format!("{secs}s"),
+    }
+}
+
+/// A table of a kind that knows its own form.
 fn shown_table<T: Serialize>(entry: &T) -> Value {
     let mut value = Value::try_from(entry).unwrap_or_else(|_| Table::new().into());
     if let Some(table) = value.as_table_mut() {
-        table.retain(|_, value| value.as_array().is_none_or(|items| !items.is_empty()));
+        // Not in the file: nothing is forwarded by rules.
+        table.remove("upstreams");
+        table.retain(|key, value| key != "to" || value.as_array().is_some_and(|items| !items.is_empty()));
     }
     value
 }

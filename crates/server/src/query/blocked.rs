@@ -170,12 +170,12 @@ mod tests {
         let own = [IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2])];
         assert_eq!(shown(Rtype::A, Form::Zero), "NOERROR A 60 4");
         assert_eq!(shown(Rtype::AAAA, Form::Zero), "NOERROR AAAA 60 16");
-        assert_eq!(shown(Rtype::MX, Form::Zero), "NOERROR SOA 60 52");
-        assert_eq!(shown(Rtype::A, Form::Nxdomain), "NXDOMAIN SOA 60 52");
-        assert_eq!(shown(Rtype::A, Form::Nodata), "NOERROR SOA 60 52");
+        assert_eq!(shown(Rtype::MX, Form::Zero), "NOERROR SOA 60 45");
+        assert_eq!(shown(Rtype::A, Form::Nxdomain), "NXDOMAIN SOA 60 45");
+        assert_eq!(shown(Rtype::A, Form::Nodata), "NOERROR SOA 60 45");
         assert_eq!(shown(Rtype::A, Form::Refused), "REFUSED ");
         assert_eq!(shown(Rtype::A, Form::Addresses(&own)), "NOERROR A 60 4, A 60 4");
-        assert_eq!(shown(Rtype::AAAA, Form::Addresses(&own)), "NOERROR SOA 60 52");
+        assert_eq!(shown(Rtype::AAAA, Form::Addresses(&own)), "NOERROR SOA 60 45");
         let records = vec![(Rtype::TXT, Box::from(&b"\x02hi"[..])), (Rtype::A, Box::from([192, 0, 2, 1]))];
         assert_eq!(shown(Rtype::TXT, Form::Records(records)), "NOERROR TXT 60 3");
     }

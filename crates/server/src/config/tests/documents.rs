@@ -7,12 +7,18 @@ use super::{FORWARD, json_schema, read_with};
 const MANUAL: &str = include_str!("../../../../../docs/manual/configuration.md");
 const EXAMPLE: &str = include_str!("../../../../../deploy/avocet.example.toml");
 
+/// Keys of `[[rule]]` that only some rules have.
+const RULE_SETTINGS: [&str; 10] =
+    ["time-zone", "answer", "to", "min-secs", "max-secs", "rps", "burst", "per", "over", "tag"];
+
 /// The default that the schema shows for each key is the one that holds.
 #[test]
 fn schema_and_defaults_agree_and_each_key_is_in_both() {
     let stub = "[[stub]]\nzone = \"a\"\nservers = [\"192.0.2.1\"]\n";
     let text = format!("{FORWARD}{stub}[[record]]\nname = \"a\"\ntype = \"TXT\"\nvalues = [\"x\"]\n");
-    let on = format!("{text}[rate-limit]\nresponses-per-second = 1\n");
+    let policy = "[[list]]\nname = \"l\"\nurl = \"https://a.example/\"\n[[group]]\nname = \"g\"\nlists = []\n\
+                  [[client]]\nname = \"c\"\nids = [\"10.0.0.1\"]\n[[rule]]\nname = \"r\"\nwhen = \"true\"\naction = \"allow\"\n";
+    let on = format!("{text}{policy}[rate-limit]\nresponses-per-second = 1\n");
     let effective = serde_json::to_value(read_with(&on, &[]).unwrap().effective()).unwrap();
     let schema = json_schema();
     let mut compared = 0;
@@ -23,7 +29,9 @@ fn schema_and_defaults_agree_and_each_key_is_in_both() {
         };
         for (key, property) in keys {
             assert!(property["description"].is_string(), "{section}.{key} is described");
-            let is_alternative = key == "resolv-conf";
+            // One of two, or for some actions of a rule only.
+            let is_alternative = matches!(key.as_str(), "resolv-conf" | "file")
+                || section == "rule" && RULE_SETTINGS.contains(&key.as_str());
             assert!(is_alternative || !shown[key].is_null(), "{section}.{key} is shown");
             // A record shows its derived PTR beside it, and the limit was turned on above.
             let is_shown_otherwise = matches!(key.as_str(), "ptr" | "responses-per-second");
