@@ -17,7 +17,7 @@ const RECORDS: usize = 1000;
 
 /// Our cells.
 pub(crate) fn cells() -> Vec<Cell> {
-    vec![local_record(), cache_hit(), full_stack()]
+    vec![local_record(), policy_block(), list_block(), cache_hit(), full_stack()]
 }
 
 fn client() -> SocketAddr {
@@ -55,6 +55,27 @@ fn answered(row: &'static str, mut server: InProcess, query: Vec<u8>) -> Cell {
 
 fn local_record() -> Cell {
     answered(rows::LOCAL_RECORD, server(""), material::query(b"\x08host-500\x03lan\x00", Rtype::A, false))
+}
+
+/// Answers that are not kept: each is decided anew.
+const DECIDED: &str = "[policy]\nblock-ttl-secs = 0\n";
+/// Names on the list.
+const LISTED: usize = 100_000;
+
+fn policy_block() -> Cell {
+    let rule = "[[rule]]\nname = \"ads\"\nwhen = 'qname.under(\"ads.example\")'\naction = \"block\"\n";
+    let server = server(&format!("{DECIDED}{rule}"));
+    answered(rows::POLICY_BLOCK, server, material::query(b"\x01a\x03ads\x07example\x00", Rtype::A, false))
+}
+
+fn list_block() -> Cell {
+    let path = std::env::temp_dir().join(format!("avocet-micro-{}.txt", std::process::id()));
+    let names: String = (0..LISTED).map(|number| format!("host-{number}.ads.example\n")).collect();
+    std::fs::write(&path, names).expect("a directory for temporary files");
+    let list = format!("[[list]]\nname = \"ads\"\nfile = \"{}\"\nformat = \"domains\"\n", path.display());
+    let server = server(&format!("{DECIDED}{list}"));
+    std::fs::remove_file(&path).expect("the file that was written");
+    answered(rows::LIST_BLOCK, server, material::query(b"\x08host-500\x03ads\x07example\x00", Rtype::A, false))
 }
 
 fn cache_hit() -> Cell {

@@ -34,12 +34,14 @@ pub(crate) const MISS: &str = "miss: submit and reply";
 pub(crate) const PACKET_LOOKUP: &str = "packet cache lookup";
 pub(crate) const RRSET_LOOKUP: &str = "RRset cache lookup";
 pub(crate) const LOCAL_RECORD: &str = "local record";
+pub(crate) const POLICY_BLOCK: &str = "policy block";
+pub(crate) const LIST_BLOCK: &str = "list block";
 pub(crate) const CACHE_HIT: &str = "cache hit";
 pub(crate) const FULL_STACK: &str = "full stack";
 
 /// What an earlier server published of the same operation, on a machine of its own: nanoseconds,
 /// and bytes allocated where it said so.
-const PUBLISHED: [(&str, f64, Option<u32>); 20] = [
+const PUBLISHED: [(&str, f64, Option<u32>); 22] = [
     (NAME_SIMPLE, 91.8, Some(104)),
     (NAME_MEDIUM, 161.4, Some(168)),
     (NAME_COMPRESSED, 53.7, Some(56)),
@@ -58,6 +60,8 @@ const PUBLISHED: [(&str, f64, Option<u32>); 20] = [
     (REQUEST_KEY, 37.2, None),
     (IN_FLIGHT, 42.6, None),
     (LOCAL_RECORD, 388.0, None),
+    (POLICY_BLOCK, 478.0, None),
+    (LIST_BLOCK, 292.0, None),
     (CACHE_HIT, 383.0, None),
     (FULL_STACK, 516.0, None),
 ];

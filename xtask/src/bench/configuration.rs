@@ -117,6 +117,7 @@ fn blocking(peer: Peer) -> Option<(&'static str, Form)> {
         Peer::KnotResolver => Some((template!("knot-resolver/blocking.conf"), Form::Policy)),
         Peer::Dnsmasq => Some((template!("dnsmasq/blocking.conf"), Form::Addresses)),
         Peer::CoreDns => Some((template!("coredns/blocking.conf"), Form::Hosts)),
+        Peer::Avocet => Some((template!("avocet/blocking.conf"), Form::Names)),
         _ => None,
     }
 }

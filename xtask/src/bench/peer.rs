@@ -136,9 +136,13 @@ impl Peer {
     /// What it says for a blocked name; none if it has no block lists.
     pub(super) fn refusal(self) -> Option<Refusal> {
         match self {
-            Self::Unbound | Self::Dnsdist | Self::PdnsRecursor | Self::Bind9 | Self::KnotResolver | Self::Dnsmasq => {
-                Some(Refusal::Nxdomain)
-            }
+            Self::Unbound
+            | Self::Dnsdist
+            | Self::PdnsRecursor
+            | Self::Bind9
+            | Self::KnotResolver
+            | Self::Dnsmasq
+            | Self::Avocet => Some(Refusal::Nxdomain),
             Self::CoreDns => Some(Refusal::NullAddress),
             _ => None,
         }

@@ -26,6 +26,7 @@ pub(crate) mod command;
 mod control;
 mod dump;
 pub(crate) mod fingerprint;
+mod neighbours;
 mod persist;
 mod reload;
 pub(crate) mod report;
@@ -55,6 +56,7 @@ use crate::state::Shared;
 use crate::worker::mailbox::Letter;
 use control::{ControlSocket, Orders};
 use fingerprint::{FileFingerprint, FileWatch};
+use neighbours::NeighbourWatch;
 use persist::CacheFile;
 use reload::Reloader;
 pub(crate) use take_over::{ListeningSockets, TakeOverError, TakenOver};
@@ -184,6 +186,7 @@ pub(crate) struct Operation {
     successor: Option<Successor>,
     ending: Ending,
     watch: FileWatch,
+    neighbours: NeighbourWatch,
     save_due: u32,
     rotation_due: u32,
 }
@@ -233,6 +236,7 @@ impl Operation {
             successor: None,
             ending: Ending::None,
             watch: FileWatch::new(config_path.and_then(FileFingerprint::of)),
+            neighbours: NeighbourWatch::default(),
             save_due: started.saturating_add(save_interval(&running.shared).unwrap_or(0)),
             rotation_due: started.saturating_add(COOKIE_SECRET_SECS),
             running,
@@ -360,6 +364,7 @@ impl Operation {
             self.save_due = now.saturating_add(interval);
         }
         self.running.tick_trust();
+        self.neighbours.look(&self.running, now);
         if now >= self.rotation_due {
             self.rotation_due = now.saturating_add(COOKIE_SECRET_SECS);
             self.rotate_cookie_secret();
