@@ -22,7 +22,7 @@ use crate::query::stored::Scratch;
 use crate::snapshot::Unconfigured;
 use crate::state::{Shared, Snapshot};
 use crate::trust::LearntTrust;
-use crate::worker::Datagrams;
+use crate::worker::{Datagrams, Newer};
 
 /// A server of one worker that nobody can reach but its owner.
 pub struct InProcess {
@@ -95,7 +95,8 @@ impl InProcess {
         let Self { shared, state, now, wall_secs, peer, metrics, scratch, misses, keys } = self;
         misses.clear();
         let path = Path { shared, state, now: *now, wall_secs: *wall_secs, scratch };
-        let mut datagrams = Datagrams { path, metrics, listener: 0, misses, keys };
+        let newer = Newer { known: shared.revision(), state: None };
+        let mut datagrams = Datagrams { path, newer, metrics, listener: 0, misses, keys };
         datagrams.look(0, query);
         datagrams.answer(0, Datagram { bytes: query, peer, truncated: false }, out)
     }

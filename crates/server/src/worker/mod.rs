@@ -273,13 +273,14 @@ impl Worker {
 
     /// Answers what has arrived at a UDP listener.
     fn serve_datagrams(&mut self, number: u16) {
-        let Self { index, shared, state, wall_secs, listeners, misses, scratch, keys, .. } = self;
+        let Self { index, shared, state, wall_secs, listeners, misses, scratch, keys, revision, .. } = self;
         let metrics = &shared.metrics[usize::from(*index)];
         let Some(listener) = listeners.datagrams.get_mut(usize::from(number)) else { return };
         let mut waiting = 0;
         for _ in 0..MAX_BATCHES {
             let path = Path { shared, state, now: self.now, wall_secs: *wall_secs, scratch };
-            let batch = listener.serve(&mut Datagrams { path, metrics, listener: number, misses, keys });
+            let newer = Newer { known: *revision, state: None };
+            let batch = listener.serve(&mut Datagrams { path, newer, metrics, listener: number, misses, keys });
             let batch = match batch {
                 Ok(batch) => batch,
                 Err(error) => {
@@ -380,12 +381,16 @@ impl Worker {
 
     /// Answers what has arrived on a client's connection.
     fn serve_stream(&mut self, slot: u32) {
-        let Self { index, shared, state, wall_secs, now, streams, misses, buffer, scratch, .. } = self;
+        let Self { index, shared, state, wall_secs, now, streams, misses, buffer, scratch, revision, .. } = self;
         let metrics = &shared.metrics[usize::from(*index)];
         let path = Path { shared, state, now: *now, wall_secs: *wall_secs, scratch };
+        let mut newer = Newer { known: *revision, state: None };
         let ended = streams.read(slot, now.millis(), &mut |frame, ip, route, writer| {
             let client = Client { ip, transport: Transport::Tcp, route: ReplyRoute::Stream(route) };
-            let exit = contained(metrics, || query::answer(&path, (frame, None), &client, (buffer, misses)));
+            newer.look(shared);
+            let exit = contained(metrics, || {
+                newer.by(&path, |path| query::answer(path, (frame, None), &client, (buffer, misses)))
+            });
             match exit.unwrap_or(Exit::Silent(Stage::Failed)) {
                 Exit::Reply { len, outcome } => {
                     metrics.count(outcome.stage, Transport::Tcp, outcome.qtype, outcome.rcode);
@@ -424,10 +429,41 @@ impl Worker {
     }
 }
 
+/// A snapshot put in force after the worker began its turn: what comes in after that is answered by it.
+pub(crate) struct Newer {
+    /// The revision that the worker's own snapshot is of.
+    pub(crate) known: u64,
+    /// The later one.
+    pub(crate) state: Option<Arc<Snapshot>>,
+}
+
+impl Newer {
+    /// Looks whether there is one, when something has come in.
+    #[inline]
+    fn look(&mut self, shared: &Shared) {
+        let revision = shared.revision();
+        if revision != self.known {
+            self.known = revision;
+            self.state = Some(shared.snapshot());
+        }
+    }
+
+    /// Does something by the later snapshot, if there is one, and else by that of the path.
+    #[inline]
+    fn by<R>(&self, path: &Path<'_>, what: impl FnOnce(&Path<'_>) -> R) -> R {
+        match &self.state {
+            None => what(path),
+            Some(state) => what(&Path { state, ..*path }),
+        }
+    }
+}
+
 /// Answers the datagrams of a listener, a batch at a time.
 pub(crate) struct Datagrams<'w> {
     /// What they are answered by.
     pub(crate) path: Path<'w>,
+    /// What they are answered by if it has come meanwhile.
+    pub(crate) newer: Newer,
     /// Where they are counted.
     pub(crate) metrics: &'w WorkerMetrics,
     /// Number of the listener.
@@ -441,12 +477,15 @@ pub(crate) struct Datagrams<'w> {
 impl Service for Datagrams<'_> {
     #[inline]
     fn look(&mut self, place: usize, bytes: &[u8]) {
+        if place == 0 {
+            self.newer.look(self.path.shared);
+        }
         self.keys[place] = query::look(self.path.shared, bytes);
     }
 
     #[inline]
     fn answer(&mut self, place: usize, datagram: Datagram<'_>, out: &mut [u8]) -> Option<usize> {
-        let Self { path, metrics, misses, keys, .. } = self;
+        let Self { path, newer, metrics, misses, keys, .. } = self;
         if let Some(Some(ahead)) = keys.get(place + LOOK_AHEAD) {
             query::look_again(path.shared, ahead);
         }
@@ -455,7 +494,7 @@ impl Service for Datagrams<'_> {
         let exit = contained(metrics, || {
             #[cfg(test)]
             fault::planted(&fault::IN_QUERY);
-            query::answer(path, (datagram.bytes, keys[place].as_ref()), &client, (out, misses))
+            newer.by(path, |path| query::answer(path, (datagram.bytes, keys[place].as_ref()), &client, (out, misses)))
         });
         match exit.unwrap_or(Exit::Silent(Stage::Failed)) {
             Exit::Reply { len, outcome } => {
