@@ -4,7 +4,7 @@
 //! Files --read--> octets --pihole | adguard | blocky | dnsmasq--> Draft --write--> Imported
 //!                                                                   └ notes: what is left behind, and why
 //! ```
-//! Each source is read by a module of its own, which puts what it finds into one [`Draft`](draft::Draft). The draft
+//! Each source is read by a module of its own, which puts what it finds into one draft. The draft
 //! takes only what the configuration reader will take; the rest becomes a note, so an import never writes a file that
 //! the server refuses.
 //!
