@@ -314,6 +314,9 @@ fn what_is_wrong_with_a_policy_is_told_with_its_place() {
     let rule = "[[rule]]\nname = \"r\"\nwhen = 'qname.undr(\"x\")'\naction = \"block\"\n";
     let error = wrong(rule);
     assert!(error.contains("rule `r`: column 7") && error.contains("under") && error.contains('^'), "{error}");
+    let late = "[[rule]]\nname = \"late\"\nwhen = 'answer.ip.in(\"192.0.2.0/24\")'\naction = \"drop\"\n";
+    let error = wrong(late);
+    assert!(error.contains("rule `late`: the condition reads the answer"), "{error}");
     let error = wrong("[[group]]\nname = \"g\"\nlists = [\"nope\"]\n[[list]]\nname = \"l\"\nfile = \"x\"\n");
     assert!(error.contains("nope"), "{error}");
     let error = wrong("[[list]]\nname = \"l\"\n[[list]]\nname = \"l\"\nurl = \"ftp://x\"\n");

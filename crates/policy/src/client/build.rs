@@ -96,11 +96,6 @@ impl Directory {
         self.groups.iter().map(|group| group.name.as_str())
     }
 
-    /// The names of all clients.
-    pub fn client_names(&self) -> impl Iterator<Item = &str> {
-        self.clients.iter().map(|client| client.name.as_str())
-    }
-
     fn group(&self, name: &str) -> Option<usize> {
         self.groups.iter().position(|group| group.name == name)
     }

@@ -45,6 +45,12 @@ impl Rule {
         self.reads.lists
     }
 
+    /// Does the condition read the answer?
+    #[must_use]
+    pub fn reads_answer(&self) -> bool {
+        self.reads.answer
+    }
+
     /// Must the rule be asked on each query, also where the answer is in a cache?
     #[must_use]
     pub fn is_per_query(&self) -> bool {

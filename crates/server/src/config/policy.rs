@@ -11,7 +11,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use avocet_policy::client::{ClientFault, ClientSpec, DEFAULT_GROUP, Directory, GroupSpec};
-use avocet_policy::rule::{ActionKind, BlockForm, LimitKey, Over, RuleFault, RuleSpec, Rules, Vocabulary};
+use avocet_policy::rule::{
+    Action, ActionKind, BlockForm, LimitKey, Over, RuleFault, RuleSpec, Rules, Target, Vocabulary,
+};
 use toml::Spanned;
 
 use super::policy_spec::{ClientTable, GroupTable, ListTable, PolicySpec, RuleTable};
@@ -231,10 +233,23 @@ fn compile(config: &PolicyConfig, places: &Places, check: &mut Check) {
     if let Err(fault) = config.directory() {
         check.fault(places.get(&fault.entry).cloned().unwrap_or_default(), fault.to_string());
     }
-    for fault in config.checked_rules().err().into_iter().flatten() {
-        let at = places.get(&format!("rule `{}`", fault.rule)).cloned().unwrap_or_default();
-        check.fault(at, fault.to_string());
+    let place = |rule: &str| places.get(&format!("rule `{rule}`")).cloned().unwrap_or_default();
+    match config.checked_rules() {
+        Err(faults) => faults.iter().for_each(|fault| check.fault(place(&fault.rule), fault.to_string())),
+        Ok(rules) => {
+            // What such a rule says would be passed over without a word.
+            for rule in rules.rules().iter().filter(|rule| rule.reads_answer() && is_too_late(&rule.action)) {
+                let message = "the condition reads the answer, on which only block, allow, ttl, tag and redirect to \
+                               addresses act";
+                check.fault(place(&rule.name), format!("rule `{}`: {message}", rule.name));
+            }
+        }
     }
+}
+
+/// Can the action not be taken any more once there is an answer?
+fn is_too_late(action: &Action) -> bool {
+    matches!(action, Action::Drop | Action::Truncate | Action::Redirect(Target::Name(_), _))
 }
 
 impl PolicyConfig {
