@@ -34,7 +34,7 @@ pub struct InProcess {
     metrics: WorkerMetrics,
     scratch: Scratch,
     misses: Vec<Miss>,
-    keys: Box<[Option<QuestionKey>; BATCH]>,
+    keys: Box<[QuestionKey; BATCH]>,
 }
 
 impl InProcess {
@@ -61,7 +61,7 @@ impl InProcess {
             metrics: WorkerMetrics::default(),
             scratch: Scratch::default(),
             misses: Vec::new(),
-            keys: Box::new([const { None }; BATCH]),
+            keys: Box::new([QuestionKey::EMPTY; BATCH]),
             shared,
         })
     }
