@@ -19,7 +19,7 @@ const MAX_TRIGGERS: usize = 8 << 20;
 /// Most triggers of a zone on clients: whoever they tell apart has answers of his own in the packet cache.
 const MAX_CLIENTS: usize = 4096;
 /// Most records of local data of one trigger.
-const MAX_RECORDS: usize = 256;
+const MAX_RECORDS: usize = 48;
 /// Faults that are kept with line and reason; the others are only counted.
 const MAX_FAULTS_KEPT: usize = 100;
 
