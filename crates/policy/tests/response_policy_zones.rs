@@ -199,6 +199,14 @@ fn a_zone_that_may_only_block_chooses_no_answers() {
 }
 
 #[test]
+fn a_record_that_stands_there_twice_stands_there_once() {
+    let (zone, report) = read("a CNAME .\na CNAME .\nb A 192.0.2.1\nb A 192.0.2.1\na CNAME *.\n");
+    assert_eq!((report.faults, report.first_faults[0].line, report.triggers[1]), (1, 8, 2));
+    let zones = Zones::of(vec![zone]).unwrap();
+    assert_eq!(zones.on_qname(ALL, &wire("b")).unwrap().action.records(Rtype::A).count(), 1);
+}
+
+#[test]
 fn only_zones_in_force_fire() {
     let zones = zones(&["32.1.2.0.192.rpz-ip CNAME .\na CNAME .\n", "a CNAME *.\n"]);
     let mut second = ZoneSet::default();

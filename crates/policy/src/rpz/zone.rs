@@ -293,10 +293,16 @@ impl Rule {
         Self { action: if is_itself { Action::Passthru } else { action }, line, ttl_secs }
     }
 
+    /// Adds another record of the same trigger; one that is there already adds nothing (RFC 2181 §5).
     fn add(&mut self, record: MasterRecord) -> Result<(), ZoneReason> {
-        let Action::Data(records) = &mut self.action else { return Err(ZoneReason::CnameAndOther) };
-        if record.rtype == Rtype::CNAME {
-            return Err(ZoneReason::CnameAndOther);
+        let is_alias = record.rtype == Rtype::CNAME;
+        let records = match &mut self.action {
+            Action::Data(records) if !is_alias => records,
+            action if is_alias && Action::of_cname(&record.rdata) == *action => return Ok(()),
+            _ => return Err(ZoneReason::CnameAndOther),
+        };
+        if records.iter().any(|known| known.rtype == record.rtype && *known.rdata == *record.rdata) {
+            return Ok(());
         }
         if records.len() >= MAX_RECORDS {
             return Err(ZoneReason::Limit);

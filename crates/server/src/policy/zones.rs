@@ -100,7 +100,7 @@ impl Policy {
             Action::Data(_) => Form::Local(found.action),
             Action::Cname(_) | Action::CnameUnder(_) => match found.action.alias(qname.wire()) {
                 None => Form::TooLong,
-                Some(target) if matches!(asked.qtype, Rtype::CNAME | Rtype::ANY) => Form::Alias(target),
+                Some(target) if matches!(asked.qtype, Rtype::CNAME | Rtype::ANY) => Form::Alias(Box::new(target)),
                 // What leads to itself goes its way.
                 Some(target) if target.wire() == qname.wire() => return QuestionVerdict::Pass,
                 Some(target) => {

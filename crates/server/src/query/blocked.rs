@@ -35,7 +35,7 @@ pub(crate) enum Form<'a> {
     /// The local data of a policy zone that are of the type asked for, each with its own TTL; else no data.
     Local(&'a Action),
     /// An alias to this name.
-    Alias(NameBuf),
+    Alias(Box<NameBuf>),
     /// YXDOMAIN: the name that an alias leads to would be too long (RFC 6672 §2.2).
     TooLong,
 }
