@@ -6,10 +6,10 @@
 //! * Knot Resolver knows triggers on the qname alone and no aliases, takes a wildcard for names below an existing
 //!   name too, and answers what is to be dropped with SERVFAIL.
 //! * Unbound looks at the qname in all zones before it resolves, so that a later zone goes before an address of an
-//!   earlier one; and what it drops or leads elsewhere because of an alias or an address it has kept, and may give
-//!   it to the next who asks.
+//!   earlier one.
 //!
-//! What such a case does is not compared with whom it does not hold of.
+//! What such a case does is not compared with whom it does not hold of. And what Unbound acts upon because of an alias
+//! or an address it has kept, and gives it at times to the next who asks: there it may say what the authority says.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
@@ -49,7 +49,7 @@ struct Case {
 const ALL: &[Filter] = &[Filter::Unbound, Filter::Kresd, Filter::Named];
 /// Who knows more than qnames.
 const FULL: &[Filter] = &[Filter::Unbound, Filter::Named];
-/// Who keeps to the order of the zones, and does the same each time.
+/// Who keeps to the order of the zones.
 const STRICT: &[Filter] = &[Filter::Named];
 /// Types that are asked for.
 const TYPES: [&str; 3] = ["A", "AAAA", "TXT"];
@@ -105,13 +105,13 @@ const CASES: &[Case] = &[
     case("behind an alias, nxdomain", ALIAS, ["to-{n}.filtered.example CNAME .\n", ""], FULL),
     case("behind an alias, nodata", ALIAS, ["to-{n}.filtered.example CNAME *.\n", ""], FULL),
     case("behind an alias, data", ALIAS, ["to-{n}.filtered.example A 192.0.2.4\n", ""], FULL),
-    case("behind an alias, drop", ALIAS, ["to-{n}.filtered.example CNAME rpz-drop.\n", ""], STRICT),
-    case("behind an alias, alias", ALIAS, ["to-{n}.filtered.example CNAME walled.filtered.example.\n", ""], STRICT),
+    case("behind an alias, drop", ALIAS, ["to-{n}.filtered.example CNAME rpz-drop.\n", ""], FULL),
+    case("behind an alias, alias", ALIAS, ["to-{n}.filtered.example CNAME walled.filtered.example.\n", ""], FULL),
     case("ip, nxdomain", ADDRESS, ["32.{r}.rpz-ip CNAME .\n", ""], FULL),
     case("ip, nodata", ADDRESS, ["32.{r}.rpz-ip CNAME *.\n", ""], FULL),
     case("ip, data", ADDRESS, ["32.{r}.rpz-ip A 192.0.2.5\n", ""], FULL),
     case("ip, passthru before", ADDRESS, ["32.{r}.rpz-ip CNAME rpz-passthru.\n", "32.{r}.rpz-ip CNAME .\n"], FULL),
-    case("ip, drop", ADDRESS, ["32.{r}.rpz-ip CNAME rpz-drop.\n", ""], STRICT),
+    case("ip, drop", ADDRESS, ["32.{r}.rpz-ip CNAME rpz-drop.\n", ""], FULL),
     case("ip, tcp-only", ADDRESS, ["32.{r}.rpz-ip CNAME rpz-tcp-only.\n", ""], FULL),
     case("ip, alias", ADDRESS, ["32.{r}.rpz-ip CNAME walled.filtered.example.\n", ""], FULL),
     case("ip behind an alias, nxdomain", ALIAS, ["32.{r}.rpz-ip CNAME .\n", ""], FULL),
@@ -153,9 +153,11 @@ const CASES: &[Case] = &[
 struct Material {
     authority: Zone,
     zones: Vec<Zone>,
-    /// Case, name and type.
-    questions: Vec<(&'static Case, String, &'static str)>,
+    questions: Vec<Question>,
 }
+
+/// Case, name and type.
+type Question = (&'static Case, String, &'static str);
 
 fn material(names: usize) -> Material {
     let mut authority = format!(
@@ -200,6 +202,13 @@ fn material(names: usize) -> Material {
 enum Got {
     Nothing,
     Answer { rcode: Rcode, is_truncated: bool, answer: BTreeSet<Record> },
+}
+
+impl Case {
+    /// Does Unbound act on it when it has the answer?
+    fn waits_for_an_answer(&self) -> bool {
+        self.records == ALIAS || self.what.starts_with("ip")
+    }
 }
 
 impl Got {
@@ -269,7 +278,11 @@ fn compare_with(filter: Filter) {
     for _ in 0..ATTEMPTS {
         let asked: Vec<(String, &str)> = questions.iter().map(|(_, name, rtype)| (name.clone(), *rtype)).collect();
         let pairs = ask_all(server.addr, &asked).into_iter().zip(ask_all(peer.addr, &asked));
-        differences = questions.iter().copied().zip(pairs).filter(|(_, (got, expected))| got != expected).collect();
+        let differ = |((case, name, rtype), (got, expected)): &(&Question, (Got, Got))| {
+            let forgets = filter == Filter::Unbound && case.waits_for_an_answer();
+            got != expected && !(forgets && ask_all(authority.addr, &[(name.clone(), rtype)])[0] == *expected)
+        };
+        differences = questions.iter().copied().zip(pairs).filter(differ).collect();
         questions = differences.iter().map(|(question, _)| *question).collect();
         if questions.is_empty() {
             break;
