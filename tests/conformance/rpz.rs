@@ -215,9 +215,12 @@ impl Got {
     /// Of what was truncated, what comes over TCP.
     fn of(reply: Reply, server: SocketAddr, ask: &Ask) -> Self {
         let is_truncated = reply.is_truncated();
-        let reply = if is_truncated { Tcp::to(server).ask(ask) } else { reply };
-        let answer = reply.answer.into_iter().map(|(record, _)| record).collect();
-        Self::Answer { rcode: reply.rcode, is_truncated, answer }
+        let by_tcp = || Tcp::to(server).exchange(&ask.octets()).map(|octets| Reply::read(&octets));
+        let reply = if is_truncated { by_tcp() } else { Some(reply) };
+        reply.map_or(Self::Nothing, |reply| {
+            let answer = reply.answer.into_iter().map(|(record, _)| record).collect();
+            Self::Answer { rcode: reply.rcode, is_truncated, answer }
+        })
     }
 }
 

@@ -7,8 +7,8 @@ use avocet_policy::list::{
     Source,
 };
 use avocet_policy::rpz::{Zone, ZoneRewrites, ZoneSet, Zones};
+use avocet_wire::Rtype;
 use avocet_wire::hash::HashKey;
-use avocet_wire::{NameBuf, Rtype};
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 /// Names that are asked for.
