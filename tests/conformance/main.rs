@@ -12,6 +12,7 @@ mod local;
 mod parsing;
 mod probes;
 mod recursion;
+mod rpz;
 mod sizes;
 mod streams;
 mod tools;

@@ -48,7 +48,7 @@ pub(super) struct ListTable {
     pub(super) url: Setting<String>,
     /// A file, in place of `url`.
     pub(super) file: Setting<String>,
-    /// "auto", "hosts", "domains", "wildcards", "adblock", "dnsmasq", "unbound" or "pihole-regex".
+    /// "auto", "hosts", "domains", "wildcards", "adblock", "dnsmasq", "unbound", "pihole-regex" or "rpz".
     #[schemars(extend("default" = "auto"))]
     pub(super) format: Setting<Text<ListFormat>>,
     /// "block", or "allow": names that no list blocks.
@@ -57,7 +57,7 @@ pub(super) struct ListTable {
     /// How often it is fetched, or the file looked at: "30m", "24h", "7d".
     #[schemars(extend("default" = "24h"))]
     pub(super) refresh: Setting<Text<Refresh>>,
-    /// Whether it may answer with addresses and aliases of its choice, and not only block.
+    /// Whether it may answer with addresses and aliases of its choice, and not only block; true for format "rpz".
     #[schemars(extend("default" = false))]
     pub(super) rewrites: Setting<bool>,
     /// Words that rules and people find it by.

@@ -15,6 +15,7 @@ use avocet_wire::{Class, Rtype, rdata, text};
 use serde_json::{Value, json};
 
 use super::explain::Outcome;
+use super::load::Compilation;
 use super::{Asked, Moment, Parts, Policy, Scratch, load};
 use crate::cli::{PolicyArgs, PolicyCheckArgs, PolicyCommand, PolicyDryRunArgs, PolicyTestArgs};
 use crate::clock::wall_secs;
@@ -62,7 +63,7 @@ fn policy(config: &Config) -> Result<Option<Policy>, String> {
 
 fn check(args: &PolicyCheckArgs) -> Result<String, String> {
     let config = config(Some(&args.config))?;
-    let (octets, reports) = load::compile(&config.policy, KEY, load::open_file);
+    let Compilation { octets, reports, .. } = load::compile(&config.policy, KEY, load::open_file);
     let mut lists = Vec::new();
     let mut broken = 0;
     for (list, report) in config.policy.lists.iter().zip(reports) {

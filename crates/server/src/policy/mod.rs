@@ -14,18 +14,20 @@ mod explain;
 pub(crate) mod load;
 mod names;
 mod verdict;
+mod zones;
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use avocet_policy::client::{self, Clients, Origin, Profile};
 use avocet_policy::list::{self, ListId, ListSet};
+use avocet_policy::rpz::ZoneSet;
 use avocet_policy::rule::{Exceptions, Hours, Limiter, Program};
 use avocet_wire::Rtype;
 
 pub(crate) use build::{Parts, PolicyError};
 pub(crate) use load::Lists;
-pub(crate) use verdict::{AnswerVerdict, Made, QuestionVerdict};
+pub(crate) use verdict::{AnswerVerdict, Decider, Made, QuestionVerdict};
 
 use crate::config::policy::BlockConfig;
 use crate::query::asked::Transport;
@@ -41,6 +43,8 @@ pub(crate) struct Policy {
     places: Vec<Option<usize>>,
     /// The lists of the image that are in force, by profile.
     in_force: Vec<ListSet>,
+    /// The same for the lists that are policy zones.
+    zones_in_force: Vec<ZoneSet>,
     origins: [Origin; 2],
     block: BlockConfig,
     rebinding: Option<Exceptions>,

@@ -59,7 +59,7 @@ impl Way<'_> {
 }
 
 /// A client that waits for an answer.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Waiter {
     /// What the query said.
     pub(crate) asked: Asked,
@@ -77,7 +77,7 @@ pub(crate) struct Waiter {
     pub(crate) since: Moment,
     /// A fault ended its resolution once, and it was taken up again.
     pub(crate) is_resumed: bool,
-    /// Local CNAMEs that led to the name which is resolved.
+    /// CNAMEs of this network or of its policy that led to the name which is resolved.
     pub(crate) aliases: Vec<Alias>,
 }
 

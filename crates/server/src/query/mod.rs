@@ -44,7 +44,7 @@ use octets::Octets;
 use rejected::{bad_option, malformed, refused};
 use respond::{Draft, draft_empty, finish};
 use stored::FromRrsets;
-use verdict::{Judgement, Wanted, judge};
+use verdict::{Judgement, Purpose, Wanted, judge};
 
 /// Profile of all clients where no policy tells them apart.
 pub(crate) const PROFILE: u16 = 0;
@@ -133,7 +133,8 @@ impl Query<'_> {
     }
 
     fn wanted(&self) -> Wanted<'_> {
-        Wanted { key: self.packet_key(), hash: self.hash, ip: self.client.ip }
+        let (ip, transport) = (self.client.ip, self.client.transport);
+        Wanted { key: self.packet_key(), hash: self.hash, ip, transport, purpose: Purpose::Itself }
     }
 
     fn local(&self) -> LocalQuestion<'_> {
@@ -279,11 +280,11 @@ fn unanswered(
     let judged = judge(path, query, out);
     let renamed = match judged {
         Judgement::End(exit) => return exit,
-        Judgement::Rename(alias) => Some(alias),
+        Judgement::Rename(aliases) => Some(aliases),
         Judgement::Pass => None,
     };
-    let aliases = match renamed {
-        Some(alias) => vec![*alias],
+    let mut aliases = match renamed {
+        Some(aliases) => aliases,
         None => match path.state.local.answer(&query.local(), out) {
             Local::Answer(draft) => return reply(path, query, (draft, Stage::Local), out),
             Local::Outside(aliases) => aliases,
@@ -306,9 +307,14 @@ fn unanswered(
                 FromRrsets::Fresh(draft) => return reply(path, query, (draft, stored::stage(&draft)), out),
                 FromRrsets::Stale(_) => stale = true,
                 FromRrsets::Incomplete => {}
+                FromRrsets::Renamed(renamed) => aliases = renamed,
+                FromRrsets::Dropped => return Exit::Silent(Stage::Dropped),
             }
         }
-    } else if let Some(draft) = behind_aliases(path, query, &aliases, out) {
+    }
+    if !aliases.is_empty()
+        && let Some(draft) = behind_aliases(path, &query.wanted(), &aliases, out)
+    {
         return reply(path, query, (draft, Stage::RrsetHit), out);
     }
     if query.asked.flags & RD == 0 {
@@ -395,29 +401,29 @@ fn special(path: &Path<'_>, question: &LocalQuestion<'_>, out: &mut [u8]) -> Opt
     if path.state.plan.has_own_rule(question.qname) { None } else { names.answer(question, out) }
 }
 
-/// The answer for the last target of a local chain from the RRset cache, behind the chain.
+/// The answer for the last target of aliases from the RRset cache, behind these.
 #[cold]
-fn behind_aliases(path: &Path<'_>, query: &Query<'_>, aliases: &[Alias], out: &mut [u8]) -> Option<Draft> {
-    let (question, hash) = question_behind(path, query, aliases.last()?);
-    let hash = packet_hash(hash, query.profile, key_flags(&query.asked));
-    let key = PacketKey { profile: query.profile, flags: key_flags(&query.asked), question: &question };
-    let target = LocalQuestion { qname: &question[..question.len() - 4], qtype: query.view.qtype };
-    let draft = match special(path, &target, out) {
+fn behind_aliases(path: &Path<'_>, wanted: &Wanted<'_>, aliases: &[Alias], out: &mut [u8]) -> Option<Draft> {
+    let PacketKey { profile, flags, question: asked } = wanted.key;
+    let (question, hash) = question_behind(path, asked, aliases.last()?);
+    let key = PacketKey { question: &question, ..wanted.key };
+    let target = Wanted { key, hash: packet_hash(hash, profile, flags), purpose: Purpose::BehindAliases, ..*wanted };
+    let draft = match special(path, &LocalQuestion::of(&question), out) {
         Some(draft) => draft,
-        None => match stored::from_rrsets(path, &Wanted { key, hash, ip: query.client.ip }, out) {
+        None => match stored::from_rrsets(path, &target, out) {
             FromRrsets::Fresh(draft) => draft,
-            FromRrsets::Stale(_) | FromRrsets::Incomplete => return None,
+            _ => return None,
         },
     };
     let message = out.get(..draft.len)?.to_vec();
     let found = late::Found { rcode: draft.rcode, message: &message, ede: None, keep: None };
-    late::with_aliases(&found, aliases, query.key.question(), out)
+    late::with_aliases(&found, aliases, asked, out)
 }
 
-/// The question for the target of an alias, and its hash.
-fn question_behind(path: &Path<'_>, query: &Query<'_>, alias: &Alias) -> (Octets, u64) {
+/// The question for the target of an alias in place of this one, and its hash.
+fn question_behind(path: &Path<'_>, question: &[u8], alias: &Alias) -> (Octets, u64) {
     let mut octets = alias.target.folded().wire().to_vec();
-    octets.extend_from_slice(&query.view.question()[query.view.qname().len()..]);
+    octets.extend_from_slice(&question[question.len() - 4..]);
     (Octets::new(&octets), path.shared.key.hash(&octets, 0))
 }
 
@@ -425,7 +431,7 @@ fn question_behind(path: &Path<'_>, query: &Query<'_>, alias: &Alias) -> (Octets
 fn miss(path: &Path<'_>, query: &Query<'_>, aliases: Vec<Alias>, stale_available: bool) -> Miss {
     let (question, hash) = match aliases.last() {
         None => (Octets::new(query.key.question()), query.key.hash),
-        Some(last) => question_behind(path, query, last),
+        Some(last) => question_behind(path, query.key.question(), last),
     };
     Miss {
         // Of no profile: all who ask wait for the same resolution.
@@ -457,6 +463,21 @@ fn subnet(path: &Path<'_>, view: &QueryView<'_>, question: &[u8]) -> Option<Box<
     EdnsOption::read(option::ECS, data).ok()?;
     let qname = &question[..question.len() - 4];
     path.state.plan.passes_ecs(qname).then(|| data.into())
+}
+
+/// What a waiter waits for from now on: the last target of aliases that the policy wants in place of what was found.
+#[cold]
+fn miss_behind(path: &Path<'_>, waiter: &Waiter, aliases: Vec<Alias>) -> Option<Miss> {
+    let (question, hash) = question_behind(path, &waiter.question, aliases.last()?);
+    Some(Miss {
+        hash: packet_hash(hash, PROFILE, key_flags(&waiter.asked)),
+        dnssec_ok: waiter.asked.dnssec_ok(),
+        checking_disabled: waiter.asked.flags & CD != 0,
+        subnet: None,
+        stale_available: false,
+        waiter: Some(Waiter { aliases, ..waiter.clone() }),
+        question,
+    })
 }
 
 #[cold]

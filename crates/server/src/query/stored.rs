@@ -9,8 +9,9 @@ use avocet_wire::header::{HEADER_LEN, Header, QR, RA, TC};
 use avocet_wire::{Class, Ede, MessageView, Rcode, Rtype};
 
 use super::Path;
+use super::local::Alias;
 use super::respond::{Draft, draft_empty};
-use super::verdict::{self, Judged, Wanted};
+use super::verdict::{self, Judged, Purpose, Wanted};
 use crate::metrics::Stage;
 use crate::policy;
 
@@ -70,6 +71,10 @@ pub(crate) enum FromRrsets {
     Stale(Draft),
     /// Not all of an answer.
     Incomplete,
+    /// An answer in place of which the policy wants that of another name, to which these aliases lead.
+    Renamed(Vec<Alias>),
+    /// An answer that the policy withholds.
+    Dropped,
 }
 
 /// Answers from the RRset cache, and keeps a fresh answer in the packet cache.
@@ -94,11 +99,13 @@ pub(super) fn from_rrsets(path: &Path<'_>, wanted: &Wanted<'_>, out: &mut [u8]) 
     };
     target.copy_from_slice(message);
     let draft = Draft { len: message.len(), rcode: resolved.rcode, ede: None, note: 0 };
-    if stale_since_secs.is_some() {
-        return FromRrsets::Stale(marked_stale(draft));
+    let is_stale = stale_since_secs.is_some();
+    if wanted.purpose == Purpose::BehindAliases {
+        return if is_stale { FromRrsets::Stale(marked_stale(draft)) } else { FromRrsets::Fresh(draft) };
     }
     let ttl_offsets = &answers.ttl_offsets[resolved.ttl_offsets];
     match verdict::judge_answer(path, wanted, message, out) {
+        Judged::Holds { .. } if is_stale => FromRrsets::Stale(marked_stale(draft)),
         Judged::Holds { secs, ttl_secs: None } => {
             keep(path, key, *hash, &Keep { message, ttl_offsets, ttl_secs: resolved.ttl_secs.min(secs), ede: None });
             FromRrsets::Fresh(draft)
@@ -111,6 +118,8 @@ pub(super) fn from_rrsets(path: &Path<'_>, wanted: &Wanted<'_>, out: &mut [u8]) 
             FromRrsets::Fresh(draft)
         }
         Judged::Replaced(draft, _) => FromRrsets::Fresh(draft),
+        Judged::Renamed(aliases) => FromRrsets::Renamed(aliases),
+        Judged::Dropped => FromRrsets::Dropped,
     }
 }
 
@@ -128,7 +137,7 @@ pub(super) fn stale(path: &Path<'_>, wanted: &Wanted<'_>, out: &mut [u8]) -> Opt
     }
     match from_rrsets(path, wanted, out) {
         FromRrsets::Fresh(draft) | FromRrsets::Stale(draft) => Some(draft),
-        FromRrsets::Incomplete => None,
+        FromRrsets::Incomplete | FromRrsets::Renamed(_) | FromRrsets::Dropped => None,
     }
 }
 
