@@ -77,7 +77,7 @@ impl<'a> QueryView<'a> {
         Self::behind_name(octets, name_end, u64::from_be_bytes(*counts) & RECORD_COUNTS)
     }
 
-    #[inline]
+    #[inline(always)]
     fn behind_name(octets: &'a [u8], name_end: usize, records: u64) -> Result<Self, QueryError> {
         let (&[a, b, c, d], rest) =
             octets.get(name_end..).and_then(|rest| rest.split_first_chunk()).ok_or(QueryError::Format(None))?;
