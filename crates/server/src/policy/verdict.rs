@@ -7,9 +7,10 @@ use avocet_policy::rpz::{self, Found};
 use avocet_policy::rule::{
     self, Action, Admission, Answer, BlockForm, NoLists, Over, RuleId, Target, Verdict, rebinds, safe_name,
 };
+use avocet_resolver::NameServers;
 use avocet_wire::{Class, NameBuf, Rcode};
 
-use super::{Asked, Moment, Policy, Scratch};
+use super::{Answered, Asked, Moment, Policy, Scratch};
 use crate::metrics::Stage;
 use crate::query::blocked::{Form, MAX_RECORDS};
 use crate::query::local::Alias;
@@ -132,17 +133,17 @@ impl Policy {
         }
     }
 
-    /// What becomes of the answer in `message`.
+    /// What becomes of an answer.
     pub(crate) fn answer(
         &self,
-        (asked, has_own_servers): (&Asked<'_>, bool),
-        message: &[u8],
+        asked: &Asked<'_>,
+        answered: &Answered<'_, impl Fn(&[u8]) -> NameServers>,
         (moment, epoch): (Moment, u32),
         scratch: &mut Scratch,
     ) -> AnswerVerdict<'_> {
         scratch.renew(self, epoch, moment.wall_secs);
         let before = self.decide(asked, moment, scratch);
-        scratch.found.read(message);
+        scratch.found.read(answered.message);
         let mut verdict = before;
         if self.program.reads_answers() {
             verdict = self.decide_answer(asked, &before, moment, scratch);
@@ -158,7 +159,7 @@ impl Policy {
             return pass;
         }
         let listed = self.by_lists_behind(asked, valid_secs, scratch);
-        if let Some(fired) = self.zone_at_answer(asked, message, &scratch.found)
+        if let Some(fired) = self.zone_at_answer(asked, answered, &scratch.found)
             && self.goes_first(&fired.found, listed.as_ref().map(|(_, list)| *list))
             && !self.is_allowed(asked, &mut scratch.lists)
         {
@@ -168,7 +169,7 @@ impl Policy {
         } else if let Some((made, _)) = listed {
             return AnswerVerdict::Answer(made);
         }
-        let rebound = self.rebinding.as_ref().filter(|_| !has_own_servers);
+        let rebound = self.rebinding.as_ref().filter(|_| !answered.has_own_servers);
         if rebound.is_some_and(|exceptions| rebinds(asked.qname, &scratch.found.addresses, exceptions).is_some()) {
             let made = self.blocked((self.block_form(), None), (REBINDING_NOTE, valid_secs));
             return AnswerVerdict::Answer(Made { form: Form::Nodata, ..made });

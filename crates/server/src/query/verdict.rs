@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use avocet_cache::{PacketKey, PacketMeta};
+use avocet_resolver::NameServers;
 use avocet_wire::Rcode;
 
 use super::local::{Alias, LocalQuestion};
@@ -10,7 +11,7 @@ use super::respond::{Draft, draft_empty};
 use super::stored::{self, NOTED};
 use super::{Exit, Path, Query, blocked, late, reply};
 use crate::metrics::Stage;
-use crate::policy::{AnswerVerdict, Asked, Decider, Made, QuestionVerdict};
+use crate::policy::{AnswerVerdict, Answered, Asked, Decider, Made, QuestionVerdict};
 use crate::query::asked::Transport;
 
 /// What becomes of a question.
@@ -53,8 +54,12 @@ pub(super) fn judge(path: &Path<'_>, query: &Query<'_>, out: &mut [u8]) -> Judge
 pub(super) fn judge_answer(path: &Path<'_>, wanted: &Wanted<'_>, message: &[u8], out: &mut [u8]) -> Judged {
     let Some(policy) = &path.state.policy else { return Judged::Holds { secs: u32::MAX, ttl_secs: None } };
     let asked = wanted.asked();
-    let has_own_servers = path.state.plan.has_own_rule(asked.qname);
-    let verdict = policy.answer((&asked, has_own_servers), message, path.moment(), &mut path.scratch.policy());
+    let answered = Answered {
+        message,
+        has_own_servers: path.state.plan.has_own_rule(asked.qname),
+        servers: |name: &[u8]| NameServers::above(&path.shared.rrsets, name, path.now.secs()),
+    };
+    let verdict = policy.answer(&asked, &answered, path.moment(), &mut path.scratch.policy());
     carry_out(path, wanted, verdict, out)
 }
 
