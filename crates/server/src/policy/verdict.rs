@@ -1,6 +1,7 @@
 //! What the policy says of a question and of an answer.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use avocet_policy::list::{self, Decision, ListId, ListSet, Rewrite};
 use avocet_policy::rpz::{self, Found};
@@ -58,6 +59,8 @@ pub(crate) enum QuestionVerdict<'p> {
     Answer(Made<'p>),
     /// The answer is that of another name, to which these aliases lead.
     Rename(Vec<Alias>),
+    /// These servers are asked for it.
+    Forward(Arc<[SocketAddr]>),
     /// There is none.
     Drop,
     /// Over UDP an empty one with TC.
@@ -87,7 +90,7 @@ impl<'p> QuestionVerdict<'p> {
     /// The same said of an answer; none where it may go its way.
     fn in_place_of_an_answer(self) -> Option<AnswerVerdict<'p>> {
         match self {
-            Self::Pass => None,
+            Self::Pass | Self::Forward(_) => None,
             Self::Answer(made) => Some(AnswerVerdict::Answer(made)),
             Self::Rename(aliases) => Some(AnswerVerdict::Rename(aliases)),
             Self::Drop => Some(AnswerVerdict::Drop),
@@ -258,9 +261,8 @@ impl Policy {
             },
             Action::Drop => QuestionVerdict::Drop,
             Action::Truncate => QuestionVerdict::Truncate,
-            Action::Allow | Action::Forward(_) | Action::Ttl { .. } | Action::RateLimit(_) | Action::Tag(_) => {
-                QuestionVerdict::Pass
-            }
+            Action::Forward(servers) => QuestionVerdict::Forward(servers.clone()),
+            Action::Allow | Action::Ttl { .. } | Action::RateLimit(_) | Action::Tag(_) => QuestionVerdict::Pass,
         }
     }
 

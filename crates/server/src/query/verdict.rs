@@ -1,6 +1,7 @@
 //! What the policy says about a question and about an answer, as exits of the path.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use avocet_cache::{PacketKey, PacketMeta};
 use avocet_resolver::NameServers;
@@ -20,6 +21,8 @@ pub(super) enum Judgement {
     End(Exit),
     /// It is resolved as another name, to which these aliases lead.
     Rename(Vec<Alias>),
+    /// It is put to these servers, and to no cache that others have too.
+    Forward(Arc<[SocketAddr]>),
     /// It goes its way; no list is in its way if an allowing rule says so.
     Pass,
 }
@@ -41,6 +44,7 @@ pub(super) fn judge(path: &Path<'_>, query: &Query<'_>, out: &mut [u8]) -> Judge
             Judgement::End(reply(path, query, (draft, made.stage), out))
         }
         QuestionVerdict::Rename(aliases) => Judgement::Rename(aliases),
+        QuestionVerdict::Forward(servers) => Judgement::Forward(servers),
         QuestionVerdict::Drop => Judgement::End(Exit::Silent(Stage::Dropped)),
         QuestionVerdict::Truncate if query.client.transport == Transport::Tcp => Judgement::Pass,
         QuestionVerdict::Truncate => {
@@ -120,6 +124,8 @@ pub(super) struct Wanted<'a> {
 pub(super) enum Purpose {
     /// For who asked for it: the policy judges it, and it is kept for him.
     Itself,
+    /// For who asked for it, of servers that a rule has put it to: no other word is as good.
+    ByRule,
     /// For the end of aliases that the policy or this network has put there: that is not judged again.
     BehindAliases,
 }
