@@ -5,6 +5,7 @@
 mod cache;
 mod equality;
 mod faults;
+mod forwarded;
 mod harness;
 mod limits;
 mod load;

@@ -6,7 +6,7 @@
 //! * Knot Resolver knows triggers on the qname alone and no aliases, takes a wildcard for names below an existing
 //!   name too, and answers what is to be dropped with SERVFAIL.
 //! * Unbound looks at the qname in all zones before it resolves, so that a later zone goes before an address of an
-//!   earlier one.
+//!   earlier one; and where it lets a client pass, it looks at the qname all the same.
 //!
 //! What such a case does is not compared with whom it does not hold of. And what Unbound acts upon because of an alias
 //! or an address it has kept, and gives it at times to the next who asks: there it may say what the authority says.
@@ -261,12 +261,13 @@ fn names() -> usize {
     std::env::var(NAMES_VARIABLE).ok().and_then(|value| value.parse().ok()).unwrap_or(NAMES)
 }
 
-fn ours(upstream: SocketAddr, zones: &[Zone], data: &crate::harness::Directory) -> Setup {
+/// The tables of lists with these zones.
+fn lists(zones: &[Zone], data: &crate::harness::Directory) -> String {
     let lists = zones.iter().enumerate().map(|(number, zone)| {
         let path = data.write(&format!("{number}.zone"), &zone.text);
         format!("[[list]]\nname = \"{number}\"\nfile = \"{}\"\nformat = \"rpz\"\n", path.display())
     });
-    Setup::forwarding_to(upstream).tables(&lists.collect::<String>())
+    lists.collect()
 }
 
 fn compare_with(filter: Filter) {
@@ -275,7 +276,7 @@ fn compare_with(filter: Filter) {
     let probe = format!("probe.{APEX}");
     let Some(peer) = filter.start(authority.addr, &material.zones, &probe) else { return };
     let directory = crate::harness::Directory::create();
-    let server = ours(authority.addr, &material.zones, &directory).start();
+    let server = Setup::forwarding_to(authority.addr).tables(&lists(&material.zones, &directory)).start();
     let mut questions: Vec<_> = material.questions.iter().filter(|(case, ..)| case.with.contains(&filter)).collect();
     let mut differences = Vec::new();
     for _ in 0..ATTEMPTS {
@@ -313,4 +314,46 @@ fn zones_do_what_they_do_in_knot_resolver() {
 #[test]
 fn zones_do_what_they_do_in_bind() {
     compare_with(Filter::Named);
+}
+
+#[test]
+fn a_name_that_cannot_be_resolved_is_blocked_all_the_same() {
+    let directory = crate::harness::Directory::create();
+    let head = "$TTL 60\n@ SOA localhost. nobody.localhost. 1 2 3 4 5\n";
+    let zones =
+        ["8.0.0.0.10.rpz-ip CNAME .\n", "bad.nowhere.example CNAME *.\nmoved.nowhere.example CNAME own.example.\n"]
+            .map(|records| Zone { name: String::new(), text: format!("{head}{records}") });
+    let own = "[[record]]\nname = \"own.example\"\ntype = \"A\"\nvalues = [\"192.0.2.1\"]\n";
+    let server = Setup::plain().tables(&lists(&zones, &directory)).tables(own).start();
+    let rcode = |name: &str| server.ask(&Ask::of(name, "A")).rcode;
+    assert_eq!(rcode("bad.nowhere.example"), Rcode::NOERROR);
+    assert_eq!(rcode("other.nowhere.example"), Rcode::SERVFAIL);
+    // The end of the alias has no way either, but the alias is there.
+    assert_eq!(server.ask_tcp(&Ask::of("moved.nowhere.example", "CNAME")).answer.len(), 1);
+}
+
+#[test]
+fn clients_are_told_apart_as_elsewhere() {
+    let mut material = material(2);
+    material.zones[0].text += "32.7.0.0.127.rpz-client-ip CNAME .\n30.8.0.0.127.rpz-client-ip A 192.0.2.7\n32.9.0.0.127.rpz-client-ip CNAME rpz-passthru.\n";
+    let Some(authority) = Kind::Nsd.serve(std::slice::from_ref(&material.authority)) else { return };
+    let directory = crate::harness::Directory::create();
+    let server = Setup::forwarding_to(authority.addr).tables(&lists(&material.zones, &directory)).start();
+    for filter in [Filter::Unbound, Filter::Named] {
+        let Some(peer) = filter.start(authority.addr, &material.zones, &format!("probe.{APEX}")) else { continue };
+        for (_, name, rtype) in &material.questions {
+            for last in [1, 7, 8, 9, 10, 12, 1].into_iter().filter(|last| *last != 9 || filter != Filter::Unbound) {
+                let client = SocketAddr::from(([127, 0, 0, last], 0));
+                let ask = |server| Udp::from(client, server).ask(&Ask::of(name, rtype));
+                let (got, expected) = (ask(server.addr), ask(peer.addr));
+                let records =
+                    |reply: &Reply| reply.answer.iter().map(|(record, _)| record.clone()).collect::<BTreeSet<_>>();
+                assert_eq!(
+                    (got.rcode, records(&got)),
+                    (expected.rcode, records(&expected)),
+                    "{filter:?} {name} {rtype} {last}"
+                );
+            }
+        }
+    }
 }

@@ -22,6 +22,7 @@ mod chains;
 mod dns64;
 mod iterate;
 mod metrics;
+mod name_servers;
 mod plan;
 mod pool;
 mod query;
@@ -44,6 +45,7 @@ pub use breaker::BreakerState;
 pub use dns64::{Dns64, Prefix};
 pub use iterate::trust::Validation;
 pub use metrics::{Counters, RTT_BUCKETS_MS, UpstreamCounters};
+pub use name_servers::{DELEGATIONS, NameServers};
 pub use plan::{
     EcsPolicy, FetchLimits, MAX_RACE, MAX_UPSTREAMS, Plan, PlanError, Settings, Strategy, Transport, UpstreamSpec,
     ZoneRule,

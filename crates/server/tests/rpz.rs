@@ -237,6 +237,31 @@ fn an_earlier_zone_may_have_to_wait_for_the_answer() {
 }
 
 #[test]
+fn who_serves_a_name_is_a_trigger_too() {
+    let mut server = Server::rpz(
+        "servers",
+        "ns.evil.example.rpz-nsdname CNAME .\n*.shady.example.rpz-nsdname CNAME *.\n32.53.2.0.192.rpz-nsip A 192.0.2.77\n\
+         www.bad.example CNAME rpz-passthru.\n",
+    );
+    server.inner.learn_delegation(&wire("bad.example."), &wire("ns.evil.example."), [192, 0, 2, 1]);
+    server.inner.learn_delegation(&wire("hosted.example."), &wire("a.shady.example."), [192, 0, 2, 2]);
+    server.inner.learn_delegation(&wire("ok.example."), &wire("ns.ok.example."), [192, 0, 2, 53]);
+    check(
+        &mut server,
+        &[
+            (ANYONE, "bad.example.", A, "NXDOMAIN [17 list rpz]"),
+            (ANYONE, "fine.bad.example.", A, "NXDOMAIN [17 list rpz]"),
+            (ANYONE, "www.bad.example.", A, "NOERROR 300 192.0.2.8"),
+            (ANYONE, "hosted.example.", A, "NOERROR [17 list rpz]"),
+            (ANYONE, "to.example.", A, "NOERROR 300 hosted.example. [17 list rpz]"),
+            (ANYONE, "ok.example.", A, "NOERROR 30 192.0.2.77 [17 list rpz]"),
+            (ANYONE, "walled.example.", A, "NOERROR 300 192.0.2.99"),
+            (FREE, "bad.example.", A, "NOERROR 300 192.0.2.9"),
+        ],
+    );
+}
+
+#[test]
 fn what_depends_on_the_client_is_kept_for_none_but_its_like() {
     let mut server = Server::rpz(
         "clients",

@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::mem;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -128,8 +128,9 @@ choices!(BlockForm, "\"zero\", \"nxdomain\", \"nodata\", \"refused\" or \"addres
     "zero" => BlockForm::Zero, "nxdomain" => BlockForm::Nxdomain, "nodata" => BlockForm::Nodata,
     "refused" => BlockForm::Refused, "addresses" => BlockForm::Addresses);
 choices!(ActionKind,
-    "\"block\", \"allow\", \"redirect\", \"safe-search\", \"ttl\", \"drop\", \"truncate\", \"rate-limit\" or \"tag\"",
+    "\"block\", \"allow\", \"redirect\", \"forward\", \"safe-search\", \"ttl\", \"drop\", \"truncate\", \"rate-limit\" or \"tag\"",
     "block" => ActionKind::Block, "allow" => ActionKind::Allow, "redirect" => ActionKind::Redirect,
+    "forward" => ActionKind::Forward,
     "safe-search" => ActionKind::SafeSearch, "ttl" => ActionKind::Ttl, "drop" => ActionKind::Drop,
     "truncate" => ActionKind::Truncate, "rate-limit" => ActionKind::RateLimit, "tag" => ActionKind::Tag);
 choices!(LimitKey, "\"client\", \"rule\", \"domain\" or \"client-domain\"",
@@ -268,6 +269,20 @@ impl PolicyConfig {
     /// The rules, checked.
     pub(crate) fn checked_rules(&self) -> Result<Rules, Vec<RuleFault>> {
         Rules::check(&self.rules, &self.vocabulary())
+    }
+
+    /// The sets of servers that rules forward to, each once.
+    pub(crate) fn forward_sets(&self) -> Vec<Box<[SocketAddr]>> {
+        let rules = self.checked_rules().ok();
+        let mut sets: Vec<Box<[SocketAddr]>> = Vec::new();
+        for rule in rules.iter().flat_map(|rules| rules.rules()) {
+            if let Action::Forward(servers) = &rule.action
+                && !sets.iter().any(|set| **set == **servers)
+            {
+                sets.push((**servers).into());
+            }
+        }
+        sets
     }
 
     /// The lists' names in the order of their numbers.
@@ -415,7 +430,6 @@ fn rule(header: &Range<usize>, spec: RuleTable, check: &mut Check) -> Option<Rul
         log_only: check.take(spec.log_only).unwrap_or(false),
         answer: check.take(spec.answer).map(|answer| answer.0),
         to: texts(spec.to, check).unwrap_or_default(),
-        upstreams: Vec::new(),
         min_secs: check.take(spec.min_secs).map(|secs| secs.0),
         max_secs: check.take(spec.max_secs).map(|secs| secs.0),
         rps: check.take(spec.rps).map(|rps| rps.0),

@@ -102,7 +102,7 @@ pub(super) struct RuleTable {
     pub(super) name: Setting<String>,
     /// The condition, an expression such as 'qname.under("example.com") && client.group("kids")'.
     pub(super) when: Setting<String>,
-    /// "block", "allow", "redirect", "safe-search", "ttl", "drop", "truncate", "rate-limit" or "tag".
+    /// "block", "allow", "redirect", "forward", "safe-search", "ttl", "drop", "truncate", "rate-limit" or "tag".
     pub(super) action: Setting<Text<ActionKind>>,
     /// Whether it holds.
     #[schemars(extend("default" = true))]
@@ -117,7 +117,7 @@ pub(super) struct RuleTable {
     pub(super) time_zone: Setting<String>,
     /// With "block": "nxdomain", "nodata", "refused", "zero" or "addresses"; as `[policy]` says if not written.
     pub(super) answer: Setting<Text<BlockForm>>,
-    /// With "redirect": addresses, or one name. With "block" and "addresses": the addresses.
+    /// With "redirect": addresses, or one name. With "block" and "addresses": the addresses. With "forward": servers.
     pub(super) to: Setting<List<String>>,
     /// With "ttl": the least TTL.
     pub(super) min_secs: Setting<Int<0, 604_800>>,

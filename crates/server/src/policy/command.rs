@@ -20,6 +20,7 @@ use super::{Asked, Moment, Parts, Policy, Scratch, load};
 use crate::cli::{PolicyArgs, PolicyCheckArgs, PolicyCommand, PolicyDryRunArgs, PolicyTestArgs};
 use crate::clock::wall_secs;
 use crate::config::{Config, environment};
+use crate::lists::command::triggers_text;
 use crate::operate;
 use crate::query::asked::Transport;
 
@@ -80,6 +81,7 @@ fn check(args: &PolicyCheckArgs) -> Result<String, String> {
                     "format": report.format.name(),
                     "entries": report.entries,
                     "broken-lines": report.faults,
+                    "triggers": load::shown_triggers(report.triggers, config.resolver.mode),
                     "first": report.first_faults.iter().map(ToString::to_string).collect::<Vec<_>>(),
                     "error": report.refusal.map(|refusal| refusal.to_string()),
                 })
@@ -107,6 +109,9 @@ fn check_text(report: &Value) -> String {
             let format = list["format"].as_str().unwrap_or_default();
             text +=
                 &format!("list {name}: {format}, {} entries, {} broken lines\n", list["entries"], list["broken-lines"]);
+        }
+        if let Some(triggers) = triggers_text(&list["triggers"]) {
+            text += &format!("  {triggers}\n");
         }
         for fault in list["first"].as_array().into_iter().flatten().filter_map(Value::as_str) {
             text += &format!("  {fault}\n");

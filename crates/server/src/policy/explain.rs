@@ -13,7 +13,7 @@ use crate::query::blocked::Form;
 /// What becomes of a question, in a word, and why.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Outcome {
-    /// "passes", "blocked", "rewritten", "dropped", "truncated".
+    /// "passes", "blocked", "rewritten", "forwarded", "dropped", "truncated".
     pub(crate) says: &'static str,
     /// The rule or list; empty where it passes.
     pub(crate) why: String,
@@ -30,6 +30,7 @@ impl Policy {
                 _ => ("blocked", made.note),
             },
             QuestionVerdict::Rename(_) => ("rewritten", 0),
+            QuestionVerdict::Forward(_) => ("forwarded", 0),
             QuestionVerdict::Drop => ("dropped", 0),
             QuestionVerdict::Truncate => ("truncated", 0),
         };

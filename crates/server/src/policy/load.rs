@@ -5,10 +5,12 @@ use std::io::{self, Read};
 use std::ops::Deref;
 
 use avocet_policy::list::{Compiler, Format, Image, ImageError, Kind, ListId, Progress, Report, Rewrites, Source};
-use avocet_policy::rpz::{Zone, Zones};
+use avocet_policy::rpz::{TriggerKind, Zone, Zones};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::config::policy::{ListConfig, ListKind, ListSource, PolicyConfig};
+use crate::config::recurse::Mode;
 
 /// Octets that are read of a text at once.
 const CHUNK: usize = 256 * 1024;
@@ -100,6 +102,19 @@ impl Lists {
     pub(crate) fn list_names(&self) -> impl Iterator<Item = &str> {
         self.making.lists.iter().map(|list| list.name.as_str())
     }
+}
+
+/// What the triggers of a policy zone are, as it is shown: how many of each kind there are, and how many of them
+/// cannot fire, as a server that only forwards knows no name servers.
+pub(crate) fn shown_triggers(triggers: Option<[u64; 5]>, mode: Mode) -> Value {
+    let Some(triggers) = triggers else { return Value::Null };
+    let counts = TriggerKind::ALL.iter().zip(triggers).map(|(kind, count)| (kind.name().to_owned(), count.into()));
+    let idle = |(kind, _): &(&TriggerKind, u64)| matches!(kind, TriggerKind::NsName | TriggerKind::NsAddress);
+    let of_servers: u64 = TriggerKind::ALL.iter().zip(triggers).filter(idle).map(|(_, count)| count).sum();
+    let idle = if mode == Mode::Forward { of_servers } else { 0 };
+    let mut shown: Map<String, Value> = counts.collect();
+    shown.insert("cannot-fire".to_owned(), idle.into());
+    shown.into()
 }
 
 impl Deref for Lists {

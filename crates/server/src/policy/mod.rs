@@ -23,6 +23,7 @@ use avocet_policy::client::{self, Clients, Origin, Profile};
 use avocet_policy::list::{self, ListId, ListSet};
 use avocet_policy::rpz::ZoneSet;
 use avocet_policy::rule::{Exceptions, Hours, Limiter, Program};
+use avocet_resolver::NameServers;
 use avocet_wire::Rtype;
 
 pub(crate) use build::{Parts, PolicyError};
@@ -65,6 +66,17 @@ pub(crate) struct Asked<'a> {
     pub(crate) qname: &'a [u8],
     /// QTYPE.
     pub(crate) qtype: Rtype,
+}
+
+/// What was found for a question, as the policy sees it.
+#[derive(Clone, Copy)]
+pub(crate) struct Answered<'a, F: Fn(&[u8]) -> NameServers> {
+    /// The message.
+    pub(crate) message: &'a [u8],
+    /// Whether the name has servers of its own in the configuration.
+    pub(crate) has_own_servers: bool,
+    /// Who serves the zones that a name lies in; asked only where a policy zone wants to know.
+    pub(crate) servers: F,
 }
 
 /// The time: schedules go by the wall clock, limits by the monotonic one.

@@ -1,15 +1,17 @@
 //! What the policy says of a question and of an answer.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use avocet_policy::list::{self, Decision, ListId, ListSet, Rewrite};
 use avocet_policy::rpz::{self, Found};
 use avocet_policy::rule::{
     self, Action, Admission, Answer, BlockForm, NoLists, Over, RuleId, Target, Verdict, rebinds, safe_name,
 };
+use avocet_resolver::NameServers;
 use avocet_wire::{Class, NameBuf, Rcode};
 
-use super::{Asked, Moment, Policy, Scratch};
+use super::{Answered, Asked, Moment, Policy, Scratch};
 use crate::metrics::Stage;
 use crate::query::blocked::{Form, MAX_RECORDS};
 use crate::query::local::Alias;
@@ -57,6 +59,8 @@ pub(crate) enum QuestionVerdict<'p> {
     Answer(Made<'p>),
     /// The answer is that of another name, to which these aliases lead.
     Rename(Vec<Alias>),
+    /// These servers are asked for it.
+    Forward(Arc<[SocketAddr]>),
     /// There is none.
     Drop,
     /// Over UDP an empty one with TC.
@@ -86,7 +90,7 @@ impl<'p> QuestionVerdict<'p> {
     /// The same said of an answer; none where it may go its way.
     fn in_place_of_an_answer(self) -> Option<AnswerVerdict<'p>> {
         match self {
-            Self::Pass => None,
+            Self::Pass | Self::Forward(_) => None,
             Self::Answer(made) => Some(AnswerVerdict::Answer(made)),
             Self::Rename(aliases) => Some(AnswerVerdict::Rename(aliases)),
             Self::Drop => Some(AnswerVerdict::Drop),
@@ -132,17 +136,17 @@ impl Policy {
         }
     }
 
-    /// What becomes of the answer in `message`.
+    /// What becomes of an answer.
     pub(crate) fn answer(
         &self,
-        (asked, has_own_servers): (&Asked<'_>, bool),
-        message: &[u8],
+        asked: &Asked<'_>,
+        answered: &Answered<'_, impl Fn(&[u8]) -> NameServers>,
         (moment, epoch): (Moment, u32),
         scratch: &mut Scratch,
     ) -> AnswerVerdict<'_> {
         scratch.renew(self, epoch, moment.wall_secs);
         let before = self.decide(asked, moment, scratch);
-        scratch.found.read(message);
+        scratch.found.read(answered.message);
         let mut verdict = before;
         if self.program.reads_answers() {
             verdict = self.decide_answer(asked, &before, moment, scratch);
@@ -158,7 +162,7 @@ impl Policy {
             return pass;
         }
         let listed = self.by_lists_behind(asked, valid_secs, scratch);
-        if let Some(fired) = self.zone_at_answer(asked, message, &scratch.found)
+        if let Some(fired) = self.zone_at_answer(asked, answered, &scratch.found)
             && self.goes_first(&fired.found, listed.as_ref().map(|(_, list)| *list))
             && !self.is_allowed(asked, &mut scratch.lists)
         {
@@ -168,7 +172,7 @@ impl Policy {
         } else if let Some((made, _)) = listed {
             return AnswerVerdict::Answer(made);
         }
-        let rebound = self.rebinding.as_ref().filter(|_| !has_own_servers);
+        let rebound = self.rebinding.as_ref().filter(|_| !answered.has_own_servers);
         if rebound.is_some_and(|exceptions| rebinds(asked.qname, &scratch.found.addresses, exceptions).is_some()) {
             let made = self.blocked((self.block_form(), None), (REBINDING_NOTE, valid_secs));
             return AnswerVerdict::Answer(Made { form: Form::Nodata, ..made });
@@ -257,9 +261,8 @@ impl Policy {
             },
             Action::Drop => QuestionVerdict::Drop,
             Action::Truncate => QuestionVerdict::Truncate,
-            Action::Allow | Action::Forward(_) | Action::Ttl { .. } | Action::RateLimit(_) | Action::Tag(_) => {
-                QuestionVerdict::Pass
-            }
+            Action::Forward(servers) => QuestionVerdict::Forward(servers.clone()),
+            Action::Allow | Action::Ttl { .. } | Action::RateLimit(_) | Action::Tag(_) => QuestionVerdict::Pass,
         }
     }
 

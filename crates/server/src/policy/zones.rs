@@ -3,17 +3,18 @@
 //! ```text
 //! question   client address, qname              acted upon at once where nothing later could go before it
 //! answer     the same, each alias in its turn,  what fires for the name that comes first in the chain decides
-//!            the addresses at its end
+//!            the addresses at its end, the name servers of each name
 //! ```
 //! A zone is a list: groups say for whom it holds, and rules, local records, pauses and lists that allow a name
 //! go before it. Between a zone and a list that blocks, the one that stands first in the configuration decides.
 
 use avocet_policy::list::ListId;
 use avocet_policy::rpz::{Action, Found, TriggerKind, ZoneSet, Zones};
+use avocet_resolver::NameServers;
 use avocet_wire::{NameBuf, Rtype};
 
 use super::verdict::QuestionVerdict;
-use super::{Asked, Made, Policy, names};
+use super::{Answered, Asked, Made, Policy, names};
 use crate::metrics::Stage;
 use crate::query::blocked::Form;
 use crate::query::local::Alias;
@@ -50,15 +51,27 @@ impl Policy {
     }
 
     /// What fires for an answer: of all names of its chain the first for which anything does.
-    pub(super) fn zone_at_answer(&self, asked: &Asked<'_>, message: &[u8], found: &names::Found) -> Option<Fired<'_>> {
+    pub(super) fn zone_at_answer(
+        &self,
+        asked: &Asked<'_>,
+        answered: &Answered<'_, impl Fn(&[u8]) -> NameServers>,
+        found: &names::Found,
+    ) -> Option<Fired<'_>> {
         let (zones, in_force) = self.zones_for(asked.profile)?;
-        let mut chain = names::chain(message, asked);
+        let asks_for_servers = zones.has(TriggerKind::NsName) || zones.has(TriggerKind::NsAddress);
+        let mut chain = names::chain(answered.message, asked);
         for place in 0..=chain.len() {
             let name = place.checked_sub(1).map_or(asked.qname, |before| chain[before].target.wire());
             let client = if place == 0 { zones.on_client(in_force, asked.ip) } else { None };
             let mut best = Found::best(client, zones.on_qname(in_force, name));
             if place == chain.len() {
                 let addresses = zones.on_answer_addresses(in_force, || found.addresses.iter().copied());
+                best = Found::best(best, addresses);
+            }
+            if asks_for_servers {
+                let servers = (answered.servers)(name);
+                best = Found::best(best, zones.on_nsnames(in_force, || servers.names.iter().map(NameBuf::wire)));
+                let addresses = zones.on_nsaddresses(in_force, || servers.addresses.iter().copied());
                 best = Found::best(best, addresses);
             }
             if let Some(found) = best {

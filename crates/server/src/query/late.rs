@@ -11,7 +11,7 @@ use avocet_wire::{Ede, Rcode, Rtype};
 use super::local::{self, Alias};
 use super::miss::{Miss, Waiter};
 use super::respond::{Draft, draft_empty, finish};
-use super::stored::Keep;
+use super::stored::{Keep, SaidBy};
 use super::verdict::{self, Judged, Purpose, Wanted};
 use super::{Outcome, Path, key_flags, kind, stored};
 use crate::metrics::Stage;
@@ -95,6 +95,8 @@ fn resolved(path: &Path<'_>, waiter: &Waiter, found: &Found<'_>, out: &mut [u8])
     let Some(keep) = found.keep.filter(|_| waiter.aliases.is_empty()) else {
         return Given::Draft(copy(found, waiter, &waiter.question, out), Stage::Resolved);
     };
+    let said_by = if waiter.servers.is_some() { SaidBy::ServersOfRule } else { keep.said_by };
+    let keep = Keep { said_by, ..keep };
     let key = QuestionKey::new(&waiter.question, &path.shared.key, 0);
     let wanted = wanted(waiter, &key);
     match verdict::judge_answer(path, &wanted, found.message, out) {
@@ -136,7 +138,8 @@ fn unresolved(path: &Path<'_>, waiter: &Waiter, found: Option<&Found<'_>>, out: 
 fn wanted<'a>(waiter: &Waiter, key: &'a QuestionKey) -> Wanted<'a> {
     let key = PacketKey { profile: waiter.profile, flags: key_flags(&waiter.asked), question: key.question() };
     let (ip, transport) = (waiter.ip, waiter.asked.transport);
-    Wanted { key, hash: waiter.hash, ip, transport, purpose: Purpose::Itself }
+    let purpose = if waiter.servers.is_some() { Purpose::ByRule } else { Purpose::Itself };
+    Wanted { key, hash: waiter.hash, ip, transport, purpose }
 }
 
 /// The answer to a waiter whose question was turned away.

@@ -1,6 +1,7 @@
 //! A query that has to wait: all that its answer will need, owned.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use avocet_io::Peer;
 
@@ -77,6 +78,8 @@ pub(crate) struct Waiter {
     pub(crate) since: Moment,
     /// A fault ended its resolution once, and it was taken up again.
     pub(crate) is_resumed: bool,
+    /// Who is to be asked, where a rule says so.
+    pub(crate) servers: Option<Arc<[SocketAddr]>>,
     /// CNAMEs of this network or of its policy that led to the name which is resolved.
     pub(crate) aliases: Vec<Alias>,
 }

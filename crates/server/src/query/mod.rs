@@ -24,7 +24,8 @@ pub(crate) mod special;
 pub(crate) mod stored;
 mod verdict;
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use avocet_cache::{PacketKey, PacketLookup, packet_flags};
 use avocet_wire::edns::{EdnsOption, option};
@@ -223,6 +224,7 @@ pub(crate) fn answer(
         PacketLookup::Hit(hit) => {
             let draft = stored::draft(hit.len, (hit.ede, hit.flags), out);
             if hit.prefetch
+                && hit.flags & stored::BY_RULE == 0
                 && path.state.config.cache.prefetch
                 && asked.flags & RD != 0
                 && path.scratch.is_first_prefetch(hash, path.now.secs())
@@ -260,27 +262,15 @@ fn unanswered(
     (out, misses): (&mut [u8], &mut Vec<Miss>),
 ) -> Exit {
     let view = query.view;
-    match (view.qclass, view.qtype) {
-        (Class::CH, _) => {
-            let draft = path.state.chaos.answer(&query.local(), view.question(), out);
-            return reply(path, query, (draft, Stage::Chaos), out);
-        }
-        (Class::IN, qtype) => {
-            if let Some((rcode, ede)) = never_answered(qtype) {
-                return error(path, query, (rcode, Stage::Malformed, ede), out);
-            }
-        }
-        (Class::NONE, _) => return error(path, query, (Rcode::FORMERR, Stage::Malformed, None), out),
-        _ => {
-            let ede = Some((Ede::NOT_SUPPORTED, "only class IN is served"));
-            return error(path, query, (Rcode::REFUSED, Stage::Malformed, ede), out);
-        }
+    if let Some(exit) = of_class_and_type(path, query, out) {
+        return exit;
     }
     let mut stale = from_cache == FromCache::Stale;
     let judged = judge(path, query, out);
     let renamed = match judged {
         Judgement::End(exit) => return exit,
         Judgement::Rename(aliases) => Some(aliases),
+        Judgement::Forward(servers) => return forwarded(path, query, (servers, stale), (out, misses)),
         Judgement::Pass => None,
     };
     let mut aliases = match renamed {
@@ -321,6 +311,39 @@ fn unanswered(
         return not_recursive(path, query, out);
     }
     misses.push(miss(path, query, aliases, stale));
+    Exit::Wait
+}
+
+/// The end of what is no question for data of the Internet.
+fn of_class_and_type(path: &Path<'_>, query: &Query<'_>, out: &mut [u8]) -> Option<Exit> {
+    let view = query.view;
+    let (rcode, ede) = match (view.qclass, view.qtype) {
+        (Class::CH, _) => {
+            let draft = path.state.chaos.answer(&query.local(), view.question(), out);
+            return Some(reply(path, query, (draft, Stage::Chaos), out));
+        }
+        (Class::IN, qtype) => never_answered(qtype)?,
+        (Class::NONE, _) => (Rcode::FORMERR, None),
+        _ => (Rcode::REFUSED, Some((Ede::NOT_SUPPORTED, "only class IN is served"))),
+    };
+    Some(error(path, query, (rcode, Stage::Malformed, ede), out))
+}
+
+/// A query that a rule puts to servers of its own: they are asked, whatever the caches and this network know.
+fn forwarded(
+    path: &Path<'_>,
+    query: &Query<'_>,
+    (servers, stale_available): (Arc<[SocketAddr]>, bool),
+    (out, misses): (&mut [u8], &mut Vec<Miss>),
+) -> Exit {
+    if query.asked.flags & RD == 0 {
+        return not_recursive(path, query, out);
+    }
+    let mut miss = miss(path, query, Vec::new(), stale_available);
+    if let Some(waiter) = &mut miss.waiter {
+        waiter.servers = Some(servers);
+    }
+    misses.push(miss);
     Exit::Wait
 }
 
@@ -449,6 +472,7 @@ fn miss(path: &Path<'_>, query: &Query<'_>, aliases: Vec<Alias>, stale_available
             route: query.client.route.kept(),
             since: path.now,
             is_resumed: false,
+            servers: None,
             aliases,
         }),
         question,
@@ -475,7 +499,7 @@ fn miss_behind(path: &Path<'_>, waiter: &Waiter, aliases: Vec<Alias>) -> Option<
         checking_disabled: waiter.asked.flags & CD != 0,
         subnet: None,
         stale_available: false,
-        waiter: Some(Waiter { aliases, ..waiter.clone() }),
+        waiter: Some(Waiter { aliases, servers: None, ..waiter.clone() }),
         question,
     })
 }

@@ -1,8 +1,10 @@
 //! What the policy says about a question and about an answer, as exits of the path.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use avocet_cache::{PacketKey, PacketMeta};
+use avocet_resolver::NameServers;
 use avocet_wire::Rcode;
 
 use super::local::{Alias, LocalQuestion};
@@ -10,7 +12,7 @@ use super::respond::{Draft, draft_empty};
 use super::stored::{self, NOTED};
 use super::{Exit, Path, Query, blocked, late, reply};
 use crate::metrics::Stage;
-use crate::policy::{AnswerVerdict, Asked, Decider, Made, QuestionVerdict};
+use crate::policy::{AnswerVerdict, Answered, Asked, Decider, Made, QuestionVerdict};
 use crate::query::asked::Transport;
 
 /// What becomes of a question.
@@ -19,6 +21,8 @@ pub(super) enum Judgement {
     End(Exit),
     /// It is resolved as another name, to which these aliases lead.
     Rename(Vec<Alias>),
+    /// It is put to these servers, and to no cache that others have too.
+    Forward(Arc<[SocketAddr]>),
     /// It goes its way; no list is in its way if an allowing rule says so.
     Pass,
 }
@@ -40,6 +44,7 @@ pub(super) fn judge(path: &Path<'_>, query: &Query<'_>, out: &mut [u8]) -> Judge
             Judgement::End(reply(path, query, (draft, made.stage), out))
         }
         QuestionVerdict::Rename(aliases) => Judgement::Rename(aliases),
+        QuestionVerdict::Forward(servers) => Judgement::Forward(servers),
         QuestionVerdict::Drop => Judgement::End(Exit::Silent(Stage::Dropped)),
         QuestionVerdict::Truncate if query.client.transport == Transport::Tcp => Judgement::Pass,
         QuestionVerdict::Truncate => {
@@ -53,8 +58,12 @@ pub(super) fn judge(path: &Path<'_>, query: &Query<'_>, out: &mut [u8]) -> Judge
 pub(super) fn judge_answer(path: &Path<'_>, wanted: &Wanted<'_>, message: &[u8], out: &mut [u8]) -> Judged {
     let Some(policy) = &path.state.policy else { return Judged::Holds { secs: u32::MAX, ttl_secs: None } };
     let asked = wanted.asked();
-    let has_own_servers = path.state.plan.has_own_rule(asked.qname);
-    let verdict = policy.answer((&asked, has_own_servers), message, path.moment(), &mut path.scratch.policy());
+    let answered = Answered {
+        message,
+        has_own_servers: path.state.plan.has_own_rule(asked.qname),
+        servers: |name: &[u8]| NameServers::above(&path.shared.rrsets, name, path.now.secs()),
+    };
+    let verdict = policy.answer(&asked, &answered, path.moment(), &mut path.scratch.policy());
     carry_out(path, wanted, verdict, out)
 }
 
@@ -115,6 +124,8 @@ pub(super) struct Wanted<'a> {
 pub(super) enum Purpose {
     /// For who asked for it: the policy judges it, and it is kept for him.
     Itself,
+    /// For who asked for it, of servers that a rule has put it to: no other word is as good.
+    ByRule,
     /// For the end of aliases that the policy or this network has put there: that is not judged again.
     BehindAliases,
 }

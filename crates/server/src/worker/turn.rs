@@ -22,7 +22,7 @@ use crate::operate::report::{ResolverReport, UpstreamReport};
 use crate::query::asked::Transport;
 use crate::query::late::{self, Found, Late};
 use crate::query::miss::{Miss, ReplyRoute, StreamRoute, Waiter};
-use crate::query::stored::{self, Keep};
+use crate::query::stored::{self, Keep, SaidBy};
 use crate::query::{Outcome, PROFILE, Path};
 use crate::state::Shared;
 
@@ -65,6 +65,7 @@ impl Worker {
             }
             Some(_) => {}
         }
+        let servers = waiter.as_ref().and_then(|waiter| waiter.servers.clone());
         let ask = Ask {
             question: &question,
             hash,
@@ -73,6 +74,7 @@ impl Worker {
             ecs: subnet.as_deref().unwrap_or_default(),
             client: waiter.as_ref().and_then(Waiter::datagram_ip),
             stale_available,
+            servers: servers.as_deref().unwrap_or_default(),
         };
         let Self { resolver, shared, actions, now, wall_secs, .. } = self;
         let mut context = context(shared, actions, (*now, *wall_secs));
@@ -230,6 +232,7 @@ impl Worker {
                     ttl_offsets,
                     ttl_secs: resolved.ttl_secs,
                     ede: resolved.ede.map(|(code, _)| code.0),
+                    said_by: SaidBy::Anybody,
                 };
                 // Where a policy judges answers, each is kept as it is for the profile of who waits.
                 let keep = self.state.policy.is_some().then_some(keep);
@@ -257,7 +260,7 @@ impl Worker {
             packet_flags::RD | bit(asked.dnssec_ok, packet_flags::DO) | bit(asked.checking_disabled, packet_flags::CD);
         let key = PacketKey { profile: PROFILE, flags, question };
         let ede = resolved.ede.map(|(ede, _)| ede.0);
-        let keep = Keep { message, ttl_offsets, ttl_secs: resolved.ttl_secs, ede };
+        let keep = Keep { message, ttl_offsets, ttl_secs: resolved.ttl_secs, ede, said_by: SaidBy::Anybody };
         stored::keep(&self.path(), &key, asked.hash, &keep);
     }
 
