@@ -6,6 +6,8 @@
 mod control;
 #[path = "operation/deploy.rs"]
 mod deploy;
+#[path = "operation/effect.rs"]
+mod effect;
 #[path = "operation/http.rs"]
 mod http;
 #[path = "operation/lists.rs"]

@@ -11,9 +11,8 @@ use avocet_wire::edns::EdnsOption;
 use avocet_wire::view::RecordSection;
 use avocet_wire::{Builder, Class, MessageView, NameBuf, Rcode, Rtype, rdata, text};
 
-/// 2026-11-21, a Saturday, 12:00 and 22:00 in UTC.
+/// 2026-11-21, a Saturday, 12:00 in UTC.
 const NOON: u64 = 1_795_262_400;
-const NIGHT: u64 = NOON + 10 * 3600;
 
 const CONFIGURATION: &str = r#"
 [resolver]
@@ -153,6 +152,10 @@ impl Server {
         Self { inner, directory }
     }
 
+    fn learn(&self, name: &str, address: [u8; 4]) {
+        self.inner.learn(&wire(name), Rtype::A.0, 300, &[&address]);
+    }
+
     /// RCODE, answers and the extended error, in one line.
     fn ask(&mut self, client: [u8; 4], name: &str, rtype: Rtype) -> String {
         self.inner.ask_as(SocketAddr::from((client, 4000)));
@@ -289,13 +292,23 @@ fn a_schedule_acts_on_cached_names_at_its_edge() {
     let name = "a.video.example.";
     let open = "NOERROR 300 192.0.2.11";
     check(&mut server, &[(TABLET, name, Rtype::A, open), (ANYONE, name, Rtype::A, open)]);
-    server.inner.set_wall_clock(NIGHT);
     let closed = "NXDOMAIN [15 rule bedtime]";
-    // What was kept at noon ends by the monotonic clock, which stands still here: a name that nobody asked for.
-    check(&mut server, &[(TABLET, "b.video.example.", Rtype::A, closed)]);
-    let mut server = Server::start("schedule-night");
-    server.inner.set_wall_clock(NIGHT);
+    // It is cached a moment before the edge, and would be so for five minutes.
+    let until_edge = 9 * 3600 - 2;
+    server.inner.pass(until_edge);
+    server.learn(name, [192, 0, 2, 11]);
+    check(&mut server, &[(TABLET, name, Rtype::A, open), (ANYONE, name, Rtype::A, open)]);
+    server.inner.pass(1);
+    check(&mut server, &[(TABLET, name, Rtype::A, "NOERROR 299 192.0.2.11")]);
+    server.inner.pass(1);
+    let open = "NOERROR 298 192.0.2.11";
     check(&mut server, &[(TABLET, name, Rtype::A, closed), (ANYONE, name, Rtype::A, open)]);
+    // And back in the morning, where nothing of the night is kept.
+    server.inner.pass(10 * 3600 - 1);
+    check(&mut server, &[(TABLET, name, Rtype::A, closed)]);
+    server.inner.pass(1);
+    server.learn(name, [192, 0, 2, 11]);
+    check(&mut server, &[(TABLET, name, Rtype::A, "NOERROR 300 192.0.2.11")]);
 }
 
 #[test]

@@ -153,6 +153,16 @@ impl Running {
             || turned.all(|turned| now.saturating_sub(turned) < STUCK_SECS)
     }
 
+    /// What was decided by the hour and is kept was so by another clock.
+    fn follow_wall_clock(&self) {
+        tracing::info!("the clock was set; schedules, pauses and grants go by the new time");
+        if self.shared.snapshot().policy.is_some()
+            && let Err(error) = self.reloader.change_policy(|_| {})
+        {
+            tracing::error!(error, "cannot decide anew what was decided by the hour");
+        }
+    }
+
     /// Do all workers serve, and will they go on?
     pub(crate) fn is_ready(&self) -> bool {
         let has_turned = self.shared.metrics.iter().all(|worker| worker.turned_at_secs.value() > 0);
@@ -362,6 +372,9 @@ impl Operation {
         {
             self.running.cache_file.save(shared);
             self.save_due = now.saturating_add(interval);
+        }
+        if shared.clock.follow_wall_clock() {
+            self.running.follow_wall_clock();
         }
         self.running.tick_trust();
         self.neighbours.look(&self.running, now);
