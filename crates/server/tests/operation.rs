@@ -8,6 +8,8 @@ mod control;
 mod deploy;
 #[path = "operation/effect.rs"]
 mod effect;
+#[path = "operation/hostile.rs"]
+mod hostile;
 #[path = "operation/http.rs"]
 mod http;
 #[path = "operation/lists.rs"]

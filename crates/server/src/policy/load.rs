@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Deref;
 
+use avocet_io::file::open_regular;
 use avocet_policy::list::{Compiler, Format, Image, ImageError, Kind, ListId, Progress, Report, Rewrites, Source};
 use serde::{Deserialize, Serialize};
 
@@ -159,7 +160,7 @@ fn read(compiler: &mut Compiler, (place, list): (usize, &ListConfig), mut text: 
 /// The text of a list that is a file of this machine.
 pub(crate) fn open_file(list: &ListConfig) -> io::Result<Option<File>> {
     match &list.source {
-        ListSource::File(path) => File::open(path).map(Some),
+        ListSource::File(path) => open_regular(path).map(Some),
         ListSource::Url(_) => Ok(None),
     }
 }
