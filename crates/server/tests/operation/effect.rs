@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
-use crate::server::{PATIENCE, Server, Site, first_record, query};
+use crate::server::{Server, Site, ask_patiently};
 use crate::upstream::{ADDRESS, Upstream};
 
 /// What a blocked question gets.
@@ -35,20 +35,12 @@ struct Client {
 
 impl Client {
     fn new(ip: Ipv4Addr, dns: SocketAddr) -> Self {
-        let socket = || {
-            let socket = UdpSocket::bind((IpAddr::V4(ip), 0)).unwrap();
-            socket.set_read_timeout(Some(PATIENCE)).unwrap();
-            socket
-        };
+        let socket = || UdpSocket::bind((IpAddr::V4(ip), 0)).unwrap();
         Self { sockets: (0..SOCKETS).map(|_| socket()).collect(), dns }
     }
 
     fn ask(&self, socket: usize) -> Vec<u8> {
-        let socket = &self.sockets[socket % SOCKETS];
-        socket.send_to(&query(9, NAME), self.dns).unwrap();
-        let mut reply = [0; 4096];
-        let len = socket.recv(&mut reply).unwrap();
-        first_record(&reply[..len], NAME).0
+        ask_patiently(&self.sockets[socket % SOCKETS], self.dns, NAME)
     }
 
     /// Every thread gives this answer now, the first time that it is asked.
@@ -100,7 +92,6 @@ fn under_load(rest: &str, test: impl FnOnce(&Site, &mut Server)) {
             let (is_over, asked) = (&is_over, &asked);
             scope.spawn(move || {
                 for socket in (0..SOCKETS).cycle().take_while(|_| !is_over.load(Ordering::Relaxed)) {
-                    // It waits for its answer, and fails without one.
                     let answer = client.ask(socket);
                     assert!(answer == ADDRESS || answer == BLOCKED, "{answer:?}");
                     asked.fetch_add(1, Ordering::Relaxed);
