@@ -14,6 +14,7 @@ mod copies;
 mod disk;
 mod fetch;
 mod image_file;
+mod leisure;
 pub(crate) mod source;
 pub(crate) mod status;
 mod store;
@@ -38,6 +39,8 @@ pub(crate) struct Keeping {
     desk: Mutex<Desk>,
     changed: Condvar,
     sources: Mutex<BTreeMap<String, SourceState>>,
+    /// How the work is done while there is no hurry.
+    pub(crate) leisure: leisure::Leisure,
     /// Images made since the server started.
     pub(crate) compiles: AtomicU64,
 }

@@ -45,6 +45,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use avocet_io::poll::{Events, Interest, Poller, Trigger};
+use avocet_io::process;
 use avocet_io::signals::{Signal, Signals};
 
 use crate::clock::wall_secs;
@@ -375,6 +376,10 @@ impl Operation {
         }
         if shared.clock.follow_wall_clock() {
             self.running.follow_wall_clock();
+        }
+        self.running.lists.leisure.hurry();
+        if shared.free_retired() {
+            process::give_memory_back();
         }
         self.running.tick_trust();
         self.neighbours.look(&self.running, now);
