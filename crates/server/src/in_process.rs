@@ -59,7 +59,7 @@ impl InProcess {
             wall_secs: clock::wall_secs(),
             peer: client.into(),
             metrics: WorkerMetrics::default(),
-            scratch: Scratch::default(),
+            scratch: Scratch::of(0),
             misses: Vec::new(),
             keys: Box::new([const { None }; BATCH]),
             shared,

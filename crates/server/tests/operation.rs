@@ -4,6 +4,8 @@
 
 #[path = "operation/control.rs"]
 mod control;
+#[path = "operation/counts.rs"]
+mod counts;
 #[path = "operation/deploy.rs"]
 mod deploy;
 #[path = "operation/effect.rs"]

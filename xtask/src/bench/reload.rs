@@ -31,7 +31,7 @@ const RATE: u64 = 20_000;
 /// The first compilation is part of the start.
 const START_WITHIN: Duration = Duration::from_secs(120);
 /// What a swap leaves behind is given back by then.
-const SETTLED_AFTER: Duration = Duration::from_secs(3);
+const SETTLED_AFTER_SECS: u64 = 3;
 /// So many questions are in flight while names are only to be cached.
 const CACHING_WINDOW: u64 = 48;
 
@@ -62,7 +62,7 @@ pub(super) fn run(words: &[&str]) -> Result<(), String> {
         Ok::<_, String>((load?, swaps?))
     })?;
     let peak = memory(&server)?.peak;
-    thread::sleep(SETTLED_AFTER);
+    Generator::Avocet.ask(&setup, &questions(Pace::Rate { per_sec: rate, secs: SETTLED_AFTER_SECS }))?;
     let memory = Memories { before: before.now, peak, after: memory(&server)?.now };
     let result = Outcome { rate, quiet, swapped, swaps, memory, image: site.image_bytes()? };
     result.print();

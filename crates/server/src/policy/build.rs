@@ -9,7 +9,7 @@ use avocet_policy::rule::{Action, Exceptions, Limiter, Program, Rule, Switches};
 use avocet_wire::Ede;
 
 use super::verdict::{FIRST_LIST_NOTE, FIRST_RULE_NOTE};
-use super::{Lists, Policy};
+use super::{Counts, Lists, Policy};
 use crate::config::policy::PolicyConfig;
 use crate::query::respond::Note;
 
@@ -36,16 +36,19 @@ pub(crate) struct Parts {
     pub(crate) neighbours: Arc<[Neighbour]>,
     /// The buckets of rate limits, which outlive a policy.
     pub(crate) limiter: Arc<Limiter>,
+    /// How often rules and lists held, which outlives a policy too.
+    pub(crate) counts: Arc<Counts>,
 }
 
 impl Parts {
-    /// Without lists, switches and neighbours. The secret keeps strangers from choosing whose bucket they share.
+    /// Without lists, switches and neighbours, for one worker. The secret keeps strangers from choosing whose bucket they share.
     pub(crate) fn new(secret: [u8; 32]) -> Self {
         Self {
             lists: None,
             switches: Switches::default(),
             neighbours: Arc::default(),
             limiter: Arc::new(Limiter::new(secret)),
+            counts: Arc::new(Counts::new(1)),
         }
     }
 }
@@ -83,6 +86,8 @@ impl Policy {
             lists: parts.lists.clone(),
             block: config.block.clone(),
             limiter: parts.limiter.clone(),
+            counted: parts.counts.places(config, program.rules().iter().map(|rule| rule.name.as_str())),
+            counts: parts.counts.clone(),
             clients,
             program,
             origins,

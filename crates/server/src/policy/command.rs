@@ -206,7 +206,7 @@ fn dry_run(args: &PolicyDryRunArgs) -> Result<String, String> {
     let (now, then) = (config(args.config.as_deref())?, config(Some(&args.new))?);
     let (now, then) = (policy(&now)?, policy(&then)?);
     let file = File::open(&args.queries).map_err(|error| format!("cannot read {}: {error}", args.queries.display()))?;
-    let mut scratches = (Scratch::default(), Scratch::default());
+    let mut scratches = (Scratch::for_looking(), Scratch::for_looking());
     let (mut blocked, mut freed, mut other, mut queries) =
         (Changes::default(), Changes::default(), Changes::default(), 0_u64);
     for (number, line) in BufReader::new(file).lines().enumerate() {

@@ -8,7 +8,7 @@ use avocet_policy::rule::{
 };
 use avocet_wire::{Class, NameBuf, Rcode};
 
-use super::{Asked, Moment, Policy, Scratch};
+use super::{Asked, Moment, Policy, Scratch, Tokens};
 use crate::metrics::Stage;
 use crate::query::blocked::{Form, MAX_RECORDS};
 use crate::query::local::Alias;
@@ -76,7 +76,8 @@ impl Scratch {
 }
 
 impl Policy {
-    /// What becomes of a question. Takes a token of each rate limit that holds for it. `epoch` is that of the snapshot.
+    /// What becomes of a question. Takes a token of each rate limit that holds for it, but for [`Scratch::for_looking`].
+    /// `epoch` is that of the snapshot.
     pub(crate) fn question(
         &self,
         asked: &Asked<'_>,
@@ -85,8 +86,9 @@ impl Policy {
     ) -> QuestionVerdict<'_> {
         scratch.renew(self, epoch, moment.wall_secs);
         let verdict = self.decide(asked, moment, scratch);
+        scratch.held.note(&verdict);
         for id in verdict.noted() {
-            if let Some(over) = self.over_limit(*id, asked, moment) {
+            if let Some(over) = self.over_limit(*id, asked, moment, scratch.tokens) {
                 return match over {
                     Over::Drop => QuestionVerdict::Drop,
                     Over::Truncate => QuestionVerdict::Truncate,
@@ -117,6 +119,7 @@ impl Policy {
         if self.program.reads_answers() {
             verdict = self.decide_answer(asked, &before, moment, scratch);
         }
+        scratch.held.note_later(&before, &verdict);
         let valid_secs = valid_secs(&verdict, moment);
         if let Some(id) = verdict.decided.filter(|_| verdict.decided != before.decided)
             && let QuestionVerdict::Answer(made) = self.by_rule(id, asked, valid_secs)
@@ -170,10 +173,14 @@ impl Policy {
         self.program.decide_answer(&question, (&answer, before), hours, &on_list)
     }
 
-    fn over_limit(&self, id: RuleId, asked: &Asked<'_>, moment: Moment) -> Option<Over> {
+    fn over_limit(&self, id: RuleId, asked: &Asked<'_>, moment: Moment, tokens: Tokens) -> Option<Over> {
         let rule = self.program.rule(id).filter(|rule| !rule.log_only)?;
         let Action::RateLimit(limit) = &rule.action else { return None };
-        let admission = self.limiter.admit(id, limit, (asked.ip, asked.qname), moment.millis * MILLI);
+        let (whose, now) = ((asked.ip, asked.qname), moment.millis * MILLI);
+        let admission = match tokens {
+            Tokens::Take => self.limiter.admit(id, limit, whose, now),
+            Tokens::Leave => self.limiter.would_admit(id, limit, whose, now),
+        };
         (admission == Admission::Over).then_some(limit.over)
     }
 

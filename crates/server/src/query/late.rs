@@ -41,6 +41,7 @@ pub(crate) fn answer(path: &Path<'_>, waiter: &Waiter, found: Option<&Found<'_>>
             None => (failed(found, waiter, out), failed_stage(found)),
         },
     };
+    path.count_note(draft.note, stage);
     let len = finish(out, draft, &waiter.asked, question, &path.state.identity);
     let outcome = Outcome {
         stage,

@@ -26,7 +26,14 @@ pub(super) enum Judgement {
 pub(super) fn judge(path: &Path<'_>, query: &Query<'_>, out: &mut [u8]) -> Judgement {
     let Some(policy) = &path.state.policy else { return Judgement::Pass };
     let wanted = query.wanted();
-    let verdict = policy.question(&wanted.asked(), path.moment(), &mut path.scratch.policy());
+    let mut scratch = path.scratch.policy();
+    let verdict = policy.question(&wanted.asked(), path.moment(), &mut scratch);
+    let note = match &verdict {
+        QuestionVerdict::Answer(made) if made.stage != Stage::Limited => made.note,
+        _ => 0,
+    };
+    policy.count_held(path.scratch.worker(), &mut scratch, note);
+    drop(scratch);
     match verdict {
         QuestionVerdict::Pass => Judgement::Pass,
         // What this network says about its own names, no list of strangers takes back.
@@ -50,7 +57,11 @@ pub(super) fn judge_answer(path: &Path<'_>, wanted: &Wanted<'_>, message: &[u8],
     let Some(policy) = &path.state.policy else { return Judged::Holds { secs: u32::MAX, ttl_secs: None } };
     let asked = wanted.asked();
     let has_own_servers = path.state.plan.has_own_rule(asked.qname);
-    let verdict = policy.answer((&asked, has_own_servers), message, path.moment(), &mut path.scratch.policy());
+    let mut scratch = path.scratch.policy();
+    let verdict = policy.answer((&asked, has_own_servers), message, path.moment(), &mut scratch);
+    let note = if let AnswerVerdict::Answer(made) = &verdict { made.note } else { 0 };
+    policy.count_held(path.scratch.worker(), &mut scratch, note);
+    drop(scratch);
     match verdict {
         AnswerVerdict::Pass { valid_secs, ttl_secs } => Judged::Holds { secs: valid_secs, ttl_secs },
         AnswerVerdict::Answer(made) => Judged::Replaced(answer(path, wanted, &made, out), made.stage),

@@ -204,7 +204,7 @@ impl Worker {
             letters: Vec::new(),
             resume: Vec::new(),
             resting: Vec::new(),
-            scratch: Scratch::default(),
+            scratch: Scratch::of(usize::from(setup.index)),
             keys: Box::new([const { None }; BATCH]),
             buffer: vec![0; MAX_MESSAGE].into_boxed_slice(),
             swept_ms: 0,
