@@ -29,8 +29,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use source::SourceState;
-pub(crate) use store::Store;
 use store::Taking;
+pub(crate) use store::{Store, open_text};
 pub(crate) use work::start;
 
 /// What others know of the keeping of lists, and how they ask it for something.

@@ -167,10 +167,19 @@ pub(crate) fn open_file(list: &ListConfig) -> io::Result<Option<File>> {
 
 /// The lists that are files of this machine, compiled for a server without a data directory.
 pub(crate) fn from_files(config: &PolicyConfig, secret: [u8; 32]) -> Result<Option<Lists>, String> {
+    from_texts(config, secret, open_file)
+}
+
+/// The lists compiled of the texts that `open` gives.
+pub(crate) fn from_texts<R: Read>(
+    config: &PolicyConfig,
+    secret: [u8; 32],
+    open: impl FnMut(&ListConfig) -> io::Result<Option<R>>,
+) -> Result<Option<Lists>, String> {
     if config.lists.is_empty() {
         return Ok(None);
     }
-    let (octets, reports) = compile(config, secret, open_file);
+    let (octets, reports) = compile(config, secret, open);
     let mut lists = Vec::new();
     for (list, report) in config.lists.iter().zip(reports) {
         let report = report.map_err(|error| format!("cannot read the list {:?}: {error}", list.name))?;

@@ -196,3 +196,25 @@ fn lists_follow_the_configuration() {
     site.avocet_text(&["reload"]);
     assert_eq!(site.ask("two.example").0, ADDRESS);
 }
+
+#[test]
+fn commands_judge_by_the_copies_of_what_was_fetched() {
+    let (site, upstream, web) = (Site::new(), Upstream::start(), Web::start("ads.example\n"));
+    let url = format!("url = \"http://127.0.0.1:{}/ads\"", web.port);
+    site.configure(upstream.addr, "", &list("ads", &url));
+    assert!(site.avocet_text(&["policy", "check"]).contains("no copy of it on this machine yet"));
+    let server = site.start();
+    refresh(&site, &[]);
+    server.stop();
+    web.give(None);
+    assert!(site.avocet_text(&["policy", "check"]).contains("list ads: domains, 1 entries"));
+    let held = site.avocet_text(&["policy", "test", "list(\"ads\")", "--name", "ads.example", "--json"]);
+    assert_eq!(serde_json::from_str::<Value>(&held).unwrap()["holds"], true, "{held}");
+    let queries = site.directory.join("queries");
+    std::fs::write(&queries, "ads.example\nother.example\n").unwrap();
+    let without = site.directory.join("without.toml");
+    std::fs::write(&without, "").unwrap();
+    let (queries, without) = (queries.to_str().unwrap(), without.to_str().unwrap());
+    let changed = site.avocet_text(&["policy", "dry-run", without, "--queries", queries]);
+    assert!(changed.contains("freed: 1 queries, 1 names"), "{changed}");
+}
