@@ -123,7 +123,12 @@ impl Server {
             std::fs::write(&path, text).unwrap();
             path.to_string_lossy().into_owned()
         };
-        let ads = file("ads.txt", "||ads.example^\n@@||fine.ads.example^\n||tracker.example^$dnstype=AAAA\n");
+        let ads = file(
+            "ads.txt",
+            "||ads.example^\n@@||fine.ads.example^\n||tracker.example^$dnstype=AAAA\n\
+             ||named.example^$client=Tablet\n||unnamed.example^$client=~tablet|~nobody\n||near.example^$client=10.0.0.0/24\n\
+             ||tagged.example^$ctag=kids|user_child\n||untagged.example^$ctag=~kids\n",
+        );
         let adult = file("adult.txt", "0.0.0.0 adult.example\n");
         let configuration = CONFIGURATION.replace("ADS", &ads).replace("ADULT", &adult);
         let mut inner = InProcess::new(&configuration, SocketAddr::from(([10, 0, 0, 1], 4000))).unwrap();
@@ -239,6 +244,32 @@ fn lists_block_for_the_groups_that_have_them() {
             ([10, 0, 9, 77], "adult.example.", Rtype::A, "NOERROR 30 0.0.0.0 [17 list adult]"),
             (ANYONE, "tracker.example.", Rtype::A, "NOERROR 300 192.0.2.14"),
             (ANYONE, "tracker.example.", Rtype::AAAA, "NOERROR 30 :: [17 list ads]"),
+        ],
+    );
+}
+
+#[test]
+fn lists_ask_for_clients_by_name_address_and_tag() {
+    let mut server = Server::start("clients-of-lists");
+    let (open, closed) = ("NOERROR 300 192.0.2.20", "NOERROR 30 0.0.0.0 [17 list ads]");
+    let of_group = [10, 0, 9, 77];
+    for name in ["named", "unnamed", "near", "tagged", "untagged"] {
+        server.learn(&format!("{name}.example."), [192, 0, 2, 20]);
+    }
+    check(
+        &mut server,
+        &[
+            (ANYONE, "named.example.", Rtype::A, open),
+            (TABLET, "named.example.", Rtype::A, closed),
+            (ANYONE, "unnamed.example.", Rtype::A, closed),
+            (TABLET, "unnamed.example.", Rtype::A, open),
+            (ANYONE, "near.example.", Rtype::A, closed),
+            (of_group, "near.example.", Rtype::A, open),
+            (ANYONE, "tagged.example.", Rtype::A, open),
+            (TABLET, "tagged.example.", Rtype::A, closed),
+            (of_group, "tagged.example.", Rtype::A, closed),
+            (ANYONE, "untagged.example.", Rtype::A, closed),
+            (of_group, "untagged.example.", Rtype::A, open),
         ],
     );
 }

@@ -6,15 +6,20 @@ use std::time::{Duration, Instant};
 use avocet_io::process::{Eagerness, Thread, give_memory_back};
 
 /// After so long the work is done like any other: on a machine whose cores are all taken it would never end.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Texts of fewer octets are read so soon that nobody notices.
+const SMALL: u64 = 1 << 20;
 
 /// The thread that works at leisure, and since when.
 #[derive(Default)]
 pub(crate) struct Leisure(Mutex<Option<(Thread, Instant)>>);
 
 impl Leisure {
-    /// Does what takes long and holds no lock, and gives back the memory that it took.
-    pub(super) fn work<T>(&self, work: impl FnOnce() -> T) -> T {
+    /// Does what takes long with texts of about so many octets, and holds no lock. Gives back the memory that it took.
+    pub(super) fn work<T>(&self, octets: u64, work: impl FnOnce() -> T) -> T {
+        if octets < SMALL {
+            return work();
+        }
         let thread = Thread::current();
         *self.lock() = Some((thread, Instant::now()));
         // Where the system refuses, it is in the way of the workers a little.

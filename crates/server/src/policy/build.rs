@@ -3,13 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use avocet_policy::client::{ClientTest, Clients, Neighbour, Transport};
-use avocet_policy::list::{self, ListId, ListSet};
+use avocet_policy::client::{Clients, Neighbour, Transport};
+use avocet_policy::list::{ListId, ListSet};
 use avocet_policy::rule::{Action, Exceptions, Limiter, Program, Rule, Switches};
 use avocet_wire::Ede;
 
 use super::verdict::{FIRST_LIST_NOTE, FIRST_RULE_NOTE};
-use super::{Counts, Lists, Policy};
+use super::{Counts, Lists, Policy, list_clients};
 use crate::config::policy::PolicyConfig;
 use crate::query::respond::Note;
 
@@ -66,8 +66,8 @@ impl Policy {
         let directory = config.directory().map_err(|fault| wrong(&fault))?;
         let rules = config.checked_rules().map_err(|faults| wrong(&faults[0]))?;
         let mut tests = rules.client_tests();
-        let of_lists = parts.lists.iter().flat_map(|lists| lists.modifiers()).flat_map(|modifiers| &modifiers.clients);
-        for test in of_lists.map(|subject| of_list(subject.inner())).chain(parts.switches.client_tests()) {
+        let of_lists = parts.lists.as_deref().map_or_else(Vec::new, |lists| list_clients::tests(config, lists));
+        for test in of_lists.into_iter().chain(parts.switches.client_tests()) {
             if !tests.contains(&test) {
                 tests.push(test);
             }
@@ -80,6 +80,7 @@ impl Policy {
         let places = places(config, parts.lists.as_deref());
         Ok(Some(Self {
             in_force: in_force(&clients, &places),
+            known_to_lists: list_clients::known(parts.lists.as_deref(), &clients),
             places,
             notes: notes(config, program.rules()),
             asks_for_lists: rules.rules().iter().any(Rule::reads_lists),
@@ -93,14 +94,6 @@ impl Policy {
             origins,
             rebinding,
         }))
-    }
-}
-
-/// What an entry of a list asks of a client, as a question that profiles answer.
-fn of_list(test: &list::ClientTest) -> ClientTest {
-    match test {
-        list::ClientTest::Network(network) => ClientTest::Within(*network),
-        list::ClientTest::Name(name) => ClientTest::Is(name.to_string()),
     }
 }
 

@@ -12,6 +12,7 @@ mod build;
 pub(crate) mod command;
 mod counts;
 mod explain;
+mod list_clients;
 pub(crate) mod load;
 mod names;
 mod verdict;
@@ -43,6 +44,8 @@ pub(crate) struct Policy {
     places: Vec<Option<usize>>,
     /// The lists of the image that are in force, by profile.
     in_force: Vec<ListSet>,
+    /// What lists may ask of clients, by profile; empty where they ask nothing.
+    known_to_lists: Vec<list_clients::Known>,
     origins: [Origin; 2],
     block: BlockConfig,
     rebinding: Option<Exceptions>,

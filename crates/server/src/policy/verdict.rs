@@ -289,8 +289,12 @@ impl Policy {
         Some((self.lists.as_deref()?, in_force))
     }
 
-    pub(super) fn to_lists<'a>(&self, asked: &Asked<'a>, name: &'a [u8]) -> list::Question<'a> {
-        let asker = list::Asker { address: Some(asked.ip), names: &[], tags: &[] };
+    pub(super) fn to_lists<'a>(&'a self, asked: &Asked<'a>, name: &'a [u8]) -> list::Question<'a> {
+        let (names, tags): (&[_], &[_]) = match self.known_to_lists.get(usize::from(asked.profile)) {
+            Some(known) => (&known.names, &known.tags),
+            None => (&[], &[]),
+        };
+        let asker = list::Asker { address: Some(asked.ip), names, tags };
         list::Question { qname: name, qtype: asked.qtype, asker }
     }
 

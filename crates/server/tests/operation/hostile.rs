@@ -143,6 +143,8 @@ fn of_the_web(port: u16) -> Vec<(&'static str, Act, Becomes)> {
     let nested = format!("/{}x{}/\n", "(".repeat(2_000), ")+".repeat(2_000));
     let page = "\n <!DOCTYPE html><html><body>The limit of your subscription is reached</body></html>";
     let long_name = format!("{}.example\n", vec!["a".repeat(63); 4].join("."));
+    let clients = patterns(GOOD, |n| format!("||c{n}.example^$client=10.{}.{}.1", n / 256, n % 256));
+    let named = patterns(GOOD, |n| format!("||c{n}.example^$client=c{n},ctag=t{n}"));
     let with_mark = format!("\u{feff}{}", names(GOOD));
     let gigabyte = format!("HTTP/1.1 200 OK\r\nContent-Length: {GIGABYTE}\r\n\r\n");
     vec![
@@ -170,6 +172,8 @@ fn of_the_web(port: u16) -> Vec<(&'static str, Act, Becomes)> {
         ("nested expressions", text(nested), HeldBack("no entries, and 1 broken")),
         ("nested denyallow", text(deep), HeldBack("no entries, and 1 broken")),
         ("octets of zero", text(among_good(b"\0")), HeldBack("not a text")),
+        ("clients", text(format!("[Adblock Plus]\n{}{clients}", names(GOOD))), Taken(GOOD as u64 + 1_024)),
+        ("names of clients", text(format!("[Adblock Plus]\n{}{named}", names(GOOD))), Taken(2 * GOOD as u64)),
         ("invalid UTF-8", text(among_good(b"\xff\xfe.example")), Taken(GOOD as u64)),
         ("punycode", text(among_good(b"xn--a.example\nxn--99999999999999.example")), Taken(3 * GOOD as u64)),
         ("lines of Windows", text(names(GOOD).replace('\n', "\r\n")), Taken(GOOD as u64)),
