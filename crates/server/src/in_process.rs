@@ -1,6 +1,6 @@
 //! The way of a query without its sockets: what a worker does for each datagram, and nothing else.
 //!
-//! For benches, and for tests of what an answer costs. Time stands still in it.
+//! For benches, and for tests of what an answer costs. Time stands still in it, until its owner lets it pass.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -64,7 +64,7 @@ impl InProcess {
             wall_secs: clock::wall_secs(),
             peer: client.into(),
             metrics: WorkerMetrics::default(),
-            scratch: Scratch::default(),
+            scratch: Scratch::of(0),
             misses: Vec::new(),
             keys: Box::new([QuestionKey::EMPTY; BATCH]),
             shared,
@@ -79,6 +79,12 @@ impl InProcess {
     /// The wall clock shows these Unix seconds from now on.
     pub fn set_wall_clock(&mut self, unix_secs: u64) {
         self.wall_secs = unix_secs;
+    }
+
+    /// So many seconds pass, on all clocks.
+    pub fn pass(&mut self, secs: u32) {
+        self.now = self.now.plus_secs(secs);
+        self.wall_secs += u64::from(secs);
     }
 
     /// Puts an RRset into the RRset cache, as if a server had given it in an answer: folded owner, type,

@@ -20,9 +20,9 @@ pub struct Asker<'a> {
     /// The address of the client.
     pub address: Option<IpAddr>,
     /// Its names and identifiers.
-    pub names: &'a [&'a str],
+    pub names: &'a [Box<str>],
     /// Its tags, as `device_pc` or `user_child`.
-    pub tags: &'a [&'a str],
+    pub tags: &'a [Box<str>],
 }
 
 /// A question put to the lists.

@@ -73,6 +73,17 @@ impl Path<'_> {
     fn moment(&self) -> (policy::Moment, u32) {
         (policy::Moment { wall_secs: self.wall_secs, millis: self.now.millis() }, self.state.epoch)
     }
+
+    /// Counts why the policy gave an answer, if it did. A rate limit was counted as it was held against it.
+    #[inline]
+    fn count_note(&self, note: u16, stage: Stage) {
+        if note != 0
+            && stage != Stage::Limited
+            && let Some(policy) = &self.state.policy
+        {
+            policy.count_note(self.scratch.worker(), note);
+        }
+    }
 }
 
 /// Who asks.
@@ -384,6 +395,7 @@ fn reader<'p>(path: &'p Path<'_>, client: &Client<'_>) -> Reader<'p> {
 /// The one exit with an answer.
 #[inline]
 fn reply(path: &Path<'_>, query: &Query<'_>, (draft, stage): (Draft, Stage), out: &mut [u8]) -> Exit {
+    path.count_note(draft.note, stage);
     let len = finish(out, draft, &query.asked, query.view.question(), &path.state.identity);
     let outcome = Outcome {
         stage,

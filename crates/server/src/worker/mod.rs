@@ -179,7 +179,7 @@ impl Worker {
             revision: shared.revision(),
             forgotten: shared.forgotten(),
             now: shared.clock.now(),
-            wall_secs: crate::clock::wall_secs(),
+            wall_secs: shared.clock.wall_secs(shared.clock.now()),
             addresses: state.config.server.listen.len(),
             state,
             poller,
@@ -204,7 +204,7 @@ impl Worker {
             letters: Vec::new(),
             resume: Vec::new(),
             resting: Vec::new(),
-            scratch: Scratch::default(),
+            scratch: Scratch::of(usize::from(setup.index)),
             keys: Box::new([QuestionKey::EMPTY; BATCH]),
             buffer: vec![0; MAX_MESSAGE].into_boxed_slice(),
             swept_ms: 0,
@@ -253,11 +253,8 @@ impl Worker {
     fn begin_turn(&mut self) {
         #[cfg(test)]
         fault::planted(&fault::IN_TURN);
-        let before = self.now.secs();
         self.now = self.shared.clock.now();
-        if self.now.secs() != before {
-            self.wall_secs = crate::clock::wall_secs();
-        }
+        self.wall_secs = self.shared.clock.wall_secs(self.now);
         let forgotten = self.shared.forgotten();
         if forgotten != self.forgotten {
             self.forgotten = forgotten;
@@ -296,6 +293,7 @@ impl Worker {
                 metrics.batches.add(1);
                 metrics.replies_dropped.add(batch.dropped as u64);
                 self.now = after;
+                *wall_secs = shared.clock.wall_secs(after);
             }
             if batch.received < SMALL_BATCH {
                 break;
@@ -453,7 +451,8 @@ impl Newer {
     fn by<R>(&self, path: &Path<'_>, what: impl FnOnce(&Path<'_>) -> R) -> R {
         match &self.state {
             None => what(path),
-            Some(state) => what(&Path { state, ..*path }),
+            // The wall clock may be why there is a later one.
+            Some(state) => what(&Path { state, wall_secs: path.shared.clock.wall_secs(path.now), ..*path }),
         }
     }
 }
