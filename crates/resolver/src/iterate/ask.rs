@@ -14,7 +14,7 @@ use super::cut::{Cut, CutServers, NameServer};
 use super::descend::Frame;
 use super::fetch::{Candidate, Fetched, Inquiry, Manner, NotFetched, Patience};
 use super::part::{NoPart, Part};
-use super::rrset::{Name, Rrset, Side};
+use super::rrset::{Found, Name, Rrset, Side};
 use crate::plan::Strategy;
 use crate::task::Failure;
 use crate::trace::{Step, Taken};
@@ -79,7 +79,7 @@ impl Walker {
                 qname: qname.clone(),
                 qtype,
                 servers: servers.clone(),
-                manner: self.manner(cut),
+                manner: self.manner(cut).await,
                 patience: self.patience(cut, &tried),
             };
             if frame.is_first() && self.will_need_keys(&inquiry).await {
@@ -170,7 +170,7 @@ impl Walker {
     /// Asks servers whose addresses are known, once, for something that is not the question itself.
     pub(crate) async fn ask_once(&mut self, cut: &Cut, qname: &Name, qtype: Rtype) -> Option<Arc<Fetched>> {
         let servers = self.candidates(cut);
-        let manner = self.manner(cut);
+        let manner = self.manner(cut).await;
         let patience = Patience::All;
         let inquiry = Inquiry { zone: cut.zone.clone(), qname: qname.clone(), qtype, servers, manner, patience };
         let fetched = self.io.fetch(inquiry).await.ok()?;
@@ -185,7 +185,7 @@ impl Walker {
         if may_look { Patience::OneRound } else { Patience::All }
     }
 
-    fn manner(&self, cut: &Cut) -> Manner {
+    async fn manner(&self, cut: &Cut) -> Manner {
         let recursion = self.recursion();
         let forward = match &cut.servers {
             CutServers::Listed { forward, .. } => *forward,
@@ -198,6 +198,24 @@ impl Walker {
             strategy: forward.map_or(Strategy::Fastest, |forward| forward.strategy),
             case_randomisation: forward.map_or(recursion.case_randomisation, |forward| forward.case_randomisation),
             timeout_ms: forward.map_or(TIMEOUT_MS, |forward| forward.timeout_ms),
+            is_signed: self.is_known_signed(&cut.zone).await,
+        }
+    }
+
+    /// Is there an anchor for the zone, did its parent say that it is signed, or were its keys found?
+    async fn is_known_signed(&self, zone: &Name) -> bool {
+        let Some(validation) = self.validation() else { return false };
+        if validation.anchors.point(zone).is_some() {
+            return true;
+        }
+        let is_ds = |set: &Rrset| set.rtype == Rtype::DS && set.owner == *zone;
+        if let Some(sets) = self.referrals.get(zone) {
+            return sets.iter().any(is_ds);
+        }
+        match self.io.keys(zone).await {
+            Some(Ok(keys)) => keys.zone().wire() == &**zone,
+            Some(Err(_)) => false,
+            None => matches!(self.io.look_up(Side::Zone, zone, Rtype::DS).await, Some((Found::Set(_), _))),
         }
     }
 

@@ -29,6 +29,8 @@ pub(crate) struct Manner {
     pub(crate) strategy: Strategy,
     pub(crate) case_randomisation: bool,
     pub(crate) timeout_ms: (u32, u32),
+    /// The zone is known to be signed: without EDNS there are no signatures, and what comes is of no use.
+    pub(crate) is_signed: bool,
 }
 
 /// See the module.
