@@ -64,6 +64,8 @@ pub struct Counters {
     pub lame: u64,
     /// Denials made of proofs that were validated before (RFC 8198).
     pub synthesised: u64,
+    /// Inquiries that the copy of the root zone answered (RFC 8806).
+    pub local_root: u64,
     /// Questions that recursion answered with validated data, and with data that no chain of trust covers.
     pub secure: u64,
     /// See [`Counters::secure`].
@@ -117,6 +119,7 @@ impl Default for Counters {
             unreachable: 0,
             lame: 0,
             synthesised: 0,
+            local_root: 0,
             secure: 0,
             insecure: 0,
             bogus: 0,

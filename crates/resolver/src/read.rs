@@ -74,6 +74,21 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
+    /// A reply of these records to a question with this folded name.
+    pub(crate) fn of<'r>(qname: &[u8], records: impl Iterator<Item = ReplyRecord<'r>>) -> Self {
+        let mut reply = Self { octets: qname.to_vec(), ..Self::default() };
+        for record in records {
+            let ReplyRecord { section, rtype, class, ttl_secs, owner, rdata } = record;
+            let at = reply.octets.len() as u32;
+            reply.octets.extend_from_slice(owner);
+            reply.octets.extend_from_slice(rdata);
+            let owner_len = owner.len() as u8;
+            let rdata = (at + u32::from(owner_len), rdata.len() as u32);
+            reply.entries.push(Entry { section, rtype, class, ttl_secs, owner: (at, owner_len), rdata });
+        }
+        reply
+    }
+
     /// Reads all records of the reply to a question with this folded name.
     pub(crate) fn read(&mut self, view: &MessageView<'_>, qname: &[u8]) -> Result<(), Malformed> {
         self.read_with(view, qname, Faulty::Refuse)

@@ -9,6 +9,7 @@ use avocet_dnssec::signal::Sentinel;
 use avocet_wire::name;
 
 use crate::iterate::trust::Validation;
+use crate::local_root::LocalRootSlot;
 use crate::plan::{Plan, Route};
 
 /// A server of the root zone by name, with its addresses (RFC 8109 §2).
@@ -56,6 +57,8 @@ pub struct Recursion {
     pub own: Vec<SocketAddr>,
     /// Zones with configured servers.
     pub stubs: Vec<StubZone>,
+    /// A copy of the root zone that spares asking the root's servers (RFC 8806); none: they are asked.
+    pub local_root: Option<LocalRootSlot>,
     /// How answers are validated; none: they are not.
     pub validation: Option<Validation>,
 }
@@ -75,6 +78,7 @@ impl Recursion {
         udp_size: 1232,
         own: Vec::new(),
         stubs: Vec::new(),
+        local_root: None,
         validation: None,
     };
 }
@@ -180,6 +184,7 @@ mod tests {
             udp_size: 1232,
             own: vec!["0.0.0.0:53".parse().unwrap(), "198.51.100.1:53".parse().unwrap()],
             stubs: Vec::new(),
+            local_root: None,
             validation: None,
         }
     }

@@ -1,10 +1,11 @@
 //! Asking the servers of a zone cut until one gives a reply of use; servers without an address are
 //! looked for on the way, few at a time (S9).
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 
 use avocet_dnssec::chain;
+use avocet_wire::header::{AA, QR};
 use avocet_wire::{Rcode, Rtype};
 
 use super::Walker;
@@ -15,6 +16,7 @@ use super::descend::Frame;
 use super::fetch::{Candidate, Fetched, Inquiry, Manner, NotFetched, Patience};
 use super::part::{NoPart, Part};
 use super::rrset::{Found, Name, Rrset, Side};
+use crate::local_root::{LocalRoot, Said};
 use crate::plan::Strategy;
 use crate::task::Failure;
 use crate::trace::{Step, Taken};
@@ -25,6 +27,9 @@ pub(crate) const MAX_FAILED_SERVERS: u32 = 4;
 const MAX_BAD_REPLIES: u32 = 8;
 /// Bounds of the wait for one server, in ms.
 const TIMEOUT_MS: (u32, u32) = (50, 2_000);
+
+/// Who speaks where the copy of the root zone does: no server has this address.
+const HERE: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
 
 /// What the servers of a cut said.
 pub(crate) enum Reply {
@@ -50,6 +55,20 @@ impl Tried {
     fn note(&mut self, failure: Failure) {
         self.failure = self.failure.max(Some(failure));
     }
+
+    /// The servers of an inquiry did not answer. An error if that is the end of it.
+    fn note_no_reply(&mut self, inquiry: &Inquiry, why: NotFetched) -> Result<(), Failure> {
+        if matches!(why, NotFetched::Exhausted | NotFetched::Crowded) {
+            return Err(failure_of(why));
+        }
+        self.note(failure_of(why));
+        let addresses = inquiry.servers.iter().map(|server| server.addr);
+        if inquiry.patience == Patience::OneRound && why == NotFetched::Silence {
+            self.silent.extend(addresses.clone());
+        }
+        self.servers.extend(addresses);
+        Ok(())
+    }
 }
 
 impl Walker {
@@ -63,44 +82,27 @@ impl Walker {
         let distrusted = self.distrusted.iter().filter(|(name, rtype, _)| name == qname && *rtype == qtype);
         let mut tried = Tried { servers: distrusted.map(|(.., addr)| *addr).collect(), ..Tried::default() };
         loop {
-            let mut servers = self.next_servers(cut, &mut tried, frame).await;
-            if servers.is_empty() && !tried.silent.is_empty() {
-                // There is nobody else: those who kept silent are given more time.
-                let silent = std::mem::take(&mut tried.silent);
-                tried.servers.retain(|addr| !silent.contains(addr));
-                servers = self.next_servers(cut, &mut tried, frame).await;
-            }
-            if servers.is_empty() {
-                let failure = tried.failure.unwrap_or(Failure::NoServers);
-                return tried.hearsay.map(Reply::Part).ok_or(failure);
-            }
-            let inquiry = Inquiry {
-                zone: cut.zone.clone(),
-                qname: qname.clone(),
-                qtype,
-                servers: servers.clone(),
-                manner: self.manner(cut).await,
-                patience: self.patience(cut, &tried),
-            };
-            if frame.is_first() && self.will_need_keys(&inquiry).await {
-                let (qname, patience) = (inquiry.zone.clone(), Patience::All);
-                let keys = Inquiry { qname, qtype: Rtype::DNSKEY, patience, ..inquiry.clone() };
-                self.io.note(Note::Ahead(Box::new(keys)));
-            }
-            let fetched = match self.io.fetch(inquiry.clone()).await {
-                Ok(fetched) => fetched,
-                Err(why @ (NotFetched::Exhausted | NotFetched::Crowded)) => {
-                    self.tell_no_reply(why);
-                    return Err(failure_of(why));
+            let (inquiry, fetched) = if let Some(said) = self.ask_local_root(cut, (qname, qtype), &tried) {
+                said
+            } else {
+                let servers = self.servers_to_ask(cut, &mut tried, frame).await;
+                if servers.is_empty() {
+                    let failure = tried.failure.unwrap_or(Failure::NoServers);
+                    return tried.hearsay.map(Reply::Part).ok_or(failure);
                 }
-                Err(why) => {
-                    self.tell_no_reply(why);
-                    tried.note(failure_of(why));
-                    if inquiry.patience == Patience::OneRound && why == NotFetched::Silence {
-                        tried.silent.extend(servers.iter().map(|server| server.addr));
+                let (manner, patience) = (self.manner(cut).await, self.patience(cut, &tried));
+                let (zone, qname) = (cut.zone.clone(), qname.clone());
+                let inquiry = Inquiry { zone, qname, qtype, servers, manner, patience };
+                if frame.is_first() {
+                    self.ask_keys_ahead(&inquiry).await;
+                }
+                match self.io.fetch(inquiry.clone()).await {
+                    Ok(fetched) => (inquiry, fetched),
+                    Err(why) => {
+                        self.tell_no_reply(why);
+                        tried.note_no_reply(&inquiry, why)?;
+                        continue;
                     }
-                    tried.servers.extend(servers.iter().map(|server| server.addr));
-                    continue;
                 }
             };
             let sorted = sort(&inquiry, &fetched);
@@ -148,8 +150,42 @@ impl Walker {
         }
     }
 
-    /// Will the keys of the zone be needed, whatever its servers say? Then they are asked for in the same
-    /// round trip: where the parent has DS records that count, and nobody knows the keys.
+    /// What the copy of the root zone says, unless it was found to say what does not verify.
+    fn ask_local_root(
+        &self,
+        cut: &Cut,
+        (qname, qtype): (&Name, Rtype),
+        tried: &Tried,
+    ) -> Option<(Inquiry, Arc<Fetched>)> {
+        if cut.zone.len() > 1 || !cut.is_named() || tried.servers.contains(&HERE) {
+            return None;
+        }
+        let Said { reply, rcode, is_authoritative } = self.local_root()?.say(qname, qtype)?;
+        self.io.record(Step::LocalRoot { name: qname.clone(), rtype: qtype });
+        self.io.note(Note::LocalRoot);
+        let flags = if is_authoritative { QR | AA } else { QR };
+        let (manner, patience) = (Manner::OF_COPY, Patience::All);
+        let (zone, qname, servers) = (cut.zone.clone(), qname.clone(), Vec::new());
+        let inquiry = Inquiry { zone, qname, qtype, servers, manner, patience };
+        Some((inquiry, Arc::new(Fetched { reply, rcode, flags, server: HERE })))
+    }
+
+    /// The copy of the root zone, if there is one to use now.
+    pub(crate) fn local_root(&self) -> Option<Arc<LocalRoot>> {
+        let slot = self.recursion().local_root.as_ref()?;
+        slot.at(self.io.moment().wall_secs).map(|(zone, _)| zone)
+    }
+
+    /// Has the keys of a zone asked for in the same round trip, if they will be needed.
+    async fn ask_keys_ahead(&mut self, inquiry: &Inquiry) {
+        if self.will_need_keys(inquiry).await {
+            let (qname, patience) = (inquiry.zone.clone(), Patience::All);
+            let keys = Inquiry { qname, qtype: Rtype::DNSKEY, patience, ..inquiry.clone() };
+            self.io.note(Note::Ahead(Box::new(keys)));
+        }
+    }
+
+    /// Will the keys of the zone be needed, whatever its servers say? So it is where the parent has DS records that count, and nobody knows the keys.
     async fn will_need_keys(&mut self, inquiry: &Inquiry) -> bool {
         let zone = &inquiry.zone;
         let validates = !self.checking_disabled && !inquiry.manner.recursion_desired;
@@ -217,6 +253,17 @@ impl Walker {
             Some(Err(_)) => false,
             None => matches!(self.io.look_up(Side::Zone, zone, Rtype::DS).await, Some((Found::Set(_), _))),
         }
+    }
+
+    /// As [`Walker::next_servers`]; where nobody else is left, those who kept silent are given more time.
+    async fn servers_to_ask(&mut self, cut: &mut Cut, tried: &mut Tried, frame: &Frame<'_>) -> Vec<Candidate> {
+        let servers = self.next_servers(cut, tried, frame).await;
+        if !servers.is_empty() || tried.silent.is_empty() {
+            return servers;
+        }
+        let silent = std::mem::take(&mut tried.silent);
+        tried.servers.retain(|addr| !silent.contains(addr));
+        self.next_servers(cut, tried, frame).await
     }
 
     /// Servers of the cut that were not tried. Where none is left, a server without an address is

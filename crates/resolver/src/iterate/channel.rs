@@ -60,6 +60,8 @@ pub(crate) enum Note {
     Ahead(Box<Inquiry>),
     /// An answer was made of gaps.
     Synthesised,
+    /// The copy of the root zone was asked.
+    LocalRoot,
     /// NSEC or NSEC3 RRsets that verified, of the zone with this apex, and its SOA RRset if that came along.
     Gaps(Name, Option<Rrset>, Vec<Rrset>),
     /// How often the question reached each limit of validation.

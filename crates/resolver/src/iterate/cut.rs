@@ -186,7 +186,7 @@ impl Walker {
             spare: Vec::new(),
         });
         let hinted = Cut { zone: root, servers: CutServers::Named(servers.collect()) };
-        if !self.recursion().priming || self.is_priming {
+        if !self.recursion().priming || self.is_priming || self.local_root().is_some() {
             return hinted;
         }
         self.is_priming = true;

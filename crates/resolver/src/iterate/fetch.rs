@@ -33,6 +33,19 @@ pub(crate) struct Manner {
     pub(crate) is_signed: bool,
 }
 
+impl Manner {
+    /// How a copy of a zone is asked that is at hand.
+    pub(crate) const OF_COPY: Self = Self {
+        recursion_desired: false,
+        dnssec_ok: true,
+        checking_disabled: false,
+        strategy: Strategy::Fastest,
+        case_randomisation: false,
+        timeout_ms: (0, 0),
+        is_signed: true,
+    };
+}
+
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Inquiry {

@@ -149,6 +149,7 @@ impl<W> Resolver<W> {
                 self.servers[server].note_lame(zone, cx.now_ms);
             }
             Note::Ahead(inquiry) => self.fetch_ahead(at, *inquiry, cx),
+            Note::LocalRoot => self.counters.local_root += 1,
             Note::Synthesised => self.counters.synthesised += 1,
             Note::Limits(reached) => {
                 let limits = self.counters.validation_limits.iter_mut().zip(reached);

@@ -10,6 +10,7 @@ mod dns64;
 mod faults;
 mod floods;
 mod limits;
+mod local_root;
 mod secure;
 mod traces;
 mod verdicts;

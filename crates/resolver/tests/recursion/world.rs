@@ -81,6 +81,7 @@ pub(crate) fn recursion() -> Recursion {
         udp_size: 1232,
         own: Vec::new(),
         stubs: Vec::new(),
+        local_root: None,
         validation: None,
     }
 }

@@ -39,7 +39,7 @@ mod upstream;
 mod validate;
 
 use dns64::Dns64Config;
-use recurse::Mode;
+use recurse::{LocalRootSource, Mode};
 use schema::json_schema;
 pub(crate) use source::ConfigErrors;
 
@@ -129,6 +129,10 @@ pub(crate) struct ResolverConfig {
     pub(crate) root_hints: Option<PathBuf>,
     /// The root's servers.
     pub(crate) hints: Vec<RootServer>,
+    /// Whether there is a copy of the root zone, and where from (RFC 8806).
+    pub(crate) local_root: LocalRootSource,
+    /// Servers that give it.
+    pub(crate) local_root_primaries: Vec<SocketAddr>,
     /// Whether the root's servers are asked who they are (RFC 8109).
     pub(crate) priming: bool,
     /// Whether servers see no more of a name than they need to (RFC 9156).

@@ -15,7 +15,7 @@ use toml::Spanned;
 use super::forward::Zone;
 use super::name::Name;
 use super::policy_spec::{ClientTable, GroupTable, ListTable, PolicySpec, RuleTable};
-use super::recurse::{Mode, StubServer};
+use super::recurse::{LocalRootSource, Mode, StubServer};
 use super::setting::{ByteSize, Int, List, Setting, Text};
 use super::{EcsPolicy, LogFormat, LogLevel, Strategy, Upstream};
 
@@ -139,6 +139,12 @@ pub(super) struct ResolverSpec {
     /// A file in zone syntax with the root's servers; "" takes those built in.
     #[schemars(extend("default" = ""))]
     pub(super) root_hints: Setting<String>,
+    /// Keep a copy of the root zone, verified by its digest (RFC 8976), and ask it in place of the root's servers (RFC 8806):
+    /// from the primaries, or from a file in zone syntax.
+    #[schemars(extend("default" = false))]
+    pub(super) local_root: Setting<LocalRootSource>,
+    /// Servers that give the root zone by transfer (RFC 5936); without it, those known to.
+    pub(super) local_root_primaries: Setting<List<Text<StubServer>>>,
     /// Ask the root's servers who they are before anything else (RFC 8109).
     #[schemars(extend("default" = true))]
     pub(super) priming: Setting<bool>,

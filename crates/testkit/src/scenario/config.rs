@@ -223,6 +223,7 @@ impl Config {
             udp_size: 4096,
             own: Vec::new(),
             stubs: self.stubs.iter().map(stub).collect(),
+            local_root: None,
             validation: if self.trust_anchors.is_empty() { None } else { Some(self.validation()?) },
         })
     }
