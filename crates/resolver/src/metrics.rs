@@ -70,6 +70,10 @@ pub struct Counters {
     pub secure: u64,
     /// See [`Counters::secure`].
     pub insecure: u64,
+    /// Errors that were reported (RFC 9567), and those that were not as there were too many.
+    pub reports: u64,
+    /// See [`Counters::reports`].
+    pub reports_withheld: u64,
     /// Questions whose answer did not validate.
     pub bogus: u64,
     /// How often each limit of validation was reached, in the order of [`avocet_dnssec::Limit::ALL`].
@@ -123,6 +127,8 @@ impl Default for Counters {
             secure: 0,
             insecure: 0,
             bogus: 0,
+            reports: 0,
+            reports_withheld: 0,
             validation_limits: [0; avocet_dnssec::Limit::ALL.len()],
             limit_aliases: 0,
             limit_referrals: 0,

@@ -59,6 +59,8 @@ pub(crate) struct ReplyOpt {
     pub(crate) cookie: Vec<u8>,
     /// INFO-CODE of the first extended error.
     pub(crate) ede: Option<u16>,
+    /// AGENT DOMAIN of the report channel option, folded (RFC 9567 §5).
+    pub(crate) agent: Option<NameBuf>,
     /// SCOPE PREFIX-LENGTH of the client subnet option.
     pub(crate) ecs_scope: Option<u8>,
 }
@@ -105,7 +107,7 @@ impl Reply {
         self.entries.clear();
         self.has_opt = false;
         self.opt.cookie.clear();
-        (self.opt.rcode_high, self.opt.ede, self.opt.ecs_scope) = (0, None, None);
+        (self.opt.rcode_high, self.opt.ede, self.opt.ecs_scope, self.opt.agent) = (0, None, None, None);
         let mut records = view.records().map_err(|_| Malformed)?;
         for record in &mut records {
             let record = record.map_err(|_| Malformed)?;
@@ -164,6 +166,10 @@ impl Reply {
                 }
                 option::EDE if self.opt.ede.is_none() => {
                     self.opt.ede = data.first_chunk().map(|code| u16::from_be_bytes(*code));
+                }
+                option::REPORT_CHANNEL => {
+                    let agent = NameBuf::from_wire(data).ok().filter(|agent| agent.wire().len() > 1);
+                    self.opt.agent = agent.map(|agent| agent.folded());
                 }
                 option::ECS => self.opt.ecs_scope = data.get(3).copied(),
                 _ => {}

@@ -51,6 +51,8 @@ pub struct Recursion {
     pub query_private: bool,
     /// Deny names by NSEC records that were validated before (RFC 8198).
     pub aggressive_nsec: bool,
+    /// Report errors to whom the servers of a zone name for that (RFC 9567).
+    pub error_reports: bool,
     /// Most octets of a reply over UDP.
     pub udp_size: u16,
     /// Where this server itself listens: never asked.
@@ -75,6 +77,7 @@ impl Recursion {
         ipv6: false,
         query_private: false,
         aggressive_nsec: false,
+        error_reports: false,
         udp_size: 1232,
         own: Vec::new(),
         stubs: Vec::new(),
@@ -181,6 +184,7 @@ mod tests {
             ipv6: true,
             query_private: false,
             aggressive_nsec: false,
+            error_reports: false,
             udp_size: 1232,
             own: vec!["0.0.0.0:53".parse().unwrap(), "198.51.100.1:53".parse().unwrap()],
             stubs: Vec::new(),

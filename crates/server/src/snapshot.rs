@@ -171,6 +171,7 @@ fn recursion(config: &Config, unconfigured: &Unconfigured) -> Recursion {
         ipv6: resolver.ipv6,
         query_private: resolver.query_private,
         aggressive_nsec: resolver.aggressive_nsec,
+        error_reports: resolver.error_reports,
         udp_size: resolver.edns_buffer_size,
         own: config.server.listen.clone(),
         stubs: config.stubs.clone(),

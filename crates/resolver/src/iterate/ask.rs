@@ -105,6 +105,9 @@ impl Walker {
                     }
                 }
             };
+            if let Some(agent) = fetched.reply.opt().agent {
+                self.agents.insert(inquiry.zone.clone(), agent);
+            }
             let sorted = sort(&inquiry, &fetched);
             self.tell_taken(&sorted);
             if sorted == Sort::Hearsay {

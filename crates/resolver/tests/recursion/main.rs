@@ -11,6 +11,7 @@ mod faults;
 mod floods;
 mod limits;
 mod local_root;
+mod reports;
 mod secure;
 mod traces;
 mod verdicts;

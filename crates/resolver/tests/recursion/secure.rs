@@ -128,16 +128,26 @@ impl Setup {
     pub(crate) fn world_with(&self, recursion: Recursion) -> World {
         let mut world = World::new(recursion);
         world.wall_secs = NOW_SECS;
+        world.serve(1, self.root_script());
+        world.serve(2, self.example_script());
+        world
+    }
+
+    /// What the root's server says.
+    pub(crate) fn root_script(&self) -> Script {
         let mut down = vec!["au example. 300 NS ns.example.".to_owned()];
         down.extend(self.delegation.iter().cloned());
         down.push("ad ns.example. 300 A 192.0.2.2".to_owned());
         let root_keys = lines(&[self.root.sign("an", &self.root.dnskey())]);
-        world.serve(1, served(".", &[("*example. A", &down), (". DNSKEY", &root_keys)]));
+        served(".", &[("*example. A", &down), (". DNSKEY", &root_keys)])
+    }
+
+    /// What the server of example. says.
+    pub(crate) fn example_script(&self) -> Script {
         let keys = lines(&[self.example.sign("an", &self.example.dnskey())]);
         let answers: &[(&str, &[String])] =
             &[("example. DNSKEY", &keys), ("www.example. A", &self.www), ("nothing.example. A", &self.nothing)];
-        world.serve(2, served("example.", answers));
-        world
+        served("example.", answers)
     }
 }
 

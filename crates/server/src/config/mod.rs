@@ -149,6 +149,8 @@ pub(crate) struct ResolverConfig {
     pub(crate) query_private: bool,
     /// Whether validated proofs answer for other names (RFC 8198).
     pub(crate) aggressive_nsec: bool,
+    /// Whether errors are reported to whom zones name for that (RFC 9567).
+    pub(crate) error_reports: bool,
     /// EDNS buffer size told to authoritative servers, in bytes, 512 to 4096.
     pub(crate) edns_buffer_size: u16,
     /// Inquiries under way at the servers of one zone, in all workers.

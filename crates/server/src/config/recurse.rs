@@ -191,6 +191,7 @@ pub(super) fn resolver(spec: ResolverSpec, mode: Mode, check: &mut Check) -> Res
         ipv6: check.take(spec.ipv6).unwrap_or(true),
         query_private: check.take(spec.query_private).unwrap_or(false),
         aggressive_nsec: check.take(spec.aggressive_nsec).unwrap_or(true),
+        error_reports: check.take(spec.error_reports).unwrap_or(false),
         edns_buffer_size: check.take(spec.edns_buffer_size).map_or(1232, |size| size.0 as u16),
         fetches_per_zone: check.take(spec.fetches_per_zone).map_or(200, |count| count.0),
         fetches_per_server: check.take(spec.fetches_per_server).map_or(1_000, |count| count.0),

@@ -120,6 +120,7 @@ fn resolver(config: &Config) -> Table {
         ("ipv6", resolver.ipv6.into()),
         ("query-private", resolver.query_private.into()),
         ("aggressive-nsec", resolver.aggressive_nsec.into()),
+        ("error-reports", resolver.error_reports.into()),
         ("edns-buffer-size", i64::from(resolver.edns_buffer_size).into()),
         ("fetches-per-zone", i64::from(resolver.fetches_per_zone).into()),
         ("fetches-per-server", i64::from(resolver.fetches_per_server).into()),

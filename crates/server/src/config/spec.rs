@@ -169,6 +169,9 @@ pub(super) struct ResolverSpec {
     /// Deny names by NSEC records that were validated before (RFC 8198).
     #[schemars(extend("default" = true))]
     pub(super) aggressive_nsec: Setting<bool>,
+    /// Report names that do not validate to whom the servers of their zones name for that (RFC 9567).
+    #[schemars(extend("default" = false))]
+    pub(super) error_reports: Setting<bool>,
     /// EDNS buffer size told to authoritative servers, in bytes.
     #[schemars(extend("default" = 1232))]
     pub(super) edns_buffer_size: Setting<Int<512, 4096>>,

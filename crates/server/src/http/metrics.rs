@@ -396,6 +396,13 @@ impl Resolvers {
 
     fn write_recursion(&self, metrics: &mut Exposition) {
         let mut family = metrics.family(
+            "avocet_error_reports_total",
+            Kind::Counter,
+            "Errors reported to whom zones name for that, and those that were not as there were too many.",
+        );
+        family.sample(&[("result", "sent")], self.total(|counters| counters.reports));
+        family.sample(&[("result", "withheld")], self.total(|counters| counters.reports_withheld));
+        let mut family = metrics.family(
             "avocet_recursion_ended_total",
             Kind::Counter,
             "Questions answered by recursion by what validation said, and those that reached a limit.",

@@ -220,6 +220,7 @@ impl Config {
             ipv6: self.ipv6,
             query_private: true,
             aggressive_nsec: self.aggressive_nsec,
+            error_reports: false,
             udp_size: 4096,
             own: Vec::new(),
             stubs: self.stubs.iter().map(stub).collect(),
