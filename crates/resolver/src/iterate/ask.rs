@@ -113,7 +113,7 @@ impl Walker {
             if sorted == Sort::Hearsay {
                 tried.hearsay = tried.hearsay.or(self.part_of(&inquiry, &fetched).ok().map(Box::new));
             }
-            match self.use_reply(sorted, &inquiry, &fetched) {
+            match self.use_reply(sorted, cut, (&inquiry, &fetched)) {
                 // Nothing at all may be the word of a server that knows nothing.
                 Ok(Reply::Part(part)) if part.is_empty() => {
                     tried.hearsay = tried.hearsay.or(Some(part));
@@ -129,7 +129,12 @@ impl Walker {
         }
     }
 
-    fn use_reply(&mut self, sorted: Sort, inquiry: &Inquiry, fetched: &Fetched) -> Result<Reply, Failure> {
+    fn use_reply(
+        &mut self,
+        sorted: Sort,
+        cut: &Cut,
+        (inquiry, fetched): (&Inquiry, &Fetched),
+    ) -> Result<Reply, Failure> {
         match sorted {
             Sort::Answer => match self.part_of(inquiry, fetched) {
                 Ok(part) => Ok(Reply::Part(Box::new(part))),
@@ -139,7 +144,7 @@ impl Walker {
                 }
             },
             Sort::Referral(zone) => {
-                let cut = self.take_referral(zone, &inquiry.zone, fetched);
+                let cut = self.take_referral(zone, cut, fetched);
                 Ok(Reply::Referral(cut))
             }
             Sort::Hearsay => Err(Failure::Lame),
