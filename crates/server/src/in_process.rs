@@ -13,6 +13,8 @@ use avocet_resolver::DELEGATIONS;
 use avocet_wire::query::QuestionKey;
 use avocet_wire::{Class, Rtype};
 
+use avocet_resolver::LocalRootSlot;
+
 use crate::clock::{self, Moment};
 use crate::config::Config;
 use crate::metrics::WorkerMetrics;
@@ -53,6 +55,7 @@ impl InProcess {
             limiter: [3; 32],
             cookies: CookieSecrets { current: [5; 16], previous: None },
             trust: LearntTrust::default(),
+            local_root: LocalRootSlot::default(),
         };
         let lists = policy::load::from_files(&config.policy, [9; 32])?.map(Arc::new);
         let parts = Parts { lists, ..Parts::new([4; 32]) };
