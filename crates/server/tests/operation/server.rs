@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Longest wait for something that must happen: only a test that fails waits so long.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// After so long a client asks again.
 const RESEND: Duration = Duration::from_secs(1);
