@@ -5,13 +5,16 @@
 mod cache;
 mod equality;
 mod faults;
+mod forwarded;
 mod harness;
 mod limits;
 mod load;
 mod local;
+mod local_root;
 mod parsing;
 mod probes;
 mod recursion;
+mod rpz;
 mod sizes;
 mod streams;
 mod tools;

@@ -13,6 +13,7 @@ use avocet_io::poll::{Poller, Waker};
 use avocet_io::process;
 use avocet_io::tcp::TcpListener;
 use avocet_io::udp::UdpListener;
+use avocet_resolver::LocalRootSlot;
 
 use crate::cli::ServeArgs;
 use crate::config::{Config, ConfigErrors, environment};
@@ -132,7 +133,12 @@ fn random<const N: usize>() -> Result<[u8; N], StartError> {
 
 fn draw_secrets() -> Result<Unconfigured, StartError> {
     let cookies = CookieSecrets { current: random()?, previous: None };
-    Ok(Unconfigured { limiter: random()?, cookies, trust: LearntTrust::default() })
+    Ok(Unconfigured {
+        limiter: random()?,
+        cookies,
+        trust: LearntTrust::default(),
+        local_root: LocalRootSlot::default(),
+    })
 }
 
 /// Every worker has a socket of its own on each address (`SO_REUSEPORT`), which would also let a

@@ -22,6 +22,7 @@ use super::report::Reason;
 use super::rewrite::Rewrite;
 use super::set::ListId;
 use super::site::{self, Follow, Site};
+use crate::rpz;
 
 /// Takes the entries of all lists and makes one image of them. About 24 octets for each entry.
 pub struct Compiler {
@@ -33,6 +34,7 @@ pub struct Compiler {
     modifiers: Table,
     patterns: PatternTable,
     has_badfilter: bool,
+    zones: Vec<(ListId, rpz::Zone)>,
 }
 
 /// What an image was made of.
@@ -72,6 +74,7 @@ impl Compiler {
             modifiers: Table::default(),
             patterns: PatternTable::default(),
             has_badfilter: false,
+            zones: Vec::new(),
         }
     }
 
@@ -109,6 +112,28 @@ impl Compiler {
             Target::NotRegex(text) => self.patterns.add(Form::NotRegex, text, restricted, row)?,
         }
         Ok(())
+    }
+
+    /// Adds the list that is a policy zone, which no image holds.
+    ///
+    /// # Errors
+    /// There are too many of them.
+    pub(super) fn add_zone(&mut self, source: &Source, text: &[u8]) -> Result<rpz::ZoneReport, Reason> {
+        if self.zones.len() >= rpz::MAX_ZONES {
+            return Err(Reason::Limit("policy zones"));
+        }
+        let rewrites = match source.rewrites {
+            Rewrites::Permitted => rpz::ZoneRewrites::Permitted,
+            Rewrites::Refused => rpz::ZoneRewrites::Refused,
+        };
+        let (zone, report) = rpz::Zone::read(text, rewrites, self.key);
+        self.zones.push((source.list, zone));
+        Ok(report)
+    }
+
+    /// The policy zones among the lists, in the order in which they were read.
+    pub fn take_zones(&mut self) -> Vec<(ListId, rpz::Zone)> {
+        std::mem::take(&mut self.zones)
     }
 
     /// The image.

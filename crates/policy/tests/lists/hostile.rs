@@ -151,6 +151,8 @@ fn junk_in_every_format_is_counted_and_nothing_more() {
     for (_, format) in Format::NAMES {
         let (report, _) = load(Some(format), junk);
         assert_eq!(report.lines, 14, "{format}");
-        assert!(report.faults + report.skipped + report.entries >= 14, "{report:?}");
+        // In a zone the parenthesis that is not closed takes the rest in.
+        let counted = report.faults + report.skipped + report.entries;
+        assert!(counted >= if format == Format::Rpz { 4 } else { 14 }, "{report:?}");
     }
 }

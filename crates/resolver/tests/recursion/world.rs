@@ -78,9 +78,11 @@ pub(crate) fn recursion() -> Recursion {
         ipv6: true,
         query_private: false,
         aggressive_nsec: false,
+        error_reports: false,
         udp_size: 1232,
         own: Vec::new(),
         stubs: Vec::new(),
+        local_root: None,
         validation: None,
     }
 }
@@ -233,6 +235,7 @@ impl World {
             ecs: &[],
             client: Some(client),
             stale_available: false,
+            servers: &[],
         };
         let mut shed = Ok(waiter);
         self.with(|resolver, cx| {
@@ -270,6 +273,7 @@ impl World {
             ecs: &[],
             client: None,
             stale_available: false,
+            servers: &[],
         };
         self.with(|resolver, cx| {
             resolver.submit_traced(&ask, 5, cx);

@@ -59,8 +59,6 @@ fn shown_time(secs: u64) -> String {
 fn shown_table<T: Serialize>(entry: &T) -> Value {
     let mut value = Value::try_from(entry).unwrap_or_else(|_| Table::new().into());
     if let Some(table) = value.as_table_mut() {
-        // Not in the file: nothing is forwarded by rules.
-        table.remove("upstreams");
         table.retain(|key, value| key != "to" || value.as_array().is_some_and(|items| !items.is_empty()));
     }
     value

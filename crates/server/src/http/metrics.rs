@@ -31,6 +31,7 @@ pub(super) fn text(running: &Running) -> String {
     caches(&mut metrics, shared);
     lists(&mut metrics, running);
     policy(&mut metrics, &running.shared);
+    root_zone(&mut metrics, running);
     let resolvers = Resolvers::sum(shared);
     resolvers.write_questions(&mut metrics);
     resolvers.write_replies(&mut metrics);
@@ -151,6 +152,23 @@ fn workers(metrics: &mut Exposition, shared: &Shared) {
         metrics.counter(name, help, total(shared, count));
     }
     metrics.gauge("avocet_tcp_connections", "TCP connections open.", total(shared, |worker| worker.tcp_open.value()));
+}
+
+fn root_zone(metrics: &mut Exposition, running: &Running) {
+    let root = &running.root;
+    let mut family = metrics.family(
+        "avocet_root_zone_copies_total",
+        Kind::Counter,
+        "Copies of the root zone that were taken into use or did not verify, and looks that gave none.",
+    );
+    family.sample(&[("result", "taken")], root.taken.load(Ordering::Relaxed));
+    family.sample(&[("result", "refused")], root.refused.load(Ordering::Relaxed));
+    family.sample(&[("result", "failed")], root.failed.load(Ordering::Relaxed));
+    if let Some((serial, expires_at_secs)) = root.in_use() {
+        metrics.gauge("avocet_root_zone_serial", "Serial of the copy of the root zone in use.", serial.into());
+        let help = "When the copy of the root zone expires, in seconds since 1970.";
+        metrics.gauge("avocet_root_zone_expires_timestamp_seconds", help, expires_at_secs);
+    }
 }
 
 fn lists(metrics: &mut Exposition, running: &Running) {
@@ -379,6 +397,7 @@ impl Resolvers {
         family.sample(&[("event", "unreachable")], self.total(|counters| counters.unreachable));
         family.sample(&[("event", "lame")], self.total(|counters| counters.lame));
         family.sample(&[("event", "synthesised")], self.total(|counters| counters.synthesised));
+        family.sample(&[("event", "local-root")], self.total(|counters| counters.local_root));
         metrics.counter(
             "avocet_upstream_pool_overflows_total",
             "Queries sent from a socket of their own, as the pool was in use.",
@@ -399,6 +418,13 @@ impl Resolvers {
     }
 
     fn write_recursion(&self, metrics: &mut Exposition) {
+        let mut family = metrics.family(
+            "avocet_error_reports_total",
+            Kind::Counter,
+            "Errors reported to whom zones name for that, and those that were not as there were too many.",
+        );
+        family.sample(&[("result", "sent")], self.total(|counters| counters.reports));
+        family.sample(&[("result", "withheld")], self.total(|counters| counters.reports_withheld));
         let mut family = metrics.family(
             "avocet_recursion_ended_total",
             Kind::Counter,

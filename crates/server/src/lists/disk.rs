@@ -10,7 +10,7 @@ use avocet_io::file::open_regular;
 ///
 /// # Errors
 /// The disk is full or cannot be written.
-pub(super) fn replace(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
+pub(crate) fn replace(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     let beside = path.with_added_extension("new");
     let written = write(&beside, parts).and_then(|()| fs::rename(&beside, path));
     if written.is_err() {
@@ -32,7 +32,7 @@ fn write(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
 ///
 /// # Errors
 /// It cannot be read, or is larger.
-pub(super) fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
+pub(crate) fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     let file = match open_regular(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file?,

@@ -11,7 +11,7 @@
 
 pub(crate) mod command;
 mod copies;
-mod disk;
+pub(crate) mod disk;
 mod fetch;
 mod image_file;
 mod leisure;

@@ -233,12 +233,26 @@ fn anchors_text(answer: &Value) -> String {
         }
         lines.push(line);
     }
+    lines.extend(root_zone_text(&answer["root-zone"]));
     match (answer["validates"] == true, answer["followed"] == true) {
         (false, _) => lines.push("; nothing is validated".to_owned()),
         (true, false) => lines.push("; changes are not followed: trust-anchor-updates is false".to_owned()),
         (true, true) => {}
     }
     lines.join("\n")
+}
+
+/// The copy of the root zone, and what went wrong with it last; none where none is wanted.
+fn root_zone_text(zone: &Value) -> Option<String> {
+    let fault = zone["fault"].as_str().map(|fault| format!("; {fault}")).unwrap_or_default();
+    match zone["serial"].as_u64() {
+        _ if zone.is_null() => None,
+        None => Some(format!("root zone: no copy in use{fault}")),
+        Some(serial) => {
+            let (from, checked, expires) = (text(&zone["from"]), ago(&zone["checked"]), left(&zone["expires"]));
+            Some(format!("root zone {serial} of {from}, seen last {checked}, expires in {expires}{fault}"))
+        }
+    }
 }
 
 fn negative_text(answer: &Value) -> String {

@@ -52,6 +52,7 @@ use avocet_io::signals::{Signal, Signals};
 use crate::clock::wall_secs;
 use crate::http::HttpServer;
 use crate::lists::{self, Keeping, Store};
+use crate::root::{self, RootKeeping};
 use crate::serve::StartError;
 use crate::snapshot::Unconfigured;
 use crate::state::Shared;
@@ -138,6 +139,8 @@ pub(crate) struct Running {
     pub(crate) lists: Keeping,
     /// What is trusted beside the configuration.
     trust: KeptTrust,
+    /// The keeping of a copy of the root zone.
+    pub(crate) root: RootKeeping,
     /// The server is about to end.
     pub(crate) draining: AtomicBool,
     /// When it started: wall time in seconds.
@@ -220,6 +223,7 @@ impl Operation {
         let (control, http) = open(&config, taken)?;
         let started = shared.clock.now().secs();
         let running = Arc::new(Running {
+            root: RootKeeping::new(unconfigured.local_root.clone()),
             reloader: Reloader::new(config_path, shared.clone(), unconfigured),
             cache_file: CacheFile::new(&config.data.directory),
             lists: Keeping::default(),
@@ -265,6 +269,7 @@ impl Operation {
         // Not before: until a server that is taken over ends, it keeps the same lists.
         if let Some(store) = self.store.take() {
             lists::start(self.running.clone(), store).map_err(OperationError::System)?;
+            root::start(self.running.clone()).map_err(OperationError::System)?;
         }
         loop {
             let tick = if self.ending == Ending::None { TICK_MS } else { DRAIN_TICK_MS };
@@ -311,6 +316,7 @@ impl Operation {
         self.ending = ending;
         self.running.draining.store(true, Ordering::Relaxed);
         self.running.lists.close();
+        self.running.root.close();
         self.successor = None;
         let _ = self.poller.remove(&self.control);
         for mailbox in &self.running.shared.mailboxes {

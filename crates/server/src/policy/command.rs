@@ -15,10 +15,12 @@ use avocet_wire::{Class, Rtype, rdata, text};
 use serde_json::{Value, json};
 
 use super::explain::Outcome;
+use super::load::Compilation;
 use super::{Asked, Moment, Parts, Policy, Scratch, load};
 use crate::cli::{PolicyArgs, PolicyCheckArgs, PolicyCommand, PolicyDryRunArgs, PolicyTestArgs};
 use crate::clock::wall_secs;
 use crate::config::{Config, environment};
+use crate::lists::command::triggers_text;
 use crate::lists::open_text;
 use crate::operate;
 use crate::query::asked::Transport;
@@ -65,7 +67,8 @@ fn policy(config: &Config) -> Result<Option<Policy>, String> {
 
 fn check(args: &PolicyCheckArgs) -> Result<String, String> {
     let config = config(Some(&args.config))?;
-    let (octets, reports) = load::compile(&config.policy, KEY, |list| open_text(&config.data.directory, list));
+    let Compilation { octets, reports, .. } =
+        load::compile(&config.policy, KEY, |list| open_text(&config.data.directory, list));
     let mut lists = Vec::new();
     let mut broken = 0;
     for (list, report) in config.policy.lists.iter().zip(reports) {
@@ -84,6 +87,7 @@ fn check(args: &PolicyCheckArgs) -> Result<String, String> {
                     "format": report.format.name(),
                     "entries": report.entries,
                     "broken-lines": report.faults,
+                    "triggers": load::shown_triggers(report.triggers, config.resolver.mode),
                     "first": report.first_faults.iter().map(ToString::to_string).collect::<Vec<_>>(),
                     "error": report.refusal.map(|refusal| refusal.to_string()),
                 })
@@ -111,6 +115,9 @@ fn check_text(report: &Value) -> String {
             let format = list["format"].as_str().unwrap_or_default();
             text +=
                 &format!("list {name}: {format}, {} entries, {} broken lines\n", list["entries"], list["broken-lines"]);
+        }
+        if let Some(triggers) = triggers_text(&list["triggers"]) {
+            text += &format!("  {triggers}\n");
         }
         for fault in list["first"].as_array().into_iter().flatten().filter_map(Value::as_str) {
             text += &format!("  {fault}\n");

@@ -16,19 +16,22 @@ mod list_clients;
 pub(crate) mod load;
 mod names;
 mod verdict;
+mod zones;
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use avocet_policy::client::{self, Clients, Origin, Profile};
 use avocet_policy::list::{self, ListId, ListSet};
+use avocet_policy::rpz::ZoneSet;
 use avocet_policy::rule::{Exceptions, Hours, Limiter, Program, Rule, RuleId};
+use avocet_resolver::NameServers;
 use avocet_wire::Rtype;
 
 pub(crate) use build::{Parts, PolicyError};
 pub(crate) use counts::Counts;
 pub(crate) use load::Lists;
-pub(crate) use verdict::{AnswerVerdict, Made, QuestionVerdict};
+pub(crate) use verdict::{AnswerVerdict, Decider, Made, QuestionVerdict};
 
 use crate::config::policy::BlockConfig;
 use crate::query::asked::Transport;
@@ -44,6 +47,8 @@ pub(crate) struct Policy {
     places: Vec<Option<usize>>,
     /// The lists of the image that are in force, by profile.
     in_force: Vec<ListSet>,
+    /// The same for the lists that are policy zones.
+    zones_in_force: Vec<ZoneSet>,
     /// What lists may ask of clients, by profile; empty where they ask nothing.
     known_to_lists: Vec<list_clients::Known>,
     origins: [Origin; 2],
@@ -68,6 +73,17 @@ pub(crate) struct Asked<'a> {
     pub(crate) qname: &'a [u8],
     /// QTYPE.
     pub(crate) qtype: Rtype,
+}
+
+/// What was found for a question, as the policy sees it.
+#[derive(Clone, Copy)]
+pub(crate) struct Answered<'a, F: Fn(&[u8]) -> NameServers> {
+    /// The message.
+    pub(crate) message: &'a [u8],
+    /// Whether the name has servers of its own in the configuration.
+    pub(crate) has_own_servers: bool,
+    /// Who serves the zones that a name lies in; asked only where a policy zone wants to know.
+    pub(crate) servers: F,
 }
 
 /// The time: schedules go by the wall clock, limits by the monotonic one.
