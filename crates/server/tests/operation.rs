@@ -14,6 +14,8 @@ mod effect;
 mod hostile;
 #[path = "operation/http.rs"]
 mod http;
+#[path = "operation/leases.rs"]
+mod leases;
 #[path = "operation/lists.rs"]
 mod lists;
 #[path = "operation/persist.rs"]

@@ -8,7 +8,6 @@ use std::fs;
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,12 +17,14 @@ use super::ask::{self, Transport};
 use super::load::{Generator, Latency, Load, Pace, Questions, output};
 use super::options::Options;
 use super::peer::Peer;
-use super::process::{Launch, SERVER_CORE, Server};
+use super::process::{LOAD_CORE, Launch, SERVER_CORE, Server, pinned};
 use super::setup::Setup;
 use super::{blocklist, json, machine};
 
 /// Names on the list.
 const NAMES: u32 = 1_000_000;
+/// Lists that take turns.
+const LISTS: usize = 2;
 /// Names of the list that are asked.
 const ASKED_OF_LIST: u32 = 10_000;
 /// A second unless told otherwise: what a machine that does other things too keeps up with.
@@ -138,20 +139,30 @@ impl Site {
             .and_then(|mixed| fs::write(&site.queries, mixed + "\n"))
             .and_then(|()| fs::create_dir_all(&data))
             .and_then(|()| fs::write(&site.config, text))
-            .and_then(|()| site.write_list(0));
+            .and_then(|()| (0..LISTS).try_for_each(|number| site.write_list(number)))
+            .and_then(|()| site.put_list(0));
         written.map_err(|error| format!("{}: {error}", setup.directory.display()))?;
         Ok(site)
     }
 
-    /// The list, with one name that the other lists have not.
+    fn list(&self, number: usize) -> PathBuf {
+        self.list.with_extension(number.to_string())
+    }
+
+    /// A list, with one name that the other lists have not.
     fn write_list(&self, number: usize) -> std::io::Result<()> {
-        let beside = self.list.with_extension("beside");
-        let mut file = std::io::BufWriter::new(fs::File::create(&beside)?);
+        let mut file = std::io::BufWriter::new(fs::File::create(self.list(number))?);
         for index in 0..NAMES {
             writeln!(file, "{}", blocklist::name(index))?;
         }
         writeln!(file, "swap{number}.example")?;
-        file.flush()?;
+        file.flush()
+    }
+
+    /// Puts one of the lists where the server looks, which costs the machine nothing.
+    fn put_list(&self, number: usize) -> std::io::Result<()> {
+        let beside = self.list.with_extension("beside");
+        fs::hard_link(self.list(number % LISTS), &beside)?;
         fs::rename(beside, &self.list)
     }
 
@@ -159,7 +170,7 @@ impl Site {
     fn swap_while(&self, goes_on: impl Fn() -> bool) -> Result<Vec<f64>, String> {
         let mut took = Vec::new();
         while goes_on() {
-            self.write_list(took.len() + 1).map_err(|error| format!("{}: {error}", self.list.display()))?;
+            self.put_list(took.len() + 1).map_err(|error| format!("{}: {error}", self.list.display()))?;
             let began = Instant::now();
             self.run(&["lists", "refresh", "big"])?;
             took.push(began.elapsed().as_secs_f64());
@@ -174,8 +185,8 @@ impl Site {
     }
 
     fn run(&self, words: &[&str]) -> Result<String, String> {
-        let mut command = Command::new(&self.avocet);
-        command.args(words).arg("--json").arg("--config").arg(Path::new(&self.config));
+        let mut command = pinned(LOAD_CORE);
+        command.arg(&self.avocet).args(words).arg("--json").arg("--config").arg(Path::new(&self.config));
         output(command)
     }
 }

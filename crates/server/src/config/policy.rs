@@ -45,6 +45,8 @@ pub(crate) struct PolicyConfig {
     pub(crate) time_zone: String,
     /// Whether private addresses of public names are taken out; names that may have some, in wire form.
     pub(crate) rebinding: Option<Vec<Box<[u8]>>>,
+    /// The file with the leases of the DHCP server.
+    pub(crate) leases: Option<PathBuf>,
     /// Lists of names, each with a name of its own.
     pub(crate) lists: Vec<ListConfig>,
     /// Groups of clients.
@@ -211,6 +213,7 @@ pub(super) fn policy(tables: Tables, check: &mut Check) -> PolicyConfig {
         block,
         time_zone: check.take(policy.time_zone).unwrap_or_else(|| "UTC".to_owned()),
         rebinding: check.take(policy.block_private).unwrap_or(false).then_some(exceptions),
+        leases: check.take(policy.leases).filter(|path| !path.is_empty()).map(PathBuf::from),
         lists: few_zones(all(lists, ("lists", MAX_LISTS), check, list), check),
         groups: placed("group", all(groups, ("groups", MAX_GROUPS), check, group), &mut places),
         clients: placed("client", all(clients, ("clients", MAX_CLIENTS), check, client), &mut places),

@@ -35,6 +35,8 @@ pub(super) struct PolicySpec {
     /// Names that may have private addresses.
     #[schemars(extend("default" = []))]
     pub(super) private_exceptions: Setting<List<Text<Name>>>,
+    /// The leases of the DHCP server, as dnsmasq, ISC dhcpd or Kea (CSV) write them: MAC addresses and names of clients.
+    pub(super) leases: Setting<String>,
 }
 
 /// `[[list]]`

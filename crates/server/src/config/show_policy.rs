@@ -17,6 +17,7 @@ pub(super) fn policy(policy: &PolicyConfig, put: &mut impl FnMut(&str, Value)) {
         ("time-zone", policy.time_zone.clone().into()),
         ("block-private", policy.rebinding.is_some().into()),
         ("private-exceptions", texts(&exceptions)),
+        ("leases", policy.leases.as_ref().map_or_else(String::new, |path| path.display().to_string()).into()),
     ];
     put("policy", table(entries).into());
     put("list", policy.lists.iter().map(list).collect::<Vec<_>>().into());

@@ -26,6 +26,7 @@ pub(crate) mod command;
 mod control;
 mod dump;
 pub(crate) mod fingerprint;
+mod leases;
 mod neighbours;
 mod persist;
 mod reload;
