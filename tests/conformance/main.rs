@@ -10,6 +10,7 @@ mod harness;
 mod limits;
 mod load;
 mod local;
+mod local_root;
 mod parsing;
 mod probes;
 mod recursion;

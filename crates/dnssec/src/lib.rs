@@ -38,6 +38,7 @@ pub mod signature;
 mod tests;
 mod types;
 pub mod verdict;
+pub mod zonemd;
 
 pub use algorithm::{Algorithm, Policy, Sha1Signatures};
 pub use budget::{Budget, Limit, Limits};

@@ -21,6 +21,7 @@ mod breaker;
 mod chains;
 mod dns64;
 mod iterate;
+mod local_root;
 mod metrics;
 mod name_servers;
 mod plan;
@@ -44,6 +45,7 @@ pub use assemble::{Assembled, Assembler, Wanted};
 pub use breaker::BreakerState;
 pub use dns64::{Dns64, Prefix};
 pub use iterate::trust::Validation;
+pub use local_root::{LocalRoot, LocalRootFault, LocalRootSlot, Timers};
 pub use metrics::{Counters, RTT_BUCKETS_MS, UpstreamCounters};
 pub use name_servers::{DELEGATIONS, NameServers};
 pub use plan::{

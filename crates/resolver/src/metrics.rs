@@ -64,10 +64,16 @@ pub struct Counters {
     pub lame: u64,
     /// Denials made of proofs that were validated before (RFC 8198).
     pub synthesised: u64,
+    /// Inquiries that the copy of the root zone answered (RFC 8806).
+    pub local_root: u64,
     /// Questions that recursion answered with validated data, and with data that no chain of trust covers.
     pub secure: u64,
     /// See [`Counters::secure`].
     pub insecure: u64,
+    /// Errors that were reported (RFC 9567), and those that were not as there were too many.
+    pub reports: u64,
+    /// See [`Counters::reports`].
+    pub reports_withheld: u64,
     /// Questions whose answer did not validate.
     pub bogus: u64,
     /// How often each limit of validation was reached, in the order of [`avocet_dnssec::Limit::ALL`].
@@ -117,9 +123,12 @@ impl Default for Counters {
             unreachable: 0,
             lame: 0,
             synthesised: 0,
+            local_root: 0,
             secure: 0,
             insecure: 0,
             bogus: 0,
+            reports: 0,
+            reports_withheld: 0,
             validation_limits: [0; avocet_dnssec::Limit::ALL.len()],
             limit_aliases: 0,
             limit_referrals: 0,

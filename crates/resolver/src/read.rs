@@ -59,6 +59,8 @@ pub(crate) struct ReplyOpt {
     pub(crate) cookie: Vec<u8>,
     /// INFO-CODE of the first extended error.
     pub(crate) ede: Option<u16>,
+    /// AGENT DOMAIN of the report channel option, folded (RFC 9567 §5).
+    pub(crate) agent: Option<NameBuf>,
     /// SCOPE PREFIX-LENGTH of the client subnet option.
     pub(crate) ecs_scope: Option<u8>,
 }
@@ -74,6 +76,21 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
+    /// A reply of these records to a question with this folded name.
+    pub(crate) fn of<'r>(qname: &[u8], records: impl Iterator<Item = ReplyRecord<'r>>) -> Self {
+        let mut reply = Self { octets: qname.to_vec(), ..Self::default() };
+        for record in records {
+            let ReplyRecord { section, rtype, class, ttl_secs, owner, rdata } = record;
+            let at = reply.octets.len() as u32;
+            reply.octets.extend_from_slice(owner);
+            reply.octets.extend_from_slice(rdata);
+            let owner_len = owner.len() as u8;
+            let rdata = (at + u32::from(owner_len), rdata.len() as u32);
+            reply.entries.push(Entry { section, rtype, class, ttl_secs, owner: (at, owner_len), rdata });
+        }
+        reply
+    }
+
     /// Reads all records of the reply to a question with this folded name.
     pub(crate) fn read(&mut self, view: &MessageView<'_>, qname: &[u8]) -> Result<(), Malformed> {
         self.read_with(view, qname, Faulty::Refuse)
@@ -90,7 +107,7 @@ impl Reply {
         self.entries.clear();
         self.has_opt = false;
         self.opt.cookie.clear();
-        (self.opt.rcode_high, self.opt.ede, self.opt.ecs_scope) = (0, None, None);
+        (self.opt.rcode_high, self.opt.ede, self.opt.ecs_scope, self.opt.agent) = (0, None, None, None);
         let mut records = view.records().map_err(|_| Malformed)?;
         for record in &mut records {
             let record = record.map_err(|_| Malformed)?;
@@ -149,6 +166,10 @@ impl Reply {
                 }
                 option::EDE if self.opt.ede.is_none() => {
                     self.opt.ede = data.first_chunk().map(|code| u16::from_be_bytes(*code));
+                }
+                option::REPORT_CHANNEL => {
+                    let agent = NameBuf::from_wire(data).ok().filter(|agent| agent.wire().len() > 1);
+                    self.opt.agent = agent.map(|agent| agent.folded());
                 }
                 option::ECS => self.opt.ecs_scope = data.get(3).copied(),
                 _ => {}

@@ -9,6 +9,7 @@ use avocet_dnssec::signal::Sentinel;
 use avocet_wire::name;
 
 use crate::iterate::trust::Validation;
+use crate::local_root::LocalRootSlot;
 use crate::plan::{Plan, Route};
 
 /// A server of the root zone by name, with its addresses (RFC 8109 §2).
@@ -50,12 +51,16 @@ pub struct Recursion {
     pub query_private: bool,
     /// Deny names by NSEC records that were validated before (RFC 8198).
     pub aggressive_nsec: bool,
+    /// Report errors to whom the servers of a zone name for that (RFC 9567).
+    pub error_reports: bool,
     /// Most octets of a reply over UDP.
     pub udp_size: u16,
     /// Where this server itself listens: never asked.
     pub own: Vec<SocketAddr>,
     /// Zones with configured servers.
     pub stubs: Vec<StubZone>,
+    /// A copy of the root zone that spares asking the root's servers (RFC 8806); none: they are asked.
+    pub local_root: Option<LocalRootSlot>,
     /// How answers are validated; none: they are not.
     pub validation: Option<Validation>,
 }
@@ -72,9 +77,11 @@ impl Recursion {
         ipv6: false,
         query_private: false,
         aggressive_nsec: false,
+        error_reports: false,
         udp_size: 1232,
         own: Vec::new(),
         stubs: Vec::new(),
+        local_root: None,
         validation: None,
     };
 }
@@ -177,9 +184,11 @@ mod tests {
             ipv6: true,
             query_private: false,
             aggressive_nsec: false,
+            error_reports: false,
             udp_size: 1232,
             own: vec!["0.0.0.0:53".parse().unwrap(), "198.51.100.1:53".parse().unwrap()],
             stubs: Vec::new(),
+            local_root: None,
             validation: None,
         }
     }

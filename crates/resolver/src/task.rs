@@ -146,6 +146,8 @@ pub(crate) struct Task<W> {
     trace: Trace,
     /// The trace is wanted, under this number.
     pub(crate) traced: Option<u64>,
+    /// It is asked for its own sake and answers nobody (RFC 9567).
+    pub(crate) is_report: bool,
 
     /// The question's way by recursion; none where it is forwarded.
     pub(crate) walk: Option<Box<Walk>>,
@@ -195,6 +197,7 @@ impl<W> Task<W> {
             restarts: 0,
             trace: Trace::default(),
             traced: None,
+            is_report: false,
             walk: None,
             attempts: Vec::new(),
             sends: 0,
@@ -231,7 +234,7 @@ impl<W> Task<W> {
         (self.restarts, self.sends) = (0, 0);
         self.looped = false;
         self.failure = Failure::Silence;
-        self.traced = None;
+        (self.traced, self.is_report) = (None, false);
         self.trace.begin(now_ms);
         self.begin_target();
     }

@@ -21,9 +21,9 @@ const ALIVE_MS: u64 = 5_000;
 /// How long it is remembered that an upstream cannot do something, in ms.
 const INABILITY_MS: u64 = 3_600_000;
 /// As [`INABILITY_MS`] where silence alone says so, which may have been chance.
-const GUESSED_INABILITY_MS: u64 = 60_000;
+pub(crate) const GUESSED_INABILITY_MS: u64 = 60_000;
 /// How often in a row only queries without EDNS must be answered for that.
-const GUESSES: u32 = 3;
+pub(crate) const GUESSES: u32 = 3;
 
 /// The cookies for one upstream (RFC 7873).
 #[derive(Clone, Copy, Debug)]

@@ -43,7 +43,7 @@ pub(crate) enum Command {
     Grant(GrantArgs),
     /// Tell what the running server knows of a name: why it failed, what is cached, how it is resolved
     Why(WhyArgs),
-    /// Show the trust anchors of the running server and what is known of their keys
+    /// Show the trust anchors of the running server, what is known of their keys, and the copy of the root zone
     Anchors(ControlArgs),
     /// Take names out of validation for a time, by negative trust anchors
     Nta(NtaArgs),

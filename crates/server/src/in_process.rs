@@ -1,6 +1,6 @@
 //! The way of a query without its sockets: what a worker does for each datagram, and nothing else.
 //!
-//! For benches, and for tests of what an answer costs. Time stands still in it.
+//! For benches, and for tests of what an answer costs. Time stands still in it, until its owner lets it pass.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -12,6 +12,8 @@ use avocet_io::udp::{BATCH, Datagram, Service};
 use avocet_resolver::DELEGATIONS;
 use avocet_wire::query::QuestionKey;
 use avocet_wire::{Class, Rtype};
+
+use avocet_resolver::LocalRootSlot;
 
 use crate::clock::{self, Moment};
 use crate::config::Config;
@@ -39,7 +41,7 @@ pub struct InProcess {
     metrics: WorkerMetrics,
     scratch: Scratch,
     misses: Vec<Miss>,
-    keys: Box<[Option<QuestionKey>; BATCH]>,
+    keys: Box<[QuestionKey; BATCH]>,
 }
 
 impl InProcess {
@@ -53,6 +55,7 @@ impl InProcess {
             limiter: [3; 32],
             cookies: CookieSecrets { current: [5; 16], previous: None },
             trust: LearntTrust::default(),
+            local_root: LocalRootSlot::default(),
         };
         let lists = policy::load::from_files(&config.policy, [9; 32])?.map(Arc::new);
         let parts = Parts { lists, ..Parts::new([4; 32]) };
@@ -64,9 +67,9 @@ impl InProcess {
             wall_secs: clock::wall_secs(),
             peer: client.into(),
             metrics: WorkerMetrics::default(),
-            scratch: Scratch::default(),
+            scratch: Scratch::of(0),
             misses: Vec::new(),
-            keys: Box::new([const { None }; BATCH]),
+            keys: Box::new([QuestionKey::EMPTY; BATCH]),
             shared,
         })
     }
@@ -79,6 +82,12 @@ impl InProcess {
     /// The wall clock shows these Unix seconds from now on.
     pub fn set_wall_clock(&mut self, unix_secs: u64) {
         self.wall_secs = unix_secs;
+    }
+
+    /// So many seconds pass, on all clocks.
+    pub fn pass(&mut self, secs: u32) {
+        self.now = self.now.plus_secs(secs);
+        self.wall_secs += u64::from(secs);
     }
 
     /// Puts an RRset into the RRset cache, as if a server had given it in an answer: folded owner, type,

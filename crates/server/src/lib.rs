@@ -17,6 +17,7 @@ mod operate;
 mod policy;
 mod query;
 mod query_tool;
+mod root;
 mod serve;
 mod snapshot;
 mod state;

@@ -13,13 +13,14 @@ use avocet_io::poll::{Poller, Waker};
 use avocet_io::process;
 use avocet_io::tcp::TcpListener;
 use avocet_io::udp::UdpListener;
+use avocet_resolver::LocalRootSlot;
 
 use crate::cli::ServeArgs;
 use crate::config::{Config, ConfigErrors, environment};
 use crate::lists::Store;
 use crate::operate::take_over::TakenSocket;
 use crate::operate::{self, ListeningSockets, Operation};
-use crate::policy::Parts;
+use crate::policy::{Counts, Parts};
 use crate::query::asked::Transport;
 use crate::query::cookie::CookieSecrets;
 use crate::snapshot::Unconfigured;
@@ -97,7 +98,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), StartError> {
     let mut store = Store::new(&config.data.directory);
     let lists = store.load(&config.policy, random()?).map(Arc::new);
     let switches = operate::switches::load(&config.data.directory);
-    let parts = Parts { lists, switches, ..Parts::new(random()?) };
+    let counts = Arc::new(Counts::new(workers));
+    let parts = Parts { lists, switches, counts, ..Parts::new(random()?) };
     let snapshot =
         Snapshot::build(config, 1, &secrets, parts).map_err(|error| StartError::Setting(error.to_string()))?;
     let key = random::<32>()?;
@@ -131,7 +133,12 @@ fn random<const N: usize>() -> Result<[u8; N], StartError> {
 
 fn draw_secrets() -> Result<Unconfigured, StartError> {
     let cookies = CookieSecrets { current: random()?, previous: None };
-    Ok(Unconfigured { limiter: random()?, cookies, trust: LearntTrust::default() })
+    Ok(Unconfigured {
+        limiter: random()?,
+        cookies,
+        trust: LearntTrust::default(),
+        local_root: LocalRootSlot::default(),
+    })
 }
 
 /// Every worker has a socket of its own on each address (`SO_REUSEPORT`), which would also let a

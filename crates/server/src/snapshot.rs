@@ -4,10 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use avocet_cache::TtlBounds;
-use avocet_resolver::{FetchLimits, Plan, PlanError, Recursion, Settings, UpstreamSpec, ZoneRule};
+use avocet_resolver::{FetchLimits, LocalRootSlot, Plan, PlanError, Recursion, Settings, UpstreamSpec, ZoneRule};
 use avocet_wire::hash::HashKey;
 
-use crate::config::recurse::Mode;
+use crate::config::recurse::{LocalRootSource, Mode};
 use crate::config::{self, CacheConfig, Config, ForwardConfig};
 use crate::policy::{Parts, Policy, PolicyError};
 use crate::query::addresses::AddressSet;
@@ -38,6 +38,8 @@ pub(crate) struct Unconfigured {
     pub(crate) cookies: CookieSecrets,
     /// What is trusted beside the configuration.
     pub(crate) trust: LearntTrust,
+    /// Where the copy of the root zone is found.
+    pub(crate) local_root: LocalRootSlot,
 }
 
 /// Why a configuration cannot be put in force though it is well written.
@@ -90,7 +92,7 @@ impl Snapshot {
         let plan = match config.resolver.mode {
             Mode::Forward => plan,
             Mode::Recurse => {
-                plan.with_recursion(recursion(&config, &unconfigured.trust)).with_fetch_limits(fetch_limits(&config))
+                plan.with_recursion(recursion(&config, unconfigured)).with_fetch_limits(fetch_limits(&config))
             }
         };
         let plan = match config.dns64.translation() {
@@ -157,8 +159,9 @@ pub(crate) fn ttl_bounds(cache: &CacheConfig) -> TtlBounds {
     }
 }
 
-fn recursion(config: &Config, trust: &LearntTrust) -> Recursion {
+fn recursion(config: &Config, unconfigured: &Unconfigured) -> Recursion {
     let resolver = &config.resolver;
+    let has_copy = resolver.local_root != LocalRootSource::None;
     Recursion {
         hints: resolver.hints.clone(),
         priming: resolver.priming,
@@ -169,10 +172,12 @@ fn recursion(config: &Config, trust: &LearntTrust) -> Recursion {
         ipv6: resolver.ipv6,
         query_private: resolver.query_private,
         aggressive_nsec: resolver.aggressive_nsec,
+        error_reports: resolver.error_reports,
         udp_size: resolver.edns_buffer_size,
         own: config.server.listen.clone(),
         stubs: config.stubs.clone(),
-        validation: config.dnssec.validation(trust),
+        local_root: has_copy.then(|| unconfigured.local_root.clone()),
+        validation: config.dnssec.validation(&unconfigured.trust),
     }
 }
 

@@ -4,8 +4,14 @@
 
 #[path = "operation/control.rs"]
 mod control;
+#[path = "operation/counts.rs"]
+mod counts;
 #[path = "operation/deploy.rs"]
 mod deploy;
+#[path = "operation/effect.rs"]
+mod effect;
+#[path = "operation/hostile.rs"]
+mod hostile;
 #[path = "operation/http.rs"]
 mod http;
 #[path = "operation/lists.rs"]

@@ -100,6 +100,7 @@ pub struct Response {
     edns: bool,
     cookie: Option<Vec<u8>>,
     ede: Option<u16>,
+    agent: Option<Vec<u8>>,
 }
 
 impl Response {
@@ -116,6 +117,7 @@ impl Response {
             edns: query.edns.is_some(),
             cookie: None,
             ede: None,
+            agent: None,
         }
     }
 
@@ -189,6 +191,13 @@ impl Response {
         self
     }
 
+    /// With somebody who takes reports of errors (RFC 9567).
+    #[must_use]
+    pub fn agent(mut self, domain: &str) -> Self {
+        self.agent = Some(name(domain));
+        self
+    }
+
     /// With another ID.
     #[must_use]
     pub fn id(mut self, id: u16) -> Self {
@@ -221,7 +230,8 @@ impl Response {
             let fields = OptFields { udp_size: 1232, rcode: self.rcode, dnssec_ok: false };
             let cookie = self.cookie.as_ref().and_then(|cookie| EdnsOption::read(10, cookie).ok());
             let ede = self.ede.map(|code| EdnsOption::Ede(Ede(code), b""));
-            let options: Vec<_> = cookie.into_iter().chain(ede).collect();
+            let agent = self.agent.as_deref().map(EdnsOption::ReportChannel);
+            let options: Vec<_> = cookie.into_iter().chain(ede).chain(agent).collect();
             builder.opt(&fields, &options).expect("room");
         }
         let len = builder.finish();

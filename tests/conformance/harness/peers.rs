@@ -107,6 +107,32 @@ pub(crate) fn unbound(upstream: SocketAddr, probe: &str) -> Option<Peer> {
     })
 }
 
+/// Knot, which signs this root zone, gives it its digest (RFC 8976), and gives all of it to whoever asks; none if it is
+/// missing.
+pub(crate) fn signing_root(text: &str) -> Option<Peer> {
+    is_installed("knotd").then(|| {
+        Peer::start(&Ask::of(".", "DNSKEY"), |directory, addr| {
+            directory.write("root.zone", text);
+            std::fs::create_dir_all(directory.path().join("db")).expect("a directory for keys");
+            let dir = directory.path().display();
+            let config = format!(
+                "server:\n    listen: {}@{}\n    rundir: \"{dir}\"\n    udp-workers: 1\n    tcp-workers: 1\n    \
+                 background-workers: 1\ndatabase:\n    storage: \"{dir}/db\"\nlog:\n  - target: stderr\n    any: warning\n\
+                 acl:\n  - id: all\n    address: 127.0.0.0/8\n    action: transfer\n\
+                 policy:\n  - id: one\n    single-type-signing: on\n    nsec3: off\nzone:\n  - domain: .\n    \
+                 storage: \"{dir}\"\n    file: root.zone\n    semantic-checks: off\n    acl: all\n    \
+                 dnssec-signing: on\n    dnssec-policy: one\n    zonemd-generate: zonemd-sha384\n",
+                addr.ip(),
+                addr.port(),
+            );
+            let path = directory.write("knot.conf", &config);
+            let mut command = Command::new("knotd");
+            command.arg("-c").arg(path);
+            command
+        })
+    })
+}
+
 impl Peer {
     /// Starts what `prepare` says, and waits until it answers the probe with one record.
     pub(super) fn start(probe: &Ask, prepare: impl Fn(&Directory, SocketAddr) -> Command) -> Self {

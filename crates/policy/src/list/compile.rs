@@ -1,8 +1,9 @@
 //! Lists in, one image out.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use avocet_wire::hash::HashKey;
+use ipnet::IpNet;
 
 use super::binary::Write;
 use super::entry::{self, Effect, Entry, Target};
@@ -10,10 +11,10 @@ use super::filter;
 use super::hash::Suffixes;
 use super::layout;
 use super::limits::{
-    MAX_ENTRIES, MAX_GLOBS, MAX_MODIFIER_OCTETS, MAX_MODIFIERS, MAX_REGEXES, MAX_REGEXES_OCTETS, MAX_REPEATS,
-    MAX_SHARING_LITERAL, MAX_UNFILTERED,
+    MAX_CLIENT_NETWORKS, MAX_ENTRIES, MAX_GLOBS, MAX_MODIFIER_OCTETS, MAX_MODIFIERS, MAX_REGEXES, MAX_REGEXES_OCTETS,
+    MAX_REPEATS, MAX_SHARING_LITERAL, MAX_UNFILTERED,
 };
-use super::modifier::Modifiers;
+use super::modifier::{ClientTest, Modifiers};
 use super::name;
 use super::patterns::{self, Checked, Form, PatternError};
 use super::reader::{Kind, ListReader, Rewrites, Source};
@@ -259,6 +260,8 @@ struct Table {
     /// Places plus one.
     places: HashMap<Modifiers, u32>,
     written: Vec<u8>,
+    /// That entries name as clients.
+    networks: HashSet<IpNet>,
 }
 
 impl Table {
@@ -269,10 +272,25 @@ impl Table {
         if self.places.len() >= MAX_MODIFIERS || self.written.len() >= MAX_MODIFIER_OCTETS {
             return Err(Reason::Limit("modifiers"));
         }
+        self.note_networks(&modifiers)?;
         modifiers.write(&mut self.written);
         let place = self.places.len() as u32 + 1;
         self.places.insert(modifiers, place);
         Ok(place)
+    }
+
+    fn note_networks(&mut self, modifiers: &Modifiers) -> Result<(), Reason> {
+        for subject in &modifiers.clients {
+            if let ClientTest::Network(network) = subject.inner()
+                && !self.networks.contains(network)
+            {
+                if self.networks.len() >= MAX_CLIENT_NETWORKS {
+                    return Err(Reason::Limit("addresses of clients"));
+                }
+                self.networks.insert(*network);
+            }
+        }
+        Ok(())
     }
 
     fn write(self) -> Vec<u8> {

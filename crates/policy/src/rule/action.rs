@@ -208,6 +208,23 @@ pub struct RateLimit {
 }
 
 impl Action {
+    /// The word for it in a configuration.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Block(_) => "block",
+            Self::Allow => "allow",
+            Self::Redirect(..) => "redirect",
+            Self::Forward(_) => "forward",
+            Self::SafeSearch => "safe-search",
+            Self::Ttl { .. } => "ttl",
+            Self::Drop => "drop",
+            Self::Truncate => "truncate",
+            Self::RateLimit(_) => "rate-limit",
+            Self::Tag(_) => "tag",
+        }
+    }
+
     /// Does a rule with this action end the search among the rules?
     #[must_use]
     pub const fn decides(&self) -> bool {

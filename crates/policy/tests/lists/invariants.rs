@@ -65,7 +65,7 @@ fn compile(format: Option<Format>, text: &[u8], chunk: usize) -> (Report, Vec<u8
 fn ask(image: &Image, lines: u32) {
     let mut scratch = Scratch::empty();
     for qname in QNAMES {
-        let asker = Asker { address: "10.1.1.1".parse().ok(), names: &["x"], tags: &["y"] };
+        let asker = Asker { address: "10.1.1.1".parse().ok(), names: &["x".into()], tags: &["y".into()] };
         let question = Question { qname, qtype: Rtype::A, asker };
         let found = image.lookup(question, &ListSet::ALL, &mut scratch);
         assert!(found.matches().all(|one| (1..=lines).contains(&one.line)));
@@ -84,7 +84,7 @@ fn image(octets: &[u8]) {
     let Ok(image) = Image::open(octets) else { return };
     let mut scratch = Scratch::empty();
     for qname in QNAMES {
-        let asker = Asker { address: "10.1.1.1".parse().ok(), names: &["x"], tags: &["y"] };
+        let asker = Asker { address: "10.1.1.1".parse().ok(), names: &["x".into()], tags: &["y".into()] };
         let found = image.lookup(Question { qname, qtype: Rtype::A, asker }, &ListSet::ALL, &mut scratch);
         let _ = (found.decision(), found.rewrite().map(ToString::to_string), found.matches().count());
     }

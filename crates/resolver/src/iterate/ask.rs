@@ -1,10 +1,11 @@
 //! Asking the servers of a zone cut until one gives a reply of use; servers without an address are
 //! looked for on the way, few at a time (S9).
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 
 use avocet_dnssec::chain;
+use avocet_wire::header::{AA, QR};
 use avocet_wire::{Rcode, Rtype};
 
 use super::Walker;
@@ -14,7 +15,8 @@ use super::cut::{Cut, CutServers, NameServer};
 use super::descend::Frame;
 use super::fetch::{Candidate, Fetched, Inquiry, Manner, NotFetched, Patience};
 use super::part::{NoPart, Part};
-use super::rrset::{Name, Rrset, Side};
+use super::rrset::{Found, Name, Rrset, Side};
+use crate::local_root::{LocalRoot, Said};
 use crate::plan::Strategy;
 use crate::task::Failure;
 use crate::trace::{Step, Taken};
@@ -25,6 +27,9 @@ pub(crate) const MAX_FAILED_SERVERS: u32 = 4;
 const MAX_BAD_REPLIES: u32 = 8;
 /// Bounds of the wait for one server, in ms.
 const TIMEOUT_MS: (u32, u32) = (50, 2_000);
+
+/// Who speaks where the copy of the root zone does: no server has this address.
+const HERE: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
 
 /// What the servers of a cut said.
 pub(crate) enum Reply {
@@ -50,6 +55,20 @@ impl Tried {
     fn note(&mut self, failure: Failure) {
         self.failure = self.failure.max(Some(failure));
     }
+
+    /// The servers of an inquiry did not answer. An error if that is the end of it.
+    fn note_no_reply(&mut self, inquiry: &Inquiry, why: NotFetched) -> Result<(), Failure> {
+        if matches!(why, NotFetched::Exhausted | NotFetched::Crowded) {
+            return Err(failure_of(why));
+        }
+        self.note(failure_of(why));
+        let addresses = inquiry.servers.iter().map(|server| server.addr);
+        if inquiry.patience == Patience::OneRound && why == NotFetched::Silence {
+            self.silent.extend(addresses.clone());
+        }
+        self.servers.extend(addresses);
+        Ok(())
+    }
 }
 
 impl Walker {
@@ -63,52 +82,38 @@ impl Walker {
         let distrusted = self.distrusted.iter().filter(|(name, rtype, _)| name == qname && *rtype == qtype);
         let mut tried = Tried { servers: distrusted.map(|(.., addr)| *addr).collect(), ..Tried::default() };
         loop {
-            let mut servers = self.next_servers(cut, &mut tried, frame).await;
-            if servers.is_empty() && !tried.silent.is_empty() {
-                // There is nobody else: those who kept silent are given more time.
-                let silent = std::mem::take(&mut tried.silent);
-                tried.servers.retain(|addr| !silent.contains(addr));
-                servers = self.next_servers(cut, &mut tried, frame).await;
-            }
-            if servers.is_empty() {
-                let failure = tried.failure.unwrap_or(Failure::NoServers);
-                return tried.hearsay.map(Reply::Part).ok_or(failure);
-            }
-            let inquiry = Inquiry {
-                zone: cut.zone.clone(),
-                qname: qname.clone(),
-                qtype,
-                servers: servers.clone(),
-                manner: self.manner(cut),
-                patience: self.patience(cut, &tried),
-            };
-            if frame.is_first() && self.will_need_keys(&inquiry).await {
-                let (qname, patience) = (inquiry.zone.clone(), Patience::All);
-                let keys = Inquiry { qname, qtype: Rtype::DNSKEY, patience, ..inquiry.clone() };
-                self.io.note(Note::Ahead(Box::new(keys)));
-            }
-            let fetched = match self.io.fetch(inquiry.clone()).await {
-                Ok(fetched) => fetched,
-                Err(why @ (NotFetched::Exhausted | NotFetched::Crowded)) => {
-                    self.tell_no_reply(why);
-                    return Err(failure_of(why));
+            let (inquiry, fetched) = if let Some(said) = self.ask_local_root(cut, (qname, qtype), &tried) {
+                said
+            } else {
+                let servers = self.servers_to_ask(cut, &mut tried, frame).await;
+                if servers.is_empty() {
+                    let failure = tried.failure.unwrap_or(Failure::NoServers);
+                    return tried.hearsay.map(Reply::Part).ok_or(failure);
                 }
-                Err(why) => {
-                    self.tell_no_reply(why);
-                    tried.note(failure_of(why));
-                    if inquiry.patience == Patience::OneRound && why == NotFetched::Silence {
-                        tried.silent.extend(servers.iter().map(|server| server.addr));
+                let (manner, patience) = (self.manner(cut).await, self.patience(cut, &tried));
+                let (zone, qname) = (cut.zone.clone(), qname.clone());
+                let inquiry = Inquiry { zone, qname, qtype, servers, manner, patience };
+                if frame.is_first() {
+                    self.ask_keys_ahead(&inquiry).await;
+                }
+                match self.io.fetch(inquiry.clone()).await {
+                    Ok(fetched) => (inquiry, fetched),
+                    Err(why) => {
+                        self.tell_no_reply(why);
+                        tried.note_no_reply(&inquiry, why)?;
+                        continue;
                     }
-                    tried.servers.extend(servers.iter().map(|server| server.addr));
-                    continue;
                 }
             };
+            if let Some(agent) = fetched.reply.opt().agent {
+                self.agents.insert(inquiry.zone.clone(), agent);
+            }
             let sorted = sort(&inquiry, &fetched);
             self.tell_taken(&sorted);
             if sorted == Sort::Hearsay {
                 tried.hearsay = tried.hearsay.or(self.part_of(&inquiry, &fetched).ok().map(Box::new));
             }
-            match self.use_reply(sorted, &inquiry, &fetched) {
+            match self.use_reply(sorted, cut, (&inquiry, &fetched)) {
                 // Nothing at all may be the word of a server that knows nothing.
                 Ok(Reply::Part(part)) if part.is_empty() => {
                     tried.hearsay = tried.hearsay.or(Some(part));
@@ -124,7 +129,12 @@ impl Walker {
         }
     }
 
-    fn use_reply(&mut self, sorted: Sort, inquiry: &Inquiry, fetched: &Fetched) -> Result<Reply, Failure> {
+    fn use_reply(
+        &mut self,
+        sorted: Sort,
+        cut: &Cut,
+        (inquiry, fetched): (&Inquiry, &Fetched),
+    ) -> Result<Reply, Failure> {
         match sorted {
             Sort::Answer => match self.part_of(inquiry, fetched) {
                 Ok(part) => Ok(Reply::Part(Box::new(part))),
@@ -134,7 +144,7 @@ impl Walker {
                 }
             },
             Sort::Referral(zone) => {
-                let cut = self.take_referral(zone, &inquiry.zone, fetched);
+                let cut = self.take_referral(zone, cut, fetched);
                 Ok(Reply::Referral(cut))
             }
             Sort::Hearsay => Err(Failure::Lame),
@@ -148,8 +158,42 @@ impl Walker {
         }
     }
 
-    /// Will the keys of the zone be needed, whatever its servers say? Then they are asked for in the same
-    /// round trip: where the parent has DS records that count, and nobody knows the keys.
+    /// What the copy of the root zone says, unless it was found to say what does not verify.
+    fn ask_local_root(
+        &self,
+        cut: &Cut,
+        (qname, qtype): (&Name, Rtype),
+        tried: &Tried,
+    ) -> Option<(Inquiry, Arc<Fetched>)> {
+        if cut.zone.len() > 1 || !cut.is_named() || tried.servers.contains(&HERE) {
+            return None;
+        }
+        let Said { reply, rcode, is_authoritative } = self.local_root()?.say(qname, qtype)?;
+        self.io.record(Step::LocalRoot { name: qname.clone(), rtype: qtype });
+        self.io.note(Note::LocalRoot);
+        let flags = if is_authoritative { QR | AA } else { QR };
+        let (manner, patience) = (Manner::OF_COPY, Patience::All);
+        let (zone, qname, servers) = (cut.zone.clone(), qname.clone(), Vec::new());
+        let inquiry = Inquiry { zone, qname, qtype, servers, manner, patience };
+        Some((inquiry, Arc::new(Fetched { reply, rcode, flags, server: HERE })))
+    }
+
+    /// The copy of the root zone, if there is one to use now.
+    pub(crate) fn local_root(&self) -> Option<Arc<LocalRoot>> {
+        let slot = self.recursion().local_root.as_ref()?;
+        slot.at(self.io.moment().wall_secs).map(|(zone, _)| zone)
+    }
+
+    /// Has the keys of a zone asked for in the same round trip, if they will be needed.
+    async fn ask_keys_ahead(&mut self, inquiry: &Inquiry) {
+        if self.will_need_keys(inquiry).await {
+            let (qname, patience) = (inquiry.zone.clone(), Patience::All);
+            let keys = Inquiry { qname, qtype: Rtype::DNSKEY, patience, ..inquiry.clone() };
+            self.io.note(Note::Ahead(Box::new(keys)));
+        }
+    }
+
+    /// Will the keys of the zone be needed, whatever its servers say? So it is where the parent has DS records that count, and nobody knows the keys.
     async fn will_need_keys(&mut self, inquiry: &Inquiry) -> bool {
         let zone = &inquiry.zone;
         let validates = !self.checking_disabled && !inquiry.manner.recursion_desired;
@@ -170,7 +214,7 @@ impl Walker {
     /// Asks servers whose addresses are known, once, for something that is not the question itself.
     pub(crate) async fn ask_once(&mut self, cut: &Cut, qname: &Name, qtype: Rtype) -> Option<Arc<Fetched>> {
         let servers = self.candidates(cut);
-        let manner = self.manner(cut);
+        let manner = self.manner(cut).await;
         let patience = Patience::All;
         let inquiry = Inquiry { zone: cut.zone.clone(), qname: qname.clone(), qtype, servers, manner, patience };
         let fetched = self.io.fetch(inquiry).await.ok()?;
@@ -185,7 +229,7 @@ impl Walker {
         if may_look { Patience::OneRound } else { Patience::All }
     }
 
-    fn manner(&self, cut: &Cut) -> Manner {
+    async fn manner(&self, cut: &Cut) -> Manner {
         let recursion = self.recursion();
         let forward = match &cut.servers {
             CutServers::Listed { forward, .. } => *forward,
@@ -198,7 +242,36 @@ impl Walker {
             strategy: forward.map_or(Strategy::Fastest, |forward| forward.strategy),
             case_randomisation: forward.map_or(recursion.case_randomisation, |forward| forward.case_randomisation),
             timeout_ms: forward.map_or(TIMEOUT_MS, |forward| forward.timeout_ms),
+            is_signed: self.is_known_signed(&cut.zone).await,
         }
+    }
+
+    /// Is there an anchor for the zone, did its parent say that it is signed, or were its keys found?
+    async fn is_known_signed(&self, zone: &Name) -> bool {
+        let Some(validation) = self.validation() else { return false };
+        if validation.anchors.point(zone).is_some() {
+            return true;
+        }
+        let is_ds = |set: &Rrset| set.rtype == Rtype::DS && set.owner == *zone;
+        if let Some(sets) = self.referrals.get(zone) {
+            return sets.iter().any(is_ds);
+        }
+        match self.io.keys(zone).await {
+            Some(Ok(keys)) => keys.zone().wire() == &**zone,
+            Some(Err(_)) => false,
+            None => matches!(self.io.look_up(Side::Zone, zone, Rtype::DS).await, Some((Found::Set(_), _))),
+        }
+    }
+
+    /// As [`Walker::next_servers`]; where nobody else is left, those who kept silent are given more time.
+    async fn servers_to_ask(&mut self, cut: &mut Cut, tried: &mut Tried, frame: &Frame<'_>) -> Vec<Candidate> {
+        let servers = self.next_servers(cut, tried, frame).await;
+        if !servers.is_empty() || tried.silent.is_empty() {
+            return servers;
+        }
+        let silent = std::mem::take(&mut tried.silent);
+        tried.servers.retain(|addr| !silent.contains(addr));
+        self.next_servers(cut, tried, frame).await
     }
 
     /// Servers of the cut that were not tried. Where none is left, a server without an address is

@@ -17,6 +17,7 @@ use super::fetch::{Fetched, Inquiry, NotFetched};
 use super::gaps::{Gap, Sought};
 use super::rrset::{Denial, Found, Name, Rrset, Side, Stored};
 use super::trust::Chain;
+use crate::resolver::report::Report;
 use crate::trace::{Step, Trace, Why};
 
 /// What a walk asks for.
@@ -60,6 +61,10 @@ pub(crate) enum Note {
     Ahead(Box<Inquiry>),
     /// An answer was made of gaps.
     Synthesised,
+    /// The copy of the root zone was asked.
+    LocalRoot,
+    /// An error of a zone whose servers name somebody for it.
+    Report(Report),
     /// NSEC or NSEC3 RRsets that verified, of the zone with this apex, and its SOA RRset if that came along.
     Gaps(Name, Option<Rrset>, Vec<Rrset>),
     /// How often the question reached each limit of validation.

@@ -35,6 +35,8 @@ const UNPRIMED_SECS: u32 = 300;
 pub(crate) struct Cut {
     pub(crate) zone: Name,
     pub(crate) servers: CutServers,
+    /// How long the zones above say so: no delegation outlives one above it (S22).
+    pub(crate) left_secs: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -87,7 +89,7 @@ impl Cut {
             let addresses = glue.filter_map(|record| address(record.rtype, record.rdata)).take(MAX_ADDRESSES).collect();
             servers.push(NameServer { name: target, addresses, spare: Vec::new() });
         }
-        Self { zone, servers: CutServers::Named(servers) }
+        Self { zone, servers: CutServers::Named(servers), left_secs: 0 }
     }
 
     /// Are its servers known by name, from a delegation?
@@ -167,7 +169,7 @@ impl Walker {
             }
             None => CutServers::Named(Vec::new()),
         };
-        Cut { zone, servers }
+        Cut { zone, servers, left_secs: u32::MAX }
     }
 
     /// The root's servers: as they said themselves, or as the hints have it.
@@ -185,8 +187,8 @@ impl Walker {
             addresses: hint.addresses.clone(),
             spare: Vec::new(),
         });
-        let hinted = Cut { zone: root, servers: CutServers::Named(servers.collect()) };
-        if !self.recursion().priming || self.is_priming {
+        let hinted = Cut { zone: root, servers: CutServers::Named(servers.collect()), left_secs: u32::MAX };
+        if !self.recursion().priming || self.is_priming || self.local_root().is_some() {
             return hinted;
         }
         self.is_priming = true;
@@ -220,7 +222,7 @@ impl Walker {
                 NameServer { name: record.rdata.to_ascii_lowercase().into(), addresses, spare: Vec::new() }
             })
             .collect();
-        let cut = Cut { zone: root, servers: CutServers::Named(servers) };
+        let cut = Cut { zone: root, servers: CutServers::Named(servers), left_secs: u32::MAX };
         if !self.is_reachable(&cut) {
             return None;
         }
@@ -239,7 +241,9 @@ impl Walker {
             let (addresses, spare) = if own.is_empty() { (glue, own) } else { (own, glue) };
             servers.push(NameServer { name, addresses, spare });
         }
-        Some(Cut { zone: zone.clone(), servers: CutServers::Named(servers) })
+        // The root is never taken away.
+        let left_secs = if zone.len() > 1 { ns.ttl_secs } else { u32::MAX };
+        Some(Cut { zone: zone.clone(), servers: CutServers::Named(servers), left_secs })
     }
 
     /// Addresses of a server in the cache.
@@ -288,11 +292,13 @@ impl Walker {
     }
 
     /// Takes the delegation out of a referral, and keeps it.
-    pub(crate) fn take_referral(&mut self, zone: Name, asked: &Name, fetched: &Fetched) -> Cut {
-        let cut = Cut::from_referral(zone, asked, fetched);
+    pub(crate) fn take_referral(&mut self, zone: Name, asked: &Cut, fetched: &Fetched) -> Cut {
+        let mut cut = Cut::from_referral(zone, &asked.zone, fetched);
         let records = || fetched.reply.records();
         let ns = records().filter(|record| record.rtype == Rtype::NS && *record.owner == *cut.zone);
         let ttl_secs = ns.map(|record| record.ttl_secs).min().unwrap_or(0).min(self.plan.settings.ttl.max);
+        let ttl_secs = ttl_secs.min(asked.left_secs);
+        cut.left_secs = ttl_secs;
         let of_ds = records().filter(|record| {
             record.section == RecordSection::Authority
                 && matches!(record.rtype, Rtype::DS | Rtype::NSEC | Rtype::NSEC3 | Rtype::RRSIG)

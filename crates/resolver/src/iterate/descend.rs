@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     fn shown(qname: &[u8], zone: &[u8]) -> Vec<usize> {
-        let cut = Cut { zone: zone.into(), servers: CutServers::Named(Vec::new()) };
+        let cut = Cut { zone: zone.into(), servers: CutServers::Named(Vec::new()), left_secs: 0 };
         let mut shown = Shown::new(&qname.into(), &cut, true);
         let mut labels = Vec::new();
         loop {

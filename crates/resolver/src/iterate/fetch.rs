@@ -29,6 +29,21 @@ pub(crate) struct Manner {
     pub(crate) strategy: Strategy,
     pub(crate) case_randomisation: bool,
     pub(crate) timeout_ms: (u32, u32),
+    /// The zone is known to be signed: without EDNS there are no signatures, and what comes is of no use.
+    pub(crate) is_signed: bool,
+}
+
+impl Manner {
+    /// How a copy of a zone is asked that is at hand.
+    pub(crate) const OF_COPY: Self = Self {
+        recursion_desired: false,
+        dnssec_ok: true,
+        checking_disabled: false,
+        strategy: Strategy::Fastest,
+        case_randomisation: false,
+        timeout_ms: (0, 0),
+        is_signed: true,
+    };
 }
 
 /// See the module.

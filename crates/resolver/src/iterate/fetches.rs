@@ -43,6 +43,8 @@ pub(crate) struct Fetch {
     pub(crate) failed: u64,
     pub(crate) by_tcp: u64,
     pub(crate) plain: u64,
+    /// Those of `plain` that only kept silent when asked with EDNS.
+    pub(crate) guessed_plain: u64,
     pub(crate) bad_cookies: u8,
     pub(crate) any_unreachable: bool,
     pub(crate) any_unusable: bool,
@@ -63,6 +65,7 @@ impl Fetch {
             failed: 0,
             by_tcp: 0,
             plain: 0,
+            guessed_plain: 0,
             bad_cookies: 0,
             any_unreachable: false,
             any_unusable: false,

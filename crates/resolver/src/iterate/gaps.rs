@@ -82,7 +82,7 @@ pub(crate) struct Gaps {
 
 /// Octets that compare as names do in canonical order (RFC 4034 §6.1): labels from the root on, each
 /// ended by what is less than any octet.
-fn order(wire: &[u8]) -> Vec<u8> {
+pub(crate) fn order(wire: &[u8]) -> Vec<u8> {
     let mut labels: Vec<&[u8]> = name::labels(wire).collect();
     labels.reverse();
     let mut key = Vec::with_capacity(2 * wire.len());

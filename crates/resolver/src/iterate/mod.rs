@@ -42,7 +42,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use avocet_dnssec::{Budget, Reason};
-use avocet_wire::Rtype;
+use avocet_wire::{NameBuf, Rtype};
 
 use crate::plan::Plan;
 use crate::recursion::Recursion;
@@ -158,6 +158,8 @@ pub(crate) struct Walker {
     pub(crate) budget: Budget,
     /// How long the last proof of insecurity holds.
     pub(crate) insecure_secs: u32,
+    /// Whom the servers of zones named for reports of errors.
+    pub(crate) agents: HashMap<Name, NameBuf>,
     /// What is signed in a way that we do not validate.
     pub(crate) unsupported: Option<Reason>,
 }
@@ -180,6 +182,7 @@ impl Walker {
             passes_over_cache: false,
             budget: Budget::default(),
             insecure_secs: 0,
+            agents: HashMap::new(),
             unsupported: None,
         }
     }

@@ -16,6 +16,7 @@ use super::rrset::{Denial, Found, Name, Rrset, Side, Signed, Stored};
 use crate::answer::Gathered;
 use crate::dns64::Dns64;
 use crate::read::folded_target;
+use crate::resolver::report::{Report, is_of_zone};
 use crate::scrub::{MAX_ALIASES, substitute};
 use crate::task::Failure;
 use crate::trace::Step;
@@ -176,13 +177,11 @@ impl Walker {
         {
             return Err(Failure::Bogus(reason.ede().0));
         }
-        let mut bogus: Option<Reason> = None;
+        let mut bogus: Option<(Reason, Option<Name>)> = None;
         for _ in 0..=MAX_RETRIES {
-            let mut part = match (self.part(qname, qtype, frame).await, bogus) {
+            let mut part = match (self.part(qname, qtype, frame).await, &bogus) {
                 (Ok(part), _) => part,
-                (Err(_), Some(reason)) => {
-                    return Err(Failure::Bogus(reason.ede().0));
-                }
+                (Err(_), Some(fault)) => return Err(self.bogus((qname, qtype), fault)),
                 (Err(failure), None) => {
                     return Err(failure);
                 }
@@ -193,16 +192,28 @@ impl Walker {
             match self.validate(&mut part, qtype, &Frame::first(qname.clone(), Rtype(0))).await {
                 Ok(()) => return Ok(part),
                 Err(reason) => {
-                    let reason = *bogus.get_or_insert(reason);
+                    let fault = bogus.get_or_insert_with(|| (reason, part.zone.clone()));
                     // What other servers of the zone say of this name mends no chain of trust.
                     let is_chain_broken = self.broken_chain(qname, qtype).await.is_some();
                     if is_chain_broken || !self.distrust((qname, qtype), &part) {
-                        return Err(Failure::Bogus(reason.ede().0));
+                        return Err(self.bogus((qname, qtype), fault));
                     }
                 }
             }
         }
-        Err(bogus.map_or(Failure::Unusable, |reason| Failure::Bogus(reason.ede().0)))
+        Err(bogus.map_or(Failure::Unusable, |fault| self.bogus((qname, qtype), &fault)))
+    }
+
+    /// What was found does not verify. Whom the servers of its zone name for that is told (RFC 9567).
+    fn bogus(&self, (qname, qtype): (&Name, Rtype), (reason, zone): &(Reason, Option<Name>)) -> Failure {
+        let ede = reason.ede().0;
+        if let Some(agent) = zone.as_ref().and_then(|zone| self.agents.get(zone))
+            && self.recursion().error_reports
+            && is_of_zone(*reason)
+        {
+            self.io.note(Note::Report(Report { qname: qname.clone(), qtype, ede, agent: *agent }));
+        }
+        Failure::Bogus(ede)
     }
 
     /// Why nothing in the zone of this name can be validated, if that was found out lately (RFC 9520 §3.2).

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use super::rrset::Name;
 use crate::breaker::{Breaker, BreakerState};
 use crate::rtt::Rtt;
-use crate::upstream::Cookie;
+use crate::upstream::{Cookie, GUESSED_INABILITY_MS, GUESSES, Guessed};
 
 /// Most servers remembered, in each resolver.
 pub(crate) const MAX_SERVERS: usize = 16_384;
@@ -32,6 +32,8 @@ pub(crate) struct Server {
     fails_edns_until_ms: u64,
     /// It has answered a query with EDNS by a reply with EDNS.
     pub(crate) speaks_edns: bool,
+    /// How often it answered only without EDNS.
+    guesses: u32,
     lame: Vec<(Name, u64)>,
     used: bool,
     /// Queries that are waited for.
@@ -49,6 +51,7 @@ impl Server {
             folds_case_until_ms: 0,
             fails_edns_until_ms: 0,
             speaks_edns: false,
+            guesses: 0,
             lame: Vec::new(),
             used: true,
             outstanding: 0,
@@ -114,10 +117,22 @@ impl Server {
         now_ms >= self.fails_edns_until_ms
     }
 
-    /// A query with EDNS was refused as malformed and the same without was answered (RFC 6891 §7).
-    pub(crate) fn note_failed_edns(&mut self, now_ms: u64) {
-        if !self.speaks_edns {
-            self.fails_edns_until_ms = now_ms + INABILITY_MS;
+    /// It answered a query with EDNS by a reply with EDNS.
+    pub(crate) fn note_edns(&mut self) {
+        (self.speaks_edns, self.guesses) = (true, 0);
+    }
+
+    /// A query without EDNS was answered after the same with EDNS was not, or was refused as malformed (RFC 6891 §7).
+    pub(crate) fn note_failed_edns(&mut self, now_ms: u64, guessed: Guessed) {
+        if self.speaks_edns {
+            return;
+        }
+        self.guesses += 1;
+        match guessed {
+            Guessed::No => self.fails_edns_until_ms = now_ms + INABILITY_MS,
+            // What was not answered with EDNS may have been lost.
+            Guessed::Yes if self.guesses >= GUESSES => self.fails_edns_until_ms = now_ms + GUESSED_INABILITY_MS,
+            Guessed::Yes => {}
         }
     }
 }

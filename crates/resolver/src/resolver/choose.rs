@@ -18,6 +18,10 @@ const MAX_SENDS_SILENT: u32 = 13;
 const MAX_SENDS_KNOWN: u32 = 16;
 /// Most queries of one fetch while a server shows life, or the network loses much.
 const MAX_SENDS_ALIVE: u32 = 24;
+/// As [`MAX_SENDS_ALIVE`], where half of all datagrams may be lost each way: one of some ten thousand is in vain.
+const MAX_SENDS_LOSSY: u32 = 32;
+/// How often each of a few servers is asked before another one is looked for, where the network loses much.
+const LOSSY_ROUNDS: u32 = 6;
 /// One fetch of so many first asks a server that was never asked, or not for long.
 const EXPLORE_ONE_OF: u32 = 16;
 
@@ -36,7 +40,8 @@ impl<W> Resolver<W> {
         if usable & !tried == 0 {
             (tried, round) = (tried & !usable, round + 1);
         }
-        if fetch.inquiry.patience == Patience::OneRound && round > 0 {
+        let rounds = if self.loss.is_heavy(now_ms) { LOSSY_ROUNDS } else { 1 };
+        if fetch.inquiry.patience == Patience::OneRound && round >= rounds {
             return None;
         }
         let chosen = self.pick(fetch, usable & !tried, (explores, luck), now_ms)?;
@@ -64,6 +69,7 @@ impl<W> Resolver<W> {
         let candidates = places(fetch.all());
         let is_alive = |place: u8| self.server_at(fetch, place).is_some_and(|server| server.is_alive(now_ms));
         let most = match () {
+            () if self.loss.is_most(now_ms) => MAX_SENDS_LOSSY,
             () if self.loss.is_heavy(now_ms) => MAX_SENDS_ALIVE,
             () if candidates.clone().any(is_alive) => MAX_SENDS_ALIVE,
             () if candidates.clone().any(|place| self.is_measured(fetch, place)) => MAX_SENDS_KNOWN,

@@ -136,7 +136,7 @@ impl<W> Resolver<W> {
         let (rcode, authentic) = (found.rcode, found.authentic);
         self.tasks[at].record(cx.now_ms, Step::Answered { rcode, authentic });
         let for_few = found.ecs_scope.is_some_and(|scope| scope > 0);
-        let may_be_kept = found.cacheable && !for_few && self.is_current(at);
+        let may_be_kept = found.cacheable && !for_few && self.is_current(at) && !self.tasks[at].is_report;
         // An empty denial lives as long as a failure: the same question is not asked at once again.
         let brief = found.cacheable && resolved.ttl_offsets.is_empty() && self.tasks[at].is_recursive();
         let ttl_secs = if brief { EMPTY_SECS } else { resolved.ttl_secs };

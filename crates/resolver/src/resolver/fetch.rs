@@ -25,6 +25,7 @@ use crate::plan::{Strategy, Transport};
 use crate::query::{self, OptOf};
 use crate::read::Reply;
 use crate::trace::{Reaction, Step};
+use crate::upstream::Guessed;
 
 /// Longest wait for one reply over UDP before the next query goes out, in ms.
 const MAX_WAIT_MS: u32 = 800;
@@ -168,6 +169,8 @@ impl<W> Resolver<W> {
             Some(fetch) if fetch.sends >= SINGLE_SENDS && fetch.waited_ms >= LONG_WAIT_MS => 2,
             _ => 1,
         };
+        let in_vain = self.fetches.get(fetch_at).map_or(0, |fetch| fetch.sends);
+        let at_once = at_once.max(self.loss.copies(in_vain, cx.now_ms) as u8);
         let mut sent = self.ask_server(fetch_at, place, cx);
         for _ in 1..at_once {
             if let Some(place) = self.choose_server(fetch_at, cx.now_ms) {
@@ -185,10 +188,13 @@ impl<W> Resolver<W> {
         let number = self.servers.number(candidate.addr);
         let server = &mut self.servers[number];
         server.take_probe(cx.now_ms);
-        if !server.speaks_edns && fetch.round >= PLAIN_ROUND {
-            fetch.plain |= 1 << place;
-        }
         let manner = fetch.inquiry.manner;
+        let is_link = matches!(fetch.inquiry.qtype, Rtype::DS | Rtype::DNSKEY);
+        let may_guess = !manner.is_signed && !is_link && !self.loss.is_heavy(cx.now_ms);
+        if may_guess && !server.speaks_edns && fetch.round >= PLAIN_ROUND && fetch.plain & 1 << place == 0 {
+            fetch.plain |= 1 << place;
+            fetch.guessed_plain |= 1 << place;
+        }
         let over_tcp = candidate.transport == Transport::Tcp || fetch.by_tcp & 1 << place != 0;
         let with_edns = server.takes_edns(cx.now_ms) && fetch.plain & 1 << place == 0;
         let exact_case = manner.case_randomisation && !over_tcp && server.keeps_case(cx.now_ms);
@@ -385,10 +391,12 @@ impl<W> Resolver<W> {
 
     fn note_edns(&mut self, exchange: &Exchange, reply: &Reply, now_ms: u64) {
         let server = &mut self.servers[exchange.server];
+        let Some(fetch) = self.fetches.get(exchange.fetch) else { return };
         if exchange.with_edns && reply.has_opt {
-            server.speaks_edns = true;
-        } else if !exchange.with_edns {
-            server.note_failed_edns(now_ms);
+            server.note_edns();
+        } else if !exchange.with_edns && fetch.plain & 1 << exchange.place != 0 {
+            let guessed = if fetch.guessed_plain & 1 << exchange.place == 0 { Guessed::No } else { Guessed::Yes };
+            server.note_failed_edns(now_ms, guessed);
         }
     }
 

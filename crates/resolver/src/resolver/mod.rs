@@ -6,6 +6,7 @@ mod choose;
 mod end;
 mod fetch;
 mod reply;
+pub(crate) mod report;
 mod send;
 mod submit;
 mod timer;
@@ -177,6 +178,7 @@ pub struct Resolver<W> {
     fetch_wheel: Wheel,
     servers: Servers,
     loss: Loss,
+    reports: report::Reports,
     loads: Loads,
     keys: KeyCache,
     gaps: Gaps,
@@ -225,6 +227,7 @@ impl<W> Resolver<W> {
             fetch_wheel: Wheel::new(),
             servers: Servers::new(cookie_secret),
             loss: Loss::default(),
+            reports: report::Reports::default(),
             loads: Loads::new(HashKey::new(loads_key)),
             keys: KeyCache::default(),
             gaps: Gaps::default(),

@@ -149,6 +149,8 @@ impl<W> Resolver<W> {
                 self.servers[server].note_lame(zone, cx.now_ms);
             }
             Note::Ahead(inquiry) => self.fetch_ahead(at, *inquiry, cx),
+            Note::Report(report) => self.note_report(report),
+            Note::LocalRoot => self.counters.local_root += 1,
             Note::Synthesised => self.counters.synthesised += 1,
             Note::Limits(reached) => {
                 let limits = self.counters.validation_limits.iter_mut().zip(reached);
@@ -220,6 +222,7 @@ impl<W> Resolver<W> {
         let gathered = std::mem::take(&mut self.gathered);
         self.fail_with(at, &gathered, cx);
         self.gathered = gathered;
+        self.send_reports(cx);
     }
 
     fn count_failure(&mut self, failure: Failure) {

@@ -59,6 +59,13 @@ pub enum Step {
         /// With an OPT record.
         with_edns: bool,
     },
+    /// The copy of the root zone says what its servers would.
+    LocalRoot {
+        /// For which name.
+        name: Name,
+        /// For which type.
+        rtype: Rtype,
+    },
     /// An equal query was under way for another question: its reply serves both.
     Joined,
     /// A reply came that belongs to a query.

@@ -257,6 +257,28 @@ fn a_zone_taken_away_from_above_is_gone_when_its_delegation_expires() {
     assert!(revoked_at_secs.is_some_and(|secs| secs <= 120), "{revoked_at_secs:?}");
 }
 
+/// Phoenix domains: what a zone says of one below it dies with the zone.
+#[test]
+fn a_delegation_below_a_zone_that_was_taken_away_goes_with_it() {
+    let mut world = World::new(recursion());
+    let down: &[&str] = &["au ghost. 100 NS ns.ghost.", "ad ns.ghost. 100 A 192.0.2.2"];
+    world.serve(1, authority(".", &[("*ghost. A", down)]));
+    let below: &[&str] = &["au sub.ghost. 86400 NS ns.sub.ghost.", "ad ns.sub.ghost. 86400 A 192.0.2.3"];
+    world.serve(2, authority("ghost.", &[("*sub.ghost. A", below)]));
+    let names: Vec<String> = (0..20).map(|number| format!("n{number}.sub.ghost.")).collect();
+    let answers: Vec<String> = names.iter().map(|name| format!("an {name} 10 A 198.51.100.1")).collect();
+    let asked: Vec<String> = names.iter().map(|name| format!("{name} A")).collect();
+    let records: Vec<[&str; 1]> = answers.iter().map(|answer| [answer.as_str()]).collect();
+    let all: Vec<(&str, &[&str])> = asked.iter().zip(&records).map(|(asked, set)| (asked.as_str(), &set[..])).collect();
+    world.serve(3, authority("sub.ghost.", &all));
+    world.resolve("n0.sub.ghost. A");
+    world.pass(60);
+    assert_eq!(world.resolve("n1.sub.ghost. A").rcode, Rcode::NOERROR);
+    world.serve(1, authority(".", &[]));
+    world.pass(60);
+    assert_eq!(world.resolve("n2.sub.ghost. A").rcode, Rcode::NXDOMAIN);
+}
+
 /// Names that are all alike to a hash of their letters' sums are no dearer than others: the keys of all maps are drawn.
 #[test]
 fn equal_questions_of_many_names_cost_a_query_each() {

@@ -132,6 +132,21 @@ fn a_server_that_drops_queries_with_edns_is_asked_without() {
 }
 
 #[test]
+fn a_server_that_was_only_late_is_asked_with_edns_again() {
+    let mut world = world(Faults::NONE, &[2]);
+    let mut lost = 0;
+    let script = move |query: &Query| {
+        lost += 1;
+        (lost > 2).then(|| if query.edns.is_some() { any(query) } else { any(query).without_edns() })
+    };
+    world.serve(2, Box::new(script));
+    assert_eq!(world.resolve("a.test. A").rcode, Rcode::NOERROR);
+    world.take_sent();
+    assert_eq!(world.resolve("b.test. A").rcode, Rcode::NOERROR);
+    assert!(world.sent.iter().all(|sent| Query::read(&sent.octets, false).edns.is_some()), "{:?}", world.sent);
+}
+
+#[test]
 fn one_living_root_server_of_the_hints_is_enough_and_none_means_servfail_in_time() {
     use std::net::IpAddr;
     let mut hints = recursion().hints;

@@ -10,6 +10,8 @@ mod dns64;
 mod faults;
 mod floods;
 mod limits;
+mod local_root;
+mod reports;
 mod secure;
 mod traces;
 mod verdicts;

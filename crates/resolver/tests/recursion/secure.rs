@@ -16,7 +16,7 @@ pub(crate) const NOW_SECS: u64 = 1_800_000_000;
 const ED25519: u8 = 15;
 
 /// A zone with one key.
-struct Zone {
+pub(crate) struct Zone {
     apex: &'static str,
     key: Ed25519KeyPair,
     expires_at_secs: u64,
@@ -46,17 +46,17 @@ impl Zone {
         ((sum + (sum >> 16 & 0xffff)) & 0xffff) as u16
     }
 
-    fn dnskey(&self) -> String {
+    pub(crate) fn dnskey(&self) -> String {
         format!("{} 300 DNSKEY {}", self.apex, rdata::display(Rtype::DNSKEY.0, &self.dnskey_data()))
     }
 
-    fn ds(&self) -> String {
+    pub(crate) fn ds(&self) -> String {
         let digested = digest(&SHA256, &[name(self.apex), self.dnskey_data()].concat());
         format!("{} 300 DS {} {ED25519} 2 {}", self.apex, self.tag(), hex(digested.as_ref()))
     }
 
     /// The record "OWNER TTL TYPE DATA" and its signature, for this section.
-    fn sign(&self, section: &str, record: &str) -> [String; 2] {
+    pub(crate) fn sign(&self, section: &str, record: &str) -> [String; 2] {
         let mut fields = record.splitn(4, ' ');
         let (owner, ttl, mnemonic, text) =
             (fields.next().unwrap(), fields.next().unwrap(), fields.next().unwrap(), fields.next().unwrap());
@@ -80,7 +80,7 @@ impl Zone {
     }
 }
 
-fn validation(zone: &Zone) -> Validation {
+pub(crate) fn validation(zone: &Zone) -> Validation {
     let anchor = zone.ds().replacen(" 300 ", " IN ", 1);
     Validation {
         anchors: Anchors::of(vec![Anchor::parse(&anchor).unwrap()]),
@@ -94,8 +94,8 @@ fn lines(parts: &[[String; 2]]) -> Vec<String> {
 }
 
 pub(crate) struct Setup {
-    root: Zone,
-    example: Zone,
+    pub(crate) root: Zone,
+    pub(crate) example: Zone,
     /// What the root says beside the delegation of example.
     delegation: Vec<String>,
     /// What example. answers for www.example. A.
@@ -125,19 +125,29 @@ impl Setup {
         self.world_with(Recursion { validation: Some(validation), ..recursion() })
     }
 
-    fn world_with(&self, recursion: Recursion) -> World {
+    pub(crate) fn world_with(&self, recursion: Recursion) -> World {
         let mut world = World::new(recursion);
         world.wall_secs = NOW_SECS;
+        world.serve(1, self.root_script());
+        world.serve(2, self.example_script());
+        world
+    }
+
+    /// What the root's server says.
+    pub(crate) fn root_script(&self) -> Script {
         let mut down = vec!["au example. 300 NS ns.example.".to_owned()];
         down.extend(self.delegation.iter().cloned());
         down.push("ad ns.example. 300 A 192.0.2.2".to_owned());
         let root_keys = lines(&[self.root.sign("an", &self.root.dnskey())]);
-        world.serve(1, served(".", &[("*example. A", &down), (". DNSKEY", &root_keys)]));
+        served(".", &[("*example. A", &down), (". DNSKEY", &root_keys)])
+    }
+
+    /// What the server of example. says.
+    pub(crate) fn example_script(&self) -> Script {
         let keys = lines(&[self.example.sign("an", &self.example.dnskey())]);
         let answers: &[(&str, &[String])] =
             &[("example. DNSKEY", &keys), ("www.example. A", &self.www), ("nothing.example. A", &self.nothing)];
-        world.serve(2, served("example.", answers));
-        world
+        served("example.", answers)
     }
 }
 

@@ -78,9 +78,11 @@ pub(crate) fn recursion() -> Recursion {
         ipv6: true,
         query_private: false,
         aggressive_nsec: false,
+        error_reports: false,
         udp_size: 1232,
         own: Vec::new(),
         stubs: Vec::new(),
+        local_root: None,
         validation: None,
     }
 }

@@ -39,7 +39,7 @@ mod upstream;
 mod validate;
 
 use dns64::Dns64Config;
-use recurse::Mode;
+use recurse::{LocalRootSource, Mode};
 use schema::json_schema;
 pub(crate) use source::ConfigErrors;
 
@@ -129,6 +129,10 @@ pub(crate) struct ResolverConfig {
     pub(crate) root_hints: Option<PathBuf>,
     /// The root's servers.
     pub(crate) hints: Vec<RootServer>,
+    /// Whether there is a copy of the root zone, and where from (RFC 8806).
+    pub(crate) local_root: LocalRootSource,
+    /// Servers that give it.
+    pub(crate) local_root_primaries: Vec<SocketAddr>,
     /// Whether the root's servers are asked who they are (RFC 8109).
     pub(crate) priming: bool,
     /// Whether servers see no more of a name than they need to (RFC 9156).
@@ -145,6 +149,8 @@ pub(crate) struct ResolverConfig {
     pub(crate) query_private: bool,
     /// Whether validated proofs answer for other names (RFC 8198).
     pub(crate) aggressive_nsec: bool,
+    /// Whether errors are reported to whom zones name for that (RFC 9567).
+    pub(crate) error_reports: bool,
     /// EDNS buffer size told to authoritative servers, in bytes, 512 to 4096.
     pub(crate) edns_buffer_size: u16,
     /// Inquiries under way at the servers of one zone, in all workers.

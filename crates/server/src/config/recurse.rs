@@ -1,7 +1,8 @@
 //! `[resolver]`, `[[stub]]` and `[dnssec]`: how names are resolved that no rule forwards.
 
+use std::borrow::Cow;
 use std::mem;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use avocet_dnssec::anchor::{Anchor, Anchors};
@@ -9,10 +10,11 @@ use avocet_dnssec::negative::{MAX_NEGATIVE_ANCHORS, NegativeAnchor, NegativeAnch
 use avocet_dnssec::{Policy, Sha1Signatures};
 use avocet_resolver::{RootServer, StubZone, Validation};
 use avocet_wire::NameBuf;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use toml::Spanned;
 
 use super::name::{Name, shown};
-use super::setting::{FromText, List, Text};
+use super::setting::{FromText, List, Raw, Text, Value};
 use super::spec::{DnssecSpec, ResolverSpec, StubSpec};
 use super::validate::Check;
 use super::{DnssecConfig, ResolverConfig, hints};
@@ -22,6 +24,61 @@ use crate::trust::LearntTrust;
 const MAX_SERVERS: usize = 32;
 /// Where servers listen that are written without a port.
 const DNS_PORT: u16 = 53;
+
+/// Servers that give the root zone to everybody (RFC 8806 appendix A): `lax` and `iad.xfr.dns.icann.org`, and the letters
+/// b, c, d, f, g and k of the root's own.
+const ROOT_PRIMARIES: [IpAddr; 10] = [
+    IpAddr::V4(Ipv4Addr::new(192, 0, 32, 132)),
+    IpAddr::V4(Ipv4Addr::new(192, 0, 47, 132)),
+    IpAddr::V6(Ipv6Addr::new(0x2620, 0, 0x2d0, 0x202, 0, 0, 0, 0x132)),
+    IpAddr::V6(Ipv6Addr::new(0x2620, 0, 0x2830, 0x202, 0, 0, 0, 0x132)),
+    IpAddr::V4(Ipv4Addr::new(170, 247, 170, 2)),
+    IpAddr::V4(Ipv4Addr::new(192, 33, 4, 12)),
+    IpAddr::V4(Ipv4Addr::new(199, 7, 91, 13)),
+    IpAddr::V4(Ipv4Addr::new(192, 5, 5, 241)),
+    IpAddr::V4(Ipv4Addr::new(192, 112, 36, 4)),
+    IpAddr::V4(Ipv4Addr::new(193, 0, 14, 129)),
+];
+
+/// Where the copy of the root zone is from (RFC 8806).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum LocalRootSource {
+    /// There is none.
+    None,
+    /// By transfer from the primaries.
+    Primaries,
+    /// This file.
+    File(PathBuf),
+}
+
+impl JsonSchema for LocalRootSource {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "LocalRootSource".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "anyOf": [{ "type": "boolean" }, { "type": "string", "minLength": 1 }] })
+    }
+}
+
+impl Value for LocalRootSource {
+    fn expected() -> String {
+        "true, false, or the path of a file".to_owned()
+    }
+
+    fn from_scalar(raw: &Raw) -> Result<Self, String> {
+        match raw {
+            Raw::Boolean(false) => Ok(Self::None),
+            Raw::Boolean(true) => Ok(Self::Primaries),
+            Raw::Text(path) if !path.is_empty() => Ok(Self::File(PathBuf::from(path))),
+            _ => Err(Self::mismatch(raw)),
+        }
+    }
+}
 
 /// How names that are not answered here are resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,8 +168,19 @@ pub(super) fn resolver(spec: ResolverSpec, mode: Mode, check: &mut Check) -> Res
         check.fault(span.unwrap_or_default(), message);
         Vec::new()
     });
+    let primaries = spec.local_root_primaries.span();
+    let local_root_primaries: Vec<SocketAddr> = match check.take(spec.local_root_primaries) {
+        Some(List(servers)) => servers.into_iter().map(|server| server.into_inner().0.0).collect(),
+        None => ROOT_PRIMARIES.iter().map(|&ip| SocketAddr::new(ip, DNS_PORT)).collect(),
+    };
+    if local_root_primaries.is_empty() || local_root_primaries.len() > MAX_SERVERS {
+        let found = local_root_primaries.len();
+        check.fault(primaries.unwrap_or_default(), format!("expected 1 to {MAX_SERVERS} servers, found {found}"));
+    }
     ResolverConfig {
         mode,
+        local_root: check.take(spec.local_root).unwrap_or(LocalRootSource::None),
+        local_root_primaries,
         root_hints,
         hints,
         priming: check.take(spec.priming).unwrap_or(true),
@@ -123,6 +191,7 @@ pub(super) fn resolver(spec: ResolverSpec, mode: Mode, check: &mut Check) -> Res
         ipv6: check.take(spec.ipv6).unwrap_or(true),
         query_private: check.take(spec.query_private).unwrap_or(false),
         aggressive_nsec: check.take(spec.aggressive_nsec).unwrap_or(true),
+        error_reports: check.take(spec.error_reports).unwrap_or(false),
         edns_buffer_size: check.take(spec.edns_buffer_size).map_or(1232, |size| size.0 as u16),
         fetches_per_zone: check.take(spec.fetches_per_zone).map_or(200, |count| count.0),
         fetches_per_server: check.take(spec.fetches_per_server).map_or(1_000, |count| count.0),

@@ -9,7 +9,7 @@ use toml::{Table, Value};
 
 use super::dns64::Dns64Config;
 use super::name::shown;
-use super::recurse::Mode;
+use super::recurse::{LocalRootSource, Mode};
 use super::show_policy;
 use super::{
     CacheConfig, Config, DnssecConfig, EcsPolicy, ForwardConfig, LogFormat, LogLevel, RateLimitConfig, RecordConfig,
@@ -110,6 +110,8 @@ fn resolver(config: &Config) -> Table {
     table([
         ("mode", mode.into()),
         ("root-hints", or_empty(hints.as_deref())),
+        ("local-root", local_root(&resolver.local_root)),
+        ("local-root-primaries", texts(&servers(&resolver.local_root_primaries))),
         ("priming", resolver.priming.into()),
         ("qname-minimisation", resolver.qname_minimisation.into()),
         ("case-randomisation", resolver.case_randomisation.into()),
@@ -118,6 +120,7 @@ fn resolver(config: &Config) -> Table {
         ("ipv6", resolver.ipv6.into()),
         ("query-private", resolver.query_private.into()),
         ("aggressive-nsec", resolver.aggressive_nsec.into()),
+        ("error-reports", resolver.error_reports.into()),
         ("edns-buffer-size", i64::from(resolver.edns_buffer_size).into()),
         ("fetches-per-zone", i64::from(resolver.fetches_per_zone).into()),
         ("fetches-per-server", i64::from(resolver.fetches_per_server).into()),
@@ -126,10 +129,20 @@ fn resolver(config: &Config) -> Table {
     ])
 }
 
+fn local_root(source: &LocalRootSource) -> Value {
+    match source {
+        LocalRootSource::None => false.into(),
+        LocalRootSource::Primaries => true.into(),
+        LocalRootSource::File(path) => path.to_string_lossy().into_owned().into(),
+    }
+}
+
+fn servers(addrs: &[SocketAddr]) -> Vec<String> {
+    addrs.iter().map(|addr| format!("{}@{}", addr.ip(), addr.port())).collect()
+}
+
 fn stub(stub: &StubZone) -> Table {
-    let server = |addr: &SocketAddr| format!("{}@{}", addr.ip(), addr.port());
-    let servers: Vec<String> = stub.servers.iter().map(server).collect();
-    table([("zone", shown(&stub.zone).into()), ("servers", texts(&servers))])
+    table([("zone", shown(&stub.zone).into()), ("servers", texts(&servers(&stub.servers)))])
 }
 
 fn dnssec(dnssec: &DnssecConfig) -> Table {

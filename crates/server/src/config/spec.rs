@@ -15,7 +15,7 @@ use toml::Spanned;
 use super::forward::Zone;
 use super::name::Name;
 use super::policy_spec::{ClientTable, GroupTable, ListTable, PolicySpec, RuleTable};
-use super::recurse::{Mode, StubServer};
+use super::recurse::{LocalRootSource, Mode, StubServer};
 use super::setting::{ByteSize, Int, List, Setting, Text};
 use super::{EcsPolicy, LogFormat, LogLevel, Strategy, Upstream};
 
@@ -139,6 +139,12 @@ pub(super) struct ResolverSpec {
     /// A file in zone syntax with the root's servers; "" takes those built in.
     #[schemars(extend("default" = ""))]
     pub(super) root_hints: Setting<String>,
+    /// Keep a copy of the root zone, verified by its digest (RFC 8976), and ask it in place of the root's servers (RFC 8806):
+    /// from the primaries, or from a file in zone syntax.
+    #[schemars(extend("default" = false))]
+    pub(super) local_root: Setting<LocalRootSource>,
+    /// Servers that give the root zone by transfer (RFC 5936); without it, those known to.
+    pub(super) local_root_primaries: Setting<List<Text<StubServer>>>,
     /// Ask the root's servers who they are before anything else (RFC 8109).
     #[schemars(extend("default" = true))]
     pub(super) priming: Setting<bool>,
@@ -163,6 +169,9 @@ pub(super) struct ResolverSpec {
     /// Deny names by NSEC records that were validated before (RFC 8198).
     #[schemars(extend("default" = true))]
     pub(super) aggressive_nsec: Setting<bool>,
+    /// Report names that do not validate to whom the servers of their zones name for that (RFC 9567).
+    #[schemars(extend("default" = false))]
+    pub(super) error_reports: Setting<bool>,
     /// EDNS buffer size told to authoritative servers, in bytes.
     #[schemars(extend("default" = 1232))]
     pub(super) edns_buffer_size: Setting<Int<512, 4096>>,

@@ -30,6 +30,8 @@ pub(super) fn text(running: &Running) -> String {
     workers(&mut metrics, shared);
     caches(&mut metrics, shared);
     lists(&mut metrics, running);
+    policy(&mut metrics, &running.shared);
+    root_zone(&mut metrics, running);
     let resolvers = Resolvers::sum(shared);
     resolvers.write_questions(&mut metrics);
     resolvers.write_replies(&mut metrics);
@@ -152,6 +154,23 @@ fn workers(metrics: &mut Exposition, shared: &Shared) {
     metrics.gauge("avocet_tcp_connections", "TCP connections open.", total(shared, |worker| worker.tcp_open.value()));
 }
 
+fn root_zone(metrics: &mut Exposition, running: &Running) {
+    let root = &running.root;
+    let mut family = metrics.family(
+        "avocet_root_zone_copies_total",
+        Kind::Counter,
+        "Copies of the root zone that were taken into use or did not verify, and looks that gave none.",
+    );
+    family.sample(&[("result", "taken")], root.taken.load(Ordering::Relaxed));
+    family.sample(&[("result", "refused")], root.refused.load(Ordering::Relaxed));
+    family.sample(&[("result", "failed")], root.failed.load(Ordering::Relaxed));
+    if let Some((serial, expires_at_secs)) = root.in_use() {
+        metrics.gauge("avocet_root_zone_serial", "Serial of the copy of the root zone in use.", serial.into());
+        let help = "When the copy of the root zone expires, in seconds since 1970.";
+        metrics.gauge("avocet_root_zone_expires_timestamp_seconds", help, expires_at_secs);
+    }
+}
+
 fn lists(metrics: &mut Exposition, running: &Running) {
     let state = running.shared.snapshot();
     let compiles = running.lists.compiles.load(Ordering::Relaxed);
@@ -198,6 +217,28 @@ fn lists(metrics: &mut Exposition, running: &Running) {
         let is_failing = sources.get(&list.name).is_some_and(|source| source.error.is_some());
         family.sample(&[("list", &list.name)], u64::from(is_failing));
     }
+}
+
+/// What held how often: rules and lists by their names.
+fn policy(metrics: &mut Exposition, shared: &Shared) {
+    let state = shared.snapshot();
+    let Some(policy) = &state.policy else { return };
+    let help = "Times that a rule held; where its answer is cached, times that the answer was given.";
+    let mut family = metrics.family("avocet_policy_rule_hits_total", Kind::Counter, help);
+    for (rule, count) in policy.rule_counts() {
+        let mode = if rule.log_only { "log-only" } else { "in-force" };
+        family.sample(&[("rule", &rule.name), ("mode", mode)], count);
+    }
+    let mut family =
+        metrics.family("avocet_policy_list_hits_total", Kind::Counter, "Answers that were given for a list.");
+    for (place, list) in state.config.policy.lists.iter().enumerate() {
+        family.sample(&[("list", &list.name)], policy.list_count(place));
+    }
+    metrics.counter(
+        "avocet_policy_rebinding_hits_total",
+        "Private addresses of public names that were taken out.",
+        policy.rebinding_count(),
+    );
 }
 
 fn caches(metrics: &mut Exposition, shared: &Shared) {
@@ -356,6 +397,7 @@ impl Resolvers {
         family.sample(&[("event", "unreachable")], self.total(|counters| counters.unreachable));
         family.sample(&[("event", "lame")], self.total(|counters| counters.lame));
         family.sample(&[("event", "synthesised")], self.total(|counters| counters.synthesised));
+        family.sample(&[("event", "local-root")], self.total(|counters| counters.local_root));
         metrics.counter(
             "avocet_upstream_pool_overflows_total",
             "Queries sent from a socket of their own, as the pool was in use.",
@@ -376,6 +418,13 @@ impl Resolvers {
     }
 
     fn write_recursion(&self, metrics: &mut Exposition) {
+        let mut family = metrics.family(
+            "avocet_error_reports_total",
+            Kind::Counter,
+            "Errors reported to whom zones name for that, and those that were not as there were too many.",
+        );
+        family.sample(&[("result", "sent")], self.total(|counters| counters.reports));
+        family.sample(&[("result", "withheld")], self.total(|counters| counters.reports_withheld));
         let mut family = metrics.family(
             "avocet_recursion_ended_total",
             Kind::Counter,

@@ -4,13 +4,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Cursor};
+use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use avocet_policy::list::Report;
 
-use super::copies::{Copies, Copy, Head, Kept};
+use super::copies::{Copies, Copy, CopyError, Head, Kept};
 use super::disk;
 use super::fetch::{Fetched, Fetcher, MAX_LIST_BYTES};
 use super::image_file::ImageFile;
@@ -237,6 +237,22 @@ pub(super) fn check(data: &Path, list: &ListConfig) -> Result<Option<Report>, St
         return Ok(None);
     };
     load::examine(list, copy.text()).map(Some).map_err(|error| error.to_string())
+}
+
+/// The text of a list for a command that is not the server: a file as it is now, and of what is fetched the last good copy
+/// in the data directory, if there is one.
+///
+/// # Errors
+/// It cannot be read.
+pub(crate) fn open_text(data: &Path, list: &ListConfig) -> io::Result<Option<Box<dyn Read>>> {
+    if let ListSource::File(_) = list.source {
+        return Ok(load::open_file(list)?.map(|file| Box::new(file) as Box<dyn Read>));
+    }
+    let copy = Copies::new(&data.join(DIRECTORY)).open(list).map_err(|error| match error {
+        CopyError::Io(error) => error,
+        damaged => io::Error::other(damaged.to_string()),
+    })?;
+    Ok(copy.map(|copy| Box::new(Cursor::<Copy>::new(copy)) as Box<dyn Read>))
 }
 
 /// The hash of an image, as it is shown.

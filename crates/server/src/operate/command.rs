@@ -233,12 +233,26 @@ fn anchors_text(answer: &Value) -> String {
         }
         lines.push(line);
     }
+    lines.extend(root_zone_text(&answer["root-zone"]));
     match (answer["validates"] == true, answer["followed"] == true) {
         (false, _) => lines.push("; nothing is validated".to_owned()),
         (true, false) => lines.push("; changes are not followed: trust-anchor-updates is false".to_owned()),
         (true, true) => {}
     }
     lines.join("\n")
+}
+
+/// The copy of the root zone, and what went wrong with it last; none where none is wanted.
+fn root_zone_text(zone: &Value) -> Option<String> {
+    let fault = zone["fault"].as_str().map(|fault| format!("; {fault}")).unwrap_or_default();
+    match zone["serial"].as_u64() {
+        _ if zone.is_null() => None,
+        None => Some(format!("root zone: no copy in use{fault}")),
+        Some(serial) => {
+            let (from, checked, expires) = (text(&zone["from"]), ago(&zone["checked"]), left(&zone["expires"]));
+            Some(format!("root zone {serial} of {from}, seen last {checked}, expires in {expires}{fault}"))
+        }
+    }
 }
 
 fn negative_text(answer: &Value) -> String {
@@ -274,6 +288,18 @@ fn switches_text(line: &Value) -> String {
     let grants = grants.map(|grant| {
         format!("{} is granted to {}, {}", grant["name"].as_str().unwrap_or(""), whom(grant), left(grant))
     });
-    let lines: Vec<String> = pauses.chain(grants).collect();
-    if lines.is_empty() { "no pauses and no grants".to_owned() } else { lines.join("\n") }
+    let mut lines: Vec<String> = pauses.chain(grants).collect();
+    if lines.is_empty() {
+        lines.push("no pauses and no grants".to_owned());
+    }
+    let name = |one: &Value| one["name"].as_str().unwrap_or("").to_owned();
+    for rule in line["rules"].as_array().into_iter().flatten() {
+        let mode = if rule["log-only"] == true { ", log only" } else { "" };
+        let action = rule["action"].as_str().unwrap_or("");
+        lines.push(format!("rule {} ({action}{mode}): held {} times", name(rule), rule["held"]));
+    }
+    for list in line["lists"].as_array().into_iter().flatten() {
+        lines.push(format!("list {}: {} answers", name(list), list["answers"]));
+    }
+    lines.join("\n")
 }

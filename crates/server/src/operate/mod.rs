@@ -45,11 +45,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use avocet_io::poll::{Events, Interest, Poller, Trigger};
+use avocet_io::process;
 use avocet_io::signals::{Signal, Signals};
 
 use crate::clock::wall_secs;
 use crate::http::HttpServer;
 use crate::lists::{self, Keeping, Store};
+use crate::root::{self, RootKeeping};
 use crate::serve::StartError;
 use crate::snapshot::Unconfigured;
 use crate::state::Shared;
@@ -136,6 +138,8 @@ pub(crate) struct Running {
     pub(crate) lists: Keeping,
     /// What is trusted beside the configuration.
     trust: KeptTrust,
+    /// The keeping of a copy of the root zone.
+    pub(crate) root: RootKeeping,
     /// The server is about to end.
     pub(crate) draining: AtomicBool,
     /// When it started: wall time in seconds.
@@ -151,6 +155,16 @@ impl Running {
         let mut turned = self.shared.metrics.iter().map(|worker| worker.turned_at_secs.value() as u32);
         now.saturating_sub(self.started) < START_GRACE_SECS
             || turned.all(|turned| now.saturating_sub(turned) < STUCK_SECS)
+    }
+
+    /// What was decided by the hour and is kept was so by another clock.
+    fn follow_wall_clock(&self) {
+        tracing::info!("the clock was set; schedules, pauses and grants go by the new time");
+        if self.shared.snapshot().policy.is_some()
+            && let Err(error) = self.reloader.change_policy(|_| {})
+        {
+            tracing::error!(error, "cannot decide anew what was decided by the hour");
+        }
     }
 
     /// Do all workers serve, and will they go on?
@@ -208,6 +222,7 @@ impl Operation {
         let (control, http) = open(&config, taken)?;
         let started = shared.clock.now().secs();
         let running = Arc::new(Running {
+            root: RootKeeping::new(unconfigured.local_root.clone()),
             reloader: Reloader::new(config_path, shared.clone(), unconfigured),
             cache_file: CacheFile::new(&config.data.directory),
             lists: Keeping::default(),
@@ -253,6 +268,7 @@ impl Operation {
         // Not before: until a server that is taken over ends, it keeps the same lists.
         if let Some(store) = self.store.take() {
             lists::start(self.running.clone(), store).map_err(OperationError::System)?;
+            root::start(self.running.clone()).map_err(OperationError::System)?;
         }
         loop {
             let tick = if self.ending == Ending::None { TICK_MS } else { DRAIN_TICK_MS };
@@ -299,6 +315,7 @@ impl Operation {
         self.ending = ending;
         self.running.draining.store(true, Ordering::Relaxed);
         self.running.lists.close();
+        self.running.root.close();
         self.successor = None;
         let _ = self.poller.remove(&self.control);
         for mailbox in &self.running.shared.mailboxes {
@@ -362,6 +379,13 @@ impl Operation {
         {
             self.running.cache_file.save(shared);
             self.save_due = now.saturating_add(interval);
+        }
+        if shared.clock.follow_wall_clock() {
+            self.running.follow_wall_clock();
+        }
+        self.running.lists.leisure.hurry();
+        if shared.free_retired() {
+            process::give_memory_back();
         }
         self.running.tick_trust();
         self.neighbours.look(&self.running, now);

@@ -224,6 +224,9 @@ fn step_value(step: &Step) -> Value {
             "name": name.as_ref().map(|name| shown(name)), "type": rtype.to_string(),
             "transport": if *over_tcp { "tcp" } else { "udp" }, "edns": with_edns,
         }),
+        Step::LocalRoot { name, rtype } => {
+            json!({ "step": "local-root", "name": shown(name), "type": rtype.to_string() })
+        }
         Step::Joined => json!({ "step": "joined" }),
         Step::Replied { server, rtt_ms, reaction } => {
             let (reaction, rcode) = reaction_words(*reaction);

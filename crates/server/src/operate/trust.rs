@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use avocet_dnssec::anchor::Anchors;
 use avocet_dnssec::negative::NegativeAnchor;
 use avocet_wire::query::QuestionKey;
 use avocet_wire::{Class, NameBuf, Rtype};
@@ -15,6 +16,7 @@ use crate::config::recurse::Mode;
 use crate::query::miss::Miss;
 use crate::query::octets::Octets;
 use crate::state::Shared;
+use crate::trust::LearntTrust;
 use crate::trust::anchors::{Asker, KeyStatus, Now, Settings, TrustAnchors};
 use crate::trust::negative::{MAX_LIFETIME_SECS, NegativeList};
 use crate::worker::mailbox::Letter;
@@ -136,12 +138,28 @@ impl Running {
         self.reloader.change_trust(|trust| trust.negative = negative, judged_anew);
     }
 
+    /// The trust anchors by which a configuration is to be validated, followed keys in place of configured ones.
+    pub(crate) fn anchors_in_force(&self, config: &Config) -> Anchors {
+        let mut anchors = config.dnssec.anchors();
+        if validates(config) && config.dnssec.trust_anchor_updates {
+            let followed = self.trust.anchors().followed();
+            LearntTrust { followed, negative: Vec::new() }.apply(&mut anchors);
+        }
+        anchors
+    }
+
     /// What is known of each trust anchor.
     pub(super) fn show_anchors(&self) -> Value {
         let config = &self.shared.snapshot().config;
         let is_followed = validates(config) && config.dnssec.trust_anchor_updates;
         let keys: Vec<Value> = self.trust.anchors().status().iter().map(key).collect();
-        json!({ "done": true, "validates": validates(config), "followed": is_followed, "anchors": keys })
+        json!({
+            "done": true,
+            "validates": validates(config),
+            "followed": is_followed,
+            "anchors": keys,
+            "root-zone": self.root.show(),
+        })
     }
 
     /// Sets a negative anchor for so many seconds.

@@ -5,13 +5,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use avocet_policy::client::{ClientTest, Clients, Neighbour, Transport};
-use avocet_policy::list::{self, ListId, ListSet};
+use avocet_policy::list::{ListId, ListSet};
 use avocet_policy::rpz::{Zone, ZoneSet, Zones};
 use avocet_policy::rule::{Action, Exceptions, Limiter, Program, Rule, Switches};
 use avocet_wire::Ede;
 
 use super::verdict::{FIRST_LIST_NOTE, FIRST_RULE_NOTE};
-use super::{Lists, Policy};
+use super::{Counts, Lists, Policy, list_clients};
 use crate::config::policy::PolicyConfig;
 use crate::query::respond::Note;
 
@@ -38,16 +38,19 @@ pub(crate) struct Parts {
     pub(crate) neighbours: Arc<[Neighbour]>,
     /// The buckets of rate limits, which outlive a policy.
     pub(crate) limiter: Arc<Limiter>,
+    /// How often rules and lists held, which outlives a policy too.
+    pub(crate) counts: Arc<Counts>,
 }
 
 impl Parts {
-    /// Without lists, switches and neighbours. The secret keeps strangers from choosing whose bucket they share.
+    /// Without lists, switches and neighbours, for one worker. The secret keeps strangers from choosing whose bucket they share.
     pub(crate) fn new(secret: [u8; 32]) -> Self {
         Self {
             lists: None,
             switches: Switches::default(),
             neighbours: Arc::default(),
             limiter: Arc::new(Limiter::new(secret)),
+            counts: Arc::new(Counts::new(1)),
         }
     }
 }
@@ -65,8 +68,8 @@ impl Policy {
         let directory = config.directory().map_err(|fault| wrong(&fault))?;
         let rules = config.checked_rules().map_err(|faults| wrong(&faults[0]))?;
         let mut tests = rules.client_tests();
-        let of_lists = parts.lists.iter().flat_map(|lists| lists.modifiers()).flat_map(|modifiers| &modifiers.clients);
-        for test in of_lists.map(|subject| of_list(subject.inner())).chain(parts.switches.client_tests()) {
+        let of_lists = parts.lists.as_deref().map_or_else(Vec::new, |lists| list_clients::tests(config, lists));
+        for test in of_lists.into_iter().chain(parts.switches.client_tests()) {
             if !tests.contains(&test) {
                 tests.push(test);
             }
@@ -82,12 +85,15 @@ impl Policy {
         Ok(Some(Self {
             zones_in_force: zones_in_force(parts.lists.as_deref(), &in_force),
             in_force,
+            known_to_lists: list_clients::known(parts.lists.as_deref(), &clients),
             places,
             notes: notes(config, program.rules()),
             asks_for_lists: rules.rules().iter().any(Rule::reads_lists),
             lists: parts.lists.clone(),
             block: config.block.clone(),
             limiter: parts.limiter.clone(),
+            counted: parts.counts.places(config, program.rules().iter().map(|rule| rule.name.as_str())),
+            counts: parts.counts.clone(),
             clients,
             program,
             origins,
@@ -108,14 +114,6 @@ fn add_tests_of_ways(tests: &mut Vec<ClientTest>, rules: &[Rule], lists: Option<
     let by_datagram = ClientTest::Transport(Transport::Udp);
     if (truncates || zones.is_some_and(Zones::tells_transports)) && !tests.contains(&by_datagram) {
         tests.push(by_datagram);
-    }
-}
-
-/// What an entry of a list asks of a client, as a question that profiles answer.
-fn of_list(test: &list::ClientTest) -> ClientTest {
-    match test {
-        list::ClientTest::Network(network) => ClientTest::Within(*network),
-        list::ClientTest::Name(name) => ClientTest::Is(name.to_string()),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use avocet_policy::list::{self, Decision, Effect};
 use avocet_policy::rpz::ZoneSet;
-use avocet_policy::rule::{self, Action, Lift, Rule, Verdict};
+use avocet_policy::rule::{self, Lift, Rule, Verdict};
 use avocet_wire::Rtype;
 use serde_json::{Value, json};
 
@@ -145,19 +145,7 @@ impl Policy {
 }
 
 fn rule(rule: &Rule) -> Value {
-    let action = match &rule.action {
-        Action::Block(_) => "block",
-        Action::Allow => "allow",
-        Action::Redirect(..) => "redirect",
-        Action::Forward(_) => "forward",
-        Action::SafeSearch => "safe-search",
-        Action::Ttl { .. } => "ttl",
-        Action::Drop => "drop",
-        Action::Truncate => "truncate",
-        Action::RateLimit(_) => "rate-limit",
-        Action::Tag(_) => "tag",
-    };
-    json!({ "name": rule.name, "when": rule.when, "action": action, "log-only": rule.log_only })
+    json!({ "name": rule.name, "when": rule.when, "action": rule.action.word(), "log-only": rule.log_only })
 }
 
 fn lifted(verdict: &Verdict) -> Option<&'static str> {

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Deref;
 
+use avocet_io::file::open_regular;
 use avocet_policy::list::{Compiler, Format, Image, ImageError, Kind, ListId, Progress, Report, Rewrites, Source};
 use avocet_policy::rpz::{TriggerKind, Zone, Zones};
 use serde::{Deserialize, Serialize};
@@ -235,17 +236,26 @@ fn read(compiler: &mut Compiler, (place, list): (usize, &ListConfig), mut text: 
 /// The text of a list that is a file of this machine.
 pub(crate) fn open_file(list: &ListConfig) -> io::Result<Option<File>> {
     match &list.source {
-        ListSource::File(path) => File::open(path).map(Some),
+        ListSource::File(path) => open_regular(path).map(Some),
         ListSource::Url(_) => Ok(None),
     }
 }
 
 /// The lists that are files of this machine, compiled for a server without a data directory.
 pub(crate) fn from_files(config: &PolicyConfig, secret: [u8; 32]) -> Result<Option<Lists>, String> {
+    from_texts(config, secret, open_file)
+}
+
+/// The lists compiled of the texts that `open` gives.
+pub(crate) fn from_texts<R: Read>(
+    config: &PolicyConfig,
+    secret: [u8; 32],
+    open: impl FnMut(&ListConfig) -> io::Result<Option<R>>,
+) -> Result<Option<Lists>, String> {
     if config.lists.is_empty() {
         return Ok(None);
     }
-    let Compilation { octets, zones, reports } = compile(config, secret, open_file);
+    let Compilation { octets, zones, reports } = compile(config, secret, open);
     let mut lists = Vec::new();
     for (list, report) in config.lists.iter().zip(reports) {
         let report = report.map_err(|error| format!("cannot read the list {:?}: {error}", list.name))?;

@@ -11,7 +11,7 @@ use avocet_policy::rule::{
 use avocet_resolver::NameServers;
 use avocet_wire::{Class, NameBuf, Rcode};
 
-use super::{Answered, Asked, Moment, Policy, Scratch};
+use super::{Answered, Asked, Moment, Policy, Scratch, Tokens};
 use crate::metrics::Stage;
 use crate::query::blocked::{Form, MAX_RECORDS};
 use crate::query::local::Alias;
@@ -109,7 +109,8 @@ impl Scratch {
 }
 
 impl Policy {
-    /// What becomes of a question. Takes a token of each rate limit that holds for it. `epoch` is that of the snapshot.
+    /// What becomes of a question. Takes a token of each rate limit that holds for it, but for [`Scratch::for_looking`].
+    /// `epoch` is that of the snapshot.
     pub(crate) fn question(
         &self,
         asked: &Asked<'_>,
@@ -118,8 +119,9 @@ impl Policy {
     ) -> (QuestionVerdict<'_>, Decider) {
         scratch.renew(self, epoch, moment.wall_secs);
         let verdict = self.decide(asked, moment, scratch);
+        scratch.held.note(&verdict);
         for id in verdict.noted() {
-            if let Some(over) = self.over_limit(*id, asked, moment) {
+            if let Some(over) = self.over_limit(*id, asked, moment, scratch.tokens) {
                 let limited = match over {
                     Over::Drop => QuestionVerdict::Drop,
                     Over::Truncate => QuestionVerdict::Truncate,
@@ -151,6 +153,7 @@ impl Policy {
         if self.program.reads_answers() {
             verdict = self.decide_answer(asked, &before, moment, scratch);
         }
+        scratch.held.note_later(&before, &verdict);
         let valid_secs = valid_secs(&verdict, moment);
         if let Some(id) = verdict.decided.filter(|_| verdict.decided != before.decided)
             && let QuestionVerdict::Answer(made) = self.by_rule(id, asked, valid_secs)
@@ -231,10 +234,14 @@ impl Policy {
         self.program.decide_answer(&question, (&answer, before), hours, &on_list)
     }
 
-    fn over_limit(&self, id: RuleId, asked: &Asked<'_>, moment: Moment) -> Option<Over> {
+    fn over_limit(&self, id: RuleId, asked: &Asked<'_>, moment: Moment, tokens: Tokens) -> Option<Over> {
         let rule = self.program.rule(id).filter(|rule| !rule.log_only)?;
         let Action::RateLimit(limit) = &rule.action else { return None };
-        let admission = self.limiter.admit(id, limit, (asked.ip, asked.qname), moment.millis * MILLI);
+        let (whose, now) = ((asked.ip, asked.qname), moment.millis * MILLI);
+        let admission = match tokens {
+            Tokens::Take => self.limiter.admit(id, limit, whose, now),
+            Tokens::Leave => self.limiter.would_admit(id, limit, whose, now),
+        };
         (admission == Admission::Over).then_some(limit.over)
     }
 
@@ -360,8 +367,12 @@ impl Policy {
         Some((self.lists.as_deref()?, in_force))
     }
 
-    pub(super) fn to_lists<'a>(&self, asked: &Asked<'a>, name: &'a [u8]) -> list::Question<'a> {
-        let asker = list::Asker { address: Some(asked.ip), names: &[], tags: &[] };
+    pub(super) fn to_lists<'a>(&'a self, asked: &Asked<'a>, name: &'a [u8]) -> list::Question<'a> {
+        let (names, tags): (&[_], &[_]) = match self.known_to_lists.get(usize::from(asked.profile)) {
+            Some(known) => (&known.names, &known.tags),
+            None => (&[], &[]),
+        };
+        let asker = list::Asker { address: Some(asked.ip), names, tags };
         list::Question { qname: name, qtype: asked.qtype, asker }
     }
 

@@ -66,6 +66,7 @@ pub(crate) fn answer(path: &Path<'_>, waiter: &Waiter, found: Option<&Found<'_>>
 }
 
 fn reply(path: &Path<'_>, waiter: &Waiter, (draft, stage): (Draft, Stage), out: &mut [u8]) -> Late {
+    path.count_note(draft.note, stage);
     let len = finish(out, draft, &waiter.asked, &waiter.question, &path.state.identity);
     let outcome = Outcome {
         stage,

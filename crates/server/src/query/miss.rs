@@ -35,6 +35,30 @@ pub(crate) enum ReplyRoute {
     Stream(StreamRoute),
 }
 
+/// The same while the query is looked at: most are answered at once, and nothing is copied for them.
+#[derive(Clone, Copy)]
+pub(crate) enum Way<'c> {
+    /// As [`ReplyRoute::Datagram`].
+    Datagram {
+        /// Number of the listener.
+        listener: u16,
+        /// Client, and the address that he asked.
+        peer: &'c Peer,
+    },
+    /// Over a stream.
+    Stream(StreamRoute),
+}
+
+impl Way<'_> {
+    /// To be kept while the client waits.
+    pub(crate) fn kept(self) -> ReplyRoute {
+        match self {
+            Self::Datagram { listener, peer } => ReplyRoute::Datagram { listener, peer: *peer },
+            Self::Stream(route) => ReplyRoute::Stream(route),
+        }
+    }
+}
+
 /// A client that waits for an answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Waiter {

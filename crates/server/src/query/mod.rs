@@ -40,7 +40,7 @@ use crate::policy;
 use crate::state::{Shared, Snapshot};
 use asked::{Asked, Reader, Transport};
 use local::{Alias, Local, LocalQuestion};
-use miss::{Miss, ReplyRoute, Waiter};
+use miss::{Miss, Waiter, Way};
 use octets::Octets;
 use rejected::{bad_option, malformed, refused};
 use respond::{Draft, draft_empty, finish};
@@ -73,17 +73,28 @@ impl Path<'_> {
     fn moment(&self) -> (policy::Moment, u32) {
         (policy::Moment { wall_secs: self.wall_secs, millis: self.now.millis() }, self.state.epoch)
     }
+
+    /// Counts why the policy gave an answer, if it did. A rate limit was counted as it was held against it.
+    #[inline]
+    fn count_note(&self, note: u16, stage: Stage) {
+        if note != 0
+            && stage != Stage::Limited
+            && let Some(policy) = &self.state.policy
+        {
+            policy.count_note(self.scratch.worker(), note);
+        }
+    }
 }
 
 /// Who asks.
 #[derive(Clone, Copy)]
-pub(crate) struct Client {
+pub(crate) struct Client<'c> {
     /// Address.
     pub(crate) ip: IpAddr,
     /// UDP or TCP.
     pub(crate) transport: Transport,
     /// The way back to him.
-    pub(crate) route: ReplyRoute,
+    pub(crate) route: Way<'c>,
 }
 
 /// How the query ended.
@@ -123,7 +134,7 @@ struct Query<'q> {
     key: &'q QuestionKey,
     /// See [`packet_hash`].
     hash: u64,
-    client: &'q Client,
+    client: &'q Client<'q>,
     /// Of the client; see [`Policy::profile`](crate::policy::Policy::profile).
     profile: u16,
 }
@@ -160,33 +171,37 @@ pub(crate) fn packet_hash(question_hash: u64, profile: u16, flags: u8) -> u64 {
     question_hash ^ (rest >> 50 << 32)
 }
 
-/// The key of a datagram's question, for looking ahead; none if it has none that is plain.
+/// Reads the key of a datagram's question, for looking ahead; it is empty if there is none that is plain.
 #[inline]
-pub(crate) fn look(shared: &Shared, octets: &[u8]) -> Option<QuestionKey> {
-    let view = QueryView::parse(octets).ok()?;
-    let key = view.key(&shared.key, 0);
-    shared.packets.prefetch_index(key.hash);
-    Some(key)
+pub(crate) fn look(shared: &Shared, octets: &[u8], key: &mut QuestionKey) {
+    match QueryView::parse(octets) {
+        Ok(view) => {
+            key.read(view.question(), &shared.key, 0);
+            shared.packets.prefetch_index(key.hash);
+        }
+        Err(_) => key.clear(),
+    }
 }
 
 /// The second look, a few questions ahead: at the entry, or if there is none at what comes next.
 #[inline]
 pub(crate) fn look_again(shared: &Shared, key: &QuestionKey) {
-    if !shared.packets.prefetch_entry(packet_hash(key.hash, PROFILE, packet_flags::RD)) {
+    if !key.is_empty() && !shared.packets.prefetch_entry(packet_hash(key.hash, PROFILE, packet_flags::RD)) {
         shared.rrsets.prefetch(key.qname());
     }
 }
 
 /// Answers a query into `out`, or says why it gets no answer. What must wait for the network, or is
-/// to be asked again ahead of need, goes to `misses`. `key` is that of the question, if it is known.
+/// to be asked again ahead of need, goes to `misses`. `key` is what [`look`] found, if it was called.
 #[inline]
 pub(crate) fn answer(
     path: &Path<'_>,
     (octets, key): (&[u8], Option<&QuestionKey>),
-    client: &Client,
+    client: &Client<'_>,
     (out, misses): (&mut [u8], &mut Vec<Miss>),
 ) -> Exit {
-    let view = match QueryView::parse(octets) {
+    let key = key.filter(|key| !key.is_empty());
+    let view = match key.map_or_else(|| QueryView::parse(octets), |key| QueryView::parse_keyed(octets, key)) {
         Ok(view) => view,
         Err(error) => return malformed(path, octets, (error, client), out),
     };
@@ -367,7 +382,7 @@ fn never_answered(qtype: Rtype) -> Option<(Rcode, Option<(Ede, &'static str)>)> 
     }
 }
 
-fn reader<'p>(path: &'p Path<'_>, client: &Client) -> Reader<'p> {
+fn reader<'p>(path: &'p Path<'_>, client: &Client<'_>) -> Reader<'p> {
     Reader {
         ip: client.ip,
         transport: client.transport,
@@ -380,6 +395,7 @@ fn reader<'p>(path: &'p Path<'_>, client: &Client) -> Reader<'p> {
 /// The one exit with an answer.
 #[inline]
 fn reply(path: &Path<'_>, query: &Query<'_>, (draft, stage): (Draft, Stage), out: &mut [u8]) -> Exit {
+    path.count_note(draft.note, stage);
     let len = finish(out, draft, &query.asked, query.view.question(), &path.state.identity);
     let outcome = Outcome {
         stage,
@@ -465,7 +481,7 @@ fn miss(path: &Path<'_>, query: &Query<'_>, aliases: Vec<Alias>, stale_available
             hash: query.hash,
             profile: query.profile,
             ip: query.client.ip,
-            route: query.client.route,
+            route: query.client.route.kept(),
             since: path.now,
             is_resumed: false,
             servers: None,

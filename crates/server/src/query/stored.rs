@@ -43,15 +43,21 @@ pub(crate) struct Scratch {
     cell: RefCell<(Assembler, Answers)>,
     prefetched: [Cell<u64>; PREFETCHES],
     policy: RefCell<policy::Scratch>,
-}
-
-impl Default for Scratch {
-    fn default() -> Self {
-        Self { cell: RefCell::default(), prefetched: [const { Cell::new(0) }; PREFETCHES], policy: RefCell::default() }
-    }
+    worker: usize,
 }
 
 impl Scratch {
+    /// That of the worker with this number.
+    pub(crate) fn of(worker: usize) -> Self {
+        let prefetched = [const { Cell::new(0) }; PREFETCHES];
+        Self { cell: RefCell::default(), prefetched, policy: RefCell::default(), worker }
+    }
+
+    /// The worker's number.
+    pub(super) fn worker(&self) -> usize {
+        self.worker
+    }
+
     /// What the policy keeps between questions.
     pub(super) fn policy(&self) -> RefMut<'_, policy::Scratch> {
         self.policy.borrow_mut()
@@ -251,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_name_is_asked_for_ahead_of_need_once_a_second() {
-        let scratch = Scratch::default();
+        let scratch = Scratch::of(0);
         assert!(scratch.is_first_prefetch(7, 100) && !scratch.is_first_prefetch(7, 100));
         assert!(scratch.is_first_prefetch(8, 100) && scratch.is_first_prefetch(7, 101));
     }

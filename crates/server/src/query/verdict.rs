@@ -31,10 +31,18 @@ pub(super) enum Judgement {
 pub(super) fn judge(path: &Path<'_>, query: &Query<'_>, out: &mut [u8]) -> Judgement {
     let Some(policy) = &path.state.policy else { return Judgement::Pass };
     let wanted = query.wanted();
-    let (verdict, decider) = policy.question(&wanted.asked(), path.moment(), &mut path.scratch.policy());
+    let mut scratch = path.scratch.policy();
+    let (verdict, decider) = policy.question(&wanted.asked(), path.moment(), &mut scratch);
     let says_nothing = matches!(verdict, QuestionVerdict::Pass);
     // What this network says about its own names, no list of strangers takes back.
-    if says_nothing || decider == Decider::List && path.state.local.has(query.key.qname()) {
+    let is_own = !says_nothing && decider == Decider::List && path.state.local.has(query.key.qname());
+    let note = match &verdict {
+        QuestionVerdict::Answer(made) if made.stage != Stage::Limited && !is_own => made.note,
+        _ => 0,
+    };
+    policy.count_held(path.scratch.worker(), &mut scratch, note);
+    drop(scratch);
+    if says_nothing || is_own {
         return Judgement::Pass;
     }
     match verdict {
@@ -63,7 +71,11 @@ pub(super) fn judge_answer(path: &Path<'_>, wanted: &Wanted<'_>, message: &[u8],
         has_own_servers: path.state.plan.has_own_rule(asked.qname),
         servers: |name: &[u8]| NameServers::above(&path.shared.rrsets, name, path.now.secs()),
     };
-    let verdict = policy.answer(&asked, &answered, path.moment(), &mut path.scratch.policy());
+    let mut scratch = path.scratch.policy();
+    let verdict = policy.answer(&asked, &answered, path.moment(), &mut scratch);
+    let note = if let AnswerVerdict::Answer(made) = &verdict { made.note } else { 0 };
+    policy.count_held(path.scratch.worker(), &mut scratch, note);
+    drop(scratch);
     carry_out(path, wanted, verdict, out)
 }
 

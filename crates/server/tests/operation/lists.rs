@@ -229,3 +229,25 @@ fn a_policy_zone_is_kept_as_lists_are_and_explained() {
     assert_eq!(site.ask("own.example").0, [192, 0, 2, 98], "its copy is read at the start");
     assert_eq!(site.metric("avocet_list_entries{list=\"threats\"}"), 2.0);
 }
+
+#[test]
+fn commands_judge_by_the_copies_of_what_was_fetched() {
+    let (site, upstream, web) = (Site::new(), Upstream::start(), Web::start("ads.example\n"));
+    let url = format!("url = \"http://127.0.0.1:{}/ads\"", web.port);
+    site.configure(upstream.addr, "", &list("ads", &url));
+    assert!(site.avocet_text(&["policy", "check"]).contains("no copy of it on this machine yet"));
+    let server = site.start();
+    refresh(&site, &[]);
+    server.stop();
+    web.give(None);
+    assert!(site.avocet_text(&["policy", "check"]).contains("list ads: domains, 1 entries"));
+    let held = site.avocet_text(&["policy", "test", "list(\"ads\")", "--name", "ads.example", "--json"]);
+    assert_eq!(serde_json::from_str::<Value>(&held).unwrap()["holds"], true, "{held}");
+    let queries = site.directory.join("queries");
+    std::fs::write(&queries, "ads.example\nother.example\n").unwrap();
+    let without = site.directory.join("without.toml");
+    std::fs::write(&without, "").unwrap();
+    let (queries, without) = (queries.to_str().unwrap(), without.to_str().unwrap());
+    let changed = site.avocet_text(&["policy", "dry-run", without, "--queries", queries]);
+    assert!(changed.contains("freed: 1 queries, 1 names"), "{changed}");
+}

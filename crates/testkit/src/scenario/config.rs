@@ -220,9 +220,11 @@ impl Config {
             ipv6: self.ipv6,
             query_private: true,
             aggressive_nsec: self.aggressive_nsec,
+            error_reports: false,
             udp_size: 4096,
             own: Vec::new(),
             stubs: self.stubs.iter().map(stub).collect(),
+            local_root: None,
             validation: if self.trust_anchors.is_empty() { None } else { Some(self.validation()?) },
         })
     }

@@ -84,6 +84,12 @@ impl Internet {
         internet
     }
 
+    /// Makes all servers as they should be.
+    pub(super) fn mend(&mut self) {
+        self.is_hostile = false;
+        self.servers.iter_mut().for_each(|server| server.behaviour = Behaviour::Good);
+    }
+
     /// The root's servers: of the hints.
     pub(super) fn hints(&self) -> Vec<Ipv4Addr> {
         self.zones[0].servers.iter().map(|&server| self.servers[server].addr).collect()

@@ -81,3 +81,14 @@ pub fn simulate(seed: u64) -> Result<Tally, Wrong> {
     let world = world::World::new(seed);
     world.map_err(|what| Wrong { question: String::new(), number: 0, what, steps: Vec::new() })?.play()
 }
+
+/// Plays an internet drawn from a seed in which nothing is wrong but that its network loses so many percent of the
+/// datagrams each way: for each of its names, cold, the address is asked for once, `together` names at a time. Of each
+/// must hold what [`simulate`] says, but that it may fail.
+///
+/// # Errors
+/// The first thing that does not hold.
+pub fn simulate_loss(seed: u64, percent: u32, together: usize) -> Result<Tally, Wrong> {
+    let world = world::World::lossy(seed, percent);
+    world.map_err(|what| Wrong { question: String::new(), number: 0, what, steps: Vec::new() })?.play_cold(together)
+}

@@ -74,12 +74,10 @@ impl World {
     pub(super) fn new(seed: u64) -> Result<Self, String> {
         let mut chance = Chance::new(seed);
         let internet = Internet::draw(&mut chance);
-        let root_key = internet.zones[0].key.as_ref().map(super::sign::Key::dnskey);
         let simulated = Simulated {
-            hints: internet.hints().into_iter().map(IpAddr::from).collect(),
-            root_key,
             qname_minimisation: chance.percent(70),
             aggressive_nsec: chance.percent(50),
+            ..asking(&internet)
         };
         let faults = Faults {
             loss: [0, 0, 0, 5, 20, 40][chance.below(6) as usize],
@@ -87,10 +85,24 @@ impl World {
             delay_ms: 1 + chance.below(40),
             jitter_ms: [0, 5, 60][chance.below(3) as usize],
         };
-        Ok(Self {
+        let server = Server::simulated(&simulated, seed)?;
+        Ok(Self::of(internet, server, Network::new(chance.number(), START_MS, faults)))
+    }
+
+    /// A world whose servers are all as they should be, behind a network that loses so many percent each way.
+    pub(super) fn lossy(seed: u64, percent: u32) -> Result<Self, String> {
+        let mut chance = Chance::new(seed);
+        let mut internet = Internet::draw(&mut chance);
+        internet.mend();
+        let server = Server::simulated(&asking(&internet), seed)?;
+        Ok(Self::of(internet, server, Network::new(chance.number(), START_MS, Faults::loss(percent))))
+    }
+
+    fn of(internet: Internet, server: Server, net: Network<Event>) -> Self {
+        Self {
             internet,
-            server: Server::simulated(&simulated, seed)?,
-            net: Network::new(chance.number(), START_MS, faults),
+            server,
+            net,
             wall_offset_secs: 0,
             was_set: false,
             lines: HashMap::new(),
@@ -98,7 +110,25 @@ impl World {
             asked: Vec::new(),
             sent: 0,
             tally: Tally::default(),
-        })
+        }
+    }
+
+    /// Asks for the address of each name once, so many names at a time.
+    pub(super) fn play_cold(mut self, together: usize) -> Result<Tally, Wrong> {
+        let mut names = std::mem::take(&mut self.internet.names);
+        names.retain(|name| Truth::of(&self.internet, name, Rtype::A).has_end);
+        for names in names.chunks(together) {
+            let first = self.asked.len();
+            for qname in names {
+                self.submit(qname.clone(), Rtype::A, (true, RD | AD));
+            }
+            self.settle();
+            for number in first..self.asked.len() {
+                self.check(number).map_err(|what| self.wrong(number, what))?;
+            }
+        }
+        self.tally.sent = self.sent;
+        Ok(self.tally)
     }
 
     pub(super) fn play(mut self) -> Result<Tally, Wrong> {
@@ -179,7 +209,11 @@ impl World {
             Rtype::MX,
         ];
         let qtype = TYPES[chance.below(10) as usize];
-        let (dnssec_ok, flags) = (chance.percent(50), if chance.percent(10) { RD | CD | AD } else { RD | AD });
+        let how = (chance.percent(50), if chance.percent(10) { RD | CD | AD } else { RD | AD });
+        self.submit(qname, qtype, how);
+    }
+
+    fn submit(&mut self, qname: Wire, qtype: Rtype, (dnssec_ok, flags): (bool, u16)) {
         let number = self.asked.len();
         let mut octets = Vec::new();
         for word in [number as u16, flags, 1, 0, 0, 1] {
@@ -303,6 +337,16 @@ impl World {
             return Err("SERVFAIL, and nothing is wrong".to_owned());
         }
         Ok(())
+    }
+}
+
+/// How an internet is asked.
+fn asking(internet: &Internet) -> Simulated {
+    Simulated {
+        hints: internet.hints().into_iter().map(IpAddr::from).collect(),
+        root_key: internet.zones[0].key.as_ref().map(super::sign::Key::dnskey),
+        qname_minimisation: true,
+        aggressive_nsec: true,
     }
 }
 

@@ -1,0 +1,279 @@
+//! The digest over a whole zone (RFC 8976): whether a copy is the zone that its owner published.
+//!
+//! Only the scheme SIMPLE with SHA-384 and SHA-512. The ZONEMD and SOA RRsets are to be verified by the zone's keys
+//! before their word counts; that is done by [`verify`].
+
+use std::fmt;
+
+use avocet_wire::{Class, NameBuf, Rtype, canonical, name};
+use aws_lc_rs::digest::{self, Context as Digester};
+
+use crate::anchor::Anchors;
+use crate::budget::Budget;
+use crate::chain;
+use crate::rrset::{Context, Rrset};
+use crate::signature;
+use crate::verdict::Reason;
+
+/// The type ZONEMD (RFC 8976 §2.1).
+pub const ZONEMD: Rtype = Rtype(63);
+/// The scheme SIMPLE (RFC 8976 §2.2.2).
+const SIMPLE: u8 = 1;
+/// Octets of SOA data after its names: five numbers, of which the serial is the first (RFC 1035 §3.3.13).
+const SOA_NUMBERS: usize = 20;
+
+/// A record of a zone.
+#[derive(Clone, Copy, Debug)]
+pub struct ZoneRecord<'a> {
+    /// The owner, uncompressed, in any case.
+    pub owner: &'a [u8],
+    /// TYPE.
+    pub rtype: Rtype,
+    /// TTL in seconds.
+    pub ttl_secs: u32,
+    /// The data, names in it uncompressed.
+    pub rdata: &'a [u8],
+}
+
+/// Why a copy of a zone is not believed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// There is no trust anchor for the zone.
+    NoAnchor,
+    /// The keys, the SOA record or the digest do not verify.
+    Unverified(Rtype, Reason),
+    /// There is no SOA record, or it cannot be read.
+    NoSoa,
+    /// The zone has no digest of a scheme and hash that we know.
+    NoDigest,
+    /// The digest is of another serial than that of the SOA record.
+    OtherSerial,
+    /// The zone is not what the digest was made of.
+    OtherZone,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoAnchor => f.write_str("there is no trust anchor for it"),
+            Self::Unverified(rtype, reason) => write!(f, "its {rtype} records do not verify: {reason}"),
+            Self::NoSoa => f.write_str("it has no SOA record"),
+            Self::NoDigest => f.write_str("it has no ZONEMD record with SHA-384 or SHA-512"),
+            Self::OtherSerial => f.write_str("its ZONEMD record is of another serial"),
+            Self::OtherZone => f.write_str("its records are not those that its ZONEMD record is of"),
+        }
+    }
+}
+
+impl std::error::Error for Fault {}
+
+/// Verifies a zone by its ZONEMD record, and that by the chain of trust from the anchor at its apex (RFC 8976 §4). The
+/// order of the records is of no importance.
+///
+/// # Errors
+/// Why the zone is not to be believed.
+pub fn verify(records: &[ZoneRecord<'_>], apex: &NameBuf, anchors: &Anchors, context: &Context) -> Result<(), Fault> {
+    let point = anchors.point(apex.wire()).ok_or(Fault::NoAnchor)?;
+    let mut budget = Budget::default();
+    let unverified = |rtype| move |reason| Fault::Unverified(rtype, reason);
+    let keys = at_apex(records, apex, Rtype::DNSKEY, |set| {
+        chain::zone_keys(set, &point.trust(), context, &mut budget).map_err(unverified(Rtype::DNSKEY))
+    })?;
+    for rtype in [Rtype::SOA, ZONEMD] {
+        at_apex(records, apex, rtype, |set| match (rtype, set.records.len()) {
+            (Rtype::SOA, 0) => Err(Fault::NoSoa),
+            (_, 0) => Err(Fault::NoDigest),
+            _ => signature::verify(set, &keys, context, &mut budget).map_err(unverified(rtype)).map(drop),
+        })?;
+    }
+    check(records, apex)
+}
+
+/// Compares a zone with its ZONEMD records, whoever made them.
+///
+/// # Errors
+/// As [`verify`].
+pub fn check(records: &[ZoneRecord<'_>], apex: &NameBuf) -> Result<(), Fault> {
+    let here = |rtype| records.iter().filter(move |record| is_at(record, apex, rtype));
+    let soa = here(Rtype::SOA).next().ok_or(Fault::NoSoa)?;
+    let serial = soa.rdata.len().checked_sub(SOA_NUMBERS).and_then(|at| soa.rdata.get(at..at + 4));
+    let serial = serial.ok_or(Fault::NoSoa)?;
+    let mut fault = Fault::NoDigest;
+    for record in here(ZONEMD) {
+        let Some((head, expected)) = record.rdata.split_first_chunk::<6>() else { continue };
+        let Some(algorithm) =
+            algorithm(head[5]).filter(|hash| head[4] == SIMPLE && hash.output_len() == expected.len())
+        else {
+            continue;
+        };
+        // Two digests of one kind say nothing (RFC 8976 §4).
+        let alike = here(ZONEMD).filter(|other| other.rdata.get(4..6) == Some(&head[4..6]));
+        if alike.count() > 1 {
+            continue;
+        }
+        if head[..4] != *serial {
+            fault = Fault::OtherSerial;
+        } else if digest(records, apex, algorithm) == expected {
+            return Ok(());
+        } else {
+            fault = Fault::OtherZone;
+        }
+    }
+    Err(fault)
+}
+
+/// The hash of that number in the registry (RFC 8976 §5.3).
+fn algorithm(number: u8) -> Option<&'static digest::Algorithm> {
+    match number {
+        1 => Some(&digest::SHA384),
+        2 => Some(&digest::SHA512),
+        _ => None,
+    }
+}
+
+/// The digest over all records of the zone, each once and in canonical form and order, but for the digests themselves
+/// (RFC 8976 §3.3).
+fn digest(records: &[ZoneRecord<'_>], apex: &NameBuf, algorithm: &'static digest::Algorithm) -> Vec<u8> {
+    let covered =
+        |record: &ZoneRecord<'_>| record.rdata.first_chunk().map(|covered| Rtype(u16::from_be_bytes(*covered)));
+    let is_digest = |record: &ZoneRecord<'_>| {
+        is_at(record, apex, ZONEMD) || is_at(record, apex, Rtype::RRSIG) && covered(record) == Some(ZONEMD)
+    };
+    let counts = |record: &&ZoneRecord<'_>| name::is_under(record.owner, apex.wire()) && !is_digest(record);
+    let mut included: Vec<(&ZoneRecord<'_>, Vec<u8>)> = records.iter().filter(counts).map(canonical_form).collect();
+    included.sort_by(|(a, data_a), (b, data_b)| {
+        let by_owner = canonical::compare_names(a.owner, b.owner);
+        by_owner.then(a.rtype.0.cmp(&b.rtype.0)).then_with(|| data_a.cmp(data_b))
+    });
+    included.dedup_by(|(a, data_a), (b, data_b)| {
+        a.rtype == b.rtype && data_a == data_b && a.owner.eq_ignore_ascii_case(b.owner)
+    });
+    let mut digester = Digester::new(algorithm);
+    for (record, data) in &included {
+        digester.update(&record.owner.to_ascii_lowercase());
+        digester.update(&record.rtype.0.to_be_bytes());
+        digester.update(&Class::IN.0.to_be_bytes());
+        digester.update(&record.ttl_secs.to_be_bytes());
+        digester.update(&(data.len() as u16).to_be_bytes());
+        digester.update(data);
+    }
+    digester.finish().as_ref().to_vec()
+}
+
+fn canonical_form<'r, 'a>(record: &'r ZoneRecord<'a>) -> (&'r ZoneRecord<'a>, Vec<u8>) {
+    let mut data = Vec::with_capacity(record.rdata.len());
+    canonical::append_rdata(record.rtype.0, record.rdata, &mut data);
+    (record, data)
+}
+
+fn is_at(record: &ZoneRecord<'_>, apex: &NameBuf, rtype: Rtype) -> bool {
+    record.rtype == rtype && record.owner.eq_ignore_ascii_case(apex.wire())
+}
+
+/// Lends the RRset of a type at the apex, which may be empty.
+fn at_apex<R>(
+    records: &[ZoneRecord<'_>],
+    apex: &NameBuf,
+    rtype: Rtype,
+    act: impl FnOnce(&Rrset<'_>) -> Result<R, Fault>,
+) -> Result<R, Fault> {
+    let here = records.iter().filter(|record| is_at(record, apex, rtype));
+    let ttl_secs = here.clone().map(|record| record.ttl_secs).min().unwrap_or(0);
+    let data: Vec<&[u8]> = here.map(|record| record.rdata).collect();
+    let covers = |record: &&ZoneRecord<'_>| {
+        is_at(record, apex, Rtype::RRSIG) && record.rdata.starts_with(&rtype.0.to_be_bytes())
+    };
+    let signatures: Vec<&[u8]> = records.iter().filter(covers).map(|record| record.rdata).collect();
+    act(&Rrset { owner: apex.wire(), rtype, class: Class::IN, ttl_secs, records: &data, signatures: &signatures })
+}
+
+#[cfg(test)]
+mod tests {
+    use avocet_wire::master::{MasterFile, MasterRecord};
+
+    use super::*;
+
+    /// RFC 8976 appendix A.1.
+    const SIMPLE_ZONE: &str = "example. 86400 IN SOA ns1 admin 2018031900 1800 900 604800 86400\n
+        86400 IN NS ns1\n 86400 IN NS ns2\n
+        86400 IN ZONEMD 2018031900 1 1 ( c68090d90a7aed716bc459f9340e3d7c1370d4d24b7e2fc3a1ddc0b9a87153b9
+            a9713b3c9ae5cc27777f98b8e730044c )\n
+        \nns1 3600 IN A 203.0.113.63\nns2 3600 IN AAAA 2001:db8::63\n";
+    /// RFC 8976 appendix A.2.
+    const COMPLEX_ZONE: &str = "example. 86400 IN SOA ns1 admin 2018031900 1800 900 604800 86400\n
+        86400 IN NS ns1\n 86400 IN NS ns2\n
+        86400 IN ZONEMD 2018031900 1 1 ( a3b69bad980a3504e1cffcb0fd6397f93848071c93151f552ae2f6b1711d4bd2
+            d8b39808226d7b9db71e34b72077f8fe )\n
+        \nns1 3600 IN A 203.0.113.63\nNS2 3600 IN AAAA 2001:db8::63
+        \noccluded.sub 7200 IN TXT \"I'm occluded but must be digested\"\nsub 7200 IN NS ns1
+        \nduplicate 300 IN TXT \"I must be digested just once\"\nduplicate 300 IN TXT \"I must be digested just once\"
+        \nfoo.test. 555 IN TXT \"out-of-zone data must be excluded\"
+        \nUPPERCASE 3600 IN TXT \"canonicalize uppercase owner names\"\n* 777 IN PTR dont-forget-about-wildcards
+        \nmail 3600 IN MX 20 MAIL1\nmail 3600 IN MX 10 Mail2.Example.
+        \nsortme 3600 IN AAAA 2001:db8::5:61\nsortme 3600 IN AAAA 2001:db8::3:62\nsortme 3600 IN AAAA 2001:db8::4:63
+        \nsortme 3600 IN AAAA 2001:db8::1:65\nsortme 3600 IN AAAA 2001:db8::2:64
+        \nnon-apex 900 IN ZONEMD 2018031900 1 1 ( 616c6c6f7765642062757420
+            69676e6f7265642e20616c6c6f776564206275742069676e6f7265642e20616c6c6f7765 )\n";
+
+    fn apex() -> NameBuf {
+        NameBuf::from_wire(b"\x07example\0").unwrap()
+    }
+
+    fn read(text: &str) -> Vec<MasterRecord> {
+        MasterFile::new(text.as_bytes(), apex())
+            .map(|(line, record)| record.unwrap_or_else(|e| panic!("{line}: {e}")))
+            .collect()
+    }
+
+    fn lent(records: &[MasterRecord]) -> Vec<ZoneRecord<'_>> {
+        let lend = |record: &MasterRecord| (record.rtype, record.ttl_secs);
+        let lent = records.iter().map(|record| {
+            let (rtype, ttl_secs) = lend(record);
+            ZoneRecord { owner: record.owner.wire(), rtype, ttl_secs, rdata: &record.rdata }
+        });
+        lent.collect()
+    }
+
+    #[track_caller]
+    fn check_zone(text: &str, expected: Result<(), Fault>) {
+        let records = read(text);
+        assert_eq!(check(&lent(&records), &apex()), expected);
+        let mut turned = lent(&records);
+        turned.reverse();
+        assert_eq!(check(&turned, &apex()), expected, "in any order");
+    }
+
+    #[test]
+    fn the_zones_of_the_rfc_have_their_digests() {
+        check_zone(SIMPLE_ZONE, Ok(()));
+        check_zone(COMPLEX_ZONE, Ok(()));
+    }
+
+    #[test]
+    fn a_zone_with_any_other_record_is_another_zone() {
+        check_zone(&SIMPLE_ZONE.replace("203.0.113.63", "203.0.113.64"), Err(Fault::OtherZone));
+        check_zone(&SIMPLE_ZONE.replace("3600 IN A ", "3601 IN A "), Err(Fault::OtherZone));
+        check_zone(&format!("{SIMPLE_ZONE}ns3 3600 IN A 203.0.113.63\n"), Err(Fault::OtherZone));
+        let lines = SIMPLE_ZONE.lines().filter(|line| !line.starts_with("ns2"));
+        check_zone(&lines.collect::<Vec<_>>().join("\n"), Err(Fault::OtherZone));
+    }
+
+    #[test]
+    fn a_digest_must_be_known_and_single_and_of_this_serial() {
+        check_zone(&SIMPLE_ZONE.replace("ZONEMD 2018031900 1 1", "ZONEMD 2018031901 1 1"), Err(Fault::OtherSerial));
+        for other in ["2 1", "1 3", "1 2"] {
+            check_zone(&SIMPLE_ZONE.replace("2018031900 1 1", &format!("2018031900 {other}")), Err(Fault::NoDigest));
+        }
+        let second = format!("{SIMPLE_ZONE}example. 86400 IN ZONEMD 2018031900 1 1 {}\n", "00".repeat(48));
+        check_zone(&second, Err(Fault::NoDigest));
+        check_zone("example. 60 IN A 192.0.2.1\n", Err(Fault::NoSoa));
+    }
+
+    #[test]
+    fn without_an_anchor_nothing_is_believed() {
+        let records = read(SIMPLE_ZONE);
+        let context = Context { now_secs: 0, policy: crate::Policy::default() };
+        let anchors = Anchors::built_in();
+        assert_eq!(verify(&lent(&records), &apex(), &anchors, &context), Err(Fault::NoAnchor));
+    }
+}

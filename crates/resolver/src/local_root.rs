@@ -1,0 +1,252 @@
+//! A copy of the root zone (RFC 8806): what the root's servers would say, without asking them.
+//!
+//! A copy is only made of a zone that its ZONEMD record and the chain of trust vouch for (RFC 8976). It answers as an
+//! authoritative server does: referrals with DS records or the proof that there are none, data, and denials with their
+//! NSEC records. Who fetches it, and when, is not decided here.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use avocet_dnssec::Context;
+use avocet_dnssec::anchor::Anchors;
+use avocet_dnssec::zonemd::{self, ZoneRecord};
+use avocet_wire::view::RecordSection;
+use avocet_wire::{Class, NameBuf, Rcode, Rtype, name};
+
+use crate::iterate::gaps::order;
+use crate::iterate::rrset::Rrset;
+use crate::read::{Reply, ReplyRecord};
+
+/// Octets of SOA data that are its five numbers (RFC 1035 §3.3.13).
+const SOA_NUMBERS: usize = 20;
+
+/// Why a copy of the root zone is not used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LocalRootFault {
+    /// Its digest, or what vouches for that.
+    Digest(zonemd::Fault),
+    /// It denies names by other means than NSEC.
+    NoNsec,
+}
+
+impl fmt::Display for LocalRootFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Digest(fault) => fault.fmt(f),
+            Self::NoNsec => f.write_str("it has no NSEC records"),
+        }
+    }
+}
+
+impl std::error::Error for LocalRootFault {}
+
+impl From<zonemd::Fault> for LocalRootFault {
+    fn from(fault: zonemd::Fault) -> Self {
+        Self::Digest(fault)
+    }
+}
+
+/// The numbers of an SOA record: when a copy is to be renewed, all in seconds (RFC 1035 §3.3.13).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Timers {
+    /// The version of the zone.
+    pub serial: u32,
+    /// After a success.
+    pub refresh_secs: u32,
+    /// After a failure.
+    pub retry_secs: u32,
+    /// A copy that was not renewed for so long is not used.
+    pub expire_secs: u32,
+}
+
+impl Timers {
+    /// Reads them from SOA data without compression.
+    #[must_use]
+    pub fn of(soa: &[u8]) -> Option<Self> {
+        let numbers = soa.len().checked_sub(SOA_NUMBERS).and_then(|at| soa.get(at..))?;
+        let mut numbers = numbers.chunks_exact(4).map(|octets| octets.iter().fold(0, |n, o| n << 8 | u32::from(*o)));
+        let mut next = || numbers.next();
+        Some(Self { serial: next()?, refresh_secs: next()?, retry_secs: next()?, expire_secs: next()? })
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct LocalRoot {
+    /// By canonical order of the owners, and type.
+    sets: BTreeMap<(Vec<u8>, u16), Rrset>,
+    /// NSEC RRsets by canonical order of their owners.
+    gaps: BTreeMap<Vec<u8>, Rrset>,
+    timers: Timers,
+}
+
+/// What the zone says.
+pub(crate) struct Said {
+    pub(crate) reply: Reply,
+    pub(crate) rcode: Rcode,
+    /// It is an answer or a denial, and no referral.
+    pub(crate) is_authoritative: bool,
+}
+
+type Sets<'z> = Vec<(RecordSection, &'z Rrset)>;
+
+impl LocalRoot {
+    /// Verifies a copy and makes it ready for look-up.
+    ///
+    /// # Errors
+    /// Why it is not to be used.
+    pub fn new(records: &[ZoneRecord<'_>], anchors: &Anchors, context: &Context) -> Result<Self, LocalRootFault> {
+        zonemd::verify(records, &NameBuf::ROOT, anchors, context)?;
+        let mut sets: BTreeMap<(Vec<u8>, u16), Rrset> = BTreeMap::new();
+        for record in records {
+            let covered = record.rdata.first_chunk().map_or(0, |covered| u16::from_be_bytes(*covered));
+            let is_signature = record.rtype == Rtype::RRSIG;
+            let rtype = if is_signature { Rtype(covered) } else { record.rtype };
+            let owner = record.owner.to_ascii_lowercase();
+            let set = sets.entry((order(&owner), rtype.0));
+            let set = set.or_insert_with(|| Rrset::empty(owner.into(), rtype, record.ttl_secs));
+            set.ttl_secs = set.ttl_secs.min(record.ttl_secs);
+            let data = if is_signature { &mut set.signatures } else { &mut set.records };
+            if !data.iter().any(|known| **known == *record.rdata) {
+                data.push(record.rdata.into());
+            }
+        }
+        let soa = sets.get(&(order(&[0]), Rtype::SOA.0)).and_then(|set| Timers::of(set.records.first()?));
+        let timers = soa.ok_or(zonemd::Fault::NoSoa)?;
+        let is_nsec = |((_, rtype), _): &(&(Vec<u8>, u16), &Rrset)| *rtype == Rtype::NSEC.0;
+        let gaps: BTreeMap<_, _> =
+            sets.iter().filter(is_nsec).map(|((owner, _), set)| (owner.clone(), set.clone())).collect();
+        if gaps.contains_key(&order(&[0])) { Ok(Self { sets, gaps, timers }) } else { Err(LocalRootFault::NoNsec) }
+    }
+
+    /// Its version, and when it is to be renewed.
+    #[must_use]
+    pub fn timers(&self) -> Timers {
+        self.timers
+    }
+
+    /// RRsets in it.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.sets.len()
+    }
+
+    /// Is there nothing in it? Never, as it has a digest.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.sets.is_empty()
+    }
+
+    /// What it says of a folded name and type (RFC 1034 §4.3.2). None where only its servers can tell: an alias or a
+    /// wildcard in the root.
+    pub(crate) fn say(&self, qname: &[u8], qtype: Rtype) -> Option<Said> {
+        if let Some(cut) = self.cut_above(qname).filter(|cut| qtype != Rtype::DS || *cut.owner != *qname) {
+            return Some(said(qname, Rcode::NOERROR, Role::Referral, &self.referral(cut)));
+        }
+        if let Some(set) = self.get(qname, qtype).filter(|set| !set.records.is_empty()) {
+            return Some(said(qname, Rcode::NOERROR, Role::Authority, &[(RecordSection::Answer, set)]));
+        }
+        let wildcard = [b"\x01*", name::ancestors(qname).find(|above| self.exists(above)).unwrap_or(&[0])].concat();
+        if self.get(qname, Rtype::CNAME).is_some() || self.exists(&wildcard) {
+            return None;
+        }
+        let mut sets: Sets<'_> = vec![(RecordSection::Authority, self.get(&[0], Rtype::SOA)?)];
+        sets.push((RecordSection::Authority, self.gap(qname)?));
+        if self.exists(qname) {
+            return Some(said(qname, Rcode::NOERROR, Role::Authority, &sets));
+        }
+        let of_wildcard = (RecordSection::Authority, self.gap(&wildcard)?);
+        if of_wildcard.1.owner != sets[1].1.owner {
+            sets.push(of_wildcard);
+        }
+        Some(said(qname, Rcode::NXDOMAIN, Role::Authority, &sets))
+    }
+
+    fn get(&self, owner: &[u8], rtype: Rtype) -> Option<&Rrset> {
+        self.sets.get(&(order(owner), rtype.0))
+    }
+
+    /// Is there data at the name or below?
+    fn exists(&self, owner: &[u8]) -> bool {
+        let key = order(owner);
+        let next = self.sets.range((key.clone(), 0)..).next();
+        next.is_some_and(|((at, _), _)| at.starts_with(&key))
+    }
+
+    /// The delegation nearest to the root that a name is under, or is.
+    fn cut_above(&self, qname: &[u8]) -> Option<&Rrset> {
+        let above = name::ancestors(qname).filter(|above| above.len() > 1);
+        above.filter_map(|above| self.get(above, Rtype::NS)).last()
+    }
+
+    /// The NSEC RRset at a name, or of the gap that it lies in.
+    fn gap(&self, qname: &[u8]) -> Option<&Rrset> {
+        self.gaps.range(..=order(qname)).next_back().map(|(_, set)| set)
+    }
+
+    fn referral<'z>(&'z self, cut: &'z Rrset) -> Sets<'z> {
+        let mut sets = vec![(RecordSection::Authority, cut)];
+        let ds = self.get(&cut.owner, Rtype::DS).or_else(|| self.gap(&cut.owner));
+        sets.extend(ds.map(|set| (RecordSection::Authority, set)));
+        for server in &cut.records {
+            let server = server.to_ascii_lowercase();
+            let glue = [Rtype::A, Rtype::AAAA].into_iter().filter_map(|rtype| self.get(&server, rtype));
+            sets.extend(glue.map(|set| (RecordSection::Additional, set)));
+        }
+        sets
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Authority,
+    Referral,
+}
+
+fn said(qname: &[u8], rcode: Rcode, role: Role, sets: &[(RecordSection, &Rrset)]) -> Said {
+    let records = sets.iter().flat_map(|(section, set)| {
+        let record = move |rtype: Rtype, rdata| {
+            let (section, owner, ttl_secs) = (*section, &*set.owner, set.ttl_secs);
+            ReplyRecord { section, rtype, class: Class::IN, ttl_secs, owner, rdata }
+        };
+        let data = set.records.iter().map(move |rdata| record(set.rtype, &**rdata));
+        data.chain(set.signatures.iter().map(move |rdata| record(Rtype::RRSIG, &**rdata)))
+    });
+    Said { reply: Reply::of(qname, records), rcode, is_authoritative: role == Role::Authority }
+}
+
+/// Where the copy in use is found, if there is one. Whoever renews it and all that resolve share it.
+#[derive(Clone, Debug, Default)]
+pub struct LocalRootSlot(Arc<Mutex<Option<Held>>>);
+
+#[derive(Clone, Debug)]
+struct Held {
+    zone: Arc<LocalRoot>,
+    expires_at_secs: u64,
+}
+
+impl LocalRootSlot {
+    /// Puts a copy into use until that time, in seconds since 1970.
+    pub fn put(&self, zone: Arc<LocalRoot>, expires_at_secs: u64) {
+        *self.held() = Some(Held { zone, expires_at_secs });
+    }
+
+    /// Uses none any more.
+    pub fn clear(&self) {
+        *self.held() = None;
+    }
+
+    /// The copy to use at a time in seconds since 1970, and when it expires.
+    #[must_use]
+    pub fn at(&self, wall_secs: u64) -> Option<(Arc<LocalRoot>, u64)> {
+        let held = self.held();
+        held.as_ref()
+            .filter(|held| wall_secs < held.expires_at_secs)
+            .map(|held| (held.zone.clone(), held.expires_at_secs))
+    }
+
+    fn held(&self) -> std::sync::MutexGuard<'_, Option<Held>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

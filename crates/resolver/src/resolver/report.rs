@@ -1,0 +1,150 @@
+//! Reports of errors to whom the servers of a zone name for that (RFC 9567): a query for a name that says what went
+//! wrong, for its own sake.
+//!
+//! A report never causes another one: what fails for a name that begins as reports do is not reported. The cache keeps
+//! what came of a report, so that the same error is not reported again as long as that lives.
+
+use avocet_dnssec::Reason;
+use avocet_wire::{Class, NameBuf, Rtype};
+
+use super::{Context, Resolver};
+use crate::iterate::rrset::{self, Name, Side};
+use crate::plan::Route;
+use crate::task::Key;
+
+/// The label that a report begins with, and that stands before the agent's domain (RFC 9567 §6.1).
+const MARK: &[u8] = b"_er";
+/// Most reports in [`WINDOW_MS`], in each resolver.
+const MAX_REPORTS: u32 = 20;
+/// See [`MAX_REPORTS`], in ms.
+const WINDOW_MS: u64 = 60_000;
+
+/// Something to be reported.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Report {
+    /// What could not be resolved.
+    pub(crate) qname: Name,
+    pub(crate) qtype: Rtype,
+    /// The extended error.
+    pub(crate) ede: u16,
+    /// To whom.
+    pub(crate) agent: NameBuf,
+}
+
+impl Report {
+    /// The name that is asked for. None where it would be too long, and for what is itself a report.
+    fn name(&self) -> Option<NameBuf> {
+        if is_report(&self.qname) {
+            return None;
+        }
+        let mut name = self.agent.prefixed(MARK).ok()?;
+        name = name.prefixed(self.ede.to_string().as_bytes()).ok()?;
+        let labels: Vec<&[u8]> = avocet_wire::name::labels(&self.qname).filter(|label| !label.is_empty()).collect();
+        for label in labels.iter().rev() {
+            name = name.prefixed(label).ok()?;
+        }
+        name.prefixed(self.qtype.0.to_string().as_bytes()).and_then(|name| name.prefixed(MARK)).ok()
+    }
+}
+
+fn is_report(qname: &[u8]) -> bool {
+    avocet_wire::name::labels(qname).next() == Some(MARK)
+}
+
+/// How many reports were sent lately.
+#[derive(Debug, Default)]
+pub(super) struct Reports {
+    /// Those that are to be sent when what goes on now is done.
+    due: Vec<Report>,
+    since_ms: u64,
+    sent: u32,
+}
+
+impl Reports {
+    /// May one more be sent?
+    fn admit(&mut self, now_ms: u64) -> bool {
+        if now_ms >= self.since_ms + WINDOW_MS {
+            (self.since_ms, self.sent) = (now_ms, 0);
+        }
+        self.sent += 1;
+        self.sent <= MAX_REPORTS
+    }
+}
+
+impl<W> Resolver<W> {
+    /// Takes note of an error to be reported.
+    pub(super) fn note_report(&mut self, report: Report) {
+        if self.reports.due.is_empty() {
+            self.reports.due.push(report);
+        }
+    }
+
+    /// Sends what was noted, unless the same was reported lately or too much was.
+    pub(super) fn send_reports(&mut self, cx: &mut Context<'_, W>) {
+        let Some(report) = self.reports.due.pop() else { return };
+        let Some(name) = report.name() else { return };
+        let owner: Name = name.wire().into();
+        let known = rrset::look_up(cx.rrsets, (Side::Zone, &owner, Rtype::TXT), cx.now_secs(), &mut self.found);
+        let question = [name.wire(), &Rtype::TXT.0.to_be_bytes(), &Class::IN.0.to_be_bytes()].concat();
+        if known.is_some() || cx.failures.lookup(&question, false, cx.now_secs()).is_some() {
+            return;
+        }
+        let has_room = self.tasks.len() < self.bound.plan.settings.in_flight;
+        if !has_room || !self.reports.admit(cx.now_ms) {
+            self.counters.reports_withheld += 1;
+            return;
+        }
+        // The packet cache is not to know it, and no client's question is to find it: any hash does.
+        let key =
+            Key { question: &question, hash: 0, dnssec_ok: true, checking_disabled: false, ecs: &[], servers: &[] };
+        if self.tasks.find(&key).is_some() {
+            return;
+        }
+        self.counters.reports += 1;
+        let at = self.tasks.insert(&key, cx.now_ms);
+        let task = &mut self.tasks[at];
+        task.is_report = true;
+        (task.route, task.bound) = (Route { rule: 0, apex_len: 1 }, Some(self.bound.clone()));
+        self.begin_walk(at, cx);
+    }
+}
+
+/// Is it an error of the zone, which its owners can mend?
+pub(crate) fn is_of_zone(reason: Reason) -> bool {
+    !matches!(reason, Reason::Limit(_) | Reason::Unreachable | Reason::NetworkError)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(text: &str) -> NameBuf {
+        NameBuf::from_wire(&avocet_testkit::name(text)).unwrap()
+    }
+
+    fn report(qname: &str, agent: &str) -> Option<String> {
+        let report = Report { qname: name(qname).wire().into(), qtype: Rtype::A, ede: 7, agent: name(agent) };
+        report.name().map(|name| name.to_string())
+    }
+
+    /// The example of RFC 9567 §4.2.
+    #[test]
+    fn a_report_says_type_name_and_error_to_the_agent() {
+        let expected = "_er.1.broken.test.7._er.a01.agent-domain.example.";
+        assert_eq!(report("broken.test.", "a01.agent-domain.example.").as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn reports_are_not_reported_and_what_is_too_long_is_left_out() {
+        assert_eq!(report("_er.1.broken.test.7._er.agent.example.", "agent.example."), None);
+        let long = format!("{}.", ["x".repeat(63), "x".repeat(63), "x".repeat(63), "x".repeat(50)].join("."));
+        assert_eq!(report(&long, "agent.example."), None);
+    }
+
+    #[test]
+    fn reports_have_a_limit_that_passes() {
+        let mut reports = Reports::default();
+        assert_eq!((0..100).filter(|_| reports.admit(100_000)).count(), MAX_REPORTS as usize);
+        assert!(reports.admit(100_000 + WINDOW_MS));
+    }
+}

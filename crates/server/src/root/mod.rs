@@ -1,0 +1,117 @@
+//! Who fetches, verifies, keeps and renews the copy of the root zone (RFC 8806), and what others know of that.
+//!
+//! ```text
+//! primaries --SOA, AXFR--> verify (ZONEMD, chain of trust) --+--> LocalRootSlot --> walks of the workers
+//! local-root = "FILE" ---> verify ---------------------------+--> root.zone in the data directory (of a transfer)
+//! ```
+//! All of it is done on one thread, "root", which no query waits for. What is refused, fails or has expired leaves things
+//! as they are without a copy: the root's servers are asked.
+
+mod transfer;
+mod work;
+mod zone_file;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use avocet_resolver::LocalRootSlot;
+use serde_json::{Value, json};
+
+use crate::clock::wall_secs;
+pub(crate) use work::start;
+
+/// See the module.
+pub(crate) struct RootKeeping {
+    slot: LocalRootSlot,
+    status: Mutex<Status>,
+    is_closed: Mutex<bool>,
+    closing: Condvar,
+    /// Copies that were taken into use.
+    pub(crate) taken: AtomicU64,
+    /// Copies that did not verify.
+    pub(crate) refused: AtomicU64,
+    /// Looks at all primaries that gave nothing.
+    pub(crate) failed: AtomicU64,
+}
+
+/// How it went last.
+#[derive(Clone, Default)]
+struct Status {
+    /// Is there to be a copy at all?
+    is_wanted: bool,
+    /// Where the copy in use is from.
+    from: String,
+    /// When it was last known to be the latest, in seconds since 1970.
+    checked_at_secs: u64,
+    /// What went wrong last; none since a success.
+    fault: Option<String>,
+}
+
+impl RootKeeping {
+    /// Keeps the copy in this place.
+    pub(crate) fn new(slot: LocalRootSlot) -> Self {
+        Self {
+            slot,
+            status: Mutex::default(),
+            is_closed: Mutex::default(),
+            closing: Condvar::new(),
+            taken: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+        }
+    }
+
+    /// Ends the thread, in the middle of a transfer after the message that is awaited.
+    pub(crate) fn close(&self) {
+        *self.is_closed.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.closing.notify_all();
+    }
+
+    /// Serial of the copy in use, and when it expires in seconds since 1970.
+    pub(crate) fn in_use(&self) -> Option<(u32, u64)> {
+        self.slot.at(wall_secs()).map(|(zone, expires_at_secs)| (zone.timers().serial, expires_at_secs))
+    }
+
+    /// What there is to show; null where no copy is wanted.
+    pub(crate) fn show(&self) -> Value {
+        let status = self.status().clone();
+        if !status.is_wanted {
+            return Value::Null;
+        }
+        let in_use = self.in_use();
+        json!({
+            "serial": in_use.map(|(serial, _)| serial),
+            "expires": in_use.map(|(_, expires)| expires),
+            "from": in_use.map(|_| status.from),
+            "checked": in_use.map(|_| status.checked_at_secs),
+            "fault": status.fault,
+        })
+    }
+
+    fn status(&self) -> MutexGuard<'_, Status> {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_closed(&self) -> bool {
+        *self.is_closed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits so long. False if the thread is to end.
+    fn wait(&self, time: Duration) -> bool {
+        let is_closed = self.is_closed.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.closing.wait_timeout_while(is_closed, time, |is_closed| !*is_closed);
+        !*waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Takes note of what went wrong, and tells it.
+    fn note_fault(&self, fault: String) {
+        let use_is = if self.in_use().is_some() { "the copy in use stays" } else { "the root's servers are asked" };
+        tracing::warn!("the copy of the root zone: {fault}; {use_is}");
+        self.status().fault = Some(fault);
+    }
+
+    fn count(counter: &AtomicU64) {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}

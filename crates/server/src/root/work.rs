@@ -1,0 +1,240 @@
+//! The thread that takes copies of the root zone when they are due, verifies them and puts them into use.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use avocet_dnssec::Context;
+use avocet_resolver::{LocalRoot, Timers};
+
+use super::transfer::{self, TransferError};
+use super::zone_file::{self, Line};
+use super::{RootKeeping, Status};
+use crate::clock::wall_secs;
+use crate::config::Config;
+use crate::config::recurse::{LocalRootSource, Mode};
+use crate::operate::Running;
+use crate::operate::fingerprint::{FileFingerprint, FileWatch};
+
+/// Time between looks at the configuration, at a file and at what is due.
+const TICK: Duration = Duration::from_secs(1);
+/// Bounds of the time between looks at primaries, whatever the SOA record says.
+const LOOK_SECS: (u32, u32) = (60, 86_400);
+/// After a failure while there is no copy yet.
+const FIRST_RETRY: Duration = Duration::from_secs(60);
+/// Where what was transferred is kept, in the data directory.
+const KEPT: &str = "root.zone";
+
+/// Starts the thread.
+///
+/// # Errors
+/// The system gives no thread.
+pub(crate) fn start(running: Arc<Running>) -> io::Result<()> {
+    let work =
+        Work { running, source: LocalRootSource::None, due: Instant::now(), watch: FileWatch::new(None), next: 0 };
+    thread::Builder::new().name("root".to_owned()).spawn(move || work.run()).map(drop)
+}
+
+struct Work {
+    running: Arc<Running>,
+    /// Where the copy in use is from.
+    source: LocalRootSource,
+    /// When the primaries are to be looked at.
+    due: Instant,
+    watch: FileWatch,
+    /// The primary that is asked first.
+    next: usize,
+}
+
+impl Work {
+    fn run(mut self) {
+        loop {
+            let state = self.running.shared.snapshot();
+            let config = &state.config;
+            let source = match config.resolver.mode {
+                Mode::Recurse => &config.resolver.local_root,
+                Mode::Forward => &LocalRootSource::None,
+            };
+            if *source != self.source {
+                self.begin(source.clone(), config);
+            }
+            match source {
+                LocalRootSource::None => {}
+                LocalRootSource::File(path) => {
+                    if self.watch.has_settled(FileFingerprint::of(path)) {
+                        self.take_file(path, config);
+                    }
+                }
+                LocalRootSource::Primaries if Instant::now() >= self.due => self.look_at_primaries(config),
+                LocalRootSource::Primaries => {}
+            }
+            if !self.running.root.wait(TICK) {
+                return;
+            }
+        }
+    }
+
+    /// The configuration names another source, or this is the start.
+    fn begin(&mut self, source: LocalRootSource, config: &Config) {
+        let keeping = &self.running.root;
+        keeping.slot.clear();
+        *keeping.status() = Status { is_wanted: source != LocalRootSource::None, ..Status::default() };
+        self.due = Instant::now();
+        match &source {
+            LocalRootSource::None => {}
+            LocalRootSource::File(path) => {
+                self.watch = FileWatch::new(FileFingerprint::of(path));
+                self.take_file(path, config);
+            }
+            LocalRootSource::Primaries => self.take_kept(config),
+        }
+        self.source = source;
+    }
+
+    /// Takes up what was transferred before the start.
+    fn take_kept(&mut self, config: &Config) {
+        let path = kept(config);
+        if !path.exists() {
+            return;
+        }
+        if let Some(timers) = self.take_file(&path, config) {
+            let checked_at_secs = self.running.root.status().checked_at_secs;
+            let age = Duration::from_secs(wall_secs().saturating_sub(checked_at_secs));
+            self.due = Instant::now() + refresh(timers).saturating_sub(age);
+        }
+    }
+
+    fn take_file(&mut self, path: &Path, config: &Config) -> Option<Timers> {
+        let keeping = &self.running.root;
+        match zone_file::read(path) {
+            Ok((lines, written_at_secs)) => self.take(&lines, &path.display().to_string(), written_at_secs, config),
+            Err(fault) => {
+                RootKeeping::count(&keeping.failed);
+                keeping.note_fault(fault);
+                None
+            }
+        }
+    }
+
+    /// Verifies a copy and puts it into use. Its expiry counts from `checked_at_secs`.
+    fn take(&self, lines: &[Line], from: &str, checked_at_secs: u64, config: &Config) -> Option<Timers> {
+        let keeping = &self.running.root;
+        let records: Vec<_> = lines.iter().map(Line::record).collect();
+        let context = Context { now_secs: wall_secs() as u32, policy: config.dnssec.policy() };
+        let zone = match LocalRoot::new(&records, &self.running.anchors_in_force(config), &context) {
+            Ok(zone) => zone,
+            Err(fault) => {
+                RootKeeping::count(&keeping.refused);
+                keeping.note_fault(format!("that of {from} is refused: {fault}"));
+                return None;
+            }
+        };
+        let timers = zone.timers();
+        let expires_at_secs = checked_at_secs + u64::from(timers.expire_secs);
+        if expires_at_secs <= wall_secs() {
+            RootKeeping::count(&keeping.refused);
+            keeping.note_fault(format!("that of {from} has expired: it was renewed too long ago"));
+            return None;
+        }
+        tracing::info!(from, serial = timers.serial, rrsets = zone.len(), "a copy of the root zone is in use");
+        keeping.slot.put(Arc::new(zone), expires_at_secs);
+        RootKeeping::count(&keeping.taken);
+        *keeping.status() = Status { is_wanted: true, from: from.to_owned(), checked_at_secs, fault: None };
+        Some(timers)
+    }
+
+    /// Asks the primaries, one after another, until one has the latest zone.
+    fn look_at_primaries(&mut self, config: &Config) {
+        let usable = |addr: &&SocketAddr| if addr.is_ipv4() { config.resolver.ipv4 } else { config.resolver.ipv6 };
+        let primaries: Vec<SocketAddr> = config.resolver.local_root_primaries.iter().filter(usable).copied().collect();
+        let mut fault = "no primary may be asked".to_owned();
+        for at in 0..primaries.len() {
+            let primary = primaries[(self.next + at) % primaries.len()];
+            match self.look_at(primary, config) {
+                Ok(Some(timers)) => {
+                    self.due = Instant::now() + refresh(timers);
+                    return;
+                }
+                // It was refused, and that was told.
+                Ok(None) => fault.clear(),
+                Err(TransferError::Closed) => return,
+                Err(error) => fault = format!("{primary} does not give it: {error}"),
+            }
+        }
+        self.next += 1;
+        let keeping = &self.running.root;
+        RootKeeping::count(&keeping.failed);
+        if !fault.is_empty() {
+            keeping.note_fault(fault);
+        }
+        let retry = keeping.slot.at(wall_secs()).map(|(zone, _)| bounded(zone.timers().retry_secs));
+        self.due = Instant::now() + retry.unwrap_or(FIRST_RETRY);
+    }
+
+    /// Has this primary another version than we have? Then it is taken.
+    fn look_at(&self, primary: SocketAddr, config: &Config) -> Result<Option<Timers>, TransferError> {
+        let keeping = &self.running.root;
+        let is_closed = || keeping.is_closed();
+        let now_secs = wall_secs();
+        let held = keeping.slot.at(now_secs);
+        if let Some((zone, _)) = held {
+            let theirs = transfer::timers(primary, &is_closed)?;
+            if !is_newer(theirs.serial, zone.timers().serial) {
+                let timers = zone.timers();
+                keeping.slot.put(zone, now_secs + u64::from(timers.expire_secs));
+                let mut status = keeping.status();
+                (status.checked_at_secs, status.fault) = (now_secs, None);
+                if let Err(error) = zone_file::touch(&kept(config), now_secs) {
+                    tracing::warn!(%error, "cannot note that the copy of the root zone is still the latest");
+                }
+                return Ok(Some(timers));
+            }
+        }
+        let lines = transfer::zone(primary, &is_closed)?;
+        let taken = self.take(&lines, &primary.to_string(), now_secs, config);
+        if taken.is_some()
+            && let Err(error) = zone_file::write(&kept(config), &lines)
+        {
+            tracing::warn!(%error, "cannot keep the copy of the root zone on disk");
+        }
+        Ok(taken)
+    }
+}
+
+fn kept(config: &Config) -> PathBuf {
+    config.data.directory.join(KEPT)
+}
+
+fn bounded(secs: u32) -> Duration {
+    Duration::from_secs(secs.clamp(LOOK_SECS.0, LOOK_SECS.1).into())
+}
+
+fn refresh(timers: Timers) -> Duration {
+    bounded(timers.refresh_secs)
+}
+
+/// In the arithmetic of serial numbers (RFC 1982 §3.2).
+fn is_newer(theirs: u32, ours: u32) -> bool {
+    theirs.wrapping_sub(ours).cast_signed() > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn serials_wrap_around() {
+        assert!(is_newer(2, 1) && is_newer(0, u32::MAX) && is_newer(1 << 30, 0));
+        assert!(!is_newer(1, 1) && !is_newer(1, 2) && !is_newer(u32::MAX, 0));
+    }
+
+    #[test]
+    fn timers_of_a_zone_are_taken_within_bounds() {
+        assert_eq!(bounded(0), Duration::from_secs(60));
+        assert_eq!(bounded(1_800), Duration::from_secs(1_800));
+        assert_eq!(bounded(u32::MAX), Duration::from_secs(86_400));
+    }
+}

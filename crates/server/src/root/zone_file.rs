@@ -1,0 +1,80 @@
+//! The root zone as a file in zone syntax (RFC 1035 §5), one that the operator names or the copy of a transfer.
+
+use std::fmt::Write;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use avocet_dnssec::zonemd::ZoneRecord;
+use avocet_wire::master::MasterFile;
+use avocet_wire::{Class, NameBuf, Rtype, rdata};
+
+use crate::lists::disk;
+
+/// Most octets of the zone, as text or in a transfer: the root has some two million.
+pub(super) const MAX_ZONE_OCTETS: u64 = 32 << 20;
+/// Most records: the root has some 25,000.
+pub(super) const MAX_ZONE_RECORDS: usize = 400_000;
+
+/// A record of the zone that is not verified yet.
+pub(super) struct Line {
+    /// Uncompressed.
+    pub(super) owner: Box<[u8]>,
+    pub(super) rtype: Rtype,
+    pub(super) ttl_secs: u32,
+    /// Uncompressed.
+    pub(super) rdata: Box<[u8]>,
+}
+
+impl Line {
+    /// Lends the record.
+    pub(super) fn record(&self) -> ZoneRecord<'_> {
+        let Self { owner, rtype, ttl_secs, rdata } = self;
+        ZoneRecord { owner, rtype: *rtype, ttl_secs: *ttl_secs, rdata }
+    }
+}
+
+/// Reads a zone, and when the file was written in seconds since 1970.
+///
+/// # Errors
+/// It cannot be read, is too large, or has a line that is no record.
+pub(super) fn read(path: &Path) -> Result<(Vec<Line>, u64), String> {
+    let failed = |error: io::Error| format!("{} cannot be read: {error}", path.display());
+    let written = std::fs::metadata(path).and_then(|facts| facts.modified()).map_err(failed)?;
+    let text = disk::read(path, MAX_ZONE_OCTETS).map_err(failed)?;
+    let text = text.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
+    let mut lines = Vec::new();
+    for (line, record) in MasterFile::new(&text, NameBuf::ROOT) {
+        let record = record.map_err(|error| format!("{}:{line}: {error}", path.display()))?;
+        if record.class != Class::IN || lines.len() >= MAX_ZONE_RECORDS {
+            return Err(format!("{}:{line}: expected at most {MAX_ZONE_RECORDS} records of class IN", path.display()));
+        }
+        let (owner, rdata) = (record.owner.wire().into(), record.rdata.into());
+        lines.push(Line { owner, rtype: record.rtype, ttl_secs: record.ttl_secs, rdata });
+    }
+    let written = written.duration_since(UNIX_EPOCH).unwrap_or_default();
+    Ok((lines, written.as_secs()))
+}
+
+/// Keeps a zone on disk.
+///
+/// # Errors
+/// The disk is full or cannot be written.
+pub(super) fn write(path: &Path, lines: &[Line]) -> io::Result<()> {
+    let mut text = String::new();
+    for Line { owner, rtype, ttl_secs, rdata } in lines {
+        let owner = NameBuf::from_wire(owner).unwrap_or(NameBuf::ROOT);
+        let _ = writeln!(text, "{owner} {ttl_secs} IN {rtype} {}", rdata::display(rtype.0, rdata));
+    }
+    disk::replace(path, &[text.as_bytes()])
+}
+
+/// Notes at the file that it is still the latest.
+///
+/// # Errors
+/// The file is gone or cannot be written.
+pub(super) fn touch(path: &Path, at_secs: u64) -> io::Result<()> {
+    let at: SystemTime = UNIX_EPOCH + Duration::from_secs(at_secs);
+    File::options().append(true).open(path)?.set_modified(at)
+}
