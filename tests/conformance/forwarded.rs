@@ -69,6 +69,18 @@ fn a_rule_forwards_where_the_server_recurses() {
 }
 
 #[test]
+fn a_rule_may_name_the_zone_whose_servers_it_asks() {
+    let (all, lab) = (upstream("192.0.2.1"), upstream("192.0.2.2"));
+    let rule = "[[rule]]\nname = \"lab\"\nwhen = 'client.ip.in(\"127.0.0.2/32\")'\naction = \"forward\"\nto = [\"lab.example\"]\n";
+    let server = Setup::forwarding_to(all.addr).rule("lab.example", &[lab.addr], "").tables(rule).start();
+    for _ in 0..2 {
+        assert!(said(&ask(server.addr, OTHER, "www.lab.example")).contains("192.0.2.2"));
+        assert!(said(&ask(server.addr, OTHER, "www.example")).contains("192.0.2.1"));
+        assert!(said(&ask(server.addr, CHOSEN, "www.example")).contains("192.0.2.2"));
+    }
+}
+
+#[test]
 fn without_its_servers_a_rule_has_no_answer_of_others() {
     let is_down = Arc::new(AtomicBool::new(false));
     let state = is_down.clone();

@@ -19,7 +19,7 @@ use avocet_wire::Rcode;
 
 use crate::harness::filters::Filter;
 use crate::harness::peers::{Kind, Zone};
-use crate::harness::{Ask, Record, Reply, Setup, Tcp, Udp};
+use crate::harness::{Ask, Record, Reply, Scripted, Setup, Tcp, Udp};
 
 /// The zone with all names.
 const APEX: &str = "filtered.example.";
@@ -355,5 +355,24 @@ fn clients_are_told_apart_as_elsewhere() {
                 );
             }
         }
+    }
+}
+
+#[test]
+fn what_was_given_over_tcp_is_not_given_by_datagram() {
+    let directory = crate::harness::Directory::create();
+    let text = "@ SOA localhost. nobody.localhost. 1 2 3 4 5\nby-zone.example CNAME rpz-tcp-only.\n".to_owned();
+    let rule = "[[rule]]\nname = \"tcp\"\nwhen = 'qname == \"by-rule.example\"'\naction = \"truncate\"\n";
+    let upstream = Scripted::plain(300);
+    let tables = lists(&[Zone { name: String::new(), text }], &directory);
+    for (name, tables) in [("by-zone.example", tables.as_str()), ("by-rule.example", rule)] {
+        let server = Setup::forwarding_to(upstream.addr).tables(tables).start();
+        let ask = Ask::of(name, "A");
+        for _ in 0..2 {
+            let by_datagram = server.ask(&ask);
+            assert!(by_datagram.is_truncated() && by_datagram.answer.is_empty(), "{name}");
+            assert_eq!(server.ask_tcp(&ask).answer.len(), 1, "{name}");
+        }
+        assert!(!server.ask(&Ask::of("other.example", "A")).is_truncated());
     }
 }

@@ -127,6 +127,11 @@ impl Compiler {
             Rewrites::Refused => rpz::ZoneRewrites::Refused,
         };
         let (zone, report) = rpz::Zone::read(text, rewrites, self.key);
+        let clients = |zone: &rpz::Zone| zone.client_networks().count();
+        let known: usize = self.zones.iter().map(|(_, zone)| clients(zone)).sum();
+        if known + clients(&zone) > rpz::MAX_CLIENTS {
+            return Err(Reason::Limit("triggers on clients"));
+        }
         self.zones.push((source.list, zone));
         Ok(report)
     }

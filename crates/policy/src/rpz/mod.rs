@@ -16,6 +16,8 @@ mod trigger;
 mod zone;
 mod zones;
 
+pub(crate) use zone::MAX_CLIENTS;
+
 pub use action::{Action, LocalRecord};
 pub use trigger::TriggerKind;
 pub use zone::{Zone, ZoneFault, ZoneReason, ZoneReport, ZoneRewrites};

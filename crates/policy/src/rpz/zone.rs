@@ -16,8 +16,9 @@ use super::trigger::{self, Covers, Trigger, TriggerKind};
 const MAX_TEXT: usize = 512 << 20;
 /// Most triggers of a zone.
 const MAX_TRIGGERS: usize = 8 << 20;
-/// Most triggers of a zone on clients: whoever they tell apart has answers of his own in the packet cache.
-const MAX_CLIENTS: usize = 4096;
+/// Most triggers on clients, of one zone and of all together: whoever they tell apart has answers of his own in the
+/// packet cache.
+pub(crate) const MAX_CLIENTS: usize = 4096;
 /// Most records of local data of one trigger.
 const MAX_RECORDS: usize = 48;
 /// Faults that are kept with line and reason; the others are only counted.

@@ -330,8 +330,16 @@ fn servers(texts: &[String]) -> Result<Arc<[SocketAddr]>, String> {
         let (address, port) = text.split_once('@').map_or((text.as_str(), Some(DNS_PORT)), |(address, port)| {
             (address, port.parse().ok().filter(|port| *port != 0))
         });
-        let wrong = || format!("`{text}` is no server: write it as \"192.0.2.1\" or \"192.0.2.1@5353\"");
-        Ok(SocketAddr::new(address.parse().map_err(|_| wrong())?, port.ok_or_else(wrong)?))
+        let wrong = || {
+            format!(
+                "`{text}` is neither a server nor the zone of a [[forward]] over UDP: write it as \"192.0.2.1\" or \"192.0.2.1@5353\""
+            )
+        };
+        let address: IpAddr = address.parse().map_err(|_| wrong())?;
+        if address.is_unspecified() || address.is_multicast() {
+            return Err(wrong());
+        }
+        Ok(SocketAddr::new(address, port.ok_or_else(wrong)?))
     };
     texts.iter().map(server).collect()
 }
@@ -405,7 +413,9 @@ mod tests {
         check("action = 'forward'", Err("`to` needs 1 to 32 servers"));
         check(
             "action = 'forward'\nto = ['home']",
-            Err("`home` is no server: write it as \"192.0.2.1\" or \"192.0.2.1@5353\""),
+            Err(
+                "`home` is neither a server nor the zone of a [[forward]] over UDP: write it as \"192.0.2.1\" or \"192.0.2.1@5353\"",
+            ),
         );
         check("action = 'ttl'\nmin-secs = 9\nmax-secs = 8", Err("`min-secs` is greater than `max-secs`"));
         check("action = 'rate-limit'", Err("`rate-limit` needs `rps`"));

@@ -17,9 +17,11 @@ use avocet_policy::rule::{
 };
 use toml::Spanned;
 
+use super::name::Name;
 use super::policy_spec::{ClientTable, GroupTable, ListTable, PolicySpec, RuleTable};
 use super::setting::{FromText, List, Setting};
 use super::validate::Check;
+use super::{ForwardConfig, Transport};
 
 /// Most lists.
 const MAX_LISTS: usize = 256;
@@ -203,13 +205,13 @@ pub(super) struct Tables {
 }
 
 /// What the tables mean; faults are noted.
-pub(super) fn policy(tables: Tables, check: &mut Check) -> PolicyConfig {
+pub(super) fn policy(tables: Tables, forwards: &[ForwardConfig], check: &mut Check) -> PolicyConfig {
     let Tables { mut policy, lists, groups, clients, rules } = tables;
     let block = block(&mut policy, check);
     let exceptions = check.take(policy.private_exceptions).map_or_else(Vec::new, |list| list.0);
     let exceptions = exceptions.into_iter().map(|name| name.into_inner().0).collect();
     let mut places = HashMap::new();
-    let config = PolicyConfig {
+    let mut config = PolicyConfig {
         block,
         time_zone: check.take(policy.time_zone).unwrap_or_else(|| "UTC".to_owned()),
         rebinding: check.take(policy.block_private).unwrap_or(false).then_some(exceptions),
@@ -219,8 +221,22 @@ pub(super) fn policy(tables: Tables, check: &mut Check) -> PolicyConfig {
         clients: placed("client", all(clients, ("clients", MAX_CLIENTS), check, client), &mut places),
         rules: placed("rule", all(rules, ("rules", MAX_RULES), check, rule), &mut places),
     };
+    config.rules.iter_mut().for_each(|rule| name_servers(rule, forwards));
     compile(&config, &places, check);
     config
+}
+
+/// Puts the servers of a forwarding rule where a rule of the policy names its zone: those that are asked over UDP, as
+/// rules ask theirs.
+fn name_servers(rule: &mut RuleSpec, forwards: &[ForwardConfig]) {
+    let [zone] = &rule.to[..] else { return };
+    let Some(zone) = Name::from_text(zone).ok().filter(|_| rule.action == ActionKind::Forward) else { return };
+    let is_meant = |forward: &&ForwardConfig| forward.zone == zone && !forward.exception;
+    let is_by_udp = |forward: &&ForwardConfig| forward.upstreams.iter().all(|one| one.transport == Transport::Udp);
+    if let Some(forward) = forwards.iter().find(is_meant).filter(is_by_udp) {
+        let written = forward.upstreams.iter().map(|one| format!("{}@{}", one.addr.ip(), one.addr.port()));
+        rule.to = written.collect();
+    }
 }
 
 /// Where the tables stand, by kind and name.

@@ -22,7 +22,14 @@ pub(crate) struct Outcome {
 impl Policy {
     /// What becomes of a question; its answer is not known here.
     pub(crate) fn outcome(&self, asked: &Asked<'_>, moment: (Moment, u32), scratch: &mut Scratch) -> Outcome {
-        let (verdict, decider) = self.question(asked, moment, scratch);
+        let (mut verdict, decider) = self.question(asked, moment, scratch);
+        // What a zone waits for is not known here: the name decides, as where there is no answer.
+        if decider == Decider::List
+            && matches!(verdict, QuestionVerdict::Pass)
+            && let Some(waiting) = self.without_answer(asked, moment, scratch)
+        {
+            verdict = waiting;
+        }
         let (says, note) = match verdict {
             QuestionVerdict::Pass => ("passes", 0),
             QuestionVerdict::Answer(made) => match made.form {
@@ -35,7 +42,7 @@ impl Policy {
             QuestionVerdict::Truncate => ("truncated", 0),
         };
         // A trigger that leads elsewhere, drops or truncates leaves no note.
-        let by_zone = || self.zone_at_question(asked).and_then(|fired| self.list_of(&fired.found));
+        let by_zone = || self.zone_without_answer(asked).and_then(|fired| self.list_of(&fired.found));
         let note = match note {
             0 if decider == Decider::List && says != "passes" => by_zone().map_or(0, |list| self.list_note(list)),
             note => note,

@@ -88,7 +88,7 @@ pub(crate) enum AnswerVerdict<'p> {
 
 impl<'p> QuestionVerdict<'p> {
     /// The same said of an answer; none where it may go its way.
-    fn in_place_of_an_answer(self) -> Option<AnswerVerdict<'p>> {
+    pub(crate) fn in_place_of_an_answer(self) -> Option<AnswerVerdict<'p>> {
         match self {
             Self::Pass | Self::Forward(_) => None,
             Self::Answer(made) => Some(AnswerVerdict::Answer(made)),
@@ -189,14 +189,14 @@ impl Policy {
         asked: &Asked<'_>,
         (moment, epoch): (Moment, u32),
         scratch: &mut Scratch,
-    ) -> Option<AnswerVerdict<'_>> {
+    ) -> Option<QuestionVerdict<'_>> {
         let fired = self.zone_without_answer(asked)?;
         scratch.renew(self, epoch, moment.wall_secs);
         let verdict = self.decide(asked, moment, scratch);
         if verdict.decided.is_some() || verdict.lifted.is_some() || self.is_allowed(asked, &mut scratch.lists) {
             return None;
         }
-        self.by_zone(fired, asked, valid_secs(&verdict, moment)).in_place_of_an_answer()
+        Some(self.by_zone(fired, asked, valid_secs(&verdict, moment)))
     }
 
     pub(super) fn decide(&self, asked: &Asked<'_>, moment: Moment, scratch: &mut Scratch) -> Verdict {

@@ -83,7 +83,7 @@ pub(super) fn judge_answer(path: &Path<'_>, wanted: &Wanted<'_>, message: &[u8],
 pub(super) fn judge_failure(path: &Path<'_>, wanted: &Wanted<'_>, out: &mut [u8]) -> Option<Judged> {
     let policy = path.state.policy.as_ref()?;
     let verdict = policy.without_answer(&wanted.asked(), path.moment(), &mut path.scratch.policy())?;
-    Some(carry_out(path, wanted, verdict, out))
+    Some(carry_out(path, wanted, verdict.in_place_of_an_answer()?, out))
 }
 
 fn carry_out(path: &Path<'_>, wanted: &Wanted<'_>, verdict: AnswerVerdict<'_>, out: &mut [u8]) -> Judged {

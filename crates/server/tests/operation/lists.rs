@@ -213,7 +213,8 @@ fn a_policy_zone_is_kept_as_lists_are_and_explained() {
     assert!(text.contains("triggers: 1 nsdname, 1 qname; 1 of them cannot fire"), "{text}");
     let text = site.avocet_text(&["why", "own.example"]);
     assert!(
-        text.contains("rewritten by list threats") && text.contains("list threats, line 3: local-data, decides"),
+        text.contains("rewritten by list threats")
+            && text.contains("list threats, line 3: local-data by qname, decides"),
         "{text}"
     );
 
