@@ -138,6 +138,17 @@ fn find_user(user: &str) -> io::Result<(libc::uid_t, libc::gid_t)> {
     Ok((entry.pw_uid, entry.pw_gid))
 }
 
+/// Does an error say that the process or the system is short of something, a descriptor or a buffer, and nothing of whom
+/// was to be reached?
+#[must_use]
+pub fn is_shortage(error: &io::Error) -> bool {
+    const SHORTAGES: [i32; 4] = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM];
+    match error.raw_os_error() {
+        Some(code) => SHORTAGES.contains(&code),
+        None => error.kind() == io::ErrorKind::QuotaExceeded,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

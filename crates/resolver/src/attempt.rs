@@ -23,6 +23,8 @@ pub(crate) struct Attempt {
     /// When the next upstream is asked; the reply is waited for nevertheless.
     pub(crate) due_ms: u64,
     pub(crate) overdue: bool,
+    /// It never left, for want of something of our own.
+    pub(crate) unsent: bool,
     /// Sent beside the query that counts, to learn about the upstream.
     pub(crate) aside: bool,
     pub(crate) with_edns: bool,
@@ -71,6 +73,14 @@ impl Attempts {
         })
     }
 
+    /// One that was to leave from this socket.
+    pub(crate) fn leaving_from(&self, upstream: u16, socket: SocketId) -> Option<u32> {
+        self.index.candidates(hash(upstream, socket, 0)).find(|&at| {
+            let attempt = &self.all[at as usize];
+            (attempt.upstream, attempt.socket) == (upstream, socket) && !attempt.unsent
+        })
+    }
+
     /// All that wait on the connection, with their IDs.
     pub(crate) fn on_stream(&self, upstream: u16) -> Vec<(u32, u16)> {
         let waits =
@@ -87,6 +97,7 @@ impl Attempts {
             (self.all.len() - 1) as u32
         });
         let attempt = &mut self.all[at as usize];
+        attempt.unsent = false;
         attempt.question.clear();
         attempt.question.extend_from_slice(question);
         at

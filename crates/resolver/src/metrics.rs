@@ -60,6 +60,8 @@ pub struct Counters {
     pub timeouts: u64,
     /// Queries that did not reach an authoritative server, by ICMP or a connection that failed.
     pub unreachable: u64,
+    /// Queries that could not be sent for want of a descriptor or a buffer of our own.
+    pub unsent: u64,
     /// Replies of servers that do not serve the zone they were asked for.
     pub lame: u64,
     /// Denials made of proofs that were validated before (RFC 8198).
@@ -121,6 +123,7 @@ impl Default for Counters {
             sent_by_tcp: 0,
             timeouts: 0,
             unreachable: 0,
+            unsent: 0,
             lame: 0,
             synthesised: 0,
             local_root: 0,

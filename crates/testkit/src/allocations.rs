@@ -6,6 +6,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 thread_local! {
+    static LIVE_BYTES: Cell<i64> = const { Cell::new(0) };
     static MADE: Cell<Allocations> = const { Cell::new(Allocations { count: 0, bytes: 0 }) };
 }
 
@@ -31,17 +32,25 @@ impl Allocations {
     }
 }
 
+/// Bytes that this thread has asked for and not given back. Zero unless [`Counting`] is the global allocator.
+#[must_use]
+pub fn live_bytes() -> i64 {
+    LIVE_BYTES.get()
+}
+
 // SAFETY: every call goes to the system's allocator unchanged, which upholds the contract; the
 // counter is a constant-initialised thread-local without a destructor, which allocates nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let made = MADE.get();
         MADE.set(Allocations { count: made.count + 1, bytes: made.bytes + layout.size() as u64 });
+        LIVE_BYTES.set(LIVE_BYTES.get() + layout.size() as i64);
         // SAFETY: the caller's contract is passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        LIVE_BYTES.set(LIVE_BYTES.get() - layout.size() as i64);
         // SAFETY: the caller's contract is passed on.
         unsafe { System.dealloc(block, layout) }
     }
@@ -65,5 +74,10 @@ mod tests {
         });
         assert_eq!(grown, Allocations { count: 2, bytes: 30 });
         assert_eq!(Allocations::of(|| ()), Allocations { count: 0, bytes: 0 });
+        let before = live_bytes();
+        let held = std::hint::black_box(vec![0u8; 1000]);
+        assert_eq!(live_bytes() - before, 1000);
+        drop(held);
+        assert_eq!(live_bytes(), before);
     }
 }

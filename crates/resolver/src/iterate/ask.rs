@@ -187,8 +187,7 @@ impl Walker {
     /// Has the keys of a zone asked for in the same round trip, if they will be needed.
     async fn ask_keys_ahead(&mut self, inquiry: &Inquiry) {
         if self.will_need_keys(inquiry).await {
-            let (qname, patience) = (inquiry.zone.clone(), Patience::All);
-            let keys = Inquiry { qname, qtype: Rtype::DNSKEY, patience, ..inquiry.clone() };
+            let keys = Inquiry { qname: inquiry.zone.clone(), qtype: Rtype::DNSKEY, ..inquiry.clone() };
             self.io.note(Note::Ahead(Box::new(keys)));
         }
     }

@@ -21,6 +21,8 @@ pub(crate) struct Exchange {
     /// When the next server is asked; the reply is waited for nevertheless.
     pub(crate) due_ms: u64,
     pub(crate) overdue: bool,
+    /// It never left, for want of something of our own.
+    pub(crate) unsent: bool,
     pub(crate) with_edns: bool,
     /// The reply must have the very letters.
     pub(crate) exact_case: bool,

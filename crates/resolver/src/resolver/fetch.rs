@@ -15,7 +15,7 @@ use avocet_wire::header::{CD, HEADER_LEN, QR, RD, TC};
 use avocet_wire::{MessageView, Opcode, Rcode, Rtype};
 
 use super::reply::{Match, compare};
-use super::send::{MAX_SENDS, draw_id, timeout};
+use super::send::{MAX_SENDS, UNSENT_WAIT_MS, draw_id, timeout};
 use super::{Context, Resolver};
 use crate::action::{Action, SocketId};
 use crate::iterate::fetch::{Fetched, Inquiry, NotFetched, Patience};
@@ -231,6 +231,7 @@ impl<W> Resolver<W> {
             sent_ms: cx.now_ms,
             due_ms: cx.now_ms + u64::from(wait_ms),
             overdue: false,
+            unsent: false,
             with_edns,
             exact_case,
             question,
@@ -284,6 +285,10 @@ impl<W> Resolver<W> {
         for socket in fetch.exchanges.clone() {
             let Some(exchange) = self.fetches.exchange_mut(socket) else { continue };
             if exchange.overdue || exchange.due_ms > cx.now_ms {
+                continue;
+            }
+            if exchange.unsent {
+                self.end_exchange(socket, cx);
                 continue;
             }
             exchange.overdue = true;
@@ -460,6 +465,16 @@ impl<W> Resolver<W> {
             fetch.any_unusable = true;
         }
         self.advance_fetch(fetch_at, cx);
+    }
+
+    /// A query could not be sent for want of a descriptor or a buffer of our own, which says nothing of the server: it is
+    /// asked again a little later, or another one is.
+    pub fn server_unsent(&mut self, socket: SocketId, cx: &mut Context<'_, W>) {
+        let Some(exchange) = self.fetches.exchange_mut(socket) else { return };
+        (exchange.unsent, exchange.due_ms) = (true, cx.now_ms + UNSENT_WAIT_MS);
+        let fetch_at = exchange.fetch;
+        self.counters.unsent += 1;
+        self.rearm_fetch(fetch_at);
     }
 
     /// A query could not be sent, did not arrive, or its connection ended.

@@ -7,6 +7,7 @@ use avocet_wire::header::{HEADER_LEN, QR, TC};
 use avocet_wire::{MessageView, NameBuf, Opcode, Rcode};
 
 use super::end::Found;
+use super::send::UNSENT_WAIT_MS;
 use super::{Context, Resolver, StreamFailure};
 use crate::action::SocketId;
 use crate::answer::{Source, split_question};
@@ -44,6 +45,16 @@ impl<W> Resolver<W> {
             let at = self.unreachable(attempt_at, cx);
             self.advance(at, cx);
         }
+    }
+
+    /// As [`Resolver::server_unsent`], of a query that was to leave from this socket of an upstream.
+    pub fn datagram_unsent(&mut self, upstream: UpstreamId, socket: SocketId, cx: &mut Context<'_, W>) {
+        let Some(attempt_at) = self.attempts.leaving_from(upstream.0, socket) else { return };
+        let attempt = &mut self.attempts[attempt_at];
+        (attempt.unsent, attempt.due_ms) = (true, cx.now_ms + UNSENT_WAIT_MS);
+        let at = attempt.task;
+        self.counters.unsent += 1;
+        self.rearm(at);
     }
 
     /// The connection ended, or could not be made.

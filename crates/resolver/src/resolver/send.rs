@@ -33,6 +33,8 @@ const ID_BITS: u32 = 16;
 const ID_DRAWS: usize = 8;
 /// How long one reply is waited for where many are lost, in ms, if the upstream is that fast.
 const LOSSY_TIMEOUT_MS: u32 = 250;
+/// How long it takes until there may be a descriptor or a buffer again, in ms.
+pub(super) const UNSENT_WAIT_MS: u64 = 50;
 /// Bounds for the wait for a reply over TCP, in ms: there the system repeats what is lost.
 const TCP_TIMEOUT_MS: (u32, u32) = (1_000, 3_000);
 /// In which round an upstream that never spoke EDNS is asked without: it may drop such queries.

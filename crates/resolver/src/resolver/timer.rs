@@ -33,6 +33,9 @@ impl<W> Resolver<W> {
                 continue;
             }
             attempt.overdue = true;
+            if attempt.unsent {
+                continue;
+            }
             let after_ms = cx.now_ms.saturating_sub(attempt.sent_ms) as u32;
             let upstream = &mut self.upstreams[usize::from(attempt.upstream)];
             self.tasks[at].record(cx.now_ms, Step::Silent { server: upstream.spec.addr, after_ms });

@@ -95,18 +95,25 @@ impl<W> Resolver<W> {
     }
 
     fn serve_fetch(&mut self, at: u32, inquiry: Inquiry, cx: &mut Context<'_, W>) -> Option<Response> {
+        let inquiry = self.without_lame(inquiry, cx.now_ms);
         if let Some(walk) = &mut self.tasks[at].walk
             && let Some(place) = walk.ahead.iter().position(|ahead| ahead.inquiry.is_alike(&inquiry))
         {
-            if walk.ahead[place].result.is_none() {
-                walk.waits_for = Some(walk.ahead[place].fetch);
-                return None;
-            }
-            if let Some(result) = walk.ahead.swap_remove(place).result {
-                return Some(Response::Fetched(result));
+            // Those who could be asked then may be silent, and others known by now.
+            let are_same = walk.ahead[place].inquiry.servers == inquiry.servers;
+            match &walk.ahead[place].result {
+                None if are_same => {
+                    walk.waits_for = Some(walk.ahead[place].fetch);
+                    return None;
+                }
+                Some(result) if are_same || result.is_ok() => {
+                    let result = result.clone();
+                    walk.ahead.swap_remove(place);
+                    return Some(Response::Fetched(result));
+                }
+                _ => {}
             }
         }
-        let inquiry = self.without_lame(inquiry, cx.now_ms);
         match self.begin_fetch(at, inquiry, cx) {
             Ok(fetch_at) => {
                 if let Some(walk) = &mut self.tasks[at].walk {

@@ -131,6 +131,25 @@ fn a_server_that_drops_queries_with_edns_is_asked_without() {
     assert!(answer.took_ms <= 5_000, "{} ms", answer.took_ms);
 }
 
+/// A want of descriptors or buffers of our own.
+#[test]
+fn what_cannot_be_sent_for_want_of_our_own_is_sent_later_and_no_server_is_blamed() {
+    let mut world = world(Faults::NONE, &[2]);
+    world.serve(2, Box::new(|query| Some(any(query))));
+    world.resolve("a.test. A");
+    world.take_sent();
+    world.short_of = 10;
+    let answer = world.resolve("b.test. A");
+    assert_eq!(answer.rcode, Rcode::NOERROR);
+    assert!((500..1_000).contains(&answer.took_ms), "{} ms", answer.took_ms);
+    assert_eq!(world.take_sent().len(), 1);
+    world.short_of = 1_000;
+    assert_eq!(world.resolve("c.test. A").rcode, Rcode::SERVFAIL);
+    world.short_of = 0;
+    let answer = world.resolve("d.test. A");
+    assert!(answer.rcode == Rcode::NOERROR && answer.took_ms <= 20, "{answer:?}");
+}
+
 #[test]
 fn a_server_that_was_only_late_is_asked_with_edns_again() {
     let mut world = world(Faults::NONE, &[2]);

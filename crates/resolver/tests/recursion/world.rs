@@ -22,8 +22,20 @@ pub(crate) type OctetScript = Box<dyn FnMut(&Query) -> Vec<Vec<u8>>>;
 pub(crate) type Script = Box<dyn FnMut(&Query) -> Option<Response>>;
 
 enum Event {
-    Query { socket: u32, to: SocketAddr, octets: Vec<u8>, over_tcp: bool },
-    Reply { socket: u32, octets: Vec<u8> },
+    Query {
+        socket: u32,
+        to: SocketAddr,
+        octets: Vec<u8>,
+        over_tcp: bool,
+    },
+    Reply {
+        socket: u32,
+        octets: Vec<u8>,
+    },
+    /// There was no descriptor for the query.
+    Unsent {
+        socket: u32,
+    },
 }
 
 /// A query that was sent.
@@ -45,6 +57,8 @@ pub(crate) struct World {
     servers: HashMap<IpAddr, OctetScript>,
     open: HashMap<u32, ()>,
     pub(crate) sent: Vec<Sent>,
+    /// So many queries more cannot be sent.
+    pub(crate) short_of: usize,
     answers: Vec<(u32, Answer)>,
     waiters: u32,
     began_ms: HashMap<u32, u64>,
@@ -171,6 +185,7 @@ impl World {
             servers: HashMap::new(),
             open: HashMap::new(),
             sent: Vec::new(),
+            short_of: 0,
             answers: Vec::new(),
             waiters: 0,
             began_ms: HashMap::new(),
@@ -331,6 +346,7 @@ impl World {
             Some(Event::Reply { socket, octets }) => {
                 self.with(|resolver, cx| resolver.server_reply(socket, &octets, cx));
             }
+            Some(Event::Unsent { socket }) => self.with(|resolver, cx| resolver.server_unsent(socket, cx)),
             None => {}
         }
     }
@@ -377,6 +393,12 @@ impl World {
     fn send(&mut self, socket: u32, to: SocketAddr, (octets, over_tcp): (&[u8], bool)) {
         assert!(self.open.insert(socket, ()).is_none(), "each query has a socket of its own");
         assert_eq!(to.port(), 53);
+        if let Some(left) = self.short_of.checked_sub(1) {
+            self.short_of = left;
+            self.events += 1;
+            self.under_way.insert(self.events, Event::Unsent { socket });
+            return self.net.schedule(self.events, 0);
+        }
         let query = Query::read(octets, over_tcp);
         let qname = shown(&query.question[..query.question.len() - 4].to_ascii_lowercase());
         let transport = if over_tcp { " by TCP" } else { "" };

@@ -191,3 +191,20 @@ fn for_every_seed_each_question_is_answered_once_in_time_with_bounded_queries() 
         assert!(world.resolver.counters().min_bits_seen >= 32, "seed {seed}");
     }
 }
+
+#[test]
+fn a_query_that_could_not_be_sent_here_goes_out_again_soon_and_blames_nobody() {
+    let mut asked = 0;
+    let mut world = World::simple(move |query| {
+        asked += 1;
+        if asked > 1 { any_address(query) } else { Vec::new() }
+    });
+    let waiter = world.ask("www.example. a");
+    let (upstream, socket) = (world.sent[0].upstream, world.sent[0].socket.unwrap());
+    world.unsent(upstream, socket);
+    let began_ms = world.net.now_ms;
+    world.settle();
+    let answer = world.answer_to(waiter);
+    assert_eq!(answer.rcode(), Rcode::NOERROR);
+    assert!((50..150).contains(&(answer.at_ms - began_ms)), "{} ms", answer.at_ms - began_ms);
+}

@@ -353,6 +353,11 @@ impl World {
         self.with(|resolver, cx| resolver.socket_error(upstream, socket, cx));
     }
 
+    /// The query from this socket could not be sent, for want of a descriptor.
+    pub(crate) fn unsent(&mut self, upstream: UpstreamId, socket: u32) {
+        self.with(|resolver, cx| resolver.datagram_unsent(upstream, socket, cx));
+    }
+
     pub(crate) fn reload(&mut self, plan: Arc<Plan>) {
         self.resolver.replace_plan(plan, &mut self.actions);
         self.perform();

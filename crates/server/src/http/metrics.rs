@@ -395,6 +395,7 @@ impl Resolvers {
         family.sample(&[("event", "sent-by-tcp")], self.total(|counters| counters.sent_by_tcp));
         family.sample(&[("event", "timeout")], self.total(|counters| counters.timeouts));
         family.sample(&[("event", "unreachable")], self.total(|counters| counters.unreachable));
+        family.sample(&[("event", "unsent")], self.total(|counters| counters.unsent));
         family.sample(&[("event", "lame")], self.total(|counters| counters.lame));
         family.sample(&[("event", "synthesised")], self.total(|counters| counters.synthesised));
         family.sample(&[("event", "local-root")], self.total(|counters| counters.local_root));

@@ -8,6 +8,7 @@ use std::ops::ControlFlow;
 
 use avocet_io::frame::{FrameReader, FrameWriter, ReadBuffer, ReadState, WriteState};
 use avocet_io::poll::{Interest, Poller, Trigger};
+use avocet_io::process;
 use avocet_io::upstream::UpstreamSocket;
 use chacha20::rand_core::Rng;
 
@@ -25,6 +26,21 @@ struct Stream {
     reader: FrameReader,
     writer: FrameWriter,
     interest: Interest,
+}
+
+/// Why a query was not sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum NotSent {
+    /// The server cannot be reached.
+    Unreachable,
+    /// We have no descriptor or no buffer for it: nobody else's fault.
+    Shortage,
+}
+
+impl NotSent {
+    pub(super) fn of(error: &io::Error) -> Self {
+        if process::is_shortage(error) { Self::Shortage } else { Self::Unreachable }
+    }
 }
 
 /// See the module.
@@ -155,6 +171,19 @@ mod tests {
     use chacha20::rand_core::SeedableRng;
 
     use super::*;
+
+    #[test]
+    fn too_many_open_sockets_are_no_fault_of_the_server() {
+        let (poller, mut rng) = (Poller::new().unwrap(), ChaCha12Rng::from_seed([3; 32]));
+        let mut authorities = Authorities::new(1);
+        let addr = "127.0.0.1:9".parse().unwrap();
+        authorities.ask(&poller, (0, addr), b"x", &mut rng).unwrap();
+        let error = authorities.ask(&poller, (1, addr), b"x", &mut rng).unwrap_err();
+        assert_eq!(NotSent::of(&error), NotSent::Shortage);
+        let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
+        assert_eq!(NotSent::of(&refused), NotSent::Unreachable);
+        assert_eq!(NotSent::of(&io::Error::from_raw_os_error(24)), NotSent::Shortage, "EMFILE");
+    }
 
     /// With 16 bits of the ID, a port of its own for each query makes 32 that cannot be predicted (RFC 5452 §9).
     #[test]

@@ -40,7 +40,7 @@ use crate::query::rate_limit::Limited;
 use crate::query::stored::Scratch;
 use crate::query::{self, Client, Exit, Outcome, Path};
 use crate::state::{Crowded, Shared, Snapshot};
-use authorities::Authorities;
+use authorities::{Authorities, NotSent};
 use busy::Busy;
 use fault::contained;
 use mailbox::Letter;
@@ -109,7 +109,7 @@ pub(crate) struct Worker {
     upstreams: Upstreams,
     authorities: Authorities,
     /// Queries to authoritative servers that could not be sent, of the actions being done.
-    unsent: Vec<u32>,
+    unsent: Vec<(u32, NotSent)>,
     resolver: Resolver<Waiter>,
     shares: Shares,
     /// Traces that control clients wait for.

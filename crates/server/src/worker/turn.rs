@@ -12,6 +12,7 @@ use avocet_resolver::{Action, Actions, Ask, AskedFor, Context, Resolved, Shed, S
 use avocet_wire::Rcode;
 use avocet_wire::header::HEADER_LEN;
 
+use super::authorities::NotSent;
 use super::fault::contained;
 use super::mailbox::{Letter, Mailbox};
 use super::upstreams::{Query, SocketCounts, StreamState};
@@ -160,22 +161,26 @@ impl Worker {
 
     fn ask_authority(&mut self, (socket, addr): (u32, SocketAddr), octets: &[u8]) {
         let Self { authorities, poller, rng, .. } = self;
-        if authorities.ask(poller, (socket, addr), octets, rng).is_err() {
-            self.unsent.push(socket);
+        if let Err(error) = authorities.ask(poller, (socket, addr), octets, rng) {
+            self.unsent.push((socket, NotSent::of(&error)));
         }
     }
 
     fn ask_authority_by_tcp(&mut self, (stream, addr): (u32, SocketAddr), octets: &[u8]) {
         let Self { authorities, poller, .. } = self;
-        if authorities.ask_by_tcp(poller, (stream, addr), octets).is_err() {
-            self.unsent.push(stream);
+        if let Err(error) = authorities.ask_by_tcp(poller, (stream, addr), octets) {
+            self.unsent.push((stream, NotSent::of(&error)));
         }
     }
 
     fn tell_unsent(&mut self) {
         let Self { resolver, shared, actions, now, wall_secs, unsent, .. } = self;
-        for socket in unsent.drain(..) {
-            resolver.server_failed(socket, &mut context(shared, actions, (*now, *wall_secs)));
+        for (socket, why) in unsent.drain(..) {
+            let cx = &mut context(shared, actions, (*now, *wall_secs));
+            match why {
+                NotSent::Unreachable => resolver.server_failed(socket, cx),
+                NotSent::Shortage => resolver.server_unsent(socket, cx),
+            }
         }
     }
 
@@ -215,7 +220,7 @@ impl Worker {
             Action::CloseDatagram { socket } | Action::CloseStream { stream: socket } => {
                 self.authorities.close(*socket);
                 // The number may be given to another query now.
-                self.unsent.retain(|unsent| unsent != socket);
+                self.unsent.retain(|(unsent, _)| unsent != socket);
             }
             Action::CloseSocket { upstream, socket } => self.upstreams.close_socket(upstream.0, *socket),
             Action::Forget { upstream } => self.upstreams.forget(upstream.0),
@@ -270,9 +275,13 @@ impl Worker {
         let Self { upstreams, poller, rng, .. } = self;
         match upstreams.prepare(poller, (upstream.0, addr), socket, rng) {
             Ok(()) => self.prepared.push((upstream.0, socket.0, octets)),
-            Err(_) => {
+            Err(error) => {
                 let Self { resolver, shared, actions, now, wall_secs, .. } = self;
-                resolver.socket_error(upstream, socket.0, &mut context(shared, actions, (*now, *wall_secs)));
+                let cx = &mut context(shared, actions, (*now, *wall_secs));
+                match NotSent::of(&error) {
+                    NotSent::Unreachable => resolver.socket_error(upstream, socket.0, cx),
+                    NotSent::Shortage => resolver.datagram_unsent(upstream, socket.0, cx),
+                }
             }
         }
     }

@@ -90,6 +90,17 @@ impl Internet {
         self.servers.iter_mut().for_each(|server| server.behaviour = Behaviour::Good);
     }
 
+    /// Breaks some servers and mends others, but none that lies and not the first of a zone.
+    pub(super) fn wear(&mut self, chance: &mut Chance) {
+        use Behaviour::{Good, Refuses, Silent, Slow, Truncates, Upward, WithoutEdns};
+        let kinds = [Good, Good, Good, Silent, Refuses, Upward, Truncates, WithoutEdns, Slow];
+        let first: Vec<usize> = self.zones.iter().map(|zone| zone.servers[0]).collect();
+        for (number, server) in self.servers.iter_mut().enumerate().filter(|(number, _)| !first.contains(number)) {
+            debug_assert!(number < self.zones.len() * 3, "three servers a zone");
+            server.behaviour = kinds[chance.below(9) as usize];
+        }
+    }
+
     /// The root's servers: of the hints.
     pub(super) fn hints(&self) -> Vec<Ipv4Addr> {
         self.zones[0].servers.iter().map(|&server| self.servers[server].addr).collect()

@@ -92,3 +92,13 @@ pub fn simulate_loss(seed: u64, percent: u32, together: usize) -> Result<Tally, 
     let world = world::World::lossy(seed, percent);
     world.map_err(|what| Wrong { question: String::new(), number: 0, what, steps: Vec::new() })?.play_cold(together)
 }
+
+/// Plays an internet drawn from a seed for so many hours of virtual time, through networks and servers that change every
+/// hour, and tells when each hour is over. Of each answer must hold what [`simulate`] says.
+///
+/// # Errors
+/// The first thing that does not hold.
+pub fn simulate_hours(seed: u64, hours: u64, over: &mut dyn FnMut(u64)) -> Result<Tally, Wrong> {
+    let world = world::World::lossy(seed, 0);
+    world.map_err(|what| Wrong { question: String::new(), number: 0, what, steps: Vec::new() })?.play_hours(hours, over)
+}

@@ -131,6 +131,34 @@ impl World {
         Ok(self.tally)
     }
 
+    /// Asks for names that are there and names that are not for so many hours, while the network changes from hour to hour
+    /// and servers break and are mended. Tells when an hour is over.
+    pub(super) fn play_hours(mut self, hours: u64, over: &mut dyn FnMut(u64)) -> Result<Tally, Wrong> {
+        for hour in 0..hours {
+            let chance = &mut self.net.chance;
+            self.net.faults = Faults {
+                loss: [0, 5, 20, 40, 50][chance.below(5) as usize],
+                duplicate: chance.below(20) as u32,
+                delay_ms: 1 + chance.below(40),
+                jitter_ms: chance.below(60),
+            };
+            self.internet.wear(chance);
+            let end_ms = START_MS + (hour + 1) * 3_600_000;
+            while self.net.now_ms < end_ms {
+                self.ask();
+                self.settle();
+                for number in 0..self.asked.len() {
+                    self.check(number).map_err(|what| self.wrong(number, what))?;
+                }
+                self.asked.clear();
+                self.net.now_ms += self.net.chance.below(120_000);
+            }
+            over(hour);
+        }
+        self.tally.sent = self.sent;
+        Ok(self.tally)
+    }
+
     pub(super) fn play(mut self) -> Result<Tally, Wrong> {
         for _ in 0..TURNS {
             let together = 1 + self.net.chance.below(3);
@@ -194,7 +222,7 @@ impl World {
         let names = &self.internet.names;
         let mut qname = names[chance.below(names.len() as u64) as usize].clone();
         if chance.percent(10) {
-            qname = super::internet::child(b"zz", &qname);
+            qname = super::internet::child(format!("z{}", chance.below(1 << 20)).as_bytes(), &qname);
         }
         const TYPES: [Rtype; 10] = [
             Rtype::A,
