@@ -8,7 +8,7 @@
 //! A client that asks a server as quickly as it can, as a load generator does, has [`client`].
 //!
 //! What a process does once at its start or its end is in [`process`], [`signals`] and [`handover`];
-//! what it reads of files that people name has [`file`].
+//! what it reads of files that people name has [`mod@file`].
 
 pub mod client;
 pub mod file;

@@ -14,6 +14,8 @@ mod effect;
 mod hostile;
 #[path = "operation/http.rs"]
 mod http;
+#[path = "operation/import.rs"]
+mod import;
 #[path = "operation/leases.rs"]
 mod leases;
 #[path = "operation/lists.rs"]

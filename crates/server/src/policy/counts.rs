@@ -3,6 +3,7 @@
 //! Each worker counts for itself, as for all metrics; a look adds them up. A count belongs to a name, so it goes on
 //! over reloads, whatever the rule's place among the others has become.
 
+use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use avocet_policy::rule::{RuleId, Verdict};
@@ -17,9 +18,8 @@ const MAX_COUNTED: usize = 4_096;
 const OTHERS: usize = 0;
 
 /// What has a count.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Subject {
-    Others,
     Rebinding,
     List(String),
     Rule(String),
@@ -27,7 +27,8 @@ enum Subject {
 
 /// The counts of all workers. Outlives a policy.
 pub(crate) struct Counts {
-    subjects: Mutex<Vec<Subject>>,
+    /// Each with its place.
+    subjects: Mutex<HashMap<Subject, usize>>,
     workers: Vec<Box<[Counter]>>,
 }
 
@@ -35,21 +36,22 @@ impl Counts {
     /// All are zero.
     pub(crate) fn new(workers: usize) -> Self {
         let counters = || (0..MAX_COUNTED).map(|_| Counter::default()).collect();
-        Self { subjects: Mutex::new(vec![Subject::Others]), workers: (0..workers).map(|_| counters()).collect() }
+        Self { subjects: Mutex::default(), workers: (0..workers).map(|_| counters()).collect() }
     }
 
     /// Where the lists and rules of a policy are counted; `rules` are the names of those in force.
     pub(super) fn places<'a>(&self, config: &PolicyConfig, rules: impl Iterator<Item = &'a str>) -> Places {
         let mut subjects = self.subjects.lock().unwrap_or_else(PoisonError::into_inner);
         let mut place = |subject: Subject| {
-            let found = subjects.iter().position(|other| *other == subject);
-            found.unwrap_or_else(|| {
-                if subjects.len() == MAX_COUNTED {
-                    return OTHERS;
+            let next = subjects.len() + 1;
+            match subjects.get(&subject) {
+                Some(place) => *place,
+                None if next == MAX_COUNTED => OTHERS,
+                None => {
+                    subjects.insert(subject, next);
+                    next
                 }
-                subjects.push(subject);
-                subjects.len() - 1
-            })
+            }
         };
         Places {
             rebinding: place(Subject::Rebinding),

@@ -3,38 +3,51 @@
 //! Their names and tags are the operator's. What a list says of others is about nobody here, so however many it makes
 //! up, profiles do not become more.
 
+use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
+
 use avocet_policy::client::{ClientTest, Clients, Profile};
 use avocet_policy::list::{ClientTest as Asked, Modifiers};
 
 use super::Lists;
 use crate::config::policy::PolicyConfig;
 
-/// What must be known of clients to look a name up in these lists.
+/// Most names of clients and groups that lists ask for; further ones are about nobody.
+const MAX_NAMED: usize = 1_024;
+
+/// What must be known of clients to look a name up in these lists, each once.
 pub(super) fn tests(config: &PolicyConfig, lists: &Lists) -> Vec<ClientTest> {
+    let lower = |name: &str| name.to_ascii_lowercase();
+    let clients: HashMap<String, &str> =
+        config.clients.iter().map(|client| (lower(&client.name), client.name.as_str())).collect();
+    let groups: HashMap<String, String> =
+        config.vocabulary().groups.into_iter().map(|group| (lower(&group), group)).collect();
+    let (mut networks, mut named) = (HashSet::new(), HashSet::new());
     let mut tests = Vec::new();
     for modifiers in lists.modifiers() {
-        let of_clients = modifiers.clients.iter().filter_map(|subject| match subject.inner() {
-            Asked::Network(network) => Some(ClientTest::Within(*network)),
-            Asked::Name(name) => known_client(config, name),
-        });
-        let of_tags = modifiers.tags.iter().filter_map(|tag| known_group(config, tag.inner()));
-        for test in of_clients.chain(of_tags) {
-            if !tests.contains(&test) {
-                tests.push(test);
+        for subject in &modifiers.clients {
+            match subject.inner() {
+                Asked::Network(network) if networks.insert(*network) => tests.push(ClientTest::Within(*network)),
+                Asked::Network(_) => {}
+                Asked::Name(name) => {
+                    let known = clients.get(&lower(name)).map(|name| ClientTest::Is((*name).to_owned()));
+                    tests.extend(known.filter(|_| is_new(&mut named, ("client", lower(name)))));
+                }
             }
         }
+        for tag in &modifiers.tags {
+            let known = groups.get(&lower(tag.inner())).cloned().map(ClientTest::Group);
+            tests.extend(known.filter(|_| is_new(&mut named, ("group", lower(tag.inner())))));
+        }
+    }
+    if named.len() == MAX_NAMED {
+        tracing::warn!("lists name {MAX_NAMED} clients and groups; further ones are not looked at");
     }
     tests
 }
 
-fn known_client(config: &PolicyConfig, name: &str) -> Option<ClientTest> {
-    let client = config.clients.iter().find(|client| client.name.eq_ignore_ascii_case(name))?;
-    Some(ClientTest::Is(client.name.clone()))
-}
-
-fn known_group(config: &PolicyConfig, name: &str) -> Option<ClientTest> {
-    let groups = config.vocabulary().groups;
-    groups.into_iter().find(|group| group.eq_ignore_ascii_case(name)).map(ClientTest::Group)
+fn is_new<T: Eq + Hash>(named: &mut HashSet<T>, name: T) -> bool {
+    named.len() < MAX_NAMED && named.insert(name)
 }
 
 /// The names and tags of a profile, as far as lists ask about them.
