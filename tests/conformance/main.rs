@@ -5,6 +5,7 @@
 mod cache;
 mod equality;
 mod faults;
+mod forwarded;
 mod harness;
 mod limits;
 mod load;
@@ -13,6 +14,7 @@ mod local_root;
 mod parsing;
 mod probes;
 mod recursion;
+mod rpz;
 mod sizes;
 mod streams;
 mod tools;

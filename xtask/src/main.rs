@@ -24,7 +24,9 @@ const USAGE: &str = "usage:
   cargo xtask bench crates         run the benches in the directories of the crates and keep their output
   cargo xtask bench instr          user instructions per cached query, counted by callgrind
   cargo xtask bench syscalls       system calls per missed query, counted by strace
-options of bench quick, peers, instr and syscalls:
+  cargo xtask bench reload [--rate N]
+                                   what swapping a list of a million names costs those who ask: losses, latency, memory
+options of bench quick, peers, instr, syscalls and reload:
   --peers a,b        avocet, bare, bare-mmsg, bare-pool, nsd, knot, knot-xdp, unbound, dnsdist, pdns-recursor,
                      bind9, knot-resolver, dnsmasq, coredns
   --workloads a,b    hot, hot-edns, latency, tcp, miss, zipf, blocked, memory-200k, memory, veth (quick and peers)

@@ -101,6 +101,7 @@ impl Resolution {
             checking_disabled: false,
             ecs: &[],
             client: None,
+            servers: &[],
             stale_available: false,
         };
         black_box(resolver.submit(

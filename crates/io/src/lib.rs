@@ -7,9 +7,11 @@
 //!
 //! A client that asks a server as quickly as it can, as a load generator does, has [`client`].
 //!
-//! What a process does once at its start or its end is in [`process`], [`signals`] and [`handover`].
+//! What a process does once at its start or its end is in [`process`], [`signals`] and [`handover`];
+//! what it reads of files that people name has [`file`].
 
 pub mod client;
+pub mod file;
 pub mod frame;
 pub mod handover;
 pub mod neighbours;

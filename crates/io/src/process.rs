@@ -47,6 +47,52 @@ pub fn sharpen_timers() -> io::Result<()> {
     check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack_ns) }).map(drop)
 }
 
+/// How eager a thread is to run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Eagerness {
+    /// Like any other.
+    Ordinary,
+    /// Only where nobody else wants the core.
+    Idle,
+}
+
+/// A thread of this process, as the system knows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Thread(libc::pid_t);
+
+impl Thread {
+    /// The calling one.
+    #[must_use]
+    pub fn current() -> Self {
+        // SAFETY: takes nothing, and always succeeds.
+        Self(unsafe { libc::gettid() })
+    }
+
+    /// Sets how eager it is. One that is idle must hold no lock that others wait for: it may be long before it goes on.
+    ///
+    /// # Errors
+    /// When the system refuses, or the thread is no more.
+    pub fn set_eagerness(self, eagerness: Eagerness) -> io::Result<()> {
+        let policy = match eagerness {
+            Eagerness::Ordinary => libc::SCHED_OTHER,
+            Eagerness::Idle => libc::SCHED_IDLE,
+        };
+        // SAFETY: all-zero bytes are priority 0, the only one of these policies.
+        let parameters: libc::sched_param = unsafe { MaybeUninit::zeroed().assume_init() };
+        // SAFETY: the parameters live through the call, which reads them.
+        check(unsafe { libc::sched_setscheduler(self.0, policy, &parameters) }).map(drop)
+    }
+}
+
+/// Gives memory that was freed back to the system, where the C library keeps some for later.
+pub fn give_memory_back() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: takes no pointer, and may be called at any time in any thread.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// Becomes the named user with the user's primary group alone, for good and in all threads.
 ///
 /// Sockets on ports below 1024 are bound before; no capability is kept.

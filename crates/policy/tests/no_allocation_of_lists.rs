@@ -32,7 +32,7 @@ fn no_look_up_allocates() {
     assert_eq!(reader.finish().entries, 8);
     let Ok(image) = Image::open(compiler.finish().0) else { panic!("the image is whole") };
     let mut scratch = Scratch::empty();
-    let asker = Asker { address: "10.0.0.1".parse().ok(), names: &["x"], tags: &[] };
+    let asker = Asker { address: "10.0.0.1".parse().ok(), names: &["x".into()], tags: &[] };
     let mut decisions = Vec::with_capacity(NAMES.len());
     let mut ask_all = |decisions: &mut Vec<Decision>| {
         for qname in NAMES {

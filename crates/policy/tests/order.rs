@@ -18,7 +18,7 @@ fn spec(word: &str) -> RuleSpec {
     let (action, settings) = match action {
         "limit" => ("rate-limit", "rps = 1"),
         "redirect" => ("redirect", "to = ['192.0.2.1']"),
-        "forward" => ("forward", "upstreams = ['corp']"),
+        "forward" => ("forward", "to = ['192.0.2.1']"),
         "safe" => ("safe-search", ""),
         "ttl" => ("ttl", "max-secs = 60"),
         "tag" => ("tag", "tag = 'x'"),
@@ -40,8 +40,7 @@ fn spec(word: &str) -> RuleSpec {
 
 fn program(words: &str, switches: &Switches) -> Program {
     let specs: Vec<RuleSpec> = words.split_whitespace().map(spec).collect();
-    let vocabulary = Vocabulary { upstreams: vec!["corp".to_owned()], ..Vocabulary::default() };
-    let rules = Rules::check(&specs, &vocabulary).unwrap();
+    let rules = Rules::check(&specs, &Vocabulary::default()).unwrap();
     let clients = Clients::build(Directory::new(&[], &[], &[]).unwrap(), &[], rules.client_tests()).unwrap();
     Program::build(&rules, &clients, switches)
 }

@@ -68,6 +68,7 @@ fn main() {
                 ecs: &[],
                 client: None,
                 stale_available: false,
+                servers: &[],
             };
             let mut cx = Context { now_ms, wall_secs: 0, rrsets: &rrsets, failures: &failures, actions: &mut actions };
             black_box(resolver.submit(&ask, Some(waiter), &mut cx));

@@ -23,6 +23,7 @@ mod dns64;
 mod iterate;
 mod local_root;
 mod metrics;
+mod name_servers;
 mod plan;
 mod pool;
 mod query;
@@ -46,6 +47,7 @@ pub use dns64::{Dns64, Prefix};
 pub use iterate::trust::Validation;
 pub use local_root::{LocalRoot, LocalRootFault, LocalRootSlot, Timers};
 pub use metrics::{Counters, RTT_BUCKETS_MS, UpstreamCounters};
+pub use name_servers::{DELEGATIONS, NameServers};
 pub use plan::{
     EcsPolicy, FetchLimits, MAX_RACE, MAX_UPSTREAMS, Plan, PlanError, Settings, Strategy, Transport, UpstreamSpec,
     ZoneRule,

@@ -21,6 +21,8 @@ use crate::recursion::{Recursion, Stubs};
 pub const MAX_UPSTREAMS: usize = 64;
 /// Most servers that [`Strategy::Race`] asks at once.
 pub const MAX_RACE: u8 = 8;
+/// Shortest and longest time in ms that one server of a set is given for one query: as rules have it by default.
+const SET_TIMEOUT_MS: (u32, u32) = (50, 2_000);
 /// Most rules and most servers of a plan: their numbers are 16 bits, less one for "none".
 pub(crate) const MAX_NUMBERED: usize = u16::MAX as usize - 1;
 
@@ -178,6 +180,8 @@ pub struct Plan {
     longest_zone: usize,
     /// The route of names under no other rule.
     root: Option<Route>,
+    /// Sets of servers that single questions are sent to, whatever their names, with the rules made of them.
+    sets: Vec<(Box<[SocketAddr]>, u16)>,
     /// How names are resolved that have no route; none: they are not.
     pub(crate) recursion: Option<Recursion>,
     pub(crate) stubs: Stubs,
@@ -213,6 +217,7 @@ impl Plan {
             zones,
             longest_zone,
             root,
+            sets: Vec::new(),
             recursion,
             stubs,
             fetch_limits,
@@ -224,6 +229,32 @@ impl Plan {
             plan.rules.push(rule);
         }
         if plan.upstreams.len() > MAX_NUMBERED { Err(PlanError::Size) } else { Ok(plan) }
+    }
+
+    /// The same plan with these sets of servers, which single questions are sent to ([`Ask::servers`](crate::Ask)).
+    ///
+    /// # Errors
+    /// A set is empty or too large, or there are too many.
+    pub fn with_sets(mut self, sets: &[Box<[SocketAddr]>]) -> Result<Self, PlanError> {
+        let mut numbers = (0..).zip(&self.upstreams).map(|(number, spec)| (*spec, number)).collect();
+        for (place, servers) in sets.iter().enumerate() {
+            let upstreams = servers.iter().map(|&addr| UpstreamSpec { addr, transport: Transport::Udp }).collect();
+            let rule = ZoneRule {
+                zone: [0].into(),
+                exception: false,
+                upstreams,
+                strategy: Strategy::Ordered,
+                case_randomisation: true,
+                ecs: EcsPolicy::Strip,
+                timeout_ms: SET_TIMEOUT_MS,
+            };
+            check(place, &rule)?;
+            let rule = self.number(rule, &mut numbers);
+            self.sets.push((servers.clone(), self.rules.len() as u16));
+            self.rules.push(rule);
+        }
+        let is_large = self.rules.len() > MAX_NUMBERED || self.upstreams.len() > MAX_NUMBERED;
+        if is_large { Err(PlanError::Size) } else { Ok(self) }
     }
 
     /// The plan of a server that recurses: names under a rule are asked at its servers, all others
@@ -281,6 +312,22 @@ impl Plan {
             .filter(|zone| zone.len() <= self.longest_zone)
             .find_map(|zone| Some((zone, self.zones.get(zone)?)))
             .and_then(|(zone, rule)| Some(Route { rule: (*rule)?, apex_len: zone.len() as u8 }))
+    }
+
+    /// The route to a set of servers; none if there is no such set.
+    pub(crate) fn route_to(&self, servers: &[SocketAddr]) -> Option<Route> {
+        let set = self.sets.iter().find(|(known, _)| **known == *servers);
+        set.map(|(_, rule)| Route { rule: *rule, apex_len: 1 })
+    }
+
+    /// Are there sets of servers?
+    pub(crate) fn has_sets(&self) -> bool {
+        !self.sets.is_empty()
+    }
+
+    /// Does the route lead to a set, which is believed about all names?
+    pub(crate) fn leads_to_a_set(&self, route: Route) -> bool {
+        self.sets.first().is_some_and(|(_, first)| route.rule >= *first)
     }
 
     /// Has this folded name a rule that is not the root's?

@@ -52,7 +52,7 @@ impl Belief {
 
     fn reaches(self, asked: &Asked<'_>, name: &[u8]) -> bool {
         match self {
-            Self::Rule(route) => asked.plan.route(name) == Some(route),
+            Self::Rule(route) => asked.plan.leads_to_a_set(route) || asked.plan.route(name) == Some(route),
             Self::Zone(_) => false,
         }
     }

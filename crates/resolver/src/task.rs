@@ -1,5 +1,6 @@
 //! Questions in flight and who waits for them.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use avocet_wire::{Ede, Rtype};
@@ -111,6 +112,8 @@ pub(crate) struct Key<'a> {
     pub(crate) dnssec_ok: bool,
     pub(crate) checking_disabled: bool,
     pub(crate) ecs: &'a [u8],
+    /// Who is to be asked in place of those of the plan; empty for these.
+    pub(crate) servers: &'a [SocketAddr],
 }
 
 /// A question in flight. Sets of upstreams are bits by their place in the rule.
@@ -121,6 +124,8 @@ pub(crate) struct Task<W> {
     pub(crate) dnssec_ok: bool,
     pub(crate) checking_disabled: bool,
     pub(crate) ecs: Vec<u8>,
+    /// As of its key. What these say is for who asked them, and no cache of ours keeps it.
+    pub(crate) servers: Vec<SocketAddr>,
     /// The plan by which it began and ends; none while the place is free.
     pub(crate) bound: Option<Arc<Bound>>,
     pub(crate) waiters: Vec<Waiting<W>>,
@@ -180,6 +185,7 @@ impl<W> Task<W> {
             dnssec_ok: false,
             checking_disabled: false,
             ecs: Vec::new(),
+            servers: Vec::new(),
             bound: None,
             waiters: Vec::new(),
             started_ms: 0,
@@ -218,6 +224,8 @@ impl<W> Task<W> {
             field.clear();
             field.extend_from_slice(octets);
         }
+        self.servers.clear();
+        self.servers.extend_from_slice(key.servers);
         self.hash = key.hash;
         (self.dnssec_ok, self.checking_disabled) = (key.dnssec_ok, key.checking_disabled);
         (self.started_ms, self.progress_ms) = (now_ms, now_ms);
@@ -271,7 +279,7 @@ impl<W> Task<W> {
 
     /// Is its answer found by recursion?
     pub(crate) fn is_recursive(&self) -> bool {
-        self.bound.as_ref().is_some_and(|bound| bound.plan.recursion.is_some())
+        self.servers.is_empty() && self.bound.as_ref().is_some_and(|bound| bound.plan.recursion.is_some())
     }
 
     pub(crate) fn note(&mut self, failure: Failure) {
@@ -296,6 +304,7 @@ impl<W> Task<W> {
             && self.question == key.question
             && self.dnssec_ok == key.dnssec_ok
             && self.checking_disabled == key.checking_disabled
+            && self.servers == key.servers
     }
 }
 

@@ -1,6 +1,6 @@
 //! The way of a query without its sockets: what a worker does for each datagram, and nothing else.
 //!
-//! For benches, and for tests of what an answer costs. Time stands still in it.
+//! For benches, and for tests of what an answer costs. Time stands still in it, until its owner lets it pass.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -9,7 +9,9 @@ use std::sync::Arc;
 use avocet_cache::{Provenance, Rank, ReceivedRrset, RrsetKey, Security};
 use avocet_io::Peer;
 use avocet_io::udp::{BATCH, Datagram, Service};
+use avocet_resolver::DELEGATIONS;
 use avocet_wire::query::QuestionKey;
+use avocet_wire::{Class, Rtype};
 
 use avocet_resolver::LocalRootSlot;
 
@@ -26,6 +28,9 @@ use crate::state::{Shared, Snapshot};
 use crate::trust::LearntTrust;
 use crate::worker::{Datagrams, Newer};
 
+/// TTL of delegations that are taught.
+const DELEGATION_SECS: u32 = 3_600;
+
 /// A server of one worker that nobody can reach but its owner.
 pub struct InProcess {
     shared: Shared,
@@ -36,7 +41,7 @@ pub struct InProcess {
     metrics: WorkerMetrics,
     scratch: Scratch,
     misses: Vec<Miss>,
-    keys: Box<[Option<QuestionKey>; BATCH]>,
+    keys: Box<[QuestionKey; BATCH]>,
 }
 
 impl InProcess {
@@ -62,9 +67,9 @@ impl InProcess {
             wall_secs: clock::wall_secs(),
             peer: client.into(),
             metrics: WorkerMetrics::default(),
-            scratch: Scratch::default(),
+            scratch: Scratch::of(0),
             misses: Vec::new(),
-            keys: Box::new([const { None }; BATCH]),
+            keys: Box::new([QuestionKey::EMPTY; BATCH]),
             shared,
         })
     }
@@ -79,9 +84,26 @@ impl InProcess {
         self.wall_secs = unix_secs;
     }
 
+    /// So many seconds pass, on all clocks.
+    pub fn pass(&mut self, secs: u32) {
+        self.now = self.now.plus_secs(secs);
+        self.wall_secs += u64::from(secs);
+    }
+
     /// Puts an RRset into the RRset cache, as if a server had given it in an answer: folded owner, type,
     /// TTL in seconds, record data.
     pub fn learn(&self, owner: &[u8], rtype: u16, ttl_secs: u32, records: &[&[u8]]) {
+        self.learn_in(Class::IN.0, (owner, rtype, ttl_secs), records);
+    }
+
+    /// Puts the delegation of a zone into the RRset cache, as if a server above had told of it: folded names of zone
+    /// and name server, and the server's address.
+    pub fn learn_delegation(&self, zone: &[u8], server: &[u8], address: [u8; 4]) {
+        self.learn_in(DELEGATIONS, (zone, Rtype::NS.0, DELEGATION_SECS), &[server]);
+        self.learn_in(DELEGATIONS, (server, Rtype::A.0, DELEGATION_SECS), &[&address]);
+    }
+
+    fn learn_in(&self, class: u16, (owner, rtype, ttl_secs): (&[u8], u16, u32), records: &[&[u8]]) {
         let provenance = Provenance {
             security: Security::Unchecked,
             rank: Rank::AuthoritativeAnswer,
@@ -89,7 +111,7 @@ impl InProcess {
             asked_with_cd: false,
         };
         let set = ReceivedRrset { provenance, ttl: ttl_secs, records, signatures: &[] };
-        self.shared.rrsets.insert(&RrsetKey { owner, rtype, class: 1 }, &set, self.now.secs());
+        self.shared.rrsets.insert(&RrsetKey { owner, rtype, class }, &set, self.now.secs());
     }
 
     /// Answers a datagram into `out`, of 4 KiB. None: it gets no answer, or none without the network.

@@ -88,6 +88,7 @@ impl Snapshot {
             None => unconfigured.cookies.clone(),
         });
         let plan = Plan::new(config.forwards.iter().map(rule).collect(), settings(&config))?;
+        let plan = plan.with_sets(&config.policy.forward_sets())?;
         let plan = match config.resolver.mode {
             Mode::Forward => plan,
             Mode::Recurse => {

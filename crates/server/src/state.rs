@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use avocet_cache::{BudgetTooSmall, FailureCache, PacketCache, RrsetCache};
 use avocet_resolver::Plan;
@@ -82,6 +82,8 @@ pub(crate) struct Shared {
     /// TCP connections of all workers.
     pub(crate) connections: ConnectionCounts,
     current: Mutex<Arc<Snapshot>>,
+    /// Those of before, until no worker uses them any more.
+    retired: Mutex<Vec<Arc<Snapshot>>>,
     revision: AtomicU64,
 }
 
@@ -108,6 +110,7 @@ impl Shared {
             revision: AtomicU64::new(1),
             forgotten: AtomicU64::new(0),
             current: Mutex::new(Arc::new(snapshot)),
+            retired: Mutex::default(),
         })
     }
 
@@ -141,12 +144,28 @@ impl Shared {
             // Who is over the limit stays so.
             snapshot.rate_limit.clone_from(&current.rate_limit);
         }
-        *current = Arc::new(snapshot);
+        let before = std::mem::replace(&mut *current, Arc::new(snapshot));
         drop(current);
+        // A worker is not to be the last to leave it: to free all of a policy takes longer than many answers.
+        self.retired().push(before);
         self.revision.fetch_add(1, Ordering::Release);
         for mailbox in &self.mailboxes {
             mailbox.wake();
         }
+    }
+
+    /// Frees the snapshots that no worker uses any more; says whether there were some.
+    pub(crate) fn free_retired(&self) -> bool {
+        let mut retired = self.retired();
+        let all = std::mem::take(&mut *retired).into_iter();
+        let (used, unused): (Vec<_>, Vec<_>) = all.partition(|snapshot| Arc::strong_count(snapshot) > 1);
+        *retired = used;
+        drop(retired);
+        !unused.is_empty()
+    }
+
+    fn retired(&self) -> MutexGuard<'_, Vec<Arc<Snapshot>>> {
+        self.retired.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

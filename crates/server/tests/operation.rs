@@ -4,10 +4,18 @@
 
 #[path = "operation/control.rs"]
 mod control;
+#[path = "operation/counts.rs"]
+mod counts;
 #[path = "operation/deploy.rs"]
 mod deploy;
+#[path = "operation/effect.rs"]
+mod effect;
+#[path = "operation/hostile.rs"]
+mod hostile;
 #[path = "operation/http.rs"]
 mod http;
+#[path = "operation/leases.rs"]
+mod leases;
 #[path = "operation/lists.rs"]
 mod lists;
 #[path = "operation/persist.rs"]

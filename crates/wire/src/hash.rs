@@ -9,8 +9,15 @@
 
 use std::hash::{BuildHasher, Hasher};
 
+use crate::name::MAX_NAME;
+use crate::query::KEY_ROOM;
+
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x8080_8080_8080_8080;
+/// Octets that the hash takes in at once.
+const BLOCK: usize = 16;
+/// Octets of a name and of blocks that begin in it: see [`HashKey::chain`].
+pub const CHAIN_ROOM: usize = (MAX_NAME + BLOCK).next_multiple_of(BLOCK);
 
 /// Lower-cases the ASCII letters among eight octets.
 #[inline]
@@ -108,69 +115,59 @@ impl HashKey {
         self.end(state)
     }
 
-    /// Mixes `len` octets at `at` into the state of what came before, so that the hashes of a name and of
-    /// all names above it take one pass from the root on. [`HashKey::chained`] makes a hash of a state.
+    /// Mixes the `len` octets at `at` into the hash of what came before, so that the hashes of a name and
+    /// of all names above it take one pass from the root on. Of octets past the room none counts.
     ///
-    /// The octets must tell their own length, as a label with its length octet does.
+    /// The octets must tell their own length, as a label with its length octet does. The room behind
+    /// the name lets whole blocks be read; what is in it does not count.
     #[inline]
     #[must_use]
-    pub fn chain(&self, state: u64, bytes: &[u8], at: usize, len: usize) -> u64 {
-        let (mut state, mut at, mut left) = (state, at, len);
-        loop {
-            let [low, high] = block(bytes, at);
-            state = self.mix(state, [first_octets(low, left), first_octets(high, left.saturating_sub(8))]);
-            if left <= 16 {
-                return state;
+    pub fn chain(&self, hash: u64, octets: &[u8; CHAIN_ROOM], at: usize, len: usize) -> u64 {
+        let (mut hash, mut at, mut left) = (hash, at, len);
+        while let Some(block) = octets.get(at..).and_then(|rest| rest.first_chunk::<BLOCK>()) {
+            let [low, high] = halves(u128::from_le_bytes(*block));
+            hash = self.mix(hash, [first_octets(low, left), first_octets(high, left.saturating_sub(8))]);
+            if left <= BLOCK {
+                break;
             }
-            (at, left) = (at + 16, left - 16);
+            (at, left) = (at + BLOCK, left - BLOCK);
         }
+        hash
     }
 
-    /// The state before anything was chained.
+    /// The hash that a chain begins with.
     #[inline]
     #[must_use]
     pub fn chain_start(&self) -> u64 {
         self.begin(0, 0)
     }
 
-    /// The hash of a state of [`HashKey::chain`].
+    /// Copies `question` to `out` with its name folded and hashes it: what [`fold_into`] and
+    /// [`HashKey::hash`] do. The last four octets are QTYPE and QCLASS and stay as they are. The
+    /// rest of the last block of sixteen octets becomes zero.
     #[inline]
-    #[must_use]
-    pub fn chained(&self, state: u64) -> u64 {
-        self.end(state)
-    }
-
-    /// Folds the first `name_len` octets of `question`, copies the others, and hashes all: what
-    /// [`fold_into`] and [`HashKey::hash`] do, in one pass. `out` must have room for whole blocks
-    /// of sixteen octets.
-    #[inline]
-    pub(crate) fn fold_and_hash(&self, question: &[u8], name_len: usize, extra: u64, out: &mut [u8]) -> u64 {
-        let mut state = self.begin(question.len(), extra);
-        let (out, _) = out.as_chunks_mut::<16>();
-        let (whole, _) = question[..name_len].as_chunks::<16>();
-        for (chunk, out) in whole.iter().zip(out.iter_mut()) {
-            let [low, high] = halves(u128::from_le_bytes(*chunk));
-            state = self.mix_into(state, [fold_word(low), fold_word(high)], out);
+    pub(crate) fn fold_and_hash(&self, question: &[u8], extra: u64, out: &mut [u8; KEY_ROOM]) -> u64 {
+        let len = question.len();
+        let mut state = self.begin(len, extra);
+        let Some(out) = out.get_mut(..len.next_multiple_of(BLOCK)) else { return self.end(state) };
+        if let Some(last) = out.last_chunk_mut::<BLOCK>() {
+            *last = [0; BLOCK];
         }
-        // The one or two blocks with the end of the name and the octets that are not folded.
-        let mut at = whole.len() * 16;
-        for out in out.iter_mut().skip(whole.len()) {
-            if at >= question.len() {
-                break;
-            }
-            let [low, high] = block(question, at);
-            let to_fold = name_len.saturating_sub(at);
-            let folded = [fold_first(low, to_fold), fold_first(high, to_fold.saturating_sub(8))];
-            state = self.mix_into(state, folded, out);
-            at += 16;
+        out[..len].copy_from_slice(question);
+        // Folded whole, and the octets behind the name put back: a branch less in each block.
+        let (blocks, _) = out.as_chunks_mut::<BLOCK>();
+        for block in &mut *blocks {
+            let [low, high] = halves(u128::from_le_bytes(*block));
+            *block = (u128::from(fold_word(low)) | u128::from(fold_word(high)) << 64).to_le_bytes();
+        }
+        match (question.last_chunk::<4>(), out[..len].last_chunk_mut::<4>()) {
+            (Some(types), Some(place)) => *place = *types,
+            _ => out[..len].copy_from_slice(question),
+        }
+        for block in out.as_chunks::<BLOCK>().0 {
+            state = self.mix(state, halves(u128::from_le_bytes(*block)));
         }
         self.end(state)
-    }
-
-    #[inline]
-    fn mix_into(&self, state: u64, [low, high]: [u64; 2], out: &mut [u8; 16]) -> u64 {
-        *out = (u128::from(low) | u128::from(high) << 64).to_le_bytes();
-        self.mix(state, [low, high])
     }
 
     #[inline]
@@ -235,17 +232,15 @@ impl Hasher for NameHasher {
 const FRACTION_OF_PI: [u64; 4] =
     [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344, 0xa409_3822_299f_31d0, 0x082e_fa98_ec4e_6c89];
 
-/// As [`fold_word`], for the first `count` octets only.
-#[inline]
-fn fold_first(word: u64, count: usize) -> u64 {
-    first_octets(fold_word(word), count) | word ^ first_octets(word, count)
-}
-
 /// The first `count` octets of a word, zeros after them.
 #[inline]
-pub(crate) fn first_octets(word: u64, count: usize) -> u64 {
-    word & !u64::MAX.checked_shl(8 * count as u32).unwrap_or(0)
+pub(crate) const fn first_octets(word: u64, count: usize) -> u64 {
+    word & FIRST[if count > 8 { 8 } else { count }]
 }
+
+/// Masks of the first octets of a word: a look-up costs less than the shift and its bounds.
+const FIRST: [u64; 9] =
+    [0, 0xff, 0xffff, 0xff_ffff, 0xffff_ffff, 0xff_ffff_ffff, 0xffff_ffff_ffff, 0xff_ffff_ffff_ffff, u64::MAX];
 
 /// The eight octets at `at`, zeros after the end.
 #[inline]
@@ -317,7 +312,11 @@ mod tests {
     #[test]
     fn chained_octets_count_and_their_neighbours_do_not() {
         let key = HashKey::new([4; 32]);
-        let hash = |bytes: &[u8], at, len| key.chained(key.chain(key.chain_start(), bytes, at, len));
+        let hash = |bytes: &[u8], at, len| {
+            let mut octets = [0xaa; CHAIN_ROOM];
+            octets[..bytes.len()].copy_from_slice(bytes);
+            key.chain(key.chain_start(), &octets, at, len)
+        };
         let text: Vec<u8> = (0..80).collect();
         let mut found = std::collections::HashSet::new();
         for len in 1..=64 {
@@ -329,8 +328,13 @@ mod tests {
             other[len - 1] ^= 1;
             assert!(found.insert(hash(&other, 0, len)), "{len}");
         }
-        let twice = |a: u8, b: u8| key.chain(key.chain(key.chain_start(), &[a], 0, 1), &[b], 0, 1);
+        let twice = |first: u8, second: u8| {
+            let mut octets = [0; CHAIN_ROOM];
+            octets[..2].copy_from_slice(&[first, second]);
+            key.chain(key.chain(key.chain_start(), &octets, 0, 1), &octets, 1, 1)
+        };
         assert_ne!(twice(1, 2), twice(2, 1));
+        assert_eq!(key.chain(7, &[0; CHAIN_ROOM], CHAIN_ROOM, 3), 7, "past the room there is nothing");
     }
 
     #[test]
@@ -437,8 +441,8 @@ mod tests {
             let name_len = len.saturating_sub(4);
             let mut expected = octets[..len].to_vec();
             expected[..name_len].make_ascii_lowercase();
-            let mut folded = [0; 272];
-            let hash = key.fold_and_hash(&octets[..len], name_len, 3, &mut folded);
+            let mut folded = [0xff; KEY_ROOM];
+            let hash = key.fold_and_hash(&octets[..len], 3, &mut folded);
             assert_eq!((&folded[..len], hash), (&expected[..], key.hash(&expected, 3)));
         }
     }

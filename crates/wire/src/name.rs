@@ -265,6 +265,18 @@ pub fn ancestors(wire: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::successors(Some(wire), |name| parent(name))
 }
 
+/// The last label of a name with the root behind it; none of the root.
+#[inline]
+#[must_use]
+pub fn top(wire: &[u8]) -> Option<&[u8]> {
+    let (mut top, mut at) = (None, 0);
+    while let Some(&length @ 1..) = wire.get(at) {
+        top = wire.get(at..);
+        at += 1 + usize::from(length);
+    }
+    top
+}
+
 /// Is `name` equal to `zone` or below it? Both valid; case does not matter.
 #[must_use]
 pub fn is_under(name: &[u8], zone: &[u8]) -> bool {
@@ -281,6 +293,13 @@ mod tests {
     use super::*;
 
     const WWW: &[u8] = b"\x03www\x07example\x03com\x00";
+
+    #[test]
+    fn the_top_is_the_last_label() {
+        assert_eq!(top(WWW), Some(&b"\x03com\x00"[..]));
+        assert_eq!(top(b"\x03com\x00"), Some(&b"\x03com\x00"[..]));
+        assert_eq!((top(b"\x00"), top(b"")), (None, None));
+    }
 
     #[test]
     fn compressed_names_are_read_and_end_after_the_pointer() {

@@ -17,9 +17,7 @@ const OPCODE: u16 = 0x7800;
 /// Of the four counts in the header, those of records.
 const RECORD_COUNTS: u64 = 0xffff_ffff_ffff;
 /// [`MAX_QUESTION`] in whole blocks of the hash.
-const KEY_ROOM: usize = MAX_QUESTION.next_multiple_of(16);
-/// Room for nearly all questions that are asked.
-const SHORT_KEY_ROOM: usize = 64;
+pub(crate) const KEY_ROOM: usize = MAX_QUESTION.next_multiple_of(16);
 
 /// Why a message is no query that can be answered with data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,10 +66,22 @@ impl<'a> QueryView<'a> {
             return Err(if counts >> 48 == 0 { QueryError::NoQuestion } else { QueryError::Format(None) });
         }
         let name_end = plain_name_end(octets).ok_or(QueryError::Format(None))?;
+        Self::behind_name(octets, name_end, counts & RECORD_COUNTS)
+    }
+
+    /// Reads a query of which [`QueryView::parse`] made this key already: the name is not walked again.
+    #[inline]
+    pub fn parse_keyed(octets: &'a [u8], key: &QuestionKey) -> Result<Self, QueryError> {
+        let &[_, _, _, _, ref counts @ ..] = octets.first_chunk::<HEADER_LEN>().ok_or(QueryError::Ignore)?;
+        let name_end = HEADER_LEN + usize::from(key.len).saturating_sub(4);
+        Self::behind_name(octets, name_end, u64::from_be_bytes(*counts) & RECORD_COUNTS)
+    }
+
+    #[inline(always)]
+    fn behind_name(octets: &'a [u8], name_end: usize, records: u64) -> Result<Self, QueryError> {
         let (&[a, b, c, d], rest) =
             octets.get(name_end..).and_then(|rest| rest.split_first_chunk()).ok_or(QueryError::Format(None))?;
         let question_end = (name_end + 4) as u16;
-        let records = counts & RECORD_COUNTS;
         let edns = if records == 0 && rest.is_empty() {
             None
         } else {
@@ -171,50 +181,57 @@ fn plain_name_end(octets: &[u8]) -> Option<usize> {
 }
 
 /// A folded question and its keyed hash.
+///
+/// Large, and never moved on the way of a query: the place for one is made once, and read into.
 #[derive(Clone, Copy)]
 pub struct QuestionKey {
-    octets: KeyOctets,
-    len: u16,
     /// Keyed hash of the folded question and the caller's word.
     pub hash: u64,
-}
-
-/// Two sizes, as to clear the larger one takes longer than to fold and hash the usual question.
-#[derive(Clone, Copy)]
-#[allow(clippy::large_enum_variant)]
-enum KeyOctets {
-    Short([u8; SHORT_KEY_ROOM]),
-    Long([u8; KEY_ROOM]),
+    len: u16,
+    /// Meaningful up to `len`, and zero from there to the end of the block of sixteen.
+    octets: [u8; KEY_ROOM],
 }
 
 impl QuestionKey {
-    /// Folds QNAME (not QTYPE and QCLASS, whose octets may look like letters) and hashes all.
+    /// The key of no question.
+    pub const EMPTY: Self = Self { hash: 0, len: 0, octets: [0; KEY_ROOM] };
+
+    /// See [`QuestionKey::read`].
     #[inline]
     #[must_use]
     pub fn new(question: &[u8], secret: &HashKey, extra: u64) -> Self {
+        let mut key = Self::EMPTY;
+        key.read(question, secret, extra);
+        key
+    }
+
+    /// Becomes the key of this question: folds QNAME (not QTYPE and QCLASS, whose octets may look like
+    /// letters) and hashes all.
+    #[inline]
+    pub fn read(&mut self, question: &[u8], secret: &HashKey, extra: u64) {
         let question = &question[..question.len().min(MAX_QUESTION)];
-        let name_len = question.len().saturating_sub(4);
-        let len = question.len() as u16;
-        if question.len() <= SHORT_KEY_ROOM {
-            let mut octets = [0; SHORT_KEY_ROOM];
-            let hash = secret.fold_and_hash(question, name_len, extra, &mut octets);
-            Self { octets: KeyOctets::Short(octets), len, hash }
-        } else {
-            let mut octets = [0; KEY_ROOM];
-            let hash = secret.fold_and_hash(question, name_len, extra, &mut octets);
-            Self { octets: KeyOctets::Long(octets), len, hash }
-        }
+        self.len = question.len() as u16;
+        self.hash = secret.fold_and_hash(question, extra, &mut self.octets);
+    }
+
+    /// Becomes the key of no question.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.len = 0;
+    }
+
+    /// Is it the key of no question?
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
     }
 
     /// Folded QNAME, QTYPE, QCLASS.
     #[inline]
     #[must_use]
     pub fn question(&self) -> &[u8] {
-        let octets: &[u8] = match &self.octets {
-            KeyOctets::Short(octets) => octets,
-            KeyOctets::Long(octets) => octets,
-        };
-        &octets[..usize::from(self.len)]
+        &self.octets[..usize::from(self.len)]
     }
 
     /// Folded QNAME.

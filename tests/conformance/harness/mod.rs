@@ -8,6 +8,7 @@ pub(crate) mod ask;
 pub(crate) mod client;
 pub(crate) mod clock;
 pub(crate) mod directory;
+pub(crate) mod filters;
 pub(crate) mod peers;
 pub(crate) mod reply;
 pub(crate) mod scripted;

@@ -134,7 +134,8 @@ pub(crate) fn signing_root(text: &str) -> Option<Peer> {
 }
 
 impl Peer {
-    fn start(probe: &Ask, prepare: impl Fn(&Directory, SocketAddr) -> Command) -> Self {
+    /// Starts what `prepare` says, and waits until it answers the probe with one record.
+    pub(super) fn start(probe: &Ask, prepare: impl Fn(&Directory, SocketAddr) -> Command) -> Self {
         for _ in 0..STARTS {
             let directory = Directory::create();
             let addr = free_port([127, 0, 0, 1].into());

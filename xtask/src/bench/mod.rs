@@ -22,6 +22,7 @@ mod peers;
 mod plan;
 pub(crate) mod process;
 mod profile;
+mod reload;
 mod report;
 mod setup;
 mod svg;
@@ -44,8 +45,9 @@ pub(crate) fn run(kind: &str, words: &[&str]) -> Result<(), String> {
         ("quick", _) => peers::run(kind, &Options::parse_quick(words)?),
         ("instr", _) => instr::run(&Options::parse_for(instr::PEERS, words)?),
         ("syscalls", _) => syscalls::run(&Options::parse_for(syscalls::PEERS, words)?),
+        ("reload", _) => reload::run(words),
         ("page", [result]) => page::write(result),
         ("page", _) => Err("bench page wants the path of a result of bench peers".to_owned()),
-        _ => Err(format!("there is no bench `{kind}`: quick, peers, page, micro, crates, instr or syscalls")),
+        _ => Err(format!("there is no bench `{kind}`: quick, peers, page, micro, crates, instr, syscalls or reload")),
     }
 }

@@ -102,6 +102,22 @@ impl Server {
         })
     }
 
+    /// Octets of the server's own process in memory, now and at most since [`Self::forget_peak`].
+    pub(super) fn resident_bytes(&self) -> Option<(u64, u64)> {
+        let text = fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
+        let value = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+            line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
+        };
+        Some((value("VmRSS:")?, value("VmHWM:")?))
+    }
+
+    /// Begins to note the most memory anew.
+    pub(super) fn forget_peak(&self) -> Result<(), String> {
+        let path = format!("/proc/{}/clear_refs", self.child.id());
+        fs::write(&path, "5").map_err(|error| format!("{path}: {error}"))
+    }
+
     /// Memory of the process tree in bytes, shared pages by their share.
     pub(super) fn memory_bytes(&self) -> u64 {
         self.tree().into_iter().filter_map(pss_bytes).sum()

@@ -1,8 +1,9 @@
 //! Lists in, one image out.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use avocet_wire::hash::HashKey;
+use ipnet::IpNet;
 
 use super::binary::Write;
 use super::entry::{self, Effect, Entry, Target};
@@ -10,10 +11,10 @@ use super::filter;
 use super::hash::Suffixes;
 use super::layout;
 use super::limits::{
-    MAX_ENTRIES, MAX_GLOBS, MAX_MODIFIER_OCTETS, MAX_MODIFIERS, MAX_REGEXES, MAX_REGEXES_OCTETS, MAX_REPEATS,
-    MAX_SHARING_LITERAL, MAX_UNFILTERED,
+    MAX_CLIENT_NETWORKS, MAX_ENTRIES, MAX_GLOBS, MAX_MODIFIER_OCTETS, MAX_MODIFIERS, MAX_REGEXES, MAX_REGEXES_OCTETS,
+    MAX_REPEATS, MAX_SHARING_LITERAL, MAX_UNFILTERED,
 };
-use super::modifier::Modifiers;
+use super::modifier::{ClientTest, Modifiers};
 use super::name;
 use super::patterns::{self, Checked, Form, PatternError};
 use super::reader::{Kind, ListReader, Rewrites, Source};
@@ -21,6 +22,7 @@ use super::report::Reason;
 use super::rewrite::Rewrite;
 use super::set::ListId;
 use super::site::{self, Follow, Site};
+use crate::rpz;
 
 /// Takes the entries of all lists and makes one image of them. About 24 octets for each entry.
 pub struct Compiler {
@@ -32,6 +34,7 @@ pub struct Compiler {
     modifiers: Table,
     patterns: PatternTable,
     has_badfilter: bool,
+    zones: Vec<(ListId, rpz::Zone)>,
 }
 
 /// What an image was made of.
@@ -71,6 +74,7 @@ impl Compiler {
             modifiers: Table::default(),
             patterns: PatternTable::default(),
             has_badfilter: false,
+            zones: Vec::new(),
         }
     }
 
@@ -108,6 +112,33 @@ impl Compiler {
             Target::NotRegex(text) => self.patterns.add(Form::NotRegex, text, restricted, row)?,
         }
         Ok(())
+    }
+
+    /// Adds the list that is a policy zone, which no image holds.
+    ///
+    /// # Errors
+    /// There are too many of them.
+    pub(super) fn add_zone(&mut self, source: &Source, text: &[u8]) -> Result<rpz::ZoneReport, Reason> {
+        if self.zones.len() >= rpz::MAX_ZONES {
+            return Err(Reason::Limit("policy zones"));
+        }
+        let rewrites = match source.rewrites {
+            Rewrites::Permitted => rpz::ZoneRewrites::Permitted,
+            Rewrites::Refused => rpz::ZoneRewrites::Refused,
+        };
+        let (zone, report) = rpz::Zone::read(text, rewrites, self.key);
+        let clients = |zone: &rpz::Zone| zone.client_networks().count();
+        let known: usize = self.zones.iter().map(|(_, zone)| clients(zone)).sum();
+        if known + clients(&zone) > rpz::MAX_CLIENTS {
+            return Err(Reason::Limit("triggers on clients"));
+        }
+        self.zones.push((source.list, zone));
+        Ok(report)
+    }
+
+    /// The policy zones among the lists, in the order in which they were read.
+    pub fn take_zones(&mut self) -> Vec<(ListId, rpz::Zone)> {
+        std::mem::take(&mut self.zones)
     }
 
     /// The image.
@@ -229,6 +260,8 @@ struct Table {
     /// Places plus one.
     places: HashMap<Modifiers, u32>,
     written: Vec<u8>,
+    /// That entries name as clients.
+    networks: HashSet<IpNet>,
 }
 
 impl Table {
@@ -239,10 +272,25 @@ impl Table {
         if self.places.len() >= MAX_MODIFIERS || self.written.len() >= MAX_MODIFIER_OCTETS {
             return Err(Reason::Limit("modifiers"));
         }
+        self.note_networks(&modifiers)?;
         modifiers.write(&mut self.written);
         let place = self.places.len() as u32 + 1;
         self.places.insert(modifiers, place);
         Ok(place)
+    }
+
+    fn note_networks(&mut self, modifiers: &Modifiers) -> Result<(), Reason> {
+        for subject in &modifiers.clients {
+            if let ClientTest::Network(network) = subject.inner()
+                && !self.networks.contains(network)
+            {
+                if self.networks.len() >= MAX_CLIENT_NETWORKS {
+                    return Err(Reason::Limit("addresses of clients"));
+                }
+                self.networks.insert(*network);
+            }
+        }
+        Ok(())
     }
 
     fn write(self) -> Vec<u8> {

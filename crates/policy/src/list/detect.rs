@@ -6,6 +6,9 @@ use super::report::Refusal;
 /// Lines that are looked at.
 const MAX_LINES: usize = 200;
 
+/// Owner, TTL, class and type of a record.
+const MAX_TOKENS_BEFORE_DATA: usize = 4;
+
 /// The format that most of the first lines are of, as far as they tell.
 pub(super) fn format_of(start: &[u8]) -> Format {
     let text = String::from_utf8_lossy(start);
@@ -13,6 +16,9 @@ pub(super) fn format_of(start: &[u8]) -> Format {
     let lines: Vec<&str> = text.lines().map(str::trim_ascii).filter(meaningful).take(MAX_LINES).collect();
     if lines.iter().any(|line| line.starts_with("[Adblock") || line.starts_with("[AdGuard")) {
         return Format::Adblock;
+    }
+    if lines.iter().any(|line| is_soa(line)) {
+        return Format::Rpz;
     }
     // In the order of how much they ask of a line. A plain name is of several formats.
     let formats = [Format::Dnsmasq, Format::Unbound, Format::Hosts, Format::Adblock, Format::Domains];
@@ -27,6 +33,13 @@ pub(super) fn format_of(start: &[u8]) -> Format {
         None if lines.iter().any(|line| line.contains(['^', '$', '(', '['])) => Format::PiholeRegex,
         None => Format::Domains,
     }
+}
+
+/// Is the line an SOA record, with the names and perhaps the numbers of its data behind it?
+fn is_soa(line: &str) -> bool {
+    let mut tokens = line.split_ascii_whitespace().peekable();
+    let is_hosts = tokens.peek().is_some_and(|first| first.parse::<std::net::IpAddr>().is_ok());
+    !is_hosts && tokens.take(MAX_TOKENS_BEFORE_DATA).any(|token| token.eq_ignore_ascii_case("SOA"))
 }
 
 /// Is this a binary file or a web page?
@@ -76,6 +89,9 @@ mod tests {
             ("address=/a.example/\nserver=/b.example/\n", Format::Dnsmasq),
             ("server:\nlocal-zone: \"a.example\" refuse\n", Format::Unbound),
             ("^ad[0-9]\n(\\.|^)x\\.example$\n", Format::PiholeRegex),
+            ("$TTL 30\n@ SOA rpz.test. host.rpz.test. 1 2 3 4 5\n NS localhost.\na.example CNAME .\n", Format::Rpz),
+            ("; x\nrpz.test. 300 IN SOA (\n a. b. 1 2 3 4 5 )\na.example CNAME .\n", Format::Rpz),
+            ("0.0.0.0 soa\n0.0.0.0 b.example\n", Format::Hosts),
             ("", Format::Domains),
         ] {
             assert_eq!(format_of(text.as_bytes()), expected, "{text}");

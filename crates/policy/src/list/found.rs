@@ -83,8 +83,10 @@ impl Match<'_> {
 /// The outcome of a look-up.
 #[derive(Clone, Copy)]
 pub struct Found<'a> {
-    matches: Matches<'a>,
+    /// None where no name and no pattern was found, as for most questions.
+    matches: Option<Matches<'a>>,
     rank: Option<Rank>,
+    deciding: Option<Match<'a>>,
 }
 
 impl<'a> Found<'a> {
@@ -96,13 +98,19 @@ impl<'a> Found<'a> {
         (question, in_force): (Question<'a>, &'a ListSet),
         (hits, labels): (&'a [Hit], usize),
     ) -> Self {
+        if hits.is_empty() {
+            return Self { matches: None, rank: None, deciding: None };
+        }
         let badfilter = if has_badfilter { Badfilter::Somewhere } else { Badfilter::Nowhere };
         let within = Sites::none();
         let matches =
             Matches { sites, modifiers, badfilter, question, in_force, hits, labels, within, place: 0, depth: 0 };
-        let mut found = Self { matches, rank: None };
-        if !hits.is_empty() {
-            found.rank = found.effective().filter_map(|one| one.rank()).max();
+        let mut found = Self { matches: Some(matches), rank: None, deciding: None };
+        for one in matches {
+            let rank = one.rank();
+            if rank > found.rank && matches.keep(&one) {
+                (found.rank, found.deciding) = (rank, Some(one));
+            }
         }
         found
     }
@@ -126,16 +134,17 @@ impl<'a> Found<'a> {
     }
 
     /// The first of the lines that the decision rests on.
+    #[inline]
     #[must_use]
-    pub fn deciding(&self) -> Option<Match<'a>> {
-        self.all_deciding().next()
+    pub const fn deciding(&self) -> Option<Match<'a>> {
+        self.deciding
     }
 
     /// The lines that the decision rests on. Of rewrites, all records belong to the answer; an RCODE
     /// goes before an alias, and an alias before records.
     pub fn all_deciding(&self) -> impl Iterator<Item = Match<'a>> {
-        let rank = self.rank;
-        self.effective().filter(move |one| rank.is_some() && one.rank() == rank)
+        let (rank, all) = (self.rank, self.matches());
+        all.filter(move |one| rank.is_some() && one.rank() == rank && all.keep(one))
     }
 
     /// The answer of a rewrite that goes before all others: see [`Found::all_deciding`].
@@ -154,16 +163,10 @@ impl<'a> Found<'a> {
     /// Every line of a list in force that concerns the question, whether it wins or not.
     #[must_use]
     pub const fn matches(&self) -> Matches<'a> {
-        self.matches
-    }
-
-    /// Matches without the rewrites that an exception takes away.
-    fn effective(&self) -> impl Iterator<Item = Match<'a>> {
-        let all = self.matches;
-        all.filter(move |one| {
-            let rewrite = one.rewrite.filter(|_| one.effect == Effect::Block);
-            rewrite.is_none_or(|rewrite| !all.clone().any(|other| other.takes_away(rewrite)))
-        })
+        match self.matches {
+            Some(matches) => matches,
+            None => Matches::NONE,
+        }
     }
 }
 
@@ -197,6 +200,26 @@ pub struct Matches<'a> {
 }
 
 impl<'a> Matches<'a> {
+    const NONE: Self = Matches {
+        sites: &[],
+        modifiers: &[],
+        badfilter: Badfilter::Nowhere,
+        question: Question::ROOT,
+        in_force: &ListSet::EMPTY,
+        hits: &[],
+        labels: 0,
+        within: Sites::none(),
+        place: 0,
+        depth: 0,
+    };
+
+    /// Not so for a rewrite that an exception takes away.
+    #[inline]
+    fn keep(&self, one: &Match<'_>) -> bool {
+        let rewrite = one.rewrite.filter(|_| one.effect == Effect::Block);
+        rewrite.is_none_or(|rewrite| !self.clone().any(|other| other.takes_away(rewrite)))
+    }
+
     /// The match that a site is; none if it does not concern the question.
     fn match_of(&self, site: &Site) -> Option<Match<'a>> {
         if !self.in_force.contains(site.list) || !site.covers(self.depth, self.labels) {

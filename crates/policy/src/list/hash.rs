@@ -3,7 +3,7 @@
 //! The hash of a name is that of its parent with its first label mixed in. So each octet is hashed
 //! once, however many labels there are.
 
-use avocet_wire::hash::HashKey;
+use avocet_wire::hash::{CHAIN_ROOM, HashKey};
 use avocet_wire::name::MAX_NAME;
 
 /// Most labels of a name, the root's not counted (RFC 1035 §3.1).
@@ -11,6 +11,8 @@ pub(super) const MAX_LABELS: usize = 127;
 
 /// Hashes of the names above a name, filled by [`Suffixes::of`].
 pub(super) struct Suffixes {
+    /// The name; what is behind it is of names before.
+    octets: [u8; CHAIN_ROOM],
     starts: [u8; MAX_LABELS + 1],
     hashes: [u64; MAX_LABELS + 1],
     labels: usize,
@@ -18,7 +20,7 @@ pub(super) struct Suffixes {
 
 impl Suffixes {
     pub(super) const fn empty() -> Self {
-        Self { starts: [0; MAX_LABELS + 1], hashes: [0; MAX_LABELS + 1], labels: 0 }
+        Self { octets: [0; CHAIN_ROOM], starts: [0; MAX_LABELS + 1], hashes: [0; MAX_LABELS + 1], labels: 0 }
     }
 
     /// Fills in the hashes of a folded wire name. Of octets that are no name, the readable part counts.
@@ -35,12 +37,14 @@ impl Suffixes {
             labels += 1;
             at = next;
         }
-        let (mut end, mut state) = (at, key.chain_start());
-        self.hashes[0] = key.chained(state);
-        for depth in 1..=labels {
-            let start = usize::from(self.starts[labels - depth]);
-            state = key.chain(state, name, start, end - start);
-            self.hashes[depth] = key.chained(state);
+        self.octets[..name.len()].copy_from_slice(name);
+        let (mut end, mut hash) = (at, key.chain_start());
+        self.hashes[0] = hash;
+        let starts = self.starts[..labels].iter().rev();
+        for (start, place) in starts.zip(&mut self.hashes[1..]) {
+            let start = usize::from(*start);
+            hash = key.chain(hash, &self.octets, start, end - start);
+            *place = hash;
             end = start;
         }
         self.labels = labels;

@@ -14,6 +14,8 @@ pub(super) const MAX_ENTRIES: usize = 16 << 20;
 pub(super) const MAX_REPEATS: usize = 32;
 /// Most different sets of modifiers of one image.
 pub(super) const MAX_MODIFIERS: usize = 1 << 20;
+/// Most different addresses and prefixes that all entries of one image name: each may make clients of a kind of their own.
+pub(super) const MAX_CLIENT_NETWORKS: usize = 1_024;
 /// Most clients, tags, types or names of one modifier.
 pub(super) const MAX_MODIFIER_VALUES: usize = 256;
 /// Most octets of all modifiers of one image.

@@ -20,9 +20,9 @@ pub struct Asker<'a> {
     /// The address of the client.
     pub address: Option<IpAddr>,
     /// Its names and identifiers.
-    pub names: &'a [&'a str],
+    pub names: &'a [Box<str>],
     /// Its tags, as `device_pc` or `user_child`.
-    pub tags: &'a [&'a str],
+    pub tags: &'a [Box<str>],
 }
 
 /// A question put to the lists.
@@ -34,6 +34,12 @@ pub struct Question<'a> {
     pub qtype: Rtype,
     /// Who asks.
     pub asker: Asker<'a>,
+}
+
+impl Question<'_> {
+    /// About the root, of nobody.
+    pub(super) const ROOT: Self =
+        Self { qname: &[0], qtype: Rtype::NS, asker: Asker { address: None, names: &[], tags: &[] } };
 }
 
 /// Memory that look-ups write into: one for each thread, for whatever images.
@@ -77,12 +83,14 @@ impl<B: AsRef<[u8]>> Image<B> {
         scratch.hits.clear();
         scratch.suffixes.of(&self.key, question.qname);
         let table = self.table();
+        let mut depths = self.depths;
         for (depth, &hash) in scratch.suffixes.hashes().iter().enumerate() {
-            if self.depths >> depth & 1 == 1
+            if depths & 1 == 1
                 && let Some(place) = table.find(hash)
             {
                 scratch.hits.push(Hit { place, depth: depth as u8 });
             }
+            depths >>= 1;
         }
         if !self.patterns.is_empty() {
             self.find_patterns(question.qname, scratch);

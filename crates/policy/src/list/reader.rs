@@ -51,7 +51,7 @@ pub enum Progress {
     Enough,
 }
 
-/// The reading of one list. Holds at most a line and the octets that the format is told from.
+/// The reading of one list. Holds at most a line and the octets that the format is told from, or all of a zone.
 pub struct ListReader<'c> {
     compiler: &'c mut Compiler,
     source: Source,
@@ -69,6 +69,8 @@ pub struct ListReader<'c> {
 enum State {
     Starting,
     Reading,
+    /// The text is a zone, and is held as a whole.
+    Holding,
     Refused,
 }
 
@@ -87,13 +89,17 @@ impl<'c> ListReader<'c> {
         match self.state {
             State::Refused => {}
             State::Reading => self.read(chunk),
+            State::Holding => self.held.extend_from_slice(chunk),
             State::Starting => {
                 let missing = DETECTED_FROM - self.held.len();
                 let (start, beyond) = chunk.split_at(chunk.len().min(missing));
                 self.held.extend_from_slice(start);
                 if self.held.len() == DETECTED_FROM {
                     self.start();
-                    self.read(beyond);
+                    match self.state {
+                        State::Holding => self.held.extend_from_slice(beyond),
+                        _ => self.read(beyond),
+                    }
                 }
             }
         }
@@ -115,6 +121,9 @@ impl<'c> ListReader<'c> {
             self.lines = lines;
         }
         self.report.lines = self.lines.number();
+        if self.state == State::Holding {
+            self.finish_zone();
+        }
         self.report
     }
 
@@ -126,8 +135,26 @@ impl<'c> ListReader<'c> {
             return self.refuse(refusal);
         }
         self.report.format = self.source.format.unwrap_or_else(|| detect::format_of(text));
+        if self.report.format == Format::Rpz {
+            self.state = State::Holding;
+            self.held = held;
+            return;
+        }
         self.state = State::Reading;
         self.read(text);
+    }
+
+    fn finish_zone(&mut self) {
+        let text = std::mem::take(&mut self.held);
+        let ends = memchr::memchr_iter(b'\n', &text).count() + usize::from(!text.ends_with(b"\n"));
+        self.report.lines = u32::try_from(ends).unwrap_or(u32::MAX);
+        if self.source.kind == Kind::Allow {
+            return self.report.fault(1, Reason::Malformed("a policy zone says itself what it lets through"));
+        }
+        match self.compiler.add_zone(&self.source, &text) {
+            Ok(zone) => self.report.take_zone(zone),
+            Err(reason) => self.report.fault(1, reason),
+        }
     }
 
     fn refuse(&mut self, refusal: Refusal) {

@@ -6,6 +6,7 @@ use super::format::Format;
 use super::limits::MAX_FAULTS_KEPT;
 use super::name::NameFault;
 use super::patterns::PatternError;
+use crate::rpz::{ZoneReason, ZoneReport};
 
 /// Why a line was not taken.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -30,6 +31,8 @@ pub enum Reason {
     ModifierValue(&'static str),
     /// The pattern or the regular expression is wrong or too large.
     Pattern(PatternError),
+    /// What is wrong with an entry of a policy zone.
+    Zone(ZoneReason),
     /// A limit of the whole image is reached: what there is too much of.
     Limit(&'static str),
 }
@@ -47,6 +50,7 @@ impl fmt::Display for Reason {
             Self::UnknownModifier(name) => write!(f, "the modifier {name:?} does not exist"),
             Self::ModifierValue(name) => write!(f, "the value of the modifier {name:?} is wrong"),
             Self::Pattern(error) => error.fmt(f),
+            Self::Zone(reason) => reason.fmt(f),
             Self::Limit(what) => write!(f, "there are too many {what} in all lists together"),
         }
     }
@@ -117,11 +121,32 @@ pub struct Report {
     pub first_faults: Vec<Fault>,
     /// Why reading ended early.
     pub refusal: Option<Refusal>,
+    /// Of a policy zone, its triggers by their kinds, in the order of [`crate::rpz::TriggerKind::ALL`].
+    pub triggers: Option<[u64; 5]>,
 }
 
 impl Report {
     pub(super) const fn of(format: Format) -> Self {
-        Self { format, lines: 0, entries: 0, skipped: 0, faults: 0, first_faults: Vec::new(), refusal: None }
+        Self {
+            format,
+            lines: 0,
+            entries: 0,
+            skipped: 0,
+            faults: 0,
+            first_faults: Vec::new(),
+            refusal: None,
+            triggers: None,
+        }
+    }
+
+    /// Takes over what is told of a policy zone.
+    pub(super) fn take_zone(&mut self, zone: ZoneReport) {
+        self.entries = zone.triggers.iter().sum();
+        self.triggers = Some(zone.triggers);
+        self.skipped = zone.skipped;
+        self.faults += zone.faults;
+        let faults = zone.first_faults.into_iter();
+        self.first_faults.extend(faults.map(|fault| Fault { line: fault.line, reason: Reason::Zone(fault.reason) }));
     }
 
     pub(super) fn fault(&mut self, line: u32, reason: Reason) {

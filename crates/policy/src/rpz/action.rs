@@ -49,6 +49,26 @@ impl Action {
         }
     }
 
+    /// Does it answer with something of the zone's choice?
+    #[must_use]
+    pub const fn chooses(&self) -> bool {
+        matches!(self, Self::Cname(_) | Self::CnameUnder(_) | Self::Data(_))
+    }
+
+    /// Its name, for explanations.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::NxDomain => "nxdomain",
+            Self::NoData => "nodata",
+            Self::Passthru => "passthru",
+            Self::Drop => "drop",
+            Self::TcpOnly => "tcp-only",
+            Self::Cname(_) | Self::CnameUnder(_) => "alias",
+            Self::Data(_) => "local-data",
+        }
+    }
+
     /// The folded name that the action makes of a qname; none if it makes none, or one that is too
     /// long: then the answer is that of a DNAME which does not fit, YXDOMAIN (RFC 6672 §2.2).
     #[must_use]

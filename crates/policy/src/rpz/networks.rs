@@ -1,9 +1,14 @@
 //! Prefixes, and the longest of them that an address is in.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
+
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 use super::trigger::{Network, mask};
+
+/// Bits before an IPv4 address where it is written as one of IPv6 (RFC 4291 §2.5.5.2).
+const V4_BITS: u8 = 96;
 
 /// Prefixes with the number of what they stand for. A look-up costs one probe for each length in use.
 #[derive(Default)]
@@ -24,13 +29,25 @@ impl Networks {
 
     /// Length, bits and number of the longest prefix that the address is in.
     pub(super) fn longest(&self, address: IpAddr) -> Option<(u8, u128, u32)> {
-        let bits = match address {
-            IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
-            IpAddr::V6(v6) => v6.to_bits(),
+        // A short prefix of IPv6 that happens to hold the mapped addresses says nothing of IPv4.
+        let (bits, least) = match address.to_canonical() {
+            IpAddr::V4(v4) => (v4.to_ipv6_mapped().to_bits(), V4_BITS + 1),
+            IpAddr::V6(v6) => (v6.to_bits(), 0),
         };
-        self.lengths.iter().find_map(|&len| {
+        self.lengths.iter().take_while(|len| **len >= least).find_map(|&len| {
             let prefix = bits & mask(len);
             self.by_prefix.get(&(len, prefix)).map(|number| (len, prefix, *number))
+        })
+    }
+
+    /// All prefixes.
+    pub(super) fn prefixes(&self) -> impl Iterator<Item = IpNet> {
+        self.by_prefix.keys().filter_map(|&(len, bits)| {
+            let address = Ipv6Addr::from_bits(bits);
+            match address.to_ipv4_mapped().filter(|_| len > V4_BITS) {
+                Some(v4) => Ipv4Net::new(v4, len - V4_BITS).ok().map(IpNet::V4),
+                None => Ipv6Net::new(address, len).ok().map(IpNet::V6),
+            }
         })
     }
 

@@ -22,6 +22,18 @@ pub enum TriggerKind {
 impl TriggerKind {
     /// All, the first to go first.
     pub const ALL: [Self; 5] = [Self::ClientAddress, Self::Qname, Self::AnswerAddress, Self::NsName, Self::NsAddress];
+
+    /// The name that zones have for it, as in draft-vixie-dnsop-dns-rpz §4.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ClientAddress => "client-ip",
+            Self::Qname => "qname",
+            Self::AnswerAddress => "ip",
+            Self::NsName => "nsdname",
+            Self::NsAddress => "nsip",
+        }
+    }
 }
 
 /// A prefix of addresses. IPv4 is within `::ffff:0:0/96`, its length counted from there.
@@ -37,6 +49,14 @@ pub(super) enum Trigger {
     Address(TriggerKind, Network),
     /// A name, or with `Covers::Below` the names below it.
     Name(TriggerKind, Covers, Vec<u8>),
+}
+
+impl Trigger {
+    pub(super) const fn kind(&self) -> TriggerKind {
+        match self {
+            Self::Address(kind, _) | Self::Name(kind, ..) => *kind,
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

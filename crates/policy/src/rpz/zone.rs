@@ -6,6 +6,7 @@ use std::fmt;
 use avocet_wire::hash::HashKey;
 use avocet_wire::master::{MasterError, MasterFile, MasterRecord};
 use avocet_wire::{NameBuf, Rtype, name};
+use ipnet::IpNet;
 
 use super::action::{Action, LocalRecord};
 use super::networks::Networks;
@@ -15,8 +16,11 @@ use super::trigger::{self, Covers, Trigger, TriggerKind};
 const MAX_TEXT: usize = 512 << 20;
 /// Most triggers of a zone.
 const MAX_TRIGGERS: usize = 8 << 20;
+/// Most triggers on clients, of one zone and of all together: whoever they tell apart has answers of his own in the
+/// packet cache.
+pub(crate) const MAX_CLIENTS: usize = 4096;
 /// Most records of local data of one trigger.
-const MAX_RECORDS: usize = 256;
+const MAX_RECORDS: usize = 48;
 /// Faults that are kept with line and reason; the others are only counted.
 const MAX_FAULTS_KEPT: usize = 100;
 
@@ -31,6 +35,10 @@ pub enum ZoneReason {
     Trigger,
     /// A CNAME beside other records.
     CnameAndOther,
+    /// Records or an alias of its choice, and the zone is not trusted with such.
+    RewriteRefused,
+    /// No SOA record says of which zone the first record is: names are taken as they are written.
+    NoSoa,
     /// There is too much of it.
     Limit,
 }
@@ -42,6 +50,8 @@ impl fmt::Display for ZoneReason {
             Self::OutOfZone => f.write_str("the owner is not in the zone"),
             Self::Trigger => f.write_str("the owner is no trigger"),
             Self::CnameAndOther => f.write_str("a CNAME stands beside other records"),
+            Self::RewriteRefused => f.write_str("the list may block only, not choose answers"),
+            Self::NoSoa => f.write_str("no SOA record stands before this; names are taken as they are written"),
             Self::Limit => f.write_str("there are too many triggers, or too many records for one"),
         }
     }
@@ -59,14 +69,34 @@ pub struct ZoneFault {
 /// What came out of reading a policy zone.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct ZoneReport {
-    /// How many triggers there are.
-    pub triggers: u64,
+    /// How many triggers there are of each kind, in the order of [`TriggerKind::ALL`].
+    pub triggers: [u64; 5],
+    /// Records that say nothing of policy, such as those of the origin.
+    pub skipped: u64,
     /// Entries that were not taken.
     pub faults: u64,
     /// The first of these.
     pub first_faults: Vec<ZoneFault>,
     /// Whether the text is larger than is read.
     pub is_cut: bool,
+}
+
+impl ZoneReport {
+    fn fault(&mut self, line: u32, reason: ZoneReason) {
+        self.faults += 1;
+        if self.first_faults.len() < MAX_FAULTS_KEPT {
+            self.first_faults.push(ZoneFault { line, reason });
+        }
+    }
+}
+
+/// Whether the zone may answer with records and aliases of its choice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ZoneRewrites {
+    /// It may.
+    Permitted,
+    /// It may block, let through, drop and truncate; its local data are faults.
+    Refused,
 }
 
 /// What stands at a name: triggers for it and for what is below it, or nothing but names below.
@@ -87,8 +117,9 @@ type Names = HashMap<Box<[u8]>, Node, HashKey>;
 
 /// A policy zone. Immutable.
 pub struct Zone {
-    origin: NameBuf,
-    soa: Option<(u32, Box<[u8]>)>,
+    /// The owner of the SOA record; none before that is read.
+    origin: Option<NameBuf>,
+    rewrites: ZoneRewrites,
     rules: Vec<Rule>,
     qnames: Names,
     nsnames: Names,
@@ -98,13 +129,13 @@ pub struct Zone {
 }
 
 impl Zone {
-    /// Reads a zone with this folded origin. Faults cost their entry alone.
+    /// Reads a zone, the origin of which is where its SOA record stands. Faults cost their entry alone.
     #[must_use]
-    pub fn read(text: &[u8], origin: NameBuf, hash_key: HashKey) -> (Self, ZoneReport) {
+    pub fn read(text: &[u8], rewrites: ZoneRewrites, hash_key: HashKey) -> (Self, ZoneReport) {
         let mut report = ZoneReport { is_cut: text.len() > MAX_TEXT, ..ZoneReport::default() };
         let mut zone = Self {
-            origin,
-            soa: None,
+            origin: None,
+            rewrites,
             rules: Vec::new(),
             qnames: Names::with_hasher(hash_key),
             nsnames: Names::with_hasher(hash_key),
@@ -113,29 +144,29 @@ impl Zone {
             nsaddresses: Networks::default(),
         };
         let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
-        for (line, record) in MasterFile::new(&text[..text.len().min(MAX_TEXT)], origin) {
-            let taken = record.map_err(ZoneReason::Master).and_then(|record| zone.take(record, line));
+        for (line, record) in MasterFile::new(&text[..text.len().min(MAX_TEXT)], NameBuf::ROOT) {
+            let taken = record.map_err(ZoneReason::Master).and_then(|record| zone.take(record, (line, &mut report)));
             if let Err(reason) = taken {
-                report.faults += 1;
-                if report.first_faults.len() < MAX_FAULTS_KEPT {
-                    report.first_faults.push(ZoneFault { line, reason });
-                }
+                report.fault(line, reason);
             }
         }
-        report.triggers = zone.rules.len() as u64;
         (zone, report)
     }
 
-    /// The name of the zone.
+    /// The name of the zone; the root where it has no SOA record.
     #[must_use]
-    pub const fn origin(&self) -> &NameBuf {
-        &self.origin
+    pub fn origin(&self) -> NameBuf {
+        self.origin.unwrap_or(NameBuf::ROOT)
     }
 
-    /// TTL and data of the zone's SOA record, for answers without records.
-    #[must_use]
-    pub fn soa(&self) -> Option<(u32, &[u8])> {
-        self.soa.as_ref().map(|(ttl, data)| (*ttl, &**data))
+    /// The networks of its triggers on clients.
+    pub fn client_networks(&self) -> impl Iterator<Item = IpNet> {
+        self.clients.prefixes()
+    }
+
+    /// Is an action of this kind taken by any trigger?
+    pub(super) fn acts(&self, acts: impl Fn(&Action) -> bool) -> bool {
+        self.rules.iter().any(|rule| acts(&rule.action))
     }
 
     /// Does any trigger of this kind exist?
@@ -173,35 +204,53 @@ impl Zone {
         self.rules.get(number as usize)
     }
 
-    fn take(&mut self, record: MasterRecord, line: u32) -> Result<(), ZoneReason> {
+    fn take(&mut self, record: MasterRecord, (line, report): (u32, &mut ZoneReport)) -> Result<(), ZoneReason> {
         let owner = record.owner;
-        if !name::is_under(owner.wire(), self.origin.wire()) {
+        let origin = self.origin_at(&record, (line, report));
+        if !name::is_under(owner.wire(), origin.wire()) {
             return Err(ZoneReason::OutOfZone);
         }
         let labels: Vec<&[u8]> = name::labels(owner.wire()).collect();
-        let own = &labels[..labels.len() - name::labels(self.origin.wire()).count()];
-        if own.is_empty() {
-            if record.rtype == Rtype::SOA {
-                self.soa = Some((record.ttl_secs, record.rdata.into()));
-            }
-            return Ok(());
-        }
-        // Records that prove or delegate say nothing of policy.
-        if record.rtype.is_dnssec_proof() || matches!(record.rtype, Rtype::DNAME | Rtype::NS | Rtype::SOA) {
+        let own = &labels[..labels.len() - name::labels(origin.wire()).count()];
+        // The origin's own records are no policy, and neither are those that prove or delegate.
+        let is_policy = !own.is_empty()
+            && !record.rtype.is_dnssec_proof()
+            && !matches!(record.rtype, Rtype::DNAME | Rtype::NS | Rtype::SOA);
+        if !is_policy {
+            report.skipped += 1;
             return Ok(());
         }
         let trigger = trigger::read(own).ok_or(ZoneReason::Trigger)?;
-        if self.rules.len() >= MAX_TRIGGERS {
+        let rule = Rule::of(&record, line, &trigger);
+        if self.rewrites == ZoneRewrites::Refused && rule.action.chooses() {
+            return Err(ZoneReason::RewriteRefused);
+        }
+        let kind = trigger.kind();
+        if self.rules.len() >= MAX_TRIGGERS
+            || kind == TriggerKind::ClientAddress && report.triggers[kind as usize] >= MAX_CLIENTS as u64
+        {
             return Err(ZoneReason::Limit);
         }
         let number = self.number_of(&trigger);
         match self.rules.get_mut(number as usize) {
-            Some(rule) => rule.add(&record),
+            Some(known) => known.add(record),
             None => {
-                self.rules.push(Rule::of(record, line, &trigger));
+                self.rules.push(rule);
+                report.triggers[kind as usize] += 1;
                 Ok(())
             }
         }
+    }
+
+    /// The origin, as it is known when this record comes. The first record is the SOA.
+    fn origin_at(&mut self, record: &MasterRecord, (line, report): (u32, &mut ZoneReport)) -> NameBuf {
+        *self.origin.get_or_insert_with(|| {
+            if record.rtype == Rtype::SOA {
+                return record.owner;
+            }
+            report.fault(line, ZoneReason::NoSoa);
+            NameBuf::ROOT
+        })
     }
 
     /// The number of the trigger's rule; that of the next rule if it has none.
@@ -233,11 +282,11 @@ fn node_of<'n>(names: &'n mut Names, name: &[u8]) -> &'n mut Node {
 }
 
 impl Rule {
-    fn of(record: MasterRecord, line: u32, trigger: &Trigger) -> Self {
+    fn of(record: &MasterRecord, line: u32, trigger: &Trigger) -> Self {
         let ttl_secs = record.ttl_secs;
         let action = match record.rtype {
             Rtype::CNAME => Action::of_cname(&record.rdata),
-            _ => Action::Data(vec![LocalRecord { rtype: record.rtype, ttl_secs, rdata: record.rdata.into() }]),
+            rtype => Action::Data(vec![LocalRecord { rtype, ttl_secs, rdata: record.rdata[..].into() }]),
         };
         // An alias to the very name was how PASSTHRU was written first.
         let is_itself =
@@ -245,16 +294,22 @@ impl Rule {
         Self { action: if is_itself { Action::Passthru } else { action }, line, ttl_secs }
     }
 
-    fn add(&mut self, record: &MasterRecord) -> Result<(), ZoneReason> {
-        let Action::Data(records) = &mut self.action else { return Err(ZoneReason::CnameAndOther) };
-        if record.rtype == Rtype::CNAME {
-            return Err(ZoneReason::CnameAndOther);
+    /// Adds another record of the same trigger; one that is there already adds nothing (RFC 2181 §5).
+    fn add(&mut self, record: MasterRecord) -> Result<(), ZoneReason> {
+        let is_alias = record.rtype == Rtype::CNAME;
+        let records = match &mut self.action {
+            Action::Data(records) if !is_alias => records,
+            action if is_alias && Action::of_cname(&record.rdata) == *action => return Ok(()),
+            _ => return Err(ZoneReason::CnameAndOther),
+        };
+        if records.iter().any(|known| known.rtype == record.rtype && *known.rdata == *record.rdata) {
+            return Ok(());
         }
         if records.len() >= MAX_RECORDS {
             return Err(ZoneReason::Limit);
         }
         let (rtype, ttl_secs) = (record.rtype, record.ttl_secs);
-        records.push(LocalRecord { rtype, ttl_secs, rdata: record.rdata[..].into() });
+        records.push(LocalRecord { rtype, ttl_secs, rdata: record.rdata.into() });
         Ok(())
     }
 }

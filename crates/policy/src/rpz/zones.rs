@@ -11,6 +11,32 @@ use super::zone::Zone;
 /// Most policy zones: as many as others have.
 pub const MAX_ZONES: usize = 64;
 
+/// The zones in force for someone, by their places.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ZoneSet(u64);
+
+impl ZoneSet {
+    /// Every zone.
+    pub const ALL: Self = Self(u64::MAX);
+
+    /// Puts in the zone at this place; those past [`MAX_ZONES`] are in no set.
+    pub fn insert(&mut self, zone: usize) {
+        self.0 |= 1_u64.checked_shl(zone as u32).unwrap_or(0);
+    }
+
+    /// Is the zone in force?
+    #[must_use]
+    pub const fn contains(self, zone: usize) -> bool {
+        zone < MAX_ZONES && self.0 >> zone & 1 == 1
+    }
+
+    /// Is no zone in force?
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
 /// A trigger that fired.
 #[derive(Clone, Copy, Debug)]
 pub struct Found<'z> {
@@ -27,8 +53,7 @@ pub struct Found<'z> {
 }
 
 impl<'z> Found<'z> {
-    /// The one that decides: of the earlier zone, then of the kind that goes first; of equal ones the
-    /// first, as with names of one chain of aliases.
+    /// The one that decides of two for the same name: that of the earlier zone, then of the kind that goes first.
     #[must_use]
     pub fn best(one: Option<Self>, other: Option<Self>) -> Option<Self> {
         match (one, other) {
@@ -63,72 +88,107 @@ impl Zones {
         self.zones.is_empty()
     }
 
+    /// All zones in their order.
+    pub fn all(&self) -> impl Iterator<Item = &Zone> {
+        self.zones.iter()
+    }
+
     /// Does any zone have a trigger of this kind? If not, what it asks for need not be found out.
     #[must_use]
     pub fn has(&self, kind: TriggerKind) -> bool {
         self.zones.iter().any(|zone| zone.has(kind))
     }
 
+    /// Does any trigger send clients to TCP? Then what they get depends on how they ask.
+    #[must_use]
+    pub fn tells_transports(&self) -> bool {
+        self.zones.iter().any(|zone| zone.acts(|action| *action == Action::TcpOnly))
+    }
+
     /// The trigger for the address of a client.
     #[must_use]
-    pub fn on_client(&self, address: IpAddr) -> Option<Found<'_>> {
-        self.on_addresses(TriggerKind::ClientAddress, || std::iter::once(address))
+    pub fn on_client(&self, in_force: ZoneSet, address: IpAddr) -> Option<Found<'_>> {
+        self.on_addresses((in_force, TriggerKind::ClientAddress), || std::iter::once(address))
     }
 
     /// The trigger for a folded name: the qname, and then each name it is an alias of.
     #[must_use]
-    pub fn on_qname(&self, qname: &[u8]) -> Option<Found<'_>> {
-        self.first(|zone| zone.rule_of_name(TriggerKind::Qname, qname).map(|(number, _)| number), TriggerKind::Qname)
+    pub fn on_qname(&self, in_force: ZoneSet, qname: &[u8]) -> Option<Found<'_>> {
+        let rule = |zone: &Zone| zone.rule_of_name(TriggerKind::Qname, qname).map(|(number, _)| number);
+        self.first((in_force, TriggerKind::Qname), rule)
     }
 
     /// The trigger for the addresses of an answer.
-    pub fn on_answer_addresses<I: Iterator<Item = IpAddr>>(&self, addresses: impl Fn() -> I) -> Option<Found<'_>> {
-        self.on_addresses(TriggerKind::AnswerAddress, addresses)
+    pub fn on_answer_addresses<I: Iterator<Item = IpAddr>>(
+        &self,
+        in_force: ZoneSet,
+        addresses: impl Fn() -> I,
+    ) -> Option<Found<'_>> {
+        self.on_addresses((in_force, TriggerKind::AnswerAddress), addresses)
     }
 
     /// The trigger for the folded names of servers. Of several in a zone, that for the smallest
     /// name in canonical order (RFC 4034 §6.1) wins.
-    pub fn on_nsnames<'n, I: Iterator<Item = &'n [u8]>>(&self, names: impl Fn() -> I) -> Option<Found<'_>> {
+    pub fn on_nsnames<'n, I: Iterator<Item = &'n [u8]>>(
+        &self,
+        in_force: ZoneSet,
+        names: impl Fn() -> I,
+    ) -> Option<Found<'_>> {
         let kind = TriggerKind::NsName;
         let smallest = |zone: &Zone| {
             let fired = names().filter_map(|name| zone.rule_of_name(kind, name));
             fired.min_by(|(_, a), (_, b)| canonical::compare_names(a, b)).map(|(number, _)| number)
         };
-        self.first(smallest, kind)
+        self.first((in_force, kind), smallest)
     }
 
     /// The trigger for the addresses of servers.
-    pub fn on_nsaddresses<I: Iterator<Item = IpAddr>>(&self, addresses: impl Fn() -> I) -> Option<Found<'_>> {
-        self.on_addresses(TriggerKind::NsAddress, addresses)
+    pub fn on_nsaddresses<I: Iterator<Item = IpAddr>>(
+        &self,
+        in_force: ZoneSet,
+        addresses: impl Fn() -> I,
+    ) -> Option<Found<'_>> {
+        self.on_addresses((in_force, TriggerKind::NsAddress), addresses)
     }
 
     /// Could no trigger of the kinds after `done` go before this one? Only then may an answer be
     /// given before what these ask for is known.
     #[must_use]
-    pub fn is_settled(&self, found: &Found<'_>, done: TriggerKind) -> bool {
+    pub fn is_settled(&self, in_force: ZoneSet, found: &Found<'_>, done: TriggerKind) -> bool {
         let later = TriggerKind::ALL.into_iter().filter(|kind| *kind > done);
         let mut rivals = later.flat_map(|kind| {
             let zones = if kind < found.kind { found.zone + 1 } else { found.zone };
-            self.zones.iter().take(zones).map(move |zone| zone.has(kind))
+            let zones = self.zones.iter().enumerate().take(zones);
+            zones.filter(move |(place, zone)| in_force.contains(*place) && zone.has(kind))
         });
-        !rivals.any(|has| has)
+        rivals.next().is_none()
     }
 
     /// Of several prefixes in a zone, the longest wins, and of these the one with the smallest address.
-    fn on_addresses<I: Iterator<Item = IpAddr>>(&self, kind: TriggerKind, all: impl Fn() -> I) -> Option<Found<'_>> {
+    fn on_addresses<I: Iterator<Item = IpAddr>>(
+        &self,
+        (in_force, kind): (ZoneSet, TriggerKind),
+        all: impl Fn() -> I,
+    ) -> Option<Found<'_>> {
         let best = |zone: &Zone| {
             let fired = all().filter_map(|address| zone.networks(kind).longest(address));
             let order = |(len, bits, _): &(u8, u128, u32)| (std::cmp::Reverse(*len), *bits);
             fired.min_by_key(order).map(|(_, _, number)| number)
         };
-        self.first(best, kind)
+        self.first((in_force, kind), best)
     }
 
-    /// The first zone in which a rule is found.
-    fn first(&self, rule: impl Fn(&Zone) -> Option<u32>, kind: TriggerKind) -> Option<Found<'_>> {
-        self.zones.iter().enumerate().find_map(|(place, zone)| {
+    /// The first zone in force in which a rule is found.
+    fn first(
+        &self,
+        (in_force, kind): (ZoneSet, TriggerKind),
+        rule: impl Fn(&Zone) -> Option<u32>,
+    ) -> Option<Found<'_>> {
+        let zones = self.zones.iter().enumerate().filter(|(place, _)| in_force.contains(*place));
+        let mut found = zones.filter_map(|(place, zone)| {
             let rule = zone.rule(rule(zone)?)?;
             Some(Found { zone: place, kind, action: &rule.action, line: rule.line, ttl_secs: rule.ttl_secs })
-        })
+        });
+        found.next()
     }
 }

@@ -1,16 +1,17 @@
 //! A rule as it is configured, and what it does.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use avocet_wire::NameBuf;
 use avocet_wire::name::MAX_NAME;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Vocabulary;
-
 /// Most addresses of a redirection or of an answer of a block.
 pub(super) const MAX_ADDRESSES: usize = 32;
+/// Where servers listen that are written without a port.
+const DNS_PORT: u16 = 53;
 /// Most tokens of a bucket, and most queries a second.
 const MAX_RATE: u32 = 1_000_000;
 /// The longest TTL, in seconds (RFC 2181 §8).
@@ -41,12 +42,10 @@ pub struct RuleSpec {
     /// How `block` answers; as the policy does where this is not given.
     #[serde(default)]
     pub answer: Option<BlockForm>,
-    /// `redirect`: addresses, or one name. `block` with `answer = "addresses"`: the addresses.
+    /// `redirect`: addresses, or one name. `block` with `answer = "addresses"`: the addresses. `forward`: addresses of
+    /// servers, with `@PORT` where that is not 53.
     #[serde(default)]
     pub to: Vec<String>,
-    /// `forward`: names of upstreams.
-    #[serde(default)]
-    pub upstreams: Vec<String>,
     /// `ttl`: the least TTL, in seconds.
     #[serde(default)]
     pub min_secs: Option<u32>,
@@ -154,8 +153,8 @@ pub enum Action {
     Allow,
     /// Answer with something else. The TTL in seconds, where the rule says one.
     Redirect(Target, Option<u32>),
-    /// Ask these upstreams, by name.
-    Forward(Vec<String>),
+    /// Ask these servers.
+    Forward(Arc<[SocketAddr]>),
     /// Answer as [`super::safe_name`] says for the name.
     SafeSearch,
     /// Keep TTLs within these bounds, in seconds.
@@ -209,6 +208,23 @@ pub struct RateLimit {
 }
 
 impl Action {
+    /// The word for it in a configuration.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Block(_) => "block",
+            Self::Allow => "allow",
+            Self::Redirect(..) => "redirect",
+            Self::Forward(_) => "forward",
+            Self::SafeSearch => "safe-search",
+            Self::Ttl { .. } => "ttl",
+            Self::Drop => "drop",
+            Self::Truncate => "truncate",
+            Self::RateLimit(_) => "rate-limit",
+            Self::Tag(_) => "tag",
+        }
+    }
+
     /// Does a rule with this action end the search among the rules?
     #[must_use]
     pub const fn decides(&self) -> bool {
@@ -230,13 +246,13 @@ impl Action {
     ///
     /// # Errors
     /// A setting is missing, wrong, or belongs to another action.
-    pub(super) fn of(spec: &RuleSpec, vocabulary: &Vocabulary) -> Result<Self, String> {
+    pub(super) fn of(spec: &RuleSpec) -> Result<Self, String> {
         refuse_stray_settings(spec)?;
         Ok(match spec.action {
             ActionKind::Block => Self::Block(block(spec)?),
             ActionKind::Allow => Self::Allow,
             ActionKind::Redirect => Self::Redirect(target(spec)?, ttl_secs(spec.max_secs)?),
-            ActionKind::Forward => Self::Forward(upstreams(spec, vocabulary)?),
+            ActionKind::Forward => Self::Forward(servers(&spec.to)?),
             ActionKind::SafeSearch => Self::SafeSearch,
             ActionKind::Ttl => ttl(spec)?,
             ActionKind::Drop => Self::Drop,
@@ -253,10 +269,9 @@ impl Action {
 /// A setting that the action does not read is a mistake of whoever wrote it.
 fn refuse_stray_settings(spec: &RuleSpec) -> Result<(), String> {
     use ActionKind as Kind;
-    let settings: [(&str, bool, &[ActionKind]); 10] = [
+    let settings: [(&str, bool, &[ActionKind]); 9] = [
         ("answer", spec.answer.is_some(), &[Kind::Block]),
-        ("to", !spec.to.is_empty(), &[Kind::Redirect, Kind::Block]),
-        ("upstreams", !spec.upstreams.is_empty(), &[Kind::Forward]),
+        ("to", !spec.to.is_empty(), &[Kind::Redirect, Kind::Block, Kind::Forward]),
         ("min-secs", spec.min_secs.is_some(), &[Kind::Ttl]),
         ("max-secs", spec.max_secs.is_some(), &[Kind::Ttl, Kind::Redirect, Kind::Block]),
         ("rps", spec.rps.is_some(), &[Kind::RateLimit]),
@@ -307,14 +322,26 @@ pub(super) fn name(text: &str) -> Result<Box<[u8]>, String> {
     Ok(name.folded().wire().into())
 }
 
-fn upstreams(spec: &RuleSpec, vocabulary: &Vocabulary) -> Result<Vec<String>, String> {
-    if spec.upstreams.is_empty() {
-        return Err("`upstreams` needs a name".to_owned());
+fn servers(texts: &[String]) -> Result<Arc<[SocketAddr]>, String> {
+    if texts.is_empty() || texts.len() > MAX_ADDRESSES {
+        return Err(format!("`to` needs 1 to {MAX_ADDRESSES} servers"));
     }
-    match spec.upstreams.iter().find(|name| !vocabulary.upstreams.contains(name)) {
-        Some(unknown) => Err(format!("there is no upstream `{unknown}`")),
-        None => Ok(spec.upstreams.clone()),
-    }
+    let server = |text: &String| {
+        let (address, port) = text.split_once('@').map_or((text.as_str(), Some(DNS_PORT)), |(address, port)| {
+            (address, port.parse().ok().filter(|port| *port != 0))
+        });
+        let wrong = || {
+            format!(
+                "`{text}` is neither a server nor the zone of a [[forward]] over UDP: write it as \"192.0.2.1\" or \"192.0.2.1@5353\""
+            )
+        };
+        let address: IpAddr = address.parse().map_err(|_| wrong())?;
+        if address.is_unspecified() || address.is_multicast() {
+            return Err(wrong());
+        }
+        Ok(SocketAddr::new(address, port.ok_or_else(wrong)?))
+    };
+    texts.iter().map(server).collect()
 }
 
 fn ttl_secs(given: Option<u32>) -> Result<Option<u32>, String> {
@@ -352,8 +379,7 @@ mod tests {
     #[track_caller]
     fn check(settings: &str, expected: Result<Action, &str>) {
         let spec: RuleSpec = toml::from_str(&format!("name = 'x'\nwhen = 'true'\n{settings}")).unwrap();
-        let vocabulary = Vocabulary { upstreams: vec!["corp".to_owned()], ..Vocabulary::default() };
-        assert_eq!(Action::of(&spec, &vocabulary), expected.map_err(str::to_owned));
+        assert_eq!(Action::of(&spec), expected.map_err(str::to_owned));
     }
 
     #[test]
@@ -373,7 +399,8 @@ mod tests {
         check("action = 'redirect'\nto = ['Host.example']", Ok(Action::Redirect(Target::Name(name.into()), None)));
         let limit = RateLimit { rps: 5, burst: 10, per: LimitKey::ClientDomain, over: Over::Truncate };
         check("action = 'rate-limit'\nrps = 5\nper = 'client-domain'\nover = 'truncate'", Ok(Action::RateLimit(limit)));
-        check("action = 'forward'\nupstreams = ['corp']", Ok(Action::Forward(vec!["corp".to_owned()])));
+        let servers = ["192.0.2.1:53", "[2001:db8::1]:5353"].map(|server| server.parse().unwrap());
+        check("action = 'forward'\nto = ['192.0.2.1', '2001:db8::1@5353']", Ok(Action::Forward(servers.into())));
         check("action = 'ttl'\nmax-secs = 60", Ok(Action::Ttl { min_secs: 0, max_secs: 60 }));
     }
 
@@ -383,7 +410,13 @@ mod tests {
         check("action = 'block'\nto = ['192.0.2.1']", Err("`to` needs `answer = \"addresses\"`"));
         check("action = 'redirect'", Err("`to` needs addresses or a name"));
         check("action = 'redirect'\nto = ['192.0.2.1', 'x']", Err("`x` is no address"));
-        check("action = 'forward'\nupstreams = ['home']", Err("there is no upstream `home`"));
+        check("action = 'forward'", Err("`to` needs 1 to 32 servers"));
+        check(
+            "action = 'forward'\nto = ['home']",
+            Err(
+                "`home` is neither a server nor the zone of a [[forward]] over UDP: write it as \"192.0.2.1\" or \"192.0.2.1@5353\"",
+            ),
+        );
         check("action = 'ttl'\nmin-secs = 9\nmax-secs = 8", Err("`min-secs` is greater than `max-secs`"));
         check("action = 'rate-limit'", Err("`rate-limit` needs `rps`"));
         check("action = 'tag'", Err("`tag` needs a word of at most 64 octets"));

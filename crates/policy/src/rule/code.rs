@@ -63,7 +63,8 @@ struct Step {
 pub(super) struct Code {
     steps: Vec<Step>,
     numbers: Vec<u16>,
-    levels: Vec<NumberTest>,
+    /// For each test the numbers of labels for which it holds, a bit each.
+    levels: Vec<[u64; 2]>,
     keys: Vec<NameKey>,
     networks: Vec<IpNet>,
     countries: Vec<Country>,
@@ -137,7 +138,7 @@ impl Code {
             },
             Leaf::Class(classes) => Ask::Classes(append(&mut self.numbers, classes)),
             Leaf::Levels(test) => {
-                self.levels.push(test.clone());
+                self.levels.push(counts(test));
                 Ask::Levels(self.levels.len() as u32 - 1)
             }
             Leaf::Names(keys) => Ask::Names(append(&mut self.keys, keys)),
@@ -164,21 +165,34 @@ impl Code {
         let mut at = start;
         while at < REJECT {
             let step = &self.steps[at as usize];
-            at = if self.answer(step.ask, asking) { step.yes } else { step.no };
+            at = if self.answer(&step.ask, asking) { step.yes } else { step.no };
         }
         at == ACCEPT
     }
 
-    #[inline]
-    fn answer<L: ListLookup>(&self, ask: Ask, asking: &mut Asking<'_, L>) -> bool {
-        match ask {
+    /// What takes a few instructions is asked here, and all else out of line, so that the loop around
+    /// this needs few registers.
+    #[inline(always)]
+    fn answer<L: ListLookup>(&self, ask: &Ask, asking: &mut Asking<'_, L>) -> bool {
+        match *ask {
             Ask::Client(condition) => asking.client_holds(condition),
             Ask::Type(qtype) => asking.question.qtype.0 == qtype,
-            Ask::Names(run) => one_of(run.of(&self.keys), asking.question.qname),
+            Ask::Levels(test) => {
+                let count = asking.labels.count();
+                self.levels[test as usize].get(count / 64).is_some_and(|word| word >> (count % 64) & 1 != 0)
+            }
             Ask::Text(text) => {
                 let place = self.places[text as usize];
                 self.patterns.matches(place, asking.question.qname, &mut asking.memo)
             }
+            _ => self.answer_aside(*ask, asking),
+        }
+    }
+
+    #[inline(never)]
+    fn answer_aside<L: ListLookup>(&self, ask: Ask, asking: &mut Asking<'_, L>) -> bool {
+        match ask {
+            Ask::Names(run) => one_of(run.of(&self.keys), asking.question.qname),
             Ask::Window(window) => {
                 let (holds, until) = asking.hours.of(window);
                 asking.valid_until = asking.valid_until.min(until);
@@ -186,7 +200,6 @@ impl Code {
             }
             Ask::Types(run) => run.of(&self.numbers).contains(&asking.question.qtype.0),
             Ask::Classes(run) => run.of(&self.numbers).contains(&asking.question.qclass.0),
-            Ask::Levels(test) => self.levels[test as usize].holds(asking.labels.count() as i64),
             Ask::List(list) => asking.lists.contains(list),
             other => asking.answer.is_some_and(|answer| self.of_answer(other, answer)),
         }
@@ -215,6 +228,15 @@ impl Code {
             _ => false,
         }
     }
+}
+
+/// The numbers of labels that a name may have, 127 at most, for which the test holds.
+fn counts(test: &NumberTest) -> [u64; 2] {
+    let mut bits = [0; 2];
+    for count in (0..128).filter(|count| test.holds(*count as i64)) {
+        bits[count / 64] |= 1 << (count % 64);
+    }
+    bits
 }
 
 #[inline]

@@ -37,6 +37,15 @@ pub(super) enum Role {
     Noted,
 }
 
+/// Whether rules ask where the labels of a name begin, or how many there are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum LabelsFor {
+    /// Some do.
+    Rules,
+    /// None does.
+    Nobody,
+}
+
 /// Where the labels of a name begin.
 pub(super) struct Labels {
     starts: [u8; MAX_LABELS],
@@ -47,20 +56,28 @@ pub(super) struct Labels {
 const MAX_LABELS: usize = 128;
 
 impl Labels {
-    /// The labels of a valid name in wire form; of a name that is none, those that can be read.
+    /// Those of the root.
+    pub(super) const NONE: Self = Self { starts: [0; MAX_LABELS], count: 0 };
+
+    /// Becomes the labels of a valid name in wire form, if anybody asks for them; of a name that is none,
+    /// those that can be read.
     #[inline]
-    pub(super) fn of(name: &[u8]) -> Self {
-        let mut labels = Self { starts: [0; MAX_LABELS], count: 0 };
-        let mut at = 0;
-        while let Some(&length) = name.get(at) {
-            if length == 0 || labels.count == MAX_LABELS || at > usize::from(u8::MAX) {
-                break;
-            }
-            labels.starts[labels.count] = at as u8;
-            labels.count += 1;
-            at += 1 + usize::from(length);
+    pub(super) fn read(&mut self, wanted: LabelsFor, name: &[u8]) {
+        if wanted == LabelsFor::Nobody {
+            return;
         }
-        labels
+        let name = &name[..name.len().min(usize::from(u8::MAX) + 1)];
+        let mut at = 0;
+        for (count, place) in self.starts.iter_mut().enumerate() {
+            self.count = count;
+            match name.get(at) {
+                None | Some(0) => break,
+                Some(&length) => {
+                    *place = at as u8;
+                    at += 1 + usize::from(length);
+                }
+            }
+        }
     }
 
     /// How many there are, without the root.
@@ -87,6 +104,36 @@ pub(super) struct NameIndex {
     /// A bit for each number of labels that a name of a rule has; the last for all greater ones.
     depths: u64,
     deepest: usize,
+    /// The names above those of rules: below any other name there is nothing to find.
+    above: Above,
+}
+
+/// Hashes of names, in one word each: a few others pass as well, which costs time and nothing else.
+#[derive(Default)]
+struct Above {
+    words: Box<[u64]>,
+}
+
+impl Above {
+    /// Room for the names above so many.
+    fn with_room(names: usize) -> Self {
+        Self { words: vec![0; (names / 4).next_power_of_two()].into_boxed_slice() }
+    }
+
+    fn insert(&mut self, hash: u64) {
+        let place = self.place(hash);
+        self.words[place] |= 1 << (hash >> 58);
+    }
+
+    #[inline]
+    fn may_contain(&self, hash: u64) -> bool {
+        self.words[self.place(hash)] >> (hash >> 58) & 1 == 1
+    }
+
+    #[inline]
+    fn place(&self, hash: u64) -> usize {
+        (hash >> 24) as usize & (self.words.len() - 1)
+    }
 }
 
 impl NameIndex {
@@ -98,7 +145,9 @@ impl NameIndex {
             lists[usize::from(key.reach == Reach::Exact)].push(*candidate);
         }
         let slots = vec![0; (by_name.len() * 2).next_power_of_two().max(2)].into_boxed_slice();
-        let mut index = Self { slots, entries: Vec::new(), candidates: Vec::new(), depths: 0, deepest: 0 };
+        let above = Above::with_room(by_name.len());
+        let (entries, candidates) = (Vec::new(), Vec::new());
+        let mut index = Self { slots, entries, candidates, depths: 0, deepest: 0, above };
         let mut names: Vec<_> = by_name.into_iter().collect();
         names.sort_unstable_by(|a, b| a.0.cmp(b.0));
         for (name, [under, exact]) in names {
@@ -125,8 +174,13 @@ impl NameIndex {
         let depth = labels(&entry.name).count();
         self.depths |= 1 << depth.min(63);
         self.deepest = self.deepest.max(depth);
-        let found = Labels::of(&entry.name);
-        let hash = (0..found.count).rev().fold(SEED, |hash, at| extend(hash, &entry.name, found.starts[at].into()));
+        let mut found = Labels::NONE;
+        found.read(LabelsFor::Rules, &entry.name);
+        let mut hash = SEED;
+        for start in found.starts[..found.count].iter().rev() {
+            self.above.insert(hash);
+            hash = extend(hash, &entry.name, usize::from(*start));
+        }
         let mask = self.slots.len() - 1;
         let mut slot = hash as usize & mask;
         while self.slots[slot] != 0 {
@@ -152,14 +206,16 @@ impl NameIndex {
                     start
                 }
             };
-            if self.depths >> depth.min(63) & 1 == 0 {
-                continue;
-            }
-            if let Some(entry) = self.find(hash, &name[start..]) {
+            if self.depths >> depth.min(63) & 1 == 1
+                && let Some(entry) = self.find(hash, &name[start..])
+            {
                 take(self.list(&entry.under));
                 if depth == labels.count {
                     take(self.list(&entry.exact));
                 }
+            }
+            if !self.above.may_contain(hash) {
+                return;
             }
         }
     }
@@ -238,8 +294,9 @@ mod tests {
 
     fn found(index: &NameIndex, name: &str) -> Vec<u32> {
         let name = wire(name);
-        let mut rules = Vec::new();
-        index.for_each(&name, &Labels::of(&name), |list| rules.extend(list.iter().map(|candidate| candidate.rule)));
+        let (mut rules, mut labels) = (Vec::new(), Labels::NONE);
+        labels.read(LabelsFor::Rules, &name);
+        index.for_each(&name, &labels, |list| rules.extend(list.iter().map(|candidate| candidate.rule)));
         rules.sort_unstable();
         rules
     }

@@ -72,6 +72,22 @@ impl Limiter {
         Admission::Within
     }
 
+    /// Whether a query would be answered now, without taking a token.
+    pub fn would_admit(
+        &self,
+        rule: RuleId,
+        limit: &RateLimit,
+        (client, qname): (IpAddr, &[u8]),
+        now: u64,
+    ) -> Admission {
+        let key = self.key(rule, limit.per, client, qname);
+        let bucket = self.place(key).iter().find(|bucket| bucket.key.load(Ordering::Relaxed) == key);
+        let full_at = bucket.map_or(0, |bucket| bucket.full_at.load(Ordering::Relaxed)).max(now);
+        let interval = NANOS / u64::from(limit.rps);
+        let is_over = full_at + interval - now > interval * u64::from(limit.burst);
+        if is_over { Admission::Over } else { Admission::Within }
+    }
+
     /// Buckets that were forgotten before they were full again, as the table was full.
     #[must_use]
     pub fn forgotten(&self) -> u64 {
@@ -94,9 +110,13 @@ impl Limiter {
         key | 1
     }
 
+    fn place(&self, key: u64) -> &[Bucket; WAYS] {
+        &self.buckets[(key >> 32) as usize % PLACES]
+    }
+
     /// The bucket of a key, or the one that gives way to it.
     fn bucket(&self, key: u64, now: u64) -> &Bucket {
-        let place = &self.buckets[(key >> 32) as usize % PLACES];
+        let place = self.place(key);
         if let Some(own) = place.iter().find(|bucket| bucket.key.load(Ordering::Relaxed) == key) {
             return own;
         }
@@ -140,6 +160,11 @@ mod tests {
         let start = 10 * NANOS;
         assert_eq!(admitted(&limiter, &limit, "192.0.2.1", NAME, start), 5);
         assert_eq!(admitted(&limiter, &limit, "192.0.2.1", NAME, start + NANOS / 4), 0);
+        let would = |now| limiter.would_admit(RuleId(3), &limit, (address("192.0.2.1"), NAME), now);
+        assert_eq!([0, 1, 1, 1].map(|secs| would(start + secs * NANOS)), {
+            use Admission::{Over, Within};
+            [Over, Within, Within, Within]
+        });
         assert_eq!(admitted(&limiter, &limit, "192.0.2.1", NAME, start + NANOS), 2);
         assert_eq!(admitted(&limiter, &limit, "192.0.2.1", NAME, start + 60 * NANOS), 5);
     }

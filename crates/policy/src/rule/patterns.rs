@@ -88,6 +88,7 @@ impl Patterns {
 }
 
 impl Group {
+    #[inline(never)]
     fn find(&self, name: &[u8]) -> u64 {
         match self {
             Self::Automaton { dfa, start } => walk(dfa, *start, name),
@@ -101,7 +102,8 @@ fn walk(dfa: &dense::DFA<Vec<u32>>, start: StateID, name: &[u8]) -> u64 {
     let (mut state, mut found) = (start, 0u64);
     for_each_octet(name, |octet| {
         state = dfa.next_state(state, octet);
-        if dfa.is_match_state(state) {
+        // One comparison tells that a state is nothing special; that it is no match takes two.
+        if dfa.is_special_state(state) && dfa.is_match_state(state) {
             found |= matched(dfa, state);
         }
     });

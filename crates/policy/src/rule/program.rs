@@ -255,10 +255,12 @@ impl Program {
     /// What the rules say about a question. `hours` must be current at [`Question::now`].
     #[must_use]
     pub fn decide(&self, question: &Question<'_>, hours: &Hours, lists: &impl ListLookup) -> Verdict {
-        let mut verdict = Verdict::NONE;
-        self.lifts.apply(question, &mut verdict);
-        let labels = Labels::of(question.qname);
-        self.run(At::Question, Asking { answer: None, ..self.asking(question, &labels, hours, lists) }, verdict)
+        let (stage, rests) = (&self.compiled.question, &self.rests[0]);
+        let mut labels = Labels::NONE;
+        labels.read(stage.wants_labels, question.qname);
+        let mut search = self.search(question, (None, &Verdict::NONE), (&labels, hours), lists);
+        self.lifts.apply(question, &mut search.verdict);
+        self.run(stage, rests, &mut search)
     }
 
     /// What the rules say about an answer, after what they said about its question.
@@ -270,45 +272,41 @@ impl Program {
         hours: &Hours,
         lists: &impl ListLookup,
     ) -> Verdict {
-        let labels = Labels::of(question.qname);
-        let asking = Asking { answer: Some(answer), ..self.asking(question, &labels, hours, lists) };
-        self.run(At::Answer, asking, *before)
+        let (stage, rests) = (&self.compiled.answer, &self.rests[1]);
+        let mut labels = Labels::NONE;
+        labels.read(stage.wants_labels, question.qname);
+        let mut search = self.search(question, (Some(answer), before), (&labels, hours), lists);
+        self.run(stage, rests, &mut search)
     }
 
-    #[inline]
-    fn asking<'a, L>(
+    /// A search that goes on from a verdict. It is made where it stays: moving it costs as much as a rule.
+    #[inline(always)]
+    fn search<'a, L>(
         &'a self,
         question: &'a Question<'a>,
-        labels: &'a Labels,
-        hours: &'a Hours,
+        (answer, before): (Option<&'a Answer<'a>>, &Verdict),
+        (labels, hours): (&'a Labels, &'a Hours),
         lists: &'a L,
-    ) -> Asking<'a, L> {
+    ) -> Search<'a, L> {
         let start = usize::from(question.profile.0) * self.words;
         let facts = self.facts.get(start..start + self.words).unwrap_or(&self.nobody);
-        Asking { question, labels, answer: None, hours, lists, facts, valid_until: u64::MAX, memo: Memo::EMPTY }
+        Search {
+            code: &self.compiled.code,
+            asking: Asking { question, labels, answer, hours, lists, facts, valid_until: u64::MAX, memo: Memo::EMPTY },
+            verdict: *before,
+            first: before.decided.map_or(u32::MAX, |rule| rule.0),
+        }
     }
 
     #[inline]
-    fn run<L: ListLookup>(&self, at: At, asking: Asking<'_, L>, verdict: Verdict) -> Verdict {
-        let (stage, rests) = match at {
-            At::Question => (&self.compiled.question, &self.rests[0]),
-            At::Answer => (&self.compiled.answer, &self.rests[1]),
-        };
-        let first = verdict.decided.map_or(u32::MAX, |rule| rule.0);
-        let mut search = Search { code: &self.compiled.code, asking, verdict, first };
+    fn run<L: ListLookup>(&self, stage: &Stage, rests: &Rests, search: &mut Search<'_, L>) -> Verdict {
         let (question, labels) = (search.asking.question, search.asking.labels);
         search.among(rests.of(question.profile.0.into()));
         search.among(stage.of_type(question.qtype.0));
         stage.names.for_each(question.qname, labels, |list| search.among(list));
-        search.finish(&self.compiled.rules)
+        search.finish(&self.compiled.rules);
+        search.verdict
     }
-}
-
-/// Which rules are tried.
-#[derive(Clone, Copy)]
-enum At {
-    Question,
-    Answer,
 }
 
 /// The search for the first rule that decides.
@@ -321,9 +319,16 @@ struct Search<'a, L> {
 }
 
 impl<L: ListLookup> Search<'_, L> {
-    /// Looks among candidates in their order, up to the rule that decides.
+    /// Looks among candidates, of which there are mostly none.
     #[inline]
     fn among(&mut self, candidates: &[Candidate]) {
+        if !candidates.is_empty() {
+            self.among_some(candidates);
+        }
+    }
+
+    /// Looks among candidates in their order, up to the rule that decides.
+    fn among_some(&mut self, candidates: &[Candidate]) {
         for candidate in candidates {
             if candidate.rule >= self.first {
                 return;
@@ -345,7 +350,7 @@ impl<L: ListLookup> Search<'_, L> {
     }
 
     #[inline]
-    fn finish(mut self, rules: &[Rule]) -> Verdict {
+    fn finish(&mut self, rules: &[Rule]) {
         if self.first != u32::MAX {
             self.verdict.decided = Some(RuleId(self.first));
             self.verdict.forget_after(RuleId(self.first));
@@ -353,7 +358,6 @@ impl<L: ListLookup> Search<'_, L> {
         let noted = self.verdict.noted().iter();
         self.verdict.per_query = noted.filter_map(|rule| rules.get(rule.0 as usize)).any(Rule::is_per_query);
         self.verdict.valid_until = self.verdict.valid_until.min(self.asking.valid_until);
-        self.verdict
     }
 }
 

@@ -133,7 +133,7 @@ fn rule(spec: &RuleSpec, vocabulary: &Vocabulary) -> Result<Rule, String> {
     if spec.name.trim().is_empty() {
         return Err("a name is missing".to_owned());
     }
-    let action = Action::of(spec, vocabulary)?;
+    let action = Action::of(spec)?;
     let zone = spec.time_zone.as_deref().unwrap_or(&vocabulary.time_zone);
     let Some(zone) = Zone::named(zone) else { return Err(unknown_zone(zone)) };
     let tree = check(&spec.when, vocabulary).map_err(|fault| located(&fault, &spec.when))?;

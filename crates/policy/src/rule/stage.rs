@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::code::Code;
 use super::fold::{Folded, Leaf, Sense};
-use super::index::{Candidate, NameIndex, Role};
+use super::index::{Candidate, LabelsFor, NameIndex, Role};
 use super::rules::RuleId;
 use super::tree::NameKey;
 
@@ -14,6 +14,8 @@ pub(super) struct Stage {
     /// By type, in the order of the types.
     types: Vec<(u16, Vec<Candidate>)>,
     rest: Vec<Candidate>,
+    /// Who must know where the labels of a name begin.
+    pub(super) wants_labels: LabelsFor,
 }
 
 /// For each profile the rules that need neither a name nor a type, without those whose condition on
@@ -75,11 +77,13 @@ pub(super) struct StageBuilder {
     names: Vec<(NameKey, Candidate)>,
     types: HashMap<u16, Vec<Candidate>>,
     rest: Vec<Candidate>,
+    asks_for_levels: bool,
 }
 
 impl StageBuilder {
     /// Adds a rule under what its condition needs; alternatives that need different things one by one.
     pub(super) fn add(&mut self, rule: RuleId, role: Role, folded: &Folded, code: &mut Code) {
+        self.asks_for_levels |= asks_for_levels(folded);
         match folded {
             Folded::Const(false) => {}
             Folded::Any(parts) if need(folded) == Need::Nothing => {
@@ -114,7 +118,20 @@ impl StageBuilder {
         let mut types: Vec<(u16, Vec<Candidate>)> = self.types.into_iter().collect();
         types.sort_by_key(|(qtype, _)| *qtype);
         types.iter_mut().for_each(|(_, list)| list.dedup());
-        Stage { names: NameIndex::build(&self.names), types, rest: self.rest }
+        let wants_labels = match (self.asks_for_levels, self.names.is_empty()) {
+            (false, true) => LabelsFor::Nobody,
+            _ => LabelsFor::Rules,
+        };
+        Stage { names: NameIndex::build(&self.names), types, rest: self.rest, wants_labels }
+    }
+}
+
+fn asks_for_levels(folded: &Folded) -> bool {
+    match folded {
+        Folded::Const(_) => false,
+        Folded::Leaf(leaf, _) => matches!(leaf, Leaf::Levels(_)),
+        Folded::All(parts) | Folded::Any(parts) => parts.iter().any(asks_for_levels),
+        Folded::If(parts) => parts.iter().any(asks_for_levels),
     }
 }
 

@@ -7,8 +7,6 @@ pub struct Vocabulary {
     pub lists: Vec<String>,
     /// Groups of clients.
     pub groups: Vec<String>,
-    /// Upstreams and groups of upstreams that a rule may forward to.
-    pub upstreams: Vec<String>,
     /// Listeners.
     pub listeners: Vec<String>,
     /// The time zone of rules that name none.
@@ -22,7 +20,6 @@ impl Default for Vocabulary {
         Self {
             lists: Vec::new(),
             groups: vec![crate::client::DEFAULT_GROUP.to_owned()],
-            upstreams: Vec::new(),
             listeners: Vec::new(),
             time_zone: "UTC".to_owned(),
             has_countries: false,

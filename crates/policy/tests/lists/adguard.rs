@@ -85,7 +85,8 @@ fn clients_are_addresses_networks_or_names_and_tags_are_theirs() {
          ||c.example^$client=192.168.0.0/24\n||d.example^$ctag=device_pc|device_phone\n||e.example^$ctag=~device_phone\n",
     );
     let ask = |name, address: &str, named: &[&str], tags: &[&str]| {
-        let asker = Asker { address: address.parse::<IpAddr>().ok(), names: named, tags };
+        let [names, tags] = [named, tags].map(|all| all.iter().map(|one| (*one).into()).collect::<Vec<Box<str>>>());
+        let asker = Asker { address: address.parse::<IpAddr>().ok(), names: &names, tags: &tags };
         ask_as(&image, name, "A", asker, &ListSet::ALL)
     };
     assert_eq!(ask("a.example", "127.0.0.1", &["Frank's laptop"], &[]), "Allowed 0:1 0:2");

@@ -23,7 +23,7 @@ fn use_up(image: &Image<Vec<u8>>) {
     let mut scratch = Scratch::empty();
     for name in ["a.example", "x.b.example", "c.example", "d.example", "ads1.x", "7", "x-ads-x", ""] {
         let qname = wire(name);
-        let asker = Asker { address: "10.1.1.1".parse().ok(), names: &["y"], tags: &["x"] };
+        let asker = Asker { address: "10.1.1.1".parse().ok(), names: &["y".into()], tags: &["x".into()] };
         let question = Question { qname: &qname, qtype: Rtype::A, asker };
         let found = image.lookup(question, &ListSet::ALL, &mut scratch);
         assert!(found.matches().count() < 1000);

@@ -6,9 +6,9 @@ use avocet_policy::list::{
     Asker, Compiler, Decision, Format, Image, Kind, ListId, ListSet, Progress, Question, Report, Rewrites, Scratch,
     Source,
 };
-use avocet_policy::rpz::{Zone, Zones};
+use avocet_policy::rpz::{Zone, ZoneRewrites, ZoneSet, Zones};
+use avocet_wire::Rtype;
 use avocet_wire::hash::HashKey;
-use avocet_wire::{NameBuf, Rtype};
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 /// Names that are asked for.
@@ -65,7 +65,7 @@ fn compile(format: Option<Format>, text: &[u8], chunk: usize) -> (Report, Vec<u8
 fn ask(image: &Image, lines: u32) {
     let mut scratch = Scratch::empty();
     for qname in QNAMES {
-        let asker = Asker { address: "10.1.1.1".parse().ok(), names: &["x"], tags: &["y"] };
+        let asker = Asker { address: "10.1.1.1".parse().ok(), names: &["x".into()], tags: &["y".into()] };
         let question = Question { qname, qtype: Rtype::A, asker };
         let found = image.lookup(question, &ListSet::ALL, &mut scratch);
         assert!(found.matches().all(|one| (1..=lines).contains(&one.line)));
@@ -84,7 +84,7 @@ fn image(octets: &[u8]) {
     let Ok(image) = Image::open(octets) else { return };
     let mut scratch = Scratch::empty();
     for qname in QNAMES {
-        let asker = Asker { address: "10.1.1.1".parse().ok(), names: &["x"], tags: &["y"] };
+        let asker = Asker { address: "10.1.1.1".parse().ok(), names: &["x".into()], tags: &["y".into()] };
         let found = image.lookup(Question { qname, qtype: Rtype::A, asker }, &ListSet::ALL, &mut scratch);
         let _ = (found.decision(), found.rewrite().map(ToString::to_string), found.matches().count());
     }
@@ -102,16 +102,18 @@ pub(crate) fn seal(octets: &mut [u8]) {
 
 /// What fires is a line of the zone.
 fn zone(text: &[u8]) {
-    let (zone, report) = Zone::read(text, NameBuf::ROOT, HashKey::default());
+    let (zone, report) = Zone::read(text, ZoneRewrites::Permitted, HashKey::default());
     let lines = text.split(|octet| *octet == b'\n').count() as u32;
     assert!(report.first_faults.iter().all(|fault| (1..=lines).contains(&fault.line)));
     let Some(zones) = Zones::of(vec![zone]) else { panic!("one zone") };
     let addresses = [std::net::IpAddr::from([10, 1, 1, 1]), std::net::IpAddr::from([0; 16])];
-    let found = QNAMES.iter().flat_map(|qname| [zones.on_qname(qname), zones.on_nsnames(|| std::iter::once(*qname))]);
+    let found = QNAMES.iter().flat_map(|qname| {
+        [zones.on_qname(ZoneSet::ALL, qname), zones.on_nsnames(ZoneSet::ALL, || std::iter::once(*qname))]
+    });
     let by_address = [
-        zones.on_client(addresses[0]),
-        zones.on_answer_addresses(|| addresses.into_iter()),
-        zones.on_nsaddresses(|| addresses.into_iter()),
+        zones.on_client(ZoneSet::ALL, addresses[0]),
+        zones.on_answer_addresses(ZoneSet::ALL, || addresses.into_iter()),
+        zones.on_nsaddresses(ZoneSet::ALL, || addresses.into_iter()),
     ];
     for found in found.chain(by_address).flatten() {
         assert!((1..=lines).contains(&found.line));

@@ -21,7 +21,7 @@ use crate::trace::Why;
 /// Most servers used of one delegation (BIND: 13, CVE-2026-3592).
 pub(crate) const MAX_NS: usize = 13;
 /// Most addresses used of one server.
-const MAX_ADDRESSES: usize = 6;
+pub(crate) const MAX_ADDRESSES: usize = 6;
 /// Where authoritative servers listen.
 const DNS_PORT: u16 = 53;
 /// How long the root's hints serve before its servers are asked for again, in seconds.

@@ -55,7 +55,7 @@ pub(crate) enum Side {
 
 impl Side {
     /// Delegations lie under a class that no query of ours can have (RFC 6895 §3.2: private use).
-    fn class(self) -> u16 {
+    pub(crate) const fn class(self) -> u16 {
         match self {
             Self::Zone => Class::IN.0,
             Self::Delegation => 0xff01,

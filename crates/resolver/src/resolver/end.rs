@@ -44,7 +44,7 @@ impl<W> Resolver<W> {
 
     /// Stores what the last reply gave, unless it is meant for some clients only.
     pub(super) fn store(&self, end: &NameBuf, at: u32, rcode: Option<Rcode>, with_do: bool, cx: &Context<'_, W>) {
-        if !self.is_current(at) {
+        if !self.is_current(at) || !self.tasks[at].servers.is_empty() {
             return;
         }
         let task = &self.tasks[at];
@@ -69,6 +69,9 @@ impl<W> Resolver<W> {
         }
         self.dismiss_all(at, cx);
         let Some(bound) = self.tasks[at].bound.clone() else { return };
+        if !self.tasks[at].servers.is_empty() {
+            return self.begin_at(at, end, cx);
+        }
         let task = &mut self.tasks[at];
         let wanted = Wanted {
             question: &task.question,
@@ -99,7 +102,10 @@ impl<W> Resolver<W> {
         task.record(cx.now_ms, Step::Alias(name.wire().into()));
         let kept = task.target.len().saturating_sub(4);
         task.target.splice(..kept, name.wire().iter().copied());
-        let route = task.bound.as_ref().and_then(|bound| bound.plan.route(name.wire()));
+        let route = match task.servers.is_empty() {
+            true => task.bound.as_ref().and_then(|bound| bound.plan.route(name.wire())),
+            false => Some(task.route),
+        };
         let Some(route) = route else {
             task.note(Failure::NoRule);
             return self.fail(at, cx);
@@ -122,7 +128,8 @@ impl<W> Resolver<W> {
             return self.fail(at, cx);
         };
         let now_secs = cx.now_secs();
-        if self.last_failure_secs.is_some_and(|last| now_secs.wrapping_sub(last) < FAILURE_MEMORY_SECS) {
+        let is_by_plan = task.servers.is_empty();
+        if is_by_plan && self.last_failure_secs.is_some_and(|last| now_secs.wrapping_sub(last) < FAILURE_MEMORY_SECS) {
             cx.failures.clear(&task.question, task.checking_disabled);
         }
         self.counters.answered += 1;
@@ -145,7 +152,7 @@ impl<W> Resolver<W> {
 
     /// As [`Resolver::fail`], beside records that show why.
     pub(super) fn fail_with(&mut self, at: u32, shown: &Gathered, cx: &mut Context<'_, W>) {
-        if self.is_current(at) {
+        if self.is_current(at) && self.tasks[at].servers.is_empty() {
             let task = &self.tasks[at];
             let (ede, _) = task.failure.ede();
             cx.failures.record(&task.question, task.checking_disabled, ede.0, cx.now_secs());

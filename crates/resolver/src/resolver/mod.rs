@@ -13,7 +13,7 @@ mod timer;
 mod traced;
 mod walk;
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use avocet_cache::{FailureCache, RrsetCache};
@@ -80,6 +80,9 @@ pub struct Ask<'a> {
     pub client: Option<IpAddr>,
     /// There is stale data for it: see [`Action::Overdue`].
     pub stale_available: bool,
+    /// Who is to be asked in place of those whom the plan has for the name: a set of [`Plan::with_sets`]. What they say
+    /// is put into no cache. Empty: those of the plan.
+    pub servers: &'a [SocketAddr],
 }
 
 /// What became of a question.
@@ -278,8 +281,9 @@ impl<W> Resolver<W> {
             upstream.planned = false;
         }
         let mut ids = Vec::with_capacity(plan.upstreams.len());
-        // By recursion servers are known by their addresses alone.
-        let upstreams = if plan.recursion.is_some() { &[] } else { &plan.upstreams[..] };
+        // By recursion servers are known by their addresses alone, but for those of sets.
+        let is_by_address = plan.recursion.is_some() && !plan.has_sets();
+        let upstreams = if is_by_address { &[] } else { &plan.upstreams[..] };
         for spec in upstreams {
             let known =
                 (0..self.upstreams.len()).find(|&at| self.upstreams[at].spec == *spec && !is_vacant(at, &self.vacant));

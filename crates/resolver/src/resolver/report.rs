@@ -95,7 +95,8 @@ impl<W> Resolver<W> {
             return;
         }
         // The packet cache is not to know it, and no client's question is to find it: any hash does.
-        let key = Key { question: &question, hash: 0, dnssec_ok: true, checking_disabled: false, ecs: &[] };
+        let key =
+            Key { question: &question, hash: 0, dnssec_ok: true, checking_disabled: false, ecs: &[], servers: &[] };
         if self.tasks.find(&key).is_some() {
             return;
         }

@@ -32,15 +32,14 @@ impl<W> Resolver<W> {
             return Submitted::Shed { reason: Shed::Malformed, waiter };
         };
         let bound = Arc::clone(&self.bound);
-        let recurses = bound.plan.recursion.is_some();
-        let route = bound.plan.route(qname.wire());
-        // By recursion a walk finds the route itself.
-        let Some(route) = route.or(recurses.then_some(Route { rule: 0, apex_len: 1 })) else {
+        let is_by_plan = ask.servers.is_empty();
+        let recurses = is_by_plan && bound.plan.recursion.is_some();
+        let Some(route) = self.route_of(ask) else {
             self.counters.no_rule += 1;
             let ede = (Ede::NOT_AUTHORITATIVE, "no forwarding rule for this name");
             return refuse(ask, Rcode::REFUSED, ede, waiter, cx);
         };
-        if let Some(failure) = cx.failures.lookup(ask.question, ask.checking_disabled, cx.now_secs()) {
+        if is_by_plan && let Some(failure) = cx.failures.lookup(ask.question, ask.checking_disabled, cx.now_secs()) {
             self.counters.failed_before += 1;
             let text = Ede(failure.ede).meaning();
             return refuse(ask, Rcode::SERVFAIL, (Ede::CACHED_ERROR, text), waiter, cx);
@@ -67,9 +66,7 @@ impl<W> Resolver<W> {
         if let Some(waiter) = waiter {
             self.add_waiter(at, ask, waiter, cx.now_ms);
         }
-        if self.bound.plan.recursion.is_some()
-            && let Some(client) = ask.client
-        {
+        if recurses && let Some(client) = ask.client {
             self.loads.count_client(client, cx.now_ms);
         }
         self.start(at, (route, ask), cx);
@@ -80,6 +77,9 @@ impl<W> Resolver<W> {
     pub(super) fn route_of(&self, ask: &Ask<'_>) -> Option<Route> {
         let qname = split_question(ask.question).and_then(|(qname, ..)| NameBuf::from_wire(qname).ok())?;
         let plan = &self.bound.plan;
+        if !ask.servers.is_empty() {
+            return plan.route_to(ask.servers);
+        }
         plan.route(qname.wire()).or(plan.recursion.is_some().then_some(Route { rule: 0, apex_len: 1 }))
     }
 
@@ -87,7 +87,7 @@ impl<W> Resolver<W> {
     pub(super) fn start(&mut self, at: u32, (route, ask): (Route, &Ask<'_>), cx: &mut Context<'_, W>) {
         let task = &mut self.tasks[at];
         (task.route, task.bound) = (route, Some(Arc::clone(&self.bound)));
-        if self.bound.plan.recursion.is_some() {
+        if ask.servers.is_empty() && self.bound.plan.recursion.is_some() {
             self.begin_walk(at, cx);
         } else {
             self.spare_asker(at, ask);
@@ -119,6 +119,7 @@ impl<W> Resolver<W> {
             dnssec_ok: ask.dnssec_ok,
             checking_disabled: ask.checking_disabled,
             ecs: if passes_ecs { ask.ecs } else { &[] },
+            servers: ask.servers,
         };
         if key.ecs.is_empty() || self.tasks.find(&key).is_some() {
             return key;

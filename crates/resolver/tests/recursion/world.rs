@@ -250,6 +250,7 @@ impl World {
             ecs: &[],
             client: Some(client),
             stale_available: false,
+            servers: &[],
         };
         let mut shed = Ok(waiter);
         self.with(|resolver, cx| {
@@ -287,6 +288,7 @@ impl World {
             ecs: &[],
             client: None,
             stale_available: false,
+            servers: &[],
         };
         self.with(|resolver, cx| {
             resolver.submit_traced(&ask, 5, cx);

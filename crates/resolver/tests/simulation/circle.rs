@@ -60,6 +60,7 @@ impl Side {
             ecs: &[],
             client,
             stale_available: false,
+            servers: &[],
         };
         self.event(now_ms, |resolver, cx| {
             resolver.submit(&ask, Some(waiter), cx);

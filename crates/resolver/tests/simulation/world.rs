@@ -182,8 +182,16 @@ impl World {
         let (dnssec_ok, ecs, client, stale_available) =
             (self.dnssec_ok, self.ecs.clone(), self.client, self.stale_available);
         let hash = self.hash_key.hash(&question, 0);
-        let ask =
-            Ask { question: &question, hash, dnssec_ok, checking_disabled: false, ecs: &ecs, client, stale_available };
+        let ask = Ask {
+            question: &question,
+            hash,
+            dnssec_ok,
+            checking_disabled: false,
+            ecs: &ecs,
+            client,
+            stale_available,
+            servers: &[],
+        };
         self.with(|resolver, cx| resolver.submit(&ask, waiter, cx))
     }
 

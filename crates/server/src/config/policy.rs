@@ -5,20 +5,23 @@
 
 use std::collections::{HashMap, HashSet};
 use std::mem;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use avocet_policy::client::{ClientFault, ClientSpec, DEFAULT_GROUP, Directory, GroupSpec};
+use avocet_policy::rpz::MAX_ZONES;
 use avocet_policy::rule::{
     Action, ActionKind, BlockForm, LimitKey, Over, RuleFault, RuleSpec, Rules, Target, Vocabulary,
 };
 use toml::Spanned;
 
+use super::name::Name;
 use super::policy_spec::{ClientTable, GroupTable, ListTable, PolicySpec, RuleTable};
 use super::setting::{FromText, List, Setting};
 use super::validate::Check;
+use super::{ForwardConfig, Transport};
 
 /// Most lists.
 const MAX_LISTS: usize = 256;
@@ -30,6 +33,8 @@ const MAX_CLIENTS: usize = 60_000;
 const MAX_RULES: usize = 20_000;
 /// Most octets of a name of a list, group, client or rule.
 const MAX_NAME: usize = 64;
+/// The format of response policy zones.
+const RPZ: &str = "rpz";
 const MIN_REFRESH: Duration = Duration::from_secs(60);
 const MAX_REFRESH: Duration = Duration::from_secs(365 * 86_400);
 
@@ -42,6 +47,8 @@ pub(crate) struct PolicyConfig {
     pub(crate) time_zone: String,
     /// Whether private addresses of public names are taken out; names that may have some, in wire form.
     pub(crate) rebinding: Option<Vec<Box<[u8]>>>,
+    /// The file with the leases of the DHCP server.
+    pub(crate) leases: Option<PathBuf>,
     /// Lists of names, each with a name of its own.
     pub(crate) lists: Vec<ListConfig>,
     /// Groups of clients.
@@ -125,8 +132,9 @@ choices!(BlockForm, "\"zero\", \"nxdomain\", \"nodata\", \"refused\" or \"addres
     "zero" => BlockForm::Zero, "nxdomain" => BlockForm::Nxdomain, "nodata" => BlockForm::Nodata,
     "refused" => BlockForm::Refused, "addresses" => BlockForm::Addresses);
 choices!(ActionKind,
-    "\"block\", \"allow\", \"redirect\", \"safe-search\", \"ttl\", \"drop\", \"truncate\", \"rate-limit\" or \"tag\"",
+    "\"block\", \"allow\", \"redirect\", \"forward\", \"safe-search\", \"ttl\", \"drop\", \"truncate\", \"rate-limit\" or \"tag\"",
     "block" => ActionKind::Block, "allow" => ActionKind::Allow, "redirect" => ActionKind::Redirect,
+    "forward" => ActionKind::Forward,
     "safe-search" => ActionKind::SafeSearch, "ttl" => ActionKind::Ttl, "drop" => ActionKind::Drop,
     "truncate" => ActionKind::Truncate, "rate-limit" => ActionKind::RateLimit, "tag" => ActionKind::Tag);
 choices!(LimitKey, "\"client\", \"rule\", \"domain\" or \"client-domain\"",
@@ -136,10 +144,9 @@ choices!(Over, "\"drop\", \"refuse\" or \"truncate\"",
     "drop" => Over::Drop, "refuse" => Over::Refuse, "truncate" => Over::Truncate);
 
 impl FromText for ListFormat {
-    const EXPECTED: &'static str =
-        "\"auto\", \"hosts\", \"domains\", \"wildcards\", \"adblock\", \"dnsmasq\", \"unbound\" or \"pihole-regex\"";
+    const EXPECTED: &'static str = "\"auto\", \"hosts\", \"domains\", \"wildcards\", \"adblock\", \"dnsmasq\", \"unbound\", \"pihole-regex\" or \"rpz\"";
     const CHOICES: &'static [&'static str] =
-        &["auto", "hosts", "domains", "wildcards", "adblock", "dnsmasq", "unbound", "pihole-regex"];
+        &["auto", "hosts", "domains", "wildcards", "adblock", "dnsmasq", "unbound", "pihole-regex", RPZ];
 
     fn from_text(text: &str) -> Result<Self, Option<String>> {
         Self::CHOICES.iter().find(|known| **known == text).map(|known| Self(known)).ok_or(None)
@@ -198,23 +205,38 @@ pub(super) struct Tables {
 }
 
 /// What the tables mean; faults are noted.
-pub(super) fn policy(tables: Tables, check: &mut Check) -> PolicyConfig {
+pub(super) fn policy(tables: Tables, forwards: &[ForwardConfig], check: &mut Check) -> PolicyConfig {
     let Tables { mut policy, lists, groups, clients, rules } = tables;
     let block = block(&mut policy, check);
     let exceptions = check.take(policy.private_exceptions).map_or_else(Vec::new, |list| list.0);
     let exceptions = exceptions.into_iter().map(|name| name.into_inner().0).collect();
     let mut places = HashMap::new();
-    let config = PolicyConfig {
+    let mut config = PolicyConfig {
         block,
         time_zone: check.take(policy.time_zone).unwrap_or_else(|| "UTC".to_owned()),
         rebinding: check.take(policy.block_private).unwrap_or(false).then_some(exceptions),
-        lists: all(lists, ("lists", MAX_LISTS), check, list).into_iter().map(|(_, list)| list).collect(),
+        leases: check.take(policy.leases).filter(|path| !path.is_empty()).map(PathBuf::from),
+        lists: few_zones(all(lists, ("lists", MAX_LISTS), check, list), check),
         groups: placed("group", all(groups, ("groups", MAX_GROUPS), check, group), &mut places),
         clients: placed("client", all(clients, ("clients", MAX_CLIENTS), check, client), &mut places),
         rules: placed("rule", all(rules, ("rules", MAX_RULES), check, rule), &mut places),
     };
+    config.rules.iter_mut().for_each(|rule| name_servers(rule, forwards));
     compile(&config, &places, check);
     config
+}
+
+/// Puts the servers of a forwarding rule where a rule of the policy names its zone: those that are asked over UDP, as
+/// rules ask theirs.
+fn name_servers(rule: &mut RuleSpec, forwards: &[ForwardConfig]) {
+    let [zone] = &rule.to[..] else { return };
+    let Some(zone) = Name::from_text(zone).ok().filter(|_| rule.action == ActionKind::Forward) else { return };
+    let is_meant = |forward: &&ForwardConfig| forward.zone == zone && !forward.exception;
+    let is_by_udp = |forward: &&ForwardConfig| forward.upstreams.iter().all(|one| one.transport == Transport::Udp);
+    if let Some(forward) = forwards.iter().find(is_meant).filter(is_by_udp) {
+        let written = forward.upstreams.iter().map(|one| format!("{}@{}", one.addr.ip(), one.addr.port()));
+        rule.to = written.collect();
+    }
 }
 
 /// Where the tables stand, by kind and name.
@@ -266,6 +288,20 @@ impl PolicyConfig {
     /// The rules, checked.
     pub(crate) fn checked_rules(&self) -> Result<Rules, Vec<RuleFault>> {
         Rules::check(&self.rules, &self.vocabulary())
+    }
+
+    /// The sets of servers that rules forward to, each once.
+    pub(crate) fn forward_sets(&self) -> Vec<Box<[SocketAddr]>> {
+        let rules = self.checked_rules().ok();
+        let mut sets: Vec<Box<[SocketAddr]>> = Vec::new();
+        for rule in rules.iter().flat_map(|rules| rules.rules()) {
+            if let Action::Forward(servers) = &rule.action
+                && !sets.iter().any(|set| **set == **servers)
+            {
+                sets.push((**servers).into());
+            }
+        }
+        sets
     }
 
     /// The lists' names in the order of their numbers.
@@ -358,11 +394,26 @@ fn list(header: &Range<usize>, spec: ListTable, check: &mut Check) -> Option<Lis
         (None, Some(file)) => Some(ListSource::File(file.into())),
     };
     let format = check.take(spec.format).map_or(ListFormat("auto"), |format| format.0);
+    let kind_at = spec.kind.span();
     let kind = check.take(spec.kind).map_or(ListKind::Block, |kind| kind.0);
+    let is_zone = format.0 == RPZ;
+    if let Some(at) = kind_at.filter(|_| is_zone && kind == ListKind::Allow) {
+        check.fault(at, "a response policy zone says itself what it blocks and what it lets through");
+    }
     let refresh = check.take(spec.refresh).map_or(Duration::from_secs(86_400), |refresh| refresh.0.0);
-    let rewrites = check.take(spec.rewrites).unwrap_or(false);
+    // To answer in place of others is what a zone is for; who names the format knows whom he lets do so.
+    let rewrites = check.take(spec.rewrites).unwrap_or(is_zone);
     let tags = texts(spec.tags, check).unwrap_or_default();
     Some(ListConfig { name: name?, source: source?, format, kind, refresh, rewrites, tags })
+}
+
+/// The lists, of which only so many may be policy zones.
+fn few_zones(lists: Vec<(Range<usize>, ListConfig)>, check: &mut Check) -> Vec<ListConfig> {
+    let mut zones = lists.iter().filter(|(_, list)| list.format.0 == RPZ);
+    if let Some((at, _)) = zones.nth(MAX_ZONES) {
+        check.fault(at.clone(), format!("more than {MAX_ZONES} response policy zones"));
+    }
+    lists.into_iter().map(|(_, list)| list).collect()
 }
 
 fn texts(setting: Setting<List<String>>, check: &mut Check) -> Option<Vec<String>> {
@@ -398,7 +449,6 @@ fn rule(header: &Range<usize>, spec: RuleTable, check: &mut Check) -> Option<Rul
         log_only: check.take(spec.log_only).unwrap_or(false),
         answer: check.take(spec.answer).map(|answer| answer.0),
         to: texts(spec.to, check).unwrap_or_default(),
-        upstreams: Vec::new(),
         min_secs: check.take(spec.min_secs).map(|secs| secs.0),
         max_secs: check.take(spec.max_secs).map(|secs| secs.0),
         rps: check.take(spec.rps).map(|rps| rps.0),

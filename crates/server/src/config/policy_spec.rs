@@ -35,6 +35,8 @@ pub(super) struct PolicySpec {
     /// Names that may have private addresses.
     #[schemars(extend("default" = []))]
     pub(super) private_exceptions: Setting<List<Text<Name>>>,
+    /// The leases of the DHCP server, as dnsmasq, ISC dhcpd or Kea (CSV) write them: MAC addresses and names of clients.
+    pub(super) leases: Setting<String>,
 }
 
 /// `[[list]]`
@@ -48,7 +50,7 @@ pub(super) struct ListTable {
     pub(super) url: Setting<String>,
     /// A file, in place of `url`.
     pub(super) file: Setting<String>,
-    /// "auto", "hosts", "domains", "wildcards", "adblock", "dnsmasq", "unbound" or "pihole-regex".
+    /// "auto", "hosts", "domains", "wildcards", "adblock", "dnsmasq", "unbound", "pihole-regex" or "rpz".
     #[schemars(extend("default" = "auto"))]
     pub(super) format: Setting<Text<ListFormat>>,
     /// "block", or "allow": names that no list blocks.
@@ -57,7 +59,7 @@ pub(super) struct ListTable {
     /// How often it is fetched, or the file looked at: "30m", "24h", "7d".
     #[schemars(extend("default" = "24h"))]
     pub(super) refresh: Setting<Text<Refresh>>,
-    /// Whether it may answer with addresses and aliases of its choice, and not only block.
+    /// Whether it may answer with addresses and aliases of its choice, and not only block; true for format "rpz".
     #[schemars(extend("default" = false))]
     pub(super) rewrites: Setting<bool>,
     /// Words that rules and people find it by.
@@ -102,7 +104,7 @@ pub(super) struct RuleTable {
     pub(super) name: Setting<String>,
     /// The condition, an expression such as 'qname.under("example.com") && client.group("kids")'.
     pub(super) when: Setting<String>,
-    /// "block", "allow", "redirect", "safe-search", "ttl", "drop", "truncate", "rate-limit" or "tag".
+    /// "block", "allow", "redirect", "forward", "safe-search", "ttl", "drop", "truncate", "rate-limit" or "tag".
     pub(super) action: Setting<Text<ActionKind>>,
     /// Whether it holds.
     #[schemars(extend("default" = true))]
@@ -117,7 +119,7 @@ pub(super) struct RuleTable {
     pub(super) time_zone: Setting<String>,
     /// With "block": "nxdomain", "nodata", "refused", "zero" or "addresses"; as `[policy]` says if not written.
     pub(super) answer: Setting<Text<BlockForm>>,
-    /// With "redirect": addresses, or one name. With "block" and "addresses": the addresses.
+    /// With "redirect": addresses, or one name. With "block" and "addresses": the addresses. With "forward": servers.
     pub(super) to: Setting<List<String>>,
     /// With "ttl": the least TTL.
     pub(super) min_secs: Setting<Int<0, 604_800>>,

@@ -17,6 +17,7 @@ pub(super) fn policy(policy: &PolicyConfig, put: &mut impl FnMut(&str, Value)) {
         ("time-zone", policy.time_zone.clone().into()),
         ("block-private", policy.rebinding.is_some().into()),
         ("private-exceptions", texts(&exceptions)),
+        ("leases", policy.leases.as_ref().map_or_else(String::new, |path| path.display().to_string()).into()),
     ];
     put("policy", table(entries).into());
     put("list", policy.lists.iter().map(list).collect::<Vec<_>>().into());
@@ -58,8 +59,6 @@ fn shown_time(secs: u64) -> String {
 fn shown_table<T: Serialize>(entry: &T) -> Value {
     let mut value = Value::try_from(entry).unwrap_or_else(|_| Table::new().into());
     if let Some(table) = value.as_table_mut() {
-        // Not in the file: nothing is forwarded by rules.
-        table.remove("upstreams");
         table.retain(|key, value| key != "to" || value.as_array().is_some_and(|items| !items.is_empty()));
     }
     value

@@ -50,6 +50,7 @@ pub(super) fn validate(spec: Spec, faults: Vec<Fault>) -> Result<Config, Vec<Fau
     if let Some(minimal) = check.take(mem::take(&mut resolver.minimal_responses)) {
         server.minimal_responses = minimal;
     }
+    let forwards = forward::rules(spec.forward, mode, &server.listen, &mut check);
     let tables = policy::Tables {
         policy: spec.policy,
         lists: spec.list,
@@ -58,7 +59,6 @@ pub(super) fn validate(spec: Spec, faults: Vec<Fault>) -> Result<Config, Vec<Fau
         rules: spec.rule,
     };
     let config = Config {
-        forwards: forward::rules(spec.forward, mode, &server.listen, &mut check),
         resolver: recurse::resolver(resolver, mode, &mut check),
         stubs: recurse::stubs(spec.stub, &mut check),
         dnssec: recurse::dnssec(spec.dnssec, &mut check),
@@ -66,7 +66,8 @@ pub(super) fn validate(spec: Spec, faults: Vec<Fault>) -> Result<Config, Vec<Fau
         server,
         cache: cache(spec.cache, &mut check),
         records: record::rrsets(spec.record, &mut check),
-        policy: policy::policy(tables, &mut check),
+        policy: policy::policy(tables, &forwards, &mut check),
+        forwards,
         rate_limit: rate_limit(spec.rate_limit, &mut check),
         log: log(spec.log, &mut check),
         data: data(spec.data, &mut check),

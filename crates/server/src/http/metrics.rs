@@ -30,6 +30,7 @@ pub(super) fn text(running: &Running) -> String {
     workers(&mut metrics, shared);
     caches(&mut metrics, shared);
     lists(&mut metrics, running);
+    policy(&mut metrics, &running.shared);
     root_zone(&mut metrics, running);
     let resolvers = Resolvers::sum(shared);
     resolvers.write_questions(&mut metrics);
@@ -216,6 +217,28 @@ fn lists(metrics: &mut Exposition, running: &Running) {
         let is_failing = sources.get(&list.name).is_some_and(|source| source.error.is_some());
         family.sample(&[("list", &list.name)], u64::from(is_failing));
     }
+}
+
+/// What held how often: rules and lists by their names.
+fn policy(metrics: &mut Exposition, shared: &Shared) {
+    let state = shared.snapshot();
+    let Some(policy) = &state.policy else { return };
+    let help = "Times that a rule held; where its answer is cached, times that the answer was given.";
+    let mut family = metrics.family("avocet_policy_rule_hits_total", Kind::Counter, help);
+    for (rule, count) in policy.rule_counts() {
+        let mode = if rule.log_only { "log-only" } else { "in-force" };
+        family.sample(&[("rule", &rule.name), ("mode", mode)], count);
+    }
+    let mut family =
+        metrics.family("avocet_policy_list_hits_total", Kind::Counter, "Answers that were given for a list.");
+    for (place, list) in state.config.policy.lists.iter().enumerate() {
+        family.sample(&[("list", &list.name)], policy.list_count(place));
+    }
+    metrics.counter(
+        "avocet_policy_rebinding_hits_total",
+        "Private addresses of public names that were taken out.",
+        policy.rebinding_count(),
+    );
 }
 
 fn caches(metrics: &mut Exposition, shared: &Shared) {

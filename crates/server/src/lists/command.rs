@@ -23,6 +23,9 @@ pub(crate) fn status_text(answer: &Value) -> String {
             ),
             false => writeln!(text, "  not in force: there is no text of it yet"),
         };
+        if let Some(triggers) = triggers_text(&list["triggers"]) {
+            let _ = writeln!(text, "  {triggers}");
+        }
         let _ = writeln!(text, "  fetched {}, next {}", moment(&list["fetched-at"]), moment(&list["next-at"]));
         if let Some(error) = list["error"].as_str() {
             let _ = writeln!(text, "  failed {} times in a row: {error}", list["failures-in-row"]);
@@ -71,6 +74,7 @@ pub(crate) fn check_text(answer: &Value) -> String {
     if broken > shown {
         lines.push(format!("and {} more", broken - shown));
     }
+    lines.extend(triggers_text(&answer["triggers"]));
     lines.push(format!(
         "{}: {} lines of format {}: {} entries, {} skipped, {broken} broken",
         plain(&answer["name"]),
@@ -80,6 +84,18 @@ pub(crate) fn check_text(answer: &Value) -> String {
         answer["skipped-lines"]
     ));
     lines.join("\n")
+}
+
+/// The triggers of a policy zone; none where the list is none.
+pub(crate) fn triggers_text(triggers: &Value) -> Option<String> {
+    let counts =
+        triggers.as_object()?.iter().filter(|(kind, count)| *kind != "cannot-fire" && count.as_u64() != Some(0));
+    let counts: Vec<String> = counts.map(|(kind, count)| format!("{count} {kind}")).collect();
+    let mut text = format!("triggers: {}", if counts.is_empty() { "none".to_owned() } else { counts.join(", ") });
+    if let Some(idle @ 1..) = triggers["cannot-fire"].as_u64() {
+        let _ = write!(text, "; {idle} of them cannot fire, as this server forwards and knows no name servers");
+    }
+    Some(text)
 }
 
 /// Text without control characters: what is written comes from others too.
@@ -100,5 +116,21 @@ fn span(secs: u64) -> String {
         120..7_200 => format!("{} min", secs / 60),
         7_200..172_800 => format!("{} h", secs / 3_600),
         _ => format!("{} d", secs / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn triggers_that_cannot_fire_are_told_of() {
+        let triggers = json!({ "client-ip": 0, "qname": 7, "ip": 0, "nsdname": 2, "nsip": 0, "cannot-fire": 2 });
+        let text =
+            "triggers: 2 nsdname, 7 qname; 2 of them cannot fire, as this server forwards and knows no name servers";
+        assert_eq!(triggers_text(&triggers).as_deref(), Some(text));
+        assert_eq!(triggers_text(&Value::Null), None);
     }
 }

@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::Path;
 
+use avocet_io::file::open_regular;
+
 /// Replaces a file with these parts, one behind the other. On failure the last one stays.
 ///
 /// # Errors
@@ -31,18 +33,17 @@ fn write(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
 /// # Errors
 /// It cannot be read, or is larger.
 pub(crate) fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
-    let file = match File::open(path) {
+    let file = match open_regular(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file?,
     };
-    let facts = file.metadata()?;
-    if facts.is_dir() {
-        return Err(io::ErrorKind::IsADirectory.into());
+    let too_large = || io::Error::new(io::ErrorKind::FileTooLarge, format!("larger than {most} octets"));
+    let len = file.metadata()?.len();
+    if len > most {
+        return Err(too_large());
     }
-    let mut octets = Vec::with_capacity(facts.len().min(most) as usize);
+    // It may grow while it is read.
+    let mut octets = Vec::with_capacity(len as usize + 1);
     file.take(most + 1).read_to_end(&mut octets)?;
-    if octets.len() as u64 > most {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("larger than {most} octets")));
-    }
-    Ok(Some(octets))
+    if octets.len() as u64 > most { Err(too_large()) } else { Ok(Some(octets)) }
 }

@@ -8,10 +8,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use avocet_policy::list::ImageError;
-
 use super::disk;
-use crate::policy::Lists;
 use crate::policy::load::Making;
 
 /// Most octets of an image that is read.
@@ -27,8 +24,6 @@ pub(super) enum Unusable {
     Io(io::Error),
     /// It does not say how it was made: cut off, or no image.
     Unsigned,
-    /// What the image itself shows.
-    Image(ImageError),
 }
 
 impl fmt::Display for Unusable {
@@ -36,7 +31,6 @@ impl fmt::Display for Unusable {
         match self {
             Self::Io(error) => error.fmt(f),
             Self::Unsigned => f.write_str("it is not whole"),
-            Self::Image(error) => error.fmt(f),
         }
     }
 }
@@ -55,15 +49,15 @@ impl ImageFile {
         &self.0
     }
 
-    /// Reads it, if it is there.
+    /// Reads it, if it is there: the octets of the image, and how it was made.
     ///
     /// # Errors
-    /// It cannot be read, or is damaged.
-    pub(super) fn load(&self) -> Result<Option<Lists>, Unusable> {
+    /// It cannot be read, or is not whole.
+    pub(super) fn load(&self) -> Result<Option<(Vec<u8>, Making)>, Unusable> {
         let Some(mut octets) = disk::read(&self.0, MAX_IMAGE_BYTES).map_err(Unusable::Io)? else { return Ok(None) };
         let (making, end) = made(&octets).ok_or(Unusable::Unsigned)?;
         octets.truncate(end);
-        Lists::open(octets, making).map(Some).map_err(Unusable::Image)
+        Ok(Some((octets, making)))
     }
 
     /// Writes it.

@@ -14,6 +14,7 @@ mod copies;
 pub(crate) mod disk;
 mod fetch;
 mod image_file;
+mod leisure;
 pub(crate) mod source;
 pub(crate) mod status;
 mod store;
@@ -28,8 +29,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use source::SourceState;
-pub(crate) use store::Store;
 use store::Taking;
+pub(crate) use store::{Store, open_text};
 pub(crate) use work::start;
 
 /// What others know of the keeping of lists, and how they ask it for something.
@@ -38,6 +39,8 @@ pub(crate) struct Keeping {
     desk: Mutex<Desk>,
     changed: Condvar,
     sources: Mutex<BTreeMap<String, SourceState>>,
+    /// How the work is done while there is no hurry.
+    pub(crate) leisure: leisure::Leisure,
     /// Images made since the server started.
     pub(crate) compiles: AtomicU64,
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::store::{check as check_copy, digest, source_text};
 use crate::config::policy::{ListConfig, ListKind, ListSource};
 use crate::operate::Running;
-use crate::policy::load::Compiled;
+use crate::policy::load::{Compiled, shown_triggers};
 use crate::state::Snapshot;
 
 /// What is in force of a list.
@@ -48,6 +48,7 @@ fn of_one(running: &Running, state: &Snapshot, list: &ListConfig) -> Value {
         "entries": compiled.map_or(0, |compiled| compiled.entries),
         "broken-lines": compiled.map_or(0, |compiled| compiled.faults),
         "skipped-lines": compiled.map_or(0, |compiled| compiled.skipped),
+        "triggers": shown_triggers(compiled.and_then(|compiled| compiled.triggers), state.config.resolver.mode),
         "octets": source.octets,
         "fetched-at": some_time(source.fetched_at_secs),
         "succeeded-at": some_time(source.succeeded_at_secs),
@@ -82,6 +83,7 @@ pub(crate) fn check(running: &Running, name: &str) -> Value {
         "lines": report.lines,
         "entries": report.entries,
         "skipped-lines": report.skipped,
+        "triggers": shown_triggers(report.triggers, state.config.resolver.mode),
         "broken-lines": report.faults,
         "first-broken-lines": faults.collect::<Vec<_>>(),
     })

@@ -4,13 +4,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Cursor};
+use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use avocet_policy::list::Report;
 
-use super::copies::{Copies, Copy, Head, Kept};
+use super::copies::{Copies, Copy, CopyError, Head, Kept};
 use super::disk;
 use super::fetch::{Fetched, Fetcher, MAX_LIST_BYTES};
 use super::image_file::ImageFile;
@@ -19,7 +19,7 @@ use crate::clock::wall_secs;
 use crate::config::policy::{ListConfig, ListSource, PolicyConfig};
 use crate::operate::fingerprint::FileFingerprint;
 use crate::policy::Lists;
-use crate::policy::load::{self, Compiled, Making};
+use crate::policy::load::{self, Compilation, Compiled, Making};
 
 const DIRECTORY: &str = "lists";
 const STATES: &str = "state.json";
@@ -72,15 +72,13 @@ impl Store {
         if config.lists.is_empty() {
             return None;
         }
-        let path = self.image.path().display();
-        match self.image.load() {
-            Ok(Some(lists)) if lists.belong_to(config) => {
+        match self.load_image(config, secret) {
+            Ok(Some(lists)) => {
                 tracing::info!(names = lists.names(), image = %digest(&lists), "the image of the lists is read");
                 return Some(lists);
             }
-            Ok(Some(_)) => tracing::info!("{path} was made for other lists; they are compiled anew"),
             Ok(None) => {}
-            Err(error) => tracing::warn!("{path}: {error}; the lists are compiled anew"),
+            Err(why) => tracing::warn!("{}: {why}; the lists are compiled anew", self.image.path().display()),
         }
         for list in &config.lists {
             if let ListSource::File(path) = &list.source
@@ -92,6 +90,23 @@ impl Store {
         self.compile(config, secret).inspect_err(|error| tracing::error!("the lists cannot be compiled: {error}")).ok()
     }
 
+    /// The lists as they were compiled last, if that was for this configuration; policy zones are read from their copies.
+    fn load_image(&self, config: &PolicyConfig, secret: [u8; 32]) -> Result<Option<Lists>, String> {
+        let Some((octets, making)) = self.image.load().map_err(|error| error.to_string())? else { return Ok(None) };
+        if !making.is_for(config) {
+            tracing::info!("{} was made for other lists; they are compiled anew", self.image.path().display());
+            return Ok(None);
+        }
+        let open = |list: &ListConfig| {
+            let copy = self.copies.open(list).map_err(|error| io::Error::other(error.to_string()))?;
+            let made = making.lists.iter().find(|made| made.name == list.name).and_then(|made| made.stamp.as_ref());
+            let copy = copy.filter(|copy| Some(&copy.head.stamp()) == made);
+            copy.map(Cursor::<Copy>::new).ok_or_else(|| io::Error::other(format!("{:?} has changed", list.name)))
+        };
+        let zones = load::read_zones((config, &making), secret, open).map_err(|error| error.to_string())?;
+        Lists::open(octets, zones, making).map(Some).map_err(|error| error.to_string())
+    }
+
     /// Compiles what there is of all lists, and keeps the image.
     ///
     /// # Errors
@@ -99,7 +114,7 @@ impl Store {
     pub(super) fn compile(&mut self, config: &PolicyConfig, secret: [u8; 32]) -> Result<Lists, String> {
         let began = Instant::now();
         let mut stamps = Vec::with_capacity(config.lists.len());
-        let (octets, reports) = load::compile(config, secret, |list| {
+        let Compilation { octets, zones, reports } = load::compile(config, secret, |list| {
             let copy = self.copies.open(list).map_err(|error| io::Error::other(error.to_string()));
             stamps.push(copy.as_ref().ok().and_then(|copy| Some(copy.as_ref()?.head.stamp())));
             copy.map(|copy| copy.map(Cursor::<Copy>::new))
@@ -116,7 +131,7 @@ impl Store {
         }
         self.copies.clear(&config.lists);
         let millis = making.millis;
-        let lists = Lists::open(octets, making).map_err(|error| error.to_string())?;
+        let lists = Lists::open(octets, zones, making).map_err(|error| error.to_string())?;
         tracing::info!(names = lists.names(), millis, image = %digest(&lists), "the lists are compiled");
         Ok(lists)
     }
@@ -222,6 +237,22 @@ pub(super) fn check(data: &Path, list: &ListConfig) -> Result<Option<Report>, St
         return Ok(None);
     };
     load::examine(list, copy.text()).map(Some).map_err(|error| error.to_string())
+}
+
+/// The text of a list for a command that is not the server: a file as it is now, and of what is fetched the last good copy
+/// in the data directory, if there is one.
+///
+/// # Errors
+/// It cannot be read.
+pub(crate) fn open_text(data: &Path, list: &ListConfig) -> io::Result<Option<Box<dyn Read>>> {
+    if let ListSource::File(_) = list.source {
+        return Ok(load::open_file(list)?.map(|file| Box::new(file) as Box<dyn Read>));
+    }
+    let copy = Copies::new(&data.join(DIRECTORY)).open(list).map_err(|error| match error {
+        CopyError::Io(error) => error,
+        damaged => io::Error::other(damaged.to_string()),
+    })?;
+    Ok(copy.map(|copy| Box::new(Cursor::<Copy>::new(copy)) as Box<dyn Read>))
 }
 
 /// The hash of an image, as it is shown.

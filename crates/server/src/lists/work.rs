@@ -150,10 +150,10 @@ impl Work {
 
     /// Looks at one source, and notes how that went.
     fn look(&mut self, list: &ListConfig, fetcher: &Fetcher, taking: Taking) -> Result<Taken, String> {
-        let taken = match &list.source {
+        let taken = self.running.lists.leisure.work(self.octets(list), || match &list.source {
             ListSource::Url(url) => self.store.take_url(list, url, (fetcher, taking)),
             ListSource::File(path) => self.store.take_file(list, path),
-        };
+        });
         let head = self.store.head(list).unwrap_or_default();
         let random = getrandom::u64().unwrap_or_default();
         let mut sources = self.running.lists.sources();
@@ -172,6 +172,14 @@ impl Work {
             self.pending = Pending::Changed;
         }
         taken.map_err(|failure| failure.to_string())
+    }
+
+    /// How much there is to read, as far as that is known before.
+    fn octets(&self, list: &ListConfig) -> u64 {
+        match &list.source {
+            ListSource::File(path) => std::fs::metadata(path).map_or(0, |facts| facts.len()),
+            ListSource::Url(_) => self.store.head(list).map_or(u64::MAX, |head| head.octets),
+        }
     }
 
     /// Has a text changed, or the configuration of the lists?
@@ -205,7 +213,8 @@ impl Work {
         }
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).map_err(|error| error.to_string())?;
-        let lists = Arc::new(self.store.compile(config, secret)?);
+        let octets = self.running.lists.sources().values().map(|source| source.octets).sum();
+        let lists = Arc::new(self.running.lists.leisure.work(octets, || self.store.compile(config, secret))?);
         self.running.lists.count_compile();
         let mut sources = self.running.lists.sources();
         for list in lists.making().lists.iter().filter(|list| list.stamp.is_none()) {

@@ -288,6 +288,18 @@ fn switches_text(line: &Value) -> String {
     let grants = grants.map(|grant| {
         format!("{} is granted to {}, {}", grant["name"].as_str().unwrap_or(""), whom(grant), left(grant))
     });
-    let lines: Vec<String> = pauses.chain(grants).collect();
-    if lines.is_empty() { "no pauses and no grants".to_owned() } else { lines.join("\n") }
+    let mut lines: Vec<String> = pauses.chain(grants).collect();
+    if lines.is_empty() {
+        lines.push("no pauses and no grants".to_owned());
+    }
+    let name = |one: &Value| one["name"].as_str().unwrap_or("").to_owned();
+    for rule in line["rules"].as_array().into_iter().flatten() {
+        let mode = if rule["log-only"] == true { ", log only" } else { "" };
+        let action = rule["action"].as_str().unwrap_or("");
+        lines.push(format!("rule {} ({action}{mode}): held {} times", name(rule), rule["held"]));
+    }
+    for list in line["lists"].as_array().into_iter().flatten() {
+        lines.push(format!("list {}: {} answers", name(list), list["answers"]));
+    }
+    lines.join("\n")
 }

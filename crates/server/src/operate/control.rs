@@ -345,8 +345,8 @@ fn why(running: &Running, asked: &Asked, (ip, at): (IpAddr, u64)) -> Result<Vec<
         let (qname, qtype) = asked.name_and_type();
         let profile = policy.profile(ip, crate::query::asked::Transport::Udp);
         let asked = policy::Asked { profile, ip, qname, qtype };
-        let moment = policy::Moment { wall_secs: at, millis: 0 };
-        let mut section = policy.explain(&asked, (moment, state.epoch), &mut policy::Scratch::default());
+        let moment = policy::Moment { wall_secs: at, millis: running.shared.clock.now().millis() };
+        let mut section = policy.explain(&asked, (moment, state.epoch), &mut policy::Scratch::for_looking());
         section["section"] = "policy".into();
         section["revision"] = state.epoch.into();
         sections.push(section);

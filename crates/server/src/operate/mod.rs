@@ -26,6 +26,7 @@ pub(crate) mod command;
 mod control;
 mod dump;
 pub(crate) mod fingerprint;
+mod leases;
 mod neighbours;
 mod persist;
 mod reload;
@@ -45,6 +46,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use avocet_io::poll::{Events, Interest, Poller, Trigger};
+use avocet_io::process;
 use avocet_io::signals::{Signal, Signals};
 
 use crate::clock::wall_secs;
@@ -154,6 +156,16 @@ impl Running {
         let mut turned = self.shared.metrics.iter().map(|worker| worker.turned_at_secs.value() as u32);
         now.saturating_sub(self.started) < START_GRACE_SECS
             || turned.all(|turned| now.saturating_sub(turned) < STUCK_SECS)
+    }
+
+    /// What was decided by the hour and is kept was so by another clock.
+    fn follow_wall_clock(&self) {
+        tracing::info!("the clock was set; schedules, pauses and grants go by the new time");
+        if self.shared.snapshot().policy.is_some()
+            && let Err(error) = self.reloader.change_policy(|_| {})
+        {
+            tracing::error!(error, "cannot decide anew what was decided by the hour");
+        }
     }
 
     /// Do all workers serve, and will they go on?
@@ -368,6 +380,13 @@ impl Operation {
         {
             self.running.cache_file.save(shared);
             self.save_due = now.saturating_add(interval);
+        }
+        if shared.clock.follow_wall_clock() {
+            self.running.follow_wall_clock();
+        }
+        self.running.lists.leisure.hurry();
+        if shared.free_retired() {
+            process::give_memory_back();
         }
         self.running.tick_trust();
         self.neighbours.look(&self.running, now);

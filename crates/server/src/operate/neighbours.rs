@@ -8,6 +8,8 @@ use avocet_io::neighbours::neighbours;
 use avocet_policy::client::{Mac, Neighbour};
 
 use super::Running;
+use super::leases::Leases;
+use crate::clock::wall_secs;
 use crate::config::policy::PolicyConfig;
 
 /// Time between two looks, in seconds: how long a device may be a stranger after it came.
@@ -18,6 +20,7 @@ const LOOK_SECS: u32 = 5;
 pub(super) struct NeighbourWatch {
     due: u32,
     has_warned: bool,
+    leases: Leases,
 }
 
 impl NeighbourWatch {
@@ -28,22 +31,39 @@ impl NeighbourWatch {
         }
         self.due = now.saturating_add(LOOK_SECS);
         let state = running.shared.snapshot();
-        let Some(wanted) = Wanted::of(&state.config.policy) else { return };
-        let found = match neighbours() {
-            Ok(found) => wanted.pick(found),
-            Err(error) => {
-                if !self.has_warned {
-                    tracing::warn!(%error, "cannot read the table of neighbours; clients are not known by their MAC address");
-                }
-                self.has_warned = true;
-                return;
-            }
+        let policy = &state.config.policy;
+        if policy.is_empty() {
+            return;
+        }
+        let mut found = match Wanted::of(policy) {
+            None => Vec::new(),
+            Some(wanted) => match self.neighbours(&wanted) {
+                Some(found) => found,
+                None => return,
+            },
         };
+        if let Some(path) = &policy.leases {
+            // What the kernel sees now is newer than what was leased.
+            found.splice(0..0, self.leases.look(path, wall_secs()).iter().cloned());
+        }
         if *found == *state.parts.neighbours {
             return;
         }
         if let Err(error) = running.reloader.change_policy(|parts| parts.neighbours = found.into()) {
             tracing::error!(error, "cannot put the neighbours in force");
+        }
+    }
+
+    fn neighbours(&mut self, wanted: &Wanted) -> Option<Vec<Neighbour>> {
+        match neighbours() {
+            Ok(found) => Some(wanted.pick(found)),
+            Err(error) => {
+                if !self.has_warned {
+                    tracing::warn!(%error, "cannot read the table of neighbours; clients are not known by their MAC address");
+                }
+                self.has_warned = true;
+                None
+            }
         }
     }
 }

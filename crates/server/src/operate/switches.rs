@@ -80,11 +80,21 @@ pub(super) fn change(running: &Running, change: Change) -> Value {
     }
 }
 
-/// All that is in force.
+/// All that is in force, and how often it held.
 pub(super) fn status(running: &Running) -> Value {
     let mut switches = running.shared.snapshot().parts.switches.clone();
     switches.expire(wall_secs());
-    show(&switches)
+    let mut answer = show(&switches);
+    let state = running.shared.snapshot();
+    let Some(policy) = &state.policy else { return answer };
+    let rules = policy.rule_counts().map(|(rule, held)| {
+        json!({ "name": rule.name, "action": rule.action.word(), "log-only": rule.log_only, "held": held })
+    });
+    let lists = state.config.policy.lists.iter().enumerate();
+    let lists = lists.map(|(place, list)| json!({ "name": list.name, "answers": policy.list_count(place) }));
+    answer["rules"] = rules.collect();
+    answer["lists"] = lists.collect();
+    answer
 }
 
 fn show(switches: &Switches) -> Value {

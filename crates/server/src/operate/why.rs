@@ -56,9 +56,10 @@ fn policy(line: &Value) -> String {
     for one in line["lists"].as_array().into_iter().flatten() {
         let force = if one["in-force"] == true { "" } else { ", not in force for this client" };
         let decides = if one["decides"] == true { ", decides" } else { "" };
+        let trigger = one["trigger"].as_str().map_or_else(String::new, |trigger| format!(" by {trigger}"));
         let _ = write!(
             text,
-            "\n  list {}, line {}: {}{force}{decides}",
+            "\n  list {}, line {}: {}{trigger}{force}{decides}",
             field(one, "list"),
             one["line"],
             field(one, "effect")

@@ -1,15 +1,17 @@
 //! From the configuration, the lists and the switches to a [`Policy`].
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
 use avocet_policy::client::{ClientTest, Clients, Neighbour, Transport};
-use avocet_policy::list::{self, ListId, ListSet};
+use avocet_policy::list::{ListId, ListSet};
+use avocet_policy::rpz::{Zone, ZoneSet, Zones};
 use avocet_policy::rule::{Action, Exceptions, Limiter, Program, Rule, Switches};
 use avocet_wire::Ede;
 
 use super::verdict::{FIRST_LIST_NOTE, FIRST_RULE_NOTE};
-use super::{Lists, Policy};
+use super::{Counts, Lists, Policy, list_clients};
 use crate::config::policy::PolicyConfig;
 use crate::query::respond::Note;
 
@@ -36,16 +38,19 @@ pub(crate) struct Parts {
     pub(crate) neighbours: Arc<[Neighbour]>,
     /// The buckets of rate limits, which outlive a policy.
     pub(crate) limiter: Arc<Limiter>,
+    /// How often rules and lists held, which outlives a policy too.
+    pub(crate) counts: Arc<Counts>,
 }
 
 impl Parts {
-    /// Without lists, switches and neighbours. The secret keeps strangers from choosing whose bucket they share.
+    /// Without lists, switches and neighbours, for one worker. The secret keeps strangers from choosing whose bucket they share.
     pub(crate) fn new(secret: [u8; 32]) -> Self {
         Self {
             lists: None,
             switches: Switches::default(),
             neighbours: Arc::default(),
             limiter: Arc::new(Limiter::new(secret)),
+            counts: Arc::new(Counts::new(1)),
         }
     }
 }
@@ -63,26 +68,32 @@ impl Policy {
         let directory = config.directory().map_err(|fault| wrong(&fault))?;
         let rules = config.checked_rules().map_err(|faults| wrong(&faults[0]))?;
         let mut tests = rules.client_tests();
-        let of_lists = parts.lists.iter().flat_map(|lists| lists.modifiers()).flat_map(|modifiers| &modifiers.clients);
-        for test in of_lists.map(|subject| of_list(subject.inner())).chain(parts.switches.client_tests()) {
+        let of_lists = parts.lists.as_deref().map_or_else(Vec::new, |lists| list_clients::tests(config, lists));
+        for test in of_lists.into_iter().chain(parts.switches.client_tests()) {
             if !tests.contains(&test) {
                 tests.push(test);
             }
         }
+        add_tests_of_ways(&mut tests, rules.rules(), parts.lists.as_deref());
         let clients = Clients::build(directory, &[], tests).map_err(|fault| wrong(&fault))?;
         let clients = clients.with_neighbours(&parts.neighbours).map_err(|fault| wrong(&fault))?;
         let program = Program::build(&rules, &clients, &parts.switches);
         let origins = [Transport::Udp, Transport::Tcp].map(|transport| clients.origin("", transport));
         let rebinding = config.rebinding.as_ref().map(|names| Exceptions::of(names.iter().cloned()));
         let places = places(config, parts.lists.as_deref());
+        let in_force = in_force(&clients, &places);
         Ok(Some(Self {
-            in_force: in_force(&clients, &places),
+            zones_in_force: zones_in_force(parts.lists.as_deref(), &in_force),
+            in_force,
+            known_to_lists: list_clients::known(parts.lists.as_deref(), &clients),
             places,
             notes: notes(config, program.rules()),
             asks_for_lists: rules.rules().iter().any(Rule::reads_lists),
             lists: parts.lists.clone(),
             block: config.block.clone(),
             limiter: parts.limiter.clone(),
+            counted: parts.counts.places(config, program.rules().iter().map(|rule| rule.name.as_str())),
+            counts: parts.counts.clone(),
             clients,
             program,
             origins,
@@ -91,11 +102,18 @@ impl Policy {
     }
 }
 
-/// What an entry of a list asks of a client, as a question that profiles answer.
-fn of_list(test: &list::ClientTest) -> ClientTest {
-    match test {
-        list::ClientTest::Network(network) => ClientTest::Within(*network),
-        list::ClientTest::Name(name) => ClientTest::Is(name.to_string()),
+/// What makes one client's answers others than another's, besides what rules and lists ask of him: the triggers of
+/// policy zones on clients, and whether he came over UDP where that is what is truncated.
+fn add_tests_of_ways(tests: &mut Vec<ClientTest>, rules: &[Rule], lists: Option<&Lists>) {
+    let zones = lists.map(Lists::zones);
+    let networks: BTreeSet<_> = zones.iter().flat_map(|zones| zones.all()).flat_map(Zone::client_networks).collect();
+    let within = |test: &ClientTest| if let ClientTest::Within(network) = test { Some(*network) } else { None };
+    let known: BTreeSet<_> = tests.iter().filter_map(within).collect();
+    tests.extend(networks.into_iter().filter(|network| !known.contains(network)).map(ClientTest::Within));
+    let truncates = rules.iter().any(|rule| rule.action == Action::Truncate);
+    let by_datagram = ClientTest::Transport(Transport::Udp);
+    if (truncates || zones.is_some_and(Zones::tells_transports)) && !tests.contains(&by_datagram) {
+        tests.push(by_datagram);
     }
 }
 
@@ -116,6 +134,20 @@ fn in_force(clients: &Clients, places: &[Option<usize>]) -> Vec<ListSet> {
             of_image.filter_map(|(number, _)| ListId::at(number)).collect()
         })
         .collect()
+}
+
+/// The zones in force, by profile: those whose lists are.
+fn zones_in_force(lists: Option<&Lists>, in_force: &[ListSet]) -> Vec<ZoneSet> {
+    let Some(lists) = lists else { return Vec::new() };
+    let of = |set: &ListSet| {
+        let mut zones = ZoneSet::default();
+        let places = 0..lists.zones().all().count();
+        places
+            .filter(|zone| lists.list_of_zone(*zone).is_some_and(|list| set.contains(list)))
+            .for_each(|zone| zones.insert(zone));
+        zones
+    };
+    in_force.iter().map(of).collect()
 }
 
 /// What clients are told of the policy's reasons (RFC 8914 §4): what others have listed is filtered, what the

@@ -15,10 +15,13 @@ use avocet_wire::{Class, Rtype, rdata, text};
 use serde_json::{Value, json};
 
 use super::explain::Outcome;
+use super::load::Compilation;
 use super::{Asked, Moment, Parts, Policy, Scratch, load};
 use crate::cli::{PolicyArgs, PolicyCheckArgs, PolicyCommand, PolicyDryRunArgs, PolicyTestArgs};
 use crate::clock::wall_secs;
 use crate::config::{Config, environment};
+use crate::lists::command::triggers_text;
+use crate::lists::open_text;
 use crate::operate;
 use crate::query::asked::Transport;
 
@@ -54,15 +57,18 @@ fn config(path: Option<&Path>) -> Result<Config, String> {
     Config::load(path, environment()).map_err(|errors| errors.to_string())
 }
 
-/// The policy of a configuration, with the lists that are on this machine.
+/// The policy of a configuration, with the lists as they are on this machine: files, and copies of what the running
+/// server fetched.
 fn policy(config: &Config) -> Result<Option<Policy>, String> {
-    let lists = load::from_files(&config.policy, KEY)?.map(std::sync::Arc::new);
+    let lists = load::from_texts(&config.policy, KEY, |list| open_text(&config.data.directory, list))?;
+    let lists = lists.map(std::sync::Arc::new);
     Policy::build(&config.policy, &Parts { lists, ..Parts::new(KEY) }).map_err(|error| error.to_string())
 }
 
 fn check(args: &PolicyCheckArgs) -> Result<String, String> {
     let config = config(Some(&args.config))?;
-    let (octets, reports) = load::compile(&config.policy, KEY, load::open_file);
+    let Compilation { octets, reports, .. } =
+        load::compile(&config.policy, KEY, |list| open_text(&config.data.directory, list));
     let mut lists = Vec::new();
     let mut broken = 0;
     for (list, report) in config.policy.lists.iter().zip(reports) {
@@ -71,7 +77,9 @@ fn check(args: &PolicyCheckArgs) -> Result<String, String> {
                 broken += 1;
                 json!({ "list": list.name, "error": error.to_string() })
             }
-            Ok(None) => json!({ "list": list.name, "note": "fetched by the running server" }),
+            Ok(None) => {
+                json!({ "list": list.name, "note": "there is no copy of it on this machine yet: the running server fetches it" })
+            }
             Ok(Some(report)) => {
                 broken += usize::from(report.refusal.is_some());
                 json!({
@@ -79,6 +87,7 @@ fn check(args: &PolicyCheckArgs) -> Result<String, String> {
                     "format": report.format.name(),
                     "entries": report.entries,
                     "broken-lines": report.faults,
+                    "triggers": load::shown_triggers(report.triggers, config.resolver.mode),
                     "first": report.first_faults.iter().map(ToString::to_string).collect::<Vec<_>>(),
                     "error": report.refusal.map(|refusal| refusal.to_string()),
                 })
@@ -106,6 +115,9 @@ fn check_text(report: &Value) -> String {
             let format = list["format"].as_str().unwrap_or_default();
             text +=
                 &format!("list {name}: {format}, {} entries, {} broken lines\n", list["entries"], list["broken-lines"]);
+        }
+        if let Some(triggers) = triggers_text(&list["triggers"]) {
+            text += &format!("  {triggers}\n");
         }
         for fault in list["first"].as_array().into_iter().flatten().filter_map(Value::as_str) {
             text += &format!("  {fault}\n");
@@ -206,7 +218,7 @@ fn dry_run(args: &PolicyDryRunArgs) -> Result<String, String> {
     let (now, then) = (config(args.config.as_deref())?, config(Some(&args.new))?);
     let (now, then) = (policy(&now)?, policy(&then)?);
     let file = File::open(&args.queries).map_err(|error| format!("cannot read {}: {error}", args.queries.display()))?;
-    let mut scratches = (Scratch::default(), Scratch::default());
+    let mut scratches = (Scratch::for_looking(), Scratch::for_looking());
     let (mut blocked, mut freed, mut other, mut queries) =
         (Changes::default(), Changes::default(), Changes::default(), 0_u64);
     for (number, line) in BufReader::new(file).lines().enumerate() {

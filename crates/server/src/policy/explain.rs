@@ -1,18 +1,19 @@
 //! Why the policy says what it says, in words: made from the same verdicts that queries get.
 
 use avocet_policy::list::{self, Decision, Effect};
-use avocet_policy::rule::{self, Action, Lift, Rule, Verdict};
+use avocet_policy::rpz::ZoneSet;
+use avocet_policy::rule::{self, Lift, Rule, Verdict};
 use avocet_wire::Rtype;
 use serde_json::{Value, json};
 
-use super::verdict::QuestionVerdict;
-use super::{Asked, Moment, Policy, Scratch};
+use super::verdict::{Decider, QuestionVerdict};
+use super::{Asked, Lists, Moment, Policy, Scratch};
 use crate::query::blocked::Form;
 
 /// What becomes of a question, in a word, and why.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Outcome {
-    /// "passes", "blocked", "rewritten", "dropped", "truncated".
+    /// "passes", "blocked", "rewritten", "forwarded", "dropped", "truncated".
     pub(crate) says: &'static str,
     /// The rule or list; empty where it passes.
     pub(crate) why: String,
@@ -21,15 +22,30 @@ pub(crate) struct Outcome {
 impl Policy {
     /// What becomes of a question; its answer is not known here.
     pub(crate) fn outcome(&self, asked: &Asked<'_>, moment: (Moment, u32), scratch: &mut Scratch) -> Outcome {
-        let (says, note) = match self.question(asked, moment, scratch) {
+        let (mut verdict, decider) = self.question(asked, moment, scratch);
+        // What a zone waits for is not known here: the name decides, as where there is no answer.
+        if decider == Decider::List
+            && matches!(verdict, QuestionVerdict::Pass)
+            && let Some(waiting) = self.without_answer(asked, moment, scratch)
+        {
+            verdict = waiting;
+        }
+        let (says, note) = match verdict {
             QuestionVerdict::Pass => ("passes", 0),
             QuestionVerdict::Answer(made) => match made.form {
-                Form::Addresses(_) | Form::Records(_) => ("rewritten", made.note),
+                Form::Addresses(_) | Form::Records(_) | Form::Local(_) | Form::Alias(_) => ("rewritten", made.note),
                 _ => ("blocked", made.note),
             },
             QuestionVerdict::Rename(_) => ("rewritten", 0),
+            QuestionVerdict::Forward(_) => ("forwarded", 0),
             QuestionVerdict::Drop => ("dropped", 0),
             QuestionVerdict::Truncate => ("truncated", 0),
+        };
+        // A trigger that leads elsewhere, drops or truncates leaves no note.
+        let by_zone = || self.zone_without_answer(asked).and_then(|fired| self.list_of(&fired.found));
+        let note = match note {
+            0 if decider == Decider::List && says != "passes" => by_zone().map_or(0, |list| self.list_note(list)),
+            note => note,
         };
         let note = usize::from(note).checked_sub(1).and_then(|at| self.notes.get(at));
         Outcome { says, why: note.map_or_else(String::new, |(_, text)| text.to_string()) }
@@ -83,7 +99,29 @@ impl Policy {
                 "decides": decides(&one),
             })
         });
-        lines.collect()
+        lines.chain(self.triggers(lists, asked)).collect()
+    }
+
+    /// The triggers of policy zones that fire for the question, in force for the client or not.
+    fn triggers<'p>(&'p self, lists: &'p Lists, asked: &'p Asked<'_>) -> impl Iterator<Item = Value> + 'p {
+        let zones = lists.zones();
+        let in_force = self.zones_for(asked.profile).map(|(_, in_force)| in_force).unwrap_or_default();
+        let decides = self.zone_without_answer(asked).map(|fired| (fired.found.zone, fired.found.line));
+        (0..zones.all().count()).flat_map(move |place| {
+            let mut only = ZoneSet::default();
+            only.insert(place);
+            let fired = [zones.on_client(only, asked.ip), zones.on_qname(only, asked.qname)];
+            fired.into_iter().flatten().map(move |found| {
+                json!({
+                    "list": self.list_of(&found).and_then(|list| lists.list_names().nth(list.place())),
+                    "line": found.line,
+                    "trigger": found.kind.name(),
+                    "effect": found.action.name(),
+                    "in-force": in_force.contains(place),
+                    "decides": decides == Some((place, found.line)),
+                })
+            })
+        })
     }
 
     /// The lists that block a name, in force for anybody or not.
@@ -107,19 +145,7 @@ impl Policy {
 }
 
 fn rule(rule: &Rule) -> Value {
-    let action = match &rule.action {
-        Action::Block(_) => "block",
-        Action::Allow => "allow",
-        Action::Redirect(..) => "redirect",
-        Action::Forward(_) => "forward",
-        Action::SafeSearch => "safe-search",
-        Action::Ttl { .. } => "ttl",
-        Action::Drop => "drop",
-        Action::Truncate => "truncate",
-        Action::RateLimit(_) => "rate-limit",
-        Action::Tag(_) => "tag",
-    };
-    json!({ "name": rule.name, "when": rule.when, "action": action, "log-only": rule.log_only })
+    json!({ "name": rule.name, "when": rule.when, "action": rule.action.word(), "log-only": rule.log_only })
 }
 
 fn lifted(verdict: &Verdict) -> Option<&'static str> {

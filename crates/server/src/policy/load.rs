@@ -4,10 +4,14 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Deref;
 
+use avocet_io::file::open_regular;
 use avocet_policy::list::{Compiler, Format, Image, ImageError, Kind, ListId, Progress, Report, Rewrites, Source};
+use avocet_policy::rpz::{TriggerKind, Zone, Zones};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::config::policy::{ListConfig, ListKind, ListSource, PolicyConfig};
+use crate::config::recurse::Mode;
 
 /// Octets that are read of a text at once.
 const CHUNK: usize = 256 * 1024;
@@ -17,7 +21,13 @@ const CHUNK: usize = 256 * 1024;
 pub(crate) struct Lists {
     image: Image<Vec<u8>>,
     making: Making,
+    zones: Zones,
+    /// The numbers of the lists that the zones are.
+    zone_lists: Vec<ListId>,
 }
+
+/// Policy zones with the numbers of their lists.
+pub(crate) type NumberedZones = Vec<(ListId, Zone)>;
 
 /// How an image came to be.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -51,6 +61,9 @@ pub(crate) struct Compiled {
     pub(crate) skipped: u64,
     /// Broken lines.
     pub(crate) faults: u64,
+    /// Of a policy zone, its triggers by their kinds.
+    #[serde(default)]
+    pub(crate) triggers: Option<[u64; 5]>,
 }
 
 impl Lists {
@@ -58,8 +71,22 @@ impl Lists {
     ///
     /// # Errors
     /// It is none, or damaged.
-    pub(crate) fn open(octets: Vec<u8>, making: Making) -> Result<Self, ImageError> {
-        Image::open(octets).map(|image| Self { image, making })
+    pub(crate) fn open(octets: Vec<u8>, zones: NumberedZones, making: Making) -> Result<Self, ImageError> {
+        let image = Image::open(octets)?;
+        let (zone_lists, zones) = zones.into_iter().unzip();
+        // The compiler takes no more of them than there may be.
+        let zones = Zones::of(zones).unwrap_or_default();
+        Ok(Self { image, making, zones, zone_lists })
+    }
+
+    /// The lists that are policy zones, in the order of the configuration.
+    pub(crate) fn zones(&self) -> &Zones {
+        &self.zones
+    }
+
+    /// The list that is the zone at this place.
+    pub(crate) fn list_of_zone(&self, zone: usize) -> Option<ListId> {
+        self.zone_lists.get(zone).copied()
     }
 
     /// How it came to be.
@@ -69,8 +96,7 @@ impl Lists {
 
     /// Was it made for these lists, in this order, read in this way?
     pub(crate) fn belong_to(&self, config: &PolicyConfig) -> bool {
-        let made = self.making.lists.iter().map(|list| (list.name.as_str(), list.reading.clone()));
-        made.eq(config.lists.iter().map(|list| (list.name.as_str(), reading(list))))
+        self.making.is_for(config)
     }
 
     /// The names of the lists by their numbers.
@@ -79,11 +105,32 @@ impl Lists {
     }
 }
 
+/// What the triggers of a policy zone are, as it is shown: how many of each kind there are, and how many of them
+/// cannot fire, as a server that only forwards knows no name servers.
+pub(crate) fn shown_triggers(triggers: Option<[u64; 5]>, mode: Mode) -> Value {
+    let Some(triggers) = triggers else { return Value::Null };
+    let counts = TriggerKind::ALL.iter().zip(triggers).map(|(kind, count)| (kind.name().to_owned(), count.into()));
+    let idle = |(kind, _): &(&TriggerKind, u64)| matches!(kind, TriggerKind::NsName | TriggerKind::NsAddress);
+    let of_servers: u64 = TriggerKind::ALL.iter().zip(triggers).filter(idle).map(|(_, count)| count).sum();
+    let idle = if mode == Mode::Forward { of_servers } else { 0 };
+    let mut shown: Map<String, Value> = counts.collect();
+    shown.insert("cannot-fire".to_owned(), idle.into());
+    shown.into()
+}
+
 impl Deref for Lists {
     type Target = Image<Vec<u8>>;
 
     fn deref(&self) -> &Self::Target {
         &self.image
+    }
+}
+
+impl Making {
+    /// Was it made for these lists, in this order, read in this way?
+    pub(crate) fn is_for(&self, config: &PolicyConfig) -> bool {
+        let made = self.lists.iter().map(|list| (list.name.as_str(), list.reading.clone()));
+        made.eq(config.lists.iter().map(|list| (list.name.as_str(), reading(list))))
     }
 }
 
@@ -108,8 +155,19 @@ impl Compiled {
             entries: report.map_or(0, |report| report.entries),
             skipped: report.map_or(0, |report| report.skipped),
             faults: report.map_or(0, |report| report.faults),
+            triggers: report.and_then(|report| report.triggers),
         }
     }
+}
+
+/// What the texts of all lists became.
+pub(crate) struct Compilation {
+    /// The image.
+    pub(crate) octets: Vec<u8>,
+    /// What is in no image.
+    pub(crate) zones: NumberedZones,
+    /// What was found in each list.
+    pub(crate) reports: Vec<io::Result<Option<Report>>>,
 }
 
 /// Compiles the texts of all lists; `open` gives that of each, or none where there is none yet.
@@ -117,7 +175,7 @@ pub(crate) fn compile<R: Read>(
     config: &PolicyConfig,
     secret: [u8; 32],
     mut open: impl FnMut(&ListConfig) -> io::Result<Option<R>>,
-) -> (Vec<u8>, Vec<io::Result<Option<Report>>>) {
+) -> Compilation {
     let mut compiler = Compiler::new(secret);
     let mut reports = Vec::new();
     for (place, list) in config.lists.iter().enumerate() {
@@ -128,7 +186,26 @@ pub(crate) fn compile<R: Read>(
         };
         reports.push(report);
     }
-    (compiler.finish().0, reports)
+    let zones = compiler.take_zones();
+    Compilation { octets: compiler.finish().0, zones, reports }
+}
+
+/// Reads the policy zones alone, for an image that was made of these lists before.
+///
+/// # Errors
+/// The text of one cannot be read.
+pub(crate) fn read_zones<R: Read>(
+    (config, making): (&PolicyConfig, &Making),
+    secret: [u8; 32],
+    mut open: impl FnMut(&ListConfig) -> io::Result<R>,
+) -> io::Result<NumberedZones> {
+    let mut compiler = Compiler::new(secret);
+    for (place, list) in config.lists.iter().enumerate() {
+        if making.lists.get(place).is_some_and(|made| made.triggers.is_some()) {
+            let _ = read(&mut compiler, (place, list), open(list)?)?;
+        }
+    }
+    Ok(compiler.take_zones())
 }
 
 /// Reads the text of one list for itself: what would be taken of it.
@@ -159,22 +236,31 @@ fn read(compiler: &mut Compiler, (place, list): (usize, &ListConfig), mut text: 
 /// The text of a list that is a file of this machine.
 pub(crate) fn open_file(list: &ListConfig) -> io::Result<Option<File>> {
     match &list.source {
-        ListSource::File(path) => File::open(path).map(Some),
+        ListSource::File(path) => open_regular(path).map(Some),
         ListSource::Url(_) => Ok(None),
     }
 }
 
 /// The lists that are files of this machine, compiled for a server without a data directory.
 pub(crate) fn from_files(config: &PolicyConfig, secret: [u8; 32]) -> Result<Option<Lists>, String> {
+    from_texts(config, secret, open_file)
+}
+
+/// The lists compiled of the texts that `open` gives.
+pub(crate) fn from_texts<R: Read>(
+    config: &PolicyConfig,
+    secret: [u8; 32],
+    open: impl FnMut(&ListConfig) -> io::Result<Option<R>>,
+) -> Result<Option<Lists>, String> {
     if config.lists.is_empty() {
         return Ok(None);
     }
-    let (octets, reports) = compile(config, secret, open_file);
+    let Compilation { octets, zones, reports } = compile(config, secret, open);
     let mut lists = Vec::new();
     for (list, report) in config.lists.iter().zip(reports) {
         let report = report.map_err(|error| format!("cannot read the list {:?}: {error}", list.name))?;
         lists.push(Compiled::of(list, report.as_ref(), None));
     }
     let making = Making { at_secs: 0, millis: 0, lists };
-    Lists::open(octets, making).map(Some).map_err(|error| error.to_string())
+    Lists::open(octets, zones, making).map(Some).map_err(|error| error.to_string())
 }

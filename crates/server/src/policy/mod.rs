@@ -10,22 +10,28 @@
 
 mod build;
 pub(crate) mod command;
+mod counts;
 mod explain;
+mod list_clients;
 pub(crate) mod load;
 mod names;
 mod verdict;
+mod zones;
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use avocet_policy::client::{self, Clients, Origin, Profile};
 use avocet_policy::list::{self, ListId, ListSet};
-use avocet_policy::rule::{Exceptions, Hours, Limiter, Program};
+use avocet_policy::rpz::ZoneSet;
+use avocet_policy::rule::{Exceptions, Hours, Limiter, Program, Rule, RuleId};
+use avocet_resolver::NameServers;
 use avocet_wire::Rtype;
 
 pub(crate) use build::{Parts, PolicyError};
+pub(crate) use counts::Counts;
 pub(crate) use load::Lists;
-pub(crate) use verdict::{AnswerVerdict, Made, QuestionVerdict};
+pub(crate) use verdict::{AnswerVerdict, Decider, Made, QuestionVerdict};
 
 use crate::config::policy::BlockConfig;
 use crate::query::asked::Transport;
@@ -41,6 +47,10 @@ pub(crate) struct Policy {
     places: Vec<Option<usize>>,
     /// The lists of the image that are in force, by profile.
     in_force: Vec<ListSet>,
+    /// The same for the lists that are policy zones.
+    zones_in_force: Vec<ZoneSet>,
+    /// What lists may ask of clients, by profile; empty where they ask nothing.
+    known_to_lists: Vec<list_clients::Known>,
     origins: [Origin; 2],
     block: BlockConfig,
     rebinding: Option<Exceptions>,
@@ -48,6 +58,8 @@ pub(crate) struct Policy {
     notes: Arc<[Note]>,
     /// Whether rules ask on which lists a name is.
     asks_for_lists: bool,
+    counts: Arc<Counts>,
+    counted: counts::Places,
 }
 
 /// A question as the policy sees it.
@@ -61,6 +73,17 @@ pub(crate) struct Asked<'a> {
     pub(crate) qname: &'a [u8],
     /// QTYPE.
     pub(crate) qtype: Rtype,
+}
+
+/// What was found for a question, as the policy sees it.
+#[derive(Clone, Copy)]
+pub(crate) struct Answered<'a, F: Fn(&[u8]) -> NameServers> {
+    /// The message.
+    pub(crate) message: &'a [u8],
+    /// Whether the name has servers of its own in the configuration.
+    pub(crate) has_own_servers: bool,
+    /// Who serves the zones that a name lies in; asked only where a policy zone wants to know.
+    pub(crate) servers: F,
 }
 
 /// The time: schedules go by the wall clock, limits by the monotonic one.
@@ -82,6 +105,25 @@ pub(crate) struct Scratch {
     /// The same for lists that rules ask for by name, in force or not.
     named_lists: list::Scratch,
     found: names::Found,
+    held: counts::Held,
+    tokens: Tokens,
+}
+
+/// What becomes of the tokens of rate limits.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+enum Tokens {
+    /// One is taken for each query.
+    #[default]
+    Take,
+    /// Nobody asks: it is only looked whether there is one.
+    Leave,
+}
+
+impl Scratch {
+    /// For explanations: no client's tokens are taken.
+    pub(crate) fn for_looking() -> Self {
+        Self { tokens: Tokens::Leave, ..Self::default() }
+    }
 }
 
 impl Policy {
@@ -95,6 +137,35 @@ impl Policy {
     /// What clients are told of reasons, by the number in a [`Made`] less one.
     pub(crate) fn notes(&self) -> &Arc<[Note]> {
         &self.notes
+    }
+
+    /// Counts an answer that the policy gave, by its note.
+    #[inline]
+    pub(crate) fn count_note(&self, worker: usize, note: u16) {
+        self.counted.count_note(&self.counts, worker, note);
+    }
+
+    /// Counts the rules that held for what was asked last; `note` is that of the answer which is counted by it.
+    pub(crate) fn count_held(&self, worker: usize, scratch: &mut Scratch, note: u16) {
+        for rule in scratch.held.take(counts::rule_of(note)) {
+            self.counted.count_rule(&self.counts, worker, rule);
+        }
+    }
+
+    /// Each rule with how often it held.
+    pub(crate) fn rule_counts(&self) -> impl Iterator<Item = (&Rule, u64)> {
+        let rules = self.program.rules().iter();
+        (0..).zip(rules).map(|(place, rule)| (rule, self.counted.of_rule(&self.counts, RuleId(place))))
+    }
+
+    /// How often answers were given for a list, by its place in the configuration.
+    pub(crate) fn list_count(&self, place: usize) -> u64 {
+        self.counted.of_list(&self.counts, place)
+    }
+
+    /// How often private addresses of public names were taken out.
+    pub(crate) fn rebinding_count(&self) -> u64 {
+        self.counted.of_rebinding(&self.counts)
     }
 
     /// The place in the configuration of a list of the image.

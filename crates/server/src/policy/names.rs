@@ -5,8 +5,13 @@ use std::net::IpAddr;
 use avocet_wire::view::RecordSection;
 use avocet_wire::{MessageView, NameBuf, Rtype};
 
+use super::Asked;
+use crate::query::local::Alias;
+
 /// Most addresses, and most names, of one answer that are looked at; an answer with more is cut by no rule.
 const MAX_FOUND: usize = 512;
+/// Most aliases of one answer that are followed: more than resolution does.
+const MAX_CHAIN: usize = 16;
 /// SvcParamKeys of address hints (RFC 9460 §7.3).
 const IPV4_HINT: u16 = 4;
 const IPV6_HINT: u16 = 6;
@@ -67,6 +72,26 @@ impl Found {
             parameters = &rest[usize::from(len)..];
         }
     }
+}
+
+/// The aliases from the qname to where an answer ends, folded; none where an alias itself is asked for.
+pub(super) fn chain(message: &[u8], asked: &Asked<'_>) -> Vec<Alias> {
+    let mut chain: Vec<Alias> = Vec::new();
+    if matches!(asked.qtype, Rtype::CNAME | Rtype::ANY) {
+        return chain;
+    }
+    let Ok(records) = MessageView::new(message).and_then(|view| view.records()) else { return chain };
+    for record in records.map_while(Result::ok).take_while(|record| record.section == RecordSection::Answer) {
+        let (Ok(owner), Ok(target)) = (record.owner(), NameBuf::read(message, record.ttl_offset() + 6)) else {
+            continue;
+        };
+        let (owner, ttl_secs) = (owner.folded(), record.ttl_secs());
+        let end = chain.last().map_or(asked.qname, |last| last.target.wire());
+        if record.rtype == Rtype::CNAME && owner.wire() == end && chain.len() < MAX_CHAIN {
+            chain.push(Alias { owner, target: target.folded(), ttl_secs });
+        }
+    }
+    chain
 }
 
 #[cfg(test)]

@@ -1,14 +1,17 @@
 //! What the policy says of a question and of an answer.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use avocet_policy::list::{self, Decision, ListId, ListSet, Rewrite};
+use avocet_policy::rpz::{self, Found};
 use avocet_policy::rule::{
     self, Action, Admission, Answer, BlockForm, NoLists, Over, RuleId, Target, Verdict, rebinds, safe_name,
 };
+use avocet_resolver::NameServers;
 use avocet_wire::{Class, NameBuf, Rcode};
 
-use super::{Asked, Moment, Policy, Scratch};
+use super::{Answered, Asked, Moment, Policy, Scratch, Tokens};
 use crate::metrics::Stage;
 use crate::query::blocked::{Form, MAX_RECORDS};
 use crate::query::local::Alias;
@@ -35,8 +38,17 @@ pub(crate) struct Made<'p> {
     pub(crate) valid_secs: u32,
     /// What to count.
     pub(crate) stage: Stage,
-    /// Lists say so, and no rule.
-    pub(crate) is_by_list: bool,
+    /// Aliases of the true answer that lead to the name which it is about; none where that is the qname.
+    pub(crate) behind: Vec<Alias>,
+}
+
+/// Who says what becomes of a question.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Decider {
+    /// The operator's rules.
+    Rule,
+    /// Lists, which say nothing of what this network says of its own names.
+    List,
 }
 
 /// What becomes of a question.
@@ -45,8 +57,10 @@ pub(crate) enum QuestionVerdict<'p> {
     Pass,
     /// This is the answer.
     Answer(Made<'p>),
-    /// The answer is that of another name.
-    Rename(Box<Alias>),
+    /// The answer is that of another name, to which these aliases lead.
+    Rename(Vec<Alias>),
+    /// These servers are asked for it.
+    Forward(Arc<[SocketAddr]>),
     /// There is none.
     Drop,
     /// Over UDP an empty one with TC.
@@ -64,6 +78,25 @@ pub(crate) enum AnswerVerdict<'p> {
     },
     /// This is given in its place.
     Answer(Made<'p>),
+    /// That of another name is, to which these aliases lead.
+    Rename(Vec<Alias>),
+    /// Nothing is.
+    Drop,
+    /// Over UDP an empty one with TC is.
+    Truncate,
+}
+
+impl<'p> QuestionVerdict<'p> {
+    /// The same said of an answer; none where it may go its way.
+    pub(crate) fn in_place_of_an_answer(self) -> Option<AnswerVerdict<'p>> {
+        match self {
+            Self::Pass | Self::Forward(_) => None,
+            Self::Answer(made) => Some(AnswerVerdict::Answer(made)),
+            Self::Rename(aliases) => Some(AnswerVerdict::Rename(aliases)),
+            Self::Drop => Some(AnswerVerdict::Drop),
+            Self::Truncate => Some(AnswerVerdict::Truncate),
+        }
+    }
 }
 
 impl Scratch {
@@ -76,47 +109,51 @@ impl Scratch {
 }
 
 impl Policy {
-    /// What becomes of a question. Takes a token of each rate limit that holds for it. `epoch` is that of the snapshot.
+    /// What becomes of a question. Takes a token of each rate limit that holds for it, but for [`Scratch::for_looking`].
+    /// `epoch` is that of the snapshot.
     pub(crate) fn question(
         &self,
         asked: &Asked<'_>,
         (moment, epoch): (Moment, u32),
         scratch: &mut Scratch,
-    ) -> QuestionVerdict<'_> {
+    ) -> (QuestionVerdict<'_>, Decider) {
         scratch.renew(self, epoch, moment.wall_secs);
         let verdict = self.decide(asked, moment, scratch);
+        scratch.held.note(&verdict);
         for id in verdict.noted() {
-            if let Some(over) = self.over_limit(*id, asked, moment) {
-                return match over {
+            if let Some(over) = self.over_limit(*id, asked, moment, scratch.tokens) {
+                let limited = match over {
                     Over::Drop => QuestionVerdict::Drop,
                     Over::Truncate => QuestionVerdict::Truncate,
                     Over::Refuse => QuestionVerdict::Answer(self.refusal(*id)),
                 };
+                return (limited, Decider::Rule);
             }
         }
         let valid_secs = valid_secs(&verdict, moment);
         match verdict.decided {
-            Some(id) => self.by_rule(id, asked, valid_secs),
-            None if verdict.lifted.is_some() => QuestionVerdict::Pass,
-            None => self.by_lists(asked, valid_secs, &mut scratch.lists),
+            Some(id) => (self.by_rule(id, asked, valid_secs), Decider::Rule),
+            None if verdict.lifted.is_some() => (QuestionVerdict::Pass, Decider::Rule),
+            None => (self.by_lists(asked, valid_secs, &mut scratch.lists), Decider::List),
         }
     }
 
-    /// What becomes of the answer in `message`.
+    /// What becomes of an answer.
     pub(crate) fn answer(
         &self,
-        (asked, has_own_servers): (&Asked<'_>, bool),
-        message: &[u8],
+        asked: &Asked<'_>,
+        answered: &Answered<'_, impl Fn(&[u8]) -> NameServers>,
         (moment, epoch): (Moment, u32),
         scratch: &mut Scratch,
     ) -> AnswerVerdict<'_> {
         scratch.renew(self, epoch, moment.wall_secs);
         let before = self.decide(asked, moment, scratch);
-        scratch.found.read(message);
+        scratch.found.read(answered.message);
         let mut verdict = before;
         if self.program.reads_answers() {
             verdict = self.decide_answer(asked, &before, moment, scratch);
         }
+        scratch.held.note_later(&before, &verdict);
         let valid_secs = valid_secs(&verdict, moment);
         if let Some(id) = verdict.decided.filter(|_| verdict.decided != before.decided)
             && let QuestionVerdict::Answer(made) = self.by_rule(id, asked, valid_secs)
@@ -127,15 +164,39 @@ impl Policy {
         if verdict.decided.is_some() || verdict.lifted.is_some() {
             return pass;
         }
-        if let Some(made) = self.by_lists_behind(asked, valid_secs, scratch) {
+        let listed = self.by_lists_behind(asked, valid_secs, scratch);
+        if let Some(fired) = self.zone_at_answer(asked, answered, &scratch.found)
+            && self.goes_first(&fired.found, listed.as_ref().map(|(_, list)| *list))
+            && !self.is_allowed(asked, &mut scratch.lists)
+        {
+            if let Some(verdict) = self.by_zone(fired, asked, valid_secs).in_place_of_an_answer() {
+                return verdict;
+            }
+        } else if let Some((made, _)) = listed {
             return AnswerVerdict::Answer(made);
         }
-        let rebound = self.rebinding.as_ref().filter(|_| !has_own_servers);
+        let rebound = self.rebinding.as_ref().filter(|_| !answered.has_own_servers);
         if rebound.is_some_and(|exceptions| rebinds(asked.qname, &scratch.found.addresses, exceptions).is_some()) {
             let made = self.blocked((self.block_form(), None), (REBINDING_NOTE, valid_secs));
             return AnswerVerdict::Answer(Made { form: Form::Nodata, ..made });
         }
         pass
+    }
+
+    /// What becomes of a question to which there is no answer, where a policy zone has waited for one.
+    pub(crate) fn without_answer(
+        &self,
+        asked: &Asked<'_>,
+        (moment, epoch): (Moment, u32),
+        scratch: &mut Scratch,
+    ) -> Option<QuestionVerdict<'_>> {
+        let fired = self.zone_without_answer(asked)?;
+        scratch.renew(self, epoch, moment.wall_secs);
+        let verdict = self.decide(asked, moment, scratch);
+        if verdict.decided.is_some() || verdict.lifted.is_some() || self.is_allowed(asked, &mut scratch.lists) {
+            return None;
+        }
+        Some(self.by_zone(fired, asked, valid_secs(&verdict, moment)))
     }
 
     pub(super) fn decide(&self, asked: &Asked<'_>, moment: Moment, scratch: &mut Scratch) -> Verdict {
@@ -144,7 +205,10 @@ impl Policy {
             None => self.program.decide(&question, &scratch.hours, &NoLists),
             Some(lists) => {
                 let found = lists.lookup(self.to_lists(asked, asked.qname), &ListSet::ALL, &mut scratch.named_lists);
-                let on_list = |wanted: rule::ListId| found.matches().any(|one| self.is_on(&one, wanted));
+                let on_list = |wanted: rule::ListId| {
+                    found.matches().any(|one| self.is_on(&one, wanted))
+                        || self.zones_naming(asked.qname).any(|place| place == usize::from(wanted.0))
+                };
                 self.program.decide(&question, &scratch.hours, &on_list)
             }
         }
@@ -163,17 +227,21 @@ impl Policy {
                 let found = lists.lookup(self.to_lists(asked, name), &ListSet::ALL, named_lists);
                 let blocking = found.matches().filter(|one| one.effect == list::Effect::Block);
                 let places = blocking.filter_map(|one| self.place_of(one.list).and_then(ListId::at));
-                places.for_each(|list| on.insert(list));
+                places.chain(self.zones_naming(name).filter_map(ListId::at)).for_each(|list| on.insert(list));
             }
         }
         let on_list = |wanted: rule::ListId| ListId::at(wanted.0.into()).is_some_and(|list| on.contains(list));
         self.program.decide_answer(&question, (&answer, before), hours, &on_list)
     }
 
-    fn over_limit(&self, id: RuleId, asked: &Asked<'_>, moment: Moment) -> Option<Over> {
+    fn over_limit(&self, id: RuleId, asked: &Asked<'_>, moment: Moment, tokens: Tokens) -> Option<Over> {
         let rule = self.program.rule(id).filter(|rule| !rule.log_only)?;
         let Action::RateLimit(limit) = &rule.action else { return None };
-        let admission = self.limiter.admit(id, limit, (asked.ip, asked.qname), moment.millis * MILLI);
+        let (whose, now) = ((asked.ip, asked.qname), moment.millis * MILLI);
+        let admission = match tokens {
+            Tokens::Take => self.limiter.admit(id, limit, whose, now),
+            Tokens::Leave => self.limiter.would_admit(id, limit, whose, now),
+        };
         (admission == Admission::Over).then_some(limit.over)
     }
 
@@ -200,9 +268,8 @@ impl Policy {
             },
             Action::Drop => QuestionVerdict::Drop,
             Action::Truncate => QuestionVerdict::Truncate,
-            Action::Allow | Action::Forward(_) | Action::Ttl { .. } | Action::RateLimit(_) | Action::Tag(_) => {
-                QuestionVerdict::Pass
-            }
+            Action::Forward(servers) => QuestionVerdict::Forward(servers.clone()),
+            Action::Allow | Action::Ttl { .. } | Action::RateLimit(_) | Action::Tag(_) => QuestionVerdict::Pass,
         }
     }
 
@@ -217,7 +284,7 @@ impl Policy {
             Target::Addresses(addresses) => {
                 let form = Form::Addresses(addresses);
                 let stage = Stage::Rewritten;
-                QuestionVerdict::Answer(Made { form, ttl_secs, note, valid_secs, stage, is_by_list: false })
+                QuestionVerdict::Answer(Made { form, ttl_secs, note, valid_secs, stage, behind: Vec::new() })
             }
             Target::Name(name) => rename(asked.qname, name, ttl_secs),
         }
@@ -226,9 +293,14 @@ impl Policy {
     fn by_lists(&self, asked: &Asked<'_>, valid_secs: u32, scratch: &mut list::Scratch) -> QuestionVerdict<'_> {
         let Some((lists, in_force)) = self.lists_for(asked) else { return QuestionVerdict::Pass };
         let found = lists.lookup(self.to_lists(asked, asked.qname), in_force, scratch);
+        if let Some(fired) = self.zone_at_question(asked)
+            && found.decision() != Decision::Allowed
+            && self.goes_first(&fired.found, found.deciding().map(|one| one.list))
+        {
+            return self.by_zone(fired, asked, valid_secs);
+        }
         let note = found.deciding().map_or(0, |one| self.list_note(one.list));
         let made = self.blocked((self.block_form(), None), (note, valid_secs));
-        let made = Made { is_by_list: true, ..made };
         match found.decision() {
             Decision::None | Decision::Allowed => QuestionVerdict::Pass,
             Decision::Blocked => QuestionVerdict::Answer(made),
@@ -251,7 +323,7 @@ impl Policy {
     }
 
     /// Blocks an answer that leads to a name which lists block: an alias does not hide it.
-    fn by_lists_behind(&self, asked: &Asked<'_>, valid_secs: u32, scratch: &mut Scratch) -> Option<Made<'_>> {
+    fn by_lists_behind(&self, asked: &Asked<'_>, valid_secs: u32, scratch: &mut Scratch) -> Option<(Made<'_>, ListId)> {
         let (lists, in_force) = self.lists_for(asked)?;
         let Scratch { found, lists: scratch, .. } = scratch;
         if found.names.is_empty() {
@@ -267,9 +339,8 @@ impl Policy {
                 // Whoever allows a name of the chain allows what is behind it.
                 Decision::Allowed => return None,
                 Decision::Blocked => {
-                    let note = behind.deciding().map_or(0, |one| self.list_note(one.list));
-                    let made = self.blocked((self.block_form(), None), (note, valid_secs));
-                    return Some(Made { is_by_list: true, ..made });
+                    let list = behind.deciding()?.list;
+                    return Some((self.blocked((self.block_form(), None), (self.list_note(list), valid_secs)), list));
                 }
                 Decision::None | Decision::Rewritten => {}
             }
@@ -277,13 +348,31 @@ impl Policy {
         None
     }
 
+    /// Does a trigger of a zone go before what a list says? One that only ends what zones say does not.
+    fn goes_first(&self, found: &Found<'_>, list: Option<ListId>) -> bool {
+        list.is_none_or(|list| {
+            *found.action != rpz::Action::Passthru && self.list_of(found).is_some_and(|zone| zone < list)
+        })
+    }
+
+    /// Does a list let the name through, whatever others say?
+    fn is_allowed(&self, asked: &Asked<'_>, scratch: &mut list::Scratch) -> bool {
+        self.lists_for(asked).is_some_and(|(lists, in_force)| {
+            lists.lookup(self.to_lists(asked, asked.qname), in_force, scratch).decision() == Decision::Allowed
+        })
+    }
+
     fn lists_for(&self, asked: &Asked<'_>) -> Option<(&super::Lists, &ListSet)> {
         let in_force = self.in_force.get(usize::from(asked.profile)).filter(|set| !set.is_empty())?;
         Some((self.lists.as_deref()?, in_force))
     }
 
-    pub(super) fn to_lists<'a>(&self, asked: &Asked<'a>, name: &'a [u8]) -> list::Question<'a> {
-        let asker = list::Asker { address: Some(asked.ip), names: &[], tags: &[] };
+    pub(super) fn to_lists<'a>(&'a self, asked: &Asked<'a>, name: &'a [u8]) -> list::Question<'a> {
+        let (names, tags): (&[_], &[_]) = match self.known_to_lists.get(usize::from(asked.profile)) {
+            Some(known) => (&known.names, &known.tags),
+            None => (&[], &[]),
+        };
+        let asker = list::Asker { address: Some(asked.ip), names, tags };
         list::Question { qname: name, qtype: asked.qtype, asker }
     }
 
@@ -291,7 +380,7 @@ impl Policy {
         self.place_of(one.list) == Some(usize::from(wanted.0)) && one.effect == list::Effect::Block
     }
 
-    fn list_note(&self, list: ListId) -> u16 {
+    pub(super) fn list_note(&self, list: ListId) -> u16 {
         self.place_of(list).map_or(0, |place| (FIRST_LIST_NOTE + place) as u16)
     }
 
@@ -301,12 +390,12 @@ impl Policy {
 
     fn blocked<'p>(&self, (form, ttl_secs): (Form<'p>, Option<u32>), (note, valid_secs): (u16, u32)) -> Made<'p> {
         let ttl_secs = ttl_secs.unwrap_or(self.block.ttl_secs);
-        Made { form, ttl_secs, note, valid_secs, stage: Stage::Blocked, is_by_list: false }
+        Made { form, ttl_secs, note, valid_secs, stage: Stage::Blocked, behind: Vec::new() }
     }
 
     fn refusal(&self, id: RuleId) -> Made<'static> {
         let note = (FIRST_RULE_NOTE + id.0 as usize) as u16;
-        Made { form: Form::Refused, ttl_secs: 0, note, valid_secs: 0, stage: Stage::Limited, is_by_list: false }
+        Made { form: Form::Refused, ttl_secs: 0, note, valid_secs: 0, stage: Stage::Limited, behind: Vec::new() }
     }
 }
 
@@ -329,7 +418,7 @@ fn to_form(form: BlockForm, addresses: &[IpAddr]) -> Form<'_> {
 fn rename(qname: &[u8], target: &[u8], ttl_secs: u32) -> QuestionVerdict<'static> {
     match (NameBuf::from_wire(qname), NameBuf::from_wire(target)) {
         (Ok(owner), Ok(target)) if owner.wire() != target.wire() => {
-            QuestionVerdict::Rename(Box::new(Alias { owner, target, ttl_secs }))
+            QuestionVerdict::Rename(vec![Alias { owner, target, ttl_secs }])
         }
         _ => QuestionVerdict::Pass,
     }

@@ -2,9 +2,10 @@
 
 use std::net::IpAddr;
 
+use avocet_policy::rpz::Action;
 use avocet_wire::builder::{Builder, Full, Record, Section};
 use avocet_wire::header::{QR, RA};
-use avocet_wire::{Class, MessageView, Rcode, Rtype};
+use avocet_wire::{Class, MessageView, NameBuf, Rcode, Rtype};
 
 use super::local::LocalQuestion;
 use super::respond::{Draft, draft_empty};
@@ -13,8 +14,8 @@ use super::respond::{Draft, draft_empty};
 const SOA_ROOM: usize = 64;
 /// MNAME `avocet.invalid.` and RNAME `nobody.invalid.` of the SOA in denials.
 const SOA_NAMES: &[u8] = b"\x06avocet\x07invalid\x00\x06nobody\x07invalid\x00";
-/// Most records of one answer.
-pub(crate) const MAX_RECORDS: usize = 16;
+/// Most records of one answer: those of a trigger of a policy zone, and the aliases that lead to them.
+pub(crate) const MAX_RECORDS: usize = 64;
 
 /// What the answer says.
 #[derive(Clone, Debug)]
@@ -31,28 +32,38 @@ pub(crate) enum Form<'a> {
     Addresses(&'a [IpAddr]),
     /// Those of these records that are of the type asked for, data in uncompressed wire form; else no data.
     Records(Vec<(Rtype, Box<[u8]>)>),
+    /// The local data of a policy zone that are of the type asked for, each with its own TTL; else no data.
+    Local(&'a Action),
+    /// An alias to this name.
+    Alias(Box<NameBuf>),
+    /// YXDOMAIN: the name that an alias leads to would be too long (RFC 6672 §2.2).
+    TooLong,
 }
 
 /// Writes the answer of this form, with this TTL in seconds.
 pub(crate) fn draft(question: &LocalQuestion<'_>, form: &Form<'_>, ttl_secs: u32, out: &mut [u8]) -> Draft {
     match form {
         Form::Refused => empty(question, Rcode::REFUSED, out),
+        Form::TooLong => empty(question, Rcode::YXDOMAIN, out),
         Form::Nxdomain => deny(question, Rcode::NXDOMAIN, ttl_secs, out),
         Form::Nodata => deny(question, Rcode::NOERROR, ttl_secs, out),
         Form::Zero => {
             let zeros: [(Rtype, &[u8]); 2] = [(Rtype::A, &[0; 4]), (Rtype::AAAA, &[0; 16])];
-            records(question, zeros.into_iter(), ttl_secs, out)
+            of_type(question, zeros.into_iter(), ttl_secs, out)
         }
         Form::Addresses(list) => {
             let octets: Vec<(Rtype, [u8; 16])> = list.iter().map(of_address).collect();
-            records(
-                question,
-                octets.iter().map(|(rtype, rdata)| (*rtype, address_octets(*rtype, rdata))),
-                ttl_secs,
-                out,
-            )
+            let octets = octets.iter().map(|(rtype, rdata)| (*rtype, address_octets(*rtype, rdata)));
+            of_type(question, octets, ttl_secs, out)
         }
-        Form::Records(list) => records(question, list.iter().map(|(rtype, rdata)| (*rtype, &**rdata)), ttl_secs, out),
+        Form::Records(list) => of_type(question, list.iter().map(|(rtype, rdata)| (*rtype, &**rdata)), ttl_secs, out),
+        Form::Local(action) => {
+            let local = action.records(question.qtype).map(|record| (record.rtype, record.ttl_secs, &*record.rdata));
+            records(question, local, ttl_secs, out)
+        }
+        Form::Alias(target) => {
+            records(question, std::iter::once((Rtype::CNAME, ttl_secs, target.wire())), ttl_secs, out)
+        }
     }
 }
 
@@ -91,18 +102,30 @@ fn address_octets(rtype: Rtype, room: &[u8; 16]) -> &[u8] {
     if rtype == Rtype::A { &room[..4] } else { room }
 }
 
-fn records<'r>(
+/// Those of these records that are of the type asked for, all with the same TTL.
+fn of_type<'r>(
     question: &LocalQuestion<'_>,
     list: impl Iterator<Item = (Rtype, &'r [u8])>,
     ttl_secs: u32,
     out: &mut [u8],
 ) -> Draft {
-    let mut wanted = list.filter(|(rtype, _)| *rtype == question.qtype).take(MAX_RECORDS).peekable();
+    let wanted = list.filter(|(rtype, _)| *rtype == question.qtype);
+    records(question, wanted.map(|(rtype, rdata)| (rtype, ttl_secs, rdata)), ttl_secs, out)
+}
+
+/// These records: type, TTL, data. Without any, that there is no such data, for `denial_secs`.
+fn records<'r>(
+    question: &LocalQuestion<'_>,
+    list: impl Iterator<Item = (Rtype, u32, &'r [u8])>,
+    denial_secs: u32,
+    out: &mut [u8],
+) -> Draft {
+    let mut wanted = list.take(MAX_RECORDS).peekable();
     if wanted.peek().is_none() {
-        return deny(question, Rcode::NOERROR, ttl_secs, out);
+        return deny(question, Rcode::NOERROR, denial_secs, out);
     }
     write(question, Rcode::NOERROR, out, |builder| {
-        wanted.try_for_each(|(rtype, rdata)| {
+        wanted.try_for_each(|(rtype, ttl_secs, rdata)| {
             let record = Record { owner: question.qname, rtype, class: Class::IN, ttl_secs, rdata };
             builder.record(Section::Answer, &record)
         })

@@ -9,10 +9,10 @@ use avocet_wire::view::{MessageView, RecordSection};
 use avocet_wire::{Ede, Rcode, Rtype};
 
 use super::local::{self, Alias};
-use super::miss::Waiter;
+use super::miss::{Miss, Waiter};
 use super::respond::{Draft, draft_empty, finish};
-use super::stored::Keep;
-use super::verdict::{self, Judged, Wanted};
+use super::stored::{Keep, SaidBy};
+use super::verdict::{self, Judged, Purpose, Wanted};
 use super::{Outcome, Path, key_flags, kind, stored};
 use crate::metrics::Stage;
 
@@ -29,42 +29,85 @@ pub(crate) struct Found<'a> {
     pub(crate) keep: Option<Keep<'a>>,
 }
 
+/// What becomes of a waiter.
+pub(crate) enum Late {
+    /// An answer of so many octets is in the buffer.
+    Reply(usize, Outcome),
+    /// He gets none.
+    Silent(Stage),
+    /// He waits for something else.
+    Again(Box<Miss>),
+}
+
+/// What a waiter is given.
+enum Given {
+    Draft(Draft, Stage),
+    Nothing,
+    /// What is at the end of these aliases.
+    Behind(Vec<Alias>),
+}
+
 /// Writes the answer for a waiter to `out`. `None`: what he asked took too long, and he gets
 /// expired data if there is some.
-pub(crate) fn answer(path: &Path<'_>, waiter: &Waiter, found: Option<&Found<'_>>, out: &mut [u8]) -> (usize, Outcome) {
-    let question = &waiter.question;
+pub(crate) fn answer(path: &Path<'_>, waiter: &Waiter, found: Option<&Found<'_>>, out: &mut [u8]) -> Late {
     let good = found.filter(|found| found.rcode != Rcode::SERVFAIL);
-    let (draft, stage) = match good {
+    let given = match good {
         Some(found) => resolved(path, waiter, found, out),
         None => match stale(path, waiter, out) {
-            Some(draft) => (draft, Stage::Stale),
-            None => (failed(found, waiter, out), failed_stage(found)),
+            Some(draft) => Given::Draft(draft, Stage::Stale),
+            None => unresolved(path, waiter, found, out),
         },
     };
-    let len = finish(out, draft, &waiter.asked, question, &path.state.identity);
+    match given {
+        Given::Draft(draft, stage) => reply(path, waiter, (draft, stage), out),
+        Given::Nothing => Late::Silent(Stage::Dropped),
+        Given::Behind(aliases) => behind(path, waiter, aliases, out),
+    }
+}
+
+fn reply(path: &Path<'_>, waiter: &Waiter, (draft, stage): (Draft, Stage), out: &mut [u8]) -> Late {
+    path.count_note(draft.note, stage);
+    let len = finish(out, draft, &waiter.asked, &waiter.question, &path.state.identity);
     let outcome = Outcome {
         stage,
         rcode: draft.rcode,
-        qtype: qtype(question),
+        qtype: qtype(&waiter.question),
         kind: kind(draft.rcode, waiter.hash),
         verified: waiter.asked.is_verified(),
     };
-    (len, outcome)
+    Late::Reply(len, outcome)
+}
+
+/// What is at the end of aliases, if it is known; else the waiter waits for it.
+#[cold]
+fn behind(path: &Path<'_>, waiter: &Waiter, aliases: Vec<Alias>, out: &mut [u8]) -> Late {
+    let key = QuestionKey::new(&waiter.question, &path.shared.key, 0);
+    if let Some(draft) = super::behind_aliases(path, &wanted(waiter, &key), &aliases, out) {
+        return reply(path, waiter, (draft, Stage::Resolved), out);
+    }
+    match super::miss_behind(path, waiter, aliases) {
+        Some(miss) => Late::Again(Box::new(miss)),
+        None => Late::Silent(Stage::Dropped),
+    }
 }
 
 /// What was found, or what the policy makes of it for this client.
-fn resolved(path: &Path<'_>, waiter: &Waiter, found: &Found<'_>, out: &mut [u8]) -> (Draft, Stage) {
+fn resolved(path: &Path<'_>, waiter: &Waiter, found: &Found<'_>, out: &mut [u8]) -> Given {
     let Some(keep) = found.keep.filter(|_| waiter.aliases.is_empty()) else {
-        return (copy(found, waiter, &waiter.question, out), Stage::Resolved);
+        return Given::Draft(copy(found, waiter, &waiter.question, out), Stage::Resolved);
     };
+    let said_by = if waiter.servers.is_some() { SaidBy::ServersOfRule } else { keep.said_by };
+    let keep = Keep { said_by, ..keep };
     let key = QuestionKey::new(&waiter.question, &path.shared.key, 0);
     let wanted = wanted(waiter, &key);
     match verdict::judge_answer(path, &wanted, found.message, out) {
-        Judged::Replaced(draft, stage) => (draft, stage),
+        Judged::Replaced(draft, stage) => Given::Draft(draft, stage),
+        Judged::Renamed(aliases) => Given::Behind(aliases),
+        Judged::Dropped => Given::Nothing,
         Judged::Holds { secs, ttl_secs: None } => {
             let keep = Keep { ttl_secs: keep.ttl_secs.min(secs), ..keep };
             stored::keep(path, &wanted.key, wanted.hash, &keep);
-            (copy(found, waiter, &waiter.question, out), Stage::Resolved)
+            Given::Draft(copy(found, waiter, &waiter.question, out), Stage::Resolved)
         }
         Judged::Holds { secs, ttl_secs: Some(bounds) } => {
             let mut message = found.message.to_vec();
@@ -72,28 +115,48 @@ fn resolved(path: &Path<'_>, waiter: &Waiter, found: &Found<'_>, out: &mut [u8])
             let ttl_secs = keep.ttl_secs.clamp(bounds.0, bounds.1.max(bounds.0)).min(secs);
             stored::keep(path, &wanted.key, wanted.hash, &Keep { message: &message, ttl_secs, ..keep });
             let found = Found { message: &message, ..*found };
-            (copy(&found, waiter, &waiter.question, out), Stage::Resolved)
+            Given::Draft(copy(&found, waiter, &waiter.question, out), Stage::Resolved)
         }
+    }
+}
+
+/// Why nothing was found, unless the policy has something else to say to the question.
+fn unresolved(path: &Path<'_>, waiter: &Waiter, found: Option<&Found<'_>>, out: &mut [u8]) -> Given {
+    let key = QuestionKey::new(&waiter.question, &path.shared.key, 0);
+    let judged = match waiter.aliases.is_empty() {
+        true => verdict::judge_failure(path, &wanted(waiter, &key), out),
+        false => None,
+    };
+    match judged {
+        Some(Judged::Replaced(draft, stage)) => Given::Draft(draft, stage),
+        Some(Judged::Renamed(aliases)) => Given::Behind(aliases),
+        Some(Judged::Dropped) => Given::Nothing,
+        Some(Judged::Holds { .. }) | None => Given::Draft(failed(found, waiter, out), failed_stage(found)),
     }
 }
 
 /// What the waiter waits for, `key` being that of his question.
 fn wanted<'a>(waiter: &Waiter, key: &'a QuestionKey) -> Wanted<'a> {
     let key = PacketKey { profile: waiter.profile, flags: key_flags(&waiter.asked), question: key.question() };
-    Wanted { key, hash: waiter.hash, ip: waiter.ip }
+    let (ip, transport) = (waiter.ip, waiter.asked.transport);
+    let purpose = if waiter.servers.is_some() { Purpose::ByRule } else { Purpose::Itself };
+    Wanted { key, hash: waiter.hash, ip, transport, purpose }
 }
 
 /// The answer to a waiter whose question was turned away.
-pub(crate) fn shed(path: &Path<'_>, waiter: &Waiter, reason: Shed, out: &mut [u8]) -> (usize, Outcome) {
+pub(crate) fn shed(path: &Path<'_>, waiter: &Waiter, reason: Shed, out: &mut [u8]) -> Late {
     let ede = match reason {
         Shed::Zone => (Ede::NETWORK_ERROR, "too many queries to the zone are under way"),
         Shed::Client => (Ede::OTHER, "too many queries of this client"),
         Shed::Tasks | Shed::Waiters | Shed::Malformed => (Ede::OTHER, "too many queries in flight"),
     };
     let found = Found { rcode: Rcode::SERVFAIL, message: &[], ede: Some(ede), keep: None };
-    let (len, outcome) = answer(path, waiter, Some(&found), out);
-    let stage = if outcome.stage == Stage::Failed { Stage::Shed } else { outcome.stage };
-    (len, Outcome { stage, ..outcome })
+    match answer(path, waiter, Some(&found), out) {
+        Late::Reply(len, outcome) if outcome.stage == Stage::Failed => {
+            Late::Reply(len, Outcome { stage: Stage::Shed, ..outcome })
+        }
+        late => late,
+    }
 }
 
 fn qtype(question: &[u8]) -> Rtype {

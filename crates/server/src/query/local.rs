@@ -22,6 +22,8 @@ pub(crate) const MAX_CNAMES: usize = 11;
 #[derive(Debug, Default)]
 pub(crate) struct LocalRecords {
     names: HashMap<Box<[u8]>, Vec<LocalSet>, HashKey>,
+    /// The last labels of all of them, by which nearly every other name is told apart at once; sorted.
+    tops: Vec<Box<[u8]>>,
 }
 
 /// The records of one type of a name.
@@ -62,14 +64,19 @@ impl LocalRecords {
             let set = LocalSet { rtype: record.rtype, ttl_secs: record.ttl_secs, rdata: record.rdata.clone() };
             names.entry(record.name.clone()).or_default().push(set);
         }
-        Self { names }
+        // The root, or a wildcard below it, stands for all names.
+        let is_of_all = |name: &[u8]| matches!(name, b"\x00" | b"\x01*\x00");
+        let mut tops: Vec<Box<[u8]>> = Vec::new();
+        if !names.keys().any(|name| is_of_all(name)) {
+            tops.extend(names.keys().filter_map(|name| name::top(name)).map(Box::from));
+            tops.sort_unstable();
+            tops.dedup();
+        }
+        Self { names, tops }
     }
 
     /// Answers the question into `out`, if its name is local.
     pub(crate) fn answer(&self, question: &LocalQuestion<'_>, out: &mut [u8]) -> Local {
-        if self.names.is_empty() {
-            return Local::Absent;
-        }
         let Some(first) = self.sets(question.qname) else { return Local::Absent };
         let mut aliases = Vec::new();
         let mut sets = first;
@@ -82,20 +89,28 @@ impl LocalRecords {
                 None => return Local::Outside(aliases),
             }
         }
-        let owner = aliases.last().map_or_else(|| NameBuf::from_wire(question.qname), |last| Ok(last.target));
-        let Ok(owner) = owner else { return Local::Absent };
-        Local::Answer(
-            write(question, &aliases, (owner.wire(), sets), out).unwrap_or_else(|Full| servfail(question, out)),
-        )
+        let owner = aliases.last().map_or(question.qname, |last| last.target.wire());
+        Local::Answer(write(question, &aliases, (owner, sets), out).unwrap_or_else(|Full| servfail(question, out)))
     }
 
     /// Is this folded name one of ours?
     pub(crate) fn has(&self, qname: &[u8]) -> bool {
-        !self.names.is_empty() && self.sets(qname).is_some()
+        self.sets(qname).is_some()
+    }
+
+    #[inline]
+    fn may_have(&self, qname: &[u8]) -> bool {
+        if self.tops.is_empty() {
+            return !self.names.is_empty();
+        }
+        name::top(qname).is_some_and(|top| self.tops.binary_search_by(|own| (**own).cmp(top)).is_ok())
     }
 
     /// The records of a name, or those of the wildcard that stands for it.
     fn sets(&self, qname: &[u8]) -> Option<&[LocalSet]> {
+        if !self.may_have(qname) {
+            return None;
+        }
         if let Some(sets) = self.names.get(qname) {
             return Some(sets);
         }
@@ -221,6 +236,16 @@ mod tests {
             record("a.loop.", Rtype::CNAME, vec![wire("b.loop.")]),
             record("b.loop.", Rtype::CNAME, vec![wire("a.loop.")]),
         ])
+    }
+
+    #[test]
+    fn a_wildcard_below_the_root_stands_for_all_names() {
+        for (owner, is_found) in [("*.", true), ("*.lan.", false), ("www.example.", true)] {
+            let rdata = vec![[10, 0, 0, 1].as_slice().into()];
+            let record = RecordConfig { name: wire(owner), rtype: Rtype::A, rdata, ttl_secs: 300 };
+            assert_eq!(LocalRecords::new(&[record]).has(&wire("www.example.")), is_found, "{owner}");
+        }
+        assert!(!LocalRecords::new(&[]).has(&wire("www.example.")));
     }
 
     fn check(qname: &str, qtype: Rtype, expected: &str) {

@@ -1,6 +1,7 @@
 //! A query that has to wait: all that its answer will need, owned.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use avocet_io::Peer;
 
@@ -34,8 +35,32 @@ pub(crate) enum ReplyRoute {
     Stream(StreamRoute),
 }
 
+/// The same while the query is looked at: most are answered at once, and nothing is copied for them.
+#[derive(Clone, Copy)]
+pub(crate) enum Way<'c> {
+    /// As [`ReplyRoute::Datagram`].
+    Datagram {
+        /// Number of the listener.
+        listener: u16,
+        /// Client, and the address that he asked.
+        peer: &'c Peer,
+    },
+    /// Over a stream.
+    Stream(StreamRoute),
+}
+
+impl Way<'_> {
+    /// To be kept while the client waits.
+    pub(crate) fn kept(self) -> ReplyRoute {
+        match self {
+            Self::Datagram { listener, peer } => ReplyRoute::Datagram { listener, peer: *peer },
+            Self::Stream(route) => ReplyRoute::Stream(route),
+        }
+    }
+}
+
 /// A client that waits for an answer.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Waiter {
     /// What the query said.
     pub(crate) asked: Asked,
@@ -53,7 +78,9 @@ pub(crate) struct Waiter {
     pub(crate) since: Moment,
     /// A fault ended its resolution once, and it was taken up again.
     pub(crate) is_resumed: bool,
-    /// Local CNAMEs that led to the name which is resolved.
+    /// Who is to be asked, where a rule says so.
+    pub(crate) servers: Option<Arc<[SocketAddr]>>,
+    /// CNAMEs of this network or of its policy that led to the name which is resolved.
     pub(crate) aliases: Vec<Alias>,
 }
 

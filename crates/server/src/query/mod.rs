@@ -24,7 +24,8 @@ pub(crate) mod special;
 pub(crate) mod stored;
 mod verdict;
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use avocet_cache::{PacketKey, PacketLookup, packet_flags};
 use avocet_wire::edns::{EdnsOption, option};
@@ -39,12 +40,12 @@ use crate::policy;
 use crate::state::{Shared, Snapshot};
 use asked::{Asked, Reader, Transport};
 use local::{Alias, Local, LocalQuestion};
-use miss::{Miss, ReplyRoute, Waiter};
+use miss::{Miss, Waiter, Way};
 use octets::Octets;
 use rejected::{bad_option, malformed, refused};
 use respond::{Draft, draft_empty, finish};
 use stored::FromRrsets;
-use verdict::{Judgement, Wanted, judge};
+use verdict::{Judgement, Purpose, Wanted, judge};
 
 /// Profile of all clients where no policy tells them apart.
 pub(crate) const PROFILE: u16 = 0;
@@ -72,17 +73,28 @@ impl Path<'_> {
     fn moment(&self) -> (policy::Moment, u32) {
         (policy::Moment { wall_secs: self.wall_secs, millis: self.now.millis() }, self.state.epoch)
     }
+
+    /// Counts why the policy gave an answer, if it did. A rate limit was counted as it was held against it.
+    #[inline]
+    fn count_note(&self, note: u16, stage: Stage) {
+        if note != 0
+            && stage != Stage::Limited
+            && let Some(policy) = &self.state.policy
+        {
+            policy.count_note(self.scratch.worker(), note);
+        }
+    }
 }
 
 /// Who asks.
 #[derive(Clone, Copy)]
-pub(crate) struct Client {
+pub(crate) struct Client<'c> {
     /// Address.
     pub(crate) ip: IpAddr,
     /// UDP or TCP.
     pub(crate) transport: Transport,
     /// The way back to him.
-    pub(crate) route: ReplyRoute,
+    pub(crate) route: Way<'c>,
 }
 
 /// How the query ended.
@@ -122,7 +134,7 @@ struct Query<'q> {
     key: &'q QuestionKey,
     /// See [`packet_hash`].
     hash: u64,
-    client: &'q Client,
+    client: &'q Client<'q>,
     /// Of the client; see [`Policy::profile`](crate::policy::Policy::profile).
     profile: u16,
 }
@@ -133,7 +145,8 @@ impl Query<'_> {
     }
 
     fn wanted(&self) -> Wanted<'_> {
-        Wanted { key: self.packet_key(), hash: self.hash, ip: self.client.ip }
+        let (ip, transport) = (self.client.ip, self.client.transport);
+        Wanted { key: self.packet_key(), hash: self.hash, ip, transport, purpose: Purpose::Itself }
     }
 
     fn local(&self) -> LocalQuestion<'_> {
@@ -158,33 +171,37 @@ pub(crate) fn packet_hash(question_hash: u64, profile: u16, flags: u8) -> u64 {
     question_hash ^ (rest >> 50 << 32)
 }
 
-/// The key of a datagram's question, for looking ahead; none if it has none that is plain.
+/// Reads the key of a datagram's question, for looking ahead; it is empty if there is none that is plain.
 #[inline]
-pub(crate) fn look(shared: &Shared, octets: &[u8]) -> Option<QuestionKey> {
-    let view = QueryView::parse(octets).ok()?;
-    let key = view.key(&shared.key, 0);
-    shared.packets.prefetch_index(key.hash);
-    Some(key)
+pub(crate) fn look(shared: &Shared, octets: &[u8], key: &mut QuestionKey) {
+    match QueryView::parse(octets) {
+        Ok(view) => {
+            key.read(view.question(), &shared.key, 0);
+            shared.packets.prefetch_index(key.hash);
+        }
+        Err(_) => key.clear(),
+    }
 }
 
 /// The second look, a few questions ahead: at the entry, or if there is none at what comes next.
 #[inline]
 pub(crate) fn look_again(shared: &Shared, key: &QuestionKey) {
-    if !shared.packets.prefetch_entry(packet_hash(key.hash, PROFILE, packet_flags::RD)) {
+    if !key.is_empty() && !shared.packets.prefetch_entry(packet_hash(key.hash, PROFILE, packet_flags::RD)) {
         shared.rrsets.prefetch(key.qname());
     }
 }
 
 /// Answers a query into `out`, or says why it gets no answer. What must wait for the network, or is
-/// to be asked again ahead of need, goes to `misses`. `key` is that of the question, if it is known.
+/// to be asked again ahead of need, goes to `misses`. `key` is what [`look`] found, if it was called.
 #[inline]
 pub(crate) fn answer(
     path: &Path<'_>,
     (octets, key): (&[u8], Option<&QuestionKey>),
-    client: &Client,
+    client: &Client<'_>,
     (out, misses): (&mut [u8], &mut Vec<Miss>),
 ) -> Exit {
-    let view = match QueryView::parse(octets) {
+    let key = key.filter(|key| !key.is_empty());
+    let view = match key.map_or_else(|| QueryView::parse(octets), |key| QueryView::parse_keyed(octets, key)) {
         Ok(view) => view,
         Err(error) => return malformed(path, octets, (error, client), out),
     };
@@ -218,6 +235,7 @@ pub(crate) fn answer(
         PacketLookup::Hit(hit) => {
             let draft = stored::draft(hit.len, (hit.ede, hit.flags), out);
             if hit.prefetch
+                && hit.flags & stored::BY_RULE == 0
                 && path.state.config.cache.prefetch
                 && asked.flags & RD != 0
                 && path.scratch.is_first_prefetch(hash, path.now.secs())
@@ -255,31 +273,19 @@ fn unanswered(
     (out, misses): (&mut [u8], &mut Vec<Miss>),
 ) -> Exit {
     let view = query.view;
-    match (view.qclass, view.qtype) {
-        (Class::CH, _) => {
-            let draft = path.state.chaos.answer(&query.local(), view.question(), out);
-            return reply(path, query, (draft, Stage::Chaos), out);
-        }
-        (Class::IN, qtype) => {
-            if let Some((rcode, ede)) = never_answered(qtype) {
-                return error(path, query, (rcode, Stage::Malformed, ede), out);
-            }
-        }
-        (Class::NONE, _) => return error(path, query, (Rcode::FORMERR, Stage::Malformed, None), out),
-        _ => {
-            let ede = Some((Ede::NOT_SUPPORTED, "only class IN is served"));
-            return error(path, query, (Rcode::REFUSED, Stage::Malformed, ede), out);
-        }
+    if let Some(exit) = of_class_and_type(path, query, out) {
+        return exit;
     }
     let mut stale = from_cache == FromCache::Stale;
     let judged = judge(path, query, out);
     let renamed = match judged {
         Judgement::End(exit) => return exit,
-        Judgement::Rename(alias) => Some(alias),
+        Judgement::Rename(aliases) => Some(aliases),
+        Judgement::Forward(servers) => return forwarded(path, query, (servers, stale), (out, misses)),
         Judgement::Pass => None,
     };
-    let aliases = match renamed {
-        Some(alias) => vec![*alias],
+    let mut aliases = match renamed {
+        Some(aliases) => aliases,
         None => match path.state.local.answer(&query.local(), out) {
             Local::Answer(draft) => return reply(path, query, (draft, Stage::Local), out),
             Local::Outside(aliases) => aliases,
@@ -302,15 +308,53 @@ fn unanswered(
                 FromRrsets::Fresh(draft) => return reply(path, query, (draft, stored::stage(&draft)), out),
                 FromRrsets::Stale(_) => stale = true,
                 FromRrsets::Incomplete => {}
+                FromRrsets::Renamed(renamed) => aliases = renamed,
+                FromRrsets::Dropped => return Exit::Silent(Stage::Dropped),
             }
         }
-    } else if let Some(draft) = behind_aliases(path, query, &aliases, out) {
+    }
+    if !aliases.is_empty()
+        && let Some(draft) = behind_aliases(path, &query.wanted(), &aliases, out)
+    {
         return reply(path, query, (draft, Stage::RrsetHit), out);
     }
     if query.asked.flags & RD == 0 {
         return not_recursive(path, query, out);
     }
     misses.push(miss(path, query, aliases, stale));
+    Exit::Wait
+}
+
+/// The end of what is no question for data of the Internet.
+fn of_class_and_type(path: &Path<'_>, query: &Query<'_>, out: &mut [u8]) -> Option<Exit> {
+    let view = query.view;
+    let (rcode, ede) = match (view.qclass, view.qtype) {
+        (Class::CH, _) => {
+            let draft = path.state.chaos.answer(&query.local(), view.question(), out);
+            return Some(reply(path, query, (draft, Stage::Chaos), out));
+        }
+        (Class::IN, qtype) => never_answered(qtype)?,
+        (Class::NONE, _) => (Rcode::FORMERR, None),
+        _ => (Rcode::REFUSED, Some((Ede::NOT_SUPPORTED, "only class IN is served"))),
+    };
+    Some(error(path, query, (rcode, Stage::Malformed, ede), out))
+}
+
+/// A query that a rule puts to servers of its own: they are asked, whatever the caches and this network know.
+fn forwarded(
+    path: &Path<'_>,
+    query: &Query<'_>,
+    (servers, stale_available): (Arc<[SocketAddr]>, bool),
+    (out, misses): (&mut [u8], &mut Vec<Miss>),
+) -> Exit {
+    if query.asked.flags & RD == 0 {
+        return not_recursive(path, query, out);
+    }
+    let mut miss = miss(path, query, Vec::new(), stale_available);
+    if let Some(waiter) = &mut miss.waiter {
+        waiter.servers = Some(servers);
+    }
+    misses.push(miss);
     Exit::Wait
 }
 
@@ -338,7 +382,7 @@ fn never_answered(qtype: Rtype) -> Option<(Rcode, Option<(Ede, &'static str)>)> 
     }
 }
 
-fn reader<'p>(path: &'p Path<'_>, client: &Client) -> Reader<'p> {
+fn reader<'p>(path: &'p Path<'_>, client: &Client<'_>) -> Reader<'p> {
     Reader {
         ip: client.ip,
         transport: client.transport,
@@ -351,6 +395,7 @@ fn reader<'p>(path: &'p Path<'_>, client: &Client) -> Reader<'p> {
 /// The one exit with an answer.
 #[inline]
 fn reply(path: &Path<'_>, query: &Query<'_>, (draft, stage): (Draft, Stage), out: &mut [u8]) -> Exit {
+    path.count_note(draft.note, stage);
     let len = finish(out, draft, &query.asked, query.view.question(), &path.state.identity);
     let outcome = Outcome {
         stage,
@@ -391,29 +436,29 @@ fn special(path: &Path<'_>, question: &LocalQuestion<'_>, out: &mut [u8]) -> Opt
     if path.state.plan.has_own_rule(question.qname) { None } else { names.answer(question, out) }
 }
 
-/// The answer for the last target of a local chain from the RRset cache, behind the chain.
+/// The answer for the last target of aliases from the RRset cache, behind these.
 #[cold]
-fn behind_aliases(path: &Path<'_>, query: &Query<'_>, aliases: &[Alias], out: &mut [u8]) -> Option<Draft> {
-    let (question, hash) = question_behind(path, query, aliases.last()?);
-    let hash = packet_hash(hash, query.profile, key_flags(&query.asked));
-    let key = PacketKey { profile: query.profile, flags: key_flags(&query.asked), question: &question };
-    let target = LocalQuestion { qname: &question[..question.len() - 4], qtype: query.view.qtype };
-    let draft = match special(path, &target, out) {
+fn behind_aliases(path: &Path<'_>, wanted: &Wanted<'_>, aliases: &[Alias], out: &mut [u8]) -> Option<Draft> {
+    let PacketKey { profile, flags, question: asked } = wanted.key;
+    let (question, hash) = question_behind(path, asked, aliases.last()?);
+    let key = PacketKey { question: &question, ..wanted.key };
+    let target = Wanted { key, hash: packet_hash(hash, profile, flags), purpose: Purpose::BehindAliases, ..*wanted };
+    let draft = match special(path, &LocalQuestion::of(&question), out) {
         Some(draft) => draft,
-        None => match stored::from_rrsets(path, &Wanted { key, hash, ip: query.client.ip }, out) {
+        None => match stored::from_rrsets(path, &target, out) {
             FromRrsets::Fresh(draft) => draft,
-            FromRrsets::Stale(_) | FromRrsets::Incomplete => return None,
+            _ => return None,
         },
     };
     let message = out.get(..draft.len)?.to_vec();
     let found = late::Found { rcode: draft.rcode, message: &message, ede: None, keep: None };
-    late::with_aliases(&found, aliases, query.key.question(), out)
+    late::with_aliases(&found, aliases, asked, out)
 }
 
-/// The question for the target of an alias, and its hash.
-fn question_behind(path: &Path<'_>, query: &Query<'_>, alias: &Alias) -> (Octets, u64) {
+/// The question for the target of an alias in place of this one, and its hash.
+fn question_behind(path: &Path<'_>, question: &[u8], alias: &Alias) -> (Octets, u64) {
     let mut octets = alias.target.folded().wire().to_vec();
-    octets.extend_from_slice(&query.view.question()[query.view.qname().len()..]);
+    octets.extend_from_slice(&question[question.len() - 4..]);
     (Octets::new(&octets), path.shared.key.hash(&octets, 0))
 }
 
@@ -421,7 +466,7 @@ fn question_behind(path: &Path<'_>, query: &Query<'_>, alias: &Alias) -> (Octets
 fn miss(path: &Path<'_>, query: &Query<'_>, aliases: Vec<Alias>, stale_available: bool) -> Miss {
     let (question, hash) = match aliases.last() {
         None => (Octets::new(query.key.question()), query.key.hash),
-        Some(last) => question_behind(path, query, last),
+        Some(last) => question_behind(path, query.key.question(), last),
     };
     Miss {
         // Of no profile: all who ask wait for the same resolution.
@@ -436,9 +481,10 @@ fn miss(path: &Path<'_>, query: &Query<'_>, aliases: Vec<Alias>, stale_available
             hash: query.hash,
             profile: query.profile,
             ip: query.client.ip,
-            route: query.client.route,
+            route: query.client.route.kept(),
             since: path.now,
             is_resumed: false,
+            servers: None,
             aliases,
         }),
         question,
@@ -453,6 +499,21 @@ fn subnet(path: &Path<'_>, view: &QueryView<'_>, question: &[u8]) -> Option<Box<
     EdnsOption::read(option::ECS, data).ok()?;
     let qname = &question[..question.len() - 4];
     path.state.plan.passes_ecs(qname).then(|| data.into())
+}
+
+/// What a waiter waits for from now on: the last target of aliases that the policy wants in place of what was found.
+#[cold]
+fn miss_behind(path: &Path<'_>, waiter: &Waiter, aliases: Vec<Alias>) -> Option<Miss> {
+    let (question, hash) = question_behind(path, &waiter.question, aliases.last()?);
+    Some(Miss {
+        hash: packet_hash(hash, PROFILE, key_flags(&waiter.asked)),
+        dnssec_ok: waiter.asked.dnssec_ok(),
+        checking_disabled: waiter.asked.flags & CD != 0,
+        subnet: None,
+        stale_available: false,
+        waiter: Some(Waiter { aliases, servers: None, ..waiter.clone() }),
+        question,
+    })
 }
 
 #[cold]

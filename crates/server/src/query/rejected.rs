@@ -13,7 +13,7 @@ use crate::metrics::Stage;
 pub(super) fn malformed(
     path: &Path<'_>,
     octets: &[u8],
-    (error, client): (QueryError, &Client),
+    (error, client): (QueryError, &Client<'_>),
     out: &mut [u8],
 ) -> Exit {
     let (rcode, question_end) = match error {
@@ -40,7 +40,7 @@ pub(super) fn malformed(
 }
 
 /// Answers a query without a question that has a cookie (RFC 7873 §5.4).
-fn cookie_alone(path: &Path<'_>, octets: &[u8], client: &Client, out: &mut [u8]) -> Option<Exit> {
+fn cookie_alone(path: &Path<'_>, octets: &[u8], client: &Client<'_>, out: &mut [u8]) -> Option<Exit> {
     let edns = edns_without_question(octets).filter(|edns| edns.version == 0)?;
     let header = avocet_wire::Header::read(octets)?;
     let asked = Asked::read_parts(header, Some(&edns), &reader(path, client)).ok()?;
@@ -60,7 +60,7 @@ fn cookie_alone(path: &Path<'_>, octets: &[u8], client: &Client, out: &mut [u8])
 pub(super) fn refused(
     path: &Path<'_>,
     view: &QueryView<'_>,
-    (octets, client): (&[u8], &Client),
+    (octets, client): (&[u8], &Client<'_>),
     out: &mut [u8],
 ) -> Exit {
     let plain = Reader { cookies: None, ..reader(path, client) };
@@ -78,7 +78,7 @@ pub(super) fn refused(
 }
 
 #[cold]
-pub(super) fn bad_option(path: &Path<'_>, view: &QueryView<'_>, client: &Client, out: &mut [u8]) -> Exit {
+pub(super) fn bad_option(path: &Path<'_>, view: &QueryView<'_>, client: &Client<'_>, out: &mut [u8]) -> Exit {
     let mut asked = Asked::from_header(view.header(), client.transport);
     asked.edns = view.edns.map(|edns| asked::AskedEdns {
         dnssec_ok: edns.dnssec_ok,

@@ -64,7 +64,7 @@ impl SpecialNames {
         add(&format!("1.{}ip6.arpa", "0.".repeat(31)), Zone::LoopbackReverse);
         add("1.0.0.127.in-addr.arpa", Zone::LoopbackReverse);
         add("localhost", Zone::Localhost);
-        let mut tops: Vec<Box<[u8]>> = zones.keys().filter_map(|zone| top(zone)).map(Box::from).collect();
+        let mut tops: Vec<Box<[u8]>> = zones.keys().filter_map(|zone| name::top(zone)).map(Box::from).collect();
         tops.sort_unstable();
         tops.dedup();
         Self { zones, tops }
@@ -77,17 +77,12 @@ impl SpecialNames {
     }
 
     fn zone_of<'n>(&self, qname: &'n [u8]) -> Option<(&'n [u8], Zone)> {
-        let top = top(qname)?;
+        let top = name::top(qname)?;
         if !self.tops.iter().any(|special| **special == *top) {
             return None;
         }
         name::ancestors(qname).find_map(|apex| self.zones.get(apex).map(|zone| (apex, *zone)))
     }
-}
-
-/// The last label with the root behind it; none of the root.
-fn top(qname: &[u8]) -> Option<&[u8]> {
-    name::ancestors(qname).take_while(|name| name.len() > 1).last()
 }
 
 fn wire(text: &str) -> Box<[u8]> {

@@ -9,8 +9,9 @@ use avocet_wire::header::{HEADER_LEN, Header, QR, RA, TC};
 use avocet_wire::{Class, Ede, MessageView, Rcode, Rtype};
 
 use super::Path;
+use super::local::Alias;
 use super::respond::{Draft, draft_empty};
-use super::verdict::{self, Judged, Wanted};
+use super::verdict::{self, Judged, Purpose, Wanted};
 use crate::metrics::Stage;
 use crate::policy;
 
@@ -21,6 +22,8 @@ const ANY_HINFO: &[u8] = b"\x07RFC8482\x00";
 
 /// In an entry of the packet cache: its error code is the number of a note of the policy.
 pub(super) const NOTED: u8 = packet_flags::STALE_OK << 1;
+/// In an entry of the packet cache: it is of servers that a rule chose.
+pub(super) const BY_RULE: u8 = NOTED << 1;
 
 /// A draft of a message from the packet cache, with the error and the flags that stand beside it.
 #[inline]
@@ -40,15 +43,21 @@ pub(crate) struct Scratch {
     cell: RefCell<(Assembler, Answers)>,
     prefetched: [Cell<u64>; PREFETCHES],
     policy: RefCell<policy::Scratch>,
-}
-
-impl Default for Scratch {
-    fn default() -> Self {
-        Self { cell: RefCell::default(), prefetched: [const { Cell::new(0) }; PREFETCHES], policy: RefCell::default() }
-    }
+    worker: usize,
 }
 
 impl Scratch {
+    /// That of the worker with this number.
+    pub(crate) fn of(worker: usize) -> Self {
+        let prefetched = [const { Cell::new(0) }; PREFETCHES];
+        Self { cell: RefCell::default(), prefetched, policy: RefCell::default(), worker }
+    }
+
+    /// The worker's number.
+    pub(super) fn worker(&self) -> usize {
+        self.worker
+    }
+
     /// What the policy keeps between questions.
     pub(super) fn policy(&self) -> RefMut<'_, policy::Scratch> {
         self.policy.borrow_mut()
@@ -70,11 +79,18 @@ pub(crate) enum FromRrsets {
     Stale(Draft),
     /// Not all of an answer.
     Incomplete,
+    /// An answer in place of which the policy wants that of another name, to which these aliases lead.
+    Renamed(Vec<Alias>),
+    /// An answer that the policy withholds.
+    Dropped,
 }
 
 /// Answers from the RRset cache, and keeps a fresh answer in the packet cache.
 pub(super) fn from_rrsets(path: &Path<'_>, wanted: &Wanted<'_>, out: &mut [u8]) -> FromRrsets {
     let Wanted { key, hash, .. } = wanted;
+    if wanted.purpose == Purpose::ByRule {
+        return FromRrsets::Incomplete;
+    }
     let mut scratch = path.scratch.cell.borrow_mut();
     let (assembler, answers) = &mut *scratch;
     answers.clear();
@@ -94,23 +110,28 @@ pub(super) fn from_rrsets(path: &Path<'_>, wanted: &Wanted<'_>, out: &mut [u8]) 
     };
     target.copy_from_slice(message);
     let draft = Draft { len: message.len(), rcode: resolved.rcode, ede: None, note: 0 };
-    if stale_since_secs.is_some() {
-        return FromRrsets::Stale(marked_stale(draft));
+    let is_stale = stale_since_secs.is_some();
+    if wanted.purpose == Purpose::BehindAliases {
+        return if is_stale { FromRrsets::Stale(marked_stale(draft)) } else { FromRrsets::Fresh(draft) };
     }
     let ttl_offsets = &answers.ttl_offsets[resolved.ttl_offsets];
     match verdict::judge_answer(path, wanted, message, out) {
+        Judged::Holds { .. } if is_stale => FromRrsets::Stale(marked_stale(draft)),
         Judged::Holds { secs, ttl_secs: None } => {
-            keep(path, key, *hash, &Keep { message, ttl_offsets, ttl_secs: resolved.ttl_secs.min(secs), ede: None });
+            let ttl_secs = resolved.ttl_secs.min(secs);
+            keep(path, key, *hash, &Keep { message, ttl_offsets, ttl_secs, ede: None, said_by: SaidBy::Anybody });
             FromRrsets::Fresh(draft)
         }
         Judged::Holds { secs, ttl_secs: Some(bounds) } => {
             let message = &mut out[..draft.len];
             verdict::clamp_ttls(message, ttl_offsets, bounds);
             let ttl_secs = resolved.ttl_secs.clamp(bounds.0, bounds.1.max(bounds.0)).min(secs);
-            keep(path, key, *hash, &Keep { message, ttl_offsets, ttl_secs, ede: None });
+            keep(path, key, *hash, &Keep { message, ttl_offsets, ttl_secs, ede: None, said_by: SaidBy::Anybody });
             FromRrsets::Fresh(draft)
         }
         Judged::Replaced(draft, _) => FromRrsets::Fresh(draft),
+        Judged::Renamed(aliases) => FromRrsets::Renamed(aliases),
+        Judged::Dropped => FromRrsets::Dropped,
     }
 }
 
@@ -128,7 +149,7 @@ pub(super) fn stale(path: &Path<'_>, wanted: &Wanted<'_>, out: &mut [u8]) -> Opt
     }
     match from_rrsets(path, wanted, out) {
         FromRrsets::Fresh(draft) | FromRrsets::Stale(draft) => Some(draft),
-        FromRrsets::Incomplete => None,
+        FromRrsets::Incomplete | FromRrsets::Renamed(_) | FromRrsets::Dropped => None,
     }
 }
 
@@ -149,6 +170,17 @@ pub(crate) struct Keep<'a> {
     pub(crate) ttl_secs: u32,
     /// The extended error that clients are told beside it.
     pub(crate) ede: Option<u16>,
+    /// Who said it.
+    pub(crate) said_by: SaidBy,
+}
+
+/// Who said what is kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum SaidBy {
+    /// Whoever is asked for the name.
+    Anybody,
+    /// Servers that a rule chose: it is not asked for again ahead of need, as only the rule knows of whom.
+    ServersOfRule,
 }
 
 /// Puts an answer into the packet cache.
@@ -160,7 +192,7 @@ pub(crate) fn keep(path: &Path<'_>, key: &PacketKey<'_>, hash: u64, answer: &Kee
         stored_at: path.now.secs(),
         valid_for: answer.ttl_secs,
         epoch: path.state.epoch,
-        flags: packet_flags::STALE_OK,
+        flags: packet_flags::STALE_OK | if answer.said_by == SaidBy::ServersOfRule { BY_RULE } else { 0 },
         ede: answer.ede,
     };
     // What is refused for its size is answered from the RRset cache the next time.
@@ -225,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_name_is_asked_for_ahead_of_need_once_a_second() {
-        let scratch = Scratch::default();
+        let scratch = Scratch::of(0);
         assert!(scratch.is_first_prefetch(7, 100) && !scratch.is_first_prefetch(7, 100));
         assert!(scratch.is_first_prefetch(8, 100) && scratch.is_first_prefetch(7, 101));
     }

@@ -1,23 +1,28 @@
 //! What the policy says about a question and about an answer, as exits of the path.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use avocet_cache::{PacketKey, PacketMeta};
+use avocet_resolver::NameServers;
+use avocet_wire::Rcode;
 
 use super::local::{Alias, LocalQuestion};
-use super::respond::Draft;
+use super::respond::{Draft, draft_empty};
 use super::stored::{self, NOTED};
-use super::{Exit, Path, Query, blocked, reply};
+use super::{Exit, Path, Query, blocked, late, reply};
 use crate::metrics::Stage;
-use crate::policy::{AnswerVerdict, Asked, Made, QuestionVerdict};
+use crate::policy::{AnswerVerdict, Answered, Asked, Decider, Made, QuestionVerdict};
 use crate::query::asked::Transport;
 
 /// What becomes of a question.
 pub(super) enum Judgement {
     /// It is answered, or is not to be.
     End(Exit),
-    /// It is resolved as another name, this being the alias that leads there.
-    Rename(Box<Alias>),
+    /// It is resolved as another name, to which these aliases lead.
+    Rename(Vec<Alias>),
+    /// It is put to these servers, and to no cache that others have too.
+    Forward(Arc<[SocketAddr]>),
     /// It goes its way; no list is in its way if an allowing rule says so.
     Pass,
 }
@@ -26,16 +31,28 @@ pub(super) enum Judgement {
 pub(super) fn judge(path: &Path<'_>, query: &Query<'_>, out: &mut [u8]) -> Judgement {
     let Some(policy) = &path.state.policy else { return Judgement::Pass };
     let wanted = query.wanted();
-    let verdict = policy.question(&wanted.asked(), path.moment(), &mut path.scratch.policy());
+    let mut scratch = path.scratch.policy();
+    let (verdict, decider) = policy.question(&wanted.asked(), path.moment(), &mut scratch);
+    let says_nothing = matches!(verdict, QuestionVerdict::Pass);
+    // What this network says about its own names, no list of strangers takes back.
+    let is_own = !says_nothing && decider == Decider::List && path.state.local.has(query.key.qname());
+    let note = match &verdict {
+        QuestionVerdict::Answer(made) if made.stage != Stage::Limited && !is_own => made.note,
+        _ => 0,
+    };
+    policy.count_held(path.scratch.worker(), &mut scratch, note);
+    drop(scratch);
+    if says_nothing || is_own {
+        return Judgement::Pass;
+    }
     match verdict {
         QuestionVerdict::Pass => Judgement::Pass,
-        // What this network says about its own names, no list of strangers takes back.
-        QuestionVerdict::Answer(made) if made.is_by_list && path.state.local.has(query.key.qname()) => Judgement::Pass,
         QuestionVerdict::Answer(made) => {
             let draft = answer(path, &wanted, &made, out);
             Judgement::End(reply(path, query, (draft, made.stage), out))
         }
-        QuestionVerdict::Rename(alias) => Judgement::Rename(alias),
+        QuestionVerdict::Rename(aliases) => Judgement::Rename(aliases),
+        QuestionVerdict::Forward(servers) => Judgement::Forward(servers),
         QuestionVerdict::Drop => Judgement::End(Exit::Silent(Stage::Dropped)),
         QuestionVerdict::Truncate if query.client.transport == Transport::Tcp => Judgement::Pass,
         QuestionVerdict::Truncate => {
@@ -49,11 +66,36 @@ pub(super) fn judge(path: &Path<'_>, query: &Query<'_>, out: &mut [u8]) -> Judge
 pub(super) fn judge_answer(path: &Path<'_>, wanted: &Wanted<'_>, message: &[u8], out: &mut [u8]) -> Judged {
     let Some(policy) = &path.state.policy else { return Judged::Holds { secs: u32::MAX, ttl_secs: None } };
     let asked = wanted.asked();
-    let has_own_servers = path.state.plan.has_own_rule(asked.qname);
-    let verdict = policy.answer((&asked, has_own_servers), message, path.moment(), &mut path.scratch.policy());
+    let answered = Answered {
+        message,
+        has_own_servers: path.state.plan.has_own_rule(asked.qname),
+        servers: |name: &[u8]| NameServers::above(&path.shared.rrsets, name, path.now.secs()),
+    };
+    let mut scratch = path.scratch.policy();
+    let verdict = policy.answer(&asked, &answered, path.moment(), &mut scratch);
+    let note = if let AnswerVerdict::Answer(made) = &verdict { made.note } else { 0 };
+    policy.count_held(path.scratch.worker(), &mut scratch, note);
+    drop(scratch);
+    carry_out(path, wanted, verdict, out)
+}
+
+/// Asks the policy about a question that was not resolved; none if it has nothing to say.
+pub(super) fn judge_failure(path: &Path<'_>, wanted: &Wanted<'_>, out: &mut [u8]) -> Option<Judged> {
+    let policy = path.state.policy.as_ref()?;
+    let verdict = policy.without_answer(&wanted.asked(), path.moment(), &mut path.scratch.policy())?;
+    Some(carry_out(path, wanted, verdict.in_place_of_an_answer()?, out))
+}
+
+fn carry_out(path: &Path<'_>, wanted: &Wanted<'_>, verdict: AnswerVerdict<'_>, out: &mut [u8]) -> Judged {
     match verdict {
         AnswerVerdict::Pass { valid_secs, ttl_secs } => Judged::Holds { secs: valid_secs, ttl_secs },
         AnswerVerdict::Answer(made) => Judged::Replaced(answer(path, wanted, &made, out), made.stage),
+        AnswerVerdict::Rename(aliases) => Judged::Renamed(aliases),
+        AnswerVerdict::Drop => Judged::Dropped,
+        AnswerVerdict::Truncate if wanted.transport == Transport::Tcp => {
+            Judged::Holds { secs: u32::MAX, ttl_secs: None }
+        }
+        AnswerVerdict::Truncate => Judged::Replaced(stored::truncated(wanted.key.question, out), Stage::Limited),
     }
 }
 
@@ -68,6 +110,10 @@ pub(super) enum Judged {
     },
     /// Another one, which is in the buffer, stands in its place.
     Replaced(Draft, Stage),
+    /// That of another name, to which these aliases lead, stands in its place.
+    Renamed(Vec<Alias>),
+    /// Nothing does.
+    Dropped,
 }
 
 /// Whose answer is wanted, and where it is kept.
@@ -79,6 +125,21 @@ pub(super) struct Wanted<'a> {
     pub(super) hash: u64,
     /// The client's address.
     pub(super) ip: IpAddr,
+    /// How he asks.
+    pub(super) transport: Transport,
+    /// What the answer is for.
+    pub(super) purpose: Purpose,
+}
+
+/// What an answer is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Purpose {
+    /// For who asked for it: the policy judges it, and it is kept for him.
+    Itself,
+    /// For who asked for it, of servers that a rule has put it to: no other word is as good.
+    ByRule,
+    /// For the end of aliases that the policy or this network has put there: that is not judged again.
+    BehindAliases,
 }
 
 impl<'a> Wanted<'a> {
@@ -101,7 +162,11 @@ pub(super) fn clamp_ttls(message: &mut [u8], offsets: &[u16], (least, greatest):
 /// Writes an answer that the policy made, and keeps it for the next who asks.
 fn answer(path: &Path<'_>, wanted: &Wanted<'_>, made: &Made<'_>, out: &mut [u8]) -> Draft {
     let question = LocalQuestion::of(wanted.key.question);
-    let draft = Draft { note: made.note, ..blocked::draft(&question, &made.form, made.ttl_secs, out) };
+    let draft = match made.behind.last() {
+        None => blocked::draft(&question, &made.form, made.ttl_secs, out),
+        Some(last) => behind(wanted, made, &LocalQuestion { qname: last.target.wire(), ..question }, out),
+    };
+    let draft = Draft { note: made.note, ..draft };
     let valid_for = made.ttl_secs.min(made.valid_secs);
     if valid_for > 0 {
         let meta = PacketMeta {
@@ -116,4 +181,14 @@ fn answer(path: &Path<'_>, wanted: &Wanted<'_>, made: &Made<'_>, out: &mut [u8])
         path.shared.packets.insert(wanted.hash, &wanted.key, &out[..draft.len], &offsets[..count], &meta);
     }
     draft
+}
+
+/// What the policy says of a name that aliases of the true answer lead to, with these before it.
+#[cold]
+fn behind(wanted: &Wanted<'_>, made: &Made<'_>, end: &LocalQuestion<'_>, out: &mut [u8]) -> Draft {
+    let draft = blocked::draft(end, &made.form, made.ttl_secs, out);
+    let message = out[..draft.len].to_vec();
+    let found = late::Found { rcode: draft.rcode, message: &message, ede: None, keep: None };
+    late::with_aliases(&found, &made.behind, wanted.key.question, out)
+        .unwrap_or_else(|| draft_empty(out, Some(wanted.key.question), Rcode::SERVFAIL))
 }

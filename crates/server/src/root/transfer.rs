@@ -142,17 +142,28 @@ impl<'a> Exchange<'a> {
     }
 
     fn receive(&mut self) -> Result<Vec<u8>, TransferError> {
-        if (self.is_closed)() {
-            return Err(TransferError::Closed);
-        }
-        if Instant::now() > self.ends {
-            return Err(TransferError::Network(io::ErrorKind::TimedOut.into()));
-        }
         let mut length = [0; 2];
-        self.stream.read_exact(&mut length)?;
+        self.fill(&mut length)?;
         let mut message = vec![0; usize::from(u16::from_be_bytes(length))];
-        self.stream.read_exact(&mut message)?;
+        self.fill(&mut message)?;
         Ok(message)
+    }
+
+    /// Reads until the room is full. A primary that sends an octet at a time has no more time than any other.
+    fn fill(&mut self, mut room: &mut [u8]) -> Result<(), TransferError> {
+        while !room.is_empty() {
+            if (self.is_closed)() {
+                return Err(TransferError::Closed);
+            }
+            if Instant::now() > self.ends {
+                return Err(TransferError::Network(io::ErrorKind::TimedOut.into()));
+            }
+            match self.stream.read(room)? {
+                0 => return Err(TransferError::Network(io::ErrorKind::UnexpectedEof.into())),
+                octets => room = &mut room[octets..],
+            }
+        }
+        Ok(())
     }
 
     /// Adds the answer section of a message.

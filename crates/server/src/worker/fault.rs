@@ -64,7 +64,7 @@ impl Worker {
         (self.actions, self.spare_actions) = (Actions::default(), Actions::default());
         self.prepared.clear();
         self.readable.clear();
-        self.scratch = Scratch::default();
+        self.scratch = Scratch::of(usize::from(self.index));
         self.buffer = vec![0; MAX_MESSAGE].into_boxed_slice();
         abandoned.into_iter().for_each(|question| self.resume(question));
     }

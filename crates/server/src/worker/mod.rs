@@ -35,7 +35,7 @@ use chacha20::rand_core::{Rng, SeedableRng};
 use crate::clock::Moment;
 use crate::metrics::{Stage, WorkerMetrics};
 use crate::query::asked::Transport;
-use crate::query::miss::{Miss, ReplyRoute, Waiter};
+use crate::query::miss::{Miss, Waiter, Way};
 use crate::query::rate_limit::Limited;
 use crate::query::stored::Scratch;
 use crate::query::{self, Client, Exit, Outcome, Path};
@@ -133,7 +133,7 @@ pub(crate) struct Worker {
     resting: Vec<u16>,
     scratch: Scratch,
     /// Keys of the questions of a batch.
-    keys: Box<[Option<QuestionKey>; BATCH]>,
+    keys: Box<[QuestionKey; BATCH]>,
     /// A whole message: answers over TCP, late answers, upstream replies.
     buffer: Box<[u8]>,
     swept_ms: u64,
@@ -179,7 +179,7 @@ impl Worker {
             revision: shared.revision(),
             forgotten: shared.forgotten(),
             now: shared.clock.now(),
-            wall_secs: crate::clock::wall_secs(),
+            wall_secs: shared.clock.wall_secs(shared.clock.now()),
             addresses: state.config.server.listen.len(),
             state,
             poller,
@@ -204,8 +204,8 @@ impl Worker {
             letters: Vec::new(),
             resume: Vec::new(),
             resting: Vec::new(),
-            scratch: Scratch::default(),
-            keys: Box::new([const { None }; BATCH]),
+            scratch: Scratch::of(usize::from(setup.index)),
+            keys: Box::new([QuestionKey::EMPTY; BATCH]),
             buffer: vec![0; MAX_MESSAGE].into_boxed_slice(),
             swept_ms: 0,
             draining_since: None,
@@ -253,11 +253,8 @@ impl Worker {
     fn begin_turn(&mut self) {
         #[cfg(test)]
         fault::planted(&fault::IN_TURN);
-        let before = self.now.secs();
         self.now = self.shared.clock.now();
-        if self.now.secs() != before {
-            self.wall_secs = crate::clock::wall_secs();
-        }
+        self.wall_secs = self.shared.clock.wall_secs(self.now);
         let forgotten = self.shared.forgotten();
         if forgotten != self.forgotten {
             self.forgotten = forgotten;
@@ -296,6 +293,7 @@ impl Worker {
                 metrics.batches.add(1);
                 metrics.replies_dropped.add(batch.dropped as u64);
                 self.now = after;
+                *wall_secs = shared.clock.wall_secs(after);
             }
             if batch.received < SMALL_BATCH {
                 break;
@@ -386,7 +384,7 @@ impl Worker {
         let path = Path { shared, state, now: *now, wall_secs: *wall_secs, scratch };
         let mut newer = Newer { known: *revision, state: None };
         let ended = streams.read(slot, now.millis(), &mut |frame, ip, route, writer| {
-            let client = Client { ip, transport: Transport::Tcp, route: ReplyRoute::Stream(route) };
+            let client = Client { ip, transport: Transport::Tcp, route: Way::Stream(route) };
             newer.look(shared);
             let exit = contained(metrics, || {
                 newer.by(&path, |path| query::answer(path, (frame, None), &client, (buffer, misses)))
@@ -453,7 +451,8 @@ impl Newer {
     fn by<R>(&self, path: &Path<'_>, what: impl FnOnce(&Path<'_>) -> R) -> R {
         match &self.state {
             None => what(path),
-            Some(state) => what(&Path { state, ..*path }),
+            // The wall clock may be why there is a later one.
+            Some(state) => what(&Path { state, wall_secs: path.shared.clock.wall_secs(path.now), ..*path }),
         }
     }
 }
@@ -471,7 +470,7 @@ pub(crate) struct Datagrams<'w> {
     /// Where those go that must wait.
     pub(crate) misses: &'w mut Vec<Miss>,
     /// Of the questions of the batch.
-    pub(crate) keys: &'w mut [Option<QuestionKey>; BATCH],
+    pub(crate) keys: &'w mut [QuestionKey; BATCH],
 }
 
 impl Service for Datagrams<'_> {
@@ -480,21 +479,21 @@ impl Service for Datagrams<'_> {
         if place == 0 {
             self.newer.look(self.path.shared);
         }
-        self.keys[place] = query::look(self.path.shared, bytes);
+        query::look(self.path.shared, bytes, &mut self.keys[place]);
     }
 
     #[inline]
     fn answer(&mut self, place: usize, datagram: Datagram<'_>, out: &mut [u8]) -> Option<usize> {
         let Self { path, newer, metrics, misses, keys, .. } = self;
-        if let Some(Some(ahead)) = keys.get(place + LOOK_AHEAD) {
+        if let Some(ahead) = keys.get(place + LOOK_AHEAD) {
             query::look_again(path.shared, ahead);
         }
-        let route = ReplyRoute::Datagram { listener: self.listener, peer: *datagram.peer };
+        let route = Way::Datagram { listener: self.listener, peer: datagram.peer };
         let client = Client { ip: datagram.peer.ip(), transport: Transport::Udp, route };
         let exit = contained(metrics, || {
             #[cfg(test)]
             fault::planted(&fault::IN_QUERY);
-            newer.by(path, |path| query::answer(path, (datagram.bytes, keys[place].as_ref()), &client, (out, misses)))
+            newer.by(path, |path| query::answer(path, (datagram.bytes, Some(&keys[place])), &client, (out, misses)))
         });
         match exit.unwrap_or(Exit::Silent(Stage::Failed)) {
             Exit::Reply { len, outcome } => {

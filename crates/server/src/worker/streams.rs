@@ -153,7 +153,7 @@ impl Streams {
             if connection.writer.is_over(MAX_HELD) {
                 // He asks and asks and reads nothing: he is not served any more.
                 connection.half_closed = true;
-            } else {
+            } else if !message.is_empty() {
                 // An answer is never longer than a frame can be.
                 let _ = connection.writer.push(message);
             }

@@ -55,6 +55,7 @@ impl Worker {
             ecs: &[],
             client: None,
             stale_available: false,
+            servers: &[],
         };
         let mut context = context(shared, actions, (*now, *wall_secs));
         if let Submitted::Shed { .. } = resolver.submit_traced(&ask, wanted.last, &mut context) {

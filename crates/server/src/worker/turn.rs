@@ -21,9 +21,9 @@ use crate::clock::Moment;
 use crate::metrics::Stage;
 use crate::operate::report::{ResolverReport, UpstreamReport};
 use crate::query::asked::Transport;
-use crate::query::late::{self, Found};
-use crate::query::miss::{Miss, ReplyRoute, Waiter};
-use crate::query::stored::{self, Keep};
+use crate::query::late::{self, Found, Late};
+use crate::query::miss::{Miss, ReplyRoute, StreamRoute, Waiter};
+use crate::query::stored::{self, Keep, SaidBy};
 use crate::query::{Outcome, PROFILE, Path};
 use crate::state::Shared;
 
@@ -66,6 +66,7 @@ impl Worker {
             }
             Some(_) => {}
         }
+        let servers = waiter.as_ref().and_then(|waiter| waiter.servers.clone());
         let ask = Ask {
             question: &question,
             hash,
@@ -74,6 +75,7 @@ impl Worker {
             ecs: subnet.as_deref().unwrap_or_default(),
             client: waiter.as_ref().and_then(Waiter::datagram_ip),
             stale_available,
+            servers: servers.as_deref().unwrap_or_default(),
         };
         let Self { resolver, shared, actions, now, wall_secs, .. } = self;
         let mut context = context(shared, actions, (*now, *wall_secs));
@@ -195,6 +197,10 @@ impl Worker {
             actions.clear();
             self.spare_actions = actions;
         }
+        // Those who wait for something else now.
+        if !self.misses.is_empty() {
+            self.submit_misses();
+        }
     }
 
     fn perform(&mut self, action: &Action, actions: &Actions<Waiter>) {
@@ -231,6 +237,7 @@ impl Worker {
                     ttl_offsets,
                     ttl_secs: resolved.ttl_secs,
                     ede: resolved.ede.map(|(code, _)| code.0),
+                    said_by: SaidBy::Anybody,
                 };
                 // Where a policy judges answers, each is kept as it is for the profile of who waits.
                 let keep = self.state.policy.is_some().then_some(keep);
@@ -258,7 +265,7 @@ impl Worker {
             packet_flags::RD | bit(asked.dnssec_ok, packet_flags::DO) | bit(asked.checking_disabled, packet_flags::CD);
         let key = PacketKey { profile: PROFILE, flags, question };
         let ede = resolved.ede.map(|(ede, _)| ede.0);
-        let keep = Keep { message, ttl_offsets, ttl_secs: resolved.ttl_secs, ede };
+        let keep = Keep { message, ttl_offsets, ttl_secs: resolved.ttl_secs, ede, said_by: SaidBy::Anybody };
         stored::keep(&self.path(), &key, asked.hash, &keep);
     }
 
@@ -311,45 +318,55 @@ impl Worker {
     }
 
     /// Makes the answer for one who waited, counts it and sends it his way.
-    pub(super) fn answer_waiter(
-        &mut self,
-        waiter: &Waiter,
-        make: impl FnOnce(&Path<'_>, &Waiter, &mut [u8]) -> (usize, Outcome),
-    ) {
+    pub(super) fn answer_waiter(&mut self, waiter: &Waiter, make: impl FnOnce(&Path<'_>, &Waiter, &mut [u8]) -> Late) {
         if let Some(ip) = waiter.unverified_ip() {
             self.shares.give_back(ip);
         }
         let mut buffer = std::mem::take(&mut self.buffer);
         let made = contained(self.metrics(), || make(&self.path(), waiter, &mut buffer));
-        let Some((len, outcome)) = made else {
-            self.buffer = buffer;
-            return;
-        };
+        match made {
+            None => {}
+            Some(Late::Reply(len, outcome)) => self.send_late(waiter, (&mut buffer, len), outcome),
+            Some(Late::Silent(stage)) => {
+                self.metrics().count_silent(stage, waiter.asked.transport);
+                if let ReplyRoute::Stream(route) = waiter.route {
+                    // No message: only that none is to be waited for.
+                    self.send_on_connection(route, &[]);
+                }
+            }
+            Some(Late::Again(miss)) => self.misses.push(*miss),
+        }
+        self.buffer = buffer;
+    }
+
+    /// Counts the answer for one who waited, and sends it his way.
+    fn send_late(&mut self, waiter: &Waiter, (buffer, len): (&mut [u8], usize), outcome: Outcome) {
         let took = self.now.micros().saturating_sub(waiter.since.micros());
         let metrics = self.metrics();
         metrics.count(outcome.stage, waiter.asked.transport, outcome.qtype, outcome.rcode);
         metrics.miss_latency.record(took, 1);
         match waiter.route {
             ReplyRoute::Datagram { listener, peer } => {
-                let sent = limited(&self.path(), metrics, (&outcome, peer.ip()), (&mut buffer, len));
+                let sent = limited(&self.path(), metrics, (&outcome, peer.ip()), (buffer, len));
                 if let Some(len) = sent
                     && let Some(listener) = self.listeners.datagrams.get_mut(usize::from(listener) % self.addresses)
                 {
                     listener.queue(&peer, &buffer[..len]);
                 }
             }
-            ReplyRoute::Stream(route) if route.worker == self.index => {
-                self.streams.answer_late(route, &buffer[..len]);
-            }
-            ReplyRoute::Stream(route) => {
-                let letter = Letter::Answer(route, buffer[..len].into());
-                // A full box: the client asks again, as after any lost answer.
-                if self.shared.mailboxes[usize::from(route.worker)].send(letter).is_err() {
-                    metrics.replies_dropped.add(1);
-                }
-            }
+            ReplyRoute::Stream(route) => self.send_on_connection(route, &buffer[..len]),
         }
-        self.buffer = buffer;
+    }
+
+    fn send_on_connection(&mut self, route: StreamRoute, octets: &[u8]) {
+        if route.worker == self.index {
+            return self.streams.answer_late(route, octets);
+        }
+        let letter = Letter::Answer(route, octets.into());
+        // A full box: the client asks again, as after any lost answer.
+        if self.shared.mailboxes[usize::from(route.worker)].send(letter).is_err() {
+            self.metrics().replies_dropped.add(1);
+        }
     }
 
     fn path(&self) -> Path<'_> {

@@ -196,3 +196,58 @@ fn lists_follow_the_configuration() {
     site.avocet_text(&["reload"]);
     assert_eq!(site.ask("two.example").0, ADDRESS);
 }
+
+#[test]
+fn a_policy_zone_is_kept_as_lists_are_and_explained() {
+    const HEAD: &str = "$TTL 60\n@ SOA rpz.example. nobody.example. 1 2 3 4 5\n";
+    let first = format!("{HEAD}own.example A 192.0.2.99\nns.example.rpz-nsdname CNAME .\nbroken CNAME\n");
+    let (site, upstream, web) = (Site::new(), Upstream::start(), Web::start(&first));
+    let source = format!("url = \"http://127.0.0.1:{}/zone\"\nformat = \"rpz\"", web.port);
+    site.configure(upstream.addr, "", &list("threats", &source));
+    let server = site.start();
+    refresh(&site, &[]);
+    assert_eq!(site.ask("own.example").0, [192, 0, 2, 99]);
+    let text = site.avocet_text(&["lists", "check", "threats"]);
+    assert!(text.starts_with("line 5: the data: ") && text.contains("2 entries, 1 skipped, 1 broken"), "{text}");
+    let text = site.avocet_text(&["lists", "status"]);
+    assert!(text.contains("triggers: 1 nsdname, 1 qname; 1 of them cannot fire"), "{text}");
+    let text = site.avocet_text(&["why", "own.example"]);
+    assert!(
+        text.contains("rewritten by list threats")
+            && text.contains("list threats, line 3: local-data by qname, decides"),
+        "{text}"
+    );
+
+    web.give(Some(&format!("{HEAD}own.example A 192.0.2.98\n127.0.0.1 CNAME .\n")));
+    refresh(&site, &["threats"]);
+    assert_eq!(site.ask("own.example").0, [192, 0, 2, 98], "the next query has the new answer");
+    server.stop();
+    web.give(None);
+    let mut server = Server::spawn(site.serve());
+    server.wait_for_line("the image of the lists is read");
+    server.wait_for_line("serving");
+    assert_eq!(site.ask("own.example").0, [192, 0, 2, 98], "its copy is read at the start");
+    assert_eq!(site.metric("avocet_list_entries{list=\"threats\"}"), 2.0);
+}
+
+#[test]
+fn commands_judge_by_the_copies_of_what_was_fetched() {
+    let (site, upstream, web) = (Site::new(), Upstream::start(), Web::start("ads.example\n"));
+    let url = format!("url = \"http://127.0.0.1:{}/ads\"", web.port);
+    site.configure(upstream.addr, "", &list("ads", &url));
+    assert!(site.avocet_text(&["policy", "check"]).contains("no copy of it on this machine yet"));
+    let server = site.start();
+    refresh(&site, &[]);
+    server.stop();
+    web.give(None);
+    assert!(site.avocet_text(&["policy", "check"]).contains("list ads: domains, 1 entries"));
+    let held = site.avocet_text(&["policy", "test", "list(\"ads\")", "--name", "ads.example", "--json"]);
+    assert_eq!(serde_json::from_str::<Value>(&held).unwrap()["holds"], true, "{held}");
+    let queries = site.directory.join("queries");
+    std::fs::write(&queries, "ads.example\nother.example\n").unwrap();
+    let without = site.directory.join("without.toml");
+    std::fs::write(&without, "").unwrap();
+    let (queries, without) = (queries.to_str().unwrap(), without.to_str().unwrap());
+    let changed = site.avocet_text(&["policy", "dry-run", without, "--queries", queries]);
+    assert!(changed.contains("freed: 1 queries, 1 names"), "{changed}");
+}

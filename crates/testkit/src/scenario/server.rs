@@ -125,6 +125,7 @@ impl Server {
             ecs: &[],
             client: None,
             stale_available,
+            servers: &[],
         };
         let mut shed = None;
         let mut effects = self.with(at, |resolver, cx| {

@@ -30,11 +30,13 @@ pub enum Format {
     Unbound,
     /// A regular expression a line, as Pi-hole has them.
     PiholeRegex,
+    /// A response policy zone: a master file, read as a whole by [`crate::rpz`].
+    Rpz,
 }
 
 impl Format {
     /// Every format with its name in configurations.
-    pub const NAMES: [(&'static str, Self); 7] = [
+    pub const NAMES: [(&'static str, Self); 8] = [
         ("hosts", Self::Hosts),
         ("domains", Self::Domains),
         ("wildcards", Self::Wildcards),
@@ -42,6 +44,7 @@ impl Format {
         ("dnsmasq", Self::Dnsmasq),
         ("unbound", Self::Unbound),
         ("pihole-regex", Self::PiholeRegex),
+        ("rpz", Self::Rpz),
     ];
 
     /// The format of this name.
@@ -89,6 +92,7 @@ pub(super) fn read_line(format: Format, line: &str, out: &mut Vec<Entry>) -> Res
         Format::Dnsmasq => dnsmasq::read(line, out),
         Format::Unbound => unbound::read(line, out),
         Format::PiholeRegex => pihole::read(line, out),
+        Format::Rpz => Err(Reason::Malformed("a zone is no list of lines")),
     }
 }
 
@@ -148,6 +152,6 @@ pub(super) mod tests {
         for (name, format) in Format::NAMES {
             assert_eq!((Format::from_name(name), format.name()), (Some(format), name));
         }
-        assert_eq!(Format::from_name("rpz"), None);
+        assert_eq!(Format::from_name("zone"), None);
     }
 }

@@ -1,0 +1,110 @@
+//! Who serves the zones that a name lies in, as the cache knows it from delegations: for policies that ask.
+//!
+//! Nothing is asked of the network. Where a name was resolved by recursion, its delegations are there; what is
+//! forwarded has none.
+
+use std::net::IpAddr;
+
+use avocet_cache::{Cached, MAX_PAYLOAD_BYTES, ReadAt, RrsetCache, RrsetKey};
+use avocet_wire::{Class, NameBuf, Rtype, name};
+
+use crate::iterate::cut::{MAX_ADDRESSES, MAX_NS, address};
+use crate::iterate::rrset::Side;
+
+/// The class under which delegations and glue lie in the cache.
+pub const DELEGATIONS: u16 = Side::Delegation.class();
+/// Fewest labels of a zone whose servers are looked at: those of the root and of a top-level domain serve everybody.
+const MIN_LABELS: usize = 2;
+
+/// Names and addresses of servers, each once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NameServers {
+    /// Their names, folded.
+    pub names: Vec<NameBuf>,
+    /// Their addresses.
+    pub addresses: Vec<IpAddr>,
+}
+
+impl NameServers {
+    /// The servers of all zones below the top-level domains that this folded name lies in, of delegations that have
+    /// expired too as long as they are there. `now_secs` is the time of the cache.
+    #[must_use]
+    pub fn above(cache: &RrsetCache, name: &[u8], now_secs: u32) -> Self {
+        let mut reader = Reader { cache, now_secs, buffer: vec![0; MAX_PAYLOAD_BYTES] };
+        let mut servers = Self::default();
+        for zone in name::ancestors(name).filter(|zone| name::labels(zone).count() >= MIN_LABELS) {
+            for server in reader.records((DELEGATIONS, zone, Rtype::NS), MAX_NS) {
+                let Ok(server) = NameBuf::from_wire(&server) else { continue };
+                let server = server.folded();
+                if servers.names.contains(&server) {
+                    continue;
+                }
+                servers.add_addresses(&mut reader, server.wire());
+                servers.names.push(server);
+            }
+        }
+        servers
+    }
+
+    fn add_addresses(&mut self, reader: &mut Reader<'_>, server: &[u8]) {
+        for class in [Class::IN.0, DELEGATIONS] {
+            for rtype in [Rtype::A, Rtype::AAAA] {
+                let found = reader.records((class, server, rtype), MAX_ADDRESSES);
+                for address in found.iter().filter_map(|rdata| address(rtype, rdata)) {
+                    if !self.addresses.contains(&address) {
+                        self.addresses.push(address);
+                    }
+                }
+            }
+        }
+    }
+}
+
+struct Reader<'c> {
+    cache: &'c RrsetCache,
+    now_secs: u32,
+    buffer: Vec<u8>,
+}
+
+impl Reader<'_> {
+    /// The first so many records of a set; none where there is no set.
+    fn records(&mut self, (class, owner, rtype): (u16, &[u8], Rtype), most: usize) -> Vec<Box<[u8]>> {
+        let key = RrsetKey { owner, rtype: rtype.0, class };
+        let at = ReadAt { now: self.now_secs, stale_window: u32::MAX };
+        match self.cache.lookup(&key, at, &mut self.buffer) {
+            Some(Cached::Rrset(view)) => view.records().take(most).map(Box::from).collect(),
+            Some(Cached::Nodata(_)) | None => Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use avocet_cache::{Provenance, Rank, ReceivedRrset, Security, TtlBounds};
+
+    use super::*;
+
+    #[test]
+    fn servers_of_all_zones_above_a_name_are_found_but_for_those_at_the_top() {
+        let bounds = TtlBounds { min: 0, max: 86_400, negative_min: 0, negative_max: 3_600 };
+        let cache = RrsetCache::new(1 << 20, 3600, bounds, [1; 16]).unwrap();
+        let learn = |class, owner: &[u8], rtype: Rtype, records: &[&[u8]]| {
+            let (security, rank) = (Security::Unchecked, Rank::Additional);
+            let provenance = Provenance { security, rank, asked_with_do: false, asked_with_cd: false };
+            let set = ReceivedRrset { provenance, ttl: 60, records, signatures: &[] };
+            cache.insert(&RrsetKey { owner, rtype: rtype.0, class }, &set, 100);
+        };
+        let (zone, ns): (&[u8], &[u8]) = (b"\x01b\x07example\x00", b"\x02ns\x01b\x07example\x00");
+        let (above, far): (&[u8], &[u8]) = (b"\x07example\x00", b"\x03far\x04host\x00");
+        learn(DELEGATIONS, zone, Rtype::NS, &[ns, far]);
+        learn(DELEGATIONS, above, Rtype::NS, &[b"\x03top\x00"]);
+        learn(DELEGATIONS, ns, Rtype::A, &[&[192, 0, 2, 1]]);
+        learn(Class::IN.0, far, Rtype::A, &[&[192, 0, 2, 2]]);
+        for now_secs in [100, 500] {
+            let found = NameServers::above(&cache, b"\x01a\x01b\x07example\x00", now_secs);
+            assert_eq!(found.names.iter().map(NameBuf::wire).collect::<Vec<_>>(), [ns, far]);
+            assert_eq!(found.addresses, [IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2])]);
+        }
+        assert_eq!(NameServers::above(&cache, b"\x01c\x07example\x00", 100), NameServers::default());
+    }
+}

@@ -1,0 +1,46 @@
+//! Work that gives way to the workers where they share a core, but not for ever.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use avocet_io::process::{Eagerness, Thread, give_memory_back};
+
+/// After so long the work is done like any other: on a machine whose cores are all taken it would never end.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Texts of fewer octets are read so soon that nobody notices.
+const SMALL: u64 = 1 << 20;
+
+/// The thread that works at leisure, and since when.
+#[derive(Default)]
+pub(crate) struct Leisure(Mutex<Option<(Thread, Instant)>>);
+
+impl Leisure {
+    /// Does what takes long with texts of about so many octets, and holds no lock. Gives back the memory that it took.
+    pub(super) fn work<T>(&self, octets: u64, work: impl FnOnce() -> T) -> T {
+        if octets < SMALL {
+            return work();
+        }
+        let thread = Thread::current();
+        *self.lock() = Some((thread, Instant::now()));
+        // Where the system refuses, it is in the way of the workers a little.
+        let _ = thread.set_eagerness(Eagerness::Idle);
+        let result = work();
+        let _ = thread.set_eagerness(Eagerness::Ordinary);
+        *self.lock() = None;
+        give_memory_back();
+        result
+    }
+
+    /// Ends the leisure of work that has taken long.
+    pub(crate) fn hurry(&self) {
+        let mut at_work = self.lock();
+        if let Some((thread, _)) = at_work.filter(|(_, began)| began.elapsed() >= PATIENCE) {
+            let _ = thread.set_eagerness(Eagerness::Ordinary);
+            *at_work = None;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<(Thread, Instant)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

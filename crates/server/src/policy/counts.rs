@@ -1,0 +1,180 @@
+//! How often each rule and each list held.
+//!
+//! Each worker counts for itself, as for all metrics; a look adds them up. A count belongs to a name, so it goes on
+//! over reloads, whatever the rule's place among the others has become.
+
+use std::sync::{Mutex, PoisonError};
+
+use avocet_policy::rule::{RuleId, Verdict};
+
+use super::verdict::{FIRST_LIST_NOTE, FIRST_RULE_NOTE};
+use crate::config::policy::PolicyConfig;
+use crate::metrics::Counter;
+
+/// Most rules and lists that are counted by name since the server started; the first place is for all others together.
+const MAX_COUNTED: usize = 4_096;
+/// The place of those that are not counted by name.
+const OTHERS: usize = 0;
+
+/// What has a count.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Subject {
+    Others,
+    Rebinding,
+    List(String),
+    Rule(String),
+}
+
+/// The counts of all workers. Outlives a policy.
+pub(crate) struct Counts {
+    subjects: Mutex<Vec<Subject>>,
+    workers: Vec<Box<[Counter]>>,
+}
+
+impl Counts {
+    /// All are zero.
+    pub(crate) fn new(workers: usize) -> Self {
+        let counters = || (0..MAX_COUNTED).map(|_| Counter::default()).collect();
+        Self { subjects: Mutex::new(vec![Subject::Others]), workers: (0..workers).map(|_| counters()).collect() }
+    }
+
+    /// Where the lists and rules of a policy are counted; `rules` are the names of those in force.
+    pub(super) fn places<'a>(&self, config: &PolicyConfig, rules: impl Iterator<Item = &'a str>) -> Places {
+        let mut subjects = self.subjects.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut place = |subject: Subject| {
+            let found = subjects.iter().position(|other| *other == subject);
+            found.unwrap_or_else(|| {
+                if subjects.len() == MAX_COUNTED {
+                    return OTHERS;
+                }
+                subjects.push(subject);
+                subjects.len() - 1
+            })
+        };
+        Places {
+            rebinding: place(Subject::Rebinding),
+            lists: config.lists.iter().map(|list| place(Subject::List(list.name.clone()))).collect(),
+            rules: rules.map(|rule| place(Subject::Rule(rule.to_owned()))).collect(),
+        }
+    }
+
+    fn count(&self, worker: usize, place: usize) {
+        if let Some(counter) = self.workers.get(worker).and_then(|counters| counters.get(place)) {
+            counter.add(1);
+        }
+    }
+
+    fn total(&self, place: usize) -> u64 {
+        self.workers.iter().map(|counters| counters[place].value()).sum()
+    }
+}
+
+/// Where what a policy consists of is counted.
+pub(super) struct Places {
+    rebinding: usize,
+    /// By place in the configuration.
+    lists: Vec<usize>,
+    /// By [`RuleId`].
+    rules: Vec<usize>,
+}
+
+impl Places {
+    /// Counts an answer that the policy gave, for the reason of this note.
+    #[inline]
+    pub(super) fn count_note(&self, counts: &Counts, worker: usize, note: u16) {
+        let note = usize::from(note);
+        let place = match note.checked_sub(FIRST_RULE_NOTE) {
+            Some(rule) => self.rules.get(rule).copied(),
+            None if note < FIRST_LIST_NOTE => Some(self.rebinding),
+            None => self.lists.get(note - FIRST_LIST_NOTE).copied(),
+        };
+        counts.count(worker, place.unwrap_or(OTHERS));
+    }
+
+    /// Counts a rule that held without an answer of its own.
+    pub(super) fn count_rule(&self, counts: &Counts, worker: usize, rule: RuleId) {
+        counts.count(worker, self.rules.get(rule.0 as usize).copied().unwrap_or(OTHERS));
+    }
+
+    /// How often answers were given for a list, by its place in the configuration.
+    pub(super) fn of_list(&self, counts: &Counts, place: usize) -> u64 {
+        self.lists.get(place).map_or(0, |place| counts.total(*place))
+    }
+
+    /// How often a rule held.
+    pub(super) fn of_rule(&self, counts: &Counts, rule: RuleId) -> u64 {
+        self.rules.get(rule.0 as usize).map_or(0, |place| counts.total(*place))
+    }
+
+    /// How often private addresses of public names were taken out.
+    pub(super) fn of_rebinding(&self, counts: &Counts) -> u64 {
+        counts.total(self.rebinding)
+    }
+}
+
+/// The rules that held the last time that a worker asked, and were not counted yet.
+#[derive(Default)]
+pub(super) struct Held(Vec<RuleId>);
+
+impl Held {
+    /// Those of a verdict on a question.
+    pub(super) fn note(&mut self, verdict: &Verdict) {
+        self.0.clear();
+        self.0.extend(verdict.noted().iter().chain(&verdict.decided));
+    }
+
+    /// Those of a verdict on an answer that did not hold before it was known.
+    pub(super) fn note_later(&mut self, before: &Verdict, verdict: &Verdict) {
+        self.0.clear();
+        let is_later = |rule: &&RuleId| !before.noted().contains(rule) && before.decided.as_ref() != Some(rule);
+        self.0.extend(verdict.noted().iter().chain(&verdict.decided).filter(is_later));
+    }
+
+    /// Gives them, but for one that is counted by the note of its answer.
+    pub(super) fn take(&mut self, counted: Option<RuleId>) -> impl Iterator<Item = RuleId> + '_ {
+        self.0.drain(..).filter(move |rule| Some(*rule) != counted)
+    }
+}
+
+/// The rule that a note speaks of.
+pub(super) fn rule_of(note: u16) -> Option<RuleId> {
+    usize::from(note).checked_sub(FIRST_RULE_NOTE).map(|rule| RuleId(rule as u32))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::config::Config;
+
+    fn policy(lists: &[&str]) -> PolicyConfig {
+        let tables = lists.iter().map(|name| format!("[[list]]\nname = \"{name}\"\nfile = \"x\"\n"));
+        Config::from_text(None, &tables.collect::<String>(), &BTreeMap::new()).unwrap().policy
+    }
+
+    #[test]
+    fn counts_go_by_name_and_outlive_a_policy() {
+        let counts = Counts::new(2);
+        let places = counts.places(&policy(&["ads", "adult"]), ["bedtime", "slow"].into_iter());
+        places.count_note(&counts, 0, (FIRST_LIST_NOTE + 1) as u16);
+        places.count_note(&counts, 1, (FIRST_LIST_NOTE + 1) as u16);
+        places.count_note(&counts, 1, FIRST_RULE_NOTE as u16);
+        places.count_note(&counts, 0, 1);
+        places.count_rule(&counts, 0, RuleId(1));
+        let later = counts.places(&policy(&["adult", "news"]), ["slow", "other", "bedtime"].into_iter());
+        assert_eq!([0, 1].map(|place| later.of_list(&counts, place)), [2, 0]);
+        assert_eq!([0, 1, 2].map(|rule| later.of_rule(&counts, RuleId(rule))), [1, 0, 1]);
+        assert_eq!(later.of_rebinding(&counts), 1);
+    }
+
+    #[test]
+    fn those_for_which_there_is_no_room_are_counted_together() {
+        let counts = Counts::new(1);
+        let names: Vec<String> = (0..MAX_COUNTED + 10).map(|number| number.to_string()).collect();
+        let places = counts.places(&policy(&["ads"]), names.iter().map(String::as_str));
+        (0..names.len()).for_each(|rule| places.count_rule(&counts, 0, RuleId(rule as u32)));
+        assert_eq!(places.of_rule(&counts, RuleId(0)), 1);
+        assert!(counts.total(OTHERS) > 10);
+    }
+}

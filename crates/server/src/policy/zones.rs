@@ -1,0 +1,131 @@
+//! What response policy zones say of a question and of its answer (draft-vixie-dnsop-dns-rpz).
+//!
+//! ```text
+//! question   client address, qname              acted upon at once where nothing later could go before it
+//! answer     the same, each alias in its turn,  what fires for the name that comes first in the chain decides
+//!            the addresses at its end, the name servers of each name
+//! ```
+//! A zone is a list: groups say for whom it holds, and rules, local records, pauses and lists that allow a name
+//! go before it. Between a zone and a list that blocks, the one that stands first in the configuration decides.
+
+use avocet_policy::list::ListId;
+use avocet_policy::rpz::{Action, Found, TriggerKind, ZoneSet, Zones};
+use avocet_resolver::NameServers;
+use avocet_wire::{NameBuf, Rtype};
+
+use super::verdict::QuestionVerdict;
+use super::{Answered, Asked, Made, Policy, names};
+use crate::metrics::Stage;
+use crate::query::blocked::Form;
+use crate::query::local::Alias;
+
+/// A trigger that fired for an answer, and the aliases that lead to the name for which it did.
+pub(super) struct Fired<'p> {
+    pub(super) found: Found<'p>,
+    behind: Vec<Alias>,
+}
+
+impl Policy {
+    /// The zones, and those of them that hold for a profile.
+    pub(super) fn zones_for(&self, profile: u16) -> Option<(&Zones, ZoneSet)> {
+        let in_force = self.zones_in_force.get(usize::from(profile)).copied().filter(|set| !set.is_empty())?;
+        Some((self.lists.as_ref()?.zones(), in_force))
+    }
+
+    /// What fires for a question that nothing can be found out about: what could go before it does not.
+    pub(super) fn zone_without_answer(&self, asked: &Asked<'_>) -> Option<Fired<'_>> {
+        self.zone_on_question(asked).map(|found| Fired { found, behind: Vec::new() })
+    }
+
+    /// What fires for the question, settled or not.
+    pub(super) fn zone_on_question(&self, asked: &Asked<'_>) -> Option<Found<'_>> {
+        let (zones, in_force) = self.zones_for(asked.profile)?;
+        Found::best(zones.on_client(in_force, asked.ip), zones.on_qname(in_force, asked.qname))
+    }
+
+    /// What fires for the question, where nothing in the answer could go before it.
+    pub(super) fn zone_at_question(&self, asked: &Asked<'_>) -> Option<Fired<'_>> {
+        let (zones, in_force) = self.zones_for(asked.profile)?;
+        let found = self.zone_on_question(asked)?;
+        zones.is_settled(in_force, &found, TriggerKind::Qname).then(|| Fired { found, behind: Vec::new() })
+    }
+
+    /// What fires for an answer: of all names of its chain the first for which anything does.
+    pub(super) fn zone_at_answer(
+        &self,
+        asked: &Asked<'_>,
+        answered: &Answered<'_, impl Fn(&[u8]) -> NameServers>,
+        found: &names::Found,
+    ) -> Option<Fired<'_>> {
+        let (zones, in_force) = self.zones_for(asked.profile)?;
+        let asks_for_servers = zones.has(TriggerKind::NsName) || zones.has(TriggerKind::NsAddress);
+        let mut chain = names::chain(answered.message, asked);
+        for place in 0..=chain.len() {
+            let name = place.checked_sub(1).map_or(asked.qname, |before| chain[before].target.wire());
+            let client = if place == 0 { zones.on_client(in_force, asked.ip) } else { None };
+            let mut best = Found::best(client, zones.on_qname(in_force, name));
+            if place == chain.len() {
+                let addresses = zones.on_answer_addresses(in_force, || found.addresses.iter().copied());
+                best = Found::best(best, addresses);
+            }
+            if asks_for_servers {
+                let servers = (answered.servers)(name);
+                best = Found::best(best, zones.on_nsnames(in_force, || servers.names.iter().map(NameBuf::wire)));
+                let addresses = zones.on_nsaddresses(in_force, || servers.addresses.iter().copied());
+                best = Found::best(best, addresses);
+            }
+            if let Some(found) = best {
+                chain.truncate(place);
+                return Some(Fired { found, behind: chain });
+            }
+        }
+        None
+    }
+
+    /// The places in the configuration of the zones that do something about a name, in force or not.
+    pub(super) fn zones_naming<'p>(&'p self, name: &'p [u8]) -> impl Iterator<Item = usize> + 'p {
+        let lists = self.lists.as_deref();
+        let zones = lists.into_iter().flat_map(|lists| (0..lists.zones().all().count()).map(move |zone| (lists, zone)));
+        zones.filter_map(move |(lists, zone)| {
+            let mut only = ZoneSet::default();
+            only.insert(zone);
+            let found = lists.zones().on_qname(only, name).filter(|found| *found.action != Action::Passthru)?;
+            self.place_of(self.list_of(&found)?)
+        })
+    }
+
+    /// The list that a trigger stands on.
+    pub(super) fn list_of(&self, found: &Found<'_>) -> Option<ListId> {
+        self.lists.as_ref()?.list_of_zone(found.zone)
+    }
+
+    /// What the trigger does with the question.
+    pub(super) fn by_zone<'p>(&'p self, fired: Fired<'p>, asked: &Asked<'_>, valid_secs: u32) -> QuestionVerdict<'p> {
+        let Fired { found, mut behind } = fired;
+        let qname = behind.last().map_or_else(|| NameBuf::from_wire(asked.qname).ok(), |last| Some(last.target));
+        let Some(qname) = qname else { return QuestionVerdict::Pass };
+        let form = match found.action {
+            Action::Passthru => return QuestionVerdict::Pass,
+            Action::Drop => return QuestionVerdict::Drop,
+            Action::TcpOnly => return QuestionVerdict::Truncate,
+            Action::NxDomain => Form::Nxdomain,
+            Action::NoData => Form::Nodata,
+            Action::Data(_) => Form::Local(found.action),
+            Action::Cname(_) | Action::CnameUnder(_) => match found.action.alias(qname.wire()) {
+                None => Form::TooLong,
+                Some(target) if matches!(asked.qtype, Rtype::CNAME | Rtype::ANY) => Form::Alias(Box::new(target)),
+                // What leads to itself goes its way.
+                Some(target) if target.wire() == qname.wire() => return QuestionVerdict::Pass,
+                Some(target) => {
+                    behind.push(Alias { owner: qname, target, ttl_secs: found.ttl_secs });
+                    return QuestionVerdict::Rename(behind);
+                }
+            },
+        };
+        let least = found.action.records(asked.qtype).map(|record| record.ttl_secs).min().unwrap_or(found.ttl_secs);
+        let ttl_secs = behind.iter().map(|alias| alias.ttl_secs).fold(least, u32::min);
+        let stage = if found.action.chooses() { Stage::Rewritten } else { Stage::Blocked };
+        let note = self.list_of(&found).map_or(0, |list| self.list_note(list));
+        QuestionVerdict::Answer(Made { form, ttl_secs, note, valid_secs, stage, behind })
+    }
+}

@@ -1,0 +1,61 @@
+//! Devices that are known by the leases of the DHCP server.
+
+use std::net::UdpSocket;
+use std::time::Instant;
+
+use crate::server::{PATIENCE, Site, ask_patiently};
+use crate::upstream::{ADDRESS, Upstream};
+
+/// What a blocked question gets.
+const BLOCKED: [u8; 4] = [0; 4];
+
+const POLICY: &str = r#"
+[policy]
+block-answer = "zero"
+leases = "LEASES"
+
+[[client]]
+name = "tablet"
+ids = ["02:00:00:00:00:01"]
+groups = ["kids"]
+
+[[group]]
+name = "kids"
+clients = ["console"]
+
+[[rule]]
+name = "games"
+when = 'client.group("kids") && qname.under("game.example")'
+action = "block"
+"#;
+
+/// Asks from an address until the answer is this one: the file is looked at each few seconds.
+#[track_caller]
+fn becomes(site: &Site, address: &str, answer: [u8; 4]) {
+    let (socket, began) = (UdpSocket::bind((address, 0)).unwrap(), Instant::now());
+    while ask_patiently(&socket, site.dns, "game.example") != answer {
+        assert!(began.elapsed() < PATIENCE, "{address} is not who it should be");
+    }
+}
+
+#[test]
+fn a_device_is_known_by_the_mac_and_the_name_of_its_lease() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    let leases = site.directory.join("dnsmasq.leases");
+    let write = |text: &str| {
+        let beside = leases.with_extension("beside");
+        std::fs::write(&beside, text).unwrap();
+        std::fs::rename(beside, &leases).unwrap();
+    };
+    write("0 02:00:00:00:00:01 127.0.0.2 whatever *\n0 02:00:00:00:00:02 127.0.0.3 console *\n");
+    site.configure(upstream.addr, "", &POLICY.replace("LEASES", &leases.display().to_string()));
+    let _server = site.start();
+    becomes(&site, "127.0.0.2", BLOCKED);
+    becomes(&site, "127.0.0.3", BLOCKED);
+    becomes(&site, "127.0.0.4", ADDRESS);
+    // The devices have drawn other addresses.
+    write("0 02:00:00:00:00:01 127.0.0.4 whatever *\n0 02:00:00:00:00:02 127.0.0.2 laptop *\n");
+    becomes(&site, "127.0.0.4", BLOCKED);
+    becomes(&site, "127.0.0.2", ADDRESS);
+    becomes(&site, "127.0.0.3", ADDRESS);
+}

@@ -1,0 +1,100 @@
+//! Rules that put single questions to servers of their own: whom it holds for gets what these say, and nobody else.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use avocet_wire::Rcode;
+
+use crate::harness::{Ask, Reply, Scripted, Setup, Udp};
+
+/// The client that the rule holds for, and another.
+const CHOSEN: [u8; 4] = [127, 0, 0, 2];
+const OTHER: [u8; 4] = [127, 0, 0, 3];
+
+fn upstream(address: &'static str) -> Scripted {
+    Scripted::start(move |query| match query.qname().as_str() {
+        "alias.example." => {
+            query.answer().own(300, "CNAME", "target.elsewhere.").record("target.elsewhere.", 300, "A", address).send()
+        }
+        _ => query.answer().own(300, "A", address).send(),
+    })
+}
+
+fn rule(servers: &[SocketAddr]) -> String {
+    let servers: Vec<String> = servers.iter().map(|addr| format!("{}@{}", addr.ip(), addr.port())).collect();
+    format!(
+        "[[rule]]\nname = \"lab\"\nwhen = 'client.ip.in(\"127.0.0.2/32\")'\naction = \"forward\"\nto = {servers:?}\n\
+         [[record]]\nname = \"own.example\"\ntype = \"A\"\nvalues = [\"192.0.2.99\"]\n"
+    )
+}
+
+#[track_caller]
+fn ask(server: SocketAddr, client: [u8; 4], name: &str) -> Reply {
+    Udp::from(SocketAddr::from((client, 0)), server).ask(&Ask::of(name, "A").edns(1232))
+}
+
+/// RCODE and data.
+fn said(reply: &Reply) -> String {
+    format!("{} {}", reply.rcode, reply.texts().join(" "))
+}
+
+/// What each gets, whoever asks first and however often; by forwarding and by recursion.
+fn check(more: &str) {
+    let (all, lab) = (upstream("192.0.2.1"), upstream("192.0.2.2"));
+    let setup = Setup::forwarding_to(all.addr).tables(&rule(&[lab.addr])).tables(more);
+    let server = setup.start();
+    for _ in 0..3 {
+        assert!(said(&ask(server.addr, OTHER, "first.example")).contains("192.0.2.1"));
+        for name in ["first.example", "second.example", "own.example", "localhost.test"] {
+            assert!(said(&ask(server.addr, CHOSEN, name)).contains("192.0.2.2"), "{name}");
+        }
+        assert!(said(&ask(server.addr, OTHER, "second.example")).contains("192.0.2.1"));
+        assert!(said(&ask(server.addr, OTHER, "own.example")).contains("192.0.2.99"));
+        // Where an alias leads, the same servers are believed.
+        assert!(said(&ask(server.addr, CHOSEN, "alias.example")).contains("192.0.2.2"));
+        assert!(said(&ask(server.addr, OTHER, "target.elsewhere")).contains("192.0.2.1"));
+    }
+    assert_eq!(lab.received().len(), 5, "what they say is kept for the client");
+}
+
+#[test]
+fn a_rule_forwards_for_its_clients_alone() {
+    check("");
+}
+
+#[test]
+fn a_rule_forwards_where_the_server_recurses() {
+    check("[resolver]\nmode = \"recurse\"\nquery-private = true\n[dnssec]\nvalidate = false\n");
+}
+
+#[test]
+fn a_rule_may_name_the_zone_whose_servers_it_asks() {
+    let (all, lab) = (upstream("192.0.2.1"), upstream("192.0.2.2"));
+    let rule = "[[rule]]\nname = \"lab\"\nwhen = 'client.ip.in(\"127.0.0.2/32\")'\naction = \"forward\"\nto = [\"lab.example\"]\n";
+    let server = Setup::forwarding_to(all.addr).rule("lab.example", &[lab.addr], "").tables(rule).start();
+    for _ in 0..2 {
+        assert!(said(&ask(server.addr, OTHER, "www.lab.example")).contains("192.0.2.2"));
+        assert!(said(&ask(server.addr, OTHER, "www.example")).contains("192.0.2.1"));
+        assert!(said(&ask(server.addr, CHOSEN, "www.example")).contains("192.0.2.2"));
+    }
+}
+
+#[test]
+fn without_its_servers_a_rule_has_no_answer_of_others() {
+    let is_down = Arc::new(AtomicBool::new(false));
+    let state = is_down.clone();
+    let all = upstream("192.0.2.1");
+    let lab = Scripted::start(move |query| match state.load(Ordering::Relaxed) {
+        true => query.answer().rcode(Rcode::SERVFAIL).send(),
+        false => query.answer().own(300, "A", "192.0.2.2").send(),
+    });
+    let server = Setup::forwarding_to(all.addr).tables(&rule(&[lab.addr])).start();
+    is_down.store(true, Ordering::Relaxed);
+    assert!(said(&ask(server.addr, OTHER, "www.example")).contains("192.0.2.1"));
+    assert_eq!(ask(server.addr, CHOSEN, "www.example").rcode, Rcode::SERVFAIL);
+    // That they failed is nothing to others, and nothing that is remembered.
+    assert!(said(&ask(server.addr, OTHER, "www.example")).contains("192.0.2.1"));
+    is_down.store(false, Ordering::Relaxed);
+    assert!(said(&ask(server.addr, CHOSEN, "www.example")).contains("192.0.2.2"));
+}

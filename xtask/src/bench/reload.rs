@@ -1,0 +1,294 @@
+//! A million names swapped again and again under an open loop of queries: what is lost, how late answers come, and what
+//! memory it takes.
+//!
+//! The server has one core for its worker and for the thread that compiles, as on the smallest machine. Half of what is
+//! asked is on the list, and half is resolved once and cached; each swap makes all of it to be decided anew.
+
+use std::fs;
+use std::io::Write as _;
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::ask::{self, Transport};
+use super::load::{Generator, Latency, Load, Pace, Questions, output};
+use super::options::Options;
+use super::peer::Peer;
+use super::process::{LOAD_CORE, Launch, SERVER_CORE, Server, pinned};
+use super::setup::Setup;
+use super::{blocklist, json, machine};
+
+/// Names on the list.
+const NAMES: u32 = 1_000_000;
+/// Lists that take turns.
+const LISTS: usize = 2;
+/// Names of the list that are asked.
+const ASKED_OF_LIST: u32 = 10_000;
+/// A second unless told otherwise: what a machine that does other things too keeps up with.
+const RATE: u64 = 20_000;
+/// The first compilation is part of the start.
+const START_WITHIN: Duration = Duration::from_secs(120);
+/// What a swap leaves behind is given back by then.
+const SETTLED_AFTER_SECS: u64 = 3;
+/// So many questions are in flight while names are only to be cached.
+const CACHING_WINDOW: u64 = 48;
+
+/// Takes `--rate N` beside the options of all benches; `--secs` is the time of each of the two runs.
+pub(super) fn run(words: &[&str]) -> Result<(), String> {
+    let (rate, rest) = rate_of(words)?;
+    let options = Options::parse_for(&[Peer::Avocet], &rest)?;
+    let options = Options { generator: Generator::Avocet, ..options };
+    let setup = Setup::prepare(&options.peers, &options)?;
+    let site = Site::write(&setup)?;
+    let command = [&setup.avocet.display().to_string(), "serve", "--config", &site.config.display().to_string()];
+    let command = command.map(str::to_owned);
+    let log = setup.file("reload.log");
+    let launch = Launch { command: &command, core: SERVER_CORE, log: &log, within: START_WITHIN };
+    let server = Server::start(&launch, || ask::is_ready(site.dns))?;
+    let questions = |pace| Questions { server: site.dns, file: &site.queries, transport: Transport::Udp, pace };
+    let count = u64::from(2 * ASKED_OF_LIST);
+    Generator::Avocet.ask(&setup, &questions(Pace::Count { count, window: CACHING_WINDOW }))?;
+
+    let pace = Pace::Rate { per_sec: rate, secs: options.secs };
+    let quiet = Generator::Avocet.ask(&setup, &questions(pace))?;
+    let before = memory(&server)?;
+    server.forget_peak()?;
+    let (swapped, swaps) = thread::scope(|scope| {
+        let load = scope.spawn(|| Generator::Avocet.ask(&setup, &questions(pace)));
+        let swaps = site.swap_while(|| !load.is_finished());
+        let load = load.join().map_err(|_| "the generator's thread ended by a fault".to_owned())?;
+        Ok::<_, String>((load?, swaps?))
+    })?;
+    let peak = memory(&server)?.peak;
+    Generator::Avocet.ask(&setup, &questions(Pace::Rate { per_sec: rate, secs: SETTLED_AFTER_SECS }))?;
+    let memory = Memories { before: before.now, peak, after: memory(&server)?.now };
+    let result = Outcome { rate, quiet, swapped, swaps, memory, image: site.image_bytes()? };
+    result.print();
+    machine::keep("reload", &options.peers, result.json()).map(drop)
+}
+
+fn rate_of<'w>(words: &[&'w str]) -> Result<(u64, Vec<&'w str>), String> {
+    let Some(at) = words.iter().position(|word| *word == "--rate") else { return Ok((RATE, words.to_vec())) };
+    let rate = words.get(at + 1).and_then(|value| value.parse().ok()).filter(|rate| *rate > 0);
+    let rest = [&words[..at], words.get(at + 2..).unwrap_or_default()].concat();
+    Ok((rate.ok_or("--rate wants a positive number")?, rest))
+}
+
+/// Octets in memory.
+struct Memories {
+    before: u64,
+    peak: u64,
+    after: u64,
+}
+
+/// Memory of a process in octets.
+struct Memory {
+    now: u64,
+    peak: u64,
+}
+
+fn memory(server: &Server) -> Result<Memory, String> {
+    let (now, peak) = server.resident_bytes().ok_or("the memory of the server cannot be read")?;
+    Ok(Memory { now, peak })
+}
+
+/// The files of the server that is measured.
+struct Site {
+    dns: SocketAddrV4,
+    config: PathBuf,
+    list: PathBuf,
+    queries: PathBuf,
+    avocet: PathBuf,
+}
+
+impl Site {
+    fn write(setup: &Setup) -> Result<Self, String> {
+        let dns = SocketAddrV4::new(Ipv4Addr::LOCALHOST, setup.port);
+        let site = Self {
+            dns,
+            config: setup.file("reload.toml"),
+            list: setup.file("reload.txt"),
+            queries: setup.file("reload.queries"),
+            avocet: setup.avocet.clone(),
+        };
+        let data = setup.file("reload-data");
+        // It need not be fetched from, but metrics show what goes on.
+        let http = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
+        let http = http.map_err(|error| error.to_string())?;
+        let text = format!(
+            "[server]\nlisten = [\"{dns}\"]\nworkers = 1\nlocal-names = false\nhttp = \"{http}\"\n\
+             [resolver]\nmode = \"forward\"\n\
+             [[forward]]\nzone = \".\"\nupstreams = [\"udp://127.0.0.1:{}\"]\n\
+             [data]\ndirectory = \"{}\"\n[[list]]\nname = \"big\"\nformat = \"domains\"\nfile = \"{}\"\n",
+            setup.upstream_port,
+            data.display(),
+            site.list.display()
+        );
+        let hot = fs::read_to_string(&setup.material.hot);
+        let mixed = hot.map(|hot| {
+            let hot = hot.lines().map(str::to_owned).take(ASKED_OF_LIST as usize);
+            hot.zip((0..ASKED_OF_LIST).map(|index| format!("{} A", blocklist::name(index * (NAMES / ASKED_OF_LIST)))))
+                .flat_map(|(resolved, listed)| [resolved, listed])
+                .collect::<Vec<String>>()
+                .join("\n")
+        });
+        let written = mixed
+            .and_then(|mixed| fs::write(&site.queries, mixed + "\n"))
+            .and_then(|()| fs::create_dir_all(&data))
+            .and_then(|()| fs::write(&site.config, text))
+            .and_then(|()| (0..LISTS).try_for_each(|number| site.write_list(number)))
+            .and_then(|()| site.put_list(0));
+        written.map_err(|error| format!("{}: {error}", setup.directory.display()))?;
+        Ok(site)
+    }
+
+    fn list(&self, number: usize) -> PathBuf {
+        self.list.with_extension(number.to_string())
+    }
+
+    /// A list, with one name that the other lists have not.
+    fn write_list(&self, number: usize) -> std::io::Result<()> {
+        let mut file = std::io::BufWriter::new(fs::File::create(self.list(number))?);
+        for index in 0..NAMES {
+            writeln!(file, "{}", blocklist::name(index))?;
+        }
+        writeln!(file, "swap{number}.example")?;
+        file.flush()
+    }
+
+    /// Puts one of the lists where the server looks, which costs the machine nothing.
+    fn put_list(&self, number: usize) -> std::io::Result<()> {
+        let beside = self.list.with_extension("beside");
+        fs::hard_link(self.list(number % LISTS), &beside)?;
+        fs::rename(beside, &self.list)
+    }
+
+    /// Swaps the list again and again; how long each took, in seconds.
+    fn swap_while(&self, goes_on: impl Fn() -> bool) -> Result<Vec<f64>, String> {
+        let mut took = Vec::new();
+        while goes_on() {
+            self.put_list(took.len() + 1).map_err(|error| format!("{}: {error}", self.list.display()))?;
+            let began = Instant::now();
+            self.run(&["lists", "refresh", "big"])?;
+            took.push(began.elapsed().as_secs_f64());
+        }
+        Ok(took)
+    }
+
+    fn image_bytes(&self) -> Result<u64, String> {
+        let status: Value =
+            serde_json::from_str(&self.run(&["lists", "status"])?).map_err(|error| error.to_string())?;
+        status["image"]["octets"].as_u64().ok_or_else(|| format!("there is no image: {status}"))
+    }
+
+    fn run(&self, words: &[&str]) -> Result<String, String> {
+        let mut command = pinned(LOAD_CORE);
+        command.arg(&self.avocet).args(words).arg("--json").arg("--config").arg(Path::new(&self.config));
+        output(command)
+    }
+}
+
+/// What was measured.
+struct Outcome {
+    rate: u64,
+    quiet: Load,
+    swapped: Load,
+    swaps: Vec<f64>,
+    memory: Memories,
+    image: u64,
+}
+
+impl Outcome {
+    fn print(&self) {
+        let line = |what: &str, load: &Load| {
+            let Latency { p50_us, p99_us, p999_us } = latency(load);
+            println!(
+                "{what:<16} {:>9} answered, {} lost, p50 {p50_us:.0} us, p99 {p99_us:.0} us, p99.9 {p999_us:.0} us",
+                load.answered, load.lost
+            );
+        };
+        println!("{NAMES} names, {} queries a second", self.rate);
+        line("quiet", &self.quiet);
+        line("while swapped", &self.swapped);
+        let slowest = self.swaps.iter().copied().fold(0.0, f64::max);
+        println!("{} swaps, the slowest {slowest:.2} s; p99 {:+.0} %", self.swaps.len(), self.p99_percent());
+        let Memories { before, peak, after } = self.memory;
+        println!(
+            "memory {} MiB, at most {} MiB, {} MiB afterwards; the image has {:.1} MiB: at most {:.2} images more, {:.2} stay",
+            before >> 20,
+            peak >> 20,
+            after >> 20,
+            self.image as f64 / f64::from(1 << 20),
+            self.images(peak),
+            self.images(after)
+        );
+    }
+
+    fn p99_percent(&self) -> f64 {
+        (latency(&self.swapped).p99_us / latency(&self.quiet).p99_us - 1.0) * 100.0
+    }
+
+    /// What is more than before, in images.
+    fn images(&self, bytes: u64) -> f64 {
+        (bytes as f64 - self.memory.before as f64) / self.image as f64
+    }
+
+    fn json(&self) -> json::Json {
+        let load = |load: &Load| {
+            let Latency { p50_us, p99_us, p999_us } = latency(load);
+            json::object([
+                ("answered", json::number(load.answered as f64)),
+                ("lost", json::number(load.lost as f64)),
+                ("p50_us", json::number(p50_us)),
+                ("p99_us", json::number(p99_us)),
+                ("p999_us", json::number(p999_us)),
+            ])
+        };
+        json::object([
+            ("names", json::number(f64::from(NAMES))),
+            ("queries_per_sec", json::number(self.rate as f64)),
+            ("quiet", load(&self.quiet)),
+            ("while_swapped", load(&self.swapped)),
+            ("swaps", json::number(self.swaps.len() as f64)),
+            ("slowest_swap_secs", json::number(self.swaps.iter().copied().fold(0.0, f64::max))),
+            ("image_bytes", json::number(self.image as f64)),
+            ("memory_bytes", json::number(self.memory.before as f64)),
+            ("peak_bytes", json::number(self.memory.peak as f64)),
+            ("afterwards_bytes", json::number(self.memory.after as f64)),
+        ])
+    }
+}
+
+fn latency(load: &Load) -> Latency {
+    load.latency.unwrap_or(Latency { p50_us: f64::NAN, p99_us: f64::NAN, p999_us: f64::NAN })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_is_an_option_of_its_own() {
+        assert_eq!(rate_of(&["--secs", "3"]).unwrap(), (RATE, vec!["--secs", "3"]));
+        assert_eq!(rate_of(&["--rate", "100", "--no-build"]).unwrap(), (100, vec!["--no-build"]));
+        assert!(rate_of(&["--rate"]).is_err() && rate_of(&["--rate", "0"]).is_err());
+    }
+
+    #[test]
+    fn memory_is_told_in_images() {
+        let load = |p99_us| Load { latency: Some(Latency { p50_us: 1.0, p99_us, p999_us: 9.0 }), ..Load::default() };
+        let outcome = Outcome {
+            rate: 1,
+            quiet: load(10.0),
+            swapped: load(12.0),
+            swaps: vec![0.5],
+            memory: Memories { before: 100, peak: 160, after: 110 },
+            image: 20,
+        };
+        assert_eq!((outcome.images(160), outcome.images(110)), (3.0, 0.5));
+        assert!((outcome.p99_percent() - 20.0).abs() < 1e-9);
+    }
+}
