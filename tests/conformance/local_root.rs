@@ -3,14 +3,16 @@
 
 use std::fs;
 
-use avocet_wire::header::AD;
+use avocet_wire::Rcode;
+use avocet_wire::header::{AD, CD, RD};
 use avocet_wire::rdata;
 
 use crate::harness::peers::{Peer, signing_root};
 use crate::harness::{Ask, Directory, Server, Setup, http_get, until};
 
 const ZONE: &str = ". 86400 SOA a.root. host.root. 1 1800 900 604800 300\n. 86400 NS a.root.\na.root. 300 A 192.0.2.1\n\
-    test. 300 NS ns.test.\nns.test. 300 A 192.0.2.2\nother. 300 NS ns.test.\n";
+    test. 300 NS ns.test.\nns.test. 300 A 192.0.2.2\nother. 300 NS ns.test.\n\
+    root-key-sentinel-is-ta-00001. 300 A 192.0.2.3\nroot-key-sentinel-not-ta-00001. 300 A 192.0.2.3\n";
 
 /// The key of the root as a line of the configuration.
 fn anchor(primary: &Peer) -> String {
@@ -39,7 +41,7 @@ fn check_denials(server: &Server, prefix: &str) {
     let reply = until("the copy is in use", || {
         number += 1;
         let reply = server.ask(&Ask::of(&format!("www.{prefix}{number}."), "A").edns(1232).dnssec_ok());
-        (reply.rcode == avocet_wire::Rcode::NXDOMAIN).then_some(reply)
+        (reply.rcode == Rcode::NXDOMAIN).then_some(reply)
     });
     assert!(reply.header.flags & AD != 0, "{reply:?}");
     let soa = server.ask(&Ask::of(".", "SOA").edns(1232).dnssec_ok());
@@ -50,7 +52,7 @@ fn check_denials(server: &Server, prefix: &str) {
 #[track_caller]
 fn check_refusal(server: &Server, why: &str) {
     until("it is refused", || server.directory.read("log").contains(why).then_some(()));
-    assert_eq!(server.ask(&Ask::of("www.nothing.", "A")).rcode, avocet_wire::Rcode::SERVFAIL);
+    assert_eq!(server.ask(&Ask::of("www.nothing.", "A")).rcode, Rcode::SERVFAIL);
     assert!(http_get(server.http, "/metrics").contains("avocet_root_zone_copies_total{result=\"refused\"} 1"));
 }
 
@@ -79,6 +81,21 @@ fn the_root_zone_is_transferred_verified_kept_and_taken_up_after_a_restart() {
     let file = hints.write("changed.zone", &changed);
     let server = start(&format!("local-root = {file:?}"), &anchor, &hints);
     check_refusal(&server, "not those that its ZONEMD record is of");
+}
+
+/// RFC 8509: no key of the root has the tag 1, unless one is drawn that has.
+#[test]
+fn clients_learn_from_sentinels_which_keys_of_the_root_are_trusted() {
+    let Some(primary) = signing_root(ZONE) else { return };
+    let hints = Directory::create();
+    let server = start(&primaries(&primary), &anchor(&primary), &hints);
+    check_denials(&server, "sentinel");
+    let rcode = |kind: &str, flags: u16| {
+        let ask = Ask::of(&format!("root-key-sentinel-{kind}-ta-00001."), "A").flags(flags);
+        server.ask(&ask).rcode
+    };
+    assert_eq!(rcode("is", RD), Rcode::SERVFAIL);
+    assert_eq!((rcode("not", RD), rcode("is", RD | CD)), (Rcode::NOERROR, Rcode::NOERROR));
 }
 
 #[test]

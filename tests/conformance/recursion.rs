@@ -1,8 +1,10 @@
 //! Recursion over real sockets: authoritative servers that a stub zone names.
 
+use std::process::Command;
+
 use avocet_wire::Rcode;
 
-use crate::harness::{Ask, Received, Scripted, Server, Setup, Udp, Verdict};
+use crate::harness::{Ask, Received, Scripted, Server, Setup, Udp, Verdict, until};
 
 /// A server that recurses, with the zone `corp.` at this server.
 fn recursing(authority: &Scripted, negative: &str) -> Server {
@@ -50,4 +52,30 @@ fn without_recursion_desired_only_the_cache_is_asked() {
     client.ask(&Ask::of("www.corp.", "A"));
     assert_eq!(client.ask(&plain()).texts(), ["192.0.2.1"]);
     assert_eq!(authority.count_of("www.corp."), 1);
+}
+
+/// A negative anchor takes a zone out of validation at once, and gives it back (RFC 7646).
+#[test]
+fn a_negative_anchor_set_at_run_time_holds_until_it_is_removed() {
+    let authority = Scripted::start(good);
+    let servers = format!("{}@{}", authority.addr.ip(), authority.addr.port());
+    let anchor = format!("corp. IN DS 1 13 2 {}", "AB".repeat(32));
+    let server = Setup::plain()
+        .tables("[resolver]\nmode = \"recurse\"")
+        .tables(&format!("[[stub]]\nzone = \"corp\"\nservers = [\"{servers}\"]"))
+        .tables(&format!("[dnssec]\ntrust-anchors = [\"{anchor}\"]"))
+        .start();
+    let command = |words: &[&str]| {
+        let config = server.directory.path().join("avocet.toml");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_avocet"));
+        let done = command.args(words).arg("--config").arg(config).output().expect("the command runs");
+        assert!(done.status.success(), "{done:?}");
+    };
+    let ask = || server.ask(&Ask::of("www.corp.", "A"));
+    assert_eq!(ask().rcode, Rcode::SERVFAIL, "it is not signed as its anchor wants");
+    command(&["nta", "add", "corp", "--for", "1h"]);
+    let unsigned = until("the anchor is in force", || Some(ask()).filter(|reply| reply.rcode == Rcode::NOERROR));
+    assert_eq!(unsigned.texts(), ["192.0.2.1"]);
+    command(&["nta", "remove", "corp"]);
+    until("the anchor is gone", || Some(ask()).filter(|reply| reply.rcode == Rcode::SERVFAIL));
 }

@@ -3,7 +3,9 @@
 use std::net::IpAddr;
 
 use avocet_resolver::{FetchLimits, Shed};
+use avocet_testkit::Response;
 use avocet_wire::Rcode;
+use avocet_wire::header::{AA, RA, RD};
 
 use crate::world::{World, authority, recursion};
 
@@ -94,4 +96,43 @@ fn a_zone_that_keeps_its_server_waiting_leaves_room_at_others() {
     let shed = waited.iter().filter_map(|waiter| world.answer_to(*waiter)).filter(|answer| answer.ede == Some(23));
     assert_eq!(shed.count(), 170, "they are told at once");
     world.run();
+}
+
+/// F24: random names of fifty zones, so that no zone's limit is reached, and others who ask for names of their own zones.
+#[test]
+fn a_client_that_floods_many_zones_takes_nothing_from_others_while_there_is_no_time_to_spare() {
+    let mut world = World::with_limits(recursion(), LIMITS);
+    let down = |zone: &str, server: u8| {
+        [format!("au {zone} 86400 NS ns.{zone}"), format!("ad ns.{zone} 86400 A 192.0.2.{server}")]
+    };
+    let mut zones: Vec<(String, [String; 2])> =
+        (0..50).map(|zone| (format!("*z{zone}. A"), down(&format!("z{zone}."), 9))).collect();
+    zones.extend((0..20).map(|zone| (format!("*o{zone}. A"), down(&format!("o{zone}."), 9))));
+    let lines: Vec<[&str; 2]> = zones.iter().map(|(_, lines)| [lines[0].as_str(), lines[1].as_str()]).collect();
+    let answers: Vec<(&str, &[&str])> =
+        zones.iter().zip(&lines).map(|((question, _), lines)| (question.as_str(), &lines[..])).collect();
+    world.serve(1, authority(".", &answers));
+    world.serve(9, Box::new(|query| Some(Response::to(query).without_flags(RA | RD).flags(AA).rcode(Rcode::NXDOMAIN))));
+    // Where the zones are is known.
+    for number in 0..50 {
+        world.resolve(&format!("first.z{number}. A"));
+        world.resolve(&format!("first.o{}. A", number % 20));
+    }
+    world.note_busy(100);
+    let (mut shed, mut waited) = (0, Vec::new());
+    for ms in 0..2_000 {
+        for number in 0..FLOOD_PER_MS {
+            let name = format!("r{}.z{}. A", ms * FLOOD_PER_MS + number, (ms + number) % 50);
+            shed += usize::from(world.submit(&name, FLOODER).is_err());
+        }
+        if ms % 5 == 0 {
+            let other = IpAddr::from([203, 0, 113, (ms / 5 % 8) as u8]);
+            waited.push(world.submit(&format!("n{ms}.o{}. A", ms / 5 % 20), other));
+        }
+        world.run_for(1);
+    }
+    world.run();
+    let answers = waited.iter().filter_map(|waiter| world.answer_to(*waiter.as_ref().ok()?));
+    assert_eq!(answers.filter(|answer| answer.rcode == Rcode::NXDOMAIN).count(), waited.len());
+    assert!(shed > 10_000, "{shed} of 20,000");
 }
