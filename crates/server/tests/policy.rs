@@ -2,14 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 
+mod asked;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use asked::wire;
 use avocet::InProcess;
-use avocet_wire::builder::OptFields;
-use avocet_wire::edns::EdnsOption;
-use avocet_wire::view::RecordSection;
-use avocet_wire::{Builder, Class, MessageView, NameBuf, Rcode, Rtype, rdata, text};
+use avocet_wire::Rtype;
 
 /// 2026-11-21, a Saturday, 12:00 in UTC.
 const NOON: u64 = 1_795_262_400;
@@ -163,16 +163,7 @@ impl Server {
 
     /// RCODE, answers and the extended error, in one line.
     fn ask(&mut self, client: [u8; 4], name: &str, rtype: Rtype) -> String {
-        self.inner.ask_as(SocketAddr::from((client, 4000)));
-        let (mut query, mut out) = (vec![0; 512], vec![0; 4096]);
-        let mut builder = Builder::new(&mut query, 512, 7, 0x0100).unwrap();
-        builder.question(&wire(name), rtype, Class::IN).unwrap();
-        builder.opt(&OptFields { udp_size: 1232, rcode: Rcode(0), dnssec_ok: false }, &[]).unwrap();
-        let len = builder.finish();
-        match self.inner.answer(&query[..len], &mut out) {
-            Some(len) => shown(&out[..len]),
-            None => "nothing".to_owned(),
-        }
+        asked::ask(&mut self.inner, client, name, rtype)
     }
 }
 
@@ -180,33 +171,6 @@ impl Drop for Server {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.directory);
     }
-}
-
-fn wire(name: &str) -> Vec<u8> {
-    let mut out = [0; 255];
-    let len = text::name_to_wire(name.as_bytes(), Some(&[0]), &mut out).unwrap();
-    NameBuf::from_wire(&out[..len]).unwrap().folded().wire().to_vec()
-}
-
-fn shown(message: &[u8]) -> String {
-    let view = MessageView::new(message).unwrap();
-    let mut line = Rcode(view.header().flags & 0xf).to_string();
-    for record in view.records().unwrap().map(Result::unwrap) {
-        if record.section != RecordSection::Answer {
-            continue;
-        }
-        let mut data = [0; 512];
-        let len = record.expand_rdata(&mut data).unwrap();
-        line.push_str(&format!(" {} {}", record.ttl_secs(), rdata::display(record.rtype.0, &data[..len])));
-    }
-    for option in
-        view.edns().unwrap().into_iter().flat_map(|edns| edns.options().map(Result::unwrap).collect::<Vec<_>>())
-    {
-        if let EdnsOption::Ede(code, text) = option {
-            line.push_str(&format!(" [{} {}]", code.0, String::from_utf8_lossy(text)));
-        }
-    }
-    line
 }
 
 const ANYONE: [u8; 4] = [10, 0, 0, 1];
