@@ -185,6 +185,9 @@ impl<W> Resolver<W> {
     fn ask_server(&mut self, fetch_at: u32, place: u8, cx: &mut Context<'_, W>) -> bool {
         let Some(fetch) = self.fetches.get_mut(fetch_at) else { return false };
         let Some(candidate) = fetch.inquiry.servers.get(usize::from(place)).copied() else { return false };
+        // Of those who wait, one pays for each query: what is sent once counts once.
+        let Some(&payer) = fetch.waiters.iter().find(|at| self.tasks[**at].sends < MAX_SENDS) else { return false };
+        self.tasks[payer].sends += 1;
         let number = self.servers.number(candidate.addr);
         let server = &mut self.servers[number];
         server.take_probe(cx.now_ms);
@@ -205,10 +208,6 @@ impl<W> Resolver<W> {
         let wait_ms = if over_tcp { wait_ms } else { wait_ms.min(longest_ms) };
         server.outstanding += 1;
         fetch.sends += 1;
-        // Of those who wait, one pays for each query: what is sent once counts once.
-        if let Some(&payer) = fetch.waiters.iter().find(|at| self.tasks[**at].sends < MAX_SENDS) {
-            self.tasks[payer].sends += 1;
-        }
         self.counters.sent += 1;
         self.counters.sent_by_tcp += u64::from(over_tcp);
 
@@ -440,8 +439,9 @@ impl<W> Resolver<W> {
         }
         self.end_exchange(socket, cx);
         if self.ask_server(exchange.fetch, exchange.place, cx) {
-            self.rearm_fetch(exchange.fetch);
+            return self.rearm_fetch(exchange.fetch);
         }
+        self.advance_fetch(exchange.fetch, cx);
     }
 
     /// The server wants its cookie: once again with it, then by TCP, then no more (S11).

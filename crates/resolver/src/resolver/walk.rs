@@ -44,13 +44,14 @@ impl<W> Resolver<W> {
     ) {
         let Some(walk) = &mut self.tasks[at].walk else { return };
         if walk.waits_for != Some(fetch_at) {
-            if let Some(ahead) = walk.ahead.iter_mut().find(|ahead| ahead.fetch == fetch_at) {
-                ahead.result = Some(result);
+            // Numbers of fetches are used again: one that has its result was another fetch.
+            for ahead in walk.ahead.iter_mut().filter(|ahead| ahead.fetch == fetch_at && ahead.result.is_none()) {
+                ahead.result = Some(result.clone());
             }
             return;
         }
         walk.waits_for = None;
-        walk.ahead.retain(|ahead| ahead.fetch != fetch_at);
+        walk.ahead.retain(|ahead| ahead.fetch != fetch_at || ahead.result.is_some());
         if result.is_ok() {
             self.tasks[at].progress_ms = cx.now_ms;
         }
