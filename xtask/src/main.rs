@@ -19,6 +19,8 @@ const USAGE: &str = "usage:
                                    a flame graph of the server under load (hot, hot-edns, tcp, miss, zipf)
   cargo xtask bench quick          a first look in two minutes: cached names, TCP and misses beside a few servers
   cargo xtask bench peers          every workload beside every server, in interleaved rounds, and its page
+  cargo xtask bench abreast        close calls: servers that are up together take turns of some tenths of a second
+                                   (hot, hot-edns, tcp, miss)
   cargo xtask bench page FILE      write the page of a result of bench peers anew
   cargo xtask bench micro          time and memory of single operations beside other crates
   cargo xtask bench crates         run the benches in the directories of the crates and keep their output
@@ -26,7 +28,7 @@ const USAGE: &str = "usage:
   cargo xtask bench syscalls       system calls per missed query, counted by strace
   cargo xtask bench reload [--rate N]
                                    what swapping a list of a million names costs those who ask: losses, latency, memory
-options of bench quick, peers, instr, syscalls and reload:
+options of bench quick, peers, abreast, instr, syscalls and reload:
   --peers a,b        avocet, bare, bare-mmsg, bare-pool, nsd, knot, knot-xdp, unbound, dnsdist, pdns-recursor,
                      bind9, knot-resolver, dnsmasq, coredns
   --workloads a,b    hot, hot-edns, latency, tcp, miss, zipf, blocked, memory-200k, memory, veth (quick and peers)

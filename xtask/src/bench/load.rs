@@ -38,7 +38,7 @@ impl Generator {
             _ if self == Self::Avocet => self,
             _ if questions.transport == Transport::Tcp => Self::Dnsperf,
             Pace::Rate { .. } | Pace::Count { .. } => Self::Blast,
-            Pace::Window { .. } => self,
+            Pace::Window { .. } | Pace::Lines { .. } => self,
         }
     }
 
@@ -68,6 +68,8 @@ pub(super) enum Pace {
     Window { secs: u64 },
     /// When a window of so many has room, until so many are asked.
     Count { count: u64, window: u64 },
+    /// When the window of the generator has room, until each of the file's lines, so many, was asked once.
+    Lines { lines: u64 },
     /// When the clock says so, whatever the server does.
     Rate { per_sec: u64, secs: u64 },
 }
@@ -100,6 +102,8 @@ impl Load {
     }
 }
 
+/// Queries in flight where nothing else is said: what dnsperf has.
+const WINDOW: u64 = 100;
 /// The most queries in flight while names are only to be cached.
 const CACHING_WINDOW: u64 = 48;
 /// The most seconds that caching names may take.
@@ -129,6 +133,7 @@ fn blast_at(setup: &Setup, questions: &Questions<'_>) -> Result<Load, String> {
     let words = match questions.pace {
         Pace::Window { secs } => format!("--secs {secs}"),
         Pace::Count { count, window } => format!("--secs {CACHING_SECS} --count {count} --window {window}"),
+        Pace::Lines { lines } => format!("--secs {CACHING_SECS} --count {lines} --window {WINDOW}"),
         Pace::Rate { per_sec, secs } => format!("--secs {secs} --rate {per_sec}"),
     };
     let mut options: Vec<&str> = words.split(' ').collect();
@@ -158,11 +163,12 @@ fn dnsperf(questions: &Questions<'_>) -> Result<Load, String> {
     let limit = match questions.pace {
         Pace::Window { secs } | Pace::Rate { secs, .. } => ["-l".to_owned(), secs.to_string()],
         // The file holds each name once.
-        Pace::Count { .. } => ["-n".to_owned(), "1".to_owned()],
+        Pace::Count { .. } | Pace::Lines { .. } => ["-n".to_owned(), "1".to_owned()],
     };
     let mut command = pinned(LOAD_CORE);
     command.arg(find("dnsperf").ok_or("dnsperf is not installed")?);
-    command.args(["-s", &address, "-p", &port, "-m", mode, "-c", clients, "-T", "1", "-q", "100", "-t", "2"]);
+    command.args(["-s", &address, "-p", &port, "-m", mode, "-c", clients, "-T", "1", "-q", &WINDOW.to_string()]);
+    command.args(["-t", "2"]);
     command.arg("-d").arg(questions.file).args(limit);
     command.args((questions.transport == Transport::UdpWithOpt).then_some("-e"));
     let text = output(command)?;
@@ -173,8 +179,9 @@ fn avocet(setup: &Setup, questions: &Questions<'_>) -> Result<Load, String> {
     let is_tcp = questions.transport == Transport::Tcp;
     let (transport, clients) = if is_tcp { ("tcp", "10") } else { ("udp", "20") };
     let pace = match questions.pace {
-        Pace::Window { secs } => format!("--window 100 --duration {secs}s"),
+        Pace::Window { secs } => format!("--window {WINDOW} --duration {secs}s"),
         Pace::Count { count, window } => format!("--window {window} --count {count} --duration {CACHING_SECS}s"),
+        Pace::Lines { lines } => format!("--window {WINDOW} --count {lines} --duration {CACHING_SECS}s"),
         Pace::Rate { per_sec, secs } => format!("--rate {per_sec} --duration {secs}s"),
     };
     let mut command = pinned(LOAD_CORE);

@@ -3,6 +3,7 @@
 //! Figures of different days or machines are not compared; ratios within one run are. What a run
 //! measured, and on what, is kept in `bench/results`.
 
+mod abreast;
 mod ask;
 mod blocklist;
 mod configuration;
@@ -43,11 +44,14 @@ pub(crate) fn run(kind: &str, words: &[&str]) -> Result<(), String> {
         ("crates", _) => crates::run(&Options::parse(words)?),
         ("peers", _) => peers::run(kind, &Options::parse(words)?),
         ("quick", _) => peers::run(kind, &Options::parse_quick(words)?),
+        ("abreast", _) => abreast::run(kind, &Options::parse_for(abreast::PEERS, words)?),
         ("instr", _) => instr::run(&Options::parse_for(instr::PEERS, words)?),
         ("syscalls", _) => syscalls::run(&Options::parse_for(syscalls::PEERS, words)?),
         ("reload", _) => reload::run(words),
         ("page", [result]) => page::write(result),
         ("page", _) => Err("bench page wants the path of a result of bench peers".to_owned()),
-        _ => Err(format!("there is no bench `{kind}`: quick, peers, page, micro, crates, instr, syscalls or reload")),
+        _ => Err(format!(
+            "there is no bench `{kind}`: quick, peers, abreast, page, micro, crates, instr, syscalls or reload"
+        )),
     }
 }

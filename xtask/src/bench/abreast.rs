@@ -1,0 +1,173 @@
+//! Close calls: all servers are up together and take turns of a fraction of a second, so that a neighbour who takes the
+//! machine for some seconds takes it from all of them.
+//!
+//! On a machine that others share, two runs of a second each differ by a third for no reason of the servers; of turns
+//! this short, half of the ratios lie within 5 % of their median.
+
+use std::net::SocketAddrV4;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use super::load::{Load, Pace, Questions};
+use super::options::Options;
+use super::peer::Peer;
+use super::process::{Launch, SERVER_CORE, START_WITHIN, Server};
+use super::report::{Report, Sample};
+use super::setup::Setup;
+use super::workload::Workload;
+use super::{ask, configuration, goals, machine, material, packages, table};
+
+/// The peers that are measured unless others are named.
+pub(super) const PEERS: &[Peer] = &[Peer::Bare, Peer::Nsd, Peer::Unbound, Peer::Avocet];
+/// What can be asked in turns: nothing whose cost depends on what was asked before.
+const WORKLOADS: &[Workload] = &[Workload::Hot, Workload::HotEdns, Workload::Tcp, Workload::Miss];
+
+/// Turns that each server has in a round, and queries in a turn.
+const TURNS: usize = 4;
+const TURN_QUERIES: u32 = 50_000;
+
+/// Measures each wanted workload with all its servers up; prints the tables and keeps the samples.
+///
+/// # Errors
+/// When a server cannot be started or answers wrongly.
+pub(super) fn run(kind: &str, options: &Options) -> Result<(), String> {
+    let workloads: Vec<_> = WORKLOADS.iter().copied().filter(|one| options.workloads.contains(one)).collect();
+    let is_wanted = |peer: &Peer| workloads.iter().any(|workload| options.wants(*peer, *workload));
+    let wanted: Vec<_> = options.peers.iter().copied().filter(is_wanted).collect();
+    let (peers, left_out) = packages::check(&wanted, options)?;
+    if peers.is_empty() {
+        return Err("nothing to measure".to_owned());
+    }
+    let mut setup = Setup::prepare(&peers, options)?;
+    let mut report = Report { left_out, ..Report::default() };
+    for workload in workloads {
+        let asked = peers.iter().copied().filter(|peer| options.wants(*peer, workload)).collect::<Vec<_>>();
+        let row = Row::start(&mut setup, &asked, workload)?;
+        for round in 1..=options.rounds {
+            report.samples.extend(row.round(&setup, options, round)?);
+        }
+    }
+    println!("{}", table::details(&report).join("\n"));
+    println!("{}", goals::table(&report).text());
+    machine::keep(kind, &peers, report.json()).map(drop)
+}
+
+/// Servers that are up together for one workload.
+struct Row {
+    workload: Workload,
+    servers: Vec<(Peer, Server, SocketAddrV4)>,
+    /// What is asked in a turn.
+    file: PathBuf,
+}
+
+impl Row {
+    fn start(setup: &mut Setup, peers: &[Peer], workload: Workload) -> Result<Self, String> {
+        let mut servers = Vec::new();
+        for peer in peers.iter().copied() {
+            setup.renew_port()?;
+            let command = configuration::prepare(setup, peer, workload)?;
+            let log = setup.file(&format!("{}.log", peer.name()));
+            let launch = Launch { command: &command, core: SERVER_CORE, log: &log, within: START_WITHIN };
+            let target = setup.target(workload);
+            let server = Server::start(&launch, || ask::is_ready(target))?;
+            if peer.knows_zone() {
+                ask::verify(target, peer, workload)?;
+            }
+            servers.push((peer, server, target));
+        }
+        Ok(Self { workload, servers, file: setup.file("turn.txt") })
+    }
+
+    /// Gives every server its turns of a round, each time in another order; the first round warms caches up before.
+    fn round(&self, setup: &Setup, options: &Options, round: usize) -> Result<Vec<Sample>, String> {
+        if round == 1 {
+            self.turns(setup, options, 0)?;
+        }
+        let before: Vec<_> = self.servers.iter().map(|(_, server, _)| server.cpu()).collect();
+        let mut loads = vec![Load::default(); self.servers.len()];
+        for turn in 0..TURNS {
+            let answered = self.turns(setup, options, (round - 1) * TURNS + turn + 1)?;
+            for (sum, load) in loads.iter_mut().zip(answered) {
+                *sum = added(std::mem::take(sum), load);
+            }
+        }
+        let measured = self.servers.iter().zip(before).zip(loads);
+        let samples = measured.map(|(((peer, server, _), before), load)| {
+            let after = server.cpu();
+            let micros = |secs: f64| secs * 1e6 / load.answered as f64;
+            let user_us = micros(after.user_secs - before.user_secs);
+            let cpu_us = user_us + micros(after.system_secs - before.system_secs);
+            let ready_secs = server.ready_after.as_secs_f64();
+            let workload = self.workload;
+            let start_bytes = server.memory_bytes() as f64;
+            Sample { peer: *peer, workload, round, cpu_us, user_us, ready_secs, start_bytes, growth: None, load }
+        });
+        Ok(samples.inspect(|sample| eprintln!("  {}", sample.line())).collect())
+    }
+
+    /// One turn of each server, with the same queries; their answers in the order of the servers.
+    fn turns(&self, setup: &Setup, options: &Options, turn: usize) -> Result<Vec<Load>, String> {
+        write_queries(&self.file, self.workload, turn).map_err(|error| format!("{}: {error}", self.file.display()))?;
+        let mut loads = vec![Load::default(); self.servers.len()];
+        for place in rotated(self.servers.len(), turn) {
+            let (peer, _, target) = &self.servers[place];
+            let pace = Pace::Lines { lines: TURN_QUERIES.into() };
+            let transport = self.workload.transport();
+            let questions = Questions { server: *target, file: &self.file, transport, pace };
+            let load = options.generator.ask(setup, &questions)?;
+            self.workload.judge(&load, None).map_err(|error| format!("{}: {error}", peer.name()))?;
+            loads[place] = load;
+        }
+        Ok(loads)
+    }
+}
+
+/// The places of a row, begun at another one each time.
+fn rotated(places: usize, turn: usize) -> impl Iterator<Item = usize> {
+    let range: Range<usize> = 0..places;
+    range.map(move |place| (place + turn) % places)
+}
+
+/// Writes what a turn asks: the hot names again and again, or names that no turn before had.
+fn write_queries(file: &Path, workload: Workload, turn: usize) -> std::io::Result<()> {
+    let first = TURN_QUERIES * u32::try_from(turn).unwrap_or(u32::MAX);
+    material::write_lines(
+        file,
+        (0..TURN_QUERIES).map(|number| match workload {
+            Workload::Miss => material::unique_query(first + number),
+            _ => format!("{} A", material::name(number % material::HOT_NAMES)),
+        }),
+    )
+}
+
+/// Both loads as one. The rate is that of the last: turns are too short for more.
+fn added(sum: Load, load: Load) -> Load {
+    let mut rcodes = sum.rcodes;
+    for (name, answers) in load.rcodes {
+        match rcodes.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, count)) => *count += answers,
+            None => rcodes.push((name, answers)),
+        }
+    }
+    let (answered, lost, empty) = (sum.answered + load.answered, sum.lost + load.lost, sum.empty + load.empty);
+    Load { answered, lost, empty, rcodes, per_sec: load.per_sec, latency: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_server_has_one_turn_and_another_is_first_each_time() {
+        let order = |turn| rotated(3, turn).collect::<Vec<_>>();
+        assert_eq!([order(0), order(1), order(2)], [[0, 1, 2], [1, 2, 0], [2, 0, 1]]);
+    }
+
+    #[test]
+    fn turns_of_a_round_add_up() {
+        let load =
+            |answered, rcode: &str| Load { answered, rcodes: vec![(rcode.to_owned(), answered)], ..Load::default() };
+        let sum = added(added(load(2, "NOERROR"), load(3, "NXDOMAIN")), load(5, "NOERROR"));
+        assert_eq!((sum.answered, sum.with_rcode("NOERROR"), sum.with_rcode("NXDOMAIN")), (10, 7, 3));
+    }
+}
