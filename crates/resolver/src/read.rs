@@ -22,6 +22,16 @@ enum Faulty {
     PassOver,
 }
 
+/// Which records of a reply are of use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Extent {
+    /// All of them.
+    Whole,
+    /// Those before the authority section if one of them is of this type, and else all: who is given an answer and
+    /// wants neither proofs nor extras has no use for what follows it.
+    ToAnswer(Rtype),
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     section: RecordSection,
@@ -91,17 +101,22 @@ impl Reply {
         reply
     }
 
-    /// Reads all records of the reply to a question with this folded name.
-    pub(crate) fn read(&mut self, view: &MessageView<'_>, qname: &[u8]) -> Result<(), Malformed> {
-        self.read_with(view, qname, Faulty::Refuse)
+    /// Reads the records of the reply to a question with this folded name.
+    pub(crate) fn read(&mut self, view: &MessageView<'_>, qname: &[u8], extent: Extent) -> Result<(), Malformed> {
+        self.read_with(view, qname, (Faulty::Refuse, extent))
     }
 
     /// Reads all records that are as their type says, and passes over the others.
     pub(crate) fn read_well_formed(&mut self, view: &MessageView<'_>, qname: &[u8]) -> Result<(), Malformed> {
-        self.read_with(view, qname, Faulty::PassOver)
+        self.read_with(view, qname, (Faulty::PassOver, Extent::Whole))
     }
 
-    fn read_with(&mut self, view: &MessageView<'_>, qname: &[u8], faulty: Faulty) -> Result<(), Malformed> {
+    fn read_with(
+        &mut self,
+        view: &MessageView<'_>,
+        qname: &[u8],
+        (faulty, extent): (Faulty, Extent),
+    ) -> Result<(), Malformed> {
         self.octets.clear();
         self.octets.extend_from_slice(qname);
         self.entries.clear();
@@ -113,7 +128,7 @@ impl Reply {
             let record = record.map_err(|_| Malformed)?;
             if record.rtype == Rtype::OPT {
                 self.read_opt(&record)?;
-            } else if !record.rtype.is_meta() && record.class == Class::IN {
+            } else if !record.rtype.is_meta() && record.class == Class::IN && !self.is_past(&record, extent) {
                 let before = self.octets.len();
                 match self.read_record(&record, qname.len()) {
                     Some(()) => {}
@@ -123,6 +138,16 @@ impl Reply {
             }
         }
         if records.position() == view.octets().len() { Ok(()) } else { Err(Malformed) }
+    }
+
+    /// Does the record stand behind all that is of use?
+    fn is_past(&self, record: &RecordView<'_>, extent: Extent) -> bool {
+        match extent {
+            Extent::Whole => false,
+            Extent::ToAnswer(qtype) => {
+                record.section != RecordSection::Answer && self.entries.last().is_some_and(|last| last.rtype == qtype)
+            }
+        }
     }
 
     fn read_record(&mut self, record: &RecordView<'_>, qname_len: usize) -> Option<()> {
@@ -211,4 +236,43 @@ fn may_hold_names(rtype: Rtype) -> bool {
 /// The folded name that is the whole data of a CNAME or DNAME.
 pub(crate) fn folded_target(rdata: &[u8]) -> Option<NameBuf> {
     NameBuf::from_wire(rdata).ok().map(|name| name.folded())
+}
+
+#[cfg(test)]
+mod tests {
+    use avocet_wire::Section;
+    use avocet_wire::builder::{Builder, OptFields, Record};
+    use avocet_wire::header::QR;
+
+    use super::*;
+
+    const QNAME: &[u8] = b"\x03www\x07example\x00";
+
+    /// How many records of each section are read of a reply with or without an answer.
+    fn read(extent: Extent, has_answer: bool) -> ([usize; 2], bool) {
+        let mut octets = [0; 512];
+        let mut builder = Builder::new(&mut octets, usize::MAX, 0, QR).unwrap();
+        builder.question(QNAME, Rtype::A, Class::IN).unwrap();
+        let record = |rtype, rdata| Record { owner: QNAME, rtype, class: Class::IN, ttl_secs: 60, rdata };
+        if has_answer {
+            builder.record(Section::Answer, &record(Rtype::A, &[192, 0, 2, 1])).unwrap();
+        }
+        builder.record(Section::Authority, &record(Rtype::NS, QNAME)).unwrap();
+        let opt = OptFields { udp_size: 1232, rcode: Rcode::NOERROR, dnssec_ok: false };
+        builder.opt(&opt, &[]).unwrap();
+        let len = builder.finish();
+        let view = MessageView::new(&octets[..len]).unwrap();
+        let mut reply = Reply::default();
+        reply.read(&view, QNAME, extent).unwrap();
+        let of = |section| reply.records().filter(|record| record.section == section).count();
+        ([of(RecordSection::Answer), of(RecordSection::Authority)], reply.has_opt)
+    }
+
+    #[test]
+    fn what_follows_an_answer_is_left_out_where_that_is_enough_but_for_the_opt_record() {
+        assert_eq!(read(Extent::ToAnswer(Rtype::A), true), ([1, 0], true));
+        assert_eq!(read(Extent::ToAnswer(Rtype::AAAA), true), ([1, 1], true));
+        assert_eq!(read(Extent::ToAnswer(Rtype::A), false), ([0, 1], true));
+        assert_eq!(read(Extent::Whole, true), ([1, 1], true));
+    }
 }

@@ -125,17 +125,19 @@ impl<'a> Scrubber<'a> {
     fn take_answer(&mut self) -> Result<bool, Verdict> {
         let qtype = self.asked.qtype;
         if qtype != Rtype::ANY {
-            return Ok(self.take_set(Section::Answer, self.end, qtype)? > 0);
+            let Self { asked, reply, out, end } = self;
+            return Ok(take_set(asked, reply, out, (Section::Answer, end.wire(), qtype))? > 0);
         }
         let before = self.out.len();
-        for record in self.at(RecordSection::Answer, self.end) {
-            if self.out.len() - before >= MAX_RRSET_RECORDS {
+        let Self { asked, reply, out, end } = self;
+        for record in at(reply, RecordSection::Answer, end.wire()) {
+            if out.len() - before >= MAX_RRSET_RECORDS {
                 return Err(Verdict::Unusable);
             }
-            let ttl_secs = clamp(&self.asked.plan.settings.ttl, record.ttl_secs);
-            self.out.push(kind(Section::Answer, &record, ttl_secs), record.owner, record.rdata);
+            let ttl_secs = clamp(&asked.plan.settings.ttl, record.ttl_secs);
+            out.push(kind(Section::Answer, &record, ttl_secs), record.owner, record.rdata);
         }
-        Ok(self.out.len() > before)
+        Ok(out.len() > before)
     }
 
     /// Takes the alias at the current name; returns where it leads.
@@ -143,10 +145,11 @@ impl<'a> Scrubber<'a> {
         if let Some(dname) = self.dname() {
             return self.take_dname(dname).map(Some);
         }
-        match self.take_set(Section::Answer, self.end, Rtype::CNAME)? {
+        let Self { asked, reply, out, end } = self;
+        match take_set(asked, reply, out, (Section::Answer, end.wire(), Rtype::CNAME))? {
             0 => Ok(None),
             1 => {
-                let cname = self.at(RecordSection::Answer, self.end).find(|record| record.rtype == Rtype::CNAME);
+                let cname = at(reply, RecordSection::Answer, end.wire()).find(|record| record.rtype == Rtype::CNAME);
                 cname.and_then(|record| folded_target(record.rdata)).map(Some).ok_or(Verdict::Unusable)
             }
             _ => Err(Verdict::Unusable),
@@ -168,20 +171,21 @@ impl<'a> Scrubber<'a> {
     /// Takes a DNAME and the CNAME that follows from it (RFC 6672 §3.1); one that the reply has
     /// must be the same.
     fn take_dname(&mut self, owner: NameBuf) -> Result<NameBuf, Verdict> {
-        if self.take_set(Section::Answer, owner, Rtype::DNAME)? != 1 {
+        let Self { asked, reply, out, end } = self;
+        if take_set(asked, reply, out, (Section::Answer, owner.wire(), Rtype::DNAME))? != 1 {
             return Err(Verdict::Unusable);
         }
-        let dname = self.at(RecordSection::Answer, owner).find(|record| record.rtype == Rtype::DNAME);
+        let dname = at(reply, RecordSection::Answer, owner.wire()).find(|record| record.rtype == Rtype::DNAME);
         let dname = dname.ok_or(Verdict::Unusable)?;
-        let target = substitute(self.end.wire(), owner.wire(), dname.rdata)
+        let target = substitute(end.wire(), owner.wire(), dname.rdata)
             .ok_or(Verdict::Answer { rcode: Rcode::YXDOMAIN, cacheable: false })?;
-        let mut cnames = self.at(RecordSection::Answer, self.end).filter(|record| record.rtype == Rtype::CNAME);
+        let mut cnames = at(reply, RecordSection::Answer, end.wire()).filter(|record| record.rtype == Rtype::CNAME);
         if cnames.any(|cname| folded_target(cname.rdata) != Some(target.folded())) {
             return Err(Verdict::Unusable);
         }
-        let ttl_secs = clamp(&self.asked.plan.settings.ttl, dname.ttl_secs);
+        let ttl_secs = clamp(&asked.plan.settings.ttl, dname.ttl_secs);
         let cname = Kind { section: Section::Answer, rtype: Rtype::CNAME, class: dname.class, ttl_secs };
-        self.out.push(cname, self.end.wire(), target.wire());
+        out.push(cname, end.wire(), target.wire());
         Ok(target.folded())
     }
 
@@ -264,8 +268,9 @@ impl<'a> Scrubber<'a> {
                 && name::is_under(self.end.wire(), record.owner)
                 && name::is_under(record.owner, apex)
         });
-        if let Some(zone) = zone.and_then(|record| NameBuf::from_wire(record.owner).ok()) {
-            let _ = self.take_set(Section::Authority, zone, Rtype::NS);
+        if let Some(zone) = zone {
+            let Self { asked, reply, out, .. } = self;
+            let _ = take_set(asked, reply, out, (Section::Authority, zone.owner, Rtype::NS));
         }
         for record in self.reply.records() {
             if record.section == RecordSection::Additional
@@ -284,40 +289,44 @@ impl<'a> Scrubber<'a> {
         let qname = self.asked.qname;
         &qname[qname.len().saturating_sub(self.asked.belief.apex_len())..]
     }
+}
 
-    /// Takes an RRset with its signatures; all its records get the shortest TTL (RFC 2181 §5.2).
-    /// Returns the number of records.
-    fn take_set(&mut self, to: Section, owner: NameBuf, rtype: Rtype) -> Result<usize, Verdict> {
-        let from = if to == Section::Answer { RecordSection::Answer } else { RecordSection::Authority };
-        let set = self.at(from, owner).filter(|record| record.rtype == rtype);
-        let Some(ttl_secs) = set.clone().map(|record| record.ttl_secs).min() else { return Ok(0) };
-        let ttl_secs = clamp(&self.asked.plan.settings.ttl, ttl_secs);
-        let first = self.out.len();
-        let mut octets = 0;
-        for record in set {
-            if self.out.has_rdata(first, record.rdata) {
-                continue;
-            }
-            octets += record.rdata.len();
-            if self.out.len() - first == MAX_RRSET_RECORDS || octets > MAX_RRSET_OCTETS {
-                return Err(Verdict::Unusable);
-            }
-            self.out.push(kind(to, &record, ttl_secs), record.owner, record.rdata);
+/// Takes an RRset with its signatures; all its records get the shortest TTL (RFC 2181 §5.2).
+/// Returns the number of records.
+fn take_set(
+    asked: &Asked<'_>,
+    reply: &Reply,
+    out: &mut Gathered,
+    (to, owner, rtype): (Section, &[u8], Rtype),
+) -> Result<usize, Verdict> {
+    let from = if to == Section::Answer { RecordSection::Answer } else { RecordSection::Authority };
+    let set = at(reply, from, owner).filter(|record| record.rtype == rtype);
+    let Some(ttl_secs) = set.clone().map(|record| record.ttl_secs).min() else { return Ok(0) };
+    let ttl_secs = clamp(&asked.plan.settings.ttl, ttl_secs);
+    let first = out.len();
+    let mut octets = 0;
+    for record in set {
+        if out.has_rdata(first, record.rdata) {
+            continue;
         }
-        let count = self.out.len() - first;
-        if self.asked.dnssec_ok && rtype != Rtype::RRSIG {
-            let signatures = self.at(from, owner).filter(|record| record.covered() == Some(rtype));
-            for record in signatures.take(MAX_RRSET_RECORDS) {
-                self.out.push(kind(to, &record, ttl_secs), record.owner, record.rdata);
-            }
+        octets += record.rdata.len();
+        if out.len() - first == MAX_RRSET_RECORDS || octets > MAX_RRSET_OCTETS {
+            return Err(Verdict::Unusable);
         }
-        Ok(count)
+        out.push(kind(to, &record, ttl_secs), record.owner, record.rdata);
     }
+    let count = out.len() - first;
+    if asked.dnssec_ok && rtype != Rtype::RRSIG {
+        let signatures = at(reply, from, owner).filter(|record| record.covered() == Some(rtype));
+        for record in signatures.take(MAX_RRSET_RECORDS) {
+            out.push(kind(to, &record, ttl_secs), record.owner, record.rdata);
+        }
+    }
+    Ok(count)
+}
 
-    fn at(&self, section: RecordSection, owner: NameBuf) -> impl Iterator<Item = ReplyRecord<'a>> + Clone + use<'a> {
-        let records = self.reply.records();
-        records.filter(move |record| record.section == section && record.owner == owner.wire())
-    }
+fn at<'r>(reply: &'r Reply, section: RecordSection, owner: &[u8]) -> impl Iterator<Item = ReplyRecord<'r>> + Clone {
+    reply.records().filter(move |record| record.section == section && record.owner == owner)
 }
 
 fn kind(section: Section, record: &ReplyRecord<'_>, ttl_secs: u32) -> Kind {

@@ -23,7 +23,7 @@ use crate::sync::{AtomicU64, Ordering, fence};
 /// Entries that main sends back to its head in one insertion; then visited ones are evicted too.
 const REINSERTED_PER_INSERT: u32 = 64;
 /// With no more empty cells than this in its first bucket, a key takes the emptier of its two.
-const SPARE_CELLS: usize = 2;
+const SPARE_CELLS: u32 = 2;
 /// Dead or outlived entries that main frees to take in an unvisited one.
 const RECLAIMED_PER_MOVE: u32 = 8;
 
@@ -342,10 +342,12 @@ impl Shard {
         let [first, second] = self.buckets_of(low);
         let cells = || self.bucket(first).iter().chain(self.bucket(second));
         let slot_of = |cell: &AtomicU64| Slot(cell.load(Ordering::Relaxed));
-        let empty_in = |start| self.bucket(start).iter().filter(|cell| slot_of(cell).is_empty()).count();
-        let (in_first, in_second) = (empty_in(first), empty_in(second));
-        let roomier = if in_first <= SPARE_CELLS && in_second > in_first { second } else { first };
-        if let Some(empty) = self.bucket(roomier).iter().find(|cell| slot_of(cell).is_empty()) {
+        let (room, mut empty) = empty_cells(self.bucket(first));
+        if room <= SPARE_CELLS {
+            let (other_room, other) = empty_cells(self.bucket(second));
+            empty = if other_room > room { other } else { empty };
+        }
+        if let Some(empty) = empty {
             return empty;
         }
         writer.bucket_hand = (writer.bucket_hand + 1) % (2 * WAYS);
@@ -362,6 +364,13 @@ impl Shard {
         clear(writer, victim);
         victim
     }
+}
+
+/// How many cells are empty, and the first of them: without a branch a cell.
+fn empty_cells(bucket: &[AtomicU64]) -> (u32, Option<&AtomicU64>) {
+    let is_empty = |cell: &AtomicU64| Slot(cell.load(Ordering::Relaxed)).is_empty();
+    let found = bucket.iter().enumerate().fold(0u32, |found, (place, cell)| found | u32::from(is_empty(cell)) << place);
+    (found.count_ones(), bucket.get(found.trailing_zeros() as usize))
 }
 
 fn clear(writer: &mut Writer, cell: &AtomicU64) {

@@ -1,7 +1,5 @@
 //! Something came from an upstream: which query it answers, and what it comes to.
 
-use std::sync::Arc;
-
 use avocet_wire::hash::eq_folded;
 use avocet_wire::header::{HEADER_LEN, QR, TC};
 use avocet_wire::{MessageView, NameBuf, Opcode, Rcode};
@@ -12,6 +10,7 @@ use super::{Context, Resolver, StreamFailure};
 use crate::action::SocketId;
 use crate::answer::{Source, split_question};
 use crate::attempt::STREAM;
+use crate::read::Extent;
 use crate::scrub::{Asked, Belief, Scrubber, Verdict};
 use crate::task::Failure;
 use crate::trace::{Reaction, Step, Taken};
@@ -129,8 +128,13 @@ impl<W> Resolver<W> {
             self.record_reply(attempt_at, Reaction::Truncated, cx.now_ms);
             return self.retry_by_tcp(attempt_at, cx);
         }
-        let Some(qname) = split_question(&self.tasks[at].target).map(|(qname, ..)| qname) else { return };
-        if self.reply.read(view, qname).is_err() {
+        let task = &self.tasks[at];
+        let Some((qname, qtype, _)) = split_question(&task.target) else { return };
+        let is_answer_enough = view.header().rcode() == Rcode::NOERROR
+            && !task.dnssec_ok
+            && task.bound.as_ref().is_some_and(|bound| bound.plan.settings.minimal);
+        let extent = if is_answer_enough { Extent::ToAnswer(qtype) } else { Extent::Whole };
+        if self.reply.read(view, qname, extent).is_err() {
             self.counters.malformed += 1;
             return;
         }
@@ -258,7 +262,7 @@ impl<W> Resolver<W> {
 
     fn scrub(&mut self, at: u32, rcode: Rcode) -> Option<(Verdict, NameBuf)> {
         let task = &self.tasks[at];
-        let bound = Arc::clone(task.bound.as_ref()?);
+        let bound = task.bound.as_ref()?;
         let (qname, qtype, _) = split_question(&task.target)?;
         let belief = Belief::Rule(task.route);
         let asked = Asked { plan: &bound.plan, belief, qname, qtype, dnssec_ok: task.dnssec_ok };

@@ -85,12 +85,12 @@ impl<W> Resolver<W> {
 
     fn choose_aside(&mut self, at: u32, now_ms: u64) -> Option<u8> {
         let task = &self.tasks[at];
-        let bound = Arc::clone(task.bound.as_ref()?);
+        let bound = task.bound.as_ref()?;
         let rule = bound.plan.rule(task.route);
         if rule.upstreams.len() == 1 {
             return None;
         }
-        let choice = Choice { bound: &bound, rule, upstreams: &self.upstreams, now_ms, turn: self.turn };
+        let choice = Choice { bound, rule, upstreams: &self.upstreams, now_ms, turn: self.turn };
         let place = choice.aside(task, &mut self.rng)?;
         self.upstreams[bound.id(rule, place)].breaker.take_probe(now_ms);
         Some(place)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use avocet_wire::{Ede, NameBuf, Rcode};
+use avocet_wire::{Class, Ede, Rcode, Rtype, name};
 
 use super::{Ask, Context, Resolver, Shed, Submitted};
 use crate::action::{Action, AskedFor};
@@ -28,12 +28,11 @@ const LOCAL_LOOP_WINDOW_MS: u64 = 5;
 impl<W> Resolver<W> {
     /// Takes a question for `waiter`; with none it is asked ahead of need, for the cache.
     pub fn submit(&mut self, ask: &Ask<'_>, waiter: Option<W>, cx: &mut Context<'_, W>) -> Submitted<W> {
-        let Some(qname) = split_question(ask.question).and_then(|(qname, ..)| NameBuf::from_wire(qname).ok()) else {
+        let Some((qname, ..)) = split_question(ask.question).filter(is_a_name) else {
             return Submitted::Shed { reason: Shed::Malformed, waiter };
         };
-        let bound = Arc::clone(&self.bound);
         let is_by_plan = ask.servers.is_empty();
-        let recurses = is_by_plan && bound.plan.recursion.is_some();
+        let recurses = is_by_plan && self.bound.plan.recursion.is_some();
         let Some(route) = self.route_of(ask) else {
             self.counters.no_rule += 1;
             let ede = (Ede::NOT_AUTHORITATIVE, "no forwarding rule for this name");
@@ -44,20 +43,20 @@ impl<W> Resolver<W> {
             let text = Ede(failure.ede).meaning();
             return refuse(ask, Rcode::SERVFAIL, (Ede::CACHED_ERROR, text), waiter, cx);
         }
-        let passes_ecs = !recurses && bound.plan.rule(route).ecs == EcsPolicy::Pass;
+        let passes_ecs = !recurses && self.bound.plan.rule(route).ecs == EcsPolicy::Pass;
         let key = self.key_of(ask, passes_ecs);
         if let Some(at) = self.tasks.find(&key).filter(|&at| self.is_current(at)) {
             return self.join(at, ask, waiter, cx);
         }
-        if waiter.is_some() && self.waiters >= bound.plan.settings.waiters {
+        if waiter.is_some() && self.waiters >= self.bound.plan.settings.waiters {
             self.counters.shed_waiters += 1;
             return Submitted::Shed { reason: Shed::Waiters, waiter };
         }
-        if recurses && let Some(reason) = self.excess(qname.wire(), ask, cx.now_ms) {
+        if recurses && let Some(reason) = self.excess(qname, ask, cx.now_ms) {
             return Submitted::Shed { reason, waiter };
         }
         // What nobody waits for takes nobody's place.
-        if self.tasks.len() >= bound.plan.settings.in_flight && (waiter.is_none() || !self.make_room(cx)) {
+        if self.tasks.len() >= self.bound.plan.settings.in_flight && (waiter.is_none() || !self.make_room(cx)) {
             self.counters.shed_tasks += 1;
             return Submitted::Shed { reason: Shed::Tasks, waiter };
         }
@@ -75,12 +74,12 @@ impl<W> Resolver<W> {
 
     /// The rule for a question. By recursion a walk finds it itself.
     pub(super) fn route_of(&self, ask: &Ask<'_>) -> Option<Route> {
-        let qname = split_question(ask.question).and_then(|(qname, ..)| NameBuf::from_wire(qname).ok())?;
+        let (qname, ..) = split_question(ask.question)?;
         let plan = &self.bound.plan;
         if !ask.servers.is_empty() {
             return plan.route_to(ask.servers);
         }
-        plan.route(qname.wire()).or(plan.recursion.is_some().then_some(Route { rule: 0, apex_len: 1 }))
+        plan.route(qname).or(plan.recursion.is_some().then_some(Route { rule: 0, apex_len: 1 }))
     }
 
     /// Begins to resolve a task's question.
@@ -195,6 +194,11 @@ impl<W> Resolver<W> {
         self.end_early(at, cx);
         true
     }
+}
+
+/// Is the name of a question whole?
+fn is_a_name((qname, ..): &(&[u8], Rtype, Class)) -> bool {
+    name::wire_len(qname) == Ok(qname.len())
 }
 
 /// Answers a question that is not tried.

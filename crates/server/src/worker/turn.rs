@@ -33,8 +33,7 @@ impl Worker {
         if self.misses.is_empty() {
             return;
         }
-        // Taken out one by one, so that a fault loses none of the others.
-        self.misses.reverse();
+        // Taken out one by one, so that a fault loses none of the others; which of a batch is the first is all one.
         while let Some(miss) = self.misses.pop() {
             let owner = self.owner_of(&miss);
             if owner == self.index {
