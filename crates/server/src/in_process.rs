@@ -106,6 +106,7 @@ impl InProcess {
     fn learn_in(&self, class: u16, (owner, rtype, ttl_secs): (&[u8], u16, u32), records: &[&[u8]]) {
         let provenance = Provenance {
             security: Security::Unchecked,
+            unsupported: None,
             rank: Rank::AuthoritativeAnswer,
             asked_with_do: false,
             asked_with_cd: false,

@@ -207,7 +207,9 @@ impl Walker {
         Box::pin(async move {
             let mut at = server.clone();
             for _ in 0..=MAX_ALIASES {
-                let part = self.part(&at, qtype, frame).await?;
+                let mut part = self.part(&at, qtype, frame).await?;
+                // Nothing of it is verified.
+                part.ends_with_alias();
                 self.keep(&part, qtype);
                 match part.ending {
                     Ending::Answered => {
@@ -228,10 +230,10 @@ impl Walker {
     }
 }
 
-/// Is nothing known of the name, so that the rest of it may be shown at once?
+/// Is nothing known of the name itself, so that the rest of it may be shown at once?
 fn denies_all(part: &Part) -> bool {
-    !matches!(&part.ending, Ending::Denied(_, denial) if denial.rcode == Rcode::NOERROR)
-        && !matches!(part.ending, Ending::Answered)
+    let denies = !matches!(&part.ending, Ending::Denied(_, denial) if denial.rcode == Rcode::NOERROR);
+    part.is_alias() || denies && !matches!(part.ending, Ending::Answered)
 }
 
 #[cfg(test)]
