@@ -20,7 +20,7 @@ pub(crate) struct Part {
     /// Aliases in their order, and what was asked for.
     pub(crate) sets: Vec<Rrset>,
     pub(crate) ending: Ending,
-    /// NSEC and NSEC3 RRsets beside a positive answer.
+    /// NSEC and NSEC3 RRsets beside it.
     pub(crate) proof: Vec<Rrset>,
     /// What its servers gave besides, where nothing is left out: of the authority and the additional section.
     pub(crate) beside: Vec<(Section, Rrset)>,
@@ -126,7 +126,9 @@ impl Walker {
                 let mut soa = sets_of(&gathered, Section::Authority);
                 soa.retain(|set| set.rtype == Rtype::SOA);
                 sign(&mut soa, &fetched.reply);
-                let (soa, proof) = (soa.pop(), std::mem::take(&mut part.proof));
+                // It may prove that an alias before it is expanded, too.
+                let proof = if part.sets.is_empty() { std::mem::take(&mut part.proof) } else { part.proof.clone() };
+                let soa = soa.pop();
                 let denial = Denial { rcode, soa, proof, security: Security::Unchecked, unsupported: None };
                 part.ending = Ending::Denied(end.wire().into(), denial);
             }

@@ -134,6 +134,8 @@ impl Walker {
                 Ending::Answered => return Ok(resolution),
                 Ending::Denied(_, denial) => {
                     resolution.rcode = denial.rcode;
+                    let is_said = |set: &Rrset| denial.proof.iter().any(|said| said.is_at(&set.owner, set.rtype));
+                    resolution.proof.retain(|set| !is_said(set));
                     resolution.beside.clear();
                     resolution.denial = Some(denial);
                     return Ok(resolution);

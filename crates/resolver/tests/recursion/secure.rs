@@ -277,6 +277,34 @@ fn what_stands_behind_an_alias_and_does_not_verify_is_asked_for() {
 }
 
 #[test]
+fn one_proof_serves_an_expanded_alias_and_the_denial_behind_it() {
+    let setup = Setup::new();
+    let mut world = setup.world(|_| {});
+    let alias = setup.example.sign("an", "*.w.example. 300 CNAME nothing.example.");
+    let mut answer = alias.map(|line| line.replacen("*.w", "q.w", 1)).to_vec();
+    answer.extend(lines(&[
+        setup.example.sign("au", "example. 300 SOA ns.example. host.example. 1 2 3 4 300"),
+        setup.example.sign("au", "example. 300 NSEC *.w.example. NS SOA RRSIG NSEC DNSKEY"),
+        setup.example.sign("au", "*.w.example. 300 NSEC www.example. CNAME RRSIG NSEC"),
+    ]));
+    let keys = lines(&[setup.example.sign("an", &setup.example.dnskey())]);
+    let mut script = served("example.", &[("example. DNSKEY", &keys), ("q.w.example. A", &answer)]);
+    world.serve(
+        2,
+        Box::new(move |query| {
+            let response = script(query)?;
+            Some(if query.qname.starts_with("q.") { response.rcode(Rcode::NXDOMAIN) } else { response })
+        }),
+    );
+    world.dnssec_ok = true;
+    let answer = world.resolve("q.w.example. A");
+    assert_eq!((answer.rcode, answer.ede, answer.authentic), (Rcode::NXDOMAIN, None, true));
+    let is_nsec = |record: &&String| record.split(' ').nth(3) == Some("NSEC");
+    assert_eq!(answer.records.iter().filter(is_nsec).count(), 2, "{:?}", answer.records);
+    assert_eq!(world.take_sent().len(), 4);
+}
+
+#[test]
 fn a_denial_without_proof_is_bogus() {
     let mut setup = Setup::new();
     setup.nothing.truncate(2);
