@@ -63,8 +63,8 @@ impl Belief {
         match self {
             Self::Rule(route) => asked.plan.leads_to_a_set(route) || asked.plan.route(name) == Some(route),
             Self::Zone(_) => false,
-            // Records of the chain of trust are looked for at one name, whatever that is an alias of.
-            Self::SignedZone(_) if matches!(asked.qtype, Rtype::DS | Rtype::DNSKEY) => false,
+            // DS records of what an alias leads to may be the zone's above.
+            Self::SignedZone(_) if asked.qtype == Rtype::DS => false,
             Self::SignedZone(len) => {
                 let nearest = asked.plan.configured(name).map_or(0, Configured::apex_len);
                 nearest <= len && name::is_under(name, self.apex(asked))
