@@ -336,7 +336,8 @@ fn what_data_was_not_validated_for_is_told_beside_it_from_the_cache_too() {
     let mut setup = Setup::new();
     let unknown = setup.example.ds().replacen(" 15 2 ", " 15 200 ", 1);
     setup.delegation = lines(&[setup.root.sign("au", &unknown)]);
-    (setup.www.truncate(1), setup.nothing.truncate(1));
+    setup.www.truncate(1);
+    setup.nothing.truncate(1);
     let mut world = setup.world(|_| {});
     let plan = Plan::new(Vec::new(), settings()).unwrap();
     let validation = Some(validation(&setup.root));
