@@ -53,6 +53,7 @@ fn rrset_lookup() -> Cell {
     let cache = RrsetCache::new(BYTES, 0, TTL, [5; 16]).expect("a cache");
     let provenance = Provenance {
         security: Security::Unchecked,
+        unsupported: None,
         rank: Rank::AuthoritativeAnswer,
         asked_with_do: false,
         asked_with_cd: false,

@@ -14,6 +14,7 @@ const MILLION: u64 = 1_000_000;
 const BOUNDS: TtlBounds = TtlBounds { min: 0, max: 86_400, negative_min: 0, negative_max: 3_600 };
 const PROVENANCE: Provenance = Provenance {
     security: Security::Secure,
+    unsupported: None,
     rank: Rank::AuthoritativeAnswer,
     asked_with_do: true,
     asked_with_cd: false,

@@ -23,7 +23,7 @@ pub use failure::{Failure, FailureCache};
 pub use packet::{PacketCache, PacketHit, PacketKey, PacketLookup, PacketMeta, PacketStale, packet_flags};
 pub use rrset::{
     Cached, Freshness, Held, Negative, NegativeKind, NegativeRecord, NegativeView, Provenance, Rank, Rdatas, ReadAt,
-    ReceivedRrset, RrsetCache, RrsetKey, RrsetView, Security, TtlBounds,
+    ReceivedRrset, RrsetCache, RrsetKey, RrsetView, Security, TtlBounds, Unsupported,
 };
 pub use snapshot::{SnapshotCounts, SnapshotError, SnapshotMoment, load, save};
 pub use store::{BudgetTooSmall, Inserted, MAX_PAYLOAD_BYTES, StoreStats};

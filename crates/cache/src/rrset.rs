@@ -55,6 +55,18 @@ pub enum Security {
     Secure = 4,
 }
 
+/// What the validator would have needed to support, so that data that is signed would not count as insecure
+/// (RFC 4035 §5.2, RFC 9276 §3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unsupported {
+    /// The algorithm or the size of all keys.
+    Algorithm = 1,
+    /// The digest of all DS records.
+    Digest = 2,
+    /// As many iterations of NSEC3.
+    Iterations = 3,
+}
+
 /// How much data is to be trusted by where it came from, least first (RFC 2181 §5.4.1; what comes
 /// from zones of our own is in no cache).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,6 +87,8 @@ pub enum Rank {
 pub struct Provenance {
     /// What validation said.
     pub security: Security,
+    /// Why it said that what is signed is insecure, if it was for want of support.
+    pub unsupported: Option<Unsupported>,
     /// Where in which answer it was.
     pub rank: Rank,
     /// It was asked for with DO, so that signatures and proofs that are absent do not exist.

@@ -44,6 +44,7 @@ fn hits_and_misses_of_the_rrset_and_the_failure_cache() {
     let failures = FailureCache::new(64 << 10, [1; 16]).unwrap();
     let provenance = Provenance {
         security: Security::Unchecked,
+        unsupported: None,
         rank: Rank::Additional,
         asked_with_do: false,
         asked_with_cd: false,

@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 
+use avocet_cache::Unsupported;
 use avocet_wire::builder::Record;
 use avocet_wire::hash::eq_folded;
 use avocet_wire::header::{HEADER_LEN, QR, RA};
@@ -25,7 +26,7 @@ pub struct Resolved {
     pub ttl_offsets: Range<usize>,
     /// The shortest TTL in seconds; 0: not to be cached.
     pub ttl_secs: u32,
-    /// Why there is no answer, with a text for the operator.
+    /// Why there is no answer, or what it was not validated for, with a text for the operator.
     pub ede: Option<(Ede, &'static str)>,
     /// SCOPE PREFIX-LENGTH, where the answer is meant for the client's network only.
     pub ecs_scope: Option<u8>,
@@ -42,6 +43,16 @@ pub struct Source {
     pub rtt_ms: u32,
     /// Did it come over TCP?
     pub over_tcp: bool,
+}
+
+/// What clients are told beside data that is signed and was not validated for want of support.
+pub(crate) fn error_of(unsupported: Unsupported) -> (Ede, &'static str) {
+    let ede = match unsupported {
+        Unsupported::Algorithm => Ede::UNSUPPORTED_DNSKEY_ALGORITHM,
+        Unsupported::Digest => Ede::UNSUPPORTED_DS_DIGEST_TYPE,
+        Unsupported::Iterations => Ede::UNSUPPORTED_NSEC3_ITERATIONS,
+    };
+    (ede, ede.meaning())
 }
 
 /// Where messages and their TTL offsets are put, one after another.

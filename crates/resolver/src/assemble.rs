@@ -1,6 +1,8 @@
 //! Answers from the RRset cache alone.
 
-use avocet_cache::{Cached, Freshness, NegativeView, Provenance, ReadAt, RrsetCache, RrsetKey, RrsetView, Security};
+use avocet_cache::{
+    Cached, Freshness, NegativeView, Provenance, ReadAt, RrsetCache, RrsetKey, RrsetView, Security, Unsupported,
+};
 use avocet_wire::header::AD;
 use avocet_wire::{Class, NameBuf, Rcode, Rtype, Section, name};
 
@@ -57,7 +59,7 @@ impl Default for Assembler {
 #[expect(clippy::large_enum_variant, reason = "lives on the stack for one call")]
 pub(crate) enum Trail {
     /// At the answer.
-    Complete { rcode: Rcode, stale_since_secs: Option<u32>, authentic: bool },
+    Complete { rcode: Rcode, status: Status },
     /// At a name that the cache knows nothing of.
     Incomplete(NameBuf),
     /// Where it had been before.
@@ -78,7 +80,8 @@ impl Assembler {
         let mut gathered = std::mem::take(&mut self.gathered);
         let trail = self.follow(plan, cache, wanted, qname, &mut gathered);
         self.gathered = gathered;
-        let Trail::Complete { rcode, stale_since_secs, authentic } = trail else { return Assembled::Incomplete };
+        let Trail::Complete { rcode, status } = trail else { return Assembled::Incomplete };
+        let Status { stale_since_secs, authentic, unsupported } = status;
         // What is translated is made anew, of what is here.
         let is_translated = dns64.is_some_and(|dns64| {
             let is_address = |(kind, _, rdata): (Kind, &[u8], &[u8])| kind.rtype == qtype && !dns64.is_excluded(rdata);
@@ -89,7 +92,10 @@ impl Assembler {
             return Assembled::Incomplete;
         }
         match answer::write(out, wanted.question, rcode.low() | if authentic { AD } else { 0 }, &self.gathered) {
-            Some(resolved) => Assembled::Complete { resolved, stale_since_secs },
+            Some(resolved) => {
+                let resolved = Resolved { ede: unsupported.map(answer::error_of), ..resolved };
+                Assembled::Complete { resolved, stale_since_secs }
+            }
             None => Assembled::Incomplete,
         }
     }
@@ -103,8 +109,8 @@ impl Assembler {
         start: NameBuf,
         out: &mut Gathered,
     ) -> Trail {
-        let mut walk =
-            Walk { plan, cache, wanted, found: &mut self.found, out, stale_since_secs: None, authentic: true };
+        let status = Status { stale_since_secs: None, authentic: true, unsupported: None };
+        let mut walk = Walk { plan, cache, wanted, found: &mut self.found, out, status };
         let Some((_, qtype, qclass)) = split_question(wanted.question) else { return Trail::Incomplete(start) };
         if qtype.is_meta() || qtype.is_dnssec_proof() {
             return Trail::Incomplete(start);
@@ -113,8 +119,7 @@ impl Assembler {
         for _ in 0..=MAX_ALIASES {
             match walk.step(&at, qtype, qclass) {
                 Step::End(rcode) => {
-                    let Walk { stale_since_secs, authentic, .. } = walk;
-                    return Trail::Complete { rcode, stale_since_secs, authentic };
+                    return Trail::Complete { rcode, status: walk.status };
                 }
                 Step::Alias(next) if !walk.out.has_alias(next.wire()) => at = next,
                 Step::Alias(_) => return Trail::Loop,
@@ -138,9 +143,27 @@ struct Walk<'a> {
     wanted: &'a Wanted<'a>,
     found: &'a mut [u8],
     out: &'a mut Gathered,
-    stale_since_secs: Option<u32>,
-    /// All so far is validated.
-    authentic: bool,
+    status: Status,
+}
+
+/// What holds of all data that an answer is made of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Status {
+    /// Seconds since the first of it expired.
+    pub(crate) stale_since_secs: Option<u32>,
+    /// It is validated.
+    pub(crate) authentic: bool,
+    /// Why some of it is not, although it is signed.
+    pub(crate) unsupported: Option<Unsupported>,
+}
+
+impl Status {
+    /// With this, too.
+    fn note(&mut self, provenance: &Provenance, freshness: Freshness) {
+        self.authentic &= provenance.security == Security::Secure;
+        self.unsupported = self.unsupported.or(provenance.unsupported);
+        self.stale_since_secs = self.stale_since_secs.max(stale_since(freshness));
+    }
 }
 
 impl Walk<'_> {
@@ -149,15 +172,13 @@ impl Walk<'_> {
         let key = |owner, rtype: Rtype| RrsetKey { owner, rtype: rtype.0, class: class.0 };
         match cache.lookup(&key(at.wire(), qtype), wanted.at, self.found) {
             Some(Cached::Rrset(set)) if serves(plan, wanted, &set.provenance) => {
-                self.authentic &= set.provenance.security == Security::Secure;
+                self.status.note(&set.provenance, set.freshness);
                 put_set(self.out, at.wire(), (qtype, class), &set, wanted.dnssec_ok);
-                self.stale_since_secs = self.stale_since_secs.max(stale_since(set.freshness));
                 return Step::End(Rcode::NOERROR);
             }
             Some(Cached::Nodata(denial)) if serves(plan, wanted, &denial.provenance) => {
-                self.authentic &= denial.provenance.security == Security::Secure;
+                self.status.note(&denial.provenance, denial.freshness);
                 put_denial(self.out, class, &denial, wanted.dnssec_ok);
-                self.stale_since_secs = self.stale_since_secs.max(stale_since(denial.freshness));
                 return Step::End(Rcode::NOERROR);
             }
             _ => {}
@@ -182,7 +203,7 @@ impl Walk<'_> {
             if !serves(self.plan, self.wanted, &set.provenance) {
                 continue;
             }
-            self.authentic &= set.provenance.security == Security::Secure;
+            self.status.note(&set.provenance, set.freshness);
             let target = set.records().next()?;
             let next = match rtype {
                 Rtype::CNAME => folded_target(target)?,
@@ -193,7 +214,6 @@ impl Walk<'_> {
                 Some(ttl_secs) => ttl_secs,
                 None => put_set(self.out, owner, (rtype, class), &set, self.wanted.dnssec_ok),
             };
-            self.stale_since_secs = self.stale_since_secs.max(stale_since(set.freshness));
             if rtype == Rtype::DNAME {
                 let cname = Kind { section: Section::Answer, rtype: Rtype::CNAME, class, ttl_secs };
                 self.out.push(cname, at.wire(), next.wire());
@@ -213,9 +233,8 @@ impl Walk<'_> {
         if owner_len < apex_len || !serves(self.plan, self.wanted, &denial.provenance) {
             return Step::Unknown;
         }
-        self.authentic &= denial.provenance.security == Security::Secure;
+        self.status.note(&denial.provenance, denial.freshness);
         put_denial(self.out, class, &denial, self.wanted.dnssec_ok);
-        self.stale_since_secs = self.stale_since_secs.max(stale_since(denial.freshness));
         Step::End(Rcode::NXDOMAIN)
     }
 }

@@ -90,7 +90,8 @@ mod tests {
         let cache = RrsetCache::new(1 << 20, 3600, bounds, [1; 16]).unwrap();
         let learn = |class, owner: &[u8], rtype: Rtype, records: &[&[u8]]| {
             let (security, rank) = (Security::Unchecked, Rank::Additional);
-            let provenance = Provenance { security, rank, asked_with_do: false, asked_with_cd: false };
+            let provenance =
+                Provenance { security, unsupported: None, rank, asked_with_do: false, asked_with_cd: false };
             let set = ReceivedRrset { provenance, ttl: 60, records, signatures: &[] };
             cache.insert(&RrsetKey { owner, rtype: rtype.0, class }, &set, 100);
         };

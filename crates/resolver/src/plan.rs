@@ -11,11 +11,13 @@ use std::sync::Arc;
 
 use avocet_cache::TtlBounds;
 use avocet_wire::hash::HashKey;
-use avocet_wire::name;
+use avocet_wire::{Rtype, name};
 
+use crate::answer::split_question;
 use crate::dns64::Dns64;
 use crate::iterate::rrset::Signed;
 use crate::recursion::{Recursion, Stubs};
+use crate::resolver::Ask;
 
 /// Most servers of one rule: one bit each in a task's sets.
 pub const MAX_UPSTREAMS: usize = 64;
@@ -273,7 +275,7 @@ impl Plan {
         self
     }
 
-    /// The same plan with addresses translated where it recurses (RFC 6147).
+    /// The same plan with addresses translated (RFC 6147).
     #[must_use]
     pub fn with_dns64(mut self, dns64: Dns64) -> Self {
         self.dns64 = Some(Arc::new(dns64));
@@ -285,6 +287,18 @@ impl Plan {
     pub(crate) fn dns64_for(&self, signatures: Signed, checking_disabled: bool) -> Option<&Arc<Dns64>> {
         let validates = signatures == Signed::Yes && checking_disabled;
         self.dns64.as_ref().filter(|_| !validates)
+    }
+
+    /// Is this question resolved by a walk, which may ask for more than the question itself? All are where the plan
+    /// recurses, and else those whose answer may have to be made of other data.
+    pub(crate) fn walks(&self, ask: &Ask<'_>) -> bool {
+        let signatures = if ask.dnssec_ok { Signed::Yes } else { Signed::No };
+        let is_made = || {
+            let (dns64, (qname, qtype, _)) =
+                self.dns64_for(signatures, ask.checking_disabled).zip(split_question(ask.question))?;
+            Some(qtype == Rtype::AAAA || dns64.reverse(qname, qtype).is_some())
+        };
+        self.recursion.is_some() || is_made() == Some(true)
     }
 
     fn number(&mut self, rule: ZoneRule, numbers: &mut HashMap<UpstreamSpec, u16>) -> Rule {

@@ -12,6 +12,7 @@ use avocet_wire::{NameBuf, Rcode, Rtype, Section, name};
 use crate::answer::{Gathered, Kind};
 use crate::plan::{Plan, Route};
 use crate::read::{Reply, ReplyRecord, folded_target};
+use crate::recursion::Configured;
 
 /// Most aliases followed for one question (BIND and Unbound: 11).
 pub(crate) const MAX_ALIASES: usize = 11;
@@ -40,20 +41,34 @@ pub(crate) enum Belief {
     /// The servers of a zone of so many octets, the last of the question's name: about that name
     /// alone. Where an alias leads is asked for anew, even within the zone (S5).
     Zone(u8),
+    /// As [`Belief::Zone`], and about names of the zone that aliases lead to: it is signed, and what does not verify is
+    /// not used.
+    SignedZone(u8),
 }
 
 impl Belief {
     fn apex_len(self) -> usize {
         match self {
             Self::Rule(route) => usize::from(route.apex_len),
-            Self::Zone(len) => usize::from(len),
+            Self::Zone(len) | Self::SignedZone(len) => usize::from(len),
         }
+    }
+
+    /// The name up to which those asked are believed.
+    fn apex<'a>(self, asked: &Asked<'a>) -> &'a [u8] {
+        &asked.qname[asked.qname.len().saturating_sub(self.apex_len())..]
     }
 
     fn reaches(self, asked: &Asked<'_>, name: &[u8]) -> bool {
         match self {
             Self::Rule(route) => asked.plan.leads_to_a_set(route) || asked.plan.route(name) == Some(route),
             Self::Zone(_) => false,
+            // DS records of what an alias leads to may be the zone's above.
+            Self::SignedZone(_) if asked.qtype == Rtype::DS => false,
+            Self::SignedZone(len) => {
+                let nearest = asked.plan.configured(name).map_or(0, Configured::apex_len);
+                nearest <= len && name::is_under(name, self.apex(asked))
+            }
         }
     }
 }
@@ -212,10 +227,17 @@ impl<'a> Scrubber<'a> {
         });
         let Some(soa) = soa else {
             // Its own servers beside nothing are what some zones deny by.
-            let is_own = |record: &ReplyRecord<'_>| matches!(self.asked.belief, Belief::Zone(len) if record.owner.len() == usize::from(len));
+            let is_own = |record: &ReplyRecord<'_>| match self.asked.belief {
+                Belief::Zone(len) | Belief::SignedZone(len) => record.owner.len() == usize::from(len),
+                Belief::Rule(_) => false,
+            };
             let is_referral = authority.any(|record| record.rtype == Rtype::NS && !is_own(&record));
             return match rcode {
                 Rcode::NOERROR if self.end.wire() != self.asked.qname => Ok(Verdict::GoOn),
+                // Without a word of its zone nothing is known of a name that an alias leads to.
+                _ if self.end.wire() != self.asked.qname && !matches!(self.asked.belief, Belief::Rule(_)) => {
+                    Ok(Verdict::GoOn)
+                }
                 Rcode::NOERROR if is_referral && self.asked.qtype != Rtype::DS => Err(Verdict::Unusable),
                 _ => Ok(Verdict::Answer { rcode, cacheable: false }),
             };
@@ -286,8 +308,7 @@ impl<'a> Scrubber<'a> {
 
     /// The name up to which the servers asked are believed.
     fn apex(&self) -> &'a [u8] {
-        let qname = self.asked.qname;
-        &qname[qname.len().saturating_sub(self.asked.belief.apex_len())..]
+        self.asked.belief.apex(&self.asked)
     }
 }
 

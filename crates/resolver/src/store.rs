@@ -25,6 +25,7 @@ impl Fetched {
     fn provenance(&self) -> Provenance {
         Provenance {
             security: Security::Unchecked,
+            unsupported: None,
             rank: Rank::NonAuthoritativeAnswer,
             asked_with_do: self.with_do,
             asked_with_cd: self.with_cd,

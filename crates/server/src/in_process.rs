@@ -17,7 +17,7 @@ use avocet_resolver::LocalRootSlot;
 
 use crate::clock::{self, Moment};
 use crate::config::Config;
-use crate::metrics::WorkerMetrics;
+use crate::metrics::{Counter, WorkerMetrics};
 use crate::policy::{self, Parts};
 use crate::query::Path;
 use crate::query::cookie::CookieSecrets;
@@ -30,6 +30,15 @@ use crate::worker::{Datagrams, Newer};
 
 /// TTL of delegations that are taught.
 const DELEGATION_SECS: u32 = 3_600;
+
+/// How an RRset came that nothing is known of but that its servers gave it.
+const UNCHECKED: Provenance = Provenance {
+    security: Security::Unchecked,
+    unsupported: None,
+    rank: Rank::AuthoritativeAnswer,
+    asked_with_do: false,
+    asked_with_cd: false,
+};
 
 /// A server of one worker that nobody can reach but its owner.
 pub struct InProcess {
@@ -96,6 +105,24 @@ impl InProcess {
         self.learn_in(Class::IN.0, (owner, rtype, ttl_secs), records);
     }
 
+    /// As [`Self::learn`], as a validator that asked for it judged it, with the signatures that came along.
+    pub fn learn_judged(
+        &self,
+        security: Security,
+        (owner, rtype, ttl_secs): (&[u8], u16, u32),
+        records: &[&[u8]],
+        signatures: &[&[u8]],
+    ) {
+        let provenance = Provenance { security, asked_with_do: true, ..UNCHECKED };
+        let set = ReceivedRrset { provenance, ttl: ttl_secs, records, signatures };
+        self.shared.rrsets.insert(&RrsetKey { owner, rtype, class: Class::IN.0 }, &set, self.now.secs());
+    }
+
+    /// How many queries each stage of the way has ended so far.
+    pub fn ended_by_stage(&self) -> Vec<u64> {
+        self.metrics.stages.iter().map(Counter::value).collect()
+    }
+
     /// Puts the delegation of a zone into the RRset cache, as if a server above had told of it: folded names of zone
     /// and name server, and the server's address.
     pub fn learn_delegation(&self, zone: &[u8], server: &[u8], address: [u8; 4]) {
@@ -104,13 +131,7 @@ impl InProcess {
     }
 
     fn learn_in(&self, class: u16, (owner, rtype, ttl_secs): (&[u8], u16, u32), records: &[&[u8]]) {
-        let provenance = Provenance {
-            security: Security::Unchecked,
-            rank: Rank::AuthoritativeAnswer,
-            asked_with_do: false,
-            asked_with_cd: false,
-        };
-        let set = ReceivedRrset { provenance, ttl: ttl_secs, records, signatures: &[] };
+        let set = ReceivedRrset { provenance: UNCHECKED, ttl: ttl_secs, records, signatures: &[] };
         self.shared.rrsets.insert(&RrsetKey { owner, rtype, class }, &set, self.now.secs());
     }
 

@@ -5,9 +5,11 @@
 use std::net::SocketAddr;
 
 use avocet::InProcess;
+use avocet_cache::Security;
 use avocet_testkit::allocations::{Allocations, Counting};
 use avocet_wire::builder::OptFields;
 use avocet_wire::edns::EdnsOption;
+use avocet_wire::header::AD;
 use avocet_wire::{Builder, Class, MessageView, Rcode, Rtype};
 
 #[global_allocator]
@@ -39,11 +41,16 @@ values = ["10.0.0.3"]
 const CACHED: &[u8] = b"\x03www\x07example\x03com\x00";
 
 fn query(qname: &[u8], options: Option<&[EdnsOption<'_>]>) -> Vec<u8> {
+    query_with(qname, options.map(|options| (false, options)))
+}
+
+/// With DO or without it, and these options.
+fn query_with(qname: &[u8], opt: Option<(bool, &[EdnsOption<'_>])>) -> Vec<u8> {
     let mut out = vec![0; 512];
     let mut builder = Builder::new(&mut out, 512, 7, 0x0100).unwrap();
     builder.question(qname, Rtype::A, Class::IN).unwrap();
-    if let Some(options) = options {
-        builder.opt(&OptFields { udp_size: 1232, rcode: Rcode(0), dnssec_ok: false }, options).unwrap();
+    if let Some((dnssec_ok, options)) = opt {
+        builder.opt(&OptFields { udp_size: 1232, rcode: Rcode(0), dnssec_ok }, options).unwrap();
     }
     let len = builder.finish();
     out.truncate(len);
@@ -70,6 +77,34 @@ fn a_cached_answer() {
     check(CACHED, None, 1);
     check(b"\x03WWW\x07Example\x03com\x00", Some(&[]), 1);
     check(CACHED, Some(&[EdnsOption::Cookie { client: b"8 octets", server: &[] }, EdnsOption::Nsid(&[])]), 1);
+}
+
+/// What a repeated question cost: the stages that ended it, what was allocated, and the answer without AD.
+fn cost_of(security: Security, dnssec_ok: bool) -> (Vec<u64>, Allocations, Vec<u8>) {
+    let client = SocketAddr::from(([127, 0, 0, 1], 4000));
+    let mut server = InProcess::new("[resolver]\nmode = \"recurse\"", client).unwrap();
+    server.learn_judged(security, (CACHED, Rtype::A.0, 300), &[&[192, 0, 2, 1]], &[&[0; 96]]);
+    let (query, mut out) = (query_with(CACHED, Some((dnssec_ok, &[]))), vec![0; 4096]);
+    server.answer(&query, &mut out).unwrap();
+    let before = server.ended_by_stage();
+    let mut len = None;
+    let made = Allocations::of(|| len = server.answer(&query, &mut out));
+    let stages = server.ended_by_stage().iter().zip(before).map(|(after, before)| after - before).collect();
+    out.truncate(len.unwrap());
+    let is_authentic = out[3] & AD as u8 != 0;
+    assert_eq!(is_authentic, security == Security::Secure && dnssec_ok);
+    out[3] &= !(AD as u8);
+    (stages, made, out)
+}
+
+#[test]
+fn a_validated_cached_name_costs_what_any_cached_name_costs() {
+    for dnssec_ok in [false, true] {
+        let (stages, made, octets) = cost_of(Security::Secure, dnssec_ok);
+        assert_eq!(stages.iter().sum::<u64>(), 1, "one stage answers it");
+        assert_eq!(made, Allocations { count: 0, bytes: 0 });
+        assert_eq!((stages, made, octets), cost_of(Security::Insecure, dnssec_ok));
+    }
 }
 
 #[test]

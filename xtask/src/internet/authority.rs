@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::asking;
-use super::link::{self, Weather};
+use super::link::{self, Passed, Traffic, Weather};
 use super::plan::{DAEMONS, Internet, SILENT_ADDRESSES, behind, silent_address};
 use super::sign::served;
 use crate::bench::output;
@@ -23,37 +23,42 @@ const START_WITHIN: Duration = Duration::from_secs(30);
 /// All name servers; dropping them stops the processes.
 pub(super) struct Authorities {
     daemons: Vec<(Server, PathBuf)>,
-    unanswered: Arc<AtomicU64>,
+    traffic: Traffic,
 }
 
 impl Authorities {
     /// Starts them and waits until each answers.
     pub(super) fn start(internet: &Internet, weather: Weather, directory: &Path) -> Result<Self, String> {
-        let unanswered: Arc<AtomicU64> = Arc::default();
+        let traffic = Traffic::default();
         for number in 1..=SILENT_ADDRESSES {
-            listen_silently(silent_address(number), Arc::clone(&unanswered))?;
+            listen_silently(silent_address(number), Arc::clone(traffic.lost()))?;
         }
         let mut daemons = Vec::new();
         for daemon in 0..DAEMONS {
             let mut addresses = internet.addresses(daemon);
             if weather != Weather::CLEAR {
-                addresses.iter().try_for_each(|from| link::lay(weather, *from, behind(*from), &unanswered))?;
+                addresses.iter().try_for_each(|from| link::lay(weather, *from, behind(*from), &traffic))?;
                 addresses = addresses.into_iter().map(behind).collect();
             }
             daemons.push(start_daemon(internet, daemon, &addresses, directory)?);
         }
-        Ok(Self { daemons, unanswered })
+        Ok(Self { daemons, traffic })
     }
 
     /// Queries that have arrived so far, by UDP and TCP, answered or not.
     pub(super) fn queries(&self) -> Result<Queries, String> {
-        let mut queries = Queries { total: self.unanswered.load(Ordering::Relaxed), by_type: BTreeMap::new() };
+        let mut queries = Queries { total: self.traffic.lost().load(Ordering::Relaxed), by_type: BTreeMap::new() };
         for (_, config) in &self.daemons {
             let mut command = Command::new("nsd-control");
             command.arg("-c").arg(config).arg("stats_noreset");
             queries.add(&output(command)?);
         }
         Ok(queries)
+    }
+
+    /// The queries that came by on the ways to them since this was last asked; none where the weather is clear.
+    pub(super) fn passed(&self) -> Vec<Passed> {
+        self.traffic.take()
     }
 }
 

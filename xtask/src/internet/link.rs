@@ -5,12 +5,13 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::authority::PORT;
+use super::message;
 use crate::random::Random;
 
 /// Queries on their way at one server; what exceeds them is lost.
@@ -34,42 +35,79 @@ impl Weather {
     pub(super) const CLEAR: Self = Self { round_trip: Duration::ZERO, loss_percent: 0 };
 }
 
+/// A query that came by, each time it did.
+#[derive(Clone, Debug)]
+pub(super) struct Passed {
+    pub(super) at: Instant,
+    /// The server that it was sent to.
+    pub(super) server: Ipv4Addr,
+    /// Name and type.
+    pub(super) question: String,
+}
+
+/// What came by on all ways.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Traffic {
+    passed: Arc<Mutex<Vec<Passed>>>,
+    /// Queries that were lost: the servers know nothing of them.
+    lost: Arc<AtomicU64>,
+}
+
+impl Traffic {
+    fn note(&self, server: Ipv4Addr, query: &[u8]) {
+        let Some(question) = message::question_of(query) else { return };
+        let mut passed = self.passed.lock().unwrap_or_else(PoisonError::into_inner);
+        passed.push(Passed { at: Instant::now(), server, question });
+    }
+
+    /// What came by since this was last asked.
+    pub(super) fn take(&self) -> Vec<Passed> {
+        std::mem::take(&mut self.passed.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn lost(&self) -> &Arc<AtomicU64> {
+        &self.lost
+    }
+}
+
 /// Relays what arrives at an address to the server behind it, for as long as this process lives.
-///
-/// Queries that are lost on their way are counted: the server knows nothing of them.
-pub(super) fn lay(weather: Weather, from: Ipv4Addr, to: Ipv4Addr, lost: &Arc<AtomicU64>) -> Result<(), String> {
+pub(super) fn lay(weather: Weather, from: Ipv4Addr, to: Ipv4Addr, traffic: &Traffic) -> Result<(), String> {
     let failed = |error: io::Error| format!("{from}: {error}");
     let datagrams = Arc::new(UdpSocket::bind((from, PORT)).map_err(failed)?);
     let streams = TcpListener::bind((from, PORT)).map_err(failed)?;
     let server = SocketAddr::from((to, PORT));
-    let mut way = Way { weather, server, random: Random(u64::from(from.to_bits())), lost: Arc::clone(lost) };
-    thread::spawn(move || way.relay_datagrams(&datagrams));
+    let way = Way { weather, from, server, traffic: traffic.clone() };
+    let by_stream = way.clone();
+    thread::spawn(move || way.relay_datagrams(&datagrams, Random(u64::from(from.to_bits()))));
     thread::spawn(move || {
         for stream in streams.incoming().flatten() {
-            start(move || drop(relay_stream(stream, server, weather)));
+            let way = by_stream.clone();
+            start(move || drop(way.relay_stream(stream)));
         }
     });
     Ok(())
 }
 
+#[derive(Clone)]
 struct Way {
     weather: Weather,
+    from: Ipv4Addr,
     server: SocketAddr,
-    random: Random,
-    lost: Arc<AtomicU64>,
+    traffic: Traffic,
 }
 
 impl Way {
-    fn relay_datagrams(&mut self, listener: &Arc<UdpSocket>) {
+    fn relay_datagrams(&self, listener: &Arc<UdpSocket>, mut random: Random) {
         let mut buffer = [0; 4096];
         while let Ok((length, client)) = listener.recv_from(&mut buffer) {
+            self.traffic.note(self.from, &buffer[..length]);
             // Each way holds its listener once, and each query on its way once more.
             let is_full = Arc::strong_count(listener) > MOST_ON_THE_WAY;
-            if is_full || self.random.percent(self.weather.loss_percent) {
-                self.lost.fetch_add(1, Ordering::Relaxed);
+            if is_full || random.percent(self.weather.loss_percent) {
+                self.traffic.lost.fetch_add(1, Ordering::Relaxed);
                 continue;
             }
-            let returns = !self.random.percent(self.weather.loss_percent);
+            let returns = !random.percent(self.weather.loss_percent);
             let (query, listener) = (buffer[..length].to_vec(), Arc::clone(listener));
             let (server, one_way) = (self.server, self.weather.round_trip / 2);
             start(move || {
@@ -81,6 +119,23 @@ impl Way {
                     let _ = listener.send_to(&answer, client);
                 }
             });
+        }
+    }
+
+    /// Relays message by message until one side closes.
+    fn relay_stream(&self, mut client: TcpStream) -> io::Result<()> {
+        let mut server = TcpStream::connect(self.server)?;
+        let round_trip = self.weather.round_trip;
+        // The handshake takes a round trip before the first message is on its way.
+        thread::sleep(round_trip);
+        loop {
+            let query = read_message(&mut client)?;
+            self.traffic.note(self.from, query.get(2..).unwrap_or_default());
+            thread::sleep(round_trip / 2);
+            server.write_all(&query)?;
+            let answer = read_message(&mut server)?;
+            thread::sleep(round_trip / 2);
+            client.write_all(&answer)?;
         }
     }
 }
@@ -99,21 +154,6 @@ fn exchange(query: &[u8], server: SocketAddr) -> io::Result<Vec<u8>> {
     let length = socket.recv(&mut answer)?;
     answer.truncate(length);
     Ok(answer)
-}
-
-/// Relays message by message until one side closes.
-fn relay_stream(mut client: TcpStream, server: SocketAddr, weather: Weather) -> io::Result<()> {
-    let mut server = TcpStream::connect(server)?;
-    // The handshake takes a round trip before the first message is on its way.
-    thread::sleep(weather.round_trip);
-    loop {
-        let query = read_message(&mut client)?;
-        thread::sleep(weather.round_trip / 2);
-        server.write_all(&query)?;
-        let answer = read_message(&mut server)?;
-        thread::sleep(weather.round_trip / 2);
-        client.write_all(&answer)?;
-    }
 }
 
 /// A message with its length before it.

@@ -123,6 +123,13 @@ impl Answer {
     }
 }
 
+/// The name and type that a query asks for, the name in lower case; none if it is malformed.
+pub(super) fn question_of(query: &[u8]) -> Option<String> {
+    let mut cursor = Cursor { message: query, at: 12 };
+    let name = cursor.name()?;
+    Some(format!("{name} {}", type_name(cursor.number()?)))
+}
+
 /// What came back.
 pub(super) enum Reply {
     Whole(Answer),

@@ -100,6 +100,7 @@ fn compare_all(options: &Options, resolvers: &[Peer], directory: &Path) -> Resul
     findings.iter().for_each(|of| print!("{}", of.details()));
     let lines: String = findings.iter().map(report::Findings::lines).collect();
     write(directory, "differences.tsv", &lines)?;
+    write(directory, "upstream.tsv", &runs.iter().map(report::passed).collect::<String>())?;
 
     if options.is_rough() {
         return Ok(());
@@ -137,11 +138,12 @@ fn ask(
     questions: &[Question],
 ) -> Result<Run, String> {
     let server = peer.start(around)?;
+    authorities.passed();
     let (queries, cpu, started) = (authorities.queries()?, server.cpu(), Instant::now());
     let answers = asking::ask_all(peer.address(), questions);
     let (secs, used) = (started.elapsed().as_secs_f64(), server.cpu());
     let cpu_secs = used.user_secs + used.system_secs - cpu.user_secs - cpu.system_secs;
     let upstream_queries = authorities.queries()?.since(&queries);
     println!("{:<8} asked in {secs:.1} s", peer.name());
-    Ok(Run { server: peer.name(), answers, upstream_queries, cpu_secs })
+    Ok(Run { server: peer.name(), answers, upstream_queries, passed: authorities.passed(), cpu_secs })
 }

@@ -7,6 +7,7 @@ use super::asking::Asked;
 use super::authority::Queries;
 use super::classes::Classes;
 use super::compare::{self, Difference};
+use super::link::Passed;
 use super::message::Question;
 use super::plan::Internet;
 
@@ -23,6 +24,8 @@ pub(super) struct Run {
     pub(super) answers: Vec<Asked>,
     /// Queries at the authorities.
     pub(super) upstream_queries: Queries,
+    /// Each of them, in their order, where there is a way that they came by.
+    pub(super) passed: Vec<Passed>,
     pub(super) cpu_secs: f64,
 }
 
@@ -144,6 +147,16 @@ pub(super) fn upstream(runs: &[Run]) -> String {
         let _ = writeln!(text, "{:<8} asked the authorities for {}", run.server, kinds.join(", "));
     }
     text
+}
+
+/// Each query of a server to the authorities, one a line: how many ms after the first one, where it went, and what it asked.
+pub(super) fn passed(run: &Run) -> String {
+    let Some(first) = run.passed.first() else { return String::new() };
+    let line = |query: &Passed| {
+        let after_ms = query.at.duration_since(first.at).as_millis();
+        format!("{}\t{after_ms}\t{}\t{}\n", run.server, query.server, query.question)
+    };
+    run.passed.iter().map(line).collect()
 }
 
 /// The time within which so many in a hundred questions were done with.

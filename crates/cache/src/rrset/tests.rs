@@ -5,6 +5,7 @@ const KEY: RrsetKey = RrsetKey { owner: OWNER, rtype: 1, class: 1 };
 const BOUNDS: TtlBounds = TtlBounds { min: 5, max: 86_400, negative_min: 0, negative_max: 3_600 };
 const ANSWER: Provenance = Provenance {
     security: Security::Insecure,
+    unsupported: None,
     rank: Rank::AuthoritativeAnswer,
     asked_with_do: true,
     asked_with_cd: false,

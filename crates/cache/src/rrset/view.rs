@@ -4,18 +4,21 @@
 //! payload:   owner | type u16 | class u16 | body
 //! positive:  records, then signatures, each: length u16 | RDATA
 //! negative:  the SOA record, then the proof, each: owner | type u16 | length u16 | RDATA
-//! user:      security (3) | rank (2) | kind (2) | DO (1) | CD (1), from the least bit on
+//! user:      security (3) | rank (2) | kind (2) | DO (1) | CD (1) | unsupported (2), from the least bit on
 //! epoch:     records in the low half, signatures in the high half; proof records in the low half
 //! ```
 //! Numbers are big endian. The views never fail: what is malformed ends an iteration early.
 
-use super::{Freshness, Negative, NegativeKind, NegativeRecord, Provenance, Rank, ReceivedRrset, RrsetKey, Security};
+use super::{
+    Freshness, Negative, NegativeKind, NegativeRecord, Provenance, Rank, ReceivedRrset, RrsetKey, Security, Unsupported,
+};
 use crate::{name, store::Meta};
 
 const RANK_SHIFT: u32 = 3;
 const KIND_SHIFT: u32 = 5;
 const DO_BIT: u32 = 1 << 7;
 const CD_BIT: u32 = 1 << 8;
+const UNSUPPORTED_SHIFT: u32 = 9;
 /// Room for a small set without a second allocation.
 const TYPICAL_PAYLOAD_BYTES: usize = 128;
 
@@ -85,6 +88,7 @@ fn user_of(provenance: &Provenance, kind: Option<NegativeKind>) -> u32 {
         | (kind << KIND_SHIFT)
         | (u32::from(provenance.asked_with_do) * DO_BIT)
         | (u32::from(provenance.asked_with_cd) * CD_BIT)
+        | (provenance.unsupported.map_or(0, |unsupported| unsupported as u32) << UNSUPPORTED_SHIFT)
 }
 
 /// Whether the entry denies, and what.
@@ -105,6 +109,12 @@ pub(super) fn provenance_of(user: u32) -> Provenance {
             3 => Security::Bogus,
             4 => Security::Secure,
             _ => Security::Unchecked,
+        },
+        unsupported: match (user >> UNSUPPORTED_SHIFT) & 3 {
+            0 => None,
+            1 => Some(Unsupported::Algorithm),
+            2 => Some(Unsupported::Digest),
+            _ => Some(Unsupported::Iterations),
         },
         rank: match (user >> RANK_SHIFT) & 3 {
             0 => Rank::Additional,

@@ -1,5 +1,5 @@
 //! Down the tree: from the nearest known zone cut, referral by referral, telling each server no
-//! more of the name than it needs (RFC 9156, relaxed).
+//! more of the name than it needs (RFC 9156, relaxed, with the rule of §2.3 for underscores).
 
 use std::future::Future;
 use std::net::IpAddr;
@@ -88,7 +88,13 @@ impl Shown {
         }
         let more = if self.queries < MINIMISED_BY_ONE { 1 } else { left / (MAX_MINIMISED - self.queries) as usize };
         self.queries += 1;
-        let hidden = left - more.clamp(1, left);
+        let mut hidden = left - more.clamp(1, left);
+        let labels: Vec<&[u8]> = name::labels(&self.qname).take(hidden + 1).collect();
+        // Labels with an underscore before them are no bounds between those who run zones: they are shown together.
+        let is_scope = |label: usize| labels.get(label).is_some_and(|label| label.first() == Some(&b'_'));
+        while hidden > 0 && is_scope(hidden) && is_scope(hidden - 1) {
+            hidden -= 1;
+        }
         name::ancestors(&self.qname).nth(hidden).unwrap_or(&self.qname).into()
     }
 
@@ -207,7 +213,9 @@ impl Walker {
         Box::pin(async move {
             let mut at = server.clone();
             for _ in 0..=MAX_ALIASES {
-                let part = self.part(&at, qtype, frame).await?;
+                let mut part = self.part(&at, qtype, frame).await?;
+                // Nothing of it is verified.
+                part.ends_with_alias();
                 self.keep(&part, qtype);
                 match part.ending {
                     Ending::Answered => {
@@ -228,10 +236,10 @@ impl Walker {
     }
 }
 
-/// Is nothing known of the name, so that the rest of it may be shown at once?
+/// Is nothing known of the name itself, so that the rest of it may be shown at once?
 fn denies_all(part: &Part) -> bool {
-    !matches!(&part.ending, Ending::Denied(_, denial) if denial.rcode == Rcode::NOERROR)
-        && !matches!(part.ending, Ending::Answered)
+    let denies = !matches!(&part.ending, Ending::Denied(_, denial) if denial.rcode == Rcode::NOERROR);
+    part.is_alias() || denies && !matches!(part.ending, Ending::Answered)
 }
 
 #[cfg(test)]
@@ -262,6 +270,9 @@ mod tests {
         check(b"\x01a\x01b\x01c\x00", b"\x00", &[1, 2, 3]);
         check(b"\x01a\x01b\x01c\x00", b"\x01b\x01c\x00", &[3]);
         check(b"\x00", b"\x00", &[0]);
+        check(b"\x04_sip\x04_tcp\x01b\x01c\x00", b"\x01c\x00", &[2, 4]);
+        check(b"\x04_sip\x04_tcp\x01c\x00", b"\x01c\x00", &[3]);
+        check(b"\x01a\x04_sip\x04_tcp\x01c\x00", b"\x01c\x00", &[3, 4]);
         let long: Vec<u8> = [b"\x01x".repeat(60), vec![0]].concat();
         assert!(shown(&long, b"\x00").len() <= MAX_MINIMISED as usize + 1);
     }

@@ -41,7 +41,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use avocet_dnssec::{Budget, Reason};
+use avocet_dnssec::Budget;
 use avocet_wire::{NameBuf, Rtype};
 
 use crate::plan::Plan;
@@ -160,8 +160,6 @@ pub(crate) struct Walker {
     pub(crate) insecure_secs: u32,
     /// Whom the servers of zones named for reports of errors.
     pub(crate) agents: HashMap<Name, NameBuf>,
-    /// What is signed in a way that we do not validate.
-    pub(crate) unsupported: Option<Reason>,
 }
 
 impl Walker {
@@ -183,7 +181,6 @@ impl Walker {
             budget: Budget::default(),
             insecure_secs: 0,
             agents: HashMap::new(),
-            unsupported: None,
         }
     }
 

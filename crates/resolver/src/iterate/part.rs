@@ -10,7 +10,7 @@ use super::Walker;
 use super::fetch::{Fetched, Inquiry};
 use super::rrset::{Denial, Name, Rrset, group};
 use crate::answer::Gathered;
-use crate::read::{Reply, ReplyRecord};
+use crate::read::{Reply, ReplyRecord, folded_target};
 use crate::recursion::Configured;
 use crate::scrub::{Asked, Belief, Scrubber, Verdict};
 
@@ -20,7 +20,7 @@ pub(crate) struct Part {
     /// Aliases in their order, and what was asked for.
     pub(crate) sets: Vec<Rrset>,
     pub(crate) ending: Ending,
-    /// NSEC and NSEC3 RRsets beside a positive answer.
+    /// NSEC and NSEC3 RRsets beside it.
     pub(crate) proof: Vec<Rrset>,
     /// What its servers gave besides, where nothing is left out: of the authority and the additional section.
     pub(crate) beside: Vec<(Section, Rrset)>,
@@ -35,6 +35,23 @@ impl Part {
     /// Does it lead to another name at once?
     pub(crate) fn is_alias(&self) -> bool {
         self.sets.first().is_some_and(|set| set.rtype == Rtype::CNAME)
+    }
+
+    /// Ends it with the first alias, if there is one.
+    pub(crate) fn ends_with_alias(&mut self) {
+        if let Some(alias) = self.sets.iter().position(|set| set.rtype == Rtype::CNAME) {
+            self.ends_before(alias + 1);
+        }
+    }
+
+    /// Ends it with the alias before the set at this place, if there is one.
+    pub(crate) fn ends_before(&mut self, at: usize) -> bool {
+        let alias = at.checked_sub(1).and_then(|before| self.sets.get(before));
+        let alias = alias.filter(|set| set.rtype == Rtype::CNAME).and_then(|set| set.records.first());
+        let Some(target) = alias.and_then(|rdata| folded_target(rdata)) else { return false };
+        self.sets.truncate(at);
+        self.ending = Ending::GoesOn(target.wire().into());
+        true
     }
 
     /// Does it say nothing and prove nothing?
@@ -63,6 +80,7 @@ impl Walker {
     pub(crate) fn part_of(&self, inquiry: &Inquiry, fetched: &Fetched) -> Result<Part, NoPart> {
         let belief = match self.plan.configured(&inquiry.qname) {
             Some(Configured::Forward(route)) if inquiry.manner.recursion_desired => Belief::Rule(route),
+            _ if inquiry.manner.is_signed && !self.checking_disabled => Belief::SignedZone(inquiry.zone.len() as u8),
             _ => Belief::Zone(inquiry.zone.len() as u8),
         };
         let (plan, qname, qtype) = (&*self.plan, &*inquiry.qname, inquiry.qtype);
@@ -108,8 +126,10 @@ impl Walker {
                 let mut soa = sets_of(&gathered, Section::Authority);
                 soa.retain(|set| set.rtype == Rtype::SOA);
                 sign(&mut soa, &fetched.reply);
-                let (soa, proof) = (soa.pop(), std::mem::take(&mut part.proof));
-                let denial = Denial { rcode, soa, proof, security: Security::Unchecked };
+                // It may prove that an alias before it is expanded, too.
+                let proof = if part.sets.is_empty() { std::mem::take(&mut part.proof) } else { part.proof.clone() };
+                let soa = soa.pop();
+                let denial = Denial { rcode, soa, proof, security: Security::Unchecked, unsupported: None };
                 part.ending = Ending::Denied(end.wire().into(), denial);
             }
         }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use avocet_cache::{Rank, Security};
+use avocet_cache::{Rank, Security, Unsupported};
 use avocet_wire::{Rcode, Rtype, Section, name};
 
 use avocet_dnssec::{Reason, Verdict};
@@ -41,8 +41,6 @@ pub(crate) struct Resolution {
     pub(crate) beside: Vec<(Section, Rrset)>,
     /// Why the aliases lead nowhere: the answer is SERVFAIL, and shows them (RFC 1034 §3.6.2).
     pub(crate) failure: Option<Failure>,
-    /// What it was not validated for, although it is signed.
-    pub(crate) unsupported: Option<Reason>,
 }
 
 impl Resolution {
@@ -55,7 +53,6 @@ impl Resolution {
             proof: Vec::new(),
             beside: Vec::new(),
             failure: None,
-            unsupported: None,
         }
     }
 
@@ -66,6 +63,12 @@ impl Resolution {
         (!self.sets.is_empty() || denial.is_some())
             && self.sets.iter().all(is_secure)
             && denial.is_none_or(|denial| denial.security == Security::Secure)
+    }
+
+    /// For want of what is some of it not validated, although it is signed?
+    pub(crate) fn unsupported(&self) -> Option<Unsupported> {
+        let of_sets = self.sets.iter().find_map(|set| set.unsupported);
+        of_sets.or_else(|| self.denial.as_ref()?.unsupported)
     }
 
     /// The records of the answer, those of DNSSEC where they are wanted.
@@ -99,15 +102,12 @@ impl Walker {
         qtype: Rtype,
         dns64: Option<Arc<Dns64>>,
     ) -> Result<Resolution, Failure> {
-        let mut resolution = match dns64 {
+        let resolution = match dns64 {
             Some(dns64) => self.translated(dns64, qname, qtype).await,
             None => self.find(qname, qtype).await,
         };
         if self.budget.reached().iter().any(|count| *count > 0) {
             self.io.note(Note::Limits(*self.budget.reached()));
-        }
-        if let Ok(resolution) = &mut resolution {
-            resolution.unsupported = self.unsupported;
         }
         resolution
     }
@@ -134,6 +134,8 @@ impl Walker {
                 Ending::Answered => return Ok(resolution),
                 Ending::Denied(_, denial) => {
                     resolution.rcode = denial.rcode;
+                    let is_said = |set: &Rrset| denial.proof.iter().any(|said| said.is_at(&set.owner, set.rtype));
+                    resolution.proof.retain(|set| !is_said(set));
                     resolution.beside.clear();
                     resolution.denial = Some(denial);
                     return Ok(resolution);
@@ -318,7 +320,7 @@ impl Walker {
             return;
         }
         let rank = if part.is_authoritative { Rank::AuthoritativeAnswer } else { Rank::NonAuthoritativeAnswer };
-        let how = Stored { side: Side::Zone, rank, with_do: true };
+        let mut how = Stored { side: Side::Zone, rank, with_do: true };
         for set in &part.sets {
             if set.rtype == Rtype::DNAME && set.ttl_secs == 0 {
                 let brief = Rrset { ttl_secs: TRANSACTION_SECS, ..set.clone() };
@@ -327,6 +329,10 @@ impl Walker {
             // A CNAME that follows from a DNAME is made again from it.
             if !set.synthesised && !set.rtype.is_meta() && !set.rtype.is_dnssec_proof() {
                 self.io.note(Note::Store(set.clone(), how));
+            }
+            if set.rtype == Rtype::CNAME {
+                // AA is about the first name alone (RFC 2181 §5.4.1).
+                how.rank = Rank::NonAuthoritativeAnswer;
             }
         }
         if let Ending::Denied(owner, denial) = &part.ending

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use avocet_cache::{Cached, Freshness, RrsetCache, RrsetKey, Security};
-use avocet_cache::{Negative, NegativeKind, NegativeRecord, NegativeView, Provenance, Rank, ReceivedRrset, RrsetView};
+use avocet_cache::{
+    Negative, NegativeKind, NegativeRecord, NegativeView, Provenance, Rank, ReceivedRrset, RrsetView, Unsupported,
+};
 use avocet_wire::{Class, Rcode, Rtype, Section};
 
 use crate::answer::{Gathered, Kind};
@@ -20,6 +22,8 @@ pub(crate) struct Rrset {
     pub(crate) records: Vec<Box<[u8]>>,
     pub(crate) signatures: Vec<Box<[u8]>>,
     pub(crate) security: Security,
+    /// Why it is insecure although it is signed.
+    pub(crate) unsupported: Option<Unsupported>,
     /// A CNAME that follows from the DNAME before it.
     pub(crate) synthesised: bool,
 }
@@ -34,6 +38,8 @@ pub(crate) struct Denial {
     /// NSEC and NSEC3 RRsets.
     pub(crate) proof: Vec<Rrset>,
     pub(crate) security: Security,
+    /// Why it is insecure although it is signed.
+    pub(crate) unsupported: Option<Unsupported>,
 }
 
 /// What the cache has at a name and type.
@@ -66,8 +72,16 @@ impl Side {
 impl Rrset {
     /// As a new set without records.
     pub(crate) fn empty(owner: Name, rtype: Rtype, ttl_secs: u32) -> Self {
-        let (records, signatures) = (Vec::new(), Vec::new());
-        Self { owner, rtype, ttl_secs, records, signatures, security: Security::Unchecked, synthesised: false }
+        Self {
+            owner,
+            rtype,
+            ttl_secs,
+            records: Vec::new(),
+            signatures: Vec::new(),
+            security: Security::Unchecked,
+            unsupported: None,
+            synthesised: false,
+        }
     }
 
     fn cached(owner: &[u8], rtype: Rtype, view: &RrsetView<'_>) -> Self {
@@ -78,6 +92,7 @@ impl Rrset {
             records: view.records().map(Box::from).collect(),
             signatures: view.signatures().map(Box::from).collect(),
             security: view.provenance.security,
+            unsupported: view.provenance.unsupported,
             synthesised: false,
         }
     }
@@ -153,8 +168,8 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    fn provenance(&self, security: Security) -> Provenance {
-        Provenance { security, rank: self.rank, asked_with_do: self.with_do, asked_with_cd: false }
+    fn provenance(&self, security: Security, unsupported: Option<Unsupported>) -> Provenance {
+        Provenance { security, unsupported, rank: self.rank, asked_with_do: self.with_do, asked_with_cd: false }
     }
 }
 
@@ -162,7 +177,7 @@ impl Stored {
 pub(crate) fn store(cache: &RrsetCache, set: &Rrset, how: &Stored, now_secs: u32) {
     let records: Vec<&[u8]> = set.records.iter().map(AsRef::as_ref).collect();
     let signatures: Vec<&[u8]> = set.signatures.iter().map(AsRef::as_ref).collect();
-    let mut provenance = how.provenance(set.security);
+    let mut provenance = how.provenance(set.security, set.unsupported);
     // The proof that goes with an expanded wildcard is not kept beside it, and so it does not serve
     // those who want proof.
     provenance.asked_with_do &= !set.is_expanded();
@@ -192,7 +207,7 @@ pub(crate) fn store_denial(cache: &RrsetCache, at: (&[u8], Rtype), denial: &Deni
     let ttl_secs = denial.proof.iter().map(|set| set.ttl_secs).fold(soa.ttl_secs, u32::min);
     let negative = Negative {
         kind: if denial.rcode == Rcode::NXDOMAIN { NegativeKind::Nxdomain } else { NegativeKind::Nodata },
-        provenance: how.provenance(denial.security),
+        provenance: how.provenance(denial.security, denial.unsupported),
         soa: NegativeRecord { owner: &soa.owner, rtype: Rtype::SOA.0, rdata: soa_data },
         soa_ttl: ttl_secs,
         proof: &proof,
@@ -236,7 +251,8 @@ fn denial(rcode: Rcode, view: &NegativeView<'_>) -> Denial {
     let mut proof = group(flat.iter().copied());
     let at = proof.iter().position(|set| set.rtype == Rtype::SOA);
     let soa = at.map(|at| proof.remove(at));
-    Denial { rcode, soa, proof, security: view.provenance.security }
+    let Provenance { security, unsupported, .. } = view.provenance;
+    Denial { rcode, soa, proof, security, unsupported }
 }
 
 #[cfg(test)]
@@ -261,13 +277,20 @@ mod tests {
         let mut sets = group(records.into_iter());
         assert_eq!(sets.iter().map(|set| set.signatures.len()).collect::<Vec<_>>(), [1, 1]);
         let proof = sets.split_off(1);
-        let denial = Denial { rcode: Rcode::NXDOMAIN, soa: sets.pop(), proof, security: Security::Secure };
+        let denial = Denial {
+            rcode: Rcode::NXDOMAIN,
+            soa: sets.pop(),
+            proof,
+            security: Security::Insecure,
+            unsupported: Some(Unsupported::Digest),
+        };
         let how = Stored { side: Side::Zone, rank: Rank::AuthoritativeAnswer, with_do: true };
         store_denial(&cache, (b"\x01x\x07example\x00", Rtype::A), &denial, &how, 100);
         let mut buffer = vec![0; 65_536];
         let below = b"\x01y\x01x\x07example\x00";
         let (len, found, provenance) = look_up_nxdomain(&cache, below, 150, &mut buffer).unwrap();
-        assert_eq!((len, provenance.security), (11, Security::Secure));
+        assert_eq!((len, provenance.security), (11, Security::Insecure));
+        assert_eq!(found.unsupported, Some(Unsupported::Digest));
         assert_eq!(found.soa.unwrap().ttl_secs, 250, "what is left of the least of TTL and MINIMUM");
         assert_eq!((found.proof.len(), found.proof[0].signatures.len()), (1, 1));
     }

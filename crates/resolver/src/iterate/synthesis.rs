@@ -75,7 +75,7 @@ impl Evidence {
         let rcode = if denial.kind == DenialKind::Nxdomain { Rcode::NXDOMAIN } else { Rcode::NOERROR };
         let mut soa = self.soa?;
         soa.ttl_secs = soa.ttl_secs.min(denial.lifetime_secs);
-        let denial = Denial { rcode, soa: Some(soa), proof: self.sets, security: Security::Secure };
+        let denial = Denial { rcode, soa: Some(soa), proof: self.sets, security: Security::Secure, unsupported: None };
         Some(part(Vec::new(), Ending::Denied(qname.clone(), denial), Vec::new()))
     }
 }

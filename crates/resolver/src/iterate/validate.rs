@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use avocet_cache::{Rank, Security};
+use avocet_cache::{Rank, Security, Unsupported};
 use avocet_dnssec::{DenialKind, Proof, Reason, Verdict, ZoneKeys, signature};
 use avocet_wire::{NameBuf, Rcode, Rtype, name};
 
@@ -18,7 +18,8 @@ use super::trust::{Chain, lend, signer};
 const MAX_PROOFS: usize = 24;
 
 impl Walker {
-    /// Gives all of a part its security status.
+    /// Gives all of a part its security status. What stands behind an alias is used only where it verifies: otherwise
+    /// the part ends there, and that name is asked for anew (S5).
     ///
     /// # Errors
     /// Why it is bogus.
@@ -28,7 +29,7 @@ impl Walker {
         self.proofs.extend(part.proof.iter().take(MAX_PROOFS.saturating_sub(self.proofs.len())).cloned());
         let mut before = Security::Unchecked;
         for at in 0..part.sets.len() {
-            if qtype == Rtype::ANY {
+            if at > 0 {
                 // Each set is as much as another message has; the limits of the question hold.
                 self.budget.begin_message();
             }
@@ -39,6 +40,10 @@ impl Walker {
                 } else {
                     let judged = self.judge(&mut set, &part.proof, zone.as_ref(), frame).await;
                     self.tell_judged(&set, judged);
+                    let is_secure = judged.is_ok() && set.security == Security::Secure;
+                    if !is_secure && qtype != Rtype::ANY && part.ends_before(at) {
+                        return Ok(());
+                    }
                     judged?;
                 }
                 part.sets[at] = set;
@@ -55,6 +60,10 @@ impl Walker {
             } else {
                 let judged = self.judge_denial((&owner, qtype), &mut denial, zone.as_ref(), frame).await;
                 self.tell_denial((&owner, qtype), &denial.proof, denial.security, judged);
+                let is_secure = judged.is_ok() && denial.security == Security::Secure;
+                if !is_secure && part.ends_before(part.sets.len()) {
+                    return Ok(());
+                }
                 judged?;
             }
             part.ending = Ending::Denied(owner, denial);
@@ -77,11 +86,13 @@ impl Walker {
         let hint = signer([&*set], &set.owner);
         let keys = match self.zone_of(&set.owner, set.rtype, hint, zone, frame).await {
             Ok(keys) => keys,
-            Err(reason) => return self.accept_insecure(reason, &mut set.security),
+            Err(reason) => return accept_insecure(reason, (&mut set.security, &mut set.unsupported)),
         };
         match self.verify(set, proof, &keys) {
             Ok(()) => Ok(()),
-            Err(reason) if reason.verdict() != Verdict::Bogus => self.accept_insecure(reason, &mut set.security),
+            Err(reason) if reason.verdict() != Verdict::Bogus => {
+                accept_insecure(reason, (&mut set.security, &mut set.unsupported))
+            }
             Err(reason) if is_final(reason) || is_signed_by([&*set], &keys) => Err(reason),
             Err(reason) => {
                 let owner = parent_side(&set.owner, set.rtype);
@@ -89,7 +100,7 @@ impl Walker {
                     Ok(below) if below.zone() != keys.zone() => below,
                     Ok(_) => return Err(reason),
                     Err(end) if end.verdict() == Verdict::Bogus => return Err(reason),
-                    Err(end) => return self.accept_insecure(end, &mut set.security),
+                    Err(end) => return accept_insecure(end, (&mut set.security, &mut set.unsupported)),
                 };
                 self.verify(set, proof, &keys)
             }
@@ -169,23 +180,6 @@ impl Walker {
         self.keys_of(&zone, frame).await
     }
 
-    /// Takes for insecure what is not bogus, and remembers what of it we lack support for (RFC 8914 §4.2, §4.3, §4.28).
-    fn accept_insecure(&mut self, reason: Reason, security: &mut Security) -> Result<(), Reason> {
-        if reason.verdict() == Verdict::Bogus {
-            return Err(reason);
-        }
-        let is_unsupported = matches!(
-            reason,
-            Reason::UnsupportedAlgorithm
-                | Reason::UnsupportedDigest
-                | Reason::UnsupportedKeySize
-                | Reason::Nsec3Iterations
-        );
-        self.unsupported = self.unsupported.or(Some(reason).filter(|_| is_unsupported));
-        *security = Security::Insecure;
-        Ok(())
-    }
-
     /// The servers of a forwarding rule speak for zones that are not theirs.
     fn is_forwarded(&self, zone: &Name) -> bool {
         matches!(self.plan.configured(zone), Some(crate::recursion::Configured::Forward(_)))
@@ -211,11 +205,13 @@ impl Walker {
         }
         let keys = match self.zone_of(owner, qtype, hint, zone, frame).await {
             Ok(keys) => keys,
-            Err(reason) => return self.accept_insecure(reason, &mut denial.security),
+            Err(reason) => return accept_insecure(reason, (&mut denial.security, &mut denial.unsupported)),
         };
         match self.verify_denial((owner, qtype), denial, &keys) {
             Ok(()) => Ok(()),
-            Err(reason) if reason.verdict() != Verdict::Bogus => self.accept_insecure(reason, &mut denial.security),
+            Err(reason) if reason.verdict() != Verdict::Bogus => {
+                accept_insecure(reason, (&mut denial.security, &mut denial.unsupported))
+            }
             Err(reason) if is_final(reason) || is_signed_by(denial.soa.iter().chain(&denial.proof), &keys) => {
                 Err(reason)
             }
@@ -225,7 +221,7 @@ impl Walker {
                     Ok(below) if below.zone() != keys.zone() => self.verify_denial((owner, qtype), denial, &below),
                     Ok(_) => Err(reason),
                     Err(end) if end.verdict() == Verdict::Bogus => Err(reason),
-                    Err(end) => self.accept_insecure(end, &mut denial.security),
+                    Err(end) => accept_insecure(end, (&mut denial.security, &mut denial.unsupported)),
                 }
             }
         }
@@ -274,6 +270,24 @@ impl Walker {
         }
         Ok(())
     }
+}
+
+/// Takes for insecure what is not bogus, and notes what of it we lack support for (RFC 8914 §4.2, §4.3, §4.28).
+fn accept_insecure(
+    reason: Reason,
+    (security, unsupported): (&mut Security, &mut Option<Unsupported>),
+) -> Result<(), Reason> {
+    if reason.verdict() == Verdict::Bogus {
+        return Err(reason);
+    }
+    *unsupported = match reason {
+        Reason::UnsupportedAlgorithm | Reason::UnsupportedKeySize => Some(Unsupported::Algorithm),
+        Reason::UnsupportedDigest => Some(Unsupported::Digest),
+        Reason::Nsec3Iterations => Some(Unsupported::Iterations),
+        _ => None,
+    };
+    *security = Security::Insecure;
+    Ok(())
 }
 
 /// An NSEC or NSEC3 RRset of a proof, and for how many seconds it may be believed.

@@ -86,7 +86,7 @@ impl<W> Resolver<W> {
     pub(super) fn start(&mut self, at: u32, (route, ask): (Route, &Ask<'_>), cx: &mut Context<'_, W>) {
         let task = &mut self.tasks[at];
         (task.route, task.bound) = (route, Some(Arc::clone(&self.bound)));
-        if ask.servers.is_empty() && self.bound.plan.recursion.is_some() {
+        if ask.servers.is_empty() && self.bound.plan.walks(ask) {
             self.begin_walk(at, cx);
         } else {
             self.spare_asker(at, ask);

@@ -7,7 +7,7 @@ use avocet_wire::Rcode;
 
 use super::end::Found;
 use super::{Context, Resolver};
-use crate::answer::split_question;
+use crate::answer::{self, split_question};
 use crate::iterate::channel::{Moment, Note, Request, Response};
 use crate::iterate::fetch::{Fetched, Inquiry, NotFetched};
 use crate::iterate::resolve::Resolution;
@@ -205,7 +205,7 @@ impl<W> Resolver<W> {
                 let is_kept = |denial: &Denial| denial.soa.is_some() || denial.rcode == Rcode::NOERROR;
                 let cacheable = resolution.denial.as_ref().is_none_or(is_kept);
                 let rcode = resolution.rcode;
-                let ede = resolution.unsupported.map(|reason| (reason.ede(), reason.ede().meaning()));
+                let ede = resolution.unsupported().map(answer::error_of);
                 self.finish(at, Found { rcode, cacheable, ecs_scope: None, source: None, authentic, ede }, cx);
             }
             Err(failure) => {

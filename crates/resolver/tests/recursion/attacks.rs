@@ -186,7 +186,7 @@ fn a_delegation_to_1500_servers_costs_few_queries() {
     }
 }
 
-fn rule(zone: &str, last: u8) -> ZoneRule {
+pub(crate) fn rule(zone: &str, last: u8) -> ZoneRule {
     ZoneRule {
         zone: name(zone).into(),
         exception: false,

@@ -1,30 +1,44 @@
 //! Addresses translated for clients that have IPv6 only (RFC 6147).
 
-use avocet_resolver::{Dns64, Prefix};
+use avocet_resolver::{Dns64, Plan, Prefix};
 use avocet_wire::Rcode;
 
-use crate::world::{World, authority, recursion};
+use crate::attacks::rule;
+use crate::world::{World, authority, recursion, settings};
+
+fn dns64() -> Dns64 {
+    let prefix = |text: &str, len| Prefix::new(text.parse().unwrap(), len);
+    Dns64::new(prefix("64:ff9b::", 96), vec![prefix("::ffff:0:0", 96)]).unwrap()
+}
 
 fn world() -> World {
-    let prefix = |text: &str, len| Prefix::new(text.parse().unwrap(), len);
-    let dns64 = Dns64::new(prefix("64:ff9b::", 96), vec![prefix("::ffff:0:0", 96)]).unwrap();
-    let mut world = World::with_dns64(recursion(), dns64);
+    let mut world = World::with_dns64(recursion(), dns64());
     let down: &[&str] = &["au example. 3600 NS ns.example.", "ad ns.example. 3600 A 192.0.2.2"];
     let reverse: &[&str] = &["au 2.0.192.in-addr.arpa. 3600 NS ns.example.", "ad ns.example. 3600 A 192.0.2.2"];
     let root: &[(&str, &[&str])] =
         &[("*example. AAAA", down), ("*example. A", down), ("*192.in-addr.arpa. PTR", reverse)];
     world.serve(1, authority(".", root));
-    let names: &[(&str, &[&str])] = &[
-        ("four.example. A", &["an four.example. 600 A 192.0.2.33"]),
-        ("six.example. AAAA", &["an six.example. 600 AAAA 2001:db8::1"]),
-        ("mapped.example. AAAA", &["an mapped.example. 600 AAAA ::ffff:192.0.2.33"]),
-        ("mapped.example. A", &["an mapped.example. 600 A 192.0.2.33"]),
-        ("alias.example. AAAA", &["an alias.example. 60 CNAME four.example."]),
-        ("alias.example. A", &["an alias.example. 60 CNAME four.example."]),
-        ("text.example. TXT", &["an text.example. 60 TXT x"]),
-        ("33.2.0.192.in-addr.arpa. PTR", &["an 33.2.0.192.in-addr.arpa. 60 PTR four.example."]),
-    ];
-    world.serve(2, authority("example.", names));
+    world.serve(2, authority("example.", NAMES));
+    world
+}
+
+/// What its servers, or those that are forwarded to, say of names.
+const NAMES: &[(&str, &[&str])] = &[
+    ("four.example. A", &["an four.example. 600 A 192.0.2.33"]),
+    ("six.example. AAAA", &["an six.example. 600 AAAA 2001:db8::1"]),
+    ("mapped.example. AAAA", &["an mapped.example. 600 AAAA ::ffff:192.0.2.33"]),
+    ("mapped.example. A", &["an mapped.example. 600 A 192.0.2.33"]),
+    ("alias.example. AAAA", &["an alias.example. 60 CNAME four.example."]),
+    ("alias.example. A", &["an alias.example. 60 CNAME four.example."]),
+    ("text.example. TXT", &["an text.example. 60 TXT x"]),
+    ("33.2.0.192.in-addr.arpa. PTR", &["an 33.2.0.192.in-addr.arpa. 60 PTR four.example."]),
+];
+
+/// A world where all names are forwarded to one server.
+fn forwarding() -> World {
+    let plan = Plan::new(vec![rule(".", 8)], settings()).unwrap().with_dns64(dns64());
+    let mut world = World::with_plan(7, plan);
+    world.serve(8, authority(".", NAMES));
     world
 }
 
@@ -86,4 +100,19 @@ fn the_name_that_tells_of_a_translator_is_known() {
     let mut world = world();
     world.resolve("ipv4only.arpa. AAAA").check(Rcode::NOERROR, &expected);
     assert!(world.take_sent().is_empty());
+}
+
+#[test]
+fn where_names_are_forwarded_addresses_are_made_too() {
+    let mut world = forwarding();
+    world.resolve("four.example. AAAA").check(Rcode::NOERROR, &[FOUR]);
+    assert_eq!(world.take_sent(), ["8: four.example. AAAA", "8: four.example. A"]);
+    world.resolve("four.example. AAAA").check(Rcode::NOERROR, &[FOUR]);
+    assert!(world.take_sent().is_empty(), "both that it is made of are known");
+    world.resolve("six.example. AAAA").check(Rcode::NOERROR, &["answer six.example. 600 AAAA 2001:db8::1"]);
+    assert_eq!(world.resolve("none.example. AAAA").rcode, Rcode::NXDOMAIN);
+    world.take_sent();
+    let qname = "1.2.2.0.0.0.0.c.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.b.9.f.f.4.6.0.0.ip6.arpa.";
+    assert_eq!(world.resolve(&format!("{qname} PTR")).rcode, Rcode::NOERROR);
+    assert_eq!(world.take_sent(), ["8: 33.2.0.192.in-addr.arpa. PTR"]);
 }

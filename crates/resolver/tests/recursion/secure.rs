@@ -1,15 +1,16 @@
 //! Validation: secure, insecure and bogus answers, by zones that are signed at test time.
 
+use avocet_cache::ReadAt;
 use avocet_dnssec::Policy;
 use avocet_dnssec::anchor::{Anchor, Anchors};
 use avocet_dnssec::negative::{NegativeAnchor, NegativeAnchors};
-use avocet_resolver::{Recursion, Validation};
-use avocet_testkit::name;
+use avocet_resolver::{Answers, Assembled, Assembler, Plan, Recursion, Validation, Wanted};
+use avocet_testkit::{name, question};
 use avocet_wire::{NameBuf, Rcode, Rtype, rdata};
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 
-use crate::world::{Script, World, authority, recursion};
+use crate::world::{Script, World, authority, recursion, settings};
 
 /// When the signatures of the tests are valid, in seconds since 1970.
 pub(crate) const NOW_SECS: u64 = 1_800_000_000;
@@ -229,6 +230,80 @@ fn an_expired_signature_is_bogus() {
     check_bogus(&setup, "www.example. A", 7);
 }
 
+/// A world where alias.example. leads to www.example., and its server says this behind it.
+fn world_with_alias(setup: &Setup, behind: &[String]) -> World {
+    let mut world = setup.world(|_| {});
+    let mut alias = lines(&[setup.example.sign("an", "alias.example. 300 CNAME www.example.")]);
+    alias.extend_from_slice(behind);
+    let keys = lines(&[setup.example.sign("an", &setup.example.dnskey())]);
+    let answers: &[(&str, &[String])] =
+        &[("example. DNSKEY", &keys), ("www.example. A", &setup.www), ("alias.example. A", &alias)];
+    world.serve(2, served("example.", answers));
+    world
+}
+
+const BEHIND_ALIAS: [&str; 2] =
+    ["answer alias.example. 300 CNAME www.example.", "answer www.example. 300 A 198.51.100.1"];
+
+#[test]
+fn what_stands_behind_an_alias_of_a_signed_zone_is_used_if_it_verifies() {
+    let setup = Setup::new();
+    let mut world = world_with_alias(&setup, &setup.www);
+    let answer = world.resolve("alias.example. A");
+    answer.check(Rcode::NOERROR, &BEHIND_ALIAS);
+    assert!(answer.authentic);
+    let sent = world.take_sent();
+    assert_eq!(sent, ["1: alias.example. A", "2: example. DNSKEY", "2: alias.example. A", "1: . DNSKEY"]);
+    assert!(world.resolve("www.example. A").authentic);
+    assert_eq!(world.take_sent(), Vec::<String>::new());
+}
+
+#[test]
+fn what_stands_behind_an_alias_and_does_not_verify_is_asked_for() {
+    let setup = Setup::new();
+    let mut forged = setup.www.clone();
+    forged[0] = forged[0].replace("198.51.100.1", "203.0.113.66");
+    for behind in [&forged[..1], &forged, &setup.nothing] {
+        let mut world = world_with_alias(&setup, behind);
+        let answer = world.resolve("alias.example. A");
+        answer.check(Rcode::NOERROR, &BEHIND_ALIAS);
+        assert!(answer.authentic);
+        assert!(world.take_sent().contains(&"2: www.example. A".to_owned()));
+        // Who wants what is not validated has it from who is asked.
+        let mut world = world_with_alias(&setup, behind);
+        world.checking_disabled = true;
+        world.resolve("alias.example. A").check(Rcode::NOERROR, &BEHIND_ALIAS);
+    }
+}
+
+#[test]
+fn one_proof_serves_an_expanded_alias_and_the_denial_behind_it() {
+    let setup = Setup::new();
+    let mut world = setup.world(|_| {});
+    let alias = setup.example.sign("an", "*.w.example. 300 CNAME nothing.example.");
+    let mut answer = alias.map(|line| line.replacen("*.w", "q.w", 1)).to_vec();
+    answer.extend(lines(&[
+        setup.example.sign("au", "example. 300 SOA ns.example. host.example. 1 2 3 4 300"),
+        setup.example.sign("au", "example. 300 NSEC *.w.example. NS SOA RRSIG NSEC DNSKEY"),
+        setup.example.sign("au", "*.w.example. 300 NSEC www.example. CNAME RRSIG NSEC"),
+    ]));
+    let keys = lines(&[setup.example.sign("an", &setup.example.dnskey())]);
+    let mut script = served("example.", &[("example. DNSKEY", &keys), ("q.w.example. A", &answer)]);
+    world.serve(
+        2,
+        Box::new(move |query| {
+            let response = script(query)?;
+            Some(if query.qname.starts_with("q.") { response.rcode(Rcode::NXDOMAIN) } else { response })
+        }),
+    );
+    world.dnssec_ok = true;
+    let answer = world.resolve("q.w.example. A");
+    assert_eq!((answer.rcode, answer.ede, answer.authentic), (Rcode::NXDOMAIN, None, true));
+    let is_nsec = |record: &&String| record.split(' ').nth(3) == Some("NSEC");
+    assert_eq!(answer.records.iter().filter(is_nsec).count(), 2, "{:?}", answer.records);
+    assert_eq!(world.take_sent().len(), 4);
+}
+
 #[test]
 fn a_denial_without_proof_is_bogus() {
     let mut setup = Setup::new();
@@ -254,6 +329,32 @@ fn a_delegation_that_is_proven_unsigned_makes_what_is_below_insecure() {
     answer.check(Rcode::NOERROR, &["answer www.example. 300 A 198.51.100.1"]);
     assert!(!answer.authentic);
     assert_eq!(world.take_sent().len(), 3, "no more than the root's keys are asked for");
+}
+
+#[test]
+fn what_data_was_not_validated_for_is_told_beside_it_from_the_cache_too() {
+    let mut setup = Setup::new();
+    let unknown = setup.example.ds().replacen(" 15 2 ", " 15 200 ", 1);
+    setup.delegation = lines(&[setup.root.sign("au", &unknown)]);
+    setup.www.truncate(1);
+    setup.nothing.truncate(1);
+    let mut world = setup.world(|_| {});
+    let plan = Plan::new(Vec::new(), settings()).unwrap();
+    let validation = Some(validation(&setup.root));
+    let plan = plan.with_recursion(Recursion { validation, ..recursion() });
+    for what in ["www.example. A", "nothing.example. A"] {
+        let resolved = world.resolve(what);
+        assert_eq!((resolved.ede, resolved.authentic), (Some(2), false), "{what}");
+        world.take_sent();
+        assert_eq!(world.resolve(what).ede, Some(2), "{what} of a walk that needs nobody");
+        assert_eq!(world.take_sent(), Vec::<String>::new());
+        let at = ReadAt { now: world.now_secs(), stale_window: 0 };
+        let question = question(what);
+        let wanted = Wanted { question: &question, dnssec_ok: true, checking_disabled: false, at };
+        let assembled = Assembler::default().assemble(&plan, &world.rrsets, &wanted, &mut Answers::default());
+        let Assembled::Complete { resolved, .. } = assembled else { panic!("{what} is in the cache") };
+        assert_eq!(resolved.ede.map(|(ede, _)| ede.0), Some(2), "{what}");
+    }
 }
 
 #[test]

@@ -92,6 +92,24 @@ fn aliases_lead_across_zones_and_come_before_their_targets() {
 }
 
 #[test]
+fn an_alias_comes_before_its_target_wherever_each_was_found() {
+    let mut world = world();
+    let zone: &[(&str, &[&str])] = &[
+        ("brief.example. A", &["an brief.example. 60 CNAME long.example."]),
+        ("long.example. A", &["an long.example. 600 CNAME end.example."]),
+        ("end.example. A", &["an end.example. 90 A 198.51.100.4"]),
+    ];
+    world.serve(2, authority("example.", zone));
+    // All anew, the first alone expired, then the first and the last.
+    for secs in [0, 70, 100] {
+        world.pass(secs);
+        let answer = world.resolve("brief.example. A");
+        let owners: Vec<&str> = answer.records.iter().filter_map(|record| record.split(' ').nth(1)).collect();
+        assert_eq!(owners, ["brief.example.", "long.example.", "end.example."]);
+    }
+}
+
+#[test]
 fn names_are_shown_label_by_label() {
     let mut world = World::new(Recursion { qname_minimisation: true, ..recursion() });
     world.serve(1, authority(".", &[("*example. A", TO_EXAMPLE)]));

@@ -304,6 +304,11 @@ impl World {
         self.resolver.kept_traces().cloned().collect()
     }
 
+    /// What the caches take for now, in seconds.
+    pub(crate) fn now_secs(&self) -> u32 {
+        (self.net.now_ms / 1_000) as u32
+    }
+
     /// Lets so many seconds pass.
     pub(crate) fn pass(&mut self, secs: u64) {
         self.net.now_ms += secs * 1000;

@@ -6,7 +6,6 @@ use std::net::Ipv6Addr;
 use avocet_resolver::{Dns64, Prefix};
 use ipnet::{IpNet, Ipv6Net};
 
-use super::recurse::Mode;
 use super::setting::List;
 use super::spec::Dns64Spec;
 use super::validate::Check;
@@ -33,21 +32,16 @@ fn prefix(net: Ipv6Net) -> Prefix {
 }
 
 /// Checks `[dns64]`.
-pub(super) fn dns64(mut spec: Dns64Spec, mode: Mode, check: &mut Check) -> Dns64Config {
+pub(super) fn dns64(mut spec: Dns64Spec, check: &mut Check) -> Dns64Config {
     let span = spec.prefix.span();
     let text = check.take(mem::take(&mut spec.prefix)).filter(|text| !text.is_empty());
     let translator = text.as_deref().and_then(|text| text.parse::<Ipv6Net>().ok());
     let is_sound = |net: &Ipv6Net| Dns64::new(prefix(*net), Vec::new()).is_some() && net.addr() == net.network();
-    if let (Some(text), Some(span)) = (&text, span) {
-        if !translator.as_ref().is_some_and(is_sound) {
-            let message =
-                "is no translator's prefix; write one such as \"64:ff9b::/96\", of 32, 40, 48, 56, 64 or 96 bits";
-            check.fault(span, format!("\"{text}\" {message}"));
-        } else if mode == Mode::Forward {
-            let message = "addresses are translated by recursion only; write mode = \"recurse\" in [resolver], which \
-                           follows each [[forward]], too";
-            check.fault(span, message);
-        }
+    if let (Some(text), Some(span)) = (&text, span)
+        && !translator.as_ref().is_some_and(is_sound)
+    {
+        let message = "is no translator's prefix; write one such as \"64:ff9b::/96\", of 32, 40, 48, 56, 64 or 96 bits";
+        check.fault(span, format!("\"{text}\" {message}"));
     }
     Dns64Config { prefix: translator, exclude: excluded(spec, check) }
 }

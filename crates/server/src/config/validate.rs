@@ -62,7 +62,7 @@ pub(super) fn validate(spec: Spec, faults: Vec<Fault>) -> Result<Config, Vec<Fau
         resolver: recurse::resolver(resolver, mode, &mut check),
         stubs: recurse::stubs(spec.stub, &mut check),
         dnssec: recurse::dnssec(spec.dnssec, &mut check),
-        dns64: dns64::dns64(spec.dns64, mode, &mut check),
+        dns64: dns64::dns64(spec.dns64, &mut check),
         server,
         cache: cache(spec.cache, &mut check),
         records: record::rrsets(spec.record, &mut check),

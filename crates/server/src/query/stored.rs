@@ -109,7 +109,8 @@ pub(super) fn from_rrsets(path: &Path<'_>, wanted: &Wanted<'_>, out: &mut [u8]) 
         return FromRrsets::Fresh(truncated(key.question, out));
     };
     target.copy_from_slice(message);
-    let draft = Draft { len: message.len(), rcode: resolved.rcode, ede: None, note: 0 };
+    let draft = Draft { len: message.len(), rcode: resolved.rcode, ede: resolved.ede, note: 0 };
+    let ede = resolved.ede.map(|(code, _)| code.0);
     let is_stale = stale_since_secs.is_some();
     if wanted.purpose == Purpose::BehindAliases {
         return if is_stale { FromRrsets::Stale(marked_stale(draft)) } else { FromRrsets::Fresh(draft) };
@@ -119,14 +120,14 @@ pub(super) fn from_rrsets(path: &Path<'_>, wanted: &Wanted<'_>, out: &mut [u8]) 
         Judged::Holds { .. } if is_stale => FromRrsets::Stale(marked_stale(draft)),
         Judged::Holds { secs, ttl_secs: None } => {
             let ttl_secs = resolved.ttl_secs.min(secs);
-            keep(path, key, *hash, &Keep { message, ttl_offsets, ttl_secs, ede: None, said_by: SaidBy::Anybody });
+            keep(path, key, *hash, &Keep { message, ttl_offsets, ttl_secs, ede, said_by: SaidBy::Anybody });
             FromRrsets::Fresh(draft)
         }
         Judged::Holds { secs, ttl_secs: Some(bounds) } => {
             let message = &mut out[..draft.len];
             verdict::clamp_ttls(message, ttl_offsets, bounds);
             let ttl_secs = resolved.ttl_secs.clamp(bounds.0, bounds.1.max(bounds.0)).min(secs);
-            keep(path, key, *hash, &Keep { message, ttl_offsets, ttl_secs, ede: None, said_by: SaidBy::Anybody });
+            keep(path, key, *hash, &Keep { message, ttl_offsets, ttl_secs, ede, said_by: SaidBy::Anybody });
             FromRrsets::Fresh(draft)
         }
         Judged::Replaced(draft, _) => FromRrsets::Fresh(draft),

@@ -23,9 +23,9 @@ fn a_translators_prefix_has_one_of_six_lengths() {
 }
 
 #[test]
-fn addresses_are_translated_by_recursion_only() {
-    let error = errors("[dns64]\nprefix = \"64:ff9b::/96\"");
-    assert!(error.starts_with("a.toml:2:10: addresses are translated by recursion only"), "{error}");
-    let both = format!("[resolver]\nmode = \"recurse\"\n[dns64]\nprefix = \"64:ff9b::/96\"\n{FORWARD}");
-    assert!(read_with(&both, &[]).is_ok(), "what is forwarded from there is translated, too");
+fn addresses_are_translated_in_both_modes() {
+    for mode in ["forward", "recurse"] {
+        let text = format!("[resolver]\nmode = \"{mode}\"\n[dns64]\nprefix = \"64:ff9b::/96\"\n{FORWARD}");
+        assert!(read_with(&text, &[]).unwrap().dns64.translation().is_some(), "{mode}");
+    }
 }

@@ -104,6 +104,7 @@ impl World {
         let signatures: Vec<_> = signatures.iter().map(signature).collect();
         let provenance = Provenance {
             security: Security::Unchecked,
+            unsupported: None,
             rank: Rank::AuthoritativeAnswer,
             asked_with_do: true,
             asked_with_cd: false,
