@@ -19,6 +19,7 @@ use avocet_resolver::{RootServer, StubZone};
 use avocet_wire::Rtype;
 use ipnet::IpNet;
 
+pub(crate) mod block;
 pub(crate) mod command;
 mod dns64;
 mod forward;

@@ -2,7 +2,7 @@
 //!
 //! As in [`spec`](super::spec), the comments are what `avocet config schema` shows.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use avocet_policy::rule::{ActionKind, BlockForm, LimitKey, Over};
 use schemars::JsonSchema;
@@ -20,12 +20,15 @@ pub(super) struct PolicySpec {
     /// What is answered for a blocked name: "zero" (0.0.0.0 and ::), "nxdomain", "nodata", "refused" or "addresses".
     #[schemars(extend("default" = "zero"))]
     pub(super) block_answer: Setting<Text<BlockForm>>,
-    /// With "addresses": those that a blocked A or AAAA question gets.
+    /// With "addresses": those that a blocked A or AAAA question gets; those of `block-page` if not written.
     #[schemars(extend("default" = []))]
     pub(super) block_addresses: Setting<List<Text<IpAddr>>>,
     /// Time to live of such answers.
     #[schemars(extend("default" = 60))]
     pub(super) block_ttl_secs: Setting<Int<0, 86_400>>,
+    /// Addresses with port on which a page says over HTTP which name was blocked, and why: "192.168.1.1:80".
+    #[schemars(extend("default" = []))]
+    pub(super) block_page: Setting<List<Text<SocketAddr>>>,
     /// Time zone of schedules that name none, such as "Europe/Berlin".
     #[schemars(extend("default" = "UTC"))]
     pub(super) time_zone: Setting<String>,

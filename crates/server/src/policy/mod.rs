@@ -30,10 +30,11 @@ use avocet_wire::Rtype;
 
 pub(crate) use build::{Parts, PolicyError};
 pub(crate) use counts::Counts;
+pub(crate) use explain::Outcome;
 pub(crate) use load::Lists;
 pub(crate) use verdict::{AnswerVerdict, Decider, Made, QuestionVerdict};
 
-use crate::config::policy::BlockConfig;
+use crate::config::block::BlockConfig;
 use crate::query::asked::Transport;
 use crate::query::respond::Note;
 
@@ -86,6 +87,9 @@ pub(crate) struct Answered<'a, F: Fn(&[u8]) -> NameServers> {
     pub(crate) servers: F,
 }
 
+/// What explanations know of an answer.
+pub(crate) type KnownAnswer<'a> = Answered<'a, &'a dyn Fn(&[u8]) -> NameServers>;
+
 /// The time: schedules go by the wall clock, limits by the monotonic one.
 #[derive(Clone, Copy)]
 pub(crate) struct Moment {
@@ -124,6 +128,11 @@ impl Scratch {
     pub(crate) fn for_looking() -> Self {
         Self { tokens: Tokens::Leave, ..Self::default() }
     }
+
+    /// What a list said last has no effect.
+    pub(crate) fn forget_list(&mut self) {
+        self.held.take_list();
+    }
 }
 
 impl Policy {
@@ -145,8 +154,12 @@ impl Policy {
         self.counted.count_note(&self.counts, worker, note);
     }
 
-    /// Counts the rules that held for what was asked last; `note` is that of the answer which is counted by it.
+    /// Counts what held for what was asked last: the list that spoke without an answer of its own, and the rules; `note`
+    /// is that of the answer which is counted by it.
     pub(crate) fn count_held(&self, worker: usize, scratch: &mut Scratch, note: u16) {
+        if let Some(list) = scratch.held.take_list() {
+            self.counted.count_note(&self.counts, worker, list);
+        }
         for rule in scratch.held.take(counts::rule_of(note)) {
             self.counted.count_rule(&self.counts, worker, rule);
         }
