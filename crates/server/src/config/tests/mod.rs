@@ -134,15 +134,6 @@ fn each_error_names_its_place_and_what_would_be_right() {
             "[server]\ncookie-secret = \"e5e973\"",
             "a.toml:2:17: expected 32 hexadecimal digits (16 octets), found 6 characters",
         ),
-        ("[policy]\nblock-page = [\"10.0.0.1\"]", "a.toml:2:15: \"10.0.0.1\" has no port; write \"10.0.0.1:53\""),
-        (
-            "[policy]\nblock-page = [\"10.0.0.1:80\"]",
-            "a.toml:2:14: no answer leads to the page: write block-answer = \"addresses\"",
-        ),
-        (
-            "[policy]\nblock-answer = \"addresses\"\nblock-page = [\"0.0.0.0:80\"]",
-            "a.toml:2:16: \"addresses\" needs `block-addresses`, such as [\"192.0.2.1\", \"2001:db8::1\"]",
-        ),
         ("[resolver]\nmode = \"x\"", "a.toml:2:8: expected \"recurse\" or \"forward\", found \"x\""),
         (
             "[cache]\npacket-bytes = \"64KiB\"",
@@ -160,6 +151,24 @@ fn each_error_names_its_place_and_what_would_be_right() {
         ),
         ("[log]\nformat = \"xml\"", "a.toml:2:10: expected \"text\" or \"json\", found \"xml\""),
         ("[data]\ndirectory = \"\"", "a.toml:2:13: expected a directory such as \"./avocet-data\", found \"\""),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(errors(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn a_block_page_has_an_address_that_answers_lead_to() {
+    let cases = [
+        ("[policy]\nblock-page = [\"10.0.0.1\"]", "a.toml:2:15: \"10.0.0.1\" has no port; write \"10.0.0.1:53\""),
+        (
+            "[policy]\nblock-page = [\"10.0.0.1:80\"]",
+            "a.toml:2:14: no answer leads to the page: write block-answer = \"addresses\"",
+        ),
+        (
+            "[policy]\nblock-answer = \"addresses\"\nblock-page = [\"0.0.0.0:80\"]",
+            "a.toml:2:16: \"addresses\" needs `block-addresses`, such as [\"192.0.2.1\", \"2001:db8::1\"]",
+        ),
     ];
     for (text, expected) in cases {
         assert_eq!(errors(text), expected, "{text}");
