@@ -77,7 +77,7 @@ pub(super) struct ListTable {
 pub(super) struct GroupTable {
     /// Its name; "default" is the group of all clients that are in no other.
     pub(super) name: Setting<String>,
-    /// Addresses, networks, MAC addresses, names of clients.
+    /// Addresses, networks, MAC addresses, host names, names of clients.
     #[schemars(extend("default" = []))]
     pub(super) clients: Setting<List<String>>,
     /// Lists in force for it; all of them if not written.
@@ -91,7 +91,7 @@ pub(super) struct GroupTable {
 pub(super) struct ClientTable {
     /// Its name.
     pub(super) name: Setting<String>,
-    /// Addresses, networks and MAC addresses that are this client.
+    /// Addresses, networks, MAC addresses and host names (of leases or PTR records) that are this client.
     pub(super) ids: Setting<List<String>>,
     /// Groups it is in, besides those that name it.
     #[schemars(extend("default" = []))]

@@ -228,8 +228,9 @@ fn http(setting: Setting<String>, check: &mut Check) -> Option<SocketAddr> {
     Some(address)
 }
 
-fn is_private(address: IpAddr) -> bool {
-    private_networks().iter().any(|network| network.contains(&address))
+/// Is the address of a network that is nobody's on the Internet?
+pub(crate) fn is_private(address: IpAddr) -> bool {
+    private_networks().iter().any(|network| network.contains(&address.to_canonical()))
 }
 
 fn cookie_secret(setting: Setting<String>, check: &mut Check) -> Option<[u8; 16]> {

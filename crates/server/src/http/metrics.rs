@@ -32,6 +32,7 @@ pub(super) fn text(running: &Running) -> String {
     lists(&mut metrics, running);
     policy(&mut metrics, &running.shared);
     page(&mut metrics, running);
+    names(&mut metrics, running);
     root_zone(&mut metrics, running);
     let resolvers = Resolvers::sum(shared);
     resolvers.write_questions(&mut metrics);
@@ -167,6 +168,14 @@ fn page(metrics: &mut Exposition, running: &Running) {
     ] {
         family.sample(&[("outcome", outcome)], count.load(Ordering::Relaxed));
     }
+}
+
+fn names(metrics: &mut Exposition, running: &Running) {
+    let names = &running.names;
+    let help = "PTR questions that the server put to itself for the names of its clients.";
+    metrics.counter("avocet_client_name_lookups_total", help, names.asked.load(Ordering::Relaxed));
+    let help = "Times that an address was passed over, as the table of names of clients was full.";
+    metrics.counter("avocet_client_names_passed_over_total", help, names.passed_over.load(Ordering::Relaxed));
 }
 
 fn root_zone(metrics: &mut Exposition, running: &Running) {

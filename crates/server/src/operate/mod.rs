@@ -28,6 +28,7 @@ mod dump;
 pub(crate) mod explain;
 pub(crate) mod fingerprint;
 mod leases;
+pub(crate) mod names;
 mod neighbours;
 mod persist;
 mod reload;
@@ -60,6 +61,7 @@ use crate::state::Shared;
 use crate::worker::mailbox::Letter;
 use control::{ControlSocket, Orders};
 use fingerprint::{FileFingerprint, FileWatch};
+use names::Names;
 use neighbours::NeighbourWatch;
 use persist::CacheFile;
 use reload::Reloader;
@@ -149,6 +151,8 @@ pub(crate) struct Running {
     trust: KeptTrust,
     /// The keeping of a copy of the root zone.
     pub(crate) root: RootKeeping,
+    /// The names of clients by PTR records.
+    pub(crate) names: Names,
     /// Who is on the page of blocked names.
     pub(crate) visits: Visits,
     /// The server is about to end.
@@ -239,6 +243,7 @@ impl Operation {
             reloader: Reloader::new(config_path, shared.clone(), unconfigured),
             cache_file: CacheFile::new(&config.data.directory),
             lists: Keeping::default(),
+            names: Names::default(),
             visits: Visits::default(),
             trust: KeptTrust::load(&config.data.directory, &shared),
             draining: AtomicBool::new(false),
@@ -283,6 +288,7 @@ impl Operation {
         if let Some(store) = self.store.take() {
             lists::start(self.running.clone(), store).map_err(OperationError::System)?;
             root::start(self.running.clone()).map_err(OperationError::System)?;
+            names::start(self.running.clone()).map_err(OperationError::System)?;
         }
         loop {
             let tick = if self.ending == Ending::None { TICK_MS } else { DRAIN_TICK_MS };
@@ -330,6 +336,7 @@ impl Operation {
         self.running.draining.store(true, Ordering::Relaxed);
         self.running.lists.close();
         self.running.root.close();
+        self.running.names.close();
         self.successor = None;
         let _ = self.poller.remove(&self.control);
         for mailbox in &self.running.shared.mailboxes {

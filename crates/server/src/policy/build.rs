@@ -14,6 +14,7 @@ use super::verdict::{FIRST_LIST_NOTE, FIRST_RULE_NOTE, FIRST_ZONE_NOTE};
 use super::{Counts, Lists, Policy, list_clients};
 use crate::config::block::BlockConfig;
 use crate::config::policy::PolicyConfig;
+use crate::operate::names::are_wanted;
 use crate::query::respond::Note;
 
 /// Octets of a zone's name that clients are told: every answer has room for so many.
@@ -94,6 +95,7 @@ impl Policy {
             known_to_lists: list_clients::known(parts.lists.as_deref(), &clients),
             notes: notes(config, (parts.lists.as_deref(), &zones), program.rules()),
             asks_for_lists: rules.rules().iter().any(Rule::reads_lists),
+            wants_names: are_wanted(config),
             lists: parts.lists.clone(),
             block: BlockConfig { addresses: config.block.answered(), ..config.block.clone() },
             limiter: parts.limiter.clone(),

@@ -59,6 +59,8 @@ pub(crate) struct Policy {
     notes: Arc<[Note]>,
     /// Whether rules ask on which lists a name is.
     asks_for_lists: bool,
+    /// Whether anything goes by the names of clients.
+    wants_names: bool,
     counts: Arc<Counts>,
     counted: counts::Places,
 }
@@ -141,6 +143,12 @@ impl Policy {
     pub(crate) fn profile(&self, ip: IpAddr, transport: Transport) -> u16 {
         let Profile(profile) = self.clients.profile(ip, self.origins[transport as usize]);
         profile
+    }
+
+    /// Does anything go by the names of clients?
+    #[inline]
+    pub(crate) fn wants_names(&self) -> bool {
+        self.wants_names
     }
 
     /// What clients are told of reasons, by the number in a [`Made`] less one.

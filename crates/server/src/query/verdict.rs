@@ -31,6 +31,11 @@ pub(super) enum Judgement {
 pub(super) fn judge(path: &Path<'_>, query: &Query<'_>, out: &mut [u8]) -> Judgement {
     let Some(policy) = &path.state.policy else { return Judgement::Pass };
     let wanted = query.wanted();
+    if policy.wants_names()
+        && let Some(callers) = path.shared.callers.get(path.scratch.worker())
+    {
+        callers.note(wanted.ip);
+    }
     let mut scratch = path.scratch.policy();
     let (verdict, decider) = policy.question(&wanted.asked(), path.moment(), &mut scratch);
     let says_nothing = matches!(verdict, QuestionVerdict::Pass);
