@@ -61,6 +61,7 @@ use crate::state::Shared;
 use crate::worker::mailbox::Letter;
 use control::{ControlSocket, Orders};
 use fingerprint::{FileFingerprint, FileWatch};
+pub(crate) use leases::fault_of_leases;
 use names::Names;
 use neighbours::NeighbourWatch;
 use persist::CacheFile;
