@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod callers;
 mod cli;
 mod clock;
 mod config;

@@ -89,6 +89,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), StartError> {
         probe(&config.server.listen)?;
         (bind(&config.server.listen, workers)?, None)
     };
+    let pages = operate::open_pages(&config.policy.block.page, taken.as_mut())?;
     let listening = ListeningSockets::copy_of(&sockets).map_err(system("copy the listening sockets"))?;
     if let Some(user) = &config.server.user {
         process::drop_privileges(user).map_err(system(&format!("become user {user}")))?;
@@ -106,7 +107,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), StartError> {
     let shared = Shared::new(snapshot, mailboxes, key).map_err(|error| StartError::Setting(error.to_string()))?;
     let shared = Arc::new(shared);
     let control = (secrets, args.config.as_deref(), store);
-    let operation = Operation::start(signals, shared.clone(), control, listening, taken.as_mut())?;
+    let operation = Operation::start(signals, shared.clone(), control, (listening, pages), taken.as_mut())?;
     let threads = start_workers(&shared, pollers, sockets, open_files as usize)?;
     if let Some(taken) = taken {
         taken.confirm().map_err(StartError::TakeOver)?;

@@ -11,6 +11,7 @@ use avocet_cache::{BudgetTooSmall, FailureCache, PacketCache, RrsetCache};
 use avocet_resolver::Plan;
 use avocet_wire::hash::HashKey;
 
+use crate::callers::Callers;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::metrics::WorkerMetrics;
@@ -79,6 +80,8 @@ pub(crate) struct Shared {
     pub(crate) mailboxes: Vec<Mailbox>,
     /// For each worker: it drains, and waits for nothing. It may get letters from those that do not.
     pub(crate) quiet: Vec<AtomicBool>,
+    /// One for each worker: who has asked it, where the policy goes by names of clients.
+    pub(crate) callers: Vec<Callers>,
     /// TCP connections of all workers.
     pub(crate) connections: ConnectionCounts,
     current: Mutex<Arc<Snapshot>>,
@@ -105,6 +108,7 @@ impl Shared {
             metrics: mailboxes.iter().map(|_| WorkerMetrics::default()).collect(),
             resolver_reports: mailboxes.iter().map(|_| Mutex::default()).collect(),
             quiet: mailboxes.iter().map(|_| AtomicBool::new(false)).collect(),
+            callers: mailboxes.iter().map(|_| Callers::default()).collect(),
             mailboxes,
             connections: ConnectionCounts::default(),
             revision: AtomicU64::new(1),

@@ -119,17 +119,17 @@ fn each_action_is_taken_for_whom_the_zone_holds() {
         &mut server,
         &[
             (ANYONE, "ok.example.", A, "NOERROR 300 192.0.2.7"),
-            (ANYONE, "bad.example.", A, "NXDOMAIN [17 list rpz]"),
-            (ANYONE, "BAD.example.", Rtype::MX, "NXDOMAIN [17 list rpz]"),
-            (ANYONE, "www.bad.example.", A, "NOERROR [17 list rpz]"),
+            (ANYONE, "bad.example.", A, "NXDOMAIN [17 list rpz, qname]"),
+            (ANYONE, "BAD.example.", Rtype::MX, "NXDOMAIN [17 list rpz, qname]"),
+            (ANYONE, "www.bad.example.", A, "NOERROR [17 list rpz, qname]"),
             (ANYONE, "fine.bad.example.", A, "NOERROR 300 192.0.2.10"),
             (ANYONE, "drop.example.", A, "nothing"),
             (ANYONE, "tcp.example.", A, "NOERROR TC"),
             (ANYONE, "moved.example.", A, "NOERROR 30 walled.example. 300 192.0.2.99"),
-            (ANYONE, "moved.example.", Rtype::CNAME, "NOERROR 30 walled.example. [17 list rpz]"),
-            (ANYONE, "data.example.", A, "NOERROR 30 192.0.2.50 9 192.0.2.51 [17 list rpz]"),
-            (ANYONE, "data.example.", Rtype::TXT, "NOERROR 30 \"why\" [17 list rpz]"),
-            (ANYONE, "data.example.", Rtype::AAAA, "NOERROR [17 list rpz]"),
+            (ANYONE, "moved.example.", Rtype::CNAME, "NOERROR 30 walled.example. [17 list rpz, qname]"),
+            (ANYONE, "data.example.", A, "NOERROR 30 192.0.2.50 9 192.0.2.51 [17 list rpz, qname]"),
+            (ANYONE, "data.example.", Rtype::TXT, "NOERROR 30 \"why\" [17 list rpz, qname]"),
+            (ANYONE, "data.example.", Rtype::AAAA, "NOERROR [17 list rpz, qname]"),
             (ANYONE, "local.example.", A, "NOERROR 300 10.2.2.2"),
             (FREE, "bad.example.", A, "NOERROR 300 192.0.2.9"),
             (FREE, "www.bad.example.", A, "NOERROR 300 192.0.2.8"),
@@ -147,7 +147,7 @@ fn a_garden_takes_names_in_and_refuses_those_that_do_not_fit() {
         &mut server,
         &[
             (ANYONE, "www.bad.example.", A, "NOERROR 30 www.bad.example.garden.example. 300 192.0.2.97"),
-            (ANYONE, &long, A, "YXDOMAIN [17 list rpz]"),
+            (ANYONE, &long, A, "YXDOMAIN [17 list rpz, qname]"),
         ],
     );
 }
@@ -158,8 +158,8 @@ fn a_name_behind_an_alias_is_a_trigger_in_its_turn() {
     check(
         &mut server,
         &[
-            (ANYONE, "alias.example.", A, "NXDOMAIN 300 www.bad.example. [17 list rpz]"),
-            (ANYONE, "alias2.example.", A, "NXDOMAIN 300 alias.example. 300 www.bad.example. [17 list rpz]"),
+            (ANYONE, "alias.example.", A, "NXDOMAIN 300 www.bad.example. [17 list rpz, qname]"),
+            (ANYONE, "alias2.example.", A, "NXDOMAIN 300 alias.example. 300 www.bad.example. [17 list rpz, qname]"),
             (ANYONE, "alias.example.", Rtype::CNAME, "NOERROR 300 www.bad.example."),
             (ANYONE, "to.example.", A, "NOERROR 300 hosted.example. 30 walled.example. 300 192.0.2.99"),
             (ANYONE, "hosted.example.", A, "NOERROR 30 walled.example. 300 192.0.2.99"),
@@ -182,7 +182,7 @@ fn an_earlier_zone_may_have_to_wait_for_the_answer() {
         &mut server,
         &[
             (ANYONE, "hosted.example.", A, "nothing"),
-            (ANYONE, "bad.example.", A, "NOERROR [17 list first]"),
+            (ANYONE, "bad.example.", A, "NOERROR [17 list first, ip]"),
             (ANYONE, "ok.example.", A, "NOERROR TC"),
         ],
     );
@@ -190,9 +190,9 @@ fn an_earlier_zone_may_have_to_wait_for_the_answer() {
     check(
         &mut server,
         &[
-            (ANYONE, "hosted.example.", A, "NXDOMAIN [17 list first]"),
-            (ANYONE, "bad.example.", A, "NXDOMAIN [17 list first]"),
-            (ANYONE, "data.example.", A, "NOERROR 30 192.0.2.50 [17 list first]"),
+            (ANYONE, "hosted.example.", A, "NXDOMAIN [17 list first, qname]"),
+            (ANYONE, "bad.example.", A, "NXDOMAIN [17 list first, qname]"),
+            (ANYONE, "data.example.", A, "NOERROR 30 192.0.2.50 [17 list first, qname]"),
         ],
     );
 }
@@ -210,12 +210,12 @@ fn who_serves_a_name_is_a_trigger_too() {
     check(
         &mut server,
         &[
-            (ANYONE, "bad.example.", A, "NXDOMAIN [17 list rpz]"),
-            (ANYONE, "fine.bad.example.", A, "NXDOMAIN [17 list rpz]"),
+            (ANYONE, "bad.example.", A, "NXDOMAIN [17 list rpz, nsdname]"),
+            (ANYONE, "fine.bad.example.", A, "NXDOMAIN [17 list rpz, nsdname]"),
             (ANYONE, "www.bad.example.", A, "NOERROR 300 192.0.2.8"),
-            (ANYONE, "hosted.example.", A, "NOERROR [17 list rpz]"),
-            (ANYONE, "to.example.", A, "NOERROR 300 hosted.example. [17 list rpz]"),
-            (ANYONE, "ok.example.", A, "NOERROR 30 192.0.2.77 [17 list rpz]"),
+            (ANYONE, "hosted.example.", A, "NOERROR [17 list rpz, nsdname]"),
+            (ANYONE, "to.example.", A, "NOERROR 300 hosted.example. [17 list rpz, nsdname]"),
+            (ANYONE, "ok.example.", A, "NOERROR 30 192.0.2.77 [17 list rpz, nsip]"),
             (ANYONE, "walled.example.", A, "NOERROR 300 192.0.2.99"),
             (FREE, "bad.example.", A, "NOERROR 300 192.0.2.9"),
         ],
@@ -234,13 +234,13 @@ fn what_depends_on_the_client_is_kept_for_none_but_its_like() {
     check(
         &mut server,
         &[
-            (first, ok, A, "NXDOMAIN [17 list rpz]"),
-            (second, ok, A, "NOERROR 30 192.0.2.60 [17 list rpz]"),
+            (first, ok, A, "NXDOMAIN [17 list rpz, client-ip]"),
+            (second, ok, A, "NOERROR 30 192.0.2.60 [17 list rpz, client-ip]"),
             (third, ok, A, "NOERROR 300 192.0.2.7"),
-            (fourth, ok, A, "NOERROR [17 list rpz]"),
-            (first, "bad.example.", A, "NXDOMAIN [17 list rpz]"),
+            (fourth, ok, A, "NOERROR [17 list rpz, qname]"),
+            (first, "bad.example.", A, "NXDOMAIN [17 list rpz, client-ip]"),
             (fourth, "bad.example.", A, "NOERROR 300 192.0.2.9"),
-            (second, "www.bad.example.", A, "NOERROR 30 192.0.2.60 [17 list rpz]"),
+            (second, "www.bad.example.", A, "NOERROR 30 192.0.2.60 [17 list rpz, client-ip]"),
             (third, "www.bad.example.", A, "NOERROR 300 192.0.2.8"),
         ],
     );
@@ -263,7 +263,7 @@ fn rules_and_allowing_lists_go_before_zones_and_lists_in_their_order() {
             (ANYONE, "ok.example.", A, "NOERROR 300 192.0.2.7"),
             (ANYONE, "bad.example.", A, "NOERROR 300 192.0.2.9"),
             (ANYONE, "hosted.example.", A, "REFUSED [15 rule named]"),
-            (ANYONE, "www.bad.example.", A, "NXDOMAIN [17 list rpz]"),
+            (ANYONE, "www.bad.example.", A, "NXDOMAIN [17 list rpz, qname]"),
             // A zone lets pass by zones alone.
             (ANYONE, "fine.bad.example.", A, "NOERROR 20 0.0.0.0 [17 list ads]"),
         ],
@@ -274,14 +274,20 @@ fn rules_and_allowing_lists_go_before_zones_and_lists_in_their_order() {
 
 #[test]
 fn a_zone_is_known_by_its_soa_and_then_may_only_block() {
-    let zone = format!("{HEAD}bad.example CNAME .\nok.example A 192.0.2.50\n");
+    let zone = format!("$ORIGIN rpz.example.\n{HEAD}bad.example CNAME .\nok.example A 192.0.2.50\n");
     let mut server = Server::start("detected", &[("zone", "", &zone)], "");
     check(
         &mut server,
-        &[(ANYONE, "bad.example.", A, "NXDOMAIN [17 list zone]"), (ANYONE, "ok.example.", A, "NOERROR 300 192.0.2.7")],
+        &[
+            (ANYONE, "bad.example.", A, "NXDOMAIN [17 list zone, qname of zone rpz.example.]"),
+            (ANYONE, "ok.example.", A, "NOERROR 300 192.0.2.7"),
+        ],
     );
     let mut server = Server::start("trusted", &[("zone", "rewrites = true", &zone)], "");
-    check(&mut server, &[(ANYONE, "ok.example.", A, "NOERROR 30 192.0.2.50 [17 list zone]")]);
+    check(
+        &mut server,
+        &[(ANYONE, "ok.example.", A, "NOERROR 30 192.0.2.50 [17 list zone, qname of zone rpz.example.]")],
+    );
 }
 
 #[test]

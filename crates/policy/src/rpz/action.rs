@@ -3,7 +3,7 @@
 use avocet_wire::{NameBuf, Rtype, name};
 
 /// A record of local data.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct LocalRecord {
     /// Its type; never CNAME.
     pub rtype: Rtype,
@@ -14,7 +14,7 @@ pub struct LocalRecord {
 }
 
 /// What is done with a query whose trigger fired.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Action {
     /// `CNAME .`: the name does not exist.
     NxDomain,

@@ -11,6 +11,7 @@
 //! them, and [`Zones::is_settled`] says when no later one could win.
 
 mod action;
+mod names;
 mod networks;
 mod trigger;
 mod zone;

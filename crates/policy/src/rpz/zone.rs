@@ -9,6 +9,7 @@ use avocet_wire::{NameBuf, Rtype, name};
 use ipnet::IpNet;
 
 use super::action::{Action, LocalRecord};
+use super::names::{Gathering, Names};
 use super::networks::Networks;
 use super::trigger::{self, Covers, Trigger, TriggerKind};
 
@@ -99,30 +100,42 @@ pub enum ZoneRewrites {
     Refused,
 }
 
-/// What stands at a name: triggers for it and for what is below it, or nothing but names below.
-#[derive(Clone, Copy, Default)]
-struct Node {
-    exact: Option<u32>,
-    below: Option<u32>,
+/// What is done, and for how long it may be kept.
+struct Effect {
+    action: Action,
+    ttl_secs: u32,
 }
 
-/// A trigger's action and where it stands.
-pub(super) struct Rule {
-    pub(super) action: Action,
+/// A trigger's effect, by its place, and the line where it stands.
+#[derive(Clone, Copy)]
+struct Rule {
+    effect: u32,
+    line: u32,
+}
+
+/// What a trigger that fired has to say.
+#[derive(Clone, Copy)]
+pub(super) struct Fired<'z> {
+    pub(super) action: &'z Action,
     pub(super) line: u32,
     pub(super) ttl_secs: u32,
 }
 
-type Names = HashMap<Box<[u8]>, Node, HashKey>;
-
 /// A policy zone. Immutable.
 pub struct Zone {
-    /// The owner of the SOA record; none before that is read.
+    /// None where it has no SOA record.
     origin: Option<NameBuf>,
-    rewrites: ZoneRewrites,
-    rules: Vec<Rule>,
+    /// Those of all triggers, what most have in common once.
+    effects: Box<[Effect]>,
+    rules: Box<[Rule]>,
     qnames: Names,
     nsnames: Names,
+    networks: NetworkTriggers,
+}
+
+/// Triggers on addresses.
+#[derive(Default)]
+struct NetworkTriggers {
     clients: Networks,
     answers: Networks,
     nsaddresses: Networks,
@@ -133,24 +146,15 @@ impl Zone {
     #[must_use]
     pub fn read(text: &[u8], rewrites: ZoneRewrites, hash_key: HashKey) -> (Self, ZoneReport) {
         let mut report = ZoneReport { is_cut: text.len() > MAX_TEXT, ..ZoneReport::default() };
-        let mut zone = Self {
-            origin: None,
-            rewrites,
-            rules: Vec::new(),
-            qnames: Names::with_hasher(hash_key),
-            nsnames: Names::with_hasher(hash_key),
-            clients: Networks::default(),
-            answers: Networks::default(),
-            nsaddresses: Networks::default(),
-        };
+        let mut reading = Reading::new(rewrites, hash_key);
         let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
         for (line, record) in MasterFile::new(&text[..text.len().min(MAX_TEXT)], NameBuf::ROOT) {
-            let taken = record.map_err(ZoneReason::Master).and_then(|record| zone.take(record, (line, &mut report)));
+            let taken = record.map_err(ZoneReason::Master).and_then(|record| reading.take(record, (line, &mut report)));
             if let Err(reason) = taken {
                 report.fault(line, reason);
             }
         }
-        (zone, report)
+        (reading.finish(), report)
     }
 
     /// The name of the zone; the root where it has no SOA record.
@@ -161,47 +165,78 @@ impl Zone {
 
     /// The networks of its triggers on clients.
     pub fn client_networks(&self) -> impl Iterator<Item = IpNet> {
-        self.clients.prefixes()
+        self.networks.clients.prefixes()
     }
 
     /// Is an action of this kind taken by any trigger?
     pub(super) fn acts(&self, acts: impl Fn(&Action) -> bool) -> bool {
-        self.rules.iter().any(|rule| acts(&rule.action))
+        self.effects.iter().any(|effect| acts(&effect.action))
     }
 
     /// Does any trigger of this kind exist?
     #[must_use]
     pub fn has(&self, kind: TriggerKind) -> bool {
         match kind {
-            TriggerKind::ClientAddress => !self.clients.is_empty(),
             TriggerKind::Qname => !self.qnames.is_empty(),
-            TriggerKind::AnswerAddress => !self.answers.is_empty(),
             TriggerKind::NsName => !self.nsnames.is_empty(),
-            TriggerKind::NsAddress => !self.nsaddresses.is_empty(),
+            kind => !self.networks(kind).is_empty(),
         }
     }
 
     /// The rule for a folded name, its number and the owner of the trigger, whether that is a wildcard or not:
     /// the name itself, or the wildcard at its closest encloser (RFC 4592 §3.3.1).
+    #[inline]
     pub(super) fn rule_of_name<'n>(&self, kind: TriggerKind, name: &'n [u8]) -> Option<(u32, &'n [u8])> {
-        let names = if kind == TriggerKind::NsName { &self.nsnames } else { &self.qnames };
-        if let Some(node) = names.get(name) {
-            return node.exact.map(|number| (number, name));
-        }
-        let encloser = name::ancestors(name).skip(1).find_map(|above| names.get(above).map(|node| (node, above)));
-        encloser.and_then(|(node, above)| node.below.map(|number| (number, above)))
+        if kind == TriggerKind::NsName { self.nsnames.find(name) } else { self.qnames.find(name) }
     }
 
     pub(super) const fn networks(&self, kind: TriggerKind) -> &Networks {
         match kind {
-            TriggerKind::ClientAddress => &self.clients,
-            TriggerKind::NsAddress => &self.nsaddresses,
-            _ => &self.answers,
+            TriggerKind::ClientAddress => &self.networks.clients,
+            TriggerKind::NsAddress => &self.networks.nsaddresses,
+            _ => &self.networks.answers,
         }
     }
 
-    pub(super) fn rule(&self, number: u32) -> Option<&Rule> {
-        self.rules.get(number as usize)
+    pub(super) fn fired(&self, number: u32) -> Option<Fired<'_>> {
+        let Rule { effect, line } = *self.rules.get(number as usize)?;
+        let Effect { action, ttl_secs } = self.effects.get(effect as usize)?;
+        Some(Fired { action, line, ttl_secs: *ttl_secs })
+    }
+}
+
+/// A zone while it is read.
+struct Reading {
+    /// The owner of the SOA record; none before that is read.
+    origin: Option<NameBuf>,
+    rewrites: ZoneRewrites,
+    effects: Vec<Effect>,
+    /// Where the effects are that further records do not change.
+    shared: HashMap<(Action, u32), u32>,
+    rules: Vec<Rule>,
+    qnames: Gathering,
+    nsnames: Gathering,
+    networks: NetworkTriggers,
+}
+
+impl Reading {
+    fn new(rewrites: ZoneRewrites, hash_key: HashKey) -> Self {
+        Self {
+            origin: None,
+            rewrites,
+            effects: Vec::new(),
+            shared: HashMap::new(),
+            rules: Vec::new(),
+            qnames: Gathering::new(hash_key),
+            nsnames: Gathering::new(hash_key),
+            networks: NetworkTriggers::default(),
+        }
+    }
+
+    fn finish(self) -> Zone {
+        let Self { origin, effects, rules, qnames, nsnames, networks, .. } = self;
+        let (effects, rules) = (effects.into(), rules.into());
+        Zone { origin, effects, rules, qnames: qnames.finish(), nsnames: nsnames.finish(), networks }
     }
 
     fn take(&mut self, record: MasterRecord, (line, report): (u32, &mut ZoneReport)) -> Result<(), ZoneReason> {
@@ -221,8 +256,8 @@ impl Zone {
             return Ok(());
         }
         let trigger = trigger::read(own).ok_or(ZoneReason::Trigger)?;
-        let rule = Rule::of(&record, line, &trigger);
-        if self.rewrites == ZoneRewrites::Refused && rule.action.chooses() {
+        let action = action_of(&record, &trigger);
+        if self.rewrites == ZoneRewrites::Refused && action.chooses() {
             return Err(ZoneReason::RewriteRefused);
         }
         let kind = trigger.kind();
@@ -232,10 +267,12 @@ impl Zone {
             return Err(ZoneReason::Limit);
         }
         let number = self.number_of(&trigger);
-        match self.rules.get_mut(number as usize) {
+        let known = self.rules.get(number as usize).map(|rule| rule.effect as usize);
+        match known.and_then(|effect| self.effects.get_mut(effect)) {
             Some(known) => known.add(record),
             None => {
-                self.rules.push(rule);
+                let effect = self.effect_of(action, record.ttl_secs);
+                self.rules.push(Rule { effect, line });
                 report.triggers[kind as usize] += 1;
                 Ok(())
             }
@@ -257,43 +294,42 @@ impl Zone {
     fn number_of(&mut self, trigger: &Trigger) -> u32 {
         let next = self.rules.len() as u32;
         match trigger {
-            Trigger::Address(TriggerKind::ClientAddress, network) => self.clients.entry(*network, next),
-            Trigger::Address(TriggerKind::NsAddress, network) => self.nsaddresses.entry(*network, next),
-            Trigger::Address(_, network) => self.answers.entry(*network, next),
-            Trigger::Name(kind, covers, name) => {
-                let names = if *kind == TriggerKind::NsName { &mut self.nsnames } else { &mut self.qnames };
-                let node = node_of(names, name);
-                let slot = if *covers == Covers::Name { &mut node.exact } else { &mut node.below };
-                *slot.get_or_insert(next)
-            }
+            Trigger::Address(TriggerKind::ClientAddress, network) => self.networks.clients.entry(*network, next),
+            Trigger::Address(TriggerKind::NsAddress, network) => self.networks.nsaddresses.entry(*network, next),
+            Trigger::Address(_, network) => self.networks.answers.entry(*network, next),
+            Trigger::Name(TriggerKind::NsName, covers, name) => self.nsnames.entry((*covers, name), next),
+            Trigger::Name(_, covers, name) => self.qnames.entry((*covers, name), next),
         }
+    }
+
+    /// The place of an effect. Local data may grow by further records, so that each has its own.
+    fn effect_of(&mut self, action: Action, ttl_secs: u32) -> u32 {
+        let next = self.effects.len() as u32;
+        if matches!(action, Action::Data(_)) {
+            self.effects.push(Effect { action, ttl_secs });
+            return next;
+        }
+        let place = *self.shared.entry((action.clone(), ttl_secs)).or_insert(next);
+        if place == next {
+            self.effects.push(Effect { action, ttl_secs });
+        }
+        place
     }
 }
 
-/// The node of a name, with nodes for all names above it.
-fn node_of<'n>(names: &'n mut Names, name: &[u8]) -> &'n mut Node {
-    for above in name::ancestors(name).skip(1) {
-        if names.contains_key(above) {
-            break;
-        }
-        names.insert(above.into(), Node::default());
-    }
-    names.entry(name.into()).or_default()
+/// What the first record of a trigger says is to be done.
+fn action_of(record: &MasterRecord, trigger: &Trigger) -> Action {
+    let MasterRecord { rtype, ttl_secs, rdata, .. } = record;
+    let action = match *rtype {
+        Rtype::CNAME => Action::of_cname(rdata),
+        rtype => Action::Data(vec![LocalRecord { rtype, ttl_secs: *ttl_secs, rdata: rdata[..].into() }]),
+    };
+    // An alias to the very name was how PASSTHRU was written first.
+    let is_itself = matches!(trigger, Trigger::Name(TriggerKind::Qname, Covers::Name, name) if action.leads_to(name));
+    if is_itself { Action::Passthru } else { action }
 }
 
-impl Rule {
-    fn of(record: &MasterRecord, line: u32, trigger: &Trigger) -> Self {
-        let ttl_secs = record.ttl_secs;
-        let action = match record.rtype {
-            Rtype::CNAME => Action::of_cname(&record.rdata),
-            rtype => Action::Data(vec![LocalRecord { rtype, ttl_secs, rdata: record.rdata[..].into() }]),
-        };
-        // An alias to the very name was how PASSTHRU was written first.
-        let is_itself =
-            matches!(trigger, Trigger::Name(TriggerKind::Qname, Covers::Name, name) if action.leads_to(name));
-        Self { action: if is_itself { Action::Passthru } else { action }, line, ttl_secs }
-    }
-
+impl Effect {
     /// Adds another record of the same trigger; one that is there already adds nothing (RFC 2181 §5).
     fn add(&mut self, record: MasterRecord) -> Result<(), ZoneReason> {
         let is_alias = record.rtype == Rtype::CNAME;

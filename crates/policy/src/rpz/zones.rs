@@ -6,7 +6,7 @@ use avocet_wire::canonical;
 
 use super::action::Action;
 use super::trigger::TriggerKind;
-use super::zone::Zone;
+use super::zone::{Fired, Zone};
 
 /// Most policy zones: as many as others have.
 pub const MAX_ZONES: usize = 64;
@@ -186,8 +186,8 @@ impl Zones {
     ) -> Option<Found<'_>> {
         let zones = self.zones.iter().enumerate().filter(|(place, _)| in_force.contains(*place));
         let mut found = zones.filter_map(|(place, zone)| {
-            let rule = zone.rule(rule(zone)?)?;
-            Some(Found { zone: place, kind, action: &rule.action, line: rule.line, ttl_secs: rule.ttl_secs })
+            let Fired { action, line, ttl_secs } = zone.fired(rule(zone)?)?;
+            Some(Found { zone: place, kind, action, line, ttl_secs })
         });
         found.next()
     }

@@ -65,6 +65,12 @@ impl Zone {
         TimeZoneDatabase::bundled().available().map(|name| name.to_string()).collect()
     }
 
+    /// The time at `now`, in Unix seconds, as the clocks of the zone show it: date, time of day and offset.
+    #[must_use]
+    pub fn shown(&self, now: u64) -> String {
+        timestamp(now).to_zoned(self.zone.clone()).strftime("%Y-%m-%d %H:%M:%S %:z").to_string()
+    }
+
     /// Seconds into the local week at `now` (Unix seconds), and when the zone's offset changes next.
     fn local(&self, now: u64) -> (u32, u64) {
         let at = timestamp(now);
@@ -160,6 +166,12 @@ mod tests {
     #[track_caller]
     fn check(window: &Window, now: &str, holds: bool, until: &str) {
         assert_eq!(window.at(seconds(now)), (holds, seconds(until)), "at {now}");
+    }
+
+    #[test]
+    fn a_time_is_shown_as_the_clocks_of_its_zone_do() {
+        assert_eq!(Zone::named("Europe/Berlin").unwrap().shown(1_782_900_000), "2026-07-01 12:00:00 +02:00");
+        assert_eq!(Zone::named("UTC").unwrap().shown(0), "1970-01-01 00:00:00 +00:00");
     }
 
     #[test]

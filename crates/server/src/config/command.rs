@@ -4,21 +4,49 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
+use super::recurse::{LocalRootSource, Mode};
 use super::{Config, ConfigErrors, environment, json_schema};
 use crate::cli::{CheckArgs, ConfigArgs, ConfigCommand};
+use crate::policy::load::open_file;
+use crate::{operate, root};
 
-/// Says whether the file is right; else names each error on standard error (as JSON: on standard output).
+/// Says whether the file is right; else names each error on standard error (as JSON: on standard output). Files that it
+/// names and that cannot be read keep no server from starting: they are warnings.
 pub(crate) fn check(args: &CheckArgs) -> ExitCode {
     let result = Config::load(Some(&args.config), environment());
     if args.json {
         let errors = result.as_ref().err().map_or_else(Vec::new, ConfigErrors::to_json);
-        let _ = print(&format!("{:#}", serde_json::json!({ "ok": result.is_ok(), "errors": errors })));
+        let warnings = result.as_ref().map_or_else(|_| Vec::new(), warnings);
+        let told = serde_json::json!({ "ok": result.is_ok(), "errors": errors, "warnings": warnings });
+        let _ = print(&format!("{told:#}"));
         return if result.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
     match result {
-        Ok(_) => print(&format!("{}: no errors", args.config.display())),
+        Ok(config) => {
+            for warning in warnings(&config) {
+                let _ = writeln!(io::stderr(), "warning: {warning}");
+            }
+            print(&format!("{}: no errors", args.config.display()))
+        }
         Err(errors) => refuse(&errors),
     }
+}
+
+/// What a server would warn of at its start: the files that it goes without.
+fn warnings(config: &Config) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if let (Mode::Recurse, LocalRootSource::File(path)) = (config.resolver.mode, &config.resolver.local_root) {
+        warnings.extend(root::fault_of_file(path).map(|fault| format!("the copy of the root zone: {fault}")));
+    }
+    if let Some(path) = config.policy.leases.as_deref().filter(|_| !config.policy.is_empty()) {
+        let fault = operate::fault_of_leases(path);
+        warnings.extend(fault.map(|fault| format!("cannot read the leases in {}: {fault}", path.display())));
+    }
+    for list in &config.policy.lists {
+        let fault = open_file(list).err();
+        warnings.extend(fault.map(|fault| format!("cannot read the list {:?}: {fault}", list.name)));
+    }
+    warnings
 }
 
 /// Writes the schema, or the configuration that holds.

@@ -19,12 +19,13 @@ use avocet_resolver::{RootServer, StubZone};
 use avocet_wire::Rtype;
 use ipnet::IpNet;
 
+pub(crate) mod block;
 pub(crate) mod command;
 mod dns64;
 mod forward;
 mod hints;
 mod known;
-mod name;
+pub(crate) mod name;
 pub(crate) mod policy;
 mod policy_spec;
 mod record;
@@ -36,7 +37,7 @@ mod show_policy;
 mod source;
 mod spec;
 mod upstream;
-mod validate;
+pub(crate) mod validate;
 
 use dns64::Dns64Config;
 use recurse::{LocalRootSource, Mode};

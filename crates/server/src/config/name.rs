@@ -49,7 +49,7 @@ impl FromText for Rtype {
 }
 
 /// The name below in-addr.arpa or ip6.arpa that maps `address` back (RFC 1035 §3.5, RFC 3596 §2.5).
-pub(super) fn reverse_name(address: IpAddr) -> Name {
+pub(crate) fn reverse_name(address: IpAddr) -> Name {
     let mut wire = Vec::with_capacity(74);
     let mut push = |label: &[u8]| {
         wire.push(label.len() as u8);

@@ -4,8 +4,7 @@
 //! place in the file.
 
 use std::collections::{HashMap, HashSet};
-use std::mem;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,6 +16,7 @@ use avocet_policy::rule::{
 };
 use toml::Spanned;
 
+use super::block::{self, BlockConfig};
 use super::name::Name;
 use super::policy_spec::{ClientTable, GroupTable, ListTable, PolicySpec, RuleTable};
 use super::setting::{FromText, List, Setting};
@@ -57,17 +57,6 @@ pub(crate) struct PolicyConfig {
     pub(crate) clients: Vec<ClientSpec>,
     /// Rules, those that are not enabled too.
     pub(crate) rules: Vec<RuleSpec>,
-}
-
-/// How blocked questions are answered where no rule says otherwise.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct BlockConfig {
-    /// Form.
-    pub(crate) answer: BlockForm,
-    /// With [`BlockForm::Addresses`].
-    pub(crate) addresses: Vec<IpAddr>,
-    /// Time to live.
-    pub(crate) ttl_secs: u32,
 }
 
 /// One `[[list]]`.
@@ -207,7 +196,8 @@ pub(super) struct Tables {
 /// What the tables mean; faults are noted.
 pub(super) fn policy(tables: Tables, forwards: &[ForwardConfig], check: &mut Check) -> PolicyConfig {
     let Tables { mut policy, lists, groups, clients, rules } = tables;
-    let block = block(&mut policy, check);
+    let page_at = policy.block_page.span();
+    let block = block::block(&mut policy, check);
     let exceptions = check.take(policy.private_exceptions).map_or_else(Vec::new, |list| list.0);
     let exceptions = exceptions.into_iter().map(|name| name.into_inner().0).collect();
     let mut places = HashMap::new();
@@ -222,6 +212,7 @@ pub(super) fn policy(tables: Tables, forwards: &[ForwardConfig], check: &mut Che
         rules: placed("rule", all(rules, ("rules", MAX_RULES), check, rule), &mut places),
     };
     config.rules.iter_mut().for_each(|rule| name_servers(rule, forwards));
+    block::is_led_to(page_at, &config, check);
     compile(&config, &places, check);
     config
 }
@@ -458,16 +449,4 @@ fn rule(header: &Range<usize>, spec: RuleTable, check: &mut Check) -> Option<Rul
         tag: check.take(spec.tag),
     };
     Some(rule)
-}
-
-fn block(spec: &mut PolicySpec, check: &mut Check) -> BlockConfig {
-    let at = spec.block_answer.span();
-    let answer = check.take(mem::take(&mut spec.block_answer)).map_or(BlockForm::Zero, |answer| answer.0);
-    let addresses = check.take(mem::take(&mut spec.block_addresses)).map_or_else(Vec::new, |list| list.0);
-    let addresses: Vec<IpAddr> = addresses.into_iter().map(|address| address.into_inner().0).collect();
-    if let Some(at) = at.filter(|_| answer == BlockForm::Addresses && addresses.is_empty()) {
-        check.fault(at, "\"addresses\" needs `block-addresses`, such as [\"192.0.2.1\", \"2001:db8::1\"]");
-    }
-    let ttl_secs = check.take(mem::take(&mut spec.block_ttl_secs)).map_or(60, |secs| secs.0);
-    BlockConfig { answer, addresses, ttl_secs }
 }

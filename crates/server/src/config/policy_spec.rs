@@ -2,7 +2,7 @@
 //!
 //! As in [`spec`](super::spec), the comments are what `avocet config schema` shows.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use avocet_policy::rule::{ActionKind, BlockForm, LimitKey, Over};
 use schemars::JsonSchema;
@@ -20,12 +20,15 @@ pub(super) struct PolicySpec {
     /// What is answered for a blocked name: "zero" (0.0.0.0 and ::), "nxdomain", "nodata", "refused" or "addresses".
     #[schemars(extend("default" = "zero"))]
     pub(super) block_answer: Setting<Text<BlockForm>>,
-    /// With "addresses": those that a blocked A or AAAA question gets.
+    /// With "addresses": those that a blocked A or AAAA question gets; those of `block-page` if not written.
     #[schemars(extend("default" = []))]
     pub(super) block_addresses: Setting<List<Text<IpAddr>>>,
     /// Time to live of such answers.
     #[schemars(extend("default" = 60))]
     pub(super) block_ttl_secs: Setting<Int<0, 86_400>>,
+    /// Addresses with port on which a page says over HTTP which name was blocked, and why: "192.168.1.1:80".
+    #[schemars(extend("default" = []))]
+    pub(super) block_page: Setting<List<Text<SocketAddr>>>,
     /// Time zone of schedules that name none, such as "Europe/Berlin".
     #[schemars(extend("default" = "UTC"))]
     pub(super) time_zone: Setting<String>,
@@ -74,7 +77,7 @@ pub(super) struct ListTable {
 pub(super) struct GroupTable {
     /// Its name; "default" is the group of all clients that are in no other.
     pub(super) name: Setting<String>,
-    /// Addresses, networks, MAC addresses, names of clients.
+    /// Addresses, networks, MAC addresses, host names, names of clients.
     #[schemars(extend("default" = []))]
     pub(super) clients: Setting<List<String>>,
     /// Lists in force for it; all of them if not written.
@@ -88,7 +91,7 @@ pub(super) struct GroupTable {
 pub(super) struct ClientTable {
     /// Its name.
     pub(super) name: Setting<String>,
-    /// Addresses, networks and MAC addresses that are this client.
+    /// Addresses, networks, MAC addresses and host names (of leases or PTR records) that are this client.
     pub(super) ids: Setting<List<String>>,
     /// Groups it is in, besides those that name it.
     #[schemars(extend("default" = []))]

@@ -14,6 +14,7 @@ pub(super) fn policy(policy: &PolicyConfig, put: &mut impl FnMut(&str, Value)) {
         ("block-answer", Value::try_from(policy.block.answer).unwrap_or_else(|_| "zero".into())),
         ("block-addresses", texts(&policy.block.addresses)),
         ("block-ttl-secs", policy.block.ttl_secs.into()),
+        ("block-page", texts(&policy.block.page)),
         ("time-zone", policy.time_zone.clone().into()),
         ("block-private", policy.rebinding.is_some().into()),
         ("private-exceptions", texts(&exceptions)),

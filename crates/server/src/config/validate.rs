@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use toml::Spanned;
 
 use super::recurse::{self, Mode};
 use super::setting::{FromText, List, Setting, Text, Value, missing_port};
@@ -129,6 +130,25 @@ impl Check {
         Some(text).filter(|text| !text.is_empty())
     }
 
+    /// Addresses, each once; none where the key is not written.
+    pub(super) fn addresses(&mut self, setting: Setting<List<Text<SocketAddr>>>) -> Vec<SocketAddr> {
+        let items = self.take(setting).map_or_else(Vec::new, |list| list.0);
+        self.different(items)
+    }
+
+    fn different(&mut self, items: Vec<Spanned<Text<SocketAddr>>>) -> Vec<SocketAddr> {
+        let mut addresses = Vec::with_capacity(items.len());
+        for item in items {
+            let Text(address) = item.get_ref();
+            if addresses.contains(address) {
+                self.fault(item.span(), format!("{address} stands here twice; write it once"));
+            } else {
+                addresses.push(*address);
+            }
+        }
+        addresses
+    }
+
     /// Networks, where the key is written.
     fn networks(&mut self, setting: Setting<List<Text<IpNet>>>) -> Option<Vec<IpNet>> {
         let list = self.take(setting)?.0;
@@ -187,16 +207,7 @@ fn listen(setting: Setting<List<Text<SocketAddr>>>, check: &mut Check) -> Vec<So
     if items.is_empty() {
         check.fault(span, "expected at least one address with port, such as \"127.0.0.1:53\"");
     }
-    let mut addresses = Vec::with_capacity(items.len());
-    for item in items {
-        let Text(address) = item.get_ref();
-        if addresses.contains(address) {
-            check.fault(item.span(), format!("{address} stands here twice; write it once"));
-        } else {
-            addresses.push(*address);
-        }
-    }
-    addresses
+    check.different(items)
 }
 
 fn http(setting: Setting<String>, check: &mut Check) -> Option<SocketAddr> {
@@ -217,8 +228,9 @@ fn http(setting: Setting<String>, check: &mut Check) -> Option<SocketAddr> {
     Some(address)
 }
 
-fn is_private(address: IpAddr) -> bool {
-    private_networks().iter().any(|network| network.contains(&address))
+/// Is the address of a network that is nobody's on the Internet?
+pub(crate) fn is_private(address: IpAddr) -> bool {
+    private_networks().iter().any(|network| network.contains(&address.to_canonical()))
 }
 
 fn cookie_secret(setting: Setting<String>, check: &mut Check) -> Option<[u8; 16]> {

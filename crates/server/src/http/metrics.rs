@@ -31,6 +31,8 @@ pub(super) fn text(running: &Running) -> String {
     caches(&mut metrics, shared);
     lists(&mut metrics, running);
     policy(&mut metrics, &running.shared);
+    page(&mut metrics, running);
+    names(&mut metrics, running);
     root_zone(&mut metrics, running);
     let resolvers = Resolvers::sum(shared);
     resolvers.write_questions(&mut metrics);
@@ -152,6 +154,28 @@ fn workers(metrics: &mut Exposition, shared: &Shared) {
         metrics.counter(name, help, total(shared, count));
     }
     metrics.gauge("avocet_tcp_connections", "TCP connections open.", total(shared, |worker| worker.tcp_open.value()));
+}
+
+fn page(metrics: &mut Exposition, running: &Running) {
+    let visits = &running.visits;
+    let help = "Requests to the page of blocked names by what it said, and connections that were turned away.";
+    let mut family = metrics.family("avocet_block_page_requests_total", Kind::Counter, help);
+    for (outcome, count) in [
+        ("blocked", &visits.blocked),
+        ("not-blocked", &visits.not_blocked),
+        ("unreadable", &visits.unreadable),
+        ("refused", &visits.refused),
+    ] {
+        family.sample(&[("outcome", outcome)], count.load(Ordering::Relaxed));
+    }
+}
+
+fn names(metrics: &mut Exposition, running: &Running) {
+    let names = &running.names;
+    let help = "PTR questions that the server put to itself for the names of its clients.";
+    metrics.counter("avocet_client_name_lookups_total", help, names.asked.load(Ordering::Relaxed));
+    let help = "Times that an address was passed over, as the table of names of clients was full.";
+    metrics.counter("avocet_client_names_passed_over_total", help, names.passed_over.load(Ordering::Relaxed));
 }
 
 fn root_zone(metrics: &mut Exposition, running: &Running) {

@@ -1,9 +1,11 @@
-//! The HTTP listener: `/metrics` for Prometheus, `/health` and `/ready` for whoever keeps the server
-//! running. One thread, apart from the workers; one request for each connection, bounded in time,
-//! size and number.
+//! The HTTP listeners: `/metrics` for Prometheus, `/health` and `/ready` for whoever keeps the server
+//! running, and on addresses of its own the page for whoever was led to it by the answer for a blocked
+//! name. One thread, apart from the workers; one request for each connection, bounded in time, size and
+//! number.
 
 mod exposition;
 mod metrics;
+mod page;
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -16,7 +18,7 @@ use std::time::Duration;
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ALLOW, CONTENT_TYPE};
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -26,8 +28,9 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
 use crate::operate::Running;
+pub(crate) use page::Visits;
 
-/// Connections served at once; more wait in the kernel's queue.
+/// Connections of the one listener served at once; more wait in the kernel's queue.
 const MAX_CONNECTIONS: usize = 32;
 /// How long a request may take to arrive.
 const REQUEST_TIME: Duration = Duration::from_secs(5);
@@ -40,42 +43,66 @@ const REFUSED_PAUSE: Duration = Duration::from_millis(100);
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 
-/// The listener and its thread. When it is dropped no more connections are taken.
+/// Listening sockets.
+pub(crate) struct Listeners {
+    /// For metrics and health.
+    pub(crate) own: Option<StdTcpListener>,
+    /// For the page of blocked names.
+    pub(crate) pages: Vec<StdTcpListener>,
+}
+
+/// What a listening socket is for, as a label.
+pub(crate) const OWN: &[u8] = b"http";
+/// The same for the page of blocked names.
+pub(crate) const PAGE: &[u8] = b"page";
+
+/// The listeners and their thread. When it is dropped no more connections are taken.
 pub(crate) struct HttpServer {
-    listener: OwnedFd,
+    listeners: Vec<(&'static [u8], OwnedFd)>,
     _stop: oneshot::Sender<()>,
 }
 
 impl HttpServer {
-    /// Serves on a listening socket.
+    /// Serves on listening sockets.
     ///
     /// # Errors
     /// The system has no thread or descriptor left.
-    pub(crate) fn start(listener: StdTcpListener, running: Arc<Running>) -> io::Result<Self> {
-        listener.set_nonblocking(true)?;
-        let copy = listener.as_fd().try_clone_to_owned()?;
+    pub(crate) fn start(listeners: Listeners, running: Arc<Running>) -> io::Result<Self> {
+        let labelled = listeners.own.iter().map(|one| (OWN, one)).chain(listeners.pages.iter().map(|one| (PAGE, one)));
+        let copies = labelled.map(|(label, listener)| {
+            listener.set_nonblocking(true)?;
+            Ok((label, listener.as_fd().try_clone_to_owned()?))
+        });
+        let copies = copies.collect::<io::Result<_>>()?;
         let (stop, stopped) = oneshot::channel();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
-        let serve = move || runtime.block_on(run(listener, running, stopped));
+        let serve = move || runtime.block_on(run(listeners, running, stopped));
         thread::Builder::new().name("http".to_owned()).spawn(serve)?;
-        Ok(Self { listener: copy, _stop: stop })
+        Ok(Self { listeners: copies, _stop: stop })
     }
 
-    /// The listening socket, to be handed over.
-    pub(crate) fn listener(&self) -> BorrowedFd<'_> {
-        self.listener.as_fd()
+    /// The listening sockets with their labels, to be handed over.
+    pub(crate) fn listeners(&self) -> impl Iterator<Item = (&'static [u8], BorrowedFd<'_>)> {
+        self.listeners.iter().map(|(label, listener)| (*label, listener.as_fd()))
     }
 }
 
-async fn run(listener: StdTcpListener, running: Arc<Running>, stopped: oneshot::Receiver<()>) {
-    match TcpListener::from_std(listener) {
-        Ok(listener) => {
-            tokio::spawn(async move { accept(&listener, running).await });
-            // It is never sent to, only dropped; the runtime ends with this thread.
-            let _ = stopped.await;
-        }
-        Err(error) => tracing::error!("cannot serve HTTP: {error}"),
+async fn run(listeners: Listeners, running: Arc<Running>, stopped: oneshot::Receiver<()>) {
+    let Listeners { own, pages } = listeners;
+    if let Some(listener) = own.and_then(listen) {
+        let running = running.clone();
+        tokio::spawn(async move { accept(&listener, running).await });
     }
+    for listener in pages.into_iter().filter_map(listen) {
+        let running = running.clone();
+        tokio::spawn(async move { accept_for_page(&listener, running).await });
+    }
+    // It is never sent to, only dropped; the runtime ends with this thread.
+    let _ = stopped.await;
+}
+
+fn listen(listener: StdTcpListener) -> Option<TcpListener> {
+    TcpListener::from_std(listener).map_err(|error| tracing::error!("cannot serve HTTP: {error}")).ok()
 }
 
 async fn accept(listener: &TcpListener, running: Arc<Running>) {
@@ -86,8 +113,10 @@ async fn accept(listener: &TcpListener, running: Arc<Running>) {
             Ok((stream, _)) => {
                 let running = running.clone();
                 tokio::spawn(async move {
+                    let respond =
+                        |request: &Request<Incoming>| respond(request.method(), request.uri().path(), &running);
                     // A client that is slow or gone is no news.
-                    let _ = timeout(CONNECTION_TIME, serve(stream, &running)).await;
+                    let _ = timeout(CONNECTION_TIME, serve(stream, respond)).await;
                     drop(place);
                 });
             }
@@ -96,9 +125,26 @@ async fn accept(listener: &TcpListener, running: Arc<Running>) {
     }
 }
 
-fn serve(stream: TcpStream, running: &Running) -> impl Future<Output = hyper::Result<()>> {
+/// As above for strangers: whoever may not ask this server, and whoever is too many, is turned away at once.
+async fn accept_for_page(listener: &TcpListener, running: Arc<Running>) {
+    loop {
+        let Ok((stream, peer)) = listener.accept().await else {
+            tokio::time::sleep(REFUSED_PAUSE).await;
+            continue;
+        };
+        let Some(visit) = page::Visit::begin(running.clone(), peer.ip()) else { continue };
+        tokio::spawn(async move {
+            let _ = timeout(CONNECTION_TIME, serve(stream, |request: &Request<Incoming>| visit.respond(request))).await;
+        });
+    }
+}
+
+fn serve(
+    stream: TcpStream,
+    respond: impl Fn(&Request<Incoming>) -> Response<Full<Bytes>>,
+) -> impl Future<Output = hyper::Result<()>> {
     let service = service_fn(move |request: Request<Incoming>| {
-        let response = respond(request.method(), request.uri().path(), running);
+        let response = respond(&request);
         async move { Ok::<_, Infallible>(response) }
     });
     http1::Builder::new()
@@ -109,7 +155,7 @@ fn serve(stream: TcpStream, running: &Running) -> impl Future<Output = hyper::Re
         .serve_connection(TokioIo::new(stream), service)
 }
 
-/// The body of a request is never read: none of the paths takes one.
+/// The body of a request is never read: nothing here takes one.
 fn respond(method: &Method, path: &str, running: &Running) -> Response<Full<Bytes>> {
     let (status, kind, body) = match path {
         _ if method != Method::GET && method != Method::HEAD => {
@@ -122,11 +168,15 @@ fn respond(method: &Method, path: &str, running: &Running) -> Response<Full<Byte
         "/ready" => (StatusCode::SERVICE_UNAVAILABLE, PLAIN, "not serving\n".to_owned()),
         _ => (StatusCode::NOT_FOUND, PLAIN, "there are /metrics, /health and /ready\n".to_owned()),
     };
+    response(status, kind, body)
+}
+
+fn response(status: StatusCode, kind: &'static str, body: String) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(Bytes::from(body)));
     *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static(kind));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     if status == StatusCode::METHOD_NOT_ALLOWED {
-        response.headers_mut().insert(ALLOW, hyper::header::HeaderValue::from_static("GET, HEAD"));
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
     }
     response
 }

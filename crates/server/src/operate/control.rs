@@ -24,13 +24,13 @@ use avocet_wire::{NameBuf, text};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::explain::{self, Inquiry};
 use super::switches::{self, Change};
 use super::trace::{self, Asked};
 use super::{OperationError, Running, dump, take_over};
 use crate::clock::wall_secs;
 use crate::lists;
 use crate::metrics::{Stage, WorkerMetrics};
-use crate::policy;
 
 /// Octets of a request at most.
 pub(super) const MAX_LINE: usize = 4096;
@@ -270,7 +270,7 @@ fn serve(stream: UnixStream, running: &Running, orders: &Orders) -> io::Result<(
                 (asked.dnssec_ok, asked.checking_disabled) = (dnssec, checking_disabled);
                 trace::resolve(&running.shared, &asked)
             });
-            tell(&mut out, traced.map(|section| vec![section]))?
+            tell(&mut out, traced.map(|(section, _)| vec![section]))?
         }
         Ok(Request::Why { name, rtype, client, at }) => {
             let client = client.unwrap_or(IpAddr::from([127, 0, 0, 1]));
@@ -338,26 +338,19 @@ fn tell(out: &mut impl Write, sections: Result<Vec<Value>, String>) -> io::Resul
 }
 
 /// What the policy says of a name to a client, and what is known of it; where that is nothing, it is resolved.
-fn why(running: &Running, asked: &Asked, (ip, at): (IpAddr, u64)) -> Result<Vec<Value>, String> {
-    let state = running.shared.snapshot();
-    let mut sections = Vec::new();
-    if let Some(policy) = &state.policy {
-        let (qname, qtype) = asked.name_and_type();
-        let profile = policy.profile(ip, crate::query::asked::Transport::Udp);
-        let asked = policy::Asked { profile, ip, qname, qtype };
-        let moment = policy::Moment { wall_secs: at, millis: running.shared.clock.now().millis() };
-        let mut section = policy.explain(&asked, (moment, state.epoch), &mut policy::Scratch::for_looking());
-        section["section"] = "policy".into();
-        section["revision"] = state.epoch.into();
-        sections.push(section);
+fn why(running: &Running, asked: &Asked, (ip, at_secs): (IpAddr, u64)) -> Result<Vec<Value>, String> {
+    let (shared, state) = (&running.shared, running.shared.snapshot());
+    let (qname, qtype) = asked.name_and_type();
+    let inquiry = Inquiry { ip, qname, qtype, at_secs };
+    let message = explain::cached(shared, &state, &inquiry);
+    let policy = |message: Option<&[u8]>| explain::section(shared, &state, (&inquiry, message));
+    let says = policy(message.as_deref());
+    let known = trace::known(shared, asked);
+    if !known.is_empty() || says.as_ref().is_some_and(|section| section["verdict"] != "passes") {
+        return Ok(says.into_iter().chain(known).collect());
     }
-    let known = trace::known(&running.shared, asked);
-    let is_answered = sections.iter().any(|section| section["verdict"] != "passes");
-    if known.is_empty() && !is_answered {
-        sections.push(trace::resolve(&running.shared, asked)?);
-    }
-    sections.extend(known);
-    Ok(sections)
+    let (resolved, answer) = trace::resolve(shared, asked)?;
+    Ok(policy(answer.as_deref()).into_iter().chain([resolved]).collect())
 }
 
 #[derive(Clone, Copy)]

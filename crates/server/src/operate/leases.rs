@@ -49,6 +49,11 @@ impl Leases {
     }
 }
 
+/// What keeps the file from being read.
+pub(crate) fn fault_of_leases(path: &Path) -> Option<io::Error> {
+    read(path).err()
+}
+
 fn read(path: &Path) -> io::Result<String> {
     let mut octets = Vec::new();
     open_regular(path)?.take(MAX_OCTETS + 1).read_to_end(&mut octets)?;

@@ -25,8 +25,10 @@
 pub(crate) mod command;
 mod control;
 mod dump;
+pub(crate) mod explain;
 pub(crate) mod fingerprint;
 mod leases;
+pub(crate) mod names;
 mod neighbours;
 mod persist;
 mod reload;
@@ -39,7 +41,7 @@ mod why;
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,7 +52,7 @@ use avocet_io::process;
 use avocet_io::signals::{Signal, Signals};
 
 use crate::clock::wall_secs;
-use crate::http::HttpServer;
+use crate::http::{self, HttpServer, Visits};
 use crate::lists::{self, Keeping, Store};
 use crate::root::{self, RootKeeping};
 use crate::serve::StartError;
@@ -59,6 +61,8 @@ use crate::state::Shared;
 use crate::worker::mailbox::Letter;
 use control::{ControlSocket, Orders};
 use fingerprint::{FileFingerprint, FileWatch};
+pub(crate) use leases::fault_of_leases;
+use names::Names;
 use neighbours::NeighbourWatch;
 use persist::CacheFile;
 use reload::Reloader;
@@ -92,6 +96,8 @@ pub(crate) enum OperationError {
     Control(PathBuf, io::Error),
     /// The HTTP address cannot be listened on.
     Http(SocketAddr, io::Error),
+    /// An address of the block page cannot be listened on.
+    Page(SocketAddr, io::Error),
     /// The system refused something small: a thread, a descriptor.
     System(io::Error),
     /// A worker ended by itself; the line before says why.
@@ -113,6 +119,11 @@ impl fmt::Display for OperationError {
                 "cannot listen on {addr} for HTTP: another server is using it; stop that one, or change [server] http"
             ),
             Self::Http(addr, error) => write!(f, "cannot listen on {addr} for HTTP: {error}"),
+            Self::Page(addr, error) => write!(
+                f,
+                "cannot listen on {addr} for the block page: {error}; change [policy] block-page, or stop what is in \
+                 the way; ports below 1024 need CAP_NET_BIND_SERVICE or root"
+            ),
             Self::System(error) => write!(f, "cannot watch over the server: {error}"),
             Self::WorkerEnded => f.write_str("a worker ended by itself"),
         }
@@ -141,6 +152,10 @@ pub(crate) struct Running {
     trust: KeptTrust,
     /// The keeping of a copy of the root zone.
     pub(crate) root: RootKeeping,
+    /// The names of clients by PTR records.
+    pub(crate) names: Names,
+    /// Who is on the page of blocked names.
+    pub(crate) visits: Visits,
     /// The server is about to end.
     pub(crate) draining: AtomicBool,
     /// When it started: wall time in seconds.
@@ -216,17 +231,21 @@ impl Operation {
         signals: Signals,
         shared: Arc<Shared>,
         (unconfigured, config_path, store): (Unconfigured, Option<&Path>, Store),
-        listening: ListeningSockets,
+        (listening, pages): (ListeningSockets, Vec<TcpListener>),
         taken: Option<&mut TakenOver>,
     ) -> Result<Self, OperationError> {
         let config = shared.snapshot().config.clone();
-        let (control, http) = open(&config, taken)?;
+        let (control, own) = open(&config, taken)?;
+        let is_served = own.is_some() || !pages.is_empty();
+        let listeners = is_served.then_some(http::Listeners { own, pages });
         let started = shared.clock.now().secs();
         let running = Arc::new(Running {
             root: RootKeeping::new(unconfigured.local_root.clone()),
             reloader: Reloader::new(config_path, shared.clone(), unconfigured),
             cache_file: CacheFile::new(&config.data.directory),
             lists: Keeping::default(),
+            names: Names::default(),
+            visits: Visits::default(),
             trust: KeptTrust::load(&config.data.directory, &shared),
             draining: AtomicBool::new(false),
             started_at_secs: wall_secs(),
@@ -236,7 +255,7 @@ impl Operation {
         let judged_anew = running.begin_trust();
         running.cache_file.load(&running.shared);
         running.drop_below(&judged_anew);
-        let http = http.map(|listener| HttpServer::start(listener, running.clone())).transpose();
+        let http = listeners.map(|listeners| HttpServer::start(listeners, running.clone())).transpose();
         let poller = Poller::new().map_err(OperationError::System)?;
         let orders = Arc::new(Orders::new(&poller, ORDERS).map_err(OperationError::System)?);
         poller.add(&signals, SIGNALS, Interest::Read, Trigger::Level).map_err(OperationError::System)?;
@@ -270,6 +289,7 @@ impl Operation {
         if let Some(store) = self.store.take() {
             lists::start(self.running.clone(), store).map_err(OperationError::System)?;
             root::start(self.running.clone()).map_err(OperationError::System)?;
+            names::start(self.running.clone()).map_err(OperationError::System)?;
         }
         loop {
             let tick = if self.ending == Ending::None { TICK_MS } else { DRAIN_TICK_MS };
@@ -317,6 +337,7 @@ impl Operation {
         self.running.draining.store(true, Ordering::Relaxed);
         self.running.lists.close();
         self.running.root.close();
+        self.running.names.close();
         self.successor = None;
         let _ = self.poller.remove(&self.control);
         for mailbox in &self.running.shared.mailboxes {
@@ -333,7 +354,7 @@ impl Operation {
                 continue;
             }
             self.running.cache_file.save(&self.running.shared);
-            let http = self.http.as_ref().map(HttpServer::listener);
+            let http = self.http.iter().flat_map(HttpServer::listeners).collect();
             match Successor::begin(stream, (&self.listening, &self.control, http), self.running.shared.clock.now()) {
                 Ok(successor) => {
                     let added = self.poller.add(successor.stream(), SUCCESSOR, Interest::Read, Trigger::Level);
@@ -429,16 +450,37 @@ fn save_interval(shared: &Shared) -> Option<u32> {
 fn open(
     config: &crate::config::Config,
     taken: Option<&mut TakenOver>,
-) -> Result<(ControlSocket, Option<std::net::TcpListener>), OperationError> {
+) -> Result<(ControlSocket, Option<TcpListener>), OperationError> {
     let (control, adopted) = match taken.and_then(TakenOver::listeners) {
         Some(adopted) => adopted,
         None => (ControlSocket::open(&config.data.directory)?, None),
     };
     let Some(addr) = config.server.http else { return Ok((control, None)) };
-    let adopted = adopted.map(std::net::TcpListener::from);
-    let listener = match adopted.filter(|listener| listener.local_addr().is_ok_and(|local| local == addr)) {
+    let adopted = adopted.map(TcpListener::from);
+    let listener = match adopted.filter(|listener| is_at(listener, addr)) {
         Some(listener) => listener,
-        None => std::net::TcpListener::bind(addr).map_err(|error| OperationError::Http(addr, error))?,
+        None => TcpListener::bind(addr).map_err(|error| OperationError::Http(addr, error))?,
     };
     Ok((control, Some(listener)))
+}
+
+fn is_at(listener: &TcpListener, addr: SocketAddr) -> bool {
+    listener.local_addr().is_ok_and(|local| local == addr)
+}
+
+/// The listeners of the page of blocked names: those of the server that is taken over where it has them, before
+/// privileges are given up.
+///
+/// # Errors
+/// An address cannot be listened on.
+pub(crate) fn open_pages(
+    page: &[SocketAddr],
+    taken: Option<&mut TakenOver>,
+) -> Result<Vec<TcpListener>, OperationError> {
+    let mut adopted: Vec<TcpListener> = taken.map_or_else(Vec::new, TakenOver::pages);
+    let open = |addr: &SocketAddr| match adopted.iter().position(|listener| is_at(listener, *addr)) {
+        Some(place) => Ok(adopted.swap_remove(place)),
+        None => TcpListener::bind(addr).map_err(|error| OperationError::Page(*addr, error)),
+    };
+    page.iter().map(open).collect()
 }

@@ -46,6 +46,8 @@ impl NeighbourWatch {
             // What the kernel sees now is newer than what was leased.
             found.splice(0..0, self.leases.look(path, wall_secs()).iter().cloned());
         }
+        // What a device says of itself in its lease is newer than what is written of its address.
+        found.splice(0..0, running.names.found().iter().cloned());
         if *found == *state.parts.neighbours {
             return;
         }

@@ -175,6 +175,7 @@ fn keep_what_needs_a_restart(new: &mut Config, old: &Config) -> Vec<&'static str
         "server.pin-workers": server.pin_workers;
         "server.http": server.http;
         "server.user": server.user;
+        "policy.block-page": policy.block.page;
         "cache.packet-bytes": cache.packet_bytes;
         "cache.rrset-bytes": cache.rrset_bytes;
         "cache.min-ttl-secs": cache.min_ttl_secs;

@@ -11,12 +11,13 @@
 //! ```
 //! Both processes hold the same sockets, queues included: a query waits in its queue until either
 //! of them reads it. Until `ready` the old one serves as ever, and goes on if the new one is gone.
-//! The HTTP listener and the control socket are handed over in the same way.
+//! The HTTP listeners and the control socket are handed over in the same way.
 //!
-//! Labels: `udp ADDRESS WORKER`, `tcp ADDRESS WORKER`, `http`, `control`.
+//! Labels: `udp ADDRESS WORKER`, `tcp ADDRESS WORKER`, `http`, `page`, `control`.
 
 use std::fmt;
 use std::io::{self, Read, Write};
+use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -27,6 +28,7 @@ use avocet_io::handover::{recv_fds, send_fds};
 use super::control::{ControlSocket, MAX_LINE, Request, connect};
 use crate::clock::Moment;
 use crate::config::Config;
+use crate::http;
 use crate::query::asked::Transport;
 use crate::worker::Listeners;
 
@@ -38,7 +40,6 @@ const SAVING: Duration = Duration::from_secs(60);
 const STARTING_SECS: u32 = 60;
 
 const READY: &[u8] = b"{\"ready\":true}\n";
-const HTTP: &[u8] = b"http";
 const CONTROL: &[u8] = b"control";
 
 /// Why the running server could not be taken over.
@@ -101,6 +102,7 @@ impl ListeningSockets {
 pub(crate) struct TakenOver {
     stream: UnixStream,
     listeners: Option<(ControlSocket, Option<OwnedFd>)>,
+    pages: Vec<TcpListener>,
 }
 
 /// A listening socket of a worker of the server that is taken over.
@@ -129,17 +131,18 @@ pub(crate) fn request(config: &Config) -> Result<(Vec<TakenSocket>, TakenOver), 
         return Err(TakeOverError::Refused(reason.to_owned()));
     }
     stream.set_read_timeout(Some(STEP))?;
-    let (mut sockets, mut control, mut http) = (Vec::new(), None, None);
+    let (mut sockets, mut control, mut own, mut pages) = (Vec::new(), None, None, Vec::new());
     for (label, fd) in recv_fds(&stream)? {
         match label.as_slice() {
             CONTROL => control = Some(ControlSocket::adopt(fd, directory)),
-            HTTP => http = Some(fd),
+            http::OWN => own = Some(fd),
+            http::PAGE => pages.push(TcpListener::from(fd)),
             label => sockets.extend(taken_socket(label, fd)),
         }
     }
     match control {
         Some(control) if answer["sockets"].as_u64() == Some(sockets.len() as u64) => {
-            Ok((sockets, TakenOver { stream, listeners: Some((control, http)) }))
+            Ok((sockets, TakenOver { stream, listeners: Some((control, own)), pages }))
         }
         _ => Err(TakeOverError::Refused("its sockets came incomplete".to_owned())),
     }
@@ -175,6 +178,11 @@ impl TakenOver {
     /// The control socket and the HTTP listener, once.
     pub(super) fn listeners(&mut self) -> Option<(ControlSocket, Option<OwnedFd>)> {
         self.listeners.take()
+    }
+
+    /// The listeners of the page of blocked names, once.
+    pub(super) fn pages(&mut self) -> Vec<TcpListener> {
+        std::mem::take(&mut self.pages)
     }
 
     /// Tells the running server that this process serves now: it ends.
@@ -214,13 +222,13 @@ impl Successor {
     /// Sends it all sockets.
     pub(super) fn begin(
         mut stream: UnixStream,
-        (listening, control, http): (&ListeningSockets, &ControlSocket, Option<BorrowedFd<'_>>),
+        (listening, control, http): (&ListeningSockets, &ControlSocket, Vec<(&[u8], BorrowedFd<'_>)>),
         now: Moment,
     ) -> io::Result<Self> {
         stream.set_write_timeout(Some(STEP))?;
         writeln!(stream, "{}", serde_json::json!({ "sockets": listening.0.len() }))?;
         let mut fds: Vec<(&[u8], BorrowedFd<'_>)> = vec![(CONTROL, control.as_fd())];
-        fds.extend(http.map(|fd| (HTTP, fd)));
+        fds.extend(http);
         fds.extend(listening.0.iter().map(|(label, fd)| (label.as_bytes(), fd.as_fd())));
         send_fds(&stream, &fds)?;
         stream.set_nonblocking(true)?;

@@ -59,11 +59,11 @@ impl Asked {
     }
 }
 
-/// Resolves the question anew, with a trace.
+/// Resolves the question anew: the trace, and the answer as a message where it came to one.
 ///
 /// # Errors
 /// Why there is none.
-pub(super) fn resolve(shared: &Shared, asked: &Asked) -> Result<Value, String> {
+pub(super) fn resolve(shared: &Shared, asked: &Asked) -> Result<(Value, Option<Vec<u8>>), String> {
     let question = asked.question();
     let hash = QuestionKey::new(&question, &shared.key, 0).hash;
     // The worker that would resolve it for a client.
@@ -81,7 +81,9 @@ pub(super) fn resolve(shared: &Shared, asked: &Asked) -> Result<Value, String> {
     let mut section = trace_value(&traced.trace);
     section["section"] = "resolved".into();
     section["answer"] = answer(&traced.answer);
-    Ok(section)
+    let rcode = MessageView::new(&traced.answer).map(|message| message.header().flags as u8 & 0xf);
+    let is_answer = rcode.is_ok_and(|rcode| rcode != Rcode::SERVFAIL.low() as u8);
+    Ok((section, is_answer.then(|| traced.answer.to_vec())))
 }
 
 /// All that is known of a name without asking anyone: traces of failures that were kept, what the caches have.

@@ -6,14 +6,19 @@ use std::sync::Arc;
 
 use avocet_policy::client::{ClientTest, Clients, Neighbour, Transport};
 use avocet_policy::list::{ListId, ListSet};
-use avocet_policy::rpz::{Zone, ZoneSet, Zones};
+use avocet_policy::rpz::{TriggerKind, Zone, ZoneSet, Zones};
 use avocet_policy::rule::{Action, Exceptions, Limiter, Program, Rule, Switches};
 use avocet_wire::Ede;
 
-use super::verdict::{FIRST_LIST_NOTE, FIRST_RULE_NOTE};
+use super::verdict::{FIRST_LIST_NOTE, FIRST_RULE_NOTE, FIRST_ZONE_NOTE};
 use super::{Counts, Lists, Policy, list_clients};
+use crate::config::block::BlockConfig;
 use crate::config::policy::PolicyConfig;
+use crate::operate::names::are_wanted;
 use crate::query::respond::Note;
+
+/// Octets of a zone's name that clients are told: every answer has room for so many.
+const MAX_ORIGIN: usize = 80;
 
 /// Why there can be no such policy; the configuration was checked before, so this is about its size.
 #[derive(Debug)]
@@ -82,17 +87,20 @@ impl Policy {
         let rebinding = config.rebinding.as_ref().map(|names| Exceptions::of(names.iter().cloned()));
         let places = places(config, parts.lists.as_deref());
         let in_force = in_force(&clients, &places);
+        let zones = zone_lists(parts.lists.as_deref(), &places);
+        let rule_names = program.rules().iter().map(|rule| rule.name.as_str());
         Ok(Some(Self {
             zones_in_force: zones_in_force(parts.lists.as_deref(), &in_force),
             in_force,
             known_to_lists: list_clients::known(parts.lists.as_deref(), &clients),
-            places,
-            notes: notes(config, program.rules()),
+            notes: notes(config, (parts.lists.as_deref(), &zones), program.rules()),
             asks_for_lists: rules.rules().iter().any(Rule::reads_lists),
+            wants_names: are_wanted(config),
             lists: parts.lists.clone(),
-            block: config.block.clone(),
+            block: BlockConfig { addresses: config.block.answered(), ..config.block.clone() },
             limiter: parts.limiter.clone(),
-            counted: parts.counts.places(config, program.rules().iter().map(|rule| rule.name.as_str())),
+            counted: parts.counts.places(config, zones.iter().copied(), rule_names),
+            places,
             counts: parts.counts.clone(),
             clients,
             program,
@@ -150,13 +158,31 @@ fn zones_in_force(lists: Option<&Lists>, in_force: &[ListSet]) -> Vec<ZoneSet> {
     in_force.iter().map(of).collect()
 }
 
+/// The places in the configuration of the lists that are policy zones, in the order of the zones.
+fn zone_lists(lists: Option<&Lists>, places: &[Option<usize>]) -> Vec<Option<usize>> {
+    let Some(lists) = lists else { return Vec::new() };
+    let zones = 0..lists.zones().all().count();
+    zones.map(|zone| places.get(lists.list_of_zone(zone)?.place()).copied().flatten()).collect()
+}
+
 /// What clients are told of the policy's reasons (RFC 8914 §4): what others have listed is filtered, what the
 /// operator's own rules say is blocked or forged.
-fn notes(config: &PolicyConfig, rules: &[Rule]) -> Arc<[Note]> {
+fn notes(
+    config: &PolicyConfig,
+    (lists, zone_lists): (Option<&Lists>, &[Option<usize>]),
+    rules: &[Rule],
+) -> Arc<[Note]> {
+    let nothing = || -> Note { (Ede::FILTERED, "".into()) };
     let mut notes: Vec<Note> = vec![(Ede::BLOCKED, "a private address of a public name".into())];
     debug_assert_eq!(notes.len() + 1, FIRST_LIST_NOTE);
     notes.extend(config.lists.iter().map(|list| (Ede::FILTERED, format!("list {}", list.name).into())));
-    notes.resize(FIRST_RULE_NOTE - 1, (Ede::FILTERED, "".into()));
+    notes.resize_with(FIRST_ZONE_NOTE - 1, nothing);
+    let zones = lists.into_iter().flat_map(|lists| lists.zones().all()).zip(zone_lists);
+    for (zone, list) in zones {
+        let list = list.map_or("", |place| config.lists[place].name.as_str());
+        notes.extend(TriggerKind::ALL.map(|kind| (Ede::FILTERED, zone_note(list, zone, kind).into())));
+    }
+    notes.resize_with(FIRST_RULE_NOTE - 1, nothing);
     notes.extend(rules.iter().map(|rule| {
         let code = match rule.action {
             Action::Redirect(..) | Action::SafeSearch => Ede::FORGED_ANSWER,
@@ -166,4 +192,13 @@ fn notes(config: &PolicyConfig, rules: &[Rule]) -> Arc<[Note]> {
         (code, format!("rule {}", rule.name).into())
     }));
     notes.into()
+}
+
+/// The list, its zone and what of it fired. A zone with a long name is known by that of its list.
+fn zone_note(list: &str, zone: &Zone, kind: TriggerKind) -> String {
+    let origin = zone.origin().to_string();
+    if origin.len() > MAX_ORIGIN || origin == "." {
+        return format!("list {list}, {}", kind.name());
+    }
+    format!("list {list}, {} of zone {origin}", kind.name())
 }

@@ -268,7 +268,7 @@ fn query_line(line: &str) -> Result<Option<(IpAddr, Vec<u8>, Rtype)>, String> {
 }
 
 fn outcome(policy: Option<&Policy>, (ip, qname, qtype): (IpAddr, &[u8], Rtype), scratch: &mut Scratch) -> Outcome {
-    let Some(policy) = policy else { return Outcome { says: "passes", why: String::new() } };
+    let Some(policy) = policy else { return Outcome::passes() };
     let asked = Asked { profile: policy.profile(ip, Transport::Udp), ip, qname, qtype };
-    policy.outcome(&asked, (Moment { wall_secs: wall_secs(), millis: 0 }, 0), scratch)
+    policy.outcome(&asked, None, (Moment { wall_secs: wall_secs(), millis: 0 }, 0), scratch)
 }

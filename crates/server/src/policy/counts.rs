@@ -6,9 +6,10 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
+use avocet_policy::rpz::TriggerKind;
 use avocet_policy::rule::{RuleId, Verdict};
 
-use super::verdict::{FIRST_LIST_NOTE, FIRST_RULE_NOTE};
+use super::verdict::{FIRST_LIST_NOTE, FIRST_RULE_NOTE, FIRST_ZONE_NOTE};
 use crate::config::policy::PolicyConfig;
 use crate::metrics::Counter;
 
@@ -39,8 +40,14 @@ impl Counts {
         Self { subjects: Mutex::default(), workers: (0..workers).map(|_| counters()).collect() }
     }
 
-    /// Where the lists and rules of a policy are counted; `rules` are the names of those in force.
-    pub(super) fn places<'a>(&self, config: &PolicyConfig, rules: impl Iterator<Item = &'a str>) -> Places {
+    /// Where the lists and rules of a policy are counted; `zones` are the places in the configuration of the lists that
+    /// are policy zones, `rules` the names of those in force.
+    pub(super) fn places<'a>(
+        &self,
+        config: &PolicyConfig,
+        zones: impl Iterator<Item = Option<usize>>,
+        rules: impl Iterator<Item = &'a str>,
+    ) -> Places {
         let mut subjects = self.subjects.lock().unwrap_or_else(PoisonError::into_inner);
         let mut place = |subject: Subject| {
             let next = subjects.len() + 1;
@@ -53,9 +60,12 @@ impl Counts {
                 }
             }
         };
+        let rebinding = place(Subject::Rebinding);
+        let lists: Vec<usize> = config.lists.iter().map(|list| place(Subject::List(list.name.clone()))).collect();
         Places {
-            rebinding: place(Subject::Rebinding),
-            lists: config.lists.iter().map(|list| place(Subject::List(list.name.clone()))).collect(),
+            rebinding,
+            zones: zones.map(|list| list.and_then(|list| lists.get(list)).copied().unwrap_or(OTHERS)).collect(),
+            lists,
             rules: rules.map(|rule| place(Subject::Rule(rule.to_owned()))).collect(),
         }
     }
@@ -76,6 +86,8 @@ pub(super) struct Places {
     rebinding: usize,
     /// By place in the configuration.
     lists: Vec<usize>,
+    /// Those of the lists that are policy zones, in their order.
+    zones: Vec<usize>,
     /// By [`RuleId`].
     rules: Vec<usize>,
 }
@@ -88,7 +100,8 @@ impl Places {
         let place = match note.checked_sub(FIRST_RULE_NOTE) {
             Some(rule) => self.rules.get(rule).copied(),
             None if note < FIRST_LIST_NOTE => Some(self.rebinding),
-            None => self.lists.get(note - FIRST_LIST_NOTE).copied(),
+            None if note < FIRST_ZONE_NOTE => self.lists.get(note - FIRST_LIST_NOTE).copied(),
+            None => self.zones.get((note - FIRST_ZONE_NOTE) / TriggerKind::ALL.len()).copied(),
         };
         counts.count(worker, place.unwrap_or(OTHERS));
     }
@@ -114,27 +127,52 @@ impl Places {
     }
 }
 
-/// The rules that held the last time that a worker asked, and were not counted yet.
+/// What held the last time that a worker asked, and was not counted yet.
 #[derive(Default)]
-pub(super) struct Held(Vec<RuleId>);
+pub(super) struct Held {
+    rules: Vec<RuleId>,
+    /// The note of a list that leads elsewhere, drops or truncates: no answer carries it.
+    list: u16,
+}
 
 impl Held {
     /// Those of a verdict on a question.
     pub(super) fn note(&mut self, verdict: &Verdict) {
-        self.0.clear();
-        self.0.extend(verdict.noted().iter().chain(&verdict.decided));
+        self.clear();
+        self.rules.extend(verdict.noted().iter().chain(&verdict.decided));
     }
 
     /// Those of a verdict on an answer that did not hold before it was known.
     pub(super) fn note_later(&mut self, before: &Verdict, verdict: &Verdict) {
-        self.0.clear();
+        self.clear();
         let is_later = |rule: &&RuleId| !before.noted().contains(rule) && before.decided.as_ref() != Some(rule);
-        self.0.extend(verdict.noted().iter().chain(&verdict.decided).filter(is_later));
+        self.rules.extend(verdict.noted().iter().chain(&verdict.decided).filter(is_later));
+    }
+
+    /// Nothing held.
+    pub(super) fn clear(&mut self) {
+        self.rules.clear();
+        self.list = 0;
+    }
+
+    /// A list spoke for the reason of this note, and no answer carries it.
+    pub(super) fn note_list(&mut self, note: u16) {
+        self.list = note;
+    }
+
+    /// The note of the list that spoke, if no answer carries it.
+    pub(super) fn list(&self) -> u16 {
+        self.list
+    }
+
+    /// The same, once.
+    pub(super) fn take_list(&mut self) -> Option<u16> {
+        Some(std::mem::take(&mut self.list)).filter(|note| *note != 0)
     }
 
     /// Gives them, but for one that is counted by the note of its answer.
     pub(super) fn take(&mut self, counted: Option<RuleId>) -> impl Iterator<Item = RuleId> + '_ {
-        self.0.drain(..).filter(move |rule| Some(*rule) != counted)
+        self.rules.drain(..).filter(move |rule| Some(*rule) != counted)
     }
 }
 
@@ -158,14 +196,17 @@ mod tests {
     #[test]
     fn counts_go_by_name_and_outlive_a_policy() {
         let counts = Counts::new(2);
-        let places = counts.places(&policy(&["ads", "adult"]), ["bedtime", "slow"].into_iter());
+        let places = counts.places(&policy(&["ads", "adult"]), [].into_iter(), ["bedtime", "slow"].into_iter());
         places.count_note(&counts, 0, (FIRST_LIST_NOTE + 1) as u16);
         places.count_note(&counts, 1, (FIRST_LIST_NOTE + 1) as u16);
         places.count_note(&counts, 1, FIRST_RULE_NOTE as u16);
         places.count_note(&counts, 0, 1);
         places.count_rule(&counts, 0, RuleId(1));
-        let later = counts.places(&policy(&["adult", "news"]), ["slow", "other", "bedtime"].into_iter());
+        let later =
+            counts.places(&policy(&["adult", "news"]), [Some(1)].into_iter(), ["slow", "other", "bedtime"].into_iter());
         assert_eq!([0, 1].map(|place| later.of_list(&counts, place)), [2, 0]);
+        later.count_note(&counts, 0, (FIRST_ZONE_NOTE + 4) as u16);
+        assert_eq!([0, 1].map(|place| later.of_list(&counts, place)), [2, 1]);
         assert_eq!([0, 1, 2].map(|rule| later.of_rule(&counts, RuleId(rule))), [1, 0, 1]);
         assert_eq!(later.of_rebinding(&counts), 1);
     }
@@ -174,7 +215,7 @@ mod tests {
     fn those_for_which_there_is_no_room_are_counted_together() {
         let counts = Counts::new(1);
         let names: Vec<String> = (0..MAX_COUNTED + 10).map(|number| number.to_string()).collect();
-        let places = counts.places(&policy(&["ads"]), names.iter().map(String::as_str));
+        let places = counts.places(&policy(&["ads"]), [].into_iter(), names.iter().map(String::as_str));
         (0..names.len()).for_each(|rule| places.count_rule(&counts, 0, RuleId(rule as u32)));
         assert_eq!(places.of_rule(&counts, RuleId(0)), 1);
         assert!(counts.total(OTHERS) > 10);

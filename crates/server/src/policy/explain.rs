@@ -6,9 +6,9 @@ use avocet_policy::rule::{self, Lift, Rule, Verdict};
 use avocet_wire::Rtype;
 use serde_json::{Value, json};
 
-use super::verdict::{Decider, QuestionVerdict};
-use super::{Asked, Lists, Moment, Policy, Scratch};
-use crate::query::blocked::Form;
+use super::verdict::{AnswerVerdict, Decider, Made, QuestionVerdict};
+use super::{Asked, KnownAnswer, Lists, Moment, Policy, Scratch, names};
+use crate::metrics::Stage;
 
 /// What becomes of a question, in a word, and why.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -17,43 +17,51 @@ pub(crate) struct Outcome {
     pub(crate) says: &'static str,
     /// The rule or list; empty where it passes.
     pub(crate) why: String,
+    /// Who says so.
+    pub(crate) by: Decider,
+}
+
+impl Outcome {
+    /// Nobody says anything.
+    pub(crate) const fn passes() -> Self {
+        Self { says: "passes", why: String::new(), by: Decider::List }
+    }
 }
 
 impl Policy {
-    /// What becomes of a question; its answer is not known here.
-    pub(crate) fn outcome(&self, asked: &Asked<'_>, moment: (Moment, u32), scratch: &mut Scratch) -> Outcome {
-        let (mut verdict, decider) = self.question(asked, moment, scratch);
-        // What a zone waits for is not known here: the name decides, as where there is no answer.
-        if decider == Decider::List
-            && matches!(verdict, QuestionVerdict::Pass)
-            && let Some(waiting) = self.without_answer(asked, moment, scratch)
-        {
-            verdict = waiting;
-        }
-        let (says, note) = match verdict {
-            QuestionVerdict::Pass => ("passes", 0),
-            QuestionVerdict::Answer(made) => match made.form {
-                Form::Addresses(_) | Form::Records(_) | Form::Local(_) | Form::Alias(_) => ("rewritten", made.note),
-                _ => ("blocked", made.note),
-            },
-            QuestionVerdict::Rename(_) => ("rewritten", 0),
-            QuestionVerdict::Forward(_) => ("forwarded", 0),
-            QuestionVerdict::Drop => ("dropped", 0),
-            QuestionVerdict::Truncate => ("truncated", 0),
+    /// What becomes of a question: of its answer too, where that is known.
+    pub(crate) fn outcome(
+        &self,
+        asked: &Asked<'_>,
+        answered: Option<&KnownAnswer<'_>>,
+        moment: (Moment, u32),
+        scratch: &mut Scratch,
+    ) -> Outcome {
+        let (verdict, by) = self.question(asked, moment, scratch);
+        let (says, note) = match (verdict, answered) {
+            (QuestionVerdict::Pass, Some(answered)) => of_answer(&self.answer(asked, answered, moment, scratch)),
+            // What a zone waits for is not known here: the name decides, as where there is no answer.
+            (QuestionVerdict::Pass, None) if by == Decider::List => {
+                self.without_answer(asked, moment, scratch).map_or(("passes", 0), |verdict| of_question(&verdict))
+            }
+            (verdict, _) => of_question(&verdict),
         };
-        // A trigger that leads elsewhere, drops or truncates leaves no note.
-        let by_zone = || self.zone_without_answer(asked).and_then(|fired| self.list_of(&fired.found));
-        let note = match note {
-            0 if decider == Decider::List && says != "passes" => by_zone().map_or(0, |list| self.list_note(list)),
-            note => note,
-        };
-        let note = usize::from(note).checked_sub(1).and_then(|at| self.notes.get(at));
-        Outcome { says, why: note.map_or_else(String::new, |(_, text)| text.to_string()) }
+        // A trigger that leads elsewhere, drops or truncates leaves no note in an answer.
+        let note = if note == 0 { scratch.held.list() } else { note };
+        let note = usize::from(note).checked_sub(1).and_then(|at| self.notes.get(at)).filter(|_| says != "passes");
+        Outcome { says, why: note.map_or_else(String::new, |(_, text)| text.to_string()), by }
     }
 
-    /// All that decides about a question: client, rules, and every line of a list that names it.
-    pub(crate) fn explain(&self, asked: &Asked<'_>, moment: (Moment, u32), scratch: &mut Scratch) -> Value {
-        let outcome = self.outcome(asked, moment, scratch);
+    /// All that decides about a question, and about its answer where that is known: client, rules, and every line of
+    /// a list that names it.
+    pub(crate) fn explain(
+        &self,
+        asked: &Asked<'_>,
+        answered: Option<&KnownAnswer<'_>>,
+        moment: (Moment, u32),
+        scratch: &mut Scratch,
+    ) -> Value {
+        let outcome = self.outcome(asked, answered, moment, scratch);
         let verdict = self.decide(asked, moment.0, scratch);
         let identity = self.clients.identify(asked.ip);
         let macs: Vec<String> = identity.macs.iter().map(ToString::to_string).collect();
@@ -72,12 +80,12 @@ impl Policy {
             "noted": verdict.noted().iter().filter_map(|id| self.program.rule(*id)).map(rule).collect::<Vec<_>>(),
             "lifted": lifted(&verdict),
             "valid-until": (verdict.valid_until != u64::MAX).then_some(verdict.valid_until),
-            "lists": self.lines(asked, scratch),
+            "lists": self.lines(asked, answered, scratch),
         })
     }
 
     /// Every line of a list that is about the name, in force for the client or not.
-    fn lines(&self, asked: &Asked<'_>, scratch: &mut Scratch) -> Value {
+    fn lines(&self, asked: &Asked<'_>, answered: Option<&KnownAnswer<'_>>, scratch: &mut Scratch) -> Value {
         let Some(lists) = &self.lists else { return json!([]) };
         let question = self.to_lists(asked, asked.qname);
         let all = lists.lookup(question, &list::ListSet::ALL, &mut scratch.lists);
@@ -99,29 +107,36 @@ impl Policy {
                 "decides": decides(&one),
             })
         });
-        lines.chain(self.triggers(lists, asked)).collect()
+        lines.chain(self.triggers(lists, asked, answered)).collect()
     }
 
-    /// The triggers of policy zones that fire for the question, in force for the client or not.
-    fn triggers<'p>(&'p self, lists: &'p Lists, asked: &'p Asked<'_>) -> impl Iterator<Item = Value> + 'p {
-        let zones = lists.zones();
+    /// The triggers of policy zones that fire for the question and its answer, in force for the client or not: of each
+    /// zone those of the name that comes first in the chain.
+    fn triggers<'p>(&'p self, lists: &'p Lists, asked: &Asked<'_>, answered: Option<&KnownAnswer<'_>>) -> Vec<Value> {
         let in_force = self.zones_for(asked.profile).map(|(_, in_force)| in_force).unwrap_or_default();
-        let decides = self.zone_without_answer(asked).map(|fired| (fired.found.zone, fired.found.line));
-        (0..zones.all().count()).flat_map(move |place| {
+        let mut read = names::Found::default();
+        if let Some(answered) = answered {
+            read.read(answered.message);
+        }
+        let fired = |zones: ZoneSet| self.all_fired(zones, asked, answered.map(|answered| (answered, &read)));
+        let best = fired(in_force).into_iter().min_by_key(|found| (found.zone, found.kind));
+        let decides = best.map(|found| (found.zone, found.line));
+        let mut shown = Vec::new();
+        for zone in 0..lists.zones().all().count() {
             let mut only = ZoneSet::default();
-            only.insert(place);
-            let fired = [zones.on_client(only, asked.ip), zones.on_qname(only, asked.qname)];
-            fired.into_iter().flatten().map(move |found| {
+            only.insert(zone);
+            shown.extend(fired(only).into_iter().map(|found| {
                 json!({
                     "list": self.list_of(&found).and_then(|list| lists.list_names().nth(list.place())),
                     "line": found.line,
                     "trigger": found.kind.name(),
                     "effect": found.action.name(),
-                    "in-force": in_force.contains(place),
-                    "decides": decides == Some((place, found.line)),
+                    "in-force": in_force.contains(zone),
+                    "decides": decides == Some((zone, found.line)),
                 })
-            })
-        })
+            }));
+        }
+        shown
     }
 
     /// The lists that block a name, in force for anybody or not.
@@ -142,6 +157,31 @@ impl Policy {
     pub(crate) fn profiles(&self) -> usize {
         self.clients.profiles()
     }
+}
+
+fn of_question(verdict: &QuestionVerdict<'_>) -> (&'static str, u16) {
+    match verdict {
+        QuestionVerdict::Pass => ("passes", 0),
+        QuestionVerdict::Answer(made) => of_made(made),
+        QuestionVerdict::Rename(_) => ("rewritten", 0),
+        QuestionVerdict::Forward(_) => ("forwarded", 0),
+        QuestionVerdict::Drop => ("dropped", 0),
+        QuestionVerdict::Truncate => ("truncated", 0),
+    }
+}
+
+fn of_answer(verdict: &AnswerVerdict<'_>) -> (&'static str, u16) {
+    match verdict {
+        AnswerVerdict::Pass { .. } => ("passes", 0),
+        AnswerVerdict::Answer(made) => of_made(made),
+        AnswerVerdict::Rename(_) => ("rewritten", 0),
+        AnswerVerdict::Drop => ("dropped", 0),
+        AnswerVerdict::Truncate => ("truncated", 0),
+    }
+}
+
+fn of_made(made: &Made<'_>) -> (&'static str, u16) {
+    (if made.stage == Stage::Rewritten { "rewritten" } else { "blocked" }, made.note)
 }
 
 fn rule(rule: &Rule) -> Value {

@@ -30,10 +30,11 @@ use avocet_wire::Rtype;
 
 pub(crate) use build::{Parts, PolicyError};
 pub(crate) use counts::Counts;
+pub(crate) use explain::Outcome;
 pub(crate) use load::Lists;
 pub(crate) use verdict::{AnswerVerdict, Decider, Made, QuestionVerdict};
 
-use crate::config::policy::BlockConfig;
+use crate::config::block::BlockConfig;
 use crate::query::asked::Transport;
 use crate::query::respond::Note;
 
@@ -58,6 +59,8 @@ pub(crate) struct Policy {
     notes: Arc<[Note]>,
     /// Whether rules ask on which lists a name is.
     asks_for_lists: bool,
+    /// Whether anything goes by the names of clients.
+    wants_names: bool,
     counts: Arc<Counts>,
     counted: counts::Places,
 }
@@ -85,6 +88,9 @@ pub(crate) struct Answered<'a, F: Fn(&[u8]) -> NameServers> {
     /// Who serves the zones that a name lies in; asked only where a policy zone wants to know.
     pub(crate) servers: F,
 }
+
+/// What explanations know of an answer.
+pub(crate) type KnownAnswer<'a> = Answered<'a, &'a dyn Fn(&[u8]) -> NameServers>;
 
 /// The time: schedules go by the wall clock, limits by the monotonic one.
 #[derive(Clone, Copy)]
@@ -124,6 +130,11 @@ impl Scratch {
     pub(crate) fn for_looking() -> Self {
         Self { tokens: Tokens::Leave, ..Self::default() }
     }
+
+    /// What a list said last has no effect.
+    pub(crate) fn forget_list(&mut self) {
+        self.held.take_list();
+    }
 }
 
 impl Policy {
@@ -132,6 +143,12 @@ impl Policy {
     pub(crate) fn profile(&self, ip: IpAddr, transport: Transport) -> u16 {
         let Profile(profile) = self.clients.profile(ip, self.origins[transport as usize]);
         profile
+    }
+
+    /// Does anything go by the names of clients?
+    #[inline]
+    pub(crate) fn wants_names(&self) -> bool {
+        self.wants_names
     }
 
     /// What clients are told of reasons, by the number in a [`Made`] less one.
@@ -145,8 +162,12 @@ impl Policy {
         self.counted.count_note(&self.counts, worker, note);
     }
 
-    /// Counts the rules that held for what was asked last; `note` is that of the answer which is counted by it.
+    /// Counts what held for what was asked last: the list that spoke without an answer of its own, and the rules; `note`
+    /// is that of the answer which is counted by it.
     pub(crate) fn count_held(&self, worker: usize, scratch: &mut Scratch, note: u16) {
+        if let Some(list) = scratch.held.take_list() {
+            self.counted.count_note(&self.counts, worker, list);
+        }
         for rule in scratch.held.take(counts::rule_of(note)) {
             self.counted.count_rule(&self.counts, worker, rule);
         }

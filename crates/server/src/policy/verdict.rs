@@ -20,8 +20,10 @@ use crate::query::local::Alias;
 const REBINDING_NOTE: u16 = 1;
 /// The note of the first list.
 pub(super) const FIRST_LIST_NOTE: usize = 2;
+/// The note of the first kind of triggers of the first policy zone.
+pub(super) const FIRST_ZONE_NOTE: usize = FIRST_LIST_NOTE + list::MAX_LISTS;
 /// The note of the first rule.
-pub(super) const FIRST_RULE_NOTE: usize = FIRST_LIST_NOTE + list::MAX_LISTS;
+pub(super) const FIRST_RULE_NOTE: usize = FIRST_ZONE_NOTE + rpz::MAX_ZONES * rpz::TriggerKind::ALL.len();
 /// Nanoseconds of a millisecond.
 const MILLI: u64 = 1_000_000;
 
@@ -134,7 +136,7 @@ impl Policy {
         match verdict.decided {
             Some(id) => (self.by_rule(id, asked, valid_secs), Decider::Rule),
             None if verdict.lifted.is_some() => (QuestionVerdict::Pass, Decider::Rule),
-            None => (self.by_lists(asked, valid_secs, &mut scratch.lists), Decider::List),
+            None => (self.by_lists(asked, valid_secs, scratch), Decider::List),
         }
     }
 
@@ -169,7 +171,8 @@ impl Policy {
             && self.goes_first(&fired.found, listed.as_ref().map(|(_, list)| *list))
             && !self.is_allowed(asked, &mut scratch.lists)
         {
-            if let Some(verdict) = self.by_zone(fired, asked, valid_secs).in_place_of_an_answer() {
+            let verdict = self.by_zone(fired, asked, (valid_secs, &mut scratch.held));
+            if let Some(verdict) = verdict.in_place_of_an_answer() {
                 return verdict;
             }
         } else if let Some((made, _)) = listed {
@@ -193,10 +196,11 @@ impl Policy {
         let fired = self.zone_without_answer(asked)?;
         scratch.renew(self, epoch, moment.wall_secs);
         let verdict = self.decide(asked, moment, scratch);
+        scratch.held.clear();
         if verdict.decided.is_some() || verdict.lifted.is_some() || self.is_allowed(asked, &mut scratch.lists) {
             return None;
         }
-        Some(self.by_zone(fired, asked, valid_secs(&verdict, moment)))
+        Some(self.by_zone(fired, asked, (valid_secs(&verdict, moment), &mut scratch.held)))
     }
 
     pub(super) fn decide(&self, asked: &Asked<'_>, moment: Moment, scratch: &mut Scratch) -> Verdict {
@@ -290,14 +294,15 @@ impl Policy {
         }
     }
 
-    fn by_lists(&self, asked: &Asked<'_>, valid_secs: u32, scratch: &mut list::Scratch) -> QuestionVerdict<'_> {
+    fn by_lists(&self, asked: &Asked<'_>, valid_secs: u32, scratch: &mut Scratch) -> QuestionVerdict<'_> {
         let Some((lists, in_force)) = self.lists_for(asked) else { return QuestionVerdict::Pass };
+        let Scratch { lists: scratch, held, .. } = scratch;
         let found = lists.lookup(self.to_lists(asked, asked.qname), in_force, scratch);
         if let Some(fired) = self.zone_at_question(asked)
             && found.decision() != Decision::Allowed
             && self.goes_first(&fired.found, found.deciding().map(|one| one.list))
         {
-            return self.by_zone(fired, asked, valid_secs);
+            return self.by_zone(fired, asked, (valid_secs, held));
         }
         let note = found.deciding().map_or(0, |one| self.list_note(one.list));
         let made = self.blocked((self.block_form(), None), (note, valid_secs));
@@ -382,6 +387,10 @@ impl Policy {
 
     pub(super) fn list_note(&self, list: ListId) -> u16 {
         self.place_of(list).map_or(0, |place| (FIRST_LIST_NOTE + place) as u16)
+    }
+
+    pub(super) fn zone_note(&self, found: &Found<'_>) -> u16 {
+        (FIRST_ZONE_NOTE + found.zone * rpz::TriggerKind::ALL.len() + found.kind as usize) as u16
     }
 
     fn block_form(&self) -> Form<'_> {

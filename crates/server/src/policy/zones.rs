@@ -13,8 +13,9 @@ use avocet_policy::rpz::{Action, Found, TriggerKind, ZoneSet, Zones};
 use avocet_resolver::NameServers;
 use avocet_wire::{NameBuf, Rtype};
 
+use super::counts::Held;
 use super::verdict::QuestionVerdict;
-use super::{Answered, Asked, Made, Policy, names};
+use super::{Answered, Asked, KnownAnswer, Made, Policy, names};
 use crate::metrics::Stage;
 use crate::query::blocked::Form;
 use crate::query::local::Alias;
@@ -57,29 +58,36 @@ impl Policy {
         answered: &Answered<'_, impl Fn(&[u8]) -> NameServers>,
         found: &names::Found,
     ) -> Option<Fired<'_>> {
-        let (zones, in_force) = self.zones_for(asked.profile)?;
-        let asks_for_servers = zones.has(TriggerKind::NsName) || zones.has(TriggerKind::NsAddress);
+        let zones = self.zones_for(asked.profile)?;
         let mut chain = names::chain(answered.message, asked);
         for place in 0..=chain.len() {
-            let name = place.checked_sub(1).map_or(asked.qname, |before| chain[before].target.wire());
-            let client = if place == 0 { zones.on_client(in_force, asked.ip) } else { None };
-            let mut best = Found::best(client, zones.on_qname(in_force, name));
-            if place == chain.len() {
-                let addresses = zones.on_answer_addresses(in_force, || found.addresses.iter().copied());
-                best = Found::best(best, addresses);
-            }
-            if asks_for_servers {
-                let servers = (answered.servers)(name);
-                best = Found::best(best, zones.on_nsnames(in_force, || servers.names.iter().map(NameBuf::wire)));
-                let addresses = zones.on_nsaddresses(in_force, || servers.addresses.iter().copied());
-                best = Found::best(best, addresses);
-            }
-            if let Some(found) = best {
+            let fired = fired_at(zones, asked, (answered, found), (&chain, place));
+            if let Some(found) = fired.into_iter().reduce(Found::best).flatten() {
                 chain.truncate(place);
                 return Some(Fired { found, behind: chain });
             }
         }
         None
+    }
+
+    /// All that fire in these zones for a question, and for the answer where that is known: for the first name of its
+    /// chain for which any does.
+    pub(super) fn all_fired(
+        &self,
+        in_force: ZoneSet,
+        asked: &Asked<'_>,
+        answer: Option<(&KnownAnswer<'_>, &names::Found)>,
+    ) -> Vec<Found<'_>> {
+        let Some(lists) = &self.lists else { return Vec::new() };
+        let zones = (lists.zones(), in_force);
+        let Some(answer) = answer else {
+            let fired = [zones.0.on_client(in_force, asked.ip), zones.0.on_qname(in_force, asked.qname)];
+            return fired.into_iter().flatten().collect();
+        };
+        let chain = names::chain(answer.0.message, asked);
+        let by_name = (0..=chain.len()).map(|place| fired_at(zones, asked, answer, (&chain, place)));
+        let mut fired = by_name.map(|fired| fired.into_iter().flatten().collect::<Vec<_>>());
+        fired.find(|fired| !fired.is_empty()).unwrap_or_default()
     }
 
     /// The places in the configuration of the zones that do something about a name, in force or not.
@@ -99,15 +107,27 @@ impl Policy {
         self.lists.as_ref()?.list_of_zone(found.zone)
     }
 
-    /// What the trigger does with the question.
-    pub(super) fn by_zone<'p>(&'p self, fired: Fired<'p>, asked: &Asked<'_>, valid_secs: u32) -> QuestionVerdict<'p> {
+    /// What the trigger does with the question. Where no answer tells of it, it is noted in `held`.
+    pub(super) fn by_zone<'p>(
+        &'p self,
+        fired: Fired<'p>,
+        asked: &Asked<'_>,
+        (valid_secs, held): (u32, &mut Held),
+    ) -> QuestionVerdict<'p> {
         let Fired { found, mut behind } = fired;
+        let note = self.zone_note(&found);
         let qname = behind.last().map_or_else(|| NameBuf::from_wire(asked.qname).ok(), |last| Some(last.target));
         let Some(qname) = qname else { return QuestionVerdict::Pass };
         let form = match found.action {
             Action::Passthru => return QuestionVerdict::Pass,
-            Action::Drop => return QuestionVerdict::Drop,
-            Action::TcpOnly => return QuestionVerdict::Truncate,
+            Action::Drop => {
+                held.note_list(note);
+                return QuestionVerdict::Drop;
+            }
+            Action::TcpOnly => {
+                held.note_list(note);
+                return QuestionVerdict::Truncate;
+            }
             Action::NxDomain => Form::Nxdomain,
             Action::NoData => Form::Nodata,
             Action::Data(_) => Form::Local(found.action),
@@ -117,6 +137,7 @@ impl Policy {
                 // What leads to itself goes its way.
                 Some(target) if target.wire() == qname.wire() => return QuestionVerdict::Pass,
                 Some(target) => {
+                    held.note_list(note);
                     behind.push(Alias { owner: qname, target, ttl_secs: found.ttl_secs });
                     return QuestionVerdict::Rename(behind);
                 }
@@ -125,7 +146,30 @@ impl Policy {
         let least = found.action.records(asked.qtype).map(|record| record.ttl_secs).min().unwrap_or(found.ttl_secs);
         let ttl_secs = behind.iter().map(|alias| alias.ttl_secs).fold(least, u32::min);
         let stage = if found.action.chooses() { Stage::Rewritten } else { Stage::Blocked };
-        let note = self.list_of(&found).map_or(0, |list| self.list_note(list));
         QuestionVerdict::Answer(Made { form, ttl_secs, note, valid_secs, stage, behind })
     }
+}
+
+/// What fires of each kind for the name at a place of an answer's chain, the qname being the first.
+fn fired_at<'p>(
+    (zones, in_force): (&'p Zones, ZoneSet),
+    asked: &Asked<'_>,
+    (answered, found): (&Answered<'_, impl Fn(&[u8]) -> NameServers>, &names::Found),
+    (chain, place): (&[Alias], usize),
+) -> [Option<Found<'p>>; 5] {
+    let mut fired = [None; 5];
+    let name = place.checked_sub(1).map_or(asked.qname, |before| chain[before].target.wire());
+    if place == 0 {
+        fired[0] = zones.on_client(in_force, asked.ip);
+    }
+    fired[1] = zones.on_qname(in_force, name);
+    if place == chain.len() {
+        fired[2] = zones.on_answer_addresses(in_force, || found.addresses.iter().copied());
+    }
+    if zones.has(TriggerKind::NsName) || zones.has(TriggerKind::NsAddress) {
+        let servers = (answered.servers)(name);
+        fired[3] = zones.on_nsnames(in_force, || servers.names.iter().map(NameBuf::wire));
+        fired[4] = zones.on_nsaddresses(in_force, || servers.addresses.iter().copied());
+    }
+    fired
 }

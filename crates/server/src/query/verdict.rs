@@ -31,6 +31,11 @@ pub(super) enum Judgement {
 pub(super) fn judge(path: &Path<'_>, query: &Query<'_>, out: &mut [u8]) -> Judgement {
     let Some(policy) = &path.state.policy else { return Judgement::Pass };
     let wanted = query.wanted();
+    if policy.wants_names()
+        && let Some(callers) = path.shared.callers.get(path.scratch.worker())
+    {
+        callers.note(wanted.ip);
+    }
     let mut scratch = path.scratch.policy();
     let (verdict, decider) = policy.question(&wanted.asked(), path.moment(), &mut scratch);
     let says_nothing = matches!(verdict, QuestionVerdict::Pass);
@@ -40,6 +45,9 @@ pub(super) fn judge(path: &Path<'_>, query: &Query<'_>, out: &mut [u8]) -> Judge
         QuestionVerdict::Answer(made) if made.stage != Stage::Limited && !is_own => made.note,
         _ => 0,
     };
+    if is_own || is_void(&verdict, query.client.transport) {
+        scratch.forget_list();
+    }
     policy.count_held(path.scratch.worker(), &mut scratch, note);
     drop(scratch);
     if says_nothing || is_own {
@@ -62,6 +70,11 @@ pub(super) fn judge(path: &Path<'_>, query: &Query<'_>, out: &mut [u8]) -> Judge
     }
 }
 
+/// Who has come over TCP already is sent nowhere.
+fn is_void(verdict: &QuestionVerdict<'_>, transport: Transport) -> bool {
+    matches!(verdict, QuestionVerdict::Truncate) && transport == Transport::Tcp
+}
+
 /// Asks the policy about an answer.
 pub(super) fn judge_answer(path: &Path<'_>, wanted: &Wanted<'_>, message: &[u8], out: &mut [u8]) -> Judged {
     let Some(policy) = &path.state.policy else { return Judged::Holds { secs: u32::MAX, ttl_secs: None } };
@@ -74,6 +87,9 @@ pub(super) fn judge_answer(path: &Path<'_>, wanted: &Wanted<'_>, message: &[u8],
     let mut scratch = path.scratch.policy();
     let verdict = policy.answer(&asked, &answered, path.moment(), &mut scratch);
     let note = if let AnswerVerdict::Answer(made) = &verdict { made.note } else { 0 };
+    if matches!(verdict, AnswerVerdict::Truncate) && wanted.transport == Transport::Tcp {
+        scratch.forget_list();
+    }
     policy.count_held(path.scratch.worker(), &mut scratch, note);
     drop(scratch);
     carry_out(path, wanted, verdict, out)
@@ -82,7 +98,13 @@ pub(super) fn judge_answer(path: &Path<'_>, wanted: &Wanted<'_>, message: &[u8],
 /// Asks the policy about a question that was not resolved; none if it has nothing to say.
 pub(super) fn judge_failure(path: &Path<'_>, wanted: &Wanted<'_>, out: &mut [u8]) -> Option<Judged> {
     let policy = path.state.policy.as_ref()?;
-    let verdict = policy.without_answer(&wanted.asked(), path.moment(), &mut path.scratch.policy())?;
+    let mut scratch = path.scratch.policy();
+    let verdict = policy.without_answer(&wanted.asked(), path.moment(), &mut scratch)?;
+    if is_void(&verdict, wanted.transport) {
+        scratch.forget_list();
+    }
+    policy.count_held(path.scratch.worker(), &mut scratch, 0);
+    drop(scratch);
     Some(carry_out(path, wanted, verdict.in_place_of_an_answer()?, out))
 }
 

@@ -9,11 +9,13 @@ use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use avocet_wire::view::{RecordSection, RecordView};
 use avocet_wire::{MessageView, NameBuf, Rcode, Rtype};
 
 use crate::cli::{ControlArgs, QueryArgs};
+use crate::config::name::reverse_name;
 use crate::config::{Config, environment};
 use crate::operate::command::{self, Checks};
 
@@ -47,6 +49,11 @@ pub(crate) fn run(args: &QueryArgs) -> ExitCode {
     if shown.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// How long to wait for the name of an address: longer than the server takes to give up.
+const NAME_PATIENCE: Duration = Duration::from_secs(5);
+/// Octets of a record between the place of its TTL and its data.
+const TTL_AND_LENGTH: usize = 6;
+
 /// The addresses of a host as `server` knows them, IPv4 first; not empty.
 ///
 /// # Errors
@@ -64,6 +71,29 @@ pub(crate) fn addresses(server: SocketAddr, host: &str) -> Result<Vec<IpAddr>, S
         }
     }
     if addresses.is_empty() { Err(reason) } else { Ok(addresses) }
+}
+
+/// The name of an address as `server` knows it, with its TTL in seconds; none where there is none.
+///
+/// # Errors
+/// The server does not answer, or with an error.
+pub(crate) fn name_of(server: SocketAddr, address: IpAddr) -> Result<Option<(String, u32)>, String> {
+    let reverse = NameBuf::from_wire(&reverse_name(address)).map_err(|error| error.to_string())?;
+    let mut request = Request::from_words(&[reverse.to_string(), "PTR".to_owned()])?;
+    (request.tries, request.timeout) = (1, NAME_PATIENCE);
+    let reply = exchange::exchange(&request, server)?;
+    let message = MessageView::new(&reply.octets).map_err(|error| error.to_string())?;
+    match message.header().rcode() {
+        Rcode::NOERROR | Rcode::NXDOMAIN => {}
+        rcode => return Err(rcode.to_string()),
+    }
+    let records = message.records().map_err(|error| error.to_string())?;
+    let answer = records.map_while(Result::ok).take_while(|record| record.section == RecordSection::Answer);
+    let name = |record: RecordView<'_>| {
+        let target = NameBuf::read(&reply.octets, record.ttl_offset() + TTL_AND_LENGTH).ok()?;
+        Some((target.folded().to_string(), record.ttl_secs()))
+    };
+    Ok(answer.filter(|record| record.rtype == Rtype::PTR).find_map(name))
 }
 
 /// The addresses in the answer section, or the RCODE of an error.

@@ -11,6 +11,7 @@ mod transfer;
 mod work;
 mod zone_file;
 
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,6 +21,11 @@ use serde_json::{Value, json};
 
 use crate::clock::wall_secs;
 pub(crate) use work::start;
+
+/// What keeps a file from being read as the root zone; whether it verifies is not looked at.
+pub(crate) fn fault_of_file(path: &Path) -> Option<String> {
+    zone_file::read(path).err()
+}
 
 /// See the module.
 pub(crate) struct RootKeeping {

@@ -93,3 +93,23 @@ fn an_explanation_takes_no_token_of_a_client() {
     assert_eq!(site.ask("x.slow.example").0, ADDRESS);
     assert_eq!(site.metric("avocet_policy_rule_hits_total{rule=\"slow\",mode=\"in-force\"}"), 1.0);
 }
+
+#[test]
+fn a_policy_zone_is_counted_for_whatever_it_does() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    let zone = site.directory.join("threats.zone");
+    let text = "$TTL 30\n@ SOA a. b. 1 2 3 4 5\nblocked.example CNAME .\ntcp.example CNAME rpz-tcp-only.\n\
+                moved.example CNAME walled.example.\nfine.example CNAME rpz-passthru.\n";
+    std::fs::write(&zone, text).unwrap();
+    let list = format!("[[list]]\nname = \"threats\"\nformat = \"rpz\"\nfile = \"{}\"\n", zone.display());
+    site.configure(upstream.addr, "workers = 2", &list);
+    let _server = site.start();
+    for _ in 0..3 {
+        assert_eq!(site.ask_any("blocked.example").0 & 0xf, 3, "NXDOMAIN");
+        assert_eq!(site.ask_any("tcp.example").0 & 0x200, 0x200, "TC");
+        assert_eq!(site.ask_any("moved.example").1, 2, "alias and address");
+        assert_eq!(site.ask("fine.example").0, ADDRESS);
+        crate::server::ask_over_tcp(site.dns, "tcp.example");
+    }
+    assert_eq!(site.metric("avocet_policy_list_hits_total{list=\"threats\"}"), 9.0);
+}

@@ -1,4 +1,4 @@
-//! Devices that are known by the leases of the DHCP server.
+//! Devices that are known by the leases of the DHCP server, and by PTR records.
 
 use std::net::UdpSocket;
 use std::time::Instant;
@@ -58,4 +58,53 @@ fn a_device_is_known_by_the_mac_and_the_name_of_its_lease() {
     becomes(&site, "127.0.0.4", BLOCKED);
     becomes(&site, "127.0.0.2", ADDRESS);
     becomes(&site, "127.0.0.3", ADDRESS);
+}
+
+const NAMED: &str = r#"
+[policy]
+block-answer = "zero"
+
+[[rule]]
+name = "games"
+when = 'client.name == "tablet.lan" && qname.under("game.example")'
+action = "block"
+
+[[record]]
+name = "tablet.lan"
+type = "A"
+values = ["127.0.0.2"]
+ttl-secs = 1
+
+[[record]]
+name = "console.lan"
+type = "A"
+values = ["127.0.0.3"]
+"#;
+
+#[test]
+fn a_device_is_known_by_the_name_that_its_address_has() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", NAMED);
+    let _server = site.start();
+    becomes(&site, "127.0.0.2", BLOCKED);
+    becomes(&site, "127.0.0.3", ADDRESS);
+    becomes(&site, "127.0.0.4", ADDRESS);
+    let asked = upstream.asked();
+    assert!(asked.iter().all(|name| name == "game.example."), "private addresses are nobody's business: {asked:?}");
+    assert!(site.metric("avocet_client_name_lookups_total") >= 1.0);
+    let why = site.avocet_text(&["why", "game.example", "--client", "127.0.0.2"]);
+    assert!(why.contains("blocked by rule games, for 127.0.0.2 (tablet.lan, "), "{why}");
+}
+
+#[test]
+fn where_nothing_goes_by_names_none_is_looked_up() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    let leases = site.directory.join("dnsmasq.leases");
+    std::fs::write(&leases, "0 02:00:00:00:00:01 127.0.0.2 whatever *\n").unwrap();
+    // The lease takes a round of the main thread to be known: by then the names' thread has had one, too.
+    let policy = POLICY.replace("LEASES", &leases.display().to_string()).replace("\"console\"", "\"127.0.0.9\"");
+    site.configure(upstream.addr, "", &policy);
+    let _server = site.start();
+    becomes(&site, "127.0.0.2", BLOCKED);
+    assert_eq!(site.metric("avocet_client_name_lookups_total"), 0.0);
 }

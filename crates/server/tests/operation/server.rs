@@ -145,6 +145,15 @@ impl Site {
     pub(crate) fn ask(&self, name: &str) -> (Vec<u8>, u32) {
         ask(self.dns, 7, name)
     }
+
+    /// The same, whatever the answer is: flags with the RCODE, and the number of records in it.
+    pub(crate) fn ask_any(&self, name: &str) -> (u16, u16) {
+        let socket = udp_client();
+        socket.send_to(&query(7, name), self.dns).unwrap();
+        let mut reply = [0; 4096];
+        socket.recv(&mut reply).unwrap();
+        (u16::from_be_bytes([reply[2], reply[3]]), u16::from_be_bytes([reply[6], reply[7]]))
+    }
 }
 
 impl Drop for Site {

@@ -91,3 +91,20 @@ fn a_second_signal_ends_at_once() {
     server.signal("INT");
     assert_eq!(server.wait().0, Some(0));
 }
+
+#[test]
+fn a_check_warns_of_the_files_that_a_server_would_miss() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    let text = "[resolver]\nmode = \"recurse\"\nlocal-root = \"/no/root.zone\"\n[policy]\nleases = \"/no/leases\"\n\
+                [[list]]\nname = \"ads\"\nfile = \"/no/ads\"\n";
+    site.configure(upstream.addr, "", text);
+    let check = site.avocet(&["check"]);
+    assert!(check.status.success(), "a server would start");
+    let told = String::from_utf8(check.stderr).unwrap();
+    for part in ["/no/root.zone cannot be read", "cannot read the leases in /no/leases", "cannot read the list \"ads\""]
+    {
+        assert!(told.contains("warning: ") && told.contains(part), "{part:?} in {told}");
+    }
+    let json: serde_json::Value = serde_json::from_slice(&site.avocet(&["check", "--json"]).stdout).unwrap();
+    assert_eq!((&json["ok"], json["warnings"].as_array().map(Vec::len)), (&true.into(), Some(3)));
+}

@@ -89,3 +89,23 @@ fn without_a_server_it_is_said_what_is_missing() {
     let client = site.avocet(&["query", "@127.0.0.1", "www.example", "+trace"]);
     assert!(String::from_utf8_lossy(&client.stderr).contains("leave @SERVER out"));
 }
+
+#[test]
+fn why_tells_of_the_triggers_that_read_the_answer() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    let zone = site.directory.join("threats.zone");
+    let text = "$ORIGIN rpz.example.\n$TTL 30\n@ SOA a. b. 1 2 3 4 5\n24.0.2.0.192.rpz-ip CNAME .\nfine.example CNAME rpz-passthru.\n";
+    std::fs::write(&zone, text).unwrap();
+    let list = format!("[[list]]\nname = \"threats\"\nformat = \"rpz\"\nfile = \"{}\"\n", zone.display());
+    site.configure(upstream.addr, "", &list);
+    let _server = site.start();
+    // Once by the answer of the resolution that is made for it, and then by what is cached.
+    for _ in 0..2 {
+        let text = site.avocet_text(&["why", "www.example"]);
+        let verdict = "The policy: blocked by list threats, ip of zone rpz.example., for 127.0.0.1 (groups: default)\n  \
+                       list threats, line 4: nxdomain by ip, decides\n";
+        assert!(text.starts_with(verdict), "{text}");
+    }
+    let text = site.avocet_text(&["why", "fine.example"]);
+    assert!(text.starts_with("The policy: passes, ") && text.contains("line 5: passthru by qname, decides"), "{text}");
+}

@@ -158,6 +158,24 @@ fn each_error_names_its_place_and_what_would_be_right() {
 }
 
 #[test]
+fn a_block_page_has_an_address_that_answers_lead_to() {
+    let cases = [
+        ("[policy]\nblock-page = [\"10.0.0.1\"]", "a.toml:2:15: \"10.0.0.1\" has no port; write \"10.0.0.1:53\""),
+        (
+            "[policy]\nblock-page = [\"10.0.0.1:80\"]",
+            "a.toml:2:14: no answer leads to the page: write block-answer = \"addresses\"",
+        ),
+        (
+            "[policy]\nblock-answer = \"addresses\"\nblock-page = [\"0.0.0.0:80\"]",
+            "a.toml:2:16: \"addresses\" needs `block-addresses`, such as [\"192.0.2.1\", \"2001:db8::1\"]",
+        ),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(errors(text), expected, "{text}");
+    }
+}
+
+#[test]
 fn texts_for_clients_fit_one_character_string() {
     let text = format!("[server]\nid-server = \"{}\"", "x".repeat(256));
     assert_eq!(errors(&text), "a.toml:2:13: expected at most 255 octets, found 256");

@@ -1,0 +1,244 @@
+//! The page that whoever is led here by the answer for a blocked name gets to see: which name, why, and when.
+//!
+//! What a browser sends is a stranger's word: the name is read as a name, written in ASCII, and escaped. Only those
+//! who may ask the server are told anything, and each of what is decided for himself.
+
+use std::fmt::Write;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use avocet_policy::rule::Zone;
+use avocet_wire::name::MAX_NAME;
+use avocet_wire::{NameBuf, Rtype, text};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HOST, HeaderValue, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+};
+use hyper::{Method, Request, Response, StatusCode};
+
+use super::{PLAIN, response};
+use crate::clock::wall_secs;
+use crate::operate::Running;
+use crate::operate::explain::{Inquiry, outcome};
+use crate::policy::{Decider, Outcome};
+use crate::state::{ConnectionCounts, Snapshot};
+
+/// Connections served at once, on all addresses of the page.
+const MAX_VISITS: usize = 64;
+/// Connections of one client served at once: browsers open six.
+const MAX_VISITS_PER_CLIENT: usize = 8;
+/// Octets of a Host header that are looked at: a name in text with all its octets escaped does not come from a browser.
+const MAX_HOST: usize = MAX_NAME + ":65535".len();
+
+const HTML: &str = "text/html; charset=utf-8";
+/// Nothing is loaded, run or framed, and nothing is sent anywhere.
+const CONTENT_POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'";
+const STYLE: &str = "body{font:16px/1.5 sans-serif;max-width:40em;margin:4em auto;padding:0 1em;color:#222;background:#fff}\
+                     h1{font-size:1.4em;overflow-wrap:anywhere}dt{color:#666}dd{margin:0 0 .8em;overflow-wrap:anywhere}\
+                     @media(prefers-color-scheme:dark){body{color:#ddd;background:#111}dt{color:#999}}";
+
+/// Who is on the page, and how many were.
+#[derive(Default)]
+pub(crate) struct Visits {
+    open: ConnectionCounts,
+    /// Requests for a name that is blocked for the client.
+    pub(crate) blocked: AtomicU64,
+    /// Requests for a name that is not.
+    pub(crate) not_blocked: AtomicU64,
+    /// Requests without a name that can be read, or with a method other than GET and HEAD.
+    pub(crate) unreadable: AtomicU64,
+    /// Connections of clients who may not ask the server, or have too many open.
+    pub(crate) refused: AtomicU64,
+}
+
+/// One connection.
+pub(super) struct Visit {
+    running: Arc<Running>,
+    ip: IpAddr,
+}
+
+impl Visit {
+    /// Lets a client in; none if he is turned away.
+    pub(super) fn begin(running: Arc<Running>, ip: IpAddr) -> Option<Self> {
+        let (ip, visits) = (ip.to_canonical(), &running.visits);
+        let is_allowed = running.shared.snapshot().allow.contains(ip);
+        if !is_allowed || visits.open.open(ip, MAX_VISITS, MAX_VISITS_PER_CLIENT).is_err() {
+            visits.refused.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        Some(Self { running, ip })
+    }
+
+    /// The page for a request, whatever its path.
+    pub(super) fn respond(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+        let visits = &self.running.visits;
+        let count = |counter: &AtomicU64| counter.fetch_add(1, Ordering::Relaxed);
+        if request.method() != Method::GET && request.method() != Method::HEAD {
+            count(&visits.unreadable);
+            return response(StatusCode::METHOD_NOT_ALLOWED, PLAIN, "only GET and HEAD\n".to_owned());
+        }
+        let Some(name) = request.headers().get(HOST).and_then(|host| host_name(host.as_bytes())) else {
+            count(&visits.unreadable);
+            return response(StatusCode::BAD_REQUEST, PLAIN, "the request names no host\n".to_owned());
+        };
+        let (state, now) = (self.running.shared.snapshot(), wall_secs());
+        let (status, body) = match self.verdict(&state, &name, now) {
+            Some(outcome) => {
+                count(&visits.blocked);
+                (StatusCode::FORBIDDEN, blocked(&name, &outcome, &time(&state, now)))
+            }
+            None => {
+                count(&visits.not_blocked);
+                (StatusCode::NOT_FOUND, not_blocked(&name, state.config.policy.block.ttl_secs))
+            }
+        };
+        closed(response(status, HTML, body))
+    }
+
+    /// Why the name is not answered truly for this client; none if it is.
+    fn verdict(&self, state: &Snapshot, name: &NameBuf, at_secs: u64) -> Option<Outcome> {
+        let mut types = if self.ip.is_ipv4() { [Rtype::A, Rtype::AAAA] } else { [Rtype::AAAA, Rtype::A] }.into_iter();
+        types.find_map(|qtype| {
+            let inquiry = Inquiry { ip: self.ip, qname: name.wire(), qtype, at_secs };
+            let outcome = outcome(&self.running.shared, state, &inquiry)?;
+            // What this network says about its own names, no list of strangers takes back.
+            let is_own = outcome.by == Decider::List && state.local.has(name.wire());
+            (outcome.says != "passes" && outcome.says != "forwarded" && !is_own).then_some(outcome)
+        })
+    }
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        self.running.visits.open.close(self.ip);
+    }
+}
+
+/// The folded name in a Host header (RFC 9110 §7.2); none where it is an address or no name.
+fn host_name(host: &[u8]) -> Option<NameBuf> {
+    let host = str::from_utf8(host).ok().filter(|host| host.len() <= MAX_HOST && host.is_ascii())?;
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    let is_plain = |octet: u8| octet.is_ascii_alphanumeric() || matches!(octet, b'.' | b'-' | b'_');
+    if name.is_empty() || !name.bytes().all(is_plain) || name.parse::<IpAddr>().is_ok() {
+        return None;
+    }
+    let mut wire = [0; MAX_NAME];
+    let len = text::name_to_wire(name.as_bytes(), Some(&[0]), &mut wire).ok()?;
+    NameBuf::from_wire(wire.get(..len)?).ok().map(|name| name.folded())
+}
+
+/// The time as the network's people read it.
+fn time(state: &Snapshot, now: u64) -> String {
+    let name = &state.config.policy.time_zone;
+    Zone::named(name).map_or_else(String::new, |zone| format!("{} ({name})", zone.shown(now)))
+}
+
+fn blocked(name: &NameBuf, outcome: &Outcome, time: &str) -> String {
+    let name = shown(name);
+    let mut facts = String::new();
+    for (what, fact) in [("What", outcome.says), ("Why", outcome.why.as_str()), ("When", time)] {
+        if !fact.is_empty() {
+            let _ = write!(facts, "<dt>{what}</dt><dd>{}</dd>", escaped(fact));
+        }
+    }
+    page(&format!("{name} is blocked"), &format!("<p>The DNS server of this network does so.</p><dl>{facts}</dl>"))
+}
+
+fn not_blocked(name: &NameBuf, ttl_secs: u32) -> String {
+    let name = shown(name);
+    let text = format!(
+        "<p>It may have been a moment ago: what your device was told then is forgotten after {ttl_secs} seconds. \
+         Try again after that.</p>"
+    );
+    page(&format!("{name} is not blocked"), &text)
+}
+
+fn page(title: &str, text: &str) -> String {
+    format!(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
+         content=\"width=device-width\"><title>{title}</title><style>{STYLE}</style></head><body><h1>{title}</h1>{text}\
+         </body></html>\n"
+    )
+}
+
+/// The name without its closing dot, escaped.
+fn shown(name: &NameBuf) -> String {
+    let text = name.to_string();
+    escaped(text.strip_suffix('.').filter(|text| !text.is_empty()).unwrap_or(&text))
+}
+
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// Says that nobody is to keep, frame or sniff at it.
+fn closed(mut response: Response<Full<Bytes>>) -> Response<Full<Bytes>> {
+    for (header, value) in [
+        (CACHE_CONTROL, "no-store"),
+        (CONTENT_SECURITY_POLICY, CONTENT_POLICY),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (REFERRER_POLICY, "no-referrer"),
+    ] {
+        response.headers_mut().insert(header, HeaderValue::from_static(value));
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(host: &str, expected: Option<&str>) {
+        assert_eq!(host_name(host.as_bytes()).map(|name| name.to_string()).as_deref(), expected, "{host:?}");
+    }
+
+    #[test]
+    fn only_names_are_read_from_a_host_header() {
+        check("Ads.Example", Some("ads.example."));
+        check("ads.example.:8080", Some("ads.example."));
+        check("_a-1.example", Some("_a-1.example."));
+        for host in [
+            "",
+            ":80",
+            "192.0.2.1",
+            "192.0.2.1:80",
+            "[::1]",
+            "[::1]:80",
+            "a..b",
+            "<b>",
+            "a b",
+            "a/b",
+            "a\\.b",
+            "a@b",
+            "a:b:c",
+            "\u{fc}.example",
+        ] {
+            check(host, None);
+        }
+        check(&"a".repeat(64), None);
+        check(&format!("{}example", "a.".repeat(130)), None);
+    }
+
+    #[test]
+    fn nothing_in_a_page_is_markup_but_the_page() {
+        let outcome = Outcome { says: "blocked", why: "list <i>\"x\" & 'y'".to_owned(), ..Outcome::passes() };
+        let text = blocked(&NameBuf::from_wire(b"\x03<b>\x07example\0").unwrap(), &outcome, "now");
+        assert!(text.contains("<h1>&lt;b&gt;.example is blocked</h1>"), "{text}");
+        assert!(text.contains("list &lt;i&gt;&quot;x&quot; &amp; &#39;y&#39;"), "{text}");
+    }
+}

@@ -1,0 +1,266 @@
+//! Names of clients by their addresses: PTR records, asked of this very server, for private addresses and only where the
+//! policy goes by names of clients.
+//!
+//! ```text
+//! workers' callers, neighbours, leases --addresses--> thread "names" --PTR, over loopback--> workers
+//!                                                          └─ names ─> NeighbourWatch ─> Parts::neighbours
+//! ```
+//! What a PTR record says is the word of whoever runs the reverse zone: local records, or the servers that a rule
+//! forwards it to. For all other private addresses there is no such zone, and nobody is asked.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use avocet_io::neighbours::neighbours;
+use avocet_policy::client::{Id, Neighbour};
+
+use super::Running;
+use crate::config::policy::PolicyConfig;
+use crate::config::validate::is_private;
+use crate::query_tool;
+
+/// Most addresses of which names are kept.
+const MAX_KEPT: usize = 4_096;
+/// Most questions in one round: a network that has just come is known in a few.
+const MAX_ASKED: usize = 64;
+/// How long a round asks at most, when nobody answers.
+const ROUND: Duration = Duration::from_secs(10);
+/// Time between rounds.
+const PAUSE: Duration = Duration::from_secs(5);
+/// Bounds of the time for which a name is kept, in seconds, whatever its TTL.
+const KEEP_SECS: (u64, u64) = (300, 86_400);
+/// For how long it is remembered that there is no name, in seconds.
+const NO_NAME_SECS: u64 = 600;
+
+/// What the thread has found, and how it is ended.
+#[derive(Default)]
+pub(crate) struct Names {
+    found: Mutex<Arc<[Neighbour]>>,
+    is_closed: Mutex<bool>,
+    closing: Condvar,
+    /// Questions that were asked.
+    pub(crate) asked: AtomicU64,
+    /// Addresses that were passed over, as the table was full.
+    pub(crate) passed_over: AtomicU64,
+}
+
+impl Names {
+    /// The names that are known, in the order of their addresses.
+    pub(super) fn found(&self) -> Arc<[Neighbour]> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Ends the thread after the question that it waits for.
+    pub(super) fn close(&self) {
+        *self.is_closed.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.closing.notify_all();
+    }
+
+    fn is_closed(&self) -> bool {
+        *self.is_closed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the next round. False if the thread is to end.
+    fn wait(&self) -> bool {
+        let is_closed = self.is_closed.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.closing.wait_timeout_while(is_closed, PAUSE, |is_closed| !*is_closed);
+        !*waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    fn publish(&self, table: &Table) {
+        let found = table.found();
+        let mut published = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        if **published != *found {
+            *published = found.into();
+        }
+    }
+}
+
+/// Does anything in the policy go by the host name of a client?
+pub(crate) fn are_wanted(policy: &PolicyConfig) -> bool {
+    let is_name = |text: &String| matches!(text.parse(), Ok(Id::Name(_)));
+    let is_client = |text: &String| policy.clients.iter().any(|client| client.name == *text);
+    !policy.is_empty()
+        && (policy.rules.iter().any(|rule| rule.enabled && rule.when.contains("client.name"))
+            || policy.clients.iter().flat_map(|client| &client.ids).any(is_name)
+            || policy.groups.iter().flat_map(|group| &group.clients).any(|text| is_name(text) && !is_client(text)))
+}
+
+/// Starts the thread.
+///
+/// # Errors
+/// The system gives no thread.
+pub(super) fn start(running: Arc<Running>) -> io::Result<()> {
+    thread::Builder::new().name("names".to_owned()).spawn(move || work(&running)).map(drop)
+}
+
+fn work(running: &Running) {
+    let (mut table, names) = (Table::default(), &running.names);
+    loop {
+        let state = running.shared.snapshot();
+        if are_wanted(&state.config.policy) {
+            let server = query_tool::from_here(state.config.server.listen[0]);
+            let passed_over = table.meet(addresses(running), Instant::now());
+            names.passed_over.fetch_add(passed_over, Ordering::Relaxed);
+            drop(state);
+            ask(&mut table, server, names);
+        } else {
+            table = Table::default();
+        }
+        names.publish(&table);
+        if !names.wait() {
+            return;
+        }
+    }
+}
+
+/// Asks for what is due.
+fn ask(table: &mut Table, server: SocketAddr, names: &Names) {
+    let began = Instant::now();
+    for ip in table.due(began).into_iter().take(MAX_ASKED) {
+        if names.is_closed() || began.elapsed() > ROUND {
+            return;
+        }
+        names.asked.fetch_add(1, Ordering::Relaxed);
+        table.learn(ip, query_tool::name_of(server, ip), Instant::now());
+    }
+}
+
+/// The private addresses of those who ask and of those who are there.
+fn addresses(running: &Running) -> impl Iterator<Item = IpAddr> {
+    let callers = running.shared.callers.iter().flat_map(|worker| worker.all().collect::<Vec<_>>());
+    // Where it cannot be read there are those who ask.
+    let present = neighbours().unwrap_or_default().into_iter().map(|(ip, _)| ip.to_canonical());
+    callers.chain(present).filter(|ip| is_private(*ip))
+}
+
+/// Addresses with their names.
+#[derive(Default)]
+struct Table {
+    known: HashMap<IpAddr, Known>,
+}
+
+struct Known {
+    name: Option<String>,
+    /// When it is asked for again.
+    due: Instant,
+    /// Whether the address was met since it was asked for.
+    is_met: bool,
+}
+
+impl Table {
+    /// Takes up addresses; says how many there was no room for. Those whose time is over and that were not met since
+    /// are forgotten.
+    fn meet(&mut self, addresses: impl Iterator<Item = IpAddr>, now: Instant) -> u64 {
+        let mut passed_over = 0;
+        for ip in addresses {
+            let has_room = self.known.len() < MAX_KEPT;
+            match self.known.get_mut(&ip) {
+                Some(known) => known.is_met = true,
+                None if has_room => {
+                    self.known.insert(ip, Known { name: None, due: now, is_met: true });
+                }
+                None => passed_over += 1,
+            }
+        }
+        self.known.retain(|_, known| known.is_met || known.due > now);
+        passed_over
+    }
+
+    /// What is to be asked for, the longest due first.
+    fn due(&self, now: Instant) -> Vec<IpAddr> {
+        let mut due: Vec<_> = self.known.iter().filter(|(_, known)| known.due <= now).collect();
+        due.sort_by_key(|(ip, known)| (known.due, **ip));
+        due.into_iter().map(|(ip, _)| *ip).collect()
+    }
+
+    /// Takes note of a name and its TTL in seconds, or of why there is none. A name stays where nobody answers.
+    fn learn(&mut self, ip: IpAddr, found: Result<Option<(String, u32)>, String>, now: Instant) {
+        let Some(known) = self.known.get_mut(&ip) else { return };
+        let secs = match found {
+            Ok(Some((name, ttl_secs))) => {
+                known.name = Some(name);
+                u64::from(ttl_secs).clamp(KEEP_SECS.0, KEEP_SECS.1)
+            }
+            Ok(None) => {
+                known.name = None;
+                NO_NAME_SECS
+            }
+            Err(_) => NO_NAME_SECS,
+        };
+        (known.due, known.is_met) = (now + Duration::from_secs(secs), false);
+    }
+
+    fn found(&self) -> Vec<Neighbour> {
+        let named = self.known.iter().filter_map(|(ip, known)| Some((*ip, known.name.clone()?)));
+        let mut found: Vec<Neighbour> =
+            named.map(|(address, name)| Neighbour { address, mac: None, name: Some(name) }).collect();
+        found.sort_by_key(|neighbour| neighbour.address);
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::config::Config;
+
+    fn ip(last: u8) -> IpAddr {
+        IpAddr::from([10, 0, 0, last])
+    }
+
+    fn names(table: &Table) -> Vec<String> {
+        table.found().into_iter().filter_map(|found| found.name).collect()
+    }
+
+    #[test]
+    fn a_name_is_kept_for_its_time_within_bounds_and_then_asked_for_again() {
+        let (mut table, start) = (Table::default(), Instant::now());
+        let after = |secs| start + Duration::from_secs(secs);
+        assert_eq!(table.meet([ip(1), ip(2), ip(3)].into_iter(), start), 0);
+        assert_eq!(table.due(start), [ip(1), ip(2), ip(3)]);
+        table.learn(ip(1), Ok(Some(("short.lan.".to_owned(), 0))), start);
+        table.learn(ip(2), Ok(Some(("long.lan.".to_owned(), u32::MAX))), start);
+        table.learn(ip(3), Ok(None), start);
+        assert_eq!(names(&table), ["short.lan.", "long.lan."]);
+        assert!(table.due(after(299)).is_empty());
+        table.meet([ip(1), ip(3)].into_iter(), after(300));
+        assert_eq!(table.due(after(300)), [ip(1)]);
+        table.learn(ip(1), Err("nobody answers".to_owned()), after(300));
+        assert_eq!(names(&table), ["short.lan.", "long.lan."], "a name stays while nobody answers");
+        assert_eq!(table.due(after(600)), [ip(3)]);
+        table.meet([].into_iter(), after(86_400));
+        assert_eq!((names(&table), table.known.len()), (vec![], 1), "who has gone is forgotten");
+    }
+
+    #[test]
+    fn there_is_room_for_so_many_and_no_more() {
+        let (mut table, now) = (Table::default(), Instant::now());
+        let many = (0..MAX_KEPT as u32 + 10).map(|number| IpAddr::from((0x0a00_0000 + number).to_be_bytes()));
+        assert_eq!(table.meet(many, now), 10);
+        assert_eq!(table.known.len(), MAX_KEPT);
+    }
+
+    #[test]
+    fn names_are_wanted_where_something_goes_by_them() {
+        let are_wanted = |more: &str| {
+            let text = format!("[[list]]\nname = \"l\"\nfile = \"x\"\n{more}");
+            are_wanted(&Config::from_text(None, &text, &BTreeMap::new()).unwrap().policy)
+        };
+        let client = "[[client]]\nname = \"tablet\"\nids = [\"10.0.0.1\"]\n";
+        assert!(!are_wanted(""));
+        assert!(!are_wanted(client));
+        assert!(!are_wanted(&format!("{client}[[group]]\nname = \"g\"\nclients = [\"tablet\", \"10.0.0.9\"]\n")));
+        assert!(are_wanted("[[group]]\nname = \"g\"\nclients = [\"tablet.lan\"]\n"));
+        assert!(are_wanted(&client.replace("10.0.0.1", "tablet.lan")));
+        let rule = "[[rule]]\nname = \"r\"\nwhen = 'client.name.ends_with(\".lan\")'\naction = \"block\"\n";
+        assert!(are_wanted(rule) && !are_wanted(&format!("{rule}enabled = false\n")));
+    }
+}
