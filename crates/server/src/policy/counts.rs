@@ -122,7 +122,8 @@ impl Held {
     /// Those of a verdict on a question.
     pub(super) fn note(&mut self, verdict: &Verdict) {
         self.0.clear();
-        self.0.extend(verdict.noted().iter().chain(&verdict.decided));
+        self.0.extend_from_slice(verdict.noted());
+        self.0.extend(verdict.decided);
     }
 
     /// Those of a verdict on an answer that did not hold before it was known.
