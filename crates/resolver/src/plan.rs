@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use avocet_cache::TtlBounds;
-use avocet_wire::hash::HashKey;
+use avocet_wire::suffix::SuffixMap;
 use avocet_wire::{Rtype, name};
 
 use crate::answer::split_question;
@@ -177,9 +177,8 @@ pub struct Plan {
     rules: Vec<Rule>,
     /// Each upstream once, however many rules name it.
     pub(crate) upstreams: Vec<UpstreamSpec>,
-    /// The rule that zones and exceptions lead to; none for an exception below no rule.
-    zones: HashMap<Box<[u8]>, Option<u16>, HashKey>,
-    longest_zone: usize,
+    /// The rule that zones and exceptions lead to, but for the root's; none for an exception below no rule.
+    zones: SuffixMap<Option<u16>>,
     /// The route of names under no other rule.
     root: Option<Route>,
     /// Sets of servers that single questions are sent to, whatever their names, with the rules made of them.
@@ -204,10 +203,10 @@ impl Plan {
                 return Err(PlanError::Repeated(number));
             }
         }
-        let zones: HashMap<Box<[u8]>, Option<u16>, HashKey> =
-            rules.iter().map(|rule| (rule.zone.clone(), target(&rules, &zones, rule))).collect();
-        let longest_zone = rules.iter().map(|rule| rule.zone.len()).max().unwrap_or(0);
-        let root = zones.get(&[0][..]).copied().flatten().map(|rule| Route { rule, apex_len: 1 });
+        let (of_root, others): (Vec<_>, Vec<_>) = rules.iter().partition(|rule| *rule.zone == [0]);
+        let root = of_root.first().and_then(|rule| target(&rules, &zones, rule));
+        let root = root.map(|rule| Route { rule, apex_len: 1 });
+        let zones = others.iter().map(|rule| (rule.zone.clone(), target(&rules, &zones, rule))).collect();
         let stubs = Stubs::default();
         let (recursion, fetch_limits) = (None, FetchLimits::default());
         let rules_of = Vec::with_capacity(rules.len());
@@ -217,7 +216,6 @@ impl Plan {
             rules: rules_of,
             upstreams,
             zones,
-            longest_zone,
             root,
             sets: Vec::new(),
             recursion,
@@ -318,14 +316,10 @@ impl Plan {
 
     /// Where a folded name is to be asked. None: by no rule.
     pub(crate) fn route(&self, qname: &[u8]) -> Option<Route> {
-        if self.longest_zone == 1 {
-            // The root's rule is all there is.
-            return self.root;
+        match self.zones.nearest(qname) {
+            None => self.root,
+            Some((zone, rule)) => Some(Route { rule: (*rule)?, apex_len: zone.len() as u8 }),
         }
-        name::ancestors(qname)
-            .filter(|zone| zone.len() <= self.longest_zone)
-            .find_map(|zone| Some((zone, self.zones.get(zone)?)))
-            .and_then(|(zone, rule)| Some(Route { rule: (*rule)?, apex_len: zone.len() as u8 }))
     }
 
     /// The route to a set of servers; none if there is no such set.
@@ -347,7 +341,8 @@ impl Plan {
     /// Has this folded name a rule that is not the root's?
     #[must_use]
     pub fn has_own_rule(&self, qname: &[u8]) -> bool {
-        self.configured(qname).is_some_and(|zone| zone.apex_len() > 1)
+        self.zones.nearest(qname).is_some_and(|(_, rule)| rule.is_some())
+            || self.stubs.nearest(qname).is_some_and(|(_, apex_len)| apex_len > 1)
     }
 
     pub(crate) fn rule(&self, route: Route) -> &Rule {

@@ -1,12 +1,11 @@
 //! What recursion goes by: the root's servers, zones whose servers are configured, and how
 //! authoritative servers are asked.
 
-use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
 use avocet_dnssec::anchor::Anchor;
 use avocet_dnssec::signal::Sentinel;
-use avocet_wire::name;
+use avocet_wire::suffix::SuffixMap;
 
 use crate::iterate::trust::Validation;
 use crate::local_root::LocalRootSlot;
@@ -89,7 +88,7 @@ impl Recursion {
 /// The stub zones, ready for look-up.
 #[derive(Debug, Default)]
 pub(crate) struct Stubs {
-    zones: HashMap<Box<[u8]>, usize>,
+    zones: SuffixMap<usize>,
 }
 
 impl Stubs {
@@ -97,11 +96,10 @@ impl Stubs {
         Self { zones: stubs.iter().enumerate().map(|(number, stub)| (stub.zone.clone(), number)).collect() }
     }
 
-    fn nearest(&self, name: &[u8]) -> Option<(usize, u8)> {
-        if self.zones.is_empty() {
-            return None;
-        }
-        name::ancestors(name).find_map(|zone| Some((*self.zones.get(zone)?, zone.len() as u8)))
+    /// The stub zone nearest above a folded name, or is it: its number and the octets of its apex.
+    #[inline]
+    pub(crate) fn nearest(&self, name: &[u8]) -> Option<(usize, u8)> {
+        self.zones.nearest(name).map(|(zone, number)| (*number, zone.len() as u8))
     }
 }
 

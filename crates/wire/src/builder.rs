@@ -13,6 +13,7 @@ use crate::hash;
 use crate::header::{HEADER_LEN, Header, TC};
 use crate::name;
 use crate::rdata::compressible_names;
+use crate::short;
 
 /// Slots for offsets of names already written.
 const NAME_SLOTS: usize = 128;
@@ -137,6 +138,11 @@ impl<'a> Builder<'a> {
     /// Writes a record, or nothing if it does not fit.
     #[inline]
     pub fn record(&mut self, section: Section, record: &Record<'_>) -> Result<(), Full> {
+        if self.stands_first(record.owner) && compressible_names(record.rtype.0).names == 0 {
+            self.write_behind_pointer(record)?;
+            self.header.counts[section as usize] += 1;
+            return Ok(());
+        }
         let mark = self.mark();
         self.write_record(record).inspect_err(|_| self.rewind(mark))?;
         self.header.counts[section as usize] += 1;
@@ -211,6 +217,22 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
+    /// Writes a record of the name that stands first in the message, without names in its data: the commonest of all.
+    #[inline]
+    fn write_behind_pointer(&mut self, record: &Record<'_>) -> Result<(), Full> {
+        let [a, b, c, d] = fixed4(record.rtype.0, record.class.0);
+        let [e, f, g, h] = record.ttl_secs.to_be_bytes();
+        let [high, low] = u16::try_from(record.rdata.len()).map_err(|_| Full)?.to_be_bytes();
+        let [to, first] = pointer(HEADER_LEN);
+        let end = self.len + 12 + record.rdata.len();
+        let place = self.out.get_mut(self.len..end).filter(|_| end <= self.limit).ok_or(Full)?;
+        let (head, rdata) = place.split_first_chunk_mut().ok_or(Full)?;
+        *head = [to, first, a, b, c, d, e, f, g, h, high, low];
+        short::copy(record.rdata, rdata);
+        self.len = end;
+        Ok(())
+    }
+
     fn rdata_with_names(&mut self, rdata: &[u8], prefix: usize, names: u8) -> Result<(), Full> {
         let (head, mut rest) = rdata.split_at_checked(prefix).unwrap_or((rdata, &[]));
         self.put(head)?;
@@ -242,7 +264,7 @@ impl<'a> Builder<'a> {
         if end > self.limit {
             return Err(Full);
         }
-        self.out[self.len..end].copy_from_slice(octets);
+        short::copy(octets, &mut self.out[self.len..end]);
         self.len = end;
         Ok(())
     }
@@ -253,11 +275,18 @@ impl<'a> Builder<'a> {
         if self.len == HEADER_LEN || name.len() <= 1 {
             return self.put(name);
         }
-        // The commonest name of all is the question's, right after the header.
-        if self.out[HEADER_LEN..].starts_with(name) {
+        if self.stands_first(name) {
             return self.put(&pointer(HEADER_LEN));
         }
         self.compressed(name)
+    }
+
+    /// Is this the name right after the header, the question's? It is the commonest of all. Not so for the root,
+    /// to which a pointer would be longer than itself.
+    #[inline]
+    fn stands_first(&self, name: &[u8]) -> bool {
+        let first = self.out[..self.len].get(HEADER_LEN..HEADER_LEN + name.len());
+        name.len() > 1 && first.is_some_and(|first| short::same(first, name))
     }
 
     fn compressed(&mut self, name: &[u8]) -> Result<(), Full> {

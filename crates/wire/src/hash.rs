@@ -30,6 +30,13 @@ pub const fn fold_word(word: u64) -> u64 {
     word | (upper >> 2)
 }
 
+/// Lower-cases the ASCII letters among the first `count` octets of a block.
+#[inline]
+fn fold_first([low, high]: [u64; 2], count: usize) -> [u64; 2] {
+    let [of_low, of_high] = halves(FIRST_OF_BLOCK[count.min(BLOCK)]);
+    [low ^ (low ^ fold_word(low)) & of_low, high ^ (high ^ fold_word(high)) & of_high]
+}
+
 /// Copies `source` to the front of `target`, lower-casing ASCII letters.
 ///
 /// Copies as many octets as both have.
@@ -145,27 +152,29 @@ impl HashKey {
     /// Copies `question` to `out` with its name folded and hashes it: what [`fold_into`] and
     /// [`HashKey::hash`] do. The last four octets are QTYPE and QCLASS and stay as they are. The
     /// rest of the last block of sixteen octets becomes zero.
+    ///
+    /// Each block is written once, whole, and hashed from where it was folded: a processor waits
+    /// for what it has written in pieces before it reads it back.
     #[inline]
     pub(crate) fn fold_and_hash(&self, question: &[u8], extra: u64, out: &mut [u8; KEY_ROOM]) -> u64 {
-        let len = question.len();
-        let mut state = self.begin(len, extra);
-        let Some(out) = out.get_mut(..len.next_multiple_of(BLOCK)) else { return self.end(state) };
-        if let Some(last) = out.last_chunk_mut::<BLOCK>() {
-            *last = [0; BLOCK];
+        let mut state = self.begin(question.len(), extra);
+        let name_len = question.len().saturating_sub(4);
+        let (whole, _) = question[..name_len].as_chunks::<BLOCK>();
+        let places = out.as_chunks_mut::<BLOCK>().0;
+        for (block, place) in whole.iter().zip(&mut *places) {
+            *place = *block;
+            place.make_ascii_lowercase();
+            state = self.mix(state, halves(u128::from_le_bytes(*place)));
         }
-        out[..len].copy_from_slice(question);
-        // Folded whole, and the octets behind the name put back: a branch less in each block.
-        let (blocks, _) = out.as_chunks_mut::<BLOCK>();
-        for block in &mut *blocks {
-            let [low, high] = halves(u128::from_le_bytes(*block));
-            *block = (u128::from(fold_word(low)) | u128::from(fold_word(high)) << 64).to_le_bytes();
-        }
-        match (question.last_chunk::<4>(), out[..len].last_chunk_mut::<4>()) {
-            (Some(types), Some(place)) => *place = *types,
-            _ => out[..len].copy_from_slice(question),
-        }
-        for block in out.as_chunks::<BLOCK>().0 {
-            state = self.mix(state, halves(u128::from_le_bytes(*block)));
+        let mut at = whole.len() * BLOCK;
+        for place in &mut places[whole.len()..] {
+            if at >= question.len() {
+                break;
+            }
+            let [low, high] = fold_first(block(question, at), name_len.saturating_sub(at));
+            *place = (u128::from(low) | u128::from(high) << 64).to_le_bytes();
+            state = self.mix(state, [low, high]);
+            at += BLOCK;
         }
         self.end(state)
     }
@@ -228,6 +237,25 @@ impl Hasher for NameHasher {
     }
 }
 
+/// A hash that anyone can foresee, for maps whose names are all of the owner's choice: it multiplies twice
+/// less than a keyed one.
+#[inline]
+pub(crate) fn without_secret(bytes: &[u8]) -> u64 {
+    let [start, .., first, second] = FRACTION_OF_PI;
+    let mix = |state: u64, [low, high]: [u64; 2]| fold_mul(low ^ first, high ^ second ^ state);
+    let mut state = start.wrapping_mul(bytes.len() as u64 | 1 << 63);
+    // With the length in the hash, the last block may overlap the one before it.
+    let Some((last, (before, _))) =
+        bytes.last_chunk::<BLOCK>().map(|last| (last, bytes[..bytes.len() - 1].as_chunks::<BLOCK>()))
+    else {
+        return mix(state, short_block(bytes));
+    };
+    for block in before.iter().chain(std::iter::once(last)) {
+        state = mix(state, halves(u128::from_le_bytes(*block)));
+    }
+    state
+}
+
 /// So that secrets of equal octets, as tests have them, still give different words.
 const FRACTION_OF_PI: [u64; 4] =
     [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344, 0xa409_3822_299f_31d0, 0x082e_fa98_ec4e_6c89];
@@ -241,6 +269,17 @@ pub(crate) const fn first_octets(word: u64, count: usize) -> u64 {
 /// Masks of the first octets of a word: a look-up costs less than the shift and its bounds.
 const FIRST: [u64; 9] =
     [0, 0xff, 0xffff, 0xff_ffff, 0xffff_ffff, 0xff_ffff_ffff, 0xffff_ffff_ffff, 0xff_ffff_ffff_ffff, u64::MAX];
+
+/// Masks of the first octets of a block.
+const FIRST_OF_BLOCK: [u128; BLOCK + 1] = {
+    let mut masks = [0; BLOCK + 1];
+    let mut count = 1;
+    while count <= BLOCK {
+        masks[count] = masks[count - 1] << 8 | 0xff;
+        count += 1;
+    }
+    masks
+};
 
 /// The eight octets at `at`, zeros after the end.
 #[inline]
@@ -444,6 +483,19 @@ mod tests {
             let mut folded = [0xff; KEY_ROOM];
             let hash = key.fold_and_hash(&octets[..len], 3, &mut folded);
             assert_eq!((&folded[..len], hash), (&expected[..], key.hash(&expected, 3)));
+        }
+    }
+
+    #[test]
+    fn the_hash_without_secret_depends_on_length_and_every_octet() {
+        let mut seen = std::collections::HashSet::new();
+        for len in 0..70 {
+            assert!(seen.insert(without_secret(&vec![0; len])));
+            for bit in 0..8 * len {
+                let mut octets = vec![0; len];
+                octets[bit / 8] ^= 1 << (bit % 8);
+                assert!(seen.insert(without_secret(&octets)), "bit {bit} of {len} octets");
+            }
         }
     }
 

@@ -20,6 +20,8 @@ pub mod master;
 pub mod name;
 pub mod query;
 pub mod rdata;
+pub mod short;
+pub mod suffix;
 pub mod text;
 pub mod view;
 

@@ -7,6 +7,7 @@
 use std::fmt;
 
 use crate::hash;
+use crate::short;
 
 /// Most octets in a name, the root's included (RFC 1035 §3.1).
 pub const MAX_NAME: usize = 255;
@@ -195,7 +196,7 @@ fn copy_run(message: &[u8], start: usize, count: usize, target: &mut [u8]) {
     {
         *target = *source;
     } else {
-        target[..count].copy_from_slice(&message[start..start + count]);
+        short::copy(&message[start..start + count], &mut target[..count]);
     }
 }
 
@@ -265,18 +266,6 @@ pub fn ancestors(wire: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::successors(Some(wire), |name| parent(name))
 }
 
-/// The last label of a name with the root behind it; none of the root.
-#[inline]
-#[must_use]
-pub fn top(wire: &[u8]) -> Option<&[u8]> {
-    let (mut top, mut at) = (None, 0);
-    while let Some(&length @ 1..) = wire.get(at) {
-        top = wire.get(at..);
-        at += 1 + usize::from(length);
-    }
-    top
-}
-
 /// Is `name` equal to `zone` or below it? Both valid; case does not matter.
 #[must_use]
 pub fn is_under(name: &[u8], zone: &[u8]) -> bool {
@@ -293,13 +282,6 @@ mod tests {
     use super::*;
 
     const WWW: &[u8] = b"\x03www\x07example\x03com\x00";
-
-    #[test]
-    fn the_top_is_the_last_label() {
-        assert_eq!(top(WWW), Some(&b"\x03com\x00"[..]));
-        assert_eq!(top(b"\x03com\x00"), Some(&b"\x03com\x00"[..]));
-        assert_eq!((top(b"\x00"), top(b"")), (None, None));
-    }
 
     #[test]
     fn compressed_names_are_read_and_end_after_the_pointer() {

@@ -84,35 +84,30 @@ impl Match<'_> {
 #[derive(Clone, Copy)]
 pub struct Found<'a> {
     /// None where no name and no pattern was found, as for most questions.
-    matches: Option<Matches<'a>>,
+    sought: Option<Sought<'a>>,
     rank: Option<Rank>,
     deciding: Option<Match<'a>>,
 }
 
 impl<'a> Found<'a> {
+    /// Nothing was found.
+    pub(super) const NOTHING: Self = Self { sought: None, rank: None, deciding: None };
+
+    /// What was sought, with what of it decides.
     #[inline]
-    pub(super) fn of(
-        sites: &'a [u8],
-        modifiers: &'a [Modifiers],
-        has_badfilter: bool,
-        (question, in_force): (Question<'a>, &'a ListSet),
-        (hits, labels): (&'a [Hit], usize),
-    ) -> Self {
-        if hits.is_empty() {
-            return Self { matches: None, rank: None, deciding: None };
-        }
-        let badfilter = if has_badfilter { Badfilter::Somewhere } else { Badfilter::Nowhere };
-        let within = Sites::none();
-        let matches =
-            Matches { sites, modifiers, badfilter, question, in_force, hits, labels, within, place: 0, depth: 0 };
-        let mut found = Self { matches: Some(matches), rank: None, deciding: None };
-        for one in matches {
-            let rank = one.rank();
-            if rank > found.rank && matches.keep(&one) {
-                (found.rank, found.deciding) = (rank, Some(one));
+    pub(super) fn of(sought: Sought<'a>) -> Self {
+        let (mut rank, mut deciding) = (None, None);
+        for hit in sought.hits {
+            for site in Sites::at(sought.sites, hit.place) {
+                if let Some(one) = sought.match_of(&site, *hit)
+                    && one.rank() > rank
+                    && sought.keep(&one)
+                {
+                    (rank, deciding) = (one.rank(), Some(one));
+                }
             }
         }
-        found
+        Self { sought: Some(sought), rank, deciding }
     }
 
     /// What the lists decide.
@@ -143,8 +138,10 @@ impl<'a> Found<'a> {
     /// The lines that the decision rests on. Of rewrites, all records belong to the answer; an RCODE
     /// goes before an alias, and an alias before records.
     pub fn all_deciding(&self) -> impl Iterator<Item = Match<'a>> {
-        let (rank, all) = (self.rank, self.matches());
-        all.filter(move |one| rank.is_some() && one.rank() == rank && all.keep(one))
+        let (rank, sought) = (self.rank, self.sought);
+        let is_deciding =
+            move |one: &Match<'a>| rank.is_some() && one.rank() == rank && sought.is_some_and(|all| all.keep(one));
+        self.matches().filter(is_deciding)
     }
 
     /// The answer of a rewrite that goes before all others: see [`Found::all_deciding`].
@@ -161,12 +158,8 @@ impl<'a> Found<'a> {
     }
 
     /// Every line of a list in force that concerns the question, whether it wins or not.
-    #[must_use]
-    pub const fn matches(&self) -> Matches<'a> {
-        match self.matches {
-            Some(matches) => matches,
-            None => Matches::NONE,
-        }
+    pub fn matches(&self) -> impl Iterator<Item = Match<'a>> + Clone {
+        self.sought.into_iter().flat_map(Sought::matches)
     }
 }
 
@@ -178,51 +171,43 @@ impl std::fmt::Debug for Found<'_> {
 
 /// Whether entries may switch others off.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Badfilter {
+pub(super) enum Badfilter {
     Nowhere,
     Somewhere,
 }
 
-/// Lines that concern a question.
+/// What concerns a question, by its name and by patterns.
 #[derive(Clone, Copy)]
-pub struct Matches<'a> {
-    sites: &'a [u8],
-    modifiers: &'a [Modifiers],
-    badfilter: Badfilter,
-    question: Question<'a>,
-    in_force: &'a ListSet,
-    hits: &'a [Hit],
-    labels: usize,
-    /// What is left of the sites at `place`, those of a name of `depth` labels.
-    within: Sites<'a>,
-    place: u32,
-    depth: usize,
+pub(super) struct Sought<'a> {
+    pub(super) sites: &'a [u8],
+    pub(super) modifiers: &'a [Modifiers],
+    pub(super) badfilter: Badfilter,
+    pub(super) question: Question<'a>,
+    pub(super) in_force: &'a ListSet,
+    pub(super) hits: &'a [Hit],
+    /// Of the question's name.
+    pub(super) labels: usize,
 }
 
-impl<'a> Matches<'a> {
-    const NONE: Self = Matches {
-        sites: &[],
-        modifiers: &[],
-        badfilter: Badfilter::Nowhere,
-        question: Question::ROOT,
-        in_force: &ListSet::EMPTY,
-        hits: &[],
-        labels: 0,
-        within: Sites::none(),
-        place: 0,
-        depth: 0,
-    };
+impl<'a> Sought<'a> {
+    /// Each line that concerns the question.
+    fn matches(self) -> impl Iterator<Item = Match<'a>> + Clone {
+        let sites = self.hits.iter().flat_map(move |hit| Sites::at(self.sites, hit.place).map(|site| (site, *hit)));
+        sites.filter_map(move |(site, hit)| self.match_of(&site, hit))
+    }
 
     /// Not so for a rewrite that an exception takes away.
     #[inline]
     fn keep(&self, one: &Match<'_>) -> bool {
         let rewrite = one.rewrite.filter(|_| one.effect == Effect::Block);
-        rewrite.is_none_or(|rewrite| !self.clone().any(|other| other.takes_away(rewrite)))
+        rewrite.is_none_or(|rewrite| !self.matches().any(|other| other.takes_away(rewrite)))
     }
 
     /// The match that a site is; none if it does not concern the question.
-    fn match_of(&self, site: &Site) -> Option<Match<'a>> {
-        if !self.in_force.contains(site.list) || !site.covers(self.depth, self.labels) {
+    #[inline]
+    fn match_of(&self, site: &Site, hit: Hit) -> Option<Match<'a>> {
+        let covers = site.covers(hit.depth.into(), self.labels);
+        if site.is(site::BADFILTER) || !covers || !self.in_force.contains(site.list) {
             return None;
         }
         let modifiers = match site.modifiers {
@@ -230,7 +215,7 @@ impl<'a> Matches<'a> {
             // A place past the end is that of a malformed image: such an entry concerns nobody.
             Some(place) => Some(self.modifiers.get(place as usize)?),
         };
-        if modifiers.is_some_and(|modifiers| !modifiers.admit(&self.question)) {
+        if modifiers.is_some_and(|modifiers| !modifiers.admit(&self.question)) || self.is_switched_off(site, hit) {
             return None;
         }
         let effect = if site.is(site::ALLOW) { Effect::Allow } else { Effect::Block };
@@ -246,32 +231,11 @@ impl<'a> Matches<'a> {
     }
 
     /// Is there an entry in force that switches this one off? Such come first among the sites of a name.
-    fn is_switched_off(&self, site: &Site) -> bool {
+    #[inline]
+    fn is_switched_off(&self, site: &Site, hit: Hit) -> bool {
         self.badfilter == Badfilter::Somewhere
-            && Sites::at(self.sites, self.place)
+            && Sites::at(self.sites, hit.place)
                 .take_while(|other| other.is(site::BADFILTER))
                 .any(|other| other.says_as(site) && self.in_force.contains(other.list))
-    }
-}
-
-impl<'a> Iterator for Matches<'a> {
-    type Item = Match<'a>;
-
-    fn next(&mut self) -> Option<Match<'a>> {
-        loop {
-            let Some(site) = self.within.next() else {
-                let (hit, rest) = self.hits.split_first()?;
-                self.hits = rest;
-                (self.place, self.depth) = (hit.place, usize::from(hit.depth));
-                self.within = Sites::at(self.sites, hit.place);
-                continue;
-            };
-            if !site.is(site::BADFILTER)
-                && let Some(found) = self.match_of(&site)
-                && !self.is_switched_off(&site)
-            {
-                return Some(found);
-            }
-        }
     }
 }

@@ -5,6 +5,7 @@
 
 use avocet_wire::hash::{CHAIN_ROOM, HashKey};
 use avocet_wire::name::MAX_NAME;
+use avocet_wire::short;
 
 /// Most labels of a name, the root's not counted (RFC 1035 §3.1).
 pub(super) const MAX_LABELS: usize = 127;
@@ -37,7 +38,7 @@ impl Suffixes {
             labels += 1;
             at = next;
         }
-        self.octets[..name.len()].copy_from_slice(name);
+        short::copy(name, &mut self.octets[..name.len()]);
         let (mut end, mut hash) = (at, key.chain_start());
         self.hashes[0] = hash;
         let starts = self.starts[..labels].iter().rev();

@@ -7,6 +7,7 @@ use avocet_wire::hash::HashKey;
 
 use super::binary::Octets;
 use super::filter;
+use super::found::Badfilter;
 use super::layout::{self, u32_at, u64_at, u128_at};
 use super::limits::{MAX_GLOBS, MAX_MODIFIERS, MAX_REGEXES};
 use super::modifier::Modifiers;
@@ -46,7 +47,7 @@ pub struct Image<B = Vec<u8>> {
     octets: B,
     pub(super) key: HashKey,
     pub(super) depths: u128,
-    pub(super) has_badfilter: bool,
+    pub(super) badfilter: Badfilter,
     sections: [Range<usize>; 4],
     pub(super) modifiers: Vec<Modifiers>,
     pub(super) patterns: Patterns,
@@ -90,7 +91,7 @@ impl<B: AsRef<[u8]>> Image<B> {
         Some(Self {
             key: HashKey::new(secret),
             depths: u128_at(image, layout::DEPTHS)?,
-            has_badfilter: flags & layout::HAS_BADFILTER != 0,
+            badfilter: if flags & layout::HAS_BADFILTER == 0 { Badfilter::Nowhere } else { Badfilter::Somewhere },
             names: u64_at(image, layout::NAMES)?,
             sections: [filter, buckets, entries, sites],
             modifiers,

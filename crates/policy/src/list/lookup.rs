@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use avocet_wire::Rtype;
 
-use super::found::Found;
+use super::found::{Found, Sought};
 use super::hash::Suffixes;
 use super::image::Image;
 use super::patterns::Work;
@@ -34,12 +34,6 @@ pub struct Question<'a> {
     pub qtype: Rtype,
     /// Who asks.
     pub asker: Asker<'a>,
-}
-
-impl Question<'_> {
-    /// About the root, of nobody.
-    pub(super) const ROOT: Self =
-        Self { qname: &[0], qtype: Rtype::NS, asker: Asker { address: None, names: &[], tags: &[] } };
 }
 
 /// Memory that look-ups write into: one for each thread, for whatever images.
@@ -95,8 +89,18 @@ impl<B: AsRef<[u8]>> Image<B> {
         if !self.patterns.is_empty() {
             self.find_patterns(question.qname, scratch);
         }
-        let labels = scratch.suffixes.labels();
-        Found::of(table.sites, &self.modifiers, self.has_badfilter, (question, in_force), (&scratch.hits, labels))
+        if scratch.hits.is_empty() {
+            return Found::NOTHING;
+        }
+        Found::of(Sought {
+            sites: table.sites,
+            modifiers: &self.modifiers,
+            badfilter: self.badfilter,
+            question,
+            in_force,
+            hits: &scratch.hits,
+            labels: scratch.suffixes.labels(),
+        })
     }
 
     fn find_patterns(&self, qname: &[u8], scratch: &mut Scratch) {

@@ -39,7 +39,7 @@ mod site;
 pub use compile::{Compiler, Summary};
 pub use entry::Effect;
 pub use format::Format;
-pub use found::{Decision, Found, Match, Matches};
+pub use found::{Decision, Found, Match};
 pub use image::{Image, ImageError};
 pub use lookup::{Asker, Question, Scratch};
 pub use modifier::{ClientTest, Modifiers, Subject};

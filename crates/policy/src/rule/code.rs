@@ -8,7 +8,6 @@ use avocet_wire::name::is_under;
 use ipnet::IpNet;
 
 use super::fold::{Folded, Leaf, Sense};
-use super::index::Labels;
 use super::patterns::{Memo, PatternId, Patterns};
 use super::program::{Answer, Hours, ListLookup, Question};
 use super::text::TextTest;
@@ -77,7 +76,8 @@ pub(super) struct Code {
 /// What is known while the rules are asked about one question.
 pub(super) struct Asking<'a, L> {
     pub(super) question: &'a Question<'a>,
-    pub(super) labels: &'a Labels,
+    /// How many labels the name has, if a rule asks: see [`Stage::levels_of`](super::stage::Stage::levels_of).
+    pub(super) levels: usize,
     pub(super) answer: Option<&'a Answer<'a>>,
     pub(super) hours: &'a Hours,
     pub(super) lists: &'a L,
@@ -178,7 +178,7 @@ impl Code {
             Ask::Client(condition) => asking.client_holds(condition),
             Ask::Type(qtype) => asking.question.qtype.0 == qtype,
             Ask::Levels(test) => {
-                let count = asking.labels.count();
+                let count = asking.levels;
                 self.levels[test as usize].get(count / 64).is_some_and(|word| word >> (count % 64) & 1 != 0)
             }
             Ask::Text(text) => {

@@ -13,7 +13,7 @@ use avocet_wire::{Class, Rtype};
 use super::action::Action;
 use super::code::{Asking, Code};
 use super::fold::{ClientStep, Folded, Leaf, Sense, Shared, all};
-use super::index::{Candidate, Labels, Role};
+use super::index::{Candidate, Role};
 use super::patterns::Memo;
 use super::rules::{Rule, RuleId, Rules};
 use super::shipped::safe_names;
@@ -256,9 +256,8 @@ impl Program {
     #[must_use]
     pub fn decide(&self, question: &Question<'_>, hours: &Hours, lists: &impl ListLookup) -> Verdict {
         let (stage, rests) = (&self.compiled.question, &self.rests[0]);
-        let mut labels = Labels::NONE;
-        labels.read(stage.wants_labels, question.qname);
-        let mut search = self.search(question, (None, &Verdict::NONE), (&labels, hours), lists);
+        let levels = stage.levels_of(question.qname);
+        let mut search = self.search(question, (None, &Verdict::NONE), (levels, hours), lists);
         self.lifts.apply(question, &mut search.verdict);
         self.run(stage, rests, &mut search)
     }
@@ -273,9 +272,8 @@ impl Program {
         lists: &impl ListLookup,
     ) -> Verdict {
         let (stage, rests) = (&self.compiled.answer, &self.rests[1]);
-        let mut labels = Labels::NONE;
-        labels.read(stage.wants_labels, question.qname);
-        let mut search = self.search(question, (Some(answer), before), (&labels, hours), lists);
+        let levels = stage.levels_of(question.qname);
+        let mut search = self.search(question, (Some(answer), before), (levels, hours), lists);
         self.run(stage, rests, &mut search)
     }
 
@@ -285,14 +283,14 @@ impl Program {
         &'a self,
         question: &'a Question<'a>,
         (answer, before): (Option<&'a Answer<'a>>, &Verdict),
-        (labels, hours): (&'a Labels, &'a Hours),
+        (levels, hours): (usize, &'a Hours),
         lists: &'a L,
     ) -> Search<'a, L> {
         let start = usize::from(question.profile.0) * self.words;
         let facts = self.facts.get(start..start + self.words).unwrap_or(&self.nobody);
         Search {
             code: &self.compiled.code,
-            asking: Asking { question, labels, answer, hours, lists, facts, valid_until: u64::MAX, memo: Memo::EMPTY },
+            asking: Asking { question, levels, answer, hours, lists, facts, valid_until: u64::MAX, memo: Memo::EMPTY },
             verdict: *before,
             first: before.decided.map_or(u32::MAX, |rule| rule.0),
         }
@@ -300,10 +298,10 @@ impl Program {
 
     #[inline]
     fn run<L: ListLookup>(&self, stage: &Stage, rests: &Rests, search: &mut Search<'_, L>) -> Verdict {
-        let (question, labels) = (search.asking.question, search.asking.labels);
+        let question = search.asking.question;
         search.among(rests.of(question.profile.0.into()));
         search.among(stage.of_type(question.qtype.0));
-        stage.names.for_each(question.qname, labels, |list| search.among(list));
+        stage.names.for_each(question.qname, |list| search.among(list));
         search.finish(&self.compiled.rules);
         search.verdict
     }

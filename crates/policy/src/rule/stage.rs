@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 
+use avocet_wire::name::labels;
+
 use super::code::Code;
 use super::fold::{Folded, Leaf, Sense};
-use super::index::{Candidate, LabelsFor, NameIndex, Role};
+use super::index::{Candidate, NameIndex, Role};
 use super::rules::RuleId;
 use super::tree::NameKey;
 
@@ -14,8 +16,8 @@ pub(super) struct Stage {
     /// By type, in the order of the types.
     types: Vec<(u16, Vec<Candidate>)>,
     rest: Vec<Candidate>,
-    /// Who must know where the labels of a name begin.
-    pub(super) wants_labels: LabelsFor,
+    /// Whether a rule asks how many labels a name has.
+    asks_for_levels: bool,
 }
 
 /// For each profile the rules that need neither a name nor a type, without those whose condition on
@@ -37,6 +39,12 @@ impl Stage {
     /// Is there no rule at all?
     pub(super) fn is_empty(&self) -> bool {
         self.names.is_empty() && self.types.is_empty() && self.rest.is_empty()
+    }
+
+    /// How many labels a name has without the root; zero if no rule asks.
+    #[inline]
+    pub(super) fn levels_of(&self, name: &[u8]) -> usize {
+        if self.asks_for_levels { labels(name).count() } else { 0 }
     }
 
     /// The rules that need the type.
@@ -118,11 +126,8 @@ impl StageBuilder {
         let mut types: Vec<(u16, Vec<Candidate>)> = self.types.into_iter().collect();
         types.sort_by_key(|(qtype, _)| *qtype);
         types.iter_mut().for_each(|(_, list)| list.dedup());
-        let wants_labels = match (self.asks_for_levels, self.names.is_empty()) {
-            (false, true) => LabelsFor::Nobody,
-            _ => LabelsFor::Rules,
-        };
-        Stage { names: NameIndex::build(&self.names), types, rest: self.rest, wants_labels }
+        let names = NameIndex::build(&self.names);
+        Stage { names, types, rest: self.rest, asks_for_levels: self.asks_for_levels }
     }
 }
 

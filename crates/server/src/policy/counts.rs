@@ -139,7 +139,8 @@ impl Held {
     /// Those of a verdict on a question.
     pub(super) fn note(&mut self, verdict: &Verdict) {
         self.clear();
-        self.rules.extend(verdict.noted().iter().chain(&verdict.decided));
+        self.rules.extend_from_slice(verdict.noted());
+        self.rules.extend(verdict.decided);
     }
 
     /// Those of a verdict on an answer that did not hold before it was known.

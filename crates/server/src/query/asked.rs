@@ -139,8 +139,8 @@ fn read_options<'q, E>(
             // The first cookie counts (RFC 7873 §5.2).
             EdnsOption::Cookie { client, server } if facts.cookie.is_none() => {
                 if let Some(secrets) = reader.cookies {
-                    facts.cookie_valid = secrets.is_valid(client, server, reader.ip, reader.wall_secs);
-                    facts.cookie = Some(secrets.make(client, reader.ip, reader.wall_secs));
+                    let (is_valid, cookie) = secrets.check(client, server, reader.ip, reader.wall_secs);
+                    (facts.cookie_valid, facts.cookie) = (is_valid, Some(cookie));
                 }
             }
             _ => {}

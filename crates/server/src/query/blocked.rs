@@ -47,10 +47,11 @@ pub(crate) fn draft(question: &LocalQuestion<'_>, form: &Form<'_>, ttl_secs: u32
         Form::TooLong => empty(question, Rcode::YXDOMAIN, out),
         Form::Nxdomain => deny(question, Rcode::NXDOMAIN, ttl_secs, out),
         Form::Nodata => deny(question, Rcode::NOERROR, ttl_secs, out),
-        Form::Zero => {
-            let zeros: [(Rtype, &[u8]); 2] = [(Rtype::A, &[0; 4]), (Rtype::AAAA, &[0; 16])];
-            of_type(question, zeros.into_iter(), ttl_secs, out)
-        }
+        Form::Zero => match question.qtype {
+            Rtype::A => one(question, &[0; 4], ttl_secs, out),
+            Rtype::AAAA => one(question, &[0; 16], ttl_secs, out),
+            _ => deny(question, Rcode::NOERROR, ttl_secs, out),
+        },
         Form::Addresses(list) => {
             let octets: Vec<(Rtype, [u8; 16])> = list.iter().map(of_address).collect();
             let octets = octets.iter().map(|(rtype, rdata)| (*rtype, address_octets(*rtype, rdata)));
@@ -129,6 +130,15 @@ fn records<'r>(
             let record = Record { owner: question.qname, rtype, class: Class::IN, ttl_secs, rdata };
             builder.record(Section::Answer, &record)
         })
+    })
+    .unwrap_or_else(|Full| empty(question, Rcode::SERVFAIL, out))
+}
+
+/// One record of the type asked for.
+fn one(question: &LocalQuestion<'_>, rdata: &[u8], ttl_secs: u32, out: &mut [u8]) -> Draft {
+    write(question, Rcode::NOERROR, out, |builder| {
+        let record = Record { owner: question.qname, rtype: question.qtype, class: Class::IN, ttl_secs, rdata };
+        builder.record(Section::Answer, &record)
     })
     .unwrap_or_else(|Full| empty(question, Rcode::SERVFAIL, out))
 }

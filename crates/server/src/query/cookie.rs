@@ -6,7 +6,6 @@
 //! The hash is over all of the above and the client's address, so a cookie is worth nothing from
 //! elsewhere. Servers that share a secret accept each other's cookies.
 
-use std::hash::Hasher;
 use std::net::IpAddr;
 
 use siphasher::sip::SipHasher24;
@@ -17,6 +16,8 @@ pub(crate) const COOKIE_LEN: usize = 24;
 const MAX_AGE_SECS: i64 = 3600;
 /// Seconds by which a cookie may be ahead of our clock (RFC 9018 §4.3).
 const MAX_AHEAD_SECS: i64 = 300;
+/// Seconds after which a client is given a new cookie for a good one (RFC 9018 §4.3: half an hour).
+const RENEWED_AFTER_SECS: i64 = 1800;
 /// Version 1, and reserved octets of zero.
 const VERSION: [u8; 4] = [1, 0, 0, 0];
 
@@ -41,40 +42,81 @@ impl std::fmt::Debug for CookieSecrets {
 impl CookieSecrets {
     /// The cookie to give to a client at `wall_secs`.
     pub(crate) fn make(&self, client: &[u8; 8], ip: IpAddr, wall_secs: u64) -> [u8; COOKIE_LEN] {
-        let timestamp = (wall_secs as u32).to_be_bytes();
+        let mut head = [0; 16];
+        head[..8].copy_from_slice(client);
+        head[8..12].copy_from_slice(&VERSION);
+        head[12..].copy_from_slice(&(wall_secs as u32).to_be_bytes());
         let mut cookie = [0; COOKIE_LEN];
-        cookie[..8].copy_from_slice(client);
-        cookie[8..12].copy_from_slice(&VERSION);
-        cookie[12..16].copy_from_slice(&timestamp);
-        let hash = digest(&self.current, &cookie[..16], ip);
-        cookie[16..].copy_from_slice(&hash);
+        cookie[..16].copy_from_slice(&head);
+        cookie[16..].copy_from_slice(&digest(&self.current, &head, ip));
         cookie
     }
 
-    /// Did we give this server cookie to this client, and lately?
-    pub(crate) fn is_valid(&self, client: &[u8; 8], server: &[u8], ip: IpAddr, wall_secs: u64) -> bool {
-        let Some(server): Option<&[u8; 16]> = server.try_into().ok() else { return false };
+    /// Whether we gave this server cookie to this client, and lately, and the cookie to give to him now: a good one
+    /// is renewed after half its time, and after a rotation (RFC 9018 §4.3).
+    pub(crate) fn check(
+        &self,
+        client: &[u8; 8],
+        server: &[u8],
+        ip: IpAddr,
+        wall_secs: u64,
+    ) -> (bool, [u8; COOKIE_LEN]) {
+        let (is_valid, may_stay) = match self.standing(client, server, ip, wall_secs) {
+            None => (false, false),
+            Some(standing) => (true, standing.by_current && standing.age_secs < RENEWED_AFTER_SECS),
+        };
+        match server.first_chunk::<16>().filter(|_| may_stay) {
+            Some(server) => {
+                let mut cookie = [0; COOKIE_LEN];
+                cookie[..8].copy_from_slice(client);
+                cookie[8..].copy_from_slice(server);
+                (is_valid, cookie)
+            }
+            None => (is_valid, self.make(client, ip, wall_secs)),
+        }
+    }
+
+    /// What we know of a server cookie; none if it is not ours, or too old.
+    fn standing(&self, client: &[u8; 8], server: &[u8], ip: IpAddr, wall_secs: u64) -> Option<Standing> {
+        let server: &[u8; 16] = server.try_into().ok()?;
         let [version, _, _, _, t0, t1, t2, t3, hash @ ..] = *server;
-        let age = i64::from((wall_secs as u32).wrapping_sub(u32::from_be_bytes([t0, t1, t2, t3])) as i32);
-        if version != 1 || !(-MAX_AHEAD_SECS..=MAX_AGE_SECS).contains(&age) {
-            return false;
+        let age_secs = i64::from((wall_secs as u32).wrapping_sub(u32::from_be_bytes([t0, t1, t2, t3])) as i32);
+        if version != 1 || !(-MAX_AHEAD_SECS..=MAX_AGE_SECS).contains(&age_secs) {
+            return None;
         }
         let mut hashed = [0; 16];
         hashed[..8].copy_from_slice(client);
         hashed[8..].copy_from_slice(&server[..8]);
-        let secrets = [Some(&self.current), self.previous.as_ref()];
-        secrets.into_iter().flatten().any(|secret| same(digest(secret, &hashed, ip), hash))
+        let is_by = |secret| same(digest(secret, &hashed, ip), hash);
+        let by_current = is_by(&self.current);
+        (by_current || self.previous.as_ref().is_some_and(is_by)).then_some(Standing { by_current, age_secs })
     }
 }
 
-fn digest(secret: &Secret, head: &[u8], ip: IpAddr) -> [u8; 8] {
-    let mut hasher = SipHasher24::new_with_key(secret);
-    hasher.write(head);
-    match ip {
-        IpAddr::V4(ip) => hasher.write(&ip.octets()),
-        IpAddr::V6(ip) => hasher.write(&ip.octets()),
-    }
-    hasher.finish().to_le_bytes()
+/// A server cookie that is ours.
+struct Standing {
+    /// Made with the secret that makes new ones.
+    by_current: bool,
+    age_secs: i64,
+}
+
+/// The hash of what stands before it in a cookie, and of the client's address. At once, as to hash piece by
+/// piece takes twice as long.
+fn digest(secret: &Secret, head: &[u8; 16], ip: IpAddr) -> [u8; 8] {
+    let hasher = SipHasher24::new_with_key(secret);
+    let mut octets = [0; 32];
+    octets[..16].copy_from_slice(head);
+    let hash = match ip {
+        IpAddr::V4(ip) => {
+            octets[16..20].copy_from_slice(&ip.octets());
+            hasher.hash(&octets[..20])
+        }
+        IpAddr::V6(ip) => {
+            octets[16..].copy_from_slice(&ip.octets());
+            hasher.hash(&octets)
+        }
+    };
+    hash.to_le_bytes()
 }
 
 /// Equality whose time tells nothing about where the two differ.
@@ -85,6 +127,25 @@ fn same(a: [u8; 8], b: [u8; 8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl CookieSecrets {
+        fn is_valid(&self, client: &[u8; 8], server: &[u8], ip: IpAddr, wall_secs: u64) -> bool {
+            self.check(client, server, ip, wall_secs).0
+        }
+    }
+
+    #[test]
+    fn a_good_cookie_stays_for_half_an_hour_unless_the_secret_has_changed() {
+        let (ip, client) = ("192.0.2.1".parse().unwrap(), b"12345678");
+        let before = secrets("e5e973e5a6b2a43f48e7dc849e37bfcf", None);
+        let cookie = before.make(client, ip, 10_000);
+        let given = |secrets: &CookieSecrets, secs| secrets.check(client, &cookie[8..], ip, secs);
+        assert_eq!(given(&before, 11_799), (true, cookie));
+        assert_eq!(given(&before, 11_800), (true, before.make(client, ip, 11_800)));
+        assert_eq!(given(&before, 13_601), (false, before.make(client, ip, 13_601)));
+        let after = secrets("445536bcd2513298075a5d379663c962", Some("e5e973e5a6b2a43f48e7dc849e37bfcf"));
+        assert_eq!(given(&after, 10_001), (true, after.make(client, ip, 10_001)));
+    }
 
     fn hex<const N: usize>(text: &str) -> [u8; N] {
         std::array::from_fn(|at| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).unwrap())

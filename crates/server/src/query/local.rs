@@ -8,8 +8,8 @@
 use std::collections::HashMap;
 
 use avocet_wire::builder::{Builder, Full, Record, Section};
-use avocet_wire::hash::HashKey;
 use avocet_wire::header::{AA, QR, RA};
+use avocet_wire::suffix::SuffixMap;
 use avocet_wire::{Class, NameBuf, Rcode, Rtype, name};
 
 use super::respond::Draft;
@@ -21,9 +21,17 @@ pub(crate) const MAX_CNAMES: usize = 11;
 /// All local records.
 #[derive(Debug, Default)]
 pub(crate) struct LocalRecords {
-    names: HashMap<Box<[u8]>, Vec<LocalSet>, HashKey>,
-    /// The last labels of all of them, by which nearly every other name is told apart at once; sorted.
-    tops: Vec<Box<[u8]>>,
+    names: SuffixMap<Owner>,
+    has_wildcards: bool,
+}
+
+/// A name with records of its own, or with a wildcard right below it.
+#[derive(Debug, Default)]
+struct Owner {
+    /// Its records; none where it has only the wildcard.
+    sets: Vec<LocalSet>,
+    /// Those for names below it that are no owners.
+    wildcard: Vec<LocalSet>,
 }
 
 /// The records of one type of a name.
@@ -59,20 +67,20 @@ pub(crate) enum Local {
 impl LocalRecords {
     /// Indexes the configured records.
     pub(crate) fn new(records: &[RecordConfig]) -> Self {
-        let mut names: HashMap<Box<[u8]>, Vec<LocalSet>, HashKey> = HashMap::default();
+        let mut names: HashMap<&[u8], Owner> = HashMap::new();
+        let set = |record: &RecordConfig| {
+            let RecordConfig { rtype, ttl_secs, ref rdata, .. } = *record;
+            LocalSet { rtype, ttl_secs, rdata: rdata.clone() }
+        };
         for record in records {
-            let set = LocalSet { rtype: record.rtype, ttl_secs: record.ttl_secs, rdata: record.rdata.clone() };
-            names.entry(record.name.clone()).or_default().push(set);
+            names.entry(&record.name).or_default().sets.push(set(record));
+            // The wildcard's own name is an owner as well (RFC 4592 §2.1.1).
+            if let Some(above) = record.name.strip_prefix(b"\x01*") {
+                names.entry(above).or_default().wildcard.push(set(record));
+            }
         }
-        // The root, or a wildcard below it, stands for all names.
-        let is_of_all = |name: &[u8]| matches!(name, b"\x00" | b"\x01*\x00");
-        let mut tops: Vec<Box<[u8]>> = Vec::new();
-        if !names.keys().any(|name| is_of_all(name)) {
-            tops.extend(names.keys().filter_map(|name| name::top(name)).map(Box::from));
-            tops.sort_unstable();
-            tops.dedup();
-        }
-        Self { names, tops }
+        let has_wildcards = names.values().any(|owner| !owner.wildcard.is_empty());
+        Self { names: names.into_iter().map(|(name, owner)| (name.into(), owner)).collect(), has_wildcards }
     }
 
     /// Answers the question into `out`, if its name is local.
@@ -98,32 +106,20 @@ impl LocalRecords {
         self.sets(qname).is_some()
     }
 
-    #[inline]
-    fn may_have(&self, qname: &[u8]) -> bool {
-        if self.tops.is_empty() {
-            return !self.names.is_empty();
-        }
-        name::top(qname).is_some_and(|top| self.tops.binary_search_by(|own| (**own).cmp(top)).is_ok())
-    }
-
     /// The records of a name, or those of the wildcard that stands for it.
+    #[inline]
     fn sets(&self, qname: &[u8]) -> Option<&[LocalSet]> {
-        if !self.may_have(qname) {
+        if self.names.is_empty() {
             return None;
         }
-        if let Some(sets) = self.names.get(qname) {
-            return Some(sets);
-        }
-        for encloser in name::ancestors(qname).skip(1) {
-            let wildcard = NameBuf::from_wire(encloser).and_then(|name| name.prefixed(b"*")).ok();
-            if let Some(sets) = wildcard.and_then(|wildcard| self.names.get(wildcard.wire())) {
-                return Some(sets);
-            }
-            if self.names.contains_key(encloser) {
-                return None;
-            }
-        }
-        None
+        let own = self.names.get(qname).map(|owner| &*owner.sets).filter(|sets| !sets.is_empty());
+        own.or_else(|| if self.has_wildcards { self.sets_of_wildcard(qname) } else { None })
+    }
+
+    /// Only the closest name above counts (RFC 4592 §3.3.1).
+    fn sets_of_wildcard(&self, qname: &[u8]) -> Option<&[LocalSet]> {
+        let (_, encloser) = self.names.nearest(name::parent(qname)?)?;
+        Some(&*encloser.wildcard).filter(|sets| !sets.is_empty())
     }
 }
 

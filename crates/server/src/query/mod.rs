@@ -432,7 +432,7 @@ fn plain_outcome(stage: Stage, rcode: Rcode, qtype: Rtype) -> Outcome {
 
 /// Answers a special name, unless a forwarding rule of its own says otherwise.
 fn special(path: &Path<'_>, question: &LocalQuestion<'_>, out: &mut [u8]) -> Option<Draft> {
-    let names = path.state.special.as_ref()?;
+    let names = path.state.special.as_ref().filter(|names| names.has(question.qname))?;
     if path.state.plan.has_own_rule(question.qname) { None } else { names.answer(question, out) }
 }
 

@@ -81,24 +81,56 @@ pub(crate) fn finish(out: &mut [u8], draft: Draft, asked: &Asked, question: &[u8
 
 #[inline]
 fn finish_with_opt(out: &mut [u8], draft: Draft, edns: &AskedEdns, limit: usize, identity: &Identity) -> usize {
-    let fields = OptFields { udp_size: identity.udp_size, rcode: draft.rcode, dnssec_ok: edns.dnssec_ok };
-    let mut opt = [0; MAX_OPT];
-    opt[..OPT_LEN - 2].copy_from_slice(&fields.head());
-    let mut opt_len = OPT_LEN;
-    if edns.cookie.is_some() || draft.ede.is_some() || draft.note != 0 || edns.nsid || edns.keepalive {
-        opt_len += write_options(&mut opt[OPT_LEN..], draft, edns, identity);
-        let options = ((opt_len - OPT_LEN) as u16).to_be_bytes();
-        opt[OPT_LEN - 2..OPT_LEN].copy_from_slice(&options);
-    }
-    let mut len = draft.len;
-    if len + opt_len > limit.min(out.len()) {
-        let room = limit.min(out.len()).saturating_sub(opt_len);
-        len = truncate(out, len, room);
-    }
-    out[len..len + opt_len].copy_from_slice(&opt[..opt_len]);
+    let limit = limit.min(out.len());
+    let len = draft.len;
+    // Mostly there is room for it where it belongs.
+    let (len, opt_len) = match out.get_mut(len..len + MAX_OPT) {
+        Some(room) => {
+            let opt_len = write_opt(room, draft, edns, identity);
+            if len + opt_len <= limit {
+                (len, opt_len)
+            } else {
+                let kept = truncate(out, len, limit.saturating_sub(opt_len));
+                out.copy_within(len..len + opt_len, kept);
+                (kept, opt_len)
+            }
+        }
+        None => finish_full(out, draft, (edns, limit), identity),
+    };
     let additional = u16::from_be_bytes([out[10], out[11]]) + 1;
     out[10..12].copy_from_slice(&additional.to_be_bytes());
     len + opt_len
+}
+
+/// Puts the OPT record behind a message that leaves little room in the buffer. Returns the length of both.
+#[cold]
+fn finish_full(
+    out: &mut [u8],
+    draft: Draft,
+    (edns, limit): (&AskedEdns, usize),
+    identity: &Identity,
+) -> (usize, usize) {
+    let mut opt = [0; MAX_OPT];
+    let opt_len = write_opt(&mut opt, draft, edns, identity);
+    let fits = draft.len + opt_len <= limit;
+    let len = if fits { draft.len } else { truncate(out, draft.len, limit.saturating_sub(opt_len)) };
+    out[len..len + opt_len].copy_from_slice(&opt[..opt_len]);
+    (len, opt_len)
+}
+
+/// Writes the OPT record to the front of `room`, which has [`MAX_OPT`] octets. Returns its length.
+#[inline]
+fn write_opt(room: &mut [u8], draft: Draft, edns: &AskedEdns, identity: &Identity) -> usize {
+    let fields = OptFields { udp_size: identity.udp_size, rcode: draft.rcode, dnssec_ok: edns.dnssec_ok };
+    let (head, options) = room.split_at_mut(OPT_LEN);
+    let mut options_len = 0;
+    if edns.cookie.is_some() || draft.ede.is_some() || draft.note != 0 || edns.nsid || edns.keepalive {
+        options_len = write_options(options, draft, edns, identity);
+    }
+    let (fixed, length) = head.split_at_mut(OPT_LEN - 2);
+    fixed.copy_from_slice(&fields.head());
+    length.copy_from_slice(&(options_len as u16).to_be_bytes());
+    OPT_LEN + options_len
 }
 
 fn write_options(out: &mut [u8], draft: Draft, edns: &AskedEdns, identity: &Identity) -> usize {

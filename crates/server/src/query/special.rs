@@ -5,12 +5,10 @@
 //! address space), RFC 6761 (localhost, invalid, test), RFC 7686 (onion), RFC 8375 (home.arpa),
 //! RFC 9462 (resolver.arpa), RFC 9476 (alt), RFC 6762 appendix G (local).
 
-use std::collections::HashMap;
-
 use avocet_wire::builder::{Builder, Full, Record, Section};
-use avocet_wire::hash::HashKey;
 use avocet_wire::header::{AA, QR, RA};
-use avocet_wire::{Class, Rcode, Rtype, name};
+use avocet_wire::suffix::SuffixMap;
+use avocet_wire::{Class, Rcode, Rtype};
 
 use super::local::LocalQuestion;
 use super::respond::Draft;
@@ -41,16 +39,14 @@ enum Zone {
 /// The special zones by their folded wire names.
 #[derive(Debug)]
 pub(crate) struct SpecialNames {
-    zones: HashMap<Box<[u8]>, Zone, HashKey>,
-    /// The last labels of all of them, by which nearly every other name is told apart at once.
-    tops: Vec<Box<[u8]>>,
+    zones: SuffixMap<Zone>,
 }
 
 impl SpecialNames {
     /// The table.
     pub(crate) fn new() -> Self {
-        let mut zones = HashMap::default();
-        let mut add = |text: &str, zone| zones.insert(wire(text), zone);
+        let mut zones = Vec::new();
+        let mut add = |text: &str, zone| zones.push((wire(text), zone));
         for text in EMPTY_ZONES.split_whitespace() {
             add(text, Zone::Empty);
         }
@@ -64,24 +60,19 @@ impl SpecialNames {
         add(&format!("1.{}ip6.arpa", "0.".repeat(31)), Zone::LoopbackReverse);
         add("1.0.0.127.in-addr.arpa", Zone::LoopbackReverse);
         add("localhost", Zone::Localhost);
-        let mut tops: Vec<Box<[u8]>> = zones.keys().filter_map(|zone| name::top(zone)).map(Box::from).collect();
-        tops.sort_unstable();
-        tops.dedup();
-        Self { zones, tops }
+        Self { zones: zones.into_iter().collect() }
+    }
+
+    /// Is a folded name special?
+    #[inline]
+    pub(crate) fn has(&self, qname: &[u8]) -> bool {
+        self.zones.nearest(qname).is_some()
     }
 
     /// Answers the question into `out` if its name is special.
     pub(crate) fn answer(&self, question: &LocalQuestion<'_>, out: &mut [u8]) -> Option<Draft> {
-        let (apex, zone) = self.zone_of(question.qname)?;
-        write(question, apex, zone, out).ok()
-    }
-
-    fn zone_of<'n>(&self, qname: &'n [u8]) -> Option<(&'n [u8], Zone)> {
-        let top = name::top(qname)?;
-        if !self.tops.iter().any(|special| **special == *top) {
-            return None;
-        }
-        name::ancestors(qname).find_map(|apex| self.zones.get(apex).map(|zone| (apex, *zone)))
+        let (apex, zone) = self.zones.nearest(question.qname)?;
+        write(question, apex, *zone, out).ok()
     }
 }
 

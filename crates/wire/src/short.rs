@@ -1,0 +1,86 @@
+//! Copying and comparing strings of octets that are mostly short, as names, labels and addresses are.
+//!
+//! For a few octets a call into the C library, which has to find out how many there are, takes longer
+//! than the copy. Here up to 32 are moved or compared as two words or blocks, which overlap where
+//! the length is not theirs; what is longer is left to the library.
+
+/// Copies `source` to `target`, which is as long.
+///
+/// # Panics
+/// The lengths differ.
+#[inline]
+pub fn copy(source: &[u8], target: &mut [u8]) {
+    assert_eq!(source.len(), target.len(), "as many octets as there is room for");
+    if source.len() > 32 {
+        target.copy_from_slice(source);
+    } else if !(copy_ends::<16>(source, target) || copy_ends::<8>(source, target) || copy_ends::<4>(source, target)) {
+        for (place, octet) in target.iter_mut().zip(source) {
+            *place = *octet;
+        }
+    }
+}
+
+/// Are the two the same?
+#[inline]
+#[must_use]
+pub fn same(a: &[u8], b: &[u8]) -> bool {
+    if a.len() != b.len() {
+        return false;
+    }
+    if a.len() > 32 {
+        return a == b;
+    }
+    same_ends::<16>(a, b)
+        .or_else(|| same_ends::<8>(a, b))
+        .or_else(|| same_ends::<4>(a, b))
+        .unwrap_or_else(|| a.iter().zip(b).all(|(x, y)| x == y))
+}
+
+/// Copies the first and the last `N` octets, which are all of up to twice as many. False if there are fewer.
+#[inline(always)]
+fn copy_ends<const N: usize>(source: &[u8], target: &mut [u8]) -> bool {
+    let (Some(first), Some(last)) = (source.first_chunk::<N>(), source.last_chunk::<N>()) else { return false };
+    if let Some(place) = target.first_chunk_mut() {
+        *place = *first;
+    }
+    if let Some(place) = target.last_chunk_mut() {
+        *place = *last;
+    }
+    true
+}
+
+/// Are the first and the last `N` octets the same? None if there are fewer.
+#[inline(always)]
+fn same_ends<const N: usize>(a: &[u8], b: &[u8]) -> Option<bool> {
+    let same = a.first_chunk::<N>()? == b.first_chunk()? && a.last_chunk::<N>()? == b.last_chunk()?;
+    Some(same)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_length_is_copied_whole_and_nothing_beside_it() {
+        let octets: Vec<u8> = (1..=80).collect();
+        for len in 0..80 {
+            let mut target = [0; 80];
+            copy(&octets[..len], &mut target[..len]);
+            assert_eq!((&target[..len], target[len..].iter().any(|octet| *octet != 0)), (&octets[..len], false));
+        }
+    }
+
+    #[test]
+    fn a_difference_is_seen_at_every_place_and_length() {
+        for len in 0..80 {
+            let octets = vec![7; len];
+            assert!(same(&octets, &octets.clone()));
+            assert!(!same(&octets, &[&octets[..], &[7]].concat()));
+            for place in 0..len {
+                let mut other = octets.clone();
+                other[place] ^= 1;
+                assert!(!same(&octets, &other), "{place} of {len}");
+            }
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! A map of names that is asked for the nearest name above another: zones, local names.
+//!
+//! A look-up goes from the name towards the root. It hashes only what is as long as some name of
+//! the map, so that names far from all of them cost a few instructions for each label. A name of
+//! three labels whose parent is one of 64 zones takes 130 (`bench/micro`, row "zone lookup").
+
+use crate::hash;
+use crate::name;
+use crate::short;
+
+/// Values by folded wire names.
+///
+/// The names are the owner's own choice, never those of who asks: the hash has no secret. Who only looks up
+/// cannot make two entries collide.
+#[derive(Clone, Debug)]
+pub struct SuffixMap<T> {
+    /// Open addressing, at most half full: the upper half of the hash, and the entry's place plus one.
+    slots: Box<[u64]>,
+    entries: Vec<(Box<[u8]>, T)>,
+    /// A bit for each length in octets that a name of the map has.
+    lengths: [u64; 4],
+}
+
+impl<T> SuffixMap<T> {
+    /// Is there no name at all?
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The value of this very name.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, name: &[u8]) -> Option<&T> {
+        if self.may_have(name) { self.find(name) } else { None }
+    }
+
+    /// The longest name of the map that `name` is or is below of, as the part of `name` that it is, with its value.
+    #[inline]
+    #[must_use]
+    pub fn nearest<'n>(&self, name: &'n [u8]) -> Option<(&'n [u8], &T)> {
+        self.above(name).next()
+    }
+
+    /// All names of the map that `name` is or is below of, the longest first.
+    #[inline]
+    pub fn above<'n>(&self, name: &'n [u8]) -> impl Iterator<Item = (&'n [u8], &T)> {
+        let mut rest = Some(name).filter(|_| !self.is_empty());
+        std::iter::from_fn(move || {
+            loop {
+                let above = rest?;
+                rest = name::parent(above);
+                if self.may_have(above)
+                    && let Some(value) = self.find(above)
+                {
+                    return Some((above, value));
+                }
+            }
+        })
+    }
+
+    /// Is a name of the map as long as this one?
+    #[inline]
+    fn may_have(&self, name: &[u8]) -> bool {
+        let len = name.len();
+        self.lengths[len / 64 % 4] >> (len % 64) & 1 == 1
+    }
+
+    #[inline]
+    fn find(&self, name: &[u8]) -> Option<&T> {
+        self.entry(name, hash::without_secret(name)).ok().map(|(_, value)| value)
+    }
+
+    /// The entry of a name, or the free slot where it would be looked for.
+    #[inline]
+    fn entry(&self, name: &[u8], hash: u64) -> Result<&(Box<[u8]>, T), usize> {
+        let mut at = hash as usize;
+        loop {
+            // At least every second slot is free.
+            at &= self.slots.len() - 1;
+            let slot = self.slots[at];
+            if slot == 0 {
+                return Err(at);
+            }
+            if (slot ^ hash) >> 32 == 0
+                && let Some(entry) = self.entries.get((slot as u32 - 1) as usize)
+                && short::same(&entry.0, name)
+            {
+                return Ok(entry);
+            }
+            at += 1;
+        }
+    }
+}
+
+impl<T> FromIterator<(Box<[u8]>, T)> for SuffixMap<T> {
+    /// Of several values for one name the first one stays.
+    fn from_iter<I: IntoIterator<Item = (Box<[u8]>, T)>>(pairs: I) -> Self {
+        let pairs: Vec<_> = pairs.into_iter().collect();
+        let slots = vec![0; (2 * pairs.len()).next_power_of_two().max(2)].into_boxed_slice();
+        let mut map = Self { slots, entries: Vec::with_capacity(pairs.len()), lengths: [0; 4] };
+        for (name, value) in pairs {
+            let hash = hash::without_secret(&name);
+            if let Err(free) = map.entry(&name, hash) {
+                map.lengths[name.len() / 64 % 4] |= 1 << (name.len() % 64);
+                map.entries.push((name, value));
+                map.slots[free] = hash & !0xffff_ffff | map.entries.len() as u64;
+            }
+        }
+        map
+    }
+}
+
+impl<T> Default for SuffixMap<T> {
+    fn default() -> Self {
+        std::iter::empty().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn wire(text: &str) -> Box<[u8]> {
+        let mut out = [0; 255];
+        let len = crate::text::name_to_wire(text.as_bytes(), None, &mut out).unwrap();
+        out[..len].into()
+    }
+
+    #[track_caller]
+    fn check(map: &SuffixMap<usize>, name: &str, expected: Option<(&str, usize)>) {
+        let name = wire(name);
+        let found = map.nearest(&name).map(|(apex, value)| (Box::from(apex), *value));
+        assert_eq!(found, expected.map(|(apex, value)| (wire(apex), value)));
+    }
+
+    #[test]
+    fn the_longest_name_above_is_found() {
+        let names = ["example.", "a-label-of-more-than-sixteen.example.", "com.", "sub.example.", "example."];
+        let map: SuffixMap<usize> = names.iter().enumerate().map(|(place, name)| (wire(name), place)).collect();
+        check(&map, "example.", Some(("example.", 0)));
+        check(&map, "www.example.", Some(("example.", 0)));
+        check(&map, "a.sub.example.", Some(("sub.example.", 3)));
+        check(&map, "x.a-label-of-more-than-sixteen.example.", Some(("a-label-of-more-than-sixteen.example.", 1)));
+        check(&map, "xexample.", None);
+        check(&map, ".", None);
+        assert_eq!((map.get(&wire("sub.example.")), map.get(&wire("www.sub.example."))), (Some(&3), None));
+        let of_all: SuffixMap<usize> = [(wire("."), 9)].into_iter().collect();
+        check(&of_all, "www.example.", Some((".", 9)));
+        let none = SuffixMap::<usize>::default();
+        assert!(none.is_empty() && none.get(b"\x00").is_none() && none.nearest(b"\x00").is_none());
+    }
+
+    #[test]
+    fn octets_that_are_no_name_are_looked_up_without_harm() {
+        let map: SuffixMap<usize> = [(wire("example."), 0)].into_iter().collect();
+        for octets in [&b""[..], b"\x05ab", b"\xc0\x0c", &[1; 300], &[63; 255]] {
+            assert_eq!(map.nearest(octets), None);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_plain_map_asked_for_each_name_above_says_the_same(
+            names in prop::collection::vec("([ab]{1,9}\\.){0,4}", 0..40),
+            asked in prop::collection::vec("([ab]{1,9}\\.){0,5}", 20),
+        ) {
+            let wire = |name: &str| wire(if name.is_empty() { "." } else { name });
+            let plain: std::collections::HashMap<Box<[u8]>, usize> =
+                names.iter().enumerate().rev().map(|(place, name)| (wire(name), place)).collect();
+            let map: SuffixMap<usize> = names.iter().enumerate().map(|(place, name)| (wire(name), place)).collect();
+            for name in names.iter().chain(&asked) {
+                let name = wire(name);
+                let expected: Vec<_> =
+                    name::ancestors(&name).filter_map(|above| Some((above, plain.get(above)?))).collect();
+                prop_assert_eq!(map.nearest(&name), expected.first().copied());
+                prop_assert_eq!(map.above(&name).collect::<Vec<_>>(), expected);
+                prop_assert_eq!(map.get(&name), plain.get(&name));
+            }
+        }
+    }
+}
