@@ -1,5 +1,5 @@
-//! The circuit breaker of one upstream: after failures in a row it is left alone for a while,
-//! then one query shows whether it is back.
+//! The circuit breaker of one server: after failures in a row it is left alone for a while,
+//! then one query shows whether it is back. What is lost while it answers other queries is no failure of it.
 //!
 //! ```text
 //!            FAILURES in a row                 due: one query lets itself through
@@ -14,6 +14,8 @@ const FAILURES: u32 = 5;
 const FIRST_WAIT_MS: u64 = 1_000;
 /// Longest wait in ms.
 const MAX_WAIT_MS: u64 = 60_000;
+/// How long after a reply a server is taken to be alive, in ms.
+const ALIVE_MS: u64 = 5_000;
 
 /// Whether an upstream is asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,18 +33,21 @@ pub(crate) struct Breaker {
     wait_ms: u64,
     /// When a probe is due; 0 when closed.
     probe_at_ms: u64,
+    last_reply_ms: Option<u64>,
 }
 
 impl Breaker {
-    /// Anything came from the upstream that answers a query. True if that closed it.
-    pub(crate) fn succeeded(&mut self) -> bool {
-        let was_open = self.probe_at_ms != 0;
-        *self = Self::default();
-        was_open
+    /// Anything came from the server that answers a query.
+    pub(crate) fn succeeded(&mut self, now_ms: u64) {
+        *self = Self { last_reply_ms: Some(now_ms), ..Self::default() };
     }
 
-    /// A query failed that was sent after the last reply. True if that opened it.
-    pub(crate) fn failed(&mut self, now_ms: u64) -> bool {
+    /// A query was not answered in time, or did not reach the server. True if that opened it.
+    pub(crate) fn failed(&mut self, now_ms: u64, sent_ms: u64) -> bool {
+        let is_silent_since = self.last_reply_ms.is_none_or(|reply| sent_ms > reply);
+        if !is_silent_since || self.is_alive(now_ms) {
+            return false;
+        }
         self.failures = self.failures.saturating_add(1);
         if self.probe_at_ms == 0 && self.failures >= FAILURES {
             self.wait_ms = FIRST_WAIT_MS;
@@ -50,6 +55,16 @@ impl Breaker {
             return true;
         }
         false
+    }
+
+    /// Did it answer within so many ms?
+    pub(crate) fn answered_within(&self, ms: u64, now_ms: u64) -> bool {
+        self.last_reply_ms.is_some_and(|reply| now_ms < reply + ms)
+    }
+
+    /// Did it answer anything lately? Then a missing reply is a lost one.
+    pub(crate) fn is_alive(&self, now_ms: u64) -> bool {
+        self.answered_within(ALIVE_MS, now_ms)
     }
 
     pub(crate) fn state(&self) -> BreakerState {
@@ -80,21 +95,32 @@ mod tests {
     fn it_opens_after_failures_in_a_row_and_lets_probes_through_ever_more_rarely() {
         let mut breaker = Breaker::default();
         for _ in 1..FAILURES {
-            assert!(!breaker.failed(0));
+            assert!(!breaker.failed(0, 0));
         }
-        breaker.succeeded();
+        breaker.succeeded(0);
+        let mut now = ALIVE_MS;
         for _ in 1..FAILURES {
-            assert!(!breaker.failed(0));
+            assert!(!breaker.failed(now, 1));
         }
-        assert!(breaker.failed(0));
-        let mut now = 0;
+        assert!(breaker.failed(now, 1));
         for wait in [1, 2, 4, 8, 16, 32, 60, 60] {
             assert!(!breaker.take_probe(now + wait * 1000 - 1));
             now += wait * 1000;
             assert!(breaker.take_probe(now));
             assert!(!breaker.take_probe(now), "one query lets itself through");
         }
-        assert!(breaker.succeeded());
+        breaker.succeeded(now);
         assert_eq!(breaker.state(), BreakerState::Closed);
+    }
+
+    #[test]
+    fn what_is_lost_while_a_server_answers_is_no_failure_of_it() {
+        let mut breaker = Breaker::default();
+        breaker.succeeded(1_000);
+        for _ in 0..2 * FAILURES {
+            assert!(!breaker.failed(1_000 + ALIVE_MS - 1, 1_001), "it answered lately");
+            assert!(!breaker.failed(1_000 + ALIVE_MS, 1_000), "it has answered since that was sent");
+        }
+        assert!(breaker.is_alive(1_000 + ALIVE_MS - 1) && !breaker.is_alive(1_000 + ALIVE_MS));
     }
 }

@@ -16,8 +16,6 @@ use crate::rtt::Rtt;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct UpstreamId(pub u16);
 
-/// How long after a reply an upstream is taken to be alive, in ms.
-const ALIVE_MS: u64 = 5_000;
 /// How long it is remembered that an upstream cannot do something, in ms.
 const INABILITY_MS: u64 = 3_600_000;
 /// As [`INABILITY_MS`] where silence alone says so, which may have been chance.
@@ -75,7 +73,6 @@ pub(crate) struct Upstream {
     pub(crate) pool: Pool,
     pub(crate) cookie: Cookie,
     pub(crate) counters: UpstreamCounters,
-    last_reply_ms: Option<u64>,
     /// Until when it is taken to lose the case of letters, and to fail with EDNS.
     folds_case_until_ms: u64,
     fails_edns_until_ms: u64,
@@ -97,7 +94,6 @@ impl Upstream {
             pool: Pool::new(pool_size),
             cookie: Cookie::new(cookie_secret, spec.addr),
             counters: UpstreamCounters::default(),
-            last_reply_ms: None,
             folds_case_until_ms: 0,
             fails_edns_until_ms: 0,
             speaks_edns: false,
@@ -107,17 +103,15 @@ impl Upstream {
 
     /// A reply to one of our queries came after `rtt_ms`.
     pub(crate) fn replied(&mut self, now_ms: u64, rtt_ms: u64) {
-        self.last_reply_ms = Some(now_ms);
         self.rtt.sample(rtt_ms);
-        self.breaker.succeeded();
+        self.breaker.succeeded(now_ms);
         self.counters.reply(rtt_ms);
     }
 
     /// It did not answer a query, or could not be reached.
     pub(crate) fn failed(&mut self, now_ms: u64, sent_ms: u64) {
         self.rtt.penalise(now_ms);
-        let silent_since = self.last_reply_ms.is_none_or(|reply| sent_ms > reply);
-        if silent_since && !self.is_alive(now_ms) && self.breaker.failed(now_ms) {
+        if self.breaker.failed(now_ms, sent_ms) {
             self.counters.breaker_opened += 1;
             // What comes back may be another server.
             self.speaks_edns = false;
@@ -126,7 +120,7 @@ impl Upstream {
 
     /// Did it answer anything lately? Then a missing reply is a lost one.
     pub(crate) fn is_alive(&self, now_ms: u64) -> bool {
-        self.last_reply_ms.is_some_and(|reply| now_ms < reply + ALIVE_MS)
+        self.breaker.is_alive(now_ms)
     }
 
     pub(crate) fn is_open(&self) -> bool {

@@ -9,6 +9,9 @@ use std::time::{Duration, Instant};
 
 use super::{Directory, Setup, peers};
 
+/// The library counts in these.
+const NANOS_PER_SEC: i64 = 1_000_000_000;
+
 /// The clocks of one server.
 pub(crate) struct Clock {
     library: PathBuf,
@@ -45,7 +48,8 @@ impl Clock {
     /// Somebody sets the wall clock; no time passes.
     pub(crate) fn step_wall(&mut self, secs: i64) {
         self.wall_secs += secs;
-        let octets = [self.wall_secs.to_ne_bytes(), self.monotonic_secs.to_ne_bytes()].concat();
+        let nanos = |secs: i64| (secs * NANOS_PER_SEC).to_ne_bytes();
+        let octets = [nanos(self.wall_secs), nanos(self.monotonic_secs)].concat();
         self.offsets.write_all_at(&octets, 0).expect("a file that can be written");
     }
 }
@@ -57,8 +61,8 @@ fn library() -> Option<PathBuf> {
         if !peers::is_installed("cc") {
             return None;
         }
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/conformance/harness/shiftclock.c");
-        let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("shiftclock-{}.so", std::process::id()));
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/clock.c");
+        let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("clock-{}.so", std::process::id()));
         let built = Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source).status();
         assert!(built.is_ok_and(|status| status.success()), "the library cannot be built");
         Some(library)

@@ -17,8 +17,6 @@ const MAX_LAME: usize = 8;
 const LAME_MS: u64 = 900_000;
 /// How long it is remembered that a server cannot do something, in ms.
 const INABILITY_MS: u64 = 900_000;
-/// How long after a reply a server is taken to be alive, in ms.
-const ALIVE_MS: u64 = 5_000;
 
 /// See the module.
 #[derive(Debug)]
@@ -27,7 +25,6 @@ pub(crate) struct Server {
     pub(crate) rtt: Rtt,
     pub(crate) cookie: Cookie,
     breaker: Breaker,
-    last_reply_ms: Option<u64>,
     folds_case_until_ms: u64,
     fails_edns_until_ms: u64,
     /// It has answered a query with EDNS by a reply with EDNS.
@@ -47,7 +44,6 @@ impl Server {
             rtt: Rtt::default(),
             cookie: Cookie::new(cookie_secret, addr),
             breaker: Breaker::default(),
-            last_reply_ms: None,
             folds_case_until_ms: 0,
             fails_edns_until_ms: 0,
             speaks_edns: false,
@@ -60,27 +56,24 @@ impl Server {
 
     /// A reply came after `rtt_ms`.
     pub(crate) fn replied(&mut self, now_ms: u64, rtt_ms: u64) {
-        self.last_reply_ms = Some(now_ms);
         self.rtt.sample(rtt_ms);
-        self.breaker.succeeded();
+        self.breaker.succeeded(now_ms);
     }
 
     /// A query was not answered in time, or did not reach it.
     pub(crate) fn failed(&mut self, now_ms: u64, sent_ms: u64) {
         self.rtt.penalise(now_ms);
-        if self.last_reply_ms.is_none_or(|reply| sent_ms > reply) && !self.is_alive(now_ms) {
-            self.breaker.failed(now_ms);
-        }
+        self.breaker.failed(now_ms, sent_ms);
     }
 
     /// Did it answer within so many ms?
     pub(crate) fn answered_within(&self, ms: u64, now_ms: u64) -> bool {
-        self.last_reply_ms.is_some_and(|reply| now_ms < reply + ms)
+        self.breaker.answered_within(ms, now_ms)
     }
 
     /// Did it answer anything lately? Then a missing reply is a lost one.
     pub(crate) fn is_alive(&self, now_ms: u64) -> bool {
-        self.answered_within(ALIVE_MS, now_ms)
+        self.breaker.is_alive(now_ms)
     }
 
     /// Is it to be asked only where there is no other?
