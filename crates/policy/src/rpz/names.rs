@@ -61,9 +61,9 @@ impl Names {
     #[inline]
     pub(super) fn find<'n>(&self, name: &'n [u8]) -> Option<(u32, &'n [u8])> {
         let (mut nearest, mut depth) = (None, Depth::Whole);
-        from_root(&self.key, name, |above, hash| match self.stand(hash) {
-            Some(stand) => {
-                nearest = Some((stand, above));
+        from_root(&self.key, name, |above, hash| match self.place(hash) {
+            Some(place) => {
+                nearest = Some((place, above));
                 ControlFlow::Continue(())
             }
             None => {
@@ -73,22 +73,24 @@ impl Names {
         });
         let root = name.len().checked_sub(1).map_or(name, |at| &name[at..]);
         match (nearest, depth) {
-            (Some((stand, _)), Depth::Whole) => self.number(stand, Covers::Name).map(|number| (number, name)),
-            (Some((stand, above)), Depth::Above) => self.number(stand, Covers::Below).map(|number| (number, above)),
+            (Some((place, _)), Depth::Whole) => self.number(place, Covers::Name).map(|number| (number, name)),
+            (Some((place, above)), Depth::Above) => self.number(place, Covers::Below).map(|number| (number, above)),
             (None, Depth::Above) => self.of_root.map(|number| (number, root)),
             (None, Depth::Whole) => None,
         }
     }
 
+    /// The place of a hash; what stands there is read for the last one alone, as it lies in memory of its own.
     #[inline]
-    fn stand(&self, hash: u64) -> Option<Stand> {
+    fn place(&self, hash: u64) -> Option<usize> {
         let first = place_of(hash, self.places);
         // What is free is greater than any hash, and there is such a place at the end.
         let (at, found) = (first..).zip(self.hashes.get(first..)?).find(|(_, known)| **known >= hash)?;
-        (*found == hash).then(|| self.stands[at])
+        (*found == hash).then_some(at)
     }
 
-    fn number(&self, Stand(stand): Stand, covers: Covers) -> Option<u32> {
+    fn number(&self, place: usize, covers: Covers) -> Option<u32> {
+        let Stand(stand) = self.stands[place];
         let number = stand & !Stand::BOTH;
         match (stand & Stand::BOTH, covers) {
             (Stand::EXACT, Covers::Name) | (Stand::BELOW, Covers::Below) => Some(number),
