@@ -40,24 +40,35 @@ impl<T> SuffixMap<T> {
     #[inline]
     #[must_use]
     pub fn nearest<'n>(&self, name: &'n [u8]) -> Option<(&'n [u8], &T)> {
-        self.above(name).next()
+        if self.is_empty() {
+            return None;
+        }
+        let mut above = name;
+        loop {
+            if self.may_have(above)
+                && let Some(value) = self.find(above)
+            {
+                return Some((above, value));
+            }
+            above = name::parent(above)?;
+        }
     }
 
-    /// All names of the map that `name` is or is below of, the longest first.
+    /// Shows all names of the map that `name` is or is below of, the longest first.
     #[inline]
-    pub fn above<'n>(&self, name: &'n [u8]) -> impl Iterator<Item = (&'n [u8], &T)> {
-        let mut rest = Some(name).filter(|_| !self.is_empty());
-        std::iter::from_fn(move || {
-            loop {
-                let above = rest?;
-                rest = name::parent(above);
-                if self.may_have(above)
-                    && let Some(value) = self.find(above)
-                {
-                    return Some((above, value));
-                }
+    pub fn for_each_above<'n>(&self, name: &'n [u8], mut show: impl FnMut(&'n [u8], &T)) {
+        if self.is_empty() {
+            return;
+        }
+        let mut rest = Some(name);
+        while let Some(above) = rest {
+            if self.may_have(above)
+                && let Some(value) = self.find(above)
+            {
+                show(above, value);
             }
-        })
+            rest = name::parent(above);
+        }
     }
 
     /// Is a name of the map as long as this one?
@@ -177,7 +188,9 @@ mod tests {
                 let expected: Vec<_> =
                     name::ancestors(&name).filter_map(|above| Some((above, plain.get(above)?))).collect();
                 prop_assert_eq!(map.nearest(&name), expected.first().copied());
-                prop_assert_eq!(map.above(&name).collect::<Vec<_>>(), expected);
+                let mut found = Vec::new();
+                map.for_each_above(&name, |above, value| found.push((above, *value)));
+                prop_assert_eq!(found, expected.iter().map(|(above, value)| (*above, **value)).collect::<Vec<_>>());
                 prop_assert_eq!(map.get(&name), plain.get(&name));
             }
         }

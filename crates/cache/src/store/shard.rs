@@ -194,9 +194,11 @@ impl Shard {
         let (low, tag) = (hash as u32, Tag::of(hash));
         let mut result = Ok(None);
         for start in self.buckets_of(low) {
-            let mut cells = self.bucket(start).iter();
-            // By itself this search is a few instructions a cell.
-            while let Some((cell, slot)) = cells.find_map(|cell| tagged(cell, tag)) {
+            for cell in self.bucket(start) {
+                let slot = Slot(cell.load(Ordering::Acquire));
+                if !slot.has_tag(tag) {
+                    continue;
+                }
                 match self.copy_entry(cell, slot, low, out) {
                     Copied::Entry(header) => {
                         let len = header.payload_len();
@@ -234,13 +236,6 @@ impl Shard {
         }
         if header.low == low { Copied::Entry(header) } else { Copied::Other }
     }
-}
-
-/// A cell and what it holds, if that has the tag.
-#[inline]
-fn tagged(cell: &AtomicU64, tag: Tag) -> Option<(&AtomicU64, Slot)> {
-    let slot = Slot(cell.load(Ordering::Acquire));
-    slot.has_tag(tag).then_some((cell, slot))
 }
 
 /// The writer was changing an entry with the tag that is sought.

@@ -79,12 +79,12 @@ impl NameIndex {
     /// Gives the candidates for a name and for each name above it, the longest first.
     #[inline]
     pub(super) fn for_each(&self, name: &[u8], mut take: impl FnMut(&[Candidate])) {
-        for (above, reached) in self.names.above(name) {
+        self.names.for_each_above(name, |above, reached| {
             take(self.list(&reached.under));
             if above.len() == name.len() {
                 take(self.list(&reached.exact));
             }
-        }
+        });
     }
 
     #[inline]
