@@ -27,7 +27,7 @@ enum Faulty {
 pub(crate) enum Extent {
     /// All of them.
     Whole,
-    /// Those before the authority section if one of them is of this type, and else all: who is given an answer and
+    /// Those before the authority section if the last of them is of this type, and else all: who is given an answer and
     /// wants neither proofs nor extras has no use for what follows it.
     ToAnswer(Rtype),
 }
