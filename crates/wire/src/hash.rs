@@ -132,8 +132,7 @@ impl HashKey {
     pub fn chain(&self, hash: u64, octets: &[u8; CHAIN_ROOM], at: usize, len: usize) -> u64 {
         let (mut hash, mut at, mut left) = (hash, at, len);
         while let Some(block) = octets.get(at..).and_then(|rest| rest.first_chunk::<BLOCK>()) {
-            let [low, high] = halves(u128::from_le_bytes(*block));
-            hash = self.mix(hash, [first_octets(low, left), first_octets(high, left.saturating_sub(8))]);
+            hash = self.mix(hash, halves(u128::from_le_bytes(*block) & FIRST_OF_BLOCK[left.min(BLOCK)]));
             if left <= BLOCK {
                 break;
             }

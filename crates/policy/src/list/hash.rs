@@ -31,10 +31,9 @@ impl Suffixes {
         let (mut labels, mut at) = (0, 0);
         while let Some(&length @ 1..=63) = name.get(at) {
             let next = at + 1 + usize::from(length);
-            if labels == MAX_LABELS || next > name.len() {
-                break;
-            }
-            self.starts[labels] = at as u8;
+            // A name has no more labels than there is room for, and what is longer than it is none.
+            let Some(start) = self.starts[..MAX_LABELS].get_mut(labels).filter(|_| next <= name.len()) else { break };
+            *start = at as u8;
             labels += 1;
             at = next;
         }

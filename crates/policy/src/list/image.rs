@@ -6,7 +6,6 @@ use std::ops::Range;
 use avocet_wire::hash::HashKey;
 
 use super::binary::Octets;
-use super::filter;
 use super::found::Badfilter;
 use super::layout::{self, u32_at, u64_at, u128_at};
 use super::limits::{MAX_GLOBS, MAX_MODIFIERS, MAX_REGEXES};
@@ -132,45 +131,39 @@ impl<B: AsRef<[u8]>> Image<B> {
         &self.modifiers
     }
 
+    /// What tells of most names that are in no list that they are in none.
     #[inline]
-    pub(super) fn table(&self) -> Table<'_> {
-        let image = self.octets.as_ref();
-        let section = |at: usize| image.get(self.sections[at].clone()).unwrap_or_default();
-        Table { filter: section(0), buckets: section(1), entries: section(2), sites: section(3) }
+    pub(super) fn filter(&self) -> &[u8] {
+        self.section(0)
+    }
+
+    /// Where the sites of the name with this hash begin.
+    pub(super) fn find(&self, hash: u64) -> Option<u32> {
+        let (buckets, entries) = (self.section(1), self.section(2));
+        let bucket = layout::bucket_of(hash, (buckets.len() / 4).checked_sub(1)?);
+        let first = u32_at(buckets, bucket * 4)? as usize;
+        let end = u32_at(buckets, bucket * 4 + 4)? as usize;
+        let entries = entries.get(first.checked_mul(layout::ENTRY)?..end.checked_mul(layout::ENTRY)?)?;
+        let (entries, _) = entries.as_chunks::<{ layout::ENTRY }>();
+        let known = hash.to_le_bytes();
+        entries.iter().take(MAX_BUCKET).find(|entry| entry[..8] == known).and_then(|entry| u32_at(entry, 8))
+    }
+
+    /// What lists say of names.
+    #[inline]
+    pub(super) fn sites(&self) -> &[u8] {
+        self.section(3)
+    }
+
+    #[inline]
+    fn section(&self, at: usize) -> &[u8] {
+        self.octets.as_ref().get(self.sections[at].clone()).unwrap_or_default()
     }
 }
 
 impl<B> fmt::Debug for Image<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Image").field("names", &self.names).field("digest", &self.digest).finish_non_exhaustive()
-    }
-}
-
-/// The sections about names.
-#[derive(Clone, Copy)]
-pub(super) struct Table<'a> {
-    filter: &'a [u8],
-    buckets: &'a [u8],
-    entries: &'a [u8],
-    pub(super) sites: &'a [u8],
-}
-
-impl Table<'_> {
-    /// Where the sites of the name with this hash begin.
-    #[inline]
-    pub(super) fn find(&self, hash: u64) -> Option<u32> {
-        if filter::may_contain(self.filter, hash) { self.find_past_filter(hash) } else { None }
-    }
-
-    fn find_past_filter(&self, hash: u64) -> Option<u32> {
-        let buckets = (self.buckets.len() / 4).checked_sub(1)?;
-        let bucket = layout::bucket_of(hash, buckets);
-        let first = u32_at(self.buckets, bucket * 4)? as usize;
-        let end = u32_at(self.buckets, bucket * 4 + 4)? as usize;
-        let entries = self.entries.get(first.checked_mul(layout::ENTRY)?..end.checked_mul(layout::ENTRY)?)?;
-        let (entries, _) = entries.as_chunks::<{ layout::ENTRY }>();
-        let known = hash.to_le_bytes();
-        entries.iter().take(MAX_BUCKET).find(|entry| entry[..8] == known).and_then(|entry| u32_at(entry, 8))
     }
 }
 

@@ -8,6 +8,7 @@ use std::net::IpAddr;
 
 use avocet_wire::Rtype;
 
+use super::filter;
 use super::found::{Found, Sought};
 use super::hash::Suffixes;
 use super::image::Image;
@@ -76,11 +77,12 @@ impl<B: AsRef<[u8]>> Image<B> {
     pub fn lookup<'a>(&'a self, question: Question<'a>, in_force: &'a ListSet, scratch: &'a mut Scratch) -> Found<'a> {
         scratch.hits.clear();
         scratch.suffixes.of(&self.key, question.qname);
-        let table = self.table();
+        let filter = self.filter();
         let mut depths = self.depths;
         for (depth, &hash) in scratch.suffixes.hashes().iter().enumerate() {
             if depths & 1 == 1
-                && let Some(place) = table.find(hash)
+                && filter::may_contain(filter, hash)
+                && let Some(place) = self.find(hash)
             {
                 scratch.hits.push(Hit { place, depth: depth as u8 });
             }
@@ -93,7 +95,7 @@ impl<B: AsRef<[u8]>> Image<B> {
             return Found::NOTHING;
         }
         Found::of(Sought {
-            sites: table.sites,
+            sites: self.sites(),
             modifiers: &self.modifiers,
             badfilter: self.badfilter,
             question,

@@ -42,11 +42,11 @@ enum Ask {
     Classes(Run),
     Levels(u32),
     Names(Run),
-    Text(u32),
+    Text(PatternId),
     List(ListId),
     AnswerAddress(Run),
     AnswerNames(Run),
-    AnswerText(u32),
+    AnswerText(PatternId),
     Country(Run),
 }
 
@@ -70,7 +70,6 @@ pub(super) struct Code {
     texts: Vec<TextTest>,
     text_numbers: HashMap<String, u32>,
     patterns: Patterns,
-    places: Vec<PatternId>,
 }
 
 /// What is known while the rules are asked about one question.
@@ -103,7 +102,13 @@ impl Code {
 
     /// Builds the automata, after all conditions are written.
     pub(super) fn finish(&mut self) {
-        (self.patterns, self.places) = Patterns::build(&self.texts);
+        let (patterns, places) = Patterns::build(&self.texts);
+        for step in &mut self.steps {
+            if let Ask::Text(text) | Ask::AnswerText(text) = &mut step.ask {
+                *text = places[text.number()];
+            }
+        }
+        self.patterns = patterns;
         self.text_numbers = HashMap::new();
     }
 
@@ -151,12 +156,14 @@ impl Code {
         }
     }
 
-    fn text(&mut self, test: &TextTest) -> u32 {
+    /// The number of a test, until all are known and have their places.
+    fn text(&mut self, test: &TextTest) -> PatternId {
         let next = self.texts.len() as u32;
-        *self.text_numbers.entry(test.as_pattern()).or_insert_with(|| {
+        let number = *self.text_numbers.entry(test.as_pattern()).or_insert_with(|| {
             self.texts.push(test.clone());
             next
-        })
+        });
+        PatternId::numbered(number)
     }
 
     /// Does the condition that begins at `start` hold?
@@ -181,10 +188,7 @@ impl Code {
                 let count = asking.levels;
                 self.levels[test as usize].get(count / 64).is_some_and(|word| word >> (count % 64) & 1 != 0)
             }
-            Ask::Text(text) => {
-                let place = self.places[text as usize];
-                self.patterns.matches(place, asking.question.qname, &mut asking.memo)
-            }
+            Ask::Text(place) => self.patterns.matches(place, asking.question.qname, &mut asking.memo),
             _ => self.answer_aside(*ask, asking),
         }
     }
@@ -214,13 +218,10 @@ impl Code {
                 networks.iter().any(holds)
             }
             Ask::AnswerNames(run) => answer.names.iter().any(|name| one_of(run.of(&self.keys), name)),
-            Ask::AnswerText(text) => {
-                let place = self.places[text as usize];
-                answer.names.iter().any(|name| {
-                    let mut memo = Memo::EMPTY;
-                    self.patterns.matches(place, name, &mut memo)
-                })
-            }
+            Ask::AnswerText(place) => answer.names.iter().any(|name| {
+                let mut memo = Memo::EMPTY;
+                self.patterns.matches(place, name, &mut memo)
+            }),
             Ask::Country(run) => {
                 let countries = run.of(&self.countries);
                 answer.countries.iter().any(|country| countries.contains(country))

@@ -76,6 +76,12 @@ impl NameIndex {
         self.names.is_empty()
     }
 
+    /// Is there the name, or one above it?
+    #[inline]
+    pub(super) fn has_above(&self, name: &[u8]) -> bool {
+        self.names.nearest(name).is_some()
+    }
+
     /// Gives the candidates for a name and for each name above it, the longest first.
     #[inline]
     pub(super) fn for_each(&self, name: &[u8], mut take: impl FnMut(&[Candidate])) {

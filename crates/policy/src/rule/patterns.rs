@@ -4,13 +4,13 @@
 //! octet of the name. What grows too large for one is split, and what is too large alone is asked
 //! by itself, in time linear in the name as well.
 
-use regex_automata::MatchKind;
 use regex_automata::dfa::{Automaton, StartKind, dense};
 use regex_automata::nfa::thompson;
 use regex_automata::util::primitives::StateID;
 use regex_automata::util::start;
+use regex_automata::{Input, MatchKind};
 
-use super::text::{NameText, TextTest, for_each_octet, syntax};
+use super::text::{NameText, TextTest, syntax};
 
 /// Patterns of a group, as many as there are bits in its result.
 const GROUP: usize = 64;
@@ -32,6 +32,18 @@ pub(super) struct PatternId {
     bit: u32,
 }
 
+impl PatternId {
+    /// A number in place of a place that is not known yet.
+    pub(super) const fn numbered(number: u32) -> Self {
+        Self { group: u32::MAX, bit: number }
+    }
+
+    /// The number that stands in place of a place.
+    pub(super) const fn number(self) -> usize {
+        self.bit as usize
+    }
+}
+
 /// What the group that was asked last found.
 pub(super) struct Memo {
     group: u32,
@@ -43,7 +55,7 @@ impl Memo {
 }
 
 enum Group {
-    Automaton { dfa: Box<dense::DFA<Vec<u32>>>, start: StateID },
+    Automaton(Box<dense::DFA<Vec<u32>>>),
     Alone(TextTest),
 }
 
@@ -61,9 +73,9 @@ impl Patterns {
 
     fn add(&mut self, tests: &[TextTest], memory: &mut usize, places: &mut Vec<PatternId>) {
         let group = self.groups.len() as u32;
-        if let Some((dfa, start)) = automaton(tests, (*memory).min(GROUP_MEMORY)) {
+        if let Some(dfa) = automaton(tests, (*memory).min(GROUP_MEMORY)) {
             *memory = memory.saturating_sub(dfa.memory_usage());
-            self.groups.push(Group::Automaton { dfa: Box::new(dfa), start });
+            self.groups.push(Group::Automaton(Box::new(dfa)));
             places.extend((0..tests.len() as u32).map(|bit| PatternId { group, bit }));
         } else if let [test] = tests {
             self.groups.push(Group::Alone(test.clone()));
@@ -75,8 +87,7 @@ impl Patterns {
         }
     }
 
-    /// Does the pattern match the folded name? About a nanosecond and a half for an octet, once for
-    /// all patterns of a group.
+    /// Does the pattern match the folded name? All patterns of a group are asked at once.
     #[inline]
     pub(super) fn matches(&self, pattern: PatternId, name: &[u8], memo: &mut Memo) -> bool {
         if memo.group != pattern.group {
@@ -90,23 +101,34 @@ impl Patterns {
 impl Group {
     #[inline(never)]
     fn find(&self, name: &[u8]) -> u64 {
+        let mut text = NameText::EMPTY;
+        text.read(name);
         match self {
-            Self::Automaton { dfa, start } => walk(dfa, *start, name),
-            Self::Alone(test) => u64::from(test.holds(NameText::of(name).octets())),
+            Self::Automaton(dfa) if matches_one(dfa, text.octets()) => walk(dfa, text.octets()),
+            Self::Automaton(_) => 0,
+            Self::Alone(test) => u64::from(test.holds(text.octets())),
         }
     }
 }
 
+/// Is there a pattern that matches? It mostly ends with the few octets that one of them begins with.
+#[inline]
+fn matches_one(dfa: &dense::DFA<Vec<u32>>, text: &[u8]) -> bool {
+    // An automaton without quit octets does not fail.
+    dfa.try_search_fwd(&Input::new(text).earliest(true)).is_ok_and(|found| found.is_some())
+}
+
 /// Matches are reported one octet late, which is why the end of the text is a step of its own.
-fn walk(dfa: &dense::DFA<Vec<u32>>, start: StateID, name: &[u8]) -> u64 {
-    let (mut state, mut found) = (start, 0u64);
-    for_each_octet(name, |octet| {
-        state = dfa.next_state(state, octet);
-        // One comparison tells that a state is nothing special; that it is no match takes two.
-        if dfa.is_special_state(state) && dfa.is_match_state(state) {
+#[cold]
+fn walk(dfa: &dense::DFA<Vec<u32>>, text: &[u8]) -> u64 {
+    let Ok(mut state) = dfa.start_state(&start::Config::new()) else { return 0 };
+    let mut found = 0u64;
+    for octet in text {
+        state = dfa.next_state(state, *octet);
+        if dfa.is_match_state(state) {
             found |= matched(dfa, state);
         }
-    });
+    }
     state = dfa.next_eoi_state(state);
     if dfa.is_match_state(state) {
         found |= matched(dfa, state);
@@ -118,17 +140,17 @@ fn matched(dfa: &dense::DFA<Vec<u32>>, state: StateID) -> u64 {
     (0..dfa.match_len(state)).fold(0, |found, index| found | 1 << dfa.match_pattern(state, index).as_u32())
 }
 
-fn automaton(tests: &[TextTest], memory: usize) -> Option<(dense::DFA<Vec<u32>>, StateID)> {
+fn automaton(tests: &[TextTest], memory: usize) -> Option<dense::DFA<Vec<u32>>> {
     let config = dense::Config::new()
         .match_kind(MatchKind::All)
         .start_kind(StartKind::Unanchored)
+        // Names are shorter than what it takes to look ahead for the octets that patterns begin with.
+        .accelerate(false)
         .dfa_size_limit(Some(memory))
         .determinize_size_limit(Some(2 * memory));
     let patterns: Vec<String> = tests.iter().map(TextTest::as_pattern).collect();
     let limits = thompson::Config::new().utf8(false).nfa_size_limit(Some(memory));
-    let dfa = dense::Builder::new().configure(config).syntax(syntax()).thompson(limits).build_many(&patterns).ok()?;
-    let start = dfa.start_state(&start::Config::new()).ok()?;
-    Some((dfa, start))
+    dense::Builder::new().configure(config).syntax(syntax()).thompson(limits).build_many(&patterns).ok()
 }
 
 #[cfg(test)]

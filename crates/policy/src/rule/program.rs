@@ -125,6 +125,7 @@ pub struct Program {
 struct Lifts {
     /// For each profile the pause that ends last, and when.
     pauses: Box<[Option<(u16, u64)>]>,
+    has_pauses: bool,
     grants: Vec<CompiledGrant>,
 }
 
@@ -256,6 +257,9 @@ impl Program {
     #[must_use]
     pub fn decide(&self, question: &Question<'_>, hours: &Hours, lists: &impl ListLookup) -> Verdict {
         let (stage, rests) = (&self.compiled.question, &self.rests[0]);
+        if self.lifts.is_empty() && !stage.has_candidates(question, rests) {
+            return Verdict::NONE;
+        }
         let levels = stage.levels_of(question.qname);
         let mut search = self.search(question, (None, &Verdict::NONE), (levels, hours), lists);
         self.lifts.apply(question, &mut search.verdict);
@@ -327,11 +331,12 @@ impl<L: ListLookup> Search<'_, L> {
 
     /// Looks among candidates in their order, up to the rule that decides.
     fn among_some(&mut self, candidates: &[Candidate]) {
+        let is_lifted = self.verdict.lifted.is_some();
         for candidate in candidates {
             if candidate.rule >= self.first {
                 return;
             }
-            if candidate.role == Role::Filters && self.verdict.lifted.is_some() {
+            if is_lifted && candidate.role == Role::Filters {
                 continue;
             }
             if candidate.client != Candidate::ANYBODY && !self.asking.client_holds(candidate.client) {
@@ -361,7 +366,8 @@ impl<L: ListLookup> Search<'_, L> {
 
 impl Lifts {
     fn build(clients: &Clients, switches: &Switches) -> Self {
-        let mut lifts = Self { pauses: vec![None; clients.profiles()].into_boxed_slice(), grants: Vec::new() };
+        let pauses = vec![None; clients.profiles()].into_boxed_slice();
+        let mut lifts = Self { pauses, has_pauses: !switches.pauses.is_empty(), grants: Vec::new() };
         for (number, pause) in (0..).zip(&switches.pauses) {
             for profile in profiles(clients).filter(|profile| is_for(&pause.scope, clients, *profile)) {
                 let longest = &mut lifts.pauses[usize::from(profile.0)];
@@ -380,6 +386,12 @@ impl Lifts {
             lifts.grants.push(CompiledGrant { number, name, until: grant.until, profiles: bits });
         }
         lifts
+    }
+
+    /// Is filtering lifted for nobody?
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.grants.is_empty() && !self.has_pauses
     }
 
     /// Says in the verdict what lifts filtering, and bounds how long the verdict is valid.

@@ -7,6 +7,7 @@ use avocet_wire::name::labels;
 use super::code::Code;
 use super::fold::{Folded, Leaf, Sense};
 use super::index::{Candidate, NameIndex, Role};
+use super::program::Question;
 use super::rules::RuleId;
 use super::tree::NameKey;
 
@@ -45,6 +46,14 @@ impl Stage {
     #[inline]
     pub(super) fn levels_of(&self, name: &[u8]) -> usize {
         if self.asks_for_levels { labels(name).count() } else { 0 }
+    }
+
+    /// May any rule hold for the question, as far as its name, its type and its client say?
+    #[inline]
+    pub(super) fn has_candidates(&self, question: &Question<'_>, rests: &Rests) -> bool {
+        !rests.of(question.profile.0.into()).is_empty()
+            || !self.of_type(question.qtype.0).is_empty()
+            || self.names.has_above(question.qname)
     }
 
     /// The rules that need the type.

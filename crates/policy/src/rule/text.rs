@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use avocet_wire::name::{MAX_NAME, labels};
+use avocet_wire::name::MAX_NAME;
+use avocet_wire::short;
 use regex_automata::meta::Regex;
 use regex_automata::util::syntax;
 
@@ -112,52 +113,60 @@ fn reason(error: &regex_automata::meta::BuildError) -> String {
     last.strip_prefix("error: ").unwrap_or(last).to_owned()
 }
 
+/// Octets that are read of a name at once.
+const BLOCK: usize = 16;
+
+/// Octets of a name and of the block that it ends in.
+const ROOM: usize = MAX_NAME.next_multiple_of(BLOCK);
+
 /// A name as text, on the stack.
 pub(super) struct NameText {
     len: usize,
-    octets: [u8; MAX_NAME],
+    octets: [u8; ROOM],
 }
 
 impl NameText {
+    /// The empty text.
+    pub(super) const EMPTY: Self = Self { len: 0, octets: [0; ROOM] };
+
     /// The text of a valid folded name.
     pub(super) fn of(name: &[u8]) -> Self {
-        let mut text = Self { len: 0, octets: [0; MAX_NAME] };
-        for_each_octet(name, |octet| {
-            text.octets[text.len] = octet;
-            text.len += 1;
-        });
+        let mut text = Self::EMPTY;
+        text.read(name);
         text
     }
 
+    /// Becomes the text of a valid folded name: what is so large is read where it stays.
+    #[inline]
+    pub(super) fn read(&mut self, name: &[u8]) {
+        // Without the first length and the root.
+        let labels = name.get(1..name.len().min(MAX_NAME).saturating_sub(1)).unwrap_or_default();
+        self.len = labels.len();
+        short::copy(labels, &mut self.octets[..labels.len()]);
+        for block in self.octets.as_chunks_mut::<BLOCK>().0.iter_mut().take(labels.len().div_ceil(BLOCK)) {
+            block.iter_mut().for_each(|octet| *octet = seen(*octet));
+        }
+        // Each further length stands where the dot is.
+        let mut at = usize::from(name.first().copied().unwrap_or_default());
+        while let Some(length) = labels.get(at) {
+            self.octets[at] = b'.';
+            at += 1 + usize::from(*length);
+        }
+    }
+
+    #[inline]
     pub(super) fn octets(&self) -> &[u8] {
         &self.octets[..self.len]
     }
 }
 
-/// Gives the octets of a name's text one after another.
-#[inline]
-pub(super) fn for_each_octet(name: &[u8], mut take: impl FnMut(u8)) {
-    for (number, label) in labels(name).enumerate() {
-        if number > 0 {
-            take(b'.');
-        }
-        for &octet in label {
-            take(SEEN[usize::from(octet)]);
-        }
-    }
-}
-
 /// What an octet of a label is seen as.
-const SEEN: [u8; 256] = {
-    let mut seen = [b'?'; 256];
-    let mut octet = b'!';
-    while octet <= b'~' {
-        seen[octet as usize] = octet.to_ascii_lowercase();
-        octet += 1;
-    }
-    seen[b'.' as usize] = b'?';
-    seen
-};
+#[inline]
+fn seen(octet: u8) -> u8 {
+    // Without a branch, so that a block is one step.
+    let is_odd = (octet.wrapping_sub(b'!') > b'~' - b'!') | (octet == b'.');
+    if is_odd { b'?' } else { octet }
+}
 
 #[cfg(test)]
 mod tests {
