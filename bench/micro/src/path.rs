@@ -17,7 +17,15 @@ const RECORDS: usize = 1000;
 
 /// Our cells.
 pub(crate) fn cells() -> Vec<Cell> {
-    vec![local_record(), policy_block(), list_block(), cache_hit(), full_stack()]
+    let mut cells = vec![local_record()];
+    for (policy, list, configuration) in [
+        (rows::POLICY_BLOCK, rows::LIST_BLOCK, ""),
+        (rows::POLICY_BLOCK_DECIDED, rows::LIST_BLOCK_DECIDED, DECIDED),
+    ] {
+        cells.extend([policy_block(policy, configuration), list_block(list, configuration)]);
+    }
+    cells.extend([cache_hit(), full_stack()]);
+    cells
 }
 
 fn client() -> SocketAddr {
@@ -57,25 +65,25 @@ fn local_record() -> Cell {
     answered(rows::LOCAL_RECORD, server(""), material::query(b"\x08host-500\x03lan\x00", Rtype::A, false))
 }
 
-/// Answers that are not kept: each is decided anew.
+/// Answers that are not kept, as those of rules about the client's rate are not: each is decided anew.
 const DECIDED: &str = "[policy]\nblock-ttl-secs = 0\n";
 /// Names on the list.
 const LISTED: usize = 100_000;
 
-fn policy_block() -> Cell {
+fn policy_block(row: &'static str, configuration: &str) -> Cell {
     let rule = "[[rule]]\nname = \"ads\"\nwhen = 'qname.under(\"ads.example\")'\naction = \"block\"\n";
-    let server = server(&format!("{DECIDED}{rule}"));
-    answered(rows::POLICY_BLOCK, server, material::query(b"\x01a\x03ads\x07example\x00", Rtype::A, false))
+    let server = server(&format!("{configuration}{rule}"));
+    answered(row, server, material::query(b"\x01a\x03ads\x07example\x00", Rtype::A, false))
 }
 
-fn list_block() -> Cell {
+fn list_block(row: &'static str, configuration: &str) -> Cell {
     let path = std::env::temp_dir().join(format!("avocet-micro-{}.txt", std::process::id()));
     let names: String = (0..LISTED).map(|number| format!("host-{number}.ads.example\n")).collect();
     std::fs::write(&path, names).expect("a directory for temporary files");
     let list = format!("[[list]]\nname = \"ads\"\nfile = \"{}\"\nformat = \"domains\"\n", path.display());
-    let server = server(&format!("{DECIDED}{list}"));
+    let server = server(&format!("{configuration}{list}"));
     std::fs::remove_file(&path).expect("the file that was written");
-    answered(rows::LIST_BLOCK, server, material::query(b"\x08host-500\x03ads\x07example\x00", Rtype::A, false))
+    answered(row, server, material::query(b"\x08host-500\x03ads\x07example\x00", Rtype::A, false))
 }
 
 fn cache_hit() -> Cell {

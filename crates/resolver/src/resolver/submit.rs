@@ -38,15 +38,15 @@ impl<W> Resolver<W> {
             let ede = (Ede::NOT_AUTHORITATIVE, "no forwarding rule for this name");
             return refuse(ask, Rcode::REFUSED, ede, waiter, cx);
         };
-        if is_by_plan && let Some(failure) = cx.failures.lookup(ask.question, ask.checking_disabled, cx.now_secs()) {
-            self.counters.failed_before += 1;
-            let text = Ede(failure.ede).meaning();
-            return refuse(ask, Rcode::SERVFAIL, (Ede::CACHED_ERROR, text), waiter, cx);
-        }
         let passes_ecs = !recurses && self.bound.plan.rule(route).ecs == EcsPolicy::Pass;
         let key = self.key_of(ask, passes_ecs);
         if let Some(at) = self.tasks.find(&key).filter(|&at| self.is_current(at)) {
             return self.join(at, ask, waiter, cx);
+        }
+        if is_by_plan && let Some(failure) = cx.failures.lookup(ask.question, ask.checking_disabled, cx.now_secs()) {
+            self.counters.failed_before += 1;
+            let text = Ede(failure.ede).meaning();
+            return refuse(ask, Rcode::SERVFAIL, (Ede::CACHED_ERROR, text), waiter, cx);
         }
         if waiter.is_some() && self.waiters >= self.bound.plan.settings.waiters {
             self.counters.shed_waiters += 1;
