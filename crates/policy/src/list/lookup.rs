@@ -49,7 +49,7 @@ pub struct Scratch {
 pub(super) struct Hit {
     /// Where its sites begin.
     pub(super) place: u32,
-    /// Labels of the listed name.
+    /// Labels of the listed name; none of a pattern, which no name is farther from.
     pub(super) depth: u8,
 }
 
@@ -104,8 +104,7 @@ impl<B: AsRef<[u8]>> Image<B> {
     }
 
     fn find_patterns(&self, qname: &[u8], scratch: &mut Scratch) {
-        let Scratch { suffixes, hits, work } = scratch;
-        let depth = suffixes.labels() as u8;
+        let Scratch { hits, work, .. } = scratch;
         let named = hits.len();
         if work.as_ref().is_none_or(|(digest, _)| *digest != self.digest) {
             *work = Some((self.digest, self.patterns.work()));
@@ -114,7 +113,7 @@ impl<B: AsRef<[u8]>> Image<B> {
         self.patterns.matching(qname, work, |number| {
             let place = self.pattern_places[number as usize];
             if !hits[named..].iter().any(|hit| hit.place == place) {
-                hits.push(Hit { place, depth });
+                hits.push(Hit { place, depth: 0 });
             }
         });
     }

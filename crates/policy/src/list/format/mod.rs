@@ -116,7 +116,7 @@ pub(super) mod tests {
             Effect::Allow => "allow ".to_owned(),
         };
         text += &match &entry.target {
-            Target::Name(Scope::Exact | Scope::Given, name) => format!("={name}"),
+            Target::Name(Scope::Exact, name) => format!("={name}"),
             Target::Name(Scope::Subtree, name) => format!("+{name}"),
             Target::Name(Scope::Below, name) => format!("<{name}"),
             Target::Glob(glob) => glob.clone(),
