@@ -4,6 +4,8 @@
 //! allowed by a list of allowed names; rewritten; allowed by an exception (`@@`); answered by a line of a
 //! hosts file or of dnsmasq, by the one about the closest name; blocked.
 
+use avocet_wire::Rtype;
+
 use super::entry::Effect;
 use super::lookup::{Hit, Question};
 use super::modifier::Modifiers;
@@ -191,6 +193,8 @@ pub(super) struct Sought<'a> {
     pub(super) modifiers: &'a [Modifiers],
     pub(super) badfilter: Badfilter,
     pub(super) question: Question<'a>,
+    /// The type of the record that leads to the name, where nobody asked for it.
+    pub(super) record: Option<Rtype>,
     pub(super) in_force: &'a ListSet,
     pub(super) hits: &'a [Hit],
     /// Of the question's name.
@@ -223,7 +227,9 @@ impl<'a> Sought<'a> {
             // A place past the end is that of a malformed image: such an entry concerns nobody.
             Some(place) => Some(self.modifiers.get(place as usize)?),
         };
-        if modifiers.is_some_and(|modifiers| !modifiers.admit(&self.question)) || self.is_switched_off(site, hit) {
+        if modifiers.is_some_and(|modifiers| !modifiers.admit(&self.question, self.record))
+            || self.is_switched_off(site, hit)
+        {
             return None;
         }
         let effect = if site.is(site::ALLOW) { Effect::Allow } else { Effect::Block };

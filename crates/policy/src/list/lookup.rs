@@ -74,6 +74,27 @@ impl<B: AsRef<[u8]>> Image<B> {
     /// What the lists in force say of a question.
     #[inline]
     pub fn lookup<'a>(&'a self, question: Question<'a>, in_force: &'a ListSet, scratch: &'a mut Scratch) -> Found<'a> {
+        self.lookup_by((question, None), in_force, scratch)
+    }
+
+    /// What the lists in force say of a name that the answer to a question leads to. Entries about types speak of the
+    /// type that was asked for, and of that of the record which leads there, CNAME.
+    pub fn lookup_behind<'a>(
+        &'a self,
+        question: Question<'a>,
+        in_force: &'a ListSet,
+        scratch: &'a mut Scratch,
+    ) -> Found<'a> {
+        self.lookup_by((question, Some(Rtype::CNAME)), in_force, scratch)
+    }
+
+    #[inline]
+    fn lookup_by<'a>(
+        &'a self,
+        (question, record): (Question<'a>, Option<Rtype>),
+        in_force: &'a ListSet,
+        scratch: &'a mut Scratch,
+    ) -> Found<'a> {
         scratch.hits.clear();
         scratch.suffixes.of(&self.key, question.qname);
         let table = self.table();
@@ -97,6 +118,7 @@ impl<B: AsRef<[u8]>> Image<B> {
             modifiers: &self.modifiers,
             badfilter: self.badfilter,
             question,
+            record,
             in_force,
             hits: &scratch.hits,
             labels: scratch.suffixes.labels(),

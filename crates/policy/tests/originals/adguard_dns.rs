@@ -3,7 +3,7 @@
 
 use avocet_policy::list::Format::{Adblock, Domains, Hosts};
 
-use crate::asking::{Who, broken, check, check_all, check_who, passed_over};
+use crate::asking::{Who, broken, check, check_all, check_behind, check_who, passed_over};
 
 #[test]
 fn basic_examples() {
@@ -168,12 +168,18 @@ fn dnstype() {
     }
     check(Adblock, &[("||example.org^$dnstype=aaaa", "example.org AAAA", "blocked")]);
     broken(Adblock, &[("||example.org^$dnstype=NONE_SUCH", "the value of the modifier \"dnstype\" is wrong")]);
-    // The type of a target's record is CNAME, whatever was asked for: the server asks for it so.
-    check_all(
-        Adblock,
-        "||canon.example.com^$dnstype=~CNAME",
-        &[("canon.example.com CNAME", "-"), ("canon.example.com A", "blocked")],
-    );
+}
+
+#[test]
+fn dnstype_of_the_record_that_leads_to_a_name() {
+    let text = "||canon.example.com^$dnstype=~CNAME";
+    check_behind(Adblock, text, &[("canon.example.com A", "-"), ("canon.example.com AAAA", "-")]);
+    check_all(Adblock, text, &[("canon.example.com CNAME", "-"), ("canon.example.com A", "blocked")]);
+    check_behind(Adblock, "||canon.example.com^$dnstype=CNAME", &[("canon.example.com A", "blocked")]);
+    check_behind(Adblock, "||canon.example.com^", &[("canon.example.com A", "blocked")]);
+    // The type that was asked for counts as well, as Pi-hole has it.
+    let text = "||canon.example.com^$dnstype=AAAA";
+    check_behind(Adblock, text, &[("canon.example.com AAAA", "blocked"), ("canon.example.com A", "-")]);
 }
 
 #[test]

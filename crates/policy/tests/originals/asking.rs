@@ -78,6 +78,26 @@ fn compile(format: Format, text: &str) -> (Image, Report) {
     (Image::open(compiler.finish().0).unwrap(), report)
 }
 
+/// One text for names that the answer to a question for a type leads to: `NAME TYPE`.
+#[track_caller]
+pub(crate) fn check_behind(format: Format, text: &str, targets: &[(&str, &str)]) {
+    let (image, report) = compile(format, text);
+    assert_eq!(report.first_faults, [], "{text}");
+    for (target, expected) in targets {
+        let (name, qtype) = target.split_once(' ').unwrap();
+        let (qname, qtype) = (wire(name), Rtype(rdata::from_mnemonic(qtype).unwrap()));
+        let question = Question { qname: &qname, qtype, asker: Asker::default() };
+        let mut scratch = Scratch::empty();
+        let found = image.lookup_behind(question, &ListSet::ALL, &mut scratch);
+        let says = match found.decision() {
+            Decision::None => "-",
+            Decision::Blocked => "blocked",
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(says, *expected, "{text:?} for {target}");
+    }
+}
+
 fn ask(image: &Image, question: &str, Who(address, name, tag): Who) -> String {
     let (qname, qtype) = question.split_once(' ').unwrap_or((question, "A"));
     let qtype = Rtype(rdata::from_mnemonic(qtype).unwrap());
