@@ -133,7 +133,7 @@ fn replies() {
 fn comments_within_expressions() {
     check_all(
         PiholeRegex,
-        r"(^|\.)doubleclick\.(?#TODO: We need to maybe support more than just .net here)net$",
+        r"(^|\.)doubleclick\.(?#perhaps: more than .net)net$",
         &[("doubleclick.net", "blocked"), ("www.doubleclick.net", "blocked"), ("doubleclick.com", "-")],
     );
     check_all(
