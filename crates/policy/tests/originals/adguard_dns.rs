@@ -254,6 +254,10 @@ fn dnsrewrite_goes_before_other_rules_and_exceptions_take_it_away() {
         Adblock,
         &[
             ("||example.com^\n@@||example.com^\n||example.com^$dnsrewrite=1.2.3.4", "example.com", "=A 1.2.3.4"),
+            // Of `important` the page says that it goes before any rule without it; here it does.
+            ("@@||example.com^$important\n||example.com^$dnsrewrite=1.2.3.4", "example.com", "allowed"),
+            ("||example.com^$important\n||example.com^$dnsrewrite=1.2.3.4", "example.com", "blocked"),
+            ("||example.com^$important\n||example.com^$important,dnsrewrite=1.2.3.4", "example.com", "=A 1.2.3.4"),
             // Keywords first, then aliases, then all records together.
             (
                 "||a.example^$dnsrewrite=1.2.3.4\n||a.example^$dnsrewrite=b.example\n||a.example^$dnsrewrite=REFUSED",

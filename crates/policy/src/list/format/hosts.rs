@@ -33,9 +33,11 @@ pub(super) fn read(line: &str, out: &mut Vec<Entry>) -> Result<Taken, Reason> {
         return Ok(taken);
     }
     let line = without_comment(line);
-    match line.contains(|octet: char| octet.is_ascii_whitespace()) {
-        true => Err(Reason::Malformed("expected an address and a name")),
-        false => domains::read(line, domains::Plain::Alone, out),
+    match domains::read(line, domains::Plain::Alone, out) {
+        Err(_) if line.contains(|found: char| found.is_ascii_whitespace()) => {
+            Err(Reason::Malformed("expected an address and a name"))
+        }
+        taken => taken,
     }
 }
 
@@ -120,7 +122,13 @@ mod tests {
 
     #[test]
     fn comments_and_names_of_the_machine_say_nothing() {
-        for line in ["# a comment", "127.0.0.1 localhost", "::1 ip6-localhost ip6-loopback", "fe80::1%lo0 localhost"] {
+        for line in [
+            "# a comment",
+            "! another one",
+            "127.0.0.1 localhost",
+            "::1 ip6-localhost ip6-loopback",
+            "fe80::1%lo0 localhost",
+        ] {
             check(line, "-");
         }
         check("0.0.0.0 0.0.0.0", "-");
