@@ -109,11 +109,10 @@ impl<'a> Found<'a> {
         let (mut weight, mut deciding) = ((None, 0), None);
         for hit in sought.hits {
             for site in Sites::at(sought.sites, hit.place) {
-                if let Some(one) = sought.match_of(&site, *hit)
-                    && one.weight() > weight
-                    && sought.keep(&one)
-                {
-                    (weight, deciding) = (one.weight(), Some(one));
+                let Some(one) = sought.match_of(&site, *hit) else { continue };
+                let its = one.weight();
+                if its > weight && sought.keep(&one) {
+                    (weight, deciding) = (its, Some(one));
                 }
             }
         }
