@@ -18,7 +18,7 @@ use super::report::Reason;
 pub enum Format {
     /// `ADDRESS NAME ...`, as `/etc/hosts`: each name alone.
     Hosts,
-    /// A name a line, alone; `*.NAME` and `.NAME` are the name and all below it.
+    /// A name a line, alone; `*.NAME` and `.NAME` are the name and all below it, `/.../` is a regular expression.
     Domains,
     /// A name a line, with or without `*.` before it: the name and all below it.
     Wildcards,
