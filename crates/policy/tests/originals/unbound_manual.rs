@@ -84,6 +84,16 @@ fn local_data_is_answered_whatever_the_zone() {
             ],
         );
     }
+    // Each line is read by itself: unlike in Unbound, data are the answer in these zones, too, and for all types.
+    for (kind, elsewhere) in
+        [("always_nxdomain", "blocked"), ("always_null", "blocked"), ("typetransparent", "allowed")]
+    {
+        check_all(
+            Unbound,
+            &format!("{data}{}", zone(kind)),
+            &[("www.example.com A", "=A 192.0.2.1"), ("www.example.com AAAA", "=NODATA"), ("a.example.com", elsewhere)],
+        );
+    }
     // Data make a transparent zone where there is none.
     check_all(Unbound, data, &[("www.example.com", "=A 192.0.2.1"), ("example.com", "-"), ("a.www.example.com", "-")]);
 }
