@@ -129,6 +129,8 @@ const CASES: &[Case] = &[
         STRICT,
     ),
     case("ip of a network", "{n} A 10.8.{h}.9\n", ["24.0.{h}.8.10.rpz-ip CNAME *.\n", ""], FULL),
+    case("bits behind the prefix", "{n} A 10.8.{h}.9\n", ["24.9.{h}.8.10.rpz-ip CNAME *.\n", ""], STRICT),
+    case("a prefix with a zero before it", "{n} A 10.8.{h}.9\n", ["024.0.{h}.8.10.rpz-ip CNAME *.\n", ""], STRICT),
     case(
         "ip of IPv6, nxdomain",
         "{n} AAAA 2001:db8:7::{x}\n{n} A {a}\n",

@@ -34,7 +34,8 @@ use std::process::ExitCode;
 use avocet_io::signals::Signals;
 
 pub use args::{CompareArgs, LoadArgs, Scenario, Task};
-pub use check::Depth;
+pub use ask::{Form, Questions, Recording};
+pub use check::{Depth, Expected, Rcodes, Zone};
 pub use drive::Carrier;
 pub use drive::ramp::{Bounds, Ramp, Step};
 pub use measure::measure;

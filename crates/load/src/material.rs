@@ -5,8 +5,7 @@ use std::sync::Arc;
 use avocet_wire::{NameBuf, Rtype};
 
 use crate::args::{LoadArgs, Scenario};
-use crate::ask::recording::{self, Recording};
-use crate::ask::{Form, Questions, Unique, names};
+use crate::ask::{Form, Questions, Recording, Unique, names, recording};
 use crate::check::Zone;
 
 /// Names that are made up where nothing else is said.

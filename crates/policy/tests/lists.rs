@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used)] // what panics here fails the test
 
-#[path = "lists/adguard.rs"]
-mod adguard;
 #[path = "lists/corpus.rs"]
 mod corpus;
 #[path = "lists/hostile.rs"]

@@ -127,7 +127,8 @@ impl Server {
             "ads.txt",
             "||ads.example^\n@@||fine.ads.example^\n||tracker.example^$dnstype=AAAA\n\
              ||named.example^$client=Tablet\n||unnamed.example^$client=~tablet|~nobody\n||near.example^$client=10.0.0.0/24\n\
-             ||tagged.example^$ctag=kids|user_child\n||untagged.example^$ctag=~kids\n",
+             ||tagged.example^$ctag=kids|user_child\n||untagged.example^$ctag=~kids\n\
+             ||named-only.example^$dnstype=~CNAME\n",
         );
         let adult = file("adult.txt", "0.0.0.0 adult.example\n");
         let configuration = CONFIGURATION.replace("ADS", &ads).replace("ADULT", &adult);
@@ -150,10 +151,12 @@ impl Server {
             ("forcesafesearch.google.com.", [192, 0, 2, 15]),
             ("www.google.com.", [192, 0, 2, 16]),
             ("cdn.ads.example.", [192, 0, 2, 17]),
+            ("named-only.example.", [192, 0, 2, 18]),
         ] {
             inner.learn(&wire(name), a, 300, &[&address]);
         }
         inner.learn(&wire("cloaked.example."), Rtype::CNAME.0, 300, &[&wire("cdn.ads.example.")]);
+        inner.learn(&wire("alias.example."), Rtype::CNAME.0, 300, &[&wire("named-only.example.")]);
         Self { inner, directory }
     }
 
@@ -246,6 +249,9 @@ fn an_alias_does_not_hide_what_is_blocked() {
         &[
             (ANYONE, "cloaked.example.", Rtype::A, "NOERROR 30 0.0.0.0 [17 list ads]"),
             (FREE, "cloaked.example.", Rtype::A, "NOERROR 300 cdn.ads.example. 300 192.0.2.17"),
+            // The list blocks its name, but not what aliases lead to.
+            (ANYONE, "named-only.example.", Rtype::A, "NOERROR 30 0.0.0.0 [17 list ads]"),
+            (ANYONE, "alias.example.", Rtype::A, "NOERROR 300 named-only.example. 300 192.0.2.18"),
         ],
     );
 }

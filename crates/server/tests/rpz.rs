@@ -170,6 +170,27 @@ fn a_name_behind_an_alias_is_a_trigger_in_its_turn() {
     check(&mut server, &[(ANYONE, "alias.example.", A, "NOERROR 300 www.bad.example. 300 192.0.2.8")]);
 }
 
+/// draft-vixie-dnsop-dns-rpz-00 §6: rules do not apply to what rules have made.
+#[test]
+fn what_a_zone_gives_is_not_judged_again() {
+    let first = format!("{HEAD}bad.example CNAME walled.example.\nwalled.example CNAME .\ndata.example A 192.0.2.50\n");
+    let second = format!("{HEAD}32.50.2.0.192.rpz-ip CNAME .\n32.99.2.0.192.rpz-ip CNAME rpz-drop.\n");
+    let keys = "format = \"rpz\"";
+    for (test, zones) in [("made", [&first, &second]), ("made-turned", [&second, &first])] {
+        let mut server = Server::start(test, &[("one", keys, zones[0]), ("other", keys, zones[1])], "");
+        // The true answer, for which the zone with addresses waits where it is the first.
+        server.inner.learn(&wire("data.example."), A.0, 300, &[&[198, 51, 100, 9]]);
+        let list = if test == "made" { "one" } else { "other" };
+        check(
+            &mut server,
+            &[
+                (ANYONE, "bad.example.", A, "NOERROR 30 walled.example. 300 192.0.2.99"),
+                (ANYONE, "data.example.", A, &format!("NOERROR 30 192.0.2.50 [17 list {list}, qname]")),
+            ],
+        );
+    }
+}
+
 #[test]
 fn an_earlier_zone_may_have_to_wait_for_the_answer() {
     let first = format!("{HEAD}24.0.100.51.198.rpz-ip CNAME rpz-drop.\n32.9.2.0.192.rpz-ip CNAME *.\n");

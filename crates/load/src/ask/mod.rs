@@ -6,5 +6,7 @@ pub(crate) mod questions;
 pub(crate) mod recording;
 pub(crate) mod workload;
 
-pub(crate) use questions::{Form, MAX_QUERY, Questions, Unique};
+pub use questions::{Form, Questions};
+pub(crate) use questions::{MAX_QUERY, Unique};
+pub use recording::Recording;
 pub(crate) use workload::{Choice, Pick, Workload};

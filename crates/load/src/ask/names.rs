@@ -1,7 +1,7 @@
 //! Where names come from: a file of queries as dnsperf reads it, or numbers under a zone.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use avocet_wire::name::MAX_NAME;
@@ -12,29 +12,37 @@ use super::questions::{Form, Questions};
 /// Octets of a line at most: a name with every octet escaped, and a type.
 const MAX_LINE: usize = 2048;
 
-/// Reads a file with lines `NAME TYPE`, in which `;` and `#` begin comments.
+/// Reads a file of queries.
 pub(crate) fn read_file(path: &Path, form: &Form) -> Result<Questions, String> {
     let file = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    read(BufReader::new(file), form).map_err(|error| format!("{}: {error}", path.display()))
+    Questions::read(BufReader::new(file), form).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-fn read(mut lines: impl BufRead, form: &Form) -> Result<Questions, String> {
-    let mut questions = Questions::default();
-    let mut line = Vec::new();
-    for number in 1.. {
-        line.clear();
-        let read = lines.by_ref().read_until(b'\n', &mut line).map_err(|error| error.to_string())?;
-        if read == 0 {
-            break;
+impl Questions {
+    /// Reads lines `NAME TYPE`, in which `;` and `#` begin comments; without a type, A is asked for.
+    ///
+    /// # Errors
+    /// A line is too long or says something else, there are more than are held at once, or none at all.
+    pub fn read(mut lines: impl BufRead, form: &Form) -> Result<Self, String> {
+        let mut questions = Self::default();
+        let mut line = Vec::new();
+        for number in 1.. {
+            line.clear();
+            // One octet more than is taken tells a line that is too long, and no more of it is held.
+            let mut bounded = lines.by_ref().take(MAX_LINE as u64 + 1);
+            let read = bounded.read_until(b'\n', &mut line).map_err(|error| error.to_string())?;
+            if read == 0 {
+                break;
+            }
+            if read > MAX_LINE {
+                return Err(format!("line {number} is longer than {MAX_LINE} octets"));
+            }
+            if let Some((name, qtype)) = query(&line).map_err(|error| format!("line {number}: {error}"))? {
+                questions.push(form, name.wire(), qtype)?;
+            }
         }
-        if read > MAX_LINE {
-            return Err(format!("line {number} is longer than {MAX_LINE} octets"));
-        }
-        if let Some((name, qtype)) = query(&line).map_err(|error| format!("line {number}: {error}"))? {
-            questions.push(form, name.wire(), qtype)?;
-        }
+        if questions.is_empty() { Err("there is no query in it".to_owned()) } else { Ok(questions) }
     }
-    if questions.is_empty() { Err("there is no query in it".to_owned()) } else { Ok(questions) }
 }
 
 fn query(line: &[u8]) -> Result<Option<(NameBuf, Rtype)>, String> {
@@ -87,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_query_file_is_read_line_by_line() {
-        let questions = read(&b"; c\n# d\n\na.test A\n b.test.\tTYPE65 \r\nc\n"[..], &FORM).unwrap();
+        let questions = Questions::read(&b"; c\n# d\n\na.test A\n b.test.\tTYPE65 \r\nc\n"[..], &FORM).unwrap();
         assert_eq!(questions.len(), 3);
         assert_eq!(questions.question(1), b"\x01b\x04test\x00\x00\x41\x00\x01");
         assert_eq!(questions.question(2), b"\x01c\x00\x00\x01\x00\x01");
@@ -96,10 +104,10 @@ mod tests {
     #[test]
     fn a_fault_in_a_query_file_is_told_with_its_line() {
         for (text, wanted) in [("a A\nb..c A\n", "line 2"), ("a NOTYPE\n", "line 1"), ("; only\n", "no query")] {
-            let error = read(text.as_bytes(), &FORM).unwrap_err();
+            let error = Questions::read(text.as_bytes(), &FORM).unwrap_err();
             assert!(error.contains(wanted), "{error}");
         }
-        assert!(read(&[b'a'; 4096][..], &FORM).is_err());
+        assert!(Questions::read(&[b'a'; 4096][..], &FORM).is_err());
     }
 
     #[test]

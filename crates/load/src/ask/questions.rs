@@ -15,11 +15,11 @@ const DIGITS: usize = 16;
 
 /// What every query of a run has beside its question.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Form {
+pub struct Form {
     /// The UDP size in OPT; without one there is no OPT.
-    pub(crate) edns_size: Option<u16>,
+    pub edns_size: Option<u16>,
     /// DO.
-    pub(crate) dnssec_ok: bool,
+    pub dnssec_ok: bool,
 }
 
 impl Form {
@@ -36,7 +36,7 @@ impl Form {
 }
 
 /// Where one query lies.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
     start: usize,
     len: u16,
@@ -44,8 +44,8 @@ struct Place {
 }
 
 /// Queries one behind the other.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Questions {
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Questions {
     octets: Vec<u8>,
     places: Vec<Place>,
 }
@@ -70,7 +70,9 @@ impl Questions {
         Ok(())
     }
 
-    pub(crate) fn len(&self) -> usize {
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
         self.places.len()
     }
 
@@ -80,20 +82,24 @@ impl Questions {
         self.places.sort_by_key(|place| place.len);
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Is there none?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 
     /// The whole query with the given number; an empty one if there is none.
     #[inline]
-    pub(crate) fn query(&self, index: usize) -> &[u8] {
+    #[must_use]
+    pub fn query(&self, index: usize) -> &[u8] {
         let Some(place) = self.places.get(index) else { return &[] };
         self.octets.get(place.start..place.start + usize::from(place.len)).unwrap_or_default()
     }
 
     /// The octets of its question.
     #[inline]
-    pub(crate) fn question(&self, index: usize) -> &[u8] {
+    #[must_use]
+    pub fn question(&self, index: usize) -> &[u8] {
         let Some(place) = self.places.get(index) else { return &[] };
         self.octets.get(place.start + HEADER_LEN..place.start + usize::from(place.question_end)).unwrap_or_default()
     }

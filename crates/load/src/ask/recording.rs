@@ -34,17 +34,18 @@ const V6: u16 = 0x86dd;
 const VLAN: [u16; 2] = [0x8100, 0x88a8];
 
 /// The queries of a recording.
-#[derive(Debug, Default)]
-pub(crate) struct Recording {
-    pub(crate) questions: Questions,
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Recording {
+    /// The queries as they were sent.
+    pub questions: Questions,
     /// Nanoseconds from the first query to each; they do not decrease.
-    pub(crate) due_ns: Vec<u64>,
+    pub due_ns: Vec<u64>,
     /// The number of the client of each.
-    pub(crate) clients: Vec<u32>,
+    pub clients: Vec<u32>,
     /// How many clients there are.
-    pub(crate) client_count: usize,
+    pub client_count: usize,
     /// Packets that were no query: answers, fragments, other protocols, damage.
-    pub(crate) passed_over: u64,
+    pub passed_over: u64,
 }
 
 /// Does the file begin as a classic pcap does?
@@ -57,7 +58,7 @@ pub(crate) fn is_pcap(path: &Path) -> bool {
 /// Reads the recording at `path`.
 pub(crate) fn read_file(path: &Path) -> Result<Recording, String> {
     let file = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    read(BufReader::new(file)).map_err(|error| format!("{}: {error}", path.display()))
+    Recording::read(BufReader::new(file)).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// Order of octets, and nanoseconds in a unit of the fraction of a second.
@@ -85,39 +86,49 @@ impl Layout {
     }
 }
 
-fn read(mut file: impl Read) -> Result<Recording, String> {
-    let mut head = [0; 24];
-    file.read_exact(&mut head).map_err(|_| "it is shorter than the header of a pcap file".to_owned())?;
-    let magic = *head.first_chunk().unwrap_or(&[0; 4]);
-    let layout =
-        Layout::of(magic).ok_or("it is no classic pcap file; pcapng is not read (editcap -F pcap converts)")?;
-    let link = layout.word(&head, 20) & 0x0fff_ffff;
-    let mut recording = Recording::default();
-    let mut clients = HashMap::new();
-    let mut start_ns = None;
-    let mut packet = Vec::new();
-    while let Some(time_ns) = next_packet(&mut file, layout, &mut packet)? {
-        let Some((client, query)) = ip_packet(link, &packet).and_then(datagram) else {
-            recording.passed_over += 1;
-            continue;
-        };
-        match QueryView::parse(query) {
-            Ok(view) if query.len() <= MAX_QUERY => {
-                recording.questions.push_octets(query, HEADER_LEN + view.question().len())?;
-            }
-            _ => {
+impl Recording {
+    /// Reads a recording.
+    ///
+    /// # Errors
+    /// It is no classic pcap file, is damaged, or there is no query in it.
+    pub fn read(mut file: impl Read) -> Result<Self, String> {
+        let mut head = [0; 24];
+        file.read_exact(&mut head).map_err(|_| "it is shorter than the header of a pcap file".to_owned())?;
+        let magic = *head.first_chunk().unwrap_or(&[0; 4]);
+        let layout =
+            Layout::of(magic).ok_or("it is no classic pcap file; pcapng is not read (editcap -F pcap converts)")?;
+        let link = layout.word(&head, 20) & 0x0fff_ffff;
+        let mut recording = Self::default();
+        let mut clients = HashMap::new();
+        let mut start_ns = None;
+        let mut packet = Vec::new();
+        while let Some(time_ns) = next_packet(&mut file, layout, &mut packet)? {
+            let Some((client, query)) = ip_packet(link, &packet).and_then(datagram) else {
                 recording.passed_over += 1;
                 continue;
+            };
+            match QueryView::parse(query) {
+                Ok(view) if query.len() <= MAX_QUERY => {
+                    recording.questions.push_octets(query, HEADER_LEN + view.question().len())?;
+                }
+                _ => {
+                    recording.passed_over += 1;
+                    continue;
+                }
             }
+            let since = time_ns.saturating_sub(*start_ns.get_or_insert(time_ns));
+            // Packets of several cores may be written out of order: none is due before the one ahead of it.
+            let last = recording.due_ns.last().copied().unwrap_or_default();
+            recording.due_ns.push(since.max(last));
+            recording.clients.push(client_number(&mut clients, client));
         }
-        let since = time_ns.saturating_sub(*start_ns.get_or_insert(time_ns));
-        // Packets of several cores may be written out of order: none is due before the one ahead of it.
-        let last = recording.due_ns.last().copied().unwrap_or_default();
-        recording.due_ns.push(since.max(last));
-        recording.clients.push(client_number(&mut clients, client));
+        recording.client_count = clients.len();
+        if recording.questions.is_empty() {
+            Err("there is no DNS query over UDP in it".to_owned())
+        } else {
+            Ok(recording)
+        }
     }
-    recording.client_count = clients.len();
-    if recording.questions.is_empty() { Err("there is no DNS query over UDP in it".to_owned()) } else { Ok(recording) }
 }
 
 /// The number of a client; those beyond [`MAX_CLIENTS`] share the numbers that are given.
@@ -252,7 +263,7 @@ mod tests {
 
     fn check_link(link: u32, prefix: &[u8], packet: Vec<u8>) {
         let framed = [prefix, &packet].concat();
-        let recording = read(&file(link, &[(1, 0, framed)])[..]).unwrap();
+        let recording = Recording::read(&file(link, &[(1, 0, framed)])[..]).unwrap();
         assert_eq!(recording.questions.query(0), QUERY, "link type {link}");
     }
 
@@ -270,7 +281,7 @@ mod tests {
     fn times_and_clients_are_kept() {
         let packets =
             [(10, 500_000, v4(1, 53)), (10, 600_000, v4(2, 53)), (10, 550_000, v4(1, 53)), (11, 0, v4(53, 4000))];
-        let recording = read(&file(101, &packets)[..]).unwrap();
+        let recording = Recording::read(&file(101, &packets)[..]).unwrap();
         assert_eq!(recording.due_ns, [0, 100_000_000, 100_000_000]);
         assert_eq!(recording.clients, [0, 1, 0]);
         assert_eq!((recording.client_count, recording.passed_over), (2, 1));
@@ -279,11 +290,11 @@ mod tests {
     #[test]
     fn what_is_no_recording_is_refused() {
         for bytes in [&b""[..], b"name A\n", &[0; 64], &file(101, &[])] {
-            assert!(read(bytes).is_err());
+            assert!(Recording::read(bytes).is_err());
         }
         let mut huge = file(101, &[(0, 0, v4(1, 53))]);
         huge[24 + 8..24 + 12].copy_from_slice(&u32::MAX.to_le_bytes());
-        assert!(read(&huge[..]).unwrap_err().contains("damaged"));
+        assert!(Recording::read(&huge[..]).unwrap_err().contains("damaged"));
     }
 
     #[test]
@@ -297,7 +308,7 @@ mod tests {
                 bytes[at] = random.next() as u8;
             }
             bytes.truncate(random.below(whole.len() as u64 + 1) as usize);
-            let _ = read(&bytes[..]);
+            let _ = Recording::read(&bytes[..]);
         }
     }
 }

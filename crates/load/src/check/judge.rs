@@ -45,11 +45,12 @@ pub(crate) enum Wrong {
 
 /// A set of RCODEs below 32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Rcodes(u32);
+pub struct Rcodes(u32);
 
 impl Rcodes {
     /// The one.
-    pub(crate) const fn only(rcode: Rcode) -> Self {
+    #[must_use]
+    pub const fn only(rcode: Rcode) -> Self {
         Self(1 << (rcode.0 & 31))
     }
 
@@ -64,8 +65,10 @@ impl Rcodes {
     /// What a name may have for an answer: records, none, or that it does not exist.
     pub(crate) const DATA_OR_NONE: Self = Self::only(Rcode::NOERROR).or(Self::only(Rcode::NXDOMAIN));
 
+    /// Is it among them?
     #[inline]
-    pub(crate) const fn has(self, rcode: Rcode) -> bool {
+    #[must_use]
+    pub const fn has(self, rcode: Rcode) -> bool {
         self.0 & (1 << (rcode.0 & 31)) != 0
     }
 }
@@ -79,10 +82,11 @@ impl fmt::Display for Rcodes {
 
 /// What the answer to one question must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Expected {
-    pub(crate) rcodes: Rcodes,
+pub struct Expected {
+    /// The RCODE is one of these.
+    pub rcodes: Rcodes,
     /// Digest of the answer section, if that is known.
-    pub(crate) answers: Option<u64>,
+    pub answers: Option<u64>,
 }
 
 /// Where expectations come from.

@@ -3,6 +3,6 @@
 pub(crate) mod judge;
 pub(crate) mod zone;
 
-pub use judge::Depth;
-pub(crate) use judge::{Expected, Judge, Rcodes, Wrong};
-pub(crate) use zone::Zone;
+pub use judge::{Depth, Expected, Rcodes};
+pub(crate) use judge::{Judge, Wrong};
+pub use zone::Zone;

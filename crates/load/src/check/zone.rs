@@ -23,7 +23,7 @@ type Rrsets = Vec<(Rtype, Vec<Box<[u8]>>)>;
 
 /// A zone by owner name; names and names in data are folded.
 #[derive(Debug)]
-pub(crate) struct Zone {
+pub struct Zone {
     apex: NameBuf,
     nodes: HashMap<Box<[u8]>, Rrsets>,
 }
@@ -40,7 +40,10 @@ impl Zone {
     }
 
     /// Reads the text of a zone, which has a SOA record.
-    pub(crate) fn parse(file: &[u8]) -> Result<Self, String> {
+    ///
+    /// # Errors
+    /// An entry is no record, by its line, or there is no SOA record.
+    pub fn parse(file: &[u8]) -> Result<Self, String> {
         let mut reader = Reader { origin: None, owner: None, apex: None, nodes: HashMap::new() };
         let mut lines = file.split(|octet| *octet == b'\n').zip(1..);
         while let Some((line, number)) = lines.next() {
@@ -74,12 +77,14 @@ impl Zone {
     }
 
     /// The name of the zone.
-    pub(crate) fn apex(&self) -> &NameBuf {
+    #[must_use]
+    pub fn apex(&self) -> &NameBuf {
         &self.apex
     }
 
     /// Owners and types whose RRset has more than `octets` of data.
-    pub(crate) fn large_rrsets(&self, octets: usize) -> Vec<(NameBuf, Rtype)> {
+    #[must_use]
+    pub fn large_rrsets(&self, octets: usize) -> Vec<(NameBuf, Rtype)> {
         let mut found: Vec<(NameBuf, Rtype)> = Vec::new();
         for (owner, rrsets) in &self.nodes {
             for (rtype, records) in rrsets {
@@ -96,7 +101,8 @@ impl Zone {
     }
 
     /// What the answer to a question must be, if the zone knows.
-    pub(crate) fn answer(&self, qname: &NameBuf, qtype: Rtype) -> Option<Expected> {
+    #[must_use]
+    pub fn answer(&self, qname: &NameBuf, qtype: Rtype) -> Option<Expected> {
         let mut owner = qname.folded();
         let mut digest = 0u64;
         for _ in 0..MAX_ALIASES {

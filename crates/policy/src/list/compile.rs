@@ -167,8 +167,10 @@ fn head_of(entry: &Entry, kind: Kind) -> u8 {
         _ => entry::Scope::Subtree.bits(),
     };
     let mark = |is: bool, mark: u8| if is { mark } else { 0 };
+    let allows = entry.effect == Effect::Allow || kind == Kind::Allow;
     scope
-        | mark(entry.effect == Effect::Allow || kind == Kind::Allow, site::ALLOW)
+        | mark(allows, site::ALLOW)
+        | mark(!allows && entry.marks & entry::GIVEN != 0, site::GIVEN)
         | mark(entry.marks & entry::IMPORTANT != 0, site::IMPORTANT)
         | mark(entry.marks & entry::BADFILTER != 0, site::BADFILTER)
         | mark(kind == Kind::Allow, site::ALLOW_LIST)

@@ -58,19 +58,21 @@ pub(super) fn refusal_of(start: &[u8]) -> Option<Refusal> {
 
 /// Does the line say something in this format, and in it rather than in a simpler one?
 fn is_of(format: Format, line: &str) -> bool {
-    let is_adblock =
-        || line.starts_with("||") || line.starts_with("@@") || line.starts_with('|') || line.contains("##");
+    let is_adblock = line.starts_with('|')
+        || line.starts_with("@@")
+        || line.contains("##")
+        || line.starts_with('/') && line.ends_with('/');
     match format {
-        Format::Adblock => is_adblock() || (line.starts_with('/') && line.ends_with('/')),
-        Format::Domains if is_adblock() => false,
-        _ => matches!(read_line(format, line, &mut Vec::new()), Ok(Taken::Entries)) || is_of_the_machine(format, line),
+        Format::Adblock => is_adblock,
+        // Even where it says nothing of others than the machine.
+        Format::Hosts => begins_with_address(line),
+        Format::Domains if is_adblock || begins_with_address(line) => false,
+        _ => matches!(read_line(format, line, &mut Vec::new()), Ok(Taken::Entries)),
     }
 }
 
-/// Lines of hosts files that say nothing of others are lines of hosts files still.
-fn is_of_the_machine(format: Format, line: &str) -> bool {
-    format == Format::Hosts
-        && line.split_ascii_whitespace().next().is_some_and(|first| first.parse::<std::net::IpAddr>().is_ok())
+fn begins_with_address(line: &str) -> bool {
+    line.split_ascii_whitespace().next().is_some_and(|first| first.parse::<std::net::IpAddr>().is_ok())
 }
 
 #[cfg(test)]
@@ -83,6 +85,9 @@ mod tests {
             ("# x\n127.0.0.1 localhost\n0.0.0.0 a.example\n", Format::Hosts),
             ("# x\na.example\nb.example\n", Format::Domains),
             ("*.a.example\n*.b.example\n", Format::Wildcards),
+            ("a.example\nb.example\n0.0.0.0 c.example\n", Format::Domains),
+            ("0.0.0.0 a.example\n0.0.0.0 b.example\nc.example\n", Format::Hosts),
+            ("a.example\nb.example\n/^ads/\n", Format::Domains),
             ("[Adblock Plus]\na.example\n", Format::Adblock),
             ("! x\n||a.example^\n@@||b.example^\n", Format::Adblock),
             ("0.0.0.0 a.example\n||b.example^\n||c.example^\n", Format::Adblock),

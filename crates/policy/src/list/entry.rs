@@ -22,9 +22,6 @@ pub(super) enum Scope {
     Subtree,
     /// The names below it.
     Below,
-    /// The name alone, for which a hosts file has an answer. Exceptions go before it, which they do not
-    /// before `$dnsrewrite`.
-    Given,
 }
 
 impl Scope {
@@ -33,7 +30,6 @@ impl Scope {
             Self::Exact => 0,
             Self::Subtree => 1,
             Self::Below => 2,
-            Self::Given => 3,
         }
     }
 
@@ -67,7 +63,7 @@ pub(super) enum Target {
 pub(super) struct Entry {
     pub(super) target: Target,
     pub(super) effect: Effect,
-    /// [`IMPORTANT`] and [`BADFILTER`].
+    /// [`IMPORTANT`], [`BADFILTER`] and [`GIVEN`].
     pub(super) marks: u8,
     pub(super) modifiers: Option<Box<Modifiers>>,
 }
@@ -76,6 +72,9 @@ pub(super) struct Entry {
 pub(super) const IMPORTANT: u8 = 1;
 /// The entry does nothing but to switch off those that are equal but for this mark.
 pub(super) const BADFILTER: u8 = 2;
+/// The entry gives an answer as hosts files and dnsmasq do: exceptions go before it, which they do not before
+/// `$dnsrewrite`, and of several the one about the closest name holds.
+pub(super) const GIVEN: u8 = 4;
 
 impl Entry {
     pub(super) fn block(target: Target) -> Self {

@@ -2,7 +2,9 @@
 //!
 //! In the order of who wins: allowed with `$important`; blocked or rewritten with `$important`;
 //! allowed by a list of allowed names; rewritten; allowed by an exception (`@@`); answered by a line of a
-//! hosts file; blocked.
+//! hosts file or of dnsmasq, by the one about the closest name; blocked.
+
+use avocet_wire::Rtype;
 
 use super::entry::Effect;
 use super::lookup::{Hit, Question};
@@ -37,8 +39,10 @@ pub struct Match<'a> {
     pub is_important: bool,
     /// Whether the list is one of allowed names.
     pub is_of_allow_list: bool,
-    /// Whether it is a line of a hosts file that gives an answer.
-    pub is_of_hosts_file: bool,
+    /// Whether it gives an answer as hosts files and dnsmasq do.
+    pub is_given: bool,
+    /// Labels of the listed name; none of a pattern.
+    pub labels: u8,
     /// The answer it gives, or as exception the one it takes away.
     pub rewrite: Option<&'a Rewrite>,
 }
@@ -47,7 +51,7 @@ pub struct Match<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Block,
-    HostsFile,
+    Given,
     Exception,
     Rewrite,
     AllowList,
@@ -66,10 +70,16 @@ impl Match<'_> {
             (Effect::Allow, false, None) => Rank::Exception,
             (Effect::Block, true, Some(_)) => Rank::ImportantRewrite,
             (Effect::Block, true, None) => Rank::ImportantBlock,
-            (Effect::Block, false, Some(_)) if self.is_of_hosts_file => Rank::HostsFile,
+            (Effect::Block, false, Some(_)) if self.is_given => Rank::Given,
             (Effect::Block, false, Some(_)) => Rank::Rewrite,
             (Effect::Block, false, None) => Rank::Block,
         })
+    }
+
+    /// What decides between matches: the greatest. Only among given answers is the closest name better.
+    fn weight(&self) -> (Option<Rank>, u8) {
+        let rank = self.rank();
+        (rank, if rank == Some(Rank::Given) { self.labels } else { 0 })
     }
 
     /// Does this take the answer away that a line gives?
@@ -96,18 +106,17 @@ impl<'a> Found<'a> {
     /// What was sought, with what of it decides.
     #[inline]
     pub(super) fn of(sought: Sought<'a>) -> Self {
-        let (mut rank, mut deciding) = (None, None);
+        let (mut weight, mut deciding) = ((None, 0), None);
         for hit in sought.hits {
             for site in Sites::at(sought.sites, hit.place) {
-                if let Some(one) = sought.match_of(&site, *hit)
-                    && one.rank() > rank
-                    && sought.keep(&one)
-                {
-                    (rank, deciding) = (one.rank(), Some(one));
+                let Some(one) = sought.match_of(&site, *hit) else { continue };
+                let its = one.weight();
+                if its > weight && sought.keep(&one) {
+                    (weight, deciding) = (its, Some(one));
                 }
             }
         }
-        Self { sought: Some(sought), rank, deciding }
+        Self { sought: Some(sought), rank: weight.0, deciding }
     }
 
     /// What the lists decide.
@@ -117,7 +126,7 @@ impl<'a> Found<'a> {
         match self.rank {
             None => Decision::None,
             Some(Rank::Block | Rank::ImportantBlock) => Decision::Blocked,
-            Some(Rank::HostsFile | Rank::Rewrite | Rank::ImportantRewrite) => Decision::Rewritten,
+            Some(Rank::Given | Rank::Rewrite | Rank::ImportantRewrite) => Decision::Rewritten,
             Some(Rank::Exception | Rank::AllowList | Rank::ImportantAllow) => Decision::Allowed,
         }
     }
@@ -138,9 +147,9 @@ impl<'a> Found<'a> {
     /// The lines that the decision rests on. Of rewrites, all records belong to the answer; an RCODE
     /// goes before an alias, and an alias before records.
     pub fn all_deciding(&self) -> impl Iterator<Item = Match<'a>> {
-        let (rank, sought) = (self.rank, self.sought);
+        let (weight, sought) = (self.deciding.map(|one| one.weight()), self.sought);
         let is_deciding =
-            move |one: &Match<'a>| rank.is_some() && one.rank() == rank && sought.is_some_and(|all| all.keep(one));
+            move |one: &Match<'a>| weight == Some(one.weight()) && sought.is_some_and(|all| all.keep(one));
         self.matches().filter(is_deciding)
     }
 
@@ -183,6 +192,8 @@ pub(super) struct Sought<'a> {
     pub(super) modifiers: &'a [Modifiers],
     pub(super) badfilter: Badfilter,
     pub(super) question: Question<'a>,
+    /// The type of the record that leads to the name, where nobody asked for it.
+    pub(super) record: Option<Rtype>,
     pub(super) in_force: &'a ListSet,
     pub(super) hits: &'a [Hit],
     /// Of the question's name.
@@ -215,7 +226,9 @@ impl<'a> Sought<'a> {
             // A place past the end is that of a malformed image: such an entry concerns nobody.
             Some(place) => Some(self.modifiers.get(place as usize)?),
         };
-        if modifiers.is_some_and(|modifiers| !modifiers.admit(&self.question)) || self.is_switched_off(site, hit) {
+        if modifiers.is_some_and(|modifiers| !modifiers.admit(&self.question, self.record))
+            || self.is_switched_off(site, hit)
+        {
             return None;
         }
         let effect = if site.is(site::ALLOW) { Effect::Allow } else { Effect::Block };
@@ -224,8 +237,9 @@ impl<'a> Sought<'a> {
             line: site.line,
             effect,
             is_important: site.is(site::IMPORTANT),
-            is_of_allow_list: site.is(site::ALLOW_LIST),
-            is_of_hosts_file: site.is_given(),
+            is_of_allow_list: site.is_of_allow_list(),
+            is_given: site.is_given(),
+            labels: hit.depth,
             rewrite: modifiers.and_then(|modifiers| modifiers.rewrite.as_ref()),
         })
     }

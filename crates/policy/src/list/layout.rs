@@ -17,7 +17,7 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 
 pub(super) const MAGIC: [u8; 8] = *b"AVOCETLI";
 /// Changes with every change of the layout or of what a hash is: other images are compiled anew.
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 /// Flag: some entry switches others off.
 pub(super) const HAS_BADFILTER: u32 = 1;

@@ -50,7 +50,7 @@ pub struct Scratch {
 pub(super) struct Hit {
     /// Where its sites begin.
     pub(super) place: u32,
-    /// Labels of the listed name.
+    /// Labels of the listed name; none of a pattern, which no name is farther from.
     pub(super) depth: u8,
 }
 
@@ -75,6 +75,27 @@ impl<B: AsRef<[u8]>> Image<B> {
     /// What the lists in force say of a question.
     #[inline]
     pub fn lookup<'a>(&'a self, question: Question<'a>, in_force: &'a ListSet, scratch: &'a mut Scratch) -> Found<'a> {
+        self.lookup_by((question, None), in_force, scratch)
+    }
+
+    /// What the lists in force say of a name that the answer to a question leads to. Entries about types speak of the
+    /// type that was asked for, and of that of the record which leads there, CNAME.
+    pub fn lookup_behind<'a>(
+        &'a self,
+        question: Question<'a>,
+        in_force: &'a ListSet,
+        scratch: &'a mut Scratch,
+    ) -> Found<'a> {
+        self.lookup_by((question, Some(Rtype::CNAME)), in_force, scratch)
+    }
+
+    #[inline]
+    fn lookup_by<'a>(
+        &'a self,
+        (question, record): (Question<'a>, Option<Rtype>),
+        in_force: &'a ListSet,
+        scratch: &'a mut Scratch,
+    ) -> Found<'a> {
         scratch.hits.clear();
         scratch.suffixes.of(&self.key, question.qname);
         let filter = self.filter();
@@ -99,6 +120,7 @@ impl<B: AsRef<[u8]>> Image<B> {
             modifiers: &self.modifiers,
             badfilter: self.badfilter,
             question,
+            record,
             in_force,
             hits: &scratch.hits,
             labels: scratch.suffixes.labels(),
@@ -106,8 +128,7 @@ impl<B: AsRef<[u8]>> Image<B> {
     }
 
     fn find_patterns(&self, qname: &[u8], scratch: &mut Scratch) {
-        let Scratch { suffixes, hits, work } = scratch;
-        let depth = suffixes.labels() as u8;
+        let Scratch { hits, work, .. } = scratch;
         let named = hits.len();
         if work.as_ref().is_none_or(|(digest, _)| *digest != self.digest) {
             *work = Some((self.digest, self.patterns.work()));
@@ -116,7 +137,7 @@ impl<B: AsRef<[u8]>> Image<B> {
         self.patterns.matching(qname, work, |number| {
             let place = self.pattern_places[number as usize];
             if !hits[named..].iter().any(|hit| hit.place == place) {
-                hits.push(Hit { place, depth });
+                hits.push(Hit { place, depth: 0 });
             }
         });
     }

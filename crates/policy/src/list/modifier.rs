@@ -43,9 +43,9 @@ pub struct Modifiers {
 }
 
 impl Modifiers {
-    /// Does the entry concern this question?
-    pub(super) fn admit(&self, question: &Question<'_>) -> bool {
-        permits(&self.types, |rtype| *rtype == question.qtype)
+    /// Does the entry concern this question, or a name that a record of this type leads to?
+    pub(super) fn admit(&self, question: &Question<'_>, record: Option<Rtype>) -> bool {
+        permits(&self.types, |rtype| *rtype == question.qtype || Some(*rtype) == record)
             && permits(&self.clients, |client| client.is(question))
             && permits(&self.tags, |tag| question.asker.tags.iter().any(|has| has.eq_ignore_ascii_case(tag)))
             && !self.except.iter().any(|zone| name::is_under(question.qname, zone))

@@ -1,7 +1,8 @@
 //! Where a name stands: one site for each line of each list, one after another.
 //!
 //! ```text
-//! head octet: scope 0-1 | allow 2 | important 3 | modifiers 4 | badfilter 5 | list of allowed names 6 | more follow 7
+//! head octet: scope 0-1 | allow 2 | important 3 | modifiers 4 | badfilter 5 | more follow 7
+//!             6: with allow, list of allowed names; else, an answer that is given
 //! list octet, number of the modifiers if there are some, number of the line
 //! ```
 
@@ -13,7 +14,10 @@ pub(super) const ALLOW: u8 = 1 << 2;
 pub(super) const IMPORTANT: u8 = 1 << 3;
 const MODIFIERS: u8 = 1 << 4;
 pub(super) const BADFILTER: u8 = 1 << 5;
+/// Of what lets through: it is of a list of allowed names.
 pub(super) const ALLOW_LIST: u8 = 1 << 6;
+/// Of what does not: it gives an answer as hosts files do. One bit for both, which never stand together.
+pub(super) const GIVEN: u8 = ALLOW_LIST;
 const MORE: u8 = 1 << 7;
 const SCOPE: u8 = 3;
 
@@ -43,7 +47,9 @@ impl Site {
     /// Do both say the same, perhaps on different lines, but for `$badfilter`?
     pub(super) fn says_as(&self, other: &Self) -> bool {
         let said = SCOPE | ALLOW | IMPORTANT;
-        self.head & said == other.head & said && self.modifiers == other.modifiers
+        self.head & said == other.head & said
+            && self.is_given() == other.is_given()
+            && self.modifiers == other.modifiers
     }
 
     #[inline]
@@ -51,9 +57,14 @@ impl Site {
         Scope::covers(self.head & SCOPE, depth, labels)
     }
 
-    /// Is it a line of a hosts file that gives an answer?
+    /// Does it give an answer as hosts files do?
     pub(super) const fn is_given(&self) -> bool {
-        self.head & SCOPE == Scope::Given.bits()
+        self.head & (ALLOW | GIVEN) == GIVEN
+    }
+
+    /// Is it of a list of allowed names?
+    pub(super) const fn is_of_allow_list(&self) -> bool {
+        self.head & (ALLOW | ALLOW_LIST) == ALLOW | ALLOW_LIST
     }
 
     pub(super) const fn is(&self, mark: u8) -> bool {

@@ -49,6 +49,12 @@ impl Action {
         }
     }
 
+    /// Is it an alias below a top-level domain `rpz-...`? These are kept for actions, of which this is none that exists.
+    pub(super) fn is_unheard_of(&self) -> bool {
+        matches!(self, Self::Cname(target) | Self::CnameUnder(target)
+            if name::labels(target).last().is_some_and(|label| label.starts_with(b"rpz-")))
+    }
+
     /// Does it answer with something of the zone's choice?
     #[must_use]
     pub const fn chooses(&self) -> bool {

@@ -98,21 +98,31 @@ fn named(kind: TriggerKind, labels: &[&[u8]]) -> Option<Trigger> {
     Some(Trigger::Name(kind, covers, wire))
 }
 
-/// `LENGTH.D.C.B.A` is A.B.C.D/LENGTH; `LENGTH.W8...W1` with one `zz` for zeros is IPv6.
+/// `LENGTH.D.C.B.A` is A.B.C.D/LENGTH; `LENGTH.W8...W1` with one `zz` for zeros is IPv6. Numbers have no
+/// leading zeros, and no bit stands behind the prefix (draft §4.1.1).
 fn network(labels: &[&[u8]]) -> Option<Network> {
     let texts: Option<Vec<&str>> = labels.iter().map(|label| str::from_utf8(label).ok()).collect();
     let texts = texts?;
     let (len, reversed) = texts.split_first()?;
-    let len: u8 = len.parse().ok().filter(|_| len.bytes().all(|octet| octet.is_ascii_digit()))?;
+    let len = decimal(len).filter(|len| *len > 0)?;
     let groups: Vec<&str> = reversed.iter().rev().copied().collect();
-    let v4: Option<Vec<u8>> = groups.iter().map(|group| group.parse().ok()).collect();
+    let v4: Option<Vec<u8>> = groups.iter().map(|group| decimal(group)).collect();
     let (bits, len) = match v4.and_then(|octets| <[u8; 4]>::try_from(octets).ok()) {
         Some(octets) if len <= 32 => (Ipv4Addr::from(octets).to_ipv6_mapped().to_bits(), len + 96),
         Some(_) => return None,
         None if len <= 128 => (v6(&groups)?, len),
         None => return None,
     };
-    (len > 0).then_some(Network { bits: bits & mask(len), len })
+    (bits & !mask(len) == 0).then_some(Network { bits, len })
+}
+
+fn decimal(text: &str) -> Option<u8> {
+    text.parse().ok().filter(|_| is_plain(text) && text.bytes().all(|octet| octet.is_ascii_digit()))
+}
+
+/// Has a number no zeros before it?
+fn is_plain(number: &str) -> bool {
+    number == "0" || !number.starts_with('0')
 }
 
 fn v6(groups: &[&str]) -> Option<u128> {
@@ -125,7 +135,9 @@ fn v6(groups: &[&str]) -> Option<u128> {
     for group in groups {
         match *group {
             "zz" => segments.extend(std::iter::repeat_n(0, 8 - known.len())),
-            group if group.len() <= 4 => segments.push(u16::from_str_radix(group, 16).ok()?),
+            group if group.len() <= 4 && is_plain(group) => {
+                segments.push(u16::from_str_radix(group, 16).ok().filter(|_| !group.starts_with('+'))?);
+            }
             _ => return None,
         }
     }
@@ -172,9 +184,8 @@ mod tests {
         check("24.0.2.0.192.rpz-client-ip", Some("ClientAddress ::ffff:192.0.2.0/120"));
         check("128.57.zz.102.db8.2001.rpz-ip", Some("AnswerAddress 2001:db8:102::57/128"));
         check("48.zz.101.db8.2001.rpz-nsip", Some("NsAddress 2001:db8:101::/48"));
-        check("32.10.zz.db8.2001.rpz-ip", Some("AnswerAddress 2001:db8::/32"));
+        check("32.zz.db8.2001.rpz-ip", Some("AnswerAddress 2001:db8::/32"));
         check("128.8.7.6.5.4.3.2.1.rpz-ip", Some("AnswerAddress 1:2:3:4:5:6:7:8/128"));
-        check("24.10.100.51.198.rpz-ip", Some("AnswerAddress ::ffff:198.51.100.0/120"));
     }
 
     #[test]
@@ -182,6 +193,12 @@ mod tests {
         for owner in [
             "33.1.2.0.192.rpz-ip",
             "129.zz.1.rpz-ip",
+            "0.0.0.0.0.rpz-ip",
+            "24.10.100.51.198.rpz-ip",
+            "32.10.zz.db8.2001.rpz-ip",
+            "24.0.02.0.192.rpz-ip",
+            "128.1.zz.0db8.2001.rpz-ip",
+            "128.+1.zz.db8.2001.rpz-ip",
             "24.256.2.0.192.rpz-ip",
             "24.2.0.192.rpz-ip",
             "128.zz.1.zz.2.rpz-ip",

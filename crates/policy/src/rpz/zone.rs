@@ -34,6 +34,8 @@ pub enum ZoneReason {
     OutOfZone,
     /// The owner is no trigger.
     Trigger,
+    /// An alias below a top-level domain `rpz-...` is an action, and this one does not exist (draft §2, §3.6).
+    Action,
     /// A CNAME beside other records.
     CnameAndOther,
     /// Records or an alias of its choice, and the zone is not trusted with such.
@@ -50,6 +52,7 @@ impl fmt::Display for ZoneReason {
             Self::Master(error) => error.fmt(f),
             Self::OutOfZone => f.write_str("the owner is not in the zone"),
             Self::Trigger => f.write_str("the owner is no trigger"),
+            Self::Action => f.write_str("the action does not exist"),
             Self::CnameAndOther => f.write_str("a CNAME stands beside other records"),
             Self::RewriteRefused => f.write_str("the list may block only, not choose answers"),
             Self::NoSoa => f.write_str("no SOA record stands before this; names are taken as they are written"),
@@ -250,13 +253,16 @@ impl Reading {
         // The origin's own records are no policy, and neither are those that prove or delegate.
         let is_policy = !own.is_empty()
             && !record.rtype.is_dnssec_proof()
-            && !matches!(record.rtype, Rtype::DNAME | Rtype::NS | Rtype::SOA);
+            && !matches!(record.rtype, Rtype::DNAME | Rtype::DNSKEY | Rtype::DS | Rtype::NS | Rtype::SOA);
         if !is_policy {
             report.skipped += 1;
             return Ok(());
         }
         let trigger = trigger::read(own).ok_or(ZoneReason::Trigger)?;
         let action = action_of(&record, &trigger);
+        if action.is_unheard_of() {
+            return Err(ZoneReason::Action);
+        }
         if self.rewrites == ZoneRewrites::Refused && action.chooses() {
             return Err(ZoneReason::RewriteRefused);
         }

@@ -1,8 +1,9 @@
 //! All policy zones in their order, and which trigger of which one wins.
 
+use std::cmp::Ordering;
 use std::net::IpAddr;
 
-use avocet_wire::canonical;
+use avocet_wire::{canonical, name};
 
 use super::action::Action;
 use super::trigger::TriggerKind;
@@ -127,19 +128,21 @@ impl Zones {
         self.on_addresses((in_force, TriggerKind::AnswerAddress), addresses)
     }
 
-    /// The trigger for the folded names of servers. Of several in a zone, that for the smallest
-    /// name in canonical order (RFC 4034 §6.1) wins.
+    /// The trigger for the folded names of servers. Of several in a zone, one for a name goes before wildcards, and of
+    /// these the one of most labels (draft §5.3); then the one for the name that is the last in canonical order (draft
+    /// §5.5, RFC 4034 §6.1).
     pub fn on_nsnames<'n, I: Iterator<Item = &'n [u8]>>(
         &self,
         in_force: ZoneSet,
         names: impl Fn() -> I,
     ) -> Option<Found<'_>> {
         let kind = TriggerKind::NsName;
-        let smallest = |zone: &Zone| {
-            let fired = names().filter_map(|name| zone.rule_of_name(kind, name));
-            fired.min_by(|(_, a), (_, b)| canonical::compare_names(a, b)).map(|(number, _)| number)
+        let best = |zone: &Zone| {
+            let fired = names().filter_map(|name| Some((name, zone.rule_of_name(kind, name)?)));
+            let best = fired.max_by(|(a, (_, of_a)), (b, (_, of_b))| compare_servers((a, of_a), (b, of_b)));
+            best.map(|(_, (number, _))| number)
         };
-        self.first((in_force, kind), smallest)
+        self.first((in_force, kind), best)
     }
 
     /// The trigger for the addresses of servers.
@@ -190,5 +193,18 @@ impl Zones {
             Some(Found { zone: place, kind, action, line, ttl_secs })
         });
         found.next()
+    }
+}
+
+/// Which of two names of servers goes before the other, each with the owner of its trigger, the asterisk taken away.
+fn compare_servers((a, of_a): (&[u8], &[u8]), (b, of_b): (&[u8], &[u8])) -> Ordering {
+    // The owner of a wildcard is above the name.
+    let is_exact = |name: &[u8], owner: &[u8]| name.len() == owner.len();
+    let labels = |owner| name::labels(owner).count();
+    match (is_exact(a, of_a), is_exact(b, of_b)) {
+        (true, false) => Ordering::Greater,
+        (false, true) => Ordering::Less,
+        (false, false) if labels(of_a) != labels(of_b) => labels(of_a).cmp(&labels(of_b)),
+        _ => canonical::compare_names(a, b),
     }
 }

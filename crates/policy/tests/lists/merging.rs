@@ -71,3 +71,54 @@ fn as_many_lists_as_there_may_be_are_told_apart() {
     assert_eq!(ask(&image, "own255.example"), "Blocked 255:1");
     assert_eq!(ask(&image, "all.example").split(' ').count(), MAX_LISTS + 1);
 }
+
+#[test]
+fn every_rule_that_has_a_say_is_told() {
+    let all = "||example.org^\n@@||ok.example.org^\n||bad.ok.example.org^$important\n@@||fine.bad.ok.example.org^$important\n";
+    let image = image(&[(Format::Adblock, all)]);
+    assert_eq!(ask(&image, "example.org"), "Blocked 0:1");
+    assert_eq!(ask(&image, "ok.example.org"), "Allowed 0:1 0:2");
+    assert_eq!(ask(&image, "bad.ok.example.org"), "Blocked! 0:1 0:2 0:3");
+    assert_eq!(ask(&image, "fine.bad.ok.example.org"), "Allowed! 0:1 0:2 0:3 0:4");
+}
+
+#[test]
+fn a_rule_is_switched_off_by_whatever_list_is_in_force() {
+    let image = image(&[
+        (Format::Adblock, "||example.org^\n/ads[0-9]/\n||b.example^$dnstype=A\n"),
+        (Format::Adblock, "||example.org^$badfilter\n/ads[0-9]/$badfilter\n||b.example^$badfilter,dnstype=A\n"),
+    ]);
+    let first_only = ListSet::from_iter([list(0)]);
+    for (name, alone) in [("example.org", "Blocked 0:1"), ("ads1.example", "Blocked 0:2"), ("b.example", "Blocked 0:3")]
+    {
+        assert_eq!(ask(&image, name), "None");
+        assert_eq!(ask_as(&image, name, "A", Asker::default(), &first_only), alone);
+    }
+}
+
+#[test]
+fn clients_are_known_by_name_in_any_case() {
+    let image =
+        image(&[(Format::Adblock, "@@||a.example^$client=127.0.0.1\n||a.example^$client='Frank\\'s laptop'\n")]);
+    let names: [Box<str>; 1] = ["frank's LAPTOP".into()];
+    let asker = |address: &str| Asker { address: address.parse().ok(), names: &names, tags: &[] };
+    assert_eq!(ask_as(&image, "a.example", "A", asker("127.0.0.2"), &ListSet::ALL), "Blocked 0:2");
+    assert_eq!(ask_as(&image, "a.example", "A", asker("127.0.0.1"), &ListSet::ALL), "Allowed 0:1 0:2");
+}
+
+#[test]
+fn of_given_answers_that_for_the_closest_name_holds_and_those_for_one_name_hold_together() {
+    let image = image(&[
+        (
+            Format::Dnsmasq,
+            "address=/a.example/192.0.2.1\naddress=/*b.a.example/192.0.2.2\naddress=/b.a.example/192.0.2.3\n",
+        ),
+        (Format::Hosts, "192.0.2.4 b.a.example\n192.0.2.5 c.b.a.example\n"),
+        (Format::Dnsmasq, "server=/d.b.a.example/#\n"),
+    ]);
+    assert_eq!(ask(&image, "a.example"), "Rewritten 0:1 -> A 192.0.2.1");
+    assert_eq!(ask(&image, "b.a.example"), "Rewritten 0:1 0:3 1:1 0:2 -> A 192.0.2.3");
+    assert_eq!(ask(&image, "c.b.a.example"), "Rewritten 0:1 0:3 1:2 0:2 -> A 192.0.2.5");
+    assert_eq!(ask(&image, "xb.a.example"), "Rewritten 0:1 0:2 -> A 192.0.2.1");
+    assert_eq!(ask(&image, "d.b.a.example"), "Allowed 0:1 0:3 2:1 0:2");
+}

@@ -339,7 +339,7 @@ impl Policy {
             return None;
         }
         for name in &found.names {
-            let behind = lists.lookup(self.to_lists(asked, name.wire()), in_force, scratch);
+            let behind = lists.lookup_behind(self.to_lists(asked, name.wire()), in_force, scratch);
             match behind.decision() {
                 // Whoever allows a name of the chain allows what is behind it.
                 Decision::Allowed => return None,

@@ -20,13 +20,13 @@ const COSMETIC: [&str; 13] =
     ["##", "#@#", "#?#", "#@?#", "#$#", "#@$#", "#$?#", "#@$?#", "#%#", "#@%#", "$$", "$@$", "#+js("];
 
 pub(super) fn read(line: &str, out: &mut Vec<Entry>) -> Result<Taken, Reason> {
-    if line.starts_with(['!', '#', '[']) || COSMETIC.iter().any(|mark| line.contains(mark)) {
-        return Ok(Taken::Nothing);
-    }
     if line.starts_with(|first: char| first.is_ascii_hexdigit() || first == ':')
-        && let Some(taken) = hosts::read_names(without_comment(line), out)?
+        && let Some(taken) = hosts::read_names(line, out)?
     {
         return Ok(taken);
+    }
+    if line.starts_with(['!', '#', '[']) || COSMETIC.iter().any(|mark| line.contains(mark)) {
+        return Ok(Taken::Nothing);
     }
     let (effect, rule) = match line.strip_prefix("@@") {
         Some(rule) => (Effect::Allow, rule),

@@ -1,11 +1,11 @@
 //! `address=/NAME/NAME/ADDRESS`, `server=/NAME/` and `local=/NAME/` (dnsmasq(8)): names and all below them.
 //!
 //! No address, `#` or one of nobody blocks; any other is the answer. `server=/NAME/#` lets through.
-//! A `*` at the front of a name is any text.
+//! A `*` at the front of a name is any text. Of several addresses those of the closest name hold.
 
 use std::net::IpAddr;
 
-use super::super::entry::{Effect, Entry, Scope, Target};
+use super::super::entry::{Effect, Entry, GIVEN, Scope, Target};
 use super::super::modifier::Modifiers;
 use super::super::name;
 use super::super::report::Reason;
@@ -36,7 +36,8 @@ pub(super) fn read(line: &str, out: &mut Vec<Entry>) -> Result<Taken, Reason> {
         _ => return Err(Reason::Malformed("only address, server and local speak of names to block")),
     };
     for written in names.split('/') {
-        let entry = Entry { effect, ..Entry::block(target(written)?) };
+        let marks = if rewrite.is_some() { GIVEN } else { 0 };
+        let entry = Entry { effect, marks, ..Entry::block(target(written)?) };
         out.push(entry.with(Modifiers { rewrite: rewrite.clone(), ..Modifiers::default() }));
     }
     Ok(Taken::Entries)

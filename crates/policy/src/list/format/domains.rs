@@ -1,9 +1,9 @@
-//! A name a line.
+//! A name a line; between slashes a regular expression; and lines of a hosts file, which published lists mix in.
 
-use super::super::entry::{Entry, Scope};
+use super::super::entry::{Entry, Scope, Target};
 use super::super::name;
 use super::super::report::Reason;
-use super::{Taken, without_comment};
+use super::{Taken, hosts, without_comment};
 
 /// What a name without `*.` before it means.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -19,6 +19,10 @@ pub(super) fn read(line: &str, plain: Plain, out: &mut Vec<Entry>) -> Result<Tak
     if line.is_empty() || line.starts_with(['!', ';']) || line.starts_with("//") {
         return Ok(Taken::Nothing);
     }
+    if let Some(regex) = line.strip_prefix('/').and_then(|rest| rest.strip_suffix('/')) {
+        out.push(Entry::block(Target::Regex(regex.to_owned())));
+        return Ok(Taken::Entries);
+    }
     let starless = line.strip_prefix("*.").or_else(|| line.strip_prefix('.').filter(|rest| !rest.is_empty()));
     let scope = match (starless, plain) {
         (None, Plain::Alone) => Scope::Exact,
@@ -27,7 +31,11 @@ pub(super) fn read(line: &str, plain: Plain, out: &mut Vec<Entry>) -> Result<Tak
     if line == "*" {
         return Err(Reason::Everything);
     }
-    let name = name::read(starless.unwrap_or(line))?;
+    let name = match name::read(starless.unwrap_or(line)) {
+        Ok(name) => name,
+        Err(fault) if !line.contains(|found: char| found.is_ascii_whitespace()) => return Err(fault.into()),
+        Err(fault) => return hosts::read_names(line, out)?.ok_or_else(|| fault.into()),
+    };
     match name::labels(&name) {
         0 => Err(Reason::Everything),
         1 if plain == Plain::Alone => Err(Reason::TopLevel),
@@ -56,6 +64,15 @@ mod tests {
         check(Format::Wildcards, "*.ads.example", "block +ads.example.");
         check(Format::Wildcards, "ads.example", "block +ads.example.");
         check(Format::Wildcards, "*.zip", "block +zip.");
+    }
+
+    #[test]
+    fn expressions_and_lines_of_hosts_files_may_stand_between() {
+        check(Format::Domains, "/^banners?[_.-]/", "block /^banners?[_.-]/");
+        check(Format::Wildcards, "/ads/ # why", "block /ads/");
+        check(Format::Domains, "0.0.0.0 ads.example", "block =ads.example.");
+        check(Format::Wildcards, "192.0.2.1 nas.example", "block =nas.example. -> A 192.0.2.1");
+        check(Format::Domains, "::1 localhost", "-");
     }
 
     #[test]

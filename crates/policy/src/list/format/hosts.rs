@@ -1,16 +1,16 @@
 //! `ADDRESS NAME ...` (hosts(5)).
 //!
 //! A name with an address that nobody is reached at (`0.0.0.0`, `::`, loopback) is blocked, with
-//! any other it is answered so.
+//! any other it is answered so. A line of one word is read as in a list of names: published lists mix them.
 
 use std::net::IpAddr;
 
-use super::super::entry::{Entry, Scope};
+use super::super::entry::{Entry, GIVEN, Scope};
 use super::super::modifier::Modifiers;
 use super::super::name;
 use super::super::report::Reason;
 use super::super::rewrite::Rewrite;
-use super::{Taken, without_comment};
+use super::{Taken, domains, without_comment};
 
 /// Names that such files have for the machine itself: they are not about anybody else.
 const OF_THE_MACHINE: [&str; 12] = [
@@ -29,15 +29,22 @@ const OF_THE_MACHINE: [&str; 12] = [
 ];
 
 pub(super) fn read(line: &str, out: &mut Vec<Entry>) -> Result<Taken, Reason> {
-    let line = without_comment(line);
-    if line.is_empty() || line.starts_with('!') {
-        return Ok(Taken::Nothing);
+    if let Some(taken) = read_names(line, out)? {
+        return Ok(taken);
     }
-    read_names(line, out)?.ok_or(Reason::Malformed("expected an address and a name"))
+    let line = without_comment(line);
+    match domains::read(line, domains::Plain::Alone, out) {
+        Err(_) if line.contains(|found: char| found.is_ascii_whitespace()) => {
+            Err(Reason::Malformed("expected an address and a name"))
+        }
+        taken => taken,
+    }
 }
 
-/// Reads a line that may be of another format: none where it does not begin with an address.
+/// Reads a line that may be of another format: none where it does not begin with an address. A comment
+/// begins with `#`, wherever it stands.
 pub(super) fn read_names(line: &str, out: &mut Vec<Entry>) -> Result<Option<Taken>, Reason> {
+    let line = memchr::memchr(b'#', line.as_bytes()).map_or(line, |at| &line[..at]);
     let mut fields = line.split_ascii_whitespace();
     let Some(address) = fields.next().and_then(address) else { return Ok(None) };
     let mut names = fields.peekable();
@@ -66,8 +73,9 @@ fn entry(address: IpAddr, written: &str) -> Result<Entry, Reason> {
         _ => {}
     }
     let rewrite = (!is_nowhere(address)).then(|| Rewrite::address(address));
-    let scope = if rewrite.is_some() { Scope::Given } else { Scope::Exact };
-    Ok(Entry::block_name(scope, name).with(Modifiers { rewrite, ..Modifiers::default() }))
+    let marks = if rewrite.is_some() { GIVEN } else { 0 };
+    let entry = Entry { marks, ..Entry::block_name(Scope::Exact, name) };
+    Ok(entry.with(Modifiers { rewrite, ..Modifiers::default() }))
 }
 
 fn address(text: &str) -> Option<IpAddr> {
@@ -114,17 +122,31 @@ mod tests {
 
     #[test]
     fn comments_and_names_of_the_machine_say_nothing() {
-        for line in ["# a comment", "127.0.0.1 localhost", "::1 ip6-localhost ip6-loopback", "fe80::1%lo0 localhost"] {
+        for line in [
+            "# a comment",
+            "! another one",
+            "127.0.0.1 localhost",
+            "::1 ip6-localhost ip6-loopback",
+            "fe80::1%lo0 localhost",
+        ] {
             check(line, "-");
         }
         check("0.0.0.0 0.0.0.0", "-");
         check("255.255.255.255 broadcasthost", "-");
         check("127.0.0.1 localhost ads.example", "block =ads.example.");
+        check("0.0.0.0 ads.example#b.example", "block =ads.example.");
+    }
+
+    #[test]
+    fn a_name_by_itself_is_one_of_a_list_of_names() {
+        check("ads.example # why", "block =ads.example.");
+        check("*.ads.example", "block +ads.example.");
+        check("ads.example##.banner", "fault: '#' is no character of a host name");
     }
 
     #[test]
     fn faults_are_told_and_other_names_of_the_line_count() {
-        check("ads.example", "fault: expected an address and a name");
+        check("ads example", "fault: expected an address and a name");
         check("0.0.0.0", "fault: an address without a name");
         check("0.0.0.0 com", "fault: this is about a top-level domain");
         check("0.0.0.0 .", "fault: this is about every name");

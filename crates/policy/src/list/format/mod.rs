@@ -18,7 +18,7 @@ use super::report::Reason;
 pub enum Format {
     /// `ADDRESS NAME ...`, as `/etc/hosts`: each name alone.
     Hosts,
-    /// A name a line, alone; `*.NAME` and `.NAME` are the name and all below it.
+    /// A name a line, alone; `*.NAME` and `.NAME` are the name and all below it, `/.../` is a regular expression.
     Domains,
     /// A name a line, with or without `*.` before it: the name and all below it.
     Wildcards,
@@ -116,7 +116,7 @@ pub(super) mod tests {
             Effect::Allow => "allow ".to_owned(),
         };
         text += &match &entry.target {
-            Target::Name(Scope::Exact | Scope::Given, name) => format!("={name}"),
+            Target::Name(Scope::Exact, name) => format!("={name}"),
             Target::Name(Scope::Subtree, name) => format!("+{name}"),
             Target::Name(Scope::Below, name) => format!("<{name}"),
             Target::Glob(glob) => glob.clone(),

@@ -1,8 +1,11 @@
 //! A regular expression a line, found anywhere in the name whatever the case (Pi-hole's documentation of FTL).
 //!
 //! After it, divided by semicolons: `querytype=A,AAAA` or `querytype=!A`, `invert`, and
-//! `reply=` with `NODATA`, `NXDOMAIN`, `REFUSED`, an address, or `IP` and `NONE`. The extensions of
+//! `reply=` with `NODATA`, `NXDOMAIN`, `REFUSED`, an address or one of each family, or `IP` and `NONE`.
+//! Within it `(?#...)` is a comment. The other extensions of
 //! TRE, such as back-references and approximate matching, are not linear in time and are faults.
+
+use std::borrow::Cow;
 
 use avocet_wire::{Rcode, Rtype, rdata};
 
@@ -12,33 +15,79 @@ use super::super::report::Reason;
 use super::super::rewrite::Rewrite;
 use super::Taken;
 
+/// Types that Pi-hole counts by their names; the others are `OTHER`.
+const COUNTED_BY_NAME: [Rtype; 15] = [
+    Rtype::A,
+    Rtype::AAAA,
+    Rtype::ANY,
+    Rtype(33),
+    Rtype::SOA,
+    Rtype::PTR,
+    Rtype::TXT,
+    Rtype(35),
+    Rtype::MX,
+    Rtype::DS,
+    Rtype(46),
+    Rtype::DNSKEY,
+    Rtype::NS,
+    Rtype(64),
+    Rtype(65),
+];
+
 pub(super) fn read(line: &str, out: &mut Vec<Entry>) -> Result<Taken, Reason> {
     if line.starts_with('#') {
         return Ok(Taken::Nothing);
     }
+    let line = without_inner_comments(line);
     let mut parts = line.split(';');
     let regex = parts.next().unwrap_or_default().to_owned();
     if regex.is_empty() {
         return Err(Reason::Malformed("expected a regular expression"));
     }
-    let (mut modifiers, mut inverted) = (Modifiers::default(), false);
+    let (mut types, mut rewrites, mut inverted) = (Vec::new(), Vec::new(), false);
     for part in parts {
         match part.split_once('=') {
             None if part == "invert" => inverted = true,
-            Some(("querytype", types)) => modifiers.types = query_types(types)?,
-            Some(("reply", reply)) => modifiers.rewrite = answer(reply)?,
+            Some(("querytype", written)) => types = query_types(written)?,
+            Some(("reply", reply)) => rewrites.push(answer(reply)?),
             _ => return Err(Reason::UnknownModifier(part.chars().take(40).collect())),
         }
     }
     let target = if inverted { Target::NotRegex(regex) } else { Target::Regex(regex) };
-    out.push(Entry::block(target).with(modifiers));
+    // Of several replies only addresses hold together, as several lines with one each do.
+    if rewrites.len() > 1 && !rewrites.iter().all(|rewrite| matches!(rewrite, Some(Rewrite::Record(..)))) {
+        return Err(Reason::ModifierValue("reply"));
+    }
+    if rewrites.is_empty() {
+        rewrites.push(None);
+    }
+    for rewrite in rewrites {
+        let modifiers = Modifiers { types: types.clone(), rewrite, ..Modifiers::default() };
+        out.push(Entry::block(target.clone()).with(modifiers));
+    }
     Ok(Taken::Entries)
+}
+
+/// The line without `(?#...)`, which may have semicolons within.
+fn without_inner_comments(line: &str) -> Cow<'_, str> {
+    let mut line = Cow::Borrowed(line);
+    let mut from = 0;
+    while let Some(at) = line[from..].find("(?#").map(|at| from + at) {
+        let escapes = line[..at].bytes().rev().take_while(|octet| *octet == b'\\').count();
+        match line[at..].find(')') {
+            Some(len) if escapes % 2 == 0 => line.to_mut().replace_range(at..=at + len, ""),
+            _ => from = at + 1,
+        }
+    }
+    line
 }
 
 fn query_types(value: &str) -> Result<Vec<Subject<Rtype>>, Reason> {
     let (negated, value) = value.strip_prefix('!').map_or((false, value), |rest| (true, rest));
-    if value.eq_ignore_ascii_case("ANY") && !negated {
-        return Ok(Vec::new());
+    if value.eq_ignore_ascii_case("OTHER") {
+        return Ok(COUNTED_BY_NAME
+            .map(|rtype| if negated { Subject::Is(rtype) } else { Subject::IsNot(rtype) })
+            .into());
     }
     let types = value.split(',').map(|name| {
         let rtype = rdata::from_mnemonic(name.trim_ascii()).map(Rtype).ok_or(Reason::ModifierValue("querytype"))?;
@@ -75,6 +124,8 @@ mod tests {
         check(r"^abc$;reply=nodata", "block /^abc$/ -> NOERROR");
         check(r"^abc$;reply=NXDOMAIN;querytype=A", "block /^abc$/ -> NXDOMAIN");
         check(r"example\.org$;invert", r"block !/example\.org$/");
+        check("abc;reply=1.2.3.4;reply=::2", "block /abc/ -> A 1.2.3.4; block /abc/ -> AAAA ::2");
+        check("a(?#x;y)b\\(?#?;invert", "block !/ab\\(?#?/");
         check("# comment", "-");
     }
 
@@ -92,6 +143,7 @@ mod tests {
     fn faults_are_told() {
         check("abc;querytype=X1", "fault: the value of the modifier \"querytype\" is wrong");
         check("abc;reply=x", "fault: the value of the modifier \"reply\" is wrong");
+        check("abc;reply=nodata;reply=1.2.3.4", "fault: the value of the modifier \"reply\" is wrong");
         check("abc;what", "fault: the modifier \"what\" does not exist");
         check(";invert", "fault: expected a regular expression");
     }

@@ -7,10 +7,10 @@
 
 use std::net::IpAddr;
 
-use avocet_wire::{Rtype, rdata, text};
+use avocet_wire::{Rcode, Rtype, rdata, text};
 
 use super::super::entry::{Effect, Entry, Scope};
-use super::super::modifier::Modifiers;
+use super::super::modifier::{Modifiers, Subject};
 use super::super::name;
 use super::super::report::Reason;
 use super::super::rewrite::Rewrite;
@@ -31,7 +31,8 @@ const BLOCKING: [&str; 11] = [
     "always_null",
 ];
 /// Zones whose names are answered as everywhere.
-const OPEN: [&str; 5] = ["transparent", "typetransparent", "always_transparent", "nodefault", "inform"];
+const OPEN: [&str; 7] =
+    ["transparent", "typetransparent", "always_transparent", "nodefault", "inform", "noview", "ipset"];
 
 pub(super) fn read(line: &str, out: &mut Vec<Entry>) -> Result<Taken, Reason> {
     let line = without_comment(line);
@@ -61,6 +62,10 @@ fn zone(value: &str) -> Result<Entry, Reason> {
     match kind.to_ascii_lowercase().as_str() {
         kind if BLOCKING.contains(&kind) => Ok(entry),
         kind if OPEN.contains(&kind) => Ok(Entry { effect: Effect::Allow, ..entry }),
+        "block_a" => {
+            let (types, rewrite) = (vec![Subject::Is(Rtype::A)], Some(Rewrite::Rcode(Rcode::NOERROR)));
+            Ok(entry.with(Modifiers { types, rewrite, ..Modifiers::default() }))
+        }
         _ => Err(Reason::Malformed("the type of zone does not exist")),
     }
 }
@@ -81,6 +86,9 @@ fn data(value: &str) -> Result<Entry, Reason> {
     let rtype = str::from_utf8(rest[at].text).ok().and_then(rdata::from_mnemonic).ok_or_else(wrong)?;
     let shown = &record[rest[at].column + rest[at].text.len()..];
     let rewrite = match (Rtype(rtype), Rewrite::record(Rtype(rtype), shown)?) {
+        (Rtype::CNAME, Rewrite::Record(_, target)) if target.starts_with(b"\x01*") => {
+            return Err(Reason::Malformed("an alias to a wildcard is not understood here"));
+        }
         (Rtype::CNAME, Rewrite::Record(_, target)) => Some(Rewrite::Cname(target.to_ascii_lowercase().into())),
         (Rtype::A | Rtype::AAAA, _) if is_nowhere(shown) => None,
         (_, rewrite) => Some(rewrite),
