@@ -86,7 +86,7 @@ impl Countries {
             return Err(GeoError::Tree);
         }
         let mut countries = BTreeSet::new();
-        let tree = Tree::translate((tree, metadata.layout), &mut |place| {
+        let tree = Tree::translate((tree, metadata.layout), data.len(), &mut |place| {
             let country = record::country(Section(data), place, steps)?;
             countries.extend(country);
             Ok(country)

@@ -65,13 +65,14 @@ impl Cell {
 }
 
 impl Tree {
-    /// Reads the octets of a tree, which are as many as the layout has; `country` reads that of the record at a place of the
-    /// data, and is asked once for each.
+    /// Reads the octets of a tree, which are as many as the layout has; `country` reads that of the record at a place within
+    /// the octets of the data, and is asked once for each.
     ///
     /// # Errors
     /// A node leads out of the data, or a record is damaged, or there are too many.
     pub(super) fn translate(
         (octets, layout): (&[u8], Layout),
+        data_octets: usize,
         country: &mut impl FnMut(usize) -> Result<Option<Country>, GeoError>,
     ) -> Result<Self, GeoError> {
         let mut known: HashMap<u32, Cell> = HashMap::new();
@@ -93,7 +94,8 @@ impl Tree {
                 if known.len() == MAX_RECORDS {
                     return Err(GeoError::Limit("different records"));
                 }
-                let place = (beyond as usize).checked_sub(SEPARATOR).ok_or(GeoError::Node(nodes.len()))?;
+                let place = (beyond as usize).checked_sub(SEPARATOR).filter(|place| *place < data_octets);
+                let place = place.ok_or(GeoError::Node(nodes.len()))?;
                 *cell = Cell::end(country(place)?);
                 known.insert(beyond, *cell);
             }

@@ -6,6 +6,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::net::IpAddr;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use avocet_policy::client::{Asker, Transport as Way};
 use avocet_policy::list::Scratch as ListScratch;
@@ -16,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::explain::Outcome;
 use super::load::Compilation;
-use super::{Asked, Moment, Parts, Policy, Scratch, load};
+use super::{Asked, GeoDatabase, Moment, Parts, Policy, Scratch, load};
 use crate::cli::{PolicyArgs, PolicyCheckArgs, PolicyCommand, PolicyDryRunArgs, PolicyTestArgs};
 use crate::clock::wall_secs;
 use crate::config::{Config, environment};
@@ -57,16 +58,23 @@ fn config(path: Option<&Path>) -> Result<Config, String> {
     Config::load(path, environment()).map_err(|errors| errors.to_string())
 }
 
+/// The countries of addresses, as the file has them now: without any rule too, for one may be written by them.
+fn countries(config: &Config) -> Result<Option<Arc<GeoDatabase>>, String> {
+    let read = config.policy.geo_database.as_deref().map(GeoDatabase::read).transpose();
+    read.map(|database| database.map(Arc::new)).map_err(|fault| fault.to_string())
+}
+
 /// The policy of a configuration, with the lists as they are on this machine: files, and copies of what the running
 /// server fetched.
-fn policy(config: &Config) -> Result<Option<Policy>, String> {
+fn policy(config: &Config, countries: Option<Arc<GeoDatabase>>) -> Result<Option<Policy>, String> {
     let lists = load::from_texts(&config.policy, KEY, |list| open_text(&config.data.directory, list))?;
-    let lists = lists.map(std::sync::Arc::new);
-    Policy::build(&config.policy, &Parts { lists, ..Parts::new(KEY) }).map_err(|error| error.to_string())
+    let lists = lists.map(Arc::new);
+    Policy::build(&config.policy, &Parts { lists, countries, ..Parts::new(KEY) }).map_err(|error| error.to_string())
 }
 
 fn check(args: &PolicyCheckArgs) -> Result<String, String> {
     let config = config(Some(&args.config))?;
+    let countries = countries(&config)?;
     let Compilation { octets, reports, .. } =
         load::compile(&config.policy, KEY, |list| open_text(&config.data.directory, list));
     let mut lists = Vec::new();
@@ -98,7 +106,13 @@ fn check(args: &PolicyCheckArgs) -> Result<String, String> {
     let built = Policy::build(&config.policy, &Parts::new(KEY)).map_err(|error| error.to_string())?;
     let profiles = built.map_or(1, |policy| policy.profiles());
     let rules = config.policy.rules.iter().filter(|rule| rule.enabled).count();
-    let report = json!({ "lists": lists, "image-bytes": octets.len(), "rules": rules, "profiles": profiles });
+    let report = json!({
+        "lists": lists,
+        "image-bytes": octets.len(),
+        "rules": rules,
+        "profiles": profiles,
+        "geo-database": countries.map(|database| database.shown()),
+    });
     let shown = if args.json { format!("{report}\n") } else { check_text(&report) };
     if broken == 0 { Ok(shown) } else { Err(format!("{broken} lists cannot be read\n{shown}")) }
 }
@@ -123,6 +137,9 @@ fn check_text(report: &Value) -> String {
             text += &format!("  {fault}\n");
         }
     }
+    if let Some(database) = operate::command::geo_text(&report["geo-database"]) {
+        text += &format!("{database}\n");
+    }
     text + &format!(
         "{} rules, {} kinds of clients, image of {} octets\n",
         report["rules"], report["profiles"], report["image-bytes"]
@@ -145,7 +162,8 @@ fn test(args: &PolicyTestArgs) -> Result<String, String> {
     let config = config(args.config.as_deref())?;
     let qname = wire(&args.name)?;
     let qtype = rtype(&args.rtype)?;
-    let policy = policy(&config)?;
+    let countries = countries(&config)?;
+    let policy = policy(&config, countries.clone())?;
     let ip = args.client.unwrap_or(NOBODY);
     let identity = policy.as_ref().map(|policy| policy.identify(ip)).unwrap_or_default();
     let lists =
@@ -159,6 +177,7 @@ fn test(args: &PolicyTestArgs) -> Result<String, String> {
         listener: "",
         transport: Some(Way::Udp),
     };
+    let located: Vec<_> = args.answer.iter().filter_map(|address| countries.as_ref()?.country(*address)).collect();
     let sample = Sample {
         qname: &qname,
         qtype: qtype.0,
@@ -167,6 +186,7 @@ fn test(args: &PolicyTestArgs) -> Result<String, String> {
         now: args.at.unwrap_or_else(wall_secs),
         lists: &lists,
         addresses: &args.answer,
+        countries: &located,
         ..Sample::default()
     };
     let trace = rule::test(&args.condition, &config.policy.vocabulary(), &sample)
@@ -216,7 +236,7 @@ impl Changes {
 
 fn dry_run(args: &PolicyDryRunArgs) -> Result<String, String> {
     let (now, then) = (config(args.config.as_deref())?, config(Some(&args.new))?);
-    let (now, then) = (policy(&now)?, policy(&then)?);
+    let (now, then) = (policy(&now, countries(&now)?)?, policy(&then, countries(&then)?)?);
     let file = File::open(&args.queries).map_err(|error| format!("cannot read {}: {error}", args.queries.display()))?;
     let mut scratches = (Scratch::for_looking(), Scratch::for_looking());
     let (mut blocked, mut freed, mut other, mut queries) =

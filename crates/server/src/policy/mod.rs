@@ -12,6 +12,7 @@ mod build;
 pub(crate) mod command;
 mod counts;
 mod explain;
+mod geo;
 mod list_clients;
 pub(crate) mod load;
 mod names;
@@ -31,6 +32,7 @@ use avocet_wire::Rtype;
 pub(crate) use build::{Parts, PolicyError};
 pub(crate) use counts::Counts;
 pub(crate) use explain::Outcome;
+pub(crate) use geo::{GeoDatabase, GeoFault};
 pub(crate) use load::Lists;
 pub(crate) use verdict::{AnswerVerdict, Decider, Made, QuestionVerdict};
 
@@ -61,6 +63,8 @@ pub(crate) struct Policy {
     asks_for_lists: bool,
     /// Whether anything goes by the names of clients.
     wants_names: bool,
+    /// None where no rule asks for countries.
+    countries: Option<Arc<GeoDatabase>>,
     counts: Arc<Counts>,
     counted: counts::Places,
 }

@@ -2,10 +2,11 @@
 
 use std::net::IpAddr;
 
+use avocet_policy::rule::Country;
 use avocet_wire::view::RecordSection;
 use avocet_wire::{MessageView, NameBuf, Rtype};
 
-use super::Asked;
+use super::{Asked, GeoDatabase};
 use crate::query::local::Alias;
 
 /// Most addresses, and most names, of one answer that are looked at; an answer with more is cut by no rule.
@@ -23,6 +24,8 @@ pub(crate) struct Found {
     pub(crate) addresses: Vec<IpAddr>,
     /// Targets of CNAME, DNAME, SVCB and HTTPS records, folded.
     pub(crate) names: Vec<NameBuf>,
+    /// Of the addresses, each once.
+    pub(crate) countries: Vec<Country>,
 }
 
 impl Found {
@@ -42,6 +45,17 @@ impl Found {
                 }
                 Rtype::SVCB | Rtype::HTTPS => self.service(rdata),
                 _ => {}
+            }
+        }
+    }
+
+    /// Looks up the countries of the addresses; without a database they have none.
+    pub(crate) fn locate(&mut self, database: Option<&GeoDatabase>) {
+        self.countries.clear();
+        let Some(database) = database else { return };
+        for country in self.addresses.iter().filter_map(|address| database.country(*address)) {
+            if !self.countries.contains(&country) {
+                self.countries.push(country);
             }
         }
     }

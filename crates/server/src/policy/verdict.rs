@@ -221,8 +221,9 @@ impl Policy {
     fn decide_answer(&self, asked: &Asked<'_>, before: &Verdict, moment: Moment, scratch: &mut Scratch) -> Verdict {
         let question = to_rules(asked, moment);
         let Scratch { found, hours, named_lists, .. } = scratch;
+        found.locate(self.countries.as_deref());
         let names: Vec<&[u8]> = found.names.iter().map(NameBuf::wire).collect();
-        let answer = Answer { addresses: &found.addresses, names: &names, countries: &[] };
+        let answer = Answer { addresses: &found.addresses, names: &names, countries: &found.countries };
         let mut on = ListSet::EMPTY;
         if self.asks_for_lists
             && let Some(lists) = &self.lists
