@@ -11,6 +11,7 @@
 mod build;
 pub(crate) mod command;
 mod counts;
+mod dry_run;
 mod explain;
 mod geo;
 mod list_clients;
