@@ -163,6 +163,11 @@ impl Policy {
         self.clients.identify(ip).name.unwrap_or_else(|| ip.to_string())
     }
 
+    /// How many rules read the answer.
+    pub(crate) fn rules_on_answers(&self) -> usize {
+        self.program.rules().iter().filter(|rule| rule.reads_answer()).count()
+    }
+
     /// How many different kinds of clients there are.
     pub(crate) fn profiles(&self) -> usize {
         self.clients.profiles()

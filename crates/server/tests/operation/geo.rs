@@ -3,6 +3,7 @@
 use std::fs;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
+use std::process::Command;
 use std::thread;
 
 use avocet_testkit::mmdb::{Database, Record};
@@ -279,4 +280,35 @@ fn conditions_on_countries_are_tested_without_a_server() {
     assert!(!holds("geo.country in ['NL', 'BE']", &["198.51.100.9"]));
     assert!(!holds("geo.country in ['NL', 'DE']", &["203.0.113.1", "10.0.0.1"]), "they are in no country");
     assert!(!holds("geo.country == 'NL'", &[]));
+}
+
+#[test]
+fn a_dry_run_knows_the_countries_of_the_answers_in_its_file() {
+    let site = site(("NL", "DE"));
+    let queries = site.directory.join("queries");
+    fs::write(
+        &queries,
+        "a.example A 192.0.2.1\n10.0.0.7 b.example AAAA 2001:db8:c600::1\nc.fine.example 192.0.2.1\nd.example\n",
+    )
+    .unwrap();
+    let (in_force, queries) = (site.file().with_extension("none"), queries.display().to_string());
+    fs::write(&in_force, "").unwrap();
+    let new = site.file().display().to_string();
+    let run = |more: &[&str]| {
+        let fixed = ["policy", "dry-run", &new, "--queries", &queries, "--config", in_force.to_str().unwrap()];
+        Command::new(env!("CARGO_BIN_EXE_avocet")).args(fixed).args(more).output().unwrap()
+    };
+    let text = String::from_utf8(run(&[]).stdout).unwrap();
+    assert!(text.starts_with("4 queries\n1 of them without addresses: what rules on answers (1) do"), "{text}");
+    assert!(
+        text.contains("newly blocked: 1 queries, 1 names, 1 clients\n       1 a.example. (rule abroad)\n"),
+        "{text}"
+    );
+    let json: Value = serde_json::from_slice(&run(&["--json"]).stdout).unwrap();
+    assert_eq!((&json["queries-without-answer"], &json["rules-on-answers"]), (&1.into(), &1.into()));
+    replace(&site, b"damaged");
+    let refused = run(&[]);
+    assert!(
+        refused.status.code() == Some(1) && String::from_utf8_lossy(&refused.stderr).contains("no MaxMind DB file")
+    );
 }
