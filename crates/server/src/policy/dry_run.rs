@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::net::IpAddr;
 
-use avocet_resolver::NameServers;
+use avocet_resolver::{Dns64, NameServers};
 use avocet_wire::builder::{Builder, Record, Section};
 use avocet_wire::header::QR;
 use avocet_wire::name::is_under;
@@ -65,6 +65,7 @@ impl Changes {
 struct Side {
     config: Config,
     policy: Option<Policy>,
+    translation: Option<Dns64>,
     scratch: Scratch,
 }
 
@@ -81,7 +82,7 @@ struct Query {
 impl Side {
     fn of(config: Config) -> Result<Self, String> {
         let policy = policy(&config, countries(&config)?)?;
-        Ok(Self { config, policy, scratch: Scratch::for_looking() })
+        Ok(Self { translation: config.dns64.translation(), config, policy, scratch: Scratch::for_looking() })
     }
 
     fn outcome(&mut self, query: &Query, answer: Option<&[u8]>) -> Outcome {
@@ -90,11 +91,12 @@ impl Side {
         let (ip, moment) = (query.client, (Moment { wall_secs: wall_secs(), millis: 0 }, 0));
         let profile = policy.profile(ip, Transport::Udp);
         let asked = Asked { profile, ip, qname: &query.name, qtype: query.rtype };
+        let translation = self.translation.as_ref();
         let servers = |_: &[u8]| NameServers::default();
         match answer {
             None => policy.outcome(&asked, None, moment, &mut self.scratch),
             Some(message) => {
-                let answered: KnownAnswer<'_> = Answered { message, has_own_servers, servers: &servers };
+                let answered: KnownAnswer<'_> = Answered { message, has_own_servers, translation, servers: &servers };
                 policy.outcome(&asked, Some(&answered), moment, &mut self.scratch)
             }
         }

@@ -90,7 +90,7 @@ impl Policy {
     fn countries_of(&self, answered: &KnownAnswer<'_>) -> Option<Vec<String>> {
         let mut found = names::Found::default();
         found.read(answered.message);
-        found.locate(Some(self.countries.as_deref()?));
+        found.locate(self.countries.as_deref()?, answered.translation);
         Some(found.countries.iter().copied().map(letters).collect())
     }
 

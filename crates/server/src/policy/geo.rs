@@ -58,6 +58,8 @@ impl GeoDatabase {
         let octets = disk::read(path, MAX_OCTETS).map_err(|error| fault(&error))?;
         let octets = octets.ok_or_else(|| fault(&io::Error::from(io::ErrorKind::NotFound)))?;
         let countries = Countries::read(&octets).map_err(|error| fault(&error))?;
+        let About { database_type, nodes, countries: number, .. } = countries.about();
+        tracing::info!(of = database_type, nodes, countries = number, "the geo database {} is read", path.display());
         Ok(Self { path: path.to_owned(), fingerprint, countries })
     }
 

@@ -27,7 +27,7 @@ use avocet_policy::client::{self, Clients, Origin, Profile};
 use avocet_policy::list::{self, ListId, ListSet};
 use avocet_policy::rpz::ZoneSet;
 use avocet_policy::rule::{Exceptions, Hours, Limiter, Program, Rule, RuleId};
-use avocet_resolver::NameServers;
+use avocet_resolver::{Dns64, NameServers};
 use avocet_wire::Rtype;
 
 pub(crate) use build::{Parts, PolicyError};
@@ -90,6 +90,8 @@ pub(crate) struct Answered<'a, F: Fn(&[u8]) -> NameServers> {
     pub(crate) message: &'a [u8],
     /// Whether the name has servers of its own in the configuration.
     pub(crate) has_own_servers: bool,
+    /// How addresses in it may be translated.
+    pub(crate) translation: Option<&'a Dns64>,
     /// Who serves the zones that a name lies in; asked only where a policy zone wants to know.
     pub(crate) servers: F,
 }

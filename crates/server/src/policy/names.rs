@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use avocet_policy::rule::Country;
+use avocet_resolver::Dns64;
 use avocet_wire::view::RecordSection;
 use avocet_wire::{MessageView, NameBuf, Rtype};
 
@@ -33,6 +34,7 @@ impl Found {
     pub(crate) fn read(&mut self, message: &[u8]) {
         self.addresses.clear();
         self.names.clear();
+        self.countries.clear();
         let Ok(records) = MessageView::new(message).and_then(|view| view.records()) else { return };
         for record in records.map_while(Result::ok).take_while(|record| record.section == RecordSection::Answer) {
             let rdata = record.rdata();
@@ -49,14 +51,16 @@ impl Found {
         }
     }
 
-    /// Looks up the countries of the addresses; without a database they have none.
-    pub(crate) fn locate(&mut self, database: Option<&GeoDatabase>) {
+    /// Looks up the countries of the addresses. One that was made for a translator has that of the address it stands for.
+    pub(crate) fn locate(&mut self, database: &GeoDatabase, translation: Option<&Dns64>) {
         self.countries.clear();
-        let Some(database) = database else { return };
-        for country in self.addresses.iter().filter_map(|address| database.country(*address)) {
-            if !self.countries.contains(&country) {
-                self.countries.push(country);
-            }
+        for address in &self.addresses {
+            let v4 = match (address, translation) {
+                (IpAddr::V6(address), Some(translation)) => translation.translated(*address).map(IpAddr::V4),
+                _ => None,
+            };
+            let country = database.country(v4.unwrap_or(*address));
+            self.countries.extend(country.filter(|country| !self.countries.contains(country)));
         }
     }
 

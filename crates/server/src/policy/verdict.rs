@@ -153,6 +153,9 @@ impl Policy {
         scratch.found.read(answered.message);
         let mut verdict = before;
         if self.program.reads_answers() {
+            if let Some(database) = &self.countries {
+                scratch.found.locate(database, answered.translation);
+            }
             verdict = self.decide_answer(asked, &before, moment, scratch);
         }
         scratch.held.note_later(&before, &verdict);
@@ -221,7 +224,6 @@ impl Policy {
     fn decide_answer(&self, asked: &Asked<'_>, before: &Verdict, moment: Moment, scratch: &mut Scratch) -> Verdict {
         let question = to_rules(asked, moment);
         let Scratch { found, hours, named_lists, .. } = scratch;
-        found.locate(self.countries.as_deref());
         let names: Vec<&[u8]> = found.names.iter().map(NameBuf::wire).collect();
         let answer = Answer { addresses: &found.addresses, names: &names, countries: &found.countries };
         let mut on = ListSet::EMPTY;
