@@ -110,7 +110,8 @@ impl Countries {
     }
 
     /// The country of an address; none where the database has none for it. An IPv4 address in an IPv6 one, as NAT64 and
-    /// 6to4 make them, counts as itself. No allocation, and at most 128 steps.
+    /// 6to4 make them, counts as itself. No allocation, and at most 128 steps: some 50 ns again and again and 500 by chance in
+    /// half a million networks (`cargo bench -p avocet-policy --bench geo`).
     #[must_use]
     pub fn country(&self, address: IpAddr) -> Option<Country> {
         let v4 = match address {

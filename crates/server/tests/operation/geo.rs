@@ -236,6 +236,10 @@ fn no_server_starts_with_a_file_that_is_no_database_of_countries() {
         let told: Value = serde_json::from_slice(&site.avocet(&["check", "--json"]).stdout).unwrap();
         assert!(told["ok"] == false && told["errors"][0]["message"].as_str().unwrap().contains(why), "{told}");
     }
+    // As large as it says, and empty.
+    fs::File::create(file(&site)).unwrap().set_len((256 << 20) + 1).unwrap();
+    let error = site.avocet(&["check"]).stderr;
+    assert!(String::from_utf8_lossy(&error).contains("larger than 268435456 octets"));
     put(&site, ("NL", "DE"));
     assert!(site.avocet_text(&["check"]).contains("no errors"));
     assert!(site.avocet_text(&["policy", "check"]).contains("Test-Country, built "));
