@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod client;
+pub mod geo;
 pub mod list;
 pub mod rpz;
 pub mod rule;

@@ -78,15 +78,7 @@ impl Dns64 {
         if qtype != Rtype::PTR {
             return None;
         }
-        let address = reversed(qname)?;
-        if !self.prefix.contains(address) {
-            return None;
-        }
-        let octets = address.octets();
-        let mut v4 = [0; 4];
-        for (place, octet) in self.places().zip(&mut v4) {
-            *octet = octets[place];
-        }
+        let v4 = self.translated(reversed(qname)?)?.octets();
         let mut wire = Vec::new();
         for octet in v4.iter().rev() {
             let text = octet.to_string();
@@ -95,6 +87,20 @@ impl Dns64 {
         }
         wire.extend_from_slice(b"\x07in-addr\x04arpa\x00");
         NameBuf::from_wire(&wire).ok()
+    }
+
+    /// The IPv4 address that an IPv6 address under the prefix stands for.
+    #[must_use]
+    pub fn translated(&self, address: Ipv6Addr) -> Option<Ipv4Addr> {
+        if !self.prefix.contains(address) {
+            return None;
+        }
+        let octets = address.octets();
+        let mut v4 = [0; 4];
+        for (place, octet) in self.places().zip(&mut v4) {
+            *octet = octets[place];
+        }
+        Some(v4.into())
     }
 
     /// The octets of an IPv6 address that hold the IPv4 address.

@@ -338,6 +338,12 @@ impl Plan {
         self.sets.first().is_some_and(|(_, first)| route.rule >= *first)
     }
 
+    /// How addresses are translated; none where they are not.
+    #[must_use]
+    pub fn translation(&self) -> Option<&Dns64> {
+        self.dns64.as_deref()
+    }
+
     /// Has this folded name a rule that is not the root's?
     #[must_use]
     pub fn has_own_rule(&self, qname: &[u8]) -> bool {

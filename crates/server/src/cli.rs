@@ -201,7 +201,7 @@ pub(crate) struct PolicyDryRunArgs {
     /// The new configuration file
     #[arg(value_name = "NEW.toml")]
     pub(crate) new: PathBuf,
-    /// Queries, one a line: `NAME [TYPE]` or `CLIENT NAME [TYPE]`
+    /// Queries, one a line: `[CLIENT] NAME [TYPE] [ADDRESS ...]`, with the addresses of the answer
     #[arg(long, value_name = "FILE")]
     pub(crate) queries: PathBuf,
     /// The configuration that is in force

@@ -18,7 +18,7 @@ use avocet_resolver::LocalRootSlot;
 use crate::clock::{self, Moment};
 use crate::config::Config;
 use crate::metrics::{Counter, WorkerMetrics};
-use crate::policy::{self, Parts};
+use crate::policy::{self, GeoDatabase, Parts};
 use crate::query::Path;
 use crate::query::cookie::CookieSecrets;
 use crate::query::miss::Miss;
@@ -67,7 +67,8 @@ impl InProcess {
             local_root: LocalRootSlot::default(),
         };
         let lists = policy::load::from_files(&config.policy, [9; 32])?.map(Arc::new);
-        let parts = Parts { lists, ..Parts::new([4; 32]) };
+        let countries = GeoDatabase::of(&config.policy).map_err(|fault| fault.to_string())?;
+        let parts = Parts { lists, countries, ..Parts::new([4; 32]) };
         let snapshot = Snapshot::build(config, 1, &secrets, parts).map_err(|error| error.to_string())?;
         let shared = Shared::new(snapshot, Vec::new(), [7; 32]).map_err(|error| error.to_string())?;
         Ok(Self {

@@ -20,7 +20,7 @@ use crate::config::{Config, ConfigErrors, environment};
 use crate::lists::Store;
 use crate::operate::take_over::TakenSocket;
 use crate::operate::{self, ListeningSockets, Operation};
-use crate::policy::{Counts, Parts};
+use crate::policy::{Counts, GeoDatabase, Parts};
 use crate::query::asked::Transport;
 use crate::query::cookie::CookieSecrets;
 use crate::snapshot::Unconfigured;
@@ -96,11 +96,12 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), StartError> {
     }
     let secrets = draw_secrets()?;
     let (pollers, mailboxes) = mailboxes(workers)?;
+    let countries = GeoDatabase::of(&config.policy).map_err(|fault| StartError::Setting(fault.to_string()))?;
     let mut store = Store::new(&config.data.directory);
     let lists = store.load(&config.policy, random()?).map(Arc::new);
     let switches = operate::switches::load(&config.data.directory);
     let counts = Arc::new(Counts::new(workers));
-    let parts = Parts { lists, switches, counts, ..Parts::new(random()?) };
+    let parts = Parts { lists, switches, countries, counts, ..Parts::new(random()?) };
     let snapshot =
         Snapshot::build(config, 1, &secrets, parts).map_err(|error| StartError::Setting(error.to_string()))?;
     let key = random::<32>()?;

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use avocet::InProcess;
 use avocet_cache::Security;
 use avocet_testkit::allocations::{Allocations, Counting};
+use avocet_testkit::mmdb::Database;
 use avocet_wire::builder::OptFields;
 use avocet_wire::edns::EdnsOption;
 use avocet_wire::header::AD;
@@ -105,6 +106,31 @@ fn a_validated_cached_name_costs_what_any_cached_name_costs() {
         assert_eq!(made, Allocations { count: 0, bytes: 0 });
         assert_eq!((stages, made, octets), cost_of(Security::Insecure, dnssec_ok));
     }
+}
+
+/// The stage that ends a question when it comes for the second time, and what is allocated for it then.
+fn second_answer(configuration: &str) -> (Option<usize>, Allocations) {
+    let mut server = InProcess::new(configuration, SocketAddr::from(([127, 0, 0, 1], 4000))).unwrap();
+    server.learn(CACHED, 1, 300, &[&[192, 0, 2, 1], &[198, 51, 100, 1]]);
+    let (query, mut out) = (query(CACHED, None), vec![0; 4096]);
+    server.answer(&query, &mut out).unwrap();
+    let before = server.ended_by_stage();
+    let made = Allocations::of(|| server.answer(&query, &mut out).map(drop).unwrap());
+    let ended = server.ended_by_stage().iter().zip(before).position(|(after, before)| *after > before);
+    (ended, made)
+}
+
+/// What is only logged is judged on each query: each looks up the countries of its answer anew.
+#[test]
+fn the_countries_of_an_answer() {
+    let file = std::env::temp_dir().join(format!("avocet-no-allocation-{}.mmdb", std::process::id()));
+    std::fs::write(&file, Database::of_countries(&[("192.0.2.0/24", "NL")]).octets()).unwrap();
+    let rule = "[[rule]]\nname = \"r\"\nwhen = 'geo.country == \"NL\"'\naction = \"block\"\nlog-only = true\n";
+    let text = format!("{CONFIGURATION}\n[policy]\ngeo-database = \"{}\"\n{rule}", file.display());
+    let (ended, made) = second_answer(&text);
+    std::fs::remove_file(file).unwrap();
+    assert_eq!(made, Allocations { count: 0, bytes: 0 });
+    assert_ne!(ended, second_answer(CONFIGURATION).0, "it does not come from the packet cache");
 }
 
 #[test]

@@ -12,6 +12,8 @@ mod counts;
 mod deploy;
 #[path = "operation/effect.rs"]
 mod effect;
+#[path = "operation/geo.rs"]
+mod geo;
 #[path = "operation/hostile.rs"]
 mod hostile;
 #[path = "operation/http.rs"]

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use asked::wire;
 use avocet::InProcess;
+use avocet_testkit::mmdb::Database;
 use avocet_wire::Rtype;
 
 /// 2026-11-21, a Saturday, 12:00 in UTC.
@@ -335,4 +336,85 @@ fn what_is_wrong_with_a_policy_is_told_with_its_place() {
     assert!(error.contains("nope"), "{error}");
     let error = wrong("[[list]]\nname = \"l\"\n[[list]]\nname = \"l\"\nurl = \"ftp://x\"\n");
     assert!(error.contains("`url` or `file` is missing") && error.contains("http://"), "{error}");
+}
+
+const BY_COUNTRY: &str = r#"
+[resolver]
+mode = "forward"
+
+[[forward]]
+zone = "."
+upstreams = ["192.0.2.1"]
+
+[dns64]
+prefix = "2001:db8:64::/96"
+
+[policy]
+geo-database = "GEO"
+block-ttl-secs = 30
+
+[[rule]]
+name = "fine"
+when = 'qname.under("fine.example")'
+action = "allow"
+
+[[rule]]
+name = "abroad"
+when = 'geo.country == "NL"'
+action = "block"
+
+[[rule]]
+name = "home only"
+when = 'qname.under("only.example") && answer.ip.in("0.0.0.0/0", "::/0") && !(geo.country in ["SE", "NO"])'
+action = "block"
+answer = "nxdomain"
+"#;
+
+#[test]
+fn rules_go_by_the_countries_of_all_addresses_in_an_answer() {
+    let file = std::env::temp_dir().join(format!("avocet-policy-geo-{}.mmdb", std::process::id()));
+    let networks =
+        [("192.0.2.0/24", "NL"), ("198.51.100.0/24", "SE"), ("2001:db8::/48", "NL"), ("2001:db8:1::/48", "SE")];
+    std::fs::write(&file, Database::of_countries(&networks).octets()).unwrap();
+    let configuration = BY_COUNTRY.replace("GEO", &file.display().to_string());
+    let inner = InProcess::new(&configuration, SocketAddr::from((ANYONE, 4000)));
+    std::fs::remove_file(&file).unwrap();
+    let mut server = Server { inner: inner.unwrap(), directory: file };
+    let v6 = |text: &str| text.parse::<std::net::Ipv6Addr>().unwrap().octets();
+    let hints = [&b"\x00\x01\x00\x00\x04\x00\x08"[..], &[198, 51, 100, 1, 192, 0, 2, 1]].concat();
+    let learn = |name: &str, rtype: Rtype, records: &[&[u8]]| server.inner.learn(&wire(name), rtype.0, 300, records);
+    for name in ["nl.example.", "x.fine.example.", "nl.only.example."] {
+        learn(name, Rtype::A, &[&[192, 0, 2, 1]]);
+    }
+    learn("se.example.", Rtype::A, &[&[198, 51, 100, 1]]);
+    learn("se.only.example.", Rtype::A, &[&[198, 51, 100, 1]]);
+    learn("unknown.only.example.", Rtype::A, &[&[203, 0, 113, 1]]);
+    learn("txt.only.example.", Rtype::TXT, &[b"\x01x"]);
+    learn("both.example.", Rtype::A, &[&[198, 51, 100, 1], &[192, 0, 2, 1]]);
+    learn("alias.example.", Rtype::CNAME, &[&wire("nl.example.")]);
+    learn("nl.example.", Rtype::AAAA, &[&v6("2001:db8::1")]);
+    learn("se.example.", Rtype::AAAA, &[&v6("2001:db8:1::1")]);
+    learn("made.example.", Rtype::AAAA, &[&v6("2001:db8:64::192.0.2.1")]);
+    learn("known.example.", Rtype::AAAA, &[&v6("64:ff9b::192.0.2.1")]);
+    learn("hints.example.", Rtype::HTTPS, &[&hints]);
+    let (blocked, blocked_v6) = ("NOERROR 30 0.0.0.0 [15 rule abroad]", "NOERROR 30 :: [15 rule abroad]");
+    check(
+        &mut server,
+        &[
+            (ANYONE, "nl.example.", Rtype::A, blocked),
+            (ANYONE, "se.example.", Rtype::A, "NOERROR 300 198.51.100.1"),
+            (ANYONE, "both.example.", Rtype::A, blocked),
+            (ANYONE, "alias.example.", Rtype::A, blocked),
+            (ANYONE, "x.fine.example.", Rtype::A, "NOERROR 300 192.0.2.1"),
+            (ANYONE, "nl.example.", Rtype::AAAA, blocked_v6),
+            (ANYONE, "se.example.", Rtype::AAAA, "NOERROR 300 2001:db8:1::1"),
+            (ANYONE, "made.example.", Rtype::AAAA, blocked_v6),
+            (ANYONE, "known.example.", Rtype::AAAA, blocked_v6),
+            (ANYONE, "hints.example.", Rtype::HTTPS, "NOERROR [15 rule abroad]"),
+            (ANYONE, "se.only.example.", Rtype::A, "NOERROR 300 198.51.100.1"),
+            (ANYONE, "nl.only.example.", Rtype::A, blocked),
+            (ANYONE, "unknown.only.example.", Rtype::A, "NXDOMAIN [15 rule home only]"),
+            (ANYONE, "txt.only.example.", Rtype::TXT, "NOERROR 300 \"x\""),
+        ],
+    );
 }

@@ -73,7 +73,7 @@ fn is_private_v6(address: Ipv6Addr) -> bool {
 
 /// The IPv4 address in an IPv6 address: mapped or compatible (RFC 4291 §2.5.5), NAT64 by the
 /// well-known prefix (RFC 6052 §2.1), 6to4 (RFC 3056 §2).
-fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
+pub(crate) fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let s = address.segments();
     let pair = |high: u16, low: u16| Ipv4Addr::from(u32::from(high) << 16 | u32::from(low));
     match s {

@@ -51,6 +51,12 @@ impl Rule {
         self.reads.answer
     }
 
+    /// Does the condition ask for the countries of the addresses in the answer?
+    #[must_use]
+    pub fn reads_countries(&self) -> bool {
+        self.reads.countries
+    }
+
     /// Must the rule be asked on each query, also where the answer is in a cache?
     #[must_use]
     pub fn is_per_query(&self) -> bool {

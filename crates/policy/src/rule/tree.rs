@@ -113,13 +113,15 @@ impl NumberTest {
 pub(super) struct Reads {
     pub(super) answer: bool,
     pub(super) lists: bool,
+    pub(super) countries: bool,
 }
 
 impl Node {
     pub(super) fn reads(&self) -> Reads {
         let mut reads = Reads::default();
         self.for_each_test(&mut |test| match test {
-            Test::AnswerAddress(_) | Test::AnswerName(_) | Test::Country(_) => reads.answer = true,
+            Test::AnswerAddress(_) | Test::AnswerName(_) => reads.answer = true,
+            Test::Country(_) => (reads.answer, reads.countries) = (true, true),
             Test::List(_) => reads.lists = true,
             _ => {}
         });

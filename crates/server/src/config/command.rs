@@ -4,29 +4,38 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
+use serde_json::json;
+
 use super::recurse::{LocalRootSource, Mode};
 use super::{Config, ConfigErrors, environment, json_schema};
 use crate::cli::{CheckArgs, ConfigArgs, ConfigCommand};
+use crate::policy::GeoDatabase;
 use crate::policy::load::open_file;
 use crate::{operate, root};
 
 /// Says whether the file is right; else names each error on standard error (as JSON: on standard output). Files that it
-/// names and that cannot be read keep no server from starting: they are warnings.
+/// names and that cannot be read keep no server from starting and are warnings, all but the geo database.
 pub(crate) fn check(args: &CheckArgs) -> ExitCode {
     let result = Config::load(Some(&args.config), environment());
+    let fault = result.as_ref().ok().and_then(|config| GeoDatabase::of(&config.policy).err());
     if args.json {
-        let errors = result.as_ref().err().map_or_else(Vec::new, ConfigErrors::to_json);
+        let location = args.config.display().to_string();
+        let fault = fault.map(|fault| json!({ "location": location, "message": fault.to_string() }));
+        let errors = result.as_ref().err().map_or_else(|| fault.into_iter().collect(), ConfigErrors::to_json);
         let warnings = result.as_ref().map_or_else(|_| Vec::new(), warnings);
-        let told = serde_json::json!({ "ok": result.is_ok(), "errors": errors, "warnings": warnings });
-        let _ = print(&format!("{told:#}"));
-        return if result.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+        let is_right = errors.is_empty();
+        let _ = print(&format!("{:#}", json!({ "ok": is_right, "errors": errors, "warnings": warnings })));
+        return if is_right { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
     match result {
         Ok(config) => {
             for warning in warnings(&config) {
                 let _ = writeln!(io::stderr(), "warning: {warning}");
             }
-            print(&format!("{}: no errors", args.config.display()))
+            match fault {
+                Some(fault) => refuse(&format!("{}: {fault}", args.config.display())),
+                None => print(&format!("{}: no errors", args.config.display())),
+            }
         }
         Err(errors) => refuse(&errors),
     }

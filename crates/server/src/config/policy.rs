@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use avocet_policy::client::{ClientFault, ClientSpec, DEFAULT_GROUP, Directory, GroupSpec};
@@ -49,6 +49,8 @@ pub(crate) struct PolicyConfig {
     pub(crate) rebinding: Option<Vec<Box<[u8]>>>,
     /// The file with the leases of the DHCP server.
     pub(crate) leases: Option<PathBuf>,
+    /// The file that says which country an address is in.
+    pub(crate) geo_database: Option<PathBuf>,
     /// Lists of names, each with a name of its own.
     pub(crate) lists: Vec<ListConfig>,
     /// Groups of clients.
@@ -206,6 +208,7 @@ pub(super) fn policy(tables: Tables, forwards: &[ForwardConfig], check: &mut Che
         time_zone: check.take(policy.time_zone).unwrap_or_else(|| "UTC".to_owned()),
         rebinding: check.take(policy.block_private).unwrap_or(false).then_some(exceptions),
         leases: check.take(policy.leases).filter(|path| !path.is_empty()).map(PathBuf::from),
+        geo_database: check.take(policy.geo_database).filter(|path| !path.is_empty()).map(PathBuf::from),
         lists: few_zones(all(lists, ("lists", MAX_LISTS), check, list), check),
         groups: placed("group", all(groups, ("groups", MAX_GROUPS), check, group), &mut places),
         clients: placed("client", all(clients, ("clients", MAX_CLIENTS), check, client), &mut places),
@@ -271,6 +274,11 @@ impl PolicyConfig {
         self.lists.is_empty() && self.rules.is_empty() && self.rebinding.is_none()
     }
 
+    /// The file with the countries of addresses, where anything is filtered.
+    pub(crate) fn geo_file(&self) -> Option<&Path> {
+        self.geo_database.as_deref().filter(|_| !self.is_empty())
+    }
+
     /// Groups and clients, checked.
     pub(crate) fn directory(&self) -> Result<Directory, ClientFault> {
         Directory::new(&self.groups, &self.clients, &self.list_names())
@@ -307,6 +315,7 @@ impl PolicyConfig {
             lists: self.list_names(),
             groups: groups.chain(self.groups.iter().map(|group| group.name.clone())).collect(),
             time_zone: self.time_zone.clone(),
+            has_countries: self.geo_database.is_some(),
             ..Vocabulary::default()
         }
     }

@@ -40,6 +40,8 @@ pub(super) struct PolicySpec {
     pub(super) private_exceptions: Setting<List<Text<Name>>>,
     /// The leases of the DHCP server, as dnsmasq, ISC dhcpd or Kea (CSV) write them: MAC addresses and names of clients.
     pub(super) leases: Setting<String>,
+    /// A MaxMind DB file of countries: rules may ask for `geo.country` then.
+    pub(super) geo_database: Setting<String>,
 }
 
 /// `[[list]]`

@@ -1,5 +1,7 @@
 //! The policy as it would be written in a file.
 
+use std::path::Path;
+
 use serde::Serialize;
 use toml::{Table, Value};
 
@@ -18,13 +20,19 @@ pub(super) fn policy(policy: &PolicyConfig, put: &mut impl FnMut(&str, Value)) {
         ("time-zone", policy.time_zone.clone().into()),
         ("block-private", policy.rebinding.is_some().into()),
         ("private-exceptions", texts(&exceptions)),
-        ("leases", policy.leases.as_ref().map_or_else(String::new, |path| path.display().to_string()).into()),
+        ("leases", file(policy.leases.as_deref())),
+        ("geo-database", file(policy.geo_database.as_deref())),
     ];
     put("policy", table(entries).into());
     put("list", policy.lists.iter().map(list).collect::<Vec<_>>().into());
     put("group", policy.groups.iter().map(shown_table).collect::<Vec<_>>().into());
     put("client", policy.clients.iter().map(shown_table).collect::<Vec<_>>().into());
     put("rule", policy.rules.iter().map(shown_table).collect::<Vec<_>>().into());
+}
+
+/// Empty where there is none.
+fn file(path: Option<&Path>) -> Value {
+    path.map_or_else(String::new, |path| path.display().to_string()).into()
 }
 
 fn list(list: &ListConfig) -> Table {

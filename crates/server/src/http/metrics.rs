@@ -30,6 +30,7 @@ pub(super) fn text(running: &Running) -> String {
     workers(&mut metrics, shared);
     caches(&mut metrics, shared);
     lists(&mut metrics, running);
+    geo(&mut metrics, running);
     policy(&mut metrics, &running.shared);
     page(&mut metrics, running);
     names(&mut metrics, running);
@@ -241,6 +242,16 @@ fn lists(metrics: &mut Exposition, running: &Running) {
         let is_failing = sources.get(&list.name).is_some_and(|source| source.error.is_some());
         family.sample(&[("list", &list.name)], u64::from(is_failing));
     }
+}
+
+/// The database of countries, where there is one.
+fn geo(metrics: &mut Exposition, running: &Running) {
+    let state = running.shared.snapshot();
+    let Some(database) = &state.parts.countries else { return };
+    let help = "When the geo database in force was built, in seconds since 1970.";
+    metrics.gauge("avocet_geo_database_build_timestamp_seconds", help, database.about().built_at_secs);
+    let failures = running.reloader.geo.failures.load(Ordering::Relaxed);
+    metrics.counter("avocet_geo_database_failures_total", "Times that the file could not be used.", failures);
 }
 
 /// What held how often: rules and lists by their names.

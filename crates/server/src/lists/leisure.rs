@@ -17,7 +17,7 @@ pub(crate) struct Leisure(Mutex<Option<(Thread, Instant)>>);
 
 impl Leisure {
     /// Does what takes long with texts of about so many octets, and holds no lock. Gives back the memory that it took.
-    pub(super) fn work<T>(&self, octets: u64, work: impl FnOnce() -> T) -> T {
+    pub(crate) fn work<T>(&self, octets: u64, work: impl FnOnce() -> T) -> T {
         if octets < SMALL {
             return work();
         }

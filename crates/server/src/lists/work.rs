@@ -1,4 +1,5 @@
-//! The thread that looks at sources when they are due, compiles what has changed and puts it in force.
+//! The thread that looks at sources when they are due, compiles what has changed and puts it in force. It also looks at the
+//! file of the geo database, which takes as long to read as a list.
 
 use std::collections::HashMap;
 use std::io;
@@ -14,8 +15,8 @@ use super::store::{Store, Taken, Taking, source_text};
 use super::{Order, status};
 use crate::clock::wall_secs;
 use crate::config::policy::{ListConfig, ListSource};
-use crate::operate::Running;
 use crate::operate::fingerprint::{FileFingerprint, FileWatch};
+use crate::operate::{GeoWatch, Running};
 use crate::query_tool;
 use crate::state::Snapshot;
 
@@ -31,7 +32,7 @@ const RECOMPILE_AFTER: Duration = Duration::from_secs(60);
 /// # Errors
 /// The system gives no thread.
 pub(crate) fn start(running: Arc<Running>, store: Store) -> io::Result<()> {
-    let work = Work { running, store, watches: HashMap::new(), pending: Pending::None };
+    let work = Work { running, store, watches: HashMap::new(), pending: Pending::None, geo: GeoWatch::default() };
     thread::Builder::new().name("lists".to_owned()).spawn(move || work.run()).map(drop)
 }
 
@@ -51,6 +52,7 @@ struct Work {
     store: Store,
     watches: HashMap<String, FileWatch>,
     pending: Pending,
+    geo: GeoWatch,
 }
 
 impl Drop for Work {
@@ -64,6 +66,7 @@ impl Work {
     fn run(mut self) {
         self.begin();
         while let Some(orders) = self.running.lists.wait(TICK) {
+            self.geo.look(&self.running);
             let state = self.running.shared.snapshot();
             if state.config.policy.lists.is_empty() && state.parts.lists.is_none() {
                 orders.iter().for_each(|order| answer(order, json!({ "error": "there are no lists" })));

@@ -274,6 +274,26 @@ fn reload_text(line: &Value) -> String {
     }
 }
 
+/// The database of countries in one line, and what is wrong with its file in another; none without one.
+pub(crate) fn geo_text(database: &Value) -> Option<String> {
+    if database.is_null() {
+        return None;
+    }
+    let mut line = format!(
+        "geo database {}: {}, built {}, {} nodes, {} countries, {} octets in memory",
+        text(&database["file"]),
+        text(&database["type"]),
+        ago(&database["built-at"]),
+        database["nodes"],
+        database["countries"],
+        database["octets"]
+    );
+    if let Some(error) = database["error"].as_str() {
+        line += &format!("\n  the file as it is now is not taken: {error}");
+    }
+    Some(line)
+}
+
 fn switches_text(line: &Value) -> String {
     let whom = |switch: &Value| match &switch["scope"] {
         Value::Object(scope) => {
@@ -301,5 +321,6 @@ fn switches_text(line: &Value) -> String {
     for list in line["lists"].as_array().into_iter().flatten() {
         lines.push(format!("list {}: {} answers", name(list), list["answers"]));
     }
+    lines.extend(geo_text(&line["geo-database"]));
     lines.join("\n")
 }

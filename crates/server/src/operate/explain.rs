@@ -76,7 +76,10 @@ fn with_answer<T>(
     let servers = |name: &[u8]| NameServers::above(&shared.rrsets, name, now);
     let has_own_servers = state.plan.has_own_rule(inquiry.qname);
     match message {
-        Some(message) => explain(Some(&Answered { message, has_own_servers, servers: &servers })),
+        Some(message) => {
+            let translation = state.plan.translation();
+            explain(Some(&Answered { message, has_own_servers, translation, servers: &servers }))
+        }
         None => explain(None),
     }
 }

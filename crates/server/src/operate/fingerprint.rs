@@ -47,6 +47,7 @@ impl FileFingerprint {
 }
 
 /// Watches a file for changes by looking at it now and then.
+#[derive(Default)]
 pub(crate) struct FileWatch {
     acted_on: Option<FileFingerprint>,
     last_seen: Option<FileFingerprint>,

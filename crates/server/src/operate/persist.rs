@@ -99,14 +99,18 @@ fn moment(shared: &Shared) -> SnapshotMoment {
         wall_now: wall_secs(),
         now: shared.clock.now().secs(),
         epoch: state.epoch,
-        // Other lists give other answers to the same configuration.
-        policy: answers_fingerprint(&state.config) ^ lists_fingerprint(&state),
+        // Other lists and other countries give other answers to the same configuration.
+        policy: answers_fingerprint(&state.config) ^ lists_fingerprint(&state) ^ countries_fingerprint(&state),
     }
 }
 
 fn lists_fingerprint(state: &Snapshot) -> u64 {
     let digest = state.parts.lists.as_ref().map_or(0, |lists| lists.digest());
     (digest >> 64) as u64 ^ digest as u64
+}
+
+fn countries_fingerprint(state: &Snapshot) -> u64 {
+    state.parts.countries.as_ref().map_or(0, |database| database.digest())
 }
 
 fn read(path: &Path, shared: &Shared) -> Result<Option<SnapshotCounts>, SnapshotError> {

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use avocet_wire::NameBuf;
 
 use super::fingerprint::answers_fingerprint;
+use super::geo::{GeoReads, Taken};
 use crate::config::{Config, environment};
 use crate::log;
 use crate::policy::Parts;
@@ -32,6 +33,8 @@ pub(crate) struct Reloader {
     pub(crate) successes: AtomicU64,
     /// Configurations refused.
     pub(crate) failures: AtomicU64,
+    /// How it went with the geo database.
+    pub(crate) geo: GeoReads,
 }
 
 /// What a reload did.
@@ -52,6 +55,7 @@ impl Reloader {
             unconfigured: Mutex::new(unconfigured),
             successes: AtomicU64::new(0),
             failures: AtomicU64::new(0),
+            geo: GeoReads::default(),
         }
     }
 
@@ -89,9 +93,10 @@ impl Reloader {
         let mut config = Config::load(self.path(), environment()).map_err(|errors| errors.to_string())?;
         let old = self.shared.snapshot();
         let restart = keep_what_needs_a_restart(&mut config, &old.config);
-        let new_epoch = answers_fingerprint(&config) != answers_fingerprint(&old.config);
+        let mut parts = old.parts.clone();
+        let geo = self.geo.take(&config.policy, &mut parts).map_err(|fault| fault.to_string())?;
+        let new_epoch = answers_fingerprint(&config) != answers_fingerprint(&old.config) || geo == Taken::Changed;
         let epoch = old.epoch.wrapping_add(u32::from(new_epoch));
-        let parts = old.parts.clone();
         let snapshot = Snapshot::build(config, epoch, unconfigured, parts).map_err(|error| error.to_string())?;
         log::set_level(snapshot.config.log.level);
         let zones = rerouted_zones(&old.config, &snapshot.config);

@@ -94,6 +94,7 @@ pub(super) fn status(running: &Running) -> Value {
     let lists = lists.map(|(place, list)| json!({ "name": list.name, "answers": policy.list_count(place) }));
     answer["rules"] = rules.collect();
     answer["lists"] = lists.collect();
+    answer["geo-database"] = running.reloader.geo.status(&state);
     answer
 }
 

@@ -53,6 +53,11 @@ fn policy(line: &Value) -> String {
     if let Some(lifted) = line["lifted"].as_str() {
         let _ = write!(text, "\n  filtering is lifted by a {lifted}");
     }
+    if let Some(countries) = line["countries"].as_array() {
+        let countries: Vec<&str> = countries.iter().filter_map(Value::as_str).collect();
+        let known = if countries.is_empty() { "none known".to_owned() } else { countries.join(", ") };
+        let _ = write!(text, "\n  countries of the addresses: {known}");
+    }
     for one in line["lists"].as_array().into_iter().flatten() {
         let force = if one["in-force"] == true { "" } else { ", not in force for this client" };
         let decides = if one["decides"] == true { ", decides" } else { "" };

@@ -11,7 +11,7 @@ use avocet_policy::rule::{Action, Exceptions, Limiter, Program, Rule, Switches};
 use avocet_wire::Ede;
 
 use super::verdict::{FIRST_LIST_NOTE, FIRST_RULE_NOTE, FIRST_ZONE_NOTE};
-use super::{Counts, Lists, Policy, list_clients};
+use super::{Counts, GeoDatabase, Lists, Policy, list_clients};
 use crate::config::block::BlockConfig;
 use crate::config::policy::PolicyConfig;
 use crate::operate::names::are_wanted;
@@ -41,6 +41,8 @@ pub(crate) struct Parts {
     pub(crate) switches: Switches,
     /// Who is behind which address.
     pub(crate) neighbours: Arc<[Neighbour]>,
+    /// Which country an address is in.
+    pub(crate) countries: Option<Arc<GeoDatabase>>,
     /// The buckets of rate limits, which outlive a policy.
     pub(crate) limiter: Arc<Limiter>,
     /// How often rules and lists held, which outlives a policy too.
@@ -48,12 +50,13 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Without lists, switches and neighbours, for one worker. The secret keeps strangers from choosing whose bucket they share.
+    /// Without lists, switches, neighbours and countries, for one worker. The secret keeps strangers from choosing whose bucket they share.
     pub(crate) fn new(secret: [u8; 32]) -> Self {
         Self {
             lists: None,
             switches: Switches::default(),
             neighbours: Arc::default(),
+            countries: None,
             limiter: Arc::new(Limiter::new(secret)),
             counts: Arc::new(Counts::new(1)),
         }
@@ -96,6 +99,7 @@ impl Policy {
             notes: notes(config, (parts.lists.as_deref(), &zones), program.rules()),
             asks_for_lists: rules.rules().iter().any(Rule::reads_lists),
             wants_names: are_wanted(config),
+            countries: parts.countries.clone().filter(|_| rules.rules().iter().any(Rule::reads_countries)),
             lists: parts.lists.clone(),
             block: BlockConfig { addresses: config.block.answered(), ..config.block.clone() },
             limiter: parts.limiter.clone(),

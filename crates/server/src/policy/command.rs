@@ -1,11 +1,10 @@
 //! `avocet policy`: what can be said of a policy without a running server.
 
-use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, Write};
 use std::net::IpAddr;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use avocet_policy::client::{Asker, Transport as Way};
 use avocet_policy::list::Scratch as ListScratch;
@@ -14,23 +13,19 @@ use avocet_wire::name::MAX_NAME;
 use avocet_wire::{Class, Rtype, rdata, text};
 use serde_json::{Value, json};
 
-use super::explain::Outcome;
 use super::load::Compilation;
-use super::{Asked, Moment, Parts, Policy, Scratch, load};
-use crate::cli::{PolicyArgs, PolicyCheckArgs, PolicyCommand, PolicyDryRunArgs, PolicyTestArgs};
+use super::{GeoDatabase, Parts, Policy, dry_run, load};
+use crate::cli::{PolicyArgs, PolicyCheckArgs, PolicyCommand, PolicyTestArgs};
 use crate::clock::wall_secs;
 use crate::config::{Config, environment};
 use crate::lists::command::triggers_text;
 use crate::lists::open_text;
 use crate::operate;
-use crate::query::asked::Transport;
 
 /// Keys that need not be secret: nobody asks what is compiled here.
 const KEY: [u8; 32] = [7; 32];
 /// Who asks where a line of a query file names no client.
-const NOBODY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
-/// Names that are shown of each kind of change.
-const SHOWN: usize = 20;
+pub(super) const NOBODY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
 /// `avocet policy`.
 pub(crate) fn run(args: &PolicyArgs) -> ExitCode {
@@ -38,7 +33,7 @@ pub(crate) fn run(args: &PolicyArgs) -> ExitCode {
         PolicyCommand::Status(args) => return operate::command::policy_status(args),
         PolicyCommand::Check(args) => check(args),
         PolicyCommand::Test(args) => test(args),
-        PolicyCommand::DryRun(args) => dry_run(args),
+        PolicyCommand::DryRun(args) => dry_run::run(args),
         PolicyCommand::Services => Ok(rule::service_names().map(|name| format!("{name}\n")).collect()),
     };
     match done {
@@ -53,20 +48,27 @@ pub(crate) fn run(args: &PolicyArgs) -> ExitCode {
     }
 }
 
-fn config(path: Option<&Path>) -> Result<Config, String> {
+pub(super) fn config(path: Option<&Path>) -> Result<Config, String> {
     Config::load(path, environment()).map_err(|errors| errors.to_string())
+}
+
+/// The countries of addresses, as the file has them now: without any rule too, for one may be written by them.
+pub(super) fn countries(config: &Config) -> Result<Option<Arc<GeoDatabase>>, String> {
+    let read = config.policy.geo_database.as_deref().map(GeoDatabase::read).transpose();
+    read.map(|database| database.map(Arc::new)).map_err(|fault| fault.to_string())
 }
 
 /// The policy of a configuration, with the lists as they are on this machine: files, and copies of what the running
 /// server fetched.
-fn policy(config: &Config) -> Result<Option<Policy>, String> {
+pub(super) fn policy(config: &Config, countries: Option<Arc<GeoDatabase>>) -> Result<Option<Policy>, String> {
     let lists = load::from_texts(&config.policy, KEY, |list| open_text(&config.data.directory, list))?;
-    let lists = lists.map(std::sync::Arc::new);
-    Policy::build(&config.policy, &Parts { lists, ..Parts::new(KEY) }).map_err(|error| error.to_string())
+    let lists = lists.map(Arc::new);
+    Policy::build(&config.policy, &Parts { lists, countries, ..Parts::new(KEY) }).map_err(|error| error.to_string())
 }
 
 fn check(args: &PolicyCheckArgs) -> Result<String, String> {
     let config = config(Some(&args.config))?;
+    let countries = countries(&config)?;
     let Compilation { octets, reports, .. } =
         load::compile(&config.policy, KEY, |list| open_text(&config.data.directory, list));
     let mut lists = Vec::new();
@@ -98,7 +100,13 @@ fn check(args: &PolicyCheckArgs) -> Result<String, String> {
     let built = Policy::build(&config.policy, &Parts::new(KEY)).map_err(|error| error.to_string())?;
     let profiles = built.map_or(1, |policy| policy.profiles());
     let rules = config.policy.rules.iter().filter(|rule| rule.enabled).count();
-    let report = json!({ "lists": lists, "image-bytes": octets.len(), "rules": rules, "profiles": profiles });
+    let report = json!({
+        "lists": lists,
+        "image-bytes": octets.len(),
+        "rules": rules,
+        "profiles": profiles,
+        "geo-database": countries.map(|database| database.shown()),
+    });
     let shown = if args.json { format!("{report}\n") } else { check_text(&report) };
     if broken == 0 { Ok(shown) } else { Err(format!("{broken} lists cannot be read\n{shown}")) }
 }
@@ -123,6 +131,9 @@ fn check_text(report: &Value) -> String {
             text += &format!("  {fault}\n");
         }
     }
+    if let Some(database) = operate::command::geo_text(&report["geo-database"]) {
+        text += &format!("{database}\n");
+    }
     text + &format!(
         "{} rules, {} kinds of clients, image of {} octets\n",
         report["rules"], report["profiles"], report["image-bytes"]
@@ -130,14 +141,14 @@ fn check_text(report: &Value) -> String {
 }
 
 /// A name in folded wire form.
-fn wire(name: &str) -> Result<Vec<u8>, String> {
+pub(super) fn wire(name: &str) -> Result<Vec<u8>, String> {
     let mut wire = [0; MAX_NAME];
     let len = text::name_to_wire(name.as_bytes(), Some(&[0]), &mut wire)
         .map_err(|error| format!("{name:?} is no name: {error}"))?;
     Ok(wire[..len].to_ascii_lowercase())
 }
 
-fn rtype(text: &str) -> Result<Rtype, String> {
+pub(super) fn rtype(text: &str) -> Result<Rtype, String> {
     rdata::from_mnemonic(text).map(Rtype).ok_or_else(|| format!("{text:?} is no type"))
 }
 
@@ -145,7 +156,8 @@ fn test(args: &PolicyTestArgs) -> Result<String, String> {
     let config = config(args.config.as_deref())?;
     let qname = wire(&args.name)?;
     let qtype = rtype(&args.rtype)?;
-    let policy = policy(&config)?;
+    let countries = countries(&config)?;
+    let policy = policy(&config, countries.clone())?;
     let ip = args.client.unwrap_or(NOBODY);
     let identity = policy.as_ref().map(|policy| policy.identify(ip)).unwrap_or_default();
     let lists =
@@ -159,6 +171,7 @@ fn test(args: &PolicyTestArgs) -> Result<String, String> {
         listener: "",
         transport: Some(Way::Udp),
     };
+    let located: Vec<_> = args.answer.iter().filter_map(|address| countries.as_ref()?.country(*address)).collect();
     let sample = Sample {
         qname: &qname,
         qtype: qtype.0,
@@ -167,6 +180,7 @@ fn test(args: &PolicyTestArgs) -> Result<String, String> {
         now: args.at.unwrap_or_else(wall_secs),
         lists: &lists,
         addresses: &args.answer,
+        countries: &located,
         ..Sample::default()
     };
     let trace = rule::test(&args.condition, &config.policy.vocabulary(), &sample)
@@ -176,99 +190,4 @@ fn test(args: &PolicyTestArgs) -> Result<String, String> {
     }
     let step = |step: &rule::Step| json!({ "part": trace.text(step), "depth": step.depth, "holds": step.holds });
     Ok(format!("{}\n", json!({ "holds": trace.holds(), "parts": trace.steps.iter().map(step).collect::<Vec<_>>() })))
-}
-
-/// What changes for names and clients.
-#[derive(Default)]
-struct Changes {
-    /// By name: how many queries.
-    names: BTreeMap<String, u64>,
-    /// By client.
-    clients: BTreeMap<String, u64>,
-    queries: u64,
-}
-
-impl Changes {
-    fn count(&mut self, name: &str, client: String) {
-        self.queries += 1;
-        *self.names.entry(name.to_owned()).or_default() += 1;
-        *self.clients.entry(client).or_default() += 1;
-    }
-
-    fn show(&self, what: &str) -> String {
-        let mut text =
-            format!("{what}: {} queries, {} names, {} clients\n", self.queries, self.names.len(), self.clients.len());
-        let mut names: Vec<_> = self.names.iter().collect();
-        names.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-        for (name, count) in names.iter().take(SHOWN) {
-            text += &format!("  {count:>6} {name}\n");
-        }
-        if names.len() > SHOWN {
-            text += &format!("         and {} more\n", names.len() - SHOWN);
-        }
-        text
-    }
-
-    fn json(&self) -> Value {
-        json!({ "queries": self.queries, "names": self.names, "clients": self.clients })
-    }
-}
-
-fn dry_run(args: &PolicyDryRunArgs) -> Result<String, String> {
-    let (now, then) = (config(args.config.as_deref())?, config(Some(&args.new))?);
-    let (now, then) = (policy(&now)?, policy(&then)?);
-    let file = File::open(&args.queries).map_err(|error| format!("cannot read {}: {error}", args.queries.display()))?;
-    let mut scratches = (Scratch::for_looking(), Scratch::for_looking());
-    let (mut blocked, mut freed, mut other, mut queries) =
-        (Changes::default(), Changes::default(), Changes::default(), 0_u64);
-    for (number, line) in BufReader::new(file).lines().enumerate() {
-        let line = line.map_err(|error| format!("{}: {error}", args.queries.display()))?;
-        let Some((ip, name, rtype)) =
-            query_line(&line).map_err(|error| format!("{}:{}: {error}", args.queries.display(), number + 1))?
-        else {
-            continue;
-        };
-        queries += 1;
-        let before = outcome(now.as_ref(), (ip, &name, rtype), &mut scratches.0);
-        let after = outcome(then.as_ref(), (ip, &name, rtype), &mut scratches.1);
-        if before.says == after.says {
-            continue;
-        }
-        let client = then.as_ref().or(now.as_ref()).map_or_else(|| ip.to_string(), |policy| policy.client_name(ip));
-        let mut shown = String::new();
-        let _ = text::write_name(&name, &mut shown);
-        let shown = if after.why.is_empty() { shown } else { format!("{shown} ({})", after.why) };
-        match (before.says, after.says) {
-            (_, "blocked") => blocked.count(&shown, client),
-            ("blocked", "passes") => freed.count(&shown, client),
-            _ => other.count(&shown, client),
-        }
-    }
-    if args.json {
-        let all = json!({ "queries": queries, "newly-blocked": blocked.json(), "freed": freed.json(), "otherwise-changed": other.json() });
-        return Ok(format!("{all}\n"));
-    }
-    let head = format!("{queries} queries\n");
-    Ok(head + &blocked.show("newly blocked") + &freed.show("freed") + &other.show("changed otherwise"))
-}
-
-/// `NAME [TYPE]` or `CLIENT NAME [TYPE]`; none for an empty line or a comment.
-fn query_line(line: &str) -> Result<Option<(IpAddr, Vec<u8>, Rtype)>, String> {
-    let mut words = line.split_whitespace().peekable();
-    if words.peek().is_none_or(|word| word.starts_with(['#', ';'])) {
-        return Ok(None);
-    }
-    let client = words.peek().and_then(|word| word.parse().ok());
-    if client.is_some() {
-        words.next();
-    }
-    let name = wire(words.next().ok_or("a name is missing")?)?;
-    let rtype = words.next().map_or(Ok(Rtype::A), rtype)?;
-    Ok(Some((client.unwrap_or(NOBODY), name, rtype)))
-}
-
-fn outcome(policy: Option<&Policy>, (ip, qname, qtype): (IpAddr, &[u8], Rtype), scratch: &mut Scratch) -> Outcome {
-    let Some(policy) = policy else { return Outcome::passes() };
-    let asked = Asked { profile: policy.profile(ip, Transport::Udp), ip, qname, qtype };
-    policy.outcome(&asked, None, (Moment { wall_secs: wall_secs(), millis: 0 }, 0), scratch)
 }

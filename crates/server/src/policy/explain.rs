@@ -6,6 +6,7 @@ use avocet_policy::rule::{self, Lift, Rule, Verdict};
 use avocet_wire::Rtype;
 use serde_json::{Value, json};
 
+use super::geo::letters;
 use super::verdict::{AnswerVerdict, Decider, Made, QuestionVerdict};
 use super::{Asked, KnownAnswer, Lists, Moment, Policy, Scratch, names};
 use crate::metrics::Stage;
@@ -80,8 +81,17 @@ impl Policy {
             "noted": verdict.noted().iter().filter_map(|id| self.program.rule(*id)).map(rule).collect::<Vec<_>>(),
             "lifted": lifted(&verdict),
             "valid-until": (verdict.valid_until != u64::MAX).then_some(verdict.valid_until),
+            "countries": answered.and_then(|answered| self.countries_of(answered)),
             "lists": self.lines(asked, answered, scratch),
         })
+    }
+
+    /// The countries of the addresses in an answer; none where no rule asks for them.
+    fn countries_of(&self, answered: &KnownAnswer<'_>) -> Option<Vec<String>> {
+        let mut found = names::Found::default();
+        found.read(answered.message);
+        found.locate(self.countries.as_deref()?, answered.translation);
+        Some(found.countries.iter().copied().map(letters).collect())
     }
 
     /// Every line of a list that is about the name, in force for the client or not.
@@ -151,6 +161,11 @@ impl Policy {
     /// The name of a profile's client for a count by clients.
     pub(crate) fn client_name(&self, ip: std::net::IpAddr) -> String {
         self.clients.identify(ip).name.unwrap_or_else(|| ip.to_string())
+    }
+
+    /// How many rules read the answer.
+    pub(crate) fn rules_on_answers(&self) -> usize {
+        self.program.rules().iter().filter(|rule| rule.reads_answer()).count()
     }
 
     /// How many different kinds of clients there are.

@@ -11,7 +11,9 @@
 mod build;
 pub(crate) mod command;
 mod counts;
+mod dry_run;
 mod explain;
+mod geo;
 mod list_clients;
 pub(crate) mod load;
 mod names;
@@ -25,12 +27,13 @@ use avocet_policy::client::{self, Clients, Origin, Profile};
 use avocet_policy::list::{self, ListId, ListSet};
 use avocet_policy::rpz::ZoneSet;
 use avocet_policy::rule::{Exceptions, Hours, Limiter, Program, Rule, RuleId};
-use avocet_resolver::NameServers;
+use avocet_resolver::{Dns64, NameServers};
 use avocet_wire::Rtype;
 
 pub(crate) use build::{Parts, PolicyError};
 pub(crate) use counts::Counts;
 pub(crate) use explain::Outcome;
+pub(crate) use geo::{GeoDatabase, GeoFault};
 pub(crate) use load::Lists;
 pub(crate) use verdict::{AnswerVerdict, Decider, Made, QuestionVerdict};
 
@@ -61,6 +64,8 @@ pub(crate) struct Policy {
     asks_for_lists: bool,
     /// Whether anything goes by the names of clients.
     wants_names: bool,
+    /// None where no rule asks for countries.
+    countries: Option<Arc<GeoDatabase>>,
     counts: Arc<Counts>,
     counted: counts::Places,
 }
@@ -85,6 +90,8 @@ pub(crate) struct Answered<'a, F: Fn(&[u8]) -> NameServers> {
     pub(crate) message: &'a [u8],
     /// Whether the name has servers of its own in the configuration.
     pub(crate) has_own_servers: bool,
+    /// How addresses in it may be translated.
+    pub(crate) translation: Option<&'a Dns64>,
     /// Who serves the zones that a name lies in; asked only where a policy zone wants to know.
     pub(crate) servers: F,
 }

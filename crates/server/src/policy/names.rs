@@ -2,10 +2,12 @@
 
 use std::net::IpAddr;
 
+use avocet_policy::rule::Country;
+use avocet_resolver::Dns64;
 use avocet_wire::view::RecordSection;
 use avocet_wire::{MessageView, NameBuf, Rtype};
 
-use super::Asked;
+use super::{Asked, GeoDatabase};
 use crate::query::local::Alias;
 
 /// Most addresses, and most names, of one answer that are looked at; an answer with more is cut by no rule.
@@ -23,6 +25,8 @@ pub(crate) struct Found {
     pub(crate) addresses: Vec<IpAddr>,
     /// Targets of CNAME, DNAME, SVCB and HTTPS records, folded.
     pub(crate) names: Vec<NameBuf>,
+    /// Of the addresses, each once.
+    pub(crate) countries: Vec<Country>,
 }
 
 impl Found {
@@ -30,6 +34,7 @@ impl Found {
     pub(crate) fn read(&mut self, message: &[u8]) {
         self.addresses.clear();
         self.names.clear();
+        self.countries.clear();
         let Ok(records) = MessageView::new(message).and_then(|view| view.records()) else { return };
         for record in records.map_while(Result::ok).take_while(|record| record.section == RecordSection::Answer) {
             let rdata = record.rdata();
@@ -43,6 +48,19 @@ impl Found {
                 Rtype::SVCB | Rtype::HTTPS => self.service(rdata),
                 _ => {}
             }
+        }
+    }
+
+    /// Looks up the countries of the addresses. One that was made for a translator has that of the address it stands for.
+    pub(crate) fn locate(&mut self, database: &GeoDatabase, translation: Option<&Dns64>) {
+        self.countries.clear();
+        for address in &self.addresses {
+            let v4 = match (address, translation) {
+                (IpAddr::V6(address), Some(translation)) => translation.translated(*address).map(IpAddr::V4),
+                _ => None,
+            };
+            let country = database.country(v4.unwrap_or(*address));
+            self.countries.extend(country.filter(|country| !self.countries.contains(country)));
         }
     }
 

@@ -153,6 +153,9 @@ impl Policy {
         scratch.found.read(answered.message);
         let mut verdict = before;
         if self.program.reads_answers() {
+            if let Some(database) = &self.countries {
+                scratch.found.locate(database, answered.translation);
+            }
             verdict = self.decide_answer(asked, &before, moment, scratch);
         }
         scratch.held.note_later(&before, &verdict);
@@ -222,7 +225,7 @@ impl Policy {
         let question = to_rules(asked, moment);
         let Scratch { found, hours, named_lists, .. } = scratch;
         let names: Vec<&[u8]> = found.names.iter().map(NameBuf::wire).collect();
-        let answer = Answer { addresses: &found.addresses, names: &names, countries: &[] };
+        let answer = Answer { addresses: &found.addresses, names: &names, countries: &found.countries };
         let mut on = ListSet::EMPTY;
         if self.asks_for_lists
             && let Some(lists) = &self.lists

@@ -1,0 +1,77 @@
+//! What a database says of itself, behind the last marker in the file.
+
+use memchr::memmem;
+
+use super::GeoError;
+use super::tree::Layout;
+use super::value::{Section, Steps};
+
+const MARKER: &[u8] = b"\xab\xcd\xefMaxMind.com";
+/// The marker stands no further from the end, as the format has it.
+const MAX_METADATA: usize = 128 << 10;
+/// Octets of a database's type that are kept.
+const MAX_TYPE: usize = 64;
+const VERSION: u64 = 2;
+
+/// The part of the metadata that is needed.
+pub(super) struct Metadata {
+    pub(super) layout: Layout,
+    /// Does the tree hold IPv6 addresses, and IPv4 ones in them?
+    pub(super) is_v6: bool,
+    pub(super) database_type: String,
+    pub(super) built_at_secs: u64,
+}
+
+impl Metadata {
+    /// Reads the metadata, and gives what stands before them.
+    ///
+    /// # Errors
+    /// There are none, or they lack what is needed.
+    pub(super) fn find<'a>(octets: &'a [u8], steps: &mut Steps) -> Result<(&'a [u8], Self), GeoError> {
+        let (_, end) = octets.split_at(octets.len().saturating_sub(MAX_METADATA));
+        let marker = memmem::rfind(end, MARKER).ok_or(GeoError::NoMetadata)?;
+        let before = &octets[..octets.len() - end.len() + marker];
+        let section = Section(&end[marker + MARKER.len()..]);
+        let keys =
+            ["binary_format_major_version", "node_count", "record_size", "ip_version", "build_epoch", "database_type"];
+        let found = section.fields(0, keys, steps)?.ok_or(GeoError::NoMetadata)?;
+        let mut numbers = [0; 5];
+        for ((number, key), place) in numbers.iter_mut().zip(keys).zip(found) {
+            let value = place.map_or(Ok(None), |place| section.number(place, steps))?;
+            *number = value.ok_or(GeoError::Metadata(key))?;
+        }
+        let [version, nodes, record_bits, ip_version, built_at_secs] = numbers;
+        if version != VERSION {
+            return Err(GeoError::Metadata("binary_format_major_version"));
+        }
+        let database_type = found[5].map_or(Ok(None), |place| section.text(place, steps))?;
+        let metadata = Self {
+            layout: Layout {
+                nodes: u32::try_from(nodes).ok().filter(|nodes| *nodes > 0).ok_or(GeoError::Metadata("node_count"))?,
+                record_bits: match record_bits {
+                    24 | 28 | 32 => record_bits as usize,
+                    _ => return Err(GeoError::Metadata("record_size")),
+                },
+            },
+            is_v6: match ip_version {
+                4 => false,
+                6 => true,
+                _ => return Err(GeoError::Metadata("ip_version")),
+            },
+            database_type: printable(database_type.unwrap_or_default()),
+            built_at_secs,
+        };
+        Ok((before, metadata))
+    }
+
+    /// Octets of the search tree; none where no file has so many.
+    pub(super) fn tree_len(&self) -> Option<usize> {
+        (self.layout.nodes as usize).checked_mul(self.layout.node_octets())
+    }
+}
+
+/// Text that may be shown anywhere.
+fn printable(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&text[..text.len().min(MAX_TYPE)]);
+    text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
+}

@@ -1,0 +1,182 @@
+//! The search tree over the bits of addresses, from its octets to nodes whose ends are countries.
+
+use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
+
+use super::{GeoError, MAX_RECORDS, SEPARATOR};
+use crate::rule::Country;
+
+/// Set where a cell is an end; then its low 16 bits are the country, zero for none.
+const END: u32 = 1 << 31;
+/// A node that has no number yet.
+const UNSEEN: u32 = u32::MAX;
+
+/// How the tree is written.
+#[derive(Clone, Copy)]
+pub(super) struct Layout {
+    pub(super) nodes: u32,
+    /// 24, 28 or 32; a node has two records.
+    pub(super) record_bits: usize,
+}
+
+/// Where a bit leads: to a node by its number, or to an end.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Cell(pub(super) u32);
+
+/// Nodes, of which each has a cell for a bit of 0 and one for a bit of 1.
+pub(super) struct Tree {
+    nodes: Vec<[Cell; 2]>,
+}
+
+impl Layout {
+    pub(super) fn node_octets(self) -> usize {
+        self.record_bits / 4
+    }
+
+    /// The two records of a node. With 28 bits, the octet in the middle has the highest four of both.
+    fn records(self, node: &[u8]) -> [u32; 2] {
+        let number = |octets: &[u8]| octets.iter().fold(0, |number, octet| number << 8 | u32::from(*octet));
+        let half = self.record_bits / 8;
+        let (left, right) = (number(&node[..half]), number(&node[node.len() - half..]));
+        match node {
+            [_, _, _, middle, _, _, _] => [left | u32::from(middle >> 4) << 24, right | u32::from(middle & 0xf) << 24],
+            _ => [left, right],
+        }
+    }
+}
+
+impl Cell {
+    /// An end in no country.
+    pub(super) const NOWHERE: Self = Self(END);
+
+    fn end(country: Option<Country>) -> Self {
+        Self(END | country.map_or(0, |country| u32::from(u16::from_be_bytes(country))))
+    }
+
+    fn node(self) -> Option<usize> {
+        (self.0 < END).then_some(self.0 as usize)
+    }
+
+    /// The country; none for a node, and for an end in none.
+    pub(super) fn country(self) -> Option<Country> {
+        let country = (self.0 & 0xffff) as u16;
+        (self.0 >= END && country != 0).then(|| country.to_be_bytes())
+    }
+}
+
+impl Tree {
+    /// Reads the octets of a tree, which are as many as the layout has; `country` reads that of the record at a place within
+    /// the octets of the data, and is asked once for each.
+    ///
+    /// # Errors
+    /// A node leads out of the data, or a record is damaged, or there are too many.
+    pub(super) fn translate(
+        (octets, layout): (&[u8], Layout),
+        data_octets: usize,
+        country: &mut impl FnMut(usize) -> Result<Option<Country>, GeoError>,
+    ) -> Result<Self, GeoError> {
+        let mut known: HashMap<u32, Cell> = HashMap::new();
+        let mut nodes = Vec::with_capacity(octets.len() / layout.node_octets());
+        for octets in octets.chunks_exact(layout.node_octets()) {
+            let mut cells = [Cell::NOWHERE; 2];
+            for (cell, record) in cells.iter_mut().zip(layout.records(octets)) {
+                let Some(beyond) = record.checked_sub(layout.nodes) else {
+                    *cell = Cell(record);
+                    continue;
+                };
+                if beyond == 0 {
+                    continue;
+                }
+                if let Some(end) = known.get(&beyond) {
+                    *cell = *end;
+                    continue;
+                }
+                if known.len() == MAX_RECORDS {
+                    return Err(GeoError::Limit("different records"));
+                }
+                let place = (beyond as usize).checked_sub(SEPARATOR).filter(|place| *place < data_octets);
+                let place = place.ok_or(GeoError::Node(nodes.len()))?;
+                *cell = Cell::end(country(place)?);
+                known.insert(beyond, *cell);
+            }
+            nodes.push(cells);
+        }
+        Ok(Self { nodes })
+    }
+
+    /// The same tree without the nodes that tell nothing apart and those that nothing leads to, and its root. Nodes come
+    /// after the one that leads to them, so that a walk goes forward in memory.
+    ///
+    /// A writer numbers a node after the one that leads to it, so that one pass from the end folds all; of another order
+    /// more is kept.
+    pub(super) fn folded(mut self) -> (Self, Cell) {
+        for number in (0..self.nodes.len()).rev() {
+            self.nodes[number] = self.nodes[number].map(|cell| self.without_node(cell));
+        }
+        let mut order = Order { numbers: vec![UNSEEN; self.nodes.len()], kept: Vec::new(), ways: Vec::new() };
+        let root = order.moved(self.without_node(Cell(0)), &self.nodes);
+        while let Some((node, bit)) = order.next() {
+            order.kept[node][bit] = order.moved(order.kept[node][bit], &self.nodes);
+        }
+        order.kept.shrink_to_fit();
+        (Self { nodes: order.kept }, root)
+    }
+
+    /// What a cell leads to: an end where both ways from its node have the same.
+    fn without_node(&self, cell: Cell) -> Cell {
+        match cell.node().map(|node| self.nodes[node]) {
+            Some([left, right]) if left == right && left.node().is_none() => left,
+            _ => cell,
+        }
+    }
+
+    /// Goes so many bits from a cell, the highest first, or to an end before.
+    #[inline]
+    pub(super) fn walk(&self, from: Cell, bits: u128, count: u32) -> Cell {
+        let (mut cell, mut bits) = (from, bits);
+        for _ in 0..count {
+            let Some(cells) = cell.node().and_then(|node| self.nodes.get(node)) else { break };
+            cell = cells[(bits >> 127) as usize];
+            bits <<= 1;
+        }
+        cell
+    }
+
+    /// Octets of memory.
+    pub(super) fn octets(&self) -> usize {
+        self.nodes.capacity() * size_of::<[Cell; 2]>()
+    }
+}
+
+/// The nodes that are kept, in a new order.
+struct Order {
+    /// By the number of before.
+    numbers: Vec<u32>,
+    kept: Vec<[Cell; 2]>,
+    /// Cells that still have the number of before: that of a kept node twice, and the bit.
+    ways: Vec<u32>,
+}
+
+impl Order {
+    /// The cell with the number that its node has now.
+    fn moved(&mut self, cell: Cell, nodes: &[[Cell; 2]]) -> Cell {
+        let Some(node) = cell.node() else { return cell };
+        if self.numbers[node] == UNSEEN {
+            let number = self.kept.len() as u32;
+            self.numbers[node] = number;
+            self.kept.push(nodes[node]);
+            self.ways.extend([2 * number + 1, 2 * number]);
+        }
+        Cell(self.numbers[node])
+    }
+
+    fn next(&mut self) -> Option<(usize, usize)> {
+        self.ways.pop().map(|way| ((way / 2) as usize, (way % 2) as usize))
+    }
+}
+
+impl Hash for Tree {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.nodes.hash(hasher);
+    }
+}

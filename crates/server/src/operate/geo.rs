@@ -1,0 +1,142 @@
+//! Another geo database in place of the one in force: on a reload, and when its file has changed.
+//!
+//! ```text
+//! start, reload with another path --> read --error--> no start, or no reload
+//! reload, or another file         --> read --error--> the one in force serves on; told in the log, counted, shown
+//! ```
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::Value;
+
+use super::Running;
+use super::fingerprint::{FileFingerprint, FileWatch};
+use crate::config::policy::PolicyConfig;
+use crate::policy::{GeoDatabase, GeoFault, Parts};
+use crate::state::Snapshot;
+
+/// How it went with the file since the server started.
+#[derive(Default)]
+pub(crate) struct GeoReads {
+    fault: Mutex<Option<String>>,
+    /// Times that the file was not taken.
+    pub(crate) failures: AtomicU64,
+}
+
+/// Whether the countries of addresses are others now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// They may be.
+    Changed,
+    /// They are not.
+    Same,
+}
+
+impl GeoReads {
+    /// Reads the file that a configuration names, if it is not what is in force.
+    ///
+    /// # Errors
+    /// It cannot be used, and there is none of before of this path.
+    pub(super) fn take(&self, config: &PolicyConfig, parts: &mut Parts) -> Result<Taken, GeoFault> {
+        let Some(path) = config.geo_file() else {
+            self.set_fault(None);
+            let before = parts.countries.take();
+            return Ok(if before.is_some() { Taken::Changed } else { Taken::Same });
+        };
+        let before = parts.countries.as_ref().filter(|database| database.path() == path);
+        let now = FileFingerprint::of(path);
+        if before.is_some_and(|database| now.is_some() && database.fingerprint() == now) {
+            self.set_fault(None);
+            return Ok(Taken::Same);
+        }
+        let digest = before.map(|database| database.digest());
+        match GeoDatabase::read(path) {
+            Ok(database) => {
+                self.set_fault(None);
+                let is_same = digest == Some(database.digest());
+                parts.countries = Some(Arc::new(database));
+                Ok(if is_same { Taken::Same } else { Taken::Changed })
+            }
+            Err(fault) if digest.is_some() => {
+                self.note(&fault);
+                Ok(Taken::Same)
+            }
+            Err(fault) => {
+                self.failures.fetch_add(1, Ordering::Relaxed);
+                Err(fault)
+            }
+        }
+    }
+
+    fn note(&self, fault: &GeoFault) {
+        tracing::warn!("{fault}; the one in force serves on");
+        self.failures.fetch_add(1, Ordering::Relaxed);
+        self.set_fault(Some(fault.to_string()));
+    }
+
+    fn set_fault(&self, fault: Option<String>) {
+        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = fault;
+    }
+
+    /// The database in force with what is wrong with the file now; null where there is none.
+    pub(super) fn status(&self, state: &Snapshot) -> Value {
+        let Some(database) = &state.parts.countries else { return Value::Null };
+        let mut shown = database.shown();
+        shown["error"] = self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone().into();
+        shown
+    }
+}
+
+/// Looks whether the file of the database in force has changed: for the thread that keeps the lists.
+#[derive(Default)]
+pub(crate) struct GeoWatch {
+    in_force: Option<Arc<GeoDatabase>>,
+    file: FileWatch,
+}
+
+impl GeoWatch {
+    /// Takes another file once it has been the same for two looks.
+    pub(crate) fn look(&mut self, running: &Running) {
+        let state = running.shared.snapshot();
+        let Some(database) = &state.parts.countries else {
+            self.in_force = None;
+            return;
+        };
+        if !self.in_force.as_ref().is_some_and(|known| Arc::ptr_eq(known, database)) {
+            self.in_force = Some(database.clone());
+            self.file = FileWatch::new(database.fingerprint());
+        }
+        let now = FileFingerprint::of(database.path());
+        if self.file.has_settled(now) {
+            let octets = std::fs::metadata(database.path()).map_or(0, |facts| facts.len());
+            let read = running.lists.leisure.work(octets, || GeoDatabase::read(database.path()));
+            replace(running, read);
+        }
+    }
+}
+
+fn replace(running: &Running, read: Result<GeoDatabase, GeoFault>) {
+    let geo = &running.reloader.geo;
+    let database = match read {
+        Ok(database) => Arc::new(database),
+        Err(fault) => return geo.note(&fault),
+    };
+    geo.set_fault(None);
+    // A reload may have taken it meanwhile, or have named another file.
+    let state = running.shared.snapshot();
+    let is_wanted = |now: &Arc<GeoDatabase>| now.path() == database.path() && now.digest() != database.digest();
+    if !state.parts.countries.as_ref().is_some_and(is_wanted) {
+        return;
+    }
+    let put_in_force = |parts: &mut Parts| {
+        if parts.countries.as_ref().is_some_and(is_wanted) {
+            parts.countries = Some(database.clone());
+        }
+    };
+    let about = database.about();
+    match running.reloader.change_policy(put_in_force) {
+        Ok(()) => tracing::info!(of = about.database_type, nodes = about.nodes, "another geo database is in force"),
+        Err(error) => tracing::error!(error, "cannot put another geo database in force"),
+    }
+}
