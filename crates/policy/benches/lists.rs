@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::hint::black_box;
+use std::process::Command;
 use std::time::Instant;
 
 use avocet_policy::list::{Asker, Compiler, Format, Image, Kind, ListId, ListSet, Question, Rewrites, Scratch, Source};
@@ -155,15 +156,41 @@ fn policy_zones(what: &str, texts: &[String], (missing, listed): (&Names, &Names
 }
 
 /// A million triggers of one zone, with wildcards beside the names, and in several zones.
-fn all_policy_zones(questions: (&Names, &Names)) {
-    let alone = |name: &str| format!("{name} CNAME .\n");
-    let paired = |name: &str| format!("{name} CNAME .\n*.{name} CNAME .\n");
-    policy_zones("one policy zone", &zone_texts(1, NAMES, alone), questions);
-    policy_zones("one policy zone with wildcards", &zone_texts(1, NAMES, paired), questions);
-    policy_zones("eight policy zones", &zone_texts(8, 8 * NAMES / 10, alone), questions);
+const SCENES: [(&str, u64, u64); 3] = [
+    ("one policy zone", 1, NAMES),
+    ("one policy zone with wildcards", 1, NAMES),
+    ("eight policy zones", 8, 8 * NAMES / 10),
+];
+
+fn scene(number: usize, questions: (&Names, &Names)) {
+    let (what, zones, names) = SCENES[number];
+    let line = |name: &str| match number {
+        1 => format!("{name} CNAME .\n*.{name} CNAME .\n"),
+        _ => format!("{name} CNAME .\n"),
+    };
+    policy_zones(what, &zone_texts(zones, names, line), questions);
 }
 
+/// Each in a process of its own, in which no memory lies about that others have given back.
+fn all_policy_zones() {
+    for number in 0..SCENES.len() {
+        let program = std::env::current_exe().expect("the path of this program");
+        let ended = Command::new(program).arg(format!("{SCENE}{number}")).status().expect("this program starts");
+        assert!(ended.success());
+    }
+}
+
+/// What a scene's number stands behind among the arguments.
+const SCENE: &str = "--scene=";
+
 fn main() {
+    let missing = Names::of((0..QUESTIONS as u64).map(|number| number + 2 * NAMES));
+    let listed = Names::of((0..QUESTIONS as u64).map(|number| number * 12));
+    let number =
+        std::env::args().find_map(|argument| argument.strip_prefix(SCENE).and_then(|number| number.parse().ok()));
+    if let Some(number) = number {
+        return scene(number, (&missing, &listed));
+    }
     let mut text = String::new();
     for number in 0..NAMES {
         writeln!(text, "0.0.0.0 {}", name(number)).expect("a string");
@@ -181,8 +208,6 @@ fn main() {
     println!("| open, s | {:.3} |", (cpu_ns(clock) - start) / 1e9);
     println!("| octets a name | {:.1} |", image.octets() as f64 / image.names() as f64);
 
-    let missing = Names::of((0..QUESTIONS as u64).map(|number| number + 2 * NAMES));
-    let listed = Names::of((0..QUESTIONS as u64).map(|number| number * 12));
     println!("\n| look-up, ns | median | least |\n|---|---|---|");
     looked_up("a name of four labels that is not listed", &image, &missing);
     looked_up("a name that is listed", &image, &listed);
@@ -191,7 +216,7 @@ fn main() {
     looked_up("a name that is not listed, with 3,000 patterns", &both, &missing);
     drop(both);
 
-    all_policy_zones((&missing, &listed));
+    all_policy_zones();
     let set: HashSet<String> = (0..NAMES).map(name).collect();
     let missing: Vec<String> = (0..QUESTIONS as u64).map(|number| name(number + 2 * NAMES)).collect();
     // What a set of strings is asked: the name and each name above it.

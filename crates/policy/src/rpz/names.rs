@@ -191,9 +191,7 @@ pub(super) struct ZoneNames {
 
 impl ZoneNames {
     /// The rows, as those of the zone at this place.
-    pub(super) fn into_rows(self, zone: usize) -> Vec<Row> {
-        let mut rows = self.rows;
-        rows.iter_mut().for_each(|row| row.stand = row.stand.in_zone(zone));
-        rows
+    pub(super) fn into_rows(self, zone: usize) -> impl Iterator<Item = Row> {
+        self.rows.into_iter().map(move |row| Row { stand: row.stand.in_zone(zone), ..row })
     }
 }

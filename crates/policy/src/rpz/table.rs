@@ -2,7 +2,7 @@
 //! (RFC 4592 §3.3.1), in each zone for itself.
 //!
 //! ```text
-//! filter   | a word for each six rows: names that are in no zone mostly end here
+//! filter   | a word for each six names: those that are in no zone mostly end here
 //! buckets  | 0 | 3 | 7 | 12 ...       the first row of each range of hashes, four rows on average
 //! rows     | 03.. 0:x | 11.. 0:x | 11.. 2:*y | 4a.. 1:x ...   by hash: zone, presence, effect, line
 //! ```
@@ -39,15 +39,15 @@ impl Table {
     pub(super) fn of(zones: Vec<ZoneNames>) -> Self {
         let Some(key) = zones.first().map(|names| names.key) else { return Self::default() };
         let depths = zones.iter().fold(0, |depths, names| depths | names.depths);
-        let rows = zones.into_iter().enumerate().map(|(zone, names)| names.into_rows(zone));
-        let rows = rows.reduce(|mut all, rows| {
-            all.extend(rows);
-            all
-        });
-        let mut rows = rows.unwrap_or_default();
+        let mut rows = Vec::new();
+        rows.reserve_exact(zones.iter().map(|names| names.rows.len()).sum());
+        for (zone, names) in zones.into_iter().enumerate() {
+            rows.extend(names.into_rows(zone));
+        }
         // Stable, as that makes use of the order in which the rows of each zone already are.
         rows.sort_by_key(Row::order);
-        let mut filter = vec![0; filter::octets_for(rows.len())];
+        let names = rows.chunk_by(|a, b| a.subject == b.subject).count();
+        let mut filter = vec![0; filter::octets_for(names)];
         let count = buckets_for(rows.len());
         let mut buckets = Vec::with_capacity(count + 1);
         for (place, row) in (0..).zip(&rows) {

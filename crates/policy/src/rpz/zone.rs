@@ -152,10 +152,11 @@ impl Zone {
         let mut report = ZoneReport { is_cut: text.len() > MAX_TEXT, ..ZoneReport::default() };
         let mut reading = Reading::new(rewrites, hash_key);
         let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
-        for (line, record) in MasterFile::new(&text[..text.len().min(MAX_TEXT)], NameBuf::ROOT) {
-            let taken =
-                record.map_err(ZoneReason::Master).and_then(|record| reading.take(&record, (line, &mut report)));
-            if let Err(reason) = taken {
+        let mut file = MasterFile::new(&text[..text.len().min(MAX_TEXT)], NameBuf::ROOT);
+        let mut record = MasterRecord::empty();
+        while let Some((line, read)) = file.read_into(&mut record) {
+            let taken = read.map_err(ZoneReason::Master);
+            if let Err(reason) = taken.and_then(|()| reading.take(&record, (line, &mut report))) {
                 report.fault(line, reason);
             }
         }
