@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 
-use avocet_wire::Rtype;
 use avocet_wire::master::MasterRecord;
+use avocet_wire::{Rtype, short};
 
 use super::action::{Action, LocalRecord};
 use super::names::{Presence, Row, Stand};
@@ -31,25 +31,37 @@ pub(super) struct Drafts {
     /// Their numbers by their hashes. What has the hash of another is not found again, and may be there twice.
     numbers: HashMap<u64, u32>,
     hasher: RandomState,
-    /// Data and TTL of the last record that was an alias to a name which means an action.
-    last: Option<(Vec<u8>, u32, u32)>,
+    /// The last record with an effect that it has for every trigger, and the number of that.
+    last: Option<(Said, u32)>,
+}
+
+/// What a record says, whosever it is.
+struct Said {
+    rtype: Rtype,
+    ttl_secs: u32,
+    rdata: Vec<u8>,
 }
 
 impl Drafts {
-    /// The number of the effect of a record, if it is what most records of the zone say.
+    /// The number of the effect of a record that says the same as the last one, as most of a zone do.
     pub(super) fn known(&self, record: &MasterRecord) -> Option<u32> {
-        let (rdata, ttl_secs, number) = self.last.as_ref()?;
-        let is_last = record.rtype == Rtype::CNAME && record.ttl_secs == *ttl_secs && record.rdata == *rdata;
-        is_last.then_some(*number)
+        let (last, number) = self.last.as_ref()?;
+        let is_same =
+            record.rtype == last.rtype && record.ttl_secs == last.ttl_secs && short::same(&record.rdata, &last.rdata);
+        is_same.then_some(*number)
     }
 
     /// The number of the effect of a record; none where there are too many.
     pub(super) fn number_of(&mut self, record: &MasterRecord, action: Action) -> Option<u32> {
-        let is_plain = record.rtype == Rtype::CNAME && !action.chooses() && action == Action::of_cname(&record.rdata);
+        let is_for_all = match &action {
+            Action::Data(_) => true,
+            // It means another thing for the name that it leads to.
+            Action::Cname(_) => false,
+            action => *action == Action::of_cname(&record.rdata),
+        };
         let number = self.place(Effect { action, ttl_secs: record.ttl_secs })?;
-        if is_plain {
-            self.last = Some((record.rdata.clone(), record.ttl_secs, number));
-        }
+        let MasterRecord { rtype, ttl_secs, ref rdata, .. } = *record;
+        self.last = is_for_all.then(|| (Said { rtype, ttl_secs, rdata: rdata.clone() }, number));
         Some(number)
     }
 
@@ -134,4 +146,50 @@ fn add(all: &mut Action, one: &Action) -> Result<(), ZoneReason> {
         all.push(record.clone());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(rtype: Rtype, rdata: &[u8]) -> MasterRecord {
+        MasterRecord { rtype, ttl_secs: 60, rdata: rdata.to_vec(), ..MasterRecord::empty() }
+    }
+
+    #[test]
+    fn records_that_say_the_same_share_an_effect() {
+        let mut drafts = Drafts::default();
+        let (block, alias) = (record(Rtype::CNAME, b"\0"), record(Rtype::CNAME, b"\x01a\0"));
+        assert_eq!(drafts.known(&block), None);
+        assert_eq!(drafts.number_of(&block, Action::NxDomain), Some(0));
+        assert_eq!(drafts.known(&block), Some(0));
+        assert_eq!(drafts.known(&record(Rtype::A, b"\0")), None);
+        assert_eq!(drafts.known(&MasterRecord { ttl_secs: 61, ..block.clone() }), None);
+        // For another owner the alias may be one to itself.
+        assert_eq!(drafts.number_of(&alias, Action::of_cname(b"\x01a\0")), Some(1));
+        assert_eq!(drafts.known(&alias), None);
+        assert_eq!(drafts.number_of(&alias, Action::Passthru), Some(2));
+        assert_eq!(drafts.known(&alias), None);
+        assert_eq!(drafts.number_of(&block, Action::NxDomain), Some(0));
+    }
+
+    #[test]
+    fn effects_without_a_trigger_are_dropped() {
+        let mut drafts = Drafts::default();
+        let data = |octet| record(Rtype::A, &[192, 0, 2, octet]);
+        let local =
+            |octet| Action::Data(vec![LocalRecord { rtype: Rtype::A, ttl_secs: 60, rdata: data(octet).rdata.into() }]);
+        let mut row = |subject, octet, line| {
+            let effect = drafts.number_of(&data(octet), local(octet)).unwrap();
+            Row { subject, stand: Stand::of(Presence::Name, effect), line }
+        };
+        let mut rows = vec![row(1, 1, 1), row(1, 2, 2), row(1, 1, 3), row(2, 2, 4), row(3, 1, 5), row(3, 2, 6)];
+        let mut faults = Vec::new();
+        drafts.merge(&mut rows, &mut faults);
+        let effects = drafts.finish(rows.iter_mut());
+        let shown: Vec<_> = rows.iter().map(|row| (row.subject, row.line, row.stand.effect())).collect();
+        assert_eq!((shown, faults), (vec![(1, 1, 0), (2, 4, 1), (3, 5, 0)], vec![]));
+        let counts: Vec<_> = effects.iter().map(|effect| effect.action.records(Rtype::A).count()).collect();
+        assert_eq!(counts, [2, 1]);
+    }
 }
