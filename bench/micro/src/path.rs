@@ -18,10 +18,9 @@ const RECORDS: usize = 1000;
 /// Our cells.
 pub(crate) fn cells() -> Vec<Cell> {
     let mut cells = vec![local_record()];
-    for (policy, list, configuration) in [
-        (rows::POLICY_BLOCK, rows::LIST_BLOCK, ""),
-        (rows::POLICY_BLOCK_DECIDED, rows::LIST_BLOCK_DECIDED, DECIDED),
-    ] {
+    for (policy, list, configuration) in
+        [(rows::POLICY_BLOCK, rows::LIST_BLOCK, ""), (rows::POLICY_BLOCK_DECIDED, rows::LIST_BLOCK_DECIDED, DECIDED)]
+    {
         cells.extend([policy_block(policy, configuration), list_block(list, configuration)]);
     }
     cells.extend([cache_hit(), full_stack()]);

@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::hint::black_box;
+use std::process::Command;
 use std::time::Instant;
 
 use avocet_policy::list::{Asker, Compiler, Format, Image, Kind, ListId, ListSet, Question, Rewrites, Scratch, Source};
@@ -124,20 +125,28 @@ fn looked_up(what: &str, image: &Image<Vec<u8>>, questions: &Names) {
     });
 }
 
-/// A policy zone with as many triggers.
-fn policy_zone(missing: &Names, listed: &Names) {
-    let mut text = "$TTL 60\n@ SOA localhost. nobody.localhost. 1 2 3 4 5\n".to_owned();
-    for number in 0..NAMES {
-        writeln!(text, "{} CNAME .", name(number)).expect("a string");
-    }
+/// Texts of so many policy zones that share the names among them, one trigger each or with all below it as well.
+fn zone_texts(zones: u64, names: u64, line: impl Fn(&str) -> String) -> Vec<String> {
+    let text = |zone: u64| {
+        let mut text = "$TTL 60\n@ SOA localhost. nobody.localhost. 1 2 3 4 5\n".to_owned();
+        (0..names).filter(|number| number % zones == zone).for_each(|number| text += &line(&name(number)));
+        text
+    };
+    (0..zones).map(text).collect()
+}
+
+fn policy_zones(what: &str, texts: &[String], (missing, listed): (&Names, &Names)) {
     let (before, clock) = (resident(), Instant::now());
     let start = cpu_ns(clock);
-    let (zone, report) = Zone::read(text.as_bytes(), ZoneRewrites::Refused, HashKey::new([7; 32]));
-    println!("\n| of a policy zone with {} triggers | |\n|---|---|", report.triggers[1]);
+    let read = |text: &String| Zone::read(text.as_bytes(), ZoneRewrites::Refused, HashKey::new([7; 32]));
+    let (read, reports): (Vec<_>, Vec<_>) = texts.iter().map(read).unzip();
+    let triggers: u64 = reports.iter().map(|report| report.triggers[1]).sum();
+    println!("\n| of {what}, {triggers} triggers | |\n|---|---|");
     println!("| read, s | {:.2} |", (cpu_ns(clock) - start) / 1e9);
-    let octets = (resident() - before) * f64::from(1 << 20);
-    println!("| resident octets a trigger | {:.0} |", octets / report.triggers[1] as f64);
-    let Some(zones) = Zones::of(vec![zone]) else { return };
+    let start = cpu_ns(clock);
+    let Some(zones) = Zones::of(read) else { return };
+    println!("| put together, s | {:.2} |", (cpu_ns(clock) - start) / 1e9);
+    println!("| resident octets a trigger | {:.1} |", (resident() - before) * f64::from(1 << 20) / triggers as f64);
     println!("\n| look-up, ns | median | least |\n|---|---|---|");
     for (what, names) in [("a name of four labels that is no trigger", missing), ("a name that is one", listed)] {
         measure(what, |step| {
@@ -146,7 +155,42 @@ fn policy_zone(missing: &Names, listed: &Names) {
     }
 }
 
+/// A million triggers of one zone, with wildcards beside the names, and in several zones.
+const SCENES: [(&str, u64, u64); 3] = [
+    ("one policy zone", 1, NAMES),
+    ("one policy zone with wildcards", 1, NAMES),
+    ("eight policy zones", 8, 8 * NAMES / 10),
+];
+
+fn scene(number: usize, questions: (&Names, &Names)) {
+    let (what, zones, names) = SCENES[number];
+    let line = |name: &str| match number {
+        1 => format!("{name} CNAME .\n*.{name} CNAME .\n"),
+        _ => format!("{name} CNAME .\n"),
+    };
+    policy_zones(what, &zone_texts(zones, names, line), questions);
+}
+
+/// Each in a process of its own, in which no memory lies about that others have given back.
+fn all_policy_zones() {
+    for number in 0..SCENES.len() {
+        let program = std::env::current_exe().expect("the path of this program");
+        let ended = Command::new(program).arg(format!("{SCENE}{number}")).status().expect("this program starts");
+        assert!(ended.success());
+    }
+}
+
+/// What a scene's number stands behind among the arguments.
+const SCENE: &str = "--scene=";
+
 fn main() {
+    let missing = Names::of((0..QUESTIONS as u64).map(|number| number + 2 * NAMES));
+    let listed = Names::of((0..QUESTIONS as u64).map(|number| number * 12));
+    let number =
+        std::env::args().find_map(|argument| argument.strip_prefix(SCENE).and_then(|number| number.parse().ok()));
+    if let Some(number) = number {
+        return scene(number, (&missing, &listed));
+    }
     let mut text = String::new();
     for number in 0..NAMES {
         writeln!(text, "0.0.0.0 {}", name(number)).expect("a string");
@@ -164,8 +208,6 @@ fn main() {
     println!("| open, s | {:.3} |", (cpu_ns(clock) - start) / 1e9);
     println!("| octets a name | {:.1} |", image.octets() as f64 / image.names() as f64);
 
-    let missing = Names::of((0..QUESTIONS as u64).map(|number| number + 2 * NAMES));
-    let listed = Names::of((0..QUESTIONS as u64).map(|number| number * 15));
     println!("\n| look-up, ns | median | least |\n|---|---|---|");
     looked_up("a name of four labels that is not listed", &image, &missing);
     looked_up("a name that is listed", &image, &listed);
@@ -174,7 +216,7 @@ fn main() {
     looked_up("a name that is not listed, with 3,000 patterns", &both, &missing);
     drop(both);
 
-    policy_zone(&missing, &listed);
+    all_policy_zones();
     let set: HashSet<String> = (0..NAMES).map(name).collect();
     let missing: Vec<String> = (0..QUESTIONS as u64).map(|number| name(number + 2 * NAMES)).collect();
     // What a set of strings is asked: the name and each name above it.

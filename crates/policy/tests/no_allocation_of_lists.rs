@@ -3,8 +3,10 @@
 use avocet_policy::list::{
     Asker, Compiler, Decision, Format, Image, Kind, ListId, ListSet, Question, Rewrites, Scratch, Source,
 };
+use avocet_policy::rpz::{Zone, ZoneRewrites, ZoneSet, Zones};
 use avocet_testkit::allocations::{Allocations, Counting};
 use avocet_wire::Rtype;
+use avocet_wire::hash::HashKey;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -51,4 +53,33 @@ fn no_look_up_allocates() {
     assert_eq!(made, Allocations { count: 0, bytes: 0 });
     use Decision::{Allowed, Blocked, None, Rewritten};
     assert_eq!(decisions, [None, Blocked, Allowed, Rewritten, Blocked, Blocked, Blocked]);
+}
+
+#[test]
+fn no_look_up_in_policy_zones_allocates() {
+    let key = HashKey::new([1; 32]);
+    let read = |text: &str| Zone::read(text.as_bytes(), ZoneRewrites::Permitted, key).0;
+    let zones = [
+        "@ SOA a. b. 1 2 3 4 5\n*.ads.example CNAME .\ncdn1.ads CNAME *.\n8.0.0.0.10.rpz-ip CNAME .\n",
+        "@ SOA a. b. 1 2 3 4 5\nr.example A 192.0.2.1\n*.example.rpz-nsdname CNAME .\n24.0.0.0.10.rpz-nsip CNAME .\n",
+    ];
+    let Some(zones) = Zones::of(zones.map(read).into()) else { panic!("two zones") };
+    let address = std::net::IpAddr::from([10, 0, 0, 1]);
+    let fired = |name: &[u8]| {
+        let addresses = || std::iter::once(address);
+        [
+            zones.on_qname(ZoneSet::ALL, name),
+            zones.on_nsnames(ZoneSet::ALL, || std::iter::once(name)),
+            zones.on_answer_addresses(ZoneSet::ALL, addresses),
+            zones.on_nsaddresses(ZoneSet::ALL, addresses),
+            zones.on_client(ZoneSet::ALL, address),
+        ]
+        .map(|found| found.is_some())
+    };
+    let mut all = [[false; 5]; NAMES.len()];
+    let made = Allocations::of(|| all = NAMES.map(fired));
+    assert_eq!(made, Allocations { count: 0, bytes: 0 });
+    let counts: [usize; 5] = std::array::from_fn(|kind| all.iter().filter(|fired| fired[kind]).count());
+    // Four of the seven names are triggers, and three are below one of servers; the address is the same each time.
+    assert_eq!(counts, [4, 3, 7, 7, 0]);
 }

@@ -91,7 +91,7 @@ pub fn eq_folded(a: &[u8], b: &[u8]) -> bool {
 /// The secret that makes a hash unpredictable to those who choose the names.
 ///
 /// Drawn from the system's random source at start; tests give their own.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct HashKey {
     words: [u64; 4],
 }

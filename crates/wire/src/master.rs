@@ -3,16 +3,18 @@
 //! One record at a time, so that a fault costs one record. `$INCLUDE` is refused: where files are
 //! is none of this reader's business.
 
+use std::borrow::Cow;
 use std::fmt;
 
-use crate::hash;
-use crate::name::{MAX_NAME, NameBuf};
+use crate::name::NameBuf;
 use crate::rdata::{self, RdataError};
 use crate::text::{self, TextError, Token};
 use crate::{Class, Rtype};
 
 /// Most octets of one entry, however many lines it takes: record data, each octet written as `\DDD`.
 pub const MAX_ENTRY: usize = 4 * 65_535 + 1024;
+/// Tokens of an entry that there is room for without an allocation: most have fewer.
+const FEW_TOKENS: usize = 8;
 
 /// Why an entry is no record.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -70,6 +72,14 @@ pub struct MasterRecord {
     pub rdata: Vec<u8>,
 }
 
+impl MasterRecord {
+    /// What the first record can be read into.
+    #[must_use]
+    pub const fn empty() -> Self {
+        Self { owner: NameBuf::ROOT, ttl_secs: 0, class: Class::IN, rtype: Rtype(0), rdata: Vec::new() }
+    }
+}
+
 /// Reads records one after another: the number of the line where each entry begins, and the record or its fault.
 pub struct MasterFile<'t> {
     rest: &'t [u8],
@@ -87,41 +97,74 @@ impl<'t> MasterFile<'t> {
         Self { rest: text, line: 1, origin, owner: None, default_ttl: None, last_ttl: 0 }
     }
 
-    /// The record of an entry; none for a directive and an empty line.
-    fn read(&mut self, entry: &[u8]) -> Result<Option<MasterRecord>, MasterError> {
-        let tokens: Vec<Token<'_>> = text::tokens(entry).collect::<Result<_, _>>()?;
-        let Some(first) = tokens.first() else { return Ok(None) };
+    /// Reads the next record, as the iterator does, into one whose memory is used again. After a fault it says nothing.
+    pub fn read_into(&mut self, record: &mut MasterRecord) -> Option<(u32, Result<(), MasterError>)> {
+        while !self.rest.is_empty() {
+            let line = self.line;
+            match self.next_entry().and_then(|entry| self.read_entry(&entry, record)) {
+                Ok(Entry::Record) => return Some((line, Ok(()))),
+                Ok(Entry::Other) => {}
+                Err(error) => return Some((line, Err(error))),
+            }
+        }
+        None
+    }
+
+    fn read_entry(&mut self, entry: &[u8], record: &mut MasterRecord) -> Result<Entry, MasterError> {
+        let (mut few, mut many, mut count) = ([Token { text: b"", column: 0 }; FEW_TOKENS], Vec::new(), 0);
+        for token in text::tokens(entry) {
+            let token = token?;
+            match few.get_mut(count) {
+                Some(place) => *place = token,
+                None if many.is_empty() => many = few.iter().copied().chain([token]).collect(),
+                None => many.push(token),
+            }
+            count += 1;
+        }
+        self.read_tokens(if many.is_empty() { &few[..count] } else { &many }, record)
+    }
+
+    fn read_tokens(&mut self, mut tokens: &[Token<'_>], record: &mut MasterRecord) -> Result<Entry, MasterError> {
+        let Some(first) = tokens.first() else { return Ok(Entry::Other) };
         if first.text.starts_with(b"$") {
-            return self.direct(&tokens).map(|()| None);
+            return self.direct(tokens).map(|()| Entry::Other);
         }
-        let mut tokens = &tokens[..];
         if first.column == 0 {
-            self.owner = Some(self.name(first.text)?);
+            record.owner.read_text(first.text, &self.origin)?;
+            self.owner = Some(record.owner);
             tokens = &tokens[1..];
+        } else if let Some(owner) = self.owner {
+            record.owner = owner;
         }
-        let (mut ttl, mut class) = (None, Class::IN);
+        let mut ttl = None;
+        record.class = Class::IN;
         while let Some((token, rest)) = tokens.split_first() {
             match (ttl_secs(token.text), class_of(token.text)) {
                 (Some(secs), _) if ttl.is_none() => ttl = Some(secs),
-                (_, Some(written)) => class = written,
+                (_, Some(written)) => record.class = written,
                 _ => break,
             }
             tokens = rest;
         }
         let (rtype, data) = tokens.split_first().ok_or(MasterError::NoType)?;
         let rtype = str::from_utf8(rtype.text).ok().and_then(rdata::from_mnemonic).ok_or(MasterError::NoType)?;
-        let owner = self.owner.ok_or(MasterError::NoOwner)?;
-        let ttl_secs = ttl.or(self.default_ttl).unwrap_or(self.last_ttl);
-        self.last_ttl = ttl_secs;
-        let mut rdata = Vec::new();
-        rdata::parse_tokens(rtype, data, self.origin.wire(), &mut rdata).map_err(MasterError::Data)?;
-        Ok(Some(MasterRecord { owner, ttl_secs, class, rtype: Rtype(rtype), rdata }))
+        if self.owner.is_none() {
+            return Err(MasterError::NoOwner);
+        }
+        record.rtype = Rtype(rtype);
+        record.ttl_secs = ttl.or(self.default_ttl).unwrap_or(self.last_ttl);
+        self.last_ttl = record.ttl_secs;
+        record.rdata.clear();
+        rdata::parse_tokens(rtype, data, self.origin.wire(), &mut record.rdata).map_err(MasterError::Data)?;
+        Ok(Entry::Record)
     }
 
     fn direct(&mut self, tokens: &[Token<'_>]) -> Result<(), MasterError> {
         let [directive, value] = tokens else { return Err(MasterError::Directive) };
         if directive.text.eq_ignore_ascii_case(b"$ORIGIN") {
-            self.origin = self.name(value.text)?;
+            let mut origin = NameBuf::ROOT;
+            origin.read_text(value.text, &self.origin)?;
+            self.origin = origin;
         } else if directive.text.eq_ignore_ascii_case(b"$TTL") {
             self.default_ttl = Some(ttl_secs(value.text).ok_or(MasterError::Directive)?);
         } else {
@@ -130,16 +173,33 @@ impl<'t> MasterFile<'t> {
         Ok(())
     }
 
-    fn name(&self, written: &[u8]) -> Result<NameBuf, MasterError> {
-        let mut wire = [0; MAX_NAME];
-        let len = text::name_to_wire(written, Some(self.origin.wire()), &mut wire)?;
-        let mut folded = [0; MAX_NAME];
-        hash::fold_into(&wire[..len], &mut folded[..len]);
-        NameBuf::from_wire(&folded[..len]).map_err(|_| MasterError::Text(TextError::NameTooLong))
+    /// The octets of the next entry, without comments and parentheses and all on one line.
+    fn next_entry(&mut self) -> Result<Cow<'t, [u8]>, MasterError> {
+        self.plain_entry().map_or_else(|| self.folded_entry().map(Cow::Owned), |entry| Ok(Cow::Borrowed(entry)))
     }
 
-    /// The octets of the next entry, without comments and parentheses and all on one line.
-    fn next_entry(&mut self) -> Result<Vec<u8>, MasterError> {
+    /// The next entry where it is the start of a line as it stands there.
+    fn plain_entry(&mut self) -> Option<&'t [u8]> {
+        let plain = self.rest.iter().take_while(|octet| !IS_SPECIAL[usize::from(**octet)]).count();
+        let (entry, after) = self.rest.split_at_checked(plain).filter(|_| plain <= MAX_ENTRY)?;
+        let ended = match after {
+            [] => 0,
+            [b'\n', ..] => 1,
+            [b'\r', b'\n', ..] => 2,
+            [b';', comment @ ..] => match comment.iter().position(|octet| *octet == b'\n') {
+                Some(end) => end + 2,
+                None => after.len(),
+            },
+            _ => return None,
+        };
+        let (end, rest) = after.split_at(ended);
+        self.line = self.line.saturating_add(end.ends_with(b"\n").into());
+        self.rest = rest;
+        Some(entry)
+    }
+
+    /// The next entry, whatever is in it.
+    fn folded_entry(&mut self) -> Result<Vec<u8>, MasterError> {
         let (mut entry, mut at, mut depth, mut is_quoted) = (Vec::new(), 0, 0_u32, false);
         while let Some(&octet) = self.rest.get(at) {
             at += 1;
@@ -198,17 +258,29 @@ impl Iterator for MasterFile<'_> {
     type Item = (u32, Result<MasterRecord, MasterError>);
 
     fn next(&mut self) -> Option<Self::Item> {
-        while !self.rest.is_empty() {
-            let line = self.line;
-            match self.next_entry().and_then(|entry| self.read(&entry)) {
-                Ok(Some(record)) => return Some((line, Ok(record))),
-                Ok(None) => {}
-                Err(error) => return Some((line, Err(error))),
-            }
-        }
-        None
+        let mut record = MasterRecord::empty();
+        let (line, read) = self.read_into(&mut record)?;
+        Some((line, read.map(|()| record)))
     }
 }
+
+/// What an entry is.
+enum Entry {
+    Record,
+    /// A directive, or nothing.
+    Other,
+}
+
+/// Octets that end an entry, or with which it is more than they are.
+const IS_SPECIAL: [bool; 256] = {
+    let mut is_special = [false; 256];
+    let (special, mut at) = (*b"\n\r\\\";()", 0);
+    while at < special.len() {
+        is_special[special[at] as usize] = true;
+        at += 1;
+    }
+    is_special
+};
 
 /// Seconds, or numbers with units as `2h30m`.
 fn ttl_secs(token: &[u8]) -> Option<u32> {
@@ -244,6 +316,8 @@ fn class_of(token: &[u8]) -> Option<Class> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn read(text: &str) -> Vec<String> {
@@ -291,6 +365,33 @@ mod tests {
         assert_eq!(found[5], "7: e.example. 0 A 192.0.2.2");
         assert_eq!(found[6], "8: a parenthesis or a quote is not closed");
         assert_eq!(read(" A 192.0.2.1"), ["1: the record has no owner"]);
+    }
+
+    proptest! {
+        #[test]
+        fn an_entry_is_the_same_by_both_ways(text in "([ab;()\"\\\\ \t\r\n]|\r\n|ab. 60 IN CNAME .\n){0,24}") {
+            let (mut plain, mut folded) = (MasterFile::new(text.as_bytes(), NameBuf::ROOT), None);
+            while !plain.rest.is_empty() {
+                let before = (plain.rest, plain.line);
+                let Some(entry) = plain.plain_entry() else {
+                    let _ = plain.folded_entry();
+                    continue;
+                };
+                let other = folded.insert(MasterFile::new(before.0, NameBuf::ROOT));
+                other.line = before.1;
+                prop_assert_eq!(other.folded_entry(), Ok(entry.to_vec()), "{:?}", before.0);
+                prop_assert_eq!((other.rest, other.line), (plain.rest, plain.line));
+            }
+        }
+    }
+
+    #[test]
+    fn an_entry_of_many_tokens_is_read_whole() {
+        let words = |count: usize| (0..count).map(|number| format!(" \"{number}\"")).collect::<String>();
+        for count in [1, FEW_TOKENS - 2, FEW_TOKENS - 1, 3 * FEW_TOKENS] {
+            let words = words(count);
+            assert_eq!(read(&format!("a TXT{words}")), [format!("1: a.example. 0 TXT{words}")]);
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::fmt;
 
 use crate::hash;
 use crate::short;
+use crate::text::{self, TextError};
 
 /// Most octets in a name, the root's included (RFC 1035 §3.1).
 pub const MAX_NAME: usize = 255;
@@ -95,6 +96,19 @@ impl NameBuf {
         Ok(end)
     }
 
+    /// Reads the presentation form of a name into this buffer, folded. After an error it holds the root.
+    ///
+    /// # Errors
+    /// It is no name.
+    pub(crate) fn read_text(&mut self, text: &[u8], origin: &Self) -> Result<(), TextError> {
+        let read = text::name_to_wire(text, Some(origin.wire()), &mut self.octets);
+        let len = *read.as_ref().unwrap_or(&0);
+        self.octets[..len].make_ascii_lowercase();
+        self.octets[len.saturating_sub(1)] = 0;
+        self.len = len.max(1) as u8;
+        read.map(|_| ())
+    }
+
     /// This name with `label` put before it.
     pub fn prefixed(&self, label: &[u8]) -> Result<Self, NameError> {
         let len = usize::from(self.len) + 1 + label.len();
@@ -120,13 +134,13 @@ impl Eq for NameBuf {}
 
 impl fmt::Debug for NameBuf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        crate::text::write_name(self.wire(), f)
+        text::write_name(self.wire(), f)
     }
 }
 
 impl fmt::Display for NameBuf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        crate::text::write_name(self.wire(), f)
+        text::write_name(self.wire(), f)
     }
 }
 

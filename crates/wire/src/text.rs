@@ -61,12 +61,15 @@ pub fn name_to_wire(text: &[u8], origin: Option<&[u8]>, out: &mut [u8; MAX_NAME]
     // `start` is the place of the current label's length octet, `end` the end of the name.
     let (mut start, mut end, mut at) = (0, 1, 0);
     while let Some(&octet) = text.get(at) {
-        if octet == b'.' {
-            close_label(out, start, end)?;
-            (start, end, at) = (end, end + 1, at + 1);
-            continue;
-        }
-        let (value, next) = unescape(text, at)?;
+        let (value, next) = match octet {
+            b'.' => {
+                close_label(out, start, end)?;
+                (start, end, at) = (end, end + 1, at + 1);
+                continue;
+            }
+            b'\\' => unescape(text, at)?,
+            plain => (plain, at + 1),
+        };
         *out.get_mut(end).ok_or(TextError::NameTooLong)? = value;
         (end, at) = (end + 1, next);
     }

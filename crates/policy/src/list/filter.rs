@@ -7,12 +7,12 @@
 const NAMES_A_WORD: usize = 6;
 
 /// Octets of the filter for so many names.
-pub(super) fn octets_for(names: usize) -> usize {
+pub(crate) fn octets_for(names: usize) -> usize {
     names.div_ceil(NAMES_A_WORD).max(1) * 8
 }
 
 /// Puts a name into the filter.
-pub(super) fn insert(filter: &mut [u8], name: u64) {
+pub(crate) fn insert(filter: &mut [u8], name: u64) {
     let at = word_of(filter.len(), name);
     if let Some(word) = filter.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<8>()) {
         *word = (u64::from_le_bytes(*word) | bits_of(name)).to_le_bytes();
@@ -21,7 +21,7 @@ pub(super) fn insert(filter: &mut [u8], name: u64) {
 
 /// May the name be in the filter?
 #[inline]
-pub(super) fn may_contain(filter: &[u8], name: u64) -> bool {
+pub(crate) fn may_contain(filter: &[u8], name: u64) -> bool {
     let Some(word) = filter.get(word_of(filter.len(), name)..).and_then(|rest| rest.first_chunk::<8>()) else {
         return false;
     };

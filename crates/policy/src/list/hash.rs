@@ -8,10 +8,10 @@ use avocet_wire::name::MAX_NAME;
 use avocet_wire::short;
 
 /// Most labels of a name, the root's not counted (RFC 1035 §3.1).
-pub(super) const MAX_LABELS: usize = 127;
+const MAX_LABELS: usize = 127;
 
 /// Hashes of the names above a name, filled by [`Suffixes::of`].
-pub(super) struct Suffixes {
+pub(crate) struct Suffixes {
     /// The name; what is behind it is of names before.
     octets: [u8; CHAIN_ROOM],
     starts: [u8; MAX_LABELS + 1],
@@ -20,13 +20,13 @@ pub(super) struct Suffixes {
 }
 
 impl Suffixes {
-    pub(super) const fn empty() -> Self {
+    pub(crate) const fn empty() -> Self {
         Self { octets: [0; CHAIN_ROOM], starts: [0; MAX_LABELS + 1], hashes: [0; MAX_LABELS + 1], labels: 0 }
     }
 
     /// Fills in the hashes of a folded wire name. Of octets that are no name, the readable part counts.
     #[inline]
-    pub(super) fn of(&mut self, key: &HashKey, name: &[u8]) {
+    pub(crate) fn of(&mut self, key: &HashKey, name: &[u8]) {
         let name = &name[..name.len().min(MAX_NAME)];
         let (mut labels, mut at) = (0, 0);
         while let Some(&length @ 1..=63) = name.get(at) {
@@ -52,18 +52,25 @@ impl Suffixes {
 
     /// How many labels the name has.
     #[inline]
-    pub(super) const fn labels(&self) -> usize {
+    pub(crate) const fn labels(&self) -> usize {
         self.labels
     }
 
     /// The hashes of the root, of the name's last label, and so on up to the name itself.
     #[inline]
-    pub(super) fn hashes(&self) -> &[u64] {
+    pub(crate) fn hashes(&self) -> &[u64] {
         &self.hashes[..=self.labels.min(MAX_LABELS)]
     }
 
+    /// The name of so many labels that this name, of which these are the hashes, is or is below.
+    pub(crate) fn above<'n>(&self, name: &'n [u8], labels: usize) -> &'n [u8] {
+        let start = self.labels.checked_sub(labels).and_then(|label| self.starts.get(label));
+        let start = start.filter(|_| labels > 0).map_or(name.len().saturating_sub(1), |start| usize::from(*start));
+        name.get(start..).unwrap_or_default()
+    }
+
     /// The hash of the name itself.
-    pub(super) fn whole(&self) -> u64 {
+    pub(crate) fn whole(&self) -> u64 {
         self.hashes[self.labels.min(MAX_LABELS)]
     }
 }

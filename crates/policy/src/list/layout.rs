@@ -53,13 +53,13 @@ pub(super) const ENTRY: usize = 12;
 const NAMES_A_BUCKET: usize = 4;
 
 /// Buckets for so many names.
-pub(super) fn buckets_for(names: usize) -> usize {
+pub(crate) fn buckets_for(names: usize) -> usize {
     names.div_ceil(NAMES_A_BUCKET).max(1)
 }
 
 /// The bucket of a hash, of so many. Grows with the hash.
 #[inline]
-pub(super) const fn bucket_of(hash: u64, buckets: usize) -> usize {
+pub(crate) const fn bucket_of(hash: u64, buckets: usize) -> usize {
     ((hash as u128 * buckets as u128) >> 64) as usize
 }
 

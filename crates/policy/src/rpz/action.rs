@@ -98,9 +98,9 @@ impl Action {
         records.iter().filter(move |record| qtype == Rtype::ANY || record.rtype == qtype)
     }
 
-    /// Is an alias to `owner` the old way to write PASSTHRU?
-    pub(super) fn leads_to(&self, owner: &[u8]) -> bool {
-        matches!(self, Self::Cname(target) if name::wire_len(target).is_ok() && **target == *owner)
+    /// Is it an alias to the very name that has these labels?
+    pub(super) fn leads_to(&self, labels: &[u8]) -> bool {
+        matches!(self, Self::Cname(target) if target.split_last() == Some((&0, labels)))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Response policy zones (draft-vixie-dnsop-dns-rpz): policy written as a zone.
 //!
 //! ```text
-//! zone file --Zone::read--> Zone ... --Zones--> on_client, on_qname, on_answer_addresses, on_nsnames, on_nsaddresses
+//! zone file --Zone::read--> Zone ... --Zones::of--> Zones --> on_client, on_qname, on_answer_addresses, on_nsnames, on_nsaddresses
 //! ```
 //!
 //! Of all triggers that fire for a query, one decides: that of the name that comes first in a chain
@@ -11,8 +11,10 @@
 //! them, and [`Zones::is_settled`] says when no later one could win.
 
 mod action;
+mod effects;
 mod names;
 mod networks;
+mod table;
 mod trigger;
 mod zone;
 mod zones;

@@ -19,12 +19,17 @@ pub(super) struct Networks {
 }
 
 impl Networks {
-    /// The number of a prefix, given it now if it has none.
-    pub(super) fn entry(&mut self, network: Network, number: u32) -> u32 {
+    /// The number of a prefix.
+    pub(super) fn number_of(&self, network: Network) -> Option<u32> {
+        self.by_prefix.get(&(network.len, network.bits)).copied()
+    }
+
+    /// Gives a prefix its number.
+    pub(super) fn add(&mut self, network: Network, number: u32) {
         if let Err(place) = self.lengths.binary_search_by(|known| network.len.cmp(known)) {
             self.lengths.insert(place, network.len);
         }
-        *self.by_prefix.entry((network.len, network.bits)).or_insert(number)
+        self.by_prefix.insert((network.len, network.bits), number);
     }
 
     /// Length, bits and number of the longest prefix that the address is in.
@@ -49,10 +54,5 @@ impl Networks {
                 None => Ipv6Net::new(address, len).ok().map(IpNet::V6),
             }
         })
-    }
-
-    /// Is there no prefix?
-    pub(super) fn is_empty(&self) -> bool {
-        self.lengths.is_empty()
     }
 }

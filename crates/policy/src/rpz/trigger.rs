@@ -44,25 +44,44 @@ pub(super) struct Network {
 }
 
 /// What an owner says, its zone's origin taken away.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Trigger {
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Trigger<'o> {
     Address(TriggerKind, Network),
-    /// A name, or with `Covers::Below` the names below it.
-    Name(TriggerKind, Covers, Vec<u8>),
-}
-
-impl Trigger {
-    pub(super) const fn kind(&self) -> TriggerKind {
-        match self {
-            Self::Address(kind, _) | Self::Name(kind, ..) => *kind,
-        }
-    }
+    /// A name, or with `Covers::Below` the names below it: labels without the root's.
+    Name(TriggerKind, Covers, &'o [u8]),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Covers {
     Name,
     Below,
+}
+
+/// The labels of an owner before those of the origin, both folded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct OwnLabels<'o> {
+    octets: &'o [u8],
+    /// Where the last one begins.
+    last: usize,
+}
+
+impl<'o> OwnLabels<'o> {
+    /// Those of a wire name; none if it is not in the zone.
+    #[inline]
+    pub(super) fn of(owner: &'o [u8], origin: &[u8]) -> Option<Self> {
+        let end = owner.len().checked_sub(origin.len())?;
+        let (mut last, mut at) = (0, 0);
+        while at < end {
+            (last, at) = (at, at + 1 + usize::from(owner[at]));
+        }
+        let (octets, rest) = owner.split_at(end);
+        (at == end && rest == origin).then_some(Self { octets, last })
+    }
+
+    /// Is the owner the origin?
+    pub(super) const fn is_empty(&self) -> bool {
+        self.octets.is_empty()
+    }
 }
 
 /// Labels that stand before the origin for all triggers but qnames.
@@ -73,29 +92,26 @@ const MARKS: [(&[u8], TriggerKind); 4] = [
     (b"rpz-nsip", TriggerKind::NsAddress),
 ];
 
-/// Reads the labels of a folded owner before the origin of its zone; none where they are no trigger.
-pub(super) fn read(labels: &[&[u8]]) -> Option<Trigger> {
-    let (last, before) = labels.split_last()?;
-    match MARKS.iter().find(|(mark, _)| mark == last).map(|(_, kind)| *kind) {
-        None if last.starts_with(b"rpz-") => None,
-        None => named(TriggerKind::Qname, labels),
-        Some(TriggerKind::NsName) => named(TriggerKind::NsName, before),
-        Some(kind) => network(before).map(|network| Trigger::Address(kind, network)),
+/// Reads what stands before the origin of its zone; none where that is no trigger.
+#[inline]
+pub(super) fn read(own: OwnLabels<'_>) -> Option<Trigger<'_>> {
+    let (before, last) = own.octets.split_at(own.last);
+    let (_, last) = last.split_first()?;
+    if !last.starts_with(b"rpz-") {
+        return named(TriggerKind::Qname, own.octets);
+    }
+    match MARKS.iter().find(|(mark, _)| *mark == last).map(|(_, kind)| *kind)? {
+        TriggerKind::NsName => named(TriggerKind::NsName, before),
+        kind => network(&name::labels(before).collect::<Vec<_>>()).map(|network| Trigger::Address(kind, network)),
     }
 }
 
-fn named(kind: TriggerKind, labels: &[&[u8]]) -> Option<Trigger> {
-    let (covers, labels) = match labels.split_first()? {
-        (&b"*", rest) => (Covers::Below, rest),
-        _ => (Covers::Name, labels),
-    };
-    let mut wire = Vec::with_capacity(name::MAX_NAME);
-    for label in labels {
-        wire.push(label.len() as u8);
-        wire.extend_from_slice(label);
+fn named(kind: TriggerKind, labels: &[u8]) -> Option<Trigger<'_>> {
+    match labels {
+        [] => None,
+        [1, b'*', rest @ ..] => Some(Trigger::Name(kind, Covers::Below, rest)),
+        _ => Some(Trigger::Name(kind, Covers::Name, labels)),
     }
-    wire.push(0);
-    Some(Trigger::Name(kind, covers, wire))
 }
 
 /// `LENGTH.D.C.B.A` is A.B.C.D/LENGTH; `LENGTH.W8...W1` with one `zz` for zeros is IPv6. Numbers have no
@@ -158,15 +174,27 @@ mod tests {
     use super::*;
 
     fn check(owner: &str, expected: Option<&str>) {
-        let labels: Vec<&[u8]> = owner.split('.').map(str::as_bytes).collect();
-        let shown = read(&labels).map(|trigger| match trigger {
+        let labels = owner.split('.').flat_map(|label| [&[label.len() as u8], label.as_bytes()].concat());
+        let wire: Vec<u8> = labels.chain(*b"\x03rpz\0").collect();
+        let own = OwnLabels::of(&wire, b"\x03rpz\0").unwrap();
+        let shown = read(own).map(|trigger| match trigger {
             Trigger::Address(kind, Network { bits, len }) => format!("{kind:?} {}/{len}", Ipv6Addr::from_bits(bits)),
-            Trigger::Name(kind, covers, wire) => {
-                let name = avocet_wire::NameBuf::from_wire(&wire).unwrap();
+            Trigger::Name(kind, covers, labels) => {
+                let name = avocet_wire::NameBuf::from_wire(&[labels, &[0]].concat()).unwrap();
                 format!("{kind:?} {covers:?} {name}")
             }
         });
         assert_eq!(shown.as_deref(), expected, "{owner}");
+    }
+
+    #[test]
+    fn own_labels_end_where_the_origin_begins() {
+        let own = |owner, origin| OwnLabels::of(owner, origin).map(|own| own.octets);
+        assert_eq!(own(b"\x01a\x03rpz\0", b"\x03rpz\0"), Some(&b"\x01a"[..]));
+        assert_eq!(own(b"\x03rpz\0", b"\x03rpz\0"), Some(&b""[..]));
+        assert_eq!(own(b"\x05a\x03rpz\0", b"\x03rpz\0"), None);
+        assert_eq!(own(b"\x01a\x03zpr\0", b"\x03rpz\0"), None);
+        assert_eq!(own(b"\0", b"\x03rpz\0"), None);
     }
 
     #[test]

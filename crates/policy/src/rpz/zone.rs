@@ -1,27 +1,25 @@
 //! One policy zone, read from its file.
 
-use std::collections::HashMap;
 use std::fmt;
 
 use avocet_wire::hash::HashKey;
 use avocet_wire::master::{MasterError, MasterFile, MasterRecord};
-use avocet_wire::{NameBuf, Rtype, name};
+use avocet_wire::{NameBuf, Rtype};
 use ipnet::IpNet;
 
 use super::action::{Action, LocalRecord};
-use super::names::{Gathering, Names};
+use super::effects::{Drafts, Effect};
+use super::names::{Gathering, Presence, Row, Stand, ZoneNames};
 use super::networks::Networks;
-use super::trigger::{self, Covers, Trigger, TriggerKind};
+use super::trigger::{self, Covers, Network, OwnLabels, Trigger, TriggerKind};
 
 /// Most octets of a zone's text.
 const MAX_TEXT: usize = 512 << 20;
-/// Most triggers of a zone.
-const MAX_TRIGGERS: usize = 8 << 20;
+/// Most records of triggers of a zone: with 48 octets for each of them while it is read, 400 MB.
+const MAX_TRIGGER_RECORDS: usize = 8 << 20;
 /// Most triggers on clients, of one zone and of all together: whoever they tell apart has answers of his own in the
 /// packet cache.
 pub(crate) const MAX_CLIENTS: usize = 4096;
-/// Most records of local data of one trigger.
-const MAX_RECORDS: usize = 48;
 /// Faults that are kept with line and reason; the others are only counted.
 const MAX_FAULTS_KEPT: usize = 100;
 
@@ -92,6 +90,14 @@ impl ZoneReport {
             self.first_faults.push(ZoneFault { line, reason });
         }
     }
+
+    /// Takes in faults that are found when all has been read, on lines among the others.
+    fn late_faults(&mut self, faults: Vec<(u32, ZoneReason)>) {
+        self.faults += faults.len() as u64;
+        self.first_faults.extend(faults.into_iter().map(|(line, reason)| ZoneFault { line, reason }));
+        self.first_faults.sort_by_key(|fault| fault.line);
+        self.first_faults.truncate(MAX_FAULTS_KEPT);
+    }
 }
 
 /// Whether the zone may answer with records and aliases of its choice.
@@ -101,19 +107,6 @@ pub enum ZoneRewrites {
     Permitted,
     /// It may block, let through, drop and truncate; its local data are faults.
     Refused,
-}
-
-/// What is done, and for how long it may be kept.
-struct Effect {
-    action: Action,
-    ttl_secs: u32,
-}
-
-/// A trigger's effect, by its place, and the line where it stands.
-#[derive(Clone, Copy)]
-struct Rule {
-    effect: u32,
-    line: u32,
 }
 
 /// What a trigger that fired has to say.
@@ -128,12 +121,21 @@ pub(super) struct Fired<'z> {
 pub struct Zone {
     /// None where it has no SOA record.
     origin: Option<NameBuf>,
-    /// Those of all triggers, what most have in common once.
+    /// What its triggers do, each once.
     effects: Box<[Effect]>,
-    rules: Box<[Rule]>,
-    qnames: Names,
-    nsnames: Names,
+    /// How many there are of each kind.
+    triggers: [u64; 5],
+    /// Those on addresses, by the numbers that networks have for them.
+    of_addresses: Box<[Row]>,
     networks: NetworkTriggers,
+    /// Those on names, until they are in the table of all zones.
+    names: Option<NameTriggers>,
+}
+
+/// Triggers on names.
+pub(super) struct NameTriggers {
+    pub(super) qnames: ZoneNames,
+    pub(super) nsnames: ZoneNames,
 }
 
 /// Triggers on addresses.
@@ -142,6 +144,8 @@ struct NetworkTriggers {
     clients: Networks,
     answers: Networks,
     nsaddresses: Networks,
+    /// How many there are of all kinds.
+    count: u32,
 }
 
 impl Zone {
@@ -151,13 +155,15 @@ impl Zone {
         let mut report = ZoneReport { is_cut: text.len() > MAX_TEXT, ..ZoneReport::default() };
         let mut reading = Reading::new(rewrites, hash_key);
         let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
-        for (line, record) in MasterFile::new(&text[..text.len().min(MAX_TEXT)], NameBuf::ROOT) {
-            let taken = record.map_err(ZoneReason::Master).and_then(|record| reading.take(record, (line, &mut report)));
-            if let Err(reason) = taken {
+        let mut file = MasterFile::new(&text[..text.len().min(MAX_TEXT)], NameBuf::ROOT);
+        let mut record = MasterRecord::empty();
+        while let Some((line, read)) = file.read_into(&mut record) {
+            let taken = read.map_err(ZoneReason::Master);
+            if let Err(reason) = taken.and_then(|()| reading.take(&record, (line, &mut report))) {
                 report.fault(line, reason);
             }
         }
-        (reading.finish(), report)
+        (reading.finish(&mut report), report)
     }
 
     /// The name of the zone; the root where it has no SOA record.
@@ -171,26 +177,20 @@ impl Zone {
         self.networks.clients.prefixes()
     }
 
+    /// Does any trigger of this kind exist?
+    #[must_use]
+    pub const fn has(&self, kind: TriggerKind) -> bool {
+        self.triggers[kind as usize] > 0
+    }
+
     /// Is an action of this kind taken by any trigger?
     pub(super) fn acts(&self, acts: impl Fn(&Action) -> bool) -> bool {
         self.effects.iter().any(|effect| acts(&effect.action))
     }
 
-    /// Does any trigger of this kind exist?
-    #[must_use]
-    pub fn has(&self, kind: TriggerKind) -> bool {
-        match kind {
-            TriggerKind::Qname => !self.qnames.is_empty(),
-            TriggerKind::NsName => !self.nsnames.is_empty(),
-            kind => !self.networks(kind).is_empty(),
-        }
-    }
-
-    /// The rule for a folded name, its number and the owner of the trigger, whether that is a wildcard or not:
-    /// the name itself, or the wildcard at its closest encloser (RFC 4592 §3.3.1).
-    #[inline]
-    pub(super) fn rule_of_name<'n>(&self, kind: TriggerKind, name: &'n [u8]) -> Option<(u32, &'n [u8])> {
-        if kind == TriggerKind::NsName { self.nsnames.find(name) } else { self.qnames.find(name) }
+    /// Hands over the triggers on names; there are none afterwards.
+    pub(super) fn take_names(&mut self) -> Option<NameTriggers> {
+        self.names.take()
     }
 
     pub(super) const fn networks(&self, kind: TriggerKind) -> &Networks {
@@ -201,10 +201,15 @@ impl Zone {
         }
     }
 
-    pub(super) fn fired(&self, number: u32) -> Option<Fired<'_>> {
-        let Rule { effect, line } = *self.rules.get(number as usize)?;
-        let Effect { action, ttl_secs } = self.effects.get(effect as usize)?;
-        Some(Fired { action, line, ttl_secs: *ttl_secs })
+    /// What the trigger on an address with this number has to say.
+    pub(super) fn fired_by_address(&self, number: u32) -> Option<Fired<'_>> {
+        self.fired(self.of_addresses.get(number as usize)?)
+    }
+
+    /// What a trigger has to say.
+    pub(super) fn fired(&self, row: &Row) -> Option<Fired<'_>> {
+        let Effect { action, ttl_secs } = self.effects.get(row.stand.effect() as usize)?;
+        Some(Fired { action, line: row.line, ttl_secs: *ttl_secs })
     }
 }
 
@@ -213,12 +218,11 @@ struct Reading {
     /// The owner of the SOA record; none before that is read.
     origin: Option<NameBuf>,
     rewrites: ZoneRewrites,
-    effects: Vec<Effect>,
-    /// Where the effects are that further records do not change.
-    shared: HashMap<(Action, u32), u32>,
-    rules: Vec<Rule>,
+    drafts: Drafts,
     qnames: Gathering,
     nsnames: Gathering,
+    /// Records of triggers on addresses, by the numbers that networks have for them.
+    of_addresses: Vec<Row>,
     networks: NetworkTriggers,
 }
 
@@ -227,29 +231,37 @@ impl Reading {
         Self {
             origin: None,
             rewrites,
-            effects: Vec::new(),
-            shared: HashMap::new(),
-            rules: Vec::new(),
+            drafts: Drafts::default(),
             qnames: Gathering::new(hash_key),
             nsnames: Gathering::new(hash_key),
+            of_addresses: Vec::new(),
             networks: NetworkTriggers::default(),
         }
     }
 
-    fn finish(self) -> Zone {
-        let Self { origin, effects, rules, qnames, nsnames, networks, .. } = self;
-        let (effects, rules) = (effects.into(), rules.into());
-        Zone { origin, effects, rules, qnames: qnames.finish(), nsnames: nsnames.finish(), networks }
+    fn finish(self, report: &mut ZoneReport) -> Zone {
+        let Self { origin, mut drafts, qnames, nsnames, mut of_addresses, networks, .. } = self;
+        let mut faults = Vec::new();
+        let mut count = |kind: TriggerKind, rows: &[Row]| report.triggers[kind as usize] = rows.len() as u64;
+        let [mut qnames, mut nsnames] =
+            [(TriggerKind::Qname, qnames), (TriggerKind::NsName, nsnames)].map(|(kind, names)| {
+                names.finish(|rows| {
+                    drafts.merge(rows, &mut faults);
+                    count(kind, rows);
+                })
+            });
+        of_addresses.sort_by_key(Row::order);
+        drafts.merge(&mut of_addresses, &mut faults);
+        let rows = qnames.rows.iter_mut().chain(&mut nsnames.rows).chain(&mut of_addresses);
+        let effects = drafts.finish(rows);
+        report.late_faults(faults);
+        let names = Some(NameTriggers { qnames, nsnames });
+        Zone { origin, effects, triggers: report.triggers, of_addresses: of_addresses.into(), networks, names }
     }
 
-    fn take(&mut self, record: MasterRecord, (line, report): (u32, &mut ZoneReport)) -> Result<(), ZoneReason> {
-        let owner = record.owner;
-        let origin = self.origin_at(&record, (line, report));
-        if !name::is_under(owner.wire(), origin.wire()) {
-            return Err(ZoneReason::OutOfZone);
-        }
-        let labels: Vec<&[u8]> = name::labels(owner.wire()).collect();
-        let own = &labels[..labels.len() - name::labels(origin.wire()).count()];
+    fn take(&mut self, record: &MasterRecord, (line, report): (u32, &mut ZoneReport)) -> Result<(), ZoneReason> {
+        let origin = self.origin.get_or_insert_with(|| origin_at_first(record, (line, report)));
+        let own = OwnLabels::of(record.owner.wire(), origin.wire()).ok_or(ZoneReason::OutOfZone)?;
         // The origin's own records are no policy, and neither are those that prove or delegate.
         let is_policy = !own.is_empty()
             && !record.rtype.is_dnssec_proof()
@@ -259,72 +271,75 @@ impl Reading {
             return Ok(());
         }
         let trigger = trigger::read(own).ok_or(ZoneReason::Trigger)?;
-        let action = action_of(&record, &trigger);
+        if self.qnames.len() + self.nsnames.len() + self.of_addresses.len() >= MAX_TRIGGER_RECORDS {
+            return Err(ZoneReason::Limit);
+        }
+        let effect = match self.drafts.known(record) {
+            Some(effect) => effect,
+            None => self.effect_of(record, &trigger)?,
+        };
+        match trigger {
+            Trigger::Name(TriggerKind::NsName, covers, name) => self.nsnames.add((covers, name), (effect, line)),
+            Trigger::Name(_, covers, name) => self.qnames.add((covers, name), (effect, line)),
+            Trigger::Address(kind, network) => self.take_address((kind, network), (effect, line), report)?,
+        }
+        Ok(())
+    }
+
+    fn take_address(
+        &mut self,
+        (kind, network): (TriggerKind, Network),
+        (effect, line): (u32, u32),
+        report: &mut ZoneReport,
+    ) -> Result<(), ZoneReason> {
+        let count = &mut report.triggers[kind as usize];
+        let networks = match kind {
+            TriggerKind::ClientAddress => &mut self.networks.clients,
+            TriggerKind::NsAddress => &mut self.networks.nsaddresses,
+            _ => &mut self.networks.answers,
+        };
+        let number = match networks.number_of(network) {
+            Some(number) => number,
+            None if kind == TriggerKind::ClientAddress && *count >= MAX_CLIENTS as u64 => {
+                return Err(ZoneReason::Limit);
+            }
+            None => {
+                *count += 1;
+                let number = self.networks.count;
+                networks.add(network, number);
+                self.networks.count += 1;
+                number
+            }
+        };
+        let stand = Stand::of(Presence::Name, effect);
+        self.of_addresses.push(Row { subject: number.into(), stand, line });
+        Ok(())
+    }
+
+    /// The number of the effect of a record.
+    fn effect_of(&mut self, record: &MasterRecord, trigger: &Trigger<'_>) -> Result<u32, ZoneReason> {
+        let action = action_of(record, trigger);
         if action.is_unheard_of() {
             return Err(ZoneReason::Action);
         }
         if self.rewrites == ZoneRewrites::Refused && action.chooses() {
             return Err(ZoneReason::RewriteRefused);
         }
-        let kind = trigger.kind();
-        if self.rules.len() >= MAX_TRIGGERS
-            || kind == TriggerKind::ClientAddress && report.triggers[kind as usize] >= MAX_CLIENTS as u64
-        {
-            return Err(ZoneReason::Limit);
-        }
-        let number = self.number_of(&trigger);
-        let known = self.rules.get(number as usize).map(|rule| rule.effect as usize);
-        match known.and_then(|effect| self.effects.get_mut(effect)) {
-            Some(known) => known.add(record),
-            None => {
-                let effect = self.effect_of(action, record.ttl_secs);
-                self.rules.push(Rule { effect, line });
-                report.triggers[kind as usize] += 1;
-                Ok(())
-            }
-        }
-    }
-
-    /// The origin, as it is known when this record comes. The first record is the SOA.
-    fn origin_at(&mut self, record: &MasterRecord, (line, report): (u32, &mut ZoneReport)) -> NameBuf {
-        *self.origin.get_or_insert_with(|| {
-            if record.rtype == Rtype::SOA {
-                return record.owner;
-            }
-            report.fault(line, ZoneReason::NoSoa);
-            NameBuf::ROOT
-        })
-    }
-
-    /// The number of the trigger's rule; that of the next rule if it has none.
-    fn number_of(&mut self, trigger: &Trigger) -> u32 {
-        let next = self.rules.len() as u32;
-        match trigger {
-            Trigger::Address(TriggerKind::ClientAddress, network) => self.networks.clients.entry(*network, next),
-            Trigger::Address(TriggerKind::NsAddress, network) => self.networks.nsaddresses.entry(*network, next),
-            Trigger::Address(_, network) => self.networks.answers.entry(*network, next),
-            Trigger::Name(TriggerKind::NsName, covers, name) => self.nsnames.entry((*covers, name), next),
-            Trigger::Name(_, covers, name) => self.qnames.entry((*covers, name), next),
-        }
-    }
-
-    /// The place of an effect. Local data may grow by further records, so that each has its own.
-    fn effect_of(&mut self, action: Action, ttl_secs: u32) -> u32 {
-        let next = self.effects.len() as u32;
-        if matches!(action, Action::Data(_)) {
-            self.effects.push(Effect { action, ttl_secs });
-            return next;
-        }
-        let place = *self.shared.entry((action.clone(), ttl_secs)).or_insert(next);
-        if place == next {
-            self.effects.push(Effect { action, ttl_secs });
-        }
-        place
+        self.drafts.number_of(record, action).ok_or(ZoneReason::Limit)
     }
 }
 
-/// What the first record of a trigger says is to be done.
-fn action_of(record: &MasterRecord, trigger: &Trigger) -> Action {
+/// The origin, as the first record says, which is to be the SOA.
+fn origin_at_first(record: &MasterRecord, (line, report): (u32, &mut ZoneReport)) -> NameBuf {
+    if record.rtype == Rtype::SOA {
+        return record.owner;
+    }
+    report.fault(line, ZoneReason::NoSoa);
+    NameBuf::ROOT
+}
+
+/// What a record says is to be done.
+fn action_of(record: &MasterRecord, trigger: &Trigger<'_>) -> Action {
     let MasterRecord { rtype, ttl_secs, rdata, .. } = record;
     let action = match *rtype {
         Rtype::CNAME => Action::of_cname(rdata),
@@ -335,29 +350,8 @@ fn action_of(record: &MasterRecord, trigger: &Trigger) -> Action {
     if is_itself { Action::Passthru } else { action }
 }
 
-impl Effect {
-    /// Adds another record of the same trigger; one that is there already adds nothing (RFC 2181 §5).
-    fn add(&mut self, record: MasterRecord) -> Result<(), ZoneReason> {
-        let is_alias = record.rtype == Rtype::CNAME;
-        let records = match &mut self.action {
-            Action::Data(records) if !is_alias => records,
-            action if is_alias && Action::of_cname(&record.rdata) == *action => return Ok(()),
-            _ => return Err(ZoneReason::CnameAndOther),
-        };
-        if records.iter().any(|known| known.rtype == record.rtype && *known.rdata == *record.rdata) {
-            return Ok(());
-        }
-        if records.len() >= MAX_RECORDS {
-            return Err(ZoneReason::Limit);
-        }
-        let (rtype, ttl_secs) = (record.rtype, record.ttl_secs);
-        records.push(LocalRecord { rtype, ttl_secs, rdata: record.rdata.into() });
-        Ok(())
-    }
-}
-
 impl fmt::Debug for Zone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Zone").field("origin", &self.origin).field("rules", &self.rules.len()).finish_non_exhaustive()
+        f.debug_struct("Zone").field("origin", &self.origin).field("triggers", &self.triggers).finish_non_exhaustive()
     }
 }

@@ -1,16 +1,21 @@
 //! All policy zones in their order, and which trigger of which one wins.
 
 use std::cmp::Ordering;
+use std::fmt;
 use std::net::IpAddr;
 
 use avocet_wire::{canonical, name};
 
 use super::action::Action;
+use super::names::{Row, Stand};
+use super::table::Table;
 use super::trigger::TriggerKind;
-use super::zone::{Fired, Zone};
+use super::zone::{Fired, NameTriggers, Zone};
 
-/// Most policy zones: as many as others have.
+/// Most policy zones: as many as others have, and as a set of them has bits.
 pub const MAX_ZONES: usize = 64;
+
+const _: () = assert!(MAX_ZONES == Stand::MAX_ZONES);
 
 /// The zones in force for someone, by their places.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -54,6 +59,11 @@ pub struct Found<'z> {
 }
 
 impl<'z> Found<'z> {
+    const fn of((zone, kind): (usize, TriggerKind), fired: Fired<'z>) -> Self {
+        let Fired { action, line, ttl_secs } = fired;
+        Self { zone, kind, action, line, ttl_secs }
+    }
+
     /// The one that decides of two for the same name: that of the earlier zone, then of the kind that goes first.
     #[must_use]
     pub fn best(one: Option<Self>, other: Option<Self>) -> Option<Self> {
@@ -65,16 +75,22 @@ impl<'z> Found<'z> {
 }
 
 /// Policy zones in the order of their configuration.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Zones {
     zones: Vec<Zone>,
+    qnames: Table,
+    nsnames: Table,
 }
 
 impl Zones {
-    /// These zones; none if there are more than [`MAX_ZONES`].
+    /// These zones, all read with one key; none if there are more than [`MAX_ZONES`].
     #[must_use]
-    pub fn of(zones: Vec<Zone>) -> Option<Self> {
-        (zones.len() <= MAX_ZONES).then_some(Self { zones })
+    pub fn of(mut zones: Vec<Zone>) -> Option<Self> {
+        let names: Option<Vec<NameTriggers>> = zones.iter_mut().map(Zone::take_names).collect();
+        let names = names.filter(|names| names.len() <= MAX_ZONES)?;
+        let is_one_key = names.windows(2).all(|pair| pair[0].qnames.key == pair[1].qnames.key);
+        let (qnames, nsnames) = names.into_iter().map(|names| (names.qnames, names.nsnames)).unzip();
+        is_one_key.then(|| Self { zones, qnames: Table::of(qnames), nsnames: Table::of(nsnames) })
     }
 
     /// The zone at this place.
@@ -115,8 +131,8 @@ impl Zones {
     /// The trigger for a folded name: the qname, and then each name it is an alias of.
     #[must_use]
     pub fn on_qname(&self, in_force: ZoneSet, qname: &[u8]) -> Option<Found<'_>> {
-        let rule = |zone: &Zone| zone.rule_of_name(TriggerKind::Qname, qname).map(|(number, _)| number);
-        self.first((in_force, TriggerKind::Qname), rule)
+        let (row, _) = self.qnames.find(in_force, qname)?;
+        self.found(TriggerKind::Qname, &row)
     }
 
     /// The trigger for the addresses of an answer.
@@ -136,13 +152,13 @@ impl Zones {
         in_force: ZoneSet,
         names: impl Fn() -> I,
     ) -> Option<Found<'_>> {
-        let kind = TriggerKind::NsName;
-        let best = |zone: &Zone| {
-            let fired = names().filter_map(|name| Some((name, zone.rule_of_name(kind, name)?)));
-            let best = fired.max_by(|(a, (_, of_a)), (b, (_, of_b))| compare_servers((a, of_a), (b, of_b)));
-            best.map(|(_, (number, _))| number)
-        };
-        self.first((in_force, kind), best)
+        let fired = names().filter_map(|name| Some((name, self.nsnames.find(in_force, name)?)));
+        // The first zone in which the trigger for any name fires is that of all names which fire in it.
+        let (_, (row, _)) = fired.min_by(|(a, (row_a, of_a)), (b, (row_b, of_b))| {
+            let by_zone = row_a.stand.zone().cmp(&row_b.stand.zone());
+            by_zone.then_with(|| compare_servers((b, of_b), (a, of_a)))
+        })?;
+        self.found(TriggerKind::NsName, &row)
     }
 
     /// The trigger for the addresses of servers.
@@ -173,26 +189,29 @@ impl Zones {
         (in_force, kind): (ZoneSet, TriggerKind),
         all: impl Fn() -> I,
     ) -> Option<Found<'_>> {
-        let best = |zone: &Zone| {
+        let longest = |zone: &Zone| {
             let fired = all().filter_map(|address| zone.networks(kind).longest(address));
             let order = |(len, bits, _): &(u8, u128, u32)| (std::cmp::Reverse(*len), *bits);
             fired.min_by_key(order).map(|(_, _, number)| number)
         };
-        self.first((in_force, kind), best)
-    }
-
-    /// The first zone in force in which a rule is found.
-    fn first(
-        &self,
-        (in_force, kind): (ZoneSet, TriggerKind),
-        rule: impl Fn(&Zone) -> Option<u32>,
-    ) -> Option<Found<'_>> {
         let zones = self.zones.iter().enumerate().filter(|(place, _)| in_force.contains(*place));
         let mut found = zones.filter_map(|(place, zone)| {
-            let Fired { action, line, ttl_secs } = zone.fired(rule(zone)?)?;
-            Some(Found { zone: place, kind, action, line, ttl_secs })
+            let fired = zone.fired_by_address(longest(zone)?)?;
+            Some(Found::of((place, kind), fired))
         });
         found.next()
+    }
+
+    /// The trigger on a name that a row is.
+    fn found(&self, kind: TriggerKind, row: &Row) -> Option<Found<'_>> {
+        let zone = row.stand.zone();
+        Some(Found::of((zone, kind), self.zones.get(zone)?.fired(row)?))
+    }
+}
+
+impl fmt::Debug for Zones {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.zones).finish()
     }
 }
 

@@ -28,6 +28,10 @@ const PIHOLE: &str = "^ads[.]\n(\\.|^)example\\.com$;querytype=!AAAA\n[0-9];inve
 const ZONE_TEXT: &str = "$TTL 1h\n$ORIGIN .\n@ SOA a. b. ( 1 2 3 ; c\n 4 5 )\nads.example.com CNAME *.\n*.example CNAME rpz-passthru.\n\
     8.0.0.0.10.rpz-client-ip CNAME rpz-drop.\n128.zz.rpz-ip A 192.0.2.1\n\tTXT \"a\\\"b\"\n*.com.rpz-nsdname CNAME *.garden.\n\
     24.0.1.1.10.rpz-nsip CNAME rpz-tcp-only.\n";
+/// Names in each other, in the forms that master files have.
+const NESTED_ZONE: &str = "\u{feff}$TTL 1d\r\n@ SOA . . 0 0 0 0 0\r\na.b.c.d.e.f CNAME .\n*.f 60 IN CNAME .\n*.d.e.f CNAME *.\n\
+    d.e.f A 192.0.2.1\n\tA 192.0.2.1 ; again\nd.e.f TXT \"a;b\" \"(\"\n$ORIGIN f\n*.e ( CNAME .\n )\n\\097.e CNAME a.e.f.\n\
+    * CNAME x.\nEXAMPLE. CNAME example.\nads.example.com. A 192.0.2.1\nads.example.com. CNAME .\nexample.rpz-nsdname. CNAME .\n";
 
 fn directory() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/lists"))
@@ -45,6 +49,7 @@ fn specimens() -> Vec<(&'static str, Vec<u8>)> {
         ("detected-hosts", DETECTED, HOSTS),
         ("detected-adblock", DETECTED, ADBLOCK),
         ("zone", ZONE, ZONE_TEXT),
+        ("zone-nested", ZONE, NESTED_ZONE),
     ];
     let with_kind = |kind: u8, octets: &[u8]| [&[kind], octets].concat();
     let mut all: Vec<_> = texts.map(|(name, kind, text)| (name, with_kind(kind, text.as_bytes()))).into();

@@ -6,9 +6,10 @@ use avocet_policy::list::{
     Asker, Compiler, Decision, Format, Image, Kind, ListId, ListSet, Progress, Question, Report, Rewrites, Scratch,
     Source,
 };
-use avocet_policy::rpz::{Zone, ZoneRewrites, ZoneSet, Zones};
-use avocet_wire::Rtype;
+use avocet_policy::rpz::{Found, Zone, ZoneRewrites, ZoneSet, Zones};
 use avocet_wire::hash::HashKey;
+use avocet_wire::master::MasterFile;
+use avocet_wire::{NameBuf, Rtype, name};
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 /// Names that are asked for.
@@ -100,23 +101,62 @@ pub(crate) fn seal(octets: &mut [u8]) {
     octets[16..32].copy_from_slice(&hasher.finish128().as_u128().to_le_bytes());
 }
 
-/// What fires is a line of the zone.
+/// What fires is a line of the zone, a second zone of the same text changes nothing, and each name that is a trigger is found.
 fn zone(text: &[u8]) {
-    let (zone, report) = Zone::read(text, ZoneRewrites::Permitted, HashKey::default());
+    let key = HashKey::new([5; 32]);
+    let (zone, report) = Zone::read(text, ZoneRewrites::Permitted, key);
     let lines = text.split(|octet| *octet == b'\n').count() as u32;
     assert!(report.first_faults.iter().all(|fault| (1..=lines).contains(&fault.line)));
-    let Some(zones) = Zones::of(vec![zone]) else { panic!("one zone") };
+    assert!(report.first_faults.is_sorted_by_key(|fault| fault.line));
+    let origin = zone.origin();
+    let Some(zones) = Zones::of(vec![zone, Zone::read(text, ZoneRewrites::Permitted, key).0]) else {
+        panic!("two zones of one key")
+    };
     let addresses = [std::net::IpAddr::from([10, 1, 1, 1]), std::net::IpAddr::from([0; 16])];
-    let found = QNAMES.iter().flat_map(|qname| {
-        [zones.on_qname(ZoneSet::ALL, qname), zones.on_nsnames(ZoneSet::ALL, || std::iter::once(*qname))]
-    });
     let by_address = [
         zones.on_client(ZoneSet::ALL, addresses[0]),
         zones.on_answer_addresses(ZoneSet::ALL, || addresses.into_iter()),
         zones.on_nsaddresses(ZoneSet::ALL, || addresses.into_iter()),
     ];
-    for found in found.chain(by_address).flatten() {
-        assert!((1..=lines).contains(&found.line));
+    let by_name = QNAMES.iter().flat_map(|qname| on_name(&zones, qname));
+    for found in by_name.chain(by_address.into_iter().flatten()) {
+        assert!(found.zone == 0 && (1..=lines).contains(&found.line));
         let _ = QNAMES.map(|qname| (found.action.alias(qname), found.action.records(Rtype::A).count()));
     }
+    if report.faults == report.first_faults.len() as u64 {
+        let faulty: Vec<u32> = report.first_faults.iter().map(|fault| fault.line).collect();
+        owners_are_found(text, origin.wire(), &faulty, &zones);
+    }
+}
+
+/// What fires for a name, as qname and as the name of a server: in the second zone the same as in both.
+fn on_name<'z>(zones: &'z Zones, name: &[u8]) -> impl Iterator<Item = Found<'z>> {
+    let mut second = ZoneSet::default();
+    second.insert(1);
+    let fired = |set| [zones.on_qname(set, name), zones.on_nsnames(set, || std::iter::once(name))];
+    let (both, one) = (fired(ZoneSet::ALL), fired(second));
+    let shown = |found: Option<Found<'_>>| found.map(|found| (found.line, found.action.clone(), found.ttl_secs));
+    assert_eq!(both.map(shown), one.map(shown));
+    both.into_iter().flatten()
+}
+
+fn owners_are_found(text: &[u8], origin: &[u8], faulty: &[u32], zones: &Zones) {
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+    for (line, record) in MasterFile::new(text, NameBuf::ROOT) {
+        let Ok(record) = record else { continue };
+        let Some(own) = record.owner.wire().strip_suffix(origin) else { continue };
+        let own = [own, &[0]].concat();
+        let last = name::labels(&own).last().unwrap_or_default();
+        let is_name = !last.is_empty() && !last.starts_with(b"rpz-") && !own.starts_with(b"\x01*");
+        if !is_name || faulty.contains(&line) || is_no_policy(record.rtype) {
+            continue;
+        }
+        let found = zones.on_qname(ZoneSet::ALL, &own);
+        assert!(found.is_some_and(|found| found.line <= line), "line {line} is found");
+    }
+}
+
+/// Does a record of this type say nothing of policy?
+fn is_no_policy(rtype: Rtype) -> bool {
+    rtype.is_dnssec_proof() || matches!(rtype, Rtype::DNAME | Rtype::NS | Rtype::SOA)
 }

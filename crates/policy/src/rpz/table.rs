@@ -1,0 +1,200 @@
+//! The names of all zones in one table: what stands at a name, or at the closest encloser where it is not there
+//! (RFC 4592 §3.3.1), in each zone for itself.
+//!
+//! ```text
+//! filter   | a word for each six names: those that are in no zone mostly end here
+//! buckets  | 0 | 3 | 7 | 12 ...       the first row of each range of hashes, four rows on average
+//! rows     | 03.. 0:x | 11.. 0:x | 11.. 2:*y | 4a.. 1:x ...   by hash: zone, presence, effect, line
+//! ```
+//! It is that of the lists' image, with the attribution in the row. A question costs one pass over its octets and
+//! one word of the filter for each label, however many zones there are. As in the image, names themselves are not kept: of
+//! a million triggers one is taken for another once in 10^12 questions, and nobody without the key can find such a name.
+
+use avocet_wire::hash::HashKey;
+
+use super::names::{Presence, Row, ZoneNames};
+use super::zones::ZoneSet;
+use crate::list::filter;
+use crate::list::hash::Suffixes;
+use crate::list::layout::{bucket_of, buckets_for};
+
+/// The names of all zones. Immutable.
+#[derive(Default)]
+pub(super) struct Table {
+    key: HashKey,
+    depths: u128,
+    filter: Box<[u8]>,
+    buckets: Box<[u32]>,
+    rows: Box<[Row]>,
+}
+
+impl Table {
+    /// The names of zones in their order, all hashed with one key.
+    pub(super) fn of(zones: Vec<ZoneNames>) -> Self {
+        let Some(key) = zones.first().map(|names| names.key) else { return Self::default() };
+        let depths = zones.iter().fold(0, |depths, names| depths | names.depths);
+        let mut rows = Vec::new();
+        rows.reserve_exact(zones.iter().map(|names| names.rows.len()).sum());
+        for (zone, names) in zones.into_iter().enumerate() {
+            rows.extend(names.into_rows(zone));
+        }
+        // Stable, as that makes use of the order in which the rows of each zone already are.
+        rows.sort_by_key(Row::order);
+        let names = rows.chunk_by(|a, b| a.subject == b.subject).count();
+        let mut filter = vec![0; filter::octets_for(names)];
+        let count = buckets_for(rows.len());
+        let mut buckets = Vec::with_capacity(count + 1);
+        for (place, row) in (0..).zip(&rows) {
+            filter::insert(&mut filter, row.subject);
+            buckets.resize(buckets.len().max(bucket_of(row.subject, count) + 1), place);
+        }
+        buckets.resize(count + 1, rows.len() as u32);
+        Self { key, depths, filter: filter.into(), buckets: buckets.into(), rows: rows.into() }
+    }
+
+    /// What fires for a folded name in the first of the zones in force where anything does, and the owner of its
+    /// trigger without the asterisk: the name itself, or the closest encloser.
+    #[inline]
+    pub(super) fn find<'n>(&self, in_force: ZoneSet, name: &'n [u8]) -> Option<(Row, &'n [u8])> {
+        if self.depths == 0 {
+            return None;
+        }
+        let mut suffixes = Suffixes::empty();
+        suffixes.of(&self.key, name);
+        // Of each zone the lowest name that is there has its say, and of the zones the first in which it says something.
+        let (mut said, mut best) = (ZoneSet::default(), None::<(Row, usize)>);
+        for (depth, hash) in suffixes.hashes().iter().enumerate().rev() {
+            let may_be_there = self.depths >> depth & 1 == 1 && filter::may_contain(&self.filter, *hash);
+            if !may_be_there {
+                continue;
+            }
+            let presence = if depth == suffixes.labels() { Presence::Name } else { Presence::Wildcard };
+            let below = said;
+            for row in self.rows_of(*hash) {
+                let zone = row.stand.zone();
+                if !in_force.contains(zone) || below.contains(zone) {
+                    continue;
+                }
+                said.insert(zone);
+                if row.stand.presence() == presence && best.is_none_or(|(best, _)| zone < best.stand.zone()) {
+                    best = Some((*row, depth));
+                }
+            }
+        }
+        best.map(|(row, depth)| (row, suffixes.above(name, depth)))
+    }
+
+    /// The rows with this hash.
+    fn rows_of(&self, hash: u64) -> impl Iterator<Item = &Row> {
+        let buckets = self.buckets.len() - 1;
+        let bucket = bucket_of(hash, buckets);
+        let rows = &self.rows[self.buckets[bucket] as usize..self.buckets[bucket + 1] as usize];
+        rows.iter().skip_while(move |row| row.subject != hash).take_while(move |row| row.subject == hash)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use avocet_wire::name;
+    use proptest::prelude::*;
+
+    use super::super::names::Gathering;
+    use super::super::trigger::Covers;
+    use super::*;
+
+    fn wire(labels: &[u8]) -> Vec<u8> {
+        let octets = labels.iter().flat_map(|label| [1, b'a' + label]);
+        octets.chain([0]).collect()
+    }
+
+    /// The same from plain maps: the name itself if it or anything below is there, or the wildcard at the closest
+    /// encloser.
+    fn expected(rules: &BTreeMap<(bool, Vec<u8>), u32>, asked: &[u8]) -> Option<u32> {
+        let is_there = |name: &[u8]| rules.keys().any(|(_, owner)| name::is_under(owner, name));
+        if is_there(asked) {
+            return rules.get(&(false, asked.to_vec())).copied();
+        }
+        let encloser = name::ancestors(asked).skip(1).find(|above| is_there(above));
+        rules.get(&(true, encloser?.to_vec())).copied()
+    }
+
+    type Triggers = Vec<(bool, Vec<u8>)>;
+
+    fn triggers() -> impl Strategy<Value = Vec<Triggers>> {
+        let labels = prop::collection::vec(0_u8..3, 0..5);
+        prop::collection::vec(prop::collection::vec((any::<bool>(), labels), 0..24), 1..4)
+    }
+
+    proptest! {
+        #[test]
+        fn names_are_found_as_in_plain_maps(
+            zones in triggers(),
+            asked in prop::collection::vec(prop::collection::vec(0_u8..3, 0..6), 24),
+            secret in any::<[u8; 32]>(),
+        ) {
+            let (mut names, mut maps) = (Vec::new(), Vec::new());
+            for triggers in &zones {
+                let mut gathering = Gathering::new(HashKey::new(secret));
+                let mut rules = BTreeMap::new();
+                for (line, (is_wild, labels)) in (0..).zip(triggers) {
+                    // A name without labels is no trigger.
+                    let is_wild = *is_wild || labels.is_empty();
+                    let name = wire(labels);
+                    let covers = if is_wild { Covers::Below } else { Covers::Name };
+                    rules.entry((is_wild, name.clone())).or_insert(line);
+                    gathering.add((covers, &name), (line, line));
+                }
+                names.push(gathering.finish(|rows| rows.dedup_by(|row, before| row.shares_trigger(before))));
+                maps.push(rules);
+            }
+            let table = Table::of(names);
+            let all = zones.iter().flatten().map(|(_, labels)| labels);
+            for labels in asked.iter().chain(all) {
+                let name = wire(labels);
+                let found = table.find(ZoneSet::ALL, &name);
+                let shown = found.map(|(row, _)| (row.stand.zone(), row.line));
+                let first = maps.iter().enumerate().find_map(|(zone, rules)| Some((zone, expected(rules, &name)?)));
+                prop_assert_eq!(shown, first);
+                prop_assert!(found.is_none_or(|(row, owner)| name::is_under(&name, owner)
+                    && row.stand.effect() == row.line
+                    && (owner == name) == (row.stand.presence() == Presence::Name)));
+            }
+        }
+    }
+
+    #[test]
+    fn names_between_are_kept_below_wildcards_alone() {
+        let mut gathering = Gathering::new(HashKey::default());
+        for (covers, name) in [
+            (Covers::Name, &b"\x01a\x01b\x01c\x00"[..]),
+            (Covers::Name, b"\x01x\x01y\x01z\x01w\x00"),
+            (Covers::Below, b"\x01w\x00"),
+        ] {
+            gathering.add((covers, name), (0, 1));
+        }
+        let names = gathering.finish(|_| {});
+        // The three, and z.w alone of c, b.c, w, z.w and y.z.w.
+        assert_eq!((names.rows.len(), names.depths), (4, 0b11110));
+        let table = Table::of(vec![names]);
+        assert!(table.find(ZoneSet::ALL, b"\x01q\x01w\x00").is_some());
+        assert!(table.find(ZoneSet::ALL, b"\x01q\x01z\x01w\x00").is_none());
+        assert!(table.find(ZoneSet::ALL, b"\x01q\x01y\x01z\x01w\x00").is_none());
+        assert!(table.find(ZoneSet::ALL, b"\x01w\x00").is_none());
+    }
+
+    #[test]
+    fn a_name_takes_less_than_nineteen_octets() {
+        let mut gathering = Gathering::new(HashKey::default());
+        for number in 0..7_000_u32 {
+            let name = [&[4][..], &number.to_be_bytes(), &[0]].concat();
+            gathering.add((Covers::Name, &name), (0, number));
+        }
+        let table = Table::of(vec![gathering.finish(|_| {})]);
+        let octets = size_of_val(&*table.rows) + size_of_val(&*table.buckets) + table.filter.len();
+        assert!(octets < 7_000 * 19, "{octets}");
+        let (row, owner) = table.find(ZoneSet::ALL, b"\x04\x00\x00\x00\x07\x00").unwrap();
+        assert_eq!((row.line, owner), (7, &b"\x04\x00\x00\x00\x07\x00"[..]));
+    }
+}
