@@ -8,7 +8,7 @@ use avocet_wire::name::MAX_NAME;
 use avocet_wire::short;
 
 /// Most labels of a name, the root's not counted (RFC 1035 §3.1).
-const MAX_LABELS: usize = 127;
+pub(crate) const MAX_LABELS: usize = 127;
 
 /// Hashes of the names above a name, filled by [`Suffixes::of`].
 pub(crate) struct Suffixes {
@@ -60,13 +60,6 @@ impl Suffixes {
     #[inline]
     pub(crate) fn hashes(&self) -> &[u64] {
         &self.hashes[..=self.labels.min(MAX_LABELS)]
-    }
-
-    /// The name of so many labels that this name, of which these are the hashes, is or is below.
-    pub(crate) fn above<'n>(&self, name: &'n [u8], labels: usize) -> &'n [u8] {
-        let start = self.labels.checked_sub(labels).and_then(|label| self.starts.get(label));
-        let start = start.filter(|_| labels > 0).map_or(name.len().saturating_sub(1), |start| usize::from(*start));
-        name.get(start..).unwrap_or_default()
     }
 
     /// The hash of the name itself.

@@ -10,12 +10,14 @@
 //! one word of the filter for each label, however many zones there are. As in the image, names themselves are not kept: of
 //! a million triggers one is taken for another once in 10^12 questions, and nobody without the key can find such a name.
 
-use avocet_wire::hash::HashKey;
+use avocet_wire::hash::{CHAIN_ROOM, HashKey};
+use avocet_wire::name::MAX_NAME;
+use avocet_wire::short;
 
 use super::names::{Presence, Row, ZoneNames};
 use super::zones::ZoneSet;
 use crate::list::filter;
-use crate::list::hash::Suffixes;
+use crate::list::hash::MAX_LABELS;
 use crate::list::layout::{bucket_of, buckets_for};
 
 /// The names of all zones. Immutable.
@@ -27,6 +29,10 @@ pub(super) struct Table {
     buckets: Box<[u32]>,
     rows: Box<[Row]>,
 }
+
+/// The first rows of the names above a name that are there, by the number of the label that each begins with; one is
+/// added, so that zero is none.
+type Hits = [u32; MAX_LABELS + 1];
 
 impl Table {
     /// The names of zones in their order, all hashed with one key.
@@ -59,37 +65,71 @@ impl Table {
         if self.depths == 0 {
             return None;
         }
-        let mut suffixes = Suffixes::empty();
-        suffixes.of(&self.key, name);
-        // Of each zone the lowest name that is there has its say, and of the zones the first in which it says something.
-        let (mut said, mut best) = (ZoneSet::default(), None::<(Row, usize)>);
-        for (depth, hash) in suffixes.hashes().iter().enumerate().rev() {
-            let may_be_there = self.depths >> depth & 1 == 1 && filter::may_contain(&self.filter, *hash);
-            if !may_be_there {
-                continue;
+        // The walk of the lists, but without room for all hashes: to clear that costs more than to find nothing.
+        let name = &name[..name.len().min(MAX_NAME)];
+        let mut starts = [0_u8; MAX_LABELS + 1];
+        let (mut labels, mut end) = (0, 0);
+        while let Some(&length @ 1..=63) = name.get(end) {
+            let next = end + 1 + usize::from(length);
+            if labels == MAX_LABELS || next > name.len() {
+                break;
             }
-            let presence = if depth == suffixes.labels() { Presence::Name } else { Presence::Wildcard };
-            let below = said;
-            for row in self.rows_of(*hash) {
+            starts[labels] = end as u8;
+            labels += 1;
+            end = next;
+        }
+        starts[labels] = end as u8;
+        let mut octets = [0; CHAIN_ROOM];
+        short::copy(name, &mut octets[..name.len()]);
+        let (mut hits, mut is_hit): (Hits, _) = ([0; MAX_LABELS + 1], false);
+        let (mut hash, mut depths) = (self.key.chain_start(), self.depths);
+        for (hit, start) in hits[..=labels].iter_mut().zip(&starts).rev() {
+            let start = usize::from(*start);
+            if start < end {
+                hash = self.key.chain(hash, &octets, start, end - start);
+                end = start;
+            }
+            if depths & 1 == 1 && filter::may_contain(&self.filter, hash) {
+                *hit = self.first_row(hash);
+                is_hit |= *hit > 0;
+            }
+            depths >>= 1;
+        }
+        if !is_hit {
+            return None;
+        }
+        let (row, label) = self.decide(in_force, &hits[..=labels])?;
+        Some((row, &name[usize::from(starts[label])..]))
+    }
+
+    /// The place of the first row with this hash plus one, or zero.
+    fn first_row(&self, hash: u64) -> u32 {
+        let Some(count) = self.buckets.len().checked_sub(1) else { return 0 };
+        let bucket = bucket_of(hash, count);
+        let (first, end) = (self.buckets[bucket], self.buckets[bucket + 1]);
+        let rows = &self.rows[first as usize..end as usize];
+        (first + 1..).zip(rows).find(|(_, row)| row.subject == hash).map_or(0, |(place, _)| place)
+    }
+
+    /// Of each zone the lowest name that is there has its say, and of the zones the first in which it says something.
+    fn decide(&self, in_force: ZoneSet, hits: &[u32]) -> Option<(Row, usize)> {
+        let (mut said, mut best) = (ZoneSet::default(), None::<(Row, usize)>);
+        for (label, hit) in hits.iter().enumerate() {
+            let Some(first) = hit.checked_sub(1) else { continue };
+            let wanted = if label == 0 { Presence::Name } else { Presence::Wildcard };
+            let (rows, below) = (&self.rows[first as usize..], said);
+            for row in rows.iter().take_while(|row| row.subject == rows[0].subject) {
                 let zone = row.stand.zone();
                 if !in_force.contains(zone) || below.contains(zone) {
                     continue;
                 }
                 said.insert(zone);
-                if row.stand.presence() == presence && best.is_none_or(|(best, _)| zone < best.stand.zone()) {
-                    best = Some((*row, depth));
+                if row.stand.presence() == wanted && best.is_none_or(|(best, _)| zone < best.stand.zone()) {
+                    best = Some((*row, label));
                 }
             }
         }
-        best.map(|(row, depth)| (row, suffixes.above(name, depth)))
-    }
-
-    /// The rows with this hash.
-    fn rows_of(&self, hash: u64) -> impl Iterator<Item = &Row> {
-        let buckets = self.buckets.len() - 1;
-        let bucket = bucket_of(hash, buckets);
-        let rows = &self.rows[self.buckets[bucket] as usize..self.buckets[bucket + 1] as usize];
-        rows.iter().skip_while(move |row| row.subject != hash).take_while(move |row| row.subject == hash)
+        best
     }
 }
 
