@@ -36,7 +36,8 @@ const SETTLED_AFTER_SECS: u64 = 3;
 /// So many questions are in flight while names are only to be cached.
 const CACHING_WINDOW: u64 = 48;
 
-/// Takes `--rate N` beside the options of all benches; `--secs` is the time of each of the two runs.
+/// Takes `--rate N` beside the options of all benches; `--secs` is the time of each of the two runs of a round. Rounds take
+/// turns, so that what else the machine does is in both; their medians are compared.
 pub(super) fn run(words: &[&str]) -> Result<(), String> {
     let (rate, rest) = rate_of(words)?;
     let options = Options::parse_for(&[Peer::Avocet], &rest)?;
@@ -53,19 +54,25 @@ pub(super) fn run(words: &[&str]) -> Result<(), String> {
     Generator::Avocet.ask(&setup, &questions(Pace::Count { count, window: CACHING_WINDOW }))?;
 
     let pace = Pace::Rate { per_sec: rate, secs: options.secs };
-    let quiet = Generator::Avocet.ask(&setup, &questions(pace))?;
-    let before = memory(&server)?;
-    server.forget_peak()?;
-    let (swapped, swaps) = thread::scope(|scope| {
-        let load = scope.spawn(|| Generator::Avocet.ask(&setup, &questions(pace)));
-        let swaps = site.swap_while(|| !load.is_finished());
-        let load = load.join().map_err(|_| "the generator's thread ended by a fault".to_owned())?;
-        Ok::<_, String>((load?, swaps?))
-    })?;
-    let peak = memory(&server)?.peak;
+    let mut result = Outcome { rate, ..Outcome::default() };
+    for round in 0..options.rounds.max(1) {
+        result.quiet.push(Generator::Avocet.ask(&setup, &questions(pace))?);
+        if round == 0 {
+            result.memory.before = memory(&server)?.now;
+            server.forget_peak()?;
+        }
+        let (swapped, swaps) = thread::scope(|scope| {
+            let load = scope.spawn(|| Generator::Avocet.ask(&setup, &questions(pace)));
+            let swaps = site.swap_while(result.swaps.len(), || !load.is_finished());
+            let load = load.join().map_err(|_| "the generator's thread ended by a fault".to_owned())?;
+            Ok::<_, String>((load?, swaps?))
+        })?;
+        result.swapped.push(swapped);
+        result.swaps.extend(swaps);
+    }
+    result.memory.peak = memory(&server)?.peak;
     Generator::Avocet.ask(&setup, &questions(Pace::Rate { per_sec: rate, secs: SETTLED_AFTER_SECS }))?;
-    let memory = Memories { before: before.now, peak, after: memory(&server)?.now };
-    let result = Outcome { rate, quiet, swapped, swaps, memory, image: site.image_bytes()? };
+    (result.memory.after, result.image) = (memory(&server)?.now, site.image_bytes()?);
     result.print();
     machine::keep("reload", &options.peers, result.json()).map(drop)
 }
@@ -78,6 +85,7 @@ fn rate_of<'w>(words: &[&'w str]) -> Result<(u64, Vec<&'w str>), String> {
 }
 
 /// Octets in memory.
+#[derive(Default)]
 struct Memories {
     before: u64,
     peak: u64,
@@ -166,11 +174,11 @@ impl Site {
         fs::rename(beside, &self.list)
     }
 
-    /// Swaps the list again and again; how long each took, in seconds.
-    fn swap_while(&self, goes_on: impl Fn() -> bool) -> Result<Vec<f64>, String> {
+    /// Swaps the list again and again, as was done so often before; how long each took, in seconds.
+    fn swap_while(&self, before: usize, goes_on: impl Fn() -> bool) -> Result<Vec<f64>, String> {
         let mut took = Vec::new();
         while goes_on() {
-            self.put_list(took.len() + 1).map_err(|error| format!("{}: {error}", self.list.display()))?;
+            self.put_list(before + took.len() + 1).map_err(|error| format!("{}: {error}", self.list.display()))?;
             let began = Instant::now();
             self.run(&["lists", "refresh", "big"])?;
             took.push(began.elapsed().as_secs_f64());
@@ -192,10 +200,11 @@ impl Site {
 }
 
 /// What was measured.
+#[derive(Default)]
 struct Outcome {
     rate: u64,
-    quiet: Load,
-    swapped: Load,
+    quiet: Vec<Load>,
+    swapped: Vec<Load>,
     swaps: Vec<f64>,
     memory: Memories,
     image: u64,
@@ -203,18 +212,19 @@ struct Outcome {
 
 impl Outcome {
     fn print(&self) {
-        let line = |what: &str, load: &Load| {
-            let Latency { p50_us, p99_us, p999_us } = latency(load);
+        let line = |what: &str, loads: &[Load]| {
+            let Latency { p50_us, p99_us, p999_us } = medians(loads);
+            let (answered, lost) = sums(loads);
             println!(
-                "{what:<16} {:>9} answered, {} lost, p50 {p50_us:.0} us, p99 {p99_us:.0} us, p99.9 {p999_us:.0} us",
-                load.answered, load.lost
+                "{what:<16} {answered:>9} answered, {lost} lost, p50 {p50_us:.0} us, p99 {p99_us:.0} us, p99.9 {p999_us:.0} us"
             );
         };
         println!("{NAMES} names, {} queries a second", self.rate);
         line("quiet", &self.quiet);
         line("while swapped", &self.swapped);
         let slowest = self.swaps.iter().copied().fold(0.0, f64::max);
-        println!("{} swaps, the slowest {slowest:.2} s; p99 {:+.0} %", self.swaps.len(), self.p99_percent());
+        let (swaps, rounds) = (self.swaps.len(), self.quiet.len());
+        println!("{swaps} swaps in {rounds} rounds, the slowest {slowest:.2} s; p99 {:+.0} %", self.p99_percent());
         let Memories { before, peak, after } = self.memory;
         println!(
             "memory {} MiB, at most {} MiB, {} MiB afterwards; the image has {:.1} MiB: at most {:.2} images more, {:.2} stay",
@@ -228,7 +238,7 @@ impl Outcome {
     }
 
     fn p99_percent(&self) -> f64 {
-        (latency(&self.swapped).p99_us / latency(&self.quiet).p99_us - 1.0) * 100.0
+        (medians(&self.swapped).p99_us / medians(&self.quiet).p99_us - 1.0) * 100.0
     }
 
     /// What is more than before, in images.
@@ -237,13 +247,15 @@ impl Outcome {
     }
 
     fn json(&self) -> json::Json {
-        let load = |load: &Load| {
-            let Latency { p50_us, p99_us, p999_us } = latency(load);
+        let load = |loads: &[Load]| {
+            let Latency { p50_us, p99_us, p999_us } = medians(loads);
+            let (answered, lost) = sums(loads);
             json::object([
-                ("answered", json::number(load.answered as f64)),
-                ("lost", json::number(load.lost as f64)),
+                ("answered", json::number(answered as f64)),
+                ("lost", json::number(lost as f64)),
                 ("p50_us", json::number(p50_us)),
                 ("p99_us", json::number(p99_us)),
+                ("p99_us_by_round", json::array(loads.iter().map(|load| json::number(latency(load).p99_us)))),
                 ("p999_us", json::number(p999_us)),
             ])
         };
@@ -260,6 +272,21 @@ impl Outcome {
             ("afterwards_bytes", json::number(self.memory.after as f64)),
         ])
     }
+}
+
+/// The median of each quantile over the rounds.
+fn medians(loads: &[Load]) -> Latency {
+    let median = |of: fn(&Latency) -> f64| {
+        let mut values: Vec<f64> = loads.iter().map(|load| of(&latency(load))).collect();
+        values.sort_by(f64::total_cmp);
+        values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+    };
+    Latency { p50_us: median(|l| l.p50_us), p99_us: median(|l| l.p99_us), p999_us: median(|l| l.p999_us) }
+}
+
+/// Answers, and queries without one.
+fn sums(loads: &[Load]) -> (u64, u64) {
+    (loads.iter().map(|load| load.answered).sum(), loads.iter().map(|load| load.lost).sum())
 }
 
 fn latency(load: &Load) -> Latency {
@@ -282,8 +309,8 @@ mod tests {
         let load = |p99_us| Load { latency: Some(Latency { p50_us: 1.0, p99_us, p999_us: 9.0 }), ..Load::default() };
         let outcome = Outcome {
             rate: 1,
-            quiet: load(10.0),
-            swapped: load(12.0),
+            quiet: vec![load(10.0), load(1.0), load(30.0)],
+            swapped: vec![load(12.0), load(2.0), load(90.0)],
             swaps: vec![0.5],
             memory: Memories { before: 100, peak: 160, after: 110 },
             image: 20,
