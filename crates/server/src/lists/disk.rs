@@ -6,6 +6,10 @@ use std::path::Path;
 
 use avocet_io::file::open_regular;
 
+/// Octets that are read or written at once. Where the kernel gives up the core only between calls, a worker waits for as
+/// long as this takes: some 30 us.
+pub(crate) const PIECE: usize = 64 << 10;
+
 /// Replaces a file with these parts, one behind the other. On failure the last one stays.
 ///
 /// # Errors
@@ -24,7 +28,7 @@ pub(crate) fn replace(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
 
 fn write(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     let mut file = File::create(path)?;
-    parts.iter().try_for_each(|part| file.write_all(part))?;
+    parts.iter().flat_map(|part| part.chunks(PIECE)).try_for_each(|piece| file.write_all(piece))?;
     file.sync_all()
 }
 
@@ -43,7 +47,7 @@ pub(crate) fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
         return Err(too_large());
     }
     // It may grow while it is read.
-    let mut octets = Vec::with_capacity(len as usize + 1);
-    file.take(most + 1).read_to_end(&mut octets)?;
+    let (mut file, mut octets) = (file.take(most + 1), Vec::with_capacity(len as usize + PIECE));
+    while file.by_ref().take(PIECE as u64).read_to_end(&mut octets)? > 0 {}
     if octets.len() as u64 > most { Err(too_large()) } else { Ok(Some(octets)) }
 }

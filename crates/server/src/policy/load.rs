@@ -12,9 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::config::policy::{ListConfig, ListKind, ListSource, PolicyConfig};
 use crate::config::recurse::Mode;
-
-/// Octets that are read of a text at once.
-const CHUNK: usize = 256 * 1024;
+use crate::lists::disk::PIECE;
 
 /// All lists of a configuration, compiled. The numbers in the image are places in [`Making::lists`], whatever the
 /// configuration has become since: they are read by the lists' names.
@@ -224,7 +222,7 @@ fn read(compiler: &mut Compiler, (place, list): (usize, &ListConfig), mut text: 
         format: Format::from_name(list.format.0),
         rewrites: if list.rewrites { Rewrites::Permitted } else { Rewrites::Refused },
     });
-    let mut chunk = vec![0; CHUNK];
+    let mut chunk = vec![0; PIECE];
     loop {
         let len = text.read(&mut chunk)?;
         if len == 0 || reader.feed(&chunk[..len]) == Progress::Enough {
