@@ -24,6 +24,8 @@ pub struct SuffixMap<T> {
     /// Open addressing, at most half full: the upper half of the hash, and the entry's place plus one.
     slots: Box<[u64]>,
     entries: Vec<(Box<[u8]>, T)>,
+    /// A bit for each length in octets that a name of the map has.
+    lengths: [u64; 4],
     /// A bit for the [`mark`] of each name.
     filter: Box<[u64]>,
     /// How far a mark is moved to the right to be the number of a bit.
@@ -80,6 +82,10 @@ impl<T> SuffixMap<T> {
     /// Has a name of the map the length and the first octets of this one?
     #[inline]
     fn may_have(&self, name: &[u8]) -> bool {
+        let len = name.len();
+        if self.lengths[len / 64 % 4] >> (len % 64) & 1 == 0 {
+            return false;
+        }
         let bit = mark(name) >> self.shift;
         self.filter.get((bit / 64) as usize).is_some_and(|word| word >> (bit % 64) & 1 == 1)
     }
@@ -127,6 +133,7 @@ impl<T> FromIterator<(Box<[u8]>, T)> for SuffixMap<T> {
         let mut map = Self {
             slots,
             entries: Vec::with_capacity(pairs.len()),
+            lengths: [0; 4],
             filter: vec![0; bits / 64].into_boxed_slice(),
             shift: u64::BITS - bits.ilog2(),
             shortest: usize::MAX,
@@ -135,6 +142,7 @@ impl<T> FromIterator<(Box<[u8]>, T)> for SuffixMap<T> {
             let hash = hash::without_secret(&name);
             if let Err(free) = map.entry(&name, hash) {
                 let bit = mark(&name) >> map.shift;
+                map.lengths[name.len() / 64 % 4] |= 1 << (name.len() % 64);
                 map.filter[(bit / 64) as usize] |= 1 << (bit % 64);
                 map.shortest = map.shortest.min(name.len());
                 map.entries.push((name, value));

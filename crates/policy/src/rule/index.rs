@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use avocet_wire::name;
 use avocet_wire::suffix::SuffixMap;
 
 use super::tree::{NameKey, Reach};
@@ -38,6 +39,14 @@ pub(super) enum Role {
 pub(super) struct NameIndex {
     names: SuffixMap<Reached>,
     candidates: Vec<Candidate>,
+}
+
+/// Where the candidates for a name begin.
+pub(super) struct Nearest<'n, 'i> {
+    above: &'n [u8],
+    reached: &'i Reached,
+    /// Is it the name itself?
+    is_whole: bool,
 }
 
 /// Candidates for a name and all below it, and for the name alone.
@@ -76,21 +85,22 @@ impl NameIndex {
         self.names.is_empty()
     }
 
-    /// Is there the name, or one above it?
+    /// The longest name that is the name or above it, if there is one: for [`NameIndex::for_each`].
     #[inline]
-    pub(super) fn has_above(&self, name: &[u8]) -> bool {
-        self.names.nearest(name).is_some()
+    pub(super) fn nearest<'n>(&self, name: &'n [u8]) -> Option<Nearest<'n, '_>> {
+        self.names.nearest(name).map(|(above, reached)| Nearest { above, reached, is_whole: above.len() == name.len() })
     }
 
     /// Gives the candidates for a name and for each name above it, the longest first.
     #[inline]
-    pub(super) fn for_each(&self, name: &[u8], mut take: impl FnMut(&[Candidate])) {
-        self.names.for_each_above(name, |above, reached| {
-            take(self.list(&reached.under));
-            if above.len() == name.len() {
-                take(self.list(&reached.exact));
-            }
-        });
+    pub(super) fn for_each(&self, nearest: &Nearest<'_, '_>, mut take: impl FnMut(&[Candidate])) {
+        take(self.list(&nearest.reached.under));
+        if nearest.is_whole {
+            take(self.list(&nearest.reached.exact));
+        }
+        if let Some(rest) = name::parent(nearest.above) {
+            self.names.for_each_above(rest, |_, reached| take(self.list(&reached.under)));
+        }
     }
 
     #[inline]
@@ -112,7 +122,9 @@ mod tests {
     fn found(index: &NameIndex, name: &str) -> Vec<u32> {
         let name = wire(name);
         let mut rules = Vec::new();
-        index.for_each(&name, |list| rules.extend(list.iter().map(|candidate| candidate.rule)));
+        if let Some(nearest) = index.nearest(&name) {
+            index.for_each(&nearest, |list| rules.extend(list.iter().map(|candidate| candidate.rule)));
+        }
         rules.sort_unstable();
         rules
     }

@@ -17,7 +17,7 @@ use super::index::{Candidate, Role};
 use super::patterns::Memo;
 use super::rules::{Rule, RuleId, Rules};
 use super::shipped::safe_names;
-use super::stage::{Rests, Stage, StageBuilder};
+use super::stage::{Candidates, Rests, Stage, StageBuilder};
 use super::switches::{Scope, Switches};
 use super::tree::{Country, ListId, NameKey, Reach};
 use super::verdict::{Lift, Verdict};
@@ -257,13 +257,14 @@ impl Program {
     #[must_use]
     pub fn decide(&self, question: &Question<'_>, hours: &Hours, lists: &impl ListLookup) -> Verdict {
         let (stage, rests) = (&self.compiled.question, &self.rests[0]);
-        if self.lifts.is_empty() && !stage.has_candidates(question, rests) {
+        let candidates = stage.candidates(question, rests);
+        if candidates.is_empty() && self.lifts.is_empty() {
             return Verdict::NONE;
         }
         let levels = stage.levels_of(question.qname);
         let mut search = self.search(question, (None, &Verdict::NONE), (levels, hours), lists);
         self.lifts.apply(question, &mut search.verdict);
-        self.run(stage, rests, &mut search)
+        self.run(stage, &candidates, &mut search)
     }
 
     /// What the rules say about an answer, after what they said about its question.
@@ -278,7 +279,7 @@ impl Program {
         let (stage, rests) = (&self.compiled.answer, &self.rests[1]);
         let levels = stage.levels_of(question.qname);
         let mut search = self.search(question, (Some(answer), before), (levels, hours), lists);
-        self.run(stage, rests, &mut search)
+        self.run(stage, &stage.candidates(question, rests), &mut search)
     }
 
     /// A search that goes on from a verdict. It is made where it stays: moving it costs as much as a rule.
@@ -301,11 +302,12 @@ impl Program {
     }
 
     #[inline]
-    fn run<L: ListLookup>(&self, stage: &Stage, rests: &Rests, search: &mut Search<'_, L>) -> Verdict {
-        let question = search.asking.question;
-        search.among(rests.of(question.profile.0.into()));
-        search.among(stage.of_type(question.qtype.0));
-        stage.names.for_each(question.qname, |list| search.among(list));
+    fn run<L: ListLookup>(&self, stage: &Stage, candidates: &Candidates<'_>, search: &mut Search<'_, L>) -> Verdict {
+        search.among(candidates.rest);
+        search.among(candidates.of_type);
+        if let Some(nearest) = &candidates.nearest {
+            stage.names.for_each(nearest, |list| search.among(list));
+        }
         search.finish(&self.compiled.rules);
         search.verdict
     }

@@ -6,7 +6,7 @@ use avocet_wire::name::labels;
 
 use super::code::Code;
 use super::fold::{Folded, Leaf, Sense};
-use super::index::{Candidate, NameIndex, Role};
+use super::index::{Candidate, NameIndex, Nearest, Role};
 use super::program::Question;
 use super::rules::RuleId;
 use super::tree::NameKey;
@@ -29,6 +29,23 @@ pub(super) struct Rests {
     lists: Vec<Box<[Candidate]>>,
 }
 
+/// The rules that may hold for a question.
+pub(super) struct Candidates<'a> {
+    /// Those that need neither name nor type.
+    pub(super) rest: &'a [Candidate],
+    /// Those that need the type.
+    pub(super) of_type: &'a [Candidate],
+    /// Those that need the name, or one above it.
+    pub(super) nearest: Option<Nearest<'a, 'a>>,
+}
+
+impl Candidates<'_> {
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.nearest.is_none() && self.rest.is_empty() && self.of_type.is_empty()
+    }
+}
+
 impl Rests {
     #[inline]
     pub(super) fn of(&self, profile: usize) -> &[Candidate] {
@@ -48,12 +65,14 @@ impl Stage {
         if self.asks_for_levels { labels(name).count() } else { 0 }
     }
 
-    /// May any rule hold for the question, as far as its name, its type and its client say?
+    /// The rules that may hold for the question, as far as its name, its type and its client say.
     #[inline]
-    pub(super) fn has_candidates(&self, question: &Question<'_>, rests: &Rests) -> bool {
-        !rests.of(question.profile.0.into()).is_empty()
-            || !self.of_type(question.qtype.0).is_empty()
-            || self.names.has_above(question.qname)
+    pub(super) fn candidates<'a>(&'a self, question: &Question<'a>, rests: &'a Rests) -> Candidates<'a> {
+        Candidates {
+            rest: rests.of(question.profile.0.into()),
+            of_type: self.of_type(question.qtype.0),
+            nearest: self.names.nearest(question.qname),
+        }
     }
 
     /// The rules that need the type.
