@@ -17,7 +17,7 @@ use avocet_resolver::LocalRootSlot;
 
 use crate::clock::{self, Moment};
 use crate::config::Config;
-use crate::metrics::{Counter, WorkerMetrics};
+use crate::metrics::{Counter, STAGES, WorkerMetrics};
 use crate::policy::{self, GeoDatabase, Parts};
 use crate::query::Path;
 use crate::query::cookie::CookieSecrets;
@@ -119,9 +119,14 @@ impl InProcess {
         self.shared.rrsets.insert(&RrsetKey { owner, rtype, class: Class::IN.0 }, &set, self.now.secs());
     }
 
-    /// How many queries each stage of the way has ended so far.
-    pub fn ended_by_stage(&self) -> Vec<u64> {
-        self.metrics.stages.iter().map(Counter::value).collect()
+    /// How many queries each stage of the way has ended so far, by its name in metrics.
+    pub fn ended_by_stage(&self) -> Vec<(&'static str, u64)> {
+        STAGES.into_iter().zip(self.metrics.stages.iter().map(Counter::value)).collect()
+    }
+
+    /// How many questions the last query would have sent to the network: its own, or one ahead of need.
+    pub fn waiting(&self) -> usize {
+        self.misses.len()
     }
 
     /// Puts the delegation of a zone into the RRset cache, as if a server above had told of it: folded names of zone

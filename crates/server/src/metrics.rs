@@ -191,9 +191,16 @@ impl WorkerMetrics {
         self.rcodes[usize::from(rcode.0).min(RCODES - 1)].add(1);
     }
 
-    /// Queries that the packet cache had no valid answer to: they ended at a later stage.
+    /// Queries for what is resolved that the packet cache had no valid answer to.
     pub(crate) fn packet_misses(&self) -> u64 {
-        self.stages[Stage::PacketHit as usize + 1..].iter().map(Counter::value).sum()
+        self.rrset_misses() + self.stages[Stage::RrsetHit as usize].value()
+    }
+
+    /// Those of them that the RRset cache had none to either.
+    pub(crate) fn rrset_misses(&self) -> u64 {
+        let stages =
+            [Stage::Resolved, Stage::Failed, Stage::FailureHit, Stage::NotRecursive, Stage::Shed, Stage::Stale];
+        stages.into_iter().map(|at| self.stages[at as usize].value()).sum()
     }
 
     /// Counts a query that gets no answer.

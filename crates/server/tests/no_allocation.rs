@@ -90,7 +90,7 @@ fn cost_of(security: Security, dnssec_ok: bool) -> (Vec<u64>, Allocations, Vec<u
     let before = server.ended_by_stage();
     let mut len = None;
     let made = Allocations::of(|| len = server.answer(&query, &mut out));
-    let stages = server.ended_by_stage().iter().zip(before).map(|(after, before)| after - before).collect();
+    let stages = server.ended_by_stage().iter().zip(before).map(|((_, after), (_, before))| after - before).collect();
     out.truncate(len.unwrap());
     let is_authentic = out[3] & AD as u8 != 0;
     assert_eq!(is_authentic, security == Security::Secure && dnssec_ok);
@@ -116,7 +116,7 @@ fn second_answer(configuration: &str) -> (Option<usize>, Allocations) {
     server.answer(&query, &mut out).unwrap();
     let before = server.ended_by_stage();
     let made = Allocations::of(|| server.answer(&query, &mut out).map(drop).unwrap());
-    let ended = server.ended_by_stage().iter().zip(before).position(|(after, before)| *after > before);
+    let ended = server.ended_by_stage().iter().zip(before).position(|((_, after), (_, before))| *after > before);
     (ended, made)
 }
 

@@ -175,6 +175,13 @@ impl Clients {
             || self.origins.facts.get(origin).is_some_and(|facts| bit(facts))
     }
 
+    /// What each profile stands for, as text that is the same wherever the numbers mean the same. For what is kept by
+    /// them longer than this table lives.
+    #[must_use]
+    pub fn meanings(&self) -> String {
+        format!("{:?}", (&self.tests, &self.subjects, &self.origins.facts))
+    }
+
     /// The lists in force for a profile.
     #[must_use]
     pub fn lists(&self, profile: Profile) -> Option<&ListSet> {

@@ -300,7 +300,6 @@ fn caches(metrics: &mut Exposition, shared: &Shared) {
         family.sample(&[("cache", cache), ("reason", "crowded")], stats.evicted_bucket);
         family.sample(&[("cache", cache), ("reason", "expired")], stats.outlived);
     }
-    let waited = [Stage::Resolved, Stage::Failed, Stage::FailureHit, Stage::NotRecursive, Stage::Shed, Stage::Stale];
     let mut family = metrics.family(
         "avocet_cache_hits_total",
         Kind::Counter,
@@ -311,7 +310,7 @@ fn caches(metrics: &mut Exposition, shared: &Shared) {
     let mut family =
         metrics.family("avocet_cache_misses_total", Kind::Counter, "Queries that a cache had no answer to.");
     family.sample(&[("cache", "packet")], total(shared, |worker| worker.packet_misses()));
-    family.sample(&[("cache", "rrset")], waited.into_iter().map(|at| stage(shared, at)).sum::<u64>());
+    family.sample(&[("cache", "rrset")], total(shared, |worker| worker.rrset_misses()));
     metrics.counter(
         "avocet_cache_stale_total",
         "Queries answered with data past its TTL.",

@@ -38,7 +38,7 @@ impl Policy {
         moment: (Moment, u32),
         scratch: &mut Scratch,
     ) -> Outcome {
-        let (verdict, by) = self.question(asked, moment, scratch);
+        let (verdict, by, _) = self.question(asked, moment, scratch);
         let (says, note) = match (verdict, answered) {
             (QuestionVerdict::Pass, Some(answered)) => of_answer(&self.answer(asked, answered, moment, scratch)),
             // What a zone waits for is not known here: the name decides, as where there is no answer.
@@ -166,6 +166,11 @@ impl Policy {
     /// How many rules read the answer.
     pub(crate) fn rules_on_answers(&self) -> usize {
         self.program.rules().iter().filter(|rule| rule.reads_answer()).count()
+    }
+
+    /// What the numbers of [`Policy::profile`] stand for, as text.
+    pub(crate) fn meanings(&self) -> String {
+        self.clients.meanings()
     }
 
     /// How many different kinds of clients there are.

@@ -111,14 +111,14 @@ impl Scratch {
 }
 
 impl Policy {
-    /// What becomes of a question. Takes a token of each rate limit that holds for it, but for [`Scratch::for_looking`].
-    /// `epoch` is that of the snapshot.
+    /// What becomes of a question, who says so, and for how many seconds; 0 where each query is to be asked about. Takes a
+    /// token of each rate limit that holds for it, but for [`Scratch::for_looking`]. `epoch` is that of the snapshot.
     pub(crate) fn question(
         &self,
         asked: &Asked<'_>,
         (moment, epoch): (Moment, u32),
         scratch: &mut Scratch,
-    ) -> (QuestionVerdict<'_>, Decider) {
+    ) -> (QuestionVerdict<'_>, Decider, u32) {
         scratch.renew(self, epoch, moment.wall_secs);
         let verdict = self.decide(asked, moment, scratch);
         scratch.held.note(&verdict);
@@ -129,14 +129,14 @@ impl Policy {
                     Over::Truncate => QuestionVerdict::Truncate,
                     Over::Refuse => QuestionVerdict::Answer(self.refusal(*id)),
                 };
-                return (limited, Decider::Rule);
+                return (limited, Decider::Rule, 0);
             }
         }
         let valid_secs = valid_secs(&verdict, moment);
         match verdict.decided {
-            Some(id) => (self.by_rule(id, asked, valid_secs), Decider::Rule),
-            None if verdict.lifted.is_some() => (QuestionVerdict::Pass, Decider::Rule),
-            None => (self.by_lists(asked, valid_secs, scratch), Decider::List),
+            Some(id) => (self.by_rule(id, asked, valid_secs), Decider::Rule, valid_secs),
+            None if verdict.lifted.is_some() => (QuestionVerdict::Pass, Decider::Rule, valid_secs),
+            None => (self.by_lists(asked, valid_secs, scratch), Decider::List, valid_secs),
         }
     }
 

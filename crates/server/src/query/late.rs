@@ -13,7 +13,7 @@ use super::miss::{Miss, Waiter};
 use super::respond::{Draft, draft_empty, finish};
 use super::stored::{Keep, SaidBy};
 use super::verdict::{self, Judged, Purpose, Wanted};
-use super::{Outcome, Path, key_flags, kind, stored};
+use super::{Outcome, Path, key_flags, kind, packet_hash, profile, stored};
 use crate::metrics::Stage;
 
 /// What resolution found for a question.
@@ -82,7 +82,7 @@ fn reply(path: &Path<'_>, waiter: &Waiter, (draft, stage): (Draft, Stage), out: 
 #[cold]
 fn behind(path: &Path<'_>, waiter: &Waiter, aliases: Vec<Alias>, out: &mut [u8]) -> Late {
     let key = QuestionKey::new(&waiter.question, &path.shared.key, 0);
-    if let Some(draft) = super::behind_aliases(path, &wanted(waiter, &key), &aliases, out) {
+    if let Some(draft) = super::behind_aliases(path, &wanted(path, waiter, &key), &aliases, out) {
         return reply(path, waiter, (draft, Stage::Resolved), out);
     }
     match super::miss_behind(path, waiter, aliases) {
@@ -98,8 +98,10 @@ fn resolved(path: &Path<'_>, waiter: &Waiter, found: &Found<'_>, out: &mut [u8])
     };
     let said_by = if waiter.servers.is_some() { SaidBy::ServersOfRule } else { keep.said_by };
     let keep = Keep { said_by, ..keep };
+    // What was let through by rules or records that are others now is for him alone.
+    let keep = if waiter.epoch == path.state.epoch { keep } else { Keep { ttl_secs: 0, ..keep } };
     let key = QuestionKey::new(&waiter.question, &path.shared.key, 0);
-    let wanted = wanted(waiter, &key);
+    let wanted = wanted(path, waiter, &key);
     match verdict::judge_answer(path, &wanted, found.message, out) {
         Judged::Replaced(draft, stage) => Given::Draft(draft, stage),
         Judged::Renamed(aliases) => Given::Behind(aliases),
@@ -124,7 +126,7 @@ fn resolved(path: &Path<'_>, waiter: &Waiter, found: &Found<'_>, out: &mut [u8])
 fn unresolved(path: &Path<'_>, waiter: &Waiter, found: Option<&Found<'_>>, out: &mut [u8]) -> Given {
     let key = QuestionKey::new(&waiter.question, &path.shared.key, 0);
     let judged = match waiter.aliases.is_empty() {
-        true => verdict::judge_failure(path, &wanted(waiter, &key), out),
+        true => verdict::judge_failure(path, &wanted(path, waiter, &key), out),
         false => None,
     };
     match judged {
@@ -135,12 +137,14 @@ fn unresolved(path: &Path<'_>, waiter: &Waiter, found: Option<&Found<'_>>, out: 
     }
 }
 
-/// What the waiter waits for, `key` being that of his question.
-fn wanted<'a>(waiter: &Waiter, key: &'a QuestionKey) -> Wanted<'a> {
-    let key = PacketKey { profile: waiter.profile, flags: key_flags(&waiter.asked), question: key.question() };
-    let (ip, transport) = (waiter.ip, waiter.asked.transport);
+/// What the waiter waits for, `key` being that of his question. His profile is that of the policy in force now: the
+/// number that he came with may be another's in this one.
+fn wanted<'a>(path: &Path<'_>, waiter: &Waiter, key: &'a QuestionKey) -> Wanted<'a> {
+    let (ip, transport, flags) = (waiter.ip, waiter.asked.transport, key_flags(&waiter.asked));
+    let profile = profile(path, ip, transport);
+    let hash = packet_hash(key.hash, profile, flags);
     let purpose = if waiter.servers.is_some() { Purpose::ByRule } else { Purpose::Itself };
-    Wanted { key, hash: waiter.hash, ip, transport, purpose }
+    Wanted { key: PacketKey { profile, flags, question: key.question() }, hash, ip, transport, purpose }
 }
 
 /// The answer to a waiter whose question was turned away.
@@ -165,7 +169,7 @@ fn qtype(question: &[u8]) -> Rtype {
 
 fn stale(path: &Path<'_>, waiter: &Waiter, out: &mut [u8]) -> Option<Draft> {
     let key = QuestionKey::new(&waiter.question, &path.shared.key, 0);
-    stored::stale(path, &wanted(waiter, &key), out)
+    stored::stale(path, &wanted(path, waiter, &key), out)
 }
 
 fn failed_stage(found: Option<&Found<'_>>) -> Stage {

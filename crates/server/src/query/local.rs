@@ -106,6 +106,11 @@ impl LocalRecords {
         self.sets(qname).is_some()
     }
 
+    /// Does this very folded name have records?
+    pub(crate) fn is_owner(&self, qname: &[u8]) -> bool {
+        self.names.get(qname).is_some_and(|owner| !owner.sets.is_empty())
+    }
+
     /// The records of a name, or those of the wildcard that stands for it.
     #[inline]
     fn sets(&self, qname: &[u8]) -> Option<&[LocalSet]> {

@@ -66,10 +66,10 @@ pub(crate) struct Waiter {
     pub(crate) asked: Asked,
     /// The question as sent.
     pub(crate) question: Octets,
-    /// The hash of its packet.
+    /// Tells equal answers, for the rate limit.
     pub(crate) hash: u64,
-    /// The client's profile.
-    pub(crate) profile: u16,
+    /// The epoch of the snapshot by which the question was let through.
+    pub(crate) epoch: u32,
     /// The client's address.
     pub(crate) ip: IpAddr,
     /// The way back.

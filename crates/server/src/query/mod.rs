@@ -44,7 +44,7 @@ use miss::{Miss, Waiter, Way};
 use octets::Octets;
 use rejected::{bad_option, malformed, refused};
 use respond::{Draft, draft_empty, finish};
-use stored::FromRrsets;
+use stored::{Ahead, FromRrsets};
 use verdict::{Judgement, Purpose, Wanted, judge};
 
 /// Profile of all clients where no policy tells them apart.
@@ -154,6 +154,12 @@ impl Query<'_> {
     }
 }
 
+/// The client's profile in the policy in force.
+#[inline]
+fn profile(path: &Path<'_>, ip: IpAddr, transport: Transport) -> u16 {
+    path.state.policy.as_ref().map_or(PROFILE, |policy| policy.profile(ip, transport))
+}
+
 /// The bits of a query that make its answer another one.
 fn key_flags(asked: &Asked) -> u8 {
     let bit = |set: bool, flag: u8| if set { flag } else { 0 };
@@ -220,7 +226,7 @@ pub(crate) fn answer(
             &own_key
         }
     };
-    let profile = path.state.policy.as_ref().map_or(PROFILE, |policy| policy.profile(client.ip, client.transport));
+    let profile = profile(path, client.ip, client.transport);
     let hash = packet_hash(key.hash, profile, key_flags(&asked));
     let query = Query { view: &view, asked, key, hash, client, profile };
     if view.edns.is_some_and(|edns| edns.version != 0) {
@@ -233,16 +239,16 @@ pub(crate) fn answer(
     let found = path.shared.packets.lookup(hash, &query.packet_key(), path.now.secs(), path.state.epoch, out);
     match found {
         PacketLookup::Hit(hit) => {
-            let draft = stored::draft(hit.len, (hit.ede, hit.flags), out);
             if hit.prefetch
-                && hit.flags & stored::BY_RULE == 0
+                && stored::is_resolved(hit.flags)
                 && path.state.config.cache.prefetch
                 && asked.flags & RD != 0
-                && path.scratch.is_first_prefetch(hash, path.now.secs())
+                && let Some(exit) = ahead_of_need(path, &query, hit.remaining_secs, (out, misses))
             {
-                misses.push(prefetch_miss(&query));
+                return exit;
             }
-            reply(path, &query, (draft, Stage::PacketHit), out)
+            let draft = stored::draft(hit.len, (hit.ede, hit.flags), out);
+            reply(path, &query, (draft, stored::stage_of_kept(hit.flags)), out)
         }
         PacketLookup::Stale(_) => unanswered(path, &query, FromCache::Stale, (out, misses)),
         PacketLookup::Longer { needed } if client.transport == Transport::Udp && needed > LONGEST_DATAGRAM => {
@@ -251,6 +257,30 @@ pub(crate) fn answer(
             reply(path, &query, (draft, Stage::PacketHit), out)
         }
         PacketLookup::Longer { .. } | PacketLookup::Miss => unanswered(path, &query, FromCache::Nothing, (out, misses)),
+    }
+}
+
+/// Sees to it that a popular answer which will soon be too old, and lies in `out`, is there anew before: the first time
+/// it is asked for, and later the answer is made of what came.
+#[cold]
+fn ahead_of_need(
+    path: &Path<'_>,
+    query: &Query<'_>,
+    remaining_secs: u32,
+    (out, misses): (&mut [u8], &mut Vec<Miss>),
+) -> Option<Exit> {
+    match path.scratch.ahead(query.hash, path.now.secs(), remaining_secs) {
+        Ahead::Ask => {
+            misses.push(prefetch_miss(query));
+            None
+        }
+        Ahead::Wait => None,
+        Ahead::Take => {
+            let mut renewed = vec![0; out.len()];
+            let FromRrsets::Fresh(draft) = stored::from_rrsets(path, &query.wanted(), &mut renewed) else { return None };
+            out[..draft.len].copy_from_slice(&renewed[..draft.len]);
+            Some(reply(path, query, (draft, stored::stage(&draft)), out))
+        }
     }
 }
 
@@ -278,16 +308,15 @@ fn unanswered(
     }
     let mut stale = from_cache == FromCache::Stale;
     let judged = judge(path, query, out);
-    let renamed = match judged {
+    let mut aliases = match judged {
         Judgement::End(exit) => return exit,
-        Judgement::Rename(aliases) => Some(aliases),
+        Judgement::Rename(aliases) => aliases,
         Judgement::Forward(servers) => return forwarded(path, query, (servers, stale), (out, misses)),
-        Judgement::Pass => None,
-    };
-    let mut aliases = match renamed {
-        Some(aliases) => aliases,
-        None => match path.state.local.answer(&query.local(), out) {
-            Local::Answer(draft) => return reply(path, query, (draft, Stage::Local), out),
+        Judgement::Pass { valid_secs } => match path.state.local.answer(&query.local(), out) {
+            Local::Answer(draft) => {
+                stored::keep_local(path, query, &out[..draft.len], valid_secs);
+                return reply(path, query, (draft, Stage::Local), out);
+            }
             Local::Outside(aliases) => aliases,
             Local::Absent => Vec::new(),
         },
@@ -479,7 +508,7 @@ fn miss(path: &Path<'_>, query: &Query<'_>, aliases: Vec<Alias>, stale_available
             asked: query.asked,
             question: Octets::new(query.view.question()),
             hash: query.hash,
-            profile: query.profile,
+            epoch: path.state.epoch,
             ip: query.client.ip,
             route: query.client.route.kept(),
             since: path.now,

@@ -23,7 +23,32 @@ const ANY_HINFO: &[u8] = b"\x07RFC8482\x00";
 /// In an entry of the packet cache: its error code is the number of a note of the policy.
 pub(super) const NOTED: u8 = packet_flags::STALE_OK << 1;
 /// In an entry of the packet cache: it is of servers that a rule chose.
-pub(super) const BY_RULE: u8 = NOTED << 1;
+const BY_RULE: u8 = NOTED << 1;
+/// In an entry of the packet cache that is [`NOTED`]: it is no block, but something else that the policy gives.
+pub(super) const REWRITTEN: u8 = BY_RULE << 1;
+/// In an entry of the packet cache: it is of the local records.
+const LOCAL: u8 = REWRITTEN << 1;
+
+/// How long a local answer is kept, in seconds. A change of the records ends its epoch before.
+const LOCAL_SECS: u32 = 86_400;
+
+/// Does an entry of the packet cache with these flags say what anybody says who is asked for the name? If not, it is
+/// not asked for ahead of need.
+#[inline]
+pub(super) fn is_resolved(flags: u8) -> bool {
+    flags & (NOTED | BY_RULE | LOCAL) == 0
+}
+
+/// The stage to count for an answer from the packet cache: what is the policy's and this network's own stays theirs.
+#[inline]
+pub(super) fn stage_of_kept(flags: u8) -> Stage {
+    match flags & (NOTED | LOCAL | REWRITTEN) {
+        0 => Stage::PacketHit,
+        NOTED => Stage::Blocked,
+        LOCAL => Stage::Local,
+        _ => Stage::Rewritten,
+    }
+}
 
 /// A draft of a message from the packet cache, with the error and the flags that stand beside it.
 #[inline]
@@ -41,7 +66,8 @@ const PREFETCHES: usize = 256;
 /// Memory for putting answers together, one of each worker.
 pub(crate) struct Scratch {
     cell: RefCell<(Assembler, Answers)>,
-    prefetched: [Cell<u64>; PREFETCHES],
+    /// What was asked for ahead of need, and in which second.
+    prefetched: [Cell<Option<(Ending, u32)>>; PREFETCHES],
     policy: RefCell<policy::Scratch>,
     worker: usize,
 }
@@ -49,7 +75,7 @@ pub(crate) struct Scratch {
 impl Scratch {
     /// That of the worker with this number.
     pub(crate) fn of(worker: usize) -> Self {
-        let prefetched = [const { Cell::new(0) }; PREFETCHES];
+        let prefetched = [const { Cell::new(None) }; PREFETCHES];
         Self { cell: RefCell::default(), prefetched, policy: RefCell::default(), worker }
     }
 
@@ -63,12 +89,42 @@ impl Scratch {
         self.policy.borrow_mut()
     }
 
-    /// Is this the first hit of a name about to expire in this second? Only that one has it asked for:
-    /// there may be thousands before the answer comes, and more if none comes.
-    pub(crate) fn is_first_prefetch(&self, hash: u64, now_secs: u32) -> bool {
-        let mark = hash.rotate_left(32) ^ u64::from(now_secs);
-        self.prefetched[hash as usize % PREFETCHES].replace(mark) != mark
+    /// What is to be done at a hit of a name about to expire. Only the first one has it asked for: there may be
+    /// thousands before the answer comes, and more if none comes.
+    pub(crate) fn ahead(&self, hash: u64, now_secs: u32, remaining_secs: u32) -> Ahead {
+        let place = &self.prefetched[hash as usize % PREFETCHES];
+        let ending = Ending { hash, at_secs: now_secs.wrapping_add(remaining_secs) };
+        match place.get() {
+            Some((known, asked_at)) if known == ending && asked_at == now_secs => Ahead::Wait,
+            Some((known, _)) if known == ending => {
+                place.set(None);
+                Ahead::Take
+            }
+            _ => {
+                place.set(Some((ending, now_secs)));
+                Ahead::Ask
+            }
+        }
     }
+}
+
+/// An entry of the packet cache that will soon be too old.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Ending {
+    hash: u64,
+    at_secs: u32,
+}
+
+/// What is to be done for a name about to expire.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ahead {
+    /// It is asked for.
+    Ask,
+    /// It was asked for in this second.
+    Wait,
+    /// It was asked for before: what came of it is in the RRset cache, where the answer is made of anew. If nothing came,
+    /// that one ends when the old one does, and near its end is asked for again.
+    Take,
 }
 
 /// What the RRset cache had for a question.
@@ -200,6 +256,23 @@ pub(crate) fn keep(path: &Path<'_>, key: &PacketKey<'_>, hash: u64, answer: &Kee
     path.shared.packets.insert(hash, key, answer.message, answer.ttl_offsets, &meta);
 }
 
+/// Keeps an answer of the local records for so many seconds at most, with the TTLs that they have.
+pub(super) fn keep_local(path: &Path<'_>, query: &super::Query<'_>, message: &[u8], valid_secs: u32) {
+    // Names below a wildcard are as many as who asks can think of, and a message that was cut is only so for datagrams.
+    let is_whole = Header::read(message).is_some_and(|header| !header.has(TC));
+    if valid_secs == 0 || !is_whole || !path.state.local.is_owner(query.key.qname()) {
+        return;
+    }
+    let meta = PacketMeta {
+        stored_at: path.now.secs(),
+        valid_for: valid_secs.min(LOCAL_SECS),
+        epoch: path.state.epoch,
+        flags: LOCAL,
+        ede: None,
+    };
+    path.shared.packets.insert(query.hash, &query.packet_key(), message, &[], &meta);
+}
+
 /// Answers ANY with as little as can be (RFC 8482 §4.2).
 pub(crate) fn minimal_any(question: &[u8], out: &mut [u8]) -> Draft {
     let Some((qname, _)) = question.split_last_chunk::<4>() else {
@@ -257,9 +330,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_asked_for_ahead_of_need_once_a_second() {
+    fn a_name_is_asked_for_ahead_of_need_once_and_then_taken() {
         let scratch = Scratch::of(0);
-        assert!(scratch.is_first_prefetch(7, 100) && !scratch.is_first_prefetch(7, 100));
-        assert!(scratch.is_first_prefetch(8, 100) && scratch.is_first_prefetch(7, 101));
+        let ends_at = 110;
+        let asked = [(7, 100), (7, 100), (8, 100), (7, 101), (8, 101), (7, 109), (8, 109)];
+        let expected = [Ahead::Ask, Ahead::Wait, Ahead::Ask, Ahead::Take, Ahead::Take, Ahead::Ask, Ahead::Ask];
+        assert_eq!(asked.map(|(hash, now_secs)| scratch.ahead(hash, now_secs, ends_at - now_secs)), expected);
+        assert_eq!(scratch.ahead(7, 200, 30), Ahead::Ask, "that of another answer");
     }
 }

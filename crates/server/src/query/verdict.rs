@@ -9,7 +9,7 @@ use avocet_wire::Rcode;
 
 use super::local::{Alias, LocalQuestion};
 use super::respond::{Draft, draft_empty};
-use super::stored::{self, NOTED};
+use super::stored::{self, NOTED, REWRITTEN};
 use super::{Exit, Path, Query, blocked, late, reply};
 use crate::metrics::Stage;
 use crate::policy::{AnswerVerdict, Answered, Asked, Decider, Made, QuestionVerdict};
@@ -24,12 +24,15 @@ pub(super) enum Judgement {
     /// It is put to these servers, and to no cache that others have too.
     Forward(Arc<[SocketAddr]>),
     /// It goes its way; no list is in its way if an allowing rule says so.
-    Pass,
+    Pass {
+        /// Seconds for which this is so; 0 where each query is to be asked about.
+        valid_secs: u32,
+    },
 }
 
 /// Asks the policy about a question.
 pub(super) fn judge(path: &Path<'_>, query: &Query<'_>, out: &mut [u8]) -> Judgement {
-    let Some(policy) = &path.state.policy else { return Judgement::Pass };
+    let Some(policy) = &path.state.policy else { return Judgement::Pass { valid_secs: u32::MAX } };
     let wanted = query.wanted();
     if policy.wants_names()
         && let Some(callers) = path.shared.callers.get(path.scratch.worker())
@@ -37,7 +40,7 @@ pub(super) fn judge(path: &Path<'_>, query: &Query<'_>, out: &mut [u8]) -> Judge
         callers.note(wanted.ip);
     }
     let mut scratch = path.scratch.policy();
-    let (verdict, decider) = policy.question(&wanted.asked(), path.moment(), &mut scratch);
+    let (verdict, decider, valid_secs) = policy.question(&wanted.asked(), path.moment(), &mut scratch);
     let says_nothing = matches!(verdict, QuestionVerdict::Pass);
     // What this network says about its own names, no list of strangers takes back.
     let is_own = !says_nothing && decider == Decider::List && path.state.local.has(query.key.qname());
@@ -51,10 +54,10 @@ pub(super) fn judge(path: &Path<'_>, query: &Query<'_>, out: &mut [u8]) -> Judge
     policy.count_held(path.scratch.worker(), &mut scratch, note);
     drop(scratch);
     if says_nothing || is_own {
-        return Judgement::Pass;
+        return Judgement::Pass { valid_secs };
     }
     match verdict {
-        QuestionVerdict::Pass => Judgement::Pass,
+        QuestionVerdict::Pass => Judgement::Pass { valid_secs },
         QuestionVerdict::Answer(made) => {
             let draft = answer(path, &wanted, &made, out);
             Judgement::End(reply(path, query, (draft, made.stage), out))
@@ -62,7 +65,7 @@ pub(super) fn judge(path: &Path<'_>, query: &Query<'_>, out: &mut [u8]) -> Judge
         QuestionVerdict::Rename(aliases) => Judgement::Rename(aliases),
         QuestionVerdict::Forward(servers) => Judgement::Forward(servers),
         QuestionVerdict::Drop => Judgement::End(Exit::Silent(Stage::Dropped)),
-        QuestionVerdict::Truncate if query.client.transport == Transport::Tcp => Judgement::Pass,
+        QuestionVerdict::Truncate if query.client.transport == Transport::Tcp => Judgement::Pass { valid_secs },
         QuestionVerdict::Truncate => {
             let draft = stored::truncated(query.view.question(), out);
             Judgement::End(reply(path, query, (draft, Stage::Limited), out))
@@ -196,7 +199,7 @@ fn answer(path: &Path<'_>, wanted: &Wanted<'_>, made: &Made<'_>, out: &mut [u8])
             stored_at: path.now.secs(),
             valid_for,
             epoch: path.state.epoch,
-            flags: NOTED,
+            flags: if made.stage == Stage::Rewritten { NOTED | REWRITTEN } else { NOTED },
             ede: Some(made.note),
         };
         let mut offsets = [0; blocked::MAX_RECORDS];

@@ -240,7 +240,8 @@ impl Worker {
                 };
                 // Where a policy judges answers, each is kept as it is for the profile of who waits.
                 let keep = self.state.policy.is_some().then_some(keep);
-                if keep.is_none() {
+                let epoch = self.state.epoch;
+                if keep.is_none() && actions.waiters[waiters.clone()].iter().all(|waiter| waiter.epoch == epoch) {
                     self.keep(resolved, *asked, actions);
                 }
                 let found = Found { rcode: resolved.rcode, message, ede: resolved.ede, keep };

@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
-use crate::server::{Server, Site, ask_patiently};
+use crate::server::{PATIENCE, Server, Site, ask_patiently, first_record, query};
 use crate::upstream::{ADDRESS, Upstream};
 
 /// What a blocked question gets.
@@ -182,6 +182,30 @@ fn pauses_and_grants_act_at_once_and_end_by_themselves() {
         let until = grant(2)["grants"][0]["until"].as_u64().unwrap();
         client.gets_until(until, (ADDRESS, BLOCKED));
     });
+}
+
+/// A policy that has come while a client waits may tell more kinds of clients apart than the one that he came under.
+#[test]
+fn who_waits_is_judged_as_himself_by_the_policy_that_has_come() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    let group = |name: &str, client: &str| format!("[[group]]\nname = \"{name}\"\nclients = [\"{client}\"]\n");
+    let kids = rule(r#"answer.ip.in("192.0.2.0/24") && client.group("kids")"#) + &group("kids", &CHILD.to_string());
+    configure(&site, &upstream, &kids);
+    let _server = site.start();
+    let socket = UdpSocket::bind((IpAddr::V4(CHILD), 0)).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let held = upstream.hold();
+    socket.send_to(&query(7, NAME), site.dns).unwrap();
+    upstream.wait_for_question();
+    // Their address is a lower one: they are counted before the kids.
+    let guests = "[[rule]]\nname = \"guests\"\nwhen = 'qname.under(\"home.example\") && client.group(\"guests\")'\n\
+                  action = \"block\"\n";
+    configure(&site, &upstream, &(kids + &group("guests", "127.0.0.1") + guests));
+    site.avocet_text(&["reload"]);
+    drop(held);
+    let mut reply = [0; 512];
+    let len = socket.recv(&mut reply).unwrap();
+    assert_eq!(first_record(&reply[..len], NAME).0, BLOCKED);
 }
 
 /// Times of day are full minutes, so this takes up to one.
