@@ -8,6 +8,8 @@ use std::path::Path;
 use siphasher::sip::SipHasher13;
 
 use crate::config::Config;
+use crate::policy::Parts;
+use crate::state::Snapshot;
 
 /// Equal for configurations under which the same final answers hold. Another release of the server
 /// may build answers in another way, so its version counts too.
@@ -19,8 +21,23 @@ pub(crate) fn answers_fingerprint(config: &Config) -> u64 {
         (&config.resolver, &config.stubs, &config.dnssec),
         &config.policy,
     );
+    of_text(&format!("{decides:?}"))
+}
+
+/// Equal for snapshots of one configuration whose policies say the same to the same profile: lists, countries, what is
+/// switched off, and what the numbers of profiles stand for.
+pub(crate) fn policy_fingerprint(state: &Snapshot) -> u64 {
+    let Parts { lists, countries, switches, .. } = &state.parts;
+    // Policy zones are in no image: only the stamps of their texts tell of them.
+    let lists = lists.as_ref().map(|lists| (lists.digest(), &lists.making().lists));
+    let countries = countries.as_ref().map(|database| database.digest());
+    let profiles = state.policy.as_ref().map(|policy| policy.meanings());
+    of_text(&format!("{:?}", (lists, countries, switches, profiles)))
+}
+
+fn of_text(text: &str) -> u64 {
     let mut hasher = SipHasher13::new();
-    format!("{decides:?}").hash(&mut hasher);
+    text.hash(&mut hasher);
     hasher.finish()
 }
 

@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use avocet_cache::{PacketKey, SnapshotCounts, SnapshotError, SnapshotMoment};
 
-use super::fingerprint::answers_fingerprint;
+use super::fingerprint::{answers_fingerprint, policy_fingerprint};
 use crate::clock::{Moment, wall_secs};
 use crate::query::packet_hash;
-use crate::state::{Shared, Snapshot};
+use crate::state::Shared;
 
 const NAME: &str = "cache.snapshot";
 
@@ -99,18 +99,8 @@ fn moment(shared: &Shared) -> SnapshotMoment {
         wall_now: wall_secs(),
         now: shared.clock.now().secs(),
         epoch: state.epoch,
-        // Other lists and other countries give other answers to the same configuration.
-        policy: answers_fingerprint(&state.config) ^ lists_fingerprint(&state) ^ countries_fingerprint(&state),
+        policy: answers_fingerprint(&state.config) ^ policy_fingerprint(&state),
     }
-}
-
-fn lists_fingerprint(state: &Snapshot) -> u64 {
-    let digest = state.parts.lists.as_ref().map_or(0, |lists| lists.digest());
-    (digest >> 64) as u64 ^ digest as u64
-}
-
-fn countries_fingerprint(state: &Snapshot) -> u64 {
-    state.parts.countries.as_ref().map_or(0, |database| database.digest())
 }
 
 fn read(path: &Path, shared: &Shared) -> Result<Option<SnapshotCounts>, SnapshotError> {

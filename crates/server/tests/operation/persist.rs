@@ -41,6 +41,26 @@ fn answers_of_another_configuration_are_not_taken_from_the_disk() {
 }
 
 #[test]
+fn answers_of_before_a_pause_are_not_taken_from_the_disk() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    let rule = "[[rule]]\nname = \"games\"\nwhen = 'qname.under(\"game.example\")'\naction = \"block\"\n";
+    site.configure(upstream.addr, "", rule);
+    let server = site.start();
+    let blocked = [0; 4];
+    assert_eq!(site.ask("game.example").0, blocked);
+    server.stop();
+    // The machine went down after this was written and the pause begun.
+    let written = fs::read(site.snapshot()).unwrap();
+    let server = site.start();
+    assert_eq!(site.ask("game.example").0, blocked);
+    site.control_lines(b"{\"command\":\"pause\",\"secs\":3600}\n");
+    server.stop();
+    fs::write(site.snapshot(), written).unwrap();
+    let _server = site.start();
+    assert_eq!(site.ask("game.example").0, ADDRESS);
+}
+
+#[test]
 fn a_damaged_snapshot_is_put_aside_and_the_server_serves() {
     let (site, upstream) = (Site::new(), Upstream::start());
     site.configure(upstream.addr, "", "");
