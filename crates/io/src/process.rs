@@ -84,6 +84,24 @@ impl Thread {
     }
 }
 
+/// Octets from which on memory comes from the system alone.
+const LARGE: libc::c_int = 1 << 20;
+/// Octets at the end of a heap that it keeps when they are freed.
+const KEPT: libc::c_int = 4 << 20;
+
+/// Has the C library take large pieces of memory from the system one by one, and give each back as soon as it is freed.
+///
+/// Else it learns from the first large piece that is freed to take those to come from its heaps: what a list took to
+/// compile stays there, or goes in one long call under the lock of a heap.
+pub fn keep_large_memory_apart() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: takes no pointer; called before there are other threads, as the library wants it.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT);
+    }
+}
+
 /// Gives memory that was freed back to the system, where the C library keeps some for later.
 pub fn give_memory_back() {
     #[cfg(target_env = "gnu")]

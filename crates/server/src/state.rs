@@ -158,14 +158,13 @@ impl Shared {
         }
     }
 
-    /// Frees the snapshots that no worker uses any more; says whether there were some.
-    pub(crate) fn free_retired(&self) -> bool {
+    /// The snapshots that no worker uses any more, to be freed.
+    pub(crate) fn take_retired(&self) -> Vec<Arc<Snapshot>> {
         let mut retired = self.retired();
         let all = std::mem::take(&mut *retired).into_iter();
-        let (used, unused): (Vec<_>, Vec<_>) = all.partition(|snapshot| Arc::strong_count(snapshot) > 1);
+        let (used, unused) = all.partition(|snapshot| Arc::strong_count(snapshot) > 1);
         *retired = used;
-        drop(retired);
-        !unused.is_empty()
+        unused
     }
 
     fn retired(&self) -> MutexGuard<'_, Vec<Arc<Snapshot>>> {

@@ -15,18 +15,19 @@ use super::process::{Launch, SERVER_CORE, START_WITHIN, Server};
 use super::report::{Report, Sample};
 use super::setup::Setup;
 use super::workload::Workload;
-use super::{ask, configuration, goals, machine, material, packages, table};
+use super::{ask, blocklist, configuration, goals, machine, material, packages, table};
 
 /// The peers that are measured unless others are named.
 pub(super) const PEERS: &[Peer] = &[Peer::Bare, Peer::Nsd, Peer::Unbound, Peer::Avocet];
 /// What can be asked in turns: nothing whose cost depends on what was asked before.
-const WORKLOADS: &[Workload] = &[Workload::Hot, Workload::HotEdns, Workload::Tcp, Workload::Miss];
+const WORKLOADS: &[Workload] =
+    &[Workload::Hot, Workload::HotEdns, Workload::Tcp, Workload::Miss, Workload::Unlisted, Workload::Blocked];
 
 /// Turns that each server has in a round, and queries in a turn.
 const TURNS: usize = 4;
 const TURN_QUERIES: u32 = 50_000;
 
-/// Measures each wanted workload with all its servers up; prints the tables and keeps the samples.
+/// Measures each wanted workload with all its servers up, or those that have a block list together; prints the tables and keeps the samples.
 ///
 /// # Errors
 /// When a server cannot be started or answers wrongly.
@@ -40,9 +41,11 @@ pub(super) fn run(kind: &str, options: &Options) -> Result<(), String> {
     }
     let mut setup = Setup::prepare(&peers, options)?;
     let mut report = Report { left_out, ..Report::default() };
-    for workload in workloads {
-        let asked = peers.iter().copied().filter(|peer| options.wants(*peer, workload)).collect::<Vec<_>>();
-        let row = Row::start(&mut setup, &asked, workload)?;
+    // What a block costs is held against what the same server takes for another name.
+    for together in workloads.chunk_by(|one, other| one.has_list() && other.has_list()) {
+        let pairs = together.iter().flat_map(|workload| peers.iter().map(move |peer| (*peer, *workload)));
+        let pairs: Vec<_> = pairs.filter(|(peer, workload)| options.wants(*peer, *workload)).collect();
+        let row = Row::start(&mut setup, &pairs)?;
         for round in 1..=options.rounds {
             report.samples.extend(row.round(&setup, options, round)?);
         }
@@ -52,30 +55,40 @@ pub(super) fn run(kind: &str, options: &Options) -> Result<(), String> {
     machine::keep(kind, &peers, report.json()).map(drop)
 }
 
-/// Servers that are up together for one workload.
+/// Servers that are up together.
 struct Row {
-    workload: Workload,
-    servers: Vec<(Peer, Server, SocketAddrV4)>,
+    servers: Vec<Asked>,
     /// What is asked in a turn.
     file: PathBuf,
 }
 
+/// A server and what is asked of it.
+struct Asked {
+    peer: Peer,
+    workload: Workload,
+    server: Server,
+    target: SocketAddrV4,
+}
+
 impl Row {
-    fn start(setup: &mut Setup, peers: &[Peer], workload: Workload) -> Result<Self, String> {
+    fn start(setup: &mut Setup, pairs: &[(Peer, Workload)]) -> Result<Self, String> {
         let mut servers = Vec::new();
-        for peer in peers.iter().copied() {
+        for (peer, workload) in pairs.iter().copied() {
             setup.renew_port()?;
             let command = configuration::prepare(setup, peer, workload)?;
             let log = setup.file(&format!("{}.log", peer.name()));
             let launch = Launch { command: &command, core: SERVER_CORE, log: &log, within: START_WITHIN };
             let target = setup.target(workload);
-            let server = Server::start(&launch, || ask::is_ready(target))?;
+            let refusal = peer.refusal().filter(|_| workload.has_list());
+            let server = Server::start(&launch, || {
+                ask::is_ready(target) && refusal.is_none_or(|refusal| ask::is_blocking(target, refusal))
+            })?;
             if peer.knows_zone() {
                 ask::verify(target, peer, workload)?;
             }
-            servers.push((peer, server, target));
+            servers.push(Asked { peer, workload, server, target });
         }
-        Ok(Self { workload, servers, file: setup.file("turn.txt") })
+        Ok(Self { servers, file: setup.file("turn.txt") })
     }
 
     /// Gives every server its turns of a round, each time in another order; the first round warms caches up before.
@@ -83,7 +96,7 @@ impl Row {
         if round == 1 {
             self.turns(setup, options, 0)?;
         }
-        let before: Vec<_> = self.servers.iter().map(|(_, server, _)| server.cpu()).collect();
+        let before: Vec<_> = self.servers.iter().map(|asked| asked.server.cpu()).collect();
         let mut loads = vec![Load::default(); self.servers.len()];
         for turn in 0..TURNS {
             let answered = self.turns(setup, options, (round - 1) * TURNS + turn + 1)?;
@@ -92,30 +105,29 @@ impl Row {
             }
         }
         let measured = self.servers.iter().zip(before).zip(loads);
-        let samples = measured.map(|(((peer, server, _), before), load)| {
+        let samples = measured.map(|((asked, before), load)| {
+            let Asked { peer, workload, server, .. } = asked;
             let after = server.cpu();
             let micros = |secs: f64| secs * 1e6 / load.answered as f64;
             let user_us = micros(after.user_secs - before.user_secs);
             let cpu_us = user_us + micros(after.system_secs - before.system_secs);
             let ready_secs = server.ready_after.as_secs_f64();
-            let workload = self.workload;
-            let start_bytes = server.memory_bytes() as f64;
-            Sample { peer: *peer, workload, round, cpu_us, user_us, ready_secs, start_bytes, growth: None, load }
+            let (peer, workload, start_bytes) = (*peer, *workload, server.memory_bytes() as f64);
+            Sample { peer, workload, round, cpu_us, user_us, ready_secs, start_bytes, growth: None, load }
         });
         Ok(samples.inspect(|sample| eprintln!("  {}", sample.line())).collect())
     }
 
     /// One turn of each server, with the same queries; their answers in the order of the servers.
     fn turns(&self, setup: &Setup, options: &Options, turn: usize) -> Result<Vec<Load>, String> {
-        write_queries(&self.file, self.workload, turn).map_err(|error| format!("{}: {error}", self.file.display()))?;
         let mut loads = vec![Load::default(); self.servers.len()];
         for place in rotated(self.servers.len(), turn) {
-            let (peer, _, target) = &self.servers[place];
+            let Asked { peer, workload, target, .. } = &self.servers[place];
+            write_queries(&self.file, *workload, turn).map_err(|error| format!("{}: {error}", self.file.display()))?;
             let pace = Pace::Lines { lines: TURN_QUERIES.into() };
-            let transport = self.workload.transport();
-            let questions = Questions { server: *target, file: &self.file, transport, pace };
+            let questions = Questions { server: *target, file: &self.file, transport: workload.transport(), pace };
             let load = options.generator.ask(setup, &questions)?;
-            self.workload.judge(&load, None).map_err(|error| format!("{}: {error}", peer.name()))?;
+            workload.judge(&load, peer.refusal()).map_err(|error| format!("{}: {error}", peer.name()))?;
             loads[place] = load;
         }
         Ok(loads)
@@ -128,13 +140,19 @@ fn rotated(places: usize, turn: usize) -> impl Iterator<Item = usize> {
     range.map(move |place| (place + turn) % places)
 }
 
-/// Writes what a turn asks: the hot names again and again, or names that no turn before had.
+/// Writes what a turn asks: the hot names again and again, listed ones, or names that no turn before had.
 fn write_queries(file: &Path, workload: Workload, turn: usize) -> std::io::Result<()> {
     let first = TURN_QUERIES * u32::try_from(turn).unwrap_or(u32::MAX);
     material::write_lines(
         file,
         (0..TURN_QUERIES).map(|number| match workload {
             Workload::Miss => material::unique_query(first + number),
+            Workload::Blocked => {
+                format!(
+                    "{} A",
+                    blocklist::name(number % material::HOT_NAMES * (blocklist::NAMES / material::HOT_NAMES))
+                )
+            }
             _ => format!("{} A", material::name(number % material::HOT_NAMES)),
         }),
     )

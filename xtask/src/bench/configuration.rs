@@ -130,7 +130,7 @@ pub(super) fn prepare(setup: &Setup, peer: Peer, workload: Workload) -> Result<V
     words.set("INTERFACE", setup.veth.as_ref().map_or_else(String::new, Veth::interface));
     // Insertions hold words themselves: `fill` takes the last of the list first.
     words.set("XDP", if peer == Peer::KnotXdp { template!("knot/xdp.conf") } else { "" });
-    let blocking = if workload == Workload::Blocked { blocking(peer) } else { None };
+    let blocking = if workload.has_list() { blocking(peer) } else { None };
     words.set("POLICY", if blocking.is_some() { template!("bind9/policy.conf") } else { "" });
     words.set("BLOCKING", blocking.map_or("", |(text, _)| text));
     if let Some((_, form)) = blocking {

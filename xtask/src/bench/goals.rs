@@ -15,6 +15,8 @@ struct Goal {
 enum Limit {
     /// So many times the headline of another server.
     Times(f64, Peer),
+    /// So many times Avocet's own headline of another workload.
+    Beside(f64, Workload),
     /// The user part of the CPU time: so many microseconds more than another server's.
     UserAbove(f64, Peer),
     /// So many bytes a name.
@@ -32,6 +34,7 @@ const GOALS: &[Goal] = &[
     Goal { workload: Workload::Zipf, limit: Limit::Times(0.68, Peer::Unbound) },
     Goal { workload: Workload::Zipf, limit: Limit::Times(0.9, Peer::Dnsdist) },
     Goal { workload: Workload::Blocked, limit: Limit::Times(0.7, Peer::Dnsdist) },
+    Goal { workload: Workload::Blocked, limit: Limit::Beside(1.05, Workload::Unlisted) },
     Goal { workload: Workload::Memory, limit: Limit::Bytes(200.0) },
 ];
 
@@ -39,6 +42,7 @@ impl Goal {
     fn limit_text(&self) -> String {
         match &self.limit {
             Limit::Times(times, peer) => format!("<= {times:.2} x {}", peer.name()),
+            Limit::Beside(times, workload) => format!("<= {times:.2} x {}", workload.name()),
             Limit::UserAbove(micros, peer) => format!("user <= {} + {micros:.1} us", peer.name()),
             Limit::Bytes(bytes) => format!("<= {bytes:.0} bytes"),
         }
@@ -49,6 +53,9 @@ impl Goal {
         let workload = self.workload;
         match self.limit {
             Limit::Times(times, peer) => Some((report.ratio(Peer::Avocet, peer, workload)?, times)),
+            Limit::Beside(times, other) => {
+                Some((report.ratio_of((Peer::Avocet, workload), (Peer::Avocet, other))?, times))
+            }
             Limit::UserAbove(micros, peer) => {
                 let user = |peer| report.spread(peer, workload, |sample| Some(sample.user_us));
                 Some((user(Peer::Avocet)?, user(peer)?.median + micros))

@@ -120,7 +120,7 @@ impl Peer {
     pub(super) fn runs(self, workload: Workload) -> bool {
         match workload {
             Workload::Veth => matches!(self, Self::Bare | Self::Knot | Self::KnotXdp),
-            Workload::Blocked => self.refusal().is_some(),
+            Workload::Unlisted | Workload::Blocked => self.refusal().is_some(),
             _ => match self {
                 Self::Bare => workload.is_warm() || workload == Workload::Miss,
                 Self::BareMmsg => matches!(workload, Workload::Hot | Workload::HotEdns),
@@ -156,7 +156,8 @@ impl Peer {
     /// Whether one start serves these two workloads.
     pub(super) fn shares_start(self, one: Workload, other: Workload) -> bool {
         let is_tcp = |workload| workload == Workload::Tcp;
-        one.is_warm() && other.is_warm() && (self != Self::Bare || is_tcp(one) == is_tcp(other))
+        one.has_list() && other.has_list()
+            || one.is_warm() && other.is_warm() && (self != Self::Bare || is_tcp(one) == is_tcp(other))
     }
 
     /// The version the server gives itself; none if it is ours or cannot be run.

@@ -161,7 +161,7 @@ impl Bench<'_> {
         let log = self.setup.file(&format!("{}.log", peer.name()));
         let launch = Launch { command: &command, core: SERVER_CORE, log: &log, within: START_WITHIN };
         let target = self.setup.target(workload);
-        let refusal = peer.refusal().filter(|_| workload == Workload::Blocked);
+        let refusal = peer.refusal().filter(|_| workload.has_list());
         Server::start(&launch, || {
             ask::is_ready(target) && refusal.is_none_or(|refusal| ask::is_blocking(target, refusal))
         })

@@ -29,7 +29,7 @@ impl Step {
     pub(super) fn estimate(&self, options: &Options) -> Duration {
         let secs = |workload: &Workload| match (workload.cached_names(), workload) {
             (Some(names), _) => names as f64 / CACHED_PER_SEC,
-            (None, Workload::Blocked) => options.secs as f64 + WARM_UP_SECS + LIST_SECS,
+            (None, Workload::Unlisted) => options.secs as f64 + WARM_UP_SECS + LIST_SECS,
             _ => options.secs as f64 + WARM_UP_SECS,
         };
         Duration::from_secs_f64(START_SECS + self.session.iter().map(secs).sum::<f64>())
@@ -101,7 +101,7 @@ mod tests {
     fn warm_workloads_share_a_start_and_others_do_not() {
         let options = Options::parse(&[]).unwrap();
         let of = |peer, round| names(sessions(peer, &options, round));
-        let timed = "hot+hot-edns+latency+tcp miss zipf blocked";
+        let timed = "hot+hot-edns+latency+tcp miss zipf unlisted+blocked";
         assert_eq!(of(Peer::Unbound, 1), format!("{timed} memory-200k memory"));
         assert_eq!(of(Peer::Unbound, 2), timed);
         assert_eq!(of(Peer::Bare, 1), "hot+hot-edns+latency tcp miss veth");

@@ -3,11 +3,16 @@
 //!
 //! The server has one core for its worker and for the thread that compiles, as on the smallest machine. Half of what is
 //! asked is on the list, and half is resolved once and cached; each swap makes all of it to be decided anew.
+//!
+//! Beside the quiet server there is the same beside a process that only turns in circles, at the lowest priority on the
+//! server's core: what a machine costs by itself whose cores are all busy. One that others share may take a busy core away
+//! for milliseconds, and lends an idle one at once.
 
 use std::fs;
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
 use std::path::{Path, PathBuf};
+use std::process::Child;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -36,8 +41,8 @@ const SETTLED_AFTER_SECS: u64 = 3;
 /// So many questions are in flight while names are only to be cached.
 const CACHING_WINDOW: u64 = 48;
 
-/// Takes `--rate N` beside the options of all benches; `--secs` is the time of each of the two runs of a round. Rounds take
-/// turns, so that what else the machine does is in both; their medians are compared.
+/// Takes `--rate N` beside the options of all benches; `--secs` is the time of each of the three runs of a round. Rounds
+/// take turns, so that what else the machine does is in all; their medians are compared.
 pub(super) fn run(words: &[&str]) -> Result<(), String> {
     let (rate, rest) = rate_of(words)?;
     let options = Options::parse_for(&[Peer::Avocet], &rest)?;
@@ -61,6 +66,9 @@ pub(super) fn run(words: &[&str]) -> Result<(), String> {
             result.memory.before = memory(&server)?.now;
             server.forget_peak()?;
         }
+        let circles = Circles::begin()?;
+        result.busy.push(Generator::Avocet.ask(&setup, &questions(pace))?);
+        drop(circles);
         let (swapped, swaps) = thread::scope(|scope| {
             let load = scope.spawn(|| Generator::Avocet.ask(&setup, &questions(pace)));
             let swaps = site.swap_while(result.swaps.len(), || !load.is_finished());
@@ -82,6 +90,24 @@ fn rate_of<'w>(words: &[&'w str]) -> Result<(u64, Vec<&'w str>), String> {
     let rate = words.get(at + 1).and_then(|value| value.parse().ok()).filter(|rate| *rate > 0);
     let rest = [&words[..at], words.get(at + 2..).unwrap_or_default()].concat();
     Ok((rate.ok_or("--rate wants a positive number")?, rest))
+}
+
+/// A process that turns in circles on the server's core wherever nobody else wants it.
+struct Circles(Child);
+
+impl Circles {
+    fn begin() -> Result<Self, String> {
+        let mut command = pinned(SERVER_CORE);
+        command.args(["chrt", "--idle", "0", "sh", "-c", "while :; do :; done"]);
+        command.spawn().map(Self).map_err(|error| format!("chrt: {error}"))
+    }
+}
+
+impl Drop for Circles {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// Octets in memory.
@@ -211,6 +237,8 @@ impl Site {
 struct Outcome {
     rate: u64,
     quiet: Vec<Load>,
+    /// With the server's core busy otherwise.
+    busy: Vec<Load>,
     swapped: Vec<Load>,
     swaps: Vec<f64>,
     memory: Memories,
@@ -228,10 +256,15 @@ impl Outcome {
         };
         println!("{NAMES} names, {} queries a second", self.rate);
         line("quiet", &self.quiet);
+        line("in a busy core", &self.busy);
         line("while swapped", &self.swapped);
         let slowest = self.swaps.iter().copied().fold(0.0, f64::max);
         let (swaps, rounds) = (self.swaps.len(), self.quiet.len());
-        println!("{swaps} swaps in {rounds} rounds, the slowest {slowest:.2} s; p99 {:+.0} %", self.p99_percent());
+        println!(
+            "{swaps} swaps in {rounds} rounds, the slowest {slowest:.2} s; p99 {:+.0} % beside quiet, {:+.0} % beside busy",
+            self.p99_percent(&self.quiet),
+            self.p99_percent(&self.busy)
+        );
         let Memories { before, peak, after } = self.memory;
         println!(
             "memory {} MiB, at most {} MiB, {} MiB afterwards; the image has {:.1} MiB: at most {:.2} images more, {:.2} stay",
@@ -244,8 +277,9 @@ impl Outcome {
         );
     }
 
-    fn p99_percent(&self) -> f64 {
-        (medians(&self.swapped).p99_us / medians(&self.quiet).p99_us - 1.0) * 100.0
+    /// How much more than `others` the p99 while swapped is.
+    fn p99_percent(&self, others: &[Load]) -> f64 {
+        (medians(&self.swapped).p99_us / medians(others).p99_us - 1.0) * 100.0
     }
 
     /// What is more than before, in images.
@@ -270,6 +304,7 @@ impl Outcome {
             ("names", json::number(f64::from(NAMES))),
             ("queries_per_sec", json::number(self.rate as f64)),
             ("quiet", load(&self.quiet)),
+            ("in_a_busy_core", load(&self.busy)),
             ("while_swapped", load(&self.swapped)),
             ("swaps", json::number(self.swaps.len() as f64)),
             ("slowest_swap_secs", json::number(self.swaps.iter().copied().fold(0.0, f64::max))),
@@ -317,12 +352,14 @@ mod tests {
         let outcome = Outcome {
             rate: 1,
             quiet: vec![load(10.0), load(1.0), load(30.0)],
+            busy: vec![load(24.0)],
             swapped: vec![load(12.0), load(2.0), load(90.0)],
             swaps: vec![0.5],
             memory: Memories { before: 100, peak: 160, after: 110 },
             image: 20,
         };
         assert_eq!((outcome.images(160), outcome.images(110)), (3.0, 0.5));
-        assert!((outcome.p99_percent() - 20.0).abs() < 1e-9);
+        assert!((outcome.p99_percent(&outcome.quiet) - 20.0).abs() < 1e-9);
+        assert!((outcome.p99_percent(&outcome.busy) + 50.0).abs() < 1e-9);
     }
 }

@@ -183,8 +183,13 @@ impl Report {
     ///
     /// What drifts between rounds is thus in both and cancels.
     pub(super) fn ratio(&self, peer: Peer, other: Peer, workload: Workload) -> Option<Spread> {
-        self.spread(peer, workload, |sample| {
-            let same_round = self.of_pair(other, workload).find(|other| other.round == sample.round);
+        self.ratio_of((peer, workload), (other, workload))
+    }
+
+    /// The same of any two pairs.
+    pub(super) fn ratio_of(&self, one: (Peer, Workload), other: (Peer, Workload)) -> Option<Spread> {
+        self.spread(one.0, one.1, |sample| {
+            let same_round = self.of_pair(other.0, other.1).find(|other| other.round == sample.round);
             same_round.map(|other| sample.figure() / other.figure())
         })
     }

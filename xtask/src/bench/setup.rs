@@ -91,9 +91,12 @@ impl Setup {
     /// The query file of a workload.
     pub(super) fn queries(&self, workload: Workload) -> &Path {
         match workload {
-            Workload::Hot | Workload::HotEdns | Workload::Latency | Workload::Tcp | Workload::Veth => {
-                &self.material.hot
-            }
+            Workload::Hot
+            | Workload::HotEdns
+            | Workload::Latency
+            | Workload::Tcp
+            | Workload::Unlisted
+            | Workload::Veth => &self.material.hot,
             Workload::Miss => &self.material.miss,
             Workload::Zipf => &self.material.zipf,
             Workload::Blocked => &self.material.blocked,

@@ -19,6 +19,8 @@ pub(super) enum Workload {
     Miss,
     /// 200,000 names by Zipf's law from an empty cache.
     Zipf,
+    /// The names of `Hot`, which are not on the block list that the server has.
+    Unlisted,
     /// 10,000 of the 500,000 names on a block list.
     Blocked,
     /// What the process grows by for 200,000 cached names.
@@ -58,6 +60,7 @@ impl Workload {
         Self::Tcp,
         Self::Miss,
         Self::Zipf,
+        Self::Unlisted,
         Self::Blocked,
         Self::MemorySmall,
         Self::Memory,
@@ -75,6 +78,7 @@ impl Workload {
             Self::Tcp => "tcp",
             Self::Miss => "miss",
             Self::Zipf => "zipf",
+            Self::Unlisted => "unlisted",
             Self::Blocked => "blocked",
             Self::MemorySmall => "memory-200k",
             Self::Memory => "memory",
@@ -96,6 +100,7 @@ impl Workload {
             Self::Tcp => "Cached names over TCP",
             Self::Miss => "Names never asked before",
             Self::Zipf => "Names by Zipf's law from an empty cache",
+            Self::Unlisted => "Cached names beside a list of 500,000",
             Self::Blocked => "Blocked names out of a list of 500,000",
             Self::MemorySmall => "Memory for 200,000 names",
             Self::Memory => "Memory for 1,000,000 names",
@@ -118,6 +123,11 @@ impl Workload {
             Self::Memory => Some(1_000_000),
             _ => None,
         }
+    }
+
+    /// Whether the server has a block list.
+    pub(super) fn has_list(self) -> bool {
+        matches!(self, Self::Unlisted | Self::Blocked)
     }
 
     /// Whether all names are cached before the run, by one configuration, so that one start serves several.

@@ -21,14 +21,9 @@ impl Leisure {
         if octets < SMALL {
             return work();
         }
-        let thread = Thread::current();
-        *self.lock() = Some((thread, Instant::now()));
-        // Where the system refuses, it is in the way of the workers a little.
-        let _ = thread.set_eagerness(Eagerness::Idle);
-        let result = work();
-        let _ = thread.set_eagerness(Eagerness::Ordinary);
+        *self.lock() = Some((Thread::current(), Instant::now()));
+        let result = at_leisure(work);
         *self.lock() = None;
-        give_memory_back();
         result
     }
 
@@ -44,4 +39,15 @@ impl Leisure {
     fn lock(&self) -> MutexGuard<'_, Option<(Thread, Instant)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Does what holds no lock where nobody else wants the core, and gives back the memory that it freed.
+pub(crate) fn at_leisure<T>(work: impl FnOnce() -> T) -> T {
+    let thread = Thread::current();
+    // Where the system refuses, it is in the way of the workers a little.
+    let _ = thread.set_eagerness(Eagerness::Idle);
+    let result = work();
+    let _ = thread.set_eagerness(Eagerness::Ordinary);
+    give_memory_back();
+    result
 }

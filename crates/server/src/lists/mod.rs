@@ -14,7 +14,7 @@ mod copies;
 pub(crate) mod disk;
 mod fetch;
 mod image_file;
-mod leisure;
+pub(crate) mod leisure;
 pub(crate) mod source;
 pub(crate) mod status;
 mod store;

@@ -49,11 +49,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use avocet_io::poll::{Events, Interest, Poller, Trigger};
-use avocet_io::process;
 use avocet_io::signals::{Signal, Signals};
 
 use crate::clock::wall_secs;
 use crate::http::{self, HttpServer, Visits};
+use crate::lists::leisure::at_leisure;
 use crate::lists::{self, Keeping, Store};
 use crate::root::{self, RootKeeping};
 use crate::serve::StartError;
@@ -408,8 +408,9 @@ impl Operation {
             self.running.follow_wall_clock();
         }
         self.running.lists.leisure.hurry();
-        if shared.free_retired() {
-            process::give_memory_back();
+        let retired = shared.take_retired();
+        if !retired.is_empty() {
+            at_leisure(|| drop(retired));
         }
         self.running.tick_trust();
         self.neighbours.look(&self.running, now);

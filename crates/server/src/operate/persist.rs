@@ -5,7 +5,7 @@
 //! again: whatever goes wrong here costs a line in the log and leaves the service as it is.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IntoInnerError};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,6 +13,7 @@ use avocet_cache::{PacketKey, SnapshotCounts, SnapshotError, SnapshotMoment};
 
 use super::fingerprint::{answers_fingerprint, policy_fingerprint};
 use crate::clock::{Moment, wall_secs};
+use crate::lists::disk::{PIECE, Paced};
 use crate::query::packet_hash;
 use crate::state::Shared;
 
@@ -113,9 +114,8 @@ fn read(path: &Path, shared: &Shared) -> Result<Option<SnapshotCounts>, Snapshot
 }
 
 fn write(path: &Path, shared: &Shared) -> io::Result<SnapshotCounts> {
-    let mut out = BufWriter::with_capacity(1 << 20, File::create(path)?);
+    let mut out = BufWriter::with_capacity(PIECE, Paced::create(path)?);
     let counts = avocet_cache::save(&mut out, &shared.packets, &shared.rrsets, &moment(shared))?;
-    out.flush()?;
-    out.get_ref().sync_all()?;
+    out.into_inner().map_err(IntoInnerError::into_error)?.finish()?;
     Ok(counts)
 }

@@ -277,7 +277,9 @@ fn ahead_of_need(
         Ahead::Wait => None,
         Ahead::Take => {
             let mut renewed = vec![0; out.len()];
-            let FromRrsets::Fresh(draft) = stored::from_rrsets(path, &query.wanted(), &mut renewed) else { return None };
+            let FromRrsets::Fresh(draft) = stored::from_rrsets(path, &query.wanted(), &mut renewed) else {
+                return None;
+            };
             out[..draft.len].copy_from_slice(&renewed[..draft.len]);
             Some(reply(path, query, (draft, stored::stage(&draft)), out))
         }
