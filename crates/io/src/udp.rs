@@ -4,9 +4,11 @@
 //! sockets. Replies leave from the address that was asked: a socket bound to one address does so by
 //! itself, a wildcard socket by PKTINFO, which costs and is therefore on only there.
 
+use std::any::Any;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use libc::c_int;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
@@ -50,8 +52,16 @@ pub trait Service {
 
     /// Answers a datagram: writes a reply to `reply`, of 4 KiB, and gives its length, or `None` for no
     /// reply now.
+    ///
+    /// A panic ends this answer alone, so it must leave nothing half changed that others read.
     fn answer(&mut self, place: usize, datagram: Datagram<'_>, reply: &mut [u8]) -> Option<usize>;
+
+    /// Hears that answering the last datagram has panicked. The rest of the batch is answered after it.
+    fn failed(&mut self, panic: Panic);
 }
+
+/// What a panic carries.
+pub type Panic = Box<dyn Any + Send>;
 
 impl<F: FnMut(Datagram<'_>, &mut [u8]) -> Option<usize>> Service for F {
     #[inline]
@@ -60,6 +70,10 @@ impl<F: FnMut(Datagram<'_>, &mut [u8]) -> Option<usize>> Service for F {
     #[inline]
     fn answer(&mut self, _: usize, datagram: Datagram<'_>, reply: &mut [u8]) -> Option<usize> {
         self(datagram, reply)
+    }
+
+    fn failed(&mut self, panic: Panic) {
+        resume_unwind(panic);
     }
 }
 
@@ -169,13 +183,23 @@ impl PacketSource for UdpListener {
         for i in 0..received {
             service.look(i, self.inbox.datagram(i).0);
         }
-        let mut replies = 0;
-        for i in 0..received {
-            let (bytes, peer, truncated) = self.inbox.datagram(i);
-            let datagram = Datagram { bytes, peer, truncated };
-            if let Some(len) = service.answer(i, datagram, self.outbox.reply(replies)) {
-                self.outbox.address(replies, peer, len);
-                replies += 1;
+        let (mut next, mut replies) = (0, 0);
+        while next < received {
+            // To be ready for a panic costs as much for one datagram as for all of them.
+            let answered = catch_unwind(AssertUnwindSafe(|| {
+                while next < received {
+                    let place = next;
+                    next += 1;
+                    let (bytes, peer, truncated) = self.inbox.datagram(place);
+                    let datagram = Datagram { bytes, peer, truncated };
+                    if let Some(len) = service.answer(place, datagram, self.outbox.reply(replies)) {
+                        self.outbox.address(replies, peer, len);
+                        replies += 1;
+                    }
+                }
+            }));
+            if let Err(panic) = answered {
+                service.failed(panic);
             }
         }
         let sent = self.outbox.send(self.socket.as_fd(), replies);
@@ -277,6 +301,42 @@ mod tests {
     fn batches_are_answered() {
         check_echo("127.0.0.1:0");
         check_echo("[::1]:0");
+    }
+
+    /// Answers a `?` with a panic, and all else with itself.
+    struct Fragile {
+        failures: usize,
+    }
+
+    impl Service for Fragile {
+        fn look(&mut self, _: usize, _: &[u8]) {}
+
+        fn answer(&mut self, _: usize, datagram: Datagram<'_>, reply: &mut [u8]) -> Option<usize> {
+            assert_ne!(datagram.bytes, b"?", "a fault, planted by a test");
+            reply[0] = datagram.bytes[0];
+            Some(1)
+        }
+
+        fn failed(&mut self, _: Panic) {
+            self.failures += 1;
+        }
+    }
+
+    #[test]
+    fn a_panic_costs_one_answer_of_a_batch() {
+        let mut listener = UdpListener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let client = client(listener.local_addr().unwrap());
+        for byte in *b"?a??b?" {
+            client.send(&[byte]).unwrap();
+        }
+        let mut fragile = Fragile { failures: 0 };
+        assert_eq!(listener.serve(&mut fragile).unwrap(), Batch { received: 6, sent: 2, dropped: 0 });
+        assert_eq!(fragile.failures, 4);
+        let mut byte = [0];
+        for expected in *b"ab" {
+            client.recv(&mut byte).unwrap();
+            assert_eq!(byte, [expected]);
+        }
     }
 
     #[test]

@@ -32,8 +32,8 @@ pub const fn fold_word(word: u64) -> u64 {
 
 /// Lower-cases the ASCII letters among the first `count` octets of a block.
 #[inline]
-fn fold_first([low, high]: [u64; 2], count: usize) -> [u64; 2] {
-    let [of_low, of_high] = halves(FIRST_OF_BLOCK[count.min(BLOCK)]);
+fn fold_start(block: u128, count: usize) -> [u64; 2] {
+    let ([low, high], [of_low, of_high]) = (halves(block), halves(FIRST_OF_BLOCK[count.min(BLOCK)]));
     [low ^ (low ^ fold_word(low)) & of_low, high ^ (high ^ fold_word(high)) & of_high]
 }
 
@@ -156,24 +156,49 @@ impl HashKey {
     /// for what it has written in pieces before it reads it back.
     #[inline]
     pub(crate) fn fold_and_hash(&self, question: &[u8], extra: u64, out: &mut [u8; KEY_ROOM]) -> u64 {
+        let Some(last) = question.last_chunk::<BLOCK>() else {
+            return self.fold_and_hash_short(question, extra, out);
+        };
         let mut state = self.begin(question.len(), extra);
-        let name_len = question.len().saturating_sub(4);
-        let (whole, _) = question[..name_len].as_chunks::<BLOCK>();
-        let places = out.as_chunks_mut::<BLOCK>().0;
-        for (block, place) in whole.iter().zip(&mut *places) {
+        let name_len = question.len() - 4;
+        let (whole, name_rest) = question[..name_len].as_chunks::<BLOCK>();
+        let (places, rest_places) = out.as_chunks_mut::<BLOCK>().0.split_at_mut(whole.len());
+        for (block, place) in whole.iter().zip(places) {
             *place = *block;
             place.make_ascii_lowercase();
             state = self.mix(state, halves(u128::from_le_bytes(*place)));
         }
-        let mut at = whole.len() * BLOCK;
-        for place in &mut places[whole.len()..] {
-            if at >= question.len() {
-                break;
+        let [first_place, second_place, ..] = rest_places else { return state };
+        let last = u128::from_le_bytes(*last);
+        // What is left is the rest of the name, with four octets behind it: one block, or two.
+        let folded = match question[whole.len() * BLOCK..].split_first_chunk::<BLOCK>() {
+            Some((first, behind)) if !behind.is_empty() => {
+                let folded = fold_start(u128::from_le_bytes(*first), name_rest.len());
+                *first_place = whole_block(folded);
+                state = self.mix(state, folded);
+                let behind = halves(last >> (8 * (BLOCK - behind.len().min(BLOCK)) as u32 % u128::BITS));
+                *second_place = whole_block(behind);
+                behind
             }
-            let [low, high] = fold_first(block(question, at), name_len.saturating_sub(at));
-            *place = (u128::from(low) | u128::from(high) << 64).to_le_bytes();
-            state = self.mix(state, [low, high]);
-            at += BLOCK;
+            _ => {
+                let missing = BLOCK - (name_rest.len() + 4).min(BLOCK);
+                let folded = fold_start(last >> (8 * missing as u32 % u128::BITS), name_rest.len());
+                *first_place = whole_block(folded);
+                folded
+            }
+        };
+        self.end(self.mix(state, folded))
+    }
+
+    /// The same of a question of less than a block.
+    #[cold]
+    fn fold_and_hash_short(&self, question: &[u8], extra: u64, out: &mut [u8; KEY_ROOM]) -> u64 {
+        let mut state = self.begin(question.len(), extra);
+        if !question.is_empty() {
+            let [low, high] = short_block(question);
+            let folded = fold_start(u128::from(low) | u128::from(high) << 64, question.len().saturating_sub(4));
+            out[..BLOCK].copy_from_slice(&whole_block(folded));
+            state = self.mix(state, folded);
         }
         self.end(state)
     }
@@ -307,6 +332,11 @@ fn block(bytes: &[u8], at: usize) -> [u64; 2] {
 #[inline]
 const fn halves(block: u128) -> [u64; 2] {
     [block as u64, (block >> 64) as u64]
+}
+
+#[inline]
+fn whole_block([low, high]: [u64; 2]) -> [u8; BLOCK] {
+    (u128::from(low) | u128::from(high) << 64).to_le_bytes()
 }
 
 /// All octets of a string of less than sixteen.

@@ -130,7 +130,7 @@ pub(crate) struct Outcome {
 /// A query that was read and admitted.
 struct Query<'q> {
     view: &'q QueryView<'q>,
-    asked: Asked,
+    asked: &'q Asked,
     key: &'q QuestionKey,
     /// See [`packet_hash`].
     hash: u64,
@@ -141,7 +141,7 @@ struct Query<'q> {
 
 impl Query<'_> {
     fn packet_key(&self) -> PacketKey<'_> {
-        PacketKey { profile: self.profile, flags: key_flags(&self.asked), question: self.key.question() }
+        PacketKey { profile: self.profile, flags: key_flags(self.asked), question: self.key.question() }
     }
 
     fn wanted(&self) -> Wanted<'_> {
@@ -228,7 +228,7 @@ pub(crate) fn answer(
     };
     let profile = profile(path, client.ip, client.transport);
     let hash = packet_hash(key.hash, profile, key_flags(&asked));
-    let query = Query { view: &view, asked, key, hash, client, profile };
+    let query = Query { view: &view, asked: &asked, key, hash, client, profile };
     if view.edns.is_some_and(|edns| edns.version != 0) {
         return bad_version(path, &query, out);
     }
@@ -427,7 +427,7 @@ fn reader<'p>(path: &'p Path<'_>, client: &Client<'_>) -> Reader<'p> {
 #[inline]
 fn reply(path: &Path<'_>, query: &Query<'_>, (draft, stage): (Draft, Stage), out: &mut [u8]) -> Exit {
     path.count_note(draft.note, stage);
-    let len = finish(out, draft, &query.asked, query.view.question(), &path.state.identity);
+    let len = finish(out, draft, query.asked, query.view.question(), &path.state.identity);
     let outcome = Outcome {
         stage,
         rcode: draft.rcode,
@@ -501,13 +501,13 @@ fn miss(path: &Path<'_>, query: &Query<'_>, aliases: Vec<Alias>, stale_available
     };
     Miss {
         // Of no profile: all who ask wait for the same resolution.
-        hash: packet_hash(hash, PROFILE, key_flags(&query.asked)),
+        hash: packet_hash(hash, PROFILE, key_flags(query.asked)),
         dnssec_ok: query.asked.dnssec_ok(),
         checking_disabled: query.asked.flags & CD != 0,
         subnet: subnet(path, query.view, &question),
         stale_available,
         waiter: Some(Waiter {
-            asked: query.asked,
+            asked: *query.asked,
             question: Octets::new(query.view.question()),
             hash: query.hash,
             epoch: path.state.epoch,
@@ -551,7 +551,7 @@ fn miss_behind(path: &Path<'_>, waiter: &Waiter, aliases: Vec<Alias>) -> Option<
 fn prefetch_miss(query: &Query<'_>) -> Miss {
     Miss {
         question: Octets::new(query.key.question()),
-        hash: packet_hash(query.key.hash, PROFILE, key_flags(&query.asked)),
+        hash: packet_hash(query.key.hash, PROFILE, key_flags(query.asked)),
         dnssec_ok: query.asked.dnssec_ok(),
         checking_disabled: query.asked.flags & CD != 0,
         subnet: None,

@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use avocet_io::poll::{Events, Interest, Poller, Trigger};
 use avocet_io::tcp::TcpListener;
-use avocet_io::udp::{BATCH, Datagram, PacketSource, Service, UdpListener};
+use avocet_io::udp::{BATCH, Datagram, PacketSource, Panic, Service, UdpListener};
 use avocet_resolver::{Actions, Resolver};
 use avocet_wire::query::QuestionKey;
 use chacha20::ChaCha12Rng;
@@ -386,9 +386,9 @@ impl Worker {
         let ended = streams.read(slot, now.millis(), &mut |frame, ip, route, writer| {
             let client = Client { ip, transport: Transport::Tcp, route: Way::Stream(route) };
             newer.look(shared);
-            let exit = contained(metrics, || {
-                newer.by(&path, |path| query::answer(path, (frame, None), &client, (buffer, misses)))
-            });
+            let mut later = None;
+            let path = newer.path(&path, &mut later);
+            let exit = contained(metrics, || query::answer(path, (frame, None), &client, (buffer, misses)));
             match exit.unwrap_or(Exit::Silent(Stage::Failed)) {
                 Exit::Reply { len, outcome } => {
                     metrics.count(outcome.stage, Transport::Tcp, outcome.qtype, outcome.rcode);
@@ -446,13 +446,13 @@ impl Newer {
         }
     }
 
-    /// Does something by the later snapshot, if there is one, and else by that of the path.
+    /// The path by the later snapshot, for which there is a place, if there is one; else this path.
     #[inline]
-    fn by<R>(&self, path: &Path<'_>, what: impl FnOnce(&Path<'_>) -> R) -> R {
+    fn path<'p>(&'p self, path: &'p Path<'p>, place: &'p mut Option<Path<'p>>) -> &'p Path<'p> {
         match &self.state {
-            None => what(path),
+            None => path,
             // The wall clock may be why there is a later one.
-            Some(state) => what(&Path { state, wall_secs: path.shared.clock.wall_secs(path.now), ..*path }),
+            Some(state) => place.insert(Path { state, wall_secs: path.shared.clock.wall_secs(path.now), ..*path }),
         }
     }
 }
@@ -490,12 +490,11 @@ impl Service for Datagrams<'_> {
         }
         let route = Way::Datagram { listener: self.listener, peer: datagram.peer };
         let client = Client { ip: datagram.peer.ip(), transport: Transport::Udp, route };
-        let exit = contained(metrics, || {
-            #[cfg(test)]
-            fault::planted(&fault::IN_QUERY);
-            newer.by(path, |path| query::answer(path, (datagram.bytes, Some(&keys[place])), &client, (out, misses)))
-        });
-        match exit.unwrap_or(Exit::Silent(Stage::Failed)) {
+        #[cfg(test)]
+        fault::planted(&fault::IN_QUERY);
+        let mut later = None;
+        let path = newer.path(path, &mut later);
+        match query::answer(path, (datagram.bytes, Some(&keys[place])), &client, (out, misses)) {
             Exit::Reply { len, outcome } => {
                 metrics.count(outcome.stage, Transport::Udp, outcome.qtype, outcome.rcode);
                 limited(path, metrics, (&outcome, client.ip), (out, len))
@@ -506,6 +505,11 @@ impl Service for Datagrams<'_> {
             }
             Exit::Wait => None,
         }
+    }
+
+    fn failed(&mut self, _: Panic) {
+        self.metrics.panics.add(1);
+        self.metrics.count_silent(Stage::Failed, Transport::Udp);
     }
 }
 
