@@ -15,6 +15,8 @@
 #[cfg(test)]
 mod tests;
 
+use avocet_wire::short;
+
 use crate::{
     name,
     store::{BudgetTooSmall, EntryParts, Found, Inserted, Meta, Store, StoreConfig, StoreStats},
@@ -74,7 +76,9 @@ impl<'a> PacketKey<'a> {
     #[inline]
     fn is_key_of(&self, meta: &Meta, payload: &[u8]) -> bool {
         (meta.user ^ self.user()) >> COUNT_BITS == 0
-            && payload.get(HEADER_BYTES..HEADER_BYTES + self.question.len()) == Some(self.question)
+            && payload
+                .get(HEADER_BYTES..HEADER_BYTES + self.question.len())
+                .is_some_and(|question| short::same(question, self.question))
     }
 }
 

@@ -69,7 +69,19 @@ impl<'a> QueryView<'a> {
         Self::behind_name(octets, name_end, counts & RECORD_COUNTS)
     }
 
-    /// Reads a query of which [`QueryView::parse`] made this key already: the name is not walked again.
+    /// The question of what may be a query, as sent; none if there is no plain one. What follows it is not looked at.
+    #[inline]
+    #[must_use]
+    pub fn question_of(octets: &'a [u8]) -> Option<&'a [u8]> {
+        let &[_, _, flags_high, flags_low, ref counts @ ..] = octets.first_chunk::<HEADER_LEN>()?;
+        let is_query = u16::from_be_bytes([flags_high, flags_low]) & (QR | OPCODE) == 0;
+        if !is_query || u64::from_be_bytes(*counts) >> 48 != 1 {
+            return None;
+        }
+        octets.get(HEADER_LEN..plain_name_end(octets)? + 4)
+    }
+
+    /// Reads a query to whose [`QueryView::question_of`] this key belongs: the name is not walked again.
     #[inline]
     pub fn parse_keyed(octets: &'a [u8], key: &QuestionKey) -> Result<Self, QueryError> {
         let &[_, _, _, _, ref counts @ ..] = octets.first_chunk::<HEADER_LEN>().ok_or(QueryError::Ignore)?;
@@ -269,6 +281,35 @@ mod tests {
         assert_ne!(key.hash, QueryView::parse(&lower).unwrap().key(&secret, 0).hash, "TYPE65 is not TYPE97");
     }
 
+    /// With the key of its question a query is read as without.
+    #[track_caller]
+    fn check_keyed(octets: &[u8]) {
+        let plain = QueryView::parse(octets);
+        let Some(question) = QueryView::question_of(octets) else { return assert!(plain.is_err(), "{octets:?}") };
+        let key = QuestionKey::new(question, &HashKey::new([3; 32]), 0);
+        let parts = |view: &QueryView<'_>| (view.question().to_vec(), view.qtype, view.qclass, view.edns.is_some());
+        assert_eq!(QueryView::parse_keyed(octets, &key).as_ref().map(parts), plain.as_ref().map(parts), "{octets:?}");
+        assert!(plain.is_err() || plain.is_ok_and(|view| view.question() == question));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_key_read_ahead_changes_nothing(
+            at in proptest::collection::vec((0usize..60, proptest::prelude::any::<u8>()), 0..4),
+            cut in 0usize..60,
+            has_opt in proptest::prelude::any::<bool>(),
+        ) {
+            let mut octets = if has_opt { query([1, 0, 0, 1], OPT) } else { query([1, 0, 0, 0], b"") };
+            octets.truncate(octets.len().saturating_sub(cut % 40));
+            for (at, octet) in at {
+                if let Some(place) = octets.get_mut(at) {
+                    *place = octet;
+                }
+            }
+            check_keyed(&octets);
+        }
+    }
+
     #[test]
     fn malformed_queries_are_told_apart() {
         let opt_twice = [OPT, OPT].concat();
@@ -287,6 +328,7 @@ mod tests {
             (vec![0; 11], Some(QueryError::Ignore)),
         ] {
             assert_eq!(QueryView::parse(&octets).err(), expected, "{octets:?}");
+            check_keyed(&octets);
         }
         let mut response = query([1, 0, 0, 0], b"");
         response[2] |= 0x80;

@@ -180,12 +180,12 @@ pub(crate) fn packet_hash(question_hash: u64, profile: u16, flags: u8) -> u64 {
 /// Reads the key of a datagram's question, for looking ahead; it is empty if there is none that is plain.
 #[inline]
 pub(crate) fn look(shared: &Shared, octets: &[u8], key: &mut QuestionKey) {
-    match QueryView::parse(octets) {
-        Ok(view) => {
-            key.read(view.question(), &shared.key, 0);
+    match QueryView::question_of(octets) {
+        Some(question) => {
+            key.read(question, &shared.key, 0);
             shared.packets.prefetch_index(key.hash);
         }
-        Err(_) => key.clear(),
+        None => key.clear(),
     }
 }
 

@@ -8,7 +8,7 @@ use avocet_wire::builder::OptFields;
 use avocet_wire::edns::{EdnsOption, OPT_LEN};
 use avocet_wire::header::{AD, HEADER_LEN, Header, QR, RA, TC};
 use avocet_wire::view::{MessageView, RecordSection};
-use avocet_wire::{Ede, Rcode};
+use avocet_wire::{Ede, Rcode, short};
 
 use super::asked::{Asked, AskedEdns};
 
@@ -70,7 +70,7 @@ pub(crate) fn finish(out: &mut [u8], draft: Draft, asked: &Asked, question: &[u8
         out[3] &= !(AD as u8);
     }
     if let Some(ours) = out.get_mut(HEADER_LEN..HEADER_LEN + question.len()) {
-        ours.copy_from_slice(question);
+        short::copy(question, ours);
     }
     match &asked.edns {
         None if draft.len <= usize::from(asked.limit) => draft.len,
