@@ -46,9 +46,9 @@ pub struct Batch {
 
 /// Who answers datagrams. A closure is a service that does not look ahead.
 pub trait Service {
-    /// Sees each datagram of a batch, with its place in it, before the first is answered: memory that
+    /// Sees each datagram of a batch, with its place in it and its sender, before the first is answered: memory that
     /// the answer will need can be asked for ahead.
-    fn look(&mut self, place: usize, bytes: &[u8]);
+    fn look(&mut self, place: usize, bytes: &[u8], peer: &Peer);
 
     /// Answers a datagram: writes a reply to `reply`, of 4 KiB, and gives its length, or `None` for no
     /// reply now.
@@ -65,7 +65,7 @@ pub type Panic = Box<dyn Any + Send>;
 
 impl<F: FnMut(Datagram<'_>, &mut [u8]) -> Option<usize>> Service for F {
     #[inline]
-    fn look(&mut self, _: usize, _: &[u8]) {}
+    fn look(&mut self, _: usize, _: &[u8], _: &Peer) {}
 
     #[inline]
     fn answer(&mut self, _: usize, datagram: Datagram<'_>, reply: &mut [u8]) -> Option<usize> {
@@ -181,7 +181,8 @@ impl PacketSource for UdpListener {
     fn serve(&mut self, service: &mut impl Service) -> io::Result<Batch> {
         let received = self.inbox.receive(self.socket.as_fd())?;
         for i in 0..received {
-            service.look(i, self.inbox.datagram(i).0);
+            let (bytes, peer, _) = self.inbox.datagram(i);
+            service.look(i, bytes, peer);
         }
         let (mut next, mut replies) = (0, 0);
         while next < received {
@@ -309,7 +310,7 @@ mod tests {
     }
 
     impl Service for Fragile {
-        fn look(&mut self, _: usize, _: &[u8]) {}
+        fn look(&mut self, _: usize, _: &[u8], _: &Peer) {}
 
         fn answer(&mut self, _: usize, datagram: Datagram<'_>, reply: &mut [u8]) -> Option<usize> {
             assert_ne!(datagram.bytes, b"?", "a fault, planted by a test");

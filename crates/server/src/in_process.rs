@@ -10,7 +10,6 @@ use avocet_cache::{Provenance, Rank, ReceivedRrset, RrsetKey, Security};
 use avocet_io::Peer;
 use avocet_io::udp::{BATCH, Datagram, Service};
 use avocet_resolver::DELEGATIONS;
-use avocet_wire::query::QuestionKey;
 use avocet_wire::{Class, Rtype};
 
 use avocet_resolver::LocalRootSlot;
@@ -19,10 +18,10 @@ use crate::clock::{self, Moment};
 use crate::config::Config;
 use crate::metrics::{Counter, STAGES, WorkerMetrics};
 use crate::policy::{self, GeoDatabase, Parts};
-use crate::query::Path;
 use crate::query::cookie::CookieSecrets;
 use crate::query::miss::Miss;
 use crate::query::stored::Scratch;
+use crate::query::{Path, Seen};
 use crate::snapshot::Unconfigured;
 use crate::state::{Shared, Snapshot};
 use crate::trust::LearntTrust;
@@ -50,7 +49,7 @@ pub struct InProcess {
     metrics: WorkerMetrics,
     scratch: Scratch,
     misses: Vec<Miss>,
-    keys: Box<[QuestionKey; BATCH]>,
+    seen: Box<[Seen; BATCH]>,
 }
 
 impl InProcess {
@@ -79,7 +78,7 @@ impl InProcess {
             metrics: WorkerMetrics::default(),
             scratch: Scratch::of(0),
             misses: Vec::new(),
-            keys: Box::new([QuestionKey::EMPTY; BATCH]),
+            seen: Box::new([Seen::NOTHING; BATCH]),
             shared,
         })
     }
@@ -144,12 +143,12 @@ impl InProcess {
     /// Answers a datagram into `out`, of 4 KiB. None: it gets no answer, or none without the network.
     #[inline]
     pub fn answer(&mut self, query: &[u8], out: &mut [u8]) -> Option<usize> {
-        let Self { shared, state, now, wall_secs, peer, metrics, scratch, misses, keys } = self;
+        let Self { shared, state, now, wall_secs, peer, metrics, scratch, misses, seen } = self;
         misses.clear();
         let path = Path { shared, state, now: *now, wall_secs: *wall_secs, scratch };
         let newer = Newer { known: shared.revision(), state: None };
-        let mut datagrams = Datagrams { path, newer, metrics, listener: 0, misses, keys };
-        datagrams.look(0, query);
+        let mut datagrams = Datagrams { path, newer, metrics, listener: 0, misses, seen };
+        datagrams.look(0, query, peer);
         datagrams.answer(0, Datagram { bytes: query, peer, truncated: false }, out)
     }
 }

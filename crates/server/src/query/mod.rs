@@ -177,37 +177,53 @@ pub(crate) fn packet_hash(question_hash: u64, profile: u16, flags: u8) -> u64 {
     question_hash ^ (rest >> 50 << 32)
 }
 
-/// Reads the key of a datagram's question, for looking ahead; it is empty if there is none that is plain.
-#[inline]
-pub(crate) fn look(shared: &Shared, octets: &[u8], key: &mut QuestionKey) {
-    match QueryView::question_of(octets) {
-        Some(question) => {
-            key.read(question, &shared.key, 0);
-            shared.packets.prefetch_index(key.hash);
-        }
-        None => key.clear(),
-    }
+/// What was seen of a datagram ahead of its turn.
+#[derive(Clone, Copy)]
+pub(crate) struct Seen {
+    /// Of its question; empty if there is none that is plain.
+    key: QuestionKey,
+    /// The client's profile.
+    profile: u16,
 }
 
-/// The second look, a few questions ahead: at the entry, or if there is none at what comes next.
-#[inline]
-pub(crate) fn look_again(shared: &Shared, key: &QuestionKey) {
-    if !key.is_empty() && !shared.packets.prefetch_entry(packet_hash(key.hash, PROFILE, packet_flags::RD)) {
-        shared.rrsets.prefetch(key.qname());
+impl Seen {
+    /// Of no datagram.
+    pub(crate) const NOTHING: Self = Self { key: QuestionKey::EMPTY, profile: PROFILE };
+
+    /// Looks at a datagram of this client, and asks for the memory that its answer is looked for in.
+    #[inline]
+    pub(crate) fn look(&mut self, path: &Path<'_>, octets: &[u8], ip: IpAddr) {
+        match QueryView::question_of(octets) {
+            Some(question) => {
+                self.key.read(question, &path.shared.key, 0);
+                path.shared.packets.prefetch_index(self.key.hash);
+                self.profile = profile(path, ip, Transport::Udp);
+            }
+            None => self.key.clear(),
+        }
+    }
+
+    /// The second look, a few questions ahead: at the entry, or if there is none at what comes next.
+    #[inline]
+    pub(crate) fn look_again(&self, shared: &Shared) {
+        let Self { key, profile } = self;
+        if !key.is_empty() && !shared.packets.prefetch_entry(packet_hash(key.hash, *profile, packet_flags::RD)) {
+            shared.rrsets.prefetch(key.qname());
+        }
     }
 }
 
 /// Answers a query into `out`, or says why it gets no answer. What must wait for the network, or is
-/// to be asked again ahead of need, goes to `misses`. `key` is what [`look`] found, if it was called.
+/// to be asked again ahead of need, goes to `misses`. `seen` is what was seen of it ahead, if anybody looked.
 #[inline]
 pub(crate) fn answer(
     path: &Path<'_>,
-    (octets, key): (&[u8], Option<&QuestionKey>),
+    (octets, seen): (&[u8], Option<&Seen>),
     client: &Client<'_>,
     (out, misses): (&mut [u8], &mut Vec<Miss>),
 ) -> Exit {
-    let key = key.filter(|key| !key.is_empty());
-    let view = match key.map_or_else(|| QueryView::parse(octets), |key| QueryView::parse_keyed(octets, key)) {
+    let seen = seen.filter(|seen| !seen.key.is_empty());
+    let view = match seen.map_or_else(|| QueryView::parse(octets), |seen| QueryView::parse_keyed(octets, &seen.key)) {
         Ok(view) => view,
         Err(error) => return malformed(path, octets, (error, client), out),
     };
@@ -219,14 +235,13 @@ pub(crate) fn answer(
         Err(asked::BadOption) => return bad_option(path, &view, client, out),
     };
     let own_key;
-    let key = match key {
-        Some(key) => key,
+    let (key, profile) = match seen {
+        Some(seen) => (&seen.key, seen.profile),
         None => {
             own_key = view.key(&path.shared.key, 0);
-            &own_key
+            (&own_key, profile(path, client.ip, client.transport))
         }
     };
-    let profile = profile(path, client.ip, client.transport);
     let hash = packet_hash(key.hash, profile, key_flags(&asked));
     let query = Query { view: &view, asked: &asked, key, hash, client, profile };
     if view.edns.is_some_and(|edns| edns.version != 0) {

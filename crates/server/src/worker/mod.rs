@@ -24,11 +24,11 @@ use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
 
+use avocet_io::Peer;
 use avocet_io::poll::{Events, Interest, Poller, Trigger};
 use avocet_io::tcp::TcpListener;
 use avocet_io::udp::{BATCH, Datagram, PacketSource, Panic, Service, UdpListener};
 use avocet_resolver::{Actions, Resolver};
-use avocet_wire::query::QuestionKey;
 use chacha20::ChaCha12Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
 
@@ -38,7 +38,7 @@ use crate::query::asked::Transport;
 use crate::query::miss::{Miss, Waiter, Way};
 use crate::query::rate_limit::Limited;
 use crate::query::stored::Scratch;
-use crate::query::{self, Client, Exit, Outcome, Path};
+use crate::query::{self, Client, Exit, Outcome, Path, Seen};
 use crate::state::{Crowded, Shared, Snapshot};
 use authorities::{Authorities, NotSent};
 use busy::Busy;
@@ -133,7 +133,7 @@ pub(crate) struct Worker {
     resting: Vec<u16>,
     scratch: Scratch,
     /// Keys of the questions of a batch.
-    keys: Box<[QuestionKey; BATCH]>,
+    seen: Box<[Seen; BATCH]>,
     /// A whole message: answers over TCP, late answers, upstream replies.
     buffer: Box<[u8]>,
     swept_ms: u64,
@@ -205,7 +205,7 @@ impl Worker {
             resume: Vec::new(),
             resting: Vec::new(),
             scratch: Scratch::of(usize::from(setup.index)),
-            keys: Box::new([QuestionKey::EMPTY; BATCH]),
+            seen: Box::new([Seen::NOTHING; BATCH]),
             buffer: vec![0; MAX_MESSAGE].into_boxed_slice(),
             swept_ms: 0,
             draining_since: None,
@@ -270,14 +270,14 @@ impl Worker {
 
     /// Answers what has arrived at a UDP listener.
     fn serve_datagrams(&mut self, number: u16) {
-        let Self { index, shared, state, wall_secs, listeners, misses, scratch, keys, revision, .. } = self;
+        let Self { index, shared, state, wall_secs, listeners, misses, scratch, seen, revision, .. } = self;
         let metrics = &shared.metrics[usize::from(*index)];
         let Some(listener) = listeners.datagrams.get_mut(usize::from(number)) else { return };
         let mut waiting = 0;
         for _ in 0..MAX_BATCHES {
             let path = Path { shared, state, now: self.now, wall_secs: *wall_secs, scratch };
             let newer = Newer { known: *revision, state: None };
-            let batch = listener.serve(&mut Datagrams { path, newer, metrics, listener: number, misses, keys });
+            let batch = listener.serve(&mut Datagrams { path, newer, metrics, listener: number, misses, seen });
             let batch = match batch {
                 Ok(batch) => batch,
                 Err(error) => {
@@ -469,24 +469,26 @@ pub(crate) struct Datagrams<'w> {
     pub(crate) listener: u16,
     /// Where those go that must wait.
     pub(crate) misses: &'w mut Vec<Miss>,
-    /// Of the questions of the batch.
-    pub(crate) keys: &'w mut [QuestionKey; BATCH],
+    /// Of the datagrams of the batch.
+    pub(crate) seen: &'w mut [Seen; BATCH],
 }
 
 impl Service for Datagrams<'_> {
     #[inline]
-    fn look(&mut self, place: usize, bytes: &[u8]) {
+    fn look(&mut self, place: usize, bytes: &[u8], peer: &Peer) {
+        let Self { path, newer, seen, .. } = self;
         if place == 0 {
-            self.newer.look(self.path.shared);
+            newer.look(path.shared);
         }
-        query::look(self.path.shared, bytes, &mut self.keys[place]);
+        let mut later = None;
+        seen[place].look(newer.path(path, &mut later), bytes, peer.ip());
     }
 
     #[inline]
     fn answer(&mut self, place: usize, datagram: Datagram<'_>, out: &mut [u8]) -> Option<usize> {
-        let Self { path, newer, metrics, misses, keys, .. } = self;
-        if let Some(ahead) = keys.get(place + LOOK_AHEAD) {
-            query::look_again(path.shared, ahead);
+        let Self { path, newer, metrics, misses, seen, .. } = self;
+        if let Some(ahead) = seen.get(place + LOOK_AHEAD) {
+            ahead.look_again(path.shared);
         }
         let route = Way::Datagram { listener: self.listener, peer: datagram.peer };
         let client = Client { ip: datagram.peer.ip(), transport: Transport::Udp, route };
@@ -494,7 +496,7 @@ impl Service for Datagrams<'_> {
         fault::planted(&fault::IN_QUERY);
         let mut later = None;
         let path = newer.path(path, &mut later);
-        match query::answer(path, (datagram.bytes, Some(&keys[place])), &client, (out, misses)) {
+        match query::answer(path, (datagram.bytes, Some(&seen[place])), &client, (out, misses)) {
             Exit::Reply { len, outcome } => {
                 metrics.count(outcome.stage, Transport::Udp, outcome.qtype, outcome.rcode);
                 limited(path, metrics, (&outcome, client.ip), (out, len))
