@@ -28,21 +28,21 @@ const LOCAL_LOOP_WINDOW_MS: u64 = 5;
 impl<W> Resolver<W> {
     /// Takes a question for `waiter`; with none it is asked ahead of need, for the cache.
     pub fn submit(&mut self, ask: &Ask<'_>, waiter: Option<W>, cx: &mut Context<'_, W>) -> Submitted<W> {
-        let Some((qname, ..)) = split_question(ask.question).filter(is_a_name) else {
-            return Submitted::Shed { reason: Shed::Malformed, waiter };
-        };
         let is_by_plan = ask.servers.is_empty();
         let recurses = is_by_plan && self.bound.plan.recursion.is_some();
-        let Some(route) = self.route_of(ask) else {
-            self.counters.no_rule += 1;
-            let ede = (Ede::NOT_AUTHORITATIVE, "no forwarding rule for this name");
-            return refuse(ask, Rcode::REFUSED, ede, waiter, cx);
+        let Some((route, key)) = self.route_of(ask).map(|route| {
+            let passes_ecs = !recurses && self.bound.plan.rule(route).ecs == EcsPolicy::Pass;
+            (route, self.key_of(ask, passes_ecs))
+        }) else {
+            return self.unroutable(ask, waiter, cx);
         };
-        let passes_ecs = !recurses && self.bound.plan.rule(route).ecs == EcsPolicy::Pass;
-        let key = self.key_of(ask, passes_ecs);
         if let Some(at) = self.tasks.find(&key).filter(|&at| self.is_current(at)) {
             return self.join(at, ask, waiter, cx);
         }
+        // What is in flight has a name: that of another question is looked at only now.
+        let Some((qname, ..)) = split_question(ask.question).filter(is_a_name) else {
+            return Submitted::Shed { reason: Shed::Malformed, waiter };
+        };
         if is_by_plan && let Some(failure) = cx.failures.lookup(ask.question, ask.checking_disabled, cx.now_secs()) {
             self.counters.failed_before += 1;
             let text = Ede(failure.ede).meaning();
@@ -70,6 +70,17 @@ impl<W> Resolver<W> {
         }
         self.start(at, (route, ask), cx);
         Submitted::Started
+    }
+
+    /// Ends a question that no rule is for.
+    #[cold]
+    fn unroutable(&mut self, ask: &Ask<'_>, waiter: Option<W>, cx: &mut Context<'_, W>) -> Submitted<W> {
+        if split_question(ask.question).filter(is_a_name).is_none() {
+            return Submitted::Shed { reason: Shed::Malformed, waiter };
+        }
+        self.counters.no_rule += 1;
+        let ede = (Ede::NOT_AUTHORITATIVE, "no forwarding rule for this name");
+        refuse(ask, Rcode::REFUSED, ede, waiter, cx)
     }
 
     /// The rule for a question. By recursion a walk finds it itself.
