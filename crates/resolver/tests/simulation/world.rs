@@ -178,12 +178,19 @@ impl World {
     }
 
     pub(crate) fn submit(&mut self, what: &str, waiter: Option<u32>) -> Submitted<u32> {
-        let question = question(&what.to_ascii_lowercase().replace(" a", " A").replace(" cname", " CNAME"));
+        self.submit_octets(
+            &question(&what.to_ascii_lowercase().replace(" a", " A").replace(" cname", " CNAME")),
+            waiter,
+        )
+    }
+
+    /// The same of a question in wire form.
+    pub(crate) fn submit_octets(&mut self, question: &[u8], waiter: Option<u32>) -> Submitted<u32> {
         let (dnssec_ok, ecs, client, stale_available) =
             (self.dnssec_ok, self.ecs.clone(), self.client, self.stale_available);
-        let hash = self.hash_key.hash(&question, 0);
+        let hash = self.hash_key.hash(question, 0);
         let ask = Ask {
-            question: &question,
+            question,
             hash,
             dnssec_ok,
             checking_disabled: false,
