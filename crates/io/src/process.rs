@@ -47,6 +47,26 @@ pub fn sharpen_timers() -> io::Result<()> {
     check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack_ns) }).map(drop)
 }
 
+/// The limit on nice levels by which a thread may have the ordinary one, 0 (getrlimit(2), `RLIMIT_NICE`).
+const NICE_ORDINARY: libc::rlim_t = 20;
+
+/// Has threads that were idle be allowed to become ordinary again when the process is no longer privileged. Without it an
+/// idle thread stays so for good.
+///
+/// # Errors
+/// When the process may not raise the limit.
+pub fn allow_ordinary_threads() -> io::Result<()> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` lives through the call, which writes it.
+    check(unsafe { libc::getrlimit(libc::RLIMIT_NICE, &mut limit) })?;
+    if limit.rlim_cur >= NICE_ORDINARY {
+        return Ok(());
+    }
+    limit = libc::rlimit { rlim_cur: NICE_ORDINARY, rlim_max: limit.rlim_max.max(NICE_ORDINARY) };
+    // SAFETY: `limit` lives through the call, which reads it.
+    check(unsafe { libc::setrlimit(libc::RLIMIT_NICE, &limit) }).map(drop)
+}
+
 /// How eager a thread is to run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Eagerness {
@@ -71,7 +91,8 @@ impl Thread {
     /// Sets how eager it is. One that is idle must hold no lock that others wait for: it may be long before it goes on.
     ///
     /// # Errors
-    /// When the system refuses, or the thread is no more.
+    /// When the system refuses, or the thread is no more. One that is idle becomes ordinary again only with the right to:
+    /// see [`allow_ordinary_threads`].
     pub fn set_eagerness(self, eagerness: Eagerness) -> io::Result<()> {
         let policy = match eagerness {
             Eagerness::Ordinary => libc::SCHED_OTHER,

@@ -77,6 +77,8 @@ impl std::error::Error for StartError {}
 /// Runs the server until it is told to end.
 pub(crate) fn run(args: &ServeArgs) -> Result<(), StartError> {
     process::keep_large_memory_apart();
+    // Where it is not allowed to, it is said when it matters.
+    let _ = process::allow_ordinary_threads();
     let signals = avocet_io::signals::Signals::block().map_err(system("watch signals"))?;
     let config = Config::load(args.config.as_deref(), environment()).map_err(StartError::Config)?;
     crate::log::start(&config.log);

@@ -1,6 +1,8 @@
 //! Work that gives way to the workers where they share a core, but not for ever.
 
+use std::panic::resume_unwind;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use avocet_io::process::{Eagerness, Thread, give_memory_back};
@@ -17,12 +19,14 @@ pub(crate) struct Leisure(Mutex<Option<(Thread, Instant)>>);
 
 impl Leisure {
     /// Does what takes long with texts of about so many octets, and holds no lock. Gives back the memory that it took.
-    pub(crate) fn work<T>(&self, octets: u64, work: impl FnOnce() -> T) -> T {
+    pub(crate) fn work<T: Send>(&self, octets: u64, work: impl FnOnce() -> T + Send) -> T {
         if octets < SMALL {
             return work();
         }
-        *self.lock() = Some((Thread::current(), Instant::now()));
-        let result = at_leisure(work);
+        let result = at_leisure(|| {
+            *self.lock() = Some((Thread::current(), Instant::now()));
+            work()
+        });
         *self.lock() = None;
         result
     }
@@ -31,7 +35,12 @@ impl Leisure {
     pub(crate) fn hurry(&self) {
         let mut at_work = self.lock();
         if let Some((thread, _)) = at_work.filter(|(_, began)| began.elapsed() >= PATIENCE) {
-            let _ = thread.set_eagerness(Eagerness::Ordinary);
+            if let Err(error) = thread.set_eagerness(Eagerness::Ordinary) {
+                tracing::warn!(
+                    "the lists get only what the workers leave of the cores, as a thread may not become an ordinary one \
+                     again ({error}): see LimitNICE in the unit file"
+                );
+            }
             *at_work = None;
         }
     }
@@ -42,12 +51,61 @@ impl Leisure {
 }
 
 /// Does what holds no lock where nobody else wants the core, and gives back the memory that it freed.
-pub(crate) fn at_leisure<T>(work: impl FnOnce() -> T) -> T {
-    let thread = Thread::current();
-    // Where the system refuses, it is in the way of the workers a little.
-    let _ = thread.set_eagerness(Eagerness::Idle);
-    let result = work();
-    let _ = thread.set_eagerness(Eagerness::Ordinary);
+///
+/// It has a thread of its own: without a right that services seldom have, a thread that was idle stays so.
+fn at_leisure<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    let work = Mutex::new(Some(work));
+    let take = || work.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let result = thread::scope(|scope| {
+        let idle = thread::Builder::new().name("leisure".to_owned()).spawn_scoped(scope, || {
+            // Where the system refuses, it is in the way of the workers a little.
+            let _ = Thread::current().set_eagerness(Eagerness::Idle);
+            take().map(|work| work())
+        });
+        match idle {
+            Ok(idle) => idle.join().unwrap_or_else(|panic| resume_unwind(panic)),
+            Err(_) => take().map(|work| work()),
+        }
+    });
     give_memory_back();
-    result
+    result.unwrap_or_else(|| unreachable!("it is taken once"))
+}
+
+/// Frees what takes long to free where nobody else wants the core. Nobody waits for that.
+pub(crate) fn free_at_leisure<T: Send + 'static>(what: T) {
+    let free = move || {
+        let _ = Thread::current().set_eagerness(Eagerness::Idle);
+        drop(what);
+    };
+    // Without a thread it is freed here and now.
+    let _ = thread::Builder::new().name("leisure".to_owned()).spawn(free);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_work_done_at_leisure_stays_as_eager_as_before() {
+        let policy = || std::fs::read_to_string("/proc/thread-self/sched").map(|text| policy_in(&text));
+        let before = policy();
+        let leisure = Leisure::default();
+        let (during, thread) = leisure.work(SMALL, || (policy(), Thread::current()));
+        assert_ne!(thread, Thread::current());
+        if let (Ok(before), Ok(during), Ok(after)) = (before, during, policy()) {
+            assert_eq!((during.as_deref(), before), (Some("5"), after), "SCHED_IDLE");
+        }
+        assert_eq!(leisure.work(SMALL - 1, Thread::current), Thread::current(), "it takes no time");
+    }
+
+    fn policy_in(text: &str) -> Option<String> {
+        let line = text.lines().find(|line| line.starts_with("policy"))?;
+        line.split_whitespace().last().map(str::to_owned)
+    }
+
+    #[test]
+    #[should_panic(expected = "a fault, planted by a test")]
+    fn a_fault_is_that_of_who_wanted_the_work() {
+        at_leisure(|| panic!("a fault, planted by a test"));
+    }
 }

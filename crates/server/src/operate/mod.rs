@@ -53,7 +53,7 @@ use avocet_io::signals::{Signal, Signals};
 
 use crate::clock::wall_secs;
 use crate::http::{self, HttpServer, Visits};
-use crate::lists::leisure::at_leisure;
+use crate::lists::leisure::free_at_leisure;
 use crate::lists::{self, Keeping, Store};
 use crate::root::{self, RootKeeping};
 use crate::serve::StartError;
@@ -410,7 +410,7 @@ impl Operation {
         self.running.lists.leisure.hurry();
         let retired = shared.take_retired();
         if !retired.is_empty() {
-            at_leisure(|| drop(retired));
+            free_at_leisure(retired);
         }
         self.running.tick_trust();
         self.neighbours.look(&self.running, now);
