@@ -28,8 +28,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use avocet_cache::{PacketKey, PacketLookup, packet_flags};
-use avocet_wire::edns::{EdnsOption, option};
-use avocet_wire::header::{CD, RD};
+use avocet_wire::edns::{EdnsOption, OPT_LEN, option};
+use avocet_wire::header::{CD, HEADER_LEN, RD};
 use avocet_wire::query::QuestionKey;
 use avocet_wire::{Class, Ede, QueryView, Rcode, Rtype};
 
@@ -162,10 +162,23 @@ fn profile(path: &Path<'_>, ip: IpAddr, transport: Transport) -> u16 {
 
 /// The bits of a query that make its answer another one.
 fn key_flags(asked: &Asked) -> u8 {
+    flags_of(asked.flags, asked.dnssec_ok())
+}
+
+fn flags_of(header_flags: u16, dnssec_ok: bool) -> u8 {
     let bit = |set: bool, flag: u8| if set { flag } else { 0 };
-    bit(asked.dnssec_ok(), packet_flags::DO)
-        | bit(asked.flags & CD != 0, packet_flags::CD)
-        | bit(asked.flags & RD != 0, packet_flags::RD)
+    bit(dnssec_ok, packet_flags::DO)
+        | bit(header_flags & CD != 0, packet_flags::CD)
+        | bit(header_flags & RD != 0, packet_flags::RD)
+}
+
+/// The same of a query of which only the question was read: OPT is looked for where it stands in nearly all.
+#[inline]
+fn likely_flags(octets: &[u8], question: &[u8]) -> u8 {
+    let opt = octets.get(HEADER_LEN + question.len()..).and_then(|rest| rest.first_chunk::<OPT_LEN>());
+    let dnssec_ok = opt.is_some_and(|opt| matches!(opt, [0, 0, 41, _, _, _, _, flags, ..] if flags & 0x80 != 0));
+    let header_flags = octets.get(2..4).map_or(0, |flags| u16::from_be_bytes([flags[0], flags[1]]));
+    flags_of(header_flags, dnssec_ok)
 }
 
 /// The hash under which an answer lies in the packet cache: that of the question, with the rest of
@@ -184,11 +197,13 @@ pub(crate) struct Seen {
     key: QuestionKey,
     /// The client's profile.
     profile: u16,
+    /// The flags of the answer's key, unless OPT stands elsewhere than behind the question.
+    flags: u8,
 }
 
 impl Seen {
     /// Of no datagram.
-    pub(crate) const NOTHING: Self = Self { key: QuestionKey::EMPTY, profile: PROFILE };
+    pub(crate) const NOTHING: Self = Self { key: QuestionKey::EMPTY, profile: PROFILE, flags: 0 };
 
     /// Looks at a datagram of this client, and asks for the memory that its answer is looked for in.
     #[inline]
@@ -198,6 +213,7 @@ impl Seen {
                 self.key.read(question, &path.shared.key, 0);
                 path.shared.packets.prefetch_index(self.key.hash);
                 self.profile = profile(path, ip, Transport::Udp);
+                self.flags = likely_flags(octets, question);
             }
             None => self.key.clear(),
         }
@@ -206,8 +222,8 @@ impl Seen {
     /// The second look, a few questions ahead: at the entry, or if there is none at what comes next.
     #[inline]
     pub(crate) fn look_again(&self, shared: &Shared) {
-        let Self { key, profile } = self;
-        if !key.is_empty() && !shared.packets.prefetch_entry(packet_hash(key.hash, *profile, packet_flags::RD)) {
+        let Self { key, profile, flags } = self;
+        if !key.is_empty() && !shared.packets.prefetch_entry(packet_hash(key.hash, *profile, *flags)) {
             shared.rrsets.prefetch(key.qname());
         }
     }
@@ -572,5 +588,36 @@ fn prefetch_miss(query: &Query<'_>) -> Miss {
         subnet: None,
         stale_available: false,
         waiter: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_flags_of_a_key_are_seen_before_the_query_is_read() {
+        let question = b"\x03www\x07example\x00\x00\x01\x00\x01";
+        for (high, low, dnssec_ok, expected) in [
+            (1, 0, None, packet_flags::RD),
+            (0, 0x10, Some(false), packet_flags::CD),
+            (1, 0x10, Some(true), packet_flags::RD | packet_flags::CD | packet_flags::DO),
+        ] {
+            let mut octets = vec![0, 7, high, low, 0, 1, 0, 0, 0, 0, 0, u8::from(dnssec_ok.is_some())];
+            octets.extend_from_slice(question);
+            if let Some(dnssec_ok) = dnssec_ok {
+                octets.extend_from_slice(&[0, 0, 41, 4, 208, 0, 0, u8::from(dnssec_ok) << 7, 0, 0, 0]);
+            }
+            assert_eq!(likely_flags(&octets, question), expected, "{octets:?}");
+            let view = QueryView::parse(&octets).unwrap();
+            let reader = Reader {
+                ip: [127, 0, 0, 1].into(),
+                transport: Transport::Udp,
+                max_udp_size: 1232,
+                cookies: None,
+                wall_secs: 0,
+            };
+            assert_eq!(key_flags(&Asked::read(&view, &reader).unwrap()), expected, "{octets:?}");
+        }
     }
 }
