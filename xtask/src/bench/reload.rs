@@ -9,9 +9,10 @@
 //! for milliseconds, and lends an idle one at once.
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
-use std::path::{Path, PathBuf};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::process::Child;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,10 +20,10 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::ask::{self, Transport};
-use super::load::{Generator, Latency, Load, Pace, Questions, output};
+use super::load::{Generator, Latency, Load, Pace, Questions};
 use super::options::Options;
 use super::peer::Peer;
-use super::process::{LOAD_CORE, Launch, SERVER_CORE, Server, pinned};
+use super::process::{Launch, SERVER_CORE, Server, pinned};
 use super::setup::Setup;
 use super::{blocklist, json, machine};
 
@@ -135,20 +136,20 @@ struct Site {
     config: PathBuf,
     list: PathBuf,
     queries: PathBuf,
-    avocet: PathBuf,
+    control: PathBuf,
 }
 
 impl Site {
     fn write(setup: &Setup) -> Result<Self, String> {
         let dns = SocketAddrV4::new(Ipv4Addr::LOCALHOST, setup.port);
+        let data = setup.file("reload-data");
         let site = Self {
             dns,
             config: setup.file("reload.toml"),
             list: setup.file("reload.txt"),
             queries: setup.file("reload.queries"),
-            avocet: setup.avocet.clone(),
+            control: data.join("control.sock"),
         };
-        let data = setup.file("reload-data");
         // It need not be fetched from, but metrics show what goes on.
         let http = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
         let http = http.map_err(|error| error.to_string())?;
@@ -206,29 +207,31 @@ impl Site {
         while goes_on() {
             self.put_list(before + took.len() + 1).map_err(|error| format!("{}: {error}", self.list.display()))?;
             let began = Instant::now();
-            self.run(&["lists", "refresh", "big"])?;
+            self.order(r#"{"command":"lists-refresh","name":"big","force":false}"#)?;
             took.push(began.elapsed().as_secs_f64());
         }
         Ok(took)
     }
 
     fn image_bytes(&self) -> Result<u64, String> {
-        let status: Value =
-            serde_json::from_str(&self.run(&["lists", "status"])?).map_err(|error| error.to_string())?;
+        let status = self.order(r#"{"command":"lists-status"}"#)?;
         status["image"]["octets"].as_u64().ok_or_else(|| format!("there is no image: {status}"))
     }
 
-    /// Gives an order to the server. Who orders gives way to the generator, whose delay would be taken for the server's.
-    fn run(&self, words: &[&str]) -> Result<String, String> {
-        let mut command = pinned(LOAD_CORE);
-        command
-            .args(["chrt", "--idle", "0"])
-            .arg(&self.avocet)
-            .args(words)
-            .arg("--json")
-            .arg("--config")
-            .arg(Path::new(&self.config));
-        output(command)
+    /// Gives an order over the control socket; the last line of the answer. A process that gave it would take its time
+    /// from the generator, whose delay would be taken for the server's.
+    fn order(&self, order: &str) -> Result<Value, String> {
+        let failed = |error: std::io::Error| format!("{}: {error}", self.control.display());
+        let mut stream = UnixStream::connect(&self.control).map_err(failed)?;
+        writeln!(stream, "{order}").map_err(failed)?;
+        let mut answer = Value::Null;
+        for line in BufReader::new(stream).lines() {
+            answer = serde_json::from_str(&line.map_err(failed)?).map_err(|error| error.to_string())?;
+        }
+        match &answer["error"] {
+            Value::Null if answer["done"] == true => Ok(answer),
+            error => Err(format!("{order}: {error}")),
+        }
     }
 }
 
