@@ -28,7 +28,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use avocet_cache::{PacketKey, PacketLookup, packet_flags};
-use avocet_wire::edns::{EdnsOption, OPT_LEN, option};
+use avocet_io::Peer;
+use avocet_wire::edns::{EdnsOption, option};
 use avocet_wire::header::{CD, HEADER_LEN, RD};
 use avocet_wire::query::QuestionKey;
 use avocet_wire::{Class, Ede, QueryView, Rcode, Rtype};
@@ -53,6 +54,9 @@ pub(crate) const PROFILE: u16 = 0;
 /// Room in octets that an answer of 4096 octets takes in the packet cache at most, nearly: all TTL
 /// offsets stand behind it. Longer ones fit into no datagram of ours.
 const LONGEST_DATAGRAM: usize = 4096 + 1024;
+
+/// Where in an OPT record the octet with DO is.
+const OPT_FLAGS: usize = 7;
 
 /// What a worker answers by, for the length of a batch.
 pub(crate) struct Path<'w> {
@@ -172,13 +176,12 @@ fn flags_of(header_flags: u16, dnssec_ok: bool) -> u8 {
         | bit(header_flags & RD != 0, packet_flags::RD)
 }
 
-/// The same of a query of which only the question was read: OPT is looked for where it stands in nearly all.
+/// The same of a query of which only the question was read, for a hint: OPT mostly stands right behind it.
 #[inline]
 fn likely_flags(octets: &[u8], question: &[u8]) -> u8 {
-    let opt = octets.get(HEADER_LEN + question.len()..).and_then(|rest| rest.first_chunk::<OPT_LEN>());
-    let dnssec_ok = opt.is_some_and(|opt| matches!(opt, [0, 0, 41, _, _, _, _, flags, ..] if flags & 0x80 != 0));
-    let header_flags = octets.get(2..4).map_or(0, |flags| u16::from_be_bytes([flags[0], flags[1]]));
-    flags_of(header_flags, dnssec_ok)
+    let &[_, _, high, low, ..] = octets else { return 0 };
+    let dnssec_ok = octets.get(HEADER_LEN + question.len() + OPT_FLAGS).is_some_and(|flags| flags & 0x80 != 0);
+    flags_of(u16::from_be_bytes([high, low]), dnssec_ok)
 }
 
 /// The hash under which an answer lies in the packet cache: that of the question, with the rest of
@@ -207,12 +210,13 @@ impl Seen {
 
     /// Looks at a datagram of this client, and asks for the memory that its answer is looked for in.
     #[inline]
-    pub(crate) fn look(&mut self, path: &Path<'_>, octets: &[u8], ip: IpAddr) {
+    pub(crate) fn look(&mut self, path: &Path<'_>, octets: &[u8], peer: &Peer) {
         match QueryView::question_of(octets) {
             Some(question) => {
                 self.key.read(question, &path.shared.key, 0);
                 path.shared.packets.prefetch_index(self.key.hash);
-                self.profile = profile(path, ip, Transport::Udp);
+                let policy = path.state.policy.as_ref();
+                self.profile = policy.map_or(PROFILE, |policy| policy.profile(peer.ip(), Transport::Udp));
                 self.flags = likely_flags(octets, question);
             }
             None => self.key.clear(),

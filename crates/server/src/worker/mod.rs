@@ -481,7 +481,7 @@ impl Service for Datagrams<'_> {
             newer.look(path.shared);
         }
         let mut later = None;
-        seen[place].look(newer.path(path, &mut later), bytes, peer.ip());
+        seen[place].look(newer.path(path, &mut later), bytes, peer);
     }
 
     #[inline]
