@@ -23,12 +23,13 @@ impl Leisure {
         if octets < SMALL {
             return work();
         }
-        let result = at_leisure(|| {
+        at_leisure(|| {
             *self.lock() = Some((Thread::current(), Instant::now()));
-            work()
-        });
-        *self.lock() = None;
-        result
+            let result = work();
+            // While the thread is there: its number may be another's afterwards.
+            *self.lock() = None;
+            result
+        })
     }
 
     /// Ends the leisure of work that has taken long.
