@@ -1,5 +1,6 @@
 //! Two fingerprints: of what in a configuration decides about answers, and of a file that may change.
 
+use std::fmt;
 use std::fs;
 use std::hash::{Hash, Hasher};
 use std::os::unix::fs::MetadataExt;
@@ -7,21 +8,61 @@ use std::path::Path;
 
 use siphasher::sip::SipHasher13;
 
-use crate::config::Config;
+use crate::config::{Config, ServerConfig};
 use crate::policy::Parts;
 use crate::state::Snapshot;
 
 /// Equal for configurations under which the same final answers hold. Another release of the server
 /// may build answers in another way, so its version counts too.
+///
+/// Every field is named, so that one that is added must be put on one side or the other.
 pub(crate) fn answers_fingerprint(config: &Config) -> u64 {
-    let server = &config.server;
+    let Config {
+        server,
+        resolver,
+        stubs,
+        dnssec,
+        dns64,
+        forwards,
+        cache,
+        records,
+        policy,
+        // Decided for each query or reply; the packet cache holds answers from before that.
+        rate_limit: _,
+        log: _,
+        data: _,
+    } = config;
     let decides = (
-        (env!("CARGO_PKG_VERSION"), server.local_names, server.minimal_responses, server.max_udp_size),
-        (&config.forwards, &config.records, &config.cache),
-        (&config.resolver, &config.stubs, &config.dnssec),
-        &config.policy,
+        (env!("CARGO_PKG_VERSION"), answers_of_server(server)),
+        (forwards, records, cache),
+        (resolver, stubs, dnssec, dns64),
+        policy,
     );
     of_text(&format!("{decides:?}"))
+}
+
+/// The keys of `[server]` that decide about what the packet cache holds.
+fn answers_of_server(server: &ServerConfig) -> impl fmt::Debug {
+    let ServerConfig {
+        local_names,
+        max_udp_size,
+        minimal_responses,
+        // Who is served, where, and by how many threads.
+        listen: _,
+        workers: _,
+        pin_workers: _,
+        http: _,
+        allow: _,
+        user: _,
+        tcp: _,
+        // Answers of class CH are not kept, and OPT is appended to each reply.
+        version: _,
+        id_server: _,
+        nsid: _,
+        cookies: _,
+        cookie_secret: _,
+    } = server;
+    (*local_names, *max_udp_size, *minimal_responses)
 }
 
 /// Equal for snapshots of one configuration whose policies say the same to the same profile: lists, countries, what is
@@ -130,5 +171,9 @@ mod tests {
         assert_eq!(plain, with("AVOCET_SERVER__ALLOW", "127.0.0.0/8"));
         assert_ne!(plain, with("AVOCET_SERVER__MINIMAL_RESPONSES", "false"));
         assert_ne!(plain, with("AVOCET_CACHE__MIN_TTL_SECS", "10"));
+        assert_ne!(plain, with("AVOCET_DNSSEC__VALIDATE", "false"));
+        let translating = with("AVOCET_DNS64__PREFIX", "64:ff9b::/96");
+        assert_ne!(plain, translating);
+        assert_ne!(translating, with("AVOCET_DNS64__PREFIX", "2001:db8:64::/96"));
     }
 }
