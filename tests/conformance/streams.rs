@@ -7,7 +7,7 @@ use avocet_wire::Rcode;
 use avocet_wire::edns::option;
 
 use crate::harness::client::frame;
-use crate::harness::{Ask, Reply, Scripted, Setup, Tcp, Udp, peers, until};
+use crate::harness::{Ask, Reply, Scripted, Setup, Tcp, Udp, http_get, peers, until};
 
 /// Queries written at once.
 const PIPELINED: u16 = 1000;
@@ -75,19 +75,52 @@ fn queries_before_the_end_of_a_stream_are_answered() {
 }
 
 #[test]
-fn a_client_has_so_many_connections_and_others_have_theirs() {
-    let server = Setup::plain().listen("0.0.0.0", "127.0.0.1").server("tcp-connections-per-client = 5").start();
+fn a_client_at_its_limit_gets_the_place_of_an_idle_connection() {
+    let server = Setup::plain().http().server("tcp-connections-per-client = 5").start();
     let chaos = Ask::of("version.bind.", "TXT").class(avocet_wire::Class::CH);
+    let mut open: Vec<Tcp> = Vec::new();
+    for _ in 0..25 {
+        let mut next = Tcp::to(server.addr);
+        next.ask(&chaos);
+        open.push(next);
+    }
+    until("those over the limit are closed", || {
+        let text = http_get(server.http, "/metrics");
+        let open = text.lines().find_map(|line| line.strip_prefix("avocet_tcp_connections "))?;
+        open.parse::<u32>().is_ok_and(|open| open == 5).then_some(())
+    });
+    assert!(open.last_mut().is_some_and(|last| last.exchange(&chaos.octets()).is_some()), "the last one stays");
+    assert!(open.first_mut().is_some_and(Tcp::ends), "the one that was idle longest makes room");
+}
+
+#[test]
+fn a_client_whose_connections_are_all_busy_is_refused_another() {
+    let upstream = Scripted::start(|query| query.answer().own(60, "A", "192.0.2.1").hold());
+    let keys = "workers = 1\ntcp-connections-per-client = 5";
+    let server = Setup::forwarding_to(upstream.addr).server(keys).start();
     let mut open: Vec<Tcp> = (0..5).map(|_| Tcp::to(server.addr)).collect();
-    for connection in &mut open {
-        connection.ask(&chaos);
+    for (number, connection) in open.iter_mut().enumerate() {
+        let ask = Ask::of(&format!("b{number}.example."), "A");
+        connection.send(&ask.octets()).expect("an open connection");
     }
+    until("all wait", || (upstream.held() == 5).then_some(()));
     assert!(Tcp::to(server.addr).ends(), "the sixth is closed");
-    open.pop();
-    until("another takes the place of one that was closed", || Tcp::to(server.addr).exchange(&chaos.octets()));
-    for connection in &mut open {
-        connection.ask(&chaos);
-    }
+    upstream.release();
+    assert!(open.iter_mut().all(|connection| connection.receive().is_some()));
+    let chaos = Ask::of("version.bind.", "TXT").class(avocet_wire::Class::CH);
+    assert!(Tcp::to(server.addr).exchange(&chaos.octets()).is_some(), "now they are idle");
+}
+
+#[test]
+fn connections_of_clients_that_are_not_allowed_take_no_place() {
+    let keys = "allow = [\"127.0.0.2\"]\ntcp-connections = 10\nworkers = 1";
+    let server = Setup::plain().listen("0.0.0.0", "127.0.0.1").server(keys).start();
+    let chaos = Ask::of("version.bind.", "TXT").class(avocet_wire::Class::CH);
+    let mut allowed = Tcp::from(std::net::Ipv4Addr::new(127, 0, 0, 2), server.addr);
+    allowed.ask(&chaos);
+    let mut strangers: Vec<Tcp> = (0..100).map(|_| Tcp::to(server.addr)).collect();
+    assert!(strangers.iter_mut().all(Tcp::ends));
+    allowed.ask(&chaos);
 }
 
 #[test]

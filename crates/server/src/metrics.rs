@@ -168,6 +168,8 @@ pub(crate) struct WorkerMetrics {
     pub(crate) tcp_accepted: Counter,
     /// TCP connections turned away: too many, in all or of one client.
     pub(crate) tcp_rejected: Counter,
+    /// TCP connections closed at once as their client is not allowed.
+    pub(crate) tcp_refused: Counter,
     /// TCP connections closed for a timeout or to make room.
     pub(crate) tcp_expired: Counter,
     /// TCP connections open.

@@ -13,7 +13,7 @@ use avocet_wire::hash::HashKey;
 
 use crate::callers::Callers;
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::config::{Config, TcpConfig};
 use crate::metrics::WorkerMetrics;
 use crate::operate::report::ResolverReport;
 use crate::policy::{Parts, Policy};
@@ -179,29 +179,50 @@ pub(crate) struct ConnectionCounts {
     by_client: Mutex<std::collections::HashMap<IpAddr, usize>>,
 }
 
+/// How many connections may be open.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ConnectionLimits {
+    /// All together.
+    pub(crate) total: usize,
+    /// Of one client.
+    pub(crate) per_client: usize,
+}
+
+impl ConnectionLimits {
+    /// The limits of the configuration.
+    pub(crate) fn of(tcp: &TcpConfig) -> Self {
+        Self { total: tcp.connections, per_client: tcp.connections_per_client }
+    }
+}
+
 /// Why a connection is not taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Crowded {
     /// All connections together have reached their limit.
     Total,
-    /// The client has reached his.
+    /// The client has reached its own limit.
     Client,
 }
 
 impl ConnectionCounts {
     /// Counts a connection of `client` in, unless a limit is reached.
-    pub(crate) fn open(&self, client: IpAddr, total: usize, per_client: usize) -> Result<(), Crowded> {
+    pub(crate) fn open(&self, client: IpAddr, limits: &ConnectionLimits) -> Result<(), Crowded> {
         let mut by_client = self.by_client.lock().unwrap_or_else(PoisonError::into_inner);
         let count = by_client.get(&client).copied().unwrap_or(0);
-        if count >= per_client {
+        if count >= limits.per_client {
             return Err(Crowded::Client);
         }
-        if self.total.load(Ordering::Relaxed) >= total {
+        if self.total.load(Ordering::Relaxed) >= limits.total {
             return Err(Crowded::Total);
         }
         by_client.insert(client, count + 1);
         self.total.fetch_add(1, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Connections of `client`.
+    pub(crate) fn of_client(&self, client: IpAddr) -> usize {
+        self.by_client.lock().unwrap_or_else(PoisonError::into_inner).get(&client).copied().unwrap_or(0)
     }
 
     /// Counts a connection of `client` out.
@@ -224,13 +245,14 @@ mod tests {
     #[test]
     fn connections_are_bounded_in_all_and_for_each_client() {
         let counts = ConnectionCounts::default();
+        let limits = ConnectionLimits { total: 3, per_client: 2 };
         let (a, b, c) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]), IpAddr::from([10, 0, 0, 3]));
-        assert_eq!(counts.open(a, 3, 2), Ok(()));
-        assert_eq!(counts.open(a, 3, 2), Ok(()));
-        assert_eq!(counts.open(a, 3, 2), Err(Crowded::Client));
-        assert_eq!(counts.open(b, 3, 2), Ok(()));
-        assert_eq!(counts.open(c, 3, 2), Err(Crowded::Total));
+        assert_eq!(counts.open(a, &limits), Ok(()));
+        assert_eq!(counts.open(a, &limits), Ok(()));
+        assert_eq!(counts.open(a, &limits), Err(Crowded::Client));
+        assert_eq!(counts.open(b, &limits), Ok(()));
+        assert_eq!(counts.open(c, &limits), Err(Crowded::Total));
         counts.close(a);
-        assert_eq!(counts.open(c, 3, 2), Ok(()));
+        assert_eq!(counts.open(c, &limits), Ok(()));
     }
 }

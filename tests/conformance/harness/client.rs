@@ -1,7 +1,7 @@
 //! A client that sends octets and takes octets, and believes nothing.
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use super::{Ask, PATIENCE, Reply};
@@ -80,9 +80,22 @@ impl Tcp {
         Self::try_to(server).expect("a connection")
     }
 
+    /// Connects from a loopback address.
+    pub(crate) fn from(local: Ipv4Addr, server: SocketAddr) -> Self {
+        let connect = || {
+            let stream = avocet_io::tcp::connect(server, Some(SocketAddr::from((local, 0))))?;
+            stream.set_nonblocking(false)?;
+            Self::of(stream)
+        };
+        connect().expect("a connection")
+    }
+
     /// Connects, or says why it cannot.
     pub(crate) fn try_to(server: SocketAddr) -> io::Result<Self> {
-        let stream = TcpStream::connect_timeout(&server, PATIENCE)?;
+        Self::of(TcpStream::connect_timeout(&server, PATIENCE)?)
+    }
+
+    fn of(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         Ok(Self { stream })

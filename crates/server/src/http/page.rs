@@ -23,12 +23,13 @@ use crate::clock::wall_secs;
 use crate::operate::Running;
 use crate::operate::explain::{Inquiry, outcome};
 use crate::policy::{Decider, Outcome};
-use crate::state::{ConnectionCounts, Snapshot};
+use crate::state::{ConnectionCounts, ConnectionLimits, Snapshot};
 
 /// Connections served at once, on all addresses of the page.
 const MAX_VISITS: usize = 64;
 /// Connections of one client served at once: browsers open six.
 const MAX_VISITS_PER_CLIENT: usize = 8;
+const LIMITS: ConnectionLimits = ConnectionLimits { total: MAX_VISITS, per_client: MAX_VISITS_PER_CLIENT };
 /// Octets of a Host header that are looked at: a name in text with all its octets escaped does not come from a browser.
 const MAX_HOST: usize = MAX_NAME + ":65535".len();
 
@@ -65,7 +66,7 @@ impl Visit {
     pub(super) fn begin(running: Arc<Running>, ip: IpAddr) -> Option<Self> {
         let (ip, visits) = (ip.to_canonical(), &running.visits);
         let is_allowed = running.shared.snapshot().allow.contains(ip);
-        if !is_allowed || visits.open.open(ip, MAX_VISITS, MAX_VISITS_PER_CLIENT).is_err() {
+        if !is_allowed || visits.open.open(ip, &LIMITS).is_err() {
             visits.refused.fetch_add(1, Ordering::Relaxed);
             return None;
         }

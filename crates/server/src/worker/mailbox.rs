@@ -3,6 +3,7 @@
 //!
 //! A sender puts in all it has and wakes the receiver once; the receiver takes all at once.
 
+use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use avocet_io::poll::Waker;
@@ -25,6 +26,8 @@ pub(crate) enum Letter {
     Trace(Box<TraceOrder>),
     /// A look at the traces that were kept.
     Kept(Box<KeptOrder>),
+    /// Close an idle connection of a client that is over its limit.
+    MakeRoom(IpAddr),
     /// Stop taking queries, finish those in flight, and end.
     Drain,
 }
@@ -52,7 +55,7 @@ impl Mailbox {
     pub(crate) fn send(&self, letter: Letter) -> Result<(), Letter> {
         let octets = match &letter {
             Letter::Answer(_, octets) => octets.len(),
-            Letter::Miss(_) | Letter::Trace(_) | Letter::Kept(_) | Letter::Drain => 0,
+            Letter::Miss(_) | Letter::Trace(_) | Letter::Kept(_) | Letter::MakeRoom(_) | Letter::Drain => 0,
         };
         let mut waiting = self.lock();
         let is_full = waiting.letters.len() >= MAX_WAITING || waiting.octets + octets > MAX_OCTETS;

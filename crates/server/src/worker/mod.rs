@@ -39,13 +39,13 @@ use crate::query::miss::{Miss, Waiter, Way};
 use crate::query::rate_limit::Limited;
 use crate::query::stored::Scratch;
 use crate::query::{self, Client, Exit, Outcome, Path, Seen};
-use crate::state::{Crowded, Shared, Snapshot};
+use crate::state::{ConnectionLimits, Crowded, Shared, Snapshot};
 use authorities::{Authorities, NotSent};
 use busy::Busy;
 use fault::contained;
 use mailbox::Letter;
 use share::Shares;
-use streams::{Answered, Patience, Streams};
+use streams::{Answered, Patience, Streams, Whose};
 use token::Token;
 use traces::Wanted;
 use upstreams::Upstreams;
@@ -314,12 +314,17 @@ impl Worker {
                 Err(_) if accepted > 0 => return,
                 Err(error) => {
                     // Out of descriptors: make room by closing an idle connection, once.
-                    if !self.evict() {
+                    if !self.evict(Whose::Anyone) {
                         self.rest_from_accepting(number, &error);
                     }
                     return;
                 }
             };
+            // A connection of a client that is not answered must not take a place from one that is.
+            if !self.state.allow.contains(ip) {
+                self.metrics().tcp_refused.add(1);
+                continue;
+            }
             let is_open = self.admit(ip) && {
                 let inserted = self.streams.insert(&self.poller, stream, ip, self.now.millis());
                 if inserted.is_err() {
@@ -352,26 +357,55 @@ impl Worker {
     }
 
     fn admit(&mut self, ip: IpAddr) -> bool {
-        let limits = self.state.config.server.tcp.clone();
-        let open = |shared: &Shared| shared.connections.open(ip, limits.connections, limits.connections_per_client);
+        let limits = ConnectionLimits::of(&self.state.config.server.tcp);
         // Of all connections each worker has a share, past which its own idle ones make room: else one
         // that accepts faster could leave nothing to the others, who cannot evict what is not theirs.
-        let share = (limits.connections / self.shared.mailboxes.len()).min(self.most_streams).max(1);
-        match open(&self.shared) {
+        let share = (limits.total / self.shared.mailboxes.len()).min(self.most_streams).max(1);
+        match self.shared.connections.open(ip, &limits) {
             Ok(()) => {
                 if self.streams.open() >= share {
-                    self.evict();
+                    self.evict(Whose::Anyone);
                 }
                 true
             }
-            Err(Crowded::Client) => false,
-            Err(Crowded::Total) => self.evict() && open(&self.shared).is_ok(),
+            Err(Crowded::Client) => {
+                if self.evict(Whose::Client(ip)) {
+                    self.shared.connections.open(ip, &limits).is_ok()
+                } else {
+                    self.admit_over_limit(ip, limits)
+                }
+            }
+            Err(Crowded::Total) => self.evict(Whose::Anyone) && self.shared.connections.open(ip, &limits).is_ok(),
         }
     }
 
-    /// Closes the connection that was idle longest.
-    fn evict(&mut self) -> bool {
-        let Some(ip) = self.streams.evict() else { return false };
+    /// A client at its limit has no idle connection here; the other workers may have one, and are asked to close it.
+    /// Until they have, or where they find none, the client is over its limit by one connection a worker at most.
+    fn admit_over_limit(&self, ip: IpAddr, limits: ConnectionLimits) -> bool {
+        let others = self.shared.mailboxes.len() - 1;
+        let limits = ConnectionLimits { per_client: limits.per_client + others, ..limits };
+        let is_open = others > 0 && self.shared.connections.open(ip, &limits).is_ok();
+        if is_open {
+            let mailboxes = self.shared.mailboxes.iter().enumerate();
+            for (_, mailbox) in mailboxes.filter(|(worker, _)| *worker != usize::from(self.index)) {
+                // With a mailbox that is full there is more amiss than a connection too many.
+                let _ = mailbox.send(Letter::MakeRoom(ip));
+            }
+        }
+        is_open
+    }
+
+    /// Closes the longest idle connection of a client that is over its limit, as another worker took one of its.
+    fn make_room(&mut self, ip: IpAddr) {
+        let limits = ConnectionLimits::of(&self.state.config.server.tcp);
+        if self.shared.connections.of_client(ip) > limits.per_client {
+            self.evict(Whose::Client(ip));
+        }
+    }
+
+    /// Closes the connection that was idle longest. False: none is idle.
+    fn evict(&mut self, whose: Whose) -> bool {
+        let Some(ip) = self.streams.evict(whose) else { return false };
         self.shared.connections.close(ip);
         self.metrics().tcp_expired.add(1);
         true

@@ -45,6 +45,24 @@ pub(crate) struct Patience {
     pub(crate) read_ms: u64,
 }
 
+/// Among whose connections one is closed to make room.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Whose {
+    /// Those of all clients.
+    Anyone,
+    /// Those of the client at this address.
+    Client(IpAddr),
+}
+
+impl Whose {
+    fn includes(self, ip: IpAddr) -> bool {
+        match self {
+            Self::Anyone => true,
+            Self::Client(client) => client == ip,
+        }
+    }
+}
+
 struct Connection {
     stream: TcpStream,
     ip: IpAddr,
@@ -197,10 +215,11 @@ impl Streams {
     }
 
     /// Closes the connection that has been idle longest, to make room. None is idle: none closes.
-    pub(crate) fn evict(&mut self) -> Option<IpAddr> {
+    pub(crate) fn evict(&mut self, whose: Whose) -> Option<IpAddr> {
         let idle = self.slots.iter().enumerate().filter_map(|(at, slot)| {
             let connection = slot.connection.as_ref()?;
-            connection.is_quiet().then_some((connection.active_ms, at as u32))
+            let is_candidate = connection.is_quiet() && whose.includes(connection.ip);
+            is_candidate.then_some((connection.active_ms, at as u32))
         });
         let (_, slot) = idle.min()?;
         self.close(slot)

@@ -99,6 +99,7 @@ impl Worker {
                 Letter::Answer(route, octets) => self.streams.answer_late(route, &octets),
                 Letter::Trace(order) => self.trace(*order),
                 Letter::Kept(order) => self.show_kept(&order),
+                Letter::MakeRoom(ip) => self.make_room(ip),
                 Letter::Drain => self.begin_draining(),
             }
         }
