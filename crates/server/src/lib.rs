@@ -32,13 +32,23 @@ use clap::Parser;
 use cli::{Cli, Command};
 pub use in_process::InProcess;
 
+/// Writes the last line of a process to standard error, behind those of its log. Waits a second at most for what reads
+/// them.
+pub fn write_last_line(line: &str) {
+    log::write_last_line(line);
+}
+
 /// Does what the command line says, and gives the status to end with.
 ///
 /// # Errors
 /// Why the server did not start.
 pub fn run() -> Result<ExitCode, String> {
     match Cli::parse().command {
-        Command::Serve(args) => serve::run(&args).map(|()| ExitCode::SUCCESS).map_err(|error| error.to_string()),
+        Command::Serve(args) => {
+            serve::run(&args).map_err(|error| error.to_string())?;
+            log::drain();
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Check(args) => Ok(config::command::check(&args)),
         Command::Load(args) => Ok(avocet_load::run(&args)),
         Command::Config(args) => Ok(config::command::show(&args)),

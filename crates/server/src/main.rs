@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     avocet::run().unwrap_or_else(|error| {
-        eprintln!("avocet: {error}");
+        avocet::write_last_line(&format!("avocet: {error}"));
         ExitCode::FAILURE
     })
 }

@@ -81,7 +81,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), StartError> {
     let _ = process::allow_ordinary_threads();
     let signals = avocet_io::signals::Signals::block().map_err(system("watch signals"))?;
     let config = Config::load(args.config.as_deref(), environment()).map_err(StartError::Config)?;
-    crate::log::start(&config.log);
+    crate::log::start(&config.log).map_err(system("start a thread"))?;
     let open_files = process::raise_open_files().map_err(system("raise the limit of open files"))?;
     create_directory(&config.data.directory)?;
     let workers = config.server.workers;

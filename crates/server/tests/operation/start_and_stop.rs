@@ -1,8 +1,11 @@
 //! What keeps a server from starting, and how it ends.
 
 use std::net::{TcpListener, UdpSocket};
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
+use std::time::Instant;
 
-use crate::server::{Server, Site, exists, first_record, query, udp_client};
+use crate::server::{PATIENCE, Server, Site, exists, first_record, query, udp_client};
 use crate::upstream::{ADDRESS, Upstream};
 
 fn refused(site: &Site) -> String {
@@ -90,6 +93,27 @@ fn a_second_signal_ends_at_once() {
     server.wait_for_line("told to end");
     server.signal("INT");
     assert_eq!(server.wait().0, Some(0));
+}
+
+#[test]
+fn a_log_that_nobody_reads_keeps_nothing_waiting() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", "");
+    let mut child = site.serve().stderr(Stdio::piped()).spawn().unwrap();
+    let _unread = child.stderr.take().unwrap();
+    let began = Instant::now();
+    while UnixStream::connect(site.data().join("control.sock")).is_err() {
+        assert!(began.elapsed() < PATIENCE, "it does not start");
+    }
+    // Each is a line of the log: more than a pipe holds.
+    let name = format!("{}example", "long-label.".repeat(20));
+    for _ in 0..600 {
+        site.control_lines(format!("{{\"command\":\"flush\",\"name\":\"{name}\"}}\n").as_bytes());
+    }
+    assert_eq!(site.avocet_text(&["reload"]), "reloaded\n");
+    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(exists(&site.snapshot()), "it ended in good order");
 }
 
 #[test]

@@ -1,0 +1,177 @@
+//! The lines between the threads that log and standard error: bounded, so that a reader that has stopped costs lines
+//! and never time.
+//!
+//! ```text
+//! threads ──push──> lines (at most MAX_OCTETS) ──> thread "log" ──write──> standard error
+//! ```
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tracing_subscriber::fmt::MakeWriter;
+
+/// Octets of lines that wait: some minutes of a server in trouble, and nothing next to its caches.
+const MAX_OCTETS: usize = 1 << 20;
+
+/// A handle of the queue.
+#[derive(Clone, Default)]
+pub(super) struct LineQueue {
+    inner: Arc<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+    lost: AtomicU64,
+}
+
+#[derive(Default)]
+struct Waiting {
+    lines: VecDeque<Vec<u8>>,
+    octets: usize,
+    /// A line has been taken and is not written yet.
+    is_writing: bool,
+    /// Lines lost since the last one that was taken.
+    lost: u64,
+}
+
+impl LineQueue {
+    /// Starts the thread that writes to `out` for as long as the process lives.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub(super) fn start(&self, mut out: impl Write + Send + 'static) -> io::Result<()> {
+        let lines = self.clone();
+        let write = move || {
+            loop {
+                let line = lines.take();
+                // There is no other place to report that the log cannot be written.
+                let _ = out.write_all(&line).and_then(|()| out.flush());
+                lines.lock().is_writing = false;
+                lines.inner.changed.notify_all();
+            }
+        };
+        thread::Builder::new().name("log".to_owned()).spawn(write).map(drop)
+    }
+
+    /// Appends a line, or counts it as lost if there is no room.
+    pub(super) fn push(&self, line: &[u8]) {
+        let mut waiting = self.lock();
+        if waiting.octets + line.len() > MAX_OCTETS {
+            waiting.lost += 1;
+            self.inner.lost.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        waiting.octets += line.len();
+        waiting.lines.push_back(line.to_vec());
+        drop(waiting);
+        self.inner.changed.notify_all();
+    }
+
+    /// Lines lost since the start.
+    pub(super) fn lost(&self) -> u64 {
+        self.inner.lost.load(Ordering::Relaxed)
+    }
+
+    /// Waits until all lines are written, for `patience` at most.
+    pub(super) fn drain(&self, patience: Duration) {
+        let end = Instant::now() + patience;
+        let mut waiting = self.lock();
+        while waiting.is_writing || !waiting.lines.is_empty() {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            waiting = self.inner.changed.wait_timeout(waiting, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Waits for the next line.
+    fn take(&self) -> Vec<u8> {
+        let waiting = self.inner.changed.wait_while(self.lock(), |waiting| waiting.lines.is_empty());
+        let mut waiting = waiting.unwrap_or_else(PoisonError::into_inner);
+        let mut line = waiting.lines.pop_front().unwrap_or_default();
+        waiting.octets -= line.len();
+        waiting.is_writing = true;
+        let lost = std::mem::take(&mut waiting.lost);
+        if lost > 0 {
+            line.extend(format!("avocet: {lost} lines of the log were lost: standard error was not read\n").bytes());
+        }
+        line
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.inner.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<'w> MakeWriter<'w> for LineQueue {
+    type Writer = Line<'w>;
+
+    fn make_writer(&'w self) -> Line<'w> {
+        Line(self)
+    }
+}
+
+/// Takes one line, which the formatter writes at once.
+pub(super) struct Line<'w>(&'w LineQueue);
+
+impl Write for Line<'_> {
+    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+        self.0.push(octets);
+        Ok(octets.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    use super::*;
+
+    /// A reader that takes a line when it is permitted to.
+    struct Slow {
+        permitted: Receiver<()>,
+        written: Sender<String>,
+    }
+
+    impl Write for Slow {
+        fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+            self.permitted.recv().map_err(io::Error::other)?;
+            self.written.send(String::from_utf8_lossy(octets).into_owned()).map_err(io::Error::other)?;
+            Ok(octets.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_reader_that_has_stopped_costs_lines_and_no_time() {
+        let ((permit, permitted), (written, lines)) = (channel(), channel());
+        let queue = LineQueue::default();
+        queue.start(Slow { permitted, written }).unwrap();
+        let line = [b"x".repeat(1023), b"\n".to_vec()].concat();
+        let sent = 3 * MAX_OCTETS / line.len();
+        (0..sent).for_each(|_| queue.push(&line));
+        queue.drain(Duration::ZERO);
+        // One line may be with the writer already.
+        let lost = queue.lost() as usize;
+        assert!((sent - MAX_OCTETS / line.len() - 1..=sent - MAX_OCTETS / line.len()).contains(&lost), "{lost}");
+        (0..sent - lost).for_each(|_| permit.send(()).unwrap());
+        queue.drain(Duration::from_secs(60));
+        let text: String = lines.try_iter().collect();
+        assert_eq!(text.matches('x').count(), (sent - lost) * 1023);
+        assert!(text.contains(&format!("{lost} lines of the log were lost")), "the loss is reported where it was");
+    }
+}
