@@ -1,18 +1,24 @@
 //! The one place where the server reads clocks.
 //!
-//! Cache expiry and timeouts run on the monotonic clock, so a step of the wall clock changes no
-//! TTL; wall time is for schedules, cookies (RFC 9018), the snapshot on disk and logs. Seconds of the two begin
-//! together, so that an answer which is kept until a second of the wall clock ends with it.
+//! Cache expiry and timeouts run on the monotonic clock, time in suspend included, so a step of the wall clock changes
+//! no TTL and no timeout; wall time is for schedules, cookies (RFC 9018), the snapshot on disk and logs.
+//!
+//! Wall time in seconds is the monotonic count plus a whole number of seconds: seconds of the two begin together, so that
+//! an answer which is kept until a second of the wall clock ends with it. When the wall clock is set, that number
+//! follows, rounded to the nearest; steps of less than [`TOLERANCE`] are left alone.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use avocet_io::clock::since_boot;
 
 /// Microseconds of a second.
 const SECOND: i64 = 1_000_000;
 /// Seconds that the monotonic count begins with, so that ages loaded from disk stay above zero.
 const BASE_SECS: i64 = 30 * 86_400;
-/// Microseconds by which the two clocks may differ before the wall clock is taken to have been set.
-const TOLERANCE: i64 = 2_000;
+/// Microseconds by which the two clocks may move apart before the wall clock is taken to have been set: hypervisors and
+/// NTP step by some milliseconds all day, and nothing here is decided by less than a second.
+const TOLERANCE: i64 = 250_000;
 /// Between the readings of the two no more time than this may have passed, else they are read again.
 const BRACKET: Duration = Duration::from_millis(1);
 /// Attempts at reading both without being interrupted.
@@ -21,10 +27,11 @@ const MAX_READINGS: usize = 16;
 /// Monotonic time since an origin shared by all threads.
 #[derive(Debug)]
 pub(crate) struct Clock {
-    origin: Instant,
-    /// Microseconds that the count is ahead of its origin. Only ever grows.
-    ahead: AtomicU64,
-    /// Wall time in seconds less monotonic seconds.
+    /// The count at boot, in microseconds.
+    at_boot: i64,
+    /// Wall time less monotonic time in microseconds, when the wall clock was last taken to have been set.
+    apart: AtomicI64,
+    /// The same in whole seconds: what wall time is computed by.
     wall_offset: AtomicI64,
 }
 
@@ -34,19 +41,34 @@ pub(crate) struct Moment {
     micros: u64,
 }
 
+/// What became of the wall clock between two looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WallClock {
+    /// It went on, or was set by too little to matter.
+    WentOn,
+    /// It was set: seconds of wall time are others now.
+    WasSet,
+}
+
 impl Clock {
     /// A clock that begins now.
     pub(crate) fn start() -> Self {
-        let origin = Instant::now();
-        let clock = Self { origin, ahead: AtomicU64::new((BASE_SECS * SECOND) as u64), wall_offset: AtomicI64::new(0) };
-        clock.follow_wall_clock();
-        clock
+        let (boot, wall) = Self::read_both();
+        Self::of(boot, wall)
+    }
+
+    /// A clock that begins at a time since boot and a wall time, in microseconds.
+    fn of(boot: i64, wall: i64) -> Self {
+        // Here, where nobody has seen the count yet, seconds of the two are made to begin together.
+        let base = BASE_SECS * SECOND + wall.rem_euclid(SECOND);
+        let apart = wall - base;
+        Self { at_boot: base - boot, apart: AtomicI64::new(apart), wall_offset: AtomicI64::new(apart / SECOND) }
     }
 
     /// The time now.
     #[inline]
     pub(crate) fn now(&self) -> Moment {
-        self.at(Instant::now())
+        self.at(since_boot().as_micros() as i64)
     }
 
     /// Wall time at a moment, in seconds since 1970.
@@ -55,30 +77,29 @@ impl Clock {
         u64::from(moment.secs()).saturating_add_signed(self.wall_offset.load(Ordering::Relaxed))
     }
 
-    /// Looks whether the wall clock was set since the last look: then the seconds of the two are brought together
-    /// again, for which the monotonic clock may go ahead by less than one. One thread at a time.
-    pub(crate) fn follow_wall_clock(&self) -> bool {
-        let (moment, wall_micros) = self.read_both();
-        self.follow(moment, wall_micros)
+    /// Looks whether the wall clock was set since the last look. One thread at a time.
+    pub(crate) fn follow_wall_clock(&self) -> WallClock {
+        let (boot, wall) = Self::read_both();
+        self.follow(boot, wall)
     }
 
-    fn follow(&self, moment: Moment, wall_micros: i64) -> bool {
-        let apart = wall_micros - moment.micros as i64;
-        let offset = self.wall_offset.load(Ordering::Relaxed);
-        if (apart - offset * SECOND).abs() <= TOLERANCE {
-            return false;
+    fn follow(&self, boot: i64, wall: i64) -> WallClock {
+        let apart = wall - self.at(boot).micros as i64;
+        if (apart - self.apart.load(Ordering::Relaxed)).abs() <= TOLERANCE {
+            return WallClock::WentOn;
         }
-        self.ahead.fetch_add(apart.rem_euclid(SECOND) as u64, Ordering::Relaxed);
-        self.wall_offset.store(apart.div_euclid(SECOND), Ordering::Relaxed);
-        true
+        self.apart.store(apart, Ordering::Relaxed);
+        let offset = (apart + SECOND / 2).div_euclid(SECOND);
+        let before = self.wall_offset.swap(offset, Ordering::Relaxed);
+        if before == offset { WallClock::WentOn } else { WallClock::WasSet }
     }
 
-    fn at(&self, instant: Instant) -> Moment {
-        let elapsed = instant.saturating_duration_since(self.origin).as_micros() as u64;
-        Moment { micros: elapsed + self.ahead.load(Ordering::Relaxed) }
+    fn at(&self, boot: i64) -> Moment {
+        Moment { micros: (self.at_boot + boot) as u64 }
     }
 
-    fn read_both(&self) -> (Moment, i64) {
+    /// Both clocks, in microseconds.
+    fn read_both() -> (i64, i64) {
         let mut reading = Self::read_once();
         for _ in 1..MAX_READINGS {
             if reading.1 <= BRACKET {
@@ -86,14 +107,14 @@ impl Clock {
             }
             reading = Self::read_once();
         }
-        (self.at(reading.0), reading.2)
+        (reading.0.as_micros() as i64, reading.2)
     }
 
-    /// An instant, how long it took to read it and the wall clock, and that in microseconds.
-    fn read_once() -> (Instant, Duration, i64) {
-        let instant = Instant::now();
+    /// The time since boot, how long it took to read it and the wall clock, and that in microseconds.
+    fn read_once() -> (Duration, Duration, i64) {
+        let boot = since_boot();
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as i64);
-        (instant, instant.elapsed(), wall)
+        (boot, since_boot() - boot, wall)
     }
 }
 
@@ -131,33 +152,66 @@ pub(crate) fn wall_secs() -> u64 {
 mod tests {
     use super::*;
 
-    /// Moment and wall time in microseconds; of the moment what it is ahead of `before`.
-    fn told(clock: &Clock, moment: Moment, wall_micros: i64) -> (bool, u64, i64) {
-        let before = clock.ahead.load(Ordering::Relaxed);
-        let has_followed = clock.follow(moment, wall_micros);
-        let ahead = clock.ahead.load(Ordering::Relaxed) - before;
-        let then = Moment { micros: moment.micros + ahead };
-        (has_followed, ahead, clock.wall_secs(then) as i64 * SECOND + (then.micros as i64 % SECOND) - wall_micros)
+    const BOOT: i64 = 500 * SECOND + 300_000;
+    const WALL: i64 = 1_795_262_400 * SECOND + 100_000;
+    const MILLI: i64 = 1_000;
+
+    /// A look at the clocks, and what is expected of it.
+    struct Look {
+        /// Time since the start.
+        passed_ms: i64,
+        /// By how much the wall clock was set in all.
+        set_ms: i64,
+        expected: WallClock,
+        /// Whole seconds of wall time since the start.
+        wall_secs: i64,
+    }
+
+    fn went_on(passed_ms: i64, set_ms: i64, wall_secs: i64) -> Look {
+        Look { passed_ms, set_ms, expected: WallClock::WentOn, wall_secs }
+    }
+
+    fn was_set(passed_ms: i64, set_ms: i64, wall_secs: i64) -> Look {
+        Look { passed_ms, set_ms, expected: WallClock::WasSet, wall_secs }
+    }
+
+    #[track_caller]
+    fn check(looks: &[Look]) {
+        let clock = Clock::of(BOOT, WALL);
+        let start = clock.at(BOOT);
+        for Look { passed_ms, set_ms, expected, wall_secs } in looks {
+            let (boot, wall) = (BOOT + passed_ms * MILLI, WALL + (passed_ms + set_ms) * MILLI);
+            let context = format!("after {passed_ms} ms, set by {set_ms} ms");
+            assert_eq!(clock.follow(boot, wall), *expected, "{context}");
+            let moment = clock.at(boot);
+            assert_eq!(moment.micros - start.micros, (passed_ms * MILLI) as u64, "{context}: the count has moved");
+            assert_eq!(clock.wall_secs(moment) as i64 - WALL / SECOND, *wall_secs, "{context}");
+        }
     }
 
     #[test]
-    fn seconds_of_both_clocks_begin_together_also_after_the_wall_clock_was_set() {
-        let clock = Clock { origin: Instant::now(), ahead: AtomicU64::new(0), wall_offset: AtomicI64::new(0) };
-        let moment = Moment { micros: 500 * SECOND as u64 + 300_000 };
-        let wall = 1_795_262_400 * SECOND;
-        assert_eq!(told(&clock, moment, wall + 100_000), (true, 800_000, 0));
-        let moment = Moment { micros: moment.micros + 800_000 };
-        assert_eq!(told(&clock, moment, wall + 100_000 + TOLERANCE), (false, 0, -TOLERANCE));
-        assert_eq!(told(&clock, moment, wall - 7_200 * SECOND + 100_000), (true, 0, 0));
-        assert_eq!(told(&clock, moment, wall + 7_200 * SECOND + 50_000), (true, 950_000, 0));
+    fn steps_of_milliseconds_change_nothing_however_many_there_are() {
+        let looks: Vec<_> = (1..=20).map(|step| went_on(step * 1_200, -3 * step, step * 12 / 10)).collect();
+        check(&looks);
     }
 
     #[test]
-    fn a_clock_that_nobody_set_is_left_alone() {
+    fn a_step_changes_wall_time_and_leaves_the_monotonic_count_alone() {
+        check(&[went_on(0, 0, 0), was_set(1_000, -7_200_000, 1 - 7_200), went_on(2_000, -7_200_000, 2 - 7_200)]);
+        check(&[was_set(0, 7_200_400, 7_200), went_on(1_000, 7_200_600, 7_201), was_set(2_000, 7_200_700, 7_203)]);
+    }
+
+    #[test]
+    fn small_steps_that_add_up_are_followed_by_whole_seconds() {
+        check(&[went_on(0, 200, 0), went_on(0, 400, 0), went_on(0, 600, 0), was_set(0, 800, 1)]);
+    }
+
+    #[test]
+    fn seconds_of_both_clocks_begin_together_at_the_start() {
+        let clock = Clock::of(BOOT, WALL);
+        assert_eq!(clock.at(BOOT).micros() as i64 % SECOND, WALL % SECOND);
         let clock = Clock::start();
-        let before = clock.now();
-        let (now, wall) = (clock.wall_secs(before), wall_secs());
+        let (now, wall) = (clock.wall_secs(clock.now()), wall_secs());
         assert!(wall.abs_diff(now) <= 1, "{wall} {now}");
-        assert!(clock.now() >= before);
     }
 }

@@ -236,6 +236,12 @@ impl Program {
         !self.compiled.answer.is_empty()
     }
 
+    /// Whether any condition is on the time.
+    #[must_use]
+    pub fn goes_by_time(&self) -> bool {
+        !self.compiled.shared.windows.is_empty()
+    }
+
     /// What holds of the time at `now`, in Unix seconds.
     #[must_use]
     pub fn hours(&self, now: u64) -> Hours {

@@ -50,11 +50,13 @@ use std::thread::JoinHandle;
 
 use avocet_io::poll::{Events, Interest, Poller, Trigger};
 use avocet_io::signals::{Signal, Signals};
+use avocet_policy::rule::Switches;
 
-use crate::clock::wall_secs;
+use crate::clock::{WallClock, wall_secs};
 use crate::http::{self, HttpServer, Visits};
 use crate::lists::leisure::free_at_leisure;
 use crate::lists::{self, Keeping, Store};
+use crate::policy::Policy;
 use crate::root::{self, RootKeeping};
 use crate::serve::StartError;
 use crate::snapshot::Unconfigured;
@@ -175,13 +177,15 @@ impl Running {
             || turned.all(|turned| now.saturating_sub(turned) < STUCK_SECS)
     }
 
-    /// What was decided by the hour and is kept was so by another clock.
+    /// Answers that are kept until a schedule, a pause or a grant ends are so by the clock as it was.
     fn follow_wall_clock(&self) {
         tracing::info!("the clock was set; schedules, pauses and grants go by the new time");
-        if self.shared.snapshot().policy.is_some()
+        let state = self.shared.snapshot();
+        let goes_by_time = |policy: &Arc<Policy>| policy.goes_by_time() || state.parts.switches != Switches::default();
+        if state.policy.as_ref().is_some_and(goes_by_time)
             && let Err(error) = self.reloader.change_policy(|_| {})
         {
-            tracing::error!(error, "cannot decide anew what was decided by the hour");
+            tracing::error!(error, "cannot re-evaluate time-based rules");
         }
     }
 
@@ -404,7 +408,7 @@ impl Operation {
             self.running.cache_file.save(shared);
             self.save_due = now.saturating_add(interval);
         }
-        if shared.clock.follow_wall_clock() {
+        if shared.clock.follow_wall_clock() == WallClock::WasSet {
             self.running.follow_wall_clock();
         }
         self.running.lists.leisure.hurry();

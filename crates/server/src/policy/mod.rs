@@ -152,6 +152,11 @@ impl Policy {
         profile
     }
 
+    /// Whether a rule asks for the time.
+    pub(crate) fn goes_by_time(&self) -> bool {
+        self.program.goes_by_time()
+    }
+
     /// Does anything go by the names of clients?
     #[inline]
     pub(crate) fn wants_names(&self) -> bool {
