@@ -4,6 +4,8 @@
 
 #[path = "operation/block_page.rs"]
 mod block_page;
+#[path = "operation/confined.rs"]
+mod confined;
 #[path = "operation/control.rs"]
 mod control;
 #[path = "operation/counts.rs"]

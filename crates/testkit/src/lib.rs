@@ -1,11 +1,12 @@
 //! For tests only: seeded chance, a simulated network with a virtual clock, messages made and
 //! read in the words of zone files, a runner of `.rpl` scenarios of resolution, simulations of random internets, a
-//! writer of databases of countries, and an allocator that counts.
+//! writer of databases of countries, the filters of a systemd unit, and an allocator that counts.
 //!
 //! Everything is a function of its seed: a test that fails does so again.
 
 pub mod allocations;
 mod chance;
+pub mod confinement;
 pub mod mmdb;
 mod network;
 mod scenario;

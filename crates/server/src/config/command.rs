@@ -51,6 +51,7 @@ fn warnings(config: &Config) -> Vec<String> {
         let fault = operate::fault_of_leases(path);
         warnings.extend(fault.map(|fault| format!("cannot read the leases in {}: {fault}", path.display())));
     }
+    warnings.extend(operate::fault_of_neighbours(&config.policy));
     for list in &config.policy.lists {
         let fault = open_file(list).err();
         warnings.extend(fault.map(|fault| format!("cannot read the list {:?}: {fault}", list.name)));

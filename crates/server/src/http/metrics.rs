@@ -13,6 +13,7 @@ use avocet_resolver::{BreakerState, Counters, RTT_BUCKETS_MS, Transport, Upstrea
 use avocet_wire::Rcode;
 
 use super::exposition::{Exposition, Kind};
+use crate::log;
 use crate::metrics::{BUCKETS, Latencies, RCODES, STAGES, Stage, TYPES, WorkerMetrics};
 use crate::operate::Running;
 use crate::state::Shared;
@@ -70,6 +71,16 @@ fn process(metrics: &mut Exposition, running: &Running) {
         metrics.family("avocet_reloads_total", Kind::Counter, "Times that the configuration was read again.");
     reloads.sample(&[("result", "applied")], read(&running.reloader.successes));
     reloads.sample(&[("result", "refused")], read(&running.reloader.failures));
+    let help = "1 while something is amiss around the server: /health says what, and what to do.";
+    let mut family = metrics.family("avocet_condition", Kind::Gauge, help);
+    for (condition, holds) in running.conditions.kinds() {
+        family.sample(&[("condition", condition.name())], u64::from(holds));
+    }
+    metrics.counter(
+        "avocet_log_lines_lost_total",
+        "Lines of the log that were lost as nobody read standard error.",
+        log::lines_lost(),
+    );
     let file = &running.cache_file;
     metrics.counter("avocet_snapshot_saves_total", "Snapshots of the caches written to disk.", read(&file.saves));
     metrics.counter(
@@ -131,7 +142,7 @@ fn latencies(metrics: &mut Exposition, shared: &Shared) {
 
 fn workers(metrics: &mut Exposition, shared: &Shared) {
     metrics.gauge("avocet_workers", "Threads that answer.", shared.metrics.len() as u64);
-    let counters: [(&str, &str, Count); 8] = [
+    let counters: [(&str, &str, Count); 9] = [
         ("avocet_udp_batches_total", "Batches of datagrams received.", |worker| worker.batches.value()),
         ("avocet_udp_replies_dropped_total", "Replies over UDP that the system did not take.", |worker| {
             worker.replies_dropped.value()
@@ -143,6 +154,9 @@ fn workers(metrics: &mut Exposition, shared: &Shared) {
         ),
         ("avocet_tcp_accepted_total", "TCP connections taken.", |worker| worker.tcp_accepted.value()),
         ("avocet_tcp_rejected_total", "TCP connections turned away: too many.", |worker| worker.tcp_rejected.value()),
+        ("avocet_tcp_refused_total", "TCP connections closed at once: their client is not allowed.", |worker| {
+            worker.tcp_refused.value()
+        }),
         ("avocet_tcp_expired_total", "TCP connections closed for a timeout or to make room.", |worker| {
             worker.tcp_expired.value()
         }),

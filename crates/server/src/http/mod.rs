@@ -162,13 +162,19 @@ fn respond(method: &Method, path: &str, running: &Running) -> Response<Full<Byte
             (StatusCode::METHOD_NOT_ALLOWED, PLAIN, "only GET and HEAD\n".to_owned())
         }
         "/metrics" => (StatusCode::OK, exposition::CONTENT_TYPE, metrics::text(running)),
-        "/health" if running.is_healthy() => (StatusCode::OK, PLAIN, "healthy\n".to_owned()),
+        "/health" if running.is_healthy() => (StatusCode::OK, PLAIN, with_warnings("healthy", running)),
         "/health" => (StatusCode::SERVICE_UNAVAILABLE, PLAIN, "a worker is stuck\n".to_owned()),
         "/ready" if running.is_ready() => (StatusCode::OK, PLAIN, "ready\n".to_owned()),
         "/ready" => (StatusCode::SERVICE_UNAVAILABLE, PLAIN, "not serving\n".to_owned()),
         _ => (StatusCode::NOT_FOUND, PLAIN, "there are /metrics, /health and /ready\n".to_owned()),
     };
     response(status, kind, body)
+}
+
+/// A line that says how the server is, and one for each condition that its operator has to know of.
+fn with_warnings(first: &str, running: &Running) -> String {
+    let warnings = running.conditions.all().into_values().map(|text| format!("warning: {text}\n"));
+    format!("{first}\n{}", warnings.collect::<String>())
 }
 
 fn response(status: StatusCode, kind: &'static str, body: String) -> Response<Full<Bytes>> {

@@ -23,7 +23,7 @@ pub(super) struct Leases {
 }
 
 impl Leases {
-    /// The devices in the file as it is now. One that cannot be read is told once, and what was known stays.
+    /// The devices in the file as it is now. Where it cannot be read, what was known stays.
     pub(super) fn look(&mut self, path: &Path, now_secs: u64) -> &[Neighbour] {
         let fingerprint = FileFingerprint::of(path);
         if fingerprint.is_some() && fingerprint == self.read {
@@ -34,18 +34,15 @@ impl Leases {
                 (self.devices, self.error) = (devices(&text, now_secs), None);
                 self.read = fingerprint;
             }
-            Err(error) => {
-                let error = error.to_string();
-                if self.error.as_ref() != Some(&error) {
-                    tracing::warn!(
-                        "cannot read the leases in {}: {error}; what was known of devices stays",
-                        path.display()
-                    );
-                }
-                self.error = Some(error);
-            }
+            Err(error) => self.error = Some(error.to_string()),
         }
         &self.devices
+    }
+
+    /// Why the last look at the file failed, if it did.
+    pub(super) fn fault(&self, path: &Path) -> Option<String> {
+        let error = self.error.as_ref()?;
+        Some(format!("cannot read the leases in {}: {error}; what was known of devices stays", path.display()))
     }
 }
 

@@ -23,6 +23,7 @@
 //! ```
 
 pub(crate) mod command;
+pub(crate) mod conditions;
 mod control;
 mod dump;
 pub(crate) mod explain;
@@ -62,12 +63,14 @@ use crate::serve::StartError;
 use crate::snapshot::Unconfigured;
 use crate::state::Shared;
 use crate::worker::mailbox::Letter;
+use conditions::Conditions;
 use control::{ControlSocket, Orders};
 use fingerprint::{FileFingerprint, FileWatch};
 pub(crate) use geo::GeoWatch;
 pub(crate) use leases::fault_of_leases;
 use names::Names;
 use neighbours::NeighbourWatch;
+pub(crate) use neighbours::fault_of_neighbours;
 use persist::CacheFile;
 use reload::Reloader;
 pub(crate) use take_over::{ListeningSockets, TakeOverError, TakenOver};
@@ -160,6 +163,8 @@ pub(crate) struct Running {
     pub(crate) names: Names,
     /// Who is on the page of blocked names.
     pub(crate) visits: Visits,
+    /// What its operator has to know of.
+    pub(crate) conditions: Conditions,
     /// The server is about to end.
     pub(crate) draining: AtomicBool,
     /// When it started: wall time in seconds.
@@ -252,6 +257,7 @@ impl Operation {
             lists: Keeping::default(),
             names: Names::default(),
             visits: Visits::default(),
+            conditions: Conditions::default(),
             trust: KeptTrust::load(&config.data.directory, &shared),
             draining: AtomicBool::new(false),
             started_at_secs: wall_secs(),

@@ -2,12 +2,14 @@
 //! clients by it. So a device stays who it is when it draws another IPv6 address for its privacy (RFC 8981).
 
 use std::collections::HashSet;
+use std::io;
 use std::net::IpAddr;
 
 use avocet_io::neighbours::neighbours;
 use avocet_policy::client::{Mac, Neighbour};
 
 use super::Running;
+use super::conditions::Condition;
 use super::leases::Leases;
 use crate::clock::wall_secs;
 use crate::config::policy::PolicyConfig;
@@ -19,7 +21,8 @@ const LOOK_SECS: u32 = 5;
 #[derive(Default)]
 pub(super) struct NeighbourWatch {
     due: u32,
-    has_warned: bool,
+    /// Those of the last look that succeeded.
+    last: Vec<Neighbour>,
     leases: Leases,
 }
 
@@ -32,23 +35,16 @@ impl NeighbourWatch {
         self.due = now.saturating_add(LOOK_SECS);
         let state = running.shared.snapshot();
         let policy = &state.config.policy;
-        if policy.is_empty() {
-            return;
-        }
-        let mut found = match Wanted::of(policy) {
-            None => Vec::new(),
-            Some(wanted) => match self.neighbours(&wanted) {
-                Some(found) => found,
-                None => return,
-            },
-        };
-        if let Some(path) = &policy.leases {
-            // What the kernel sees now is newer than what was leased.
-            found.splice(0..0, self.leases.look(path, wall_secs()).iter().cloned());
-        }
+        let mut found = self.neighbours(running, policy);
+        let path = policy.leases.as_ref().filter(|_| !policy.is_empty());
+        // What the kernel sees now is newer than what was leased.
+        let leased = path.map(|path| self.leases.look(path, wall_secs())).unwrap_or_default();
+        found.splice(0..0, leased.iter().cloned());
+        let fault = path.and_then(|path| self.leases.fault(path));
+        running.conditions.set(Condition::Leases, fault);
         // What a device says of itself in its lease is newer than what is written of its address.
         found.splice(0..0, running.names.found().iter().cloned());
-        if *found == *state.parts.neighbours {
+        if policy.is_empty() || *found == *state.parts.neighbours {
             return;
         }
         if let Err(error) = running.reloader.change_policy(|parts| parts.neighbours = found.into()) {
@@ -56,18 +52,36 @@ impl NeighbourWatch {
         }
     }
 
-    fn neighbours(&mut self, wanted: &Wanted) -> Option<Vec<Neighbour>> {
-        match neighbours() {
-            Ok(found) => Some(wanted.pick(found)),
-            Err(error) => {
-                if !self.has_warned {
-                    tracing::warn!(%error, "cannot read the table of neighbours; clients are not known by their MAC address");
-                }
-                self.has_warned = true;
+    /// The neighbours that the policy asks about. Where the table cannot be read, those of the last look stay, and
+    /// leases and names count all the same.
+    fn neighbours(&mut self, running: &Running, policy: &PolicyConfig) -> Vec<Neighbour> {
+        let Some(wanted) = Wanted::of(policy) else {
+            running.conditions.set(Condition::Neighbours, None);
+            return Vec::new();
+        };
+        let fault = match neighbours() {
+            Ok(found) => {
+                self.last = wanted.pick(found);
                 None
             }
-        }
+            Err(error) => Some(fault(&error)),
+        };
+        running.conditions.set(Condition::Neighbours, fault);
+        self.last.clone()
     }
+}
+
+/// Why clients that are configured by MAC address would not be recognised; none where there are none.
+pub(crate) fn fault_of_neighbours(policy: &PolicyConfig) -> Option<String> {
+    Wanted::of(policy)?;
+    neighbours().err().map(|error| fault(&error))
+}
+
+fn fault(error: &io::Error) -> String {
+    format!(
+        "cannot read the kernel's table of neighbours: {error}; clients and groups that are given by MAC address are \
+         recognised by their leases only: permit AF_NETLINK (RestrictAddressFamilies= in the unit file)"
+    )
 }
 
 /// The hardware addresses that the policy asks about.
