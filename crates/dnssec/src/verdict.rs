@@ -58,6 +58,8 @@ pub enum Reason {
     DenialMissing,
     /// The chain: its servers could not be asked for DS or DNSKEY.
     Unreachable,
+    /// The question: a limit of what it may cost, or a lack of sockets, kept DS or DNSKEY from being asked for.
+    NotAsked,
     /// The chain: the network failed while DS or DNSKEY were asked for.
     NetworkError,
     /// Records that are not what their type says.
@@ -100,6 +102,7 @@ impl Reason {
             Self::NotZoneKey => Ede::NO_ZONE_KEY_BIT_SET,
             Self::DenialMissing => Ede::NSEC_MISSING,
             Self::Unreachable => Ede::NO_REACHABLE_AUTHORITY,
+            Self::NotAsked => Ede::OTHER,
             Self::NetworkError => Ede::NETWORK_ERROR,
             Self::Malformed => Ede::INVALID_DATA,
         }
@@ -144,6 +147,7 @@ impl fmt::Display for Reason {
             Self::NotZoneKey => "the DNSKEY record is not a zone key",
             Self::DenialMissing => "NSEC or NSEC3 records do not prove it",
             Self::Unreachable => "DS or DNSKEY could not be had from any server",
+            Self::NotAsked => "DS or DNSKEY were not asked for: a limit was reached",
             Self::NetworkError => "DS or DNSKEY could not be had from the network",
             Self::Malformed => "malformed records",
             Self::Limit(limit) => return write!(f, "limit reached: {limit}"),

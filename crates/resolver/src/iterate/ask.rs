@@ -63,7 +63,7 @@ impl Tried {
         }
         self.note(failure_of(why));
         let addresses = inquiry.servers.iter().map(|server| server.addr);
-        if inquiry.patience == Patience::OneRound && why == NotFetched::Silence {
+        if inquiry.patience == Patience::OneRound && matches!(why, NotFetched::Silence | NotFetched::Unsent) {
             self.silent.extend(addresses.clone());
         }
         self.servers.extend(addresses);
@@ -292,7 +292,7 @@ impl Walker {
                 return Vec::new();
             };
             if self.failed_servers >= MAX_FAILED_SERVERS {
-                self.io.record(Step::Limit("servers without an address"));
+                self.tell_limit("servers without an address");
                 tried.note(Failure::TooManyServers);
                 return Vec::new();
             }
@@ -327,7 +327,7 @@ fn use_spare(cut: &mut Cut) -> bool {
 
 fn failure_of(why: NotFetched) -> Failure {
     match why {
-        NotFetched::Silence => Failure::Silence,
+        NotFetched::Silence | NotFetched::Unsent => Failure::Silence,
         NotFetched::Unreachable => Failure::Network,
         NotFetched::Unusable => Failure::Unusable,
         NotFetched::NoServers => Failure::NoServers,

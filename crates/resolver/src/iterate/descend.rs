@@ -149,6 +149,7 @@ impl Walker {
                 Reply::Referral(next) => {
                     referrals += 1;
                     if referrals > MAX_REFERRALS {
+                        self.tell_limit("referrals for one name");
                         return Err(Failure::TooManyReferrals);
                     }
                     shown.exists(&next.zone);
@@ -187,7 +188,7 @@ impl Walker {
         let wanted = [(recursion.ipv4, Rtype::A), (recursion.ipv6, Rtype::AAAA)];
         for (_, qtype) in wanted.into_iter().filter(|(is_wanted, _)| *is_wanted) {
             let Some(frame) = frame.below(server, qtype) else {
-                self.io.record(Step::Limit("addresses that need one another, or too deep a search"));
+                self.tell_limit("addresses that need one another, or too deep a search");
                 continue;
             };
             self.io.enter(Why::Servers, server, qtype);

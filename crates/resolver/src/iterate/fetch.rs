@@ -115,6 +115,8 @@ impl Fetched {
 pub(crate) enum NotFetched {
     /// None of the servers answered.
     Silence,
+    /// No query left, for want of sockets of our own.
+    Unsent,
     /// The network said that they cannot be reached.
     Unreachable,
     /// What came was no reply.

@@ -38,6 +38,8 @@ pub(crate) struct Fetch {
     pub(crate) waiters: Vec<u32>,
     pub(crate) exchanges: Vec<SocketId>,
     pub(crate) sends: u32,
+    /// Those of `sends` that never left, for want of something of our own.
+    pub(crate) unsent: u32,
     /// How long the last query was waited for in vain.
     pub(crate) waited_ms: u64,
     pub(crate) round: u32,
@@ -61,6 +63,7 @@ impl Fetch {
             waiters: Vec::new(),
             exchanges: Vec::new(),
             sends: 0,
+            unsent: 0,
             waited_ms: 0,
             round: 0,
             tried: 0,

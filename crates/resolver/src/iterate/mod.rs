@@ -158,6 +158,8 @@ pub(crate) struct Walker {
     pub(crate) budget: Budget,
     /// How long the last proof of insecurity holds.
     pub(crate) insecure_secs: u32,
+    /// Whether a limit of this question, or a lack of our own, kept something from being asked for.
+    pub(crate) reached_limit: bool,
     /// Whom the servers of zones named for reports of errors.
     pub(crate) agents: HashMap<Name, NameBuf>,
 }
@@ -180,6 +182,7 @@ impl Walker {
             passes_over_cache: false,
             budget: Budget::default(),
             insecure_secs: 0,
+            reached_limit: false,
             agents: HashMap::new(),
         }
     }

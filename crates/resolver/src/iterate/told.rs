@@ -64,15 +64,22 @@ impl Walker {
     }
 
     /// No server of a cut gave a reply of use.
-    pub(super) fn tell_no_reply(&self, why: NotFetched) {
-        self.io.record(match why {
-            NotFetched::Silence => Step::NoReply("no server answered"),
-            NotFetched::Unreachable => Step::NoReply("no server could be reached"),
-            NotFetched::Unusable => Step::NoReply("no reply could be used"),
-            NotFetched::NoServers => Step::NoReply("no server may be asked"),
-            NotFetched::Exhausted => Step::Limit("queries for one question"),
-            NotFetched::Crowded => Step::Limit("queries under way to the zone or its servers"),
-        });
+    pub(super) fn tell_no_reply(&mut self, why: NotFetched) {
+        self.io.record(Step::NoReply(match why {
+            NotFetched::Silence => "no server answered",
+            NotFetched::Unreachable => "no server could be reached",
+            NotFetched::Unusable => "no reply could be used",
+            NotFetched::NoServers => "no server may be asked",
+            NotFetched::Exhausted => return self.tell_limit("queries for one question"),
+            NotFetched::Crowded => return self.tell_limit("queries under way to the zone or its servers"),
+            NotFetched::Unsent => return self.tell_limit("sockets"),
+        }));
+    }
+
+    /// A limit of this question, or of this server, keeps something from being asked for.
+    pub(super) fn tell_limit(&mut self, limit: &'static str) {
+        self.reached_limit = true;
+        self.io.record(Step::Limit(limit));
     }
 
     /// The chain of trust to a zone was in the cache.

@@ -298,7 +298,7 @@ fn believed(proof: &Proof<'_>) -> Vec<Believed> {
 }
 
 /// Is there no use in looking for another chain?
-fn is_final(reason: Reason) -> bool {
+pub(super) fn is_final(reason: Reason) -> bool {
     !matches!(reason, Reason::SignatureMissing | Reason::WrongSigner | Reason::DenialMissing)
 }
 

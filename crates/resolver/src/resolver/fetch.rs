@@ -151,6 +151,8 @@ impl<W> Resolver<W> {
             return self.rearm_fetch(fetch_at);
         }
         let why = match fetch {
+            fetch if fetch.sends == fetch.unsent => NotFetched::Unsent,
+            fetch if fetch.waiters.iter().all(|&at| self.tasks[at].sends >= MAX_SENDS) => NotFetched::Exhausted,
             fetch if fetch.any_unusable => NotFetched::Unusable,
             fetch if fetch.any_unreachable => NotFetched::Unreachable,
             _ => NotFetched::Silence,
@@ -288,6 +290,9 @@ impl<W> Resolver<W> {
             }
             if exchange.unsent {
                 self.end_exchange(socket, cx);
+                if let Some(fetch) = self.fetches.get_mut(fetch_at) {
+                    fetch.unsent += 1;
+                }
                 continue;
             }
             exchange.overdue = true;

@@ -111,7 +111,7 @@ impl<W> Resolver<W> {
 
 /// Is it an error of the zone, which its owners can mend?
 pub(crate) fn is_of_zone(reason: Reason) -> bool {
-    !matches!(reason, Reason::Limit(_) | Reason::Unreachable | Reason::NetworkError)
+    !matches!(reason, Reason::Limit(_) | Reason::NotAsked | Reason::Unreachable | Reason::NetworkError)
 }
 
 #[cfg(test)]
