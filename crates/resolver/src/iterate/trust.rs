@@ -19,6 +19,7 @@ use super::channel::Note;
 use super::descend::Frame;
 use super::part::{Ending, Part};
 use super::rrset::{Name, Rrset, Side, Stored};
+use super::validate::is_final;
 use crate::task::Failure;
 use crate::trace::Why;
 
@@ -59,6 +60,8 @@ enum Link {
     Keys(Arc<ZoneKeys>),
     /// The name belongs to the zone above.
     NoCut,
+    /// The chain ends without keys at a zone between the two, for this reason.
+    EndsBetween(Reason),
 }
 
 /// Lends RRsets to the validator.
@@ -109,11 +112,10 @@ impl Walker {
                 return chain;
             }
             let anchor = self.anchor_of(zone)?;
-            let chain = if *anchor == **zone {
-                self.anchored_keys(zone, frame).await
-            } else {
-                self.keys_below(&anchor, zone, frame).await
-            };
+            if *anchor != **zone {
+                return self.keys_below(&anchor, zone, frame).await;
+            }
+            let chain = self.anchored_keys(zone, frame).await;
             self.keep_chain(zone, &chain);
             chain
         })
@@ -129,13 +131,14 @@ impl Walker {
         }
     }
 
+    /// Keeps the end of a chain where it was found. Zones below are led there by it.
     fn keep_chain(&self, zone: &Name, chain: &Chain) {
         let lifetime_secs = match chain {
             Ok(keys) if keys.zone().wire() == &**zone => keys.lifetime_secs(self.context().now_secs),
             // Where no zone begins now, one may begin soon.
             Ok(_) => return,
             // What this question may cost says nothing to the next one.
-            Err(Reason::Limit(_)) => return,
+            Err(Reason::Limit(_) | Reason::NotAsked) => return,
             Err(Reason::Unreachable | Reason::NetworkError) => UNREACHABLE_SECS,
             Err(reason) if reason.verdict() == Verdict::Bogus => BOGUS_SECS,
             Err(_) => self.insecure_secs,
@@ -164,7 +167,7 @@ impl Walker {
             // Where nobody else can be asked, what was wrong first is what is told.
             let part = match (self.chain_part(zone, Rtype::DNSKEY, frame).await, fault) {
                 (Ok(part), _) => part,
-                (Err(reason), fault) => return Err(fault.unwrap_or(reason)),
+                (Err(reason), fault) => return Err(end_of(fault, reason)),
             };
             let found = part.sets.iter().find(|set| set.rtype == Rtype::DNSKEY && set.owner == *zone).cloned();
             let context = self.context();
@@ -183,12 +186,12 @@ impl Walker {
                 (Ok(keys), Some(mut set)) => {
                     self.tell_chain(zone, &vouched.ds, Ok(keys.tags().collect()));
                     set.ttl_secs = set.ttl_secs.min(keys.lifetime_secs(context.now_secs));
-                    set.security = Security::Secure;
-                    self.keep(&Part { sets: vec![set], ..part }, Rtype::DNSKEY);
+                    self.keep_secure(set);
                     return Ok(Arc::new(keys));
                 }
-                (Err(reason), _) if reason.verdict() != Verdict::Bogus => {
+                (Err(reason), found) if reason.verdict() != Verdict::Bogus => {
                     self.tell_chain(zone, &vouched.ds, Err(reason));
+                    self.insecure_secs = found.map_or(0, |set| set.ttl_secs).min(vouched.lifetime_secs);
                     return Err(reason);
                 }
                 (Err(reason), _) => {
@@ -205,13 +208,21 @@ impl Walker {
     }
 
     /// DS or DNSKEY records, from the cache or from servers that were not found to give bad ones.
+    ///
+    /// # Errors
+    /// [`Reason::NotAsked`] where a limit of the question was reached on the way: that says nothing of the zone
+    /// (RFC 9520 §3.2 is about failures of the resolution itself).
     async fn chain_part(&mut self, owner: &Name, rtype: Rtype, frame: &Frame<'_>) -> Result<Part, Reason> {
-        let below = frame.below(owner, rtype).ok_or(Reason::Unreachable)?;
+        let below = frame.below(owner, rtype).ok_or(Reason::NotAsked)?;
+        let reached_before = std::mem::take(&mut self.reached_limit);
         self.io.enter(Why::Trust, owner, rtype);
         let part: Pin<Box<dyn Future<Output = _> + Send + '_>> = Box::pin(self.part(owner, rtype, &below));
         let part = part.await;
         self.io.leave();
+        let reached_limit = self.reached_limit;
+        self.reached_limit |= reached_before;
         part.map_err(|failure| match failure {
+            _ if reached_limit => Reason::NotAsked,
             Failure::Network => Reason::NetworkError,
             _ => Reason::Unreachable,
         })
@@ -223,22 +234,23 @@ impl Walker {
         let names: Vec<Name> =
             name::ancestors(zone).take_while(|name| name.len() > anchor.len()).map(Name::from).collect();
         for name in names.iter().rev() {
-            if name != zone && !self.is_known_cut(name).await {
-                continue;
-            }
             if let Some(chain) = self.io.keys(name).await {
                 self.tell_known_chain(name, &chain);
                 above = chain?;
                 continue;
             }
+            if name != zone && !self.is_known_cut(name).await {
+                continue;
+            }
             // A negative anchor may stand anywhere in between.
             self.anchor_of(name)?;
-            match self.link(&above, name, frame).await {
+            match self.link_over_cuts(&above, name, frame).await {
                 Ok(Link::Keys(keys)) => {
                     above = keys;
                     self.keep_chain(name, &Ok(above.clone()));
                 }
                 Ok(Link::NoCut) => {}
+                Ok(Link::EndsBetween(reason)) => return Err(reason),
                 Err(reason) => {
                     self.tell_known_chain(name, &Err(reason));
                     self.keep_chain(name, &Err(reason));
@@ -253,19 +265,37 @@ impl Walker {
         self.referrals.contains_key(name) || self.io.look_up(Side::Delegation, name, Rtype::NS).await.is_some()
     }
 
+    /// As [`Walker::link`]. Where what was found is of neither zone, cuts are looked for name by name: a zone on the
+    /// servers of the one above it shows in no referral.
+    async fn link_over_cuts(&mut self, above: &Arc<ZoneKeys>, child: &Name, frame: &Frame<'_>) -> Result<Link, Reason> {
+        let fault = match self.link(above, child, frame).await {
+            Err(reason) if !is_final(reason) => reason,
+            link => return link,
+        };
+        let parent: Name = name::parent(child).unwrap_or(&[0]).into();
+        match self.ends_between(above, &parent, &[], frame).await {
+            Ok(below) if below.zone() != above.zone() => {
+                // What did not verify by the keys of the zone above may verify by these.
+                self.distrusted.retain(|(name, rtype, _)| (name, *rtype) != (child, Rtype::DS));
+                self.link(&below, child, frame).await
+            }
+            Err(end) if end.verdict() != Verdict::Bogus => Ok(Link::EndsBetween(end)),
+            _ => Err(fault),
+        }
+    }
+
     /// What the zone of these keys says of a name below it.
     async fn link(&mut self, above: &Arc<ZoneKeys>, child: &Name, frame: &Frame<'_>) -> Result<Link, Reason> {
-        let mut above = above.clone();
         let mut fault = None;
         let seen = self.proofs.clone();
-        match self.link_by(&above, child, &seen, frame).await {
+        match self.link_by(above, child, &seen, frame).await {
             Err(reason) if reason.verdict() == Verdict::Bogus => {}
             link => return link,
         }
         if let Some(sets) = self.referrals.get(child).cloned() {
-            match self.link_by(&above, child, &sets, frame).await {
-                // That there is no proof at all is no fault yet.
-                Err(Reason::DenialMissing) => {}
+            match self.link_by(above, child, &sets, frame).await {
+                // Records of a zone between the two, or none at all, are no fault yet.
+                Err(reason) if !is_final(reason) => {}
                 Err(reason) if reason.verdict() == Verdict::Bogus => fault = Some(reason),
                 link => return link,
             }
@@ -273,41 +303,53 @@ impl Walker {
         for _ in 0..=MAX_RETRIES {
             let part = match (self.chain_part(child, Rtype::DS, frame).await, fault) {
                 (Ok(part), _) => part,
-                (Err(reason), fault) => return Err(fault.unwrap_or(reason)),
+                (Err(reason), fault) => return Err(end_of(fault, reason)),
             };
-            let sets: Vec<Rrset> = match &part.ending {
-                Ending::Denied(_, denial) => denial.proof.clone(),
-                _ => part.sets.clone(),
-            };
-            // Between the two there may be a zone whose cut was never seen.
-            if let Some(signer) = signer(&sets, child)
-                && signer != *child
-                && signer.len() > above.zone().wire().len()
-                && name::is_under(&signer, above.zone().wire())
-            {
-                above = self.keys_of(&signer, frame).await?;
-            }
-            match self.link_by(&above, child, &sets, frame).await {
-                Ok(link) => {
-                    // Behind an alias stands what was not verified.
-                    if !matches!(part.ending, Ending::GoesOn(_)) {
-                        self.keep_verified(&part, Rtype::DS);
-                    }
-                    return Ok(link);
-                }
-                Err(reason) if reason.verdict() != Verdict::Bogus => {
-                    self.keep_verified(&part, Rtype::DS);
-                    return Err(reason);
-                }
-                Err(reason) => {
+            match self.link_by_part(above, child, &part, frame).await {
+                Err(reason) if reason.verdict() == Verdict::Bogus => {
                     fault.get_or_insert(reason);
                     if !self.distrust((child, Rtype::DS), &part) {
                         break;
                     }
                 }
+                link => {
+                    self.keep_denial_of_ds(&part, child);
+                    return link;
+                }
             }
         }
         Err(fault.unwrap_or(Reason::Unreachable))
+    }
+
+    /// As [`Walker::link_by`], with the answer to a question for DS records. If it is of a zone between the two, that
+    /// zone's keys count.
+    async fn link_by_part(
+        &mut self,
+        above: &Arc<ZoneKeys>,
+        child: &Name,
+        part: &Part,
+        frame: &Frame<'_>,
+    ) -> Result<Link, Reason> {
+        let mut sets = part.sets.clone();
+        let mut soa = None;
+        if let Ending::Denied(_, denial) = &part.ending {
+            sets.extend(denial.proof.iter().cloned());
+            soa = denial.soa.as_ref().map(|soa| soa.owner.clone());
+        }
+        let fault = match self.link_by(above, child, &sets, frame).await {
+            Err(reason) if !is_final(reason) => reason,
+            link => return link,
+        };
+        let is_between = |hint: &Name| {
+            hint.len() > above.zone().wire().len() && hint.len() < child.len() && name::is_under(child, hint)
+        };
+        let Some(hint) = signer(&sets, child).or(soa).filter(is_between) else { return Err(fault) };
+        match self.keys_of(&hint, frame).await {
+            Ok(keys) if keys.zone() == above.zone() => Err(fault),
+            Ok(keys) => self.link_by(&keys, child, &sets, frame).await,
+            Err(end) if end.verdict() == Verdict::Bogus => Err(end),
+            Err(end) => Ok(Link::EndsBetween(end)),
+        }
     }
 
     /// What these records, of the zone above, say of a name: DS records or the proof that it has none.
@@ -320,6 +362,8 @@ impl Walker {
     ) -> Result<Link, Reason> {
         let context = self.context();
         self.budget.begin_message();
+        let stated_secs = sets.iter().map(|set| set.ttl_secs).min().unwrap_or(0);
+        self.insecure_secs = stated_secs.min(above.lifetime_secs(context.now_secs));
         let ds = sets.iter().find(|set| set.rtype == Rtype::DS && set.owner == *child);
         let Some(ds) = ds else {
             if self.is_alias_of(above, child, sets) {
@@ -337,11 +381,8 @@ impl Walker {
         let verified = lend(std::slice::from_ref(ds), |sets| signature::verify(&sets[0], above, &context, budget))?;
         let data: Vec<&[u8]> = ds.records.iter().map(AsRef::as_ref).collect();
         self.insecure_secs = verified.lifetime_secs;
+        self.keep_secure(Rrset { ttl_secs: ds.ttl_secs.min(verified.lifetime_secs), ..ds.clone() });
         chain::check_ds(&data, context.policy)?;
-        let mut kept = ds.clone();
-        (kept.security, kept.ttl_secs) = (Security::Secure, kept.ttl_secs.min(verified.lifetime_secs));
-        let how = Stored { side: Side::Zone, rank: Rank::AuthoritativeAnswer, with_do: true };
-        self.io.note(Note::Store(kept, how));
         let vouched = Vouched { ds: ds.records.clone(), dnskeys: Vec::new(), lifetime_secs: verified.lifetime_secs };
         self.trusted_keys(child, &vouched, frame).await.map(Link::Keys)
     }
@@ -372,26 +413,42 @@ impl Walker {
             name::ancestors(owner).take_while(|name| name.len() > apex_len).map(Name::from).collect();
         for name in names.iter().rev() {
             self.anchor_of(name)?;
-            match self.link_by(&above, name, proof, frame).await {
-                Ok(Link::NoCut) => continue,
-                Err(reason) if reason.verdict() != Verdict::Bogus => return Err(reason),
-                _ => {}
+            if let Some(chain) = self.io.keys(name).await {
+                self.tell_known_chain(name, &chain);
+                above = chain?;
+                continue;
             }
-            match self.link(&above, name, frame).await {
+            let link = match self.link_by(&above, name, proof, frame).await {
+                Ok(Link::NoCut) => continue,
+                Err(reason) if reason.verdict() != Verdict::Bogus => Err(reason),
+                _ => self.link(&above, name, frame).await,
+            };
+            match link {
                 Ok(Link::Keys(keys)) => above = keys,
                 Ok(Link::NoCut) => {}
-                Err(reason) => return Err(reason),
+                Ok(Link::EndsBetween(reason)) => return Err(reason),
+                Err(reason) if reason.verdict() == Verdict::Bogus => return Err(reason),
+                Err(reason) => {
+                    self.keep_chain(name, &Err(reason));
+                    return Err(reason);
+                }
             }
         }
         Ok(above)
     }
 
-    /// Keeps what the chain was found to rest on. A denial of DS proves for the chain less than for a
-    /// client: it is kept as it came.
-    fn keep_verified(&self, part: &Part, rtype: Rtype) {
-        let mut part = part.clone();
-        part.sets.iter_mut().for_each(|set| set.security = Security::Secure);
-        self.keep(&part, rtype);
+    /// Keeps an RRset whose own signature was verified. Nothing else of the chain is kept as secure.
+    fn keep_secure(&self, set: Rrset) {
+        let how = Stored { side: Side::Zone, rank: Rank::AuthoritativeAnswer, with_do: true };
+        self.io.note(Note::Store(Rrset { security: Security::Secure, ..set }, how));
+    }
+
+    /// Keeps the denial of DS records that the chain was found to rest on. It proves for the chain less than for a
+    /// client, so it is kept as it came. With an alias before it nothing is kept: the alias was not verified.
+    fn keep_denial_of_ds(&self, part: &Part, child: &Name) {
+        if matches!(&part.ending, Ending::Denied(owner, _) if owner == child) && part.sets.is_empty() {
+            self.keep(part, Rtype::DS);
+        }
     }
 
     /// Takes note that what a server said did not verify, so that another one is asked. False if
@@ -405,4 +462,10 @@ impl Walker {
         }
         true
     }
+}
+
+/// What ends a search that goes on after a fault and finds nothing more. A limit that was reached leaves open what
+/// other servers would have said.
+fn end_of(fault: Option<Reason>, reason: Reason) -> Reason {
+    if reason == Reason::NotAsked { reason } else { fault.unwrap_or(reason) }
 }

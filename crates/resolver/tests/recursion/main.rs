@@ -6,6 +6,7 @@
 mod amplification;
 mod attacks;
 mod breakdowns;
+mod chains;
 mod dns64;
 mod faults;
 mod floods;

@@ -28,7 +28,7 @@ fn hex(octets: &[u8]) -> String {
 }
 
 impl Zone {
-    fn new(apex: &'static str) -> Self {
+    pub(crate) fn new(apex: &'static str) -> Self {
         let seed: [u8; 32] = digest(&SHA256, apex.as_bytes()).as_ref().try_into().unwrap();
         let key = Ed25519KeyPair::from_seed_unchecked(&seed).unwrap();
         Self { apex, key, expires_at_secs: NOW_SECS + 86_400 }
@@ -90,7 +90,7 @@ pub(crate) fn validation(zone: &Zone) -> Validation {
     }
 }
 
-fn lines(parts: &[[String; 2]]) -> Vec<String> {
+pub(crate) fn lines(parts: &[[String; 2]]) -> Vec<String> {
     parts.iter().flatten().cloned().collect()
 }
 
@@ -153,7 +153,7 @@ impl Setup {
 }
 
 /// As [`authority`]; what has only an authority section is a denial, and what is called nothing does not exist.
-fn served(zone: &str, answers: &[(&str, &[String])]) -> Script {
+pub(crate) fn served(zone: &str, answers: &[(&str, &[String])]) -> Script {
     let borrowed: Vec<(&str, Vec<&str>)> =
         answers.iter().map(|(question, lines)| (*question, lines.iter().map(String::as_str).collect())).collect();
     let borrowed: Vec<(&str, &[&str])> = borrowed.iter().map(|(question, lines)| (*question, &lines[..])).collect();

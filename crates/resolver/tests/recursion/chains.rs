@@ -1,0 +1,242 @@
+//! Chains of trust: cuts that no referral shows, aliases beside proofs, and limits of one question.
+
+use avocet_dnssec::negative::NegativeAnchor;
+use avocet_resolver::{Plan, Recursion};
+use avocet_testkit::{Query, Response, name};
+use avocet_wire::header::{AA, RA, RD};
+use avocet_wire::{NameBuf, Rcode};
+
+use crate::attacks::rule;
+use crate::secure::{NOW_SECS, Setup, Zone, lines, served, validation};
+use crate::world::{Answer, World, authority, recursion, settings};
+
+const TO_ATTACK: &[&str] = &["au attack. 3600 NS ns.attack.", "ad ns.attack. 3600 A 192.0.2.3"];
+const SOA_DATA: &str = "ns.test. host.test. 1 2 3 4 300";
+
+fn soa(apex: &str) -> String {
+    format!("{apex} 300 SOA {SOA_DATA}")
+}
+
+/// The delegation of a zone to a server at 192.0.2.x, with these records of its authority section.
+fn referral(zone: &str, last: u8, beside: &[String]) -> Vec<String> {
+    let mut records = vec![format!("au {zone} 300 NS ns.{zone}")];
+    records.extend(beside.iter().cloned());
+    records.push(format!("ad ns.{zone} 300 A 192.0.2.{last}"));
+    records
+}
+
+/// An RRSIG record that verifies with no key, by this signer.
+fn forged_signature(owner: &str, signer: &str) -> String {
+    format!("an {owner} 300 RRSIG A 15 2 300 20270401000000 20260101000000 1 {signer} AAAA")
+}
+
+/// Everything is forwarded to a server that knows these answers, and validated by the keys of `root`.
+fn forwarded_world(root: &Zone, answers: &[(&str, &[String])]) -> World {
+    let plan = Plan::new(vec![rule(".", 8)], settings()).unwrap();
+    let plan = plan.with_recursion(Recursion { validation: Some(validation(root)), ..recursion() });
+    let mut world = World::with_plan(7, plan);
+    world.wall_secs = NOW_SECS;
+    world.serve(8, served(".", answers));
+    world
+}
+
+/// The forwarder gives a signature by www.example., so that DS records are asked for there. To that question it
+/// gives this unsigned alias, and then the denial of DS at www.example. that the zone has.
+#[track_caller]
+fn check_alias_before_a_denial(alias: &[&str]) {
+    let (root, example, evil) = (Zone::new("."), Zone::new("example."), Zone::new("evil."));
+    let keys = [&root, &example, &evil].map(|zone| lines(&[zone.sign("an", &zone.dnskey())]));
+    let delegations = [&example, &evil].map(|zone| lines(&[root.sign("an", &zone.ds())]));
+    let forged = ["an www.example. 300 A 203.0.113.1".to_owned(), forged_signature("www.example.", "www.example.")];
+    let mut denied: Vec<String> = alias.iter().map(|record| (*record).to_owned()).collect();
+    denied.push(format!("au {}", soa("evil.")));
+    denied.extend(lines(&[example.sign("au", "www.example. 300 NSEC example. A RRSIG NSEC")]));
+    let targets = ["evil.", "www.evil."].map(|owner| lines(&[evil.sign("an", &format!("{owner} 300 A 203.0.113.66"))]));
+    let answers: &[(&str, &[String])] = &[
+        (". DNSKEY", &keys[0]),
+        ("example. DNSKEY", &keys[1]),
+        ("evil. DNSKEY", &keys[2]),
+        ("example. DS", &delegations[0]),
+        ("evil. DS", &delegations[1]),
+        ("evil. A", &targets[0]),
+        ("www.evil. A", &targets[1]),
+        ("www.example. A", &forged),
+        ("www.example. DS", &denied),
+    ];
+    let mut world = forwarded_world(&root, answers);
+    let check = |answer: Answer| {
+        assert_eq!((answer.rcode, answer.authentic), (Rcode::SERVFAIL, false), "{answer:?}");
+    };
+    check(world.resolve("www.example. A"));
+    world.pass(61);
+    check(world.resolve("www.example. A"));
+}
+
+#[test]
+fn an_unsigned_alias_before_a_proof_that_there_are_no_ds_records_is_not_kept_as_secure() {
+    check_alias_before_a_denial(&["an www.example. 300 CNAME evil."]);
+    check_alias_before_a_denial(&["an example. 300 DNAME evil.", "an www.example. 300 CNAME www.evil."]);
+}
+
+/// A server of com. that also serves co.com. and refers to shop.co.com.: no referral to co.com. is ever seen.
+struct SharedServer {
+    root: Zone,
+    com: Zone,
+    /// What it says of DS records at co.com. and shop.co.com.
+    co_ds: Vec<String>,
+    shop_ds: Vec<String>,
+    /// What it says beside the delegation of shop.co.com.
+    beside: Vec<String>,
+}
+
+impl SharedServer {
+    fn new() -> Self {
+        let (root, com) = (Zone::new("."), Zone::new("com."));
+        let co_ds = lines(&[com.sign("au", &soa("com.")), com.sign("au", "co.com. 300 NSEC com. NS RRSIG NSEC")]);
+        Self { root, com, co_ds, shop_ds: vec![format!("au {}", soa("co.com."))], beside: Vec::new() }
+    }
+
+    fn world(&self, change: Recursion) -> World {
+        let mut world = World::new(Recursion { validation: Some(validation(&self.root)), ..change });
+        world.wall_secs = NOW_SECS;
+        let to_com = referral("com.", 2, &lines(&[self.root.sign("au", &self.com.ds())]));
+        let root_keys = lines(&[self.root.sign("an", &self.root.dnskey())]);
+        world.serve(1, served(".", &[(". DNSKEY", &root_keys), ("*com. A", &to_com)]));
+        let com_keys = lines(&[self.com.sign("an", &self.com.dnskey())]);
+        let (to_shop, to_mall) = (referral("shop.co.com.", 3, &self.beside), referral("mall.co.com.", 3, &[]));
+        let denied = [format!("au {}", soa("co.com."))];
+        let answers: &[(&str, &[String])] = &[
+            ("com. DNSKEY", &com_keys),
+            ("co.com. DS", &self.co_ds),
+            ("co.com. A", &denied),
+            ("shop.co.com. DS", &self.shop_ds),
+            ("mall.co.com. DS", &denied),
+            ("*shop.co.com. A", &to_shop),
+            ("*mall.co.com. A", &to_mall),
+        ];
+        world.serve(2, served("com.", answers));
+        let shop: &[(&str, &[&str])] = &[
+            ("www.shop.co.com. A", &["an www.shop.co.com. 300 A 198.51.100.3"]),
+            ("www.mall.co.com. A", &["an www.mall.co.com. 300 A 198.51.100.4"]),
+        ];
+        world.serve(3, authority("shop.co.com.", shop));
+        world
+    }
+
+    #[track_caller]
+    fn check(&self) {
+        for qname_minimisation in [true, false] {
+            let mut world = self.world(Recursion { qname_minimisation, ..recursion() });
+            let answer = world.resolve("www.shop.co.com. A");
+            answer.check(Rcode::NOERROR, &["answer www.shop.co.com. 300 A 198.51.100.3"]);
+            assert!(!answer.authentic);
+        }
+    }
+}
+
+#[test]
+fn names_below_an_unsigned_zone_on_the_servers_of_its_signed_parent_are_found() {
+    let server = SharedServer::new();
+    server.check();
+    let mut world = server.world(recursion());
+    world.resolve("www.shop.co.com. A");
+    let down = ["1: www.shop.co.com. A", "2: com. DNSKEY", "2: www.shop.co.com. A", "3: www.shop.co.com. A"];
+    assert_eq!(world.take_sent(), [&down[..], &["1: . DNSKEY", "2: shop.co.com. DS", "2: co.com. DS"]].concat());
+    world.resolve("www.mall.co.com. A");
+    assert_eq!(world.take_sent(), ["2: www.mall.co.com. A", "3: www.mall.co.com. A"], "the cut is known now");
+}
+
+#[test]
+fn a_cut_that_no_referral_shows_is_found_without_a_hint() {
+    // DS records that nobody signed, as a zone that was signed once may still have them.
+    let shop = Zone::new("shop.co.com.");
+    let unsigned = format!("an {}", shop.ds());
+    SharedServer {
+        shop_ds: vec![unsigned.clone()],
+        beside: vec![unsigned.replacen("an", "au", 1)],
+        ..SharedServer::new()
+    }
+    .check();
+}
+
+#[test]
+fn below_a_signed_zone_without_ds_records_on_the_servers_of_its_parent_names_are_insecure() {
+    let (co, shop) = (Zone::new("co.com."), Zone::new("shop.co.com."));
+    let no_ds = [co.sign("au", &soa("co.com.")), co.sign("au", "shop.co.com. 300 NSEC co.com. NS RRSIG NSEC")];
+    let (no_ds, beside) = (lines(&no_ds), lines(&[co.sign("au", &shop.ds())]));
+    SharedServer { shop_ds: no_ds.clone(), ..SharedServer::new() }.check();
+    SharedServer { shop_ds: no_ds[2..].to_vec(), beside: no_ds[2..].to_vec(), ..SharedServer::new() }.check();
+    SharedServer { shop_ds: lines(&[co.sign("an", &shop.ds())]), beside, ..SharedServer::new() }.check();
+}
+
+#[test]
+fn a_denial_of_ds_without_proof_stays_bogus_where_no_zone_lies_between() {
+    let server = SharedServer::new();
+    let com = &server.com;
+    let soa_of_com = com.sign("au", &soa("com."));
+    // co.com. exists only as part of longer names.
+    let no_cut = lines(&[soa_of_com.clone(), com.sign("au", "com. 300 NSEC shop.co.com. NS SOA RRSIG NSEC DNSKEY")]);
+    for shop_ds in [server.shop_ds.clone(), soa_of_com[..1].to_vec()] {
+        let server = SharedServer { co_ds: no_cut.clone(), shop_ds, ..SharedServer::new() };
+        let mut world = server.world(recursion());
+        let answer = world.resolve("www.shop.co.com. A");
+        assert_eq!((answer.rcode, answer.ede), (Rcode::SERVFAIL, Some(12)), "{answer:?}");
+        assert!(world.take_sent().len() <= 9);
+    }
+}
+
+/// A world where zone example. is signed and its delegation known, but no keys. Aliases below attack., where nothing
+/// is validated, lead to www.example.: the last one has so many labels more than its zone.
+fn world_with_costly_aliases(labels: usize) -> (World, String) {
+    let setup = Setup::new();
+    let mut validation = validation(&setup.root);
+    let negative = NegativeAnchor { name: NameBuf::from_wire(&name("attack.")).unwrap(), expires_at_secs: None };
+    validation.negative.insert(negative).unwrap();
+    let mut world =
+        setup.world_with(Recursion { qname_minimisation: true, validation: Some(validation), ..recursion() });
+    let (mut root, mut attack) = (setup.root_script(), authority(".", &[("*attack. A", TO_ATTACK)]));
+    world.serve(1, Box::new(move |query| if query.qname.ends_with("attack.") { attack(query) } else { root(query) }));
+    let hop = |number: usize, labels: usize| format!("{}attack.", format!("l{number}.").repeat(labels));
+    let mut hops: Vec<String> = (0..6).map(|number| hop(number, 10)).collect();
+    hops.extend([hop(6, labels), "www.example.".to_owned()]);
+    let first = format!("{} A", hops[0]);
+    let alias = move |query: &Query| {
+        let next = hops.iter().position(|hop| *hop == query.qname).and_then(|at| hops.get(at + 1));
+        let response = Response::to(query).without_flags(RA | RD).flags(AA);
+        Some(match next {
+            Some(next) => response.answer(&format!("{} 0 CNAME {next}", query.qname)),
+            None => response.authority(&soa("attack.")),
+        })
+    };
+    world.serve(3, Box::new(alias));
+    world.checking_disabled = true;
+    assert_eq!(world.resolve("www.example. A").rcode, Rcode::NOERROR);
+    world.checking_disabled = false;
+    world.take_sent();
+    (world, first)
+}
+
+#[test]
+fn a_question_that_reaches_its_limit_leaves_the_chains_of_other_zones_whole() {
+    let mut reached = 0;
+    for labels in 1..=5 {
+        let (mut world, question) = world_with_costly_aliases(labels);
+        let is_answered = world.resolve(&question).rcode == Rcode::NOERROR;
+        reached += usize::from(!is_answered && world.take_sent().len() == 64);
+        assert!(world.resolve("nothing.example. A").authentic, "{labels} labels");
+    }
+    assert!(reached >= 3, "the limit was reached at keys of the root, DS records and keys of the zone");
+}
+
+#[test]
+fn a_lack_of_sockets_leaves_the_chain_of_a_zone_whole() {
+    let setup = Setup::new();
+    let mut world = setup.world(|_| {});
+    world.checking_disabled = true;
+    assert_eq!(world.resolve("www.example. A").rcode, Rcode::NOERROR);
+    world.checking_disabled = false;
+    world.short_of = 1_000;
+    assert_eq!(world.resolve("www.example. A").rcode, Rcode::SERVFAIL);
+    world.short_of = 0;
+    assert!(world.resolve("nothing.example. A").authentic);
+}
