@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use avocet_policy::client::{Asker, ClientSpec, Clients, Directory, GroupSpec, Identity, Mac, Neighbour, Transport};
 use avocet_policy::rule::{
-    Answer, Hours, ListId, Program, Question, RuleSpec, Rules, Sample, Switches, Verdict, Vocabulary, test,
+    ActionKind, Answer, Hours, ListId, Program, Question, RuleSpec, Rules, Sample, Switches, Verdict, Vocabulary, test,
 };
 use avocet_wire::name::MAX_NAME;
 use avocet_wire::{Class, Rtype};
@@ -201,7 +201,8 @@ fn model(specs: &[RuleSpec], case: &Case, who: &Identity, now: u64, stage: Stage
             Stage::Question => !reads_answer,
             Stage::Answer => reads_answer || reads_lists,
         };
-        if !is_asked || !test(&spec.when, &vocabulary(), &sample).unwrap().holds() {
+        let is_void = spec.action == ActionKind::Truncate && case.transport != Transport::Udp;
+        if is_void || !is_asked || !test(&spec.when, &vocabulary(), &sample).unwrap().holds() {
             continue;
         }
         if spec.log_only || spec.tag.is_some() {

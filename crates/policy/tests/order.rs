@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 
-use avocet_policy::client::{Clients, Directory, Profile};
+use avocet_policy::client::{Clients, Directory, Transport};
 use avocet_policy::rule::{
     Answer, Grant, Lift, NoLists, Pause, Program, Question, RuleSpec, Rules, Scope, Switches, Verdict, Vocabulary,
 };
@@ -38,15 +38,29 @@ fn spec(word: &str) -> RuleSpec {
     toml::from_str(&text).unwrap()
 }
 
-fn program(words: &str, switches: &Switches) -> Program {
-    let specs: Vec<RuleSpec> = words.split_whitespace().map(spec).collect();
-    let rules = Rules::check(&specs, &Vocabulary::default()).unwrap();
-    let clients = Clients::build(Directory::new(&[], &[], &[]).unwrap(), &[], rules.client_tests()).unwrap();
-    Program::build(&rules, &clients, switches)
+/// Rules, and the profile of a client that asks over UDP.
+struct Server {
+    program: Program,
+    clients: Clients,
 }
 
-fn question(now: u64) -> Question<'static> {
-    Question { qname: QNAME, qtype: Rtype::A, qclass: Class::IN, profile: Profile(0), now }
+impl Server {
+    fn new(words: &str, switches: &Switches) -> Self {
+        let specs: Vec<RuleSpec> = words.split_whitespace().map(spec).collect();
+        let rules = Rules::check(&specs, &Vocabulary::default()).unwrap();
+        let clients = Clients::build(Directory::new(&[], &[], &[]).unwrap(), &[], rules.client_tests()).unwrap();
+        Self { program: Program::build(&rules, &clients, switches), clients }
+    }
+
+    fn question(&self, now: u64) -> Question<'static> {
+        self.question_over(Transport::Udp, now)
+    }
+
+    fn question_over(&self, transport: Transport, now: u64) -> Question<'static> {
+        let address = [192, 0, 2, 1].into();
+        let profile = self.clients.profile(address, self.clients.origin("", transport));
+        Question { qname: QNAME, qtype: Rtype::A, qclass: Class::IN, profile, now }
+    }
 }
 
 /// The name of the rule that decides, then of those noted.
@@ -100,15 +114,35 @@ fn forty_orders_of_rules() {
         ("tag block*~ allow", "allow tag", "allow tag block*~"),
         ("allow tag* limit", "allow", "allow"),
     ] {
-        let program = program(rules, &Switches::default());
-        let (question, hours) = (question(0), program.hours(0));
+        let server = Server::new(rules, &Switches::default());
+        let program = &server.program;
+        let (question, hours) = (server.question(0), program.hours(0));
         let verdict = program.decide(&question, &hours, &NoLists);
-        assert_eq!(said(&program, &verdict), on_question, "question: {rules}");
+        assert_eq!(said(program, &verdict), on_question, "question: {rules}");
         let names: [&[u8]; 1] = [b"\x01a\x07tracker\x07example\x00"];
         let answer = Answer { names: &names, ..Answer::default() };
         let verdict = program.decide_answer(&question, (&answer, &verdict), &hours, &NoLists);
-        assert_eq!(said(&program, &verdict), on_answer, "answer: {rules}");
+        assert_eq!(said(program, &verdict), on_answer, "answer: {rules}");
         assert_eq!(program.reads_answers(), rules.contains('*'), "{rules}");
+    }
+}
+
+#[test]
+fn truncation_is_no_decision_but_over_udp() {
+    for (rules, over_udp, over_tcp) in [
+        ("truncate", "truncate", "none"),
+        ("truncate block", "truncate", "block"),
+        ("tag truncate~", "none tag truncate~", "none tag"),
+    ] {
+        let server = Server::new(rules, &Switches::default());
+        let program = &server.program;
+        for (transport, expected) in
+            [(Transport::Udp, over_udp), (Transport::Tcp, over_tcp), (Transport::Https, over_tcp)]
+        {
+            let question = server.question_over(transport, 0);
+            let verdict = program.decide(&question, &program.hours(0), &NoLists);
+            assert_eq!(said(program, &verdict), expected, "{rules} over {transport}");
+        }
     }
 }
 
@@ -122,8 +156,9 @@ fn limits_and_log_only_rules_want_every_query() {
         ("tag~", true),
         ("block limit", false),
     ] {
-        let program = program(rules, &Switches::default());
-        let verdict = program.decide(&question(0), &program.hours(0), &NoLists);
+        let server = Server::new(rules, &Switches::default());
+        let program = &server.program;
+        let verdict = program.decide(&server.question(0), &program.hours(0), &NoLists);
         assert_eq!(verdict.per_query, per_query, "{rules}");
     }
 }
@@ -138,11 +173,12 @@ fn a_pause_lifts_what_filters_and_ends_by_itself() {
         ("safe redirect", "redirect"),
         ("tag block~ block truncate", "truncate tag block~"),
     ] {
-        let program = program(rules, &switches);
-        let verdict = program.decide(&question(99), &program.hours(99), &NoLists);
-        assert_eq!((said(&program, &verdict).as_str(), verdict.valid_until), (paused, 100), "{rules}");
+        let server = Server::new(rules, &switches);
+        let program = &server.program;
+        let verdict = program.decide(&server.question(99), &program.hours(99), &NoLists);
+        assert_eq!((said(program, &verdict).as_str(), verdict.valid_until), (paused, 100), "{rules}");
         assert_eq!(verdict.lifted, Some(Lift::Pause(0)));
-        let verdict = program.decide(&question(100), &program.hours(100), &NoLists);
+        let verdict = program.decide(&server.question(100), &program.hours(100), &NoLists);
         assert!(verdict.lifted.is_none() && verdict.decided.is_some() && verdict.valid_until == u64::MAX, "{rules}");
     }
 }
@@ -157,8 +193,9 @@ fn a_grant_is_for_its_name_and_its_clients() {
         (grant("google.com", kids()), false),
     ] {
         let switches = Switches { pauses: Vec::new(), grants: vec![grant.clone()] };
-        let program = program("block", &switches);
-        let verdict = program.decide(&question(1), &program.hours(1), &NoLists);
+        let server = Server::new("block", &switches);
+        let program = &server.program;
+        let verdict = program.decide(&server.question(1), &program.hours(1), &NoLists);
         assert_eq!((verdict.lifted.is_some(), verdict.decided.is_none()), (lifted, lifted), "{grant:?}");
         assert_eq!(verdict.valid_until, if lifted { 100 } else { u64::MAX });
     }

@@ -6,11 +6,12 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use avocet_cache::{Provenance, Rank, ReceivedRrset, RrsetKey, Security};
+use avocet_cache::{Provenance, Rank, ReadAt, ReceivedRrset, RrsetKey, Security};
 use avocet_io::Peer;
 use avocet_io::udp::{BATCH, Datagram, Service};
-use avocet_resolver::DELEGATIONS;
-use avocet_wire::{Class, Rtype};
+use avocet_policy::rule::Switches;
+use avocet_resolver::{Answers, Assembled, Assembler, DELEGATIONS, Wanted};
+use avocet_wire::{Class, Ede, Rcode, Rtype};
 
 use avocet_resolver::LocalRootSlot;
 
@@ -18,10 +19,12 @@ use crate::clock::{self, Moment};
 use crate::config::Config;
 use crate::metrics::{Counter, STAGES, WorkerMetrics};
 use crate::policy::{self, GeoDatabase, Parts};
+use crate::query::asked::Transport;
 use crate::query::cookie::CookieSecrets;
-use crate::query::miss::Miss;
-use crate::query::stored::Scratch;
-use crate::query::{Path, Seen};
+use crate::query::late::{self, Found, Late};
+use crate::query::miss::{Miss, StreamRoute, Way};
+use crate::query::stored::{Keep, SaidBy, Scratch};
+use crate::query::{self, Client, Exit, Path, Seen};
 use crate::snapshot::Unconfigured;
 use crate::state::{Shared, Snapshot};
 use crate::trust::LearntTrust;
@@ -39,8 +42,21 @@ const UNCHECKED: Provenance = Provenance {
     asked_with_cd: false,
 };
 
+/// A connection that no test looks at.
+const CONNECTION: StreamRoute = StreamRoute { worker: 0, slot: 0, generation: 0 };
+
+/// For whom the answer of a server is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MeantFor {
+    /// Every client.
+    All,
+    /// The client that asked, as with an ECS scope (RFC 7871 §7.3.1).
+    ClientAlone,
+}
+
 /// A server of one worker that nobody can reach but its owner.
 pub struct InProcess {
+    unconfigured: Unconfigured,
     shared: Shared,
     state: Arc<Snapshot>,
     now: Moment,
@@ -58,17 +74,13 @@ impl InProcess {
     /// # Errors
     /// What is wrong with the configuration, as `avocet check` tells it.
     pub fn new(configuration: &str, client: SocketAddr) -> Result<Self, String> {
-        let config = Config::from_text(None, configuration, &BTreeMap::new()).map_err(|errors| errors.to_string())?;
-        let secrets = Unconfigured {
+        let unconfigured = Unconfigured {
             limiter: [3; 32],
             cookies: CookieSecrets { current: [5; 16], previous: None },
             trust: LearntTrust::default(),
             local_root: LocalRootSlot::default(),
         };
-        let lists = policy::load::from_files(&config.policy, [9; 32])?.map(Arc::new);
-        let countries = GeoDatabase::of(&config.policy).map_err(|fault| fault.to_string())?;
-        let parts = Parts { lists, countries, ..Parts::new([4; 32]) };
-        let snapshot = Snapshot::build(config, 1, &secrets, parts).map_err(|error| error.to_string())?;
+        let snapshot = snapshot(configuration, 1, &unconfigured, Parts::new([4; 32]))?;
         let shared = Shared::new(snapshot, Vec::new(), [7; 32]).map_err(|error| error.to_string())?;
         Ok(Self {
             state: shared.snapshot(),
@@ -79,8 +91,36 @@ impl InProcess {
             scratch: Scratch::of(0),
             misses: Vec::new(),
             seen: Box::new([Seen::NOTHING; BATCH]),
+            unconfigured,
             shared,
         })
+    }
+
+    /// Puts a configuration in force, as a reload does. A query that waits stays a query that waits.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn reload(&mut self, configuration: &str) -> Result<(), String> {
+        let snapshot = snapshot(configuration, self.state.epoch + 1, &self.unconfigured, self.state.parts.clone())?;
+        self.put_in_force(snapshot);
+        Ok(())
+    }
+
+    /// Puts these pauses and grants in force, in place of those before.
+    ///
+    /// # Errors
+    /// There are too many kinds of clients.
+    pub fn switch(&mut self, switches: Switches) -> Result<(), String> {
+        let parts = Parts { switches, ..self.state.parts.clone() };
+        let config = self.state.config.clone();
+        let snapshot = Snapshot::build(config, self.state.epoch + 1, &self.unconfigured, parts);
+        self.put_in_force(snapshot.map_err(|error| error.to_string())?);
+        Ok(())
+    }
+
+    fn put_in_force(&mut self, snapshot: Snapshot) {
+        self.shared.replace(snapshot);
+        self.state = self.shared.snapshot();
     }
 
     /// Asks as this client from now on.
@@ -143,7 +183,7 @@ impl InProcess {
     /// Answers a datagram into `out`, of 4 KiB. None: it gets no answer, or none without the network.
     #[inline]
     pub fn answer(&mut self, query: &[u8], out: &mut [u8]) -> Option<usize> {
-        let Self { shared, state, now, wall_secs, peer, metrics, scratch, misses, seen } = self;
+        let Self { shared, state, now, wall_secs, peer, metrics, scratch, misses, seen, .. } = self;
         misses.clear();
         let path = Path { shared, state, now: *now, wall_secs: *wall_secs, scratch };
         let newer = Newer { known: shared.revision(), state: None };
@@ -151,4 +191,68 @@ impl InProcess {
         datagrams.look(0, query, peer);
         datagrams.answer(0, Datagram { bytes: query, peer, truncated: false }, out)
     }
+
+    /// Answers a query that came over TCP into `out`. None: as with [`Self::answer`].
+    pub fn answer_over_tcp(&mut self, query: &[u8], out: &mut [u8]) -> Option<usize> {
+        let Self { shared, state, now, wall_secs, peer, scratch, misses, .. } = self;
+        misses.clear();
+        let path = Path { shared, state, now: *now, wall_secs: *wall_secs, scratch };
+        let client = Client { ip: peer.ip(), transport: Transport::Tcp, route: Way::Stream(CONNECTION) };
+        match query::answer(&path, (query, None), &client, (out, misses)) {
+            Exit::Reply { len, .. } => Some(len),
+            Exit::Silent(_) | Exit::Wait => None,
+        }
+    }
+
+    /// The folded question that the last query wants the network to answer; none if it does not wait.
+    pub fn waits_for(&self) -> Option<&[u8]> {
+        self.misses.iter().rfind(|miss| miss.waiter.is_some()).map(|miss| &*miss.question)
+    }
+
+    /// Answers the last query that waits into `out`, as if the network had given what the RRset cache has for its
+    /// question, or had failed where that is not a whole answer. None: the query gets no answer, or waits for another
+    /// question.
+    pub fn resume(&mut self, meant_for: MeantFor, out: &mut [u8]) -> Option<usize> {
+        let miss = self.misses.pop()?;
+        let Self { shared, state, now, wall_secs, scratch, misses, .. } = self;
+        let path = Path { shared, state, now: *now, wall_secs: *wall_secs, scratch };
+        let mut answers = Answers::default();
+        let wanted = Wanted {
+            question: &miss.question,
+            dnssec_ok: miss.dnssec_ok,
+            checking_disabled: miss.checking_disabled,
+            at: ReadAt { now: now.secs(), stale_window: 0 },
+        };
+        let assembled = Assembler::default().assemble(&state.plan, &shared.rrsets, &wanted, &mut answers);
+        let found = match assembled {
+            Assembled::Complete { resolved, .. } => {
+                let message = &answers.octets[resolved.message];
+                let ttl_secs = if meant_for == MeantFor::All { resolved.ttl_secs } else { 0 };
+                let ttl_offsets = &answers.ttl_offsets[resolved.ttl_offsets];
+                let keep = Keep { message, ttl_offsets, ttl_secs, ede: None, said_by: SaidBy::Anybody };
+                let keep = state.policy.is_some().then_some(keep);
+                Found { rcode: resolved.rcode, message, ede: None, keep }
+            }
+            _ => {
+                let ede = Some((Ede::NO_REACHABLE_AUTHORITY, "no answer"));
+                Found { rcode: Rcode::SERVFAIL, message: &[], ede, keep: None }
+            }
+        };
+        match late::answer(&path, miss.waiter.as_ref()?, Some(&found), out) {
+            Late::Reply(len, _) => Some(len),
+            Late::Silent(_) => None,
+            Late::Again(miss) => {
+                misses.push(*miss);
+                None
+            }
+        }
+    }
+}
+
+fn snapshot(configuration: &str, epoch: u32, unconfigured: &Unconfigured, parts: Parts) -> Result<Snapshot, String> {
+    let config = Config::from_text(None, configuration, &BTreeMap::new()).map_err(|errors| errors.to_string())?;
+    let lists = policy::load::from_files(&config.policy, [9; 32])?.map(Arc::new);
+    let countries = GeoDatabase::of(&config.policy).map_err(|fault| fault.to_string())?;
+    let parts = Parts { lists, countries, ..parts };
+    Snapshot::build(config, epoch, unconfigured, parts).map_err(|error| error.to_string())
 }

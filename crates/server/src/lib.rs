@@ -30,7 +30,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use cli::{Cli, Command};
-pub use in_process::InProcess;
+pub use in_process::{InProcess, MeantFor};
 
 /// Writes the last line of a process to standard error, behind those of its log. Waits a second at most for what reads
 /// them.

@@ -7,7 +7,7 @@ mod asked;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use asked::wire;
+use asked::{Over, ask_over, wire};
 use avocet::InProcess;
 use avocet_testkit::mmdb::Database;
 use avocet_wire::Rtype;
@@ -181,12 +181,13 @@ const ANYONE: [u8; 4] = [10, 0, 0, 1];
 const TABLET: [u8; 4] = [10, 0, 0, 20];
 const FREE: [u8; 4] = [10, 0, 5, 5];
 
-/// Asks each question three times: what is decided, what is kept of it, and what is kept for others is the same.
+/// Asks each question three times, in turns over UDP and TCP: each answer is the same, decided or kept.
 #[track_caller]
 fn check(server: &mut Server, rows: &[([u8; 4], &str, Rtype, &str)]) {
-    for round in 1..=3 {
+    for over in [Over::Udp, Over::Tcp, Over::Udp] {
         for (client, name, rtype, answer) in rows {
-            assert_eq!(server.ask(*client, name, *rtype), *answer, "{client:?} {name} {rtype}, round {round}");
+            let given = ask_over(over, &mut server.inner, (*client, name, *rtype));
+            assert_eq!(given, *answer, "{client:?} {name} {rtype} {over:?}");
         }
     }
 }

@@ -7,7 +7,7 @@ mod asked;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use asked::wire;
+use asked::{Over, ask_over, wire};
 use avocet::InProcess;
 use avocet_wire::Rtype;
 
@@ -316,4 +316,26 @@ fn a_zone_that_lets_names_through_is_not_of_kind_allow() {
     let text = "[[list]]\nname = \"z\"\nfile = \"z\"\nformat = \"rpz\"\nkind = \"allow\"\n";
     let error = InProcess::new(text, SocketAddr::from((ANYONE, 1))).err().unwrap_or_default();
     assert!(error.contains("says itself what it blocks"), "{error}");
+}
+
+#[test]
+fn over_tcp_a_trigger_that_truncates_leaves_the_decision_to_zones_and_lists_behind_it() {
+    let tcp_only = "bad.example CNAME rpz-tcp-only.\nok.example CNAME rpz-tcp-only.\n*.example CNAME .\n\
+                    hosted.example CNAME rpz-tcp-only.\n";
+    let lists = [
+        ("first", "format = \"rpz\"", &format!("{HEAD}{tcp_only}")[..]),
+        ("second", "format = \"rpz\"", &format!("{HEAD}bad.example CNAME .\n24.0.100.51.198.rpz-ip CNAME *.\n")),
+        ("plain", "", "ok.example\n"),
+    ];
+    let mut server = Server::start("tcp-only", &lists, "");
+    for (name, answer) in [
+        ("bad.example.", "NXDOMAIN [17 list second, qname]"),
+        ("hosted.example.", "NOERROR [17 list second, ip]"),
+        ("ok.example.", "NOERROR 20 0.0.0.0 [17 list plain]"),
+    ] {
+        for _ in 1..=2 {
+            assert_eq!(server.ask(ANYONE, name, A), "NOERROR TC", "{name}");
+            assert_eq!(ask_over(Over::Tcp, &mut server.inner, (ANYONE, name, A)), answer, "{name}");
+        }
+    }
 }

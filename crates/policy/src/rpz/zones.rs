@@ -30,6 +30,11 @@ impl ZoneSet {
         self.0 |= 1_u64.checked_shl(zone as u32).unwrap_or(0);
     }
 
+    /// Takes out the zone at this place.
+    pub fn remove(&mut self, zone: usize) {
+        self.0 &= !1_u64.checked_shl(zone as u32).unwrap_or(0);
+    }
+
     /// Is the zone in force?
     #[must_use]
     pub const fn contains(self, zone: usize) -> bool {

@@ -92,7 +92,8 @@ pub enum ActionKind {
     Ttl,
     /// No answer is sent.
     Drop,
-    /// An answer over UDP is empty and truncated, so that the client comes back over TCP.
+    /// An answer over UDP is empty and truncated, so that the client comes back over TCP. Over other transports the rule
+    /// does not hold.
     Truncate,
     /// So many queries a second are answered.
     RateLimit,
@@ -140,7 +141,7 @@ pub enum Over {
     /// REFUSED.
     #[default]
     Refuse,
-    /// An empty truncated answer over UDP; over other transports the query is answered.
+    /// An empty truncated answer over UDP; over other transports the limit does not decide.
     Truncate,
 }
 

@@ -4,6 +4,7 @@
 
 use ipnet::IpNet;
 
+use super::fault::Span;
 use super::schedule::{Week, Window, Zone};
 use super::text::TextTest;
 use super::tree::{Country, ListId, NameKey, NameTest, Node, NodeKind, NumberTest, Test};
@@ -81,6 +82,12 @@ impl Shared {
     /// Folds a condition whose `now` is in `zone`.
     pub(super) fn fold(&mut self, node: &Node, zone: &Zone) -> Folded {
         self.folded(node, zone, Sense::Plain)
+    }
+
+    /// What a client must answer to.
+    pub(super) fn fold_client(&mut self, test: ClientTest) -> Folded {
+        let node = Node { kind: NodeKind::Test(Test::Client(test)), span: Span::default() };
+        Folded::Leaf(Leaf::Client(self.client(&node)), Sense::Plain)
     }
 
     fn folded(&mut self, node: &Node, zone: &Zone, sense: Sense) -> Folded {

@@ -22,7 +22,7 @@ use super::switches::{Scope, Switches};
 use super::tree::{Country, ListId, NameKey, Reach};
 use super::verdict::{Lift, Verdict};
 use super::{MAX_CLIENT_TESTS, MAX_WINDOWS};
-use crate::client::{ClientTest, Clients, Profile};
+use crate::client::{ClientTest, Clients, Profile, Transport};
 
 /// A question as the rules see it.
 #[derive(Clone, Copy, Debug)]
@@ -147,6 +147,10 @@ impl Compiled {
             if rule.action == Action::SafeSearch {
                 let keys = safe_names().map(|name| NameKey { name: name.clone(), reach: Reach::Exact });
                 folded = all(vec![Folded::Leaf(Leaf::Names(keys.collect()), Sense::Plain), folded]);
+            }
+            if rule.action == Action::Truncate {
+                // Over other transports there is nothing to be truncated: the rules and lists behind this one decide.
+                folded = all(vec![shared.fold_client(ClientTest::Transport(Transport::Udp)), folded]);
             }
             if !rule.reads.answer {
                 question.add(RuleId(place), role(rule), &folded, &mut code);

@@ -27,8 +27,9 @@ pub(crate) struct Inquiry<'a> {
 
 impl Inquiry<'_> {
     fn asked(&self, policy: &Policy) -> Asked<'_> {
-        let profile = policy.profile(self.ip, Transport::Udp);
-        Asked { profile, ip: self.ip, qname: self.qname, qtype: self.qtype }
+        let transport = Transport::Udp;
+        let profile = policy.profile(self.ip, transport);
+        Asked { profile, ip: self.ip, transport, qname: self.qname, qtype: self.qtype }
     }
 
     fn moment(&self, shared: &Shared, state: &Snapshot) -> (Moment, u32) {

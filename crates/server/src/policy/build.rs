@@ -82,7 +82,7 @@ impl Policy {
                 tests.push(test);
             }
         }
-        add_tests_of_ways(&mut tests, rules.rules(), parts.lists.as_deref());
+        add_tests_of_zones(&mut tests, parts.lists.as_deref());
         let clients = Clients::build(directory, &[], tests).map_err(|fault| wrong(&fault))?;
         let clients = clients.with_neighbours(&parts.neighbours).map_err(|fault| wrong(&fault))?;
         let program = Program::build(&rules, &clients, &parts.switches);
@@ -114,17 +114,16 @@ impl Policy {
     }
 }
 
-/// What makes one client's answers others than another's, besides what rules and lists ask of him: the triggers of
-/// policy zones on clients, and whether he came over UDP where that is what is truncated.
-fn add_tests_of_ways(tests: &mut Vec<ClientTest>, rules: &[Rule], lists: Option<&Lists>) {
+/// Adds what policy zones ask about clients: their triggers on addresses, and whether a query came over UDP where a
+/// trigger truncates its answer.
+fn add_tests_of_zones(tests: &mut Vec<ClientTest>, lists: Option<&Lists>) {
     let zones = lists.map(Lists::zones);
     let networks: BTreeSet<_> = zones.iter().flat_map(|zones| zones.all()).flat_map(Zone::client_networks).collect();
     let within = |test: &ClientTest| if let ClientTest::Within(network) = test { Some(*network) } else { None };
     let known: BTreeSet<_> = tests.iter().filter_map(within).collect();
     tests.extend(networks.into_iter().filter(|network| !known.contains(network)).map(ClientTest::Within));
-    let truncates = rules.iter().any(|rule| rule.action == Action::Truncate);
     let by_datagram = ClientTest::Transport(Transport::Udp);
-    if (truncates || zones.is_some_and(Zones::tells_transports)) && !tests.contains(&by_datagram) {
+    if zones.is_some_and(Zones::tells_transports) && !tests.contains(&by_datagram) {
         tests.push(by_datagram);
     }
 }

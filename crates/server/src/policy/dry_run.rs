@@ -89,8 +89,9 @@ impl Side {
         let has_own_servers = self.has_own_servers(&query.name);
         let Some(policy) = &self.policy else { return Outcome::passes() };
         let (ip, moment) = (query.client, (Moment { wall_secs: wall_secs(), millis: 0 }, 0));
-        let profile = policy.profile(ip, Transport::Udp);
-        let asked = Asked { profile, ip, qname: &query.name, qtype: query.rtype };
+        let transport = Transport::Udp;
+        let profile = policy.profile(ip, transport);
+        let asked = Asked { profile, ip, transport, qname: &query.name, qtype: query.rtype };
         let translation = self.translation.as_ref();
         let servers = |_: &[u8]| NameServers::default();
         match answer {

@@ -77,6 +77,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) profile: u16,
     /// The client's address.
     pub(crate) ip: IpAddr,
+    /// How the query came.
+    pub(crate) transport: Transport,
     /// Folded QNAME.
     pub(crate) qname: &'a [u8],
     /// QTYPE.

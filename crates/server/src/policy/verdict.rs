@@ -13,6 +13,7 @@ use avocet_wire::{Class, NameBuf, Rcode};
 
 use super::{Answered, Asked, Moment, Policy, Scratch, Tokens};
 use crate::metrics::Stage;
+use crate::query::asked::Transport;
 use crate::query::blocked::{Form, MAX_RECORDS};
 use crate::query::local::Alias;
 
@@ -65,7 +66,7 @@ pub(crate) enum QuestionVerdict<'p> {
     Forward(Arc<[SocketAddr]>),
     /// There is none.
     Drop,
-    /// Over UDP an empty one with TC.
+    /// An empty one with TC; said of queries over UDP only.
     Truncate,
 }
 
@@ -84,7 +85,7 @@ pub(crate) enum AnswerVerdict<'p> {
     Rename(Vec<Alias>),
     /// Nothing is.
     Drop,
-    /// Over UDP an empty one with TC is.
+    /// An empty one with TC is; said of queries over UDP only.
     Truncate,
 }
 
@@ -160,10 +161,10 @@ impl Policy {
         }
         scratch.held.note_later(&before, &verdict);
         let valid_secs = valid_secs(&verdict, moment);
-        if let Some(id) = verdict.decided.filter(|_| verdict.decided != before.decided)
-            && let QuestionVerdict::Answer(made) = self.by_rule(id, asked, valid_secs)
-        {
-            return AnswerVerdict::Answer(made);
+        // Also where the rule has decided on the question: it may have begun to hold while the query waited.
+        let by_rule = verdict.decided.map(|id| self.by_rule(id, asked, valid_secs));
+        if let Some(in_place) = by_rule.and_then(QuestionVerdict::in_place_of_an_answer) {
+            return in_place;
         }
         let pass = AnswerVerdict::Pass { valid_secs, ttl_secs: self.ttl_bounds(&verdict) };
         if verdict.decided.is_some() || verdict.lifted.is_some() {
@@ -249,7 +250,9 @@ impl Policy {
             Tokens::Take => self.limiter.admit(id, limit, whose, now),
             Tokens::Leave => self.limiter.would_admit(id, limit, whose, now),
         };
-        (admission == Admission::Over).then_some(limit.over)
+        // A query over TCP has come back already: what is behind this limit decides about it.
+        let is_decision = limit.over != Over::Truncate || asked.transport == Transport::Udp;
+        (admission == Admission::Over && is_decision).then_some(limit.over)
     }
 
     fn ttl_bounds(&self, verdict: &Verdict) -> Option<(u32, u32)> {

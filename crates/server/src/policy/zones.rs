@@ -17,6 +17,7 @@ use super::counts::Held;
 use super::verdict::QuestionVerdict;
 use super::{Answered, Asked, KnownAnswer, Made, Policy, names};
 use crate::metrics::Stage;
+use crate::query::asked::Transport;
 use crate::query::blocked::Form;
 use crate::query::local::Alias;
 
@@ -35,19 +36,15 @@ impl Policy {
 
     /// What fires for a question that nothing can be found out about: what could go before it does not.
     pub(super) fn zone_without_answer(&self, asked: &Asked<'_>) -> Option<Fired<'_>> {
-        self.zone_on_question(asked).map(|found| Fired { found, behind: Vec::new() })
-    }
-
-    /// What fires for the question, settled or not.
-    pub(super) fn zone_on_question(&self, asked: &Asked<'_>) -> Option<Found<'_>> {
         let (zones, in_force) = self.zones_for(asked.profile)?;
-        Found::best(zones.on_client(in_force, asked.ip), zones.on_qname(in_force, asked.qname))
+        let (found, _) = first_effective(asked, in_force, |in_force| on_question((zones, in_force), asked))?;
+        Some(Fired { found, behind: Vec::new() })
     }
 
     /// What fires for the question, where nothing in the answer could go before it.
     pub(super) fn zone_at_question(&self, asked: &Asked<'_>) -> Option<Fired<'_>> {
         let (zones, in_force) = self.zones_for(asked.profile)?;
-        let found = self.zone_on_question(asked)?;
+        let (found, in_force) = first_effective(asked, in_force, |in_force| on_question((zones, in_force), asked))?;
         zones.is_settled(in_force, &found, TriggerKind::Qname).then(|| Fired { found, behind: Vec::new() })
     }
 
@@ -58,16 +55,18 @@ impl Policy {
         answered: &Answered<'_, impl Fn(&[u8]) -> NameServers>,
         found: &names::Found,
     ) -> Option<Fired<'_>> {
-        let zones = self.zones_for(asked.profile)?;
+        let (zones, in_force) = self.zones_for(asked.profile)?;
         let mut chain = names::chain(answered.message, asked);
-        for place in 0..=chain.len() {
-            let fired = fired_at(zones, asked, (answered, found), (&chain, place));
-            if let Some(found) = fired.into_iter().reduce(Found::best).flatten() {
-                chain.truncate(place);
-                return Some(Fired { found, behind: chain });
-            }
-        }
-        None
+        let place_of = std::cell::Cell::new(0);
+        let (found, _) = first_effective(asked, in_force, |in_force| {
+            (0..=chain.len()).find_map(|place| {
+                place_of.set(place);
+                let fired = fired_at((zones, in_force), asked, (answered, found), (&chain, place));
+                fired.into_iter().reduce(Found::best).flatten()
+            })
+        })?;
+        chain.truncate(place_of.get());
+        Some(Fired { found, behind: chain })
     }
 
     /// All that fire in these zones for a question, and for the answer where that is known: for the first name of its
@@ -148,6 +147,27 @@ impl Policy {
         let stage = if found.action.chooses() { Stage::Rewritten } else { Stage::Blocked };
         QuestionVerdict::Answer(Made { form, ttl_secs, note, valid_secs, stage, behind })
     }
+}
+
+/// The trigger that `find` gives and that has an effect, with the zones that were left when it was found. Over TCP
+/// `rpz-tcp-only` has none: it ends the say of its own zone, and the zones behind it are asked. Else a client would lift
+/// what they block by asking over TCP.
+fn first_effective<'p>(
+    asked: &Asked<'_>,
+    mut in_force: ZoneSet,
+    find: impl Fn(ZoneSet) -> Option<Found<'p>>,
+) -> Option<(Found<'p>, ZoneSet)> {
+    loop {
+        let found = find(in_force)?;
+        if *found.action != Action::TcpOnly || asked.transport == Transport::Udp {
+            return Some((found, in_force));
+        }
+        in_force.remove(found.zone);
+    }
+}
+
+fn on_question<'p>((zones, in_force): (&'p Zones, ZoneSet), asked: &Asked<'_>) -> Option<Found<'p>> {
+    Found::best(zones.on_client(in_force, asked.ip), zones.on_qname(in_force, asked.qname))
 }
 
 /// What fires of each kind for the name at a place of an answer's chain, the qname being the first.

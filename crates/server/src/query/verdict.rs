@@ -48,7 +48,7 @@ pub(super) fn judge(path: &Path<'_>, query: &Query<'_>, out: &mut [u8]) -> Judge
         QuestionVerdict::Answer(made) if made.stage != Stage::Limited && !is_own => made.note,
         _ => 0,
     };
-    if is_own || is_void(&verdict, query.client.transport) {
+    if is_own {
         scratch.forget_list();
     }
     policy.count_held(path.scratch.worker(), &mut scratch, note);
@@ -65,17 +65,11 @@ pub(super) fn judge(path: &Path<'_>, query: &Query<'_>, out: &mut [u8]) -> Judge
         QuestionVerdict::Rename(aliases) => Judgement::Rename(aliases),
         QuestionVerdict::Forward(servers) => Judgement::Forward(servers),
         QuestionVerdict::Drop => Judgement::End(Exit::Silent(Stage::Dropped)),
-        QuestionVerdict::Truncate if query.client.transport == Transport::Tcp => Judgement::Pass { valid_secs },
         QuestionVerdict::Truncate => {
             let draft = stored::truncated(query.view.question(), out);
             Judgement::End(reply(path, query, (draft, Stage::Limited), out))
         }
     }
-}
-
-/// Who has come over TCP already is sent nowhere.
-fn is_void(verdict: &QuestionVerdict<'_>, transport: Transport) -> bool {
-    matches!(verdict, QuestionVerdict::Truncate) && transport == Transport::Tcp
 }
 
 /// Asks the policy about an answer.
@@ -91,9 +85,6 @@ pub(super) fn judge_answer(path: &Path<'_>, wanted: &Wanted<'_>, message: &[u8],
     let mut scratch = path.scratch.policy();
     let verdict = policy.answer(&asked, &answered, path.moment(), &mut scratch);
     let note = if let AnswerVerdict::Answer(made) = &verdict { made.note } else { 0 };
-    if matches!(verdict, AnswerVerdict::Truncate) && wanted.transport == Transport::Tcp {
-        scratch.forget_list();
-    }
     policy.count_held(path.scratch.worker(), &mut scratch, note);
     drop(scratch);
     carry_out(path, wanted, verdict, out)
@@ -104,9 +95,6 @@ pub(super) fn judge_failure(path: &Path<'_>, wanted: &Wanted<'_>, out: &mut [u8]
     let policy = path.state.policy.as_ref()?;
     let mut scratch = path.scratch.policy();
     let verdict = policy.without_answer(&wanted.asked(), path.moment(), &mut scratch)?;
-    if is_void(&verdict, wanted.transport) {
-        scratch.forget_list();
-    }
     policy.count_held(path.scratch.worker(), &mut scratch, 0);
     drop(scratch);
     Some(carry_out(path, wanted, verdict.in_place_of_an_answer()?, out))
@@ -118,9 +106,6 @@ fn carry_out(path: &Path<'_>, wanted: &Wanted<'_>, verdict: AnswerVerdict<'_>, o
         AnswerVerdict::Answer(made) => Judged::Replaced(answer(path, wanted, &made, out), made.stage),
         AnswerVerdict::Rename(aliases) => Judged::Renamed(aliases),
         AnswerVerdict::Drop => Judged::Dropped,
-        AnswerVerdict::Truncate if wanted.transport == Transport::Tcp => {
-            Judged::Holds { secs: u32::MAX, ttl_secs: None }
-        }
         AnswerVerdict::Truncate => Judged::Replaced(stored::truncated(wanted.key.question, out), Stage::Limited),
     }
 }
@@ -171,7 +156,7 @@ pub(super) enum Purpose {
 impl<'a> Wanted<'a> {
     fn asked(&self) -> Asked<'a> {
         let LocalQuestion { qname, qtype } = LocalQuestion::of(self.key.question);
-        Asked { profile: self.key.profile, ip: self.ip, qname, qtype }
+        Asked { profile: self.key.profile, ip: self.ip, transport: self.transport, qname, qtype }
     }
 }
 

@@ -11,16 +11,31 @@ use avocet_wire::{Builder, Class, MessageView, NameBuf, Rcode, Rtype, rdata, tex
 
 /// RCODE, answers and the extended error, in one line.
 pub(crate) fn ask(server: &mut InProcess, client: [u8; 4], name: &str, rtype: Rtype) -> String {
+    ask_over(Over::Udp, server, (client, name, rtype))
+}
+
+/// How a query comes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Over {
+    Udp,
+    #[allow(dead_code, reason = "not every test asks over TCP")]
+    Tcp,
+}
+
+/// As [`ask`].
+pub(crate) fn ask_over(over: Over, server: &mut InProcess, question: ([u8; 4], &str, Rtype)) -> String {
+    let (client, name, rtype) = question;
     server.ask_as(SocketAddr::from((client, 4000)));
     let (mut query, mut out) = (vec![0; 512], vec![0; 4096]);
     let mut builder = Builder::new(&mut query, 512, 7, 0x0100).unwrap();
     builder.question(&wire(name), rtype, Class::IN).unwrap();
     builder.opt(&OptFields { udp_size: 1232, rcode: Rcode(0), dnssec_ok: false }, &[]).unwrap();
     let len = builder.finish();
-    match server.answer(&query[..len], &mut out) {
-        Some(len) => shown(&out[..len]),
-        None => "nothing".to_owned(),
-    }
+    let len = match over {
+        Over::Udp => server.answer(&query[..len], &mut out),
+        Over::Tcp => server.answer_over_tcp(&query[..len], &mut out),
+    };
+    len.map_or_else(|| "nothing".to_owned(), |len| shown(&out[..len]))
 }
 
 /// A name in folded wire form.
@@ -30,7 +45,7 @@ pub(crate) fn wire(name: &str) -> Vec<u8> {
     NameBuf::from_wire(&out[..len]).unwrap().folded().wire().to_vec()
 }
 
-fn shown(message: &[u8]) -> String {
+pub(crate) fn shown(message: &[u8]) -> String {
     let view = MessageView::new(message).unwrap();
     let mut line = Rcode(view.header().flags & 0xf).to_string();
     if view.header().has(TC) {
