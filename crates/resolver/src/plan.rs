@@ -351,6 +351,12 @@ impl Plan {
             || self.stubs.nearest(qname).is_some_and(|(_, apex_len)| apex_len > 1)
     }
 
+    /// Whether anybody is asked about this folded name.
+    #[must_use]
+    pub fn resolves(&self, qname: &[u8]) -> bool {
+        self.recursion.is_some() || self.route(qname).is_some()
+    }
+
     pub(crate) fn rule(&self, route: Route) -> &Rule {
         &self.rules[usize::from(route.rule)]
     }

@@ -7,6 +7,8 @@ use std::time::Duration;
 use avocet_load::LoadArgs;
 use clap::{Args, Parser, Subcommand};
 
+use crate::config;
+
 /// Avocet, the DNS server of a network.
 #[derive(Debug, Parser)]
 #[command(name = "avocet", version, about, max_term_width = 100)]
@@ -54,9 +56,8 @@ pub(crate) enum Command {
 /// Arguments of `avocet serve`.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
-    /// Configuration file
-    #[arg(long, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) file: FileArgs,
     /// Take the sockets and the cache over from the running server, which then ends
     #[arg(long)]
     pub(crate) take_over: bool,
@@ -65,36 +66,59 @@ pub(crate) struct ServeArgs {
 /// Arguments of `avocet check`.
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
-    /// Configuration file
-    #[arg(long, value_name = "FILE")]
-    pub(crate) config: PathBuf,
+    #[command(flatten)]
+    pub(crate) file: FileArgs,
     /// Write JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
+/// The configuration file of a command that works on it; without one that of AVOCET_CONFIG, or /etc/avocet/avocet.toml
+#[derive(Debug, Args)]
+pub(crate) struct FileArgs {
+    /// Configuration file [default: that of AVOCET_CONFIG, or /etc/avocet/avocet.toml if it is there]
+    #[arg(value_name = "FILE", conflicts_with = "config")]
+    path: Option<PathBuf>,
+    /// The same
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl FileArgs {
+    /// The file; none where there is none to be found.
+    pub(crate) fn find(&self) -> Option<PathBuf> {
+        config::find(self.path.as_deref().or(self.config.as_deref()))
+    }
+}
+
 /// Arguments of `avocet query`.
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "avocet query [--config FILE] [@SERVER[:PORT]] NAME [TYPE] [CLASS] [+OPTION ...]",
+    override_usage = "avocet query [-c FILE] [@SERVER[:PORT]] NAME [TYPE] [CLASS] [+OPTION ...]\n       \
+                      avocet query [-c FILE] [@SERVER[:PORT]] -x ADDRESS [+OPTION ...]",
     after_help = QUERY_OPTIONS
 )]
 pub(crate) struct QueryArgs {
     /// Ask the server that this file configures, where no @SERVER is given
-    #[arg(long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    /// Ask for the name of this address (PTR)
+    #[arg(short = 'x', value_name = "ADDRESS")]
+    pub(crate) reverse: Option<IpAddr>,
     /// Write JSON, as +json
     #[arg(long)]
     pub(crate) json: bool,
     /// Server, name, type, class and options
-    #[arg(required = true, value_name = "WORD")]
+    #[arg(required_unless_present = "reverse", value_name = "WORD")]
     pub(crate) words: Vec<String>,
 }
 
 /// What `avocet query --help` says of the options that begin with a plus sign.
 const QUERY_OPTIONS: &str = "\
 Server: an address or a host name; the port is 53 where none is given. Without a server, the first
-`listen` address of --config, or 127.0.0.1:5300.
+`listen` address of the configuration file, or 127.0.0.1:5300 where there is none.
+
+Exit code: 0 with a reply of any RCODE, SERVFAIL included; 1 without a reply.
 
 Options:
   +tcp           ask over TCP at once, not only after a truncated answer
@@ -107,10 +131,10 @@ Options:
   +nocookie      send no DNS cookie
   +nsid          ask for the server's identifier
   +subnet=NET    send a client subnet, such as 192.0.2.0/24
-  +time=SECS     wait so long for an answer, 1 to 60 [5]
-  +tries=N       send a UDP query at most so often, 1 to 10 [3]
+  +time=SECS     how long to wait for an answer, 1 to 60 [5]
+  +tries=N       how often to send a UDP query at most, 1 to 10 [3]
   +short         write the data of the answers only
-  +trace         have the running server resolve it anew, and show how; takes --config, no @SERVER
+  +trace         show how the running server resolves it; takes no @SERVER
   +json          write JSON";
 
 /// For whom filtering is lifted.
@@ -120,8 +144,8 @@ pub(crate) struct ScopeArgs {
     /// The clients of this group only
     #[arg(long, value_name = "GROUP")]
     pub(crate) group: Option<String>,
-    /// This client of the configuration only
-    #[arg(long, value_name = "NAME")]
+    /// This client only: the name of a [[client]], or its address
+    #[arg(long, value_name = "NAME|ADDRESS")]
     pub(crate) client: Option<String>,
 }
 
@@ -187,9 +211,8 @@ pub(crate) enum PolicyCommand {
 /// Arguments of `avocet policy check`.
 #[derive(Debug, Args)]
 pub(crate) struct PolicyCheckArgs {
-    /// Configuration file
-    #[arg(long, value_name = "FILE")]
-    pub(crate) config: PathBuf,
+    #[command(flatten)]
+    pub(crate) file: FileArgs,
     /// Write JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -204,8 +227,8 @@ pub(crate) struct PolicyDryRunArgs {
     /// Queries, one a line: `[CLIENT] NAME [TYPE] [ADDRESS ...]`, with the addresses of the answer
     #[arg(long, value_name = "FILE")]
     pub(crate) queries: PathBuf,
-    /// The configuration that is in force
-    #[arg(long, value_name = "FILE")]
+    /// The configuration that is in force [default: that of AVOCET_CONFIG, or /etc/avocet/avocet.toml]
+    #[arg(short, long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Write JSON
     #[arg(long)]
@@ -229,11 +252,11 @@ pub(crate) struct PolicyTestArgs {
     /// Addresses of the answer
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) answer: Vec<IpAddr>,
-    /// When, in Unix seconds; now if not given
-    #[arg(long, value_name = "SECONDS")]
-    pub(crate) at: Option<u64>,
+    /// When, as "2026-11-22 21:30" in the policy's time zone or in Unix seconds; now if not given
+    #[arg(long, value_name = "TIME")]
+    pub(crate) at: Option<String>,
     /// The configuration with lists, groups and clients
-    #[arg(long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Write JSON
     #[arg(long)]
@@ -255,9 +278,8 @@ pub(crate) enum ConfigCommand {
     Schema,
     /// Write every key with the value that holds, after file, variables and defaults
     Show {
-        /// Configuration file
-        #[arg(long, value_name = "FILE")]
-        config: Option<PathBuf>,
+        #[command(flatten)]
+        file: FileArgs,
         /// Write JSON
         #[arg(long)]
         json: bool,
@@ -293,15 +315,15 @@ pub(crate) struct CacheArgs {
 pub(crate) struct WhyArgs {
     /// The name
     pub(crate) name: String,
-    /// Its type; without one, of all types
+    /// Its type; without one, the answer is that for A, and all types in the cache are shown
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) rtype: Option<String>,
-    /// Who asks; this machine if not given
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) client: Option<IpAddr>,
-    /// When, in Unix seconds, for rules with schedules; now if not given
-    #[arg(long, value_name = "SECONDS")]
-    pub(crate) at: Option<u64>,
+    /// Who asks, by address or name; this machine if not given
+    #[arg(long, value_name = "ADDRESS|NAME")]
+    pub(crate) client: Option<String>,
+    /// When, as "2026-11-22 21:30" in the policy's time zone or in Unix seconds, for rules with schedules; now if not given
+    #[arg(long, value_name = "TIME")]
+    pub(crate) at: Option<String>,
     /// How the running server is reached.
     #[command(flatten)]
     pub(crate) control: ControlArgs,
@@ -407,8 +429,8 @@ fn seconds(text: &str) -> Result<u64, String> {
 /// How the running server is reached: through the control socket in the data directory of its configuration.
 #[derive(Debug, Args)]
 pub(crate) struct ControlArgs {
-    /// Configuration file that the server runs with
-    #[arg(long, value_name = "FILE", global = true)]
+    /// Configuration file that the server runs with [default: that of AVOCET_CONFIG, or /etc/avocet/avocet.toml]
+    #[arg(short, long, value_name = "FILE", global = true)]
     pub(crate) config: Option<PathBuf>,
     /// Write JSON
     #[arg(long, global = true)]
@@ -433,7 +455,7 @@ mod tests {
         let Ok(Command::Serve(serve)) = parse("avocet serve --config a.toml --take-over") else {
             panic!("serve");
         };
-        assert_eq!((serve.config, serve.take_over), (Some("a.toml".into()), true));
+        assert_eq!((serve.file.find(), serve.take_over), (Some("a.toml".into()), true));
         let Ok(Command::Query(query)) = parse("avocet query @[::1]:5300 x.example AAAA +tcp +bufsize=512 --json")
         else {
             panic!("query");
@@ -448,7 +470,7 @@ mod tests {
         let Ok(Command::Config(config)) = parse("avocet config show --json") else {
             panic!("config");
         };
-        assert!(matches!(config.command, ConfigCommand::Show { config: None, json: true }));
+        assert!(matches!(config.command, ConfigCommand::Show { json: true, .. }));
         let Ok(Command::Lists(lists)) = parse("avocet lists refresh ads --force --json") else {
             panic!("lists");
         };
@@ -466,6 +488,12 @@ mod tests {
         assert!(matches!(nta.command, NtaCommand::Add { name, lifetime_secs: 1_800 } if name == "x.example"));
         assert!(matches!(parse("avocet anchors --json"), Ok(Command::Anchors(args)) if args.json));
         assert!(matches!(parse("avocet reload"), Ok(Command::Reload(_))));
+        for line in ["avocet serve a.toml", "avocet serve -c a.toml", "avocet serve --config=a.toml"] {
+            let Ok(Command::Serve(serve)) = parse(line) else { panic!("{line}") };
+            assert_eq!(serve.file.find(), Some("a.toml".into()), "{line}");
+        }
+        let Ok(Command::Query(query)) = parse("avocet query -x 192.0.2.1 @127.0.0.1 +short") else { panic!("-x") };
+        assert_eq!(query.reverse, Some("192.0.2.1".parse().unwrap()));
         let Ok(Command::Why(why)) = parse("avocet why www.example --type AAAA --json") else { panic!("why") };
         assert_eq!((why.name.as_str(), why.rtype.as_deref(), why.control.json), ("www.example", Some("AAAA"), true));
         let Ok(Command::Load(load)) = parse("avocet load 127.0.0.1 --scenario mixed --rate 1000 --zone-name x.") else {
@@ -479,7 +507,7 @@ mod tests {
     fn what_is_missing_is_refused() {
         for line in [
             "avocet",
-            "avocet check",
+            "avocet check a.toml --config b.toml",
             "avocet query",
             "avocet cache flush",
             "avocet lists check",

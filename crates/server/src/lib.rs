@@ -15,6 +15,7 @@ mod lists;
 mod log;
 mod metrics;
 mod operate;
+mod output;
 mod policy;
 mod query;
 mod query_tool;

@@ -80,7 +80,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), StartError> {
     // Where it is not allowed to, it is said when it matters.
     let _ = process::allow_ordinary_threads();
     let signals = avocet_io::signals::Signals::block().map_err(system("watch signals"))?;
-    let config = Config::load(args.config.as_deref(), environment()).map_err(StartError::Config)?;
+    let file = args.file.find();
+    let config = Config::load(file.as_deref(), environment()).map_err(StartError::Config)?;
     crate::log::start(&config.log).map_err(system("start a thread"))?;
     let open_files = process::raise_open_files().map_err(system("raise the limit of open files"))?;
     create_directory(&config.data.directory)?;
@@ -110,7 +111,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), StartError> {
     let key = random::<32>()?;
     let shared = Shared::new(snapshot, mailboxes, key).map_err(|error| StartError::Setting(error.to_string()))?;
     let shared = Arc::new(shared);
-    let control = (secrets, args.config.as_deref(), store);
+    let control = (secrets, file.as_deref(), store);
     let operation = Operation::start(signals, shared.clone(), control, (listening, pages), taken.as_mut())?;
     let threads = start_workers(&shared, pollers, sockets, open_files as usize)?;
     if let Some(taken) = taken {

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 
+#[path = "operation/agreement.rs"]
+mod agreement;
 #[path = "operation/block_page.rs"]
 mod block_page;
 #[path = "operation/confined.rs"]

@@ -71,6 +71,15 @@ impl Zone {
         timestamp(now).to_zoned(self.zone.clone()).strftime("%Y-%m-%d %H:%M:%S %:z").to_string()
     }
 
+    /// The Unix second at which the clocks of the zone show a date and a time of day, such as `2026-11-22 21:30`; none if
+    /// the text is neither that nor a time after 1970. In the hour that clocks show twice it is the first.
+    #[must_use]
+    pub fn read(&self, text: &str) -> Option<u64> {
+        let time: jiff::civil::DateTime = text.trim().parse().ok()?;
+        let at = self.zone.to_ambiguous_timestamp(time).compatible().ok()?;
+        u64::try_from(at.as_second()).ok()
+    }
+
     /// Seconds into the local week at `now` (Unix seconds), and when the zone's offset changes next.
     fn local(&self, now: u64) -> (u32, u64) {
         let at = timestamp(now);

@@ -11,15 +11,18 @@ use super::{Config, ConfigErrors, environment, json_schema};
 use crate::cli::{CheckArgs, ConfigArgs, ConfigCommand};
 use crate::policy::GeoDatabase;
 use crate::policy::load::open_file;
-use crate::{operate, root};
+use crate::{operate, output, root};
 
 /// Says whether the file is right; else names each error on standard error (as JSON: on standard output). Files that it
 /// names and that cannot be read keep no server from starting and are warnings, all but the geo database.
 pub(crate) fn check(args: &CheckArgs) -> ExitCode {
-    let result = Config::load(Some(&args.config), environment());
+    let Some(file) = args.file.find() else {
+        return refuse(&"there is no file to check: name one, or set AVOCET_CONFIG");
+    };
+    let result = Config::load(Some(&file), environment());
     let fault = result.as_ref().ok().and_then(|config| GeoDatabase::of(&config.policy).err());
     if args.json {
-        let location = args.config.display().to_string();
+        let location = file.display().to_string();
         let fault = fault.map(|fault| json!({ "location": location, "message": fault.to_string() }));
         let errors = result.as_ref().err().map_or_else(|| fault.into_iter().collect(), ConfigErrors::to_json);
         let warnings = result.as_ref().map_or_else(|_| Vec::new(), warnings);
@@ -33,8 +36,8 @@ pub(crate) fn check(args: &CheckArgs) -> ExitCode {
                 let _ = writeln!(io::stderr(), "warning: {warning}");
             }
             match fault {
-                Some(fault) => refuse(&format!("{}: {fault}", args.config.display())),
-                None => print(&format!("{}: no errors", args.config.display())),
+                Some(fault) => refuse(&format!("{}: {fault}", file.display())),
+                None => print(&format!("{}: no errors", file.display())),
             }
         }
         Err(errors) => refuse(&errors),
@@ -63,7 +66,7 @@ fn warnings(config: &Config) -> Vec<String> {
 pub(crate) fn show(args: &ConfigArgs) -> ExitCode {
     match &args.command {
         ConfigCommand::Schema => print(&format!("{:#}", json_schema())),
-        ConfigCommand::Show { config, json } => effective(config.as_deref(), *json),
+        ConfigCommand::Show { file, json } => effective(file.find().as_deref(), *json),
     }
 }
 
@@ -84,11 +87,11 @@ fn effective(file: Option<&Path>, json: bool) -> ExitCode {
     }
 }
 
-/// Writes to standard output; a reader that went away is a failure, not a panic.
+/// Writes to standard output.
 fn print(text: &str) -> ExitCode {
-    match writeln!(io::stdout(), "{text}") {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::FAILURE,
+    match output::write(&format!("{text}\n")) {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(error) => refuse(&error),
     }
 }
 

@@ -25,6 +25,7 @@ mod dns64;
 mod forward;
 mod hints;
 mod known;
+mod location;
 pub(crate) mod name;
 pub(crate) mod policy;
 mod policy_spec;
@@ -40,6 +41,7 @@ mod upstream;
 pub(crate) mod validate;
 
 use dns64::Dns64Config;
+pub(crate) use location::find;
 use recurse::{LocalRootSource, Mode};
 use schema::json_schema;
 pub(crate) use source::ConfigErrors;

@@ -28,8 +28,22 @@ impl FromText for Name {
     }
 }
 
+/// The wire form of a name as people type it: labels in other alphabets become A-labels (RFC 5890 §2.3.2.1), upper case
+/// stays where the name is ASCII.
+///
+/// # Errors
+/// It is no name.
+pub(crate) fn typed_name(text: &str) -> Result<Box<[u8]>, String> {
+    let fault = |error: &dyn std::fmt::Display| format!("{text:?} is no name: {error}");
+    let ascii = if text.is_ascii() { Ok(text.to_owned()) } else { idna::domain_to_ascii(text) };
+    let ascii = ascii.map_err(|_| fault(&"it cannot be written as an internationalised name"))?;
+    let mut wire = [0; MAX_NAME];
+    let len = text::name_to_wire(ascii.as_bytes(), Some(ROOT), &mut wire).map_err(|error| fault(&error))?;
+    Ok(wire[..len].into())
+}
+
 /// The name as a text, with a dot at the end.
-pub(super) fn shown(name: &[u8]) -> String {
+pub(crate) fn shown(name: &[u8]) -> String {
     let mut out = String::new();
     // Writing to a `String` does not fail, and names here are well-formed.
     let _ = text::write_name(name, &mut out);

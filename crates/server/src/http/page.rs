@@ -22,7 +22,8 @@ use super::{PLAIN, response};
 use crate::clock::wall_secs;
 use crate::operate::Running;
 use crate::operate::explain::{Inquiry, outcome};
-use crate::policy::{Decider, Outcome};
+use crate::policy::Outcome;
+use crate::query::rehearsal::At;
 use crate::state::{ConnectionCounts, ConnectionLimits, Snapshot};
 
 /// Connections served at once, on all addresses of the page.
@@ -103,11 +104,9 @@ impl Visit {
     fn verdict(&self, state: &Snapshot, name: &NameBuf, at_secs: u64) -> Option<Outcome> {
         let mut types = if self.ip.is_ipv4() { [Rtype::A, Rtype::AAAA] } else { [Rtype::AAAA, Rtype::A] }.into_iter();
         types.find_map(|qtype| {
-            let inquiry = Inquiry { ip: self.ip, qname: name.wire(), qtype, at_secs };
+            let inquiry = Inquiry { ip: self.ip, qname: name.wire(), qtype, at: At::Now(at_secs) };
             let outcome = outcome(&self.running.shared, state, &inquiry)?;
-            // What this network says about its own names, no list of strangers takes back.
-            let is_own = outcome.by == Decider::List && state.local.has(name.wire());
-            (outcome.says != "passes" && outcome.says != "forwarded" && !is_own).then_some(outcome)
+            (outcome.says != "passes" && outcome.says != "forwarded").then_some(outcome)
         })
     }
 }
@@ -237,7 +236,7 @@ mod tests {
 
     #[test]
     fn nothing_in_a_page_is_markup_but_the_page() {
-        let outcome = Outcome { says: "blocked", why: "list <i>\"x\" & 'y'".to_owned(), ..Outcome::passes() };
+        let outcome = Outcome { says: "blocked", why: "list <i>\"x\" & 'y'".to_owned() };
         let text = blocked(&NameBuf::from_wire(b"\x03<b>\x07example\0").unwrap(), &outcome, "now");
         assert!(text.contains("<h1>&lt;b&gt;.example is blocked</h1>"), "{text}");
         assert!(text.contains("list &lt;i&gt;&quot;x&quot; &amp; &#39;y&#39;"), "{text}");

@@ -16,8 +16,10 @@ use crate::cli::{
     ScopeArgs, SpanArgs, WhyArgs,
 };
 use crate::clock::wall_secs;
-use crate::config::{Config, environment};
+use crate::config::{Config, environment, find};
 use crate::lists;
+use crate::output::{self, Reader};
+use crate::policy::command::unix_secs;
 
 /// How long the server may keep silent; a reload with many records takes its time.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -47,8 +49,16 @@ pub(crate) fn lists(args: &ListsArgs) -> ExitCode {
 
 /// `avocet why`.
 pub(crate) fn why(args: &WhyArgs) -> ExitCode {
-    let request = Request::Why { name: args.name.clone(), rtype: args.rtype.clone(), client: args.client, at: args.at };
-    run(&args.control, &request, why::text)
+    let config = match config(&args.control) {
+        Ok(config) => config,
+        Err(message) => return refuse(&message),
+    };
+    let at = match args.at.as_deref().map(|at| unix_secs(&config, at)).transpose() {
+        Ok(at) => at,
+        Err(message) => return refuse(&message),
+    };
+    let (name, rtype, client) = (args.name.clone(), args.rtype.clone(), args.client.clone());
+    send(&config, &Request::Why { name, rtype, client, at }, form(&args.control, why::text))
 }
 
 /// `avocet query +trace`: asks the running server over its control socket.
@@ -124,11 +134,22 @@ fn secs(args: &SpanArgs) -> u64 {
 }
 
 fn run(args: &ControlArgs, request: &Request, write: fn(&Value) -> String) -> ExitCode {
-    let config = match Config::load(args.config.as_deref(), environment()) {
-        Ok(config) => config,
-        Err(errors) => return refuse(&errors.to_string()),
-    };
-    let write = if args.json { Value::to_string } else { write };
+    match config(args) {
+        Ok(config) => send(&config, request, form(args, write)),
+        Err(message) => refuse(&message),
+    }
+}
+
+fn config(args: &ControlArgs) -> Result<Config, String> {
+    Config::load(find(args.config.as_deref()).as_deref(), environment()).map_err(|errors| errors.to_string())
+}
+
+/// JSON where it is asked for, or else the text.
+fn form(args: &ControlArgs, write: fn(&Value) -> String) -> fn(&Value) -> String {
+    if args.json { Value::to_string } else { write }
+}
+
+fn send(config: &Config, request: &Request, write: fn(&Value) -> String) -> ExitCode {
     match ask(&config.data.directory, request, write) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => refuse(&message),
@@ -146,20 +167,24 @@ fn ask(directory: &Path, request: &Request, write: fn(&Value) -> String) -> Resu
         io::ErrorKind::PermissionDenied => {
             format!("the avocet of data directory {} belongs to another account; use sudo", directory.display())
         }
-        _ => format!("no avocet is running with data directory {}", directory.display()),
+        _ => {
+            // A relative directory is the default, or that of another working directory.
+            let advice =
+                if directory.is_relative() { "; name the configuration that it runs with by --config" } else { "" };
+            format!("no avocet is running with data directory {}{advice}", directory.display())
+        }
     })?;
     let broken = |error: io::Error| format!("the running avocet broke off: {error}");
     stream.set_read_timeout(Some(PATIENCE)).map_err(broken)?;
     stream.write_all(request.line().as_bytes()).map_err(broken)?;
-    let mut out = io::stdout().lock();
     for line in BufReader::new(stream).lines() {
         let line: Value = serde_json::from_str(&line.map_err(broken)?).map_err(|error| broken(error.into()))?;
         if let Some(error) = line["error"].as_str() {
             return Err(error.to_owned());
         }
         let text = write(&line);
-        if !text.is_empty() {
-            writeln!(out, "{text}").map_err(|error| format!("cannot write: {error}"))?;
+        if !text.is_empty() && output::write(&format!("{text}\n"))? == Reader::Gone {
+            return Ok(());
         }
         if line["done"] == true {
             return Ok(());
@@ -301,7 +326,7 @@ fn switches_text(line: &Value) -> String {
         }
         _ => "all clients".to_owned(),
     };
-    let left = |switch: &Value| format!("{} s left", switch["left-secs"]);
+    let left = |switch: &Value| format!("{} left", span(switch["left-secs"].as_u64().unwrap_or(0)));
     let pauses = line["pauses"].as_array().into_iter().flatten();
     let pauses = pauses.map(|pause| format!("paused for {}, {}", whom(pause), left(pause)));
     let grants = line["grants"].as_array().into_iter().flatten();

@@ -5,7 +5,6 @@
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
-use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -19,18 +18,19 @@ use std::time::Duration;
 use avocet_cache::StoreStats;
 use avocet_io::poll::{Poller, Waker};
 use avocet_policy::rule::{Grant, Pause, Scope};
-use avocet_wire::name::MAX_NAME;
-use avocet_wire::{NameBuf, text};
+use avocet_wire::NameBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::explain::{self, Inquiry};
+use super::explain;
 use super::switches::{self, Change};
 use super::trace::{self, Asked};
 use super::{OperationError, Running, dump, take_over};
 use crate::clock::wall_secs;
+use crate::config::name::{shown, typed_name};
 use crate::lists;
 use crate::metrics::{Stage, WorkerMetrics};
+use crate::query::rehearsal::At;
 
 /// Octets of a request at most.
 pub(super) const MAX_LINE: usize = 4096;
@@ -41,6 +41,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 const NAME: &str = "control.sock";
 const ROOT: &[u8] = &[0];
+/// Who asks where `why` names no client.
+const THIS_MACHINE: &str = "127.0.0.1";
 
 /// What a client asks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -115,9 +117,9 @@ pub(super) enum Request {
         /// The type; without one, of all types.
         #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
         rtype: Option<String>,
-        /// For the client with this address; this machine where none is given.
+        /// For the client with this address or name; this machine where none is given.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        client: Option<IpAddr>,
+        client: Option<String>,
         /// As the policy is at this Unix second; now where none is given.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         at: Option<u64>,
@@ -255,27 +257,29 @@ fn serve(stream: UnixStream, running: &Running, orders: &Orders) -> io::Result<(
         Err(error) => json!({ "error": format!("not a request: {error}") }),
         Ok(Request::Stats) => stats(running),
         Ok(Request::Dump) => dump::write(&running.shared, &mut out)?,
-        Ok(Request::Pause { scope, secs: 0 }) => switches::change(running, Change::Resume(scope)),
-        Ok(Request::Pause { scope, secs }) => {
-            switches::change(running, Change::Pause(Pause { scope, until: end(secs) }))
-        }
-        Ok(Request::Grant { name, scope, secs: 0 }) => switches::change(running, Change::Revoke(name, scope)),
-        Ok(Request::Grant { name, scope, secs }) => {
-            switches::change(running, Change::Grant(Grant { name, scope, until: end(secs) }))
-        }
+        Ok(Request::Pause { scope, secs }) => with_scope(running, scope, |scope| match secs {
+            0 => Ok(Change::Resume(scope)),
+            _ => Ok(Change::Pause(Pause { scope, until: end(secs) })),
+        }),
+        Ok(Request::Grant { name, scope, secs }) => with_scope(running, scope, |scope| match (granted(&name)?, secs) {
+            (name, 0) => Ok(Change::Revoke(name, scope)),
+            (name, _) => Ok(Change::Grant(Grant { name, scope, until: end(secs) })),
+        }),
         Ok(Request::Switches) => switches::status(running),
         Ok(Request::Trace { name, rtype, dnssec, checking_disabled }) => {
             let asked = Asked::read(&name, rtype.as_deref());
             let traced = asked.and_then(|mut asked| {
                 (asked.dnssec_ok, asked.checking_disabled) = (dnssec, checking_disabled);
-                trace::resolve(&running.shared, &asked)
+                trace::trace(&running.shared, asked)
             });
-            tell(&mut out, traced.map(|(section, _)| vec![section]))?
+            tell(&mut out, traced)?
         }
         Ok(Request::Why { name, rtype, client, at }) => {
-            let client = client.unwrap_or(IpAddr::from([127, 0, 0, 1]));
-            let at = at.unwrap_or_else(wall_secs);
-            let told = Asked::read(&name, rtype.as_deref()).and_then(|asked| why(running, &asked, (client, at)));
+            let at = at.map_or_else(|| At::Now(wall_secs()), At::Then);
+            let client = client.as_deref().unwrap_or(THIS_MACHINE);
+            let client = explain::client_address(&running.shared.snapshot(), client);
+            let asked = Asked::read(&name, rtype.as_deref());
+            let told = asked.and_then(|asked| explain::why(running, &asked, (client?, at)));
             tell(&mut out, told)?
         }
         Ok(Request::Flush { name }) => with_name(&name, |name| flush(running, name, Extent::Name)),
@@ -320,6 +324,24 @@ fn wait_for(outcome: &Receiver<Value>, out: &mut impl Write) -> io::Result<Value
     }
 }
 
+/// Makes a change for a scope, in which a client may be given by its address.
+fn with_scope(running: &Running, scope: Scope, change: impl FnOnce(Scope) -> Result<Change, String>) -> Value {
+    let scope = match scope {
+        Scope::Client(client) => explain::client_name(&running.shared.snapshot(), client).map(Scope::Client),
+        scope => Ok(scope),
+    };
+    match scope.and_then(change) {
+        Ok(change) => switches::change(running, change),
+        Err(error) => json!({ "error": error }),
+    }
+}
+
+/// The name of a grant as people type it. Names below are meant anyway, so `*.` before it adds nothing.
+fn granted(name: &str) -> Result<String, String> {
+    let name = name.strip_prefix("*.").unwrap_or(name);
+    if name.is_ascii() { Ok(name.to_owned()) } else { typed_name(name).map(|wire| shown(&wire)) }
+}
+
 /// The Unix second at which something ends that begins now.
 fn end(secs: u64) -> u64 {
     wall_secs().saturating_add(secs)
@@ -337,22 +359,6 @@ fn tell(out: &mut impl Write, sections: Result<Vec<Value>, String>) -> io::Resul
     Ok(json!({ "done": true }))
 }
 
-/// What the policy says of a name to a client, and what is known of it; where that is nothing, it is resolved.
-fn why(running: &Running, asked: &Asked, (ip, at_secs): (IpAddr, u64)) -> Result<Vec<Value>, String> {
-    let (shared, state) = (&running.shared, running.shared.snapshot());
-    let (qname, qtype) = asked.name_and_type();
-    let inquiry = Inquiry { ip, qname, qtype, at_secs };
-    let message = explain::cached(shared, &state, &inquiry);
-    let policy = |message: Option<&[u8]>| explain::section(shared, &state, (&inquiry, message));
-    let says = policy(message.as_deref());
-    let known = trace::known(shared, asked);
-    if !known.is_empty() || says.as_ref().is_some_and(|section| section["verdict"] != "passes") {
-        return Ok(says.into_iter().chain(known).collect());
-    }
-    let (resolved, answer) = trace::resolve(shared, asked)?;
-    Ok(policy(answer.as_deref()).into_iter().chain([resolved]).collect())
-}
-
 #[derive(Clone, Copy)]
 enum Extent {
     Name,
@@ -361,11 +367,9 @@ enum Extent {
 
 /// Does what is asked about a name, folded.
 fn with_name(name: &str, act: impl FnOnce(&NameBuf) -> Value) -> Value {
-    let mut wire = [0; MAX_NAME];
-    let read = text::name_to_wire(name.as_bytes(), Some(ROOT), &mut wire).map_err(|error| error.to_string());
-    match read.and_then(|len| NameBuf::from_wire(&wire[..len]).map_err(|error| error.to_string())) {
+    match typed_name(name).and_then(|wire| NameBuf::from_wire(&wire).map_err(|error| error.to_string())) {
         Ok(name) => act(&name.folded()),
-        Err(error) => json!({ "error": format!("{name:?} is no name: {error}") }),
+        Err(error) => json!({ "error": error }),
     }
 }
 

@@ -1,16 +1,37 @@
-//! What the policy says to one client of a name: of the question, and of the answer where the caches have it. Nobody is
-//! asked for it, and no rate limit counts it.
+//! What becomes of a client's query, and why: the client's query is rehearsed, and what its stages say is put in words.
+//!
+//! The rehearsal takes the same stages as a query ([`rehearsal`]). It counts nothing and is counted by no rate limit.
 
+use std::io::{BufRead, BufReader};
 use std::net::IpAddr;
 
-use avocet_cache::ReadAt;
-use avocet_resolver::{Answers, Assembled, Assembler, NameServers, Wanted};
-use avocet_wire::{Class, Rtype};
-use serde_json::Value;
+use avocet_policy::client::Id;
+use avocet_policy::rule::Zone;
+use avocet_resolver::NameServers;
+use avocet_wire::{Class, Ede, Rcode, Rtype};
+use ipnet::IpNet;
+use serde_json::{Value, json};
 
-use crate::policy::{Answered, Asked, Moment, Outcome, Policy, Scratch};
+use super::Running;
+use super::trace::{self, Asked as Question, Failure};
+use crate::config::Config;
+use crate::lists::open_text;
+use crate::metrics::Stage;
+use crate::policy::{Answered, Asked, KnownAnswer, Moment, Outcome, Policy, Scratch};
 use crate::query::asked::Transport;
+use crate::query::late::Found;
+use crate::query::miss::Miss;
+use crate::query::rehearsal::{At, Ended, Rehearsal, Witness};
+use crate::query::stored::{Keep, SaidBy};
 use crate::state::{Shared, Snapshot};
+
+/// Questions that one query puts to other servers at most: its own, and the target of an alias that the policy puts in
+/// place of the question and then of its answer.
+const MAX_TURNS: usize = 4;
+/// Characters of a list's line that are shown.
+const MAX_SHOWN: usize = 200;
+/// Addresses of a client's network that are tried: those before may be clients of their own.
+const MAX_TRIED: usize = 256;
 
 /// Whose question is explained.
 #[derive(Clone, Copy)]
@@ -21,8 +42,8 @@ pub(crate) struct Inquiry<'a> {
     pub(crate) qname: &'a [u8],
     /// QTYPE.
     pub(crate) qtype: Rtype,
-    /// As of this Unix second.
-    pub(crate) at_secs: u64,
+    /// When the client asks.
+    pub(crate) at: At,
 }
 
 impl Inquiry<'_> {
@@ -33,7 +54,7 @@ impl Inquiry<'_> {
     }
 
     fn moment(&self, shared: &Shared, state: &Snapshot) -> (Moment, u32) {
-        (Moment { wall_secs: self.at_secs, millis: shared.clock.now().millis() }, state.epoch)
+        (Moment { wall_secs: self.at.wall_secs(), millis: shared.clock.now().millis() }, state.epoch)
     }
 
     fn question(&self) -> Vec<u8> {
@@ -41,58 +62,191 @@ impl Inquiry<'_> {
     }
 }
 
-/// What becomes of the question, in a word, and why; none where there is no policy.
+/// What the policy makes of the question, as far as the caches tell; none where there is no policy.
 pub(crate) fn outcome(shared: &Shared, state: &Snapshot, inquiry: &Inquiry<'_>) -> Option<Outcome> {
     let policy = state.policy.as_ref()?;
-    let message = cached(shared, state, inquiry);
-    Some(with_answer(shared, state, (inquiry, message.as_deref()), |answered| {
+    let rehearsal = Rehearsal::new((shared, state), inquiry.ip, inquiry.at);
+    if let Ended::Wait(_) = rehearsal.begin(&inquiry.question()) {
+        // The answer is not known: the question alone decides.
         let (asked, moment) = (inquiry.asked(policy), inquiry.moment(shared, state));
-        policy.outcome(&asked, answered, moment, &mut Scratch::for_looking())
-    }))
+        return Some(policy.outcome(&asked, None, moment, &mut Scratch::for_looking()).0);
+    }
+    Some(rehearsal.into_witness().said().cloned().unwrap_or(Outcome::passes()))
 }
 
-/// The same with all that decides, by an answer that is known or cached; none where there is no policy.
-pub(super) fn section(
+/// What becomes of a client's query: what the policy says, what is known of the name, how it was resolved where the
+/// client's query would be, and the answer.
+///
+/// # Errors
+/// The server is too busy to resolve the name.
+pub(super) fn why(running: &Running, question: &Question, (ip, at): (IpAddr, At)) -> Result<Vec<Value>, String> {
+    let (shared, state) = (&running.shared, running.shared.snapshot());
+    let (qname, qtype) = question.name_and_type();
+    let inquiry = Inquiry { ip, qname, qtype, at };
+    let rehearsal = Rehearsal::new((shared, &state), ip, at);
+    let mut ended = rehearsal.begin(&inquiry.question());
+    let mut looked = Vec::new();
+    for _ in 0..MAX_TURNS {
+        let Ended::Wait(miss) = ended else { break };
+        let (sections, next) = ask(shared, &state, (&rehearsal, &miss))?;
+        looked.extend(sections);
+        ended = next;
+    }
+    if looked.is_empty() && !is_own(&ended) {
+        looked = trace::known(shared, question);
+    }
+    let answer = trace::answer_section(question, ip, &ended);
+    let policy = section(shared, &state, (&inquiry, &rehearsal.into_witness()));
+    Ok(policy.into_iter().chain(looked).chain([answer]).collect())
+}
+
+/// Has this network answered by itself, whatever the caches hold?
+fn is_own(ended: &Ended) -> bool {
+    matches!(
+        ended,
+        Ended::Reply { stage: Stage::Local | Stage::Special | Stage::Refused | Stage::Malformed | Stage::Chaos, .. }
+    )
+}
+
+/// Puts a question to the servers that a client's query would go to, unless its failure is remembered.
+fn ask(
     shared: &Shared,
     state: &Snapshot,
-    (inquiry, message): (&Inquiry<'_>, Option<&[u8]>),
-) -> Option<Value> {
+    (rehearsal, miss): (&Rehearsal<'_>, &Miss),
+) -> Result<(Vec<Value>, Ended), String> {
+    let Some(waiter) = &miss.waiter else { return Err("the query cannot be looked at".to_owned()) };
+    let servers = waiter.servers.as_deref().unwrap_or_default();
+    let question = Question::of(&miss.question);
+    let now = shared.clock.now().secs();
+    let remembered = shared.failures.lookup(&miss.question, miss.checking_disabled, now);
+    if let Some(failure) = remembered.filter(|_| servers.is_empty()) {
+        let sections = trace::failed_before(shared, &question);
+        let ede = Some((Ede::CACHED_ERROR, Ede(failure.ede).meaning()));
+        let found = Found { rcode: Rcode::SERVFAIL, message: &[], ede, keep: None };
+        return Ok((sections, rehearsal.go_on(waiter, &found)));
+    }
+    if servers.is_empty() && !state.plan.resolves(question.name_and_type().0) {
+        let ede = Some((Ede::NOT_AUTHORITATIVE, "no forwarding rule for this name"));
+        let found = Found { rcode: Rcode::REFUSED, message: &trace::refusal(&miss.question), ede, keep: None };
+        return Ok((Vec::new(), rehearsal.go_on(waiter, &found)));
+    }
+    let resolved = trace::resolve(shared, &question.by(servers))?;
+    let (rcode, ede) = match resolved.failure {
+        Some(Failure { ede, text }) => (Rcode::SERVFAIL, Some((Ede(ede), text))),
+        None => (trace::rcode(&resolved.message), None),
+    };
+    let message = &resolved.message[..];
+    // Judged as for a client, and kept for nobody.
+    let keep = Keep { message, ttl_offsets: &[], ttl_secs: 0, ede: None, said_by: SaidBy::Anybody };
+    let found = Found { rcode, message, ede, keep: state.policy.is_some().then_some(keep) };
+    Ok((vec![resolved.section], rehearsal.go_on(waiter, &found)))
+}
+
+/// What the policy says, with all that decides; none where there is no policy.
+fn section(shared: &Shared, state: &Snapshot, (inquiry, witness): (&Inquiry<'_>, &Witness)) -> Option<Value> {
     let policy = state.policy.as_ref()?;
-    let mut section = with_answer(shared, state, (inquiry, message), |answered| {
-        let (asked, moment) = (inquiry.asked(policy), inquiry.moment(shared, state));
-        policy.explain(&asked, answered, moment, &mut Scratch::for_looking())
+    let passes = Outcome::passes();
+    let said = witness.said().unwrap_or(&passes);
+    let (asked, moment) = (inquiry.asked(policy), inquiry.moment(shared, state));
+    let now = shared.clock.now().secs();
+    let servers = |name: &[u8]| NameServers::above(&shared.rrsets, name, now);
+    let answered: Option<KnownAnswer<'_>> = witness.judged().map(|message| Answered {
+        message,
+        has_own_servers: state.plan.has_own_rule(inquiry.qname),
+        translation: state.plan.translation(),
+        servers: &servers as &dyn Fn(&[u8]) -> NameServers,
     });
+    let mut section = policy.explain(&asked, (answered.as_ref(), said), moment, &mut Scratch::for_looking());
     section["section"] = "policy".into();
     section["revision"] = state.epoch.into();
+    section["own-record"] = witness.is_overruled().into();
+    section["client"]["left-groups"] = left_groups(&state.config, inquiry.ip, &section["client"]);
+    if let Some(until) = section["valid-until"].as_u64() {
+        section["valid-until-local"] = shown_time(&state.config, until).into();
+    }
+    for line in section["lists"].as_array_mut().into_iter().flatten() {
+        line["text"] = line_text(&state.config, line).into();
+    }
     Some(section)
 }
 
-fn with_answer<T>(
-    shared: &Shared,
-    state: &Snapshot,
-    (inquiry, message): (&Inquiry<'_>, Option<&[u8]>),
-    explain: impl FnOnce(Option<&crate::policy::KnownAnswer<'_>>) -> T,
-) -> T {
-    let now = shared.clock.now().secs();
-    let servers = |name: &[u8]| NameServers::above(&shared.rrsets, name, now);
-    let has_own_servers = state.plan.has_own_rule(inquiry.qname);
-    match message {
-        Some(message) => {
-            let translation = state.plan.translation();
-            explain(Some(&Answered { message, has_own_servers, translation, servers: &servers }))
-        }
-        None => explain(None),
-    }
+/// A Unix second as the clocks of the policy's time zone show it.
+fn shown_time(config: &Config, secs: u64) -> String {
+    let name = &config.policy.time_zone;
+    Zone::named(name).map_or_else(String::new, |zone| format!("{} ({name})", zone.shown(secs)))
 }
 
-/// The answer as the RRset cache has it, fresh.
-pub(super) fn cached(shared: &Shared, state: &Snapshot, inquiry: &Inquiry<'_>) -> Option<Vec<u8>> {
-    let question = inquiry.question();
-    let at = ReadAt { now: shared.clock.now().secs(), stale_window: 0 };
-    let wanted = Wanted { question: &question, dnssec_ok: false, checking_disabled: false, at };
-    let mut answers = Answers::default();
-    match Assembler::default().assemble(&state.plan, &shared.rrsets, &wanted, &mut answers) {
-        Assembled::Complete { resolved, .. } => answers.octets.get(resolved.message).map(<[u8]>::to_vec),
-        Assembled::Incomplete => None,
+/// The groups that name the client's address or network, and are not the client's: it has a table of its own, which
+/// names other groups.
+fn left_groups(config: &Config, ip: IpAddr, client: &Value) -> Value {
+    if !config.policy.clients.iter().any(|table| client["client"] == table.name.as_str()) {
+        return json!([]);
+    }
+    let is_in = |name: &str| client["groups"].as_array().into_iter().flatten().any(|group| group == name);
+    let names_it = |id: &String| match id.parse::<Id>() {
+        Ok(Id::Prefix(network)) => network.contains(&ip.to_canonical()),
+        _ => false,
+    };
+    let groups = config.policy.groups.iter();
+    groups
+        .filter(|group| group.clients.iter().any(names_it) && !is_in(&group.name))
+        .map(|group| group.name.clone())
+        .collect()
+}
+
+/// The text of a list's line, as the file or the last good copy has it now; none where it cannot be read.
+fn line_text(config: &Config, line: &Value) -> Option<String> {
+    let list = config.policy.lists.iter().find(|list| line["list"] == list.name.as_str())?;
+    let number = usize::try_from(line["line"].as_u64()?).ok()?.checked_sub(1)?;
+    let text = open_text(&config.data.directory, list).ok()??;
+    let octets = BufReader::new(text).split(b'\n').nth(number)?.ok()?;
+    let text = String::from_utf8_lossy(&octets);
+    Some(text.trim().chars().filter(|character| !character.is_control()).take(MAX_SHOWN).collect())
+}
+
+/// The address to ask as for a client that is given by address or by name.
+///
+/// # Errors
+/// Nobody goes by that name, or it has no address now.
+pub(super) fn client_address(state: &Snapshot, client: &str) -> Result<IpAddr, String> {
+    if let Ok(ip) = client.parse::<IpAddr>() {
+        return Ok(ip.to_canonical());
+    }
+    let config = &state.config.policy;
+    let table = config.clients.iter().find(|known| known.name == client);
+    let neighbours = &state.parts.neighbours;
+    let ids = table.map_or(&[][..], |table| &table.ids);
+    let of_ids = ids.iter().filter_map(|id| id.parse().ok()).flat_map(addresses);
+    let candidates = of_ids.chain(neighbours.iter().map(|neighbour| neighbour.address));
+    let goes_by = |ip: &IpAddr| state.policy.as_ref().is_some_and(|policy| policy.goes_by(*ip, client));
+    let mut candidates = candidates.peekable();
+    let first = candidates.peek().copied().filter(|_| state.policy.is_none() && table.is_some());
+    first.or_else(|| candidates.find(goes_by)).ok_or_else(|| match table {
+        Some(_) => format!("the client {client:?} has no address now; give --client an address"),
+        None => format!("nobody goes by the name {client:?}; give --client an address or the name of a [[client]]"),
+    })
+}
+
+/// The name of the client that a name or an address means.
+///
+/// # Errors
+/// The address is that of no `[[client]]`.
+pub(super) fn client_name(state: &Snapshot, client: String) -> Result<String, String> {
+    let Ok(ip) = client.parse::<IpAddr>() else { return Ok(client) };
+    let identity = state.policy.as_ref().map(|policy| policy.identify(ip)).unwrap_or_default();
+    let is_table = |name: &String| state.config.policy.clients.iter().any(|table| table.name == *name);
+    identity
+        .client
+        .filter(is_table)
+        .ok_or_else(|| format!("{ip} is the address of no [[client]]; write one with a name for it"))
+}
+
+/// The addresses that an id names by itself, some of them for a network.
+fn addresses(id: Id) -> Vec<IpAddr> {
+    match id {
+        Id::Address(ip) => vec![ip],
+        Id::Prefix(IpNet::V4(network)) => network.hosts().take(MAX_TRIED).map(IpAddr::V4).collect(),
+        Id::Prefix(IpNet::V6(network)) => network.hosts().take(MAX_TRIED).map(IpAddr::V6).collect(),
+        Id::Mac(_) | Id::Name(_) => Vec::new(),
     }
 }

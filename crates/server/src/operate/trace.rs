@@ -1,19 +1,27 @@
 //! How a name was resolved, told to control clients: traces and what the caches have, as JSON.
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use avocet_cache::{ReadAt, Security};
 use avocet_dnssec::{Reason, Verdict};
 use avocet_resolver::{Event, Find, Reaction, Step, Taken, Trace, Why};
-use avocet_wire::name::MAX_NAME;
+use avocet_wire::edns::EdnsOption;
+use avocet_wire::header::{HEADER_LEN, Header, TC};
 use avocet_wire::query::QuestionKey;
 use avocet_wire::view::RecordView;
-use avocet_wire::{Class, Ede, MessageView, Rcode, Rtype, name, rdata, text};
+use avocet_wire::{Class, Ede, MessageView, Rcode, Rtype, name, rdata};
 use serde_json::{Value, json};
 
 use super::dump;
 use crate::clock::wall_secs;
+use crate::config::name::{reverse_name, typed_name};
+use crate::metrics::{STAGES, Stage};
+use crate::query::late::Found;
+use crate::query::local::LocalQuestion;
+use crate::query::rehearsal::{At, Ended, Rehearsal};
+use crate::query::respond::draft_empty;
 use crate::state::Shared;
 use crate::worker::mailbox::Letter;
 use crate::worker::traces::{KeptOrder, TraceOrder};
@@ -24,12 +32,34 @@ const TRACE_PATIENCE: Duration = Duration::from_secs(12);
 const LOOK_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A question of a control client.
+#[derive(Default)]
 pub(super) struct Asked {
     qname: Vec<u8>,
     /// None: all of them, or A where one is needed.
     rtype: Option<Rtype>,
     pub(super) dnssec_ok: bool,
     pub(super) checking_disabled: bool,
+    /// The servers to ask; empty: those of the plan.
+    servers: Box<[SocketAddr]>,
+}
+
+/// What came of resolving a question.
+pub(super) struct Resolution {
+    /// How it went, for the control client.
+    pub(super) section: Value,
+    /// The answer as a message; empty where there is none.
+    pub(super) message: Vec<u8>,
+    /// Why there is none.
+    pub(super) failure: Option<Failure>,
+}
+
+/// Why a question could not be resolved.
+#[derive(Clone, Copy)]
+pub(super) struct Failure {
+    /// The extended error for clients.
+    pub(super) ede: u16,
+    /// Its text.
+    pub(super) text: &'static str,
 }
 
 impl Asked {
@@ -38,14 +68,24 @@ impl Asked {
     /// # Errors
     /// What is wrong with them.
     pub(super) fn read(shown: &str, rtype: Option<&str>) -> Result<Self, String> {
-        let mut wire = [0; MAX_NAME];
-        let len = text::name_to_wire(shown.as_bytes(), Some(&[0]), &mut wire)
-            .map_err(|error| format!("{shown:?} is no name: {error}"))?;
+        let address = shown.parse().ok().filter(|_| rtype.is_some_and(|word| word.eq_ignore_ascii_case("PTR")));
+        let qname =
+            address.map_or_else(|| typed_name(shown), |address| Ok(reverse_name(address)))?.to_ascii_lowercase();
         let rtype = rtype
             .map(|word| rdata::from_mnemonic(word).map(Rtype).ok_or_else(|| format!("{word:?} is no type")))
             .transpose()?;
-        let qname = wire[..len].to_ascii_lowercase();
-        Ok(Self { qname, rtype, dnssec_ok: false, checking_disabled: false })
+        Ok(Self { qname, rtype, ..Self::default() })
+    }
+
+    /// A question in folded wire form.
+    pub(super) fn of(question: &[u8]) -> Self {
+        let LocalQuestion { qname, qtype, .. } = LocalQuestion::of(question);
+        Self { qname: qname.to_vec(), rtype: Some(qtype), ..Self::default() }
+    }
+
+    /// The same question, put to these servers if there are any.
+    pub(super) fn by(self, servers: &[SocketAddr]) -> Self {
+        Self { servers: servers.into(), ..self }
     }
 
     /// The folded name, and the type; A where none was given.
@@ -53,24 +93,25 @@ impl Asked {
         (&self.qname, self.rtype.unwrap_or(Rtype::A))
     }
 
-    fn question(&self) -> Vec<u8> {
+    pub(super) fn question(&self) -> Vec<u8> {
         let rtype = self.rtype.unwrap_or(Rtype::A);
         [&self.qname[..], &rtype.0.to_be_bytes(), &Class::IN.0.to_be_bytes()].concat()
     }
 }
 
-/// Resolves the question anew: the trace, and the answer as a message where it came to one.
+/// Resolves the question without the caches' final answers, and tells how.
 ///
 /// # Errors
-/// Why there is none.
-pub(super) fn resolve(shared: &Shared, asked: &Asked) -> Result<(Value, Option<Vec<u8>>), String> {
+/// The server cannot take it, or does not come to an end with it.
+pub(super) fn resolve(shared: &Shared, asked: &Asked) -> Result<Resolution, String> {
     let question = asked.question();
     let hash = QuestionKey::new(&question, &shared.key, 0).hash;
     // The worker that would resolve it for a client.
     let owner = (hash >> 48) as usize % shared.mailboxes.len();
     let (reply, traced) = channel();
     let (dnssec_ok, checking_disabled) = (asked.dnssec_ok, asked.checking_disabled);
-    let order = TraceOrder { question: question.into(), hash, dnssec_ok, checking_disabled, reply };
+    let servers = asked.servers.clone();
+    let order = TraceOrder { question: question.into(), hash, dnssec_ok, checking_disabled, servers, reply };
     if shared.mailboxes[owner].send(Letter::Trace(Box::new(order))).is_err() {
         return Err("the server is too busy to resolve it".to_owned());
     }
@@ -80,17 +121,95 @@ pub(super) fn resolve(shared: &Shared, asked: &Asked) -> Result<(Value, Option<V
     })?;
     let mut section = trace_value(&traced.trace);
     section["section"] = "resolved".into();
-    section["answer"] = answer(&traced.answer);
-    let rcode = MessageView::new(&traced.answer).map(|message| message.header().flags as u8 & 0xf);
-    let is_answer = rcode.is_ok_and(|rcode| rcode != Rcode::SERVFAIL.low() as u8);
-    Ok((section, is_answer.then(|| traced.answer.to_vec())))
+    let failure = traced.trace.events().iter().rev().find_map(|event| match event.step {
+        Step::Failed { ede, text } => Some(Failure { ede, text }),
+        _ => None,
+    });
+    let is_failure = rcode(&traced.answer) == Rcode::SERVFAIL;
+    Ok(Resolution { section, message: traced.answer, failure: failure.filter(|_| is_failure) })
+}
+
+/// `query +trace`: how the question is resolved, and the answer. What this network answers by itself is not resolved.
+///
+/// # Errors
+/// As of [`resolve`].
+pub(super) fn trace(shared: &Shared, asked: Asked) -> Result<Vec<Value>, String> {
+    let state = shared.snapshot();
+    let ip = IpAddr::from(Ipv4Addr::LOCALHOST);
+    let rehearsal = Rehearsal::new((shared, &state), ip, At::Now(wall_secs()));
+    let miss = match rehearsal.begin_without_policy(&asked.question()) {
+        Ended::Wait(miss) => miss,
+        ended => return Ok(vec![answer_section(&asked, ip, &ended)]),
+    };
+    let waiter = miss.waiter.as_ref().filter(|waiter| !waiter.aliases.is_empty());
+    let Some(waiter) = waiter else {
+        let Resolution { mut section, message, .. } = resolve(shared, &asked)?;
+        section["answer"] = answer(&message);
+        return Ok(vec![section]);
+    };
+    let Asked { dnssec_ok, checking_disabled, .. } = asked;
+    let target = Asked { dnssec_ok, checking_disabled, ..Asked::of(&miss.question) };
+    let Resolution { section, message, failure } = resolve(shared, &target)?;
+    let ede = failure.map(|failure| (Ede(failure.ede), failure.text));
+    let found = Found { rcode: rcode(&message), message: &message, ede, keep: None };
+    Ok(vec![section, answer_section(&asked, ip, &rehearsal.go_on(waiter, &found))])
+}
+
+/// RCODE of a message; SERVFAIL where there is none.
+pub(super) fn rcode(message: &[u8]) -> Rcode {
+    MessageView::new(message).map_or(Rcode::SERVFAIL, |message| Rcode(message.header().flags & 0xf))
+}
+
+/// The reply to a question that no server is configured for.
+pub(super) fn refusal(question: &[u8]) -> Vec<u8> {
+    let mut message = vec![0; HEADER_LEN + question.len()];
+    draft_empty(&mut message, Some(question), Rcode::REFUSED);
+    message
+}
+
+/// The answer that a client with this address gets, and which stage gives it.
+pub(super) fn answer_section(asked: &Asked, ip: IpAddr, ended: &Ended) -> Value {
+    let (qname, qtype) = asked.name_and_type();
+    let mut section = json!({
+        "section": "answer", "name": shown(qname), "type": qtype.to_string(), "client": ip.to_string(),
+    });
+    let (message, stage) = match ended {
+        Ended::Reply { message, stage } => (&message[..], *stage),
+        Ended::Silent(stage) => (&[][..], *stage),
+        Ended::Wait(_) => (&[][..], Stage::Failed),
+    };
+    section["from"] = STAGES[stage as usize].into();
+    if message.is_empty() {
+        return section;
+    }
+    section["rcode"] = rcode(message).to_string().into();
+    section["truncated"] = Header::read(message).is_some_and(|header| header.has(TC)).into();
+    section["answer"] = answer(message);
+    let edns = MessageView::new(message).ok().and_then(|message| message.edns().ok().flatten());
+    let ede = edns.as_ref().and_then(|edns| {
+        edns.options().filter_map(Result::ok).find_map(|option| match option {
+            EdnsOption::Ede(code, text) => Some((code.0, String::from_utf8_lossy(text).into_owned())),
+            _ => None,
+        })
+    });
+    if let Some((code, text)) = ede {
+        section["ede"] = code.into();
+        section["ede-text"] = text.into();
+    }
+    section
 }
 
 /// All that is known of a name without asking anyone: traces of failures that were kept, what the caches have.
 pub(super) fn known(shared: &Shared, asked: &Asked) -> Vec<Value> {
+    let mut sections = failed_before(shared, asked);
+    sections.extend(cached(shared, asked));
+    sections
+}
+
+/// Traces of failures that were kept, and the failure that is remembered.
+pub(super) fn failed_before(shared: &Shared, asked: &Asked) -> Vec<Value> {
     let mut sections: Vec<Value> = kept(shared, asked).iter().map(kept_value).collect();
     sections.extend(failures(shared, asked));
-    sections.extend(cached(shared, asked));
     sections
 }
 
@@ -160,7 +279,10 @@ fn answer(octets: &[u8]) -> Value {
             "name": owner, "ttl": record.ttl_secs(), "type": record.rtype.to_string(), "data": data,
         }))
     };
-    message.records().map_or(Value::Null, |records| records.filter_map(|record| line(record.ok()?)).collect())
+    let is_data = |record: &RecordView<'_>| record.rtype != Rtype::OPT;
+    message
+        .records()
+        .map_or(Value::Null, |records| records.filter_map(Result::ok).filter(is_data).filter_map(line).collect())
 }
 
 fn trace_value(trace: &Trace) -> Value {

@@ -1,4 +1,4 @@
-//! `avocet why` and `avocet query +trace`: a trace as a tree for people, section after section.
+//! `avocet why` and `avocet query +trace` for people: the policy's verdict, a trace as a tree, and the answer.
 
 use std::fmt::Write;
 
@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::dump;
 
-/// One line of the server's answer, as text. Sections come in this order: what was decided about the name, what failed,
-/// what is cached, what was resolved for this command.
+/// One line of the server's answer, as text. Sections come in this order: what the policy decided, what failed, what is
+/// cached or was resolved for this command, and the answer that the client gets.
 pub(super) fn text(line: &Value) -> String {
     match field(line, "section") {
         "policy" => policy(line),
@@ -19,6 +19,7 @@ pub(super) fn text(line: &Value) -> String {
         ),
         "cache" => cache(line),
         "resolved" => format!("{}{}", tree(line), answer(line)),
+        "answer" => given(line),
         _ => String::new(),
     }
 }
@@ -59,21 +60,60 @@ fn policy(line: &Value) -> String {
         let _ = write!(text, "\n  countries of the addresses: {known}");
     }
     for one in line["lists"].as_array().into_iter().flatten() {
-        let force = if one["in-force"] == true { "" } else { ", not in force for this client" };
-        let decides = if one["decides"] == true { ", decides" } else { "" };
-        let trigger = one["trigger"].as_str().map_or_else(String::new, |trigger| format!(" by {trigger}"));
+        let _ = write!(text, "\n  {}", list_line(one));
+    }
+    if line["own-record"] == true {
+        text += "\n  the name has a local record, so lists do not count";
+    }
+    for group in client["left-groups"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         let _ = write!(
             text,
-            "\n  list {}, line {}: {}{trigger}{force}{decides}",
-            field(one, "list"),
-            one["line"],
-            field(one, "effect")
+            "\n  group {group} names its network only, and does not count: the client has a [[client]] of its own"
         );
     }
-    if let Some(until) = line["valid-until"].as_u64() {
-        let _ = write!(text, "\n  so until {until} (Unix seconds)");
+    if let Some(until) = line["valid-until-local"].as_str() {
+        let _ = write!(text, "\n  so until {until}");
     }
     text
+}
+
+/// A line of a list: where it is, what it does, about which alias, and its text.
+fn list_line(one: &Value) -> String {
+    let force = if one["in-force"] == true { "" } else { ", not in force for this client" };
+    let decides = if one["decides"] == true { ", decides" } else { "" };
+    let trigger = one["trigger"].as_str().map_or_else(String::new, |trigger| format!(" by {trigger}"));
+    let alias = one["alias"].as_str().map_or_else(String::new, |alias| format!(" the alias {alias}"));
+    let text = one["text"].as_str().map_or_else(String::new, |text| format!("  ; {text}"));
+    let (list, effect) = (field(one, "list"), field(one, "effect"));
+    format!("list {list}, line {}: {effect}{alias}{trigger}{force}{decides}{text}", one["line"])
+}
+
+/// The answer that the client gets, and where it comes from.
+fn given(line: &Value) -> String {
+    let (name, rtype, client) = (field(line, "name"), field(line, "type"), field(line, "client"));
+    let from = match field(line, "from") {
+        "local" => "from the local records; no other server is asked",
+        "special" => "a name that ends here: a local zone, or one that is reserved; no other server is asked",
+        "refused" => "the client's address is not in [server] allow",
+        "packet-hit" | "rrset-hit" => "from the cache",
+        "resolved" => "as it was resolved",
+        "stale" => "expired data, as resolution failed",
+        "failed" => "as resolution failed",
+        "failure-hit" => "as resolution failed lately",
+        "blocked" => "made by the policy",
+        "rewritten" => "made by the policy, which rewrites it",
+        "limited" if line["truncated"] == true => "cut by the policy, so that the client asks over TCP",
+        "limited" => "made by the policy, which limits the rate",
+        "dropped" => "the policy drops the query",
+        "malformed" => "questions of this type are not answered",
+        other => other,
+    };
+    let ede = line["ede"].as_u64().map_or_else(String::new, |code| match field(line, "ede-text") {
+        "" => format!(", extended error {code}"),
+        text => format!(", extended error {code} ({text})"),
+    });
+    let rcode = line["rcode"].as_str().unwrap_or("no answer");
+    format!("The answer to {name} {rtype} for {client}: {rcode}{ede}; {from}{}", answer(line))
 }
 
 fn field<'v>(value: &'v Value, key: &str) -> &'v str {

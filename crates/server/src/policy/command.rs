@@ -8,19 +8,19 @@ use std::sync::Arc;
 
 use avocet_policy::client::{Asker, Transport as Way};
 use avocet_policy::list::Scratch as ListScratch;
-use avocet_policy::rule::{self, Sample};
-use avocet_wire::name::MAX_NAME;
-use avocet_wire::{Class, Rtype, rdata, text};
+use avocet_policy::rule::{self, Sample, Zone};
+use avocet_wire::{Class, Rtype, rdata};
 use serde_json::{Value, json};
 
 use super::load::Compilation;
 use super::{GeoDatabase, Parts, Policy, dry_run, load};
 use crate::cli::{PolicyArgs, PolicyCheckArgs, PolicyCommand, PolicyTestArgs};
 use crate::clock::wall_secs;
-use crate::config::{Config, environment};
+use crate::config::name::typed_name;
+use crate::config::{Config, environment, find};
 use crate::lists::command::triggers_text;
 use crate::lists::open_text;
-use crate::operate;
+use crate::{operate, output};
 
 /// Keys that need not be secret: nobody asks what is compiled here.
 const KEY: [u8; 32] = [7; 32];
@@ -37,10 +37,13 @@ pub(crate) fn run(args: &PolicyArgs) -> ExitCode {
         PolicyCommand::Services => Ok(rule::service_names().map(|name| format!("{name}\n")).collect()),
     };
     match done {
-        Ok(text) => {
-            let _ = io::stdout().write_all(text.as_bytes());
-            ExitCode::SUCCESS
-        }
+        Ok(text) => match output::write(&text) {
+            Ok(_) => ExitCode::SUCCESS,
+            Err(message) => {
+                let _ = writeln!(io::stderr(), "avocet: {message}");
+                ExitCode::FAILURE
+            }
+        },
         Err(message) => {
             let _ = writeln!(io::stderr(), "avocet: {message}");
             ExitCode::FAILURE
@@ -67,7 +70,8 @@ pub(super) fn policy(config: &Config, countries: Option<Arc<GeoDatabase>>) -> Re
 }
 
 fn check(args: &PolicyCheckArgs) -> Result<String, String> {
-    let config = config(Some(&args.config))?;
+    let file = args.file.find().ok_or("there is no file to check: name one, or set AVOCET_CONFIG")?;
+    let config = config(Some(&file))?;
     let countries = countries(&config)?;
     let Compilation { octets, reports, .. } =
         load::compile(&config.policy, KEY, |list| open_text(&config.data.directory, list));
@@ -142,10 +146,19 @@ fn check_text(report: &Value) -> String {
 
 /// A name in folded wire form.
 pub(super) fn wire(name: &str) -> Result<Vec<u8>, String> {
-    let mut wire = [0; MAX_NAME];
-    let len = text::name_to_wire(name.as_bytes(), Some(&[0]), &mut wire)
-        .map_err(|error| format!("{name:?} is no name: {error}"))?;
-    Ok(wire[..len].to_ascii_lowercase())
+    Ok(typed_name(name)?.to_ascii_lowercase())
+}
+
+/// The Unix second that a text means: that number, or a date and time in the policy's time zone.
+///
+/// # Errors
+/// It is neither.
+pub(crate) fn unix_secs(config: &Config, text: &str) -> Result<u64, String> {
+    let name = &config.policy.time_zone;
+    let in_zone = || Zone::named(name)?.read(text);
+    text.parse().ok().or_else(in_zone).ok_or_else(|| {
+        format!("{text:?} is no time: expected one such as \"2026-11-22 21:30\" (in {name}) or Unix seconds")
+    })
 }
 
 pub(super) fn rtype(text: &str) -> Result<Rtype, String> {
@@ -153,7 +166,7 @@ pub(super) fn rtype(text: &str) -> Result<Rtype, String> {
 }
 
 fn test(args: &PolicyTestArgs) -> Result<String, String> {
-    let config = config(args.config.as_deref())?;
+    let config = config(find(args.config.as_deref()).as_deref())?;
     let qname = wire(&args.name)?;
     let qtype = rtype(&args.rtype)?;
     let countries = countries(&config)?;
@@ -177,7 +190,10 @@ fn test(args: &PolicyTestArgs) -> Result<String, String> {
         qtype: qtype.0,
         qclass: Class::IN.0,
         asker,
-        now: args.at.unwrap_or_else(wall_secs),
+        now: match &args.at {
+            Some(at) => unix_secs(&config, at)?,
+            None => wall_secs(),
+        },
         lists: &lists,
         addresses: &args.answer,
         countries: &located,

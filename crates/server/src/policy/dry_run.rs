@@ -14,11 +14,12 @@ use serde_json::{Value, json};
 
 use super::command::{NOBODY, config, countries, policy, rtype, wire};
 use super::explain::Outcome;
-use super::{Answered, Asked, KnownAnswer, Moment, Policy, Scratch};
+use super::{Answered, Asked, Decider, KnownAnswer, Moment, Policy, Scratch};
 use crate::cli::PolicyDryRunArgs;
 use crate::clock::wall_secs;
-use crate::config::Config;
+use crate::config::{Config, find};
 use crate::query::asked::Transport;
+use crate::query::local::LocalRecords;
 
 /// Names that are shown of each kind of change.
 const SHOWN: usize = 20;
@@ -65,6 +66,7 @@ impl Changes {
 struct Side {
     config: Config,
     policy: Option<Policy>,
+    local: LocalRecords,
     translation: Option<Dns64>,
     scratch: Scratch,
 }
@@ -82,7 +84,8 @@ struct Query {
 impl Side {
     fn of(config: Config) -> Result<Self, String> {
         let policy = policy(&config, countries(&config)?)?;
-        Ok(Self { translation: config.dns64.translation(), config, policy, scratch: Scratch::for_looking() })
+        let local = LocalRecords::new(&config.records);
+        Ok(Self { translation: config.dns64.translation(), config, policy, local, scratch: Scratch::for_looking() })
     }
 
     fn outcome(&mut self, query: &Query, answer: Option<&[u8]>) -> Outcome {
@@ -94,13 +97,15 @@ impl Side {
         let asked = Asked { profile, ip, transport, qname: &query.name, qtype: query.rtype };
         let translation = self.translation.as_ref();
         let servers = |_: &[u8]| NameServers::default();
-        match answer {
+        let (outcome, by) = match answer {
             None => policy.outcome(&asked, None, moment, &mut self.scratch),
             Some(message) => {
                 let answered: KnownAnswer<'_> = Answered { message, has_own_servers, translation, servers: &servers };
                 policy.outcome(&asked, Some(&answered), moment, &mut self.scratch)
             }
-        }
+        };
+        // Lists do not count for names with records of their own.
+        if by == Decider::List && self.local.has(&query.name) { Outcome::passes() } else { outcome }
     }
 
     /// Whether the configuration names servers for a zone below the root that the name lies in.
@@ -183,7 +188,8 @@ impl Report {
 /// # Errors
 /// A configuration, a list or a line of the queries cannot be read.
 pub(super) fn run(args: &PolicyDryRunArgs) -> Result<String, String> {
-    let (now, then) = (config(args.config.as_deref())?, config(Some(&args.new))?);
+    let in_force = find(args.config.as_deref());
+    let (now, then) = (config(in_force.as_deref())?, config(Some(&args.new))?);
     let (mut now, mut then) = (Side::of(now)?, Side::of(then)?);
     let path = args.queries.display();
     let file = File::open(&args.queries).map_err(|error| format!("cannot read {path}: {error}"))?;
@@ -195,7 +201,16 @@ pub(super) fn run(args: &PolicyDryRunArgs) -> Result<String, String> {
         }
     }
     let blind = now.rules_on_answers().max(then.rules_on_answers());
-    Ok(if args.json { format!("{}\n", report.json(blind)) } else { report.show(blind) })
+    if args.json {
+        let mut json = report.json(blind);
+        json["compared-with"] = in_force.map(|file| file.display().to_string()).into();
+        return Ok(format!("{json}\n"));
+    }
+    let compared = match in_force {
+        Some(file) => format!("compared with {}\n", file.display()),
+        None => "compared with a server without configuration: give --config the file that is in force\n".to_owned(),
+    };
+    Ok(report.show(blind) + &compared)
 }
 
 /// `[CLIENT] NAME [TYPE] [ADDRESS ...]`; none for an empty line or a comment.

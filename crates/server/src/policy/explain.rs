@@ -18,57 +18,84 @@ pub(crate) struct Outcome {
     pub(crate) says: &'static str,
     /// The rule or list; empty where it passes.
     pub(crate) why: String,
-    /// Who says so.
-    pub(crate) by: Decider,
 }
 
 impl Outcome {
     /// Nobody says anything.
     pub(crate) const fn passes() -> Self {
-        Self { says: "passes", why: String::new(), by: Decider::List }
+        Self { says: "passes", why: String::new() }
     }
 }
 
 impl Policy {
-    /// What becomes of a question: of its answer too, where that is known.
+    /// What becomes of a question, and of its answer too, where that is known; and who says so.
     pub(crate) fn outcome(
         &self,
         asked: &Asked<'_>,
         answered: Option<&KnownAnswer<'_>>,
         moment: (Moment, u32),
         scratch: &mut Scratch,
-    ) -> Outcome {
+    ) -> (Outcome, Decider) {
         let (verdict, by, _) = self.question(asked, moment, scratch);
-        let (says, note) = match (verdict, answered) {
-            (QuestionVerdict::Pass, Some(answered)) => of_answer(&self.answer(asked, answered, moment, scratch)),
-            // What a zone waits for is not known here: the name decides, as where there is no answer.
-            (QuestionVerdict::Pass, None) if by == Decider::List => {
-                self.without_answer(asked, moment, scratch).map_or(("passes", 0), |verdict| of_question(&verdict))
+        let said = match (verdict, answered) {
+            (QuestionVerdict::Pass, Some(answered)) => {
+                let verdict = self.answer(asked, answered, moment, scratch);
+                self.said_of_answer(&verdict, scratch)
             }
-            (verdict, _) => of_question(&verdict),
+            // What a zone waits for is not known here: the name decides, as where there is no answer.
+            (QuestionVerdict::Pass, None) if by == Decider::List => match self.without_answer(asked, moment, scratch) {
+                Some(verdict) => self.said_of_question(&verdict, scratch),
+                None => Outcome::passes(),
+            },
+            (verdict, _) => self.said_of_question(&verdict, scratch),
         };
+        (said, by)
+    }
+
+    /// A verdict on a question in words, with `scratch` as [`Policy::question`] left it.
+    pub(crate) fn said_of_question(&self, verdict: &QuestionVerdict<'_>, scratch: &Scratch) -> Outcome {
+        self.said(of_question(verdict), scratch)
+    }
+
+    /// A verdict on an answer in words, with `scratch` as [`Policy::answer`] left it.
+    pub(crate) fn said_of_answer(&self, verdict: &AnswerVerdict<'_>, scratch: &Scratch) -> Outcome {
+        self.said(of_answer(verdict), scratch)
+    }
+
+    /// What a kept answer with this note says: see [`Policy::notes`].
+    pub(crate) fn said_by_note(&self, note: u16, stage: Stage) -> Outcome {
+        let says = if stage == Stage::Rewritten { "rewritten" } else { "blocked" };
+        self.said((says, note), &Scratch::default())
+    }
+
+    fn said(&self, (says, note): (&'static str, u16), scratch: &Scratch) -> Outcome {
         // A trigger that leads elsewhere, drops or truncates leaves no note in an answer.
         let note = if note == 0 { scratch.held.list() } else { note };
         let note = usize::from(note).checked_sub(1).and_then(|at| self.notes.get(at)).filter(|_| says != "passes");
-        Outcome { says, why: note.map_or_else(String::new, |(_, text)| text.to_string()), by }
+        Outcome { says, why: note.map_or_else(String::new, |(_, text)| text.to_string()) }
     }
 
     /// All that decides about a question, and about its answer where that is known: client, rules, and every line of
-    /// a list that names it.
+    /// a list that names it or an alias in the answer. `outcome` is what became of it.
     pub(crate) fn explain(
         &self,
         asked: &Asked<'_>,
-        answered: Option<&KnownAnswer<'_>>,
-        moment: (Moment, u32),
+        (answered, outcome): (Option<&KnownAnswer<'_>>, &Outcome),
+        (moment, epoch): (Moment, u32),
         scratch: &mut Scratch,
     ) -> Value {
-        let outcome = self.outcome(asked, answered, moment, scratch);
-        let verdict = self.decide(asked, moment.0, scratch);
+        let verdict = self.verdict(asked, answered, (moment, epoch), scratch);
+        let decided = verdict.decided.and_then(|id| self.program.rule(id));
+        let why = match decided {
+            // An alias, silence and truncation carry no reason to the client.
+            Some(rule) if outcome.why.is_empty() && outcome.says != "passes" => format!("rule {}", rule.name),
+            _ => outcome.why.clone(),
+        };
         let identity = self.clients.identify(asked.ip);
         let macs: Vec<String> = identity.macs.iter().map(ToString::to_string).collect();
         json!({
             "verdict": outcome.says,
-            "why": outcome.why,
+            "why": why,
             "client": {
                 "address": asked.ip.to_string(),
                 "client": identity.client,
@@ -77,13 +104,35 @@ impl Policy {
                 "groups": identity.groups,
                 "profile": asked.profile,
             },
-            "rule": verdict.decided.and_then(|id| self.program.rule(id)).map(rule),
+            "rule": decided.map(rule),
             "noted": verdict.noted().iter().filter_map(|id| self.program.rule(*id)).map(rule).collect::<Vec<_>>(),
             "lifted": lifted(&verdict),
             "valid-until": (verdict.valid_until != u64::MAX).then_some(verdict.valid_until),
             "countries": answered.and_then(|answered| self.countries_of(answered)),
             "lists": self.lines(asked, answered, scratch),
         })
+    }
+
+    /// What the rules say, of the answer too where that is known and one reads it.
+    fn verdict(
+        &self,
+        asked: &Asked<'_>,
+        answered: Option<&KnownAnswer<'_>>,
+        (moment, epoch): (Moment, u32),
+        scratch: &mut Scratch,
+    ) -> Verdict {
+        scratch.renew(self, epoch, moment.wall_secs);
+        let before = self.decide(asked, moment, scratch);
+        match answered {
+            Some(answered) if self.program.reads_answers() => {
+                scratch.found.read(answered.message);
+                if let Some(database) = &self.countries {
+                    scratch.found.locate(database, answered.translation);
+                }
+                self.decide_answer(asked, &before, moment, scratch)
+            }
+            _ => before,
+        }
     }
 
     /// The countries of the addresses in an answer; none where no rule asks for them.
@@ -94,10 +143,28 @@ impl Policy {
         Some(found.countries.iter().copied().map(letters).collect())
     }
 
-    /// Every line of a list that is about the name, in force for the client or not.
+    /// Every line of a list that is about the name or about an alias in its answer, in force for the client or not.
     fn lines(&self, asked: &Asked<'_>, answered: Option<&KnownAnswer<'_>>, scratch: &mut Scratch) -> Value {
         let Some(lists) = &self.lists else { return json!([]) };
-        let question = self.to_lists(asked, asked.qname);
+        let mut lines = self.lines_about(lists, (asked, asked.qname), scratch);
+        let is_named = lines.iter().any(|line| line["decides"] == true);
+        let mut read = names::Found::default();
+        if let Some(answered) = answered {
+            read.read(answered.message);
+        }
+        for name in &read.names {
+            for mut line in self.lines_about(lists, (asked, name.wire()), scratch) {
+                // The first name that lists decide about is the one that counts.
+                let decides = line["decides"] == true && !is_named && lines.iter().all(|one| one["decides"] != true);
+                (line["decides"], line["alias"]) = (decides.into(), name.to_string().into());
+                lines.push(line);
+            }
+        }
+        lines.into_iter().chain(self.triggers(lists, asked, answered)).collect()
+    }
+
+    fn lines_about(&self, lists: &Lists, (asked, name): (&Asked<'_>, &[u8]), scratch: &mut Scratch) -> Vec<Value> {
+        let question = self.to_lists(asked, name);
         let all = lists.lookup(question, &list::ListSet::ALL, &mut scratch.lists);
         let in_force = self.in_force.get(usize::from(asked.profile));
         let decision = in_force.map(|set| lists.lookup(question, set, &mut scratch.named_lists));
@@ -117,7 +184,7 @@ impl Policy {
                 "decides": decides(&one),
             })
         });
-        lines.chain(self.triggers(lists, asked, answered)).collect()
+        lines.collect()
     }
 
     /// The triggers of policy zones that fire for the question and its answer, in force for the client or not: of each
@@ -156,6 +223,13 @@ impl Policy {
         let found = lists.lookup(question, &list::ListSet::ALL, scratch);
         let blocking = found.matches().filter(|one| one.effect == Effect::Block);
         blocking.filter_map(|one| self.place_of(one.list)).map(|place| rule::ListId(place as u16)).collect()
+    }
+
+    /// Whether somebody behind one of these addresses goes by this name: a client of the configuration, or a device whose
+    /// name was learned.
+    pub(crate) fn goes_by(&self, ip: std::net::IpAddr, name: &str) -> bool {
+        let identity = self.clients.identify(ip);
+        identity.client.as_deref() == Some(name) || identity.name.is_some_and(|known| known.eq_ignore_ascii_case(name))
     }
 
     /// The name of a profile's client for a count by clients.

@@ -103,7 +103,7 @@ impl<'p> QuestionVerdict<'p> {
 }
 
 impl Scratch {
-    fn renew(&mut self, policy: &Policy, epoch: u32, wall_secs: u64) {
+    pub(super) fn renew(&mut self, policy: &Policy, epoch: u32, wall_secs: u64) {
         if self.epoch != Some(epoch) || !self.hours.is_current(wall_secs) {
             policy.program.renew(&mut self.hours, wall_secs);
             self.epoch = Some(epoch);
@@ -222,7 +222,13 @@ impl Policy {
         }
     }
 
-    fn decide_answer(&self, asked: &Asked<'_>, before: &Verdict, moment: Moment, scratch: &mut Scratch) -> Verdict {
+    pub(super) fn decide_answer(
+        &self,
+        asked: &Asked<'_>,
+        before: &Verdict,
+        moment: Moment,
+        scratch: &mut Scratch,
+    ) -> Verdict {
         let question = to_rules(asked, moment);
         let Scratch { found, hours, named_lists, .. } = scratch;
         let names: Vec<&[u8]> = found.names.iter().map(NameBuf::wire).collect();

@@ -18,6 +18,7 @@ pub(crate) mod local;
 pub(crate) mod miss;
 pub(crate) mod octets;
 pub(crate) mod rate_limit;
+pub(crate) mod rehearsal;
 mod rejected;
 pub(crate) mod respond;
 pub(crate) mod special;
@@ -27,7 +28,7 @@ mod verdict;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use avocet_cache::{PacketKey, PacketLookup, packet_flags};
+use avocet_cache::{PacketKey, PacketLookup, PacketMeta, packet_flags};
 use avocet_io::Peer;
 use avocet_wire::edns::{EdnsOption, option};
 use avocet_wire::header::{CD, HEADER_LEN, RD};
@@ -76,6 +77,19 @@ impl Path<'_> {
     /// The time for the policy, and the epoch of what it keeps.
     fn moment(&self) -> (policy::Moment, u32) {
         (policy::Moment { wall_secs: self.wall_secs, millis: self.now.millis() }, self.state.epoch)
+    }
+
+    /// Puts a final answer and the offsets of its TTLs into the packet cache. The answer of a rehearsal is not kept: it
+    /// may be that of another time.
+    fn keep_packet(
+        &self,
+        (hash, key): (u64, &PacketKey<'_>),
+        (message, ttl_offsets): (&[u8], &[u16]),
+        meta: &PacketMeta,
+    ) {
+        if !self.scratch.is_rehearsal() {
+            self.shared.packets.insert(hash, key, message, ttl_offsets, meta);
+        }
     }
 
     /// Counts why the policy gave an answer, if it did. A rate limit was counted as it was held against it.

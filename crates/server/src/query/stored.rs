@@ -10,6 +10,7 @@ use avocet_wire::{Class, Ede, MessageView, Rcode, Rtype};
 
 use super::Path;
 use super::local::Alias;
+use super::rehearsal::Witness;
 use super::respond::{Draft, draft_empty};
 use super::verdict::{self, Judged, Purpose, Wanted};
 use crate::metrics::Stage;
@@ -70,13 +71,42 @@ pub(crate) struct Scratch {
     prefetched: [Cell<Option<(Ending, u32)>>; PREFETCHES],
     policy: RefCell<policy::Scratch>,
     worker: usize,
+    /// What the policy says; of rehearsals only.
+    witness: Option<RefCell<Witness>>,
 }
+
+/// The number of no worker: nothing is counted for it.
+const NO_WORKER: usize = usize::MAX;
 
 impl Scratch {
     /// That of the worker with this number.
     pub(crate) fn of(worker: usize) -> Self {
         let prefetched = [const { Cell::new(None) }; PREFETCHES];
-        Self { cell: RefCell::default(), prefetched, policy: RefCell::default(), worker }
+        Self { cell: RefCell::default(), prefetched, policy: RefCell::default(), worker, witness: None }
+    }
+
+    /// That of a rehearsal, which no worker counts.
+    pub(super) fn for_rehearsal() -> Self {
+        let policy = RefCell::new(policy::Scratch::for_looking());
+        Self { policy, witness: Some(RefCell::default()), ..Self::of(NO_WORKER) }
+    }
+
+    /// Whether this is memory of a rehearsal.
+    pub(super) fn is_rehearsal(&self) -> bool {
+        self.witness.is_some()
+    }
+
+    /// What the witness of a rehearsal saw.
+    pub(super) fn into_witness(self) -> Witness {
+        self.witness.map(RefCell::into_inner).unwrap_or_default()
+    }
+
+    /// Tells the witness of a rehearsal; does nothing for a client's query.
+    #[inline]
+    pub(super) fn tell(&self, note: impl FnOnce(&mut Witness)) {
+        if let Some(witness) = &self.witness {
+            note(&mut witness.borrow_mut());
+        }
     }
 
     /// The worker's number.
@@ -253,7 +283,7 @@ pub(crate) fn keep(path: &Path<'_>, key: &PacketKey<'_>, hash: u64, answer: &Kee
         ede: answer.ede,
     };
     // What is refused for its size is answered from the RRset cache the next time.
-    path.shared.packets.insert(hash, key, answer.message, answer.ttl_offsets, &meta);
+    path.keep_packet((hash, key), (answer.message, answer.ttl_offsets), &meta);
 }
 
 /// Keeps an answer of the local records for so many seconds at most, with the TTLs that they have.
@@ -270,7 +300,7 @@ pub(super) fn keep_local(path: &Path<'_>, query: &super::Query<'_>, message: &[u
         flags: LOCAL,
         ede: None,
     };
-    path.shared.packets.insert(query.hash, &query.packet_key(), message, &[], &meta);
+    path.keep_packet((query.hash, &query.packet_key()), (message, &[]), &meta);
 }
 
 /// Answers ANY with as little as can be (RFC 8482 §4.2).
@@ -318,7 +348,14 @@ fn only_truncated(out: &mut [u8], question_len: usize) -> usize {
     HEADER_LEN + question_len
 }
 
-/// A draft with TC and no records, of an answer that no datagram can hold.
+/// A draft with TC and no records in place of an answer, for a client that is to come over TCP.
+pub(super) fn sent_to_tcp(question: &[u8], out: &mut [u8]) -> Draft {
+    // What the buffer holds is of another answer.
+    out[..HEADER_LEN].fill(0);
+    truncated(question, out)
+}
+
+/// A draft with TC and no records, of the answer that begins in `out` and that no datagram can hold.
 pub(crate) fn truncated(question: &[u8], out: &mut [u8]) -> Draft {
     let rcode = Rcode(u16::from(out[3] & 0xf));
     let draft = draft_empty(out, Some(question), rcode);

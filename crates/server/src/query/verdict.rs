@@ -48,6 +48,10 @@ pub(super) fn judge(path: &Path<'_>, query: &Query<'_>, out: &mut [u8]) -> Judge
         QuestionVerdict::Answer(made) if made.stage != Stage::Limited && !is_own => made.note,
         _ => 0,
     };
+    path.scratch.tell(|witness| match is_own {
+        true => witness.overruled_by_own_record(),
+        false => witness.of_policy(policy.said_of_question(&verdict, &scratch)),
+    });
     if is_own {
         scratch.forget_list();
     }
@@ -66,7 +70,7 @@ pub(super) fn judge(path: &Path<'_>, query: &Query<'_>, out: &mut [u8]) -> Judge
         QuestionVerdict::Forward(servers) => Judgement::Forward(servers),
         QuestionVerdict::Drop => Judgement::End(Exit::Silent(Stage::Dropped)),
         QuestionVerdict::Truncate => {
-            let draft = stored::truncated(query.view.question(), out);
+            let draft = stored::sent_to_tcp(query.view.question(), out);
             Judgement::End(reply(path, query, (draft, Stage::Limited), out))
         }
     }
@@ -85,6 +89,10 @@ pub(super) fn judge_answer(path: &Path<'_>, wanted: &Wanted<'_>, message: &[u8],
     let mut scratch = path.scratch.policy();
     let verdict = policy.answer(&asked, &answered, path.moment(), &mut scratch);
     let note = if let AnswerVerdict::Answer(made) = &verdict { made.note } else { 0 };
+    path.scratch.tell(|witness| {
+        witness.of_answer(message);
+        witness.of_policy(policy.said_of_answer(&verdict, &scratch));
+    });
     policy.count_held(path.scratch.worker(), &mut scratch, note);
     drop(scratch);
     carry_out(path, wanted, verdict, out)
@@ -95,6 +103,7 @@ pub(super) fn judge_failure(path: &Path<'_>, wanted: &Wanted<'_>, out: &mut [u8]
     let policy = path.state.policy.as_ref()?;
     let mut scratch = path.scratch.policy();
     let verdict = policy.without_answer(&wanted.asked(), path.moment(), &mut scratch)?;
+    path.scratch.tell(|witness| witness.of_policy(policy.said_of_question(&verdict, &scratch)));
     policy.count_held(path.scratch.worker(), &mut scratch, 0);
     drop(scratch);
     Some(carry_out(path, wanted, verdict.in_place_of_an_answer()?, out))
@@ -106,7 +115,7 @@ fn carry_out(path: &Path<'_>, wanted: &Wanted<'_>, verdict: AnswerVerdict<'_>, o
         AnswerVerdict::Answer(made) => Judged::Replaced(answer(path, wanted, &made, out), made.stage),
         AnswerVerdict::Rename(aliases) => Judged::Renamed(aliases),
         AnswerVerdict::Drop => Judged::Dropped,
-        AnswerVerdict::Truncate => Judged::Replaced(stored::truncated(wanted.key.question, out), Stage::Limited),
+        AnswerVerdict::Truncate => Judged::Replaced(stored::sent_to_tcp(wanted.key.question, out), Stage::Limited),
     }
 }
 
@@ -189,7 +198,7 @@ fn answer(path: &Path<'_>, wanted: &Wanted<'_>, made: &Made<'_>, out: &mut [u8])
         };
         let mut offsets = [0; blocked::MAX_RECORDS];
         let count = blocked::ttl_offsets(&out[..draft.len], &mut offsets);
-        path.shared.packets.insert(wanted.hash, &wanted.key, &out[..draft.len], &offsets[..count], &meta);
+        path.keep_packet((wanted.hash, &wanted.key), (&out[..draft.len], &offsets[..count]), &meta);
     }
     draft
 }

@@ -15,9 +15,10 @@ use avocet_wire::view::{RecordSection, RecordView};
 use avocet_wire::{MessageView, NameBuf, Rcode, Rtype};
 
 use crate::cli::{ControlArgs, QueryArgs};
-use crate::config::name::reverse_name;
-use crate::config::{Config, environment};
+use crate::config::name::{reverse_name, shown};
+use crate::config::{Config, environment, find};
 use crate::operate::command::{self, Checks};
+use crate::output;
 
 mod exchange;
 mod json;
@@ -39,14 +40,13 @@ pub(crate) fn run(args: &QueryArgs) -> ExitCode {
             return ExitCode::FAILURE;
         }
     }
-    let shown = match ask(args) {
-        Ok(shown) => writeln!(io::stdout(), "{}", shown.trim_end()),
+    match ask(args).and_then(|shown| output::write(&format!("{}\n", shown.trim_end()))) {
+        Ok(_) => ExitCode::SUCCESS,
         Err(message) => {
             let _ = writeln!(io::stderr(), "{message}");
-            return ExitCode::FAILURE;
+            ExitCode::FAILURE
         }
-    };
-    if shown.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
 }
 
 /// How long to wait for the name of an address: longer than the server takes to give up.
@@ -115,7 +115,7 @@ fn addresses_in(octets: &[u8]) -> Result<Vec<IpAddr>, Rcode> {
 
 /// Does what `+trace` asks for; none: there is no such option.
 fn trace(args: &QueryArgs) -> Result<Option<ExitCode>, String> {
-    let request = Request::from_words(&args.words)?;
+    let request = Request::from_words(&words(args))?;
     if !request.trace {
         return Ok(None);
     }
@@ -130,14 +130,20 @@ fn trace(args: &QueryArgs) -> Result<Option<ExitCode>, String> {
     Ok(Some(command::trace(&control, (name, request.rtype.to_string()), checks)))
 }
 
+/// The words of the command line; `-x` stands for a name and its type.
+fn words(args: &QueryArgs) -> Vec<String> {
+    let reverse = args.reverse.map(|address| [shown(&reverse_name(address)), "PTR".to_owned()]);
+    reverse.into_iter().flatten().chain(args.words.iter().cloned()).collect()
+}
+
 fn ask(args: &QueryArgs) -> Result<String, String> {
-    let mut request = Request::from_words(&args.words)?;
+    let mut request = Request::from_words(&words(args))?;
     if args.json {
         request.form = Form::Json;
     }
-    let server = match (request.server, &args.config) {
+    let server = match (request.server, find(args.config.as_deref())) {
         (Some(server), _) => server,
-        (None, Some(file)) => configured_server(file)?,
+        (None, Some(file)) => configured_server(&file)?,
         (None, None) => DEFAULT_SERVER,
     };
     let reply = exchange::exchange(&request, server)?;

@@ -6,9 +6,10 @@ use std::time::Duration;
 use avocet_wire::builder::{Full, OptFields};
 use avocet_wire::edns::EdnsOption;
 use avocet_wire::header::{CD, RD};
-use avocet_wire::name::MAX_NAME;
-use avocet_wire::{Builder, Class, Rcode, Rtype, rdata, text};
+use avocet_wire::{Builder, Class, Rcode, Rtype, rdata};
 use ipnet::IpNet;
+
+use crate::config::name::{reverse_name, typed_name};
 
 /// Port where none is written (RFC 1035 §4.2).
 const DNS_PORT: u16 = 53;
@@ -96,6 +97,8 @@ impl Request {
             trace: false,
         };
         let mut without_edns = false;
+        // PTR asks for the name of an address.
+        let address = words.iter().find_map(|word| word.parse().ok());
         for word in words {
             if let Some(server) = word.strip_prefix('@') {
                 request.server = Some(server_address(server)?);
@@ -110,6 +113,9 @@ impl Request {
         if request.name.is_empty() {
             return Err("there is no name to ask for; write it after the command".to_owned());
         }
+        if let (Rtype::PTR, Some(address)) = (request.rtype, address) {
+            request.name = reverse_name(address);
+        }
         if without_edns {
             request.edns = None;
         }
@@ -119,10 +125,7 @@ impl Request {
     /// The name, then type and class in either order.
     fn set_plain(&mut self, word: &str) -> Result<(), String> {
         if self.name.is_empty() {
-            let mut wire = [0; MAX_NAME];
-            let len = text::name_to_wire(word.as_bytes(), Some(&[0]), &mut wire)
-                .map_err(|error| format!("{word:?}: {error}"))?;
-            self.name = wire.get(..len).unwrap_or_default().into();
+            self.name = typed_name(word)?;
         } else if let Some(class) = class_from(word) {
             self.class = class;
         } else {

@@ -91,7 +91,7 @@ fn words_are_server_name_type_class_and_options() {
 fn words_that_mean_nothing_are_named() {
     for (line, expected) in [
         ("+tcp", "there is no name to ask for; write it after the command"),
-        ("a..b", "\"a..b\": a name with an empty label"),
+        ("a..b", "\"a..b\" is no name: a name with an empty label"),
         ("x +tpc", "\"+tpc\" is no option; see avocet query --help"),
         ("x +tcp=1", "\"+tcp=1\" is no option; see avocet query --help"),
         ("x +bufsize=511", "+bufsize=511: expected a number from 512 to 65535"),
@@ -101,6 +101,17 @@ fn words_that_mean_nothing_are_named() {
         ("x AB", "\"AB\" is neither a type such as AAAA or TYPE65 nor a class such as CH"),
     ] {
         assert_eq!(request(line).unwrap_err(), expected, "{line}");
+    }
+}
+
+#[test]
+fn names_in_other_alphabets_and_addresses_become_names_of_the_dns() {
+    for (line, name) in [
+        ("Bücher.example", &b"\x0dxn--bcher-kva\x07example\0"[..]),
+        ("192.0.2.1 PTR", b"\x011\x012\x010\x03192\x07in-addr\x04arpa\0"),
+        ("192.0.2.1", b"\x03192\x010\x012\x011\0"),
+    ] {
+        assert_eq!(&*request(line).unwrap().name, name, "{line}");
     }
 }
 

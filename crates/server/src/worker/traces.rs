@@ -1,5 +1,6 @@
 //! Traces that control clients ask of a worker: a question resolved anew, or what was kept of failures.
 
+use std::net::SocketAddr;
 use std::sync::mpsc::Sender;
 
 use avocet_resolver::{Ask, Submitted, Trace, Traced};
@@ -20,6 +21,8 @@ pub(crate) struct TraceOrder {
     pub(crate) dnssec_ok: bool,
     /// CD.
     pub(crate) checking_disabled: bool,
+    /// The servers that a rule puts it to; empty: those of the plan.
+    pub(crate) servers: Box<[SocketAddr]>,
     /// Where the trace goes. Dropped without one where the worker cannot make it.
     pub(crate) reply: Sender<Traced>,
 }
@@ -55,7 +58,7 @@ impl Worker {
             ecs: &[],
             client: None,
             stale_available: false,
-            servers: &[],
+            servers: &order.servers,
         };
         let mut context = context(shared, actions, (*now, *wall_secs));
         if let Submitted::Shed { .. } = resolver.submit_traced(&ask, wanted.last, &mut context) {

@@ -43,7 +43,85 @@ fn why_tells_what_is_cached_or_else_resolves() {
     let text = site.avocet_text(&["why", "WWW.example"]);
     assert!(text.starts_with("In the cache, of www.example.:\n  www.example. "), "{text}");
     assert!(text.contains(" IN A 192.0.2.77  ; non authoritative answer, unchecked\n"), "{text}");
+    let answer = "The answer to www.example. A for 127.0.0.1: NOERROR; from the cache\nwww.example. ";
+    assert!(text.contains(answer) && text.ends_with(" IN A 192.0.2.77\n"), "{text}");
     assert_eq!(upstream.asked().len(), 0, "nobody is asked");
+}
+
+/// Local records, and what `why` is to answer for names that this network keeps to itself.
+const OWN: &str = "[[record]]\nname = \"nas.lan\"\ntype = \"A\"\nvalues = [\"192.168.1.5\"]\n\
+                   [[record]]\nname = \"*.dev.lan\"\ntype = \"A\"\nvalues = [\"192.168.1.6\"]\n\
+                   [[record]]\nname = \"home.lan\"\ntype = \"CNAME\"\nvalues = [\"nas.lan\"]\n\
+                   [[record]]\nname = \"odd.lan\"\ntype = \"CNAME\"\nvalues = [\"x.test\"]\n";
+
+#[test]
+fn names_that_end_here_are_told_by_no_command_to_an_upstream() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", OWN);
+    let _server = site.start();
+    for (name, rtype, rcode, data) in [
+        ("nas.lan", "A", "NOERROR", "192.168.1.5"),
+        ("NAS.lan", "AAAA", "NOERROR", ""),
+        ("a.b.dev.lan", "A", "NOERROR", "192.168.1.6"),
+        ("home.lan", "A", "NOERROR", "192.168.1.5"),
+        ("odd.lan", "A", "NXDOMAIN", ""),
+        ("localhost", "A", "NOERROR", "127.0.0.1"),
+        ("x.test", "A", "NXDOMAIN", ""),
+        ("x.invalid", "AAAA", "NXDOMAIN", ""),
+        ("facebook.onion", "A", "NXDOMAIN", ""),
+        ("_dns.resolver.arpa", "SVCB", "NXDOMAIN", ""),
+        ("9.9.168.192.in-addr.arpa", "PTR", "NXDOMAIN", ""),
+        ("5.1.168.192.in-addr.arpa", "PTR", "NOERROR", "nas.lan."),
+        ("example", "AXFR", "REFUSED", ""),
+    ] {
+        let why: &[&str] = &["why", name, "--type", rtype, "--json"];
+        let trace: &[&str] = &["query", name, rtype, "+trace", "--json"];
+        for command in [why, trace].into_iter().take(if rtype == "AXFR" { 1 } else { 2 }) {
+            let text = site.avocet_text(command);
+            let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+            let answer = lines.iter().find(|line| line["section"] == "answer").unwrap_or_else(|| panic!("{text}"));
+            assert_eq!(answer["rcode"], rcode, "{command:?}: {text}");
+            let mut records = answer["answer"].as_array().unwrap().iter();
+            let last = records.rfind(|record| record["section"] == "answer");
+            let given = last.map_or("", |record| record["data"].as_str().unwrap());
+            assert!(given == data || name == "odd.lan", "{command:?}: {text}");
+        }
+    }
+    assert_eq!(upstream.asked(), [""; 0], "nobody is asked");
+    let dump = site.avocet_text(&["cache", "dump"]);
+    assert!(!dump.contains("192.0.2.77"), "nothing false is kept: {dump}");
+}
+
+#[test]
+fn why_takes_a_client_by_name_and_a_time_of_day_and_shows_the_line_that_decides() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    let list = site.directory.join("ads.txt");
+    std::fs::write(&list, "# ads\n||www.example^\n").unwrap();
+    let rest = format!(
+        "[policy]\ntime-zone = \"Europe/Berlin\"\n[[list]]\nname = \"ads\"\nfile = \"{}\"\n\
+         [[group]]\nname = \"kids\"\nclients = [\"127.0.0.0/24\"]\nlists = []\n\
+         [[client]]\nname = \"tablet\"\nids = [\"127.0.0.9\"]\n\
+         [[rule]]\nname = \"night\"\nwhen = 'client.group(\"kids\") && now.between(\"21:00\", \"06:00\")'\naction = \"block\"\n",
+        list.display()
+    );
+    site.configure(upstream.addr, "", &rest);
+    let _server = site.start();
+    let text = site.avocet_text(&["why", "www.example", "--client", "tablet", "--at", "2026-07-01 12:00"]);
+    for part in [
+        "blocked by list ads, for 127.0.0.9 (tablet, groups: default)",
+        "\n  list ads, line 2: block, decides  ; ||www.example^\n",
+        "group kids names its network only",
+        "The answer to www.example. A for 127.0.0.9: NOERROR, extended error 17 (list ads); made by the policy",
+    ] {
+        assert!(text.contains(part), "{part:?} in:\n{text}");
+    }
+    let at = |time| site.avocet_text(&["why", "www.example", "--client", "127.0.0.3", "--at", time]);
+    let text = at("2026-07-01 22:30");
+    assert!(text.contains("blocked by rule night, for 127.0.0.3 (127.0.0.0/24, groups: kids)"), "{text}");
+    assert!(text.contains("\n  so until 2026-07-02 06:00:00 +02:00 (Europe/Berlin)\n"), "{text}");
+    assert!(at("1782900000").contains("The policy: passes, for 127.0.0.3"), "12:00 in Berlin");
+    let unknown = site.avocet(&["why", "www.example", "--client", "fridge"]);
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("nobody goes by the name \"fridge\""));
 }
 
 #[test]
@@ -103,7 +181,7 @@ fn why_tells_of_the_triggers_that_read_the_answer() {
     for _ in 0..2 {
         let text = site.avocet_text(&["why", "www.example"]);
         let verdict = "The policy: blocked by list threats, ip of zone rpz.example., for 127.0.0.1 (groups: default)\n  \
-                       list threats, line 4: nxdomain by ip, decides\n";
+                       list threats, line 4: nxdomain by ip, decides  ; 24.0.2.0.192.rpz-ip CNAME .\n";
         assert!(text.starts_with(verdict), "{text}");
     }
     let text = site.avocet_text(&["why", "fine.example"]);
