@@ -7,7 +7,9 @@ use std::hint::black_box;
 use std::process::Command;
 use std::time::Instant;
 
-use avocet_policy::list::{Asker, Compiler, Format, Image, Kind, ListId, ListSet, Question, Rewrites, Scratch, Source};
+use avocet_policy::list::{
+    Asker, Compiler, Format, Image, Kind, ListId, ListSet, Origin, Question, Rewrites, Scratch, Source,
+};
 use avocet_policy::rpz::{Zone, ZoneRewrites, ZoneSet, Zones};
 use avocet_wire::Rtype;
 use avocet_wire::hash::HashKey;
@@ -86,7 +88,8 @@ fn compile(texts: &[(Format, &str)]) -> Vec<u8> {
     for (place, (format, text)) in texts.iter().enumerate() {
         let list = ListId::at(place).expect("few lists");
         let format = Some(*format);
-        let mut reader = compiler.list(Source { list, kind: Kind::Block, format, rewrites: Rewrites::Refused });
+        let mut reader =
+            compiler.list(Source { list, kind: Kind::Block, format, rewrites: Rewrites::Refused, origin: Origin::Own });
         for chunk in text.as_bytes().chunks(64 << 10) {
             let _ = reader.feed(chunk);
         }

@@ -16,3 +16,5 @@ mod material;
 mod merging;
 #[path = "lists/model.rs"]
 mod model;
+#[path = "lists/work.rs"]
+mod work;

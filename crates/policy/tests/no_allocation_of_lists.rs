@@ -1,7 +1,7 @@
 //! A look-up allocates nothing once its memory has been used.
 
 use avocet_policy::list::{
-    Asker, Compiler, Decision, Format, Image, Kind, ListId, ListSet, Question, Rewrites, Scratch, Source,
+    Asker, Compiler, Decision, Format, Image, Kind, ListId, ListSet, Origin, Question, Rewrites, Scratch, Source,
 };
 use avocet_policy::rpz::{Zone, ZoneRewrites, ZoneSet, Zones};
 use avocet_testkit::allocations::{Allocations, Counting};
@@ -29,7 +29,8 @@ fn no_look_up_allocates() {
     let mut compiler = Compiler::new([1; 32]);
     let list = ListId::at(0).unwrap_or_else(|| unreachable!("the first list"));
     let format = Some(Format::Adblock);
-    let mut reader = compiler.list(Source { list, kind: Kind::Block, format, rewrites: Rewrites::Permitted });
+    let mut reader =
+        compiler.list(Source { list, kind: Kind::Block, format, rewrites: Rewrites::Permitted, origin: Origin::Own });
     let _ = reader.feed(TEXT);
     assert_eq!(reader.finish().entries, 8);
     let Ok(image) = Image::open(compiler.finish().0) else { panic!("the image is whole") };

@@ -376,6 +376,9 @@ pub(crate) enum ListsCommand {
     Check {
         /// The list
         name: String,
+        /// Name the lines that are passed over as well, with the reason
+        #[arg(long)]
+        skipped: bool,
     },
 }
 

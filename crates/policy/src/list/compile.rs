@@ -1,27 +1,22 @@
 //! Lists in, one image out.
 
-use std::collections::{HashMap, HashSet};
-
 use avocet_wire::hash::HashKey;
-use ipnet::IpNet;
 
-use super::binary::Write;
 use super::entry::{self, Effect, Entry, Target};
 use super::filter;
 use super::hash::Suffixes;
 use super::layout;
-use super::limits::{
-    MAX_CLIENT_NETWORKS, MAX_ENTRIES, MAX_GLOBS, MAX_MODIFIER_OCTETS, MAX_MODIFIERS, MAX_REGEXES, MAX_REGEXES_OCTETS,
-    MAX_REPEATS, MAX_SHARING_LITERAL, MAX_UNFILTERED,
-};
-use super::modifier::{ClientTest, Modifiers};
+use super::limits::{MAX_ENTRIES, MAX_LINES_A_NAME, MAX_REPEATS};
+use super::modifier::Limit;
 use super::name;
-use super::patterns::{self, Checked, Form, PatternError};
-use super::reader::{Kind, ListReader, Rewrites, Source};
+use super::patterns::Form;
+use super::quota::Quota;
+use super::reader::{Kind, ListReader, Origin, Rewrites, Source};
 use super::report::Reason;
 use super::rewrite::Rewrite;
 use super::set::ListId;
 use super::site::{self, Follow, Site};
+use super::tables::{Admission, ModifierTable, PatternTable};
 use crate::rpz;
 
 /// Takes the entries of all lists and makes one image of them. About 24 octets for each entry.
@@ -31,8 +26,9 @@ pub struct Compiler {
     suffixes: Suffixes,
     names: Vec<Row>,
     depths: u128,
-    modifiers: Table,
-    patterns: PatternTable,
+    entries: Quota,
+    modifiers: ModifierTable,
+    patterns: PatternTable<Row>,
     has_badfilter: bool,
     zones: Vec<(ListId, rpz::Zone)>,
 }
@@ -44,7 +40,7 @@ pub struct Summary {
     pub names: u64,
     /// Different patterns.
     pub patterns: u64,
-    /// Entries that are not kept with their line, as the same list says the same of a name too often.
+    /// Entries that are not kept, as the same list says the same of a name too often, or too much of it.
     pub repeats: u64,
 }
 
@@ -71,8 +67,9 @@ impl Compiler {
             suffixes: Suffixes::empty(),
             names: Vec::new(),
             depths: 0,
-            modifiers: Table::default(),
-            patterns: PatternTable::default(),
+            entries: Quota::of(MAX_ENTRIES, "entries").halves(),
+            modifiers: ModifierTable::empty(),
+            patterns: PatternTable::empty(),
             has_badfilter: false,
             zones: Vec::new(),
         }
@@ -80,6 +77,9 @@ impl Compiler {
 
     /// Begins to read a list.
     pub fn list(&mut self, source: Source) -> ListReader<'_> {
+        self.entries.begin_list();
+        self.modifiers.begin_list();
+        self.patterns.begin_list();
         ListReader::of(self, source)
     }
 
@@ -93,24 +93,29 @@ impl Compiler {
         if chooses && source.rewrites == Rewrites::Refused {
             return Err(Reason::RewriteRefused);
         }
-        if self.names.len() + self.patterns.rows.len() >= MAX_ENTRIES {
-            return Err(Reason::Limit("entries"));
+        self.entries.room_for(1, source.origin)?;
+        let limit = entry.modifiers.as_ref().map_or(Limit::Nothing, |modifiers| modifiers.limit());
+        let may_be_every_name = limit == Limit::Named || limit == Limit::AllBut && source.origin == Origin::Own;
+        if entry.target.is_every_name() && !may_be_every_name {
+            return Err(Reason::Everything);
         }
-        let restricted = entry.modifiers.as_ref().is_some_and(|modifiers| modifiers.restrict());
         let head = head_of(&entry, source.kind);
-        let modifiers = entry.modifiers.map_or(Ok(0), |modifiers| self.modifiers.place_of(*modifiers))?;
+        let modifiers =
+            entry.modifiers.map_or(Ok(0), |modifiers| self.modifiers.place_of(*modifiers, source.origin))?;
         let row = Row { subject: 0, line, modifiers, list: source.list, head };
-        self.has_badfilter |= row.head & site::BADFILTER != 0;
+        let admission = Admission { origin: source.origin, may_be_every_name };
         match &entry.target {
             Target::Name(_, name) => {
                 self.suffixes.of(&self.key, name.wire());
                 self.depths |= 1 << name::labels(name);
                 self.names.push(Row { subject: self.suffixes.whole(), ..row });
             }
-            Target::Glob(text) => self.patterns.add(Form::Glob, text, restricted, row)?,
-            Target::Regex(text) => self.patterns.add(Form::Regex, text, restricted, row)?,
-            Target::NotRegex(text) => self.patterns.add(Form::NotRegex, text, restricted, row)?,
+            Target::Glob(text) => self.patterns.add((Form::Glob, text), admission, row)?,
+            Target::Regex(text) => self.patterns.add((Form::Regex, text), admission, row)?,
+            Target::NotRegex(text) => self.patterns.add((Form::NotRegex, text), admission, row)?,
         }
+        self.has_badfilter |= head & site::BADFILTER != 0;
+        self.entries.take(1);
         Ok(())
     }
 
@@ -136,9 +141,11 @@ impl Compiler {
         Ok(report)
     }
 
-    /// The policy zones among the lists, in the order in which they were read.
+    /// The policy zones among the lists, in the order of these.
     pub fn take_zones(&mut self) -> Vec<(ListId, rpz::Zone)> {
-        std::mem::take(&mut self.zones)
+        let mut zones = std::mem::take(&mut self.zones);
+        zones.sort_by_key(|(list, _)| *list);
+        zones
     }
 
     /// The image.
@@ -151,10 +158,16 @@ impl Compiler {
             out.name(rows);
         }
         drop(std::mem::take(&mut self.names));
-        let patterns = self.patterns.write(&mut out);
+        let of_patterns = std::mem::replace(&mut self.patterns, PatternTable::empty());
+        let (count_of_patterns, patterns) = (
+            of_patterns.len(),
+            of_patterns.write(|mut rows| {
+                rows.sort_unstable_by_key(Row::order);
+                out.sites(&rows)
+            }),
+        );
         let flags = if self.has_badfilter { layout::HAS_BADFILTER } else { 0 };
-        let summary = Summary { names: count as u64, patterns: self.patterns.texts.len() as u64, repeats: out.repeats };
-        drop(std::mem::take(&mut self.patterns));
+        let summary = Summary { names: count as u64, patterns: count_of_patterns as u64, repeats: out.repeats };
         let sections = out.finish(self.modifiers.write(), patterns);
         (layout::assemble(flags, &self.secret, self.depths, count as u64, sections), summary)
     }
@@ -238,9 +251,11 @@ impl Sections {
         // 16 Mi entries of at most 11 octets each: an offset has 32 bits.
         let place = self.sites.len() as u32;
         let mut kept: Vec<&Row> = Vec::new();
-        for same in rows.chunk_by(Row::says_as) {
-            kept.extend(same.iter().take(MAX_REPEATS));
-            self.repeats += same.len().saturating_sub(MAX_REPEATS) as u64;
+        for of_list in rows.chunk_by(|a, b| a.list == b.list) {
+            let different = of_list.chunk_by(Row::says_as).flat_map(|same| same.iter().take(MAX_REPEATS));
+            let before = kept.len();
+            kept.extend(different.take(MAX_LINES_A_NAME));
+            self.repeats += (of_list.len() - (kept.len() - before)) as u64;
         }
         kept.sort_unstable_by_key(|row| (row.head & site::BADFILTER == 0, row.list, row.line));
         for (at, row) in kept.iter().enumerate() {
@@ -253,132 +268,5 @@ impl Sections {
     fn finish(mut self, modifiers: Vec<u8>, patterns: Vec<u8>) -> [Vec<u8>; layout::COUNT] {
         self.begin_buckets(self.bucket_count);
         [self.filter, self.buckets, self.entries, self.sites, modifiers, patterns]
-    }
-}
-
-/// Sets of modifiers, each once.
-#[derive(Default)]
-struct Table {
-    /// Places plus one.
-    places: HashMap<Modifiers, u32>,
-    written: Vec<u8>,
-    /// That entries name as clients.
-    networks: HashSet<IpNet>,
-}
-
-impl Table {
-    fn place_of(&mut self, modifiers: Modifiers) -> Result<u32, Reason> {
-        if let Some(place) = self.places.get(&modifiers) {
-            return Ok(*place);
-        }
-        if self.places.len() >= MAX_MODIFIERS || self.written.len() >= MAX_MODIFIER_OCTETS {
-            return Err(Reason::Limit("modifiers"));
-        }
-        self.note_networks(&modifiers)?;
-        modifiers.write(&mut self.written);
-        let place = self.places.len() as u32 + 1;
-        self.places.insert(modifiers, place);
-        Ok(place)
-    }
-
-    fn note_networks(&mut self, modifiers: &Modifiers) -> Result<(), Reason> {
-        for subject in &modifiers.clients {
-            if let ClientTest::Network(network) = subject.inner()
-                && !self.networks.contains(network)
-            {
-                if self.networks.len() >= MAX_CLIENT_NETWORKS {
-                    return Err(Reason::Limit("addresses of clients"));
-                }
-                self.networks.insert(*network);
-            }
-        }
-        Ok(())
-    }
-
-    fn write(self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(self.written.len() + 8);
-        out.number(self.places.len() as u64);
-        out.extend_from_slice(&self.written);
-        out
-    }
-}
-
-/// Patterns, each once.
-#[derive(Default)]
-struct PatternTable {
-    numbers: HashMap<(Form, Box<str>), u32>,
-    texts: Vec<(Form, Box<str>)>,
-    rows: Vec<Row>,
-    globs: usize,
-    regexes: usize,
-    unfiltered: usize,
-    octets: usize,
-    /// How many patterns are found by a literal.
-    sharing: HashMap<Vec<u8>, usize>,
-}
-
-impl PatternTable {
-    fn add(&mut self, form: Form, text: &str, restricted: bool, row: Row) -> Result<(), Reason> {
-        let number = match self.numbers.get(&(form, Box::from(text))) {
-            Some(number) => *number,
-            None => self.admit(form, text, restricted)?,
-        };
-        self.rows.push(Row { subject: u64::from(number), ..row });
-        Ok(())
-    }
-
-    fn admit(&mut self, form: Form, text: &str, restricted: bool) -> Result<u32, Reason> {
-        let (count, limit) = match form {
-            Form::Glob => (&mut self.globs, MAX_GLOBS),
-            Form::Regex | Form::NotRegex => (&mut self.regexes, MAX_REGEXES),
-        };
-        if *count >= limit {
-            return Err(Reason::Limit(if form == Form::Glob { "patterns" } else { "regular expressions" }));
-        }
-        let checked = patterns::check(form, text)?;
-        if checked.covers_everything && !restricted {
-            return Err(Reason::Everything);
-        }
-        *count += 1;
-        self.find_by(&checked)?;
-        let number = self.texts.len() as u32;
-        self.texts.push((form, text.into()));
-        self.numbers.insert((form, text.into()), number);
-        Ok(number)
-    }
-
-    /// Notes how the pattern is found.
-    fn find_by(&mut self, checked: &Checked) -> Result<(), Reason> {
-        if self.octets + checked.octets > MAX_REGEXES_OCTETS {
-            return Err(PatternError::TooLarge.into());
-        }
-        match &checked.literals {
-            Some(literals) => {
-                if literals.iter().any(|literal| self.sharing.get(literal).is_some_and(|n| *n >= MAX_SHARING_LITERAL)) {
-                    return Err(PatternError::SharedLetters.into());
-                }
-                for literal in literals {
-                    *self.sharing.entry(literal.clone()).or_default() += 1;
-                }
-            }
-            None if self.unfiltered >= MAX_UNFILTERED => {
-                return Err(Reason::Limit("regular expressions without letters to find them by"));
-            }
-            None => self.unfiltered += 1,
-        }
-        self.octets += checked.octets;
-        Ok(())
-    }
-
-    fn write(&mut self, out: &mut Sections) -> Vec<u8> {
-        self.rows.sort_unstable_by_key(Row::order);
-        let mut octets = Vec::new();
-        octets.number(self.texts.len() as u64);
-        for ((form, text), rows) in self.texts.iter().zip(self.rows.chunk_by(|a, b| a.subject == b.subject)) {
-            octets.push(form.octet());
-            octets.number(u64::from(out.sites(rows)));
-            octets.octets(text.as_bytes());
-        }
-        octets
     }
 }

@@ -20,6 +20,12 @@ pub(super) fn format_of(start: &[u8]) -> Format {
     if lines.iter().any(|line| is_soa(line)) {
         return Format::Rpz;
     }
+    // Lines of the other formats, but for those of other programs' configurations, are read among rules.
+    let is_rule = |line: &&str| line.starts_with("||") || line.starts_with("@@");
+    let of_programs = [Format::Dnsmasq, Format::Unbound];
+    if lines.iter().any(is_rule) && !lines.iter().any(|line| of_programs.iter().any(|format| is_of(*format, line))) {
+        return Format::Adblock;
+    }
     // In the order of how much they ask of a line. A plain name is of several formats.
     let formats = [Format::Dnsmasq, Format::Unbound, Format::Hosts, Format::Adblock, Format::Domains];
     let counts = formats.map(|format| lines.iter().filter(|line| is_of(format, line)).count());
@@ -91,6 +97,8 @@ mod tests {
             ("[Adblock Plus]\na.example\n", Format::Adblock),
             ("! x\n||a.example^\n@@||b.example^\n", Format::Adblock),
             ("0.0.0.0 a.example\n||b.example^\n||c.example^\n", Format::Adblock),
+            ("0.0.0.0 a.example\nb.example\n*.c.example\n||d.example^\n", Format::Adblock),
+            ("0.0.0.0 a.example\n0.0.0.0 b.example\n0.0.0.0 c.example\n@@||d.example^\n", Format::Adblock),
             ("address=/a.example/\nserver=/b.example/\n", Format::Dnsmasq),
             ("server:\nlocal-zone: \"a.example\" refuse\n", Format::Unbound),
             ("^ad[0-9]\n(\\.|^)x\\.example$\n", Format::PiholeRegex),

@@ -58,6 +58,13 @@ pub(super) enum Target {
     NotRegex(String),
 }
 
+impl Target {
+    /// Is it the root with all below it?
+    pub(super) fn is_every_name(&self) -> bool {
+        matches!(self, Self::Name(Scope::Subtree, name) if name.wire() == [0])
+    }
+}
+
 /// What a line says of some names.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Entry {

@@ -4,14 +4,12 @@
 //! allowed by a list of allowed names; rewritten; allowed by an exception (`@@`); answered by a line of a
 //! hosts file or of dnsmasq, by the one about the closest name; blocked.
 
-use avocet_wire::Rtype;
-
 use super::entry::Effect;
-use super::lookup::{Hit, Question};
+use super::image::{ANY_ANSWER, NO_ANSWER};
 use super::modifier::Modifiers;
 use super::rewrite::Rewrite;
-use super::set::{ListId, ListSet};
-use super::site::{self, Site, Sites};
+use super::set::ListId;
+use super::site::{self, Site};
 
 /// What the lists in force decide.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,13 +79,6 @@ impl Match<'_> {
         let rank = self.rank();
         (rank, if rank == Some(Rank::Given) { self.labels } else { 0 })
     }
-
-    /// Does this take the answer away that a line gives?
-    fn takes_away(&self, rewrite: &Rewrite) -> bool {
-        self.effect == Effect::Allow
-            && !self.is_of_allow_list
-            && self.rewrite.is_some_and(|taken| *taken == Rewrite::Any || taken == rewrite)
-    }
 }
 
 /// The outcome of a look-up.
@@ -107,13 +98,11 @@ impl<'a> Found<'a> {
     #[inline]
     pub(super) fn of(sought: Sought<'a>) -> Self {
         let (mut weight, mut deciding) = ((None, 0), None);
-        for hit in sought.hits {
-            for site in Sites::at(sought.sites, hit.place) {
-                let Some(one) = sought.match_of(&site, *hit) else { continue };
-                let its = one.weight();
-                if its > weight && sought.keep(&one) {
-                    (weight, deciding) = (its, Some(one));
-                }
+        for line in sought.lines {
+            let one = sought.match_of(line);
+            let its = one.weight();
+            if its > weight && sought.keep(line) {
+                (weight, deciding) = (its, Some(one));
             }
         }
         Self { sought: Some(sought), rank: weight.0, deciding }
@@ -147,10 +136,12 @@ impl<'a> Found<'a> {
     /// The lines that the decision rests on. Of rewrites, all records belong to the answer; an RCODE
     /// goes before an alias, and an alias before records.
     pub fn all_deciding(&self) -> impl Iterator<Item = Match<'a>> {
-        let (weight, sought) = (self.deciding.map(|one| one.weight()), self.sought);
-        let is_deciding =
-            move |one: &Match<'a>| weight == Some(one.weight()) && sought.is_some_and(|all| all.keep(one));
-        self.matches().filter(is_deciding)
+        let weight = self.deciding.map(|one| one.weight());
+        let of = move |sought: Sought<'a>| {
+            let kept = sought.lines.iter().filter(move |line| sought.keep(line));
+            kept.map(move |line| sought.match_of(line)).filter(move |one| weight == Some(one.weight()))
+        };
+        self.sought.into_iter().flat_map(of)
     }
 
     /// The answer of a rewrite that goes before all others: see [`Found::all_deciding`].
@@ -178,78 +169,79 @@ impl std::fmt::Debug for Found<'_> {
     }
 }
 
-/// Whether entries may switch others off.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Badfilter {
-    Nowhere,
-    Somewhere,
+/// A line that concerns the question, in numbers: it outlives the borrow of the image.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Line {
+    pub(super) site: Site,
+    /// Labels of the listed name; none of a pattern.
+    pub(super) depth: u8,
+}
+
+/// An exception that takes an answer away which other lines give.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Taking {
+    /// The number of the answer: see [`super::image::Image`].
+    pub(super) answer: u32,
+    pub(super) strength: Strength,
+}
+
+/// Which lines an exception takes answers from.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Strength {
+    /// From all.
+    Important,
+    /// From those without `$important`.
+    Plain,
 }
 
 /// What concerns a question, by its name and by patterns.
 #[derive(Clone, Copy)]
 pub(super) struct Sought<'a> {
-    pub(super) sites: &'a [u8],
     pub(super) modifiers: &'a [Modifiers],
-    pub(super) badfilter: Badfilter,
-    pub(super) question: Question<'a>,
-    /// The type of the record that leads to the name, where nobody asked for it.
-    pub(super) record: Option<Rtype>,
-    pub(super) in_force: &'a ListSet,
-    pub(super) hits: &'a [Hit],
-    /// Of the question's name.
-    pub(super) labels: usize,
+    /// For each set of modifiers, the number of its answer.
+    pub(super) answers: &'a [u32],
+    pub(super) lines: &'a [Line],
+    /// Sorted.
+    pub(super) taking: &'a [Taking],
 }
 
 impl<'a> Sought<'a> {
     /// Each line that concerns the question.
+    #[inline]
     fn matches(self) -> impl Iterator<Item = Match<'a>> + Clone {
-        let sites = self.hits.iter().flat_map(move |hit| Sites::at(self.sites, hit.place).map(|site| (site, *hit)));
-        sites.filter_map(move |(site, hit)| self.match_of(&site, hit))
+        self.lines.iter().map(move |line| self.match_of(line))
     }
 
     /// Not so for a rewrite that an exception takes away.
     #[inline]
-    fn keep(&self, one: &Match<'_>) -> bool {
-        let rewrite = one.rewrite.filter(|_| one.effect == Effect::Block);
-        rewrite.is_none_or(|rewrite| !self.matches().any(|other| other.takes_away(rewrite)))
+    fn keep(&self, line: &Line) -> bool {
+        self.taking.is_empty() || line.site.is(site::ALLOW) || self.keep_answer(line)
     }
 
-    /// The match that a site is; none if it does not concern the question.
-    #[inline]
-    fn match_of(&self, site: &Site, hit: Hit) -> Option<Match<'a>> {
-        let covers = site.covers(hit.depth.into(), self.labels);
-        if site.is(site::BADFILTER) || !covers || !self.in_force.contains(site.list) {
-            return None;
-        }
-        let modifiers = match site.modifiers {
-            None => None,
-            // A place past the end is that of a malformed image: such an entry concerns nobody.
-            Some(place) => Some(self.modifiers.get(place as usize)?),
+    fn keep_answer(&self, line: &Line) -> bool {
+        let answer = line.site.modifiers.and_then(|place| self.answers.get(place as usize));
+        let Some(answer) = answer.filter(|answer| **answer != NO_ANSWER) else { return true };
+        let is_taken = |answer: u32| {
+            let first = self.taking.partition_point(|one| one.answer < answer);
+            let found = self.taking.get(first).filter(|one| one.answer == answer);
+            found.is_some_and(|one| one.strength == Strength::Important || !line.site.is(site::IMPORTANT))
         };
-        if modifiers.is_some_and(|modifiers| !modifiers.admit(&self.question, self.record))
-            || self.is_switched_off(site, hit)
-        {
-            return None;
-        }
-        let effect = if site.is(site::ALLOW) { Effect::Allow } else { Effect::Block };
-        Some(Match {
+        !is_taken(*answer) && !is_taken(ANY_ANSWER)
+    }
+
+    #[inline]
+    fn match_of(&self, line: &Line) -> Match<'a> {
+        let Line { site, depth } = line;
+        let modifiers = site.modifiers.and_then(|place| self.modifiers.get(place as usize));
+        Match {
             list: site.list,
             line: site.line,
-            effect,
+            effect: if site.is(site::ALLOW) { Effect::Allow } else { Effect::Block },
             is_important: site.is(site::IMPORTANT),
             is_of_allow_list: site.is_of_allow_list(),
             is_given: site.is_given(),
-            labels: hit.depth,
+            labels: *depth,
             rewrite: modifiers.and_then(|modifiers| modifiers.rewrite.as_ref()),
-        })
-    }
-
-    /// Is there an entry in force that switches this one off? Such come first among the sites of a name.
-    #[inline]
-    fn is_switched_off(&self, site: &Site, hit: Hit) -> bool {
-        self.badfilter == Badfilter::Somewhere
-            && Sites::at(self.sites, hit.place)
-                .take_while(|other| other.is(site::BADFILTER))
-                .any(|other| other.says_as(site) && self.in_force.contains(other.list))
+        }
     }
 }

@@ -1,16 +1,22 @@
 //! An image, opened: see [`super::layout`].
 
+use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 
 use avocet_wire::hash::HashKey;
 
 use super::binary::Octets;
-use super::found::Badfilter;
 use super::layout::{self, u32_at, u64_at, u128_at};
 use super::limits::{MAX_GLOBS, MAX_MODIFIERS, MAX_REGEXES};
 use super::modifier::Modifiers;
 use super::patterns::{Form, Patterns};
+use super::rewrite::Rewrite;
+
+/// The number of [`Rewrite::Any`].
+pub(super) const ANY_ANSWER: u32 = 0;
+/// Stands for no answer: there are fewer sets of modifiers.
+pub(super) const NO_ANSWER: u32 = u32::MAX;
 
 /// Most names of a bucket that are looked at. With hashes of a secret key, none has as many.
 const MAX_BUCKET: usize = 64;
@@ -41,6 +47,13 @@ impl fmt::Display for ImageError {
 
 impl std::error::Error for ImageError {}
 
+/// Whether entries may switch others off.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Badfilter {
+    Nowhere,
+    Somewhere,
+}
+
 /// All lists, ready to be looked up in. Immutable; shared by all threads.
 pub struct Image<B = Vec<u8>> {
     octets: B,
@@ -49,6 +62,8 @@ pub struct Image<B = Vec<u8>> {
     pub(super) badfilter: Badfilter,
     sections: [Range<usize>; 4],
     pub(super) modifiers: Vec<Modifiers>,
+    /// For each set of modifiers, the number of its answer: the same for the same answers.
+    pub(super) answers: Vec<u32>,
     pub(super) patterns: Patterns,
     /// For each pattern, where its sites begin.
     pub(super) pattern_places: Vec<u32>,
@@ -93,6 +108,7 @@ impl<B: AsRef<[u8]>> Image<B> {
             badfilter: if flags & layout::HAS_BADFILTER == 0 { Badfilter::Nowhere } else { Badfilter::Somewhere },
             names: u64_at(image, layout::NAMES)?,
             sections: [filter, buckets, entries, sites],
+            answers: numbered_answers(&modifiers),
             modifiers,
             patterns,
             pattern_places,
@@ -174,9 +190,21 @@ fn read_modifiers(octets: &[u8]) -> Option<Vec<Modifiers>> {
     modifiers.filter(|_| octets.is_empty())
 }
 
+/// The numbers of the answers that sets of modifiers give.
+fn numbered_answers(modifiers: &[Modifiers]) -> Vec<u32> {
+    let mut numbers = HashMap::from([(&Rewrite::Any, ANY_ANSWER)]);
+    let rewrites = modifiers.iter().map(|modifiers| modifiers.rewrite.as_ref());
+    let mut number_of = |rewrite| {
+        let next = numbers.len() as u32;
+        *numbers.entry(rewrite).or_insert(next)
+    };
+    rewrites.map(|rewrite| rewrite.map_or(NO_ANSWER, &mut number_of)).collect()
+}
+
 fn read_patterns(octets: &[u8]) -> Option<(Patterns, Vec<u32>)> {
     let mut octets = Octets::new(octets);
     let count = octets.count().filter(|count| *count <= MAX_GLOBS + MAX_REGEXES)?;
+    let own = octets.number()?.try_into().ok().filter(|own| *own <= count)?;
     let (mut patterns, mut places) = (Vec::with_capacity(count), Vec::with_capacity(count));
     for _ in 0..count {
         let form = Form::from_octet(octets.octet()?)?;
@@ -187,5 +215,5 @@ fn read_patterns(octets: &[u8]) -> Option<(Patterns, Vec<u32>)> {
     if !octets.is_empty() || regexes > MAX_REGEXES {
         return None;
     }
-    Some((Patterns::build(&patterns).ok()?, places))
+    Some((Patterns::build(&patterns, own).ok()?, places))
 }

@@ -17,7 +17,7 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 
 pub(super) const MAGIC: [u8; 8] = *b"AVOCETLI";
 /// Changes with every change of the layout or of what a hash is: other images are compiled anew.
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
 
 /// Flag: some entry switches others off.
 pub(super) const HAS_BADFILTER: u32 = 1;
@@ -43,7 +43,8 @@ pub(super) const ENTRIES: usize = 2;
 pub(super) const SITES: usize = 3;
 /// Sets of modifiers, after their number.
 pub(super) const MODIFIERS: usize = 4;
-/// Patterns, after their number: form (1), where the sites begin, text.
+/// Patterns, after their number and how many of them are of the operator's own lists: form (1), where the sites
+/// begin, text.
 pub(super) const PATTERNS: usize = 5;
 
 /// Octets of an entry.

@@ -9,11 +9,14 @@ use std::net::IpAddr;
 use avocet_wire::Rtype;
 
 use super::filter;
-use super::found::{Found, Sought};
+use super::found::{Found, Line, Sought, Strength, Taking};
 use super::hash::Suffixes;
-use super::image::Image;
+use super::image::{Badfilter, Image, NO_ANSWER};
+use super::limits::LINE_STEPS;
 use super::patterns::Work;
 use super::set::ListSet;
+use super::site::{self, Saying, Site, Sites};
+use super::steps::{Exhausted, Steps};
 
 /// Who asks, as far as lists can ask about it.
 #[derive(Clone, Copy, Default, Debug)]
@@ -40,7 +43,12 @@ pub struct Question<'a> {
 /// Memory that look-ups write into: one for each thread, for whatever images.
 pub struct Scratch {
     suffixes: Suffixes,
-    pub(super) hits: Vec<Hit>,
+    hits: Vec<Hit>,
+    lines: Vec<Line>,
+    taking: Vec<Taking>,
+    /// What lines that switch others off say, of one name.
+    switched_off: Vec<Saying>,
+    steps: Steps,
     /// What patterns need, with the digest of their image.
     work: Option<(u128, Work)>,
 }
@@ -54,14 +62,42 @@ pub(super) struct Hit {
     pub(super) depth: u8,
 }
 
-/// Hits that there is room for from the start: more names than that need many labels.
+/// Hits and lines that there is room for from the start: more names than that need many labels.
 const USUAL_HITS: usize = 32;
 
 impl Scratch {
     /// Memory that suits itself to the first image it is used with.
     #[must_use]
     pub fn empty() -> Self {
-        Self { suffixes: Suffixes::empty(), hits: Vec::with_capacity(USUAL_HITS), work: None }
+        Self {
+            suffixes: Suffixes::empty(),
+            hits: Vec::with_capacity(USUAL_HITS),
+            lines: Vec::with_capacity(USUAL_HITS),
+            taking: Vec::with_capacity(USUAL_HITS),
+            switched_off: Vec::with_capacity(USUAL_HITS),
+            steps: Steps::of_names(),
+            work: None,
+        }
+    }
+
+    /// Begins a question: the names that are looked up until the next call share a bound on their work, beside the
+    /// bound that each of them has. Without any call only the latter holds.
+    #[inline]
+    pub const fn begin_question(&mut self) {
+        self.steps.begin_question();
+    }
+
+    /// How many look-ups were cut short since the last call, as lists asked for more work than one question may cost.
+    /// Lines and patterns that were not reached were treated as absent.
+    #[inline]
+    pub const fn take_cut_short(&mut self) -> u64 {
+        self.steps.take_cut_short()
+    }
+
+    /// Steps that the last look-up took in patterns and lines, a few nanoseconds each.
+    #[must_use]
+    pub const fn steps(&self) -> u32 {
+        self.steps.spent()
     }
 }
 
@@ -109,36 +145,119 @@ impl<B: AsRef<[u8]>> Image<B> {
             }
             depths >>= 1;
         }
-        if !self.patterns.is_empty() {
-            self.find_patterns(question.qname, scratch);
-        }
-        if scratch.hits.is_empty() {
+        scratch.steps.begin_name();
+        if scratch.hits.is_empty() && self.patterns.is_empty() {
             return Found::NOTHING;
         }
+        scratch.lines.clear();
+        scratch.taking.clear();
+        let asking = Asking { question, record, in_force };
+        // What is not reached is absent; the steps know that it was. Names come before what patterns cost.
+        let named = self.read_lines(&asking, scratch);
+        if !self.patterns.is_empty() && named.is_ok() {
+            scratch.hits.clear();
+            self.find_patterns(question.qname, scratch);
+            scratch.steps.renew_reserve();
+            let _ = self.read_lines(&asking, scratch);
+        }
+        if scratch.lines.is_empty() {
+            return Found::NOTHING;
+        }
+        if scratch.taking.len() > 1 {
+            scratch.taking.sort_unstable();
+        }
         Found::of(Sought {
-            sites: self.sites(),
             modifiers: &self.modifiers,
-            badfilter: self.badfilter,
-            question,
-            record,
-            in_force,
-            hits: &scratch.hits,
-            labels: scratch.suffixes.labels(),
+            answers: &self.answers,
+            lines: &scratch.lines,
+            taking: &scratch.taking,
         })
     }
 
     fn find_patterns(&self, qname: &[u8], scratch: &mut Scratch) {
-        let Scratch { hits, work, .. } = scratch;
-        let named = hits.len();
+        let Scratch { hits, work, steps, .. } = scratch;
         if work.as_ref().is_none_or(|(digest, _)| *digest != self.digest) {
             *work = Some((self.digest, self.patterns.work()));
         }
         let Some((_, work)) = work else { return };
-        self.patterns.matching(qname, work, |number| {
-            let place = self.pattern_places[number as usize];
-            if !hits[named..].iter().any(|hit| hit.place == place) {
-                hits.push(Hit { place, depth: 0 });
-            }
+        self.patterns.matching(qname, work, steps, |number| {
+            hits.push(Hit { place: self.pattern_places[number as usize], depth: 0 });
         });
     }
+
+    /// Reads the lines of all hits and keeps those that concern the question.
+    #[inline]
+    fn read_lines(&self, asking: &Asking<'_>, scratch: &mut Scratch) -> Result<(), Exhausted> {
+        let Scratch { suffixes, hits, lines, taking, switched_off, steps, .. } = scratch;
+        let (labels, sites) = (suffixes.labels(), self.sites());
+        for hit in hits.iter() {
+            let mut rest = Sites::at(sites, hit.place);
+            switched_off.clear();
+            if self.badfilter == Badfilter::Somewhere {
+                rest = read_switched_off(rest, (asking.in_force, switched_off), steps)?;
+            }
+            for site in rest {
+                steps.spend(1)?;
+                let concerns = !site.is(site::BADFILTER)
+                    && site.covers(hit.depth.into(), labels)
+                    && asking.in_force.contains(site.list)
+                    && self.admits(&site, asking, steps)?;
+                if concerns && (switched_off.is_empty() || switched_off.binary_search(&site.saying()).is_err()) {
+                    steps.spend(LINE_STEPS)?;
+                    lines.push(Line { site, depth: hit.depth });
+                    self.note_taking(&site, taking);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Do the modifiers of a line let it concern the question?
+    #[inline]
+    fn admits(&self, site: &Site, asking: &Asking<'_>, steps: &mut Steps) -> Result<bool, Exhausted> {
+        let Some(place) = site.modifiers else { return Ok(true) };
+        // A place past the end is that of a malformed image: such an entry concerns nobody.
+        let Some(modifiers) = self.modifiers.get(place as usize) else { return Ok(false) };
+        steps.spend(modifiers.cost(&asking.question))?;
+        Ok(modifiers.admit(&asking.question, asking.record))
+    }
+
+    /// Keeps an exception from answers of other lines.
+    #[inline]
+    fn note_taking(&self, site: &Site, taking: &mut Vec<Taking>) {
+        if let Some(place) = site.modifiers
+            && site.is(site::ALLOW)
+            && !site.is_of_allow_list()
+            && let Some(&answer) = self.answers.get(place as usize).filter(|answer| **answer != NO_ANSWER)
+        {
+            let strength = if site.is(site::IMPORTANT) { Strength::Important } else { Strength::Plain };
+            taking.push(Taking { answer, strength });
+        }
+    }
+}
+
+/// Reads the lines that switch others off, which come first among those of a name, and gives the rest.
+fn read_switched_off<'a>(
+    sites: Sites<'a>,
+    (in_force, switched_off): (&ListSet, &mut Vec<Saying>),
+    steps: &mut Steps,
+) -> Result<Sites<'a>, Exhausted> {
+    let (mut rest, mut behind) = (sites, sites);
+    while let Some(site) = behind.next().filter(|site| site.is(site::BADFILTER)) {
+        steps.spend(1)?;
+        if in_force.contains(site.list) {
+            switched_off.push(site.saying());
+        }
+        rest = behind;
+    }
+    switched_off.sort_unstable();
+    Ok(rest)
+}
+
+/// What lines are held against.
+struct Asking<'a> {
+    question: Question<'a>,
+    /// The type of the record that leads to the name, where nobody asked for it.
+    record: Option<Rtype>,
+    in_force: &'a ListSet,
 }

@@ -13,6 +13,7 @@
 //!
 //! Not here: where texts come from, how a block is answered, rules and clients.
 
+mod automaton;
 mod binary;
 mod compile;
 mod detect;
@@ -30,11 +31,14 @@ mod modifier;
 mod name;
 mod pattern;
 mod patterns;
+mod quota;
 mod reader;
 mod report;
 mod rewrite;
 mod set;
 mod site;
+mod steps;
+mod tables;
 
 pub use compile::{Compiler, Summary};
 pub use entry::Effect;
@@ -44,7 +48,7 @@ pub use image::{Image, ImageError};
 pub use lookup::{Asker, Question, Scratch};
 pub use modifier::{ClientTest, Modifiers, Subject};
 pub use patterns::PatternError;
-pub use reader::{Kind, ListReader, Progress, Rewrites, Source};
-pub use report::{Fault, Reason, Refusal, Report};
+pub use reader::{Kind, ListReader, Origin, Progress, Rewrites, Source};
+pub use report::{Fault, PassedOver, Reason, Refusal, Report};
 pub use rewrite::Rewrite;
 pub use set::{ListId, ListSet, MAX_LISTS};

@@ -27,6 +27,17 @@ pub enum ClientTest {
     Name(Box<str>),
 }
 
+/// How far modifiers limit an entry. One about every name needs a limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Limit {
+    /// It is for everybody and everything, perhaps but for some clients, who may not exist.
+    Nothing,
+    /// It is for all types or names but some. They may be some that nobody asks for: only the operator may say so.
+    AllBut,
+    /// It is for clients, tags or types that it names.
+    Named,
+}
+
 /// The modifiers of an entry.
 #[derive(Clone, PartialEq, Eq, Hash, Default, Debug)]
 pub struct Modifiers {
@@ -51,9 +62,26 @@ impl Modifiers {
             && !self.except.iter().any(|zone| name::is_under(question.qname, zone))
     }
 
-    /// Do they limit who or what the entry is about, so that it may be about every name?
-    pub(super) fn restrict(&self) -> bool {
-        !(self.clients.is_empty() && self.tags.is_empty() && self.types.is_empty() && self.except.is_empty())
+    /// The most comparisons that [`Modifiers::admit`] makes.
+    #[inline]
+    pub(super) fn cost(&self, question: &Question<'_>) -> usize {
+        let asker = &question.asker;
+        let clients = self.clients.len() * asker.names.len().max(1);
+        clients + self.tags.len() * asker.tags.len().max(1) + self.types.len() + self.except.len()
+    }
+
+    /// How far they limit who or what the entry is about.
+    pub(super) fn limit(&self) -> Limit {
+        let is_limit =
+            |client: &ClientTest| !matches!(client, ClientTest::Network(network) if network.prefix_len() == 0);
+        if names_some(&self.clients, is_limit) || names_some(&self.tags, |_| true) || names_some(&self.types, |_| true)
+        {
+            Limit::Named
+        } else if self.types.is_empty() && self.except.is_empty() {
+            Limit::Nothing
+        } else {
+            Limit::AllBut
+        }
     }
 
     pub(super) fn write(&self, out: &mut Vec<u8>) {
@@ -104,6 +132,10 @@ impl Modifiers {
 fn many<'a, T>(octets: &mut Octets<'a>, mut one: impl FnMut(&mut Octets<'a>) -> Option<T>) -> Option<Vec<T>> {
     let count = octets.count()?;
     (0..count).map(|_| one(octets)).collect()
+}
+
+fn names_some<T>(subjects: &[Subject<T>], is_limit: impl Fn(&T) -> bool) -> bool {
+    subjects.iter().any(|subject| matches!(subject, Subject::Is(named) if is_limit(named)))
 }
 
 /// No `IsNot` applies, and some `Is` where there are any.

@@ -1,14 +1,18 @@
 //! Patterns of names, and the letters that a name must have for one to match.
 //!
 //! A glob is text with `*` for any text, `||` before it for the start of a label, `|` for the start
-//! of the name, and `|` behind it for its end. It matches in time linear in the name for each part.
+//! of the name, and `|` behind it for its end.
 
 use regex_syntax::hir::{Class, Hir, HirKind};
 
 use super::limits::MAX_LITERALS;
+use super::steps::{Exhausted, Trial};
 
 /// Does the glob match the name, in folded text without its closing dot?
-pub(super) fn glob_matches(glob: &str, name: &[u8]) -> bool {
+///
+/// # Errors
+/// The steps do not suffice to tell.
+pub(super) fn glob_matches(glob: &str, name: &[u8], trial: &mut Trial) -> Result<bool, Exhausted> {
     let (start, rest) = start_of(glob);
     let (rest, to_end) = rest.strip_suffix('|').map_or((rest, false), |rest| (rest, true));
     let mut parts = rest.split('*').map(str::as_bytes).enumerate().peekable();
@@ -16,20 +20,20 @@ pub(super) fn glob_matches(glob: &str, name: &[u8]) -> bool {
     while let Some((number, part)) = parts.next() {
         let start = if number == 0 { start } else { Start::Anywhere };
         let is_last = parts.peek().is_none();
+        let Some(last) = name.len().checked_sub(part.len()).filter(|last| *last >= at) else { return Ok(false) };
         // The leftmost place leaves most room for what follows, so no other needs to be tried.
-        let found = match (is_last && to_end, name.len().checked_sub(part.len())) {
-            (_, None) => None,
-            (true, Some(place)) => (place >= at && name.ends_with(part) && start.permits(name, place)).then_some(place),
-            (false, Some(last)) => {
-                (at..=last).find(|place| name[*place..].starts_with(part) && start.permits(name, *place))
+        let mut places = if is_last && to_end { last..=last } else { at..=last };
+        let place = loop {
+            let Some(place) = places.next() else { return Ok(false) };
+            let common = part.iter().zip(&name[place..]).take_while(|(wanted, found)| wanted == found).count();
+            trial.spend(1 + common)?;
+            if common == part.len() && start.permits(name, place) {
+                break place;
             }
         };
-        match found {
-            Some(place) => at = place + part.len(),
-            None => return false,
-        }
+        at = place + part.len();
     }
-    true
+    Ok(true)
 }
 
 /// The longest text without `*` in a glob.
@@ -140,8 +144,9 @@ mod tests {
             ("||a*a|", &["aa", "x.a.a"], &["a", "x.a"]),
             ("||x|", &["x", "a.x"], &["ax", "x.a"]),
         ] {
-            matching.iter().for_each(|name| assert!(glob_matches(glob, name.as_bytes()), "{glob} {name}"));
-            other.iter().for_each(|name| assert!(!glob_matches(glob, name.as_bytes()), "{glob} {name}"));
+            let found = |name: &&str| glob_matches(glob, name.as_bytes(), &mut { Trial::WHOLE }) == Ok(true);
+            matching.iter().for_each(|name| assert!(found(name), "{glob} {name}"));
+            other.iter().for_each(|name| assert!(!found(name), "{glob} {name}"));
         }
         assert_eq!((glob_literal("||ads*.example.org|"), glob_literal("|a")), (".example.org", "a"));
     }

@@ -1,23 +1,26 @@
 //! All patterns of an image as one matcher.
 //!
-//! One pass of an Aho-Corasick automaton finds the letters that patterns need; only those whose
-//! letters are in the name are tried. The regular expressions among these are in one automaton,
-//! each with a start of its own; the few without letters are in another one, which tells all that
-//! match at once. Everything is linear in the length of the name.
+//! One pass of an Aho-Corasick automaton finds the letters that patterns need; only those whose letters are in the
+//! name are tried, each once. The few regular expressions without letters are in one automaton, which finds all
+//! that match together. The patterns of the operator's own lists are tried before those of others, and all of it
+//! counts its [`Steps`].
 
 use std::collections::HashMap;
 use std::fmt;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
+use regex_automata::hybrid::LazyStateID;
 use regex_automata::hybrid::dfa::{self, DFA};
-use regex_automata::nfa::thompson::pikevm::{self, PikeVM};
-use regex_automata::nfa::thompson::{self, NFA, WhichCaptures};
-use regex_automata::{Anchored, Input, PatternID, PatternSet};
+use regex_automata::{Input, PatternID, PatternSet};
 use regex_syntax::ParserBuilder;
-use regex_syntax::hir::{Dot, Hir, Look, Repetition};
+use regex_syntax::hir::Hir;
 
-use super::limits::{MAX_PATTERN, MAX_REGEX_DEPTH, MAX_REGEX_OCTETS, MAX_REGEXES_OCTETS, MIN_REGEX_LITERAL};
+use super::automaton::{self, Automaton};
+use super::limits::{
+    MAX_LITERAL, MAX_PATTERN, MAX_REGEX_DEPTH, MAX_REGEX_OCTETS, MAX_REGEXES_OCTETS, MIN_REGEX_LITERAL,
+};
 use super::pattern::{glob_literal, glob_matches, required_literals};
+use super::steps::{self, Exhausted, Steps};
 
 /// Octets of the table in which the automaton of the expressions without letters is worked out.
 const TABLE_OCTETS: usize = 2 << 20;
@@ -89,13 +92,19 @@ fn read(form: Form, text: &str) -> Result<Read, PatternError> {
         return Err(PatternError::TooLong);
     }
     if form == Form::Glob {
-        return Ok(Read { hir: None, literals: Some(vec![glob_literal(text).as_bytes().to_vec()]) });
+        return Ok(Read { hir: None, literals: Some(vec![shortened(glob_literal(text).as_bytes())]) });
     }
     let hir = parse(text)?;
     // An inverted expression matches names that lack its letters.
     let is_found = |literals: &Vec<Vec<u8>>| literals.iter().all(|literal| literal.len() >= MIN_REGEX_LITERAL);
     let literals = required_literals(&hir).filter(is_found).filter(|_| form == Form::Regex);
+    let literals = literals.map(|all| all.iter().map(|literal| shortened(literal)).collect());
     Ok(Read { hir: Some(hir), literals })
+}
+
+/// The start of a literal, which a name that has the whole one has as well.
+fn shortened(literal: &[u8]) -> Vec<u8> {
+    literal[..literal.len().min(MAX_LITERAL)].to_vec()
 }
 
 /// What a pattern costs and how it is found.
@@ -104,6 +113,8 @@ pub(super) struct Checked {
     pub(super) literals: Option<Vec<Vec<u8>>>,
     /// Octets of its automaton.
     pub(super) octets: usize,
+    /// States of its automaton.
+    pub(super) states: usize,
     /// Whether it matches any name whatsoever.
     pub(super) covers_everything: bool,
 }
@@ -115,15 +126,18 @@ pub(super) struct Checked {
 pub(super) fn check(form: Form, text: &str) -> Result<Checked, PatternError> {
     let Read { hir, literals } = read(form, text)?;
     let Some(hir) = hir else {
-        let covers_everything = PROBES.iter().all(|probe| glob_matches(text, probe.as_bytes()));
-        return Ok(Checked { literals, octets: 0, covers_everything });
+        let covers = |probe: &&str| glob_matches(text, probe.as_bytes(), &mut { steps::Trial::WHOLE }) == Ok(true);
+        return Ok(Checked { literals, octets: 0, states: 0, covers_everything: PROBES.iter().all(covers) });
     };
-    let nfa = automaton(&[hir], MAX_REGEX_OCTETS)?;
-    let octets = nfa.memory_usage();
-    let vm = PikeVM::new_from_nfa(nfa).map_err(|_| PatternError::TooLarge)?;
-    let mut cache = vm.create_cache();
-    let covers_everything = form == Form::Regex && PROBES.iter().all(|probe| vm.is_match(&mut cache, *probe));
-    Ok(Checked { literals, octets, covers_everything })
+    let automaton = Automaton::of(&hir, MAX_REGEX_OCTETS)?;
+    let mut states = automaton::States::default();
+    let mut covers_everything = true;
+    for probe in PROBES {
+        let found = automaton.finds(probe.as_bytes(), &mut states, &mut { steps::Trial::WHOLE });
+        let found = found.map_err(|Exhausted| PatternError::TooLarge)?;
+        covers_everything &= found == (form == Form::Regex);
+    }
+    Ok(Checked { literals, octets: automaton.octets(), states: automaton.states(), covers_everything })
 }
 
 /// The tree of a regular expression over octets, whatever the case.
@@ -140,126 +154,186 @@ pub(super) fn parse(text: &str) -> Result<Hir, PatternError> {
     })
 }
 
-fn automaton(expressions: &[Hir], limit: usize) -> Result<NFA, PatternError> {
-    let config = thompson::Config::new().utf8(false).which_captures(WhichCaptures::None).nfa_size_limit(Some(limit));
-    thompson::Compiler::new().configure(config).build_many_from_hir(expressions).map_err(|_| PatternError::TooLarge)
-}
-
-/// An expression that, anchored where the name begins, finds what `hir` finds anywhere.
-fn found_anywhere(hir: Hir) -> Hir {
-    if hir.properties().look_set_prefix().contains(Look::Start) {
-        return hir;
-    }
-    let any = Repetition { min: 0, max: None, greedy: false, sub: Box::new(Hir::dot(Dot::AnyByte)) };
-    Hir::concat(vec![Hir::repetition(any), hir])
-}
-
 /// How a pattern is tried.
 enum Trial {
     Glob(Box<str>),
-    /// By its start in the automaton of those with letters.
-    Regex(PatternID),
-    /// By the automaton of those without.
+    Regex(Automaton),
+    /// By the automaton of those without letters.
     Always,
 }
 
 /// The patterns of an image. Their numbers are their places in it.
 pub(super) struct Patterns {
+    /// Those of the operator's own lists, then those of others.
+    groups: Vec<Group>,
+}
+
+/// Patterns that are tried together.
+struct Group {
+    /// The number of the first one.
+    first: u32,
     trials: Vec<Trial>,
     literals: Option<AhoCorasick>,
-    /// For each literal, the patterns that it may be of.
+    /// For each literal, the places of the patterns that it may be of.
     by_literal: Vec<Vec<u32>>,
-    found: Option<PikeVM>,
     always: Option<Always>,
 }
 
 struct Always {
     automaton: DFA,
-    /// Number of the pattern and whether it is inverted, by place in the automaton.
+    /// States of the automaton that it was made of: what one octet costs where it leads to what is not worked out yet.
+    states: usize,
+    /// Place of the pattern and whether it is inverted, by place in the automaton.
     patterns: Vec<(u32, Form)>,
 }
 
 /// What matching needs to write into, for one image and one thread.
 pub(super) struct Work {
-    found: Option<pikevm::Cache>,
-    always: Option<(dfa::Cache, PatternSet)>,
     text: Vec<u8>,
+    states: automaton::States,
+    groups: Vec<GroupWork>,
+}
+
+struct GroupWork {
+    /// How many names there were, for the marks.
+    name: u32,
+    /// The last name that each literal was found in, and that each pattern was tried on.
+    literals: Vec<u32>,
+    trials: Vec<u32>,
+    always: Option<(dfa::Cache, PatternSet)>,
 }
 
 impl Patterns {
-    /// A matcher of these forms and texts.
+    /// A matcher of these forms and texts; the first `own` are of the operator's own lists.
     ///
     /// # Errors
     /// One of them is no pattern, or all together are too large.
-    pub(super) fn build(patterns: &[(Form, &str)]) -> Result<Self, PatternError> {
-        let (mut trials, mut literals) = (Vec::new(), HashMap::<Vec<u8>, Vec<u32>>::new());
-        let (mut found, mut always, mut always_patterns) = (Vec::new(), Vec::new(), Vec::new());
-        for (number, &(form, text)) in (0..).zip(patterns) {
-            let read = read(form, text)?;
-            trials.push(match (read.hir, &read.literals) {
-                (None, _) => Trial::Glob(text.into()),
-                (Some(hir), Some(_)) => {
-                    found.push(found_anywhere(hir));
-                    Trial::Regex(PatternID::new(found.len() - 1).map_err(|_| PatternError::TooLarge)?)
-                }
-                (Some(hir), None) => {
-                    always.push(hir);
-                    always_patterns.push((number, form));
-                    Trial::Always
-                }
-            });
-            for literal in read.literals.unwrap_or_default() {
-                let sharing = literals.entry(literal).or_default();
-                if sharing.last() != Some(&number) {
-                    sharing.push(number);
-                }
+    pub(super) fn build(patterns: &[(Form, &str)], own: usize) -> Result<Self, PatternError> {
+        let (own, others) = patterns.split_at(own.min(patterns.len()));
+        let mut groups = Vec::new();
+        for (first, patterns) in [(0, own), (own.len() as u32, others)] {
+            if !patterns.is_empty() {
+                groups.push(Group::build(first, patterns)?);
             }
         }
-        let (letters, by_literal): (Vec<_>, Vec<_>) = literals.into_iter().unzip();
-        let always = (!always.is_empty()).then(|| Always::build(&always, always_patterns)).transpose()?;
-        Ok(Self { trials, literals: finder(&letters)?, by_literal, found: followed(&found)?, always })
+        Ok(Self { groups })
     }
 
     /// Is there no pattern?
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.trials.is_empty()
+        self.groups.is_empty()
     }
 
     /// Memory to match with.
     pub(super) fn work(&self) -> Work {
+        let text = Vec::with_capacity(avocet_wire::name::MAX_NAME);
+        Work { text, states: automaton::States::default(), groups: self.groups.iter().map(Group::work).collect() }
+    }
+
+    /// Gives the number of each pattern that matches a folded wire name, each once, as far as the steps suffice.
+    pub(super) fn matching(&self, name: &[u8], work: &mut Work, steps: &mut Steps, mut take: impl FnMut(u32)) {
+        let Work { text, states, groups } = work;
+        write_text(name, text);
+        for (group, work) in self.groups.iter().zip(groups) {
+            if group.matching(text, (work, states), steps, |place| take(group.first + place)).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+impl Group {
+    fn build(first: u32, patterns: &[(Form, &str)]) -> Result<Self, PatternError> {
+        let (mut trials, mut literals) = (Vec::new(), HashMap::<Vec<u8>, Vec<u32>>::new());
+        let (mut always, mut always_patterns) = (Vec::new(), Vec::new());
+        for (place, &(form, text)) in (0..).zip(patterns) {
+            let read = read(form, text)?;
+            trials.push(match (read.hir, &read.literals) {
+                (None, _) => Trial::Glob(text.into()),
+                (Some(hir), Some(_)) => Trial::Regex(Automaton::of(&hir, MAX_REGEX_OCTETS)?),
+                (Some(hir), None) => {
+                    always.push(hir);
+                    always_patterns.push((place, form));
+                    Trial::Always
+                }
+            });
+            for literal in read.literals.unwrap_or_default() {
+                let sharing = literals.entry(literal).or_default();
+                if sharing.last() != Some(&place) {
+                    sharing.push(place);
+                }
+            }
+        }
+        let (letters, by_literal): (Vec<_>, Vec<_>) = literals.into_iter().unzip();
+        let always = (!always.is_empty()).then(|| Always::build(&always, always_patterns)).transpose()?;
+        Ok(Self { first, trials, literals: finder(&letters)?, by_literal, always })
+    }
+
+    fn work(&self) -> GroupWork {
         let always = self.always.as_ref();
-        Work {
-            found: self.found.as_ref().map(PikeVM::create_cache),
+        GroupWork {
+            name: 0,
+            literals: vec![0; self.by_literal.len()],
+            trials: vec![0; self.trials.len()],
             always: always.map(|always| (always.automaton.create_cache(), PatternSet::new(always.patterns.len()))),
-            text: Vec::with_capacity(avocet_wire::name::MAX_NAME),
         }
     }
 
-    /// Gives the number of each pattern that matches a folded wire name, some perhaps twice.
-    pub(super) fn matching(&self, name: &[u8], work: &mut Work, mut take: impl FnMut(u32)) {
-        write_text(name, &mut work.text);
+    fn matching(
+        &self,
+        text: &[u8],
+        (work, states): (&mut GroupWork, &mut automaton::States),
+        steps: &mut Steps,
+        mut take: impl FnMut(u32),
+    ) -> Result<(), Exhausted> {
+        work.begin_name();
         if let Some(finder) = &self.literals {
-            for place in finder.find_overlapping_iter(&work.text) {
-                for &number in &self.by_literal[place.pattern().as_usize()] {
-                    if self.matches(number, &work.text, work.found.as_mut()) {
-                        take(number);
+            for found in finder.find_overlapping_iter(text) {
+                steps.spend(1)?;
+                let literal = found.pattern().as_usize();
+                if std::mem::replace(&mut work.literals[literal], work.name) == work.name {
+                    continue;
+                }
+                for &place in &self.by_literal[literal] {
+                    steps.spend(1)?;
+                    if std::mem::replace(&mut work.trials[place as usize], work.name) != work.name
+                        && steps.trial(|trial| self.trials[place as usize].matches(text, states, trial))?
+                    {
+                        take(place);
                     }
                 }
             }
         }
-        if let (Some(always), Some((cache, set))) = (&self.always, &mut work.always) {
-            always.matching(&work.text, cache, set, take);
+        match (&self.always, &mut work.always) {
+            (Some(always), Some((cache, set))) => always.matching(text, (cache, set), steps, take),
+            _ => Ok(()),
         }
     }
+}
 
-    fn matches(&self, number: u32, text: &[u8], cache: Option<&mut pikevm::Cache>) -> bool {
-        match (&self.trials[number as usize], &self.found, cache) {
-            (Trial::Glob(glob), ..) => glob_matches(glob, text),
-            (Trial::Regex(id), Some(vm), Some(cache)) => {
-                vm.is_match(cache, Input::new(text).anchored(Anchored::Pattern(*id)).earliest(true))
-            }
-            _ => false,
+impl GroupWork {
+    fn begin_name(&mut self) {
+        self.name = self.name.wrapping_add(1);
+        if self.name == 0 {
+            self.literals.fill(0);
+            self.trials.fill(0);
+            self.name = 1;
+        }
+    }
+}
+
+impl Trial {
+    fn matches(
+        &self,
+        text: &[u8],
+        states: &mut automaton::States,
+        trial: &mut steps::Trial,
+    ) -> Result<bool, Exhausted> {
+        match self {
+            Self::Glob(glob) => glob_matches(glob, text, trial),
+            Self::Regex(automaton) => automaton.finds(text, states, trial),
+            Self::Always => Ok(false),
         }
     }
 }
@@ -270,22 +344,82 @@ impl Always {
             .match_kind(regex_automata::MatchKind::All)
             .cache_capacity(TABLE_OCTETS)
             .skip_cache_capacity_check(true);
-        let nfa = automaton(expressions, MAX_REGEXES_OCTETS)?;
+        let nfa = automaton::build(expressions, MAX_REGEXES_OCTETS)?;
+        let states = nfa.states().len();
         let automaton = DFA::builder().configure(config).build_from_nfa(nfa).map_err(|_| PatternError::TooLarge)?;
-        Ok(Self { automaton, patterns })
+        Ok(Self { automaton, states, patterns })
     }
 
-    fn matching(&self, text: &[u8], cache: &mut dfa::Cache, set: &mut PatternSet, mut take: impl FnMut(u32)) {
+    /// Gives the patterns that match; none where the steps do not suffice, as that is unknown of inverted ones.
+    fn matching(
+        &self,
+        text: &[u8],
+        (cache, set): (&mut dfa::Cache, &mut PatternSet),
+        steps: &mut Steps,
+        mut take: impl FnMut(u32),
+    ) -> Result<(), Exhausted> {
         set.clear();
-        // Fails only where octets or the size of the table are configured to end a search.
-        let searched = self.automaton.try_which_overlapping_matches(cache, &Input::new(text), set);
-        debug_assert!(searched.is_ok());
-        for (place, (number, form)) in self.patterns.iter().enumerate() {
-            let is_found = set.contains(PatternID::must(place));
-            if is_found == (*form == Form::Regex) {
-                take(*number);
+        let start = self.automaton.start_state_forward(cache, &Input::new(text));
+        let mut state = start.map_err(|_| Exhausted)?;
+        for octet in text {
+            state = self.next(state, *octet, cache, steps)?;
+            self.note(state, cache, set, steps)?;
+        }
+        let made = (cache.memory_usage(), cache.clear_count());
+        state = self.automaton.next_eoi_state(cache, state).map_err(|_| Exhausted)?;
+        steps.spend(self.cost_since(made, cache))?;
+        self.note(state, cache, set, steps)?;
+        for (number, (place, form)) in self.patterns.iter().enumerate() {
+            if set.contains(PatternID::must(number)) == (*form == Form::Regex) {
+                take(*place);
             }
         }
+        Ok(())
+    }
+
+    /// The state after an octet. One that is not known yet is worked out of all states of the expressions.
+    fn next(
+        &self,
+        state: LazyStateID,
+        octet: u8,
+        cache: &mut dfa::Cache,
+        steps: &mut Steps,
+    ) -> Result<LazyStateID, Exhausted> {
+        if state.is_tagged() {
+            // After a match the table does not tell in advance whether the next state is known.
+            let made = (cache.memory_usage(), cache.clear_count());
+            let next = self.automaton.next_state(cache, state, octet).map_err(|_| Exhausted)?;
+            return steps.spend(self.cost_since(made, cache)).map(|()| next);
+        }
+        let next = self.automaton.next_state_untagged(cache, state, octet);
+        if next.is_unknown() {
+            steps.spend(self.states)?;
+            return self.automaton.next_state(cache, state, octet).map_err(|_| Exhausted);
+        }
+        steps.spend(1).map(|()| next)
+    }
+
+    fn cost_since(&self, made: (usize, usize), cache: &dfa::Cache) -> usize {
+        if made == (cache.memory_usage(), cache.clear_count()) { 1 } else { self.states }
+    }
+
+    /// Notes the patterns that a state says are found.
+    fn note(
+        &self,
+        state: LazyStateID,
+        cache: &dfa::Cache,
+        set: &mut PatternSet,
+        steps: &mut Steps,
+    ) -> Result<(), Exhausted> {
+        if !state.is_match() {
+            return Ok(());
+        }
+        let found = self.automaton.match_len(cache, state);
+        steps.spend(found)?;
+        for place in 0..found {
+            set.insert(self.automaton.match_pattern(cache, state, place));
+        }
+        Ok(())
     }
 }
 
@@ -296,14 +430,6 @@ fn finder(letters: &[Vec<u8>]) -> Result<Option<AhoCorasick>, PatternError> {
     let mut builder = AhoCorasick::builder();
     builder.match_kind(MatchKind::Standard).kind(Some(AhoCorasickKind::ContiguousNFA));
     builder.build(letters).map(Some).map_err(|_| PatternError::TooLarge)
-}
-
-fn followed(expressions: &[Hir]) -> Result<Option<PikeVM>, PatternError> {
-    if expressions.is_empty() {
-        return Ok(None);
-    }
-    let vm = PikeVM::new_from_nfa(automaton(expressions, 2 * MAX_REGEXES_OCTETS)?);
-    vm.map(Some).map_err(|_| PatternError::TooLarge)
 }
 
 /// The labels with dots between them. A dot within a label is no dot.
@@ -322,11 +448,16 @@ mod tests {
     use super::*;
 
     fn matching(patterns: &[(Form, &str)], name: &[u8]) -> Vec<u32> {
-        let matcher = Patterns::build(patterns).unwrap();
-        let (mut work, mut found) = (matcher.work(), Vec::new());
-        matcher.matching(name, &mut work, |number| found.push(number));
-        found.sort_unstable();
-        found.dedup();
+        let mut found = Vec::new();
+        for own in 0..=patterns.len() {
+            let matcher = Patterns::build(patterns, own).unwrap();
+            let (mut work, mut steps, mut its) = (matcher.work(), Steps::of_names(), Vec::new());
+            steps.begin_name();
+            matcher.matching(name, &mut work, &mut steps, |number| its.push(number));
+            its.sort_unstable();
+            assert!(own == 0 || its == found);
+            found = its;
+        }
         found
     }
 

@@ -28,6 +28,15 @@ pub enum Rewrites {
     Refused,
 }
 
+/// Where the text of a list comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Origin {
+    /// From a file of this machine: the operator is responsible for it.
+    Own,
+    /// From the network.
+    Fetched,
+}
+
 /// A list whose text is to be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Source {
@@ -39,6 +48,8 @@ pub struct Source {
     pub format: Option<Format>,
     /// Whether it may rewrite.
     pub rewrites: Rewrites,
+    /// Where it comes from: how much it may take of what all lists share.
+    pub origin: Origin,
 }
 
 /// Whether reading goes on.
@@ -184,6 +195,7 @@ impl<'c> ListReader<'c> {
         match taken {
             Ok(Taken::Entries) => {}
             Ok(Taken::Nothing) => self.report.skipped += 1,
+            Ok(Taken::PassedOver(why)) => self.report.pass_over(number, text, why),
             Err(reason) => self.report.fault(number, reason),
         }
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::format::Format;
-use super::limits::MAX_FAULTS_KEPT;
+use super::limits::{MAX_FAULTS_KEPT, MAX_PASSED_OVER_KEPT, MAX_PASSED_OVER_SHOWN};
 use super::name::NameFault;
 use super::patterns::PatternError;
 use crate::rpz::{ZoneReason, ZoneReport};
@@ -35,6 +35,8 @@ pub enum Reason {
     Zone(ZoneReason),
     /// A limit of the whole image is reached: what there is too much of.
     Limit(&'static str),
+    /// The list has more than one fetched list may bring of what all lists share.
+    Share(&'static str),
 }
 
 impl fmt::Display for Reason {
@@ -52,6 +54,7 @@ impl fmt::Display for Reason {
             Self::Pattern(error) => error.fmt(f),
             Self::Zone(reason) => reason.fmt(f),
             Self::Limit(what) => write!(f, "there are too many {what} in all lists together"),
+            Self::Share(what) => write!(f, "the list has more {what} than one fetched list may have"),
         }
     }
 }
@@ -81,6 +84,17 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}: {}", self.line, self.reason)
     }
+}
+
+/// A line without effect that is no fault.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PassedOver {
+    /// Its number, from 1.
+    pub line: u32,
+    /// Its text, perhaps shortened.
+    pub text: Box<str>,
+    /// Why it has no effect.
+    pub why: &'static str,
 }
 
 /// Why a text as a whole is no list. What was read of it before counts.
@@ -115,8 +129,14 @@ pub struct Report {
     pub entries: u64,
     /// Lines that say nothing of names and are no fault: comments, cosmetic rules and rules for browsers.
     pub skipped: u64,
+    /// Of these, the lines that are neither empty nor comments.
+    pub passed_over: u64,
+    /// The first of those.
+    pub first_passed_over: Vec<PassedOver>,
     /// Lines that were not taken.
     pub faults: u64,
+    /// Of these, the lines for which there was no room.
+    pub beyond_limits: u64,
     /// The first of these.
     pub first_faults: Vec<Fault>,
     /// Why reading ended early.
@@ -126,13 +146,18 @@ pub struct Report {
 }
 
 impl Report {
-    pub(super) const fn of(format: Format) -> Self {
+    /// Of a text without lines.
+    #[must_use]
+    pub const fn of(format: Format) -> Self {
         Self {
             format,
             lines: 0,
             entries: 0,
             skipped: 0,
+            passed_over: 0,
+            first_passed_over: Vec::new(),
             faults: 0,
+            beyond_limits: 0,
             first_faults: Vec::new(),
             refusal: None,
             triggers: None,
@@ -149,8 +174,18 @@ impl Report {
         self.first_faults.extend(faults.map(|fault| Fault { line: fault.line, reason: Reason::Zone(fault.reason) }));
     }
 
+    pub(super) fn pass_over(&mut self, line: u32, text: &str, why: &'static str) {
+        self.skipped += 1;
+        self.passed_over += 1;
+        if self.first_passed_over.len() < MAX_PASSED_OVER_KEPT {
+            let text = text.trim_ascii().chars().take(MAX_PASSED_OVER_SHOWN).collect();
+            self.first_passed_over.push(PassedOver { line, text, why });
+        }
+    }
+
     pub(super) fn fault(&mut self, line: u32, reason: Reason) {
         self.faults += 1;
+        self.beyond_limits += u64::from(matches!(reason, Reason::Limit(_) | Reason::Share(_)));
         if self.first_faults.len() < MAX_FAULTS_KEPT {
             self.first_faults.push(Fault { line, reason });
         }

@@ -44,12 +44,13 @@ impl Site {
         out.number(u64::from(self.line));
     }
 
-    /// Do both say the same, perhaps on different lines, but for `$badfilter`?
-    pub(super) fn says_as(&self, other: &Self) -> bool {
-        let said = SCOPE | ALLOW | IMPORTANT;
-        self.head & said == other.head & said
-            && self.is_given() == other.is_given()
-            && self.modifiers == other.modifiers
+    /// What it says, on whatever line and with or without `$badfilter`.
+    pub(super) const fn saying(&self) -> Saying {
+        let mark = match self.head & ALLOW {
+            0 => self.head & (SCOPE | IMPORTANT | GIVEN),
+            _ => self.head & (SCOPE | IMPORTANT | ALLOW),
+        };
+        Saying { mark, modifiers: self.modifiers }
     }
 
     #[inline]
@@ -70,6 +71,13 @@ impl Site {
     pub(super) const fn is(&self, mark: u8) -> bool {
         self.head & mark != 0
     }
+}
+
+/// What lines say of a name that may be on different lines of different lists.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Saying {
+    mark: u8,
+    modifiers: Option<u32>,
 }
 
 /// Whether another site of the same name comes behind one.

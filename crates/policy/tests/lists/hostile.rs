@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use avocet_policy::list::{Compiler, Format, Image, Kind, Reason, Refusal, Report};
+use avocet_policy::list::{Compiler, Format, Image, Kind, Origin, Reason, Refusal, Report, Source};
 
 use crate::material::{SECRET, ask, read, source};
 
@@ -67,6 +67,60 @@ fn the_root_and_top_level_domains_are_told_and_not_blocked() {
     check(Some(Format::Dnsmasq), b"address=/#/\n", 0, 1, "line 1: this is about every name");
     check(Some(Format::Unbound), b"local-zone: \".\" refuse\n", 0, 1, "line 1: this is about every name");
     check(Some(Format::PiholeRegex), b".*\n.\n^\n[a-z0-9]\n", 0, 4, "line 1: this is about every name");
+}
+
+#[test]
+fn a_fetched_list_is_about_every_name_only_for_clients_tags_and_types_that_it_names() {
+    let fetched = |format, text: &str| {
+        let mut compiler = Compiler::new(SECRET);
+        let of = Source { origin: Origin::Fetched, ..source(0, Kind::Block, Some(format)) };
+        read(&mut compiler, of, text.as_bytes(), 100)
+    };
+    let every = [
+        "||*^$client=~zz",
+        "||*^$dnstype=~TYPE65000",
+        "||*^$denyallow=zz.invalid",
+        "@@||*^$client=~zz,important",
+        "@@*$dnstype=~TYPE65000,important",
+        "||*^$client=0.0.0.0/0|::/0",
+        "/.*/$denyallow=zz.invalid",
+        "||*.*^$dnstype=~A",
+        "*$ctag=~x",
+    ];
+    let report = fetched(Format::Adblock, &every.join("\n"));
+    assert_eq!((report.entries, report.faults), (0, every.len() as u64), "{report:?}");
+    assert!(report.first_faults.iter().all(|fault| fault.reason == Reason::Everything));
+    let report = fetched(Format::Adblock, "||*^$client=10.0.0.7\n*$dnstype=AAAA\n||*^$ctag=user_child\n");
+    assert_eq!((report.entries, report.faults), (3, 0), "{report:?}");
+    let report =
+        fetched(Format::PiholeRegex, ".*;querytype=!A\nexample$;invert\n.*;querytype=OTHER\n.*;querytype=PTR\n");
+    assert_eq!((report.entries, report.faults), (1, 3), "{report:?}");
+    // To block all but something is for the operator to say.
+    let text = b"*$denyallow=com|net\n*$dnstype=~A\n";
+    check(Some(Format::Adblock), text, 2, 0, "");
+    check(Some(Format::PiholeRegex), b".*;querytype=!A\nexample$;invert\n", 2, 0, "");
+}
+
+#[test]
+fn a_fetched_list_leaves_room_for_others() {
+    let mut text = String::new();
+    for number in 0..20_000 {
+        writeln!(text, "^tracker{number}[a-z]+\\.").unwrap();
+    }
+    let mut compiler = Compiler::new(SECRET);
+    let of = |place, origin| Source { origin, ..source(place, Kind::Block, Some(Format::PiholeRegex)) };
+    let mut load = |place, origin, text: &str| read(&mut compiler, of(place, origin), text.as_bytes(), 1 << 16);
+    let hostile = load(1, Origin::Fetched, &text);
+    assert_eq!((hostile.entries, hostile.faults, hostile.beyond_limits), (2_500, 17_500, 17_500));
+    assert_eq!(hostile.first_faults[0].reason, Reason::Share("regular expressions"));
+    let broken = load(2, Origin::Fetched, &"(a\n".repeat(3_000));
+    assert_eq!((broken.entries, broken.beyond_limits), (0, 0));
+    let other = load(3, Origin::Fetched, "^ads[0-9]+\\.\n");
+    let own = load(0, Origin::Own, &text.replace("tracker", "own"));
+    assert_eq!((other.entries, own.entries, own.beyond_limits), (1, 7_499, 12_501));
+    let image = Image::open(compiler.finish().0).unwrap();
+    assert!(ask(&image, "ads7.example").starts_with("Blocked 3:1"));
+    assert!(ask(&image, "own77x.example").starts_with("Blocked 0:78"));
 }
 
 #[test]

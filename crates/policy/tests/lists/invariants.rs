@@ -3,8 +3,8 @@
 //! The first octet says which; the rest is the input.
 
 use avocet_policy::list::{
-    Asker, Compiler, Decision, Format, Image, Kind, ListId, ListSet, Progress, Question, Report, Rewrites, Scratch,
-    Source,
+    Asker, Compiler, Decision, Format, Image, Kind, ListId, ListSet, Origin, Progress, Question, Report, Rewrites,
+    Scratch, Source,
 };
 use avocet_policy::rpz::{Found, Zone, ZoneRewrites, ZoneSet, Zones};
 use avocet_wire::hash::HashKey;
@@ -54,7 +54,8 @@ fn text(format: Option<Format>, text: &[u8]) {
 fn compile(format: Option<Format>, text: &[u8], chunk: usize) -> (Report, Vec<u8>) {
     let mut compiler = Compiler::new([5; 32]);
     let Some(list) = ListId::at(3) else { panic!("few lists") };
-    let mut reader = compiler.list(Source { list, kind: Kind::Block, format, rewrites: Rewrites::Permitted });
+    let mut reader =
+        compiler.list(Source { list, kind: Kind::Block, format, rewrites: Rewrites::Permitted, origin: Origin::Own });
     for part in text.chunks(chunk) {
         if reader.feed(part) == Progress::Enough {
             break;

@@ -1,7 +1,8 @@
 //! Lists and questions as short texts.
 
 use avocet_policy::list::{
-    Asker, Compiler, Format, Image, Kind, ListId, ListSet, Progress, Question, Report, Rewrites, Scratch, Source,
+    Asker, Compiler, Format, Image, Kind, ListId, ListSet, Origin, Progress, Question, Report, Rewrites, Scratch,
+    Source,
 };
 use avocet_wire::{Rtype, rdata};
 
@@ -12,7 +13,7 @@ pub(crate) fn list(place: usize) -> ListId {
 }
 
 pub(crate) fn source(place: usize, kind: Kind, format: Option<Format>) -> Source {
-    Source { list: list(place), kind, format, rewrites: Rewrites::Permitted }
+    Source { list: list(place), kind, format, rewrites: Rewrites::Permitted, origin: Origin::Own }
 }
 
 /// Reads a text in chunks of this size.

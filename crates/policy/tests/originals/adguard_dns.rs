@@ -298,6 +298,42 @@ fn important() {
 }
 
 #[test]
+fn exceptions_from_important_rewrites_are_important() {
+    let important = "|a.example^$important,dnsrewrite=1.2.3.4";
+    let plain = "|a.example^$dnsrewrite=1.2.3.4";
+    for (rule, exception, expected) in [
+        (important, "@@||a.example^$dnsrewrite", "=A 1.2.3.4"),
+        (important, "@@||a.example^$dnsrewrite=1.2.3.4", "=A 1.2.3.4"),
+        (important, "@@||a.example^$important,dnsrewrite", "-"),
+        (important, "@@||a.example^$important,dnsrewrite=1.2.3.4", "-"),
+        (plain, "@@||a.example^$important,dnsrewrite=1.2.3.4", "-"),
+        (plain, "@@||a.example^$dnsrewrite", "-"),
+    ] {
+        check_all(Adblock, &format!("{rule}\n{exception}"), &[("a.example", expected)]);
+    }
+}
+
+/// Kinds of rules of AdGuard's own SDN filter and of lists for browsers.
+#[test]
+fn patterns_of_a_host_as_part_of_an_address() {
+    check(
+        Adblock,
+        &[
+            ("||ads.example/*", "ads.example", "blocked"),
+            ("||ads.example/", "www.ads.example", "blocked"),
+            ("://ads.example^", "ads.example", "blocked"),
+            ("://ads.example^", "www.ads.example", "-"),
+            ("//ads.example^", "ads.example", "blocked"),
+            ("/ads.", "ads.example", "blocked"),
+            ("/ads.", "www.ads.example", "-"),
+            ("||ads.example/banner", "ads.example", "-"),
+            ("_prebid_", "x_prebid_y.example", "blocked"),
+            ("_728x90.", "banner_728x90.example", "blocked"),
+        ],
+    );
+}
+
+#[test]
 fn badfilter() {
     check(
         Adblock,

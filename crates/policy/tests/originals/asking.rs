@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use avocet_policy::list::{
-    Asker, Compiler, Decision, Format, Image, Kind, ListId, ListSet, Progress, Question, Report, Rewrite, Rewrites,
-    Scratch, Source,
+    Asker, Compiler, Decision, Format, Image, Kind, ListId, ListSet, Origin, Progress, Question, Report, Rewrite,
+    Rewrites, Scratch, Source,
 };
 use avocet_wire::{Rcode, Rtype, rdata};
 
@@ -71,7 +71,8 @@ pub(crate) fn passed_over(format: Format, lines: &[&str]) {
 fn compile(format: Format, text: &str) -> (Image, Report) {
     let mut compiler = Compiler::new([7; 32]);
     let list = ListId::at(0).unwrap();
-    let source = Source { list, kind: Kind::Block, format: Some(format), rewrites: Rewrites::Permitted };
+    let source =
+        Source { list, kind: Kind::Block, format: Some(format), rewrites: Rewrites::Permitted, origin: Origin::Own };
     let mut reader = compiler.list(source);
     assert_eq!(reader.feed(text.as_bytes()), Progress::More);
     let report = reader.finish();

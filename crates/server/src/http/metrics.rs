@@ -288,6 +288,11 @@ fn policy(metrics: &mut Exposition, shared: &Shared) {
         "Private addresses of public names that were taken out.",
         policy.rebinding_count(),
     );
+    metrics.counter(
+        "avocet_list_lookups_cut_short_total",
+        "Look-ups in lists that were ended as they cost more than a question may.",
+        policy.cut_short_count(),
+    );
 }
 
 fn caches(metrics: &mut Exposition, shared: &Shared) {

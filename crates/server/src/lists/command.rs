@@ -66,6 +66,27 @@ pub(crate) fn refresh_text(answer: &Value) -> String {
 
 /// `avocet lists check`.
 pub(crate) fn check_text(answer: &Value) -> String {
+    check_lines(answer).join("\n")
+}
+
+/// `avocet lists check --skipped`.
+pub(crate) fn check_text_with_skipped(answer: &Value) -> String {
+    let shown = answer["first-passed-over-lines"].as_array().map_or(&[][..], Vec::as_slice);
+    let mut lines: Vec<String> = shown
+        .iter()
+        .map(|line| {
+            format!("line {} has no effect: {}: {}", line["line"], plain(&line["reason"]), plain(&line["text"]))
+        })
+        .collect();
+    let all = answer["passed-over-lines"].as_u64().unwrap_or(0);
+    if all > shown.len() as u64 {
+        lines.push(format!("and {} more without effect", all - shown.len() as u64));
+    }
+    lines.extend(check_lines(answer));
+    lines.join("\n")
+}
+
+fn check_lines(answer: &Value) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for fault in answer["first-broken-lines"].as_array().into_iter().flatten() {
         lines.push(format!("line {}: {}", fault["line"], plain(&fault["reason"])));
@@ -75,15 +96,25 @@ pub(crate) fn check_text(answer: &Value) -> String {
         lines.push(format!("and {} more", broken - shown));
     }
     lines.extend(triggers_text(&answer["triggers"]));
+    if let Some(beyond @ 1..) = answer["beyond-limits"].as_u64() {
+        lines.push(format!(
+            "{beyond} entries of it are not in force: there was no room for them beside the other lists; see \
+             \"Limits\" in the manual's page on lists"
+        ));
+    }
+    let no_comments = match answer["passed-over-lines"].as_u64() {
+        Some(count @ 1..) => format!(" ({count} of them no comments; see --skipped)"),
+        _ => String::new(),
+    };
     lines.push(format!(
-        "{}: {} lines of format {}: {} entries, {} skipped, {broken} broken",
+        "{}: {} lines of format {}: {} entries, {} skipped{no_comments}, {broken} broken",
         plain(&answer["name"]),
         answer["lines"],
         plain(&answer["format"]),
         answer["entries"],
         answer["skipped-lines"]
     ));
-    lines.join("\n")
+    lines
 }
 
 /// The triggers of a policy zone; none where the list is none.
@@ -124,6 +155,25 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn lines_without_effect_are_named_where_they_are_asked_for() {
+        let answer = json!({
+            "name": "ads", "format": "adblock", "lines": 9, "entries": 3, "broken-lines": 0, "skipped-lines": 6,
+            "passed-over-lines": 3, "beyond-limits": 2,
+            "first-passed-over-lines": [
+                { "line": 4, "text": "||x.example^$popup", "reason": "its modifiers are for browsers" },
+                { "line": 5, "text": "x\u{1b}##.ad", "reason": "it is about the content of pages" },
+            ],
+        });
+        let text = check_text(&answer);
+        assert!(text.ends_with("3 entries, 6 skipped (3 of them no comments; see --skipped), 0 broken"), "{text}");
+        assert!(text.starts_with("2 entries of it are not in force"), "{text}");
+        let named = check_text_with_skipped(&answer);
+        let expected = "line 4 has no effect: its modifiers are for browsers: ||x.example^$popup\n\
+            line 5 has no effect: it is about the content of pages: x?##.ad\nand 1 more without effect\n";
+        assert_eq!(named, format!("{expected}{text}"));
+    }
 
     #[test]
     fn triggers_that_cannot_fire_are_told_of() {

@@ -117,7 +117,7 @@ mod tests {
 
     fn report(entries: u64, refusal: Option<Refusal>) -> Report {
         let format = Format::Domains;
-        Report { format, lines: 9, entries, skipped: 0, faults: 3, first_faults: Vec::new(), refusal, triggers: None }
+        Report { lines: 9, entries, faults: 3, refusal, ..Report::of(format) }
     }
 
     #[test]

@@ -48,6 +48,7 @@ fn of_one(running: &Running, state: &Snapshot, list: &ListConfig) -> Value {
         "entries": compiled.map_or(0, |compiled| compiled.entries),
         "broken-lines": compiled.map_or(0, |compiled| compiled.faults),
         "skipped-lines": compiled.map_or(0, |compiled| compiled.skipped),
+        "beyond-limits": compiled.map_or(0, |compiled| compiled.beyond_limits),
         "triggers": shown_triggers(compiled.and_then(|compiled| compiled.triggers), state.config.resolver.mode),
         "octets": source.octets,
         "fetched-at": some_time(source.fetched_at_secs),
@@ -76,6 +77,8 @@ pub(crate) fn check(running: &Running, name: &str) -> Value {
     };
     let faults =
         report.first_faults.iter().map(|fault| json!({ "line": fault.line, "reason": fault.reason.to_string() }));
+    let passed_over =
+        report.first_passed_over.iter().map(|line| json!({ "line": line.line, "text": line.text, "reason": line.why }));
     json!({
         "done": true,
         "name": name,
@@ -83,6 +86,9 @@ pub(crate) fn check(running: &Running, name: &str) -> Value {
         "lines": report.lines,
         "entries": report.entries,
         "skipped-lines": report.skipped,
+        "passed-over-lines": report.passed_over,
+        "first-passed-over-lines": passed_over.collect::<Vec<_>>(),
+        "beyond-limits": compiled(&state, name).map_or(0, |compiled| compiled.beyond_limits),
         "triggers": shown_triggers(report.triggers, state.config.resolver.mode),
         "broken-lines": report.faults,
         "first-broken-lines": faults.collect::<Vec<_>>(),

@@ -2,7 +2,7 @@
 //!
 //! Where the disk is full or cannot be written, the lists are compiled and used all the same, and a line says so.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
@@ -113,16 +113,17 @@ impl Store {
     /// The image cannot be opened: no list is in force by it.
     pub(super) fn compile(&mut self, config: &PolicyConfig, secret: [u8; 32]) -> Result<Lists, String> {
         let began = Instant::now();
-        let mut stamps = Vec::with_capacity(config.lists.len());
+        let mut stamps = HashMap::with_capacity(config.lists.len());
         let Compilation { octets, zones, reports } = load::compile(config, secret, |list| {
             let copy = self.copies.open(list).map_err(|error| io::Error::other(error.to_string()));
-            stamps.push(copy.as_ref().ok().and_then(|copy| Some(copy.as_ref()?.head.stamp())));
+            let stamp = copy.as_ref().ok().and_then(|copy| Some(copy.as_ref()?.head.stamp()));
+            stamps.extend(stamp.map(|stamp| (list.name.clone(), stamp)));
             copy.map(|copy| copy.map(Cursor::<Copy>::new))
         });
         let mut lists = Vec::with_capacity(config.lists.len());
-        for ((list, report), stamp) in config.lists.iter().zip(reports).zip(stamps) {
+        for (list, report) in config.lists.iter().zip(reports) {
             tell(list, &report);
-            lists.push(Compiled::of(list, report.ok().flatten().as_ref(), stamp));
+            lists.push(Compiled::of(list, report.ok().flatten().as_ref(), stamps.remove(&list.name)));
         }
         let making = Making { at_secs: wall_secs(), millis: began.elapsed().as_millis() as u64, lists };
         if let Err(error) = self.make_directory().and_then(|()| self.image.save(&octets, &making)) {
@@ -271,6 +272,7 @@ fn tell(list: &ListConfig, report: &io::Result<Option<Report>>) {
             list = name,
             entries = report.entries,
             faults = report.faults,
+            beyond_limits = report.beyond_limits,
             "has broken lines, which are left out; see `avocet lists check`"
         ),
         Ok(Some(report)) => tracing::info!(list = name, entries = report.entries, "read"),

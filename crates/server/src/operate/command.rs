@@ -42,7 +42,10 @@ pub(crate) fn lists(args: &ListsArgs) -> ExitCode {
         ListsCommand::Refresh { name, force } => {
             (Request::ListsRefresh { name: name.clone(), force: *force }, lists::command::refresh_text)
         }
-        ListsCommand::Check { name } => (Request::ListsCheck { name: name.clone() }, lists::command::check_text),
+        ListsCommand::Check { name, skipped } => (
+            Request::ListsCheck { name: name.clone() },
+            if *skipped { lists::command::check_text_with_skipped } else { lists::command::check_text },
+        ),
     };
     run(&args.control, &request, write)
 }

@@ -4,6 +4,7 @@
 //! over reloads, whatever the rule's place among the others has become.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use avocet_policy::rpz::TriggerKind;
@@ -31,13 +32,16 @@ pub(crate) struct Counts {
     /// Each with its place.
     subjects: Mutex<HashMap<Subject, usize>>,
     workers: Vec<Box<[Counter]>>,
+    /// Names for which lists ask for more work than a question may cost. One counter for all: it is rare.
+    cut_short: AtomicU64,
 }
 
 impl Counts {
     /// All are zero.
     pub(crate) fn new(workers: usize) -> Self {
         let counters = || (0..MAX_COUNTED).map(|_| Counter::default()).collect();
-        Self { subjects: Mutex::default(), workers: (0..workers).map(|_| counters()).collect() }
+        let workers = (0..workers).map(|_| counters()).collect();
+        Self { subjects: Mutex::default(), workers, cut_short: AtomicU64::new(0) }
     }
 
     /// Where the lists and rules of a policy are counted; `zones` are the places in the configuration of the lists that
@@ -68,6 +72,22 @@ impl Counts {
             lists,
             rules: rules.map(|rule| place(Subject::Rule(rule.to_owned()))).collect(),
         }
+    }
+
+    /// Counts look-ups that were cut short, and warns of the first.
+    #[inline]
+    pub(super) fn count_cut_short(&self, look_ups: u64) {
+        if look_ups > 0 && self.cut_short.fetch_add(look_ups, Ordering::Relaxed) == 0 {
+            tracing::warn!(
+                "a list asks for more work for one name than a question may cost: the patterns and lines that were not \
+                 reached have no effect on such names (avocet_list_lookups_cut_short_total counts them)"
+            );
+        }
+    }
+
+    /// How many look-ups were cut short.
+    pub(crate) fn cut_short(&self) -> u64 {
+        self.cut_short.load(Ordering::Relaxed)
     }
 
     fn count(&self, worker: usize, place: usize) {

@@ -5,7 +5,9 @@ use std::io::{self, Read};
 use std::ops::Deref;
 
 use avocet_io::file::open_regular;
-use avocet_policy::list::{Compiler, Format, Image, ImageError, Kind, ListId, Progress, Report, Rewrites, Source};
+use avocet_policy::list::{
+    Compiler, Format, Image, ImageError, Kind, ListId, Origin, Progress, Report, Rewrites, Source,
+};
 use avocet_policy::rpz::{TriggerKind, Zone, Zones};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -59,6 +61,9 @@ pub(crate) struct Compiled {
     pub(crate) skipped: u64,
     /// Broken lines.
     pub(crate) faults: u64,
+    /// Of these, the lines for which there was no room beside the other lists.
+    #[serde(default)]
+    pub(crate) beyond_limits: u64,
     /// Of a policy zone, its triggers by their kinds.
     #[serde(default)]
     pub(crate) triggers: Option<[u64; 5]>,
@@ -153,6 +158,7 @@ impl Compiled {
             entries: report.map_or(0, |report| report.entries),
             skipped: report.map_or(0, |report| report.skipped),
             faults: report.map_or(0, |report| report.faults),
+            beyond_limits: report.map_or(0, |report| report.beyond_limits),
             triggers: report.and_then(|report| report.triggers),
         }
     }
@@ -168,24 +174,32 @@ pub(crate) struct Compilation {
     pub(crate) reports: Vec<io::Result<Option<Report>>>,
 }
 
-/// Compiles the texts of all lists; `open` gives that of each, or none where there is none yet.
+/// Compiles the texts of all lists; `open` gives that of each, or none where there is none yet. Files of this machine
+/// are read first: what all lists share is limited, and fetched ones must not use it up.
 pub(crate) fn compile<R: Read>(
     config: &PolicyConfig,
     secret: [u8; 32],
     mut open: impl FnMut(&ListConfig) -> io::Result<Option<R>>,
 ) -> Compilation {
     let mut compiler = Compiler::new(secret);
-    let mut reports = Vec::new();
-    for (place, list) in config.lists.iter().enumerate() {
-        let report = match open(list) {
+    let mut reports: Vec<io::Result<Option<Report>>> = config.lists.iter().map(|_| Ok(None)).collect();
+    let by_origin = |wanted: Origin| config.lists.iter().enumerate().filter(move |(_, list)| origin(list) == wanted);
+    for (place, list) in by_origin(Origin::Own).chain(by_origin(Origin::Fetched)) {
+        reports[place] = match open(list) {
             Ok(Some(text)) => read(&mut compiler, (place, list), text).map(Some),
             Ok(None) => Ok(None),
             Err(error) => Err(error),
         };
-        reports.push(report);
     }
     let zones = compiler.take_zones();
     Compilation { octets: compiler.finish().0, zones, reports }
+}
+
+fn origin(list: &ListConfig) -> Origin {
+    match list.source {
+        ListSource::File(_) => Origin::Own,
+        ListSource::Url(_) => Origin::Fetched,
+    }
 }
 
 /// Reads the policy zones alone, for an image that was made of these lists before.
@@ -221,6 +235,7 @@ fn read(compiler: &mut Compiler, (place, list): (usize, &ListConfig), mut text: 
         },
         format: Format::from_name(list.format.0),
         rewrites: if list.rewrites { Rewrites::Permitted } else { Rewrites::Refused },
+        origin: origin(list),
     });
     let mut chunk = vec![0; PIECE];
     loop {

@@ -198,6 +198,11 @@ impl Policy {
         self.counted.of_list(&self.counts, place)
     }
 
+    /// How often look-ups in lists were cut short, as they asked for more work than a question may cost.
+    pub(crate) fn cut_short_count(&self) -> u64 {
+        self.counts.cut_short()
+    }
+
     /// How often private addresses of public names were taken out.
     pub(crate) fn rebinding_count(&self) -> u64 {
         self.counted.of_rebinding(&self.counts)

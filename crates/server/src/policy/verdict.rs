@@ -104,6 +104,10 @@ impl<'p> QuestionVerdict<'p> {
 
 impl Scratch {
     pub(super) fn renew(&mut self, policy: &Policy, epoch: u32, wall_secs: u64) {
+        for lists in [&mut self.lists, &mut self.named_lists] {
+            policy.counts.count_cut_short(lists.take_cut_short());
+            lists.begin_question();
+        }
         if self.epoch != Some(epoch) || !self.hours.is_current(wall_secs) {
             policy.program.renew(&mut self.hours, wall_secs);
             self.epoch = Some(epoch);

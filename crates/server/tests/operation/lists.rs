@@ -198,6 +198,30 @@ fn lists_follow_the_configuration() {
 }
 
 #[test]
+fn a_list_that_asks_for_endless_work_lets_names_pass_and_is_counted() {
+    let hostile: String = (0..80).map(|number| format!("aaa[a-z.]{{0,{}}}[0-9]\n", 100 + number)).collect();
+    let every = "||*^$client=~zz\n||x.example^$popup\n".to_owned();
+    let (site, upstream, web) = (Site::new(), Upstream::start(), Web::start(&hostile));
+    let own = site.directory.join("own");
+    std::fs::write(&own, format!("{every}||own.example^\n/^own[0-9]+[.]/\n")).unwrap();
+    let tables = list("far", &format!("url = \"http://127.0.0.1:{}/x\"\nformat = \"pihole-regex\"", web.port))
+        + &list("near", &format!("file = \"{}\"", own.display()));
+    site.configure(upstream.addr, "", &tables);
+    let server = site.start();
+    refresh(&site, &[]);
+    let label = "a".repeat(60);
+    let long = format!("{label}.{label}.{label}.{}", "a".repeat(50));
+    assert_eq!((site.ask(&long).0, site.ask(&format!("own7.{long}")).0), (ADDRESS.into(), BLOCKED.into()));
+    assert_eq!((site.ask("www.example").0, site.ask("own.example").0), (ADDRESS.into(), BLOCKED.into()));
+    assert!(site.metric("avocet_list_lookups_cut_short_total") >= 1.0);
+    let text = site.avocet_text(&["lists", "check", "near", "--skipped"]);
+    assert!(text.starts_with("line 2 has no effect: its modifiers are for browsers: ||x.example^$popup\n"), "{text}");
+    assert!(text.contains("line 1: this is about every name"), "{text}");
+    let lines = server.stop();
+    assert_eq!(lines.iter().filter(|line| line.contains("asks for more work for one name")).count(), 1, "{lines:?}");
+}
+
+#[test]
 fn a_policy_zone_is_kept_as_lists_are_and_explained() {
     const HEAD: &str = "$TTL 60\n@ SOA rpz.example. nobody.example. 1 2 3 4 5\n";
     let first = format!("{HEAD}own.example A 192.0.2.99\nns.example.rpz-nsdname CNAME .\nbroken CNAME\n");

@@ -7,9 +7,11 @@
 //! @@rule      lets through                rule$modifiers
 //! ```
 //!
-//! Rules about pages, paths or requests of a browser say nothing of names and are passed over.
+//! Rules about pages, paths or requests of a browser say nothing of names and are passed over. A pattern that names
+//! no more of an address than its host is held against `http://NAME/`, as AdGuard Home does.
 
 use super::super::entry::{BADFILTER, Effect, Entry, IMPORTANT, Scope, Target};
+use super::super::modifier::Limit;
 use super::super::name;
 use super::super::report::Reason;
 use super::modifiers::{self, Options};
@@ -19,13 +21,19 @@ use super::{Taken, hosts, without_comment};
 const COSMETIC: [&str; 13] =
     ["##", "#@#", "#?#", "#@?#", "#$#", "#@$#", "#$?#", "#@$?#", "#%#", "#@%#", "$$", "$@$", "#+js("];
 
+/// Fewest characters of a pattern without an anchor, as in AdGuard Home.
+const MIN_PART: usize = 3;
+
 pub(super) fn read(line: &str, out: &mut Vec<Entry>) -> Result<Taken, Reason> {
     if line.starts_with(|first: char| first.is_ascii_hexdigit() || first == ':')
         && let Some(taken) = hosts::read_names(line, out)?
     {
         return Ok(taken);
     }
-    if line.starts_with(['!', '#', '[']) || COSMETIC.iter().any(|mark| line.contains(mark)) {
+    if COSMETIC.iter().any(|mark| line.contains(mark)) {
+        return Ok(Taken::PassedOver("it is about the content of pages"));
+    }
+    if line.starts_with(['!', '#', '[']) {
         return Ok(Taken::Nothing);
     }
     let (effect, rule) = match line.strip_prefix("@@") {
@@ -34,10 +42,12 @@ pub(super) fn read(line: &str, out: &mut Vec<Entry>) -> Result<Taken, Reason> {
     };
     let (pattern, options) = split(rule);
     let Some(options) = options.map_or(Ok(Some(Options::default())), modifiers::read)? else {
-        return Ok(Taken::Nothing);
+        return Ok(Taken::PassedOver("its modifiers are for browsers"));
     };
-    let Some(target) = target(without_comment(pattern))? else { return Ok(Taken::Nothing) };
-    if covers_everything(&target) && !options.modifiers.restrict() {
+    let Some(target) = target(without_comment(pattern))? else {
+        return Ok(Taken::PassedOver("it is about addresses of pages"));
+    };
+    if target.is_every_name() && options.modifiers.limit() == Limit::Nothing {
         return Err(Reason::Everything);
     }
     let marks = if options.important { IMPORTANT } else { 0 } | if options.badfilter { BADFILTER } else { 0 };
@@ -66,9 +76,28 @@ fn target(pattern: &str) -> Result<Option<Target>, Reason> {
     if let Some(regex) = pattern.strip_prefix('/').and_then(|rest| rest.strip_suffix('/')).filter(|r| !r.is_empty()) {
         return Ok(Some(Target::Regex(regex.to_owned())));
     }
-    if pattern.contains('/') || pattern.contains("://") {
-        return Ok(None);
+    if pattern.contains('/') {
+        let Some(pattern) = pattern_of_host(pattern) else { return Ok(None) };
+        return target_of_name(&pattern).map(Some);
     }
+    target_of_name(pattern).map(Some)
+}
+
+/// A pattern of an address as one of its host; none if it is about more of it.
+fn pattern_of_host(pattern: &str) -> Option<String> {
+    let with_scheme = ["|http://", "http://", "://", "//"].iter().find_map(|start| pattern.strip_prefix(start));
+    let (start, rest) = match (pattern.strip_prefix("||"), with_scheme) {
+        (Some(rest), _) => ("||", rest),
+        (None, Some(rest)) => ("|", rest),
+        (None, None) => ("|", pattern.strip_prefix('/')?),
+    };
+    let host = rest.strip_suffix('*').unwrap_or(rest).strip_suffix('/');
+    let (host, end) = host.map_or((rest, ""), |host| (host, "^"));
+    let is_of_host = |octet: u8| is_of_names(octet) || octet == b'^';
+    (!host.is_empty() && host.bytes().all(is_of_host)).then(|| format!("{start}{host}{end}"))
+}
+
+fn target_of_name(pattern: &str) -> Result<Target, Reason> {
     let (start, rest) = match (pattern.strip_prefix("||"), pattern.strip_prefix('|')) {
         (Some(rest), _) => ("||", rest),
         (None, Some(rest)) => ("|", rest),
@@ -81,9 +110,9 @@ fn target(pattern: &str) -> Result<Option<Target>, Reason> {
         return Err(Reason::Malformed("a separator within a name matches nothing"));
     }
     if text.is_empty() || text.bytes().all(|octet| octet == b'*') {
-        return Ok(Some(Target::Name(Scope::Subtree, avocet_wire::NameBuf::ROOT)));
+        return Ok(Target::Name(Scope::Subtree, avocet_wire::NameBuf::ROOT));
     }
-    name_or_glob(start, text, end).map(Some)
+    name_or_glob(start, text, end)
 }
 
 fn name_or_glob(start: &str, text: &str, end: &str) -> Result<Target, Reason> {
@@ -98,6 +127,10 @@ fn name_or_glob(start: &str, text: &str, end: &str) -> Result<Target, Reason> {
         _ => return glob(start, text, end),
     };
     let is_bare = start.is_empty() && end.is_empty();
+    // A word is no name that anybody asks for.
+    if is_bare && !plain.trim_end_matches('.').contains('.') {
+        return glob(start, text, end);
+    }
     match name::read(plain) {
         // Labels neither begin nor end with a hyphen: such text is a part of names.
         Ok(_) if is_bare && plain.split('.').any(|label| label.starts_with('-') || label.ends_with('-')) => {
@@ -109,16 +142,18 @@ fn name_or_glob(start: &str, text: &str, end: &str) -> Result<Target, Reason> {
     }
 }
 
+const fn is_of_names(octet: u8) -> bool {
+    octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_' | b'.' | b'*')
+}
+
 fn glob(start: &str, text: &str, end: &str) -> Result<Target, Reason> {
-    let is_of_names = |octet: u8| octet.is_ascii_alphanumeric() || b"-_.*".contains(&octet);
     if let Some(other) = text.chars().find(|found| !found.is_ascii() || !is_of_names(*found as u8)) {
         return Err(name::NameFault::Character(other).into());
     }
+    if start.is_empty() && end.is_empty() && text.bytes().filter(|octet| *octet != b'*').count() < MIN_PART {
+        return Err(Reason::Malformed("a part of a name of less than three characters is in too many names"));
+    }
     Ok(Target::Glob(format!("{start}{}{end}", text.to_ascii_lowercase())))
-}
-
-fn covers_everything(target: &Target) -> bool {
-    matches!(target, Target::Name(Scope::Subtree, name) if name.wire() == [0])
 }
 
 #[cfg(test)]
@@ -177,27 +212,76 @@ mod tests {
     }
 
     #[test]
-    fn what_is_for_browsers_is_passed_over() {
-        for line in [
-            "! comment",
-            "# comment",
-            "[Adblock Plus 2.0]",
-            "example.org##.banner",
-            "##.banner",
-            "example.org#@#.banner",
-            "example.org#?#div:has(a)",
-            "example.org#$#body { color: red }",
-            "example.org#%#window.x = 1",
-            "example.org$$script[data]",
-            "||example.org^$third-party",
-            "||example.org^$script,domain=a.example",
-            "||example.org/ads/banner.js",
-            "https://example.org/",
-            "/banner/*.js",
-            "||example.org^$~script",
-            "||example.org^$popup,third-party",
-        ] {
+    fn comments_say_nothing() {
+        for line in ["! comment", "# comment", "[Adblock Plus 2.0]"] {
             check(line, "-");
+        }
+    }
+
+    #[test]
+    fn what_is_for_browsers_is_passed_over() {
+        for (what, lines) in [
+            (
+                "it is about the content of pages",
+                &[
+                    "example.org##.banner",
+                    "##.banner",
+                    "example.org#@#.banner",
+                    "example.org#?#div:has(a)",
+                    "example.org#$#body { color: red }",
+                    "example.org#%#window.x = 1",
+                    "example.org$$script[data]",
+                ][..],
+            ),
+            (
+                "its modifiers are for browsers",
+                &[
+                    "||example.org^$third-party",
+                    "||example.org^$script,domain=a.example",
+                    "||example.org^$~script",
+                    "||example.org^$popup,third-party",
+                ],
+            ),
+            (
+                "it is about addresses of pages",
+                &[
+                    "||example.org/ads/banner.js",
+                    "||example.org/ads*",
+                    "https://example.org/",
+                    "example.org/",
+                    "/banner/*.js",
+                    "/banner?id=",
+                    "://example.org/a",
+                    "//",
+                ],
+            ),
+        ] {
+            lines.iter().for_each(|line| check(line, &format!("passed over: {what}")));
+        }
+    }
+
+    #[test]
+    fn patterns_of_an_address_with_no_more_than_its_host_are_of_names() {
+        check("||example.org/", "block +example.org.");
+        check("||example.org/*", "block +example.org.");
+        check("://example.org^", "block =example.org.");
+        check("//example.org^", "block =example.org.");
+        check("://example.org/*", "block =example.org.");
+        check("://ads.", "block |ads.");
+        check("http://example.org/", "block =example.org.");
+        check("|http://example.org^", "block =example.org.");
+        check("/adserver.", "block |adserver.");
+        check("||ads*.example.org/", "block ||ads*.example.org|");
+    }
+
+    #[test]
+    fn a_word_is_a_part_of_names() {
+        check("_prebid_", "block _prebid_");
+        check("_728x90.", "block _728x90.");
+        check("adserver", "block adserver");
+        check("_dmarc.example.org", "block =_dmarc.example.org.");
+        for short in ["ad", "a*b", "."] {
+            check(short, "fault: a part of a name of less than three characters is in too many names");
         }
     }
 
@@ -205,7 +289,18 @@ mod tests {
     fn every_name_needs_a_restriction() {
         check("*$dnstype=AAAA", "block +.");
         check("||*^$client=10.0.0.0/8", "block +.");
+        check("*$dnstype=A|~AAAA", "block +.");
+        check("*$dnstype=~A", "block +.");
         check("*$denyallow=org|com", "block +.");
+        for limits_nothing in [
+            "||*^$client=~zz",
+            "||*^$client=0.0.0.0/0|~10.0.0.1",
+            "||*^$ctag=~x",
+            "@@||*^$client=~zz,important",
+            "||*^$dnsrewrite=192.0.2.1",
+        ] {
+            check(limits_nothing, "fault: this is about every name");
+        }
         check("*", "fault: this is about every name");
         check("||*^", "fault: this is about every name");
         check("||^", "fault: this is about every name");

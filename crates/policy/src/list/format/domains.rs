@@ -1,9 +1,10 @@
-//! A name a line; between slashes a regular expression; and lines of a hosts file, which published lists mix in.
+//! A name a line; between slashes a regular expression; and lines of a hosts file or of Adblock with an anchor, which
+//! published lists mix in.
 
 use super::super::entry::{Entry, Scope, Target};
 use super::super::name;
 use super::super::report::Reason;
-use super::{Taken, hosts, without_comment};
+use super::{Taken, adblock, hosts, without_comment};
 
 /// What a name without `*.` before it means.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -18,6 +19,9 @@ pub(super) fn read(line: &str, plain: Plain, out: &mut Vec<Entry>) -> Result<Tak
     let line = without_comment(line);
     if line.is_empty() || line.starts_with(['!', ';']) || line.starts_with("//") {
         return Ok(Taken::Nothing);
+    }
+    if line.starts_with('|') || line.starts_with("@@") {
+        return adblock::read(line, out);
     }
     if let Some(regex) = line.strip_prefix('/').and_then(|rest| rest.strip_suffix('/')) {
         out.push(Entry::block(Target::Regex(regex.to_owned())));
@@ -67,12 +71,16 @@ mod tests {
     }
 
     #[test]
-    fn expressions_and_lines_of_hosts_files_may_stand_between() {
+    fn expressions_and_lines_of_hosts_files_and_of_adblock_are_read_between() {
         check(Format::Domains, "/^banners?[_.-]/", "block /^banners?[_.-]/");
         check(Format::Wildcards, "/ads/ # why", "block /ads/");
         check(Format::Domains, "0.0.0.0 ads.example", "block =ads.example.");
         check(Format::Wildcards, "192.0.2.1 nas.example", "block =nas.example. -> A 192.0.2.1");
-        check(Format::Domains, "::1 localhost", "-");
+        check(Format::Domains, "::1 localhost", "passed over: its names are those of the machine itself");
+        check(Format::Domains, "||ads.example^", "block +ads.example.");
+        check(Format::Wildcards, "@@||ads.example^", "allow +ads.example.");
+        check(Format::Domains, "|ads.example|", "block =ads.example.");
+        check(Format::Domains, "||ads.example^$third-party", "passed over: its modifiers are for browsers");
     }
 
     #[test]

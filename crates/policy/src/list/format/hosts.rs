@@ -1,7 +1,7 @@
 //! `ADDRESS NAME ...` (hosts(5)).
 //!
 //! A name with an address that nobody is reached at (`0.0.0.0`, `::`, loopback) is blocked, with
-//! any other it is answered so. A line of one word is read as in a list of names: published lists mix them.
+//! any other it is answered so. Other lines are read as in a list of names: published lists mix them.
 
 use std::net::IpAddr;
 
@@ -51,7 +51,7 @@ pub(super) fn read_names(line: &str, out: &mut Vec<Entry>) -> Result<Option<Take
     if names.peek().is_none() {
         return Err(Reason::Malformed("an address without a name"));
     }
-    let (mut taken, mut fault) = (Taken::Nothing, None);
+    let (mut taken, mut fault) = (Taken::PassedOver("its names are those of the machine itself"), None);
     for written in names.filter(|written| !is_of_the_machine(written)) {
         match entry(address, written) {
             Ok(entry) => {
@@ -122,17 +122,18 @@ mod tests {
 
     #[test]
     fn comments_and_names_of_the_machine_say_nothing() {
+        for line in ["# a comment", "! another one"] {
+            check(line, "-");
+        }
         for line in [
-            "# a comment",
-            "! another one",
             "127.0.0.1 localhost",
             "::1 ip6-localhost ip6-loopback",
             "fe80::1%lo0 localhost",
+            "0.0.0.0 0.0.0.0",
+            "255.255.255.255 broadcasthost",
         ] {
-            check(line, "-");
+            check(line, "passed over: its names are those of the machine itself");
         }
-        check("0.0.0.0 0.0.0.0", "-");
-        check("255.255.255.255 broadcasthost", "-");
         check("127.0.0.1 localhost ads.example", "block =ads.example.");
         check("0.0.0.0 ads.example#b.example", "block =ads.example.");
     }
@@ -142,6 +143,8 @@ mod tests {
         check("ads.example # why", "block =ads.example.");
         check("*.ads.example", "block +ads.example.");
         check("ads.example##.banner", "fault: '#' is no character of a host name");
+        check("||ads.example^", "block +ads.example.");
+        check("@@||ads.example^$important", "allow +ads.example. important");
     }
 
     #[test]

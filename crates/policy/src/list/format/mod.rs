@@ -71,8 +71,10 @@ impl fmt::Display for Format {
 pub(super) enum Taken {
     /// Its entries were added.
     Entries,
-    /// It says nothing of names.
+    /// It is empty or a comment.
     Nothing,
+    /// It says something, but nothing of names or of others than the machine itself: why.
+    PassedOver(&'static str),
 }
 
 /// Adds what a line says.
@@ -141,6 +143,7 @@ pub(super) mod tests {
         let mut out = Vec::new();
         let found = match read_line(format, line, &mut out) {
             Ok(Taken::Nothing) => "-".to_owned(),
+            Ok(Taken::PassedOver(why)) => format!("passed over: {why}"),
             Ok(Taken::Entries) => out.iter().map(shown).collect::<Vec<_>>().join("; "),
             Err(reason) => format!("fault: {reason}"),
         };

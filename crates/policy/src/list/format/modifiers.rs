@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(read.tags, [Subject::Is("device_pc".into()), Subject::IsNot("user_child".into())]);
         assert_eq!(&*read.except[0], b"\x03com\x00");
         assert_eq!(&*read.except[1], b"\x07example\x03org\x00");
-        assert!(read.restrict());
+        assert_eq!(read.limit(), super::super::super::modifier::Limit::Named);
     }
 
     #[test]

@@ -48,7 +48,17 @@ pub(super) fn read(line: &str, out: &mut Vec<Entry>) -> Result<Taken, Reason> {
     for part in parts {
         match part.split_once('=') {
             None if part == "invert" => inverted = true,
-            Some(("querytype", written)) => types = query_types(written)?,
+            Some(("querytype", written)) => {
+                let read = query_types(written)?;
+                // As in Pi-hole: one that both names types and leaves others out is an error.
+                if matches!(
+                    (types.first(), read.first()),
+                    (Some(Subject::Is(_)), Some(Subject::IsNot(_))) | (Some(Subject::IsNot(_)), Some(Subject::Is(_)))
+                ) {
+                    return Err(Reason::ModifierValue("querytype"));
+                }
+                types = read;
+            }
             Some(("reply", reply)) => rewrites.push(answer(reply)?),
             _ => return Err(Reason::UnknownModifier(part.chars().take(40).collect())),
         }
@@ -142,6 +152,8 @@ mod tests {
     #[test]
     fn faults_are_told() {
         check("abc;querytype=X1", "fault: the value of the modifier \"querytype\" is wrong");
+        check("abc;querytype=!A;querytype=A", "fault: the value of the modifier \"querytype\" is wrong");
+        check("abc;querytype=A;querytype=!AAAA", "fault: the value of the modifier \"querytype\" is wrong");
         check("abc;reply=x", "fault: the value of the modifier \"reply\" is wrong");
         check("abc;reply=nodata;reply=1.2.3.4", "fault: the value of the modifier \"reply\" is wrong");
         check("abc;what", "fault: the modifier \"what\" does not exist");

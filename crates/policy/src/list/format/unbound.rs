@@ -43,7 +43,9 @@ pub(super) fn read(line: &str, out: &mut Vec<Entry>) -> Result<Taken, Reason> {
     match option.trim_ascii() {
         "local-zone" => out.push(zone(value)?),
         "local-data" => out.push(data(value)?),
-        "local-data-ptr" | "local-zone-tag" | "local-zone-override" => return Ok(Taken::Nothing),
+        "local-data-ptr" | "local-zone-tag" | "local-zone-override" => {
+            return Ok(Taken::PassedOver("it says nothing of names to block or to answer"));
+        }
         _ => return Err(Reason::Malformed("expected local-zone: or local-data:")),
     }
     Ok(Taken::Entries)

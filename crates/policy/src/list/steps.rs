@@ -1,0 +1,172 @@
+//! Bounds on the work of a look-up, whatever the lists say.
+//!
+//! A step is one state of an automaton, one place at which a pattern is tried, or one line that is read: a few
+//! nanoseconds each. When the steps are spent, the remaining patterns and lines are treated as absent. A hostile
+//! list can thus let names pass, as an empty list does, but it cannot hold up a worker.
+
+use super::limits::{NAME_RESERVE, NAME_STEPS, QUESTION_STEPS, TRIAL_STEPS};
+
+/// The steps that are left.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Steps {
+    /// For the names of one question; none where questions are not announced.
+    question: Option<u32>,
+    /// What the current name was granted.
+    granted: u32,
+    /// What is left of that.
+    left: u32,
+    /// Whether something was left out for the current name.
+    is_cut_short: bool,
+    /// Names for which something was left out.
+    cut_short: u64,
+}
+
+/// No steps are left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Exhausted;
+
+impl Steps {
+    /// Bounds each name, and no question.
+    pub(super) const fn of_names() -> Self {
+        Self { question: None, granted: 0, left: 0, is_cut_short: false, cut_short: 0 }
+    }
+
+    /// Bounds the names together that are looked up until the next call.
+    #[inline]
+    pub(super) const fn begin_question(&mut self) {
+        (self.granted, self.left) = (0, 0);
+        self.question = Some(QUESTION_STEPS);
+    }
+
+    /// Bounds the look-up of one name.
+    #[inline]
+    pub(super) const fn begin_name(&mut self) {
+        self.granted = match self.question {
+            Some(question) => {
+                let rest = question.saturating_sub(self.spent());
+                self.question = Some(rest);
+                if rest < NAME_RESERVE {
+                    NAME_RESERVE
+                } else if rest < NAME_STEPS {
+                    rest
+                } else {
+                    NAME_STEPS
+                }
+            }
+            None => NAME_STEPS,
+        };
+        self.left = self.granted;
+        self.is_cut_short = false;
+    }
+
+    /// Gives the name its reserve once more, to read the lines of the patterns that were found.
+    #[inline]
+    pub(super) const fn renew_reserve(&mut self) {
+        if self.left < NAME_RESERVE {
+            self.granted += NAME_RESERVE - self.left;
+            self.left = NAME_RESERVE;
+        }
+    }
+
+    /// Takes steps from those of the name.
+    #[inline]
+    pub(super) const fn spend(&mut self, steps: usize) -> Result<(), Exhausted> {
+        if steps > self.left as usize {
+            self.left = 0;
+            self.cut_short();
+            return Err(Exhausted);
+        }
+        self.left -= steps as u32;
+        Ok(())
+    }
+
+    /// Takes the steps of one trial of a pattern, which `run` counts down from those that a trial may take.
+    #[inline]
+    pub(super) fn trial(&mut self, run: impl FnOnce(&mut Trial) -> Result<bool, Exhausted>) -> Result<bool, Exhausted> {
+        let granted = self.left.min(TRIAL_STEPS);
+        let mut trial = Trial { left: granted };
+        let outcome = run(&mut trial);
+        self.left -= granted - trial.left;
+        outcome.or_else(|Exhausted| {
+            self.cut_short();
+            // The next pattern may do with less than this one.
+            if self.left == 0 { Err(Exhausted) } else { Ok(false) }
+        })
+    }
+
+    /// Steps that the current name has taken.
+    pub(super) const fn spent(&self) -> u32 {
+        self.granted - self.left
+    }
+
+    /// How many names were cut short since the last call.
+    pub(super) const fn take_cut_short(&mut self) -> u64 {
+        std::mem::replace(&mut self.cut_short, 0)
+    }
+
+    #[cold]
+    const fn cut_short(&mut self) {
+        if !self.is_cut_short {
+            self.is_cut_short = true;
+            self.cut_short += 1;
+        }
+    }
+}
+
+/// The steps that are left to the trial of one pattern.
+#[derive(Debug)]
+pub(super) struct Trial {
+    left: u32,
+}
+
+impl Trial {
+    /// The steps that a trial may take at most.
+    pub(super) const WHOLE: Self = Self { left: TRIAL_STEPS };
+
+    #[inline]
+    pub(super) const fn spend(&mut self, steps: usize) -> Result<(), Exhausted> {
+        if steps > self.left as usize {
+            self.left = 0;
+            return Err(Exhausted);
+        }
+        self.left -= steps as u32;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_of_a_question_share_its_steps() {
+        let mut steps = Steps::of_names();
+        steps.begin_question();
+        let mut granted = Vec::new();
+        for _ in 0..6 {
+            steps.begin_name();
+            granted.push(steps.granted);
+            assert_eq!((steps.spend(steps.left as usize), steps.spend(1)), (Ok(()), Err(Exhausted)));
+        }
+        assert_eq!(granted[..4].iter().sum::<u32>(), QUESTION_STEPS);
+        assert_eq!((&granted[4..], steps.take_cut_short()), (&[NAME_RESERVE; 2][..], 6));
+        steps.begin_question();
+        steps.begin_name();
+        assert_eq!(steps.spend(NAME_STEPS as usize), Ok(()));
+    }
+
+    #[test]
+    fn a_trial_takes_its_part_and_leaves_the_rest_to_others() {
+        let mut steps = Steps::of_names();
+        steps.begin_name();
+        let endless = |trial: &mut Trial| loop {
+            trial.spend(1)?;
+        };
+        assert_eq!(steps.trial(endless), Ok(false));
+        assert_eq!(steps.spent(), TRIAL_STEPS);
+        assert_eq!(steps.trial(|trial| trial.spend(5).map(|()| true)), Ok(true));
+        assert_eq!((steps.spent(), steps.take_cut_short(), steps.take_cut_short()), (TRIAL_STEPS + 5, 1, 0));
+        while steps.trial(endless).is_ok() {}
+        assert_eq!(steps.spent(), NAME_STEPS);
+    }
+}

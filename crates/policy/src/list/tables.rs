@@ -1,0 +1,267 @@
+//! What the compiler gathers beside names: sets of modifiers and patterns, each once.
+
+use std::collections::{HashMap, HashSet};
+
+use ipnet::IpNet;
+
+use super::binary::Write;
+use super::limits::{
+    MAX_CLIENT_NETWORKS, MAX_GLOBS, MAX_MODIFIER_OCTETS, MAX_MODIFIERS, MAX_REGEXES, MAX_REGEXES_OCTETS,
+    MAX_SHARING_LITERAL, MAX_STATES_SHARING_LITERAL, MAX_UNFILTERED, MAX_UNFILTERED_STATES,
+};
+use super::modifier::{ClientTest, Modifiers};
+use super::patterns::{self, Checked, Form};
+use super::quota::Quota;
+use super::reader::Origin;
+use super::report::Reason;
+
+/// Sets of modifiers, each once.
+pub(super) struct ModifierTable {
+    /// Places plus one.
+    places: HashMap<Modifiers, u32>,
+    written: Vec<u8>,
+    /// That entries name as clients.
+    networks: HashSet<IpNet>,
+    count: Quota,
+    octets: Quota,
+    network_count: Quota,
+}
+
+impl ModifierTable {
+    pub(super) fn empty() -> Self {
+        Self {
+            places: HashMap::new(),
+            written: Vec::new(),
+            networks: HashSet::new(),
+            count: Quota::of(MAX_MODIFIERS, "modifiers"),
+            octets: Quota::of(MAX_MODIFIER_OCTETS, "octets of modifiers"),
+            network_count: Quota::of(MAX_CLIENT_NETWORKS, "addresses of clients"),
+        }
+    }
+
+    /// Another list is read from here on.
+    pub(super) const fn begin_list(&mut self) {
+        self.count.begin_list();
+        self.octets.begin_list();
+        self.network_count.begin_list();
+    }
+
+    /// The place of a set of modifiers, plus one.
+    ///
+    /// # Errors
+    /// There is no room for it.
+    pub(super) fn place_of(&mut self, modifiers: Modifiers, origin: Origin) -> Result<u32, Reason> {
+        if let Some(place) = self.places.get(&modifiers) {
+            return Ok(*place);
+        }
+        let new = self.new_networks(&modifiers);
+        let (place, start) = (self.places.len() as u32 + 1, self.written.len());
+        modifiers.write(&mut self.written);
+        let octets = self.written.len() - start;
+        let room = self.count.room_for(1, origin).and_then(|()| self.octets.room_for(octets, origin));
+        if let Err(reason) = room.and_then(|()| self.network_count.room_for(new.len(), origin)) {
+            self.written.truncate(start);
+            return Err(reason);
+        }
+        self.count.take(1);
+        self.octets.take(octets);
+        self.network_count.take(new.len());
+        self.networks.extend(new);
+        self.places.insert(modifiers, place);
+        Ok(place)
+    }
+
+    fn new_networks(&self, modifiers: &Modifiers) -> HashSet<IpNet> {
+        let networks = modifiers.clients.iter().filter_map(|subject| match subject.inner() {
+            ClientTest::Network(network) => Some(*network),
+            ClientTest::Name(_) => None,
+        });
+        networks.filter(|network| !self.networks.contains(network)).collect()
+    }
+
+    /// The section of an image.
+    pub(super) fn write(self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.written.len() + 8);
+        out.number(self.places.len() as u64);
+        out.extend_from_slice(&self.written);
+        out
+    }
+}
+
+/// What decides about whether a pattern is taken, beside its text.
+#[derive(Clone, Copy)]
+pub(super) struct Admission {
+    pub(super) origin: Origin,
+    /// Whether its modifiers limit it, so that it may match every name.
+    pub(super) may_be_every_name: bool,
+}
+
+/// Patterns, each once, with the rows that are about them.
+pub(super) struct PatternTable<R> {
+    numbers: HashMap<(Form, Box<str>), usize>,
+    patterns: Vec<Pattern<R>>,
+    globs: Quota,
+    regexes: Quota,
+    unfiltered: Quota,
+    unfiltered_states: Quota,
+    octets: Quota,
+    /// What is found by a literal.
+    sharing: HashMap<Vec<u8>, Sharing>,
+    /// How many lists were read.
+    lists: usize,
+}
+
+struct Pattern<R> {
+    form: Form,
+    text: Box<str>,
+    /// Own if one of the operator's own lists has it.
+    origin: Origin,
+    rows: Vec<R>,
+}
+
+/// How many patterns are found by the same literal, and how many states they have.
+struct Sharing {
+    patterns: Quota,
+    states: Quota,
+    /// The list that took a share last.
+    list: usize,
+}
+
+impl Sharing {
+    const NONE: Self = Self {
+        patterns: Quota::of(MAX_SHARING_LITERAL, SHARED_LETTERS),
+        states: Quota::of(MAX_STATES_SHARING_LITERAL, SHARED_LETTERS),
+        list: 0,
+    };
+
+    fn begin_list(&mut self, list: usize) {
+        if self.list != list {
+            self.patterns.begin_list();
+            self.states.begin_list();
+            self.list = list;
+        }
+    }
+}
+
+const SHARED_LETTERS: &str = "patterns that ask for the same letters";
+
+impl<R> PatternTable<R> {
+    pub(super) fn empty() -> Self {
+        Self {
+            numbers: HashMap::new(),
+            patterns: Vec::new(),
+            globs: Quota::of(MAX_GLOBS, "patterns"),
+            regexes: Quota::of(MAX_REGEXES, "regular expressions"),
+            unfiltered: Quota::of(MAX_UNFILTERED, "regular expressions without letters to find them by"),
+            unfiltered_states: Quota::of(
+                MAX_UNFILTERED_STATES,
+                "large regular expressions without letters to find them by",
+            ),
+            octets: Quota::of(MAX_REGEXES_OCTETS, "octets of regular expressions"),
+            sharing: HashMap::new(),
+            lists: 0,
+        }
+    }
+
+    /// Another list is read from here on.
+    pub(super) fn begin_list(&mut self) {
+        self.lists += 1;
+        for quota in
+            [&mut self.globs, &mut self.regexes, &mut self.unfiltered, &mut self.unfiltered_states, &mut self.octets]
+        {
+            quota.begin_list();
+        }
+    }
+
+    /// How many there are.
+    pub(super) const fn len(&self) -> usize {
+        self.patterns.len()
+    }
+
+    /// Adds a row about a pattern.
+    ///
+    /// # Errors
+    /// It is no pattern, may not match every name, or there is no room for it.
+    pub(super) fn add(&mut self, (form, text): (Form, &str), admission: Admission, row: R) -> Result<(), Reason> {
+        let number = match self.numbers.get(&(form, Box::from(text))) {
+            Some(number) => *number,
+            None => self.admit(form, text, admission)?,
+        };
+        let pattern = &mut self.patterns[number];
+        if admission.origin == Origin::Own {
+            pattern.origin = Origin::Own;
+        }
+        pattern.rows.push(row);
+        Ok(())
+    }
+
+    fn admit(&mut self, form: Form, text: &str, admission: Admission) -> Result<usize, Reason> {
+        let Admission { origin, may_be_every_name } = admission;
+        let count = match form {
+            Form::Glob => &self.globs,
+            Form::Regex | Form::NotRegex => &self.regexes,
+        };
+        count.room_for(1, origin)?;
+        let checked = patterns::check(form, text)?;
+        // To block all but some names is the operator's to say.
+        let may_invert = form == Form::NotRegex && origin == Origin::Own;
+        if checked.covers_everything && !may_be_every_name && !may_invert {
+            return Err(Reason::Everything);
+        }
+        self.room_for(&checked, origin)?;
+        self.take(form, checked);
+        let number = self.patterns.len();
+        self.patterns.push(Pattern { form, text: text.into(), origin, rows: Vec::new() });
+        self.numbers.insert((form, text.into()), number);
+        Ok(number)
+    }
+
+    fn room_for(&mut self, checked: &Checked, origin: Origin) -> Result<(), Reason> {
+        self.octets.room_for(checked.octets, origin)?;
+        let Some(literals) = &checked.literals else {
+            self.unfiltered.room_for(1, origin)?;
+            return self.unfiltered_states.room_for(checked.states, origin);
+        };
+        for literal in literals {
+            if let Some(sharing) = self.sharing.get_mut(literal) {
+                sharing.begin_list(self.lists);
+                sharing.patterns.room_for(1, origin)?;
+                sharing.states.room_for(checked.states, origin)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, form: Form, checked: Checked) {
+        match form {
+            Form::Glob => self.globs.take(1),
+            Form::Regex | Form::NotRegex => self.regexes.take(1),
+        }
+        self.octets.take(checked.octets);
+        let Some(literals) = checked.literals else {
+            self.unfiltered.take(1);
+            return self.unfiltered_states.take(checked.states);
+        };
+        for literal in literals {
+            let sharing = self.sharing.entry(literal).or_insert(Sharing { list: self.lists, ..Sharing::NONE });
+            sharing.patterns.take(1);
+            sharing.states.take(checked.states);
+        }
+    }
+
+    /// The section of an image: those of the operator's own lists first. `place` writes the rows of one, sorted
+    /// by nobody yet, and says where they are.
+    pub(super) fn write(self, mut place: impl FnMut(Vec<R>) -> u32) -> Vec<u8> {
+        let mut octets = Vec::new();
+        octets.number(self.patterns.len() as u64);
+        let (own, others): (Vec<_>, Vec<_>) =
+            self.patterns.into_iter().partition(|pattern| pattern.origin == Origin::Own);
+        octets.number(own.len() as u64);
+        for Pattern { form, text, rows, .. } in own.into_iter().chain(others) {
+            octets.push(form.octet());
+            octets.number(u64::from(place(rows)));
+            octets.octets(text.as_bytes());
+        }
+        octets
+    }
+}
