@@ -22,7 +22,7 @@ fn anchor(primary: &Peer) -> String {
 }
 
 fn start(local_root: &str, anchor: &str, hints: &Directory) -> Server {
-    let hints = hints.write("hints", "; nobody\n");
+    let hints = hints.write("hints", ". NS never.asked.\nnever.asked. A 127.0.0.1\n");
     Setup::plain()
         .http()
         .tables(&format!("[resolver]\nmode = \"recurse\"\nroot-hints = {hints:?}\n{local_root}"))

@@ -38,14 +38,20 @@ pub(super) fn built_in() -> Vec<RootServer> {
     BUILT_IN.iter().map(server).collect()
 }
 
-/// The servers in a file of zone syntax: NS records of the root, and A and AAAA records. There may be none: then only
-/// names are resolved for which servers are configured.
+/// Reads the servers from a file in zone syntax: NS records of the root, and A and AAAA records.
 ///
 /// # Errors
-/// What is wrong with the file, with its line.
+/// The fault in the file, with its line; or that it names no server with an address.
 pub(super) fn from_file(path: &Path) -> Result<Vec<RootServer>, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
-    from_zone(&text).map_err(|(line, message)| format!("{}:{line}: {message}", path.display()))
+    let servers = from_zone(&text).map_err(|(line, message)| format!("{}:{line}: {message}", path.display()))?;
+    if servers.is_empty() {
+        return Err(format!(
+            "{} names no server: it takes NS records of the root, with their addresses",
+            path.display()
+        ));
+    }
+    Ok(servers)
 }
 
 fn from_zone(text: &str) -> Result<Vec<RootServer>, (usize, String)> {
@@ -105,6 +111,17 @@ mod tests {
         assert_eq!(servers.len(), 2);
         assert_eq!(&*servers[0].name, b"\x01a\x04root\x04test\x00");
         assert_eq!(servers[0].addresses.len(), 2);
+    }
+
+    #[test]
+    fn a_file_without_a_server_that_has_an_address_is_refused() {
+        for (number, text) in ["", "; nobody\n", ". NS a.root.test.\n"].iter().enumerate() {
+            let path = std::env::temp_dir().join(format!("avocet-hints-{}-{number}", std::process::id()));
+            std::fs::write(&path, text).unwrap();
+            let error = from_file(&path).unwrap_err();
+            std::fs::remove_file(&path).unwrap();
+            assert!(error.starts_with(&format!("{} names no server", path.display())), "{error}");
+        }
     }
 
     #[test]
