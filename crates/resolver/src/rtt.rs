@@ -12,6 +12,10 @@ const PENALTY_HALF_LIFE_MS: u64 = 8_000;
 /// Added to the score by one failure, in ms.
 const FAILURE_PENALTY_MS: u32 = 400;
 const MAX_PENALTY_MS: u32 = 10_000;
+/// From this share of 256 on much is lost: nearly a fifth.
+const LOSSY: u32 = 48;
+/// From this share of 256 on most is lost: three of five.
+const LOSING_MOST: u32 = 154;
 
 /// See the module. Times in eighths of a ms, so that fast networks can be told apart.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,7 +51,12 @@ impl Rtt {
 
     /// Are so many queries lost that waiting ever longer for each would be in vain?
     pub(crate) fn is_lossy(&self) -> bool {
-        self.loss > 48
+        self.loss > LOSSY
+    }
+
+    /// Are more queries lost than not?
+    pub(crate) fn loses_most(&self) -> bool {
+        self.loss > LOSING_MOST
     }
 
     /// It failed to answer.

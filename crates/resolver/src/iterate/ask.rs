@@ -8,21 +8,20 @@ use avocet_dnssec::chain;
 use avocet_wire::header::{AA, QR};
 use avocet_wire::{Rcode, Rtype};
 
-use super::Walker;
+use super::addresses::{LookUps, MAX_FAILED_SERVERS, Need};
 use super::channel::Note;
 use super::classify::{Sort, sort};
-use super::cut::{Cut, CutServers, NameServer};
+use super::cut::{Cut, CutServers};
 use super::descend::Frame;
-use super::fetch::{Candidate, Fetched, Inquiry, Manner, NotFetched, Patience};
+use super::fetch::{Candidate, Extent, Fetched, Inquiry, Manner, NotFetched, Patience};
 use super::part::{NoPart, Part};
 use super::rrset::{Found, Name, Rrset, Side};
+use super::{Silence, Walker};
 use crate::local_root::{LocalRoot, Said};
 use crate::plan::Strategy;
 use crate::task::Failure;
 use crate::trace::{Step, Taken};
 
-/// Most servers without a usable address for one question, in all (Unbound: 5).
-pub(crate) const MAX_FAILED_SERVERS: u32 = 4;
 /// Most servers of a cut that may answer with an error or be lame before the cut is given up.
 const MAX_BAD_REPLIES: u32 = 8;
 /// Bounds of the wait for one server, in ms.
@@ -30,6 +29,15 @@ const TIMEOUT_MS: (u32, u32) = (50, 2_000);
 
 /// Who speaks where the copy of the root zone does: no server has this address.
 const HERE: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
+
+/// What the servers of a cut are asked.
+#[derive(Clone, Copy)]
+pub(crate) struct Question<'a> {
+    pub(crate) name: &'a Name,
+    pub(crate) rtype: Rtype,
+    /// Is that all of the name in question?
+    pub(crate) extent: Extent,
+}
 
 /// What the servers of a cut said.
 pub(crate) enum Reply {
@@ -42,7 +50,7 @@ pub(crate) enum Reply {
 #[derive(Default)]
 struct Tried {
     servers: Vec<SocketAddr>,
-    names: Vec<Name>,
+    look_ups: LookUps,
     /// Those of `servers` that did not answer in one round.
     silent: Vec<SocketAddr>,
     bad_replies: u32,
@@ -63,7 +71,7 @@ impl Tried {
         }
         self.note(failure_of(why));
         let addresses = inquiry.servers.iter().map(|server| server.addr);
-        if inquiry.patience == Patience::OneRound && matches!(why, NotFetched::Silence | NotFetched::Unsent) {
+        if inquiry.patience != Patience::All && matches!(why, NotFetched::Silence(_) | NotFetched::Unsent) {
             self.silent.extend(addresses.clone());
         }
         self.servers.extend(addresses);
@@ -76,9 +84,10 @@ impl Walker {
     pub(crate) async fn ask(
         &mut self,
         cut: &mut Cut,
-        (qname, qtype): (&Name, Rtype),
+        question: Question<'_>,
         frame: &Frame<'_>,
     ) -> Result<Reply, Failure> {
+        let Question { name: qname, rtype: qtype, extent } = question;
         let distrusted = self.distrusted.iter().filter(|(name, rtype, _)| name == qname && *rtype == qtype);
         let mut tried = Tried { servers: distrusted.map(|(.., addr)| *addr).collect(), ..Tried::default() };
         loop {
@@ -90,9 +99,11 @@ impl Walker {
                     let failure = tried.failure.unwrap_or(Failure::NoServers);
                     return tried.hearsay.map(Reply::Part).ok_or(failure);
                 }
-                let (manner, patience) = (self.manner(cut).await, self.patience(cut, &tried));
+                let (manner, patience) = (self.manner(cut).await, self.patience(cut, &tried, extent));
+                let unanswered = self.unanswered(&cut.zone, &servers);
                 let (zone, qname) = (cut.zone.clone(), qname.clone());
-                let inquiry = Inquiry { zone, qname, qtype, servers, manner, patience };
+                let are_listed = !cut.is_named();
+                let inquiry = Inquiry { zone, qname, qtype, servers, manner, patience, are_listed, unanswered };
                 if frame.is_first() {
                     self.ask_keys_ahead(&inquiry).await;
                 }
@@ -100,7 +111,11 @@ impl Walker {
                     Ok(fetched) => (inquiry, fetched),
                     Err(why) => {
                         self.tell_no_reply(why);
+                        self.note_silence(&inquiry, why);
                         tried.note_no_reply(&inquiry, why)?;
+                        if extent == Extent::Part {
+                            return Err(failure_of(why));
+                        }
                         continue;
                     }
                 }
@@ -174,7 +189,8 @@ impl Walker {
         let flags = if is_authoritative { QR | AA } else { QR };
         let (manner, patience) = (Manner::OF_COPY, Patience::All);
         let (zone, qname, servers) = (cut.zone.clone(), qname.clone(), Vec::new());
-        let inquiry = Inquiry { zone, qname, qtype, servers, manner, patience };
+        let inquiry =
+            Inquiry { zone, qname, qtype, servers, manner, patience, are_listed: !cut.is_named(), unanswered: 0 };
         Some((inquiry, Arc::new(Fetched { reply, rcode, flags, server: HERE })))
     }
 
@@ -214,18 +230,44 @@ impl Walker {
     pub(crate) async fn ask_once(&mut self, cut: &Cut, qname: &Name, qtype: Rtype) -> Option<Arc<Fetched>> {
         let servers = self.candidates(cut);
         let manner = self.manner(cut).await;
-        let patience = Patience::All;
-        let inquiry = Inquiry { zone: cut.zone.clone(), qname: qname.clone(), qtype, servers, manner, patience };
+        let (zone, qname, patience) = (cut.zone.clone(), qname.clone(), Patience::All);
+        let inquiry =
+            Inquiry { zone, qname, qtype, servers, manner, patience, are_listed: !cut.is_named(), unanswered: 0 };
         let fetched = self.io.fetch(inquiry).await.ok()?;
         (fetched.rcode == Rcode::NOERROR).then_some(fetched)
     }
 
     /// Servers are given up early while there are others that can be looked for.
-    fn patience(&self, cut: &Cut, tried: &Tried) -> Patience {
-        let CutServers::Named(servers) = &cut.servers else { return Patience::All };
-        let is_open = |server: &NameServer| server.addresses.is_empty() && !tried.names.contains(&server.name);
-        let may_look = self.failed_servers < MAX_FAILED_SERVERS && servers.iter().any(is_open);
-        if may_look { Patience::OneRound } else { Patience::All }
+    fn patience(&self, cut: &Cut, tried: &Tried, extent: Extent) -> Patience {
+        let may_look_up = self.failed_servers < MAX_FAILED_SERVERS;
+        match self.need(cut, &tried.look_ups).filter(|_| may_look_up) {
+            _ if extent == Extent::Part => Patience::Shortened,
+            Some(Need::NoAddress) => Patience::OneRound,
+            Some(Need::Doubt) => Patience::WhileKnown,
+            Some(Need::DeniedInPart) | None => Patience::All,
+        }
+    }
+
+    fn note_silence(&mut self, inquiry: &Inquiry, why: NotFetched) {
+        let NotFetched::Silence(sends) = why else { return };
+        let known = self.silences.iter_mut().find(|silence| silence.zone == inquiry.zone);
+        let Some(silence) = known else {
+            let (zone, servers) = (inquiry.zone.clone(), inquiry.servers.clone());
+            return self.silences.push(Silence { zone, servers, sends });
+        };
+        silence.sends += sends;
+        for server in &inquiry.servers {
+            if !silence.servers.contains(server) {
+                silence.servers.push(*server);
+            }
+        }
+    }
+
+    /// How many queries these servers of a zone left unanswered before.
+    fn unanswered(&self, zone: &Name, servers: &[Candidate]) -> u32 {
+        let of_zone = self.silences.iter().find(|silence| silence.zone == *zone);
+        let are_known = |silence: &&Silence| servers.iter().all(|server| silence.servers.contains(server));
+        of_zone.filter(are_known).map_or(0, |silence| silence.sends)
     }
 
     async fn manner(&self, cut: &Cut) -> Manner {
@@ -273,8 +315,7 @@ impl Walker {
         self.next_servers(cut, tried, frame).await
     }
 
-    /// Servers of the cut that were not tried. Where none is left, a server without an address is
-    /// looked for.
+    /// Servers of the cut that were not tried. Where none is left, the addresses of its servers are looked up.
     async fn next_servers(&mut self, cut: &mut Cut, tried: &mut Tried, frame: &Frame<'_>) -> Vec<Candidate> {
         loop {
             let mut candidates = self.candidates(cut);
@@ -282,34 +323,18 @@ impl Walker {
             if !candidates.is_empty() {
                 return candidates;
             }
-            let CutServers::Named(servers) = &cut.servers else { return Vec::new() };
-            let is_left = |name: &Name| !tried.names.contains(name);
-            let next = servers.iter().find(|server| server.addresses.is_empty() && is_left(&server.name));
-            let Some(name) = next.map(|server| server.name.clone()) else {
-                if use_spare(cut) {
-                    continue;
-                }
-                return Vec::new();
-            };
+            let need = self.need(cut, &tried.look_ups);
+            if need != Some(Need::NoAddress) && use_spare(cut) {
+                continue;
+            }
+            let Some(look_up) = self.next_look_up(cut, &tried.look_ups).await else { return Vec::new() };
             if self.failed_servers >= MAX_FAILED_SERVERS {
                 self.tell_limit("servers without an address");
                 tried.note(Failure::TooManyServers);
                 return Vec::new();
             }
-            tried.names.push(name.clone());
-            let mut addresses = self.find_addresses(&name, frame).await;
-            let mut spare = self.known_addresses(Side::Delegation, &name).await;
-            if addresses.is_empty() {
-                std::mem::swap(&mut addresses, &mut spare);
-            }
-            if addresses.is_empty() {
-                self.failed_servers += 1;
+            if !self.look_up_server(cut, &mut tried.look_ups, look_up, frame).await {
                 tried.note(Failure::NoServers);
-            }
-            if let CutServers::Named(servers) = &mut cut.servers
-                && let Some(server) = servers.iter_mut().find(|server| server.name == name)
-            {
-                (server.addresses, server.spare) = (addresses, spare);
             }
         }
     }
@@ -327,7 +352,7 @@ fn use_spare(cut: &mut Cut) -> bool {
 
 fn failure_of(why: NotFetched) -> Failure {
     match why {
-        NotFetched::Silence | NotFetched::Unsent => Failure::Silence,
+        NotFetched::Silence(_) | NotFetched::Unsent => Failure::Silence,
         NotFetched::Unreachable => Failure::Network,
         NotFetched::Unusable => Failure::Unusable,
         NotFetched::NoServers => Failure::NoServers,

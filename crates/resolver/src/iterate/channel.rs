@@ -28,7 +28,7 @@ pub(crate) enum Request {
     /// The keys of a zone, or why it has none.
     Keys(Name),
     /// The NXDOMAIN that covers a name.
-    LookUpNxdomain(Name),
+    LookUpNxdomain(Side, Name),
     /// What is known of the gap between names of a zone that a name lies in.
     Gap(Sought),
     /// A question to the servers of a zone.
@@ -107,8 +107,8 @@ impl Io {
         }
     }
 
-    pub(crate) async fn covering_nxdomain(&self, owner: &Name) -> Option<(usize, Denial, Provenance)> {
-        match self.call(Request::LookUpNxdomain(owner.clone())).await {
+    pub(crate) async fn covering_nxdomain(&self, side: Side, owner: &Name) -> Option<(usize, Denial, Provenance)> {
+        match self.call(Request::LookUpNxdomain(side, owner.clone())).await {
             Response::Covering(found) => found,
             _ => None,
         }

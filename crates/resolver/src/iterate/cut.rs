@@ -23,7 +23,7 @@ pub(crate) const MAX_NS: usize = 13;
 /// Most addresses used of one server.
 pub(crate) const MAX_ADDRESSES: usize = 6;
 /// Where authoritative servers listen.
-const DNS_PORT: u16 = 53;
+pub(super) const DNS_PORT: u16 = 53;
 /// How long the root's hints serve before its servers are asked for again, in seconds.
 const PRIMED_SECS: u32 = 86_400;
 
@@ -238,7 +238,7 @@ impl Walker {
             let name: Name = target.to_ascii_lowercase().into();
             let glue = self.known_addresses(Side::Delegation, &name).await;
             let own = self.known_addresses(Side::Zone, &name).await;
-            let (addresses, spare) = if own.is_empty() { (glue, own) } else { (own, glue) };
+            let (addresses, spare) = if self.any_to_ask(&own) { (own, glue) } else { (glue, own) };
             servers.push(NameServer { name, addresses, spare });
         }
         // The root is never taken away.

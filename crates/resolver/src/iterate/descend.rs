@@ -2,19 +2,19 @@
 //! more of the name than it needs (RFC 9156, relaxed, with the rule of §2.3 for underscores).
 
 use std::future::Future;
-use std::net::IpAddr;
 use std::pin::Pin;
 
+use avocet_cache::{Rank, Security};
 use avocet_wire::{Rcode, Rtype, name};
 
 use super::Walker;
-use super::ask::Reply;
-use super::cut::{Cut, address};
+use super::ask::{Question, Reply};
+use super::channel::Note;
+use super::cut::Cut;
+use super::fetch::Extent;
 use super::part::{Ending, Part};
-use super::rrset::{Name, Side};
-use crate::scrub::MAX_ALIASES;
+use super::rrset::{Denial, Name, Side, Stored};
 use crate::task::Failure;
-use crate::trace::{Step, Why};
 
 /// Most referrals for one name.
 const MAX_REFERRALS: u32 = 32;
@@ -31,11 +31,13 @@ pub(crate) struct Frame<'a> {
     name: Name,
     qtype: Rtype,
     depth: u32,
+    /// How much of the name has to be denied for the name to be.
+    to_deny: Extent,
 }
 
 impl Frame<'_> {
     pub(crate) fn first(name: Name, qtype: Rtype) -> Self {
-        Frame { above: None, name, qtype, depth: 0 }
+        Frame { above: None, name, qtype, depth: 0, to_deny: Extent::Whole }
     }
 
     /// Is it what the client asked for?
@@ -54,11 +56,17 @@ impl Frame<'_> {
     /// One step deeper. None where that leads in a circle, or too far.
     pub(crate) fn below<'b>(&'b self, name: &Name, qtype: Rtype) -> Option<Frame<'b>> {
         let fits = self.depth < MAX_DEPTH && !self.contains(name, qtype);
-        fits.then(|| Frame { above: Some(self), name: name.clone(), qtype, depth: self.depth + 1 })
+        let (depth, to_deny) = (self.depth + 1, Extent::Whole);
+        fits.then(|| Frame { above: Some(self), name: name.clone(), qtype, depth, to_deny })
+    }
+
+    /// The same, where so much of the name has to be denied.
+    pub(crate) fn to_deny(self, extent: Extent) -> Self {
+        Self { to_deny: extent, ..self }
     }
 }
 
-type Deeper<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+type Proving<'a> = Pin<Box<dyn Future<Output = Option<Part>> + Send + 'a>>;
 
 /// How much of a name is shown.
 struct Shown {
@@ -128,7 +136,16 @@ impl Walker {
                 shown.exists(&asked);
                 continue;
             }
-            let reply = match self.ask(&mut cut, (&asked, asked_type), frame).await {
+            if !is_whole && let Some(part) = self.denied_before(&asked, &cut).await {
+                if frame.to_deny == Extent::Part {
+                    return Ok(part);
+                }
+                shown.whole = true;
+                continue;
+            }
+            let extent = if is_whole { Extent::Whole } else { Extent::Part };
+            let question = Question { name: &asked, rtype: asked_type, extent };
+            let reply = match self.ask(&mut cut, question, frame).await {
                 Ok(reply) => reply,
                 Err(failure @ (Failure::TooManyQueries | Failure::Crowded)) => return Err(failure),
                 Err(_) if is_whole && may_go_up && referrals == 0 && cut.zone.len() > 1 && cut.is_named() => {
@@ -162,7 +179,16 @@ impl Walker {
                 Reply::Part(part) => {
                     shown.exists(&asked);
                     if denies_all(&part) {
-                        // Some servers deny names that only lead to others: nobody is told so.
+                        self.keep_shortened_denial(&part);
+                        if frame.to_deny == Extent::Part && !part.is_alias() {
+                            return Ok(*part);
+                        }
+                        if frame.is_first()
+                            && let Some(part) = self.proven_denial(&part, (qname, qtype)).await
+                        {
+                            return Ok(part);
+                        }
+                        // Some servers deny names that only lead to others: no client gets that.
                         shown.whole = true;
                     } else {
                         self.keep(&part, Rtype::A);
@@ -177,63 +203,49 @@ impl Walker {
         self.io.look_up(Side::Zone, name, Rtype::A).await.is_some()
     }
 
+    /// The denial of a shortened name, or of one above it, that was kept.
+    async fn denied_before(&mut self, shown: &Name, cut: &Cut) -> Option<Part> {
+        let (len, denial, _) = self.io.covering_nxdomain(Side::Delegation, shown).await?;
+        let owner = shown.get(shown.len().checked_sub(len)?..)?.into();
+        (len > cut.zone.len()).then(|| Part::of_cache(Ending::Denied(owner, denial)))
+    }
+
+    /// Keeps the denial of a shortened name where no client gets it: the next name below is shown whole at once.
+    fn keep_shortened_denial(&self, part: &Part) {
+        if let Ending::Denied(owner, denial) = &part.ending
+            && denial.rcode == Rcode::NXDOMAIN
+            && part.sets.is_empty()
+        {
+            let how = Stored { side: Side::Delegation, rank: Rank::Additional, with_do: false };
+            let denial = Denial { proof: Vec::new(), ..denial.clone() };
+            self.io.note(Note::StoreDenial { owner: owner.clone(), rtype: Rtype::A, denial, how });
+        }
+    }
+
+    /// The denial of the whole name by that of a shortened one whose proof validates: it shows that there is nothing
+    /// below it, either (RFC 8020 §2).
+    fn proven_denial<'a>(&'a mut self, part: &'a Part, (qname, qtype): (&'a Name, Rtype)) -> Proving<'a> {
+        Box::pin(async move {
+            let Ending::Denied(_, denial) = &part.ending else { return None };
+            let may_prove = denial.rcode == Rcode::NXDOMAIN && !denial.proof.is_empty() && part.sets.is_empty();
+            if !may_prove || self.validation().is_none() || self.checking_disabled {
+                return None;
+            }
+            let mut proven = part.clone();
+            let frame = Frame::first(qname.clone(), Rtype(0));
+            self.validate(&mut proven, qtype, &frame).await.ok()?;
+            match proven.ending {
+                Ending::Denied(_, denial) if denial.security == Security::Secure => {
+                    Some(Part { ending: Ending::Denied(qname.clone(), denial), ..proven })
+                }
+                _ => None,
+            }
+        })
+    }
+
     fn minimises(&self, cut: &Cut) -> bool {
         let forwards = matches!(&cut.servers, super::cut::CutServers::Listed { forward: Some(_), .. });
         self.recursion().qname_minimisation && !forwards
-    }
-
-    /// Addresses of a name server. What is found for this is used to ask, and never told.
-    pub(crate) async fn find_addresses(&mut self, server: &Name, frame: &Frame<'_>) -> Vec<IpAddr> {
-        let recursion = self.recursion();
-        let wanted = [(recursion.ipv4, Rtype::A), (recursion.ipv6, Rtype::AAAA)];
-        for (_, qtype) in wanted.into_iter().filter(|(is_wanted, _)| *is_wanted) {
-            let Some(frame) = frame.below(server, qtype) else {
-                self.tell_limit("addresses that need one another, or too deep a search");
-                continue;
-            };
-            self.io.enter(Why::Servers, server, qtype);
-            let found = self.addresses_of(server, qtype, &frame).await;
-            self.io.record(Step::Addresses(found.as_ref().map_or(0, Vec::len)));
-            self.io.leave();
-            match found {
-                Ok(addresses) if !addresses.is_empty() => return addresses,
-                Ok(_) => {}
-                // If it does not exist, it has no other addresses either.
-                Err(_) => return Vec::new(),
-            }
-        }
-        Vec::new()
-    }
-
-    fn addresses_of<'a>(
-        &'a mut self,
-        server: &'a Name,
-        qtype: Rtype,
-        frame: &'a Frame<'a>,
-    ) -> Deeper<'a, Result<Vec<IpAddr>, Failure>> {
-        Box::pin(async move {
-            let mut at = server.clone();
-            for _ in 0..=MAX_ALIASES {
-                let mut part = self.part(&at, qtype, frame).await?;
-                // Nothing of it is verified.
-                part.ends_with_alias();
-                self.keep(&part, qtype);
-                match part.ending {
-                    Ending::Answered => {
-                        let sets = part.sets.iter().filter(|set| set.rtype == qtype);
-                        return Ok(sets
-                            .flat_map(|set| &set.records)
-                            .filter_map(|rdata| address(qtype, rdata))
-                            .collect());
-                    }
-                    Ending::Denied(_, denial) if denial.rcode == Rcode::NOERROR => return Ok(Vec::new()),
-                    Ending::Denied(..) => return Err(Failure::NoServers),
-                    Ending::GoesOn(next) if next == at => return Err(Failure::Aliases),
-                    Ending::GoesOn(next) => at = next,
-                }
-            }
-            Err(Failure::Aliases)
-        })
     }
 }
 

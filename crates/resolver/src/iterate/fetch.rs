@@ -55,6 +55,18 @@ pub(crate) struct Inquiry {
     pub(crate) servers: Vec<Candidate>,
     pub(crate) manner: Manner,
     pub(crate) patience: Patience,
+    /// Are the servers those of the configuration?
+    pub(crate) are_listed: bool,
+    /// Queries that these servers left unanswered before.
+    pub(crate) unanswered: u32,
+}
+
+/// How much of a name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Extent {
+    Whole,
+    /// Its last labels.
+    Part,
 }
 
 /// How long servers are asked that do not answer.
@@ -62,6 +74,11 @@ pub(crate) struct Inquiry {
 pub(crate) enum Patience {
     /// Each once: there are others, whose addresses are still to be found.
     OneRound,
+    /// As [`Patience::OneRound`] if none of them ever answered: their addresses may be wrong.
+    WhileKnown,
+    /// As [`Patience::OneRound`], and one that has answered before is asked twice: the name is shortened, and some
+    /// servers answer none but whole ones (RFC 9156 §3 step 6e).
+    Shortened,
     /// As long as the limits allow.
     All,
 }
@@ -113,8 +130,8 @@ impl Fetched {
 /// Why there is no reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NotFetched {
-    /// None of the servers answered.
-    Silence,
+    /// None of the servers answered so many queries.
+    Silence(u32),
     /// No query left, for want of sockets of our own.
     Unsent,
     /// The network said that they cannot be reached.

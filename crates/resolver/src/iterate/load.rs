@@ -90,14 +90,28 @@ impl Loads {
         self.busy_percent = percent;
     }
 
-    /// Is a question below this name too much for its zone? Told before any work is done for it.
-    pub(crate) fn excess_of_zone(&self, qname: &[u8], limit: u32, now_ms: u64) -> Option<Excess> {
-        let zone = name::ancestors(qname).find_map(|zone| self.zones.get(zone))?;
+    /// Is a question below this name too much for its zone? Found out before any work is done for it. Not where
+    /// the servers of a zone between the two are known: then the question goes to these.
+    pub(crate) fn excess_of_zone(
+        &self,
+        qname: &[u8],
+        limit: u32,
+        now_ms: u64,
+        mut is_delegated: impl FnMut(&[u8]) -> bool,
+    ) -> Option<Excess> {
+        let (len, excess) = self.excess_above(qname, limit, now_ms)?;
+        let between = name::ancestors(qname).take_while(|zone| zone.len() > len);
+        { between }.all(|zone| !is_delegated(zone)).then_some(excess)
+    }
+
+    /// The excess of the nearest zone above a name of which questions are counted, and the octets of the zone's name.
+    fn excess_above(&self, qname: &[u8], limit: u32, now_ms: u64) -> Option<(usize, Excess)> {
+        let (len, zone) = name::ancestors(qname).find_map(|zone| Some((zone.len(), self.zones.get(zone)?)))?;
         if zone.under_way >= limit {
-            return Some(Excess::UnderWay);
+            return Some((len, Excess::UnderWay));
         }
         let most = FEW.max(self.all.at(now_ms) / ZONE_SHARE);
-        (self.is_pressed() && zone.recent.at(now_ms) > most).then_some(Excess::Zone)
+        (self.is_pressed() && zone.recent.at(now_ms) > most).then_some((len, Excess::Zone))
     }
 
     /// Is a question of this client too much for the others?
@@ -168,16 +182,20 @@ mod tests {
         Loads::new(HashKey::new(std::array::from_fn(|at| at as u8 * 3 + 1)))
     }
 
+    fn excess(loads: &Loads, qname: &[u8], limit: u32, now_ms: u64) -> Option<Excess> {
+        loads.excess_of_zone(qname, limit, now_ms, |_| false)
+    }
+
     #[test]
     fn a_zone_has_so_many_inquiries_under_way_and_no_more() {
         let mut loads = loads();
         let zone: Name = ZONE.into();
         let entered = (0..30).filter(|_| loads.enter(&zone, 20, 1_000)).count();
         assert_eq!((entered, loads.under_way(ZONE)), (20, 20));
-        assert_eq!(loads.excess_of_zone(NAME, 20, 1_000), Some(Excess::UnderWay));
-        assert_eq!(loads.excess_of_zone(b"\x01x\x05other\x00", 20, 1_000), None);
+        assert_eq!(excess(&loads, NAME, 20, 1_000), Some(Excess::UnderWay));
+        assert_eq!(excess(&loads, b"\x01x\x05other\x00", 20, 1_000), None);
         loads.leave(&zone);
-        assert_eq!(loads.excess_of_zone(NAME, 20, 1_000), None);
+        assert_eq!(excess(&loads, NAME, 20, 1_000), None);
     }
 
     #[test]
@@ -189,13 +207,13 @@ mod tests {
             loads.count_client(IpAddr::from([192, 0, 2, if number % 4 == 0 { 2 } else { 1 }]), number / 10);
         }
         let client = |last: u8| IpAddr::from([192, 0, 2, last]);
-        assert_eq!(loads.excess_of_zone(NAME, 1_000, 100), None, "there is time");
+        assert_eq!(excess(&loads, NAME, 1_000, 100), None, "there is time");
         loads.note_busy(95);
-        assert_eq!(loads.excess_of_zone(NAME, 1_000, 100), Some(Excess::Zone));
-        assert_eq!(loads.excess_of_zone(b"\x01x\x05other\x00", 1_000, 100), None);
+        assert_eq!(excess(&loads, NAME, 1_000, 100), Some(Excess::Zone));
+        assert_eq!(excess(&loads, b"\x01x\x05other\x00", 1_000, 100), None);
         assert_eq!(loads.excess_of_client(client(1), 100), Some(Excess::Client));
         assert_eq!(loads.excess_of_client(client(2), 100), None);
-        assert_eq!(loads.excess_of_zone(NAME, 1_000, 60_000), None, "what was is forgotten");
+        assert_eq!(excess(&loads, NAME, 1_000, 60_000), None, "what was is forgotten");
     }
 
     #[test]

@@ -1,93 +1,186 @@
-//! How much the network loses as a whole: of the queries to servers that answer, how many are not
-//! answered in time.
+//! How much the network loses as a whole, as far as that is certain: queries that a server left unanswered and, asked
+//! again, answered.
 //!
-//! A server that keeps silent may be dead or may be behind a line that loses much. Others tell which:
-//! where those that do answer miss many queries, it is the line, and silence says little of a server.
+//! Silence alone says nothing of the network: a server may drop what it does not like. And each network of servers has
+//! one voice, of which the middle one counts: an operator of few networks makes no other server look lossy.
 
-/// A server that answered within so many ms bears witness of the network.
-pub(crate) const WITNESS_MS: u64 = 30_000;
-/// One query weighs so much of the share, of `WHOLE`.
-const WEIGHT: u32 = 16;
-const WHOLE: u32 = 1 << 16;
+use std::net::IpAddr;
+
+/// Voices that are heard. Networks that fall on the same one share it.
+const VOICES: usize = 64;
+/// What was heard this long ago is forgotten, in ms.
+const HEARD_MS: u64 = 30_000;
+/// A voice with fewer outcomes is not heard.
+const FEWEST_OUTCOMES: u32 = 2;
 /// Without a reply of anybody for so many ms nothing is lost: nobody is there.
 const GONE_MS: u64 = 3_000;
-/// From this share on losses are heavy: a sixth, as where nearly a tenth is lost each way.
-const HEAVY: u32 = WHOLE / 6;
 
-/// From this share on most is lost: three of five, as where a good third is lost each way.
-const MOST: u32 = WHOLE * 3 / 5;
-
-/// See the module.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Loss {
-    share: u32,
-    replied_ms: u64,
+/// How much is lost.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+pub(crate) enum Level {
+    #[default]
+    Little,
+    /// More than a sixth, as where nearly a tenth is lost each way.
+    Heavy,
+    /// More than three of five, as where a good third is lost each way.
+    Most,
 }
 
-impl Loss {
-    /// A server answered.
-    pub(crate) fn note_reply(&mut self, now_ms: u64) {
-        self.replied_ms = now_ms;
-        self.share -= self.share / WEIGHT;
-    }
-
-    /// A server that does answer missed a query.
-    pub(crate) fn note_missing(&mut self) {
-        self.share += (WHOLE - self.share) / WEIGHT;
-    }
-
-    /// Is more lost than not?
-    pub(crate) fn is_most(self, now_ms: u64) -> bool {
-        self.share > MOST && self.is_heavy(now_ms)
+impl Level {
+    fn of(lost: u32, all: u32) -> Self {
+        match () {
+            () if lost * 5 > all * 3 => Self::Most,
+            () if lost * 6 > all => Self::Heavy,
+            () => Self::Little,
+        }
     }
 
     /// How many copies of a query are to be sent at once, if so many were sent in vain: it is only the first one that is
     /// sent alone where much is lost, and not even that where most is.
-    pub(crate) fn copies(self, sent: u32, now_ms: u64) -> u32 {
-        match () {
-            () if !self.is_heavy(now_ms) => 1,
-            () if self.is_most(now_ms) => 2 + u32::from(sent > 0),
-            () => 1 + u32::from(sent > 0),
+    pub(crate) fn copies(self, sent: u32) -> u32 {
+        match self {
+            Self::Little => 1,
+            Self::Heavy => 1 + u32::from(sent > 0),
+            Self::Most => 2 + u32::from(sent > 0),
+        }
+    }
+}
+
+/// The last outcomes of queries to one network: a bit each, set for what was lost.
+#[derive(Clone, Copy, Default, Debug)]
+struct Voice {
+    outcomes: u8,
+    count: u8,
+    heard_ms: u64,
+}
+
+impl Voice {
+    fn hear(&mut self, is_lost: bool) {
+        self.outcomes = self.outcomes << 1 | u8::from(is_lost);
+        self.count = (self.count + 1).min(u8::BITS as u8);
+    }
+
+    fn level(self) -> Level {
+        Level::of(self.outcomes.count_ones(), u32::from(self.count))
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(crate) struct Loss {
+    voices: Box<[Voice; VOICES]>,
+    level: Level,
+    replied_ms: u64,
+}
+
+impl Default for Loss {
+    fn default() -> Self {
+        Self { voices: Box::new([Voice::default(); VOICES]), level: Level::Little, replied_ms: 0 }
+    }
+}
+
+impl Loss {
+    /// A server answered, after it had left so many queries of the same question unanswered.
+    pub(crate) fn note_reply(&mut self, server: IpAddr, lost: u32, now_ms: u64) {
+        self.replied_ms = now_ms;
+        let voice = &mut self.voices[place(server)];
+        if now_ms >= voice.heard_ms + HEARD_MS {
+            *voice = Voice::default();
+        }
+        voice.heard_ms = now_ms;
+        (0..lost.min(u8::BITS)).for_each(|_| voice.hear(true));
+        voice.hear(false);
+        if lost > 0 || self.level > Level::Little {
+            self.level = self.middle(now_ms);
         }
     }
 
-    /// Is so much lost that those who keep silent are to be asked more often, and longer? Not where nobody
-    /// answers any more: then there is no network.
-    pub(crate) fn is_heavy(self, now_ms: u64) -> bool {
-        self.share > HEAVY && now_ms < self.replied_ms + GONE_MS
+    /// What more than half of the voices say.
+    fn middle(&self, now_ms: u64) -> Level {
+        let is_heard = |voice: &&Voice| u32::from(voice.count) >= FEWEST_OUTCOMES && now_ms < voice.heard_ms + HEARD_MS;
+        let heard = self.voices.iter().filter(is_heard);
+        let count = heard.clone().count();
+        let says = |level: Level| 2 * heard.clone().filter(|voice| voice.level() >= level).count() > count;
+        match () {
+            () if says(Level::Most) => Level::Most,
+            () if says(Level::Heavy) => Level::Heavy,
+            () => Level::Little,
+        }
     }
+
+    /// How much is lost now. Little where nobody answers any more: then there is no network.
+    pub(crate) fn level(&self, now_ms: u64) -> Level {
+        if now_ms < self.replied_ms + GONE_MS { self.level } else { Level::Little }
+    }
+
+    /// Is so much lost that those who keep silent are to be asked more often, and longer?
+    pub(crate) fn is_heavy(&self, now_ms: u64) -> bool {
+        self.level(now_ms) >= Level::Heavy
+    }
+}
+
+/// The voice of the network of an address: 24 bits of an IPv4 address, 48 of an IPv6 address.
+fn place(server: IpAddr) -> usize {
+    let network = match server.to_canonical() {
+        IpAddr::V4(ip) => u64::from(ip.to_bits() >> 8),
+        IpAddr::V6(ip) => (ip.to_bits() >> 80) as u64,
+    };
+    // Fibonacci hashing: the upper bits depend on all of the network's.
+    (network.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize % VOICES
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn server(network: u8) -> IpAddr {
+        IpAddr::from([10, network, 0, 1])
+    }
+
     #[test]
-    fn losses_are_heavy_while_many_of_the_last_queries_are_lost() {
+    fn losses_are_heavy_while_more_than_half_of_the_networks_lose_much() {
         let mut loss = Loss::default();
-        (0..2).for_each(|_| loss.note_missing());
-        assert!(!loss.is_heavy(1_000), "two may be one server's");
-        for _ in 0..100 {
-            loss.note_missing();
-            loss.note_reply(1_000);
+        for network in 0..5 {
+            loss.note_reply(server(network), 0, 1_000);
+            loss.note_reply(server(network), 0, 1_000);
         }
-        assert!(loss.is_heavy(1_000) && !loss.is_heavy(1_000 + GONE_MS));
-        (0..100).for_each(|_| loss.note_reply(1_000));
-        assert!(!loss.is_heavy(1_000));
+        for network in 0..2 {
+            for _ in 0..100 {
+                loss.note_reply(server(network), 5, 1_000);
+            }
+        }
+        assert_eq!(loss.level(1_000), Level::Little, "two of five networks");
+        loss.note_reply(server(2), 8, 1_000);
+        assert_eq!(loss.level(1_000), Level::Most);
+        assert_eq!(loss.level(1_000 + GONE_MS), Level::Little, "nobody answers");
+        for _ in 0..8 {
+            loss.note_reply(server(2), 0, 1_000);
+        }
+        assert_eq!(loss.level(1_000), Level::Little);
     }
 
     #[test]
     fn the_more_is_lost_the_more_is_sent_at_once() {
-        let mut loss = Loss::default();
-        let mut check = |missing: u32, expected: [u32; 2]| {
-            for _ in 0..40 {
-                (0..missing).for_each(|_| loss.note_missing());
-                loss.note_reply(1_000);
+        let check = |lost: u32, expected: [u32; 2]| {
+            let mut loss = Loss::default();
+            for _ in 0..10 {
+                loss.note_reply(server(1), lost, 1_000);
             }
-            assert_eq!([0, 1].map(|sent| loss.copies(sent, 1_000)), expected, "{missing} of {} lost", missing + 1);
+            assert_eq!([0, 1].map(|sent| loss.level(1_000).copies(sent)), expected, "{lost} of {} lost", lost + 1);
         };
         check(0, [1, 1]);
         check(1, [1, 2]);
         check(3, [2, 3]);
+    }
+
+    #[test]
+    fn what_was_heard_long_ago_is_forgotten() {
+        let mut loss = Loss::default();
+        loss.note_reply(server(1), 7, 1_000);
+        assert!(loss.is_heavy(1_000));
+        for _ in 0..2 {
+            loss.note_reply(server(2), 0, 1_000 + HEARD_MS);
+        }
+        assert!(!loss.is_heavy(1_000 + HEARD_MS));
     }
 }

@@ -12,6 +12,7 @@
 //! ask      the servers of a cut, one by one   ┘ fetch ── one question to servers (resolver/fetch.rs)
 //! ```
 
+pub(crate) mod addresses;
 pub(crate) mod ask;
 pub(crate) mod channel;
 pub(crate) mod classify;
@@ -49,7 +50,7 @@ use crate::recursion::Recursion;
 use crate::task::{Bound, Failure};
 use crate::trace::Trace;
 use channel::{Io, Line, Moment, Note, Request, Response};
-use fetch::{Fetched, Inquiry, NotFetched};
+use fetch::{Candidate, Fetched, Inquiry, NotFetched};
 use resolve::Resolution;
 use rrset::{Name, Rrset, Signed};
 
@@ -86,7 +87,7 @@ impl Walk {
         // Who validates himself wants what is signed (RFC 6147 §5.5).
         let dns64 = bound.plan.dns64_for(asked.signatures, asked.checking_disabled).cloned();
         let mut walker = Walker::new(line.io(), bound, asked.checking_disabled);
-        walker.asks_anew = asked.anew;
+        (walker.asks_anew, walker.luck) = (asked.anew, asked.luck);
         let future = Box::pin(walker.resolve(asked.qname, asked.qtype, dns64));
         Self { future, line, waits_for: None, ahead: Vec::new() }
     }
@@ -130,6 +131,8 @@ pub(crate) struct Asked {
     pub(crate) anew: bool,
     /// Does the client want them?
     pub(crate) signatures: Signed,
+    /// Drawn at random: what else is left to chance follows from it.
+    pub(crate) luck: u64,
 }
 
 /// The state of a walk.
@@ -140,8 +143,10 @@ pub(crate) struct Walker {
     pub(crate) plan: Arc<Plan>,
     pub(crate) checking_disabled: bool,
     pub(crate) is_priming: bool,
-    /// Names of servers whose addresses could not be found.
+    /// Look-ups of servers that brought no address.
     pub(crate) failed_servers: u32,
+    /// Servers of zones that kept silent, and how many queries they were sent.
+    pub(crate) silences: Vec<Silence>,
     /// What referrals said of DS records, by the zone that they led to.
     pub(crate) referrals: HashMap<Name, Vec<Rrset>>,
     /// Zones whose keys were asked for ahead of need.
@@ -162,6 +167,15 @@ pub(crate) struct Walker {
     pub(crate) reached_limit: bool,
     /// Whom the servers of zones named for reports of errors.
     pub(crate) agents: HashMap<Name, NameBuf>,
+    luck: u64,
+}
+
+/// Servers of a zone that did not answer.
+#[derive(Debug)]
+pub(crate) struct Silence {
+    pub(crate) zone: Name,
+    pub(crate) servers: Vec<Candidate>,
+    pub(crate) sends: u32,
 }
 
 impl Walker {
@@ -174,6 +188,7 @@ impl Walker {
             checking_disabled,
             is_priming: false,
             failed_servers: 0,
+            silences: Vec::new(),
             referrals: HashMap::new(),
             keys_ahead: Vec::new(),
             proofs: Vec::new(),
@@ -184,7 +199,16 @@ impl Walker {
             insecure_secs: 0,
             reached_limit: false,
             agents: HashMap::new(),
+            luck: 0,
         }
+    }
+
+    /// A number that nobody can predict.
+    pub(crate) fn draw(&mut self) -> u64 {
+        // SplitMix64: the seed is drawn at random for each question.
+        self.luck = self.luck.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.luck ^ (self.luck >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb)
     }
 
     /// Only built for plans that recurse.

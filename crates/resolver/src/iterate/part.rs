@@ -32,6 +32,19 @@ pub(crate) struct Part {
 }
 
 impl Part {
+    /// What the cache knows, without records.
+    pub(crate) fn of_cache(ending: Ending) -> Self {
+        Self {
+            sets: Vec::new(),
+            ending,
+            proof: Vec::new(),
+            beside: Vec::new(),
+            zone: None,
+            is_authoritative: false,
+            server: None,
+        }
+    }
+
     /// Does it lead to another name at once?
     pub(crate) fn is_alias(&self) -> bool {
         self.sets.first().is_some_and(|set| set.rtype == Rtype::CNAME)
@@ -52,6 +65,11 @@ impl Part {
         self.sets.truncate(at);
         self.ending = Ending::GoesOn(target.wire().into());
         true
+    }
+
+    /// Does it deny a name above this one, and not this one itself?
+    pub(crate) fn denies_above(&self, name: &[u8]) -> bool {
+        matches!(&self.ending, Ending::Denied(owner, _) if owner.len() < name.len() && self.sets.is_empty())
     }
 
     /// Does it say nothing and prove nothing?

@@ -279,7 +279,7 @@ impl Walker {
             let ending = if qtype == Rtype::CNAME { Ending::Answered } else { Ending::GoesOn(next) };
             return Some(part(sets, ending));
         }
-        let (len, denial, provenance) = self.io.covering_nxdomain(qname).await?;
+        let (len, denial, provenance) = self.io.covering_nxdomain(Side::Zone, qname).await?;
         // Not one from beyond the zone of the configuration that the name is under (S23).
         let apex_len = self.plan.configured(qname).map_or(0, |zone| usize::from(zone.apex_len()));
         let covers = len >= apex_len && provenance.asked_with_do;

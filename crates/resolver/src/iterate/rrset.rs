@@ -54,8 +54,8 @@ pub(crate) enum Found {
 pub(crate) enum Side {
     /// What a zone says of itself.
     Zone,
-    /// What servers above say on the way to it: delegations and glue (RFC 9471). It is used to find
-    /// servers, and no client ever gets it.
+    /// What servers say on the way to it: delegations, glue (RFC 9471) and denials of shortened names. It is used to
+    /// find servers, and no client ever gets it.
     Delegation,
 }
 
@@ -231,15 +231,22 @@ pub(crate) fn look_up(
     })
 }
 
+/// Does the cache know the servers of a zone?
+pub(crate) fn knows_delegation(cache: &RrsetCache, zone: &[u8], now_secs: u32, buffer: &mut [u8]) -> bool {
+    let key = RrsetKey { owner: zone, rtype: Rtype::NS.0, class: Side::Delegation.class() };
+    let at = avocet_cache::ReadAt { now: now_secs, stale_window: 0 };
+    matches!(cache.lookup(&key, at, buffer), Some(Cached::Rrset(_)))
+}
+
 /// The NXDOMAIN at a name, or the nearest one above it, with the octets of that name.
 pub(crate) fn look_up_nxdomain(
     cache: &RrsetCache,
-    owner: &[u8],
+    (side, owner): (Side, &[u8]),
     now_secs: u32,
     buffer: &mut [u8],
 ) -> Option<(usize, Denial, Provenance)> {
     let at = avocet_cache::ReadAt { now: now_secs, stale_window: 0 };
-    let (len, view) = cache.covering_nxdomain(owner, Class::IN.0, at, buffer)?;
+    let (len, view) = cache.covering_nxdomain(owner, side.class(), at, buffer)?;
     Some((len, denial(Rcode::NXDOMAIN, &view), view.provenance))
 }
 
@@ -288,7 +295,7 @@ mod tests {
         store_denial(&cache, (b"\x01x\x07example\x00", Rtype::A), &denial, &how, 100);
         let mut buffer = vec![0; 65_536];
         let below = b"\x01y\x01x\x07example\x00";
-        let (len, found, provenance) = look_up_nxdomain(&cache, below, 150, &mut buffer).unwrap();
+        let (len, found, provenance) = look_up_nxdomain(&cache, (Side::Zone, below), 150, &mut buffer).unwrap();
         assert_eq!((len, provenance.security), (11, Security::Insecure));
         assert_eq!(found.unsupported, Some(Unsupported::Digest));
         assert_eq!(found.soa.unwrap().ttl_secs, 250, "what is left of the least of TTL and MINIMUM");

@@ -9,7 +9,7 @@ use crate::breaker::{Breaker, BreakerState};
 use crate::rtt::Rtt;
 use crate::upstream::{Cookie, GUESSED_INABILITY_MS, GUESSES, Guessed};
 
-/// Most servers remembered, in each resolver.
+/// Most servers remembered, in each resolver, as long as fewer owe replies.
 pub(crate) const MAX_SERVERS: usize = 16_384;
 /// Most zones remembered of one server that it does not serve.
 const MAX_LAME: usize = 8;
@@ -64,16 +64,6 @@ impl Server {
     pub(crate) fn failed(&mut self, now_ms: u64, sent_ms: u64) {
         self.rtt.penalise(now_ms);
         self.breaker.failed(now_ms, sent_ms);
-    }
-
-    /// Did it answer within so many ms?
-    pub(crate) fn answered_within(&self, ms: u64, now_ms: u64) -> bool {
-        self.breaker.answered_within(ms, now_ms)
-    }
-
-    /// Did it answer anything lately? Then a missing reply is a lost one.
-    pub(crate) fn is_alive(&self, now_ms: u64) -> bool {
-        self.breaker.is_alive(now_ms)
     }
 
     /// Is it to be asked only where there is no other?
@@ -152,14 +142,16 @@ impl Servers {
             return at;
         }
         let server = Server::new(addr, &self.cookie_secret);
-        let at = if self.all.len() < MAX_SERVERS {
-            self.all.push(server);
-            self.all.len() - 1
-        } else {
-            let at = self.victim();
-            self.by_addr.remove(&self.all[at].addr);
-            self.all[at] = server;
-            at
+        let at = match self.victim() {
+            Some(at) => {
+                self.by_addr.remove(&self.all[at].addr);
+                self.all[at] = server;
+                at
+            }
+            None => {
+                self.all.push(server);
+                self.all.len() - 1
+            }
         };
         self.by_addr.insert(addr, at as u32);
         at as u32
@@ -170,17 +162,21 @@ impl Servers {
         self.by_addr.get(&addr).map(|&at| &self.all[at as usize])
     }
 
-    /// One that was not used since the hand last came by and that nothing is outstanding at; after
-    /// two rounds any: replies to it are matched by their exchange, not by it.
-    fn victim(&mut self) -> usize {
+    /// One that was not used since the hand last came by and that nothing is outstanding at. None while there is room,
+    /// or if there is none such: those that wait for replies keep their places, so that their number bounds the table.
+    fn victim(&mut self) -> Option<usize> {
+        if self.all.len() < MAX_SERVERS {
+            return None;
+        }
+        // The first round makes all of them unused.
         for _ in 0..2 * self.all.len() {
             self.hand = (self.hand + 1) % self.all.len();
             let server = &mut self.all[self.hand];
             if server.outstanding == 0 && !std::mem::take(&mut server.used) {
-                break;
+                return Some(self.hand);
             }
         }
-        self.hand
+        None
     }
 }
 
@@ -218,6 +214,21 @@ mod tests {
         assert_eq!(servers.by_addr.len(), MAX_SERVERS);
         assert!(servers.known(addr(0)).is_some());
         assert!(servers.known(addr(MAX_SERVERS + 99)).is_some());
+    }
+
+    #[test]
+    fn a_server_that_owes_replies_keeps_its_place() {
+        let mut servers = Servers::new([1; 16]);
+        for number in 0..MAX_SERVERS + 100 {
+            let at = servers.number(addr(number));
+            assert_eq!(servers[at].outstanding, 0);
+            servers[at].outstanding += 1;
+        }
+        assert!((0..MAX_SERVERS + 100).all(|number| servers.known(addr(number)).is_some()));
+        let first = servers.number(addr(0));
+        servers[first].outstanding -= 1;
+        assert_eq!(servers.number(addr(MAX_SERVERS + 100)), first);
+        assert_eq!(servers.all.len(), MAX_SERVERS + 100, "the place that is free again is taken");
     }
 
     #[test]

@@ -66,7 +66,7 @@ impl Walker {
     /// No server of a cut gave a reply of use.
     pub(super) fn tell_no_reply(&mut self, why: NotFetched) {
         self.io.record(Step::NoReply(match why {
-            NotFetched::Silence => "no server answered",
+            NotFetched::Silence(_) => "no server answered",
             NotFetched::Unreachable => "no server could be reached",
             NotFetched::Unusable => "no reply could be used",
             NotFetched::NoServers => "no server may be asked",

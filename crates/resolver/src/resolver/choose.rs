@@ -8,18 +8,21 @@ use super::Resolver;
 use super::send::MAX_SENDS;
 use crate::iterate::fetch::Patience;
 use crate::iterate::fetches::Fetch;
+use crate::iterate::loss::Level;
 use crate::iterate::server::Server;
 use crate::plan::Strategy;
 
-/// Most queries of one fetch to servers of which none shows life: one for each of the servers that a delegation
-/// may have, or as many to fewer.
+/// Most queries to the servers of a zone that keep silent: one for each of those that a delegation may have, or as
+/// many to fewer.
 const MAX_SENDS_SILENT: u32 = 13;
-/// As [`MAX_SENDS_SILENT`], where one of them has ever answered.
-const MAX_SENDS_KNOWN: u32 = 16;
-/// Most queries of one fetch while a server shows life, or the network loses much.
-const MAX_SENDS_ALIVE: u32 = 24;
-/// As [`MAX_SENDS_ALIVE`], where half of all datagrams may be lost each way: one of some ten thousand is in vain.
-const MAX_SENDS_LOSSY: u32 = 32;
+/// As [`MAX_SENDS_SILENT`], for servers of the configuration.
+const MAX_SENDS_LISTED: u32 = 8;
+/// As [`MAX_SENDS_SILENT`] for a shortened name, where one of them has answered before.
+const MAX_SENDS_SHORTENED: u32 = 2;
+/// Most queries of one fetch where the network, or the way to one of the servers, loses much.
+const MAX_SENDS_LOSSY: u32 = 24;
+/// As [`MAX_SENDS_LOSSY`], where half of all datagrams may be lost each way: one of some ten thousand is in vain.
+const MAX_SENDS_LOSING_MOST: u32 = 32;
 /// How often each of a few servers is asked before another one is looked for, where the network loses much.
 const LOSSY_ROUNDS: u32 = 6;
 /// One fetch of so many first asks a server that was never asked, or not for long.
@@ -40,14 +43,25 @@ impl<W> Resolver<W> {
         if usable & !tried == 0 {
             (tried, round) = (tried & !usable, round + 1);
         }
-        let rounds = if self.loss.is_heavy(now_ms) { LOSSY_ROUNDS } else { 1 };
-        if fetch.inquiry.patience == Patience::OneRound && round >= rounds {
+        let rounds = if self.loss_of(fetch, now_ms) >= Level::Heavy { LOSSY_ROUNDS } else { 1 };
+        if round >= rounds && self.gives_up(fetch) {
             return None;
         }
         let chosen = self.pick(fetch, usable & !tried, (explores, luck), now_ms)?;
         let fetch = self.fetches.get_mut(fetch_at)?;
         (fetch.tried, fetch.round) = (tried | 1 << chosen, round);
         Some(chosen)
+    }
+
+    /// Is a server asked no more than once in a round?
+    fn gives_up(&self, fetch: &Fetch) -> bool {
+        let is_known = places(fetch.all()).any(|place| self.is_measured(fetch, place));
+        match fetch.inquiry.patience {
+            Patience::All => false,
+            Patience::OneRound => true,
+            Patience::WhileKnown => !is_known,
+            Patience::Shortened => !is_known || fetch.sends >= MAX_SENDS_SHORTENED,
+        }
     }
 
     /// Does the server owe as many replies as it may?
@@ -66,16 +80,22 @@ impl<W> Resolver<W> {
 
     /// How many queries the fetch may cost: the more, the likelier it is that replies were lost.
     fn most_sends(&self, fetch: &Fetch, now_ms: u64) -> u32 {
-        let candidates = places(fetch.all());
-        let is_alive = |place: u8| self.server_at(fetch, place).is_some_and(|server| server.is_alive(now_ms));
-        let most = match () {
-            () if self.loss.is_most(now_ms) => MAX_SENDS_LOSSY,
-            () if self.loss.is_heavy(now_ms) => MAX_SENDS_ALIVE,
-            () if candidates.clone().any(is_alive) => MAX_SENDS_ALIVE,
-            () if candidates.clone().any(|place| self.is_measured(fetch, place)) => MAX_SENDS_KNOWN,
-            () => MAX_SENDS_SILENT,
+        let most = if fetch.inquiry.are_listed { MAX_SENDS_LISTED } else { MAX_SENDS_SILENT };
+        match self.loss_of(fetch, now_ms) {
+            Level::Most => MAX_SENDS_LOSING_MOST,
+            Level::Heavy => MAX_SENDS_LOSSY,
+            Level::Little => most.saturating_sub(fetch.inquiry.unanswered),
+        }
+    }
+
+    /// How much is lost on the way to the servers of a fetch: in the network as a whole, or at one of them.
+    pub(super) fn loss_of(&self, fetch: &Fetch, now_ms: u64) -> Level {
+        let of_server = |place: u8| match self.server_at(fetch, place) {
+            Some(server) if server.rtt.loses_most() => Level::Most,
+            Some(server) if server.rtt.is_lossy() => Level::Heavy,
+            _ => Level::Little,
         };
-        most.max(candidates.count() as u32)
+        places(fetch.all()).map(of_server).fold(self.loss.level(now_ms), Level::max)
     }
 
     /// Servers that did not fail: those that are taken to be dead only if there is no other, and none

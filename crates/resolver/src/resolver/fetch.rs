@@ -20,7 +20,7 @@ use super::{Context, Resolver};
 use crate::action::{Action, SocketId};
 use crate::iterate::fetch::{Fetched, Inquiry, NotFetched, Patience};
 use crate::iterate::fetches::{Exchange, Fetch};
-use crate::iterate::loss::WITNESS_MS;
+use crate::iterate::loss::Level;
 use crate::plan::{Strategy, Transport};
 use crate::query::{self, OptOf};
 use crate::read::Reply;
@@ -70,8 +70,8 @@ impl<W> Resolver<W> {
         if joined.is_some() || self.ask_next(fetch_at, cx) {
             return Ok(fetch_at);
         }
-        self.remove_fetch(fetch_at);
-        Err(NotFetched::NoServers)
+        let unanswered = self.remove_fetch(fetch_at).map_or(0, |fetch| fetch.inquiry.unanswered);
+        Err(if unanswered > 0 { NotFetched::Silence(0) } else { NotFetched::NoServers })
     }
 
     /// Takes an inquiry in, within what its zone and servers may have under way.
@@ -155,7 +155,7 @@ impl<W> Resolver<W> {
             fetch if fetch.waiters.iter().all(|&at| self.tasks[at].sends >= MAX_SENDS) => NotFetched::Exhausted,
             fetch if fetch.any_unusable => NotFetched::Unusable,
             fetch if fetch.any_unreachable => NotFetched::Unreachable,
-            _ => NotFetched::Silence,
+            fetch => NotFetched::Silence(fetch.sends - fetch.unsent),
         };
         self.complete(fetch_at, Err(why), cx);
     }
@@ -171,8 +171,8 @@ impl<W> Resolver<W> {
             Some(fetch) if fetch.sends >= SINGLE_SENDS && fetch.waited_ms >= LONG_WAIT_MS => 2,
             _ => 1,
         };
-        let in_vain = self.fetches.get(fetch_at).map_or(0, |fetch| fetch.sends);
-        let at_once = at_once.max(self.loss.copies(in_vain, cx.now_ms) as u8);
+        let copies = self.fetches.get(fetch_at).map_or(1, |fetch| self.loss_of(fetch, cx.now_ms).copies(fetch.sends));
+        let at_once = at_once.max(copies as u8);
         let mut sent = self.ask_server(fetch_at, place, cx);
         for _ in 1..at_once {
             if let Some(place) = self.choose_server(fetch_at, cx.now_ms) {
@@ -185,6 +185,7 @@ impl<W> Resolver<W> {
 
     /// Sends the question to one server. False if no more may be sent.
     fn ask_server(&mut self, fetch_at: u32, place: u8, cx: &mut Context<'_, W>) -> bool {
+        let Some(level) = self.fetches.get(fetch_at).map(|fetch| self.loss_of(fetch, cx.now_ms)) else { return false };
         let Some(fetch) = self.fetches.get_mut(fetch_at) else { return false };
         let Some(candidate) = fetch.inquiry.servers.get(usize::from(place)).copied() else { return false };
         // Of those who wait, one pays for each query: what is sent once counts once.
@@ -195,7 +196,8 @@ impl<W> Resolver<W> {
         server.take_probe(cx.now_ms);
         let manner = fetch.inquiry.manner;
         let is_link = matches!(fetch.inquiry.qtype, Rtype::DS | Rtype::DNSKEY);
-        let may_guess = !manner.is_signed && !is_link && !self.loss.is_heavy(cx.now_ms);
+        let loses = level >= Level::Heavy;
+        let may_guess = !manner.is_signed && !is_link && !loses;
         if may_guess && !server.speaks_edns && fetch.round >= PLAIN_ROUND && fetch.plain & 1 << place == 0 {
             fetch.plain |= 1 << place;
             fetch.guessed_plain |= 1 << place;
@@ -206,7 +208,7 @@ impl<W> Resolver<W> {
         let wait_ms = timeout(&server.rtt, fetch.round, manner.timeout_ms, over_tcp);
         // A late reply is taken all the same.
         let is_measured = server.rtt.smoothed_ms().is_some();
-        let longest_ms = if self.loss.is_heavy(cx.now_ms) || !is_measured { MAX_BLIND_WAIT_MS } else { MAX_WAIT_MS };
+        let longest_ms = if loses || !is_measured { MAX_BLIND_WAIT_MS } else { MAX_WAIT_MS };
         let wait_ms = if over_tcp { wait_ms } else { wait_ms.min(longest_ms) };
         server.outstanding += 1;
         fetch.sends += 1;
@@ -298,10 +300,7 @@ impl<W> Resolver<W> {
             exchange.overdue = true;
             self.counters.timeouts += 1;
             let (server, sent_ms) = (exchange.server, exchange.sent_ms);
-            let (over_tcp, waited_ms) = (exchange.over_tcp, exchange.due_ms - exchange.sent_ms);
-            if !over_tcp && self.servers[server].answered_within(WITNESS_MS, cx.now_ms) {
-                self.loss.note_missing();
-            }
+            let waited_ms = exchange.due_ms - exchange.sent_ms;
             self.servers[server].failed(cx.now_ms, sent_ms);
             let after_ms = cx.now_ms.saturating_sub(sent_ms) as u32;
             let step = Step::Silent { server: self.servers[server].addr, after_ms };
@@ -415,16 +414,15 @@ impl<W> Resolver<W> {
         if exchange.over_tcp {
             return;
         }
-        self.loss.note_reply(now_ms);
         // What it did not answer before was lost.
         let others = self.fetches.get(exchange.fetch).map(|fetch| &fetch.exchanges[..]).unwrap_or_default();
-        for other in others.iter().filter_map(|&other| self.fetches.exchange(other)) {
-            if other.server == exchange.server && other.sent_ms < exchange.sent_ms && other.overdue {
-                server.rtt.note_loss(true);
-                self.loss.note_missing();
-            }
-        }
+        let others = others.iter().filter_map(|&other| self.fetches.exchange(other));
+        let is_lost =
+            |other: &&Exchange| other.server == exchange.server && other.sent_ms < exchange.sent_ms && other.overdue;
+        let lost = others.filter(is_lost).count() as u32;
+        (0..lost).for_each(|_| server.rtt.note_loss(true));
         server.rtt.note_loss(false);
+        self.loss.note_reply(server.addr.ip(), lost, now_ms);
     }
 
     /// Asks the same server once more, in another way; if that was tried, the next one.

@@ -8,6 +8,7 @@ use super::{Ask, Context, Resolver, Shed, Submitted};
 use crate::action::{Action, AskedFor};
 use crate::answer::{self, Gathered, split_question};
 use crate::iterate::load::Excess;
+use crate::iterate::rrset::knows_delegation;
 use crate::plan::{EcsPolicy, Route};
 use crate::recursion::Configured;
 use crate::task::{Key, Waiting};
@@ -52,7 +53,7 @@ impl<W> Resolver<W> {
             self.counters.shed_waiters += 1;
             return Submitted::Shed { reason: Shed::Waiters, waiter };
         }
-        if recurses && let Some(reason) = self.excess(qname, ask, cx.now_ms) {
+        if recurses && let Some(reason) = self.excess(qname, ask, cx) {
             return Submitted::Shed { reason, waiter };
         }
         // What nobody waits for takes nobody's place.
@@ -106,10 +107,13 @@ impl<W> Resolver<W> {
     }
 
     /// Is this question one too many for its zone or its client? Zones that are forwarded have no limit.
-    fn excess(&mut self, qname: &[u8], ask: &Ask<'_>, now_ms: u64) -> Option<Shed> {
+    fn excess(&mut self, qname: &[u8], ask: &Ask<'_>, cx: &Context<'_, W>) -> Option<Shed> {
+        let now_ms = cx.now_ms;
         let is_forwarded = matches!(self.bound.plan.configured(qname), Some(Configured::Forward(_)));
         let limit = self.bound.plan.fetch_limits.per_zone;
-        let of_zone = (!is_forwarded).then(|| self.loads.excess_of_zone(qname, limit, now_ms)).flatten();
+        let found = &mut self.found;
+        let is_delegated = |zone: &[u8]| knows_delegation(cx.rrsets, zone, cx.now_secs(), found);
+        let of_zone = self.loads.excess_of_zone(qname, limit, now_ms, is_delegated).filter(|_| !is_forwarded);
         let of_client = || self.loads.excess_of_client(ask.client?, now_ms);
         let (counter, reason) = match of_zone.or_else(of_client)? {
             Excess::UnderWay => (&mut self.counters.shed_zone, Shed::Zone),

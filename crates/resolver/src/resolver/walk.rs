@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use avocet_dnssec::Reason;
 use avocet_wire::Rcode;
+use chacha20::rand_core::Rng;
 
 use super::end::Found;
 use super::{Context, Resolver};
@@ -27,7 +28,8 @@ impl<W> Resolver<W> {
         let anew = task.traced.is_some();
         let signatures = if task.dnssec_ok { Signed::Yes } else { Signed::No };
         let checking_disabled = task.checking_disabled;
-        let asked = Asked { qname: qname.into(), qtype, checking_disabled, anew, signatures };
+        let luck = self.rng.next_u64();
+        let asked = Asked { qname: qname.into(), qtype, checking_disabled, anew, signatures, luck };
         let trace = task.with_trace(std::mem::take);
         task.walk = Some(Box::new(Walk::new(bound, asked, trace)));
         self.rearm(at);
@@ -86,8 +88,9 @@ impl<W> Resolver<W> {
                 let found = rrset::look_up(cx.rrsets, (side, &owner, rtype), now_secs, &mut self.found);
                 Some(Response::LookedUp(found))
             }
-            Request::LookUpNxdomain(owner) => {
-                Some(Response::Covering(rrset::look_up_nxdomain(cx.rrsets, &owner, now_secs, &mut self.found)))
+            Request::LookUpNxdomain(side, owner) => {
+                let found = rrset::look_up_nxdomain(cx.rrsets, (side, &owner), now_secs, &mut self.found);
+                Some(Response::Covering(found))
             }
             Request::Gap(sought) => Some(Response::Gap(self.gaps.get(&sought, cx.now_ms))),
             Request::Keys(zone) => Some(Response::Keys(self.keys.get(&zone, cx.now_ms))),

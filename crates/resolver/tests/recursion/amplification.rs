@@ -38,15 +38,48 @@ fn to_missing_servers(count: u32) -> World {
 }
 
 #[test]
-fn nxns_of_a_hundred_servers_without_an_address_costs_8_queries() {
-    let answer = check(&mut to_missing_servers(100), "x.attack. A", Rcode::SERVFAIL, 8);
+fn nxns_of_a_hundred_servers_without_an_address_costs_6_queries() {
+    let answer = check(&mut to_missing_servers(100), "x.attack. A", Rcode::SERVFAIL, 6);
     assert_eq!(answer.ede, Some(22));
 }
 
 #[test]
-fn camp_of_forty_servers_without_an_address_costs_8_queries() {
-    let answer = check(&mut to_missing_servers(40), "x.attack. A", Rcode::SERVFAIL, 8);
+fn camp_of_forty_servers_without_an_address_costs_6_queries() {
+    let answer = check(&mut to_missing_servers(40), "x.attack. A", Rcode::SERVFAIL, 6);
     assert_eq!(answer.ede, Some(22));
+}
+
+/// As in NXNS, where the domain of the servers does not exist, or the servers have a domain each.
+#[test]
+fn servers_without_an_address_in_domains_that_do_not_exist_cost_6_queries() {
+    for server in ["ns{}.gone.victim.", "ns{}.gone.a.b.victim.", "ns.gone{}.b.victim."] {
+        let mut world = world();
+        let referral: Vec<String> =
+            (0..100).map(|number| format!("au attack. 60 NS {}", server.replace("{}", &number.to_string()))).collect();
+        let to_victim: &[&str] = &["au victim. 3600 NS ns.victim.", "ad ns.victim. 3600 A 192.0.2.2"];
+        world.serve(1, authority(".", &[("*attack. A", &borrowed(&referral)), ("*victim. A", to_victim)]));
+        let known: &[&str] = &["an x.b.victim. 60 A 192.0.2.9"];
+        world.serve(2, authority("victim.", &[("x.b.victim. A", known), ("x.a.b.victim. A", known)]));
+        world.resolve("x.b.victim. A");
+        world.resolve("x.a.b.victim. A");
+        world.take_sent();
+        check(&mut world, "x.attack. A", Rcode::SERVFAIL, 6);
+    }
+}
+
+#[test]
+fn silent_servers_of_the_configuration_cost_8_queries() {
+    use avocet_resolver::StubZone;
+    use avocet_testkit::name;
+    let servers = ["192.0.2.7:53", "192.0.2.8:53"].map(|server| server.parse().unwrap()).to_vec();
+    let stub = StubZone { zone: name("corp.").into(), servers };
+    let mut world = World::new(Recursion { stubs: vec![stub], qname_minimisation: true, ..recursion() });
+    check(&mut world, "a.b.corp. A", Rcode::SERVFAIL, 8);
+    world.serve(7, authority("corp.", &[("www.corp. A", &["an www.corp. 5 A 10.0.0.1"])]));
+    assert_eq!(world.resolve("www.corp. A").rcode, Rcode::NOERROR);
+    world.silence();
+    world.take_sent();
+    check(&mut world, "b.corp. A", Rcode::SERVFAIL, 8);
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Networks that lose what is sent, and servers that are dead.
 
 use avocet_resolver::{Recursion, RootServer};
-use avocet_testkit::{Faults, name};
+use avocet_testkit::{Faults, Query, Response, name};
 use avocet_wire::Rcode;
+use avocet_wire::header::AA;
 
 use crate::world::{World, authority, recursion};
 
@@ -108,4 +109,33 @@ fn one_of_two_servers_may_be_dead() {
     assert!(longest_ms <= 1_300, "{longest_ms} ms");
     let to_dead = world.take_sent().iter().filter(|sent| sent.starts_with("3:")).count();
     assert!(to_dead <= 40, "{to_dead} queries to a server that is dead");
+}
+
+/// Names of example. at .2, which answers, and of attack. at .3, which drops all but those that begin with "ok".
+#[test]
+fn a_server_that_drops_what_it_likes_makes_no_other_server_look_lossy() {
+    let mut world = World::new(recursion());
+    let to_attack: &[&str] = &["au attack. 3600 NS ns.attack.", "ad ns.attack. 3600 A 203.0.113.3"];
+    let to_example: &[&str] = &["au example. 3600 NS ns.example.", "ad ns.example. 3600 A 192.0.2.2"];
+    world.serve(1, authority(".", &[("*attack. A", to_attack), ("*example. A", to_example)]));
+    let answer = |query: &Query| Response::to(query).flags(AA).answer(&format!("{} 0 A 198.51.100.1", query.qname));
+    world.serve(2, Box::new(move |query| Some(answer(query))));
+    let mut drops = 0;
+    let script = move |query: &Query| {
+        drops = if query.qname.starts_with("ok") || drops >= 3 { 0 } else { drops + 1 };
+        let is_dropped = query.qname.starts_with("drop") || drops > 0;
+        (!is_dropped).then(|| answer(query))
+    };
+    world.serve_at("203.0.113.3", Box::new(script));
+    for number in 0..6 {
+        world.resolve(&format!("n{number}.example. A"));
+        world.resolve(&format!("ok{number}.attack. A"));
+        world.resolve(&format!("drop{number}.attack. A"));
+        world.resolve(&format!("late{number}.attack. A"));
+    }
+    world.take_sent();
+    for number in 10..20 {
+        world.resolve(&format!("n{number}.example. A"));
+        assert_eq!(world.take_sent().len(), 1);
+    }
 }

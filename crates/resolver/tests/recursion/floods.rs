@@ -136,3 +136,23 @@ fn a_client_that_floods_many_zones_takes_nothing_from_others_while_there_is_no_t
     assert_eq!(answers.filter(|answer| answer.rcode == Rcode::NXDOMAIN).count(), waited.len());
     assert!(shed > 10_000, "{shed} of 20,000");
 }
+
+#[test]
+fn a_name_whose_servers_are_known_is_asked_there_however_much_is_asked_above() {
+    let mut world = World::with_limits(recursion(), FetchLimits { per_zone: 200, per_server: 1_000 });
+    world.serve(1, authority(".", &[("*com. A", &["au com. 3600 NS ns.com.", "ad ns.com. 3600 A 192.0.2.2"])]));
+    let to_bank: &[&str] = &["au bank.com. 3600 NS ns.bank.com.", "ad ns.bank.com. 3600 A 192.0.2.3"];
+    world.serve(2, authority("com.", &[("*bank.com. A", to_bank)]));
+    world.serve(3, authority("bank.com.", &[("www.bank.com. A", &["an www.bank.com. 300 A 198.51.100.3"])]));
+    world.resolve("other.bank.com. A");
+    // A restart: what is in the cache stays, what was counted does not.
+    world.restart();
+    world.resolve("nothing.com. A");
+    for number in 0..200 {
+        assert!(world.submit(&format!("r{number}.com. A"), FLOODER).is_ok());
+    }
+    assert_eq!(world.submit("r200.com. A", OTHER), Err(Shed::Zone));
+    let bank = world.submit("www.bank.com. A", OTHER).expect("its servers are known");
+    world.run();
+    assert_eq!(world.answer_to(bank).unwrap().rcode, Rcode::NOERROR);
+}

@@ -50,6 +50,7 @@ pub(crate) struct World {
     net: Network<u64>,
     under_way: HashMap<u64, Event>,
     events: u64,
+    plan: Arc<Plan>,
     resolver: Resolver<u32>,
     actions: Actions<u32>,
     pub(crate) rrsets: RrsetCache,
@@ -174,11 +175,13 @@ impl World {
     }
 
     pub(crate) fn with_plan(seed: u8, plan: Plan) -> Self {
+        let plan = Arc::new(plan);
         Self {
+            plan: Arc::clone(&plan),
             net: Network::new(1, START_MS, Faults::NONE),
             under_way: HashMap::new(),
             events: 0,
-            resolver: Resolver::new(Arc::new(plan), [seed; 32], 16),
+            resolver: Resolver::new(plan, [seed; 32], 16),
             actions: Actions::default(),
             rrsets: RrsetCache::new(4 << 20, 86_400, TTL, [1; 16]).unwrap(),
             failures: FailureCache::new(1 << 18, [2; 16]).unwrap(),
@@ -195,11 +198,22 @@ impl World {
         }
     }
 
+    /// Forgets what the resolver knows, but for what is in the caches.
+    pub(crate) fn restart(&mut self) {
+        self.resolver = Resolver::new(Arc::clone(&self.plan), [9; 32], 16);
+    }
+
     /// A server at 192.0.2.x.
     pub(crate) fn serve(&mut self, last: u8, script: Script) -> &mut Self {
         let mut script = script;
         self.serve_octets(last, Box::new(move |query| script(query).iter().map(Response::octets).collect()));
         self
+    }
+
+    /// A server at any address.
+    pub(crate) fn serve_at(&mut self, address: &str, mut script: Script) {
+        let octets = move |query: &Query| script(query).iter().map(Response::octets).collect();
+        self.servers.insert(address.parse().unwrap(), Box::new(octets));
     }
 
     /// A server at 192.0.2.x that sends these octets.

@@ -1,0 +1,266 @@
+//! Addresses of name servers: what is looked up where a delegation gave none, or some that are of no use.
+//!
+//! Glue serves to reach a server and defines nothing (RFC 9471 §2, RFC 2181 §5.4.1). A server whose addresses may
+//! not be asked, or were asked in vain, is looked up in the zone that owns its name, one family after the other.
+//! Look-ups that bring nothing are few in one question (S9).
+
+use std::future::Future;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+
+use avocet_wire::{Rcode, Rtype, name};
+
+use super::Walker;
+use super::cut::{Cut, CutServers, DNS_PORT, NameServer, address};
+use super::descend::Frame;
+use super::fetch::Extent;
+use super::part::Ending;
+use super::rrset::{Denial, Name, Side};
+use crate::recursion::may_ask;
+use crate::scrub::MAX_ALIASES;
+use crate::task::Failure;
+use crate::trace::{Step, Why};
+
+/// Most look-ups of servers in one question that bring no address, in all (Unbound: 5).
+pub(super) const MAX_FAILED_SERVERS: u32 = 4;
+/// Labels of the zones that say which domains there are: the root and the top-level domains.
+const REGISTRY_LABELS: usize = 1;
+
+type Deeper<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// A look-up of a server's name in one family.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct LookUp {
+    pub(super) server: Name,
+    rtype: Rtype,
+    /// How much of the name has to be denied.
+    extent: Extent,
+}
+
+/// Look-ups of the servers of one cut.
+#[derive(Default)]
+pub(super) struct LookUps {
+    made: Vec<LookUp>,
+    /// Servers whose names do not exist, or cannot be resolved.
+    given_up: Vec<Name>,
+    /// Servers whose names are taken not to exist, because part of them was denied.
+    denied_in_part: Vec<Name>,
+}
+
+/// Why a server is looked up: what promises most comes first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Need {
+    /// It has no address that may be asked.
+    NoAddress,
+    /// Its addresses may be wrong.
+    Doubt,
+    /// Only part of its name was denied, and some servers deny names that only lead to others.
+    DeniedInPart,
+}
+
+/// What a look-up brought.
+enum Found {
+    Addresses(Vec<IpAddr>),
+    /// The name does not exist.
+    Denied(Source, Extent),
+}
+
+/// What a denial cost.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Cache,
+    /// The registry that the domain of the server would be registered at.
+    Registry,
+    Other,
+}
+
+impl Walker {
+    /// The families that may be asked.
+    fn families(&self) -> impl Iterator<Item = Rtype> + use<> {
+        let recursion = self.recursion();
+        let wanted = [(recursion.ipv4, Rtype::A), (recursion.ipv6, Rtype::AAAA)];
+        wanted.into_iter().filter(|(is_wanted, _)| *is_wanted).map(|(_, rtype)| rtype)
+    }
+
+    /// May any of these addresses be asked?
+    pub(super) fn any_to_ask(&self, addresses: &[IpAddr]) -> bool {
+        addresses.iter().any(|ip| may_ask(self.recursion(), SocketAddr::new(*ip, DNS_PORT)))
+    }
+
+    /// The next look-up of this server, and what it is for. None if nothing is left.
+    fn open(&self, cut: &Cut, made: &LookUps, server: &NameServer) -> Option<(Need, LookUp)> {
+        let look_up = |rtype, extent| LookUp { server: server.name.clone(), rtype, extent };
+        let is_open = |look_up: &LookUp| !made.made.contains(look_up);
+        if made.denied_in_part.contains(&server.name) {
+            let whole = self.families().map(|rtype| look_up(rtype, Extent::Whole)).find(is_open)?;
+            return Some((Need::DeniedInPart, whole));
+        }
+        if made.given_up.contains(&server.name) {
+            return None;
+        }
+        let next = self.families().map(|rtype| look_up(rtype, Extent::Part)).find(is_open)?;
+        if !self.any_to_ask(&server.addresses) && !self.any_to_ask(&server.spare) {
+            return Some((Need::NoAddress, next));
+        }
+        // Whoever owns a name within the zone is who did not answer.
+        (!name::is_under(&server.name, &cut.zone)).then_some((Need::Doubt, next))
+    }
+
+    /// What the most promising look-up is for that is left at this cut.
+    pub(super) fn need(&self, cut: &Cut, made: &LookUps) -> Option<Need> {
+        let CutServers::Named(servers) = &cut.servers else { return None };
+        servers.iter().filter_map(|server| self.open(cut, made, server)).map(|(need, _)| need).min()
+    }
+
+    /// The next look-up at this cut: of those that promise as much, of a server in a zone that is known, or else any.
+    pub(super) async fn next_look_up(&mut self, cut: &Cut, made: &LookUps) -> Option<LookUp> {
+        let CutServers::Named(servers) = &cut.servers else { return None };
+        let open: Vec<_> = servers.iter().filter_map(|server| self.open(cut, made, server)).collect();
+        let need = open.iter().map(|(need, _)| *need).min()?;
+        let mut left: Vec<LookUp> =
+            open.into_iter().filter(|(of, _)| *of == need).map(|(_, look_up)| look_up).collect();
+        if left.len() == 1 {
+            return left.pop();
+        }
+        let mut best: Option<((usize, u64), LookUp)> = None;
+        for look_up in left {
+            let key = (self.known_labels(&look_up.server).await, self.draw());
+            if best.as_ref().is_none_or(|(of, _)| *of < key) {
+                best = Some((key, look_up));
+            }
+        }
+        best.map(|(_, look_up)| look_up)
+    }
+
+    /// How many labels the nearest zone above a name has whose servers are known.
+    async fn known_labels(&mut self, server: &Name) -> usize {
+        for zone in name::ancestors(server).skip(1).take_while(|zone| zone.len() > 1) {
+            if self.io.look_up(Side::Delegation, &zone.into(), Rtype::NS).await.is_some() {
+                return name::labels(zone).count();
+            }
+        }
+        0
+    }
+
+    /// Looks a server of the cut up and gives it what is found. False if that brings no address to ask.
+    pub(super) async fn look_up_server(
+        &mut self,
+        cut: &mut Cut,
+        made: &mut LookUps,
+        look_up: LookUp,
+        frame: &Frame<'_>,
+    ) -> bool {
+        made.made.push(look_up.clone());
+        let found = self.addresses_by(&look_up, frame).await;
+        let mut costs = 1;
+        let mut addresses = match found {
+            Ok(Found::Addresses(addresses)) => addresses,
+            Ok(Found::Denied(source, extent)) => {
+                let is_free = match source {
+                    Source::Cache => true,
+                    Source::Registry => look_up.extent == Extent::Part,
+                    Source::Other => false,
+                };
+                costs = u32::from(!is_free);
+                let denied = if extent == Extent::Part { &mut made.denied_in_part } else { &mut made.given_up };
+                denied.push(look_up.server.clone());
+                if extent == Extent::Whole {
+                    made.denied_in_part.retain(|name| *name != look_up.server);
+                }
+                Vec::new()
+            }
+            Err(_) => {
+                made.given_up.push(look_up.server.clone());
+                Vec::new()
+            }
+        };
+        let mut glue = self.known_addresses(Side::Delegation, &look_up.server).await;
+        if addresses.is_empty() {
+            std::mem::swap(&mut addresses, &mut glue);
+        }
+        let CutServers::Named(servers) = &mut cut.servers else { return false };
+        let Some(server) = servers.iter_mut().find(|server| server.name == look_up.server) else { return false };
+        let before = server.addresses.len();
+        addresses.retain(|address| !server.addresses.contains(address));
+        glue.retain(|address| !addresses.contains(address) && !server.addresses.contains(address));
+        server.addresses.extend(addresses);
+        server.spare = glue;
+        let is_found = {
+            let new = server.addresses[before..].to_vec();
+            self.any_to_ask(&new)
+        };
+        if !is_found {
+            self.failed_servers += costs;
+        }
+        is_found
+    }
+
+    async fn addresses_by(&mut self, look_up: &LookUp, frame: &Frame<'_>) -> Result<Found, Failure> {
+        let LookUp { server, rtype, extent } = look_up;
+        let Some(frame) = frame.below(server, *rtype) else {
+            self.tell_limit("addresses that need one another, or too deep a search");
+            return Err(Failure::NoServers);
+        };
+        self.io.enter(Why::Servers, server, *rtype);
+        let found = self.addresses_of(server, *rtype, &frame.to_deny(*extent)).await;
+        let count = match &found {
+            Ok(Found::Addresses(addresses)) => addresses.len(),
+            _ => 0,
+        };
+        self.io.record(Step::Addresses(count));
+        self.io.leave();
+        found
+    }
+
+    /// What is found for this is used to ask, and no client gets it.
+    fn addresses_of<'a>(
+        &'a mut self,
+        server: &'a Name,
+        qtype: Rtype,
+        frame: &'a Frame<'a>,
+    ) -> Deeper<'a, Result<Found, Failure>> {
+        Box::pin(async move {
+            let mut at = server.clone();
+            for _ in 0..=MAX_ALIASES {
+                let mut part = self.part(&at, qtype, frame).await?;
+                // Nothing of it is verified.
+                part.ends_with_alias();
+                if !part.denies_above(&at) {
+                    self.keep(&part, qtype);
+                }
+                match part.ending {
+                    Ending::Answered => {
+                        let sets = part.sets.iter().filter(|set| set.rtype == qtype);
+                        let records = sets.flat_map(|set| &set.records);
+                        return Ok(Found::Addresses(records.filter_map(|rdata| address(qtype, rdata)).collect()));
+                    }
+                    Ending::Denied(_, denial) if denial.rcode == Rcode::NOERROR => {
+                        return Ok(Found::Addresses(Vec::new()));
+                    }
+                    Ending::Denied(owner, denial) => {
+                        let source = match part.zone {
+                            None => Source::Cache,
+                            Some(_) if is_of_registry(&denial, &owner, &at) => Source::Registry,
+                            Some(_) => Source::Other,
+                        };
+                        let extent = if owner == at { Extent::Whole } else { Extent::Part };
+                        return Ok(Found::Denied(source, extent));
+                    }
+                    Ending::GoesOn(next) if next == at => return Err(Failure::Aliases),
+                    Ending::GoesOn(next) => at = next,
+                }
+            }
+            Err(Failure::Aliases)
+        })
+    }
+}
+
+/// Does the root or a top-level domain say that the domain of this server is not registered? Hosters that are gone
+/// are often many of a zone's, and asking a registry once for each is no attack on it.
+fn is_of_registry(denial: &Denial, denied: &[u8], server: &[u8]) -> bool {
+    let labels = |name: &[u8]| name::labels(name).count();
+    let Some(of_soa) = denial.soa.as_ref().map(|soa| labels(&soa.owner)) else { return false };
+    // The whole name was asked for where names are not shortened.
+    let below = if denied.len() < server.len() { 1 } else { 2 };
+    of_soa <= REGISTRY_LABELS && labels(denied) == of_soa + below
+}

@@ -1,0 +1,66 @@
+//! Names that are shown in part, and servers that deny them or keep silent (RFC 9156 §2.3, §3).
+
+use avocet_resolver::Recursion;
+use avocet_wire::Rcode;
+
+use crate::world::{World, authority, recursion};
+
+const TO_EXAMPLE: &[&str] = &["au example. 3600 NS ns.example.", "ad ns.example. 3600 A 192.0.2.2"];
+
+fn world() -> World {
+    let mut world = World::new(Recursion { qname_minimisation: true, ..recursion() });
+    world.serve(1, authority(".", &[("*example. A", TO_EXAMPLE)]));
+    world
+}
+
+#[test]
+fn names_below_one_that_does_not_exist_cost_a_query_each() {
+    let mut world = world();
+    world.serve(2, authority("example.", &[]));
+    for number in 0..20 {
+        assert_eq!(world.resolve(&format!("n{number}.gone.example. A")).rcode, Rcode::NXDOMAIN);
+    }
+    let sent = world.take_sent();
+    assert!(sent.len() <= 23, "{} queries: {sent:?}", sent.len());
+    world.pass(301);
+    world.resolve("later.gone.example. A");
+    assert_eq!(world.take_sent(), ["2: gone.example. A", "2: later.gone.example. A"], "the denial has its TTL");
+}
+
+#[test]
+fn a_server_that_denies_what_only_leads_to_others_is_shown_the_whole_name() {
+    let mut world = world();
+    let mut zone = authority("example.", &[]);
+    let www: &[&str] = &["an www.a.example. 60 A 198.51.100.1"];
+    let mut known = authority("example.", &[("www.a.example. A", www)]);
+    world.serve(2, Box::new(move |query| if query.qname == "a.example." { zone(query) } else { known(query) }));
+    for _ in 0..2 {
+        world.resolve("www.a.example. A").check(Rcode::NOERROR, &["answer www.a.example. 60 A 198.51.100.1"]);
+        world.pass(61);
+    }
+    assert_eq!(world.take_sent().last().unwrap(), "2: www.a.example. A");
+}
+
+#[test]
+fn the_name_of_a_server_is_shown_whole_where_nothing_else_helps() {
+    let mut world = World::new(Recursion { qname_minimisation: true, ..recursion() });
+    let to_test: &[&str] = &["au test. 60 NS ns.a.example."];
+    world.serve(1, authority(".", &[("*example. A", TO_EXAMPLE), ("*test. A", to_test)]));
+    let mut zone = authority("example.", &[]);
+    let mut known = authority("example.", &[("ns.a.example. A", &["an ns.a.example. 60 A 192.0.2.3"])]);
+    world.serve(2, Box::new(move |query| if query.qname == "a.example." { zone(query) } else { known(query) }));
+    world.serve(3, authority("test.", &[("www.test. A", &["an www.test. 60 A 198.51.100.1"])]));
+    world.resolve("www.test. A").check(Rcode::NOERROR, &["answer www.test. 60 A 198.51.100.1"]);
+}
+
+#[test]
+fn a_server_that_keeps_silent_for_shortened_names_is_shown_the_whole_name() {
+    let mut world = world();
+    let mut zone = authority("example.", &[("www.a.example. A", &["an www.a.example. 60 A 198.51.100.1"])]);
+    world.serve(2, Box::new(move |query| (query.qname != "a.example.").then(|| zone(query)).flatten()));
+    let answer = world.resolve("www.a.example. A");
+    answer.check(Rcode::NOERROR, &["answer www.a.example. 60 A 198.51.100.1"]);
+    assert!(answer.took_ms <= 1_300, "{} ms", answer.took_ms);
+    let sent = world.take_sent();
+    assert!(sent.len() <= 4, "{sent:?}");
+}
