@@ -202,7 +202,7 @@ impl Walker {
             return Err(Failure::NoServers);
         };
         self.io.enter(Why::Servers, server, *rtype);
-        let found = self.addresses_of(server, *rtype, &frame.to_deny(*extent)).await;
+        let found = self.addresses_of(server, *rtype, &frame.denied_by(*extent)).await;
         let count = match &found {
             Ok(Found::Addresses(addresses)) => addresses.len(),
             _ => 0,

@@ -61,7 +61,7 @@ impl Frame<'_> {
     }
 
     /// The same, where so much of the name has to be denied.
-    pub(crate) fn to_deny(self, extent: Extent) -> Self {
+    pub(crate) fn denied_by(self, extent: Extent) -> Self {
         Self { to_deny: extent, ..self }
     }
 }
