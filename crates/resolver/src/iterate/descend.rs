@@ -68,6 +68,16 @@ impl Frame<'_> {
 
 type Proving<'a> = Pin<Box<dyn Future<Output = Option<Part>> + Send + 'a>>;
 
+/// What a reply for a shortened name comes to.
+enum Shortened {
+    /// The name exists.
+    Exists,
+    /// Nothing is known of the whole name.
+    Unknown,
+    /// It answers for the whole name.
+    Ends(Box<Part>),
+}
+
 /// How much of a name is shown.
 struct Shown {
     qname: Name,
@@ -178,20 +188,10 @@ impl Walker {
                 Reply::Part(part) if is_whole => return Ok(*part),
                 Reply::Part(part) => {
                     shown.exists(&asked);
-                    if denies_all(&part) {
-                        self.keep_shortened_denial(&part);
-                        if frame.to_deny == Extent::Part && !part.is_alias() {
-                            return Ok(*part);
-                        }
-                        if frame.is_first()
-                            && let Some(part) = self.proven_denial(&part, (qname, qtype)).await
-                        {
-                            return Ok(part);
-                        }
-                        // Some servers deny names that only lead to others: no client gets that.
-                        shown.whole = true;
-                    } else {
-                        self.keep(&part, Rtype::A);
+                    match self.take_shortened(*part, (qname, qtype), frame).await {
+                        Shortened::Exists => {}
+                        Shortened::Unknown => shown.whole = true,
+                        Shortened::Ends(part) => return Ok(*part),
                     }
                 }
             }
@@ -201,6 +201,25 @@ impl Walker {
     /// Was the name found on the way to another one?
     async fn knows_to_exist(&mut self, name: &Name) -> bool {
         self.io.look_up(Side::Zone, name, Rtype::A).await.is_some()
+    }
+
+    /// Takes what servers said of a shortened name.
+    async fn take_shortened(&mut self, part: Part, (qname, qtype): (&Name, Rtype), frame: &Frame<'_>) -> Shortened {
+        if !denies_all(&part) {
+            self.keep(&part, Rtype::A);
+            return Shortened::Exists;
+        }
+        self.keep_shortened_denial(&part);
+        if frame.to_deny == Extent::Part && !part.is_alias() {
+            return Shortened::Ends(Box::new(part));
+        }
+        if frame.is_first()
+            && let Some(part) = self.proven_denial(&part, (qname, qtype)).await
+        {
+            return Shortened::Ends(Box::new(part));
+        }
+        // Some servers deny names that only lead to others: no client gets that.
+        Shortened::Unknown
     }
 
     /// The denial of a shortened name, or of one above it, that was kept.
