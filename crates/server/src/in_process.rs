@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use avocet_cache::{Provenance, Rank, ReadAt, ReceivedRrset, RrsetKey, Security};
@@ -227,9 +228,10 @@ impl InProcess {
         let found = match assembled {
             Assembled::Complete { resolved, .. } => {
                 let message = &answers.octets[resolved.message];
-                let ttl_secs = if meant_for == MeantFor::All { resolved.ttl_secs } else { 0 };
+                let ttl_secs = NonZeroU32::new(resolved.ttl_secs);
+                let kept_for = ttl_secs.filter(|_| meant_for == MeantFor::All);
                 let ttl_offsets = &answers.ttl_offsets[resolved.ttl_offsets];
-                let keep = Keep { message, ttl_offsets, ttl_secs, ede: None, said_by: SaidBy::Anybody };
+                let keep = Keep { message, ttl_offsets, kept_for, ede: None, said_by: SaidBy::Anybody };
                 let keep = state.policy.is_some().then_some(keep);
                 Found { rcode: resolved.rcode, message, ede: None, keep }
             }

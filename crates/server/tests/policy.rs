@@ -295,14 +295,16 @@ fn a_schedule_acts_on_cached_names_at_its_edge() {
     let name = "a.video.example.";
     let open = "NOERROR 300 192.0.2.11";
     check(&mut server, &[(TABLET, name, Rtype::A, open), (ANYONE, name, Rtype::A, open)]);
+    // Clients to whom the rule will apply forget the answer when it does.
+    let brief = "NOERROR 2 192.0.2.11";
     let closed = "NXDOMAIN [15 rule bedtime]";
     // It is cached a moment before the edge, and would be so for five minutes.
     let until_edge = 9 * 3600 - 2;
     server.inner.pass(until_edge);
     server.learn(name, [192, 0, 2, 11]);
-    check(&mut server, &[(TABLET, name, Rtype::A, open), (ANYONE, name, Rtype::A, open)]);
+    check(&mut server, &[(TABLET, name, Rtype::A, brief), (ANYONE, name, Rtype::A, open)]);
     server.inner.pass(1);
-    check(&mut server, &[(TABLET, name, Rtype::A, "NOERROR 299 192.0.2.11")]);
+    check(&mut server, &[(TABLET, name, Rtype::A, "NOERROR 1 192.0.2.11")]);
     server.inner.pass(1);
     let open = "NOERROR 298 192.0.2.11";
     check(&mut server, &[(TABLET, name, Rtype::A, closed), (ANYONE, name, Rtype::A, open)]);

@@ -137,7 +137,7 @@ fn ask(
     };
     let message = &resolved.message[..];
     // Judged as for a client, and kept for nobody.
-    let keep = Keep { message, ttl_offsets: &[], ttl_secs: 0, ede: None, said_by: SaidBy::Anybody };
+    let keep = Keep { message, ttl_offsets: &[], kept_for: None, ede: None, said_by: SaidBy::Anybody };
     let found = Found { rcode, message, ede, keep: state.policy.is_some().then_some(keep) };
     Ok((vec![resolved.section], rehearsal.go_on(waiter, &found)))
 }

@@ -35,7 +35,7 @@ pub(crate) use counts::Counts;
 pub(crate) use explain::Outcome;
 pub(crate) use geo::{GeoDatabase, GeoFault};
 pub(crate) use load::Lists;
-pub(crate) use verdict::{AnswerVerdict, Decider, Made, QuestionVerdict};
+pub(crate) use verdict::{AnswerVerdict, Decider, Made, QuestionVerdict, Validity};
 
 use crate::config::block::BlockConfig;
 use crate::query::asked::Transport;

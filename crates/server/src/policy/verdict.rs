@@ -37,12 +37,37 @@ pub(crate) struct Made<'p> {
     pub(crate) ttl_secs: u32,
     /// Why, as in [`Policy::notes`], from 1.
     pub(crate) note: u16,
-    /// Seconds for which this is so; 0 where each query is to be asked about.
-    pub(crate) valid_secs: u32,
+    /// How long this is so.
+    pub(crate) validity: Validity,
     /// What to count.
     pub(crate) stage: Stage,
     /// Aliases of the true answer that lead to the name which it is about; none where that is the qname.
     pub(crate) behind: Vec<Alias>,
+}
+
+/// How long a verdict holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Validity {
+    /// Seconds until the policy may say something else: a schedule, a pause or a grant begins or ends. No client may keep
+    /// an answer for longer.
+    pub(crate) secs: u32,
+    /// Whether the answer is for this query alone: a rate limit or a log-only rule wants to see each.
+    pub(crate) per_query: bool,
+}
+
+impl Validity {
+    /// For ever.
+    pub(crate) const ALWAYS: Self = Self { secs: u32::MAX, per_query: false };
+
+    fn of(verdict: &Verdict, moment: Moment) -> Self {
+        let secs = verdict.valid_until.saturating_sub(moment.wall_secs);
+        Self { secs: secs.try_into().unwrap_or(u32::MAX), per_query: verdict.per_query }
+    }
+
+    /// Seconds for which this server may give the same answer again.
+    pub(crate) fn kept_secs(self) -> u32 {
+        if self.per_query { 0 } else { self.secs }
+    }
 }
 
 /// Who says what becomes of a question.
@@ -74,8 +99,8 @@ pub(crate) enum QuestionVerdict<'p> {
 pub(crate) enum AnswerVerdict<'p> {
     /// It is given.
     Pass {
-        /// Seconds for which this is so; 0 where each query is to be asked about.
-        valid_secs: u32,
+        /// How long this is so.
+        validity: Validity,
         /// The least and the greatest TTL, where a rule says so.
         ttl_secs: Option<(u32, u32)>,
     },
@@ -116,17 +141,18 @@ impl Scratch {
 }
 
 impl Policy {
-    /// What becomes of a question, who says so, and for how many seconds; 0 where each query is to be asked about. Takes a
-    /// token of each rate limit that holds for it, but for [`Scratch::for_looking`]. `epoch` is that of the snapshot.
+    /// What becomes of a question, who says so, and for how long. Takes a token of each rate limit that holds for it, but
+    /// for [`Scratch::for_looking`]. `epoch` is that of the snapshot.
     pub(crate) fn question(
         &self,
         asked: &Asked<'_>,
         (moment, epoch): (Moment, u32),
         scratch: &mut Scratch,
-    ) -> (QuestionVerdict<'_>, Decider, u32) {
+    ) -> (QuestionVerdict<'_>, Decider, Validity) {
         scratch.renew(self, epoch, moment.wall_secs);
         let verdict = self.decide(asked, moment, scratch);
         scratch.held.note(&verdict);
+        let validity = Validity::of(&verdict, moment);
         for id in verdict.noted() {
             if let Some(over) = self.over_limit(*id, asked, moment, scratch.tokens) {
                 let limited = match over {
@@ -134,14 +160,13 @@ impl Policy {
                     Over::Truncate => QuestionVerdict::Truncate,
                     Over::Refuse => QuestionVerdict::Answer(self.refusal(*id)),
                 };
-                return (limited, Decider::Rule, 0);
+                return (limited, Decider::Rule, validity);
             }
         }
-        let valid_secs = valid_secs(&verdict, moment);
         match verdict.decided {
-            Some(id) => (self.by_rule(id, asked, valid_secs), Decider::Rule, valid_secs),
-            None if verdict.lifted.is_some() => (QuestionVerdict::Pass, Decider::Rule, valid_secs),
-            None => (self.by_lists(asked, valid_secs, scratch), Decider::List, valid_secs),
+            Some(id) => (self.by_rule(id, asked, validity), Decider::Rule, validity),
+            None if verdict.lifted.is_some() => (QuestionVerdict::Pass, Decider::Rule, validity),
+            None => (self.by_lists(asked, validity, scratch), Decider::List, validity),
         }
     }
 
@@ -164,22 +189,22 @@ impl Policy {
             verdict = self.decide_answer(asked, &before, moment, scratch);
         }
         scratch.held.note_later(&before, &verdict);
-        let valid_secs = valid_secs(&verdict, moment);
+        let validity = Validity::of(&verdict, moment);
         // Also where the rule has decided on the question: it may have begun to hold while the query waited.
-        let by_rule = verdict.decided.map(|id| self.by_rule(id, asked, valid_secs));
+        let by_rule = verdict.decided.map(|id| self.by_rule(id, asked, validity));
         if let Some(in_place) = by_rule.and_then(QuestionVerdict::in_place_of_an_answer) {
             return in_place;
         }
-        let pass = AnswerVerdict::Pass { valid_secs, ttl_secs: self.ttl_bounds(&verdict) };
+        let pass = AnswerVerdict::Pass { validity, ttl_secs: self.ttl_bounds(&verdict) };
         if verdict.decided.is_some() || verdict.lifted.is_some() {
             return pass;
         }
-        let listed = self.by_lists_behind(asked, valid_secs, scratch);
+        let listed = self.by_lists_behind(asked, validity, scratch);
         if let Some(fired) = self.zone_at_answer(asked, answered, &scratch.found)
             && self.goes_first(&fired.found, listed.as_ref().map(|(_, list)| *list))
             && !self.is_allowed(asked, &mut scratch.lists)
         {
-            let verdict = self.by_zone(fired, asked, (valid_secs, &mut scratch.held));
+            let verdict = self.by_zone(fired, asked, (validity, &mut scratch.held));
             if let Some(verdict) = verdict.in_place_of_an_answer() {
                 return verdict;
             }
@@ -188,7 +213,7 @@ impl Policy {
         }
         let rebound = self.rebinding.as_ref().filter(|_| !answered.has_own_servers);
         if rebound.is_some_and(|exceptions| rebinds(asked.qname, &scratch.found.addresses, exceptions).is_some()) {
-            let made = self.blocked((self.block_form(), None), (REBINDING_NOTE, valid_secs));
+            let made = self.blocked((self.block_form(), None), (REBINDING_NOTE, validity));
             return AnswerVerdict::Answer(Made { form: Form::Nodata, ..made });
         }
         pass
@@ -208,7 +233,7 @@ impl Policy {
         if verdict.decided.is_some() || verdict.lifted.is_some() || self.is_allowed(asked, &mut scratch.lists) {
             return None;
         }
-        Some(self.by_zone(fired, asked, (valid_secs(&verdict, moment), &mut scratch.held)))
+        Some(self.by_zone(fired, asked, (Validity::of(&verdict, moment), &mut scratch.held)))
     }
 
     pub(super) fn decide(&self, asked: &Asked<'_>, moment: Moment, scratch: &mut Scratch) -> Verdict {
@@ -273,9 +298,9 @@ impl Policy {
     }
 
     /// What the rule that decided does with the question.
-    fn by_rule(&self, id: RuleId, asked: &Asked<'_>, valid_secs: u32) -> QuestionVerdict<'_> {
+    fn by_rule(&self, id: RuleId, asked: &Asked<'_>, validity: Validity) -> QuestionVerdict<'_> {
         let Some(rule) = self.program.rule(id) else { return QuestionVerdict::Pass };
-        let why = ((FIRST_RULE_NOTE + id.0 as usize) as u16, valid_secs);
+        let why = ((FIRST_RULE_NOTE + id.0 as usize) as u16, validity);
         match &rule.action {
             Action::Block(block) => {
                 let form = block.form.map_or(self.block_form(), |form| to_form(form, &block.addresses));
@@ -297,20 +322,20 @@ impl Policy {
         &self,
         asked: &Asked<'_>,
         (target, ttl_secs): (&'p Target, Option<u32>),
-        (note, valid_secs): (u16, u32),
+        (note, validity): (u16, Validity),
     ) -> QuestionVerdict<'p> {
-        let ttl_secs = ttl_secs.unwrap_or(self.block.ttl_secs);
+        let ttl_secs = ttl_secs.unwrap_or(self.block.ttl_secs).min(validity.secs);
         match target {
             Target::Addresses(addresses) => {
                 let form = Form::Addresses(addresses);
                 let stage = Stage::Rewritten;
-                QuestionVerdict::Answer(Made { form, ttl_secs, note, valid_secs, stage, behind: Vec::new() })
+                QuestionVerdict::Answer(Made { form, ttl_secs, note, validity, stage, behind: Vec::new() })
             }
             Target::Name(name) => rename(asked.qname, name, ttl_secs),
         }
     }
 
-    fn by_lists(&self, asked: &Asked<'_>, valid_secs: u32, scratch: &mut Scratch) -> QuestionVerdict<'_> {
+    fn by_lists(&self, asked: &Asked<'_>, validity: Validity, scratch: &mut Scratch) -> QuestionVerdict<'_> {
         let Some((lists, in_force)) = self.lists_for(asked) else { return QuestionVerdict::Pass };
         let Scratch { lists: scratch, held, .. } = scratch;
         let found = lists.lookup(self.to_lists(asked, asked.qname), in_force, scratch);
@@ -318,15 +343,15 @@ impl Policy {
             && found.decision() != Decision::Allowed
             && self.goes_first(&fired.found, found.deciding().map(|one| one.list))
         {
-            return self.by_zone(fired, asked, (valid_secs, held));
+            return self.by_zone(fired, asked, (validity, held));
         }
         let note = found.deciding().map_or(0, |one| self.list_note(one.list));
-        let made = self.blocked((self.block_form(), None), (note, valid_secs));
+        let made = self.blocked((self.block_form(), None), (note, validity));
         match found.decision() {
             Decision::None | Decision::Allowed => QuestionVerdict::Pass,
             Decision::Blocked => QuestionVerdict::Answer(made),
             Decision::Rewritten => match found.rewrite() {
-                Some(Rewrite::Cname(target)) => rename(asked.qname, target, self.block.ttl_secs),
+                Some(Rewrite::Cname(target)) => rename(asked.qname, target, made.ttl_secs),
                 Some(Rewrite::Rcode(Rcode::NOERROR)) => QuestionVerdict::Answer(Made { form: Form::Nodata, ..made }),
                 Some(Rewrite::Rcode(Rcode::NXDOMAIN)) => QuestionVerdict::Answer(Made { form: Form::Nxdomain, ..made }),
                 Some(Rewrite::Rcode(_)) => QuestionVerdict::Answer(Made { form: Form::Refused, ..made }),
@@ -344,7 +369,12 @@ impl Policy {
     }
 
     /// Blocks an answer that leads to a name which lists block: an alias does not hide it.
-    fn by_lists_behind(&self, asked: &Asked<'_>, valid_secs: u32, scratch: &mut Scratch) -> Option<(Made<'_>, ListId)> {
+    fn by_lists_behind(
+        &self,
+        asked: &Asked<'_>,
+        validity: Validity,
+        scratch: &mut Scratch,
+    ) -> Option<(Made<'_>, ListId)> {
         let (lists, in_force) = self.lists_for(asked)?;
         let Scratch { found, lists: scratch, .. } = scratch;
         if found.names.is_empty() {
@@ -361,7 +391,7 @@ impl Policy {
                 Decision::Allowed => return None,
                 Decision::Blocked => {
                     let list = behind.deciding()?.list;
-                    return Some((self.blocked((self.block_form(), None), (self.list_note(list), valid_secs)), list));
+                    return Some((self.blocked((self.block_form(), None), (self.list_note(list), validity)), list));
                 }
                 Decision::None | Decision::Rewritten => {}
             }
@@ -413,14 +443,21 @@ impl Policy {
         to_form(self.block.answer, &self.block.addresses)
     }
 
-    fn blocked<'p>(&self, (form, ttl_secs): (Form<'p>, Option<u32>), (note, valid_secs): (u16, u32)) -> Made<'p> {
-        let ttl_secs = ttl_secs.unwrap_or(self.block.ttl_secs);
-        Made { form, ttl_secs, note, valid_secs, stage: Stage::Blocked, behind: Vec::new() }
+    fn blocked<'p>(&self, (form, ttl_secs): (Form<'p>, Option<u32>), (note, validity): (u16, Validity)) -> Made<'p> {
+        let ttl_secs = ttl_secs.unwrap_or(self.block.ttl_secs).min(validity.secs);
+        Made { form, ttl_secs, note, validity, stage: Stage::Blocked, behind: Vec::new() }
     }
 
     fn refusal(&self, id: RuleId) -> Made<'static> {
         let note = (FIRST_RULE_NOTE + id.0 as usize) as u16;
-        Made { form: Form::Refused, ttl_secs: 0, note, valid_secs: 0, stage: Stage::Limited, behind: Vec::new() }
+        Made {
+            form: Form::Refused,
+            ttl_secs: 0,
+            note,
+            validity: Validity::ALWAYS,
+            stage: Stage::Limited,
+            behind: Vec::new(),
+        }
     }
 }
 
@@ -447,12 +484,4 @@ fn rename(qname: &[u8], target: &[u8], ttl_secs: u32) -> QuestionVerdict<'static
         }
         _ => QuestionVerdict::Pass,
     }
-}
-
-/// Seconds for which a verdict holds.
-fn valid_secs(verdict: &Verdict, moment: Moment) -> u32 {
-    if verdict.per_query {
-        return 0;
-    }
-    verdict.valid_until.saturating_sub(moment.wall_secs).try_into().unwrap_or(u32::MAX)
 }

@@ -14,7 +14,7 @@ use avocet_resolver::NameServers;
 use avocet_wire::{NameBuf, Rtype};
 
 use super::counts::Held;
-use super::verdict::QuestionVerdict;
+use super::verdict::{QuestionVerdict, Validity};
 use super::{Answered, Asked, KnownAnswer, Made, Policy, names};
 use crate::metrics::Stage;
 use crate::query::asked::Transport;
@@ -111,7 +111,7 @@ impl Policy {
         &'p self,
         fired: Fired<'p>,
         asked: &Asked<'_>,
-        (valid_secs, held): (u32, &mut Held),
+        (validity, held): (Validity, &mut Held),
     ) -> QuestionVerdict<'p> {
         let Fired { found, mut behind } = fired;
         let note = self.zone_note(&found);
@@ -138,14 +138,15 @@ impl Policy {
                 Some(target) => {
                     held.note_list(note);
                     behind.push(Alias { owner: qname, target, ttl_secs: found.ttl_secs });
+                    behind.iter_mut().for_each(|alias| alias.ttl_secs = alias.ttl_secs.min(validity.secs));
                     return QuestionVerdict::Rename(behind);
                 }
             },
         };
         let least = found.action.records(asked.qtype).map(|record| record.ttl_secs).min().unwrap_or(found.ttl_secs);
-        let ttl_secs = behind.iter().map(|alias| alias.ttl_secs).fold(least, u32::min);
+        let ttl_secs = behind.iter().map(|alias| alias.ttl_secs).fold(least.min(validity.secs), u32::min);
         let stage = if found.action.chooses() { Stage::Rewritten } else { Stage::Blocked };
-        QuestionVerdict::Answer(Made { form, ttl_secs, note, valid_secs, stage, behind })
+        QuestionVerdict::Answer(Made { form, ttl_secs, note, validity, stage, behind })
     }
 }
 

@@ -1,13 +1,16 @@
 //! Answers to those who waited, made of what resolution found.
 
+use std::borrow::Cow;
+
 use avocet_cache::PacketKey;
 use avocet_resolver::Shed;
 use avocet_wire::builder::{Builder, Full, Record, Section};
-use avocet_wire::header::{HEADER_LEN, Header, QR, RA};
+use avocet_wire::header::{HEADER_LEN, Header, QR, RA, TC};
 use avocet_wire::query::QuestionKey;
 use avocet_wire::view::{MessageView, RecordSection};
 use avocet_wire::{Ede, Rcode, Rtype};
 
+use super::behind::{Behind, behind_aliases, miss_behind, stale_behind};
 use super::local::{self, Alias};
 use super::miss::{Miss, Waiter};
 use super::respond::{Draft, draft_empty, finish};
@@ -82,10 +85,12 @@ fn reply(path: &Path<'_>, waiter: &Waiter, (draft, stage): (Draft, Stage), out: 
 #[cold]
 fn behind(path: &Path<'_>, waiter: &Waiter, aliases: Vec<Alias>, out: &mut [u8]) -> Late {
     let key = QuestionKey::new(&waiter.question, &path.shared.key, 0);
-    if let Some(draft) = super::behind_aliases(path, &wanted(path, waiter, &key), &aliases, out) {
-        return reply(path, waiter, (draft, Stage::Resolved), out);
-    }
-    match super::miss_behind(path, waiter, aliases) {
+    let aliases = match behind_aliases(path, &wanted(path, waiter, &key), aliases, out) {
+        Behind::Known(draft, Stage::RrsetHit) => return reply(path, waiter, (draft, Stage::Resolved), out),
+        Behind::Known(draft, stage) => return reply(path, waiter, (draft, stage), out),
+        Behind::Unknown(aliases) => aliases,
+    };
+    match miss_behind(path, waiter, aliases) {
         Some(miss) => Late::Again(Box::new(miss)),
         None => Late::Silent(Stage::Dropped),
     }
@@ -98,24 +103,21 @@ fn resolved(path: &Path<'_>, waiter: &Waiter, found: &Found<'_>, out: &mut [u8])
     };
     let said_by = if waiter.servers.is_some() { SaidBy::ServersOfRule } else { keep.said_by };
     let keep = Keep { said_by, ..keep };
-    // What was let through by rules or records that are others now is for him alone.
-    let keep = if waiter.epoch == path.state.epoch { keep } else { Keep { ttl_secs: 0, ..keep } };
     let key = QuestionKey::new(&waiter.question, &path.shared.key, 0);
     let wanted = wanted(path, waiter, &key);
     match verdict::judge_answer(path, &wanted, found.message, out) {
         Judged::Replaced(draft, stage) => Given::Draft(draft, stage),
         Judged::Renamed(aliases) => Given::Behind(aliases),
         Judged::Dropped => Given::Nothing,
-        Judged::Holds { secs, ttl_secs: None } => {
-            let keep = Keep { ttl_secs: keep.ttl_secs.min(secs), ..keep };
-            stored::keep(path, &wanted.key, wanted.hash, &keep);
-            Given::Draft(copy(found, waiter, &waiter.question, out), Stage::Resolved)
-        }
-        Judged::Holds { secs, ttl_secs: Some(bounds) } => {
-            let mut message = found.message.to_vec();
-            verdict::clamp_ttls(&mut message, keep.ttl_offsets, bounds);
-            let ttl_secs = keep.ttl_secs.clamp(bounds.0, bounds.1.max(bounds.0)).min(secs);
-            stored::keep(path, &wanted.key, wanted.hash, &Keep { message: &message, ttl_secs, ..keep });
+        Judged::Holds(terms) => {
+            let mut message = Cow::Borrowed(found.message);
+            if !terms.leave_ttls() {
+                terms.clamp_ttls(message.to_mut(), keep.ttl_offsets);
+            }
+            if wanted.is_current(path) {
+                let keep = Keep { message: &message, kept_for: terms.kept_for(keep.kept_for), ..keep };
+                stored::keep(path, &wanted.key, wanted.hash, &keep);
+            }
             let found = Found { message: &message, ..*found };
             Given::Draft(copy(&found, waiter, &waiter.question, out), Stage::Resolved)
         }
@@ -133,7 +135,7 @@ fn unresolved(path: &Path<'_>, waiter: &Waiter, found: Option<&Found<'_>>, out: 
         Some(Judged::Replaced(draft, stage)) => Given::Draft(draft, stage),
         Some(Judged::Renamed(aliases)) => Given::Behind(aliases),
         Some(Judged::Dropped) => Given::Nothing,
-        Some(Judged::Holds { .. }) | None => Given::Draft(failed(found, waiter, out), failed_stage(found)),
+        Some(Judged::Holds(_)) | None => Given::Draft(failed(found, waiter, out), failed_stage(found)),
     }
 }
 
@@ -144,7 +146,8 @@ fn wanted<'a>(path: &Path<'_>, waiter: &Waiter, key: &'a QuestionKey) -> Wanted<
     let profile = profile(path, ip, transport);
     let hash = packet_hash(key.hash, profile, flags);
     let purpose = if waiter.servers.is_some() { Purpose::ByRule } else { Purpose::Itself };
-    Wanted { key: PacketKey { profile, flags, question: key.question() }, hash, ip, transport, purpose }
+    let key = PacketKey { profile, flags, question: key.question() };
+    Wanted { key, hash, ip, transport, purpose, epoch: waiter.epoch }
 }
 
 /// The answer to a waiter whose question was turned away.
@@ -169,7 +172,12 @@ fn qtype(question: &[u8]) -> Rtype {
 
 fn stale(path: &Path<'_>, waiter: &Waiter, out: &mut [u8]) -> Option<Draft> {
     let key = QuestionKey::new(&waiter.question, &path.shared.key, 0);
-    stored::stale(path, &wanted(path, waiter, &key), out)
+    let wanted = wanted(path, waiter, &key);
+    match waiter.aliases.is_empty() {
+        true => stored::stale(path, &wanted, out),
+        // What is known of the question itself is not what the policy or this network answers it with.
+        false => stale_behind(path, &wanted, &waiter.aliases, out),
+    }
 }
 
 fn failed_stage(found: Option<&Found<'_>>) -> Stage {
@@ -218,7 +226,8 @@ pub(super) fn with_aliases(found: &Found<'_>, aliases: &[Alias], question: &[u8]
     let mut builder = Builder::new(out, limit, 0, QR | RA | found.rcode.low()).ok()?;
     builder.question(qname, qtype(question), qclass).ok()?;
     local::write_aliases(&mut builder, aliases).ok()?;
-    if append(&mut builder, found.message).is_none() {
+    let is_cut = Header::read(found.message).is_some_and(|header| header.has(TC));
+    if append(&mut builder, found.message).is_none() || is_cut {
         builder.truncate();
     }
     debug_assert!(builder.len() >= HEADER_LEN);

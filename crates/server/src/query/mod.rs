@@ -10,6 +10,7 @@
 
 pub(crate) mod addresses;
 pub(crate) mod asked;
+mod behind;
 pub(crate) mod blocked;
 pub(crate) mod chaos;
 pub(crate) mod cookie;
@@ -38,9 +39,10 @@ use avocet_wire::{Class, Ede, QueryView, Rcode, Rtype};
 use crate::clock::Moment;
 use crate::config::recurse::Mode;
 use crate::metrics::Stage;
-use crate::policy;
+use crate::policy::{self, Validity};
 use crate::state::{Shared, Snapshot};
 use asked::{Asked, Reader, Transport};
+use behind::{Behind, behind_aliases, cut_at_change, question_behind};
 use local::{Alias, Local, LocalQuestion};
 use miss::{Miss, Waiter, Way};
 use octets::Octets;
@@ -162,9 +164,16 @@ impl Query<'_> {
         PacketKey { profile: self.profile, flags: key_flags(self.asked), question: self.key.question() }
     }
 
-    fn wanted(&self) -> Wanted<'_> {
+    fn wanted(&self, path: &Path<'_>) -> Wanted<'_> {
         let (ip, transport) = (self.client.ip, self.client.transport);
-        Wanted { key: self.packet_key(), hash: self.hash, ip, transport, purpose: Purpose::Itself }
+        Wanted {
+            key: self.packet_key(),
+            hash: self.hash,
+            ip,
+            transport,
+            purpose: Purpose::Itself,
+            epoch: path.state.epoch,
+        }
     }
 
     fn local(&self) -> LocalQuestion<'_> {
@@ -326,7 +335,7 @@ fn ahead_of_need(
         Ahead::Wait => None,
         Ahead::Take => {
             let mut renewed = vec![0; out.len()];
-            let FromRrsets::Fresh(draft) = stored::from_rrsets(path, &query.wanted(), &mut renewed) else {
+            let FromRrsets::Fresh(draft) = stored::from_rrsets(path, &query.wanted(path), &mut renewed) else {
                 return None;
             };
             out[..draft.len].copy_from_slice(&renewed[..draft.len]);
@@ -359,18 +368,22 @@ fn unanswered(
     }
     let mut stale = from_cache == FromCache::Stale;
     let judged = judge(path, query, out);
+    let mut validity = Validity::ALWAYS;
     let mut aliases = match judged {
         Judgement::End(exit) => return exit,
         Judgement::Rename(aliases) => aliases,
         Judgement::Forward(servers) => return forwarded(path, query, (servers, stale), (out, misses)),
-        Judgement::Pass { valid_secs } => match path.state.local.answer(&query.local(), out) {
-            Local::Answer(draft) => {
-                stored::keep_local(path, query, &out[..draft.len], valid_secs);
-                return reply(path, query, (draft, Stage::Local), out);
+        Judgement::Pass(until) => {
+            validity = until;
+            match path.state.local.answer(&query.local(), out) {
+                Local::Answer(draft) => {
+                    stored::keep_local(path, query, &mut out[..draft.len], validity);
+                    return reply(path, query, (draft, Stage::Local), out);
+                }
+                Local::Outside(aliases) => cut_at_change(aliases, validity),
+                Local::Absent => Vec::new(),
             }
-            Local::Outside(aliases) => aliases,
-            Local::Absent => Vec::new(),
-        },
+        }
     };
     // A resolver that recurses and leaves nothing out may ask for all that there is.
     let config = &path.state.config;
@@ -381,10 +394,11 @@ fn unanswered(
     }
     if aliases.is_empty() {
         if let Some(draft) = special(path, &query.local(), out) {
+            stored::cut_at_change(&mut out[..draft.len], validity);
             return reply(path, query, (draft, Stage::Special), out);
         }
         if from_cache != FromCache::Never {
-            match stored::from_rrsets(path, &query.wanted(), out) {
+            match stored::from_rrsets(path, &query.wanted(path), out) {
                 FromRrsets::Fresh(draft) => return reply(path, query, (draft, stored::stage(&draft)), out),
                 FromRrsets::Stale(_) => stale = true,
                 FromRrsets::Incomplete => {}
@@ -393,10 +407,11 @@ fn unanswered(
             }
         }
     }
-    if !aliases.is_empty()
-        && let Some(draft) = behind_aliases(path, &query.wanted(), &aliases, out)
-    {
-        return reply(path, query, (draft, Stage::RrsetHit), out);
+    if !aliases.is_empty() {
+        aliases = match behind_aliases(path, &query.wanted(path), aliases, out) {
+            Behind::Known(draft, stage) => return reply(path, query, (draft, stage), out),
+            Behind::Unknown(aliases) => aliases,
+        };
     }
     if query.asked.flags & RD == 0 {
         return not_recursive(path, query, out);
@@ -516,32 +531,6 @@ fn special(path: &Path<'_>, question: &LocalQuestion<'_>, out: &mut [u8]) -> Opt
     if path.state.plan.has_own_rule(question.qname) { None } else { names.answer(question, out) }
 }
 
-/// The answer for the last target of aliases from the RRset cache, behind these.
-#[cold]
-fn behind_aliases(path: &Path<'_>, wanted: &Wanted<'_>, aliases: &[Alias], out: &mut [u8]) -> Option<Draft> {
-    let PacketKey { profile, flags, question: asked } = wanted.key;
-    let (question, hash) = question_behind(path, asked, aliases.last()?);
-    let key = PacketKey { question: &question, ..wanted.key };
-    let target = Wanted { key, hash: packet_hash(hash, profile, flags), purpose: Purpose::BehindAliases, ..*wanted };
-    let draft = match special(path, &LocalQuestion::of(&question), out) {
-        Some(draft) => draft,
-        None => match stored::from_rrsets(path, &target, out) {
-            FromRrsets::Fresh(draft) => draft,
-            _ => return None,
-        },
-    };
-    let message = out.get(..draft.len)?.to_vec();
-    let found = late::Found { rcode: draft.rcode, message: &message, ede: None, keep: None };
-    late::with_aliases(&found, aliases, asked, out)
-}
-
-/// The question for the target of an alias in place of this one, and its hash.
-fn question_behind(path: &Path<'_>, question: &[u8], alias: &Alias) -> (Octets, u64) {
-    let mut octets = alias.target.folded().wire().to_vec();
-    octets.extend_from_slice(&question[question.len() - 4..]);
-    (Octets::new(&octets), path.shared.key.hash(&octets, 0))
-}
-
 /// The query as what waits for the network. A local chain asks for its last target instead.
 fn miss(path: &Path<'_>, query: &Query<'_>, aliases: Vec<Alias>, stale_available: bool) -> Miss {
     let (question, hash) = match aliases.last() {
@@ -579,21 +568,6 @@ fn subnet(path: &Path<'_>, view: &QueryView<'_>, question: &[u8]) -> Option<Box<
     EdnsOption::read(option::ECS, data).ok()?;
     let qname = &question[..question.len() - 4];
     path.state.plan.passes_ecs(qname).then(|| data.into())
-}
-
-/// What a waiter waits for from now on: the last target of aliases that the policy wants in place of what was found.
-#[cold]
-fn miss_behind(path: &Path<'_>, waiter: &Waiter, aliases: Vec<Alias>) -> Option<Miss> {
-    let (question, hash) = question_behind(path, &waiter.question, aliases.last()?);
-    Some(Miss {
-        hash: packet_hash(hash, PROFILE, key_flags(&waiter.asked)),
-        dnssec_ok: waiter.asked.dnssec_ok(),
-        checking_disabled: waiter.asked.flags & CD != 0,
-        subnet: None,
-        stale_available: false,
-        waiter: Some(Waiter { aliases, servers: None, ..waiter.clone() }),
-        question,
-    })
 }
 
 #[cold]

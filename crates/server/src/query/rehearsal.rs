@@ -210,7 +210,7 @@ fn kept(path: &Path<'_>, query: &Query<'_>, at: At, out: &mut [u8]) -> Option<Ex
     let mut spare = vec![0; LONGEST_ANSWER];
     let message = out.get(..hit.len)?.to_vec();
     if let Judgement::Pass { .. } | Judgement::Forward(_) = verdict::judge(path, query, &mut spare) {
-        verdict::judge_answer(path, &query.wanted(), &message, &mut spare);
+        verdict::judge_answer(path, &query.wanted(path), &message, &mut spare);
     }
     let draft = stored::draft(hit.len, (hit.ede, hit.flags), out);
     Some(reply(path, query, (draft, stored::stage_of_kept(hit.flags)), out))

@@ -1,6 +1,7 @@
 //! Answers out of the two caches, and the small ones made on the spot, as drafts.
 
 use std::cell::{Cell, RefCell, RefMut};
+use std::num::NonZeroU32;
 
 use avocet_cache::{PacketKey, PacketLookup, PacketMeta, ReadAt, packet_flags};
 use avocet_resolver::{Answers, Assembled, Assembler, Wanted as Sought};
@@ -14,7 +15,7 @@ use super::rehearsal::Witness;
 use super::respond::{Draft, draft_empty};
 use super::verdict::{self, Judged, Purpose, Wanted};
 use crate::metrics::Stage;
-use crate::policy;
+use crate::policy::{self, Validity};
 
 /// TTL in seconds of the HINFO given for ANY (RFC 8482 §4.2).
 const ANY_TTL_SECS: u32 = 3600;
@@ -203,17 +204,17 @@ pub(super) fn from_rrsets(path: &Path<'_>, wanted: &Wanted<'_>, out: &mut [u8]) 
     }
     let ttl_offsets = &answers.ttl_offsets[resolved.ttl_offsets];
     match verdict::judge_answer(path, wanted, message, out) {
-        Judged::Holds { .. } if is_stale => FromRrsets::Stale(marked_stale(draft)),
-        Judged::Holds { secs, ttl_secs: None } => {
-            let ttl_secs = resolved.ttl_secs.min(secs);
-            keep(path, key, *hash, &Keep { message, ttl_offsets, ttl_secs, ede, said_by: SaidBy::Anybody });
-            FromRrsets::Fresh(draft)
+        Judged::Holds(terms) if is_stale => {
+            terms.cut_ttls(&mut out[..draft.len], ttl_offsets);
+            FromRrsets::Stale(marked_stale(draft))
         }
-        Judged::Holds { secs, ttl_secs: Some(bounds) } => {
+        Judged::Holds(terms) => {
             let message = &mut out[..draft.len];
-            verdict::clamp_ttls(message, ttl_offsets, bounds);
-            let ttl_secs = resolved.ttl_secs.clamp(bounds.0, bounds.1.max(bounds.0)).min(secs);
-            keep(path, key, *hash, &Keep { message, ttl_offsets, ttl_secs, ede, said_by: SaidBy::Anybody });
+            terms.clamp_ttls(message, ttl_offsets);
+            if wanted.is_current(path) {
+                let kept_for = terms.kept_for(NonZeroU32::new(resolved.ttl_secs));
+                keep(path, key, *hash, &Keep { message, ttl_offsets, kept_for, ede, said_by: SaidBy::Anybody });
+            }
             FromRrsets::Fresh(draft)
         }
         Judged::Replaced(draft, _) => FromRrsets::Fresh(draft),
@@ -231,12 +232,33 @@ pub(crate) fn stage(draft: &Draft) -> Stage {
 pub(super) fn stale(path: &Path<'_>, wanted: &Wanted<'_>, out: &mut [u8]) -> Option<Draft> {
     let Wanted { key, hash, .. } = wanted;
     let found = path.shared.packets.lookup(*hash, key, path.now.secs(), path.state.epoch, out);
-    if let PacketLookup::Stale(stale) = found {
-        return Some(marked_stale(draft(stale.len, (None, 0), out)));
+    if let PacketLookup::Stale(stale) = found
+        // What a rule's servers said is for those that it puts to them.
+        && (stale.flags & BY_RULE != 0) == (wanted.purpose == Purpose::ByRule)
+    {
+        return judged_stale(path, wanted, stale.len, out);
     }
     match from_rrsets(path, wanted, out) {
         FromRrsets::Fresh(draft) | FromRrsets::Stale(draft) => Some(draft),
         FromRrsets::Incomplete | FromRrsets::Renamed(_) | FromRrsets::Dropped => None,
+    }
+}
+
+/// The expired answer of this length in the buffer, or what the policy gives in its place: it may have been kept before
+/// a schedule began. None where it is withheld.
+fn judged_stale(path: &Path<'_>, wanted: &Wanted<'_>, len: usize, out: &mut [u8]) -> Option<Draft> {
+    let given = marked_stale(draft(len, (None, 0), out));
+    if path.state.policy.is_none() {
+        return Some(given);
+    }
+    let message = out.get(..len)?.to_vec();
+    match verdict::judge_answer(path, wanted, &message, out) {
+        Judged::Holds(terms) => {
+            terms.cut_ttls(&mut out[..len], &ttl_offsets(&message).0);
+            Some(given)
+        }
+        Judged::Replaced(draft, _) => Some(draft),
+        Judged::Renamed(_) | Judged::Dropped => None,
     }
 }
 
@@ -246,15 +268,16 @@ fn marked_stale(draft: Draft) -> Draft {
     Draft { ede: Some((ede, "resolution failed or takes long")), ..draft }
 }
 
-/// What is to be kept of an answer: message, TTL offsets and shortest TTL.
+/// What is to be kept of an answer: message, TTL offsets and how long.
 #[derive(Clone, Copy)]
 pub(crate) struct Keep<'a> {
     /// The message.
     pub(crate) message: &'a [u8],
     /// Offsets of its TTL fields.
     pub(crate) ttl_offsets: &'a [u16],
-    /// How long it holds, in seconds; 0: it is not kept.
-    pub(crate) ttl_secs: u32,
+    /// How many seconds it may be given to others. None: it is for the client alone, and no least TTL of a rule changes
+    /// that.
+    pub(crate) kept_for: Option<NonZeroU32>,
     /// The extended error that clients are told beside it.
     pub(crate) ede: Option<u16>,
     /// Who said it.
@@ -272,12 +295,10 @@ pub(crate) enum SaidBy {
 
 /// Puts an answer into the packet cache.
 pub(crate) fn keep(path: &Path<'_>, key: &PacketKey<'_>, hash: u64, answer: &Keep<'_>) {
-    if answer.ttl_secs == 0 {
-        return;
-    }
+    let Some(kept_for) = answer.kept_for else { return };
     let meta = PacketMeta {
         stored_at: path.now.secs(),
-        valid_for: answer.ttl_secs,
+        valid_for: kept_for.get(),
         epoch: path.state.epoch,
         flags: packet_flags::STALE_OK | if answer.said_by == SaidBy::ServersOfRule { BY_RULE } else { 0 },
         ede: answer.ede,
@@ -286,8 +307,10 @@ pub(crate) fn keep(path: &Path<'_>, key: &PacketKey<'_>, hash: u64, answer: &Kee
     path.keep_packet((hash, key), (answer.message, answer.ttl_offsets), &meta);
 }
 
-/// Keeps an answer of the local records for so many seconds at most, with the TTLs that they have.
-pub(super) fn keep_local(path: &Path<'_>, query: &super::Query<'_>, message: &[u8], valid_secs: u32) {
+/// Keeps an answer of the local records, with the TTLs that they have. Where the policy may say something else before
+/// these have passed, they are cut and count down.
+pub(super) fn keep_local(path: &Path<'_>, query: &super::Query<'_>, message: &mut [u8], validity: Validity) {
+    let Dated { offsets, valid_secs } = until_change(message, validity);
     // Names below a wildcard are as many as who asks can think of, and a message that was cut is only so for datagrams.
     let is_whole = Header::read(message).is_some_and(|header| !header.has(TC));
     if valid_secs == 0 || !is_whole || !path.state.local.is_owner(query.key.qname()) {
@@ -300,7 +323,48 @@ pub(super) fn keep_local(path: &Path<'_>, query: &super::Query<'_>, message: &[u
         flags: LOCAL,
         ede: None,
     };
-    path.keep_packet((query.hash, &query.packet_key()), (message, &[]), &meta);
+    path.keep_packet((query.hash, &query.packet_key()), (message, &offsets), &meta);
+}
+
+/// How an answer whose TTLs stand still may be kept.
+#[derive(Default)]
+struct Dated {
+    /// Offsets of the TTL fields that count down all the same.
+    offsets: Vec<u16>,
+    /// For how many seconds it may be kept.
+    valid_secs: u32,
+}
+
+/// Cuts the TTLs of an answer where the policy may say something else before they have passed.
+fn until_change(message: &mut [u8], validity: Validity) -> Dated {
+    if validity.secs == u32::MAX {
+        return Dated { valid_secs: validity.kept_secs(), ..Dated::default() };
+    }
+    let (offsets, longest_secs) = ttl_offsets(message);
+    if longest_secs < validity.secs {
+        // Whoever gets it last has forgotten it in time.
+        return Dated { valid_secs: validity.kept_secs().saturating_sub(longest_secs), ..Dated::default() };
+    }
+    verdict::cut_ttls(message, &offsets, validity.secs);
+    Dated { offsets, valid_secs: validity.kept_secs() }
+}
+
+/// The offsets of the TTL fields of a message without OPT, and the longest TTL in seconds.
+fn ttl_offsets(message: &[u8]) -> (Vec<u16>, u32) {
+    let Ok(records) = MessageView::new(message).and_then(|view| view.records()) else { return (Vec::new(), 0) };
+    let records = records.map_while(Result::ok).map(|record| (record.ttl_offset() as u16, record.ttl_secs()));
+    records.fold((Vec::new(), 0), |(mut offsets, longest_secs), (offset, ttl_secs)| {
+        offsets.push(offset);
+        (offsets, longest_secs.max(ttl_secs))
+    })
+}
+
+/// Cuts the TTLs of a message without OPT at the next change of the policy.
+pub(super) fn cut_at_change(message: &mut [u8], validity: Validity) {
+    if validity.secs < u32::MAX {
+        let (offsets, _) = ttl_offsets(message);
+        verdict::cut_ttls(message, &offsets, validity.secs);
+    }
 }
 
 /// Answers ANY with as little as can be (RFC 8482 §4.2).

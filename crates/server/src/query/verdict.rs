@@ -1,6 +1,7 @@
 //! What the policy says about a question and about an answer, as exits of the path.
 
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use avocet_cache::{PacketKey, PacketMeta};
@@ -12,7 +13,7 @@ use super::respond::{Draft, draft_empty};
 use super::stored::{self, NOTED, REWRITTEN};
 use super::{Exit, Path, Query, blocked, late, reply};
 use crate::metrics::Stage;
-use crate::policy::{AnswerVerdict, Answered, Asked, Decider, Made, QuestionVerdict};
+use crate::policy::{AnswerVerdict, Answered, Asked, Decider, Made, QuestionVerdict, Validity};
 use crate::query::asked::Transport;
 
 /// What becomes of a question.
@@ -24,23 +25,20 @@ pub(super) enum Judgement {
     /// It is put to these servers, and to no cache that others have too.
     Forward(Arc<[SocketAddr]>),
     /// It goes its way; no list is in its way if an allowing rule says so.
-    Pass {
-        /// Seconds for which this is so; 0 where each query is to be asked about.
-        valid_secs: u32,
-    },
+    Pass(Validity),
 }
 
 /// Asks the policy about a question.
 pub(super) fn judge(path: &Path<'_>, query: &Query<'_>, out: &mut [u8]) -> Judgement {
-    let Some(policy) = &path.state.policy else { return Judgement::Pass { valid_secs: u32::MAX } };
-    let wanted = query.wanted();
+    let Some(policy) = &path.state.policy else { return Judgement::Pass(Validity::ALWAYS) };
+    let wanted = query.wanted(path);
     if policy.wants_names()
         && let Some(callers) = path.shared.callers.get(path.scratch.worker())
     {
         callers.note(wanted.ip);
     }
     let mut scratch = path.scratch.policy();
-    let (verdict, decider, valid_secs) = policy.question(&wanted.asked(), path.moment(), &mut scratch);
+    let (verdict, decider, validity) = policy.question(&wanted.asked(), path.moment(), &mut scratch);
     let says_nothing = matches!(verdict, QuestionVerdict::Pass);
     // What this network says about its own names, no list of strangers takes back.
     let is_own = !says_nothing && decider == Decider::List && path.state.local.has(query.key.qname());
@@ -58,10 +56,10 @@ pub(super) fn judge(path: &Path<'_>, query: &Query<'_>, out: &mut [u8]) -> Judge
     policy.count_held(path.scratch.worker(), &mut scratch, note);
     drop(scratch);
     if says_nothing || is_own {
-        return Judgement::Pass { valid_secs };
+        return Judgement::Pass(validity);
     }
     match verdict {
-        QuestionVerdict::Pass => Judgement::Pass { valid_secs },
+        QuestionVerdict::Pass => Judgement::Pass(validity),
         QuestionVerdict::Answer(made) => {
             let draft = answer(path, &wanted, &made, out);
             Judgement::End(reply(path, query, (draft, made.stage), out))
@@ -78,7 +76,7 @@ pub(super) fn judge(path: &Path<'_>, query: &Query<'_>, out: &mut [u8]) -> Judge
 
 /// Asks the policy about an answer.
 pub(super) fn judge_answer(path: &Path<'_>, wanted: &Wanted<'_>, message: &[u8], out: &mut [u8]) -> Judged {
-    let Some(policy) = &path.state.policy else { return Judged::Holds { secs: u32::MAX, ttl_secs: None } };
+    let Some(policy) = &path.state.policy else { return Judged::Holds(Terms::FREE) };
     let asked = wanted.asked();
     let answered = Answered {
         message,
@@ -111,7 +109,7 @@ pub(super) fn judge_failure(path: &Path<'_>, wanted: &Wanted<'_>, out: &mut [u8]
 
 fn carry_out(path: &Path<'_>, wanted: &Wanted<'_>, verdict: AnswerVerdict<'_>, out: &mut [u8]) -> Judged {
     match verdict {
-        AnswerVerdict::Pass { valid_secs, ttl_secs } => Judged::Holds { secs: valid_secs, ttl_secs },
+        AnswerVerdict::Pass { validity, ttl_secs } => Judged::Holds(Terms::of(validity, ttl_secs)),
         AnswerVerdict::Answer(made) => Judged::Replaced(answer(path, wanted, &made, out), made.stage),
         AnswerVerdict::Rename(aliases) => Judged::Renamed(aliases),
         AnswerVerdict::Drop => Judged::Dropped,
@@ -121,19 +119,81 @@ fn carry_out(path: &Path<'_>, wanted: &Wanted<'_>, verdict: AnswerVerdict<'_>, o
 
 /// What an answer became.
 pub(super) enum Judged {
-    /// It is given.
-    Holds {
-        /// Seconds until the policy may say something else.
-        secs: u32,
-        /// The least and the greatest TTL that it may have.
-        ttl_secs: Option<(u32, u32)>,
-    },
+    /// It is given, on these terms.
+    Holds(Terms),
     /// Another one, which is in the buffer, stands in its place.
     Replaced(Draft, Stage),
     /// That of another name, to which these aliases lead, stands in its place.
     Renamed(Vec<Alias>),
     /// Nothing does.
     Dropped,
+}
+
+/// On what terms an answer is given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Terms {
+    /// The least TTL, in seconds.
+    least_secs: u32,
+    /// The greatest TTL, in seconds; it goes before the least one.
+    greatest_secs: u32,
+    /// Whether the answer is for this query alone.
+    per_query: bool,
+}
+
+impl Terms {
+    /// None.
+    const FREE: Self = Self { least_secs: 0, greatest_secs: u32::MAX, per_query: false };
+
+    fn of(validity: Validity, bounds: Option<(u32, u32)>) -> Self {
+        let (least_secs, greatest_secs) = bounds.unwrap_or((0, u32::MAX));
+        // No client keeps an answer past the time at which the policy may say something else.
+        let greatest_secs = greatest_secs.max(least_secs).min(validity.secs);
+        Self { least_secs, greatest_secs, per_query: validity.per_query }
+    }
+
+    /// Whether TTLs stay as they are.
+    pub(super) fn leave_ttls(self) -> bool {
+        self.least_secs == 0 && self.greatest_secs == u32::MAX
+    }
+
+    fn clamp(self, ttl_secs: u32) -> u32 {
+        ttl_secs.max(self.least_secs).min(self.greatest_secs)
+    }
+
+    /// Brings the TTLs of a message within the bounds.
+    pub(super) fn clamp_ttls(self, message: &mut [u8], offsets: &[u16]) {
+        if !self.leave_ttls() {
+            change_ttls(message, offsets, |ttl_secs| self.clamp(ttl_secs));
+        }
+    }
+
+    /// The same for expired data, whose TTLs are not raised (RFC 8767 §5).
+    pub(super) fn cut_ttls(self, message: &mut [u8], offsets: &[u16]) {
+        cut_ttls(message, offsets, self.greatest_secs);
+    }
+
+    /// How long an answer may be given again that may be for so long. What may not be at all stays so, whatever the
+    /// least TTL is.
+    pub(super) fn kept_for(self, secs: Option<NonZeroU32>) -> Option<NonZeroU32> {
+        let secs = secs.filter(|_| !self.per_query)?;
+        NonZeroU32::new(self.clamp(secs.get()))
+    }
+}
+
+/// Lowers the TTLs of a message to so many seconds.
+pub(super) fn cut_ttls(message: &mut [u8], offsets: &[u16], greatest_secs: u32) {
+    if greatest_secs < u32::MAX {
+        change_ttls(message, offsets, |ttl_secs| ttl_secs.min(greatest_secs));
+    }
+}
+
+fn change_ttls(message: &mut [u8], offsets: &[u16], changed: impl Fn(u32) -> u32) {
+    for offset in offsets {
+        let field = message.get_mut(usize::from(*offset)..).and_then(|rest| rest.first_chunk_mut());
+        if let Some(field) = field {
+            *field = changed(u32::from_be_bytes(*field)).to_be_bytes();
+        }
+    }
 }
 
 /// Whose answer is wanted, and where it is kept.
@@ -149,6 +209,8 @@ pub(super) struct Wanted<'a> {
     pub(super) transport: Transport,
     /// What the answer is for.
     pub(super) purpose: Purpose,
+    /// The epoch of the policy that let the question through.
+    pub(super) epoch: u32,
 }
 
 /// What an answer is for.
@@ -163,19 +225,14 @@ pub(super) enum Purpose {
 }
 
 impl<'a> Wanted<'a> {
+    /// Whether the answer may be kept: the policy and the records that let the question through are still in force.
+    pub(super) fn is_current(&self, path: &Path<'_>) -> bool {
+        self.epoch == path.state.epoch
+    }
+
     fn asked(&self) -> Asked<'a> {
         let LocalQuestion { qname, qtype } = LocalQuestion::of(self.key.question);
         Asked { profile: self.key.profile, ip: self.ip, transport: self.transport, qname, qtype }
-    }
-}
-
-/// Keeps TTLs of a message within bounds.
-pub(super) fn clamp_ttls(message: &mut [u8], offsets: &[u16], (least, greatest): (u32, u32)) {
-    for offset in offsets {
-        let field = message.get_mut(usize::from(*offset)..).and_then(|rest| rest.first_chunk_mut());
-        if let Some(field) = field {
-            *field = u32::from_be_bytes(*field).clamp(least, greatest.max(least)).to_be_bytes();
-        }
     }
 }
 
@@ -187,8 +244,15 @@ fn answer(path: &Path<'_>, wanted: &Wanted<'_>, made: &Made<'_>, out: &mut [u8])
         Some(last) => behind(wanted, made, &LocalQuestion { qname: last.target.wire(), ..question }, out),
     };
     let draft = Draft { note: made.note, ..draft };
-    let valid_for = made.ttl_secs.min(made.valid_secs);
-    if valid_for > 0 {
+    let valid_for = made.ttl_secs.min(made.validity.kept_secs());
+    if valid_for == 0 && made.validity.secs == u32::MAX {
+        return draft;
+    }
+    let mut offsets = [0; blocked::MAX_RECORDS];
+    let count = blocked::ttl_offsets(&out[..draft.len], &mut offsets);
+    // Records of a policy zone, and the aliases before them, have TTLs of their own.
+    cut_ttls(&mut out[..draft.len], &offsets[..count], made.validity.secs);
+    if valid_for > 0 && wanted.is_current(path) {
         let meta = PacketMeta {
             stored_at: path.now.secs(),
             valid_for,
@@ -196,8 +260,6 @@ fn answer(path: &Path<'_>, wanted: &Wanted<'_>, made: &Made<'_>, out: &mut [u8])
             flags: if made.stage == Stage::Rewritten { NOTED | REWRITTEN } else { NOTED },
             ede: Some(made.note),
         };
-        let mut offsets = [0; blocked::MAX_RECORDS];
-        let count = blocked::ttl_offsets(&out[..draft.len], &mut offsets);
         path.keep_packet((wanted.hash, &wanted.key), (&out[..draft.len], &offsets[..count]), &meta);
     }
     draft

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU32;
 use std::ops::Range;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -235,7 +236,7 @@ impl Worker {
                 let keep = Keep {
                     message,
                     ttl_offsets,
-                    ttl_secs: resolved.ttl_secs,
+                    kept_for: NonZeroU32::new(resolved.ttl_secs),
                     ede: resolved.ede.map(|(code, _)| code.0),
                     said_by: SaidBy::Anybody,
                 };
@@ -266,7 +267,8 @@ impl Worker {
             packet_flags::RD | bit(asked.dnssec_ok, packet_flags::DO) | bit(asked.checking_disabled, packet_flags::CD);
         let key = PacketKey { profile: PROFILE, flags, question };
         let ede = resolved.ede.map(|(ede, _)| ede.0);
-        let keep = Keep { message, ttl_offsets, ttl_secs: resolved.ttl_secs, ede, said_by: SaidBy::Anybody };
+        let kept_for = NonZeroU32::new(resolved.ttl_secs);
+        let keep = Keep { message, ttl_offsets, kept_for, ede, said_by: SaidBy::Anybody };
         stored::keep(&self.path(), &key, asked.hash, &keep);
     }
 
