@@ -17,6 +17,49 @@ pub const MAX_LABEL: usize = 63;
 /// Most compression pointers followed for one name. More than 127 labels do not fit in a name.
 pub const MAX_POINTERS: usize = 127;
 
+/// Compression pointers that the names of one message may follow besides those that its length allows.
+const SPARE_HOPS: u32 = 128;
+
+/// The budget of compression pointers for all names of one message, so that the work of reading it grows with its
+/// length alone.
+///
+/// A pointer takes two octets. A name of ordinary compression follows one to three, so a message of `n` octets gets
+/// `n / 2` hops and a few to spare: far more than its records need, and 33,000 at most, where chains of
+/// [`MAX_POINTERS`] in 4,600 records take more than a million.
+#[derive(Clone, Copy, Debug)]
+pub struct Hops {
+    left: u32,
+}
+
+impl Hops {
+    /// The budget of a message of this length.
+    #[must_use]
+    pub fn of_message(octets: usize) -> Self {
+        Self { left: SPARE_HOPS.saturating_add(u32::try_from(octets / 2).unwrap_or(u32::MAX)) }
+    }
+
+    /// Whether nothing is left: the message is not to be read on.
+    #[inline]
+    #[must_use]
+    pub fn is_spent(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Takes what one name followed.
+    #[inline]
+    pub(crate) fn take(&mut self, pointers: usize) -> Result<(), NameError> {
+        let left = self.left.checked_sub(pointers as u32);
+        self.left = left.unwrap_or(0);
+        left.map(drop).ok_or(NameError::Hops)
+    }
+
+    /// Takes the most that a name can follow: a malformed one does not say how many it did.
+    #[cold]
+    pub(crate) fn take_most(&mut self) {
+        self.left = self.left.saturating_sub(MAX_POINTERS as u32);
+    }
+}
+
 /// Why bytes are not a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NameError {
@@ -28,6 +71,8 @@ pub enum NameError {
     Pointer,
     /// More than 255 octets.
     TooLong,
+    /// The names of the message follow more pointers than [`Hops`] allows.
+    Hops,
 }
 
 impl fmt::Display for NameError {
@@ -37,6 +82,7 @@ impl fmt::Display for NameError {
             Self::LabelType => "unknown label type",
             Self::Pointer => "compression pointer does not lead backwards",
             Self::TooLong => "the name is longer than 255 octets",
+            Self::Hops => "the names of the message follow too many compression pointers",
         })
     }
 }
@@ -91,9 +137,24 @@ impl NameBuf {
     /// As [`NameBuf::read`], into this buffer. Returns where the name ends in the message.
     #[inline]
     pub fn read_from(&mut self, message: &[u8], at: usize) -> Result<usize, NameError> {
-        let (len, end) = read_into(message, message.len(), at, &mut self.octets)?;
-        self.len = len as u8;
-        Ok(end)
+        let read = read_into(message, message.len(), at, &mut self.octets)?;
+        self.len = read.len as u8;
+        Ok(read.end)
+    }
+
+    /// As [`NameBuf::read_from`], within the budget of the message.
+    #[inline]
+    pub(crate) fn read_within(&mut self, message: &[u8], at: usize, hops: &mut Hops) -> Result<(), NameError> {
+        match read_into(message, message.len(), at, &mut self.octets) {
+            Ok(read) => {
+                self.len = read.len as u8;
+                hops.take(read.pointers)
+            }
+            Err(error) => {
+                hops.take_most();
+                Err(error)
+            }
+        }
     }
 
     /// Reads the presentation form of a name into this buffer, folded. After an error it holds the root.
@@ -144,19 +205,24 @@ impl fmt::Display for NameBuf {
     }
 }
 
+/// A name that was read out of a message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Read {
+    /// Its octets.
+    pub(crate) len: usize,
+    /// Where it ends in the message: after its first pointer, if it has one.
+    pub(crate) end: usize,
+    /// How many pointers were followed.
+    pub(crate) pointers: usize,
+}
+
 /// Reads the name at `at`, following pointers, to the front of `out`, whose other octets are then
-/// of no meaning. Returns the name's length and where it ends in the message (after its first
-/// pointer, if it has one).
+/// of no meaning.
 ///
 /// No octet at `bound` or after it belongs to the name. They are copied along, though, where that
 /// is quicker than to leave them.
 #[inline]
-pub(crate) fn read_into(
-    message: &[u8],
-    bound: usize,
-    at: usize,
-    out: &mut [u8; MAX_NAME],
-) -> Result<(usize, usize), NameError> {
+pub(crate) fn read_into(message: &[u8], bound: usize, at: usize, out: &mut [u8; MAX_NAME]) -> Result<Read, NameError> {
     let bounded = &message[..bound.min(message.len())];
     let mut position = at;
     // Labels are copied in runs: what lies between two pointers. Each pointer must lead before the
@@ -180,7 +246,7 @@ pub(crate) fn read_into(
         let run = position - run_start;
         if length == 0 {
             copy_run(message, run_start, run + 1, &mut out[len..]);
-            return Ok((len + run + 1, end.unwrap_or(position + 1)));
+            return Ok(Read { len: len + run + 1, end: end.unwrap_or(position + 1), pointers });
         }
         if length < 0xc0 {
             return Err(NameError::LabelType);

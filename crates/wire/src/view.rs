@@ -9,7 +9,8 @@ use std::fmt;
 use crate::code::{Class, Rtype};
 use crate::edns::{Edns, EdnsError};
 use crate::header::{HEADER_LEN, Header};
-use crate::name::{self, NameBuf, NameError};
+use crate::name::{self, Hops, NameBuf, NameError};
+use crate::rdata::{Data, expand_within};
 
 /// Why a message cannot be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -224,6 +225,17 @@ impl<'a> RecordView<'a> {
         out.read_from(self.message, self.owner_at).map(|_| ())
     }
 
+    /// As [`RecordView::owner`], within the budget of its message.
+    ///
+    /// # Errors
+    /// The name is malformed, or the budget is spent.
+    #[inline]
+    pub fn owner_within(&self, hops: &mut Hops) -> Result<NameBuf, NameError> {
+        let mut owner = NameBuf::ROOT;
+        owner.read_within(self.message, self.owner_at, hops)?;
+        Ok(owner)
+    }
+
     /// Is the owner written as a pointer to the first question? Then it needs no reading.
     #[inline]
     #[must_use]
@@ -249,6 +261,16 @@ impl<'a> RecordView<'a> {
     #[inline]
     pub fn expand_rdata(&self, out: &mut [u8]) -> Result<usize, crate::rdata::RdataError> {
         crate::rdata::expand(self.rtype.0, self.message, self.rdata_at, self.rdata_len, out)
+    }
+
+    /// As [`RecordView::expand_rdata`], within the budget of its message.
+    ///
+    /// # Errors
+    /// The data is malformed, `out` is too short, or the budget is spent.
+    #[inline]
+    pub fn expand_rdata_within(&self, out: &mut [u8], hops: &mut Hops) -> Result<usize, crate::rdata::RdataError> {
+        let data = Data { start: self.rdata_at, len: self.rdata_len };
+        expand_within(self.rtype.0, self.message, data, out, hops)
     }
 
     /// Where the owner name begins in the message.
@@ -390,6 +412,72 @@ mod tests {
             let walked = view.records().and_then(|mut records| records.try_for_each(|record| record.map(|_| ())));
             assert!(walked.is_err(), "{len}");
         }
+    }
+
+    /// A message of 64 KiB: a question, a record whose data is `links`, and NS records with this owner and data.
+    fn filled(links: &[u8], owner: &[u8], data: &[u8]) -> Vec<u8> {
+        let mut m = vec![0, 7, 0x81, 0x80, 0, 1, 0, 0, 0, 0, 0, 0];
+        m.extend_from_slice(b"\x03www\x07example\x00\x00\x01\x00\x01");
+        let mut add = |owner: &[u8], rtype: u16, data: &[u8]| {
+            let record = [owner, &rtype.to_be_bytes(), &[0, 1, 0, 0, 0, 60], &(data.len() as u16).to_be_bytes(), data];
+            m.extend_from_slice(&record.concat());
+            u16::try_from(m.len()).is_ok_and(|len| len < u16::MAX - 64)
+        };
+        let mut count = 1u16;
+        add(b"\xc0\x0c", 65_280, links);
+        while add(owner, Rtype::NS.0, data) {
+            count += 1;
+        }
+        m[6..8].copy_from_slice(&(count + 1).to_be_bytes());
+        m
+    }
+
+    /// How many records can be read, owner and data, within the budget of their message.
+    fn read_within_budget(octets: &[u8]) -> (usize, usize) {
+        let view = MessageView::new(octets).unwrap();
+        let mut hops = Hops::of_message(octets.len());
+        let records: Vec<_> = view.records().unwrap().map(Result::unwrap).collect();
+        let is_read = |record: &&RecordView<'_>| {
+            record.owner_within(&mut hops).is_ok()
+                && record.expand_rdata_within(&mut [0; 1024], &mut hops).is_ok()
+                && !hops.is_spent()
+        };
+        (records.iter().take_while(is_read).count(), records.len())
+    }
+
+    #[test]
+    fn names_compressed_as_well_as_can_be_are_read_and_chains_of_pointers_up_to_the_budget() {
+        // Each a label and a pointer to the one before, which ends with one to the question: three hops a record.
+        let (read, all) = read_within_budget(&filled(b"\x02ns\xc0\x0c\x01a\xc0\x29", b"\xc0\x2e", b"\xc0\x2e"));
+        assert!(read == all && all > 4_000, "{read} of {all}");
+        let (mut links, mut previous) = (vec![0], 41u16);
+        for _ in 0..120 {
+            let at = 41 + links.len() as u16;
+            links.extend_from_slice(&(0xc000 | previous).to_be_bytes());
+            previous = at;
+        }
+        let last = (0xc000 | previous).to_be_bytes();
+        let octets = filled(&links, &last, &last);
+        let (read, all) = read_within_budget(&octets);
+        assert!(read * 2 * 121 <= octets.len() / 2 + 256 && all > 4_000, "{read} of {all}");
+        links[0] = 0x80;
+        let (read, _) = read_within_budget(&filled(&links, &last, &last));
+        assert_eq!(read, 1, "the first that is malformed");
+    }
+
+    #[test]
+    fn malformed_names_use_up_the_budget_as_the_longest_chains_do() {
+        let octets = filled(b"\x80", b"\xc0\x29", b"\x00");
+        let view = MessageView::new(&octets).unwrap();
+        let mut hops = Hops::of_message(octets.len());
+        let mut refused = 0;
+        for record in view.records().unwrap().skip(1) {
+            if hops.is_spent() {
+                break;
+            }
+            refused += usize::from(record.unwrap().owner_within(&mut hops).is_err());
+        }
+        assert!((200..400).contains(&refused), "{refused}");
     }
 
     #[test]

@@ -29,7 +29,7 @@ mod write;
 use std::fmt;
 
 pub use check::check;
-pub(crate) use names::folded_names;
+pub(crate) use names::{Data, expand_within, folded_names};
 pub use names::{NameLayout, compressible_names, expand};
 pub use parse::{parse, parse_tokens};
 pub use table::{from_mnemonic, mnemonic};

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::table::{self, Compression, Field};
 use super::{Problem, RdataError};
-use crate::name::{self, NameBuf};
+use crate::name::{self, Hops};
 
 /// The names of a type's data: they stand together, after a fixed number of octets.
 ///
@@ -94,51 +94,89 @@ pub fn expand(
     rdata_len: usize,
     out: &mut [u8],
 ) -> Result<usize, RdataError> {
-    let end = rdata_start.saturating_add(rdata_len);
-    let rdata = message.get(rdata_start..end).ok_or(RdataError::whole(Problem::Missing))?;
+    expand_counting(rtype, message, Data { start: rdata_start, len: rdata_len }, out).map(|expanded| expanded.len)
+}
+
+/// As [`expand`], within the budget of compression pointers that the message has.
+#[inline]
+pub(crate) fn expand_within(
+    rtype: u16,
+    message: &[u8],
+    data: Data,
+    out: &mut [u8],
+    hops: &mut Hops,
+) -> Result<usize, RdataError> {
+    let expanded = expand_counting(rtype, message, data, out).inspect_err(|_| hops.take_most())?;
+    hops.take(expanded.pointers).map_err(|error| RdataError::whole(Problem::Name(error)))?;
+    Ok(expanded.len)
+}
+
+/// Where record data lies in its message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Data {
+    pub(crate) start: usize,
+    pub(crate) len: usize,
+}
+
+/// Data that was copied out of a message.
+#[derive(Clone, Copy)]
+struct Expanded {
+    /// Its octets.
+    len: usize,
+    /// How many compression pointers its names followed.
+    pointers: usize,
+}
+
+#[inline]
+fn expand_counting(rtype: u16, message: &[u8], data: Data, out: &mut [u8]) -> Result<Expanded, RdataError> {
+    let end = data.start.saturating_add(data.len);
+    let rdata = message.get(data.start..end).ok_or(RdataError::whole(Problem::Missing))?;
     let layout = RECEIVED.get(usize::from(rtype)).copied().unwrap_or(NameLayout::NONE);
     if layout.names > 0 {
-        return expand_names(layout, message, rdata_start..end, out);
+        return expand_names(layout, message, data.start..end, out);
     }
-    let out = out.get_mut(..rdata_len).ok_or(RdataError::whole(Problem::TooLong))?;
+    let out = out.get_mut(..data.len).ok_or(RdataError::whole(Problem::TooLong))?;
     // An address is copied in a register, data of any length by a call.
     match (rdata.as_array::<4>(), out.as_mut_array::<4>()) {
         (Some(address), Some(out)) => *out = *address,
         _ => out.copy_from_slice(rdata),
     }
-    Ok(rdata_len)
+    Ok(Expanded { len: data.len, pointers: 0 })
 }
 
 /// As [`expand`], for data with names that lies at `data`.
-fn expand_names(layout: NameLayout, message: &[u8], data: Range<usize>, out: &mut [u8]) -> Result<usize, RdataError> {
+fn expand_names(
+    layout: NameLayout,
+    message: &[u8],
+    data: Range<usize>,
+    out: &mut [u8],
+) -> Result<Expanded, RdataError> {
     let missing = RdataError::whole(Problem::Missing);
     let mut at = first_name(layout, &message[..data.end], data.start).ok_or(missing)?;
     // Most types have nothing beside the names.
     let mut len = if data.start < at { put(out, 0, &message[data.start..at])? } else { 0 };
+    let mut pointers = 0;
     for _ in 0..layout.names {
         let room = out.get_mut(len..).and_then(|room| room.first_chunk_mut());
-        match room.and_then(|room| name::read_into(message, data.end, at, room).ok()) {
-            Some((name_len, end)) => (len, at) = (len + name_len, end),
+        let read = match room.and_then(|room| name::read_into(message, data.end, at, room).ok()) {
+            Some(read) => read,
             // Malformed, or without room for the longest name: the cause is found with care.
-            None => (len, at) = expand_name(&message[..data.end], data.start, at, (out, len))?,
-        }
+            None => expand_name(&message[..data.end], data.start, at, &mut out[len..])?,
+        };
+        (len, at, pointers) = (len + read.len, read.end, pointers + read.pointers);
     }
-    if at < data.end { put(out, len, &message[at..data.end]) } else { Ok(len) }
+    let len = if at < data.end { put(out, len, &message[at..data.end])? } else { len };
+    Ok(Expanded { len, pointers })
 }
 
-/// Puts the name at `at` into `out` where it is filled to; returns where it is filled to then, and
-/// where the name ends. The data starts at `start` and ends with `message`.
+/// Puts the name at `at` to the front of `out`. The data starts at `start` and ends with `message`.
 #[cold]
-fn expand_name(
-    message: &[u8],
-    start: usize,
-    at: usize,
-    (out, len): (&mut [u8], usize),
-) -> Result<(usize, usize), RdataError> {
-    let mut name = NameBuf::ROOT;
+fn expand_name(message: &[u8], start: usize, at: usize, out: &mut [u8]) -> Result<name::Read, RdataError> {
+    let mut octets = [0; name::MAX_NAME];
     let failed = |error| RdataError::on_wire(Problem::Name(error), at.saturating_sub(start));
-    let end = name.read_from(message, at).map_err(failed)?;
-    Ok((put(out, len, name.wire())?, end))
+    let read = name::read_into(message, message.len(), at, &mut octets).map_err(failed)?;
+    put(out, 0, &octets[..read.len])?;
+    Ok(read)
 }
 
 /// Puts `octets` into `out` at `len` and returns where they end.
