@@ -194,8 +194,10 @@ impl Walk<'_> {
     }
 
     fn alias(&mut self, at: &NameBuf, class: Class) -> Option<NameBuf> {
-        let owners = std::iter::once((at.wire(), Rtype::CNAME))
-            .chain(name::ancestors(at.wire()).skip(1).filter(|owner| owner.len() > 1).map(|o| (o, Rtype::DNAME)));
+        // A DNAME from beyond the zone whose servers are asked for the name says nothing of it (S23).
+        let boundary_len = self.plan.boundary_len(at.wire()).max(2);
+        let above = name::ancestors(at.wire()).skip(1).take_while(|owner| owner.len() >= boundary_len);
+        let owners = std::iter::once((at.wire(), Rtype::CNAME)).chain(above.map(|owner| (owner, Rtype::DNAME)));
         for (owner, rtype) in owners {
             let key = RrsetKey { owner, rtype: rtype.0, class: class.0 };
             let found = self.cache.lookup(&key, self.wanted.at, self.found);
@@ -228,9 +230,11 @@ impl Walk<'_> {
     fn nxdomain(&mut self, at: &NameBuf, class: Class) -> Step {
         let found = self.cache.covering_nxdomain(at.wire(), class.0, self.wanted.at, self.found);
         let Some((owner_len, denial)) = found else { return Step::Unknown };
-        let nowhere = if self.plan.recursion.is_some() { 0 } else { usize::MAX };
-        let apex_len = self.plan.configured(at.wire()).map_or(nowhere, |zone| usize::from(zone.apex_len()));
-        if owner_len < apex_len || !serves(self.plan, self.wanted, &denial.provenance) {
+        let has_servers = self.plan.recursion.is_some() || self.plan.route(at.wire()).is_some();
+        if !has_servers
+            || owner_len < self.plan.boundary_len(at.wire())
+            || !serves(self.plan, self.wanted, &denial.provenance)
+        {
             return Step::Unknown;
         }
         self.status.note(&denial.provenance, denial.freshness);

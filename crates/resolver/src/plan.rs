@@ -322,6 +322,15 @@ impl Plan {
         }
     }
 
+    /// Returns the octets of the nearest apex at or above a folded name at which the configuration names other servers,
+    /// or makes an exception from a rule; 0 if there is none. What servers above that apex say of the names below it
+    /// does not count (S4, S23).
+    pub(crate) fn boundary_len(&self, qname: &[u8]) -> usize {
+        let rule = self.zones.nearest(qname).map_or(0, |(zone, _)| zone.len());
+        let stub = self.stubs.nearest(qname).map_or(0, |(_, apex_len)| usize::from(apex_len));
+        rule.max(stub)
+    }
+
     /// The route to a set of servers; none if there is no such set.
     pub(crate) fn route_to(&self, servers: &[SocketAddr]) -> Option<Route> {
         let set = self.sets.iter().find(|(known, _)| **known == *servers);

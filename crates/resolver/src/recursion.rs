@@ -128,6 +128,12 @@ impl Plan {
         let stub = self.stubs.nearest(qname).map(|(number, len)| Configured::Stub(number, len));
         [forward, stub].into_iter().flatten().max_by_key(|zone| zone.apex_len())
     }
+
+    /// Returns whether the servers of this rule are those that are asked for a folded name, and no others of the
+    /// configuration are nearer to it.
+    pub(crate) fn forwards(&self, qname: &[u8], route: Route) -> bool {
+        matches!(self.configured(qname), Some(Configured::Forward(nearest)) if nearest == route)
+    }
 }
 
 impl Plan {

@@ -61,7 +61,7 @@ impl Belief {
 
     fn reaches(self, asked: &Asked<'_>, name: &[u8]) -> bool {
         match self {
-            Self::Rule(route) => asked.plan.leads_to_a_set(route) || asked.plan.route(name) == Some(route),
+            Self::Rule(route) => asked.plan.leads_to_a_set(route) || asked.plan.forwards(name, route),
             Self::Zone(_) => false,
             // DS records of what an alias leads to may be the zone's above.
             Self::SignedZone(_) if asked.qtype == Rtype::DS => false,

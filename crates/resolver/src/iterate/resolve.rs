@@ -281,8 +281,7 @@ impl Walker {
         }
         let (len, denial, provenance) = self.io.covering_nxdomain(Side::Zone, qname).await?;
         // Not one from beyond the zone of the configuration that the name is under (S23).
-        let apex_len = self.plan.configured(qname).map_or(0, |zone| usize::from(zone.apex_len()));
-        let covers = len >= apex_len && provenance.asked_with_do;
+        let covers = len >= self.plan.boundary_len(qname) && provenance.asked_with_do;
         covers.then(|| part(Vec::new(), Ending::Denied(qname.clone(), denial)))
     }
 
@@ -293,7 +292,9 @@ impl Walker {
             let target = folded_target(set.records.first()?)?;
             return Some((vec![set], target.wire().into()));
         }
-        for owner in name::ancestors(qname).skip(1).filter(|owner| owner.len() > 1) {
+        // Nor a DNAME from beyond it.
+        let boundary_len = self.plan.boundary_len(qname).max(2);
+        for owner in name::ancestors(qname).skip(1).take_while(|owner| owner.len() >= boundary_len) {
             let Some(dname) = self.known_dname(&owner.into()).await else { continue };
             let target = substitute(qname, owner, dname.records.first()?)?.folded();
             let mut cname = Rrset::empty(qname.clone(), Rtype::CNAME, dname.ttl_secs);

@@ -232,6 +232,65 @@ fn an_nxdomain_from_above_does_not_reach_into_a_stub_zone() {
     assert_eq!(world.take_sent(), ["1: test. A", "9: www.corp.test. A"]);
 }
 
+/// A world with the stub zone corp.test. at .9, the zone test. above it at .4, and evil. at .5.
+fn world_with_stub() -> World {
+    let stub = StubZone { zone: name("corp.test.").into(), servers: vec!["192.0.2.9:53".parse().unwrap()] };
+    let mut world = World::new(Recursion { stubs: vec![stub], ..recursion() });
+    let to_test: &[&str] = &["au test. 3600 NS ns.test.", "ad ns.test. 3600 A 192.0.2.4"];
+    let to_evil: &[&str] = &["au evil. 3600 NS ns.evil.", "ad ns.evil. 3600 A 192.0.2.5"];
+    world.serve(1, authority(".", &[("*test. A", to_test), ("*evil. A", to_evil)]));
+    let any =
+        |query: &Query| Some(Response::to(query).flags(AA).answer(&format!("{} 300 A 203.0.113.66", query.qname)));
+    world.serve(5, Box::new(any));
+    world.serve(9, authority("corp.test.", &[("www.corp.test. A", &["an www.corp.test. 300 A 198.51.100.9"])]));
+    world
+}
+
+#[test]
+fn a_dname_from_above_does_not_reach_into_a_stub_zone() {
+    let mut world = world_with_stub();
+    world.serve(4, authority("test.", &[("*test. A", &["an test. 3600 DNAME evil."])]));
+    assert_eq!(world.resolve("x.test. A").records.len(), 3, "the DNAME, the CNAME that follows from it, an address");
+    world.take_sent();
+    world.resolve("www.corp.test. A").check(Rcode::NOERROR, &["answer www.corp.test. 300 A 198.51.100.9"]);
+    assert_eq!(world.take_sent(), ["9: www.corp.test. A"]);
+}
+
+/// A forwarder of all names says that a name leads into a zone whose servers the configuration names.
+#[test]
+fn a_forwarder_is_not_believed_about_a_stub_zone() {
+    let stub = StubZone { zone: name("corp.test.").into(), servers: vec!["192.0.2.9:53".parse().unwrap()] };
+    let plan = Plan::new(vec![rule(".", 8)], settings()).unwrap();
+    let plan = plan.with_recursion(Recursion { stubs: vec![stub], ..recursion() });
+    let mut world = World::with_plan(7, plan);
+    let poison: &[&str] = &["an www.example. 300 CNAME a.corp.test.", "an a.corp.test. 300 A 203.0.113.66"];
+    world.serve(8, authority(".", &[("www.example. A", poison)]));
+    world.serve(9, authority("corp.test.", &[("a.corp.test. A", &["an a.corp.test. 300 A 198.51.100.9"])]));
+    let alias = "answer www.example. 300 CNAME a.corp.test.";
+    let own = "answer a.corp.test. 300 A 198.51.100.9";
+    world.resolve("www.example. A").check(Rcode::NOERROR, &[alias, own]);
+    world.resolve("a.corp.test. A").check(Rcode::NOERROR, &[own]);
+    assert_eq!(world.take_sent(), ["8: www.example. A", "9: a.corp.test. A"]);
+}
+
+/// Names that are taken out of a rule are resolved from the root: the rule's servers say nothing of them.
+#[test]
+fn a_forwarders_dname_and_nxdomain_do_not_reach_into_a_zone_that_is_excepted() {
+    let excepted = ZoneRule { exception: true, upstreams: Vec::new(), ..rule("open.test.", 8) };
+    for above in ["an test. 3600 DNAME evil.", ""] {
+        let plan = Plan::new(vec![rule(".", 8), excepted.clone()], settings()).unwrap();
+        let mut world = World::with_plan(7, plan.with_recursion(recursion()));
+        let records: Vec<&str> = [above].into_iter().filter(|record| !record.is_empty()).collect();
+        let known: &[(&str, &[&str])] = &[("x.test. A", &records), ("x.evil. A", &["an x.evil. 60 A 203.0.113.66"])];
+        world.serve(8, authority(".", if above.is_empty() { &[] } else { known }));
+        world.serve(1, authority(".", &[("www.open.test. A", &["an www.open.test. 300 A 198.51.100.9"])]));
+        world.resolve(if above.is_empty() { "test. A" } else { "x.test. A" });
+        world.take_sent();
+        world.resolve("www.open.test. A").check(Rcode::NOERROR, &["answer www.open.test. 300 A 198.51.100.9"]);
+        assert_eq!(world.take_sent(), ["1: www.open.test. A"], "{above}");
+    }
+}
+
 #[test]
 fn a_zone_taken_away_from_above_is_gone_when_its_delegation_expires() {
     let mut world = World::new(recursion());

@@ -1,7 +1,8 @@
 //! What is not believed: other rules' names, records beside the answer, what is malformed.
 
 use avocet_cache::{ReadAt, RrsetKey};
-use avocet_testkit::{Faults, Response, name};
+use avocet_resolver::{Answers, Assembled, Assembler, Wanted};
+use avocet_testkit::{Faults, Response, name, question};
 use avocet_wire::Rcode;
 
 use crate::world::{World, any_address, plan, rule};
@@ -144,6 +145,31 @@ fn records_with_malformed_data_make_the_reply_malformed() {
     let answer = world.resolve("www.example. A");
     answer.check(Rcode::NOERROR, &["answer www.example. 300 A 192.0.2.80"]);
     assert_eq!(world.resolver.counters().malformed, 1);
+}
+
+#[test]
+fn a_dname_from_above_does_not_reach_into_another_rules_zone() {
+    let mut world = split_world();
+    world.serve(1, |query| {
+        let response = Response::to(query);
+        let response = match query.qname.as_str() {
+            "x.example." => response.answer("example. 300 DNAME evil."),
+            _ => response.answer(&format!("{} 300 A 192.0.2.66", query.qname)),
+        };
+        vec![(0, response.octets())]
+    });
+    world.resolve("x.example. A");
+    world.resolve("www.corp.evil. A");
+    assert!(is_cached(&world, "example.", 39) && is_cached(&world, "www.corp.evil.", 1));
+    let plan = plan(vec![rule(".", &[1]), rule("corp.example.", &[2])]);
+    let assembled = |name: &str| {
+        let question = question(name);
+        let at = ReadAt { now: (world.net.now_ms / 1000) as u32, stale_window: 0 };
+        let wanted = Wanted { question: &question, dnssec_ok: false, checking_disabled: false, at };
+        Assembler::default().assemble(&plan, &world.rrsets, &wanted, &mut Answers::default())
+    };
+    assert!(matches!(assembled("www.corp.evil. A"), Assembled::Complete { .. }));
+    assert!(matches!(assembled("www.corp.example. A"), Assembled::Incomplete), "its own servers are asked");
 }
 
 #[test]
