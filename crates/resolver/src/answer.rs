@@ -4,11 +4,11 @@
 //! them gives a message that is ready but for what differs between clients: ID, RD, CD, the
 //! question's case, OPT.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use avocet_cache::Unsupported;
 use avocet_wire::builder::Record;
-use avocet_wire::hash::eq_folded;
 use avocet_wire::header::{HEADER_LEN, QR, RA};
 use avocet_wire::{Builder, Class, Ede, MessageView, Rcode, Rtype, Section};
 
@@ -121,7 +121,7 @@ impl Gathered {
         }
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Kind, &[u8], &[u8])> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Kind, &[u8], &[u8])> + Clone {
         self.entries.iter().map(|entry| {
             let (owner_at, rdata_at) = (entry.owner_at as usize, entry.rdata_at as usize);
             (entry.kind, &self.octets[owner_at..rdata_at], &self.octets[rdata_at..entry.end as usize])
@@ -143,22 +143,18 @@ impl Gathered {
         self.iter().any(|(kind, ..)| kind.section == Section::Authority && kind.rtype == Rtype::SOA)
     }
 
-    /// Does a record from number `first` on have this data?
-    pub(crate) fn has_rdata(&self, first: usize, rdata: &[u8]) -> bool {
-        self.iter().skip(first).any(|(_, _, other)| other == rdata)
-    }
-
-    /// Does the data of an NS, MX or SRV record end with this name?
-    pub(crate) fn points_to(&self, target: &[u8]) -> bool {
-        self.iter().any(|(kind, _, rdata)| {
+    /// Returns the folded names that the data of NS, MX and SRV records ends with.
+    pub(crate) fn targets(&self) -> HashSet<Vec<u8>> {
+        let targets = self.iter().filter_map(|(kind, _, rdata)| {
             let fixed = match kind.rtype.0 {
                 2 => 0,
                 15 => 2,
                 33 => 6,
-                _ => return false,
+                _ => return None,
             };
-            rdata.get(fixed..).is_some_and(|name| eq_folded(name, target))
-        })
+            rdata.get(fixed..).map(<[u8]>::to_ascii_lowercase)
+        });
+        targets.collect()
     }
 
     /// Shortens the TTLs of the authority section.

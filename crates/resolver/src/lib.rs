@@ -24,6 +24,7 @@ mod iterate;
 mod local_root;
 mod metrics;
 mod name_servers;
+mod numbering;
 mod plan;
 mod pool;
 mod query;

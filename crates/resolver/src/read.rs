@@ -3,11 +3,17 @@
 //! What the reply is about is not judged here; see the scrubber.
 
 use avocet_wire::edns::{Edns, option};
+use avocet_wire::name::Hops;
 use avocet_wire::view::{RecordSection, RecordView};
 use avocet_wire::{Class, MessageView, NameBuf, Rcode, Rtype, rdata};
 
 /// Octets by which names in record data grow at most when uncompressed: two names.
 const EXPANSION: usize = 2 * 255;
+
+/// Most records that are taken of one section. An answer has 11 aliases, 256 records and 32 signatures at most, and a
+/// reply with more than this in its answer section is malformed: a part of an RRset is none. Of the other sections the
+/// rest is passed over: no more than 13 servers, 32 proofs and a few addresses are ever used.
+const MAX_SECTION_RECORDS: usize = 512;
 
 /// A reply cannot be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,6 +85,7 @@ pub(crate) struct ReplyOpt {
 #[derive(Debug, Default)]
 pub(crate) struct Reply {
     octets: Vec<u8>,
+    /// In the order of the sections.
     entries: Vec<Entry>,
     opt: ReplyOpt,
     /// Is there an OPT record?
@@ -124,15 +131,25 @@ impl Reply {
         self.opt.cookie.clear();
         (self.opt.rcode_high, self.opt.ede, self.opt.ecs_scope, self.opt.agent) = (0, None, None, None);
         let mut records = view.records().map_err(|_| Malformed)?;
+        let mut hops = Hops::of_message(view.octets().len());
+        let mut taken = [0; 3];
         for record in &mut records {
             let record = record.map_err(|_| Malformed)?;
             if record.rtype == Rtype::OPT {
                 self.read_opt(&record)?;
             } else if !record.rtype.is_meta() && record.class == Class::IN && !self.is_past(&record, extent) {
+                let taken = &mut taken[record.section as usize];
+                if *taken == MAX_SECTION_RECORDS {
+                    if record.section == RecordSection::Answer {
+                        return Err(Malformed);
+                    }
+                    continue;
+                }
+                *taken += 1;
                 let before = self.octets.len();
-                match self.read_record(&record, qname.len()) {
+                match self.read_record(&record, qname.len(), &mut hops) {
                     Some(()) => {}
-                    None if faulty == Faulty::PassOver => self.octets.truncate(before),
+                    None if faulty == Faulty::PassOver && !hops.is_spent() => self.octets.truncate(before),
                     None => return Err(Malformed),
                 }
             }
@@ -150,11 +167,11 @@ impl Reply {
         }
     }
 
-    fn read_record(&mut self, record: &RecordView<'_>, qname_len: usize) -> Option<()> {
+    fn read_record(&mut self, record: &RecordView<'_>, qname_len: usize, hops: &mut Hops) -> Option<()> {
         let owner = if record.owner_is_question() {
             (0, qname_len as u8)
         } else {
-            let name = record.owner().ok()?.folded();
+            let name = record.owner_within(hops).ok()?.folded();
             let at = self.octets.len() as u32;
             self.octets.extend_from_slice(name.wire());
             (at, name.wire().len() as u8)
@@ -162,7 +179,7 @@ impl Reply {
         let at = self.octets.len();
         let expansion = if may_hold_names(record.rtype) { EXPANSION } else { 0 };
         self.octets.resize(at + record.rdata().len() + expansion, 0);
-        let len = record.expand_rdata(&mut self.octets[at..]).ok()?;
+        let len = record.expand_rdata_within(&mut self.octets[at..], hops).ok()?;
         self.octets.truncate(at + len);
         rdata::check(record.rtype.0, &self.octets[at..]).ok()?;
         self.entries.push(Entry {
@@ -212,15 +229,27 @@ impl Reply {
         Rcode(u16::from(self.opt.rcode_high) << 4 | view.header().rcode().0)
     }
 
+    /// Returns the records of all sections in their order.
     pub(crate) fn records(&self) -> impl Iterator<Item = ReplyRecord<'_>> + Clone {
-        self.entries.iter().map(|entry| ReplyRecord {
+        self.entries.iter().map(|entry| self.record(entry))
+    }
+
+    /// Returns the records of one section, without a look at those of the others.
+    pub(crate) fn section(&self, section: RecordSection) -> impl Iterator<Item = ReplyRecord<'_>> + Clone {
+        let start = self.entries.partition_point(|entry| (entry.section as u8) < section as u8);
+        let len = self.entries[start..].partition_point(|entry| entry.section == section);
+        self.entries[start..start + len].iter().map(|entry| self.record(entry))
+    }
+
+    fn record(&self, entry: &Entry) -> ReplyRecord<'_> {
+        ReplyRecord {
             section: entry.section,
             rtype: entry.rtype,
             class: entry.class,
             ttl_secs: entry.ttl_secs,
             owner: self.slice(entry.owner.0, u32::from(entry.owner.1)),
             rdata: self.slice(entry.rdata.0, entry.rdata.1),
-        })
+        }
     }
 
     fn slice(&self, at: u32, len: u32) -> &[u8] {

@@ -10,6 +10,7 @@ use avocet_wire::view::RecordSection;
 use avocet_wire::{NameBuf, Rcode, Rtype, Section, name};
 
 use crate::answer::{Gathered, Kind};
+use crate::numbering::Numbering;
 use crate::plan::{Plan, Route};
 use crate::read::{Reply, ReplyRecord, folded_target};
 use crate::recursion::Configured;
@@ -17,9 +18,12 @@ use crate::recursion::Configured;
 /// Most aliases followed for one question (BIND and Unbound: 11).
 pub(crate) const MAX_ALIASES: usize = 11;
 /// Most records of an RRset.
-const MAX_RRSET_RECORDS: usize = 256;
+pub(crate) const MAX_RRSET_RECORDS: usize = 256;
 /// Most octets of data of an RRset.
 const MAX_RRSET_OCTETS: usize = 65_535;
+
+/// Most addresses that are given beside an answer: of 13 servers, of either family, two or three each.
+const MAX_EXTRAS: usize = 64;
 
 /// What was asked, of whom.
 #[derive(Clone, Copy, Debug)]
@@ -174,9 +178,8 @@ impl<'a> Scrubber<'a> {
     /// The owner of the DNAME right above the current name that is nearest to it.
     fn dname(&self) -> Option<NameBuf> {
         let end = self.end.wire();
-        let above = self.reply.records().filter(|record| {
+        let above = self.reply.section(RecordSection::Answer).filter(|record| {
             record.rtype == Rtype::DNAME
-                && record.section == RecordSection::Answer
                 && (self.asked.belief.apex_len()..end.len()).contains(&record.owner.len())
                 && name::is_under(end, record.owner)
         });
@@ -219,7 +222,7 @@ impl<'a> Scrubber<'a> {
 
     fn negative(&mut self, rcode: Rcode) -> Result<Verdict, Verdict> {
         let apex_len = self.asked.belief.apex_len();
-        let mut authority = self.reply.records().filter(|record| record.section == RecordSection::Authority);
+        let mut authority = self.reply.section(RecordSection::Authority);
         let soa = authority.clone().find(|record| {
             record.rtype == Rtype::SOA
                 && record.owner.len() >= apex_len
@@ -269,10 +272,8 @@ impl<'a> Scrubber<'a> {
     /// Takes NSEC and NSEC3 records at or below `zone` with their signatures.
     fn take_proof(&mut self, zone: &[u8]) {
         let is_proof = |rtype| matches!(rtype, Rtype::NSEC | Rtype::NSEC3);
-        for record in self.reply.records() {
-            if record.section == RecordSection::Authority
-                && (is_proof(record.rtype) || record.covered().is_some_and(is_proof))
-                && name::is_under(record.owner, zone)
+        for record in self.reply.section(RecordSection::Authority) {
+            if (is_proof(record.rtype) || record.covered().is_some_and(is_proof)) && name::is_under(record.owner, zone)
             {
                 let ttl_secs = clamp(&self.asked.plan.settings.ttl, record.ttl_secs);
                 self.out.push(kind(Section::Authority, &record, ttl_secs), record.owner, record.rdata);
@@ -284,9 +285,8 @@ impl<'a> Scrubber<'a> {
     /// are for this client alone and never cached.
     fn take_extras(&mut self) {
         let apex = self.apex();
-        let zone = self.reply.records().find(|record| {
-            record.section == RecordSection::Authority
-                && record.rtype == Rtype::NS
+        let zone = self.reply.section(RecordSection::Authority).find(|record| {
+            record.rtype == Rtype::NS
                 && name::is_under(self.end.wire(), record.owner)
                 && name::is_under(record.owner, apex)
         });
@@ -294,15 +294,15 @@ impl<'a> Scrubber<'a> {
             let Self { asked, reply, out, .. } = self;
             let _ = take_set(asked, reply, out, (Section::Authority, zone.owner, Rtype::NS));
         }
-        for record in self.reply.records() {
-            if record.section == RecordSection::Additional
-                && matches!(record.rtype, Rtype::A | Rtype::AAAA)
+        let targets = self.out.targets();
+        let addresses = self.reply.section(RecordSection::Additional).filter(|record| {
+            matches!(record.rtype, Rtype::A | Rtype::AAAA)
                 && name::is_under(record.owner, apex)
-                && self.out.points_to(record.owner)
-            {
-                let ttl_secs = clamp(&self.asked.plan.settings.ttl, record.ttl_secs);
-                self.out.push(kind(Section::Additional, &record, ttl_secs), record.owner, record.rdata);
-            }
+                && targets.contains(record.owner)
+        });
+        for record in addresses.take(MAX_EXTRAS) {
+            let ttl_secs = clamp(&self.asked.plan.settings.ttl, record.ttl_secs);
+            self.out.push(kind(Section::Additional, &record, ttl_secs), record.owner, record.rdata);
         }
     }
 
@@ -326,8 +326,9 @@ fn take_set(
     let ttl_secs = clamp(&asked.plan.settings.ttl, ttl_secs);
     let first = out.len();
     let mut octets = 0;
+    let mut seen = Numbering::new();
     for record in set {
-        if out.has_rdata(first, record.rdata) {
+        if !seen.is_new(record.rdata) {
             continue;
         }
         octets += record.rdata.len();
@@ -347,7 +348,7 @@ fn take_set(
 }
 
 fn at<'r>(reply: &'r Reply, section: RecordSection, owner: &[u8]) -> impl Iterator<Item = ReplyRecord<'r>> + Clone {
-    reply.records().filter(move |record| record.section == section && record.owner == owner)
+    reply.section(section).filter(move |record| record.owner == owner)
 }
 
 fn kind(section: Section, record: &ReplyRecord<'_>, ttl_secs: u32) -> Kind {

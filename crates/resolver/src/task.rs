@@ -16,6 +16,11 @@ use crate::trace::{Step, Trace};
 const DEADLINE_MS: u64 = 4_900;
 /// When it is at the latest, if servers answer but much is lost on the way: many clients wait for so long.
 const LAST_DEADLINE_MS: u64 = 9_500;
+/// Most queries for one question, aliases included (BIND and PowerDNS: 50; in all 64).
+pub(crate) const MAX_SENDS: u32 = 64;
+/// Most octets of replies to one question after which it asks no more (PowerDNS: 100,000): as much as 64 replies of
+/// 4,096 octets, or four of the longest. Reading a reply of 64 KiB may take 1 ms, and a question 20 ms.
+const MAX_REPLY_OCTETS: usize = 262_144;
 /// Within so many ms before the deadline a server must have answered for that.
 const PROGRESS_MS: u64 = 2_500;
 
@@ -59,7 +64,7 @@ pub(crate) enum Failure {
     TooManyServers,
     /// Too many referrals for one name.
     TooManyReferrals,
-    /// The question costs too many queries.
+    /// The question costs too many queries, or too many octets of replies.
     TooManyQueries,
     /// Too many queries are under way at a zone or its servers.
     Crowded,
@@ -157,6 +162,8 @@ pub(crate) struct Task<W> {
     /// Queries sent, for all targets and for this one.
     pub(crate) sends: u32,
     pub(crate) target_sends: u32,
+    /// Octets of the replies that were read for it.
+    pub(crate) reply_octets: usize,
     /// How often all upstreams were asked for this target.
     pub(crate) round: u32,
     /// Upstreams asked in this round, and those not to be asked again for this target.
@@ -202,6 +209,7 @@ impl<W> Task<W> {
             attempts: Vec::new(),
             sends: 0,
             target_sends: 0,
+            reply_octets: 0,
             round: 0,
             tried: 0,
             failed: 0,
@@ -231,7 +239,7 @@ impl<W> Task<W> {
         (self.started_ms, self.progress_ms) = (now_ms, now_ms);
         self.deadline_ms = now_ms + DEADLINE_MS;
         self.prefix.clear();
-        (self.restarts, self.sends) = (0, 0);
+        (self.restarts, self.sends, self.reply_octets) = (0, 0, 0);
         self.looped = false;
         self.failure = Failure::Silence;
         (self.traced, self.is_report) = (None, false);
@@ -275,6 +283,11 @@ impl<W> Task<W> {
             Some(walk) => walk.with_trace(act),
             None => act(&mut self.trace),
         }
+    }
+
+    /// Returns whether the question has not yet cost all that one question may: queries sent and octets read.
+    pub(crate) fn may_ask(&self) -> bool {
+        self.sends < MAX_SENDS && self.reply_octets < MAX_REPLY_OCTETS
     }
 
     /// Is its answer found by recursion?

@@ -44,29 +44,25 @@ pub(crate) fn sort(inquiry: &Inquiry, fetched: &Fetched) -> Sort {
 
 /// Is there a record of the type asked, or an alias, at the name?
 fn answers(inquiry: &Inquiry, fetched: &Fetched) -> bool {
-    let answer = |record: &ReplyRecord<'_>| record.section == RecordSection::Answer;
+    let answer = || fetched.reply.section(RecordSection::Answer);
     let mut at = inquiry.qname.to_vec();
     for _ in 0..=MAX_ALIASES {
-        let here = |record: &ReplyRecord<'_>| answer(record) && record.owner == at;
-        let mut records = fetched.reply.records();
-        if records.clone().any(|record| here(&record) && record.rtype == inquiry.qtype) {
+        let mut here = answer().filter(|record| record.owner == at);
+        if here.clone().any(|record| record.rtype == inquiry.qtype) {
             return true;
         }
-        let alias = records.find(|record| here(record) && record.rtype == Rtype::CNAME);
+        let alias = here.find(|record| record.rtype == Rtype::CNAME);
         let Some(target) = alias.and_then(|record| folded_target(record.rdata)) else { break };
         at = target.wire().to_vec();
     }
     let above = |record: &ReplyRecord<'_>| {
         record.rtype == Rtype::DNAME && record.owner.len() < at.len() && name::is_under(&at, record.owner)
     };
-    at != *inquiry.qname || fetched.reply.records().any(|record| answer(&record) && above(&record))
+    at != *inquiry.qname || answer().any(|record| above(&record))
 }
 
 fn sort_by_authority(inquiry: &Inquiry, fetched: &Fetched, is_hearsay: bool) -> Sort {
-    let authority = |rtype| {
-        let records = fetched.reply.records();
-        records.filter(move |record| record.section == RecordSection::Authority && record.rtype == rtype)
-    };
+    let authority = |rtype| fetched.reply.section(RecordSection::Authority).filter(move |record| record.rtype == rtype);
     if authority(Rtype::SOA).any(|soa| name::is_under(&inquiry.qname, soa.owner)) {
         return if is_hearsay { Sort::Hearsay } else { Sort::Answer };
     }

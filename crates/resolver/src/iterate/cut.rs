@@ -13,7 +13,8 @@ use avocet_wire::{Rtype, name};
 use super::Walker;
 use super::channel::Note;
 use super::fetch::{Candidate, Fetched, MAX_CANDIDATES};
-use super::rrset::{Found, Name, Rrset, Side, Stored, group};
+use super::part::{delegated_ds, proof_in};
+use super::rrset::{Found, Most, Name, Rrset, Side, Stored, Ungrouped, group};
 use crate::plan::{Strategy, Transport};
 use crate::recursion::{Configured, may_ask};
 use crate::trace::Why;
@@ -68,10 +69,8 @@ impl Cut {
     /// The delegation in a referral, with the glue that its sender can know: addresses of names
     /// within the zone that was asked (S5).
     pub(crate) fn from_referral(zone: Name, asked: &[u8], fetched: &Fetched) -> Self {
-        let records = || fetched.reply.records();
-        let ns = records().filter(|record| {
-            record.section == RecordSection::Authority && record.rtype == Rtype::NS && *record.owner == *zone
-        });
+        let ns = fetched.reply.section(RecordSection::Authority);
+        let ns = ns.filter(|record| record.rtype == Rtype::NS && *record.owner == *zone);
         let mut servers: Vec<NameServer> = Vec::new();
         for record in ns {
             let target: Name = record.rdata.to_ascii_lowercase().into();
@@ -81,11 +80,8 @@ impl Cut {
             if servers.iter().any(|server| server.name == target) {
                 continue;
             }
-            let glue = records().filter(|record| {
-                record.section == RecordSection::Additional
-                    && *record.owner == *target
-                    && name::is_under(record.owner, asked)
-            });
+            let glue = fetched.reply.section(RecordSection::Additional);
+            let glue = glue.filter(|record| *record.owner == *target && name::is_under(record.owner, asked));
             let addresses = glue.filter_map(|record| address(record.rtype, record.rdata)).take(MAX_ADDRESSES).collect();
             servers.push(NameServer { name: target, addresses, spare: Vec::new() });
         }
@@ -206,20 +202,21 @@ impl Walker {
     async fn prime(&mut self, hinted: &Cut) -> Option<Cut> {
         let root: Name = [0].as_slice().into();
         let fetched = self.ask_once(hinted, &root, Rtype::NS).await?;
-        let records = fetched.reply.records();
-        let ns = records.filter(|record| record.section == RecordSection::Answer && record.rtype == Rtype::NS);
+        let ns = fetched.reply.section(RecordSection::Answer).filter(|record| record.rtype == Rtype::NS);
         let servers: Vec<NameServer> = ns
             .take(MAX_NS)
             .map(|record| {
-                let glue = fetched.reply.records().filter(|glue| *glue.owner == *record.rdata.to_ascii_lowercase());
-                let mut addresses: Vec<IpAddr> = glue.filter_map(|glue| address(glue.rtype, glue.rdata)).collect();
+                let name: Name = record.rdata.to_ascii_lowercase().into();
+                let glue = fetched.reply.records().filter(|glue| *glue.owner == *name);
+                let mut addresses: Vec<IpAddr> =
+                    glue.filter_map(|glue| address(glue.rtype, glue.rdata)).take(MAX_ADDRESSES).collect();
                 if let CutServers::Named(hints) = &hinted.servers
                     && addresses.is_empty()
-                    && let Some(hint) = hints.iter().find(|hint| *hint.name == *record.rdata.to_ascii_lowercase())
+                    && let Some(hint) = hints.iter().find(|hint| hint.name == name)
                 {
                     addresses.clone_from(&hint.addresses);
                 }
-                NameServer { name: record.rdata.to_ascii_lowercase().into(), addresses, spare: Vec::new() }
+                NameServer { name, addresses, spare: Vec::new() }
             })
             .collect();
         let cut = Cut { zone: root, servers: CutServers::Named(servers), left_secs: u32::MAX };
@@ -294,28 +291,24 @@ impl Walker {
     /// Takes the delegation out of a referral, and keeps it.
     pub(crate) fn take_referral(&mut self, zone: Name, asked: &Cut, fetched: &Fetched) -> Cut {
         let mut cut = Cut::from_referral(zone, &asked.zone, fetched);
-        let records = || fetched.reply.records();
-        let ns = records().filter(|record| record.rtype == Rtype::NS && *record.owner == *cut.zone);
+        let ns = fetched.reply.records().filter(|record| record.rtype == Rtype::NS && *record.owner == *cut.zone);
         let ttl_secs = ns.map(|record| record.ttl_secs).min().unwrap_or(0).min(self.plan.settings.ttl.max);
         let ttl_secs = ttl_secs.min(asked.left_secs);
         cut.left_secs = ttl_secs;
-        let of_ds = records().filter(|record| {
-            record.section == RecordSection::Authority
-                && matches!(record.rtype, Rtype::DS | Rtype::NSEC | Rtype::NSEC3 | Rtype::RRSIG)
-        });
-        let of_ds: Vec<_> = of_ds.map(|record| (record.owner, record.rtype, record.ttl_secs, record.rdata)).collect();
-        self.referrals.insert(cut.zone.clone(), group(of_ds.into_iter()));
+        let mut of_ds = delegated_ds(&cut.zone, &fetched.reply);
+        of_ds.extend(proof_in(&fetched.reply));
+        self.referrals.insert(cut.zone.clone(), of_ds);
         let CutServers::Named(servers) = &cut.servers else { return cut };
         let is_glue =
             |owner: &[u8]| servers.iter().any(|server| *server.name == *owner && !server.addresses.is_empty());
-        let glue = records().filter(|record| {
-            record.section == RecordSection::Additional
-                && matches!(record.rtype, Rtype::A | Rtype::AAAA)
-                && is_glue(record.owner)
-        });
+        let glue = fetched.reply.section(RecordSection::Additional);
+        let glue = glue.filter(|record| matches!(record.rtype, Rtype::A | Rtype::AAAA) && is_glue(record.owner));
         // Glue outlives its delegation for nobody (S22).
-        let glue = glue.map(|record| (record.owner, record.rtype, record.ttl_secs.min(ttl_secs), record.rdata));
-        let glue = group(glue.collect::<Vec<_>>().into_iter());
+        let glue = glue.map(|record| {
+            let ungrouped = Ungrouped::of(&record);
+            Ungrouped { ttl_secs: ungrouped.ttl_secs.min(ttl_secs), ..ungrouped }
+        });
+        let glue = group(glue, Most { sets: 2 * MAX_NS, records: MAX_ADDRESSES });
         self.keep_delegation(&cut, ttl_secs, &glue);
         cut
     }

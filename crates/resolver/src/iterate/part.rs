@@ -8,11 +8,12 @@ use avocet_wire::{Rcode, Rtype, Section};
 
 use super::Walker;
 use super::fetch::{Fetched, Inquiry};
-use super::rrset::{Denial, Name, Rrset, group};
+use super::rrset::{Denial, MAX_PROOF, MAX_SIGNATURES, Most, Name, Rrset, Ungrouped, group};
 use crate::answer::Gathered;
+use crate::numbering::{Numbered, Numbering};
 use crate::read::{Reply, ReplyRecord, folded_target};
 use crate::recursion::Configured;
-use crate::scrub::{Asked, Belief, Scrubber, Verdict};
+use crate::scrub::{Asked, Belief, MAX_RRSET_RECORDS, Scrubber, Verdict};
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -115,6 +116,7 @@ impl Walker {
             Verdict::GoOn | Verdict::Loop => None,
             Verdict::Unusable => return Err(NoPart),
         };
+        let signatures = Signatures::of(&fetched.reply);
         let mut sets = sets_of(&gathered, Section::Answer);
         if qtype == Rtype::RRSIG {
             sets = signatures_at(qname, &fetched.reply);
@@ -125,12 +127,12 @@ impl Walker {
         if qtype == Rtype::ANY {
             sets.truncate(MAX_ANY_SETS);
         }
-        sign(&mut sets, &fetched.reply);
+        signatures.give_to(&mut sets);
         let mut part = Part {
             sets,
             ending: Ending::GoesOn(end.wire().into()),
             proof: proof_in(&fetched.reply),
-            beside: beside_in(&gathered, &fetched.reply),
+            beside: beside_in(&gathered, &signatures),
             zone: Some(inquiry.zone.clone()),
             is_authoritative: fetched.is_authoritative(),
             server: Some(fetched.server),
@@ -141,9 +143,8 @@ impl Walker {
                 part.ending = Ending::Answered
             }
             Some(rcode) => {
-                let mut soa = sets_of(&gathered, Section::Authority);
-                soa.retain(|set| set.rtype == Rtype::SOA);
-                sign(&mut soa, &fetched.reply);
+                let mut soa = soa_in(&gathered);
+                signatures.give_to(&mut soa);
                 // It may prove that an alias before it is expanded, too.
                 let proof = if part.sets.is_empty() { std::mem::take(&mut part.proof) } else { part.proof.clone() };
                 let soa = soa.pop();
@@ -156,12 +157,12 @@ impl Walker {
 }
 
 /// What was taken from the reply beside the answer: the scrubber leaves it out where that is wanted.
-fn beside_in(gathered: &Gathered, reply: &Reply) -> Vec<(Section, Rrset)> {
+fn beside_in(gathered: &Gathered, signatures: &Signatures<'_>) -> Vec<(Section, Rrset)> {
     let is_proof = |rtype| matches!(rtype, Rtype::SOA | Rtype::NSEC | Rtype::NSEC3);
     let sets = |section| {
         let mut sets = sets_of(gathered, section);
         sets.retain(|set| !is_proof(set.rtype));
-        sign(&mut sets, reply);
+        signatures.give_to(&mut sets);
         sets.into_iter().map(move |set| (section, set))
     };
     sets(Section::Authority).chain(sets(Section::Additional)).collect()
@@ -169,68 +170,87 @@ fn beside_in(gathered: &Gathered, reply: &Reply) -> Vec<(Section, Rrset)> {
 
 /// Most RRsets of an answer to ANY: a part of them is an answer, too (RFC 8482 §4.1), and all are to be validated.
 const MAX_ANY_SETS: usize = 24;
-/// Most RRSIG records of one RRset that are kept.
-const MAX_SIGNATURES: usize = 32;
-/// Most NSEC and NSEC3 RRsets of a reply that are kept.
-const MAX_PROOF: usize = 32;
+/// Most RRsets of one section that are grouped: each of 11 aliases may have a DNAME before it.
+const MAX_SECTION_SETS: usize = 64;
 
-/// Gives sets their signatures, wherever in the reply these are: some servers put them elsewhere.
-fn sign(sets: &mut [Rrset], reply: &Reply) {
-    for set in sets.iter_mut().filter(|set| !set.synthesised) {
-        let signatures =
-            reply.records().filter(|record| record.covered() == Some(set.rtype) && *record.owner == *set.owner);
-        set.signatures = signatures.map(|record| record.rdata.into()).take(MAX_SIGNATURES).collect();
+/// The RRSIG records of a reply, by the RRsets that they cover, wherever they are: some servers put them elsewhere.
+struct Signatures<'r> {
+    covered: Numbering<(&'r [u8], Rtype)>,
+    /// By the number of the RRset.
+    data: Vec<Vec<&'r [u8]>>,
+}
+
+impl<'r> Signatures<'r> {
+    fn of(reply: &'r Reply) -> Self {
+        let mut signatures = Self { covered: Numbering::new(), data: Vec::new() };
+        for record in reply.records() {
+            let Some(covered) = record.covered() else { continue };
+            match signatures.covered.number((record.owner, covered)) {
+                Numbered::New(_) => signatures.data.push(vec![record.rdata]),
+                Numbered::Known(number) => {
+                    let known = &mut signatures.data[number];
+                    if known.len() < MAX_SIGNATURES {
+                        known.push(record.rdata);
+                    }
+                }
+            }
+        }
+        signatures
+    }
+
+    fn give_to(&self, sets: &mut [Rrset]) {
+        for set in sets.iter_mut().filter(|set| !set.synthesised) {
+            let number = self.covered.find((&set.owner, set.rtype));
+            let data = number.map(|number| &self.data[number][..]).unwrap_or_default();
+            set.signatures = data.iter().map(|&data| data.into()).collect();
+        }
     }
 }
 
-/// The DS records that stand beside a delegation: to a question for them that is the answer.
-fn delegated_ds(owner: &[u8], reply: &Reply) -> Vec<Rrset> {
-    let here = |record: &ReplyRecord<'_>| {
-        record.section == RecordSection::Authority && record.rtype == Rtype::DS && record.owner == owner
-    };
-    let records = reply.records().filter(here);
-    group(
-        records
-            .map(|record| (record.owner, record.rtype, record.ttl_secs, record.rdata))
-            .collect::<Vec<_>>()
-            .into_iter(),
-    )
+/// The DS records beside a delegation: to a question for them that is the answer.
+pub(crate) fn delegated_ds(owner: &[u8], reply: &Reply) -> Vec<Rrset> {
+    let records = reply.section(RecordSection::Authority).filter(|record| {
+        let is_ds = record.rtype == Rtype::DS || record.covered() == Some(Rtype::DS);
+        is_ds && record.owner == owner
+    });
+    group(records.map(|record| Ungrouped::of(&record)), Most { sets: 1, records: MAX_RRSET_RECORDS })
 }
 
 /// All RRSIG records at a name, as one set.
 fn signatures_at(owner: &[u8], reply: &Reply) -> Vec<Rrset> {
-    let here = |record: &ReplyRecord<'_>| {
-        record.section == RecordSection::Answer && record.rtype == Rtype::RRSIG && record.owner == owner
-    };
+    let here = |record: &ReplyRecord<'_>| record.rtype == Rtype::RRSIG && record.owner == owner;
     let mut set = Rrset::empty(owner.into(), Rtype::RRSIG, u32::MAX);
-    for record in reply.records().filter(here).take(MAX_SIGNATURES) {
+    for record in reply.section(RecordSection::Answer).filter(here).take(MAX_SIGNATURES) {
         set.ttl_secs = set.ttl_secs.min(record.ttl_secs);
         set.records.push(record.rdata.into());
     }
     if set.records.is_empty() { Vec::new() } else { vec![set] }
 }
 
-/// The NSEC and NSEC3 RRsets of the authority section. Of which zone they are is for validation to say.
-fn proof_in(reply: &Reply) -> Vec<Rrset> {
+/// The first NSEC and NSEC3 RRsets of the authority section. Of which zone they are is for validation to say.
+pub(crate) fn proof_in(reply: &Reply) -> Vec<Rrset> {
     let is_proof = |rtype| matches!(rtype, Rtype::NSEC | Rtype::NSEC3);
-    let records = reply.records().filter(|record| {
-        let is_wanted = is_proof(record.rtype) || record.covered().is_some_and(is_proof);
-        is_wanted && record.section == RecordSection::Authority
-    });
-    let records: Vec<_> = records.map(|record| (record.owner, record.rtype, record.ttl_secs, record.rdata)).collect();
-    let mut sets = group(records.into_iter());
-    sets.truncate(MAX_PROOF);
-    sets
+    let records = reply
+        .section(RecordSection::Authority)
+        .filter(|record| is_proof(record.rtype) || record.covered().is_some_and(is_proof));
+    group(records.map(|record| Ungrouped::of(&record)), Most { sets: MAX_PROOF, records: MAX_RRSET_RECORDS })
+}
+
+/// The SOA RRset of a denial.
+fn soa_in(gathered: &Gathered) -> Vec<Rrset> {
+    let records = ungrouped(gathered, Section::Authority).filter(|record| record.rtype == Rtype::SOA);
+    group(records, Most { sets: 1, records: 1 })
+}
+
+fn ungrouped(gathered: &Gathered, section: Section) -> impl Iterator<Item = Ungrouped<'_>> + Clone {
+    let records = gathered.iter().filter(move |(kind, ..)| kind.section == section);
+    records.map(|(kind, owner, rdata)| Ungrouped { owner, rtype: kind.rtype, ttl_secs: kind.ttl_secs, rdata })
 }
 
 /// The RRsets of a section. A CNAME behind a DNAME above it follows from it.
 fn sets_of(gathered: &Gathered, section: Section) -> Vec<Rrset> {
-    let records: Vec<_> = gathered
-        .iter()
-        .filter(|(kind, ..)| kind.section == section)
-        .map(|(kind, owner, rdata)| (owner, kind.rtype, kind.ttl_secs, rdata))
-        .collect();
-    let mut sets = group(records.into_iter());
+    let most = Most { sets: MAX_SECTION_SETS, records: MAX_RRSET_RECORDS };
+    let mut sets = group(ungrouped(gathered, section), most);
     for at in 1..sets.len() {
         let is_below = avocet_wire::name::is_under(&sets[at].owner, &sets[at - 1].owner);
         if sets[at].rtype == Rtype::CNAME && sets[at - 1].rtype == Rtype::DNAME && is_below {

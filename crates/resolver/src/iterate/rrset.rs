@@ -9,6 +9,9 @@ use avocet_cache::{
 use avocet_wire::{Class, Rcode, Rtype, Section};
 
 use crate::answer::{Gathered, Kind};
+use crate::numbering::Numbering;
+use crate::read::ReplyRecord;
+use crate::scrub::MAX_RRSET_RECORDS;
 
 /// A name in folded wire form.
 pub(crate) type Name = Arc<[u8]>;
@@ -133,31 +136,69 @@ fn remaining(freshness: Freshness) -> u32 {
     }
 }
 
-/// Groups records of (owner, type, TTL, data), RRSIG records among them, into RRsets, in the order
-/// in which their owners and types first appear.
-pub(crate) fn group<'a>(records: impl Iterator<Item = (&'a [u8], Rtype, u32, &'a [u8])> + Clone) -> Vec<Rrset> {
+/// A record to be grouped.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ungrouped<'a> {
+    pub(crate) owner: &'a [u8],
+    pub(crate) rtype: Rtype,
+    pub(crate) ttl_secs: u32,
+    pub(crate) rdata: &'a [u8],
+}
+
+impl<'a> Ungrouped<'a> {
+    /// A record of a reply as it came.
+    pub(crate) fn of(record: &ReplyRecord<'a>) -> Self {
+        let ReplyRecord { owner, rtype, ttl_secs, rdata, .. } = *record;
+        Self { owner, rtype, ttl_secs, rdata }
+    }
+}
+
+/// Most of what is kept of records that are grouped: what is beyond is passed over. An RRset that lacks records does
+/// not verify.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Most {
+    pub(crate) sets: usize,
+    /// Records of one RRset.
+    pub(crate) records: usize,
+}
+
+/// Most RRSIG records of one RRset that are kept.
+pub(crate) const MAX_SIGNATURES: usize = 32;
+/// Most NSEC and NSEC3 RRsets of a reply that are kept.
+pub(crate) const MAX_PROOF: usize = 32;
+
+/// Groups records, RRSIG records among them, into RRsets in the order in which their owners and types first appear.
+pub(crate) fn group<'a>(records: impl Iterator<Item = Ungrouped<'a>> + Clone, most: Most) -> Vec<Rrset> {
     let mut sets: Vec<Rrset> = Vec::new();
-    for (owner, rtype, ttl_secs, rdata) in records.clone().filter(|record| record.1 != Rtype::RRSIG) {
-        let at = sets.iter().position(|set| set.rtype == rtype && *set.owner == *owner);
-        let at = at.unwrap_or_else(|| {
-            sets.push(Rrset::empty(owner.into(), rtype, ttl_secs));
-            sets.len() - 1
-        });
-        let set = &mut sets[at];
+    let mut places = Numbering::new();
+    let mut seen = Numbering::new();
+    for record in records.clone().filter(|record| record.rtype != Rtype::RRSIG) {
+        let Ungrouped { owner, rtype, ttl_secs, rdata } = record;
+        let place = match places.find((owner, rtype)) {
+            Some(place) => place,
+            None if sets.len() >= most.sets => continue,
+            None => {
+                places.number((owner, rtype));
+                sets.push(Rrset::empty(owner.into(), rtype, ttl_secs));
+                sets.len() - 1
+            }
+        };
+        let set = &mut sets[place];
         set.ttl_secs = set.ttl_secs.min(ttl_secs);
-        if !set.records.iter().any(|other| **other == *rdata) {
+        if set.records.len() < most.records && seen.is_new((place, rdata)) {
             set.records.push(rdata.into());
         }
     }
-    for (owner, _, _, rdata) in records.filter(|record| record.1 == Rtype::RRSIG) {
+    for Ungrouped { owner, rdata, .. } in records.filter(|record| record.rtype == Rtype::RRSIG) {
         let Some(covered) = rdata.first_chunk().map(|covered| Rtype(u16::from_be_bytes(*covered))) else { continue };
-        if let Some(set) = sets.iter_mut().find(|set| set.rtype == covered && *set.owner == *owner) {
+        if let Some(set) = places.find((owner, covered)).and_then(|place| sets.get_mut(place))
+            && set.signatures.len() < MAX_SIGNATURES
+        {
             set.signatures.push(rdata.into());
         }
     }
     sets
 }
-
 /// How data was got.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stored {
@@ -254,8 +295,10 @@ fn denial(rcode: Rcode, view: &NegativeView<'_>) -> Denial {
     let ttl_secs = remaining(view.freshness);
     let soa = view.soa();
     let records = soa.into_iter().chain(view.proof());
-    let flat: Vec<_> = records.map(|record| (record.owner, Rtype(record.rtype), ttl_secs, record.rdata)).collect();
-    let mut proof = group(flat.iter().copied());
+    let flat: Vec<_> = records
+        .map(|record| Ungrouped { owner: record.owner, rtype: Rtype(record.rtype), ttl_secs, rdata: record.rdata })
+        .collect();
+    let mut proof = group(flat.iter().copied(), Most { sets: MAX_PROOF + 1, records: MAX_RRSET_RECORDS });
     let at = proof.iter().position(|set| set.rtype == Rtype::SOA);
     let soa = at.map(|at| proof.remove(at));
     let Provenance { security, unsupported, .. } = view.provenance;
@@ -266,6 +309,23 @@ fn denial(rcode: Rcode, view: &NegativeView<'_>) -> Denial {
 mod tests {
     use super::*;
     use avocet_cache::TtlBounds;
+
+    #[test]
+    fn of_more_sets_records_and_signatures_than_are_wanted_the_first_are_kept() {
+        let names: Vec<Vec<u8>> = (0..100u8).map(|number| vec![1, number, 0]).collect();
+        let record = |owner, rtype, rdata| Ungrouped { owner, rtype, ttl_secs: 60, rdata };
+        let signature = Rtype::NSEC.0.to_be_bytes();
+        let records = names.iter().flat_map(|owner| {
+            let own = names.iter().chain(&names).map(|data| record(owner, Rtype::NSEC, &data[..]));
+            own.chain((0..100).map(|_| record(&owner[..], Rtype::RRSIG, &signature[..])))
+        });
+        let sets = group(records, Most { sets: 40, records: 30 });
+        assert_eq!(sets.len(), 40);
+        for (set, owner) in sets.iter().zip(&names) {
+            assert_eq!((&*set.owner, set.records.len(), set.signatures.len()), (&owner[..], 30, MAX_SIGNATURES));
+            assert!(set.records.iter().zip(&names).all(|(data, name)| **data == **name), "each once, in their order");
+        }
+    }
 
     #[test]
     fn a_denial_comes_out_of_the_cache_as_it_went_in() {
@@ -281,7 +341,8 @@ mod tests {
             (zone, Rtype::NSEC, 600, b"nsec"),
             (zone, Rtype::RRSIG, 600, &of_nsec),
         ];
-        let mut sets = group(records.into_iter());
+        let records = records.map(|(owner, rtype, ttl_secs, rdata)| Ungrouped { owner, rtype, ttl_secs, rdata });
+        let mut sets = group(records.into_iter(), Most { sets: 2, records: 1 });
         assert_eq!(sets.iter().map(|set| set.signatures.len()).collect::<Vec<_>>(), [1, 1]);
         let proof = sets.split_off(1);
         let denial = Denial {

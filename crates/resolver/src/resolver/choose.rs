@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use chacha20::rand_core::Rng;
 
 use super::Resolver;
-use super::send::MAX_SENDS;
 use crate::iterate::fetch::Patience;
 use crate::iterate::fetches::Fetch;
 use crate::iterate::loss::Level;
@@ -34,7 +33,7 @@ impl<W> Resolver<W> {
         let explores = self.rng.next_u32().is_multiple_of(EXPLORE_ONE_OF);
         let luck = self.rng.next_u32();
         let fetch = self.fetches.get(fetch_at)?;
-        let waits = |&at: &u32| self.tasks[at].sends < MAX_SENDS;
+        let waits = |&at: &u32| self.tasks[at].may_ask();
         if fetch.sends >= self.most_sends(fetch, now_ms) || !fetch.waiters.iter().any(waits) {
             return None;
         }

@@ -15,7 +15,7 @@ use avocet_wire::header::{CD, HEADER_LEN, QR, RD, TC};
 use avocet_wire::{MessageView, Opcode, Rcode, Rtype};
 
 use super::reply::{Match, compare};
-use super::send::{MAX_SENDS, UNSENT_WAIT_MS, draw_id, timeout};
+use super::send::{UNSENT_WAIT_MS, draw_id, timeout};
 use super::{Context, Resolver};
 use crate::action::{Action, SocketId};
 use crate::iterate::fetch::{Fetched, Inquiry, NotFetched, Patience};
@@ -49,7 +49,7 @@ impl<W> Resolver<W> {
         inquiry: Inquiry,
         cx: &mut Context<'_, W>,
     ) -> Result<u32, NotFetched> {
-        if self.tasks[at].sends >= MAX_SENDS {
+        if !self.tasks[at].may_ask() {
             self.counters.budget_sends += 1;
             return Err(NotFetched::Exhausted);
         }
@@ -152,7 +152,7 @@ impl<W> Resolver<W> {
         }
         let why = match fetch {
             fetch if fetch.sends == fetch.unsent => NotFetched::Unsent,
-            fetch if fetch.waiters.iter().all(|&at| self.tasks[at].sends >= MAX_SENDS) => NotFetched::Exhausted,
+            fetch if fetch.waiters.iter().all(|&at| !self.tasks[at].may_ask()) => NotFetched::Exhausted,
             fetch if fetch.any_unusable => NotFetched::Unusable,
             fetch if fetch.any_unreachable => NotFetched::Unreachable,
             fetch => NotFetched::Silence(fetch.sends - fetch.unsent),
@@ -189,7 +189,7 @@ impl<W> Resolver<W> {
         let Some(fetch) = self.fetches.get_mut(fetch_at) else { return false };
         let Some(candidate) = fetch.inquiry.servers.get(usize::from(place)).copied() else { return false };
         // Of those who wait, one pays for each query: what is sent once counts once.
-        let Some(&payer) = fetch.waiters.iter().find(|at| self.tasks[**at].sends < MAX_SENDS) else { return false };
+        let Some(&payer) = fetch.waiters.iter().find(|at| self.tasks[**at].may_ask()) else { return false };
         self.tasks[payer].sends += 1;
         let number = self.servers.number(candidate.addr);
         let server = &mut self.servers[number];
@@ -356,6 +356,10 @@ impl<W> Resolver<W> {
             self.note_server_reply(&exchange, cx.now_ms);
             self.record_exchange(socket, Reaction::Truncated, cx.now_ms);
             return self.repeat(socket, Repeat::ByTcp, cx);
+        }
+        let waiters = self.fetches.get(exchange.fetch).map(|fetch| &fetch.waiters[..]).unwrap_or_default();
+        for &waiter in waiters {
+            self.tasks[waiter].reply_octets += view.octets().len();
         }
         let mut reply = Reply::default();
         if reply.read_well_formed(view, &qname).is_err() {

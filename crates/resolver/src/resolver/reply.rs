@@ -128,7 +128,8 @@ impl<W> Resolver<W> {
             self.record_reply(attempt_at, Reaction::Truncated, cx.now_ms);
             return self.retry_by_tcp(attempt_at, cx);
         }
-        let task = &self.tasks[at];
+        let task = &mut self.tasks[at];
+        task.reply_octets += view.octets().len();
         let Some((qname, qtype, _)) = split_question(&task.target) else { return };
         let is_answer_enough = view.header().rcode() == Rcode::NOERROR
             && !task.dnssec_ok

@@ -18,8 +18,6 @@ use crate::task::Failure;
 use crate::trace::Step;
 use crate::upstream::UpstreamId;
 
-/// Most queries for one question, aliases included (BIND and PowerDNS: 50; in all 64).
-pub(super) const MAX_SENDS: u32 = 64;
 /// Most queries for one target while an upstream shows life: half of all datagrams may be lost
 /// each way and 99 % of questions still be answered.
 const MAX_SENDS_ALIVE: u32 = 24;
@@ -122,7 +120,7 @@ impl<W> Resolver<W> {
         let choice = Choice { bound: &bound, rule, upstreams: &self.upstreams, now_ms, turn: self.turn };
         let silent = MAX_SENDS_SILENT.max(rule.upstreams.len() as u32 + 1);
         let most = if choice.any_alive() { MAX_SENDS_ALIVE.max(silent) } else { silent };
-        if task.looped || task.target_sends >= most || task.sends >= MAX_SENDS {
+        if task.looped || task.target_sends >= most || !task.may_ask() {
             return None;
         }
         choice.next(task)
@@ -168,7 +166,7 @@ impl<W> Resolver<W> {
     /// Settles how the target is to be asked. None if the task may send no more.
     fn form(&mut self, at: u32, place: u8, now_ms: u64) -> Option<Form> {
         let task = &mut self.tasks[at];
-        if task.sends >= MAX_SENDS {
+        if !task.may_ask() {
             return None;
         }
         let bound = task.bound.as_ref()?;

@@ -19,4 +19,5 @@ mod shortened;
 mod traces;
 mod verdicts;
 mod walk;
+mod work;
 mod world;

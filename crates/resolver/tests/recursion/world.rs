@@ -144,6 +144,12 @@ fn respond(query: &Query) -> Response {
     Response::to(query).without_flags(RA | RD)
 }
 
+/// Hands a reply over. Callgrind counts what happens here: see `work.rs`.
+#[inline(never)]
+fn counted_reply(resolver: &mut Resolver<u32>, socket: u32, octets: &[u8], cx: &mut Context<'_, u32>) {
+    resolver.server_reply(socket, octets, cx);
+}
+
 impl World {
     pub(crate) fn new(recursion: Recursion) -> Self {
         Self::with_faults(recursion, Faults::NONE)
@@ -363,7 +369,7 @@ impl World {
                 }
             }
             Some(Event::Reply { socket, octets }) => {
-                self.with(|resolver, cx| resolver.server_reply(socket, &octets, cx));
+                self.with(|resolver, cx| counted_reply(resolver, socket, &octets, cx));
             }
             Some(Event::Unsent { socket }) => self.with(|resolver, cx| resolver.server_unsent(socket, cx)),
             None => {}
