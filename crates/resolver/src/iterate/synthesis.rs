@@ -14,7 +14,7 @@ use super::channel::Note;
 use super::gaps::{By, Gap, Hashing, Sought};
 use super::part::{Ending, Part};
 use super::rrset::{Denial, Found, Name, Rrset, Side};
-use super::trust::lend;
+use super::trust::{lend, signer_of};
 use crate::read::folded_target;
 
 /// Most gaps that are looked up for one answer: with NSEC3 one a label and two more.
@@ -80,6 +80,21 @@ impl Evidence {
     }
 }
 
+/// A wildcard that may be expanded, and what proves that nothing nearer to the name exists.
+struct Known<'a> {
+    wildcard: Name,
+    /// The zone of the proof.
+    apex: &'a Name,
+    proof: &'a [Rrset],
+}
+
+/// Whether all of its signatures name this zone. The gaps of a zone say nothing of what a zone below it has, and
+/// which of several signatures was verified is not known (RFC 8198 §5.3, RFC 4035 §5.3.4).
+fn is_signed_only_by(set: &Rrset, apex: &[u8]) -> bool {
+    let mut signers = set.signatures.iter().map(|rrsig| signer_of(rrsig));
+    !set.signatures.is_empty() && signers.all(|signer| signer.is_some_and(|signer| *signer == *apex))
+}
+
 fn part(sets: Vec<Rrset>, ending: Ending, proof: Vec<Rrset>) -> Part {
     Part { sets, ending, proof, beside: Vec::new(), zone: None, is_authoritative: false, server: None }
 }
@@ -113,15 +128,15 @@ impl Walker {
                 Synthesis::Denied(denial) => return evidence.denied(qname, denial),
                 Synthesis::Wildcard(denial) => {
                     let wildcard = denial.closest_encloser.prefixed(b"*").ok()?;
-                    return self.part_by_wildcard(&wildcard.wire().into(), (qname, qtype), &evidence.sets).await;
+                    let known = Known { wildcard: wildcard.wire().into(), apex: &evidence.apex, proof: &evidence.sets };
+                    return self.part_by_wildcard(known, qname, qtype).await;
                 }
                 Synthesis::Missing(wanted) => {
                     // Of a name proven not to exist the wildcard itself says enough, if it is there.
                     let wildcard: Name = wanted.wire().into();
                     let is_wildcard = name::labels(&wildcard).next() == Some(b"*") && wildcard != *qname;
-                    if is_wildcard
-                        && let Some(part) = self.part_by_wildcard(&wildcard, (qname, qtype), &evidence.sets).await
-                    {
+                    let known = Known { wildcard, apex: &evidence.apex, proof: &evidence.sets };
+                    if is_wildcard && let Some(part) = self.part_by_wildcard(known, qname, qtype).await {
                         return Some(part);
                     }
                     let sought = evidence.sought(&wanted)?;
@@ -141,10 +156,11 @@ impl Walker {
         let apex_len = evidence.apex.len();
         for wire in name::ancestors(qname).take_while(|wire| wire.len() >= apex_len) {
             let at = NameBuf::from_wire(wire).ok()?;
-            if let (Some(Gap { by: By::Set(set), .. }), Ok(wildcard)) = (&covering, at.prefixed(b"*"))
-                && let Some(part) = self.part_by_wildcard(&wildcard.wire().into(), (qname, qtype), from_ref(set)).await
-            {
-                return Some(part);
+            if let (Some(Gap { by: By::Set(set), .. }), Ok(wildcard)) = (&covering, at.prefixed(b"*")) {
+                let known = Known { wildcard: wildcard.wire().into(), apex: &evidence.apex, proof: from_ref(set) };
+                if let Some(part) = self.part_by_wildcard(known, qname, qtype).await {
+                    return Some(part);
+                }
             }
             let Some(Sought::Hash(apex, hash)) = evidence.sought(&at) else { return None };
             let gap = self.io.gap(Sought::Hash(apex, hash)).await;
@@ -161,25 +177,22 @@ impl Walker {
     }
 
     /// What the cache has of a wildcard, as it stands at a name that it is expanded to (RFC 8198 §5.3).
-    async fn part_by_wildcard(
-        &mut self,
-        wildcard: &Name,
-        (qname, qtype): (&Name, Rtype),
-        proof: &[Rrset],
-    ) -> Option<Part> {
+    async fn part_by_wildcard(&mut self, known: Known<'_>, qname: &Name, qtype: Rtype) -> Option<Part> {
         for rtype in [qtype, Rtype::CNAME] {
-            let Some((Found::Set(found), _)) = self.io.look_up(Side::Zone, wildcard, rtype).await else { continue };
-            if found.security != Security::Secure || found.signatures.is_empty() {
+            let Some((Found::Set(found), _)) = self.io.look_up(Side::Zone, &known.wildcard, rtype).await else {
+                continue;
+            };
+            if found.security != Security::Secure || !is_signed_only_by(&found, known.apex) {
                 return None;
             }
-            let ttl_secs = proof.iter().map(|set| set.ttl_secs).fold(found.ttl_secs, u32::min);
+            let ttl_secs = known.proof.iter().map(|set| set.ttl_secs).fold(found.ttl_secs, u32::min);
             let target = found.records.first().and_then(|rdata| folded_target(rdata));
             let set = Rrset { owner: qname.clone(), ttl_secs, ..found };
             let ending = match target.filter(|_| rtype != qtype) {
                 Some(target) => Ending::GoesOn(target.wire().into()),
                 None => Ending::Answered,
             };
-            return Some(part(vec![set], ending, proof.to_vec()));
+            return Some(part(vec![set], ending, known.proof.to_vec()));
         }
         None
     }

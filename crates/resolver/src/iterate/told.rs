@@ -2,7 +2,7 @@
 
 use avocet_cache::Security;
 use avocet_dnssec::{Reason, Verdict};
-use avocet_wire::{NameBuf, Rcode, Rtype, name};
+use avocet_wire::{Rcode, Rtype};
 
 use super::Walker;
 use super::classify::Sort;
@@ -10,11 +10,8 @@ use super::cut::{Cut, CutServers};
 use super::fetch::NotFetched;
 use super::part::{Ending, Part};
 use super::rrset::{Name, Rrset};
-use super::trust::Chain;
+use super::trust::{BEFORE_SIGNER, Chain, signer_of};
 use crate::trace::{Find, Step, Taken};
-
-/// Octets of RRSIG data before the signer's name (RFC 4034 §3.1).
-const BEFORE_SIGNER: usize = 18;
 
 impl Walker {
     /// Something was found without asking anyone.
@@ -136,8 +133,7 @@ fn first_signature(set: &Rrset) -> Option<&[u8]> {
 
 /// Signer, key tag and algorithm in RRSIG data.
 fn signed_by(rrsig: &[u8]) -> Option<(Name, u16, u8)> {
-    let signer = rrsig.get(BEFORE_SIGNER..)?;
-    let signer = NameBuf::from_wire(signer.get(..name::wire_len(signer).ok()?)?).ok()?.folded();
+    let signer = signer_of(rrsig)?;
     let tag = rrsig.get(BEFORE_SIGNER - 2..)?.first_chunk()?;
-    Some((signer.wire().into(), u16::from_be_bytes(*tag), *rrsig.get(2)?))
+    Some((signer, u16::from_be_bytes(*tag), *rrsig.get(2)?))
 }

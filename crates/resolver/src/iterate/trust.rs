@@ -31,6 +31,9 @@ const BOGUS_SECS: u32 = 60;
 /// As [`BOGUS_SECS`], where servers did not give DS or DNSKEY records.
 const UNREACHABLE_SECS: u32 = 5;
 
+/// Octets of RRSIG data before the signer's name (RFC 4034 §3.1).
+pub(super) const BEFORE_SIGNER: usize = 18;
+
 /// What validation goes by.
 #[derive(Clone, Debug)]
 pub struct Validation {
@@ -88,9 +91,14 @@ pub(crate) fn lend<R>(sets: &[Rrset], act: impl FnOnce(&[avocet_dnssec::Rrset<'_
 /// The signer that the first signature of these sets names, if it may sign for `owner`.
 pub(crate) fn signer<'a>(sets: impl IntoIterator<Item = &'a Rrset>, owner: &[u8]) -> Option<Name> {
     let signature = sets.into_iter().find_map(|set| set.signatures.first())?;
-    let wire = signature.get(18..)?;
+    signer_of(signature).filter(|signer| name::is_under(owner, signer))
+}
+
+/// The signer that RRSIG data names, folded.
+pub(crate) fn signer_of(rrsig: &[u8]) -> Option<Name> {
+    let wire = rrsig.get(BEFORE_SIGNER..)?;
     let signer = avocet_wire::NameBuf::from_wire(wire.get(..name::wire_len(wire).ok()?)?).ok()?.folded();
-    name::is_under(owner, signer.wire()).then(|| signer.wire().into())
+    Some(signer.wire().into())
 }
 
 impl Walker {

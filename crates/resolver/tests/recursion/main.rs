@@ -16,6 +16,7 @@ mod local_root;
 mod reports;
 mod secure;
 mod shortened;
+mod synthesis;
 mod traces;
 mod verdicts;
 mod walk;

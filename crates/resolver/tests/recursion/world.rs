@@ -281,6 +281,11 @@ impl World {
         shed
     }
 
+    /// Forgets keys and gaps as a reload does; the caches stay.
+    pub(crate) fn forget_proofs(&mut self) {
+        self.resolver.forget_proofs();
+    }
+
     /// Nobody answers from now on.
     pub(crate) fn silence(&mut self) {
         self.servers.clear();
