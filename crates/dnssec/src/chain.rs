@@ -163,6 +163,10 @@ fn distinct(keys: impl Iterator<Item = ZoneKey>) -> Vec<ZoneKey> {
 }
 
 /// The keys that are trusted in themselves: those of the DS records and those the operator names.
+///
+/// # Errors
+/// [`Reason::UnsupportedKeySize`] only if each of them leads to a key, and none to one of a size that we verify with.
+/// Where one leads nowhere, its key may have been taken away (RFC 4035 §5.2).
 fn entry_keys(
     zone: &NameBuf,
     keys: &[Dnskey<'_>],
@@ -177,31 +181,59 @@ fn entry_keys(
         Err(Reason::Malformed) if !anchored.is_empty() => return Err(Reason::UnsupportedAlgorithm),
         Err(fault) => return Err(fault),
     };
-    let mut fault = Reason::DnskeyMissing;
-    let mut entry = Vec::new();
+    let mut entries = Entries { keys: Vec::new(), fault: None };
     for (at, ds) in ds.iter().enumerate() {
         if at >= MAX_DS_RECORDS as usize {
-            fault = budget.reach(Limit::DsRecords);
+            entries.fault = Some(budget.reach(Limit::DsRecords));
             break;
         }
-        let found = keys.iter().filter(|key| ds.is_of(zone, key));
-        found.for_each(|key| add_entry(key, policy, &mut entry, &mut fault));
+        entries.add(keys.iter().filter(|key| ds.is_of(zone, key)), policy);
     }
-    for key in keys.iter().filter(|key| anchored.iter().any(|anchor| anchor.rdata == key.rdata)) {
-        add_entry(key, policy, &mut entry, &mut fault);
+    for anchor in anchored.iter().filter(|anchor| policy.algorithm(anchor.algorithm).is_some()) {
+        entries.add(keys.iter().filter(|key| anchor.rdata == key.rdata), policy);
     }
-    if entry.is_empty() { Err(fault) } else { Ok(distinct(entry.into_iter())) }
+    if entries.keys.is_empty() {
+        return Err(entries.fault.unwrap_or(Reason::DnskeyMissing));
+    }
+    Ok(distinct(entries.keys.into_iter()))
 }
 
-fn add_entry(key: &Dnskey<'_>, policy: Policy, entry: &mut Vec<ZoneKey>, fault: &mut Reason) {
-    let unsupported = || {
-        policy.algorithm(key.algorithm).is_some_and(|known| known.form_of(key.public_key) == KeyForm::UnsupportedSize)
-    };
-    if !key.is_zone_key() {
-        *fault = Reason::NotZoneKey;
-    } else if let Some(key) = ZoneKey::of(key, policy) {
-        entry.push(key);
-    } else if unsupported() && *fault == Reason::DnskeyMissing {
-        *fault = Reason::UnsupportedKeySize;
+/// Keys that DS records and anchors lead to.
+struct Entries {
+    keys: Vec<ZoneKey>,
+    /// What is wrong where there is none. A fault of the zone says more than a lack of ours.
+    fault: Option<Reason>,
+}
+
+impl Entries {
+    /// Adds what one DS record or anchor leads to.
+    fn add<'a>(&mut self, found: impl Iterator<Item = &'a Dnskey<'a>>, policy: Policy) {
+        let mut found = found.peekable();
+        if found.peek().is_none() {
+            self.note(Reason::DnskeyMissing);
+        }
+        for key in found {
+            let form = || policy.algorithm(key.algorithm).map(|known| known.form_of(key.public_key));
+            if !key.is_zone_key() {
+                self.note(Reason::NotZoneKey);
+            } else if let Some(key) = ZoneKey::of(key, policy) {
+                self.keys.push(key);
+            } else if form() == Some(KeyForm::UnsupportedSize) && !key.is_revoked() {
+                self.note(Reason::UnsupportedKeySize);
+            } else {
+                self.note(Reason::DnskeyMissing);
+            }
+        }
+    }
+
+    fn note(&mut self, fault: Reason) {
+        let is_graver = match self.fault {
+            None | Some(Reason::UnsupportedKeySize) => true,
+            Some(Reason::DnskeyMissing) => fault == Reason::NotZoneKey,
+            Some(_) => false,
+        };
+        if is_graver {
+            self.fault = Some(fault);
+        }
     }
 }

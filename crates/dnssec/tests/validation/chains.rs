@@ -2,8 +2,10 @@
 
 use avocet_dnssec::anchor::{Anchor, Anchors};
 use avocet_dnssec::budget::{MAX_DNSKEYS, MAX_DS_RECORDS};
+use avocet_dnssec::key::Dnskey;
 use avocet_dnssec::{Budget, Limit, Reason, Trust, ZoneKeys, chain};
 use avocet_wire::NameBuf;
+use aws_lc_rs::digest::{SHA256, digest};
 
 use crate::sets::{NOW, Set, context, context_with_sha1, data, wire};
 use crate::signer::{ALGORITHMS, Fields, Signer};
@@ -158,4 +160,27 @@ fn sha1_is_a_matter_of_policy() {
     let ds = data("DS", "1 7 2 00");
     assert_eq!(chain::check_ds(&[&ds], context().policy), Err(Reason::UnsupportedAlgorithm));
     assert_eq!(chain::check_ds(&[&ds], context_with_sha1(NOW).policy), Ok(()));
+}
+
+/// Data of a DNSKEY record for RSA/SHA-256 with a modulus of 512 bits, which we do not verify with, and its DS data.
+fn small_key() -> (Vec<u8>, Vec<u8>) {
+    let mut key = vec![1, 1, 3, 8, 3, 1, 0, 1, 0x80];
+    key.extend([0xff; 63]);
+    let tag = Dnskey::read(&key).unwrap().tag();
+    let digested = digest(&SHA256, &[&wire("example.")[..], &key].concat());
+    let ds = [&tag.to_be_bytes()[..], &[8, 2], digested.as_ref()].concat();
+    (key, ds)
+}
+
+/// Somebody on the way may take a key away that we verify with. What is left must not open the zone.
+#[test]
+fn keys_of_unsupported_sizes_are_insecure_only_where_every_ds_record_leads_to_one() {
+    let good = Signer::of("example.");
+    let (key, ds_of_small) = small_key();
+    let mut set = Set::of("example.", "DNSKEY", &[]);
+    set.records = vec![key];
+    assert_eq!(keys_by_ds(&set, std::slice::from_ref(&ds_of_small)).unwrap_err(), Reason::UnsupportedKeySize);
+    for ds in [[ds_of_small.clone(), good.ds(2)], [good.ds(2), ds_of_small]] {
+        assert_eq!(keys_by_ds(&set, &ds).unwrap_err(), Reason::DnskeyMissing);
+    }
 }
