@@ -13,6 +13,7 @@ use super::channel::Note;
 use super::descend::Frame;
 use super::part::{Ending, Part};
 use super::rrset::{Denial, Found, Name, Rrset, Side, Signed, Stored};
+use super::validate::Said;
 use crate::answer::Gathered;
 use crate::dns64::Dns64;
 use crate::read::folded_target;
@@ -163,7 +164,8 @@ impl Walker {
         for (section, mut set) in beside {
             let frame = Frame::first(set.owner.clone(), Rtype(0));
             let is_additional = section == Section::Additional;
-            let is_sound = is_additional || self.judge(&mut set, &[], part.zone.as_ref(), &frame).await.is_ok();
+            let said = Said { qtype: set.rtype, proof: &[], zone: part.zone.as_ref() };
+            let is_sound = is_additional || self.judge(&mut set, &said, &frame).await.is_ok();
             if is_additional || is_sound && (!is_secure || set.security == Security::Secure) {
                 judged.push((section, set));
             }

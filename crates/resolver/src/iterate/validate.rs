@@ -17,6 +17,15 @@ use super::trust::{Chain, lend, signer};
 /// Most NSEC and NSEC3 RRsets of one question that are kept for the chain of trust.
 const MAX_PROOFS: usize = 24;
 
+/// The reply that an RRset came in.
+pub(crate) struct Said<'a> {
+    pub(crate) qtype: Rtype,
+    /// NSEC and NSEC3 RRsets beside it.
+    pub(crate) proof: &'a [Rrset],
+    /// The zone whose servers said it; none: the cache.
+    pub(crate) zone: Option<&'a Name>,
+}
+
 impl Walker {
     /// Gives all of a part its security status. What stands behind an alias is used only where it verifies: otherwise
     /// the part ends there, and that name is asked for anew (S5).
@@ -38,7 +47,8 @@ impl Walker {
                 if set.synthesised {
                     set.security = before;
                 } else {
-                    let judged = self.judge(&mut set, &part.proof, zone.as_ref(), frame).await;
+                    let said = Said { qtype, proof: &part.proof, zone: zone.as_ref() };
+                    let judged = self.judge(&mut set, &said, frame).await;
                     self.tell_judged(&set, judged);
                     let is_secure = judged.is_ok() && set.security == Security::Secure;
                     if !is_secure && qtype != Rtype::ANY && part.ends_before(at) {
@@ -71,11 +81,14 @@ impl Walker {
         Ok(())
     }
 
+    /// Gives an RRset of a reply its security status.
+    ///
+    /// # Errors
+    /// Why it is bogus.
     pub(crate) async fn judge(
         &mut self,
         set: &mut Rrset,
-        proof: &[Rrset],
-        zone: Option<&Name>,
+        &Said { qtype, proof, zone }: &Said<'_>,
         frame: &Frame<'_>,
     ) -> Result<(), Reason> {
         if set.rtype == Rtype::RRSIG {
@@ -84,7 +97,9 @@ impl Walker {
             return Ok(());
         }
         let hint = signer([&*set], &set.owner);
-        let keys = match self.zone_of(&set.owner, set.rtype, hint, zone, frame).await {
+        // An alias in place of DS records is the word of the zone above, too (RFC 4035 §3.1.4.1).
+        let side = if qtype == Rtype::DS && set.rtype == Rtype::CNAME { Rtype::DS } else { set.rtype };
+        let keys = match self.zone_of(&set.owner, side, hint, zone, frame).await {
             Ok(keys) => keys,
             Err(reason) => return accept_insecure(reason, (&mut set.security, &mut set.unsupported)),
         };
@@ -95,7 +110,7 @@ impl Walker {
             }
             Err(reason) if is_final(reason) || is_signed_by([&*set], &keys) => Err(reason),
             Err(reason) => {
-                let owner = parent_side(&set.owner, set.rtype);
+                let owner = parent_side(&set.owner, side);
                 let keys = match self.ends_between(&keys, &owner, proof, frame).await {
                     Ok(below) if below.zone() != keys.zone() => below,
                     Ok(_) => return Err(reason),

@@ -10,7 +10,7 @@ use avocet_wire::{NameBuf, Rcode, Rtype, rdata};
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 
-use crate::world::{Script, World, authority, recursion, settings};
+use crate::world::{Answer, Script, World, authority, recursion, settings};
 
 /// When the signatures of the tests are valid, in seconds since 1970.
 pub(crate) const NOW_SECS: u64 = 1_800_000_000;
@@ -329,6 +329,36 @@ fn a_delegation_that_is_proven_unsigned_makes_what_is_below_insecure() {
     answer.check(Rcode::NOERROR, &["answer www.example. 300 A 198.51.100.1"]);
     assert!(!answer.authentic);
     assert_eq!(world.take_sent().len(), 3, "no more than the root's keys are asked for");
+}
+
+/// The answer to DS at child.example., which is delegated unsigned, where its server says this.
+fn ds_at_an_unsigned_delegation(said: &[String]) -> Answer {
+    let setup = Setup::new();
+    let mut world = setup.world(|_| {});
+    let keys = lines(&[setup.example.sign("an", &setup.example.dnskey())]);
+    let of_www = lines(&[
+        setup.example.sign("au", "example. 300 SOA ns.example. host.example. 1 2 3 4 300"),
+        setup.example.sign("au", "www.example. 300 NSEC example. A RRSIG NSEC"),
+    ]);
+    let answers: &[(&str, &[String])] =
+        &[("example. DNSKEY", &keys), ("child.example. DS", said), ("www.example. DS", &of_www)];
+    world.serve(2, served("example.", answers));
+    world.resolve("child.example. DS")
+}
+
+/// RFC 4035 §3.1.4.1: DS records are of the zone above, whatever the zone below has at its apex.
+#[test]
+fn an_alias_in_place_of_ds_records_at_an_unsigned_delegation_is_bogus() {
+    let setup = Setup::new();
+    let denial = lines(&[
+        setup.example.sign("au", "example. 300 SOA ns.example. host.example. 1 2 3 4 300"),
+        setup.example.sign("au", "child.example. 300 NSEC example. NS RRSIG NSEC"),
+    ]);
+    let answer = ds_at_an_unsigned_delegation(&denial);
+    assert_eq!((answer.rcode, answer.authentic), (Rcode::NOERROR, true));
+    let alias = "an child.example. 300 CNAME www.example.".to_owned();
+    let answer = ds_at_an_unsigned_delegation(&[&[alias][..], &denial[2..]].concat());
+    assert_eq!((answer.rcode, answer.ede), (Rcode::SERVFAIL, Some(10)), "{answer:?}");
 }
 
 #[test]
