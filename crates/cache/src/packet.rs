@@ -15,6 +15,7 @@
 #[cfg(test)]
 mod tests;
 
+use avocet_wire::header::{AD, Header};
 use avocet_wire::short;
 
 use crate::{
@@ -113,7 +114,7 @@ pub struct PacketHit {
 }
 
 /// A response past its validity, within the stale window; its TTLs are 30 seconds, or what they
-/// were if that was less.
+/// were if that was less, and AD is not set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketStale {
     /// Bytes of the response in the buffer.
@@ -314,7 +315,15 @@ fn stale(found: &Found, stale_secs: u32, out: &mut [u8]) -> PacketLookup {
         return PacketLookup::Miss;
     }
     trailer.rewrite_ttls(|ttl| ttl.min(STALE_TTL_SECS));
+    clear_ad(trailer.response);
     PacketLookup::Stale(PacketStale { len: trailer.response.len(), stale_secs, flags: trailer.flags, ede: trailer.ede })
+}
+
+/// A verdict ends with the TTL, which is no longer than the signature says (RFC 4035 §5.3.3).
+fn clear_ad(response: &mut [u8]) {
+    if let (Some(header), Some(octets)) = (Header::read(response), response.first_chunk_mut()) {
+        Header { flags: header.flags & !AD, ..header }.write(octets);
+    }
 }
 
 /// A copied payload, taken apart.

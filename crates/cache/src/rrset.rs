@@ -241,7 +241,7 @@ impl RrsetCache {
     /// Stores an RRset, unless one of higher rank, or a validated one where this is not, is there
     /// and within its TTL. One whose TTL is zero after clamping is not kept.
     pub fn insert(&self, key: &RrsetKey<'_>, rrset: &ReceivedRrset<'_>, now: u32) -> Inserted {
-        let ttl = self.clamp(rrset.ttl);
+        let ttl = self.clamp(rrset.ttl, rrset.provenance.security);
         let Some(body) = view::encode_rrset(key, rrset) else {
             return Inserted::Refused;
         };
@@ -260,7 +260,8 @@ impl RrsetCache {
         };
         let minimum = u32::from_be_bytes(*minimum);
         let ttl = valid_wire_ttl(negative.soa_ttl).min(valid_wire_ttl(minimum));
-        let ttl = self.bounds.negative(ttl);
+        let bounds = self.bounds_of(negative.provenance.security);
+        let ttl = bounds.negative(ttl);
         let Some(body) = view::encode_negative(&key, negative) else {
             return Inserted::Refused;
         };
@@ -398,8 +399,17 @@ impl RrsetCache {
         (found.len <= buf.len()).then_some((found, freshness))
     }
 
-    fn clamp(&self, ttl: u32) -> u32 {
-        valid_wire_ttl(ttl).max(self.bounds.min).min(self.bounds.max)
+    fn clamp(&self, ttl: u32, security: Security) -> u32 {
+        let bounds = self.bounds_of(security);
+        valid_wire_ttl(ttl).max(bounds.min).min(bounds.max)
+    }
+
+    /// The TTL of validated data is never raised: it ends with what was signed (RFC 4035 §5.3.3).
+    fn bounds_of(&self, security: Security) -> TtlBounds {
+        match security {
+            Security::Secure => TtlBounds { min: 0, negative_min: 0, ..self.bounds },
+            _ => self.bounds,
+        }
     }
 
     /// All that is known of an owner lies in the same two buckets, as it is looked for together: the

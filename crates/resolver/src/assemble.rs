@@ -160,9 +160,11 @@ pub(crate) struct Status {
 impl Status {
     /// With this, too.
     fn note(&mut self, provenance: &Provenance, freshness: Freshness) {
-        self.authentic &= provenance.security == Security::Secure;
+        let stale_since_secs = stale_since(freshness);
+        // A verdict ends with the TTL, which is no longer than the signature says (RFC 4035 §5.3.3).
+        self.authentic &= provenance.security == Security::Secure && stale_since_secs.is_none();
         self.unsupported = self.unsupported.or(provenance.unsupported);
-        self.stale_since_secs = self.stale_since_secs.max(stale_since(freshness));
+        self.stale_since_secs = self.stale_since_secs.max(stale_since_secs);
     }
 }
 

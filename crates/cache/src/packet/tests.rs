@@ -103,6 +103,21 @@ fn past_its_time_an_entry_is_stale_until_the_window_ends() {
 }
 
 #[test]
+fn a_stale_entry_has_no_ad() {
+    let cache = cache();
+    let (mut bytes, offsets) = response(QUESTION, &[300]);
+    let with_ad = 0x81a0u16.to_be_bytes();
+    bytes[2..4].copy_from_slice(&with_ad);
+    let meta = PacketMeta { flags: packet_flags::STALE_OK, ..META };
+    cache.insert(HASH, &KEY, &bytes, &offsets, &meta);
+    let mut out = [0; 512];
+    assert!(matches!(cache.lookup(HASH, &KEY, 1299, 5, &mut out), PacketLookup::Hit(_)));
+    assert_eq!(out[2..4], with_ad);
+    assert!(matches!(cache.lookup(HASH, &KEY, 1300, 5, &mut out), PacketLookup::Stale(_)));
+    assert_eq!(out[2..4], 0x8180u16.to_be_bytes());
+}
+
+#[test]
 fn what_must_not_be_served_stale_is_not() {
     let cache = cache();
     put(&cache, &KEY, &[300], META);

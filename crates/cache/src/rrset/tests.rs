@@ -128,6 +128,23 @@ fn ttls_are_clamped() {
     }
 }
 
+/// RFC 4035 §5.3.3: what was signed for a shorter time is not kept for longer.
+#[test]
+fn the_ttl_of_validated_data_is_never_raised() {
+    let bounds = TtlBounds { negative_min: 10, ..BOUNDS };
+    let cache = RrsetCache::new(128 << 10, 7_200, bounds, [3; 16]).unwrap();
+    for (security, expected) in [(Security::Secure, (2, 2)), (Security::Insecure, (5, 10))] {
+        let provenance = Provenance { security, ..ANSWER };
+        cache.insert(&KEY, &rrset(provenance, 2, &[b"x"]), 0);
+        let positive = freshness(&cache, &KEY, at(0));
+        cache.flush(b"\x00");
+        cache.insert_negative(&KEY, &Negative { provenance, ..negative(NegativeKind::Nodata, 2) }, 0);
+        let fresh = |remaining_secs| Some(Freshness::Fresh { remaining_secs });
+        assert_eq!((positive, freshness(&cache, &KEY, at(0))), (fresh(expected.0), fresh(expected.1)), "{security:?}");
+        cache.flush(b"\x00");
+    }
+}
+
 #[test]
 fn a_ttl_of_zero_is_not_kept() {
     let bounds = TtlBounds { min: 0, ..BOUNDS };
