@@ -21,6 +21,8 @@ pub struct Verified {
     /// How long this may be believed, in seconds: neither longer than TTL and original TTL say, nor than the
     /// signature and the keys are valid (RFC 4035 §5.3.3).
     pub lifetime_secs: u32,
+    /// How long the signature itself is valid, in seconds.
+    pub signed_secs: u32,
     /// For records that a wildcard was expanded to: the name right above that wildcard. The data is secure only if
     /// it is proven too that nothing nearer to the owner exists ([`crate::Proof::expansion`]).
     pub closest_encloser: Option<NameBuf>,
@@ -123,8 +125,9 @@ fn verified(rrset: &Rrset<'_>, rrsig: &Rrsig<'_>, context: &Context) -> Verified
     let expanded = labels < label::signed_count(rrset.owner);
     let closest_encloser =
         expanded.then(|| NameBuf::from_wire(label::suffix(rrset.owner, labels)).unwrap_or(NameBuf::ROOT));
-    let lifetime_secs = rrset.ttl_secs.min(rrsig.original_ttl_secs).min(rrsig.remaining_secs(context.now_secs));
-    Verified { lifetime_secs, closest_encloser }
+    let signed_secs = rrsig.remaining_secs(context.now_secs);
+    let lifetime_secs = rrset.ttl_secs.min(rrsig.original_ttl_secs).min(signed_secs);
+    Verified { lifetime_secs, signed_secs, closest_encloser }
 }
 
 /// The records of an RRset in canonical form and order, each once (RFC 4034 §6.2, §6.3).

@@ -68,25 +68,28 @@ impl fmt::Display for Fault {
 impl std::error::Error for Fault {}
 
 /// Verifies a zone by its ZONEMD record, and that by the chain of trust from the anchor at its apex (RFC 8976 §4). The
-/// order of the records is of no importance.
+/// order of the records is of no importance. Returns for how many seconds the signatures of its SOA and ZONEMD records
+/// are valid.
 ///
 /// # Errors
 /// Why the zone is not to be believed.
-pub fn verify(records: &[ZoneRecord<'_>], apex: &NameBuf, anchors: &Anchors, context: &Context) -> Result<(), Fault> {
+pub fn verify(records: &[ZoneRecord<'_>], apex: &NameBuf, anchors: &Anchors, context: &Context) -> Result<u32, Fault> {
     let point = anchors.point(apex.wire()).ok_or(Fault::NoAnchor)?;
     let mut budget = Budget::default();
     let unverified = |rtype| move |reason| Fault::Unverified(rtype, reason);
     let keys = at_apex(records, apex, Rtype::DNSKEY, |set| {
         chain::zone_keys(set, &point.trust(), context, &mut budget).map_err(unverified(Rtype::DNSKEY))
     })?;
+    let mut signed_secs = u32::MAX;
     for rtype in [Rtype::SOA, ZONEMD] {
-        at_apex(records, apex, rtype, |set| match (rtype, set.records.len()) {
+        let verified = at_apex(records, apex, rtype, |set| match (rtype, set.records.len()) {
             (Rtype::SOA, 0) => Err(Fault::NoSoa),
             (_, 0) => Err(Fault::NoDigest),
-            _ => signature::verify(set, &keys, context, &mut budget).map_err(unverified(rtype)).map(drop),
+            _ => signature::verify(set, &keys, context, &mut budget).map_err(unverified(rtype)),
         })?;
+        signed_secs = signed_secs.min(verified.signed_secs);
     }
-    check(records, apex)
+    check(records, apex).map(|()| signed_secs)
 }
 
 /// Compares a zone with its ZONEMD records, whoever made them.

@@ -79,6 +79,8 @@ pub struct LocalRoot {
     /// NSEC RRsets by canonical order of their owners.
     gaps: BTreeMap<Vec<u8>, Rrset>,
     timers: Timers,
+    /// When its signatures end, in seconds since 1970.
+    signed_until_secs: u64,
 }
 
 /// What the zone says.
@@ -97,7 +99,8 @@ impl LocalRoot {
     /// # Errors
     /// Why it is not to be used.
     pub fn new(records: &[ZoneRecord<'_>], anchors: &Anchors, context: &Context) -> Result<Self, LocalRootFault> {
-        zonemd::verify(records, &NameBuf::ROOT, anchors, context)?;
+        let signed_secs = zonemd::verify(records, &NameBuf::ROOT, anchors, context)?;
+        let signed_until_secs = u64::from(context.now_secs) + u64::from(signed_secs);
         let mut sets: BTreeMap<(Vec<u8>, u16), Rrset> = BTreeMap::new();
         for record in records {
             let covered = record.rdata.first_chunk().map_or(0, |covered| u16::from_be_bytes(*covered));
@@ -117,13 +120,23 @@ impl LocalRoot {
         let is_nsec = |((_, rtype), _): &(&(Vec<u8>, u16), &Rrset)| *rtype == Rtype::NSEC.0;
         let gaps: BTreeMap<_, _> =
             sets.iter().filter(is_nsec).map(|((owner, _), set)| (owner.clone(), set.clone())).collect();
-        if gaps.contains_key(&order(&[0])) { Ok(Self { sets, gaps, timers }) } else { Err(LocalRootFault::NoNsec) }
+        if !gaps.contains_key(&order(&[0])) {
+            return Err(LocalRootFault::NoNsec);
+        }
+        Ok(Self { sets, gaps, timers, signed_until_secs })
     }
 
     /// Its version, and when it is to be renewed.
     #[must_use]
     pub fn timers(&self) -> Timers {
         self.timers
+    }
+
+    /// When the copy expires if it was the latest at `checked_at_secs`, both in seconds since 1970. A primary's answer
+    /// that it is still the latest is not authenticated, so the signatures bound it.
+    #[must_use]
+    pub fn expires_at_secs(&self, checked_at_secs: u64) -> u64 {
+        (checked_at_secs + u64::from(self.timers.expire_secs)).min(self.signed_until_secs)
     }
 
     /// RRsets in it.

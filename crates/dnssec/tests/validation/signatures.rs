@@ -23,7 +23,8 @@ fn signatures_of_every_algorithm_verify_and_no_changed_bit_does() {
         let keys = keys_of(&signer);
         let mut set = www();
         signer.sign(&mut set);
-        assert_eq!(verify(&set, &keys), Ok(Verified { lifetime_secs: 3600, closest_encloser: None }), "{algorithm}");
+        let expected = Verified { lifetime_secs: 3600, signed_secs: 86_400, closest_encloser: None };
+        assert_eq!(verify(&set, &keys), Ok(expected), "{algorithm}");
         for at in 0..set.signatures[0].len() {
             let mut broken = set.clone();
             broken.signatures[0][at] ^= 1;

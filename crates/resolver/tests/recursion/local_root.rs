@@ -125,6 +125,20 @@ fn data_of_the_root_and_ds_records_of_its_children_come_from_the_copy() {
     assert_eq!(world.take_sent(), Vec::<String>::new());
 }
 
+/// Whoever answers that there is no later version must not keep an old one in use.
+#[test]
+fn a_copy_expires_with_its_signatures_however_often_it_is_found_to_be_the_latest() {
+    let copy = |expires_at_secs| {
+        let mut setup = Setup::new();
+        setup.root.expires_at_secs = expires_at_secs;
+        local_root(&setup, &zone(&setup), NOW_SECS).unwrap()
+    };
+    // The SOA record says 604,800 seconds.
+    assert_eq!(copy(NOW_SECS + 86_400).expires_at_secs(NOW_SECS + 80_000), NOW_SECS + 86_400);
+    assert_eq!(copy(NOW_SECS + 5_000).expires_at_secs(NOW_SECS), NOW_SECS + 5_000);
+    assert_eq!(copy(NOW_SECS + 86_400).expires_at_secs(NOW_SECS - 600_000), NOW_SECS + 4_800);
+}
+
 /// Where such a type made a copy unusable, names went unresolved once the copy was too old.
 #[test]
 fn a_copy_may_have_types_that_nobody_knows() {

@@ -20,7 +20,7 @@ const ED25519: u8 = 15;
 pub(crate) struct Zone {
     apex: &'static str,
     key: Ed25519KeyPair,
-    expires_at_secs: u64,
+    pub(crate) expires_at_secs: u64,
 }
 
 fn hex(octets: &[u8]) -> String {
@@ -102,7 +102,7 @@ pub(crate) struct Setup {
     /// What example. answers for www.example. A.
     pub(crate) www: Vec<String>,
     /// What it answers for nothing.example. A.
-    nothing: Vec<String>,
+    pub(crate) nothing: Vec<String>,
 }
 
 impl Setup {

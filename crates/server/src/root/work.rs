@@ -133,7 +133,7 @@ impl Work {
             }
         };
         let timers = zone.timers();
-        let expires_at_secs = checked_at_secs + u64::from(timers.expire_secs);
+        let expires_at_secs = zone.expires_at_secs(checked_at_secs);
         if expires_at_secs <= wall_secs() {
             RootKeeping::count(&keeping.refused);
             keeping.note_fault(format!("that of {from} has expired: it was renewed too long ago"));
@@ -184,7 +184,8 @@ impl Work {
             let theirs = transfer::timers(primary, &is_closed)?;
             if !is_newer(theirs.serial, zone.timers().serial) {
                 let timers = zone.timers();
-                keeping.slot.put(zone, now_secs + u64::from(timers.expire_secs));
+                let expires_at_secs = zone.expires_at_secs(now_secs);
+                keeping.slot.put(zone, expires_at_secs);
                 let mut status = keeping.status();
                 (status.checked_at_secs, status.fault) = (now_secs, None);
                 if let Err(error) = zone_file::touch(&kept(config), now_secs) {
