@@ -69,13 +69,15 @@ struct Zone {
     hashing: Option<Hashing>,
     /// NSEC3 RRsets by their owners' hashes.
     hashes: BTreeMap<Hash, Timed>,
+    /// Whether it was asked for since it was put in or last spared.
+    used: bool,
 }
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Gaps {
     zones: HashMap<Name, Zone>,
-    /// Zones from the one that was put in first.
+    /// Zones in the order in which they were put in or last spared.
     order: VecDeque<Name>,
     count: usize,
 }
@@ -173,19 +175,37 @@ impl Gaps {
         }
         self.count += zone.len();
         while self.order.len() > MAX_ZONES || self.count > MAX_ALL_GAPS {
-            let first = self.order.pop_front().and_then(|first| self.zones.remove(&first));
-            self.count -= first.map_or(0, |zone| zone.len());
+            self.evict();
+        }
+    }
+
+    /// Removes the first zone that was not used, so that zones filled by a stranger do not push out those in use.
+    fn evict(&mut self) {
+        while let Some(first) = self.order.pop_front() {
+            match self.zones.get_mut(&first) {
+                Some(zone) if zone.used => {
+                    zone.used = false;
+                    self.order.push_back(first);
+                }
+                _ => {
+                    let removed = self.zones.remove(&first);
+                    self.count -= removed.map_or(0, |zone| zone.len());
+                    return;
+                }
+            }
         }
     }
 
     /// What is known where something is sought.
-    pub(crate) fn get(&self, sought: &Sought, now_ms: u64) -> Option<Gap> {
-        let (apex, zone) = match sought {
-            Sought::Name(owner) => name::ancestors(owner).find_map(|apex| self.zones.get_key_value(apex))?,
-            Sought::Hash(apex, _) => self.zones.get_key_value(apex)?,
+    pub(crate) fn get(&mut self, sought: &Sought, now_ms: u64) -> Option<Gap> {
+        let apex: Name = match sought {
+            Sought::Name(owner) => name::ancestors(owner).find(|apex| self.zones.contains_key(*apex))?.into(),
+            Sought::Hash(apex, _) => apex.clone(),
         };
+        let zone = self.zones.get_mut(&apex)?;
+        zone.used = true;
         let soa = zone.soa.as_ref().and_then(|soa| left(soa, now_ms));
-        Some(Gap { apex: apex.clone(), soa, by: zone.find(sought, now_ms)? })
+        Some(Gap { apex, soa, by: zone.find(sought, now_ms)? })
     }
 }
 
@@ -225,17 +245,17 @@ mod tests {
         let mut gaps = Gaps::default();
         let nsec = set(b"\x01b\x07example\x00", Rtype::NSEC);
         gaps.insert(&EXAMPLE.into(), Some(set(EXAMPLE, Rtype::SOA)), vec![nsec], 1_000);
-        let ttl_secs = |gaps: &Gaps, owner: &[u8], now_ms| {
+        let ttl_secs = |gaps: &mut Gaps, owner: &[u8], now_ms| {
             gaps.get(&Sought::Name(owner.into()), now_ms).map(|gap| match gap.by {
                 By::Set(set) => set.ttl_secs,
                 By::Hashing(_) => panic!("the zone does not hash its names"),
             })
         };
         let c = b"\x01c\x07example\x00";
-        let at = |now_ms| ttl_secs(&gaps, c, now_ms);
+        let mut at = |now_ms| ttl_secs(&mut gaps, c, now_ms);
         assert_eq!((at(1_000), at(6_000), at(11_000)), (Some(10), Some(5), None));
-        assert_eq!(ttl_secs(&gaps, b"\x01a\x07example\x00", 1_000), None, "before the first that is known");
-        assert_eq!(ttl_secs(&gaps, b"\x04test\x00", 1_000), None);
+        assert_eq!(ttl_secs(&mut gaps, b"\x01a\x07example\x00", 1_000), None, "before the first that is known");
+        assert_eq!(ttl_secs(&mut gaps, b"\x04test\x00", 1_000), None);
         for number in 0..=MAX_ZONES as u16 {
             let [high, low] = number.to_be_bytes();
             let zone = [2, high, low, 0];
@@ -256,6 +276,21 @@ mod tests {
         assert!(gaps.count <= MAX_ALL_GAPS && gaps.zones.len() == MAX_ALL_GAPS / MAX_GAPS);
     }
 
+    #[test]
+    fn zones_in_use_outlive_those_that_a_stranger_fills() {
+        let mut gaps = Gaps::default();
+        let sought = Sought::Name(b"\x01c\x07example\x00".as_slice().into());
+        gaps.insert(&EXAMPLE.into(), None, vec![set(EXAMPLE, Rtype::NSEC)], 0);
+        for zone in 0..4 * (MAX_ALL_GAPS / MAX_GAPS) as u8 {
+            assert!(gaps.get(&sought, 0).is_some_and(|gap| *gap.apex == *EXAMPLE), "after {zone}");
+            let apex = [1, zone, 0];
+            let owner = |number: usize| [b"\x04", format!("{number:04}").as_bytes(), &apex].concat();
+            let sets = (0..MAX_GAPS).map(|number| set(&owner(number), Rtype::NSEC)).collect();
+            gaps.insert(&apex.as_slice().into(), None, sets, 0);
+        }
+        assert!(gaps.count <= MAX_ALL_GAPS);
+    }
+
     fn nsec3(label: &[u8; 32], data: &str) -> Rrset {
         let mut nsec3 = set(&[&[32], &label[..], EXAMPLE].concat(), Rtype::NSEC3);
         let mut octets = Vec::new();
@@ -271,19 +306,19 @@ mod tests {
         const NEXT: &str = "2t7b4g4vsa5smi47k61mv5bv1a22bojr";
         let (mut gaps, apex): (_, Name) = (Gaps::default(), EXAMPLE.into());
         let sought = Sought::Name(b"\x01c\x07example\x00".as_slice().into());
-        let hashing = |gaps: &Gaps| match gaps.get(&sought, 0).map(|gap| gap.by) {
+        let hashing = |gaps: &mut Gaps| match gaps.get(&sought, 0).map(|gap| gap.by) {
             Some(By::Hashing(hashing)) => Some((hashing.iterations, hashing.salt.to_vec())),
             _ => None,
         };
         gaps.insert(&apex, None, vec![set(EXAMPLE, Rtype::NSEC)], 0);
-        assert_eq!(hashing(&gaps), None);
+        assert_eq!(hashing(&mut gaps), None);
         gaps.insert(&apex, None, vec![nsec3(FIRST, &format!("1 0 0 - {NEXT} A"))], 0);
-        assert_eq!(hashing(&gaps), Some((0, vec![])));
+        assert_eq!(hashing(&mut gaps), Some((0, vec![])));
         let wrapped = gaps.get(&Sought::Hash(apex.clone(), [0; 20]), 0);
         assert!(matches!(wrapped, Some(Gap { by: By::Set(_), .. })), "the gap around the end");
         gaps.insert(&apex, None, vec![nsec3(FIRST, &format!("1 0 1 ab {NEXT} A"))], 0);
-        assert_eq!((hashing(&gaps), gaps.count), (Some((1, vec![0xab])), 1));
+        assert_eq!((hashing(&mut gaps), gaps.count), (Some((1, vec![0xab])), 1));
         gaps.insert(&apex, None, vec![set(EXAMPLE, Rtype::NSEC)], 0);
-        assert_eq!((hashing(&gaps), gaps.count), (None, 1));
+        assert_eq!((hashing(&mut gaps), gaps.count), (None, 1));
     }
 }

@@ -11,26 +11,49 @@ const MAX_ZONES: usize = 8_192;
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct KeyCache {
-    zones: HashMap<Name, (Chain, u64)>,
-    /// Zones from the one that was put in first.
+    zones: HashMap<Name, Kept>,
+    /// Zones in the order in which they were put in or last spared.
     order: VecDeque<Name>,
 }
 
+#[derive(Debug)]
+struct Kept {
+    chain: Chain,
+    until_ms: u64,
+    /// Whether it was asked for since it was put in or last spared.
+    used: bool,
+}
+
 impl KeyCache {
-    pub(crate) fn get(&self, zone: &[u8], now_ms: u64) -> Option<Chain> {
-        let (chain, until_ms) = self.zones.get(zone)?;
-        (now_ms < *until_ms).then(|| chain.clone())
+    pub(crate) fn get(&mut self, zone: &[u8], now_ms: u64) -> Option<Chain> {
+        let kept = self.zones.get_mut(zone).filter(|kept| now_ms < kept.until_ms)?;
+        kept.used = true;
+        Some(kept.chain.clone())
     }
 
     pub(crate) fn insert(&mut self, zone: Name, chain: Chain, until_ms: u64) {
-        if self.zones.insert(zone.clone(), (chain, until_ms)).is_some() {
+        if self.zones.insert(zone.clone(), Kept { chain, until_ms, used: false }).is_some() {
             return;
         }
         self.order.push_back(zone);
-        if self.order.len() > MAX_ZONES
-            && let Some(first) = self.order.pop_front()
-        {
-            self.zones.remove(&first);
+        if self.order.len() > MAX_ZONES {
+            self.evict();
+        }
+    }
+
+    /// Removes the first zone that was not used, so that zones of a stranger do not push out those in use.
+    fn evict(&mut self) {
+        while let Some(first) = self.order.pop_front() {
+            match self.zones.get_mut(&first) {
+                Some(kept) if kept.used => {
+                    kept.used = false;
+                    self.order.push_back(first);
+                }
+                _ => {
+                    self.zones.remove(&first);
+                    return;
+                }
+            }
         }
     }
 }
@@ -41,7 +64,7 @@ mod tests {
     use avocet_dnssec::Reason;
 
     #[test]
-    fn chains_end_in_time_and_the_oldest_give_way() {
+    fn chains_end_in_time_and_the_oldest_give_way_that_were_not_used() {
         let mut keys = KeyCache::default();
         let zone = |number: usize| -> Name { [&[2][..], &(number as u16).to_be_bytes(), &[0]].concat().into() };
         for number in 0..=MAX_ZONES {
@@ -49,6 +72,8 @@ mod tests {
         }
         assert!(keys.get(&zone(0), 0).is_none());
         assert!(keys.get(&zone(1), 999).is_some() && keys.get(&zone(1), 1_000).is_none());
-        assert_eq!(keys.zones.len(), MAX_ZONES);
+        keys.insert(zone(MAX_ZONES + 1), Err(Reason::NoAnchor), 1_000);
+        assert!(keys.get(&zone(1), 999).is_some() && keys.get(&zone(2), 999).is_none(), "one in use is spared");
+        assert_eq!((keys.zones.len(), keys.order.len()), (MAX_ZONES, MAX_ZONES));
     }
 }
