@@ -161,7 +161,7 @@ pub(crate) struct Walker {
     pub(crate) passes_over_cache: bool,
     /// What validation has cost so far.
     pub(crate) budget: Budget,
-    /// How long the last proof of insecurity holds.
+    /// How long the last denial of DS records holds, or the last records that lead to no keys of use.
     pub(crate) insecure_secs: u32,
     /// Whether a limit of this question, or a lack of our own, kept something from being asked for.
     pub(crate) reached_limit: bool,

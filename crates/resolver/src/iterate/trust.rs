@@ -124,9 +124,27 @@ impl Walker {
                 return self.keys_below(&anchor, zone, frame).await;
             }
             let chain = self.anchored_keys(zone, frame).await;
+            if let Err(reason) = chain
+                && reason.verdict() == Verdict::Bogus
+                && let Some(above) = self.keys_over_anchor(zone, frame).await
+            {
+                let secs = self.insecure_secs.min(above.lifetime_secs(self.context().now_secs));
+                self.io.note(Note::Keys(zone.clone(), Ok(above.clone()), secs));
+                return Ok(above);
+            }
             self.keep_chain(zone, &chain);
             chain
         })
+    }
+
+    /// The keys of the zone above, where they prove that no zone begins at an anchor that led nowhere. Any anchor that
+    /// vouches for the data is enough (RFC 6840 §5.10); one for a zone that exists is never passed over.
+    async fn keys_over_anchor(&mut self, zone: &Name, frame: &Frame<'_>) -> Option<Arc<ZoneKeys>> {
+        let parent: Name = name::parent(zone)?.into();
+        self.anchor_of(&parent).ok()?;
+        let above = self.keys_of(&parent, frame).await.ok()?;
+        let link = self.link_over_cuts(&above, zone, frame).await.ok()?;
+        matches!(link, Link::NoCut).then_some(above)
     }
 
     /// The anchor that counts for a name.

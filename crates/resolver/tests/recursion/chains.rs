@@ -1,5 +1,6 @@
 //! Chains of trust: cuts that no referral shows, aliases beside proofs, and limits of one question.
 
+use avocet_dnssec::anchor::{Anchor, Anchors};
 use avocet_dnssec::negative::NegativeAnchor;
 use avocet_resolver::{Plan, Recursion};
 use avocet_testkit::{Query, Response, name};
@@ -239,4 +240,40 @@ fn a_lack_of_sockets_leaves_the_chain_of_a_zone_whole() {
     assert_eq!(world.resolve("www.example. A").rcode, Rcode::SERVFAIL);
     world.short_of = 0;
     assert!(world.resolve("nothing.example. A").authentic);
+}
+
+/// A world with an anchor for sub.example., too, whose zone is gone: example. denies the name in this way.
+fn world_with_an_anchor_for_a_zone_that_is_gone(denial: &[String]) -> World {
+    let setup = Setup::new();
+    let anchor = Zone::new("sub.example.").ds().replacen(" 300 ", " IN ", 1);
+    let mut world = setup.world(|validation| {
+        let of_root = validation.anchors.iter().cloned();
+        validation.anchors = Anchors::of(of_root.chain([Anchor::parse(&anchor).unwrap()]).collect());
+    });
+    let mut known = setup.example_script();
+    let denial = denial.to_vec();
+    let script = move |query: &Query| {
+        if !query.qname.ends_with("sub.example.") {
+            return known(query);
+        }
+        let response = Response::to(query).without_flags(RA | RD).flags(AA).rcode(Rcode::NXDOMAIN);
+        let add = |response: Response, line: &String| response.authority(line.split_once(' ').unwrap().1);
+        Some(denial.iter().fold(response, add))
+    };
+    world.serve(2, Box::new(script));
+    world
+}
+
+#[test]
+fn an_anchor_for_a_zone_that_is_gone_gives_way_to_the_proof_of_the_zone_above() {
+    let setup = Setup::new();
+    let mut world = world_with_an_anchor_for_a_zone_that_is_gone(&setup.nothing);
+    let answer = world.resolve("www.sub.example. A");
+    assert_eq!((answer.rcode, answer.authentic), (Rcode::NXDOMAIN, true), "{answer:?}");
+    world.take_sent();
+    assert!(world.resolve("mail.sub.example. A").authentic);
+    assert_eq!(world.take_sent(), Vec::<String>::new(), "the denial is kept");
+    // Without the proof nothing takes the anchor away.
+    let mut world = world_with_an_anchor_for_a_zone_that_is_gone(&setup.nothing[..2]);
+    assert_eq!(world.resolve("www.sub.example. A").rcode, Rcode::SERVFAIL);
 }
