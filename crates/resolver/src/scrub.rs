@@ -208,9 +208,14 @@ impl<'a> Scrubber<'a> {
     }
 
     fn positive(&mut self, rcode: Rcode) -> Result<Verdict, Verdict> {
-        if rcode != Rcode::NOERROR {
+        // Asked for an alias itself, some servers give the RCODE of what it leads to (RFC 6604 §3). The alias is the
+        // answer, and it exists.
+        let is_of_target =
+            rcode == Rcode::NXDOMAIN && self.asked.qtype == Rtype::CNAME && self.out.has_alias(self.end.wire());
+        if rcode != Rcode::NOERROR && !is_of_target {
             return Err(Verdict::Unusable);
         }
+        let rcode = Rcode::NOERROR;
         if self.asked.dnssec_ok {
             self.take_proof(self.apex());
         }

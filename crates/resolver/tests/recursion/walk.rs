@@ -1,8 +1,9 @@
 //! The way from the root to an answer.
 
 use avocet_resolver::{Recursion, StubZone};
-use avocet_testkit::name;
+use avocet_testkit::{Response, name};
 use avocet_wire::Rcode;
+use avocet_wire::header::AA;
 
 use crate::world::{World, authority, recursion};
 
@@ -18,6 +19,26 @@ fn world() -> World {
         authority("example.", &[("www.example. A", ADDRESS), ("ns.example. A", &["an ns.example. 300 A 192.0.2.2"])]),
     );
     world
+}
+
+/// Some servers give the RCODE of what an alias leads to although the alias itself was asked for.
+#[test]
+fn an_alias_that_was_asked_for_exists_whatever_becomes_of_its_target() {
+    let mut world = World::new(recursion());
+    world.serve(
+        1,
+        Box::new(|query| {
+            let mut response = Response::to(query).flags(AA).rcode(Rcode::NXDOMAIN);
+            if query.qname == "alias.test." {
+                response = response.answer("alias.test. 60 CNAME gone.test.");
+            }
+            Some(response.authority("test. 300 SOA ns.test. host.test. 1 2 3 4 300"))
+        }),
+    );
+    let alias = "answer alias.test. 60 CNAME gone.test.";
+    world.resolve("alias.test. CNAME").check(Rcode::NOERROR, &[alias]);
+    assert_eq!(world.resolve("alias.test. A").rcode, Rcode::NXDOMAIN);
+    assert_eq!(world.resolve("gone.test. CNAME").rcode, Rcode::NXDOMAIN);
 }
 
 #[test]
@@ -125,7 +146,7 @@ fn a_server_that_fails_for_part_of_a_name_is_shown_all_of_it() {
     let mut world = World::new(Recursion { qname_minimisation: true, ..recursion() });
     world.serve(1, authority(".", &[("*example. A", TO_EXAMPLE)]));
     let mut zone = authority("example.", &[("www.a.example. A", &["an www.a.example. 300 A 198.51.100.1"])]);
-    let refuse = |query: &avocet_testkit::Query| avocet_testkit::Response::to(query).rcode(Rcode::SERVFAIL);
+    let refuse = |query: &avocet_testkit::Query| Response::to(query).rcode(Rcode::SERVFAIL);
     world.serve(2, Box::new(move |query| if query.qname == "a.example." { Some(refuse(query)) } else { zone(query) }));
     world.resolve("www.a.example. A").check(Rcode::NOERROR, &["answer www.a.example. 300 A 198.51.100.1"]);
 }
