@@ -50,12 +50,9 @@ impl Walker {
         let ttl_secs = found.denial.as_ref().and_then(|denial| denial.soa.as_ref()).map(|soa| soa.ttl_secs);
         let security = if found.is_authentic() { Security::Secure } else { Security::Insecure };
         let of_v4 = self.find(qname, Rtype::A).await;
-        let made = of_v4.map(|found| translate(&dns64, found, security, ttl_secs.unwrap_or(MAX_TTL_SECS)));
-        match made {
-            Ok(Some(made)) => Ok(made),
-            Err(failure) if found.denial.is_none() && found.sets.is_empty() => Err(failure),
-            _ => Ok(found),
-        }
+        // An error of that is the answer, whatever was found before (RFC 6147 §5.1.6).
+        let made = translate(&dns64, of_v4?, security, ttl_secs.unwrap_or(MAX_TTL_SECS));
+        Ok(made.unwrap_or(found))
     }
 
     /// The name of a translated address is that of the address behind it, by an alias (RFC 6147 §5.3.1).

@@ -1,9 +1,10 @@
 //! Addresses translated for clients that have IPv6 only (RFC 6147).
 
-use avocet_resolver::{Dns64, Plan, Prefix};
+use avocet_resolver::{Dns64, Plan, Prefix, Recursion};
 use avocet_wire::Rcode;
 
 use crate::attacks::rule;
+use crate::secure::{NOW_SECS, Setup, served, validation};
 use crate::world::{World, authority, recursion, settings};
 
 fn dns64() -> Dns64 {
@@ -70,6 +71,33 @@ fn names_without_addresses_and_names_that_do_not_exist_stay_so() {
     let soa = "authority example. 300 SOA ns.test. host.test. 1 2 3 4 300";
     world.resolve("text.example. AAAA").check(Rcode::NOERROR, &[soa]);
     world.resolve("none.example. AAAA").check(Rcode::NXDOMAIN, &[soa]);
+}
+
+/// RFC 6147 §5.1.6: an error of the question for A is the answer.
+#[test]
+fn a_forged_ipv4_address_is_a_failure_and_not_the_lack_of_an_ipv6_address() {
+    let setup = Setup::new();
+    let recursion = Recursion { validation: Some(validation(&setup.root)), ..recursion() };
+    let mut world = World::with_dns64(recursion, dns64());
+    world.wall_secs = NOW_SECS;
+    let mut root = setup.root_script();
+    world.serve(1, Box::new(move |query| root(query)));
+    let soa = setup.example.sign("au", "example. 300 SOA ns.example. host.example. 1 2 3 4 300");
+    let nsec = setup.example.sign("au", "www.example. 300 NSEC example. A RRSIG NSEC");
+    let denial = [soa, nsec].concat();
+    let forged: Vec<String> = setup.www.iter().map(|line| line.replace("198.51.100.1", "203.0.113.66")).collect();
+    let keys = setup.example.sign("an", &setup.example.dnskey());
+    let answers: &[(&str, &[String])] =
+        &[("example. DNSKEY", &keys), ("www.example. AAAA", &denial), ("www.example. A", &forged)];
+    world.serve(2, served("example.", answers));
+    let answer = world.resolve("www.example. AAAA");
+    assert_eq!((answer.rcode, answer.ede, answer.authentic), (Rcode::SERVFAIL, Some(6), false));
+    let answers: &[(&str, &[String])] =
+        &[("example. DNSKEY", &keys), ("www.example. AAAA", &denial), ("www.example. A", &setup.www)];
+    world.serve(2, served("example.", answers));
+    world.pass(300);
+    world.wall_secs = NOW_SECS;
+    world.resolve("www.example. AAAA").check(Rcode::NOERROR, &["answer www.example. 300 AAAA 64:ff9b::c633:6401"]);
 }
 
 #[test]
