@@ -100,6 +100,11 @@ impl Choice<'_> {
         closed.clone().nth(rng.next_u32().checked_rem(count)? as usize)
     }
 
+    /// Returns whether much is lost on the way to any of the upstreams.
+    pub(crate) fn any_lossy(&self) -> bool {
+        places(self.all()).any(|place| self.at(place).rtt.is_lossy())
+    }
+
     /// Has any of the upstreams answered anything lately?
     pub(crate) fn any_alive(&self) -> bool {
         places(self.all()).any(|place| self.at(place).is_alive(self.now_ms))

@@ -164,6 +164,9 @@ pub(crate) struct Task<W> {
     pub(crate) target_sends: u32,
     /// Octets of the replies that were read for it.
     pub(crate) reply_octets: usize,
+    /// The longest SCOPE PREFIX-LENGTH of the replies that its answer is made of (RFC 7871 §7.2.1); none: no reply
+    /// had one.
+    pub(crate) ecs_scope: Option<u8>,
     /// How often all upstreams were asked for this target.
     pub(crate) round: u32,
     /// Upstreams asked in this round, and those not to be asked again for this target.
@@ -210,6 +213,7 @@ impl<W> Task<W> {
             sends: 0,
             target_sends: 0,
             reply_octets: 0,
+            ecs_scope: None,
             round: 0,
             tried: 0,
             failed: 0,
@@ -239,7 +243,7 @@ impl<W> Task<W> {
         (self.started_ms, self.progress_ms) = (now_ms, now_ms);
         self.deadline_ms = now_ms + DEADLINE_MS;
         self.prefix.clear();
-        (self.restarts, self.sends, self.reply_octets) = (0, 0, 0);
+        (self.restarts, self.sends, self.reply_octets, self.ecs_scope) = (0, 0, 0, None);
         self.looped = false;
         self.failure = Failure::Silence;
         (self.traced, self.is_report) = (None, false);
@@ -288,6 +292,11 @@ impl<W> Task<W> {
     /// Returns whether the question has not yet cost all that one question may: queries sent and octets read.
     pub(crate) fn may_ask(&self) -> bool {
         self.sends < MAX_SENDS && self.reply_octets < MAX_REPLY_OCTETS
+    }
+
+    /// Returns whether what was found is meant for some networks only, so that no cache keeps it (RFC 7871 §7.3.1).
+    pub(crate) fn is_for_few(&self) -> bool {
+        self.ecs_scope.is_some_and(|scope| scope > 0)
     }
 
     /// Is its answer found by recursion?

@@ -101,6 +101,8 @@ pub struct Response {
     cookie: Option<Vec<u8>>,
     ede: Option<u16>,
     agent: Option<Vec<u8>>,
+    /// SCOPE PREFIX-LENGTH of a client subnet option.
+    scope: Option<u8>,
 }
 
 impl Response {
@@ -118,6 +120,7 @@ impl Response {
             cookie: None,
             ede: None,
             agent: None,
+            scope: None,
         }
     }
 
@@ -198,6 +201,13 @@ impl Response {
         self
     }
 
+    /// With the client subnet 192.0.2.0/24 and this scope (RFC 7871).
+    #[must_use]
+    pub fn scope(mut self, prefix_len: u8) -> Self {
+        self.scope = Some(prefix_len);
+        self
+    }
+
     /// With another ID.
     #[must_use]
     pub fn id(mut self, id: u16) -> Self {
@@ -231,7 +241,13 @@ impl Response {
             let cookie = self.cookie.as_ref().and_then(|cookie| EdnsOption::read(10, cookie).ok());
             let ede = self.ede.map(|code| EdnsOption::Ede(Ede(code), b""));
             let agent = self.agent.as_deref().map(EdnsOption::ReportChannel);
-            let options: Vec<_> = cookie.into_iter().chain(ede).chain(agent).collect();
+            let subnet = self.scope.map(|scope_prefix| EdnsOption::Ecs {
+                family: 1,
+                source_prefix: 24,
+                scope_prefix,
+                address: &[192, 0, 2],
+            });
+            let options: Vec<_> = cookie.into_iter().chain(ede).chain(agent).chain(subnet).collect();
             builder.opt(&fields, &options).expect("room");
         }
         let len = builder.finish();

@@ -27,7 +27,6 @@ const EMPTY_SECS: u32 = 5;
 pub(super) struct Found {
     pub(super) rcode: Rcode,
     pub(super) cacheable: bool,
-    pub(super) ecs_scope: Option<u8>,
     pub(super) source: Option<Source>,
     /// All of it is validated.
     pub(super) authentic: bool,
@@ -82,11 +81,7 @@ impl<W> Resolver<W> {
         match self.assembler.follow(&bound.plan, cx.rrsets, &wanted, *end, &mut task.prefix) {
             Trail::Complete { rcode, .. } => {
                 self.gathered.clear();
-                self.finish(
-                    at,
-                    Found { rcode, cacheable: true, ecs_scope: None, source: None, authentic: false, ede: None },
-                    cx,
-                );
+                self.finish(at, Found { rcode, cacheable: true, source: None, authentic: false, ede: None }, cx);
             }
             Trail::Incomplete(name) => self.begin_at(at, &name, cx),
             Trail::Loop => {
@@ -135,13 +130,13 @@ impl<W> Resolver<W> {
         self.counters.answered += 1;
         let (rcode, authentic) = (found.rcode, found.authentic);
         self.tasks[at].record(cx.now_ms, Step::Answered { rcode, authentic });
-        let for_few = found.ecs_scope.is_some_and(|scope| scope > 0);
-        let may_be_kept = found.cacheable && !for_few && self.is_current(at) && !self.tasks[at].is_report;
+        let may_be_kept =
+            found.cacheable && !self.tasks[at].is_for_few() && self.is_current(at) && !self.tasks[at].is_report;
         // An empty denial lives as long as a failure: the same question is not asked at once again.
         let brief = found.cacheable && resolved.ttl_offsets.is_empty() && self.tasks[at].is_recursive();
         let ttl_secs = if brief { EMPTY_SECS } else { resolved.ttl_secs };
         let ttl_secs = if may_be_kept { ttl_secs } else { 0 };
-        let (ecs_scope, source) = (found.ecs_scope, found.source);
+        let (ecs_scope, source) = (self.tasks[at].ecs_scope, found.source);
         self.conclude(at, Resolved { ttl_secs, ecs_scope, source, ede: found.ede, ..resolved }, cx);
     }
 
@@ -152,7 +147,7 @@ impl<W> Resolver<W> {
 
     /// As [`Resolver::fail`], beside records that show why.
     pub(super) fn fail_with(&mut self, at: u32, shown: &Gathered, cx: &mut Context<'_, W>) {
-        if self.is_current(at) && self.tasks[at].servers.is_empty() {
+        if self.is_current(at) && self.tasks[at].servers.is_empty() && !self.tasks[at].is_for_few() {
             let task = &self.tasks[at];
             let (ede, _) = task.failure.ede();
             cx.failures.record(&task.question, task.checking_disabled, ede.0, cx.now_secs());

@@ -352,10 +352,14 @@ impl<W> Resolver<W> {
     fn matched_reply(&mut self, socket: SocketId, view: &MessageView<'_>, cx: &mut Context<'_, W>) {
         let Some(exchange) = self.fetches.exchange(socket).cloned() else { return };
         let qname = exchange.question[..exchange.question.len() - 4].to_ascii_lowercase();
-        if view.header().has(TC) && !exchange.over_tcp {
+        if view.header().has(TC) {
             self.note_server_reply(&exchange, cx.now_ms);
             self.record_exchange(socket, Reaction::Truncated, cx.now_ms);
-            return self.repeat(socket, Repeat::ByTcp, cx);
+            // Over TCP nothing can bring the rest: the next server is asked (RFC 2181 §9).
+            return match exchange.over_tcp {
+                true => self.unusable_reply(socket, cx),
+                false => self.repeat(socket, Repeat::ByTcp, cx),
+            };
         }
         let waiters = self.fetches.get(exchange.fetch).map(|fetch| &fetch.waiters[..]).unwrap_or_default();
         for &waiter in waiters {
@@ -418,11 +422,14 @@ impl<W> Resolver<W> {
         if exchange.over_tcp {
             return;
         }
-        // What it did not answer before was lost.
+        // What it did not answer before was lost, unless it may have dropped it for its EDNS (RFC 6891 §7).
+        let may_drop_edns = !exchange.with_edns && !server.speaks_edns;
         let others = self.fetches.get(exchange.fetch).map(|fetch| &fetch.exchanges[..]).unwrap_or_default();
         let others = others.iter().filter_map(|&other| self.fetches.exchange(other));
-        let is_lost =
-            |other: &&Exchange| other.server == exchange.server && other.sent_ms < exchange.sent_ms && other.overdue;
+        let is_lost = |other: &&Exchange| {
+            let is_earlier = other.server == exchange.server && other.sent_ms < exchange.sent_ms;
+            is_earlier && other.overdue && !(other.with_edns && may_drop_edns)
+        };
         let lost = others.filter(is_lost).count() as u32;
         (0..lost).for_each(|_| server.rtt.note_loss(true));
         server.rtt.note_loss(false);

@@ -123,9 +123,13 @@ impl<W> Resolver<W> {
                 return;
             }
         }
-        if view.header().has(TC) && attempt.socket != STREAM {
+        if view.header().has(TC) {
+            let came_by_tcp = attempt.socket == STREAM;
             self.note_reply(attempt_at, cx);
             self.record_reply(attempt_at, Reaction::Truncated, cx.now_ms);
+            if came_by_tcp {
+                return self.give_up_unusable(attempt_at, cx);
+            }
             return self.retry_by_tcp(attempt_at, cx);
         }
         let task = &mut self.tasks[at];
@@ -151,6 +155,16 @@ impl<W> Resolver<W> {
         self.judge(attempt_at, rcode, cx);
     }
 
+    /// Asks the next upstream after a reply that lacks records where nothing can bring the rest (RFC 2181 §9).
+    fn give_up_unusable(&mut self, attempt_at: u32, cx: &mut Context<'_, W>) {
+        let attempt = &self.attempts[attempt_at];
+        let (at, place) = (attempt.task, attempt.place);
+        self.upstreams[usize::from(attempt.upstream)].counters.unusable += 1;
+        self.dismiss(attempt_at, true, cx);
+        self.give_up_on(at, place, Failure::Unusable);
+        self.advance(at, cx);
+    }
+
     /// The upstream answers, and thus what it did not answer before was lost.
     fn note_reply(&mut self, attempt_at: u32, cx: &Context<'_, W>) {
         let attempt = &self.attempts[attempt_at];
@@ -161,7 +175,10 @@ impl<W> Resolver<W> {
         }
         for &other in &self.tasks[attempt.task].attempts {
             let other = &self.attempts[other];
-            if other.upstream == attempt.upstream && other.sent_ms < attempt.sent_ms && other.overdue {
+            // It may have been dropped for its EDNS (RFC 6891 §7).
+            let may_be_dropped = other.with_edns && !attempt.with_edns && !upstream.speaks_edns();
+            let is_earlier = other.upstream == attempt.upstream && other.sent_ms < attempt.sent_ms;
+            if is_earlier && other.overdue && !may_be_dropped {
                 upstream.rtt.note_loss(true);
             }
         }
@@ -220,6 +237,7 @@ impl<W> Resolver<W> {
         self.dismiss(attempt_at, true, cx);
         let ecs_scope = self.reply.opt().ecs_scope.filter(|_| !self.tasks[at].ecs.is_empty());
         let for_all = ecs_scope.is_none_or(|scope| scope == 0);
+        self.tasks[at].ecs_scope = self.tasks[at].ecs_scope.max(ecs_scope);
         match verdict {
             Verdict::Answer { rcode, cacheable } => {
                 let is_any = self.tasks[at].target.ends_with(&[0, 255, 0, 1]);
@@ -227,7 +245,7 @@ impl<W> Resolver<W> {
                     let denied = cacheable && self.gathered.is_denial();
                     self.store(&end, at, denied.then_some(rcode), with_do, cx);
                 }
-                self.finish(at, Found { rcode, cacheable, ecs_scope, source, authentic: false, ede: None }, cx);
+                self.finish(at, Found { rcode, cacheable, source, authentic: false, ede: None }, cx);
             }
             Verdict::GoOn => {
                 if for_all {

@@ -18,11 +18,13 @@ use crate::task::Failure;
 use crate::trace::Step;
 use crate::upstream::UpstreamId;
 
-/// Most queries for one target while an upstream shows life: half of all datagrams may be lost
+/// Most queries for one target while an upstream shows life and loses much: half of all datagrams may be lost
 /// each way and 99 % of questions still be answered.
 const MAX_SENDS_ALIVE: u32 = 24;
 /// Most queries for one target to upstreams that answer nothing, if they are few.
 const MAX_SENDS_SILENT: u32 = 4;
+/// As [`MAX_SENDS_SILENT`], where there are several, or one of them answered lately: with the one that is asked to learn about it, 8.
+const MAX_SENDS_AGAIN: u32 = 7;
 /// Fewest unpredictable bits of a query over UDP (RFC 5452 §9).
 const MIN_BITS: u32 = 32;
 /// Bits of the ID.
@@ -37,6 +39,9 @@ pub(super) const UNSENT_WAIT_MS: u64 = 50;
 const TCP_TIMEOUT_MS: (u32, u32) = (1_000, 3_000);
 /// In which round an upstream that never spoke EDNS is asked without: it may drop such queries.
 const PLAIN_ROUND: u32 = 2;
+/// As [`PLAIN_ROUND`], where there are several upstreams and none of them ever spoke EDNS: silent ones are asked one
+/// and a half times each at least, so the second round is the last that is sure to come.
+const PLAIN_ROUND_OF_MANY: u32 = 1;
 
 /// How a target is asked at an upstream.
 #[derive(Clone, Copy, Debug)]
@@ -118,8 +123,13 @@ impl<W> Resolver<W> {
         let bound = Arc::clone(task.bound.as_ref()?);
         let rule = bound.plan.rule(task.route);
         let choice = Choice { bound: &bound, rule, upstreams: &self.upstreams, now_ms, turn: self.turn };
-        let silent = MAX_SENDS_SILENT.max(rule.upstreams.len() as u32 + 1);
-        let most = if choice.any_alive() { MAX_SENDS_ALIVE.max(silent) } else { silent };
+        let count = rule.upstreams.len() as u32;
+        let silent = (count + 1).clamp(MAX_SENDS_SILENT, MAX_SENDS_AGAIN).max(count);
+        let most = match choice.any_alive() {
+            true if choice.any_lossy() => MAX_SENDS_ALIVE.max(silent),
+            true => MAX_SENDS_AGAIN.max(silent),
+            false => silent,
+        };
         if task.looped || task.target_sends >= most || !task.may_ask() {
             return None;
         }
@@ -173,7 +183,11 @@ impl<W> Resolver<W> {
         let rule = bound.plan.rule(task.route);
         let id = bound.id(rule, place);
         let upstream = &self.upstreams[id];
-        if !upstream.speaks_edns() && task.round >= PLAIN_ROUND && task.plain & 1 << place == 0 {
+        let has_others = rule.upstreams.len() > 1;
+        let any_speaks =
+            (0..rule.upstreams.len() as u8).any(|place| self.upstreams[bound.id(rule, place)].speaks_edns());
+        let plain_round = if has_others && !any_speaks { PLAIN_ROUND_OF_MANY } else { PLAIN_ROUND };
+        if !upstream.speaks_edns() && task.round >= plain_round && task.plain & 1 << place == 0 {
             task.plain |= 1 << place;
             task.guessed_plain |= 1 << place;
         }

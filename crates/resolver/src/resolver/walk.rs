@@ -209,7 +209,7 @@ impl<W> Resolver<W> {
                 let cacheable = resolution.denial.as_ref().is_none_or(is_kept);
                 let rcode = resolution.rcode;
                 let ede = resolution.unsupported().map(answer::error_of);
-                self.finish(at, Found { rcode, cacheable, ecs_scope: None, source: None, authentic, ede }, cx);
+                self.finish(at, Found { rcode, cacheable, source: None, authentic, ede }, cx);
             }
             Err(failure) => {
                 self.gathered.clear();

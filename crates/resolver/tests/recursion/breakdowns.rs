@@ -1,10 +1,11 @@
 //! Servers, networks and clocks that are out of order, by recursion: what is answered nevertheless, and at what cost.
 
+use avocet_resolver::{Plan, Transport, UpstreamSpec, ZoneRule};
 use avocet_testkit::{Faults, Query, Response};
 use avocet_wire::Rcode;
 use avocet_wire::header::AA;
 
-use crate::world::{World, authority, recursion};
+use crate::world::{World, authority, recursion, settings};
 
 /// The root, and test. at these, which all have an address for every name.
 fn world(faults: Faults, servers: &[u8]) -> World {
@@ -95,6 +96,63 @@ fn where_all_is_truncated_and_tcp_fails_another_server_is_asked() {
         let answer = world.resolve(&format!("n{number}.test. A"));
         assert_eq!(answer.rcode, Rcode::NOERROR);
         assert!(answer.took_ms <= 5_000, "{} ms", answer.took_ms);
+    }
+}
+
+#[test]
+fn a_reply_truncated_over_tcp_is_not_used_and_another_server_is_asked() {
+    let mut world = world(Faults::NONE, &[2, 3]);
+    let half = |query: &Query| Response::to(query).flags(AA).answer(&format!("{} 60 A 203.0.113.66", query.qname));
+    world.serve(2, Box::new(move |query| Some(half(query).truncated())));
+    for number in 0..10 {
+        let name = format!("n{number}.test.");
+        let whole = format!("answer {name} 60 A 198.51.100.1");
+        world.resolve(&format!("{name} A")).check(Rcode::NOERROR, &[&whole]);
+    }
+    world.serve(3, Box::new(move |query| Some(half(query).truncated())));
+    let answer = world.resolve("half.test. A");
+    assert_eq!((answer.rcode, &answer.records[..]), (Rcode::SERVFAIL, &[][..]));
+}
+
+/// Their silence to EDNS says nothing of the network, although they do answer without.
+#[test]
+fn servers_that_drop_queries_with_edns_are_no_loss_of_the_network() {
+    let mut world = world(Faults::NONE, &[2, 3]);
+    for last in [2, 3] {
+        world.serve(last, Box::new(|query| query.edns.is_none().then(|| any(query).without_edns())));
+    }
+    for number in 0..12 {
+        let answer = world.resolve(&format!("n{number}.test. A"));
+        let sent = world.take_sent().len();
+        assert!(answer.rcode == Rcode::NOERROR && sent <= 9, "{sent} queries, {answer:?}");
+    }
+    assert_eq!(world.resolve("last.test. A").rcode, Rcode::NOERROR);
+    assert_eq!(world.take_sent().len(), 1, "and nothing is sent twice");
+}
+
+#[test]
+fn servers_of_a_rule_that_answer_nothing_are_asked_8_times_at_most() {
+    for count in 1..=7 {
+        for was_alive in [false, true] {
+            let upstreams = (2..2 + count)
+                .map(|last| UpstreamSpec { addr: ([192, 0, 2, last], 53).into(), transport: Transport::Udp })
+                .collect();
+            let rule = ZoneRule { upstreams, ..crate::attacks::rule(".", 2) };
+            let plan = Plan::new(vec![rule], settings()).unwrap().with_recursion(recursion());
+            let mut world = World::with_plan(7, plan);
+            for last in 2..2 + count {
+                world.serve(last, Box::new(|query| Some(any(query))));
+            }
+            if was_alive {
+                world.resolve("warm.test. A");
+            }
+            world.silence();
+            world.take_sent();
+            let answer = world.resolve("www.test. A");
+            assert!(answer.rcode == Rcode::SERVFAIL && answer.took_ms <= 5_000, "{answer:?}");
+            let sent = world.take_sent().len();
+            assert!(sent <= 8, "{sent} queries to {count} servers, alive before: {was_alive}");
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Plain answers, aliases, denials, joining, and what the cache gives back.
 
 use avocet_cache::ReadAt;
-use avocet_resolver::{Answers, Assembled, Assembler, Plan, Wanted};
-use avocet_testkit::{Response, question};
+use avocet_resolver::{Answers, Assembled, Assembler, EcsPolicy, Plan, Wanted, ZoneRule};
+use avocet_testkit::{Faults, Response, question};
 use avocet_wire::{Ede, Rcode};
 
 use crate::world::{World, address, any_address, plan, rule, settings};
@@ -61,6 +61,55 @@ fn a_denial_carries_its_soa_and_lives_for_the_lesser_ttl() {
     assert_eq!(assembled(&world, &plan, "none.example. TXT", false), Some((Rcode::NXDOMAIN, 1)));
     assert_eq!(assembled(&world, &plan, "below.none.example. A", false), Some((Rcode::NXDOMAIN, 1)), "RFC 8020");
     assert_eq!(assembled(&world, &plan, "other.example. A", false), None);
+}
+
+/// A world whose server is given client subnets.
+fn passing_world() -> World {
+    let passing = ZoneRule { ecs: EcsPolicy::Pass, ..rule(".", &[1]) };
+    let mut world = World::new(1, Faults::NONE, plan(vec![passing]));
+    world.ecs = vec![0, 1, 24, 0, 192, 0, 2];
+    world
+}
+
+#[test]
+fn an_alias_for_one_network_makes_the_whole_answer_one_for_that_network() {
+    for (alias_scope, ttl_secs) in [(24, 0), (0, 300)] {
+        for is_target_known in [true, false] {
+            let mut world = passing_world();
+            world.serve(1, move |query| {
+                let response = Response::to(query);
+                let response = match query.qname.as_str() {
+                    "www.example." => response.answer("www.example. 300 CNAME edge.test.").scope(alias_scope),
+                    _ => response.answer("edge.test. 300 A 192.0.2.80").scope(0),
+                };
+                vec![(0, response.octets())]
+            });
+            if is_target_known {
+                world.resolve("edge.test. A");
+            }
+            let answer = world.resolve("www.example. A");
+            assert_eq!(answer.rcode(), Rcode::NOERROR);
+            let kept = (answer.resolved.ecs_scope, answer.resolved.ttl_secs);
+            assert_eq!(kept, (Some(alias_scope), ttl_secs), "the target is known: {is_target_known}");
+        }
+    }
+}
+
+#[test]
+fn a_failure_behind_an_alias_for_one_network_is_no_failure_for_others() {
+    let mut world = passing_world();
+    world.serve(1, |query| {
+        let response = Response::to(query);
+        let response = match (query.qname.as_str(), query.ecs) {
+            ("www.example.", true) => response.answer("www.example. 300 CNAME dead.test.").scope(24),
+            ("www.example.", false) => response.answer("www.example. 300 A 192.0.2.80"),
+            _ => response.rcode(Rcode::SERVFAIL),
+        };
+        vec![(0, response.octets())]
+    });
+    assert_eq!(world.resolve("www.example. A").rcode(), Rcode::SERVFAIL);
+    world.ecs.clear();
+    world.resolve("www.example. A").check(Rcode::NOERROR, &["answer www.example. 300 A 192.0.2.80"]);
 }
 
 #[test]
@@ -271,7 +320,7 @@ fn only_where_wanted_come_ns_and_addresses_along() {
 
 #[test]
 fn a_name_under_no_rule_is_refused() {
-    let mut world = World::new(1, avocet_testkit::Faults::NONE, plan(vec![rule("corp.", &[1])]));
+    let mut world = World::new(1, Faults::NONE, plan(vec![rule("corp.", &[1])]));
     let answer = world.resolve("www.example. A");
     answer.check(Rcode::REFUSED, &[]);
     assert_eq!(answer.ede(), Some(Ede::NOT_AUTHORITATIVE.0));

@@ -112,6 +112,71 @@ fn where_tcp_fails_another_server_is_asked() {
 }
 
 #[test]
+fn a_reply_truncated_over_tcp_is_not_used_and_the_next_server_is_asked() {
+    fn truncated(query: &Query) -> Vec<(u64, Vec<u8>)> {
+        vec![(0, Response::to(query).answer("www.example. 300 A 192.0.2.66").truncated().octets())]
+    }
+    let mut world = world_of(Strategy::Ordered, &[1, 2]);
+    world.serve(1, truncated);
+    let answer = world.resolve("www.example. A");
+    answer.check(Rcode::NOERROR, &["answer www.example. 300 A 192.0.2.80"]);
+    assert_eq!((world.sent_to(1), world.sent_to(2)), (2, 1));
+    let mut world = World::simple(truncated);
+    let answer = world.resolve("www.example. A");
+    assert_eq!((answer.rcode(), answer.ede()), (Rcode::SERVFAIL, Some(Ede::INVALID_DATA.0)));
+    let at = avocet_cache::ReadAt { now: (world.net.now_ms / 1000) as u32, stale_window: 0 };
+    let owner = avocet_testkit::name("www.example.");
+    let key = avocet_cache::RrsetKey { owner: &owner, rtype: 1, class: 1 };
+    assert!(world.rrsets.lookup(&key, at, &mut vec![0; 70_000]).is_none(), "half an RRset is not kept");
+}
+
+#[test]
+fn upstreams_that_all_drop_queries_with_edns_are_asked_without_and_that_is_learnt() {
+    for count in 1..=4 {
+        let places: Vec<u8> = (1..=count).collect();
+        let mut world = world_of(Strategy::Ordered, &places);
+        for place in places {
+            world.serve(place, |query| if query.edns.is_none() { any_address(query) } else { Vec::new() });
+        }
+        for host in 0..4 {
+            assert_eq!(world.resolve(&format!("l{host}.example. A")).rcode(), Rcode::NOERROR, "{count} upstreams");
+        }
+        let learning = world.sent.len();
+        assert!(learning <= 20, "{learning} queries with {count} upstreams");
+        for host in 0..10 {
+            assert_eq!(world.resolve(&format!("h{host}.example. A")).rcode(), Rcode::NOERROR);
+        }
+        assert_eq!(world.sent.len(), learning + 10, "{count} upstreams");
+    }
+}
+
+#[test]
+fn upstreams_that_answer_nothing_are_asked_8_times_at_most() {
+    for count in 1..=7 {
+        let places: Vec<u8> = (1..=count).collect();
+        for (strategy, was_alive) in [
+            (Strategy::Ordered, false),
+            (Strategy::Fastest, false),
+            (Strategy::RoundRobin, false),
+            (Strategy::Ordered, true),
+            (Strategy::Fastest, true),
+        ] {
+            let mut world = world_of(strategy, &places);
+            if was_alive {
+                world.resolve("warm.example. A");
+                world.sent.clear();
+            }
+            for &place in &places {
+                world.serve(place, |_| Vec::new());
+            }
+            assert_eq!(world.resolve("www.example. A").rcode(), Rcode::SERVFAIL);
+            let sent = world.sent.len();
+            assert!(sent <= 8, "{sent} queries to {count} upstreams, alive before: {was_alive}");
+        }
+    }
+}
+
+#[test]
 fn an_upstream_by_tcp_is_never_sent_a_datagram() {
     let mut tcp = rule(".", &[1]);
     tcp.upstreams[0].transport = Transport::Tcp;
