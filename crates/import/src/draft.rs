@@ -50,6 +50,10 @@ pub(crate) struct Draft {
     pub(crate) files: Vec<(String, String)>,
     pub(crate) notes: Vec<String>,
     notes_over: usize,
+    /// Settings without a counterpart that answers do not depend on, by their names.
+    quiet: BTreeSet<String>,
+    /// Lists that hold for all clients, whatever groups there are.
+    pub(crate) for_everybody: Vec<String>,
     list_names: Names,
     file_names: Names,
     rule_names: Names,
@@ -161,6 +165,26 @@ impl Draft {
             self.notes.push(one_line(&format!("{what}: {reason}")));
         } else {
             self.notes_over += 1;
+        }
+    }
+
+    /// Says that a setting has no counterpart and that answers do not depend on it.
+    pub(crate) fn quiet(&mut self, setting: impl Into<String>) {
+        if self.quiet.len() < MAX_NOTES {
+            self.quiet.insert(one_line(&setting.into()));
+        } else {
+            self.notes_over += 1;
+        }
+    }
+
+    /// Names all settings of [`Draft::quiet`] in one note.
+    pub(crate) fn note_quiet(&mut self) {
+        let quiet: Vec<String> = std::mem::take(&mut self.quiet).into_iter().collect();
+        if !quiet.is_empty() {
+            self.note(
+                quiet.join(", "),
+                "nothing corresponds to them here: no answer depends on them, or the server does the same by itself",
+            );
         }
     }
 

@@ -108,6 +108,11 @@ impl Section {
         }
     }
 
+    /// Is nothing left in it?
+    pub(crate) fn is_empty(&self) -> bool {
+        self.keys.values().all(is_absent)
+    }
+
     /// Is the key set to false?
     pub(crate) fn is_off(&mut self, key: &str) -> bool {
         self.keys.get(key) == Some(&Value::Bool(false)) && !self.flag(key)
@@ -118,10 +123,26 @@ impl Section {
         std::mem::take(&mut self.keys).into_iter().collect()
     }
 
-    /// Drops keys that say nothing about answers, or whose value here is the only one.
+    /// Drops keys that were looked at.
     pub(crate) fn skip(&mut self, keys: &[&str]) {
         for key in keys {
             self.keys.remove(*key);
+        }
+    }
+
+    /// Drops keys that answers do not depend on, or whose effect the server has anyway; one note names them all.
+    pub(crate) fn quiet(&mut self, keys: &[&str], draft: &mut Draft) {
+        for key in keys {
+            if self.keys.remove(*key).is_some_and(|value| !is_absent(&value)) {
+                draft.quiet(self.name(key));
+            }
+        }
+    }
+
+    /// Drops a key that has no counterpart, with a note if it has any value, off and zero included.
+    pub(crate) fn remark(&mut self, key: &str, reason: &str, draft: &mut Draft) {
+        if let Some(value) = self.keys.remove(key).filter(|value| !is_absent(value)) {
+            draft.note(Shown(&self.name(key), &value), reason);
         }
     }
 
@@ -134,6 +155,17 @@ impl Section {
             let reason = reasons.iter().find(|(known, _)| *known == key).map_or(NO_COUNTERPART, |(_, reason)| reason);
             draft.note(Shown(&self.name(&key), &value), reason);
         }
+    }
+}
+
+/// Is there no value? What is off or zero is one: it may be on where it is not written.
+fn is_absent(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(_) | Value::Number(_) => false,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(keys) => keys.values().all(is_absent),
     }
 }
 

@@ -18,7 +18,10 @@ pub(crate) fn finish(origin: Origin, path: &str, mut draft: Draft) -> Imported {
     drop_own_addresses(&mut draft);
     order_ttls(&mut draft);
     local::rules(&mut draft);
+    settle_exceptions(&mut draft);
+    give_to_all_groups(&mut draft);
     drop_absent_lists(&mut draft);
+    draft.note_quiet();
     let over = draft.notes_over();
     let mut config = String::new();
     // Writing to a `String` does not fail.
@@ -61,6 +64,43 @@ fn order_ttls(draft: &mut Draft) {
     if let Some(min) = number("min-ttl-secs").filter(|min| *min > max) {
         draft.note(format!("min-ttl-secs = {min}"), format!("it is above max-ttl-secs: {max} it is"));
         draft.set("cache", "min-ttl-secs", max, "lowered to max-ttl-secs");
+    }
+}
+
+/// Makes of "the servers for all names" what means it here: an exception takes names out of one rule, so that the
+/// next rule above holds. Below no rule or the one for all names that is the case anyway.
+fn settle_exceptions(draft: &mut Draft) {
+    let zones_above = |zone: &str| {
+        let above = std::iter::successors(zone.split_once('.'), |(_, up)| up.split_once('.'));
+        above.map(|(_, up)| up.to_owned()).collect::<Vec<_>>()
+    };
+    let exceptions: Vec<String> =
+        draft.forwards.iter().filter(|(_, rule)| rule.servers.is_empty()).map(|(zone, _)| zone.clone()).collect();
+    for zone in exceptions {
+        let is_rule = |up: &String| draft.forwards.get(up).is_some_and(|rule| !rule.servers.is_empty());
+        let all = draft.forwards.get(".").map(|rule| (rule.servers.clone(), rule.strategy.clone()));
+        match (zones_above(&zone).iter().filter(|up| is_rule(up)).count(), all) {
+            (0, _) => drop(draft.forwards.remove(&zone)),
+            (1, _) => {}
+            (_, Some((servers, strategy))) => {
+                if let Some(rule) = draft.forwards.get_mut(&zone) {
+                    (rule.servers, rule.strategy) = (servers, strategy);
+                }
+            }
+            (_, None) => draft.note(
+                format!("names under {zone}"),
+                "they follow the rule above the nearest one, not that of all names, as none was carried over",
+            ),
+        }
+    }
+}
+
+/// Puts lists that hold for everybody into each group.
+fn give_to_all_groups(draft: &mut Draft) {
+    for group in &mut draft.groups {
+        let absent = draft.for_everybody.iter().filter(|name| !group.lists.contains(name));
+        let absent: Vec<String> = absent.cloned().collect();
+        group.lists.extend(absent);
     }
 }
 

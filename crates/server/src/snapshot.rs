@@ -6,6 +6,7 @@ use std::sync::Arc;
 use avocet_cache::TtlBounds;
 use avocet_resolver::{FetchLimits, LocalRootSlot, Plan, PlanError, Recursion, Settings, UpstreamSpec, ZoneRule};
 use avocet_wire::hash::HashKey;
+use avocet_wire::name;
 
 use crate::config::recurse::{LocalRootSource, Mode};
 use crate::config::{self, CacheConfig, Config, ForwardConfig};
@@ -87,7 +88,7 @@ impl Snapshot {
             Some(current) => CookieSecrets { current, previous: None },
             None => unconfigured.cookies.clone(),
         });
-        let plan = Plan::new(config.forwards.iter().map(rule).collect(), settings(&config))?;
+        let plan = Plan::new(rules(&config), settings(&config))?;
         let plan = plan.with_sets(&config.policy.forward_sets())?;
         let plan = match config.resolver.mode {
             Mode::Forward => plan,
@@ -124,6 +125,17 @@ impl Snapshot {
 
 fn limiter(config: &Config, unconfigured: &Unconfigured) -> Option<Arc<RateLimiter>> {
     config.rate_limit.as_ref().map(|limit| Arc::new(RateLimiter::new(limit, HashKey::new(unconfigured.limiter))))
+}
+
+/// The forwarding rules. Names that an exception takes out of the rule for all names have no other servers in a server
+/// that only forwards: they stay with that rule.
+fn rules(config: &Config) -> Vec<ZoneRule> {
+    let is_left = |exception: &ForwardConfig| {
+        let is_over = |rule: &&ForwardConfig| !rule.exception && *rule.zone != [0];
+        config.resolver.mode == Mode::Recurse
+            || config.forwards.iter().filter(is_over).any(|rule| name::is_under(&exception.zone, &rule.zone))
+    };
+    config.forwards.iter().filter(|forward| !forward.exception || is_left(forward)).map(rule).collect()
 }
 
 fn settings(config: &Config) -> Settings {

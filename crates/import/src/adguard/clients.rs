@@ -49,7 +49,7 @@ pub(super) fn read(root: &mut Section, filtering: &mut Section, dns: &mut Sectio
     for client in section.sections("persistent") {
         persistent(client, &defaults, &mut taken, draft);
     }
-    section.skip(&["runtime_sources"]);
+    section.quiet(&["runtime_sources"], draft);
     section.leave(&[], draft);
     for tag in taken.tags {
         if draft.groups.iter().any(|group| group.name == tag) {
@@ -64,6 +64,13 @@ fn persistent(mut client: Section, defaults: &Defaults, taken: &mut Taken, draft
     let title = client.text("name").unwrap_or_default();
     let origin = format!("clients.persistent: {title}");
     let written = client.texts("ids");
+    let (written, client_ids): (Vec<String>, Vec<String>) = written.into_iter().partition(|id| is_address(id));
+    for id in client_ids {
+        draft.note(
+            format!("{origin}: {id}"),
+            "a ClientID comes over encrypted transports, which are not served; name an address",
+        );
+    }
     let ids: Vec<String> = written.iter().filter_map(|id| draft.client_id(id, &origin)).collect();
     if ids.is_empty() {
         return draft.note(origin, "nothing is left that it is known by");
@@ -74,9 +81,9 @@ fn persistent(mut client: Section, defaults: &Defaults, taken: &mut Taken, draft
     groups.extend(tags.iter().cloned());
     taken.tags.extend(tags);
     for server in client.texts("upstreams") {
-        draft.note(format!("{origin}: {server}"), "servers for some clients only are not built yet");
+        draft.note(format!("{origin}: upstreams: {server}"), "servers for some clients only are not built yet");
     }
-    client.skip(&["uid", "upstreams_cache_enabled", "upstreams_cache_size"]);
+    client.quiet(&["uid", "upstreams_cache_enabled", "upstreams_cache_size"], draft);
     let logs = "what is kept of queries is set for all clients";
     let reasons = [
         ("safebrowsing_enabled", LOOKED_UP),
@@ -86,6 +93,14 @@ fn persistent(mut client: Section, defaults: &Defaults, taken: &mut Taken, draft
     ];
     client.leave(&reasons, draft);
     draft.clients.push(Client { name, origin, ids, groups });
+}
+
+/// Is it an address, a network or a MAC address? All else is a ClientID.
+fn is_address(id: &str) -> bool {
+    let id = id.trim();
+    let is_network = id.parse::<std::net::IpAddr>().is_ok() || id.parse::<ipnet::IpNet>().is_ok();
+    let is_octet = |part: &str| part.len() == 2 && u8::from_str_radix(part, 16).is_ok();
+    is_network || id.contains([':', '-']) && id.split([':', '-']).count() == 6 && id.split([':', '-']).all(is_octet)
 }
 
 /// The group that says what is in force for a client: one of its own where its settings differ from those of all.

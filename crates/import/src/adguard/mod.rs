@@ -20,20 +20,16 @@ const QUIET: &[&str] = &[
     "auth_attempts",
     "block_auth_min",
     "debug_pprof",
-    "http",
     "http_proxy",
     "language",
     "log",
     "os",
-    "querylog",
     "schema_version",
-    "statistics",
     "theme",
     "web_session_ttl",
 ];
 const QUIET_DNS: &[&str] = &[
     "anonymize_client_ip",
-    "blocked_hosts",
     "bootstrap_prefer_ipv6",
     "cache_optimistic_answer_ttl",
     "cache_optimistic_max_age",
@@ -54,7 +50,6 @@ const QUIET_FILTERING: &[&str] = &[
     "cache_time",
     "parental_block_host",
     "parental_cache_size",
-    "rewrites_enabled",
     "safe_fs_patterns",
     "safebrowsing_block_host",
     "safebrowsing_cache_size",
@@ -86,16 +81,26 @@ pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(
 
 /// Notes what nobody took.
 fn leave(mut root: Section, mut dns: Section, mut filtering: Section, draft: &mut Draft) {
-    if root.section("tls").flag("enabled") {
-        draft.note("tls", "DNS over TLS, HTTPS and QUIC are not served yet");
+    let (tls, dhcp) = (root.section("tls"), root.section("dhcp"));
+    for (mut section, what, reason) in [
+        (tls, "tls", "DNS over TLS, HTTPS and QUIC are not served yet"),
+        (dhcp, "dhcp", "addresses are not assigned here (DHCP)"),
+    ] {
+        if section.flag("enabled") {
+            draft.note(what, reason);
+        } else if !section.is_empty() {
+            draft.quiet(what);
+        }
     }
-    if root.section("dhcp").flag("enabled") {
-        draft.note("dhcp", "addresses are not assigned here (DHCP)");
-    }
-    root.skip(QUIET);
-    let users = "the web interface has no accounts of its own";
-    root.leave(&[("users", users)], draft);
-    dns.skip(QUIET_DNS);
+    root.quiet(QUIET, draft);
+    let reasons = [
+        ("users", "the web interface has no accounts of its own"),
+        ("http", "there is no web interface here; for metrics and the page of blocked names see `http` in the manual"),
+        ("querylog", "queries are not logged"),
+        ("statistics", "what is counted is in the metrics"),
+    ];
+    root.leave(&reasons, draft);
+    dns.quiet(QUIET_DNS, draft);
     let reasons = [
         ("enable_dnssec", "recursion validates here; what comes from forwarding is not validated"),
         ("edns_client_subnet", "client subnets are not made here; `ecs` of [[forward]] passes on those of clients"),
@@ -106,15 +111,22 @@ fn leave(mut root: Section, mut dns: Section, mut filtering: Section, draft: &mu
         ("parental_enabled", LOOKED_UP),
     ];
     dns.leave(&reasons, draft);
-    filtering.skip(QUIET_FILTERING);
+    filtering.quiet(QUIET_FILTERING, draft);
     filtering.leave(&[("safebrowsing_enabled", LOOKED_UP), ("parental_enabled", LOOKED_UP)], draft);
 }
 
 /// Listeners and who is answered.
 fn server(dns: &mut Section, draft: &mut Draft) {
-    let port = dns.number("port").and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0).unwrap_or(53);
+    let port = dns.number("port").and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0);
     let mut hosts = dns.texts("bind_hosts");
     hosts.extend(dns.text("bind_host"));
+    if hosts.is_empty() && port.is_some() {
+        hosts.push("0.0.0.0".to_owned());
+    }
+    let port = port.unwrap_or(53);
+    for host in hosts.iter().filter(|host| host.parse::<IpAddr>().is_err()) {
+        draft.note(format!("dns.bind_hosts: {host}"), "listeners are addresses here");
+    }
     let mut listen: Vec<SocketAddr> =
         hosts.iter().filter_map(|host| Some(SocketAddr::new(host.parse().ok()?, port))).collect();
     if listen.contains(&SocketAddr::from(([0; 4], port))) {
@@ -123,6 +135,7 @@ fn server(dns: &mut Section, draft: &mut Draft) {
     draft.listen(&listen, "dns.bind_hosts: AdGuard Home listened there: stop it first");
     allowed(dns, draft);
     denied(dns, draft);
+    blocked_hosts(dns.texts("blocked_hosts"), draft);
     let limit = dns.number("ratelimit").filter(|limit| *limit > 0);
     let exempt: Vec<String> = dns.texts("ratelimit_whitelist").iter().filter_map(|text| network(text)).collect();
     if let Some(limit) = limit {
@@ -152,8 +165,30 @@ fn allowed(dns: &mut Section, draft: &mut Draft) {
     for text in written.iter().filter(|text| network(text).is_none()) {
         draft.note(format!("dns.allowed_clients: {text}"), "clients are admitted by address here");
     }
-    if !networks.is_empty() {
-        draft.set("server", "allow", networks, "dns.allowed_clients");
+    if networks.is_empty() {
+        return;
+    }
+    // The server asks itself for the names of the servers of lists.
+    let is_missing = |own: &&str| !networks.iter().any(|network| network == own);
+    let own: Vec<&str> = ["127.0.0.0/8", "::1/128"].into_iter().filter(is_missing).collect();
+    if !own.is_empty() {
+        let reason = format!("{} are added: the server asks itself for the servers of lists", own.join(", "));
+        draft.note("dns.allowed_clients", reason);
+    }
+    let all: Vec<String> = networks.iter().cloned().chain(own.iter().map(|network| (*network).to_owned())).collect();
+    draft.set("server", "allow", all, "dns.allowed_clients");
+}
+
+/// Names that nobody is answered: those of class CH are none of them here, the others are rules.
+fn blocked_hosts(written: Vec<String>, draft: &mut Draft) {
+    let (of_server, names): (Vec<String>, Vec<String>) =
+        written.into_iter().partition(|name| ["version.bind", "id.server", "hostname.bind"].contains(&name.as_str()));
+    for name in of_server {
+        draft.quiet(format!("dns.blocked_hosts: {name}"));
+    }
+    if !names.is_empty() {
+        let list = draft.own_list("refused names", "adblock", Kind::Block, &names, "dns.blocked_hosts");
+        draft.rule(Rule::doing("drop", "refused names", format!("list({list:?})"), "dns.blocked_hosts"));
     }
 }
 
@@ -217,7 +252,7 @@ fn blocking(filtering: &mut Section, dns: &mut Section, draft: &mut Draft) {
     if let Some(secs) = filtering.number("blocked_response_ttl").or_else(|| dns.number("blocked_response_ttl")) {
         draft.set_within(("policy", "block-ttl-secs"), secs, MIN_TTL_RANGE, "filtering.blocked_response_ttl");
     }
-    for key in ["filtering_enabled", "protection_enabled"] {
+    for key in ["filtering_enabled", "protection_enabled", "rewrites_enabled"] {
         if filtering.is_off(key) || dns.is_off(key) {
             draft.note(
                 format!("{key} = false"),
@@ -227,10 +262,11 @@ fn blocking(filtering: &mut Section, dns: &mut Section, draft: &mut Draft) {
         filtering.skip(&[key]);
         dns.skip(&[key]);
     }
-    filtering.skip(&["protection_disabled_until"]);
+    filtering.quiet(&["protection_disabled_until"], draft);
 }
 
 fn rewrites(rewrites: impl Iterator<Item = Section>, draft: &mut Draft) {
+    let mut rules = Vec::new();
     for mut rewrite in rewrites {
         let place = rewrite.name("domain");
         let (Some(owner), Some(answer)) = (rewrite.text("domain"), rewrite.text("answer")) else {
@@ -245,11 +281,28 @@ fn rewrites(rewrites: impl Iterator<Item = Section>, draft: &mut Draft) {
         } else if let Ok(address) = answer.parse() {
             draft.address(&owner, address, "filtering.rewrites");
         } else if let Some(target) = name::domain(&answer) {
-            draft.record(&owner, "CNAME", &format!("{target}."), "filtering.rewrites");
+            match wildcard_over(&owner, &target) {
+                // As a record it would be an alias to itself.
+                Some(zone) => rules.extend([
+                    format!("||*.{zone}^$dnsrewrite=NOERROR;CNAME;{target}"),
+                    format!("@@|{target}^$dnsrewrite=NOERROR;CNAME;{target}"),
+                ]),
+                None => drop(draft.record(&owner, "CNAME", &format!("{target}."), "filtering.rewrites")),
+            }
         } else {
             draft.note(what, "neither an address nor a name");
         }
     }
+    if !rules.is_empty() {
+        let list = draft.own_list("rewrites", "adblock", Kind::Block, &rules, "filtering.rewrites");
+        draft.for_everybody.push(list);
+    }
+}
+
+/// The zone of a wildcard that the target of its alias is below.
+fn wildcard_over(owner: &str, target: &str) -> Option<String> {
+    let zone = owner.strip_prefix("*.").and_then(name::domain)?;
+    (zone != target && name::is_under(target, &zone)).then_some(zone)
 }
 
 /// Lists of both kinds, and the rules of the user as one of their own.

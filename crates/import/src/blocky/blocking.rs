@@ -29,8 +29,8 @@ pub(super) fn read(mut blocking: Section, mut lookup: Section, draft: &mut Draft
     groups(by_client, &clients, &lists, draft);
     blocking.leave(&[], draft);
     let upstream = "names of clients come from neighbours and leases; see the manual";
-    lookup.skip(&["singleNameOrder"]);
-    lookup.leave(&[("upstream", upstream)], draft);
+    let order = "all names of a client count here";
+    lookup.leave(&[("upstream", upstream), ("singleNameOrder", order)], draft);
 }
 
 fn answer(blocking: &mut Section, draft: &mut Draft) {
@@ -57,9 +57,10 @@ fn answer(blocking: &mut Section, draft: &mut Draft) {
 /// How often lists are fetched, in hours.
 fn refresh(blocking: &mut Section, draft: &mut Draft) -> Option<u64> {
     let mut loading = blocking.section("loading");
-    let period = loading.text("refreshPeriod").or_else(|| blocking.text("refreshPeriod"))?;
-    loading.skip(&["downloads", "concurrency", "strategy", "maxErrorsPerSource"]);
+    let period = loading.text("refreshPeriod").or_else(|| blocking.text("refreshPeriod"));
+    loading.quiet(&["downloads", "concurrency", "strategy", "maxErrorsPerSource"], draft);
     loading.leave(&[], draft);
+    let period = period?;
     match millis(&period).filter(|millis| *millis > 0) {
         Some(millis) => Some((millis / 3_600_000).max(1)),
         None => {
@@ -76,9 +77,15 @@ fn named_lists(mut section: Section, kind: Kind, refresh_hours: Option<u64>, lis
             serde_json::Value::Array(items) => items,
             one => vec![one],
         };
-        for source in sources.iter().filter_map(shown) {
+        for source in &sources {
+            // A block of text ends with the end of its last line, so one of a single line has one, too.
+            let is_inline = source.as_str().is_some_and(|text| text.contains('\n'));
+            let Some(source) = shown(source) else {
+                draft.note(&origin, "neither a text nor an address");
+                continue;
+            };
             let wanted = if kind == Kind::Allow { format!("{name}-allowed") } else { name.clone() };
-            let made = if source.contains('\n') {
+            let made = if is_inline {
                 let lines: Vec<String> = source.lines().map(str::to_owned).collect();
                 draft.own_list(&wanted, "auto", kind, &lines, &origin)
             } else if let Some(place) = Place::parse(&source) {

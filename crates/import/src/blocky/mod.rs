@@ -23,8 +23,6 @@ const QUIET: &[&str] = &[
     "logPrivacy",
     "logTimestamp",
     "minTlsServeVersion",
-    "prometheus",
-    "queryLog",
     "specialUseDomains",
     "startVerifyUpstream",
 ];
@@ -43,8 +41,10 @@ pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(
     hosts_files(&mut root, files, draft);
     let lookup = root.section("clientLookup");
     blocking::read(root.section("blocking"), lookup, draft);
-    root.skip(QUIET);
+    root.quiet(QUIET, draft);
     let reasons = [
+        ("prometheus", "metrics are at /metrics of `http` in [server]"),
+        ("queryLog", "queries are not logged"),
         ("bootstrapDns", "servers are named by address here, so none is needed"),
         ("redis", "caches are not shared between servers yet"),
         ("dnssec", "recursion validates here; what comes from forwarding is not validated"),
@@ -88,7 +88,7 @@ fn listen(root: &mut Section, draft: &mut Draft) {
         listen = vec![SocketAddr::from(([0; 4], 53)), SocketAddr::from(([0; 16], 53))];
     }
     draft.listen(&listen, "ports.dns: blocky listened there: stop it first");
-    ports.skip(&["http"]);
+    ports.quiet(&["http"], draft);
     let encrypted = "DNS over TLS and HTTPS are not served yet";
     ports.leave(&[("tls", encrypted), ("https", encrypted)], draft);
 }
@@ -119,7 +119,7 @@ fn upstreams(root: &mut Section, draft: &mut Draft) {
             draft.note(format!("upstreams.groups.{client}"), "servers for some clients only are not built yet");
         }
     }
-    upstreams.skip(&["init", "timeout", "userAgent"]);
+    upstreams.quiet(&["init", "timeout", "userAgent"], draft);
     upstreams.leave(&[], draft);
 }
 
@@ -148,7 +148,10 @@ fn custom(mut section: Section, draft: &mut Draft) {
             }
         }
     }
-    section.skip(&["filterUnmappedTypes"]);
+    if section.is_off("filterUnmappedTypes") {
+        draft.note("customDNS.filterUnmappedTypes = false", "other types of such names have no data here");
+    }
+    section.quiet(&["filterUnmappedTypes"], draft);
     let zone = "zone files are not read by an import; write its records as [[record]]";
     section.leave(&[("zone", zone), ("rewrite", "names are not rewritten before they are looked up")], draft);
 }
@@ -175,8 +178,11 @@ fn conditional(mut section: Section, draft: &mut Draft) {
             }
         }
     }
-    section.skip(&["fallbackUpstream"]);
-    section.leave(&[("rewrite", "names are not rewritten before they are looked up")], draft);
+    let fallback = "names that a server of their own does not know are not asked for elsewhere";
+    section.leave(
+        &[("fallbackUpstream", fallback), ("rewrite", "names are not rewritten before they are looked up")],
+        draft,
+    );
 }
 
 fn caching(mut section: Section, draft: &mut Draft) {
@@ -197,8 +203,10 @@ fn caching(mut section: Section, draft: &mut Draft) {
     }
     let prefetches = section.flag("prefetching");
     draft.set("cache", "prefetch", prefetches, "caching.prefetching");
-    section.skip(&["prefetchExpires", "prefetchThreshold", "prefetchMaxItemsCount"]);
-    section.leave(&[("maxItemsCount", "caches are sized in octets here: see [cache]")], draft);
+    let own = "which names are fetched ahead is decided by how often they are asked for";
+    let reasons = ["prefetchExpires", "prefetchThreshold", "prefetchMaxItemsCount"].map(|key| (key, own));
+    section
+        .leave(&[&reasons[..], &[("maxItemsCount", "caches are sized in octets here: see [cache]")]].concat(), draft);
 }
 
 /// Kinds of questions that are not asked upstream.
@@ -206,6 +214,9 @@ fn filters(root: &mut Section, draft: &mut Draft) {
     let mut filtering = root.section("filtering");
     let types: Vec<String> = filtering.texts("queryTypes");
     let known = |name: &&String| avocet_wire::rdata::from_mnemonic(name).is_some();
+    for name in types.iter().filter(|name| !known(name)) {
+        draft.note(format!("filtering.queryTypes: {name}"), "there is no such type of record");
+    }
     let quoted: Vec<String> = types.iter().filter(known).map(|name| format!("\"{name}\"")).collect();
     if !quoted.is_empty() {
         let when = format!("qtype in [{}]", quoted.join(", "));
@@ -216,6 +227,7 @@ fn filters(root: &mut Section, draft: &mut Draft) {
     if fqdn_only.flag("enable") || root.flag("fqdnOnly") {
         draft.needs_dot = Some("fqdnOnly.enable".to_owned());
     }
+    fqdn_only.leave(&[], draft);
 }
 
 /// `hostsFile`: the files of it; what it has by address on the web is noted.
@@ -223,6 +235,7 @@ fn hosts_files(root: &mut Section, files: &dyn Files, draft: &mut Draft) {
     let mut section = root.section("hostsFile");
     let ttl = section.text("hostsTTL").and_then(|text| millis(&text));
     let ttl_secs = ttl.and_then(|millis| u32::try_from(millis / 1_000).ok());
+    let leaves_out_loopback = section.flag("filterLoopback");
     for source in section.texts("sources") {
         if source.starts_with("https://") || source.starts_with("http://") {
             draft.note(
@@ -243,11 +256,12 @@ fn hosts_files(root: &mut Section, files: &dyn Files, draft: &mut Draft) {
             }
         };
         let (found, wrong) = hosts::hosts(&text);
-        found.iter().for_each(|host| draft.host(host, ttl_secs, "hostsFile.sources"));
+        let is_wanted = |host: &&hosts::Host| !(leaves_out_loopback && host.address.is_loopback());
+        found.iter().filter(is_wanted).for_each(|host| draft.host(host, ttl_secs, "hostsFile.sources"));
         wrong
             .iter()
             .for_each(|line| draft.note(format!("hostsFile.sources: line {line}"), "expected an address and a name"));
     }
-    section.skip(&["filterLoopback", "loading"]);
-    section.leave(&[], draft);
+    section.skip(&["filterLoopback"]);
+    section.leave(&[("loading", "files of hosts are read once, by the import")], draft);
 }

@@ -38,9 +38,7 @@ const QUIET: &[&str] = &[
     "log-facility",
     "log-queries",
     "no-daemon",
-    "no-hosts",
     "no-poll",
-    "no-resolv",
     "pid-file",
     "quiet-dhcp",
     "trust-anchor",
@@ -91,8 +89,16 @@ fn listen(statements: &[Statement], draft: &mut Draft) {
         return draft.note("port=0", "dnsmasq answered no queries; `listen` is left as it is by default");
     }
     let written = of("listen-address").flat_map(|statement| statement.value.split(','));
-    let mut addresses: Vec<SocketAddr> =
-        written.filter_map(|text| Some(SocketAddr::new(text.trim().parse().ok()?, port))).collect();
+    let (mut addresses, mut wrong) = (Vec::new(), Vec::new());
+    for text in written.map(str::trim) {
+        match text.parse() {
+            Ok(ip) => addresses.push(SocketAddr::new(ip, port)),
+            Err(_) => wrong.push(text),
+        }
+    }
+    for text in wrong {
+        draft.note(format!("listen-address={text}"), "listeners are addresses here");
+    }
     if addresses.is_empty() {
         addresses = [IpAddr::from([0; 4]), IpAddr::from([0; 16])].map(|ip| SocketAddr::new(ip, port)).to_vec();
     }
@@ -152,9 +158,10 @@ impl State {
             "address" => self.address(statement, draft),
             "server" | "local" => self.server(statement, draft),
             "rev-server" => rev_server(statement, draft),
-            "addn-hosts" | "hostsdir" => self.hosts(value, files, draft),
+            "addn-hosts" | "hostsdir" => self.hosts(statement, files, draft),
             "resolv-file" => resolv_file(value, files, draft),
-            "domain" | "expand-hosts" | "local-ttl" | "port" | "listen-address" => {}
+            "domain" => domain(statement, draft),
+            "expand-hosts" | "local-ttl" | "port" | "listen-address" | "no-resolv" | "no-hosts" => {}
             "domain-needed" => draft.needs_dot = Some(place.to_owned()),
             "strict-order" => self.strategy = Some(Strategy::Ordered),
             "all-servers" => self.strategy = Some(Strategy::All),
@@ -174,7 +181,7 @@ impl State {
                 Err(_) => draft.note(statement, "only single addresses are carried over"),
             },
             _ if records::take(statement, self.domain.as_deref(), self.local_ttl, draft) => {}
-            key if QUIET.contains(&key) => {}
+            key if QUIET.contains(&key) => draft.quiet(key),
             key => {
                 let reason = LEFT.iter().find(|(start, _)| key.starts_with(start)).map(|(_, reason)| *reason);
                 draft.note(statement, reason.unwrap_or("there is no such setting here"));
@@ -217,8 +224,10 @@ impl State {
     fn server(&mut self, statement: &Statement, draft: &mut Draft) {
         let place = statement.place.as_str();
         let Some((names, target)) = domains(&statement.value) else {
+            note_interface(&statement.value, statement, draft);
             return draft.forward(".", without_interface(&statement.value), place);
         };
+        note_interface(target, statement, draft);
         for zone in names {
             if zone.is_empty() || zone == "#" || zone.contains('*') {
                 draft.note(statement, "rules are for a zone here, not for names of a certain form");
@@ -233,7 +242,8 @@ impl State {
         }
     }
 
-    fn hosts(&mut self, path: &str, files: &dyn Files, draft: &mut Draft) {
+    fn hosts(&mut self, statement: &Statement, files: &dyn Files, draft: &mut Draft) {
+        let path = statement.value.as_str();
         let paths = match files.list(path) {
             Some(names) => names.iter().map(|name| format!("{}/{name}", path.trim_end_matches('/'))).collect(),
             None => vec![path.to_owned()],
@@ -242,7 +252,7 @@ impl State {
             let text = source::octets(files, &path, MAX_TEXT).and_then(|octets| source::text(&path, &octets));
             match text {
                 Ok(text) => self.hosts_file(&path, &text, draft),
-                Err(error) => draft.note(path, error),
+                Err(error) => draft.note(statement, error),
             }
         }
     }
@@ -288,10 +298,20 @@ impl State {
             draft.note("address=/NAME/ (NXDOMAIN) beside address=/NAME/0.0.0.0", reason);
         }
         let answer = if self.by_zero { "zero" } else { "nxdomain" };
-        draft.set("policy", "block-answer", answer, "how dnsmasq answered blocked names");
+        match draft.settings.get(&("policy", "block-answer")) {
+            None => draft.set("policy", "block-answer", answer, "how dnsmasq answered blocked names"),
+            Some((set, _)) if set.as_str() == Some(answer) => {}
+            Some(_) => {
+                draft.note(
+                    "names of address=/NAME/",
+                    "blocked names have one kind of answer here: that of the other lists",
+                );
+            }
+        }
         let line = |name: &String| format!("address=/{name}/");
         let lines: Vec<String> = self.blocked.iter().map(line).collect();
-        draft.own_list("dnsmasq blocked", "dnsmasq", Kind::Block, &lines, "names that dnsmasq blocked");
+        let list = draft.own_list("dnsmasq blocked", "dnsmasq", Kind::Block, &lines, "names that dnsmasq blocked");
+        draft.for_everybody.push(list);
         let blocked: HashSet<&str> = self.blocked.iter().map(String::as_str).collect();
         // dnsmasq takes the most special statement, here a block counts first.
         let is_below = |name: &&String| {
@@ -301,7 +321,8 @@ impl State {
         let excepted: Vec<String> = self.answered.iter().filter(is_below).map(line).collect();
         if !excepted.is_empty() {
             let origin = "names below blocked ones with an answer or server of their own";
-            draft.own_list("dnsmasq allowed", "dnsmasq", Kind::Allow, &excepted, origin);
+            let list = draft.own_list("dnsmasq allowed", "dnsmasq", Kind::Allow, &excepted, origin);
+            draft.for_everybody.push(list);
         }
     }
 }
@@ -317,10 +338,32 @@ fn without_interface(server: &str) -> &str {
     server.split('@').next().unwrap_or(server)
 }
 
+/// Notes that a server was asked from a certain interface or address.
+fn note_interface(server: &str, statement: &Statement, draft: &mut Draft) {
+    if let Some((_, from)) = server.split_once('@') {
+        draft.note(statement, format!("the server is asked from any address, not from {from} alone"));
+    }
+}
+
+/// `domain=NAME[,RANGE[,local]]`: what is more than the name of all hosts.
+fn domain(statement: &Statement, draft: &mut Draft) {
+    let mut words = statement.value.split(',').map(str::trim);
+    let (name, range, is_local) = (words.next().unwrap_or_default(), words.next(), words.any(|word| word == "local"));
+    if range.is_some() {
+        draft.note(statement, "the domain is that of all hosts, not of a range of addresses");
+    }
+    if is_local {
+        draft.local_zone(name, &statement.place);
+    }
+}
+
 /// `rev-server=NETWORK,SERVER`: the reverse names of a network.
 fn rev_server(statement: &Statement, draft: &mut Draft) {
     match statement.value.split_once(',') {
-        Some((network, server)) => reverse_names(network, without_interface(server), &statement.place, draft),
+        Some((network, server)) => {
+            note_interface(server, statement, draft);
+            reverse_names(network, without_interface(server), &statement.place, draft);
+        }
         None => draft.note(statement, "expected NETWORK,SERVER"),
     }
 }

@@ -37,11 +37,18 @@ pub(super) fn take(statement: &Statement, domain: Option<&str>, ttl_secs: Option
         "caa-record" => one(&fields, 4, |f| {
             draft_record(draft, (f[0], "CAA"), &format!("{} {} {}", f[1], f[2], text_string(f[3])), place);
         }),
+        "naptr-record" if fields.len() >= 6 => one(&fields, 3, |f| {
+            let target =
+                f.get(6).filter(|target| !target.is_empty()).map_or_else(|| ".".to_owned(), |target| full(target));
+            let texts: Vec<String> = f[3..6].iter().map(|text| text_string(text)).collect();
+            draft_record(draft, (f[0], "NAPTR"), &format!("{} {} {} {target}", f[1], f[2], texts.join(" ")), place);
+        }),
         "dns-rr" => one(&fields, 2, |f| {
             let hex: String = f.get(2).unwrap_or(&"").chars().filter(char::is_ascii_hexdigit).collect();
             let data = format!("\\# {} {hex}", hex.len() / 2);
             draft_record(draft, (f[0], &format!("TYPE{}", f[1])), data.trim_end(), place);
         }),
+        "naptr-record" => false,
         _ => return false,
     };
     if !taken {

@@ -14,9 +14,38 @@ fn values(text: &str) -> Values<'_> {
     pairs.filter_map(|(_, line)| line.split_once('=')).map(|(key, value)| (key.trim(), value.trim())).collect()
 }
 
+/// Keys that [`settings`] reads.
+const READ: [&str; 12] = [
+    "DNSMASQ_LISTENING",
+    "REV_SERVER",
+    "REV_SERVER_CIDR",
+    "REV_SERVER_TARGET",
+    "REV_SERVER_DOMAIN",
+    "DNS_FQDN_REQUIRED",
+    "DNSSEC",
+    "BLOCKING_ENABLED",
+    "DHCP_ACTIVE",
+    "CONDITIONAL_FORWARDING",
+    "WEBPASSWORD",
+    "PIHOLE_DNS_",
+];
+/// Keys that [`resolver`] reads.
+const READ_OF_RESOLVER: [&str; 5] = ["BLOCKINGMODE", "BLOCK_IPV4", "BLOCK_IPV6", "BLOCK_TTL", "RATE_LIMIT"];
+
+/// Names the keys that are not read.
+fn note_others(values: &Values<'_>, read: &[&str], draft: &mut Draft) {
+    let is_read = |key: &str| read.iter().any(|known| *known == key || known.ends_with('_') && key.starts_with(known));
+    let others = values.iter().filter(|(key, value)| !value.is_empty() && !is_read(key));
+    others.for_each(|(key, _)| draft.quiet(*key));
+}
+
 /// Reads `setupVars.conf`.
 pub(super) fn settings(text: &str, draft: &mut Draft) {
     let values = values(text);
+    note_others(&values, &READ, draft);
+    if values.contains_key("WEBPASSWORD") {
+        draft.note("WEBPASSWORD", "the web interface has no accounts of its own");
+    }
     let text = |key: &str| values.get(key).copied().filter(|value| !value.is_empty());
     let is_on = |key: &str| matches!(text(key), Some("true" | "1"));
     let mut servers: Vec<(u32, &str)> = values
@@ -27,7 +56,7 @@ pub(super) fn settings(text: &str, draft: &mut Draft) {
     for (_, server) in servers.iter().filter(|(_, server)| !server.is_empty()) {
         draft.forward(".", server, "PIHOLE_DNS_n");
     }
-    settings::all_addresses(53, text("DNSMASQ_LISTENING").unwrap_or_default(), draft);
+    settings::all_addresses(53, ("DNSMASQ_LISTENING", text("DNSMASQ_LISTENING").unwrap_or_default()), draft);
     if let (true, Some(network), Some(server)) =
         (is_on("REV_SERVER"), text("REV_SERVER_CIDR"), text("REV_SERVER_TARGET"))
     {
@@ -53,6 +82,7 @@ pub(super) fn settings(text: &str, draft: &mut Draft) {
 /// Reads `pihole-FTL.conf`.
 pub(super) fn resolver(text: &str, draft: &mut Draft) {
     let values = values(text);
+    note_others(&values, &READ_OF_RESOLVER, draft);
     let text = |key: &str| values.get(key).copied().filter(|value| !value.is_empty());
     let addresses: Vec<String> = ["BLOCK_IPV4", "BLOCK_IPV6"].into_iter().filter_map(text).map(str::to_owned).collect();
     if let Some(mode) = text("BLOCKINGMODE") {

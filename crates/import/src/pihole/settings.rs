@@ -51,7 +51,7 @@ pub(super) fn read(text: &str, files: &dyn Files, draft: &mut Draft) -> Result<(
     blocking(&mut dns, draft);
     rate_limit(&mut dns, draft);
     special_domains(&mut dns, draft);
-    dns.skip(QUIET);
+    dns.quiet(QUIET, draft);
     let dnssec = "recursion validates here; what comes from forwarding is not validated";
     dns.leave(&[("dnssec", dnssec)], draft);
     leave(root, files, draft);
@@ -59,8 +59,11 @@ pub(super) fn read(text: &str, files: &dyn Files, draft: &mut Draft) -> Result<(
 }
 
 fn leave(mut root: Section, files: &dyn Files, draft: &mut Draft) {
-    if root.section("dhcp").flag("active") {
+    let mut dhcp = root.section("dhcp");
+    if dhcp.flag("active") {
         draft.note("dhcp", "addresses are not assigned here (DHCP)");
+    } else if !dhcp.is_empty() {
+        draft.quiet("dhcp");
     }
     let mut misc = root.section("misc");
     let lines = misc.texts("dnsmasq_lines").join("\n");
@@ -68,26 +71,47 @@ fn leave(mut root: Section, files: &dyn Files, draft: &mut Draft) {
     if misc.flag("etc_dnsmasq_d") {
         draft.note("misc.etc_dnsmasq_d", "files beside Pi-hole are not read: import them as dnsmasq");
     }
+    misc.quiet(
+        &[
+            "addr2line",
+            "check",
+            "delay_startup",
+            "extraLogging",
+            "hide_connection_error",
+            "hide_dnsmasq_warn",
+            "nice",
+            "normalizeCPU",
+            "privacylevel",
+            "readOnly",
+        ],
+        draft,
+    );
+    misc.leave(&[], draft);
+    root.quiet(&["debug", "files", "ntp", "resolver"], draft);
+    root.remark("database", "queries are not logged", draft);
+    let web = "there is no web interface here; for metrics and the page of blocked names see `http` in the manual";
+    root.remark("webserver", web, draft);
+    root.leave(&[], draft);
 }
 
 fn listen(dns: &mut Section, draft: &mut Draft) {
     let port = dns.number("port").and_then(|port| u16::try_from(port).ok()).unwrap_or(53);
     let mode = dns.text("listeningMode").unwrap_or_default();
-    all_addresses(port, &mode, draft);
+    all_addresses(port, ("dns.listeningMode", &mode), draft);
 }
 
 /// Listens on all addresses, as Pi-hole does but for what a mode says.
-pub(super) fn all_addresses(port: u16, mode: &str, draft: &mut Draft) {
+pub(super) fn all_addresses(port: u16, (setting, mode): (&str, &str), draft: &mut Draft) {
     if port == 0 || mode.eq_ignore_ascii_case("NONE") {
         return draft.note("dns.port", "Pi-hole answered no queries; `listen` is left as it is by default");
     }
     let all = [SocketAddr::from(([0; 4], port)), SocketAddr::from(([0; 16], port))];
     draft.listen(&all, "Pi-hole listened there: stop it first");
     match mode.to_ascii_uppercase().as_str() {
-        "ALL" => draft.note("dns.listeningMode = ALL", "only private networks are answered; see `allow` of [server]"),
+        "ALL" => draft.note(format!("{setting} = ALL"), "only private networks are answered; see `allow` of [server]"),
         "SINGLE" | "BIND" => {
             let reason = "listeners are addresses here: write those of the interface in `listen` of [server]";
-            draft.note(format!("dns.listeningMode = {mode}"), reason);
+            draft.note(format!("{setting} = {mode}"), reason);
         }
         _ => {}
     }
@@ -100,6 +124,7 @@ fn names(dns: &mut Section, draft: &mut Draft) {
     let is_local = table.flag("local");
     let domain = table.text("name").or_else(|| dns.text("domain")).and_then(|text| name::domain(&text));
     let expands = dns.flag("expandHosts");
+    table.leave(&[], draft);
     for line in dns.texts("hosts") {
         let Some(mut host) = hosts::line(&line) else {
             draft.note(format!("dns.hosts: {line}"), "expected an address and a name");
@@ -146,8 +171,10 @@ fn blocking(dns: &mut Section, draft: &mut Draft) {
     if blocking.is_off("active") {
         draft.note("dns.blocking.active = false", "lists are carried over and filter: pause it, or remove them");
     }
-    blocking.skip(&["active", "edns"]);
-    let mut reply = dns.section("reply").section("blocking");
+    blocking.skip(&["active"]);
+    blocking.quiet(&["edns"], draft);
+    let mut replies = dns.section("reply");
+    let mut reply = replies.section("blocking");
     let addresses: Vec<String> = [("force4", "IPv4"), ("force6", "IPv6")]
         .into_iter()
         .filter_map(|(force, address)| reply.flag(force).then(|| reply.text(address))?)
@@ -155,6 +182,8 @@ fn blocking(dns: &mut Section, draft: &mut Draft) {
     let mode = blocking.text("mode").unwrap_or_else(|| "NULL".to_owned());
     block_answer(&mode, addresses, "dns.blocking.mode", draft);
     blocking.leave(&[], draft);
+    reply.leave(&[], draft);
+    replies.leave(&[("host", "the name of the machine is answered by a [[record]], if it has one")], draft);
     if let Some(secs) = dns.number("blockTTL") {
         draft.set_within(("policy", "block-ttl-secs"), secs, TTL_RANGE, "dns.blockTTL");
     }
@@ -186,6 +215,7 @@ fn rate_limit(dns: &mut Section, draft: &mut Draft) {
     if let (Some(count), Some(interval)) = (limit.number("count"), limit.number("interval")) {
         limit_clients(count, interval, "dns.rateLimit", draft);
     }
+    limit.leave(&[], draft);
 }
 
 /// A rule for `count` queries of one client in `interval` seconds.
@@ -214,6 +244,6 @@ fn special_domains(dns: &mut Section, draft: &mut Draft) {
     deny("mozillaCanary", "\"use-application-dns.net\"");
     deny("iCloudPrivateRelay", "\"mask.icloud.com\", \"mask-h2.icloud.com\"");
     // `resolver.arpa` is a special name of the server itself (RFC 9462).
-    special.skip(&["designatedResolver"]);
+    special.quiet(&["designatedResolver"], draft);
     special.leave(&[], draft);
 }

@@ -1,6 +1,8 @@
 //! Whole sources of each kind, written after the documentation of their products, beside what must come of them.
 
 mod hostile;
+mod meaning;
+mod options;
 mod whole;
 
 use std::collections::BTreeMap;
