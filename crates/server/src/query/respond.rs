@@ -84,38 +84,68 @@ fn finish_with_opt(out: &mut [u8], draft: Draft, edns: &AskedEdns, limit: usize,
     let limit = limit.min(out.len());
     let len = draft.len;
     // Mostly there is room for it where it belongs.
-    let (len, opt_len) = match out.get_mut(len..len + MAX_OPT) {
-        Some(room) => {
-            let opt_len = write_opt(room, draft, edns, identity);
-            if len + opt_len <= limit {
-                (len, opt_len)
-            } else {
-                let kept = truncate(out, len, limit.saturating_sub(opt_len));
-                out.copy_within(len..len + opt_len, kept);
-                (kept, opt_len)
-            }
-        }
-        None => finish_full(out, draft, (edns, limit), identity),
+    let opt_len = out.get_mut(len..len + MAX_OPT).map(|room| write_opt(room, draft, edns, identity));
+    let (len, opt_len) = match opt_len.filter(|opt_len| len + opt_len <= limit) {
+        Some(opt_len) => (len, opt_len),
+        None => finish_short(out, draft, (edns, limit), identity),
     };
     let additional = u16::from_be_bytes([out[10], out[11]]) + 1;
     out[10..12].copy_from_slice(&additional.to_be_bytes());
     len + opt_len
 }
 
-/// Puts the OPT record behind a message that leaves little room in the buffer. Returns the length of both.
+/// Puts the OPT record behind a message where there is little room for both. Returns the length of each.
+///
+/// The text of the extended error goes first, then the error, and TC says so, then records (RFC 8914 §3). NSID goes where
+/// not even the question has room else.
 #[cold]
-fn finish_full(
+fn finish_short(
     out: &mut [u8],
     draft: Draft,
     (edns, limit): (&AskedEdns, usize),
     identity: &Identity,
 ) -> (usize, usize) {
+    let error = draft.ede.or_else(|| note(draft, identity));
+    let without_text = Draft { ede: error.map(|(code, _)| (code, "")), note: 0, ..draft };
+    let without_error = Draft { ede: None, note: 0, ..draft };
+    let without_nsid = AskedEdns { nsid: false, ..*edns };
+    let forms = [(draft, edns), (without_text, edns), (without_error, edns), (without_error, &without_nsid)];
     let mut opt = [0; MAX_OPT];
-    let opt_len = write_opt(&mut opt, draft, edns, identity);
-    let fits = draft.len + opt_len <= limit;
-    let len = if fits { draft.len } else { truncate(out, draft.len, limit.saturating_sub(opt_len)) };
+    let mut first_that_fits = |forms: &[(Draft, &AskedEdns)], room: usize| {
+        forms.iter().find_map(|(form, edns)| {
+            let opt_len = write_opt(&mut opt, *form, edns, identity);
+            (opt_len <= room).then_some((form.ede.is_some() || form.note != 0, opt_len))
+        })
+    };
+    let mut len = draft.len;
+    let room = |len: usize| limit.saturating_sub(len);
+    let fitting = first_that_fits(&forms[..3], room(len)).or_else(|| {
+        let least = write_opt(&mut [0; MAX_OPT], without_error, edns, identity);
+        len = truncate(out, len, room(least));
+        first_that_fits(&forms, room(len))
+    });
+    // The last form is written in any case: it has room behind the longest question, as no limit is below 512 octets.
+    let (has_error, opt_len) = fitting.unwrap_or((false, OPT_LEN));
+    if error.is_some() && !has_error {
+        set_truncated(out);
+    }
     out[len..len + opt_len].copy_from_slice(&opt[..opt_len]);
     (len, opt_len)
+}
+
+fn set_truncated(out: &mut [u8]) {
+    if let Some(head) = out.first_chunk_mut()
+        && let Some(mut header) = Header::read(&head[..])
+    {
+        header.flags |= TC;
+        header.write(head);
+    }
+}
+
+/// Why the policy gave the answer: the extended error and its text.
+fn note(draft: Draft, identity: &Identity) -> Option<(Ede, &str)> {
+    let place = usize::from(draft.note).checked_sub(1)?;
+    identity.notes.get(place).map(|(code, text)| (*code, &**text))
 }
 
 /// Writes the OPT record to the front of `room`, which has [`MAX_OPT`] octets. Returns its length.
@@ -149,9 +179,7 @@ fn write_options(out: &mut [u8], draft: Draft, edns: &AskedEdns, identity: &Iden
     {
         put(EdnsOption::Nsid(&nsid[..nsid.len().min(MAX_NSID)]));
     }
-    let note = usize::from(draft.note).checked_sub(1).and_then(|at| identity.notes.get(at));
-    let note = note.map(|(code, text)| (*code, &**text));
-    if let Some((code, text)) = draft.ede.or(note) {
+    if let Some((code, text)) = draft.ede.or_else(|| note(draft, identity)) {
         put(EdnsOption::Ede(code, text.as_bytes()));
     }
     len
@@ -268,6 +296,53 @@ mod tests {
                 assert_eq!(view.edns().unwrap().is_some(), edns.is_some());
                 assert_eq!(view.records().unwrap().filter(|r| r.is_err()).count(), 0);
             }
+        }
+    }
+
+    /// What a client of 512 octets gets for a message of so many addresses and a policy's note of so many octets: whether
+    /// TC is set, the answers, whether NSID is there, and the octets of the error's text.
+    fn fitted(qname: &[u8], (addresses, text): (u8, usize)) -> (bool, u16, bool, Option<usize>) {
+        let mut out = [0; 4096];
+        let mut builder = Builder::new(&mut out, 4096, 0, QR | RA).unwrap();
+        builder.question(qname, Rtype::A, Class::IN).unwrap();
+        for last in 0..addresses {
+            let rdata = &[10, 0, 0, last];
+            let record = Record { owner: qname, rtype: Rtype::A, class: Class::IN, ttl_secs: 60, rdata };
+            builder.record(Section::Answer, &record).unwrap();
+        }
+        let len = builder.finish();
+        let notes = Arc::new([(Ede::BLOCKED, "x".repeat(text).into())]);
+        let identity = Identity { nsid: Some([b'n'; 128].into()), notes, ..identity() };
+        let draft = Draft { len, rcode: Rcode::NOERROR, ede: None, note: 1 };
+        let question = [qname, &[0, 1, 0, 1]].concat();
+        let len = finish(&mut out, draft, &asked(512, Some(EDNS)), &question, &identity);
+        assert!(len <= 512, "{len} octets");
+        let view = MessageView::new(&out[..len]).unwrap();
+        assert_eq!(view.records().unwrap().filter(|record| record.is_err()).count(), 0);
+        let edns = view.edns().unwrap().unwrap();
+        let options: Vec<_> = edns.options().map(Result::unwrap).collect();
+        let text = options.iter().find_map(|option| match option {
+            EdnsOption::Ede(Ede::BLOCKED, text) => Some(text.len()),
+            _ => None,
+        });
+        let has_nsid = options.iter().any(|option| matches!(option, EdnsOption::Nsid(_)));
+        (view.header().has(TC), view.header().counts[1], has_nsid, text)
+    }
+
+    #[test]
+    fn options_give_way_to_records_and_records_to_the_limit() {
+        let long = [&[63; 64][..], &[63; 64], &[63; 64], &[61; 62], &[0]].concat();
+        for (qname, message, expected) in [
+            (QNAME, (1, 64), (false, 1, true, Some(64))),
+            (QNAME, (16, 64), (false, 16, true, Some(0))),
+            // 336 octets, 171 of OPT without the error, and 6 of an error without text.
+            (b"\x06wwwwww\x07example\x00", (19, 64), (true, 19, true, None)),
+            (QNAME, (20, 64), (true, 0, true, Some(64))),
+            (&long[..], (0, 64), (false, 0, true, Some(64))),
+            (&long[..], (0, 128), (false, 0, true, Some(0))),
+            (&long[..], (5, 64), (true, 0, true, Some(64))),
+        ] {
+            assert_eq!(fitted(qname, message), expected, "{} octets of name, {message:?}", qname.len());
         }
     }
 
