@@ -421,3 +421,114 @@ fn rules_go_by_the_countries_of_all_addresses_in_an_answer() {
         ],
     );
 }
+
+const PLAIN: &str = r#"
+[resolver]
+mode = "forward"
+
+[[forward]]
+zone = "."
+upstreams = ["192.0.2.1"]
+
+[dns64]
+prefix = "2001:db8:64::/96"
+
+[cache]
+packet-bytes = "1MiB"
+rrset-bytes = "1MiB"
+"#;
+
+fn plain(policy: &str) -> InProcess {
+    InProcess::new(&format!("{PLAIN}{policy}"), SocketAddr::from((ANYONE, 4000))).unwrap()
+}
+
+#[test]
+fn a_rule_acts_however_many_hold_beside_it() {
+    let tags = |name: &str| -> String {
+        let tag = |place| format!("[[rule]]\nname = \"{name}{place}\"\nwhen = 'true'\naction = \"tag\"\ntag = \"x\"\n");
+        (0..20).map(tag).collect()
+    };
+    let (tags, more) = (tags("a"), tags("b"));
+    let ttl = "[[rule]]\nname = \"ttl\"\nwhen = 'true'\naction = \"ttl\"\nmax-secs = 10\n";
+    let of_answer =
+        "[[rule]]\nname = \"seen\"\nwhen = 'answer.ip.in(\"192.0.2.0/24\")'\naction = \"ttl\"\nmax-secs = 10\n";
+    let limit = "[[rule]]\nname = \"slow\"\nwhen = 'true'\naction = \"rate-limit\"\nrps = 1\nburst = 2\n";
+    let open = "NOERROR 10 192.0.2.7";
+    for (rules, answers) in [
+        (format!("{tags}{ttl}"), [open; 3]),
+        (format!("{tags}{of_answer}"), [open; 3]),
+        (format!("{tags}{limit}{ttl}"), [open, open, "REFUSED [18 rule slow]"]),
+        (format!("{tags}{ttl}{more}{limit}"), [open, open, "REFUSED [18 rule slow]"]),
+    ] {
+        let mut server = plain(&rules);
+        server.learn(&wire("www.example."), Rtype::A.0, 300, &[&[192, 0, 2, 7]]);
+        for (round, answer) in (1..).zip(answers) {
+            assert_eq!(asked::ask(&mut server, ANYONE, "www.example.", Rtype::A), answer, "round {round} of {rules}");
+        }
+    }
+}
+
+/// A rule on addresses, and the protection against rebinding, by which the private ones are blocked.
+const AGAINST_PRIVATE: [(&str, &str); 2] = [
+    ("[policy]\nblock-private = true\n", "[15 a private address of a public name]"),
+    (
+        "[[rule]]\nname = \"r\"\nwhen = 'answer.ip.in(\"192.168.0.0/16\")'\naction = \"block\"\nanswer = \"nodata\"\n",
+        "[15 rule r]",
+    ),
+];
+
+#[test]
+fn an_address_for_the_translator_is_judged_as_the_one_that_it_stands_for() {
+    let v6 = |text: &str| text.parse::<std::net::Ipv6Addr>().unwrap().octets();
+    for (policy, reason) in AGAINST_PRIVATE {
+        let mut server = plain(policy);
+        for (name, rtype, data) in [
+            ("sent.example.", Rtype::AAAA, &v6("2001:db8:64::192.168.1.1")[..]),
+            ("public.example.", Rtype::AAAA, &v6("2001:db8:64::192.0.2.7")),
+            (
+                "hint.example.",
+                Rtype::HTTPS,
+                &[&b"\x00\x01\x00\x00\x06\x00\x10"[..], &v6("2001:db8:64::192.168.1.1")].concat(),
+            ),
+        ] {
+            server.learn(&wire(name), rtype.0, 300, &[data]);
+        }
+        let blocked = format!("NOERROR {reason}");
+        for (name, rtype, answer) in [
+            ("sent.example.", Rtype::AAAA, &blocked[..]),
+            ("public.example.", Rtype::AAAA, "NOERROR 300 2001:db8:64::c000:207"),
+            ("hint.example.", Rtype::HTTPS, &blocked),
+        ] {
+            assert_eq!(asked::ask(&mut server, ANYONE, name, rtype), answer, "{name} with {policy}");
+        }
+    }
+}
+
+#[test]
+fn an_answer_that_leads_to_more_than_is_looked_at_is_not_given() {
+    let hints = |first: usize, count: usize| {
+        let public = [192, 0, 2, 7].repeat(count);
+        let length = ((first + count) * 4) as u16;
+        [&b"\x00\x01\x00\x00\x04"[..], &length.to_be_bytes(), &[192, 168, 1, 1].repeat(first), &public].concat()
+    };
+    let mut many = hints(0, 512);
+    many.extend([192, 168, 1, 1]);
+    let length = many.len();
+    many[5..7].copy_from_slice(&((length - 7) as u16).to_be_bytes());
+    for (policy, reason) in AGAINST_PRIVATE {
+        let mut server = plain(policy);
+        for (name, data) in
+            [("many.example.", &many), ("first.example.", &hints(1, 2)), ("most.example.", &hints(0, 512))]
+        {
+            server.learn(&wire(name), Rtype::HTTPS.0, 300, &[data]);
+        }
+        let mut answer = |name| ask_over(Over::Tcp, &mut server, (ANYONE, name, Rtype::HTTPS));
+        let unread = "NOERROR [15 more addresses or names in the answer than are looked at]";
+        assert_eq!(answer("many.example."), unread, "{policy}");
+        assert_eq!(answer("first.example."), format!("NOERROR {reason}"), "{policy}");
+        assert!(answer("most.example.").starts_with("NOERROR 300 1 . ipv4hint="), "{policy}");
+    }
+    let mut server = plain("[[rule]]\nname = \"r\"\nwhen = 'true'\naction = \"ttl\"\nmax-secs = 60\n");
+    server.learn(&wire("many.example."), Rtype::HTTPS.0, 300, &[&many]);
+    assert!(ask_over(Over::Tcp, &mut server, (ANYONE, "many.example.", Rtype::HTTPS)).starts_with("NOERROR 60 1"));
+}

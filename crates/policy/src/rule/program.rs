@@ -292,6 +292,37 @@ impl Program {
         self.run(stage, &stage.candidates(question, rests), &mut search)
     }
 
+    /// All rules that hold at a stage and do not decide, in their order, up to the rule that decided: where a verdict
+    /// [has no room](Verdict::overflowed) for them.
+    #[cold]
+    #[must_use]
+    pub fn all_noted(
+        &self,
+        question: &Question<'_>,
+        (answer, decided): (Option<&Answer<'_>>, Option<RuleId>),
+        hours: &Hours,
+        lists: &impl ListLookup,
+    ) -> Vec<RuleId> {
+        let (stage, rests) = match answer {
+            None => (&self.compiled.question, &self.rests[0]),
+            Some(_) => (&self.compiled.answer, &self.rests[1]),
+        };
+        let mut before = Verdict::NONE;
+        before.decided = decided;
+        let levels = stage.levels_of(question.qname);
+        let mut search = self.search(question, (answer, &before), (levels, hours), lists);
+        let candidates = stage.candidates(question, rests);
+        let mut noted = Vec::new();
+        search.noted_among(candidates.rest, &mut noted);
+        search.noted_among(candidates.of_type, &mut noted);
+        if let Some(nearest) = &candidates.nearest {
+            stage.names.for_each(nearest, |list| search.noted_among(list, &mut noted));
+        }
+        noted.sort_unstable();
+        noted.dedup();
+        noted
+    }
+
     /// A search that goes on from a verdict. It is made where it stays: moving it costs as much as a rule.
     #[inline(always)]
     fn search<'a, L>(
@@ -364,6 +395,16 @@ impl<L: ListLookup> Search<'_, L> {
         }
     }
 
+    /// Adds the candidates that hold and do not decide, before the rule that decides.
+    fn noted_among(&mut self, candidates: &[Candidate], noted: &mut Vec<RuleId>) {
+        for candidate in candidates.iter().filter(|candidate| candidate.role == Role::Noted) {
+            let is_for = candidate.client == Candidate::ANYBODY || self.asking.client_holds(candidate.client);
+            if candidate.rule < self.first && is_for && self.code.holds(candidate.code, &mut self.asking) {
+                noted.push(RuleId(candidate.rule));
+            }
+        }
+    }
+
     #[inline]
     fn finish(&mut self, rules: &[Rule]) {
         if self.first != u32::MAX {
@@ -371,7 +412,8 @@ impl<L: ListLookup> Search<'_, L> {
             self.verdict.forget_after(RuleId(self.first));
         }
         let noted = self.verdict.noted().iter();
-        self.verdict.per_query = noted.filter_map(|rule| rules.get(rule.0 as usize)).any(Rule::is_per_query);
+        let is_seen = noted.filter_map(|rule| rules.get(rule.0 as usize)).any(Rule::is_per_query);
+        self.verdict.per_query = is_seen || self.verdict.overflowed;
         self.verdict.valid_until = self.verdict.valid_until.min(self.asking.valid_until);
     }
 }

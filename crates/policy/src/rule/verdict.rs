@@ -2,7 +2,8 @@
 
 use super::rules::RuleId;
 
-/// Most rules noted in a verdict; those tried first are kept.
+/// Most rules noted in a verdict, so that it fits into a cache line; those tried first are kept. Where more hold,
+/// [`Program::all_noted`](super::Program::all_noted) gives all.
 pub const MAX_NOTED: usize = 8;
 
 /// What lifts filtering: the place of a pause or of a grant among the [`super::Switches`].
@@ -22,7 +23,7 @@ pub struct Verdict {
     /// What lifts filtering, by rules and by lists, from this question.
     pub lifted: Option<Lift>,
     /// Whether the answer must not be sent from a cache without asking the rules again: a rate
-    /// limit or a log-only rule wants to see each query.
+    /// limit or a log-only rule wants to see each query. So it is where not all rules are noted.
     pub per_query: bool,
     /// The Unix second from which on the verdict may be another one.
     pub valid_until: u64,
@@ -75,6 +76,7 @@ impl Verdict {
     pub(super) fn forget_after(&mut self, decided: RuleId) {
         let kept = self.noted().partition_point(|rule| *rule < decided);
         self.noted_len = kept as u8;
+        self.overflowed &= kept == MAX_NOTED;
     }
 }
 
@@ -91,6 +93,6 @@ mod tests {
         let noted: Vec<u32> = verdict.noted().iter().map(|rule| rule.0).collect();
         assert_eq!((noted, verdict.overflowed), (vec![1, 2, 3, 4, 5, 7, 8, 9], true));
         verdict.forget_after(RuleId(5));
-        assert_eq!(verdict.noted().len(), 4);
+        assert_eq!((verdict.noted().len(), verdict.overflowed), (4, false));
     }
 }

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use avocet_policy::rpz::TriggerKind;
-use avocet_policy::rule::{RuleId, Verdict};
+use avocet_policy::rule::RuleId;
 
-use super::verdict::{FIRST_LIST_NOTE, FIRST_RULE_NOTE, FIRST_ZONE_NOTE};
+use super::verdict::{FIRST_LIST_NOTE, FIRST_RULE_NOTE, FIRST_ZONE_NOTE, REBINDING_NOTE};
 use crate::config::policy::PolicyConfig;
 use crate::metrics::Counter;
 
@@ -119,7 +119,8 @@ impl Places {
         let note = usize::from(note);
         let place = match note.checked_sub(FIRST_RULE_NOTE) {
             Some(rule) => self.rules.get(rule).copied(),
-            None if note < FIRST_LIST_NOTE => Some(self.rebinding),
+            None if note == usize::from(REBINDING_NOTE) => Some(self.rebinding),
+            None if note < FIRST_LIST_NOTE => None,
             None if note < FIRST_ZONE_NOTE => self.lists.get(note - FIRST_LIST_NOTE).copied(),
             None => self.zones.get((note - FIRST_ZONE_NOTE) / TriggerKind::ALL.len()).copied(),
         };
@@ -156,18 +157,11 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// Those of a verdict on a question.
-    pub(super) fn note(&mut self, verdict: &Verdict) {
+    /// Those of a verdict on a question: the rules that were noted, and the one that decided.
+    pub(super) fn note(&mut self, noted: &[RuleId], decided: Option<RuleId>) {
         self.clear();
-        self.rules.extend_from_slice(verdict.noted());
-        self.rules.extend(verdict.decided);
-    }
-
-    /// Those of a verdict on an answer that did not hold before it was known.
-    pub(super) fn note_later(&mut self, before: &Verdict, verdict: &Verdict) {
-        self.clear();
-        let is_later = |rule: &&RuleId| !before.noted().contains(rule) && before.decided.as_ref() != Some(rule);
-        self.rules.extend(verdict.noted().iter().chain(&verdict.decided).filter(is_later));
+        self.rules.extend_from_slice(noted);
+        self.rules.extend(decided);
     }
 
     /// Nothing held.

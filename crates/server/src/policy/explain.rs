@@ -105,7 +105,7 @@ impl Policy {
                 "profile": asked.profile,
             },
             "rule": decided.map(rule),
-            "noted": verdict.noted().iter().filter_map(|id| self.program.rule(*id)).map(rule).collect::<Vec<_>>(),
+            "noted": scratch.noted.iter().filter_map(|id| self.program.rule(*id)).map(rule).collect::<Vec<_>>(),
             "lifted": lifted(&verdict),
             "valid-until": (verdict.valid_until != u64::MAX).then_some(verdict.valid_until),
             "countries": answered.and_then(|answered| self.countries_of(answered)),
@@ -125,7 +125,7 @@ impl Policy {
         let before = self.decide(asked, moment, scratch);
         match answered {
             Some(answered) if self.program.reads_answers() => {
-                scratch.found.read(answered.message);
+                scratch.found.read(answered.message, answered.translation);
                 if let Some(database) = &self.countries {
                     scratch.found.locate(database, answered.translation);
                 }
@@ -138,7 +138,7 @@ impl Policy {
     /// The countries of the addresses in an answer; none where no rule asks for them.
     fn countries_of(&self, answered: &KnownAnswer<'_>) -> Option<Vec<String>> {
         let mut found = names::Found::default();
-        found.read(answered.message);
+        found.read(answered.message, answered.translation);
         found.locate(self.countries.as_deref()?, answered.translation);
         Some(found.countries.iter().copied().map(letters).collect())
     }
@@ -150,7 +150,7 @@ impl Policy {
         let is_named = lines.iter().any(|line| line["decides"] == true);
         let mut read = names::Found::default();
         if let Some(answered) = answered {
-            read.read(answered.message);
+            read.read(answered.message, answered.translation);
         }
         for name in &read.names {
             for mut line in self.lines_about(lists, (asked, name.wire()), scratch) {
@@ -193,7 +193,7 @@ impl Policy {
         let in_force = self.zones_for(asked.profile).map(|(_, in_force)| in_force).unwrap_or_default();
         let mut read = names::Found::default();
         if let Some(answered) = answered {
-            read.read(answered.message);
+            read.read(answered.message, answered.translation);
         }
         let fired = |zones: ZoneSet| self.all_fired(zones, asked, answered.map(|answered| (answered, &read)));
         let best = fired(in_force).into_iter().min_by_key(|found| (found.zone, found.kind));

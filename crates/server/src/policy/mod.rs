@@ -120,6 +120,10 @@ pub(crate) struct Scratch {
     /// The same for lists that rules ask for by name, in force or not.
     named_lists: list::Scratch,
     found: names::Found,
+    /// The rules that hold for the question, and for its answer where that was asked about, and do not decide.
+    noted: Vec<RuleId>,
+    /// Those of them that hold for the answer only.
+    noted_later: Vec<RuleId>,
     held: counts::Held,
     tokens: Tokens,
 }

@@ -10,7 +10,7 @@ use avocet_wire::{MessageView, NameBuf, Rtype};
 use super::{Asked, GeoDatabase};
 use crate::query::local::Alias;
 
-/// Most addresses, and most names, of one answer that are looked at; an answer with more is cut by no rule.
+/// Most addresses, and most names, of one answer that are looked at. Who asks for an answer with more gets none of it.
 const MAX_FOUND: usize = 512;
 /// Most aliases of one answer that are followed: more than resolution does.
 const MAX_CHAIN: usize = 16;
@@ -21,20 +21,33 @@ const IPV6_HINT: u16 = 6;
 /// Memory for what an answer leads to.
 #[derive(Default)]
 pub(crate) struct Found {
-    /// Of A and AAAA records and of the hints of SVCB and HTTPS records.
+    /// Of A and AAAA records and of the hints of SVCB and HTTPS records; beside one that was made for a translator, the
+    /// address that it stands for.
     pub(crate) addresses: Vec<IpAddr>,
     /// Targets of CNAME, DNAME, SVCB and HTTPS records, folded.
     pub(crate) names: Vec<NameBuf>,
     /// Of the addresses, each once.
     pub(crate) countries: Vec<Country>,
+    /// Whether there are more addresses or names than are looked at.
+    pub(crate) is_cut: bool,
 }
 
 impl Found {
-    /// Reads the answer section of a message.
-    pub(crate) fn read(&mut self, message: &[u8]) {
+    /// Reads the answer section of a message. `translation` is how addresses in it may be translated.
+    pub(crate) fn read(&mut self, message: &[u8], translation: Option<&Dns64>) {
         self.addresses.clear();
         self.names.clear();
         self.countries.clear();
+        self.is_cut = false;
+        self.read_records(message);
+        for place in 0..self.addresses.len() {
+            if let (IpAddr::V6(address), Some(translation)) = (self.addresses[place], translation) {
+                self.addresses.extend(translation.translated(address).map(IpAddr::V4));
+            }
+        }
+    }
+
+    fn read_records(&mut self, message: &[u8]) {
         let Ok(records) = MessageView::new(message).and_then(|view| view.records()) else { return };
         for record in records.map_while(Result::ok).take_while(|record| record.section == RecordSection::Answer) {
             let rdata = record.rdata();
@@ -65,11 +78,19 @@ impl Found {
     }
 
     fn address(&mut self, address: Option<IpAddr>) {
-        self.addresses.extend(address.filter(|_| self.addresses.len() < MAX_FOUND));
+        if self.addresses.len() < MAX_FOUND {
+            self.addresses.extend(address);
+        } else {
+            self.is_cut |= address.is_some();
+        }
     }
 
     fn name(&mut self, name: Option<NameBuf>) {
-        self.names.extend(name.filter(|_| self.names.len() < MAX_FOUND).map(|name| name.folded()));
+        if self.names.len() < MAX_FOUND {
+            self.names.extend(name.map(|name| name.folded()));
+        } else {
+            self.is_cut |= name.is_some();
+        }
     }
 
     /// Priority, target and parameters (RFC 9460 §2.2); the target is never compressed.
@@ -141,7 +162,7 @@ mod tests {
         }
         let len = builder.finish();
         let mut found = Found::default();
-        found.read(&out[..len]);
+        found.read(&out[..len], None);
         let addresses: Vec<String> = found.addresses.iter().map(ToString::to_string).collect();
         assert_eq!(addresses, ["192.0.2.9", "192.0.2.1", "10.0.0.1", "fd00::1"]);
         let names: Vec<&[u8]> = found.names.iter().map(NameBuf::wire).collect();

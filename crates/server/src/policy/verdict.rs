@@ -6,7 +6,8 @@ use std::sync::Arc;
 use avocet_policy::list::{self, Decision, ListId, ListSet, Rewrite};
 use avocet_policy::rpz::{self, Found};
 use avocet_policy::rule::{
-    self, Action, Admission, Answer, BlockForm, NoLists, Over, RuleId, Target, Verdict, rebinds, safe_name,
+    self, Action, Admission, Answer, BlockForm, Hours, ListLookup, NoLists, Over, Rule, RuleId, Target, Verdict,
+    rebinds, safe_name,
 };
 use avocet_resolver::NameServers;
 use avocet_wire::{Class, NameBuf, Rcode};
@@ -18,9 +19,11 @@ use crate::query::blocked::{Form, MAX_RECORDS};
 use crate::query::local::Alias;
 
 /// The note of an answer with private addresses.
-const REBINDING_NOTE: u16 = 1;
+pub(super) const REBINDING_NOTE: u16 = 1;
+/// The note of an answer that leads to more than is looked at.
+const UNREAD_NOTE: u16 = 2;
 /// The note of the first list.
-pub(super) const FIRST_LIST_NOTE: usize = 2;
+pub(super) const FIRST_LIST_NOTE: usize = 3;
 /// The note of the first kind of triggers of the first policy zone.
 pub(super) const FIRST_ZONE_NOTE: usize = FIRST_LIST_NOTE + list::MAX_LISTS;
 /// The note of the first rule.
@@ -151,14 +154,14 @@ impl Policy {
     ) -> (QuestionVerdict<'_>, Decider, Validity) {
         scratch.renew(self, epoch, moment.wall_secs);
         let verdict = self.decide(asked, moment, scratch);
-        scratch.held.note(&verdict);
+        scratch.held.note(&scratch.noted, verdict.decided);
         let validity = Validity::of(&verdict, moment);
-        for id in verdict.noted() {
-            if let Some(over) = self.over_limit(*id, asked, moment, scratch.tokens) {
+        for &id in &scratch.noted {
+            if let Some(over) = self.over_limit(id, asked, moment, scratch.tokens) {
                 let limited = match over {
                     Over::Drop => QuestionVerdict::Drop,
                     Over::Truncate => QuestionVerdict::Truncate,
-                    Over::Refuse => QuestionVerdict::Answer(self.refusal(*id)),
+                    Over::Refuse => QuestionVerdict::Answer(self.refusal(id)),
                 };
                 return (limited, Decider::Rule, validity);
             }
@@ -180,7 +183,8 @@ impl Policy {
     ) -> AnswerVerdict<'_> {
         scratch.renew(self, epoch, moment.wall_secs);
         let before = self.decide(asked, moment, scratch);
-        scratch.found.read(answered.message);
+        scratch.found.read(answered.message, answered.translation);
+        scratch.noted_later.clear();
         let mut verdict = before;
         if self.program.reads_answers() {
             if let Some(database) = &self.countries {
@@ -188,14 +192,18 @@ impl Policy {
             }
             verdict = self.decide_answer(asked, &before, moment, scratch);
         }
-        scratch.held.note_later(&before, &verdict);
+        scratch.held.note(&scratch.noted_later, verdict.decided.filter(|_| verdict.decided != before.decided));
         let validity = Validity::of(&verdict, moment);
         // Also where the rule has decided on the question: it may have begun to hold while the query waited.
         let by_rule = verdict.decided.map(|id| self.by_rule(id, asked, validity));
         if let Some(in_place) = by_rule.and_then(QuestionVerdict::in_place_of_an_answer) {
             return in_place;
         }
-        let pass = AnswerVerdict::Pass { validity, ttl_secs: self.ttl_bounds(&verdict) };
+        if scratch.found.is_cut && self.reads_all_of(asked, &verdict) {
+            let made = self.blocked((self.block_form(), None), (UNREAD_NOTE, validity));
+            return AnswerVerdict::Answer(Made { form: Form::Nodata, ..made });
+        }
+        let pass = AnswerVerdict::Pass { validity, ttl_secs: self.ttl_bounds(&scratch.noted) };
         if verdict.decided.is_some() || verdict.lifted.is_some() {
             return pass;
         }
@@ -236,19 +244,58 @@ impl Policy {
         Some(self.by_zone(fired, asked, (Validity::of(&verdict, moment), &mut scratch.held)))
     }
 
+    /// Could what was not looked at in an answer change this verdict on it?
+    fn reads_all_of(&self, asked: &Asked<'_>, verdict: &Verdict) -> bool {
+        let is_filtered = self.rebinding.is_some() || self.lists_for(asked).is_some();
+        verdict.lifted.is_none() && (self.program.reads_answers() || (verdict.decided.is_none() && is_filtered))
+    }
+
+    /// What the rules say of a question. All that hold and do not decide are in `scratch.noted`.
     pub(super) fn decide(&self, asked: &Asked<'_>, moment: Moment, scratch: &mut Scratch) -> Verdict {
         let question = to_rules(asked, moment);
+        let Scratch { hours, named_lists, noted, .. } = scratch;
         match self.lists.as_ref().filter(|_| self.asks_for_lists) {
-            None => self.program.decide(&question, &scratch.hours, &NoLists),
+            None => self.decide_with((&question, None), hours, &NoLists, noted),
             Some(lists) => {
-                let found = lists.lookup(self.to_lists(asked, asked.qname), &ListSet::ALL, &mut scratch.named_lists);
+                let found = lists.lookup(self.to_lists(asked, asked.qname), &ListSet::ALL, named_lists);
                 let on_list = |wanted: rule::ListId| {
                     found.matches().any(|one| self.is_on(&one, wanted))
                         || self.zones_naming(asked.qname).any(|place| place == usize::from(wanted.0))
                 };
-                self.program.decide(&question, &scratch.hours, &on_list)
+                self.decide_with((&question, None), hours, &on_list, noted)
             }
         }
+    }
+
+    /// Asks the rules about a question, or about its answer after the verdict on the question. `noted` gets all that
+    /// hold and do not decide.
+    fn decide_with(
+        &self,
+        (question, after): (&rule::Question<'_>, Option<(&Answer<'_>, &Verdict)>),
+        hours: &Hours,
+        lists: &impl ListLookup,
+        noted: &mut Vec<RuleId>,
+    ) -> Verdict {
+        let mut verdict = match after {
+            None => self.program.decide(question, hours, lists),
+            Some(after) => self.program.decide_answer(question, after, hours, lists),
+        };
+        if verdict.overflowed {
+            // Of an answer those that held for the question are noted already.
+            let mut all =
+                self.program.all_noted(question, (after.map(|(answer, _)| answer), verdict.decided), hours, lists);
+            all.extend(
+                noted.iter().filter(|id| after.is_some() && verdict.decided.is_none_or(|decided| **id < decided)),
+            );
+            all.sort_unstable();
+            all.dedup();
+            *noted = all;
+            verdict.per_query = noted.iter().filter_map(|id| self.program.rule(*id)).any(Rule::is_per_query);
+        } else {
+            noted.clear();
+            noted.extend_from_slice(verdict.noted());
+        }
+        verdict
     }
 
     pub(super) fn decide_answer(
@@ -259,7 +306,7 @@ impl Policy {
         scratch: &mut Scratch,
     ) -> Verdict {
         let question = to_rules(asked, moment);
-        let Scratch { found, hours, named_lists, .. } = scratch;
+        let Scratch { found, hours, named_lists, noted, noted_later, .. } = scratch;
         let names: Vec<&[u8]> = found.names.iter().map(NameBuf::wire).collect();
         let answer = Answer { addresses: &found.addresses, names: &names, countries: &found.countries };
         let mut on = ListSet::EMPTY;
@@ -274,7 +321,17 @@ impl Policy {
             }
         }
         let on_list = |wanted: rule::ListId| ListId::at(wanted.0.into()).is_some_and(|list| on.contains(list));
-        self.program.decide_answer(&question, (&answer, before), hours, &on_list)
+        noted_later.clone_from(noted);
+        let verdict = self.decide_with((&question, Some((&answer, before))), hours, &on_list, noted);
+        // From here on they are those that did not hold before.
+        let of_question = noted_later.len();
+        for id in noted.iter() {
+            if !noted_later[..of_question].contains(id) {
+                noted_later.push(*id);
+            }
+        }
+        noted_later.drain(..of_question);
+        verdict
     }
 
     fn over_limit(&self, id: RuleId, asked: &Asked<'_>, moment: Moment, tokens: Tokens) -> Option<Over> {
@@ -290,8 +347,8 @@ impl Policy {
         (admission == Admission::Over && is_decision).then_some(limit.over)
     }
 
-    fn ttl_bounds(&self, verdict: &Verdict) -> Option<(u32, u32)> {
-        verdict.noted().iter().filter_map(|id| self.program.rule(*id)).find_map(|rule| match rule.action {
+    fn ttl_bounds(&self, noted: &[RuleId]) -> Option<(u32, u32)> {
+        noted.iter().filter_map(|id| self.program.rule(*id)).find_map(|rule| match rule.action {
             Action::Ttl { min_secs, max_secs } if !rule.log_only => Some((min_secs, max_secs)),
             _ => None,
         })

@@ -53,7 +53,7 @@ pub(crate) fn shown(message: &[u8]) -> String {
     }
     for record in view.records().unwrap().map(Result::unwrap) {
         if record.section == RecordSection::Answer {
-            let mut data = [0; 512];
+            let mut data = [0; 4096];
             let len = record.expand_rdata(&mut data).unwrap();
             line.push_str(&format!(" {} {}", record.ttl_secs(), rdata::display(record.rtype.0, &data[..len])));
         }
