@@ -254,7 +254,7 @@ impl Walker {
             let frame = Frame::first(qname.clone(), Rtype(0));
             self.validate(&mut proven, qtype, &frame).await.ok()?;
             match proven.ending {
-                Ending::Denied(_, denial) if denial.security == Security::Secure => {
+                Ending::Denied(_, denial) if denial.rcode == Rcode::NXDOMAIN && denial.security == Security::Secure => {
                     Some(Part { ending: Ending::Denied(qname.clone(), denial), ..proven })
                 }
                 _ => None,

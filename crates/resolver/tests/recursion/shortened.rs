@@ -3,6 +3,7 @@
 use avocet_resolver::Recursion;
 use avocet_wire::Rcode;
 
+use crate::secure::{Setup, lines, served, validation};
 use crate::world::{World, authority, recursion};
 
 const TO_EXAMPLE: &[&str] = &["au example. 3600 NS ns.example.", "ad ns.example. 3600 A 192.0.2.2"];
@@ -63,4 +64,24 @@ fn a_server_that_keeps_silent_for_shortened_names_is_shown_the_whole_name() {
     assert!(answer.took_ms <= 1_300, "{} ms", answer.took_ms);
     let sent = world.take_sent();
     assert!(sent.len() <= 4, "{sent:?}");
+}
+
+/// RFC 8020 §2 is about NXDOMAIN: where the proof says that the name has others below it, it denies none of them.
+#[test]
+fn a_proof_that_a_shortened_name_has_no_data_denies_no_name_below_it() {
+    let setup = Setup::new();
+    let zone = &setup.example;
+    let keys = lines(&[zone.sign("an", &zone.dnskey())]);
+    let address = lines(&[zone.sign("an", "www.nothing.example. 300 A 198.51.100.5")]);
+    let soa = zone.sign("au", "example. 300 SOA ns.example. host.example. 1 2 3 4 300");
+    // It says that names below nothing.example. exist, beside NXDOMAIN.
+    let no_data = lines(&[soa, zone.sign("au", "example. 300 NSEC www.nothing.example. NS SOA RRSIG NSEC DNSKEY")]);
+    let answers: &[(&str, &[String])] =
+        &[("example. DNSKEY", &keys), ("www.nothing.example. A", &address), ("nothing.example. A", &no_data)];
+    let validation = Some(validation(&setup.root));
+    let mut world = setup.world_with(Recursion { qname_minimisation: true, validation, ..recursion() });
+    world.serve(2, served("example.", answers));
+    let answer = world.resolve("www.nothing.example. A");
+    answer.check(Rcode::NOERROR, &["answer www.nothing.example. 300 A 198.51.100.5"]);
+    assert!(answer.authentic);
 }
