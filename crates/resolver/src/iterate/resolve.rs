@@ -198,10 +198,10 @@ impl Walker {
                 Err(reason) => {
                     let fault = bogus.get_or_insert_with(|| (reason, part.zone.clone()));
                     // What other servers of the zone say of this name mends no chain of trust.
-                    let is_chain_broken = self.broken_chain(qname, qtype).await.is_some();
-                    if is_chain_broken || !self.distrust((qname, qtype), &part) {
+                    if self.broken_chain(qname, qtype).await.is_some() {
                         return Err(self.bogus((qname, qtype), fault));
                     }
+                    self.distrust((qname, qtype), &part);
                 }
             }
         }

@@ -223,9 +223,7 @@ impl Walker {
                 (Err(reason), _) => {
                     self.tell_chain(zone, &vouched.ds, Err(reason));
                     fault.get_or_insert(reason);
-                    if !self.distrust((zone, Rtype::DNSKEY), &part) {
-                        break;
-                    }
+                    self.distrust((zone, Rtype::DNSKEY), &part);
                 }
                 (Ok(_), None) => break,
             }
@@ -334,9 +332,7 @@ impl Walker {
             match self.link_by_part(above, child, &part, frame).await {
                 Err(reason) if reason.verdict() == Verdict::Bogus => {
                     fault.get_or_insert(reason);
-                    if !self.distrust((child, Rtype::DS), &part) {
-                        break;
-                    }
+                    self.distrust((child, Rtype::DS), &part);
                 }
                 link => {
                     self.keep_denial_of_ds(&part, child);
@@ -477,16 +473,13 @@ impl Walker {
         }
     }
 
-    /// Takes note that what a server said did not verify, so that another one is asked. False if
-    /// nobody else can be.
-    pub(crate) fn distrust(&mut self, (qname, qtype): (&Name, Rtype), part: &Part) -> bool {
+    /// Takes note that what was found did not verify, so that another server is asked; where it came from the cache,
+    /// any server.
+    pub(crate) fn distrust(&mut self, (qname, qtype): (&Name, Rtype), part: &Part) {
         match part.server {
             Some(server) => self.distrusted.push((qname.clone(), qtype, server)),
-            // It came from the cache: ask the servers.
-            _ if !self.passes_over_cache => self.passes_over_cache = true,
-            _ => return false,
+            None => self.passes_over_cache = true,
         }
-        true
     }
 }
 

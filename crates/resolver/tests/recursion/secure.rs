@@ -312,6 +312,22 @@ fn a_denial_without_proof_is_bogus() {
 }
 
 #[test]
+fn a_denial_of_the_cache_that_does_not_verify_is_asked_for_again() {
+    let setup = Setup::new();
+    let mut world = setup.world(|_| {});
+    let keys = lines(&[setup.example.sign("an", &setup.example.dnskey())]);
+    let denied: &[(&str, &[String])] =
+        &[("example. DNSKEY", &keys), ("nothing.example. A", &setup.nothing), ("nothing.example. DS", &setup.nothing)];
+    world.serve(2, served("example.", &[("nothing.example. A", &setup.nothing[..1])]));
+    world.checking_disabled = true;
+    assert_eq!(world.resolve("nothing.example. A").rcode, Rcode::NXDOMAIN);
+    world.checking_disabled = false;
+    world.serve(2, served("example.", denied));
+    let answer = world.resolve("nothing.example. A");
+    assert_eq!((answer.rcode, answer.ede, answer.authentic), (Rcode::NXDOMAIN, None, true));
+}
+
+#[test]
 fn keys_that_the_parent_does_not_vouch_for_are_bogus() {
     let mut setup = Setup::new();
     let other = Zone { apex: "example.", ..Zone::new("other.") };
