@@ -8,7 +8,7 @@ use avocet_wire::{Rcode, Rtype, Section};
 
 use super::Walker;
 use super::fetch::{Fetched, Inquiry};
-use super::rrset::{Denial, MAX_PROOF, MAX_SIGNATURES, Most, Name, Rrset, Ungrouped, group};
+use super::rrset::{Denial, MAX_PROOF, MAX_PROOF_RECORDS, MAX_SIGNATURES, Most, Name, Rrset, Ungrouped, group};
 use crate::answer::Gathered;
 use crate::numbering::{Numbered, Numbering};
 use crate::read::{Reply, ReplyRecord, folded_target};
@@ -233,7 +233,7 @@ pub(crate) fn proof_in(reply: &Reply) -> Vec<Rrset> {
     let records = reply
         .section(RecordSection::Authority)
         .filter(|record| is_proof(record.rtype) || record.covered().is_some_and(is_proof));
-    group(records.map(|record| Ungrouped::of(&record)), Most { sets: MAX_PROOF, records: MAX_RRSET_RECORDS })
+    group(records.map(|record| Ungrouped::of(&record)), Most { sets: MAX_PROOF, records: MAX_PROOF_RECORDS })
 }
 
 /// The SOA RRset of a denial.

@@ -11,7 +11,6 @@ use avocet_wire::{Class, Rcode, Rtype, Section};
 use crate::answer::{Gathered, Kind};
 use crate::numbering::Numbering;
 use crate::read::ReplyRecord;
-use crate::scrub::MAX_RRSET_RECORDS;
 
 /// A name in folded wire form.
 pub(crate) type Name = Arc<[u8]>;
@@ -166,6 +165,9 @@ pub(crate) struct Most {
 pub(crate) const MAX_SIGNATURES: usize = 32;
 /// Most NSEC and NSEC3 RRsets of a reply that are kept.
 pub(crate) const MAX_PROOF: usize = 32;
+/// Most records of an NSEC or NSEC3 RRset that are kept. One is all that a sound one has, and the chain of trust looks at
+/// all proofs of a question for each label of a name.
+pub(crate) const MAX_PROOF_RECORDS: usize = 4;
 
 /// Groups records, RRSIG records among them, into RRsets in the order in which their owners and types first appear.
 pub(crate) fn group<'a>(records: impl Iterator<Item = Ungrouped<'a>> + Clone, most: Most) -> Vec<Rrset> {
@@ -298,7 +300,7 @@ fn denial(rcode: Rcode, view: &NegativeView<'_>) -> Denial {
     let flat: Vec<_> = records
         .map(|record| Ungrouped { owner: record.owner, rtype: Rtype(record.rtype), ttl_secs, rdata: record.rdata })
         .collect();
-    let mut proof = group(flat.iter().copied(), Most { sets: MAX_PROOF + 1, records: MAX_RRSET_RECORDS });
+    let mut proof = group(flat.iter().copied(), Most { sets: MAX_PROOF + 1, records: MAX_PROOF_RECORDS });
     let at = proof.iter().position(|set| set.rtype == Rtype::SOA);
     let soa = at.map(|at| proof.remove(at));
     let Provenance { security, unsupported, .. } = view.provenance;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use avocet_cache::{FailureCache, RrsetCache, TtlBounds};
 use avocet_resolver::{
@@ -62,6 +63,8 @@ pub(crate) struct World {
     pub(crate) short_of: usize,
     answers: Vec<(u32, Answer)>,
     waiters: u32,
+    /// How long the resolver took for replies, for benches.
+    pub(crate) in_replies: Duration,
     began_ms: HashMap<u32, u64>,
     pub(crate) wall_secs: u64,
     pub(crate) dnssec_ok: bool,
@@ -197,6 +200,7 @@ impl World {
             short_of: 0,
             answers: Vec::new(),
             waiters: 0,
+            in_replies: Duration::ZERO,
             began_ms: HashMap::new(),
             wall_secs: 0,
             dnssec_ok: false,
@@ -374,7 +378,9 @@ impl World {
                 }
             }
             Some(Event::Reply { socket, octets }) => {
+                let began = Instant::now();
                 self.with(|resolver, cx| counted_reply(resolver, socket, &octets, cx));
+                self.in_replies += began.elapsed();
             }
             Some(Event::Unsent { socket }) => self.with(|resolver, cx| resolver.server_unsent(socket, cx)),
             None => {}

@@ -1,0 +1,262 @@
+//! Replies of 64 KiB that are as dear to read as a server can make them.
+
+use avocet_testkit::Query;
+use avocet_wire::header::{AA, QR};
+
+/// A message that is filled with records until it has 64 KiB.
+pub(crate) struct Message {
+    octets: Vec<u8>,
+    counts: [u16; 4],
+}
+
+impl Message {
+    pub(crate) fn to(query: &Query, flags: u16) -> Self {
+        let mut octets = query.id.to_be_bytes().to_vec();
+        octets.extend((QR | flags).to_be_bytes());
+        octets.extend([0; 8]);
+        octets.extend(&query.question);
+        Self { octets, counts: [1, 0, 0, 0] }
+    }
+
+    /// Adds a record if there is room for it.
+    fn add(&mut self, section: usize, (owner, rtype): (&[u8], u16), rdata: &[u8]) -> bool {
+        let has_room = self.octets.len() + owner.len() + 10 + rdata.len() <= 65_535;
+        if has_room {
+            self.octets.extend(owner);
+            for field in [rtype, 1, 0, 300, rdata.len() as u16] {
+                self.octets.extend(field.to_be_bytes());
+            }
+            self.octets.extend(rdata);
+            self.counts[section] += 1;
+        }
+        has_room
+    }
+
+    /// Adds records by their number until there is no room.
+    fn fill(&mut self, section: usize, rtype: u16, record: impl Fn(u16) -> (Vec<u8>, Vec<u8>)) {
+        let mut number = 0;
+        loop {
+            let (owner, rdata) = record(number);
+            if !self.add(section, (&owner, rtype), &rdata) {
+                return;
+            }
+            number += 1;
+        }
+    }
+
+    pub(crate) fn finish(mut self) -> Vec<u8> {
+        for (at, count) in self.counts.iter().enumerate() {
+            self.octets[4 + 2 * at..6 + 2 * at].copy_from_slice(&count.to_be_bytes());
+        }
+        self.octets
+    }
+}
+
+const ANSWER: usize = 1;
+const AUTHORITY: usize = 2;
+const ADDITIONAL: usize = 3;
+/// A type whose data is any octets.
+const PRIVATE: u16 = 65_280;
+/// The question's name.
+const QNAME: [u8; 2] = [0xc0, 12];
+/// An NSEC record without a meaning: the next name is the root, and there is an A record.
+const NSEC: &[u8] = &[0, 0, 1, 0x40];
+const SOA: &[u8] = &[0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 1, 44];
+
+/// A pointer to the question's name without its first `labels` labels.
+fn above(query: &Query, labels: usize) -> [u8; 2] {
+    let mut at = 0;
+    for _ in 0..labels {
+        at += 1 + usize::from(query.question[at]);
+    }
+    (0xc000 | (12 + at) as u16).to_be_bytes()
+}
+
+/// A name of one label right below the one that a pointer leads to.
+fn below(number: u16, pointer: [u8; 2]) -> Vec<u8> {
+    let [high, low] = number.to_be_bytes();
+    [&[2, high, low][..], &pointer].concat()
+}
+
+/// RRSIG data that covers a type and is of no key.
+fn signature(covered: u16, number: u16) -> Vec<u8> {
+    let fixed = [15, 1, 0, 0, 1, 44, 0x7f, 0, 0, 0, 0x60, 0, 0, 0];
+    [&covered.to_be_bytes()[..], &fixed, &number.to_be_bytes(), &[0], &number.to_be_bytes()].concat()
+}
+
+/// A reply to a query, by the number of replies that were given before.
+pub(crate) type Reply = fn(&Query, usize) -> Message;
+
+fn denial_of_many_names(query: &Query, _: usize) -> Message {
+    let mut message = Message::to(query, AA);
+    let zone = above(query, labels(query) - 1);
+    message.add(AUTHORITY, (&zone, 6), SOA);
+    message.fill(AUTHORITY, 47, |number| (below(number, zone), NSEC.to_vec()));
+    message
+}
+
+fn denial_with_many_records_at_one_name(query: &Query, _: usize) -> Message {
+    let mut message = Message::to(query, AA);
+    message.add(AUTHORITY, (&above(query, labels(query) - 1), 6), SOA);
+    message.fill(AUTHORITY, 47, |number| {
+        let [high, low] = number.to_be_bytes();
+        (QNAME.to_vec(), vec![2, high, low, 0, 0, 1, 0x40])
+    });
+    message
+}
+
+fn denial_with_many_signatures(query: &Query, _: usize) -> Message {
+    let mut message = Message::to(query, AA);
+    message.add(AUTHORITY, (&above(query, labels(query) - 1), 6), SOA);
+    message.fill(AUTHORITY, 46, |number| (below(number / 2, QNAME), signature(47 + number % 2 * 3, number)));
+    message
+}
+
+fn labels(query: &Query) -> usize {
+    query.qname.matches('.').count()
+}
+
+/// A referral to the zone one label below that of the last reply.
+fn referral(query: &Query, number: usize) -> Message {
+    let mut message = Message::to(query, 0);
+    let zone = above(query, labels(query).saturating_sub(2 + number));
+    message.add(AUTHORITY, (&zone, 2), &[&[2, b'n', b's'][..], &zone].concat());
+    message.add(ADDITIONAL, (&[&[2, b'n', b's'][..], &zone].concat(), 1), &[192, 0, 2, 2]);
+    message
+}
+
+fn referral_with_many_ds(query: &Query, number: usize) -> Message {
+    let mut message = referral(query, number);
+    let zone = above(query, labels(query).saturating_sub(2 + number));
+    message.fill(AUTHORITY, 43, |number| {
+        (zone.to_vec(), [&number.to_be_bytes()[..], &[15, 2], &number.to_be_bytes()].concat())
+    });
+    message
+}
+
+fn referral_with_many_nsec(query: &Query, number: usize) -> Message {
+    let mut message = referral(query, number);
+    message.fill(AUTHORITY, 47, |number| (below(number, QNAME), NSEC.to_vec()));
+    message
+}
+
+fn referral_with_much_glue(query: &Query, _: usize) -> Message {
+    let mut message = Message::to(query, 0);
+    let zone = above(query, labels(query) - 2);
+    for number in 0..1_000 {
+        message.add(AUTHORITY, (&zone, 2), &below(number, zone));
+    }
+    message.fill(ADDITIONAL, 1, |number| (below(number % 13, zone), [&[10, 0][..], &number.to_be_bytes()].concat()));
+    message
+}
+
+fn many_addresses(query: &Query, _: usize) -> Message {
+    let mut message = Message::to(query, AA);
+    message.fill(ANSWER, 1, |number| (QNAME.to_vec(), [&[198, 51][..], &number.to_be_bytes()].concat()));
+    message
+}
+
+fn as_many_addresses_as_are_taken_and_extras(query: &Query, _: usize) -> Message {
+    let mut message = Message::to(query, AA);
+    for number in 0..256_u16 {
+        message.add(ANSWER, (&QNAME, 1), &[&[198, 51][..], &number.to_be_bytes()].concat());
+    }
+    for number in 0..1_000 {
+        message.add(AUTHORITY, (&QNAME, 2), &below(number, QNAME));
+    }
+    message.fill(ADDITIONAL, 1, |number| (below(number, QNAME), [&[198, 51][..], &number.to_be_bytes()].concat()));
+    message
+}
+
+fn one_address_many_times(query: &Query, _: usize) -> Message {
+    let mut message = Message::to(query, AA);
+    message.fill(ANSWER, 1, |_| (QNAME.to_vec(), vec![198, 51, 100, 1]));
+    message
+}
+
+fn chain_of_aliases(query: &Query, _: usize) -> Message {
+    let mut message = Message::to(query, AA);
+    message.add(ANSWER, (&QNAME, 5), &below(0, QNAME));
+    message.fill(ANSWER, 5, |number| (below(number, QNAME), below(number + 1, QNAME)));
+    message
+}
+
+fn dnames_at_every_name_above(query: &Query, _: usize) -> Message {
+    let mut message = Message::to(query, AA);
+    let labels = labels(query);
+    message.fill(ANSWER, 39, |number| {
+        let above = above(query, 1 + usize::from(number) % (labels - 1));
+        (above.to_vec(), below(number, above))
+    });
+    message
+}
+
+fn names_that_are_chains_of_pointers(query: &Query, _: usize) -> Message {
+    let mut message = Message::to(query, AA);
+    let last = add_chain(&mut message, &[1, b'x', 0]);
+    message.fill(ANSWER, 5, |_| (last.to_vec(), last.to_vec()));
+    message
+}
+
+fn malformed_names_at_the_end_of_chains(query: &Query, _: usize) -> Message {
+    let mut message = Message::to(query, AA);
+    // A label of an unknown type.
+    let last = add_chain(&mut message, &[0x80]);
+    message.fill(AUTHORITY, 2, |_| (QNAME.to_vec(), last.to_vec()));
+    message
+}
+
+/// Adds a record of a private type whose data is `end` and a chain of pointers to it. Returns a pointer to the last.
+fn add_chain(message: &mut Message, end: &[u8]) -> [u8; 2] {
+    let start = (message.octets.len() + QNAME.len() + 10) as u16;
+    let (mut data, mut previous) = (end.to_vec(), start);
+    for _ in 0..125 {
+        let at = start + data.len() as u16;
+        data.extend((0xc000 | previous).to_be_bytes());
+        previous = at;
+    }
+    message.add(ANSWER, (&QNAME, PRIVATE), &data);
+    (0xc000 | previous).to_be_bytes()
+}
+
+fn records_of_a_meta_type(query: &Query, _: usize) -> Message {
+    let mut message = Message::to(query, AA);
+    message.fill(ANSWER, 255, |_| (vec![0], Vec::new()));
+    message
+}
+
+fn names_of_255_octets(query: &Query, _: usize) -> Message {
+    let mut message = Message::to(query, AA);
+    let at = message.octets.len() + 12;
+    let mut name = Vec::new();
+    for letter in [b'a', b'b', b'c'] {
+        name.push(63);
+        name.extend([letter; 63]);
+    }
+    name.push(57);
+    name.extend([b'd'; 57]);
+    name.push(0);
+    message.add(ANSWER, (&QNAME, PRIVATE), &name);
+    let pointer = (0xc000 | at as u16).to_be_bytes();
+    message.fill(AUTHORITY, 47, |number| (below(number, pointer), NSEC.to_vec()));
+    message
+}
+
+/// All of them.
+pub(crate) const REPLIES: &[(&str, Reply)] = &[
+    ("a denial by many names", denial_of_many_names),
+    ("a denial by many records of one name", denial_with_many_records_at_one_name),
+    ("a denial with many signatures", denial_with_many_signatures),
+    ("a referral with many DS records", referral_with_many_ds),
+    ("a referral with many NSEC records", referral_with_many_nsec),
+    ("a referral with much glue", referral_with_much_glue),
+    ("an RRset beyond its bound", many_addresses),
+    ("an RRset at its bound, and extras", as_many_addresses_as_are_taken_and_extras),
+    ("one record many times", one_address_many_times),
+    ("a chain of aliases", chain_of_aliases),
+    ("DNAME records at every name above", dnames_at_every_name_above),
+    ("names that are chains of pointers", names_that_are_chains_of_pointers),
+    ("malformed names at the end of chains", malformed_names_at_the_end_of_chains),
+    ("records of a meta type", records_of_a_meta_type),
+    ("names of 255 octets", names_of_255_octets),
+];
