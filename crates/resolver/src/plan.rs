@@ -356,8 +356,15 @@ impl Plan {
     /// Has this folded name a rule that is not the root's?
     #[must_use]
     pub fn has_own_rule(&self, qname: &[u8]) -> bool {
-        self.zones.nearest(qname).is_some_and(|(_, rule)| rule.is_some())
-            || self.stubs.nearest(qname).is_some_and(|(_, apex_len)| apex_len > 1)
+        self.own_rule_len(qname).is_some()
+    }
+
+    /// The octets of the apex of the nearest rule or stub zone for this folded name; none where it is the root's.
+    #[must_use]
+    pub fn own_rule_len(&self, qname: &[u8]) -> Option<usize> {
+        let rule = self.zones.nearest(qname).and_then(|(zone, rule)| rule.is_some().then_some(zone.len()));
+        let stub = self.stubs.nearest(qname).map(|(_, apex_len)| usize::from(apex_len)).filter(|len| *len > 1);
+        rule.max(stub)
     }
 
     /// Whether anybody is asked about this folded name.

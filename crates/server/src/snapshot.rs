@@ -105,7 +105,7 @@ impl Snapshot {
             epoch,
             allow: AddressSet::new(&server.allow),
             local: LocalRecords::new(&config.records),
-            special: server.local_names.then(SpecialNames::new),
+            special: SpecialNames::of(server),
             chaos: ChaosTexts { version: server.version.clone(), identity: server.id_server.clone() },
             identity: Identity {
                 udp_size: server.max_udp_size,

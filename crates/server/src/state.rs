@@ -40,8 +40,8 @@ pub(crate) struct Snapshot {
     pub(crate) allow: AddressSet,
     /// Local records.
     pub(crate) local: LocalRecords,
-    /// Special names, if they are answered here.
-    pub(crate) special: Option<SpecialNames>,
+    /// Local zones, and special names if they are answered here.
+    pub(crate) special: SpecialNames,
     /// Texts of class CH.
     pub(crate) chaos: ChaosTexts,
     /// NSID and sizes for OPT.

@@ -90,6 +90,8 @@ pub(crate) struct ServerConfig {
     pub(crate) allow: Vec<IpNet>,
     /// Whether the special names of RFC 6761, RFC 6303 and their like are answered here.
     pub(crate) local_names: bool,
+    /// Names in wire form, lower case: below them there is nothing but local records.
+    pub(crate) local_zones: Vec<Box<[u8]>>,
     /// Largest UDP answer and the EDNS buffer size advertised, in bytes, 512 to 4096.
     pub(crate) max_udp_size: u16,
     /// Whether records that the client did not ask for are left out.

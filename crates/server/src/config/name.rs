@@ -20,11 +20,11 @@ impl FromText for Name {
         if written.is_empty() {
             return Err(None);
         }
-        let mut wire = [0; MAX_NAME];
-        let len = text::name_to_wire(written.as_bytes(), Some(ROOT), &mut wire)
-            .map_err(|error| Some(format!("{written:?}: {error}")))?;
+        if written.contains(char::is_whitespace) {
+            return Err(Some(format!("{written:?} has a blank in it; where that is meant, write \\\\032")));
+        }
         // Length octets are at most 63, below the letters.
-        Ok(wire.get(..len).unwrap_or_default().to_ascii_lowercase().into())
+        typed_name(written).map(|wire| wire.to_ascii_lowercase().into()).map_err(Some)
     }
 }
 

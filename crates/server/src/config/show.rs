@@ -85,6 +85,7 @@ fn server(server: &ServerConfig) -> Table {
         ("http", or_empty(http.as_deref())),
         ("allow", texts(&server.allow)),
         ("local-names", server.local_names.into()),
+        ("local-zones", texts(&server.local_zones.iter().map(|zone| shown(zone)).collect::<Vec<_>>())),
         ("max-udp-size", i64::from(server.max_udp_size).into()),
         ("minimal-responses", server.minimal_responses.into()),
         ("user", or_empty(server.user.as_deref())),

@@ -82,13 +82,14 @@ struct Variable<'a> {
 impl<'a> Source<'a> {
     /// The text of `file` and those variables of `environment` that name a section and a key.
     ///
-    /// `AVOCET_X` without two underscores is none of ours: container platforms set such names for their services.
+    /// `AVOCET_X_Y` without two underscores is none of ours unless it is the name of a key: container platforms set such
+    /// names for their services.
     pub(super) fn new(file: Option<&'a Path>, text: &'a str, environment: &'a BTreeMap<String, String>) -> Self {
         let kebab = |text: &str| text.to_ascii_lowercase().replace('_', "-");
         let variables = environment
             .iter()
             .filter_map(|(name, value)| {
-                let (section, key) = name.strip_prefix(PREFIX)?.split_once("__")?;
+                let (section, key) = name.strip_prefix(PREFIX)?.split_once("__").unwrap_or_default();
                 Some(Variable { name, section: kebab(section), key: kebab(key), value })
             })
             .collect();
@@ -109,6 +110,10 @@ impl<'a> Source<'a> {
         for (position, variable) in self.variables.iter().enumerate() {
             let at = self.text.len() + 1 + position;
             let place = at..at + 1;
+            if variable.section.is_empty() {
+                faults.extend(variable.meant(&schema).map(|message| Fault { span: place, message }));
+                continue;
+            }
             if let Err(message) = variable.lay_over(document.get_mut(), &schema, place.clone()) {
                 faults.push(Fault { span: place, message });
             }
@@ -136,7 +141,13 @@ impl<'a> Source<'a> {
 
     fn syntax_fault(&self, error: &toml::de::Error) -> Fault {
         let span = error.span().unwrap_or(self.text.len()..self.text.len());
-        Fault { span, message: error.message().replace('\n', ", ") }
+        let message = error.message().replace('\n', ", ");
+        // The parser names no key.
+        let message = match self.text.get(span.clone()).filter(|key| !key.is_empty() && message == "duplicate key") {
+            Some(key) => format!("{message} `{key}`; its table has it once already"),
+            None => message,
+        };
+        Fault { span, message }
     }
 
     fn location(&self, span: &Range<usize>) -> String {
@@ -154,6 +165,17 @@ impl<'a> Source<'a> {
 }
 
 impl<'a> Variable<'a> {
+    /// Says which key a variable without two underscores names; none where it is none of ours.
+    fn meant(&self, schema: &serde_json::Value) -> Option<String> {
+        let name = self.name.strip_prefix(PREFIX)?;
+        name.match_indices('_').find_map(|(at, _)| {
+            let (section, key) = (&name[..at], &name[at + 1..]);
+            let kebab = |text: &str| text.to_ascii_lowercase().replace('_', "-");
+            known::kind(schema, &kebab(section), &kebab(key)).ok()?;
+            Some(format!("two underscores stand between table and key; did you mean {PREFIX}{section}__{key}?"))
+        })
+    }
+
     /// Sets the key in `document`, as the kind of value that `schema` names for it.
     ///
     /// # Errors

@@ -88,6 +88,9 @@ pub(super) struct ServerSpec {
     /// Answer special names such as "localhost." and the reverse names of private addresses here (RFC 6761, RFC 6303).
     #[schemars(extend("default" = true))]
     pub(super) local_names: Setting<bool>,
+    /// Zones of this network: names in them that have no record do not exist, and no other server is asked about them.
+    #[schemars(extend("default" = []))]
+    pub(super) local_zones: Setting<List<Text<Name>>>,
     /// Largest UDP answer and advertised EDNS buffer size, in bytes.
     #[schemars(extend("default" = 1232))]
     pub(super) max_udp_size: Setting<Int<512, 4096>>,

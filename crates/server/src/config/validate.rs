@@ -10,6 +10,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use toml::Spanned;
 
+use super::name::{Name, shown};
 use super::recurse::{self, Mode};
 use super::setting::{FromText, List, Setting, Text, Value, missing_port};
 use super::spec::{CacheSpec, DataSpec, LogSpec, RateLimitSpec, ServerSpec, Spec};
@@ -44,7 +45,9 @@ pub(super) fn validate(spec: Spec, faults: Vec<Fault>) -> Result<Config, Vec<Fau
     let mut resolver = spec.resolver;
     let mode = check.take(mem::take(&mut resolver.mode)).map(|text| text.0);
     let mode = mode.unwrap_or_else(|| if forward::forwards_all(&spec.forward) { Mode::Forward } else { Mode::Recurse });
-    let mut server = server(spec.server, &mut check);
+    let mut server_spec = spec.server;
+    let local_zones = mem::take(&mut server_spec.local_zones);
+    let mut server = server(server_spec, &mut check);
     if let Some(size) = check.take(mem::take(&mut resolver.max_udp_size)) {
         server.max_udp_size = size.0 as u16;
     }
@@ -52,6 +55,9 @@ pub(super) fn validate(spec: Spec, faults: Vec<Fault>) -> Result<Config, Vec<Fau
         server.minimal_responses = minimal;
     }
     let forwards = forward::rules(spec.forward, mode, &server.listen, &mut check);
+    let stubs = recurse::stubs(spec.stub, &mut check);
+    let elsewhere = forwards.iter().map(|forward| &forward.zone).chain(stubs.iter().map(|stub| &stub.zone)).collect();
+    server.local_zones = self::local_zones(local_zones, elsewhere, &mut check);
     let tables = policy::Tables {
         policy: spec.policy,
         lists: spec.list,
@@ -61,7 +67,7 @@ pub(super) fn validate(spec: Spec, faults: Vec<Fault>) -> Result<Config, Vec<Fau
     };
     let config = Config {
         resolver: recurse::resolver(resolver, mode, &mut check),
-        stubs: recurse::stubs(spec.stub, &mut check),
+        stubs,
         dnssec: recurse::dnssec(spec.dnssec, &mut check),
         dns64: dns64::dns64(spec.dns64, &mut check),
         server,
@@ -165,6 +171,7 @@ fn server(spec: ServerSpec, check: &mut Check) -> ServerConfig {
         http: http(spec.http, check),
         allow: allow.unwrap_or_else(private_networks),
         local_names: check.take(spec.local_names).unwrap_or(true),
+        local_zones: Vec::new(),
         max_udp_size: check.take(spec.max_udp_size).map_or(1232, |size| size.0 as u16),
         minimal_responses: check.take(spec.minimal_responses).unwrap_or(true),
         user: check.take(spec.user).filter(|user| !user.is_empty()),
@@ -187,6 +194,27 @@ fn server(spec: ServerSpec, check: &mut Check) -> ServerConfig {
 
 fn millis(count: u32) -> Duration {
     Duration::from_millis(count.into())
+}
+
+/// The local zones, each once. The root is none: then no name would be asked for anywhere. Nor is a zone that has servers.
+fn local_zones(setting: Setting<List<Text<Name>>>, elsewhere: Vec<&Name>, check: &mut Check) -> Vec<Name> {
+    let mut zones: Vec<Name> = Vec::new();
+    for written in check.take(setting).map_or_else(Vec::new, |list| list.0) {
+        let (at, Text(zone)) = (written.span(), written.into_inner());
+        if zone.len() == 1 {
+            check.fault(at, "the root is no local zone; name the zones of this network, such as \"lan\"");
+        } else if elsewhere.contains(&&zone) {
+            check.fault(
+                at,
+                format!("{:?} has servers of its own in a [[forward]] or [[stub]]; leave one out", shown(&zone)),
+            );
+        } else if zones.contains(&zone) {
+            check.fault(at, format!("{:?} stands there twice; write it once", shown(&zone)));
+        } else {
+            zones.push(zone);
+        }
+    }
+    zones
 }
 
 fn cores() -> usize {

@@ -45,6 +45,7 @@ pub(crate) fn answers_fingerprint(config: &Config) -> u64 {
 fn answers_of_server(server: &ServerConfig) -> impl fmt::Debug {
     let ServerConfig {
         local_names,
+        local_zones,
         max_udp_size,
         minimal_responses,
         // Who is served, where, and by how many threads.
@@ -62,7 +63,7 @@ fn answers_of_server(server: &ServerConfig) -> impl fmt::Debug {
         cookies: _,
         cookie_secret: _,
     } = server;
-    (*local_names, *max_udp_size, *minimal_responses)
+    (*local_names, local_zones, *max_udp_size, *minimal_responses)
 }
 
 /// Equal for snapshots of one configuration whose policies say the same to the same profile: lists, countries, what is

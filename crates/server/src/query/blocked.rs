@@ -184,7 +184,7 @@ mod tests {
 
     fn shown(rtype: Rtype, form: Form<'_>) -> String {
         let mut out = [0; 512];
-        let question = LocalQuestion { qname: b"\x03ads\x07example\x00", qtype: rtype };
+        let question = LocalQuestion { qname: b"\x03ads\x07example\x00", qtype: rtype, turn: 0 };
         let draft = draft(&question, &form, 60, &mut out);
         let view = MessageView::new(&out[..draft.len]).unwrap();
         let mut offsets = [0; MAX_RECORDS];

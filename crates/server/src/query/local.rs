@@ -5,7 +5,7 @@
 //! (RFC 4592). CNAMEs are followed among the local records; where a chain leaves them, the rest
 //! is resolved as any other name.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use avocet_wire::builder::{Builder, Full, Record, Section};
 use avocet_wire::header::{AA, QR, RA};
@@ -23,6 +23,8 @@ pub(crate) const MAX_CNAMES: usize = 11;
 pub(crate) struct LocalRecords {
     names: SuffixMap<Owner>,
     has_wildcards: bool,
+    /// Names above owners, but for the root: they exist, with no records of their own (RFC 8020).
+    above: HashSet<Box<[u8]>>,
 }
 
 /// A name with records of its own, or with a wildcard right below it.
@@ -79,8 +81,10 @@ impl LocalRecords {
                 names.entry(above).or_default().wildcard.push(set(record));
             }
         }
+        let above = names.keys().flat_map(|name| name::ancestors(name).skip(1)).filter(|name| name.len() > 1);
+        let above = above.map(Box::from).collect();
         let has_wildcards = names.values().any(|owner| !owner.wildcard.is_empty());
-        Self { names: names.into_iter().map(|(name, owner)| (name.into(), owner)).collect(), has_wildcards }
+        Self { names: names.into_iter().map(|(name, owner)| (name.into(), owner)).collect(), has_wildcards, above }
     }
 
     /// Answers the question into `out`, if its name is local.
@@ -104,6 +108,11 @@ impl LocalRecords {
     /// Is this folded name one of ours?
     pub(crate) fn has(&self, qname: &[u8]) -> bool {
         self.sets(qname).is_some()
+    }
+
+    /// Whether names below this folded name have records.
+    pub(crate) fn has_below(&self, qname: &[u8]) -> bool {
+        self.above.contains(qname)
     }
 
     /// Does this very folded name have records?
@@ -135,6 +144,8 @@ pub(crate) struct LocalQuestion<'a> {
     pub(crate) qname: &'a [u8],
     /// QTYPE.
     pub(crate) qtype: Rtype,
+    /// Which of several addresses comes first: that many places on, around the end. The message ID will do.
+    pub(crate) turn: u16,
 }
 
 impl<'a> LocalQuestion<'a> {
@@ -144,7 +155,7 @@ impl<'a> LocalQuestion<'a> {
             Some((qname, fixed)) => (qname, u16::from_be_bytes([fixed[0], fixed[1]])),
             None => (question, 0),
         };
-        Self { qname, qtype: Rtype(qtype) }
+        Self { qname, qtype: Rtype(qtype), turn: 0 }
     }
 }
 
@@ -175,7 +186,11 @@ fn write(
     // ANY gets one RRset (RFC 8482 §4.1).
     let set = sets.iter().find(|set| set.rtype == question.qtype || question.qtype == Rtype::ANY);
     if let Some(set) = set {
-        let records = set.rdata.iter().map(|rdata| Record {
+        // Clients take the first address: each gets its share of them.
+        let first =
+            if matches!(set.rtype, Rtype::A | Rtype::AAAA) { usize::from(question.turn) % set.rdata.len() } else { 0 };
+        let (last, ahead) = set.rdata.split_at(first);
+        let records = ahead.iter().chain(last).map(|rdata| Record {
             owner,
             rtype: set.rtype,
             class: Class::IN,
@@ -252,7 +267,7 @@ mod tests {
     fn check(qname: &str, qtype: Rtype, expected: &str) {
         let mut out = [0; 512];
         let qname = wire(qname);
-        let answer = records().answer(&LocalQuestion { qname: &qname, qtype }, &mut out);
+        let answer = records().answer(&LocalQuestion { qname: &qname, qtype, turn: 0 }, &mut out);
         let got = match answer {
             Local::Absent => "absent".to_string(),
             Local::Outside(aliases) => format!("to {}", aliases.last().unwrap().target),
@@ -274,10 +289,24 @@ mod tests {
         let rdata = (0..200u8).map(|last| [10, 0, 0, last].as_slice().into()).collect();
         let record = RecordConfig { name: wire("many.lan."), rtype: Rtype::A, rdata, ttl_secs: 300 };
         let mut out = [0; 512];
-        let question = LocalQuestion { qname: &wire("many.lan."), qtype: Rtype::A };
+        let question = LocalQuestion { qname: &wire("many.lan."), qtype: Rtype::A, turn: 0 };
         let Local::Answer(draft) = LocalRecords::new(&[record]).answer(&question, &mut out) else { panic!() };
         let header = MessageView::new(&out[..draft.len]).unwrap().header();
         assert_eq!((draft.rcode, header.rcode(), header.has(TC)), (Rcode::NOERROR, Rcode::NOERROR, true));
+    }
+
+    #[test]
+    fn each_address_of_a_record_comes_first_in_its_turn() {
+        let (records, qname) = (records(), wire("nas.lan."));
+        let order = |turn, qtype| {
+            let mut out = [0; 512];
+            let Local::Answer(draft) = records.answer(&LocalQuestion { qname: &qname, qtype, turn }, &mut out) else {
+                panic!()
+            };
+            let view = MessageView::new(&out[..draft.len]).unwrap();
+            view.records().unwrap().map(|record| *record.unwrap().rdata().last().unwrap()).collect::<Vec<u8>>()
+        };
+        assert_eq!([0, 1, 2, 65_535].map(|turn| order(turn, Rtype::A)), [[2, 3], [3, 2], [2, 3], [3, 2]]);
     }
 
     #[test]

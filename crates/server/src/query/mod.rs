@@ -177,7 +177,7 @@ impl Query<'_> {
     }
 
     fn local(&self) -> LocalQuestion<'_> {
-        LocalQuestion { qname: self.key.qname(), qtype: self.view.qtype }
+        LocalQuestion { qname: self.key.qname(), qtype: self.view.qtype, turn: self.asked.id }
     }
 }
 
@@ -525,10 +525,14 @@ fn plain_outcome(stage: Stage, rcode: Rcode, qtype: Rtype) -> Outcome {
     Outcome { stage, rcode, qtype, kind: u64::from(rcode.0), verified: false }
 }
 
-/// Answers a special name, unless a forwarding rule of its own says otherwise.
+/// Answers a name of a local zone or a special name, unless it has servers of its own.
 fn special(path: &Path<'_>, question: &LocalQuestion<'_>, out: &mut [u8]) -> Option<Draft> {
-    let names = path.state.special.as_ref().filter(|names| names.has(question.qname))?;
-    if path.state.plan.has_own_rule(question.qname) { None } else { names.answer(question, out) }
+    let zone = path.state.special.find(question)?;
+    if zone.gives_way(path.state.plan.own_rule_len(question.qname)) {
+        None
+    } else {
+        zone.answer(&path.state.local, out)
+    }
 }
 
 /// The query as what waits for the network. A local chain asks for its last target instead.

@@ -1,20 +1,28 @@
-//! Names that must not leak to the Internet's servers, answered here.
+//! Names that must not leak to the Internet's servers, answered here: local zones, as configured, and special names.
+//!
+//! A local zone has no data but the local records of its names, which are found before. So a name in it that comes here
+//! does not exist, or has no records of its own (NODATA): the apex, and a name above one with records.
 //!
 //! `localhost` and loopback reverse names have data; the others are empty zones, with the SOA
 //! that RFC 6303 §3 asks for. Sources: RFC 6303 (private reverse zones), RFC 7793 (shared
 //! address space), RFC 6761 (localhost, invalid, test), RFC 7686 (onion), RFC 8375 (home.arpa),
 //! RFC 9462 (resolver.arpa), RFC 9476 (alt), RFC 6762 appendix G (local).
 
+use std::collections::BTreeMap;
+
 use avocet_wire::builder::{Builder, Full, Record, Section};
 use avocet_wire::header::{AA, QR, RA};
 use avocet_wire::suffix::SuffixMap;
 use avocet_wire::{Class, Rcode, Rtype};
 
-use super::local::LocalQuestion;
+use super::local::{LocalQuestion, LocalRecords};
 use super::respond::Draft;
+use crate::config::ServerConfig;
 
 /// TTL of these answers in seconds, as RFC 6303 §3 has it.
 const TTL_SECS: u32 = 10_800;
+/// TTL of denials in local zones, in seconds: a device that has just got its record is found within a minute.
+const LOCAL_TTL_SECS: u32 = 60;
 /// Who is responsible for a zone nobody has.
 const MAILBOX: &[u8] = b"\x06nobody\x07invalid\x00";
 /// Octets of the longest SOA data: two names and five numbers.
@@ -30,50 +38,82 @@ const EMPTY_ZONES: &str = "invalid test onion alt local home.arpa resolver.arpa 
 enum Zone {
     /// Nothing but its SOA.
     Empty,
+    /// As configured: nothing but its SOA and local records.
+    Local,
     /// `localhost` and all below it: the loopback addresses.
     Localhost,
     /// The reverse name of a loopback address: PTR to localhost.
     LoopbackReverse,
 }
 
-/// The special zones by their folded wire names.
-#[derive(Debug)]
+/// The zones by their folded wire names.
+#[derive(Debug, Default)]
 pub(crate) struct SpecialNames {
     zones: SuffixMap<Zone>,
 }
 
+/// A question whose name is in a zone that is answered here.
+pub(crate) struct InZone<'a> {
+    question: LocalQuestion<'a>,
+    apex: &'a [u8],
+    zone: Zone,
+}
+
 impl SpecialNames {
-    /// The table.
-    pub(crate) fn new() -> Self {
-        let mut zones = Vec::new();
-        let mut add = |text: &str, zone| zones.push((wire(text), zone));
-        for text in EMPTY_ZONES.split_whitespace() {
-            add(text, Zone::Empty);
-        }
-        for octet in 16..32 {
-            add(&format!("{octet}.172.in-addr.arpa"), Zone::Empty);
-        }
-        for octet in 64..128 {
-            add(&format!("{octet}.100.in-addr.arpa"), Zone::Empty);
-        }
-        add(&format!("{}ip6.arpa", "0.".repeat(32)), Zone::Empty);
-        add(&format!("1.{}ip6.arpa", "0.".repeat(31)), Zone::LoopbackReverse);
-        add("1.0.0.127.in-addr.arpa", Zone::LoopbackReverse);
-        add("localhost", Zone::Localhost);
+    /// The local zones of a configuration, and the special names where they are wanted.
+    pub(crate) fn of(server: &ServerConfig) -> Self {
+        let special = if server.local_names { special_zones() } else { Vec::new() };
+        let local = server.local_zones.iter().map(|apex| (apex.clone(), Zone::Local));
+        // A local zone takes the place of a special one of its name.
+        let zones: BTreeMap<_, _> = special.into_iter().chain(local).collect();
         Self { zones: zones.into_iter().collect() }
     }
 
-    /// Is a folded name special?
+    /// The zone that the question's name is in; none where it is in none.
     #[inline]
-    pub(crate) fn has(&self, qname: &[u8]) -> bool {
-        self.zones.nearest(qname).is_some()
+    pub(crate) fn find<'a>(&'a self, question: &LocalQuestion<'a>) -> Option<InZone<'a>> {
+        let (apex, zone) = self.zones.nearest(question.qname)?;
+        Some(InZone { question: *question, apex, zone: *zone })
+    }
+}
+
+impl InZone<'_> {
+    /// Whether servers of the name's own go before the zone; `apex_len` is the length of the zone that they are
+    /// configured for. Before a special name all do, before a local zone those of a zone below it.
+    pub(crate) fn gives_way(&self, apex_len: Option<usize>) -> bool {
+        match self.zone {
+            Zone::Local => apex_len.is_some_and(|len| len > self.apex.len()),
+            Zone::Empty | Zone::Localhost | Zone::LoopbackReverse => apex_len.is_some(),
+        }
     }
 
-    /// Answers the question into `out` if its name is special.
-    pub(crate) fn answer(&self, question: &LocalQuestion<'_>, out: &mut [u8]) -> Option<Draft> {
-        let (apex, zone) = self.zones.nearest(question.qname)?;
-        write(question, apex, *zone, out).ok()
+    /// Answers the question into `out`.
+    pub(crate) fn answer(&self, records: &LocalRecords, out: &mut [u8]) -> Option<Draft> {
+        let Self { question, apex, zone } = self;
+        let exists =
+            question.qname.len() == apex.len() || *zone == Zone::Localhost || records.has_below(question.qname);
+        let rcode = if exists { Rcode::NOERROR } else { Rcode::NXDOMAIN };
+        write(question, (apex, *zone), rcode, out).ok()
     }
+}
+
+fn special_zones() -> Vec<(Box<[u8]>, Zone)> {
+    let mut zones = Vec::new();
+    let mut add = |text: &str, zone| zones.push((wire(text), zone));
+    for text in EMPTY_ZONES.split_whitespace() {
+        add(text, Zone::Empty);
+    }
+    for octet in 16..32 {
+        add(&format!("{octet}.172.in-addr.arpa"), Zone::Empty);
+    }
+    for octet in 64..128 {
+        add(&format!("{octet}.100.in-addr.arpa"), Zone::Empty);
+    }
+    add(&format!("{}ip6.arpa", "0.".repeat(32)), Zone::Empty);
+    add(&format!("1.{}ip6.arpa", "0.".repeat(31)), Zone::LoopbackReverse);
+    add("1.0.0.127.in-addr.arpa", Zone::LoopbackReverse);
+    add("localhost", Zone::Localhost);
+    zones
 }
 
 fn wire(text: &str) -> Box<[u8]> {
@@ -86,8 +126,8 @@ fn wire(text: &str) -> Box<[u8]> {
     out.into()
 }
 
-/// SOA data: the zone itself as primary, nobody.invalid., 1 3600 1200 604800 10800.
-fn soa<'r>(apex: &[u8], room: &'r mut [u8; SOA_ROOM]) -> &'r [u8] {
+/// SOA data: the zone itself as primary, nobody.invalid., 1 3600 1200 604800 and the TTL of denials.
+fn soa<'r>(apex: &[u8], ttl_secs: u32, room: &'r mut [u8; SOA_ROOM]) -> &'r [u8] {
     let mut len = 0;
     let mut put = |octets: &[u8]| {
         room[len..len + octets.len()].copy_from_slice(octets);
@@ -95,21 +135,25 @@ fn soa<'r>(apex: &[u8], room: &'r mut [u8; SOA_ROOM]) -> &'r [u8] {
     };
     put(apex);
     put(MAILBOX);
-    for number in [1, 3600, 1200, 604_800, TTL_SECS] {
+    for number in [1, 3600, 1200, 604_800, ttl_secs] {
         put(&u32::to_be_bytes(number));
     }
     &room[..len]
 }
 
-fn write(question: &LocalQuestion<'_>, apex: &[u8], zone: Zone, out: &mut [u8]) -> Result<Draft, Full> {
+fn write(
+    question: &LocalQuestion<'_>,
+    (apex, zone): (&[u8], Zone),
+    rcode: Rcode,
+    out: &mut [u8],
+) -> Result<Draft, Full> {
     let at_apex = question.qname.len() == apex.len();
-    let exists = at_apex || zone == Zone::Localhost;
-    let rcode = if exists { Rcode::NOERROR } else { Rcode::NXDOMAIN };
+    let ttl_secs = if zone == Zone::Local { LOCAL_TTL_SECS } else { TTL_SECS };
     let limit = out.len();
     let mut builder = Builder::new(out, limit, 0, QR | AA | RA | rcode.low())?;
     builder.question(question.qname, question.qtype, Class::IN)?;
     let mut room = [0; SOA_ROOM];
-    let soa = soa(apex, &mut room);
+    let soa = soa(apex, ttl_secs, &mut room);
     let mut loopback_v6 = [0; 16];
     loopback_v6[15] = 1;
     let data: Option<&[u8]> = match (zone, question.qtype) {
@@ -117,10 +161,10 @@ fn write(question: &LocalQuestion<'_>, apex: &[u8], zone: Zone, out: &mut [u8]) 
         (Zone::Localhost, Rtype::AAAA) => Some(&loopback_v6),
         (Zone::LoopbackReverse, Rtype::PTR) if at_apex => Some(b"\x09localhost\x00"),
         (_, Rtype::SOA) if at_apex => Some(soa),
-        (Zone::Empty, Rtype::NS) if at_apex => Some(apex),
+        (Zone::Empty | Zone::Local, Rtype::NS) if at_apex => Some(apex),
         _ => None,
     };
-    let record = |owner, rtype, rdata| Record { owner, rtype, class: Class::IN, ttl_secs: TTL_SECS, rdata };
+    let record = |owner, rtype, rdata| Record { owner, rtype, class: Class::IN, ttl_secs, rdata };
     match data {
         Some(rdata) => builder.record(Section::Answer, &record(question.qname, question.qtype, rdata))?,
         None => builder.record(Section::Authority, &record(apex, Rtype::SOA, soa))?,
@@ -131,14 +175,18 @@ fn write(question: &LocalQuestion<'_>, apex: &[u8], zone: Zone, out: &mut [u8]) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Config;
     use avocet_wire::MessageView;
     use avocet_wire::view::RecordSection;
 
     fn check(qname: &str, qtype: Rtype, expected: &str) {
-        let names = SpecialNames::new();
+        let zones = "[server]\nlocal-zones = [\"lan\", \"home.arpa\"]\n[[record]]\nname = \"a.b.lan\"\ntype = \"A\"\nvalues = [\"10.0.0.1\"]\n";
+        let config = Config::from_text(None, zones, &BTreeMap::new()).unwrap();
+        let (names, records) = (SpecialNames::of(&config.server), LocalRecords::new(&config.records));
         let mut out = [0; 512];
         let qname = wire(qname);
-        let got = match names.answer(&LocalQuestion { qname: &qname, qtype }, &mut out) {
+        let question = LocalQuestion { qname: &qname, qtype, turn: 0 };
+        let got = match names.find(&question).and_then(|zone| zone.answer(&records, &mut out)) {
             None => "absent".to_string(),
             Some(draft) => {
                 let view = MessageView::new(&out[..draft.len]).unwrap();
@@ -176,5 +224,25 @@ mod tests {
         check("home.arpa", Rtype::A, "NOERROR home.arpa. SOA");
         check("www.example.com", Rtype::A, "absent");
         check("arpa", Rtype::A, "absent");
+    }
+
+    #[test]
+    fn names_of_a_local_zone_without_records_end_here() {
+        check("unknown.lan", Rtype::A, "NXDOMAIN lan. SOA");
+        check("x.a.b.lan", Rtype::A, "NXDOMAIN lan. SOA");
+        check("b.lan", Rtype::A, "NOERROR lan. SOA");
+        check("lan", Rtype::A, "NOERROR lan. SOA");
+        check("lan", Rtype::SOA, "NOERROR lan. nobody.invalid. 1 3600 1200 604800 60");
+        check("lan", Rtype::NS, "NOERROR lan.");
+        check("x.home.arpa", Rtype::A, "NXDOMAIN home.arpa. SOA");
+        check("xlan", Rtype::A, "absent");
+    }
+
+    #[test]
+    fn servers_of_a_zone_below_a_local_zone_go_before_it() {
+        let in_zone = |zone| InZone { question: LocalQuestion::of(b""), apex: b"\x03lan\x00", zone };
+        let own = |zone| [None, Some(2), Some(5), Some(9)].map(|len| in_zone(zone).gives_way(len));
+        assert_eq!(own(Zone::Local), [false, false, false, true]);
+        assert_eq!(own(Zone::Empty), [false, true, true, true]);
     }
 }

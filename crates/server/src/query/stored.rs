@@ -312,7 +312,8 @@ pub(crate) fn keep(path: &Path<'_>, key: &PacketKey<'_>, hash: u64, answer: &Kee
 pub(super) fn keep_local(path: &Path<'_>, query: &super::Query<'_>, message: &mut [u8], validity: Validity) {
     let Dated { offsets, valid_secs } = until_change(message, validity);
     // Names below a wildcard are as many as who asks can think of, and a message that was cut is only so for datagrams.
-    let is_whole = Header::read(message).is_some_and(|header| !header.has(TC));
+    // Several records are given in another order each time.
+    let is_whole = Header::read(message).is_some_and(|header| !header.has(TC) && header.counts[1] <= 1);
     if valid_secs == 0 || !is_whole || !path.state.local.is_owner(query.key.qname()) {
         return;
     }

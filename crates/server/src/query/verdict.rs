@@ -231,7 +231,7 @@ impl<'a> Wanted<'a> {
     }
 
     fn asked(&self) -> Asked<'a> {
-        let LocalQuestion { qname, qtype } = LocalQuestion::of(self.key.question);
+        let LocalQuestion { qname, qtype, .. } = LocalQuestion::of(self.key.question);
         Asked { profile: self.key.profile, ip: self.ip, transport: self.transport, qname, qtype }
     }
 }

@@ -85,7 +85,9 @@ fn why_says_what_the_client_gets() {
     for seed in 0..CONFIGURATIONS {
         let (mut chance, site) = (Chance::new(seed), Site::new());
         let configuration = configuration(&mut chance, &site);
-        site.configure(upstream([192, 0, 2, 0]), "workers = 1\nallow = [\"127.0.0.0/8\"]\n", &configuration);
+        let zones = if chance.percent(50) { "\"lan\"" } else { "" };
+        let server = format!("workers = 1\nallow = [\"127.0.0.0/8\"]\nlocal-zones = [{zones}]\n");
+        site.configure(upstream([192, 0, 2, 0]), &server, &configuration);
         let _server = site.start();
         switch(&mut chance, &site);
         for number in 0..questions {

@@ -57,9 +57,12 @@ const OWN: &str = "[[record]]\nname = \"nas.lan\"\ntype = \"A\"\nvalues = [\"192
 #[test]
 fn names_that_end_here_are_told_by_no_command_to_an_upstream() {
     let (site, upstream) = (Site::new(), Upstream::start());
-    site.configure(upstream.addr, "", OWN);
+    site.configure(upstream.addr, "local-zones = [\"lan\"]", OWN);
     let _server = site.start();
     for (name, rtype, rcode, data) in [
+        ("unknown.lan", "A", "NXDOMAIN", ""),
+        ("dev.lan", "A", "NOERROR", ""),
+        ("lan", "AAAA", "NOERROR", ""),
         ("nas.lan", "A", "NOERROR", "192.168.1.5"),
         ("NAS.lan", "AAAA", "NOERROR", ""),
         ("a.b.dev.lan", "A", "NOERROR", "192.168.1.6"),

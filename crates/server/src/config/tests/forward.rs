@@ -109,7 +109,7 @@ fn wrong_rules_are_refused() {
             server.to_owned(),
             "1:1: `zone` is missing: a name such as \".\", \"corp.example\" or \"!lab.corp.example\"".to_owned(),
         ),
-        (format!("{server}zone = \"a..b\""), "3:8: \"a..b\": a name with an empty label".to_owned()),
+        (format!("{server}zone = \"a..b\""), "3:8: \"a..b\" is no name: a name with an empty label".to_owned()),
         (
             format!("{server}zone = \"\""),
             "3:8: expected a name such as \".\", \"corp.example\" or \"!lab.corp.example\", found \"\"".to_owned(),

@@ -260,6 +260,11 @@ fn errors_of_variables_carry_their_names() {
     let cases = [
         ("AVOCET_SERVER__WORKERS", "many", "expected an integer from 1 to 256, found \"many\""),
         ("AVOCET_SERVER__COOKIES", "yes", "expected true or false, found \"yes\""),
+        (
+            "AVOCET_RATE_LIMIT_RESPONSES_PER_SECOND",
+            "20",
+            "two underscores stand between table and key; did you mean AVOCET_RATE_LIMIT__RESPONSES_PER_SECOND?",
+        ),
         ("AVOCET_SERVER__LISTEN", "127.0.0.1", "\"127.0.0.1\" has no port; write \"127.0.0.1:53\""),
         ("AVOCET_SERVER__WORKRES", "2", "unknown key `workres`; did you mean `workers`?"),
         ("AVOCET_SEVER__WORKERS", "2", "unknown key `sever`; did you mean `server`?"),

@@ -36,6 +36,21 @@ fn a_written_ptr_stands_before_derived_ones_and_the_first_name_before_later_ones
 }
 
 #[test]
+fn local_zones_are_names_of_their_own() {
+    let zones = |text: &str| read_with(&format!("{FORWARD}[server]\nlocal-zones = {text}\n"), &[]);
+    assert_eq!(zones("[\"LAN\", \"b\u{fc}ro.example\"]").unwrap().server.local_zones.len(), 2);
+    for (text, expected) in [
+        ("[\".\"]", "the root is no local zone"),
+        ("[\"lan\", \"lan.\"]", "stands there twice"),
+        ("[\"my nas.lan\"]", "has a blank in it"),
+        ("[\"lan\"]\n[[stub]]\nzone = \"lan\"\nservers = [\"192.0.2.1\"]", "has servers of its own"),
+    ] {
+        let errors = zones(text).unwrap_err().to_string();
+        assert!(errors.contains(expected), "{errors}");
+    }
+}
+
+#[test]
 fn wrong_records_are_refused() {
     let a = "type = \"A\"\nvalues = [\"192.0.2.1\"]\n";
     let cases = [
