@@ -28,6 +28,7 @@ mod verdict;
 mod version;
 
 use std::fs;
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -51,8 +52,8 @@ pub fn run(args: &LoadArgs) -> ExitCode {
         Some(Task::Compare(compare)) => run_compare(compare),
         None if args.json_schema => {
             let schema = schemars::schema_for!(Report);
-            println!("{}", serde_json::to_string_pretty(&schema).unwrap_or_default());
-            Ok(true)
+            let schema = serde_json::to_string_pretty(&schema).unwrap_or_default();
+            show(&format!("{schema}\n")).map(|()| true)
         }
         None => run_load(args),
     };
@@ -60,7 +61,7 @@ pub fn run(args: &LoadArgs) -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("avocet load: {error}");
+            let _ = writeln!(io::stderr(), "avocet load: {error}");
             ExitCode::from(TROUBLE)
         }
     }
@@ -72,7 +73,7 @@ fn run_load(args: &LoadArgs) -> Result<bool, String> {
     let report = measure(args, Some(signals))?;
     write_json(args, &report)?;
     if args.json.as_deref() != Some(Path::new("-")) {
-        print!("{}", text::write(&report));
+        show(&text::write(&report))?;
     }
     let runs: Vec<Report> = baseline.into_iter().chain([report]).collect();
     if let Some(path) = &args.html {
@@ -80,7 +81,8 @@ fn run_load(args: &LoadArgs) -> Result<bool, String> {
     }
     let [earlier, latest] = &runs[..] else { return Ok(runs.iter().all(|run| run.passed)) };
     let comparison = compare::compare(earlier, latest, args.max_regression);
-    eprint!("{}", comparison.text());
+    // Whether anybody reads it changes nothing about the outcome.
+    let _ = write!(io::stderr(), "{}", comparison.text());
     Ok(latest.passed && !comparison.is_worse())
 }
 
@@ -88,10 +90,18 @@ fn write_json(args: &LoadArgs, report: &Report) -> Result<(), String> {
     let Some(path) = &args.json else { return Ok(()) };
     let json = serde_json::to_string_pretty(report).map_err(|error| error.to_string())?;
     if path == Path::new("-") {
-        println!("{json}");
-        return Ok(());
+        return show(&format!("{json}\n"));
     }
     write(path, &json)
+}
+
+/// Writes to standard output. A reader that closed the pipe has all that it wants.
+fn show(text: &str) -> Result<(), String> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(format!("cannot write: {error}")),
+        _ => Ok(()),
+    }
 }
 
 fn write(path: &Path, text: &str) -> Result<(), String> {
@@ -104,8 +114,8 @@ fn run_compare(args: &CompareArgs) -> Result<bool, String> {
     let mut is_worse = false;
     for (path, other) in args.files.iter().skip(1).zip(others) {
         let comparison = compare::compare(first, other, args.max_regression);
-        println!("{} beside {}", path.display(), args.files.first().map_or(path, |first| first).display());
-        print!("{}", comparison.text());
+        let before = args.files.first().map_or(path, |first| first);
+        show(&format!("{} beside {}\n{}", path.display(), before.display(), comparison.text()))?;
         is_worse |= comparison.is_worse();
     }
     if let Some(path) = &args.html {

@@ -39,11 +39,13 @@ pub(crate) enum Command {
     Lists(ListsArgs),
     /// Check the policy of a configuration, try conditions, or show what is in force
     Policy(PolicyArgs),
-    /// Have the running server filter nothing for a while
+    /// Show how the running server is: queries, blocked share, lists, upstreams, warnings
+    Status(ControlArgs),
+    /// Suspend filtering for a while
     Pause(PauseArgs),
-    /// Have the running server not filter a name, and those below it, for a while
+    /// Do not filter a name and those below it for a while
     Grant(GrantArgs),
-    /// Tell what the running server knows of a name: why it failed, what is cached, how it is resolved
+    /// Say what a client gets for a name, and why: rules, lists, failures, caches, resolution
     Why(WhyArgs),
     /// Show the trust anchors of the running server, what is known of their keys, and the copy of the root zone
     Anchors(ControlArgs),
@@ -51,6 +53,16 @@ pub(crate) enum Command {
     Nta(NtaArgs),
     /// Have the running server read its configuration again
     Reload(ControlArgs),
+    /// Write the completions of a shell to standard output
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual pages of all commands to a directory
+    ManPages {
+        /// The directory, which must exist
+        directory: PathBuf,
+    },
 }
 
 /// Arguments of `avocet serve`.

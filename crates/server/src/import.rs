@@ -9,6 +9,7 @@ use avocet_import::{Files, Imported, Origin};
 use avocet_policy::rule::service_names;
 
 use crate::cli::ImportArgs;
+use crate::output;
 
 /// Most names of a directory.
 const MAX_NAMES: usize = 10_000;
@@ -42,7 +43,7 @@ pub(crate) fn run(args: &ImportArgs) -> Result<ExitCode, String> {
     match &args.output {
         Some(output) => write_files(output, &directory, &imported)?,
         None => {
-            io::stdout().write_all(imported.config.as_bytes()).map_err(|error| error.to_string())?;
+            output::write(&imported.config)?;
             for (name, _) in &imported.files {
                 let _ = writeln!(io::stderr(), "{name}: it is not written without --output");
             }

@@ -6,6 +6,7 @@
 
 mod callers;
 mod cli;
+mod cli_pages;
 mod clock;
 mod config;
 mod http;
@@ -64,5 +65,8 @@ pub fn run() -> Result<ExitCode, String> {
         Command::Anchors(args) => Ok(operate::command::anchors(&args)),
         Command::Nta(args) => Ok(operate::command::nta(&args)),
         Command::Reload(args) => Ok(operate::command::reload(&args)),
+        Command::Status(args) => Ok(operate::command::status(&args)),
+        Command::Completions { shell } => cli_pages::completions(shell),
+        Command::ManPages { directory } => cli_pages::manual(&directory),
     }
 }

@@ -1,4 +1,4 @@
-//! `avocet cache`, `lists`, `anchors`, `nta`, `pause`, `grant`, `why`, `query +trace` and `reload`: the client's end of the
+//! `avocet status`, `cache`, `lists`, `anchors`, `nta`, `pause`, `grant`, `why`, `query +trace` and `reload`: the client's end of the
 //! control socket.
 
 use std::io::{self, BufRead, BufReader, Write};
@@ -104,6 +104,11 @@ pub(crate) fn nta(args: &NtaArgs) -> ExitCode {
 /// `avocet reload`.
 pub(crate) fn reload(args: &ControlArgs) -> ExitCode {
     run(args, &Request::Reload, reload_text)
+}
+
+/// `avocet status`.
+pub(crate) fn status(args: &ControlArgs) -> ExitCode {
+    run(args, &Request::Status, status_text)
 }
 
 /// `avocet pause`.
@@ -320,6 +325,49 @@ pub(crate) fn geo_text(database: &Value) -> Option<String> {
         line += &format!("\n  the file as it is now is not taken: {error}");
     }
     Some(line)
+}
+
+fn status_text(line: &Value) -> String {
+    let count = |key: &str| line["queries"][key].as_u64().unwrap_or(0);
+    let all = count("all");
+    let share = |key: &str| {
+        let percent = count(key) as f64 * 100.0 / all.max(1) as f64;
+        format!("{key} {} ({percent:.1} %)", count(key))
+    };
+    let health = if line["healthy"] == true { "healthy" } else { "a worker is stuck" };
+    let started = span(line["uptime-secs"].as_u64().unwrap_or(0));
+    let file = line["configuration"].as_str().unwrap_or("no configuration file");
+    let listen: Vec<&str> = line["listen"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let shares = ["from-cache", "local", "blocked", "rewritten", "resolved", "failed", "refused"].map(share);
+    let mut lines = vec![
+        format!("avocet {}, {health}, up {started}, by {file}", text(&line["version"])),
+        format!("listens on {}, mode {}", listen.join(", "), text(&line["mode"])),
+        format!("{all} queries: {}", shares.join(", ")),
+    ];
+    for list in line["lists"].as_array().into_iter().flatten() {
+        let looked = match &list["succeeded-at"] {
+            Value::Null => String::new(),
+            at => format!(", fetched {}", ago(at)),
+        };
+        let force =
+            if list["in-force"] == true { format!("{} entries", list["entries"]) } else { "not in force".to_owned() };
+        lines.push(format!("list {}: {force}{looked}", text(&list["name"])));
+    }
+    for one in line["upstreams"].as_array().into_iter().flatten() {
+        let rtt = one["rtt-ms"].as_u64().map_or_else(String::new, |rtt| format!(", {rtt} ms on average"));
+        lines.push(format!(
+            "upstream {}://{}: {}, {} queries, {} failures{rtt}",
+            text(&one["transport"]),
+            text(&one["address"]),
+            text(&one["state"]),
+            one["queries"],
+            one["failures"]
+        ));
+    }
+    let warnings =
+        line["warnings"].as_array().into_iter().flatten().map(|warning| format!("warning: {}", text(warning)));
+    lines.extend(warnings);
+    lines.join("\n")
 }
 
 fn switches_text(line: &Value) -> String {

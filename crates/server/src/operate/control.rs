@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use super::explain;
 use super::switches::{self, Change};
 use super::trace::{self, Asked};
-use super::{OperationError, Running, dump, take_over};
+use super::{OperationError, Running, dump, status, take_over};
 use crate::clock::wall_secs;
 use crate::config::name::{shown, typed_name};
 use crate::lists;
@@ -62,6 +62,8 @@ pub(super) enum Request {
         /// The name.
         name: String,
     },
+    /// How the server is.
+    Status,
     /// What there is of the lists.
     ListsStatus,
     /// Look at the source of a list, or of all.
@@ -288,6 +290,7 @@ fn serve(stream: UnixStream, running: &Running, orders: &Orders) -> io::Result<(
         Ok(Request::NtaList) => running.show_negative(),
         Ok(Request::NtaAdd { name, secs }) => with_name(&name, |name| running.add_negative(name, secs)),
         Ok(Request::NtaRemove { name }) => with_name(&name, |name| running.remove_negative(name)),
+        Ok(Request::Status) => status::of(running),
         Ok(Request::ListsStatus) => lists::status::of_all(running),
         Ok(Request::ListsCheck { name }) => lists::status::check(running, &name),
         Ok(Request::ListsRefresh { name, force }) => {

@@ -35,6 +35,7 @@ mod neighbours;
 mod persist;
 mod reload;
 pub(crate) mod report;
+mod status;
 pub(crate) mod switches;
 pub(crate) mod take_over;
 mod trace;

@@ -1,6 +1,10 @@
 //! The control socket and the commands that use it.
 
+use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use serde_json::Value;
 
 use crate::server::Site;
 use crate::upstream::Upstream;
@@ -119,5 +123,70 @@ fn a_command_without_a_server_says_so() {
         assert_eq!(client.status.code(), Some(1));
         let expected = format!("avocet: no avocet is running with data directory {}\n", site.data().display());
         assert_eq!(String::from_utf8_lossy(&client.stderr), expected);
+    }
+}
+
+#[test]
+fn status_is_a_page_with_what_is_wrong_at_its_end() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    let list = site.directory.join("ads.txt");
+    fs::write(&list, "ads.example\n").unwrap();
+    let tables = format!(
+        "[[list]]\nname = \"ads\"\nfile = \"{}\"\n[[list]]\nname = \"gone\"\nfile = \"{}.gone\"\n",
+        list.display(),
+        list.display()
+    );
+    site.configure(upstream.addr, "", &tables);
+    let _server = site.start();
+    for name in ["ads.example", "ads.example", "www.example"] {
+        site.ask(name);
+    }
+    let text = site.avocet_text(&["status"]);
+    for part in [
+        &format!(", healthy, up 0 s, by {}\n", site.file().display()),
+        "mode forward\n",
+        "3 queries: ",
+        "blocked 2 (66.7 %)",
+        "\nlist ads: 1 entries\n",
+        "\nlist gone: not in force\n",
+        &format!("\nupstream udp://{}: asked, ", upstream.addr),
+        "\nwarning: the list gone is not in force; ",
+    ] {
+        assert!(
+            text.contains(part) || part.contains("up 0 s") && text.contains(", healthy, up "),
+            "{part:?} in:\n{text}"
+        );
+    }
+    let json: Value = serde_json::from_str(&site.avocet_text(&["status", "--json"])).unwrap();
+    assert_eq!((&json["queries"]["all"], &json["queries"]["blocked"]), (&3.into(), &2.into()));
+    assert_eq!(json["warnings"].as_array().unwrap().len(), 1, "{json}");
+}
+
+#[test]
+fn a_reader_that_closes_the_pipe_ends_a_command_without_a_word() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", "");
+    let _server = site.start();
+    site.ask("www.example");
+    let file = site.file().display().to_string();
+    let server = site.dns.to_string();
+    let commands: [&[&str]; 9] = [
+        &["cache", "dump", "--config", &file],
+        &["cache", "stats", "--config", &file],
+        &["status", "--config", &file],
+        &["why", "www.example", "--config", &file],
+        &["query", "www.example", "--config", &file],
+        &["config", "show", &file],
+        &["config", "schema"],
+        &["policy", "services"],
+        &["load", &server, "--zone-name", "example.", "--duration", "100ms", "--json", "-"],
+    ];
+    for arguments in commands {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = Command::new(env!("CARGO_BIN_EXE_avocet")).args(arguments).stdout(writer).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(!told.contains("panicked") && !told.contains("Broken pipe"), "{arguments:?}: {told}");
+        assert!(arguments[0] == "load" || output.status.success() && told.is_empty(), "{arguments:?}: {told}");
     }
 }

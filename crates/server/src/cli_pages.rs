@@ -1,0 +1,55 @@
+//! Shell completions and manual pages, both made of the definition of the command line.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+use crate::cli::Cli;
+use crate::output;
+
+/// Writes the completions of a shell to standard output.
+///
+/// # Errors
+/// They cannot be written.
+pub(crate) fn completions(shell: Shell) -> Result<ExitCode, String> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "avocet", &mut script);
+    output::write(&String::from_utf8_lossy(&script)).map(|_| ExitCode::SUCCESS)
+}
+
+/// Writes a page for each command to the directory: `avocet.1`, `avocet-serve.1`, ...
+///
+/// # Errors
+/// They cannot be written there.
+pub(crate) fn manual(directory: &Path) -> Result<ExitCode, String> {
+    let written = clap_mangen::generate_to(Cli::command(), directory);
+    written.map_err(|error| format!("cannot write to {}: {error}", directory.display()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn each_command_has_a_page_and_completions() {
+        let directory = std::env::temp_dir().join(format!("avocet-pages-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        manual(&directory).unwrap();
+        for command in Cli::command().get_subcommands() {
+            let name = command.get_name();
+            let page = std::fs::read_to_string(directory.join(format!("avocet-{name}.1"))).unwrap();
+            assert!(page.contains(".TH"), "{name}");
+            for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+                let mut script = Vec::new();
+                clap_complete::generate(shell, &mut Cli::command(), "avocet", &mut script);
+                assert!(String::from_utf8(script).unwrap().contains(name), "{shell} {name}");
+            }
+        }
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+}
