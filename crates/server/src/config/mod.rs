@@ -84,7 +84,7 @@ pub(crate) struct ServerConfig {
     pub(crate) workers: usize,
     /// Whether each hot thread is tied to one core.
     pub(crate) pin_workers: bool,
-    /// Metrics, API and web interface; a loopback or private address. `None` when off.
+    /// Metrics and health; a loopback or private address. `None` when off.
     pub(crate) http: Option<SocketAddr>,
     /// Networks whose queries are answered; all others are refused.
     pub(crate) allow: Vec<IpNet>,
@@ -322,7 +322,7 @@ pub(crate) enum LogLevel {
     Info,
     /// Decisions about upstreams and connections.
     Debug,
-    /// Every query.
+    /// The most detail.
     Trace,
 }
 

@@ -79,7 +79,7 @@ pub(super) struct ServerSpec {
     /// Tie each thread to one core.
     #[schemars(extend("default" = false))]
     pub(super) pin_workers: Setting<bool>,
-    /// Address with port of metrics, API and web interface, loopback or private; "" turns it off.
+    /// Address with port of metrics and health, loopback or private; "" turns it off.
     #[schemars(extend("default" = "127.0.0.1:8053"))]
     pub(super) http: Setting<String>,
     /// Networks whose queries are answered; all others are refused.

@@ -26,7 +26,7 @@ fn a_dump_shows_what_is_cached_and_a_flush_drops_it() {
     assert!(has(&dump, "; answer www.a.example. ", " IN A NOERROR RD"), "{dump}");
     assert!(dump.ends_with("; 3 RRsets and denials, 3 answers\n"), "{dump}");
     for line in site.avocet_text(&["cache", "dump", "--json"]).lines() {
-        serde_json::from_str::<serde_json::Value>(line).unwrap();
+        serde_json::from_str::<Value>(line).unwrap();
     }
 
     assert_eq!(site.avocet_text(&["cache", "flush", "WWW.a.example"]), "1 RRsets and denials dropped\n");
@@ -56,7 +56,7 @@ fn stats_count_entries_hits_and_misses() {
     {
         assert!(stats.lines().any(|found| found == line), "{line} in:\n{stats}");
     }
-    let json: serde_json::Value = serde_json::from_str(&site.avocet_text(&["cache", "stats", "--json"])).unwrap();
+    let json: Value = serde_json::from_str(&site.avocet_text(&["cache", "stats", "--json"])).unwrap();
     assert_eq!(json["packet-cache"]["hits"], 2);
 }
 
@@ -110,7 +110,7 @@ fn trust_anchors_are_shown() {
     let _server = site.start();
     let shown = site.avocet_text(&["anchors"]);
     assert_eq!(shown, ". 20326 configured\n. 38696 configured\n; nothing is validated\n");
-    let json: serde_json::Value = serde_json::from_str(&site.avocet_text(&["anchors", "--json"])).unwrap();
+    let json: Value = serde_json::from_str(&site.avocet_text(&["anchors", "--json"])).unwrap();
     assert_eq!(json["anchors"][1]["tag"], 38696);
 }
 
