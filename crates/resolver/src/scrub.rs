@@ -42,19 +42,19 @@ pub(crate) struct Asked<'a> {
 pub(crate) enum Belief {
     /// The servers of a rule: where the name's route is the same.
     Rule(Route),
-    /// The servers of a zone of so many octets, the last of the question's name: about that name
-    /// alone. Where an alias leads is asked for anew, even within the zone (S5).
+    /// The servers of a zone of so many octets, the last of the question's name: about that name, and about names of
+    /// the zone that aliases lead to. What is said of the latter answers this question and is cached only if it
+    /// verifies: a forged reply for one name changes no other (S5).
     Zone(u8),
-    /// As [`Belief::Zone`], and about names of the zone that aliases lead to: it is signed, and what does not verify is
-    /// not used.
-    SignedZone(u8),
+    /// As [`Belief::Zone`], about the question's name alone: the zone is signed, and nothing is validated for this client.
+    Name(u8),
 }
 
 impl Belief {
     fn apex_len(self) -> usize {
         match self {
             Self::Rule(route) => usize::from(route.apex_len),
-            Self::Zone(len) | Self::SignedZone(len) => usize::from(len),
+            Self::Zone(len) | Self::Name(len) => usize::from(len),
         }
     }
 
@@ -66,10 +66,10 @@ impl Belief {
     fn reaches(self, asked: &Asked<'_>, name: &[u8]) -> bool {
         match self {
             Self::Rule(route) => asked.plan.leads_to_a_set(route) || asked.plan.forwards(name, route),
-            Self::Zone(_) => false,
+            Self::Name(_) => false,
             // DS records of what an alias leads to may be the zone's above.
-            Self::SignedZone(_) if asked.qtype == Rtype::DS => false,
-            Self::SignedZone(len) => {
+            Self::Zone(_) if asked.qtype == Rtype::DS => false,
+            Self::Zone(len) => {
                 let nearest = asked.plan.configured(name).map_or(0, Configured::apex_len);
                 nearest <= len && name::is_under(name, self.apex(asked))
             }
@@ -236,7 +236,7 @@ impl<'a> Scrubber<'a> {
         let Some(soa) = soa else {
             // Its own servers beside nothing are what some zones deny by.
             let is_own = |record: &ReplyRecord<'_>| match self.asked.belief {
-                Belief::Zone(len) | Belief::SignedZone(len) => record.owner.len() == usize::from(len),
+                Belief::Zone(len) | Belief::Name(len) => record.owner.len() == usize::from(len),
                 Belief::Rule(_) => false,
             };
             let is_referral = authority.any(|record| record.rtype == Rtype::NS && !is_own(&record));

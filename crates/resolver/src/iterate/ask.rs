@@ -167,7 +167,13 @@ impl Walker {
                 self.io.note(Note::Lame(fetched.server, inquiry.zone.clone()));
                 Err(Failure::Lame)
             }
-            Sort::Failed(Rcode::REFUSED) => Err(Failure::Refused),
+            Sort::Failed(Rcode::REFUSED) => {
+                // Some refuse ANY alone.
+                if inquiry.qtype != Rtype::ANY {
+                    self.io.note(Note::Lame(fetched.server, inquiry.zone.clone()));
+                }
+                Err(Failure::Refused)
+            }
             Sort::Failed(Rcode::SERVFAIL) => Err(Failure::Servfail(fetched.reply.opt().ede)),
             Sort::Failed(_) => Err(Failure::Unusable),
         }

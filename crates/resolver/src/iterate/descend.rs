@@ -25,6 +25,9 @@ const MAX_MINIMISED: u32 = 10;
 /// So many of them add a single label (MINIMISE_ONE_LAB).
 const MINIMISED_BY_ONE: u32 = 4;
 
+/// Types by which the cache is asked whether a shortened name exists: what clients ask for most.
+const KNOWN_BY: [Rtype; 4] = [Rtype::A, Rtype::AAAA, Rtype::MX, Rtype::TXT];
+
 /// What is being looked for, to find what else: a chain without circles.
 pub(crate) struct Frame<'a> {
     above: Option<&'a Frame<'a>>,
@@ -198,9 +201,16 @@ impl Walker {
         }
     }
 
-    /// Was the name found on the way to another one?
+    /// Is it known that the name exists: because something of it was found before, or by a proof that it has no address?
     async fn knows_to_exist(&mut self, name: &Name) -> bool {
-        self.io.look_up(Side::Zone, name, Rtype::A).await.is_some()
+        for rtype in KNOWN_BY {
+            if self.io.look_up(Side::Zone, name, rtype).await.is_some() {
+                return true;
+            }
+        }
+        let is_nodata = |denial: &Denial| denial.rcode == Rcode::NOERROR;
+        let proven = self.part_from_gap(name, Rtype::A).await;
+        proven.is_some_and(|part| matches!(&part.ending, Ending::Denied(_, denial) if is_nodata(denial)))
     }
 
     /// Takes what servers said of a shortened name.

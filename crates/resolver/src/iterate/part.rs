@@ -99,7 +99,7 @@ impl Walker {
     pub(crate) fn part_of(&self, inquiry: &Inquiry, fetched: &Fetched) -> Result<Part, NoPart> {
         let belief = match self.plan.configured(&inquiry.qname) {
             Some(Configured::Forward(route)) if inquiry.manner.recursion_desired => Belief::Rule(route),
-            _ if inquiry.manner.is_signed && !self.checking_disabled => Belief::SignedZone(inquiry.zone.len() as u8),
+            _ if inquiry.manner.is_signed && self.checking_disabled => Belief::Name(inquiry.zone.len() as u8),
             _ => Belief::Zone(inquiry.zone.len() as u8),
         };
         let (plan, qname, qtype) = (&*self.plan, &*inquiry.qname, inquiry.qtype);

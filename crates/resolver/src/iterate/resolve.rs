@@ -317,14 +317,18 @@ impl Walker {
         }
     }
 
-    /// Puts what servers said into the cache.
+    /// Puts what servers said into the cache. What the servers of a zone say of a name that an alias leads to is kept
+    /// only if it verified.
     pub(crate) fn keep(&self, part: &Part, qtype: Rtype) {
-        if part.zone.is_none() || qtype == Rtype::ANY {
-            return;
-        }
+        let Some(zone) = part.zone.as_ref().filter(|_| qtype != Rtype::ANY) else { return };
+        let is_kept = |security: Security| security == Security::Secure || self.is_forwarded(zone);
+        let mut is_behind_alias = false;
         let rank = if part.is_authoritative { Rank::AuthoritativeAnswer } else { Rank::NonAuthoritativeAnswer };
         let mut how = Stored { side: Side::Zone, rank, with_do: true };
         for set in &part.sets {
+            if is_behind_alias && !is_kept(set.security) {
+                return;
+            }
             if set.rtype == Rtype::DNAME && set.ttl_secs == 0 {
                 let brief = Rrset { ttl_secs: TRANSACTION_SECS, ..set.clone() };
                 self.io.note(Note::Store(brief, Stored { side: Side::Delegation, ..how }));
@@ -336,10 +340,12 @@ impl Walker {
             if set.rtype == Rtype::CNAME {
                 // AA is about the first name alone (RFC 2181 §5.4.1).
                 how.rank = Rank::NonAuthoritativeAnswer;
+                is_behind_alias = true;
             }
         }
         if let Ending::Denied(owner, denial) = &part.ending
             && denial.soa.is_some()
+            && (!is_behind_alias || is_kept(denial.security))
         {
             let (owner, denial) = (owner.clone(), denial.clone());
             self.io.note(Note::StoreDenial { owner, rtype: qtype, denial, how });

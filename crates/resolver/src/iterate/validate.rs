@@ -27,8 +27,8 @@ pub(crate) struct Said<'a> {
 }
 
 impl Walker {
-    /// Gives all of a part its security status. What stands behind an alias is used only where it verifies: otherwise
-    /// the part ends there, and that name is asked for anew (S5).
+    /// Gives all of a part its security status. Where an alias leads is used only if it verifies, or if the servers of
+    /// an insecure zone say it of their own zone: otherwise the part ends there, and that name is asked for (S5).
     ///
     /// # Errors
     /// Why it is bogus.
@@ -36,6 +36,8 @@ impl Walker {
         self.budget.begin_message();
         let zone = part.zone.clone();
         self.proofs.extend(part.proof.iter().take(MAX_PROOFS.saturating_sub(self.proofs.len())).cloned());
+        let is_of_zone = zone.as_ref().is_some_and(|zone| !self.is_forwarded(zone));
+        let is_used = |security: Security| security == Security::Secure || is_of_zone && security == Security::Insecure;
         let mut before = Security::Unchecked;
         for at in 0..part.sets.len() {
             if at > 0 {
@@ -50,8 +52,8 @@ impl Walker {
                     let said = Said { qtype, proof: &part.proof, zone: zone.as_ref() };
                     let judged = self.judge(&mut set, &said, frame).await;
                     self.tell_judged(&set, judged);
-                    let is_secure = judged.is_ok() && set.security == Security::Secure;
-                    if !is_secure && qtype != Rtype::ANY && part.ends_before(at) {
+                    let is_used = judged.is_ok() && is_used(set.security);
+                    if !is_used && qtype != Rtype::ANY && part.ends_before(at) {
                         return Ok(());
                     }
                     judged?;
@@ -70,8 +72,8 @@ impl Walker {
             } else {
                 let judged = self.judge_denial((&owner, qtype), &mut denial, zone.as_ref(), frame).await;
                 self.tell_denial((&owner, qtype), &denial.proof, denial.security, judged);
-                let is_secure = judged.is_ok() && denial.security == Security::Secure;
-                if !is_secure && part.ends_before(part.sets.len()) {
+                let is_used = judged.is_ok() && is_used(denial.security);
+                if !is_used && part.ends_before(part.sets.len()) {
                     return Ok(());
                 }
                 judged?;
@@ -196,7 +198,7 @@ impl Walker {
     }
 
     /// The servers of a forwarding rule speak for zones that are not theirs.
-    fn is_forwarded(&self, zone: &Name) -> bool {
+    pub(super) fn is_forwarded(&self, zone: &Name) -> bool {
         matches!(self.plan.configured(zone), Some(crate::recursion::Configured::Forward(_)))
     }
 

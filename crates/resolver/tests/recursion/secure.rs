@@ -230,6 +230,16 @@ fn an_expired_signature_is_bogus() {
     check_bogus(&setup, "www.example. A", 7);
 }
 
+#[test]
+fn a_shortened_name_that_is_proven_not_to_exist_denies_what_is_below_it() {
+    let setup = Setup::new();
+    let validation = Some(validation(&setup.root));
+    let mut world = setup.world_with(Recursion { validation, qname_minimisation: true, ..recursion() });
+    let answer = world.resolve("a.nothing.example. A");
+    assert_eq!((answer.rcode, answer.authentic), (Rcode::NXDOMAIN, true));
+    assert!(!world.take_sent().iter().any(|sent| sent.contains("a.nothing.example.")), "nobody learns the whole name");
+}
+
 /// A world where alias.example. leads to www.example., and its server says this behind it.
 fn world_with_alias(setup: &Setup, behind: &[String]) -> World {
     let mut world = setup.world(|_| {});

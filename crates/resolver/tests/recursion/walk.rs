@@ -113,6 +113,41 @@ fn aliases_lead_across_zones_and_come_before_their_targets() {
 }
 
 #[test]
+fn names_of_the_zone_that_an_alias_leads_to_answer_the_question_and_are_not_cached() {
+    let mut world = world();
+    let answers: &[(&str, &[&str])] = &[
+        ("a.example. A", &["an a.example. 60 CNAME b.example.", "an b.example. 60 A 203.0.113.66"]),
+        ("b.example. A", &["an b.example. 60 A 198.51.100.2"]),
+    ];
+    world.serve(2, authority("example.", answers));
+    let expected = ["answer a.example. 60 CNAME b.example.", "answer b.example. 60 A 203.0.113.66"];
+    world.resolve("a.example. A").check(Rcode::NOERROR, &expected);
+    assert_eq!(world.take_sent(), ["1: a.example. A", "2: a.example. A"]);
+    world.resolve("b.example. A").check(Rcode::NOERROR, &["answer b.example. 60 A 198.51.100.2"]);
+    assert_eq!(world.take_sent(), ["2: b.example. A"], "what was said of another name changes nothing");
+}
+
+#[test]
+fn a_server_that_refuses_a_zone_is_passed_over_and_remembered() {
+    let mut world = World::new(recursion());
+    let two: &[&str] = &[
+        "au example. 3600 NS ns1.example.",
+        "au example. 3600 NS ns2.example.",
+        "ad ns1.example. 3600 A 192.0.2.2",
+        "ad ns2.example. 3600 A 192.0.2.3",
+    ];
+    world.serve(1, authority(".", &[("*example. A", two)]));
+    world.serve(2, Box::new(|query| Some(avocet_testkit::Response::to(query).rcode(Rcode::REFUSED))));
+    world.serve(3, authority("example.", &[("a.example. A", &["an a.example. 5 A 198.51.100.1"])]));
+    for _ in 0..8 {
+        world.resolve("a.example. A").check(Rcode::NOERROR, &["answer a.example. 5 A 198.51.100.1"]);
+        world.pass(10);
+    }
+    let refused = world.take_sent().iter().filter(|sent| sent.starts_with("2:")).count();
+    assert!(refused <= 1, "{refused} queries to a server that refuses the zone");
+}
+
+#[test]
 fn an_alias_comes_before_its_target_wherever_each_was_found() {
     let mut world = world();
     let zone: &[(&str, &[&str])] = &[
