@@ -105,7 +105,9 @@ impl Walker {
                 let are_listed = !cut.is_named();
                 let inquiry = Inquiry { zone, qname, qtype, servers, manner, patience, are_listed, unanswered };
                 if frame.is_first() {
-                    self.ask_keys_ahead(&inquiry).await;
+                    // As the walk itself will ask for them: then others join it.
+                    let patience = self.patience(cut, &tried, Extent::Whole);
+                    self.ask_keys_ahead(&inquiry, patience).await;
                 }
                 match self.io.fetch(inquiry.clone()).await {
                     Ok(fetched) => (inquiry, fetched),
@@ -207,9 +209,10 @@ impl Walker {
     }
 
     /// Has the keys of a zone asked for in the same round trip, if they will be needed.
-    async fn ask_keys_ahead(&mut self, inquiry: &Inquiry) {
+    async fn ask_keys_ahead(&mut self, inquiry: &Inquiry, patience: Patience) {
         if self.will_need_keys(inquiry).await {
-            let keys = Inquiry { qname: inquiry.zone.clone(), qtype: Rtype::DNSKEY, ..inquiry.clone() };
+            let qname = inquiry.zone.clone();
+            let keys = Inquiry { qname, qtype: Rtype::DNSKEY, patience, ..inquiry.clone() };
             self.io.note(Note::Ahead(Box::new(keys)));
         }
     }

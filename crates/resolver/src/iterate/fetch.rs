@@ -69,16 +69,16 @@ pub(crate) enum Extent {
     Part,
 }
 
-/// How long servers are asked that do not answer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// How long servers are asked that do not answer: from the least patience to the most.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Patience {
+    /// As [`Patience::OneRound`], and one that has answered before is asked twice: the name is shortened, and some
+    /// servers answer none but whole ones (RFC 9156 §3 step 6e).
+    Shortened,
     /// Each once: there are others, whose addresses are still to be found.
     OneRound,
     /// As [`Patience::OneRound`] if none of them ever answered: their addresses may be wrong.
     WhileKnown,
-    /// As [`Patience::OneRound`], and one that has answered before is asked twice: the name is shortened, and some
-    /// servers answer none but whole ones (RFC 9156 §3 step 6e).
-    Shortened,
     /// As long as the limits allow.
     All,
 }
@@ -97,13 +97,12 @@ impl Inquiry {
         self.qtype == other.qtype && self.qname == other.qname && self.zone == other.zone
     }
 
-    /// Would the same be asked of the same servers?
+    /// Would the same be asked of the same servers? The more patient inquiry serves both.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.qtype == other.qtype
             && self.qname == other.qname
             && self.zone == other.zone
             && self.manner == other.manner
-            && self.patience == other.patience
             && self.servers == other.servers
     }
 }

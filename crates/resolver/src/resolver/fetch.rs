@@ -53,12 +53,15 @@ impl<W> Resolver<W> {
             self.counters.budget_sends += 1;
             return Err(NotFetched::Exhausted);
         }
-        let joined = self.fetches.find(&inquiry);
+        let (joined, patience) = (self.fetches.find(&inquiry), inquiry.patience);
         let fetch_at = match joined {
             Some(fetch_at) => fetch_at,
             None if self.fetches.len() >= MAX_FETCHES => return Err(NotFetched::Exhausted),
             None => self.admit_fetch(inquiry, cx.now_ms)?,
         };
+        if let Some(fetch) = self.fetches.get_mut(fetch_at) {
+            fetch.inquiry.patience = fetch.inquiry.patience.max(patience);
+        }
         if let Some(fetch) = self.fetches.get_mut(fetch_at)
             && !fetch.waiters.contains(&at)
         {

@@ -137,7 +137,7 @@ fn a_server_that_refuses_a_zone_is_passed_over_and_remembered() {
         "ad ns2.example. 3600 A 192.0.2.3",
     ];
     world.serve(1, authority(".", &[("*example. A", two)]));
-    world.serve(2, Box::new(|query| Some(avocet_testkit::Response::to(query).rcode(Rcode::REFUSED))));
+    world.serve(2, Box::new(|query| Some(Response::to(query).rcode(Rcode::REFUSED))));
     world.serve(3, authority("example.", &[("a.example. A", &["an a.example. 5 A 198.51.100.1"])]));
     for _ in 0..8 {
         world.resolve("a.example. A").check(Rcode::NOERROR, &["answer a.example. 5 A 198.51.100.1"]);
