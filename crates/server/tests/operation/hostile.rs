@@ -172,7 +172,7 @@ fn of_the_web(port: u16) -> Vec<(&'static str, Act, Becomes)> {
         ("nested expressions", text(nested), HeldBack("no entries, and 1 broken")),
         ("nested denyallow", text(deep), HeldBack("no entries, and 1 broken")),
         ("octets of zero", text(among_good(b"\0")), HeldBack("not a text")),
-        ("clients", text(format!("[Adblock Plus]\n{}{clients}", names(GOOD))), Taken(GOOD as u64 + 1_024)),
+        ("clients", text(format!("[Adblock Plus]\n{}{clients}", names(GOOD))), Taken(GOOD as u64 + 256)),
         ("names of clients", text(format!("[Adblock Plus]\n{}{named}", names(GOOD))), Taken(2 * GOOD as u64)),
         ("invalid UTF-8", text(among_good(b"\xff\xfe.example")), Taken(GOOD as u64)),
         ("punycode", text(among_good(b"xn--a.example\nxn--99999999999999.example")), Taken(3 * GOOD as u64)),
