@@ -10,11 +10,12 @@ use std::hash::Hash;
 const FEW: usize = 8;
 
 /// Distinct keys, numbered from zero in the order in which they come. The hash table has a random key of its own, so
-/// that nobody can choose keys that collide.
+/// that nobody can choose keys that collide. Nothing is allocated while the keys are few.
 #[derive(Debug)]
 pub(crate) struct Numbering<K> {
-    few: Vec<K>,
-    many: HashMap<K, usize>,
+    len: usize,
+    few: [Option<K>; FEW],
+    many: Option<HashMap<K, usize>>,
 }
 
 /// The number of a key.
@@ -28,20 +29,15 @@ pub(crate) enum Numbered {
 
 impl<K: Copy + Eq + Hash> Numbering<K> {
     pub(crate) fn new() -> Self {
-        Self { few: Vec::new(), many: HashMap::new() }
-    }
-
-    /// Returns how many distinct keys came.
-    pub(crate) fn len(&self) -> usize {
-        if self.many.is_empty() { self.few.len() } else { self.many.len() }
+        Self { len: 0, few: [None; FEW], many: None }
     }
 
     /// Returns the number of a key if it came before.
     pub(crate) fn find(&self, key: K) -> Option<usize> {
-        if self.many.is_empty() {
-            return self.few.iter().position(|known| *known == key);
+        match &self.many {
+            Some(many) => many.get(&key).copied(),
+            None => self.few[..self.len].iter().position(|known| *known == Some(key)),
         }
-        self.many.get(&key).copied()
     }
 
     /// Returns the number of a key, which is its own from now on.
@@ -49,15 +45,15 @@ impl<K: Copy + Eq + Hash> Numbering<K> {
         if let Some(number) = self.find(key) {
             return Numbered::Known(number);
         }
-        let number = self.len();
-        if number < FEW {
-            self.few.push(key);
-        } else {
-            if number == FEW {
-                self.many.extend(self.few.drain(..).zip(0..));
+        let number = self.len;
+        match self.few.get_mut(number) {
+            Some(place) => *place = Some(key),
+            None => {
+                let few = self.few.iter().copied().flatten().zip(0..);
+                self.many.get_or_insert_with(|| few.collect()).insert(key, number);
             }
-            self.many.insert(key, number);
         }
+        self.len += 1;
         Numbered::New(number)
     }
 
@@ -78,7 +74,6 @@ mod tests {
             assert_eq!(numbering.find(key), None);
             assert_eq!(numbering.number(key), Numbered::New(key as usize));
             assert_eq!(numbering.number(key / 2), Numbered::Known(key as usize / 2));
-            assert_eq!(numbering.len(), key as usize + 1);
         }
     }
 }
