@@ -172,7 +172,7 @@ impl<'a> Variable<'a> {
             let (section, key) = (&name[..at], &name[at + 1..]);
             let kebab = |text: &str| text.to_ascii_lowercase().replace('_', "-");
             known::kind(schema, &kebab(section), &kebab(key)).ok()?;
-            Some(format!("two underscores stand between table and key; did you mean {PREFIX}{section}__{key}?"))
+            Some(format!("two underscores separate table and key; did you mean {PREFIX}{section}__{key}?"))
         })
     }
 

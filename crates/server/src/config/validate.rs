@@ -209,7 +209,7 @@ fn local_zones(setting: Setting<List<Text<Name>>>, elsewhere: Vec<&Name>, check:
                 format!("{:?} has servers of its own in a [[forward]] or [[stub]]; leave one out", shown(&zone)),
             );
         } else if zones.contains(&zone) {
-            check.fault(at, format!("{:?} stands there twice; write it once", shown(&zone)));
+            check.fault(at, format!("{:?} is there twice; write it once", shown(&zone)));
         } else {
             zones.push(zone);
         }

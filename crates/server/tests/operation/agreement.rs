@@ -32,7 +32,7 @@ const FAILURES: [u16; 4] = [13, 20, 22, 23];
 const LABELS: [&str; 12] = [
     "www", "ads", "ok.ads", "cloak", "cloak2", "allowed", "private", "missing", "broken", "fleeting", "video", "x.deep",
 ];
-/// Names of this network, of nobody, and of the rest of the world.
+/// Local, reserved and public names.
 const OTHERS: [&str; 17] = [
     "nas.lan",
     "printer.lan",
@@ -55,7 +55,7 @@ const OTHERS: [&str; 17] = [
 const TYPES: [Rtype; 4] = [Rtype::A, Rtype::AAAA, Rtype::PTR, Rtype::CNAME];
 const CLIENTS: [&str; 5] = ["127.0.0.1", "127.0.0.9", "127.0.0.20", "127.0.0.21", "127.0.0.40"];
 
-/// What somebody is told: RCODE, whether it is truncated, records and the policy's extended error.
+/// What a client gets, or is said to get: RCODE, whether it is truncated, records and the policy's extended error.
 #[derive(PartialEq, Eq, Debug)]
 struct Told {
     rcode: String,
@@ -363,7 +363,7 @@ fn edns_query(id: u16, (name, rtype): (&str, Rtype)) -> Vec<u8> {
     message
 }
 
-/// An upstream whose addresses begin with those of this network: what a name is told by its labels.
+/// An upstream whose addresses are of this network. The labels of a name decide about its answer.
 fn upstream(network: [u8; 4]) -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let addr = socket.local_addr().unwrap();

@@ -263,7 +263,7 @@ fn errors_of_variables_carry_their_names() {
         (
             "AVOCET_RATE_LIMIT_RESPONSES_PER_SECOND",
             "20",
-            "two underscores stand between table and key; did you mean AVOCET_RATE_LIMIT__RESPONSES_PER_SECOND?",
+            "two underscores separate table and key; did you mean AVOCET_RATE_LIMIT__RESPONSES_PER_SECOND?",
         ),
         ("AVOCET_SERVER__LISTEN", "127.0.0.1", "\"127.0.0.1\" has no port; write \"127.0.0.1:53\""),
         ("AVOCET_SERVER__WORKRES", "2", "unknown key `workres`; did you mean `workers`?"),

@@ -41,7 +41,7 @@ fn local_zones_are_names_of_their_own() {
     assert_eq!(zones("[\"LAN\", \"b\u{fc}ro.example\"]").unwrap().server.local_zones.len(), 2);
     for (text, expected) in [
         ("[\".\"]", "the root is no local zone"),
-        ("[\"lan\", \"lan.\"]", "stands there twice"),
+        ("[\"lan\", \"lan.\"]", "is there twice"),
         ("[\"my nas.lan\"]", "has a blank in it"),
         ("[\"lan\"]\n[[stub]]\nzone = \"lan\"\nservers = [\"192.0.2.1\"]", "has servers of its own"),
     ] {
