@@ -8,7 +8,8 @@
 //! A client that asks a server as quickly as it can, as a load generator does, has [`client`].
 //!
 //! What a process does once at its start or its end is in [`process`], [`signals`] and [`handover`];
-//! what it reads of files that people name has [`mod@file`]. The clock that goes on in suspend is [`clock`].
+//! what it reads of files that people name has [`mod@file`]. The clock that goes on in suspend is [`clock`];
+//! whether an address is free is told by [`mod@probe`].
 
 pub mod client;
 pub mod clock;
@@ -19,6 +20,7 @@ pub mod neighbours;
 mod options;
 mod peer;
 pub mod poll;
+pub mod probe;
 pub mod process;
 mod segments;
 pub mod signals;
@@ -29,4 +31,5 @@ pub mod udp;
 pub mod upstream;
 pub mod uring;
 
+pub use options::Local;
 pub use peer::Peer;

@@ -1,10 +1,11 @@
 //! Socket options that neither std nor socket2 has, and those that several kinds of sockets share.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
 
 use libc::c_int;
-use socket2::Domain;
+use socket2::{Domain, SockAddr, Socket};
 
 use crate::syscall::check;
 
@@ -51,4 +52,31 @@ pub(crate) fn grow_buffers(socket: &impl AsFd, bytes: c_int) {
             let _ = set(socket, libc::SOL_SOCKET, ask, bytes);
         }
     }
+}
+
+/// Whether the host has an address that was bound.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Local {
+    /// It has.
+    Here,
+    /// Not now. Packets arrive as soon as it has.
+    NotYet,
+}
+
+/// Binds a socket, also to an address that the host does not have yet: DHCP, a VLAN or the detection of duplicate
+/// addresses (RFC 4862 §5.4) may take longer than the start of a server.
+///
+/// # Errors
+/// The address is taken, or not permitted.
+pub(crate) fn bind(socket: &Socket, addr: SocketAddr) -> io::Result<Local> {
+    match socket.bind(&SockAddr::from(addr)) {
+        Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => {}
+        bound => return bound.map(|()| Local::Here),
+    }
+    let (level, option) = match addr {
+        SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_FREEBIND),
+        SocketAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_FREEBIND),
+    };
+    set(socket, level, option, 1)?;
+    socket.bind(&SockAddr::from(addr)).map(|()| Local::NotYet)
 }

@@ -3,6 +3,7 @@
 use std::ffi::CString;
 use std::io;
 use std::mem::MaybeUninit;
+use std::path::Path;
 use std::ptr;
 
 use crate::syscall::check;
@@ -132,17 +133,21 @@ pub fn give_memory_back() {
     }
 }
 
-/// Becomes the named user with the user's primary group alone, for good and in all threads.
+/// Becomes the named user with the user's primary group, and one more if there is one, for good and in all threads.
 ///
 /// Sockets on ports below 1024 are bound before; no capability is kept.
 ///
 /// # Errors
 /// When there is no such user, or the process may not become another. Some rights may be gone by then:
 /// the process should end.
-pub fn drop_privileges(user: &str) -> io::Result<()> {
+pub fn drop_privileges(user: &str, more_group: Option<&str>) -> io::Result<()> {
     let (uid, gid) = find_user(user)?;
-    // SAFETY: one group id is read from a place that lives through the call.
-    check(unsafe { libc::setgroups(1, &gid) })?;
+    let mut groups = vec![gid];
+    if let Some(group) = more_group {
+        groups.push(find_group(group)?);
+    }
+    // SAFETY: so many group ids are read from a place that lives through the call.
+    check(unsafe { libc::setgroups(groups.len(), groups.as_ptr()) })?;
     // SAFETY: takes no pointer; the C library applies it to all threads.
     check(unsafe { libc::setgid(gid) })?;
     // SAFETY: as above.
@@ -152,6 +157,64 @@ pub fn drop_privileges(user: &str) -> io::Result<()> {
         return Err(io::Error::other("the process could become root again"));
     }
     Ok(())
+}
+
+/// Has all files that the process creates from now on readable and writable by its own account alone.
+pub fn keep_files_private() {
+    const GROUP_AND_OTHERS: libc::mode_t = 0o077;
+    // SAFETY: takes no pointer, and always succeeds.
+    unsafe { libc::umask(GROUP_AND_OTHERS) };
+}
+
+/// Whether the process may do everything.
+#[must_use]
+pub fn is_root() -> bool {
+    // SAFETY: takes no pointer, and always succeeds.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// Gives a file or directory to a user and its primary group.
+///
+/// # Errors
+/// There is no such user, or it is not permitted.
+pub fn give_to_user(path: &Path, user: &str) -> io::Result<()> {
+    let (uid, gid) = find_user(user)?;
+    std::os::unix::fs::chown(path, Some(uid), Some(gid))
+}
+
+/// Gives a file or directory to a group, by its name.
+///
+/// # Errors
+/// There is no such group, or it is not permitted: a process that is not root may give its files to groups that it is
+/// a member of.
+pub fn give_to_group(path: &Path, group: &str) -> io::Result<()> {
+    let gid = find_group(group)?;
+    std::os::unix::fs::chown(path, None, Some(gid))
+}
+
+/// Id of a group.
+///
+/// # Errors
+/// There is no such group.
+pub fn find_group(group: &str) -> io::Result<libc::gid_t> {
+    /// Bytes for the strings of one entry, the names of its members included.
+    const STRINGS: usize = 256 << 10;
+    let name = CString::new(group)?;
+    let mut entry = MaybeUninit::<libc::group>::uninit();
+    let mut strings: Vec<libc::c_char> = vec![0; STRINGS];
+    let mut found = ptr::null_mut();
+    // SAFETY: every pointer leads to memory of ours that lives through the call, the length of `strings`
+    // is given, and `name` ends with a zero byte.
+    let code =
+        unsafe { libc::getgrnam_r(name.as_ptr(), entry.as_mut_ptr(), strings.as_mut_ptr(), STRINGS, &mut found) };
+    if code != 0 {
+        return Err(io::Error::from_raw_os_error(code));
+    }
+    if found.is_null() {
+        return Err(io::Error::new(io::ErrorKind::NotFound, format!("there is no group {group}")));
+    }
+    // SAFETY: `found` is not null, so the call filled `entry`.
+    Ok(unsafe { entry.assume_init() }.gr_gid)
 }
 
 /// User id and primary group id of a user.
@@ -242,7 +305,7 @@ mod tests {
         }
         // SAFETY: takes no pointer.
         let is_root = unsafe { libc::geteuid() } == 0;
-        let dropped = drop_privileges("nobody");
+        let dropped = drop_privileges("nobody", None);
         if !is_root {
             assert_eq!(dropped.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
             return;
@@ -257,7 +320,7 @@ mod tests {
 
     #[test]
     fn an_unknown_user_is_named_in_the_error() {
-        let error = drop_privileges("no-such-user-here").unwrap_err();
+        let error = drop_privileges("no-such-user-here", None).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
         assert!(error.to_string().contains("no-such-user-here"));
     }

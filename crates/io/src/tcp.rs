@@ -42,7 +42,7 @@ impl TcpListener {
         socket.set_tcp_nodelay(true)?;
         // The system may have it off.
         let _ = options::set(&socket, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, FAST_OPEN_QUEUE);
-        socket.bind(&SockAddr::from(addr))?;
+        options::bind(&socket, addr)?;
         socket.listen(BACKLOG)?;
         Ok(Self { socket })
     }
@@ -104,6 +104,18 @@ impl AsFd for TcpListener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+/// A listening socket that waits, for a thread of its own; also at an address that the host does not have yet.
+///
+/// # Errors
+/// The address is taken, or not permitted.
+pub fn listen(addr: SocketAddr) -> io::Result<std::net::TcpListener> {
+    let socket = Socket::new(Domain::for_address(addr), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    options::bind(&socket, addr)?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
 }
 
 /// Whether an error of accept concerns the listener or the process rather than one connection.

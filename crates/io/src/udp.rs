@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use libc::c_int;
-use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::options;
 use crate::peer::Peer;
@@ -123,7 +123,7 @@ impl UdpListener {
         }
         options::grow_buffers(&socket, SOCKET_BUFFER);
         options::ignore_path_mtu(&socket, domain)?;
-        socket.bind(&SockAddr::from(addr))?;
+        options::bind(&socket, addr)?;
         Self::with_socket(socket)
     }
 

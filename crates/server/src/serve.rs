@@ -1,15 +1,18 @@
 //! `avocet serve`: from the configuration to running workers.
 
 use std::fmt;
+use std::fs::{DirBuilder, Permissions};
 use std::io;
-use std::net::{SocketAddr, TcpListener as StdTcpListener, UdpSocket as StdUdpSocket};
+use std::net::{SocketAddr, UdpSocket as StdUdpSocket};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::panic::{self, AssertUnwindSafe};
-use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
+use avocet_io::Local;
 use avocet_io::poll::{Poller, Waker};
+use avocet_io::probe::has_family;
 use avocet_io::process;
 use avocet_io::tcp::TcpListener;
 use avocet_io::udp::UdpListener;
@@ -35,6 +38,10 @@ const OTHER_FILES: usize = 128;
 const STREAM_PART: usize = 4;
 /// Fewest slots of a pool; where there are so few, most queries get a socket of their own.
 const MIN_POOL: usize = 16;
+
+/// Slots of a pool below which a line in the log says that they are few: queries carry fewer than 8 bits of chance by
+/// their port then, beside those of ID and case.
+const FEW_PORTS: u32 = 256;
 
 /// Why the server did not start.
 #[derive(Debug)]
@@ -81,10 +88,14 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), StartError> {
     let _ = process::allow_ordinary_threads();
     let signals = avocet_io::signals::Signals::block().map_err(system("watch signals"))?;
     let file = args.file.find();
-    let config = Config::load(file.as_deref(), environment()).map_err(StartError::Config)?;
+    let mut config = Config::load(file.as_deref(), environment()).map_err(StartError::Config)?;
     crate::log::start(&config.log).map_err(system("start a thread"))?;
+    for addr in without_missing_families(&mut config.server.listen) {
+        tracing::warn!("not listening on {addr}: this system has no IPv6");
+    }
     let open_files = process::raise_open_files().map_err(system("raise the limit of open files"))?;
-    create_directory(&config.data.directory)?;
+    create_directory(&config)?;
+    process::keep_files_private();
     let workers = config.server.workers;
     let (sockets, mut taken) = if args.take_over {
         let (sockets, taken) = operate::take_over::request(&config).map_err(StartError::TakeOver)?;
@@ -95,8 +106,14 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), StartError> {
     };
     let pages = operate::open_pages(&config.policy.block.page, taken.as_mut())?;
     let listening = ListeningSockets::copy_of(&sockets).map_err(system("copy the listening sockets"))?;
-    if let Some(user) = &config.server.user {
-        process::drop_privileges(user).map_err(system(&format!("become user {user}")))?;
+    let server = &config.server;
+    match &server.user {
+        Some(user) => process::drop_privileges(user, server.control_group.as_deref())
+            .map_err(system(&format!("become user {user}")))?,
+        None if process::is_root() => tracing::warn!(
+            "running as root: set [server] user to an account that owns the data directory, or use the unit file"
+        ),
+        None => {}
     }
     let secrets = draw_secrets()?;
     let (pollers, mailboxes) = mailboxes(workers)?;
@@ -124,8 +141,36 @@ fn system(what: &str) -> impl Fn(io::Error) -> StartError + '_ {
     move |error| StartError::System(what.to_owned(), error)
 }
 
-fn create_directory(directory: &Path) -> Result<(), StartError> {
-    std::fs::create_dir_all(directory).map_err(system(&format!("create the data directory {}", directory.display())))
+/// Takes addresses of IPv6 out where the system has none, as long as others are left; returns those taken out.
+pub(crate) fn without_missing_families(listen: &mut Vec<SocketAddr>) -> Vec<SocketAddr> {
+    let (served, missing): (Vec<_>, Vec<_>) = listen.iter().partition(|addr| has_family(**addr));
+    if served.is_empty() {
+        return Vec::new();
+    }
+    *listen = served;
+    missing
+}
+
+/// Creates the data directory if there is none, for the account that the server becomes. What is in it is private: the
+/// caches say what was asked for.
+fn create_directory(config: &Config) -> Result<(), StartError> {
+    let directory = &config.data.directory;
+    let failed =
+        |what: &str, error| StartError::System(format!("{what} the data directory {}", directory.display()), error);
+    if !directory.exists() {
+        if let Some(parent) = directory.parent() {
+            let readable = DirBuilder::new().recursive(true).mode(0o755).create(parent);
+            readable.map_err(|error| failed("create", error))?;
+        }
+        DirBuilder::new().mode(0o700).create(directory).map_err(|error| failed("create", error))?;
+        if let Some(user) = &config.server.user {
+            process::give_to_user(directory, user).map_err(|error| failed("give away", error))?;
+        }
+    }
+    let Some(group) = &config.server.control_group else { return Ok(()) };
+    // Its members reach the control socket and see nothing else.
+    process::give_to_group(directory, group).map_err(|error| failed("give a group", error))?;
+    std::fs::set_permissions(directory, Permissions::from_mode(0o710)).map_err(|error| failed("give a group", error))
 }
 
 /// Octets of the system's random source.
@@ -151,8 +196,10 @@ fn draw_secrets() -> Result<Unconfigured, StartError> {
 /// second server join in silently. So it is first tried whether the address is free.
 fn probe(listen: &[SocketAddr]) -> Result<(), StartError> {
     for &addr in listen {
-        StdUdpSocket::bind(addr).map_err(|error| StartError::Listen(addr, error))?;
-        StdTcpListener::bind(addr).map_err(|error| StartError::Listen(addr, error))?;
+        let local = avocet_io::probe::probe(addr).map_err(|error| StartError::Listen(addr, error))?;
+        if local == Local::NotYet {
+            tracing::warn!("this host does not have the address {}: queries to it are answered once it has", addr.ip());
+        }
     }
     Ok(())
 }
@@ -238,6 +285,13 @@ fn start_workers(
     let server = &state.config.server;
     let upstream_sockets = sockets_each(open_files, &state.config);
     let pool_size = pool_size(upstream_sockets, &state.config);
+    if pool_size < FEW_PORTS {
+        tracing::warn!(
+            open_files,
+            "queries to each upstream go out from {pool_size} ports of each worker: with more, answers are harder to \
+             forge; raise the limit of open files (LimitNOFILE= in the unit file, ulimit -n)"
+        );
+    }
     let most_streams = open_files / STREAM_PART / server.workers;
     let mut threads = Vec::new();
     for (index, (poller, listeners)) in pollers.into_iter().zip(sockets).enumerate() {

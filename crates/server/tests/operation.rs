@@ -36,6 +36,8 @@ mod reload;
 mod server;
 #[path = "operation/start_and_stop.rs"]
 mod start_and_stop;
+#[path = "operation/surroundings.rs"]
+mod surroundings;
 #[path = "operation/take_over.rs"]
 mod take_over;
 #[path = "operation/upstream.rs"]

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
+use super::policy::ListSource;
 use super::recurse::{LocalRootSource, Mode};
 use super::{Config, ConfigErrors, environment, json_schema};
 use crate::cli::{CheckArgs, ConfigArgs, ConfigCommand};
@@ -55,7 +56,18 @@ fn warnings(config: &Config) -> Vec<String> {
         warnings.extend(fault.map(|fault| format!("cannot read the leases in {}: {fault}", path.display())));
     }
     warnings.extend(operate::fault_of_neighbours(&config.policy));
+    if let Some(group) = &config.server.control_group {
+        warnings.extend(
+            avocet_io::process::find_group(group).err().map(|fault| format!("[server] control-group: {fault}")),
+        );
+    }
     for list in &config.policy.lists {
+        if let ListSource::Url(url) = &list.source
+            && url.starts_with("http://")
+        {
+            warnings
+                .push(format!("the list {:?} is fetched without https: who is on the way can change it", list.name));
+        }
         let fault = open_file(list).err();
         warnings.extend(fault.map(|fault| format!("cannot read the list {:?}: {fault}", list.name)));
     }

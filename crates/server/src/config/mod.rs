@@ -98,6 +98,8 @@ pub(crate) struct ServerConfig {
     pub(crate) minimal_responses: bool,
     /// Account to become once the sockets are bound.
     pub(crate) user: Option<String>,
+    /// Group whose members may use the control socket.
+    pub(crate) control_group: Option<String>,
     /// Text of `version.bind` and `version.server`; `None`: refused.
     pub(crate) version: Option<String>,
     /// Text of `id.server` and `hostname.bind` (RFC 4892); `None`: refused.

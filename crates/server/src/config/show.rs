@@ -89,6 +89,7 @@ fn server(server: &ServerConfig) -> Table {
         ("max-udp-size", i64::from(server.max_udp_size).into()),
         ("minimal-responses", server.minimal_responses.into()),
         ("user", or_empty(server.user.as_deref())),
+        ("control-group", or_empty(server.control_group.as_deref())),
         ("version", or_empty(server.version.as_deref())),
         ("id-server", or_empty(server.id_server.as_deref())),
         ("nsid", or_empty(server.nsid.as_deref())),

@@ -58,10 +58,22 @@ impl std::error::Error for ConfigErrors {}
 /// # Errors
 /// It cannot be read, or is not UTF-8.
 pub(super) fn read_file(path: &Path) -> Result<String, ConfigErrors> {
-    std::fs::read_to_string(path).map_err(|error| {
-        let location = path.display().to_string();
-        ConfigErrors(vec![ConfigError { location, message: format!("cannot be read: {error}") }])
+    let one = |location: String, message: String| ConfigErrors(vec![ConfigError { location, message }]);
+    let octets =
+        std::fs::read(path).map_err(|error| one(path.display().to_string(), format!("cannot be read: {error}")))?;
+    String::from_utf8(octets).map_err(|error| {
+        let (sound, rest) = error.as_bytes().split_at(error.utf8_error().valid_up_to());
+        let sound = String::from_utf8_lossy(sound);
+        let octet = rest.first().copied().unwrap_or_default();
+        one(place_behind(path, &sound), format!("is not UTF-8: octet 0x{octet:02x}; save the file as UTF-8"))
     })
+}
+
+/// `FILE:LINE:COLUMN` of what comes behind the beginning of a file.
+fn place_behind(file: &Path, before: &str) -> String {
+    let line = before.bytes().filter(|octet| *octet == b'\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or(before).chars().count() + 1;
+    format!("{}:{line}:{column}", file.display())
 }
 
 /// The text of a configuration with the variables that override it.
@@ -157,10 +169,7 @@ impl<'a> Source<'a> {
         let Some(file) = self.file else {
             return "without a configuration file".to_owned();
         };
-        let before = self.text.get(..span.start).unwrap_or(self.text);
-        let line = before.bytes().filter(|octet| *octet == b'\n').count() + 1;
-        let column = before.rsplit('\n').next().unwrap_or(before).chars().count() + 1;
-        format!("{}:{line}:{column}", file.display())
+        place_behind(file, self.text.get(..span.start).unwrap_or(self.text))
     }
 }
 

@@ -100,6 +100,9 @@ pub(super) struct ServerSpec {
     /// Account to become once the sockets are bound; "" stays what it is.
     #[schemars(extend("default" = ""))]
     pub(super) user: Setting<String>,
+    /// Group whose members may use the control socket; "" leaves it to the account of the server.
+    #[schemars(extend("default" = ""))]
+    pub(super) control_group: Setting<String>,
     /// Text of version.bind and version.server; "" refuses the question.
     #[schemars(extend("default" = "avocet"))]
     pub(super) version: Setting<String>,

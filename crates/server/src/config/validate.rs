@@ -175,6 +175,7 @@ fn server(spec: ServerSpec, check: &mut Check) -> ServerConfig {
         max_udp_size: check.take(spec.max_udp_size).map_or(1232, |size| size.0 as u16),
         minimal_responses: check.take(spec.minimal_responses).unwrap_or(true),
         user: check.take(spec.user).filter(|user| !user.is_empty()),
+        control_group: check.take(spec.control_group).filter(|group| !group.is_empty()),
         version: match spec.version {
             Setting(None) => Some("avocet".to_owned()),
             written => check.client_text(written),

@@ -28,10 +28,14 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
 use crate::operate::Running;
+use crate::state::{ConnectionCounts, ConnectionLimits};
 pub(crate) use page::Visits;
 
 /// Connections of the one listener served at once; more wait in the kernel's queue.
 const MAX_CONNECTIONS: usize = 32;
+/// Connections of one client served at once; further ones are closed. One that says nothing must not keep out others.
+const MAX_CONNECTIONS_PER_CLIENT: usize = 8;
+const LIMITS: ConnectionLimits = ConnectionLimits { total: MAX_CONNECTIONS, per_client: MAX_CONNECTIONS_PER_CLIENT };
 /// How long a request may take to arrive.
 const REQUEST_TIME: Duration = Duration::from_secs(5);
 /// How long a connection may last in all.
@@ -106,17 +110,22 @@ fn listen(listener: StdTcpListener) -> Option<TcpListener> {
 }
 
 async fn accept(listener: &TcpListener, running: Arc<Running>) {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let (places, clients) = (Arc::new(Semaphore::new(MAX_CONNECTIONS)), Arc::new(ConnectionCounts::default()));
     loop {
         let Ok(place) = places.clone().acquire_owned().await else { return };
         match listener.accept().await {
-            Ok((stream, _)) => {
+            Ok((stream, peer)) => {
+                let (clients, ip) = (clients.clone(), peer.ip().to_canonical());
+                if clients.open(ip, &LIMITS).is_err() {
+                    continue;
+                }
                 let running = running.clone();
                 tokio::spawn(async move {
                     let respond =
                         |request: &Request<Incoming>| respond(request.method(), request.uri().path(), &running);
                     // A client that is slow or gone is no news.
                     let _ = timeout(CONNECTION_TIME, serve(stream, respond)).await;
+                    clients.close(ip);
                     drop(place);
                 });
             }

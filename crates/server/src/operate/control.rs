@@ -1,4 +1,4 @@
-//! The control socket: `control.sock` in the data directory, for its owner alone.
+//! The control socket: `control.sock` in the data directory, for its owner and a group that may be configured.
 //!
 //! A client sends one line of JSON and gets lines of JSON; the last has `done` or `error`. Each
 //! client has a thread of its own, for a dump may take as long as he likes to read.
@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use avocet_cache::StoreStats;
 use avocet_io::poll::{Poller, Waker};
+use avocet_io::process::give_to_group;
 use avocet_policy::rule::{Grant, Pause, Scope};
 use avocet_wire::NameBuf;
 use serde::{Deserialize, Serialize};
@@ -169,12 +170,12 @@ pub(super) struct ControlSocket {
 
 impl ControlSocket {
     /// Opens the socket of a data directory. One that a dead server left is replaced.
-    pub(super) fn open(directory: &Path) -> Result<Self, OperationError> {
+    pub(super) fn open(directory: &Path, group: Option<&str>) -> Result<Self, OperationError> {
         if connect(directory).is_ok() {
             return Err(OperationError::AlreadyRunning(directory.to_owned()));
         }
         let path = directory.join(NAME);
-        let listener = bind_for_owner(&path).map_err(|error| OperationError::Control(path.clone(), error))?;
+        let listener = bind_for(&path, group).map_err(|error| OperationError::Control(path.clone(), error))?;
         Ok(Self { listener, path, clients: Arc::default() })
     }
 
@@ -184,8 +185,18 @@ impl ControlSocket {
     }
 
     /// Serves the clients that wait, each in a thread.
-    pub(super) fn accept(&self, running: &Arc<Running>, orders: &Arc<Orders>) {
-        while let Ok((stream, _)) = self.listener.accept() {
+    ///
+    /// # Errors
+    /// The system has no descriptor left: the clients go on waiting.
+    pub(super) fn accept(&self, running: &Arc<Running>, orders: &Arc<Orders>) -> io::Result<()> {
+        loop {
+            let stream = match self.listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                // It has gone again.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
+                Err(error) => return Err(error),
+            };
             if self.clients.fetch_add(1, Ordering::Relaxed) >= MAX_CLIENTS {
                 self.clients.fetch_sub(1, Ordering::Relaxed);
                 take_over::refuse(stream, "too many control clients at once; try again");
@@ -215,12 +226,17 @@ impl AsFd for ControlSocket {
     }
 }
 
-/// Binds beside `path` and renames, so that nobody else can connect between bind and chmod.
-fn bind_for_owner(path: &Path) -> io::Result<UnixListener> {
+/// Binds beside `path` and renames, so that nobody else can connect between bind and chmod. It is for the owner, and for
+/// a group if there is one.
+fn bind_for(path: &Path, group: Option<&str>) -> io::Result<UnixListener> {
     let beside = path.with_extension("tmp");
     let _ = fs::remove_file(&beside);
     let listener = UnixListener::bind(&beside)?;
-    fs::set_permissions(&beside, fs::Permissions::from_mode(0o600))?;
+    if let Some(group) = group {
+        give_to_group(&beside, group)?;
+    }
+    let mode = if group.is_some() { 0o660 } else { 0o600 };
+    fs::set_permissions(&beside, fs::Permissions::from_mode(mode))?;
     listener.set_nonblocking(true)?;
     fs::rename(&beside, path)?;
     Ok(listener)

@@ -55,6 +55,7 @@ fn answers_of_server(server: &ServerConfig) -> impl fmt::Debug {
         http: _,
         allow: _,
         user: _,
+        control_group: _,
         tcp: _,
         // Answers of class CH are not kept, and OPT is appended to each reply.
         version: _,
@@ -90,6 +91,8 @@ pub(crate) struct FileFingerprint {
     size: u64,
     device: u64,
     inode: u64,
+    /// Changes with permissions, too.
+    changed: (i64, i64),
 }
 
 impl FileFingerprint {
@@ -101,6 +104,7 @@ impl FileFingerprint {
             size: facts.size(),
             device: facts.dev(),
             inode: facts.ino(),
+            changed: (facts.ctime(), facts.ctime_nsec()),
         })
     }
 }
@@ -133,10 +137,12 @@ impl FileWatch {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn print(size: u64) -> Option<FileFingerprint> {
-        Some(FileFingerprint { modified: (1, 2), size, device: 3, inode: 4 })
+        Some(FileFingerprint { modified: (1, 2), size, device: 3, inode: 4, changed: (5, 6) })
     }
 
     #[test]
@@ -158,6 +164,22 @@ mod tests {
         for (number, (now, expected)) in looks.into_iter().enumerate() {
             assert_eq!(watch.has_settled(now), expected, "look {number}");
         }
+    }
+
+    #[test]
+    fn a_file_whose_permissions_change_has_changed() {
+        let path = std::env::temp_dir().join(format!("avocet-fingerprint-{}", std::process::id()));
+        let of_mode = |mode| {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            FileFingerprint::of(&path)
+        };
+        fs::write(&path, "x").unwrap();
+        let before = of_mode(0o000);
+        while of_mode(0o600) == before {
+            // The clock of the file system goes in steps of some milliseconds.
+            of_mode(0o000);
+        }
+        fs::remove_file(&path).unwrap();
     }
 
     #[test]

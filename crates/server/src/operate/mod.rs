@@ -52,6 +52,7 @@ use std::thread::JoinHandle;
 
 use avocet_io::poll::{Events, Interest, Poller, Trigger};
 use avocet_io::signals::{Signal, Signals};
+use avocet_io::tcp::listen;
 use avocet_policy::rule::Switches;
 
 use crate::clock::{WallClock, wall_secs};
@@ -120,6 +121,12 @@ impl fmt::Display for OperationError {
                 "another avocet is running with data directory {}; stop it, take over from it with --take-over, or \
                  change [data] directory",
                 directory.display()
+            ),
+            Self::Control(path, error) if error.kind() == io::ErrorKind::PermissionDenied => write!(
+                f,
+                "cannot open the control socket {}: {error}; the data directory must belong to the account that the \
+                 server runs as",
+                path.display()
             ),
             Self::Control(path, error) => write!(f, "cannot open the control socket {}: {error}", path.display()),
             Self::Http(addr, error) if error.kind() == io::ErrorKind::AddrInUse => write!(
@@ -221,6 +228,8 @@ pub(crate) struct Operation {
     /// Until the thread that keeps the lists is started.
     store: Option<Store>,
     control: ControlSocket,
+    /// The poller does not watch the control socket until the next look at the timers.
+    is_control_resting: bool,
     http: Option<HttpServer>,
     listening: ListeningSockets,
     poller: Poller,
@@ -277,6 +286,7 @@ impl Operation {
             signals,
             store: Some(store),
             control,
+            is_control_resting: false,
             http: http.map_err(OperationError::System)?,
             listening,
             poller,
@@ -311,7 +321,7 @@ impl Operation {
             for event in events.iter() {
                 match event.token() {
                     SIGNALS => is_impatient |= self.read_signals(),
-                    CONTROL => self.control.accept(&self.running, &self.orders),
+                    CONTROL => self.accept_control_clients(),
                     ORDERS => self.take_orders(),
                     _ => self.hear_successor(),
                 }
@@ -359,6 +369,15 @@ impl Operation {
         }
     }
 
+    /// Without descriptors left the poller would report the same client again and again: it is asked no more until the
+    /// next look at the timers.
+    fn accept_control_clients(&mut self) {
+        if let Err(error) = self.control.accept(&self.running, &self.orders) {
+            tracing::warn!(%error, "cannot accept control clients");
+            self.is_control_resting = self.poller.remove(&self.control).is_ok();
+        }
+    }
+
     /// A control client's request to take over.
     fn take_orders(&mut self) {
         for stream in self.orders.take() {
@@ -401,6 +420,10 @@ impl Operation {
         let shared = &self.running.shared;
         let moment = shared.clock.now();
         let now = moment.secs();
+        if self.is_control_resting {
+            let added = self.poller.add(&self.control, CONTROL, Interest::Read, Trigger::Level);
+            self.is_control_resting = added.is_err();
+        }
         if let Some(path) = self.running.reloader.path()
             && self.watch.has_settled(FileFingerprint::of(path))
         {
@@ -467,13 +490,13 @@ fn open(
 ) -> Result<(ControlSocket, Option<TcpListener>), OperationError> {
     let (control, adopted) = match taken.and_then(TakenOver::listeners) {
         Some(adopted) => adopted,
-        None => (ControlSocket::open(&config.data.directory)?, None),
+        None => (ControlSocket::open(&config.data.directory, config.server.control_group.as_deref())?, None),
     };
     let Some(addr) = config.server.http else { return Ok((control, None)) };
     let adopted = adopted.map(TcpListener::from);
     let listener = match adopted.filter(|listener| is_at(listener, addr)) {
         Some(listener) => listener,
-        None => TcpListener::bind(addr).map_err(|error| OperationError::Http(addr, error))?,
+        None => listen(addr).map_err(|error| OperationError::Http(addr, error))?,
     };
     Ok((control, Some(listener)))
 }
@@ -494,7 +517,7 @@ pub(crate) fn open_pages(
     let mut adopted: Vec<TcpListener> = taken.map_or_else(Vec::new, TakenOver::pages);
     let open = |addr: &SocketAddr| match adopted.iter().position(|listener| is_at(listener, *addr)) {
         Some(place) => Ok(adopted.swap_remove(place)),
-        None => TcpListener::bind(addr).map_err(|error| OperationError::Page(*addr, error)),
+        None => listen(*addr).map_err(|error| OperationError::Page(*addr, error)),
     };
     page.iter().map(open).collect()
 }

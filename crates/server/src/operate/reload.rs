@@ -20,6 +20,7 @@ use crate::config::{Config, environment};
 use crate::log;
 use crate::policy::Parts;
 use crate::query::cookie::CookieSecrets;
+use crate::serve::without_missing_families;
 use crate::snapshot::Unconfigured;
 use crate::state::{Shared, Snapshot};
 use crate::trust::LearntTrust;
@@ -91,6 +92,8 @@ impl Reloader {
 
     fn replace(&self, unconfigured: &Unconfigured) -> Result<Reloaded, String> {
         let mut config = Config::load(self.path(), environment()).map_err(|errors| errors.to_string())?;
+        // The start has told of these.
+        let _ = without_missing_families(&mut config.server.listen);
         let old = self.shared.snapshot();
         let restart = keep_what_needs_a_restart(&mut config, &old.config);
         let mut parts = old.parts.clone();
@@ -113,15 +116,30 @@ impl Reloader {
     /// # Errors
     /// There can be no such policy; nothing has changed then.
     pub(crate) fn change_policy(&self, change: impl FnOnce(&mut Parts)) -> Result<(), String> {
+        self.try_change_policy(|_, parts| {
+            change(parts);
+            Ok(())
+        })
+    }
+
+    /// As [`Self::change_policy`], with a change that may fail. Changes are made one at a time: each sees what the one
+    /// before has made.
+    ///
+    /// # Errors
+    /// The change failed, or there can be no such policy; nothing has changed then.
+    pub(crate) fn try_change_policy<T>(
+        &self,
+        change: impl FnOnce(&Config, &mut Parts) -> Result<T, String>,
+    ) -> Result<T, String> {
         let unconfigured = self.unconfigured.lock().unwrap_or_else(PoisonError::into_inner);
         let state = self.shared.snapshot();
         let mut parts = state.parts.clone();
-        change(&mut parts);
+        let made = change(&state.config, &mut parts)?;
         let epoch = state.epoch.wrapping_add(1);
         let snapshot =
             Snapshot::build(state.config.clone(), epoch, &unconfigured, parts).map_err(|error| error.to_string())?;
         self.shared.replace(snapshot);
-        Ok(())
+        Ok(made)
     }
 
     /// Puts another trust in force beside the configuration. What is cached at and below these names was judged
@@ -180,6 +198,7 @@ fn keep_what_needs_a_restart(new: &mut Config, old: &Config) -> Vec<&'static str
         "server.pin-workers": server.pin_workers;
         "server.http": server.http;
         "server.user": server.user;
+        "server.control-group": server.control_group;
         "policy.block-page": policy.block.page;
         "cache.packet-bytes": cache.packet_bytes;
         "cache.rrset-bytes": cache.rrset_bytes;

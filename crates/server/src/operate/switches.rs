@@ -1,8 +1,8 @@
 //! Pauses and grants: what lifts filtering for a while, kept in `switches.json` of the data directory.
 
 use std::fs;
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 
 use avocet_policy::rule::{Grant, Pause, Scope, Switches};
 use serde_json::{Value, json};
@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::Running;
 use crate::clock::wall_secs;
 use crate::config::policy::PolicyConfig;
+use crate::lists::disk::replace;
 
 const NAME: &str = "switches.json";
 
@@ -34,14 +35,9 @@ pub(crate) fn load(directory: &Path) -> Switches {
     switches
 }
 
-/// Writes beside the file, to the disk, and renames: there is always a whole one.
+/// Replaces the file: there is always a whole one.
 fn save(directory: &Path, switches: &Switches) -> io::Result<()> {
-    let path: PathBuf = directory.join(NAME);
-    let beside = path.with_extension("tmp");
-    let mut file = fs::File::create(&beside)?;
-    file.write_all(json!(switches).to_string().as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&beside, &path)
+    replace(&directory.join(NAME), &[json!(switches).to_string().as_bytes()])
 }
 
 /// What a control client wants changed.
@@ -58,25 +54,27 @@ pub(super) enum Change {
 
 /// Makes a change that lasts over a restart and acts on the next query, and gives the answer to the client.
 pub(super) fn change(running: &Running, change: Change) -> Value {
-    let state = running.shared.snapshot();
-    let mut switches = state.parts.switches.clone();
-    switches.expire(wall_secs());
-    let applied = match change {
-        Change::Pause(pause) => known(&state.config.policy, &pause.scope).and_then(|()| switches.pause(pause)),
-        Change::Grant(grant) => known(&state.config.policy, &grant.scope).and_then(|()| switches.grant(grant)),
+    let changed = running.reloader.try_change_policy(|config, parts| {
+        let mut switches = parts.switches.clone();
+        switches.expire(wall_secs());
+        apply(change, &config.policy, &mut switches)?;
+        let saved = save(&config.data.directory, &switches);
+        saved.map_err(|error| format!("cannot write {NAME}, nothing has changed: {error}"))?;
+        parts.switches = switches.clone();
+        Ok(switches)
+    });
+    match changed {
+        Ok(switches) => show(&switches),
+        Err(error) => json!({ "error": error }),
+    }
+}
+
+fn apply(change: Change, policy: &PolicyConfig, switches: &mut Switches) -> Result<(), String> {
+    match change {
+        Change::Pause(pause) => known(policy, &pause.scope).and_then(|()| switches.pause(pause)),
+        Change::Grant(grant) => known(policy, &grant.scope).and_then(|()| switches.grant(grant)),
         Change::Resume(scope) => found(switches.resume(&scope), "there is no such pause"),
         Change::Revoke(name, scope) => found(switches.revoke(&name, &scope), "there is no such grant"),
-    };
-    if let Err(error) = applied {
-        return json!({ "error": error });
-    }
-    if let Err(error) = save(&state.config.data.directory, &switches) {
-        return json!({ "error": format!("cannot write {NAME}, nothing has changed: {error}") });
-    }
-    let put_in_force = switches.clone();
-    match running.reloader.change_policy(move |parts| parts.switches = put_in_force) {
-        Ok(()) => show(&switches),
-        Err(error) => json!({ "error": error }),
     }
 }
 

@@ -190,3 +190,55 @@ fn a_reader_that_closes_the_pipe_ends_a_command_without_a_word() {
         assert!(arguments[0] == "load" || output.status.success() && told.is_empty(), "{arguments:?}: {told}");
     }
 }
+
+#[test]
+fn grants_of_several_clients_at_once_are_all_in_force() {
+    const CLIENTS: usize = 6;
+    const EACH: usize = 10;
+    let (site, upstream) = (Site::new(), Upstream::start());
+    let list = site.directory.join("ads.txt");
+    std::fs::write(&list, "ads.example\n").unwrap();
+    site.configure(upstream.addr, "", &format!("[[list]]\nname = \"ads\"\nfile = \"{}\"\n", list.display()));
+    let _server = site.start();
+    let grant = |client: usize| {
+        for number in 0..EACH {
+            let name = format!("c{client}n{number}.example");
+            let request = format!("{{\"command\":\"grant\",\"name\":\"{name}\",\"secs\":3600}}\n");
+            let answer = site.control_lines(request.as_bytes());
+            assert_eq!(answer[0]["done"], true, "{answer:?}");
+        }
+    };
+    std::thread::scope(|scope| (0..CLIENTS).for_each(|client| drop(scope.spawn(move || grant(client)))));
+    let status = site.control_lines(b"{\"command\":\"switches\"}\n");
+    assert_eq!(status[0]["grants"].as_array().map(Vec::len), Some(CLIENTS * EACH), "{status:?}");
+}
+
+#[test]
+fn a_control_client_waits_where_no_descriptor_is_left() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "tcp-connections = 10\nworkers = 1", "");
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "ulimit -n 200; exec \"$0\" serve --config \"$1\"", env!("CARGO_BIN_EXE_avocet")]);
+    let mut server = crate::server::Server::start({
+        command.arg(site.file());
+        command
+    });
+    // The process's own limit is lowered to what it has open, as if all were taken.
+    let pid = server.id().to_string();
+    let limit = |count: usize| {
+        let arguments = ["--pid".to_owned(), pid.clone(), format!("--nofile={count}:200")];
+        std::process::Command::new("prlimit").args(arguments).status().is_ok_and(|status| status.success())
+    };
+    if !limit(3) {
+        println!("passed over: there is no prlimit");
+        return;
+    }
+    let mut waiting = site.control();
+    std::io::Write::write_all(&mut waiting, b"{\"command\":\"stats\"}\n").unwrap();
+    let limited = server.wait_for_line("cannot accept control clients");
+    assert!(limited.contains("WARN"), "{limited}");
+    assert!(limit(200));
+    let mut answer = String::new();
+    std::io::Read::read_to_string(&mut waiting, &mut answer).unwrap();
+    assert!(answer.contains("\"done\":true"), "{answer}");
+}

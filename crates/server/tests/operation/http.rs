@@ -128,3 +128,18 @@ fn a_request_beyond_all_bounds_is_cut_off() {
     let (status, _) = site.http(&format!("GET /metrics HTTP/1.1\r\nX: {}", "x".repeat(8 << 10)));
     assert_eq!(status, 431);
 }
+
+#[test]
+fn a_client_that_says_nothing_keeps_out_nobody_else() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", "");
+    let _server = site.start();
+    let other = std::net::SocketAddr::from(([127, 0, 0, 9], 0));
+    let silent: Vec<_> = (0..64).map(|_| avocet_io::tcp::connect(site.http, Some(other)).unwrap()).collect();
+    assert_eq!(site.http_get("/ready").0, 200);
+    // Those over the limit of one client were closed before it was served.
+    let is_open = |stream: &&std::net::TcpStream| {
+        stream.peek(&mut [0]).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+    };
+    assert_eq!(silent.iter().filter(is_open).count(), 8);
+}

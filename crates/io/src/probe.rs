@@ -1,0 +1,72 @@
+//! Whether a server could listen at an address, tried before its workers do: they share each address
+//! (`SO_REUSEPORT`), which would let a second server join in silently.
+
+use std::io;
+use std::net::SocketAddr;
+
+use socket2::{Domain, Socket, Type};
+
+use crate::options::{self, Local};
+
+/// Tries to bind an address for UDP and for TCP as the only one there. Sockets of IPv6 do not take IPv4, as those of the
+/// workers do not.
+///
+/// # Errors
+/// It is taken, or not permitted.
+pub fn probe(addr: SocketAddr) -> io::Result<Local> {
+    let mut local = Local::Here;
+    for kind in [Type::DGRAM, Type::STREAM] {
+        let socket = Socket::new(Domain::for_address(addr), kind, None)?;
+        // Connections in TIME_WAIT are of no matter.
+        socket.set_reuse_address(kind == Type::STREAM)?;
+        if addr.is_ipv6() {
+            socket.set_only_v6(true)?;
+        }
+        local = options::bind(&socket, addr)?;
+        if kind == Type::STREAM {
+            // Two sockets that may reuse the address are told apart by who listens.
+            socket.listen(1)?;
+        }
+    }
+    Ok(local)
+}
+
+/// Whether the system has the family of an address at all: one that was started without IPv6 has none.
+#[must_use]
+pub fn has_family(addr: SocketAddr) -> bool {
+    let socket = Socket::new(Domain::for_address(addr), Type::DGRAM, None);
+    socket.err().and_then(|error| error.raw_os_error()) != Some(libc::EAFNOSUPPORT)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, UdpSocket};
+
+    use super::*;
+
+    #[test]
+    fn an_address_that_is_taken_for_either_transport_is_an_error() {
+        let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let addr = udp.local_addr().unwrap();
+        assert_eq!(probe(addr).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        drop(udp);
+        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = tcp.local_addr().unwrap();
+        assert_eq!(probe(addr).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        drop(tcp);
+        assert_eq!(probe(addr).unwrap(), Local::Here);
+    }
+
+    #[test]
+    fn a_socket_of_ipv4_is_not_in_the_way_of_all_of_ipv6() {
+        let udp = UdpSocket::bind("127.0.0.53:0").unwrap();
+        let wildcard = SocketAddr::new("::".parse().unwrap(), udp.local_addr().unwrap().port());
+        assert_eq!(probe(wildcard).unwrap(), Local::Here);
+    }
+
+    #[test]
+    fn an_address_that_the_host_does_not_have_yet_can_be_bound() {
+        assert_eq!(probe("198.51.100.53:0".parse().unwrap()).unwrap(), Local::NotYet);
+        assert_eq!(probe("[2001:db8::53]:0".parse().unwrap()).unwrap(), Local::NotYet);
+    }
+}
