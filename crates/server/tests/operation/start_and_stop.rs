@@ -105,11 +105,11 @@ fn a_log_that_nobody_reads_keeps_nothing_waiting() {
     while UnixStream::connect(site.data().join("control.sock")).is_err() {
         assert!(began.elapsed() < PATIENCE, "it does not start");
     }
-    // Each is a line of the log: more than a pipe holds.
-    let name = format!("{}example", "long-label.".repeat(20));
-    for _ in 0..600 {
-        site.control_lines(format!("{{\"command\":\"flush\",\"name\":\"{name}\"}}\n").as_bytes());
-    }
+    // Each wrong key is a line of the log: more than a pipe holds.
+    let wrong: String = (0..1_000).map(|number| format!("wrong-key-{number} = 1\n")).collect();
+    site.configure(upstream.addr, &wrong, "");
+    assert!(!site.avocet(&["reload"]).status.success());
+    site.configure(upstream.addr, "", "");
     assert_eq!(site.avocet_text(&["reload"]), "reloaded\n");
     assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(0));
