@@ -1,0 +1,148 @@
+//! What rtnetlink(7) has in common for all tables of the kernel: a request for all of one, and its answer in parts.
+
+use std::io::{self, Read, Write};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+/// How long the kernel may take for one part of its answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Octets of one part at most; the kernel sends up to 32 KiB at once.
+const PART: usize = 64 * 1024;
+/// Octets of a message's header.
+const HEADER: usize = 16;
+/// Octets of an attribute's header.
+const ATTRIBUTE: usize = 4;
+/// Most messages that are read of one table.
+const MAX_MESSAGES: usize = 1 << 17;
+
+/// A table: what it is asked by, and what its entries come as.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Table {
+    /// Type of the request.
+    pub(crate) request: u16,
+    /// Type of an entry.
+    pub(crate) entry: u16,
+    /// Octets of the fixed part of both.
+    pub(crate) fixed: usize,
+}
+
+/// Reads all entries of a table, for all families: fixed part and attributes of each.
+///
+/// # Errors
+/// The system has no such table for us, or broke off.
+pub(crate) fn dump(table: Table, mut each: impl FnMut(&[u8])) -> io::Result<()> {
+    let route = Protocol::from(libc::NETLINK_ROUTE);
+    let mut socket = Socket::new(Domain::from(libc::AF_NETLINK), Type::RAW, Some(route))?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.write_all(&request(table))?;
+    let mut part = vec![0; PART];
+    let mut left = MAX_MESSAGES;
+    loop {
+        let len = socket.read(&mut part)?;
+        if read_part(&part[..len], table, &mut each)? == Part::Last || left == 0 {
+            return Ok(());
+        }
+        left -= 1;
+    }
+}
+
+fn request(table: Table) -> Vec<u8> {
+    let flags = (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16;
+    let mut request = ((HEADER + table.fixed) as u32).to_ne_bytes().to_vec();
+    request.extend(table.request.to_ne_bytes());
+    request.extend(flags.to_ne_bytes());
+    request.resize(HEADER + table.fixed, 0);
+    request
+}
+
+/// Whether the answer goes on.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) enum Part {
+    Last,
+    MoreToCome,
+}
+
+/// Reads one part of an answer.
+pub(crate) fn read_part(mut octets: &[u8], table: Table, each: &mut impl FnMut(&[u8])) -> io::Result<Part> {
+    if octets.is_empty() {
+        return Ok(Part::Last);
+    }
+    while let Some((header, _)) = octets.split_first_chunk::<HEADER>() {
+        let len = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]) as usize;
+        let kind = u16::from_ne_bytes([header[4], header[5]]);
+        let Some(body) = octets.get(HEADER..len) else {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "a message of the kernel is cut off"));
+        };
+        match i32::from(kind) {
+            libc::NLMSG_DONE => return Ok(Part::Last),
+            libc::NLMSG_ERROR => {
+                let code = body.first_chunk().map_or(0, |code| i32::from_ne_bytes(*code));
+                return Err(io::Error::from_raw_os_error(-code));
+            }
+            _ if kind == table.entry => each(body),
+            _ => {}
+        }
+        octets = octets.get(aligned(len)..).unwrap_or_default();
+    }
+    Ok(Part::MoreToCome)
+}
+
+/// Messages and attributes begin at multiples of four.
+fn aligned(len: usize) -> usize {
+    (len + 3) & !3
+}
+
+/// The attributes of an entry, each with its number; ends at one that is cut off.
+pub(crate) fn attributes(mut octets: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let (header, _) = octets.split_first_chunk::<ATTRIBUTE>()?;
+        let len = usize::from(u16::from_ne_bytes([header[0], header[1]]));
+        let value = octets.get(ATTRIBUTE..len)?;
+        octets = octets.get(aligned(len)..).unwrap_or_default();
+        Some((u16::from_ne_bytes([header[2], header[3]]), value))
+    })
+}
+
+/// An address as an attribute has it.
+pub(crate) fn ip(octets: &[u8]) -> Option<IpAddr> {
+    let v4 = <[u8; 4]>::try_from(octets).map(IpAddr::from);
+    v4.or_else(|_| <[u8; 16]>::try_from(octets).map(IpAddr::from)).ok()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A message of the kernel.
+    pub(crate) fn message(kind: u16, fixed: &[u8], attributes: &[(u16, &[u8])]) -> Vec<u8> {
+        let mut body = fixed.to_vec();
+        for (kind, value) in attributes {
+            body.extend(((ATTRIBUTE + value.len()) as u16).to_ne_bytes());
+            body.extend(kind.to_ne_bytes());
+            body.extend(*value);
+            body.resize(aligned(body.len()), 0);
+        }
+        let mut octets = ((HEADER + body.len()) as u32).to_ne_bytes().to_vec();
+        octets.extend(kind.to_ne_bytes());
+        octets.extend([0; 10]);
+        octets.extend(body);
+        octets.resize(aligned(octets.len()), 0);
+        octets
+    }
+
+    #[test]
+    fn an_answer_ends_with_done_or_an_error_and_may_not_be_cut_off() {
+        let table = Table { request: 30, entry: 28, fixed: 12 };
+        let mut entries = 0;
+        let mut read = |octets: &[u8]| read_part(octets, table, &mut |_| entries += 1);
+        let part = [message(28, &[0; 12], &[]), message(28, &[0; 12], &[])].concat();
+        assert_eq!(read(&part).unwrap(), Part::MoreToCome);
+        assert!(read(&part[..20]).is_err());
+        assert_eq!(read(&message(libc::NLMSG_DONE as u16, &[0; 4], &[])).unwrap(), Part::Last);
+        let refused = message(libc::NLMSG_ERROR as u16, &(-1_i32).to_ne_bytes(), &[]);
+        assert_eq!(read(&refused).unwrap_err().raw_os_error(), Some(1));
+        assert_eq!(entries, 2);
+    }
+}
