@@ -80,6 +80,7 @@ impl InProcess {
             cookies: CookieSecrets { current: [5; 16], previous: None },
             trust: LearntTrust::default(),
             local_root: LocalRootSlot::default(),
+            own_networks: Arc::default(),
         };
         let snapshot = snapshot(configuration, 1, &unconfigured, Parts::new([4; 32]))?;
         let shared = Shared::new(snapshot, Vec::new(), [7; 32]).map_err(|error| error.to_string())?;

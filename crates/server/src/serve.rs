@@ -21,6 +21,7 @@ use avocet_resolver::LocalRootSlot;
 use crate::cli::ServeArgs;
 use crate::config::{Config, ConfigErrors, environment};
 use crate::lists::Store;
+use crate::operate::networks::own_networks;
 use crate::operate::take_over::TakenSocket;
 use crate::operate::{self, ListeningSockets, Operation};
 use crate::policy::{Counts, GeoDatabase, Parts};
@@ -189,6 +190,7 @@ fn draw_secrets() -> Result<Unconfigured, StartError> {
         cookies,
         trust: LearntTrust::default(),
         local_root: LocalRootSlot::default(),
+        own_networks: own_networks().into(),
     })
 }
 

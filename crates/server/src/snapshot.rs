@@ -7,6 +7,7 @@ use avocet_cache::TtlBounds;
 use avocet_resolver::{FetchLimits, LocalRootSlot, Plan, PlanError, Recursion, Settings, UpstreamSpec, ZoneRule};
 use avocet_wire::hash::HashKey;
 use avocet_wire::name;
+use ipnet::IpNet;
 
 use crate::config::recurse::{LocalRootSource, Mode};
 use crate::config::{self, CacheConfig, Config, ForwardConfig};
@@ -41,6 +42,8 @@ pub(crate) struct Unconfigured {
     pub(crate) trust: LearntTrust,
     /// Where the copy of the root zone is found.
     pub(crate) local_root: LocalRootSlot,
+    /// The networks of the host's own interfaces.
+    pub(crate) own_networks: Arc<[IpNet]>,
 }
 
 /// Why a configuration cannot be put in force though it is well written.
@@ -103,7 +106,7 @@ impl Snapshot {
         let policy = Policy::build(&config.policy, &parts)?.map(Arc::new);
         Ok(Self {
             epoch,
-            allow: AddressSet::new(&server.allow),
+            allow: AddressSet::new(&server.allow.with_own(&unconfigured.own_networks)),
             local: LocalRecords::new(&config.records),
             special: SpecialNames::of(server),
             chaos: ChaosTexts { version: server.version.clone(), identity: server.id_server.clone() },

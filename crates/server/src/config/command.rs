@@ -10,9 +10,12 @@ use super::policy::ListSource;
 use super::recurse::{LocalRootSource, Mode};
 use super::{Config, ConfigErrors, environment, json_schema};
 use crate::cli::{CheckArgs, ConfigArgs, ConfigCommand};
+use crate::operate::names;
+use crate::operate::networks::own_networks;
 use crate::policy::GeoDatabase;
 use crate::policy::load::open_file;
-use crate::{operate, output, root};
+use crate::query::addresses::AddressSet;
+use crate::{operate, output, query_tool, root};
 
 /// Says whether the file is right; else names each error on standard error (as JSON: on standard output). Files that it
 /// names and that cannot be read keep no server from starting and are warnings, all but the geo database.
@@ -60,6 +63,14 @@ fn warnings(config: &Config) -> Vec<String> {
         warnings.extend(
             avocet_io::process::find_group(group).err().map(|fault| format!("[server] control-group: {fault}")),
         );
+    }
+    let allowed = AddressSet::new(&config.server.allow.with_own(&own_networks()));
+    let own = query_tool::from_here(config.server.listen[0]);
+    if names::are_wanted(&config.policy) && !allowed.contains(own.ip()) {
+        let own = own.ip();
+        warnings.push(format!(
+            "names of clients are looked up by questions from {own} to this server, and `allow` lacks it"
+        ));
     }
     for list in &config.policy.lists {
         if let ListSource::Url(url) = &list.source

@@ -181,7 +181,7 @@ fn upstreams(
         (None, Some(file)) => {
             let span = file.span.clone();
             let path = check.take(Setting(Some(file))).unwrap_or_default();
-            from_file(Path::new(&path), listen).unwrap_or_else(|message| {
+            from_file(&check.path(path), listen).unwrap_or_else(|message| {
                 check.fault(span, message);
                 Vec::new()
             })

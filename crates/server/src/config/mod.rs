@@ -86,8 +86,8 @@ pub(crate) struct ServerConfig {
     pub(crate) pin_workers: bool,
     /// Metrics and health; a loopback or private address. `None` when off.
     pub(crate) http: Option<SocketAddr>,
-    /// Networks whose queries are answered; all others are refused.
-    pub(crate) allow: Vec<IpNet>,
+    /// Whose queries are answered; all others are refused.
+    pub(crate) allow: AllowConfig,
     /// Whether the special names of RFC 6761, RFC 6303 and their like are answered here.
     pub(crate) local_names: bool,
     /// Names in wire form, lower case: below them there is nothing but local records.
@@ -98,6 +98,8 @@ pub(crate) struct ServerConfig {
     pub(crate) minimal_responses: bool,
     /// Account to become once the sockets are bound.
     pub(crate) user: Option<String>,
+    /// Names by which metrics are asked beside those of the local network; folded, without closing dot.
+    pub(crate) http_names: Vec<String>,
     /// Group whose members may use the control socket.
     pub(crate) control_group: Option<String>,
     /// Text of `version.bind` and `version.server`; `None`: refused.
@@ -112,6 +114,27 @@ pub(crate) struct ServerConfig {
     pub(crate) cookie_secret: Option<[u8; 16]>,
     /// Limits of TCP connections from clients.
     pub(crate) tcp: TcpConfig,
+}
+
+/// `allow` of `[server]`: whose queries are answered.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct AllowConfig {
+    /// Private networks and those of the host's own interfaces.
+    pub(crate) local: bool,
+    /// Networks that are written.
+    pub(crate) networks: Vec<IpNet>,
+}
+
+impl AllowConfig {
+    /// All networks, for a host whose interfaces are in these.
+    pub(crate) fn with_own(&self, own: &[IpNet]) -> Vec<IpNet> {
+        let mut networks = self.networks.clone();
+        if self.local {
+            networks.extend(validate::private_networks());
+            networks.extend(own);
+        }
+        networks
+    }
 }
 
 /// The `tcp-*` keys of `[server]`.
@@ -375,7 +398,8 @@ impl Config {
     ) -> Result<Self, ConfigErrors> {
         let source = source::Source::new(file, text, environment);
         let (spec, faults) = source.parse()?;
-        validate::validate(spec, faults).map_err(|faults| source.errors(faults))
+        let directory = file.and_then(Path::parent).unwrap_or(Path::new(""));
+        validate::validate(spec, faults, directory).map_err(|faults| source.errors(faults))
     }
 }
 

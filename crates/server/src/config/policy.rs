@@ -207,8 +207,8 @@ pub(super) fn policy(tables: Tables, forwards: &[ForwardConfig], check: &mut Che
         block,
         time_zone: check.take(policy.time_zone).unwrap_or_else(|| "UTC".to_owned()),
         rebinding: check.take(policy.block_private).unwrap_or(false).then_some(exceptions),
-        leases: check.take(policy.leases).filter(|path| !path.is_empty()).map(PathBuf::from),
-        geo_database: check.take(policy.geo_database).filter(|path| !path.is_empty()).map(PathBuf::from),
+        leases: check.optional_path(policy.leases),
+        geo_database: check.optional_path(policy.geo_database),
         lists: few_zones(all(lists, ("lists", MAX_LISTS), check, list), check),
         groups: placed("group", all(groups, ("groups", MAX_GROUPS), check, group), &mut places),
         clients: placed("client", all(clients, ("clients", MAX_CLIENTS), check, client), &mut places),
@@ -391,7 +391,7 @@ fn list(header: &Range<usize>, spec: ListTable, check: &mut Check) -> Option<Lis
             check.fault(url_at?, format!("expected a url with http:// or https://, found {url:?}"));
             None
         }
-        (None, Some(file)) => Some(ListSource::File(file.into())),
+        (None, Some(file)) => Some(ListSource::File(check.path(file))),
     };
     let format = check.take(spec.format).map_or(ListFormat("auto"), |format| format.0);
     let kind_at = spec.kind.span();

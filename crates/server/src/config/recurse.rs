@@ -163,7 +163,7 @@ impl DnssecConfig {
 /// Checks `[resolver]`.
 pub(super) fn resolver(spec: ResolverSpec, mode: Mode, check: &mut Check) -> ResolverConfig {
     let span = spec.root_hints.span();
-    let root_hints = check.take(spec.root_hints).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let root_hints = check.optional_path(spec.root_hints);
     let hints = root_servers(root_hints.as_deref()).unwrap_or_else(|message| {
         check.fault(span.unwrap_or_default(), message);
         Vec::new()
@@ -179,7 +179,10 @@ pub(super) fn resolver(spec: ResolverSpec, mode: Mode, check: &mut Check) -> Res
     }
     ResolverConfig {
         mode,
-        local_root: check.take(spec.local_root).unwrap_or(LocalRootSource::None),
+        local_root: match check.take(spec.local_root) {
+            Some(LocalRootSource::File(path)) => LocalRootSource::File(check.path(path)),
+            source => source.unwrap_or(LocalRootSource::None),
+        },
         local_root_primaries,
         root_hints,
         hints,

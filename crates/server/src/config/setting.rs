@@ -403,6 +403,24 @@ impl FromText for IpAddr {
     }
 }
 
+/// An item of `allow`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Allowed {
+    /// Private networks and those of the host's own interfaces.
+    Local,
+    /// This network.
+    Network(IpNet),
+}
+
+impl FromText for Allowed {
+    const EXPECTED: &'static str =
+        "\"local\", a network such as \"192.168.0.0/16\", or one address such as \"fd00::1\"";
+
+    fn from_text(text: &str) -> Result<Self, Option<String>> {
+        if text == "local" { Ok(Self::Local) } else { IpNet::from_text(text).map(Self::Network) }
+    }
+}
+
 impl FromText for IpNet {
     const EXPECTED: &'static str = "a network such as \"192.168.0.0/16\", or one address such as \"fd00::1\"";
 

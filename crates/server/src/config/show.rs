@@ -12,8 +12,8 @@ use super::name::shown;
 use super::recurse::{LocalRootSource, Mode};
 use super::show_policy;
 use super::{
-    CacheConfig, Config, DnssecConfig, EcsPolicy, ForwardConfig, LogFormat, LogLevel, RateLimitConfig, RecordConfig,
-    ServerConfig, Strategy, Transport, Upstream,
+    AllowConfig, CacheConfig, Config, DnssecConfig, EcsPolicy, ForwardConfig, LogFormat, LogLevel, RateLimitConfig,
+    RecordConfig, ServerConfig, Strategy, Transport, Upstream,
 };
 
 impl Config {
@@ -75,6 +75,12 @@ fn or_empty(text: Option<&str>) -> Value {
     text.unwrap_or_default().into()
 }
 
+fn allow(allow: &AllowConfig) -> Value {
+    let local = allow.local.then(|| "local".to_owned());
+    let networks = allow.networks.iter().map(ToString::to_string);
+    Value::Array(local.into_iter().chain(networks).map(Value::from).collect())
+}
+
 fn server(server: &ServerConfig) -> Table {
     let http = server.http.map(|address| address.to_string());
     let secret = server.cookie_secret.map(|octets| format!("{:032x}", u128::from_be_bytes(octets)));
@@ -83,12 +89,13 @@ fn server(server: &ServerConfig) -> Table {
         ("workers", count(server.workers)),
         ("pin-workers", server.pin_workers.into()),
         ("http", or_empty(http.as_deref())),
-        ("allow", texts(&server.allow)),
+        ("allow", allow(&server.allow)),
         ("local-names", server.local_names.into()),
         ("local-zones", texts(&server.local_zones.iter().map(|zone| shown(zone)).collect::<Vec<_>>())),
         ("max-udp-size", i64::from(server.max_udp_size).into()),
         ("minimal-responses", server.minimal_responses.into()),
         ("user", or_empty(server.user.as_deref())),
+        ("http-names", texts(&server.http_names)),
         ("control-group", or_empty(server.control_group.as_deref())),
         ("version", or_empty(server.version.as_deref())),
         ("id-server", or_empty(server.id_server.as_deref())),

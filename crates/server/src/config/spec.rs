@@ -16,7 +16,7 @@ use super::forward::Zone;
 use super::name::Name;
 use super::policy_spec::{ClientTable, GroupTable, ListTable, PolicySpec, RuleTable};
 use super::recurse::{LocalRootSource, Mode, StubServer};
-use super::setting::{ByteSize, Int, List, Setting, Text};
+use super::setting::{Allowed, ByteSize, Int, List, Setting, Text};
 use super::{EcsPolicy, LogFormat, LogLevel, Strategy, Upstream};
 
 /// Configuration of Avocet.
@@ -82,9 +82,10 @@ pub(super) struct ServerSpec {
     /// Address with port of metrics and health, loopback or private; "" turns it off.
     #[schemars(extend("default" = "127.0.0.1:8053"))]
     pub(super) http: Setting<String>,
-    /// Networks whose queries are answered; all others are refused.
-    #[schemars(extend("default" = super::validate::PRIVATE_NETWORKS))]
-    pub(super) allow: Setting<List<Text<IpNet>>>,
+    /// Networks whose queries are answered; all others are refused. "local" means private networks and those of the
+    /// host's own interfaces.
+    #[schemars(extend("default" = ["local"]))]
+    pub(super) allow: Setting<List<Text<Allowed>>>,
     /// Answer special names such as "localhost." and the reverse names of private addresses here (RFC 6761, RFC 6303).
     #[schemars(extend("default" = true))]
     pub(super) local_names: Setting<bool>,
@@ -100,6 +101,9 @@ pub(super) struct ServerSpec {
     /// Account to become once the sockets are bound; "" stays what it is.
     #[schemars(extend("default" = ""))]
     pub(super) user: Setting<String>,
+    /// Names by which metrics are asked, beside addresses and names of the local network.
+    #[schemars(extend("default" = []))]
+    pub(super) http_names: Setting<List<String>>,
     /// Group whose members may use the control socket; "" leaves it to the account of the server.
     #[schemars(extend("default" = ""))]
     pub(super) control_group: Setting<String>,

@@ -4,7 +4,7 @@ use std::mem;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZero;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -12,11 +12,11 @@ use toml::Spanned;
 
 use super::name::{Name, shown};
 use super::recurse::{self, Mode};
-use super::setting::{FromText, List, Setting, Text, Value, missing_port};
+use super::setting::{Allowed, FromText, List, Setting, Text, Value, missing_port};
 use super::spec::{CacheSpec, DataSpec, LogSpec, RateLimitSpec, ServerSpec, Spec};
 use super::{
-    CacheConfig, Config, DataConfig, LogConfig, LogFormat, LogLevel, RateLimitConfig, ServeStaleConfig, ServerConfig,
-    TcpConfig,
+    AllowConfig, CacheConfig, Config, DataConfig, LogConfig, LogFormat, LogLevel, RateLimitConfig, ServeStaleConfig,
+    ServerConfig, TcpConfig,
 };
 use super::{dns64, forward, policy, record, setting::Fault};
 
@@ -36,12 +36,12 @@ const MAX_TEXT: usize = 255;
 /// Most hot threads.
 const MAX_WORKERS: usize = 256;
 
-/// The configuration that `spec` means, where neither it nor the reading of it (`faults`) has a fault.
+/// The configuration in `directory` that `spec` means, where neither it nor the reading of it (`faults`) has a fault.
 ///
 /// # Errors
 /// All faults.
-pub(super) fn validate(spec: Spec, faults: Vec<Fault>) -> Result<Config, Vec<Fault>> {
-    let mut check = Check { faults };
+pub(super) fn validate(spec: Spec, faults: Vec<Fault>, directory: &Path) -> Result<Config, Vec<Fault>> {
+    let mut check = Check { faults, directory: directory.to_owned() };
     let mut resolver = spec.resolver;
     let mode = check.take(mem::take(&mut resolver.mode)).map(|text| text.0);
     let mode = mode.unwrap_or_else(|| if forward::forwards_all(&spec.forward) { Mode::Forward } else { Mode::Recurse });
@@ -87,9 +87,22 @@ pub(super) fn validate(spec: Spec, faults: Vec<Fault>) -> Result<Config, Vec<Fau
 #[derive(Debug, Default)]
 pub(super) struct Check {
     faults: Vec<Fault>,
+    /// Where the file of the configuration is.
+    directory: PathBuf,
 }
 
 impl Check {
+    /// The path of another file: a relative one belongs to the directory of the configuration.
+    pub(super) fn path(&self, written: impl AsRef<Path>) -> PathBuf {
+        self.directory.join(written)
+    }
+
+    /// The path of another file where it is written and not empty.
+    pub(super) fn optional_path(&mut self, setting: Setting<String>) -> Option<PathBuf> {
+        let written = self.take(setting).filter(|path| !path.is_empty())?;
+        Some(self.path(written))
+    }
+
     /// All that was noted.
     pub(super) fn into_faults(self) -> Vec<Fault> {
         self.faults
@@ -163,18 +176,21 @@ impl Check {
 }
 
 fn server(spec: ServerSpec, check: &mut Check) -> ServerConfig {
-    let allow = check.networks(spec.allow);
     ServerConfig {
         listen: listen(spec.listen, check),
         workers: check.take(spec.workers).map_or_else(cores, |workers| workers.0 as usize),
         pin_workers: check.take(spec.pin_workers).unwrap_or(false),
         http: http(spec.http, check),
-        allow: allow.unwrap_or_else(private_networks),
+        allow: allow(spec.allow, check),
         local_names: check.take(spec.local_names).unwrap_or(true),
         local_zones: Vec::new(),
         max_udp_size: check.take(spec.max_udp_size).map_or(1232, |size| size.0 as u16),
         minimal_responses: check.take(spec.minimal_responses).unwrap_or(true),
         user: check.take(spec.user).filter(|user| !user.is_empty()),
+        http_names: check.take(spec.http_names).map_or_else(Vec::new, |list| {
+            let folded = |name: Spanned<String>| name.into_inner().trim_end_matches('.').to_ascii_lowercase();
+            list.0.into_iter().map(folded).collect()
+        }),
         control_group: check.take(spec.control_group).filter(|group| !group.is_empty()),
         version: match spec.version {
             Setting(None) => Some("avocet".to_owned()),
@@ -191,6 +207,21 @@ fn server(spec: ServerSpec, check: &mut Check) -> ServerConfig {
             read: millis(check.take(spec.tcp_read_ms).map_or(3_000, |ms| ms.0)),
         },
     }
+}
+
+fn allow(setting: Setting<List<Text<Allowed>>>, check: &mut Check) -> AllowConfig {
+    if setting.0.is_none() {
+        return AllowConfig { local: true, networks: Vec::new() };
+    }
+    let items = check.take(setting).map_or_else(Vec::new, |list| list.0);
+    let mut allow = AllowConfig { local: false, networks: Vec::new() };
+    for item in items {
+        match item.into_inner().0 {
+            Allowed::Local => allow.local = true,
+            Allowed::Network(network) => allow.networks.push(network),
+        }
+    }
+    allow
 }
 
 fn millis(count: u32) -> Duration {
@@ -222,7 +253,8 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get).min(MAX_WORKERS)
 }
 
-fn private_networks() -> Vec<IpNet> {
+/// Loopback, link-local and private networks.
+pub(crate) fn private_networks() -> Vec<IpNet> {
     PRIVATE_NETWORKS.iter().filter_map(|network| network.parse().ok()).collect()
 }
 

@@ -61,7 +61,11 @@ fn process(metrics: &mut Exposition, running: &Running) {
         "When the server started, in seconds since 1970.",
         running.started_at_secs,
     );
-    metrics.gauge("avocet_ready", "Whether all workers serve and the server is not ending.", running.is_ready().into());
+    metrics.gauge(
+        "avocet_ready",
+        "Whether all workers serve, names can be resolved and the server is not ending.",
+        running.unready().is_none().into(),
+    );
     metrics.gauge(
         "avocet_epoch",
         "Grows when a reload makes answers given before invalid.",

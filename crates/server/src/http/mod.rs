@@ -10,15 +10,17 @@ mod page;
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
-use std::net::TcpListener as StdTcpListener;
+use std::net::{IpAddr, SocketAddr, TcpListener as StdTcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use avocet_wire::NameBuf;
+use avocet_wire::name::MAX_NAME;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use hyper::header::{ALLOW, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -121,8 +123,11 @@ async fn accept(listener: &TcpListener, running: Arc<Running>) {
                 }
                 let running = running.clone();
                 tokio::spawn(async move {
-                    let respond =
-                        |request: &Request<Incoming>| respond(request.method(), request.uri().path(), &running);
+                    let respond = |request: &Request<Incoming>| {
+                        let host = request.headers().get(HOST).map_or(&b""[..], HeaderValue::as_bytes);
+                        let asks = Asks { path: request.uri().path(), whose: whose_host(host, &running) };
+                        respond(request.method(), &asks, &running)
+                    };
                     // A client that is slow or gone is no news.
                     let _ = timeout(CONNECTION_TIME, serve(stream, respond)).await;
                     clients.close(ip);
@@ -164,17 +169,70 @@ fn serve(
         .serve_connection(TokioIo::new(stream), service)
 }
 
+/// What a request asks for.
+struct Asks<'a> {
+    path: &'a str,
+    whose: Whose,
+}
+
+/// Whose name a request has in its `Host`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Whose {
+    /// An address, or a name of this network.
+    Ours,
+    /// Some name that leads here: a web page of its owner would read what a browser in this network is given.
+    Foreign,
+}
+
+/// Domains of private networks: RFC 6762, RFC 8375, RFC 6761, and what is reserved for the purpose or used for it.
+const PRIVATE_DOMAINS: [&str; 9] =
+    ["localhost", "local", "lan", "home.arpa", "internal", "intranet", "home", "localdomain", "test"];
+
+fn whose_host(host: &[u8], running: &Running) -> Whose {
+    let state = running.shared.snapshot();
+    let is_record = |name: &str| text_to_name(name).is_some_and(|name| state.local.has(name.wire()));
+    let names = &state.config.server.http_names;
+    judge_host(host, |name| names.iter().any(|known| known == name) || is_record(name))
+}
+
+fn judge_host(host: &[u8], is_known: impl Fn(&str) -> bool) -> Whose {
+    let Ok(host) = std::str::from_utf8(host) else { return Whose::Foreign };
+    let is_address = host.parse::<SocketAddr>().is_ok()
+        || host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().is_ok();
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name).trim_end_matches('.').to_ascii_lowercase();
+    let is_below =
+        |domain: &&str| name.strip_suffix(*domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
+    let is_private = !name.contains('.') || PRIVATE_DOMAINS.iter().any(is_below);
+    if is_address || is_private || is_known(&name) { Whose::Ours } else { Whose::Foreign }
+}
+
+fn text_to_name(text: &str) -> Option<NameBuf> {
+    let mut wire = [0; MAX_NAME];
+    let len = avocet_wire::text::name_to_wire(text.as_bytes(), Some(&[0]), &mut wire).ok()?;
+    NameBuf::from_wire(wire.get(..len)?).ok().map(|name| name.folded())
+}
+
 /// The body of a request is never read: nothing here takes one.
-fn respond(method: &Method, path: &str, running: &Running) -> Response<Full<Bytes>> {
-    let (status, kind, body) = match path {
+fn respond(method: &Method, asks: &Asks<'_>, running: &Running) -> Response<Full<Bytes>> {
+    let (status, kind, body) = match asks.path {
         _ if method != Method::GET && method != Method::HEAD => {
             (StatusCode::METHOD_NOT_ALLOWED, PLAIN, "only GET and HEAD\n".to_owned())
         }
+        "/metrics" if asks.whose == Whose::Foreign => {
+            let text =
+                "the name in Host is none of this network: ask by an address, or add it to [server] http-names\n";
+            (StatusCode::FORBIDDEN, PLAIN, text.to_owned())
+        }
         "/metrics" => (StatusCode::OK, exposition::CONTENT_TYPE, metrics::text(running)),
+        "/health" if running.is_healthy() && asks.whose == Whose::Foreign => {
+            (StatusCode::OK, PLAIN, "healthy\n".to_owned())
+        }
         "/health" if running.is_healthy() => (StatusCode::OK, PLAIN, with_warnings("healthy", running)),
         "/health" => (StatusCode::SERVICE_UNAVAILABLE, PLAIN, "a worker is stuck\n".to_owned()),
-        "/ready" if running.is_ready() => (StatusCode::OK, PLAIN, "ready\n".to_owned()),
-        "/ready" => (StatusCode::SERVICE_UNAVAILABLE, PLAIN, "not serving\n".to_owned()),
+        "/ready" => match running.unready() {
+            None => (StatusCode::OK, PLAIN, "ready\n".to_owned()),
+            Some(why) => (StatusCode::SERVICE_UNAVAILABLE, PLAIN, format!("{why}\n")),
+        },
         _ => (StatusCode::NOT_FOUND, PLAIN, "there are /metrics, /health and /ready\n".to_owned()),
     };
     response(status, kind, body)
@@ -194,4 +252,39 @@ fn response(status: StatusCode, kind: &'static str, body: String) -> Response<Fu
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_strangers_can_register_is_foreign() {
+        let of = |host: &str| judge_host(host.as_bytes(), |name| name == "dns.example.net");
+        for host in [
+            "",
+            "127.0.0.1",
+            "127.0.0.1:8053",
+            "[::1]:8053",
+            "[fd00::1]",
+            "localhost:8053",
+            "router",
+            "NAS.lan:80",
+            "dns.home.arpa.",
+            "dns.example.net:8053",
+            "Dns.Example.Net",
+        ] {
+            assert_eq!(of(host), Whose::Ours, "{host:?}");
+        }
+        for host in [
+            "evil.example",
+            "evil.example:8053",
+            "127.0.0.1.evil.example",
+            "lan.example",
+            "evillan.example",
+            "notlan.xlan.example",
+        ] {
+            assert_eq!(of(host), Whose::Foreign, "{host:?}");
+        }
+    }
 }

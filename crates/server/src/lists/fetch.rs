@@ -1,12 +1,13 @@
 //! Fetching one list over http or https, within bounds of size, time and redirects.
 //!
-//! Names are resolved by the server itself, whatever the system is configured to ask. Nothing here keeps or judges a
+//! Names are resolved by the server itself, whatever the system is configured to ask. A redirect leads to no private
+//! address: who serves a list must not have this host ask its neighbours. Nothing here keeps or judges a
 //! text. A server that closes the connection early is noticed, but for HTTP/1.0 without `Content-Length`.
 
 use std::fmt;
 use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ureq::http::Uri;
@@ -18,7 +19,7 @@ use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
 use ureq::{Agent, config::Config};
 
 use super::copies::Head;
-use crate::query_tool;
+use crate::config::validate::is_private;
 
 /// Most octets of a list, decompressed.
 pub(super) const MAX_LIST_BYTES: u64 = 256 << 20;
@@ -73,6 +74,10 @@ pub(super) enum FetchError {
     Redirects,
     /// A redirect from https to http.
     Downgrade,
+    /// What answers at the port of an https source is no TLS.
+    NoTls,
+    /// A redirect to an address of a private network.
+    Private,
     /// The connection ended before the text did.
     Truncated,
     /// More than a list may have.
@@ -90,6 +95,8 @@ impl fmt::Display for FetchError {
             Self::Status(status) => write!(f, "its server answers with status {status}"),
             Self::Redirects => f.write_str("its server sends from one place to the next"),
             Self::Downgrade => f.write_str("its server sends to a place without https"),
+            Self::NoTls => f.write_str("its server does not speak TLS at this port: is it http, not https?"),
+            Self::Private => f.write_str("its server sends to an address of a private network"),
             Self::Truncated => f.write_str("the connection ended before the list did"),
             Self::TooLarge => write!(f, "it is larger than {MAX_LIST_BYTES} octets"),
             Self::TimedOut => f.write_str("it took too long"),
@@ -98,15 +105,19 @@ impl fmt::Display for FetchError {
     }
 }
 
+/// Gives the addresses of a host, or says why there are none.
+pub(super) type Lookup = Box<dyn Fn(&str) -> Result<Vec<IpAddr>, String> + Send + Sync>;
+
 /// Fetches lists, one after the other.
 pub(super) struct Fetcher {
     agent: Agent,
     bounds: Bounds,
+    configured: Arc<Mutex<String>>,
 }
 
 impl Fetcher {
-    /// Names are asked of the server at `resolver`; certificates are held against those that the system trusts now.
-    pub(super) fn new(resolver: SocketAddr, bounds: Bounds) -> Self {
+    /// Certificates are held against those that the system trusts now.
+    pub(super) fn new(lookup: Lookup, bounds: Bounds) -> Self {
         let config = Config::builder()
             .tls_config(tls())
             .http_status_as_error(false)
@@ -117,7 +128,9 @@ impl Fetcher {
             .timeout_global(Some(bounds.time))
             .timeout_connect(Some(bounds.connect))
             .build();
-        Self { agent: Agent::with_parts(config, DefaultConnector::default(), OwnResolver(resolver)), bounds }
+        let configured = Arc::new(Mutex::default());
+        let resolver = OwnResolver { lookup, configured: Arc::clone(&configured) };
+        Self { agent: Agent::with_parts(config, DefaultConnector::default(), resolver), bounds, configured }
     }
 
     /// Fetches a text; `known` is what is there of it.
@@ -125,6 +138,7 @@ impl Fetcher {
     /// # Errors
     /// There is no whole text, or a larger one than is taken.
     pub(super) fn fetch(&self, url: &str, known: Option<&Head>) -> Result<Fetched, FetchError> {
+        *self.configured.lock().unwrap_or_else(PoisonError::into_inner) = host_of(url);
         let mut request = self.agent.get(url).config().https_only(url.starts_with("https://")).build();
         let known = known.filter(|head| head.source == url);
         let validators = known.map_or([(IF_NONE_MATCH, None), (IF_MODIFIED_SINCE, None)], |head| {
@@ -177,12 +191,22 @@ fn fault(error: ureq::Error) -> FetchError {
         ureq::Error::TooManyRedirects | ureq::Error::RedirectFailed => FetchError::Redirects,
         ureq::Error::RequireHttpsOnly(_) => FetchError::Downgrade,
         ureq::Error::Io(error) if error.kind() == io::ErrorKind::UnexpectedEof => FetchError::Truncated,
+        ureq::Error::Io(error) if is_no_tls(&error) => FetchError::NoTls,
         ureq::Error::Other(error) => match error.downcast::<Unresolved>() {
-            Ok(unresolved) => FetchError::Unresolved(unresolved.0),
+            Ok(unresolved) => match *unresolved {
+                Unresolved::Why(why) => FetchError::Unresolved(why),
+                Unresolved::Private => FetchError::Private,
+            },
             Err(error) => FetchError::Source(error.to_string()),
         },
         error => FetchError::Source(error.to_string()),
     }
+}
+
+/// Whether what came in place of a TLS record is none.
+fn is_no_tls(error: &io::Error) -> bool {
+    let tls = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>());
+    matches!(tls, Some(rustls::Error::InvalidMessage(_)))
 }
 
 fn tls() -> TlsConfig {
@@ -195,17 +219,34 @@ fn tls() -> TlsConfig {
         .build()
 }
 
-/// Resolves names by asking the server that this is part of.
-#[derive(Debug)]
-struct OwnResolver(SocketAddr);
+/// Resolves names by the server that this is part of.
+struct OwnResolver {
+    lookup: Lookup,
+    /// The host that the configuration names for the list; any other one comes from a redirect.
+    configured: Arc<Mutex<String>>,
+}
+
+impl fmt::Debug for OwnResolver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OwnResolver(..)")
+    }
+}
 
 /// Why a name was not resolved.
 #[derive(Debug)]
-struct Unresolved(String);
+enum Unresolved {
+    /// In words.
+    Why(String),
+    /// A redirect leads to a private network.
+    Private,
+}
 
 impl fmt::Display for Unresolved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        match self {
+            Self::Why(why) => f.write_str(why),
+            Self::Private => f.write_str("a private address"),
+        }
     }
 }
 
@@ -216,7 +257,7 @@ impl Resolver for OwnResolver {
         let port = uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 });
         let addresses = self.addresses(uri.host().unwrap_or_default());
         let mut resolved = self.empty();
-        for address in addresses.map_err(|why| ureq::Error::Other(Box::new(Unresolved(why))))? {
+        for address in addresses.map_err(|unresolved| ureq::Error::Other(Box::new(unresolved)))? {
             resolved.push(SocketAddr::new(address, port));
         }
         Ok(resolved)
@@ -224,17 +265,35 @@ impl Resolver for OwnResolver {
 }
 
 impl OwnResolver {
-    fn addresses(&self, host: &str) -> Result<Vec<IpAddr>, String> {
+    fn addresses(&self, host: &str) -> Result<Vec<IpAddr>, Unresolved> {
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-        if let Ok(address) = bare.parse() {
-            return Ok(vec![address]);
+        let mut addresses = match bare.parse() {
+            Ok(address) => vec![address],
+            Err(_) => (self.lookup)(host).map_err(Unresolved::Why)?,
+        };
+        let is_configured =
+            *self.configured.lock().unwrap_or_else(PoisonError::into_inner) == host.to_ascii_lowercase();
+        if !is_configured {
+            addresses.retain(|address| !is_private(*address) && !address.is_unspecified());
+            if addresses.is_empty() {
+                return Err(Unresolved::Private);
+            }
         }
-        let mut addresses = query_tool::addresses(self.0, host)?;
-        // So it looks where the name is blocked here.
+        // An upstream that filters answers so.
         addresses.retain(|address| !address.is_unspecified());
         addresses.truncate(MAX_ADDRESSES);
-        if addresses.is_empty() { Err(format!("{host} is blocked here")) } else { Ok(addresses) }
+        if addresses.is_empty() {
+            Err(Unresolved::Why(format!("{host} is blocked by an upstream")))
+        } else {
+            Ok(addresses)
+        }
     }
+}
+
+/// The host that a URL names, in lower case.
+fn host_of(url: &str) -> String {
+    let uri = url.parse::<Uri>();
+    uri.ok().and_then(|uri| Some(uri.host()?.to_ascii_lowercase())).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -81,10 +81,9 @@ impl Store {
             Err(why) => tracing::warn!("{}: {why}; the lists are compiled anew", self.image.path().display()),
         }
         for list in &config.lists {
-            if let ListSource::File(path) = &list.source
-                && let Err(failure) = self.take_file(list, path)
-            {
-                tracing::error!(list = list.name, "not read, its last good copy stays: {failure}");
+            if let ListSource::File(path) = &list.source {
+                // The thread that keeps the lists looks again when it starts, and reports it.
+                let _ = self.take_file(list, path);
             }
         }
         self.compile(config, secret).inspect_err(|error| tracing::error!("the lists cannot be compiled: {error}")).ok()
@@ -276,7 +275,11 @@ fn tell(list: &ListConfig, report: &io::Result<Option<Report>>) {
             "has broken lines, which are left out; see `avocet lists check`"
         ),
         Ok(Some(report)) => tracing::info!(list = name, entries = report.entries, "read"),
-        Ok(None) => tracing::warn!(list = name, "not fetched yet: it blocks and allows nothing"),
+        Ok(None) if matches!(list.source, ListSource::Url(_)) => {
+            tracing::warn!(list = name, "not fetched yet: it blocks and allows nothing");
+        }
+        // A file that cannot be read is reported where it is looked at.
+        Ok(None) => {}
         Err(error) => tracing::error!(list = name, "its copy cannot be used: {error}; it is fetched anew"),
     }
 }

@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::fetch::{BOUNDS, Fetcher};
+use super::fetch::{BOUNDS, Fetcher, Lookup};
 use super::source::Failure;
 use super::store::{Store, Taken, Taking, source_text};
 use super::{Order, status};
 use crate::clock::wall_secs;
 use crate::config::policy::{ListConfig, ListSource};
+use crate::operate::conditions::Condition;
 use crate::operate::fingerprint::{FileFingerprint, FileWatch};
-use crate::operate::{GeoWatch, Running};
-use crate::query_tool;
+use crate::operate::{GeoWatch, Running, own_questions};
 use crate::state::Snapshot;
 
 /// Time between looks at files and at what is due.
@@ -26,6 +26,11 @@ const TICK: Duration = Duration::from_secs(1);
 const COMPILE_AFTER: Duration = Duration::from_secs(30);
 /// Time after which a compilation that failed is tried again.
 const RECOMPILE_AFTER: Duration = Duration::from_secs(60);
+
+/// Time without a round after one that a fault ended.
+const REST_AFTER_FAULT: Duration = Duration::from_secs(60);
+/// What is reported then.
+const FAULT: &str = "a fault interrupted the keeping of lists, see the log; lists in force stay, and it is tried again";
 
 /// Starts the thread.
 ///
@@ -65,20 +70,34 @@ impl Drop for Work {
 impl Work {
     fn run(mut self) {
         self.begin();
-        while let Some(orders) = self.running.lists.wait(TICK) {
-            self.geo.look(&self.running);
-            let state = self.running.shared.snapshot();
-            if state.config.policy.lists.is_empty() && state.parts.lists.is_none() {
-                orders.iter().for_each(|order| answer(order, json!({ "error": "there are no lists" })));
+        let running = self.running.clone();
+        let mut faulty_since: Option<Instant> = None;
+        while let Some(orders) = running.lists.wait(TICK) {
+            if orders.is_empty() && faulty_since.is_some_and(|since| since.elapsed() < REST_AFTER_FAULT) {
                 continue;
             }
-            let outcomes = self.look_at_sources(&state, &orders);
-            if self.wants_image(&state) {
-                self.make_image(&state);
+            let done = running.conditions.contain(Condition::Lists, FAULT, || self.round(&orders));
+            faulty_since = done.is_none().then(Instant::now);
+            if done.is_none() {
+                orders.iter().for_each(|order| answer(order, json!({ "error": FAULT })));
             }
-            for order in &orders {
-                answer(order, self.outcome(order, &state, &outcomes));
-            }
+        }
+    }
+
+    /// Looks at all that is due or wanted.
+    fn round(&mut self, orders: &[Order]) {
+        self.geo.look(&self.running);
+        let state = self.running.shared.snapshot();
+        if state.config.policy.lists.is_empty() && state.parts.lists.is_none() {
+            orders.iter().for_each(|order| answer(order, json!({ "error": "there are no lists" })));
+            return;
+        }
+        let outcomes = self.look_at_sources(&state, orders);
+        if self.wants_image(&state) {
+            self.make_image(&state);
+        }
+        for order in orders {
+            answer(order, self.outcome(order, &state, &outcomes));
         }
     }
 
@@ -109,8 +128,12 @@ impl Work {
                 break;
             }
             if wanted.is_some() || self.is_due(list) {
-                let resolver = state.config.server.listen[0];
-                let fetcher = fetcher.get_or_insert_with(|| Fetcher::new(query_tool::from_here(resolver), BOUNDS));
+                let shared = &self.running.shared;
+                let lookup = || -> Lookup {
+                    let shared = shared.clone();
+                    Box::new(move |host| own_questions::addresses(&shared, host))
+                };
+                let fetcher = fetcher.get_or_insert_with(|| Fetcher::new(lookup(), BOUNDS));
                 outcomes.insert(list.name.clone(), self.look(list, fetcher, wanted.unwrap_or(Taking::Judged)));
             }
         }
@@ -157,7 +180,8 @@ impl Work {
             ListSource::Url(url) => self.store.take_url(list, url, (fetcher, taking)),
             ListSource::File(path) => self.store.take_file(list, path),
         });
-        let head = self.store.head(list).unwrap_or_default();
+        let head = self.store.head(list);
+        let (has_copy, head) = (head.is_some(), head.unwrap_or_default());
         let random = getrandom::u64().unwrap_or_default();
         let mut sources = self.running.lists.sources();
         let source = sources.entry(list.name.clone()).or_default();
@@ -167,8 +191,13 @@ impl Work {
             Ok(_) => source.succeed(wall_secs(), list.refresh.as_secs(), random),
             Err(failure) => {
                 source.fail(wall_secs(), failure, random);
-                let how = if matches!(failure, Failure::HeldBack(_)) { "not taken" } else { "not fetched" };
-                tracing::warn!(list = list.name, "{how}, its last good copy stays: {failure}");
+                let how = match (&failure, &list.source) {
+                    (Failure::HeldBack(_), _) => "not taken",
+                    (_, ListSource::Url(_)) => "not fetched",
+                    (_, ListSource::File(_)) => "not read",
+                };
+                let what = if has_copy { "its last good copy stays" } else { "it blocks and allows nothing" };
+                tracing::warn!(list = list.name, "{how}, {what}: {failure}");
             }
         }
         if taken == Ok(Taken::Changed) {

@@ -2,26 +2,50 @@
 //! is one warning in the log when it begins and one line when it ends; in between, `/health` and the metrics report it.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 
 /// A kind of defect.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Condition {
+    /// No name can be resolved.
+    Resolution,
     /// The kernel's table of neighbours cannot be read, and the policy knows clients by MAC address.
     Neighbours,
     /// The file of leases cannot be read.
     Leases,
+    /// The addresses of the host cannot be read, and `allow` has `local`.
+    Interfaces,
+    /// All of IPv6 is listened on, and clients of the host's own networks of IPv6 are refused.
+    Allow,
+    /// A fault interrupted the keeping of lists.
+    Lists,
+    /// A fault ended a thread that works beside the main thread.
+    Threads,
 }
 
 /// All kinds, in the order in which they are shown.
-const ALL: [Condition; 2] = [Condition::Neighbours, Condition::Leases];
+const ALL: [Condition; 7] = [
+    Condition::Resolution,
+    Condition::Neighbours,
+    Condition::Leases,
+    Condition::Interfaces,
+    Condition::Allow,
+    Condition::Lists,
+    Condition::Threads,
+];
 
 impl Condition {
     /// The name in metrics and on the control socket.
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Self::Resolution => "resolution",
             Self::Neighbours => "neighbours",
             Self::Leases => "leases",
+            Self::Interfaces => "interfaces",
+            Self::Allow => "allow",
+            Self::Lists => "lists",
+            Self::Threads => "threads",
         }
     }
 }
@@ -52,8 +76,20 @@ impl Conditions {
         }
     }
 
+    /// Does work in which a panic ends the work and not the thread: `condition` holds then, with this text, until the work
+    /// succeeds. The work must leave nothing half changed that others read.
+    pub(crate) fn contain<T>(&self, condition: Condition, text: &str, work: impl FnOnce() -> T) -> Option<T> {
+        let done = catch_unwind(AssertUnwindSafe(work)).ok();
+        self.set(condition, done.is_none().then(|| text.to_owned()));
+        done
+    }
+
+    /// Whether a condition holds.
+    pub(crate) fn holds(&self, condition: Condition) -> bool {
+        self.text(condition).is_some()
+    }
+
     /// The text of one condition, if it holds.
-    #[cfg(test)]
     pub(crate) fn text(&self, condition: Condition) -> Option<String> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner).get(&condition).cloned()
     }
@@ -85,6 +121,14 @@ mod tests {
         assert_eq!(conditions.kinds().filter(|(_, holds)| *holds).count(), 1);
         conditions.set(Condition::Leases, None);
         assert!(conditions.all().is_empty());
+    }
+
+    #[test]
+    fn a_fault_is_a_condition_until_the_work_succeeds() {
+        let conditions = Conditions::default();
+        let work = |fails: usize| conditions.contain(Condition::Lists, "a fault", || assert_eq!(fails, 0));
+        assert!(work(1).is_none() && conditions.text(Condition::Lists).as_deref() == Some("a fault"));
+        assert!(work(0).is_some() && conditions.text(Condition::Lists).is_none());
     }
 
     #[test]

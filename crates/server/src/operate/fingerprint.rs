@@ -53,6 +53,7 @@ fn answers_of_server(server: &ServerConfig) -> impl fmt::Debug {
         workers: _,
         pin_workers: _,
         http: _,
+        http_names: _,
         allow: _,
         user: _,
         control_group: _,

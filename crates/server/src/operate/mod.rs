@@ -32,7 +32,10 @@ mod geo;
 mod leases;
 pub(crate) mod names;
 mod neighbours;
+pub(crate) mod networks;
+pub(crate) mod own_questions;
 mod persist;
+mod reach;
 mod reload;
 pub(crate) mod report;
 mod status;
@@ -65,7 +68,7 @@ use crate::serve::StartError;
 use crate::snapshot::Unconfigured;
 use crate::state::Shared;
 use crate::worker::mailbox::Letter;
-use conditions::Conditions;
+use conditions::{Condition, Conditions};
 use control::{ControlSocket, Orders};
 use fingerprint::{FileFingerprint, FileWatch};
 pub(crate) use geo::GeoWatch;
@@ -73,7 +76,9 @@ pub(crate) use leases::fault_of_leases;
 use names::Names;
 use neighbours::NeighbourWatch;
 pub(crate) use neighbours::fault_of_neighbours;
+use networks::NetworkWatch;
 use persist::CacheFile;
+use reach::Reach;
 use reload::Reloader;
 pub(crate) use take_over::{ListeningSockets, TakeOverError, TakenOver};
 use take_over::{Reply, Successor};
@@ -171,6 +176,8 @@ pub(crate) struct Running {
     pub(crate) names: Names,
     /// Who is on the page of blocked names.
     pub(crate) visits: Visits,
+    /// The looks at whether names can be resolved.
+    reach: Reach,
     /// What its operator has to know of.
     pub(crate) conditions: Conditions,
     /// The server is about to end.
@@ -202,10 +209,13 @@ impl Running {
         }
     }
 
-    /// Do all workers serve, and will they go on?
-    pub(crate) fn is_ready(&self) -> bool {
+    /// Why queries had better go to another server; none: they are served.
+    pub(crate) fn unready(&self) -> Option<String> {
         let has_turned = self.shared.metrics.iter().all(|worker| worker.turned_at_secs.value() > 0);
-        has_turned && !self.draining.load(Ordering::Relaxed)
+        if !has_turned || self.draining.load(Ordering::Relaxed) {
+            return Some("not serving".to_owned());
+        }
+        self.conditions.text(Condition::Resolution)
     }
 }
 
@@ -238,6 +248,7 @@ pub(crate) struct Operation {
     ending: Ending,
     watch: FileWatch,
     neighbours: NeighbourWatch,
+    networks: NetworkWatch,
     save_due: u32,
     rotation_due: u32,
 }
@@ -267,6 +278,7 @@ impl Operation {
             lists: Keeping::default(),
             names: Names::default(),
             visits: Visits::default(),
+            reach: Reach::default(),
             conditions: Conditions::default(),
             trust: KeptTrust::load(&config.data.directory, &shared),
             draining: AtomicBool::new(false),
@@ -295,6 +307,7 @@ impl Operation {
             ending: Ending::None,
             watch: FileWatch::new(config_path.and_then(FileFingerprint::of)),
             neighbours: NeighbourWatch::default(),
+            networks: NetworkWatch::default(),
             save_due: started.saturating_add(save_interval(&running.shared).unwrap_or(0)),
             rotation_due: started.saturating_add(COOKIE_SECRET_SECS),
             running,
@@ -313,6 +326,7 @@ impl Operation {
             lists::start(self.running.clone(), store).map_err(OperationError::System)?;
             root::start(self.running.clone()).map_err(OperationError::System)?;
             names::start(self.running.clone()).map_err(OperationError::System)?;
+            reach::start(self.running.clone()).map_err(OperationError::System)?;
         }
         loop {
             let tick = if self.ending == Ending::None { TICK_MS } else { DRAIN_TICK_MS };
@@ -361,6 +375,7 @@ impl Operation {
         self.running.lists.close();
         self.running.root.close();
         self.running.names.close();
+        self.running.reach.close();
         self.successor = None;
         let _ = self.poller.remove(&self.control);
         for mailbox in &self.running.shared.mailboxes {
@@ -448,6 +463,7 @@ impl Operation {
         }
         self.running.tick_trust();
         self.neighbours.look(&self.running, now);
+        self.networks.look(&self.running, now);
         if now >= self.rotation_due {
             self.rotation_due = now.saturating_add(COOKIE_SECRET_SECS);
             self.rotate_cookie_secret();

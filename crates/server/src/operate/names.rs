@@ -20,6 +20,7 @@ use avocet_io::neighbours::neighbours;
 use avocet_policy::client::{Id, Neighbour};
 
 use super::Running;
+use super::conditions::Condition;
 use crate::config::policy::PolicyConfig;
 use crate::config::validate::is_private;
 use crate::query_tool;
@@ -36,6 +37,9 @@ const PAUSE: Duration = Duration::from_secs(5);
 const KEEP_SECS: (u64, u64) = (300, 86_400);
 /// For how long it is remembered that there is no name, in seconds.
 const NO_NAME_SECS: u64 = 600;
+
+/// What is reported when a fault ends the thread.
+const FAULT: &str = "a fault ended the thread that looks up names of clients, see the log; restart the server";
 
 /// What the thread has found, and how it is ended.
 #[derive(Default)]
@@ -96,7 +100,10 @@ pub(crate) fn are_wanted(policy: &PolicyConfig) -> bool {
 /// # Errors
 /// The system gives no thread.
 pub(super) fn start(running: Arc<Running>) -> io::Result<()> {
-    thread::Builder::new().name("names".to_owned()).spawn(move || work(&running)).map(drop)
+    let watched = move || {
+        running.conditions.contain(Condition::Threads, FAULT, || work(&running));
+    };
+    thread::Builder::new().name("names".to_owned()).spawn(watched).map(drop)
 }
 
 fn work(running: &Running) {

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use avocet_wire::NameBuf;
+use ipnet::IpNet;
 
 use super::fingerprint::answers_fingerprint;
 use super::geo::{GeoReads, Taken};
@@ -140,6 +141,23 @@ impl Reloader {
             Snapshot::build(state.config.clone(), epoch, &unconfigured, parts).map_err(|error| error.to_string())?;
         self.shared.replace(snapshot);
         Ok(made)
+    }
+
+    /// Answers clients of these networks from now on, where `allow` has `local`.
+    pub(crate) fn change_own_networks(&self, own: &[IpNet]) {
+        let mut unconfigured = self.unconfigured.lock().unwrap_or_else(PoisonError::into_inner);
+        if *unconfigured.own_networks == *own {
+            return;
+        }
+        unconfigured.own_networks = own.into();
+        let state = self.shared.snapshot();
+        if !state.config.server.allow.local {
+            return;
+        }
+        match Snapshot::build(state.config.clone(), state.epoch, &unconfigured, state.parts.clone()) {
+            Ok(snapshot) => self.shared.replace(snapshot),
+            Err(error) => tracing::error!(%error, "cannot answer clients of a new network"),
+        }
     }
 
     /// Puts another trust in force beside the configuration. What is cached at and below these names was judged

@@ -54,25 +54,6 @@ const NAME_PATIENCE: Duration = Duration::from_secs(5);
 /// Octets of a record between the place of its TTL and its data.
 const TTL_AND_LENGTH: usize = 6;
 
-/// The addresses of a host as `server` knows them, IPv4 first; not empty.
-///
-/// # Errors
-/// Why there are none, for people.
-pub(crate) fn addresses(server: SocketAddr, host: &str) -> Result<Vec<IpAddr>, String> {
-    let (mut addresses, mut reason) = (Vec::new(), format!("{server} knows no address of {host}"));
-    for rtype in ["A", "AAAA"] {
-        let request = Request::from_words(&[host.to_owned(), rtype.to_owned()])?;
-        match exchange::exchange(&request, server) {
-            Ok(reply) => match addresses_in(&reply.octets) {
-                Ok(found) => addresses.extend(found),
-                Err(rcode) => reason = format!("{server} answers {rcode} for {host}"),
-            },
-            Err(error) => reason = error,
-        }
-    }
-    if addresses.is_empty() { Err(reason) } else { Ok(addresses) }
-}
-
 /// The name of an address as `server` knows it, with its TTL in seconds; none where there is none.
 ///
 /// # Errors
@@ -97,7 +78,7 @@ pub(crate) fn name_of(server: SocketAddr, address: IpAddr) -> Result<Option<(Str
 }
 
 /// The addresses in the answer section, or the RCODE of an error.
-fn addresses_in(octets: &[u8]) -> Result<Vec<IpAddr>, Rcode> {
+pub(crate) fn addresses_in(octets: &[u8]) -> Result<Vec<IpAddr>, Rcode> {
     let message = MessageView::new(octets).map_err(|_| Rcode::FORMERR)?;
     match message.header().rcode() {
         Rcode::NOERROR => {}

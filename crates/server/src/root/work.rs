@@ -17,6 +17,7 @@ use crate::clock::wall_secs;
 use crate::config::Config;
 use crate::config::recurse::{LocalRootSource, Mode};
 use crate::operate::Running;
+use crate::operate::conditions::Condition;
 use crate::operate::fingerprint::{FileFingerprint, FileWatch};
 
 /// Time between looks at the configuration, at a file and at what is due.
@@ -28,6 +29,9 @@ const FIRST_RETRY: Duration = Duration::from_secs(60);
 /// Where what was transferred is kept, in the data directory.
 const KEPT: &str = "root.zone";
 
+/// What is reported when a fault ends the thread.
+const FAULT: &str = "a fault ended the thread that keeps the copy of the root zone, see the log; restart the server";
+
 /// Starts the thread.
 ///
 /// # Errors
@@ -35,7 +39,11 @@ const KEPT: &str = "root.zone";
 pub(crate) fn start(running: Arc<Running>) -> io::Result<()> {
     let work =
         Work { running, source: LocalRootSource::None, due: Instant::now(), watch: FileWatch::new(None), next: 0 };
-    thread::Builder::new().name("root".to_owned()).spawn(move || work.run()).map(drop)
+    let watched = move || {
+        let running = work.running.clone();
+        running.conditions.contain(Condition::Threads, FAULT, || work.run());
+    };
+    thread::Builder::new().name("root".to_owned()).spawn(watched).map(drop)
 }
 
 struct Work {

@@ -197,7 +197,7 @@ fn grants_of_several_clients_at_once_are_all_in_force() {
     const EACH: usize = 10;
     let (site, upstream) = (Site::new(), Upstream::start());
     let list = site.directory.join("ads.txt");
-    std::fs::write(&list, "ads.example\n").unwrap();
+    fs::write(&list, "ads.example\n").unwrap();
     site.configure(upstream.addr, "", &format!("[[list]]\nname = \"ads\"\nfile = \"{}\"\n", list.display()));
     let _server = site.start();
     let grant = |client: usize| {
@@ -217,7 +217,7 @@ fn grants_of_several_clients_at_once_are_all_in_force() {
 fn a_control_client_waits_where_no_descriptor_is_left() {
     let (site, upstream) = (Site::new(), Upstream::start());
     site.configure(upstream.addr, "tcp-connections = 10\nworkers = 1", "");
-    let mut command = std::process::Command::new("sh");
+    let mut command = Command::new("sh");
     command.args(["-c", "ulimit -n 200; exec \"$0\" serve --config \"$1\"", env!("CARGO_BIN_EXE_avocet")]);
     let mut server = crate::server::Server::start({
         command.arg(site.file());
@@ -227,7 +227,7 @@ fn a_control_client_waits_where_no_descriptor_is_left() {
     let pid = server.id().to_string();
     let limit = |count: usize| {
         let arguments = ["--pid".to_owned(), pid.clone(), format!("--nofile={count}:200")];
-        std::process::Command::new("prlimit").args(arguments).status().is_ok_and(|status| status.success())
+        Command::new("prlimit").args(arguments).status().is_ok_and(|status| status.success())
     };
     if !limit(3) {
         println!("passed over: there is no prlimit");

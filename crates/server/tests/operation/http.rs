@@ -136,10 +136,23 @@ fn a_client_that_says_nothing_keeps_out_nobody_else() {
     let _server = site.start();
     let other = std::net::SocketAddr::from(([127, 0, 0, 9], 0));
     let silent: Vec<_> = (0..64).map(|_| avocet_io::tcp::connect(site.http, Some(other)).unwrap()).collect();
-    assert_eq!(site.http_get("/ready").0, 200);
+    assert_eq!(site.http_get("/health").0, 200);
     // Those over the limit of one client were closed before it was served.
     let is_open = |stream: &&std::net::TcpStream| {
         stream.peek(&mut [0]).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
     };
     assert_eq!(silent.iter().filter(is_open).count(), 8);
+}
+
+#[test]
+fn metrics_are_not_given_by_a_name_of_a_stranger() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "http-names = [\"dns.example.net\"]", "");
+    let _server = site.start();
+    let status = |path: &str, host: &str| site.http(&format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n")).0;
+    assert_eq!(status("/metrics", "evil.example:8053"), 403);
+    assert_eq!(status("/health", "evil.example:8053"), 200);
+    for host in ["dns.example.net", "127.0.0.1:8053", "localhost", "nas.lan"] {
+        assert_eq!(status("/metrics", host), 200, "{host}");
+    }
 }

@@ -275,3 +275,19 @@ fn commands_judge_by_the_copies_of_what_was_fetched() {
     let changed = site.avocet_text(&["policy", "dry-run", without, "--queries", queries]);
     assert!(changed.contains("freed: 1 queries, 1 names"), "{changed}");
 }
+
+#[test]
+fn what_a_list_blocks_and_allow_leaves_out_stops_no_fetch() {
+    let (site, web) = (Site::new(), Web::start("ads.example\n"));
+    let upstream = Upstream::answering([127, 0, 0, 1]);
+    let own = site.directory.join("own.txt");
+    std::fs::write(&own, "lists.example\n").unwrap();
+    let lists = list("own", &format!("file = \"{}\"", own.display()))
+        + &list("web", &format!("url = \"http://lists.example:{}/list\"", web.port));
+    // Nobody on this machine is answered.
+    site.configure(upstream.addr, "allow = [\"192.0.2.0/24\"]", &lists);
+    let _server = site.start();
+    let outcome = refresh(&site, &["web"]);
+    assert_eq!(outcome["lists"][0]["error"], Value::Null, "{outcome}");
+    assert_eq!(web.whole.load(Ordering::Relaxed), 1);
+}

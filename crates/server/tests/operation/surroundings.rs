@@ -100,18 +100,22 @@ fn a_control_group_that_does_not_exist_is_reported() {
     assert!(log.last().unwrap().contains("there is no group no-such-group"), "{log:?}");
 }
 
+/// Starts a server, asks it, and ends it; its log must have a warning with this text.
+#[track_caller]
+fn check_warning(site: &Site, command: Command, text: &str) {
+    let server = Server::start(command);
+    assert_eq!(site.ask("www.example").0, ADDRESS);
+    let log = server.stop();
+    assert!(log.iter().any(|line| line.contains("WARN") && line.contains(text)), "{}", log.join("\n"));
+}
+
 #[test]
 fn an_address_that_the_host_does_not_have_yet_keeps_nobody_waiting() {
     let (site, _upstream) = configured();
     let later = SocketAddr::new(IpAddr::from([198, 51, 100, 53]), site.dns.port());
     let mut command = site.serve();
-    let mut server = Server::spawn({
-        command.env("AVOCET_SERVER__LISTEN", format!("{},{later}", site.dns));
-        command
-    });
-    server.wait_for_line("this host does not have the address 198.51.100.53");
-    server.wait_for_line("serving");
-    assert_eq!(site.ask("www.example").0, ADDRESS);
+    command.env("AVOCET_SERVER__LISTEN", format!("{},{later}", site.dns));
+    check_warning(&site, command, "this host does not have the address 198.51.100.53");
 }
 
 #[test]
@@ -121,10 +125,7 @@ fn a_system_without_ipv6_is_served_over_ipv4() {
     let confinement = Confinement::of_unit(&fs::read_to_string(unit).unwrap()).without_family("AF_INET6");
     let mut command = site.serve();
     confinement.apply(command.env("AVOCET_SERVER__LISTEN", format!("{},[::]:{}", site.dns, site.dns.port())));
-    let mut server = Server::spawn(command);
-    server.wait_for_line("this system has no IPv6");
-    server.wait_for_line("serving");
-    assert_eq!(site.ask("www.example").0, ADDRESS);
+    check_warning(&site, command, "this system has no IPv6");
 }
 
 #[test]
@@ -133,18 +134,15 @@ fn few_descriptors_are_warned_of() {
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -n 1024; exec \"$0\" serve --config \"$1\"", env!("CARGO_BIN_EXE_avocet")]);
     command.arg(site.file()).env("AVOCET_SERVER__WORKERS", "4");
-    let mut server = Server::spawn(command);
-    let line = server.wait_for_line("raise the limit of open files");
-    assert!(line.contains("WARN"), "{line}");
+    check_warning(&site, command, "raise the limit of open files");
 }
 
 #[test]
 fn a_server_that_stays_root_says_so() {
-    if !is_root() {
-        return;
+    if is_root() {
+        let (site, _upstream) = configured();
+        check_warning(&site, site.serve(), "running as root");
     }
-    let (site, _upstream) = configured();
-    Server::spawn(site.serve()).wait_for_line("running as root");
 }
 
 #[test]
@@ -162,4 +160,26 @@ fn a_list_without_https_is_warned_of() {
     let check = site.avocet(&["check"]);
     let told = String::from_utf8(check.stderr).unwrap();
     assert!(check.status.success() && told.contains("warning: the list \"ads\" is fetched without https"), "{told}");
+}
+
+#[test]
+fn a_server_that_can_resolve_nothing_says_why_until_it_can() {
+    let site = Site::new();
+    let nobody = crate::server::free_address();
+    site.configure(nobody, "", "");
+    let mut server = site.start();
+    for name in ["a.example", "b.example", "c.example"] {
+        assert_eq!(site.ask_any(name).0 & 0xf, 2, "SERVFAIL");
+    }
+    let line = server.wait_for_line("names cannot be resolved");
+    assert!(line.contains("WARN") && line.contains(&nobody.to_string()), "{line}");
+    let (status, text) = site.http_get("/ready");
+    assert!(status == 503 && text.contains("no server of [[forward]] zone \".\" answers"), "{text}");
+    assert_eq!(site.metric("avocet_condition{condition=\"resolution\"}"), 1.0);
+    let upstream = Upstream::start();
+    site.configure(upstream.addr, "", "");
+    site.avocet_text(&["reload"]);
+    assert_eq!(site.ask("d.example").0, ADDRESS);
+    server.wait_for_line("a condition has ended");
+    assert_eq!(site.http_get("/ready").0, 200);
 }

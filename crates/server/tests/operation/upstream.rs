@@ -20,12 +20,17 @@ pub(crate) struct Upstream {
 impl Upstream {
     /// Answers until the process ends.
     pub(crate) fn start() -> Self {
+        Self::answering(ADDRESS)
+    }
+
+    /// The same with another address in every answer.
+    pub(crate) fn answering(address: [u8; 4]) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let addr = socket.local_addr().unwrap();
         let (sender, questions) = channel();
         let gate = Arc::new(Mutex::new(()));
         let passed = gate.clone();
-        thread::spawn(move || answer(&socket, &sender, &passed));
+        thread::spawn(move || answer(&socket, address, (&sender, &passed)));
         Self { addr, questions, gate }
     }
 
@@ -45,7 +50,7 @@ impl Upstream {
     }
 }
 
-fn answer(socket: &UdpSocket, questions: &Sender<String>, gate: &Mutex<()>) {
+fn answer(socket: &UdpSocket, address: [u8; 4], (questions, gate): (&Sender<String>, &Mutex<()>)) {
     let mut buffer = [0; 4096];
     while let Ok((len, from)) = socket.recv_from(&mut buffer) {
         let query = &buffer[..len];
@@ -58,7 +63,7 @@ fn answer(socket: &UdpSocket, questions: &Sender<String>, gate: &Mutex<()>) {
         reply.extend([0xc0, 12, 0, 1, 0, 1]);
         reply.extend(TTL_SECS.to_be_bytes());
         reply.extend([0, 4]);
-        reply.extend(ADDRESS);
+        reply.extend(address);
         drop(gate.lock());
         socket.send_to(&reply, from).unwrap();
     }

@@ -77,7 +77,7 @@ fn only_private_clients_are_answered_by_default() {
     let allow = read("").server.allow;
     let is_allowed = |address: &str| {
         let address: IpAddr = address.parse().unwrap();
-        allow.iter().any(|network| network.contains(&address))
+        allow.with_own(&[]).iter().any(|network| network.contains(&address))
     };
     for address in ["127.0.0.1", "::1", "10.1.2.3", "172.31.0.1", "192.168.7.7", "169.254.1.1", "fd00::1", "fe80::1"] {
         assert!(is_allowed(address), "{address}");
@@ -85,6 +85,27 @@ fn only_private_clients_are_answered_by_default() {
     for address in ["8.8.8.8", "100.64.0.1", "172.32.0.1", "2001:db8::1", "0.0.0.0", "::"] {
         assert!(!is_allowed(address), "{address}");
     }
+}
+
+#[test]
+fn relative_paths_belong_to_the_directory_of_the_configuration() {
+    let text = "[policy]\nleases = \"leases\"\n[[list]]\nname = \"a\"\nfile = \"lists/a\"\n\
+                [[list]]\nname = \"b\"\nfile = \"/srv/b\"\n[resolver]\nlocal-root = \"root.zone\"\n";
+    let config = Config::from_text(Some(Path::new("/etc/avocet/a.toml")), text, &BTreeMap::new()).unwrap();
+    let files: Vec<_> = config.policy.lists.iter().map(|list| format!("{:?}", list.source)).collect();
+    assert_eq!(files, ["File(\"/etc/avocet/lists/a\")", "File(\"/srv/b\")"]);
+    assert_eq!(config.policy.leases.as_deref(), Some(Path::new("/etc/avocet/leases")));
+    assert_eq!(format!("{:?}", config.resolver.local_root), "File(\"/etc/avocet/root.zone\")");
+}
+
+#[test]
+fn local_lets_in_private_networks_and_those_of_the_host() {
+    let own: [IpNet; 1] = ["2001:db8:1:2::/64".parse().unwrap()];
+    let count = |text: &str| read(text).server.allow.with_own(&own).len();
+    assert_eq!(count(""), 9);
+    assert_eq!(count("[server]\nallow = [\"local\", \"203.0.113.0/24\"]"), 10);
+    assert_eq!(count("[server]\nallow = [\"203.0.113.0/24\"]"), 1);
+    assert_eq!(count("[server]\nallow = []"), 0);
 }
 
 #[test]
@@ -124,7 +145,7 @@ fn each_error_names_its_place_and_what_would_be_right() {
         ),
         (
             "[server]\nallow = [\"10.0.0.0/33\"]",
-            "a.toml:2:10: expected a network such as \"192.168.0.0/16\", or one address such as \"fd00::1\", found \"10.0.0.0/33\"",
+            "a.toml:2:10: expected \"local\", a network such as \"192.168.0.0/16\", or one address such as \"fd00::1\", found \"10.0.0.0/33\"",
         ),
         (
             "[server]\nallow = [\"10.0.0.1/8\"]",
@@ -248,7 +269,8 @@ fn variables_override_the_file() {
     ];
     let config = read_with(&text, &variables).unwrap();
     assert_eq!(config.server.workers, 2);
-    assert_eq!(config.server.allow, ["192.168.0.0/16".parse().unwrap(), "fd00::/8".parse::<IpNet>().unwrap()]);
+    let networks = config.server.allow.networks;
+    assert_eq!(networks, ["192.168.0.0/16".parse().unwrap(), "fd00::/8".parse::<IpNet>().unwrap()]);
     assert_eq!(config.server.id_server.as_deref(), Some("7"));
     assert_eq!((config.cache.packet_bytes, config.cache.rrset_bytes), (8 << 20, 2 << 20));
     assert!(!config.cache.prefetch);

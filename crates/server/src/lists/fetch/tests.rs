@@ -2,7 +2,7 @@
 
 use super::*;
 use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::net::{TcpListener, TcpStream};
 use std::thread;
 
 /// What a server does with a request: head and stream.
@@ -37,7 +37,11 @@ fn whole(stream: &mut TcpStream, text: impl AsRef<[u8]>) {
 /// A fetcher whose names are resolved by nobody.
 fn fetcher() -> Fetcher {
     let bounds = Bounds { time: Duration::from_secs(20), connect: Duration::from_secs(5), octets: 1 << 20 };
-    Fetcher::new(SocketAddr::from(([127, 0, 0, 1], 1)), bounds)
+    Fetcher::new(nowhere(), bounds)
+}
+
+fn nowhere() -> Lookup {
+    Box::new(|host| Err(format!("nobody knows {host}")))
 }
 
 fn fetch(act: Act) -> Result<Fetched, FetchError> {
@@ -157,7 +161,7 @@ fn a_source_that_gives_its_text_by_drops_runs_out_of_time() {
         let _ = stream.read(&mut [0; 1]);
     };
     let bounds = Bounds { time: Duration::from_millis(200), connect: Duration::from_secs(5), octets: 1 << 20 };
-    let fetcher = Fetcher::new(SocketAddr::from(([127, 0, 0, 1], 1)), bounds);
+    let fetcher = Fetcher::new(nowhere(), bounds);
     assert_eq!(fetcher.fetch(&format!("http://{}/list", serve(drops)), None), Err(FetchError::TimedOut));
 }
 
@@ -165,39 +169,39 @@ fn a_source_that_gives_its_text_by_drops_runs_out_of_time() {
 fn an_https_source_is_never_asked_without_tls() {
     // It speaks no TLS: nothing of what it says is taken.
     let url = format!("https://{}/list", serve(|_, stream| whole(stream, "ads.example\n")));
-    assert!(matches!(fetcher().fetch(&url, None), Err(FetchError::Source(_) | FetchError::Truncated)));
+    assert_eq!(fetcher().fetch(&url, None), Err(FetchError::NoTls));
     assert_eq!(fault(ureq::Error::RequireHttpsOnly(String::new())), FetchError::Downgrade);
 }
 
-/// A name server that answers every question for addresses with this one.
-fn name_server(address: [u8; 4]) -> SocketAddr {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let addr = socket.local_addr().unwrap();
-    thread::spawn(move || {
-        let mut octets = [0; 512];
-        while let Ok((len, from)) = socket.recv_from(&mut octets) {
-            let end = 12 + octets[12..len].iter().position(|octet| *octet == 0).unwrap() + 5;
-            let mut reply = octets[..end].to_vec();
-            reply[2] |= 0x80;
-            // One question, no additional records; one answer to A.
-            reply[4..12].copy_from_slice(&[0, 1, 0, 0, 0, 0, 0, 0]);
-            if reply[end - 3] == 1 {
-                reply[7] = 1;
-                reply.extend_from_slice(b"\xc0\x0c\x00\x01\x00\x01\x00\x00\x00\x05\x00\x04");
-                reply.extend_from_slice(&address);
-            }
-            socket.send_to(&reply, from).unwrap();
-        }
-    });
-    addr
+/// A fetcher for which every name has this address.
+fn fetcher_with(address: [u8; 4]) -> Fetcher {
+    Fetcher::new(Box::new(move |_| Ok(vec![IpAddr::from(address)])), fetcher().bounds)
 }
 
 #[test]
 fn names_are_asked_of_the_server_itself() {
     let port = serve(|_, stream| whole(stream, "ads.example\n")).port();
     let url = format!("http://lists.test:{port}/list");
-    let bounds = Bounds { time: Duration::from_secs(20), connect: Duration::from_secs(5), octets: 1 << 20 };
-    assert_eq!(text(Fetcher::new(name_server([127, 0, 0, 1]), bounds).fetch(&url, None)), b"ads.example\n");
-    let blocked = Fetcher::new(name_server([0; 4]), bounds).fetch(&url, None);
-    assert_eq!(blocked, Err(FetchError::Unresolved("lists.test is blocked here".to_owned())));
+    assert_eq!(text(fetcher_with([127, 0, 0, 1]).fetch(&url, None)), b"ads.example\n");
+    let blocked = fetcher_with([0; 4]).fetch(&url, None);
+    assert_eq!(blocked, Err(FetchError::Unresolved("lists.test is blocked by an upstream".to_owned())));
+    let unknown = fetcher().fetch(&url, None);
+    assert_eq!(unknown, Err(FetchError::Unresolved("nobody knows lists.test".to_owned())));
+}
+
+#[test]
+fn a_redirect_leads_to_no_private_address() {
+    let redirect: Act = |head, stream| {
+        let target = head.lines().find_map(|line| line.strip_prefix("get /?to=")).unwrap_or_default();
+        let target = target.split(' ').next().unwrap_or_default();
+        say(stream, format!("HTTP/1.1 302 Found\r\nLocation: http://{target}/\r\nContent-Length: 0\r\n\r\n"));
+    };
+    let from = serve(redirect);
+    let to = serve(|_, stream| whole(stream, "ads.example\n"));
+    let fetch = |target: &str| fetcher_with([127, 0, 0, 1]).fetch(&format!("http://{from}/?to={target}"), None);
+    for target in ["169.254.169.254", "192.168.1.1:8080", "localhost:1", "[::1]:1", "0.0.0.0:1", "127.0.0.2:1"] {
+        assert_eq!(fetch(target), Err(FetchError::Private), "{target}");
+    }
+    // Where the list itself is configured to be, it may lead elsewhere on the same host.
+    assert_eq!(text(fetch(&to.to_string())), b"ads.example\n");
 }

@@ -1,0 +1,246 @@
+//! Whether names can be resolved at all. When questions of clients fail and none succeeds, this thread asks for the root's
+//! servers itself, and reports the cause in one line, and at `/ready`, until an answer comes again.
+//!
+//! ```text
+//!   Fine ──FAILURES in a row──> asks `. NS` ──fails──> Condition::Resolution ──any answer──> Fine
+//!     ^                            └─succeeds─┐              └─asks again every RETRY
+//!     └───────────────────────────────────────┘
+//! ```
+//! It asks nothing while questions are answered: only failures make it suspicious.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use avocet_wire::{Ede, MessageView, Rcode};
+use serde_json::Value;
+
+use super::Running;
+use super::conditions::Condition;
+use super::trace::{self, Asked, Resolution};
+use crate::clock::wall_secs;
+use crate::config::Config;
+use crate::config::recurse::Mode;
+use crate::metrics::Stage;
+use crate::state::Shared;
+
+/// Time between looks at the counters.
+const TICK: Duration = Duration::from_secs(2);
+/// Failures without any success after which the root is asked for.
+const FAILURES: u64 = 3;
+/// Time between questions of its own while nothing can be resolved.
+const RETRY: Duration = Duration::from_secs(30);
+/// 2026-01-01: a clock that shows an earlier time than this release was made at is wrong. In Unix seconds.
+const EARLIEST_SECS: u64 = 1_767_225_600;
+/// What is reported when a fault ends the thread.
+const FAULT: &str =
+    "a fault ended the thread that looks whether names can be resolved, see the log; restart the server";
+
+/// How the thread is ended.
+#[derive(Default)]
+pub(crate) struct Reach {
+    is_closed: Mutex<bool>,
+    closing: Condvar,
+}
+
+impl Reach {
+    /// Ends the thread, after the question that it waits for.
+    pub(super) fn close(&self) {
+        *self.is_closed.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.closing.notify_all();
+    }
+
+    /// Waits for the next look. False if the thread is to end.
+    fn wait(&self) -> bool {
+        let is_closed = self.is_closed.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.closing.wait_timeout_while(is_closed, TICK, |is_closed| !*is_closed);
+        !*waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+/// Starts the thread.
+///
+/// # Errors
+/// The system gives no thread.
+pub(super) fn start(running: Arc<Running>) -> io::Result<()> {
+    let watched = move || {
+        running.conditions.contain(Condition::Threads, FAULT, || work(&running));
+    };
+    thread::Builder::new().name("reach".to_owned()).spawn(watched).map(drop)
+}
+
+fn work(running: &Running) {
+    let mut streak = Streak::default();
+    let mut asked_at: Option<Instant> = None;
+    while running.reach.wait() {
+        let is_reported = running.conditions.holds(Condition::Resolution);
+        match streak.look(Counts::of(&running.shared)) {
+            Outcome::Answered => running.conditions.set(Condition::Resolution, None),
+            Outcome::Failing if !is_reported || asked_at.is_none_or(|at| at.elapsed() >= RETRY) => {
+                asked_at = Some(Instant::now());
+                running.conditions.set(Condition::Resolution, cause(running));
+                streak.failures = 0;
+            }
+            Outcome::Quiet if is_reported && asked_at.is_none_or(|at| at.elapsed() >= RETRY) => {
+                asked_at = Some(Instant::now());
+                running.conditions.set(Condition::Resolution, cause(running));
+            }
+            Outcome::Failing | Outcome::Quiet => {}
+        }
+    }
+}
+
+/// Questions that went to the network, by how they ended.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    answered: u64,
+    failed: u64,
+}
+
+impl Counts {
+    fn of(shared: &Shared) -> Self {
+        let total = |stage: Stage| shared.metrics.iter().map(|worker| worker.stages[stage as usize].value()).sum();
+        Self { answered: total(Stage::Resolved), failed: total(Stage::Failed) }
+    }
+}
+
+/// What has happened since the last look.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Outcome {
+    /// Some question was answered.
+    Answered,
+    /// None was, and enough have failed since the last answer.
+    Failing,
+    /// Too little to tell.
+    Quiet,
+}
+
+/// Failures since the last answer.
+#[derive(Default)]
+struct Streak {
+    last: Counts,
+    failures: u64,
+}
+
+impl Streak {
+    fn look(&mut self, now: Counts) -> Outcome {
+        let last = std::mem::replace(&mut self.last, now);
+        if now.answered > last.answered {
+            self.failures = 0;
+            return Outcome::Answered;
+        }
+        self.failures += now.failed - last.failed;
+        if self.failures >= FAILURES { Outcome::Failing } else { Outcome::Quiet }
+    }
+}
+
+/// Asks for the root's servers, as it is done for clients; why that fails, and what to do. None: it does not fail, or
+/// the configuration has no way to the root.
+fn cause(running: &Running) -> Option<String> {
+    let state = running.shared.snapshot();
+    let forwarders = forwarders_of_root(&state.config);
+    if forwarders.is_none() && state.config.resolver.mode == Mode::Forward {
+        return None;
+    }
+    let asked = Asked::read(".", Some("NS")).ok()?;
+    let section = match trace::resolve(&running.shared, &asked) {
+        Ok(Resolution { message, .. }) if is_answer(&message) => return None,
+        Ok(Resolution { section, .. }) => section,
+        Err(_) => Value::Null,
+    };
+    Some(format!("names cannot be resolved: {}", explain(&section, forwarders.as_deref(), wall_secs())))
+}
+
+fn is_answer(message: &[u8]) -> bool {
+    MessageView::new(message).is_ok_and(|message| message.header().rcode() != Rcode::SERVFAIL)
+}
+
+/// The servers that all names are forwarded to; none where that is not so.
+fn forwarders_of_root(config: &Config) -> Option<Vec<SocketAddr>> {
+    let rule = config.forwards.iter().find(|rule| *rule.zone == [0] && !rule.exception)?;
+    Some(rule.upstreams.iter().map(|upstream| upstream.addr).collect())
+}
+
+/// The cause that a trace of a failure shows, and the remedy.
+fn explain(section: &Value, forwarders: Option<&[SocketAddr]>, now_secs: u64) -> String {
+    let mut seen = Seen::default();
+    seen.read(section);
+    let is_by_time = seen.has_outdated_signature || now_secs < EARLIEST_SECS;
+    if is_by_time {
+        return format!(
+            "signatures of the root are not valid at the system's time ({now_secs} Unix seconds); set the clock of this host"
+        );
+    }
+    if let Some(forwarders) = forwarders {
+        let list: Vec<String> = forwarders.iter().map(ToString::to_string).collect();
+        let what = if seen.has_reply { "answers usefully" } else { "answers" };
+        let list = list.join(", ");
+        return format!("no server of [[forward]] zone \".\" {what} ({list}); check the network and the addresses");
+    }
+    if seen.has_reply {
+        return "what answers for the root's servers is not one of them; something on the way intercepts port 53: forward to \
+                a server that it permits ([[forward]])"
+            .to_owned();
+    }
+    "no root server answers; check this host's network, and that a firewall lets port 53 out over UDP and TCP"
+        .to_owned()
+}
+
+/// What a trace tells of the way to the root.
+#[derive(Default)]
+struct Seen {
+    has_reply: bool,
+    has_outdated_signature: bool,
+}
+
+impl Seen {
+    fn read(&mut self, value: &Value) {
+        let outdated = [Ede::SIGNATURE_EXPIRED.0, Ede::SIGNATURE_NOT_YET_VALID.0];
+        for step in value["steps"].as_array().into_iter().flatten() {
+            self.has_reply |= step["step"] == "reply";
+            self.has_outdated_signature |= outdated.iter().any(|ede| step["ede"] == *ede);
+            self.read(step);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_failures_without_any_answer_between_them_count() {
+        let mut streak = Streak::default();
+        let mut look = |answered, failed| streak.look(Counts { answered, failed });
+        assert_eq!(look(0, 0), Outcome::Quiet);
+        assert_eq!(look(0, 2), Outcome::Quiet);
+        assert_eq!(look(0, 3), Outcome::Failing);
+        assert_eq!(look(1, 9), Outcome::Answered);
+        assert_eq!(look(1, 11), Outcome::Quiet);
+        assert_eq!(look(1, 12), Outcome::Failing);
+    }
+
+    #[track_caller]
+    fn check(section: &Value, forwarders: Option<&[SocketAddr]>, expected: &str) {
+        let text = explain(section, forwarders, EARLIEST_SECS);
+        assert!(text.contains(expected), "{text}");
+    }
+
+    #[test]
+    fn the_cause_is_read_from_the_trace() {
+        let silent = json!({ "steps": [{ "step": "ask" }, { "step": "silent" }] });
+        let replies = json!({ "steps": [{ "step": "seek", "steps": [{ "step": "reply" }] }] });
+        let outdated = json!({ "steps": [{ "step": "reply" }, { "step": "keys", "ede": 8 }] });
+        let forwarder = [SocketAddr::from(([192, 0, 2, 1], 53))];
+        check(&silent, None, "no root server answers");
+        check(&Value::Null, None, "no root server answers");
+        check(&replies, None, "intercepts port 53");
+        check(&outdated, None, "set the clock");
+        check(&silent, Some(&forwarder), "no server of [[forward]] zone \".\" answers (192.0.2.1:53)");
+        assert!(explain(&silent, None, 0).contains("set the clock"), "a clock before this release was made");
+    }
+}
