@@ -277,3 +277,40 @@ fn an_anchor_for_a_zone_that_is_gone_gives_way_to_the_proof_of_the_zone_above() 
     let mut world = world_with_an_anchor_for_a_zone_that_is_gone(&setup.nothing[..2]);
     assert_eq!(world.resolve("www.sub.example. A").rcode, Rcode::SERVFAIL);
 }
+
+/// The zone above child.example. denies its DS records with more iterations than are computed, for a minute.
+#[test]
+fn an_insecure_verdict_ends_with_the_records_that_it_rests_on() {
+    let setup = Setup::new();
+    let (example, child) = (&setup.example, Zone::new("child.example."));
+    let mut world = setup.world(|_| {});
+    let mut to_example = setup.root_script();
+    let to_other = lines(&[setup.root.sign("au", "other. 3000 NSEC zzz. NS RRSIG NSEC")]);
+    let mut to_other = served(".", &[("*other. A", &referral("other.", 4, &to_other))]);
+    let root = move |query: &Query| if query.qname.ends_with("other.") { to_other(query) } else { to_example(query) };
+    world.serve(1, Box::new(root));
+    world.serve(4, authority("other.", &[("www.other. A", &["an www.other. 30 CNAME www.child.example."])]));
+    let keys = lines(&[example.sign("an", &example.dnskey())]);
+    let nsec3 = "0p9mhaveqvm6t7vbl5lop2u3t2rp3tom.example. 60 NSEC3 1 0 150 - 2t7b4g4vsa5smi47k61mv5bv1a22bojr NS";
+    let soa = example.sign("au", "example. 60 SOA ns.example. host.example. 1 2 3 4 60");
+    let denial = lines(&[soa, example.sign("au", nsec3)]);
+    let down = referral("child.example.", 3, &[]);
+    let answers: &[(&str, &[String])] =
+        &[("example. DNSKEY", &keys), ("child.example. DS", &denial), ("*child.example. A", &down)];
+    world.serve(2, served("example.", answers));
+    let (keys_of_child, address) = (
+        lines(&[child.sign("an", &child.dnskey())]),
+        lines(&[child.sign("an", "www.child.example. 30 A 198.51.100.8")]),
+    );
+    let of_child: &[(&str, &[String])] =
+        &[("child.example. DNSKEY", &keys_of_child), ("www.child.example. A", &address)];
+    world.serve(3, served("child.example.", of_child));
+    let answer = world.resolve("www.other. A");
+    assert_eq!((answer.rcode, answer.authentic), (Rcode::NOERROR, false), "{answer:?}");
+    // Now the zone has DS records.
+    let ds = lines(&[example.sign("an", &child.ds())]);
+    let answers = [answers[0], ("child.example. DS", &ds[..]), answers[2]];
+    world.serve(2, served("example.", &answers));
+    world.pass(61);
+    assert!(world.resolve("www.child.example. A").authentic);
+}
