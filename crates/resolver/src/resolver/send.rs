@@ -183,11 +183,11 @@ impl<W> Resolver<W> {
         let rule = bound.plan.rule(task.route);
         let id = bound.id(rule, place);
         let upstream = &self.upstreams[id];
-        let has_others = rule.upstreams.len() > 1;
-        let any_speaks =
-            (0..rule.upstreams.len() as u8).any(|place| self.upstreams[bound.id(rule, place)].speaks_edns());
-        let plain_round = if has_others && !any_speaks { PLAIN_ROUND_OF_MANY } else { PLAIN_ROUND };
-        if !upstream.speaks_edns() && task.round >= plain_round && task.plain & 1 << place == 0 {
+        let may_be_plain = !upstream.speaks_edns() && task.round >= PLAIN_ROUND_OF_MANY && task.plain & 1 << place == 0;
+        let places = 0..rule.upstreams.len() as u8;
+        let nobody_speaks =
+            || places.len() > 1 && !places.clone().any(|at| self.upstreams[bound.id(rule, at)].speaks_edns());
+        if may_be_plain && (task.round >= PLAIN_ROUND || nobody_speaks()) {
             task.plain |= 1 << place;
             task.guessed_plain |= 1 << place;
         }
