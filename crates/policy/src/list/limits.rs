@@ -30,6 +30,9 @@ pub(super) const MAX_MODIFIER_OCTETS: usize = 64 << 20;
 pub(super) const MAX_GLOBS: usize = 100_000;
 /// Most regular expressions of one image: each is compiled when the image is opened.
 pub(super) const MAX_REGEXES: usize = 10_000;
+/// Most regular expressions that are read for one image, those that are refused included: each costs up to a
+/// millisecond.
+pub(super) const MAX_REGEX_TRIES: usize = 40_000;
 /// Most regular expressions of one image in which no three letters stand that a name must have:
 /// these are tried on every name, all in one automaton.
 pub(super) const MAX_UNFILTERED: usize = 256;

@@ -6,8 +6,8 @@ use ipnet::IpNet;
 
 use super::binary::Write;
 use super::limits::{
-    MAX_CLIENT_NETWORKS, MAX_GLOBS, MAX_MODIFIER_OCTETS, MAX_MODIFIERS, MAX_REGEXES, MAX_REGEXES_OCTETS,
-    MAX_SHARING_LITERAL, MAX_STATES_SHARING_LITERAL, MAX_UNFILTERED, MAX_UNFILTERED_STATES,
+    MAX_CLIENT_NETWORKS, MAX_GLOBS, MAX_MODIFIER_OCTETS, MAX_MODIFIERS, MAX_REGEX_TRIES, MAX_REGEXES,
+    MAX_REGEXES_OCTETS, MAX_SHARING_LITERAL, MAX_STATES_SHARING_LITERAL, MAX_UNFILTERED, MAX_UNFILTERED_STATES,
 };
 use super::modifier::{ClientTest, Modifiers};
 use super::patterns::{self, Checked, Form};
@@ -102,6 +102,8 @@ pub(super) struct PatternTable<R> {
     patterns: Vec<Pattern<R>>,
     globs: Quota,
     regexes: Quota,
+    /// Expressions that were read, taken or not: even one that is refused costs time.
+    tries: Quota,
     unfiltered: Quota,
     unfiltered_states: Quota,
     octets: Quota,
@@ -152,6 +154,7 @@ impl<R> PatternTable<R> {
             patterns: Vec::new(),
             globs: Quota::of(MAX_GLOBS, "patterns"),
             regexes: Quota::of(MAX_REGEXES, "regular expressions"),
+            tries: Quota::of(MAX_REGEX_TRIES, "broken regular expressions"),
             unfiltered: Quota::of(MAX_UNFILTERED, "regular expressions without letters to find them by"),
             unfiltered_states: Quota::of(
                 MAX_UNFILTERED_STATES,
@@ -202,6 +205,10 @@ impl<R> PatternTable<R> {
             Form::Regex | Form::NotRegex => &self.regexes,
         };
         count.room_for(1, origin)?;
+        if form != Form::Glob {
+            self.tries.room_for(1, origin)?;
+            self.tries.take(1);
+        }
         let checked = patterns::check(form, text)?;
         // To block all but some names is the operator's to say.
         let may_invert = form == Form::NotRegex && origin == Origin::Own;

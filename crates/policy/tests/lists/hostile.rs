@@ -114,13 +114,20 @@ fn a_fetched_list_leaves_room_for_others() {
     assert_eq!((hostile.entries, hostile.faults, hostile.beyond_limits), (2_500, 17_500, 17_500));
     assert_eq!(hostile.first_faults[0].reason, Reason::Share("regular expressions"));
     let broken = load(2, Origin::Fetched, &"(a\n".repeat(3_000));
-    assert_eq!((broken.entries, broken.beyond_limits), (0, 0));
+    assert_eq!((broken.entries, broken.faults, broken.beyond_limits), (0, 3_000, 0));
     let other = load(3, Origin::Fetched, "^ads[0-9]+\\.\n");
     let own = load(0, Origin::Own, &text.replace("tracker", "own"));
     assert_eq!((other.entries, own.entries, own.beyond_limits), (1, 7_499, 12_501));
     let image = Image::open(compiler.finish().0).unwrap();
     assert!(ask(&image, "ads7.example").starts_with("Blocked 3:1"));
     assert!(ask(&image, "own77x.example").starts_with("Blocked 0:78"));
+}
+
+#[test]
+fn expressions_that_are_refused_are_not_read_without_end() {
+    let text: String = (0..60_000).map(|number| format!("(x)\\1{number}\n")).collect();
+    let (report, _) = load(Some(Format::PiholeRegex), (text + "^good[0-9]+\n").as_bytes());
+    assert_eq!((report.entries, report.faults, report.beyond_limits), (0, 60_001, 20_001));
 }
 
 #[test]
