@@ -67,5 +67,5 @@ pub(super) const QUESTION_STEPS: u32 = 1 << 20;
 /// Steps that each name may take whatever went before, for the lines that are about it and once more for those of the
 /// patterns that match: enough for a few hundred of them. So expensive names and patterns hide no others.
 pub(super) const NAME_RESERVE: u32 = 4 << 10;
-/// Steps for each line that concerns a question: those that ask for lists go over all of them once more.
+/// Steps for each line about a name: rules that ask for lists go over those that concern the question once more.
 pub(super) const LINE_STEPS: usize = 8;

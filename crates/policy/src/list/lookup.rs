@@ -153,12 +153,14 @@ impl<B: AsRef<[u8]>> Image<B> {
         scratch.taking.clear();
         let asking = Asking { question, record, in_force };
         // What is not reached is absent; the steps know that it was. Names come before what patterns cost.
-        let named = self.read_lines(&asking, scratch);
+        let named = if scratch.hits.is_empty() { Ok(()) } else { self.read_lines(&asking, scratch) };
         if !self.patterns.is_empty() && named.is_ok() {
             scratch.hits.clear();
             self.find_patterns(question.qname, scratch);
-            scratch.steps.renew_reserve();
-            let _ = self.read_lines(&asking, scratch);
+            if !scratch.hits.is_empty() {
+                scratch.steps.renew_reserve();
+                let _ = self.read_lines(&asking, scratch);
+            }
         }
         if scratch.lines.is_empty() {
             return Found::NOTHING;
@@ -197,13 +199,12 @@ impl<B: AsRef<[u8]>> Image<B> {
                 rest = read_switched_off(rest, (asking.in_force, switched_off), steps)?;
             }
             for site in rest {
-                steps.spend(1)?;
+                steps.spend(LINE_STEPS)?;
                 let concerns = !site.is(site::BADFILTER)
                     && site.covers(hit.depth.into(), labels)
                     && asking.in_force.contains(site.list)
                     && self.admits(&site, asking, steps)?;
                 if concerns && (switched_off.is_empty() || switched_off.binary_search(&site.saying()).is_err()) {
-                    steps.spend(LINE_STEPS)?;
                     lines.push(Line { site, depth: hit.depth });
                     self.note_taking(&site, taking);
                 }

@@ -363,12 +363,20 @@ impl Always {
         let mut state = start.map_err(|_| Exhausted)?;
         for octet in text {
             state = self.next(state, *octet, cache, steps)?;
+            // Matches, and states from which there is none, are marked.
+            if state.is_tagged() {
+                if state.is_dead() {
+                    break;
+                }
+                self.note(state, cache, set, steps)?;
+            }
+        }
+        if !state.is_dead() {
+            let made = (cache.memory_usage(), cache.clear_count());
+            state = self.automaton.next_eoi_state(cache, state).map_err(|_| Exhausted)?;
+            steps.spend(self.cost_since(made, cache))?;
             self.note(state, cache, set, steps)?;
         }
-        let made = (cache.memory_usage(), cache.clear_count());
-        state = self.automaton.next_eoi_state(cache, state).map_err(|_| Exhausted)?;
-        steps.spend(self.cost_since(made, cache))?;
-        self.note(state, cache, set, steps)?;
         for (number, (place, form)) in self.patterns.iter().enumerate() {
             if set.contains(PatternID::must(number)) == (*form == Form::Regex) {
                 take(*place);
@@ -378,6 +386,7 @@ impl Always {
     }
 
     /// The state after an octet. One that is not known yet is worked out of all states of the expressions.
+    #[inline]
     fn next(
         &self,
         state: LazyStateID,
