@@ -10,6 +10,7 @@ use avocet_wire::view::RecordSection;
 use avocet_wire::{Builder, Class, MessageView, NameBuf, Rcode, Rtype, rdata, text};
 
 /// RCODE, answers and the extended error, in one line.
+#[allow(dead_code, reason = "not every test asks over UDP alone")]
 pub(crate) fn ask(server: &mut InProcess, client: [u8; 4], name: &str, rtype: Rtype) -> String {
     ask_over(Over::Udp, server, (client, name, rtype))
 }

@@ -1,0 +1,670 @@
+//! The way of a query against a slow, obvious model of the policy, written from the manual.
+//!
+//! Each seed is a configuration of lists, rules, a policy zone, groups and schedules, and a run of queries of two clients
+//! over UDP and TCP, for names that are in the cache and for names that come from the network while the client waits.
+//! `AVOCET_POLICY_SEEDS` is how many seeds are tried.
+
+#![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
+
+mod asked;
+mod choices;
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use asked::{Over, ask_over, shown, wire};
+use avocet::{InProcess, MeantFor};
+use avocet_policy::rule::{Grant, Pause, Scope, Switches};
+use avocet_wire::Rtype;
+use choices::{Choices, GARDEN, OWN, ZoneAction};
+
+/// Seeds tried where the environment does not say how many.
+const SEEDS: u64 = 150;
+/// Queries of a seed.
+const QUERIES: u64 = 40;
+/// 2026-11-21, a Saturday, 20:59 in UTC, a minute before schedules begin.
+const START: u64 = 1_795_294_740;
+/// From when on schedules hold.
+const NINE: u64 = START + 60;
+const ALIAS: &str = "alias.example";
+const HINT: &str = "hint.example";
+/// Names with an address each, those that lists, zones and rules are about.
+const NAMES: [&str; 4] = ["a.example", "x.a.example", "b.example", "c.example"];
+const ADDRESSES: [[u8; 4]; 3] = [[192, 0, 2, 1], [198, 51, 100, 1], [192, 168, 1, 1]];
+/// The networks of the addresses, and their triggers in a policy zone.
+const NETWORKS: [(&str, &str); 3] = [
+    ("192.0.2.0/24", "24.0.2.0.192.rpz-ip"),
+    ("198.51.100.0/24", "24.0.100.51.198.rpz-ip"),
+    ("192.168.1.0/24", "24.0.1.168.192.rpz-ip"),
+];
+const CLIENTS: [[u8; 4]; 2] = [[10, 0, 0, 1], [10, 0, 0, 2]];
+const KID: usize = 1;
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Test {
+    Always,
+    Under(&'static str),
+    OnList(usize),
+    Kids,
+    OverTcp,
+    IsAddress,
+    AtNight,
+    AnswerIn(usize),
+    AliasUnder(&'static str),
+}
+
+impl Test {
+    fn text(self) -> String {
+        match self {
+            Self::Always => "true".to_owned(),
+            Self::Under(name) => format!("qname.under(\"{name}\")"),
+            Self::OnList(list) => format!("list(\"{}\")", LISTS[list]),
+            Self::Kids => "client.group(\"kids\")".to_owned(),
+            Self::OverTcp => "client.transport == \"tcp\"".to_owned(),
+            Self::IsAddress => "qtype == \"A\"".to_owned(),
+            Self::AtNight => "now.between(\"21:00\", \"22:00\")".to_owned(),
+            Self::AnswerIn(network) => format!("answer.ip.in(\"{}\")", NETWORKS[network].0),
+            Self::AliasUnder(name) => format!("answer.cname.under(\"{name}\")"),
+        }
+    }
+
+    fn reads_answer(self) -> bool {
+        matches!(self, Self::AnswerIn(_) | Self::AliasUnder(_))
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Action {
+    Block,
+    Allow,
+    ToAddress,
+    To(&'static str),
+    Drop,
+    Truncate,
+    Ttl,
+    Tag,
+    Limit(&'static str),
+}
+
+impl Action {
+    fn text(self) -> String {
+        match self {
+            Self::Block => "action = \"block\"\nanswer = \"nxdomain\"".to_owned(),
+            Self::Allow => "action = \"allow\"".to_owned(),
+            Self::ToAddress => "action = \"redirect\"\nto = [\"203.0.113.5\"]".to_owned(),
+            Self::To(name) => format!("action = \"redirect\"\nto = [\"{name}\"]"),
+            Self::Drop => "action = \"drop\"".to_owned(),
+            Self::Truncate => "action = \"truncate\"".to_owned(),
+            Self::Ttl => "action = \"ttl\"\nmin-secs = 600".to_owned(),
+            Self::Tag => "action = \"tag\"\ntag = \"x\"".to_owned(),
+            Self::Limit(over) => {
+                format!("action = \"rate-limit\"\nrps = 1\nburst = 1\nper = \"rule\"\nover = \"{over}\"")
+            }
+        }
+    }
+
+    fn decides(self) -> bool {
+        !matches!(self, Self::Ttl | Self::Tag | Self::Limit(_))
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Rule {
+    tests: Vec<(Test, bool)>,
+    action: Action,
+    log_only: bool,
+}
+
+impl Rule {
+    fn any(choices: &mut Choices) -> Self {
+        let action = match choices.below(12) {
+            0 | 1 => Action::Block,
+            2 => Action::Allow,
+            3 => Action::ToAddress,
+            4 => Action::To(choices.of(&[GARDEN, OWN])),
+            5 => Action::Drop,
+            6 | 7 => Action::Truncate,
+            8 => Action::Ttl,
+            9 => Action::Tag,
+            _ => Action::Limit(choices.of(&["refuse", "drop", "truncate"])),
+        };
+        let may_read = matches!(action, Action::Block | Action::Allow | Action::ToAddress | Action::Ttl | Action::Tag);
+        let tests = (0..=choices.below(2)).map(|_| (Test::any(choices, may_read), choices.one_in(5))).collect();
+        Self { tests, action, log_only: choices.one_in(8) }
+    }
+
+    fn text(&self, place: usize) -> String {
+        let test = |(test, is_negated): &(Test, bool)| {
+            if *is_negated { format!("!({})", test.text()) } else { test.text() }
+        };
+        let when: Vec<String> = self.tests.iter().map(test).collect();
+        let (action, log_only) = (self.action.text(), self.log_only);
+        let when = when.join(" && ");
+        format!("[[rule]]\nname = \"r{place}\"\nwhen = '{when}'\n{action}\nlog-only = {log_only}\n")
+    }
+
+    fn reads_answer(&self) -> bool {
+        self.tests.iter().any(|(test, _)| test.reads_answer())
+    }
+
+    fn reads_lists(&self) -> bool {
+        self.tests.iter().any(|(test, _)| matches!(test, Test::OnList(_)))
+    }
+}
+
+impl Test {
+    fn any(choices: &mut Choices, may_read_answer: bool) -> Self {
+        match choices.below(if may_read_answer { 12 } else { 9 }) {
+            0 | 1 => Self::Always,
+            2 => Self::Under(choices.of(&[NAMES[0], NAMES[1], NAMES[2], NAMES[3], ALIAS, HINT, OWN])),
+            3 | 4 => Self::OnList(choices.below(LISTS.len())),
+            5 => Self::Kids,
+            6 => Self::OverTcp,
+            7 => Self::IsAddress,
+            8 => Self::AtNight,
+            9 | 10 => Self::AnswerIn(choices.below(NETWORKS.len())),
+            _ => Self::AliasUnder(choices.of(&NAMES)),
+        }
+    }
+}
+
+/// Two lists of names, and the policy zone, which is one or the other end of them.
+const LISTS: [&str; 3] = ["first", "second", "zone"];
+const ZONE: usize = 2;
+
+/// A configuration, and what the network knows.
+#[derive(Debug)]
+struct Setting {
+    rules: Vec<Rule>,
+    blocked: [Vec<&'static str>; 2],
+    allowed: [Vec<&'static str>; 2],
+    zone_is_first: bool,
+    zone_names: Vec<(&'static str, ZoneAction)>,
+    zone_networks: Vec<(usize, ZoneAction)>,
+    /// The lists in force for others and for kids.
+    in_force: [Vec<usize>; 2],
+    blocks_private: bool,
+    /// For each of the names its address.
+    addresses: [usize; 4],
+    target: usize,
+    hint: usize,
+}
+
+impl Setting {
+    fn any(choices: &mut Choices) -> Self {
+        let some = |choices: &mut Choices, all: &[&'static str], rarity| {
+            all.iter().copied().filter(|_| choices.one_in(rarity)).collect::<Vec<_>>()
+        };
+        let listed = [NAMES[0], NAMES[1], NAMES[2], NAMES[3], OWN, HINT, ALIAS];
+        let zone_names = some(choices, &listed, 6).into_iter().map(|name| (name, ZoneAction::any(choices))).collect();
+        let networks: Vec<usize> = (0..NETWORKS.len()).filter(|_| choices.one_in(6)).collect();
+        let lists = |choices: &mut Choices| (0..LISTS.len()).filter(|_| !choices.one_in(4)).collect();
+        Self {
+            rules: rules(choices),
+            blocked: [some(choices, &listed, 4), some(choices, &listed, 6)],
+            allowed: [some(choices, &NAMES, 10), some(choices, &NAMES, 12)],
+            zone_is_first: choices.one_in(2),
+            zone_names,
+            zone_networks: networks.into_iter().map(|network| (network, ZoneAction::any(choices))).collect(),
+            in_force: [lists(choices), lists(choices)],
+            blocks_private: choices.one_in(2),
+            addresses: std::array::from_fn(|_| choices.below(ADDRESSES.len())),
+            target: choices.below(NAMES.len()),
+            hint: choices.below(ADDRESSES.len()),
+        }
+    }
+
+    fn configuration(&self, directory: &std::path::Path) -> String {
+        let mut text = format!(
+            "[resolver]\nmode = \"forward\"\n[[forward]]\nzone = \".\"\nupstreams = [\"192.0.2.53\"]\n\
+             [cache]\npacket-bytes = \"1MiB\"\nrrset-bytes = \"1MiB\"\n[policy]\nblock-private = {}\n\
+             [[record]]\nname = \"{OWN}\"\ntype = \"A\"\nvalues = [\"10.1.1.1\"]\n",
+            self.blocks_private
+        );
+        for (name, place) in [("default", 0), ("kids", KID)] {
+            let lists: Vec<&str> = self.in_force[place].iter().map(|list| LISTS[*list]).collect();
+            writeln!(text, "[[group]]\nname = \"{name}\"\nlists = {lists:?}").unwrap();
+            if place == KID {
+                text.push_str("clients = [\"10.0.0.2\"]\n");
+            }
+        }
+        let order = if self.zone_is_first { [ZONE, 0, 1] } else { [0, 1, ZONE] };
+        for list in order {
+            let file = directory.join(LISTS[list]);
+            std::fs::write(&file, self.list_text(list)).unwrap();
+            let format = if list == ZONE { "rpz" } else { "adblock" };
+            let (name, file) = (LISTS[list], file.display());
+            writeln!(text, "[[list]]\nname = \"{name}\"\nfile = \"{file}\"\nformat = \"{format}\"").unwrap();
+        }
+        self.rules.iter().enumerate().for_each(|(place, rule)| text.push_str(&rule.text(place)));
+        text
+    }
+
+    fn list_text(&self, list: usize) -> String {
+        if list == ZONE {
+            let mut text = "$TTL 40\n@ SOA rpz.example. nobody.example. 1 2 3 4 5\n".to_owned();
+            for (name, action) in &self.zone_names {
+                let action = action.text();
+                writeln!(text, "{name} CNAME {action}\n*.{name} CNAME {action}").unwrap();
+            }
+            for (network, action) in &self.zone_networks {
+                writeln!(text, "{} CNAME {}", NETWORKS[*network].1, action.text()).unwrap();
+            }
+            return text;
+        }
+        let blocked = self.blocked[list].iter().map(|name| format!("||{name}^\n"));
+        let allowed = self.allowed[list].iter().map(|name| format!("@@||{name}^\n"));
+        // A list needs some line.
+        blocked.chain(allowed).chain(["||nobody.invalid^\n".to_owned()]).collect()
+    }
+
+    fn learn(&self, server: &InProcess, name: &str, base: &str) {
+        let owner = wire(&format!("{name}."));
+        let learn = |rtype: Rtype, data: &[u8]| server.learn(&owner, rtype.0, 86_400, &[data]);
+        match base {
+            ALIAS => learn(Rtype::CNAME, &wire(&format!("{}.", NAMES[self.target]))),
+            HINT => learn(Rtype::HTTPS, &[&b"\x00\x01\x00\x00\x04\x00\x04"[..], &ADDRESSES[self.hint]].concat()),
+            GARDEN => {
+                learn(Rtype::A, &[203, 0, 113, 6]);
+                learn(Rtype::HTTPS, b"\x00\x02\x00");
+            }
+            _ => {
+                let place = NAMES.iter().position(|known| *known == base).unwrap();
+                learn(Rtype::A, &ADDRESSES[self.addresses[place]]);
+            }
+        }
+    }
+}
+
+/// A query as the model sees it. The name is the one that its data are of, or a name below it.
+#[derive(Clone, Copy, Debug)]
+struct Query {
+    client: usize,
+    over: Over,
+    name: &'static str,
+    now: u64,
+}
+
+impl Query {
+    fn rtype(&self) -> Rtype {
+        if self.name == HINT { Rtype::HTTPS } else { Rtype::A }
+    }
+}
+
+fn is_under(name: &str, above: &str) -> bool {
+    name == above || name.strip_suffix(above).is_some_and(|rest| rest.ends_with('.'))
+}
+
+/// A limit behind a rule that decides on answers acts on a query only where the answer is not kept, so there is none.
+fn rules(choices: &mut Choices) -> Vec<Rule> {
+    let mut rules: Vec<Rule> = (0..choices.below(6)).map(|_| Rule::any(choices)).collect();
+    let may_wait = |rule: &Rule| rule.action.decides() && (rule.reads_answer() || rule.reads_lists());
+    if let Some(first) = rules.iter().position(may_wait) {
+        let limits = rules[first..].iter_mut().filter(|rule| matches!(rule.action, Action::Limit(_)));
+        limits.for_each(|rule| rule.action = Action::Tag);
+    }
+    rules
+}
+
+/// What is said of the answer: the aliases in it and where it ends.
+struct Truth {
+    aliases: Vec<&'static str>,
+    address: usize,
+}
+
+/// What the manual says becomes of queries.
+struct Model<'s> {
+    setting: &'s Setting,
+    pause_until: u64,
+    grant: (&'static str, u64),
+    /// When each rule's only token was taken last.
+    taken: Vec<Option<u64>>,
+}
+
+impl Model<'_> {
+    fn answer(&mut self, query: &Query) -> String {
+        let is_lifted =
+            query.now < self.pause_until || (query.now < self.grant.1 && is_under(query.name, self.grant.0));
+        let end = self.setting.rules.len();
+        let (noted, decided) = self.rules(query, None, is_lifted, end);
+        for place in noted {
+            if let Some(answer) = self.limit(query, place) {
+                return answer;
+            }
+        }
+        if let Some(answer) = decided.and_then(|place| self.by_rule(query, place)) {
+            return answer;
+        }
+        if decided.is_none()
+            && !is_lifted
+            && query.name != OWN
+            && let Some(answer) = self.by_lists_on_question(query)
+        {
+            return answer;
+        }
+        if query.name == OWN {
+            return "NOERROR 10.1.1.1".to_owned();
+        }
+        let truth = self.truth(query);
+        let (_, later) = self.rules(query, Some(&truth), is_lifted, decided.unwrap_or(end));
+        if let Some(answer) = later.and_then(|place| self.by_rule(query, place)) {
+            return answer;
+        }
+        if later.is_none() && decided.is_none() && !is_lifted {
+            if let Some(answer) = self.by_lists_on_answer(query, &truth) {
+                return answer;
+            }
+            if self.setting.blocks_private && ADDRESSES[truth.address][0] == 192 && ADDRESSES[truth.address][1] == 168 {
+                return "NOERROR [private]".to_owned();
+            }
+        }
+        self.true_answer(query, &truth)
+    }
+
+    fn truth(&self, query: &Query) -> Truth {
+        let Setting { target, hint, addresses, .. } = self.setting;
+        match query.name {
+            ALIAS => Truth { aliases: vec![NAMES[*target]], address: addresses[*target] },
+            HINT => Truth { aliases: Vec::new(), address: *hint },
+            name => {
+                let place = NAMES.iter().position(|known| *known == name).unwrap();
+                Truth { aliases: Vec::new(), address: addresses[place] }
+            }
+        }
+    }
+
+    fn true_answer(&self, query: &Query, truth: &Truth) -> String {
+        let [a, b, c, d] = ADDRESSES[truth.address];
+        let aliases: String = truth.aliases.iter().map(|alias| format!(" {alias}.")).collect();
+        match query.name {
+            HINT => format!("NOERROR . ipv4hint={a}.{b}.{c}.{d}"),
+            _ => format!("NOERROR{aliases} {a}.{b}.{c}.{d}"),
+        }
+    }
+
+    /// The rules that hold before the one that decides, which is before `end`.
+    fn rules(&self, query: &Query, truth: Option<&Truth>, is_lifted: bool, end: usize) -> (Vec<usize>, Option<usize>) {
+        let mut noted = Vec::new();
+        for (place, rule) in self.setting.rules.iter().enumerate().take(end) {
+            let is_asked = match truth {
+                None => !rule.reads_answer(),
+                Some(_) => rule.reads_answer() || (rule.reads_lists() && !matches!(rule.action, Action::Limit(_))),
+            };
+            let holds = rule.tests.iter().all(|(test, is_negated)| self.holds(*test, query, truth) != *is_negated);
+            let is_void = (rule.action == Action::Truncate && query.over == Over::Tcp)
+                || (is_lifted && !rule.log_only && matches!(rule.action, Action::Block | Action::Drop));
+            if !is_asked || !holds || is_void {
+                continue;
+            }
+            if rule.log_only || !rule.action.decides() {
+                noted.push(place);
+            } else {
+                return (noted, Some(place));
+            }
+        }
+        (noted, None)
+    }
+
+    fn holds(&self, test: Test, query: &Query, truth: Option<&Truth>) -> bool {
+        match test {
+            Test::Always => true,
+            Test::Under(name) => is_under(query.name, name),
+            Test::OnList(list) => {
+                let names = truth.map_or(&[][..], |truth| &truth.aliases);
+                names.iter().chain([&query.name]).any(|name| self.is_on(list, name))
+            }
+            Test::Kids => query.client == KID,
+            Test::OverTcp => query.over == Over::Tcp,
+            Test::IsAddress => query.rtype() == Rtype::A,
+            Test::AtNight => (NINE..NINE + 3600).contains(&query.now),
+            Test::AnswerIn(network) => truth.is_some_and(|truth| truth.address == network),
+            Test::AliasUnder(above) => {
+                truth.is_some_and(|truth| truth.aliases.iter().any(|name| is_under(name, above)))
+            }
+        }
+    }
+
+    fn is_on(&self, list: usize, name: &str) -> bool {
+        match list {
+            ZONE => self.zone_action(name).is_some_and(|action| action != ZoneAction::Passthru),
+            list => self.setting.blocked[list].iter().any(|above| is_under(name, above)),
+        }
+    }
+
+    /// The trigger for the closest name.
+    fn zone_action(&self, name: &str) -> Option<ZoneAction> {
+        let above = self.setting.zone_names.iter().filter(|(above, _)| is_under(name, above));
+        let (above, action) = above.max_by_key(|(above, _)| above.len())?;
+        // An alias of a name to itself is the old form of `rpz-passthru`.
+        Some(if *action == ZoneAction::To(above) { ZoneAction::Passthru } else { *action })
+    }
+
+    fn limit(&mut self, query: &Query, place: usize) -> Option<String> {
+        let rule = &self.setting.rules[place];
+        let Action::Limit(over) = rule.action else { return None };
+        if rule.log_only {
+            return None;
+        }
+        if self.taken[place].is_none_or(|taken| query.now > taken) {
+            self.taken[place] = Some(query.now);
+            return None;
+        }
+        match over {
+            "refuse" => Some(format!("REFUSED [rule r{place}]")),
+            "drop" => Some("nothing".to_owned()),
+            _ => (query.over == Over::Udp).then(|| "truncated".to_owned()),
+        }
+    }
+
+    fn by_rule(&self, query: &Query, place: usize) -> Option<String> {
+        let is_address = query.rtype() == Rtype::A;
+        match self.setting.rules[place].action {
+            Action::Block => Some(format!("NXDOMAIN [rule r{place}]")),
+            Action::ToAddress if is_address => Some(format!("NOERROR 203.0.113.5 [rule r{place}]")),
+            Action::ToAddress => Some(format!("NOERROR [rule r{place}]")),
+            // A name that is to be itself is resolved as it is.
+            Action::To(target) => (target != query.name).then(|| redirected(query, "", target)),
+            Action::Drop => Some("nothing".to_owned()),
+            Action::Truncate => Some("truncated".to_owned()),
+            Action::Allow | Action::Ttl | Action::Tag | Action::Limit(_) => None,
+        }
+    }
+
+    fn is_in_force(&self, query: &Query, list: usize) -> bool {
+        self.setting.in_force[query.client].contains(&list)
+    }
+
+    fn is_allowed(&self, query: &Query, name: &str) -> bool {
+        (0..2).any(|list| {
+            self.is_in_force(query, list) && self.setting.allowed[list].iter().any(|above| is_under(name, above))
+        })
+    }
+
+    fn is_blocked(&self, query: &Query, name: &str) -> bool {
+        !self.is_allowed(query, name) && (0..2).any(|list| self.is_in_force(query, list) && self.is_on(list, name))
+    }
+
+    fn by_lists_on_question(&self, query: &Query) -> Option<String> {
+        let is_blocked = self.is_blocked(query, query.name);
+        if self.is_in_force(query, ZONE)
+            && !self.is_allowed(query, query.name)
+            && let Some(action) = self.zone_action(query.name)
+            && self.zone_goes_first(action, is_blocked)
+            && let Some(answer) = by_zone(query, "", action)
+        {
+            return Some(answer);
+        }
+        is_blocked.then(|| blocked(query))
+    }
+
+    /// Between a zone and a list the one that comes first decides; what only ends the say of zones is about zones alone.
+    fn zone_goes_first(&self, action: ZoneAction, is_listed: bool) -> bool {
+        !is_listed || (self.setting.zone_is_first && action != ZoneAction::Passthru)
+    }
+
+    fn by_lists_on_answer(&self, query: &Query, truth: &Truth) -> Option<String> {
+        if self.is_allowed(query, query.name) {
+            return None;
+        }
+        let deciding = truth.aliases.iter().find(|name| self.is_allowed(query, name) || self.is_blocked(query, name));
+        let is_listed = deciding.is_some_and(|name| self.is_blocked(query, name));
+        if self.is_in_force(query, ZONE)
+            && let Some((action, aliases)) = self.zone_on_answer(query, truth)
+            && self.zone_goes_first(action, is_listed)
+            && let Some(answer) = by_zone(query, &aliases, action)
+        {
+            return Some(answer);
+        }
+        is_listed.then(|| blocked(query))
+    }
+
+    /// The trigger for the name that comes first in the chain, its address last; with the aliases before it.
+    fn zone_on_answer(&self, query: &Query, truth: &Truth) -> Option<(ZoneAction, String)> {
+        let mut aliases = String::new();
+        for name in [query.name].into_iter().chain(truth.aliases.iter().copied()) {
+            if name != query.name {
+                write!(aliases, " {name}.").unwrap();
+            }
+            if let Some(action) = self.zone_action(name) {
+                return Some((action, aliases));
+            }
+        }
+        let (_, action) = self.setting.zone_networks.iter().find(|(network, _)| *network == truth.address)?;
+        Some((*action, aliases))
+    }
+}
+
+fn blocked(query: &Query) -> String {
+    if query.rtype() == Rtype::A { "NOERROR 0.0.0.0 [list]".to_owned() } else { "NOERROR [list]".to_owned() }
+}
+
+fn redirected(query: &Query, aliases: &str, target: &str) -> String {
+    let data = match (target, query.rtype() == Rtype::A) {
+        (GARDEN, true) => " 203.0.113.6",
+        (GARDEN, false) => " .",
+        (_, true) => " 10.1.1.1",
+        (_, false) => "",
+    };
+    format!("NOERROR{aliases} {target}.{data}")
+}
+
+/// What the zone does with a query; over TCP `rpz-tcp-only` does nothing.
+fn by_zone(query: &Query, aliases: &str, action: ZoneAction) -> Option<String> {
+    match action {
+        ZoneAction::Nxdomain => Some(format!("NXDOMAIN{aliases} [list]")),
+        ZoneAction::Nodata => Some(format!("NOERROR{aliases} [list]")),
+        ZoneAction::Passthru => None,
+        ZoneAction::Drop => Some("nothing".to_owned()),
+        ZoneAction::TcpOnly => (query.over == Over::Udp).then(|| "truncated".to_owned()),
+        ZoneAction::To(target) => Some(redirected(query, aliases, target)),
+    }
+}
+
+/// An answer in the words of the model: without TTLs and other numbers, and with who decided.
+fn in_short(line: &str) -> String {
+    if line.contains(" TC") {
+        return "truncated".to_owned();
+    }
+    let (data, reason) = line.split_once(" [").unwrap_or((line, ""));
+    let is_number = |word: &&str| word.bytes().all(|octet| octet.is_ascii_digit());
+    let mut short = data.split(' ').filter(|word| !is_number(word)).collect::<Vec<_>>().join(" ");
+    match reason.split_once(' ') {
+        Some((_, reason)) if reason.starts_with("list ") => short.push_str(" [list]"),
+        Some((_, reason)) if reason.starts_with("rule ") => write!(short, " [{reason}").unwrap(),
+        Some((_, reason)) if reason.contains("private") => short.push_str(" [private]"),
+        _ => short.push_str(reason),
+    }
+    short
+}
+
+struct Run {
+    server: InProcess,
+    directory: PathBuf,
+    /// Names made so far, so that each is another one.
+    made: u64,
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+impl Run {
+    fn start(seed: u64, setting: &Setting) -> (Self, String) {
+        let directory = std::env::temp_dir().join(format!("avocet-policy-model-{seed}-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let configuration = setting.configuration(&directory);
+        let server = InProcess::new(&configuration, SocketAddr::from((CLIENTS[0], 4000)));
+        let mut server = server.unwrap_or_else(|error| panic!("seed {seed}: {error}\n{configuration}"));
+        server.set_wall_clock(START);
+        for name in NAMES.into_iter().chain([ALIAS, HINT, GARDEN]) {
+            setting.learn(&server, name, name);
+        }
+        (Self { server, directory, made: 0 }, configuration)
+    }
+
+    /// Asks for the name, or for one below it that the network tells of while the client waits.
+    fn ask(&mut self, setting: &Setting, query: &Query, is_cached: bool) -> String {
+        let mut name = query.name.to_owned();
+        if !is_cached && name != OWN {
+            self.made += 1;
+            name = format!("n{}.{name}", self.made);
+        }
+        let line = ask_over(query.over, &mut self.server, (CLIENTS[query.client], &format!("{name}."), query.rtype()));
+        if self.server.waits_for().is_none() {
+            return in_short(&line);
+        }
+        setting.learn(&self.server, &name, query.name);
+        let mut out = vec![0; 4096];
+        let len = self.server.resume(MeantFor::All, &mut out);
+        in_short(&len.map_or_else(|| "nothing".to_owned(), |len| shown(&out[..len])))
+    }
+}
+
+fn check(seed: u64) {
+    let mut choices = Choices(seed);
+    let setting = Setting::any(&mut choices);
+    let (mut run, configuration) = Run::start(seed, &setting);
+    let taken = vec![None; setting.rules.len()];
+    let mut model = Model { setting: &setting, pause_until: 0, grant: (OWN, 0), taken };
+    let mut now = START;
+    for number in 0..QUERIES {
+        // To the beginning of schedules, to their end, or a little on.
+        let secs = match number {
+            15 => NINE - now,
+            30 => NINE + 3600 - now,
+            _ => choices.below(3) as u64 / 2,
+        };
+        run.server.pass(secs as u32);
+        now += secs;
+        if choices.one_in(10) {
+            let pauses = choices.one_in(2).then(|| Pause { scope: Scope::All, until: now + 1 });
+            let name = choices.of(&NAMES);
+            let grants = choices.one_in(2).then(|| Grant { name: name.to_owned(), scope: Scope::All, until: now + 2 });
+            model.pause_until = if pauses.is_some() { now + 1 } else { 0 };
+            model.grant = (name, if grants.is_some() { now + 2 } else { 0 });
+            let switches = Switches { pauses: pauses.into_iter().collect(), grants: grants.into_iter().collect() };
+            run.server.switch(switches).unwrap();
+        }
+        let name = choices.of(&[NAMES[0], NAMES[1], NAMES[2], NAMES[3], ALIAS, ALIAS, HINT, OWN]);
+        let over = choices.of(&[Over::Udp, Over::Tcp]);
+        let query = Query { client: choices.below(2), over, name, now };
+        let is_cached = choices.one_in(2);
+        let (given, expected) = (run.ask(&setting, &query, is_cached), model.answer(&query));
+        let zone = setting.list_text(ZONE);
+        let lists = [0, 1].map(|list| setting.list_text(list));
+        assert_eq!(
+            given, expected,
+            "seed {seed}, query {number}: {query:?}, cached {is_cached}, pause until {}, grant {:?}\n{configuration}\n{zone}\n{lists:?}",
+            model.pause_until, model.grant
+        );
+    }
+}
+
+#[test]
+fn the_way_of_a_query_says_what_the_manual_says() {
+    let seeds = std::env::var("AVOCET_POLICY_SEEDS").ok().and_then(|count| count.parse().ok());
+    (0..seeds.unwrap_or(SEEDS)).for_each(check);
+}
