@@ -120,3 +120,11 @@ fn selectors_and_matchers_are_found_in_expressions() {
     assert_eq!(found[1], ("avocet_d".to_owned(), String::new()));
     assert_eq!(matchers(&found[0].1), [("x".to_owned(), vec!["b".to_owned(), "c".to_owned()])]);
 }
+
+#[test]
+fn a_start_that_fails_is_tried_again_for_as_long_as_it_takes() {
+    let unit = read("avocet.service");
+    let (head, service) = unit.split_once("[Service]").unwrap();
+    assert!(head.lines().any(|line| line == "StartLimitIntervalSec=0"), "else systemd gives up after five starts");
+    assert!(service.lines().any(|line| line == "Restart=on-failure"));
+}
