@@ -38,6 +38,9 @@ const SINGLE_SENDS: u32 = 2;
 const LONG_WAIT_MS: u64 = 400;
 /// In which round a server that never spoke EDNS is asked without: it may drop such queries.
 const PLAIN_ROUND: u32 = 2;
+/// From which round on the letters are lower case: a server may drop queries with others. Port and ID are the 32 bits
+/// that nobody can predict.
+const LOWER_CASE_ROUND: u32 = 3;
 /// Most fetches under way, in one resolver; more than one for each question is rare.
 const MAX_FETCHES: usize = 32_768;
 
@@ -207,7 +210,8 @@ impl<W> Resolver<W> {
         }
         let over_tcp = candidate.transport == Transport::Tcp || fetch.by_tcp & 1 << place != 0;
         let with_edns = server.takes_edns(cx.now_ms) && fetch.plain & 1 << place == 0;
-        let exact_case = manner.case_randomisation && !over_tcp && server.keeps_case(cx.now_ms);
+        let randomises = manner.case_randomisation && fetch.round < LOWER_CASE_ROUND;
+        let exact_case = randomises && !over_tcp && server.keeps_case(cx.now_ms);
         let wait_ms = timeout(&server.rtt, fetch.round, manner.timeout_ms, over_tcp);
         // A late reply is taken all the same.
         let is_measured = server.rtt.smoothed_ms().is_some();

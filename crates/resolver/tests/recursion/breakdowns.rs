@@ -189,6 +189,16 @@ fn a_server_that_drops_queries_with_edns_is_asked_without() {
     assert!(answer.took_ms <= 5_000, "{} ms", answer.took_ms);
 }
 
+#[test]
+fn a_server_that_drops_questions_with_upper_case_letters_is_asked_without() {
+    let mut world = world(Faults::NONE, &[2]);
+    let is_lower = |query: &Query| !query.question.iter().any(u8::is_ascii_uppercase);
+    world.serve(2, Box::new(move |query| is_lower(query).then(|| any(query))));
+    let answer = world.resolve("a-name-with-many-letters.test. A");
+    assert_eq!(answer.rcode, Rcode::NOERROR);
+    assert!(answer.took_ms <= 5_000, "{} ms", answer.took_ms);
+}
+
 /// A want of descriptors or buffers of our own.
 #[test]
 fn what_cannot_be_sent_for_want_of_our_own_is_sent_later_and_no_server_is_blamed() {
