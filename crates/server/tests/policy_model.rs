@@ -573,7 +573,8 @@ fn in_short(line: &str) -> String {
         Some((_, reason)) if reason.starts_with("list ") => short.push_str(" [list]"),
         Some((_, reason)) if reason.starts_with("rule ") => write!(short, " [{reason}").unwrap(),
         Some((_, reason)) if reason.contains("private") => short.push_str(" [private]"),
-        _ => write!(short, " {reason}").unwrap(),
+        Some((_, reason)) => write!(short, " [{reason}").unwrap(),
+        None => {}
     }
     short
 }
