@@ -132,9 +132,10 @@ impl Walker {
                     return self.part_by_wildcard(known, qname, qtype).await;
                 }
                 Synthesis::Missing(wanted) => {
-                    // Of a name proven not to exist the wildcard itself says enough, if it is there.
+                    // Of a name proven not to exist the wildcard itself says enough, if it is there. A name above
+                    // that begins with an asterisk is wanted as the encloser, and expands to nothing (RFC 4592 §3.3.1).
                     let wildcard: Name = wanted.wire().into();
-                    let is_wildcard = name::labels(&wildcard).next() == Some(b"*") && wildcard != *qname;
+                    let is_wildcard = name::labels(&wildcard).next() == Some(b"*") && !name::is_under(qname, &wildcard);
                     let known = Known { wildcard, apex: &evidence.apex, proof: &evidence.sets };
                     if is_wildcard && let Some(part) = self.part_by_wildcard(known, qname, qtype).await {
                         return Some(part);

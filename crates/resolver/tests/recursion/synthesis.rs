@@ -144,3 +144,66 @@ fn a_forged_signature_does_not_make_a_wildcard_one_of_the_zone_above() {
     let forged = "an *.sub.example. 300 RRSIG A 15 2 300 20270401000000 20260101000000 1 example. AAAA".to_owned();
     Family { before_signature: vec![forged], ..Family::new() }.check();
 }
+
+/// A zone whose wildcard expands to names right below wild.example. only: each denial has the whole chain except the
+/// record of the wildcard, which the resolver so never sees.
+fn world_with_wildcard(root: &Zone, example: &Zone, links: &[Link]) -> World {
+    let mut world = World::new(Recursion { aggressive_nsec: true, validation: Some(validation(root)), ..recursion() });
+    world.wall_secs = NOW_SECS;
+    let root_keys = lines(&[root.sign("an", &root.dnskey())]);
+    let mut down = vec!["au example. 300 NS ns.example.".to_owned()];
+    down.extend(lines(&[root.sign("au", &example.ds())]));
+    down.push("ad ns.example. 300 A 192.0.2.2".to_owned());
+    world.serve(1, served(".", &[(". DNSKEY", &root_keys), ("*example. A", &down)]));
+    let keys = lines(&[example.sign("an", &example.dnskey())]);
+    let mut known = served("example.", &[("example. DNSKEY", &keys)]);
+    let of_wildcard = hashed("*.wild.example.");
+    let seen = links.iter().filter(|link| link.hash != of_wildcard);
+    let proof: Vec<[String; 2]> = seen.map(|link| example.sign("au", &link.record)).collect();
+    let soa = example.sign("au", "example. 300 SOA ns.example. host.example. 1 2 3 4 300");
+    let (proof, soa) = (lines(&proof), lines(&[soa]));
+    let wildcard = lines(&[example.sign("an", "*.wild.example. 300 A 203.0.113.99")]);
+    world.serve(
+        2,
+        Box::new(move |query: &Query| {
+            if query.qtype != Rtype::A {
+                return known(query);
+            }
+            let record = |line: &String| line.split_once(' ').unwrap().1.to_owned();
+            let is_expanded = query.qname.ends_with(".wild.example.") && !query.qname.ends_with(".*.wild.example.");
+            let mut response = Response::to(query).without_flags(RA | RD).flags(AA);
+            if is_expanded {
+                let expanded = |line: &String| record(line).replacen("*.wild.example.", &query.qname, 1);
+                response = wildcard.iter().fold(response, |response, line| response.answer(&expanded(line)));
+            } else {
+                response = response.rcode(Rcode::NXDOMAIN);
+                response = soa.iter().fold(response, |response, line| response.authority(&record(line)));
+            }
+            Some(proof.iter().fold(response, |response, line| response.authority(&record(line))))
+        }),
+    );
+    world
+}
+
+#[test]
+fn a_wildcard_does_not_expand_to_names_below_itself() {
+    let (root, example) = (Zone::new("."), Zone::new("example."));
+    let names = [
+        ("example.", "NS SOA RRSIG DNSKEY NSEC3PARAM"),
+        ("ns.example.", "A RRSIG"),
+        ("wild.example.", ""),
+        ("*.wild.example.", "A RRSIG"),
+    ];
+    let links = chain("example.", &names);
+    let of_wildcard = links.iter().find(|link| link.hash == hashed("*.wild.example.")).unwrap();
+    let is_known = |name: &String| !of_wildcard.covers(&hashed(name));
+    let pick = |below: &str| (0..).map(|number| format!("n{number}.{below}")).find(is_known).unwrap();
+    let mut world = world_with_wildcard(&root, &example, &links);
+    let expanded = world.resolve(&format!("{} A", pick("wild.example.")));
+    assert_eq!((expanded.rcode, expanded.authentic, expanded.records.len()), (Rcode::NOERROR, true, 1), "{expanded:?}");
+    let denied = world.resolve(&format!("{} A", pick("example.")));
+    assert_eq!((denied.rcode, denied.authentic), (Rcode::NXDOMAIN, true), "{denied:?}");
+    // What the resolver knows does not say whether the wildcard itself exists, which would be the closest encloser.
+    let below = world.resolve(&format!("{} A", pick("*.wild.example.")));
+    assert_eq!(below.records.len(), 0, "{below:?}");
+}
