@@ -38,8 +38,9 @@ options of bench quick, peers, abreast, instr, syscalls and reload:
   --generator NAME   dnsperf, blast (UDP only) or avocet
   --install          install the Debian packages that are missing, as root (quick and peers)
   --no-build         take the release binaries as they are
-  cargo xtask simulate [COUNT [FIRST]]
-                                   resolve in random internets in virtual time, 10000 of them, and check every answer
+  cargo xtask simulate [COUNT [FIRST]] [--mode recursion|forwarder|all]
+                                   resolve in random internets in virtual time, 10000 of them in each mode, and check
+                                   every answer; on all cores
   cargo xtask conformance [TIER]   the probes of EDNS and the field's scenarios against the binary, beside its peers;
                                    as root; tiers T1 and T2-single
   cargo xtask internet             the same questions to several resolvers over an internet of its own; wants root
@@ -61,7 +62,7 @@ fn main() -> ExitCode {
         ["tidy"] => check_tidiness(),
         ["gate", ref options @ ..] => gate::run(options),
         ["profile", kind, ref options @ ..] => bench::profile(kind, options),
-        ["simulate", ref numbers @ ..] => simulate(numbers),
+        ["simulate", ref arguments @ ..] => simulate(arguments),
         ["conformance", ref tiers @ ..] => conformance::run(&root(), tiers),
         ["bench", kind, ref options @ ..] => bench::run(kind, options),
         ["internet", ref options @ ..] => internet::run(options),
@@ -76,11 +77,11 @@ fn main() -> ExitCode {
     }
 }
 
-/// Plays simulations.
-fn simulate(numbers: &[&str]) -> Result<(), String> {
-    let numbers = if numbers.is_empty() { &["10000"] } else { numbers };
+/// Plays simulations. Long series need an optimised build.
+fn simulate(arguments: &[&str]) -> Result<(), String> {
     let mut command = std::process::Command::new("cargo");
-    command.args(["run", "-q", "-p", "avocet-testkit", "--example", "simulate", "--"]).args(numbers);
+    command.args(["run", "-q", "--profile", "bench-quick", "-p", "avocet-testkit", "--example", "simulate", "--"]);
+    command.args(arguments);
     let status = command.current_dir(root()).status().map_err(|error| format!("{command:?}: {error}"))?;
     if status.success() { Ok(()) } else { Err("not all that must hold holds".to_owned()) }
 }

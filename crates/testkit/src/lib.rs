@@ -17,4 +17,4 @@ pub use chance::Chance;
 pub use network::{Faults, Network};
 pub use scenario::{Dialect, Outcome, Scenario, play};
 pub use script::{Query, Response, name, question, shown};
-pub use simulation::{Tally, Wrong, simulate, simulate_hours, simulate_loss};
+pub use simulation::{Fault, Mode, Tally, Weakness, Wrong, simulate, simulate_hours, simulate_loss, simulate_weak};

@@ -1,15 +1,19 @@
-//! Simulations of random internets, a few hundred; `cargo xtask simulate` plays as many as one likes.
+//! Simulations of random internets, a few thousand. `cargo xtask simulate` plays any number of them.
 
+use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use avocet_testkit::{Tally, simulate};
+use avocet_testkit::{Fault, Mode, Tally, Weakness, Wrong, simulate, simulate_weak};
 
-const SEEDS: u64 = 300;
+/// Seeds of each mode.
+const SEEDS: u64 = 1_500;
+/// Seeds within which a planted weakness is found.
+const SEEDS_FOR_WEAKNESS: u64 = 150;
 
-#[test]
-fn for_every_seed_what_must_hold_of_an_answer_holds() {
+/// Plays seeds on all cores, and returns the total with the faults.
+fn play(seeds: u64, simulate: impl Fn(u64) -> Result<Tally, Wrong> + Sync) -> (Tally, Vec<(u64, Wrong)>) {
     let (next, total, faults) = (AtomicU64::new(0), Mutex::new(Tally::default()), Mutex::new(Vec::new()));
     let cores = thread::available_parallelism().map_or(1, usize::from);
     thread::scope(|scope| {
@@ -17,25 +21,68 @@ fn for_every_seed_what_must_hold_of_an_answer_holds() {
             scope.spawn(|| {
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= SEEDS {
+                    if seed >= seeds {
                         return;
                     }
                     match simulate(seed) {
                         Ok(tally) => total.lock().unwrap().add(&tally),
-                        Err(wrong) => faults.lock().unwrap().push(format!("seed {seed}, {wrong}")),
+                        Err(wrong) => faults.lock().unwrap().push((seed, wrong)),
                     }
                 }
             });
         }
     });
-    let (total, faults) = (total.into_inner().unwrap(), faults.into_inner().unwrap());
-    assert!(faults.is_empty(), "{}", faults.join("\n"));
-    // It would be of no use if little was asked, or hardly anything found.
-    assert!(total.questions > 8 * SEEDS && total.authentic > total.questions / 20, "{total:?}");
-    assert!(total.failed < total.questions / 4, "{total:?}");
+    (total.into_inner().unwrap(), faults.into_inner().unwrap())
+}
+
+#[track_caller]
+fn check(mode: Mode) {
+    let (total, faults) = play(SEEDS, |seed| simulate(mode, seed));
+    let shown: Vec<String> = faults.iter().map(|(seed, wrong)| format!("seed {seed}, {wrong}")).collect();
+    assert!(faults.is_empty(), "{}", shown.join("\n"));
+    // Little would be shown by few questions, few attacks, or hardly any answers.
+    assert!(total.questions > 10 * SEEDS && total.authentic > total.questions / 10, "{total:?}");
+    assert!(total.failed < total.questions / 2 && total.changed > 10 * SEEDS, "{total:?}");
+}
+
+#[test]
+fn for_every_seed_what_must_hold_of_an_answer_holds() {
+    check(Mode::Recursion);
+}
+
+#[test]
+fn for_every_seed_what_must_hold_of_an_answer_holds_with_a_forwarder() {
+    check(Mode::Forwarder);
 }
 
 #[test]
 fn the_same_seed_plays_the_same() {
-    assert_eq!(simulate(7), simulate(7));
+    for mode in Mode::ALL {
+        assert_eq!(simulate(mode, 7), simulate(mode, 7));
+    }
+}
+
+/// The faults that a weakness must be found by, among others.
+fn expected(weakness: Weakness) -> &'static [Fault] {
+    match weakness {
+        Weakness::ValidatesNothing => &[Fault::NoAd, Fault::FalseData],
+        Weakness::AlwaysAuthentic => &[Fault::AdOnFalse, Fault::AdOnInsecure],
+        Weakness::NeverAuthentic => &[Fault::NoAd],
+        Weakness::ForgesAddresses => &[Fault::FalseData, Fault::AdOnFalse],
+        Weakness::FailsOften => &[Fault::Failure],
+        Weakness::RaisesTtls => &[Fault::Ttl],
+        Weakness::DeniesAll => &[Fault::FalseData, Fault::AdOnFalse],
+    }
+}
+
+#[test]
+fn planted_weaknesses_are_found() {
+    for mode in Mode::ALL {
+        for weakness in Weakness::ALL {
+            let (_, faults) = play(SEEDS_FOR_WEAKNESS, |seed| simulate_weak(mode, seed, weakness));
+            let found: BTreeSet<Fault> = faults.iter().map(|(_, wrong)| wrong.fault).collect();
+            let missed: Vec<_> = expected(weakness).iter().filter(|fault| !found.contains(fault)).collect();
+            assert!(missed.is_empty(), "{mode:?}, {weakness:?}: {missed:?} not in {found:?}");
+        }
+    }
 }

@@ -58,6 +58,12 @@ pub(crate) struct Simulated {
     pub(crate) root_key: Option<Vec<u8>>,
     pub(crate) qname_minimisation: bool,
     pub(crate) aggressive_nsec: bool,
+    /// Resolvers that share the caches.
+    pub(crate) workers: usize,
+    /// Zones whose names are forwarded, with the servers for them.
+    pub(crate) forwards: Vec<(Vec<u8>, Vec<SocketAddr>)>,
+    /// Zones with configured servers.
+    pub(crate) stubs: Vec<(Vec<u8>, Vec<SocketAddr>)>,
 }
 
 impl Config {
@@ -74,8 +80,8 @@ impl Config {
             ipv4: true,
             ipv6: false,
             aggressive_nsec: simulated.aggressive_nsec,
-            stubs: Vec::new(),
-            forwards: Vec::new(),
+            stubs: simulated.stubs.clone(),
+            forwards: simulated.forwards.clone(),
             stale_secs: 0,
             ttl: TTL,
             priming: false,

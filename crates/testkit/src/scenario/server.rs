@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use avocet_resolver::{Action, Actions, Ask, Context, Resolved, Resolver, Submitted, Trace};
+use avocet_resolver::{Action, Actions, Ask, Context, Plan, Resolved, Resolver, Submitted, Trace};
 use avocet_wire::builder::OptFields;
 use avocet_wire::edns::EdnsOption;
 use avocet_wire::hash::{HashKey, eq_folded};
@@ -53,8 +53,10 @@ struct Client {
 
 /// See the module.
 pub(crate) struct Server {
-    resolver: Resolver<Client>,
+    /// Each worker has a resolver, and all share the caches.
+    workers: Vec<Resolver<Client>>,
     caches: Caches,
+    plan: Arc<Plan>,
     actions: Actions<Client>,
     key: HashKey,
 }
@@ -62,21 +64,42 @@ pub(crate) struct Server {
 impl Server {
     /// A server with empty caches.
     pub(super) fn new(config: &Config, seed: u64) -> Result<Self, String> {
-        let mut chance = Chance::new(seed);
-        let mut octets = [0; 32];
-        octets.chunks_mut(8).for_each(|chunk| chunk.copy_from_slice(&chance.number().to_le_bytes()));
         let plan = Arc::new(config.plan()?);
         Ok(Self {
-            resolver: Resolver::new(Arc::clone(&plan), octets, 64),
-            caches: Caches::new(config, plan)?,
+            workers: vec![resolver(&plan, seed)],
+            caches: Caches::new(config, Arc::clone(&plan))?,
+            plan,
             actions: Actions::default(),
-            key: HashKey::new(octets),
+            key: HashKey::new(octets(seed)),
         })
     }
 
     /// The server of a simulation.
     pub(crate) fn simulated(simulated: &Simulated, seed: u64) -> Result<Self, String> {
-        Self::new(&Config::of(simulated), seed)
+        let mut server = Self::new(&Config::of(simulated), seed)?;
+        for number in 1..simulated.workers as u64 {
+            server.workers.push(resolver(&server.plan, seed ^ number.rotate_right(8)));
+        }
+        Ok(server)
+    }
+
+    /// Makes one of the workers forget keys and gaps between names, as after other anchors were set.
+    pub(crate) fn forget_proofs(&mut self, number: u64) {
+        let worker = (number % self.workers.len() as u64) as usize;
+        self.workers[worker].forget_proofs();
+    }
+
+    /// Replaces the workers as a restart does that keeps the caches. No question may be in flight.
+    pub(crate) fn restart(&mut self, seed: u64) {
+        for (number, worker) in (0..).zip(&mut self.workers) {
+            debug_assert_eq!(worker.in_flight(), 0, "all clients were answered");
+            *worker = resolver(&self.plan, seed ^ u64::rotate_right(number, 8));
+        }
+    }
+
+    /// The worker that resolves a question with this hash. The highest bits are those of the question alone.
+    fn owner_of(&self, hash: u64) -> usize {
+        ((hash >> 48) % self.workers.len() as u64) as usize
     }
 
     /// A client asks.
@@ -128,7 +151,8 @@ impl Server {
             servers: &[],
         };
         let mut shed = None;
-        let mut effects = self.with(at, |resolver, cx| {
+        let worker = self.owner_of(key.hash);
+        let mut effects = self.with(worker, at, |resolver, cx| {
             if let Submitted::Shed { waiter, .. } = resolver.submit(&ask, Some(client), cx) {
                 shed = waiter;
             }
@@ -142,32 +166,47 @@ impl Server {
 
     /// A reply came to a socket or over a connection.
     pub(crate) fn reply(&mut self, line: u32, octets: &[u8], at: Moment) -> Vec<Effect> {
-        self.with(at, |resolver, cx| resolver.server_reply(line, octets, cx))
+        let workers = self.workers.len() as u32;
+        let (worker, line) = (line % workers, line / workers);
+        self.with(worker as usize, at, |resolver, cx| resolver.server_reply(line, octets, cx))
     }
 
-    /// The traces of questions that failed, the latest last.
+    /// The traces of questions that failed, the latest of each worker last.
     pub(crate) fn kept_traces(&self) -> impl Iterator<Item = &Trace> {
-        self.resolver.kept_traces()
+        self.workers.iter().flat_map(Resolver::kept_traces)
     }
 
     /// Time has passed.
     pub(crate) fn tick(&mut self, at: Moment) -> Vec<Effect> {
-        self.with(at, |resolver, cx| resolver.tick(cx))
+        let workers = 0..self.workers.len();
+        workers.flat_map(|worker| self.with(worker, at, |resolver, cx| resolver.tick(cx))).collect()
     }
 
     /// When that is to be told next, in ms.
     pub(crate) fn next_deadline(&self) -> Option<u64> {
-        self.resolver.next_deadline()
+        self.workers.iter().filter_map(Resolver::next_deadline).min()
     }
 
-    fn with(&mut self, at: Moment, act: impl FnOnce(&mut Resolver<Client>, &mut Context<'_, Client>)) -> Vec<Effect> {
+    fn with(
+        &mut self,
+        worker: usize,
+        at: Moment,
+        act: impl FnOnce(&mut Resolver<Client>, &mut Context<'_, Client>),
+    ) -> Vec<Effect> {
         let mut actions = std::mem::take(&mut self.actions);
         let (rrsets, failures) = (&self.caches.rrsets, &self.caches.failures);
         let Moment { now_ms, wall_secs } = at;
-        act(&mut self.resolver, &mut Context { now_ms, wall_secs, rrsets, failures, actions: &mut actions });
+        act(&mut self.workers[worker], &mut Context { now_ms, wall_secs, rrsets, failures, actions: &mut actions });
         let mut effects = Vec::new();
         for action in &actions.list {
             self.perform(action, (&actions, at), &mut effects);
+        }
+        // Each worker numbers its lines from 0 on.
+        let workers = self.workers.len() as u32;
+        for effect in &mut effects {
+            if let Effect::Ask { line, .. } | Effect::Close { line } = effect {
+                *line = *line * workers + worker as u32;
+            }
         }
         actions.clear();
         self.actions = actions;
@@ -225,6 +264,17 @@ impl Server {
         let slow = (Ede::NO_REACHABLE_AUTHORITY, "no answer in time");
         client.empty(Rcode::SERVFAIL, Some(found.and_then(|(resolved, _)| resolved.ede).unwrap_or(slow)))
     }
+}
+
+fn resolver(plan: &Arc<Plan>, seed: u64) -> Resolver<Client> {
+    Resolver::new(Arc::clone(plan), octets(seed), 64)
+}
+
+fn octets(seed: u64) -> [u8; 32] {
+    let mut chance = Chance::new(seed);
+    let mut octets = [0; 32];
+    octets.chunks_mut(8).for_each(|chunk| chunk.copy_from_slice(&chance.number().to_le_bytes()));
+    octets
 }
 
 impl Moment {

@@ -1,21 +1,24 @@
-//! A random internet: zones below a root, who serves them and how well, and names to ask for.
+//! A random internet: zones below a root, their servers and how well these serve, who attacks, and names to ask for.
 
 use std::net::Ipv4Addr;
 
-use avocet_wire::Rtype;
+use avocet_wire::{Rtype, name};
 
+use super::Mode;
+use super::denial::Denies;
+use super::fill;
 use super::sign::Key;
-use super::zone::{Wire, Zone};
-use crate::Chance;
+use super::zone::{Wire, Zone, below};
+use crate::{Chance, shown};
 
-/// Most zones; each has up to three servers, and an address is one octet.
+/// Most zones. Each has up to three servers, and the last octet of an address tells them apart.
 const MAX_ZONES: usize = 24;
-/// Zones below the root go so deep.
+/// Levels of zones below the root.
 const MAX_DEPTH: u32 = 4;
-/// TTLs that sets have, in seconds.
-const TTLS_SECS: [u32; 4] = [0, 20, 300, 3_600];
-/// The longest of them and of all forged records.
+/// The longest TTL of all sets and of all forged records, in seconds.
 pub(super) const MAX_TTL_SECS: u32 = 3_600;
+/// Where forwarders are.
+const FORWARDERS: [Ipv4Addr; 2] = [Ipv4Addr::new(192, 0, 3, 1), Ipv4Addr::new(192, 0, 3, 2)];
 
 /// How a server behaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,7 +29,7 @@ pub(super) enum Behaviour {
     Refuses,
     /// Answers with a referral to the root.
     Upward,
-    /// As good, but large answers and a few others only over TCP.
+    /// Is good, but sends large answers and some others only over TCP.
     Truncates,
     /// Knows no EDNS, and says so.
     WithoutEdns,
@@ -36,14 +39,49 @@ pub(super) enum Behaviour {
     Hostile,
 }
 
+/// Who attacks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Adversary {
+    Nobody,
+    /// Some servers of zones.
+    Servers,
+    /// The forwarders.
+    Forwarders,
+    /// Someone on the path to every server.
+    OnPath,
+}
+
+impl Adversary {
+    fn draw(mode: Mode, chance: &mut Chance) -> Self {
+        use Adversary::{Forwarders, Nobody, OnPath, Servers};
+        let kinds = match mode {
+            Mode::Recursion => [Nobody, Nobody, Nobody, Nobody, Servers, Servers, Servers, OnPath, OnPath, OnPath],
+            Mode::Forwarder => {
+                [Nobody, Nobody, Nobody, Servers, Forwarders, Forwarders, Forwarders, OnPath, OnPath, OnPath]
+            }
+        };
+        kinds[chance.below(kinds.len() as u64) as usize]
+    }
+
+    pub(super) fn is_on_path(self) -> bool {
+        self == Self::OnPath
+    }
+}
+
 pub(super) struct Server {
     pub(super) name: Wire,
     pub(super) addr: Ipv4Addr,
     pub(super) behaviour: Behaviour,
-    /// Zones it serves.
+    /// The zones that it serves.
     pub(super) zones: Vec<usize>,
-    /// The zone that its address is a record of.
+    /// The zone that has its address.
     pub(super) home: usize,
+}
+
+/// A rule that forwards the names below a zone.
+pub(super) struct Forwarding {
+    pub(super) zone: usize,
+    pub(super) servers: Vec<(Ipv4Addr, Behaviour)>,
 }
 
 /// See the module.
@@ -51,16 +89,30 @@ pub(super) struct Internet {
     /// The root is the first.
     pub(super) zones: Vec<Zone>,
     pub(super) servers: Vec<Server>,
-    /// Some servers lie.
-    pub(super) is_hostile: bool,
+    pub(super) adversary: Adversary,
     /// Names to ask for.
     pub(super) names: Vec<Wire>,
+    pub(super) forwarding: Option<Forwarding>,
+    /// The zone whose servers are configured.
+    pub(super) stub: Option<usize>,
+}
+
+/// Where the names of a zone are asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Entry {
+    /// At the servers that the zone above names.
+    Delegation,
+    /// At the servers of a rule.
+    Forwarders,
+    /// At configured servers.
+    Stub,
 }
 
 impl Internet {
-    pub(super) fn draw(chance: &mut Chance) -> Self {
-        let is_hostile = chance.percent(35);
-        let mut internet = Self { zones: Vec::new(), servers: Vec::new(), is_hostile, names: Vec::new() };
+    pub(super) fn draw(mode: Mode, chance: &mut Chance) -> Self {
+        let adversary = Adversary::draw(mode, chance);
+        let (zones, servers, names) = (Vec::new(), Vec::new(), Vec::new());
+        let mut internet = Self { zones, servers, adversary, names, forwarding: None, stub: None };
         internet.add_zone(vec![0], None, chance);
         let mut level = vec![0];
         for _ in 0..1 + chance.below(u64::from(MAX_DEPTH)) {
@@ -68,29 +120,37 @@ impl Internet {
             for parent in level {
                 for number in 0..1 + chance.below(3) {
                     if internet.zones.len() < MAX_ZONES {
-                        let label = [b'a' + number as u8, b'a' + chance.below(26) as u8];
-                        next.push(internet.add_zone(child(&label, &internet.zones[parent].apex), Some(parent), chance));
+                        let apex = internet.draw_apex(parent, number as u8, chance);
+                        next.push(internet.add_zone(apex, Some(parent), chance));
                     }
                 }
             }
             level = next;
         }
         for zone in 0..internet.zones.len() {
-            internet.fill(zone, chance);
+            fill::fill(&mut internet, zone, chance);
         }
         for zone in 1..internet.zones.len() {
             internet.delegate(zone, chance);
         }
+        internet.configure(mode, chance);
         internet
     }
 
-    /// Makes all servers as they should be.
+    /// A name for a zone right below its parent's, or with an empty non-terminal between them.
+    fn draw_apex(&self, parent: usize, number: u8, chance: &mut Chance) -> Wire {
+        let label = [b'a' + number, b'a' + chance.below(26) as u8];
+        let above = &self.zones[parent].apex;
+        if chance.percent(12) { below(&label, &below(&[b'e', b'a' + number], above)) } else { below(&label, above) }
+    }
+
+    /// Makes all servers good and removes the attacker.
     pub(super) fn mend(&mut self) {
-        self.is_hostile = false;
+        self.adversary = Adversary::Nobody;
         self.servers.iter_mut().for_each(|server| server.behaviour = Behaviour::Good);
     }
 
-    /// Breaks some servers and mends others, but none that lies and not the first of a zone.
+    /// Breaks some servers and mends others. The first one of each zone stays good, and none lies.
     pub(super) fn wear(&mut self, chance: &mut Chance) {
         use Behaviour::{Good, Refuses, Silent, Slow, Truncates, Upward, WithoutEdns};
         let kinds = [Good, Good, Good, Silent, Refuses, Upward, Truncates, WithoutEdns, Slow];
@@ -101,42 +161,63 @@ impl Internet {
         }
     }
 
-    /// The root's servers: of the hints.
-    pub(super) fn hints(&self) -> Vec<Ipv4Addr> {
-        self.zones[0].servers.iter().map(|&server| self.servers[server].addr).collect()
+    /// The addresses of a zone's servers.
+    pub(super) fn addresses(&self, zone: usize) -> Vec<Ipv4Addr> {
+        self.zones[zone].servers.iter().map(|&server| self.servers[server].addr).collect()
     }
 
     fn add_zone(&mut self, apex: Wire, parent: Option<usize>, chance: &mut Chance) -> usize {
-        let key = chance.percent(60).then(|| Key::of(&apex, chance.number()));
-        let mut zone = Zone::new(apex.clone(), key, parent);
-        zone.is_secure = parent.is_none() && zone.key.is_some();
+        let is_signed = chance.percent(if parent.is_none() { 85 } else { 65 });
+        let signing = is_signed.then(|| (Key::of(&apex, chance.number()), Denies::draw(chance)));
         let number = self.zones.len();
-        self.zones.push(zone);
-        let count = 1 + chance.below(3);
-        // One of them at least is as it should be.
-        let good = chance.below(count);
-        for at in 0..count {
-            let server = match self.elsewhere(number, chance) {
-                Some(home) => {
-                    self.add_server(&child(format!("ns{number}x{at}").as_bytes(), &self.zones[home].apex.clone()), home)
-                }
-                None => self.add_server(&child(format!("ns{at}").as_bytes(), &apex), number),
-            };
+        self.zones.push(Zone::new(apex, signing, parent));
+        let shared = parent.map_or(Vec::new(), |parent| self.draw_shared(parent, chance));
+        let is_complete = parent.is_some_and(|parent| shared.len() == self.zones[parent].servers.len());
+        let mut servers = shared;
+        if !is_complete || chance.percent(25) {
+            let count = (1 + chance.below(3)).min(3 - servers.len().min(2) as u64);
+            // At least one of them is good.
+            let good = chance.below(count);
+            for at in 0..count {
+                let server = self.draw_server(number, at, chance);
+                self.servers[server].behaviour = if at == good { Behaviour::Good } else { self.behaviour(chance) };
+                servers.push(server);
+            }
+        }
+        for server in servers {
             self.servers[server].zones.push(number);
-            self.servers[server].behaviour = if at == good { Behaviour::Good } else { self.behaviour(chance) };
             self.zones[number].servers.push(server);
-            let name = self.servers[server].name.clone();
-            self.zones[number].add(&apex, Rtype::NS, 3_600, name);
+            let (name, zone) = (self.servers[server].name.clone(), &mut self.zones[number]);
+            zone.add(&zone.apex.clone(), Rtype::NS, MAX_TTL_SECS, name);
         }
         number
     }
 
-    /// Another zone that a server's name may be in: one above which all servers have names of their own zones, so that no
-    /// two need each other.
+    /// Servers of a parent that serve the child, too: often none or all.
+    fn draw_shared(&self, parent: usize, chance: &mut Chance) -> Vec<usize> {
+        let servers = &self.zones[parent].servers;
+        match chance.below(100) {
+            0..30 => servers.clone(),
+            30..40 if servers.len() > 1 => servers[..1].to_vec(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn draw_server(&mut self, zone: usize, at: u64, chance: &mut Chance) -> usize {
+        match self.elsewhere(zone, chance) {
+            Some(home) => self.add_server(&below(format!("ns{zone}x{at}").as_bytes(), &self.zones[home].apex), home),
+            None => self.add_server(&below(format!("ns{at}").as_bytes(), &self.zones[zone].apex), zone),
+        }
+    }
+
+    /// Another zone that a server's name may be in: one above which all servers have names in their own zones or
+    /// above, so that no two need each other.
     fn elsewhere(&self, zone: usize, chance: &mut Chance) -> Option<usize> {
         let at = chance.below(zone as u64) as usize;
         let is_plain = |mut at: usize| loop {
-            if self.zones[at].servers.iter().any(|&server| self.servers[server].home != at) {
+            let apex = &self.zones[at].apex;
+            let mut homes = self.zones[at].servers.iter().map(|&server| &self.zones[self.servers[server].home].apex);
+            if homes.any(|home| !name::is_under(apex, home)) {
                 return false;
             }
             match self.zones[at].parent {
@@ -149,7 +230,7 @@ impl Internet {
 
     fn behaviour(&self, chance: &mut Chance) -> Behaviour {
         use Behaviour::{Good, Hostile, Refuses, Silent, Slow, Truncates, Upward, WithoutEdns};
-        if self.is_hostile && chance.percent(50) {
+        if self.adversary == Adversary::Servers && chance.percent(50) {
             return Hostile;
         }
         [Good, Good, Good, Silent, Refuses, Upward, Truncates, WithoutEdns, Slow][chance.below(9) as usize]
@@ -157,67 +238,12 @@ impl Internet {
 
     fn add_server(&mut self, name: &[u8], home: usize) -> usize {
         let addr = Ipv4Addr::new(192, 0, 2, 1 + self.servers.len() as u8);
-        self.zones[home].add(name, Rtype::A, 3_600, addr.octets().to_vec());
+        self.zones[home].add(name, Rtype::A, MAX_TTL_SECS, addr.octets().to_vec());
         self.servers.push(Server { name: name.to_vec(), addr, behaviour: Behaviour::Good, zones: Vec::new(), home });
         self.servers.len() - 1
     }
 
-    /// Gives a zone its records.
-    fn fill(&mut self, number: usize, chance: &mut Chance) {
-        let apex = self.zones[number].apex.clone();
-        let below = |labels: &[&[u8]]| labels.iter().rev().fold(apex.clone(), |name, label| child(label, &name));
-        let host = below(&[b"host"]);
-        let soa = [&host[..], &host, &[0, 0, 0, 1], &[0, 0, 14, 16], &[0, 0, 3, 132], &[0, 9, 58, 128], &[0, 0, 1, 44]]
-            .concat();
-        let ttl = |chance: &mut Chance| TTLS_SECS[chance.below(4) as usize];
-        let address = |chance: &mut Chance| vec![198, 51, 100, chance.below(250) as u8];
-        let mut records: Vec<(Wire, Rtype, u32, Vec<u8>)> = vec![(apex.clone(), Rtype::SOA, 3_600, soa)];
-        for label in [&b"www"[..], b"host"] {
-            let ttl_secs = ttl(chance);
-            let count = 1 + chance.below(3);
-            records.extend((0..count).map(|_| (below(&[label]), Rtype::A, ttl_secs, address(chance))));
-        }
-        if chance.percent(50) {
-            records.push((below(&[b"www"]), Rtype::TXT, ttl(chance), vec![3, b't', b'x', b't']));
-        }
-        if chance.percent(50) {
-            records.push((below(&[b"x", b"empty"]), Rtype::A, ttl(chance), address(chance)));
-        }
-        if chance.percent(50) {
-            records.push((below(&[b"*", b"wild"]), Rtype::A, ttl(chance), address(chance)));
-        }
-        for label in [&b"alias"[..], b"other"] {
-            let elsewhere = self.zones[chance.below(self.zones.len() as u64) as usize].apex.clone();
-            let last = [&b"www"[..], b"alias", b"no-such", b"other"][chance.below(4) as usize];
-            records.push((below(&[label]), Rtype::CNAME, ttl(chance), child(last, &elsewhere)));
-        }
-        if chance.percent(40) {
-            let elsewhere = self.zones[chance.below(self.zones.len() as u64) as usize].apex.clone();
-            records.push((below(&[b"dname"]), Rtype::DNAME, ttl(chance), elsewhere));
-        }
-        let asked: [&[&[u8]]; 10] = [
-            &[],
-            &[b"www"],
-            &[b"alias"],
-            &[b"other"],
-            &[b"empty"],
-            &[b"x", b"empty"],
-            &[b"any", b"wild"],
-            &[b"a", b"b", b"wild"],
-            &[b"no-such"],
-            &[b"www", b"dname"],
-        ];
-        self.names.extend(asked.map(below));
-        let zone = &mut self.zones[number];
-        if let Some(dnskey) = zone.key.as_ref().map(Key::dnskey) {
-            records.push((apex.clone(), Rtype::DNSKEY, 3_600, dnskey));
-        }
-        for (owner, rtype, ttl_secs, data) in records {
-            zone.add(&owner, rtype, ttl_secs, data);
-        }
-    }
-
-    /// Puts what the parent says of a zone into the parent.
+    /// Adds the delegation of a zone to its parent.
     fn delegate(&mut self, number: usize, chance: &mut Chance) {
         let zone = &self.zones[number];
         let (Some(parent), apex) = (zone.parent, zone.apex.clone()) else { return };
@@ -225,44 +251,96 @@ impl Internet {
         let servers: Vec<Wire> = zone.servers.iter().map(|&server| self.servers[server].name.clone()).collect();
         self.zones[number].is_secure = ds.is_some() && self.zones[parent].is_secure;
         for server in servers {
-            self.zones[parent].add(&apex, Rtype::NS, 3_600, server);
+            self.zones[parent].add(&apex, Rtype::NS, MAX_TTL_SECS, server);
         }
         if let Some(ds) = ds.filter(|_| self.zones[parent].key.is_some()) {
-            self.zones[parent].add(&apex, Rtype::DS, 3_600, ds);
+            self.zones[parent].add(&apex, Rtype::DS, MAX_TTL_SECS, ds);
         }
+    }
+
+    /// Draws the zones that the resolver has a rule for.
+    fn configure(&mut self, mode: Mode, chance: &mut Chance) {
+        let any = |chance: &mut Chance| chance.below(self.zones.len() as u64) as usize;
+        let stub = Some(any(chance)).filter(|stub| *stub > 0 && chance.percent(25));
+        if mode == Mode::Forwarder {
+            let zone = if chance.percent(60) { 0 } else { any(chance) };
+            let behaviour = match chance.below(6) {
+                _ if self.adversary == Adversary::Forwarders => Behaviour::Hostile,
+                0 => Behaviour::Silent,
+                1 => Behaviour::Refuses,
+                2 => Behaviour::Slow,
+                3 => Behaviour::Truncates,
+                _ => Behaviour::Good,
+            };
+            let is_hostile = behaviour == Behaviour::Hostile;
+            let second = if is_hostile { behaviour } else { Behaviour::Good };
+            let all = [(FORWARDERS[0], behaviour), (FORWARDERS[1], second)];
+            self.forwarding =
+                Some(Forwarding { zone, servers: all[usize::from(chance.percent(50) && !is_hostile)..].to_vec() });
+        }
+        self.stub = stub.filter(|stub| self.forwarding.as_ref().is_none_or(|rule| rule.zone != *stub));
+    }
+
+    /// A line on the configuration and the attacker, and one on each zone.
+    pub(super) fn shown(&self) -> Vec<String> {
+        let apex = |zone: usize| shown(&self.zones[zone].apex);
+        let forwarded = self.forwarding.as_ref().map(|rule| format!("{} to {:?}", apex(rule.zone), rule.servers));
+        let stub = self.stub.map(apex);
+        let rules = format!("attacker: {:?}; forwarded: {forwarded:?}; stub: {stub:?}", self.adversary);
+        let zone = |(number, zone): (usize, &Zone)| {
+            let denies = zone.key.as_ref().map(|_| &zone.denies);
+            let servers = zone.servers.iter().map(|&server| &self.servers[server]);
+            let servers: Vec<_> = servers.map(|server| (shown(&server.name), server.addr, server.behaviour)).collect();
+            let (is_secure, is_tainted) = (zone.is_secure, self.is_tainted(number));
+            format!("{} {denies:?} secure: {is_secure} tainted: {is_tainted} {servers:?}", shown(&zone.apex))
+        };
+        std::iter::once(rules).chain(self.zones.iter().enumerate().map(zone)).collect()
     }
 
     /// The zone that has the data of a name and type.
     pub(super) fn zone_of(&self, qname: &[u8], qtype: Rtype) -> usize {
         let is_above = |zone: &Zone| {
             let is_parents = qtype == Rtype::DS && zone.apex == qname && qname.len() > 1;
-            avocet_wire::name::is_under(qname, &zone.apex) && !is_parents
+            name::is_under(qname, &zone.apex) && !is_parents
         };
         let above = self.zones.iter().enumerate().filter(|(_, zone)| is_above(zone));
         above.max_by_key(|(_, zone)| zone.apex.len()).map_or(0, |(number, _)| number)
     }
 
-    /// Can a lying server have had a hand in what is said of a zone, as long as nothing is validated?
-    pub(super) fn is_tainted(&self, mut number: usize) -> bool {
-        loop {
-            let zone = &self.zones[number];
-            let servers = zone.servers.iter().map(|&server| &self.servers[server]);
-            if servers.clone().any(|server| server.behaviour == Behaviour::Hostile) {
-                return true;
+    fn entry(&self, zone: usize) -> Entry {
+        let mut at = Some(zone);
+        while let Some(number) = at {
+            if self.stub == Some(number) {
+                return if number == zone { Entry::Stub } else { Entry::Delegation };
             }
-            // Whoever says where its servers are may send us elsewhere.
-            let mut homes = servers.map(|server| server.home);
-            if homes.any(|home| home != number && self.is_tainted(home)) {
-                return true;
+            if self.forwarding.as_ref().is_some_and(|rule| rule.zone == number) {
+                return Entry::Forwarders;
             }
-            match zone.parent {
-                Some(parent) => number = parent,
-                None => return false,
+            at = self.zones[number].parent;
+        }
+        Entry::Delegation
+    }
+
+    /// Whether an attacker can make a zone bogus: what proves that it is secure or insecure comes from all zones above.
+    pub(super) fn is_exposed(&self, number: usize) -> bool {
+        self.is_tainted(number) || self.zones[number].parent.is_some_and(|parent| self.is_exposed(parent))
+    }
+
+    /// Whether an attacker can change what the resolver sees of a zone, as long as nothing is validated.
+    pub(super) fn is_tainted(&self, number: usize) -> bool {
+        let zone = &self.zones[number];
+        let mut servers = zone.servers.iter().map(|&server| &self.servers[server]);
+        let is_hostile = |server: &Server| server.behaviour == Behaviour::Hostile;
+        match (self.adversary, self.entry(number)) {
+            (Adversary::Nobody, _) => false,
+            (Adversary::OnPath, _) => true,
+            (adversary, Entry::Forwarders) => adversary == Adversary::Forwarders,
+            (_, Entry::Stub) => servers.any(is_hostile),
+            (_, Entry::Delegation) => {
+                // The zones that say where its servers are can lead elsewhere.
+                servers.any(|server| is_hostile(server) || server.home != number && self.is_tainted(server.home))
+                    || zone.parent.is_some_and(|parent| self.is_tainted(parent))
             }
         }
     }
-}
-
-pub(super) fn child(label: &[u8], parent: &[u8]) -> Wire {
-    [&[label.len() as u8], label, parent].concat()
 }

@@ -1,23 +1,61 @@
-//! Simulation: from a seed follow an internet of zones signed and not, its servers good and bad, a network that loses,
-//! delays, reorders and duplicates, a wall clock that is set, and questions. The resolver with its caches answers them in
-//! virtual time, and of every answer must hold what [`simulate`] says.
+//! Simulation: a seed determines an internet of zones signed and not, its servers good and bad, an attacker, a network
+//! that loses, delays, reorders and duplicates, a wall clock that is set, reloads and restarts, and questions. Resolvers
+//! that share their caches answer in virtual time, and each answer must meet the conditions of [`simulate`].
 //!
 //! ```text
-//! seed ──> Internet (zones, servers, lies) ──> authority: what a server replies ──┐
-//!   │          └──> Truth: what the zones say        network <───────────────────>│ scenario::Server
-//!   └──> questions, faults, time ──────────────────> World: compares answer and truth
+//! seed ──> Internet (zones, servers, rules) ──> authority, forwarder ──> attacker ──┐
+//!   │          └──> Truth: the right answers         network <─────────────────────>│ scenario::Server
+//!   └──> questions, faults, time ───────────────────> World ──> Judge: answer and truth compared
 //! ```
 
+mod answer;
+mod attacker;
 mod authority;
+mod denial;
+mod fill;
+mod forwarder;
 mod internet;
+mod judge;
+mod reply;
 mod sign;
+mod steps;
 mod truth;
+mod weakness;
 mod world;
 mod zone;
 
 use std::fmt;
 
-/// What was counted.
+pub use weakness::Weakness;
+use world::World;
+
+/// The wall clock at the start of a simulation, in seconds since 1970.
+const START_SECS: u64 = 1_800_000_000;
+
+/// How the server resolves.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Mode {
+    /// From the root down.
+    Recursion,
+    /// By a rule that forwards all names, or those below a zone, and from the root down otherwise. All is validated.
+    Forwarder,
+}
+
+impl Mode {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Recursion, Self::Forwarder];
+
+    /// The name of a mode on a command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Recursion => "recursion",
+            Self::Forwarder => "forwarder",
+        }
+    }
+}
+
+/// Counts of a simulation.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Tally {
     /// Questions that were asked and answered.
@@ -28,7 +66,9 @@ pub struct Tally {
     pub authentic: u64,
     /// Queries to servers.
     pub sent: u64,
-    /// Most of them for a question.
+    /// Replies that an attacker changed.
+    pub changed: u64,
+    /// Most queries to servers for a question.
     pub most_queries: u64,
     /// The longest time to an answer, in ms.
     pub longest_ms: u64,
@@ -41,64 +81,110 @@ impl Tally {
         self.failed += other.failed;
         self.authentic += other.authentic;
         self.sent += other.sent;
+        self.changed += other.changed;
         self.most_queries = self.most_queries.max(other.most_queries);
         self.longest_ms = self.longest_ms.max(other.longest_ms);
     }
 }
 
-/// What did not hold.
+/// A kind of fault.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Fault {
+    /// The answer is not what the zones have, although no attacker can change it or it can be validated.
+    FalseData,
+    /// AD in an answer that is not what the zones have.
+    AdOnFalse,
+    /// AD in an answer that no chain of trust leads to.
+    AdOnInsecure,
+    /// An answer that can be validated has no AD.
+    NoAd,
+    /// SERVFAIL, and nothing is wrong.
+    Failure,
+    /// A TTL above the original.
+    Ttl,
+    /// Too many queries to servers.
+    Queries,
+    /// No answer, or several.
+    Answers,
+    /// An answer that took too long.
+    Late,
+    /// An answer that is malformed or that is for another question.
+    Message,
+    /// The world could not be made.
+    World,
+}
+
+/// A condition that an answer did not meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
-    /// Of which question: "www.example. A".
+    /// The kind of fault.
+    pub fault: Fault,
+    /// The question: "www.example. A".
     pub question: String,
-    /// The how manieth of the simulation it was, from 0 on.
+    /// The number of the question in the simulation, from 0 on.
     pub number: usize,
-    /// What was wrong with it.
+    /// A description.
     pub what: String,
-    /// How it was resolved, if it failed.
+    /// The internet: its rules, its attacker and its zones.
+    pub internet: Vec<String>,
+    /// How the question was resolved, if it failed.
     pub steps: Vec<String>,
+}
+
+impl Wrong {
+    fn of_world(what: String) -> Self {
+        Self { fault: Fault::World, question: String::new(), number: 0, what, internet: Vec::new(), steps: Vec::new() }
+    }
 }
 
 impl fmt::Display for Wrong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "question {}, {}: {}", self.number, self.question, self.what)?;
-        self.steps.iter().try_for_each(|step| write!(f, "\n  {step}"))
+        write!(f, "question {}, {}: {:?}: {}", self.number, self.question, self.fault, self.what)?;
+        self.internet.iter().chain(&self.steps).try_for_each(|line| write!(f, "\n  {line}"))
     }
 }
 
-/// Plays the simulation of a seed. Of each question must hold:
+/// Plays the simulation of a seed. For each question:
 ///
-/// - exactly one answer, to this question, within ten seconds;
-/// - at most 64 queries to servers;
-/// - AD only on what the zones say, and only where a chain of trust leads to all of it;
-/// - no TTL above the original;
-/// - where no lying server can have had a hand in it, or a chain of trust leads to it: what the zones say, or SERVFAIL;
-/// - where nothing at all is wrong: no SERVFAIL.
+/// - there is exactly one answer, to this question, within ten seconds;
+/// - it costs at most 64 queries to servers;
+/// - the answer has AD only if it is what the zones have and a chain of trust proves all of it. What rests on the
+///   absence of a name in a zone that opts out is not proven;
+/// - no TTL is above the original;
+/// - each link of its chain of aliases is what the zones have, unless an attacker can change that link and no chain of
+///   trust leads to it;
+/// - it is not SERVFAIL where no attacker can have an effect, no datagram is lost and the clock is right;
+/// - it has AD where a chain of trust proves all of it.
 ///
 /// # Errors
-/// The first thing that does not hold.
-pub fn simulate(seed: u64) -> Result<Tally, Wrong> {
-    let world = world::World::new(seed);
-    world.map_err(|what| Wrong { question: String::new(), number: 0, what, steps: Vec::new() })?.play()
+/// The first condition that is not met.
+pub fn simulate(mode: Mode, seed: u64) -> Result<Tally, Wrong> {
+    World::new(mode, seed, None)?.play()
 }
 
-/// Plays an internet drawn from a seed in which nothing is wrong but that its network loses so many percent of the
-/// datagrams each way: for each of its names, cold, the address is asked for once, `together` names at a time. Of each
-/// must hold what [`simulate`] says, but that it may fail.
+/// Plays the simulation of a seed with a server that has a weakness.
 ///
 /// # Errors
-/// The first thing that does not hold.
+/// The first condition that is not met.
+pub fn simulate_weak(mode: Mode, seed: u64, weakness: Weakness) -> Result<Tally, Wrong> {
+    World::new(mode, seed, Some(weakness))?.play()
+}
+
+/// Plays the internet of a seed with nothing wrong except that its network loses a part of the datagrams each way, in
+/// percent. For each of its names, cold, the address is asked for once, `together` names at a time. The conditions of
+/// [`simulate`] hold, but answers may fail.
+///
+/// # Errors
+/// The first condition that is not met.
 pub fn simulate_loss(seed: u64, percent: u32, together: usize) -> Result<Tally, Wrong> {
-    let world = world::World::lossy(seed, percent);
-    world.map_err(|what| Wrong { question: String::new(), number: 0, what, steps: Vec::new() })?.play_cold(together)
+    World::lossy(seed, percent)?.play_cold(together)
 }
 
-/// Plays an internet drawn from a seed for so many hours of virtual time, through networks and servers that change every
-/// hour, and tells when each hour is over. Of each answer must hold what [`simulate`] says.
+/// Plays the internet of a seed for some hours of virtual time, through networks and servers that change every hour,
+/// and calls `over` at the end of each. The conditions of [`simulate`] hold.
 ///
 /// # Errors
-/// The first thing that does not hold.
+/// The first condition that is not met.
 pub fn simulate_hours(seed: u64, hours: u64, over: &mut dyn FnMut(u64)) -> Result<Tally, Wrong> {
-    let world = world::World::lossy(seed, 0);
-    world.map_err(|what| Wrong { question: String::new(), number: 0, what, steps: Vec::new() })?.play_hours(hours, over)
+    World::lossy(seed, 0)?.play_hours(hours, over)
 }

@@ -1,82 +1,130 @@
-//! What a simulated internet says of a question, found by looking at its zones.
+//! The right answer to a question in a simulated internet, found by looking at its zones.
 
 use std::collections::BTreeMap;
 
 use avocet_wire::{Rcode, Rtype};
 
-use super::authority::substituted;
 use super::internet::Internet;
-use super::zone::{Said, Set, Wire};
+use super::zone::{Said, Set, Wire, Zone};
 
-/// Aliases that are followed; more of them are for the resolver to give up on, and it may do so earlier.
-const MAX_ALIASES: usize = 8;
+/// Aliases that are followed: more than the resolver follows.
+pub(super) const MAX_ALIASES: usize = 32;
+/// The resolver may give up on longer chains of aliases.
+const MAX_EXPECTED: usize = 8;
 
 /// A record without its TTL.
 pub(super) type Fact = (Wire, u16, Vec<u8>);
 
-/// See the module.
-#[derive(Debug)]
+/// What zones have for one name of a chain of aliases.
+pub(super) struct Link {
+    pub(super) rcode: Rcode,
+    /// Records with their TTLs.
+    pub(super) facts: BTreeMap<Fact, u32>,
+    /// Where an alias leads.
+    pub(super) next: Option<Wire>,
+    /// Validation can prove it.
+    pub(super) is_secure: bool,
+    /// An attacker can change it as long as it is not validated.
+    pub(super) is_tainted: bool,
+    /// An attacker can make it fail.
+    pub(super) is_exposed: bool,
+}
+
+/// A whole chain of aliases with its end.
 pub(super) struct Truth {
     pub(super) rcode: Rcode,
     /// The answer section, with the TTLs.
     pub(super) answer: BTreeMap<Fact, u32>,
-    /// All of it lies in zones that a chain of trust leads to.
+    /// Validation can prove all of it.
     pub(super) is_secure: bool,
-    /// A lying server may have had a hand in it.
-    pub(super) is_tainted: bool,
-    /// The aliases have an end.
+    /// An attacker can make it fail.
+    pub(super) is_exposed: bool,
+    /// The chain has an end that the resolver must find.
     pub(super) has_end: bool,
+}
+
+impl Link {
+    pub(super) fn of(internet: &Internet, at: &[u8], qtype: Rtype) -> Self {
+        let number = internet.zone_of(at, qtype);
+        let zone = &internet.zones[number];
+        let said = zone.say(at, qtype);
+        let mut link = Self {
+            rcode: Rcode::NOERROR,
+            facts: BTreeMap::new(),
+            next: None,
+            is_secure: zone.is_secure && is_proven(zone, at, &said),
+            is_tainted: internet.is_tainted(number) || qtype == Rtype::DS && is_tainted_apex(internet, at),
+            is_exposed: internet.is_exposed(number) || qtype == Rtype::DS && is_tainted_apex(internet, at),
+        };
+        match said {
+            Said::Records(sets, _) => sets.into_iter().for_each(|set| link.take(at, set)),
+            Said::Cname(alias, _) => {
+                link.take(at, alias);
+                link.next = Some(alias.data[0].clone());
+            }
+            Said::Dname(dname) => {
+                link.take(&dname.owner, dname);
+                match Zone::substitute(at, dname) {
+                    None => link.rcode = Rcode::YXDOMAIN,
+                    Some(alias) => {
+                        link.take(at, &alias);
+                        // A client that asked for the alias has it.
+                        link.next = (qtype != Rtype::CNAME).then(|| alias.data[0].clone());
+                    }
+                }
+            }
+            Said::Nxdomain(_) => link.rcode = Rcode::NXDOMAIN,
+            Said::Nodata(_) => {}
+            Said::Delegated(_) => unreachable!("the zone of a name does not delegate it"),
+        }
+        link
+    }
+
+    fn take(&mut self, owner: &[u8], set: &Set) {
+        for data in &set.data {
+            self.facts.insert((owner.to_vec(), set.rtype.0, data.clone()), set.ttl_secs);
+        }
+    }
+}
+
+/// Whether a signed zone proves its part of an answer. Where it opts out, it does not prove that names are absent
+/// (RFC 5155 §9.2).
+fn is_proven(zone: &Zone, at: &[u8], said: &Said<'_>) -> bool {
+    let Some(chain) = zone.chain() else { return false };
+    match said {
+        Said::Records(_, None) | Said::Cname(_, None) | Said::Dname(_) => true,
+        Said::Nodata(None) => chain.proves_absence() || chain.matches(at),
+        Said::Records(_, Some(_)) | Said::Cname(_, Some(_)) | Said::Nodata(Some(_)) | Said::Nxdomain(_) => {
+            chain.proves_absence()
+        }
+        Said::Delegated(_) => false,
+    }
+}
+
+/// Whether the name is the apex of a tainted zone. A server of the zone may be asked for DS, too.
+fn is_tainted_apex(internet: &Internet, at: &[u8]) -> bool {
+    internet.zones.iter().position(|zone| zone.apex == at).is_some_and(|number| internet.is_tainted(number))
 }
 
 impl Truth {
     pub(super) fn of(internet: &Internet, qname: &[u8], qtype: Rtype) -> Self {
         let mut truth =
-            Self { rcode: Rcode::NOERROR, answer: BTreeMap::new(), is_secure: true, is_tainted: false, has_end: false };
+            Self { rcode: Rcode::NOERROR, answer: BTreeMap::new(), is_secure: true, is_exposed: false, has_end: false };
         let mut at = qname.to_vec();
-        for _ in 0..=MAX_ALIASES {
-            match truth.step(internet, &at, qtype) {
+        for aliases in 0..=MAX_ALIASES {
+            let link = Link::of(internet, &at, qtype);
+            truth.is_secure &= link.is_secure;
+            truth.is_exposed |= link.is_exposed;
+            truth.rcode = link.rcode;
+            truth.answer.extend(link.facts);
+            match link.next {
                 Some(next) => at = next,
                 None => {
-                    truth.has_end = true;
+                    truth.has_end = aliases <= MAX_EXPECTED;
                     break;
                 }
             }
         }
         truth
-    }
-
-    /// Adds what is said of one name. Some: where its alias leads.
-    fn step(&mut self, internet: &Internet, at: &[u8], qtype: Rtype) -> Option<Wire> {
-        let number = internet.zone_of(at, qtype);
-        let zone = &internet.zones[number];
-        self.is_secure &= zone.is_secure;
-        self.is_tainted |= internet.is_tainted(number);
-        match zone.say(at, qtype) {
-            Said::Records(sets, _) => sets.into_iter().for_each(|set| self.take(at, set)),
-            Said::Cname(alias, _) => {
-                self.take(at, alias);
-                return Some(alias.data[0].clone());
-            }
-            Said::Dname(dname) => {
-                self.take(&dname.owner, dname);
-                let Some(alias) = substituted(at, dname) else {
-                    self.rcode = Rcode::YXDOMAIN;
-                    return None;
-                };
-                self.take(at, &alias);
-                // Whoever asked for an alias has it.
-                return (qtype != Rtype::CNAME).then(|| alias.data[0].clone());
-            }
-            Said::Nxdomain(_) => self.rcode = Rcode::NXDOMAIN,
-            Said::Nodata(_) => {}
-            Said::Delegated(_) => unreachable!("the zone of a name does not delegate it"),
-        }
-        None
-    }
-
-    fn take(&mut self, owner: &[u8], set: &Set) {
-        for data in &set.data {
-            self.answer.insert((owner.to_vec(), set.rtype.0, data.clone()), set.ttl_secs);
-        }
     }
 }

@@ -1,16 +1,18 @@
-//! A zone of a simulated internet: its records, its key, and what it says of a name (RFC 1034 §4.3.2, RFC 4035 §3.1).
+//! A zone of a simulated internet: its records, its key, and its reply for a name (RFC 1034 §4.3.2, RFC 4035 §3.1).
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use avocet_wire::{Rtype, canonical, name};
 
+use super::denial::{Chain, Denies};
 use super::sign::Key;
 
 /// A name in folded wire form.
 pub(super) type Wire = Vec<u8>;
 
 /// Records of one owner and type.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Set {
     pub(super) owner: Wire,
     pub(super) rtype: Rtype,
@@ -21,46 +23,65 @@ pub(super) struct Set {
 /// See the module.
 pub(super) struct Zone {
     pub(super) apex: Wire,
-    /// None: it is not signed.
+    /// None for an unsigned zone.
     pub(super) key: Option<Key>,
-    /// Does a chain of trust lead to it?
+    /// How it denies names if it is signed.
+    pub(super) denies: Denies,
+    /// A chain of trust leads to it.
     pub(super) is_secure: bool,
-    /// The zone above, but for the root.
+    /// The zone above. None for the root.
     pub(super) parent: Option<usize>,
     /// Its servers, by number.
     pub(super) servers: Vec<usize>,
     sets: Vec<Set>,
+    chain: OnceCell<Chain>,
 }
 
-/// What a zone says.
+/// The part of a reply that a zone determines.
 #[derive(Debug)]
 pub(super) enum Said<'z> {
-    /// Records, and of a wildcard the name whose absence allows it.
+    /// Records, and for a wildcard the name whose absence allows its use.
     Records(Vec<&'z Set>, Option<Wire>),
     /// An alias at the name, likewise.
     Cname(&'z Set, Option<Wire>),
     Dname(&'z Set),
-    /// The name is there, or a wildcard of this owner stands for it.
+    /// The name or a wildcard of this owner exists without records of the type.
     Nodata(Option<Wire>),
-    /// The name is not there; its closest encloser is.
+    /// The name does not exist. This is its closest encloser.
     Nxdomain(Wire),
-    /// Others serve it, from this cut on.
+    /// Other servers have the name, from this cut on.
     Delegated(&'z Set),
 }
 
 impl Zone {
-    pub(super) fn new(apex: Wire, key: Option<Key>, parent: Option<usize>) -> Self {
-        Self { apex, key, is_secure: false, parent, servers: Vec::new(), sets: Vec::new() }
+    pub(super) fn new(apex: Wire, signing: Option<(Key, Denies)>, parent: Option<usize>) -> Self {
+        let (key, denies) = signing.map_or((None, Denies::Plainly), |(key, denies)| (Some(key), denies));
+        let is_secure = parent.is_none() && key.is_some();
+        let (servers, sets, chain) = (Vec::new(), Vec::new(), OnceCell::new());
+        Self { apex, key, denies, is_secure, parent, servers, sets, chain }
     }
 
     /// Adds a record to the set of its owner and type.
+    ///
+    /// # Panics
+    /// If the chain of the zone is in use: it would be out of date.
     pub(super) fn add(&mut self, owner: &[u8], rtype: Rtype, ttl_secs: u32, data: Vec<u8>) {
+        assert!(self.chain.get().is_none(), "all records are there before the first denial");
         let known = self.sets.iter_mut().find(|set| set.owner == owner && set.rtype == rtype);
         match known {
             Some(set) if set.data.contains(&data) => {}
             Some(set) => set.data.push(data),
             None => self.sets.push(Set { owner: owner.to_vec(), rtype, ttl_secs, data: vec![data] }),
         }
+    }
+
+    /// The chain by which a signed zone denies names.
+    pub(super) fn chain(&self) -> Option<&Chain> {
+        self.key.as_ref().map(|_| self.chain.get_or_init(|| Chain::of(self, &self.denies)))
+    }
+
+    pub(super) fn sets(&self) -> &[Set] {
+        &self.sets
     }
 
     pub(super) fn get(&self, owner: &[u8], rtype: Rtype) -> Option<&Set> {
@@ -73,7 +94,16 @@ impl Zone {
         for set in self.sets.iter().filter(|set| self.cut_above(&set.owner).is_none_or(|cut| cut.owner == set.owner)) {
             owners.entry(set.owner.clone()).or_default().push(set.rtype);
         }
-        let mut owners: Vec<_> = owners.into_iter().collect();
+        // A delegation has glue, which is not of the zone, under its own name too.
+        let is_glue = |cut: bool, rtype: Rtype| cut && !matches!(rtype, Rtype::NS | Rtype::DS);
+        let mut owners: Vec<_> = owners
+            .into_iter()
+            .map(|(owner, mut types)| {
+                let is_cut = owner != self.apex && types.contains(&Rtype::NS);
+                types.retain(|rtype| !is_glue(is_cut, *rtype));
+                (owner, types)
+            })
+            .collect();
         owners.sort_by(|(a, _), (b, _)| canonical::compare_names(a, b));
         owners
     }
@@ -84,7 +114,12 @@ impl Zone {
         above.iter().rev().find_map(|above| self.get(above, Rtype::NS))
     }
 
-    /// Is there data at the name or below?
+    /// Whether the zone signs a set: neither delegations nor what is below them (RFC 4035 §2.2).
+    pub(super) fn signs(&self, set: &Set) -> bool {
+        self.cut_above(&set.owner).is_none_or(|cut| cut.owner == set.owner && set.rtype == Rtype::DS)
+    }
+
+    /// Whether there is data at the name or below.
     fn exists(&self, owner: &[u8]) -> bool {
         self.sets.iter().any(|set| name::is_under(&set.owner, owner))
     }
@@ -103,7 +138,7 @@ impl Zone {
             return self.say_at(qname, qtype, None);
         }
         let encloser = name::ancestors(qname).find(|above| self.exists(above)).unwrap_or(&self.apex).to_vec();
-        let wildcard = [b"\x01*", &encloser[..]].concat();
+        let wildcard = below(b"*", &encloser);
         if !self.exists(&wildcard) {
             return Said::Nxdomain(encloser);
         }
@@ -119,6 +154,20 @@ impl Zone {
             None => Said::Nodata(expanded_by.map(|_| owner.to_vec())),
         }
     }
+
+    /// The CNAME that a DNAME makes of a name, if there is room for it (RFC 6672 §2.2).
+    pub(super) fn substitute(qname: &[u8], dname: &Set) -> Option<Set> {
+        let kept = &qname[..qname.len() - dname.owner.len()];
+        let target = [kept, &dname.data[0]].concat();
+        let fits = target.len() <= name::MAX_NAME;
+        let Set { ttl_secs, .. } = *dname;
+        fits.then(|| Set { owner: qname.to_vec(), rtype: Rtype::CNAME, ttl_secs, data: vec![target] })
+    }
+}
+
+/// The name of a label under another name.
+pub(super) fn below(label: &[u8], above: &[u8]) -> Wire {
+    [&[label.len() as u8], label, above].concat()
 }
 
 /// The ancestor of a name that is one label below its closest encloser (RFC 5155 §1.3).
