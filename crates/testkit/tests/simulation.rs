@@ -7,8 +7,9 @@ use std::thread;
 
 use avocet_testkit::{Fault, Mode, Tally, Weakness, Wrong, simulate, simulate_weak};
 
-/// Seeds of each mode.
+/// Seeds of each mode, and the first of them.
 const SEEDS: u64 = 1_500;
+const FIRST_SEED: u64 = 1_000;
 /// Seeds within which a planted weakness is found.
 const SEEDS_FOR_WEAKNESS: u64 = 150;
 
@@ -25,20 +26,21 @@ fn play(seeds: u64, simulate: impl Fn(u64) -> Result<Tally, Wrong> + Sync) -> (T
                         return;
                     }
                     match simulate(seed) {
-                        Ok(tally) => total.lock().unwrap().add(&tally),
-                        Err(wrong) => faults.lock().unwrap().push((seed, wrong)),
+                        Ok(tally) => total.lock().expect("no panic while it is held").add(&tally),
+                        Err(wrong) => faults.lock().expect("no panic while it is held").push((seed, wrong)),
                     }
                 }
             });
         }
     });
-    (total.into_inner().unwrap(), faults.into_inner().unwrap())
+    (total.into_inner().expect("no panic"), faults.into_inner().expect("no panic"))
 }
 
 #[track_caller]
 fn check(mode: Mode) {
-    let (total, faults) = play(SEEDS, |seed| simulate(mode, seed));
-    let shown: Vec<String> = faults.iter().map(|(seed, wrong)| format!("seed {seed}, {wrong}")).collect();
+    let (total, faults) = play(SEEDS, |number| simulate(mode, FIRST_SEED + number));
+    let shown: Vec<String> =
+        faults.iter().map(|(seed, wrong)| format!("seed {}, {wrong}", FIRST_SEED + seed)).collect();
     assert!(faults.is_empty(), "{}", shown.join("\n"));
     // Little would be shown by few questions, few attacks, or hardly any answers.
     assert!(total.questions > 10 * SEEDS && total.authentic > total.questions / 10, "{total:?}");

@@ -346,9 +346,16 @@ impl Walker {
         if let Ending::Denied(owner, denial) = &part.ending
             && denial.soa.is_some()
             && (!is_behind_alias || is_kept(denial.security))
+            && !self.denies_own_zone(owner, qtype, denial.rcode)
         {
             let (owner, denial) = (owner.clone(), denial.clone());
             self.io.note(Note::StoreDenial { owner, rtype: qtype, denial, how });
         }
+    }
+
+    /// Whether the zone above a zone of the configuration says that its apex does not exist. DS records are asked for
+    /// there, and to keep that would deny all names of the zone (S23).
+    fn denies_own_zone(&self, owner: &Name, qtype: Rtype, rcode: Rcode) -> bool {
+        qtype == Rtype::DS && rcode == Rcode::NXDOMAIN && self.plan.boundary_len(owner) == owner.len()
     }
 }

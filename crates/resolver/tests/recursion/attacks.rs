@@ -232,6 +232,15 @@ fn an_nxdomain_from_above_does_not_reach_into_a_stub_zone() {
     assert_eq!(world.take_sent(), ["1: test. A", "9: www.corp.test. A"]);
 }
 
+#[test]
+fn a_denial_of_ds_records_from_above_does_not_deny_a_stub_zone() {
+    let mut world = world_with_stub();
+    world.serve(4, authority("test.", &[]));
+    assert_eq!(world.resolve("corp.test. DS").rcode, Rcode::NXDOMAIN);
+    let answer = world.resolve("www.corp.test. A");
+    answer.check(Rcode::NOERROR, &["answer www.corp.test. 300 A 198.51.100.9"]);
+}
+
 /// A world with the stub zone corp.test. at .9, the zone test. above it at .4, and evil. at .5.
 fn world_with_stub() -> World {
     let stub = StubZone { zone: name("corp.test.").into(), servers: vec!["192.0.2.9:53".parse().unwrap()] };

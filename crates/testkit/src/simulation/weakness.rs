@@ -45,7 +45,7 @@ impl Weakness {
             Self::AlwaysAuthentic => octets[3] |= AD as u8,
             Self::NeverAuthentic => octets[3] &= !(AD as u8),
             Self::ForgesAddresses if has_answer => forge(octets, end),
-            Self::FailsOften if question_len % 2 == 0 => {
+            Self::FailsOften if question_len.is_multiple_of(2) => {
                 octets.truncate(end);
                 octets[3] = octets[3] & 0xf0 | Rcode::SERVFAIL.0 as u8;
                 octets[6..HEADER_LEN].fill(0);
