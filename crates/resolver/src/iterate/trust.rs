@@ -354,9 +354,14 @@ impl Walker {
     ) -> Result<Link, Reason> {
         let mut sets = part.sets.clone();
         let mut soa = None;
-        if let Ending::Denied(_, denial) = &part.ending {
-            sets.extend(denial.proof.iter().cloned());
-            soa = denial.soa.as_ref().map(|soa| soa.owner.clone());
+        match &part.ending {
+            Ending::Denied(_, denial) => {
+                sets.extend(denial.proof.iter().cloned());
+                soa = denial.soa.as_ref().map(|soa| soa.owner.clone());
+            }
+            // An alias by a wildcard needs the proof that comes with it.
+            Ending::GoesOn(_) => sets.extend(part.proof.iter().cloned()),
+            Ending::Answered => {}
         }
         let fault = match self.link_by(above, child, &sets, frame).await {
             Err(reason) if !is_final(reason) => reason,
@@ -409,7 +414,8 @@ impl Walker {
         self.trusted_keys(child, &vouched, frame).await.map(Link::Keys)
     }
 
-    /// Has the zone above signed an alias at this name, so that no zone begins there (RFC 1034 §3.6.2)?
+    /// Has the zone above signed an alias at this name, so that no zone begins there (RFC 1034 §3.6.2)? An alias by a
+    /// wildcard is one where the name is proven not to exist: a wildcard never replaces a delegation (RFC 1034 §4.3.3).
     fn is_alias_of(&mut self, above: &ZoneKeys, child: &Name, sets: &[Rrset]) -> bool {
         let Some(alias) = sets.iter().find(|set| set.rtype == Rtype::CNAME && set.owner == *child) else {
             return false;
@@ -417,7 +423,13 @@ impl Walker {
         let context = self.context();
         let budget = &mut self.budget;
         let verified = lend(std::slice::from_ref(alias), |sets| signature::verify(&sets[0], above, &context, budget));
-        verified.is_ok_and(|verified| verified.closest_encloser.is_none())
+        match verified.map(|verified| verified.closest_encloser) {
+            Ok(None) => true,
+            Ok(Some(encloser)) => {
+                lend(sets, |sets| Proof::signed(sets, above, &context).expansion(child, &encloser, budget)).is_ok()
+            }
+            Err(_) => false,
+        }
     }
 
     /// Does the chain end between a zone and a name below it, at a cut that was not seen?

@@ -1,11 +1,14 @@
 //! Chains of trust: cuts that no referral shows, aliases beside proofs, and limits of one question.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use avocet_dnssec::anchor::{Anchor, Anchors};
 use avocet_dnssec::negative::NegativeAnchor;
 use avocet_resolver::{Plan, Recursion};
 use avocet_testkit::{Query, Response, name};
 use avocet_wire::header::{AA, RA, RD};
-use avocet_wire::{NameBuf, Rcode};
+use avocet_wire::{NameBuf, Rcode, Rtype};
 
 use crate::attacks::rule;
 use crate::secure::{NOW_SECS, Setup, Zone, lines, served, validation};
@@ -313,4 +316,65 @@ fn an_insecure_verdict_ends_with_the_records_that_it_rests_on() {
     world.serve(2, served("example.", &answers));
     world.pass(61);
     assert!(world.resolve("www.child.example. A").authentic);
+}
+
+/// Zone example. with the wildcard alias *.wild.example. and two servers. The first answer for it has no signatures.
+fn world_with_a_wildcard_alias() -> World {
+    let setup = Setup::new();
+    let mut world = setup.world(|_| {});
+    let example = &setup.example;
+    let expanded: Vec<String> = lines(&[example.sign("an", "*.wild.example. 300 CNAME www.example.")])
+        .iter()
+        .map(|line| line.replacen("*.wild", "a.wild", 1))
+        .collect();
+    let proof = lines(&[example.sign("au", "*.wild.example. 300 NSEC www.example. CNAME RRSIG NSEC")]);
+    let alias = [expanded, proof].concat();
+    let above = lines(&[
+        example.sign("au", &soa("example.")),
+        example.sign("au", "example. 300 NSEC *.wild.example. NS SOA RRSIG NSEC DNSKEY"),
+    ]);
+    let keys = lines(&[example.sign("an", &example.dnskey())]);
+    let answers: &[(&str, &[String])] = &[
+        ("example. DNSKEY", &keys),
+        ("www.example. A", &setup.www),
+        ("wild.example. A", &above),
+        ("wild.example. DS", &above),
+        ("a.wild.example. A", &alias),
+        ("a.wild.example. DS", &alias),
+    ];
+    let (is_first, alias) = (Rc::new(Cell::new(true)), alias[..1].to_vec());
+    for server in [2, 3] {
+        let mut signed = served("example.", answers);
+        let mut unsigned = served("example.", &[("a.wild.example. A", &alias)]);
+        let is_first = is_first.clone();
+        let script = move |query: &Query| {
+            let is_alias = query.qname == "a.wild.example." && query.qtype == Rtype::A;
+            if is_alias && is_first.take() { unsigned(query) } else { signed(query) }
+        };
+        world.serve(server, Box::new(script));
+    }
+    let down = [
+        &["au example. 300 NS ns.example.".to_owned(), "au example. 300 NS ns2.example.".to_owned()][..],
+        &lines(&[setup.root.sign("au", &example.ds())]),
+        &["ad ns.example. 300 A 192.0.2.2".to_owned(), "ad ns2.example. 300 A 192.0.2.3".to_owned()],
+    ]
+    .concat();
+    let root_keys = lines(&[setup.root.sign("an", &setup.root.dnskey())]);
+    world.serve(1, served(".", &[("*example. A", &down), (". DNSKEY", &root_keys)]));
+    world
+}
+
+/// RFC 1034 §4.3.3: where a wildcard answers, no zone begins.
+#[test]
+fn an_alias_by_a_wildcard_shows_that_no_zone_begins_at_its_name() {
+    let mut world = world_with_a_wildcard_alias();
+    let answer = world.resolve("a.wild.example. A");
+    answer.check(
+        Rcode::NOERROR,
+        &["answer a.wild.example. 300 CNAME www.example.", "answer www.example. 300 A 198.51.100.1"],
+    );
+    assert!(answer.authentic);
+    let sent = world.take_sent();
+    let asked_for_ds = sent.iter().filter(|query| query.ends_with(" a.wild.example. DS")).count();
+    assert!(asked_for_ds <= 2, "once for each answer at most: {sent:?}");
 }
