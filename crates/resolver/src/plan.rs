@@ -356,7 +356,8 @@ impl Plan {
     /// Has this folded name a rule that is not the root's?
     #[must_use]
     pub fn has_own_rule(&self, qname: &[u8]) -> bool {
-        self.own_rule_len(qname).is_some()
+        self.zones.nearest(qname).is_some_and(|(_, rule)| rule.is_some())
+            || self.stubs.nearest(qname).is_some_and(|(_, apex_len)| apex_len > 1)
     }
 
     /// The octets of the apex of the nearest rule or stub zone for this folded name; none where it is the root's.

@@ -157,6 +157,15 @@ impl<'a> LocalQuestion<'a> {
         };
         Self { qname, qtype: Rtype(qtype), turn: 0 }
     }
+
+    /// Returns which record of a set comes first. Clients take the first address: each gets its share of them.
+    fn first_of(&self, set: &LocalSet) -> usize {
+        match set.rdata.len() {
+            0 | 1 => 0,
+            count if matches!(set.rtype, Rtype::A | Rtype::AAAA) => usize::from(self.turn) % count,
+            _ => 0,
+        }
+    }
 }
 
 /// The CNAME to follow from the current name, if the question wants it followed.
@@ -186,19 +195,14 @@ fn write(
     // ANY gets one RRset (RFC 8482 §4.1).
     let set = sets.iter().find(|set| set.rtype == question.qtype || question.qtype == Rtype::ANY);
     if let Some(set) = set {
-        // Clients take the first address: each gets its share of them.
-        let first =
-            if matches!(set.rtype, Rtype::A | Rtype::AAAA) { usize::from(question.turn) % set.rdata.len() } else { 0 };
-        let (last, ahead) = set.rdata.split_at(first);
-        let records = ahead.iter().chain(last).map(|rdata| Record {
-            owner,
-            rtype: set.rtype,
-            class: Class::IN,
-            ttl_secs: set.ttl_secs,
-            rdata,
-        });
+        let record = |rdata| Record { owner, rtype: set.rtype, class: Class::IN, ttl_secs: set.ttl_secs, rdata };
+        let (last, ahead) = set.rdata.split_at(question.first_of(set));
+        let written = match last {
+            [] => builder.rrset(Section::Answer, ahead.iter().map(|rdata| record(rdata))),
+            _ => builder.rrset(Section::Answer, ahead.iter().chain(last).map(|rdata| record(rdata))),
+        };
         // Longer than a datagram of ours: by TCP there is room.
-        if builder.rrset(Section::Answer, records).is_err() {
+        if written.is_err() {
             builder.truncate();
         }
     }
