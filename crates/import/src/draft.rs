@@ -23,6 +23,9 @@ const MAX_TTL_SECS: u32 = 604_800;
 /// TTL of records whose source names none, in seconds.
 const TTL_SECS: u32 = 300;
 
+/// The reason of a note about a way to answer blocked names that is not known.
+pub(crate) const UNKNOWN_BLOCK: &str = "no such way to answer blocked names is known: they get the unspecified address";
+
 /// What has been found so far.
 #[derive(Debug, Default)]
 pub(crate) struct Draft {

@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use ipnet::IpNet;
 
-use crate::draft::{Draft, Kind, List, Place, Rule};
+use crate::draft::{Draft, Kind, List, Place, Rule, UNKNOWN_BLOCK};
 use crate::name;
 use crate::section::Section;
 use crate::source::{self, Error, Files, MAX_TEXT, malformed};
@@ -243,7 +243,11 @@ fn blocking(filtering: &mut Section, dns: &mut Section, draft: &mut Draft) {
         "nxdomain" => "nxdomain",
         "refused" => "refused",
         "custom_ip" if is_custom => "addresses",
-        _ => "zero",
+        "" | "default" | "null_ip" => "zero",
+        _ => {
+            draft.note(format!("filtering.blocking_mode = {mode}"), UNKNOWN_BLOCK);
+            "zero"
+        }
     };
     draft.set("policy", "block-answer", answer, "filtering.blocking_mode");
     if is_custom {

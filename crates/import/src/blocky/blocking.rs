@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::draft::{Client, Draft, Group, Kind, List, Place};
+use crate::draft::{Client, Draft, Group, Kind, List, Place, UNKNOWN_BLOCK};
 use crate::name::{self, Names};
 use crate::section::{Section, millis, shown};
 
@@ -43,7 +43,11 @@ fn answer(blocking: &mut Section, draft: &mut Draft) {
     let answer = match written.to_ascii_lowercase().as_str() {
         "nxdomain" => "nxdomain",
         _ if !addresses.is_empty() => "addresses",
-        _ => "zero",
+        "zeroip" => "zero",
+        _ => {
+            draft.note(format!("blocking.blockType = {written}"), UNKNOWN_BLOCK);
+            "zero"
+        }
     };
     draft.set("policy", "block-answer", answer, "blocking.blockType");
     if answer == "addresses" {

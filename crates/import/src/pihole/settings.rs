@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use serde_json::Value;
 
 use crate::dnsmasq::{self, Statement};
-use crate::draft::{Draft, Rule};
+use crate::draft::{Draft, Rule, UNKNOWN_BLOCK};
 use crate::hosts;
 use crate::name;
 use crate::section::Section;
@@ -192,7 +192,8 @@ fn blocking(dns: &mut Section, draft: &mut Draft) {
 /// How blocked names are answered; `addresses` are those of the machine, where they are written.
 pub(super) fn block_answer(mode: &str, addresses: Vec<String>, origin: &str, draft: &mut Draft) {
     let answer = match mode {
-        "NXDOMAIN" => "nxdomain",
+        // Version 6 writes the former, version 5 the latter.
+        "NX" | "NXDOMAIN" => "nxdomain",
         "NODATA" => "nodata",
         "IP" | "IP_NODATA_AAAA" | "IP-NODATA-AAAA" if !addresses.is_empty() => "addresses",
         "IP" | "IP_NODATA_AAAA" | "IP-NODATA-AAAA" => {
@@ -202,7 +203,11 @@ pub(super) fn block_answer(mode: &str, addresses: Vec<String>, origin: &str, dra
             );
             "zero"
         }
-        _ => "zero",
+        "NULL" => "zero",
+        _ => {
+            draft.note(format!("{origin} = {mode}"), UNKNOWN_BLOCK);
+            "zero"
+        }
     };
     draft.set("policy", "block-answer", answer, origin);
     if answer == "addresses" {

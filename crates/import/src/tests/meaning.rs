@@ -125,3 +125,31 @@ fn records_of_dnsmasq_may_be_naptr() {
     let record = "type = \"NAPTR\"\nvalues = ['100 50 \"s\" \"http+I2R\" \"\" _http._tcp.b.example.']";
     assert!(imported.config.contains(record), "{} {:?}", imported.config, imported.notes);
 }
+
+#[test]
+fn each_way_to_answer_blocked_names_is_carried_over_or_reported() {
+    let answer = |imported: Imported| {
+        let document: toml::Table = imported.config.parse().unwrap();
+        let answer = document["policy"]["block-answer"].as_str().unwrap().to_owned();
+        (answer, imported.notes.iter().any(|note| note.contains("no such way to answer")))
+    };
+    let pihole = |mode: &str| {
+        let settings = format!("[dns]\nupstreams = ['192.0.2.1']\n[dns.blocking]\nmode = '{mode}'\n");
+        let archive = zip(&[("etc/pihole/pihole.toml", settings.as_bytes())]);
+        run(Origin::Pihole, "t.zip", &Memory::default().with("t.zip", archive)).unwrap()
+    };
+    let adguard = |mode: &str| config(Origin::Adguard, &format!("filtering: {{blocking_mode: {mode}}}"));
+    let blocky = |mode: &str| config(Origin::Blocky, &format!("blocking: {{blockType: {mode}}}"));
+    for (mode, expected) in [("NX", "nxdomain"), ("NXDOMAIN", "nxdomain"), ("NODATA", "nodata"), ("NULL", "zero")] {
+        assert_eq!(answer(pihole(mode)), (expected.to_owned(), false), "{mode}");
+    }
+    for (mode, expected) in [("default", "zero"), ("null_ip", "zero"), ("nxdomain", "nxdomain")] {
+        assert_eq!(answer(adguard(mode)), (expected.to_owned(), false), "{mode}");
+    }
+    for (mode, expected) in [("zeroIP", "zero"), ("nxDomain", "nxdomain")] {
+        assert_eq!(answer(blocky(mode)), (expected.to_owned(), false), "{mode}");
+    }
+    for unknown in [answer(pihole("x")), answer(adguard("x")), answer(blocky("x"))] {
+        assert_eq!(unknown, ("zero".to_owned(), true));
+    }
+}
