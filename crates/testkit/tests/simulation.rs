@@ -9,7 +9,7 @@ use avocet_testkit::{Fault, Mode, Tally, Weakness, Wrong, simulate, simulate_wea
 
 /// Seeds of each mode, and the first of them.
 const SEEDS: u64 = 1_500;
-const FIRST_SEED: u64 = 1_000;
+const FIRST_SEED: u64 = 0;
 /// Seeds within which a planted weakness is found.
 const SEEDS_FOR_WEAKNESS: u64 = 150;
 
