@@ -9,7 +9,7 @@
 //!
 //! What a process does once at its start or its end is in [`process`], [`signals`] and [`handover`];
 //! what it reads of files that people name has [`mod@file`]. The clock that goes on in suspend is [`clock`];
-//! whether an address is free is told by [`mod@probe`].
+//! [`mod@probe`] finds out whether an address is free.
 
 pub mod client;
 pub mod clock;

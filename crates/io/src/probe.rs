@@ -24,7 +24,7 @@ pub fn probe(addr: SocketAddr) -> io::Result<Local> {
         }
         local = options::bind(&socket, addr)?;
         if kind == Type::STREAM {
-            // Two sockets that may reuse the address are told apart by who listens.
+            // Of two sockets that may both reuse the address, only one may listen.
             socket.listen(1)?;
         }
     }

@@ -146,7 +146,7 @@ pub fn drop_privileges(user: &str, more_group: Option<&str>) -> io::Result<()> {
     if let Some(group) = more_group {
         groups.push(find_group(group)?);
     }
-    // SAFETY: so many group ids are read from a place that lives through the call.
+    // SAFETY: the count is that of the group ids behind the pointer, which outlive the call.
     check(unsafe { libc::setgroups(groups.len(), groups.as_ptr()) })?;
     // SAFETY: takes no pointer; the C library applies it to all threads.
     check(unsafe { libc::setgid(gid) })?;

@@ -10,7 +10,7 @@ use regex_syntax::hir::{Hir, Look};
 use super::patterns::PatternError;
 use super::steps::{Exhausted, Trial};
 
-/// Builds one automaton of all expressions, of at most so many octets.
+/// Builds one automaton of all expressions. `limit` is the most octets that it may take.
 pub(super) fn build(expressions: &[Hir], limit: usize) -> Result<NFA, PatternError> {
     let config = thompson::Config::new().utf8(false).which_captures(WhichCaptures::None).nfa_size_limit(Some(limit));
     thompson::Compiler::new().configure(config).build_many_from_hir(expressions).map_err(|_| PatternError::TooLarge)
@@ -39,7 +39,7 @@ pub(super) struct States {
 }
 
 impl Automaton {
-    /// The automaton of an expression, of at most so many octets.
+    /// Builds the automaton of one expression. `limit` is the most octets that it may take.
     ///
     /// # Errors
     /// It is larger.
