@@ -243,6 +243,50 @@ fn lists_ask_for_clients_by_name_address_and_tag() {
     );
 }
 
+/// A server with one list and more tables.
+fn with_list(test: &str, list: &str, tables: &str) -> Server {
+    let directory = std::env::temp_dir().join(format!("avocet-policy-{test}-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let file = directory.join("list.txt");
+    std::fs::write(&file, list).unwrap();
+    let forward = "[[forward]]\nzone = \".\"\nupstreams = [\"192.0.2.1\"]\n";
+    let configuration = format!("{forward}[[list]]\nname = \"own\"\nfile = {:?}\n{tables}", file.to_string_lossy());
+    let mut inner = InProcess::new(&configuration, SocketAddr::from(([10, 0, 0, 1], 4000))).unwrap();
+    inner.set_wall_clock(NOON);
+    Server { inner, directory }
+}
+
+#[test]
+fn names_of_clients_that_lists_cannot_tell_apart_are_all_meant() {
+    let clients = "[[client]]\nname = \"Living Room\"\nids = [\"10.0.0.20\"]\n\
+        [[client]]\nname = \"living room\"\nids = [\"10.0.5.5\"]\n";
+    let mut server = with_list("same-names", "||named.example^$client='LIVING ROOM'\n", clients);
+    server.learn("named.example.", [192, 0, 2, 20]);
+    let (open, closed) = ("NOERROR 300 192.0.2.20", "NOERROR 60 0.0.0.0 [17 list own]");
+    let rows = [(ANYONE, open), (TABLET, closed), (FREE, closed)];
+    check(&mut server, &rows.map(|(client, answer)| (client, "named.example.", Rtype::A, answer)));
+}
+
+#[test]
+fn a_rule_may_ask_for_a_list_of_names_to_allow() {
+    let rule = "kind = \"allow\"\n[[rule]]\nname = \"others\"\nwhen = 'qname.under(\"example\") && !list(\"own\")'\n\
+        action = \"block\"\n[[rule]]\nname = \"behind\"\nwhen = 'list(\"own\") && answer.ip.in(\"192.0.2.20\")'\n\
+        action = \"block\"\n";
+    let mut server = with_list("asked-allow", "||fine.example^\n||cdn.office^\n", rule);
+    for (name, last) in [("www.fine.example.", 21), ("cdn.office.", 20), ("other.office.", 20)] {
+        server.learn(name, [192, 0, 2, last]);
+    }
+    check(
+        &mut server,
+        &[
+            (ANYONE, "www.fine.example.", Rtype::A, "NOERROR 300 192.0.2.21"),
+            (ANYONE, "www.other.example.", Rtype::A, "NOERROR 60 0.0.0.0 [15 rule others]"),
+            (ANYONE, "cdn.office.", Rtype::A, "NOERROR 60 0.0.0.0 [15 rule behind]"),
+            (ANYONE, "other.office.", Rtype::A, "NOERROR 300 192.0.2.20"),
+        ],
+    );
+}
+
 #[test]
 fn an_alias_does_not_hide_what_is_blocked() {
     let mut server = Server::start("aliases");

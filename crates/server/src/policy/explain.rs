@@ -7,7 +7,7 @@ use avocet_wire::Rtype;
 use serde_json::{Value, json};
 
 use super::geo::letters;
-use super::verdict::{AnswerVerdict, Decider, Made, QuestionVerdict};
+use super::verdict::{AnswerVerdict, Decider, Made, QuestionVerdict, names_it};
 use super::{Asked, KnownAnswer, Lists, Moment, Policy, Scratch, names};
 use crate::metrics::Stage;
 
@@ -216,13 +216,13 @@ impl Policy {
         shown
     }
 
-    /// The lists that block a name, in force for anybody or not.
+    /// The lists that a name is on, in force for anybody or not.
     pub(crate) fn on_lists(&self, qname: &[u8], qtype: Rtype, scratch: &mut list::Scratch) -> Vec<rule::ListId> {
         let Some(lists) = &self.lists else { return Vec::new() };
         let question = list::Question { qname, qtype, asker: list::Asker::default() };
         let found = lists.lookup(question, &list::ListSet::ALL, scratch);
-        let blocking = found.matches().filter(|one| one.effect == Effect::Block);
-        blocking.filter_map(|one| self.place_of(one.list)).map(|place| rule::ListId(place as u16)).collect()
+        let naming = found.matches().filter(names_it);
+        naming.filter_map(|one| self.place_of(one.list)).map(|place| rule::ListId(place as u16)).collect()
     }
 
     /// Whether somebody behind one of these addresses goes by this name: a client of the configuration, or a device whose

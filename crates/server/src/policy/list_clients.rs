@@ -18,10 +18,8 @@ const MAX_NAMED: usize = 1_024;
 /// What must be known of clients to look a name up in these lists, each once.
 pub(super) fn tests(config: &PolicyConfig, lists: &Lists) -> Vec<ClientTest> {
     let lower = |name: &str| name.to_ascii_lowercase();
-    let clients: HashMap<String, &str> =
-        config.clients.iter().map(|client| (lower(&client.name), client.name.as_str())).collect();
-    let groups: HashMap<String, String> =
-        config.vocabulary().groups.into_iter().map(|group| (lower(&group), group)).collect();
+    let clients = by_lower(config.clients.iter().map(|client| client.name.clone()));
+    let groups = by_lower(config.vocabulary().groups);
     let (mut networks, mut named) = (HashSet::new(), HashSet::new());
     let mut tests = Vec::new();
     for modifiers in lists.modifiers() {
@@ -30,20 +28,29 @@ pub(super) fn tests(config: &PolicyConfig, lists: &Lists) -> Vec<ClientTest> {
                 Asked::Network(network) if networks.insert(*network) => tests.push(ClientTest::Within(*network)),
                 Asked::Network(_) => {}
                 Asked::Name(name) => {
-                    let known = clients.get(&lower(name)).map(|name| ClientTest::Is((*name).to_owned()));
-                    tests.extend(known.filter(|_| is_new(&mut named, ("client", lower(name)))));
+                    let known = clients.get(&lower(name)).filter(|_| is_new(&mut named, ("client", lower(name))));
+                    tests.extend(known.into_iter().flatten().cloned().map(ClientTest::Is));
                 }
             }
         }
         for tag in &modifiers.tags {
-            let known = groups.get(&lower(tag.inner())).cloned().map(ClientTest::Group);
-            tests.extend(known.filter(|_| is_new(&mut named, ("group", lower(tag.inner())))));
+            let known = groups.get(&lower(tag.inner())).filter(|_| is_new(&mut named, ("group", lower(tag.inner()))));
+            tests.extend(known.into_iter().flatten().cloned().map(ClientTest::Group));
         }
     }
     if named.len() == MAX_NAMED {
         tracing::warn!("lists name {MAX_NAMED} clients and groups; further ones are not looked at");
     }
     tests
+}
+
+/// Names by their lower case, which lists compare: several may be the same there.
+fn by_lower(names: impl IntoIterator<Item = String>) -> HashMap<String, Vec<String>> {
+    let mut by_lower: HashMap<String, Vec<String>> = HashMap::new();
+    for name in names {
+        by_lower.entry(name.to_ascii_lowercase()).or_default().push(name);
+    }
+    by_lower
 }
 
 fn is_new<T: Eq + Hash>(named: &mut HashSet<T>, name: T) -> bool {

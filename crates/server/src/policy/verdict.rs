@@ -315,8 +315,8 @@ impl Policy {
         {
             for name in names.iter().copied().chain([asked.qname]) {
                 let found = lists.lookup(self.to_lists(asked, name), &ListSet::ALL, named_lists);
-                let blocking = found.matches().filter(|one| one.effect == list::Effect::Block);
-                let places = blocking.filter_map(|one| self.place_of(one.list).and_then(ListId::at));
+                let naming = found.matches().filter(names_it);
+                let places = naming.filter_map(|one| self.place_of(one.list).and_then(ListId::at));
                 places.chain(self.zones_naming(name).filter_map(ListId::at)).for_each(|list| on.insert(list));
             }
         }
@@ -485,7 +485,7 @@ impl Policy {
     }
 
     fn is_on(&self, one: &list::Match<'_>, wanted: rule::ListId) -> bool {
-        self.place_of(one.list) == Some(usize::from(wanted.0)) && one.effect == list::Effect::Block
+        self.place_of(one.list) == Some(usize::from(wanted.0)) && names_it(one)
     }
 
     pub(super) fn list_note(&self, list: ListId) -> u16 {
@@ -516,6 +516,11 @@ impl Policy {
             behind: Vec::new(),
         }
     }
+}
+
+/// Does a line put the name on its list? On one of names to allow all lines do, on others exceptions do not.
+pub(super) fn names_it(one: &list::Match<'_>) -> bool {
+    one.effect == list::Effect::Block || one.is_of_allow_list
 }
 
 pub(super) fn to_rules<'a>(asked: &Asked<'a>, moment: Moment) -> rule::Question<'a> {
