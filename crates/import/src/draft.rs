@@ -7,11 +7,12 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use avocet_wire::{Rtype, rdata};
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv6Net};
 use toml::Value;
 
 use crate::hosts::{self, Host};
 use crate::name::{self, Names, ROOT};
+use crate::records::{Checked, Records};
 use crate::server::Server;
 
 /// Most notes that are kept; the others are counted.
@@ -21,7 +22,10 @@ const MAX_SERVERS: usize = 64;
 /// Longest TTL that a record may be given, in seconds.
 const MAX_TTL_SECS: u32 = 604_800;
 /// TTL of records whose source names none, in seconds.
-const TTL_SECS: u32 = 300;
+pub(crate) const TTL_SECS: u32 = 300;
+
+/// The prefix of translators that have no other (RFC 6052 §2.1).
+const WELL_KNOWN_PREFIX: &str = "64:ff9b::/96";
 
 /// The reason of a note about a way to answer blocked names that is not known.
 pub(crate) const UNKNOWN_BLOCK: &str = "no such way to answer blocked names is known: they get the unspecified address";
@@ -37,8 +41,7 @@ pub(crate) struct Draft {
     pub(crate) settings: BTreeMap<(&'static str, &'static str), (Value, String)>,
     /// Forwarding rules by zone.
     pub(crate) forwards: BTreeMap<String, Forward>,
-    /// Local RRsets by name and type.
-    pub(crate) records: BTreeMap<(String, String), Record>,
+    pub(crate) records: Records,
     pub(crate) lists: Vec<List>,
     pub(crate) groups: Vec<Group>,
     pub(crate) clients: Vec<Client>,
@@ -71,15 +74,15 @@ pub(crate) struct Forward {
     pub(crate) strategy: Option<String>,
 }
 
-/// One `[[record]]`.
-#[derive(Debug)]
-pub(crate) struct Record {
-    pub(crate) origin: String,
-    /// Presentation form, in the order found.
-    pub(crate) values: Vec<String>,
-    /// Wire form of the same.
-    wire: Vec<Vec<u8>>,
-    pub(crate) ttl_secs: u32,
+/// A local record as a source has it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Record<'a> {
+    pub(crate) owner: &'a str,
+    pub(crate) rtype: &'a str,
+    /// Presentation form.
+    pub(crate) data: &'a str,
+    /// The TTL in seconds, where the source names one.
+    pub(crate) ttl_secs: Option<u32>,
     pub(crate) reverse: Reverse,
 }
 
@@ -115,6 +118,7 @@ pub(crate) struct List {
     pub(crate) refresh_hours: Option<u64>,
     pub(crate) tags: Vec<String>,
     pub(crate) trust: Trust,
+    pub(crate) purpose: Purpose,
 }
 
 /// Whether a list may answer with addresses and aliases of its choice.
@@ -124,6 +128,15 @@ pub(crate) enum Trust {
     Verdicts,
     /// It is the operator's own.
     Answers,
+}
+
+/// Who goes by a list.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Purpose {
+    /// Groups have it in force.
+    Groups,
+    /// Conditions of rules ask for it; no group has it.
+    Conditions,
 }
 
 /// One `[[group]]`.
@@ -233,6 +246,24 @@ impl Draft {
         }
     }
 
+    /// Has addresses translated for clients of IPv6 only, by the first prefix that can be one (RFC 6052 §2.2).
+    pub(crate) fn dns64(&mut self, prefixes: &[String], origin: &str) {
+        let mut chosen = None;
+        for written in prefixes {
+            match written.parse::<Ipv6Net>().map(|net| net.trunc()).ok().filter(is_translator) {
+                Some(net) if chosen.is_none() => chosen = Some(net.to_string()),
+                Some(_) => self.note(format!("{origin}: {written}"), "addresses are translated with one prefix here"),
+                None => self.note(format!("{origin}: {written}"), "it is no prefix of a translator (RFC 6052)"),
+            }
+        }
+        let prefix = match (chosen, prefixes) {
+            (Some(prefix), _) => prefix,
+            (None, []) => WELL_KNOWN_PREFIX.to_owned(),
+            (None, _) => return,
+        };
+        self.set("dns64", "prefix", prefix, origin);
+    }
+
     /// Has names under `zone` asked for at a server.
     pub(crate) fn forward(&mut self, zone: &str, server: &str, origin: &str) {
         let what = format!("{origin}: {server}");
@@ -274,59 +305,37 @@ impl Draft {
         }
     }
 
-    /// Adds a local record; `data` in presentation form. Says whether it was taken.
-    pub(crate) fn record(&mut self, owner: &str, rtype: &str, data: &str, origin: &str) -> Option<&mut Record> {
+    /// Adds a local record.
+    pub(crate) fn record(&mut self, record: Record<'_>, origin: &str) {
+        let Record { owner, rtype, data, ttl_secs, reverse } = record;
         let what = format!("{origin}: {owner} {rtype} {data}");
         let Some(owner) =
             name::domain(owner).filter(|owner| owner != "." && !owner.trim_start_matches("*.").contains('*'))
         else {
-            self.note(what, "its name is no domain name; other alphabets are written as xn-- labels");
-            return None;
+            return self.note(what, "its name is no domain name; other alphabets are written as xn-- labels");
         };
         let known = rdata::from_mnemonic(rtype).filter(|number| *number != 0 && !Rtype(*number).is_meta());
         let Some(number) = known else {
-            self.note(what, "there is no such type of record");
-            return None;
+            return self.note(what, "there is no such type of record");
         };
         // TYPE1 is A: one type has one set.
         let rtype = rdata::mnemonic(number).unwrap_or(rtype);
         let mut wire = Vec::new();
         if let Err(error) = rdata::parse(number, data, ROOT, &mut wire) {
-            self.note(what, error);
-            return None;
+            return self.note(what, error);
         }
-        if self.stands_beside_alias(&owner, rtype, &wire) {
-            self.note(what, "a CNAME stands alone at its name (RFC 1034)");
-            return None;
+        if self.records.stands_beside_alias(&owner, rtype, &wire) {
+            return self.note(what, "a CNAME stands alone at its name (RFC 1034)");
         }
-        let key = (owner, rtype.to_owned());
-        let record = self.records.entry(key).or_insert_with(|| Record {
-            origin: origin.to_owned(),
-            values: Vec::new(),
-            wire: Vec::new(),
-            ttl_secs: TTL_SECS,
-            reverse: Reverse::Answered,
-        });
-        if !record.wire.contains(&wire) {
-            record.wire.push(wire);
-            record.values.push(data.to_owned());
-        }
-        Some(record)
+        let ttl_secs = ttl_secs.map(|secs| secs.min(MAX_TTL_SECS));
+        self.records.add(Checked { owner, rtype, data, wire, ttl_secs, reverse }, origin);
     }
 
-    /// Would there be a CNAME beside other data, or another CNAME?
-    fn stands_beside_alias(&self, owner: &str, rtype: &str, wire: &[u8]) -> bool {
-        let from = (owner.to_owned(), String::new());
-        let mut sets = self.records.range(from..).take_while(|((other, _), _)| other == owner);
-        sets.any(|((_, other), record)| match (rtype, other.as_str()) {
-            ("CNAME", "CNAME") => !record.wire.iter().any(|known| known == wire),
-            (one, other) => one == "CNAME" || other == "CNAME",
-        })
-    }
-
-    /// Adds the record of an address.
-    pub(crate) fn address(&mut self, owner: &str, address: IpAddr, origin: &str) -> Option<&mut Record> {
-        self.record(owner, address_type(address), &address.to_string(), origin)
+    /// Adds the record of an address, which is mapped back to the name.
+    pub(crate) fn address(&mut self, owner: &str, address: IpAddr, ttl_secs: Option<u32>, origin: &str) {
+        let data = address.to_string();
+        let rtype = address_type(address);
+        self.record(Record { owner, rtype, data: &data, ttl_secs, reverse: Reverse::Answered }, origin);
     }
 
     /// Adds the records of a line of a hosts file; names of the loopback addresses are answered without.
@@ -335,9 +344,7 @@ impl Draft {
             if hosts::is_loopback(name) || host.address.is_multicast() {
                 continue;
             }
-            if let Some(record) = self.address(name, host.address, origin) {
-                record.live(ttl_secs);
-            }
+            self.address(name, host.address, ttl_secs, origin);
         }
     }
 
@@ -369,6 +376,21 @@ impl Draft {
             _ => Trust::Verdicts,
         };
         self.list(wanted, List { format, kind, trust, ..List::at(place, origin) })
+    }
+
+    /// Adds a companion file like [`Draft::own_list`] whose list only conditions ask for.
+    pub(crate) fn condition_list(&mut self, wanted: &str, lines: &[String], origin: &str) -> String {
+        let name = self.own_list(wanted, "adblock", Kind::Block, lines, origin);
+        if let Some(list) = self.lists.last_mut() {
+            (list.purpose, list.trust) = (Purpose::Conditions, Trust::Verdicts);
+        }
+        name
+    }
+
+    /// The lists that groups may have in force.
+    pub(crate) fn lists_for_groups(&self) -> Vec<String> {
+        let lists = self.lists.iter().filter(|list| list.purpose == Purpose::Groups);
+        lists.map(|list| list.name.clone()).collect()
     }
 
     /// Adds a rule; its name is made unique.
@@ -415,22 +437,6 @@ impl Forward {
     }
 }
 
-impl Record {
-    /// Sets the TTL, in seconds, where the source names one.
-    pub(crate) fn live(&mut self, ttl_secs: Option<u32>) -> &mut Self {
-        if let Some(secs) = ttl_secs {
-            self.ttl_secs = secs.min(MAX_TTL_SECS);
-        }
-        self
-    }
-
-    /// Leaves the reverse names of its addresses alone.
-    pub(crate) fn without_reverse(&mut self) -> &mut Self {
-        self.reverse = Reverse::Absent;
-        self
-    }
-}
-
 impl List {
     /// A list of names to block, in a format that is found out.
     pub(crate) fn at(place: Place, origin: &str) -> Self {
@@ -443,6 +449,7 @@ impl List {
             refresh_hours: None,
             tags: Vec::new(),
             trust: Trust::Verdicts,
+            purpose: Purpose::Groups,
         }
     }
 }
@@ -507,6 +514,12 @@ fn client_id(written: &str) -> Option<String> {
         !name.contains('*') && last.contains(|c: char| !c.is_ascii_digit())
     };
     name::domain(written).filter(|name| name != ".").filter(is_host)
+}
+
+/// Can a translator have this prefix?
+fn is_translator(net: &Ipv6Net) -> bool {
+    let [.., unused, _, _, _, _, _, _, _] = net.addr().octets();
+    matches!(net.prefix_len(), 32 | 40 | 48 | 56 | 64 | 96) && unused == 0
 }
 
 /// The type of the record of an address.

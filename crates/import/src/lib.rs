@@ -21,6 +21,7 @@ mod hosts;
 mod local;
 mod name;
 mod pihole;
+mod records;
 mod reverse;
 mod section;
 mod server;

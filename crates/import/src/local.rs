@@ -1,23 +1,22 @@
-//! Names that are answered from local records or not at all: rules that deny the others.
+//! Names that are answered from local records or not at all: local zones, and names without a dot.
 //!
 //! A rule on the question counts before local records, so it has to except the names that have some.
 
 use crate::draft::{Draft, Rule};
-use crate::name;
 
 /// Most octets of an expression that is made here; the language of rules takes twice that.
 const MAX_EXPRESSION: usize = 32_768;
 
-/// Adds the rules, when all records and forwarding rules are known.
-pub(crate) fn rules(draft: &mut Draft) {
-    for (zone, origin) in std::mem::take(&mut draft.local_zones) {
-        // Servers for the very zone count; the source may say both.
-        if !draft.forwards.contains_key(&zone) {
-            let base = format!("qname.under(\"{zone}\")");
-            let is_excepted = |name: &str| name::is_under(name, &zone);
-            let excepted = excepted(draft, is_excepted);
-            deny(draft, &format!("local {zone}"), &base, excepted, origin);
-        }
+/// Writes the local zones and adds the rule, when all records and forwarding rules are known.
+pub(crate) fn apply(draft: &mut Draft) {
+    let zones = std::mem::take(&mut draft.local_zones);
+    // Servers for the very zone count; the source may say both.
+    let zones: Vec<(String, String)> =
+        zones.into_iter().filter(|(zone, _)| !draft.forwards.contains_key(zone)).collect();
+    if !zones.is_empty() {
+        let origins: Vec<&str> = zones.iter().map(|(_, origin)| origin.as_str()).collect();
+        let origin = origins.join(", ");
+        draft.set("server", "local-zones", zones.iter().map(|(zone, _)| zone.clone()).collect::<Vec<_>>(), &origin);
     }
     if let Some(origin) = draft.needs_dot.take() {
         let base = "qname.levels() == 1 && qtype in [\"A\", \"AAAA\"]";
@@ -28,8 +27,7 @@ pub(crate) fn rules(draft: &mut Draft) {
 
 /// What is to be excepted of names with records or servers of their own.
 fn excepted(draft: &Draft, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
-    let mut owners: Vec<&str> = draft.records.keys().map(|(owner, _)| owner.as_str()).collect();
-    owners.dedup();
+    let owners = draft.records.owners();
     let (wildcards, owners): (Vec<&str>, Vec<&str>) =
         owners.into_iter().filter(|owner| is_wanted(owner)).partition(|owner| owner.starts_with("*."));
     let wildcards = wildcards.iter().map(|owner| owner.trim_start_matches("*."));

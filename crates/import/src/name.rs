@@ -9,6 +9,8 @@ use avocet_wire::text;
 pub(crate) const ROOT: &[u8] = &[0];
 /// Most octets of a name that is made here.
 const MAX_SLUG: usize = 48;
+/// Most octets of a name that clients, groups, lists and rules take, as the configuration reader has it.
+const MAX_TITLE: usize = 64;
 
 /// A domain name in lower case and without a dot at its end, the root being `.`; `None` where it is none, or is
 /// written in letters that need escapes.
@@ -40,6 +42,11 @@ pub(crate) fn slug(written: &str, otherwise: &str) -> String {
     }
     let kept = out.trim_end_matches('-');
     if kept.is_empty() { otherwise.to_owned() } else { kept.to_owned() }
+}
+
+/// Can a client or a group be called so?
+pub(crate) fn is_title(written: &str) -> bool {
+    (1..=MAX_TITLE).contains(&written.len()) && !written.chars().any(char::is_control) && !written.trim().is_empty()
 }
 
 /// Names given out so far.

@@ -15,6 +15,12 @@ pub(crate) fn zones(network: IpNet) -> Vec<String> {
     subnets.map(zone).collect()
 }
 
+/// The reverse zones of private addresses (RFC 6303 §4.1, RFC 4193).
+pub(crate) fn private_zones() -> impl Iterator<Item = String> {
+    let middle = (16..32).map(|octet| format!("{octet}.172.in-addr.arpa"));
+    ["10.in-addr.arpa", "168.192.in-addr.arpa", "d.f.ip6.arpa"].map(str::to_owned).into_iter().chain(middle)
+}
+
 fn zone(network: IpNet) -> String {
     let mut labels: Vec<String> = match network {
         IpNet::V4(net) => {

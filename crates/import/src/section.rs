@@ -113,6 +113,11 @@ impl Section {
         self.keys.values().all(is_absent)
     }
 
+    /// Is the key set to true? It stays.
+    pub(crate) fn is_on(&self, key: &str) -> bool {
+        self.keys.get(key) == Some(&Value::Bool(true))
+    }
+
     /// Is the key set to false?
     pub(crate) fn is_off(&mut self, key: &str) -> bool {
         self.keys.get(key) == Some(&Value::Bool(false)) && !self.flag(key)

@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 
 use toml::Value;
 
-use crate::draft::{Draft, Forward, Group, Kind, List, Place, Record, Reverse, Rule, Trust, one_line};
+use crate::draft::{Draft, Forward, Group, Kind, List, Place, Reverse, Rule, Trust, one_line};
+use crate::records::Table;
 use crate::{Imported, Origin, local};
 
 /// Where the server listens if the file does not say.
@@ -17,8 +18,9 @@ const DEFAULT_MAX_TTL_SECS: i64 = 86_400;
 pub(crate) fn finish(origin: Origin, path: &str, mut draft: Draft) -> Imported {
     drop_own_addresses(&mut draft);
     order_ttls(&mut draft);
-    local::rules(&mut draft);
+    spread_wildcards(&mut draft);
     settle_exceptions(&mut draft);
+    local::apply(&mut draft);
     give_to_all_groups(&mut draft);
     drop_absent_lists(&mut draft);
     draft.note_quiet();
@@ -67,6 +69,13 @@ fn order_ttls(draft: &mut Draft) {
     }
 }
 
+/// Has wildcards hold below names with records of their own, as they do in all sources.
+fn spread_wildcards(draft: &mut Draft) {
+    if !draft.records.spread() {
+        draft.note("wildcards", "below names with records of their own some do not hold: there are too many");
+    }
+}
+
 /// Makes of "the servers for all names" what means it here: an exception takes names out of one rule, so that the
 /// next rule above holds. Below no rule or the one for all names that is the case anyway.
 fn settle_exceptions(draft: &mut Draft) {
@@ -77,15 +86,27 @@ fn settle_exceptions(draft: &mut Draft) {
     let exceptions: Vec<String> =
         draft.forwards.iter().filter(|(_, rule)| rule.servers.is_empty()).map(|(zone, _)| zone.clone()).collect();
     for zone in exceptions {
-        let is_rule = |up: &String| draft.forwards.get(up).is_some_and(|rule| !rule.servers.is_empty());
+        let is_rule = |up: &String| {
+            draft.local_zones.contains_key(up) || draft.forwards.get(up).is_some_and(|rule| !rule.servers.is_empty())
+        };
         let all = draft.forwards.get(".").map(|rule| (rule.servers.clone(), rule.strategy.clone()));
-        match (zones_above(&zone).iter().filter(|up| is_rule(up)).count(), all) {
+        let above: Vec<String> = zones_above(&zone).into_iter().filter(is_rule).collect();
+        // An exception takes names out of a rule, and not out of a local zone.
+        let is_local = above.iter().any(|up| draft.local_zones.contains_key(up));
+        match (above.len(), all) {
             (0, _) => drop(draft.forwards.remove(&zone)),
-            (1, _) => {}
+            (1, _) if !is_local => {}
             (_, Some((servers, strategy))) => {
                 if let Some(rule) = draft.forwards.get_mut(&zone) {
                     (rule.servers, rule.strategy) = (servers, strategy);
                 }
+            }
+            (_, None) if is_local => {
+                draft.forwards.remove(&zone);
+                draft.note(
+                    format!("names under {zone}"),
+                    "they end in the local zone above, as no servers for all names were carried over",
+                );
             }
             (_, None) => draft.note(
                 format!("names under {zone}"),
@@ -124,7 +145,7 @@ fn write_all(out: &mut String, origin: Origin, path: &str, draft: &Draft) -> fmt
         writeln!(out, "{key} = {value}   # {}", one_line(origin))?;
     }
     draft.forwards.iter().try_for_each(|(zone, forward)| write_forward(out, zone, forward))?;
-    draft.records.iter().try_for_each(|((owner, rtype), record)| write_record(out, owner, rtype, record))?;
+    draft.records.tables().try_for_each(|(table, values, ttl_secs)| write_record(out, table, (&values, ttl_secs)))?;
     draft.lists.iter().try_for_each(|list| write_list(out, list))?;
     draft.groups.iter().try_for_each(|group| write_group(out, group))?;
     for client in &draft.clients {
@@ -150,13 +171,13 @@ fn write_forward(out: &mut String, zone: &str, forward: &Forward) -> fmt::Result
     }
 }
 
-fn write_record(out: &mut String, owner: &str, rtype: &str, record: &Record) -> fmt::Result {
-    header(out, "record", &record.origin)?;
-    pair(out, "name", owner)?;
-    pair(out, "type", rtype)?;
-    pair(out, "values", record.values.clone())?;
-    pair(out, "ttl-secs", i64::from(record.ttl_secs))?;
-    match record.reverse {
+fn write_record(out: &mut String, table: &Table, (values, ttl_secs): (&[&str], u32)) -> fmt::Result {
+    header(out, "record", &table.origin)?;
+    pair(out, "name", table.owner.as_str())?;
+    pair(out, "type", table.rtype.as_str())?;
+    pair(out, "values", values.iter().copied().map(Value::from).collect::<Vec<_>>())?;
+    pair(out, "ttl-secs", i64::from(ttl_secs))?;
+    match table.reverse {
         Reverse::Absent => pair(out, "ptr", false),
         Reverse::Answered => Ok(()),
     }

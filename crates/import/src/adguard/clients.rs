@@ -1,7 +1,8 @@
 //! Clients of AdGuard Home, what is blocked and when, and safe search.
 //!
 //! Each client that has settings of its own gets a group for them; the others are in `default`. Tags become groups
-//! without lists, so that rules can ask for them and nothing else changes.
+//! without lists, so that lists can ask for them and nothing else changes. Clients and tags keep their names: `$client`
+//! and `$ctag` go by them, in the rules of the user and in lists that are fetched.
 
 use std::collections::BTreeSet;
 
@@ -12,6 +13,7 @@ use crate::name::{self, Names};
 use crate::section::{Section, millis};
 
 use super::LOOKED_UP;
+use super::exceptions::Exceptions;
 
 /// Services that are called otherwise here.
 const SERVICES: &[(&str, &str)] = &[("disneyplus", "disney-plus"), ("twitter", "x")];
@@ -19,50 +21,79 @@ const DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 const DAY_MINUTES: u64 = 24 * 60;
 
 /// What is in force for all clients without settings of their own.
-struct Defaults {
+pub(super) struct Defaults {
     lists: Vec<String>,
     safe_search: bool,
     services: Services,
 }
 
-/// Names of groups and clients that are taken, and the tags that were met.
+impl Defaults {
+    /// Reads `blocked_services` and `safe_search`, when all lists are known.
+    pub(super) fn read(filtering: &mut Section, dns: &mut Section, draft: &mut Draft) -> Self {
+        let mut services = Services::read(filtering, "filtering.blocked_services", draft);
+        services.ids.extend(known(dns.texts("blocked_services"), "dns.blocked_services", draft));
+        let safe_search = safe_search(filtering, "filtering.safe_search", draft) || dns.flag("safesearch_enabled");
+        Self { lists: draft.lists_for_groups(), safe_search, services }
+    }
+}
+
+/// Names of groups and clients that are taken.
 #[derive(Default)]
 struct Taken {
     clients: Names,
     groups: Names,
-    tags: BTreeSet<String>,
 }
 
-/// Reads `clients.persistent`, `blocked_services` and `safe_search`.
-pub(super) fn read(root: &mut Section, filtering: &mut Section, dns: &mut Section, draft: &mut Draft) {
-    let mut services = Services::read(filtering, "filtering.blocked_services", draft);
-    services.ids.extend(known(dns.texts("blocked_services"), "dns.blocked_services", draft));
-    let safe_search = safe_search(filtering, "filtering.safe_search", draft) || dns.flag("safesearch_enabled");
-    let lists = draft.lists.iter().map(|list| list.name.clone()).collect();
-    let defaults = Defaults { lists, safe_search, services };
+/// Reads `clients`.
+pub(super) fn read(root: &mut Section, defaults: &Defaults, exceptions: &mut Exceptions, draft: &mut Draft) {
     let mut taken = Taken::default();
     taken.groups.unique("default".to_owned());
-    let origin = "all clients without settings of their own";
-    let group = Group { name: "default".to_owned(), origin: origin.to_owned(), ..Group::default() };
-    add_group(Group { lists: defaults.lists.clone(), ..group }, safe_search, &defaults.services, draft);
+    let origin = "all clients without settings of their own".to_owned();
+    let group = Group { name: "default".to_owned(), origin, lists: defaults.lists.clone(), ..Group::default() };
+    add_group(group, (defaults.safe_search, &defaults.services), exceptions, draft);
     let mut section = root.section("clients");
-    for client in section.sections("persistent") {
-        persistent(client, &defaults, &mut taken, draft);
+    let clients: Vec<Persistent> =
+        section.sections("persistent").into_iter().map(|client| Persistent::read(client, draft)).collect();
+    let tags: BTreeSet<&String> = clients.iter().flat_map(|client| &client.tags).collect();
+    // Before the groups that are named here, so that these give way.
+    tags.iter().for_each(|tag| drop(taken.groups.unique((*tag).clone())));
+    let tags: Vec<Group> = tags.iter().map(|tag| tag_group(tag)).collect();
+    for client in clients {
+        persistent(client, defaults, (&mut taken, exceptions), draft);
     }
+    draft.groups.extend(tags);
     section.quiet(&["runtime_sources"], draft);
     section.leave(&[], draft);
-    for tag in taken.tags {
-        if draft.groups.iter().any(|group| group.name == tag) {
-            continue;
+}
+
+fn tag_group(tag: &str) -> Group {
+    Group { name: tag.to_owned(), origin: format!("the tag {tag}"), ..Group::default() }
+}
+
+/// A client of the file, with its name and its tags taken out.
+struct Persistent {
+    section: Section,
+    title: String,
+    origin: String,
+    tags: Vec<String>,
+}
+
+impl Persistent {
+    fn read(mut section: Section, draft: &mut Draft) -> Self {
+        let title = section.text("name").unwrap_or_default();
+        let origin = format!("clients.persistent: {title}");
+        let (tags, wrong): (Vec<String>, Vec<String>) =
+            section.texts("tags").into_iter().partition(|tag| name::is_title(tag) && tag != "default");
+        for tag in wrong {
+            draft.note(format!("{origin}: tags: {tag}"), "it cannot be the name of a group");
         }
-        let origin = format!("the tag {tag}");
-        draft.groups.push(Group { name: tag, origin, ..Group::default() });
+        Self { section, title, origin, tags }
     }
 }
 
-fn persistent(mut client: Section, defaults: &Defaults, taken: &mut Taken, draft: &mut Draft) {
-    let title = client.text("name").unwrap_or_default();
-    let origin = format!("clients.persistent: {title}");
+fn persistent(client: Persistent, defaults: &Defaults, known: (&mut Taken, &mut Exceptions), draft: &mut Draft) {
+    let Persistent { section: mut client, title, origin, tags } = client;
+    let (taken, exceptions) = known;
     let written = client.texts("ids");
     let (written, client_ids): (Vec<String>, Vec<String>) = written.into_iter().partition(|id| is_address(id));
     for id in client_ids {
@@ -75,11 +106,14 @@ fn persistent(mut client: Section, defaults: &Defaults, taken: &mut Taken, draft
     if ids.is_empty() {
         return draft.note(origin, "nothing is left that it is known by");
     }
-    let name = taken.clients.unique(name::slug(&title, "client"));
-    let tags: Vec<String> = client.texts("tags").iter().map(|tag| format!("tag-{}", name::slug(tag, "none"))).collect();
-    let mut groups = vec![own_group(&mut client, (&name, &origin), defaults, taken, draft)];
-    groups.extend(tags.iter().cloned());
-    taken.tags.extend(tags);
+    let mut name = if name::is_title(&title) { taken.clients.unique(title.clone()) } else { String::new() };
+    if name != title || name.is_empty() {
+        name = taken.clients.unique(name::slug(&title, "client"));
+        draft.note(&origin, format!("it is called {name} here, which rules with $client have to name"));
+    }
+    let group = Group { name: name::slug(&title, "client"), origin: origin.clone(), ..Group::default() };
+    let mut groups = vec![own_group(&mut client, group, defaults, (taken, exceptions), draft)];
+    groups.extend(tags);
     for server in client.texts("upstreams") {
         draft.note(format!("{origin}: upstreams: {server}"), "servers for some clients only are not built yet");
     }
@@ -103,39 +137,50 @@ fn is_address(id: &str) -> bool {
     is_network || id.contains([':', '-']) && id.split([':', '-']).count() == 6 && id.split([':', '-']).all(is_octet)
 }
 
-/// The group that says what is in force for a client: one of its own where its settings differ from those of all.
+/// The group that says what is in force for a client: one of its own, after `group`, where its settings differ from
+/// those of all.
 fn own_group(
     client: &mut Section,
-    (name, origin): (&str, &str),
+    mut group: Group,
     defaults: &Defaults,
-    taken: &mut Taken,
+    known: (&mut Taken, &mut Exceptions),
     draft: &mut Draft,
 ) -> String {
+    let (taken, exceptions) = known;
     let uses_global = client.flag("use_global_settings");
     let uses_global_services = client.flag("use_global_blocked_services");
-    let is_filtered = client.flag("filtering_enabled");
-    let own_safe_search = safe_search(client, origin, draft) || client.flag("safesearch_enabled");
-    let own_services = Services::read(client, origin, draft);
+    let is_filtered = uses_global || client.flag("filtering_enabled");
+    client.skip(&["filtering_enabled"]);
+    let own_safe_search = safe_search(client, &group.origin, draft) || client.flag("safesearch_enabled");
+    let own_services = Services::read(client, &group.origin, draft);
     if uses_global && uses_global_services {
         return "default".to_owned();
     }
-    let name = taken.groups.unique(name.to_owned());
-    let lists = if uses_global || is_filtered { defaults.lists.clone() } else { Vec::new() };
+    if is_filtered {
+        group.lists.clone_from(&defaults.lists);
+    } else if exceptions.has_rewrites() {
+        draft.note(format!("{}: filtering_enabled = false", group.origin), "rewrites hold for it all the same");
+    }
+    group.name = taken.groups.unique(group.name);
+    let name = group.name.clone();
     let services = if uses_global_services { &defaults.services } else { &own_services };
     let safe_search = if uses_global { defaults.safe_search } else { own_safe_search };
-    let group = Group { name: name.clone(), origin: origin.to_owned(), lists, ..Group::default() };
-    add_group(group, safe_search, services, draft);
+    add_group(group, (safe_search, services), exceptions, draft);
     name
 }
 
-/// Adds a group, and the rules for what is more than lists.
-fn add_group(group: Group, safe_search: bool, services: &Services, draft: &mut Draft) {
-    let whom = format!("client.group(\"{}\")", group.name);
-    if safe_search {
-        let name = format!("safe search {}", group.name);
-        draft.rule(Rule::doing("safe-search", &name, whom.clone(), &group.origin));
+/// Adds a group, and the rules for what is more than lists: blocked services go before safe search.
+fn add_group(group: Group, (safe_search, services): (bool, &Services), exceptions: &mut Exceptions, draft: &mut Draft) {
+    if safe_search || !services.ids.is_empty() {
+        let whom = format!("client.group(\"{}\")", group.name);
+        // Who is not filtered has no exceptions either.
+        let but = if group.lists.is_empty() { String::new() } else { exceptions.but(draft) };
+        services.block((&whom, &but), &group, draft);
+        if safe_search {
+            let name = format!("safe search {}", group.name);
+            draft.rule(Rule::doing("safe-search", &name, format!("{whom}{but}"), &group.origin));
+        }
     }
-    services.block(&whom, &group, draft);
     draft.groups.push(group);
 }
 
@@ -165,12 +210,12 @@ impl Services {
     }
 
     /// Adds the rule that blocks them for some clients.
-    fn block(&self, whom: &str, group: &Group, draft: &mut Draft) {
+    fn block(&self, (whom, but): (&str, &str), group: &Group, draft: &mut Draft) {
         if self.ids.is_empty() {
             return;
         }
         let ids: Vec<String> = self.ids.iter().map(|id| format!("\"{id}\"")).collect();
-        let when = format!("{whom} && service({})", ids.join(", "));
+        let when = format!("{whom} && service({}){but}", ids.join(", "));
         let name = format!("services {}", group.name);
         let rule = match &self.pause {
             None => Rule::block(&name, when, "", &group.origin),

@@ -3,17 +3,19 @@
 //! Settings of filtering stood under `dns` before they got a section of their own; both places are looked at.
 
 mod clients;
+mod exceptions;
 mod upstreams;
 
 use std::net::{IpAddr, SocketAddr};
 
 use ipnet::IpNet;
 
-use crate::draft::{Draft, Kind, List, Place, Rule, UNKNOWN_BLOCK};
+use crate::draft::{Draft, Kind, List, Place, Record, Reverse, Rule, UNKNOWN_BLOCK, address_type};
 use crate::name;
 use crate::section::Section;
 use crate::source::{self, Error, Files, MAX_TEXT, malformed};
 use crate::yaml;
+use exceptions::Exceptions;
 
 /// Keys that say nothing about answers, or have one sensible value that the server has anyway.
 const QUIET: &[&str] = &[
@@ -56,6 +58,10 @@ const QUIET_FILTERING: &[&str] = &[
     "safesearch_cache_size",
 ];
 const LOOKED_UP: &str = "sites are not looked up at a service; add a list of such sites";
+/// The list of the rules that the user wrote.
+const USER_RULES: &str = "user-rules";
+/// TTL of rewrites where the file names none for blocked names, in seconds.
+const REWRITE_TTL_SECS: u32 = 10;
 /// Seconds of `min-ttl-secs` and `block-ttl-secs`, and of `max-ttl-secs`.
 const MIN_TTL_RANGE: (u64, u64) = (0, 86_400);
 const MAX_TTL_RANGE: (u64, u64) = (0, 604_800);
@@ -71,17 +77,26 @@ pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(
     server(&mut dns, draft);
     upstreams::read(&mut dns, files, draft);
     cache(&mut dns, draft);
+    translation(&mut dns, draft);
     blocking(&mut filtering, &mut dns, draft);
-    rewrites(filtering.sections("rewrites").into_iter().chain(dns.sections("rewrites")), draft);
+    let mut exceptions = Exceptions::default();
+    let all_rewrites = filtering.sections("rewrites").into_iter().chain(dns.sections("rewrites"));
+    rewrites(all_rewrites, &mut exceptions, draft);
     lists(&mut root, &mut filtering, &mut dns, draft);
-    clients::read(&mut root, &mut filtering, &mut dns, draft);
+    user_rules(&mut root, &mut exceptions, draft);
+    let defaults = clients::Defaults::read(&mut filtering, &mut dns, draft);
+    clients::read(&mut root, &defaults, &mut exceptions, draft);
     leave(root, dns, filtering, draft);
     Ok(())
 }
 
 /// Notes what nobody took.
 fn leave(mut root: Section, mut dns: Section, mut filtering: Section, draft: &mut Draft) {
-    let (tls, dhcp) = (root.section("tls"), root.section("dhcp"));
+    let (tls, mut dhcp) = (root.section("tls"), root.section("dhcp"));
+    // The names of leases, of which others are not asked for elsewhere.
+    if let Some(domain) = dhcp.text("local_domain_name").filter(|_| dhcp.is_on("enabled")) {
+        draft.local_zone(&domain, "dhcp.local_domain_name");
+    }
     for (mut section, what, reason) in [
         (tls, "tls", "DNS over TLS, HTTPS and QUIC are not served yet"),
         (dhcp, "dhcp", "addresses are not assigned here (DHCP)"),
@@ -105,7 +120,6 @@ fn leave(mut root: Section, mut dns: Section, mut filtering: Section, draft: &mu
         ("enable_dnssec", "recursion validates here; what comes from forwarding is not validated"),
         ("edns_client_subnet", "client subnets are not made here; `ecs` of [[forward]] passes on those of clients"),
         ("bootstrap_dns", "servers are named by address here, so none is needed"),
-        ("use_dns64", "see the settings of DNS64 in the manual"),
         ("ipset", "sets of the packet filter are not filled from answers"),
         ("safebrowsing_enabled", LOOKED_UP),
         ("parental_enabled", LOOKED_UP),
@@ -187,7 +201,7 @@ fn blocked_hosts(written: Vec<String>, draft: &mut Draft) {
         draft.quiet(format!("dns.blocked_hosts: {name}"));
     }
     if !names.is_empty() {
-        let list = draft.own_list("refused names", "adblock", Kind::Block, &names, "dns.blocked_hosts");
+        let list = draft.condition_list("refused names", &names, "dns.blocked_hosts");
         draft.rule(Rule::doing("drop", "refused names", format!("list({list:?})"), "dns.blocked_hosts"));
     }
 }
@@ -233,6 +247,15 @@ fn cache(dns: &mut Section, draft: &mut Draft) {
     }
 }
 
+/// `use_dns64`, with the prefixes that count only where it is on.
+fn translation(dns: &mut Section, draft: &mut Draft) {
+    if dns.flag("use_dns64") {
+        draft.dns64(&dns.texts("dns64_prefixes"), "dns.use_dns64, dns64_prefixes");
+    } else {
+        dns.quiet(&["dns64_prefixes"], draft);
+    }
+}
+
 /// How blocked names are answered.
 fn blocking(filtering: &mut Section, dns: &mut Section, draft: &mut Draft) {
     let mut text = |key: &str| filtering.text(key).or_else(|| dns.text(key));
@@ -269,7 +292,11 @@ fn blocking(filtering: &mut Section, dns: &mut Section, draft: &mut Draft) {
     filtering.quiet(&["protection_disabled_until"], draft);
 }
 
-fn rewrites(rewrites: impl Iterator<Item = Section>, draft: &mut Draft) {
+/// Rewrites: records without reverse names, with the TTL of blocked names.
+fn rewrites(rewrites: impl Iterator<Item = Section>, exceptions: &mut Exceptions, draft: &mut Draft) {
+    let ttl_secs = draft.settings.get(&("policy", "block-ttl-secs")).and_then(|(value, _)| value.as_integer());
+    let ttl_secs = ttl_secs.and_then(|secs| u32::try_from(secs).ok()).or(Some(REWRITE_TTL_SECS));
+    let origin = "filtering.rewrites";
     let mut rules = Vec::new();
     for mut rewrite in rewrites {
         let place = rewrite.name("domain");
@@ -278,12 +305,17 @@ fn rewrites(rewrites: impl Iterator<Item = Section>, draft: &mut Draft) {
             continue;
         };
         let what = format!("filtering.rewrites: {owner} -> {answer}");
+        let mut record = |rtype, data: &str| {
+            draft.record(Record { owner: &owner, rtype, data, ttl_secs, reverse: Reverse::Absent }, origin);
+        };
         if rewrite.is_off("enabled") {
             draft.note(what, "it was turned off");
+            continue;
         } else if answer == "A" || answer == "AAAA" || answer.eq_ignore_ascii_case(&owner) {
             draft.note(what, "exceptions of a rewrite are not made here");
+            continue;
         } else if let Ok(address) = answer.parse() {
-            draft.address(&owner, address, "filtering.rewrites");
+            record(address_type(address), &answer);
         } else if let Some(target) = name::domain(&answer) {
             match wildcard_over(&owner, &target) {
                 // As a record it would be an alias to itself.
@@ -291,14 +323,16 @@ fn rewrites(rewrites: impl Iterator<Item = Section>, draft: &mut Draft) {
                     format!("||*.{zone}^$dnsrewrite=NOERROR;CNAME;{target}"),
                     format!("@@|{target}^$dnsrewrite=NOERROR;CNAME;{target}"),
                 ]),
-                None => drop(draft.record(&owner, "CNAME", &format!("{target}."), "filtering.rewrites")),
+                None => record("CNAME", &format!("{target}.")),
             }
         } else {
             draft.note(what, "neither an address nor a name");
+            continue;
         }
+        exceptions.rewrite(&owner);
     }
     if !rules.is_empty() {
-        let list = draft.own_list("rewrites", "adblock", Kind::Block, &rules, "filtering.rewrites");
+        let list = draft.own_list("rewrites", "adblock", Kind::Block, &rules, origin);
         draft.for_everybody.push(list);
     }
 }
@@ -309,7 +343,7 @@ fn wildcard_over(owner: &str, target: &str) -> Option<String> {
     (zone != target && name::is_under(target, &zone)).then_some(zone)
 }
 
-/// Lists of both kinds, and the rules of the user as one of their own.
+/// Lists of both kinds.
 fn lists(root: &mut Section, filtering: &mut Section, dns: &mut Section, draft: &mut Draft) {
     let interval = filtering.number("filters_update_interval").or_else(|| dns.number("filters_update_interval"));
     if interval == Some(0) {
@@ -334,8 +368,13 @@ fn lists(root: &mut Section, filtering: &mut Section, dns: &mut Section, draft: 
             draft.list(&wanted, List { kind, refresh_hours, ..List::at(list_place, &origin) });
         }
     }
+}
+
+/// The rules of the user as a list of their own.
+fn user_rules(root: &mut Section, exceptions: &mut Exceptions, draft: &mut Draft) {
     let rules: Vec<String> = root.texts("user_rules").into_iter().filter(|rule| !rule.is_empty()).collect();
     if !rules.is_empty() {
-        draft.own_list("user rules", "adblock", Kind::Block, &rules, "user_rules");
+        draft.own_list(USER_RULES, "adblock", Kind::Block, &rules, "user_rules");
+        exceptions.rules(&rules);
     }
 }

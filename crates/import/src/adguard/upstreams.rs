@@ -1,11 +1,9 @@
 //! Where AdGuard Home sends queries: lists of servers in which some lines are for certain zones only.
 
 use crate::draft::Draft;
+use crate::reverse;
 use crate::section::Section;
 use crate::source::{self, Files, MAX_TEXT};
-
-/// Reverse zones of private addresses, which AdGuard Home asks its private servers for (RFC 6303).
-const PRIVATE_REVERSE: [&str; 3] = ["10.in-addr.arpa", "168.192.in-addr.arpa", "d.f.ip6.arpa"];
 
 /// Reads `upstream_dns`, `fallback_dns` and `local_ptr_upstreams`.
 pub(super) fn read(dns: &mut Section, files: &dyn Files, draft: &mut Draft) {
@@ -25,8 +23,7 @@ pub(super) fn read(dns: &mut Section, files: &dyn Files, draft: &mut Draft) {
     let has_private = !dns.is_off("use_private_ptr_resolvers") && !private.is_empty();
     dns.skip(&["use_private_ptr_resolvers"]);
     if has_private {
-        let middle = (16..32).map(|octet| format!("{octet}.172.in-addr.arpa"));
-        for zone in PRIVATE_REVERSE.iter().map(|zone| (*zone).to_owned()).chain(middle) {
+        for zone in reverse::private_zones() {
             private.iter().for_each(|server| draft.forward(&zone, server, "dns.local_ptr_upstreams"));
         }
     }

@@ -1,9 +1,11 @@
 //! `blocking` and `clientLookup` of blocky: named lists, and which of them are in force for whom.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use crate::draft::{Client, Draft, Group, Kind, List, Place, UNKNOWN_BLOCK};
 use crate::name::{self, Names};
+use crate::reverse;
 use crate::section::{Section, millis, shown};
 
 const TTL_RANGE: (u64, u64) = (0, 86_400);
@@ -28,18 +30,38 @@ pub(super) fn read(mut blocking: Section, mut lookup: Section, draft: &mut Draft
     let clients = lookup.section("clients").drain();
     groups(by_client, &clients, &lists, draft);
     blocking.leave(&[], draft);
-    let upstream = "names of clients come from neighbours and leases; see the manual";
-    let order = "all names of a client count here";
-    lookup.leave(&[("upstream", upstream), ("singleNameOrder", order)], draft);
+    names_of_clients(&mut lookup, draft);
+    let order = "a client has the name that its lease or its PTR record gives";
+    lookup.leave(&[("singleNameOrder", order)], draft);
+}
+
+/// `clientLookup.upstream`: who knows the names of clients. The server asks itself for them here, so they are forwarded.
+fn names_of_clients(lookup: &mut Section, draft: &mut Draft) {
+    let origin = "clientLookup.upstream";
+    let Some(server) = lookup.text("upstream") else { return };
+    let is_name = |id: &String| id.parse::<IpAddr>().is_err() && !id.contains([':', '/']);
+    if !draft.groups.iter().flat_map(|group| &group.clients).any(is_name) {
+        let reason = "no group goes by a name that it would say; for names of private addresses write a [[forward]]";
+        return draft.note(format!("{origin} = {server}"), reason);
+    }
+    let mut is_carried = false;
+    for zone in reverse::private_zones() {
+        // `conditional` names the servers of these.
+        if !draft.forwards.contains_key(&zone) {
+            draft.forward(&zone, &server, origin);
+            is_carried |= draft.forwards.contains_key(&zone);
+        }
+        if !is_carried {
+            return;
+        }
+    }
+    draft.note(origin, "clients that ask for names of private addresses get its answers too");
 }
 
 fn answer(blocking: &mut Section, draft: &mut Draft) {
     let written = blocking.text("blockType").unwrap_or_else(|| "zeroIp".to_owned());
-    let addresses: Vec<String> = written
-        .split(',')
-        .map(|text| text.trim().to_owned())
-        .filter(|text| text.parse::<std::net::IpAddr>().is_ok())
-        .collect();
+    let addresses: Vec<String> =
+        written.split(',').map(|text| text.trim().to_owned()).filter(|text| text.parse::<IpAddr>().is_ok()).collect();
     let answer = match written.to_ascii_lowercase().as_str() {
         "nxdomain" => "nxdomain",
         _ if !addresses.is_empty() => "addresses",

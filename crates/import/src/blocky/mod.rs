@@ -4,7 +4,7 @@ mod blocking;
 
 use std::net::{IpAddr, SocketAddr};
 
-use crate::draft::{Draft, Rule};
+use crate::draft::{Draft, Record, Reverse, Rule};
 use crate::hosts;
 use crate::name;
 use crate::section::{Section, millis, shown};
@@ -37,6 +37,7 @@ pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(
     custom(root.section("customDNS"), draft);
     conditional(root.section("conditional"), draft);
     caching(root.section("caching"), draft);
+    translation(root.section("dns64"), draft);
     filters(&mut root, draft);
     hosts_files(&mut root, files, draft);
     let lookup = root.section("clientLookup");
@@ -49,7 +50,6 @@ pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(
         ("redis", "caches are not shared between servers yet"),
         ("dnssec", "recursion validates here; what comes from forwarding is not validated"),
         ("ecs", "client subnets are not made here; `ecs` of [[forward]] passes on those of clients"),
-        ("dns64", "see the settings of DNS64 in the manual"),
     ];
     root.leave(&reasons, draft);
     Ok(())
@@ -142,9 +142,8 @@ fn custom(mut section: Section, draft: &mut Draft) {
                 }
             };
             for owner in [owner.clone(), format!("*.{owner}")] {
-                if let Some(record) = draft.record(&owner, rtype, &data, &place) {
-                    record.live(ttl_secs);
-                }
+                let reverse = Reverse::Answered;
+                draft.record(Record { owner: &owner, rtype, data: &data, ttl_secs, reverse }, &place);
             }
         }
     }
@@ -207,6 +206,24 @@ fn caching(mut section: Section, draft: &mut Draft) {
     let reasons = ["prefetchExpires", "prefetchThreshold", "prefetchMaxItemsCount"].map(|key| (key, own));
     section
         .leave(&[&reasons[..], &[("maxItemsCount", "caches are sized in octets here: see [cache]")]].concat(), draft);
+}
+
+/// `dns64`, where it is on.
+fn translation(mut section: Section, draft: &mut Draft) {
+    if !section.flag("enable") {
+        return section.quiet(&["enable", "prefixes", "exclusionSet"], draft);
+    }
+    draft.dns64(&section.texts("prefixes"), "dns64.prefixes");
+    let written = section.texts("exclusionSet");
+    let (networks, wrong): (Vec<String>, Vec<String>) =
+        written.into_iter().partition(|text| text.parse::<ipnet::Ipv6Net>().is_ok());
+    for text in wrong {
+        draft.note(format!("dns64.exclusionSet: {text}"), "it is no network of IPv6 addresses");
+    }
+    if !networks.is_empty() {
+        draft.set("dns64", "exclude", networks, "dns64.exclusionSet");
+    }
+    section.leave(&[], draft);
 }
 
 /// Kinds of questions that are not asked upstream.

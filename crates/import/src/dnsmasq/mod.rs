@@ -2,6 +2,7 @@
 //!
 //! Pi-hole's own settings may hold lines of dnsmasq too, so [`apply`] takes statements from anywhere.
 
+mod domain;
 mod records;
 mod statement;
 
@@ -10,11 +11,12 @@ use std::net::{IpAddr, SocketAddr};
 
 use ipnet::IpNet;
 
-use crate::draft::{Draft, Kind, Rule};
+use crate::draft::{Draft, Kind, Record, Reverse, Rule, address_type};
 use crate::hosts;
 use crate::name;
 use crate::reverse;
 use crate::source::{self, Error, Files, MAX_TEXT};
+use domain::Domains;
 pub(crate) use statement::{Statement, statements};
 
 /// Most seconds of `min-ttl-secs`, and of `max-ttl-secs`.
@@ -108,17 +110,24 @@ fn listen(statements: &[Statement], draft: &mut Draft) {
 /// Puts statements into the draft, wherever they come from.
 pub(crate) fn apply(statements: &[Statement], files: &dyn Files, draft: &mut Draft) {
     let mut state = State::of(statements);
-    for statement in statements {
+    for statement in in_order(statements) {
         state.take(statement, files, draft);
     }
     state.close(draft);
 }
 
+/// The statements as dnsmasq goes through them: of several names of an address the first counts, and these are those of
+/// `host-record`, then those of the hosts file that was named last.
+fn in_order(statements: &[Statement]) -> impl Iterator<Item = &Statement> {
+    let of = |keys: &'static [&'static str]| statements.iter().filter(move |one| keys.contains(&one.key.as_str()));
+    let others = statements.iter().filter(|one| !["host-record", "addn-hosts", "hostsdir"].contains(&one.key.as_str()));
+    of(&["host-record"]).chain(others).chain(of(&["addn-hosts"]).rev()).chain(of(&["hostsdir"]))
+}
+
 /// What several statements say together.
 #[derive(Default)]
 struct State {
-    /// `domain`, which names without a dot get with `expand-hosts`.
-    domain: Option<String>,
+    domains: Domains,
     expand_hosts: bool,
     /// `local-ttl`, in seconds.
     local_ttl: Option<u32>,
@@ -126,6 +135,8 @@ struct State {
     blocked: Vec<String>,
     /// Names with an answer or a server of their own.
     answered: Vec<String>,
+    /// Names that an address is set for, with all below them.
+    addressed: HashSet<String>,
     /// How blocked names were answered.
     by_nxdomain: bool,
     by_zero: bool,
@@ -142,9 +153,8 @@ enum Strategy {
 impl State {
     fn of(statements: &[Statement]) -> Self {
         let last = |key: &str| statements.iter().rev().find(|statement| statement.key == key);
-        let domain = last("domain").and_then(|found| name::domain(found.value.split(',').next()?));
         Self {
-            domain,
+            domains: Domains::of(statements),
             expand_hosts: last("expand-hosts").is_some(),
             local_ttl: last("local-ttl").and_then(|found| found.value.parse().ok()),
             ..Self::default()
@@ -160,7 +170,7 @@ impl State {
             "rev-server" => rev_server(statement, draft),
             "addn-hosts" | "hostsdir" => self.hosts(statement, files, draft),
             "resolv-file" => resolv_file(value, files, draft),
-            "domain" => domain(statement, draft),
+            "domain" => domain::take(statement, self.expand_hosts, draft),
             "expand-hosts" | "local-ttl" | "port" | "listen-address" | "no-resolv" | "no-hosts" => {}
             "domain-needed" => draft.needs_dot = Some(place.to_owned()),
             "strict-order" => self.strategy = Some(Strategy::Ordered),
@@ -180,7 +190,7 @@ impl State {
                 Ok(ip) => self.bogus.push(ip),
                 Err(_) => draft.note(statement, "only single addresses are carried over"),
             },
-            _ if records::take(statement, self.domain.as_deref(), self.local_ttl, draft) => {}
+            _ if records::take(statement, self.domains.all(), self.local_ttl, draft) => {}
             key if QUIET.contains(&key) => draft.quiet(key),
             key => {
                 let reason = LEFT.iter().find(|(start, _)| key.starts_with(start)).map(|(_, reason)| *reason);
@@ -212,10 +222,12 @@ impl State {
                 return;
             };
             for owner in [owner.clone(), format!("*.{owner}")] {
-                if let Some(record) = draft.address(&owner, address, &statement.place) {
-                    record.live(self.local_ttl).without_reverse();
-                }
+                let data = address.to_string();
+                let rtype = address_type(address);
+                let (ttl_secs, reverse) = (self.local_ttl, Reverse::Absent);
+                draft.record(Record { owner: &owner, rtype, data: &data, ttl_secs, reverse }, &statement.place);
             }
+            self.addressed.insert(owner.clone());
             self.answered.push(owner);
         }
     }
@@ -229,6 +241,10 @@ impl State {
         };
         note_interface(target, statement, draft);
         for zone in names {
+            if zone.is_empty() && target.is_empty() {
+                draft.needs_dot = Some(place.to_owned());
+                continue;
+            }
             if zone.is_empty() || zone == "#" || zone.contains('*') {
                 draft.note(statement, "rules are for a zone here, not for names of a certain form");
                 continue;
@@ -264,7 +280,9 @@ impl State {
             draft.note(format!("{path}:{number}"), "expected an address and a name");
         }
         for mut host in hosts {
-            host.expand(self.domain.as_deref().filter(|_| self.expand_hosts));
+            if self.expand_hosts {
+                self.domains.expand(&mut host);
+            }
             draft.host(&host, self.local_ttl, path);
         }
     }
@@ -286,7 +304,24 @@ impl State {
             let when = format!("answer.ip.in({})", networks.join(", "));
             draft.rule(Rule::block("bogus-nxdomain", when, "nxdomain", "bogus-nxdomain"));
         }
+        self.note_hidden(draft);
         self.close_blocked(draft);
+    }
+
+    /// Notes servers for names below one whose address is set: records count before servers here.
+    fn note_hidden(&self, draft: &mut Draft) {
+        let mut hidden = Vec::new();
+        for (zone, place) in
+            draft.forwards.iter().map(|(zone, forward)| (zone, &forward.origin)).chain(&draft.local_zones)
+        {
+            let mut above = std::iter::successors(zone.split_once('.'), |(_, up)| up.split_once('.'));
+            if above.any(|(_, up)| self.addressed.contains(up)) && !self.addressed.contains(zone) {
+                hidden.push(format!("{place}: {zone}"));
+            }
+        }
+        for what in hidden {
+            draft.note(what, "names in it have the address that is set for the names above");
+        }
     }
 
     fn close_blocked(self, draft: &mut Draft) {
@@ -342,18 +377,6 @@ fn without_interface(server: &str) -> &str {
 fn note_interface(server: &str, statement: &Statement, draft: &mut Draft) {
     if let Some((_, from)) = server.split_once('@') {
         draft.note(statement, format!("the server is asked from any address, not from {from} alone"));
-    }
-}
-
-/// `domain=NAME[,RANGE[,local]]`: what is more than the name of all hosts.
-fn domain(statement: &Statement, draft: &mut Draft) {
-    let mut words = statement.value.split(',').map(str::trim);
-    let (name, range, is_local) = (words.next().unwrap_or_default(), words.next(), words.any(|word| word == "local"));
-    if range.is_some() {
-        draft.note(statement, "the domain is that of all hosts, not of a range of addresses");
-    }
-    if is_local {
-        draft.local_zone(name, &statement.place);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::draft::Draft;
+use crate::draft::{Draft, Record, Reverse};
 
 use super::Statement;
 
@@ -67,7 +67,7 @@ fn one(fields: &[&str], least: usize, take: impl FnOnce(&[&str])) -> bool {
 }
 
 fn draft_record(draft: &mut Draft, (owner, rtype): (&str, &str), data: &str, place: &str) {
-    draft.record(owner, rtype, data, place);
+    draft.record(Record { owner, rtype, data, ttl_secs: None, reverse: Reverse::Answered }, place);
 }
 
 /// `NAME[,NAME..][,ADDRESS][,ADDRESS][,TTL]`
@@ -79,9 +79,7 @@ fn host(fields: &[&str], ttl_secs: Option<u32>, place: &str, draft: &mut Draft) 
     let addresses: Vec<IpAddr> = rest.iter().filter_map(|field| field.parse().ok()).collect();
     for name in &names {
         for address in &addresses {
-            if let Some(record) = draft.address(name, *address, place) {
-                record.live(ttl);
-            }
+            draft.address(name, *address, ttl, place);
         }
     }
     !names.is_empty() && !addresses.is_empty()
@@ -97,9 +95,9 @@ fn cname(fields: &[&str], ttl_secs: Option<u32>, place: &str, draft: &mut Draft)
         return false;
     };
     for alias in aliases {
-        if let Some(record) = draft.record(alias, "CNAME", &full(target), place) {
-            record.live(ttl);
-        }
+        let data = full(target);
+        let record = Record { owner: alias, rtype: "CNAME", data: &data, ttl_secs: ttl, reverse: Reverse::Answered };
+        draft.record(record, place);
     }
     true
 }

@@ -42,12 +42,13 @@ pub(super) fn read(text: &str, files: &dyn Files, draft: &mut Draft) -> Result<(
         draft.forward(".", &server, "dns.upstreams");
     }
     listen(&mut dns, draft);
+    // The first name of an address counts, and these come first.
+    statements("host-record", dns.texts("hostRecord"), files, draft);
     names(&mut dns, draft);
     for server in dns.texts("revServers") {
         reverse_server(&server, draft);
     }
     statements("cname", dns.texts("cnameRecords"), files, draft);
-    statements("host-record", dns.texts("hostRecord"), files, draft);
     blocking(&mut dns, draft);
     rate_limit(&mut dns, draft);
     special_domains(&mut dns, draft);

@@ -153,3 +153,214 @@ fn each_way_to_answer_blocked_names_is_carried_over_or_reported() {
         assert_eq!(unknown, ("zero".to_owned(), true));
     }
 }
+
+/// The tables of a kind.
+fn tables(imported: &Imported, kind: &str) -> Vec<toml::Table> {
+    let document: toml::Table = imported.config.parse().unwrap();
+    let tables = document.get(kind).and_then(|tables| tables.as_array()).cloned().unwrap_or_default();
+    tables.into_iter().map(|table| table.as_table().unwrap().clone()).collect()
+}
+
+/// Names and first values of records, in their order.
+fn records(imported: &Imported) -> Vec<(String, String)> {
+    let text = |value: &toml::Value| value.as_str().unwrap().to_owned();
+    let record = |record: &toml::Table| (text(&record["name"]), text(&record["values"][0]));
+    tables(imported, "record").iter().map(record).collect()
+}
+
+fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+fn local_zones(imported: &Imported) -> Vec<String> {
+    let document: toml::Table = imported.config.parse().unwrap();
+    let zones = document.get("server").and_then(|server| server.get("local-zones"));
+    let zones = zones.and_then(|zones| zones.as_array()).cloned().unwrap_or_default();
+    zones.iter().map(|zone| zone.as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn clients_and_tags_keep_their_names() {
+    let long = "x".repeat(65);
+    let text = format!(
+        "clients: {{persistent: [
+            {{name: 'Kids Tablet', ids: [192.0.2.1], tags: [user_child, device_tablet], use_global_settings: false,
+              use_global_blocked_services: true, filtering_enabled: true}},
+            {{name: user_child, ids: [192.0.2.2], use_global_settings: false, use_global_blocked_services: true}},
+            {{name: '{long}', ids: [192.0.2.3], use_global_settings: true, use_global_blocked_services: true}}]}}"
+    );
+    let imported = config(Origin::Adguard, &text);
+    let named = |kind| tables(&imported, kind).iter().map(|table| table["name"].to_string()).collect::<Vec<_>>();
+    assert_eq!(named("client")[..2], ["\"Kids Tablet\"", "\"user_child\""]);
+    assert_eq!(
+        named("group"),
+        ["\"default\"", "\"kids-tablet\"", "\"user-child\"", "\"device_tablet\"", "\"user_child\""]
+    );
+    assert!(imported.notes.iter().any(|note| note.contains("it is called xxx")), "{:?}", imported.notes);
+}
+
+#[test]
+fn exceptions_of_adguard_home_go_before_services_and_safe_search() {
+    let text = "user_rules: ['@@||youtube.com^', '@@/^a$b[0-9]+\\./$client=x', '@@||off.example^',
+            '@@||off.example^$badfilter', '@@||y.example^$dnsrewrite', '||z.example^', '@@||i.example^$important']
+whitelist_filters: [{enabled: true, url: 'https://lists.example/allow', name: fine}]
+filtering:
+  blocked_services: {ids: [youtube]}
+  safe_search: {enabled: true}
+  rewrites: [{domain: Nas.lan, answer: 192.0.2.1}, {domain: '*.x.lan', answer: 192.0.2.1}]
+clients: {persistent: [{name: a, ids: [192.0.2.3], filtering_enabled: false, use_global_blocked_services: true}]}";
+    let imported = config(Origin::Adguard, text);
+    let lines = &imported.files.iter().find(|(name, _)| name == "excepted-names.txt").unwrap().1;
+    let lines: Vec<&str> = lines.lines().skip(1).collect();
+    let expected = ["|nas.lan^", "||*.x.lan^", "||youtube.com^", "/^a$b[0-9]+\\./$client=x", "||i.example^$important"];
+    assert_eq!(lines, expected);
+    let rules = tables(&imported, "rule");
+    let whens: Vec<&str> = rules.iter().map(|rule| rule["when"].as_str().unwrap()).collect();
+    let expected = [
+        "client.group(\"default\") && service(\"youtube\") && !list(\"fine\", \"excepted-names\")",
+        "client.group(\"default\") && !list(\"fine\", \"excepted-names\")",
+        "client.group(\"a\") && service(\"youtube\")",
+    ];
+    assert_eq!(whens, expected);
+    for group in tables(&imported, "group") {
+        assert!(!group["lists"].to_string().contains("excepted"), "no group has it in force");
+    }
+}
+
+#[test]
+fn the_first_name_of_an_address_stays_the_first() {
+    let hosts = "192.0.2.1 zeta.lan alpha.lan\n192.0.2.2 beta.lan\n192.0.2.2 zeta.lan\n";
+    let expected = pairs(&[
+        ("zeta.lan", "192.0.2.1"),
+        ("alpha.lan", "192.0.2.1"),
+        ("beta.lan", "192.0.2.2"),
+        // A table of its own, as zeta.lan would else be the first name of this address.
+        ("zeta.lan", "192.0.2.2"),
+    ]);
+    let files = Memory::default().with("d.conf", "no-hosts\nno-resolv\naddn-hosts=/h\n").with("/h", hosts);
+    assert_eq!(records(&run(Origin::Dnsmasq, "d.conf", &files).unwrap()), expected);
+    let archive = zip(&[("etc/pihole/custom.list", hosts.as_bytes())]);
+    assert_eq!(records(&run(Origin::Pihole, "t.zip", &Memory::default().with("t.zip", archive)).unwrap()), expected);
+    let lines: Vec<String> = hosts.lines().map(|line| format!("'{line}'")).collect();
+    let settings = format!("[dns]\nhosts = [{}]\n", lines.join(", "));
+    assert_eq!(records(&run_text(Origin::Pihole, "pihole.toml", &settings).unwrap()), expected);
+    let sources = format!("hostsFile: {{sources: [{hosts:?}]}}");
+    assert_eq!(records(&config(Origin::Blocky, &sources)), expected);
+}
+
+#[test]
+fn dnsmasq_takes_the_names_of_an_address_in_an_order_of_its_own() {
+    let text = "no-hosts\nno-resolv\naddn-hosts=/a\naddn-hosts=/b\naddress=/x.lan/192.0.2.1\n\
+        host-record=own.lan,192.0.2.1\n";
+    let files = Memory::default().with("d.conf", text).with("/a", "192.0.2.1 a.lan\n").with("/b", "192.0.2.1 b.lan\n");
+    let imported = run(Origin::Dnsmasq, "d.conf", &files).unwrap();
+    let named = tables(&imported, "record").into_iter().filter(|record| !record.contains_key("ptr"));
+    let named: Vec<String> = named.map(|record| record["name"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(named, ["own.lan", "b.lan", "a.lan"]);
+}
+
+#[test]
+fn an_address_that_is_set_twice_has_its_reverse_name() {
+    let imported = config(
+        Origin::Dnsmasq,
+        "no-hosts\nno-resolv\naddress=/nas.lan/192.0.2.1\nptr-record=x.lan,y.lan\n\
+        cname=c.lan,nas.lan\nhost-record=nas.lan,192.0.2.1\naddress=/nas.lan/192.0.2.1\n",
+    );
+    let of_nas: Vec<toml::Table> =
+        tables(&imported, "record").into_iter().filter(|record| record["name"].as_str() == Some("nas.lan")).collect();
+    assert!(matches!(&of_nas[..], [one] if !one.contains_key("ptr")), "{of_nas:?}");
+}
+
+#[test]
+fn a_wildcard_holds_below_names_of_their_own() {
+    let adguard = "filtering: {rewrites: [{domain: '*.lan', answer: 192.0.2.1}, {domain: nas.lan, answer: 192.0.2.2},
+        {domain: '*.b.lan', answer: c.example}, {domain: x.b.lan, answer: 192.0.2.3}]}";
+    let expected = pairs(&[
+        ("*.lan", "192.0.2.1"),
+        ("nas.lan", "192.0.2.2"),
+        ("*.b.lan", "c.example."),
+        ("x.b.lan", "192.0.2.3"),
+        ("*.nas.lan", "192.0.2.1"),
+        ("*.x.b.lan", "c.example."),
+    ]);
+    assert_eq!(records(&config(Origin::Adguard, adguard)), expected);
+    let dnsmasq = "no-hosts\nno-resolv\naddress=/lan/192.0.2.1\nhost-record=nas.lan,192.0.2.2\n";
+    let found = records(&config(Origin::Dnsmasq, dnsmasq));
+    assert!(found.contains(&("*.nas.lan".to_owned(), "192.0.2.1".to_owned())), "{found:?}");
+    let blocky = "customDNS: {mapping: {lan: 192.0.2.1, nas.lan: 192.0.2.2}}";
+    let found = records(&config(Origin::Blocky, blocky));
+    assert!(found.contains(&("*.nas.lan".to_owned(), "192.0.2.2".to_owned())), "{found:?}");
+    assert_eq!(found.len(), 4);
+}
+
+#[test]
+fn zones_of_the_network_are_local_zones() {
+    let base = "no-hosts\nno-resolv\nserver=192.0.2.1\n";
+    for (text, expected) in [
+        ("local=/lan/home.arpa/\n", &["home.arpa", "lan"][..]),
+        ("server=/lan/\n", &["lan"]),
+        // Servers for the very zone count.
+        ("local=/lan/\nserver=/lan/192.0.2.2\n", &[]),
+        ("domain=lan,192.0.2.0/24,local\n", &["2.0.192.in-addr.arpa", "lan"]),
+        ("domain=lan\nexpand-hosts\n", &[]),
+    ] {
+        assert_eq!(local_zones(&config(Origin::Dnsmasq, &format!("{base}{text}"))), expected, "{text}");
+    }
+    let settings = "[dns]\nupstreams=['192.0.2.1']\ndomain={name='lan',local=true}\n";
+    assert_eq!(local_zones(&run_text(Origin::Pihole, "pihole.toml", settings).unwrap()), ["lan"]);
+    let leases = |is_on| config(Origin::Adguard, &format!("dhcp: {{enabled: {is_on}, local_domain_name: lan}}"));
+    assert_eq!(local_zones(&leases(true)), ["lan"]);
+    assert!(local_zones(&leases(false)).is_empty());
+}
+
+#[test]
+fn names_taken_out_of_a_local_zone_have_the_servers_of_all_names() {
+    let imported = config(Origin::Dnsmasq, "no-hosts\nno-resolv\nserver=192.0.2.1\nlocal=/lan/\nserver=/out.lan/#\n");
+    assert_eq!(forwards(&imported), of(&[(".", "192.0.2.1"), ("out.lan", "192.0.2.1")]));
+    let without = config(Origin::Dnsmasq, "no-hosts\nno-resolv\nlocal=/lan/\nserver=/out.lan/#\n");
+    assert!(without.notes.iter().any(|note| note.starts_with("names under out.lan: they end in the local zone")));
+}
+
+#[test]
+fn names_are_expanded_by_the_domain_of_their_address() {
+    let text = "no-hosts\nno-resolv\nexpand-hosts\ndomain=lan\ndomain=iot.lan,192.0.2.0/28\n\
+        domain=far.lan,192.0.2.100,192.0.2.110\naddn-hosts=/h\n";
+    let hosts = "192.0.2.1 tv\n192.0.2.50 pc\n192.0.2.105 cam\n";
+    let imported = run(Origin::Dnsmasq, "d.conf", &Memory::default().with("d.conf", text).with("/h", hosts)).unwrap();
+    let names: Vec<String> = records(&imported).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["tv.iot.lan", "tv", "pc.lan", "pc", "cam.far.lan", "cam"]);
+}
+
+#[test]
+fn prefixes_of_translators_are_carried() {
+    let prefix = |imported: &Imported| {
+        let document: toml::Table = imported.config.parse().unwrap();
+        document.get("dns64").map(|dns64| dns64["prefix"].as_str().unwrap().to_owned())
+    };
+    let adguard = |text: &str| config(Origin::Adguard, &format!("dns: {{{text}}}"));
+    assert_eq!(prefix(&adguard("use_dns64: true")).as_deref(), Some("64:ff9b::/96"));
+    let two = adguard("use_dns64: true, dns64_prefixes: ['64:ff9b::/97', '2001:db8::1/64', '2001:db8:1::/96']");
+    assert_eq!(prefix(&two).as_deref(), Some("2001:db8::/64"));
+    assert_eq!(two.notes.iter().filter(|note| note.contains("dns64_prefixes: ")).count(), 2, "{:?}", two.notes);
+    let off = adguard("use_dns64: false, dns64_prefixes: ['2001:db8::/64']");
+    assert_eq!(prefix(&off), None);
+    assert!(off.notes.iter().any(|note| note.starts_with("dns.dns64_prefixes")), "{:?}", off.notes);
+    let blocky =
+        config(Origin::Blocky, "dns64: {enable: true, prefixes: ['2001:db8::/56'], exclusionSet: ['fe80::/10']}");
+    assert_eq!(prefix(&blocky).as_deref(), Some("2001:db8::/56"));
+    assert!(blocky.config.contains("exclude = [\"fe80::/10\"]"), "{}", blocky.config);
+}
+
+#[test]
+fn who_knows_the_names_of_clients_is_asked_where_groups_go_by_names() {
+    let text = |key: &str| {
+        format!(
+            "clientLookup: {{upstream: 192.0.2.1}}\nblocking: {{denylists: {{a: ['https://x.example/a']}}, clientGroupsBlock: {{{key}: [a]}}}}"
+        )
+    };
+    let by_name = config(Origin::Blocky, &text("laptop.lan"));
+    assert!(forwards(&by_name).contains(&("168.192.in-addr.arpa".to_owned(), Some("192.0.2.1".to_owned()))));
+    let by_address = config(Origin::Blocky, &text("192.0.2.7"));
+    assert!(forwards(&by_address).is_empty());
+    assert!(by_address.notes.iter().any(|note| note.starts_with("clientLookup.upstream = 192.0.2.1")));
+}

@@ -36,6 +36,41 @@ clients:
 schema_version: 29
 ";
 
+/// Clients, tags, services and the names that go before them.
+const ADGUARD_CLIENTS: &str = r#"
+dns:
+  bind_hosts: [127.0.0.1]
+  port: PORT
+  upstream_dns: ['127.0.0.1:UPSTREAM']
+  allowed_clients: [127.0.0.0/8]
+  blocked_hosts: ['||evil.example^']
+filtering:
+  filtering_enabled: true
+  protection_enabled: true
+  blocking_mode: null_ip
+  blocked_services: {ids: [youtube, tiktok]}
+  safe_search: {enabled: true}
+  rewrites: [{domain: m.youtube.com, answer: 10.9.9.9}]
+whitelist_filters: [{enabled: true, url: 'ALLOWED', name: fine}]
+user_rules:
+  - "||kids.example^$client='Kids Tablet'"
+  - "||others.example^$client=~Kids Tablet|~TV\\, living room"
+  - '||tv.example^$client="TV\, living room"'
+  - "||frank.example^$client='Frank\\'s PC'"
+  - '||child.example^$ctag=user_child'
+  - '||adult.example^$ctag=~user_child'
+  - '@@||studio.youtube.com^'
+  - "@@||www.tiktok.com^$client='Kids Tablet'"
+clients:
+  persistent:
+    - {name: Kids Tablet, ids: [127.0.0.9], tags: [user_child, device_tablet], use_global_settings: true,
+       use_global_blocked_services: true}
+    - {name: 'TV, living room', ids: [127.0.0.8], tags: [device_tv], use_global_settings: false,
+       filtering_enabled: true, use_global_blocked_services: false}
+    - {name: "Frank's PC", ids: [127.0.0.7], use_global_settings: false, filtering_enabled: false,
+       use_global_blocked_services: true}
+"#;
+
 const BLOCKY: &str = "
 ports: { dns: '127.0.0.1:PORT' }
 upstreams: { groups: { default: ['127.0.0.1:UPSTREAM'] } }
@@ -63,6 +98,8 @@ server=127.0.0.1#UPSTREAM
 server=/corp.example/127.0.0.1#OFFICE
 server=/public.corp.example/only.example/#
 local=/lan/
+server=/out.lan/#
+host-record=own.nas.lan,10.1.1.1
 address=/ads.example/0.0.0.0
 server=/fine.ads.example/127.0.0.1#UPSTREAM
 address=/nas.lan/10.9.9.9
@@ -204,11 +241,62 @@ fn a_server_runs_with_what_adguard_home_had() {
 }
 
 #[test]
+fn rules_name_clients_and_tags_as_adguard_home_did() {
+    let running = Imported::start("adguard", &[("AdGuardHome.yaml", ADGUARD_CLIENTS)]);
+    const TV: &str = "127.0.0.8";
+    // Its user turned filtering off.
+    const FRANK: &str = "127.0.0.7";
+    running.check(&[
+        (NAMED, "www.kids.example", Address(BLOCKED)),
+        (ANY, "www.kids.example", Answer::Upstream),
+        (TV, "x.kids.example", Answer::Upstream),
+        (ANY, "others.example", Address(BLOCKED)),
+        (NAMED, "www.others.example", Answer::Upstream),
+        (TV, "x.others.example", Answer::Upstream),
+        (TV, "tv.example", Address(BLOCKED)),
+        (NAMED, "tv.example", Answer::Upstream),
+        (FRANK, "frank.example", Answer::Upstream),
+        (NAMED, "child.example", Address(BLOCKED)),
+        (TV, "child.example", Answer::Upstream),
+        (NAMED, "adult.example", Answer::Upstream),
+        (TV, "adult.example", Address(BLOCKED)),
+    ]);
+}
+
+#[test]
+fn exceptions_and_rewrites_of_adguard_home_go_before_its_services() {
+    let running = Imported::start("adguard", &[("AdGuardHome.yaml", ADGUARD_CLIENTS)]);
+    const TV: &str = "127.0.0.8";
+    const FRANK: &str = "127.0.0.7";
+    running.check(&[
+        // Blocked before it would be made safe.
+        (ANY, "www.youtube.com", Address(BLOCKED)),
+        (ANY, "studio.youtube.com", Answer::Upstream),
+        (ANY, "m.youtube.com", Address(NAS)),
+        (ANY, "www.tiktok.com", Address(BLOCKED)),
+        (NAMED, "www.tiktok.com", Answer::Upstream),
+        (FRANK, "x.studio.youtube.com", Address(BLOCKED)),
+        (TV, "x.tiktok.com", Answer::Upstream),
+        (TV, "a.youtube.com", Answer::Upstream),
+    ]);
+}
+
+#[test]
 fn names_that_adguard_home_refused_get_no_answer() {
+    for client in [ANY, "127.0.0.7"] {
+        let running = Imported::start("adguard", &[("AdGuardHome.yaml", ADGUARD_CLIENTS)]);
+        refuses(&running, client, ("www.evil.example", "m.youtube.com"));
+    }
     let running = Imported::start("adguard", &[("AdGuardHome.yaml", ADGUARD)]);
-    let socket = UdpSocket::bind((ANY, 0)).unwrap();
+    refuses(&running, ANY, ("www.evil.example", "nas.lan"));
+}
+
+/// Drops the first question and answers the second.
+#[track_caller]
+fn refuses(running: &Imported, client: &str, (dropped, answered): (&str, &str)) {
+    let socket = UdpSocket::bind((client, 0)).unwrap();
     socket.set_read_timeout(Some(crate::server::PATIENCE)).unwrap();
-    for (id, name) in [(7, "www.evil.example"), (8, "nas.lan")] {
+    for (id, name) in [(7, dropped), (8, answered)] {
         socket.send_to(&query(id, name), running.site.dns).unwrap();
     }
     let mut reply = [0; 512];
@@ -241,6 +329,8 @@ fn a_server_runs_with_what_dnsmasq_had() {
         (ANY, "fine.ads.example", Answer::Upstream),
         (ANY, "nas.lan", Address(NAS)),
         (ANY, "unknown.lan", Rcode(NXDOMAIN)),
+        (ANY, "www.out.lan", Answer::Upstream),
+        (ANY, "below.own.nas.lan", Address(NAS)),
         (ANY, "www.corp.example", Office),
         (ANY, "www.public.corp.example", Answer::Upstream),
         (ANY, "www.only.example", Answer::Upstream),

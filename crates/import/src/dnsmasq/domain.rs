@@ -1,0 +1,110 @@
+//! `domain=NAME[,RANGE[,local]]`: the domain of the network, and those of some of its addresses.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+use crate::draft::Draft;
+use crate::hosts::Host;
+use crate::name;
+use crate::reverse;
+
+use super::Statement;
+
+/// The domains that names without a dot get with `expand-hosts`.
+#[derive(Debug, Default)]
+pub(super) struct Domains {
+    /// That of all other addresses.
+    all: Option<String>,
+    some: Vec<(Range, String)>,
+}
+
+/// Addresses with a domain of their own.
+#[derive(Debug)]
+enum Range {
+    Network(IpNet),
+    Between(IpAddr, IpAddr),
+}
+
+/// A statement as it is read.
+struct Written<'a> {
+    name: Option<String>,
+    range: Option<Range>,
+    words: Vec<&'a str>,
+}
+
+impl Domains {
+    /// What all statements say together; of several for all addresses the last counts.
+    pub(super) fn of(statements: &[Statement]) -> Self {
+        let mut domains = Self::default();
+        for statement in statements.iter().filter(|statement| statement.key == "domain") {
+            let Written { name, range, words } = Written::read(&statement.value);
+            match (name, range) {
+                (Some(name), Some(range)) => domains.some.push((range, name)),
+                (Some(name), None) if words.is_empty() => domains.all = Some(name),
+                _ => {}
+            }
+        }
+        domains
+    }
+
+    /// The domain of names that no address is known for.
+    pub(super) fn all(&self) -> Option<&str> {
+        self.all.as_deref()
+    }
+
+    /// Expands the names of a host.
+    pub(super) fn expand(&self, host: &mut Host) {
+        let own = self.some.iter().find(|(range, _)| range.has(host.address)).map(|(_, name)| name.as_str());
+        host.expand(own.or(self.all()));
+    }
+}
+
+impl Range {
+    fn has(&self, address: IpAddr) -> bool {
+        match self {
+            Self::Network(network) => network.contains(&address),
+            Self::Between(first, last) => first.is_ipv4() == address.is_ipv4() && (*first..=*last).contains(&address),
+        }
+    }
+}
+
+impl<'a> Written<'a> {
+    fn read(value: &'a str) -> Self {
+        let mut words = value.split(',').map(str::trim);
+        let name = words.next().and_then(name::domain).filter(|name| name != ".");
+        let words: Vec<&str> = words.collect();
+        let address = |at: usize| words.get(at).and_then(|word| word.parse::<IpAddr>().ok());
+        let network = words.first().and_then(|word| word.parse::<IpNet>().ok());
+        let range = match (network, address(0), address(1)) {
+            (Some(network), ..) => Some(Range::Network(network)),
+            (None, Some(first), Some(last)) => Some(Range::Between(first, last)),
+            (None, Some(only), None) => Some(Range::Between(only, only)),
+            _ => None,
+        };
+        Self { name, range, words }
+    }
+}
+
+/// Takes what a statement says of names that are not asked for elsewhere; the rest is in [`Domains`], and says nothing
+/// of answers where names are not expanded.
+pub(super) fn take(statement: &Statement, expands: bool, draft: &mut Draft) {
+    let Written { name, range, words } = Written::read(&statement.value);
+    let Some(name) = name else {
+        return draft.note(statement, "expected the name of a domain");
+    };
+    if range.is_none() && !words.is_empty() {
+        return draft.note(statement, "expected a network, or the first and the last of its addresses");
+    }
+    if words.last() == Some(&"local") {
+        draft.local_zone(&name, &statement.place);
+        match range {
+            Some(Range::Network(network)) => {
+                reverse::zones(network).iter().for_each(|zone| draft.local_zone(zone, &statement.place));
+            }
+            _ => draft.note(statement, "the reverse names of its addresses are asked for elsewhere"),
+        }
+    } else if !expands {
+        draft.quiet(statement.key.as_str());
+    }
+}
