@@ -93,6 +93,11 @@ impl Cut {
         matches!(self.servers, CutServers::Named(_))
     }
 
+    /// Do its servers recurse for us?
+    pub(crate) fn recurses(&self) -> bool {
+        matches!(&self.servers, CutServers::Listed { forward: Some(_), .. })
+    }
+
     /// Has it a server whose address can be looked for without asking this zone?
     fn names_others(&self) -> bool {
         match &self.servers {

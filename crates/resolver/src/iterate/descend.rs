@@ -71,7 +71,7 @@ impl Frame<'_> {
 
 type Proving<'a> = Pin<Box<dyn Future<Output = Option<Part>> + Send + 'a>>;
 
-/// What a reply for a shortened name comes to.
+/// What is known of a shortened name.
 enum Shortened {
     /// The name exists.
     Exists,
@@ -79,6 +79,15 @@ enum Shortened {
     Unknown,
     /// It answers for the whole name.
     Ends(Box<Part>),
+}
+
+/// What servers said of a shortened name in the course of a question.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Seen {
+    /// It exists.
+    Exists,
+    /// It was denied, or there was no reply: the rest of a name below it is shown at once.
+    Unknown,
 }
 
 /// How much of a name is shown.
@@ -130,6 +139,16 @@ impl Shown {
     fn exists(&mut self, shown: &Name) {
         self.known = self.known.max(name::labels(shown).count());
     }
+
+    /// Takes what is known of the name that was shown. Some if that is the answer.
+    fn take(&mut self, shown: &Name, known: Shortened) -> Option<Part> {
+        match known {
+            Shortened::Exists => self.exists(shown),
+            Shortened::Unknown => self.whole = true,
+            Shortened::Ends(part) => return Some(*part),
+        }
+        None
+    }
 }
 
 impl Walker {
@@ -145,16 +164,11 @@ impl Walker {
             let asked = shown.next();
             let is_whole = shown.is_whole(&asked);
             let asked_type = if is_whole { qtype } else { Rtype::A };
-            if !is_whole && self.knows_to_exist(&asked).await {
-                shown.exists(&asked);
-                continue;
-            }
-            if !is_whole && let Some(part) = self.denied_before(&asked, &cut).await {
-                if frame.to_deny == Extent::Part {
-                    return Ok(part);
+            if !is_whole && let Some(known) = self.known_shortened(&asked, &cut, frame).await {
+                match shown.take(&asked, known) {
+                    Some(part) => return Ok(part),
+                    None => continue,
                 }
-                shown.whole = true;
-                continue;
             }
             let extent = if is_whole { Extent::Whole } else { Extent::Part };
             let question = Question { name: &asked, rtype: asked_type, extent };
@@ -171,6 +185,7 @@ impl Walker {
                 Err(failure) if is_whole => return Err(failure),
                 // Some servers fail for names that only lead to others: relaxed.
                 Err(_) => {
+                    self.shortened.insert(asked, Seen::Unknown);
                     shown.whole = true;
                     continue;
                 }
@@ -186,18 +201,37 @@ impl Walker {
                     self.tell_cut(&next);
                     cut = next;
                 }
-                // An alias there is what the child has, said by a server of both: the parent is looked for.
-                Reply::Part(part) if is_whole && qtype == Rtype::DS && part.is_alias() && shown.reveals_slowly() => {}
+                // An alias there is what the child has, said by a server of both: the parent is looked for. Who recurses
+                // for us looks for it itself.
+                Reply::Part(part)
+                    if is_whole
+                        && qtype == Rtype::DS
+                        && part.is_alias()
+                        && !cut.recurses()
+                        && shown.reveals_slowly() => {}
                 Reply::Part(part) if is_whole => return Ok(*part),
                 Reply::Part(part) => {
-                    shown.exists(&asked);
-                    match self.take_shortened(*part, (qname, qtype), frame).await {
-                        Shortened::Exists => {}
-                        Shortened::Unknown => shown.whole = true,
-                        Shortened::Ends(part) => return Ok(*part),
+                    let taken = self.take_shortened(*part, (qname, qtype), frame).await;
+                    let seen = if matches!(taken, Shortened::Exists) { Seen::Exists } else { Seen::Unknown };
+                    self.shortened.insert(asked.clone(), seen);
+                    if let Some(part) = shown.take(&asked, taken) {
+                        return Ok(part);
                     }
                 }
             }
+        }
+    }
+
+    /// What is known of a shortened name without asking for it.
+    async fn known_shortened(&mut self, asked: &Name, cut: &Cut, frame: &Frame<'_>) -> Option<Shortened> {
+        let seen = self.shortened.get(asked).copied();
+        if seen == Some(Seen::Exists) || self.knows_to_exist(asked).await {
+            return Some(Shortened::Exists);
+        }
+        match self.denied_before(asked, cut).await {
+            Some(part) if frame.to_deny == Extent::Part => Some(Shortened::Ends(Box::new(part))),
+            Some(_) => Some(Shortened::Unknown),
+            None => seen.map(|_| Shortened::Unknown),
         }
     }
 
@@ -273,8 +307,7 @@ impl Walker {
     }
 
     fn minimises(&self, cut: &Cut) -> bool {
-        let forwards = matches!(&cut.servers, super::cut::CutServers::Listed { forward: Some(_), .. });
-        self.recursion().qname_minimisation && !forwards
+        self.recursion().qname_minimisation && !cut.recurses()
     }
 }
 

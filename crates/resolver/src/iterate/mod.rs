@@ -50,6 +50,7 @@ use crate::recursion::Recursion;
 use crate::task::{Bound, Failure};
 use crate::trace::Trace;
 use channel::{Io, Line, Moment, Note, Request, Response};
+use descend::Seen;
 use fetch::{Candidate, Fetched, Inquiry, NotFetched};
 use resolve::Resolution;
 use rrset::{Name, Rrset, Signed};
@@ -149,6 +150,8 @@ pub(crate) struct Walker {
     pub(crate) silences: Vec<Silence>,
     /// What referrals said of DS records, by the zone that they led to.
     pub(crate) referrals: HashMap<Name, Vec<Rrset>>,
+    /// What came of shortened names that servers were asked for: none is asked for twice.
+    pub(crate) shortened: HashMap<Name, Seen>,
     /// Zones whose keys were asked for ahead of need.
     pub(crate) keys_ahead: Vec<Name>,
     /// NSEC and NSEC3 RRsets of replies, which may prove where zones are cut.
@@ -190,6 +193,7 @@ impl Walker {
             failed_servers: 0,
             silences: Vec::new(),
             referrals: HashMap::new(),
+            shortened: HashMap::new(),
             keys_ahead: Vec::new(),
             proofs: Vec::new(),
             distrusted: Vec::new(),

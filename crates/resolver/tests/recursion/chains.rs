@@ -378,3 +378,18 @@ fn an_alias_by_a_wildcard_shows_that_no_zone_begins_at_its_name() {
     let asked_for_ds = sent.iter().filter(|query| query.ends_with(" a.wild.example. DS")).count();
     assert!(asked_for_ds <= 2, "once for each answer at most: {sent:?}");
 }
+
+/// Who recurses for us finds the servers of the zone above itself: no name above is asked for.
+#[test]
+fn a_forwarder_that_gives_an_alias_for_ds_records_is_not_asked_label_by_label() {
+    let root = Zone::new(".");
+    let keys = lines(&[root.sign("an", &root.dnskey())]);
+    let alias = lines(&[root.sign("an", "alias.a.b. 300 CNAME www.a.b.")]);
+    let denied = lines(&[root.sign("au", &soa(".")), root.sign("au", "www.a.b. 300 NSEC z.b. A RRSIG NSEC")]);
+    let answers: &[(&str, &[String])] = &[(". DNSKEY", &keys), ("alias.a.b. DS", &alias), ("www.a.b. DS", &denied)];
+    let mut world = forwarded_world(&root, answers);
+    let answer = world.resolve("alias.a.b. DS");
+    answer.check(Rcode::NOERROR, &["answer alias.a.b. 300 CNAME www.a.b.", &format!("authority {}", soa("."))]);
+    assert!(answer.authentic);
+    assert_eq!(world.take_sent(), ["8: alias.a.b. DS", "8: . DNSKEY", "8: www.a.b. DS"]);
+}

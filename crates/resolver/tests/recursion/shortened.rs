@@ -1,7 +1,7 @@
 //! Names that are shown in part, and servers that deny them or keep silent (RFC 9156 §2.3, §3).
 
 use avocet_resolver::Recursion;
-use avocet_wire::Rcode;
+use avocet_wire::{Rcode, Rtype};
 
 use crate::secure::{Setup, lines, served, validation};
 use crate::world::{World, authority, recursion};
@@ -84,4 +84,38 @@ fn a_proof_that_a_shortened_name_has_no_data_denies_no_name_below_it() {
     let answer = world.resolve("www.nothing.example. A");
     answer.check(Rcode::NOERROR, &["answer www.nothing.example. 300 A 198.51.100.5"]);
     assert!(answer.authentic);
+}
+
+/// What may not be kept is known to the question that found it out.
+#[test]
+fn a_shortened_name_is_asked_for_once_by_a_question_whatever_its_ttl() {
+    let setup = Setup::new();
+    let zone = &setup.example;
+    let keys = lines(&[zone.sign("an", &zone.dnskey())]);
+    let (brief, unsigned) =
+        (["an a.example. 0 A 198.51.100.5".to_owned()], ["an www.a.example. 0 A 198.51.100.6".to_owned()]);
+    let no_ds = lines(&[zone.sign("au", "a.example. 0 NSEC z.example. A RRSIG NSEC")]);
+    let answers: &[(&str, &[String])] = &[
+        ("example. DNSKEY", &keys),
+        ("a.example. A", &brief),
+        ("a.example. DS", &no_ds),
+        ("www.a.example. A", &unsigned),
+    ];
+    let validation = Some(validation(&setup.root));
+    let mut world = setup.world_with(Recursion { qname_minimisation: true, validation, ..recursion() });
+    world.serve(2, served("example.", answers));
+    assert_eq!(world.resolve("www.a.example. A").rcode, Rcode::SERVFAIL);
+    let sent = world.take_sent();
+    assert_eq!(sent.iter().filter(|sent| **sent == "2: a.example. A").count(), 1, "{sent:?}");
+
+    // Nor is a name that servers keep silent about, or fail for.
+    let mut zone = served("example.", answers);
+    world.serve(
+        2,
+        Box::new(move |query| if query.qname == "a.example." && query.qtype == Rtype::A { None } else { zone(query) }),
+    );
+    world.pass(400);
+    assert_eq!(world.resolve("www.a.example. A").rcode, Rcode::SERVFAIL);
+    let sent = world.take_sent();
+    assert!(sent.iter().filter(|sent| **sent == "2: a.example. A").count() <= 2, "{sent:?}");
 }
