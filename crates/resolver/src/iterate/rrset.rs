@@ -6,8 +6,9 @@ use avocet_cache::{Cached, Freshness, RrsetCache, RrsetKey, Security};
 use avocet_cache::{
     Negative, NegativeKind, NegativeRecord, NegativeView, Provenance, Rank, ReceivedRrset, RrsetView, Unsupported,
 };
-use avocet_wire::{Class, Rcode, Rtype, Section};
+use avocet_wire::{Class, Rcode, Rtype, Section, name};
 
+use super::trust::{BEFORE_SIGNER, signer_of};
 use crate::answer::{Gathered, Kind};
 use crate::numbering::Numbering;
 use crate::read::ReplyRecord;
@@ -110,13 +111,19 @@ impl Rrset {
         }
     }
 
+    /// Do all of its signatures name this zone, and is there one?
+    pub(crate) fn is_signed_only_by(&self, apex: &[u8]) -> bool {
+        let mut signers = self.signatures.iter().map(|rrsig| signer_of(rrsig));
+        !self.signatures.is_empty() && signers.all(|signer| signer.is_some_and(|signer| *signer == *apex))
+    }
+
     pub(crate) fn is_at(&self, owner: &[u8], rtype: Rtype) -> bool {
         self.rtype == rtype && *self.owner == *owner
     }
 
     /// Is the owner's data the expansion of a wildcard (RFC 4035 §5.3.4)?
     pub(crate) fn is_expanded(&self) -> bool {
-        let labels = avocet_wire::name::labels(&self.owner).filter(|label| *label != b"*").count();
+        let labels = name::labels(&self.owner).filter(|label| *label != b"*").count();
         self.signatures.iter().any(|rrsig| rrsig.get(3).is_some_and(|&signed| usize::from(signed) < labels))
     }
 }
@@ -169,6 +176,42 @@ pub(crate) const MAX_PROOF: usize = 32;
 /// all proofs of a question for each label of a name.
 pub(crate) const MAX_PROOF_RECORDS: usize = 4;
 
+/// What the records of an RRset have in common.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct SetKey<'a> {
+    owner: &'a [u8],
+    rtype: Rtype,
+    /// An NSEC record of the zone whose apex the owner is. The zone above has another one there, and where an alias
+    /// leads from it to a name of the other, one message of a forwarder has both (RFC 4035 §2.3).
+    of_apex: bool,
+}
+
+impl<'a> SetKey<'a> {
+    fn of(record: &Ungrouped<'a>) -> Self {
+        let Ungrouped { owner, rtype, rdata, .. } = *record;
+        Self { owner, rtype, of_apex: rtype == Rtype::NSEC && lists_soa(rdata) }
+    }
+
+    /// The set that an RRSIG record covers, by its signer.
+    fn covered(owner: &'a [u8], rrsig: &[u8]) -> Option<Self> {
+        let rtype = rrsig.first_chunk().map(|covered| Rtype(u16::from_be_bytes(*covered)))?;
+        let signer = rrsig.get(BEFORE_SIGNER..).and_then(|rest| rest.get(..owner.len()));
+        let is_own = signer.is_some_and(|signer| signer.eq_ignore_ascii_case(owner));
+        Some(Self { owner, rtype, of_apex: rtype == Rtype::NSEC && is_own })
+    }
+
+    fn other_side(self) -> Self {
+        Self { of_apex: self.rtype == Rtype::NSEC && !self.of_apex, ..self }
+    }
+}
+
+/// Has the owner of this NSEC record an SOA record, by which it is an apex?
+fn lists_soa(nsec: &[u8]) -> bool {
+    let types = name::wire_len(nsec).ok().and_then(|len| nsec.get(len..));
+    // The first octet of the first window, which is for types 0 to 7 (RFC 4034 §4.1.2).
+    matches!(types, Some([0, len, first, ..]) if *len > 0 && *first & (0x80 >> Rtype::SOA.0) != 0)
+}
+
 /// Groups records, RRSIG records among them, into RRsets in the order in which their owners and types first appear.
 pub(crate) fn group<'a>(records: impl Iterator<Item = Ungrouped<'a>> + Clone, most: Most) -> Vec<Rrset> {
     let mut sets: Vec<Rrset> = Vec::new();
@@ -176,11 +219,12 @@ pub(crate) fn group<'a>(records: impl Iterator<Item = Ungrouped<'a>> + Clone, mo
     let mut seen = Numbering::new();
     for record in records.clone().filter(|record| record.rtype != Rtype::RRSIG) {
         let Ungrouped { owner, rtype, ttl_secs, rdata } = record;
-        let place = match places.find((owner, rtype)) {
+        let key = SetKey::of(&record);
+        let place = match places.find(key) {
             Some(place) => place,
             None if sets.len() >= most.sets => continue,
             None => {
-                places.number((owner, rtype));
+                places.number(key);
                 sets.push(Rrset::empty(owner.into(), rtype, ttl_secs));
                 sets.len() - 1
             }
@@ -192,8 +236,9 @@ pub(crate) fn group<'a>(records: impl Iterator<Item = Ungrouped<'a>> + Clone, mo
         }
     }
     for Ungrouped { owner, rdata, .. } in records.filter(|record| record.rtype == Rtype::RRSIG) {
-        let Some(covered) = rdata.first_chunk().map(|covered| Rtype(u16::from_be_bytes(*covered))) else { continue };
-        if let Some(set) = places.find((owner, covered)).and_then(|place| sets.get_mut(place))
+        let Some(key) = SetKey::covered(owner, rdata) else { continue };
+        let place = places.find(key).or_else(|| places.find(key.other_side()));
+        if let Some(set) = place.and_then(|place| sets.get_mut(place))
             && set.signatures.len() < MAX_SIGNATURES
         {
             set.signatures.push(rdata.into());
@@ -201,6 +246,7 @@ pub(crate) fn group<'a>(records: impl Iterator<Item = Ungrouped<'a>> + Clone, mo
     }
     sets
 }
+
 /// How data was got.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stored {
@@ -327,6 +373,31 @@ mod tests {
             assert_eq!((&*set.owner, set.records.len(), set.signatures.len()), (&owner[..], 30, MAX_SIGNATURES));
             assert!(set.records.iter().zip(&names).all(|(data, name)| **data == **name), "each once, in their order");
         }
+    }
+
+    #[test]
+    fn records_of_both_sides_of_a_zone_cut_are_two_sets_each_with_its_signatures() {
+        let owner: &[u8] = b"\x01b\x01a\x00";
+        let nsec = |next: &[u8], types: u8| [next, &[0, 1, types]].concat();
+        let (above, apex) = (nsec(b"\x01c\x01a\x00", 0x20), nsec(b"\x01x\x01b\x01a\x00", 0x22));
+        let rrsig = |signer: &[u8]| [&Rtype::NSEC.0.to_be_bytes()[..], &[0; 16], signer, b"signature"].concat();
+        let (by_above, by_apex) = (rrsig(b"\x01a\x00"), rrsig(b"\x01B\x01a\x00"));
+        let check = |nsecs: &[&[u8]], rrsigs: &[&[u8]], expected: &[(&[u8], &[&[u8]])]| {
+            let of = |rtype| move |rdata: &&'_ [u8]| (rtype, rdata.to_vec());
+            let records: Vec<_> =
+                nsecs.iter().map(of(Rtype::NSEC)).chain(rrsigs.iter().map(of(Rtype::RRSIG))).collect();
+            let records = records.iter().map(|(rtype, rdata)| Ungrouped { owner, rtype: *rtype, ttl_secs: 60, rdata });
+            let sets = group(records, Most { sets: 4, records: 4 });
+            let found: Vec<(&[u8], Vec<&[u8]>)> =
+                sets.iter().map(|set| (&*set.records[0], set.signatures.iter().map(AsRef::as_ref).collect())).collect();
+            let expected: Vec<_> = expected.iter().map(|(record, rrsigs)| (*record, rrsigs.to_vec())).collect();
+            assert_eq!(found, expected);
+        };
+        let both = [(&above[..], &[&by_above[..]][..]), (&apex[..], &[&by_apex[..]][..])];
+        check(&[&above, &apex], &[&by_apex, &by_above], &both);
+        check(&[&apex, &above], &[&by_apex, &by_above], &[both[1], both[0]]);
+        // Where there is one, all signatures are its own.
+        check(&[&above], &[&by_apex, &by_above], &[(&above, &[&by_apex, &by_above])]);
     }
 
     #[test]

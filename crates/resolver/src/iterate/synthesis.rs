@@ -14,7 +14,7 @@ use super::channel::Note;
 use super::gaps::{By, Gap, Hashing, Sought};
 use super::part::{Ending, Part};
 use super::rrset::{Denial, Found, Name, Rrset, Side};
-use super::trust::{lend, signer_of};
+use super::trust::lend;
 use crate::read::folded_target;
 
 /// Most gaps that are looked up for one answer: with NSEC3 one a label and two more.
@@ -86,13 +86,6 @@ struct Known<'a> {
     /// The zone of the proof.
     apex: &'a Name,
     proof: &'a [Rrset],
-}
-
-/// Whether all of its signatures name this zone. The gaps of a zone say nothing of what a zone below it has, and
-/// which of several signatures was verified is not known (RFC 8198 §5.3, RFC 4035 §5.3.4).
-fn is_signed_only_by(set: &Rrset, apex: &[u8]) -> bool {
-    let mut signers = set.signatures.iter().map(|rrsig| signer_of(rrsig));
-    !set.signatures.is_empty() && signers.all(|signer| signer.is_some_and(|signer| *signer == *apex))
 }
 
 fn part(sets: Vec<Rrset>, ending: Ending, proof: Vec<Rrset>) -> Part {
@@ -183,7 +176,9 @@ impl Walker {
             let Some((Found::Set(found), _)) = self.io.look_up(Side::Zone, &known.wildcard, rtype).await else {
                 continue;
             };
-            if found.security != Security::Secure || !is_signed_only_by(&found, known.apex) {
+            // The gaps of a zone say nothing of what a zone below it has, and which of several signatures was verified is
+            // not known (RFC 8198 §5.3, RFC 4035 §5.3.4).
+            if found.security != Security::Secure || !found.is_signed_only_by(known.apex) {
                 return None;
             }
             let ttl_secs = known.proof.iter().map(|set| set.ttl_secs).fold(found.ttl_secs, u32::min);
