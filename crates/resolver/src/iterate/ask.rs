@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use avocet_dnssec::chain;
 use avocet_wire::header::{AA, QR};
-use avocet_wire::{Rcode, Rtype};
+use avocet_wire::{Rcode, Rtype, name};
 
 use super::addresses::{LookUps, MAX_FAILED_SERVERS, Need};
 use super::channel::Note;
@@ -19,6 +19,7 @@ use super::rrset::{Found, Name, Rrset, Side};
 use super::{Silence, Walker};
 use crate::local_root::{LocalRoot, Said};
 use crate::plan::Strategy;
+use crate::read::ReplyRecord;
 use crate::task::Failure;
 use crate::trace::{Step, Taken};
 
@@ -57,6 +58,8 @@ struct Tried {
     failure: Option<Failure>,
     /// What servers said that do not seem to serve the zone, or to know anything.
     hearsay: Option<Box<Part>>,
+    /// The first reply without signatures that were due: for want of better.
+    unsigned: Option<(Inquiry, Arc<Fetched>)>,
 }
 
 impl Tried {
@@ -96,8 +99,7 @@ impl Walker {
             } else {
                 let servers = self.servers_to_ask(cut, &mut tried, frame).await;
                 if servers.is_empty() {
-                    let failure = tried.failure.unwrap_or(Failure::NoServers);
-                    return tried.hearsay.map(Reply::Part).ok_or(failure);
+                    return self.make_do(cut, tried);
                 }
                 let (manner, patience) = (self.manner(cut).await, self.patience(cut, &tried, extent));
                 let unanswered = self.unanswered(&cut.zone, &servers);
@@ -115,7 +117,7 @@ impl Walker {
                         self.tell_no_reply(why);
                         self.note_silence(&inquiry, why);
                         tried.note_no_reply(&inquiry, why)?;
-                        if extent == Extent::Part {
+                        if extent == Extent::Part && tried.unsigned.is_none() {
                             return Err(failure_of(why));
                         }
                         continue;
@@ -126,24 +128,74 @@ impl Walker {
                 self.agents.insert(inquiry.zone.clone(), agent);
             }
             let sorted = sort(&inquiry, &fetched);
-            self.tell_taken(&sorted);
-            if sorted == Sort::Hearsay {
-                tried.hearsay = tried.hearsay.or(self.part_of(&inquiry, &fetched).ok().map(Box::new));
-            }
-            match self.use_reply(sorted, cut, (&inquiry, &fetched)) {
-                // Nothing at all may be the word of a server that knows nothing.
-                Ok(Reply::Part(part)) if part.is_empty() => {
-                    tried.hearsay = tried.hearsay.or(Some(part));
-                }
-                Ok(reply) => return Ok(reply),
-                Err(failure) => tried.note(failure),
-            }
             tried.servers.push(fetched.server);
             tried.bad_replies += 1;
+            if self.lacks_signatures(&inquiry, &fetched, &sorted) && self.has_untried(cut, &tried) {
+                self.io.record(Step::Taken(Taken::Unsigned));
+                tried.unsigned.get_or_insert((inquiry, fetched));
+            } else {
+                self.tell_taken(&sorted);
+                if sorted == Sort::Hearsay {
+                    tried.hearsay = tried.hearsay.or(self.part_of(&inquiry, &fetched).ok().map(Box::new));
+                }
+                match self.use_reply(sorted, cut, (&inquiry, &fetched)) {
+                    // Nothing at all may be the word of a server that knows nothing.
+                    Ok(Reply::Part(part)) if part.is_empty() => {
+                        tried.hearsay = tried.hearsay.or(Some(part));
+                    }
+                    Ok(reply) => return Ok(reply),
+                    Err(failure) => tried.note(failure),
+                }
+            }
             if tried.bad_replies >= MAX_BAD_REPLIES {
-                return Err(tried.failure.unwrap_or(Failure::Unusable));
+                tried.failure.get_or_insert(Failure::Unusable);
+                return self.make_do(cut, Tried { hearsay: None, ..tried });
             }
         }
+    }
+
+    /// What servers said that is of little use, where none said anything better.
+    fn make_do(&mut self, cut: &Cut, tried: Tried) -> Result<Reply, Failure> {
+        let failure = tried.failure.unwrap_or(Failure::NoServers);
+        match &tried.unsigned {
+            Some((inquiry, fetched)) => self.use_reply(sort(inquiry, fetched), cut, (inquiry, fetched)),
+            None => tried.hearsay.map(Reply::Part).ok_or(failure),
+        }
+    }
+
+    /// Is an address of a server of the cut known that was not tried?
+    fn has_untried(&self, cut: &Cut, tried: &Tried) -> bool {
+        tried.bad_replies < MAX_BAD_REPLIES
+            && self.candidates(cut).iter().any(|candidate| !tried.servers.contains(&candidate.addr))
+    }
+
+    /// Does a reply of this zone, which is signed, come without any signature, and does its server do so for the first
+    /// time in this question? That shows where the zone speaks of itself: of its apex, of a zone right below it, or
+    /// beside its SOA record. What else it says may be of an unsigned zone below it (RFC 4035 §5.2).
+    fn lacks_signatures(&mut self, inquiry: &Inquiry, fetched: &Fetched, sorted: &Sort) -> bool {
+        let Inquiry { zone, qname, manner, .. } = inquiry;
+        if !manner.is_signed || !manner.dnssec_ok || fetched.server == HERE {
+            return false;
+        }
+        let is_soa = |record: &ReplyRecord<'_>| record.rtype == Rtype::SOA && *record.owner == **zone;
+        let is_due = match sorted {
+            // One right below the apex: no other zone is between the two.
+            Sort::Referral(child) => name::parent(child) == Some(&**zone),
+            Sort::Answer => qname == zone || fetched.reply.records().any(|record| is_soa(&record)),
+            Sort::Hearsay | Sort::Lame | Sort::Failed(_) => false,
+        };
+        let lacks = is_due && !fetched.reply.records().any(|record| record.rtype == Rtype::RRSIG);
+        lacks && self.note_unsigned(zone, fetched.server)
+    }
+
+    /// Takes note that a server left out the signatures of a zone. False if that was known to this question.
+    pub(crate) fn note_unsigned(&mut self, zone: &Name, server: SocketAddr) -> bool {
+        let is_new = !self.unsigned.iter().any(|(of, by)| of == zone && *by == server);
+        if is_new {
+            self.unsigned.push((zone.clone(), server));
+            self.io.note(Note::Unsigned(server, zone.clone()));
+        }
+        is_new
     }
 
     fn use_reply(
@@ -251,6 +303,8 @@ impl Walker {
         let may_look_up = self.failed_servers < MAX_FAILED_SERVERS;
         match self.need(cut, &tried.look_ups).filter(|_| may_look_up) {
             _ if extent == Extent::Part => Patience::Shortened,
+            // There is a reply to make do with.
+            _ if tried.unsigned.is_some() => Patience::OneRound,
             Some(Need::NoAddress) => Patience::OneRound,
             Some(Need::Doubt) => Patience::WhileKnown,
             Some(Need::DeniedInPart) | None => Patience::All,
@@ -316,7 +370,7 @@ impl Walker {
     /// As [`Walker::next_servers`]; where nobody else is left, those who kept silent are given more time.
     async fn servers_to_ask(&mut self, cut: &mut Cut, tried: &mut Tried, frame: &Frame<'_>) -> Vec<Candidate> {
         let servers = self.next_servers(cut, tried, frame).await;
-        if !servers.is_empty() || tried.silent.is_empty() {
+        if !servers.is_empty() || tried.silent.is_empty() || tried.unsigned.is_some() {
             return servers;
         }
         let silent = std::mem::take(&mut tried.silent);
@@ -342,7 +396,11 @@ impl Walker {
                 tried.note(Failure::TooManyServers);
                 return Vec::new();
             }
-            if !self.look_up_server(cut, &mut tried.look_ups, look_up, frame).await {
+            if self.look_up_server(cut, &mut tried.look_ups, look_up, frame).await {
+                // Those who kept silent for a round are asked in turn with the one that was found.
+                let silent = std::mem::take(&mut tried.silent);
+                tried.servers.retain(|addr| !silent.contains(addr));
+            } else {
                 tried.note(Failure::NoServers);
             }
         }

@@ -57,6 +57,8 @@ pub(crate) enum Note {
     },
     /// This server does not serve this zone.
     Lame(std::net::SocketAddr, Name),
+    /// This server left out the signatures of this zone, which is signed.
+    Unsigned(std::net::SocketAddr, Name),
     /// This will be asked for soon: its reply may come meanwhile.
     Ahead(Box<Inquiry>),
     /// An answer was made of gaps.

@@ -42,7 +42,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use avocet_dnssec::Budget;
+use avocet_dnssec::{Budget, Hashes};
 use avocet_wire::{NameBuf, Rtype};
 
 use crate::plan::Plan;
@@ -156,12 +156,16 @@ pub(crate) struct Walker {
     pub(crate) keys_ahead: Vec<Name>,
     /// NSEC and NSEC3 RRsets of replies, which may prove where zones are cut.
     pub(crate) proofs: Vec<Rrset>,
+    /// Servers that left out the signatures of a zone that is signed.
+    pub(crate) unsigned: Vec<(Name, SocketAddr)>,
     /// Servers whose answer to a question did not verify.
     pub(crate) distrusted: Vec<(Name, Rtype, SocketAddr)>,
     /// The question itself is asked of servers, whatever the cache has.
     pub(crate) asks_anew: bool,
     /// What the cache had did not verify.
     pub(crate) passes_over_cache: bool,
+    /// Names that were hashed for proofs: none is hashed twice for one zone after another.
+    pub(crate) hashes: Hashes,
     /// What validation has cost so far.
     pub(crate) budget: Budget,
     /// How long the last denial of DS records holds, or the last records that lead to no keys of use.
@@ -196,9 +200,11 @@ impl Walker {
             shortened: HashMap::new(),
             keys_ahead: Vec::new(),
             proofs: Vec::new(),
+            unsigned: Vec::new(),
             distrusted: Vec::new(),
             asks_anew: false,
             passes_over_cache: false,
+            hashes: Hashes::default(),
             budget: Budget::default(),
             insecure_secs: 0,
             reached_limit: false,

@@ -73,6 +73,16 @@ impl Part {
         matches!(&self.ending, Ending::Denied(owner, _) if owner.len() < name.len() && self.sets.is_empty())
     }
 
+    /// Is anything of it signed?
+    pub(crate) fn has_signatures(&self) -> bool {
+        let denial = match &self.ending {
+            Ending::Denied(_, denial) => Some(denial),
+            _ => None,
+        };
+        let denied = denial.into_iter().flat_map(|denial| denial.soa.iter().chain(&denial.proof));
+        self.sets.iter().chain(&self.proof).chain(denied).any(|set| !set.signatures.is_empty())
+    }
+
     /// Does it say nothing and prove nothing?
     pub(crate) fn is_empty(&self) -> bool {
         let says_nothing =

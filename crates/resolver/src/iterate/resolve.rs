@@ -135,7 +135,9 @@ impl Walker {
                 Ending::Answered => return Ok(resolution),
                 Ending::Denied(_, denial) => {
                     resolution.rcode = denial.rcode;
-                    let is_said = |set: &Rrset| denial.proof.iter().any(|said| said.is_at(&set.owner, set.rtype));
+                    let is_same =
+                        |said: &Rrset, set: &Rrset| said.is_at(&set.owner, set.rtype) && said.records == set.records;
+                    let is_said = |set: &Rrset| denial.proof.iter().any(|said| is_same(said, set));
                     resolution.proof.retain(|set| !is_said(set));
                     resolution.beside.clear();
                     resolution.denial = Some(denial);
@@ -201,11 +203,22 @@ impl Walker {
                     if self.broken_chain(qname, qtype).await.is_some() {
                         return Err(self.bogus((qname, qtype), fault));
                     }
+                    self.note_lack_of_signatures(&part, reason);
                     self.distrust((qname, qtype), &part);
                 }
             }
         }
         Err(bogus.map_or(Failure::Unusable, |fault| self.bogus((qname, qtype), &fault)))
+    }
+
+    /// Takes note of a server that gave nothing but unsigned data of a zone where all is signed. A forwarder does so for
+    /// whatever zone somebody left unsigned.
+    fn note_lack_of_signatures(&mut self, part: &Part, reason: Reason) {
+        let (Some(zone), Some(server)) = (&part.zone, part.server) else { return };
+        let is_lack = matches!(reason, Reason::SignatureMissing | Reason::DenialMissing);
+        if is_lack && !part.has_signatures() && !self.is_forwarded(zone) {
+            self.note_unsigned(zone, server);
+        }
     }
 
     /// What was found does not verify. Whom the servers of its zone name for that is told (RFC 9567).

@@ -11,10 +11,10 @@ use crate::upstream::{Cookie, GUESSED_INABILITY_MS, GUESSES, Guessed};
 
 /// Most servers remembered, in each resolver, as long as fewer owe replies.
 pub(crate) const MAX_SERVERS: usize = 16_384;
-/// Most zones remembered of one server that it does not serve.
-const MAX_LAME: usize = 8;
-/// How long it is remembered that a server does not serve a zone, in ms (Unbound: 15 minutes).
-const LAME_MS: u64 = 900_000;
+/// Most zones remembered of one server that it does not serve, and of those that it serves without signatures.
+const MAX_ZONES: usize = 8;
+/// How long it is remembered of a server and a zone, in ms (Unbound: 15 minutes).
+const ZONE_MS: u64 = 900_000;
 /// How long it is remembered that a server cannot do something, in ms.
 const INABILITY_MS: u64 = 900_000;
 
@@ -31,7 +31,8 @@ pub(crate) struct Server {
     pub(crate) speaks_edns: bool,
     /// How often it answered only without EDNS.
     guesses: u32,
-    lame: Vec<(Name, u64)>,
+    lame: Zones,
+    unsigned: Zones,
     used: bool,
     /// Queries that are waited for.
     pub(crate) outstanding: u32,
@@ -48,7 +49,8 @@ impl Server {
             fails_edns_until_ms: 0,
             speaks_edns: false,
             guesses: 0,
-            lame: Vec::new(),
+            lame: Zones::default(),
+            unsigned: Zones::default(),
             used: true,
             outstanding: 0,
         }
@@ -77,15 +79,21 @@ impl Server {
     }
 
     pub(crate) fn is_lame(&self, zone: &[u8], now_ms: u64) -> bool {
-        self.lame.iter().any(|(name, until)| **name == *zone && now_ms < *until)
+        self.lame.has(zone, now_ms)
     }
 
     pub(crate) fn note_lame(&mut self, zone: Name, now_ms: u64) {
-        self.lame.retain(|(name, until)| *name != zone && now_ms < *until);
-        if self.lame.len() >= MAX_LAME {
-            self.lame.remove(0);
-        }
-        self.lame.push((zone, now_ms + LAME_MS));
+        self.lame.add(zone, now_ms);
+    }
+
+    /// Is it likely to give the signatures of a zone that is signed?
+    pub(crate) fn gives_signatures(&self, zone: &[u8], now_ms: u64) -> bool {
+        self.takes_edns(now_ms) && !self.unsigned.has(zone, now_ms)
+    }
+
+    /// It left out the signatures of a zone that is signed.
+    pub(crate) fn note_unsigned(&mut self, zone: Name, now_ms: u64) {
+        self.unsigned.add(zone, now_ms);
     }
 
     pub(crate) fn keeps_case(&self, now_ms: u64) -> bool {
@@ -117,6 +125,24 @@ impl Server {
             Guessed::Yes if self.guesses >= GUESSES => self.fails_edns_until_ms = now_ms + GUESSED_INABILITY_MS,
             Guessed::Yes => {}
         }
+    }
+}
+
+/// Zones of which something is remembered for a while. The oldest gives way.
+#[derive(Debug, Default)]
+struct Zones(Vec<(Name, u64)>);
+
+impl Zones {
+    fn has(&self, zone: &[u8], now_ms: u64) -> bool {
+        self.0.iter().any(|(name, until)| **name == *zone && now_ms < *until)
+    }
+
+    fn add(&mut self, zone: Name, now_ms: u64) {
+        self.0.retain(|(name, until)| *name != zone && now_ms < *until);
+        if self.0.len() >= MAX_ZONES {
+            self.0.remove(0);
+        }
+        self.0.push((zone, now_ms + ZONE_MS));
     }
 }
 
@@ -237,10 +263,21 @@ mod tests {
         let zone: Name = b"\x07example\x00".as_slice().into();
         server.note_lame(zone.clone(), 1_000);
         assert!(server.is_lame(&zone, 1_000) && !server.is_lame(b"\x00", 1_000));
-        assert!(!server.is_lame(&zone, 1_000 + LAME_MS));
+        assert!(!server.is_lame(&zone, 1_000 + ZONE_MS));
         for number in 0..20u8 {
             server.note_lame([1, number, 0].as_slice().into(), 1_000);
         }
-        assert_eq!(server.lame.len(), MAX_LAME);
+        assert_eq!(server.lame.0.len(), MAX_ZONES);
+    }
+
+    #[test]
+    fn a_lack_of_signatures_is_of_one_zone_and_passes_and_one_of_edns_is_of_all() {
+        let mut server = Server::new(addr(1), &[1; 16]);
+        let zone: Name = b"\x07example\x00".as_slice().into();
+        server.note_unsigned(zone.clone(), 1_000);
+        assert!(!server.gives_signatures(&zone, 1_000) && server.gives_signatures(b"\x00", 1_000));
+        assert!(server.gives_signatures(&zone, 1_000 + ZONE_MS) && !server.is_lame(&zone, 1_000));
+        server.note_failed_edns(1_000, Guessed::No);
+        assert!(!server.gives_signatures(b"\x00", 1_000));
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use avocet_cache::{Rank, Security};
 use avocet_dnssec::anchor::Anchors;
 use avocet_dnssec::negative::NegativeAnchors;
-use avocet_dnssec::{Context, DelegationKind, Policy, Proof, Reason, Trust, Verdict, ZoneKeys, chain, signature};
+use avocet_dnssec::{Context, DelegationKind, Policy, Reason, Trust, Verdict, ZoneKeys, chain, signature};
 use avocet_wire::{Class, Rtype, name};
 
 use super::Walker;
@@ -335,6 +335,10 @@ impl Walker {
                     self.distrust((child, Rtype::DS), &part);
                 }
                 link => {
+                    if let Ending::Denied(_, denial) = &part.ending {
+                        // It may be about names below, too.
+                        self.note_proof(&denial.proof);
+                    }
                     self.keep_denial_of_ds(&part, child);
                     return link;
                 }
@@ -396,8 +400,7 @@ impl Walker {
             if self.is_alias_of(above, child, sets) {
                 return Ok(Link::NoCut);
             }
-            let budget = &mut self.budget;
-            let delegation = lend(sets, |sets| Proof::signed(sets, above, &context).delegation(child, budget))?;
+            let delegation = self.prove(above, sets, |proof, budget| proof.delegation(child, budget))?;
             self.insecure_secs = delegation.lifetime_secs;
             return match delegation.kind {
                 DelegationKind::NoCut => Ok(Link::NoCut),
@@ -426,7 +429,7 @@ impl Walker {
         match verified.map(|verified| verified.closest_encloser) {
             Ok(None) => true,
             Ok(Some(encloser)) => {
-                lend(sets, |sets| Proof::signed(sets, above, &context).expansion(child, &encloser, budget)).is_ok()
+                self.prove(above, sets, |proof, budget| proof.expansion(child, &encloser, budget)).is_ok()
             }
             Err(_) => false,
         }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use avocet_cache::{Rank, Security, Unsupported};
-use avocet_dnssec::{DenialKind, Proof, Reason, Verdict, ZoneKeys, signature};
+use avocet_dnssec::{Budget, DenialKind, Proof, Reason, Verdict, ZoneKeys, signature};
 use avocet_wire::{NameBuf, Rcode, Rtype, name};
 
 use super::Walker;
@@ -35,7 +35,7 @@ impl Walker {
     pub(crate) async fn validate(&mut self, part: &mut Part, qtype: Rtype, frame: &Frame<'_>) -> Result<(), Reason> {
         self.budget.begin_message();
         let zone = part.zone.clone();
-        self.proofs.extend(part.proof.iter().take(MAX_PROOFS.saturating_sub(self.proofs.len())).cloned());
+        self.note_proof(&part.proof);
         let is_of_zone = zone.as_ref().is_some_and(|zone| !self.is_forwarded(zone));
         let is_used = |security: Security| security == Security::Secure || is_of_zone && security == Security::Insecure;
         let mut before = Security::Unchecked;
@@ -131,9 +131,8 @@ impl Walker {
         set.security = Security::Secure;
         set.ttl_secs = set.ttl_secs.min(verified.lifetime_secs);
         let Some(encloser) = verified.closest_encloser else { return Ok(()) };
-        let (expansion, believed) = lend(proof, |sets| {
-            let mut proof = Proof::signed(sets, keys, &context);
-            proof.expansion(&set.owner, &encloser, budget).map(|expansion| (expansion, believed(&proof)))
+        let (expansion, believed) = self.prove(keys, proof, |proof, budget| {
+            proof.expansion(&set.owner, &encloser, budget).map(|expansion| (expansion, believed(proof)))
         })?;
         if expansion.verdict() == Verdict::Secure {
             self.keep_wildcard(set, &encloser);
@@ -143,6 +142,30 @@ impl Walker {
         }
         set.ttl_secs = set.ttl_secs.min(expansion.lifetime_secs);
         Ok(())
+    }
+
+    /// Lets a zone's NSEC and NSEC3 RRsets prove something, with what was hashed before.
+    pub(super) fn prove<R>(
+        &mut self,
+        keys: &ZoneKeys,
+        sets: &[Rrset],
+        act: impl FnOnce(&mut Proof<'_>, &mut Budget) -> R,
+    ) -> R {
+        let context = self.context();
+        let (hashes, budget) = (std::mem::take(&mut self.hashes), &mut self.budget);
+        let (said, hashes) = lend(sets, |sets| {
+            let mut proof = Proof::signed(sets, keys, &context).with_hashes(hashes);
+            (act(&mut proof, budget), proof.into_hashes())
+        });
+        self.hashes = hashes;
+        said
+    }
+
+    /// Keeps NSEC and NSEC3 RRsets for the chain of trust. The oldest give way.
+    pub(super) fn note_proof(&mut self, proof: &[Rrset]) {
+        self.proofs.retain(|known| !proof.iter().any(|set| known.is_at(&set.owner, set.rtype)));
+        self.proofs.extend(proof.iter().take(MAX_PROOFS).cloned());
+        self.proofs.drain(..self.proofs.len().saturating_sub(MAX_PROOFS));
     }
 
     /// Keeps what a wildcard has, for other names that it is expanded to.
@@ -160,8 +183,10 @@ impl Walker {
             return;
         }
         let lifetime = |set: &Rrset| {
+            // The zones above and below a cut may both have a set there: one of them was believed.
             let is_it = |(owner, rtype, _): &&Believed| *owner == set.owner && *rtype == set.rtype;
-            believed.iter().find(is_it).map(|(.., secs)| *secs)
+            let believed = believed.iter().find(is_it).map(|(.., secs)| *secs);
+            believed.filter(|_| set.is_signed_only_by(keys.zone().wire()))
         };
         let secure = |set: &Rrset| {
             let ttl_secs = set.ttl_secs.min(lifetime(set)?);
@@ -251,9 +276,7 @@ impl Walker {
         keys: &Arc<ZoneKeys>,
     ) -> Result<(), Reason> {
         let context = self.context();
-        let budget = &mut self.budget;
-        let (proven, believed) = lend(&denial.proof, |sets| {
-            let mut proof = Proof::signed(sets, keys, &context);
+        let (proven, believed) = self.prove(keys, &denial.proof, |proof, budget| {
             let proven = match denial.rcode {
                 Rcode::NXDOMAIN => match proof.nxdomain(owner, budget) {
                     // The name may have others below it after all: what is proven is believed, not the RCODE.
@@ -267,11 +290,12 @@ impl Walker {
                 },
                 _ => proof.nodata(owner, qtype, budget),
             };
-            proven.map(|proven| (proven, believed(&proof)))
+            proven.map(|proven| (proven, believed(proof)))
         })?;
         denial.rcode = if proven.kind == DenialKind::Nxdomain { Rcode::NXDOMAIN } else { Rcode::NOERROR };
         let mut lifetime_secs = proven.lifetime_secs;
         if let Some(soa) = &mut denial.soa {
+            let budget = &mut self.budget;
             let verified = lend(std::slice::from_ref(soa), |sets| signature::verify(&sets[0], keys, &context, budget))?;
             lifetime_secs = lifetime_secs.min(verified.lifetime_secs);
             soa.security = Security::Secure;

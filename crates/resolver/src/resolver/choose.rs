@@ -5,11 +5,12 @@ use std::net::SocketAddr;
 use chacha20::rand_core::Rng;
 
 use super::Resolver;
-use crate::iterate::fetch::Patience;
+use crate::iterate::fetch::{Inquiry, Patience};
 use crate::iterate::fetches::Fetch;
 use crate::iterate::loss::Level;
 use crate::iterate::server::Server;
 use crate::plan::Strategy;
+use crate::rtt;
 
 /// Most queries to the servers of a zone that keep silent: one for each of those that a delegation may have, or as
 /// many to fewer.
@@ -46,7 +47,8 @@ impl<W> Resolver<W> {
         if round >= rounds && self.gives_up(fetch) {
             return None;
         }
-        let chosen = self.pick(fetch, usable & !tried, (explores, luck), now_ms)?;
+        let left = self.giving_signatures(fetch, usable & !tried, now_ms);
+        let chosen = self.pick(fetch, left, (explores, luck), now_ms)?;
         let fetch = self.fetches.get_mut(fetch_at)?;
         (fetch.tried, fetch.round) = (tried | 1 << chosen, round);
         Some(chosen)
@@ -106,30 +108,49 @@ impl<W> Resolver<W> {
         };
         let is_healthy = |place: &u8| self.server_at(fetch, *place).is_none_or(|server| !server.is_shunned(now_ms));
         let usable = places(fetch.all() & !fetch.failed).filter(has_room);
-        let set = |places: &mut dyn Iterator<Item = u8>| places.fold(0u64, |set, place| set | 1 << place);
-        match set(&mut usable.clone().filter(is_healthy)) {
-            0 => set(&mut usable.clone()),
+        match set(usable.clone().filter(is_healthy)) {
+            0 => set(usable),
             healthy => healthy,
         }
     }
 
+    /// Of these servers those that give the signatures of a zone that is signed; all, where none is known to.
+    fn giving_signatures(&self, fetch: &Fetch, left: u64, now_ms: u64) -> u64 {
+        let Inquiry { zone, manner, .. } = &fetch.inquiry;
+        if !manner.is_signed || left.count_ones() < 2 {
+            return left;
+        }
+        let gives = |server: &Server| server.gives_signatures(zone, now_ms);
+        match set(places(left).filter(|&place| self.server_at(fetch, place).is_none_or(gives))) {
+            0 => left,
+            giving => giving,
+        }
+    }
+
     fn pick(&self, fetch: &Fetch, left: u64, (explores, luck): (bool, u32), now_ms: u64) -> Option<u8> {
+        let any = |set: u64| places(set).nth(luck as usize % set.count_ones().max(1) as usize);
         match fetch.inquiry.manner.strategy {
             Strategy::Ordered => places(left).next(),
-            Strategy::RoundRobin => places(left).nth(luck as usize % left.count_ones().max(1) as usize),
+            Strategy::RoundRobin => any(left),
             Strategy::Fastest | Strategy::Race(_) => {
                 let score = |place: &u8| self.server_at(fetch, *place).map_or(0, |server| server.rtt.score(now_ms));
                 let is_measured = |place: &u8| self.is_measured(fetch, *place);
                 let best = places(left).filter(is_measured).min_by_key(score);
-                let unknown = places(left).filter(|place| !is_measured(place));
-                let count = unknown.clone().count();
+                let unknown = set(places(left).filter(|place| !is_measured(place)));
+                // Those that were never asked, or not in vain.
+                let fresh = set(places(unknown).filter(|place| score(place) == 0));
+                let is_slow = |best: &u8| fresh != 0 && score(best) > rtt::MOST_UNKNOWN;
                 match best {
-                    Some(best) if count == 0 || !explores => Some(best),
-                    _ => unknown.clone().nth(luck as usize % count.max(1)),
+                    Some(best) if unknown == 0 || !explores && !is_slow(&best) => Some(best),
+                    _ => any(if fresh == 0 { unknown } else { fresh }),
                 }
             }
         }
     }
+}
+
+fn set(places: impl Iterator<Item = u8>) -> u64 {
+    places.fold(0, |set, place| set | 1 << place)
 }
 
 fn places(set: u64) -> impl Iterator<Item = u8> + Clone {

@@ -159,6 +159,10 @@ impl<W> Resolver<W> {
                 let server = self.servers.number(addr);
                 self.servers[server].note_lame(zone, cx.now_ms);
             }
+            Note::Unsigned(addr, zone) => {
+                let server = self.servers.number(addr);
+                self.servers[server].note_unsigned(zone, cx.now_ms);
+            }
             Note::Ahead(inquiry) => self.fetch_ahead(at, *inquiry, cx),
             Note::Report(report) => self.note_report(report),
             Note::LocalRoot => self.counters.local_root += 1,

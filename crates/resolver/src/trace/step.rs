@@ -193,6 +193,8 @@ pub enum Taken {
     Hearsay,
     /// The server does not serve the zone.
     Lame,
+    /// Without the signatures of a zone that is signed: taken for want of better.
+    Unsigned,
     /// An error.
     Error(Rcode),
     /// Nothing of use.

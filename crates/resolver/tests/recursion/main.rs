@@ -17,6 +17,7 @@ mod replies;
 mod reports;
 mod secure;
 mod shortened;
+mod signatures;
 mod synthesis;
 mod traces;
 mod verdicts;

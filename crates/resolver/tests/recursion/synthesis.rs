@@ -11,7 +11,7 @@ use crate::secure::{NOW_SECS, Zone, lines, served, validation};
 use crate::world::{Script, World, recursion};
 
 /// The label of a name's NSEC3 record without salt and iterations (RFC 4648 §7).
-fn hashed(owner: &str) -> String {
+pub(crate) fn hashed(owner: &str) -> String {
     const DIGITS: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
     let hash = Parameters { iterations: 0, salt: &[] }.hash(&name(owner), &mut Budget::default()).unwrap();
     let bit = |at: usize| usize::from(hash[at / 8] >> (7 - at % 8) & 1);

@@ -57,6 +57,8 @@ pub(crate) struct World {
     pub(crate) rrsets: RrsetCache,
     failures: FailureCache,
     servers: HashMap<IpAddr, OctetScript>,
+    /// How long servers take, in ms, where that is not 0.
+    pub(crate) slow: HashMap<IpAddr, u64>,
     open: HashMap<u32, ()>,
     pub(crate) sent: Vec<Sent>,
     /// So many queries more cannot be sent.
@@ -195,6 +197,7 @@ impl World {
             rrsets: RrsetCache::new(4 << 20, 86_400, TTL, [1; 16]).unwrap(),
             failures: FailureCache::new(1 << 18, [2; 16]).unwrap(),
             servers: HashMap::new(),
+            slow: HashMap::new(),
             open: HashMap::new(),
             sent: Vec::new(),
             short_of: 0,
@@ -373,8 +376,10 @@ impl World {
             Some(Event::Query { socket, to, octets, over_tcp }) => {
                 let query = Query::read(&octets, over_tcp);
                 let Some(script) = self.servers.get_mut(&to.ip()) else { return };
-                for octets in script(&query) {
-                    self.schedule(Event::Reply { socket, octets });
+                let replies = script(&query);
+                let after_ms = self.slow.get(&to.ip()).copied().unwrap_or(0);
+                for octets in replies {
+                    self.schedule(Event::Reply { socket, octets }, after_ms);
                 }
             }
             Some(Event::Reply { socket, octets }) => {
@@ -387,10 +392,10 @@ impl World {
         }
     }
 
-    fn schedule(&mut self, event: Event) {
+    fn schedule(&mut self, event: Event, after_ms: u64) {
         self.events += 1;
         self.under_way.insert(self.events, event);
-        self.net.send(&self.events.clone(), 0);
+        self.net.send(&self.events.clone(), after_ms);
     }
 
     fn perform(&mut self) {
@@ -440,7 +445,7 @@ impl World {
         let transport = if over_tcp { " by TCP" } else { "" };
         let what = format!("{qname} {}{transport}", query.qtype);
         self.sent.push(Sent { to: to.ip().to_string(), what, octets: octets.to_vec() });
-        self.schedule(Event::Query { socket, to, octets: octets.to_vec(), over_tcp });
+        self.schedule(Event::Query { socket, to, octets: octets.to_vec(), over_tcp }, 0);
     }
 
     /// What was sent so far, as "1: www.example. A" for 192.0.2.1; forgets it.

@@ -404,6 +404,7 @@ fn taken_value(taken: &Taken) -> Value {
         Taken::Referral(zone) => json!({ "step": "taken", "as": "referral", "zone": shown(zone) }),
         Taken::Hearsay => json!({ "step": "taken", "as": "hearsay" }),
         Taken::Lame => json!({ "step": "taken", "as": "lame" }),
+        Taken::Unsigned => json!({ "step": "taken", "as": "unsigned" }),
         Taken::Error(rcode) => json!({ "step": "taken", "as": "error", "rcode": rcode.to_string() }),
         Taken::Unusable => json!({ "step": "taken", "as": "unusable" }),
     }
