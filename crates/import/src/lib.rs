@@ -26,6 +26,7 @@ mod reverse;
 mod section;
 mod server;
 mod source;
+mod types;
 mod write;
 mod yaml;
 
@@ -90,7 +91,7 @@ pub fn import(
         Origin::Blocky => blocky::read(path, files, &mut draft)?,
         Origin::Dnsmasq => dnsmasq::read(path, files, &mut draft)?,
     }
-    Ok(write::finish(origin, path, draft))
+    write::finish(origin, path, draft)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Names as the configuration takes them: of domains, and of lists, groups, clients and rules.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use avocet_wire::name::MAX_NAME;
 use avocet_wire::text;
@@ -49,19 +49,24 @@ pub(crate) fn is_title(written: &str) -> bool {
     (1..=MAX_TITLE).contains(&written.len()) && !written.chars().any(char::is_control) && !written.trim().is_empty()
 }
 
-/// Names given out so far.
+/// Names given out so far, each with the last number that was put behind it.
 #[derive(Debug, Default)]
-pub(crate) struct Names(HashSet<String>);
+pub(crate) struct Names(HashMap<String, usize>);
 
 impl Names {
     /// `wanted`, or with a number behind it where it has been given out.
     pub(crate) fn unique(&mut self, wanted: String) -> String {
-        let mut name = wanted.clone();
-        let mut count = 1;
-        while !self.0.insert(name.clone()) {
+        let Some(&last) = self.0.get(&wanted) else {
+            self.0.insert(wanted.clone(), 1);
+            return wanted;
+        };
+        let (mut name, mut count) = (wanted.clone(), last);
+        while self.0.contains_key(&name) {
             count += 1;
             name = format!("{wanted}-{count}");
         }
+        self.0.insert(wanted, count);
+        self.0.insert(name.clone(), 1);
         name
     }
 }

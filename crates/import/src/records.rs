@@ -100,6 +100,35 @@ impl Records {
         owners
     }
 
+    /// The types of a name.
+    pub(crate) fn types_of<'a>(&'a self, owner: &'a str) -> Vec<&'a str> {
+        self.sets_of(owner).map(|(rtype, _)| rtype).collect()
+    }
+
+    /// Has an address of the name its reverse name?
+    pub(crate) fn is_mapped_back(&self, owner: &str) -> bool {
+        self.sets_of(owner).any(|(rtype, set)| matches!(rtype, "A" | "AAAA") && set.last[0].is_some())
+    }
+
+    /// Takes out the records of a name as lines made of name, type and data, if there is one for each.
+    pub(crate) fn lines(
+        &mut self,
+        owner: &str,
+        line: impl Fn(&str, &str, &str) -> Option<String>,
+    ) -> Option<Vec<String>> {
+        let types: Vec<String> = self.types_of(owner).into_iter().map(str::to_owned).collect();
+        let mut lines = Vec::new();
+        for rtype in &types {
+            for (_, data) in self.values(owner, rtype) {
+                lines.push(line(owner, rtype, &data)?);
+            }
+        }
+        for rtype in types {
+            self.sets.remove(&(owner.to_owned(), rtype));
+        }
+        Some(lines)
+    }
+
     /// The tables as they are written, each with its values and its TTL in seconds.
     pub(crate) fn tables(&self) -> impl Iterator<Item = (&Table, Vec<&str>, u32)> {
         self.tables.iter().filter_map(|table| {

@@ -108,6 +108,11 @@ impl Section {
         }
     }
 
+    /// Is any of these keys in it?
+    pub(crate) fn has_any(&self, keys: &[&str]) -> bool {
+        keys.iter().any(|key| self.keys.contains_key(*key))
+    }
+
     /// Is nothing left in it?
     pub(crate) fn is_empty(&self) -> bool {
         self.keys.values().all(is_absent)

@@ -7,22 +7,37 @@ use toml::Value;
 
 use crate::draft::{Draft, Forward, Group, Kind, List, Place, Reverse, Rule, Trust, one_line};
 use crate::records::Table;
-use crate::{Imported, Origin, local};
+use crate::source::Error;
+use crate::{Imported, Origin, local, types};
 
 /// Where the server listens if the file does not say.
 const DEFAULT_LISTEN: &str = "127.0.0.1:5300";
 /// What `max-ttl-secs` is if the file does not say.
 const DEFAULT_MAX_TTL_SECS: i64 = 86_400;
 
+/// Most lists, groups, clients and rules, as the configuration reader has it.
+const MAX_LISTS: usize = 256;
+const MAX_GROUPS: usize = 1_000;
+const MAX_CLIENTS: usize = 60_000;
+const MAX_RULES: usize = 20_000;
+
 /// Makes the draft whole and writes it.
-pub(crate) fn finish(origin: Origin, path: &str, mut draft: Draft) -> Imported {
+///
+/// # Errors
+/// There is more of it than a configuration may hold.
+pub(crate) fn finish(origin: Origin, path: &str, mut draft: Draft) -> Result<Imported, Error> {
     drop_own_addresses(&mut draft);
     order_ttls(&mut draft);
+    if matches!(origin, Origin::Dnsmasq | Origin::Pihole) {
+        types::settle(&mut draft);
+    }
     spread_wildcards(&mut draft);
     settle_exceptions(&mut draft);
     local::apply(&mut draft);
     give_to_all_groups(&mut draft);
+    limit_lists(&mut draft);
     drop_absent_lists(&mut draft);
+    check_counts(path, &draft)?;
     draft.note_quiet();
     let over = draft.notes_over();
     let mut config = String::new();
@@ -32,7 +47,39 @@ pub(crate) fn finish(origin: Origin, path: &str, mut draft: Draft) -> Imported {
     if over > 0 {
         notes.push(format!("{over} more notes: only the first are kept"));
     }
-    Imported { config, files: draft.files, notes }
+    Ok(Imported { config, files: draft.files, notes })
+}
+
+/// Leaves out the last lists that are fetched where there are too many.
+fn limit_lists(draft: &mut Draft) {
+    let mut over = draft.lists.len().saturating_sub(MAX_LISTS);
+    let mut kept = Vec::new();
+    for list in std::mem::take(&mut draft.lists).into_iter().rev() {
+        match &list.place {
+            Place::Url(url) if over > 0 && list.kind == Kind::Block => {
+                over -= 1;
+                draft.note(format!("{}: {url}", list.origin), format!("there are {MAX_LISTS} lists at most"));
+            }
+            _ => kept.push(list),
+        }
+    }
+    kept.reverse();
+    draft.lists = kept;
+}
+
+/// Checks what cannot be left out without changing what the rest means.
+fn check_counts(path: &str, draft: &Draft) -> Result<(), Error> {
+    for (count, most, what) in [
+        (draft.lists.len(), MAX_LISTS, "lists"),
+        (draft.groups.len(), MAX_GROUPS, "groups"),
+        (draft.clients.len(), MAX_CLIENTS, "clients"),
+        (draft.rules.len(), MAX_RULES, "rules"),
+    ] {
+        if count > most {
+            return Err(Error::TooLarge { path: path.to_owned(), limit: format!("{most} {what}") });
+        }
+    }
+    Ok(())
 }
 
 /// Leaves out servers where this one will listen itself: queries would go round in a circle.

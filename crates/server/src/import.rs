@@ -61,19 +61,30 @@ fn directory(output: &Path) -> Result<PathBuf, String> {
     fs::canonicalize(parent).map_err(|error| format!("{}: {error}", parent.display()))
 }
 
-/// Writes all files. None may exist: an import replaces nothing.
+/// Writes all files, or none. None may exist: an import replaces nothing.
 fn write_files(output: &Path, directory: &Path, imported: &Imported) -> Result<(), String> {
     let named = imported.files.iter().map(|(name, text)| (directory.join(name), text.as_str()));
     let all: Vec<(PathBuf, &str)> = named.chain([(output.to_owned(), imported.config.as_str())]).collect();
     if let Some((path, _)) = all.iter().find(|(path, _)| path.exists()) {
         return Err(format!("{} exists; an import replaces no file", path.display()));
     }
-    for (path, text) in all {
-        let file = OpenOptions::new().write(true).create_new(true).open(&path);
-        let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
-        written.map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
+    let mut made = Vec::new();
+    for (path, text) in &all {
+        if let Err(error) = write_file(path, text, &mut made) {
+            made.iter().for_each(|path| drop(fs::remove_file(path)));
+            return Err(format!("{} cannot be written: {error}", path.display()));
+        }
     }
     Ok(())
+}
+
+/// Writes a file that is not there; its path is in `made` once it is.
+fn write_file<'a>(path: &'a Path, text: &str, made: &mut Vec<&'a Path>) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
+    made.push(path);
+    file.write_all(text.as_bytes())?;
+    // A full disk may show only now.
+    file.sync_all()
 }
 
 /// The files of this machine.
@@ -167,6 +178,20 @@ mod tests {
         assert!(run(&args).unwrap_err().ends_with("exists; an import replaces no file"));
         let missing = ImportArgs { path: directory.join("gone").display().to_string(), output: None, ..args };
         assert!(run(&missing).unwrap_err().contains("gone cannot be read"));
+        fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn of_files_that_cannot_all_be_written_none_stays() {
+        let directory = std::env::temp_dir().join(format!("avocet-import-half-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let file = |name: &str| (name.to_owned(), "x".to_owned());
+        // The last cannot be made: its directory is not there.
+        let files = vec![file("a.txt"), file("b.txt"), file("gone/c.txt")];
+        let imported = Imported { config: "x".to_owned(), files, notes: Vec::new() };
+        let error = write_files(&directory.join("avocet.toml"), &directory, &imported).unwrap_err();
+        assert!(error.contains("gone/c.txt cannot be written"), "{error}");
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 0);
         fs::remove_dir_all(&directory).unwrap();
     }
 

@@ -17,6 +17,9 @@ use crate::source::{self, Error, Files, MAX_TEXT, malformed};
 use crate::yaml;
 use exceptions::Exceptions;
 
+/// Keys by which a file is known to be one of AdGuard Home.
+const KNOWN: &[&str] =
+    &["clients", "dhcp", "dns", "filters", "querylog", "schema_version", "user_rules", "users", "whitelist_filters"];
 /// Keys that say nothing about answers, or have one sensible value that the server has anyway.
 const QUIET: &[&str] = &[
     "auth_attempts",
@@ -37,7 +40,6 @@ const QUIET_DNS: &[&str] = &[
     "cache_optimistic_max_age",
     "fastest_timeout",
     "handle_ddr",
-    "hostsfile_enabled",
     "max_goroutines",
     "pending_requests",
     "private_networks",
@@ -65,19 +67,34 @@ const REWRITE_TTL_SECS: u32 = 10;
 /// Seconds of `min-ttl-secs` and `block-ttl-secs`, and of `max-ttl-secs`.
 const MIN_TTL_RANGE: (u64, u64) = (0, 86_400);
 const MAX_TTL_RANGE: (u64, u64) = (0, 604_800);
+/// Most networks of one condition, which has a bound in octets.
+const NETWORKS_OF_RULE: usize = 1_000;
 /// Least and most octets of a cache.
 const CACHE_RANGE: (u64, u64) = (1 << 20, 1 << 40);
 
 /// Reads the file at `path`.
 pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(), Error> {
     let document = yaml::parse(path, &source::octets(files, path, MAX_TEXT)?)?;
-    let mut root = Section::of(document).ok_or_else(|| malformed(path, "this is no AdGuardHome.yaml"))?;
+    let root = Section::of(document).filter(|root| root.has_any(KNOWN));
+    let mut root = root.ok_or_else(|| malformed(path, "this is no AdGuardHome.yaml"))?;
+    if !root.has_any(&["schema_version"]) {
+        draft.note(
+            "schema_version",
+            "it is the last key that AdGuard Home writes, and missing: the file may be cut off",
+        );
+    }
     let mut dns = root.section("dns");
     let mut filtering = root.section("filtering");
     server(&mut dns, draft);
     upstreams::read(&mut dns, files, draft);
     cache(&mut dns, draft);
     translation(&mut dns, draft);
+    if dns.is_off("hostsfile_enabled") {
+        draft.quiet("dns.hostsfile_enabled");
+    } else {
+        draft.note("/etc/hosts", "names of the machine are not read; write those of the network as [[record]]");
+        dns.skip(&["hostsfile_enabled"]);
+    }
     blocking(&mut filtering, &mut dns, draft);
     let mut exceptions = Exceptions::default();
     let all_rewrites = filtering.sections("rewrites").into_iter().chain(dns.sections("rewrites"));
@@ -207,24 +224,25 @@ fn blocked_hosts(written: Vec<String>, draft: &mut Draft) {
 }
 
 fn denied(dns: &mut Section, draft: &mut Draft) {
-    for text in dns.texts("disallowed_clients") {
-        let Some(net) = network(&text) else {
-            draft.note(format!("dns.disallowed_clients: {text}"), "clients are refused by address here");
-            continue;
-        };
-        let when = format!("client.ip.in(\"{net}\")");
-        draft.rule(Rule::doing("drop", &format!("refused {net}"), when, "dns.disallowed_clients"));
+    let written = dns.texts("disallowed_clients");
+    for text in written.iter().filter(|text| network(text).is_none()) {
+        draft.note(format!("dns.disallowed_clients: {text}"), "clients are refused by address here");
+    }
+    let networks: Vec<String> =
+        written.iter().filter_map(|text| network(text)).map(|net| format!("\"{net}\"")).collect();
+    for some in networks.chunks(NETWORKS_OF_RULE) {
+        let when = format!("client.ip.in({})", some.join(", "));
+        draft.rule(Rule::doing("drop", "refused clients", when, "dns.disallowed_clients"));
     }
 }
 
 fn bogus(written: Vec<String>, draft: &mut Draft) {
     let networks: Vec<String> =
         written.iter().filter_map(|text| network(text)).map(|net| format!("\"{net}\"")).collect();
-    if networks.is_empty() {
-        return;
+    for some in networks.chunks(NETWORKS_OF_RULE) {
+        let when = format!("answer.ip.in({})", some.join(", "));
+        draft.rule(Rule::block("bogus nxdomain", when, "nxdomain", "dns.bogus_nxdomain"));
     }
-    let when = format!("answer.ip.in({})", networks.join(", "));
-    draft.rule(Rule::block("bogus nxdomain", when, "nxdomain", "dns.bogus_nxdomain"));
 }
 
 fn cache(dns: &mut Section, draft: &mut Draft) {

@@ -11,6 +11,20 @@ use crate::section::{Section, millis, shown};
 use crate::source::{self, Error, Files, MAX_INCLUDES, MAX_TEXT, malformed};
 use crate::yaml;
 
+/// Keys by which a file is known to be one of blocky.
+const KNOWN: &[&str] = &[
+    "blocking",
+    "bootstrapDns",
+    "caching",
+    "clientLookup",
+    "conditional",
+    "customDNS",
+    "hostsFile",
+    "port",
+    "ports",
+    "upstream",
+    "upstreams",
+];
 /// Keys that say nothing about answers.
 const QUIET: &[&str] = &[
     "certFile",
@@ -31,7 +45,8 @@ const TTL_RANGE: (u64, u64) = (0, 86_400);
 /// Reads the file or the directory at `path`.
 pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(), Error> {
     let document = yaml::parse(path, &text(path, files)?)?;
-    let mut root = Section::of(document).ok_or_else(|| malformed(path, "this is no configuration of blocky"))?;
+    let root = Section::of(document).filter(|root| root.has_any(KNOWN));
+    let mut root = root.ok_or_else(|| malformed(path, "this is no configuration of blocky"))?;
     listen(&mut root, draft);
     upstreams(&mut root, draft);
     custom(root.section("customDNS"), draft);

@@ -15,12 +15,42 @@ use crate::draft::{Draft, Kind, Record, Reverse, Rule, address_type};
 use crate::hosts;
 use crate::name;
 use crate::reverse;
-use crate::source::{self, Error, Files, MAX_TEXT};
+use crate::source::{self, Error, Files, MAX_TEXT, malformed};
 use domain::Domains;
 pub(crate) use statement::{Statement, statements};
 
-/// Most seconds of `min-ttl-secs`, and of `max-ttl-secs`.
-const TTL_RANGE: (u64, u64) = (0, 86_400);
+/// Seconds of `min-ttl-secs`, which dnsmasq bounds by an hour, and of `max-ttl-secs`.
+const MIN_TTL_RANGE: (u64, u64) = (0, 3_600);
+const MAX_TTL_RANGE: (u64, u64) = (0, 86_400);
+
+/// Statements that are carried over, but for those of [`records`].
+const CARRIED: &[&str] = &[
+    "addn-hosts",
+    "address",
+    "all-servers",
+    "bogus-nxdomain",
+    "domain",
+    "domain-needed",
+    "expand-hosts",
+    "filter-A",
+    "filter-AAAA",
+    "hostsdir",
+    "listen-address",
+    "local",
+    "local-ttl",
+    "max-cache-ttl",
+    "max-ttl",
+    "min-cache-ttl",
+    "no-hosts",
+    "no-resolv",
+    "port",
+    "rebind-domain-ok",
+    "resolv-file",
+    "rev-server",
+    "server",
+    "stop-dns-rebind",
+    "strict-order",
+];
 
 /// Statements that say nothing about answers, or whose effect the server has anyway.
 const QUIET: &[&str] = &[
@@ -57,6 +87,7 @@ const LEFT: &[(&str, &str)] = &[
     ("tftp", "files are not served here (TFTP)"),
     ("pxe", "files are not served here (TFTP)"),
     ("auth-", "zones are not served with authority by an import; write them as [[record]]"),
+    ("interface-name", "addresses of interfaces are not looked up: write a [[record]]"),
     ("interface", "listeners are addresses here: write them in `listen` of [server]"),
     ("except-interface", "listeners are addresses here: write them in `listen` of [server]"),
     ("cache-size", "caches are sized in octets here: see [cache]"),
@@ -70,6 +101,9 @@ const LEFT: &[(&str, &str)] = &[
 /// Reads `dnsmasq.conf` at `path`.
 pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(), Error> {
     let statements = statement::gather(path, files, draft)?;
+    if !statements.iter().any(is_known) {
+        return Err(malformed(path, "no setting of dnsmasq is in it"));
+    }
     let has = |key: &str| statements.iter().any(|statement| statement.key == key);
     let asks_resolv_conf = !has("no-resolv") && !has("resolv-file");
     if !has("no-hosts") {
@@ -81,6 +115,12 @@ pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(
         draft.note("/etc/resolv.conf", "its servers are not read; what no [[forward]] is for is asked from the root");
     }
     Ok(())
+}
+
+/// Is it a statement of dnsmasq at all?
+fn is_known(statement: &Statement) -> bool {
+    let key = statement.key.as_str();
+    CARRIED.contains(&key) || records::KEYS.contains(&key) || QUIET.contains(&key) || key.starts_with("dhcp-")
 }
 
 /// Where dnsmasq listens: all addresses, if it does not say.
@@ -175,8 +215,8 @@ impl State {
             "domain-needed" => draft.needs_dot = Some(place.to_owned()),
             "strict-order" => self.strategy = Some(Strategy::Ordered),
             "all-servers" => self.strategy = Some(Strategy::All),
-            "min-cache-ttl" => ttl("min-ttl-secs", statement, draft),
-            "max-cache-ttl" => ttl("max-ttl-secs", statement, draft),
+            "min-cache-ttl" => ttl(("min-ttl-secs", MIN_TTL_RANGE), statement, draft),
+            "max-cache-ttl" | "max-ttl" => ttl(("max-ttl-secs", MAX_TTL_RANGE), statement, draft),
             "stop-dns-rebind" => draft.set("policy", "block-private", true, place),
             "rebind-domain-ok" => {
                 let names: Vec<String> = value.split('/').filter_map(name::domain).collect();
@@ -413,9 +453,14 @@ fn resolv_file(path: &str, files: &dyn Files, draft: &mut Draft) {
     }
 }
 
-fn ttl(key: &'static str, statement: &Statement, draft: &mut Draft) {
-    match statement.value.parse() {
-        Ok(secs) => draft.set_within(("cache", key), secs, TTL_RANGE, &statement.to_string()),
+/// A bound of TTLs. What is handed out (`max-ttl`) is bounded as what is kept is: the lower of both counts.
+fn ttl((key, range): (&'static str, (u64, u64)), statement: &Statement, draft: &mut Draft) {
+    let set = draft.settings.get(&("cache", key)).and_then(|(value, _)| value.as_integer());
+    match statement.value.parse::<u64>() {
+        Ok(secs) if set.is_some_and(|set| key == "max-ttl-secs" && u64::try_from(set).is_ok_and(|set| set <= secs)) => {
+        }
+        Ok(0) if key == "max-ttl-secs" => {}
+        Ok(secs) => draft.set_within(("cache", key), secs, range, &statement.to_string()),
         Err(_) => draft.note(statement, "expected a number of seconds"),
     }
 }

@@ -6,6 +6,19 @@ use crate::draft::{Draft, Record, Reverse};
 
 use super::Statement;
 
+/// Statements that are taken here.
+pub(super) const KEYS: &[&str] = &[
+    "caa-record",
+    "cname",
+    "dns-rr",
+    "host-record",
+    "mx-host",
+    "naptr-record",
+    "ptr-record",
+    "srv-host",
+    "txt-record",
+];
+
 /// Takes a statement if it makes records, or is wrong as such; says whether it is one.
 pub(super) fn take(statement: &Statement, domain: Option<&str>, ttl_secs: Option<u32>, draft: &mut Draft) -> bool {
     let fields = fields(&statement.value);

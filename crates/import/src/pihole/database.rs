@@ -38,12 +38,14 @@ pub(super) fn read(octets: &[u8], tables: &mut Tables) -> Result<(), Error> {
         return Err(Error::TooLarge { path: DATABASE.to_owned(), limit: format!("{} MiB", MAX_UNPACKED >> 20) });
     }
     let connection = open(octets).map_err(|error| malformed(DATABASE, error))?;
+    let mut has_any = false;
     for (place, table) in TABLES.iter().enumerate() {
         if has_table(&connection, table).map_err(|error| malformed(DATABASE, error))? {
             read_table(&connection, place, table, tables)?;
+            has_any = true;
         }
     }
-    Ok(())
+    if has_any { Ok(()) } else { Err(malformed(DATABASE, "no table of Pi-hole is in it")) }
 }
 
 fn open(octets: &[u8]) -> rusqlite::Result<Connection> {

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::draft::Draft;
-use crate::source;
+use crate::source::{self, Error, malformed};
 
-use super::settings;
+use super::{FORMER_SETTINGS, settings};
 
 type Values<'a> = BTreeMap<&'a str, &'a str>;
 
@@ -40,8 +40,11 @@ fn note_others(values: &Values<'_>, read: &[&str], draft: &mut Draft) {
 }
 
 /// Reads `setupVars.conf`.
-pub(super) fn settings(text: &str, draft: &mut Draft) {
+pub(super) fn settings(text: &str, draft: &mut Draft) -> Result<(), Error> {
     let values = values(text);
+    if values.is_empty() {
+        return Err(malformed(FORMER_SETTINGS, "no setting is in it"));
+    }
     note_others(&values, &READ, draft);
     if values.contains_key("WEBPASSWORD") {
         draft.note("WEBPASSWORD", "the web interface has no accounts of its own");
@@ -77,6 +80,7 @@ pub(super) fn settings(text: &str, draft: &mut Draft) {
     if is_on("CONDITIONAL_FORWARDING") {
         draft.note("CONDITIONAL_FORWARDING", "the form of before version 5 is not read: write a [[forward]]");
     }
+    Ok(())
 }
 
 /// Reads `pihole-FTL.conf`.

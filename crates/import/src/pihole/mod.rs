@@ -41,7 +41,7 @@ pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(
             SETTINGS => settings::read(&source::text(name, octets)?, files, draft)?,
             // Version 6 has made its settings of these.
             FORMER_SETTINGS | FORMER_RESOLVER if has_settings => {}
-            FORMER_SETTINGS => former::settings(&source::text(name, octets)?, draft),
+            FORMER_SETTINGS => former::settings(&source::text(name, octets)?, draft)?,
             FORMER_RESOLVER => former::resolver(&source::text(name, octets)?, draft),
             HOSTS => local_names(&source::text(name, octets)?, draft),
             STATIC_LEASES => draft.note(name, "addresses are not assigned here (DHCP)"),

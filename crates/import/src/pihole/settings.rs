@@ -13,6 +13,8 @@ use crate::source::{Error, Files, malformed};
 
 use super::SETTINGS;
 
+/// The tables of the file.
+const TABLES: &[&str] = &["database", "debug", "dhcp", "dns", "files", "misc", "ntp", "resolver", "webserver"];
 /// Keys of `dns` that say nothing about answers, or whose effect the server has anyway.
 const QUIET: &[&str] = &[
     "CNAMEdeepInspect",
@@ -36,7 +38,8 @@ const RATE_RANGE: (u64, u64) = (1, 1_000_000);
 /// Reads the text of the file.
 pub(super) fn read(text: &str, files: &dyn Files, draft: &mut Draft) -> Result<(), Error> {
     let document: Value = toml::from_str(text).map_err(|error| malformed(SETTINGS, error.message()))?;
-    let mut root = Section::of(document).ok_or_else(|| malformed(SETTINGS, "this is no table"))?;
+    let root = Section::of(document).filter(|root| root.has_any(TABLES));
+    let mut root = root.ok_or_else(|| malformed(SETTINGS, "no table of Pi-hole is in it"))?;
     let mut dns = root.section("dns");
     for server in dns.texts("upstreams") {
         draft.forward(".", &server, "dns.upstreams");

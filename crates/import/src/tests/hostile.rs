@@ -22,6 +22,67 @@ fn what_is_not_there_or_something_else_is_an_error() {
 }
 
 #[test]
+fn a_source_of_another_product_is_an_error() {
+    let adguard = include_str!("../../samples/AdGuardHome.yaml");
+    let blocky = include_str!("../../samples/blocky.yml");
+    let dnsmasq = include_str!("../../samples/dnsmasq/dnsmasq.conf");
+    for (origin, other, part) in [
+        (Origin::Adguard, blocky, "this is no AdGuardHome.yaml"),
+        (Origin::Adguard, "a: 1\n", "this is no AdGuardHome.yaml"),
+        (Origin::Adguard, "", "this is no AdGuardHome.yaml"),
+        (Origin::Blocky, adguard, "this is no configuration of blocky"),
+        (Origin::Blocky, "\n", "this is no configuration of blocky"),
+        (Origin::Dnsmasq, adguard, "no setting of dnsmasq is in it"),
+        (Origin::Dnsmasq, blocky, "no setting of dnsmasq is in it"),
+        (Origin::Dnsmasq, "", "no setting of dnsmasq is in it"),
+        (Origin::Dnsmasq, "# comments alone\n", "no setting of dnsmasq is in it"),
+        (Origin::Pihole, "a = 1\n", "no table of Pi-hole is in it"),
+        (Origin::Pihole, "", "no table of Pi-hole is in it"),
+    ] {
+        refused(origin, other, part);
+    }
+    let files = Memory::default().with("x", dnsmasq).with("y/README", "").with("z/setupVars.conf", "");
+    for path in ["x", "y", "z"] {
+        assert!(run(Origin::Pihole, path, &files).is_err(), "{path}");
+    }
+    assert!(run(Origin::Blocky, "y", &files).is_err());
+    let other = database("CREATE TABLE x (id INTEGER);");
+    refused(Origin::Pihole, other, "no table of Pi-hole is in it");
+}
+
+#[test]
+fn a_file_without_its_end_is_noted() {
+    let whole = run_text(Origin::Adguard, "a.yaml", "dns: {port: 53}\nschema_version: 29\n").unwrap();
+    let cut = run_text(Origin::Adguard, "a.yaml", "dns: {port: 53}\n").unwrap();
+    let is_noted = |imported: &Imported| imported.notes.iter().any(|note| note.contains("may be cut off"));
+    assert!(!is_noted(&whole) && is_noted(&cut));
+}
+
+#[test]
+fn more_than_a_configuration_holds_is_left_out_or_an_error() {
+    let lists = |url: &str| {
+        let lists: String =
+            (0..300).map(|number| format!("- {{enabled: true, url: '{url}{number}', name: a}}\n")).collect();
+        run_text(Origin::Adguard, "a.yaml", &format!("filters:\n{lists}user_rules: ['||x.example^']\n"))
+    };
+    let fetched = lists("https://lists.example/").unwrap();
+    assert_eq!(fetched.config.matches("[[list]]").count(), 256);
+    assert!(fetched.config.contains("user-rules.txt"), "own rules stay");
+    assert_eq!(fetched.notes.iter().filter(|note| note.contains("256 lists at most")).count(), 45);
+    assert_eq!(lists("/x/").unwrap_err().to_string(), "a.yaml is too large: at most 256 lists");
+    let client =
+        |last: usize| format!("- {{name: x, filtering_enabled: true, ids: [10.0.{}.{}]}}", last >> 8, last & 255);
+    let clients: Vec<String> = (0..1_001).map(client).collect();
+    let text = format!("clients:\n  persistent:\n  {}\n", clients.join("\n  "));
+    let many = run_text(Origin::Adguard, "a.yaml", &text);
+    assert_eq!(many.unwrap_err().to_string(), "a.yaml is too large: at most 1000 groups");
+    let refused: Vec<String> = (0..5_000).map(|number| format!("10.0.{}.{}", number >> 8, number & 255)).collect();
+    let imported =
+        run_text(Origin::Adguard, "a.yaml", &format!("dns: {{disallowed_clients: [{}]}}", refused.join(", ")));
+    assert_eq!(imported.unwrap().config.matches("[[rule]]").count(), 5);
+}
+
+#[test]
 fn archives_of_too_many_members_are_refused() {
     let many: Vec<(String, &[u8])> = (0..10_001).map(|number| (format!("{number}"), b"".as_slice())).collect();
     let many: Vec<(&str, &[u8])> = many.iter().map(|(name, octets)| (name.as_str(), *octets)).collect();

@@ -4,7 +4,13 @@ use super::*;
 
 #[track_caller]
 fn config(origin: Origin, text: &str) -> Imported {
-    run_text(origin, "source", text).unwrap_or_else(|error| panic!("{error}"))
+    // By one of its keys a document is known to be one of the product.
+    let known = match origin {
+        Origin::Adguard if !text.contains("dns: ") => "dns: ~\n",
+        Origin::Blocky if !text.contains("customDNS: ") => "customDNS: ~\n",
+        _ => "",
+    };
+    run_text(origin, "source", &format!("{known}{text}")).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// The zones of the forwarding rules, with their first server.
@@ -121,7 +127,7 @@ fn names_that_adguard_home_refuses_are_dropped() {
 #[test]
 fn records_of_dnsmasq_may_be_naptr() {
     let imported =
-        config(Origin::Dnsmasq, "no-resolv\nnaptr-record=a.example,100,50,s,http+I2R,,_http._tcp.b.example\n");
+        config(Origin::Dnsmasq, "no-resolv\nnaptr-record=_sip.a.example,100,50,s,http+I2R,,_http._tcp.b.example\n");
     let record = "type = \"NAPTR\"\nvalues = ['100 50 \"s\" \"http+I2R\" \"\" _http._tcp.b.example.']";
     assert!(imported.config.contains(record), "{} {:?}", imported.config, imported.notes);
 }
@@ -225,6 +231,49 @@ clients: {persistent: [{name: a, ids: [192.0.2.3], filtering_enabled: false, use
     for group in tables(&imported, "group") {
         assert!(!group["lists"].to_string().contains("excepted"), "no group has it in force");
     }
+}
+
+#[test]
+fn types_that_dnsmasq_does_not_set_are_asked_for_elsewhere() {
+    let text = "no-hosts\nno-resolv\nlocal=/lan/\ntxt-record=a.example,v=spf1 -all\nmx-host=a.example,mail.lan,5\n\
+        txt-record=two.example,x,y\ncaa-record=b.example,0,issue,ca.example\ntxt-record=c.lan,x\n\
+        txt-record=_d.example,x\nhost-record=half.example,192.0.2.1\naddress=/set.example/192.0.2.1\n\
+        txt-record=comma.example,\"a,b\"\ntxt-record=dollar.example,$x\n\
+        host-record=whole.example,192.0.2.1,2001:db8::1\ntxt-record=whole.example,x\n";
+    let imported = config(Origin::Dnsmasq, text);
+    let lines: Vec<&str> = imported.files[0].1.lines().skip(1).collect();
+    let expected = [
+        "|a.example^$dnstype=MX,dnsrewrite=NOERROR;MX;5 mail.lan.",
+        "|a.example^$dnstype=TXT,dnsrewrite=NOERROR;TXT;v=spf1 -all",
+        "|b.example^$dnstype=CAA,dnsrewrite=NOERROR;CAA;0 issue \"ca.example\"",
+        "|comma.example^$dnstype=TXT,dnsrewrite=NOERROR;TXT;a\\,b",
+    ];
+    assert_eq!(lines, expected);
+    let owners: Vec<String> = records(&imported).into_iter().map(|(owner, _)| owner).collect();
+    for owner in
+        ["two.example", "c.lan", "_d.example", "half.example", "set.example", "dollar.example", "whole.example"]
+    {
+        assert!(owners.iter().any(|one| one == owner), "{owner}");
+    }
+    let notes: Vec<&String> = imported.notes.iter().filter(|note| note.contains("stand for the whole name")).collect();
+    assert!(
+        notes[0].starts_with("half.example: ") && notes[1].starts_with("dollar.example, two.example: "),
+        "{notes:?}"
+    );
+    assert_eq!(notes.len(), 2);
+}
+
+#[test]
+fn bounds_of_ttls_are_those_of_dnsmasq() {
+    let bounds = |text: &str| {
+        let document: toml::Table = config(Origin::Dnsmasq, &format!("no-resolv\n{text}")).config.parse().unwrap();
+        let cache = document.get("cache").cloned();
+        let bound = |key| cache.as_ref()?.get(key)?.as_integer();
+        (bound("min-ttl-secs"), bound("max-ttl-secs"))
+    };
+    assert_eq!(bounds("max-ttl=900\nmax-cache-ttl=1800\n"), (None, Some(900)));
+    assert_eq!(bounds("max-cache-ttl=1800\nmax-ttl=900\n"), (None, Some(900)));
+    assert_eq!(bounds("min-cache-ttl=9000\nmax-ttl=0\n"), (Some(3_600), None));
 }
 
 #[test]

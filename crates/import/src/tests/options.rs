@@ -5,8 +5,15 @@ use super::*;
 /// Imports a source with and without an option.
 #[track_caller]
 fn check(origin: Origin, path: &str, base: &str, options: &[(&str, &str)]) {
+    // By one of its keys a document is known to be one of the product.
+    let known = match origin {
+        Origin::Adguard => "dns:",
+        Origin::Blocky => "customDNS:",
+        Origin::Pihole | Origin::Dnsmasq => "",
+    };
     let import = |text: &str| {
-        let imported = run_text(origin, path, text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let text = if text.contains(known) { text.to_owned() } else { format!("{known} ~\n{text}") };
+        let imported = run_text(origin, path, &text).unwrap_or_else(|error| panic!("{text}: {error}"));
         (imported.config + &format!("{:?}", imported.files), imported.notes)
     };
     let (without, before) = import(base);
@@ -357,7 +364,7 @@ fn of_pihole_six() {
             options.push((named.to_owned(), format!("[{table}]\n{key}\n")));
         }
     }
-    check(Origin::Pihole, "pihole.toml", "", &borrowed(&options));
+    check(Origin::Pihole, "pihole.toml", "[dns]\n", &borrowed(&options));
     let of = |text: &str| text.to_owned();
     let more = [
         (of("force4"), of("[dns.blocking]\nmode='IP'\n[dns.reply.blocking]\nforce4=true\nIPv4='192.0.2.1'\n")),
@@ -365,7 +372,7 @@ fn of_pihole_six() {
         (of("domain"), of("[dns.domain]\nname='lan'\nlocal=true\n")),
         (of("expandHosts"), of("[dns]\nexpandHosts=true\nhosts=['192.0.2.1 a']\n[dns.domain]\nname='lan'\n")),
     ];
-    check(Origin::Pihole, "pihole.toml", "", &borrowed(&more));
+    check(Origin::Pihole, "pihole.toml", "[dns]\n", &borrowed(&more));
 }
 
 #[test]

@@ -1,0 +1,75 @@
+//! Names of which dnsmasq sets records of some types only.
+//!
+//! It asks its servers for all other types of such a name. A record here stands for the whole name, so that its other
+//! types have no data. Where a name has no addresses of its own, as with `txt-record` for a domain of the Internet, its
+//! records become a list that answers these types alone.
+
+use crate::draft::{Draft, Kind, Trust};
+use crate::name;
+
+/// Most names that a note shows.
+const MAX_SHOWN: usize = 5;
+/// Most octets of a string of a TXT record.
+const MAX_STRING: usize = 255;
+
+/// Makes the list, and notes names that it is not for.
+pub(crate) fn settle(draft: &mut Draft) {
+    let is_local = |owner: &str| draft.local_zones.keys().any(|zone| name::is_under(owner, zone));
+    let is_of_network = |owner: &str| owner.starts_with(['_', '*']) || owner.ends_with(".arpa") || is_local(owner);
+    let owners = draft.records.owners().into_iter().filter(|owner| owner.contains('.') && !is_of_network(owner));
+    let owners: Vec<String> = owners.map(str::to_owned).collect();
+    let (mut lines, mut halves, mut whole) = (Vec::new(), Vec::new(), Vec::new());
+    for owner in owners {
+        let types = draft.records.types_of(&owner);
+        let has = |rtype: &str| types.contains(&rtype);
+        match (has("A"), has("AAAA")) {
+            _ if has("CNAME") => {}
+            (true, true) => {}
+            // Of `address` the other kind is not asked for elsewhere either.
+            (true, false) | (false, true) if !draft.records.is_mapped_back(&owner) => {}
+            (false, false) => match draft.records.lines(&owner, line) {
+                Some(answers) => lines.extend(answers),
+                None => whole.push(owner),
+            },
+            _ => halves.push(owner),
+        }
+    }
+    note(draft, &halves, "the other kind of address");
+    note(draft, &whole, "addresses");
+    if !lines.is_empty() {
+        let origin = "names of which some types alone are answered here";
+        let list = draft.own_list("types", "adblock", Kind::Block, &lines, origin);
+        debug_assert!(draft.lists.last().is_some_and(|list| list.trust == Trust::Answers));
+        draft.for_everybody.push(list);
+    }
+}
+
+fn note(draft: &mut Draft, owners: &[String], missing: &str) {
+    if owners.is_empty() {
+        return;
+    }
+    let shown = owners.iter().take(MAX_SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let more = if owners.len() > MAX_SHOWN { format!(" and {} more", owners.len() - MAX_SHOWN) } else { String::new() };
+    let reason = format!("records stand for the whole name here, so it has no data for {missing}");
+    draft.note(format!("{shown}{more}"), reason);
+}
+
+/// The line of a list that answers with one record; none where it cannot be written so.
+fn line(owner: &str, rtype: &str, data: &str) -> Option<String> {
+    let data = match rtype {
+        "TXT" => one_string(data)?,
+        _ => data,
+    };
+    // A dollar sign begins the modifiers, and a backslash is read twice.
+    if data.contains(['$', '\\']) {
+        return None;
+    }
+    let data = data.replace(',', "\\,");
+    Some(format!("|{owner}^$dnstype={rtype},dnsrewrite=NOERROR;{rtype};{data}"))
+}
+
+/// The text of a TXT record of one string.
+fn one_string(data: &str) -> Option<&str> {
+    let text = data.strip_prefix('"')?.strip_suffix('"')?;
+    (!text.contains('"') && text.len() <= MAX_STRING).then_some(text)
+}
