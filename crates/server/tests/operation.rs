@@ -16,6 +16,8 @@ mod counts;
 mod deploy;
 #[path = "operation/effect.rs"]
 mod effect;
+#[path = "operation/extras.rs"]
+mod extras;
 #[path = "operation/geo.rs"]
 mod geo;
 #[path = "operation/hostile.rs"]

@@ -53,6 +53,14 @@ enum Given {
 /// Writes the answer for a waiter to `out`. `None`: what he asked took too long, and he gets
 /// expired data if there is some.
 pub(crate) fn answer(path: &Path<'_>, waiter: &Waiter, found: Option<&Found<'_>>, out: &mut [u8]) -> Late {
+    let judged = found.filter(|_| path.state.policy.is_some()).and_then(judged_part);
+    let found = match (&judged, found) {
+        (Some((message, ttl_offsets)), Some(found)) => {
+            let keep = found.keep.map(|keep| Keep { message, ttl_offsets, ..keep });
+            Some(&Found { message, keep, ..*found })
+        }
+        _ => found,
+    };
     let good = found.filter(|found| found.rcode != Rcode::SERVFAIL);
     let given = match good {
         Some(found) => resolved(path, waiter, found, out),
@@ -66,6 +74,27 @@ pub(crate) fn answer(path: &Path<'_>, waiter: &Waiter, found: Option<&Found<'_>>
         Given::Nothing => Late::Silent(Stage::Dropped),
         Given::Behind(aliases) => behind(path, waiter, aliases, out),
     }
+}
+
+/// A message without its additional records, and the offsets of its TTLs; none where it has no such records.
+///
+/// The policy judges names and addresses that a client asks for, and those which the answer to that leads to. Addresses
+/// that a server adds for other names, it would not have been asked about.
+fn judged_part(found: &Found<'_>) -> Option<(Vec<u8>, Vec<u16>)> {
+    let mut header = Header::read(found.message).filter(|header| header.counts[3] > 0)?;
+    header.counts[3] = 0;
+    let records = MessageView::new(found.message).ok()?.records().ok()?.map_while(Result::ok);
+    let (mut end, mut ttl_offsets) = (found.message.len(), Vec::new());
+    for record in records {
+        if record.section == RecordSection::Additional {
+            end = record.offset();
+            break;
+        }
+        ttl_offsets.push(record.ttl_offset() as u16);
+    }
+    let mut message = found.message[..end].to_vec();
+    header.write(message.first_chunk_mut()?);
+    Some((message, ttl_offsets))
 }
 
 fn reply(path: &Path<'_>, waiter: &Waiter, (draft, stage): (Draft, Stage), out: &mut [u8]) -> Late {
