@@ -14,7 +14,7 @@ use avocet_wire::{Class, Rtype};
 use proptest::prelude::*;
 use proptest::sample::select;
 
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 11] = [
     ".",
     "com",
     "example.com",
@@ -25,7 +25,11 @@ const NAMES: [&str; 10] = [
     "x-ads.example.com",
     "example.org",
     "a.b.c.d.example.org",
+    "www.youtube.com",
 ];
+/// A condition on a service, and the same for [`NAMES`] as one on the name asked for.
+const SERVICE: &str = "service(\"youtube\")";
+const OF_SERVICE: &str = "qname.under(\"youtube.com\")";
 const ADDRESSES: [&str; 6] =
     ["192.0.2.10", "192.0.2.11", "192.0.2.200", "2001:db8::10", "2001:db8::99", "198.51.100.1"];
 /// 2026-11-21T23:00:00Z, a Saturday.
@@ -97,6 +101,7 @@ fn atom() -> impl Strategy<Value = String> {
         1 => Just("now.weekend".to_owned()),
         1 => Just(r#"now.weekday in ["mon", "sun"]"#.to_owned()),
         1 => select(&["l0", "l1"][..]).prop_map(|list| format!("list({list:?})")),
+        1 => Just(SERVICE.to_owned()),
         1 => Just(r#"answer.ip.in("192.0.2.0/24")"#.to_owned()),
         1 => name().prop_map(|name| format!("answer.cname.under({name:?})")),
         1 => any::<bool>().prop_map(|value| value.to_string()),
@@ -196,13 +201,17 @@ fn model(specs: &[RuleSpec], case: &Case, who: &Identity, now: u64, stage: Stage
     }
     let mut noted = Vec::new();
     for (place, spec) in (0..).zip(ordered) {
-        let (reads_answer, reads_lists) = (spec.when.contains("answer."), spec.when.contains("list("));
+        let is_allow = spec.action == ActionKind::Allow;
+        let reads_answer = spec.when.contains("answer.");
+        let looks_behind = spec.when.contains("list(") || spec.when.contains(SERVICE);
         let is_asked = match stage {
             Stage::Question => !reads_answer,
-            Stage::Answer => reads_answer || reads_lists,
+            Stage::Answer => reads_answer || (looks_behind && !is_allow),
         };
         let is_void = spec.action == ActionKind::Truncate && case.transport != Transport::Udp;
-        if is_void || !is_asked || !test(&spec.when, &vocabulary(), &sample).unwrap().holds() {
+        // What lets an answer pass goes by the name asked for.
+        let when = if is_allow { spec.when.replace(SERVICE, OF_SERVICE) } else { spec.when.clone() };
+        if is_void || !is_asked || !test(&when, &vocabulary(), &sample).unwrap().holds() {
             continue;
         }
         if spec.log_only || spec.tag.is_some() {
@@ -250,7 +259,7 @@ proptest! {
                 let question = Question { qname: &qname, qtype: Rtype(case.qtype), qclass: Class::IN, profile, now };
                 let hours: Hours = program.hours(now);
                 let verdict = program.decide(&question, &hours, &|list| case.lists.contains(&list));
-                let answer = Answer { addresses: &[case.answer_address], names: &[&target], countries: &[] };
+                let answer = Answer { addresses: &[case.answer_address], names: &[&target], judged: &[&target], countries: &[] };
                 let lists = |list| case.answer_lists.contains(&list);
                 (verdict, program.decide_answer(&question, (&answer, &verdict), &hours, &lists))
             };

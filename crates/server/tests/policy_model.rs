@@ -8,6 +8,8 @@
 
 mod asked;
 mod choices;
+#[path = "policy_model/rule.rs"]
+mod rule;
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -18,6 +20,7 @@ use avocet::{InProcess, MeantFor};
 use avocet_policy::rule::{Grant, Pause, Scope, Switches};
 use avocet_wire::Rtype;
 use choices::{Choices, GARDEN, OWN, ZoneAction};
+use rule::{Action, Rule, Test};
 
 /// Seeds tried where the environment does not say how many.
 const SEEDS: u64 = 150;
@@ -29,8 +32,13 @@ const START: u64 = 1_795_294_740;
 const NINE: u64 = START + 60;
 const ALIAS: &str = "alias.example";
 const HINT: &str = "hint.example";
-/// Names with an address each, those that lists, zones and rules are about.
-const NAMES: [&str; 4] = ["a.example", "x.a.example", "b.example", "c.example"];
+/// An alias of [`LINK`], which is one itself.
+const CHAIN: &str = "chain.example";
+const LINK: &str = "link.example";
+/// A name with two services at other names.
+const SERVICES: &str = "services.example";
+/// Names with an address each, those that lists, zones and rules are about. The last one is of a known service.
+const NAMES: [&str; 5] = ["a.example", "x.a.example", "b.example", "c.example", "youtu.be"];
 const ADDRESSES: [[u8; 4]; 3] = [[192, 0, 2, 1], [198, 51, 100, 1], [192, 168, 1, 1]];
 /// The networks of the addresses, and their triggers in a policy zone.
 const NETWORKS: [(&str, &str); 3] = [
@@ -40,134 +48,6 @@ const NETWORKS: [(&str, &str); 3] = [
 ];
 const CLIENTS: [[u8; 4]; 2] = [[10, 0, 0, 1], [10, 0, 0, 2]];
 const KID: usize = 1;
-
-#[derive(Clone, Copy, PartialEq, Debug)]
-enum Test {
-    Always,
-    Under(&'static str),
-    OnList(usize),
-    Kids,
-    OverTcp,
-    IsAddress,
-    AtNight,
-    AnswerIn(usize),
-    AliasUnder(&'static str),
-}
-
-impl Test {
-    fn text(self) -> String {
-        match self {
-            Self::Always => "true".to_owned(),
-            Self::Under(name) => format!("qname.under(\"{name}\")"),
-            Self::OnList(list) => format!("list(\"{}\")", LISTS[list]),
-            Self::Kids => "client.group(\"kids\")".to_owned(),
-            Self::OverTcp => "client.transport == \"tcp\"".to_owned(),
-            Self::IsAddress => "qtype == \"A\"".to_owned(),
-            Self::AtNight => "now.between(\"21:00\", \"22:00\")".to_owned(),
-            Self::AnswerIn(network) => format!("answer.ip.in(\"{}\")", NETWORKS[network].0),
-            Self::AliasUnder(name) => format!("answer.cname.under(\"{name}\")"),
-        }
-    }
-
-    fn reads_answer(self) -> bool {
-        matches!(self, Self::AnswerIn(_) | Self::AliasUnder(_))
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Debug)]
-enum Action {
-    Block,
-    Allow,
-    ToAddress,
-    To(&'static str),
-    Drop,
-    Truncate,
-    Ttl,
-    Tag,
-    Limit(&'static str),
-}
-
-impl Action {
-    fn text(self) -> String {
-        match self {
-            Self::Block => "action = \"block\"\nanswer = \"nxdomain\"".to_owned(),
-            Self::Allow => "action = \"allow\"".to_owned(),
-            Self::ToAddress => "action = \"redirect\"\nto = [\"203.0.113.5\"]".to_owned(),
-            Self::To(name) => format!("action = \"redirect\"\nto = [\"{name}\"]"),
-            Self::Drop => "action = \"drop\"".to_owned(),
-            Self::Truncate => "action = \"truncate\"".to_owned(),
-            Self::Ttl => "action = \"ttl\"\nmin-secs = 600".to_owned(),
-            Self::Tag => "action = \"tag\"\ntag = \"x\"".to_owned(),
-            Self::Limit(over) => {
-                format!("action = \"rate-limit\"\nrps = 1\nburst = 1\nper = \"rule\"\nover = \"{over}\"")
-            }
-        }
-    }
-
-    fn decides(self) -> bool {
-        !matches!(self, Self::Ttl | Self::Tag | Self::Limit(_))
-    }
-}
-
-#[derive(Clone, Debug)]
-struct Rule {
-    tests: Vec<(Test, bool)>,
-    action: Action,
-    log_only: bool,
-}
-
-impl Rule {
-    fn any(choices: &mut Choices) -> Self {
-        let action = match choices.below(12) {
-            0 | 1 => Action::Block,
-            2 => Action::Allow,
-            3 => Action::ToAddress,
-            4 => Action::To(choices.of(&[GARDEN, OWN])),
-            5 => Action::Drop,
-            6 | 7 => Action::Truncate,
-            8 => Action::Ttl,
-            9 => Action::Tag,
-            _ => Action::Limit(choices.of(&["refuse", "drop", "truncate"])),
-        };
-        let may_read = matches!(action, Action::Block | Action::Allow | Action::ToAddress | Action::Ttl | Action::Tag);
-        let tests = (0..=choices.below(2)).map(|_| (Test::any(choices, may_read), choices.one_in(5))).collect();
-        Self { tests, action, log_only: choices.one_in(8) }
-    }
-
-    fn text(&self, place: usize) -> String {
-        let test = |(test, is_negated): &(Test, bool)| {
-            if *is_negated { format!("!({})", test.text()) } else { test.text() }
-        };
-        let when: Vec<String> = self.tests.iter().map(test).collect();
-        let (action, log_only) = (self.action.text(), self.log_only);
-        let when = when.join(" && ");
-        format!("[[rule]]\nname = \"r{place}\"\nwhen = '{when}'\n{action}\nlog-only = {log_only}\n")
-    }
-
-    fn reads_answer(&self) -> bool {
-        self.tests.iter().any(|(test, _)| test.reads_answer())
-    }
-
-    fn reads_lists(&self) -> bool {
-        self.tests.iter().any(|(test, _)| matches!(test, Test::OnList(_)))
-    }
-}
-
-impl Test {
-    fn any(choices: &mut Choices, may_read_answer: bool) -> Self {
-        match choices.below(if may_read_answer { 12 } else { 9 }) {
-            0 | 1 => Self::Always,
-            2 => Self::Under(choices.of(&[NAMES[0], NAMES[1], NAMES[2], NAMES[3], ALIAS, HINT, OWN])),
-            3 | 4 => Self::OnList(choices.below(LISTS.len())),
-            5 => Self::Kids,
-            6 => Self::OverTcp,
-            7 => Self::IsAddress,
-            8 => Self::AtNight,
-            9 | 10 => Self::AnswerIn(choices.below(NETWORKS.len())),
-            _ => Self::AliasUnder(choices.of(&NAMES)),
-        }
-    }
-}
 
 /// Two lists of names, and the policy zone, which is one or the other end of them.
 const LISTS: [&str; 3] = ["first", "second", "zone"];
@@ -186,8 +66,9 @@ struct Setting {
     in_force: [Vec<usize>; 2],
     blocks_private: bool,
     /// For each of the names its address.
-    addresses: [usize; 4],
+    addresses: [usize; NAMES.len()],
     target: usize,
+    service: usize,
     hint: usize,
 }
 
@@ -196,14 +77,15 @@ impl Setting {
         let some = |choices: &mut Choices, all: &[&'static str], rarity| {
             all.iter().copied().filter(|_| choices.one_in(rarity)).collect::<Vec<_>>()
         };
-        let listed = [NAMES[0], NAMES[1], NAMES[2], NAMES[3], OWN, HINT, ALIAS];
+        let listed = [NAMES[0], NAMES[1], NAMES[2], NAMES[3], NAMES[4], OWN, HINT, ALIAS, LINK];
+        let allowed = [NAMES[0], NAMES[1], NAMES[2], NAMES[3], ALIAS, LINK, CHAIN];
         let zone_names = some(choices, &listed, 6).into_iter().map(|name| (name, ZoneAction::any(choices))).collect();
         let networks: Vec<usize> = (0..NETWORKS.len()).filter(|_| choices.one_in(6)).collect();
         let lists = |choices: &mut Choices| (0..LISTS.len()).filter(|_| !choices.one_in(4)).collect();
         Self {
             rules: rules(choices),
             blocked: [some(choices, &listed, 4), some(choices, &listed, 6)],
-            allowed: [some(choices, &NAMES, 10), some(choices, &NAMES, 12)],
+            allowed: [some(choices, &allowed, 10), some(choices, &allowed, 12)],
             zone_is_first: choices.one_in(2),
             zone_names,
             zone_networks: networks.into_iter().map(|network| (network, ZoneAction::any(choices))).collect(),
@@ -211,6 +93,7 @@ impl Setting {
             blocks_private: choices.one_in(2),
             addresses: std::array::from_fn(|_| choices.below(ADDRESSES.len())),
             target: choices.below(NAMES.len()),
+            service: choices.below(NAMES.len()),
             hint: choices.below(ADDRESSES.len()),
         }
     }
@@ -262,8 +145,17 @@ impl Setting {
     fn learn(&self, server: &InProcess, name: &str, base: &str) {
         let owner = wire(&format!("{name}."));
         let learn = |rtype: Rtype, data: &[u8]| server.learn(&owner, rtype.0, 86_400, &[data]);
+        let target = |name: &str| wire(&format!("{name}."));
         match base {
-            ALIAS => learn(Rtype::CNAME, &wire(&format!("{}.", NAMES[self.target]))),
+            ALIAS | LINK => learn(Rtype::CNAME, &target(NAMES[self.target])),
+            CHAIN => learn(Rtype::CNAME, &target(LINK)),
+            SERVICES => {
+                let [first, second] = [self.target, self.service].map(|place| target(NAMES[place]));
+                let hint = [&b"\x00\x04\x00\x04"[..], &ADDRESSES[self.hint]].concat();
+                let record = |(place, name): (u8, Vec<u8>)| [&[0, place][..], &name, &hint].concat();
+                let [first, second] = [(1, first), (2, second)].map(record);
+                server.learn(&owner, Rtype::HTTPS.0, 86_400, &[&first, &second]);
+            }
             HINT => learn(Rtype::HTTPS, &[&b"\x00\x01\x00\x00\x04\x00\x04"[..], &ADDRESSES[self.hint]].concat()),
             GARDEN => {
                 learn(Rtype::A, &[203, 0, 113, 6]);
@@ -283,13 +175,12 @@ struct Query {
     client: usize,
     over: Over,
     name: &'static str,
+    rtype: Rtype,
     now: u64,
 }
 
-impl Query {
-    fn rtype(&self) -> Rtype {
-        if self.name == HINT { Rtype::HTTPS } else { Rtype::A }
-    }
+fn rtype_of(name: &str) -> Rtype {
+    if [HINT, SERVICES].contains(&name) { Rtype::HTTPS } else { Rtype::A }
 }
 
 fn is_under(name: &str, above: &str) -> bool {
@@ -299,7 +190,7 @@ fn is_under(name: &str, above: &str) -> bool {
 /// A limit behind a rule that decides on answers acts on a query only where the answer is not kept, so there is none.
 fn rules(choices: &mut Choices) -> Vec<Rule> {
     let mut rules: Vec<Rule> = (0..choices.below(6)).map(|_| Rule::any(choices)).collect();
-    let may_wait = |rule: &Rule| rule.action.decides() && (rule.reads_answer() || rule.reads_lists());
+    let may_wait = |rule: &Rule| rule.action.decides() && (rule.reads_answer() || rule.looks_behind());
     if let Some(first) = rules.iter().position(may_wait) {
         let limits = rules[first..].iter_mut().filter(|rule| matches!(rule.action, Action::Limit(_)));
         limits.for_each(|rule| rule.action = Action::Tag);
@@ -310,7 +201,14 @@ fn rules(choices: &mut Choices) -> Vec<Rule> {
 /// What is said of the answer: the aliases in it and where it ends.
 struct Truth {
     aliases: Vec<&'static str>,
+    services: Vec<&'static str>,
     address: usize,
+}
+
+impl Truth {
+    fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.aliases.iter().chain(&self.services).copied()
+    }
 }
 
 /// What the manual says becomes of queries.
@@ -324,8 +222,7 @@ struct Model<'s> {
 
 impl Model<'_> {
     fn answer(&mut self, query: &Query) -> String {
-        let is_lifted =
-            query.now < self.pause_until || (query.now < self.grant.1 && is_under(query.name, self.grant.0));
+        let is_lifted = self.is_lifted(query);
         let end = self.setting.rules.len();
         let (noted, decided) = self.rules(query, None, is_lifted, end);
         for place in noted {
@@ -362,16 +259,32 @@ impl Model<'_> {
         self.true_answer(query, &truth)
     }
 
+    fn is_lifted(&self, query: &Query) -> bool {
+        query.now < self.pause_until || (query.now < self.grant.1 && is_under(query.name, self.grant.0))
+    }
+
+    /// The names in the answer that no rule would let pass if they were asked for.
+    fn judged(&self, query: &Query, truth: &Truth) -> Vec<&'static str> {
+        let is_free = |name| {
+            let query = Query { name, ..*query };
+            let (_, decided) = self.rules(&query, None, self.is_lifted(&query), self.setting.rules.len());
+            decided.is_some_and(|place| self.setting.rules[place].action == Action::Allow)
+        };
+        truth.names().filter(|name| !is_free(*name)).collect()
+    }
+
     fn truth(&self, query: &Query) -> Truth {
-        let Setting { target, hint, addresses, .. } = self.setting;
-        match query.name {
-            ALIAS => Truth { aliases: vec![NAMES[*target]], address: addresses[*target] },
-            HINT => Truth { aliases: Vec::new(), address: *hint },
-            name => {
-                let place = NAMES.iter().position(|known| *known == name).unwrap();
-                Truth { aliases: Vec::new(), address: addresses[place] }
-            }
-        }
+        let Setting { target, service, hint, addresses, .. } = self.setting;
+        let (target, service) = (NAMES[*target], NAMES[*service]);
+        let at = |name| addresses[NAMES.iter().position(|known| *known == name).unwrap()];
+        let (aliases, services, address) = match query.name {
+            ALIAS => (vec![target], vec![], at(target)),
+            CHAIN => (vec![LINK, target], vec![], at(target)),
+            HINT => (vec![], vec![], *hint),
+            SERVICES => (vec![], vec![target, service], *hint),
+            name => (vec![], vec![], at(name)),
+        };
+        Truth { aliases, services, address }
     }
 
     fn true_answer(&self, query: &Query, truth: &Truth) -> String {
@@ -379,6 +292,10 @@ impl Model<'_> {
         let aliases: String = truth.aliases.iter().map(|alias| format!(" {alias}.")).collect();
         match query.name {
             HINT => format!("NOERROR . ipv4hint={a}.{b}.{c}.{d}"),
+            SERVICES => {
+                let service = |name: &&str| format!(" {name}. ipv4hint={a}.{b}.{c}.{d}");
+                format!("NOERROR{}", truth.services.iter().map(service).collect::<String>())
+            }
             _ => format!("NOERROR{aliases} {a}.{b}.{c}.{d}"),
         }
     }
@@ -389,9 +306,16 @@ impl Model<'_> {
         for (place, rule) in self.setting.rules.iter().enumerate().take(end) {
             let is_asked = match truth {
                 None => !rule.reads_answer(),
-                Some(_) => rule.reads_answer() || (rule.reads_lists() && !matches!(rule.action, Action::Limit(_))),
+                Some(_) => rule.reads_answer() || rule.looks_behind(),
             };
-            let holds = rule.tests.iter().all(|(test, is_negated)| self.holds(*test, query, truth) != *is_negated);
+            let behind: Vec<&str> =
+                truth.filter(|_| rule.looks_behind()).map_or_else(Vec::new, |truth| self.judged(query, truth));
+            let holds = |test| match test {
+                Test::OnList(list) => behind.iter().chain([&query.name]).any(|name| self.is_on(list, name)),
+                Test::OfService => behind.iter().chain([&query.name]).any(|name| is_under(name, NAMES[4])),
+                test => self.holds(test, query, truth),
+            };
+            let holds = rule.tests.iter().all(|(test, is_negated)| holds(*test) != *is_negated);
             let is_void = (rule.action == Action::Truncate && query.over == Over::Tcp)
                 || (is_lifted && !rule.log_only && matches!(rule.action, Action::Block | Action::Drop));
             if !is_asked || !holds || is_void {
@@ -410,18 +334,13 @@ impl Model<'_> {
         match test {
             Test::Always => true,
             Test::Under(name) => is_under(query.name, name),
-            Test::OnList(list) => {
-                let names = truth.map_or(&[][..], |truth| &truth.aliases);
-                names.iter().chain([&query.name]).any(|name| self.is_on(list, name))
-            }
+            Test::OnList(_) | Test::OfService => unreachable!("these are about several names"),
             Test::Kids => query.client == KID,
             Test::OverTcp => query.over == Over::Tcp,
-            Test::IsAddress => query.rtype() == Rtype::A,
+            Test::IsAddress => query.rtype == Rtype::A,
             Test::AtNight => (NINE..NINE + 3600).contains(&query.now),
             Test::AnswerIn(network) => truth.is_some_and(|truth| truth.address == network),
-            Test::AliasUnder(above) => {
-                truth.is_some_and(|truth| truth.aliases.iter().any(|name| is_under(name, above)))
-            }
+            Test::AliasUnder(above) => truth.is_some_and(|truth| truth.names().any(|name| is_under(name, above))),
         }
     }
 
@@ -458,7 +377,7 @@ impl Model<'_> {
     }
 
     fn by_rule(&self, query: &Query, place: usize) -> Option<String> {
-        let is_address = query.rtype() == Rtype::A;
+        let is_address = query.rtype == Rtype::A;
         match self.setting.rules[place].action {
             Action::Block => Some(format!("NXDOMAIN [rule r{place}]")),
             Action::ToAddress if is_address => Some(format!("NOERROR 203.0.113.5 [rule r{place}]")),
@@ -507,8 +426,8 @@ impl Model<'_> {
         if self.is_allowed(query, query.name) {
             return None;
         }
-        let deciding = truth.aliases.iter().find(|name| self.is_allowed(query, name) || self.is_blocked(query, name));
-        let is_listed = deciding.is_some_and(|name| self.is_blocked(query, name));
+        // A name that a list allows frees none but itself.
+        let is_listed = self.judged(query, truth).into_iter().any(|name| self.is_blocked(query, name));
         if self.is_in_force(query, ZONE)
             && let Some((action, aliases)) = self.zone_on_answer(query, truth)
             && self.zone_goes_first(action, is_listed)
@@ -536,11 +455,11 @@ impl Model<'_> {
 }
 
 fn blocked(query: &Query) -> String {
-    if query.rtype() == Rtype::A { "NOERROR 0.0.0.0 [list]".to_owned() } else { "NOERROR [list]".to_owned() }
+    if query.rtype == Rtype::A { "NOERROR 0.0.0.0 [list]".to_owned() } else { "NOERROR [list]".to_owned() }
 }
 
 fn redirected(query: &Query, aliases: &str, target: &str) -> String {
-    let data = match (target, query.rtype() == Rtype::A) {
+    let data = match (target, query.rtype == Rtype::A) {
         (GARDEN, true) => " 203.0.113.6",
         (GARDEN, false) => " .",
         (_, true) => " 10.1.1.1",
@@ -600,7 +519,7 @@ impl Run {
         let server = InProcess::new(&configuration, SocketAddr::from((CLIENTS[0], 4000)));
         let mut server = server.unwrap_or_else(|error| panic!("seed {seed}: {error}\n{configuration}"));
         server.set_wall_clock(START);
-        for name in NAMES.into_iter().chain([ALIAS, HINT, GARDEN]) {
+        for name in NAMES.into_iter().chain([ALIAS, CHAIN, LINK, HINT, SERVICES, GARDEN]) {
             setting.learn(&server, name, name);
         }
         (Self { server, directory, made: 0 }, configuration)
@@ -613,7 +532,7 @@ impl Run {
             self.made += 1;
             name = format!("n{}.{name}", self.made);
         }
-        let line = ask_over(query.over, &mut self.server, (CLIENTS[query.client], &format!("{name}."), query.rtype()));
+        let line = ask_over(query.over, &mut self.server, (CLIENTS[query.client], &format!("{name}."), query.rtype));
         if self.server.waits_for().is_none() {
             return in_short(&line);
         }
@@ -649,9 +568,9 @@ fn check(seed: u64) {
             let switches = Switches { pauses: pauses.into_iter().collect(), grants: grants.into_iter().collect() };
             run.server.switch(switches).unwrap();
         }
-        let name = choices.of(&[NAMES[0], NAMES[1], NAMES[2], NAMES[3], ALIAS, ALIAS, HINT, OWN]);
+        let name = choices.of(&[NAMES[0], NAMES[1], NAMES[2], NAMES[4], ALIAS, CHAIN, HINT, SERVICES, OWN]);
         let over = choices.of(&[Over::Udp, Over::Tcp]);
-        let query = Query { client: choices.below(2), over, name, now };
+        let query = Query { client: choices.below(2), over, name, rtype: rtype_of(name), now };
         let is_cached = choices.one_in(2);
         let (given, expected) = (run.ask(&setting, &query, is_cached), model.answer(&query));
         let zone = setting.list_text(ZONE);

@@ -97,11 +97,22 @@ impl<'a> Found<'a> {
     /// What was sought, with what of it decides.
     #[inline]
     pub(super) fn of(sought: Sought<'a>) -> Self {
+        Self::of_those(sought, |_| true)
+    }
+
+    /// The same for a name that an answer leads to. Lines that give records or an alias speak of the question alone: what
+    /// others say of the name is not undone by them.
+    pub(super) fn behind(sought: Sought<'a>) -> Self {
+        Self::of_those(sought, |one| matches!(one.rewrite, None | Some(Rewrite::Rcode(_))))
+    }
+
+    #[inline(always)]
+    fn of_those(sought: Sought<'a>, counts: impl Fn(&Match<'a>) -> bool) -> Self {
         let (mut weight, mut deciding) = ((None, 0), None);
         for line in sought.lines {
             let one = sought.match_of(line);
             let its = one.weight();
-            if its > weight && sought.keep(line) {
+            if its > weight && sought.keep(line) && counts(&one) {
                 (weight, deciding) = (its, Some(one));
             }
         }

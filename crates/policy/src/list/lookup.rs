@@ -168,12 +168,13 @@ impl<B: AsRef<[u8]>> Image<B> {
         if scratch.taking.len() > 1 {
             scratch.taking.sort_unstable();
         }
-        Found::of(Sought {
+        let sought = Sought {
             modifiers: &self.modifiers,
             answers: &self.answers,
             lines: &scratch.lines,
             taking: &scratch.taking,
-        })
+        };
+        if record.is_none() { Found::of(sought) } else { Found::behind(sought) }
     }
 
     fn find_patterns(&self, qname: &[u8], scratch: &mut Scratch) {

@@ -243,6 +243,11 @@ impl Action {
         matches!(self, Self::Forward(_) | Self::SafeSearch | Self::RateLimit(_))
     }
 
+    /// Is it taken because of a name that the answer leads to, too? What lets an answer pass is not.
+    pub(super) const fn looks_behind(&self) -> bool {
+        !self.is_of_question() && !matches!(self, Self::Allow)
+    }
+
     /// Reads the action of a rule.
     ///
     /// # Errors

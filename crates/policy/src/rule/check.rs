@@ -233,7 +233,7 @@ impl Checker<'_> {
                 for argument in each(name, arguments)? {
                     keys.extend(service(argument)?);
                 }
-                Ok(test(Test::Name(NameTest::OneOf(keys))))
+                Ok(test(Test::Service(keys)))
             }
             _ => {
                 let fault = Fault::at(name.span, format!("there is no function `{}`", name.text));

@@ -44,6 +44,8 @@ enum Ask {
     Names(Run),
     Text(PatternId),
     List(ListId),
+    ListOfName(ListId),
+    NamesBehind(Run),
     AnswerAddress(Run),
     AnswerNames(Run),
     AnswerText(PatternId),
@@ -149,6 +151,8 @@ impl Code {
             Leaf::Names(keys) => Ask::Names(append(&mut self.keys, keys)),
             Leaf::Text(test) => Ask::Text(self.text(test)),
             Leaf::List(list) => Ask::List(*list),
+            Leaf::ListOfName(list) => Ask::ListOfName(*list),
+            Leaf::NamesBehind(keys) => Ask::NamesBehind(append(&mut self.keys, keys)),
             Leaf::AnswerAddress(networks) => Ask::AnswerAddress(append(&mut self.networks, networks)),
             Leaf::AnswerNames(keys) => Ask::AnswerNames(append(&mut self.keys, keys)),
             Leaf::AnswerText(test) => Ask::AnswerText(self.text(test)),
@@ -205,6 +209,11 @@ impl Code {
             Ask::Types(run) => run.of(&self.numbers).contains(&asking.question.qtype.0),
             Ask::Classes(run) => run.of(&self.numbers).contains(&asking.question.qclass.0),
             Ask::List(list) => asking.lists.contains(list),
+            Ask::ListOfName(list) => asking.lists.contains_qname(list),
+            Ask::NamesBehind(run) => {
+                let behind = asking.answer.map_or(&[][..], |answer| answer.judged);
+                behind.iter().chain([&asking.question.qname]).any(|name| one_of(run.of(&self.keys), name))
+            }
             other => asking.answer.is_some_and(|answer| self.of_answer(other, answer)),
         }
     }

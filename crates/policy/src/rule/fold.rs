@@ -36,6 +36,23 @@ impl Sense {
     }
 }
 
+/// By what a condition is folded.
+#[derive(Clone, Copy)]
+pub(super) struct Reading<'z> {
+    /// The zone of its `now`.
+    pub(super) zone: &'z Zone,
+    pub(super) names: Names,
+}
+
+/// Which names `list()` and `service()` are about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Names {
+    /// The one asked for.
+    Asked,
+    /// That one, and those which the answer leads to.
+    All,
+}
+
 /// What is asked for each query.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Leaf {
@@ -48,7 +65,12 @@ pub(super) enum Leaf {
     Levels(NumberTest),
     Names(Vec<NameKey>),
     Text(TextTest),
+    /// The name, or one that the answer leads to, is on the list.
     List(ListId),
+    /// The name is on the list.
+    ListOfName(ListId),
+    /// The name, or one that the answer leads to, is one of these.
+    NamesBehind(Vec<NameKey>),
     AnswerAddress(Vec<IpNet>),
     AnswerNames(Vec<NameKey>),
     AnswerText(TextTest),
@@ -79,9 +101,9 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// Folds a condition whose `now` is in `zone`.
-    pub(super) fn fold(&mut self, node: &Node, zone: &Zone) -> Folded {
-        self.folded(node, zone, Sense::Plain)
+    /// Folds a condition.
+    pub(super) fn fold(&mut self, node: &Node, reading: Reading<'_>) -> Folded {
+        self.folded(node, reading, Sense::Plain)
     }
 
     /// What a client must answer to.
@@ -90,38 +112,38 @@ impl Shared {
         Folded::Leaf(Leaf::Client(self.client(&node)), Sense::Plain)
     }
 
-    fn folded(&mut self, node: &Node, zone: &Zone, sense: Sense) -> Folded {
+    fn folded(&mut self, node: &Node, reading: Reading<'_>, sense: Sense) -> Folded {
         if let NodeKind::Const(value) = node.kind {
             return Folded::Const(value == (sense == Sense::Plain));
         }
         match subject(node) {
             Subject::Client => return Folded::Leaf(Leaf::Client(self.client(node)), sense),
-            Subject::Time => return self.window(node, zone, sense),
+            Subject::Time => return self.window(node, reading.zone, sense),
             Subject::Other => {}
         }
         match (&node.kind, sense) {
-            (NodeKind::Not(inner), _) => self.folded(inner, zone, sense.flipped()),
+            (NodeKind::Not(inner), _) => self.folded(inner, reading, sense.flipped()),
             (NodeKind::All(parts), Sense::Plain) | (NodeKind::Any(parts), Sense::Negated) => {
-                all(self.parts(parts, zone, sense, node))
+                all(self.parts(parts, reading, sense, node))
             }
-            (NodeKind::Any(parts), _) | (NodeKind::All(parts), _) => any(self.parts(parts, zone, sense, node)),
+            (NodeKind::Any(parts), _) | (NodeKind::All(parts), _) => any(self.parts(parts, reading, sense, node)),
             (NodeKind::If(parts), _) => {
                 let [a, b, c] = &**parts;
-                let condition = self.folded(a, zone, Sense::Plain);
-                let (then, otherwise) = (self.folded(b, zone, sense), self.folded(c, zone, sense));
+                let condition = self.folded(a, reading, Sense::Plain);
+                let (then, otherwise) = (self.folded(b, reading, sense), self.folded(c, reading, sense));
                 match condition {
                     Folded::Const(true) => then,
                     Folded::Const(false) => otherwise,
                     condition => Folded::If(Box::new([condition, then, otherwise])),
                 }
             }
-            (NodeKind::Test(test), _) => Folded::Leaf(leaf(test), sense),
+            (NodeKind::Test(test), _) => Folded::Leaf(leaf(test, reading.names), sense),
             (NodeKind::Const(value), _) => Folded::Const(*value),
         }
     }
 
     /// The folded parts of a junction; those on the client alone, and on the time alone, become one.
-    fn parts(&mut self, parts: &[Node], zone: &Zone, sense: Sense, whole: &Node) -> Vec<Folded> {
+    fn parts(&mut self, parts: &[Node], reading: Reading<'_>, sense: Sense, whole: &Node) -> Vec<Folded> {
         let join = |mut parts: Vec<Node>| {
             if parts.len() == 1 {
                 return parts.remove(0);
@@ -136,11 +158,11 @@ impl Shared {
         let mut folded = Vec::new();
         for alike in [of(Subject::Client), of(Subject::Time)] {
             if !alike.is_empty() {
-                folded.push(self.folded(&join(alike), zone, sense));
+                folded.push(self.folded(&join(alike), reading, sense));
             }
         }
         for part in parts.iter().filter(|part| subject(part) == Subject::Other) {
-            folded.push(self.folded(part, zone, sense));
+            folded.push(self.folded(part, reading, sense));
         }
         folded
     }
@@ -239,7 +261,7 @@ fn time_holds(node: &Node, minute: u16) -> bool {
     }
 }
 
-fn leaf(test: &Test) -> Leaf {
+fn leaf(test: &Test, names: Names) -> Leaf {
     match test {
         // Conditions on clients and times are numbered before they get here.
         Test::Client(_) => Leaf::Client(u32::MAX),
@@ -249,7 +271,10 @@ fn leaf(test: &Test) -> Leaf {
         Test::Type(types) => Leaf::Type(types.clone()),
         Test::Class(classes) => Leaf::Class(classes.clone()),
         Test::Levels(test) => Leaf::Levels(test.clone()),
+        Test::List(list) if names == Names::Asked => Leaf::ListOfName(*list),
         Test::List(list) => Leaf::List(*list),
+        Test::Service(keys) if names == Names::Asked => Leaf::Names(keys.clone()),
+        Test::Service(keys) => Leaf::NamesBehind(keys.clone()),
         Test::AnswerAddress(networks) => Leaf::AnswerAddress(networks.clone()),
         Test::AnswerName(NameTest::OneOf(keys)) => Leaf::AnswerNames(keys.clone()),
         Test::AnswerName(NameTest::Text(test)) => Leaf::AnswerText(test.clone()),
@@ -317,10 +342,10 @@ fn cost(folded: &Folded) -> u32 {
             Leaf::Type(_) | Leaf::Class(_) => 10,
             Leaf::Levels(_) => 20,
             Leaf::Names(_) | Leaf::Country(_) | Leaf::AnswerAddress(_) => 30,
-            Leaf::AnswerNames(_) => 40,
+            Leaf::AnswerNames(_) | Leaf::NamesBehind(_) => 40,
             Leaf::Text(_) => 50,
             Leaf::AnswerText(_) => 60,
-            Leaf::List(_) => 70,
+            Leaf::List(_) | Leaf::ListOfName(_) => 70,
             Leaf::Window(_) => 80,
         },
     }

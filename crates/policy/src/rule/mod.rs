@@ -38,8 +38,7 @@ pub use action::{Action, ActionKind, Block, BlockForm, LimitKey, Over, RateLimit
 pub use fault::{Fault, Shown, Span};
 pub use limit::{Admission, Limiter};
 pub use program::{Answer, Hours, ListLookup, NoLists, Program, Question};
-pub(crate) use rebinding::embedded;
-pub use rebinding::{Exceptions, is_private, rebinds};
+pub use rebinding::{Exceptions, embedded, is_private, rebinds};
 pub use rules::{Rule, RuleFault, RuleId, Rules};
 pub use schedule::Zone;
 pub use shipped::{SafeName, safe_name, service_names};

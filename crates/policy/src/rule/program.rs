@@ -12,7 +12,7 @@ use avocet_wire::{Class, Rtype};
 
 use super::action::Action;
 use super::code::{Asking, Code};
-use super::fold::{ClientStep, Folded, Leaf, Sense, Shared, all};
+use super::fold::{ClientStep, Folded, Leaf, Names, Reading, Sense, Shared, all};
 use super::index::{Candidate, Role};
 use super::patterns::Memo;
 use super::rules::{Rule, RuleId, Rules};
@@ -46,14 +46,22 @@ pub struct Answer<'a> {
     pub addresses: &'a [IpAddr],
     /// Targets of CNAME, DNAME, SVCB and HTTPS records, in folded wire form.
     pub names: &'a [&'a [u8]],
+    /// Those of them that [`ListLookup`] and conditions on services look at.
+    pub judged: &'a [&'a [u8]],
     /// The countries of the addresses, where there is a database for them.
     pub countries: &'a [Country],
 }
 
 /// Says on which lists a name is: the name asked for, and with an answer the names in it.
 pub trait ListLookup {
-    /// Is the name on the list?
+    /// Is the name on the list, or one that the answer leads to?
     fn contains(&self, list: ListId) -> bool;
+
+    /// Is the name asked for on the list?
+    #[inline]
+    fn contains_qname(&self, list: ListId) -> bool {
+        self.contains(list)
+    }
 }
 
 /// No name is on any list.
@@ -104,6 +112,7 @@ pub(super) struct Compiled {
     code: Code,
     question: Stage,
     answer: Stage,
+    allows_names: bool,
 }
 
 /// The rules, the clients and the pauses of a configuration, compiled.
@@ -143,24 +152,19 @@ impl Compiled {
         let (mut shared, mut code) = (Shared::default(), Code::default());
         let (mut question, mut answer) = (StageBuilder::default(), StageBuilder::default());
         for (place, rule) in (0..).zip(&rules) {
-            let mut folded = shared.fold(&rule.tree, &rule.zone);
-            if rule.action == Action::SafeSearch {
-                let keys = safe_names().map(|name| NameKey { name: name.clone(), reach: Reach::Exact });
-                folded = all(vec![Folded::Leaf(Leaf::Names(keys.collect()), Sense::Plain), folded]);
-            }
-            if rule.action == Action::Truncate {
-                // Over other transports there is nothing to be truncated: the rules and lists behind this one decide.
-                folded = all(vec![shared.fold_client(ClientTest::Transport(Transport::Udp)), folded]);
-            }
             if !rule.reads.answer {
-                question.add(RuleId(place), role(rule), &folded, &mut code);
+                question.add(RuleId(place), role(rule), &folded(rule, Names::Asked, &mut shared), &mut code);
             }
-            if rule.reads.answer || (rule.reads.lists && !rule.action.is_of_question()) {
-                answer.add(RuleId(place), role(rule), &folded, &mut code);
+            if rule.reads.answer || (rule.reads.names_behind && rule.action.looks_behind()) {
+                // A name behind an alias, which anybody may put there, must not let an answer pass.
+                let names = if rule.action.looks_behind() { Names::All } else { Names::Asked };
+                answer.add(RuleId(place), role(rule), &folded(rule, names, &mut shared), &mut code);
             }
         }
         code.finish();
-        Self { rules, shared, code, question: question.build(), answer: answer.build() }
+        let allows_names =
+            rules.iter().any(|rule| rule.decides() && rule.action == Action::Allow && !rule.reads.answer);
+        Self { rules, shared, code, question: question.build(), answer: answer.build(), allows_names }
     }
 
     pub(super) fn rules(&self) -> &[Rule] {
@@ -178,6 +182,20 @@ impl Compiled {
         }
         let too_many = self.shared.windows.len() > MAX_WINDOWS;
         too_many.then(|| format!("all rules together have more than {MAX_WINDOWS} different times"))
+    }
+}
+
+/// The condition of a rule, with what its action adds to it.
+fn folded(rule: &Rule, names: Names, shared: &mut Shared) -> Folded {
+    let folded = shared.fold(&rule.tree, Reading { zone: &rule.zone, names });
+    match rule.action {
+        Action::SafeSearch => {
+            let keys = safe_names().map(|name| NameKey { name: name.clone(), reach: Reach::Exact });
+            all(vec![Folded::Leaf(Leaf::Names(keys.collect()), Sense::Plain), folded])
+        }
+        // Over other transports there is nothing to be truncated: the rules and lists behind this one decide.
+        Action::Truncate => all(vec![shared.fold_client(ClientTest::Transport(Transport::Udp)), folded]),
+        _ => folded,
     }
 }
 
@@ -238,6 +256,12 @@ impl Program {
     #[must_use]
     pub fn reads_answers(&self) -> bool {
         !self.compiled.answer.is_empty()
+    }
+
+    /// Whether a rule may let a name pass that an answer leads to.
+    #[must_use]
+    pub fn allows_names(&self) -> bool {
+        self.compiled.allows_names
     }
 
     /// Whether any condition is on the time.

@@ -38,8 +38,8 @@ impl Exceptions {
 /// Does an answer lead a name into a private network? `addresses` are those of its A and AAAA records
 /// and of the hints of its SVCB and HTTPS records; the first private one is given.
 #[must_use]
-pub fn rebinds(qname: &[u8], addresses: &[IpAddr], exceptions: &Exceptions) -> Option<IpAddr> {
-    let private = addresses.iter().copied().find(|address| is_private(*address))?;
+pub fn rebinds(qname: &[u8], mut addresses: impl Iterator<Item = IpAddr>, exceptions: &Exceptions) -> Option<IpAddr> {
+    let private = addresses.find(|address| is_private(*address))?;
     (!exceptions.contains(qname)).then_some(private)
 }
 
@@ -61,23 +61,28 @@ fn is_private_v4(address: Ipv4Addr) -> bool {
     address.is_private() || address.is_loopback() || address.is_link_local() || a == 0 || (a == 100 && b & 0xc0 == 64)
 }
 
-/// RFC 4291 §2.5 (unspecified, loopback, link-local), RFC 4193, RFC 3879 (site-local of old).
+/// RFC 4291 §2.5 (unspecified, loopback, link-local), RFC 4193, RFC 3879 (site-local of old), RFC 8215 (translators of
+/// this network: where in the address the IPv4 address is, only they know).
 fn is_private_v6(address: Ipv6Addr) -> bool {
-    let [first, ..] = address.segments();
+    let [first, second, third, ..] = address.segments();
     address.is_unspecified()
+        || (first, second, third) == (0x64, 0xff9b, 1)
         || address.is_loopback()
         || first & 0xfe00 == 0xfc00
         || first & 0xffc0 == 0xfe80
         || first & 0xffc0 == 0xfec0
 }
 
-/// The IPv4 address in an IPv6 address: mapped or compatible (RFC 4291 §2.5.5), NAT64 by the
-/// well-known prefix (RFC 6052 §2.1), 6to4 (RFC 3056 §2).
-pub(crate) fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
+/// The IPv4 address in an IPv6 address: mapped or compatible (RFC 4291 §2.5.5), IPv4-translated (RFC 7915 §1.3), NAT64
+/// by the well-known prefix (RFC 6052 §2.1), 6to4 (RFC 3056 §2).
+#[must_use]
+pub fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let s = address.segments();
     let pair = |high: u16, low: u16| Ipv4Addr::from(u32::from(high) << 16 | u32::from(low));
     match s {
-        [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => Some(pair(high, low)),
+        [0, 0, 0, 0, 0, 0xffff, high, low]
+        | [0, 0, 0, 0, 0xffff, 0, high, low]
+        | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => Some(pair(high, low)),
         [0, 0, 0, 0, 0, 0, high, low] if high != 0 => Some(pair(high, low)),
         [0x2002, high, low, ..] => Some(pair(high, low)),
         _ => None,
@@ -108,6 +113,9 @@ mod tests {
             "::10.0.0.1",
             "64:ff9b::10.0.0.1",
             "2002:c0a8:0001::1",
+            "::ffff:0:192.168.0.1",
+            "64:ff9b:1::192.0.2.1",
+            "64:ff9b:1:a00:1:100::",
         ] {
             assert!(is_private(text.parse().unwrap()), "{text}");
         }
@@ -121,7 +129,8 @@ mod tests {
     fn names_with_an_exception_may_lead_home() {
         let exceptions = Exceptions::new(["plex.direct", "home.example."]).unwrap();
         let addresses = ["192.0.2.1".parse().unwrap(), "::ffff:10.0.0.1".parse().unwrap()];
-        let rebinds = |text: &str| rebinds(&super::super::action::name(text).unwrap(), &addresses, &exceptions);
+        let rebinds =
+            |text: &str| rebinds(&super::super::action::name(text).unwrap(), addresses.into_iter(), &exceptions);
         assert_eq!(rebinds("evil.example"), Some(addresses[1]));
         assert_eq!((rebinds("a.plex.direct"), rebinds("home.example")), (None, None));
         assert!(Exceptions::new(["a..b"]).is_err());

@@ -148,6 +148,10 @@ impl Test {
             Self::Client(test) => test.holds(&sample.asker),
             Self::Time(test) => test.holds(zone.minute_of_week(sample.now)),
             Self::Name(test) => test.holds(sample.qname),
+            Self::Service(keys) => {
+                let mut names = sample.names.iter().chain([&sample.qname]);
+                names.any(|name| keys.iter().any(|key| key.holds(name)))
+            }
             Self::Type(types) => types.contains(&sample.qtype),
             Self::Class(classes) => classes.contains(&sample.qclass),
             Self::Levels(test) => test.holds(avocet_wire::name::labels(sample.qname).count() as i64),

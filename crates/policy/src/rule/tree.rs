@@ -39,6 +39,8 @@ pub(super) enum Test {
     Client(ClientTest),
     Time(TimeTest),
     Name(NameTest),
+    /// The name, or one that the answer leads to, is a service's.
+    Service(Vec<NameKey>),
     Type(Vec<u16>),
     Class(Vec<u16>),
     Levels(NumberTest),
@@ -113,6 +115,8 @@ impl NumberTest {
 pub(super) struct Reads {
     pub(super) answer: bool,
     pub(super) lists: bool,
+    /// Whether it asks something of names that it also asks of those which an answer leads to.
+    pub(super) names_behind: bool,
     pub(super) countries: bool,
 }
 
@@ -122,7 +126,8 @@ impl Node {
         self.for_each_test(&mut |test| match test {
             Test::AnswerAddress(_) | Test::AnswerName(_) => reads.answer = true,
             Test::Country(_) => (reads.answer, reads.countries) = (true, true),
-            Test::List(_) => reads.lists = true,
+            Test::List(_) => (reads.lists, reads.names_behind) = (true, true),
+            Test::Service(_) => reads.names_behind = true,
             _ => {}
         });
         reads

@@ -184,6 +184,11 @@ fn test(args: &PolicyTestArgs) -> Result<String, String> {
         listener: "",
         transport: Some(Way::Udp),
     };
+    let inner = args.answer.iter().filter_map(|address| match address {
+        IpAddr::V6(address) => rule::embedded(*address).map(IpAddr::V4),
+        IpAddr::V4(_) => None,
+    });
+    let addresses: Vec<IpAddr> = args.answer.iter().copied().chain(inner).collect();
     let located: Vec<_> = args.answer.iter().filter_map(|address| countries.as_ref()?.country(*address)).collect();
     let sample = Sample {
         qname: &qname,
@@ -195,7 +200,7 @@ fn test(args: &PolicyTestArgs) -> Result<String, String> {
             None => wall_secs(),
         },
         lists: &lists,
-        addresses: &args.answer,
+        addresses: &addresses,
         countries: &located,
         ..Sample::default()
     };

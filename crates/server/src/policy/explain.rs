@@ -3,7 +3,7 @@
 use avocet_policy::list::{self, Decision, Effect};
 use avocet_policy::rpz::ZoneSet;
 use avocet_policy::rule::{self, Lift, Rule, Verdict};
-use avocet_wire::Rtype;
+use avocet_wire::{NameBuf, Rtype};
 use serde_json::{Value, json};
 
 use super::geo::letters;
@@ -109,7 +109,7 @@ impl Policy {
             "lifted": lifted(&verdict),
             "valid-until": (verdict.valid_until != u64::MAX).then_some(verdict.valid_until),
             "countries": answered.and_then(|answered| self.countries_of(answered)),
-            "lists": self.lines(asked, answered, scratch),
+            "lists": self.lines(asked, answered, moment, scratch),
         })
     }
 
@@ -129,6 +129,7 @@ impl Policy {
                 if let Some(database) = &self.countries {
                     scratch.found.locate(database, answered.translation);
                 }
+                self.free_names(asked, moment, scratch);
                 self.decide_answer(asked, &before, moment, scratch)
             }
             _ => before,
@@ -144,30 +145,53 @@ impl Policy {
     }
 
     /// Every line of a list that is about the name or about an alias in its answer, in force for the client or not.
-    fn lines(&self, asked: &Asked<'_>, answered: Option<&KnownAnswer<'_>>, scratch: &mut Scratch) -> Value {
+    fn lines(
+        &self,
+        asked: &Asked<'_>,
+        answered: Option<&KnownAnswer<'_>>,
+        moment: Moment,
+        scratch: &mut Scratch,
+    ) -> Value {
         let Some(lists) = &self.lists else { return json!([]) };
-        let mut lines = self.lines_about(lists, (asked, asked.qname), scratch);
-        let is_named = lines.iter().any(|line| line["decides"] == true);
-        let mut read = names::Found::default();
+        let mut lines = self.lines_about(lists, asked, (asked.qname, Standing::Asked), scratch);
+        let is_named = lines.iter().any(decides);
+        let mut behind = Vec::new();
         if let Some(answered) = answered {
-            read.read(answered.message, answered.translation);
+            scratch.found.read(answered.message, answered.translation);
+            self.free_names(asked, moment, scratch);
         }
-        for name in &read.names {
-            for mut line in self.lines_about(lists, (asked, name.wire()), scratch) {
-                // The first name that lists decide about is the one that counts.
-                let decides = line["decides"] == true && !is_named && lines.iter().all(|one| one["decides"] != true);
-                (line["decides"], line["alias"]) = (decides.into(), name.to_string().into());
-                lines.push(line);
-            }
+        let read = std::mem::take(&mut scratch.found);
+        for (place, name) in read.names.iter().enumerate().filter(|_| answered.is_some()) {
+            let is_freed = read.freed.get(place).is_some_and(|freed| *freed);
+            let about = self.lines_about(lists, asked, (name.wire(), Standing::Behind), scratch);
+            behind.extend(about.into_iter().map(|mut line| {
+                line["decides"] = (decides(&line) && !is_freed).into();
+                (name, line)
+            }));
         }
+        // The first name that lists block counts; a name that they allow only where there is no such name.
+        let blocks = |(_, line): &&(&NameBuf, Value)| decides(line) && line["effect"] == "block";
+        let blocked = behind.iter().find(blocks).map(|(name, _)| *name);
+        lines.extend(behind.into_iter().map(|(name, mut line)| {
+            let counts = !is_named && blocked.is_none_or(|blocked| blocked == name);
+            (line["decides"], line["alias"]) = ((counts && decides(&line)).into(), name.to_string().into());
+            line
+        }));
         lines.into_iter().chain(self.triggers(lists, asked, answered)).collect()
     }
 
-    fn lines_about(&self, lists: &Lists, (asked, name): (&Asked<'_>, &[u8]), scratch: &mut Scratch) -> Vec<Value> {
+    fn lines_about(
+        &self,
+        lists: &Lists,
+        asked: &Asked<'_>,
+        (name, standing): (&[u8], Standing),
+        scratch: &mut Scratch,
+    ) -> Vec<Value> {
         let question = self.to_lists(asked, name);
-        let all = lists.lookup(question, &list::ListSet::ALL, &mut scratch.lists);
         let in_force = self.in_force.get(usize::from(asked.profile));
-        let decision = in_force.map(|set| lists.lookup(question, set, &mut scratch.named_lists));
+        let Scratch { lists: memory, named_lists, .. } = scratch;
+        let all = standing.look(lists, (question, &list::ListSet::ALL), memory);
+        let decision = in_force.map(|set| standing.look(lists, (question, set), named_lists));
         let decides = |one: &list::Match<'_>| {
             decision.as_ref().is_some_and(|found| {
                 found.decision() != Decision::None
@@ -251,6 +275,33 @@ impl Policy {
     pub(crate) fn profiles(&self) -> usize {
         self.clients.profiles()
     }
+}
+
+/// Where a name stands that lists are asked about.
+#[derive(Clone, Copy)]
+enum Standing {
+    /// It is the one asked for.
+    Asked,
+    /// The answer leads to it.
+    Behind,
+}
+
+impl Standing {
+    fn look<'a>(
+        self,
+        lists: &'a Lists,
+        (question, set): (list::Question<'a>, &'a list::ListSet),
+        scratch: &'a mut list::Scratch,
+    ) -> list::Found<'a> {
+        match self {
+            Self::Asked => lists.lookup(question, set, scratch),
+            Self::Behind => lists.lookup_behind(question, set, scratch),
+        }
+    }
+}
+
+fn decides(line: &Value) -> bool {
+    line["decides"] == true
 }
 
 fn of_question(verdict: &QuestionVerdict<'_>) -> (&'static str, u16) {

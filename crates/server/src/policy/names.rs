@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use avocet_policy::rule::Country;
+use avocet_policy::rule::{Country, embedded};
 use avocet_resolver::Dns64;
 use avocet_wire::view::RecordSection;
 use avocet_wire::{MessageView, NameBuf, Rtype};
@@ -21,11 +21,13 @@ const IPV6_HINT: u16 = 6;
 /// Memory for what an answer leads to.
 #[derive(Default)]
 pub(crate) struct Found {
-    /// Of A and AAAA records and of the hints of SVCB and HTTPS records; beside one that was made for a translator, the
-    /// address that it stands for.
+    /// Of A and AAAA records and of the hints of SVCB and HTTPS records; behind them the IPv4 addresses that IPv6
+    /// addresses hold or, made for a translator, stand for.
     pub(crate) addresses: Vec<IpAddr>,
     /// Targets of CNAME, DNAME, SVCB and HTTPS records, folded.
     pub(crate) names: Vec<NameBuf>,
+    /// For each of the names whether a rule would let it pass if it was asked for; empty where none does.
+    pub(super) freed: Vec<bool>,
     /// Of the addresses, each once.
     pub(crate) countries: Vec<Country>,
     /// Whether there are more addresses or names than are looked at.
@@ -37,14 +39,30 @@ impl Found {
     pub(crate) fn read(&mut self, message: &[u8], translation: Option<&Dns64>) {
         self.addresses.clear();
         self.names.clear();
+        self.freed.clear();
         self.countries.clear();
         self.is_cut = false;
         self.read_records(message);
         for place in 0..self.addresses.len() {
-            if let (IpAddr::V6(address), Some(translation)) = (self.addresses[place], translation) {
-                self.addresses.extend(translation.translated(address).map(IpAddr::V4));
+            if let IpAddr::V6(address) = self.addresses[place] {
+                let stands_for = translation.and_then(|translation| translation.translated(address));
+                self.addresses.extend(stands_for.or_else(|| embedded(address)).map(IpAddr::V4));
             }
         }
+    }
+
+    /// The names that lists, and conditions on them, look at.
+    pub(super) fn judged(&self) -> impl Iterator<Item = &NameBuf> {
+        let is_freed = |place: usize| self.freed.get(place).is_some_and(|freed| *freed);
+        self.names.iter().enumerate().filter(move |(place, _)| !is_freed(*place)).map(|(_, name)| name)
+    }
+
+    /// The addresses that clients reach. One that was made for a translator is only its way to an IPv4 address.
+    pub(super) fn reached(&self, translation: Option<&Dns64>) -> impl Iterator<Item = IpAddr> {
+        self.addresses.iter().copied().filter(move |address| match (address, translation) {
+            (IpAddr::V6(address), Some(translation)) => translation.translated(*address).is_none(),
+            _ => true,
+        })
     }
 
     fn read_records(&mut self, message: &[u8]) {

@@ -185,6 +185,7 @@ impl Policy {
         let before = self.decide(asked, moment, scratch);
         scratch.found.read(answered.message, answered.translation);
         scratch.noted_later.clear();
+        let until = self.free_names(asked, moment, scratch);
         let mut verdict = before;
         if self.program.reads_answers() {
             if let Some(database) = &self.countries {
@@ -193,6 +194,7 @@ impl Policy {
             verdict = self.decide_answer(asked, &before, moment, scratch);
         }
         scratch.held.note(&scratch.noted_later, verdict.decided.filter(|_| verdict.decided != before.decided));
+        verdict.valid_until = verdict.valid_until.min(until);
         let validity = Validity::of(&verdict, moment);
         // Also where the rule has decided on the question: it may have begun to hold while the query waited.
         let by_rule = verdict.decided.map(|id| self.by_rule(id, asked, validity));
@@ -220,7 +222,8 @@ impl Policy {
             return AnswerVerdict::Answer(made);
         }
         let rebound = self.rebinding.as_ref().filter(|_| !answered.has_own_servers);
-        if rebound.is_some_and(|exceptions| rebinds(asked.qname, &scratch.found.addresses, exceptions).is_some()) {
+        let mut reached = scratch.found.reached(answered.translation);
+        if rebound.is_some_and(|exceptions| rebinds(asked.qname, &mut reached, exceptions).is_some()) {
             let made = self.blocked((self.block_form(), None), (REBINDING_NOTE, validity));
             return AnswerVerdict::Answer(Made { form: Form::Nodata, ..made });
         }
@@ -252,8 +255,17 @@ impl Policy {
 
     /// What the rules say of a question. All that hold and do not decide are in `scratch.noted`.
     pub(super) fn decide(&self, asked: &Asked<'_>, moment: Moment, scratch: &mut Scratch) -> Verdict {
-        let question = to_rules(asked, moment);
         let Scratch { hours, named_lists, noted, .. } = scratch;
+        self.decide_in(asked, moment, (hours, named_lists, noted))
+    }
+
+    fn decide_in(
+        &self,
+        asked: &Asked<'_>,
+        moment: Moment,
+        (hours, named_lists, noted): (&Hours, &mut list::Scratch, &mut Vec<RuleId>),
+    ) -> Verdict {
+        let question = to_rules(asked, moment);
         match self.lists.as_ref().filter(|_| self.asks_for_lists) {
             None => self.decide_with((&question, None), hours, &NoLists, noted),
             Some(lists) => {
@@ -265,6 +277,25 @@ impl Policy {
                 self.decide_with((&question, None), hours, &on_list, noted)
             }
         }
+    }
+
+    /// Finds the names in an answer that a rule would let pass if they were asked for: an answer is not blocked because
+    /// it leads there. Returns until when that is so, in Unix seconds.
+    pub(super) fn free_names(&self, asked: &Asked<'_>, moment: Moment, scratch: &mut Scratch) -> u64 {
+        let Scratch { found, hours, named_lists, .. } = scratch;
+        found.freed.clear();
+        let mut until = u64::MAX;
+        if !self.program.allows_names() {
+            return until;
+        }
+        for name in &found.names {
+            let asked = Asked { qname: name.wire(), ..*asked };
+            let verdict = self.decide_in(&asked, moment, (hours, named_lists, &mut Vec::new()));
+            let rule = verdict.decided.and_then(|id| self.program.rule(id));
+            found.freed.push(rule.is_some_and(|rule| matches!(rule.action, Action::Allow)));
+            until = until.min(verdict.valid_until);
+        }
+        until
     }
 
     /// Asks the rules about a question, or about its answer after the verdict on the question. `noted` gets all that
@@ -308,21 +339,27 @@ impl Policy {
         let question = to_rules(asked, moment);
         let Scratch { found, hours, named_lists, noted, noted_later, .. } = scratch;
         let names: Vec<&[u8]> = found.names.iter().map(NameBuf::wire).collect();
-        let answer = Answer { addresses: &found.addresses, names: &names, countries: &found.countries };
-        let mut on = ListSet::EMPTY;
+        let judged: Vec<&[u8]> = found.judged().map(NameBuf::wire).collect();
+        let answer =
+            Answer { addresses: &found.addresses, names: &names, judged: &judged, countries: &found.countries };
+        let mut on = [ListSet::EMPTY; 2];
         if self.asks_for_lists
             && let Some(lists) = &self.lists
         {
-            for name in names.iter().copied().chain([asked.qname]) {
-                let found = lists.lookup(self.to_lists(asked, name), &ListSet::ALL, named_lists);
+            for (place, name) in [asked.qname].into_iter().chain(judged.iter().copied()).enumerate() {
+                let question = self.to_lists(asked, name);
+                let found = match place {
+                    0 => lists.lookup(question, &ListSet::ALL, named_lists),
+                    _ => lists.lookup_behind(question, &ListSet::ALL, named_lists),
+                };
                 let naming = found.matches().filter(names_it);
                 let places = naming.filter_map(|one| self.place_of(one.list).and_then(ListId::at));
-                places.chain(self.zones_naming(name).filter_map(ListId::at)).for_each(|list| on.insert(list));
+                let places = places.chain(self.zones_naming(name).filter_map(ListId::at));
+                places.for_each(|list| on[place.min(1)].insert(list));
             }
         }
-        let on_list = |wanted: rule::ListId| ListId::at(wanted.0.into()).is_some_and(|list| on.contains(list));
         noted_later.clone_from(noted);
-        let verdict = self.decide_with((&question, Some((&answer, before))), hours, &on_list, noted);
+        let verdict = self.decide_with((&question, Some((&answer, before))), hours, &Naming { on }, noted);
         // From here on they are those that did not hold before.
         let of_question = noted_later.len();
         for id in noted.iter() {
@@ -409,9 +446,10 @@ impl Policy {
             Decision::Blocked => QuestionVerdict::Answer(made),
             Decision::Rewritten => match found.rewrite() {
                 Some(Rewrite::Cname(target)) => rename(asked.qname, target, made.ttl_secs),
-                Some(Rewrite::Rcode(Rcode::NOERROR)) => QuestionVerdict::Answer(Made { form: Form::Nodata, ..made }),
-                Some(Rewrite::Rcode(Rcode::NXDOMAIN)) => QuestionVerdict::Answer(Made { form: Form::Nxdomain, ..made }),
-                Some(Rewrite::Rcode(_)) => QuestionVerdict::Answer(Made { form: Form::Refused, ..made }),
+                Some(rewrite @ Rewrite::Rcode(_)) => match denial(rewrite) {
+                    Some(form) => QuestionVerdict::Answer(Made { form, ..made }),
+                    None => QuestionVerdict::Pass,
+                },
                 Some(Rewrite::Record(..)) => {
                     let records = found.all_deciding().filter_map(|one| match one.rewrite {
                         Some(Rewrite::Record(rtype, rdata)) => Some((*rtype, rdata.clone())),
@@ -441,17 +479,16 @@ impl Policy {
         if asked_for.decision() == Decision::Allowed {
             return None;
         }
-        for name in &found.names {
+        for name in found.judged() {
             let behind = lists.lookup_behind(self.to_lists(asked, name.wire()), in_force, scratch);
-            match behind.decision() {
-                // Whoever allows a name of the chain allows what is behind it.
-                Decision::Allowed => return None,
-                Decision::Blocked => {
-                    let list = behind.deciding()?.list;
-                    return Some((self.blocked((self.block_form(), None), (self.list_note(list), validity)), list));
-                }
-                Decision::None | Decision::Rewritten => {}
-            }
+            let form = match behind.decision() {
+                // A list that allows a name of the answer allows that one: its owner does not speak for the others.
+                Decision::None | Decision::Allowed => continue,
+                Decision::Blocked => self.block_form(),
+                Decision::Rewritten => behind.rewrite().and_then(denial).unwrap_or_else(|| self.block_form()),
+            };
+            let list = behind.deciding()?.list;
+            return Some((self.blocked((form, None), (self.list_note(list), validity)), list));
         }
         None
     }
@@ -523,6 +560,21 @@ pub(super) fn names_it(one: &list::Match<'_>) -> bool {
     one.effect == list::Effect::Block || one.is_of_allow_list
 }
 
+/// The lists that name the qname, and those that name what the answer leads to.
+struct Naming {
+    on: [ListSet; 2],
+}
+
+impl ListLookup for Naming {
+    fn contains(&self, wanted: rule::ListId) -> bool {
+        ListId::at(wanted.0.into()).is_some_and(|list| self.on.iter().any(|on| on.contains(list)))
+    }
+
+    fn contains_qname(&self, wanted: rule::ListId) -> bool {
+        ListId::at(wanted.0.into()).is_some_and(|list| self.on[0].contains(list))
+    }
+}
+
 pub(super) fn to_rules<'a>(asked: &Asked<'a>, moment: Moment) -> rule::Question<'a> {
     let profile = avocet_policy::client::Profile(asked.profile);
     rule::Question { qname: asked.qname, qtype: asked.qtype, qclass: Class::IN, profile, now: moment.wall_secs }
@@ -535,6 +587,16 @@ fn to_form(form: BlockForm, addresses: &[IpAddr]) -> Form<'_> {
         BlockForm::Refused => Form::Refused,
         BlockForm::Zero => Form::Zero,
         BlockForm::Addresses => Form::Addresses(addresses),
+    }
+}
+
+/// How an answer without records says what a rewrite to an RCODE wants.
+fn denial(rewrite: &Rewrite) -> Option<Form<'static>> {
+    match rewrite {
+        Rewrite::Rcode(Rcode::NOERROR) => Some(Form::Nodata),
+        Rewrite::Rcode(Rcode::NXDOMAIN) => Some(Form::Nxdomain),
+        Rewrite::Rcode(_) => Some(Form::Refused),
+        _ => None,
     }
 }
 
