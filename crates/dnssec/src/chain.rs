@@ -7,6 +7,7 @@ use crate::budget::{Budget, Limit, MAX_DNSKEYS, MAX_DS_RECORDS};
 use crate::ds::{DigestType, Ds};
 use crate::key::Dnskey;
 use crate::label;
+use crate::memo::Memo;
 use crate::rrset::{Context, Rrset};
 use crate::signature;
 use crate::verdict::Reason;
@@ -51,14 +52,26 @@ impl ZoneKey {
     }
 }
 
+/// The keys of a zone that an RRset is verified with.
+#[derive(Clone, Copy)]
+pub(crate) struct Signers<'a> {
+    /// The apex.
+    pub(crate) zone: &'a [u8],
+    pub(crate) keys: &'a [ZoneKey],
+    /// What they have verified; none for keys that are used once.
+    pub(crate) memo: Option<&'a Memo>,
+}
+
 /// The keys of a zone that a chain of trust leads to. Kept by the caller for as long as it lives.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(PartialEq, Eq, Debug)]
 pub struct ZoneKeys {
     zone: NameBuf,
     keys: Vec<ZoneKey>,
     /// Wall clock at which they were verified, and the seconds they live from there.
     verified_at_secs: u32,
     lifetime_secs: u32,
+    /// What they have verified lately.
+    memo: Memo,
 }
 
 impl ZoneKeys {
@@ -68,8 +81,8 @@ impl ZoneKeys {
         &self.zone
     }
 
-    pub(crate) fn keys(&self) -> &[ZoneKey] {
-        &self.keys
+    pub(crate) fn signers(&self) -> Signers<'_> {
+        Signers { zone: self.zone.wire(), keys: &self.keys, memo: Some(&self.memo) }
     }
 
     /// Seconds from `now_secs` (wall clock) on for which they may be believed.
@@ -87,7 +100,8 @@ impl ZoneKeys {
     /// Octets of memory in use.
     #[must_use]
     pub fn memory_octets(&self) -> usize {
-        size_of::<Self>() + self.keys.iter().map(|key| size_of::<ZoneKey>() + key.public_key.len()).sum::<usize>()
+        let keys = self.keys.iter().map(|key| size_of::<ZoneKey>() + key.public_key.len()).sum::<usize>();
+        size_of::<Self>() + keys + self.memo.octets()
     }
 }
 
@@ -142,12 +156,13 @@ pub fn zone_keys(
     let zone = NameBuf::from_wire(dnskeys.owner).map_err(|_| Reason::Malformed)?.folded();
     let all: Vec<Dnskey<'_>> = dnskeys.records.iter().filter_map(|data| Dnskey::read(data)).collect();
     let entry = entry_keys(&zone, &all, trust, context.policy, budget)?;
-    let verified = signature::verify_with(dnskeys, zone.wire(), &entry, context, budget)?;
+    let verified = signature::verify_with(dnskeys, &Signers { zone: zone.wire(), keys: &entry, memo: None }, context, budget)?;
     Ok(ZoneKeys {
         zone,
         keys: distinct(all.iter().filter_map(|key| ZoneKey::of(key, context.policy))),
         verified_at_secs: context.now_secs,
         lifetime_secs: verified.lifetime_secs.min(trust.lifetime_secs),
+        memo: Memo::default(),
     })
 }
 

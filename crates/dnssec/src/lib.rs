@@ -26,6 +26,7 @@ pub mod denial;
 pub mod ds;
 pub mod key;
 mod label;
+mod memo;
 pub mod negative;
 pub mod nsec;
 pub mod nsec3;

@@ -18,7 +18,7 @@ use avocet_wire::{NameBuf, Rtype, rdata};
 use crate::algorithm::Policy;
 use crate::anchor::{Anchor, Anchors};
 use crate::budget::Budget;
-use crate::chain;
+use crate::chain::{self, Signers};
 use crate::key::Dnskey;
 use crate::label;
 use crate::rrset::{Context, Rrset};
@@ -257,7 +257,8 @@ impl Rollover {
             let known = self.keys.iter_mut().find(|key| key.state != KeyState::Revoked && key.is(&revoked));
             let Some(key) = known else { continue };
             let Some(own) = chain::ZoneKey::of_revoked(&revoked, context.policy) else { continue };
-            if signature::verify_with(dnskeys, self.zone.wire(), &[own], context, budget).is_ok() {
+            let own = Signers { zone: self.zone.wire(), keys: &[own], memo: None };
+            if signature::verify_with(dnskeys, &own, context, budget).is_ok() {
                 changes.push(Change { key_tag: key.tag(), from: Some(key.state), to: Some(KeyState::Revoked) });
                 (key.state, key.since_secs) = (KeyState::Revoked, now_secs);
             }

@@ -9,8 +9,9 @@ use avocet_wire::{NameBuf, canonical};
 
 use crate::algorithm::Algorithm;
 use crate::budget::{Budget, Limit, MAX_COLLIDING_KEYS, MAX_RRSET_OCTETS, MAX_RRSET_RECORDS, MAX_RRSIGS};
-use crate::chain::{ZoneKey, ZoneKeys};
+use crate::chain::{Signers, ZoneKey, ZoneKeys};
 use crate::label;
+use crate::memo::Memo;
 use crate::rrset::{Context, Rrset};
 use crate::rrsig::Rrsig;
 use crate::verdict::Reason;
@@ -33,7 +34,7 @@ pub struct Verified {
 /// # Errors
 /// Why no signature counts. Work that a stranger's records can cause is bounded by the budget.
 pub fn verify(rrset: &Rrset<'_>, keys: &ZoneKeys, context: &Context, budget: &mut Budget) -> Result<Verified, Reason> {
-    let mut verified = verify_with(rrset, keys.zone().wire(), keys.keys(), context, budget)?;
+    let mut verified = verify_with(rrset, &keys.signers(), context, budget)?;
     verified.lifetime_secs = verified.lifetime_secs.min(keys.lifetime_secs(context.now_secs));
     Ok(verified)
 }
@@ -41,8 +42,7 @@ pub fn verify(rrset: &Rrset<'_>, keys: &ZoneKeys, context: &Context, budget: &mu
 /// Verifies an RRset with the given keys of a zone.
 pub(crate) fn verify_with(
     rrset: &Rrset<'_>,
-    zone: &[u8],
-    keys: &[ZoneKey],
+    signers: &Signers<'_>,
     context: &Context,
     budget: &mut Budget,
 ) -> Result<Verified, Reason> {
@@ -54,11 +54,11 @@ pub(crate) fn verify_with(
             return Err(budget.reach(Limit::Rrsigs));
         }
         let Some(rrsig) = Rrsig::read(data) else { continue };
-        let fault = match check_fields(&rrsig, rrset, zone, context) {
+        let fault = match check_fields(&rrsig, rrset, signers.zone, context) {
             Err(fault) => fault,
             Ok(algorithm) => {
                 let form = form.get_or_insert_with(|| SignedForm::of(rrset));
-                match try_keys(form, &rrsig, algorithm, keys, budget) {
+                match try_keys(form, &rrsig, algorithm, signers, budget) {
                     Ok(()) => return Ok(verified(rrset, &rrsig, context)),
                     Err(Reason::Limit(limit)) if limit != Limit::CollidingKeys => return Err(Reason::Limit(limit)),
                     Err(fault) => fault,
@@ -96,10 +96,11 @@ fn try_keys(
     form: &SignedForm<'_>,
     rrsig: &Rrsig<'_>,
     algorithm: Algorithm,
-    keys: &[ZoneKey],
+    signers: &Signers<'_>,
     budget: &mut Budget,
 ) -> Result<(), Reason> {
-    let mut matching = keys.iter().filter(|key| key.tag == rrsig.key_tag && key.algorithm == algorithm);
+    let is_signer = |key: &&ZoneKey| key.tag == rrsig.key_tag && key.algorithm == algorithm;
+    let mut matching = signers.keys.iter().filter(is_signer);
     let mut message = Vec::new();
     let mut fault = Reason::DnskeyMissing;
     for key in matching.by_ref().take(MAX_COLLIDING_KEYS as usize) {
@@ -107,11 +108,18 @@ fn try_keys(
             fault = Reason::NotZoneKey;
             continue;
         }
-        budget.take_signature_check()?;
         if message.is_empty() {
             message = form.message(rrsig);
         }
+        let seen = signers.memo.map(|memo| (memo, Memo::digest(&message, rrsig.signature)));
+        if seen.as_ref().is_some_and(|(memo, digest)| memo.contains(digest)) {
+            return Ok(());
+        }
+        budget.take_signature_check()?;
         if algorithm.verifies(&key.public_key, &message, rrsig.signature) {
+            if let Some((memo, digest)) = seen {
+                memo.insert(digest);
+            }
             return Ok(());
         }
         budget.count_signature_failure();

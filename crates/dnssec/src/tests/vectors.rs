@@ -8,7 +8,7 @@ use data_encoding::BASE32_DNSSEC;
 
 use crate::algorithm::{Algorithm, KeyForm, Policy, Sha1Signatures};
 use crate::budget::{Budget, Limits};
-use crate::chain::ZoneKey;
+use crate::chain::{Signers, ZoneKey};
 use crate::ds::Ds;
 use crate::key::Dnskey;
 use crate::label;
@@ -98,7 +98,7 @@ fn verify(records: &[Record], first: &Record, keys: &[Dnskey<'_>], zone: &[u8]) 
         records: &data,
         signatures: &signatures,
     };
-    match verify_with(&rrset, zone, &zone_keys, &Context { now_secs, policy }, &mut Budget::default()) {
+    match verify_with(&rrset, &Signers { zone, keys: &zone_keys, memo: None }, &Context { now_secs, policy }, &mut Budget::default()) {
         Ok(_) => Outcome::Verified,
         Err(reason) => Outcome::Refused(reason),
     }

@@ -5,7 +5,7 @@ use avocet_dnssec::{Budget, Reason, Verified, ZoneKeys, signature};
 use avocet_wire::NameBuf;
 
 use crate::chains::{dnskeys, keys_by_ds, keys_of};
-use crate::sets::{NOW, Set, context, data, wire};
+use crate::sets::{NOW, Set, context, context_with_sha1, data, wire};
 use crate::signer::{ALGORITHMS, Fields, Signer};
 
 pub(crate) fn verify(set: &Set, keys: &ZoneKeys) -> Result<Verified, Reason> {
@@ -191,4 +191,45 @@ fn a_child_does_not_sign_its_own_ds() {
     assert_eq!(verify(&set, &keys_of(&child)), Err(Reason::WrongSigner));
     parent.sign(&mut set);
     assert!(verify(&set, &keys_of(&parent)).is_ok());
+}
+
+#[test]
+fn a_signature_that_verified_costs_no_second_check_and_counts_for_nothing_else() {
+    let signer = Signer::of("example.");
+    let keys = keys_of(&signer);
+    let mut set = www();
+    signer.sign(&mut set);
+    let mut budget = Budget::default();
+    for _ in 0..3 {
+        assert!(set.with(|rrset| signature::verify(rrset, &keys, &context(), &mut budget)).is_ok());
+    }
+    assert_eq!(budget.signature_checks(), 1);
+    let mut other = set.clone();
+    other.records[0][3] ^= 1;
+    assert_eq!(verify(&other, &keys), Err(Reason::SignatureInvalid));
+    let mut other = set.clone();
+    *other.signatures[0].last_mut().unwrap() ^= 1;
+    assert_eq!(verify(&other, &keys), Err(Reason::SignatureInvalid));
+    let late = context_with_sha1(NOW + 86_400 + MAX_CLOCK_SKEW_SECS + 1);
+    let expired = set.with(|rrset| signature::verify(rrset, &keys, &late, &mut Budget::default()));
+    assert_eq!(expired, Err(Reason::SignatureExpired));
+    assert!(verify(&set, &keys_of(&Signer::of("example."))).is_err(), "keys of another zone have not verified it");
+}
+
+#[test]
+fn few_signatures_are_kept() {
+    let signer = Signer::of("example.");
+    let keys = keys_of(&signer);
+    let sets: Vec<Set> = (0..200)
+        .map(|number| {
+            let mut set = Set::of(&format!("n{number}.example."), "A", &["192.0.2.1"]);
+            signer.sign(&mut set);
+            set
+        })
+        .collect();
+    sets.iter().for_each(|set| assert!(verify(set, &keys).is_ok()));
+    assert!(keys.memory_octets() < 2_048);
+    let mut budget = Budget::default();
+    assert!(sets[0].with(|rrset| signature::verify(rrset, &keys, &context(), &mut budget)).is_ok());
+    assert_eq!(budget.signature_checks(), 1, "the oldest gives way");
 }
