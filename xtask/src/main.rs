@@ -1,10 +1,11 @@
-//! Chores of the workspace: `cargo xtask tidy`, `bench`, `gate`, `profile`, `simulate`, `conformance` and `internet`.
+//! Chores of the workspace: `cargo xtask tidy`, `house`, `bench`, `gate`, `profile`, `simulate`, `conformance` and `internet`.
 
 #![forbid(unsafe_code)]
 
 mod bench;
 mod conformance;
 mod gate;
+mod house;
 mod internet;
 mod random;
 mod tidy;
@@ -14,6 +15,7 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage:
   cargo xtask tidy                 check the rules of CONTRIBUTING.md that a machine can check
+  cargo xtask house [--cycles]     print the figures of the code's structure: sizes, cycles, long functions, homonyms
   cargo xtask gate [--update]      count the instructions of hot operations; refuse 3 % more than kept, or keep these
   cargo xtask profile cpu|alloc|lock [-- WORKLOAD [--secs N] [--no-build]]
                                    a flame graph of the server under load (hot, hot-edns, tcp, miss, zipf)
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match words[..] {
         ["tidy"] => check_tidiness(),
+        ["house", ref options @ ..] => house::run(&root(), options),
         ["gate", ref options @ ..] => gate::run(options),
         ["profile", kind, ref options @ ..] => bench::profile(kind, options),
         ["simulate", ref arguments @ ..] => simulate(arguments),
