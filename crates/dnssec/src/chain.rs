@@ -156,7 +156,8 @@ pub fn zone_keys(
     let zone = NameBuf::from_wire(dnskeys.owner).map_err(|_| Reason::Malformed)?.folded();
     let all: Vec<Dnskey<'_>> = dnskeys.records.iter().filter_map(|data| Dnskey::read(data)).collect();
     let entry = entry_keys(&zone, &all, trust, context.policy, budget)?;
-    let verified = signature::verify_with(dnskeys, &Signers { zone: zone.wire(), keys: &entry, memo: None }, context, budget)?;
+    let verified =
+        signature::verify_with(dnskeys, &Signers { zone: zone.wire(), keys: &entry, memo: None }, context, budget)?;
     Ok(ZoneKeys {
         zone,
         keys: distinct(all.iter().filter_map(|key| ZoneKey::of(key, context.policy))),

@@ -2,7 +2,7 @@
 //!
 //! What the reply is about is not judged here; see the scrubber.
 
-use avocet_wire::edns::{Edns, option};
+use avocet_wire::edns::option;
 use avocet_wire::name::Hops;
 use avocet_wire::view::{RecordSection, RecordView};
 use avocet_wire::{Class, MessageView, NameBuf, Rcode, Rtype, rdata};
@@ -197,7 +197,7 @@ impl Reply {
         if self.has_opt || record.section != RecordSection::Additional {
             return Err(Malformed);
         }
-        let edns = Edns::from_record(record).map_err(|_| Malformed)?;
+        let edns = record.edns().map_err(|_| Malformed)?;
         self.has_opt = true;
         self.opt.rcode_high = edns.rcode_high;
         for option in edns.raw_options() {

@@ -52,15 +52,6 @@ impl Rtype {
     }
 }
 
-impl fmt::Display for Rtype {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match crate::rdata::mnemonic(self.0) {
-            Some(mnemonic) => f.write_str(mnemonic),
-            None => write!(f, "TYPE{}", self.0),
-        }
-    }
-}
-
 /// A class or QCLASS (RFC 1035 §3.2.4).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Class(pub u16);

@@ -5,9 +5,8 @@
 
 use std::fmt;
 
-use crate::code::{Ede, Rtype};
+use crate::code::Ede;
 use crate::name::{self, NameError};
-use crate::view::RecordView;
 
 /// Most options read from one OPT: more are an attack on the reader.
 pub const MAX_OPTIONS: usize = 32;
@@ -79,15 +78,6 @@ impl<'a> Edns<'a> {
     pub fn from_fields(class: u16, ttl: u32, rdata: &'a [u8]) -> Self {
         let [rcode_high, version, flags, _] = ttl.to_be_bytes();
         Self { udp_size: class, rcode_high, version, dnssec_ok: flags & 0x80 != 0, options: rdata }
-    }
-
-    /// From an OPT record in a message.
-    pub fn from_record(record: &RecordView<'a>) -> Result<Self, EdnsError> {
-        debug_assert_eq!(record.rtype, Rtype::OPT);
-        if record.owner().map_err(|_| EdnsError::Owner)?.wire() != [0] {
-            return Err(EdnsError::Owner);
-        }
-        Ok(Self::from_fields(record.class.0, record.ttl_field, record.rdata()))
     }
 
     /// The options as (code, data), lazily.

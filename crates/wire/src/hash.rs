@@ -10,12 +10,15 @@
 use std::hash::{BuildHasher, Hasher};
 
 use crate::name::MAX_NAME;
-use crate::query::KEY_ROOM;
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x8080_8080_8080_8080;
 /// Octets that the hash takes in at once.
 const BLOCK: usize = 16;
+/// Longest question: QNAME, QTYPE, QCLASS.
+pub const MAX_QUESTION: usize = MAX_NAME + 4;
+/// [`MAX_QUESTION`] in whole blocks of the hash.
+pub(crate) const KEY_ROOM: usize = MAX_QUESTION.next_multiple_of(BLOCK);
 /// Octets of a name and of blocks that begin in it: see [`HashKey::chain`].
 pub const CHAIN_ROOM: usize = (MAX_NAME + BLOCK).next_multiple_of(BLOCK);
 

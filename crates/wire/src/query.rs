@@ -5,19 +5,15 @@
 
 use crate::code::{Class, Rtype};
 use crate::edns::{Edns, OPT_LEN};
-use crate::hash::HashKey;
+use crate::hash::{HashKey, KEY_ROOM, MAX_QUESTION};
 use crate::header::{HEADER_LEN, Header, QR};
 use crate::name::MAX_NAME;
 use crate::view::{MessageView, RecordSection};
 
-/// Longest question: QNAME, QTYPE, QCLASS.
-pub const MAX_QUESTION: usize = MAX_NAME + 4;
 /// The bits of flags that hold the OPCODE, zero for QUERY.
 const OPCODE: u16 = 0x7800;
 /// Of the four counts in the header, those of records.
 const RECORD_COUNTS: u64 = 0xffff_ffff_ffff;
-/// [`MAX_QUESTION`] in whole blocks of the hash.
-pub(crate) const KEY_ROOM: usize = MAX_QUESTION.next_multiple_of(16);
 
 /// Why a message is no query that can be answered with data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -169,7 +165,7 @@ fn read_records(octets: &[u8]) -> Option<Option<Edns<'_>>> {
             if edns.is_some() || record.section != RecordSection::Additional {
                 return None;
             }
-            edns = Some(Edns::from_record(&record).ok()?);
+            edns = Some(record.edns().ok()?);
         }
     }
     (records.position() == octets.len()).then_some(edns)

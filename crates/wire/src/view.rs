@@ -128,7 +128,7 @@ impl<'a> MessageView<'a> {
                 if found.is_some() {
                     return Err(EdnsError::Repeated.into());
                 }
-                found = Some(Edns::from_record(&record)?);
+                found = Some(record.edns()?);
             }
         }
         Ok(found)
@@ -217,6 +217,18 @@ impl<'a> RecordView<'a> {
     #[inline]
     pub fn owner(&self) -> Result<NameBuf, NameError> {
         NameBuf::read(self.message, self.owner_at)
+    }
+
+    /// Reads what it says as an OPT record.
+    ///
+    /// # Errors
+    /// The owner of an OPT record is the root (RFC 6891 §6.1.2).
+    pub fn edns(&self) -> Result<Edns<'a>, EdnsError> {
+        debug_assert_eq!(self.rtype, Rtype::OPT);
+        if self.owner().map_err(|_| EdnsError::Owner)?.wire() != [0] {
+            return Err(EdnsError::Owner);
+        }
+        Ok(Edns::from_fields(self.class.0, self.ttl_field, self.rdata()))
     }
 
     /// As [`RecordView::owner`], into a buffer of the caller's.

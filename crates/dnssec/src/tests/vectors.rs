@@ -98,7 +98,12 @@ fn verify(records: &[Record], first: &Record, keys: &[Dnskey<'_>], zone: &[u8]) 
         records: &data,
         signatures: &signatures,
     };
-    match verify_with(&rrset, &Signers { zone, keys: &zone_keys, memo: None }, &Context { now_secs, policy }, &mut Budget::default()) {
+    match verify_with(
+        &rrset,
+        &Signers { zone, keys: &zone_keys, memo: None },
+        &Context { now_secs, policy },
+        &mut Budget::default(),
+    ) {
         Ok(_) => Outcome::Verified,
         Err(reason) => Outcome::Refused(reason),
     }

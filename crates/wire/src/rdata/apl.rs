@@ -4,9 +4,9 @@ use std::fmt::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::Problem;
-use super::parse::{Input, append_counted, number};
+use super::input::{Input, append_counted, number};
+use super::output::Stop;
 use super::reader::Reader;
-use super::write::Stop;
 
 /// IANA's number of the IPv4 address family.
 const IPV4: u16 = 1;

@@ -6,10 +6,11 @@
 use std::fmt::{self, Write};
 
 use super::Problem;
+use super::input::{Input, read_rtype};
 use super::mnemonics::{PROTOCOLS, SERVICES, number_of};
-use super::parse::{Input, read_rtype};
+use super::output::Stop;
 use super::reader::Reader;
-use super::write::{Stop, write_rtype};
+use crate::code::Rtype;
 
 /// Most octets of the map in one window (RFC 4034 §4.1.2).
 const MAX_WINDOW: usize = 32;
@@ -90,7 +91,7 @@ pub(super) fn write_types(reader: &mut Reader<'_>, f: &mut fmt::Formatter<'_>) -
         let window = u16::from(reader.u8()?) << 8;
         for bit in bits(reader.char_string()?) {
             f.write_str(separator)?;
-            write_rtype(window | bit, f)?;
+            write!(f, "{}", Rtype(window | bit))?;
             separator = " ";
         }
     }
@@ -119,7 +120,7 @@ pub(super) fn write_nxt(reader: &mut Reader<'_>, f: &mut fmt::Formatter<'_>) -> 
         if index > 0 {
             f.write_char(' ')?;
         }
-        write_rtype(bit, f)?;
+        write!(f, "{}", Rtype(bit))?;
     }
     Ok(())
 }

@@ -7,10 +7,10 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use data_encoding::{BASE64, HEXUPPER};
 
 use super::Problem;
+use super::input::{Input, append_base64, append_hex};
 use super::mnemonics::{ALGORITHMS, number_of};
-use super::parse::{Input, append_base64, append_hex};
+use super::output::Stop;
 use super::reader::Reader;
-use super::write::Stop;
 use crate::text::write_name;
 
 /// AMTRELAY's bit "discovery optional".

@@ -3,9 +3,9 @@
 use std::fmt::{self, Write};
 
 use super::Problem;
-use super::parse::{Input, number};
+use super::input::{Input, number};
+use super::output::Stop;
 use super::reader::Reader;
-use super::write::Stop;
 
 /// The equator and the prime meridian, in thousandths of a second of arc.
 const ZERO_ANGLE: u32 = 1 << 31;

@@ -111,6 +111,6 @@ pub(super) fn number_of(token: &[u8], table: Mnemonics, max: u16) -> Result<u16,
     if let Some((value, _)) = table.iter().find(|(_, name)| token.eq_ignore_ascii_case(name.as_bytes())) {
         return Ok(*value);
     }
-    let number = super::parse::number(token, u64::from(max)).map(|value| value as u16);
+    let number = super::input::number(token, u64::from(max)).map(|value| value as u16);
     number.map_err(|_| Problem::Rule("neither a known name nor a number in range"))
 }

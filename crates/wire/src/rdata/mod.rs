@@ -16,9 +16,11 @@ mod apl;
 mod bitmap;
 mod check;
 mod gateway;
+mod input;
 mod location;
 mod mnemonics;
 mod names;
+mod output;
 mod parse;
 mod reader;
 mod svcb;
@@ -30,9 +32,9 @@ use std::fmt;
 
 pub use check::check;
 pub(crate) use names::{Data, expand_within, folded_names};
-pub use names::{NameLayout, compressible_names, expand};
+pub use names::{compressible_names, expand};
 pub use parse::{parse, parse_tokens};
-pub use table::{from_mnemonic, mnemonic};
+pub use table::{NameLayout, from_mnemonic, mnemonic};
 pub use write::display;
 
 use crate::name::NameError;

@@ -2,58 +2,29 @@
 
 use std::ops::Range;
 
-use super::table::{self, Compression, Field};
+use super::table::{self, Compression, Field, NameLayout};
 use super::{Problem, RdataError};
 use crate::name::{self, Hops};
-
-/// The names of a type's data: they stand together, after a fixed number of octets.
-///
-/// What follows the names holds no further name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NameLayout {
-    /// Octets before the names, the character-strings not counted.
-    pub prefix: u8,
-    /// Character-strings between the prefix and the names (NAPTR has three). Always 0 in
-    /// what [`compressible_names`] returns.
-    pub(super) strings: u8,
-    /// How many names there are.
-    pub names: u8,
-}
-
-impl NameLayout {
-    /// Data without names, or whose names are not to be touched.
-    pub const NONE: Self = Self { prefix: 0, strings: 0, names: 0 };
-
-    /// The layout of data with these fields.
-    pub(super) const fn of(fields: &[Field]) -> Self {
-        let mut layout = Self::NONE;
-        let mut at = 0;
-        while at < fields.len() {
-            match (fields[at], fields[at].width()) {
-                (Field::Name, _) => layout.names += 1,
-                _ if layout.names > 0 => return layout,
-                (Field::CharString, _) => layout.strings += 1,
-                (_, Some(width)) => layout.prefix += width,
-                (_, None) => return Self::NONE,
-            }
-            at += 1;
-        }
-        if layout.names > 0 { layout } else { Self::NONE }
-    }
-}
 
 /// Types below this number may have compressed names; none above has.
 const NAMED: usize = 64;
 
+/// Which way a message goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    Sent,
+    Received,
+}
+
 /// The layouts of the types whose names are compressed in that direction.
-const fn layouts(received: bool) -> [NameLayout; NAMED] {
+const fn layouts(direction: Direction) -> [NameLayout; NAMED] {
     let mut out = [NameLayout::NONE; NAMED];
     let mut at = 0;
     while at < table::TYPES.len() {
         let row = &table::TYPES[at];
         let wanted = match row.compression {
             Compression::Never => false,
-            Compression::Received => received,
+            Compression::Received => matches!(direction, Direction::Received),
             Compression::Both => true,
         };
         if wanted {
@@ -64,8 +35,8 @@ const fn layouts(received: bool) -> [NameLayout; NAMED] {
     out
 }
 
-static SENT: [NameLayout; NAMED] = layouts(false);
-static RECEIVED: [NameLayout; NAMED] = layouts(true);
+static SENT: [NameLayout; NAMED] = layouts(Direction::Sent);
+static RECEIVED: [NameLayout; NAMED] = layouts(Direction::Received);
 
 /// The names that may be compressed when a record of this type is written into a message:
 /// those of the types of RFC 1035 only (RFC 3597 §4).

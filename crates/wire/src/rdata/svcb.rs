@@ -7,9 +7,9 @@ use std::str::FromStr;
 use data_encoding::BASE64;
 
 use super::Problem;
-use super::parse::{Input, append_base64, append_counted, number};
+use super::input::{Input, append_base64, append_counted, number};
+use super::output::Stop;
 use super::reader::Reader;
-use super::write::Stop;
 use crate::text::{self, write_quoted};
 
 const MANDATORY: u16 = 0;

@@ -3,8 +3,6 @@
 //! One row a type: mnemonic, number and the fields of its data. A row without fields holds
 //! data that is opaque to us and has only the `\#` form (RFC 3597 §5).
 
-use super::names::NameLayout;
-
 /// A building block of record data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Field {
@@ -154,6 +152,42 @@ pub(super) enum Compression {
     Received,
     /// The types of RFC 1035.
     Both,
+}
+
+/// The names of a type's data: they stand together, after a fixed number of octets.
+///
+/// What follows the names holds no further name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NameLayout {
+    /// Octets before the names, the character-strings not counted.
+    pub prefix: u8,
+    /// Character-strings between the prefix and the names (NAPTR has three). Always 0 in
+    /// what [`compressible_names`](super::compressible_names) returns.
+    pub(super) strings: u8,
+    /// How many names there are.
+    pub names: u8,
+}
+
+impl NameLayout {
+    /// Data without names, or whose names are not to be touched.
+    pub const NONE: Self = Self { prefix: 0, strings: 0, names: 0 };
+
+    /// The layout of data with these fields.
+    pub(super) const fn of(fields: &[Field]) -> Self {
+        let mut layout = Self::NONE;
+        let mut at = 0;
+        while at < fields.len() {
+            match (fields[at], fields[at].width()) {
+                (Field::Name, _) => layout.names += 1,
+                _ if layout.names > 0 => return layout,
+                (Field::CharString, _) => layout.strings += 1,
+                (_, Some(width)) => layout.prefix += width,
+                (_, None) => return Self::NONE,
+            }
+            at += 1;
+        }
+        if layout.names > 0 { layout } else { Self::NONE }
+    }
 }
 
 /// A row of the table.

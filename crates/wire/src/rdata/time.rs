@@ -1,7 +1,7 @@
 //! Times in record data: `YYYYMMDDHHmmSS` (RFC 4034 §3.2) and TTLs with units.
 
 use super::Problem;
-use super::parse::number;
+use super::input::number;
 
 const SECS_PER_DAY: u64 = 86_400;
 

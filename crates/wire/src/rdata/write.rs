@@ -5,11 +5,13 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use data_encoding::{BASE32HEX_NOPAD, BASE64, HEXLOWER, HEXUPPER};
 
+use super::check;
 use super::mnemonics::{ALGORITHMS, CERT_TYPES, DSYNC_SCHEMES, Mnemonics, TSIG_ERRORS, name_of};
+use super::output::Stop;
 use super::reader::Reader;
 use super::table::{self, Field};
-use super::{Problem, check};
 use super::{apl, bitmap, gateway, location, svcb, time};
+use crate::code::Rtype;
 use crate::text::{write_name, write_quoted};
 
 /// Uncompressed record data in presentation form.
@@ -27,26 +29,6 @@ pub fn display(rtype: u16, rdata: &[u8]) -> impl fmt::Display {
             Err(Stop::Data) | Ok(()) => Ok(()),
         }
     })
-}
-
-/// Why writing stopped.
-pub(super) enum Stop {
-    /// The output failed.
-    Output,
-    /// The data is malformed, which [`check`] has ruled out.
-    Data,
-}
-
-impl From<fmt::Error> for Stop {
-    fn from(_: fmt::Error) -> Self {
-        Self::Output
-    }
-}
-
-impl From<Problem> for Stop {
-    fn from(_: Problem) -> Self {
-        Self::Data
-    }
 }
 
 fn write_generic(rdata: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -92,7 +74,7 @@ fn write_field(field: Field, reader: &mut Reader<'_>, f: &mut fmt::Formatter<'_>
             let [year, month, day, hour, minute, second] = time::date(reader.u32()?);
             write!(f, "{year:04}{month:02}{day:02}{hour:02}{minute:02}{second:02}")?;
         }
-        Field::Rtype => write_rtype(reader.u16()?, f)?,
+        Field::Rtype => write!(f, "{}", Rtype(reader.u16()?))?,
         Field::CertAlgorithm => write_mnemonic(reader.u8()?.into(), ALGORITHMS, f)?,
         Field::DsyncScheme => write_mnemonic(reader.u8()?.into(), DSYNC_SCHEMES, f)?,
         Field::CertType => write_mnemonic(reader.u16()?, CERT_TYPES, f)?,
@@ -144,14 +126,6 @@ fn write_variable(field: Field, reader: &mut Reader<'_>, f: &mut fmt::Formatter<
         _ => return Err(Stop::Data),
     }
     Ok(())
-}
-
-/// Writes a type as its mnemonic or `TYPE`*number*.
-pub(super) fn write_rtype(rtype: u16, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    match table::mnemonic(rtype) {
-        Some(mnemonic) => f.write_str(mnemonic),
-        None => write!(f, "TYPE{rtype}"),
-    }
 }
 
 fn write_mnemonic(number: u16, table: Mnemonics, f: &mut fmt::Formatter<'_>) -> fmt::Result {
