@@ -217,7 +217,8 @@ impl Rollover {
         for mut key in before {
             let is_seen = present.iter().any(|seen| key.is(seen) && !seen.is_revoked());
             let from = key.state;
-            let to = step(&key, is_seen, now_secs).filter(|_| !self.is_spent(&key, now_secs));
+            let to = if is_seen { Some(when_seen(&key, now_secs)) } else { when_missing(&key) };
+            let to = to.filter(|_| !self.is_spent(&key, now_secs));
             if to != Some(from) {
                 changes.push(Change { key_tag: key.tag(), from: Some(from), to });
                 key.since_secs = now_secs;
@@ -289,14 +290,21 @@ fn is_anchor_of(anchor: &Anchor, dnskey: &[u8]) -> bool {
     Dnskey::read(dnskey).is_some_and(|key| anchor.is_of(&key))
 }
 
-/// The state after an RRset that has the key or not (RFC 5011 §4.2); none if the key is forgotten.
-fn step(key: &FollowedKey, is_seen: bool, now_secs: u64) -> Option<KeyState> {
+/// The state after an RRset that has the key (RFC 5011 §4.2).
+fn when_seen(key: &FollowedKey, now_secs: u64) -> KeyState {
     let held_down = now_secs.saturating_sub(key.since_secs) >= HOLD_DOWN_SECS;
-    match (key.state, is_seen) {
-        (KeyState::AddPending, false) => None,
-        (KeyState::AddPending, true) if held_down => Some(KeyState::Valid),
-        (KeyState::Valid, false) => Some(KeyState::Missing),
-        (KeyState::Missing, true) => Some(KeyState::Valid),
-        (state, _) => Some(state),
+    match key.state {
+        KeyState::AddPending if held_down => KeyState::Valid,
+        KeyState::Missing => KeyState::Valid,
+        state => state,
+    }
+}
+
+/// The state after an RRset without the key (RFC 5011 §4.2); none if the key is forgotten.
+fn when_missing(key: &FollowedKey) -> Option<KeyState> {
+    match key.state {
+        KeyState::AddPending => None,
+        KeyState::Valid => Some(KeyState::Missing),
+        state => Some(state),
     }
 }

@@ -38,7 +38,7 @@ pub fn send_fds(stream: &UnixStream, fds: &[(&[u8], BorrowedFd<'_>)]) -> io::Res
     let mut rest = fds;
     loop {
         let (batch, after) = rest.split_at(rest.len().min(BATCH));
-        send_batch(stream, batch, !after.is_empty())?;
+        send_batch(stream, batch, if after.is_empty() { Follows::Nothing } else { Follows::Batch })?;
         if after.is_empty() {
             return Ok(());
         }
@@ -46,7 +46,14 @@ pub fn send_fds(stream: &UnixStream, fds: &[(&[u8], BorrowedFd<'_>)]) -> io::Res
     }
 }
 
-fn send_batch(stream: &UnixStream, batch: &[(&[u8], BorrowedFd<'_>)], more: bool) -> io::Result<()> {
+/// What comes after a batch.
+#[derive(Clone, Copy)]
+enum Follows {
+    Nothing = 0,
+    Batch = 1,
+}
+
+fn send_batch(stream: &UnixStream, batch: &[(&[u8], BorrowedFd<'_>)], follows: Follows) -> io::Result<()> {
     let mut bytes = vec![0; HEADER];
     let mut raw_fds = Vec::with_capacity(batch.len());
     for (label, fd) in batch {
@@ -56,7 +63,7 @@ fn send_batch(stream: &UnixStream, batch: &[(&[u8], BorrowedFd<'_>)], more: bool
     }
     let labels_len = (bytes.len() - HEADER) as u32;
     bytes[..2].copy_from_slice(&(batch.len() as u16).to_be_bytes());
-    bytes[2] = u8::from(more);
+    bytes[2] = follows as u8;
     bytes[4..HEADER].copy_from_slice(&labels_len.to_be_bytes());
     let sent = send_with_fds(stream, &bytes, &raw_fds)?;
     (&mut &*stream).write_all(&bytes[sent..])

@@ -21,12 +21,28 @@ pub(crate) struct SocketName {
     scope: u32,
 }
 
+/// A family of addresses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Family {
+    V4,
+    V6,
+}
+
+impl Family {
+    pub(crate) const fn of(addr: &SocketAddr) -> Self {
+        if addr.is_ipv6() { Self::V6 } else { Self::V4 }
+    }
+}
+
 const _: () = assert!(size_of::<SocketName>() == size_of::<libc::sockaddr_in6>());
 
 impl SocketName {
-    /// Bytes of an address of the family that `v6` tells.
-    pub(crate) const fn len(v6: bool) -> libc::socklen_t {
-        let bytes = if v6 { size_of::<libc::sockaddr_in6>() } else { size_of::<libc::sockaddr_in>() };
+    /// Bytes of an address of a family.
+    pub(crate) const fn len(family: Family) -> libc::socklen_t {
+        let bytes = match family {
+            Family::V4 => size_of::<libc::sockaddr_in>(),
+            Family::V6 => size_of::<libc::sockaddr_in6>(),
+        };
         bytes as libc::socklen_t
     }
 

@@ -8,7 +8,7 @@ use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::{self, NonNull};
 
-use crate::peer::{Peer, SocketName};
+use crate::peer::{Family, Peer, SocketName};
 use crate::syscall::{check, is_idle};
 
 /// Datagrams that one system call receives or sends at most.
@@ -104,7 +104,7 @@ impl Drop for Slots {
 
 impl Slots {
     /// Allocates, links and touches the arrays for a socket of the given family.
-    pub(crate) fn new(v6: bool, info: PacketInfo) -> Self {
+    pub(crate) fn new(family: Family, info: PacketInfo) -> Self {
         // SAFETY: all-zero bytes are a value of each field: integers, null pointers, `false`.
         let mut zeroed = unsafe { Box::<Arrays>::new_zeroed().assume_init() };
         for slot in &mut zeroed.slots {
@@ -113,14 +113,14 @@ impl Slots {
         let arrays = NonNull::from(Box::leak(zeroed));
         for i in 0..BATCH {
             // SAFETY: `i` is below BATCH and the allocation is ours alone.
-            unsafe { Self::link(arrays.as_ptr(), i, v6, info) };
+            unsafe { Self::link(arrays.as_ptr(), i, family, info) };
         }
         Self { arrays, info }
     }
 
     /// The arrays for connected sockets, which neither give nor tell an address.
     pub(crate) fn connected() -> Self {
-        let slots = Self::new(false, PacketInfo::Off);
+        let slots = Self::new(Family::V4, PacketInfo::Off);
         for i in 0..BATCH {
             // SAFETY: `i` is below BATCH, the allocation is live and nothing else refers to it yet.
             let header = unsafe { &mut (*slots.arrays.as_ptr()).headers[i].msg_hdr };
@@ -134,7 +134,7 @@ impl Slots {
     ///
     /// # Safety
     /// `arrays` is a live, unaliased `Arrays`, and `i` is below [`BATCH`].
-    unsafe fn link(arrays: *mut Arrays, i: usize, v6: bool, info: PacketInfo) {
+    unsafe fn link(arrays: *mut Arrays, i: usize, family: Family, info: PacketInfo) {
         // SAFETY: by the contract above every place below is in bounds, and no reference to it lives.
         unsafe {
             let header = &raw mut (*arrays).headers[i].msg_hdr;
@@ -146,7 +146,7 @@ impl Slots {
             (*vector).iov_len = MESSAGE_MAX;
             (*header).msg_name = (&raw mut (*peer).name).cast();
             // The kernel writes back the same length: a socket has peers of one family only.
-            (*header).msg_namelen = SocketName::len(v6);
+            (*header).msg_namelen = SocketName::len(family);
             (*header).msg_iov = vector;
             (*header).msg_iovlen = 1;
             if info != PacketInfo::Off {

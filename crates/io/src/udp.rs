@@ -14,7 +14,7 @@ use libc::c_int;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::options;
-use crate::peer::Peer;
+use crate::peer::{Family, Peer};
 use crate::slots::{MESSAGE_MAX, PacketInfo, Slots};
 
 pub use crate::slots::BATCH;
@@ -154,7 +154,7 @@ impl UdpListener {
             }
             _ => PacketInfo::Off,
         };
-        let slots = || Slots::new(local.is_ipv6(), info);
+        let slots = || Slots::new(Family::of(&local), info);
         let late = Late { slots: slots(), queued: 0, done: Batch::default() };
         Ok(Self { socket, inbox: slots(), outbox: slots(), late })
     }

@@ -20,6 +20,7 @@ use crate::material::Material;
 use crate::record::Recorder;
 use crate::report::{FORMAT, PaceReport, Report, Server};
 use crate::scenario::{self, Prepared};
+use crate::target::Owner;
 use crate::{machine, target, verdict, version};
 
 /// Caches are warmed for this long at most.
@@ -39,7 +40,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// is no error but a report that did not pass.
 pub fn measure(args: &LoadArgs, signals: Option<Signals>) -> Result<Report, String> {
     let server = target::parse_server(args.server.as_deref().unwrap_or_default())?;
-    target::check_permitted(server, args.i_own_this_server)?;
+    target::check_permitted(server, Owner::of(args))?;
     let material = Material::read(args)?;
     let failed = |error: io::Error| format!("{server}: {error}");
     raise_open_files().map_err(failed)?;
@@ -74,7 +75,7 @@ fn remarks(args: &LoadArgs, material: &Material) -> Vec<String> {
 /// Has a reference server answer all listed queries over TCP, where nothing is truncated.
 fn learn(args: &LoadArgs, material: &Material, server: &str) -> Result<Arc<[Option<Expected>]>, String> {
     let server: SocketAddr = target::parse_server(server)?;
-    target::check_permitted(server, args.i_own_this_server)?;
+    target::check_permitted(server, Owner::of(args))?;
     let listed = Workload::new(Arc::clone(&material.questions), None, Choice::Once, args.seed);
     let judge = Judge { depth: Depth::Id, rcodes: Rcodes::ANY, source: Source::Scenario };
     let flow = Flow::new("reference", listed, Pace::window(1), judge, 4);

@@ -4,6 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 
 use ipnet::IpNet;
 
+use crate::args::LoadArgs;
+
 const DNS_PORT: u16 = 53;
 
 /// The addresses that clients of a loopback server have, one each.
@@ -39,9 +41,23 @@ pub(crate) fn is_private(ip: IpAddr) -> bool {
     }
 }
 
-/// Refuses a server on a public address.
-pub(crate) fn check_permitted(server: SocketAddr, is_owned: bool) -> Result<(), String> {
-    if is_owned || is_private(server.ip()) {
+/// Whose a server is, as the operator says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Owner {
+    Operator,
+    Unknown,
+}
+
+impl Owner {
+    /// By the arguments of the command line.
+    pub(crate) fn of(args: &LoadArgs) -> Self {
+        if args.i_own_this_server { Self::Operator } else { Self::Unknown }
+    }
+}
+
+/// Refuses a server on a public address that may be somebody else's.
+pub(crate) fn check_permitted(server: SocketAddr, owner: Owner) -> Result<(), String> {
+    if owner == Owner::Operator || is_private(server.ip()) {
         return Ok(());
     }
     Err(format!(
@@ -120,8 +136,8 @@ mod tests {
             ("[2001:db8::1]:53", false),
         ] {
             let server = ip.parse().unwrap();
-            assert_eq!(check_permitted(server, false).is_ok(), private, "{ip}");
-            assert!(check_permitted(server, true).is_ok());
+            assert_eq!(check_permitted(server, Owner::Unknown).is_ok(), private, "{ip}");
+            assert!(check_permitted(server, Owner::Operator).is_ok());
         }
     }
 

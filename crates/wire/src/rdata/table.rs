@@ -178,9 +178,9 @@ impl NameLayout {
         let mut at = 0;
         while at < fields.len() {
             match (fields[at], fields[at].width()) {
-                (Field::Name, _) => layout.names += 1,
+                (Name, _) => layout.names += 1,
                 _ if layout.names > 0 => return layout,
-                (Field::CharString, _) => layout.strings += 1,
+                (CharString, _) => layout.strings += 1,
                 (_, Some(width)) => layout.prefix += width,
                 (_, None) => return Self::NONE,
             }
