@@ -19,6 +19,8 @@ use crate::server::Server;
 const MAX_NOTES: usize = 1_000;
 /// Most servers of one rule, as the configuration reader has it.
 const MAX_SERVERS: usize = 64;
+/// Most servers of a rule with the action `forward` that are carried over.
+const MAX_RULE_SERVERS: usize = 8;
 /// Longest TTL that a record may be given, in seconds.
 const MAX_TTL_SECS: u32 = 604_800;
 /// TTL of records whose source names none, in seconds.
@@ -50,6 +52,8 @@ pub(crate) struct Draft {
     pub(crate) local_zones: BTreeMap<String, String>,
     /// Whether names without a dot are never asked for upstream, and who says so.
     pub(crate) needs_dot: Option<String>,
+    /// Servers for names without a dot.
+    pub(crate) dotless: Option<Forward>,
     /// What clients are known by, each of one client only.
     ids: HashSet<String>,
     /// Companion files: name and text.
@@ -279,6 +283,21 @@ impl Draft {
             self.note(what, format!("a rule has {MAX_SERVERS} servers at most"));
         } else if !forward.servers.contains(&server) {
             forward.servers.push(server);
+        }
+    }
+
+    /// Has names without a dot asked for at a server.
+    pub(crate) fn forward_dotless(&mut self, server: &str, origin: &str) {
+        let what = format!("{origin}: {server}");
+        match Server::parse(server) {
+            Err(reason) => self.note(what, reason),
+            Ok(server) if server.is_tcp() => self.note(what, "rules ask their servers over UDP"),
+            Ok(server) => {
+                let dotless = self.dotless.get_or_insert_with(|| Forward::from(origin));
+                if dotless.servers.len() < MAX_RULE_SERVERS && !dotless.servers.contains(&server) {
+                    dotless.servers.push(server);
+                }
+            }
         }
     }
 

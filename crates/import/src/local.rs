@@ -2,7 +2,8 @@
 //!
 //! A rule on the question counts before local records, so it has to except the names that have some.
 
-use crate::draft::{Draft, Rule};
+use crate::draft::{Draft, Forward, Rule};
+use crate::server::Server;
 
 /// Most octets of an expression that is made here; the language of rules takes twice that.
 const MAX_EXPRESSION: usize = 32_768;
@@ -18,11 +19,26 @@ pub(crate) fn apply(draft: &mut Draft) {
         let origin = origins.join(", ");
         draft.set("server", "local-zones", zones.iter().map(|(zone, _)| zone.clone()).collect::<Vec<_>>(), &origin);
     }
-    if let Some(origin) = draft.needs_dot.take() {
-        let base = "qname.levels() == 1 && qtype in [\"A\", \"AAAA\"]";
-        let excepted = excepted(draft, |name| !name.contains('.') && name != ".");
-        deny(draft, "domain needed", base, excepted, origin);
+    // Where such names have servers, these count.
+    let needs_dot = draft.needs_dot.take();
+    if let Some(Forward { origin, servers, .. }) = draft.dotless.take() {
+        let to: Vec<String> = servers.iter().map(Server::of_rule).collect();
+        let rule = |when| Rule::doing("forward", "names without a dot", when, &origin).with("to", to);
+        dotless(draft, rule, &origin);
+    } else if let Some(origin) = needs_dot {
+        dotless(draft, |when| Rule::block("domain needed", when, "nxdomain", &origin), &origin);
     }
+}
+
+/// Adds a rule on the addresses of names without a dot, but for those with records or servers of their own.
+fn dotless(draft: &mut Draft, rule: impl FnOnce(String) -> Rule, origin: &str) {
+    let excepted = excepted(draft, |name| !name.contains('.') && name != ".");
+    let but = if excepted.is_empty() { String::new() } else { format!(" && !({})", excepted.join(" || ")) };
+    let when = format!("qname.levels() == 1 && qtype in [\"A\", \"AAAA\"]{but}");
+    if when.len() > MAX_EXPRESSION {
+        return draft.note(origin, "it has too many names here for a rule; the others are asked for upstream");
+    }
+    draft.rule(rule(when));
 }
 
 /// What is to be excepted of names with records or servers of their own.
@@ -38,13 +54,4 @@ fn excepted(draft: &Draft, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
         tests.push(format!("qname in [{}]", names.join(", ")));
     }
     tests
-}
-
-fn deny(draft: &mut Draft, name: &str, base: &str, excepted: Vec<String>, origin: String) {
-    let but = if excepted.is_empty() { String::new() } else { format!(" && !({})", excepted.join(" || ")) };
-    let when = format!("{base}{but}");
-    if when.len() > MAX_EXPRESSION {
-        return draft.note(origin, "it has too many names here for a rule; the others are asked for upstream");
-    }
-    draft.rule(Rule::block(name, when, "nxdomain", &origin));
 }

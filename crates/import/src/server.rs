@@ -56,6 +56,19 @@ impl Server {
         }
     }
 
+    /// Is it asked over TCP only?
+    pub(crate) fn is_tcp(&self) -> bool {
+        self.tcp
+    }
+
+    /// As `to` of a rule with the action `forward` takes it.
+    pub(crate) fn of_rule(&self) -> String {
+        match self.at.port() {
+            DNS_PORT => self.at.ip().to_string(),
+            port => format!("{}@{port}", self.at.ip()),
+        }
+    }
+
     /// Would a query to it come back to a server that listens on `listen`?
     pub(crate) fn is_own(&self, listen: &SocketAddr) -> bool {
         let same_family = listen.is_ipv4() == self.at.is_ipv4();

@@ -43,7 +43,8 @@ fn upstream(line: &str, origin: &str, draft: &mut Draft) {
     };
     for zone in zones.split('/') {
         if zone.is_empty() {
-            draft.note(format!("{origin}: {line}"), "rules are for a zone here, not for names without a dot");
+            let servers = servers.split_whitespace().filter(|server| *server != "#");
+            servers.for_each(|server| draft.forward_dotless(server, origin));
             continue;
         }
         let zone = match zone.strip_prefix("*.") {

@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use crate::draft::{Client, Draft, Group, Kind, List, Place, UNKNOWN_BLOCK};
-use crate::name::{self, Names};
+use crate::draft::{Draft, Kind, List, Place, UNKNOWN_BLOCK};
+use crate::name;
 use crate::reverse;
 use crate::section::{Section, millis, shown};
+
+use super::groups;
 
 const TTL_RANGE: (u64, u64) = (0, 86_400);
 
 /// The lists here that came of each named list there.
-type ByName = BTreeMap<String, Vec<String>>;
+pub(super) type ByName = BTreeMap<String, Vec<String>>;
 
 /// Reads both sections.
 pub(super) fn read(mut blocking: Section, mut lookup: Section, draft: &mut Draft) {
@@ -28,7 +30,7 @@ pub(super) fn read(mut blocking: Section, mut lookup: Section, draft: &mut Draft
     // The default group first: others are told apart from it.
     by_client.sort_by_key(|(client, _)| client != "default");
     let clients = lookup.section("clients").drain();
-    groups(by_client, &clients, &lists, draft);
+    groups::read(by_client, clients, &lists, draft);
     blocking.leave(&[], draft);
     names_of_clients(&mut lookup, draft);
     let order = "a client has the name that its lease or its PTR record gives";
@@ -128,60 +130,6 @@ fn named_lists(mut section: Section, kind: Kind, refresh_hours: Option<u64>, lis
                 draft.note(&origin, reason);
             }
             lists.entry(name.clone()).or_default().push(made);
-        }
-    }
-}
-
-/// A group for each key of `clientGroupsBlock`, and the clients of `clientLookup`.
-fn groups(
-    by_client: Vec<(String, serde_json::Value)>,
-    clients: &[(String, serde_json::Value)],
-    lists: &ByName,
-    draft: &mut Draft,
-) {
-    let mut group_names = Names::default();
-    let mut group_of = BTreeMap::new();
-    let mut has_default = false;
-    for (key, value) in by_client {
-        let origin = format!("blocking.clientGroupsBlock: {key}");
-        let wanted = match value {
-            serde_json::Value::Array(items) => items.iter().filter_map(shown).collect(),
-            value => shown(&value).into_iter().collect::<Vec<_>>(),
-        };
-        let is_known = clients.iter().any(|(name, _)| *name == key);
-        let mut members = Vec::new();
-        if key != "default" && !is_known {
-            if key.contains(['*', '[']) {
-                draft.note(origin, "clients are not told by a part of their names in a group; a rule can do that");
-                continue;
-            }
-            match draft.client_id(&key, &origin) {
-                Some(id) => members.push(id),
-                None => continue,
-            }
-        }
-        has_default |= key == "default";
-        let name = group_names.unique(name::slug(&key, "group"));
-        group_of.insert(key, name.clone());
-        let lists = wanted.iter().filter_map(|name| lists.get(name)).flatten().cloned().collect();
-        draft.groups.push(Group { name, origin, clients: members, lists });
-    }
-    if !has_default {
-        let origin = "without a group `default` nothing is blocked for other clients".to_owned();
-        draft.groups.push(Group { name: "default".to_owned(), origin, ..Group::default() });
-    }
-    let mut names = Names::default();
-    for (client, value) in clients {
-        let origin = format!("clientLookup.clients: {client}");
-        let written = match value {
-            serde_json::Value::Array(items) => items.iter().filter_map(shown).collect(),
-            value => shown(value).into_iter().collect::<Vec<_>>(),
-        };
-        let ids: Vec<String> = written.iter().filter_map(|id| draft.client_id(id, &origin)).collect();
-        if !ids.is_empty() {
-            let name = names.unique(name::slug(client, "client"));
-            let groups = vec![group_of.get(client).cloned().unwrap_or_else(|| "default".to_owned())];
-            draft.clients.push(Client { name, origin, ids, groups });
         }
     }
 }

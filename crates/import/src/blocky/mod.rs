@@ -1,6 +1,7 @@
 //! blocky: `config.yml`, or a directory of such files (its documentation, "Configuration").
 
 mod blocking;
+mod groups;
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -184,7 +185,8 @@ fn conditional(mut section: Section, draft: &mut Draft) {
         let place = format!("conditional.mapping: {zones}");
         for zone in zones.split(',').map(str::trim) {
             if zone == "." {
-                draft.note(&place, "rules are for a zone here, not for names without a dot");
+                let servers = value_text(&value);
+                servers.split(',').for_each(|server| draft.forward_dotless(server, &place));
                 continue;
             }
             for server in value_text(&value).split(',').map(str::trim).filter(|server| !server.is_empty()) {
@@ -258,6 +260,8 @@ fn filters(root: &mut Section, draft: &mut Draft) {
     let mut fqdn_only = root.section("fqdnOnly");
     if fqdn_only.flag("enable") || root.flag("fqdnOnly") {
         draft.needs_dot = Some("fqdnOnly.enable".to_owned());
+        // It goes before `conditional`.
+        draft.dotless = None;
     }
     fqdn_only.leave(&[], draft);
 }

@@ -281,11 +281,14 @@ impl State {
         };
         note_interface(target, statement, draft);
         for zone in names {
-            if zone.is_empty() && target.is_empty() {
-                draft.needs_dot = Some(place.to_owned());
+            if zone.is_empty() {
+                match target {
+                    "" | "#" => draft.needs_dot = Some(place.to_owned()).filter(|_| target.is_empty()),
+                    server => draft.forward_dotless(without_interface(server), place),
+                }
                 continue;
             }
-            if zone.is_empty() || zone == "#" || zone.contains('*') {
+            if zone == "#" || zone.contains('*') {
                 draft.note(statement, "rules are for a zone here, not for names of a certain form");
                 continue;
             }

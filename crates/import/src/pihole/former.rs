@@ -67,6 +67,10 @@ pub(super) fn settings(text: &str, draft: &mut Draft) -> Result<(), Error> {
     }
     if is_on("DNS_FQDN_REQUIRED") {
         draft.needs_dot = Some("DNS_FQDN_REQUIRED".to_owned());
+        settings::forget_dotless(draft);
+        if let Some(domain) = text("PIHOLE_DOMAIN").filter(|domain| is_on("DHCP_ACTIVE") && *domain != "none") {
+            draft.local_zone(domain, "PIHOLE_DOMAIN, DNS_FQDN_REQUIRED");
+        }
     }
     if is_on("DNSSEC") {
         draft.note("DNSSEC=true", "recursion validates here; what comes from forwarding is not validated");

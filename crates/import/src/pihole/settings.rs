@@ -51,6 +51,7 @@ pub(super) fn read(text: &str, files: &dyn Files, draft: &mut Draft) -> Result<(
     for server in dns.texts("revServers") {
         reverse_server(&server, draft);
     }
+    forget_dotless(draft);
     statements("cname", dns.texts("cnameRecords"), files, draft);
     blocking(&mut dns, draft);
     rate_limit(&mut dns, draft);
@@ -126,7 +127,9 @@ fn names(dns: &mut Section, draft: &mut Draft) {
     // A text in the first releases of version 6, and a table in later ones.
     let mut table = dns.section("domain");
     let is_local = table.flag("local");
-    let domain = table.text("name").or_else(|| dns.text("domain")).and_then(|text| name::domain(&text));
+    let text = dns.text("domain");
+    let was_text = text.is_some();
+    let domain = table.text("name").or(text).and_then(|text| name::domain(&text));
     let expands = dns.flag("expandHosts");
     table.leave(&[], draft);
     for line in dns.texts("hosts") {
@@ -137,11 +140,24 @@ fn names(dns: &mut Section, draft: &mut Draft) {
         host.expand(domain.as_deref().filter(|_| expands));
         draft.host(&host, None, "dns.hosts");
     }
-    if let Some(domain) = domain.filter(|_| is_local) {
-        draft.local_zone(&domain, "dns.domain.local");
+    let needs_dot = dns.flag("domainNeeded");
+    if let Some(domain) = &domain {
+        // The first releases had no setting for it.
+        match (is_local, was_text && needs_dot) {
+            (true, _) => draft.local_zone(domain, "dns.domain.local"),
+            (_, true) => draft.local_zone(domain, "dns.domainNeeded"),
+            _ => {}
+        }
     }
-    if dns.flag("domainNeeded") {
+    if needs_dot {
         draft.needs_dot = Some("dns.domainNeeded".to_owned());
+    }
+}
+
+/// Names without a dot are asked for at the servers of conditional forwarding, unless they are never forwarded.
+pub(super) fn forget_dotless(draft: &mut Draft) {
+    if draft.needs_dot.is_some() {
+        draft.dotless = None;
     }
 }
 
@@ -159,6 +175,7 @@ fn reverse_server(written: &str, draft: &mut Draft) {
 pub(super) fn conditional(network: &str, server: &str, domain: Option<&str>, draft: &mut Draft) {
     let origin = "conditional forwarding";
     dnsmasq::reverse_names(network, server, origin, draft);
+    draft.forward_dotless(server, origin);
     if let Some(domain) = domain.filter(|domain| !domain.is_empty()) {
         draft.forward(domain, server, origin);
     }

@@ -413,3 +413,79 @@ fn who_knows_the_names_of_clients_is_asked_where_groups_go_by_names() {
     assert!(forwards(&by_address).is_empty());
     assert!(by_address.notes.iter().any(|note| note.starts_with("clientLookup.upstream = 192.0.2.1")));
 }
+
+/// The conditions of rules with an action, and what they name in `to`.
+fn rules_doing(imported: &Imported, action: &str) -> Vec<(String, String)> {
+    let rules = tables(imported, "rule").into_iter().filter(|rule| rule["action"].as_str() == Some(action));
+    let to = |rule: &toml::Table| rule.get("to").map(ToString::to_string).unwrap_or_default();
+    rules.map(|rule| (rule["when"].as_str().unwrap().to_owned(), to(&rule))).collect()
+}
+
+#[test]
+fn names_without_a_dot_have_servers_of_their_own() {
+    let plain = "qname.levels() == 1 && qtype in [\"A\", \"AAAA\"]";
+    let own = format!("{plain} && !(qname in [\"nas\"])");
+    let dnsmasq = |text: &str| config(Origin::Dnsmasq, &format!("no-hosts\nno-resolv\n{text}"));
+    let of_dnsmasq = dnsmasq("server=//192.0.2.1#5353\nhost-record=nas,192.0.2.2\ndomain-needed\n");
+    assert_eq!(rules_doing(&of_dnsmasq, "forward"), pairs(&[(&own, "[\"192.0.2.1@5353\"]")]));
+    assert!(rules_doing(&of_dnsmasq, "block").is_empty());
+    assert_eq!(rules_doing(&dnsmasq("local=//\n"), "block"), pairs(&[(plain, "")]));
+    let adguard = config(Origin::Adguard, "dns: {upstream_dns: [192.0.2.1, '[//]192.0.2.2 2001:db8::1']}");
+    assert_eq!(rules_doing(&adguard, "forward"), pairs(&[(plain, "[\"192.0.2.2\", \"2001:db8::1\"]")]));
+    let blocky = config(Origin::Blocky, "conditional: {mapping: {'.': '192.0.2.2,tcp://192.0.2.3'}}");
+    assert_eq!(rules_doing(&blocky, "forward"), pairs(&[(plain, "[\"192.0.2.2\"]")]));
+    assert!(blocky.notes.iter().any(|note| note.contains("rules ask their servers over UDP")), "{:?}", blocky.notes);
+    let whole = config(Origin::Blocky, "conditional: {mapping: {'.': 192.0.2.2}}\nfqdnOnly: {enable: true}");
+    assert_eq!((rules_doing(&whole, "forward").len(), rules_doing(&whole, "block").len()), (0, 1));
+}
+
+#[test]
+fn pi_hole_asks_its_conditional_server_for_names_without_a_dot_unless_they_stay() {
+    let six = |needed: bool| {
+        let text = format!(
+            "[dns]\nupstreams=['192.0.2.1']\nrevServers=['true,192.168.1.0/24,192.0.2.2,home.lan']\n\
+             domain='lan'\ndomainNeeded={needed}\n"
+        );
+        run_text(Origin::Pihole, "pihole.toml", &text).unwrap()
+    };
+    assert_eq!(rules_doing(&six(false), "forward").len(), 1);
+    assert!(local_zones(&six(false)).is_empty());
+    assert!(rules_doing(&six(true), "forward").is_empty());
+    assert_eq!(rules_doing(&six(true), "block").len(), 1);
+    assert_eq!(local_zones(&six(true)), ["lan"]);
+    let five = |more: &str| {
+        let text = format!(
+            "PIHOLE_DNS_1=192.0.2.1\nREV_SERVER=true\nREV_SERVER_CIDR=192.168.1.0/24\nREV_SERVER_TARGET=192.0.2.2\n\
+             PIHOLE_DOMAIN=lan\nDHCP_ACTIVE=true\n{more}"
+        );
+        run_text(Origin::Pihole, "setupVars.conf", &text).unwrap()
+    };
+    assert_eq!(rules_doing(&five(""), "forward").len(), 1);
+    let needed = five("DNS_FQDN_REQUIRED=true\n");
+    assert!(rules_doing(&needed, "forward").is_empty());
+    assert_eq!(local_zones(&needed), ["lan"]);
+}
+
+#[test]
+fn clients_of_blocky_have_the_lists_of_all_that_they_match() {
+    let text = "blocking:
+  denylists: {a: ['https://x.example/a'], b: ['https://x.example/b'], c: ['https://x.example/c']}
+  clientGroupsBlock: {default: [a], 192.0.2.0/24: [b], 192.0.2.7: [c], 192.0.2.8: [c], 'lap*': [c], 'x[1]': [c]}
+clientLookup:
+  clients: {Laptop: [198.51.100.1], tv: [192.0.2.8], other: [203.0.113.1], lapnet: [192.0.2.30]}";
+    let imported = config(Origin::Blocky, text);
+    let lists = |group: &str| {
+        let groups = tables(&imported, "group");
+        groups.iter().find(|one| one["name"].as_str() == Some(group)).unwrap()["lists"].to_string()
+    };
+    assert_eq!(lists("192-0-2-7"), "[\"c\", \"b\"]");
+    assert_eq!(lists("192-0-2-0-24"), "[\"b\"]");
+    let clients = tables(&imported, "client");
+    let groups_of =
+        |client: &str| clients.iter().find(|one| one["name"].as_str() == Some(client)).unwrap()["groups"].to_string();
+    assert_eq!(groups_of("laptop"), "[\"lap\"]");
+    assert_eq!(groups_of("tv"), "[\"192-0-2-0-24\", \"192-0-2-8\"]");
+    assert_eq!(groups_of("other"), "[\"default\"]");
+    assert_eq!(groups_of("lapnet"), "[\"192-0-2-0-24\", \"lap\"]");
+    assert!(imported.notes.iter().any(|note| note.contains("x[1]")), "{:?}", imported.notes);
+}

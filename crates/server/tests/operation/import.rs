@@ -103,6 +103,8 @@ host-record=own.nas.lan,10.1.1.1
 address=/ads.example/0.0.0.0
 server=/fine.ads.example/127.0.0.1#UPSTREAM
 address=/nas.lan/10.9.9.9
+server=//127.0.0.1#OFFICE
+txt-record=text.example,hello
 ";
 
 const PIHOLE: &str = "
@@ -330,6 +332,9 @@ fn a_server_runs_with_what_dnsmasq_had() {
         (ANY, "nas.lan", Address(NAS)),
         (ANY, "unknown.lan", Rcode(NXDOMAIN)),
         (ANY, "www.out.lan", Answer::Upstream),
+        (ANY, "plain", Office),
+        // Its other types are not set.
+        (ANY, "text.example", Answer::Upstream),
         (ANY, "below.own.nas.lan", Address(NAS)),
         (ANY, "www.corp.example", Office),
         (ANY, "www.public.corp.example", Answer::Upstream),
