@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use avocet_cache::{Freshness, Held, NegativeKind, PacketKey, Rank, ReadAt, RrsetKey, Security, packet_flags};
+use avocet_resolver::DELEGATIONS;
 use avocet_wire::{Class, Rcode, Rtype, rdata, text};
 use serde_json::{Value, json};
 
@@ -46,7 +47,9 @@ pub(super) fn rrset_line(key: &RrsetKey<'_>, held: Held<'_>) -> Value {
     };
     line["cache"] = "rrset".into();
     line["name"] = shown(key.owner).into();
-    line["class"] = Class(key.class).to_string().into();
+    let to_find_servers = key.class == DELEGATIONS;
+    line["class"] = if to_find_servers { Class::IN } else { Class(key.class) }.to_string().into();
+    line["to-find-servers"] = to_find_servers.into();
     match freshness {
         Freshness::Fresh { remaining_secs } => line["ttl"] = remaining_secs.into(),
         Freshness::Stale { since_secs } => line["expired-secs"] = since_secs.into(),
@@ -69,8 +72,19 @@ fn packet_line(key: &PacketKey<'_>, header: &[u8; 12], remaining_secs: u32) -> V
     })
 }
 
-/// A line of the dump for people: records as in a zone file, all else as its comments.
+/// A line of the dump for people: records as in a zone file, all else as its comments, as are records that are no
+/// answers and only serve to find servers by.
 pub(super) fn to_text(line: &Value) -> String {
+    let text = records(line);
+    if line["to-find-servers"] != true {
+        return text;
+    }
+    let noted = text.lines().map(|line| format!("; to find servers by: {}", line.trim_start_matches("; ")));
+    noted.collect::<Vec<_>>().join("\n")
+}
+
+/// The records of a line as in a zone file, all else as its comments.
+pub(super) fn records(line: &Value) -> String {
     let field = |key: &str| line[key].as_str().unwrap_or_default();
     let ttl = line["ttl"].as_u64().unwrap_or(0);
     let (name, class, rtype) = (field("name"), field("class"), field("type"));
@@ -135,6 +149,14 @@ mod tests {
             (
                 json!({ "cache": "rrset", "name": "b.", "class": "IN", "denies": "NXDOMAIN", "ttl": 3 }),
                 "; b. 3 IN NXDOMAIN",
+            ),
+            (
+                json!({ "cache": "rrset", "name": "c.", "class": "IN", "type": "NS", "ttl": 7, "data": ["x.c.", "y.c."], "to-find-servers": true }),
+                "; to find servers by: c. 7 IN NS x.c.\n; to find servers by: c. 7 IN NS y.c.",
+            ),
+            (
+                json!({ "cache": "rrset", "name": "c.", "class": "IN", "denies": "NXDOMAIN", "ttl": 3, "to-find-servers": true }),
+                "; to find servers by: c. 3 IN NXDOMAIN",
             ),
             (
                 json!({ "cache": "packet", "name": "b.", "class": "IN", "type": "A", "rcode": "NXDOMAIN", "flags": ["RD", "DO"], "ttl": 3 }),

@@ -129,13 +129,12 @@ fn server(step: &Value) -> &str {
 fn cache(line: &Value) -> String {
     let mut text = format!("In the cache, of {}:", field(line, "name"));
     for held in line["rrsets"].as_array().into_iter().flatten() {
-        let origin = match (field(held, "class"), field(held, "rank"), field(held, "security")) {
-            ("CLASS65281", ..) => "what servers above said, to find servers by".to_owned(),
-            (_, "", _) => "a denial".to_owned(),
-            (_, rank, security) => format!("{}, {security}", rank.replace('-', " ")),
+        let origin = match (field(held, "rank"), field(held, "security")) {
+            _ if held["to-find-servers"] == true => "what servers above said, to find servers by".to_owned(),
+            ("", _) => "a denial".to_owned(),
+            (rank, security) => format!("{}, {security}", rank.replace('-', " ")),
         };
-        for record in dump::to_text(held).lines() {
-            let record = record.replace(" CLASS65281 ", " IN ");
+        for record in dump::records(held).lines() {
             let _ = write!(text, "\n  {record}  ; {origin}");
         }
     }
