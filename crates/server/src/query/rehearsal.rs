@@ -216,13 +216,18 @@ fn kept(path: &Path<'_>, query: &Query<'_>, at: At, out: &mut [u8]) -> Option<Ex
     Some(reply(path, query, (draft, stored::stage_of_kept(hit.flags)), out))
 }
 
-/// The end of a query by the kept verdict on an answer that is in no cache any more.
+/// The end of a query by the kept verdict on an answer that is in no cache any more, or only as clients get it that
+/// validate themselves. What is left of it tells what the verdict rests on.
 fn kept_verdict(path: &Path<'_>, query: &Query<'_>, at: At, out: &mut [u8]) -> Option<Exit> {
     let hit = hit(path, query, at, out)?;
     let draft = stored::draft(hit.len, (hit.ede, hit.flags), out);
     let stage = stored::stage_of_kept(hit.flags);
     let policy = path.state.policy.as_ref().filter(|_| draft.note != 0)?;
-    path.scratch.tell(|witness| witness.of_policy(policy.said_by_note(draft.note, stage)));
+    let known = stored::whatever_is_known(path, query.key.question());
+    path.scratch.tell(|witness| {
+        witness.of_policy(policy.said_by_note(draft.note, stage));
+        known.iter().for_each(|message| witness.of_answer(message));
+    });
     Some(reply(path, query, (draft, stage), out))
 }
 

@@ -223,6 +223,20 @@ pub(super) fn from_rrsets(path: &Path<'_>, wanted: &Wanted<'_>, out: &mut [u8]) 
     }
 }
 
+/// The answer that the RRset cache has for a question, expired or not validated too: for explanations.
+#[cold]
+pub(super) fn whatever_is_known(path: &Path<'_>, question: &[u8]) -> Option<Vec<u8>> {
+    let mut scratch = path.scratch.cell.borrow_mut();
+    let (assembler, answers) = &mut *scratch;
+    answers.clear();
+    let at = ReadAt { now: path.now.secs(), stale_window: u32::MAX };
+    let sought = Sought { question, dnssec_ok: false, checking_disabled: true, at };
+    match assembler.assemble(&path.state.plan, &path.shared.rrsets, &sought, answers) {
+        Assembled::Complete { resolved, .. } => Some(answers.octets[resolved.message].to_vec()),
+        _ => None,
+    }
+}
+
 /// The stage to count for an answer of [`from_rrsets`].
 pub(crate) fn stage(draft: &Draft) -> Stage {
     if draft.note == 0 { Stage::RrsetHit } else { Stage::Blocked }

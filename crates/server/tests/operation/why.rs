@@ -190,3 +190,24 @@ fn why_tells_of_the_triggers_that_read_the_answer() {
     let text = site.avocet_text(&["why", "fine.example"]);
     assert!(text.starts_with("The policy: passes, ") && text.contains("line 5: passthru by qname, decides"), "{text}");
 }
+
+#[test]
+fn why_tells_of_the_trigger_where_the_answer_is_only_cached_for_who_validates() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    let zone = site.directory.join("threats.zone");
+    std::fs::write(&zone, "$ORIGIN rpz.example.\n$TTL 30\n@ SOA a. b. 1 2 3 4 5\n24.0.2.0.192.rpz-ip CNAME .\n")
+        .unwrap();
+    let list = format!("[[list]]\nname = \"threats\"\nformat = \"rpz\"\nfile = \"{}\"\n", zone.display());
+    site.configure(upstream.addr, "", &list);
+    let _server = site.start();
+    site.ask_any("www.example");
+    let mut query = query(9, "www.example");
+    // CD, and OPT with DO.
+    (query[3], query[11]) = (0x10, 1);
+    query.extend([0, 0, 41, 4, 208, 0, 0, 0x80, 0, 0, 0]);
+    let (socket, mut reply) = (udp_client(), [0; 512]);
+    socket.send_to(&query, site.dns).unwrap();
+    socket.recv(&mut reply).unwrap();
+    let text = site.avocet_text(&["why", "www.example"]);
+    assert!(text.contains("list threats, line 4: nxdomain by ip, decides"), "{text}");
+}
