@@ -1,4 +1,5 @@
-//! Who serves the zones that a name lies in, as the cache knows it from delegations: for policies that ask.
+//! Who serves the zones that a name lies in, as the cache knows it from delegations and the configuration of its stub
+//! zones: for policies that ask.
 //!
 //! Nothing is asked of the network. Where a name was resolved by recursion, its delegations are there; what is
 //! forwarded has none.
@@ -10,6 +11,8 @@ use avocet_wire::{Class, NameBuf, Rtype, name};
 
 use crate::iterate::cut::{MAX_ADDRESSES, MAX_NS, address};
 use crate::iterate::rrset::Side;
+use crate::plan::Plan;
+use crate::recursion::Configured;
 
 /// The class under which delegations and glue lie in the cache.
 pub const DELEGATIONS: u16 = Side::Delegation.class();
@@ -27,35 +30,48 @@ pub struct NameServers {
 
 impl NameServers {
     /// The servers of all zones below the top-level domains that this folded name lies in, of delegations that have
-    /// expired too as long as they are there. `now_secs` is the time of the cache.
+    /// expired too as long as they are there, and of its stub zone, whatever the zone is. `now_secs` is the time of the
+    /// cache.
     #[must_use]
-    pub fn above(cache: &RrsetCache, name: &[u8], now_secs: u32) -> Self {
+    pub fn above((plan, cache): (&Plan, &RrsetCache), name: &[u8], now_secs: u32) -> Self {
         let mut reader = Reader { cache, now_secs, buffer: vec![0; MAX_PAYLOAD_BYTES] };
         let mut servers = Self::default();
         for zone in name::ancestors(name).filter(|zone| name::labels(zone).count() >= MIN_LABELS) {
-            for server in reader.records((DELEGATIONS, zone, Rtype::NS), MAX_NS) {
-                let Ok(server) = NameBuf::from_wire(&server) else { continue };
-                let server = server.folded();
-                if servers.names.contains(&server) {
-                    continue;
-                }
-                servers.add_addresses(&mut reader, server.wire());
-                servers.names.push(server);
-            }
+            servers.add_servers(&mut reader, (DELEGATIONS, zone));
+        }
+        if let (Some(Configured::Stub(number, _)), Some(recursion)) = (plan.configured(name), &plan.recursion)
+            && let Some(stub) = recursion.stubs.get(number).filter(|stub| *stub.zone != [0])
+        {
+            stub.servers.iter().for_each(|server| servers.add_address(server.ip()));
+            // Their names are known once somebody has asked the zone for them.
+            servers.add_servers(&mut reader, (Class::IN.0, &stub.zone));
         }
         servers
+    }
+
+    fn add_servers(&mut self, reader: &mut Reader<'_>, (class, zone): (u16, &[u8])) {
+        for server in reader.records((class, zone, Rtype::NS), MAX_NS) {
+            let Ok(server) = NameBuf::from_wire(&server) else { continue };
+            let server = server.folded();
+            if !self.names.contains(&server) {
+                self.add_addresses(reader, server.wire());
+                self.names.push(server);
+            }
+        }
     }
 
     fn add_addresses(&mut self, reader: &mut Reader<'_>, server: &[u8]) {
         for class in [Class::IN.0, DELEGATIONS] {
             for rtype in [Rtype::A, Rtype::AAAA] {
                 let found = reader.records((class, server, rtype), MAX_ADDRESSES);
-                for address in found.iter().filter_map(|rdata| address(rtype, rdata)) {
-                    if !self.addresses.contains(&address) {
-                        self.addresses.push(address);
-                    }
-                }
+                found.iter().filter_map(|rdata| address(rtype, rdata)).for_each(|address| self.add_address(address));
             }
+        }
+    }
+
+    fn add_address(&mut self, address: IpAddr) {
+        if !self.addresses.contains(&address) {
+            self.addresses.push(address);
         }
     }
 }
@@ -83,11 +99,14 @@ mod tests {
     use avocet_cache::{Provenance, Rank, ReceivedRrset, Security, TtlBounds};
 
     use super::*;
+    use crate::plan::Settings;
 
     #[test]
     fn servers_of_all_zones_above_a_name_are_found_but_for_those_at_the_top() {
         let bounds = TtlBounds { min: 0, max: 86_400, negative_min: 0, negative_max: 3_600 };
         let cache = RrsetCache::new(1 << 20, 3600, bounds, [1; 16]).unwrap();
+        let settings = Settings { minimal: true, stale_client_ms: 1800, in_flight: 10, waiters: 10, ttl: bounds };
+        let plan = Plan::new(Vec::new(), settings).unwrap();
         let learn = |class, owner: &[u8], rtype: Rtype, records: &[&[u8]]| {
             let (security, rank) = (Security::Unchecked, Rank::Additional);
             let provenance =
@@ -102,10 +121,10 @@ mod tests {
         learn(DELEGATIONS, ns, Rtype::A, &[&[192, 0, 2, 1]]);
         learn(Class::IN.0, far, Rtype::A, &[&[192, 0, 2, 2]]);
         for now_secs in [100, 500] {
-            let found = NameServers::above(&cache, b"\x01a\x01b\x07example\x00", now_secs);
+            let found = NameServers::above((&plan, &cache), b"\x01a\x01b\x07example\x00", now_secs);
             assert_eq!(found.names.iter().map(NameBuf::wire).collect::<Vec<_>>(), [ns, far]);
             assert_eq!(found.addresses, [IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2])]);
         }
-        assert_eq!(NameServers::above(&cache, b"\x01c\x07example\x00", 100), NameServers::default());
+        assert_eq!(NameServers::above((&plan, &cache), b"\x01c\x07example\x00", 100), NameServers::default());
     }
 }

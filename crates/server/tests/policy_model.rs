@@ -449,6 +449,11 @@ impl Model<'_> {
                 return Some((action, aliases));
             }
         }
+        // Of a service that is let through nothing follows.
+        let mut of_services = truth.services.iter().filter_map(|name| self.zone_action(name));
+        if let Some(action) = of_services.find(|action| *action != ZoneAction::Passthru) {
+            return Some((action, aliases));
+        }
         let (_, action) = self.setting.zone_networks.iter().find(|(network, _)| *network == truth.address)?;
         Some((*action, aliases))
     }

@@ -339,3 +339,61 @@ fn over_tcp_a_trigger_that_truncates_leaves_the_decision_to_zones_and_lists_behi
         }
     }
 }
+
+#[test]
+fn the_target_of_a_service_is_a_trigger_too_but_lets_nothing_pass() {
+    let mut server = Server::rpz(
+        "services",
+        "bad.example CNAME .\n*.bad.example CNAME .\nfine.example CNAME rpz-passthru.\n24.0.100.51.198.rpz-ip CNAME *.\n",
+    );
+    let service = |target: &str, hint: [u8; 4]| [&[0, 1][..], &wire(target), &[0, 4, 0, 4], &hint].concat();
+    for (name, data) in [
+        ("hidden.example.", [service("fine.example.", [192, 0, 2, 1]), service("x.bad.example.", [192, 0, 2, 2])]),
+        ("near.example.", [service("fine.example.", [198, 51, 100, 3]), service("fine.example.", [192, 0, 2, 2])]),
+        ("open.example.", [service("fine.example.", [192, 0, 2, 1]), service("ok.example.", [192, 0, 2, 2])]),
+    ] {
+        server.inner.learn(&wire(name), Rtype::HTTPS.0, 300, &[&data[0], &data[1]]);
+    }
+    server.inner.learn(&wire("to-hidden.example."), Rtype::CNAME.0, 300, &[&wire("hidden.example.")]);
+    check(
+        &mut server,
+        &[
+            (ANYONE, "hidden.example.", Rtype::HTTPS, "NXDOMAIN [17 list rpz, qname]"),
+            (ANYONE, "to-hidden.example.", Rtype::HTTPS, "NXDOMAIN 300 hidden.example. [17 list rpz, qname]"),
+            (ANYONE, "near.example.", Rtype::HTTPS, "NOERROR [17 list rpz, ip]"),
+            (
+                ANYONE,
+                "open.example.",
+                Rtype::HTTPS,
+                "NOERROR 300 1 fine.example. ipv4hint=192.0.2.1 300 1 ok.example. ipv4hint=192.0.2.2",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn the_servers_of_a_stub_zone_are_triggers() {
+    let mut server = Server::rpz("stub", "32.54.2.0.192.rpz-nsip CNAME .\nns.corp.rpz-nsdname CNAME *.\n");
+    let text = "[resolver]\nmode = \"recurse\"\n[dnssec]\nvalidate = false\n\
+                [[stub]]\nzone = \"corp\"\nservers = [\"192.0.2.53\"]\n\
+                [[stub]]\nzone = \"shady.corp\"\nservers = [\"192.0.2.54\"]\n\
+                [[list]]\nname = \"rpz\"\nformat = \"rpz\"\nfile = \"FILE\"\n";
+    let file = std::fs::read_dir(&server.directory).unwrap().next().unwrap().unwrap().path();
+    server.inner =
+        InProcess::new(&text.replace("FILE", &file.to_string_lossy()), ([10, 0, 0, 1], 4000).into()).unwrap();
+    for name in ["www.shady.corp.", "www.corp.", "late.corp."] {
+        server.inner.learn(&wire(name), Rtype::A.0, 300, &[&[192, 0, 2, 7]]);
+    }
+    server.inner.learn(&wire("to.corp."), Rtype::CNAME.0, 300, &[&wire("www.shady.corp.")]);
+    check(
+        &mut server,
+        &[
+            (ANYONE, "www.corp.", A, "NOERROR 300 192.0.2.7"),
+            (ANYONE, "www.shady.corp.", A, "NXDOMAIN [17 list rpz, nsip]"),
+            (ANYONE, "to.corp.", A, "NXDOMAIN 300 www.shady.corp. [17 list rpz, nsip]"),
+        ],
+    );
+    // The names of servers are known once somebody has asked for them.
+    server.inner.learn(&wire("corp."), Rtype::NS.0, 300, &[&wire("ns.corp.")]);
+    check(&mut server, &[(ANYONE, "late.corp.", A, "NOERROR [17 list rpz, nsdname]")]);
+}

@@ -149,7 +149,7 @@ fn section(shared: &Shared, state: &Snapshot, (inquiry, witness): (&Inquiry<'_>,
     let said = witness.said().unwrap_or(&passes);
     let (asked, moment) = (inquiry.asked(policy), inquiry.moment(shared, state));
     let now = shared.clock.now().secs();
-    let servers = |name: &[u8]| NameServers::above(&shared.rrsets, name, now);
+    let servers = |name: &[u8]| NameServers::above((&state.plan, &shared.rrsets), name, now);
     let answered: Option<KnownAnswer<'_>> = witness.judged().map(|message| Answered {
         message,
         has_own_servers: state.plan.has_own_rule(inquiry.qname),

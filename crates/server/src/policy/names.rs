@@ -26,6 +26,8 @@ pub(crate) struct Found {
     pub(crate) addresses: Vec<IpAddr>,
     /// Targets of CNAME, DNAME, SVCB and HTTPS records, folded.
     pub(crate) names: Vec<NameBuf>,
+    /// The places in `names` of those of SVCB and HTTPS records.
+    services: Vec<u16>,
     /// For each of the names whether a rule would let it pass if it was asked for; empty where none does.
     pub(super) freed: Vec<bool>,
     /// Of the addresses, each once.
@@ -40,6 +42,7 @@ impl Found {
         self.addresses.clear();
         self.names.clear();
         self.freed.clear();
+        self.services.clear();
         self.countries.clear();
         self.is_cut = false;
         self.read_records(message);
@@ -55,6 +58,11 @@ impl Found {
     pub(super) fn judged(&self) -> impl Iterator<Item = &NameBuf> {
         let is_freed = |place: usize| self.freed.get(place).is_some_and(|freed| *freed);
         self.names.iter().enumerate().filter(move |(place, _)| !is_freed(*place)).map(|(_, name)| name)
+    }
+
+    /// The targets of SVCB and HTTPS records.
+    pub(super) fn services(&self) -> impl Iterator<Item = &NameBuf> {
+        self.services.iter().filter_map(|place| self.names.get(usize::from(*place)))
     }
 
     /// The addresses that clients reach. One that was made for a translator is only its way to an IPv4 address.
@@ -115,8 +123,10 @@ impl Found {
     fn service(&mut self, rdata: &[u8]) {
         let Some(target) = rdata.get(2..) else { return };
         let Ok(len) = avocet_wire::name::wire_len(target) else { return };
+        let place = self.names.len();
         // The root stands for the owner.
         self.name(NameBuf::from_wire(&target[..len]).ok().filter(|_| len > 1));
+        self.services.extend((place..self.names.len()).map(|place| place as u16));
         let mut parameters = &target[len..];
         while let Some((head, rest)) = parameters.split_first_chunk::<4>() {
             let (key, len) = (u16::from_be_bytes([head[0], head[1]]), u16::from_be_bytes([head[2], head[3]]));

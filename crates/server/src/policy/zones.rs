@@ -171,6 +171,22 @@ fn on_question<'p>((zones, in_force): (&'p Zones, ZoneSet), asked: &Asked<'_>) -
     Found::best(zones.on_client(in_force, asked.ip), zones.on_qname(in_force, asked.qname))
 }
 
+/// What fires for the targets of SVCB and HTTPS records, to which hints let clients go without asking for them. Anybody may
+/// name a target that is let through, so that ends nothing.
+fn on_services<'p>((zones, in_force): (&'p Zones, ZoneSet), found: &names::Found) -> Option<Found<'p>> {
+    let fired = found.services().filter_map(|name| {
+        let mut left = in_force;
+        while let Some(fired) = zones.on_qname(left, name.wire()) {
+            if *fired.action != Action::Passthru {
+                return Some(fired);
+            }
+            left.remove(fired.zone);
+        }
+        None
+    });
+    fired.map(Some).reduce(Found::best).flatten()
+}
+
 /// What fires of each kind for the name at a place of an answer's chain, the qname being the first.
 fn fired_at<'p>(
     (zones, in_force): (&'p Zones, ZoneSet),
@@ -185,6 +201,7 @@ fn fired_at<'p>(
     }
     fired[1] = zones.on_qname(in_force, name);
     if place == chain.len() {
+        fired[1] = fired[1].or_else(|| on_services((zones, in_force), found));
         fired[2] = zones.on_answer_addresses(in_force, || found.addresses.iter().copied());
     }
     if zones.has(TriggerKind::NsName) || zones.has(TriggerKind::NsAddress) {

@@ -82,7 +82,7 @@ pub(super) fn judge_answer(path: &Path<'_>, wanted: &Wanted<'_>, message: &[u8],
         message,
         has_own_servers: path.state.plan.has_own_rule(asked.qname),
         translation: path.state.plan.translation(),
-        servers: |name: &[u8]| NameServers::above(&path.shared.rrsets, name, path.now.secs()),
+        servers: |name: &[u8]| NameServers::above((&path.state.plan, &path.shared.rrsets), name, path.now.secs()),
     };
     let mut scratch = path.scratch.policy();
     let verdict = policy.answer(&asked, &answered, path.moment(), &mut scratch);
