@@ -10,6 +10,7 @@ use avocet_wire::{Rtype, rdata};
 use ipnet::{IpNet, Ipv6Net};
 use toml::Value;
 
+use crate::Known;
 use crate::hosts::{self, Host};
 use crate::name::{self, Names, ROOT};
 use crate::records::{Checked, Records};
@@ -39,6 +40,8 @@ pub(crate) struct Draft {
     directory: String,
     /// What `block-services` takes.
     services: BTreeSet<String>,
+    /// What `time-zone` takes, in lower case.
+    time_zones: HashSet<String>,
     /// Keys of single tables, with where each comes from.
     pub(crate) settings: BTreeMap<(&'static str, &'static str), (Value, String)>,
     /// Forwarding rules by zone.
@@ -173,10 +176,16 @@ pub(crate) struct Rule {
 }
 
 impl Draft {
-    /// An empty one whose companion files will lie in `directory`, for a server that knows `services`.
-    pub(crate) fn within(directory: &str, services: &[&str]) -> Self {
-        let services = services.iter().map(|service| (*service).to_owned()).collect();
-        Self { directory: directory.to_owned(), services, ..Self::default() }
+    /// An empty one whose companion files will lie in `directory`, for a server that knows these names.
+    pub(crate) fn within(directory: &str, known: Known<'_>) -> Self {
+        let services = known.services.iter().map(|service| (*service).to_owned()).collect();
+        let time_zones = known.time_zones.iter().map(|zone| zone.to_ascii_lowercase()).collect();
+        Self { directory: directory.to_owned(), services, time_zones, ..Self::default() }
+    }
+
+    /// Is there a time zone of this name?
+    pub(crate) fn has_time_zone(&self, name: &str) -> bool {
+        self.time_zones.contains(&name.to_ascii_lowercase())
     }
 
     /// Says that something is not carried over, and why.

@@ -60,6 +60,15 @@ impl Origin {
     }
 }
 
+/// What the server knows by name, so that nothing else is written.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'a> {
+    /// What `block-services` takes.
+    pub services: &'a [&'a str],
+    /// What `time-zone` takes.
+    pub time_zones: &'a [&'a str],
+}
+
 /// What an import gives.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Imported {
@@ -71,8 +80,7 @@ pub struct Imported {
     pub notes: Vec<String>,
 }
 
-/// Reads the configuration at `path`; files that go with the result are named in `directory`. `services` are the
-/// names that `block-services` takes.
+/// Reads the configuration at `path`; files that go with the result are named in `directory`.
 ///
 /// # Errors
 /// The source cannot be read, is not what it should be, or exceeds a limit. What is read but has no counterpart here
@@ -82,9 +90,9 @@ pub fn import(
     path: &str,
     files: &dyn Files,
     directory: &str,
-    services: &[&str],
+    known: Known<'_>,
 ) -> Result<Imported, Error> {
-    let mut draft = Draft::within(directory, services);
+    let mut draft = Draft::within(directory, known);
     match origin {
         Origin::Pihole => pihole::read(path, files, &mut draft)?,
         Origin::Adguard => adguard::read(path, files, &mut draft)?,

@@ -5,8 +5,8 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use avocet_import::{Files, Imported, Origin};
-use avocet_policy::rule::service_names;
+use avocet_import::{Files, Imported, Known, Origin};
+use avocet_policy::rule::{Zone, service_names};
 
 use crate::cli::ImportArgs;
 use crate::output;
@@ -37,9 +37,7 @@ pub(crate) fn run(args: &ImportArgs) -> Result<ExitCode, String> {
         None => PathBuf::new(),
     };
     let beside = if args.output.is_some() { format!("{}/", directory.display()) } else { String::new() };
-    let services: Vec<&str> = service_names().collect();
-    let imported =
-        avocet_import::import(args.origin, &args.path, &Disk, &beside, &services).map_err(|error| error.to_string())?;
+    let imported = import(args.origin, &args.path, &Disk, &beside).map_err(|error| error.to_string())?;
     match &args.output {
         Some(output) => write_files(output, &directory, &imported)?,
         None => {
@@ -53,6 +51,14 @@ pub(crate) fn run(args: &ImportArgs) -> Result<ExitCode, String> {
         let _ = writeln!(io::stderr(), "{note}");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Imports for what this server knows.
+fn import(origin: Origin, path: &str, files: &dyn Files, beside: &str) -> Result<Imported, avocet_import::Error> {
+    let services: Vec<&str> = service_names().collect();
+    let zones = Zone::names();
+    let zones: Vec<&str> = zones.iter().map(String::as_str).collect();
+    avocet_import::import(origin, path, files, beside, Known { services: &services, time_zones: &zones })
 }
 
 /// The directory of the file that will be written, as a full path.
@@ -140,8 +146,7 @@ mod tests {
     #[track_caller]
     fn check(origin: Origin, sample: &str, tables: &[&str]) {
         let path = format!("{}/../import/samples/{sample}", env!("CARGO_MANIFEST_DIR"));
-        let services: Vec<&str> = service_names().collect();
-        let imported = avocet_import::import(origin, &path, &Samples, "", &services).unwrap();
+        let imported = import(origin, &path, &Samples, "").unwrap();
         let document: toml::Table = imported.config.parse().unwrap();
         for table in tables {
             assert!(document.contains_key(*table), "{sample} has no {table}");

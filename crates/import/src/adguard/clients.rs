@@ -222,13 +222,12 @@ impl Services {
             Some(pause) => {
                 let when = format!("{when} && !({})", pause.times.join(" || "));
                 let rule = Rule::block(&name, when, "", &group.origin);
-                match &pause.zone {
-                    Some(zone) => rule.with("time-zone", zone.as_str()),
-                    None => {
-                        let reason = "set `time-zone` of [policy] to that of the machine; it is UTC where absent";
-                        draft.note(format!("{}: time_zone = Local", group.origin), reason);
-                        rule
-                    }
+                if draft.has_time_zone(&pause.zone) {
+                    rule.with("time-zone", pause.zone.as_str())
+                } else {
+                    let reason = "set `time-zone` of [policy] to that of the machine; it is UTC where absent";
+                    draft.note(format!("{}: time_zone = {}", group.origin, pause.zone), reason);
+                    rule
                 }
             }
         };
@@ -247,7 +246,7 @@ fn known(ids: Vec<String>, origin: &str, draft: &mut Draft) -> Vec<String> {
 
 /// When services are not blocked.
 struct Pause {
-    zone: Option<String>,
+    zone: String,
     /// Conditions, any of which is enough.
     times: Vec<String>,
 }
@@ -255,7 +254,7 @@ struct Pause {
 impl Pause {
     /// Reads a schedule: a time zone, and for each day `start` and `end` as times since midnight.
     fn read(mut schedule: Section) -> Option<Self> {
-        let zone = schedule.text("time_zone").filter(|zone| zone != "Local");
+        let zone = schedule.text("time_zone").unwrap_or_else(|| "Local".to_owned());
         let mut times = Vec::new();
         for day in DAYS {
             let mut range = schedule.section(day);

@@ -489,3 +489,17 @@ clientLookup:
     assert_eq!(groups_of("lapnet"), "[\"192-0-2-0-24\", \"lap\"]");
     assert!(imported.notes.iter().any(|note| note.contains("x[1]")), "{:?}", imported.notes);
 }
+
+#[test]
+fn a_schedule_has_a_time_zone_that_the_server_knows() {
+    let zone_of = |zone: &str| {
+        let schedule = format!("{{time_zone: {zone}, mon: {{start: 0s, end: 10h}}}}");
+        let text = format!("filtering: {{blocked_services: {{ids: [youtube], schedule: {schedule}}}}}");
+        let imported = config(Origin::Adguard, &text);
+        let zone = tables(&imported, "rule")[0].get("time-zone").map(ToString::to_string);
+        (zone, imported.notes.iter().any(|note| note.contains("set `time-zone` of [policy]")))
+    };
+    assert_eq!(zone_of("Europe/Berlin"), (Some("\"Europe/Berlin\"".to_owned()), false));
+    assert_eq!(zone_of("No/Where"), (None, true));
+    assert_eq!(zone_of("Local"), (None, true));
+}

@@ -8,10 +8,13 @@ mod whole;
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use crate::{Error, Files, Imported, Origin, import};
+use crate::{Error, Files, Imported, Known, Origin, import};
 
 /// Services that the tests pretend to know.
 const SERVICES: &[&str] = &["tiktok", "x", "youtube"];
+
+/// Time zones that the tests pretend to know.
+const TIME_ZONES: &[&str] = &["Europe/Berlin"];
 
 /// Files in memory.
 #[derive(Default)]
@@ -38,7 +41,7 @@ impl Files for Memory {
 }
 
 fn run(origin: Origin, path: &str, files: &Memory) -> Result<Imported, Error> {
-    import(origin, path, files, "/etc/avocet/", SERVICES)
+    import(origin, path, files, "/etc/avocet/", Known { services: SERVICES, time_zones: TIME_ZONES })
 }
 
 /// One file of text as the whole source.

@@ -98,7 +98,9 @@ fn add_value(set: &mut RecordConfig, value: Spanned<String>, check: &mut Check) 
 
 /// The wire form of one value.
 fn parse(rtype: Rtype, value: &str) -> Result<Box<[u8]>, String> {
-    if rtype == Rtype::TXT && !value.contains('"') && value.trim().contains(char::is_whitespace) {
+    // The form of unknown types has blanks of its own (RFC 3597 §5).
+    let is_generic = value.trim_start().starts_with("\\#");
+    if rtype == Rtype::TXT && !is_generic && !value.contains('"') && value.trim().contains(char::is_whitespace) {
         // Without quotes each word would be a string of its own, which no writer of such a value means.
         return Err(format!("a text with blanks needs quotes of its own: '\"{value}\"'"));
     }

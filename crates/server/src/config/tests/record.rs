@@ -106,3 +106,9 @@ fn wrong_records_are_refused() {
     let malformed = errors("[[record]]\nname = \"x\"\ntype = \"A\"\nvalues = [\"192.0.2\"]");
     assert!(malformed.starts_with("a.toml:4:11: \"192.0.2\" is no data of type A: "), "{malformed}");
 }
+
+#[test]
+fn text_may_be_written_in_the_form_of_unknown_types() {
+    let config = read("[[record]]\nname = \"x\"\ntype = \"TXT\"\nvalues = ['\\# 2 0161']\n");
+    assert_eq!((config.records[0].rtype, &*config.records[0].rdata[0]), (Rtype::TXT, &b"\x01a"[..]));
+}
