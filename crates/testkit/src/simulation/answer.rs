@@ -70,6 +70,7 @@ impl Answer {
             return Err("not the answer to this question".to_owned());
         }
         let (rcode, is_authentic) = (header.rcode(), header.has(AD));
+        let mut room = vec![0; MAX_DATA];
         let mut answer = Self { rcode, is_authentic, facts: BTreeMap::new(), ttl_secs: 0 };
         for record in view.records().map_err(|error| format!("{error:?}"))? {
             let record: RecordView<'_> = record.map_err(|error| format!("{error:?}"))?;
@@ -81,9 +82,8 @@ impl Answer {
                 return Err(format!("{} without DO", record.rtype));
             }
             if record.section == RecordSection::Answer && record.rtype != Rtype::RRSIG {
-                let mut data = vec![0; MAX_DATA];
-                let len = record.expand_rdata(&mut data).map_err(|error| format!("{error:?}"))?;
-                data.truncate(len);
+                let len = record.expand_rdata(&mut room).map_err(|error| format!("{error:?}"))?;
+                let data = room[..len].to_vec();
                 let owner = record.owner().map_err(|error| format!("{error:?}"))?.folded().wire().to_vec();
                 answer.facts.insert((owner, record.rtype.0, data), record.ttl_field);
             }

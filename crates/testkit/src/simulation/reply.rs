@@ -1,5 +1,7 @@
 //! A reply of a simulated server while it is made: from a zone's records to octets.
 
+use std::cell::RefCell;
+
 use avocet_wire::builder::{OptFields, Record};
 use avocet_wire::header::{HEADER_LEN, QR, TC};
 use avocet_wire::{Builder, Class, Rcode, Rtype, Section, name};
@@ -156,10 +158,18 @@ impl Reply {
 
     /// The message, as the answer to a query.
     pub(super) fn octets(&self, query: &Query, envelope: Envelope) -> Vec<u8> {
-        let mut out = vec![0; MAX_REPLY];
+        // It is large, and most replies are small: none is cleared for another one.
+        thread_local!(static ROOM: RefCell<Vec<u8>> = RefCell::new(vec![0; MAX_REPLY]));
+        ROOM.with_borrow_mut(|room| {
+            let len = self.write(query, envelope, room);
+            room[..len].to_vec()
+        })
+    }
+
+    fn write(&self, query: &Query, envelope: Envelope, out: &mut [u8]) -> usize {
         let limit = out.len();
         let flags = QR | self.flags | self.rcode.low();
-        let mut builder = Builder::new(&mut out, limit, envelope.id, flags).expect("room");
+        let mut builder = Builder::new(out, limit, envelope.id, flags).expect("room");
         let (qname, fixed) = query.question.split_last_chunk::<4>().expect("a question");
         let class = Class(u16::from_be_bytes([fixed[2], fixed[3]]));
         builder.question(qname, query.qtype, class).expect("room");
@@ -177,9 +187,7 @@ impl Reply {
             let fields = OptFields { udp_size: UDP_SIZE as u16, rcode: self.rcode, dnssec_ok };
             builder.opt(&fields, &[]).expect("room");
         }
-        let len = builder.finish();
-        out.truncate(len);
-        out
+        builder.finish()
     }
 }
 
