@@ -58,6 +58,8 @@ struct Tried {
     failure: Option<Failure>,
     /// What servers said that do not seem to serve the zone, or to know anything.
     hearsay: Option<Box<Part>>,
+    /// What a server said before did not verify.
+    is_retry: bool,
     /// The first reply without signatures that were due: for want of better.
     unsigned: Option<(Inquiry, Arc<Fetched>)>,
 }
@@ -92,7 +94,8 @@ impl Walker {
     ) -> Result<Reply, Failure> {
         let Question { name: qname, rtype: qtype, extent } = question;
         let distrusted = self.distrusted.iter().filter(|(name, rtype, _)| name == qname && *rtype == qtype);
-        let mut tried = Tried { servers: distrusted.map(|(.., addr)| *addr).collect(), ..Tried::default() };
+        let servers: Vec<_> = distrusted.map(|(.., addr)| *addr).collect();
+        let mut tried = Tried { is_retry: !servers.is_empty(), servers, ..Tried::default() };
         loop {
             let (inquiry, fetched) = if let Some(said) = self.ask_local_root(cut, (qname, qtype), &tried) {
                 said
@@ -306,6 +309,8 @@ impl Walker {
             // There is a reply to make do with.
             _ if tried.unsigned.is_some() => Patience::OneRound,
             Some(Need::NoAddress) => Patience::OneRound,
+            // One that never answered is not waited for: that nothing better is known may be how things are.
+            _ if tried.is_retry => Patience::WhileKnown,
             Some(Need::Doubt) => Patience::WhileKnown,
             Some(Need::DeniedInPart) | None => Patience::All,
         }
@@ -367,10 +372,12 @@ impl Walker {
         }
     }
 
-    /// As [`Walker::next_servers`]; where nobody else is left, those who kept silent are given more time.
+    /// As [`Walker::next_servers`]; where nobody else is left and nothing was said, those who kept silent are given more
+    /// time.
     async fn servers_to_ask(&mut self, cut: &mut Cut, tried: &mut Tried, frame: &Frame<'_>) -> Vec<Candidate> {
         let servers = self.next_servers(cut, tried, frame).await;
-        if !servers.is_empty() || tried.silent.is_empty() || tried.unsigned.is_some() {
+        let may_do_without = tried.unsigned.is_some() || tried.is_retry;
+        if !servers.is_empty() || tried.silent.is_empty() || may_do_without {
             return servers;
         }
         let silent = std::mem::take(&mut tried.silent);
