@@ -54,6 +54,7 @@ use descend::Seen;
 use fetch::{Candidate, Fetched, Inquiry, NotFetched};
 use resolve::Resolution;
 use rrset::{Name, Rrset, Signed};
+use trust::Chain;
 
 type Resolving = Pin<Box<dyn Future<Output = Result<Resolution, Failure>> + Send>>;
 
@@ -154,6 +155,8 @@ pub(crate) struct Walker {
     pub(crate) shortened: HashMap<Name, Seen>,
     /// Zones whose keys were asked for ahead of need.
     pub(crate) keys_ahead: Vec<Name>,
+    /// Ends of chains of trust that hold for this question alone.
+    pub(crate) chains: HashMap<Name, Chain>,
     /// NSEC and NSEC3 RRsets of replies, which may prove where zones are cut.
     pub(crate) proofs: Vec<Rrset>,
     /// Servers that left out the signatures of a zone that is signed.
@@ -199,6 +202,7 @@ impl Walker {
             referrals: HashMap::new(),
             shortened: HashMap::new(),
             keys_ahead: Vec::new(),
+            chains: HashMap::new(),
             proofs: Vec::new(),
             unsigned: Vec::new(),
             distrusted: Vec::new(),

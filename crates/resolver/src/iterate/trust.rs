@@ -115,7 +115,7 @@ impl Walker {
     /// The keys of the zone with this apex. If no zone begins there, those of the zone above.
     pub(crate) fn keys_of<'a>(&'a mut self, zone: &'a Name, frame: &'a Frame<'a>) -> Climbing<'a> {
         Box::pin(async move {
-            if let Some(chain) = self.io.keys(zone).await {
+            if let Some(chain) = self.known_chain(zone).await {
                 self.tell_known_chain(zone, &chain);
                 return chain;
             }
@@ -157,8 +157,16 @@ impl Walker {
         }
     }
 
+    /// The end of the chain at a zone, if it was found before: by this question, or within its lifetime by another one.
+    async fn known_chain(&mut self, zone: &Name) -> Option<Chain> {
+        match self.io.keys(zone).await {
+            None => self.chains.get(zone).cloned(),
+            chain => chain,
+        }
+    }
+
     /// Keeps the end of a chain where it was found. Zones below are led there by it.
-    fn keep_chain(&self, zone: &Name, chain: &Chain) {
+    fn keep_chain(&mut self, zone: &Name, chain: &Chain) {
         let lifetime_secs = match chain {
             Ok(keys) if keys.zone().wire() == &**zone => keys.lifetime_secs(self.context().now_secs),
             // Where no zone begins now, one may begin soon.
@@ -169,6 +177,11 @@ impl Walker {
             Err(reason) if reason.verdict() == Verdict::Bogus => BOGUS_SECS,
             Err(_) => self.insecure_secs,
         };
+        if lifetime_secs == 0 {
+            // The question that asked for it may use it (RFC 1035 §3.2.1).
+            self.chains.insert(zone.clone(), chain.clone());
+            return;
+        }
         self.io.note(Note::Keys(zone.clone(), chain.clone(), lifetime_secs));
     }
 
@@ -258,7 +271,7 @@ impl Walker {
         let names: Vec<Name> =
             name::ancestors(zone).take_while(|name| name.len() > anchor.len()).map(Name::from).collect();
         for name in names.iter().rev() {
-            if let Some(chain) = self.io.keys(name).await {
+            if let Some(chain) = self.known_chain(name).await {
                 self.tell_known_chain(name, &chain);
                 above = chain?;
                 continue;
@@ -450,7 +463,7 @@ impl Walker {
             name::ancestors(owner).take_while(|name| name.len() > apex_len).map(Name::from).collect();
         for name in names.iter().rev() {
             self.anchor_of(name)?;
-            if let Some(chain) = self.io.keys(name).await {
+            if let Some(chain) = self.known_chain(name).await {
                 self.tell_known_chain(name, &chain);
                 above = chain?;
                 continue;

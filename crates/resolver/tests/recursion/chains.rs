@@ -393,3 +393,35 @@ fn a_forwarder_that_gives_an_alias_for_ds_records_is_not_asked_label_by_label() 
     assert!(answer.authentic);
     assert_eq!(world.take_sent(), ["8: alias.a.b. DS", "8: . DNSKEY", "8: www.a.b. DS"]);
 }
+
+/// What may not be kept serves the question that found it out: all is asked for once, although no TTL is above 0.
+#[test]
+fn the_end_of_a_chain_is_looked_for_once_by_a_question() {
+    let root = Zone::new(".");
+    let signed = |owner: &str, rtype: &str| {
+        format!("an {owner} 0 RRSIG {rtype} 15 4 0 20270401000000 20260101000000 1 cc.aw.ao. AAAA")
+    };
+    let keys = lines(&[root.sign("an", &root.dnskey())]);
+    let alias = ["an alias.cc.aw.ao. 0 CNAME www.cc.aw.ao.".to_owned(), signed("alias.cc.aw.ao.", "CNAME")];
+    let www = ["an www.cc.aw.ao. 0 A 198.51.100.1".to_owned(), signed("www.cc.aw.ao.", "A")];
+    let of = |apex: &str| [format!("au {apex} 0 SOA {SOA_DATA}")];
+    let (of_aw, of_ao) = (of("aw.ao."), of("ao."));
+    let no_ds =
+        lines(&[root.sign("au", &format!(". 0 SOA {SOA_DATA}")), root.sign("au", "ao. 0 NSEC z. NS RRSIG NSEC")]);
+    let answers: &[(&str, &[String])] = &[
+        (". DNSKEY", &keys),
+        ("alias.cc.aw.ao. A", &alias),
+        ("www.cc.aw.ao. A", &www),
+        ("cc.aw.ao. DS", &of_aw),
+        ("aw.ao. DS", &of_ao),
+        ("ao. DS", &no_ds),
+    ];
+    let mut world = forwarded_world(&root, answers);
+    let answer = world.resolve("alias.cc.aw.ao. A");
+    assert_eq!((answer.rcode, answer.authentic, answer.records.len()), (Rcode::NOERROR, false, 2), "{answer:?}");
+    let mut sent = world.take_sent();
+    let count = sent.len();
+    sent.sort();
+    sent.dedup();
+    assert_eq!(sent.len(), count, "none twice: {sent:?}");
+}
