@@ -21,6 +21,7 @@ use avocet_resolver::LocalRootSlot;
 use crate::cli::ServeArgs;
 use crate::config::{Config, ConfigErrors, environment};
 use crate::lists::Store;
+use crate::operate::fingerprint::ConfigFile;
 use crate::operate::networks::own_networks;
 use crate::operate::take_over::TakenSocket;
 use crate::operate::{self, ListeningSockets, Operation};
@@ -88,9 +89,12 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), StartError> {
     // Where it is not allowed to, it is said when it matters.
     let _ = process::allow_ordinary_threads();
     let signals = avocet_io::signals::Signals::block().map_err(system("watch signals"))?;
-    let file = args.file.find();
-    let mut config = Config::load(file.as_deref(), environment()).map_err(StartError::Config)?;
+    let file = ConfigFile::about_to_be_read(args.file.find());
+    let mut config = Config::load(file.path.as_deref(), environment()).map_err(StartError::Config)?;
     crate::log::start(&config.log).map_err(system("start a thread"))?;
+    if let Some(path) = file.path.as_deref().filter(|_| config.is_bare) {
+        tracing::warn!("{} has no settings: the defaults hold, and nothing is filtered", path.display());
+    }
     for addr in without_missing_families(&mut config.server.listen) {
         tracing::warn!("not listening on {addr}: this system has no IPv6");
     }
@@ -129,7 +133,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), StartError> {
     let key = random::<32>()?;
     let shared = Shared::new(snapshot, mailboxes, key).map_err(|error| StartError::Setting(error.to_string()))?;
     let shared = Arc::new(shared);
-    let control = (secrets, file.as_deref(), store);
+    let control = (secrets, file, store);
     let operation = Operation::start(signals, shared.clone(), control, (listening, pages), taken.as_mut())?;
     let threads = start_workers(&shared, pollers, sockets, open_files as usize)?;
     if let Some(taken) = taken {

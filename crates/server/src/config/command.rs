@@ -51,6 +51,9 @@ pub(crate) fn check(args: &CheckArgs) -> ExitCode {
 /// What a server would warn of at its start: the files that it goes without.
 fn warnings(config: &Config) -> Vec<String> {
     let mut warnings = Vec::new();
+    if config.is_bare {
+        warnings.push("the file has no settings: the defaults hold, and nothing is filtered".to_owned());
+    }
     if let (Mode::Recurse, LocalRootSource::File(path)) = (config.resolver.mode, &config.resolver.local_root) {
         warnings.extend(root::fault_of_file(path).map(|fault| format!("the copy of the root zone: {fault}")));
     }

@@ -31,6 +31,7 @@ pub(crate) mod policy;
 mod policy_spec;
 mod record;
 pub(crate) mod recurse;
+pub(crate) mod salvage;
 mod schema;
 mod setting;
 mod show;
@@ -46,9 +47,14 @@ use recurse::{LocalRootSource, Mode};
 use schema::json_schema;
 pub(crate) use source::ConfigErrors;
 
+/// The data directory where none is written.
+const DEFAULT_DIRECTORY: &str = "./avocet-data";
+
 /// The whole configuration, validated, with every default filled in.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Config {
+    /// The file sets nothing: it is empty, or has comments and headers only. So is none.
+    pub(crate) is_bare: bool,
     /// Listeners, admission and the shape of answers.
     pub(crate) server: ServerConfig,
     /// How names are resolved.
@@ -397,9 +403,9 @@ impl Config {
         environment: &BTreeMap<String, String>,
     ) -> Result<Self, ConfigErrors> {
         let source = source::Source::new(file, text, environment);
-        let (spec, faults) = source.parse()?;
+        let parsed = source.parse()?;
         let directory = file.and_then(Path::parent).unwrap_or(Path::new(""));
-        validate::validate(spec, faults, directory).map_err(|faults| source.errors(faults))
+        validate::validate(parsed, directory).map_err(|faults| source.errors(faults))
     }
 }
 

@@ -76,6 +76,16 @@ fn place_behind(file: &Path, before: &str) -> String {
     format!("{}:{line}:{column}", file.display())
 }
 
+/// What a configuration says.
+pub(super) struct Parsed {
+    /// The keys that there are.
+    pub(super) spec: Spec,
+    /// What is wrong with keys that there are not.
+    pub(super) faults: Vec<Fault>,
+    /// The file has no key; variables may have.
+    pub(super) is_bare: bool,
+}
+
 /// The text of a configuration with the variables that override it.
 pub(super) struct Source<'a> {
     file: Option<&'a Path>,
@@ -112,11 +122,12 @@ impl<'a> Source<'a> {
     ///
     /// # Errors
     /// The text is not TOML.
-    pub(super) fn parse(&self) -> Result<(Spec, Vec<Fault>), ConfigErrors> {
+    pub(super) fn parse(&self) -> Result<Parsed, ConfigErrors> {
         let (mut document, errors) = DeTable::parse_recoverable(self.text);
         if !errors.is_empty() {
             return Err(self.errors(errors.iter().map(|error| self.syntax_fault(error)).collect()));
         }
+        let is_bare = document.get_ref().values().all(|section| sets_nothing(section.get_ref()));
         let mut faults = Vec::new();
         let schema = super::json_schema();
         for (position, variable) in self.variables.iter().enumerate() {
@@ -132,7 +143,7 @@ impl<'a> Source<'a> {
         }
         known::remove_unknown(document.get_mut(), &schema, &mut faults);
         match Spec::deserialize(Deserializer::from(document)) {
-            Ok(spec) => Ok((spec, faults)),
+            Ok(spec) => Ok(Parsed { spec, faults, is_bare }),
             Err(error) => {
                 faults.push(self.syntax_fault(&error));
                 Err(self.errors(faults))
@@ -209,6 +220,11 @@ impl<'a> Variable<'a> {
         );
         Ok(())
     }
+}
+
+/// Is it a header without a key?
+fn sets_nothing(section: &DeValue<'_>) -> bool {
+    matches!(section, DeValue::Table(keys) if keys.is_empty())
 }
 
 /// The text of a variable as a value; one that does not fit stays a text, and is reported as such.

@@ -13,10 +13,11 @@ use toml::Spanned;
 use super::name::{Name, shown};
 use super::recurse::{self, Mode};
 use super::setting::{Allowed, FromText, List, Setting, Text, Value, missing_port};
-use super::spec::{CacheSpec, DataSpec, LogSpec, RateLimitSpec, ServerSpec, Spec};
+use super::source::Parsed;
+use super::spec::{CacheSpec, DataSpec, LogSpec, RateLimitSpec, ServerSpec};
 use super::{
-    AllowConfig, CacheConfig, Config, DataConfig, LogConfig, LogFormat, LogLevel, RateLimitConfig, ServeStaleConfig,
-    ServerConfig, TcpConfig,
+    AllowConfig, CacheConfig, Config, DEFAULT_DIRECTORY, DataConfig, LogConfig, LogFormat, LogLevel, RateLimitConfig,
+    ServeStaleConfig, ServerConfig, TcpConfig,
 };
 use super::{dns64, forward, policy, record, setting::Fault};
 
@@ -36,11 +37,12 @@ const MAX_TEXT: usize = 255;
 /// Most hot threads.
 const MAX_WORKERS: usize = 256;
 
-/// The configuration in `directory` that `spec` means, where neither it nor the reading of it (`faults`) has a fault.
+/// The configuration in `directory` that was written, where neither it nor the reading of it has a fault.
 ///
 /// # Errors
 /// All faults.
-pub(super) fn validate(spec: Spec, faults: Vec<Fault>, directory: &Path) -> Result<Config, Vec<Fault>> {
+pub(super) fn validate(parsed: Parsed, directory: &Path) -> Result<Config, Vec<Fault>> {
+    let Parsed { spec, faults, is_bare } = parsed;
     let mut check = Check { faults, directory: directory.to_owned() };
     let mut resolver = spec.resolver;
     let mode = check.take(mem::take(&mut resolver.mode)).map(|text| text.0);
@@ -66,6 +68,7 @@ pub(super) fn validate(spec: Spec, faults: Vec<Fault>, directory: &Path) -> Resu
         rules: spec.rule,
     };
     let config = Config {
+        is_bare,
         resolver: recurse::resolver(resolver, mode, &mut check),
         stubs,
         dnssec: recurse::dnssec(spec.dnssec, &mut check),
@@ -385,7 +388,7 @@ impl FromText for LogFormat {
 
 fn data(spec: DataSpec, check: &mut Check) -> DataConfig {
     let at = spec.directory.span();
-    let directory = check.take(spec.directory).map_or_else(|| PathBuf::from("./avocet-data"), PathBuf::from);
+    let directory = check.take(spec.directory).map_or_else(|| PathBuf::from(DEFAULT_DIRECTORY), PathBuf::from);
     if let Some(at) = at.filter(|_| directory.as_os_str().is_empty()) {
         check.fault(at, "expected a directory such as \"./avocet-data\", found \"\"");
     }

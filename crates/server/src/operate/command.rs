@@ -16,7 +16,8 @@ use crate::cli::{
     ScopeArgs, SpanArgs, WhyArgs,
 };
 use crate::clock::wall_secs;
-use crate::config::{Config, environment, find};
+use crate::config::salvage::Whereabouts;
+use crate::config::{environment, find};
 use crate::lists;
 use crate::output::{self, Reader};
 use crate::policy::command::unix_secs;
@@ -52,16 +53,21 @@ pub(crate) fn lists(args: &ListsArgs) -> ExitCode {
 
 /// `avocet why`.
 pub(crate) fn why(args: &WhyArgs) -> ExitCode {
-    let config = match config(&args.control) {
-        Ok(config) => config,
+    let found = match whereabouts(&args.control) {
+        Ok(found) => found,
         Err(message) => return refuse(&message),
     };
-    let at = match args.at.as_deref().map(|at| unix_secs(&config, at)).transpose() {
+    let in_zone = |at: &str| match &found.config {
+        Some(config) => unix_secs(config, at),
+        // The time zone is not known.
+        None => at.parse().map_err(|_| format!("{at:?}: write Unix seconds, or mend the configuration")),
+    };
+    let at = match args.at.as_deref().map(in_zone).transpose() {
         Ok(at) => at,
         Err(message) => return refuse(&message),
     };
     let (name, rtype, client) = (args.name.clone(), args.rtype.clone(), args.client.clone());
-    send(&config, &Request::Why { name, rtype, client, at }, form(&args.control, why::text))
+    send(&found.directory, &Request::Why { name, rtype, client, at }, form(&args.control, why::text))
 }
 
 /// `avocet query +trace`: asks the running server over its control socket.
@@ -142,14 +148,19 @@ fn secs(args: &SpanArgs) -> u64 {
 }
 
 fn run(args: &ControlArgs, request: &Request, write: fn(&Value) -> String) -> ExitCode {
-    match config(args) {
-        Ok(config) => send(&config, request, form(args, write)),
+    match whereabouts(args) {
+        Ok(found) => send(&found.directory, request, form(args, write)),
         Err(message) => refuse(&message),
     }
 }
 
-fn config(args: &ControlArgs) -> Result<Config, String> {
-    Config::load(find(args.config.as_deref()).as_deref(), environment()).map_err(|errors| errors.to_string())
+/// Where the server is, by a file that may have errors: they are no reason to leave it alone.
+fn whereabouts(args: &ControlArgs) -> Result<Whereabouts, String> {
+    let found = Whereabouts::find(find(args.config.as_deref()).as_deref(), environment())?;
+    if let Some(warning) = &found.warning {
+        let _ = writeln!(io::stderr(), "avocet: warning: {warning}");
+    }
+    Ok(found)
 }
 
 /// JSON where it is asked for, or else the text.
@@ -157,8 +168,8 @@ fn form(args: &ControlArgs, write: fn(&Value) -> String) -> fn(&Value) -> String
     if args.json { Value::to_string } else { write }
 }
 
-fn send(config: &Config, request: &Request, write: fn(&Value) -> String) -> ExitCode {
-    match ask(&config.data.directory, request, write) {
+fn send(directory: &Path, request: &Request, write: fn(&Value) -> String) -> ExitCode {
+    match ask(directory, request, write) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => refuse(&message),
     }
@@ -300,10 +311,13 @@ fn negative_text(answer: &Value) -> String {
 fn reload_text(line: &Value) -> String {
     let keys: Vec<&str> =
         line["restart-needed-for"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    if keys.is_empty() {
-        "reloaded".to_owned()
-    } else {
-        format!("reloaded; a restart is needed for {}", keys.join(", "))
+    let mut shown = "reloaded".to_owned();
+    if !keys.is_empty() {
+        shown += &format!("; a restart is needed for {}", keys.join(", "));
+    }
+    match text(&line["removed-text"]) {
+        "" => shown,
+        removed => format!("{shown}\nremoved: {removed}"),
     }
 }
 

@@ -315,7 +315,12 @@ fn serve(stream: UnixStream, running: &Running, orders: &Orders) -> io::Result<(
             wait_for(&outcome, &mut out)?
         }
         Ok(Request::Reload) => match running.reloader.reload() {
-            Ok(reloaded) => json!({ "done": true, "restart-needed-for": reloaded.restart }),
+            Ok(reloaded) => json!({
+                "done": true,
+                "restart-needed-for": reloaded.restart,
+                "removed": reloaded.removed.to_json(),
+                "removed-text": reloaded.removed.to_string(),
+            }),
             Err(error) => json!({ "error": error }),
         },
         Ok(Request::TakeOver) => {

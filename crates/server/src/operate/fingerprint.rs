@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs;
 use std::hash::{Hash, Hasher};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use siphasher::sip::SipHasher13;
 
@@ -18,6 +18,8 @@ use crate::state::Snapshot;
 /// Every field is named, so that one that is added must be put on one side or the other.
 pub(crate) fn answers_fingerprint(config: &Config) -> u64 {
     let Config {
+        // What it says is in the others.
+        is_bare: _,
         server,
         resolver,
         stubs,
@@ -107,6 +109,21 @@ impl FileFingerprint {
             inode: facts.ino(),
             changed: (facts.ctime(), facts.ctime_nsec()),
         })
+    }
+}
+
+/// The file of the configuration, as it was before it was read at the start.
+pub(crate) struct ConfigFile {
+    /// None: there is none.
+    pub(crate) path: Option<PathBuf>,
+    /// What may have changed since.
+    pub(crate) seen: Option<FileFingerprint>,
+}
+
+impl ConfigFile {
+    /// The file at a path, which is to be read next.
+    pub(crate) fn about_to_be_read(path: Option<PathBuf>) -> Self {
+        Self { seen: path.as_deref().and_then(FileFingerprint::of), path }
     }
 }
 

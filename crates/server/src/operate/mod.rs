@@ -37,6 +37,7 @@ pub(crate) mod own_questions;
 mod persist;
 mod reach;
 mod reload;
+mod removed;
 pub(crate) mod report;
 mod status;
 pub(crate) mod switches;
@@ -48,7 +49,7 @@ mod why;
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -70,7 +71,7 @@ use crate::state::Shared;
 use crate::worker::mailbox::Letter;
 use conditions::{Condition, Conditions};
 use control::{ControlSocket, Orders};
-use fingerprint::{FileFingerprint, FileWatch};
+use fingerprint::{ConfigFile, FileFingerprint, FileWatch};
 pub(crate) use geo::GeoWatch;
 pub(crate) use leases::fault_of_leases;
 use names::Names;
@@ -262,7 +263,7 @@ impl Operation {
     pub(crate) fn start(
         signals: Signals,
         shared: Arc<Shared>,
-        (unconfigured, config_path, store): (Unconfigured, Option<&Path>, Store),
+        (unconfigured, file, store): (Unconfigured, ConfigFile, Store),
         (listening, pages): (ListeningSockets, Vec<TcpListener>),
         taken: Option<&mut TakenOver>,
     ) -> Result<Self, OperationError> {
@@ -273,7 +274,7 @@ impl Operation {
         let started = shared.clock.now().secs();
         let running = Arc::new(Running {
             root: RootKeeping::new(unconfigured.local_root.clone()),
-            reloader: Reloader::new(config_path, shared.clone(), unconfigured),
+            reloader: Reloader::new(file.path, shared.clone(), unconfigured),
             cache_file: CacheFile::new(&config.data.directory),
             lists: Keeping::default(),
             names: Names::default(),
@@ -305,7 +306,7 @@ impl Operation {
             orders,
             successor: None,
             ending: Ending::None,
-            watch: FileWatch::new(config_path.and_then(FileFingerprint::of)),
+            watch: FileWatch::new(file.seen),
             neighbours: NeighbourWatch::default(),
             networks: NetworkWatch::default(),
             save_due: started.saturating_add(save_interval(&running.shared).unwrap_or(0)),

@@ -15,8 +15,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use avocet_wire::NameBuf;
 use ipnet::IpNet;
 
-use super::fingerprint::answers_fingerprint;
+use super::fingerprint::{FileFingerprint, answers_fingerprint};
 use super::geo::{GeoReads, Taken};
+use super::removed::Removed;
 use crate::config::{Config, environment};
 use crate::log;
 use crate::policy::Parts;
@@ -25,6 +26,9 @@ use crate::serve::without_missing_families;
 use crate::snapshot::Unconfigured;
 use crate::state::{Shared, Snapshot};
 use crate::trust::LearntTrust;
+
+/// How often a file is read that changes while it is read.
+const MAX_READS: usize = 8;
 
 /// Builds snapshots and puts them in force, one at a time.
 pub(crate) struct Reloader {
@@ -46,13 +50,15 @@ pub(crate) struct Reloaded {
     pub(crate) restart: Vec<&'static str>,
     /// Whether answers given before were dropped.
     pub(crate) new_epoch: bool,
+    /// What the new configuration has no more.
+    pub(crate) removed: Removed,
 }
 
 impl Reloader {
     /// Reads from `path` (none: defaults and environment only).
-    pub(crate) fn new(path: Option<&Path>, shared: Arc<Shared>, unconfigured: Unconfigured) -> Self {
+    pub(crate) fn new(path: Option<PathBuf>, shared: Arc<Shared>, unconfigured: Unconfigured) -> Self {
         Self {
-            path: path.map(Path::to_owned),
+            path,
             shared,
             unconfigured: Mutex::new(unconfigured),
             successes: AtomicU64::new(0),
@@ -76,6 +82,9 @@ impl Reloader {
         match &result {
             Ok(reloaded) => {
                 self.successes.fetch_add(1, Ordering::Relaxed);
+                if !reloaded.removed.is_empty() {
+                    tracing::warn!("this reload removes {}", reloaded.removed);
+                }
                 tracing::info!(new_epoch = reloaded.new_epoch, "configuration reloaded");
                 for key in &reloaded.restart {
                     tracing::warn!("{key} has changed in the configuration: it needs a restart and keeps its value");
@@ -92,10 +101,13 @@ impl Reloader {
     }
 
     fn replace(&self, unconfigured: &Unconfigured) -> Result<Reloaded, String> {
-        let mut config = Config::load(self.path(), environment()).map_err(|errors| errors.to_string())?;
+        let mut config = self.read()?;
         // The start has told of these.
         let _ = without_missing_families(&mut config.server.listen);
         let old = self.shared.snapshot();
+        if config.is_bare && !old.config.is_bare {
+            return Err(self.emptied());
+        }
         let restart = keep_what_needs_a_restart(&mut config, &old.config);
         let mut parts = old.parts.clone();
         let geo = self.geo.take(&config.policy, &mut parts).map_err(|fault| fault.to_string())?;
@@ -104,12 +116,37 @@ impl Reloader {
         let snapshot = Snapshot::build(config, epoch, unconfigured, parts).map_err(|error| error.to_string())?;
         log::set_level(snapshot.config.log.level);
         let zones = rerouted_zones(&old.config, &snapshot.config);
+        let removed = Removed::between(&old.config, &snapshot.config);
         self.shared.replace(snapshot);
         for zone in zones {
             self.shared.rrsets.flush(&zone);
             self.shared.failures.flush(&zone);
         }
-        Ok(Reloaded { restart, new_epoch })
+        Ok(Reloaded { restart, new_epoch, removed })
+    }
+
+    /// The configuration as it is written now. A file that is being written may be valid and lack its end: it must be the
+    /// same before and behind.
+    fn read(&self) -> Result<Config, String> {
+        let fingerprint = || self.path().and_then(FileFingerprint::of);
+        let load = || Config::load(self.path(), environment());
+        match read_settled(fingerprint, load) {
+            Some(read) => read.map_err(|errors| errors.to_string()),
+            None => Err(format!("{} is being written; try again when it is complete", self.shown_path())),
+        }
+    }
+
+    /// No setting is a configuration too, but none that anybody puts in place of another one: the disk was full, or what
+    /// writes the file emptied it first.
+    fn emptied(&self) -> String {
+        format!(
+            "{} has no settings any more, which would end all filtering; restart the server if that is meant",
+            self.shown_path()
+        )
+    }
+
+    fn shown_path(&self) -> String {
+        self.path().map_or_else(String::new, |path| path.display().to_string())
     }
 
     /// Changes what the policy is made of besides the configuration; answers given before hold no more.
@@ -193,6 +230,20 @@ impl Reloader {
     }
 }
 
+/// What is read of a file that has one fingerprint before and behind; none where it goes on changing.
+fn read_settled<T>(mut fingerprint: impl FnMut() -> Option<FileFingerprint>, read: impl Fn() -> T) -> Option<T> {
+    let mut before = fingerprint();
+    for _ in 0..MAX_READS {
+        let made = read();
+        let behind = fingerprint();
+        if behind == before {
+            return Some(made);
+        }
+        before = behind;
+    }
+    None
+}
+
 /// Gives `new` the values of `old` where they cannot change, and names the keys where they differed.
 fn keep_what_needs_a_restart(new: &mut Config, old: &Config) -> Vec<&'static str> {
     let mut changed = Vec::new();
@@ -271,6 +322,30 @@ mod tests {
         assert!(!new.server.minimal_responses);
         new.server.minimal_responses = true;
         assert_eq!(new, old);
+    }
+
+    #[test]
+    fn a_file_that_changes_while_it_is_read_is_read_again() {
+        use std::cell::Cell;
+        use std::fs;
+
+        let path = std::env::temp_dir().join(format!("avocet-reload-{}", std::process::id()));
+        let (reads, writes) = (Cell::new(0), Cell::new(2));
+        let read = || {
+            let text = fs::read_to_string(&path).unwrap();
+            reads.set(reads.get() + 1);
+            if writes.get() > 0 {
+                writes.set(writes.get() - 1);
+                fs::write(&path, format!("{text}x")).unwrap();
+            }
+            text
+        };
+        fs::write(&path, "").unwrap();
+        let settled = || read_settled(|| FileFingerprint::of(&path), read);
+        assert_eq!((settled().as_deref(), reads.get()), (Some("xx"), 3));
+        writes.set(usize::MAX);
+        assert_eq!(settled(), None);
+        fs::remove_file(&path).unwrap();
     }
 
     #[test]

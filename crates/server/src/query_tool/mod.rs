@@ -16,7 +16,8 @@ use avocet_wire::{MessageView, NameBuf, Rcode, Rtype};
 
 use crate::cli::{ControlArgs, QueryArgs};
 use crate::config::name::{reverse_name, shown};
-use crate::config::{Config, environment, find};
+use crate::config::salvage::Whereabouts;
+use crate::config::{environment, find};
 use crate::operate::command::{self, Checks};
 use crate::output;
 
@@ -138,8 +139,11 @@ fn ask(args: &QueryArgs) -> Result<String, String> {
 
 /// Where the server of this file is reached from here.
 fn configured_server(file: &Path) -> Result<SocketAddr, String> {
-    let config = Config::load(Some(file), environment()).map_err(|errors| errors.to_string())?;
-    Ok(config.server.listen.first().map_or(DEFAULT_SERVER, |listen| from_here(*listen)))
+    let found = Whereabouts::find(Some(file), environment())?;
+    if let Some(warning) = found.warning {
+        let _ = writeln!(io::stderr(), "warning: {warning}");
+    }
+    Ok(found.listen.map_or(DEFAULT_SERVER, from_here))
 }
 
 /// Where a server of this machine that listens on `listen` is reached.

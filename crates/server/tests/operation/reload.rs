@@ -1,5 +1,7 @@
 //! A configuration that is read again while the server runs.
 
+use std::process::Command;
+
 use crate::server::{Server, Site};
 use crate::upstream::Upstream;
 
@@ -59,6 +61,64 @@ fn a_signal_and_the_command_reload() {
     site.configure(upstream.addr, "", &record("10.0.0.4"));
     assert_eq!(site.avocet_text(&["reload"]), "reloaded\n");
     assert_eq!(site.ask("host.lan").0, [10, 0, 0, 4]);
+}
+
+#[test]
+fn an_emptied_file_is_refused_and_filtering_goes_on() {
+    let upstream = Upstream::start();
+    let (site, mut server) = started(&upstream);
+    for text in ["", " \n\n", "# [server]\n[server]\n[policy]\n"] {
+        site.write(text);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_avocet"));
+        command.arg("reload").arg("--config").arg(site.file()).env("AVOCET_DATA__DIRECTORY", site.data());
+        let client = command.output().unwrap();
+        let said = String::from_utf8_lossy(&client.stderr);
+        assert!(client.status.code() == Some(1) && said.contains("has no settings any more"), "{said}");
+        server.signal("HUP");
+        server.wait_for_line("not reloaded, the old one stays");
+        assert_eq!(site.ask("host.lan").0, [10, 0, 0, 1]);
+    }
+    assert_eq!(site.metric("avocet_reloads_total{result=\"applied\"}"), 0.0);
+    // With settings again, it is taken.
+    site.configure(upstream.addr, "", &record("10.0.0.9"));
+    server.wait_for_line("configuration reloaded");
+    assert_eq!(site.ask("host.lan").0, [10, 0, 0, 9]);
+}
+
+#[test]
+fn what_a_cut_file_has_lost_is_said() {
+    let upstream = Upstream::start();
+    let site = Site::new();
+    let rule = "[[rule]]\nname = \"bed\"\nwhen = 'qname.under(\"game.example\")'\naction = \"block\"\n";
+    site.configure(upstream.addr, "", &format!("{}{rule}", record("10.0.0.1")));
+    let mut server = site.start();
+    site.configure(upstream.addr, "", "");
+    let said = site.avocet_text(&["reload"]);
+    assert!(said.starts_with("reloaded\nremoved: 1 rule (bed), 1 record (host.lan. A)"), "{said}");
+    let line = server.wait_for_line("this reload removes 1 rule (bed), 1 record (host.lan. A)");
+    assert!(line.contains("WARN"), "{line}");
+}
+
+#[test]
+fn commands_reach_the_server_while_its_file_has_errors() {
+    let upstream = Upstream::start();
+    let (site, _server) = started(&upstream);
+    let whole = std::fs::read_to_string(site.file()).unwrap();
+    for broken in [format!("{whole}[cache]\nmin-tll-secs = 5\n"), format!("{whole}[[rule]]\nname = \"a")] {
+        site.write(&broken);
+        for command in [
+            &["status"][..],
+            &["cache", "flush", "host.lan"],
+            &["cache", "stats"],
+            &["anchors"],
+            &["query", "host.lan"],
+        ] {
+            let done = site.avocet(command);
+            let said = String::from_utf8_lossy(&done.stderr);
+            assert!(done.status.success(), "{command:?}: {said}");
+            assert!(said.contains("warning: the configuration has an error"), "{said}");
+        }
+    }
 }
 
 #[test]

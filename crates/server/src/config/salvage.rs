@@ -1,0 +1,156 @@
+//! What commands for the running server need of its configuration: where its control socket is and where it listens. The
+//! file may have errors by now, and the server must be reached all the same.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use toml::de::{DeTable, DeValue};
+
+use super::setting::FromText;
+use super::{Config, DEFAULT_DIRECTORY, source};
+
+/// The data directory in the manual's unit for systemd.
+const SERVICE_DIRECTORY: &str = "/var/lib/avocet";
+
+/// Where the server of a configuration is.
+#[derive(Debug)]
+pub(crate) struct Whereabouts {
+    /// The data directory with the control socket.
+    pub(crate) directory: PathBuf,
+    /// The first address that is listened on; none where none is written.
+    pub(crate) listen: Option<SocketAddr>,
+    /// The whole configuration, where it has no error.
+    pub(crate) config: Option<Config>,
+    /// What its owner has to know of the file.
+    pub(crate) warning: Option<String>,
+}
+
+impl Whereabouts {
+    /// Finds the server of `file`, with the variables of `environment` laid over. Only what is not written is at its
+    /// default.
+    ///
+    /// # Errors
+    /// The file cannot be read, so that nothing is known of its server.
+    pub(crate) fn find(
+        file: Option<&Path>,
+        environment: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<Self, String> {
+        let environment: BTreeMap<String, String> = environment.into_iter().collect();
+        let shown = file.map_or_else(String::new, |file| file.display().to_string());
+        let octets = match file {
+            Some(file) => std::fs::read(file).map_err(|error| format!("{shown} cannot be read: {error}"))?,
+            None => Vec::new(),
+        };
+        let text = String::from_utf8_lossy(&octets);
+        let loaded = match file {
+            Some(file) if std::str::from_utf8(&octets).is_err() => source::read_file(file).map(drop),
+            _ => Ok(()),
+        };
+        let loaded = loaded.and_then(|()| Config::from_text(file, &text, &environment));
+        let (config, warning) = match loaded {
+            Ok(config) if config.is_bare && file.is_some() => (Some(config), Some(format!("{shown} has no settings"))),
+            Ok(config) => (Some(config), None),
+            Err(errors) => {
+                let first = errors.to_string().lines().next().unwrap_or_default().to_owned();
+                (None, Some(format!("the configuration has an error, which `avocet check` shows in full: {first}")))
+            }
+        };
+        let written = |section: &str, key: &str| {
+            let variable = format!("AVOCET_{}__{}", section.to_ascii_uppercase(), key.to_ascii_uppercase());
+            let of_variable = environment.get(&variable).and_then(|value| value.split(',').next());
+            of_variable.map(str::to_owned).or_else(|| first_text(&text, section, key))
+        };
+        let directory = written("data", "directory").filter(|directory| !directory.is_empty()).map(PathBuf::from);
+        Ok(Self {
+            directory: directory.unwrap_or_else(|| default_directory(warning.is_some())),
+            listen: written("server", "listen").and_then(|text| SocketAddr::from_text(&text).ok()),
+            config,
+            warning,
+        })
+    }
+}
+
+/// Where a server keeps its data whose file does not say so. A file that has lost its settings may be that of the
+/// service, which is not in the working directory.
+fn default_directory(may_be_lost: bool) -> PathBuf {
+    let is_of_service = may_be_lost && !Path::new(DEFAULT_DIRECTORY).exists() && Path::new(SERVICE_DIRECTORY).exists();
+    PathBuf::from(if is_of_service { SERVICE_DIRECTORY } else { DEFAULT_DIRECTORY })
+}
+
+/// The text of a key, or the first one of a list, as far as the file can be read.
+fn first_text(text: &str, section: &str, key: &str) -> Option<String> {
+    let (document, _) = DeTable::parse_recoverable(text);
+    let sections = document.get_ref().iter();
+    let table = sections.filter(|(name, _)| name.get_ref() == section).find_map(|(_, value)| match value.get_ref() {
+        DeValue::Table(table) => Some(table),
+        _ => None,
+    });
+    table.and_then(|table| text_of(table, key)).or_else(|| text_of_line(text, section, key))
+}
+
+/// The same by the key's own line: a bracket or quote that is not closed hides all tables behind it from the parser.
+fn text_of_line(text: &str, section: &str, key: &str) -> Option<String> {
+    let is_header = |line: &&str| line.trim_start().starts_with('[');
+    let named = |line: &str| line.trim().strip_prefix('[')?.strip_suffix(']').map(|name| name.trim() == section);
+    let within = text.lines().skip_while(|line| named(line) != Some(true)).skip(1);
+    let lines = within.take_while(|line| !is_header(line));
+    let mut of_key = lines.filter(|line| line.split_once('=').is_some_and(|(name, _)| name.trim() == key));
+    of_key.find_map(|line| text_of(DeTable::parse_recoverable(line).0.get_ref(), key))
+}
+
+fn text_of(table: &DeTable<'_>, key: &str) -> Option<String> {
+    let (_, value) = table.iter().find(|(name, _)| name.get_ref() == key)?;
+    let value = match value.get_ref() {
+        DeValue::Array(items) => items.first()?.get_ref(),
+        value => value,
+    };
+    value.as_str().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(octets: &[u8], variables: &[(&str, &str)], expected: (&str, &str, &str)) {
+        static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let file = std::env::temp_dir().join(format!("avocet-salvage-{}-{number}", std::process::id()));
+        std::fs::write(&file, octets).unwrap();
+        let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let found = Whereabouts::find(Some(&file), variables).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        let (directory, listen, warning) = expected;
+        assert_eq!(found.directory, Path::new(directory));
+        assert_eq!(found.listen.map_or_else(String::new, |addr| addr.to_string()), listen);
+        let shown = found.warning.unwrap_or_default();
+        assert!(shown.contains(warning) && shown.is_empty() == warning.is_empty(), "{shown}");
+    }
+
+    #[test]
+    fn the_server_is_found_by_a_file_with_errors() {
+        let whole = "[server]\nlisten = [\"127.0.0.1:5353\"]\n[data]\ndirectory = \"/x\"\n";
+        check(whole.as_bytes(), &[], ("/x", "127.0.0.1:5353", ""));
+        let broken = [
+            format!("{whole}[cache]\nmin-tll-secs = 5\n"),
+            format!("{whole}[[list]]\nname = \"a"),
+            format!("{whole}[[rule]\n"),
+            format!("[server]\nworkers = 9999999999999999999999\n{}", &whole[9..]),
+            format!("[polcy]\nx = [1, \n\n{whole}"),
+        ];
+        for text in broken {
+            check(text.as_bytes(), &[], ("/x", "127.0.0.1:5353", "has an error"));
+        }
+        let not_utf8 = [whole.as_bytes(), b"# \xff\n"].concat();
+        check(&not_utf8, &[], ("/x", "127.0.0.1:5353", "is not UTF-8"));
+        check(b"[data\n", &[("AVOCET_DATA__DIRECTORY", "/y")], ("/y", "", "has an error"));
+        check(b"# nothing\n", &[("AVOCET_DATA__DIRECTORY", "/y")], ("/y", "", "has no settings"));
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_is_an_error() {
+        let error = Whereabouts::find(Some(Path::new("/nonexistent/a.toml")), []).unwrap_err();
+        assert!(error.starts_with("/nonexistent/a.toml cannot be read"), "{error}");
+    }
+}

@@ -1,0 +1,149 @@
+//! What a reload takes away. A file that lost its end is often still a configuration: lists, rules and clients that are
+//! gone are named, so that a slip does not pass in silence.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+
+use avocet_wire::Rtype;
+use serde_json::{Map, Value, json};
+use toml::Table;
+
+use crate::config::name::shown;
+use crate::config::{Config, environment};
+
+/// Names of one kind that are shown: the count says how many there are.
+const MAX_SHOWN: usize = 5;
+
+/// What one configuration has and the next one has not.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Removed(Vec<Gone>);
+
+/// The things of one kind that are gone, never none.
+#[derive(Debug, Clone, PartialEq)]
+struct Gone {
+    kind: &'static str,
+    count: usize,
+    first: Vec<String>,
+}
+
+impl Removed {
+    /// What is in `old` and not in `new`, by name: something renamed is gone, too.
+    pub(crate) fn between(old: &Config, new: &Config) -> Self {
+        let policy = (&old.policy, &new.policy);
+        macro_rules! names {
+            ($field:ident) => {
+                (policy.0.$field.iter().map(|one| one.name.clone()), policy.1.$field.iter().map(|one| one.name.clone()))
+            };
+        }
+        // Reverse names follow from addresses, which change without anything being taken away.
+        let records = |config: &Config| -> Vec<String> {
+            let own = config.records.iter().filter(|record| record.rtype != Rtype::PTR);
+            own.map(|record| format!("{} {}", shown(&record.name), record.rtype)).collect()
+        };
+        let forwards =
+            |config: &Config| -> Vec<String> { config.forwards.iter().map(|forward| shown(&forward.zone)).collect() };
+        let stubs = |config: &Config| -> Vec<String> { config.stubs.iter().map(|stub| shown(&stub.zone)).collect() };
+        let zones =
+            |config: &Config| -> Vec<String> { config.server.local_zones.iter().map(|zone| shown(zone)).collect() };
+        let (lists, new_lists) = names!(lists);
+        let (rules, new_rules) = names!(rules);
+        let (groups, new_groups) = names!(groups);
+        let (clients, new_clients) = names!(clients);
+        let gone = [
+            gone("lists", lists, new_lists),
+            gone("rules", rules, new_rules),
+            gone("groups", groups, new_groups),
+            gone("clients", clients, new_clients),
+            gone("records", records(old), records(new)),
+            gone("forwards", forwards(old), forwards(new)),
+            gone("stubs", stubs(old), stubs(new)),
+            gone("local zones", zones(old), zones(new)),
+            gone("settings", settings(old, new), []),
+        ];
+        Self(gone.into_iter().flatten().collect())
+    }
+
+    /// Nothing is.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Counts and first names by kind.
+    pub(crate) fn to_json(&self) -> Value {
+        let kind = |gone: &Gone| (gone.kind.to_owned(), json!({ "count": gone.count, "first": gone.first }));
+        Value::Object(self.0.iter().map(kind).collect::<Map<_, _>>())
+    }
+}
+
+impl fmt::Display for Removed {
+    /// Writes "3 lists (a, b, c), 1 rule (x)".
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, gone) in self.0.iter().enumerate() {
+            let separator = if place > 0 { ", " } else { "" };
+            let kind = if gone.count == 1 { gone.kind.trim_end_matches('s') } else { gone.kind };
+            let more = if gone.count > gone.first.len() { ", ..." } else { "" };
+            write!(f, "{separator}{} {kind} ({}{more})", gone.count, gone.first.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+fn gone(
+    kind: &'static str,
+    old: impl IntoIterator<Item = String>,
+    new: impl IntoIterator<Item = String>,
+) -> Option<Gone> {
+    let new: HashSet<String> = new.into_iter().collect();
+    let mut all: Vec<String> = old.into_iter().filter(|name| !new.contains(name)).collect();
+    let count = all.len();
+    all.truncate(MAX_SHOWN);
+    (count > 0).then_some(Gone { kind, count, first: all })
+}
+
+/// Keys outside of lists of tables that had a value of their own, and are back at their defaults.
+fn settings(old: &Config, new: &Config) -> Vec<String> {
+    let variables: BTreeMap<String, String> = environment().collect();
+    // Variables alone need not be a configuration; then there are no defaults to compare with.
+    let Ok(default) = Config::from_text(None, "", &variables) else { return Vec::new() };
+    let (old, new, default) = (old.effective(), new.effective(), default.effective());
+    let mut keys = Vec::new();
+    for (section, table) in &default {
+        let of = |tables: &Table| tables.get(section).and_then(toml::Value::as_table).cloned().unwrap_or_default();
+        let Some(defaults) = table.as_table() else { continue };
+        let (before, after) = (of(&old), of(&new));
+        let is_back = |(key, value): &(&String, &toml::Value)| {
+            before.get(*key).is_some_and(|before| before != *value) && after.get(*key) == Some(*value)
+        };
+        keys.extend(defaults.iter().filter(is_back).map(|(key, _)| format!("{section}.{key}")));
+    }
+    keys
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn config(text: &str) -> Config {
+        Config::from_text(Some(Path::new("avocet.toml")), text, &BTreeMap::new()).unwrap()
+    }
+
+    #[test]
+    fn what_the_end_of_a_file_had_is_named() {
+        let lists: String = (1..=7).map(|number| format!("[[list]]\nname = \"l{number}\"\nfile = \"/x\"\n")).collect();
+        let begin = "[policy]\nblock-answer = \"nxdomain\"\n";
+        let end = "[[rule]]\nname = \"bed\"\nwhen = 'true'\naction = \"block\"\n\
+                   [[record]]\nname = \"nas.lan\"\ntype = \"A\"\nvalues = [\"10.0.0.1\"]\n\
+                   [server]\nlocal-zones = [\"lan\"]\nallow = [\"10.0.0.0/8\"]\n";
+        let whole = config(&format!("{begin}{lists}{end}"));
+        let removed = Removed::between(&whole, &config(begin));
+        assert_eq!(
+            removed.to_string(),
+            "7 lists (l1, l2, l3, l4, l5, ...), 1 rule (bed), 1 record (nas.lan. A), \
+             1 local zone (lan.), 2 settings (server.allow, server.local-zones)"
+        );
+        assert_eq!(removed.to_json()["rules"], json!({ "count": 1, "first": ["bed"] }));
+        assert!(Removed::between(&whole, &whole).is_empty() && Removed::between(&config(begin), &whole).is_empty());
+    }
+}
