@@ -60,7 +60,7 @@ pub(crate) enum Command {
     },
     /// Write the manual pages of all commands to a directory
     ManPages {
-        /// The directory, which must exist
+        /// The directory; it is created if it is not there
         directory: PathBuf,
     },
 }
@@ -156,7 +156,7 @@ pub(crate) struct ScopeArgs {
     /// The clients of this group only
     #[arg(long, value_name = "GROUP")]
     pub(crate) group: Option<String>,
-    /// This client only: the name of a [[client]], or its address
+    /// This client only: the name of a [[client]], or any address
     #[arg(long, value_name = "NAME|ADDRESS")]
     pub(crate) client: Option<String>,
 }

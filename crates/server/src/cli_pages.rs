@@ -19,12 +19,13 @@ pub(crate) fn completions(shell: Shell) -> Result<ExitCode, String> {
     output::write(&String::from_utf8_lossy(&script)).map(|_| ExitCode::SUCCESS)
 }
 
-/// Writes a page for each command to the directory: `avocet.1`, `avocet-serve.1`, ...
+/// Writes a page for each command to the directory, which is created if need be: `avocet.1`, `avocet-serve.1`, ...
 ///
 /// # Errors
 /// They cannot be written there.
 pub(crate) fn manual(directory: &Path) -> Result<ExitCode, String> {
-    let written = clap_mangen::generate_to(Cli::command(), directory);
+    let created = std::fs::create_dir_all(directory);
+    let written = created.and_then(|()| clap_mangen::generate_to(Cli::command(), directory));
     written.map_err(|error| format!("cannot write to {}: {error}", directory.display()))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -37,8 +38,7 @@ mod tests {
 
     #[test]
     fn each_command_has_a_page_and_completions() {
-        let directory = std::env::temp_dir().join(format!("avocet-pages-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).unwrap();
+        let directory = std::env::temp_dir().join(format!("avocet-pages-{}", std::process::id())).join("share/man1");
         manual(&directory).unwrap();
         for command in Cli::command().get_subcommands() {
             let name = command.get_name();
@@ -50,6 +50,6 @@ mod tests {
                 assert!(String::from_utf8(script).unwrap().contains(name), "{shell} {name}");
             }
         }
-        std::fs::remove_dir_all(&directory).unwrap();
+        std::fs::remove_dir_all(directory.ancestors().nth(2).unwrap()).unwrap();
     }
 }

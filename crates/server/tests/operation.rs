@@ -18,6 +18,8 @@ mod deploy;
 mod effect;
 #[path = "operation/extras.rs"]
 mod extras;
+#[path = "operation/full_disk.rs"]
+mod full_disk;
 #[path = "operation/geo.rs"]
 mod geo;
 #[path = "operation/hostile.rs"]

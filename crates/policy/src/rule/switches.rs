@@ -3,6 +3,8 @@
 //! They are data, kept apart from the rules: the caller stores them, so that they survive a restart,
 //! and builds the program anew when they change.
 
+use std::net::IpAddr;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +24,8 @@ pub enum Scope {
     Group(String),
     /// A client of the configuration, by name.
     Client(String),
+    /// Who asks from this address.
+    Address(IpAddr),
 }
 
 impl Scope {
@@ -31,6 +35,7 @@ impl Scope {
             Self::All => None,
             Self::Group(name) => Some(ClientTest::Group(name.clone())),
             Self::Client(name) => Some(ClientTest::Is(name.clone())),
+            Self::Address(ip) => Some(ClientTest::Within((*ip).into())),
         }
     }
 }

@@ -36,7 +36,8 @@ const MAX_NAME: usize = 64;
 /// The format of response policy zones.
 const RPZ: &str = "rpz";
 const MIN_REFRESH: Duration = Duration::from_secs(60);
-const MAX_REFRESH: Duration = Duration::from_secs(365 * 86_400);
+/// Longest time between two looks at a list, and longest pause or grant.
+pub(crate) const MAX_SPAN: Duration = Duration::from_secs(365 * 86_400);
 
 /// What is filtered, for whom.
 #[derive(Debug, Clone, PartialEq)]
@@ -166,7 +167,7 @@ impl FromText for Refresh {
 
     fn from_text(text: &str) -> Result<Self, Option<String>> {
         let time = parse_duration(text).ok_or(None)?;
-        if (MIN_REFRESH..=MAX_REFRESH).contains(&time) { Ok(Self(time)) } else { Err(None) }
+        if (MIN_REFRESH..=MAX_SPAN).contains(&time) { Ok(Self(time)) } else { Err(None) }
     }
 }
 
@@ -182,8 +183,8 @@ pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
 
 /// The same of the command line.
 pub(crate) fn duration_arg(text: &str) -> Result<Duration, String> {
-    let time = parse_duration(text).filter(|time| (1..=MAX_REFRESH.as_secs()).contains(&time.as_secs()));
-    time.ok_or_else(|| "expected a time such as \"90s\", \"30m\", \"2h\" or \"1d\"".to_owned())
+    let time = parse_duration(text).filter(|time| (1..=MAX_SPAN.as_secs()).contains(&time.as_secs()));
+    time.ok_or_else(|| "expected a time from \"1s\" to \"365d\", such as \"90s\", \"30m\", \"2h\" or \"1d\"".to_owned())
 }
 
 /// The tables that make up the policy.

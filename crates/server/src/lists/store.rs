@@ -49,6 +49,8 @@ pub(crate) struct Store {
     directory: PathBuf,
     copies: Copies,
     image: ImageFile,
+    /// Lists in force that the disk did not take, by name, and why.
+    unsaved: HashMap<String, String>,
 }
 
 /// What a list's source is called.
@@ -63,7 +65,7 @@ impl Store {
     /// The store of a data directory.
     pub(crate) fn new(data: &Path) -> Self {
         let directory = data.join(DIRECTORY);
-        Self { copies: Copies::new(&directory), image: ImageFile::new(&directory), directory }
+        Self { copies: Copies::new(&directory), image: ImageFile::new(&directory), directory, unsaved: HashMap::new() }
     }
 
     /// The lists to start with: the image, if it was made for this configuration, else what is on this machine of
@@ -194,13 +196,19 @@ impl Store {
         head.fetched_at_secs = wall_secs();
         let is_same = known.is_some_and(|known| known.stamp() == head.stamp());
         match self.copies.keep(list, head, text) {
-            Ok(Kept::OnDisk) => {}
+            Ok(Kept::OnDisk) => drop(self.unsaved.remove(&list.name)),
             Ok(Kept::InMemory(error)) => {
+                self.unsaved.insert(list.name.clone(), format!("cannot keep a copy of it: {error}"));
                 tracing::warn!(list = list.name, "no copy on disk: {error}; it is in force until the server ends");
             }
             Err(error) => return Err(Failure::File(format!("it cannot be kept: {error}"))),
         }
         Ok(if is_same { Taken::Same } else { Taken::Changed })
+    }
+
+    /// Why a list in force has no copy on the disk, if so.
+    pub(super) fn unsaved(&self, name: &str) -> Option<&str> {
+        self.unsaved.get(name).map(String::as_str)
     }
 
     /// What is known of the copy of a list.

@@ -274,6 +274,7 @@ impl Work {
                 "name": name,
                 "changed": *outcome == Ok(Taken::Changed),
                 "error": outcome.as_ref().err(),
+                "unsaved": self.store.unsaved(name),
                 "entries-before": entries(before, name),
                 "entries": entries(&now, name),
             }));

@@ -25,6 +25,9 @@ use crate::policy::command::unix_secs;
 /// How long the server may keep silent; a reload with many records takes its time.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// The exit code of a command whose change is in force, and not on the disk.
+const UNSAVED: u8 = 3;
+
 /// `avocet cache`.
 pub(crate) fn cache(args: &CacheArgs) -> ExitCode {
     let (request, write): (_, fn(&Value) -> String) = match &args.command {
@@ -170,8 +173,37 @@ fn form(args: &ControlArgs, write: fn(&Value) -> String) -> fn(&Value) -> String
 
 fn send(directory: &Path, request: &Request, write: fn(&Value) -> String) -> ExitCode {
     match ask(directory, request, write) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(Done::Whole) => ExitCode::SUCCESS,
+        Ok(Done::InPart) => ExitCode::FAILURE,
+        Ok(Done::Unsaved(why)) => {
+            let _ = writeln!(io::stderr(), "avocet: warning: this is in force, but a restart undoes it: {why}");
+            ExitCode::from(UNSAVED)
+        }
         Err(message) => refuse(&message),
+    }
+}
+
+/// How much of what was asked is done.
+#[derive(Debug, PartialEq)]
+enum Done {
+    /// All.
+    Whole,
+    /// What was not is in the text.
+    InPart,
+    /// All, but the disk does not keep it: why.
+    Unsaved(String),
+}
+
+impl Done {
+    /// Judges the last line of an answer.
+    fn of(request: &Request, line: &Value) -> Self {
+        let is_refresh = matches!(request, Request::ListsRefresh { .. });
+        let lists = line["lists"].as_array().filter(|_| is_refresh).map_or(&[][..], Vec::as_slice);
+        if lists.iter().any(|list| list["error"].is_string()) {
+            return Self::InPart;
+        }
+        let unsaved = std::iter::once(line).chain(lists).find_map(|part| part["unsaved"].as_str());
+        unsaved.map_or(Self::Whole, |why| Self::Unsaved(why.to_owned()))
     }
 }
 
@@ -181,7 +213,7 @@ fn refuse(message: &str) -> ExitCode {
 }
 
 /// Sends the request and writes the answer's lines to standard output.
-fn ask(directory: &Path, request: &Request, write: fn(&Value) -> String) -> Result<(), String> {
+fn ask(directory: &Path, request: &Request, write: fn(&Value) -> String) -> Result<Done, String> {
     let mut stream = connect(directory).map_err(|error| match error.kind() {
         io::ErrorKind::PermissionDenied => {
             format!("the avocet of data directory {} belongs to another account; use sudo", directory.display())
@@ -203,10 +235,10 @@ fn ask(directory: &Path, request: &Request, write: fn(&Value) -> String) -> Resu
         }
         let text = write(&line);
         if !text.is_empty() && output::write(&format!("{text}\n"))? == Reader::Gone {
-            return Ok(());
+            return Ok(Done::Whole);
         }
         if line["done"] == true {
-            return Ok(());
+            return Ok(Done::of(request, &line));
         }
     }
     Err("the running avocet broke off in the middle of its answer".to_owned())

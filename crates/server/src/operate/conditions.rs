@@ -18,6 +18,8 @@ pub(crate) enum Condition {
     Interfaces,
     /// All of IPv6 is listened on, and clients of the host's own networks of IPv6 are refused.
     Allow,
+    /// The disk does not take what was changed by commands, or the state of trust anchors.
+    State,
     /// A fault interrupted the keeping of lists.
     Lists,
     /// A fault ended a thread that works beside the main thread.
@@ -25,12 +27,13 @@ pub(crate) enum Condition {
 }
 
 /// All kinds, in the order in which they are shown.
-const ALL: [Condition; 7] = [
+const ALL: [Condition; 8] = [
     Condition::Resolution,
     Condition::Neighbours,
     Condition::Leases,
     Condition::Interfaces,
     Condition::Allow,
+    Condition::State,
     Condition::Lists,
     Condition::Threads,
 ];
@@ -44,6 +47,7 @@ impl Condition {
             Self::Leases => "leases",
             Self::Interfaces => "interfaces",
             Self::Allow => "allow",
+            Self::State => "state",
             Self::Lists => "lists",
             Self::Threads => "threads",
         }

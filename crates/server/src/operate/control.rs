@@ -29,6 +29,7 @@ use super::trace::{self, Asked};
 use super::{OperationError, Running, dump, status, take_over};
 use crate::clock::wall_secs;
 use crate::config::name::{shown, typed_name};
+use crate::config::policy::MAX_SPAN;
 use crate::lists;
 use crate::metrics::{Stage, WorkerMetrics};
 use crate::query::rehearsal::At;
@@ -275,14 +276,16 @@ fn serve(stream: UnixStream, running: &Running, orders: &Orders) -> io::Result<(
         Err(error) => json!({ "error": format!("not a request: {error}") }),
         Ok(Request::Stats) => stats(running),
         Ok(Request::Dump) => dump::write(&running.shared, &mut out)?,
-        Ok(Request::Pause { scope, secs }) => with_scope(running, scope, |scope| match secs {
-            0 => Ok(Change::Resume(scope)),
-            _ => Ok(Change::Pause(Pause { scope, until: end(secs) })),
+        Ok(Request::Pause { scope, secs }) => with_scopes(running, scope, |scopes| match end(secs)? {
+            None => Ok(Change::Resume(scopes)),
+            Some(until) => Ok(Change::Pause(Pause { scope: first(scopes), until })),
         }),
-        Ok(Request::Grant { name, scope, secs }) => with_scope(running, scope, |scope| match (granted(&name)?, secs) {
-            (name, 0) => Ok(Change::Revoke(name, scope)),
-            (name, _) => Ok(Change::Grant(Grant { name, scope, until: end(secs) })),
-        }),
+        Ok(Request::Grant { name, scope, secs }) => {
+            with_scopes(running, scope, |scopes| match (granted(&name)?, end(secs)?) {
+                (name, None) => Ok(Change::Revoke(name, scopes)),
+                (name, Some(until)) => Ok(Change::Grant(Grant { name, scope: first(scopes), until })),
+            })
+        }
         Ok(Request::Switches) => switches::status(running),
         Ok(Request::Trace { name, rtype, dnssec, checking_disabled }) => {
             let asked = Asked::read(&name, rtype.as_deref());
@@ -348,16 +351,20 @@ fn wait_for(outcome: &Receiver<Value>, out: &mut impl Write) -> io::Result<Value
     }
 }
 
-/// Makes a change for a scope, in which a client may be given by its address.
-fn with_scope(running: &Running, scope: Scope, change: impl FnOnce(Scope) -> Result<Change, String>) -> Value {
-    let scope = match scope {
-        Scope::Client(client) => explain::client_name(&running.shared.snapshot(), client).map(Scope::Client),
-        scope => Ok(scope),
+/// Makes a change for a scope, in which a client may be given by its address and then be called in several ways.
+fn with_scopes(running: &Running, scope: Scope, change: impl FnOnce(Vec<Scope>) -> Result<Change, String>) -> Value {
+    let scopes = match scope {
+        Scope::Client(client) => explain::client_scopes(&running.shared.snapshot(), client),
+        scope => vec![scope],
     };
-    match scope.and_then(change) {
+    match change(scopes) {
         Ok(change) => switches::change(running, change),
         Err(error) => json!({ "error": error }),
     }
+}
+
+fn first(scopes: Vec<Scope>) -> Scope {
+    scopes.into_iter().next().unwrap_or_default()
 }
 
 /// The name of a grant as people type it. Names below are meant anyway, so `*.` before it adds nothing.
@@ -366,9 +373,17 @@ fn granted(name: &str) -> Result<String, String> {
     if name.is_ascii() { Ok(name.to_owned()) } else { typed_name(name).map(|wire| shown(&wire)) }
 }
 
-/// The Unix second at which something ends that begins now.
-fn end(secs: u64) -> u64 {
-    wall_secs().saturating_add(secs)
+/// The Unix second at which something ends that begins now; none: it ends now.
+///
+/// # Errors
+/// That is too far away for anything that is to end by itself.
+fn end(secs: u64) -> Result<Option<u64>, String> {
+    let most = MAX_SPAN.as_secs();
+    match secs {
+        0 => Ok(None),
+        _ if secs <= most => Ok(Some(wall_secs().saturating_add(secs))),
+        _ => Err(format!("expected 1 to {most} seconds (365 days), or 0 to end it, found {secs}")),
+    }
 }
 
 /// Writes sections, and gives the last line.

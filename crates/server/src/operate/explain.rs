@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::net::IpAddr;
 
 use avocet_policy::client::Id;
-use avocet_policy::rule::Zone;
+use avocet_policy::rule::{Scope, Zone};
 use avocet_resolver::NameServers;
 use avocet_wire::{Class, Ede, Rcode, Rtype};
 use ipnet::IpNet;
@@ -227,18 +227,15 @@ pub(super) fn client_address(state: &Snapshot, client: &str) -> Result<IpAddr, S
     })
 }
 
-/// The name of the client that a name or an address means.
-///
-/// # Errors
-/// The address is that of no `[[client]]`.
-pub(super) fn client_name(state: &Snapshot, client: String) -> Result<String, String> {
-    let Ok(ip) = client.parse::<IpAddr>() else { return Ok(client) };
+/// What the client of a pause or a grant may be called: by a name as it is, and by an address as the `[[client]]` that it
+/// belongs to, if any, and as the address. The first one is the closest to what is meant.
+pub(super) fn client_scopes(state: &Snapshot, client: String) -> Vec<Scope> {
+    let Ok(ip) = client.parse::<IpAddr>() else { return vec![Scope::Client(client)] };
+    let ip = ip.to_canonical();
     let identity = state.policy.as_ref().map(|policy| policy.identify(ip)).unwrap_or_default();
     let is_table = |name: &String| state.config.policy.clients.iter().any(|table| table.name == *name);
-    identity
-        .client
-        .filter(is_table)
-        .ok_or_else(|| format!("{ip} is the address of no [[client]]; write one with a name for it"))
+    let named = identity.client.filter(is_table).map(Scope::Client);
+    named.into_iter().chain([Scope::Address(ip)]).collect()
 }
 
 /// The addresses that an id names by itself, some of them for a network.

@@ -81,6 +81,7 @@ use networks::NetworkWatch;
 use persist::CacheFile;
 use reach::Reach;
 use reload::Reloader;
+use switches::Unsaved;
 pub(crate) use take_over::{ListeningSockets, TakeOverError, TakenOver};
 use take_over::{Reply, Successor};
 use trust::KeptTrust;
@@ -169,6 +170,8 @@ pub(crate) struct Running {
     pub(crate) cache_file: CacheFile,
     /// The keeping of lists.
     pub(crate) lists: Keeping,
+    /// Whether pauses and grants are on the disk.
+    unsaved_switches: Unsaved,
     /// What is trusted beside the configuration.
     trust: KeptTrust,
     /// The keeping of a copy of the root zone.
@@ -208,6 +211,15 @@ impl Running {
         {
             tracing::error!(error, "cannot re-evaluate time-based rules");
         }
+    }
+
+    /// Tries again to save what was changed by commands and by trust anchors, where the disk refused it.
+    fn save_again(&self) {
+        let mut faults = self.save_trust_again();
+        faults.extend(switches::save_again(self));
+        let text =
+            format!("{}; what has changed holds until the server ends, and it is tried again", faults.join("; "));
+        self.conditions.set(Condition::State, (!faults.is_empty()).then_some(text));
     }
 
     /// Why queries had better go to another server; none: they are served.
@@ -281,6 +293,7 @@ impl Operation {
             visits: Visits::default(),
             reach: Reach::default(),
             conditions: Conditions::default(),
+            unsaved_switches: Unsaved::default(),
             trust: KeptTrust::load(&config.data.directory, &shared),
             draining: AtomicBool::new(false),
             started_at_secs: wall_secs(),
@@ -463,6 +476,7 @@ impl Operation {
             free_at_leisure(retired);
         }
         self.running.tick_trust();
+        self.running.save_again();
         self.neighbours.look(&self.running, now);
         self.networks.look(&self.running, now);
         if now >= self.rotation_due {

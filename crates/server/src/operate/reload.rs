@@ -180,6 +180,13 @@ impl Reloader {
         Ok(made)
     }
 
+    /// Looks at what the policy is made of while nothing changes it.
+    pub(crate) fn read_parts<T>(&self, read: impl FnOnce(&Config, &Parts) -> T) -> T {
+        let _unchanged = self.unconfigured.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.shared.snapshot();
+        read(&state.config, &state.parts)
+    }
+
     /// Answers clients of these networks from now on, where `allow` has `local`.
     pub(crate) fn change_own_networks(&self, own: &[IpNet]) {
         let mut unconfigured = self.unconfigured.lock().unwrap_or_else(PoisonError::into_inner);

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use avocet_policy::rule::{Grant, Pause, Scope, Switches};
 use serde_json::{Value, json};
@@ -40,31 +41,63 @@ fn save(directory: &Path, switches: &Switches) -> io::Result<()> {
     replace(&directory.join(NAME), &[json!(switches).to_string().as_bytes()])
 }
 
+/// Why the file does not have the pauses and grants that are in force, where it has not.
+#[derive(Default)]
+pub(crate) struct Unsaved(Mutex<Option<String>>);
+
+impl Unsaved {
+    /// Saves them, and notes how that went.
+    fn save(&self, directory: &Path, switches: &Switches) -> Option<String> {
+        let saved = save(directory, switches);
+        let why = saved.err().map(|error| format!("cannot save {}: {error}", directory.join(NAME).display()));
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&why);
+        why
+    }
+
+    fn why(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Tries again to save what the disk refused. Returns why it still does.
+pub(super) fn save_again(running: &Running) -> Option<String> {
+    running.unsaved_switches.why()?;
+    running.reloader.read_parts(|config, parts| {
+        let mut switches = parts.switches.clone();
+        switches.expire(wall_secs());
+        running.unsaved_switches.save(&config.data.directory, &switches)
+    })
+}
+
 /// What a control client wants changed.
 pub(super) enum Change {
     /// Begin a pause.
     Pause(Pause),
-    /// End a pause.
-    Resume(Scope),
+    /// End the pauses of these.
+    Resume(Vec<Scope>),
     /// Begin a grant.
     Grant(Grant),
-    /// End a grant.
-    Revoke(String, Scope),
+    /// End the grants of a name to these.
+    Revoke(String, Vec<Scope>),
 }
 
-/// Makes a change that lasts over a restart and acts on the next query, and gives the answer to the client.
+/// Makes a change that lasts over a restart and acts on the next query, and gives the answer to the client. Where the disk
+/// refuses it, it is made all the same: who ends a pause wants to be protected now.
 pub(super) fn change(running: &Running, change: Change) -> Value {
     let changed = running.reloader.try_change_policy(|config, parts| {
         let mut switches = parts.switches.clone();
         switches.expire(wall_secs());
         apply(change, &config.policy, &mut switches)?;
-        let saved = save(&config.data.directory, &switches);
-        saved.map_err(|error| format!("cannot write {NAME}, nothing has changed: {error}"))?;
+        let unsaved = running.unsaved_switches.save(&config.data.directory, &switches);
         parts.switches = switches.clone();
-        Ok(switches)
+        Ok((switches, unsaved))
     });
     match changed {
-        Ok(switches) => show(&switches),
+        Ok((switches, unsaved)) => {
+            let mut answer = show(&switches);
+            answer["unsaved"] = unsaved.into();
+            answer
+        }
         Err(error) => json!({ "error": error }),
     }
 }
@@ -73,8 +106,14 @@ fn apply(change: Change, policy: &PolicyConfig, switches: &mut Switches) -> Resu
     match change {
         Change::Pause(pause) => known(policy, &pause.scope).and_then(|()| switches.pause(pause)),
         Change::Grant(grant) => known(policy, &grant.scope).and_then(|()| switches.grant(grant)),
-        Change::Resume(scope) => found(switches.resume(&scope), "there is no such pause"),
-        Change::Revoke(name, scope) => found(switches.revoke(&name, &scope), "there is no such grant"),
+        Change::Resume(scopes) => {
+            let ended = scopes.iter().filter(|scope| switches.resume(scope)).count();
+            found(ended > 0, "there is no such pause")
+        }
+        Change::Revoke(name, scopes) => {
+            let ended = scopes.iter().filter(|scope| switches.revoke(&name, scope)).count();
+            found(ended > 0, "there is no such grant")
+        }
     }
 }
 
@@ -121,14 +160,14 @@ fn known(policy: &PolicyConfig, scope: &Scope) -> Result<(), String> {
         return Err("nothing is filtered: there are no lists and no rules".to_owned());
     }
     match scope {
-        Scope::All => Ok(()),
+        Scope::All | Scope::Address(_) => Ok(()),
         Scope::Group(name) => {
             let is_there = policy.vocabulary().groups.contains(name);
             found(is_there, &format!("there is no group {name:?}"))
         }
         Scope::Client(name) => {
             let is_there = policy.clients.iter().any(|client| client.name == *name);
-            found(is_there, &format!("there is no client {name:?}; write a [[client]]"))
+            found(is_there, &format!("there is no client {name:?}; write a [[client]], or give its address"))
         }
     }
 }

@@ -133,6 +133,14 @@ impl Running {
         self.reloader.change_trust(|trust| trust.followed = followed, &lost);
     }
 
+    /// Tries again to save what the disk refused. Returns why it still does.
+    pub(super) fn save_trust_again(&self) -> Vec<String> {
+        let mut negative = self.trust.negative();
+        negative.save_again();
+        let anchors = self.trust.anchors();
+        [negative.unsaved(), anchors.unsaved()].into_iter().flatten().map(str::to_owned).collect()
+    }
+
     fn put_negative_in_force(&self, judged_anew: &[NameBuf]) {
         let negative = self.trust.negative().anchors().to_vec();
         self.reloader.change_trust(|trust| trust.negative = negative, judged_anew);
@@ -168,22 +176,28 @@ impl Running {
             return json!({ "error": format!("expected 1 to {MAX_LIFETIME_SECS} seconds (a week, RFC 7646)") });
         }
         let until_secs = wall_secs() + lifetime_secs;
-        if let Err(error) = self.trust.negative().add(name, until_secs) {
+        let mut list = self.trust.negative();
+        if let Err(error) = list.add(name, until_secs) {
             return json!({ "error": error });
         }
+        let unsaved = list.unsaved().map(str::to_owned);
+        drop(list);
         self.put_negative_in_force(&[*name]);
         tracing::warn!(%name, lifetime_secs, "a negative trust anchor was set: nothing is validated there");
-        json!({ "done": true, "name": name.to_string(), "until": until_secs })
+        json!({ "done": true, "name": name.to_string(), "until": until_secs, "unsaved": unsaved })
     }
 
     /// Removes a negative anchor.
     pub(super) fn remove_negative(&self, name: &NameBuf) -> Value {
-        if !self.trust.negative().remove(name) {
+        let mut list = self.trust.negative();
+        if !list.remove(name) {
             return json!({ "error": format!("{name} has no negative anchor that was set at run time") });
         }
+        let unsaved = list.unsaved().map(str::to_owned);
+        drop(list);
         self.put_negative_in_force(&[*name]);
         tracing::info!(%name, "a negative trust anchor was removed");
-        json!({ "done": true, "name": name.to_string() })
+        json!({ "done": true, "name": name.to_string(), "unsaved": unsaved })
     }
 
     /// All negative anchors, those of the configuration first.

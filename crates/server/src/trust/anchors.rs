@@ -106,8 +106,8 @@ pub(crate) struct TrustAnchors {
     points: Vec<Point>,
     configured: Anchors,
     file: StateFile,
-    /// The state in the file is older than that in memory.
-    is_unsaved: bool,
+    /// Why the state in the file is older than that in memory, where it is.
+    unsaved: Option<String>,
 }
 
 impl TrustAnchors {
@@ -115,7 +115,7 @@ impl TrustAnchors {
     pub(crate) fn load(directory: &Path, configured: &Anchors, now: Now) -> Self {
         let file = StateFile::new(directory, FILE);
         let text = file.load(FALLBACK).unwrap_or_default();
-        let mut anchors = Self { points: Vec::new(), configured: Anchors::default(), file, is_unsaved: false };
+        let mut anchors = Self { points: Vec::new(), configured: Anchors::default(), file, unsaved: None };
         anchors.configure(configured, &text, now);
         anchors
     }
@@ -149,15 +149,21 @@ impl TrustAnchors {
         if !self.configured.iter().eq(settings.anchors.iter()) {
             self.configure(settings.anchors, &self.to_string(), now);
         }
+        let mut is_unsaved = self.unsaved.is_some();
         for point in &mut self.points {
             let was = point.rollover.to_string();
             point.tick(settings, now, cache, asker);
-            self.is_unsaved |= was != point.rollover.to_string();
+            is_unsaved |= was != point.rollover.to_string();
         }
-        if self.is_unsaved {
-            self.is_unsaved = !self.file.save(&self.to_string());
+        if is_unsaved {
+            self.unsaved = self.file.save(&self.to_string()).err();
         }
         before != self.followed()
+    }
+
+    /// Why the last state could not be saved, if so.
+    pub(crate) fn unsaved(&self) -> Option<&str> {
+        self.unsaved.as_deref()
     }
 
     /// All keys and anchors.

@@ -20,6 +20,8 @@ const FALLBACK: &str = "only negative anchors of the configuration hold";
 pub(crate) struct NegativeList {
     anchors: Vec<NegativeAnchor>,
     file: StateFile,
+    /// Why those in the file are not those that hold, where they differ.
+    unsaved: Option<String>,
 }
 
 impl NegativeList {
@@ -31,7 +33,7 @@ impl NegativeList {
             file.put_aside("not \"NAME SECONDS\" in each line", FALLBACK);
             Vec::new()
         });
-        Self { anchors, file }
+        Self { anchors, file, unsaved: None }
     }
 
     /// All that hold.
@@ -75,12 +77,24 @@ impl NegativeList {
         ended
     }
 
-    fn save(&self) {
+    /// Why the last change could not be saved, if so: it holds, and a restart undoes it.
+    pub(crate) fn unsaved(&self) -> Option<&str> {
+        self.unsaved.as_deref()
+    }
+
+    /// Tries again to save what could not be saved.
+    pub(crate) fn save_again(&mut self) {
+        if self.unsaved.is_some() {
+            self.save();
+        }
+    }
+
+    fn save(&mut self) {
         let mut text = "; Negative trust anchors (RFC 7646): name, end in seconds of 1970.\n".to_owned();
         for NegativeAnchor { name, expires_at_secs } in &self.anchors {
             let _ = writeln!(text, "{name} {}", expires_at_secs.unwrap_or(u64::MAX));
         }
-        self.file.save(&text);
+        self.unsaved = self.file.save(&text).err();
     }
 }
 
@@ -122,6 +136,22 @@ mod tests {
         assert_eq!(list.expire(150), [a]);
         assert!(list.remove(&b) && !list.remove(&b));
         assert_eq!(NegativeList::load(&directory).anchors(), []);
+        fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn what_the_disk_refuses_holds_and_is_saved_later() {
+        let directory = std::env::temp_dir().join(format!("avocet-nta-full-{}", std::process::id()));
+        let in_the_way = directory.join(FILE).with_added_extension("new");
+        fs::create_dir_all(&in_the_way).unwrap();
+        let a = name(b"\x01a\0");
+        let mut list = NegativeList::load(&directory);
+        list.add(&a, 100).unwrap();
+        assert_eq!(list.anchors().len(), 1);
+        assert!(list.unsaved().is_some_and(|why| why.contains(FILE)), "{:?}", list.unsaved());
+        fs::remove_dir(&in_the_way).unwrap();
+        list.save_again();
+        assert_eq!((list.unsaved(), NegativeList::load(&directory).anchors().len()), (None, 1));
         fs::remove_dir_all(&directory).unwrap();
     }
 

@@ -63,17 +63,17 @@ impl StateFile {
         if intact { Ok(Some(text.to_owned())) } else { Err(damaged("damaged")) }
     }
 
-    /// Saves a text of whole lines. On failure the last one stays, and a line in the log says so.
-    pub(crate) fn save(&self, text: &str) -> bool {
+    /// Saves a text of whole lines. On failure the last one stays.
+    ///
+    /// # Errors
+    /// The disk does not take it: a sentence that names the file.
+    pub(crate) fn save(&self, text: &str) -> Result<(), String> {
         let beside = self.path.with_added_extension("new");
-        match write(&beside, text).and_then(|()| fs::rename(&beside, &self.path)).and_then(|()| self.sync_directory()) {
-            Ok(()) => true,
-            Err(error) => {
-                let _ = fs::remove_file(&beside);
-                tracing::warn!("cannot save {}: {error}; it is tried again", self.path.display());
-                false
-            }
-        }
+        let saved = write(&beside, text).and_then(|()| fs::rename(&beside, &self.path));
+        saved.and_then(|()| self.sync_directory()).map_err(|error| {
+            let _ = fs::remove_file(&beside);
+            format!("cannot save {}: {error}", self.path.display())
+        })
     }
 
     /// A rename is on the disk when its directory is.
@@ -117,7 +117,7 @@ mod tests {
         let file = file("whole");
         assert_eq!(file.load("nothing"), None);
         for text in ["", "a\nb\n"] {
-            assert!(file.save(text));
+            file.save(text).unwrap();
             assert_eq!(file.load("nothing").as_deref(), Some(text));
         }
         clean(&file);
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn a_damaged_file_is_put_aside() {
         let file = file("damaged");
-        file.save("valid 1 . IN DNSKEY\n");
+        file.save("valid 1 . IN DNSKEY\n").unwrap();
         let whole = fs::read(&file.path).unwrap();
         for at in 0..whole.len() {
             let mut flipped = whole.clone();
@@ -142,9 +142,10 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_takes_nothing_costs_a_line_in_the_log() {
+    fn a_directory_that_takes_nothing_is_an_error_with_the_name_of_the_file() {
         let file = StateFile::new(Path::new("/nonexistent"), "state");
-        assert!(!file.save("a\n"));
+        let error = file.save("a\n").unwrap_err();
+        assert!(error.starts_with("cannot save /nonexistent/state: "), "{error}");
         assert_eq!(file.load("nothing"), None);
     }
 }

@@ -242,3 +242,48 @@ fn a_control_client_waits_where_no_descriptor_is_left() {
     std::io::Read::read_to_string(&mut waiting, &mut answer).unwrap();
     assert!(answer.contains("\"done\":true"), "{answer}");
 }
+
+#[test]
+fn a_pause_for_an_address_needs_no_table() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    let rule = "[[rule]]\nname = \"games\"\nwhen = 'qname.under(\"game.example\")'\naction = \"block\"\n";
+    site.configure(upstream.addr, "", rule);
+    let server = site.start();
+    let blocked = [0; 4];
+    site.avocet_text(&["pause", "--client", "192.0.2.7"]);
+    assert_eq!(site.ask("game.example").0, blocked);
+    assert!(site.avocet_text(&["pause", "--client", "127.0.0.1"]).contains("paused for address 127.0.0.1, "));
+    assert_eq!(site.ask("game.example").0, crate::upstream::ADDRESS);
+    server.stop();
+    // A table for the address makes it another scope; the pause is found all the same.
+    site.configure(upstream.addr, "", &format!("{rule}[[client]]\nname = \"here\"\nids = [\"127.0.0.1\"]\n"));
+    let _server = site.start();
+    assert_eq!(site.ask("game.example").0, crate::upstream::ADDRESS);
+    site.avocet_text(&["pause", "--end", "--client", "127.0.0.1"]);
+    assert_eq!(site.ask("game.example").0, blocked);
+    assert!(site.avocet_text(&["pause", "--client", "127.0.0.1"]).contains("paused for client here"));
+}
+
+#[test]
+fn numbers_of_the_control_socket_have_bounds() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", "[policy]\nblock-private = true\n");
+    let _server = site.start();
+    let most = u64::MAX;
+    for (request, error) in [
+        (format!("{{\"command\":\"pause\",\"secs\":{most}}}"), "expected 1 to 31536000 seconds"),
+        (format!("{{\"command\":\"grant\",\"name\":\"a\",\"secs\":31536001}}"), "expected 1 to 31536000 seconds"),
+        (format!("{{\"command\":\"nta-add\",\"name\":\"a\",\"secs\":{most}}}"), "expected 1 to 604800 seconds"),
+        ("{\"command\":\"nta-add\",\"name\":\"a\",\"secs\":0}".to_owned(), "expected 1 to 604800 seconds"),
+        ("{\"command\":\"pause\",\"secs\":-1}".to_owned(), "not a request"),
+        ("{\"command\":\"pause\",\"secs\":1e3}".to_owned(), "not a request"),
+    ] {
+        let answer = site.control_lines(format!("{request}\n").as_bytes());
+        assert!(answer[0]["error"].as_str().is_some_and(|said| said.contains(error)), "{request}: {answer:?}");
+    }
+    for at in [0, u64::from(u32::MAX), i64::MAX as u64, most] {
+        let request = format!("{{\"command\":\"why\",\"name\":\"localhost\",\"at\":{at}}}\n");
+        let answer = site.control_lines(request.as_bytes());
+        assert_eq!(answer.last().unwrap()["done"], true, "{answer:?}");
+    }
+}

@@ -231,7 +231,8 @@ fn ask(site: &Site, name: &str) -> Vec<u8> {
 }
 
 fn refresh(site: &Site, list: &str) -> Value {
-    let text = site.avocet_text(&["lists", "refresh", "--json", list]);
+    // It exits with 1 where the source is not taken.
+    let text = String::from_utf8(site.avocet(&["lists", "refresh", "--json", list]).stdout).unwrap();
     let outcome: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
     outcome["lists"][0].clone()
 }

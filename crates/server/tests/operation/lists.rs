@@ -70,8 +70,13 @@ fn names(count: usize) -> String {
 fn refresh(site: &Site, arguments: &[&str]) -> Value {
     let arguments: Vec<&str> = ["lists", "refresh", "--json"].iter().chain(arguments).copied().collect();
     // The last line has the outcome; those before it only say that it goes on.
-    let text = site.avocet_text(&arguments);
-    serde_json::from_str(text.lines().last().unwrap()).unwrap()
+    let output = site.avocet(&arguments);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let outcome: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    let lists = outcome["lists"].as_array().unwrap();
+    let has_failed = lists.iter().any(|list| list["error"].is_string());
+    assert_eq!(output.status.code(), Some(i32::from(has_failed)), "{outcome}");
+    outcome
 }
 
 #[test]

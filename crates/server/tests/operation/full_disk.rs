@@ -1,0 +1,59 @@
+//! Commands where the disk takes nothing: what they change holds until the server ends, and they say so.
+
+use std::fs;
+use std::process::{Command, Output};
+
+use crate::server::{Server, Site};
+use crate::upstream::{ADDRESS, Upstream};
+
+const BLOCKED: [u8; 4] = [0; 4];
+const RULE: &str = "[[rule]]\nname = \"games\"\nwhen = 'qname.under(\"game.example\")'\naction = \"block\"\n";
+
+#[track_caller]
+fn check_unsaved(output: &Output, file: &str) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("a restart undoes it") && said.contains(file), "{said}");
+}
+
+#[test]
+fn what_a_full_disk_refuses_is_in_force_and_said() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", RULE);
+    // No file may have an octet: each write fails as on a full disk, for root too.
+    let mut limited = Command::new("sh");
+    limited
+        .args(["-c", "ulimit -f 0; exec \"$0\" serve --config \"$1\"", env!("CARGO_BIN_EXE_avocet")])
+        .arg(site.file());
+    let mut server = Server::start(limited);
+    assert_eq!(site.ask("game.example").0, BLOCKED);
+    check_unsaved(&site.avocet(&["pause"]), "switches.json");
+    assert_eq!(site.ask("game.example").0, ADDRESS);
+    check_unsaved(&site.avocet(&["pause", "--end"]), "switches.json");
+    assert_eq!(site.ask("game.example").0, BLOCKED);
+    check_unsaved(&site.avocet(&["grant", "game.example"]), "switches.json");
+    assert_eq!(site.ask("game.example").0, ADDRESS);
+    check_unsaved(&site.avocet(&["nta", "add", "broken.example"]), "negative-anchors.state");
+    assert!(site.avocet_text(&["nta", "list"]).contains("broken.example."));
+    check_unsaved(&site.avocet(&["nta", "remove", "broken.example"]), "negative-anchors.state");
+    server.wait_for_line("what has changed holds until the server ends");
+    assert!(site.avocet_text(&["status"]).contains("warning: cannot save "));
+}
+
+#[test]
+fn what_a_disk_refused_is_saved_when_it_has_room_again() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", RULE);
+    let mut server = site.start();
+    let in_the_way = ["switches.json.new", "negative-anchors.state.new"].map(|name| site.data().join(name));
+    in_the_way.iter().for_each(|path| fs::create_dir(path).unwrap());
+    check_unsaved(&site.avocet(&["pause", "--for", "2h"]), "switches.json");
+    check_unsaved(&site.avocet(&["nta", "add", "broken.example"]), "negative-anchors.state");
+    server.wait_for_line("what has changed holds until the server ends");
+    in_the_way.iter().for_each(|path| fs::remove_dir(path).unwrap());
+    server.wait_for_line("a condition has ended");
+    server.stop();
+    let _server = site.start();
+    assert_eq!(site.ask("game.example").0, ADDRESS);
+    assert!(site.avocet_text(&["nta", "list"]).contains("broken.example."));
+}
