@@ -8,10 +8,10 @@ use avocet_wire::name::MAX_NAME;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::server::{SERVER_FORM, ServerFault, server_address};
+
 /// Most addresses of a redirection or of an answer of a block.
 pub(super) const MAX_ADDRESSES: usize = 32;
-/// Where servers listen that are written without a port.
-const DNS_PORT: u16 = 53;
 /// Most tokens of a bucket, and most queries a second.
 const MAX_RATE: u32 = 1_000_000;
 /// The longest TTL, in seconds (RFC 2181 §8).
@@ -43,7 +43,7 @@ pub struct RuleSpec {
     #[serde(default)]
     pub answer: Option<BlockForm>,
     /// `redirect`: addresses, or one name. `block` with `answer = "addresses"`: the addresses. `forward`: addresses of
-    /// servers, with `@PORT` where that is not 53.
+    /// servers, with `:PORT` where that is not 53.
     #[serde(default)]
     pub to: Vec<String>,
     /// `ttl`: the least TTL, in seconds.
@@ -332,20 +332,13 @@ fn servers(texts: &[String]) -> Result<Arc<[SocketAddr]>, String> {
     if texts.is_empty() || texts.len() > MAX_ADDRESSES {
         return Err(format!("`to` needs 1 to {MAX_ADDRESSES} servers"));
     }
-    let server = |text: &String| {
-        let (address, port) = text.split_once('@').map_or((text.as_str(), Some(DNS_PORT)), |(address, port)| {
-            (address, port.parse().ok().filter(|port| *port != 0))
-        });
-        let wrong = || {
-            format!(
-                "`{text}` is neither a server nor the zone of a [[forward]] over UDP: write it as \"192.0.2.1\" or \"192.0.2.1@5353\""
-            )
-        };
-        let address: IpAddr = address.parse().map_err(|_| wrong())?;
-        if address.is_unspecified() || address.is_multicast() {
-            return Err(wrong());
+    // Names of interfaces are numbers already.
+    let server = |text: &String| match server_address(text, |_| None) {
+        Ok(server) => Ok(server),
+        Err(ServerFault::Form) => {
+            Err(format!("`{text}` is neither {SERVER_FORM} nor the zone of a [[forward]] over UDP"))
         }
-        Ok(SocketAddr::new(address, port.ok_or_else(wrong)?))
+        Err(fault) => Err(format!("`{text}` {fault}")),
     };
     texts.iter().map(server).collect()
 }
@@ -420,7 +413,7 @@ mod tests {
         check(
             "action = 'forward'\nto = ['home']",
             Err(
-                "`home` is neither a server nor the zone of a [[forward]] over UDP: write it as \"192.0.2.1\" or \"192.0.2.1@5353\"",
+                "`home` is neither a server such as \"192.0.2.1\", \"192.0.2.1:5353\" or \"[2001:db8::1]:5353\" nor the zone of a [[forward]] over UDP",
             ),
         );
         check("action = 'ttl'\nmin-secs = 9\nmax-secs = 8", Err("`min-secs` is greater than `max-secs`"));

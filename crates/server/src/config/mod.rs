@@ -38,7 +38,7 @@ mod show;
 mod show_policy;
 mod source;
 mod spec;
-mod upstream;
+pub(crate) mod upstream;
 pub(crate) mod validate;
 
 use dns64::Dns64Config;

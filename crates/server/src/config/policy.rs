@@ -20,6 +20,7 @@ use super::block::{self, BlockConfig};
 use super::name::Name;
 use super::policy_spec::{ClientTable, GroupTable, ListTable, PolicySpec, RuleTable};
 use super::setting::{FromText, List, Setting};
+use super::upstream::Server;
 use super::validate::Check;
 use super::{ForwardConfig, Transport};
 
@@ -224,13 +225,18 @@ pub(super) fn policy(tables: Tables, forwards: &[ForwardConfig], check: &mut Che
 /// Puts the servers of a forwarding rule where a rule of the policy names its zone: those that are asked over UDP, as
 /// rules ask theirs.
 fn name_servers(rule: &mut RuleSpec, forwards: &[ForwardConfig]) {
+    // The crate that reads them knows no interfaces of this machine.
+    for to in rule.to.iter_mut().filter(|to| rule.action == ActionKind::Forward && to.contains('%')) {
+        if let Ok(Server(addr)) = Server::from_text(to) {
+            *to = addr.to_string();
+        }
+    }
     let [zone] = &rule.to[..] else { return };
     let Some(zone) = Name::from_text(zone).ok().filter(|_| rule.action == ActionKind::Forward) else { return };
     let is_meant = |forward: &&ForwardConfig| forward.zone == zone && !forward.exception;
     let is_by_udp = |forward: &&ForwardConfig| forward.upstreams.iter().all(|one| one.transport == Transport::Udp);
     if let Some(forward) = forwards.iter().find(is_meant).filter(is_by_udp) {
-        let written = forward.upstreams.iter().map(|one| format!("{}@{}", one.addr.ip(), one.addr.port()));
-        rule.to = written.collect();
+        rule.to = forward.upstreams.iter().map(|one| one.addr.to_string()).collect();
     }
 }
 

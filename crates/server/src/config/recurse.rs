@@ -102,21 +102,6 @@ impl FromText for Mode {
     }
 }
 
-/// A server with or without a port: `192.0.2.1`, `192.0.2.1@5353`, `2001:db8::1`.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct StubServer(pub(super) SocketAddr);
-
-impl FromText for StubServer {
-    const EXPECTED: &'static str = "an address such as \"192.0.2.1\", \"192.0.2.1@5353\" or \"2001:db8::1\"";
-
-    fn from_text(text: &str) -> Result<Self, Option<String>> {
-        let (ip, port) = text.split_once('@').map_or((text, None), |(ip, port)| (ip, Some(port)));
-        let ip: IpAddr = ip.parse().map_err(|_| None)?;
-        let port = port.map_or(Ok(DNS_PORT), str::parse).map_err(|_| None)?;
-        if port == 0 { Err(None) } else { Ok(Self(SocketAddr::new(ip, port))) }
-    }
-}
-
 impl FromText for Anchor {
     const EXPECTED: &'static str = "a record such as \". IN DS 20326 8 2 E06D...\"";
 

@@ -7,10 +7,13 @@ use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
+use avocet_policy::rule::WrittenAddress;
 use ipnet::IpNet;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use toml::Spanned;
+
+use super::upstream::interface_index;
 
 /// What is wrong, and where in the [`Source`](super::source::Source).
 #[derive(Debug, Clone, PartialEq)]
@@ -381,18 +384,18 @@ impl FromText for SocketAddr {
     const EXPECTED: &'static str = "an address with port, such as \"127.0.0.1:53\" or \"[::1]:53\"";
 
     fn from_text(text: &str) -> Result<Self, Option<String>> {
-        if let Ok(address) = text.parse() {
-            return Ok(address);
-        }
-        Err(missing_port(text, 53))
+        address_with_port(text, 53)
     }
 }
 
-/// The message for an address, with or without brackets, that lacks its port; `None` where it lacks more.
-pub(super) fn missing_port(text: &str, usual: u16) -> Option<String> {
-    let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
-    let address = SocketAddr::new(bare.parse::<IpAddr>().ok()?, usual);
-    Some(format!("\"{text}\" has no port; write \"{address}\""))
+/// An address that is listened on: one without a port is a fault, with `usual` in its message.
+pub(super) fn address_with_port(text: &str, usual: u16) -> Result<SocketAddr, Option<String>> {
+    let WrittenAddress { mut addr, has_port } = WrittenAddress::read(text, interface_index).ok_or(None)?;
+    if has_port {
+        return Ok(addr);
+    }
+    addr.set_port(usual);
+    Err(Some(format!("\"{text}\" has no port; write \"{addr}\"")))
 }
 
 impl FromText for IpAddr {

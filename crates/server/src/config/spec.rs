@@ -15,8 +15,9 @@ use toml::Spanned;
 use super::forward::Zone;
 use super::name::Name;
 use super::policy_spec::{ClientTable, GroupTable, ListTable, PolicySpec, RuleTable};
-use super::recurse::{LocalRootSource, Mode, StubServer};
+use super::recurse::{LocalRootSource, Mode};
 use super::setting::{Allowed, ByteSize, Int, List, Setting, Text};
+use super::upstream::Server;
 use super::{EcsPolicy, LogFormat, LogLevel, Strategy, Upstream};
 
 /// Configuration of Avocet.
@@ -154,7 +155,7 @@ pub(super) struct ResolverSpec {
     #[schemars(extend("default" = false))]
     pub(super) local_root: Setting<LocalRootSource>,
     /// Servers that give the root zone by transfer (RFC 5936); without it, those known to.
-    pub(super) local_root_primaries: Setting<List<Text<StubServer>>>,
+    pub(super) local_root_primaries: Setting<List<Text<Server>>>,
     /// Ask the root's servers who they are before anything else (RFC 8109).
     #[schemars(extend("default" = true))]
     pub(super) priming: Setting<bool>,
@@ -206,8 +207,8 @@ pub(super) struct ResolverSpec {
 pub(super) struct StubSpec {
     /// Apex of the zone.
     pub(super) zone: Setting<Text<Name>>,
-    /// Its authoritative servers: `192.0.2.1`, `192.0.2.1@5353`.
-    pub(super) servers: Setting<List<Text<StubServer>>>,
+    /// Its authoritative servers: `192.0.2.1`, `192.0.2.1:5353`.
+    pub(super) servers: Setting<List<Text<Server>>>,
 }
 
 /// `[dnssec]`

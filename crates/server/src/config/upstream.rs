@@ -1,16 +1,14 @@
 //! Addresses of servers to forward to: as written in the file, and as listed in a `resolv.conf`.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::net::SocketAddr;
+
+use avocet_policy::rule::{SERVER_FORM, ServerFault, server_address};
 
 use super::setting::FromText;
 use super::{Transport, Upstream};
 
-/// Port of DNS over UDP and TCP (RFC 1035 §4.2).
-const DNS_PORT: u16 = 53;
-
 impl FromText for Upstream {
-    const EXPECTED: &'static str =
-        "a server such as \"1.1.1.1\", \"udp://127.0.0.1:5310\" or \"tcp://[2620:fe::fe]:53\"";
+    const EXPECTED: &'static str = "a server such as \"192.0.2.1\", \"192.0.2.1:5353\" or \"[2001:db8::1]:5353\", with \"tcp://\" before it for TCP alone";
 
     fn from_text(text: &str) -> Result<Self, Option<String>> {
         let (transport, rest) = match text.split_once("://") {
@@ -21,48 +19,32 @@ impl FromText for Upstream {
                 return Err(Some(format!("\"{scheme}://\" is no transport here; use \"udp://\" or \"tcp://\"")));
             }
         };
-        let addr = server_address(rest).ok_or(None)?;
-        if addr.port() == 0 {
-            return Err(Some(format!("{text:?} has port 0; the port of DNS is {DNS_PORT}")));
-        }
-        if addr.ip().is_unspecified() || addr.ip().is_multicast() {
-            return Err(Some(format!("{text:?} is not the address of one server")));
-        }
-        Ok(Self { addr, transport })
+        Ok(Self { addr: server(rest)?, transport })
     }
 }
 
-/// An address with or without port; IPv6 with a port stands in brackets.
-fn server_address(text: &str) -> Option<SocketAddr> {
-    let (host, port) = split_port(text)?;
-    let port = port.map_or(Some(DNS_PORT), |digits| digits.parse().ok())?;
-    if let Some((address, scope)) = host.split_once('%') {
-        let address: Ipv6Addr = address.parse().ok()?;
-        return Some(SocketAddrV6::new(address, port, 0, interface_index(scope)?).into());
-    }
-    Some(SocketAddr::new(host.parse::<IpAddr>().ok()?, port))
-}
+/// A server that is asked in one way only.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Server(pub(super) SocketAddr);
 
-/// The address, without brackets, and the digits of the port where there is one.
-fn split_port(text: &str) -> Option<(&str, Option<&str>)> {
-    if let Some(rest) = text.strip_prefix('[') {
-        let (host, after) = rest.split_once(']')?;
-        return match after.strip_prefix(':') {
-            Some(port) => Some((host, Some(port))),
-            None => after.is_empty().then_some((host, None)),
-        };
-    }
-    match text.split_once(':') {
-        Some((host, port)) if !port.contains(':') => Some((host, Some(port))),
-        _ => Some((text, None)),
+impl FromText for Server {
+    const EXPECTED: &'static str = SERVER_FORM;
+
+    fn from_text(text: &str) -> Result<Self, Option<String>> {
+        server(text).map(Self)
     }
 }
 
-/// The number of a network interface, given as a number or by name.
-fn interface_index(scope: &str) -> Option<u32> {
-    if let Ok(index) = scope.parse() {
-        return Some(index);
-    }
+/// The address of a server, with or without port.
+fn server(text: &str) -> Result<SocketAddr, Option<String>> {
+    server_address(text, interface_index).map_err(|fault| match fault {
+        ServerFault::Form => None,
+        fault => Some(format!("{text:?} {fault}")),
+    })
+}
+
+/// The number of a network interface of this name.
+pub(crate) fn interface_index(scope: &str) -> Option<u32> {
     if scope.contains(['/', '.']) {
         return None;
     }

@@ -12,7 +12,7 @@ use toml::Spanned;
 
 use super::name::{Name, shown};
 use super::recurse::{self, Mode};
-use super::setting::{Allowed, FromText, List, Setting, Text, Value, missing_port};
+use super::setting::{Allowed, FromText, List, Setting, Text, Value, address_with_port};
 use super::source::Parsed;
 use super::spec::{CacheSpec, DataSpec, LogSpec, RateLimitSpec, ServerSpec};
 use super::{
@@ -279,11 +279,13 @@ fn http(setting: Setting<String>, check: &mut Check) -> Option<SocketAddr> {
         return Some(SocketAddr::from(([127, 0, 0, 1], 8053)));
     };
     let text = check.take(setting).filter(|text| !text.is_empty())?;
-    let Ok(address) = text.parse::<SocketAddr>() else {
-        let expected = "an address with port, such as \"127.0.0.1:8053\", or \"\" for off";
-        let other = || format!("expected {expected}; found {text:?}");
-        check.fault(span, missing_port(&text, 8053).unwrap_or_else(other));
-        return None;
+    let address = match address_with_port(&text, 8053) {
+        Ok(address) => address,
+        Err(message) => {
+            let expected = "an address with port, such as \"127.0.0.1:8053\", or \"\" for off";
+            check.fault(span, message.unwrap_or_else(|| format!("expected {expected}; found {text:?}")));
+            return None;
+        }
     };
     if !is_private(address.ip()) {
         let message = "is neither loopback nor private; write \"127.0.0.1:8053\" or an address of your own network";

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
+use avocet_policy::rule::WrittenAddress;
 use avocet_wire::builder::{Full, OptFields};
 use avocet_wire::edns::EdnsOption;
 use avocet_wire::header::{CD, RD};
@@ -10,6 +11,7 @@ use avocet_wire::{Builder, Class, Rcode, Rtype, rdata};
 use ipnet::IpNet;
 
 use crate::config::name::{reverse_name, typed_name};
+use crate::config::upstream::interface_index;
 
 /// Port where none is written (RFC 1035 §4.2).
 const DNS_PORT: u16 = 53;
@@ -249,12 +251,8 @@ fn class_from(word: &str) -> Option<Class> {
 
 /// An address with or without port, or a host name, which the system resolves.
 fn server_address(text: &str) -> Result<SocketAddr, String> {
-    if let Ok(address) = text.parse() {
-        return Ok(address);
-    }
-    let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
-    if let Ok(address) = bare.parse::<IpAddr>() {
-        return Ok(SocketAddr::new(address, DNS_PORT));
+    if let Some(written) = WrittenAddress::read(text, interface_index) {
+        return Ok(written.addr);
     }
     let found = if text.contains(':') {
         text.to_socket_addrs().map(|mut all| all.next())

@@ -18,6 +18,8 @@ fn servers_are_addresses_with_or_without_port_and_scheme() {
         ("[2620:fe::fe]", "[2620:fe::fe]:53", Transport::Udp),
         ("[2620:fe::fe]:5353", "[2620:fe::fe]:5353", Transport::Udp),
         ("tcp://[2620:fe::fe]:53", "[2620:fe::fe]:53", Transport::Tcp),
+        ("9.9.9.9@5353", "9.9.9.9:5353", Transport::Udp),
+        ("tcp://2620:fe::fe@5353", "[2620:fe::fe]:5353", Transport::Tcp),
         ("fe80::1%1", "[fe80::1%1]:53", Transport::Udp),
     ];
     for (written, addr, transport) in cases {
@@ -27,9 +29,29 @@ fn servers_are_addresses_with_or_without_port_and_scheme() {
 }
 
 #[test]
+fn stubs_and_rules_take_the_forms_of_forwards() {
+    for server in ["192.0.2.1:5353", "192.0.2.1@5353"] {
+        let text = format!(
+            "[[stub]]\nzone = \"corp.example\"\nservers = [\"{server}\"]\n\
+             [resolver]\nlocal-root = true\nlocal-root-primaries = [\"{server}\"]\n\
+             [[rule]]\nname = \"r\"\nwhen = 'true'\naction = \"forward\"\nto = [\"{server}\"]\n"
+        );
+        let config = read_with(&text, &[]).unwrap();
+        let expected = "192.0.2.1:5353".parse().unwrap();
+        assert_eq!(config.policy.forward_sets(), [Box::from([expected])]);
+        assert_eq!(config.resolver.local_root_primaries, [expected]);
+    }
+    let listen = read_with("[server]\nlisten = [\"127.0.0.1@5399\"]\nhttp = \"127.0.0.1@8099\"\n", &[]).unwrap();
+    assert_eq!((listen.server.listen[0].port(), listen.server.http.unwrap().port()), (5399, 8099));
+    let error = errors_alone("[[stub]]\nzone = \"corp.example\"\nservers = [\"ns.corp.example\"]");
+    let expected = "expected a server such as \"192.0.2.1\", \"192.0.2.1:5353\" or \"[2001:db8::1]:5353\", found \"ns.corp.example\"";
+    assert_eq!(error, format!("a.toml:3:12: {expected}"));
+}
+
+#[test]
 fn what_is_no_server_is_refused() {
-    let expected =
-        "expected a server such as \"1.1.1.1\", \"udp://127.0.0.1:5310\" or \"tcp://[2620:fe::fe]:53\", found";
+    let expected = "expected a server such as \"192.0.2.1\", \"192.0.2.1:5353\" or \"[2001:db8::1]:5353\", with \"tcp://\" before it \
+         for TCP alone, found";
     let cases = [
         ("dns.example", format!("{expected} \"dns.example\"")),
         ("1.1.1.1:", format!("{expected} \"1.1.1.1:\"")),
