@@ -23,6 +23,12 @@ impl fmt::Display for ClientFault {
 
 impl std::error::Error for ClientFault {}
 
+impl ClientFault {
+    fn of(kind: &str, name: &str, message: String) -> Self {
+        Self { entry: format!("{kind} `{name}`"), message }
+    }
+}
+
 /// A client with what it is known by.
 #[derive(Clone, Debug)]
 pub(super) struct Client {
@@ -54,8 +60,8 @@ impl Directory {
     /// Checks groups and clients. `lists` are the names of all lists, in the order of their numbers.
     ///
     /// # Errors
-    /// A name twice or missing, an identifier of two clients, or a group or list that there is not.
-    pub fn new(groups: &[GroupSpec], clients: &[ClientSpec], lists: &[String]) -> Result<Self, ClientFault> {
+    /// All names that are there twice or missing, identifiers of two clients, and groups or lists that there are not.
+    pub fn new(groups: &[GroupSpec], clients: &[ClientSpec], lists: &[String]) -> Result<Self, Vec<ClientFault>> {
         let mut directory = Self {
             groups: Vec::new(),
             clients: Vec::new(),
@@ -63,12 +69,19 @@ impl Directory {
             default_group: 0,
             list_count: lists.len(),
         };
+        let mut faults = Vec::new();
         if lists.len() > MAX_LISTS {
             let message = format!("more than {MAX_LISTS}; several sources may be one list");
-            return Err(ClientFault { entry: "lists".to_owned(), message });
+            faults.push(ClientFault { entry: "lists".to_owned(), message });
         }
-        for spec in groups {
-            directory.add_group(spec, lists)?;
+        for (kind, count, most) in [("groups", groups.len(), MAX_GROUPS), ("clients", clients.len(), MAX_CLIENTS)] {
+            if count > most {
+                faults.push(ClientFault { entry: kind.to_owned(), message: format!("more than {most}") });
+            }
+        }
+        for spec in groups.iter().take(MAX_GROUPS) {
+            let found = directory.add_group(spec, lists);
+            faults.extend(found.into_iter().map(|message| ClientFault::of("group", &spec.name, message)));
         }
         directory.default_group = match directory.group(DEFAULT_GROUP) {
             Some(at) => at,
@@ -77,18 +90,20 @@ impl Directory {
                 directory.groups.len() - 1
             }
         };
-        for spec in clients {
-            directory.add_client(spec)?;
+        for spec in clients.iter().take(MAX_CLIENTS) {
+            let found = directory.add_client(spec);
+            faults.extend(found.into_iter().map(|message| ClientFault::of("client", &spec.name, message)));
         }
-        for (number, spec) in groups.iter().enumerate() {
-            directory.add_members(number, spec)?;
+        for spec in groups.iter().take(MAX_GROUPS) {
+            let found = directory.add_members(spec);
+            faults.extend(found.into_iter().map(|message| ClientFault::of("group", &spec.name, message)));
         }
         for client in &mut directory.clients {
             if client.groups.is_empty() {
                 client.groups.push(directory.default_group);
             }
         }
-        Ok(directory)
+        if faults.is_empty() { Ok(directory) } else { Err(faults) }
     }
 
     /// The names of all groups, `default` included.
@@ -100,74 +115,88 @@ impl Directory {
         self.groups.iter().position(|group| group.name == name)
     }
 
-    fn add_group(&mut self, spec: &GroupSpec, lists: &[String]) -> Result<(), ClientFault> {
-        let fault = |message| ClientFault { entry: format!("group `{}`", spec.name), message };
-        if self.groups.len() == MAX_GROUPS {
-            return Err(fault(format!("more than {MAX_GROUPS} groups")));
-        }
-        check_name(&spec.name).map_err(fault)?;
+    /// Adds a group; says what is wrong with it.
+    fn add_group(&mut self, spec: &GroupSpec, lists: &[String]) -> Vec<String> {
+        let mut faults: Vec<String> = check_name(&spec.name).err().into_iter().collect();
         if self.group(&spec.name).is_some() {
-            return Err(fault("there are two groups of this name".to_owned()));
+            faults.push("there are two groups of this name".to_owned());
+            return faults;
         }
-        let place = |name: &String| {
-            let found = lists.iter().position(|list| list == name);
-            found.ok_or_else(|| fault(format!("there is no list `{name}`")))
-        };
-        let lists = spec.lists.as_ref().map(|names| names.iter().map(place).collect()).transpose()?;
-        self.groups.push(Group { name: spec.name.clone(), lists });
-        Ok(())
-    }
-
-    fn add_client(&mut self, spec: &ClientSpec) -> Result<(), ClientFault> {
-        let fault = |message| ClientFault { entry: format!("client `{}`", spec.name), message };
-        if self.clients.len() == MAX_CLIENTS {
-            return Err(fault(format!("more than {MAX_CLIENTS} clients")));
-        }
-        check_name(&spec.name).map_err(fault)?;
-        if self.clients.iter().any(|client| client.name == spec.name) {
-            return Err(fault("there are two clients of this name".to_owned()));
-        }
-        let place = |name: &String| self.group(name).ok_or_else(|| fault(format!("there is no group `{name}`")));
-        let groups = spec.groups.iter().map(place).collect::<Result<_, _>>()?;
-        let mut ids = Vec::new();
-        for text in &spec.ids {
-            ids.push(text.parse::<Id>().map_err(|reason| fault(format!("`{text}` is {reason}")))?);
-        }
-        self.claim(Client { name: spec.name.clone(), ids, groups }).map_err(fault)
-    }
-
-    fn claim(&mut self, client: Client) -> Result<(), String> {
-        for id in &client.ids {
-            if let Some(other) = self.owner.insert(id.clone(), self.clients.len()).filter(|at| *at < self.clients.len())
-            {
-                return Err(format!("it is known by the same as client `{}`", self.clients[other].name));
+        let mut places = spec.lists.as_ref().map(|_| Vec::new());
+        for name in spec.lists.iter().flatten() {
+            match (lists.iter().position(|list| list == name), &mut places) {
+                (Some(at), Some(places)) => places.push(at),
+                _ => faults.push(format!("there is no list `{name}`")),
             }
         }
-        self.clients.push(client);
-        Ok(())
+        self.groups.push(Group { name: spec.name.clone(), lists: places });
+        faults
     }
 
-    /// Puts the clients that a group names into it; what is no client's name makes a client of its own.
-    fn add_members(&mut self, number: usize, spec: &GroupSpec) -> Result<(), ClientFault> {
-        let fault = |message| ClientFault { entry: format!("group `{}`", spec.name), message };
+    /// Adds a client; says what is wrong with it.
+    fn add_client(&mut self, spec: &ClientSpec) -> Vec<String> {
+        let mut faults: Vec<String> = check_name(&spec.name).err().into_iter().collect();
+        if self.clients.iter().any(|client| client.name == spec.name) {
+            faults.push("there are two clients of this name".to_owned());
+            return faults;
+        }
+        let (mut groups, mut ids) = (Vec::new(), Vec::new());
+        for name in &spec.groups {
+            match self.group(name) {
+                Some(at) => groups.push(at),
+                None => faults.push(format!("there is no group `{name}`")),
+            }
+        }
+        for text in &spec.ids {
+            match text.parse::<Id>() {
+                Ok(id) => ids.push(id),
+                Err(reason) => faults.push(format!("`{text}` is {reason}")),
+            }
+        }
+        faults.extend(self.claim(Client { name: spec.name.clone(), ids, groups }).err());
+        faults
+    }
+
+    /// Adds a client. With an identifier of another one it is there for what refers to it, and is a fault.
+    fn claim(&mut self, client: Client) -> Result<(), String> {
+        let mut taken = None;
+        for id in &client.ids {
+            let other = self.owner.insert(id.clone(), self.clients.len()).filter(|at| *at < self.clients.len());
+            taken = taken.or(other);
+        }
+        self.clients.push(client);
+        match taken {
+            Some(other) => Err(format!("it is known by the same as client `{}`", self.clients[other].name)),
+            None => Ok(()),
+        }
+    }
+
+    /// Puts the clients that a group names into it; what is no client's name makes a client of its own. Says what is wrong
+    /// with them.
+    fn add_members(&mut self, spec: &GroupSpec) -> Vec<String> {
+        let Some(number) = self.group(&spec.name) else { return Vec::new() };
+        let mut faults = Vec::new();
         for text in &spec.clients {
             let named = self.clients.iter().position(|client| client.name == *text);
             let owner = match (named, text.parse::<Id>()) {
                 (Some(at), _) => Some(at),
                 (None, Ok(id)) => self.owner.get(&id).copied(),
-                (None, Err(reason)) => return Err(fault(format!("`{text}` is no client, and {reason}"))),
+                (None, Err(reason)) => {
+                    faults.push(format!("`{text}` is no client, and {reason}"));
+                    continue;
+                }
             };
             match (owner, text.parse::<Id>()) {
                 (Some(at), _) if self.clients[at].groups.contains(&number) => {}
                 (Some(at), _) => self.clients[at].groups.push(number),
                 (None, Ok(id)) => {
                     let name = host_name(text).unwrap_or_else(|| text.clone());
-                    self.claim(Client { name, ids: vec![id], groups: vec![number] }).map_err(fault)?;
+                    faults.extend(self.claim(Client { name, ids: vec![id], groups: vec![number] }).err());
                 }
                 (None, Err(_)) => {}
             }
         }
-        Ok(())
+        faults
     }
 }
 
@@ -208,12 +237,22 @@ mod tests {
     #[test]
     fn faults_name_the_entry() {
         let check = |groups: &[GroupSpec], clients: &[ClientSpec], expected: &str| {
-            assert_eq!(Directory::new(groups, clients, &[]).unwrap_err().to_string(), expected);
+            let faults = Directory::new(groups, clients, &[]).unwrap_err();
+            assert_eq!(faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "), expected);
         };
         check(&[group("a", &[], Some(&["x"]))], &[], "group `a`: there is no list `x`");
         check(&[group("a", &[], None), group("a", &[], None)], &[], "group `a`: there are two groups of this name");
         check(&[], &[client("c", &[], &["kids"])], "client `c`: there is no group `kids`");
         let twice = [client("a", &["192.0.2.1"], &[]), client("b", &["192.0.2.1"], &[])];
         check(&[], &twice, "client `b`: it is known by the same as client `a`");
+        check(
+            &[group("a", &["a b", "tv"], Some(&["x", "y"]))],
+            &[client("tv", &["c d", "e f"], &["kids"]), client("", &[], &["nobody"])],
+            "group `a`: there is no list `x`; group `a`: there is no list `y`; client `tv`: there is no group `kids`; \
+             client `tv`: `c d` is neither an address, a network, a MAC address nor a host name; \
+             client `tv`: `e f` is neither an address, a network, a MAC address nor a host name; client ``: a name is missing; \
+             client ``: there is no group `nobody`; \
+             group `a`: `a b` is no client, and neither an address, a network, a MAC address nor a host name",
+        );
     }
 }

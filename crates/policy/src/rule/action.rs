@@ -251,9 +251,16 @@ impl Action {
     /// Reads the action of a rule.
     ///
     /// # Errors
-    /// A setting is missing, wrong, or belongs to another action.
+    /// Settings are missing, wrong, or belong to another action: all of them.
     pub(super) fn of(spec: &RuleSpec) -> Result<Self, String> {
-        refuse_stray_settings(spec)?;
+        match (refuse_stray_settings(spec), Self::read(spec)) {
+            (Ok(()), read) => read,
+            (Err(stray), Ok(_)) => Err(stray),
+            (Err(stray), Err(wrong)) => Err(format!("{stray}; {wrong}")),
+        }
+    }
+
+    fn read(spec: &RuleSpec) -> Result<Self, String> {
         Ok(match spec.action {
             ActionKind::Block => Self::Block(block(spec)?),
             ActionKind::Allow => Self::Allow,
@@ -286,9 +293,11 @@ fn refuse_stray_settings(spec: &RuleSpec) -> Result<(), String> {
         ("over", spec.over.is_some(), &[Kind::RateLimit]),
         ("tag", spec.tag.is_some(), &[Kind::Tag]),
     ];
-    match settings.iter().find(|(_, given, readers)| *given && !readers.contains(&spec.action)) {
-        Some((name, ..)) => Err(format!("`{name}` has no meaning for this action")),
-        None => Ok(()),
+    let stray = settings.iter().filter(|(_, given, readers)| *given && !readers.contains(&spec.action));
+    match &stray.map(|(name, ..)| format!("`{name}`")).collect::<Vec<_>>()[..] {
+        [] => Ok(()),
+        [name] => Err(format!("{name} has no meaning for this action")),
+        names => Err(format!("{} have no meaning for this action", names.join(", "))),
     }
 }
 
@@ -306,7 +315,19 @@ fn addresses(texts: &[String]) -> Result<Vec<IpAddr>, String> {
     if texts.is_empty() || texts.len() > MAX_ADDRESSES {
         return Err(format!("`to` needs 1 to {MAX_ADDRESSES} addresses"));
     }
-    texts.iter().map(|text| text.parse().map_err(|_| format!("`{text}` is no address"))).collect()
+    all(texts, |text| text.parse().map_err(|_| format!("`{text}` is no address")))
+}
+
+/// What each text is, or what is wrong with all that are wrong.
+fn all<T>(texts: &[String], read: impl Fn(&String) -> Result<T, String>) -> Result<Vec<T>, String> {
+    let (mut right, mut wrong) = (Vec::with_capacity(texts.len()), Vec::new());
+    for text in texts {
+        match read(text) {
+            Ok(one) => right.push(one),
+            Err(fault) => wrong.push(fault),
+        }
+    }
+    if wrong.is_empty() { Ok(right) } else { Err(wrong.join("; ")) }
 }
 
 fn target(spec: &RuleSpec) -> Result<Target, String> {
@@ -340,7 +361,7 @@ fn servers(texts: &[String]) -> Result<Arc<[SocketAddr]>, String> {
         }
         Err(fault) => Err(format!("`{text}` {fault}")),
     };
-    texts.iter().map(server).collect()
+    all(texts, server).map(Arc::from)
 }
 
 fn ttl_secs(given: Option<u32>) -> Result<Option<u32>, String> {
@@ -406,6 +427,10 @@ mod tests {
     #[test]
     fn settings_that_are_missing_wrong_or_stray_are_faults() {
         check("action = 'allow'\nrps = 5", Err("`rps` has no meaning for this action"));
+        check(
+            "action = 'redirect'\nrps = 5\ntag = 'x'\nto = ['a', '192.0.2.1', 'b']",
+            Err("`rps`, `tag` have no meaning for this action; `a` is no address; `b` is no address"),
+        );
         check("action = 'block'\nto = ['192.0.2.1']", Err("`to` needs `answer = \"addresses\"`"));
         check("action = 'redirect'", Err("`to` needs addresses or a name"));
         check("action = 'redirect'\nto = ['192.0.2.1', 'x']", Err("`x` is no address"));

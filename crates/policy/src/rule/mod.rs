@@ -40,7 +40,7 @@ pub use fault::{Fault, Shown, Span};
 pub use limit::{Admission, Limiter};
 pub use program::{Answer, Hours, ListLookup, NoLists, Program, Question};
 pub use rebinding::{Exceptions, embedded, is_private, rebinds};
-pub use rules::{Rule, RuleFault, RuleId, Rules};
+pub use rules::{Rule, RuleFault, RuleId, RulePart, Rules};
 pub use schedule::Zone;
 pub use server::{SERVER_FORM, ServerFault, WrittenAddress, server_address};
 pub use shipped::{SafeName, safe_name, service_names};

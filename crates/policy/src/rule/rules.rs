@@ -64,11 +64,26 @@ impl Rule {
     }
 }
 
+/// The part of a rule that is at fault.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RulePart {
+    /// All of it.
+    Whole,
+    /// The action and its settings.
+    Action,
+    /// The time zone.
+    TimeZone,
+    /// The condition.
+    When,
+}
+
 /// What is wrong with a rule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RuleFault {
     /// The rule's place in the configuration, from 0.
     pub place: usize,
+    /// Where in it.
+    pub part: RulePart,
     /// Its name.
     pub rule: String,
     /// What is wrong: text of several lines where a part of the expression is at fault.
@@ -93,17 +108,18 @@ impl Rules {
     /// Checks all rules, those that are not enabled too, and compiles those that are.
     ///
     /// # Errors
-    /// All rules that are wrong, each with its first fault.
+    /// All faults of all rules.
     pub fn check(specs: &[RuleSpec], vocabulary: &Vocabulary) -> Result<Self, Vec<RuleFault>> {
         if specs.len() > MAX_RULES {
-            return Err(vec![fault(MAX_RULES, &specs[MAX_RULES], format!("more than {MAX_RULES} rules"))]);
+            let message = format!("more than {MAX_RULES} rules");
+            return Err(vec![fault(MAX_RULES, &specs[MAX_RULES], (RulePart::Whole, message))]);
         }
         let (mut ordered, mut faults) = (Vec::new(), Vec::new());
         for (place, spec) in specs.iter().enumerate() {
             match rule(spec, vocabulary) {
                 Ok(rule) if spec.enabled => ordered.push((spec.priority, rule)),
                 Ok(_) => {}
-                Err(message) => faults.push(fault(place, spec, message)),
+                Err(found) => faults.extend(found.into_iter().map(|found| fault(place, spec, found))),
             }
         }
         if !faults.is_empty() {
@@ -113,7 +129,7 @@ impl Rules {
         ordered.sort_by_key(|(priority, _)| *priority);
         let compiled = Compiled::build(ordered.into_iter().map(|(_, rule)| rule).collect());
         match compiled.excess() {
-            Some(message) => Err(vec![fault(0, &specs[0], message)]),
+            Some(message) => Err(vec![fault(0, &specs[0], (RulePart::Whole, message))]),
             None => Ok(Self { compiled: Arc::new(compiled) }),
         }
     }
@@ -131,32 +147,37 @@ impl Rules {
     }
 }
 
-fn fault(place: usize, spec: &RuleSpec, message: String) -> RuleFault {
-    RuleFault { place, rule: spec.name.clone(), message }
+fn fault(place: usize, spec: &RuleSpec, (part, message): PartFault) -> RuleFault {
+    RuleFault { place, part, rule: spec.name.clone(), message }
 }
 
-fn rule(spec: &RuleSpec, vocabulary: &Vocabulary) -> Result<Rule, String> {
+/// What is wrong with a part of a rule.
+type PartFault = (RulePart, String);
+
+fn rule(spec: &RuleSpec, vocabulary: &Vocabulary) -> Result<Rule, Vec<PartFault>> {
+    let mut faults = Vec::new();
     if spec.name.trim().is_empty() {
-        return Err("a name is missing".to_owned());
+        faults.push((RulePart::Whole, "a name is missing".to_owned()));
     }
-    let action = Action::of(spec)?;
+    let mut noted = |part: RulePart, message: String| faults.push((part, message));
+    let action = Action::of(spec).map_err(|message| noted(RulePart::Action, message)).ok();
     let zone = spec.time_zone.as_deref().unwrap_or(&vocabulary.time_zone);
-    let Some(zone) = Zone::named(zone) else { return Err(unknown_zone(zone)) };
-    let tree = check(&spec.when, vocabulary).map_err(|fault| located(&fault, &spec.when))?;
-    let reads = tree.reads();
-    if reads.answer && action.is_of_question() {
-        return Err("this action is taken on the question, but the condition reads the answer".to_owned());
+    let named = Zone::find(zone).map_err(|message| noted(RulePart::TimeZone, message)).ok();
+    let tree = check(&spec.when, vocabulary).map_err(|fault| noted(RulePart::When, located(&fault, &spec.when))).ok();
+    let reads = tree.as_ref().map(Node::reads).unwrap_or_default();
+    if reads.answer && action.as_ref().is_some_and(Action::is_of_question) {
+        let message = "this action is taken on the question, but the condition reads the answer";
+        noted(RulePart::When, message.to_owned());
     }
-    let (name, when) = (spec.name.clone(), spec.when.clone());
-    Ok(Rule { name, when, action, log_only: spec.log_only, tree, zone, reads })
+    match (action, named, tree) {
+        (Some(action), Some(zone), Some(tree)) if faults.is_empty() => {
+            let (name, when) = (spec.name.clone(), spec.when.clone());
+            Ok(Rule { name, when, action, log_only: spec.log_only, tree, zone, reads })
+        }
+        _ => Err(faults),
+    }
 }
 
 fn located(fault: &Fault, when: &str) -> String {
     format!("column {}\n{}", fault.column(when), fault.shown(when))
-}
-
-fn unknown_zone(name: &str) -> String {
-    let names = Zone::names();
-    let fault = Fault::at(super::Span::default(), format!("there is no time zone `{name}`"));
-    fault.suggest(name, names.iter().map(String::as_str)).to_string()
 }

@@ -7,6 +7,7 @@
 use jiff::Timestamp;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 
+use super::fault::{Fault, Span};
 use super::tree::NumberTest;
 
 /// Minutes of a week.
@@ -58,6 +59,18 @@ impl Zone {
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         TimeZoneDatabase::bundled().get(name).ok().map(|zone| Self { zone })
+    }
+
+    /// The same.
+    ///
+    /// # Errors
+    /// There is no such zone; the message says what was probably meant.
+    pub fn find(name: &str) -> Result<Self, String> {
+        let unknown = || {
+            let fault = Fault::at(Span::default(), format!("there is no time zone `{name}`"));
+            fault.suggest(name, Self::names().iter().map(String::as_str)).to_string()
+        };
+        Self::named(name).ok_or_else(unknown)
     }
 
     /// All names of zones.

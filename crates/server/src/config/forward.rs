@@ -104,10 +104,11 @@ pub(super) fn rules(
     for spec in specs {
         let header = spec.span();
         let mut spec = spec.into_inner();
-        let Some((at, Text(zone))) = check.need("zone", &header, mem::take(&mut spec.zone)) else {
-            continue;
-        };
-        if !zones.insert(zone.name.clone()) {
+        let zone = check.need("zone", &header, mem::take(&mut spec.zone));
+        let is_named = zone.is_some();
+        // Without a zone, the rest is checked.
+        let (at, Text(zone)) = zone.unwrap_or_else(|| (header, Text(Zone { name: ROOT.into(), exception: false })));
+        if is_named && !zones.insert(zone.name.clone()) {
             let name = shown(&zone.name);
             check.fault(at.clone(), format!("\"{name}\" has a [[forward]] already; make it one"));
         }
@@ -119,7 +120,9 @@ pub(super) fn rules(
                            mode = \"forward\" in [resolver]";
             check.fault(at, message);
         }
-        rules.push(rule);
+        if is_named {
+            rules.push(rule);
+        }
     }
     rules
 }
@@ -173,9 +176,9 @@ fn upstreams(
             check.fault(at, "the rule has no servers; add upstreams = [\"ADDRESS\"] or resolv-conf");
             Vec::new()
         }
-        (Some(_), Some(file)) => {
+        (Some(list), Some(file)) => {
             check.fault(file.span, "upstreams and resolv-conf exclude each other; leave one out");
-            Vec::new()
+            written(list, listen, check)
         }
         (Some(list), None) => written(list, listen, check),
         (None, Some(file)) => {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use avocet_policy::client::{ClientFault, ClientSpec, DEFAULT_GROUP, Directory, GroupSpec};
 use avocet_policy::rpz::MAX_ZONES;
 use avocet_policy::rule::{
-    Action, ActionKind, BlockForm, LimitKey, Over, RuleFault, RuleSpec, Rules, Target, Vocabulary,
+    Action, ActionKind, BlockForm, LimitKey, Over, RuleFault, RulePart, RuleSpec, Rules, Target, Vocabulary, Zone,
 };
 use toml::Spanned;
 
@@ -205,21 +205,37 @@ pub(super) fn policy(tables: Tables, forwards: &[ForwardConfig], check: &mut Che
     let exceptions = check.take(policy.private_exceptions).map_or_else(Vec::new, |list| list.0);
     let exceptions = exceptions.into_iter().map(|name| name.into_inner().0).collect();
     let mut places = HashMap::new();
+    let rules = all(rules, ("rules", MAX_RULES), check, rule);
+    let (rule_places, rules) = rules.into_iter().map(|(_, rule)| (rule.place, rule.spec)).unzip::<_, _, Vec<_>, _>();
     let mut config = PolicyConfig {
         block,
-        time_zone: check.take(policy.time_zone).unwrap_or_else(|| "UTC".to_owned()),
+        time_zone: time_zone(policy.time_zone, check),
         rebinding: check.take(policy.block_private).unwrap_or(false).then_some(exceptions),
         leases: check.optional_path(policy.leases),
         geo_database: check.optional_path(policy.geo_database),
         lists: few_zones(all(lists, ("lists", MAX_LISTS), check, list), check),
         groups: placed("group", all(groups, ("groups", MAX_GROUPS), check, group), &mut places),
         clients: placed("client", all(clients, ("clients", MAX_CLIENTS), check, client), &mut places),
-        rules: placed("rule", all(rules, ("rules", MAX_RULES), check, rule), &mut places),
+        rules,
     };
     config.rules.iter_mut().for_each(|rule| name_servers(rule, forwards));
     block::is_led_to(page_at, &config, check);
-    compile(&config, &places, check);
+    compile(&config, &places, &rule_places, check);
     config
+}
+
+/// The time zone of rules that name none.
+fn time_zone(setting: Setting<String>, check: &mut Check) -> String {
+    let utc = || "UTC".to_owned();
+    let Some(at) = setting.span() else { return utc() };
+    let Some(name) = check.take(setting) else { return utc() };
+    match Zone::find(&name) {
+        Ok(_) => name,
+        Err(message) => {
+            check.fault(at, message);
+            utc()
+        }
+    }
 }
 
 /// Puts the servers of a forwarding rule where a rule of the policy names its zone: those that are asked over UDP, as
@@ -240,7 +256,7 @@ fn name_servers(rule: &mut RuleSpec, forwards: &[ForwardConfig]) {
     }
 }
 
-/// Where the tables stand, by kind and name.
+/// Where the tables of groups and clients stand, by kind and name.
 type Places = HashMap<String, Range<usize>>;
 
 fn placed<T: Named>(kind: &str, tables: Vec<(Range<usize>, T)>, places: &mut Places) -> Vec<T> {
@@ -251,20 +267,47 @@ fn placed<T: Named>(kind: &str, tables: Vec<(Range<usize>, T)>, places: &mut Pla
     tables.into_iter().map(place).collect()
 }
 
+/// Where a rule stands.
+struct RulePlace {
+    header: Range<usize>,
+    when: Option<Range<usize>>,
+    action: Option<Range<usize>>,
+    time_zone: Option<Range<usize>>,
+}
+
+impl RulePlace {
+    fn of(&self, part: RulePart) -> Range<usize> {
+        let key = match part {
+            RulePart::Whole => None,
+            RulePart::Action => self.action.clone(),
+            RulePart::TimeZone => self.time_zone.clone(),
+            RulePart::When => self.when.clone(),
+        };
+        key.unwrap_or_else(|| self.header.clone())
+    }
+}
+
+/// A rule with its place.
+struct PlacedRule {
+    place: RulePlace,
+    spec: RuleSpec,
+}
+
 /// Notes what the `policy` crate finds wrong with clients and rules.
-fn compile(config: &PolicyConfig, places: &Places, check: &mut Check) {
-    if let Err(fault) = config.directory() {
+fn compile(config: &PolicyConfig, places: &Places, rules: &[RulePlace], check: &mut Check) {
+    for fault in config.directory().err().unwrap_or_default() {
         check.fault(places.get(&fault.entry).cloned().unwrap_or_default(), fault.to_string());
     }
-    let place = |rule: &str| places.get(&format!("rule `{rule}`")).cloned().unwrap_or_default();
+    let place = |at: usize, part| rules.get(at).map_or(0..0, |place| place.of(part));
     match config.checked_rules() {
-        Err(faults) => faults.iter().for_each(|fault| check.fault(place(&fault.rule), fault.to_string())),
-        Ok(rules) => {
+        Err(faults) => faults.iter().for_each(|fault| check.fault(place(fault.place, fault.part), fault.to_string())),
+        Ok(checked) => {
             // What such a rule says would be passed over without a word.
-            for rule in rules.rules().iter().filter(|rule| rule.reads_answer() && is_too_late(&rule.action)) {
+            for rule in checked.rules().iter().filter(|rule| rule.reads_answer() && is_too_late(&rule.action)) {
                 let message = "the condition reads the answer, on which only block, allow, ttl, tag and redirect to \
                                addresses act";
-                check.fault(place(&rule.name), format!("rule `{}`: {message}", rule.name));
+                let at = config.rules.iter().position(|spec| spec.name == rule.name).unwrap_or(usize::MAX);
+                check.fault(place(at, RulePart::When), format!("rule `{}`: {message}", rule.name));
             }
         }
     }
@@ -287,7 +330,7 @@ impl PolicyConfig {
     }
 
     /// Groups and clients, checked.
-    pub(crate) fn directory(&self) -> Result<Directory, ClientFault> {
+    pub(crate) fn directory(&self) -> Result<Directory, Vec<ClientFault>> {
         Directory::new(&self.groups, &self.clients, &self.list_names())
     }
 
@@ -343,62 +386,81 @@ macro_rules! named {
     };
 }
 
-named!(ListConfig, GroupSpec, ClientSpec, RuleSpec);
+named!(ListConfig, GroupSpec, ClientSpec);
+
+impl Named for PlacedRule {
+    fn name(&self) -> &str {
+        &self.spec.name
+    }
+}
+
+/// A table that is being read.
+struct Header {
+    /// Where it stands.
+    at: Range<usize>,
+    /// Its number among those of its kind, from 1.
+    number: usize,
+}
 
 /// Reads all tables of one kind; those past `most`, and those whose name was there before, are faults.
 fn all<S, T: Named>(
     specs: Vec<Spanned<S>>,
     (what, most): (&str, usize),
     check: &mut Check,
-    read: impl Fn(&Range<usize>, S, &mut Check) -> Option<T>,
+    read: impl Fn(&Header, S, &mut Check) -> T,
 ) -> Vec<(Range<usize>, T)> {
     let mut seen = HashSet::new();
     let mut all = Vec::with_capacity(specs.len().min(most));
-    for spec in specs {
-        let header = spec.span();
+    for (place, spec) in specs.into_iter().enumerate() {
+        let header = Header { at: spec.span(), number: place + 1 };
         if all.len() == most {
-            check.fault(header, format!("more than {most} {what}"));
+            check.fault(header.at, format!("more than {most} {what}"));
             break;
         }
-        let Some(read) = read(&header, spec.into_inner(), check) else { continue };
+        let read = read(&header, spec.into_inner(), check);
         if !seen.insert(read.name().to_owned()) {
-            check.fault(header, format!("{:?} stands there twice among the {what}", read.name()));
+            check.fault(header.at, format!("{:?} stands there twice among the {what}", read.name()));
             continue;
         }
-        all.push((header, read));
+        all.push((header.at, read));
     }
     all
 }
 
-/// The `name` of a table, if it is one.
-fn name(header: &Range<usize>, setting: Setting<String>, check: &mut Check) -> Option<String> {
-    let (at, name) = check.need("name", header, setting)?;
+/// The `name` of a table. One without a name, which is a fault, is called by its number, so that the rest of it is checked.
+fn name(header: &Header, setting: Setting<String>, check: &mut Check) -> String {
+    let nameless = || format!("#{}", header.number);
+    let Some((at, name)) = check.need("name", &header.at, setting) else { return nameless() };
     if name.is_empty() || name.len() > MAX_NAME || name.chars().any(char::is_control) {
         check.fault(at, format!("expected a name of 1 to {MAX_NAME} octets, found {name:?}"));
-        return None;
+        return nameless();
     }
-    Some(name)
+    name
 }
 
-fn list(header: &Range<usize>, spec: ListTable, check: &mut Check) -> Option<ListConfig> {
+/// A list; what of it is wrong is a fault, and something stands in its place.
+fn list(header: &Header, spec: ListTable, check: &mut Check) -> ListConfig {
     let name = name(header, spec.name, check);
-    let (url_at, url) = (spec.url.span(), check.take(spec.url));
-    let (file_at, file) = (spec.file.span(), check.take(spec.file));
-    let source = match (url, file) {
-        (Some(_), Some(_)) => {
-            check.fault(file_at.or(url_at)?, "a list has a url or a file, not both");
-            None
+    let (url_at, file_at) = (spec.url.span(), spec.file.span());
+    let (url, file) = (check.take(spec.url), check.take(spec.file));
+    let none = || ListSource::File(PathBuf::new());
+    let source = match (url, file, url_at, file_at) {
+        (_, _, Some(_), Some(at)) => {
+            check.fault(at, "a list has a url or a file, not both");
+            none()
         }
-        (None, None) => {
-            check.fault(header.clone(), "`url` or `file` is missing: where the list comes from");
-            None
+        (_, _, None, None) => {
+            check.fault(header.at.clone(), "`url` or `file` is missing: where the list comes from");
+            none()
         }
-        (Some(url), None) if url.starts_with("https://") || url.starts_with("http://") => Some(ListSource::Url(url)),
-        (Some(url), None) => {
-            check.fault(url_at?, format!("expected a url with http:// or https://, found {url:?}"));
-            None
+        (Some(url), ..) if url.starts_with("https://") || url.starts_with("http://") => ListSource::Url(url),
+        (Some(url), _, Some(at), _) => {
+            check.fault(at, format!("expected a url with http:// or https://, found {url:?}"));
+            none()
         }
-        (None, Some(file)) => Some(ListSource::File(check.path(file))),
+        (_, Some(file), ..) => ListSource::File(check.path(file)),
+        // What is written is none, and was reported.
+        _ => none(),
     };
     let format = check.take(spec.format).map_or(ListFormat("auto"), |format| format.0);
     let kind_at = spec.kind.span();
@@ -411,7 +473,7 @@ fn list(header: &Range<usize>, spec: ListTable, check: &mut Check) -> Option<Lis
     // To answer in place of others is what a zone is for; who names the format knows whom he lets do so.
     let rewrites = check.take(spec.rewrites).unwrap_or(is_zone);
     let tags = texts(spec.tags, check).unwrap_or_default();
-    Some(ListConfig { name: name?, source: source?, format, kind, refresh, rewrites, tags })
+    ListConfig { name, source, format, kind, refresh, rewrites, tags }
 }
 
 /// The lists, of which only so many may be policy zones.
@@ -428,28 +490,31 @@ fn texts(setting: Setting<List<String>>, check: &mut Check) -> Option<Vec<String
     Some(list.into_iter().map(Spanned::into_inner).collect())
 }
 
-fn group(header: &Range<usize>, spec: GroupTable, check: &mut Check) -> Option<GroupSpec> {
+fn group(header: &Header, spec: GroupTable, check: &mut Check) -> GroupSpec {
     let name = name(header, spec.name, check);
     let lists = texts(spec.lists, check);
     let clients = texts(spec.clients, check).unwrap_or_default();
-    Some(GroupSpec { name: name?, clients, lists })
+    GroupSpec { name, clients, lists }
 }
 
-fn client(header: &Range<usize>, spec: ClientTable, check: &mut Check) -> Option<ClientSpec> {
+fn client(header: &Header, spec: ClientTable, check: &mut Check) -> ClientSpec {
     let name = name(header, spec.name, check);
     let groups = texts(spec.groups, check).unwrap_or_default();
-    let (_, List(ids)) = check.need("ids", header, spec.ids)?;
-    Some(ClientSpec { name: name?, ids: ids.into_iter().map(Spanned::into_inner).collect(), groups })
+    let ids = check.need("ids", &header.at, spec.ids).map_or_else(Vec::new, |(_, List(ids))| ids);
+    ClientSpec { name, ids: ids.into_iter().map(Spanned::into_inner).collect(), groups }
 }
 
-fn rule(header: &Range<usize>, spec: RuleTable, check: &mut Check) -> Option<RuleSpec> {
+/// A rule; the condition is checked where the action is wrong, and the action where the condition is.
+fn rule(header: &Header, spec: RuleTable, check: &mut Check) -> PlacedRule {
     let name = name(header, spec.name, check);
-    let when = check.need("when", header, spec.when);
-    let action = check.need("action", header, spec.action);
-    let rule = RuleSpec {
-        name: name?,
-        when: when?.1,
-        action: action?.1.0,
+    let (when_at, action_at, time_zone) = (spec.when.span(), spec.action.span(), spec.time_zone.span());
+    let when = check.need("when", &header.at, spec.when);
+    let action = check.need("action", &header.at, spec.action).map(|(_, action)| action.0);
+    let place = RulePlace { header: header.at.clone(), when: when_at, action: action_at, time_zone };
+    let spec = RuleSpec {
+        name,
+        when: when.map_or_else(|| "true".to_owned(), |(_, when)| when),
+        action: action.unwrap_or(ActionKind::Allow),
         enabled: check.take(spec.enabled).unwrap_or(true),
         priority: check.take(spec.priority).map_or(0, |priority| priority.0 as i32),
         time_zone: check.take(spec.time_zone),
@@ -464,5 +529,11 @@ fn rule(header: &Range<usize>, spec: RuleTable, check: &mut Check) -> Option<Rul
         over: check.take(spec.over).map(|over| over.0),
         tag: check.take(spec.tag),
     };
-    Some(rule)
+    PlacedRule { place, spec: if action.is_some() { spec } else { without_action(spec) } }
+}
+
+/// A rule whose action is not known: none of its settings is a stray one.
+fn without_action(spec: RuleSpec) -> RuleSpec {
+    let RuleSpec { name, when, enabled, priority, time_zone, log_only, .. } = spec;
+    RuleSpec { name, when, enabled, priority, time_zone, log_only, action: ActionKind::Allow, ..RuleSpec::default() }
 }

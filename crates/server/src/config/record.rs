@@ -41,9 +41,15 @@ fn read(header: &Range<usize>, spec: RecordSpec, sets: &mut Sets, derived: &mut 
     let values = check.need("values", header, spec.values);
     let ttl_secs = check.take(spec.ttl_secs).map_or(TTL_SECS, |secs| secs.0);
     let ptr = check.take(spec.ptr).unwrap_or(true);
-    let (Some((at, Text(name))), Some((_, Text(rtype))), Some((values_at, List(values)))) = (name, rtype, values)
-    else {
-        return;
+    let (at, Text(name), Text(rtype), values_at, List(values)) = match (name, rtype, values) {
+        (Some((at, name)), Some((_, rtype)), Some((values_at, values))) => (at, name, rtype, values_at, values),
+        (_, Some((_, Text(rtype))), Some((_, List(values)))) => {
+            // Without a name, the values are checked.
+            let wrong = |value: Spanned<String>| Some((value.span(), parse(rtype, value.get_ref()).err()?));
+            values.into_iter().filter_map(wrong).for_each(|(at, message)| check.fault(at, message));
+            return;
+        }
+        _ => return,
     };
     if values.is_empty() {
         check.fault(values_at, "expected at least one value, found none");

@@ -73,7 +73,7 @@ impl Policy {
             return Ok(None);
         }
         let wrong = |error: &dyn fmt::Display| PolicyError(error.to_string());
-        let directory = config.directory().map_err(|fault| wrong(&fault))?;
+        let directory = config.directory().map_err(|faults| wrong(&faults[0]))?;
         let rules = config.checked_rules().map_err(|faults| wrong(&faults[0]))?;
         let mut tests = rules.client_tests();
         let of_lists = parts.lists.as_deref().map_or_else(Vec::new, |lists| list_clients::tests(config, lists));

@@ -348,3 +348,54 @@ fn limits_and_secrets_are_typed() {
     assert_eq!(limit.exempt, ["127.0.0.1/32".parse().unwrap()]);
     assert_eq!((config.cache.serve_stale, config.cache.snapshot_interval), (None, None));
 }
+
+#[test]
+fn all_faults_of_each_table_are_reported_at_once() {
+    let text = r#"
+[policy]
+time-zone = "Mars/Phobos"
+[[list]]
+name = "ads"
+file = 5
+[[group]]
+name = "kids"
+lists = ["ads", "no", "none"]
+clients = ["a b"]
+[[client]]
+name = "tv"
+ids = ["c d", "e f"]
+groups = ["kids", "nobody"]
+[[client]]
+ids = ["g h"]
+[[rule]]
+name = "r"
+when = 'foo()'
+action = "blck"
+rps = 5
+[[rule]]
+name = "s"
+when = 'bar()'
+action = "redirect"
+time-zone = "Nope"
+to = ["x", "192.0.2.1", "y"]
+burst = 7
+[[forward]]
+upstreams = ["x"]
+strategy = "q"
+[[record]]
+type = "A"
+values = ["x"]
+"#;
+    let found = errors(text);
+    let places: Vec<&str> = found.lines().filter_map(|line| line.strip_prefix("a.toml:")?.split(' ').next()).collect();
+    let expected = [
+        "3:13:", "6:8:", "7:1:", "7:1:", "7:1:", "11:1:", "11:1:", "11:1:", "15:1:", "15:1:", "19:8:", "20:10:",
+        "24:8:", "25:10:", "26:13:", "29:1:", "30:14:", "31:12:", "32:1:", "34:11:",
+    ];
+    assert_eq!(places, expected, "{found}");
+    for said in
+        ["`burst` has no meaning for this action; `x` is no address; `y` is no address", "client `#2`: `g h` is"]
+    {
+        assert!(found.contains(said), "{found}");
+    }
+}
