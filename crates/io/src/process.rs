@@ -218,7 +218,11 @@ pub fn find_group(group: &str) -> io::Result<libc::gid_t> {
 }
 
 /// User id and primary group id of a user.
-fn find_user(user: &str) -> io::Result<(libc::uid_t, libc::gid_t)> {
+/// The account of this name, and its first group.
+///
+/// # Errors
+/// There is no such account.
+pub fn find_user(user: &str) -> io::Result<(libc::uid_t, libc::gid_t)> {
     /// Bytes for the strings of one entry; the longest in practice are some hundred.
     const STRINGS: usize = 16 << 10;
     let name = CString::new(user)?;

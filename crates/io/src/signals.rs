@@ -16,10 +16,17 @@ pub enum Signal {
     Terminate,
     /// `SIGINT`: the same, from a terminal.
     Interrupt,
+    /// `SIGUSR1` or `SIGUSR2`, which other servers answer with statistics, and which would end the process.
+    User,
 }
 
-const WATCHED: [(libc::c_int, Signal); 3] =
-    [(libc::SIGHUP, Signal::Hangup), (libc::SIGTERM, Signal::Terminate), (libc::SIGINT, Signal::Interrupt)];
+const WATCHED: [(libc::c_int, Signal); 5] = [
+    (libc::SIGHUP, Signal::Hangup),
+    (libc::SIGTERM, Signal::Terminate),
+    (libc::SIGINT, Signal::Interrupt),
+    (libc::SIGUSR1, Signal::User),
+    (libc::SIGUSR2, Signal::User),
+];
 
 /// The signals of the process that wait to be read (signalfd).
 #[derive(Debug)]

@@ -8,6 +8,7 @@ use avocet_load::LoadArgs;
 use clap::{Args, Parser, Subcommand};
 
 use crate::config;
+use crate::trust::negative::MAX_LIFETIME_SECS;
 
 /// Avocet, the DNS server of a network.
 #[derive(Debug, Parser)]
@@ -130,7 +131,7 @@ const QUERY_OPTIONS: &str = "\
 Server: an address or a host name; the port is 53 where none is given. Without a server, the first
 `listen` address of the configuration file, or 127.0.0.1:5300 where there is none.
 
-Exit code: 0 with a reply of any RCODE, SERVFAIL included; 1 without a reply.
+Exit code: 0 with a reply of any RCODE, SERVFAIL included; 1 without a reply; 2 where an argument is wrong.
 
 Options:
   +tcp           ask over TCP at once, not only after a truncated answer
@@ -165,7 +166,7 @@ pub(crate) struct ScopeArgs {
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub(crate) struct SpanArgs {
-    /// How long: 90s, 30m, 2h, 1d
+    /// How long: 90s, 30m, 2h, 1d, 1w; a year at most
     #[arg(long = "for", value_name = "TIME", default_value = "30m", value_parser = crate::config::policy::duration_arg)]
     pub(crate) span: Duration,
     /// End it now
@@ -413,8 +414,8 @@ pub(crate) enum NtaCommand {
         /// The name
         name: String,
         /// For how long: a number with s, m, h, d or w, a week at most
-        #[arg(long = "for", value_name = "TIME", default_value = "1h", value_parser = seconds)]
-        lifetime_secs: u64,
+        #[arg(long = "for", value_name = "TIME", default_value = "1h", value_parser = lifetime)]
+        lifetime: Duration,
     },
     /// Validate a name again
     Remove {
@@ -425,20 +426,11 @@ pub(crate) enum NtaCommand {
     List,
 }
 
-/// A time such as `90s`, `30m`, `1h`, `2d`, `1w`, in seconds.
-fn seconds(text: &str) -> Result<u64, String> {
-    let wrong = || "expected a number with s, m, h, d or w, such as 30m".to_owned();
-    let unit = text.chars().last().ok_or_else(wrong)?;
-    let factor = match unit {
-        's' => 1,
-        'm' => 60,
-        'h' => 3_600,
-        'd' => 86_400,
-        'w' => 7 * 86_400,
-        _ => return Err(wrong()),
-    };
-    let number: u64 = text[..text.len() - 1].parse().map_err(|_| wrong())?;
-    number.checked_mul(factor).ok_or_else(wrong)
+/// How long a negative trust anchor may hold.
+fn lifetime(text: &str) -> Result<Duration, String> {
+    let time = config::policy::parse_duration(text);
+    let time = time.filter(|time| (1..=MAX_LIFETIME_SECS).contains(&time.as_secs()));
+    time.ok_or_else(|| "expected a time from \"1s\" to \"1w\", such as \"30m\", \"2h\" or \"1d\"".to_owned())
 }
 
 /// How the running server is reached: through the control socket in the data directory of its configuration.
@@ -500,7 +492,9 @@ mod tests {
         let Ok(Command::Nta(nta)) = parse("avocet nta add x.example --for 30m --config a.toml") else {
             panic!("nta");
         };
-        assert!(matches!(nta.command, NtaCommand::Add { name, lifetime_secs: 1_800 } if name == "x.example"));
+        assert!(
+            matches!(nta.command, NtaCommand::Add { name, lifetime } if name == "x.example" && lifetime.as_secs() == 1_800)
+        );
         assert!(matches!(parse("avocet anchors --json"), Ok(Command::Anchors(args)) if args.json));
         assert!(matches!(parse("avocet reload"), Ok(Command::Reload(_))));
         for line in ["avocet serve a.toml", "avocet serve -c a.toml", "avocet serve --config=a.toml"] {
@@ -532,6 +526,9 @@ mod tests {
             "avocet import bind x",
             "avocet nta add",
             "avocet nta add x --for 1y",
+            "avocet nta add x --for 8d",
+            "avocet nta add x --for 0s",
+            "avocet pause --for 53w",
         ] {
             assert!(parse(line).is_err(), "{line}");
         }

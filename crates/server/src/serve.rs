@@ -162,6 +162,12 @@ fn create_directory(config: &Config) -> Result<(), StartError> {
     let directory = &config.data.directory;
     let failed =
         |what: &str, error| StartError::System(format!("{what} the data directory {}", directory.display()), error);
+    if directory.exists() && !directory.is_dir() {
+        return Err(StartError::Setting(format!(
+            "{} is a file; [data] directory must be a directory",
+            directory.display()
+        )));
+    }
     if !directory.exists() {
         if let Some(parent) = directory.parent() {
             let readable = DirBuilder::new().recursive(true).mode(0o755).create(parent);

@@ -67,6 +67,12 @@ fn warnings(config: &Config) -> Vec<String> {
             avocet_io::process::find_group(group).err().map(|fault| format!("[server] control-group: {fault}")),
         );
     }
+    if let Some(user) = &config.server.user {
+        warnings.extend(avocet_io::process::find_user(user).err().map(|fault| format!("[server] user: {fault}")));
+    }
+    if !config.server.allow.local && config.server.allow.networks.is_empty() {
+        warnings.push("[server] allow is empty: all queries are refused".to_owned());
+    }
     let allowed = AddressSet::new(&config.server.allow.with_own(&own_networks()));
     let own = query_tool::from_here(config.server.listen[0]);
     if names::are_wanted(&config.policy) && !allowed.contains(own.ip()) {

@@ -114,12 +114,12 @@ fn is_list_of_tables(schema: &Value) -> bool {
 
 /// The message for a name that is none of `known`.
 fn unknown(name: &str, known: &Map<String, Value>, schema: &Value) -> String {
-    if let Some(nearest) = nearest(name, known.keys()) {
-        return format!("unknown key `{name}`; did you mean `{nearest}`?");
-    }
     let home = properties(schema).iter().find(|(_, section)| properties(section).contains_key(name));
     if let Some((section, table)) = home {
         return format!("unknown key `{name}`; it belongs under {}", header(section, table));
+    }
+    if let Some(nearest) = nearest(name, known.keys()) {
+        return format!("unknown key `{name}`; did you mean `{nearest}`?");
     }
     let all: Vec<&str> = known.keys().map(String::as_str).collect();
     format!("unknown key `{name}`; known here are: {}", all.join(", "))

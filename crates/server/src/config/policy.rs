@@ -172,9 +172,9 @@ impl FromText for Refresh {
     }
 }
 
-/// A time such as "90s", "30m", "24h", "7d".
+/// A time such as "90s", "30m", "24h", "7d", "1w".
 pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
-    const UNITS: [(char, u64); 4] = [('s', 1), ('m', 60), ('h', 3_600), ('d', 86_400)];
+    const UNITS: [(char, u64); 5] = [('s', 1), ('m', 60), ('h', 3_600), ('d', 86_400), ('w', 7 * 86_400)];
     let (digits, scale) = UNITS.iter().find_map(|(unit, scale)| Some((text.strip_suffix(*unit)?, *scale)))?;
     if !digits.bytes().all(|octet| octet.is_ascii_digit()) {
         return None;
@@ -453,9 +453,13 @@ fn list(header: &Header, spec: ListTable, check: &mut Check) -> ListConfig {
             check.fault(header.at.clone(), "`url` or `file` is missing: where the list comes from");
             none()
         }
-        (Some(url), ..) if url.starts_with("https://") || url.starts_with("http://") => ListSource::Url(url),
+        (Some(url), ..) if is_fetched(&url) => ListSource::Url(url),
         (Some(url), _, Some(at), _) => {
-            check.fault(at, format!("expected a url with http:// or https://, found {url:?}"));
+            check.fault(at, format!("expected a url with http:// or https:// and a host, found {url:?}"));
+            none()
+        }
+        (_, Some(file), _, Some(at)) if file.is_empty() => {
+            check.fault(at, "expected the path of a file, found \"\"");
             none()
         }
         (_, Some(file), ..) => ListSource::File(check.path(file)),
@@ -474,6 +478,12 @@ fn list(header: &Header, spec: ListTable, check: &mut Check) -> ListConfig {
     let rewrites = check.take(spec.rewrites).unwrap_or(is_zone);
     let tags = texts(spec.tags, check).unwrap_or_default();
     ListConfig { name, source, format, kind, refresh, rewrites, tags }
+}
+
+/// Can a list be fetched from there?
+fn is_fetched(url: &str) -> bool {
+    let has_host = |url: hyper::Uri| url.host().is_some_and(|host| !host.is_empty());
+    (url.starts_with("https://") || url.starts_with("http://")) && url.parse().is_ok_and(has_host)
 }
 
 /// The lists, of which only so many may be policy zones.

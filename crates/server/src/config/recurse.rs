@@ -162,6 +162,11 @@ pub(super) fn resolver(spec: ResolverSpec, mode: Mode, check: &mut Check) -> Res
         let found = local_root_primaries.len();
         check.fault(primaries.unwrap_or_default(), format!("expected 1 to {MAX_SERVERS} servers, found {found}"));
     }
+    let families_at = spec.ipv6.span();
+    let (ipv4, ipv6) = (check.take(spec.ipv4).unwrap_or(true), check.take(spec.ipv6).unwrap_or(true));
+    if mode == Mode::Recurse && !ipv4 && !ipv6 {
+        check.fault(families_at.unwrap_or_default(), "ipv4 and ipv6 are both off, so that no server could be asked");
+    }
     ResolverConfig {
         mode,
         local_root: match check.take(spec.local_root) {
@@ -175,8 +180,8 @@ pub(super) fn resolver(spec: ResolverSpec, mode: Mode, check: &mut Check) -> Res
         qname_minimisation: check.take(spec.qname_minimisation).unwrap_or(true),
         case_randomisation: check.take(spec.case_randomisation).unwrap_or(true),
         cookies: check.take(spec.cookies).unwrap_or(true),
-        ipv4: check.take(spec.ipv4).unwrap_or(true),
-        ipv6: check.take(spec.ipv6).unwrap_or(true),
+        ipv4,
+        ipv6,
         query_private: check.take(spec.query_private).unwrap_or(false),
         aggressive_nsec: check.take(spec.aggressive_nsec).unwrap_or(true),
         error_reports: check.take(spec.error_reports).unwrap_or(false),

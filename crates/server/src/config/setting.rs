@@ -118,6 +118,18 @@ impl<'de> Visitor<'de> for RawVisitor {
         Ok(Raw::Integer(value))
     }
 
+    fn visit_i128<E>(self, _: i128) -> Result<Raw, E> {
+        Ok(Raw::Other("a number of too many digits"))
+    }
+
+    fn visit_u128<E>(self, _: u128) -> Result<Raw, E> {
+        Ok(Raw::Other("a number of too many digits"))
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Raw, E> {
+        Ok(Raw::Other("a number of too many digits"))
+    }
+
     fn visit_f64<E>(self, _: f64) -> Result<Raw, E> {
         Ok(Raw::Other("a number with a fraction"))
     }
@@ -391,10 +403,13 @@ impl FromText for SocketAddr {
 /// An address that is listened on: one without a port is a fault, with `usual` in its message.
 pub(super) fn address_with_port(text: &str, usual: u16) -> Result<SocketAddr, Option<String>> {
     let WrittenAddress { mut addr, has_port } = WrittenAddress::read(text, interface_index).ok_or(None)?;
-    if has_port {
+    if has_port && addr.port() != 0 {
         return Ok(addr);
     }
     addr.set_port(usual);
+    if has_port {
+        return Err(Some(format!("\"{text}\" has port 0, on which nobody would find it; write \"{addr}\"")));
+    }
     Err(Some(format!("\"{text}\" has no port; write \"{addr}\"")))
 }
 

@@ -97,8 +97,8 @@ pub(crate) fn anchors(args: &ControlArgs) -> ExitCode {
 /// `avocet nta`.
 pub(crate) fn nta(args: &NtaArgs) -> ExitCode {
     let (request, write): (_, fn(&Value) -> String) = match &args.command {
-        NtaCommand::Add { name, lifetime_secs } => {
-            (Request::NtaAdd { name: name.clone(), secs: *lifetime_secs }, |line| {
+        NtaCommand::Add { name, lifetime } => {
+            (Request::NtaAdd { name: name.clone(), secs: lifetime.as_secs() }, |line| {
                 format!("{} is not validated for {}", text(&line["name"]), left(&line["until"]))
             })
         }

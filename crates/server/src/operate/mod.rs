@@ -378,6 +378,9 @@ impl Operation {
                     self.drain(Ending::Told);
                 }
                 Signal::Terminate | Signal::Interrupt => is_impatient = true,
+                Signal::User => {
+                    tracing::info!("SIGUSR1 and SIGUSR2 do nothing; `avocet status` shows how the server is")
+                }
             }
         }
         is_impatient

@@ -31,9 +31,19 @@ use request::{Form, Request};
 /// The server that is asked where none is given: the one `avocet serve` starts without a file.
 const DEFAULT_SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 5300);
 
+/// The exit code where the arguments are wrong, as for other commands.
+const WRONG_ARGUMENTS: u8 = 2;
+
 /// Asks and shows. A reply of any RCODE is a success; none, or one that cannot be read, is not.
 pub(crate) fn run(args: &QueryArgs) -> ExitCode {
-    match trace(args) {
+    let request = match Request::from_words(&words(args)) {
+        Ok(request) => request,
+        Err(message) => {
+            let _ = writeln!(io::stderr(), "{message}");
+            return ExitCode::from(WRONG_ARGUMENTS);
+        }
+    };
+    match trace(args, &request) {
         Ok(None) => {}
         Ok(Some(code)) => return code,
         Err(message) => {
@@ -41,7 +51,7 @@ pub(crate) fn run(args: &QueryArgs) -> ExitCode {
             return ExitCode::FAILURE;
         }
     }
-    match ask(args).and_then(|shown| output::write(&format!("{}\n", shown.trim_end()))) {
+    match ask(args, request).and_then(|shown| output::write(&format!("{}\n", shown.trim_end()))) {
         Ok(_) => ExitCode::SUCCESS,
         Err(message) => {
             let _ = writeln!(io::stderr(), "{message}");
@@ -96,8 +106,7 @@ pub(crate) fn addresses_in(octets: &[u8]) -> Result<Vec<IpAddr>, Rcode> {
 }
 
 /// Does what `+trace` asks for; none: there is no such option.
-fn trace(args: &QueryArgs) -> Result<Option<ExitCode>, String> {
-    let request = Request::from_words(&words(args))?;
+fn trace(args: &QueryArgs, request: &Request) -> Result<Option<ExitCode>, String> {
     if !request.trace {
         return Ok(None);
     }
@@ -118,8 +127,7 @@ fn words(args: &QueryArgs) -> Vec<String> {
     reverse.into_iter().flatten().chain(args.words.iter().cloned()).collect()
 }
 
-fn ask(args: &QueryArgs) -> Result<String, String> {
-    let mut request = Request::from_words(&words(args))?;
+fn ask(args: &QueryArgs, mut request: Request) -> Result<String, String> {
     if args.json {
         request.form = Form::Json;
     }

@@ -132,3 +132,25 @@ fn a_check_warns_of_the_files_that_a_server_would_miss() {
     let json: serde_json::Value = serde_json::from_slice(&site.avocet(&["check", "--json"]).stdout).unwrap();
     assert_eq!((&json["ok"], json["warnings"].as_array().map(Vec::len)), (&true.into(), Some(3)));
 }
+
+#[test]
+fn signals_of_other_servers_do_not_end_it() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", "");
+    let mut server = site.start();
+    for signal in ["USR1", "USR2"] {
+        server.signal(signal);
+        server.wait_for_line("SIGUSR1 and SIGUSR2 do nothing");
+    }
+    assert_eq!(site.ask("www.example").0, ADDRESS);
+    server.stop();
+}
+
+#[test]
+fn a_data_directory_that_is_a_file_is_told_in_one_line() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", "");
+    std::fs::write(site.data(), "").unwrap();
+    let expected = format!("avocet: {} is a file; [data] directory must be a directory", site.data().display());
+    assert_eq!(refused(&site), expected);
+}

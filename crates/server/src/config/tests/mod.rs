@@ -399,3 +399,30 @@ values = ["x"]
         assert!(found.contains(said), "{found}");
     }
 }
+
+#[test]
+fn what_could_never_work_is_refused() {
+    for (text, expected) in [
+        (
+            "[server]\nworkers = 99999999999999999999999",
+            "2:11: expected an integer from 1 to 256, found a number of too many digits",
+        ),
+        (
+            "[server]\nlisten = [\"127.0.0.1:0\"]",
+            "2:11: \"127.0.0.1:0\" has port 0, on which nobody would find it; write \"127.0.0.1:53\"",
+        ),
+        ("listen = [\"127.0.0.1:53\"]", "1:1: unknown key `listen`; it belongs under [server]"),
+        ("[resolver]\nipv4 = false\nipv6 = false", "3:8: ipv4 and ipv6 are both off, so that no server could be asked"),
+        (
+            "[[list]]\nname = \"x\"\nurl = \"https://\"",
+            "3:7: expected a url with http:// or https:// and a host, found \"https://\"",
+        ),
+        (
+            "[[list]]\nname = \"x\"\nurl = \"http://a b/\"",
+            "3:7: expected a url with http:// or https:// and a host, found \"http://a b/\"",
+        ),
+        ("[[list]]\nname = \"x\"\nfile = \"\"", "3:8: expected the path of a file, found \"\""),
+    ] {
+        assert_eq!(errors_alone(text), format!("a.toml:{expected}"), "{text}");
+    }
+}
