@@ -65,7 +65,10 @@ fn local_records_answer_by_type_wildcard_alias_and_reverse_name() {
     let reply = check(&server, "Router.LAN.", "A", good, &["192.168.1.1", "192.168.1.2"]);
     assert_eq!((reply.ttl(), reply.header.flags & (AA | RA)), (Some(77), AA | RA));
     check(&server, "router.lan.", "AAAA", good, &["fd00::1"]);
-    check(&server, "router.lan.", "MX", good, &[]);
+    let reply = check(&server, "router.lan.", "MX", good, &[]);
+    let (soa, ttl_secs) = &reply.authority[0];
+    let shown = "router.lan. SOA router.lan. nobody.invalid. 1 3600 1200 604800 77";
+    assert_eq!((format!("{soa:?}"), *ttl_secs), (shown.to_owned(), 77), "no zone of this network is above it");
     check(&server, "x.apps.lan.", "A", good, &["192.168.1.9"]);
     check(&server, "a.b.apps.lan.", "A", good, &["192.168.1.9"]);
     check(&server, "fixed.apps.lan.", "TXT", good, &["\"v=1\" \"two words\""]);
@@ -100,6 +103,67 @@ fn a_local_alias_to_a_special_name_does_not_leak_it() {
     let server = Setup::forwarding_to(upstream.addr).tables(record).start();
     check(&server, "leak.lan.", "A", Rcode::NXDOMAIN, &["x.onion."]);
     assert!(upstream.received().is_empty());
+}
+
+/// What a stranger's names lead to: names of this network, for which it would have an answer, too.
+fn stranger() -> Scripted {
+    Scripted::start(|query| {
+        let answer = query.answer();
+        match query.qname().as_str() {
+            "own.example." => {
+                answer.own(60, "CNAME", "router.lan.").record("router.lan.", 60, "A", "203.0.113.66").send()
+            }
+            "unknown.example." => answer.own(60, "CNAME", "unknown.lan.").send(),
+            "above.example." => answer.own(60, "CNAME", "apps.lan.").send(),
+            "onion.example." => answer.own(60, "CNAME", "x.onion.").send(),
+            "round.example." => answer.own(60, "CNAME", "a.lan.").send(),
+            "x.branch.example." => {
+                answer.record("branch.example.", 60, "DNAME", "apps.lan.").own(60, "CNAME", "x.apps.lan.").send()
+            }
+            _ => answer.own(60, "A", "192.0.2.1").send(),
+        }
+    })
+}
+
+#[test]
+fn aliases_of_others_into_names_of_this_network_end_here() {
+    let recursing = "[resolver]\nmode = \"recurse\"\nquery-private = true\n[dnssec]\nvalidate = false\n";
+    for more in ["", recursing] {
+        let upstream = stranger();
+        let setup = Setup::forwarding_to(upstream.addr).server("local-zones = [\"lan\"]").tables(RECORDS);
+        let server = setup.tables(more).start();
+        let check = |name: &str, qtype: &str, rcode: Rcode, expected: &[&str]| {
+            for ask in [Ask::of(name, qtype), Ask::of(name, qtype).edns(1232).dnssec_ok()] {
+                for turn in ["miss", "hit"] {
+                    let reply = server.ask(&ask);
+                    assert_eq!(
+                        (reply.rcode, &reply.texts()[..]),
+                        (rcode, expected.iter().map(ToString::to_string).collect::<Vec<_>>().as_slice()),
+                        "{turn} {name} {more}"
+                    );
+                    assert_eq!(
+                        reply.authority.len(),
+                        usize::from(reply.answer.iter().all(|(record, _)| record.rtype.to_string() != qtype)),
+                        "{name}"
+                    );
+                    assert_eq!(reply.header.flags & AA, 0, "{name}");
+                }
+            }
+        };
+        let good = Rcode::NOERROR;
+        check("own.example.", "A", good, &["192.168.1.1", "192.168.1.2", "router.lan."]);
+        check("own.example.", "AAAA", good, &["fd00::1", "router.lan."]);
+        check("own.example.", "MX", good, &["router.lan."]);
+        check("unknown.example.", "A", Rcode::NXDOMAIN, &["unknown.lan."]);
+        check("above.example.", "A", good, &["apps.lan."]);
+        check("onion.example.", "A", Rcode::NXDOMAIN, &["x.onion."]);
+        check("round.example.", "A", good, &["192.0.2.1", "a.lan.", "b.lan.", "www.outside.example."]);
+        check("x.branch.example.", "A", good, &["192.168.1.9", "apps.lan.", "x.apps.lan."]);
+        for query in upstream.received() {
+            let name = query.qname();
+            assert!(!name.ends_with("lan.") && !name.ends_with("onion."), "{name} is asked upstream");
+        }
+    }
 }
 
 #[test]

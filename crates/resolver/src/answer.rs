@@ -106,6 +106,10 @@ impl Gathered {
         self.entries.len()
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// Adds a record; names in uncompressed wire form.
     pub(crate) fn push(&mut self, kind: Kind, owner: &[u8], rdata: &[u8]) {
         let owner_at = self.octets.len() as u32;

@@ -8,6 +8,7 @@ use avocet_wire::{Class, NameBuf, Rcode, Rtype, Section, name};
 
 use crate::answer::{self, Answers, Gathered, Kind, Resolved, split_question};
 use crate::iterate::rrset::Signed;
+use crate::own::Own;
 use crate::plan::Plan;
 use crate::read::folded_target;
 use crate::scrub::{MAX_ALIASES, substitute};
@@ -116,12 +117,15 @@ impl Assembler {
             return Trail::Incomplete(start);
         }
         let mut at = start;
+        // The question's own name was looked up before it came here.
+        let mut is_behind_alias = !walk.out.is_empty();
         for _ in 0..=MAX_ALIASES {
-            match walk.step(&at, qtype, qclass) {
+            let own = if is_behind_alias { walk.own(&at, qtype, qclass) } else { None };
+            match own.unwrap_or_else(|| walk.step(&at, qtype, qclass)) {
                 Step::End(rcode) => {
                     return Trail::Complete { rcode, status: walk.status };
                 }
-                Step::Alias(next) if !walk.out.has_alias(next.wire()) => at = next,
+                Step::Alias(next) if !walk.out.has_alias(next.wire()) => (at, is_behind_alias) = (next, true),
                 Step::Alias(_) => return Trail::Loop,
                 Step::Unknown => return Trail::Incomplete(at),
             }
@@ -193,6 +197,25 @@ impl Walk<'_> {
             return if qtype == Rtype::CNAME { Step::End(Rcode::NOERROR) } else { Step::Alias(next) };
         }
         self.nxdomain(at, class)
+    }
+
+    /// What this server knows of a name by itself, whatever the cache has.
+    fn own(&mut self, at: &NameBuf, qtype: Rtype, class: Class) -> Option<Step> {
+        let (rcode, section, set) = match self.plan.own(at.wire(), qtype)? {
+            Own::Set(set) => (Rcode::NOERROR, Section::Answer, set),
+            Own::Denied(rcode, soa) => (rcode, Section::Authority, soa),
+        };
+        self.status.authentic = false;
+        let is_alias = section == Section::Answer && set.rtype == Rtype::CNAME && qtype != Rtype::CNAME;
+        let kind = Kind { section, rtype: set.rtype, class, ttl_secs: set.ttl_secs };
+        let mut target = None;
+        set.for_each(|data| {
+            self.out.push(kind, set.owner, data);
+            if is_alias {
+                target = folded_target(data);
+            }
+        });
+        Some(target.map_or(Step::End(rcode), Step::Alias))
     }
 
     fn alias(&mut self, at: &NameBuf, class: Class) -> Option<NameBuf> {

@@ -25,6 +25,7 @@ mod local_root;
 mod metrics;
 mod name_servers;
 mod numbering;
+mod own;
 mod plan;
 mod pool;
 mod query;
@@ -49,6 +50,7 @@ pub use iterate::trust::Validation;
 pub use local_root::{LocalRoot, LocalRootFault, LocalRootSlot, Timers};
 pub use metrics::{Counters, RTT_BUCKETS_MS, UpstreamCounters};
 pub use name_servers::{DELEGATIONS, NameServers};
+pub use own::{Data, Own, OwnNames, OwnSet, Sought};
 pub use plan::{
     EcsPolicy, FetchLimits, MAX_RACE, MAX_UPSTREAMS, Plan, PlanError, Settings, Strategy, Transport, UpstreamSpec,
     ZoneRule,

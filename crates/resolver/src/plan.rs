@@ -16,6 +16,7 @@ use avocet_wire::{Rtype, name};
 use crate::answer::split_question;
 use crate::dns64::Dns64;
 use crate::iterate::rrset::Signed;
+use crate::own::{Own, OwnNames, Sought};
 use crate::recursion::{Recursion, Stubs};
 use crate::resolver::Ask;
 
@@ -188,6 +189,8 @@ pub struct Plan {
     pub(crate) stubs: Stubs,
     pub(crate) fetch_limits: FetchLimits,
     dns64: Option<Arc<Dns64>>,
+    /// Names that this server answers by itself.
+    own_names: Option<Arc<dyn OwnNames>>,
 }
 
 impl Plan {
@@ -222,6 +225,7 @@ impl Plan {
             stubs,
             fetch_limits,
             dns64: None,
+            own_names: None,
         };
         let mut numbers = HashMap::new();
         for rule in rules {
@@ -278,6 +282,32 @@ impl Plan {
     pub fn with_dns64(mut self, dns64: Dns64) -> Self {
         self.dns64 = Some(Arc::new(dns64));
         self
+    }
+
+    /// The same plan of a server that knows these names by itself: aliases that lead to them end here.
+    #[must_use]
+    pub fn with_own_names(mut self, own_names: Arc<dyn OwnNames>) -> Self {
+        self.own_names = Some(own_names);
+        self
+    }
+
+    /// Returns what this server knows of a folded name by itself; none where others are to be asked.
+    pub(crate) fn own<'a>(&'a self, qname: &'a [u8], qtype: Rtype) -> Option<Own<'a>> {
+        self.own_names.as_ref()?.find(&self.sought(qname, qtype))
+    }
+
+    /// Is this folded name in a zone that no other server is asked about?
+    pub(crate) fn is_in_own_zone(&self, qname: &[u8]) -> bool {
+        self.own_names.as_ref().is_some_and(|names| names.has_zone_of(&self.sought(qname, Rtype::A)))
+    }
+
+    fn sought<'a>(&self, qname: &'a [u8], qtype: Rtype) -> Sought<'a> {
+        Sought { qname, qtype, served_len: self.own_rule_len(qname) }
+    }
+
+    /// Is this folded name one that this server answers by itself?
+    pub(crate) fn is_own(&self, qname: &[u8]) -> bool {
+        self.own(qname, Rtype::A).is_some()
     }
 
     /// How addresses are translated for a client: not for one who validates himself, and so wants signatures

@@ -63,9 +63,17 @@ impl Belief {
         &asked.qname[asked.qname.len().saturating_sub(self.apex_len())..]
     }
 
+    /// Are those asked servers that a rule of the policy chose? They are believed about all names.
+    fn is_of_a_set(self, asked: &Asked<'_>) -> bool {
+        matches!(self, Self::Rule(route) if asked.plan.leads_to_a_set(route))
+    }
+
     fn reaches(self, asked: &Asked<'_>, name: &[u8]) -> bool {
+        if asked.plan.is_own(name) && !self.is_of_a_set(asked) {
+            return false;
+        }
         match self {
-            Self::Rule(route) => asked.plan.leads_to_a_set(route) || asked.plan.forwards(name, route),
+            Self::Rule(route) => self.is_of_a_set(asked) || asked.plan.forwards(name, route),
             Self::Name(_) => false,
             // DS records of what an alias leads to may be the zone's above.
             Self::Zone(_) if asked.qtype == Rtype::DS => false,

@@ -16,6 +16,7 @@ use crate::query::addresses::AddressSet;
 use crate::query::chaos::ChaosTexts;
 use crate::query::cookie::CookieSecrets;
 use crate::query::local::LocalRecords;
+use crate::query::own::Names;
 use crate::query::rate_limit::RateLimiter;
 use crate::query::respond::Identity;
 use crate::query::special::SpecialNames;
@@ -103,12 +104,16 @@ impl Snapshot {
             Some(dns64) => plan.with_dns64(dns64),
             None => plan,
         };
+        let special = Arc::new(SpecialNames::of(server));
+        let local = Arc::new(LocalRecords::new(&config.records, &special));
+        let own_names = Names { local: Arc::clone(&local), special: Arc::clone(&special) };
+        let plan = plan.with_own_names(Arc::new(own_names));
         let policy = Policy::build(&config.policy, &parts)?.map(Arc::new);
         Ok(Self {
             epoch,
             allow: AddressSet::new(&server.allow.with_own(&unconfigured.own_networks)),
-            local: LocalRecords::new(&config.records),
-            special: SpecialNames::of(server),
+            local,
+            special,
             chaos: ChaosTexts { version: server.version.clone(), identity: server.id_server.clone() },
             identity: Identity {
                 udp_size: server.max_udp_size,

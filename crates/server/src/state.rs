@@ -39,9 +39,9 @@ pub(crate) struct Snapshot {
     /// Who is answered.
     pub(crate) allow: AddressSet,
     /// Local records.
-    pub(crate) local: LocalRecords,
+    pub(crate) local: Arc<LocalRecords>,
     /// Local zones, and special names if they are answered here.
-    pub(crate) special: SpecialNames,
+    pub(crate) special: Arc<SpecialNames>,
     /// Texts of class CH.
     pub(crate) chaos: ChaosTexts,
     /// NSID and sizes for OPT.

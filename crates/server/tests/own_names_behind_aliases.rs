@@ -192,3 +192,41 @@ fn what_is_known_of_a_redirected_name_is_not_given_where_its_target_fails() {
         assert_eq!(answer, "NOERROR 30 garden.example. 30 192.0.2.7 [3 resolution failed or takes long]", "{name}");
     }
 }
+
+fn plain(more: &str) -> String {
+    let forward = "[resolver]\nmode = \"forward\"\n[[forward]]\nzone = \".\"\nupstreams = [\"192.0.2.53\"]\n";
+    format!("{forward}[cache]\npacket-bytes = \"1MiB\"\nrrset-bytes = \"1MiB\"\n{more}")
+}
+
+const NAS: &str = "[[record]]\nname = \"nas.lan\"\ntype = \"A\"\nvalues = [\"192.168.1.5\"]\n";
+
+#[test]
+fn a_reload_that_changes_own_names_holds_for_cached_aliases_that_lead_to_them() {
+    let mut server = InProcess::new(&plain(""), SocketAddr::from((CLIENT, 4000))).unwrap();
+    server.learn(&wire("www.example."), Rtype::CNAME.0, 300, &[&wire("nas.lan.")]);
+    server.learn(&wire("nas.lan."), A.0, 300, &[&[203, 0, 113, 66]]);
+    let mut check = |more: &str, expected: &str| {
+        server.reload(&plain(more)).unwrap();
+        for turn in ["first", "again"] {
+            assert_eq!(ask(&mut server, CLIENT, "www.example.", A), expected, "{more}, {turn}");
+            assert_eq!(server.waits_for(), None);
+        }
+    };
+    check("", "NOERROR 300 nas.lan. 300 203.0.113.66");
+    check(NAS, "NOERROR 300 nas.lan. 300 192.168.1.5");
+    check("[server]\nlocal-zones = [\"lan\"]\n", "NXDOMAIN 300 nas.lan.");
+    check("", "NOERROR 300 nas.lan. 300 203.0.113.66");
+}
+
+#[test]
+fn an_own_address_behind_an_alias_of_others_is_private_and_a_direct_question_for_it_is_not_judged() {
+    let policy = format!("{NAS}[policy]\nblock-private = true\nprivate-exceptions = [\"home.example\"]\n");
+    let mut server = InProcess::new(&plain(&policy), SocketAddr::from((CLIENT, 4000))).unwrap();
+    for name in ["evil.example.", "nas.home.example."] {
+        server.learn(&wire(name), Rtype::CNAME.0, 300, &[&wire("nas.lan.")]);
+    }
+    assert_eq!(ask(&mut server, CLIENT, "nas.lan.", A), "NOERROR 300 192.168.1.5");
+    assert_eq!(ask(&mut server, CLIENT, "nas.home.example.", A), "NOERROR 300 nas.lan. 300 192.168.1.5");
+    let blocked = ask(&mut server, CLIENT, "evil.example.", A);
+    assert!(!blocked.contains("192.168.1.5"), "{blocked}");
+}

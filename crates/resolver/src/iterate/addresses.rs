@@ -222,6 +222,10 @@ impl Walker {
         Box::pin(async move {
             let mut at = server.clone();
             for _ in 0..=MAX_ALIASES {
+                // A stranger's delegation finds no server in a zone of this network.
+                if self.plan.is_in_own_zone(&at) {
+                    return Ok(Found::Denied(Source::Cache, Extent::Whole));
+                }
                 let mut part = self.part(&at, qtype, frame).await?;
                 // Nothing of it is verified.
                 part.ends_with_alias();

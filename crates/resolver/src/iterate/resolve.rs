@@ -16,6 +16,7 @@ use super::rrset::{Denial, Found, Name, Rrset, Side, Signed, Stored};
 use super::validate::Said;
 use crate::answer::Gathered;
 use crate::dns64::Dns64;
+use crate::own::Own;
 use crate::read::folded_target;
 use crate::resolver::report::{Report, is_of_zone};
 use crate::scrub::{MAX_ALIASES, substitute};
@@ -120,7 +121,10 @@ impl Walker {
         let mut at = qname;
         while resolution.sets.len() <= 2 * MAX_ALIASES && seen.len() <= MAX_ALIASES + 1 {
             let frame = Frame::first(at.clone(), qtype);
-            let mut part = self.valid_part(&at, qtype, &frame).await?;
+            let mut part = match self.own_part(&at, qtype) {
+                Some(part) => part,
+                None => self.valid_part(&at, qtype, &frame).await?,
+            };
             resolution.beside = self.judged_beside(&mut part).await;
             let is_expanded = part.sets.iter().any(Rrset::is_expanded);
             self.keep(&part, qtype);
@@ -152,6 +156,22 @@ impl Walker {
         }
         resolution.failure = Some(Failure::Aliases);
         Ok(resolution)
+    }
+
+    /// What this server knows of a name by itself: no other is asked, and nothing of it is kept.
+    fn own_part(&self, qname: &Name, qtype: Rtype) -> Option<Part> {
+        let part = match self.plan.own(qname, qtype)? {
+            Own::Set(own) => {
+                let set = Rrset::of_own(&own);
+                let alias =
+                    if qtype == set.rtype { None } else { set.records.first().and_then(|data| folded_target(data)) };
+                let ending = alias.map_or(Ending::Answered, |next| Ending::GoesOn(next.wire().into()));
+                Part { sets: vec![set], ..Part::of_cache(ending) }
+            }
+            Own::Denied(rcode, soa) => Part::of_cache(Ending::Denied(qname.clone(), Denial::of_own(rcode, &soa))),
+        };
+        self.io.record(Step::Own { name: qname.clone(), rtype: qtype });
+        Some(part)
     }
 
     /// What servers gave besides. An answer that is authentic has nothing in its authority section that is not

@@ -11,6 +11,7 @@ use avocet_wire::{Class, Rcode, Rtype, Section, name};
 use super::trust::{BEFORE_SIGNER, signer_of};
 use crate::answer::{Gathered, Kind};
 use crate::numbering::Numbering;
+use crate::own::OwnSet;
 use crate::read::ReplyRecord;
 
 /// A name in folded wire form.
@@ -72,6 +73,14 @@ impl Side {
     }
 }
 
+impl Denial {
+    /// Of this server itself.
+    pub(crate) fn of_own(rcode: Rcode, soa: &OwnSet<'_>) -> Self {
+        let soa = Some(Rrset::of_own(soa));
+        Self { rcode, soa, proof: Vec::new(), security: Security::Insecure, unsupported: None }
+    }
+}
+
 impl Rrset {
     /// As a new set without records.
     pub(crate) fn empty(owner: Name, rtype: Rtype, ttl_secs: u32) -> Self {
@@ -85,6 +94,13 @@ impl Rrset {
             unsupported: None,
             synthesised: false,
         }
+    }
+
+    /// Of this server itself: nobody signed it, and no cache keeps it.
+    pub(crate) fn of_own(own: &OwnSet<'_>) -> Self {
+        let mut set = Self { security: Security::Insecure, ..Self::empty(own.owner.into(), own.rtype, own.ttl_secs) };
+        own.for_each(|data| set.records.push(data.into()));
+        set
     }
 
     fn cached(owner: &[u8], rtype: Rtype, view: &RrsetView<'_>) -> Self {

@@ -66,6 +66,13 @@ pub enum Step {
         /// For which type.
         rtype: Rtype,
     },
+    /// An alias led to a name that this server answers by itself.
+    Own {
+        /// The name.
+        name: Name,
+        /// For which type.
+        rtype: Rtype,
+    },
     /// An equal query was under way for another question: its reply serves both.
     Joined,
     /// A reply came that belongs to a query.

@@ -13,6 +13,7 @@ mod floods;
 mod glue;
 mod limits;
 mod local_root;
+mod own;
 mod replies;
 mod reports;
 mod secure;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use avocet_cache::{FailureCache, RrsetCache, TtlBounds};
 use avocet_resolver::{
-    Action, Actions, Ask, Context, Dns64, FetchLimits, Plan, Recursion, Resolver, RootServer, Settings, Shed,
+    Action, Actions, Ask, Context, Dns64, FetchLimits, OwnNames, Plan, Recursion, Resolver, RootServer, Settings, Shed,
     Submitted, Trace, Traced,
 };
 use avocet_testkit::{Faults, Network, Query, Response, name, question, shown};
@@ -176,6 +176,11 @@ impl World {
     pub(crate) fn seeded(recursion: Recursion, faults: Faults, seed: u64) -> Self {
         let world = Self::with_faults(recursion, faults);
         Self { net: Network::new(seed, START_MS, faults), ..world }
+    }
+
+    /// Of a server that knows these names by itself.
+    pub(crate) fn with_own_names(recursion: Recursion, names: impl OwnNames + 'static) -> Self {
+        Self::of(recursion, Faults::NONE, |plan| plan.with_own_names(Arc::new(names)))
     }
 
     fn of(recursion: Recursion, faults: Faults, change: impl FnOnce(Plan) -> Plan) -> Self {

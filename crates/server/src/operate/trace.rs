@@ -351,6 +351,7 @@ fn step_value(step: &Step) -> Value {
         Step::LocalRoot { name, rtype } => {
             json!({ "step": "local-root", "name": shown(name), "type": rtype.to_string() })
         }
+        Step::Own { name, rtype } => json!({ "step": "own", "name": shown(name), "type": rtype.to_string() }),
         Step::Joined => json!({ "step": "joined" }),
         Step::Replied { server, rtt_ms, reaction } => {
             let (reaction, rcode) = reaction_words(*reaction);

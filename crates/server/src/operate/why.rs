@@ -183,6 +183,7 @@ fn sentence(step: &Value) -> String {
             format!("zone {}: {servers} {plural}, {} known", f("zone"), addresses(step["addresses"].as_u64()))
         }
         "ask" => ask(step),
+        "own" => format!("this server answers {} {} itself", f("name"), f("type")),
         "local-root" => format!("the copy of the root zone says of {} {}", f("name"), f("type")),
         "joined" => "the same is being asked for another question; its reply serves both".to_owned(),
         "reply" => reply(step),

@@ -20,6 +20,7 @@ use crate::clock::wall_secs;
 use crate::config::{Config, find};
 use crate::query::asked::Transport;
 use crate::query::local::LocalRecords;
+use crate::query::special::SpecialNames;
 
 /// Names that are shown of each kind of change.
 const SHOWN: usize = 20;
@@ -84,7 +85,7 @@ struct Query {
 impl Side {
     fn of(config: Config) -> Result<Self, String> {
         let policy = policy(&config, countries(&config)?)?;
-        let local = LocalRecords::new(&config.records);
+        let local = LocalRecords::new(&config.records, &SpecialNames::default());
         Ok(Self { translation: config.dns64.translation(), config, policy, local, scratch: Scratch::for_looking() })
     }
 

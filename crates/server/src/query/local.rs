@@ -7,12 +7,14 @@
 
 use std::collections::{HashMap, HashSet};
 
+use avocet_resolver::{Data, Own, OwnSet};
 use avocet_wire::builder::{Builder, Full, Record, Section};
 use avocet_wire::header::{AA, QR, RA};
 use avocet_wire::suffix::SuffixMap;
 use avocet_wire::{Class, NameBuf, Rcode, Rtype, name};
 
 use super::respond::Draft;
+use super::special::{SpecialNames, write_set};
 use crate::config::RecordConfig;
 
 /// Most CNAMEs followed for one question.
@@ -34,6 +36,38 @@ struct Owner {
     sets: Vec<LocalSet>,
     /// Those for names below it that are no owners.
     wildcard: Vec<LocalSet>,
+    /// Where the SOA of its denials is, and how long they hold.
+    denials: Denials,
+}
+
+/// The SOA of what a name with records does not have: of the zone that it is in, or else its own.
+#[derive(Clone, Copy, Debug, Default)]
+struct Denials {
+    /// Octets of the owner, which the name ends in.
+    apex_len: u8,
+    /// As the zone has it, and no longer than the records of the name.
+    ttl_secs: u32,
+}
+
+impl Denials {
+    fn of<'s>(name: &[u8], sets: impl Iterator<Item = &'s LocalSet>, zones: &SpecialNames) -> Self {
+        let ttl_secs = sets.map(|set| set.ttl_secs).min().unwrap_or_default();
+        match zones.soa_above(name) {
+            Some(soa) => Self { apex_len: soa.owner.len() as u8, ttl_secs: soa.ttl_secs.min(ttl_secs) },
+            None => Self { apex_len: name.len() as u8, ttl_secs },
+        }
+    }
+
+    fn soa<'a>(&self, name: &'a [u8]) -> OwnSet<'a> {
+        OwnSet::soa(&name[name.len().saturating_sub(usize::from(self.apex_len))..], self.ttl_secs)
+    }
+}
+
+/// The records that answer for a name.
+#[derive(Clone, Copy)]
+struct Records<'r> {
+    sets: &'r [LocalSet],
+    denials: Denials,
 }
 
 /// The records of one type of a name.
@@ -67,8 +101,8 @@ pub(crate) enum Local {
 }
 
 impl LocalRecords {
-    /// Indexes the configured records.
-    pub(crate) fn new(records: &[RecordConfig]) -> Self {
+    /// Indexes the configured records. What names in these zones do not have is denied by the zone.
+    pub(crate) fn new(records: &[RecordConfig], zones: &SpecialNames) -> Self {
         let mut names: HashMap<&[u8], Owner> = HashMap::new();
         let set = |record: &RecordConfig| {
             let RecordConfig { rtype, ttl_secs, ref rdata, .. } = *record;
@@ -81,6 +115,10 @@ impl LocalRecords {
                 names.entry(above).or_default().wildcard.push(set(record));
             }
         }
+        for (name, owner) in &mut names {
+            let denying = owner.sets.iter().chain(&owner.wildcard);
+            owner.denials = Denials::of(name, denying, zones);
+        }
         let above = names.keys().flat_map(|name| name::ancestors(name).skip(1)).filter(|name| name.len() > 1);
         let above = above.map(Box::from).collect();
         let has_wildcards = names.values().any(|owner| !owner.wildcard.is_empty());
@@ -89,25 +127,39 @@ impl LocalRecords {
 
     /// Answers the question into `out`, if its name is local.
     pub(crate) fn answer(&self, question: &LocalQuestion<'_>, out: &mut [u8]) -> Local {
-        let Some(first) = self.sets(question.qname) else { return Local::Absent };
+        let Some(first) = self.records_of(question.qname) else { return Local::Absent };
         let mut aliases = Vec::new();
-        let mut sets = first;
-        while let Some(alias) = alias_of(sets, question, &aliases) {
+        let mut records = first;
+        while let Some(alias) = alias_of(records.sets, question, &aliases) {
             let target = alias.target.folded();
             aliases.push(alias);
-            match self.sets(target.wire()) {
-                Some(next) if aliases.len() < MAX_CNAMES => sets = next,
+            match self.records_of(target.wire()) {
+                Some(next) if aliases.len() < MAX_CNAMES => records = next,
                 Some(_) => return Local::Answer(servfail(question, out)),
                 None => return Local::Outside(aliases),
             }
         }
         let owner = aliases.last().map_or(question.qname, |last| last.target.wire());
-        Local::Answer(write(question, &aliases, (owner, sets), out).unwrap_or_else(|Full| servfail(question, out)))
+        Local::Answer(write(question, &aliases, (owner, records), out).unwrap_or_else(|Full| servfail(question, out)))
+    }
+
+    /// What a folded name has of this type, or an alias in its place. None: it is not local.
+    pub(super) fn find<'a>(&'a self, qname: &'a [u8], qtype: Rtype) -> Option<Own<'a>> {
+        let Records { sets, denials } = self.records_of(qname)?;
+        let of_type = |rtype| sets.iter().find(|set| set.rtype == rtype);
+        let Some(set) = of_type(qtype).or_else(|| of_type(Rtype::CNAME)) else {
+            return Some(Own::Denied(Rcode::NOERROR, denials.soa(qname)));
+        };
+        let data = match &*set.rdata {
+            [first, ..] if set.rtype == Rtype::CNAME => Data::One(first),
+            rdata => Data::Records(rdata),
+        };
+        Some(Own::Set(OwnSet { owner: qname, rtype: set.rtype, ttl_secs: set.ttl_secs, data }))
     }
 
     /// Is this folded name one of ours?
     pub(crate) fn has(&self, qname: &[u8]) -> bool {
-        self.sets(qname).is_some()
+        self.records_of(qname).is_some()
     }
 
     /// Whether names below this folded name have records.
@@ -122,18 +174,19 @@ impl LocalRecords {
 
     /// The records of a name, or those of the wildcard that stands for it.
     #[inline]
-    fn sets(&self, qname: &[u8]) -> Option<&[LocalSet]> {
+    fn records_of(&self, qname: &[u8]) -> Option<Records<'_>> {
         if self.names.is_empty() {
             return None;
         }
-        let own = self.names.get(qname).map(|owner| &*owner.sets).filter(|sets| !sets.is_empty());
-        own.or_else(|| if self.has_wildcards { self.sets_of_wildcard(qname) } else { None })
+        let own = self.names.get(qname).filter(|owner| !owner.sets.is_empty());
+        let own = own.map(|owner| Records { sets: &owner.sets, denials: owner.denials });
+        own.or_else(|| if self.has_wildcards { self.records_of_wildcard(qname) } else { None })
     }
 
     /// Only the closest name above counts (RFC 4592 §3.3.1).
-    fn sets_of_wildcard(&self, qname: &[u8]) -> Option<&[LocalSet]> {
+    fn records_of_wildcard(&self, qname: &[u8]) -> Option<Records<'_>> {
         let (_, encloser) = self.names.nearest(name::parent(qname)?)?;
-        Some(&*encloser.wildcard).filter(|sets| !sets.is_empty())
+        (!encloser.wildcard.is_empty()).then_some(Records { sets: &encloser.wildcard, denials: encloser.denials })
     }
 }
 
@@ -185,7 +238,7 @@ fn alias_of(sets: &[LocalSet], question: &LocalQuestion<'_>, aliases: &[Alias]) 
 fn write(
     question: &LocalQuestion<'_>,
     aliases: &[Alias],
-    (owner, sets): (&[u8], &[LocalSet]),
+    (owner, records): (&[u8], Records<'_>),
     out: &mut [u8],
 ) -> Result<Draft, Full> {
     let limit = out.len();
@@ -193,7 +246,7 @@ fn write(
     builder.question(question.qname, question.qtype, Class::IN)?;
     write_aliases(&mut builder, aliases)?;
     // ANY gets one RRset (RFC 8482 §4.1).
-    let set = sets.iter().find(|set| set.rtype == question.qtype || question.qtype == Rtype::ANY);
+    let set = records.sets.iter().find(|set| set.rtype == question.qtype || question.qtype == Rtype::ANY);
     if let Some(set) = set {
         let record = |rdata| Record { owner, rtype: set.rtype, class: Class::IN, ttl_secs: set.ttl_secs, rdata };
         let (last, ahead) = set.rdata.split_at(question.first_of(set));
@@ -205,6 +258,8 @@ fn write(
         if written.is_err() {
             builder.truncate();
         }
+    } else {
+        write_set(&mut builder, Section::Authority, &records.denials.soa(owner))?;
     }
     Ok(Draft { len: builder.finish(), rcode: Rcode::NOERROR, ede: None, note: 0 })
 }
@@ -233,7 +288,10 @@ fn servfail(question: &LocalQuestion<'_>, out: &mut [u8]) -> Draft {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+    use crate::config::Config;
     use avocet_wire::MessageView;
     use avocet_wire::header::TC;
 
@@ -246,7 +304,7 @@ mod tests {
     fn records() -> LocalRecords {
         let record =
             |name: &str, rtype, rdata: Vec<Box<[u8]>>| RecordConfig { name: wire(name), rtype, rdata, ttl_secs: 300 };
-        LocalRecords::new(&[
+        let records = [
             record("nas.lan.", Rtype::A, vec![[10, 0, 0, 2].into(), [10, 0, 0, 3].into()]),
             record("www.lan.", Rtype::CNAME, vec![wire("nas.lan.")]),
             record("out.lan.", Rtype::CNAME, vec![wire("hop.lan.")]),
@@ -255,7 +313,12 @@ mod tests {
             record("real.dev.lan.", Rtype::A, vec![[10, 0, 0, 8].into()]),
             record("a.loop.", Rtype::CNAME, vec![wire("b.loop.")]),
             record("b.loop.", Rtype::CNAME, vec![wire("a.loop.")]),
-        ])
+        ];
+        records_of(&records)
+    }
+
+    fn records_of(records: &[RecordConfig]) -> LocalRecords {
+        LocalRecords::new(records, &SpecialNames::default())
     }
 
     #[test]
@@ -263,9 +326,9 @@ mod tests {
         for (owner, is_found) in [("*.", true), ("*.lan.", false), ("www.example.", true)] {
             let rdata = vec![[10, 0, 0, 1].as_slice().into()];
             let record = RecordConfig { name: wire(owner), rtype: Rtype::A, rdata, ttl_secs: 300 };
-            assert_eq!(LocalRecords::new(&[record]).has(&wire("www.example.")), is_found, "{owner}");
+            assert_eq!(records_of(&[record]).has(&wire("www.example.")), is_found, "{owner}");
         }
-        assert!(!LocalRecords::new(&[]).has(&wire("www.example.")));
+        assert!(!records_of(&[]).has(&wire("www.example.")));
     }
 
     fn check(qname: &str, qtype: Rtype, expected: &str) {
@@ -294,7 +357,7 @@ mod tests {
         let record = RecordConfig { name: wire("many.lan."), rtype: Rtype::A, rdata, ttl_secs: 300 };
         let mut out = [0; 512];
         let question = LocalQuestion { qname: &wire("many.lan."), qtype: Rtype::A, turn: 0 };
-        let Local::Answer(draft) = LocalRecords::new(&[record]).answer(&question, &mut out) else { panic!() };
+        let Local::Answer(draft) = records_of(&[record]).answer(&question, &mut out) else { panic!() };
         let header = MessageView::new(&out[..draft.len]).unwrap().header();
         assert_eq!((draft.rcode, header.rcode(), header.has(TC)), (Rcode::NOERROR, Rcode::NOERROR, true));
     }
@@ -314,9 +377,32 @@ mod tests {
     }
 
     #[test]
+    fn what_a_name_does_not_have_is_denied_by_its_zone_for_no_longer_than_its_records_hold() {
+        let config = "[server]\nlocal-zones = [\"lan\"]\n";
+        let zones = SpecialNames::of(&Config::from_text(None, config, &BTreeMap::new()).unwrap().server);
+        let own = |owner: &str, ttl_secs| {
+            let rdata = vec![[10, 0, 0, 1].as_slice().into()];
+            RecordConfig { name: wire(owner), rtype: Rtype::A, rdata, ttl_secs }
+        };
+        let records =
+            [own("nas.lan.", 300), own("brief.lan.", 20), own("nas.example.", 300), own("*.dev.example.", 40)];
+        let records = LocalRecords::new(&records, &zones);
+        for (owner, expected) in [
+            ("nas.lan.", "lan. 60"),
+            ("brief.lan.", "lan. 20"),
+            ("nas.example.", "nas.example. 300"),
+            ("x.y.dev.example.", "dev.example. 40"),
+        ] {
+            let qname = wire(owner);
+            let Some(Own::Denied(Rcode::NOERROR, soa)) = records.find(&qname, Rtype::MX) else { panic!("{owner}") };
+            assert_eq!(format!("{} {}", NameBuf::from_wire(soa.owner).unwrap(), soa.ttl_secs), expected);
+        }
+    }
+
+    #[test]
     fn names_types_wildcards_and_chains_are_answered() {
         check("nas.lan.", Rtype::A, "NOERROR nas.lan./A nas.lan./A");
-        check("nas.lan.", Rtype::AAAA, "NOERROR");
+        check("nas.lan.", Rtype::AAAA, "NOERROR nas.lan./SOA");
         check("nas.lan.", Rtype::ANY, "NOERROR nas.lan./A nas.lan./A");
         check("www.lan.", Rtype::A, "NOERROR www.lan./CNAME nas.lan./A nas.lan./A");
         check("www.lan.", Rtype::CNAME, "NOERROR www.lan./CNAME");

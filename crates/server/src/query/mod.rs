@@ -18,6 +18,7 @@ pub(crate) mod late;
 pub(crate) mod local;
 pub(crate) mod miss;
 pub(crate) mod octets;
+pub(crate) mod own;
 pub(crate) mod rate_limit;
 pub(crate) mod rehearsal;
 mod rejected;

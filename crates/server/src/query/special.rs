@@ -10,6 +10,7 @@
 
 use std::collections::BTreeMap;
 
+use avocet_resolver::{Data, Own, OwnSet};
 use avocet_wire::builder::{Builder, Full, Record, Section};
 use avocet_wire::header::{AA, QR, RA};
 use avocet_wire::suffix::SuffixMap;
@@ -23,10 +24,10 @@ use crate::config::ServerConfig;
 const TTL_SECS: u32 = 10_800;
 /// TTL of denials in local zones, in seconds: a device that has just got its record is found within a minute.
 const LOCAL_TTL_SECS: u32 = 60;
-/// Who is responsible for a zone nobody has.
-const MAILBOX: &[u8] = b"\x06nobody\x07invalid\x00";
-/// Octets of the longest SOA data: two names and five numbers.
-const SOA_ROOM: usize = 255 + MAILBOX.len() + 20;
+/// Addresses and name of this host.
+const LOOPBACK: [u8; 4] = [127, 0, 0, 1];
+const LOOPBACK_V6: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+const LOCALHOST: &[u8] = b"\x09localhost\x00";
 /// The root's octet ends the list of names below.
 const EMPTY_ZONES: &str = "invalid test onion alt local home.arpa resolver.arpa \
     10.in-addr.arpa 168.192.in-addr.arpa 254.169.in-addr.arpa 0.in-addr.arpa 127.in-addr.arpa \
@@ -69,6 +70,12 @@ impl SpecialNames {
         Self { zones: zones.into_iter().collect() }
     }
 
+    /// The SOA of the zone that a name is in; none where it is in none.
+    pub(super) fn soa_above<'a>(&self, name: &'a [u8]) -> Option<OwnSet<'a>> {
+        let (apex, zone) = self.zones.nearest(name)?;
+        Some(OwnSet::soa(apex, zone.ttl_secs()))
+    }
+
     /// The zone that the question's name is in; none where it is in none.
     #[inline]
     pub(crate) fn find<'a>(&'a self, question: &LocalQuestion<'a>) -> Option<InZone<'a>> {
@@ -77,7 +84,7 @@ impl SpecialNames {
     }
 }
 
-impl InZone<'_> {
+impl<'a> InZone<'a> {
     /// Whether servers of the name's own go before the zone; `apex_len` is the length of the zone that they are
     /// configured for. Before a special name all do, before a local zone those of a zone below it.
     pub(crate) fn gives_way(&self, apex_len: Option<usize>) -> bool {
@@ -89,11 +96,32 @@ impl InZone<'_> {
 
     /// Answers the question into `out`.
     pub(crate) fn answer(&self, records: &LocalRecords, out: &mut [u8]) -> Option<Draft> {
-        let Self { question, apex, zone } = self;
-        let exists =
-            question.qname.len() == apex.len() || *zone == Zone::Localhost || records.has_below(question.qname);
-        let rcode = if exists { Rcode::NOERROR } else { Rcode::NXDOMAIN };
-        write(question, (apex, *zone), rcode, out).ok()
+        write(&self.question, &self.find(records), out).ok()
+    }
+
+    /// What the zone has of the question's name, which has no record among these.
+    pub(super) fn find(&self, records: &LocalRecords) -> Own<'a> {
+        let Self { question: LocalQuestion { qname, qtype, .. }, apex, zone } = *self;
+        let at_apex = qname.len() == apex.len();
+        let soa = OwnSet::soa(apex, zone.ttl_secs());
+        let data = match (zone, qtype) {
+            (Zone::Localhost, Rtype::A) => Data::One(&LOOPBACK),
+            (Zone::Localhost, Rtype::AAAA) => Data::One(&LOOPBACK_V6),
+            (Zone::LoopbackReverse, Rtype::PTR) if at_apex => Data::One(LOCALHOST),
+            (Zone::Empty | Zone::Local, Rtype::NS) if at_apex => Data::One(apex),
+            (_, Rtype::SOA) if at_apex => return Own::Set(soa),
+            _ => {
+                let exists = at_apex || zone == Zone::Localhost || records.has_below(qname);
+                return Own::Denied(if exists { Rcode::NOERROR } else { Rcode::NXDOMAIN }, soa);
+            }
+        };
+        Own::Set(OwnSet { owner: qname, rtype: qtype, ttl_secs: zone.ttl_secs(), data })
+    }
+}
+
+impl Zone {
+    fn ttl_secs(self) -> u32 {
+        if self == Self::Local { LOCAL_TTL_SECS } else { TTL_SECS }
     }
 }
 
@@ -126,50 +154,28 @@ fn wire(text: &str) -> Box<[u8]> {
     out.into()
 }
 
-/// SOA data: the zone itself as primary, nobody.invalid., 1 3600 1200 604800 and the TTL of denials.
-fn soa<'r>(apex: &[u8], ttl_secs: u32, room: &'r mut [u8; SOA_ROOM]) -> &'r [u8] {
-    let mut len = 0;
-    let mut put = |octets: &[u8]| {
-        room[len..len + octets.len()].copy_from_slice(octets);
-        len += octets.len();
+fn write(question: &LocalQuestion<'_>, own: &Own<'_>, out: &mut [u8]) -> Result<Draft, Full> {
+    let (rcode, section, set) = match *own {
+        Own::Set(set) => (Rcode::NOERROR, Section::Answer, set),
+        Own::Denied(rcode, soa) => (rcode, Section::Authority, soa),
     };
-    put(apex);
-    put(MAILBOX);
-    for number in [1, 3600, 1200, 604_800, ttl_secs] {
-        put(&u32::to_be_bytes(number));
-    }
-    &room[..len]
-}
-
-fn write(
-    question: &LocalQuestion<'_>,
-    (apex, zone): (&[u8], Zone),
-    rcode: Rcode,
-    out: &mut [u8],
-) -> Result<Draft, Full> {
-    let at_apex = question.qname.len() == apex.len();
-    let ttl_secs = if zone == Zone::Local { LOCAL_TTL_SECS } else { TTL_SECS };
     let limit = out.len();
     let mut builder = Builder::new(out, limit, 0, QR | AA | RA | rcode.low())?;
     builder.question(question.qname, question.qtype, Class::IN)?;
-    let mut room = [0; SOA_ROOM];
-    let soa = soa(apex, ttl_secs, &mut room);
-    let mut loopback_v6 = [0; 16];
-    loopback_v6[15] = 1;
-    let data: Option<&[u8]> = match (zone, question.qtype) {
-        (Zone::Localhost, Rtype::A) => Some(&[127, 0, 0, 1]),
-        (Zone::Localhost, Rtype::AAAA) => Some(&loopback_v6),
-        (Zone::LoopbackReverse, Rtype::PTR) if at_apex => Some(b"\x09localhost\x00"),
-        (_, Rtype::SOA) if at_apex => Some(soa),
-        (Zone::Empty | Zone::Local, Rtype::NS) if at_apex => Some(apex),
-        _ => None,
-    };
-    let record = |owner, rtype, rdata| Record { owner, rtype, class: Class::IN, ttl_secs, rdata };
-    match data {
-        Some(rdata) => builder.record(Section::Answer, &record(question.qname, question.qtype, rdata))?,
-        None => builder.record(Section::Authority, &record(apex, Rtype::SOA, soa))?,
-    }
+    write_set(&mut builder, section, &set)?;
     Ok(Draft { len: builder.finish(), rcode, ede: None, note: 0 })
+}
+
+/// Writes a set of this server to a section.
+pub(super) fn write_set(builder: &mut Builder<'_>, section: Section, set: &OwnSet<'_>) -> Result<(), Full> {
+    let mut written = Ok(());
+    set.for_each(|rdata| {
+        let record = Record { owner: set.owner, rtype: set.rtype, class: Class::IN, ttl_secs: set.ttl_secs, rdata };
+        if written.is_ok() {
+            written = builder.record(section, &record);
+        }
+    });
+    written
 }
 
 #[cfg(test)]
@@ -182,7 +188,8 @@ mod tests {
     fn check(qname: &str, qtype: Rtype, expected: &str) {
         let zones = "[server]\nlocal-zones = [\"lan\", \"home.arpa\"]\n[[record]]\nname = \"a.b.lan\"\ntype = \"A\"\nvalues = [\"10.0.0.1\"]\n";
         let config = Config::from_text(None, zones, &BTreeMap::new()).unwrap();
-        let (names, records) = (SpecialNames::of(&config.server), LocalRecords::new(&config.records));
+        let (names, records) =
+            (SpecialNames::of(&config.server), LocalRecords::new(&config.records, &SpecialNames::default()));
         let mut out = [0; 512];
         let qname = wire(qname);
         let question = LocalQuestion { qname: &qname, qtype, turn: 0 };

@@ -1,0 +1,108 @@
+//! Names that the server knows by itself: records of its configuration, local zones, special names.
+//!
+//! A client's question for such a name never comes here. But an alias in an answer may lead to one: then what is known
+//! here is the end of the answer, and no other server is asked. It is never authentic, and in no RRset cache.
+
+use std::fmt;
+
+use avocet_wire::{Rcode, Rtype};
+
+/// Who is responsible for a zone nobody has.
+const MAILBOX: &[u8] = b"\x06nobody\x07invalid\x00";
+/// Octets of the longest SOA data: two names and five numbers.
+const SOA_ROOM: usize = 255 + MAILBOX.len() + 20;
+
+/// Who knows names by itself.
+pub trait OwnNames: fmt::Debug + Send + Sync {
+    /// Returns what is known of a name and type; none where others are to be asked.
+    fn find<'a>(&'a self, sought: &Sought<'a>) -> Option<Own<'a>>;
+
+    /// Returns whether the name is in a zone that no other server is asked about, whatever records it has.
+    fn has_zone_of(&self, sought: &Sought<'_>) -> bool;
+}
+
+/// A name and type that an alias leads to.
+#[derive(Clone, Copy, Debug)]
+pub struct Sought<'a> {
+    /// Folded.
+    pub qname: &'a [u8],
+    /// What is asked for.
+    pub qtype: Rtype,
+    /// Octets of the apex of the nearest zone that has servers of its own in the configuration, but for the root.
+    pub served_len: Option<usize>,
+}
+
+/// What is known of a name.
+#[derive(Clone, Copy, Debug)]
+pub enum Own<'a> {
+    /// What was asked for, or an alias in its place. The owner is the name itself.
+    Set(OwnSet<'a>),
+    /// NODATA or NXDOMAIN, with the SOA of its zone.
+    Denied(Rcode, OwnSet<'a>),
+}
+
+/// An RRset of this server.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnSet<'a> {
+    /// Owner, folded.
+    pub owner: &'a [u8],
+    /// Type.
+    pub rtype: Rtype,
+    /// TTL in seconds.
+    pub ttl_secs: u32,
+    /// Data of its records.
+    pub data: Data<'a>,
+}
+
+/// Data of records.
+#[derive(Clone, Copy, Debug)]
+pub enum Data<'a> {
+    /// Of these.
+    Records(&'a [Box<[u8]>]),
+    /// Of one.
+    One(&'a [u8]),
+    /// The SOA of a zone that has none but this: the owner as primary, nobody.invalid., 1 3600 1200 604800 and the TTL.
+    Soa,
+}
+
+impl<'a> OwnSet<'a> {
+    /// The SOA of a zone whose denials hold for so long.
+    #[must_use]
+    pub fn soa(apex: &'a [u8], ttl_secs: u32) -> Self {
+        Self { owner: apex, rtype: Rtype::SOA, ttl_secs, data: Data::Soa }
+    }
+
+    /// Shows the data of each record.
+    pub fn for_each(&self, mut show: impl FnMut(&[u8])) {
+        match self.data {
+            Data::Records(records) => records.iter().for_each(|data| show(data)),
+            Data::One(data) => show(data),
+            Data::Soa => {
+                let mut room = [0; SOA_ROOM];
+                let numbers = [1, 3600, 1200, 604_800, self.ttl_secs].map(u32::to_be_bytes);
+                let mut len = 0;
+                for part in [self.owner, MAILBOX, numbers.as_flattened()] {
+                    room[len..len + part.len()].copy_from_slice(part);
+                    len += part.len();
+                }
+                show(&room[..len]);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_soa_of_an_own_zone_has_the_time_of_its_denials() {
+        let mut shown = Vec::new();
+        let soa = OwnSet::soa(b"\x03lan\x00", 60);
+        soa.for_each(|data| shown.push(avocet_wire::rdata::display(soa.rtype.0, data).to_string()));
+        assert_eq!(shown, ["lan. nobody.invalid. 1 3600 1200 604800 60"]);
+        let longest = [[63u8].as_slice(), &[b'a'; 63]].concat().repeat(3);
+        let longest = [&longest[..], &[61], &[b'a'; 61], &[0]].concat();
+        OwnSet::soa(&longest, 60).for_each(|data| assert_eq!(data.len(), 255 + MAILBOX.len() + 20));
+    }
+}
