@@ -18,6 +18,7 @@ mod metrics;
 mod operate;
 mod output;
 mod policy;
+mod private_zones;
 mod query;
 mod query_tool;
 mod root;

@@ -4,7 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use avocet_cache::TtlBounds;
-use avocet_resolver::{FetchLimits, LocalRootSlot, Plan, PlanError, Recursion, Settings, UpstreamSpec, ZoneRule};
+use avocet_resolver::{
+    FetchLimits, LocalRootSlot, Plan, PlanError, Recursion, Settings, UpstreamSpec, Validation, ZoneRule,
+};
 use avocet_wire::hash::HashKey;
 use avocet_wire::name;
 use ipnet::IpNet;
@@ -12,6 +14,7 @@ use ipnet::IpNet;
 use crate::config::recurse::{LocalRootSource, Mode};
 use crate::config::{self, CacheConfig, Config, ForwardConfig};
 use crate::policy::{Parts, Policy, PolicyError};
+use crate::private_zones::private_zones;
 use crate::query::addresses::AddressSet;
 use crate::query::chaos::ChaosTexts;
 use crate::query::cookie::CookieSecrets;
@@ -197,7 +200,10 @@ fn recursion(config: &Config, unconfigured: &Unconfigured) -> Recursion {
         own: config.server.listen.clone(),
         stubs: config.stubs.clone(),
         local_root: has_copy.then(|| unconfigured.local_root.clone()),
-        validation: config.dnssec.validation(&unconfigured.trust),
+        validation: config.dnssec.validation(&unconfigured.trust).map(|validation| Validation {
+            private: private_zones(config).into_iter().map(|zone| (zone, ())).collect(),
+            ..validation
+        }),
     }
 }
 

@@ -12,6 +12,7 @@ use avocet_cache::{Rank, Security};
 use avocet_dnssec::anchor::Anchors;
 use avocet_dnssec::negative::NegativeAnchors;
 use avocet_dnssec::{Context, DelegationKind, Policy, Reason, Trust, Verdict, ZoneKeys, chain, signature};
+use avocet_wire::suffix::SuffixMap;
 use avocet_wire::{Class, Rtype, name};
 
 use super::Walker;
@@ -41,6 +42,9 @@ pub struct Validation {
     pub anchors: Anchors,
     /// Names below which nothing is validated.
     pub negative: NegativeAnchors,
+    /// Zones with servers in the configuration that the public tree denies, and that nothing above vouches for: they
+    /// are as good as negative anchors, unless there is a trust anchor at or below them.
+    pub private: SuffixMap<()>,
     /// Which algorithms count.
     pub policy: Policy,
 }
@@ -147,10 +151,20 @@ impl Walker {
         matches!(link, Link::NoCut).then_some(above)
     }
 
+    /// Fails for data of a private zone: nothing above it is asked for DS records. Those of its apex are the zone's above.
+    pub(crate) fn check_private(&self, owner: &[u8], rtype: Rtype) -> Result<(), Reason> {
+        let above = if rtype == Rtype::DS { name::parent(owner).unwrap_or(owner) } else { owner };
+        let is_private = self.validation().is_some_and(|validation| validation.private.nearest(above).is_some());
+        if is_private { self.anchor_of(above).map(|_| ()) } else { Ok(()) }
+    }
+
     /// The anchor that counts for a name.
     pub(crate) fn anchor_of(&self, name: &[u8]) -> Result<Name, Reason> {
         let validation = self.validation().ok_or(Reason::NoAnchor)?;
         let anchor = validation.anchors.closest(name).ok_or(Reason::NoAnchor)?;
+        if validation.private.nearest(name).is_some_and(|(apex, ())| anchor.wire().len() < apex.len()) {
+            return Err(Reason::NegativeAnchor);
+        }
         match validation.negative.covering(name, anchor, self.io.moment().wall_secs) {
             Some(_) => Err(Reason::NegativeAnchor),
             None => Ok(anchor.wire().into()),

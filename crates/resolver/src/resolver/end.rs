@@ -113,10 +113,10 @@ impl<W> Resolver<W> {
     /// Answers all who wait with what was gathered.
     pub(super) fn finish(&mut self, at: u32, found: Found, cx: &mut Context<'_, W>) {
         let task = &mut self.tasks[at];
-        if task.prefix.len() > 0 {
+        if !task.prefix.is_empty() {
             task.prefix.append(&self.gathered);
         }
-        let gathered = if task.prefix.len() > 0 { &task.prefix } else { &self.gathered };
+        let gathered = if !task.prefix.is_empty() { &task.prefix } else { &self.gathered };
         let flags = found.rcode.low() | if found.authentic { AD } else { 0 };
         let Some(resolved) = answer::write(&mut cx.actions.answers, &task.question, flags, gathered) else {
             task.note(Failure::Unusable);

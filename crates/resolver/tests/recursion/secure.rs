@@ -1,15 +1,19 @@
 //! Validation: secure, insecure and bogus answers, by zones that are signed at test time.
 
+use std::net::SocketAddr;
+
 use avocet_cache::ReadAt;
 use avocet_dnssec::Policy;
 use avocet_dnssec::anchor::{Anchor, Anchors};
 use avocet_dnssec::negative::{NegativeAnchor, NegativeAnchors};
-use avocet_resolver::{Answers, Assembled, Assembler, Plan, Recursion, Validation, Wanted};
+use avocet_resolver::{Answers, Assembled, Assembler, Plan, Recursion, StubZone, Validation, Wanted};
 use avocet_testkit::{name, question};
+use avocet_wire::suffix::SuffixMap;
 use avocet_wire::{NameBuf, Rcode, Rtype, rdata};
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 
+use crate::attacks::rule;
 use crate::world::{Answer, Script, World, authority, recursion, settings};
 
 /// When the signatures of the tests are valid, in seconds since 1970.
@@ -86,6 +90,7 @@ pub(crate) fn validation(zone: &Zone) -> Validation {
     Validation {
         anchors: Anchors::of(vec![Anchor::parse(&anchor).unwrap()]),
         negative: NegativeAnchors::default(),
+        private: SuffixMap::default(),
         policy: Policy::default(),
     }
 }
@@ -435,4 +440,80 @@ fn names_in_a_proven_gap_are_denied_without_asking() {
     assert_eq!(world.take_sent(), Vec::<String>::new());
     assert_eq!(world.resolve("www.example. A").rcode, Rcode::NOERROR, "what exists is asked for");
     assert_eq!(world.take_sent(), ["2: www.example. A"]);
+}
+
+/// How the servers of a zone are configured.
+#[derive(Clone, Copy)]
+enum By {
+    Forward,
+    Stub,
+}
+
+/// The root, signed, denies lan.; iot.lan. is at a configured server, unsigned.
+fn world_with_iot(by: By, validation: Validation) -> World {
+    let root = Zone::new(".");
+    let server = SocketAddr::from(([192, 0, 2, 8], 53));
+    let (rules, stubs) = match by {
+        By::Stub => (Vec::new(), vec![StubZone { zone: name("iot.lan.").into(), servers: vec![server] }]),
+        By::Forward => (vec![rule("iot.lan.", 8)], Vec::new()),
+    };
+    let recursion = Recursion { validation: Some(validation), stubs, aggressive_nsec: true, ..recursion() };
+    let mut world = World::with_plan(7, Plan::new(rules, settings()).unwrap().with_recursion(recursion));
+    world.wall_secs = NOW_SECS;
+    let keys = lines(&[root.sign("an", &root.dnskey())]);
+    let soa = ". 300 SOA ns.test. host.test. 1 2 3 4 300";
+    let denied = lines(&[root.sign("au", soa), root.sign("au", ". 300 NSEC net. NS SOA RRSIG NSEC DNSKEY")]);
+    let mut script = served(".", &[(". DNSKEY", &keys), ("*lan. A", &denied), ("*lan. DS", &denied)]);
+    world.serve(
+        1,
+        Box::new(move |query| {
+            let response = script(query)?;
+            Some(if query.qname == "." { response } else { response.rcode(Rcode::NXDOMAIN) })
+        }),
+    );
+    world.serve(8, authority("iot.lan.", &[("tv.iot.lan. A", &["an tv.iot.lan. 60 A 192.168.1.9"])]));
+    world
+}
+
+#[test]
+fn a_private_zone_that_the_root_denies_is_not_validated() {
+    let mut validation = validation(&Zone::new("."));
+    validation.private = [(name("iot.lan.").into(), ())].into_iter().collect();
+    let soa = "authority iot.lan. 300 SOA ns.test. host.test. 1 2 3 4 300";
+    for by in [By::Forward, By::Stub] {
+        let mut world = world_with_iot(by, validation.clone());
+        for (what, rcode, record) in [
+            ("tv.iot.lan. A", Rcode::NOERROR, "answer tv.iot.lan. 60 A 192.168.1.9"),
+            ("iot.lan. A", Rcode::NOERROR, soa),
+            ("gone.iot.lan. A", Rcode::NXDOMAIN, soa),
+        ] {
+            let answer = world.resolve(what);
+            answer.check(rcode, &[record]);
+            assert!(!answer.authentic);
+            assert_eq!(world.take_sent(), [format!("8: {what}")], "nobody above is asked");
+        }
+        // What the root denies is known now.
+        assert!(world.resolve("other.lan. A").authentic);
+        world.resolve("tv.iot.lan. AAAA").check(Rcode::NOERROR, &[soa]);
+    }
+}
+
+#[test]
+fn a_private_zone_with_a_trust_anchor_is_validated() {
+    let iot = Zone::new("iot.lan.");
+    let mut validation = validation(&Zone::new("."));
+    let anchors =
+        [".", "iot.lan."].map(|zone| Anchor::parse(&Zone::new(zone).ds().replacen(" 300 ", " IN ", 1)).unwrap());
+    validation.anchors = Anchors::of(anchors.into());
+    validation.private = [(name("iot.lan.").into(), ())].into_iter().collect();
+    let mut world = world_with_iot(By::Stub, validation);
+    let keys = lines(&[iot.sign("an", &iot.dnskey())]);
+    let tv = lines(&[iot.sign("an", "tv.iot.lan. 60 A 192.168.1.9")]);
+    let forged = ["an pc.iot.lan. 60 A 192.168.1.66".to_owned()];
+    world.serve(
+        8,
+        served("iot.lan.", &[("iot.lan. DNSKEY", &keys), ("tv.iot.lan. A", &tv), ("pc.iot.lan. A", &forged)]),
+    );
+    assert!(world.resolve("tv.iot.lan. A").authentic);
+    assert_eq!(world.resolve("pc.iot.lan. A").rcode, Rcode::SERVFAIL);
 }

@@ -14,6 +14,7 @@ use crate::operate::names;
 use crate::operate::networks::own_networks;
 use crate::policy::GeoDatabase;
 use crate::policy::load::open_file;
+use crate::private_zones::doubtful_zones;
 use crate::query::addresses::AddressSet;
 use crate::{operate, output, query_tool, root};
 
@@ -79,6 +80,12 @@ fn warnings(config: &Config) -> Vec<String> {
         let own = own.ip();
         warnings.push(format!(
             "names of clients are looked up by questions from {own} to this server, and `allow` lacks it"
+        ));
+    }
+    for zone in doubtful_zones(config) {
+        warnings.push(format!(
+            "{zone} has private servers: where a signed zone above denies it or names other keys, its names fail to \
+             validate; then name it in `negative-anchors` of [dnssec]"
         ));
     }
     for list in &config.policy.lists {

@@ -10,6 +10,7 @@ use avocet_dnssec::negative::{MAX_NEGATIVE_ANCHORS, NegativeAnchor, NegativeAnch
 use avocet_dnssec::{Policy, Sha1Signatures};
 use avocet_resolver::{RootServer, StubZone, Validation};
 use avocet_wire::NameBuf;
+use avocet_wire::suffix::SuffixMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use toml::Spanned;
 
@@ -141,7 +142,7 @@ impl DnssecConfig {
             let name = NameBuf::from_wire(name).ok();
             let _ = name.map(|name| negative.insert(NegativeAnchor { name, expires_at_secs: None }));
         }
-        self.validate.then_some(Validation { anchors, negative, policy: self.policy() })
+        self.validate.then_some(Validation { anchors, negative, private: SuffixMap::default(), policy: self.policy() })
     }
 }
 

@@ -125,6 +125,11 @@ impl Zone {
     }
 }
 
+/// The apexes of all special zones, by their folded wire names.
+pub(crate) fn special_apexes() -> impl Iterator<Item = Box<[u8]>> {
+    special_zones().into_iter().map(|(apex, _)| apex)
+}
+
 fn special_zones() -> Vec<(Box<[u8]>, Zone)> {
     let mut zones = Vec::new();
     let mut add = |text: &str, zone| zones.push((wire(text), zone));
@@ -144,7 +149,7 @@ fn special_zones() -> Vec<(Box<[u8]>, Zone)> {
     zones
 }
 
-fn wire(text: &str) -> Box<[u8]> {
+pub(crate) fn wire(text: &str) -> Box<[u8]> {
     let mut out = Vec::new();
     for label in text.split('.') {
         out.push(label.len() as u8);

@@ -10,6 +10,7 @@ use avocet_dnssec::{Policy, Sha1Signatures};
 use avocet_resolver::{
     EcsPolicy, Plan, Recursion, RootServer, Settings, StubZone, Transport, UpstreamSpec, Validation, ZoneRule,
 };
+use avocet_wire::suffix::SuffixMap;
 use avocet_wire::{NameBuf, Rtype};
 
 use super::read::without_comment;
@@ -247,7 +248,7 @@ impl Config {
         }
         // Most scenarios are of a time when all signed with SHA-1.
         let policy = Policy { sha1_signatures: Sha1Signatures::Verified };
-        Ok(Validation { anchors, negative, policy })
+        Ok(Validation { anchors, negative, private: SuffixMap::default(), policy })
     }
 }
 
