@@ -174,6 +174,12 @@ impl Copies {
         serde_json::from_slice(&line).ok()
     }
 
+    /// Removes the copy of a list.
+    pub(super) fn remove(&mut self, list: &ListConfig) {
+        self.unsaved.remove(&list.name);
+        let _ = fs::remove_file(self.path(&list.name));
+    }
+
     /// Removes the copies of lists that are no more.
     pub(super) fn clear(&mut self, lists: &[ListConfig]) {
         self.unsaved.retain(|name, _| lists.iter().any(|list| list.name == *name));

@@ -74,6 +74,12 @@ impl Store {
         if config.lists.is_empty() {
             return None;
         }
+        // An image of texts that are no longer those of the files is not used, not even until they are looked at.
+        for (list, path) in files(config) {
+            if self.is_other_than_copy(list, path) {
+                self.take_at_start(list, path);
+            }
+        }
         match self.load_image(config, secret) {
             Ok(Some(lists)) => {
                 tracing::info!(names = lists.names(), image = %digest(&lists), "the image of the lists is read");
@@ -82,19 +88,42 @@ impl Store {
             Ok(None) => {}
             Err(why) => tracing::warn!("{}: {why}; the lists are compiled anew", self.image.path().display()),
         }
-        for list in &config.lists {
-            if let ListSource::File(path) = &list.source {
-                // The thread that keeps the lists looks again when it starts, and reports it.
-                let _ = self.take_file(list, path);
-            }
+        for (list, path) in files(config) {
+            self.take_at_start(list, path);
         }
         self.compile(config, secret).inspect_err(|error| tracing::error!("the lists cannot be compiled: {error}")).ok()
     }
 
-    /// The lists as they were compiled last, if that was for this configuration; policy zones are read from their copies.
+    fn take_at_start(&mut self, list: &ListConfig, path: &Path) {
+        // The thread that keeps the lists looks again when it starts, and reports it.
+        let _ = self.take_file(list, path);
+    }
+
+    /// Is the file another one, or has it changed, since its copy was made? One that cannot be read is not, where the copy
+    /// was made of it; a copy of another file is removed.
+    fn is_other_than_copy(&mut self, list: &ListConfig, path: &Path) -> bool {
+        let Some(head) = self.copies.head(list) else { return true };
+        if head.source != source_text(list) {
+            self.copies.remove(list);
+            return true;
+        }
+        let now = FileFingerprint::of(path).map(|fingerprint| format!("{fingerprint:?}"));
+        now.is_some() && now != head.fingerprint
+    }
+
+    /// Were the lists of an image made of the copies that there are? A list that is fetched may lack its copy.
+    fn is_of_copies(&self, config: &PolicyConfig, making: &Making) -> bool {
+        config.lists.iter().zip(&making.lists).all(|(list, made)| {
+            let stamp = self.copies.head(list).map(|head| head.stamp());
+            let may_lack = matches!(list.source, ListSource::Url(_)) && stamp.is_none();
+            may_lack || stamp == made.stamp
+        })
+    }
+
+    /// The lists as they were compiled last, if that was for this configuration and of these texts; policy zones are read from their copies.
     fn load_image(&self, config: &PolicyConfig, secret: [u8; 32]) -> Result<Option<Lists>, String> {
         let Some((octets, making)) = self.image.load().map_err(|error| error.to_string())? else { return Ok(None) };
-        if !making.is_for(config) {
+        if !making.is_for(config) || !self.is_of_copies(config, &making) {
             tracing::info!("{} was made for other lists; they are compiled anew", self.image.path().display());
             return Ok(None);
         }
@@ -234,6 +263,14 @@ impl Store {
     fn make_directory(&self) -> io::Result<()> {
         fs::create_dir_all(&self.directory)
     }
+}
+
+/// The lists that are files.
+fn files(config: &PolicyConfig) -> impl Iterator<Item = (&ListConfig, &Path)> {
+    config.lists.iter().filter_map(|list| match &list.source {
+        ListSource::File(path) => Some((list, path.as_path())),
+        ListSource::Url(_) => None,
+    })
 }
 
 /// The broken lines of the copy of a list, and what else is to say of it; none where there is no copy.

@@ -78,6 +78,21 @@ fn a_start_reads_the_image_and_compiles_only_for_other_lists() {
 }
 
 #[test]
+fn a_start_serves_no_image_of_another_file_and_of_no_earlier_text() {
+    let data = Data::new("other");
+    let (a, b) = (data.file("a", "a.example\n"), data.file("b", "b.example\nc.example\n"));
+    let of = |path: &Path| policy(&[("x", from_file(path))]);
+    let load = |config: &PolicyConfig| data.store().load(config, SECRET).unwrap().names();
+    assert_eq!(load(&of(&a)), 1);
+    assert_eq!(load(&of(&b)), 2, "another path");
+    data.file("b", "b.example\nc.example\nd.example\n");
+    assert_eq!(load(&of(&b)), 3, "another text");
+    fs::remove_file(&b).unwrap();
+    assert_eq!(load(&of(&b)), 3, "the last good copy of the same file");
+    assert_eq!(load(&of(&data.0.join("none"))), 0, "no copy of another one");
+}
+
+#[test]
 fn a_torn_or_damaged_image_is_made_anew() {
     let data = Data::new("torn");
     let list = data.file("a", "a.example\n||b.example^\n/^ad[0-9]+/\n");
