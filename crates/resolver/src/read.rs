@@ -10,14 +10,19 @@ use avocet_wire::{Class, MessageView, NameBuf, Rcode, Rtype, rdata};
 /// Octets by which names in record data grow at most when uncompressed: two names.
 const EXPANSION: usize = 2 * 255;
 
-/// Most records that are taken of one section. An answer has 11 aliases, 256 records and 32 signatures at most, and a
-/// reply with more than this in its answer section is malformed: a part of an RRset is none. Of the other sections the
+/// Most records that are taken of one section. An answer has 11 aliases, 256 records and 32 signatures at most, and of a
+/// reply with more than this in its answer section nothing is used: a part of an RRset is none. Of the other sections the
 /// rest is passed over: no more than 13 servers, 32 proofs and a few addresses are ever used.
 const MAX_SECTION_RECORDS: usize = 512;
 
 /// A reply cannot be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Malformed;
+pub(crate) enum Malformed {
+    /// It is no message.
+    Message,
+    /// The data of a record is not as its type says.
+    Data,
+}
 
 /// What becomes of records whose data is not what their type says.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -90,6 +95,10 @@ pub(crate) struct Reply {
     opt: ReplyOpt,
     /// Is there an OPT record?
     pub(crate) has_opt: bool,
+    /// Are there more records in the answer section than are taken?
+    pub(crate) is_overfull: bool,
+    /// Were records of the answer section passed over for their data?
+    pub(crate) has_faulty_answers: bool,
 }
 
 impl Reply {
@@ -127,34 +136,36 @@ impl Reply {
         self.octets.clear();
         self.octets.extend_from_slice(qname);
         self.entries.clear();
-        self.has_opt = false;
+        (self.has_opt, self.is_overfull, self.has_faulty_answers) = (false, false, false);
         self.opt.cookie.clear();
         (self.opt.rcode_high, self.opt.ede, self.opt.ecs_scope, self.opt.agent) = (0, None, None, None);
-        let mut records = view.records().map_err(|_| Malformed)?;
+        let mut records = view.records().map_err(|_| Malformed::Message)?;
         let mut hops = Hops::of_message(view.octets().len());
         let mut taken = [0; 3];
         for record in &mut records {
-            let record = record.map_err(|_| Malformed)?;
+            let record = record.map_err(|_| Malformed::Message)?;
             if record.rtype == Rtype::OPT {
                 self.read_opt(&record)?;
             } else if !record.rtype.is_meta() && record.class == Class::IN && !self.is_past(&record, extent) {
                 let taken = &mut taken[record.section as usize];
                 if *taken == MAX_SECTION_RECORDS {
-                    if record.section == RecordSection::Answer {
-                        return Err(Malformed);
-                    }
+                    self.is_overfull |= record.section == RecordSection::Answer;
                     continue;
                 }
                 *taken += 1;
                 let before = self.octets.len();
                 match self.read_record(&record, qname.len(), &mut hops) {
                     Some(()) => {}
-                    None if faulty == Faulty::PassOver && !hops.is_spent() => self.octets.truncate(before),
-                    None => return Err(Malformed),
+                    None if faulty == Faulty::PassOver && !hops.is_spent() => {
+                        self.octets.truncate(before);
+                        self.has_faulty_answers |= record.section == RecordSection::Answer;
+                    }
+                    None if hops.is_spent() => return Err(Malformed::Message),
+                    None => return Err(Malformed::Data),
                 }
             }
         }
-        if records.position() == view.octets().len() { Ok(()) } else { Err(Malformed) }
+        if records.position() == view.octets().len() { Ok(()) } else { Err(Malformed::Message) }
     }
 
     /// Does the record stand behind all that is of use?
@@ -195,13 +206,13 @@ impl Reply {
 
     fn read_opt(&mut self, record: &RecordView<'_>) -> Result<(), Malformed> {
         if self.has_opt || record.section != RecordSection::Additional {
-            return Err(Malformed);
+            return Err(Malformed::Message);
         }
-        let edns = record.edns().map_err(|_| Malformed)?;
+        let edns = record.edns().map_err(|_| Malformed::Message)?;
         self.has_opt = true;
         self.opt.rcode_high = edns.rcode_high;
         for option in edns.raw_options() {
-            let (code, data) = option.map_err(|_| Malformed)?;
+            let (code, data) = option.map_err(|_| Malformed::Message)?;
             match code {
                 option::COOKIE if self.opt.cookie.is_empty() => {
                     self.opt.cookie.extend_from_slice(&data[..data.len().min(40)]);

@@ -92,8 +92,10 @@ pub(crate) enum Verdict {
     Answer { rcode: Rcode, cacheable: bool },
     /// Aliases up to a name that is still to be asked for.
     GoOn,
-    /// A referral, a contradiction, or more than the limits allow.
+    /// A referral, a contradiction, or too many aliases.
     Unusable,
+    /// An RRset of more records than are taken, whoever is asked.
+    TooLarge,
     /// The aliases lead back to where they were.
     Loop,
 }
@@ -121,6 +123,9 @@ impl<'a> Scrubber<'a> {
 
     /// Gathers what is believed. `rcode` is NOERROR or NXDOMAIN.
     pub(crate) fn scrub(&mut self, rcode: Rcode) -> Verdict {
+        if self.reply.is_overfull {
+            return Verdict::TooLarge;
+        }
         self.follow(rcode).unwrap_or_else(|verdict| verdict)
     }
 
@@ -159,7 +164,7 @@ impl<'a> Scrubber<'a> {
         let Self { asked, reply, out, end } = self;
         for record in at(reply, RecordSection::Answer, end.wire()) {
             if out.len() - before >= MAX_RRSET_RECORDS {
-                return Err(Verdict::Unusable);
+                return Err(Verdict::TooLarge);
             }
             let ttl_secs = clamp(&asked.plan.settings.ttl, record.ttl_secs);
             out.push(kind(Section::Answer, &record, ttl_secs), record.owner, record.rdata);
@@ -346,7 +351,7 @@ fn take_set(
         }
         octets += record.rdata.len();
         if out.len() - first == MAX_RRSET_RECORDS || octets > MAX_RRSET_OCTETS {
-            return Err(Verdict::Unusable);
+            return Err(Verdict::TooLarge);
         }
         out.push(kind(to, &record, ttl_secs), record.owner, record.rdata);
     }

@@ -64,6 +64,10 @@ pub(crate) enum Failure {
     TooManyServers,
     /// Too many referrals for one name.
     TooManyReferrals,
+    /// The RRset has more records than are taken, whoever is asked.
+    TooManyRecords,
+    /// Servers give data that is not as its type says.
+    Malformed,
     /// The question costs too many queries, or too many octets of replies.
     TooManyQueries,
     /// Too many queries are under way at a zone or its servers.
@@ -91,6 +95,8 @@ impl Failure {
             Self::Lame => (Ede::NO_REACHABLE_AUTHORITY, "the servers of the zone do not serve it"),
             Self::TooManyServers => (Ede::NO_REACHABLE_AUTHORITY, "too many servers without an address"),
             Self::TooManyReferrals => (Ede::OTHER, "too many referrals"),
+            Self::TooManyRecords => (Ede::OTHER, "the answer has too many records"),
+            Self::Malformed => (Ede::INVALID_DATA, "the data of the answer is malformed"),
             Self::TooManyQueries => (Ede::OTHER, "too many queries for one question"),
             Self::Crowded => (Ede::NETWORK_ERROR, "too many queries to the zone are under way"),
             Self::Bogus(code) => (Ede(code), Ede(code).meaning()),
@@ -178,6 +184,8 @@ pub(crate) struct Task<W> {
     /// Those of `plain` that only kept silent when asked with EDNS.
     pub(crate) guessed_plain: u64,
     pub(crate) bad_cookies: u8,
+    /// Replies with data that is not as its type says.
+    pub(crate) malformed: u32,
     pub(crate) stream_retried: bool,
     /// The question came back from where it was sent: ask nobody any more.
     pub(crate) looped: bool,
@@ -221,6 +229,7 @@ impl<W> Task<W> {
             plain: 0,
             guessed_plain: 0,
             bad_cookies: 0,
+            malformed: 0,
             stream_retried: false,
             looped: false,
             failure: Failure::Silence,

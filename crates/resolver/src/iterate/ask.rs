@@ -10,11 +10,11 @@ use avocet_wire::{Rcode, Rtype, name};
 
 use super::addresses::{LookUps, MAX_FAILED_SERVERS, Need};
 use super::channel::Note;
-use super::classify::{Sort, sort};
+use super::classify::{Sort, is_malformed, sort};
 use super::cut::{Cut, CutServers};
 use super::descend::Frame;
 use super::fetch::{Candidate, Extent, Fetched, Inquiry, Manner, NotFetched, Patience};
-use super::part::{NoPart, Part};
+use super::part::Part;
 use super::rrset::{Found, Name, Rrset, Side};
 use super::{Silence, Walker};
 use crate::local_root::{LocalRoot, Said};
@@ -25,6 +25,8 @@ use crate::trace::{Step, Taken};
 
 /// Most servers of a cut that may answer with an error or be lame before the cut is given up.
 const MAX_BAD_REPLIES: u32 = 8;
+/// Most servers of a cut that may give data that is not as its type says: most zones have the same data everywhere.
+pub(crate) const MAX_MALFORMED: u32 = 2;
 /// Bounds of the wait for one server, in ms.
 const TIMEOUT_MS: (u32, u32) = (50, 2_000);
 
@@ -55,6 +57,8 @@ struct Tried {
     /// Those of `servers` that did not answer in one round.
     silent: Vec<SocketAddr>,
     bad_replies: u32,
+    /// Replies with data that is not as its type says.
+    malformed: u32,
     failure: Option<Failure>,
     /// What servers said that do not seem to serve the zone, or to know anything.
     hearsay: Option<Box<Part>>,
@@ -67,6 +71,14 @@ struct Tried {
 impl Tried {
     fn note(&mut self, failure: Failure) {
         self.failure = self.failure.max(Some(failure));
+    }
+
+    /// A server gave data that is not as its type says. An error if that is the end of it.
+    fn note_malformed(&mut self, server: SocketAddr) -> Result<(), Failure> {
+        self.note(Failure::Malformed);
+        self.servers.push(server);
+        self.malformed += 1;
+        if self.malformed < MAX_MALFORMED { Ok(()) } else { Err(Failure::Malformed) }
     }
 
     /// The servers of an inquiry did not answer. An error if that is the end of it.
@@ -130,6 +142,11 @@ impl Walker {
             if let Some(agent) = fetched.reply.opt().agent {
                 self.agents.insert(inquiry.zone.clone(), agent);
             }
+            if is_malformed(&inquiry, &fetched) {
+                self.io.record(Step::Taken(Taken::Unusable));
+                tried.note_malformed(fetched.server)?;
+                continue;
+            }
             let sorted = sort(&inquiry, &fetched);
             tried.servers.push(fetched.server);
             tried.bad_replies += 1;
@@ -147,6 +164,8 @@ impl Walker {
                         tried.hearsay = tried.hearsay.or(Some(part));
                     }
                     Ok(reply) => return Ok(reply),
+                    // What the zone has is too large, whoever is asked.
+                    Err(failure @ Failure::TooManyRecords) => return Err(failure),
                     Err(failure) => tried.note(failure),
                 }
             }
@@ -210,9 +229,9 @@ impl Walker {
         match sorted {
             Sort::Answer => match self.part_of(inquiry, fetched) {
                 Ok(part) => Ok(Reply::Part(Box::new(part))),
-                Err(NoPart) => {
+                Err(failure) => {
                     self.io.record(Step::Taken(Taken::Unusable));
-                    Err(Failure::Unusable)
+                    Err(failure)
                 }
             },
             Sort::Referral(zone) => {

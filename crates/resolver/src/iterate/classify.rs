@@ -42,6 +42,11 @@ pub(crate) fn sort(inquiry: &Inquiry, fetched: &Fetched) -> Sort {
     }
 }
 
+/// Is what it has for an answer not as its type says, and nothing else there?
+pub(crate) fn is_malformed(inquiry: &Inquiry, fetched: &Fetched) -> bool {
+    fetched.reply.has_faulty_answers && fetched.rcode == Rcode::NOERROR && !answers(inquiry, fetched)
+}
+
 /// Is there a record of the type asked, or an alias, at the name?
 fn answers(inquiry: &Inquiry, fetched: &Fetched) -> bool {
     let answer = || fetched.reply.section(RecordSection::Answer);

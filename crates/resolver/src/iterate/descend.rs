@@ -175,6 +175,8 @@ impl Walker {
             let reply = match self.ask(&mut cut, question, frame).await {
                 Ok(reply) => reply,
                 Err(failure @ (Failure::TooManyQueries | Failure::Crowded)) => return Err(failure),
+                // The zone was found; what it has is of no use, whoever is asked.
+                Err(failure @ (Failure::TooManyRecords | Failure::Malformed)) if is_whole => return Err(failure),
                 Err(_) if is_whole && may_go_up && referrals == 0 && cut.zone.len() > 1 && cut.is_named() => {
                     may_go_up = false;
                     let above = name::parent(&cut.zone).unwrap_or(&[0]).into();

@@ -14,6 +14,7 @@ use crate::numbering::{Numbered, Numbering};
 use crate::read::{Reply, ReplyRecord, folded_target};
 use crate::recursion::Configured;
 use crate::scrub::{Asked, Belief, MAX_RRSET_RECORDS, Scrubber, Verdict};
+use crate::task::Failure;
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -100,13 +101,12 @@ pub(crate) enum Ending {
     GoesOn(Name),
 }
 
-/// A reply gives no part.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct NoPart;
-
 impl Walker {
     /// Reads what is believed of a reply.
-    pub(crate) fn part_of(&self, inquiry: &Inquiry, fetched: &Fetched) -> Result<Part, NoPart> {
+    ///
+    /// # Errors
+    /// Why the reply is of no use.
+    pub(crate) fn part_of(&self, inquiry: &Inquiry, fetched: &Fetched) -> Result<Part, Failure> {
         let belief = match self.plan.configured(&inquiry.qname) {
             Some(Configured::Forward(route)) if inquiry.manner.recursion_desired => Belief::Rule(route),
             _ if inquiry.manner.is_signed && self.checking_disabled => Belief::Name(inquiry.zone.len() as u8),
@@ -116,7 +116,7 @@ impl Walker {
         let asked = Asked { plan, belief, qname, qtype, dnssec_ok: inquiry.manner.dnssec_ok };
         let mut gathered = Gathered::default();
         let Some(mut scrubber) = Scrubber::new(asked, &fetched.reply, &mut gathered) else {
-            return Err(NoPart);
+            return Err(Failure::Unusable);
         };
         let verdict = scrubber.scrub(fetched.rcode);
         let end = scrubber.end;
@@ -124,7 +124,8 @@ impl Walker {
             Verdict::Answer { rcode, .. } => Some(rcode),
             // That it leads to where it came from is seen by those who go on.
             Verdict::GoOn | Verdict::Loop => None,
-            Verdict::Unusable => return Err(NoPart),
+            Verdict::Unusable => return Err(Failure::Unusable),
+            Verdict::TooLarge => return Err(Failure::TooManyRecords),
         };
         let signatures = Signatures::of(&fetched.reply);
         let mut sets = sets_of(&gathered, Section::Answer);

@@ -10,7 +10,8 @@ use super::{Context, Resolver, StreamFailure};
 use crate::action::SocketId;
 use crate::answer::{Source, split_question};
 use crate::attempt::STREAM;
-use crate::read::Extent;
+use crate::iterate::ask::MAX_MALFORMED;
+use crate::read::{Extent, Malformed};
 use crate::scrub::{Asked, Belief, Scrubber, Verdict};
 use crate::task::Failure;
 use crate::trace::{Reaction, Step, Taken};
@@ -139,8 +140,11 @@ impl<W> Resolver<W> {
             && !task.dnssec_ok
             && task.bound.as_ref().is_some_and(|bound| bound.plan.settings.minimal);
         let extent = if is_answer_enough { Extent::ToAnswer(qtype) } else { Extent::Whole };
-        if self.reply.read(view, qname, extent).is_err() {
+        if let Err(malformed) = self.reply.read(view, qname, extent) {
             self.counters.malformed += 1;
+            if malformed == Malformed::Data {
+                self.give_up_malformed(attempt_at, cx);
+            }
             return;
         }
         let upstream = &mut self.upstreams[usize::from(self.attempts[attempt_at].upstream)];
@@ -153,6 +157,20 @@ impl<W> Resolver<W> {
         let rcode = self.reply.rcode(view);
         self.record_reply(attempt_at, Reaction::Message(rcode), cx.now_ms);
         self.judge(attempt_at, rcode, cx);
+    }
+
+    /// Asks another upstream after a reply with data that is not as its type says; most have it from the same zone.
+    fn give_up_malformed(&mut self, attempt_at: u32, cx: &mut Context<'_, W>) {
+        self.note_reply(attempt_at, cx);
+        self.record_reply(attempt_at, Reaction::Malformed, cx.now_ms);
+        let task = &mut self.tasks[self.attempts[attempt_at].task];
+        task.malformed += 1;
+        task.note(Failure::Malformed);
+        if task.malformed >= MAX_MALFORMED {
+            let at = self.attempts[attempt_at].task;
+            return self.fail(at, cx);
+        }
+        self.give_up_unusable(attempt_at, cx);
     }
 
     /// Asks the next upstream after a reply that lacks records where nothing can bring the rest (RFC 2181 §9).
@@ -261,6 +279,11 @@ impl<W> Resolver<W> {
             }
             Verdict::Loop => {
                 self.tasks[at].note(Failure::Aliases);
+                self.fail(at, cx);
+            }
+            Verdict::TooLarge => {
+                self.tasks[at].record(cx.now_ms, Step::Taken(Taken::Unusable));
+                self.tasks[at].note(Failure::TooManyRecords);
                 self.fail(at, cx);
             }
         }

@@ -1,7 +1,10 @@
 //! What a question may cost (S11), and what is said when it costs too much.
 
-use avocet_testkit::Response;
-use avocet_wire::Rcode;
+use avocet_testkit::{Query, Response};
+use avocet_wire::header::{AA, RA, RD};
+use avocet_wire::{Ede, Rcode};
+
+use avocet_resolver::Recursion;
 
 use crate::world::{World, authority, recursion};
 
@@ -24,4 +27,72 @@ fn a_server_that_always_wants_another_cookie_is_given_up() {
     assert_eq!(world.resolve("www.example. A").rcode, Rcode::SERVFAIL);
     let to_example = world.take_sent().iter().filter(|sent| sent.starts_with("2:")).count();
     assert!(to_example <= 3, "{to_example}");
+}
+
+/// Three servers of example. that answer alike.
+fn world_with_three(answer: fn(&Query) -> Vec<u8>, change: Recursion) -> World {
+    let mut world = World::new(change);
+    let names = ["a", "b", "c"].map(|server| format!("au example. 3600 NS {server}.ns.example."));
+    let addresses = [("a", 2), ("b", 3), ("c", 4)];
+    let addresses = addresses.map(|(server, last)| format!("ad {server}.ns.example. 3600 A 192.0.2.{last}"));
+    let down: Vec<&str> = names.iter().chain(&addresses).map(String::as_str).collect();
+    world.serve(1, authority(".", &[("*example. A", &down), ("*example. HTTPS", &down)]));
+    for last in 2..=4 {
+        world.serve_octets(last, Box::new(move |query| vec![answer(query)]));
+    }
+    world
+}
+
+/// An RRset of so many addresses, by TCP alone.
+fn addresses(query: &Query, count: u16) -> Vec<u8> {
+    let response = Response::to(query).without_flags(RA | RD).flags(AA);
+    if !query.over_tcp {
+        return response.truncated().octets();
+    }
+    let record = |number: u16| format!("{} 300 A 10.0.{}.{}", query.qname, number >> 8, number & 0xff);
+    (0..count).fold(response, |response, number| response.answer(&record(number))).octets()
+}
+
+#[test]
+fn an_rrset_of_too_many_records_is_refused_at_once_and_whoever_has_it() {
+    let cases: [(fn(&Query) -> Vec<u8>, Rcode); 4] = [
+        (|query| addresses(query, 256), Rcode::NOERROR),
+        (|query| addresses(query, 257), Rcode::SERVFAIL),
+        (|query| addresses(query, 600), Rcode::SERVFAIL),
+        (|query| addresses(query, 3_000), Rcode::SERVFAIL),
+    ];
+    for (answer, rcode) in cases {
+        for qname_minimisation in [false, true] {
+            let mut world = world_with_three(answer, Recursion { qname_minimisation, ..recursion() });
+            let answer = world.resolve("large.example. A");
+            assert_eq!(answer.rcode, rcode);
+            let to_example = world.take_sent().into_iter().filter(|sent| !sent.starts_with("1:")).collect::<Vec<_>>();
+            assert_eq!(to_example.len(), 2, "one query and its repetition by TCP: {to_example:?}");
+            if rcode == Rcode::SERVFAIL {
+                assert_eq!(answer.ede, Some(Ede::OTHER.0));
+                assert_eq!(world.resolve("large.example. A").rcode, Rcode::SERVFAIL);
+                assert!(world.take_sent().is_empty(), "it is remembered");
+            }
+        }
+    }
+}
+
+/// An HTTPS record whose data ends within its priority.
+fn malformed_https(query: &Query) -> Vec<u8> {
+    let mut octets = query.id.to_be_bytes().to_vec();
+    octets.extend([0x84, 0, 0, 1, 0, 1, 0, 0, 0, 0]);
+    octets.extend(&query.question);
+    octets.extend([0xc0, 12, 0, 65, 0, 1, 0, 0, 1, 44, 0, 1, 0]);
+    octets
+}
+
+#[test]
+fn malformed_data_is_asked_for_at_one_other_server_and_remembered() {
+    let mut world = world_with_three(malformed_https, recursion());
+    let answer = world.resolve("www.example. HTTPS");
+    assert_eq!((answer.rcode, answer.ede), (Rcode::SERVFAIL, Some(Ede::INVALID_DATA.0)));
+    let to_example = world.take_sent().iter().filter(|sent| !sent.starts_with("1:")).count();
+    assert_eq!(to_example, 2);
+    assert_eq!(world.resolve("www.example. HTTPS").rcode, Rcode::SERVFAIL);
+    assert!(world.take_sent().is_empty());
 }

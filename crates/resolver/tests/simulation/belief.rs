@@ -2,8 +2,8 @@
 
 use avocet_cache::{ReadAt, RrsetKey};
 use avocet_resolver::{Answers, Assembled, Assembler, Wanted};
-use avocet_testkit::{Faults, Response, name, question};
-use avocet_wire::Rcode;
+use avocet_testkit::{Faults, Query, Response, name, question};
+use avocet_wire::{Ede, Rcode};
 
 use crate::world::{World, any_address, plan, rule};
 
@@ -132,19 +132,52 @@ fn malformed_replies_are_passed_over_until_the_good_one_comes() {
     assert_eq!(counters.malformed + counters.foreign, 50);
 }
 
+/// An address record of five octets.
+fn malformed_address(query: &Query) -> Vec<(u64, Vec<u8>)> {
+    let mut bad = crate::world::address(query).octets();
+    let at = bad.len() - 11 - 4 - 2;
+    bad[at + 1] = 5;
+    bad.insert(at + 2, 0);
+    vec![(0, bad)]
+}
+
 #[test]
-fn records_with_malformed_data_make_the_reply_malformed() {
-    let mut world = World::simple(|query| {
-        let mut bad = crate::world::address(query).octets();
-        // The address record's length: five octets of address.
-        let at = bad.len() - 11 - 4 - 2;
-        bad[at + 1] = 5;
-        bad.insert(at + 2, 0);
-        vec![(0, bad), (5, crate::world::address(query).octets())]
-    });
-    let answer = world.resolve("www.example. A");
-    answer.check(Rcode::NOERROR, &["answer www.example. 300 A 192.0.2.80"]);
-    assert_eq!(world.resolver.counters().malformed, 1);
+fn after_malformed_data_one_other_upstream_is_asked() {
+    for (good, rcode) in [(2, Rcode::NOERROR), (3, Rcode::SERVFAIL)] {
+        let mut world = World::new(1, Faults::NONE, plan(vec![rule(".", &[1, 2, 3])]));
+        for last in 1..=3 {
+            match last == good {
+                true => world.serve(last, |query| vec![(0, crate::world::address(query).octets())]),
+                false => world.serve(last, malformed_address),
+            }
+        }
+        let answer = world.resolve("www.example. A");
+        assert_eq!((answer.resolved.rcode, world.sent.len()), (rcode, 2), "{good}");
+        if rcode == Rcode::SERVFAIL {
+            assert_eq!(answer.resolved.ede.map(|(code, _)| code), Some(Ede::INVALID_DATA));
+        }
+    }
+}
+
+#[test]
+fn an_rrset_of_too_many_records_is_refused_at_once_by_whichever_upstream_it_comes() {
+    for count in [257u16, 600] {
+        let mut world = World::new(1, Faults::NONE, plan(vec![rule(".", &[1, 2, 3])]));
+        for last in 1..=3 {
+            world.serve(last, move |query| {
+                let response = Response::to(query);
+                let record = |number: u16| format!("{} 300 A 10.0.{}.{}", query.qname, number >> 8, number & 0xff);
+                let response = match query.over_tcp {
+                    true => (0..count).fold(response, |response, number| response.answer(&record(number))),
+                    false => response.truncated(),
+                };
+                vec![(0, response.octets())]
+            });
+        }
+        let answer = world.resolve("large.example. A");
+        assert_eq!((answer.resolved.rcode, world.sent.len()), (Rcode::SERVFAIL, 2), "by UDP and by TCP");
+        assert_eq!(answer.resolved.ede.map(|(code, _)| code), Some(Ede::OTHER));
+    }
 }
 
 #[test]
@@ -193,7 +226,7 @@ fn a_referral_is_no_answer() {
 }
 
 /// A reply with a bit of everything.
-fn rich(query: &avocet_testkit::Query) -> Vec<u8> {
+fn rich(query: &Query) -> Vec<u8> {
     let signature = "13 2 300 20300101000000 20200101000000 1 example. AAAA";
     Response::to(query)
         .answer(&format!("{} 300 CNAME a.old.example.", query.qname))
