@@ -73,6 +73,13 @@ impl Tried {
         self.failure = self.failure.max(Some(failure));
     }
 
+    /// Keeps what may be used for want of better: the first that says anything.
+    fn note_hearsay(&mut self, part: Box<Part>) {
+        if self.hearsay.as_ref().is_none_or(|known| known.is_empty()) {
+            self.hearsay = Some(part);
+        }
+    }
+
     /// A server gave data that is not as its type says. An error if that is the end of it.
     fn note_malformed(&mut self, server: SocketAddr) -> Result<(), Failure> {
         self.note(Failure::Malformed);
@@ -153,27 +160,42 @@ impl Walker {
             if self.lacks_signatures(&inquiry, &fetched, &sorted) && self.has_untried(cut, &tried) {
                 self.io.record(Step::Taken(Taken::Unsigned));
                 tried.unsigned.get_or_insert((inquiry, fetched));
-            } else {
-                self.tell_taken(&sorted);
-                if sorted == Sort::Hearsay {
-                    tried.hearsay = tried.hearsay.or(self.part_of(&inquiry, &fetched).ok().map(Box::new));
-                }
-                match self.use_reply(sorted, cut, (&inquiry, &fetched)) {
-                    // Nothing at all may be the word of a server that knows nothing.
-                    Ok(Reply::Part(part)) if part.is_empty() => {
-                        tried.hearsay = tried.hearsay.or(Some(part));
-                    }
-                    Ok(reply) => return Ok(reply),
-                    // What the zone has is too large, whoever is asked.
-                    Err(failure @ Failure::TooManyRecords) => return Err(failure),
-                    Err(failure) => tried.note(failure),
-                }
+            } else if let Some(reply) = self.take_reply(sorted, cut, (&inquiry, &fetched), &mut tried)? {
+                return Ok(reply);
             }
             if tried.bad_replies >= MAX_BAD_REPLIES {
                 tried.failure.get_or_insert(Failure::Unusable);
                 return self.make_do(cut, Tried { hearsay: None, ..tried });
             }
         }
+    }
+
+    /// Takes a reply if it is of use, or else notes what it is worth.
+    ///
+    /// # Errors
+    /// No other server of the zone can say more.
+    fn take_reply(
+        &mut self,
+        sorted: Sort,
+        cut: &Cut,
+        (inquiry, fetched): (&Inquiry, &Fetched),
+        tried: &mut Tried,
+    ) -> Result<Option<Reply>, Failure> {
+        self.tell_taken(&sorted);
+        if sorted == Sort::Hearsay
+            && let Ok(part) = self.part_of(inquiry, fetched)
+        {
+            tried.note_hearsay(Box::new(part));
+        }
+        match self.use_reply(sorted, cut, (inquiry, fetched)) {
+            // Nothing at all may be the word of a server that knows nothing.
+            Ok(Reply::Part(part)) if part.is_empty() => tried.note_hearsay(part),
+            Ok(reply) => return Ok(Some(reply)),
+            // What the zone has is too large, whoever is asked.
+            Err(failure @ Failure::TooManyRecords) => return Err(failure),
+            Err(failure) => tried.note(failure),
+        }
+        Ok(None)
     }
 
     /// What servers said that is of little use, where none said anything better.

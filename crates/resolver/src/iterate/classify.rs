@@ -89,5 +89,6 @@ fn sort_by_authority(inquiry: &Inquiry, fetched: &Fetched, is_hearsay: bool) -> 
             return Sort::Referral(ns.owner.into());
         }
     }
-    if is_hearsay { Sort::Lame } else { Sort::Answer }
+    // Nothing at all: no data, if no server of the zone says more.
+    if is_hearsay { Sort::Hearsay } else { Sort::Answer }
 }

@@ -30,7 +30,7 @@ fn a_server_that_always_wants_another_cookie_is_given_up() {
 }
 
 /// Three servers of example. that answer alike.
-fn world_with_three(answer: fn(&Query) -> Vec<u8>, change: Recursion) -> World {
+fn world_with_three(answer: impl Fn(&Query) -> Vec<u8> + Copy + 'static, change: Recursion) -> World {
     let mut world = World::new(change);
     let names = ["a", "b", "c"].map(|server| format!("au example. 3600 NS {server}.ns.example."));
     let addresses = [("a", 2), ("b", 3), ("c", 4)];
@@ -55,14 +55,11 @@ fn addresses(query: &Query, count: u16) -> Vec<u8> {
 
 #[test]
 fn an_rrset_of_too_many_records_is_refused_at_once_and_whoever_has_it() {
-    let cases: [(fn(&Query) -> Vec<u8>, Rcode); 4] = [
-        (|query| addresses(query, 256), Rcode::NOERROR),
-        (|query| addresses(query, 257), Rcode::SERVFAIL),
-        (|query| addresses(query, 600), Rcode::SERVFAIL),
-        (|query| addresses(query, 3_000), Rcode::SERVFAIL),
-    ];
-    for (answer, rcode) in cases {
+    for (count, rcode) in
+        [(256, Rcode::NOERROR), (257, Rcode::SERVFAIL), (600, Rcode::SERVFAIL), (3_000, Rcode::SERVFAIL)]
+    {
         for qname_minimisation in [false, true] {
+            let answer = move |query: &Query| addresses(query, count);
             let mut world = world_with_three(answer, Recursion { qname_minimisation, ..recursion() });
             let answer = world.resolve("large.example. A");
             assert_eq!(answer.rcode, rcode);
@@ -95,4 +92,35 @@ fn malformed_data_is_asked_for_at_one_other_server_and_remembered() {
     assert_eq!(to_example, 2);
     assert_eq!(world.resolve("www.example. HTTPS").rcode, Rcode::SERVFAIL);
     assert!(world.take_sent().is_empty());
+}
+
+/// Some say nothing at all where a name has no data: no SOA, not that they serve the zone, and that they recurse.
+#[test]
+fn an_empty_reply_of_all_servers_is_no_data_and_a_referral_to_themselves_is_not() {
+    let to_itself = "example. 3600 NS a.ns.example.";
+    for (flags, beside, rcode) in [
+        (0, None, Rcode::NOERROR),
+        (RA, None, Rcode::NOERROR),
+        (AA, Some(to_itself), Rcode::NOERROR),
+        (0, Some(to_itself), Rcode::SERVFAIL),
+        (RA, Some(to_itself), Rcode::SERVFAIL),
+        (RA, Some(". 3600 NS a.root."), Rcode::SERVFAIL),
+    ] {
+        let answer = move |query: &Query| {
+            let response = Response::to(query).without_flags(RA | RD).flags(flags);
+            beside.iter().fold(response, |response, record| response.authority(record)).octets()
+        };
+        let mut world = world_with_three(answer, recursion());
+        assert_eq!(world.resolve("www.example. A").rcode, rcode, "{flags:x} {beside:?}");
+        assert_eq!(world.take_sent().len(), 4, "each is asked whether it knows better");
+    }
+}
+
+#[test]
+fn an_answer_of_a_server_that_recurses_goes_before_an_empty_reply() {
+    let empty = |query: &Query| Response::to(query).without_flags(RD).octets();
+    let mut world = world_with_three(empty, recursion());
+    let cached = |query: &Query| Response::to(query).answer("www.example. 60 A 192.0.2.80").octets();
+    world.serve_octets(3, Box::new(move |query| vec![cached(query)]));
+    world.resolve("www.example. A").check(Rcode::NOERROR, &["answer www.example. 60 A 192.0.2.80"]);
 }
