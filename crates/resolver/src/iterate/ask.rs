@@ -126,8 +126,9 @@ impl Walker {
                 let (manner, patience) = (self.manner(cut).await, self.patience(cut, &tried, extent));
                 let unanswered = self.unanswered(&cut.zone, &servers);
                 let (zone, qname) = (cut.zone.clone(), qname.clone());
-                let are_listed = !cut.is_named();
-                let inquiry = Inquiry { zone, qname, qtype, servers, manner, patience, are_listed, unanswered };
+                let (are_listed, is_of_client) = (!cut.is_named(), frame.is_first());
+                let inquiry =
+                    Inquiry { zone, qname, qtype, servers, manner, patience, are_listed, is_of_client, unanswered };
                 if frame.is_first() {
                     // As the walk itself will ask for them: then others join it.
                     let patience = self.patience(cut, &tried, Extent::Whole);
@@ -293,8 +294,17 @@ impl Walker {
         let flags = if is_authoritative { QR | AA } else { QR };
         let (manner, patience) = (Manner::OF_COPY, Patience::All);
         let (zone, qname, servers) = (cut.zone.clone(), qname.clone(), Vec::new());
-        let inquiry =
-            Inquiry { zone, qname, qtype, servers, manner, patience, are_listed: !cut.is_named(), unanswered: 0 };
+        let inquiry = Inquiry {
+            zone,
+            qname,
+            qtype,
+            servers,
+            manner,
+            patience,
+            are_listed: !cut.is_named(),
+            is_of_client: false,
+            unanswered: 0,
+        };
         Some((inquiry, Arc::new(Fetched { reply, rcode, flags, server: HERE })))
     }
 
@@ -336,8 +346,17 @@ impl Walker {
         let servers = self.candidates(cut);
         let manner = self.manner(cut).await;
         let (zone, qname, patience) = (cut.zone.clone(), qname.clone(), Patience::All);
-        let inquiry =
-            Inquiry { zone, qname, qtype, servers, manner, patience, are_listed: !cut.is_named(), unanswered: 0 };
+        let inquiry = Inquiry {
+            zone,
+            qname,
+            qtype,
+            servers,
+            manner,
+            patience,
+            are_listed: !cut.is_named(),
+            is_of_client: false,
+            unanswered: 0,
+        };
         let fetched = self.io.fetch(inquiry).await.ok()?;
         (fetched.rcode == Rcode::NOERROR).then_some(fetched)
     }

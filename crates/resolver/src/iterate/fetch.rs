@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use avocet_wire::header::{AA, RA};
+use avocet_wire::view::RecordSection;
 use avocet_wire::{Class, Rcode, Rtype};
 
 use super::rrset::Name;
@@ -57,6 +58,8 @@ pub(crate) struct Inquiry {
     pub(crate) patience: Patience,
     /// Are the servers those of the configuration?
     pub(crate) are_listed: bool,
+    /// Does a client want to know of the name? What is looked up to find servers costs no more than it must.
+    pub(crate) is_of_client: bool,
     /// Queries that these servers left unanswered before.
     pub(crate) unanswered: u32,
 }
@@ -119,6 +122,12 @@ pub(crate) struct Fetched {
 impl Fetched {
     pub(crate) fn is_authoritative(&self) -> bool {
         self.flags & AA != 0
+    }
+
+    /// Are there NSEC or NSEC3 records beside it?
+    pub(crate) fn has_proof(&self) -> bool {
+        let mut authority = self.reply.section(RecordSection::Authority);
+        authority.any(|record| matches!(record.rtype, Rtype::NSEC | Rtype::NSEC3))
     }
 
     pub(crate) fn offers_recursion(&self) -> bool {

@@ -1,10 +1,11 @@
 //! Inquiries under way and the queries that were sent for them.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use avocet_wire::Rtype;
 
-use super::fetch::Inquiry;
+use super::fetch::{Fetched, Inquiry};
 use super::rrset::Name;
 use crate::action::SocketId;
 
@@ -50,6 +51,10 @@ pub(crate) struct Fetch {
     /// Those of `plain` that only kept silent when asked with EDNS.
     pub(crate) guessed_plain: u64,
     pub(crate) bad_cookies: u8,
+    /// Servers that are asked in lower case.
+    pub(crate) lower_case: u64,
+    /// What the first of these said to mixed case, for want of a reply to the other.
+    pub(crate) denied: Option<Arc<Fetched>>,
     pub(crate) any_unreachable: bool,
     pub(crate) any_unusable: bool,
     /// No limit of what is under way holds for it.
@@ -72,6 +77,8 @@ impl Fetch {
             plain: 0,
             guessed_plain: 0,
             bad_cookies: 0,
+            lower_case: 0,
+            denied: None,
             any_unreachable: false,
             any_unusable: false,
             is_free: false,

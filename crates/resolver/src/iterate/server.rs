@@ -26,6 +26,8 @@ pub(crate) struct Server {
     pub(crate) cookie: Cookie,
     breaker: Breaker,
     folds_case_until_ms: u64,
+    /// It has found a name that was asked for in mixed case, or denied one in lower case as well.
+    pub(crate) finds_any_case: bool,
     fails_edns_until_ms: u64,
     /// It has answered a query with EDNS by a reply with EDNS.
     pub(crate) speaks_edns: bool,
@@ -46,6 +48,7 @@ impl Server {
             cookie: Cookie::new(cookie_secret, addr),
             breaker: Breaker::default(),
             folds_case_until_ms: 0,
+            finds_any_case: false,
             fails_edns_until_ms: 0,
             speaks_edns: false,
             guesses: 0,

@@ -136,6 +136,7 @@ impl<W> Resolver<W> {
     fn complete(&mut self, fetch_at: u32, result: Result<Arc<Fetched>, NotFetched>, cx: &mut Context<'_, W>) {
         self.end_exchanges(fetch_at, cx);
         let Some(fetch) = self.remove_fetch(fetch_at) else { return };
+        let result = result.or_else(|why| fetch.denied.ok_or(why));
         for at in fetch.waiters {
             self.fetched(at, fetch_at, result.clone(), cx);
         }
@@ -210,7 +211,8 @@ impl<W> Resolver<W> {
         }
         let over_tcp = candidate.transport == Transport::Tcp || fetch.by_tcp & 1 << place != 0;
         let with_edns = server.takes_edns(cx.now_ms) && fetch.plain & 1 << place == 0;
-        let randomises = manner.case_randomisation && fetch.round < LOWER_CASE_ROUND;
+        let randomises =
+            manner.case_randomisation && fetch.round < LOWER_CASE_ROUND && fetch.lower_case & 1 << place == 0;
         let exact_case = randomises && !over_tcp && server.keeps_case(cx.now_ms);
         let wait_ms = timeout(&server.rtt, fetch.round, manner.timeout_ms, over_tcp);
         // A late reply is taken all the same.
@@ -401,8 +403,38 @@ impl<W> Resolver<W> {
             _ => {}
         }
         let addr = self.servers[exchange.server].addr;
-        let fetched = Fetched { reply, rcode, flags: view.header().flags, server: addr };
-        self.complete(exchange.fetch, Ok(Arc::new(fetched)), cx);
+        let fetched = Arc::new(Fetched { reply, rcode, flags: view.header().flags, server: addr });
+        if self.doubts_denial(&exchange, &fetched, cx.now_ms) {
+            if let Some(fetch) = self.fetches.get_mut(exchange.fetch) {
+                fetch.denied = Some(fetched);
+            }
+            return self.repeat(socket, Repeat::LowerCase, cx);
+        }
+        self.complete(exchange.fetch, Ok(fetched), cx);
+    }
+
+    /// Takes note of how the server looks up names in mixed case. Some find none of them: a denial without a proof, of
+    /// one that has not found any so far, is asked for once more in lower case.
+    fn doubts_denial(&mut self, exchange: &Exchange, fetched: &Fetched, now_ms: u64) -> bool {
+        let server = &mut self.servers[exchange.server];
+        let Some(fetch) = self.fetches.get(exchange.fetch) else { return false };
+        let is_mixed = exchange.question[..exchange.question.len() - 4].iter().any(u8::is_ascii_uppercase);
+        let is_denied = fetched.rcode == Rcode::NXDOMAIN;
+        if is_mixed && is_denied {
+            // The root's servers are known to find all letters.
+            let is_open = fetch.inquiry.is_of_client && fetch.inquiry.zone.len() > 1 && fetch.denied.is_none();
+            return is_open && !server.finds_any_case && !fetched.has_proof();
+        }
+        if is_mixed {
+            server.finds_any_case |= fetched.rcode == Rcode::NOERROR;
+        } else if fetch.lower_case & 1 << exchange.place != 0 {
+            // The same in both cases, or else mixed case is of no use here.
+            server.finds_any_case |= is_denied;
+            if fetched.rcode == Rcode::NOERROR {
+                server.note_folded_case(now_ms);
+            }
+        }
+        false
     }
 
     fn record_exchange(&mut self, socket: SocketId, reaction: Reaction, now_ms: u64) {
@@ -451,6 +483,7 @@ impl<W> Resolver<W> {
         let set = match how {
             Repeat::ByTcp => &mut fetch.by_tcp,
             Repeat::WithoutEdns => &mut fetch.plain,
+            Repeat::LowerCase => &mut fetch.lower_case,
             Repeat::Again => &mut 0,
         };
         let is_repeated = *set & bit != 0;
@@ -521,6 +554,7 @@ impl<W> Resolver<W> {
 enum Repeat {
     ByTcp,
     WithoutEdns,
+    LowerCase,
     Again,
 }
 

@@ -124,3 +124,42 @@ fn an_answer_of_a_server_that_recurses_goes_before_an_empty_reply() {
     world.serve_octets(3, Box::new(move |query| vec![cached(query)]));
     world.resolve("www.example. A").check(Rcode::NOERROR, &["answer www.example. 60 A 192.0.2.80"]);
 }
+
+/// A server that finds no name in mixed case.
+fn finds_lower_case(query: &Query) -> Vec<u8> {
+    let response = Response::to(query).without_flags(RA | RD).flags(AA);
+    let asked = &query.question[..query.question.len() - 4];
+    if asked.iter().any(u8::is_ascii_uppercase) || query.qname.starts_with("gone") {
+        let soa = "example. 300 SOA ns.test. host.test. 1 2 3 4 300";
+        return response.rcode(Rcode::NXDOMAIN).authority(soa).octets();
+    }
+    response.answer(&format!("{} 60 A 192.0.2.80", query.qname)).octets()
+}
+
+#[test]
+fn a_denial_of_mixed_case_is_asked_for_once_more_in_lower_case() {
+    let mut world = world_with_three(finds_lower_case, recursion());
+    world.serve(
+        1,
+        authority(".", &[("*example. A", &["au example. 3600 NS a.ns.example.", "ad a.ns.example. 3600 A 192.0.2.2"])]),
+    );
+    let name = "a-name-of-many-letters";
+    let address = format!("answer {name}.example. 60 A 192.0.2.80");
+    world.resolve(&format!("{name}.example. A")).check(Rcode::NOERROR, &[&address]);
+    assert_eq!(world.take_sent().len(), 3, "the root's, mixed case, and lower case");
+    world.resolve(&format!("other-{name}.example. A"));
+    assert_eq!(world.take_sent().len(), 1, "it is asked in lower case from now on");
+}
+
+#[test]
+fn a_server_that_denies_lower_case_too_is_not_doubted_again() {
+    let mut world = world_with_three(finds_lower_case, recursion());
+    world.serve(
+        1,
+        authority(".", &[("*example. A", &["au example. 3600 NS a.ns.example.", "ad a.ns.example. 3600 A 192.0.2.2"])]),
+    );
+    for queries in [3, 1] {
+        let answer = world.resolve(&format!("gone-{queries}-with-many-letters.example. A"));
+        assert_eq!((answer.rcode, world.take_sent().len()), (Rcode::NXDOMAIN, queries));
+    }
+}
