@@ -24,9 +24,7 @@ pub(crate) fn private_zones(config: &Config) -> Vec<Box<[u8]>> {
         above.into_iter().any(|apex| name::is_under(zone, apex))
     };
     let mut zones = Vec::new();
-    let forwards = config.forwards.iter().filter(|forward| !forward.exception).map(|forward| &*forward.zone);
-    let served = forwards.chain(config.stubs.iter().map(|stub| &*stub.zone));
-    for zone in served.filter(|zone| zone.len() > 1) {
+    for zone in served_zones(config) {
         if is_denied(zone) {
             zones.push(zone.into());
         } else {
@@ -34,6 +32,12 @@ pub(crate) fn private_zones(config: &Config) -> Vec<Box<[u8]>> {
         }
     }
     zones
+}
+
+/// Returns the zones with servers of their own, but for the root.
+pub(crate) fn served_zones(config: &Config) -> impl Iterator<Item = &[u8]> {
+    let forwards = config.forwards.iter().filter(|forward| !forward.exception).map(|forward| &*forward.zone);
+    forwards.chain(config.stubs.iter().map(|stub| &*stub.zone)).filter(|zone| zone.len() > 1)
 }
 
 /// Returns the zones of which a server should warn: all their servers are private, so the public tree may deny them or

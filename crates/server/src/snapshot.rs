@@ -107,7 +107,7 @@ impl Snapshot {
             Some(dns64) => plan.with_dns64(dns64),
             None => plan,
         };
-        let special = Arc::new(SpecialNames::of(server));
+        let special = Arc::new(SpecialNames::of(&config));
         let local = Arc::new(LocalRecords::new(&config.records, &special));
         let own_names = Names { local: Arc::clone(&local), special: Arc::clone(&special) };
         let plan = plan.with_own_names(Arc::new(own_names));

@@ -529,11 +529,7 @@ fn plain_outcome(stage: Stage, rcode: Rcode, qtype: Rtype) -> Outcome {
 /// Answers a name of a local zone or a special name, unless it has servers of its own.
 fn special(path: &Path<'_>, question: &LocalQuestion<'_>, out: &mut [u8]) -> Option<Draft> {
     let zone = path.state.special.find(question)?;
-    if zone.gives_way(path.state.plan.own_rule_len(question.qname)) {
-        None
-    } else {
-        zone.answer(&path.state.local, out)
-    }
+    if zone.gives_way(path.state.plan.own_rule_len(zone.side())) { None } else { zone.answer(&path.state.local, out) }
 }
 
 /// The query as what waits for the network. A local chain asks for its last target instead.

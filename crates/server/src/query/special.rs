@@ -8,17 +8,18 @@
 //! address space), RFC 6761 (localhost, invalid, test), RFC 7686 (onion), RFC 8375 (home.arpa),
 //! RFC 9462 (resolver.arpa), RFC 9476 (alt), RFC 6762 appendix G (local).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use avocet_resolver::{Data, Own, OwnSet};
 use avocet_wire::builder::{Builder, Full, Record, Section};
 use avocet_wire::header::{AA, QR, RA};
 use avocet_wire::suffix::SuffixMap;
-use avocet_wire::{Class, Rcode, Rtype};
+use avocet_wire::{Class, Rcode, Rtype, name};
 
 use super::local::{LocalQuestion, LocalRecords};
 use super::respond::Draft;
-use crate::config::ServerConfig;
+use crate::config::Config;
+use crate::private_zones::served_zones;
 
 /// TTL of these answers in seconds, as RFC 6303 §3 has it.
 const TTL_SECS: u32 = 10_800;
@@ -51,6 +52,8 @@ enum Zone {
 #[derive(Debug, Default)]
 pub(crate) struct SpecialNames {
     zones: SuffixMap<Zone>,
+    /// Zones with servers of their own, and all names above them, which exist.
+    above_served: HashSet<Box<[u8]>>,
 }
 
 /// A question whose name is in a zone that is answered here.
@@ -58,16 +61,19 @@ pub(crate) struct InZone<'a> {
     question: LocalQuestion<'a>,
     apex: &'a [u8],
     zone: Zone,
+    names: &'a SpecialNames,
 }
 
 impl SpecialNames {
     /// The local zones of a configuration, and the special names where they are wanted.
-    pub(crate) fn of(server: &ServerConfig) -> Self {
+    pub(crate) fn of(config: &Config) -> Self {
+        let server = &config.server;
         let special = if server.local_names { special_zones() } else { Vec::new() };
         let local = server.local_zones.iter().map(|apex| (apex.clone(), Zone::Local));
         // A local zone takes the place of a special one of its name.
         let zones: BTreeMap<_, _> = special.into_iter().chain(local).collect();
-        Self { zones: zones.into_iter().collect() }
+        let above_served = served_zones(config).flat_map(name::ancestors).map(Box::from).collect();
+        Self { zones: zones.into_iter().collect(), above_served }
     }
 
     /// The SOA of the zone that a name is in; none where it is in none.
@@ -80,11 +86,18 @@ impl SpecialNames {
     #[inline]
     pub(crate) fn find<'a>(&'a self, question: &LocalQuestion<'a>) -> Option<InZone<'a>> {
         let (apex, zone) = self.zones.nearest(question.qname)?;
-        Some(InZone { question: *question, apex, zone: *zone })
+        Some(InZone { question: *question, apex, zone: *zone, names: self })
     }
 }
 
 impl<'a> InZone<'a> {
+    /// The name whose servers may go before the zone. DS records of a zone within it are its own (RFC 4035 §3.1.4.1).
+    pub(crate) fn side(&self) -> &'a [u8] {
+        let LocalQuestion { qname, qtype, .. } = self.question;
+        let is_within = qtype == Rtype::DS && qname.len() > self.apex.len();
+        if is_within { name::parent(qname).unwrap_or(qname) } else { qname }
+    }
+
     /// Whether servers of the name's own go before the zone; `apex_len` is the length of the zone that they are
     /// configured for. Before a special name all do, before a local zone those of a zone below it.
     pub(crate) fn gives_way(&self, apex_len: Option<usize>) -> bool {
@@ -101,7 +114,7 @@ impl<'a> InZone<'a> {
 
     /// What the zone has of the question's name, which has no record among these.
     pub(super) fn find(&self, records: &LocalRecords) -> Own<'a> {
-        let Self { question: LocalQuestion { qname, qtype, .. }, apex, zone } = *self;
+        let Self { question: LocalQuestion { qname, qtype, .. }, apex, zone, names } = *self;
         let at_apex = qname.len() == apex.len();
         let soa = OwnSet::soa(apex, zone.ttl_secs());
         let data = match (zone, qtype) {
@@ -111,7 +124,8 @@ impl<'a> InZone<'a> {
             (Zone::Empty | Zone::Local, Rtype::NS) if at_apex => Data::One(apex),
             (_, Rtype::SOA) if at_apex => return Own::Set(soa),
             _ => {
-                let exists = at_apex || zone == Zone::Localhost || records.has_below(qname);
+                let has_more = || records.has_below(qname) || names.above_served.contains(qname);
+                let exists = at_apex || zone == Zone::Localhost || has_more();
                 return Own::Denied(if exists { Rcode::NOERROR } else { Rcode::NXDOMAIN }, soa);
             }
         };
@@ -186,15 +200,15 @@ pub(super) fn write_set(builder: &mut Builder<'_>, section: Section, set: &OwnSe
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
     use avocet_wire::MessageView;
     use avocet_wire::view::RecordSection;
 
     fn check(qname: &str, qtype: Rtype, expected: &str) {
-        let zones = "[server]\nlocal-zones = [\"lan\", \"home.arpa\"]\n[[record]]\nname = \"a.b.lan\"\ntype = \"A\"\nvalues = [\"10.0.0.1\"]\n";
+        let zones = "[server]\nlocal-zones = [\"lan\", \"home.arpa\"]\n[[record]]\nname = \"a.b.lan\"\ntype = \"A\"\nvalues = [\"10.0.0.1\"]\n\
+            [[stub]]\nzone = \"iot.house.lan\"\nservers = [\"192.0.2.1\"]\n";
         let config = Config::from_text(None, zones, &BTreeMap::new()).unwrap();
         let (names, records) =
-            (SpecialNames::of(&config.server), LocalRecords::new(&config.records, &SpecialNames::default()));
+            (SpecialNames::of(&config), LocalRecords::new(&config.records, &SpecialNames::default()));
         let mut out = [0; 512];
         let qname = wire(qname);
         let question = LocalQuestion { qname: &qname, qtype, turn: 0 };
@@ -248,11 +262,15 @@ mod tests {
         check("lan", Rtype::NS, "NOERROR lan.");
         check("x.home.arpa", Rtype::A, "NXDOMAIN home.arpa. SOA");
         check("xlan", Rtype::A, "absent");
+        // A zone with servers of its own exists, and so does what is above it.
+        check("house.lan", Rtype::A, "NOERROR lan. SOA");
+        check("iot.house.lan", Rtype::DS, "NOERROR lan. SOA");
     }
 
     #[test]
     fn servers_of_a_zone_below_a_local_zone_go_before_it() {
-        let in_zone = |zone| InZone { question: LocalQuestion::of(b""), apex: b"\x03lan\x00", zone };
+        let names = SpecialNames::default();
+        let in_zone = |zone| InZone { question: LocalQuestion::of(b""), apex: b"\x03lan\x00", zone, names: &names };
         let own = |zone| [None, Some(2), Some(5), Some(9)].map(|len| in_zone(zone).gives_way(len));
         assert_eq!(own(Zone::Local), [false, false, false, true]);
         assert_eq!(own(Zone::Empty), [false, true, true, true]);
