@@ -57,6 +57,27 @@ fn for_every_seed_what_must_hold_of_an_answer_holds_with_a_forwarder() {
     check(Mode::Forwarder);
 }
 
+/// Seeds beyond those that are played in which a fault was found once. What they draw changes with the simulation.
+const FOUND: [(Mode, u64); 9] = [
+    (Mode::Recursion, 13_731),
+    (Mode::Recursion, 31_543),
+    (Mode::Recursion, 56_089),
+    (Mode::Recursion, 57_224),
+    (Mode::Forwarder, 6_724),
+    (Mode::Forwarder, 26_686),
+    (Mode::Forwarder, 36_633),
+    (Mode::Forwarder, 45_995),
+    (Mode::Forwarder, 86_526),
+];
+
+#[test]
+fn seeds_that_had_a_fault_have_none() {
+    for (mode, seed) in FOUND {
+        let played = simulate(mode, seed);
+        assert!(played.is_ok(), "{} seed {seed}, {}", mode.name(), played.unwrap_err());
+    }
+}
+
 #[test]
 fn the_same_seed_plays_the_same() {
     for mode in Mode::ALL {

@@ -27,6 +27,9 @@ use crate::trace::{Step, Taken};
 const MAX_BAD_REPLIES: u32 = 8;
 /// Most servers of a cut that may give data that is not as its type says: most zones have the same data everywhere.
 pub(crate) const MAX_MALFORMED: u32 = 2;
+/// Most servers of a zone that one question passes over because signatures are missing: what these all do, others do, too
+/// (Unbound: 4).
+const MAX_UNSIGNED: usize = 3;
 /// Bounds of the wait for one server, in ms.
 const TIMEOUT_MS: (u32, u32) = (50, 2_000);
 
@@ -230,7 +233,8 @@ impl Walker {
             Sort::Hearsay | Sort::Lame | Sort::Failed(_) => false,
         };
         let lacks = is_due && !fetched.reply.records().any(|record| record.rtype == Rtype::RRSIG);
-        lacks && self.note_unsigned(zone, fetched.server)
+        let is_new = lacks && self.note_unsigned(zone, fetched.server);
+        is_new && self.unsigned.iter().filter(|(of, _)| of == zone).count() <= MAX_UNSIGNED
     }
 
     /// Takes note that a server left out the signatures of a zone. False if that was known to this question.

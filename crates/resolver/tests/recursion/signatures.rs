@@ -165,6 +165,27 @@ fn a_server_that_did_not_answer_once_is_asked_again_beside_one_that_is_looked_up
     assert!(answer.took_ms <= 1_500, "{} ms", answer.took_ms);
 }
 
+/// Where all servers of a zone leave the signatures out, few of them are asked for that.
+#[test]
+fn a_zone_without_signatures_costs_few_queries_whatever_the_number_of_its_servers() {
+    let Setup { root, example, .. } = Setup::new();
+    let mut world = World::new(Recursion { validation: Some(validation(&root)), ..recursion() });
+    world.wall_secs = NOW_SECS;
+    let mut down: Vec<String> = (2..15).map(|last| format!("au example. 3600 NS ns{last}.example.")).collect();
+    down.extend(lines(&[root.sign("au", &example.ds())]));
+    down.extend((2..15).map(|last| format!("ad ns{last}.example. 3600 A 192.0.2.{last}")));
+    let root_keys = lines(&[root.sign("an", &root.dnskey())]);
+    world.serve(1, served(".", &[("*example. A", &down), (". DNSKEY", &root_keys)]));
+    let example = Rc::new(example);
+    for last in 2..15 {
+        let example = Rc::clone(&example);
+        world.serve(last, Box::new(move |query| Some(reply(query, said(&example, query), false))));
+    }
+    assert_eq!(world.resolve("a.example. A").rcode, Rcode::SERVFAIL);
+    let sent = world.take_sent();
+    assert!(sent.len() <= 18, "{} queries: {sent:?}", sent.len());
+}
+
 /// The root at .1, and at .2, where nobody answers. At .1 there are example., without DS records, and inner.example., too;
 /// to a question for DS records there the server gives `inner_ds`.
 fn world_of_zones_at_the_root(inner_ds: &str) -> World {
