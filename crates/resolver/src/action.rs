@@ -1,14 +1,11 @@
 //! What the resolver wants done, in order. The driver does it and clears the list.
 
+use crate::ids::SocketId;
 use std::net::SocketAddr;
 use std::ops::Range;
 
 use crate::answer::{Answers, Resolved};
-use crate::upstream::UpstreamId;
-
-/// A local socket of an upstream. Below the pool's size: a slot of the pool; from there on: a
-/// socket for one query.
-pub type SocketId = u32;
+use crate::ids::UpstreamId;
 
 /// One thing to be done.
 #[derive(Clone, Debug)]

@@ -4,6 +4,7 @@
 //! them gives a message that is ready but for what differs between clients: ID, RD, CD, the
 //! question's case, OPT.
 
+use crate::question::split_question;
 use std::collections::HashSet;
 use std::ops::Range;
 
@@ -12,7 +13,7 @@ use avocet_wire::builder::Record;
 use avocet_wire::header::{HEADER_LEN, QR, RA};
 use avocet_wire::{Builder, Class, Ede, MessageView, Rcode, Rtype, Section};
 
-use crate::upstream::UpstreamId;
+use crate::ids::UpstreamId;
 
 /// What a waiter is told. The octets lie in the [`Answers`] that came with it.
 #[derive(Clone, Debug)]
@@ -214,13 +215,6 @@ fn write_message(out: &mut [u8], question: &[u8], flags: u16, gathered: &Gathere
         builder.record(section, &Record { owner, rtype, class, ttl_secs, rdata }).ok()?;
     }
     Some(builder.finish())
-}
-
-/// A question's octets as name, type and class.
-pub(crate) fn split_question(question: &[u8]) -> Option<(&[u8], Rtype, Class)> {
-    let (qname, fixed) = question.split_last_chunk::<4>()?;
-    let qtype = Rtype(u16::from_be_bytes([fixed[0], fixed[1]]));
-    Some((qname, qtype, Class(u16::from_be_bytes([fixed[2], fixed[3]]))))
 }
 
 #[cfg(test)]

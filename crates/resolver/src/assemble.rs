@@ -6,10 +6,11 @@ use avocet_cache::{
 use avocet_wire::header::AD;
 use avocet_wire::{Class, NameBuf, Rcode, Rtype, Section, name};
 
-use crate::answer::{self, Answers, Gathered, Kind, Resolved, split_question};
+use crate::answer::{self, Answers, Gathered, Kind, Resolved};
 use crate::iterate::rrset::Signed;
 use crate::own::Own;
 use crate::plan::Plan;
+use crate::question::split_question;
 use crate::read::folded_target;
 use crate::scrub::{MAX_ALIASES, substitute};
 

@@ -1,7 +1,7 @@
 //! Queries that were sent and are waited for, and for a while those that no longer are.
 
-use crate::action::SocketId;
 use crate::chains::Chains;
+use crate::ids::SocketId;
 
 /// No task: the place is free.
 const NONE: u32 = u32::MAX;

@@ -14,8 +14,8 @@ use avocet_dnssec::zonemd::{self, ZoneRecord};
 use avocet_wire::view::RecordSection;
 use avocet_wire::{Class, NameBuf, Rcode, Rtype, name};
 
-use crate::iterate::gaps::order;
 use crate::iterate::rrset::Rrset;
+use crate::name_order::order;
 use crate::read::{Reply, ReplyRecord};
 
 /// Octets of SOA data that are its five numbers (RFC 1035 §3.3.13).

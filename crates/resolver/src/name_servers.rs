@@ -9,10 +9,10 @@ use std::net::IpAddr;
 use avocet_cache::{Cached, MAX_PAYLOAD_BYTES, ReadAt, RrsetCache, RrsetKey};
 use avocet_wire::{Class, NameBuf, Rtype, name};
 
+use crate::configured::Configured;
 use crate::iterate::cut::{MAX_ADDRESSES, MAX_NS, address};
 use crate::iterate::rrset::Side;
 use crate::plan::Plan;
-use crate::recursion::Configured;
 
 /// The class under which delegations and glue lie in the cache.
 pub const DELEGATIONS: u16 = Side::Delegation.class();

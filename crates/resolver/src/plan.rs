@@ -4,8 +4,10 @@
 //! with the longest zone that a name is under is the name's rule. An exception (`!zone`) takes
 //! its subtree out of the nearest rule above; the names there follow the next shorter rule.
 
+use crate::endpoint::{MAX_RACE, Strategy, Transport, UpstreamSpec};
 use std::collections::HashMap;
 use std::fmt;
+use std::net::IpAddr;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -13,52 +15,19 @@ use avocet_cache::TtlBounds;
 use avocet_wire::suffix::SuffixMap;
 use avocet_wire::{Rtype, name};
 
-use crate::answer::split_question;
 use crate::dns64::Dns64;
 use crate::iterate::rrset::Signed;
 use crate::own::{Own, OwnNames, Sought};
+use crate::question::split_question;
 use crate::recursion::{Recursion, Stubs};
-use crate::resolver::Ask;
 
 /// Most servers of one rule: one bit each in a task's sets.
 pub const MAX_UPSTREAMS: usize = 64;
-/// Most servers that [`Strategy::Race`] asks at once.
-pub const MAX_RACE: u8 = 8;
+
 /// Shortest and longest time in ms that one server of a set is given for one query: as rules have it by default.
 const SET_TIMEOUT_MS: (u32, u32) = (50, 2_000);
 /// Most rules and most servers of a plan: their numbers are 16 bits, less one for "none".
 pub(crate) const MAX_NUMBERED: usize = u16::MAX as usize - 1;
-
-/// How a server is asked.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Transport {
-    /// UDP, and TCP where an answer was truncated or doubtful.
-    Udp,
-    /// TCP only.
-    Tcp,
-}
-
-/// A server that queries are forwarded to.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct UpstreamSpec {
-    /// Where it listens.
-    pub addr: SocketAddr,
-    /// How it is asked.
-    pub transport: Transport,
-}
-
-/// In which order the servers of a rule are asked.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Strategy {
-    /// As written; the next one when the one before fails.
-    Ordered,
-    /// Each in its turn.
-    RoundRobin,
-    /// The one with the lowest smoothed round-trip time.
-    Fastest,
-    /// So many at once, from 2 to [`MAX_RACE`]; the first good answer counts.
-    Race(u8),
-}
 
 /// What becomes of a client subnet option (RFC 7871).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -191,6 +160,28 @@ pub struct Plan {
     dns64: Option<Arc<Dns64>>,
     /// Names that this server answers by itself.
     own_names: Option<Arc<dyn OwnNames>>,
+}
+
+/// A question to be resolved.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask<'a> {
+    /// QNAME, folded, with QTYPE and QCLASS, in wire form.
+    pub question: &'a [u8],
+    /// A keyed hash of the question.
+    pub hash: u64,
+    /// The client's DO.
+    pub dnssec_ok: bool,
+    /// The client's CD.
+    pub checking_disabled: bool,
+    /// Data of the client's ECS option; empty for none. Left out unless the rule passes it.
+    pub ecs: &'a [u8],
+    /// Who asks: a question that comes back from the server it was sent to goes in a circle.
+    pub client: Option<IpAddr>,
+    /// There is stale data for it: see [`Action::Overdue`](crate::Action::Overdue).
+    pub stale_available: bool,
+    /// Who is to be asked in place of those whom the plan has for the name: a set of [`Plan::with_sets`]. What they say
+    /// is put into no cache. Empty: those of the plan.
+    pub servers: &'a [SocketAddr],
 }
 
 impl Plan {

@@ -4,7 +4,7 @@
 use chacha20::ChaCha12Rng;
 use chacha20::rand_core::Rng;
 
-use crate::action::SocketId;
+use crate::ids::SocketId;
 
 /// Queries that a socket sends before it gets another port. A new socket costs 11 us, so that
 /// this adds 0.2 us a query; and with 4,096 slots at 10,000 queries/s a port lives for 26 s.

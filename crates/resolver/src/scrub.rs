@@ -10,10 +10,10 @@ use avocet_wire::view::RecordSection;
 use avocet_wire::{NameBuf, Rcode, Rtype, Section, name};
 
 use crate::answer::{Gathered, Kind};
+use crate::configured::Configured;
 use crate::numbering::Numbering;
 use crate::plan::{Plan, Route};
 use crate::read::{Reply, ReplyRecord, folded_target};
-use crate::recursion::Configured;
 
 /// Most aliases followed for one question (BIND and Unbound: 11).
 pub(crate) const MAX_ALIASES: usize = 11;

@@ -3,8 +3,10 @@
 use chacha20::ChaCha12Rng;
 use chacha20::rand_core::Rng;
 
-use crate::plan::{Rule, Strategy};
-use crate::task::{Bound, Task};
+use crate::bound::Bound;
+use crate::endpoint::Strategy;
+use crate::plan::Rule;
+use crate::task::Task;
 use crate::upstream::Upstream;
 
 /// With [`Strategy::Fastest`], one query of so many goes to another upstream as well, so that

@@ -1,15 +1,18 @@
 //! Questions in flight and who waits for them.
 
+use crate::bound::Bound;
+use crate::failure::Failure;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use avocet_wire::{Ede, Rtype};
+use avocet_wire::Rtype;
 
 use crate::action::AskedFor;
-use crate::answer::{Gathered, split_question};
+use crate::answer::Gathered;
 use crate::chains::Chains;
 use crate::iterate::Walk;
-use crate::plan::{Plan, Route, Rule};
+use crate::plan::Route;
+use crate::question::split_question;
 use crate::trace::{Step, Trace};
 
 /// When a question is given up, in ms after it came: clients are told within five seconds.
@@ -26,85 +29,6 @@ const PROGRESS_MS: u64 = 2_500;
 
 /// No task.
 const NONE: u32 = u32::MAX;
-
-/// A plan and the numbers that its upstreams have in the resolver.
-#[derive(Debug)]
-pub(crate) struct Bound {
-    pub(crate) plan: Arc<Plan>,
-    pub(crate) ids: Vec<u16>,
-}
-
-impl Bound {
-    /// The resolver's number of a rule's upstream.
-    pub(crate) fn id(&self, rule: &Rule, place: u8) -> usize {
-        usize::from(self.ids[usize::from(rule.upstreams[usize::from(place)])])
-    }
-}
-
-/// Why a task has no answer so far. Later variants say more.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Failure {
-    /// Nobody answered.
-    Silence,
-    /// A network error at each attempt.
-    Network,
-    /// What came could not be used.
-    Unusable,
-    /// REFUSED.
-    Refused,
-    /// SERVFAIL, with the upstream's own extended error if it gave one.
-    Servfail(Option<u16>),
-    /// No server is known for a zone, or none of those may be asked.
-    NoServers,
-    /// The servers of a zone do not serve it.
-    Lame,
-    /// Aliases in a circle, or too many of them.
-    Aliases,
-    /// Too many servers of a zone have no address.
-    TooManyServers,
-    /// Too many referrals for one name.
-    TooManyReferrals,
-    /// The RRset has more records than are taken, whoever is asked.
-    TooManyRecords,
-    /// Servers give data that is not as its type says.
-    Malformed,
-    /// The question costs too many queries, or too many octets of replies.
-    TooManyQueries,
-    /// Too many queries are under way at a zone or its servers.
-    Crowded,
-    /// Validation failed, with the extended error that says why.
-    Bogus(u16),
-    /// No rule for a name that an alias leads to.
-    NoRule,
-    /// A root key sentinel asks for what is not so (RFC 8509).
-    Sentinel,
-}
-
-impl Failure {
-    /// The error that clients are told.
-    pub(crate) fn ede(self) -> (Ede, &'static str) {
-        match self {
-            Self::Silence => (Ede::NO_REACHABLE_AUTHORITY, "no upstream answered in time"),
-            Self::Network => (Ede::NETWORK_ERROR, "no upstream could be reached"),
-            Self::Unusable => (Ede::INVALID_DATA, "no upstream gave a usable answer"),
-            Self::Refused => (Ede::NO_REACHABLE_AUTHORITY, "the upstreams refuse to answer"),
-            Self::Servfail(None) => (Ede::NO_REACHABLE_AUTHORITY, "the upstreams failed to resolve it"),
-            Self::Servfail(Some(code)) => (Ede(code), "as the upstream said"),
-            Self::Aliases => (Ede::OTHER, "aliases lead in a circle or too far"),
-            Self::NoServers => (Ede::NO_REACHABLE_AUTHORITY, "no server of the zone is known"),
-            Self::Lame => (Ede::NO_REACHABLE_AUTHORITY, "the servers of the zone do not serve it"),
-            Self::TooManyServers => (Ede::NO_REACHABLE_AUTHORITY, "too many servers without an address"),
-            Self::TooManyReferrals => (Ede::OTHER, "too many referrals"),
-            Self::TooManyRecords => (Ede::OTHER, "the answer has too many records"),
-            Self::Malformed => (Ede::INVALID_DATA, "the data of the answer is malformed"),
-            Self::TooManyQueries => (Ede::OTHER, "too many queries for one question"),
-            Self::Crowded => (Ede::NETWORK_ERROR, "too many queries to the zone are under way"),
-            Self::Bogus(code) => (Ede(code), Ede(code).meaning()),
-            Self::Sentinel => (Ede::OTHER, "the root key sentinel does not hold here"),
-            Self::NoRule => (Ede::NOT_AUTHORITATIVE, "no forwarding rule for this name"),
-        }
-    }
-}
 
 /// A waiter and when it is to get stale data instead; `u64::MAX` for never.
 #[derive(Debug)]

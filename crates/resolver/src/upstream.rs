@@ -1,64 +1,16 @@
 //! What is known of one upstream: its speed, its health, what it can and cannot do, its sockets.
 
-use std::hash::Hasher;
-use std::net::SocketAddr;
-
-use siphasher::sip::SipHasher24;
+use crate::cookie::Cookie;
+use crate::guess::{GUESSED_INABILITY_MS, GUESSES, Guessed};
 
 use crate::breaker::{Breaker, BreakerState};
+use crate::endpoint::{Transport, UpstreamSpec};
 use crate::metrics::UpstreamCounters;
-use crate::plan::{Transport, UpstreamSpec};
 use crate::pool::Pool;
 use crate::rtt::Rtt;
 
-/// An upstream's number within a resolver, kept over reloads while its address and transport
-/// stay in the plan.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub struct UpstreamId(pub u16);
-
 /// How long it is remembered that an upstream cannot do something, in ms.
 const INABILITY_MS: u64 = 3_600_000;
-/// As [`INABILITY_MS`] where silence alone says so, which may have been chance.
-pub(crate) const GUESSED_INABILITY_MS: u64 = 60_000;
-/// How often in a row only queries without EDNS must be answered for that.
-pub(crate) const GUESSES: u32 = 3;
-
-/// The cookies for one upstream (RFC 7873).
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Cookie {
-    octets: [u8; 40],
-    len: usize,
-}
-
-impl Cookie {
-    pub(crate) fn new(secret: &[u8; 16], addr: SocketAddr) -> Self {
-        let mut hasher = SipHasher24::new_with_key(secret);
-        match addr {
-            SocketAddr::V4(addr) => hasher.write(&addr.ip().octets()),
-            SocketAddr::V6(addr) => hasher.write(&addr.ip().octets()),
-        }
-        hasher.write_u16(addr.port());
-        let mut octets = [0; 40];
-        octets[..8].copy_from_slice(&hasher.finish().to_be_bytes());
-        Self { octets, len: 8 }
-    }
-
-    /// The option's data: our cookie and, once known, the server's.
-    pub(crate) fn octets(&self) -> &[u8] {
-        &self.octets[..self.len]
-    }
-
-    /// Takes the cookies of a reply. False if the first is not ours: then the reply is forged
-    /// (RFC 7873 §5.3).
-    pub(crate) fn learn(&mut self, received: &[u8]) -> bool {
-        let ours = received.len() >= 8 && received[..8] == self.octets[..8];
-        if ours && (16..=40).contains(&received.len()) {
-            self.octets[8..received.len()].copy_from_slice(&received[8..]);
-            self.len = received.len();
-        }
-        ours
-    }
-}
 
 /// See the module.
 #[derive(Debug)]
@@ -159,32 +111,5 @@ impl Upstream {
             Guessed::Yes if self.guesses >= GUESSES => self.fails_edns_until_ms = now_ms + GUESSED_INABILITY_MS,
             Guessed::Yes => {}
         }
-    }
-}
-
-/// Is it from silence that a query with EDNS is taken to have failed?
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Guessed {
-    No,
-    Yes,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cookies_are_learnt_only_with_our_own_in_front() {
-        let addr: SocketAddr = "192.0.2.1:53".parse().unwrap();
-        let mut cookie = Cookie::new(&[3; 16], addr);
-        let ours = cookie.octets().to_vec();
-        assert_eq!(ours.len(), 8);
-        assert!(!cookie.learn(b"notours!serverck"));
-        assert!(!cookie.learn(b"short"));
-        let both = [&ours[..], b"serverck"].concat();
-        assert!(cookie.learn(&both));
-        assert_eq!(cookie.octets(), both);
-        let other = Cookie::new(&[3; 16], "192.0.2.2:53".parse().unwrap());
-        assert_ne!(other.octets(), &ours[..], "each upstream sees another cookie");
     }
 }

@@ -12,13 +12,13 @@ use avocet_wire::{Rcode, Rtype, name};
 
 use super::Walker;
 use super::cut::{Cut, CutServers, DNS_PORT, NameServer, address};
-use super::descend::Frame;
 use super::fetch::Extent;
+use super::frame::Frame;
 use super::part::Ending;
 use super::rrset::{Denial, Name, Side};
+use crate::failure::Failure;
 use crate::recursion::may_ask;
 use crate::scrub::MAX_ALIASES;
-use crate::task::Failure;
 use crate::trace::{Step, Why};
 
 /// Most look-ups of servers in one question that bring no address, in all (Unbound: 5).

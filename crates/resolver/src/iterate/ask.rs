@@ -12,15 +12,15 @@ use super::addresses::{LookUps, MAX_FAILED_SERVERS, Need};
 use super::channel::Note;
 use super::classify::{Sort, is_malformed, sort};
 use super::cut::{Cut, CutServers};
-use super::descend::Frame;
 use super::fetch::{Candidate, Extent, Fetched, Inquiry, Manner, NotFetched, Patience};
+use super::frame::Frame;
 use super::part::Part;
 use super::rrset::{Found, Name, Rrset, Side};
 use super::{Silence, Walker};
+use crate::endpoint::Strategy;
+use crate::failure::Failure;
 use crate::local_root::{LocalRoot, Said};
-use crate::plan::Strategy;
 use crate::read::ReplyRecord;
-use crate::task::Failure;
 use crate::trace::{Step, Taken};
 
 /// Most servers of a cut that may answer with an error or be lame before the cut is given up.

@@ -16,9 +16,9 @@ use avocet_wire::Rtype;
 use super::fetch::{Fetched, Inquiry, NotFetched};
 use super::gaps::{Gap, Sought};
 use super::rrset::{Denial, Found, Name, Rrset, Side, Stored};
-use super::trust::Chain;
-use crate::resolver::report::Report;
+use crate::report::Report;
 use crate::trace::{Step, Trace, Why};
+use crate::validation::Chain;
 
 /// What a walk asks for.
 #[derive(Debug)]

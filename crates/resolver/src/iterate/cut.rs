@@ -15,8 +15,9 @@ use super::channel::Note;
 use super::fetch::{Candidate, Fetched, MAX_CANDIDATES};
 use super::part::{delegated_ds, proof_in};
 use super::rrset::{Found, Most, Name, Rrset, Side, Stored, Ungrouped, group};
-use crate::plan::{Strategy, Transport};
-use crate::recursion::{Configured, may_ask};
+use crate::configured::Configured;
+use crate::endpoint::{Strategy, Transport};
+use crate::recursion::may_ask;
 use crate::trace::Why;
 
 /// Most servers used of one delegation (BIND: 13, CVE-2026-3592).

@@ -1,6 +1,7 @@
 //! Down the tree: from the nearest known zone cut, referral by referral, telling each server no
 //! more of the name than it needs (RFC 9156, relaxed, with the rule of §2.3 for underscores).
 
+use super::frame::Frame;
 use std::future::Future;
 use std::pin::Pin;
 
@@ -14,12 +15,10 @@ use super::cut::Cut;
 use super::fetch::Extent;
 use super::part::{Ending, Part};
 use super::rrset::{Denial, Name, Side, Stored};
-use crate::task::Failure;
+use crate::failure::Failure;
 
 /// Most referrals for one name.
 const MAX_REFERRALS: u32 = 32;
-/// How deep addresses of servers may be looked for, to find addresses of servers (BIND: 7).
-const MAX_DEPTH: u32 = 8;
 /// Most queries with a shortened name (RFC 9156 §2.3: MAX_MINIMISE_COUNT).
 const MAX_MINIMISED: u32 = 10;
 /// So many of them add a single label (MINIMISE_ONE_LAB).
@@ -27,47 +26,6 @@ const MINIMISED_BY_ONE: u32 = 4;
 
 /// Types by which the cache is asked whether a shortened name exists: what clients ask for most.
 const KNOWN_BY: [Rtype; 4] = [Rtype::A, Rtype::AAAA, Rtype::MX, Rtype::TXT];
-
-/// What is being looked for, to find what else: a chain without circles.
-pub(crate) struct Frame<'a> {
-    above: Option<&'a Frame<'a>>,
-    name: Name,
-    qtype: Rtype,
-    depth: u32,
-    /// How much of the name has to be denied for the name to be.
-    to_deny: Extent,
-}
-
-impl Frame<'_> {
-    pub(crate) fn first(name: Name, qtype: Rtype) -> Self {
-        Frame { above: None, name, qtype, depth: 0, to_deny: Extent::Whole }
-    }
-
-    /// Is it what the client asked for?
-    pub(crate) fn is_first(&self) -> bool {
-        self.depth == 0
-    }
-
-    /// Addresses of one server are one thing to look for, of either family.
-    fn contains(&self, name: &[u8], qtype: Rtype) -> bool {
-        let is_address = |qtype| matches!(qtype, Rtype::A | Rtype::AAAA);
-        let is_same_type = self.qtype == qtype || is_address(qtype) && is_address(self.qtype);
-        let is_this = is_same_type && *self.name == *name;
-        is_this || self.above.is_some_and(|above| above.contains(name, qtype))
-    }
-
-    /// One step deeper. None where that leads in a circle, or too far.
-    pub(crate) fn below<'b>(&'b self, name: &Name, qtype: Rtype) -> Option<Frame<'b>> {
-        let fits = self.depth < MAX_DEPTH && !self.contains(name, qtype);
-        let (depth, to_deny) = (self.depth + 1, Extent::Whole);
-        fits.then(|| Frame { above: Some(self), name: name.clone(), qtype, depth, to_deny })
-    }
-
-    /// The same, where so much of the name has to be denied.
-    pub(crate) fn denied_by(self, extent: Extent) -> Self {
-        Self { to_deny: extent, ..self }
-    }
-}
 
 type Proving<'a> = Pin<Box<dyn Future<Output = Option<Part>> + Send + 'a>>;
 
@@ -352,19 +310,5 @@ mod tests {
         check(b"\x01a\x04_sip\x04_tcp\x01c\x00", b"\x01c\x00", &[3, 4]);
         let long: Vec<u8> = [b"\x01x".repeat(60), vec![0]].concat();
         assert!(shown(&long, b"\x00").len() <= MAX_MINIMISED as usize + 1);
-    }
-
-    #[test]
-    fn circles_and_depth_end_a_chain() {
-        let name = |octet| -> Name { [1, octet, 0].as_slice().into() };
-        let first = Frame::first(name(b'a'), Rtype::A);
-        let second = first.below(&name(b'b'), Rtype::A).unwrap();
-        assert!(second.below(&name(b'a'), Rtype::A).is_none());
-        assert!(second.below(&name(b'a'), Rtype::AAAA).is_none());
-        assert!(second.below(&name(b'a'), Rtype::DS).is_some());
-        fn deeper(frame: &Frame<'_>, octet: u8) -> u32 {
-            frame.below(&[1, octet, 0].as_slice().into(), Rtype::A).map_or(0, |frame| 1 + deeper(&frame, octet + 1))
-        }
-        assert_eq!(deeper(&first, b'b'), MAX_DEPTH);
     }
 }

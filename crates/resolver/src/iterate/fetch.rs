@@ -7,7 +7,7 @@ use avocet_wire::view::RecordSection;
 use avocet_wire::{Class, Rcode, Rtype};
 
 use super::rrset::Name;
-use crate::plan::{Strategy, Transport};
+use crate::endpoint::{Strategy, Transport};
 use crate::read::Reply;
 
 /// Most servers of one inquiry: one bit each in the sets of a fetch.

@@ -7,7 +7,7 @@ use avocet_wire::Rtype;
 
 use super::fetch::{Fetched, Inquiry};
 use super::rrset::Name;
-use crate::action::SocketId;
+use crate::ids::SocketId;
 
 /// A query that is waited for. Its number is that of its socket or connection, which is its own.
 #[derive(Clone, Debug, Default)]

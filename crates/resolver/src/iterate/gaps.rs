@@ -1,6 +1,7 @@
 //! Gaps between the names of signed zones, by NSEC and NSEC3 records that were validated: what they say of one name
 //! they say of all that lie in the same gap (RFC 8198 §5). What is made of them is told in `synthesis`.
 
+use crate::name_order::order;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use avocet_dnssec::nsec3::{Hash, Nsec3};
@@ -80,24 +81,6 @@ pub(crate) struct Gaps {
     /// Zones in the order in which they were put in or last spared.
     order: VecDeque<Name>,
     count: usize,
-}
-
-/// Octets that compare as names do in canonical order (RFC 4034 §6.1): labels from the root on, each
-/// ended by what is less than any octet.
-pub(crate) fn order(wire: &[u8]) -> Vec<u8> {
-    let mut labels: Vec<&[u8]> = name::labels(wire).collect();
-    labels.reverse();
-    let mut key = Vec::with_capacity(2 * wire.len());
-    for label in labels {
-        for &octet in label {
-            key.push(octet.to_ascii_lowercase());
-            if octet == 0 {
-                key.push(1);
-            }
-        }
-        key.extend([0, 0]);
-    }
-    key
 }
 
 fn left((set, until_ms): &Timed, now_ms: u64) -> Option<Rrset> {

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::rrset::Name;
-use super::trust::Chain;
+use crate::validation::Chain;
 
 /// Most zones, in each resolver; with keys of usual sizes some 2 kB each.
 const MAX_ZONES: usize = 8_192;

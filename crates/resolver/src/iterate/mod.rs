@@ -20,6 +20,7 @@ pub(crate) mod cut;
 pub(crate) mod descend;
 pub(crate) mod fetch;
 pub(crate) mod fetches;
+pub(crate) mod frame;
 pub(crate) mod gaps;
 pub(crate) mod key_cache;
 pub(crate) mod load;
@@ -28,6 +29,7 @@ pub(crate) mod part;
 pub(crate) mod resolve;
 pub(crate) mod rrset;
 pub(crate) mod server;
+pub(crate) mod signed;
 pub(crate) mod synthesis;
 mod told;
 pub(crate) mod translate;
@@ -45,16 +47,17 @@ use std::task::{Context, Poll, Waker};
 use avocet_dnssec::{Budget, Hashes};
 use avocet_wire::{NameBuf, Rtype};
 
+use crate::bound::Bound;
+use crate::failure::Failure;
 use crate::plan::Plan;
 use crate::recursion::Recursion;
-use crate::task::{Bound, Failure};
 use crate::trace::Trace;
+use crate::validation::Chain;
 use channel::{Io, Line, Moment, Note, Request, Response};
 use descend::Seen;
 use fetch::{Candidate, Fetched, Inquiry, NotFetched};
 use resolve::Resolution;
 use rrset::{Name, Rrset, Signed};
-use trust::Chain;
 
 type Resolving = Pin<Box<dyn Future<Output = Result<Resolution, Failure>> + Send>>;
 

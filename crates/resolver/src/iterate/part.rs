@@ -10,11 +10,11 @@ use super::Walker;
 use super::fetch::{Fetched, Inquiry};
 use super::rrset::{Denial, MAX_PROOF, MAX_PROOF_RECORDS, MAX_SIGNATURES, Most, Name, Rrset, Ungrouped, group};
 use crate::answer::Gathered;
+use crate::configured::Configured;
+use crate::failure::Failure;
 use crate::numbering::{Numbered, Numbering};
 use crate::read::{Reply, ReplyRecord, folded_target};
-use crate::recursion::Configured;
 use crate::scrub::{Asked, Belief, MAX_RRSET_RECORDS, Scrubber, Verdict};
-use crate::task::Failure;
 
 /// See the module.
 #[derive(Clone, Debug)]

@@ -10,17 +10,17 @@ use avocet_dnssec::{Reason, Verdict};
 
 use super::Walker;
 use super::channel::Note;
-use super::descend::Frame;
+use super::frame::Frame;
 use super::part::{Ending, Part};
 use super::rrset::{Denial, Found, Name, Rrset, Side, Signed, Stored};
 use super::validate::Said;
 use crate::answer::Gathered;
 use crate::dns64::Dns64;
+use crate::failure::Failure;
 use crate::own::Own;
 use crate::read::folded_target;
-use crate::resolver::report::{Report, is_of_zone};
+use crate::report::{Report, is_of_zone};
 use crate::scrub::{MAX_ALIASES, substitute};
-use crate::task::Failure;
 use crate::trace::Step;
 
 /// How long a DNAME record is used whose TTL is 0, in seconds: what is asked within the same second or the next is

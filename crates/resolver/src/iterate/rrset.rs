@@ -8,7 +8,7 @@ use avocet_cache::{
 };
 use avocet_wire::{Class, Rcode, Rtype, Section, name};
 
-use super::trust::{BEFORE_SIGNER, signer_of};
+use super::signed::{BEFORE_SIGNER, signer_of};
 use crate::answer::{Gathered, Kind};
 use crate::numbering::Numbering;
 use crate::own::OwnSet;

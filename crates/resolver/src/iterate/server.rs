@@ -6,8 +6,9 @@ use std::net::SocketAddr;
 
 use super::rrset::Name;
 use crate::breaker::{Breaker, BreakerState};
+use crate::cookie::Cookie;
+use crate::guess::{GUESSED_INABILITY_MS, GUESSES, Guessed};
 use crate::rtt::Rtt;
-use crate::upstream::{Cookie, GUESSED_INABILITY_MS, GUESSES, Guessed};
 
 /// Most servers remembered, in each resolver, as long as fewer owe replies.
 pub(crate) const MAX_SERVERS: usize = 16_384;

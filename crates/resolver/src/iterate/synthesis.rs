@@ -14,7 +14,7 @@ use super::channel::Note;
 use super::gaps::{By, Gap, Hashing, Sought};
 use super::part::{Ending, Part};
 use super::rrset::{Denial, Found, Name, Rrset, Side};
-use super::trust::lend;
+use super::signed::lend;
 use crate::read::folded_target;
 
 /// Most gaps that are looked up for one answer: with NSEC3 one a label and two more.

@@ -10,8 +10,9 @@ use super::cut::{Cut, CutServers};
 use super::fetch::NotFetched;
 use super::part::{Ending, Part};
 use super::rrset::{Name, Rrset};
-use super::trust::{BEFORE_SIGNER, Chain, signer_of};
+use super::signed::{BEFORE_SIGNER, signer_of};
 use crate::trace::{Find, Step, Taken};
+use crate::validation::Chain;
 
 impl Walker {
     /// Something was found without asking anyone.

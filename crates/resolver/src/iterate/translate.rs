@@ -11,7 +11,7 @@ use super::Walker;
 use super::resolve::Resolution;
 use super::rrset::{Name, Rrset};
 use crate::dns64::Dns64;
-use crate::task::Failure;
+use crate::failure::Failure;
 
 /// The name whose addresses tell of a translator (RFC 7050), and they.
 const IPV4ONLY: &[u8] = b"\x08ipv4only\x04arpa\x00";

@@ -4,24 +4,23 @@
 //! Signer names are hints of where zones are cut, and no more: whether there is a cut is what the
 //! parent says, by DS records or the proof that there are none.
 
+use super::signed::{lend, signer};
+use crate::validation::{Chain, Validation};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use avocet_cache::{Rank, Security};
-use avocet_dnssec::anchor::Anchors;
-use avocet_dnssec::negative::NegativeAnchors;
-use avocet_dnssec::{Context, DelegationKind, Policy, Reason, Trust, Verdict, ZoneKeys, chain, signature};
-use avocet_wire::suffix::SuffixMap;
-use avocet_wire::{Class, Rtype, name};
+use avocet_dnssec::{Context, DelegationKind, Reason, Trust, Verdict, ZoneKeys, chain, signature};
+use avocet_wire::{Rtype, name};
 
 use super::Walker;
 use super::channel::Note;
-use super::descend::Frame;
+use super::frame::Frame;
 use super::part::{Ending, Part};
 use super::rrset::{Name, Rrset, Side, Stored};
 use super::validate::is_final;
-use crate::task::Failure;
+use crate::failure::Failure;
 use crate::trace::Why;
 
 /// How often the chain to one name may ask another server for what did not verify.
@@ -31,26 +30,6 @@ const MAX_RETRIES: u32 = 2;
 const BOGUS_SECS: u32 = 60;
 /// As [`BOGUS_SECS`], where servers did not give DS or DNSKEY records.
 const UNREACHABLE_SECS: u32 = 5;
-
-/// Octets of RRSIG data before the signer's name (RFC 4034 §3.1).
-pub(super) const BEFORE_SIGNER: usize = 18;
-
-/// What validation goes by.
-#[derive(Clone, Debug)]
-pub struct Validation {
-    /// Where chains of trust begin.
-    pub anchors: Anchors,
-    /// Names below which nothing is validated.
-    pub negative: NegativeAnchors,
-    /// Zones with servers in the configuration that the public tree denies, and that nothing above vouches for: they
-    /// are as good as negative anchors, unless there is a trust anchor at or below them.
-    pub private: SuffixMap<()>,
-    /// Which algorithms count.
-    pub policy: Policy,
-}
-
-/// The keys of a zone, or why it has none that count.
-pub(crate) type Chain = Result<Arc<ZoneKeys>, Reason>;
 
 type Climbing<'a> = Pin<Box<dyn Future<Output = Chain> + Send + 'a>>;
 
@@ -69,40 +48,6 @@ enum Link {
     NoCut,
     /// The chain ends without keys at a zone between the two, for this reason.
     EndsBetween(Reason),
-}
-
-/// Lends RRsets to the validator.
-pub(crate) fn lend<R>(sets: &[Rrset], act: impl FnOnce(&[avocet_dnssec::Rrset<'_>]) -> R) -> R {
-    fn lent(data: &[Box<[u8]>]) -> Vec<&[u8]> {
-        data.iter().map(AsRef::as_ref).collect()
-    }
-    let data: Vec<_> = sets.iter().map(|set| (lent(&set.records), lent(&set.signatures))).collect();
-    let views: Vec<_> = sets
-        .iter()
-        .zip(&data)
-        .map(|(set, (records, signatures))| avocet_dnssec::Rrset {
-            owner: &set.owner,
-            rtype: set.rtype,
-            class: Class::IN,
-            ttl_secs: set.ttl_secs,
-            records,
-            signatures,
-        })
-        .collect();
-    act(&views)
-}
-
-/// The signer that the first signature of these sets names, if it may sign for `owner`.
-pub(crate) fn signer<'a>(sets: impl IntoIterator<Item = &'a Rrset>, owner: &[u8]) -> Option<Name> {
-    let signature = sets.into_iter().find_map(|set| set.signatures.first())?;
-    signer_of(signature).filter(|signer| name::is_under(owner, signer))
-}
-
-/// The signer that RRSIG data names, folded.
-pub(crate) fn signer_of(rrsig: &[u8]) -> Option<Name> {
-    let wire = rrsig.get(BEFORE_SIGNER..)?;
-    let signer = avocet_wire::NameBuf::from_wire(wire.get(..name::wire_len(wire).ok()?)?).ok()?.folded();
-    Some(signer.wire().into())
 }
 
 impl Walker {

@@ -9,10 +9,11 @@ use avocet_wire::{NameBuf, Rcode, Rtype, name};
 
 use super::Walker;
 use super::channel::Note;
-use super::descend::Frame;
+use super::frame::Frame;
 use super::part::{Ending, Part};
 use super::rrset::{Denial, Name, Rrset, Side, Stored};
-use super::trust::{Chain, lend, signer};
+use super::signed::{lend, signer};
+use crate::validation::Chain;
 
 /// Most NSEC and NSEC3 RRsets of one question that are kept for the chain of trust.
 const MAX_PROOFS: usize = 24;
@@ -225,7 +226,7 @@ impl Walker {
 
     /// The servers of a forwarding rule speak for zones that are not theirs.
     pub(super) fn is_forwarded(&self, zone: &Name) -> bool {
-        matches!(self.plan.configured(zone), Some(crate::recursion::Configured::Forward(_)))
+        matches!(self.plan.configured(zone), Some(crate::configured::Configured::Forward(_)))
     }
 
     async fn nearest_zone(&mut self, owner: &Name, rtype: Rtype) -> Name {

@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use chacha20::rand_core::Rng;
 
 use super::Resolver;
+use crate::endpoint::Strategy;
 use crate::iterate::fetch::{Inquiry, Patience};
 use crate::iterate::fetches::Fetch;
 use crate::iterate::loss::Level;
 use crate::iterate::server::Server;
-use crate::plan::Strategy;
 use crate::rtt;
 
 /// Most queries to the servers of a zone that keep silent: one for each of those that a delegation may have, or as

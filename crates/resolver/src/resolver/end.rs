@@ -8,11 +8,12 @@ use avocet_wire::{Ede, NameBuf, Rcode};
 
 use super::{Context, Resolver};
 use crate::action::Action;
-use crate::answer::{self, Gathered, Resolved, Source, split_question};
+use crate::answer::{self, Gathered, Resolved, Source};
 use crate::assemble::{Trail, Wanted};
+use crate::failure::Failure;
+use crate::question::split_question;
 use crate::scrub::MAX_ALIASES;
 use crate::store::{self, Fetched};
-use crate::task::Failure;
 use crate::trace::Step;
 
 /// For how long after a failure successes are told to the failure cache, in seconds: longer than

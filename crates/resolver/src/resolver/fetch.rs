@@ -17,15 +17,16 @@ use avocet_wire::{MessageView, Opcode, Rcode, Rtype};
 use super::reply::{Match, compare};
 use super::send::{UNSENT_WAIT_MS, draw_id, timeout};
 use super::{Context, Resolver};
-use crate::action::{Action, SocketId};
+use crate::action::Action;
+use crate::endpoint::{Strategy, Transport};
+use crate::guess::Guessed;
+use crate::ids::SocketId;
 use crate::iterate::fetch::{Fetched, Inquiry, NotFetched, Patience};
 use crate::iterate::fetches::{Exchange, Fetch};
 use crate::iterate::loss::Level;
-use crate::plan::{Strategy, Transport};
 use crate::query::{self, OptOf};
 use crate::read::Reply;
 use crate::trace::{Reaction, Step};
-use crate::upstream::Guessed;
 
 /// Longest wait for one reply over UDP before the next query goes out, in ms.
 const MAX_WAIT_MS: u32 = 800;

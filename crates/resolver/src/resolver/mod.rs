@@ -13,7 +13,6 @@ mod timer;
 mod traced;
 mod walk;
 
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use avocet_cache::{FailureCache, RrsetCache};
@@ -25,7 +24,10 @@ use crate::action::{Action, Actions, AskedFor};
 use crate::answer::Gathered;
 use crate::assemble::Assembler;
 use crate::attempt::Attempts;
+use crate::bound::Bound;
 use crate::breaker::BreakerState;
+use crate::endpoint::UpstreamSpec;
+use crate::ids::UpstreamId;
 use crate::iterate::fetches::Fetches;
 use crate::iterate::gaps::Gaps;
 use crate::iterate::key_cache::KeyCache;
@@ -33,11 +35,11 @@ use crate::iterate::load::Loads;
 use crate::iterate::loss::Loss;
 use crate::iterate::server::Servers;
 use crate::metrics::{Counters, UpstreamCounters};
-use crate::plan::{Plan, UpstreamSpec};
+use crate::plan::Plan;
 use crate::read::Reply;
-use crate::task::{Bound, Tasks};
+use crate::task::Tasks;
 use crate::trace::{Kept, Traced};
-use crate::upstream::{Upstream, UpstreamId};
+use crate::upstream::Upstream;
 use crate::wheel::Wheel;
 
 /// Most sockets of a pool.
@@ -61,28 +63,6 @@ impl<W> Context<'_, W> {
     fn now_secs(&self) -> u32 {
         (self.now_ms / 1000) as u32
     }
-}
-
-/// A question to be resolved.
-#[derive(Clone, Copy, Debug)]
-pub struct Ask<'a> {
-    /// QNAME, folded, with QTYPE and QCLASS, in wire form.
-    pub question: &'a [u8],
-    /// A keyed hash of the question.
-    pub hash: u64,
-    /// The client's DO.
-    pub dnssec_ok: bool,
-    /// The client's CD.
-    pub checking_disabled: bool,
-    /// Data of the client's ECS option; empty for none. Left out unless the rule passes it.
-    pub ecs: &'a [u8],
-    /// Who asks: a question that comes back from the server it was sent to goes in a circle.
-    pub client: Option<IpAddr>,
-    /// There is stale data for it: see [`Action::Overdue`].
-    pub stale_available: bool,
-    /// Who is to be asked in place of those whom the plan has for the name: a set of [`Plan::with_sets`]. What they say
-    /// is put into no cache. Empty: those of the plan.
-    pub servers: &'a [SocketAddr],
 }
 
 /// What became of a question.

@@ -7,15 +7,17 @@ use avocet_wire::{MessageView, NameBuf, Opcode, Rcode};
 use super::end::Found;
 use super::send::UNSENT_WAIT_MS;
 use super::{Context, Resolver, StreamFailure};
-use crate::action::SocketId;
-use crate::answer::{Source, split_question};
+use crate::answer::Source;
 use crate::attempt::STREAM;
+use crate::failure::Failure;
+use crate::guess::Guessed;
+use crate::ids::SocketId;
+use crate::ids::UpstreamId;
 use crate::iterate::ask::MAX_MALFORMED;
+use crate::question::split_question;
 use crate::read::{Extent, Malformed};
 use crate::scrub::{Asked, Belief, Scrubber, Verdict};
-use crate::task::Failure;
 use crate::trace::{Reaction, Step, Taken};
-use crate::upstream::{Guessed, UpstreamId};
 
 /// How a datagram stands to the query that has its ID.
 pub(super) enum Match {

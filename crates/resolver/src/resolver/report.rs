@@ -4,52 +4,18 @@
 //! A report never causes another one: what fails for a name that begins as reports do is not reported. The cache keeps
 //! what came of a report, so that the same error is not reported again as long as that lives.
 
-use avocet_dnssec::Reason;
-use avocet_wire::{Class, NameBuf, Rtype};
+use crate::report::Report;
+use avocet_wire::{Class, Rtype};
 
 use super::{Context, Resolver};
 use crate::iterate::rrset::{self, Name, Side};
 use crate::plan::Route;
 use crate::task::Key;
 
-/// The label that a report begins with, and that stands before the agent's domain (RFC 9567 §6.1).
-const MARK: &[u8] = b"_er";
 /// Most reports in [`WINDOW_MS`], in each resolver.
 const MAX_REPORTS: u32 = 20;
 /// See [`MAX_REPORTS`], in ms.
 const WINDOW_MS: u64 = 60_000;
-
-/// Something to be reported.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Report {
-    /// What could not be resolved.
-    pub(crate) qname: Name,
-    pub(crate) qtype: Rtype,
-    /// The extended error.
-    pub(crate) ede: u16,
-    /// To whom.
-    pub(crate) agent: NameBuf,
-}
-
-impl Report {
-    /// The name that is asked for. None where it would be too long, and for what is itself a report.
-    fn name(&self) -> Option<NameBuf> {
-        if is_report(&self.qname) {
-            return None;
-        }
-        let mut name = self.agent.prefixed(MARK).ok()?;
-        name = name.prefixed(self.ede.to_string().as_bytes()).ok()?;
-        let labels: Vec<&[u8]> = avocet_wire::name::labels(&self.qname).filter(|label| !label.is_empty()).collect();
-        for label in labels.iter().rev() {
-            name = name.prefixed(label).ok()?;
-        }
-        name.prefixed(self.qtype.0.to_string().as_bytes()).and_then(|name| name.prefixed(MARK)).ok()
-    }
-}
-
-fn is_report(qname: &[u8]) -> bool {
-    avocet_wire::name::labels(qname).next() == Some(MARK)
-}
 
 /// How many reports were sent lately.
 #[derive(Debug, Default)]
@@ -109,37 +75,9 @@ impl<W> Resolver<W> {
     }
 }
 
-/// Is it an error of the zone, which its owners can mend?
-pub(crate) fn is_of_zone(reason: Reason) -> bool {
-    !matches!(reason, Reason::Limit(_) | Reason::NotAsked | Reason::Unreachable | Reason::NetworkError)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn name(text: &str) -> NameBuf {
-        NameBuf::from_wire(&avocet_testkit::name(text)).unwrap()
-    }
-
-    fn report(qname: &str, agent: &str) -> Option<String> {
-        let report = Report { qname: name(qname).wire().into(), qtype: Rtype::A, ede: 7, agent: name(agent) };
-        report.name().map(|name| name.to_string())
-    }
-
-    /// The example of RFC 9567 §4.2.
-    #[test]
-    fn a_report_says_type_name_and_error_to_the_agent() {
-        let expected = "_er.1.broken.test.7._er.a01.agent-domain.example.";
-        assert_eq!(report("broken.test.", "a01.agent-domain.example.").as_deref(), Some(expected));
-    }
-
-    #[test]
-    fn reports_are_not_reported_and_what_is_too_long_is_left_out() {
-        assert_eq!(report("_er.1.broken.test.7._er.agent.example.", "agent.example."), None);
-        let long = format!("{}.", ["x".repeat(63), "x".repeat(63), "x".repeat(63), "x".repeat(50)].join("."));
-        assert_eq!(report(&long, "agent.example."), None);
-    }
 
     #[test]
     fn reports_have_a_limit_that_passes() {

@@ -9,14 +9,14 @@ use chacha20::rand_core::Rng;
 use super::{Context, Resolver};
 use crate::action::Action;
 use crate::attempt::STREAM;
-use crate::plan::Transport;
+use crate::endpoint::Transport;
+use crate::failure::Failure;
+use crate::ids::UpstreamId;
 use crate::pool::{Drawn, FRESH_PORT_BITS};
 use crate::query::{self, OptOf};
 use crate::rtt::Rtt;
 use crate::select::Choice;
-use crate::task::Failure;
 use crate::trace::Step;
-use crate::upstream::UpstreamId;
 
 /// Most queries for one target while an upstream shows life and loses much: half of all datagrams may be lost
 /// each way and 99 % of questions still be answered.

@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use avocet_wire::{Class, Ede, Rcode, Rtype, name};
 
-use super::{Ask, Context, Resolver, Shed, Submitted};
+use super::{Context, Resolver, Shed, Submitted};
 use crate::action::{Action, AskedFor};
-use crate::answer::{self, Gathered, split_question};
+use crate::answer::{self, Gathered};
+use crate::configured::Configured;
 use crate::iterate::load::Excess;
 use crate::iterate::rrset::knows_delegation;
+use crate::plan::Ask;
 use crate::plan::{EcsPolicy, Route};
-use crate::recursion::Configured;
+use crate::question::split_question;
 use crate::task::{Key, Waiting};
 
 /// Most waiters of one task (Unbound's wait-limit).

@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use avocet_wire::Rcode;
 
-use super::{Ask, Context, Resolver, Shed, Submitted};
+use super::{Context, Resolver, Shed, Submitted};
+use crate::plan::Ask;
 use crate::trace::{Step, Trace, Traced};
 
 impl<W> Resolver<W> {

@@ -8,13 +8,15 @@ use chacha20::rand_core::Rng;
 
 use super::end::Found;
 use super::{Context, Resolver};
-use crate::answer::{self, split_question};
+use crate::answer::{self};
+use crate::bound::Bound;
+use crate::failure::Failure;
 use crate::iterate::channel::{Moment, Note, Request, Response};
 use crate::iterate::fetch::{Fetched, Inquiry, NotFetched};
 use crate::iterate::resolve::Resolution;
 use crate::iterate::rrset::{self, Denial, Signed};
 use crate::iterate::{Ahead, Asked, Step, Walk};
-use crate::task::{Bound, Failure};
+use crate::question::split_question;
 
 /// Most fetches of one walk ahead of need: for the keys of the zones on the way.
 const MAX_AHEAD: usize = 4;
