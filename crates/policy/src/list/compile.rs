@@ -12,7 +12,7 @@ use super::name;
 use super::patterns::Form;
 use super::quota::Quota;
 use super::reader::{Kind, ListReader, Origin, Rewrites, Source};
-use super::report::Reason;
+use super::reason::Reason;
 use super::rewrite::Rewrite;
 use super::set::ListId;
 use super::site::{self, Follow, Site};

@@ -4,7 +4,7 @@
 //! filter for each label; see `benches/lists.rs` for what that is in nanoseconds. Nothing is allocated
 //! once a [`Scratch`] has been used with the image.
 
-use std::net::IpAddr;
+use super::question::Question;
 
 use avocet_wire::Rtype;
 
@@ -17,28 +17,6 @@ use super::patterns::Work;
 use super::set::ListSet;
 use super::site::{self, Saying, Site, Sites};
 use super::steps::{Exhausted, Steps};
-
-/// Who asks, as far as lists can ask about it.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Asker<'a> {
-    /// The address of the client.
-    pub address: Option<IpAddr>,
-    /// Its names and identifiers.
-    pub names: &'a [Box<str>],
-    /// Its tags, as `device_pc` or `user_child`.
-    pub tags: &'a [Box<str>],
-}
-
-/// A question put to the lists.
-#[derive(Clone, Copy, Debug)]
-pub struct Question<'a> {
-    /// The folded wire name.
-    pub qname: &'a [u8],
-    /// The type asked for.
-    pub qtype: Rtype,
-    /// Who asks.
-    pub asker: Asker<'a>,
-}
 
 /// Memory that look-ups write into: one for each thread, for whatever images.
 pub struct Scratch {

@@ -6,7 +6,7 @@ use avocet_wire::{Rtype, name};
 use ipnet::IpNet;
 
 use super::binary::{Octets, Write};
-use super::lookup::Question;
+use super::question::Question;
 use super::rewrite::Rewrite;
 
 /// A condition, or its opposite.

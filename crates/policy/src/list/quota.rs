@@ -4,7 +4,7 @@
 //! use up what others need; the compiler reads the operator's own lists first.
 
 use super::reader::Origin;
-use super::report::Reason;
+use super::reason::Reason;
 
 /// The part of a limit that one fetched list may take: one in so many.
 const SHARE: usize = 4;

@@ -6,7 +6,8 @@ use super::entry::Entry;
 use super::format::{self, Format, Taken};
 use super::limits::{DETECTED_FROM, MAX_TEXT};
 use super::lines::{Line, Lines};
-use super::report::{Reason, Refusal, Report};
+use super::reason::Reason;
+use super::report::{Refusal, Report};
 use super::set::ListId;
 
 /// What a list is for.

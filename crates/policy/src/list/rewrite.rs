@@ -7,7 +7,7 @@ use avocet_wire::{Rcode, Rtype, rdata, text};
 
 use super::binary::{Octets, Write};
 use super::name;
-use super::report::Reason;
+use super::reason::Reason;
 
 /// An answer of a list's choice.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]

@@ -13,7 +13,7 @@ use super::modifier::{ClientTest, Modifiers};
 use super::patterns::{self, Checked, Form};
 use super::quota::Quota;
 use super::reader::Origin;
-use super::report::Reason;
+use super::reason::Reason;
 
 /// Sets of modifiers, each once.
 pub(super) struct ModifierTable {

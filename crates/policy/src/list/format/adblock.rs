@@ -13,7 +13,7 @@
 use super::super::entry::{BADFILTER, Effect, Entry, IMPORTANT, Scope, Target};
 use super::super::modifier::Limit;
 use super::super::name;
-use super::super::report::Reason;
+use super::super::reason::Reason;
 use super::modifiers::{self, Options};
 use super::{Taken, hosts, without_comment};
 

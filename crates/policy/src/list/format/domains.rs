@@ -3,7 +3,7 @@
 
 use super::super::entry::{Entry, Scope, Target};
 use super::super::name;
-use super::super::report::Reason;
+use super::super::reason::Reason;
 use super::{Taken, adblock, hosts, without_comment};
 
 /// What a name without `*.` before it means.

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use super::super::entry::{Entry, GIVEN, Scope};
 use super::super::modifier::Modifiers;
 use super::super::name;
-use super::super::report::Reason;
+use super::super::reason::Reason;
 use super::super::rewrite::Rewrite;
 use super::{Taken, domains, without_comment};
 

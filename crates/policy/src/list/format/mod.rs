@@ -11,7 +11,7 @@ mod unbound;
 use std::fmt;
 
 use super::entry::Entry;
-use super::report::Reason;
+use super::reason::Reason;
 
 /// How a list is written.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -6,7 +6,7 @@ use ipnet::IpNet;
 use super::super::limits::MAX_MODIFIER_VALUES;
 use super::super::modifier::{ClientTest, Modifiers, Subject};
 use super::super::name;
-use super::super::report::Reason;
+use super::super::reason::Reason;
 use super::super::rewrite::Rewrite;
 
 /// Modifiers that only mean something to a browser: a rule with one of them says nothing of names.

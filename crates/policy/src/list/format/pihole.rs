@@ -11,7 +11,7 @@ use avocet_wire::{Rcode, Rtype, rdata};
 
 use super::super::entry::{Entry, Target};
 use super::super::modifier::{Modifiers, Subject};
-use super::super::report::Reason;
+use super::super::reason::Reason;
 use super::super::rewrite::Rewrite;
 use super::Taken;
 

@@ -12,7 +12,7 @@ use avocet_wire::{Rcode, Rtype, rdata, text};
 use super::super::entry::{Effect, Entry, Scope};
 use super::super::modifier::{Modifiers, Subject};
 use super::super::name;
-use super::super::report::Reason;
+use super::super::reason::Reason;
 use super::super::rewrite::Rewrite;
 use super::{Taken, hosts, without_comment};
 
