@@ -26,8 +26,9 @@ use crate::query::late::{self, Found, Late};
 use crate::query::miss::{Miss, StreamRoute, Way};
 use crate::query::stored::{Keep, SaidBy, Scratch};
 use crate::query::{self, Client, Exit, Path, Seen};
+use crate::snapshot::Snapshot;
 use crate::snapshot::Unconfigured;
-use crate::state::{Shared, Snapshot};
+use crate::state::Shared;
 use crate::trust::LearntTrust;
 use crate::worker::{Datagrams, Newer};
 

@@ -20,18 +20,19 @@ use avocet_resolver::LocalRootSlot;
 
 use crate::cli::ServeArgs;
 use crate::config::{Config, ConfigErrors, environment};
+use crate::file_watch::ConfigFile;
 use crate::lists::Store;
-use crate::operate::fingerprint::ConfigFile;
+use crate::mailbox::Mailbox;
 use crate::operate::networks::own_networks;
 use crate::operate::take_over::TakenSocket;
 use crate::operate::{self, ListeningSockets, Operation};
 use crate::policy::{Counts, GeoDatabase, Parts};
 use crate::query::asked::Transport;
 use crate::query::cookie::CookieSecrets;
+use crate::snapshot::Snapshot;
 use crate::snapshot::Unconfigured;
-use crate::state::{Shared, Snapshot};
+use crate::state::Shared;
 use crate::trust::LearntTrust;
-use crate::worker::mailbox::Mailbox;
 use crate::worker::{Listeners, MAX_POOL, Setup, Worker};
 
 /// Descriptors that are not for sockets towards upstreams: listeners, log, snapshot, control.
@@ -82,6 +83,12 @@ impl fmt::Display for StartError {
 }
 
 impl std::error::Error for StartError {}
+
+impl From<operate::OperationError> for StartError {
+    fn from(error: operate::OperationError) -> Self {
+        Self::Setting(error.to_string())
+    }
+}
 
 /// Runs the server until it is told to end.
 pub(crate) fn run(args: &ServeArgs) -> Result<(), StartError> {
@@ -356,8 +363,8 @@ mod tests {
     use super::*;
     use std::sync::atomic::Ordering;
 
+    use crate::mailbox::Letter;
     use crate::worker::fault;
-    use crate::worker::mailbox::Letter;
 
     /// `localhost. A`, asked until it is answered.
     fn ask(server: SocketAddr) -> Vec<u8> {

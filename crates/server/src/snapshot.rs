@@ -23,7 +23,6 @@ use crate::query::own::Names;
 use crate::query::rate_limit::RateLimiter;
 use crate::query::respond::Identity;
 use crate::query::special::SpecialNames;
-use crate::state::Snapshot;
 use crate::trust::LearntTrust;
 
 /// Questions in flight at most, in all workers together.
@@ -34,6 +33,34 @@ const MAX_WAITERS: usize = 100_000;
 const MIN_FETCHES: u32 = 8;
 /// When a client gets expired data if none of `[cache]` says so; never used then.
 const NO_STALE_MS: u32 = u32::MAX;
+
+/// All that follows from one revision of the configuration.
+pub(crate) struct Snapshot {
+    /// The configuration itself.
+    pub(crate) config: Config,
+    /// Changes whenever answers in the packet cache may no longer hold.
+    pub(crate) epoch: u32,
+    /// Who is answered.
+    pub(crate) allow: AddressSet,
+    /// Local records.
+    pub(crate) local: Arc<LocalRecords>,
+    /// Local zones, and special names if they are answered here.
+    pub(crate) special: Arc<SpecialNames>,
+    /// Texts of class CH.
+    pub(crate) chaos: ChaosTexts,
+    /// NSID and sizes for OPT.
+    pub(crate) identity: Identity,
+    /// Cookie secrets, if cookies are on.
+    pub(crate) cookies: Option<CookieSecrets>,
+    /// The rate limit, if it is on.
+    pub(crate) rate_limit: Option<Arc<RateLimiter>>,
+    /// What is filtered; none where nothing is.
+    pub(crate) policy: Option<Arc<Policy>>,
+    /// What the policy is made of besides the configuration.
+    pub(crate) parts: Parts,
+    /// Where names are forwarded to.
+    pub(crate) plan: Arc<Plan>,
+}
 
 /// What goes with every snapshot and is not configured.
 #[derive(Clone)]

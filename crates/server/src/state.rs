@@ -3,60 +3,23 @@
 //! A [`Snapshot`] is immutable and is replaced as a whole; workers look once a batch whether a
 //! newer one is there. The caches outlive it: `epoch` tells which of their answers still hold.
 
-use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::connections::ConnectionCounts;
+use crate::snapshot::Snapshot;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use avocet_cache::{BudgetTooSmall, FailureCache, PacketCache, RrsetCache};
-use avocet_resolver::Plan;
 use avocet_wire::hash::HashKey;
 
 use crate::callers::Callers;
 use crate::clock::Clock;
-use crate::config::{Config, TcpConfig};
+use crate::mailbox::Mailbox;
 use crate::metrics::WorkerMetrics;
-use crate::operate::report::ResolverReport;
-use crate::policy::{Parts, Policy};
-use crate::query::addresses::AddressSet;
-use crate::query::chaos::ChaosTexts;
-use crate::query::cookie::CookieSecrets;
-use crate::query::local::LocalRecords;
-use crate::query::rate_limit::RateLimiter;
-use crate::query::respond::Identity;
-use crate::query::special::SpecialNames;
+use crate::resolver_report::ResolverReport;
 use crate::snapshot::ttl_bounds;
-use crate::worker::mailbox::Mailbox;
 
 /// Memory of the failure cache in bytes.
 const FAILURE_BYTES: usize = 1 << 20;
-
-/// All that follows from one revision of the configuration.
-pub(crate) struct Snapshot {
-    /// The configuration itself.
-    pub(crate) config: Config,
-    /// Changes whenever answers in the packet cache may no longer hold.
-    pub(crate) epoch: u32,
-    /// Who is answered.
-    pub(crate) allow: AddressSet,
-    /// Local records.
-    pub(crate) local: Arc<LocalRecords>,
-    /// Local zones, and special names if they are answered here.
-    pub(crate) special: Arc<SpecialNames>,
-    /// Texts of class CH.
-    pub(crate) chaos: ChaosTexts,
-    /// NSID and sizes for OPT.
-    pub(crate) identity: Identity,
-    /// Cookie secrets, if cookies are on.
-    pub(crate) cookies: Option<CookieSecrets>,
-    /// The rate limit, if it is on.
-    pub(crate) rate_limit: Option<Arc<RateLimiter>>,
-    /// What is filtered; none where nothing is.
-    pub(crate) policy: Option<Arc<Policy>>,
-    /// What the policy is made of besides the configuration.
-    pub(crate) parts: Parts,
-    /// Where names are forwarded to.
-    pub(crate) plan: Arc<Plan>,
-}
 
 /// What lives as long as the process.
 pub(crate) struct Shared {
@@ -169,90 +132,5 @@ impl Shared {
 
     fn retired(&self) -> MutexGuard<'_, Vec<Arc<Snapshot>>> {
         self.retired.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// TCP connections open, in all and of each client. Touched when a connection opens or closes.
-#[derive(Default)]
-pub(crate) struct ConnectionCounts {
-    total: AtomicUsize,
-    by_client: Mutex<std::collections::HashMap<IpAddr, usize>>,
-}
-
-/// How many connections may be open.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ConnectionLimits {
-    /// All together.
-    pub(crate) total: usize,
-    /// Of one client.
-    pub(crate) per_client: usize,
-}
-
-impl ConnectionLimits {
-    /// The limits of the configuration.
-    pub(crate) fn of(tcp: &TcpConfig) -> Self {
-        Self { total: tcp.connections, per_client: tcp.connections_per_client }
-    }
-}
-
-/// Why a connection is not taken.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Crowded {
-    /// All connections together have reached their limit.
-    Total,
-    /// The client has reached its own limit.
-    Client,
-}
-
-impl ConnectionCounts {
-    /// Counts a connection of `client` in, unless a limit is reached.
-    pub(crate) fn open(&self, client: IpAddr, limits: &ConnectionLimits) -> Result<(), Crowded> {
-        let mut by_client = self.by_client.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = by_client.get(&client).copied().unwrap_or(0);
-        if count >= limits.per_client {
-            return Err(Crowded::Client);
-        }
-        if self.total.load(Ordering::Relaxed) >= limits.total {
-            return Err(Crowded::Total);
-        }
-        by_client.insert(client, count + 1);
-        self.total.fetch_add(1, Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// Connections of `client`.
-    pub(crate) fn of_client(&self, client: IpAddr) -> usize {
-        self.by_client.lock().unwrap_or_else(PoisonError::into_inner).get(&client).copied().unwrap_or(0)
-    }
-
-    /// Counts a connection of `client` out.
-    pub(crate) fn close(&self, client: IpAddr) {
-        let mut by_client = self.by_client.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = by_client.get_mut(&client) {
-            *count -= 1;
-            if *count == 0 {
-                by_client.remove(&client);
-            }
-            self.total.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn connections_are_bounded_in_all_and_for_each_client() {
-        let counts = ConnectionCounts::default();
-        let limits = ConnectionLimits { total: 3, per_client: 2 };
-        let (a, b, c) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]), IpAddr::from([10, 0, 0, 3]));
-        assert_eq!(counts.open(a, &limits), Ok(()));
-        assert_eq!(counts.open(a, &limits), Ok(()));
-        assert_eq!(counts.open(a, &limits), Err(Crowded::Client));
-        assert_eq!(counts.open(b, &limits), Ok(()));
-        assert_eq!(counts.open(c, &limits), Err(Crowded::Total));
-        counts.close(a);
-        assert_eq!(counts.open(c, &limits), Ok(()));
     }
 }

@@ -6,9 +6,9 @@ use std::ops::Range;
 
 use avocet_policy::rule::{ActionKind, BlockForm, RuleSpec};
 
+use super::check::Check;
 use super::policy::PolicyConfig;
 use super::policy_spec::PolicySpec;
-use super::validate::Check;
 
 /// Most addresses that the block page is served on.
 const MAX_PAGES: usize = 16;

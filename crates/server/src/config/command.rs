@@ -1,5 +1,6 @@
 //! `avocet check` and `avocet config`: the configuration without a server.
 
+use crate::stub_client;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -16,7 +17,7 @@ use crate::policy::GeoDatabase;
 use crate::policy::load::open_file;
 use crate::private_zones::doubtful_zones;
 use crate::query::addresses::AddressSet;
-use crate::{operate, output, query_tool, root};
+use crate::{operate, output, root};
 
 /// Says whether the file is right; else names each error on standard error (as JSON: on standard output). Files that it
 /// names and that cannot be read keep no server from starting and are warnings, all but the geo database.
@@ -75,7 +76,7 @@ fn warnings(config: &Config) -> Vec<String> {
         warnings.push("[server] allow is empty: all queries are refused".to_owned());
     }
     let allowed = AddressSet::new(&config.server.allow.with_own(&own_networks()));
-    let own = query_tool::from_here(config.server.listen[0]);
+    let own = stub_client::from_here(config.server.listen[0]);
     if names::are_wanted(&config.policy) && !allowed.contains(own.ip()) {
         let own = own.ip();
         warnings.push(format!(

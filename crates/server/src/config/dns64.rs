@@ -6,9 +6,9 @@ use std::net::Ipv6Addr;
 use avocet_resolver::{Dns64, Prefix};
 use ipnet::{IpNet, Ipv6Net};
 
+use super::check::Check;
 use super::setting::List;
 use super::spec::Dns64Spec;
-use super::validate::Check;
 
 /// How addresses are translated.
 #[derive(Debug, Clone, PartialEq)]

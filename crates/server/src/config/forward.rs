@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use toml::Spanned;
 
+use super::check::Check;
 use super::name::{Name, ROOT, shown};
 use super::recurse::Mode;
 use super::setting::{FromText, List, Setting, Text, Written};
 use super::spec::ForwardSpec;
 use super::upstream;
-use super::validate::Check;
 use super::{EcsPolicy, ForwardConfig, Strategy, Upstream};
 
 /// Where the servers of this machine are listed.

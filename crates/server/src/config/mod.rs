@@ -20,6 +20,7 @@ use avocet_wire::Rtype;
 use ipnet::IpNet;
 
 pub(crate) mod block;
+mod check;
 pub(crate) mod command;
 mod dns64;
 mod forward;

@@ -17,11 +17,11 @@ use avocet_policy::rule::{
 use toml::Spanned;
 
 use super::block::{self, BlockConfig};
+use super::check::Check;
 use super::name::Name;
 use super::policy_spec::{ClientTable, GroupTable, ListTable, PolicySpec, RuleTable};
 use super::setting::{FromText, List, Setting};
 use super::upstream::Server;
-use super::validate::Check;
 use super::{ForwardConfig, Transport};
 
 /// Most lists.

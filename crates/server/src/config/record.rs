@@ -8,10 +8,10 @@ use avocet_wire::{Rtype, rdata};
 use toml::Spanned;
 
 use super::RecordConfig;
+use super::check::Check;
 use super::name::{Name, ROOT, reverse_name, shown};
 use super::setting::{List, Text};
 use super::spec::RecordSpec;
-use super::validate::Check;
 
 const TTL_SECS: u32 = 300;
 /// First label of a wildcard, in wire form (RFC 4592 §2.1.1).

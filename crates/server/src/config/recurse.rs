@@ -14,10 +14,10 @@ use avocet_wire::suffix::SuffixMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use toml::Spanned;
 
+use super::check::Check;
 use super::name::{Name, shown};
 use super::setting::{FromText, List, Raw, Text, Value};
 use super::spec::{DnssecSpec, ResolverSpec, StubSpec};
-use super::validate::Check;
 use super::{DnssecConfig, ResolverConfig, hints};
 use crate::trust::LearntTrust;
 

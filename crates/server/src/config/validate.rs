@@ -1,9 +1,9 @@
 //! From what is written to what the server uses: defaults are filled in and values are checked against each other.
 
+use super::check::Check;
 use std::mem;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZero;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use toml::Spanned;
 
 use super::name::{Name, shown};
 use super::recurse::{self, Mode};
-use super::setting::{Allowed, FromText, List, Setting, Text, Value, address_with_port};
+use super::setting::{Allowed, FromText, List, Setting, Text, address_with_port};
 use super::source::Parsed;
 use super::spec::{CacheSpec, DataSpec, LogSpec, RateLimitSpec, ServerSpec};
 use super::{
@@ -32,8 +32,6 @@ pub(super) const PRIVATE_NETWORKS: [&str; 8] = [
     "fc00::/7",
     "fe80::/10",
 ];
-/// Most octets in a text that is given to clients: one character-string (RFC 1035 §3.3).
-const MAX_TEXT: usize = 255;
 /// Most hot threads.
 const MAX_WORKERS: usize = 256;
 
@@ -43,7 +41,7 @@ const MAX_WORKERS: usize = 256;
 /// All faults.
 pub(super) fn validate(parsed: Parsed, directory: &Path) -> Result<Config, Vec<Fault>> {
     let Parsed { spec, faults, is_bare } = parsed;
-    let mut check = Check { faults, directory: directory.to_owned() };
+    let mut check = Check::new(faults, directory);
     let mut resolver = spec.resolver;
     let mode = check.take(mem::take(&mut resolver.mode)).map(|text| text.0);
     let mode = mode.unwrap_or_else(|| if forward::forwards_all(&spec.forward) { Mode::Forward } else { Mode::Recurse });
@@ -84,98 +82,6 @@ pub(super) fn validate(parsed: Parsed, directory: &Path) -> Result<Config, Vec<F
     };
     let faults = check.into_faults();
     if faults.is_empty() { Ok(config) } else { Err(faults) }
-}
-
-/// Collects faults while values are taken out of a [`Spec`].
-#[derive(Debug, Default)]
-pub(super) struct Check {
-    faults: Vec<Fault>,
-    /// Where the file of the configuration is.
-    directory: PathBuf,
-}
-
-impl Check {
-    /// The path of another file: a relative one belongs to the directory of the configuration.
-    pub(super) fn path(&self, written: impl AsRef<Path>) -> PathBuf {
-        self.directory.join(written)
-    }
-
-    /// The path of another file where it is written and not empty.
-    pub(super) fn optional_path(&mut self, setting: Setting<String>) -> Option<PathBuf> {
-        let written = self.take(setting).filter(|path| !path.is_empty())?;
-        Some(self.path(written))
-    }
-
-    /// All that was noted.
-    pub(super) fn into_faults(self) -> Vec<Fault> {
-        self.faults
-    }
-
-    /// Notes a fault.
-    pub(super) fn fault(&mut self, span: Range<usize>, message: impl Into<String>) {
-        self.faults.push(Fault { span, message: message.into() });
-    }
-
-    /// The value where it is written and right; what is wrong with it is noted.
-    pub(super) fn take<T>(&mut self, setting: Setting<T>) -> Option<T> {
-        match setting.0?.value {
-            Ok(value) => Some(value),
-            Err(faults) => {
-                self.faults.extend(faults);
-                None
-            }
-        }
-    }
-
-    /// The value of a key that has no default, and its place; that it is missing is noted at the table's header.
-    pub(super) fn need<T: Value>(
-        &mut self,
-        key: &str,
-        header: &Range<usize>,
-        setting: Setting<T>,
-    ) -> Option<(Range<usize>, T)> {
-        let Some(span) = setting.span() else {
-            self.fault(header.clone(), format!("`{key}` is missing: {}", T::expected()));
-            return None;
-        };
-        self.take(setting).map(|value| (span, value))
-    }
-
-    /// A text for clients; `None` where it is empty.
-    fn client_text(&mut self, setting: Setting<String>) -> Option<String> {
-        let span = setting.span()?;
-        let text = self.take(setting)?;
-        if text.len() > MAX_TEXT {
-            let message = format!("expected at most {MAX_TEXT} octets, found {}", text.len());
-            self.fault(span, message);
-        }
-        Some(text).filter(|text| !text.is_empty())
-    }
-
-    /// Addresses, each once; none where the key is not written.
-    pub(super) fn addresses(&mut self, setting: Setting<List<Text<SocketAddr>>>) -> Vec<SocketAddr> {
-        let items = self.take(setting).map_or_else(Vec::new, |list| list.0);
-        self.different(items)
-    }
-
-    fn different(&mut self, items: Vec<Spanned<Text<SocketAddr>>>) -> Vec<SocketAddr> {
-        let mut addresses = Vec::with_capacity(items.len());
-        for item in items {
-            let Text(address) = item.get_ref();
-            if addresses.contains(address) {
-                self.fault(item.span(), format!("{address} stands here twice; write it once"));
-            } else {
-                addresses.push(*address);
-            }
-        }
-        addresses
-    }
-
-    /// Networks, where the key is written.
-    fn networks(&mut self, setting: Setting<List<Text<IpNet>>>) -> Option<Vec<IpNet>> {
-        let list = self.take(setting)?.0;
-        Some(list.into_iter().map(|network| network.into_inner().0).collect())
-    }
 }
 
 fn server(spec: ServerSpec, check: &mut Check) -> ServerConfig {

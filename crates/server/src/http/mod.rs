@@ -29,8 +29,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
+use crate::connections::{ConnectionCounts, ConnectionLimits};
 use crate::operate::Running;
-use crate::state::{ConnectionCounts, ConnectionLimits};
 pub(crate) use page::Visits;
 
 /// Connections of the one listener served at once; more wait in the kernel's queue.

@@ -20,11 +20,12 @@ use hyper::{Method, Request, Response, StatusCode};
 
 use super::{PLAIN, response};
 use crate::clock::wall_secs;
+use crate::connections::{ConnectionCounts, ConnectionLimits};
 use crate::operate::Running;
 use crate::operate::explain::{Inquiry, outcome};
 use crate::policy::Outcome;
 use crate::query::rehearsal::At;
-use crate::state::{ConnectionCounts, ConnectionLimits, Snapshot};
+use crate::snapshot::Snapshot;
 
 /// Connections served at once, on all addresses of the page.
 const MAX_VISITS: usize = 64;

@@ -8,7 +8,7 @@ use super::store::{check as check_copy, digest, source_text};
 use crate::config::policy::{ListConfig, ListKind, ListSource};
 use crate::operate::Running;
 use crate::policy::load::{Compiled, shown_triggers};
-use crate::state::Snapshot;
+use crate::snapshot::Snapshot;
 
 /// What is in force of a list.
 pub(crate) fn compiled<'s>(state: &'s Snapshot, name: &str) -> Option<&'s Compiled> {

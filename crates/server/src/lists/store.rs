@@ -17,7 +17,7 @@ use super::image_file::ImageFile;
 use super::source::{Failure, SourceState, judge};
 use crate::clock::wall_secs;
 use crate::config::policy::{ListConfig, ListSource, PolicyConfig};
-use crate::operate::fingerprint::FileFingerprint;
+use crate::file_watch::FileFingerprint;
 use crate::policy::Lists;
 use crate::policy::load::{self, Compilation, Compiled, Making};
 

@@ -15,10 +15,10 @@ use super::store::{Store, Taken, Taking, source_text};
 use super::{Order, status};
 use crate::clock::wall_secs;
 use crate::config::policy::{ListConfig, ListSource};
+use crate::file_watch::{FileFingerprint, FileWatch};
 use crate::operate::conditions::Condition;
-use crate::operate::fingerprint::{FileFingerprint, FileWatch};
 use crate::operate::{GeoWatch, Running, own_questions};
-use crate::state::Snapshot;
+use crate::snapshot::Snapshot;
 
 /// Time between looks at files and at what is due.
 const TICK: Duration = Duration::from_secs(1);

@@ -23,7 +23,8 @@ use crate::query::late::Found;
 use crate::query::miss::Miss;
 use crate::query::rehearsal::{At, Ended, Rehearsal, Witness};
 use crate::query::stored::{Keep, SaidBy};
-use crate::state::{Shared, Snapshot};
+use crate::snapshot::Snapshot;
+use crate::state::Shared;
 
 /// Questions that one query puts to other servers at most: its own, and the target of an alias that the policy puts in
 /// place of the question and then of its answer.

@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::Value;
 
 use super::Running;
-use super::fingerprint::{FileFingerprint, FileWatch};
 use crate::config::policy::PolicyConfig;
+use crate::file_watch::{FileFingerprint, FileWatch};
 use crate::policy::{GeoDatabase, GeoFault, Parts};
-use crate::state::Snapshot;
+use crate::snapshot::Snapshot;
 
 /// How it went with the file since the server started.
 #[derive(Default)]

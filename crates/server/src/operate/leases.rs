@@ -9,7 +9,7 @@ use std::path::Path;
 use avocet_io::file::open_regular;
 use avocet_policy::client::{MAX_NEIGHBOURS, Mac, Neighbour};
 
-use super::fingerprint::FileFingerprint;
+use crate::file_watch::FileFingerprint;
 
 /// Most octets of the file that are read: some hundred thousand leases.
 const MAX_OCTETS: u64 = 32 << 20;

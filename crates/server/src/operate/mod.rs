@@ -38,7 +38,6 @@ mod persist;
 mod reach;
 mod reload;
 mod removed;
-pub(crate) mod report;
 mod status;
 pub(crate) mod switches;
 pub(crate) mod take_over;
@@ -60,18 +59,18 @@ use avocet_io::tcp::listen;
 use avocet_policy::rule::Switches;
 
 use crate::clock::{WallClock, wall_secs};
+use crate::file_watch::ConfigFile;
+use crate::file_watch::{FileFingerprint, FileWatch};
 use crate::http::{self, HttpServer, Visits};
 use crate::lists::leisure::free_at_leisure;
 use crate::lists::{self, Keeping, Store};
+use crate::mailbox::Letter;
 use crate::policy::Policy;
 use crate::root::{self, RootKeeping};
-use crate::serve::StartError;
 use crate::snapshot::Unconfigured;
 use crate::state::Shared;
-use crate::worker::mailbox::Letter;
 use conditions::{Condition, Conditions};
 use control::{ControlSocket, Orders};
-use fingerprint::{ConfigFile, FileFingerprint, FileWatch};
 pub(crate) use geo::GeoWatch;
 pub(crate) use leases::fault_of_leases;
 use names::Names;
@@ -153,12 +152,6 @@ impl fmt::Display for OperationError {
 }
 
 impl std::error::Error for OperationError {}
-
-impl From<OperationError> for StartError {
-    fn from(error: OperationError) -> Self {
-        Self::Setting(error.to_string())
-    }
-}
 
 /// What the main thread shares with those that serve control and HTTP clients.
 pub(crate) struct Running {

@@ -8,6 +8,7 @@
 //! What a PTR record says is the word of whoever runs the reverse zone: local records, or the servers that a rule
 //! forwards it to. For all other private addresses there is no such zone, and nobody is asked.
 
+use crate::stub_client;
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -23,7 +24,6 @@ use super::Running;
 use super::conditions::Condition;
 use crate::config::policy::PolicyConfig;
 use crate::config::validate::is_private;
-use crate::query_tool;
 
 /// Most addresses of which names are kept.
 const MAX_KEPT: usize = 4_096;
@@ -111,7 +111,7 @@ fn work(running: &Running) {
     loop {
         let state = running.shared.snapshot();
         if are_wanted(&state.config.policy) {
-            let server = query_tool::from_here(state.config.server.listen[0]);
+            let server = stub_client::from_here(state.config.server.listen[0]);
             let passed_over = table.meet(addresses(running), Instant::now());
             names.passed_over.fetch_add(passed_over, Ordering::Relaxed);
             drop(state);
@@ -134,7 +134,7 @@ fn ask(table: &mut Table, server: SocketAddr, names: &Names) {
             return;
         }
         names.asked.fetch_add(1, Ordering::Relaxed);
-        table.learn(ip, query_tool::name_of(server, ip), Instant::now());
+        table.learn(ip, stub_client::name_of(server, ip), Instant::now());
     }
 }
 

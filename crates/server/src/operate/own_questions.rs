@@ -7,8 +7,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use super::trace::{self, Asked, Resolution};
 use crate::clock::wall_secs;
 use crate::query::rehearsal::{At, Ended, Rehearsal};
-use crate::query_tool::addresses_in;
 use crate::state::Shared;
+use crate::stub_client::addresses_in;
 
 /// The addresses of a host, IPv4 first.
 ///

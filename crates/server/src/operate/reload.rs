@@ -15,16 +15,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use avocet_wire::NameBuf;
 use ipnet::IpNet;
 
-use super::fingerprint::{FileFingerprint, answers_fingerprint};
+use super::fingerprint::answers_fingerprint;
 use super::geo::{GeoReads, Taken};
 use super::removed::Removed;
 use crate::config::{Config, environment};
+use crate::file_watch::FileFingerprint;
 use crate::log;
 use crate::policy::Parts;
 use crate::query::cookie::CookieSecrets;
 use crate::serve::without_missing_families;
+use crate::snapshot::Snapshot;
 use crate::snapshot::Unconfigured;
-use crate::state::{Shared, Snapshot};
+use crate::state::Shared;
 use crate::trust::LearntTrust;
 
 /// How often a file is read that changes while it is read.

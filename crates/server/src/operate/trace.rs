@@ -17,14 +17,14 @@ use serde_json::{Value, json};
 use super::dump;
 use crate::clock::wall_secs;
 use crate::config::name::{reverse_name, typed_name};
+use crate::mailbox::Letter;
+use crate::mailbox::{KeptOrder, TraceOrder};
 use crate::metrics::{STAGES, Stage};
 use crate::query::late::Found;
 use crate::query::local::LocalQuestion;
 use crate::query::rehearsal::{At, Ended, Rehearsal};
 use crate::query::respond::draft_empty;
 use crate::state::Shared;
-use crate::worker::mailbox::Letter;
-use crate::worker::traces::{KeptOrder, TraceOrder};
 
 /// How long the worker may take to resolve: longer than any question is in flight.
 const TRACE_PATIENCE: Duration = Duration::from_secs(12);

@@ -13,13 +13,13 @@ use super::Running;
 use crate::clock::wall_secs;
 use crate::config::Config;
 use crate::config::recurse::Mode;
+use crate::mailbox::Letter;
 use crate::query::miss::Miss;
 use crate::query::octets::Octets;
 use crate::state::Shared;
 use crate::trust::LearntTrust;
 use crate::trust::anchors::{Asker, KeyStatus, Now, Settings, TrustAnchors};
 use crate::trust::negative::{MAX_LIFETIME_SECS, NegativeList};
-use crate::worker::mailbox::Letter;
 
 /// Followed keys and negative anchors, as they are kept.
 pub(crate) struct KeptTrust {

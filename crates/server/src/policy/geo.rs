@@ -11,8 +11,8 @@ use avocet_policy::rule::Country;
 use serde_json::{Value, json};
 
 use crate::config::policy::PolicyConfig;
+use crate::file_watch::FileFingerprint;
 use crate::lists::disk;
-use crate::operate::fingerprint::FileFingerprint;
 
 /// A database that was read. Reading one of countries takes some tenths of a second: no worker does it.
 pub(crate) struct GeoDatabase {

@@ -5,7 +5,7 @@
 //!                    -> question()           rules, then lists; where the packet cache has no answer
 //!                    -> answer()             rules and lists on what was found, before it is kept for the profile
 //! ```
-//! A [`Policy`] is part of a [`Snapshot`](crate::state::Snapshot) and never changes. Nothing here resolves, writes an
+//! A [`Policy`] is part of a [`Snapshot`](crate::snapshot::Snapshot) and never changes. Nothing here resolves, writes an
 //! answer or keeps one: that is for [`query`](crate::query).
 
 mod build;

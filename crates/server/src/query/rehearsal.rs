@@ -25,7 +25,8 @@ use super::{
 };
 use crate::metrics::Stage;
 use crate::policy::Outcome;
-use crate::state::{Shared, Snapshot};
+use crate::snapshot::Snapshot;
+use crate::state::Shared;
 
 /// Octets of a query with the longest name.
 const LONGEST_QUERY: usize = HEADER_LEN + 255 + 4;

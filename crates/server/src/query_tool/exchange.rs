@@ -17,24 +17,24 @@ use super::request::{Cookie, MAX_QUERY, Request};
 
 /// How a reply came.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Carrier {
+pub(crate) enum Carrier {
     Udp,
     Tcp,
 }
 
 /// A reply, not yet read but for its header and question.
 #[derive(Debug)]
-pub(super) struct Reply {
-    pub(super) octets: Vec<u8>,
-    pub(super) server: SocketAddr,
-    pub(super) carrier: Carrier,
+pub(crate) struct Reply {
+    pub(crate) octets: Vec<u8>,
+    pub(crate) server: SocketAddr,
+    pub(crate) carrier: Carrier,
     /// From the sending of the query that was answered to its reply.
-    pub(super) elapsed: Duration,
+    pub(crate) elapsed: Duration,
 }
 
 /// Asks `server`: over UDP, over TCP where the reply was truncated, and once more where the server wanted its cookie
 /// back (RFC 7873 §5.3).
-pub(super) fn exchange(request: &Request, server: SocketAddr) -> Result<Reply, String> {
+pub(crate) fn exchange(request: &Request, server: SocketAddr) -> Result<Reply, String> {
     let mut cookie = Cookie { client: random().to_be_bytes(), server: Vec::new() };
     let reply = ask_with(request, server, &cookie)?;
     match cookie_wanted(&reply.octets, &cookie) {

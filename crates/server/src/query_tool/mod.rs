@@ -5,14 +5,13 @@
 //! ```
 //! It resolves nothing by itself and judges nothing: what is shown is what the server said.
 
+use crate::stub_client::from_here;
 use std::io::{self, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
 
-use avocet_wire::view::{RecordSection, RecordView};
-use avocet_wire::{MessageView, NameBuf, Rcode, Rtype};
+use avocet_wire::NameBuf;
 
 use crate::cli::{ControlArgs, QueryArgs};
 use crate::config::name::{reverse_name, shown};
@@ -21,9 +20,9 @@ use crate::config::{environment, find};
 use crate::operate::command::{self, Checks};
 use crate::output;
 
-mod exchange;
+pub(crate) mod exchange;
 mod json;
-mod request;
+pub(crate) mod request;
 mod text;
 
 use request::{Form, Request};
@@ -58,51 +57,6 @@ pub(crate) fn run(args: &QueryArgs) -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// How long to wait for the name of an address: longer than the server takes to give up.
-const NAME_PATIENCE: Duration = Duration::from_secs(5);
-/// Octets of a record between the place of its TTL and its data.
-const TTL_AND_LENGTH: usize = 6;
-
-/// The name of an address as `server` knows it, with its TTL in seconds; none where there is none.
-///
-/// # Errors
-/// The server does not answer, or with an error.
-pub(crate) fn name_of(server: SocketAddr, address: IpAddr) -> Result<Option<(String, u32)>, String> {
-    let reverse = NameBuf::from_wire(&reverse_name(address)).map_err(|error| error.to_string())?;
-    let mut request = Request::from_words(&[reverse.to_string(), "PTR".to_owned()])?;
-    (request.tries, request.timeout) = (1, NAME_PATIENCE);
-    let reply = exchange::exchange(&request, server)?;
-    let message = MessageView::new(&reply.octets).map_err(|error| error.to_string())?;
-    match message.header().rcode() {
-        Rcode::NOERROR | Rcode::NXDOMAIN => {}
-        rcode => return Err(rcode.to_string()),
-    }
-    let records = message.records().map_err(|error| error.to_string())?;
-    let answer = records.map_while(Result::ok).take_while(|record| record.section == RecordSection::Answer);
-    let name = |record: RecordView<'_>| {
-        let target = NameBuf::read(&reply.octets, record.ttl_offset() + TTL_AND_LENGTH).ok()?;
-        Some((target.folded().to_string(), record.ttl_secs()))
-    };
-    Ok(answer.filter(|record| record.rtype == Rtype::PTR).find_map(name))
-}
-
-/// The addresses in the answer section, or the RCODE of an error.
-pub(crate) fn addresses_in(octets: &[u8]) -> Result<Vec<IpAddr>, Rcode> {
-    let message = MessageView::new(octets).map_err(|_| Rcode::FORMERR)?;
-    match message.header().rcode() {
-        Rcode::NOERROR => {}
-        rcode => return Err(rcode),
-    }
-    let records = message.records().map_err(|_| Rcode::FORMERR)?;
-    let answer = records.map_while(Result::ok).take_while(|record| record.section == RecordSection::Answer);
-    let address = |record: RecordView<'_>| match record.rtype {
-        Rtype::A => <[u8; 4]>::try_from(record.rdata()).map(IpAddr::from).ok(),
-        Rtype::AAAA => <[u8; 16]>::try_from(record.rdata()).map(IpAddr::from).ok(),
-        _ => None,
-    };
-    Ok(answer.filter_map(address).collect())
 }
 
 /// Does what `+trace` asks for; none: there is no such option.
@@ -152,18 +106,6 @@ fn configured_server(file: &Path) -> Result<SocketAddr, String> {
         let _ = writeln!(io::stderr(), "warning: {warning}");
     }
     Ok(found.listen.map_or(DEFAULT_SERVER, from_here))
-}
-
-/// Where a server of this machine that listens on `listen` is reached.
-pub(crate) fn from_here(listen: SocketAddr) -> SocketAddr {
-    let mut server = listen;
-    if server.ip().is_unspecified() {
-        server.set_ip(match server.ip() {
-            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
-            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
-        });
-    }
-    server
 }
 
 #[cfg(test)]

@@ -18,11 +18,11 @@ const DNS_PORT: u16 = 53;
 /// UDP size in OPT unless written: nothing larger is fragmented on the way.
 const BUFFER_SIZE: u16 = 1232;
 /// Largest query: one question and an OPT with its options.
-pub(super) const MAX_QUERY: usize = 512;
+pub(crate) const MAX_QUERY: usize = 512;
 
 /// The forms of output.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Form {
+pub(crate) enum Form {
     Text,
     Short,
     Json,
@@ -30,45 +30,45 @@ pub(super) enum Form {
 
 /// One question to one server, and how it is asked.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Request {
+pub(crate) struct Request {
     /// The server, where one is written.
-    pub(super) server: Option<SocketAddr>,
+    pub(crate) server: Option<SocketAddr>,
     /// Name in wire form, as written.
-    pub(super) name: Box<[u8]>,
-    pub(super) rtype: Rtype,
-    pub(super) class: Class,
+    pub(crate) name: Box<[u8]>,
+    pub(crate) rtype: Rtype,
+    pub(crate) class: Class,
     /// Ask over TCP at once.
-    pub(super) tcp: bool,
+    pub(crate) tcp: bool,
     /// Show a truncated reply.
-    pub(super) ignore_truncation: bool,
-    pub(super) recurse: bool,
-    pub(super) checking_disabled: bool,
+    pub(crate) ignore_truncation: bool,
+    pub(crate) recurse: bool,
+    pub(crate) checking_disabled: bool,
     /// The OPT record, unless there is to be none.
-    pub(super) edns: Option<EdnsRequest>,
+    pub(crate) edns: Option<EdnsRequest>,
     /// How long to wait for a reply to one query.
-    pub(super) timeout: Duration,
+    pub(crate) timeout: Duration,
     /// How often a UDP query is sent.
-    pub(super) tries: u32,
-    pub(super) form: Form,
+    pub(crate) tries: u32,
+    pub(crate) form: Form,
     /// The running server is to resolve it and tell how.
-    pub(super) trace: bool,
+    pub(crate) trace: bool,
 }
 
 /// What is asked in the OPT record.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct EdnsRequest {
-    pub(super) buffer_size: u16,
-    pub(super) dnssec: bool,
-    pub(super) cookie: bool,
-    pub(super) nsid: bool,
-    pub(super) subnet: Option<IpNet>,
+pub(crate) struct EdnsRequest {
+    pub(crate) buffer_size: u16,
+    pub(crate) dnssec: bool,
+    pub(crate) cookie: bool,
+    pub(crate) nsid: bool,
+    pub(crate) subnet: Option<IpNet>,
 }
 
 /// A DNS cookie (RFC 7873): ours, and what the server gave for it, at first nothing.
 #[derive(Debug, Clone)]
-pub(super) struct Cookie {
-    pub(super) client: [u8; 8],
-    pub(super) server: Vec<u8>,
+pub(crate) struct Cookie {
+    pub(crate) client: [u8; 8],
+    pub(crate) server: Vec<u8>,
 }
 
 impl Request {
@@ -76,7 +76,7 @@ impl Request {
     ///
     /// # Errors
     /// A word that is not understood, with what would be.
-    pub(super) fn from_words(words: &[String]) -> Result<Self, String> {
+    pub(crate) fn from_words(words: &[String]) -> Result<Self, String> {
         let mut request = Self {
             server: None,
             name: Box::default(),
@@ -176,7 +176,7 @@ impl Request {
     }
 
     /// Writes the query to `out` and returns its length.
-    pub(super) fn write(&self, id: u16, cookie: &Cookie, out: &mut [u8; MAX_QUERY]) -> Result<usize, Full> {
+    pub(crate) fn write(&self, id: u16, cookie: &Cookie, out: &mut [u8; MAX_QUERY]) -> Result<usize, Full> {
         let flags = if self.recurse { RD } else { 0 } | if self.checking_disabled { CD } else { 0 };
         let mut message = Builder::new(out, MAX_QUERY, id, flags)?;
         message.question(&self.name, self.rtype, self.class)?;

@@ -16,9 +16,9 @@ use super::{RootKeeping, Status};
 use crate::clock::wall_secs;
 use crate::config::Config;
 use crate::config::recurse::{LocalRootSource, Mode};
+use crate::file_watch::{FileFingerprint, FileWatch};
 use crate::operate::Running;
 use crate::operate::conditions::Condition;
-use crate::operate::fingerprint::{FileFingerprint, FileWatch};
 
 /// Time between looks at the configuration, at a file and at what is due.
 const TICK: Duration = Duration::from_secs(1);

@@ -1,6 +1,6 @@
 //! Traces that control clients ask of a worker: a question resolved anew, or what was kept of failures.
 
-use std::net::SocketAddr;
+use crate::mailbox::{KeptOrder, TraceOrder};
 use std::sync::mpsc::Sender;
 
 use avocet_resolver::{Ask, Submitted, Trace, Traced};
@@ -10,30 +10,6 @@ use super::turn::context;
 
 /// Most traces that a worker makes at once.
 const MAX_WANTED: usize = 16;
-
-/// A question that is to be resolved for its trace.
-pub(crate) struct TraceOrder {
-    /// Folded question in wire form.
-    pub(crate) question: Box<[u8]>,
-    /// Its keyed hash.
-    pub(crate) hash: u64,
-    /// DO.
-    pub(crate) dnssec_ok: bool,
-    /// CD.
-    pub(crate) checking_disabled: bool,
-    /// The servers that a rule puts it to; empty: those of the plan.
-    pub(crate) servers: Box<[SocketAddr]>,
-    /// Where the trace goes. Dropped without one where the worker cannot make it.
-    pub(crate) reply: Sender<Traced>,
-}
-
-/// A look at the kept traces.
-pub(crate) struct KeptOrder {
-    /// Folded name.
-    pub(crate) qname: Box<[u8]>,
-    /// Where they go, the latest last.
-    pub(crate) reply: Sender<Vec<Trace>>,
-}
 
 /// Orders that a worker has not fulfilled yet.
 #[derive(Default)]

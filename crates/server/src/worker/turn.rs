@@ -15,17 +15,17 @@ use avocet_wire::header::HEADER_LEN;
 
 use super::authorities::NotSent;
 use super::fault::contained;
-use super::mailbox::{Letter, Mailbox};
 use super::upstreams::{Query, SocketCounts, StreamState};
 use super::{DRAIN_MS, SWEEP_MS, Worker, limited};
 use crate::clock::Moment;
+use crate::mailbox::{Letter, Mailbox};
 use crate::metrics::Stage;
-use crate::operate::report::{ResolverReport, UpstreamReport};
 use crate::query::asked::Transport;
 use crate::query::late::{self, Found, Late};
 use crate::query::miss::{Miss, ReplyRoute, StreamRoute, Waiter};
 use crate::query::stored::{self, Keep, SaidBy};
 use crate::query::{Outcome, PROFILE, Path};
+use crate::resolver_report::{ResolverReport, UpstreamReport};
 use crate::state::Shared;
 
 impl Worker {

@@ -3,18 +3,43 @@
 //!
 //! A sender puts in all it has and wakes the receiver once; the receiver takes all at once.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::mpsc::Sender;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use avocet_io::poll::Waker;
+use avocet_resolver::{Trace, Traced};
 
-use super::traces::{KeptOrder, TraceOrder};
 use crate::query::miss::{Miss, StreamRoute};
 
 /// Most messages that wait for one worker; more are dropped and counted as shed.
 const MAX_WAITING: usize = 65_536;
 /// Most octets of answers that wait for one worker.
 const MAX_OCTETS: usize = 64 << 20;
+
+/// A question that is to be resolved for its trace.
+pub(crate) struct TraceOrder {
+    /// Folded question in wire form.
+    pub(crate) question: Box<[u8]>,
+    /// Its keyed hash.
+    pub(crate) hash: u64,
+    /// DO.
+    pub(crate) dnssec_ok: bool,
+    /// CD.
+    pub(crate) checking_disabled: bool,
+    /// The servers that a rule puts it to; empty: those of the plan.
+    pub(crate) servers: Box<[SocketAddr]>,
+    /// Where the trace goes. Dropped without one where the worker cannot make it.
+    pub(crate) reply: Sender<Traced>,
+}
+
+/// A look at the kept traces.
+pub(crate) struct KeptOrder {
+    /// Folded name.
+    pub(crate) qname: Box<[u8]>,
+    /// Where they go, the latest last.
+    pub(crate) reply: Sender<Vec<Trace>>,
+}
 
 /// A message from one worker to another.
 pub(crate) enum Letter {

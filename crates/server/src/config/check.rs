@@ -1,0 +1,110 @@
+//! What checks of the configuration share: values are taken out of settings, and faults are collected.
+
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use ipnet::IpNet;
+use toml::Spanned;
+
+use super::setting::{Fault, List, Setting, Text, Value};
+
+/// Most octets in a text that is given to clients: one character-string (RFC 1035 §3.3).
+const MAX_TEXT: usize = 255;
+
+/// Collects faults while values are taken out of a [`Spec`].
+#[derive(Debug, Default)]
+pub(super) struct Check {
+    faults: Vec<Fault>,
+    /// Where the file of the configuration is.
+    directory: PathBuf,
+}
+
+impl Check {
+    /// Begins with the faults that reading found, for a file in `directory`.
+    pub(super) fn new(faults: Vec<Fault>, directory: &Path) -> Self {
+        Self { faults, directory: directory.to_owned() }
+    }
+
+    /// The path of another file: a relative one belongs to the directory of the configuration.
+    pub(super) fn path(&self, written: impl AsRef<Path>) -> PathBuf {
+        self.directory.join(written)
+    }
+
+    /// The path of another file where it is written and not empty.
+    pub(super) fn optional_path(&mut self, setting: Setting<String>) -> Option<PathBuf> {
+        let written = self.take(setting).filter(|path| !path.is_empty())?;
+        Some(self.path(written))
+    }
+
+    /// All that was noted.
+    pub(super) fn into_faults(self) -> Vec<Fault> {
+        self.faults
+    }
+
+    /// Notes a fault.
+    pub(super) fn fault(&mut self, span: Range<usize>, message: impl Into<String>) {
+        self.faults.push(Fault { span, message: message.into() });
+    }
+
+    /// The value where it is written and right; what is wrong with it is noted.
+    pub(super) fn take<T>(&mut self, setting: Setting<T>) -> Option<T> {
+        match setting.0?.value {
+            Ok(value) => Some(value),
+            Err(faults) => {
+                self.faults.extend(faults);
+                None
+            }
+        }
+    }
+
+    /// The value of a key that has no default, and its place; that it is missing is noted at the table's header.
+    pub(super) fn need<T: Value>(
+        &mut self,
+        key: &str,
+        header: &Range<usize>,
+        setting: Setting<T>,
+    ) -> Option<(Range<usize>, T)> {
+        let Some(span) = setting.span() else {
+            self.fault(header.clone(), format!("`{key}` is missing: {}", T::expected()));
+            return None;
+        };
+        self.take(setting).map(|value| (span, value))
+    }
+
+    /// A text for clients; `None` where it is empty.
+    pub(super) fn client_text(&mut self, setting: Setting<String>) -> Option<String> {
+        let span = setting.span()?;
+        let text = self.take(setting)?;
+        if text.len() > MAX_TEXT {
+            let message = format!("expected at most {MAX_TEXT} octets, found {}", text.len());
+            self.fault(span, message);
+        }
+        Some(text).filter(|text| !text.is_empty())
+    }
+
+    /// Addresses, each once; none where the key is not written.
+    pub(super) fn addresses(&mut self, setting: Setting<List<Text<SocketAddr>>>) -> Vec<SocketAddr> {
+        let items = self.take(setting).map_or_else(Vec::new, |list| list.0);
+        self.different(items)
+    }
+
+    pub(super) fn different(&mut self, items: Vec<Spanned<Text<SocketAddr>>>) -> Vec<SocketAddr> {
+        let mut addresses = Vec::with_capacity(items.len());
+        for item in items {
+            let Text(address) = item.get_ref();
+            if addresses.contains(address) {
+                self.fault(item.span(), format!("{address} stands here twice; write it once"));
+            } else {
+                addresses.push(*address);
+            }
+        }
+        addresses
+    }
+
+    /// Networks, where the key is written.
+    pub(super) fn networks(&mut self, setting: Setting<List<Text<IpNet>>>) -> Option<Vec<IpNet>> {
+        let list = self.take(setting)?.0;
+        Some(list.into_iter().map(|network| network.into_inner().0).collect())
+    }
+}

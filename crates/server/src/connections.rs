@@ -1,0 +1,92 @@
+//! How many TCP connections are open, and how many may be.
+
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::config::TcpConfig;
+
+/// TCP connections open, in all and of each client. Touched when a connection opens or closes.
+#[derive(Default)]
+pub(crate) struct ConnectionCounts {
+    total: AtomicUsize,
+    by_client: Mutex<std::collections::HashMap<IpAddr, usize>>,
+}
+
+/// How many connections may be open.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ConnectionLimits {
+    /// All together.
+    pub(crate) total: usize,
+    /// Of one client.
+    pub(crate) per_client: usize,
+}
+
+impl ConnectionLimits {
+    /// The limits of the configuration.
+    pub(crate) fn of(tcp: &TcpConfig) -> Self {
+        Self { total: tcp.connections, per_client: tcp.connections_per_client }
+    }
+}
+
+/// Why a connection is not taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Crowded {
+    /// All connections together have reached their limit.
+    Total,
+    /// The client has reached its own limit.
+    Client,
+}
+
+impl ConnectionCounts {
+    /// Counts a connection of `client` in, unless a limit is reached.
+    pub(crate) fn open(&self, client: IpAddr, limits: &ConnectionLimits) -> Result<(), Crowded> {
+        let mut by_client = self.by_client.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = by_client.get(&client).copied().unwrap_or(0);
+        if count >= limits.per_client {
+            return Err(Crowded::Client);
+        }
+        if self.total.load(Ordering::Relaxed) >= limits.total {
+            return Err(Crowded::Total);
+        }
+        by_client.insert(client, count + 1);
+        self.total.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Connections of `client`.
+    pub(crate) fn of_client(&self, client: IpAddr) -> usize {
+        self.by_client.lock().unwrap_or_else(PoisonError::into_inner).get(&client).copied().unwrap_or(0)
+    }
+
+    /// Counts a connection of `client` out.
+    pub(crate) fn close(&self, client: IpAddr) {
+        let mut by_client = self.by_client.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = by_client.get_mut(&client) {
+            *count -= 1;
+            if *count == 0 {
+                by_client.remove(&client);
+            }
+            self.total.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_are_bounded_in_all_and_for_each_client() {
+        let counts = ConnectionCounts::default();
+        let limits = ConnectionLimits { total: 3, per_client: 2 };
+        let (a, b, c) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]), IpAddr::from([10, 0, 0, 3]));
+        assert_eq!(counts.open(a, &limits), Ok(()));
+        assert_eq!(counts.open(a, &limits), Ok(()));
+        assert_eq!(counts.open(a, &limits), Err(Crowded::Client));
+        assert_eq!(counts.open(b, &limits), Ok(()));
+        assert_eq!(counts.open(c, &limits), Err(Crowded::Total));
+        counts.close(a);
+        assert_eq!(counts.open(c, &limits), Ok(()));
+    }
+}

@@ -1,0 +1,68 @@
+//! A stub resolver of the server itself, for the names of its clients and of the servers of lists.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use avocet_wire::view::{RecordSection, RecordView};
+use avocet_wire::{MessageView, NameBuf, Rcode, Rtype};
+
+use crate::config::name::reverse_name;
+use crate::query_tool::exchange;
+use crate::query_tool::request::Request;
+
+/// How long to wait for the name of an address: longer than the server takes to give up.
+const NAME_PATIENCE: Duration = Duration::from_secs(5);
+/// Octets of a record between the place of its TTL and its data.
+const TTL_AND_LENGTH: usize = 6;
+
+/// The name of an address as `server` knows it, with its TTL in seconds; none where there is none.
+///
+/// # Errors
+/// The server does not answer, or with an error.
+pub(crate) fn name_of(server: SocketAddr, address: IpAddr) -> Result<Option<(String, u32)>, String> {
+    let reverse = NameBuf::from_wire(&reverse_name(address)).map_err(|error| error.to_string())?;
+    let mut request = Request::from_words(&[reverse.to_string(), "PTR".to_owned()])?;
+    (request.tries, request.timeout) = (1, NAME_PATIENCE);
+    let reply = exchange::exchange(&request, server)?;
+    let message = MessageView::new(&reply.octets).map_err(|error| error.to_string())?;
+    match message.header().rcode() {
+        Rcode::NOERROR | Rcode::NXDOMAIN => {}
+        rcode => return Err(rcode.to_string()),
+    }
+    let records = message.records().map_err(|error| error.to_string())?;
+    let answer = records.map_while(Result::ok).take_while(|record| record.section == RecordSection::Answer);
+    let name = |record: RecordView<'_>| {
+        let target = NameBuf::read(&reply.octets, record.ttl_offset() + TTL_AND_LENGTH).ok()?;
+        Some((target.folded().to_string(), record.ttl_secs()))
+    };
+    Ok(answer.filter(|record| record.rtype == Rtype::PTR).find_map(name))
+}
+
+/// The addresses in the answer section, or the RCODE of an error.
+pub(crate) fn addresses_in(octets: &[u8]) -> Result<Vec<IpAddr>, Rcode> {
+    let message = MessageView::new(octets).map_err(|_| Rcode::FORMERR)?;
+    match message.header().rcode() {
+        Rcode::NOERROR => {}
+        rcode => return Err(rcode),
+    }
+    let records = message.records().map_err(|_| Rcode::FORMERR)?;
+    let answer = records.map_while(Result::ok).take_while(|record| record.section == RecordSection::Answer);
+    let address = |record: RecordView<'_>| match record.rtype {
+        Rtype::A => <[u8; 4]>::try_from(record.rdata()).map(IpAddr::from).ok(),
+        Rtype::AAAA => <[u8; 16]>::try_from(record.rdata()).map(IpAddr::from).ok(),
+        _ => None,
+    };
+    Ok(answer.filter_map(address).collect())
+}
+
+/// Where a server of this machine that listens on `listen` is reached.
+pub(crate) fn from_here(listen: SocketAddr) -> SocketAddr {
+    let mut server = listen;
+    if server.ip().is_unspecified() {
+        server.set_ip(match server.ip() {
+            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    server
+}
