@@ -23,3 +23,29 @@ pub(crate) fn run(root: &Path, options: &[&str]) -> Result<(), String> {
     print!("{}", report::of(&crates, details));
     Ok(())
 }
+
+/// Most files of a crate that may lead to one another in a circle.
+const MAX_CYCLE: usize = 5;
+
+/// Finds the cycles of files that are too large; `cargo xtask tidy` refuses them.
+pub(crate) fn large_cycles(root: &Path) -> Result<Vec<String>, String> {
+    let mut faults = Vec::new();
+    for krate in source::read(root)? {
+        let found = cycles::cycles(&modules::imports(&krate));
+        for cycle in found.iter().filter(|cycle| cycle.len() > MAX_CYCLE) {
+            let paths: Vec<&str> = cycle.iter().map(|at| krate.files[*at].path.as_str()).collect();
+            let paths = paths.join(", ");
+            faults.push(format!("cycles: {}: these files depend on one another in a circle: {paths}", krate.name));
+        }
+    }
+    Ok(faults)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn no_large_circle_of_files_depends_on_itself() {
+        let faults = super::large_cycles(&crate::root()).expect("the tree can be read");
+        assert!(faults.is_empty(), "\n{}\nsee `cargo xtask house --cycles`", faults.join("\n"));
+    }
+}
