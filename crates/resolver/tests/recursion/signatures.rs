@@ -225,3 +225,21 @@ fn a_silent_server_is_not_waited_for_where_another_one_gave_what_does_not_verify
     let answer = world.resolve("www.inner.example. A");
     assert!(is_unsigned(&answer) && answer.took_ms <= 2_500, "{answer:?}");
 }
+
+/// RFC 5155 §8.6: where the zone opts out, no wildcard applies to an unsigned delegation.
+#[test]
+fn the_record_of_a_wildcard_with_an_alias_may_cover_an_unsigned_delegation() {
+    let (apex, star) = (hashed("."), hashed("*."));
+    let is_covered = |hash: &str| {
+        if star < apex { *star < *hash && *hash < *apex } else { *hash > *star || *hash < *apex }
+    };
+    let zone = (0..100).map(|number| format!("n{number}.")).find(|zone| is_covered(&hashed(zone))).unwrap();
+    let records = [
+        format!("{apex}. 300 NSEC3 1 1 0 - {star} NS SOA RRSIG DNSKEY NSEC3PARAM"),
+        format!("{star}. 300 NSEC3 1 1 0 - {apex} CNAME RRSIG"),
+    ];
+    let mut world =
+        forwarder(Zone::new("."), move |root, _| records.each_ref().map(|record| root.sign("au", record)).to_vec());
+    let answer = world.resolve(&format!("{zone} DS"));
+    assert!(is_unsigned(&answer), "{answer:?}");
+}
