@@ -28,9 +28,8 @@ impl Server {
         udp: impl Fn(u64, &[u8]) -> Option<Vec<u8>> + Send + Sync + 'static,
         tcp: impl Fn(u64, &[u8]) -> Option<Vec<u8>> + Send + Sync + 'static,
     ) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let (listener, socket) = sockets();
         let address = listener.local_addr().expect("loopback");
-        let socket = UdpSocket::bind(address).expect("loopback");
         let (udp, tcp): (Box<Answer>, Arc<Answer>) = (Box::new(udp), Arc::new(tcp));
         let udp = thread::spawn(move || serve_udp(&socket, &udp));
         let tcp = thread::spawn(move || serve_tcp(&listener, &tcp));
@@ -50,6 +49,16 @@ impl Server {
     pub(crate) fn address(&self) -> String {
         self.address.to_string()
     }
+}
+
+/// A port that is free for both; where many sockets are open, the system's first choice for one is taken for the other.
+fn sockets() -> (TcpListener, UdpSocket) {
+    let both = || {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let socket = UdpSocket::bind(listener.local_addr().expect("loopback")).ok()?;
+        Some((listener, socket))
+    };
+    (0..1_000).find_map(|_| both()).expect("a port that is free for both")
 }
 
 impl Drop for Server {
