@@ -108,13 +108,17 @@ pub(super) fn nodata(proof: &mut Proof<'_>, qname: &[u8], qtype: Rtype, budget: 
     }
     let encloser = proof.encloser(qname, budget)?;
     let wildcard = label::wildcard_below(encloser.name).ok_or(Reason::DenialMissing)?;
-    if let Some((nsec3, wildcard_secs)) = proof.nsec3_matching(wildcard.wire(), budget)?
-        && denies(nsec3.types, wildcard.wire(), qtype)
-    {
-        return Ok(encloser.denial(DenialKind::WildcardNodata, wildcard_secs));
+    if let Some((nsec3, wildcard_secs)) = proof.nsec3_matching(wildcard.wire(), budget)? {
+        if denies(nsec3.types, wildcard.wire(), qtype) {
+            return Ok(encloser.denial(DenialKind::WildcardNodata, wildcard_secs));
+        }
+        // An unsigned delegation has nothing of the wildcard, even where its record is the one that covers it; data of
+        // other types would have come by the wildcard.
+        if qtype != Rtype::DS {
+            return Err(Reason::DenialMissing);
+        }
     }
-    // Names that only unsigned delegations make exist have no record where the zone opts out (RFC 5155 §7.1, §8.6): the
-    // wildcard is none of theirs, even where its record is the one that covers them.
+    // Names that only unsigned delegations make exist have no record where the zone opts out (RFC 5155 §7.1, §8.6).
     if encloser.is_opt_out { Ok(encloser.denial(DenialKind::Nodata, u32::MAX)) } else { Err(Reason::DenialMissing) }
 }
 
