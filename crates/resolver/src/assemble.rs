@@ -197,7 +197,7 @@ impl Walk<'_> {
             // Asked for the CNAME itself, one that follows from a DNAME is the answer.
             return if qtype == Rtype::CNAME { Step::End(Rcode::NOERROR) } else { Step::Alias(next) };
         }
-        self.nxdomain(at, class)
+        self.nxdomain(at, qtype, class)
     }
 
     /// What this server knows of a name by itself, whatever the cache has.
@@ -252,14 +252,16 @@ impl Walk<'_> {
     }
 
     /// An NXDOMAIN at or above the name (RFC 8020), though not one from beyond the zone whose
-    /// servers are asked for it.
-    fn nxdomain(&mut self, at: &NameBuf, class: Class) -> Step {
+    /// servers are asked for it. What a zone says of its own apex says nothing of the DS records there: they are the
+    /// parent's.
+    fn nxdomain(&mut self, at: &NameBuf, qtype: Rtype, class: Class) -> Step {
         let found = self.cache.covering_nxdomain(at.wire(), class.0, self.wanted.at, self.found);
         let Some((owner_len, denial)) = found else { return Step::Unknown };
         let has_servers = self.plan.recursion.is_some() || self.plan.route(at.wire()).is_some();
         if !has_servers
             || owner_len < self.plan.boundary_len(at.wire())
             || !serves(self.plan, self.wanted, &denial.provenance)
+            || qtype == Rtype::DS && denial.soa().is_some_and(|soa| *soa.owner == *at.wire())
         {
             return Step::Unknown;
         }

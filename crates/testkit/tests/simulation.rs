@@ -58,7 +58,7 @@ fn for_every_seed_what_must_hold_of_an_answer_holds_with_a_forwarder() {
 }
 
 /// Seeds beyond those that are played in which a fault was found once. What they draw changes with the simulation.
-const FOUND: [(Mode, u64); 9] = [
+const FOUND: [(Mode, u64); 12] = [
     (Mode::Recursion, 13_731),
     (Mode::Recursion, 31_543),
     (Mode::Recursion, 56_089),
@@ -68,6 +68,9 @@ const FOUND: [(Mode, u64); 9] = [
     (Mode::Forwarder, 36_633),
     (Mode::Forwarder, 45_995),
     (Mode::Forwarder, 86_526),
+    (Mode::Forwarder, 174_196),
+    (Mode::Forwarder, 251_675),
+    (Mode::Forwarder, 260_261),
 ];
 
 #[test]

@@ -317,6 +317,9 @@ impl Walker {
         let (len, denial, provenance) = self.io.covering_nxdomain(Side::Zone, qname).await?;
         // Not one from beyond the zone of the configuration that the name is under (S23).
         let covers = len >= self.plan.boundary_len(qname) && provenance.asked_with_do;
+        // What a zone says of its own apex says nothing of the DS records there.
+        let is_of_child = denial.soa.as_ref().is_some_and(|soa| soa.owner == *qname);
+        let covers = covers && (qtype != Rtype::DS || !is_of_child);
         covers.then(|| part(Vec::new(), Ending::Denied(qname.clone(), denial)))
     }
 

@@ -233,6 +233,17 @@ fn an_nxdomain_from_above_does_not_reach_into_a_stub_zone() {
 }
 
 #[test]
+fn an_nxdomain_for_the_apex_of_a_zone_says_nothing_of_its_ds_records() {
+    let mut world = World::new(recursion());
+    let to_test: &[&str] = &["au test. 3600 NS ns.test.", "ad ns.test. 3600 A 192.0.2.4"];
+    let no_ds: &[&str] = &["au . 300 SOA ns. host. 1 2 3 4 300"];
+    world.serve(1, authority(".", &[("test. DS", no_ds), ("*test. A", to_test)]));
+    world.serve(4, authority("test.", &[]));
+    assert_eq!(world.resolve("test. A").rcode, Rcode::NXDOMAIN);
+    assert_eq!(world.resolve("test. DS").rcode, Rcode::NOERROR);
+}
+
+#[test]
 fn a_denial_of_ds_records_from_above_does_not_deny_a_stub_zone() {
     let mut world = world_with_stub();
     world.serve(4, authority("test.", &[]));
