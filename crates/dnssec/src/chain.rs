@@ -6,11 +6,10 @@ use crate::algorithm::{Algorithm, KeyForm, Policy};
 use crate::budget::{Budget, Limit, MAX_DNSKEYS, MAX_DS_RECORDS};
 use crate::ds::{DigestType, Ds};
 use crate::key::Dnskey;
-use crate::label;
 use crate::memo::Memo;
 use crate::rrset::{Context, Rrset};
-use crate::signature;
 use crate::verdict::Reason;
+use crate::{label, signature};
 
 /// The digest type that is passed over where there are better ones (RFC 4509 §3).
 const SHA1: u8 = 1;

@@ -10,13 +10,12 @@ use avocet_wire::{NameBuf, Rtype, name};
 
 use crate::budget::{Budget, Limit, MAX_DENIAL_RECORDS};
 use crate::chain::ZoneKeys;
-use crate::label;
 use crate::nsec::Nsec;
 use crate::nsec3::{Hash, Nsec3, Parameters};
 use crate::rrset::{Context, Rrset};
-use crate::signature;
 use crate::types::TypeMap;
 use crate::verdict::{Reason, Verdict};
+use crate::{label, signature};
 
 /// What was proven about a name and type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

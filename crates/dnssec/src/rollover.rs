@@ -20,10 +20,9 @@ use crate::anchor::{Anchor, Anchors};
 use crate::budget::Budget;
 use crate::chain::{self, Signers};
 use crate::key::Dnskey;
-use crate::label;
 use crate::rrset::{Context, Rrset};
-use crate::signature;
 use crate::verdict::Reason;
+use crate::{label, signature};
 
 const HOUR: u32 = 3600;
 const DAY: u32 = 24 * HOUR;

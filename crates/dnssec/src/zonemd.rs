@@ -10,10 +10,9 @@ use aws_lc_rs::digest::{self, Context as Digester};
 
 use crate::anchor::Anchors;
 use crate::budget::Budget;
-use crate::chain;
 use crate::rrset::{Context, Rrset};
-use crate::signature;
 use crate::verdict::Reason;
+use crate::{chain, signature};
 
 /// The type ZONEMD (RFC 8976 §2.1).
 pub const ZONEMD: Rtype = Rtype(63);

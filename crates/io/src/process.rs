@@ -1,10 +1,9 @@
 //! What a process asks of the system for itself: a core, file descriptors, and no more rights than it needs.
 
 use std::ffi::CString;
-use std::io;
 use std::mem::MaybeUninit;
 use std::path::Path;
-use std::ptr;
+use std::{io, ptr};
 
 use crate::syscall::check;
 

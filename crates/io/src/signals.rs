@@ -1,9 +1,8 @@
 //! Signals as a file descriptor in the event loop, instead of code that interrupts any thread anywhere.
 
-use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::ptr;
+use std::{io, ptr};
 
 use crate::syscall::{check, check_len, is_idle};
 

@@ -3,10 +3,9 @@
 //! Per call only what changed is set again: lengths, and the control length where PKTINFO is on. A
 //! slot's pointers never change, since names, control data and bytes lie in the same allocation.
 
-use std::io;
-use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::{self, NonNull};
+use std::{io, mem};
 
 use crate::peer::{Family, Peer, SocketName};
 use crate::syscall::{check, is_idle};

@@ -1,7 +1,6 @@
 //! What the run is measured on, as the kernel tells.
 
-use std::fs;
-use std::thread;
+use std::{fs, thread};
 
 use crate::report::Machine;
 

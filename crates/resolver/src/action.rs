@@ -1,11 +1,10 @@
 //! What the resolver wants done, in order. The driver does it and clears the list.
 
-use crate::ids::SocketId;
 use std::net::SocketAddr;
 use std::ops::Range;
 
 use crate::answer::{Answers, Resolved};
-use crate::ids::UpstreamId;
+use crate::ids::{SocketId, UpstreamId};
 
 /// One thing to be done.
 #[derive(Clone, Debug)]

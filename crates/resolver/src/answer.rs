@@ -4,7 +4,6 @@
 //! them gives a message that is ready but for what differs between clients: ID, RD, CD, the
 //! question's case, OPT.
 
-use crate::question::split_question;
 use std::collections::HashSet;
 use std::ops::Range;
 
@@ -14,6 +13,7 @@ use avocet_wire::header::{HEADER_LEN, QR, RA};
 use avocet_wire::{Builder, Class, Ede, MessageView, Rcode, Rtype, Section};
 
 use crate::ids::UpstreamId;
+use crate::question::split_question;
 
 /// What a waiter is told. The octets lie in the [`Answers`] that came with it.
 #[derive(Clone, Debug)]

@@ -53,8 +53,7 @@ mod validation;
 mod wheel;
 
 pub use crate::endpoint::{MAX_RACE, Strategy, Transport, UpstreamSpec};
-pub use crate::ids::SocketId;
-pub use crate::ids::UpstreamId;
+pub use crate::ids::{SocketId, UpstreamId};
 pub use crate::plan::Ask;
 pub use crate::validation::Validation;
 pub use action::{Action, Actions, AskedFor};

@@ -4,11 +4,9 @@
 //! with the longest zone that a name is under is the name's rule. An exception (`!zone`) takes
 //! its subtree out of the nearest rule above; the names there follow the next shorter rule.
 
-use crate::endpoint::{MAX_RACE, Strategy, Transport, UpstreamSpec};
 use std::collections::HashMap;
 use std::fmt;
-use std::net::IpAddr;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use avocet_cache::TtlBounds;
@@ -16,6 +14,7 @@ use avocet_wire::suffix::SuffixMap;
 use avocet_wire::{Rtype, name};
 
 use crate::dns64::Dns64;
+use crate::endpoint::{MAX_RACE, Strategy, Transport, UpstreamSpec};
 use crate::iterate::rrset::Signed;
 use crate::own::{Own, OwnNames, Sought};
 use crate::question::split_question;

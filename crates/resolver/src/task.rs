@@ -1,7 +1,5 @@
 //! Questions in flight and who waits for them.
 
-use crate::bound::Bound;
-use crate::failure::Failure;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -9,7 +7,9 @@ use avocet_wire::Rtype;
 
 use crate::action::AskedFor;
 use crate::answer::Gathered;
+use crate::bound::Bound;
 use crate::chains::Chains;
+use crate::failure::Failure;
 use crate::iterate::Walk;
 use crate::plan::Route;
 use crate::question::split_question;

@@ -11,10 +11,8 @@ use avocet_cache::{Provenance, Rank, ReadAt, ReceivedRrset, RrsetKey, Security};
 use avocet_io::Peer;
 use avocet_io::udp::{BATCH, Datagram, Service};
 use avocet_policy::rule::Switches;
-use avocet_resolver::{Answers, Assembled, Assembler, DELEGATIONS, Wanted};
+use avocet_resolver::{Answers, Assembled, Assembler, DELEGATIONS, LocalRootSlot, Wanted};
 use avocet_wire::{Class, Ede, Rcode, Rtype};
-
-use avocet_resolver::LocalRootSlot;
 
 use crate::clock::{self, Moment};
 use crate::config::Config;
@@ -26,8 +24,7 @@ use crate::query::late::{self, Found, Late};
 use crate::query::miss::{Miss, StreamRoute, Way};
 use crate::query::stored::{Keep, SaidBy, Scratch};
 use crate::query::{self, Client, Exit, Path, Seen};
-use crate::snapshot::Snapshot;
-use crate::snapshot::Unconfigured;
+use crate::snapshot::{Snapshot, Unconfigured};
 use crate::state::Shared;
 use crate::trust::LearntTrust;
 use crate::worker::{Datagrams, Newer};

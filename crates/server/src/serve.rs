@@ -1,21 +1,19 @@
 //! `avocet serve`: from the configuration to running workers.
 
-use std::fmt;
 use std::fs::{DirBuilder, Permissions};
-use std::io;
 use std::net::{SocketAddr, UdpSocket as StdUdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::{fmt, io};
 
-use avocet_io::Local;
 use avocet_io::poll::{Poller, Waker};
 use avocet_io::probe::has_family;
-use avocet_io::process;
 use avocet_io::tcp::TcpListener;
 use avocet_io::udp::UdpListener;
+use avocet_io::{Local, process};
 use avocet_resolver::LocalRootSlot;
 
 use crate::cli::ServeArgs;
@@ -29,8 +27,7 @@ use crate::operate::{self, ListeningSockets, Operation};
 use crate::policy::{Counts, GeoDatabase, Parts};
 use crate::query::asked::Transport;
 use crate::query::cookie::CookieSecrets;
-use crate::snapshot::Snapshot;
-use crate::snapshot::Unconfigured;
+use crate::snapshot::{Snapshot, Unconfigured};
 use crate::state::Shared;
 use crate::trust::LearntTrust;
 use crate::worker::{Listeners, MAX_POOL, Setup, Worker};

@@ -3,8 +3,6 @@
 //! A [`Snapshot`] is immutable and is replaced as a whole; workers look once a batch whether a
 //! newer one is there. The caches outlive it: `epoch` tells which of their answers still hold.
 
-use crate::connections::ConnectionCounts;
-use crate::snapshot::Snapshot;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,10 +11,11 @@ use avocet_wire::hash::HashKey;
 
 use crate::callers::Callers;
 use crate::clock::Clock;
+use crate::connections::ConnectionCounts;
 use crate::mailbox::Mailbox;
 use crate::metrics::WorkerMetrics;
 use crate::resolver_report::ResolverReport;
-use crate::snapshot::ttl_bounds;
+use crate::snapshot::{Snapshot, ttl_bounds};
 
 /// Memory of the failure cache in bytes.
 const FAILURE_BYTES: usize = 1 << 20;

@@ -9,11 +9,9 @@ use std::fmt;
 
 use crate::code::{Class, Rcode, Rtype};
 use crate::edns::{EdnsOption, OPT_LEN};
-use crate::hash;
 use crate::header::{HEADER_LEN, Header, TC};
-use crate::name;
 use crate::rdata::compressible_names;
-use crate::short;
+use crate::{hash, name, short};
 
 /// Slots for offsets of names already written.
 const NAME_SLOTS: usize = 128;

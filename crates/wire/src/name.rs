@@ -6,9 +6,8 @@
 
 use std::fmt;
 
-use crate::hash;
-use crate::short;
 use crate::text::{self, TextError};
+use crate::{hash, short};
 
 /// Most octets in a name, the root's included (RFC 1035 §3.1).
 pub const MAX_NAME: usize = 255;

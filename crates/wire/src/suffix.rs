@@ -5,9 +5,7 @@
 //! for each label. A name of three labels whose parent is one of 64 zones takes 140 (`bench/micro`, row
 //! "zone lookup").
 
-use crate::hash;
-use crate::name;
-use crate::short;
+use crate::{hash, name, short};
 
 /// Values by folded wire names.
 ///

@@ -11,10 +11,9 @@ use std::net::{IpAddr, SocketAddr};
 use ipnet::IpNet;
 
 use crate::draft::{Draft, Kind, List, Place, Record, Reverse, Rule, UNKNOWN_BLOCK, address_type};
-use crate::name;
 use crate::section::Section;
 use crate::source::{self, Error, Files, MAX_TEXT, malformed};
-use crate::yaml;
+use crate::{name, yaml};
 use exceptions::Exceptions;
 
 /// Keys by which a file is known to be one of AdGuard Home.

@@ -3,12 +3,10 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use crate::draft::{Draft, Kind, List, Place, UNKNOWN_BLOCK};
-use crate::name;
-use crate::reverse;
-use crate::section::{Section, millis, shown};
-
 use super::groups;
+use crate::draft::{Draft, Kind, List, Place, UNKNOWN_BLOCK};
+use crate::section::{Section, millis, shown};
+use crate::{name, reverse};
 
 const TTL_RANGE: (u64, u64) = (0, 86_400);
 

@@ -6,11 +6,9 @@ mod groups;
 use std::net::{IpAddr, SocketAddr};
 
 use crate::draft::{Draft, Record, Reverse, Rule};
-use crate::hosts;
-use crate::name;
 use crate::section::{Section, millis, shown};
 use crate::source::{self, Error, Files, MAX_INCLUDES, MAX_TEXT, malformed};
-use crate::yaml;
+use crate::{hosts, name, yaml};
 
 /// Keys by which a file is known to be one of blocky.
 const KNOWN: &[&str] = &[

@@ -4,12 +4,10 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
+use super::Statement;
 use crate::draft::Draft;
 use crate::hosts::Host;
-use crate::name;
-use crate::reverse;
-
-use super::Statement;
+use crate::{name, reverse};
 
 /// The domains that names without a dot get with `expand-hosts`.
 #[derive(Debug, Default)]

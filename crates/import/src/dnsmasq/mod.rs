@@ -12,10 +12,8 @@ use std::net::{IpAddr, SocketAddr};
 use ipnet::IpNet;
 
 use crate::draft::{Draft, Kind, Record, Reverse, Rule, address_type};
-use crate::hosts;
-use crate::name;
-use crate::reverse;
 use crate::source::{self, Error, Files, MAX_TEXT, malformed};
+use crate::{hosts, name, reverse};
 use domain::Domains;
 pub(crate) use statement::{Statement, statements};
 

@@ -12,10 +12,9 @@ mod settings;
 mod tables;
 
 use crate::archive::{self, GZIP, Member, ZIP};
-use crate::dnsmasq;
 use crate::draft::Draft;
-use crate::hosts;
 use crate::source::{self, Error, Files, MAX_ARCHIVE, MAX_TEXT, MAX_UNPACKED, malformed};
+use crate::{dnsmasq, hosts};
 use tables::Tables;
 
 const DATABASE: &str = "gravity.db";

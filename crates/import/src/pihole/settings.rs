@@ -4,14 +4,12 @@ use std::net::SocketAddr;
 
 use serde_json::Value;
 
+use super::SETTINGS;
 use crate::dnsmasq::{self, Statement};
 use crate::draft::{Draft, Rule, UNKNOWN_BLOCK};
-use crate::hosts;
-use crate::name;
 use crate::section::Section;
 use crate::source::{Error, Files, malformed};
-
-use super::SETTINGS;
+use crate::{hosts, name};
 
 /// The tables of the file.
 const TABLES: &[&str] = &["database", "debug", "dhcp", "dns", "files", "misc", "ntp", "resolver", "webserver"];

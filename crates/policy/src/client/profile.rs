@@ -13,8 +13,10 @@ use ipnet::IpNet;
 
 use super::identity::host_name;
 use super::intervals::{Intervals, Range};
-use super::{Asker, ClientFault, ClientTest, Directory, Id, Identity, MAX_NEIGHBOURS, MAX_PROFILES};
-use super::{Neighbour, Transport, canonical};
+use super::{
+    Asker, ClientFault, ClientTest, Directory, Id, Identity, MAX_NEIGHBOURS, MAX_PROFILES, Neighbour, Transport,
+    canonical,
+};
 
 /// The number of a set of facts about a client.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]

@@ -3,12 +3,9 @@
 use avocet_wire::hash::HashKey;
 
 use super::entry::{self, Effect, Entry, Target};
-use super::filter;
 use super::hash::Suffixes;
-use super::layout;
 use super::limits::{MAX_ENTRIES, MAX_LINES_A_NAME, MAX_REPEATS};
 use super::modifier::Limit;
-use super::name;
 use super::patterns::Form;
 use super::quota::Quota;
 use super::reader::{Kind, ListReader, Origin, Rewrites, Source};
@@ -17,6 +14,7 @@ use super::rewrite::Rewrite;
 use super::set::ListId;
 use super::site::{self, Follow, Site};
 use super::tables::{Admission, ModifierTable, PatternTable};
+use super::{filter, layout, name};
 use crate::rpz;
 
 /// Takes the entries of all lists and makes one image of them. About 24 octets for each entry.

@@ -1,10 +1,10 @@
 //! What was found wrong with a list.
 
-use super::reason::Reason;
 use std::fmt;
 
 use super::format::Format;
 use super::limits::{MAX_FAULTS_KEPT, MAX_PASSED_OVER_KEPT, MAX_PASSED_OVER_SHOWN};
+use super::reason::Reason;
 use crate::rpz::ZoneReport;
 
 /// A line that was not taken.

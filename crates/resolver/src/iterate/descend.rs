@@ -1,7 +1,6 @@
 //! Down the tree: from the nearest known zone cut, referral by referral, telling each server no
 //! more of the name than it needs (RFC 9156, relaxed, with the rule of §2.3 for underscores).
 
-use super::frame::Frame;
 use std::future::Future;
 use std::pin::Pin;
 
@@ -13,6 +12,7 @@ use super::ask::{Question, Reply};
 use super::channel::Note;
 use super::cut::Cut;
 use super::fetch::Extent;
+use super::frame::Frame;
 use super::part::{Ending, Part};
 use super::rrset::{Denial, Name, Side, Stored};
 use crate::failure::Failure;

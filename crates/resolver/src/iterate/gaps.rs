@@ -1,13 +1,13 @@
 //! Gaps between the names of signed zones, by NSEC and NSEC3 records that were validated: what they say of one name
 //! they say of all that lie in the same gap (RFC 8198 §5). What is made of them is told in `synthesis`.
 
-use crate::name_order::order;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use avocet_dnssec::nsec3::{Hash, Nsec3};
 use avocet_wire::{Rtype, name};
 
 use super::rrset::{Name, Rrset};
+use crate::name_order::order;
 
 /// Most zones of which gaps are known, in each resolver.
 const MAX_ZONES: usize = 512;

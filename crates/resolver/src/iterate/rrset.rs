@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use avocet_cache::{Cached, Freshness, RrsetCache, RrsetKey, Security};
 use avocet_cache::{
-    Negative, NegativeKind, NegativeRecord, NegativeView, Provenance, Rank, ReceivedRrset, RrsetView, Unsupported,
+    Cached, Freshness, Negative, NegativeKind, NegativeRecord, NegativeView, Provenance, Rank, ReceivedRrset,
+    RrsetCache, RrsetKey, RrsetView, Security, Unsupported,
 };
 use avocet_wire::{Class, Rcode, Rtype, Section, name};
 

@@ -4,8 +4,6 @@
 //! Signer names are hints of where zones are cut, and no more: whether there is a cut is what the
 //! parent says, by DS records or the proof that there are none.
 
-use super::signed::{lend, signer};
-use crate::validation::{Chain, Validation};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,9 +17,11 @@ use super::channel::Note;
 use super::frame::Frame;
 use super::part::{Ending, Part};
 use super::rrset::{Name, Rrset, Side, Stored};
+use super::signed::{lend, signer};
 use super::validate::is_final;
 use crate::failure::Failure;
 use crate::trace::Why;
+use crate::validation::{Chain, Validation};
 
 /// How often the chain to one name may ask another server for what did not verify.
 const MAX_RETRIES: u32 = 2;

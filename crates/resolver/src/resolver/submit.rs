@@ -10,8 +10,7 @@ use crate::answer::{self, Gathered};
 use crate::configured::Configured;
 use crate::iterate::load::Excess;
 use crate::iterate::rrset::knows_delegation;
-use crate::plan::Ask;
-use crate::plan::{EcsPolicy, Route};
+use crate::plan::{Ask, EcsPolicy, Route};
 use crate::question::split_question;
 use crate::task::{Key, Waiting};
 

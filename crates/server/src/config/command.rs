@@ -1,6 +1,5 @@
 //! `avocet check` and `avocet config`: the configuration without a server.
 
-use crate::stub_client;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -17,7 +16,7 @@ use crate::policy::GeoDatabase;
 use crate::policy::load::open_file;
 use crate::private_zones::doubtful_zones;
 use crate::query::addresses::AddressSet;
-use crate::{operate, output, root};
+use crate::{operate, output, root, stub_client};
 
 /// Says whether the file is right; else names each error on standard error (as JSON: on standard output). Files that it
 /// names and that cannot be read keep no server from starting and are warnings, all but the geo database.

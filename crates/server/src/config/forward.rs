@@ -14,8 +14,7 @@ use super::name::{Name, ROOT, shown};
 use super::recurse::Mode;
 use super::setting::{FromText, List, Setting, Text, Written};
 use super::spec::ForwardSpec;
-use super::upstream;
-use super::{EcsPolicy, ForwardConfig, Strategy, Upstream};
+use super::{EcsPolicy, ForwardConfig, Strategy, Upstream, upstream};
 
 /// Where the servers of this machine are listed.
 const RESOLV_CONF: &str = "/etc/resolv.conf";

@@ -1,9 +1,8 @@
 //! Where the configuration file is, for a command that names none.
 
-use std::env;
 use std::ffi::OsString;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{env, io};
 
 /// The variable that names the file.
 const VARIABLE: &str = "AVOCET_CONFIG";

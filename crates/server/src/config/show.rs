@@ -10,10 +10,9 @@ use toml::{Table, Value};
 use super::dns64::Dns64Config;
 use super::name::shown;
 use super::recurse::{LocalRootSource, Mode};
-use super::show_policy;
 use super::{
     AllowConfig, CacheConfig, Config, DnssecConfig, EcsPolicy, ForwardConfig, LogFormat, LogLevel, RateLimitConfig,
-    RecordConfig, ServerConfig, Strategy, Transport, Upstream,
+    RecordConfig, ServerConfig, Strategy, Transport, Upstream, show_policy,
 };
 
 impl Config {

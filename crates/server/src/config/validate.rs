@@ -1,6 +1,5 @@
 //! From what is written to what the server uses: defaults are filled in and values are checked against each other.
 
-use super::check::Check;
 use std::mem;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZero;
@@ -10,6 +9,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use toml::Spanned;
 
+use super::check::Check;
 use super::name::{Name, shown};
 use super::recurse::{self, Mode};
 use super::setting::{Allowed, FromText, List, Setting, Text, address_with_port};
@@ -17,9 +17,8 @@ use super::source::Parsed;
 use super::spec::{CacheSpec, DataSpec, LogSpec, RateLimitSpec, ServerSpec};
 use super::{
     AllowConfig, CacheConfig, Config, DEFAULT_DIRECTORY, DataConfig, LogConfig, LogFormat, LogLevel, RateLimitConfig,
-    ServeStaleConfig, ServerConfig, TcpConfig,
+    ServeStaleConfig, ServerConfig, TcpConfig, dns64, forward, policy, record, setting::Fault,
 };
-use super::{dns64, forward, policy, record, setting::Fault};
 
 /// Networks that are nobody's on the Internet: loopback, link-local, RFC 1918 and RFC 4193.
 pub(super) const PRIVATE_NETWORKS: [&str; 8] = [

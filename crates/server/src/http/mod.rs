@@ -9,12 +9,11 @@ mod page;
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener as StdTcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
+use std::{io, thread};
 
 use avocet_wire::NameBuf;
 use avocet_wire::name::MAX_NAME;

@@ -4,9 +4,8 @@
 //! image, as the compiler made it | how it was made, in JSON | its length, u32 | MAGIC
 //! ```
 
-use std::fmt;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fmt, io};
 
 use super::disk;
 use crate::policy::load::Making;

@@ -2,10 +2,9 @@
 //! file of the geo database, which takes as long to read as a list.
 
 use std::collections::HashMap;
-use std::io;
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use serde_json::{Value, json};
 

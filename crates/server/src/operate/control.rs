@@ -3,7 +3,6 @@
 //! A client sends one line of JSON and gets lines of JSON; the last has `done` or `error`. Each
 //! client has a thread of its own, for a dump may take as long as he likes to read.
 
-use std::fs;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
@@ -12,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 use std::time::Duration;
+use std::{fs, thread};
 
 use avocet_cache::StoreStats;
 use avocet_io::poll::{Poller, Waker};
@@ -23,10 +22,9 @@ use avocet_wire::NameBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::explain;
 use super::switches::{self, Change};
 use super::trace::{self, Asked};
-use super::{OperationError, Running, dump, status, take_over};
+use super::{OperationError, Running, dump, explain, status, take_over};
 use crate::clock::wall_secs;
 use crate::config::name::{shown, typed_name};
 use crate::config::policy::MAX_SPAN;

@@ -45,13 +45,12 @@ mod trace;
 mod trust;
 mod why;
 
-use std::fmt;
-use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::{fmt, io};
 
 use avocet_io::poll::{Events, Interest, Poller, Trigger};
 use avocet_io::signals::{Signal, Signals};
@@ -59,8 +58,7 @@ use avocet_io::tcp::listen;
 use avocet_policy::rule::Switches;
 
 use crate::clock::{WallClock, wall_secs};
-use crate::file_watch::ConfigFile;
-use crate::file_watch::{FileFingerprint, FileWatch};
+use crate::file_watch::{ConfigFile, FileFingerprint, FileWatch};
 use crate::http::{self, HttpServer, Visits};
 use crate::lists::leisure::free_at_leisure;
 use crate::lists::{self, Keeping, Store};

@@ -8,14 +8,12 @@
 //! What a PTR record says is the word of whoever runs the reverse zone: local records, or the servers that a rule
 //! forwards it to. For all other private addresses there is no such zone, and nobody is asked.
 
-use crate::stub_client;
 use std::collections::HashMap;
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use avocet_io::neighbours::neighbours;
 use avocet_policy::client::{Id, Neighbour};
@@ -24,6 +22,7 @@ use super::Running;
 use super::conditions::Condition;
 use crate::config::policy::PolicyConfig;
 use crate::config::validate::is_private;
+use crate::stub_client;
 
 /// Most addresses of which names are kept.
 const MAX_KEPT: usize = 4_096;

@@ -8,11 +8,10 @@
 //! ```
 //! It asks nothing while questions are answered: only failures make it suspicious.
 
-use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use avocet_wire::{Ede, MessageView, Rcode};
 use serde_json::Value;

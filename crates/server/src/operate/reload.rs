@@ -24,8 +24,7 @@ use crate::log;
 use crate::policy::Parts;
 use crate::query::cookie::CookieSecrets;
 use crate::serve::without_missing_families;
-use crate::snapshot::Snapshot;
-use crate::snapshot::Unconfigured;
+use crate::snapshot::{Snapshot, Unconfigured};
 use crate::state::Shared;
 use crate::trust::LearntTrust;
 

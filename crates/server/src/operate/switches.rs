@@ -1,9 +1,8 @@
 //! Pauses and grants: what lifts filtering for a while, kept in `switches.json` of the data directory.
 
-use std::fs;
-use std::io;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
+use std::{fs, io};
 
 use avocet_policy::rule::{Grant, Pause, Scope, Switches};
 use serde_json::{Value, json};

@@ -1,10 +1,9 @@
 //! The file that says which country an address is in: `[policy] geo-database`.
 
-use std::fmt;
-use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::{fmt, io};
 
 use avocet_policy::geo::{About, Countries, MAX_OCTETS};
 use avocet_policy::rule::Country;

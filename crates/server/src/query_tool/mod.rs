@@ -5,7 +5,6 @@
 //! ```
 //! It resolves nothing by itself and judges nothing: what is shown is what the server said.
 
-use crate::stub_client::from_here;
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -19,6 +18,7 @@ use crate::config::salvage::Whereabouts;
 use crate::config::{environment, find};
 use crate::operate::command::{self, Checks};
 use crate::output;
+use crate::stub_client::from_here;
 
 pub(crate) mod exchange;
 mod json;

@@ -1,11 +1,10 @@
 //! The thread that takes copies of the root zone when they are due, verifies them and puts them into use.
 
-use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use avocet_dnssec::Context;
 use avocet_resolver::{LocalRoot, Timers};

@@ -1,12 +1,12 @@
 //! Traces that control clients ask of a worker: a question resolved anew, or what was kept of failures.
 
-use crate::mailbox::{KeptOrder, TraceOrder};
 use std::sync::mpsc::Sender;
 
 use avocet_resolver::{Ask, Submitted, Trace, Traced};
 
 use super::Worker;
 use super::turn::context;
+use crate::mailbox::{KeptOrder, TraceOrder};
 
 /// Most traces that a worker makes at once.
 const MAX_WANTED: usize = 16;

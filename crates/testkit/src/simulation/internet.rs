@@ -4,11 +4,10 @@ use std::net::Ipv4Addr;
 
 use avocet_wire::{Rtype, name};
 
-use super::Mode;
 use super::denial::Denies;
-use super::fill;
 use super::sign::Key;
 use super::zone::{Wire, Zone, below};
+use super::{Mode, fill};
 use crate::{Chance, shown};
 
 /// Most zones. Each has up to three servers, and the last octet of an address tells them apart.

@@ -7,9 +7,7 @@ use avocet_wire::header::{AD, CD, RD};
 use avocet_wire::{Rcode, Rtype};
 
 use super::answer::{Answer, Asked};
-use super::attacker;
 use super::authority::{self, Delayed, Scene};
-use super::forwarder;
 use super::internet::{Internet, MAX_TTL_SECS};
 use super::judge::{Found, Judge};
 use super::sign::{Key, VALID_SECS};
@@ -17,7 +15,7 @@ use super::steps::steps;
 use super::truth::Truth;
 use super::weakness::Weakness;
 use super::zone::{Wire, below};
-use super::{Fault, Mode, START_SECS, Tally, Wrong};
+use super::{Fault, Mode, START_SECS, Tally, Wrong, attacker, forwarder};
 use crate::scenario::server::{Effect, Moment, Server};
 use crate::scenario::{Simulated, Transport};
 use crate::{Chance, Faults, Network, Query};

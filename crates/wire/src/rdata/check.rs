@@ -2,8 +2,7 @@
 
 use super::reader::Reader;
 use super::table::{self, Field};
-use super::{MAX_RDATA, Problem, RdataError};
-use super::{apl, bitmap, gateway, location, svcb};
+use super::{MAX_RDATA, Problem, RdataError, apl, bitmap, gateway, location, svcb};
 
 /// Fewest octets of a ZONEMD digest (RFC 8976 §2.2.4).
 const MIN_ZONEMD_DIGEST: usize = 12;

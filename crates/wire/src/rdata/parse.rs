@@ -8,8 +8,7 @@ use super::check::{check, check_tag};
 use super::input::{Input, append_base64, append_counted, append_hex, append_string, read_rtype};
 use super::mnemonics::{ALGORITHMS, CERT_TYPES, DSYNC_SCHEMES, TSIG_ERRORS, number_of};
 use super::table::{self, Field};
-use super::{MAX_RDATA, Problem, RdataError};
-use super::{apl, bitmap, gateway, location, svcb, time};
+use super::{MAX_RDATA, Problem, RdataError, apl, bitmap, gateway, location, svcb, time};
 use crate::text::{self, Token};
 
 /// Appends the uncompressed data that `text`, all on one line, stands for.

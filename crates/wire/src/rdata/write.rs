@@ -5,12 +5,11 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use data_encoding::{BASE32HEX_NOPAD, BASE64, HEXLOWER, HEXUPPER};
 
-use super::check;
 use super::mnemonics::{ALGORITHMS, CERT_TYPES, DSYNC_SCHEMES, Mnemonics, TSIG_ERRORS, name_of};
 use super::output::Stop;
 use super::reader::Reader;
 use super::table::{self, Field};
-use super::{apl, bitmap, gateway, location, svcb, time};
+use super::{apl, bitmap, check, gateway, location, svcb, time};
 use crate::code::Rtype;
 use crate::text::{write_name, write_quoted};
 

@@ -1,9 +1,10 @@
 //! Fetches from a server that does what a test wants.
 
-use super::*;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
+
+use super::*;
 
 /// What a server does with a request: head and stream.
 type Act = fn(&str, &mut TcpStream);

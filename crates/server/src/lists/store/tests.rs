@@ -1,8 +1,9 @@
 //! A store on a real disk, torn and damaged.
 
+use std::collections::BTreeMap as Map;
+
 use super::*;
 use crate::config::Config;
-use std::collections::BTreeMap as Map;
 
 const SECRET: [u8; 32] = [7; 32];
 
