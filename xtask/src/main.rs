@@ -92,7 +92,7 @@ fn simulate(arguments: &[&str]) -> Result<(), String> {
 fn check_tidiness() -> Result<(), String> {
     let tree = tidy::Tree::read(&root()).map_err(|error| error.to_string())?;
     let mut report = tidy::report(&tree);
-    report.extend(house::large_cycles(&root())?);
+    report.extend(house::faults(&root())?);
     if report.is_empty() { Ok(()) } else { Err(report.join("\n")) }
 }
 

@@ -30,8 +30,26 @@ pub struct Failure {
     pub retry_in_secs: u32,
 }
 
-/// See the module. A question is folded qname, qtype and qclass in wire form, with the CD bit:
-/// what fails to validate may still be had unvalidated.
+/// A question that may have failed.
+#[derive(Clone, Copy, Debug)]
+pub struct FailureKey<'a> {
+    /// Folded qname, qtype and qclass in wire form.
+    pub question: &'a [u8],
+    /// The CD bit: what fails to validate may still be had unvalidated.
+    pub checking_disabled: bool,
+}
+
+impl FailureKey<'_> {
+    fn cd_bit(&self) -> u32 {
+        u32::from(self.checking_disabled) * CD_BIT
+    }
+
+    fn same(&self) -> impl Fn(&Meta, &[u8]) -> bool {
+        move |meta, payload| payload == self.question && meta.user & CD_BIT == self.cd_bit()
+    }
+}
+
+/// See the module.
 pub struct FailureCache {
     store: Store,
     hash_key: HashKey,
@@ -49,8 +67,8 @@ impl FailureCache {
 
     /// Remembers a failed resolution and returns for how many seconds. One that comes while the
     /// last is still in force, from an attempt begun before it, changes nothing.
-    pub fn record(&self, question: &[u8], cd: bool, ede: u16, now: u32) -> u32 {
-        let backoff = match self.read(question, cd) {
+    pub fn record(&self, key: &FailureKey<'_>, ede: u16, now: u32) -> u32 {
+        let backoff = match self.read(key) {
             Some(last) => match last.remaining(now) {
                 Ok(remaining) => return remaining,
                 Err(past) if past < MEMORY_SECS => (last.valid_for * 2).min(MAX_BACKOFF_SECS),
@@ -58,26 +76,26 @@ impl FailureCache {
             },
             None => FIRST_BACKOFF_SECS,
         };
-        let meta = Meta { stored_at: now, valid_for: backoff, epoch: 0, user: u32::from(ede) | cd_bit(cd) };
-        let entry = EntryParts { meta, parts: [question, &[]] };
-        let stored = self.store.insert(self.hash(question, cd), &entry, same(question, cd), |_| true);
+        let meta = Meta { stored_at: now, valid_for: backoff, epoch: 0, user: u32::from(ede) | key.cd_bit() };
+        let entry = EntryParts { meta, parts: [key.question, &[]] };
+        let stored = self.store.insert(self.hash(key), &entry, key.same(), |_| true);
         self.in_force_until.fetch_max(u64::from(now) + u64::from(backoff), Ordering::Relaxed);
         if stored == Inserted::Stored { backoff } else { 0 }
     }
 
     /// The failure that is in force for a question. No lock, no allocation.
-    pub fn lookup(&self, question: &[u8], cd: bool, now: u32) -> Option<Failure> {
+    pub fn lookup(&self, key: &FailureKey<'_>, now: u32) -> Option<Failure> {
         if u64::from(now) >= self.in_force_until.load(Ordering::Relaxed) {
             return None;
         }
-        let meta = self.read(question, cd)?;
+        let meta = self.read(key)?;
         let retry_in_secs = meta.remaining(now).ok()?;
         Some(Failure { ede: meta.user as u16, retry_in_secs })
     }
 
     /// Forgets the failures of a question, because it was resolved.
-    pub fn clear(&self, question: &[u8], cd: bool) {
-        self.store.remove(self.hash(question, cd), same(question, cd));
+    pub fn clear(&self, key: &FailureKey<'_>) {
+        self.store.remove(self.hash(key), key.same());
     }
 
     /// Forgets the failures of all questions for `below` (folded wire form) and names below it.
@@ -92,30 +110,22 @@ impl FailureCache {
         self.store.stats()
     }
 
-    fn read(&self, question: &[u8], cd: bool) -> Option<Meta> {
+    fn read(&self, key: &FailureKey<'_>) -> Option<Meta> {
         let mut buf = [0; MAX_QUESTION_BYTES + 5];
-        let found = self.store.read(self.hash(question, cd), &mut buf, same(question, cd))?;
+        let found = self.store.read(self.hash(key), &mut buf, key.same())?;
         Some(found.meta)
     }
 
-    fn hash(&self, question: &[u8], cd: bool) -> u64 {
-        self.hash_key.hash(question, u64::from(cd))
+    fn hash(&self, key: &FailureKey<'_>) -> u64 {
+        self.hash_key.hash(key.question, u64::from(key.checking_disabled))
     }
-}
-
-fn cd_bit(cd: bool) -> u32 {
-    u32::from(cd) * CD_BIT
-}
-
-fn same(question: &[u8], cd: bool) -> impl Fn(&Meta, &[u8]) -> bool {
-    move |meta, payload| payload == question && meta.user & CD_BIT == cd_bit(cd)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const QUESTION: &[u8] = b"\x01a\x00\x00\x01\x00\x01";
+    const KEY: FailureKey<'_> = FailureKey { question: b"\x01a\x00\x00\x01\x00\x01", checking_disabled: false };
 
     fn cache() -> FailureCache {
         FailureCache::new(64 * 1024, [7; 16]).unwrap()
@@ -126,51 +136,51 @@ mod tests {
         let cache = cache();
         let mut now = 1000;
         for expected in [5, 10, 20, 40, 80, 160, 300, 300] {
-            assert_eq!(cache.record(QUESTION, false, 22, now), expected);
-            let failure = cache.lookup(QUESTION, false, now + expected - 1);
+            assert_eq!(cache.record(&KEY, 22, now), expected);
+            let failure = cache.lookup(&KEY, now + expected - 1);
             assert_eq!(failure, Some(Failure { ede: 22, retry_in_secs: 1 }));
             now += expected;
-            assert_eq!(cache.lookup(QUESTION, false, now), None);
+            assert_eq!(cache.lookup(&KEY, now), None);
         }
     }
 
     #[test]
     fn flushing_a_name_forgets_the_failures_below_it() {
         let cache = cache();
-        let other = b"\x01b\x00\x00\x01\x00\x01";
-        cache.record(QUESTION, false, 22, 100);
-        cache.record(other, false, 22, 100);
+        let other = FailureKey { question: b"\x01b\x00\x00\x01\x00\x01", ..KEY };
+        cache.record(&KEY, 22, 100);
+        cache.record(&other, 22, 100);
         cache.flush(b"\x01a\x00");
-        assert_eq!(cache.lookup(QUESTION, false, 101), None);
-        assert!(cache.lookup(other, false, 101).is_some());
+        assert_eq!(cache.lookup(&KEY, 101), None);
+        assert!(cache.lookup(&other, 101).is_some());
     }
 
     #[test]
     fn a_failure_within_the_backoff_does_not_lengthen_it() {
         let cache = cache();
-        cache.record(QUESTION, false, 22, 100);
-        assert_eq!(cache.record(QUESTION, false, 23, 102), 3);
-        assert_eq!(cache.lookup(QUESTION, false, 102), Some(Failure { ede: 22, retry_in_secs: 3 }));
+        cache.record(&KEY, 22, 100);
+        assert_eq!(cache.record(&KEY, 23, 102), 3);
+        assert_eq!(cache.lookup(&KEY, 102), Some(Failure { ede: 22, retry_in_secs: 3 }));
     }
 
     #[test]
     fn success_and_quiet_start_the_backoff_anew() {
         let cache = cache();
-        cache.record(QUESTION, false, 22, 0);
-        cache.record(QUESTION, false, 22, 5);
-        cache.clear(QUESTION, false);
-        assert_eq!(cache.lookup(QUESTION, false, 6), None);
-        assert_eq!(cache.record(QUESTION, false, 22, 6), FIRST_BACKOFF_SECS);
+        cache.record(&KEY, 22, 0);
+        cache.record(&KEY, 22, 5);
+        cache.clear(&KEY);
+        assert_eq!(cache.lookup(&KEY, 6), None);
+        assert_eq!(cache.record(&KEY, 22, 6), FIRST_BACKOFF_SECS);
         let later = 6 + FIRST_BACKOFF_SECS + MEMORY_SECS;
-        assert_eq!(cache.record(QUESTION, false, 22, later), FIRST_BACKOFF_SECS);
+        assert_eq!(cache.record(&KEY, 22, later), FIRST_BACKOFF_SECS);
     }
 
     #[test]
     fn cd_is_part_of_the_question() {
         let cache = cache();
-        cache.record(QUESTION, false, 6, 0);
-        assert_eq!(cache.lookup(QUESTION, true, 0), None);
-        cache.clear(QUESTION, true);
-        assert!(cache.lookup(QUESTION, false, 0).is_some());
+        cache.record(&KEY, 6, 0);
+        assert_eq!(cache.lookup(&FailureKey { checking_disabled: true, ..KEY }, 0), None);
+        cache.clear(&FailureKey { checking_disabled: true, ..KEY });
+        assert!(cache.lookup(&KEY, 0).is_some());
     }
 }

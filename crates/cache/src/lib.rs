@@ -19,7 +19,7 @@ mod snapshot;
 mod store;
 mod sync;
 
-pub use failure::{Failure, FailureCache};
+pub use failure::{Failure, FailureCache, FailureKey};
 pub use packet::{PacketCache, PacketHit, PacketKey, PacketLookup, PacketMeta, PacketStale, packet_flags};
 pub use rrset::{
     Cached, Freshness, Held, Negative, NegativeKind, NegativeRecord, NegativeView, Provenance, Rank, Rdatas, ReadAt,

@@ -1,8 +1,8 @@
 //! Reading the caches allocates nothing.
 
 use avocet_cache::{
-    Cached, FailureCache, PacketCache, PacketKey, PacketLookup, PacketMeta, Provenance, Rank, ReadAt, ReceivedRrset,
-    RrsetCache, RrsetKey, Security, TtlBounds,
+    Cached, FailureCache, FailureKey, PacketCache, PacketKey, PacketLookup, PacketMeta, Provenance, Rank, ReadAt,
+    ReceivedRrset, RrsetCache, RrsetKey, Security, TtlBounds,
 };
 use avocet_testkit::allocations::{Allocations, Counting};
 
@@ -51,14 +51,17 @@ fn hits_and_misses_of_the_rrset_and_the_failure_cache() {
     };
     let key = RrsetKey { owner: &QUESTION[..8], rtype: 1, class: 1 };
     cache.insert(&key, &ReceivedRrset { provenance, ttl: 60, records: &[&[1; 4]], signatures: &[b"s"] }, 0);
-    failures.record(QUESTION, false, 22, 0);
+    failures.record(&FailureKey { question: QUESTION, checking_disabled: false }, 22, 0);
     let mut buf = [0; 512];
     let at = ReadAt { now: 1, stale_window: 0 };
     let count = allocations(|| {
         let Some(Cached::Rrset(view)) = cache.lookup(&key, at, &mut buf) else { panic!("a set") };
         assert_eq!(view.records().chain(view.signatures()).count(), 2);
         assert!(cache.covering_nxdomain(key.owner, 1, at, &mut buf).is_none());
-        assert!(failures.lookup(QUESTION, false, 1).is_some() && failures.lookup(QUESTION, true, 1).is_none());
+        assert!(
+            failures.lookup(&FailureKey { question: QUESTION, checking_disabled: false }, 1).is_some()
+                && failures.lookup(&FailureKey { question: QUESTION, checking_disabled: true }, 1).is_none()
+        );
     });
     assert_eq!(count, 0);
 }

@@ -74,8 +74,8 @@ impl Assembler {
         self.gathered.clear();
         let Some((qname, qtype, _)) = split_question(wanted.question) else { return Assembled::Incomplete };
         let Ok(qname) = NameBuf::from_wire(qname) else { return Assembled::Incomplete };
-        let signatures = if wanted.dnssec_ok { Signed::Yes } else { Signed::No };
-        let dns64 = plan.dns64_for(signatures, wanted.checking_disabled);
+        let validates = wanted.dnssec_ok && wanted.checking_disabled;
+        let dns64 = plan.dns64().filter(|_| !validates);
         if dns64.is_some_and(|dns64| dns64.reverse(qname.wire(), qtype).is_some()) {
             return Assembled::Incomplete;
         }
@@ -180,12 +180,12 @@ impl Walk<'_> {
         match cache.lookup(&key(at.wire(), qtype), wanted.at, self.found) {
             Some(Cached::Rrset(set)) if serves(plan, wanted, &set.provenance) => {
                 self.status.note(&set.provenance, set.freshness);
-                put_set(self.out, at.wire(), (qtype, class), &set, wanted.dnssec_ok);
+                put_set(self.out, at.wire(), (qtype, class), &set, wanted.dnssec_ok.into());
                 return Step::End(Rcode::NOERROR);
             }
             Some(Cached::Nodata(denial)) if serves(plan, wanted, &denial.provenance) => {
                 self.status.note(&denial.provenance, denial.freshness);
-                put_denial(self.out, class, &denial, wanted.dnssec_ok);
+                put_denial(self.out, class, &denial, wanted.dnssec_ok.into());
                 return Step::End(Rcode::NOERROR);
             }
             _ => {}
@@ -240,7 +240,7 @@ impl Walk<'_> {
             // A chain may come by the same DNAME twice.
             let ttl_secs = match self.out.ttl_of(owner, rtype) {
                 Some(ttl_secs) => ttl_secs,
-                None => put_set(self.out, owner, (rtype, class), &set, self.wanted.dnssec_ok),
+                None => put_set(self.out, owner, (rtype, class), &set, self.wanted.dnssec_ok.into()),
             };
             if rtype == Rtype::DNAME {
                 let cname = Kind { section: Section::Answer, rtype: Rtype::CNAME, class, ttl_secs };
@@ -266,7 +266,7 @@ impl Walk<'_> {
             return Step::Unknown;
         }
         self.status.note(&denial.provenance, denial.freshness);
-        put_denial(self.out, class, &denial, self.wanted.dnssec_ok);
+        put_denial(self.out, class, &denial, self.wanted.dnssec_ok.into());
         Step::End(Rcode::NXDOMAIN)
     }
 }
@@ -295,27 +295,33 @@ fn ttl_of(freshness: Freshness) -> u32 {
 }
 
 /// Adds a set to the answer section and returns its TTL.
-fn put_set(out: &mut Gathered, owner: &[u8], (rtype, class): (Rtype, Class), set: &RrsetView<'_>, signed: bool) -> u32 {
+fn put_set(
+    out: &mut Gathered,
+    owner: &[u8],
+    (rtype, class): (Rtype, Class),
+    set: &RrsetView<'_>,
+    signatures: Signed,
+) -> u32 {
     let ttl_secs = ttl_of(set.freshness);
     let mut kind = Kind { section: Section::Answer, rtype, class, ttl_secs };
     for rdata in set.records() {
         out.push(kind, owner, rdata);
     }
     kind.rtype = Rtype::RRSIG;
-    for rdata in set.signatures().filter(|_| signed) {
+    for rdata in set.signatures().filter(|_| signatures == Signed::Yes) {
         out.push(kind, owner, rdata);
     }
     ttl_secs
 }
 
 /// Adds a denial to the authority section.
-fn put_denial(out: &mut Gathered, class: Class, denial: &NegativeView<'_>, signed: bool) {
+fn put_denial(out: &mut Gathered, class: Class, denial: &NegativeView<'_>, signatures: Signed) {
     let kind =
         |rtype| Kind { section: Section::Authority, rtype: Rtype(rtype), class, ttl_secs: ttl_of(denial.freshness) };
     if let Some(soa) = denial.soa() {
         out.push(kind(soa.rtype), soa.owner, soa.rdata);
     }
-    for record in denial.proof().filter(|_| signed) {
+    for record in denial.proof().filter(|_| signatures == Signed::Yes) {
         out.push(kind(record.rtype), record.owner, record.rdata);
     }
 }

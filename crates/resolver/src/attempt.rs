@@ -10,6 +10,15 @@ pub(crate) const STREAM: SocketId = SocketId::MAX;
 /// Places in which queries that are no longer waited for are remembered.
 const REMEMBERED: usize = 1024;
 
+/// How a query ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Closing {
+    /// Nothing more will come for it.
+    Answered,
+    /// A late reply may come.
+    Unanswered,
+}
+
 /// A query that is waited for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Attempt {
@@ -110,12 +119,12 @@ impl Attempts {
     }
 
     /// No longer waits for it. Remembers it for a while if it was not `answered`.
-    pub(crate) fn remove(&mut self, at: u32, answered: bool) {
+    pub(crate) fn remove(&mut self, at: u32, closing: Closing) {
         let attempt = &mut self.all[at as usize];
         attempt.task = NONE;
         let (upstream, socket, id) = (attempt.upstream, attempt.socket, attempt.id);
         self.index.remove(hash(upstream, socket, id), at);
-        if !answered {
+        if closing == Closing::Unanswered {
             let key = key(upstream, socket, id);
             self.remembered[key as usize % REMEMBERED] = (key, attempt.sent_ms);
         }

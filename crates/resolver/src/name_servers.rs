@@ -50,7 +50,7 @@ impl NameServers {
     }
 
     fn add_servers(&mut self, reader: &mut Reader<'_>, (class, zone): (u16, &[u8])) {
-        for server in reader.records((class, zone, Rtype::NS), MAX_NS) {
+        for server in reader.records(&RrsetKey { owner: zone, rtype: Rtype::NS.0, class }, MAX_NS) {
             let Ok(server) = NameBuf::from_wire(&server) else { continue };
             let server = server.folded();
             if !self.names.contains(&server) {
@@ -63,7 +63,7 @@ impl NameServers {
     fn add_addresses(&mut self, reader: &mut Reader<'_>, server: &[u8]) {
         for class in [Class::IN.0, DELEGATIONS] {
             for rtype in [Rtype::A, Rtype::AAAA] {
-                let found = reader.records((class, server, rtype), MAX_ADDRESSES);
+                let found = reader.records(&RrsetKey { owner: server, rtype: rtype.0, class }, MAX_ADDRESSES);
                 found.iter().filter_map(|rdata| address(rtype, rdata)).for_each(|address| self.add_address(address));
             }
         }
@@ -84,10 +84,9 @@ struct Reader<'c> {
 
 impl Reader<'_> {
     /// The first so many records of a set; none where there is no set.
-    fn records(&mut self, (class, owner, rtype): (u16, &[u8], Rtype), most: usize) -> Vec<Box<[u8]>> {
-        let key = RrsetKey { owner, rtype: rtype.0, class };
+    fn records(&mut self, key: &RrsetKey<'_>, most: usize) -> Vec<Box<[u8]>> {
         let at = ReadAt { now: self.now_secs, stale_window: u32::MAX };
-        match self.cache.lookup(&key, at, &mut self.buffer) {
+        match self.cache.lookup(key, at, &mut self.buffer) {
             Some(Cached::Rrset(view)) => view.records().take(most).map(Box::from).collect(),
             Some(Cached::Nodata(_)) | None => Vec::new(),
         }

@@ -9,13 +9,12 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use avocet_cache::TtlBounds;
+use avocet_cache::{FailureKey, TtlBounds};
 use avocet_wire::suffix::SuffixMap;
 use avocet_wire::{Rtype, name};
 
 use crate::dns64::Dns64;
 use crate::endpoint::{MAX_RACE, Strategy, Transport, UpstreamSpec};
-use crate::iterate::rrset::Signed;
 use crate::own::{Own, OwnNames, Sought};
 use crate::question::split_question;
 use crate::recursion::{Recursion, Stubs};
@@ -183,6 +182,13 @@ pub struct Ask<'a> {
     pub servers: &'a [SocketAddr],
 }
 
+impl Ask<'_> {
+    /// By which the cache of failures knows it.
+    pub(crate) fn failure_key(&self) -> FailureKey<'_> {
+        FailureKey { question: self.question, checking_disabled: self.checking_disabled }
+    }
+}
+
 impl Plan {
     /// Checks the rules and makes a plan of them.
     pub fn new(rules: Vec<ZoneRule>, settings: Settings) -> Result<Self, PlanError> {
@@ -300,20 +306,18 @@ impl Plan {
         self.own(qname, Rtype::A).is_some()
     }
 
-    /// How addresses are translated for a client: not for one who validates himself, and so wants signatures
-    /// and CD (RFC 6147 §5.5).
-    pub(crate) fn dns64_for(&self, signatures: Signed, checking_disabled: bool) -> Option<&Arc<Dns64>> {
-        let validates = signatures == Signed::Yes && checking_disabled;
-        self.dns64.as_ref().filter(|_| !validates)
+    /// How addresses are translated for clients, except those that validate themselves: they set DO and CD
+    /// (RFC 6147 §5.5).
+    pub(crate) fn dns64(&self) -> Option<&Arc<Dns64>> {
+        self.dns64.as_ref()
     }
 
     /// Is this question resolved by a walk, which may ask for more than the question itself? All are where the plan
     /// recurses, and else those whose answer may have to be made of other data.
     pub(crate) fn walks(&self, ask: &Ask<'_>) -> bool {
-        let signatures = if ask.dnssec_ok { Signed::Yes } else { Signed::No };
+        let validates = ask.dnssec_ok && ask.checking_disabled;
         let is_made = || {
-            let (dns64, (qname, qtype, _)) =
-                self.dns64_for(signatures, ask.checking_disabled).zip(split_question(ask.question))?;
+            let (dns64, (qname, qtype, _)) = self.dns64().filter(|_| !validates).zip(split_question(ask.question))?;
             Some(qtype == Rtype::AAAA || dns64.reverse(qname, qtype).is_some())
         };
         self.recursion.is_some() || is_made() == Some(true)

@@ -19,6 +19,13 @@ const LOSSY: u32 = 48;
 /// From this share of 256 on most is lost: three of five.
 const LOSING_MOST: u32 = 154;
 
+/// What became of a query.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fate {
+    Answered = 0,
+    Lost = 1,
+}
+
 /// See the module. Times in eighths of a ms, so that fast networks can be told apart.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rtt {
@@ -46,8 +53,11 @@ impl Rtt {
     }
 
     /// A query was answered, or found to be lost because a later one was answered first.
-    pub(crate) fn note_loss(&mut self, lost: bool) {
-        let sample = if lost { 256 } else { 0 };
+    pub(crate) fn note_fate(&mut self, fate: Fate) {
+        let sample = match fate {
+            Fate::Answered => 0,
+            Fate::Lost => 256,
+        };
         self.loss = (7 * self.loss + sample) / 8;
     }
 
@@ -123,12 +133,12 @@ mod tests {
     #[test]
     fn loss_is_seen_after_some_and_forgotten_after_more() {
         let mut rtt = Rtt::default();
-        rtt.note_loss(true);
+        rtt.note_fate(Fate::Lost);
         assert!(!rtt.is_lossy());
-        rtt.note_loss(true);
+        rtt.note_fate(Fate::Lost);
         assert!(rtt.is_lossy());
         for _ in 0..10 {
-            rtt.note_loss(false);
+            rtt.note_fate(Fate::Answered);
         }
         assert!(!rtt.is_lossy());
     }

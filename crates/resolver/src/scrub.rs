@@ -158,7 +158,7 @@ impl<'a> Scrubber<'a> {
         let qtype = self.asked.qtype;
         if qtype != Rtype::ANY {
             let Self { asked, reply, out, end } = self;
-            return Ok(take_set(asked, reply, out, (Section::Answer, end.wire(), qtype))? > 0);
+            return Ok(take_set(asked, reply, out, SetOf { to: Section::Answer, owner: end.wire(), rtype: qtype })? > 0);
         }
         let before = self.out.len();
         let Self { asked, reply, out, end } = self;
@@ -178,7 +178,7 @@ impl<'a> Scrubber<'a> {
             return self.take_dname(dname).map(Some);
         }
         let Self { asked, reply, out, end } = self;
-        match take_set(asked, reply, out, (Section::Answer, end.wire(), Rtype::CNAME))? {
+        match take_set(asked, reply, out, SetOf { to: Section::Answer, owner: end.wire(), rtype: Rtype::CNAME })? {
             0 => Ok(None),
             1 => {
                 let cname = at(reply, RecordSection::Answer, end.wire()).find(|record| record.rtype == Rtype::CNAME);
@@ -203,7 +203,7 @@ impl<'a> Scrubber<'a> {
     /// must be the same.
     fn take_dname(&mut self, owner: NameBuf) -> Result<NameBuf, Verdict> {
         let Self { asked, reply, out, end } = self;
-        if take_set(asked, reply, out, (Section::Answer, owner.wire(), Rtype::DNAME))? != 1 {
+        if take_set(asked, reply, out, SetOf { to: Section::Answer, owner: owner.wire(), rtype: Rtype::DNAME })? != 1 {
             return Err(Verdict::Unusable);
         }
         let dname = at(reply, RecordSection::Answer, owner.wire()).find(|record| record.rtype == Rtype::DNAME);
@@ -310,7 +310,7 @@ impl<'a> Scrubber<'a> {
         });
         if let Some(zone) = zone {
             let Self { asked, reply, out, .. } = self;
-            let _ = take_set(asked, reply, out, (Section::Authority, zone.owner, Rtype::NS));
+            let _ = take_set(asked, reply, out, SetOf { to: Section::Authority, owner: zone.owner, rtype: Rtype::NS });
         }
         let targets = self.out.targets();
         let addresses = self.reply.section(RecordSection::Additional).filter(|record| {
@@ -330,14 +330,18 @@ impl<'a> Scrubber<'a> {
     }
 }
 
+/// An RRset to be taken.
+struct SetOf<'a> {
+    /// The section of the answer that it goes to.
+    to: Section,
+    owner: &'a [u8],
+    rtype: Rtype,
+}
+
 /// Takes an RRset with its signatures; all its records get the shortest TTL (RFC 2181 §5.2).
 /// Returns the number of records.
-fn take_set(
-    asked: &Asked<'_>,
-    reply: &Reply,
-    out: &mut Gathered,
-    (to, owner, rtype): (Section, &[u8], Rtype),
-) -> Result<usize, Verdict> {
+fn take_set(asked: &Asked<'_>, reply: &Reply, out: &mut Gathered, wanted: SetOf<'_>) -> Result<usize, Verdict> {
+    let SetOf { to, owner, rtype } = wanted;
     let from = if to == Section::Answer { RecordSection::Answer } else { RecordSection::Authority };
     let set = at(reply, from, owner).filter(|record| record.rtype == rtype);
     let Some(ttl_secs) = set.clone().map(|record| record.ttl_secs).min() else { return Ok(0) };

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use avocet_cache::FailureKey;
 use avocet_wire::Rtype;
 
 use crate::action::AskedFor;
@@ -182,6 +183,11 @@ impl<W> Task<W> {
         (self.traced, self.is_report) = (None, false);
         self.trace.begin(now_ms);
         self.begin_target();
+    }
+
+    /// By which the cache of failures knows it.
+    pub(crate) fn failure_key(&self) -> FailureKey<'_> {
+        FailureKey { question: &self.question, checking_disabled: self.checking_disabled }
     }
 
     /// Forgets what was tried for another target.

@@ -67,6 +67,21 @@ pub struct InProcess {
     seen: Box<[Seen; BATCH]>,
 }
 
+/// Whose records are put into the RRset cache.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordKey<'a> {
+    /// Folded owner.
+    pub owner: &'a [u8],
+    /// Type.
+    pub rtype: u16,
+    /// TTL in seconds.
+    pub ttl_secs: u32,
+}
+
+fn delegation(owner: &[u8], rtype: Rtype) -> RecordKey<'_> {
+    RecordKey { owner, rtype: rtype.0, ttl_secs: DELEGATION_SECS }
+}
+
 impl InProcess {
     /// A server with the configuration of this text, asked by `client`. Its secrets are always the same.
     ///
@@ -142,17 +157,12 @@ impl InProcess {
     /// Puts an RRset into the RRset cache, as if a server had given it in an answer: folded owner, type,
     /// TTL in seconds, record data.
     pub fn learn(&self, owner: &[u8], rtype: u16, ttl_secs: u32, records: &[&[u8]]) {
-        self.learn_in(Class::IN.0, (owner, rtype, ttl_secs), records);
+        self.learn_in(Class::IN.0, RecordKey { owner, rtype, ttl_secs }, records);
     }
 
     /// As [`Self::learn`], as a validator that asked for it judged it, with the signatures that came along.
-    pub fn learn_judged(
-        &self,
-        security: Security,
-        (owner, rtype, ttl_secs): (&[u8], u16, u32),
-        records: &[&[u8]],
-        signatures: &[&[u8]],
-    ) {
+    pub fn learn_judged(&self, security: Security, key: RecordKey<'_>, records: &[&[u8]], signatures: &[&[u8]]) {
+        let RecordKey { owner, rtype, ttl_secs } = key;
         let provenance = Provenance { security, asked_with_do: true, ..UNCHECKED };
         let set = ReceivedRrset { provenance, ttl: ttl_secs, records, signatures };
         self.shared.rrsets.insert(&RrsetKey { owner, rtype, class: Class::IN.0 }, &set, self.now.secs());
@@ -171,11 +181,12 @@ impl InProcess {
     /// Puts the delegation of a zone into the RRset cache, as if a server above had told of it: folded names of zone
     /// and name server, and the server's address.
     pub fn learn_delegation(&self, zone: &[u8], server: &[u8], address: [u8; 4]) {
-        self.learn_in(DELEGATIONS, (zone, Rtype::NS.0, DELEGATION_SECS), &[server]);
-        self.learn_in(DELEGATIONS, (server, Rtype::A.0, DELEGATION_SECS), &[&address]);
+        self.learn_in(DELEGATIONS, delegation(zone, Rtype::NS), &[server]);
+        self.learn_in(DELEGATIONS, delegation(server, Rtype::A), &[&address]);
     }
 
-    fn learn_in(&self, class: u16, (owner, rtype, ttl_secs): (&[u8], u16, u32), records: &[&[u8]]) {
+    fn learn_in(&self, class: u16, key: RecordKey<'_>, records: &[&[u8]]) {
+        let RecordKey { owner, rtype, ttl_secs } = key;
         let set = ReceivedRrset { provenance: UNCHECKED, ttl: ttl_secs, records, signatures: &[] };
         self.shared.rrsets.insert(&RrsetKey { owner, rtype, class }, &set, self.now.secs());
     }

@@ -38,7 +38,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use cli::{Cli, Command};
-pub use in_process::{InProcess, MeantFor};
+pub use in_process::{InProcess, MeantFor, RecordKey};
 
 /// Writes the last line of a process to standard error, behind those of its log. Waits a second at most for what reads
 /// them.

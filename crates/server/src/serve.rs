@@ -23,7 +23,7 @@ use crate::lists::Store;
 use crate::mailbox::Mailbox;
 use crate::operate::networks::own_networks;
 use crate::operate::take_over::TakenSocket;
-use crate::operate::{self, ListeningSockets, Operation};
+use crate::operate::{self, Beginnings, ListeningSockets, Operation};
 use crate::policy::{Counts, GeoDatabase, Parts};
 use crate::query::asked::Transport;
 use crate::query::cookie::CookieSecrets;
@@ -137,8 +137,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), StartError> {
     let key = random::<32>()?;
     let shared = Shared::new(snapshot, mailboxes, key).map_err(|error| StartError::Setting(error.to_string()))?;
     let shared = Arc::new(shared);
-    let control = (secrets, file, store);
-    let operation = Operation::start(signals, shared.clone(), control, (listening, pages), taken.as_mut())?;
+    let begin = Beginnings { unconfigured: secrets, file, store };
+    let operation = Operation::start(signals, shared.clone(), begin, (listening, pages), taken.as_mut())?;
     let threads = start_workers(&shared, pollers, sockets, open_files as usize)?;
     if let Some(taken) = taken {
         taken.confirm().map_err(StartError::TakeOver)?;
@@ -244,11 +244,11 @@ fn adopt(mut taken: Vec<TakenSocket>, workers: usize, listen: &[SocketAddr]) -> 
         let mut set = Listeners::default();
         for &addr in listen {
             let failed = |error| StartError::Listen(addr, error);
-            set.datagrams.push(match take(&mut taken, (worker, Transport::Udp, addr)) {
+            set.datagrams.push(match take(&mut taken, &SocketPlace { worker, transport: Transport::Udp, addr }) {
                 Some(fd) => UdpListener::from_fd(fd).map_err(failed)?,
                 None => UdpListener::bind(addr).map_err(failed)?,
             });
-            set.streams.push(match take(&mut taken, (worker, Transport::Tcp, addr)) {
+            set.streams.push(match take(&mut taken, &SocketPlace { worker, transport: Transport::Tcp, addr }) {
                 Some(fd) => TcpListener::from_fd(fd).map_err(failed)?,
                 None => TcpListener::bind(addr).map_err(failed)?,
             });
@@ -262,12 +262,19 @@ fn adopt(mut taken: Vec<TakenSocket>, workers: usize, listen: &[SocketAddr]) -> 
     Ok(sets)
 }
 
+/// What a listening socket is for.
+struct SocketPlace {
+    worker: usize,
+    transport: Transport,
+    addr: SocketAddr,
+}
+
 /// Takes the socket of this worker, transport and address out of those taken over.
-fn take(taken: &mut Vec<TakenSocket>, (worker, transport, addr): (usize, Transport, SocketAddr)) -> Option<OwnedFd> {
+fn take(taken: &mut Vec<TakenSocket>, place: &SocketPlace) -> Option<OwnedFd> {
     let fits = |socket: &TakenSocket| {
-        socket.worker == worker
-            && socket.transport == transport
-            && local_addr(socket).is_some_and(|local| local == addr)
+        socket.worker == place.worker
+            && socket.transport == place.transport
+            && local_addr(socket).is_some_and(|local| local == place.addr)
     };
     let at = taken.iter().position(fits)?;
     Some(taken.swap_remove(at).fd)

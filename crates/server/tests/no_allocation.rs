@@ -4,7 +4,7 @@
 
 use std::net::SocketAddr;
 
-use avocet::InProcess;
+use avocet::{InProcess, RecordKey};
 use avocet_cache::Security;
 use avocet_testkit::allocations::{Allocations, Counting};
 use avocet_testkit::mmdb::Database;
@@ -84,7 +84,12 @@ fn a_cached_answer() {
 fn cost_of(security: Security, dnssec_ok: bool) -> (Vec<u64>, Allocations, Vec<u8>) {
     let client = SocketAddr::from(([127, 0, 0, 1], 4000));
     let mut server = InProcess::new("[resolver]\nmode = \"recurse\"", client).unwrap();
-    server.learn_judged(security, (CACHED, Rtype::A.0, 300), &[&[192, 0, 2, 1]], &[&[0; 96]]);
+    server.learn_judged(
+        security,
+        RecordKey { owner: CACHED, rtype: Rtype::A.0, ttl_secs: 300 },
+        &[&[192, 0, 2, 1]],
+        &[&[0; 96]],
+    );
     let (query, mut out) = (query_with(CACHED, Some((dnssec_ok, &[]))), vec![0; 4096]);
     server.answer(&query, &mut out).unwrap();
     let before = server.ended_by_stage();

@@ -27,15 +27,27 @@ pub(crate) fn run(root: &Path, options: &[&str]) -> Result<(), String> {
 /// Most files of a crate that may lead to one another in a circle.
 const MAX_CYCLE: usize = 5;
 
-/// Finds the cycles of files that are too large; `cargo xtask tidy` refuses them.
-pub(crate) fn large_cycles(root: &Path) -> Result<Vec<String>, String> {
+/// Finds what `cargo xtask tidy` refuses: large cycles of files, and parameters whose values have no names.
+pub(crate) fn faults(root: &Path) -> Result<Vec<String>, String> {
+    let crates = source::read(root)?;
     let mut faults = Vec::new();
-    for krate in source::read(root)? {
-        let found = cycles::cycles(&modules::imports(&krate));
+    for krate in &crates {
+        let found = cycles::cycles(&modules::imports(krate));
         for cycle in found.iter().filter(|cycle| cycle.len() > MAX_CYCLE) {
             let paths: Vec<&str> = cycle.iter().map(|at| krate.files[*at].path.as_str()).collect();
             let paths = paths.join(", ");
             faults.push(format!("cycles: {}: these files depend on one another in a circle: {paths}", krate.name));
+        }
+    }
+    for function in items::of(&crates).functions {
+        if function.takes_tuple {
+            faults.push(format!(
+                "parameters: {}: a tuple of three values or more; name them in a struct",
+                function.place
+            ));
+        }
+        if function.takes_bool {
+            faults.push(format!("parameters: {}: a bool; name the alternatives in an enum", function.place));
         }
     }
     Ok(faults)
@@ -44,8 +56,8 @@ pub(crate) fn large_cycles(root: &Path) -> Result<Vec<String>, String> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn no_large_circle_of_files_depends_on_itself() {
-        let faults = super::large_cycles(&crate::root()).expect("the tree can be read");
-        assert!(faults.is_empty(), "\n{}\nsee `cargo xtask house --cycles`", faults.join("\n"));
+    fn the_house_is_in_order() {
+        let faults = super::faults(&crate::root()).expect("the tree can be read");
+        assert!(faults.is_empty(), "\n{}\nsee `cargo xtask house`", faults.join("\n"));
     }
 }

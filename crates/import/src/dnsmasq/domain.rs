@@ -84,9 +84,18 @@ impl<'a> Written<'a> {
     }
 }
 
+/// What becomes of names without a dot.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Names {
+    #[default]
+    AsWritten,
+    /// They get the domain of their address.
+    Expanded,
+}
+
 /// Takes what a statement says of names that are not asked for elsewhere; the rest is in [`Domains`], and says nothing
 /// of answers where names are not expanded.
-pub(super) fn take(statement: &Statement, expands: bool, draft: &mut Draft) {
+pub(super) fn take(statement: &Statement, names: Names, draft: &mut Draft) {
     let Written { name, range, words } = Written::read(&statement.value);
     let Some(name) = name else {
         return draft.note(statement, "expected the name of a domain");
@@ -102,7 +111,7 @@ pub(super) fn take(statement: &Statement, expands: bool, draft: &mut Draft) {
             }
             _ => draft.note(statement, "the reverse names of its addresses are asked for elsewhere"),
         }
-    } else if !expands {
+    } else if names == Names::AsWritten {
         draft.quiet(statement.key.as_str());
     }
 }

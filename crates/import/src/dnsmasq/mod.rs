@@ -14,7 +14,7 @@ use ipnet::IpNet;
 use crate::draft::{Draft, Kind, Record, Reverse, Rule, address_type};
 use crate::source::{self, Error, Files, MAX_TEXT, malformed};
 use crate::{hosts, name, reverse};
-use domain::Domains;
+use domain::{Domains, Names};
 pub(crate) use statement::{Statement, statements};
 
 /// Seconds of `min-ttl-secs`, which dnsmasq bounds by an hour, and of `max-ttl-secs`.
@@ -166,7 +166,7 @@ fn in_order(statements: &[Statement]) -> impl Iterator<Item = &Statement> {
 #[derive(Default)]
 struct State {
     domains: Domains,
-    expand_hosts: bool,
+    names: Names,
     /// `local-ttl`, in seconds.
     local_ttl: Option<u32>,
     /// Names blocked with all below them, in the order found.
@@ -193,7 +193,7 @@ impl State {
         let last = |key: &str| statements.iter().rev().find(|statement| statement.key == key);
         Self {
             domains: Domains::of(statements),
-            expand_hosts: last("expand-hosts").is_some(),
+            names: last("expand-hosts").map_or(Names::AsWritten, |_| Names::Expanded),
             local_ttl: last("local-ttl").and_then(|found| found.value.parse().ok()),
             ..Self::default()
         }
@@ -208,13 +208,13 @@ impl State {
             "rev-server" => rev_server(statement, draft),
             "addn-hosts" | "hostsdir" => self.hosts(statement, files, draft),
             "resolv-file" => resolv_file(value, files, draft),
-            "domain" => domain::take(statement, self.expand_hosts, draft),
+            "domain" => domain::take(statement, self.names, draft),
             "expand-hosts" | "local-ttl" | "port" | "listen-address" | "no-resolv" | "no-hosts" => {}
             "domain-needed" => draft.needs_dot = Some(place.to_owned()),
             "strict-order" => self.strategy = Some(Strategy::Ordered),
             "all-servers" => self.strategy = Some(Strategy::All),
-            "min-cache-ttl" => ttl(("min-ttl-secs", MIN_TTL_RANGE), statement, draft),
-            "max-cache-ttl" | "max-ttl" => ttl(("max-ttl-secs", MAX_TTL_RANGE), statement, draft),
+            "min-cache-ttl" => ttl("min-ttl-secs", MIN_TTL_RANGE, statement, draft),
+            "max-cache-ttl" | "max-ttl" => ttl("max-ttl-secs", MAX_TTL_RANGE, statement, draft),
             "stop-dns-rebind" => draft.set("policy", "block-private", true, place),
             "rebind-domain-ok" => {
                 let names: Vec<String> = value.split('/').filter_map(name::domain).collect();
@@ -321,7 +321,7 @@ impl State {
             draft.note(format!("{path}:{number}"), "expected an address and a name");
         }
         for mut host in hosts {
-            if self.expand_hosts {
+            if self.names == Names::Expanded {
                 self.domains.expand(&mut host);
             }
             draft.host(&host, self.local_ttl, path);
@@ -455,7 +455,7 @@ fn resolv_file(path: &str, files: &dyn Files, draft: &mut Draft) {
 }
 
 /// A bound of TTLs. What is handed out (`max-ttl`) is bounded as what is kept is: the lower of both counts.
-fn ttl((key, range): (&'static str, (u64, u64)), statement: &Statement, draft: &mut Draft) {
+fn ttl(key: &'static str, range: (u64, u64), statement: &Statement, draft: &mut Draft) {
     let set = draft.settings.get(&("cache", key)).and_then(|(value, _)| value.as_integer());
     match statement.value.parse::<u64>() {
         Ok(secs) if set.is_some_and(|set| key == "max-ttl-secs" && u64::try_from(set).is_ok_and(|set| set <= secs)) => {

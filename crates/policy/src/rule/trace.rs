@@ -108,10 +108,10 @@ impl Node {
             NodeKind::Const(value) => *value,
             NodeKind::Not(inner) => !ask(inner),
             NodeKind::All(parts) => {
-                chain(parts, false, depth, steps, |part, steps| part.traced(zone, sample, depth + 1, steps))
+                chain(parts, EndsAt::False, depth, steps, |part, steps| part.traced(zone, sample, depth + 1, steps))
             }
             NodeKind::Any(parts) => {
-                chain(parts, true, depth, steps, |part, steps| part.traced(zone, sample, depth + 1, steps))
+                chain(parts, EndsAt::True, depth, steps, |part, steps| part.traced(zone, sample, depth + 1, steps))
             }
             NodeKind::If(parts) => {
                 let [condition, then, otherwise] = &**parts;
@@ -124,14 +124,22 @@ impl Node {
     }
 }
 
+/// The first part of which value decides about all.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum EndsAt {
+    False,
+    True,
+}
+
 /// Asks parts until one says `end`; those behind it are noted as not asked.
 fn chain(
     parts: &[Node],
-    end: bool,
+    ends_at: EndsAt,
     depth: usize,
     steps: &mut Vec<Step>,
     ask: impl Fn(&Node, &mut Vec<Step>) -> bool,
 ) -> bool {
+    let end = ends_at == EndsAt::True;
     for (at, part) in parts.iter().enumerate() {
         if ask(part, steps) == end {
             let rest = parts[at + 1..].iter().map(|part| Step { span: part.span, depth: depth + 1, holds: None });

@@ -38,7 +38,7 @@ pub(crate) fn sort(inquiry: &Inquiry, fetched: &Fetched) -> Sort {
     match (answers(inquiry, fetched), recursive) {
         (true, _) if is_hearsay => Sort::Hearsay,
         (true, _) | (_, true) => Sort::Answer,
-        (false, false) => sort_by_authority(inquiry, fetched, is_hearsay),
+        (false, false) => sort_by_authority(inquiry, fetched, if is_hearsay { Sort::Hearsay } else { Sort::Answer }),
     }
 }
 
@@ -66,10 +66,10 @@ fn answers(inquiry: &Inquiry, fetched: &Fetched) -> bool {
     at != *inquiry.qname || answer().any(|record| above(&record))
 }
 
-fn sort_by_authority(inquiry: &Inquiry, fetched: &Fetched, is_hearsay: bool) -> Sort {
+fn sort_by_authority(inquiry: &Inquiry, fetched: &Fetched, denial: Sort) -> Sort {
     let authority = |rtype| fetched.reply.section(RecordSection::Authority).filter(move |record| record.rtype == rtype);
     if authority(Rtype::SOA).any(|soa| name::is_under(&inquiry.qname, soa.owner)) {
-        return if is_hearsay { Sort::Hearsay } else { Sort::Answer };
+        return denial;
     }
     for ns in authority(Rtype::NS) {
         if *ns.owner == *inquiry.zone {
@@ -90,5 +90,5 @@ fn sort_by_authority(inquiry: &Inquiry, fetched: &Fetched, is_hearsay: bool) -> 
         }
     }
     // Nothing at all: no data, if no server of the zone says more.
-    if is_hearsay { Sort::Hearsay } else { Sort::Answer }
+    denial
 }

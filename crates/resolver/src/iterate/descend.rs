@@ -59,9 +59,9 @@ struct Shown {
 }
 
 impl Shown {
-    fn new(qname: &Name, cut: &Cut, minimise: bool) -> Self {
+    fn new(qname: &Name, cut: &Cut) -> Self {
         let labels = name::labels(qname).count();
-        Self { qname: qname.clone(), labels, known: name::labels(&cut.zone).count(), queries: 0, whole: !minimise }
+        Self { qname: qname.clone(), labels, known: name::labels(&cut.zone).count(), queries: 0, whole: false }
     }
 
     fn is_whole(&self, shown: &Name) -> bool {
@@ -114,7 +114,7 @@ impl Walker {
     pub(crate) async fn descend(&mut self, qname: &Name, qtype: Rtype, frame: &Frame<'_>) -> Result<Part, Failure> {
         let mut cut = self.nearest_cut(qname, qtype).await;
         self.tell_cut(&cut);
-        let mut shown = Shown::new(qname, &cut, self.minimises(&cut));
+        let mut shown = Shown { whole: !self.minimises(&cut), ..Shown::new(qname, &cut) };
         let mut referrals = 0;
         // What the cache knows of a delegation may be out of date: the parent is asked once.
         let mut may_go_up = true;
@@ -284,7 +284,7 @@ mod tests {
 
     fn shown(qname: &[u8], zone: &[u8]) -> Vec<usize> {
         let cut = Cut { zone: zone.into(), servers: CutServers::Named(Vec::new()), left_secs: 0 };
-        let mut shown = Shown::new(&qname.into(), &cut, true);
+        let mut shown = Shown::new(&qname.into(), &cut);
         let mut labels = Vec::new();
         loop {
             let next = shown.next();

@@ -6,6 +6,8 @@
 
 use std::net::IpAddr;
 
+use crate::rtt::Fate;
+
 /// Voices that are heard. Networks that fall on the same one share it.
 const VOICES: usize = 64;
 /// What was heard this long ago is forgotten, in ms.
@@ -55,8 +57,8 @@ struct Voice {
 }
 
 impl Voice {
-    fn hear(&mut self, is_lost: bool) {
-        self.outcomes = self.outcomes << 1 | u8::from(is_lost);
+    fn hear(&mut self, fate: Fate) {
+        self.outcomes = self.outcomes << 1 | fate as u8;
         self.count = (self.count + 1).min(u8::BITS as u8);
     }
 
@@ -88,8 +90,8 @@ impl Loss {
             *voice = Voice::default();
         }
         voice.heard_ms = now_ms;
-        (0..lost.min(u8::BITS)).for_each(|_| voice.hear(true));
-        voice.hear(false);
+        (0..lost.min(u8::BITS)).for_each(|_| voice.hear(Fate::Lost));
+        voice.hear(Fate::Answered);
         if lost > 0 || self.level > Level::Little {
             self.level = self.middle(now_ms);
         }

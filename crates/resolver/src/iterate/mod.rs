@@ -89,10 +89,9 @@ impl Walk {
     pub(crate) fn new(bound: Arc<Bound>, asked: Asked, trace: Trace) -> Self {
         let line = Line::default();
         line.with_trace(|own| *own = trace);
-        // Who validates himself wants what is signed (RFC 6147 §5.5).
-        let dns64 = bound.plan.dns64_for(asked.signatures, asked.checking_disabled).cloned();
-        let mut walker = Walker::new(line.io(), bound, asked.checking_disabled);
-        (walker.asks_anew, walker.luck) = (asked.anew, asked.luck);
+        let validates = asked.signatures == Signed::Yes && asked.checking_disabled;
+        let dns64 = bound.plan.dns64().filter(|_| !validates).cloned();
+        let walker = Walker::new(line.io(), bound, &asked);
         let future = Box::pin(walker.resolve(asked.qname, asked.qtype, dns64));
         Self { future, line, waits_for: None, ahead: Vec::new() }
     }
@@ -192,13 +191,13 @@ pub(crate) struct Silence {
 }
 
 impl Walker {
-    fn new(io: Io, bound: Arc<Bound>, checking_disabled: bool) -> Self {
+    fn new(io: Io, bound: Arc<Bound>, asked: &Asked) -> Self {
         let plan = Arc::clone(&bound.plan);
         Self {
             io,
             bound,
             plan,
-            checking_disabled,
+            checking_disabled: asked.checking_disabled,
             is_priming: false,
             failed_servers: 0,
             silences: Vec::new(),
@@ -209,14 +208,14 @@ impl Walker {
             proofs: Vec::new(),
             unsigned: Vec::new(),
             distrusted: Vec::new(),
-            asks_anew: false,
+            asks_anew: asked.anew,
             passes_over_cache: false,
             hashes: Hashes::default(),
             budget: Budget::default(),
             insecure_secs: 0,
             reached_limit: false,
             agents: HashMap::new(),
-            luck: 0,
+            luck: asked.luck,
         }
     }
 

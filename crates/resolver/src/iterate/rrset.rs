@@ -71,6 +71,11 @@ impl Side {
             Self::Delegation => 0xff01,
         }
     }
+
+    /// Where an RRset lies in the cache.
+    pub(crate) const fn key(self, owner: &[u8], rtype: Rtype) -> RrsetKey<'_> {
+        RrsetKey { owner, rtype: rtype.0, class: self.class() }
+    }
 }
 
 impl Denial {
@@ -149,6 +154,13 @@ impl Rrset {
 pub(crate) enum Signed {
     Yes,
     No,
+}
+
+impl From<bool> for Signed {
+    /// By a DO bit.
+    fn from(dnssec_ok: bool) -> Self {
+        if dnssec_ok { Self::Yes } else { Self::No }
+    }
 }
 
 fn remaining(freshness: Freshness) -> u32 {
@@ -324,14 +336,13 @@ pub(crate) fn store_denial(cache: &RrsetCache, at: (&[u8], Rtype), denial: &Deni
 /// What the cache has, within its TTL.
 pub(crate) fn look_up(
     cache: &RrsetCache,
-    (side, owner, rtype): (Side, &[u8], Rtype),
+    key: &RrsetKey<'_>,
     now_secs: u32,
     buffer: &mut [u8],
 ) -> Option<(Found, Provenance)> {
-    let key = RrsetKey { owner, rtype: rtype.0, class: side.class() };
     let at = avocet_cache::ReadAt { now: now_secs, stale_window: 0 };
-    Some(match cache.lookup(&key, at, buffer)? {
-        Cached::Rrset(view) => (Found::Set(Rrset::cached(owner, rtype, &view)), view.provenance),
+    Some(match cache.lookup(key, at, buffer)? {
+        Cached::Rrset(view) => (Found::Set(Rrset::cached(key.owner, Rtype(key.rtype), &view)), view.provenance),
         Cached::Nodata(view) => (Found::Denied(denial(Rcode::NOERROR, &view)), view.provenance),
     })
 }

@@ -10,7 +10,9 @@ use super::{Context, Resolver};
 use crate::action::Action;
 use crate::answer::{self, Gathered, Resolved, Source};
 use crate::assemble::{Trail, Wanted};
+use crate::attempt::Closing;
 use crate::failure::Failure;
+use crate::iterate::rrset::Signed;
 use crate::question::split_question;
 use crate::scrub::MAX_ALIASES;
 use crate::store::{self, Fetched};
@@ -43,12 +45,13 @@ impl<W> Resolver<W> {
     }
 
     /// Stores what the last reply gave, unless it is meant for some clients only.
-    pub(super) fn store(&self, end: &NameBuf, at: u32, rcode: Option<Rcode>, with_do: bool, cx: &Context<'_, W>) {
+    pub(super) fn store(&self, end: &NameBuf, at: u32, rcode: Option<Rcode>, signatures: Signed, cx: &Context<'_, W>) {
         if !self.is_current(at) || !self.tasks[at].servers.is_empty() {
             return;
         }
         let task = &self.tasks[at];
-        let fetched = Fetched { with_do, with_cd: task.checking_disabled, now_secs: cx.now_secs() };
+        let fetched =
+            Fetched { with_do: signatures == Signed::Yes, with_cd: task.checking_disabled, now_secs: cx.now_secs() };
         store::positive(cx.rrsets, &self.gathered, &fetched);
         if let Some(rcode) = rcode
             && let Some((_, qtype, qclass)) = split_question(&task.target)
@@ -126,7 +129,7 @@ impl<W> Resolver<W> {
         let now_secs = cx.now_secs();
         let is_by_plan = task.servers.is_empty();
         if is_by_plan && self.last_failure_secs.is_some_and(|last| now_secs.wrapping_sub(last) < FAILURE_MEMORY_SECS) {
-            cx.failures.clear(&task.question, task.checking_disabled);
+            cx.failures.clear(&task.failure_key());
         }
         self.counters.answered += 1;
         let (rcode, authentic) = (found.rcode, found.authentic);
@@ -151,7 +154,7 @@ impl<W> Resolver<W> {
         if self.is_current(at) && self.tasks[at].servers.is_empty() && !self.tasks[at].is_for_few() {
             let task = &self.tasks[at];
             let (ede, _) = task.failure.ede();
-            cx.failures.record(&task.question, task.checking_disabled, ede.0, cx.now_secs());
+            cx.failures.record(&task.failure_key(), ede.0, cx.now_secs());
             self.last_failure_secs = Some(cx.now_secs());
         }
         self.end_unanswered(at, shown, cx);
@@ -201,7 +204,7 @@ impl<W> Resolver<W> {
 
     fn dismiss_all(&mut self, at: u32, cx: &mut Context<'_, W>) {
         while let Some(&attempt) = self.tasks[at].attempts.last() {
-            self.dismiss(attempt, false, cx);
+            self.dismiss(attempt, Closing::Unanswered, cx);
         }
     }
 }

@@ -26,6 +26,7 @@ use crate::iterate::fetches::{Exchange, Fetch};
 use crate::iterate::loss::Level;
 use crate::query::{self, OptOf};
 use crate::read::Reply;
+use crate::rtt::Fate;
 use crate::trace::{Reaction, Step};
 
 /// Longest wait for one reply over UDP before the next query goes out, in ms.
@@ -215,7 +216,8 @@ impl<W> Resolver<W> {
         let randomises =
             manner.case_randomisation && fetch.round < LOWER_CASE_ROUND && fetch.lower_case & 1 << place == 0;
         let exact_case = randomises && !over_tcp && server.keeps_case(cx.now_ms);
-        let wait_ms = timeout(&server.rtt, fetch.round, manner.timeout_ms, over_tcp);
+        let transport = if over_tcp { Transport::Tcp } else { Transport::Udp };
+        let wait_ms = timeout(&server.rtt, fetch.round, manner.timeout_ms, transport);
         // A late reply is taken all the same.
         let is_measured = server.rtt.smoothed_ms().is_some();
         let longest_ms = if loses || !is_measured { MAX_BLIND_WAIT_MS } else { MAX_WAIT_MS };
@@ -471,8 +473,8 @@ impl<W> Resolver<W> {
             is_earlier && other.overdue && !(other.with_edns && may_drop_edns)
         };
         let lost = others.filter(is_lost).count() as u32;
-        (0..lost).for_each(|_| server.rtt.note_loss(true));
-        server.rtt.note_loss(false);
+        (0..lost).for_each(|_| server.rtt.note_fate(Fate::Lost));
+        server.rtt.note_fate(Fate::Answered);
         self.loss.note_reply(server.addr.ip(), lost, now_ms);
     }
 

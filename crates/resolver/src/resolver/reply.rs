@@ -6,8 +6,10 @@ use avocet_wire::{MessageView, NameBuf, Opcode, Rcode};
 
 use super::end::Found;
 use super::send::UNSENT_WAIT_MS;
+use super::send::Weight;
 use super::{Context, Resolver, StreamFailure};
 use crate::answer::Source;
+use crate::attempt::Closing;
 use crate::attempt::STREAM;
 use crate::failure::Failure;
 use crate::guess::Guessed;
@@ -15,6 +17,7 @@ use crate::ids::{SocketId, UpstreamId};
 use crate::iterate::ask::MAX_MALFORMED;
 use crate::question::split_question;
 use crate::read::{Extent, Malformed};
+use crate::rtt::Fate;
 use crate::scrub::{Asked, Belief, Scrubber, Verdict};
 use crate::trace::{Reaction, Step, Taken};
 
@@ -69,7 +72,7 @@ impl<W> Resolver<W> {
             if failure == StreamFailure::Closed && !self.tasks[at].stream_retried {
                 // RFC 7766 §6.2.3: a server may close an idle connection just then.
                 self.tasks[at].stream_retried = true;
-                self.dismiss(attempt_at, true, cx);
+                self.dismiss(attempt_at, Closing::Answered, cx);
                 self.resend(at, place, cx);
             } else {
                 let at = self.unreachable(attempt_at, cx);
@@ -179,7 +182,7 @@ impl<W> Resolver<W> {
         let attempt = &self.attempts[attempt_at];
         let (at, place) = (attempt.task, attempt.place);
         self.upstreams[usize::from(attempt.upstream)].counters.unusable += 1;
-        self.dismiss(attempt_at, true, cx);
+        self.dismiss(attempt_at, Closing::Answered, cx);
         self.give_up_on(at, place, Failure::Unusable);
         self.advance(at, cx);
     }
@@ -198,10 +201,10 @@ impl<W> Resolver<W> {
             let may_be_dropped = other.with_edns && !attempt.with_edns && !upstream.speaks_edns();
             let is_earlier = other.upstream == attempt.upstream && other.sent_ms < attempt.sent_ms;
             if is_earlier && other.overdue && !may_be_dropped {
-                upstream.rtt.note_loss(true);
+                upstream.rtt.note_fate(Fate::Lost);
             }
         }
-        upstream.rtt.note_loss(false);
+        upstream.rtt.note_fate(Fate::Answered);
     }
 
     fn record_reply(&mut self, attempt_at: u32, reaction: Reaction, now_ms: u64) {
@@ -221,7 +224,7 @@ impl<W> Resolver<W> {
             Rcode::FORMERR | Rcode::NOTIMP | Rcode::BADVERS if with_edns => {
                 counters.without_edns += 1;
                 self.tasks[at].plain |= 1 << place;
-                self.dismiss(attempt_at, true, cx);
+                self.dismiss(attempt_at, Closing::Answered, cx);
                 return self.resend(at, place, cx);
             }
             Rcode::SERVFAIL => {
@@ -237,7 +240,7 @@ impl<W> Resolver<W> {
                 Failure::Unusable
             }
         };
-        self.dismiss(attempt_at, true, cx);
+        self.dismiss(attempt_at, Closing::Answered, cx);
         self.give_up_on(at, place, failure);
         self.advance(at, cx);
     }
@@ -253,7 +256,7 @@ impl<W> Resolver<W> {
         let source = Some(Source { upstream: UpstreamId(attempt.upstream), rtt_ms, over_tcp });
         let with_do = with_edns && self.tasks[at].dnssec_ok;
         let Some((verdict, end)) = self.scrub(at, rcode) else { return };
-        self.dismiss(attempt_at, true, cx);
+        self.dismiss(attempt_at, Closing::Answered, cx);
         let ecs_scope = self.reply.opt().ecs_scope.filter(|_| !self.tasks[at].ecs.is_empty());
         let for_all = ecs_scope.is_none_or(|scope| scope == 0);
         self.tasks[at].ecs_scope = self.tasks[at].ecs_scope.max(ecs_scope);
@@ -262,13 +265,13 @@ impl<W> Resolver<W> {
                 let is_any = self.tasks[at].target.ends_with(&[0, 255, 0, 1]);
                 if for_all && !is_any {
                     let denied = cacheable && self.gathered.is_denial();
-                    self.store(&end, at, denied.then_some(rcode), with_do, cx);
+                    self.store(&end, at, denied.then_some(rcode), with_do.into(), cx);
                 }
                 self.finish(at, Found { rcode, cacheable, source, authentic: false, ede: None }, cx);
             }
             Verdict::GoOn => {
                 if for_all {
-                    self.store(&end, at, None, with_do, cx);
+                    self.store(&end, at, None, with_do.into(), cx);
                 }
                 self.follow_alias(at, &end, cx);
             }
@@ -326,7 +329,7 @@ impl<W> Resolver<W> {
 
     fn retry_by_tcp(&mut self, attempt_at: u32, cx: &mut Context<'_, W>) {
         let (at, place) = (self.attempts[attempt_at].task, self.attempts[attempt_at].place);
-        self.dismiss(attempt_at, false, cx);
+        self.dismiss(attempt_at, Closing::Unanswered, cx);
         self.tasks[at].by_tcp |= 1 << place;
         self.resend(at, place, cx);
     }
@@ -338,12 +341,12 @@ impl<W> Resolver<W> {
         task.bad_cookies += 1;
         match task.bad_cookies {
             1 => {
-                self.dismiss(attempt_at, true, cx);
+                self.dismiss(attempt_at, Closing::Answered, cx);
                 self.resend(at, place, cx);
             }
             2 => self.retry_by_tcp(attempt_at, cx),
             _ => {
-                self.dismiss(attempt_at, true, cx);
+                self.dismiss(attempt_at, Closing::Answered, cx);
                 self.give_up_on(at, place, Failure::Unusable);
                 self.advance(at, cx);
             }
@@ -352,7 +355,7 @@ impl<W> Resolver<W> {
 
     /// Asks the same upstream once more, in another way.
     fn resend(&mut self, at: u32, place: u8, cx: &mut Context<'_, W>) {
-        if self.send(at, place, false, cx) {
+        if self.send(at, place, Weight::Counts, cx) {
             self.rearm(at);
         } else {
             self.advance(at, cx);
@@ -367,7 +370,7 @@ impl<W> Resolver<W> {
         upstream.counters.network_errors += 1;
         upstream.failed(cx.now_ms, sent_ms);
         self.tasks[at].record(cx.now_ms, Step::Unreachable(upstream.spec.addr));
-        self.dismiss(attempt_at, true, cx);
+        self.dismiss(attempt_at, Closing::Answered, cx);
         self.give_up_on(at, place, Failure::Network);
         at
     }

@@ -5,6 +5,7 @@
 //! what came of a report, so that the same error is not reported again as long as that lives.
 
 use crate::report::Report;
+use avocet_cache::FailureKey;
 use avocet_wire::{Class, Rtype};
 
 use super::{Context, Resolver};
@@ -50,9 +51,10 @@ impl<W> Resolver<W> {
         let Some(report) = self.reports.due.pop() else { return };
         let Some(name) = report.name() else { return };
         let owner: Name = name.wire().into();
-        let known = rrset::look_up(cx.rrsets, (Side::Zone, &owner, Rtype::TXT), cx.now_secs(), &mut self.found);
+        let known = rrset::look_up(cx.rrsets, &Side::Zone.key(&owner, Rtype::TXT), cx.now_secs(), &mut self.found);
         let question = [name.wire(), &Rtype::TXT.0.to_be_bytes(), &Class::IN.0.to_be_bytes()].concat();
-        if known.is_some() || cx.failures.lookup(&question, false, cx.now_secs()).is_some() {
+        let failure_key = FailureKey { question: &question, checking_disabled: false };
+        if known.is_some() || cx.failures.lookup(&failure_key, cx.now_secs()).is_some() {
             return;
         }
         let has_room = self.tasks.len() < self.bound.plan.settings.in_flight;

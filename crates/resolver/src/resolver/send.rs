@@ -8,6 +8,7 @@ use chacha20::rand_core::Rng;
 
 use super::{Context, Resolver};
 use crate::action::Action;
+use crate::attempt::Closing;
 use crate::attempt::STREAM;
 use crate::endpoint::Transport;
 use crate::failure::Failure;
@@ -43,6 +44,14 @@ const PLAIN_ROUND: u32 = 2;
 /// and a half times each at least, so the second round is the last that is sure to come.
 const PLAIN_ROUND_OF_MANY: u32 = 1;
 
+/// Whether a query counts against what its target may cost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Weight {
+    Counts,
+    /// It only measures another server.
+    Aside,
+}
+
 /// How a target is asked at an upstream.
 #[derive(Clone, Copy, Debug)]
 struct Form {
@@ -60,15 +69,15 @@ impl<W> Resolver<W> {
         let Some((first, further)) = self.choose_first(at, cx.now_ms) else {
             return self.fail(at, cx);
         };
-        let mut sent = self.send(at, first, false, cx);
+        let mut sent = self.send(at, first, Weight::Counts, cx);
         for place in further.into_iter().flatten() {
-            sent |= self.send(at, place, false, cx);
+            sent |= self.send(at, place, Weight::Counts, cx);
         }
         if !sent {
             return self.fail(at, cx);
         }
         if let Some(place) = self.choose_aside(at, cx.now_ms) {
-            self.send(at, place, true, cx);
+            self.send(at, place, Weight::Aside, cx);
         }
         self.rearm(at);
     }
@@ -110,7 +119,7 @@ impl<W> Resolver<W> {
             return self.rearm(at);
         }
         if let Some(place) = self.choose_next(at, cx.now_ms)
-            && self.send(at, place, false, cx)
+            && self.send(at, place, Weight::Counts, cx)
         {
             return self.rearm(at);
         }
@@ -137,10 +146,10 @@ impl<W> Resolver<W> {
     }
 
     /// Sends the target to an upstream. False if the task may send no more.
-    pub(super) fn send(&mut self, at: u32, place: u8, aside: bool, cx: &mut Context<'_, W>) -> bool {
+    pub(super) fn send(&mut self, at: u32, place: u8, weight: Weight, cx: &mut Context<'_, W>) -> bool {
         let Some(form) = self.form(at, place, cx.now_ms) else { return false };
         let task = &mut self.tasks[at];
-        (task.sends, task.target_sends) = (task.sends + 1, task.target_sends + u32::from(!aside));
+        (task.sends, task.target_sends) = (task.sends + 1, task.target_sends + u32::from(weight == Weight::Counts));
         let drawn = self.write_question(at, &form);
         let attempts = &self.attempts;
         let id = draw_id(&mut self.rng, |id| attempts.find(form.upstream, drawn.socket, id).is_some());
@@ -151,7 +160,7 @@ impl<W> Resolver<W> {
         (attempt.task, attempt.upstream, attempt.place) = (at, form.upstream, place);
         (attempt.id, attempt.socket) = (id, drawn.socket);
         (attempt.sent_ms, attempt.due_ms) = (cx.now_ms, cx.now_ms + u64::from(form.timeout_ms));
-        (attempt.overdue, attempt.aside) = (false, aside);
+        (attempt.overdue, attempt.aside) = (false, weight == Weight::Aside);
         (attempt.with_edns, attempt.exact_case) = (form.with_edns, form.exact_case);
         self.attempts.enter(attempt_at);
         self.tasks[at].attempts.push(attempt_at);
@@ -192,12 +201,13 @@ impl<W> Resolver<W> {
             task.guessed_plain |= 1 << place;
         }
         let by_tcp = upstream.spec.transport == Transport::Tcp || task.by_tcp & 1 << place != 0;
+        let transport = if by_tcp { Transport::Tcp } else { Transport::Udp };
         Some(Form {
             upstream: id as u16,
             by_tcp,
             with_edns: upstream.takes_edns(now_ms) && task.plain & 1 << place == 0,
             exact_case: !by_tcp && rule.case_randomisation && upstream.keeps_case(now_ms),
-            timeout_ms: timeout(&upstream.rtt, task.round, rule.timeout_ms, by_tcp),
+            timeout_ms: timeout(&upstream.rtt, task.round, rule.timeout_ms, transport),
         })
     }
 
@@ -238,11 +248,11 @@ impl<W> Resolver<W> {
         start..cx.actions.octets.len()
     }
 
-    /// Stops waiting for a query. `answered`: nothing more will come for it.
-    pub(super) fn dismiss(&mut self, attempt_at: u32, answered: bool, cx: &mut Context<'_, W>) {
+    /// Stops waiting for a query.
+    pub(super) fn dismiss(&mut self, attempt_at: u32, closing: Closing, cx: &mut Context<'_, W>) {
         let attempt = &self.attempts[attempt_at];
         let (at, upstream_at, socket) = (attempt.task, attempt.upstream, attempt.socket);
-        self.attempts.remove(attempt_at, answered);
+        self.attempts.remove(attempt_at, closing);
         let attempts = &mut self.tasks[at].attempts;
         if let Some(place) = attempts.iter().position(|&other| other == attempt_at) {
             attempts.swap_remove(place);
@@ -262,9 +272,9 @@ impl<W> Resolver<W> {
     }
 }
 
-pub(super) fn timeout(rtt: &Rtt, round: u32, (min, max): (u32, u32), by_tcp: bool) -> u32 {
+pub(super) fn timeout(rtt: &Rtt, round: u32, (min, max): (u32, u32), transport: Transport) -> u32 {
     let measured = rtt.timeout_ms();
-    if by_tcp {
+    if transport == Transport::Tcp {
         return (measured * 4).clamp(TCP_TIMEOUT_MS.0, TCP_TIMEOUT_MS.1);
     }
     let doubled = measured.clamp(min, max) << round.min(6);

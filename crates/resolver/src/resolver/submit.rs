@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use avocet_wire::{Class, Ede, Rcode, Rtype, name};
+use avocet_wire::{Ede, Rcode, name};
 
 use super::{Context, Resolver, Shed, Submitted};
 use crate::action::{Action, AskedFor};
@@ -34,7 +34,7 @@ impl<W> Resolver<W> {
         let recurses = is_by_plan && self.bound.plan.recursion.is_some();
         let Some((route, key)) = self.route_of(ask).map(|route| {
             let passes_ecs = !recurses && self.bound.plan.rule(route).ecs == EcsPolicy::Pass;
-            (route, self.key_of(ask, passes_ecs))
+            (route, self.key_of(ask, if passes_ecs { ask.ecs } else { &[] }))
         }) else {
             return self.unroutable(ask, waiter, cx);
         };
@@ -42,10 +42,10 @@ impl<W> Resolver<W> {
             return self.join(at, ask, waiter, cx);
         }
         // What is in flight has a name: that of another question is looked at only now.
-        let Some((qname, ..)) = split_question(ask.question).filter(is_a_name) else {
+        let Some((qname, ..)) = split_question(ask.question).filter(|(qname, ..)| is_a_name(qname)) else {
             return Submitted::Shed { reason: Shed::Malformed, waiter };
         };
-        if is_by_plan && let Some(failure) = cx.failures.lookup(ask.question, ask.checking_disabled, cx.now_secs()) {
+        if is_by_plan && let Some(failure) = cx.failures.lookup(&ask.failure_key(), cx.now_secs()) {
             self.counters.failed_before += 1;
             let text = Ede(failure.ede).meaning();
             return refuse(ask, Rcode::SERVFAIL, (Ede::CACHED_ERROR, text), waiter, cx);
@@ -77,7 +77,7 @@ impl<W> Resolver<W> {
     /// Ends a question that no rule is for.
     #[cold]
     fn unroutable(&mut self, ask: &Ask<'_>, waiter: Option<W>, cx: &mut Context<'_, W>) -> Submitted<W> {
-        if split_question(ask.question).filter(is_a_name).is_none() {
+        if split_question(ask.question).filter(|(qname, ..)| is_a_name(qname)).is_none() {
             return Submitted::Shed { reason: Shed::Malformed, waiter };
         }
         self.counters.no_rule += 1;
@@ -127,13 +127,13 @@ impl<W> Resolver<W> {
 
     /// The question as it goes upstream: with the client's subnet only where that is wanted, and
     /// of few subnets at a time.
-    pub(super) fn key_of<'a>(&mut self, ask: &Ask<'a>, passes_ecs: bool) -> Key<'a> {
+    pub(super) fn key_of<'a>(&mut self, ask: &Ask<'a>, ecs: &'a [u8]) -> Key<'a> {
         let key = Key {
             question: ask.question,
             hash: ask.hash,
             dnssec_ok: ask.dnssec_ok,
             checking_disabled: ask.checking_disabled,
-            ecs: if passes_ecs { ask.ecs } else { &[] },
+            ecs,
             servers: ask.servers,
         };
         if key.ecs.is_empty() || self.tasks.find(&key).is_some() {
@@ -213,7 +213,7 @@ impl<W> Resolver<W> {
 }
 
 /// Is the name of a question whole?
-fn is_a_name((qname, ..): &(&[u8], Rtype, Class)) -> bool {
+fn is_a_name(qname: &[u8]) -> bool {
     name::wire_len(qname) == Ok(qname.len())
 }
 

@@ -87,7 +87,7 @@ impl<W> Resolver<W> {
         let now_secs = cx.now_secs();
         match request {
             Request::LookUp(side, owner, rtype) => {
-                let found = rrset::look_up(cx.rrsets, (side, &owner, rtype), now_secs, &mut self.found);
+                let found = rrset::look_up(cx.rrsets, &side.key(&owner, rtype), now_secs, &mut self.found);
                 Some(Response::LookedUp(found))
             }
             Request::LookUpNxdomain(side, owner) => {

@@ -105,20 +105,27 @@ fn warnings(config: &Config) -> Vec<String> {
 pub(crate) fn show(args: &ConfigArgs) -> ExitCode {
     match &args.command {
         ConfigCommand::Schema => print(&format!("{:#}", json_schema())),
-        ConfigCommand::Show { file, json } => effective(file.find().as_deref(), *json),
+        ConfigCommand::Show { file, json } => {
+            effective(file.find().as_deref(), if *json { Form::Json } else { Form::Toml })
+        }
     }
 }
 
+/// How the configuration is written.
+enum Form {
+    Json,
+    Toml,
+}
+
 /// Writes every key with the value that holds.
-fn effective(file: Option<&Path>, json: bool) -> ExitCode {
+fn effective(file: Option<&Path>, form: Form) -> ExitCode {
     let tables = match Config::load(file, environment()) {
         Ok(config) => config.effective(),
         Err(errors) => return refuse(&errors),
     };
-    let text = if json {
-        serde_json::to_string_pretty(&tables).map_err(|error| error.to_string())
-    } else {
-        toml::to_string(&tables).map_err(|error| error.to_string())
+    let text = match form {
+        Form::Json => serde_json::to_string_pretty(&tables).map_err(|error| error.to_string()),
+        Form::Toml => toml::to_string(&tables).map_err(|error| error.to_string()),
     };
     match text {
         Ok(text) => print(text.trim_end()),

@@ -54,8 +54,13 @@ pub(super) fn remove_unknown(document: &mut DeTable<'_>, schema: &Value, faults:
             faults.push(Fault { span: name.span(), message });
             continue;
         };
-        let is_list = is_list_of_tables(section);
-        match tables_of(value.get_mut(), is_list) {
+        let value_mut = value.get_mut();
+        let tables = if is_list_of_tables(section) {
+            tables_of(value_mut)
+        } else {
+            table_of(value_mut).map(|table| vec![table])
+        };
+        match tables {
             Some(tables) => {
                 for table in tables {
                     remove_unknown_keys(table, section, schema, faults);
@@ -71,17 +76,18 @@ pub(super) fn remove_unknown(document: &mut DeTable<'_>, schema: &Value, faults:
     }
 }
 
-/// The tables in a value: one, or all of a list; `None` where it is not of the form that is wanted.
-fn tables_of<'a, 'i>(value: &'a mut DeValue<'i>, is_list: bool) -> Option<Vec<&'a mut DeTable<'i>>> {
-    let as_table = |value: &'a mut DeValue<'i>| match value {
+/// The table in a value; `None` where it is none.
+fn table_of<'a, 'i>(value: &'a mut DeValue<'i>) -> Option<&'a mut DeTable<'i>> {
+    match value {
         DeValue::Table(table) => Some(table),
         _ => None,
-    };
-    if !is_list {
-        return as_table(value).map(|table| vec![table]);
     }
+}
+
+/// The tables of a list; `None` where it is not a list of tables.
+fn tables_of<'a, 'i>(value: &'a mut DeValue<'i>) -> Option<Vec<&'a mut DeTable<'i>>> {
     match value {
-        DeValue::Array(items) => items.iter_mut().map(|item| as_table(item.get_mut())).collect(),
+        DeValue::Array(items) => items.iter_mut().map(|item| table_of(item.get_mut())).collect(),
         _ => None,
     }
 }

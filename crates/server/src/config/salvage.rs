@@ -63,7 +63,8 @@ impl Whereabouts {
         };
         let directory = written("data", "directory").filter(|directory| !directory.is_empty()).map(PathBuf::from);
         Ok(Self {
-            directory: directory.unwrap_or_else(|| default_directory(warning.is_some())),
+            directory: directory
+                .unwrap_or_else(|| if warning.is_some() { likely_directory() } else { DEFAULT_DIRECTORY.into() }),
             listen: written("server", "listen").and_then(|text| SocketAddr::from_text(&text).ok()),
             config,
             warning,
@@ -71,10 +72,10 @@ impl Whereabouts {
     }
 }
 
-/// Where a server keeps its data whose file does not say so. A file that has lost its settings may be that of the
+/// Where a server keeps its data whose file does not say so and may have lost its settings: it may be that of the
 /// service, which is not in the working directory.
-fn default_directory(may_be_lost: bool) -> PathBuf {
-    let is_of_service = may_be_lost && !Path::new(DEFAULT_DIRECTORY).exists() && Path::new(SERVICE_DIRECTORY).exists();
+fn likely_directory() -> PathBuf {
+    let is_of_service = !Path::new(DEFAULT_DIRECTORY).exists() && Path::new(SERVICE_DIRECTORY).exists();
     PathBuf::from(if is_of_service { SERVICE_DIRECTORY } else { DEFAULT_DIRECTORY })
 }
 

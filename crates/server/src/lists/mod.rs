@@ -29,8 +29,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use source::SourceState;
-use store::Taking;
-pub(crate) use store::{Store, open_text};
+pub(crate) use store::{Store, Taking, open_text};
 pub(crate) use work::start;
 
 /// What others know of the keeping of lists, and how they ask it for something.
@@ -63,8 +62,7 @@ struct Order {
 impl Keeping {
     /// Asks for a look at one list, or all, and says where the outcome is to be sent. `force` takes what would be held
     /// back.
-    pub(crate) fn refresh(&self, name: Option<String>, force: bool, reply: Sender<Value>) {
-        let taking = if force { Taking::Forced } else { Taking::Judged };
+    pub(crate) fn refresh(&self, name: Option<String>, taking: Taking, reply: Sender<Value>) {
         let mut desk = self.desk();
         // Where nobody works any more, the reply goes with the order.
         if !desk.is_closed {

@@ -28,7 +28,7 @@ const MAX_STATES: u64 = 4 << 20;
 
 /// Whether a text is held against the last one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Taking {
+pub(crate) enum Taking {
     /// One that lost most of its entries is not taken.
     Judged,
     /// It is taken as it is.

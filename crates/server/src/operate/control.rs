@@ -28,7 +28,7 @@ use super::{OperationError, Running, dump, explain, status, take_over};
 use crate::clock::wall_secs;
 use crate::config::name::{shown, typed_name};
 use crate::config::policy::MAX_SPAN;
-use crate::lists;
+use crate::lists::{self, Taking};
 use crate::metrics::{Stage, WorkerMetrics};
 use crate::query::rehearsal::At;
 
@@ -312,7 +312,7 @@ fn serve(stream: UnixStream, running: &Running, orders: &Orders) -> io::Result<(
         Ok(Request::ListsCheck { name }) => lists::status::check(running, &name),
         Ok(Request::ListsRefresh { name, force }) => {
             let (sender, outcome) = channel();
-            running.lists.refresh(name, force, sender);
+            running.lists.refresh(name, if force { Taking::Forced } else { Taking::Judged }, sender);
             wait_for(&outcome, &mut out)?
         }
         Ok(Request::Reload) => match running.reloader.reload() {

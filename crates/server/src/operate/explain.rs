@@ -119,7 +119,7 @@ fn ask(
     let servers = waiter.servers.as_deref().unwrap_or_default();
     let question = Question::of(&miss.question);
     let now = shared.clock.now().secs();
-    let remembered = shared.failures.lookup(&miss.question, miss.checking_disabled, now);
+    let remembered = shared.failures.lookup(&miss.failure_key(), now);
     if let Some(failure) = remembered.filter(|_| servers.is_empty()) {
         let sections = trace::failed_before(shared, &question);
         let ede = Some((Ede::CACHED_ERROR, Ede(failure.ede).meaning()));

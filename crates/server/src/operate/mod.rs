@@ -79,8 +79,8 @@ use persist::CacheFile;
 use reach::Reach;
 use reload::Reloader;
 use switches::Unsaved;
+use take_over::{Handed, Reply, Successor};
 pub(crate) use take_over::{ListeningSockets, TakeOverError, TakenOver};
-use take_over::{Reply, Successor};
 use trust::KeptTrust;
 
 /// Time between looks at timers and at the configuration file, in milliseconds.
@@ -235,6 +235,13 @@ enum Ending {
     Failed,
 }
 
+/// What a start has read and made, and the running server goes on with.
+pub(crate) struct Beginnings {
+    pub(crate) unconfigured: Unconfigured,
+    pub(crate) file: ConfigFile,
+    pub(crate) store: Store,
+}
+
 /// The main thread of the server.
 pub(crate) struct Operation {
     running: Arc<Running>,
@@ -266,10 +273,11 @@ impl Operation {
     pub(crate) fn start(
         signals: Signals,
         shared: Arc<Shared>,
-        (unconfigured, file, store): (Unconfigured, ConfigFile, Store),
+        begin: Beginnings,
         (listening, pages): (ListeningSockets, Vec<TcpListener>),
         taken: Option<&mut TakenOver>,
     ) -> Result<Self, OperationError> {
+        let Beginnings { unconfigured, file, store } = begin;
         let config = shared.snapshot().config.clone();
         let (control, own) = open(&config, taken)?;
         let is_served = own.is_some() || !pages.is_empty();
@@ -410,7 +418,8 @@ impl Operation {
             }
             self.running.cache_file.save(&self.running.shared);
             let http = self.http.iter().flat_map(HttpServer::listeners).collect();
-            match Successor::begin(stream, (&self.listening, &self.control, http), self.running.shared.clock.now()) {
+            let handed = Handed { listening: &self.listening, control: &self.control, http };
+            match Successor::begin(stream, &handed, self.running.shared.clock.now()) {
                 Ok(successor) => {
                     let added = self.poller.add(successor.stream(), SUCCESSOR, Interest::Read, Trigger::Level);
                     self.successor = added.ok().map(|()| successor);

@@ -107,11 +107,11 @@ fn apply(change: Change, policy: &PolicyConfig, switches: &mut Switches) -> Resu
         Change::Grant(grant) => known(policy, &grant.scope).and_then(|()| switches.grant(grant)),
         Change::Resume(scopes) => {
             let ended = scopes.iter().filter(|scope| switches.resume(scope)).count();
-            found(ended > 0, "there is no such pause")
+            found(ended, "there is no such pause")
         }
         Change::Revoke(name, scopes) => {
             let ended = scopes.iter().filter(|scope| switches.revoke(&name, scope)).count();
-            found(ended > 0, "there is no such grant")
+            found(ended, "there is no such grant")
         }
     }
 }
@@ -150,8 +150,8 @@ fn show(switches: &Switches) -> Value {
     json!({ "done": true, "pauses": pauses, "grants": grants })
 }
 
-fn found(is_there: bool, message: &str) -> Result<(), String> {
-    if is_there { Ok(()) } else { Err(message.to_owned()) }
+fn found(count: usize, message: &str) -> Result<(), String> {
+    if count > 0 { Ok(()) } else { Err(message.to_owned()) }
 }
 
 fn known(policy: &PolicyConfig, scope: &Scope) -> Result<(), String> {
@@ -161,12 +161,11 @@ fn known(policy: &PolicyConfig, scope: &Scope) -> Result<(), String> {
     match scope {
         Scope::All | Scope::Address(_) => Ok(()),
         Scope::Group(name) => {
-            let is_there = policy.vocabulary().groups.contains(name);
-            found(is_there, &format!("there is no group {name:?}"))
+            found(usize::from(policy.vocabulary().groups.contains(name)), &format!("there is no group {name:?}"))
         }
         Scope::Client(name) => {
-            let is_there = policy.clients.iter().any(|client| client.name == *name);
-            found(is_there, &format!("there is no client {name:?}; write a [[client]], or give its address"))
+            let count = policy.clients.iter().filter(|client| client.name == *name).count();
+            found(count, &format!("there is no client {name:?}; write a [[client]], or give its address"))
         }
     }
 }

@@ -218,14 +218,19 @@ pub(super) struct Successor {
     deadline_secs: u32,
 }
 
+/// The sockets that a successor gets.
+pub(super) struct Handed<'a> {
+    pub(super) listening: &'a ListeningSockets,
+    pub(super) control: &'a ControlSocket,
+    /// Labels and listeners.
+    pub(super) http: Vec<(&'a [u8], BorrowedFd<'a>)>,
+}
+
 impl Successor {
     /// Sends it all sockets.
-    pub(super) fn begin(
-        mut stream: UnixStream,
-        (listening, control, http): (&ListeningSockets, &ControlSocket, Vec<(&[u8], BorrowedFd<'_>)>),
-        now: Moment,
-    ) -> io::Result<Self> {
+    pub(super) fn begin(mut stream: UnixStream, handed: &Handed<'_>, now: Moment) -> io::Result<Self> {
         stream.set_write_timeout(Some(STEP))?;
+        let Handed { listening, control, http } = handed;
         writeln!(stream, "{}", serde_json::json!({ "sockets": listening.0.len() }))?;
         let mut fds: Vec<(&[u8], BorrowedFd<'_>)> = vec![(CONTROL, control.as_fd())];
         fds.extend(http);

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use avocet_cache::{ReadAt, Security};
+use avocet_cache::{FailureKey, ReadAt, Security};
 use avocet_dnssec::{Reason, Verdict};
 use avocet_resolver::{Event, Find, Reaction, Step, Taken, Trace, Why};
 use avocet_wire::edns::EdnsOption;
@@ -236,7 +236,7 @@ fn kept_value(trace: &Trace) -> Value {
 /// Failures that are remembered, so that the question is not tried again for a while.
 fn failures(shared: &Shared, asked: &Asked) -> Option<Value> {
     let now = shared.clock.now().secs();
-    let failure = shared.failures.lookup(&asked.question(), false, now)?;
+    let failure = shared.failures.lookup(&FailureKey { question: &asked.question(), checking_disabled: false }, now)?;
     let ede = Ede(failure.ede);
     Some(json!({ "section": "failure-cache", "name": shown(&asked.qname), "ede": ede.0, "text": ede.meaning() }))
 }

@@ -73,6 +73,13 @@ impl Validity {
     }
 }
 
+/// What deciding reads and writes beside the question.
+struct Rooms<'a> {
+    hours: &'a Hours,
+    named_lists: &'a mut list::Scratch,
+    noted: &'a mut Vec<RuleId>,
+}
+
 /// Who says what becomes of a question.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Decider {
@@ -256,15 +263,10 @@ impl Policy {
     /// What the rules say of a question. All that hold and do not decide are in `scratch.noted`.
     pub(super) fn decide(&self, asked: &Asked<'_>, moment: Moment, scratch: &mut Scratch) -> Verdict {
         let Scratch { hours, named_lists, noted, .. } = scratch;
-        self.decide_in(asked, moment, (hours, named_lists, noted))
+        self.decide_in(asked, moment, Rooms { hours, named_lists, noted })
     }
 
-    fn decide_in(
-        &self,
-        asked: &Asked<'_>,
-        moment: Moment,
-        (hours, named_lists, noted): (&Hours, &mut list::Scratch, &mut Vec<RuleId>),
-    ) -> Verdict {
+    fn decide_in(&self, asked: &Asked<'_>, moment: Moment, Rooms { hours, named_lists, noted }: Rooms<'_>) -> Verdict {
         let question = to_rules(asked, moment);
         match self.lists.as_ref().filter(|_| self.asks_for_lists) {
             None => self.decide_with((&question, None), hours, &NoLists, noted),
@@ -290,7 +292,7 @@ impl Policy {
         }
         for name in &found.names {
             let asked = Asked { qname: name.wire(), ..*asked };
-            let verdict = self.decide_in(&asked, moment, (hours, named_lists, &mut Vec::new()));
+            let verdict = self.decide_in(&asked, moment, Rooms { hours, named_lists, noted: &mut Vec::new() });
             let rule = verdict.decided.and_then(|id| self.program.rule(id));
             found.freed.push(rule.is_some_and(|rule| matches!(rule.action, Action::Allow)));
             until = until.min(verdict.valid_until);

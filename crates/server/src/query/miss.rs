@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use avocet_cache::FailureKey;
 use avocet_io::Peer;
 
 use super::asked::Asked;
@@ -99,7 +100,7 @@ impl Waiter {
     }
 }
 
-/// A question to be resolved, and the client who waits; none for a prefetch.
+/// A question to be resolved, and the client that waits; none for a prefetch.
 #[derive(Debug)]
 pub(crate) struct Miss {
     /// Folded question to be resolved.
@@ -116,4 +117,11 @@ pub(crate) struct Miss {
     pub(crate) stale_available: bool,
     /// The client.
     pub(crate) waiter: Option<Waiter>,
+}
+
+impl Miss {
+    /// By which the cache of failures knows it.
+    pub(crate) fn failure_key(&self) -> FailureKey<'_> {
+        FailureKey { question: &self.question, checking_disabled: self.checking_disabled }
+    }
 }

@@ -30,7 +30,7 @@ mod verdict;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use avocet_cache::{PacketKey, PacketLookup, PacketMeta, packet_flags};
+use avocet_cache::{FailureKey, PacketKey, PacketLookup, PacketMeta, packet_flags};
 use avocet_io::Peer;
 use avocet_wire::edns::{EdnsOption, option};
 use avocet_wire::header::{CD, HEADER_LEN, RD};
@@ -191,14 +191,13 @@ fn profile(path: &Path<'_>, ip: IpAddr, transport: Transport) -> u16 {
 
 /// The bits of a query that make its answer another one.
 fn key_flags(asked: &Asked) -> u8 {
-    flags_of(asked.flags, asked.dnssec_ok())
+    flags_of(asked.flags, if asked.dnssec_ok() { packet_flags::DO } else { 0 })
 }
 
-fn flags_of(header_flags: u16, dnssec_ok: bool) -> u8 {
+/// The flag for the DO bit is given, those for bits of the header are added.
+fn flags_of(header_flags: u16, of_edns: u8) -> u8 {
     let bit = |set: bool, flag: u8| if set { flag } else { 0 };
-    bit(dnssec_ok, packet_flags::DO)
-        | bit(header_flags & CD != 0, packet_flags::CD)
-        | bit(header_flags & RD != 0, packet_flags::RD)
+    of_edns | bit(header_flags & CD != 0, packet_flags::CD) | bit(header_flags & RD != 0, packet_flags::RD)
 }
 
 /// The same of a query of which only the question was read, for a hint: OPT mostly stands right behind it.
@@ -206,7 +205,7 @@ fn flags_of(header_flags: u16, dnssec_ok: bool) -> u8 {
 fn likely_flags(octets: &[u8], question: &[u8]) -> u8 {
     let &[_, _, high, low, ..] = octets else { return 0 };
     let dnssec_ok = octets.get(HEADER_LEN + question.len() + OPT_FLAGS).is_some_and(|flags| flags & 0x80 != 0);
-    flags_of(u16::from_be_bytes([high, low]), dnssec_ok)
+    flags_of(u16::from_be_bytes([high, low]), if dnssec_ok { packet_flags::DO } else { 0 })
 }
 
 /// The hash under which an answer lies in the packet cache: that of the question, with the rest of
@@ -418,7 +417,7 @@ fn unanswered(
     if query.asked.flags & RD == 0 {
         return not_recursive(path, query, out);
     }
-    misses.push(miss(path, query, aliases, stale));
+    misses.push(Miss { stale_available: stale, ..miss(path, query, aliases) });
     Exit::Wait
 }
 
@@ -434,7 +433,7 @@ fn of_class_and_type(path: &Path<'_>, query: &Query<'_>, out: &mut [u8]) -> Opti
         (Class::NONE, _) => (Rcode::FORMERR, None),
         _ => (Rcode::REFUSED, Some((Ede::NOT_SUPPORTED, "only class IN is served"))),
     };
-    Some(error(path, query, (rcode, Stage::Malformed, ede), out))
+    Some(error(path, query, Refusal { rcode, stage: Stage::Malformed, ede }, out))
 }
 
 /// A query that a rule puts to servers of its own: they are asked, whatever the caches and this network know.
@@ -447,7 +446,7 @@ fn forwarded(
     if query.asked.flags & RD == 0 {
         return not_recursive(path, query, out);
     }
-    let mut miss = miss(path, query, Vec::new(), stale_available);
+    let mut miss = Miss { stale_available, ..miss(path, query, Vec::new()) };
     if let Some(waiter) = &mut miss.waiter {
         waiter.servers = Some(servers);
     }
@@ -457,13 +456,14 @@ fn forwarded(
 
 /// What is not in the caches, and is not to be asked for.
 fn not_recursive(path: &Path<'_>, query: &Query<'_>, out: &mut [u8]) -> Exit {
-    let is_disabled = query.asked.flags & CD != 0;
-    if path.shared.failures.lookup(query.key.question(), is_disabled, path.now.secs()).is_some() {
+    let question = query.key.question();
+    let failure_key = FailureKey { question, checking_disabled: query.asked.flags & CD != 0 };
+    if path.shared.failures.lookup(&failure_key, path.now.secs()).is_some() {
         let ede = Some((Ede::CACHED_ERROR, "resolution failed lately"));
-        return error(path, query, (Rcode::SERVFAIL, Stage::FailureHit, ede), out);
+        return error(path, query, Refusal { rcode: Rcode::SERVFAIL, stage: Stage::FailureHit, ede }, out);
     }
     let ede = Some((Ede::NOT_AUTHORITATIVE, "not in the cache, and recursion was not asked for"));
-    error(path, query, (Rcode::REFUSED, Stage::NotRecursive, ede), out)
+    error(path, query, Refusal { rcode: Rcode::REFUSED, stage: Stage::NotRecursive, ede }, out)
 }
 
 /// QTYPEs that are no data: transfers and the meta types (RFC 6895 §3.1, RFC 8906).
@@ -509,18 +509,21 @@ pub(crate) fn kind(rcode: Rcode, hash: u64) -> u64 {
     if rcode == Rcode::NOERROR { hash } else { u64::from(rcode.0) }
 }
 
-fn error(
-    path: &Path<'_>,
-    query: &Query<'_>,
-    (rcode, stage, ede): (Rcode, Stage, Option<(Ede, &'static str)>),
-    out: &mut [u8],
-) -> Exit {
+/// Why a query gets no data.
+struct Refusal {
+    rcode: Rcode,
+    stage: Stage,
+    ede: Option<(Ede, &'static str)>,
+}
+
+fn error(path: &Path<'_>, query: &Query<'_>, failure: Refusal, out: &mut [u8]) -> Exit {
+    let Refusal { rcode, stage, ede } = failure;
     let draft = Draft { ede, ..draft_empty(out, Some(query.view.question()), rcode) };
     reply(path, query, (draft, stage), out)
 }
 
 fn bad_version(path: &Path<'_>, query: &Query<'_>, out: &mut [u8]) -> Exit {
-    error(path, query, (Rcode::BADVERS, Stage::Malformed, None), out)
+    error(path, query, Refusal { rcode: Rcode::BADVERS, stage: Stage::Malformed, ede: None }, out)
 }
 
 fn plain_outcome(stage: Stage, rcode: Rcode, qtype: Rtype) -> Outcome {
@@ -534,7 +537,7 @@ fn special(path: &Path<'_>, question: &LocalQuestion<'_>, out: &mut [u8]) -> Opt
 }
 
 /// The query as what waits for the network. A local chain asks for its last target instead.
-fn miss(path: &Path<'_>, query: &Query<'_>, aliases: Vec<Alias>, stale_available: bool) -> Miss {
+fn miss(path: &Path<'_>, query: &Query<'_>, aliases: Vec<Alias>) -> Miss {
     let (question, hash) = match aliases.last() {
         None => (Octets::new(query.key.question()), query.key.hash),
         Some(last) => question_behind(path, query.key.question(), last),
@@ -545,7 +548,7 @@ fn miss(path: &Path<'_>, query: &Query<'_>, aliases: Vec<Alias>, stale_available
         dnssec_ok: query.asked.dnssec_ok(),
         checking_disabled: query.asked.flags & CD != 0,
         subnet: subnet(path, query.view, &question),
-        stale_available,
+        stale_available: false,
         waiter: Some(Waiter {
             asked: *query.asked,
             question: Octets::new(query.view.question()),

@@ -20,7 +20,7 @@ use super::respond::Draft;
 use super::stored::Scratch;
 use super::verdict::Judgement;
 use super::{
-    Client, Exit, FromCache, Path, Query, error, key_flags, miss, never_answered, packet_hash, profile,
+    Client, Exit, FromCache, Path, Query, Refusal, error, key_flags, miss, never_answered, packet_hash, profile,
     question_behind, refused, reply, special, stored, unanswered, verdict,
 };
 use crate::metrics::Stage;
@@ -243,7 +243,7 @@ fn hit(path: &Path<'_>, query: &Query<'_>, at: At, out: &mut [u8]) -> Option<Pac
 /// The end of a query by local records and special names, or what is to be resolved for it.
 fn own(path: &Path<'_>, query: &Query<'_>, (out, misses): (&mut [u8], &mut Vec<Miss>)) -> Exit {
     if let Some((rcode, ede)) = never_answered(query.view.qtype) {
-        return error(path, query, (rcode, Stage::Malformed, ede), out);
+        return error(path, query, Refusal { rcode, stage: Stage::Malformed, ede }, out);
     }
     let aliases = match path.state.local.answer(&query.local(), out) {
         Local::Answer(draft) => return reply(path, query, (draft, Stage::Local), out),
@@ -258,7 +258,7 @@ fn own(path: &Path<'_>, query: &Query<'_>, (out, misses): (&mut [u8], &mut Vec<M
     {
         return reply(path, query, (draft, Stage::Special), out);
     }
-    misses.push(miss(path, query, aliases, false));
+    misses.push(miss(path, query, aliases));
     Exit::Wait
 }
 

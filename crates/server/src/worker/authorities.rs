@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::ops::ControlFlow;
 
 use avocet_io::frame::{FrameReader, FrameWriter, ReadBuffer, ReadState, WriteState};
-use avocet_io::poll::{Interest, Poller, Trigger};
+use avocet_io::poll::{Event, Interest, Poller, Trigger};
 use avocet_io::process;
 use avocet_io::upstream::UpstreamSocket;
 use chacha20::rand_core::Rng;
@@ -123,12 +123,12 @@ impl Authorities {
     pub(super) fn drive(
         &mut self,
         poller: &Poller,
-        (number, writable): (u32, bool),
+        (number, event): (u32, Event),
         deliver: &mut impl FnMut(&[u8]),
     ) -> StreamState {
         let Self { lines, buffer, .. } = self;
         let Some(Line::Stream(stream)) = lines.get_mut(&number) else { return StreamState::Open };
-        match stream.drive(poller, (Token::AuthorityStream(number).pack(), writable), buffer, deliver) {
+        match stream.drive(poller, event, buffer, deliver) {
             Ok(ReadState::Closed) => StreamState::Closed(io::ErrorKind::UnexpectedEof),
             Ok(_) => StreamState::Open,
             Err(error) => StreamState::Closed(error.kind()),
@@ -145,16 +145,19 @@ impl Stream {
     fn drive(
         &mut self,
         poller: &Poller,
-        (token, writable): (u64, bool),
+        event: Event,
         buffer: &mut ReadBuffer,
         deliver: &mut impl FnMut(&[u8]),
     ) -> io::Result<ReadState> {
         if let Some(error) = self.tcp.take_error()? {
             return Err(error);
         }
-        if writable && self.writer.write(&mut self.tcp)? == WriteState::Drained && self.interest != Interest::Read {
+        if event.is_writable()
+            && self.writer.write(&mut self.tcp)? == WriteState::Drained
+            && self.interest != Interest::Read
+        {
             self.interest = Interest::Read;
-            poller.modify(&self.tcp, token, Interest::Read, Trigger::Level)?;
+            poller.modify(&self.tcp, event.token(), Interest::Read, Trigger::Level)?;
         }
         self.reader.read(&mut self.tcp, buffer, &mut |message| {
             deliver(message);

@@ -233,8 +233,8 @@ impl Worker {
                     Token::Stream(slot) => self.serve_stream(slot),
                     Token::UpstreamSocket(upstream, socket) => self.readable.push((upstream, socket)),
                     Token::AuthoritySocket(socket) => self.receive_from_authority(socket),
-                    Token::AuthorityStream(stream) => self.drive_authority(stream, event.is_writable()),
-                    Token::UpstreamStream(upstream) => self.drive_upstream(upstream, event.is_writable()),
+                    Token::AuthorityStream(stream) => self.drive_authority(stream, event),
+                    Token::UpstreamStream(upstream) => self.drive_upstream(upstream, event),
                 }
             }
             self.end_turn();

@@ -8,6 +8,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use avocet_cache::{PacketKey, packet_flags};
+use avocet_io::poll::Event;
 use avocet_io::udp::PacketSource;
 use avocet_resolver::{Action, Actions, Ask, AskedFor, Context, Resolved, Shed, StreamFailure, Submitted, UpstreamId};
 use avocet_wire::Rcode;
@@ -123,10 +124,10 @@ impl Worker {
     }
 
     /// Writes to and reads from the connection to an upstream.
-    pub(super) fn drive_upstream(&mut self, upstream: u16, writable: bool) {
+    pub(super) fn drive_upstream(&mut self, upstream: u16, event: Event) {
         let Self { resolver, shared, actions, now, poller, upstreams, wall_secs, .. } = self;
         let id = UpstreamId(upstream);
-        let state = upstreams.drive_stream(poller, (upstream, writable), now.millis(), &mut |message| {
+        let state = upstreams.drive_stream(poller, (upstream, event), now.millis(), &mut |message| {
             resolver.stream_message(id, message, &mut context(shared, actions, (*now, *wall_secs)));
         });
         if let StreamState::Closed(kind) = state {
@@ -147,10 +148,10 @@ impl Worker {
     }
 
     /// Writes to and reads from the connection of a query to an authoritative server.
-    pub(super) fn drive_authority(&mut self, stream: u32, writable: bool) {
+    pub(super) fn drive_authority(&mut self, stream: u32, event: Event) {
         let Self { resolver, shared, actions, now, poller, authorities, wall_secs, .. } = self;
         let mut message = None;
-        let state = authorities.drive(poller, (stream, writable), &mut |octets| message = Some(octets.to_vec()));
+        let state = authorities.drive(poller, (stream, event), &mut |octets| message = Some(octets.to_vec()));
         let mut context = context(shared, actions, (*now, *wall_secs));
         match message {
             Some(octets) => resolver.server_reply(stream, &octets, &mut context),

@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 
 use avocet_io::frame::{FrameReader, FrameWriter, ReadBuffer, ReadState, WriteState};
-use avocet_io::poll::{Interest, Poller, Trigger};
+use avocet_io::poll::{Event, Interest, Poller, Trigger};
 use avocet_io::upstream::UpstreamSocket;
 use avocet_io::uring::{BATCH, SyscallBatch};
 use chacha20::rand_core::Rng;
@@ -300,15 +300,14 @@ impl Upstreams {
     pub(crate) fn drive_stream(
         &mut self,
         poller: &Poller,
-        (upstream, writable): (u16, bool),
+        (upstream, event): (u16, Event),
         now_ms: u64,
         deliver: &mut impl FnMut(&[u8]),
     ) -> StreamState {
         let Self { list, buffer, .. } = self;
         let Some(Some(entry)) = list.get_mut(usize::from(upstream)) else { return StreamState::Open };
         let Some(stream) = &mut entry.stream else { return StreamState::Open };
-        let token = Token::UpstreamStream(upstream).pack();
-        match stream.drive(poller, (token, writable), buffer, (now_ms, deliver)) {
+        match stream.drive(poller, event, buffer, (now_ms, deliver)) {
             Ok(ReadState::Closed) => {
                 entry.stream = None;
                 StreamState::Closed(io::ErrorKind::UnexpectedEof)
@@ -399,16 +398,19 @@ impl Stream {
     fn drive(
         &mut self,
         poller: &Poller,
-        (token, writable): (u64, bool),
+        event: Event,
         buffer: &mut ReadBuffer,
         (now_ms, deliver): (u64, &mut impl FnMut(&[u8])),
     ) -> io::Result<ReadState> {
         if let Some(error) = self.tcp.take_error()? {
             return Err(error);
         }
-        if writable && self.writer.write(&mut self.tcp)? == WriteState::Drained && self.interest != Interest::Read {
+        if event.is_writable()
+            && self.writer.write(&mut self.tcp)? == WriteState::Drained
+            && self.interest != Interest::Read
+        {
             self.interest = Interest::Read;
-            poller.modify(&self.tcp, token, Interest::Read, Trigger::Level)?;
+            poller.modify(&self.tcp, event.token(), Interest::Read, Trigger::Level)?;
         }
         self.reader.read(&mut self.tcp, buffer, &mut |message| {
             self.active_ms = now_ms;

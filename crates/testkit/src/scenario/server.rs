@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use avocet_cache::FailureKey;
 use avocet_resolver::{Action, Actions, Ask, Context, Plan, Resolved, Resolver, Submitted, Trace};
 use avocet_wire::builder::OptFields;
 use avocet_wire::edns::EdnsOption;
@@ -126,8 +127,9 @@ impl Server {
             return vec![Effect::Answer { client: number, octets }];
         }
         if client.flags & RD == 0 {
-            let disabled = client.flags & CD != 0;
-            if self.caches.failures.lookup(client.key.question(), disabled, at.now_secs()).is_some() {
+            let question = client.key.question();
+            let failure_key = FailureKey { question, checking_disabled: client.flags & CD != 0 };
+            if self.caches.failures.lookup(&failure_key, at.now_secs()).is_some() {
                 let ede = Some((Ede::CACHED_ERROR, "resolution failed lately"));
                 return vec![Effect::Answer { client: number, octets: client.empty(Rcode::SERVFAIL, ede) }];
             }
