@@ -296,19 +296,7 @@ impl Walker {
         self.io.record(Step::LocalRoot { name: qname.clone(), rtype: qtype });
         self.io.note(Note::LocalRoot);
         let flags = if is_authoritative { QR | AA } else { QR };
-        let (manner, patience) = (Manner::OF_COPY, Patience::All);
-        let (zone, qname, servers) = (cut.zone.clone(), qname.clone(), Vec::new());
-        let inquiry = Inquiry {
-            zone,
-            qname,
-            qtype,
-            servers,
-            manner,
-            patience,
-            are_listed: !cut.is_named(),
-            is_of_client: false,
-            unanswered: 0,
-        };
+        let inquiry = inquiry_of(cut, (qname, qtype), Manner::OF_COPY);
         Some((inquiry, Arc::new(Fetched { reply, rcode, flags, server: HERE })))
     }
 
@@ -327,7 +315,8 @@ impl Walker {
         }
     }
 
-    /// Will the keys of the zone be needed, whatever its servers say? So it is where the parent has DS records that count, and nobody knows the keys.
+    /// Will the keys of the zone be needed, whatever its servers say? So it is where the parent has DS records that
+    /// count, and nobody knows the keys.
     async fn will_need_keys(&mut self, inquiry: &Inquiry) -> bool {
         let zone = &inquiry.zone;
         let validates = !self.checking_disabled && !inquiry.manner.recursion_desired;
@@ -349,18 +338,7 @@ impl Walker {
     pub(crate) async fn ask_once(&mut self, cut: &Cut, qname: &Name, qtype: Rtype) -> Option<Arc<Fetched>> {
         let servers = self.candidates(cut);
         let manner = self.manner(cut).await;
-        let (zone, qname, patience) = (cut.zone.clone(), qname.clone(), Patience::All);
-        let inquiry = Inquiry {
-            zone,
-            qname,
-            qtype,
-            servers,
-            manner,
-            patience,
-            are_listed: !cut.is_named(),
-            is_of_client: false,
-            unanswered: 0,
-        };
+        let inquiry = Inquiry { servers, ..inquiry_of(cut, (qname, qtype), manner) };
         let fetched = self.io.fetch(inquiry).await.ok()?;
         (fetched.rcode == Rcode::NOERROR).then_some(fetched)
     }
@@ -496,5 +474,20 @@ fn failure_of(why: NotFetched) -> Failure {
         NotFetched::NoServers => Failure::NoServers,
         NotFetched::Exhausted => Failure::TooManyQueries,
         NotFetched::Crowded => Failure::Crowded,
+    }
+}
+
+/// An inquiry for something that is not the client's question, at servers that are still to be named.
+fn inquiry_of(cut: &Cut, (qname, qtype): (&Name, Rtype), manner: Manner) -> Inquiry {
+    Inquiry {
+        zone: cut.zone.clone(),
+        qname: qname.clone(),
+        qtype,
+        servers: Vec::new(),
+        manner,
+        patience: Patience::All,
+        are_listed: !cut.is_named(),
+        is_of_client: false,
+        unanswered: 0,
     }
 }
