@@ -129,7 +129,7 @@ impl Server {
             "||ads.example^\n@@||fine.ads.example^\n||tracker.example^$dnstype=AAAA\n\
              ||named.example^$client=Tablet\n||unnamed.example^$client=~tablet|~nobody\n||near.example^$client=10.0.0.0/24\n\
              ||tagged.example^$ctag=kids|user_child\n||untagged.example^$ctag=~kids\n\
-             ||named-only.example^$dnstype=~CNAME\n",
+             ||named-only.example^$dnstype=~CNAME\n||duckduckgo.com^\n",
         );
         let adult = file("adult.txt", "0.0.0.0 adult.example\n");
         let configuration = CONFIGURATION.replace("ADS", &ads).replace("ADULT", &adult);
@@ -315,6 +315,18 @@ fn rules_rewrite_questions_and_read_answers() {
             (ANYONE, "y.gone.example.", Rtype::A, "nothing"),
             (ANYONE, "hosted.example.", Rtype::A, "REFUSED [15 rule net]"),
             (ANYONE, "www.google.com.", Rtype::A, "NOERROR 300 192.0.2.16"),
+            (TABLET, "www.google.com.", Rtype::A, "NOERROR 30 forcesafesearch.google.com. 300 192.0.2.15"),
+        ],
+    );
+}
+
+#[test]
+fn safe_search_takes_no_name_off_a_list() {
+    let mut server = Server::start("safe-search");
+    check(
+        &mut server,
+        &[
+            (TABLET, "duckduckgo.com.", Rtype::A, "NOERROR 30 0.0.0.0 [17 list ads]"),
             (TABLET, "www.google.com.", Rtype::A, "NOERROR 30 forcesafesearch.google.com. 300 192.0.2.15"),
         ],
     );

@@ -2,7 +2,7 @@
 
 use avocet_policy::list::{self, Decision, Effect};
 use avocet_policy::rpz::ZoneSet;
-use avocet_policy::rule::{self, Lift, Rule, Verdict};
+use avocet_policy::rule::{self, Action, Lift, Rule, Verdict};
 use avocet_wire::{NameBuf, Rtype};
 use serde_json::{Value, json};
 
@@ -86,6 +86,8 @@ impl Policy {
     ) -> Value {
         let verdict = self.verdict(asked, answered, (moment, epoch), scratch);
         let decided = verdict.decided.and_then(|id| self.program.rule(id));
+        // Safe search blocks nothing: a list has decided.
+        let decided = decided.filter(|rule| !matches!(rule.action, Action::SafeSearch) || outcome.says != "blocked");
         let why = match decided {
             // An alias, silence and truncation carry no reason to the client.
             Some(rule) if outcome.why.is_empty() && outcome.says != "passes" => format!("rule {}", rule.name),

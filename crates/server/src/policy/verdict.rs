@@ -174,7 +174,10 @@ impl Policy {
             }
         }
         match verdict.decided {
-            Some(id) => (self.by_rule(id, asked, validity), Decider::Rule, validity),
+            Some(id) => {
+                let (verdict, by) = self.by_rule_or_lists(id, asked, validity, scratch);
+                (verdict, by, validity)
+            }
             None if verdict.lifted.is_some() => (QuestionVerdict::Pass, Decider::Rule, validity),
             None => (self.by_lists(asked, validity, scratch), Decider::List, validity),
         }
@@ -204,7 +207,7 @@ impl Policy {
         verdict.valid_until = verdict.valid_until.min(until);
         let validity = Validity::of(&verdict, moment);
         // Also where the rule has decided on the question: it may have begun to hold while the query waited.
-        let by_rule = verdict.decided.map(|id| self.by_rule(id, asked, validity));
+        let by_rule = verdict.decided.map(|id| self.by_rule_or_lists(id, asked, validity, scratch).0);
         if let Some(in_place) = by_rule.and_then(QuestionVerdict::in_place_of_an_answer) {
             return in_place;
         }
@@ -393,7 +396,23 @@ impl Policy {
         })
     }
 
-    /// What the rule that decided does with the question.
+    /// What the rule that decided does with the question. Safe search takes nothing away from what lists block.
+    fn by_rule_or_lists(
+        &self,
+        id: RuleId,
+        asked: &Asked<'_>,
+        validity: Validity,
+        scratch: &mut Scratch,
+    ) -> (QuestionVerdict<'_>, Decider) {
+        if self.program.rule(id).is_some_and(|rule| matches!(rule.action, Action::SafeSearch)) {
+            let listed = self.by_lists(asked, validity, scratch);
+            if !matches!(listed, QuestionVerdict::Pass) {
+                return (listed, Decider::List);
+            }
+        }
+        (self.by_rule(id, asked, validity), Decider::Rule)
+    }
+
     fn by_rule(&self, id: RuleId, asked: &Asked<'_>, validity: Validity) -> QuestionVerdict<'_> {
         let Some(rule) = self.program.rule(id) else { return QuestionVerdict::Pass };
         let why = ((FIRST_RULE_NOTE + id.0 as usize) as u16, validity);
