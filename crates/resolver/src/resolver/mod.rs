@@ -102,15 +102,15 @@ pub enum Shed {
 /// A question that was in flight when its resolver failed: see [`Resolver::abandon`].
 #[derive(Debug)]
 pub struct Abandoned<W> {
-    /// As of [`Ask`].
+    /// As of [`Ask`](crate::Ask).
     pub question: Vec<u8>,
-    /// As of [`Ask`].
+    /// As of [`Ask`](crate::Ask).
     pub hash: u64,
-    /// As of [`Ask`].
+    /// As of [`Ask`](crate::Ask).
     pub dnssec_ok: bool,
-    /// As of [`Ask`].
+    /// As of [`Ask`](crate::Ask).
     pub checking_disabled: bool,
-    /// As of [`Ask`]; empty where the rule passes none.
+    /// As of [`Ask`](crate::Ask); empty where the rule passes none.
     pub ecs: Vec<u8>,
     /// Those that wait for it.
     pub waiters: Vec<W>,

@@ -12,7 +12,7 @@ use super::setting::{Fault, List, Setting, Text, Value};
 /// Most octets in a text that is given to clients: one character-string (RFC 1035 §3.3).
 const MAX_TEXT: usize = 255;
 
-/// Collects faults while values are taken out of a [`Spec`].
+/// Collects faults while values are taken out of a [`Spec`](super::spec::Spec).
 #[derive(Debug, Default)]
 pub(super) struct Check {
     faults: Vec<Fault>,

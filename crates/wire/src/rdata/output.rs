@@ -9,7 +9,7 @@ use crate::code::Rtype;
 pub(super) enum Stop {
     /// The output failed.
     Output,
-    /// The data is malformed, which [`check`] has ruled out.
+    /// The data is malformed, which [`check`](super::check()) has ruled out.
     Data,
 }
 
