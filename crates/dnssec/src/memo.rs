@@ -1,5 +1,5 @@
-//! Signatures that verified lately: a zone sends its SOA record and its proofs again and again, and to verify each
-//! anew is the dearest part of an answer that says no.
+//! Signatures that verified lately. A zone sends its SOA record and its proofs with each denial, and verifying them
+//! costs more than the rest of the answer.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
