@@ -1,4 +1,5 @@
-//! Octets as a program that writes a message: see the module, whose invariants `cargo test` replays the corpus with.
+//! Octets as a program that writes a message: see the module, whose invariants `cargo test` replays
+//! the corpus with.
 #![no_main]
 
 #[path = "../../crates/wire/tests/messages/writing.rs"]

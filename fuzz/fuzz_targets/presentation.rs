@@ -1,4 +1,5 @@
-//! Record data as text and as octets: see the invariants, which `cargo test` replays the corpus with.
+//! Record data as text and as octets: see the invariants, which `cargo test` replays the corpus
+//! with.
 #![no_main]
 
 #[path = "../../crates/wire/tests/rdata_forms/invariants.rs"]

@@ -1,4 +1,5 @@
-//! Octets as a file of queries, as `avocet load` reads it: see the invariants, which `cargo test` replays the corpus with.
+//! Octets as a file of queries, as `avocet load` reads it: see the invariants, which `cargo test`
+//! replays the corpus with.
 #![no_main]
 
 #[allow(dead_code)] // the other files have targets of their own

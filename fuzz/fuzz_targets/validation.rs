@@ -1,4 +1,5 @@
-//! Octets as RRsets to be validated: see the module, whose invariants `cargo test` replays the corpus with.
+//! Octets as RRsets to be validated: see the module, whose invariants `cargo test` replays the
+//! corpus with.
 #![no_main]
 
 #[path = "../../crates/dnssec/tests/validation/hostile.rs"]

@@ -1,4 +1,5 @@
-//! What is kept, for how long, and who shares it. Hours pass at once, by clocks that the test moves.
+//! What is kept, for how long, and who shares it. Hours pass at once, by clocks that the test
+//! moves.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +22,8 @@ fn www() -> Ask {
 /// Is the TTL what is left, as far as a test can know that runs in real time besides?
 #[track_caller]
 fn is_about(reply: &Reply, expected: u32, since: Instant) {
-    let ttl = reply.answer.iter().chain(&reply.authority).map(|(_, ttl)| *ttl).max().expect("a record");
+    let ttl =
+        reply.answer.iter().chain(&reply.authority).map(|(_, ttl)| *ttl).max().expect("a record");
     assert!(ttl <= expected && ttl + real_secs(since) >= expected, "{ttl} is not about {expected}");
 }
 
@@ -72,7 +74,10 @@ fn steps_of_the_wall_clock_change_no_ttl() {
     for step in [-86_400, 86_400 + 30 * 86_400, -30 * 86_400, -86_400 * 365] {
         clock.step_wall(step);
         is_about(&server.ask(&www()), 300, started);
-        assert_eq!(server.ask(&Ask::of(&format!("n{}.example.", step.unsigned_abs()), "A")).ttl(), Some(300));
+        assert_eq!(
+            server.ask(&Ask::of(&format!("n{}.example.", step.unsigned_abs()), "A")).ttl(),
+            Some(300)
+        );
         is_about(&server.ask(&www()), 300, started);
     }
     assert_eq!(upstream.count_of("www.example."), 1);
@@ -87,7 +92,9 @@ fn denials_are_kept_for_the_lesser_of_ttl_and_minimum_and_cover_names_below() {
     });
     let server = clock.of(Setup::forwarding_to(upstream.addr)).start();
     let started = Instant::now();
-    for (qname, rcode) in [("nodata.example.", Rcode::NOERROR), ("absent.example.", Rcode::NXDOMAIN)] {
+    for (qname, rcode) in
+        [("nodata.example.", Rcode::NOERROR), ("absent.example.", Rcode::NXDOMAIN)]
+    {
         let reply = server.ask(&Ask::of(qname, "A"));
         assert_eq!((reply.rcode, reply.authority.len()), (rcode, 1));
     }
@@ -109,8 +116,11 @@ fn a_hundred_clients_share_one_query_and_each_gets_his_own_answer() {
     let upstream = Scripted::start(|query| query.answer().own(60, "A", "192.0.2.1").hold());
     let server = Setup::forwarding_to(upstream.addr).server("workers = 1").start();
     let ask_of = |number: usize| {
-        let ask =
-            if number.is_multiple_of(2) { Ask::of("Shared.EXAMPLE.", "A") } else { Ask::of("sHARED.example.", "A") };
+        let ask = if number.is_multiple_of(2) {
+            Ask::of("Shared.EXAMPLE.", "A")
+        } else {
+            Ask::of("sHARED.example.", "A")
+        };
         let ask = ask.id(1000 + number as u16);
         if number.is_multiple_of(3) { ask } else { ask.edns(512 + number as u16) }
     };
@@ -123,10 +133,14 @@ fn a_hundred_clients_share_one_query_and_each_gets_his_own_answer() {
     until("the upstream is asked", || (upstream.held() == 1).then_some(()));
     upstream.release();
     for (number, client) in clients.iter().enumerate() {
-        let (ask, octets) = (ask_of(number), client.receive(crate::harness::PATIENCE).expect("an answer"));
+        let (ask, octets) =
+            (ask_of(number), client.receive(crate::harness::PATIENCE).expect("an answer"));
         let reply = Reply::read(&octets);
         assert_eq!((reply.header.id, &reply.question), (1000 + number as u16, &ask.question()));
-        assert_eq!((reply.texts(), reply.opt.is_some()), (vec!["192.0.2.1".to_owned()], !number.is_multiple_of(3)));
+        assert_eq!(
+            (reply.texts(), reply.opt.is_some()),
+            (vec!["192.0.2.1".to_owned()], !number.is_multiple_of(3))
+        );
     }
     assert_eq!(upstream.count_of("shared.example."), 1);
 }
@@ -137,12 +151,17 @@ fn a_popular_name_is_asked_for_again_before_it_expires() {
     for (keys, asked) in [("prefetch = true", 2), ("prefetch = false", 1)] {
         let upstream = Scripted::plain(100);
         let cache = format!("[cache]\nsnapshot-interval-secs = 0\n{keys}");
-        let server = clock.of(Setup::forwarding_to(upstream.addr).server("workers = 1").tables(&cache)).start();
+        let server = clock
+            .of(Setup::forwarding_to(upstream.addr).server("workers = 1").tables(&cache))
+            .start();
         server.ask(&www());
         server.ask(&www());
         clock.advance(94);
         let reply = server.ask(&www());
-        assert!(reply.ttl().is_some_and(|ttl| ttl <= 6), "the old answer is given still: {reply:?}");
+        assert!(
+            reply.ttl().is_some_and(|ttl| ttl <= 6),
+            "the old answer is given still: {reply:?}"
+        );
         if asked == 2 {
             until("the new answer is there", || server.ask(&www()).ttl().filter(|ttl| *ttl > 50));
         }
@@ -220,8 +239,7 @@ fn ttls_are_kept_within_the_configured_bounds() {
         "top.example." => query.answer().own(u32::MAX, "A", "192.0.2.1").send(),
         _ => query.answer().rcode(Rcode::NXDOMAIN).soa("example.", 86_400).send(),
     });
-    let cache =
-        "[cache]\nsnapshot-interval-secs = 0\nmin-ttl-secs = 30\nmax-ttl-secs = 1000\nnegative-max-ttl-secs = 500";
+    let cache = "[cache]\nsnapshot-interval-secs = 0\nmin-ttl-secs = 30\nmax-ttl-secs = 1000\nnegative-max-ttl-secs = 500";
     let server = Setup::forwarding_to(upstream.addr).tables(cache).start();
     let ttl = |qname: &str| server.ask(&Ask::of(qname, "A")).ttl();
     assert_eq!(ttl("short.example."), Some(30));

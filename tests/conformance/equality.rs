@@ -5,11 +5,12 @@
 //!
 //! * AA is 0 and RA is 1, since the answer comes from a cache; AD is 0, since nothing was validated
 //!   here. RD and CD are the query's.
-//! * RRsets are compared as sets. Their order is free, except that a CNAME stands before its target.
+//! * RRsets are compared as sets. Their order is free, except that a CNAME stands before its
+//!   target.
 //! * TTLs may be lower, never higher.
 //! * A chain that leaves the upstream's zones is followed at the upstream of the next zone.
-//! * NS records and addresses that nobody asked for are left out (RFC 9619 calls it minimal). The SOA
-//!   of a negative answer, and the proofs that DO asks for, stay.
+//! * NS records and addresses that nobody asked for are left out (RFC 9619 calls it minimal). The
+//!   SOA of a negative answer, and the proofs that DO asks for, stay.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -68,8 +69,8 @@ impl By {
 struct Upstreams {
     first: SocketAddr,
     second: SocketAddr,
-    /// By how many seconds a TTL may seem to have grown: an upstream that counts down itself does so by the
-    /// beat of its own clock.
+    /// By how many seconds a TTL may seem to have grown: an upstream that counts down itself does
+    /// so by the beat of its own clock.
     beats: u32,
 }
 
@@ -90,24 +91,41 @@ struct Expected {
 
 /// Every question: those of all types, chains, wildcards, and names and types that are not there.
 fn questions() -> Vec<(String, String)> {
-    let mut found: Vec<_> = TYPES.iter().map(|(rtype, _)| (zones::owner_of(rtype), (*rtype).to_owned())).collect();
+    let mut found: Vec<_> =
+        TYPES.iter().map(|(rtype, _)| (zones::owner_of(rtype), (*rtype).to_owned())).collect();
     let mut add = |labels: &str, apex: &str, rtypes: &str| {
         for rtype in rtypes.split(' ') {
-            found
-                .push((if labels.is_empty() { apex.to_owned() } else { format!("{labels}.{apex}") }, rtype.to_owned()));
+            found.push((
+                if labels.is_empty() { apex.to_owned() } else { format!("{labels}.{apex}") },
+                rtype.to_owned(),
+            ));
         }
     };
     add("", APEX, "SOA NS MX A AAAA DNSKEY TYPE65401");
-    for name in ["many", "x.wild", "a.b.wild", "known.wild", "CamelCase", "cAMELcASE", "a.branch", "mail"] {
+    for name in
+        ["many", "x.wild", "a.b.wild", "known.wild", "CamelCase", "cAMELcASE", "a.branch", "mail"]
+    {
         add(name, APEX, "A TXT AAAA");
     }
-    for name in ["absent", "a.absent", "empty.deep", "deep", "absent.deep", "wild", "known.wild.absent"] {
+    for name in
+        ["absent", "a.absent", "empty.deep", "deep", "absent.deep", "wild", "known.wild.absent"]
+    {
         add(name, APEX, "A MX");
     }
     for name in ["c1", "c2", "c3", "nodata", "nowhere", "any.star"] {
         add(name, APEX, "A CNAME TXT");
     }
-    for name in ["out", "far", "lost", "tree", "a.tree", "b.tree", "absent.tree", "a.out-tree", "absent.out-tree"] {
+    for name in [
+        "out",
+        "far",
+        "lost",
+        "tree",
+        "a.tree",
+        "b.tree",
+        "absent.tree",
+        "a.out-tree",
+        "absent.out-tree",
+    ] {
         add(name, APEX, "A CNAME DNAME");
     }
     add("d2", APEX, "DNAME");
@@ -122,7 +140,9 @@ fn questions() -> Vec<(String, String)> {
 /// Questions to the signed zone.
 fn signed_questions() -> Vec<(String, String)> {
     let names = ["www", "alias", "x.wild", "absent", "empty", "a.tree", "absent.tree"];
-    let below = names.iter().flat_map(|name| ["A", "TXT"].map(|rtype| (format!("{name}.{SIGNED}"), rtype.to_owned())));
+    let below = names
+        .iter()
+        .flat_map(|name| ["A", "TXT"].map(|rtype| (format!("{name}.{SIGNED}"), rtype.to_owned())));
     let apex = ["SOA", "NS", "DNSKEY", "A"].map(|rtype| (SIGNED.to_owned(), rtype.to_owned()));
     // The CNAME that follows from a DNAME is proven by the DNAME's signature only.
     below.chain(apex).chain([(format!("a.tree.{SIGNED}"), "CNAME".to_owned())]).collect()
@@ -157,9 +177,17 @@ fn expect(by: By, upstreams: &Upstreams, manner: Manner, qname: &str, qtype: &st
 #[track_caller]
 fn end_of_chain(reply: &Reply, qname: &[u8], qtype: Rtype) -> Vec<u8> {
     let mut current = qname.to_ascii_lowercase();
-    for (record, _) in reply.answer.iter().filter(|(record, _)| record.rtype != Rtype::RRSIG || qtype == Rtype::RRSIG) {
+    for (record, _) in reply
+        .answer
+        .iter()
+        .filter(|(record, _)| record.rtype != Rtype::RRSIG || qtype == Rtype::RRSIG)
+    {
         let is_dname = record.rtype == Rtype::DNAME && name::is_under(&current, &record.owner);
-        assert!(is_dname || record.owner == current, "{record:?} is out of order in {:?}", reply.answer);
+        assert!(
+            is_dname || record.owner == current,
+            "{record:?} is out of order in {:?}",
+            reply.answer
+        );
         if record.rtype == Rtype::CNAME && qtype != Rtype::CNAME {
             current = record.rdata.to_ascii_lowercase();
         }
@@ -171,9 +199,14 @@ fn end_of_chain(reply: &Reply, qname: &[u8], qtype: Rtype) -> Vec<u8> {
 fn needed(records: &Records, is_denial: bool) -> BTreeSet<&Record> {
     let covers = |record: &Record, types: &[u16]| {
         record.rtype == Rtype::RRSIG
-            && record.rdata.first_chunk().is_some_and(|covered| types.contains(&u16::from_be_bytes(*covered)))
+            && record
+                .rdata
+                .first_chunk()
+                .is_some_and(|covered| types.contains(&u16::from_be_bytes(*covered)))
     };
-    let is_proof = |record: &&Record| matches!(record.rtype, Rtype::NSEC | Rtype::NSEC3) || covers(record, &[47, 50]);
+    let is_proof = |record: &&Record| {
+        matches!(record.rtype, Rtype::NSEC | Rtype::NSEC3) || covers(record, &[47, 50])
+    };
     let is_soa = |record: &&Record| record.rtype == Rtype::SOA || covers(record, &[6]);
     records.keys().filter(|record| is_proof(record) || is_denial && is_soa(record)).collect()
 }
@@ -228,9 +261,19 @@ fn keys(records: &[(Record, u32)]) -> impl Iterator<Item = &Record> {
 }
 
 /// Compares what stands beside the answer, and all TTLs.
-fn compare_rest(reply: &Reply, expected: &Expected, qtype: &str, beats: u32) -> Result<(), &'static str> {
-    let end = end_of_chain(reply, &reply.question[..reply.question.len() - 4], crate::harness::rtype(qtype));
-    let is_denial = !reply.answer.iter().any(|(record, _)| record.owner == end && record.rtype != Rtype::RRSIG);
+fn compare_rest(
+    reply: &Reply,
+    expected: &Expected,
+    qtype: &str,
+    beats: u32,
+) -> Result<(), &'static str> {
+    let end = end_of_chain(
+        reply,
+        &reply.question[..reply.question.len() - 4],
+        crate::harness::rtype(qtype),
+    );
+    let is_denial =
+        !reply.answer.iter().any(|(record, _)| record.owner == end && record.rtype != Rtype::RRSIG);
     let authority: Records = reply.authority.iter().cloned().collect();
     if needed(&authority, is_denial) != needed(&expected.authority, is_denial) {
         return Err("authority");
@@ -239,7 +282,8 @@ fn compare_rest(reply: &Reply, expected: &Expected, qtype: &str, beats: u32) -> 
     for (record, ttl) in reply.answer.iter().chain(&reply.authority).chain(&reply.additional) {
         match others.iter().find_map(|records| records.get(record)) {
             None => return Err("a record that no upstream gave"),
-            // A synthesised CNAME has the TTL of its DNAME (RFC 6672 §3.1), which a server may give as 0.
+            // A synthesised CNAME has the TTL of its DNAME (RFC 6672 §3.1), which a server may give
+            // as 0.
             Some(0) if record.rtype == Rtype::CNAME => {}
             Some(given) if *ttl > given + beats => return Err("a TTL that has grown"),
             Some(_) => {}

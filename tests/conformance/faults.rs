@@ -28,7 +28,11 @@ fn ask_once(server: &Server, qname: &str) -> Reply {
 #[track_caller]
 fn answers(server: &Server, qname: &str) {
     let reply = ask_once(server, qname);
-    assert_eq!((reply.rcode, reply.texts()), (Rcode::NOERROR, vec!["192.0.2.1".to_owned()]), "{qname}");
+    assert_eq!(
+        (reply.rcode, reply.texts()),
+        (Rcode::NOERROR, vec!["192.0.2.1".to_owned()]),
+        "{qname}"
+    );
 }
 
 #[track_caller]
@@ -43,7 +47,9 @@ fn dead_upstreams_mean_servfail_in_time_with_the_reason_and_cached_names_go_on()
     let silent = Arc::new(AtomicBool::new(false));
     let told = silent.clone();
     let upstream =
-        Scripted::start(move |query| if told.load(Ordering::Relaxed) { Verdict::Silence } else { good(query) });
+        Scripted::start(
+            move |query| if told.load(Ordering::Relaxed) { Verdict::Silence } else { good(query) },
+        );
     let server = Setup::forwarding_to(upstream.addr).start();
     for number in 0..30 {
         answers(&server, &format!("warm{number}.example."));
@@ -59,11 +65,17 @@ fn dead_upstreams_mean_servfail_in_time_with_the_reason_and_cached_names_go_on()
     for client in &clients {
         let reply = Reply::read(&client.receive(LATEST).expect("an answer in time"));
         assert_eq!(reply.rcode, Rcode::SERVFAIL);
-        assert!([Some(Ede::NO_REACHABLE_AUTHORITY.0), Some(Ede::NETWORK_ERROR.0)].contains(&reply.ede()), "{reply:?}");
+        assert!(
+            [Some(Ede::NO_REACHABLE_AUTHORITY.0), Some(Ede::NETWORK_ERROR.0)]
+                .contains(&reply.ede()),
+            "{reply:?}"
+        );
     }
     fails(&server, "cold1.example.", &[Ede::CACHED_ERROR]);
     silent.store(false, Ordering::Relaxed);
-    until("answers come again", || (ask_once(&server, "fresh.example.").rcode == Rcode::NOERROR).then_some(()));
+    until("answers come again", || {
+        (ask_once(&server, "fresh.example.").rcode == Rcode::NOERROR).then_some(())
+    });
 }
 
 #[test]
@@ -79,7 +91,9 @@ fn a_port_nobody_listens_on_means_servfail_or_the_next_upstream() {
 #[test]
 fn truncation_leads_to_tcp_however_slowly_it_comes() {
     let by_tcp = |verdict: fn(&Received) -> Verdict| {
-        Scripted::start(move |query| if query.over_tcp { verdict(query) } else { query.answer().truncated().send() })
+        Scripted::start(move |query| {
+            if query.over_tcp { verdict(query) } else { query.answer().truncated().send() }
+        })
     };
     let drips = by_tcp(|query| Verdict::Drip(query.answer().own(60, "A", "192.0.2.1").octets()));
     answers(&Setup::forwarding_to(drips.addr).start(), "a.example.");
@@ -93,7 +107,8 @@ fn truncation_leads_to_tcp_however_slowly_it_comes() {
     fails(&Setup::forwarding_to(refuses.addr).start(), "a.example.", &unable);
     let other = Scripted::start(good);
     for bad in [&silent, &closes, &refuses] {
-        let both = Setup::plain().rule(".", &[bad.addr, other.addr], "strategy = \"ordered\"").start();
+        let both =
+            Setup::plain().rule(".", &[bad.addr, other.addr], "strategy = \"ordered\"").start();
         answers(&both, "a.example.");
     }
 }
@@ -119,7 +134,8 @@ fn upstreams_without_edns_are_learnt() {
 
 #[test]
 fn upstreams_that_drop_edns_are_asked_without() {
-    let upstream = Scripted::start(|query| if query.has_edns() { Verdict::Silence } else { good(query) });
+    let upstream =
+        Scripted::start(|query| if query.has_edns() { Verdict::Silence } else { good(query) });
     let server = Setup::forwarding_to(upstream.addr).server("workers = 1").start();
     // Silence may be loss: it takes some questions to learn from it.
     for number in 0..5 {
@@ -133,7 +149,8 @@ fn upstreams_that_drop_edns_are_asked_without() {
 fn malformed_and_forged_replies_are_passed_over() {
     let upstream = Scripted::start(|query| {
         let good = query.answer().own(60, "A", "192.0.2.1").octets();
-        let mut replies: Vec<Vec<u8>> = (0..good.len()).step_by(2).map(|len| good[..len].to_vec()).collect();
+        let mut replies: Vec<Vec<u8>> =
+            (0..good.len()).step_by(2).map(|len| good[..len].to_vec()).collect();
         let forged = query.answer().own(60, "A", "203.0.113.66").octets();
         let changed = |at: usize, mask: u8| {
             let mut octets = forged.clone();
@@ -141,9 +158,21 @@ fn malformed_and_forged_replies_are_passed_over() {
             octets
         };
         // Another ID, a query, another OPCODE, another name, type and class, no question, noise.
-        replies.extend([changed(0, 1), changed(1, 0x80), changed(2, 0x80), changed(2, 0x08), changed(13, 1)]);
+        replies.extend([
+            changed(0, 1),
+            changed(1, 0x80),
+            changed(2, 0x80),
+            changed(2, 0x08),
+            changed(13, 1),
+        ]);
         let fixed = 12 + forged[12..].iter().position(|octet| *octet == 0).expect("the root") + 1;
-        replies.extend([changed(fixed + 1, 2), changed(fixed + 3, 2), changed(5, 1), vec![0; 512], vec![0xff; 512]]);
+        replies.extend([
+            changed(fixed + 1, 2),
+            changed(fixed + 3, 2),
+            changed(5, 1),
+            vec![0; 512],
+            vec![0xff; 512],
+        ]);
         replies.truncate(50);
         replies.push(good);
         Verdict::Send(replies)
@@ -153,7 +182,12 @@ fn malformed_and_forged_replies_are_passed_over() {
     for number in 0..20 {
         let qname = format!("victim{number}.example.");
         answers(&server, &qname);
-        assert_eq!(upstream.count_of(&qname), 1, "nobody was asked again: {:02x?}", upstream.received());
+        assert_eq!(
+            upstream.count_of(&qname),
+            1,
+            "nobody was asked again: {:02x?}",
+            upstream.received()
+        );
     }
 }
 
@@ -164,7 +198,11 @@ fn an_upstream_that_always_wants_another_cookie_is_given_up() {
         query.answer().rcode(Rcode::BADCOOKIE).cookie(&client, &[query.number as u8; 16]).send()
     });
     let server = Setup::forwarding_to(upstream.addr).start();
-    fails(&server, "a.example.", &[Ede::NETWORK_ERROR, Ede::NO_REACHABLE_AUTHORITY, Ede::INVALID_DATA]);
+    fails(
+        &server,
+        "a.example.",
+        &[Ede::NETWORK_ERROR, Ede::NO_REACHABLE_AUTHORITY, Ede::INVALID_DATA],
+    );
     assert!(upstream.count_of("a.example.") <= 3, "{} queries", upstream.count_of("a.example."));
 }
 
@@ -172,7 +210,9 @@ fn an_upstream_that_always_wants_another_cookie_is_given_up() {
 fn a_cookie_that_the_upstream_gave_is_sent_back() {
     let upstream = Scripted::start(|query| match query.cookie() {
         Some(cookie) if cookie[8..] == [7; 16] => good(query),
-        Some(cookie) => query.answer().rcode(Rcode::BADCOOKIE).cookie(&cookie[..8], &[7; 16]).send(),
+        Some(cookie) => {
+            query.answer().rcode(Rcode::BADCOOKIE).cookie(&cookie[..8], &[7; 16]).send()
+        }
         None => Verdict::Silence,
     });
     let server = Setup::forwarding_to(upstream.addr).server("workers = 1").start();
@@ -184,8 +224,12 @@ fn a_cookie_that_the_upstream_gave_is_sent_back() {
 #[test]
 fn errors_of_an_upstream_lead_to_the_next_one() {
     for rcode in [Rcode::SERVFAIL, Rcode::REFUSED, Rcode::FORMERR, Rcode::NOTIMP] {
-        let (bad, other) = (Scripted::start(move |query| query.answer().rcode(rcode).send()), Scripted::start(good));
-        let server = Setup::plain().rule(".", &[bad.addr, other.addr], "strategy = \"ordered\"").start();
+        let (bad, other) = (
+            Scripted::start(move |query| query.answer().rcode(rcode).send()),
+            Scripted::start(good),
+        );
+        let server =
+            Setup::plain().rule(".", &[bad.addr, other.addr], "strategy = \"ordered\"").start();
         answers(&server, "a.example.");
         let alone = Setup::forwarding_to(bad.addr).start();
         let reasons = [Ede::NO_REACHABLE_AUTHORITY, Ede::INVALID_DATA];
@@ -209,6 +253,10 @@ fn loops_of_aliases_end() {
     for (qname, most) in [("a.example.", 3), ("self.example.", 2), ("chain.example.", 13)] {
         let before = upstream.received().len();
         assert_eq!(ask_once(&server, qname).rcode, Rcode::SERVFAIL, "{qname}");
-        assert!(upstream.received().len() - before <= most, "{qname}: {} queries", upstream.received().len() - before);
+        assert!(
+            upstream.received().len() - before <= most,
+            "{qname}: {} queries",
+            upstream.received().len() - before
+        );
     }
 }

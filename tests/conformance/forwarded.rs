@@ -1,4 +1,5 @@
-//! Rules that put single questions to servers of their own: whom it holds for gets what these say, and nobody else.
+//! Rules that put single questions to servers of their own: whom it holds for gets what these say,
+//! and nobody else.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,15 +15,18 @@ const OTHER: [u8; 4] = [127, 0, 0, 3];
 
 fn upstream(address: &'static str) -> Scripted {
     Scripted::start(move |query| match query.qname().as_str() {
-        "alias.example." => {
-            query.answer().own(300, "CNAME", "target.elsewhere.").record("target.elsewhere.", 300, "A", address).send()
-        }
+        "alias.example." => query
+            .answer()
+            .own(300, "CNAME", "target.elsewhere.")
+            .record("target.elsewhere.", 300, "A", address)
+            .send(),
         _ => query.answer().own(300, "A", address).send(),
     })
 }
 
 fn rule(servers: &[SocketAddr]) -> String {
-    let servers: Vec<String> = servers.iter().map(|addr| format!("{}@{}", addr.ip(), addr.port())).collect();
+    let servers: Vec<String> =
+        servers.iter().map(|addr| format!("{}@{}", addr.ip(), addr.port())).collect();
     format!(
         "[[rule]]\nname = \"lab\"\nwhen = 'client.ip.in(\"127.0.0.2/32\")'\naction = \"forward\"\nto = {servers:?}\n\
          [[record]]\nname = \"own.example\"\ntype = \"A\"\nvalues = [\"192.0.2.99\"]\n"
@@ -72,7 +76,8 @@ fn a_rule_forwards_where_the_server_recurses() {
 fn a_rule_may_name_the_zone_whose_servers_it_asks() {
     let (all, lab) = (upstream("192.0.2.1"), upstream("192.0.2.2"));
     let rule = "[[rule]]\nname = \"lab\"\nwhen = 'client.ip.in(\"127.0.0.2/32\")'\naction = \"forward\"\nto = [\"lab.example\"]\n";
-    let server = Setup::forwarding_to(all.addr).rule("lab.example", &[lab.addr], "").tables(rule).start();
+    let server =
+        Setup::forwarding_to(all.addr).rule("lab.example", &[lab.addr], "").tables(rule).start();
     for _ in 0..2 {
         assert!(said(&ask(server.addr, OTHER, "www.lab.example")).contains("192.0.2.2"));
         assert!(said(&ask(server.addr, OTHER, "www.example")).contains("192.0.2.1"));

@@ -16,11 +16,12 @@ const SENT: usize = 200;
 /// How many may wait for one name, and how many ask.
 const WAITERS: usize = 1000;
 const PULSE: usize = 10_000;
-/// Queries of the pulse that are sent at once: few waits, as the whole must be sent before the server gives up.
+/// Queries of the pulse that are sent at once: few waits, as the whole must be sent before the
+/// server gives up.
 const BATCH: usize = 200;
 
-/// Sends a query many times and gives the replies. A query of another kind at the end of each batch tells
-/// that the server has seen them all.
+/// Sends a query many times and gives the replies. A query of another kind at the end of each batch
+/// tells that the server has seen them all.
 fn send_many(client: &Udp, ask: &Ask, count: usize) -> Vec<Reply> {
     let mut replies = Vec::new();
     for batch in 0..count.div_ceil(50) {
@@ -61,7 +62,8 @@ fn equal_answers_over_the_limit_are_dropped_or_truncated_and_tcp_gives_them() {
     assert_eq!(slips, (SENT - whole) / 2, "each second answer over the limit says TC");
     assert!(replies.iter().all(|reply| reply.is_truncated() != (reply.answer.len() == 1)));
     // What an attacker could have sent to a victim through us (RFC 5358).
-    let (octets_in, octets_out) = (SENT * ask.octets().len(), replies.iter().map(|reply| reply.len).sum::<usize>());
+    let (octets_in, octets_out) =
+        (SENT * ask.octets().len(), replies.iter().map(|reply| reply.len).sum::<usize>());
     assert!(octets_out <= 4 * octets_in, "{octets_out} octets for {octets_in}");
     assert_eq!(server.ask_tcp(&ask).answer.len(), 1);
 }
@@ -71,7 +73,8 @@ fn a_client_with_a_valid_cookie_is_not_limited_and_one_with_a_wrong_cookie_is() 
     let upstream = Scripted::plain(600);
     let server = Setup::forwarding_to(upstream.addr).tables(LIMIT).start();
     let client = Udp::to(server.addr);
-    let ask = |cookie: &[u8]| Ask::of("www.example.", "A").edns(1232).option(option::COOKIE, cookie);
+    let ask =
+        |cookie: &[u8]| Ask::of("www.example.", "A").edns(1232).option(option::COOKIE, cookie);
     let first = client.ask(&ask(b"12345678"));
     let cookie = first.option(option::COOKIE).expect("a cookie").to_vec();
     assert!(cookie.len() == 24 && cookie.starts_with(b"12345678"));
@@ -82,15 +85,22 @@ fn a_client_with_a_valid_cookie_is_not_limited_and_one_with_a_wrong_cookie_is() 
     wrong[23] ^= 1;
     let replies = send_many(&client, &ask(&wrong), SENT);
     assert!(replies.iter().filter(|reply| !reply.is_truncated()).count() < 50);
-    assert!(replies.iter().all(|reply| reply.option(option::COOKIE).is_some_and(|cookie| cookie.len() == 24)));
+    assert!(
+        replies
+            .iter()
+            .all(|reply| reply.option(option::COOKIE).is_some_and(|cookie| cookie.len() == 24))
+    );
 }
 
 #[test]
 fn cookies_of_servers_with_one_secret_hold_at_all_of_them() {
     let keys = format!("cookie-secret = \"{}\"", "0f".repeat(16));
-    let (first, second) =
-        (Setup::plain().server(&keys).tables(LIMIT).start(), Setup::plain().server(&keys).tables(LIMIT).start());
-    let ask = |cookie: &[u8]| Ask::of("localhost.", "AAAA").edns(1232).option(option::COOKIE, cookie);
+    let (first, second) = (
+        Setup::plain().server(&keys).tables(LIMIT).start(),
+        Setup::plain().server(&keys).tables(LIMIT).start(),
+    );
+    let ask =
+        |cookie: &[u8]| Ask::of("localhost.", "AAAA").edns(1232).option(option::COOKIE, cookie);
     let cookie = first.ask(&ask(b"12345678")).option(option::COOKIE).expect("a cookie").to_vec();
     assert_eq!(send_many(&Udp::to(second.addr), &ask(&cookie), SENT).len(), SENT);
 }
@@ -100,7 +110,8 @@ fn a_cookie_may_be_asked_for_without_a_question() {
     let server = Setup::plain().start();
     let with_options = |options: &[u8]| {
         let mut octets =
-            b"\x00\x09\x01\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x29\x04\xd0\x00\x00\x00\x00".to_vec();
+            b"\x00\x09\x01\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x29\x04\xd0\x00\x00\x00\x00"
+                .to_vec();
         octets.extend_from_slice(&(options.len() as u16).to_be_bytes());
         octets.extend_from_slice(options);
         let client = Udp::to(server.addr);
@@ -141,7 +152,8 @@ impl Tally {
 
 /// Sends the pulse while the upstream is silent, lets it answer, and waits for what comes of it.
 fn pulse(client: &Udp, tally: &Tally, upstream: &Scripted) {
-    let (ask, barrier) = (Ask::of("pulse.example.", "A").octets(), Ask::of("localhost.", "A").id(0xbeef).octets());
+    let (ask, barrier) =
+        (Ask::of("pulse.example.", "A").octets(), Ask::of("localhost.", "A").id(0xbeef).octets());
     for batch in 1..=PULSE / BATCH {
         (0..BATCH).for_each(|_| client.send(&ask));
         client.send(&barrier);
@@ -150,7 +162,8 @@ fn pulse(client: &Udp, tally: &Tally, upstream: &Scripted) {
     assert_eq!(tally.good.load(Ordering::Relaxed), 0);
     upstream.release();
     tally.until_at_least("the others are answered", |tally| &tally.good, 1);
-    // The answers come all at once and may fill the client's socket, so the question behind them is repeated.
+    // The answers come all at once and may fill the client's socket, so the question behind them is
+    // repeated.
     until("no more is to come", || {
         client.send(&barrier);
         (tally.barriers.load(Ordering::Relaxed) > PULSE / BATCH).then_some(())
@@ -162,14 +175,20 @@ fn a_pulse_of_answers_is_bounded() {
     let upstream = Scripted::start(|query| query.answer().own(60, "A", "192.0.2.1").hold());
     let server = Setup::forwarding_to(upstream.addr).server("workers = 1").start();
     let client = Udp::to(server.addr);
-    let (tally, receiver, over) = (Tally::default(), client.second_handle(), AtomicBool::new(false));
+    let (tally, receiver, over) =
+        (Tally::default(), client.second_handle(), AtomicBool::new(false));
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
-                receiver.receive(Duration::from_millis(100)).iter().for_each(|octets| tally.count(octets));
+                receiver
+                    .receive(Duration::from_millis(100))
+                    .iter()
+                    .for_each(|octets| tally.count(octets));
             }
         });
-        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| pulse(&client, &tally, &upstream)));
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            pulse(&client, &tally, &upstream)
+        }));
         over.store(true, Ordering::Relaxed);
         outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     });
@@ -191,7 +210,8 @@ fn random_names_types_and_classes_add_no_metrics() {
     for batch in 0..20 {
         let asks = (0..100).map(|number| {
             let name = format!("r{batch}-{number}.x{number}\\\"y\\\\z.example.");
-            Ask::of(&name, &format!("TYPE{}", 300 + batch * 100 + number)).class(Class(1 + number as u16 % 5))
+            Ask::of(&name, &format!("TYPE{}", 300 + batch * 100 + number))
+                .class(Class(1 + number as u16 % 5))
         });
         let framed: Vec<u8> = asks.flat_map(|ask| frame(&ask.octets())).collect();
         connection.send_raw(&framed).expect("an open connection");

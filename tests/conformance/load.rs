@@ -4,7 +4,8 @@ use std::process::{Command, Output};
 
 use crate::harness::{Directory, Server, Setup};
 
-const RECORDS: &str = "[[record]]\nname = \"*.load.example\"\ntype = \"A\"\nvalues = [\"192.0.2.7\"]\n";
+const RECORDS: &str =
+    "[[record]]\nname = \"*.load.example\"\ntype = \"A\"\nvalues = [\"192.0.2.7\"]\n";
 const ZONE: &str = "$ORIGIN load.example.\n@ 60 SOA ns admin 1 1 1 1 1\n* A 192.0.2.7\n";
 
 fn load(words: &[&str]) -> Output {
@@ -16,7 +17,11 @@ fn code(output: &Output) -> Option<i32> {
 }
 
 fn text(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
 }
 
 #[test]
@@ -27,13 +32,32 @@ fn a_run_is_checked_reported_and_compared() {
     let (addr, pid) = (server.addr.to_string(), server.pid().to_string());
     let path = |name: &str| directory.path().join(name).to_string_lossy().into_owned();
     let (json, html) = (path("run.json"), path("run.html"));
-    let asked = ["--zone-name", "load.example", "--population", "50", "--count", "2000", "--duration", "60s"];
-    let checked = ["--zone-file", zone.to_str().expect("a path"), "--pid", &pid, "--json", &json, "--html", &html];
+    let asked = [
+        "--zone-name",
+        "load.example",
+        "--population",
+        "50",
+        "--count",
+        "2000",
+        "--duration",
+        "60s",
+    ];
+    let checked = [
+        "--zone-file",
+        zone.to_str().expect("a path"),
+        "--pid",
+        &pid,
+        "--json",
+        &json,
+        "--html",
+        &html,
+    ];
     let output = load(&[&[addr.as_str()], &asked[..], &checked[..]].concat());
     assert_eq!(code(&output), Some(0), "{}", text(&output));
     assert!(text(&output).contains("2,000 answered"), "{}", text(&output));
 
-    let report: serde_json::Value = serde_json::from_str(&directory.read("run.json")).expect("JSON");
+    let report: serde_json::Value =
+        serde_json::from_str(&directory.read("run.json")).expect("JSON");
     assert_eq!(report["format"], "avocet-load/1");
     assert_eq!(report["check"], "answer");
     assert_eq!(report["outcome"]["rcodes"]["NOERROR"], 2000);
@@ -54,7 +78,16 @@ fn damaged_packets_and_floods_leave_the_server_answering() {
     let server: Server = Setup::plain().tables(RECORDS).start();
     let addr = server.addr.to_string();
     for scenario in ["malformed", "flood"] {
-        let words = ["--zone-name", "load.example", "--population", "50", "--rate", "2000", "--duration", "2s"];
+        let words = [
+            "--zone-name",
+            "load.example",
+            "--population",
+            "50",
+            "--rate",
+            "2000",
+            "--duration",
+            "2s",
+        ];
         let output = load(&[&[addr.as_str(), "--scenario", scenario], &words[..]].concat());
         assert_eq!(code(&output), Some(0), "{scenario}: {}", text(&output));
     }

@@ -1,4 +1,5 @@
-//! What the server answers by itself: local records, special names, itself, ANY, and whom it refuses.
+//! What the server answers by itself: local records, special names, itself, ANY, and whom it
+//! refuses.
 
 use avocet_wire::edns::option;
 use avocet_wire::header::{AA, RA};
@@ -68,7 +69,11 @@ fn local_records_answer_by_type_wildcard_alias_and_reverse_name() {
     let reply = check(&server, "router.lan.", "MX", good, &[]);
     let (soa, ttl_secs) = &reply.authority[0];
     let shown = "router.lan. SOA router.lan. nobody.invalid. 1 3600 1200 604800 77";
-    assert_eq!((format!("{soa:?}"), *ttl_secs), (shown.to_owned(), 77), "no zone of this network is above it");
+    assert_eq!(
+        (format!("{soa:?}"), *ttl_secs),
+        (shown.to_owned(), 77),
+        "no zone of this network is above it"
+    );
     check(&server, "x.apps.lan.", "A", good, &["192.168.1.9"]);
     check(&server, "a.b.apps.lan.", "A", good, &["192.168.1.9"]);
     check(&server, "fixed.apps.lan.", "TXT", good, &["\"v=1\" \"two words\""]);
@@ -87,7 +92,8 @@ fn a_local_alias_leads_to_names_of_upstreams() {
     let server = server(&upstream);
     for turn in ["miss", "hit"] {
         let reply = server.ask(&Ask::of("a.lan.", "A").edns(1232));
-        let owners: Vec<_> = reply.answer.iter().map(|(record, _)| record.rtype.to_string()).collect();
+        let owners: Vec<_> =
+            reply.answer.iter().map(|(record, _)| record.rtype.to_string()).collect();
         assert_eq!(owners, ["CNAME", "CNAME", "A"], "{turn}");
         assert_eq!(reply.texts(), ["192.0.2.1", "b.lan.", "www.outside.example."], "{turn}");
         assert!(reply.opt.is_some());
@@ -110,16 +116,18 @@ fn stranger() -> Scripted {
     Scripted::start(|query| {
         let answer = query.answer();
         match query.qname().as_str() {
-            "own.example." => {
-                answer.own(60, "CNAME", "router.lan.").record("router.lan.", 60, "A", "203.0.113.66").send()
-            }
+            "own.example." => answer
+                .own(60, "CNAME", "router.lan.")
+                .record("router.lan.", 60, "A", "203.0.113.66")
+                .send(),
             "unknown.example." => answer.own(60, "CNAME", "unknown.lan.").send(),
             "above.example." => answer.own(60, "CNAME", "apps.lan.").send(),
             "onion.example." => answer.own(60, "CNAME", "x.onion.").send(),
             "round.example." => answer.own(60, "CNAME", "a.lan.").send(),
-            "x.branch.example." => {
-                answer.record("branch.example.", 60, "DNAME", "apps.lan.").own(60, "CNAME", "x.apps.lan.").send()
-            }
+            "x.branch.example." => answer
+                .record("branch.example.", 60, "DNAME", "apps.lan.")
+                .own(60, "CNAME", "x.apps.lan.")
+                .send(),
             _ => answer.own(60, "A", "192.0.2.1").send(),
         }
     })
@@ -127,10 +135,12 @@ fn stranger() -> Scripted {
 
 #[test]
 fn aliases_of_others_into_names_of_this_network_end_here() {
-    let recursing = "[resolver]\nmode = \"recurse\"\nquery-private = true\n[dnssec]\nvalidate = false\n";
+    let recursing =
+        "[resolver]\nmode = \"recurse\"\nquery-private = true\n[dnssec]\nvalidate = false\n";
     for more in ["", recursing] {
         let upstream = stranger();
-        let setup = Setup::forwarding_to(upstream.addr).server("local-zones = [\"lan\"]").tables(RECORDS);
+        let setup =
+            Setup::forwarding_to(upstream.addr).server("local-zones = [\"lan\"]").tables(RECORDS);
         let server = setup.tables(more).start();
         let check = |name: &str, qtype: &str, rcode: Rcode, expected: &[&str]| {
             for ask in [Ask::of(name, qtype), Ask::of(name, qtype).edns(1232).dnssec_ok()] {
@@ -138,12 +148,20 @@ fn aliases_of_others_into_names_of_this_network_end_here() {
                     let reply = server.ask(&ask);
                     assert_eq!(
                         (reply.rcode, &reply.texts()[..]),
-                        (rcode, expected.iter().map(ToString::to_string).collect::<Vec<_>>().as_slice()),
+                        (
+                            rcode,
+                            expected.iter().map(ToString::to_string).collect::<Vec<_>>().as_slice()
+                        ),
                         "{turn} {name} {more}"
                     );
                     assert_eq!(
                         reply.authority.len(),
-                        usize::from(reply.answer.iter().all(|(record, _)| record.rtype.to_string() != qtype)),
+                        usize::from(
+                            reply
+                                .answer
+                                .iter()
+                                .all(|(record, _)| record.rtype.to_string() != qtype)
+                        ),
                         "{name}"
                     );
                     assert_eq!(reply.header.flags & AA, 0, "{name}");
@@ -157,11 +175,19 @@ fn aliases_of_others_into_names_of_this_network_end_here() {
         check("unknown.example.", "A", Rcode::NXDOMAIN, &["unknown.lan."]);
         check("above.example.", "A", good, &["apps.lan."]);
         check("onion.example.", "A", Rcode::NXDOMAIN, &["x.onion."]);
-        check("round.example.", "A", good, &["192.0.2.1", "a.lan.", "b.lan.", "www.outside.example."]);
+        check(
+            "round.example.",
+            "A",
+            good,
+            &["192.0.2.1", "a.lan.", "b.lan.", "www.outside.example."],
+        );
         check("x.branch.example.", "A", good, &["192.168.1.9", "apps.lan.", "x.apps.lan."]);
         for query in upstream.received() {
             let name = query.qname();
-            assert!(!name.ends_with("lan.") && !name.ends_with("onion."), "{name} is asked upstream");
+            assert!(
+                !name.ends_with("lan.") && !name.ends_with("onion."),
+                "{name} is asked upstream"
+            );
         }
     }
 }
@@ -169,7 +195,8 @@ fn aliases_of_others_into_names_of_this_network_end_here() {
 #[test]
 fn special_names_stay_here_unless_a_rule_or_the_configuration_says_otherwise() {
     let upstream = Scripted::plain(60);
-    let server = Setup::forwarding_to(upstream.addr).rule("corp.test", &[upstream.addr], "").start();
+    let server =
+        Setup::forwarding_to(upstream.addr).rule("corp.test", &[upstream.addr], "").start();
     check(&server, "localhost.", "A", Rcode::NOERROR, &["127.0.0.1"]);
     check(&server, "sub.localhost.", "AAAA", Rcode::NOERROR, &["::1"]);
     check(&server, "1.0.0.127.in-addr.arpa.", "PTR", Rcode::NOERROR, &["localhost."]);
@@ -194,8 +221,11 @@ fn special_names_stay_here_unless_a_rule_or_the_configuration_says_otherwise() {
 #[test]
 fn the_server_tells_of_itself_what_it_is_told_to() {
     let chaos = |qname: &str| Ask::of(qname, "TXT").class(Class::CH);
-    let talking = Setup::plain().server("version = \"v 1\"\nid-server = \"gw7\"\nnsid = \"gw7\"").start();
-    for (qname, text) in [("version.bind.", "\"v 1\""), ("ID.Server.", "\"gw7\""), ("hostname.bind.", "\"gw7\"")] {
+    let talking =
+        Setup::plain().server("version = \"v 1\"\nid-server = \"gw7\"\nnsid = \"gw7\"").start();
+    for (qname, text) in
+        [("version.bind.", "\"v 1\""), ("ID.Server.", "\"gw7\""), ("hostname.bind.", "\"gw7\"")]
+    {
         assert_eq!(talking.ask(&chaos(qname)).texts(), [text]);
     }
     let nsid = Ask::of("localhost.", "A").edns(1232).option(option::NSID, b"");
@@ -212,7 +242,8 @@ fn any_is_answered_with_as_little_as_can_be() {
     let upstream = Scripted::plain(60);
     let server = server(&upstream);
     for _ in 0..2 {
-        let reply = check(&server, "www.outside.example.", "ANY", Rcode::NOERROR, &["\"RFC8482\" \"\""]);
+        let reply =
+            check(&server, "www.outside.example.", "ANY", Rcode::NOERROR, &["\"RFC8482\" \"\""]);
         assert_eq!(reply.answer.len(), 1);
     }
     assert!(upstream.received().is_empty());
@@ -237,7 +268,8 @@ fn without_rd_only_what_is_in_the_cache_is_answered() {
 fn clients_outside_the_list_are_refused_with_no_more_octets_than_they_sent() {
     let upstream = Scripted::plain(60);
     let setup = Setup::forwarding_to(upstream.addr).listen("0.0.0.0", "127.0.0.1");
-    let server = setup.server("allow = [\"127.0.0.2\"]\nnsid = \"a rather long identifier\"").start();
+    let server =
+        setup.server("allow = [\"127.0.0.2\"]\nnsid = \"a rather long identifier\"").start();
     let plain = Ask::of("www.outside.example.", "A");
     let edns = plain.clone().edns(1232);
     let asks = [
@@ -254,7 +286,12 @@ fn clients_outside_the_list_are_refused_with_no_more_octets_than_they_sent() {
     for ask in asks {
         let reply = server.ask(&ask);
         assert_eq!(reply.rcode, Rcode::REFUSED);
-        assert!(reply.len <= ask.octets().len(), "{} octets for {}: {ask:?}", reply.len, ask.octets().len());
+        assert!(
+            reply.len <= ask.octets().len(),
+            "{} octets for {}: {ask:?}",
+            reply.len,
+            ask.octets().len()
+        );
     }
     let padded = plain.clone().edns(1232).option(option::PADDING, &[0; 100]);
     assert_eq!(server.ask(&padded).ede(), Some(Ede::PROHIBITED.0));
@@ -267,12 +304,17 @@ fn clients_outside_the_list_are_refused_with_no_more_octets_than_they_sent() {
 #[test]
 fn replies_leave_from_the_address_that_was_asked() {
     let upstream = Scripted::plain(60);
-    for (listen, asked) in [("0.0.0.0", "127.0.0.2"), ("0.0.0.0", "127.1.2.3"), ("::1", "::1"), ("::", "::1")] {
+    for (listen, asked) in
+        [("0.0.0.0", "127.0.0.2"), ("0.0.0.0", "127.1.2.3"), ("::1", "::1"), ("::", "::1")]
+    {
         let server = Setup::forwarding_to(upstream.addr).listen(listen, asked).start();
         // The client's socket is connected: a reply from another address would not reach it.
         for _ in 0..2 {
             assert_eq!(server.ask(&Ask::of("www.outside.example.", "A")).texts(), ["192.0.2.1"]);
-            assert_eq!(server.ask_tcp(&Ask::of("www.outside.example.", "A")).texts(), ["192.0.2.1"]);
+            assert_eq!(
+                server.ask_tcp(&Ask::of("www.outside.example.", "A")).texts(),
+                ["192.0.2.1"]
+            );
         }
     }
 }

@@ -1,5 +1,6 @@
-//! A copy of the root zone by transfer, as a file, and after a restart; copies that were changed (RFC 8806, RFC 8976).
-//! The zone is signed and digested by Knot DNS. There are no root servers here: what is answered is out of the copy.
+//! A copy of the root zone by transfer, as a file, and after a restart; copies that were changed
+//! (RFC 8806, RFC 8976). The zone is signed and digested by Knot DNS. There are no root servers
+//! here: what is answered is out of the copy.
 
 use std::fs;
 
@@ -18,7 +19,10 @@ const ZONE: &str = ". 86400 SOA a.root. host.root. 1 1800 900 604800 300\n. 8640
 fn anchor(primary: &Peer) -> String {
     let reply = crate::harness::Udp::to(primary.addr).ask(&Ask::of(".", "DNSKEY"));
     let key = &reply.answer[0].0;
-    format!("[dnssec]\ntrust-anchors = [\". IN DNSKEY {}\"]", rdata::display(key.rtype.0, &key.rdata))
+    format!(
+        "[dnssec]\ntrust-anchors = [\". IN DNSKEY {}\"]",
+        rdata::display(key.rtype.0, &key.rdata)
+    )
 }
 
 fn start(local_root: &str, anchor: &str, hints: &Directory) -> Server {
@@ -34,13 +38,15 @@ fn primaries(primary: &Peer) -> String {
     format!("local-root = true\nlocal-root-primaries = [\"127.0.0.1@{}\"]", primary.addr.port())
 }
 
-/// Waits until a name is denied with all that validation wants. Every question has another name, as failures are kept.
+/// Waits until a name is denied with all that validation wants. Every question has another name, as
+/// failures are kept.
 #[track_caller]
 fn check_denials(server: &Server, prefix: &str) {
     let mut number = 0;
     let reply = until("the copy is in use", || {
         number += 1;
-        let reply = server.ask(&Ask::of(&format!("www.{prefix}{number}."), "A").edns(1232).dnssec_ok());
+        let reply =
+            server.ask(&Ask::of(&format!("www.{prefix}{number}."), "A").edns(1232).dnssec_ok());
         (reply.rcode == Rcode::NXDOMAIN).then_some(reply)
     });
     assert!(reply.header.flags & AD != 0, "{reply:?}");
@@ -53,7 +59,10 @@ fn check_denials(server: &Server, prefix: &str) {
 fn check_refusal(server: &Server, why: &str) {
     until("it is refused", || server.directory.read("log").contains(why).then_some(()));
     assert_eq!(server.ask(&Ask::of("www.nothing.", "A")).rcode, Rcode::SERVFAIL);
-    assert!(http_get(server.http, "/metrics").contains("avocet_root_zone_copies_total{result=\"refused\"} 1"));
+    assert!(
+        http_get(server.http, "/metrics")
+            .contains("avocet_root_zone_copies_total{result=\"refused\"} 1")
+    );
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Queries made to break the one who reads them (S30, S31, S46): each gets one reply or none, and the server
-//! goes on.
+//! Queries made to break the one who reads them (S30, S31, S46): each gets one reply or none, and
+//! the server goes on.
 
 use avocet_wire::edns::option;
 use avocet_wire::header::{QR, RD};
@@ -18,8 +18,8 @@ fn server() -> (Scripted, Server) {
     (upstream, server)
 }
 
-/// Sends a message and then a good query on the same socket; gives the reply to the first, if there was one
-/// before the second's. Of an earlier message that went upstream the reply may come now.
+/// Sends a message and then a good query on the same socket; gives the reply to the first, if there
+/// was one before the second's. Of an earlier message that went upstream the reply may come now.
 fn reaction(socket: &Udp, octets: &[u8]) -> Option<Vec<u8>> {
     socket.send(octets);
     let barrier = Ask::of("version.bind.", "TXT").class(Class::CH).id(0xbeef).octets();
@@ -52,10 +52,14 @@ fn lies() -> Vec<Vec<u8>> {
     let fixed = [0, 1, 0, 1];
     let with = |name: &[u8]| question(&[name, &fixed].concat());
     let good = [&wire_name("www.example.")[..], &fixed].concat();
-    let record =
-        |rdata_len: u8, rdata: &[u8]| [&good[..], &[0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, rdata_len], rdata].concat();
+    let record = |rdata_len: u8, rdata: &[u8]| {
+        [&good[..], &[0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, rdata_len], rdata].concat()
+    };
     let opt = |rdata_len: u8, rdata: &[u8]| {
-        counted([1, 0, 0, 1], &[&good[..], &[0, 0, 41, 4, 208, 0, 0, 0, 0, 0, rdata_len], rdata].concat())
+        counted(
+            [1, 0, 0, 1],
+            &[&good[..], &[0, 0, 41, 4, 208, 0, 0, 0, 0, 0, rdata_len], rdata].concat(),
+        )
     };
     let labels = |count: usize, len: u8| {
         [vec![[vec![len], vec![b'a'; usize::from(len)]].concat(); count].concat(), vec![0]].concat()
@@ -114,9 +118,10 @@ fn messages_that_lie_get_formerr_or_nothing() {
         let reply = reaction(&socket, &sent);
         judge(&sent, reply.as_deref());
         let rcode = reply.map(|octets| Reply::read(&octets).rcode);
-        // Of a name of exactly 255 octets, of the root, and of surplus records that are whole, nothing is wrong.
-        let is_fine =
-            [127 * 2 + 1 + 4 + 12, 1 + 4 + 12].contains(&sent.len()) || sent[4..12] == [0, 1, 0, 0, 0, 1, 0, 0];
+        // Of a name of exactly 255 octets, of the root, and of surplus records that are whole,
+        // nothing is wrong.
+        let is_fine = [127 * 2 + 1 + 4 + 12, 1 + 4 + 12].contains(&sent.len())
+            || sent[4..12] == [0, 1, 0, 0, 0, 1, 0, 0];
         if !is_fine {
             assert_eq!(rcode, Some(Rcode::FORMERR), "{sent:02x?}");
         }
@@ -127,7 +132,10 @@ fn messages_that_lie_get_formerr_or_nothing() {
 fn every_cut_and_every_changed_octet_of_a_query_leaves_the_server_well() {
     let (_upstream, mut server) = server();
     let socket = Udp::to(server.addr);
-    let good = Ask::of("www.example.", "A").edns(1232).option(option::NSID, b"").option(option::COOKIE, b"12345678");
+    let good = Ask::of("www.example.", "A")
+        .edns(1232)
+        .option(option::NSID, b"")
+        .option(option::COOKIE, b"12345678");
     let good = good.octets();
     for len in 0..good.len() {
         judge_loosely(&good[..len], reaction(&socket, &good[..len]));
@@ -158,7 +166,10 @@ fn thousands_of_options_are_refused_and_repeated_ones_count_once() {
     }
     assert_eq!(server.ask_tcp(&flood).rcode, Rcode::FORMERR);
     let cookies = Ask::of("www.example.", "A").edns(1232).option(option::COOKIE, b"12345678");
-    let twice = cookies.option(option::COOKIE, b"abcdefgh").option(option::NSID, b"").option(option::NSID, b"");
+    let twice = cookies
+        .option(option::COOKIE, b"abcdefgh")
+        .option(option::NSID, b"")
+        .option(option::NSID, b"");
     let options = server.ask(&twice).opt.expect("OPT").options;
     let codes: Vec<u16> = options.iter().map(|(code, _)| *code).collect();
     assert_eq!(codes.iter().filter(|code| **code == option::NSID).count(), 1);
@@ -173,15 +184,23 @@ fn classes_opcodes_and_meta_types_meet_with_what_the_table_says() {
     let mut number = 0;
     for class in [0, 1, 2, 3, 4, 254, 255, 65_535] {
         for opcode in 0..16 {
-            for rtype in ["A", "TYPE0", "OPT", "TYPE128", "TKEY", "TSIG", "IXFR", "AXFR", "MAILB", "MAILA", "ANY"] {
+            for rtype in [
+                "A", "TYPE0", "OPT", "TYPE128", "TKEY", "TSIG", "IXFR", "AXFR", "MAILB", "MAILA",
+                "ANY",
+            ] {
                 number += 1;
-                let ask = Ask::of("www.example.", rtype).id(number).class(Class(class)).flags(RD | opcode << 11);
+                let ask = Ask::of("www.example.", rtype)
+                    .id(number)
+                    .class(Class(class))
+                    .flags(RD | opcode << 11);
                 let reply = reaction(&socket, &ask.octets()).map(|octets| Reply::read(&octets));
                 let expected = expected(class, opcode, rtype);
                 match reply {
                     Some(reply) => assert_eq!(Some(reply.rcode), expected, "{ask:?}"),
                     // TYPE128 is asked for upstream: its answer may come behind the barrier.
-                    None => assert!(expected.is_none() || rtype == "TYPE128", "no reply to {ask:?}"),
+                    None => {
+                        assert!(expected.is_none() || rtype == "TYPE128", "no reply to {ask:?}")
+                    }
                 }
             }
         }

@@ -1,9 +1,10 @@
-//! The 48 probes of EDNS and header compliance (RFC 6891, RFC 8906, RFC 9619): each a raw message over both
-//! transports, with the one reaction that is right.
+//! The 48 probes of EDNS and header compliance (RFC 6891, RFC 8906, RFC 9619): each a raw message
+//! over both transports, with the one reaction that is right.
 //!
-//! Of every reply it is checked besides: QR and RA are set; RD and CD are the query's; AA, TC, AD and Z are 0;
-//! ID, OPCODE and question are the query's; OPT is there if and only if it could be read in the query, in
-//! version 0, with no flag but DO and no option that the query did not ask for.
+//! Of every reply it is checked besides: QR and RA are set; RD and CD are the query's; AA, TC, AD
+//! and Z are 0; ID, OPCODE and question are the query's; OPT is there if and only if it could be
+//! read in the query, in version 0, with no flag but DO and no option that the query did not ask
+//! for.
 
 use avocet_wire::edns::option;
 use avocet_wire::header::{AA, AD, CD, QR, RA, RD, TC, Z};
@@ -40,7 +41,12 @@ fn probe(name: &'static str, ask: Ask, reaction: Reaction) -> Probe {
 }
 
 /// A probe by a query whose octets are changed.
-fn broken(name: &'static str, ask: Ask, change: impl Fn(&mut Vec<u8>), reaction: Reaction) -> Probe {
+fn broken(
+    name: &'static str,
+    ask: Ask,
+    change: impl Fn(&mut Vec<u8>),
+    reaction: Reaction,
+) -> Probe {
     let mut octets = ask.octets();
     change(&mut octets);
     Probe { name, octets, reaction, options: [&[], &[]] }
@@ -142,7 +148,12 @@ fn malformed_probes() -> Vec<Probe> {
         broken("two OPT records", edns(), second_opt, FORMERR),
         broken("an OPT record below a name", edns(), owner_of_opt, FORMERR),
         broken("an option that runs past its record", edns(), long_option, FORMERR_OPT),
-        broken("an OPT record that runs past the message", edns(), |octets| octets.truncate(octets.len() - 2), FORMERR),
+        broken(
+            "an OPT record that runs past the message",
+            edns(),
+            |octets| octets.truncate(octets.len() - 2),
+            FORMERR,
+        ),
         broken(
             "no question",
             a(),
@@ -157,7 +168,12 @@ fn malformed_probes() -> Vec<Probe> {
         broken("a name that points to itself", a(), pointer, FORMERR),
         broken("half a question", a(), |octets| octets.truncate(20), FORMERR),
         broken("a record that is not there", a(), count(7, 1), FORMERR),
-        broken("a header alone that promises a question", a(), |octets| octets.truncate(12), FORMERR),
+        broken(
+            "a header alone that promises a question",
+            a(),
+            |octets| octets.truncate(12),
+            FORMERR,
+        ),
     ]
 }
 
@@ -170,7 +186,11 @@ fn upstream() -> Scripted {
         let question = &query.octets[12..];
         let asks_for_a = question.windows(4).any(|fixed| fixed == [0, 1, 0, 1]);
         let answer: Answer<'_> = query.answer();
-        if asks_for_a { answer.own(600, "A", "192.0.2.1").send() } else { answer.soa("probe.example.", 600).send() }
+        if asks_for_a {
+            answer.own(600, "A", "192.0.2.1").send()
+        } else {
+            answer.soa("probe.example.", 600).send()
+        }
     })
 }
 
@@ -183,13 +203,16 @@ fn server(upstream: &Scripted) -> Server {
     server
 }
 
-/// Sends the probe and then a good query: whatever comes first is the reaction. Replies to what needs no
-/// upstream keep their order within a socket, and on a connection.
+/// Sends the probe and then a good query: whatever comes first is the reaction. Replies to what
+/// needs no upstream keep their order within a socket, and on a connection.
 fn react(server: &Server, over_tcp: bool, probe: &Probe) -> Option<Vec<u8>> {
     let next = a().id(0x7777).octets();
     let first = if over_tcp {
         let mut connection = Tcp::to(server.addr);
-        connection.send(&probe.octets).and_then(|()| connection.send(&next)).expect("an open connection");
+        connection
+            .send(&probe.octets)
+            .and_then(|()| connection.send(&next))
+            .expect("an open connection");
         connection.receive()
     } else {
         let socket = Udp::to(server.addr);
@@ -211,25 +234,41 @@ fn judge(probe: &Probe, over_tcp: bool, octets: Option<&[u8]>) -> Result<(), Str
     let reply = Reply::read(octets);
     let sent = u16::from_be_bytes([probe.octets[2], probe.octets[3]]);
     let echoed = sent & (RD | CD | ANY_OPCODE);
-    let options: Vec<u16> = reply.opt.iter().flat_map(|opt| opt.options.iter().map(|(code, _)| *code)).collect();
+    let options: Vec<u16> =
+        reply.opt.iter().flat_map(|opt| opt.options.iter().map(|(code, _)| *code)).collect();
     let dnssec_ok = probe.octets.ends_with(&[0x80, 0, 0, 0]);
-    let expect = |holds: bool, what: &str| if holds { Ok(()) } else { Err(format!("{what}: {reply:?}")) };
+    let expect =
+        |holds: bool, what: &str| if holds { Ok(()) } else { Err(format!("{what}: {reply:?}")) };
     expect(reply.rcode == rcode, "RCODE")?;
     expect(reply.header.id == ID, "ID")?;
     // What the server says about itself is its own (RFC 4892).
     let authoritative = if reply.question.ends_with(&[0, 3]) { AA } else { 0 };
     expect(reply.header.flags == QR | RA | authoritative | echoed | rcode.low(), "flags")?;
     expect(reply.header.counts[1] == records, "number of records")?;
-    expect(reply.question.is_empty() || probe.octets[12..].starts_with(&reply.question), "question")?;
+    expect(
+        reply.question.is_empty() || probe.octets[12..].starts_with(&reply.question),
+        "question",
+    )?;
     expect(!reply.question.is_empty() || rcode != Rcode::NOERROR, "no question")?;
     expect(reply.opt.is_some() == opt, "OPT")?;
-    expect(reply.opt.as_ref().is_none_or(|opt| opt.version == 0 && opt.udp_size == 1232), "version or size")?;
-    expect(reply.opt.as_ref().is_none_or(|opt| opt.flags == if dnssec_ok { 0x8000 } else { 0 }), "flags of OPT")?;
     expect(
-        options.iter().all(|code| *code == option::EDE || probe.options[usize::from(over_tcp)].contains(code)),
+        reply.opt.as_ref().is_none_or(|opt| opt.version == 0 && opt.udp_size == 1232),
+        "version or size",
+    )?;
+    expect(
+        reply.opt.as_ref().is_none_or(|opt| opt.flags == if dnssec_ok { 0x8000 } else { 0 }),
+        "flags of OPT",
+    )?;
+    expect(
+        options.iter().all(|code| {
+            *code == option::EDE || probe.options[usize::from(over_tcp)].contains(code)
+        }),
         "options",
     )?;
-    expect(probe.options[usize::from(over_tcp)].iter().all(|code| options.contains(code)), "options that lack")
+    expect(
+        probe.options[usize::from(over_tcp)].iter().all(|code| options.contains(code)),
+        "options that lack",
+    )
 }
 
 #[test]
@@ -243,7 +282,11 @@ fn all_48_probes_meet_with_the_right_reaction() {
         for over_tcp in [false, true] {
             let reply = react(&server, over_tcp, probe);
             if let Err(what) = judge(probe, over_tcp, reply.as_deref()) {
-                failures.push(format!("{} {}: {what}", if over_tcp { "TCP" } else { "UDP" }, probe.name));
+                failures.push(format!(
+                    "{} {}: {what}",
+                    if over_tcp { "TCP" } else { "UDP" },
+                    probe.name
+                ));
             }
         }
         passed += usize::from(failures.len() == before);

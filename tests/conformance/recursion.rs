@@ -34,8 +34,9 @@ fn a_stub_zone_is_asked_at_its_servers_and_cached() {
 
 #[test]
 fn a_truncated_answer_is_asked_for_over_tcp() {
-    let authority =
-        Scripted::start(|query| if query.over_tcp { good(query) } else { query.answer().truncated().send() });
+    let authority = Scripted::start(|query| {
+        if query.over_tcp { good(query) } else { query.answer().truncated().send() }
+    });
     let server = recursing(&authority, "\"corp\"");
     let reply = Udp::to(server.addr).ask(&Ask::of("large.corp.", "A"));
     assert_eq!((reply.rcode, reply.texts()), (Rcode::NOERROR, vec!["192.0.2.1".to_owned()]));
@@ -68,13 +69,16 @@ fn a_negative_anchor_set_at_run_time_holds_until_it_is_removed() {
     let command = |words: &[&str]| {
         let config = server.directory.path().join("avocet.toml");
         let mut command = Command::new(env!("CARGO_BIN_EXE_avocet"));
-        let done = command.args(words).arg("--config").arg(config).output().expect("the command runs");
+        let done =
+            command.args(words).arg("--config").arg(config).output().expect("the command runs");
         assert!(done.status.success(), "{done:?}");
     };
     let ask = || server.ask(&Ask::of("www.corp.", "A"));
     assert_eq!(ask().rcode, Rcode::SERVFAIL, "it is not signed as its anchor wants");
     command(&["nta", "add", "corp", "--for", "1h"]);
-    let unsigned = until("the anchor is in force", || Some(ask()).filter(|reply| reply.rcode == Rcode::NOERROR));
+    let unsigned = until("the anchor is in force", || {
+        Some(ask()).filter(|reply| reply.rcode == Rcode::NOERROR)
+    });
     assert_eq!(unsigned.texts(), ["192.0.2.1"]);
     command(&["nta", "remove", "corp"]);
     until("the anchor is gone", || Some(ask()).filter(|reply| reply.rcode == Rcode::SERVFAIL));

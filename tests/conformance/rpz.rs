@@ -1,15 +1,18 @@
-//! Response policy zones do what they do elsewhere: the same zones in Avocet, Unbound, Knot Resolver and BIND,
-//! before the same authority, asked the same.
+//! Response policy zones do what they do elsewhere: the same zones in Avocet, Unbound, Knot
+//! Resolver and BIND, before the same authority, asked the same.
 //!
-//! RCODE, TC, the records of the answer and whether there is an answer at all must be equal, but for these:
+//! RCODE, TC, the records of the answer and whether there is an answer at all must be equal, but
+//! for these:
 //!
-//! * Knot Resolver knows triggers on the qname alone and no aliases, takes a wildcard for names below an existing
-//!   name too, and answers what is to be dropped with SERVFAIL.
-//! * Unbound looks at the qname in all zones before it resolves, so that a later zone goes before an address of an
-//!   earlier one; and where it lets a client pass, it looks at the qname all the same.
+//! * Knot Resolver knows triggers on the qname alone and no aliases, takes a wildcard for names
+//!   below an existing name too, and answers what is to be dropped with SERVFAIL.
+//! * Unbound looks at the qname in all zones before it resolves, so that a later zone goes before
+//!   an address of an earlier one; and where it lets a client pass, it looks at the qname all the
+//!   same.
 //!
-//! What such a case does is not compared with whom it does not hold of. And what Unbound acts upon because of an alias
-//! or an address it has kept, and gives it at times to the next who asks: there it may say what the authority says.
+//! What such a case does is not compared with whom it does not hold of. And what Unbound acts upon
+//! because of an alias or an address it has kept, and gives it at times to the next who asks: there
+//! it may say what the authority says.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
@@ -30,12 +33,13 @@ const NAMES_VARIABLE: &str = "AVOCET_RPZ_NAMES";
 /// Questions in flight at once.
 const WINDOW: usize = 100;
 /// Silence of these lengths, one after another, is no answer.
-const SILENCES: [Duration; 3] = [Duration::from_millis(30), Duration::from_millis(400), Duration::from_millis(400)];
+const SILENCES: [Duration; 3] =
+    [Duration::from_millis(30), Duration::from_millis(400), Duration::from_millis(400)];
 /// Attempts until a difference is one.
 const ATTEMPTS: usize = 3;
 
-/// What is done to a name. `{n}` is its label, `{a}` its address, `{r}` that in reverse, `{h}` the third octet of it,
-/// and `{x}` its number.
+/// What is done to a name. `{n}` is its label, `{a}` its address, `{r}` that in reverse, `{h}` the
+/// third octet of it, and `{x}` its number.
 struct Case {
     what: &'static str,
     /// Records of the authority, below its apex.
@@ -54,7 +58,12 @@ const STRICT: &[Filter] = &[Filter::Named];
 /// Types that are asked for.
 const TYPES: [&str; 3] = ["A", "AAAA", "TXT"];
 
-const fn case(what: &'static str, records: &'static str, zones: [&'static str; 2], with: &'static [Filter]) -> Case {
+const fn case(
+    what: &'static str,
+    records: &'static str,
+    zones: [&'static str; 2],
+    with: &'static [Filter],
+) -> Case {
     Case { what, records, zones, with }
 }
 
@@ -66,7 +75,12 @@ const CASES: &[Case] = &[
     case("nxdomain", ADDRESS, ["{n}.filtered.example CNAME .\n", ""], ALL),
     case("nodata", ADDRESS, ["{n}.filtered.example CNAME *.\n", ""], ALL),
     case("nodata of the second", ADDRESS, ["", "{n}.filtered.example CNAME *.\n"], ALL),
-    case("both zones", ADDRESS, ["{n}.filtered.example CNAME .\n", "{n}.filtered.example A 192.0.2.1\n"], ALL),
+    case(
+        "both zones",
+        ADDRESS,
+        ["{n}.filtered.example CNAME .\n", "{n}.filtered.example A 192.0.2.1\n"],
+        ALL,
+    ),
     case(
         "passthru before",
         ADDRESS,
@@ -88,7 +102,12 @@ const CASES: &[Case] = &[
         ["*.{n}.filtered.example CNAME .\na.{n}.filtered.example CNAME rpz-passthru.\n", ""],
         FULL,
     ),
-    case("data", ADDRESS, ["{n}.filtered.example A 192.0.2.1\n{n}.filtered.example A 192.0.2.2\n", ""], ALL),
+    case(
+        "data",
+        ADDRESS,
+        ["{n}.filtered.example A 192.0.2.1\n{n}.filtered.example A 192.0.2.2\n", ""],
+        ALL,
+    ),
     case("data of one type", ADDRESS, ["{n}.filtered.example AAAA 2001:db8::1\n", ""], ALL),
     case(
         "data for wildcard",
@@ -97,8 +116,18 @@ const CASES: &[Case] = &[
         ALL,
     ),
     case("alias", ADDRESS, ["{n}.filtered.example CNAME walled.filtered.example.\n", ""], FULL),
-    case("alias to nowhere", ADDRESS, ["{n}.filtered.example CNAME nowhere.filtered.example.\n", ""], FULL),
-    case("garden", "a.{n} A {a}\n", ["*.{n}.filtered.example CNAME *.garden.filtered.example.\n", ""], FULL),
+    case(
+        "alias to nowhere",
+        ADDRESS,
+        ["{n}.filtered.example CNAME nowhere.filtered.example.\n", ""],
+        FULL,
+    ),
+    case(
+        "garden",
+        "a.{n} A {a}\n",
+        ["*.{n}.filtered.example CNAME *.garden.filtered.example.\n", ""],
+        FULL,
+    ),
     case("absent, nxdomain", "", ["{n}.filtered.example CNAME .\n", ""], ALL),
     case("absent, data", "", ["{n}.filtered.example A 192.0.2.3\n", ""], ALL),
     case("absent", "", ["", ""], ALL),
@@ -106,11 +135,21 @@ const CASES: &[Case] = &[
     case("behind an alias, nodata", ALIAS, ["to-{n}.filtered.example CNAME *.\n", ""], FULL),
     case("behind an alias, data", ALIAS, ["to-{n}.filtered.example A 192.0.2.4\n", ""], FULL),
     case("behind an alias, drop", ALIAS, ["to-{n}.filtered.example CNAME rpz-drop.\n", ""], FULL),
-    case("behind an alias, alias", ALIAS, ["to-{n}.filtered.example CNAME walled.filtered.example.\n", ""], FULL),
+    case(
+        "behind an alias, alias",
+        ALIAS,
+        ["to-{n}.filtered.example CNAME walled.filtered.example.\n", ""],
+        FULL,
+    ),
     case("ip, nxdomain", ADDRESS, ["32.{r}.rpz-ip CNAME .\n", ""], FULL),
     case("ip, nodata", ADDRESS, ["32.{r}.rpz-ip CNAME *.\n", ""], FULL),
     case("ip, data", ADDRESS, ["32.{r}.rpz-ip A 192.0.2.5\n", ""], FULL),
-    case("ip, passthru before", ADDRESS, ["32.{r}.rpz-ip CNAME rpz-passthru.\n", "32.{r}.rpz-ip CNAME .\n"], FULL),
+    case(
+        "ip, passthru before",
+        ADDRESS,
+        ["32.{r}.rpz-ip CNAME rpz-passthru.\n", "32.{r}.rpz-ip CNAME .\n"],
+        FULL,
+    ),
     case("ip, drop", ADDRESS, ["32.{r}.rpz-ip CNAME rpz-drop.\n", ""], FULL),
     case("ip, tcp-only", ADDRESS, ["32.{r}.rpz-ip CNAME rpz-tcp-only.\n", ""], FULL),
     case("ip, alias", ADDRESS, ["32.{r}.rpz-ip CNAME walled.filtered.example.\n", ""], FULL),
@@ -129,8 +168,18 @@ const CASES: &[Case] = &[
         STRICT,
     ),
     case("ip of a network", "{n} A 10.8.{h}.9\n", ["24.0.{h}.8.10.rpz-ip CNAME *.\n", ""], FULL),
-    case("bits behind the prefix", "{n} A 10.8.{h}.9\n", ["24.9.{h}.8.10.rpz-ip CNAME *.\n", ""], STRICT),
-    case("a prefix with a zero before it", "{n} A 10.8.{h}.9\n", ["024.0.{h}.8.10.rpz-ip CNAME *.\n", ""], STRICT),
+    case(
+        "bits behind the prefix",
+        "{n} A 10.8.{h}.9\n",
+        ["24.9.{h}.8.10.rpz-ip CNAME *.\n", ""],
+        STRICT,
+    ),
+    case(
+        "a prefix with a zero before it",
+        "{n} A 10.8.{h}.9\n",
+        ["024.0.{h}.8.10.rpz-ip CNAME *.\n", ""],
+        STRICT,
+    ),
     case(
         "ip of IPv6, nxdomain",
         "{n} AAAA 2001:db8:7::{x}\n{n} A {a}\n",
@@ -196,7 +245,11 @@ fn material(names: usize) -> Material {
             questions.extend(TYPES.iter().map(|rtype| (case, format!("{owner}.{APEX}"), *rtype)));
         }
     }
-    Material { authority: Zone { name: APEX.to_owned(), text: authority }, zones: zones.into(), questions }
+    Material {
+        authority: Zone { name: APEX.to_owned(), text: authority },
+        zones: zones.into(),
+        questions,
+    }
 }
 
 /// What a client got.
@@ -274,19 +327,25 @@ fn lists(zones: &[Zone], data: &crate::harness::Directory) -> String {
 
 fn compare_with(filter: Filter) {
     let material = material(names());
-    let Some(authority) = Kind::Nsd.serve(std::slice::from_ref(&material.authority)) else { return };
+    let Some(authority) = Kind::Nsd.serve(std::slice::from_ref(&material.authority)) else {
+        return;
+    };
     let probe = format!("probe.{APEX}");
     let Some(peer) = filter.start(authority.addr, &material.zones, &probe) else { return };
     let directory = crate::harness::Directory::create();
-    let server = Setup::forwarding_to(authority.addr).tables(&lists(&material.zones, &directory)).start();
-    let mut questions: Vec<_> = material.questions.iter().filter(|(case, ..)| case.with.contains(&filter)).collect();
+    let server =
+        Setup::forwarding_to(authority.addr).tables(&lists(&material.zones, &directory)).start();
+    let mut questions: Vec<_> =
+        material.questions.iter().filter(|(case, ..)| case.with.contains(&filter)).collect();
     let mut differences = Vec::new();
     for _ in 0..ATTEMPTS {
-        let asked: Vec<(String, &str)> = questions.iter().map(|(_, name, rtype)| (name.clone(), *rtype)).collect();
+        let asked: Vec<(String, &str)> =
+            questions.iter().map(|(_, name, rtype)| (name.clone(), *rtype)).collect();
         let pairs = ask_all(server.addr, &asked).into_iter().zip(ask_all(peer.addr, &asked));
         let differ = |((case, name, rtype), (got, expected)): &(&Question, (Got, Got))| {
             let forgets = filter == Filter::Unbound && case.waits_for_an_answer();
-            got != expected && !(forgets && ask_all(authority.addr, &[(name.clone(), rtype)])[0] == *expected)
+            got != expected
+                && !(forgets && ask_all(authority.addr, &[(name.clone(), rtype)])[0] == *expected)
         };
         differences = questions.iter().copied().zip(pairs).filter(differ).collect();
         questions = differences.iter().map(|(question, _)| *question).collect();
@@ -300,7 +359,13 @@ fn compare_with(filter: Filter) {
             format!("{}: {name} {rtype}\n  got {got:?}\n  {filter:?} {expected:?}", case.what)
         })
         .collect();
-    assert!(shown.is_empty(), "{} of {} differ:\n{}", shown.len(), material.questions.len(), shown.join("\n"));
+    assert!(
+        shown.is_empty(),
+        "{} of {} differ:\n{}",
+        shown.len(),
+        material.questions.len(),
+        shown.join("\n")
+    );
 }
 
 #[test]
@@ -322,9 +387,11 @@ fn zones_do_what_they_do_in_bind() {
 fn a_name_that_cannot_be_resolved_is_blocked_all_the_same() {
     let directory = crate::harness::Directory::create();
     let head = "$TTL 60\n@ SOA localhost. nobody.localhost. 1 2 3 4 5\n";
-    let zones =
-        ["8.0.0.0.10.rpz-ip CNAME .\n", "bad.nowhere.example CNAME *.\nmoved.nowhere.example CNAME own.example.\n"]
-            .map(|records| Zone { name: String::new(), text: format!("{head}{records}") });
+    let zones = [
+        "8.0.0.0.10.rpz-ip CNAME .\n",
+        "bad.nowhere.example CNAME *.\nmoved.nowhere.example CNAME own.example.\n",
+    ]
+    .map(|records| Zone { name: String::new(), text: format!("{head}{records}") });
     let own = "[[record]]\nname = \"own.example\"\ntype = \"A\"\nvalues = [\"192.0.2.1\"]\n";
     let server = Setup::plain().tables(&lists(&zones, &directory)).tables(own).start();
     let rcode = |name: &str| server.ask(&Ask::of(name, "A")).rcode;
@@ -338,18 +405,28 @@ fn a_name_that_cannot_be_resolved_is_blocked_all_the_same() {
 fn clients_are_told_apart_as_elsewhere() {
     let mut material = material(2);
     material.zones[0].text += "32.7.0.0.127.rpz-client-ip CNAME .\n30.8.0.0.127.rpz-client-ip A 192.0.2.7\n32.9.0.0.127.rpz-client-ip CNAME rpz-passthru.\n";
-    let Some(authority) = Kind::Nsd.serve(std::slice::from_ref(&material.authority)) else { return };
+    let Some(authority) = Kind::Nsd.serve(std::slice::from_ref(&material.authority)) else {
+        return;
+    };
     let directory = crate::harness::Directory::create();
-    let server = Setup::forwarding_to(authority.addr).tables(&lists(&material.zones, &directory)).start();
+    let server =
+        Setup::forwarding_to(authority.addr).tables(&lists(&material.zones, &directory)).start();
     for filter in [Filter::Unbound, Filter::Named] {
-        let Some(peer) = filter.start(authority.addr, &material.zones, &format!("probe.{APEX}")) else { continue };
+        let Some(peer) = filter.start(authority.addr, &material.zones, &format!("probe.{APEX}"))
+        else {
+            continue;
+        };
         for (_, name, rtype) in &material.questions {
-            for last in [1, 7, 8, 9, 10, 12, 1].into_iter().filter(|last| *last != 9 || filter != Filter::Unbound) {
+            for last in [1, 7, 8, 9, 10, 12, 1]
+                .into_iter()
+                .filter(|last| *last != 9 || filter != Filter::Unbound)
+            {
                 let client = SocketAddr::from(([127, 0, 0, last], 0));
                 let ask = |server| Udp::from(client, server).ask(&Ask::of(name, rtype));
                 let (got, expected) = (ask(server.addr), ask(peer.addr));
-                let records =
-                    |reply: &Reply| reply.answer.iter().map(|(record, _)| record.clone()).collect::<BTreeSet<_>>();
+                let records = |reply: &Reply| {
+                    reply.answer.iter().map(|(record, _)| record.clone()).collect::<BTreeSet<_>>()
+                };
                 assert_eq!(
                     (got.rcode, records(&got)),
                     (expected.rcode, records(&expected)),
@@ -363,8 +440,11 @@ fn clients_are_told_apart_as_elsewhere() {
 #[test]
 fn what_was_given_over_tcp_is_not_given_by_datagram() {
     let directory = crate::harness::Directory::create();
-    let text = "@ SOA localhost. nobody.localhost. 1 2 3 4 5\nby-zone.example CNAME rpz-tcp-only.\n".to_owned();
-    let rule = "[[rule]]\nname = \"tcp\"\nwhen = 'qname == \"by-rule.example\"'\naction = \"truncate\"\n";
+    let text =
+        "@ SOA localhost. nobody.localhost. 1 2 3 4 5\nby-zone.example CNAME rpz-tcp-only.\n"
+            .to_owned();
+    let rule =
+        "[[rule]]\nname = \"tcp\"\nwhen = 'qname == \"by-rule.example\"'\naction = \"truncate\"\n";
     let upstream = Scripted::plain(300);
     let tables = lists(&[Zone { name: String::new(), text }], &directory);
     for (name, tables) in [("by-zone.example", tables.as_str()), ("by-rule.example", rule)] {

@@ -1,4 +1,5 @@
-//! Answers of all sizes: what fits is whole, what does not is cut at the bound of an RRset, and TCP gives all.
+//! Answers of all sizes: what fits is whole, what does not is cut at the bound of an RRset, and TCP
+//! gives all.
 
 use crate::harness::{Ask, Received, Scripted, Setup, Verdict};
 
@@ -52,7 +53,12 @@ fn answers_are_cut_where_they_exceed_what_the_client_takes() {
                 assert!(!whole.is_truncated());
                 let reply = server.ask(&ask);
                 assert!(reply.len <= limit, "{} octets for {limit}", reply.len);
-                assert_eq!(reply.is_truncated(), whole.len > limit, "{count} for {limit}: {} octets", whole.len);
+                assert_eq!(
+                    reply.is_truncated(),
+                    whole.len > limit,
+                    "{count} for {limit}: {} octets",
+                    whole.len
+                );
                 // Of what is longer than any datagram of ours nothing is sent but TC.
                 let bare = whole.len - if whole.opt.is_some() { OPT } else { 0 };
                 let kept = if bare > DATAGRAM { 0 } else { kept };

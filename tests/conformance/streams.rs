@@ -29,7 +29,9 @@ fn a_later_query_is_answered_before_an_earlier_one_that_waits() {
     server.ask(&quick());
     let mut connection = Tcp::to(server.addr);
     let slow = Ask::of("slow.example.", "A").id(1).octets();
-    connection.send_raw(&[frame(&slow), frame(&quick().id(2).octets())].concat()).expect("an open connection");
+    connection
+        .send_raw(&[frame(&slow), frame(&quick().id(2).octets())].concat())
+        .expect("an open connection");
     assert_eq!(Reply::read(&connection.receive().expect("an answer")).header.id, 2);
     until("the slow query reaches the upstream", || (upstream.held() == 1).then_some(()));
     upstream.release();
@@ -89,7 +91,10 @@ fn a_client_at_its_limit_gets_the_place_of_an_idle_connection() {
         let open = text.lines().find_map(|line| line.strip_prefix("avocet_tcp_connections "))?;
         open.parse::<u32>().is_ok_and(|open| open == 5).then_some(())
     });
-    assert!(open.last_mut().is_some_and(|last| last.exchange(&chaos.octets()).is_some()), "the last one stays");
+    assert!(
+        open.last_mut().is_some_and(|last| last.exchange(&chaos.octets()).is_some()),
+        "the last one stays"
+    );
     assert!(open.first_mut().is_some_and(Tcp::ends), "the one that was idle longest makes room");
 }
 
@@ -137,7 +142,10 @@ fn idle_connections_make_room_for_those_that_ask() {
     for number in 0..20 {
         assert_eq!(server.ask(&quick()).rcode, Rcode::NOERROR);
         assert_eq!(server.ask_tcp(&quick()).rcode, Rcode::NOERROR);
-        assert_eq!(server.ask_tcp(&Ask::of(&format!("c{number}.example."), "A")).rcode, Rcode::NOERROR);
+        assert_eq!(
+            server.ask_tcp(&Ask::of(&format!("c{number}.example."), "A")).rcode,
+            Rcode::NOERROR
+        );
     }
 }
 
@@ -184,16 +192,24 @@ fn few_descriptors_and_many_idle_connections_do_not_stop_the_server() {
     let setup = Setup::forwarding_to(upstream.addr).wrapper(&["prlimit", &limit]);
     let server = setup.server("tcp-connections-per-client = 1000").start();
     server.ask(&quick());
-    let held: Vec<_> = (0..MANY_CONNECTIONS).filter_map(|_| Tcp::try_to(server.addr).ok()).collect();
+    let held: Vec<_> =
+        (0..MANY_CONNECTIONS).filter_map(|_| Tcp::try_to(server.addr).ok()).collect();
     assert_eq!(held.len(), MANY_CONNECTIONS);
     for number in 0..10 {
         assert_eq!(server.ask(&quick()).rcode, Rcode::NOERROR);
-        assert_eq!(server.ask(&Ask::of(&format!("u{number}.example."), "A")).rcode, Rcode::NOERROR, "u{number}");
+        assert_eq!(
+            server.ask(&Ask::of(&format!("u{number}.example."), "A")).rcode,
+            Rcode::NOERROR,
+            "u{number}"
+        );
         assert_eq!(server.ask_tcp(&quick()).rcode, Rcode::NOERROR);
     }
     drop(held);
     for number in 0..10 {
-        assert_eq!(server.ask_tcp(&Ask::of(&format!("t{number}.example."), "A")).rcode, Rcode::NOERROR);
+        assert_eq!(
+            server.ask_tcp(&Ask::of(&format!("t{number}.example."), "A")).rcode,
+            Rcode::NOERROR
+        );
     }
     // A socket that asks on and on is served all along.
     let client = Udp::to(server.addr);

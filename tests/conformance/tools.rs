@@ -9,7 +9,11 @@ use crate::zones::{self, APEX, TYPES};
 /// Runs a tool and gives all that it wrote.
 fn run(program: &str, words: &[&str]) -> String {
     let output = Command::new(program).args(words).output().expect("it runs");
-    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let text = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
     assert!(output.status.success(), "{program} {words:?}: {text}");
     text
 }
@@ -18,10 +22,16 @@ fn run(program: &str, words: &[&str]) -> String {
 fn check(program: &str, server: &Server, words: &[&str], expected: &[&str]) {
     let (at, port) = (format!("@{}", server.addr.ip()), server.addr.port().to_string());
     let once = if program == "dig" { "+tries=1" } else { "+retry=0" };
-    // From another address: the tool's port, drawn at random, may be the server's, and it would hear itself.
-    let text = run(program, &[&[&at, "-p", &port, "-b", "127.0.0.2", once, "+timeout=15"], words].concat());
+    // From another address: the tool's port, drawn at random, may be the server's, and it would
+    // hear itself.
+    let text = run(
+        program,
+        &[&[&at, "-p", &port, "-b", "127.0.0.2", once, "+timeout=15"], words].concat(),
+    );
     let lower = text.to_lowercase();
-    for complaint in ["warning", "malformed", "mismatch", "bad packet", "extra bytes", "unexpected", "badcookie"] {
+    for complaint in
+        ["warning", "malformed", "mismatch", "bad packet", "extra bytes", "unexpected", "badcookie"]
+    {
         assert!(!lower.contains(complaint), "{program} {words:?}: {text}");
     }
     for part in expected {

@@ -10,7 +10,8 @@ pub(crate) const APEX: &str = "equal.example.";
 /// The apex of the zone that other chains lead to.
 pub(crate) const OTHER: &str = "other.example.";
 
-/// Types that are stored, each with one record's data. SOA, NS, CNAME and DNAME stand elsewhere in the zone.
+/// Types that are stored, each with one record's data. SOA, NS, CNAME and DNAME stand elsewhere in
+/// the zone.
 pub(crate) const TYPES: &[(&str, &str)] = &[
     ("A", "192.0.2.1"),
     ("PTR", "target.equal.example."),
@@ -29,7 +30,10 @@ pub(crate) const TYPES: &[(&str, &str)] = &[
     ("DS", "60485 5 1 2BB183AF5F22588179A53B0A98631FAD1A292118"),
     ("SSHFP", "4 2 123456789ABCDEF67890123456789ABCDEF67890123456789ABCDEF123456789"),
     ("IPSECKEY", "10 1 2 192.0.2.38 AQNRU3mG7TVTO2BkR47usntb102uFJtugbo6BSGvgqt4AQ=="),
-    ("RRSIG", "A 8 3 3600 20300101000000 20200101000000 12345 equal.example. AAECAwQFBgcICQoLDA0ODw=="),
+    (
+        "RRSIG",
+        "A 8 3 3600 20300101000000 20200101000000 12345 equal.example. AAECAwQFBgcICQoLDA0ODw==",
+    ),
     ("NSEC", "zz.equal.example. A RRSIG NSEC"),
     (
         "DNSKEY",
@@ -121,8 +125,16 @@ const CHAINS: &str = "many A 192.0.2.1\nmany A 192.0.2.2\nmany A 192.0.2.3\nmany
     CamelCase A 192.0.2.50\n";
 
 /// Names with so many TXT records of 100 octets: answers around 512, 1,232 and 4,096 octets.
-pub(crate) const SIZED: &[(&str, u32)] =
-    &[("s4", 4), ("s5", 5), ("s10", 10), ("s11", 11), ("s12", 12), ("s36", 36), ("s37", 37), ("s40", 40)];
+pub(crate) const SIZED: &[(&str, u32)] = &[
+    ("s4", 4),
+    ("s5", 5),
+    ("s10", 10),
+    ("s11", 11),
+    ("s12", 12),
+    ("s36", 36),
+    ("s37", 37),
+    ("s40", 40),
+];
 
 fn filler(number: u32, octets: usize) -> String {
     format!("{number:04}{}", "x".repeat(octets - 4))
@@ -152,7 +164,11 @@ pub(crate) fn signed() -> Option<Zone> {
     }
     let directory = Directory::create();
     let run = |program: &str, words: &[&str]| {
-        let output = Command::new(program).args(words).current_dir(directory.path()).output().expect("it runs");
+        let output = Command::new(program)
+            .args(words)
+            .current_dir(directory.path())
+            .output()
+            .expect("it runs");
         assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
     };
     let apex = SIGNED.trim_end_matches('.');

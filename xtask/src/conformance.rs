@@ -1,8 +1,9 @@
-//! The field's scenarios and the probes of EDNS, played against the binary over real sockets, in one table with how peers
-//! do.
+//! The field's scenarios and the probes of EDNS, played against the binary over real sockets, in
+//! one table with how peers do.
 //!
-//! The scenarios, how peers did with them, and the harness that plays them are data beside the project; where they are not,
-//! there is nothing to do. Each lane of the harness makes a network namespace, which needs root.
+//! The scenarios, how peers did with them, and the harness that plays them are data beside the
+//! project; where they are not, there is nothing to do. Each lane of the harness makes a network
+//! namespace, which needs root.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,8 +18,8 @@ const DIALECTS: [&str; 2] = ["deckard", "unbound"];
 const LANES: usize = 2;
 /// What is preloaded into the server: see the file.
 const CLOCK: &str = "tests/clock.c";
-/// Settings of scenarios that the harness does not know: the words in a scenario that ask for one, and the variable
-/// that it is given to the server by. Such scenarios have a harness of their own.
+/// Settings of scenarios that the harness does not know: the words in a scenario that ask for one,
+/// and the variable that it is given to the server by. Such scenarios have a harness of their own.
 const SETTINGS: [(&str, &str, &str); 2] = [
     ("cache-min-negative-ttl: 10", "AVOCET_CACHE__NEGATIVE_MIN_TTL_SECS", "10"),
     ("; root prime is sent", "AVOCET_RESOLVER__PRIMING", "true"),
@@ -26,7 +27,8 @@ const SETTINGS: [(&str, &str, &str); 2] = [
 
 /// The peers in the index, in the order of its column.
 const PEERS: [&str; 4] = ["unbound", "kresd", "named", "pdns"];
-/// How many of the 48 probes they pass: Unbound 1.26.1, Knot Resolver 5.6, BIND 9.18.49, PowerDNS Recursor 4.8.8.
+/// How many of the 48 probes they pass: Unbound 1.26.1, Knot Resolver 5.6, BIND 9.18.49, PowerDNS
+/// Recursor 4.8.8.
 const PROBES_OF_PEERS: [usize; 4] = [44, 32, 47, 38];
 /// The column of the index that says how peers did.
 const PEERS_COLUMN: usize = 10;
@@ -42,7 +44,8 @@ struct Scenario {
     peers: [bool; 4],
 }
 
-/// Sends the probes, plays all scenarios of these tiers, and prints how many pass, beside the peers, and which do not.
+/// Sends the probes, plays all scenarios of these tiers, and prints how many pass, beside the
+/// peers, and which do not.
 pub(crate) fn run(root: &Path, tiers: &[&str]) -> Result<(), String> {
     let scenarios = root.join(SCENARIOS);
     head();
@@ -78,8 +81,19 @@ fn head() {
 /// Has the probes sent by their test, which asks the binary over UDP and TCP.
 fn probes(root: &Path) -> Result<(), String> {
     let mut command = Command::new("cargo");
-    command.args(["test", "-q", "-p", "avocet", "--test", "conformance", "all_48_probes", "--", "--nocapture"]);
-    let output = command.current_dir(root).output().map_err(|error| format!("{command:?}: {error}"))?;
+    command.args([
+        "test",
+        "-q",
+        "-p",
+        "avocet",
+        "--test",
+        "conformance",
+        "all_48_probes",
+        "--",
+        "--nocapture",
+    ]);
+    let output =
+        command.current_dir(root).output().map_err(|error| format!("{command:?}: {error}"))?;
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     let line = told.lines().find_map(|line| line.split_once(PROBES_TOLD));
     let (passed, all) = line
@@ -117,10 +131,12 @@ fn succeed(command: &mut Command) -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("{command:?}: {status}")) }
 }
 
-/// The scenarios of a dialect and these tiers. A copy with signatures of today is taken where there is one.
+/// The scenarios of a dialect and these tiers. A copy with signatures of today is taken where there
+/// is one.
 fn read_index(scenarios: &Path, dialect: &str, tiers: &[&str]) -> Result<Vec<Scenario>, String> {
     let index = scenarios.join("index.tsv");
-    let text = fs::read_to_string(&index).map_err(|error| format!("{}: {error}", index.display()))?;
+    let text =
+        fs::read_to_string(&index).map_err(|error| format!("{}: {error}", index.display()))?;
     let rows = text.lines().map(|line| line.split('\t').collect::<Vec<_>>());
     let wanted = rows.filter(|row| row.len() > 3 && row[0] == dialect && tiers.contains(&row[3]));
     let scenario = |row: Vec<&str>| {
@@ -129,7 +145,10 @@ fn read_index(scenarios: &Path, dialect: &str, tiers: &[&str]) -> Result<Vec<Sce
         let mut peers = [false; 4];
         let levels = row.get(PEERS_COLUMN).into_iter().flat_map(|levels| levels.split(','));
         // 0: it fails, 1: the core of it passes, 2: all of it.
-        peers.iter_mut().zip(levels).for_each(|(passes, level)| *passes = matches!(level, "1" | "2"));
+        peers
+            .iter_mut()
+            .zip(levels)
+            .for_each(|(passes, level)| *passes = matches!(level, "1" | "2"));
         Scenario { file: row[1].to_owned(), tier: row[3].to_owned(), path, peers }
     };
     Ok(wanted.map(scenario).collect())
@@ -172,14 +191,19 @@ type Lane = (String, Vec<PathBuf>, Option<(&'static str, &'static str)>);
 
 /// Which harness plays which scenarios.
 fn lanes(index: &[Scenario]) -> Vec<Lane> {
-    let mut lanes: Vec<Lane> = (0..LANES).map(|lane| (lane.to_string(), Vec::new(), None)).collect();
+    let mut lanes: Vec<Lane> =
+        (0..LANES).map(|lane| (lane.to_string(), Vec::new(), None)).collect();
     for (at, scenario) in index.iter().enumerate() {
         let text = fs::read(&scenario.path).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         match SETTINGS.iter().find(|(words, ..)| text.contains(words)) {
             None => lanes[at % LANES].1.push(scenario.path.clone()),
             Some((_, variable, value)) => {
-                lanes.push((format!("set{at}"), vec![scenario.path.clone()], Some((variable, value))));
+                lanes.push((
+                    format!("set{at}"),
+                    vec![scenario.path.clone()],
+                    Some((variable, value)),
+                ));
             }
         }
     }
@@ -187,11 +211,17 @@ fn lanes(index: &[Scenario]) -> Vec<Lane> {
     lanes
 }
 
-fn report(dialect: &str, index: &[Scenario], results: &BTreeMap<String, String>, failures: &mut Vec<String>) {
+fn report(
+    dialect: &str,
+    index: &[Scenario],
+    results: &BTreeMap<String, String>,
+    failures: &mut Vec<String>,
+) {
     let is = |scenario: &Scenario, level: &str| {
         results.get(&scenario.file).is_some_and(|line| line.contains(&format!("\"{level}\": true")))
     };
-    let tiers: std::collections::BTreeSet<&str> = index.iter().map(|scenario| scenario.tier.as_str()).collect();
+    let tiers: std::collections::BTreeSet<&str> =
+        index.iter().map(|scenario| scenario.tier.as_str()).collect();
     for tier in tiers {
         let of_tier = || index.iter().filter(|scenario| scenario.tier == tier);
         let count = |level: &str| of_tier().filter(|scenario| is(scenario, level)).count();
@@ -208,7 +238,11 @@ fn report(dialect: &str, index: &[Scenario], results: &BTreeMap<String, String>,
         );
         for scenario in of_tier().filter(|scenario| !is(scenario, "core")) {
             let reason = results.get(&scenario.file).and_then(|line| text_of(line, "reason"));
-            failures.push(format!("{dialect} {tier} {}: {}", scenario.file, reason.unwrap_or_default()));
+            failures.push(format!(
+                "{dialect} {tier} {}: {}",
+                scenario.file,
+                reason.unwrap_or_default()
+            ));
         }
     }
 }

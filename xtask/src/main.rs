@@ -1,4 +1,5 @@
-//! Chores of the workspace: `cargo xtask tidy`, `house`, `bench`, `gate`, `profile`, `simulate`, `conformance` and `internet`.
+//! Chores of the workspace: `cargo xtask tidy`, `house`, `bench`, `gate`, `profile`, `simulate`,
+//! `conformance` and `internet`.
 
 #![forbid(unsafe_code)]
 
@@ -83,9 +84,20 @@ fn main() -> ExitCode {
 /// Plays simulations. Long series need an optimised build.
 fn simulate(arguments: &[&str]) -> Result<(), String> {
     let mut command = std::process::Command::new("cargo");
-    command.args(["run", "-q", "--profile", "bench-quick", "-p", "avocet-testkit", "--example", "simulate", "--"]);
+    command.args([
+        "run",
+        "-q",
+        "--profile",
+        "bench-quick",
+        "-p",
+        "avocet-testkit",
+        "--example",
+        "simulate",
+        "--",
+    ]);
     command.args(arguments);
-    let status = command.current_dir(root()).status().map_err(|error| format!("{command:?}: {error}"))?;
+    let status =
+        command.current_dir(root()).status().map_err(|error| format!("{command:?}: {error}"))?;
     if status.success() { Ok(()) } else { Err("not all that must hold holds".to_owned()) }
 }
 

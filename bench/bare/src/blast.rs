@@ -1,7 +1,8 @@
-//! A generator on UDP: so many queries in flight, or so many a second; sent and received in batches, counted by RCODE.
+//! A generator on UDP: so many queries in flight, or so many a second; sent and received in
+//! batches, counted by RCODE.
 //!
-//! At a fixed rate latency counts from the moment a query was due, so a server that stalls cannot hide it
-//! by holding the generator up.
+//! At a fixed rate latency counts from the moment a query was due, so a server that stalls cannot
+//! hide it by holding the generator up.
 
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::num::NonZeroU32;
@@ -51,11 +52,15 @@ impl Plan {
         };
         let mut rest = options.iter();
         while let Some(option) = rest.next() {
-            let mut value = || rest.next().copied().ok_or_else(|| invalid(&format!("{option} wants a number")));
+            let mut value =
+                || rest.next().copied().ok_or_else(|| invalid(&format!("{option} wants a number")));
             match *option {
                 "--secs" => plan.time = Duration::from_secs(number(value()?)?),
                 "--count" => plan.count = number(value()?)?,
-                "--rate" => plan.interval = Some(Duration::from_secs(1) / number::<NonZeroU32>(value()?)?.get()),
+                "--rate" => {
+                    plan.interval =
+                        Some(Duration::from_secs(1) / number::<NonZeroU32>(value()?)?.get())
+                }
                 "--window" => plan.window = number(value()?)?,
                 "--sockets" => plan.sockets = number(value()?)?,
                 "--edns" => plan.edns = true,
@@ -85,9 +90,19 @@ impl fmt::Display for Report {
         let Self { secs, sent, received, lost, rcodes, empty, latency } = self;
         let (noerror, nxdomain) = (rcodes[0], rcodes[3]);
         let other = received - noerror - nxdomain;
-        write!(f, "secs={secs:.3} qps={:.0} sent={sent} received={received} lost={lost} ", *received as f64 / secs)?;
+        write!(
+            f,
+            "secs={secs:.3} qps={:.0} sent={sent} received={received} lost={lost} ",
+            *received as f64 / secs
+        )?;
         write!(f, "noerror={noerror} nxdomain={nxdomain} other={other} empty={empty} ")?;
-        write!(f, "p50us={} p99us={} p999us={}", latency.micros(0.5), latency.micros(0.99), latency.micros(0.999))
+        write!(
+            f,
+            "p50us={} p99us={} p999us={}",
+            latency.micros(0.5),
+            latency.micros(0.99),
+            latency.micros(0.999)
+        )
     }
 }
 
@@ -141,13 +156,21 @@ struct Agenda {
 impl Agenda {
     fn of(plan: &Plan) -> io::Result<Self> {
         let queries = Queries::read(&plan.file, plan.edns)?;
-        Ok(Self { queries, started: Instant::now(), interval: plan.interval, count: plan.count, sent: 0 })
+        Ok(Self {
+            queries,
+            started: Instant::now(),
+            interval: plan.interval,
+            count: plan.count,
+            sent: 0,
+        })
     }
 
     /// How many queries are to go out by now, beyond those that have.
     fn due(&self, now: Instant) -> usize {
         let due = match self.interval {
-            Some(interval) => ((now - self.started).as_nanos() / interval.as_nanos().max(1)) as u64 + 1,
+            Some(interval) => {
+                ((now - self.started).as_nanos() / interval.as_nanos().max(1)) as u64 + 1
+            }
             None => u64::MAX,
         };
         usize::try_from(due.min(self.count).saturating_sub(self.sent)).unwrap_or(usize::MAX)
@@ -155,8 +178,9 @@ impl Agenda {
 
     /// The moment from which the latency of the next query counts.
     fn next_at(&self, now: Instant) -> Instant {
-        let since_start =
-            self.interval.map(|interval| Duration::from_nanos((interval.as_nanos() as u64).saturating_mul(self.sent)));
+        let since_start = self.interval.map(|interval| {
+            Duration::from_nanos((interval.as_nanos() as u64).saturating_mul(self.sent))
+        });
         since_start.map_or(now, |since_start| self.started + since_start)
     }
 }
@@ -227,11 +251,14 @@ impl Lane {
 
     /// Frees the places of queries that wait too long.
     fn give_up(&mut self, now: Instant, tally: &mut Tally) {
-        for sent_at in self.sent_at.iter_mut().filter(|at| at.is_some_and(|at| now - at > LOST_AFTER)) {
+        for sent_at in
+            self.sent_at.iter_mut().filter(|at| at.is_some_and(|at| now - at > LOST_AFTER))
+        {
             *sent_at = None;
             self.in_flight -= 1;
             tally.lost += 1;
-            // Whoever asked has waited as long: without it, a server would look quicker the more it loses.
+            // Whoever asked has waited as long: without it, a server would look quicker the more it
+            // loses.
             tally.latency.count(LOST_AFTER);
         }
     }
@@ -319,8 +346,13 @@ mod tests {
     fn at_a_fixed_rate_queries_are_due_by_the_clock_and_count_from_then() {
         let started = Instant::now();
         let interval = Some(Duration::from_millis(1));
-        let mut agenda =
-            Agenda { queries: Queries::parse("a A", false).unwrap(), started, interval, count: 8, sent: 0 };
+        let mut agenda = Agenda {
+            queries: Queries::parse("a A", false).unwrap(),
+            started,
+            interval,
+            count: 8,
+            sent: 0,
+        };
         assert_eq!(agenda.due(started), 1);
         agenda.sent = 2;
         let late = started + Duration::from_millis(5);
@@ -335,7 +367,10 @@ mod tests {
     fn answers_are_counted_by_rcode_and_emptiness() {
         let mut tally = Tally::default();
         for (rcode, answers) in [(0, 1), (0, 0), (3, 0), (2, 0)] {
-            tally.count(&[0, 0, 0x81, 0x80 | rcode, 0, 1, 0, answers, 0, 0, 0, 0], Duration::from_micros(3));
+            tally.count(
+                &[0, 0, 0x81, 0x80 | rcode, 0, 1, 0, answers, 0, 0, 0, 0],
+                Duration::from_micros(3),
+            );
         }
         let text = tally.report(Duration::from_secs(1), 4).to_string();
         assert!(text.contains("noerror=2 nxdomain=1 other=1 empty=1"), "{text}");

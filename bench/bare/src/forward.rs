@@ -57,7 +57,10 @@ impl Upstream {
     /// Gives an answer the ID its client knows and returns the client; none if nobody waits for it.
     fn give_back(&self, answer: &mut [u8]) -> Option<Address> {
         let id = message::id(answer)?;
-        let waiting = self.waiting.get(usize::from(id % IN_FLIGHT)).filter(|waiting| waiting.upstream_id == id)?;
+        let waiting = self
+            .waiting
+            .get(usize::from(id % IN_FLIGHT))
+            .filter(|waiting| waiting.upstream_id == id)?;
         message::set_id(answer, waiting.client_id);
         Some(waiting.client)
     }
@@ -67,10 +70,17 @@ impl Upstream {
 const CLIENTS: u64 = u64::MAX;
 
 /// Relays between the clients of `port` and the upstream at `upstream_port`, until killed.
-pub(crate) fn relay(port: u16, upstream_port: u16, sockets: usize, choice: Choice) -> io::Result<()> {
+pub(crate) fn relay(
+    port: u16,
+    upstream_port: u16,
+    sockets: usize,
+    choice: Choice,
+) -> io::Result<()> {
     let clients = bind(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))?;
-    let opened: io::Result<Vec<_>> = (0..sockets.max(1)).map(|_| Upstream::connect(upstream_port)).collect();
-    let mut relay = Relay { clients, upstreams: opened?, next: 0, random: Random(0x2545_f491_4f6c_dd1d) };
+    let opened: io::Result<Vec<_>> =
+        (0..sockets.max(1)).map(|_| Upstream::connect(upstream_port)).collect();
+    let mut relay =
+        Relay { clients, upstreams: opened?, next: 0, random: Random(0x2545_f491_4f6c_dd1d) };
     let (mut poll, mut batch) = (Poll::new()?, Batch::new());
     poll.add(relay.clients.as_raw_fd(), CLIENTS)?;
     for (index, upstream) in relay.upstreams.iter().enumerate() {

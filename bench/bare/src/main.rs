@@ -1,4 +1,5 @@
-//! The least a DNS server can cost on a machine, to measure real ones against, and a load generator.
+//! The least a DNS server can cost on a machine, to measure real ones against, and a load
+//! generator.
 //!
 //! The responders answer every question with the same address; the relays pass questions to an
 //! upstream and its answers back. Neither checks anything: they mark the floor, nothing else.
@@ -45,12 +46,18 @@ fn run(arguments: &[String]) -> io::Result<()> {
         ["udp", port] => udp::answer_singly(address(port)?),
         ["mmsg", port] => udp::answer_in_batches(address(port)?),
         ["tcp", port] => tcp::answer(number(port)?),
-        ["forward", port, upstream, sockets] => {
-            forward::relay(number(port)?, number(upstream)?, number(sockets)?, forward::Choice::PerBatch)
-        }
-        ["pool", port, upstream, sockets] => {
-            forward::relay(number(port)?, number(upstream)?, number(sockets)?, forward::Choice::PerQuery)
-        }
+        ["forward", port, upstream, sockets] => forward::relay(
+            number(port)?,
+            number(upstream)?,
+            number(sockets)?,
+            forward::Choice::PerBatch,
+        ),
+        ["pool", port, upstream, sockets] => forward::relay(
+            number(port)?,
+            number(upstream)?,
+            number(sockets)?,
+            forward::Choice::PerQuery,
+        ),
         ["blast", server, file, ref rest @ ..] => {
             let report = blast::run(&blast::Plan::parse(address(server)?, file, rest)?)?;
             println!("{report}");

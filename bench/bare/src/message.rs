@@ -47,8 +47,8 @@ pub(crate) fn set_id(message: &mut [u8], id: u16) {
 
 /// Encodes a query with RD set for a line `name TYPE`; none if a part of it cannot be encoded.
 ///
-/// With `edns` it carries the OPT record of dnsperf, which offers 4096 bytes: some caches tell sizes apart, and
-/// names that are warmed up by one are asked for by the other.
+/// With `edns` it carries the OPT record of dnsperf, which offers 4096 bytes: some caches tell
+/// sizes apart, and names that are warmed up by one are asked for by the other.
 pub(crate) fn query(line: &str, edns: bool) -> Option<Vec<u8>> {
     let (name, rrtype) = line.trim().split_once([' ', '\t'])?;
     let mut message = vec![0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0, u8::from(edns)];

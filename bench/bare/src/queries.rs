@@ -15,8 +15,9 @@ pub(crate) struct Queries {
 impl Queries {
     /// Reads a file of lines `name TYPE`. A line that cannot be encoded is an error that names it.
     pub(crate) fn read(path: &Path, edns: bool) -> io::Result<Self> {
-        let text = fs::read_to_string(path)
-            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
+        let text = fs::read_to_string(path).map_err(|error| {
+            io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+        })?;
         Self::parse(&text, edns).map_err(|error| invalid(&format!("{}: {error}", path.display())))
     }
 
@@ -24,7 +25,8 @@ impl Queries {
     pub(crate) fn parse(text: &str, edns: bool) -> Result<Self, String> {
         let mut queries = Self { bytes: Vec::new(), ends: Vec::new(), next: 0 };
         for (index, line) in text.lines().enumerate() {
-            let query = message::query(line, edns).ok_or_else(|| format!("{}: not `name TYPE`: {line}", index + 1))?;
+            let query = message::query(line, edns)
+                .ok_or_else(|| format!("{}: not `name TYPE`: {line}", index + 1))?;
             queries.bytes.extend_from_slice(&query);
             queries.ends.push(queries.bytes.len());
         }

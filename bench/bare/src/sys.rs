@@ -31,19 +31,32 @@ pub(crate) fn widen_buffers(socket: &UdpSocket) -> io::Result<()> {
     for option in [libc::SO_RCVBUF, libc::SO_SNDBUF] {
         let value = (&raw const SOCKET_BUFFER).cast();
         // SAFETY: the pointer and length are those of a static integer.
-        let result =
-            unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, value, size::<libc::c_int>()) };
+        let result = unsafe {
+            libc::setsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                option,
+                value,
+                size::<libc::c_int>(),
+            )
+        };
         counted(result as isize)?;
     }
     Ok(())
 }
 
 /// Waits for one datagram and returns its length.
-pub(crate) fn receive_from(socket: RawFd, buffer: &mut [u8], from: &mut Address) -> io::Result<usize> {
+pub(crate) fn receive_from(
+    socket: RawFd,
+    buffer: &mut [u8],
+    from: &mut Address,
+) -> io::Result<usize> {
     let mut length = size::<Address>();
     let from = (&raw mut *from).cast();
     // SAFETY: buffer and address are exclusively borrowed and as long as stated.
-    let result = unsafe { libc::recvfrom(socket, buffer.as_mut_ptr().cast(), buffer.len(), 0, from, &raw mut length) };
+    let result = unsafe {
+        libc::recvfrom(socket, buffer.as_mut_ptr().cast(), buffer.len(), 0, from, &raw mut length)
+    };
     counted(result)
 }
 
@@ -51,7 +64,9 @@ pub(crate) fn receive_from(socket: RawFd, buffer: &mut [u8], from: &mut Address)
 pub(crate) fn send_to(socket: RawFd, bytes: &[u8], to: &Address) -> io::Result<usize> {
     let to = (&raw const *to).cast();
     // SAFETY: bytes and address are borrowed and as long as stated.
-    let result = unsafe { libc::sendto(socket, bytes.as_ptr().cast(), bytes.len(), 0, to, size::<Address>()) };
+    let result = unsafe {
+        libc::sendto(socket, bytes.as_ptr().cast(), bytes.len(), 0, to, size::<Address>())
+    };
     counted(result)
 }
 
@@ -98,7 +113,10 @@ impl Batch {
     }
 
     /// The whole buffer, the length and the address of one datagram.
-    pub(crate) fn datagram(&mut self, index: usize) -> (&mut [u8; DATAGRAM], &mut usize, &mut Address) {
+    pub(crate) fn datagram(
+        &mut self,
+        index: usize,
+    ) -> (&mut [u8; DATAGRAM], &mut usize, &mut Address) {
         (&mut self.buffers[index], &mut self.lengths[index], &mut self.addresses[index])
     }
 
@@ -111,8 +129,8 @@ impl Batch {
         self.lengths = [DATAGRAM; BATCH];
         self.point_headers(0..BATCH, peers);
         let (headers, count) = (self.headers.as_mut_ptr(), BATCH as libc::c_uint);
-        // SAFETY: the headers were just pointed at buffers and addresses of `self`, which is exclusively
-        // borrowed for the call; there are `count` of them; no timeout is given.
+        // SAFETY: the headers were just pointed at buffers and addresses of `self`, which is
+        // exclusively borrowed for the call; there are `count` of them; no timeout is given.
         let result = unsafe { libc::recvmmsg(socket, headers, count, flags, std::ptr::null_mut()) };
         let received = none_if_empty(counted(result as isize))?;
         for (length, header) in self.lengths.iter_mut().zip(&self.headers[..received]) {
@@ -122,7 +140,13 @@ impl Batch {
     }
 
     /// Sends the datagrams from `first` to before `end` and returns how many the kernel took.
-    pub(crate) fn send(&mut self, socket: RawFd, first: usize, end: usize, peers: Peers) -> io::Result<usize> {
+    pub(crate) fn send(
+        &mut self,
+        socket: RawFd,
+        first: usize,
+        end: usize,
+        peers: Peers,
+    ) -> io::Result<usize> {
         self.point_headers(first..end, peers);
         let wanted = &mut self.headers[first..end];
         let (headers, count) = (wanted.as_mut_ptr(), wanted.len() as libc::c_uint);
@@ -175,8 +199,14 @@ impl Poll {
     pub(crate) fn add(&self, descriptor: RawFd, number: u64) -> io::Result<()> {
         let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: number };
         // SAFETY: the event is a local that outlives the call.
-        let result =
-            unsafe { libc::epoll_ctl(self.descriptor.as_raw_fd(), libc::EPOLL_CTL_ADD, descriptor, &raw mut event) };
+        let result = unsafe {
+            libc::epoll_ctl(
+                self.descriptor.as_raw_fd(),
+                libc::EPOLL_CTL_ADD,
+                descriptor,
+                &raw mut event,
+            )
+        };
         counted(result as isize).map(drop)
     }
 
@@ -184,7 +214,9 @@ impl Poll {
     pub(crate) fn wait(&mut self, millis: i32) -> io::Result<impl Iterator<Item = u64> + '_> {
         let raw = self.descriptor.as_raw_fd();
         // SAFETY: the events are exclusively borrowed and as many as stated.
-        let result = unsafe { libc::epoll_wait(raw, self.events.as_mut_ptr(), BATCH as libc::c_int, millis) };
+        let result = unsafe {
+            libc::epoll_wait(raw, self.events.as_mut_ptr(), BATCH as libc::c_int, millis)
+        };
         let ready = match counted(result as isize) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
             other => other?,

@@ -3,7 +3,8 @@
 use std::hint::black_box;
 
 use avocet_cache::{
-    PacketCache, PacketKey, PacketMeta, Provenance, Rank, ReadAt, ReceivedRrset, RrsetCache, RrsetKey, Security,
+    PacketCache, PacketKey, PacketMeta, Provenance, Rank, ReadAt, ReceivedRrset, RrsetCache,
+    RrsetKey, Security,
 };
 use avocet_wire::hash::HashKey;
 
@@ -61,7 +62,11 @@ fn rrset_lookup() -> Cell {
     let questions: Vec<_> = (0..NAMES).map(material::numbered_question).collect();
     for question in &questions {
         let key = RrsetKey { owner: material::owner(question), rtype: 1, class: 1 };
-        cache.insert(&key, &ReceivedRrset { provenance, ttl: 300, records: &[&ADDRESS], signatures: &[] }, 0);
+        cache.insert(
+            &key,
+            &ReceivedRrset { provenance, ttl: 300, records: &[&ADDRESS], signatures: &[] },
+            0,
+        );
     }
     let (mut next, mut buf) = (questions.leak().iter().cycle(), [0; 512]);
     Cell::new(rows::RRSET_LOOKUP, OURS, move || {

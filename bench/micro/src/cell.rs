@@ -16,7 +16,11 @@ pub(crate) struct Cell {
 
 impl Cell {
     /// A cell whose operation is run again and again; its result is taken as used.
-    pub(crate) fn new<T>(row: &'static str, column: &'static str, mut operation: impl FnMut() -> T + 'static) -> Self {
+    pub(crate) fn new<T>(
+        row: &'static str,
+        column: &'static str,
+        mut operation: impl FnMut() -> T + 'static,
+    ) -> Self {
         let run = move |times| {
             for _ in 0..times {
                 black_box(operation());

@@ -18,13 +18,16 @@ const DOMAIN: &str = rows::DOMAIN;
 
 /// Its cells.
 pub(crate) fn cells() -> Vec<Cell> {
-    let mut cells: Vec<Cell> = rows::names().into_iter().map(|(row, message, at)| name(row, message, at)).collect();
+    let mut cells: Vec<Cell> =
+        rows::names().into_iter().map(|(row, message, at)| name(row, message, at)).collect();
     for (row, message) in rows::queries() {
         cells.push(Cell::new(row, DOMAIN, move || query(black_box(&message))));
     }
     for (row, messages) in rows::keyed() {
         let mut next = messages.leak().iter().cycle();
-        cells.push(Cell::new(row, DOMAIN, move || keyed(black_box(next.next().expect("a cycle has no end")))));
+        cells.push(Cell::new(row, DOMAIN, move || {
+            keyed(black_box(next.next().expect("a cycle has no end")))
+        }));
     }
     for (row, message) in rows::responses() {
         cells.push(Cell::new(row, DOMAIN, move || walk(black_box(&message))));

@@ -15,13 +15,16 @@ const HICKORY: &str = rows::HICKORY;
 
 /// Its cells. It reads messages whole, so a query costs what all of it costs.
 pub(crate) fn cells() -> Vec<Cell> {
-    let mut cells: Vec<Cell> = rows::names().into_iter().map(|(row, message, at)| name(row, message, at)).collect();
+    let mut cells: Vec<Cell> =
+        rows::names().into_iter().map(|(row, message, at)| name(row, message, at)).collect();
     for (row, message) in rows::queries().into_iter().chain(rows::responses()) {
         cells.push(Cell::new(row, HICKORY, move || Message::from_vec(black_box(&message)).is_ok()));
     }
     for (row, messages) in rows::keyed() {
         let mut next = messages.leak().iter().cycle();
-        cells.push(Cell::new(row, HICKORY, move || keyed(black_box(next.next().expect("a cycle has no end")))));
+        cells.push(Cell::new(row, HICKORY, move || {
+            keyed(black_box(next.next().expect("a cycle has no end")))
+        }));
     }
     cells.push(encode(rows::WRITE_RESPONSE, &material::one_address()));
     cells.push(encode(rows::WRITE_TWELVE, &material::twelve_records()));

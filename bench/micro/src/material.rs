@@ -54,9 +54,13 @@ pub(crate) fn mixed_queries() -> Vec<Vec<u8>> {
     (0..64u32)
         .map(|number| {
             let mut name = Vec::new();
-            for length in [3 + number * 7 % 23, 2 + number * 5 % 13].into_iter().take(1 + number as usize % 2) {
+            for length in
+                [3 + number * 7 % 23, 2 + number * 5 % 13].into_iter().take(1 + number as usize % 2)
+            {
                 name.push(length as u8);
-                name.extend((0..length).map(|at| b"Example-Avocet"[(at * 5 + number) as usize % 14]));
+                name.extend(
+                    (0..length).map(|at| b"Example-Avocet"[(at * 5 + number) as usize % 14]),
+                );
             }
             name.extend_from_slice(b"\x03nEt\x00");
             query(&name, Rtype::A, true)
@@ -94,10 +98,9 @@ pub(crate) fn twelve() -> Vec<(Section, &'static [u8], Rtype, Vec<u8>)> {
     records.extend((1..=3).map(|last| (Section::Answer, EDGE, Rtype::A, vec![192, 0, 2, last])));
     records.extend(SERVERS.map(|server| (Section::Authority, ZONE, Rtype::NS, server.to_vec())));
     records.extend(
-        SERVERS
-            .into_iter()
-            .zip(1..)
-            .map(|(server, last)| (Section::Additional, server, Rtype::A, vec![198, 51, 100, last])),
+        SERVERS.into_iter().zip(1..).map(|(server, last)| {
+            (Section::Additional, server, Rtype::A, vec![198, 51, 100, last])
+        }),
     );
     records
 }

@@ -17,15 +17,21 @@ const SECRET: [u8; 32] = *b"0123456789abcdefFEDCBA9876543210";
 
 /// Our cells.
 pub(crate) fn cells() -> Vec<Cell> {
-    let mut cells: Vec<Cell> = rows::names().into_iter().map(|(row, message, at)| name(row, message, at)).collect();
+    let mut cells: Vec<Cell> =
+        rows::names().into_iter().map(|(row, message, at)| name(row, message, at)).collect();
     for (row, message) in rows::queries() {
-        cells.push(Cell::new(row, OURS, move || QueryView::parse(black_box(&message)).map(|view| view.qtype)));
+        cells.push(Cell::new(row, OURS, move || {
+            QueryView::parse(black_box(&message)).map(|view| view.qtype)
+        }));
     }
     for (row, message) in rows::responses() {
         let (mut owner, mut rdata) = (NameBuf::ROOT, [0; 512]);
         cells.push(Cell::new(row, OURS, move || walk(black_box(&message), &mut owner, &mut rdata)));
     }
-    cells.extend([written(rows::WRITE_QUERY, write_query), written(rows::WRITE_RESPONSE, write_response)]);
+    cells.extend([
+        written(rows::WRITE_QUERY, write_query),
+        written(rows::WRITE_RESPONSE, write_response),
+    ]);
     cells.extend([write_twelve(), query_round_trip(), response_round_trip(), full_cycle()]);
     cells.push(request_key());
     cells.extend(rows::keyed().map(|(row, messages)| keyed(row, messages)));
@@ -44,7 +50,8 @@ fn name(row: &'static str, message: Vec<u8>, at: usize) -> Cell {
 /// The key of every cache, and of what is in flight, out of a query that was read.
 fn request_key() -> Cell {
     let secret = HashKey::new(SECRET);
-    let view = QueryView::parse(material::query(material::WWW, Rtype::A, true).leak()).expect("a query");
+    let view =
+        QueryView::parse(material::query(material::WWW, Rtype::A, true).leak()).expect("a query");
     let mut key = QuestionKey::EMPTY;
     Cell::new(rows::REQUEST_KEY, OURS, move || {
         key.read(black_box(&view).question(), &secret, 1);
@@ -86,7 +93,8 @@ fn write_response(out: &mut [u8]) -> usize {
     let mut builder = Builder::new(out, ROOM, 7, 0x8180).expect("there is room");
     builder.question(black_box(material::WWW), Rtype::A, Class::IN).expect("there is room");
     let owner = black_box(material::WWW);
-    let address = Record { owner, rtype: Rtype::A, class: Class::IN, ttl_secs: 300, rdata: &[192, 0, 2, 1] };
+    let address =
+        Record { owner, rtype: Rtype::A, class: Class::IN, ttl_secs: 300, rdata: &[192, 0, 2, 1] };
     builder.record(Section::Answer, &address).expect("there is room");
     builder.finish()
 }

@@ -45,7 +45,12 @@ fn letters(len: usize) -> Vec<u8> {
     b"Www3Example4comX".iter().copied().cycle().take(len).collect()
 }
 
-fn folding(row: &'static str, column: &'static str, len: usize, fold: fn(&[u8], &mut [u8])) -> Cell {
+fn folding(
+    row: &'static str,
+    column: &'static str,
+    len: usize,
+    fold: fn(&[u8], &mut [u8]),
+) -> Cell {
     let text = letters(len);
     let mut out = vec![0; len];
     Cell::new(row, column, move || {
@@ -54,7 +59,12 @@ fn folding(row: &'static str, column: &'static str, len: usize, fold: fn(&[u8], 
     })
 }
 
-fn comparing(row: &'static str, column: &'static str, len: usize, eq: fn(&[u8], &[u8]) -> bool) -> Cell {
+fn comparing(
+    row: &'static str,
+    column: &'static str,
+    len: usize,
+    eq: fn(&[u8], &[u8]) -> bool,
+) -> Cell {
     let (text, other) = (letters(len), letters(len).to_ascii_lowercase());
     Cell::new(row, column, move || eq(black_box(&text), black_box(&other)))
 }
@@ -67,9 +77,9 @@ fn fold_each(source: &[u8], target: &mut [u8]) {
 
 /// FNV-1a.
 fn hash_each(octets: &[u8], start: u64) -> u64 {
-    octets
-        .iter()
-        .fold(start ^ 0xcbf2_9ce4_8422_2325, |hash, octet| (hash ^ u64::from(*octet)).wrapping_mul(0x0100_0000_01b3))
+    octets.iter().fold(start ^ 0xcbf2_9ce4_8422_2325, |hash, octet| {
+        (hash ^ u64::from(*octet)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 fn eq_each(a: &[u8], b: &[u8]) -> bool {

@@ -18,9 +18,10 @@ const RECORDS: usize = 1000;
 /// Our cells.
 pub(crate) fn cells() -> Vec<Cell> {
     let mut cells = vec![local_record()];
-    for (policy, list, configuration) in
-        [(rows::POLICY_BLOCK, rows::LIST_BLOCK, ""), (rows::POLICY_BLOCK_DECIDED, rows::LIST_BLOCK_DECIDED, DECIDED)]
-    {
+    for (policy, list, configuration) in [
+        (rows::POLICY_BLOCK, rows::LIST_BLOCK, ""),
+        (rows::POLICY_BLOCK_DECIDED, rows::LIST_BLOCK_DECIDED, DECIDED),
+    ] {
         cells.extend([policy_block(policy, configuration), list_block(list, configuration)]);
     }
     cells.extend([cache_hit(), full_stack()]);
@@ -36,7 +37,10 @@ fn configuration(more: &str) -> String {
     text.push_str("[[forward]]\nzone = \".\"\nupstreams = [\"192.0.2.1\"]\n");
     for number in 0..RECORDS {
         // A String takes whatever is written to it.
-        let _ = writeln!(text, "[[record]]\nname = \"host-{number}.lan\"\ntype = \"A\"\nvalues = [\"10.0.0.1\"]");
+        let _ = writeln!(
+            text,
+            "[[record]]\nname = \"host-{number}.lan\"\ntype = \"A\"\nvalues = [\"10.0.0.1\"]"
+        );
     }
     text + more
 }
@@ -61,16 +65,22 @@ fn answered(row: &'static str, mut server: InProcess, query: Vec<u8>) -> Cell {
 }
 
 fn local_record() -> Cell {
-    answered(rows::LOCAL_RECORD, server(""), material::query(b"\x08host-500\x03lan\x00", Rtype::A, false))
+    answered(
+        rows::LOCAL_RECORD,
+        server(""),
+        material::query(b"\x08host-500\x03lan\x00", Rtype::A, false),
+    )
 }
 
-/// Answers that are not kept, as those of rules about the client's rate are not: each is decided anew.
+/// Answers that are not kept, as those of rules about the client's rate are not: each is decided
+/// anew.
 const DECIDED: &str = "[policy]\nblock-ttl-secs = 0\n";
 /// Names on the list.
 const LISTED: usize = 100_000;
 
 fn policy_block(row: &'static str, configuration: &str) -> Cell {
-    let rule = "[[rule]]\nname = \"ads\"\nwhen = 'qname.under(\"ads.example\")'\naction = \"block\"\n";
+    let rule =
+        "[[rule]]\nname = \"ads\"\nwhen = 'qname.under(\"ads.example\")'\naction = \"block\"\n";
     let server = server(&format!("{configuration}{rule}"));
     answered(row, server, material::query(b"\x01a\x03ads\x07example\x00", Rtype::A, false))
 }
@@ -79,7 +89,8 @@ fn list_block(row: &'static str, configuration: &str) -> Cell {
     let path = std::env::temp_dir().join(format!("avocet-micro-{}.txt", std::process::id()));
     let names: String = (0..LISTED).map(|number| format!("host-{number}.ads.example\n")).collect();
     std::fs::write(&path, names).expect("a directory for temporary files");
-    let list = format!("[[list]]\nname = \"ads\"\nfile = \"{}\"\nformat = \"domains\"\n", path.display());
+    let list =
+        format!("[[list]]\nname = \"ads\"\nfile = \"{}\"\nformat = \"domains\"\n", path.display());
     let server = server(&format!("{configuration}{list}"));
     std::fs::remove_file(&path).expect("the file that was written");
     answered(row, server, material::query(b"\x08host-500\x03ads\x07example\x00", Rtype::A, false))

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use avocet_cache::{FailureCache, RrsetCache, TtlBounds};
 use avocet_resolver::{
-    Action, Actions, Ask, Context, EcsPolicy, Plan, Resolver, Settings, Strategy, Transport, UpstreamSpec, ZoneRule,
+    Action, Actions, Ask, Context, EcsPolicy, Plan, Resolver, Settings, Strategy, Transport,
+    UpstreamSpec, ZoneRule,
 };
 use avocet_wire::hash::{self, HashKey};
 
@@ -15,7 +16,8 @@ use crate::material;
 use crate::rows::{self, OURS};
 
 /// Bounds of the TTLs that are stored.
-pub(crate) const TTL: TtlBounds = TtlBounds { min: 0, max: 86_400, negative_min: 0, negative_max: 3600 };
+pub(crate) const TTL: TtlBounds =
+    TtlBounds { min: 0, max: 86_400, negative_min: 0, negative_max: 3600 };
 /// The wall clock's time; forwarding does not look at it.
 const WALL_SECS: u64 = 1_790_000_000;
 /// Forwarding rules besides the root's.
@@ -45,7 +47,13 @@ fn rule(zone: &[u8], last: u8) -> ZoneRule {
 
 /// The root and some zones, of which none is above the names that are asked for but `example.com`.
 fn plan(zones: usize) -> Arc<Plan> {
-    let settings = Settings { minimal: true, stale_client_ms: 1800, in_flight: 4096, waiters: 65_536, ttl: TTL };
+    let settings = Settings {
+        minimal: true,
+        stale_client_ms: 1800,
+        in_flight: 4096,
+        waiters: 65_536,
+        ttl: TTL,
+    };
     let mut rules = vec![rule(b"\0", 1)];
     rules.extend((0..zones).map(|number| match number {
         0 => rule(b"\x07example\x03com\x00", 2),
@@ -134,7 +142,13 @@ impl Resolution {
     fn tick(&mut self) {
         let Self { resolver, rrsets, failures, actions, now_ms, .. } = self;
         *now_ms += 1;
-        resolver.tick(&mut Context { now_ms: *now_ms, wall_secs: WALL_SECS, rrsets, failures, actions });
+        resolver.tick(&mut Context {
+            now_ms: *now_ms,
+            wall_secs: WALL_SECS,
+            rrsets,
+            failures,
+            actions,
+        });
     }
 }
 
@@ -148,7 +162,8 @@ fn write_reply(query: &[u8], out: &mut Vec<u8>) {
     out[7] = 1;
 }
 
-/// A question finds an equal one in flight; its hash is part of the request key, which has a row of its own.
+/// A question finds an equal one in flight; its hash is part of the request key, which has a row of
+/// its own.
 fn in_flight() -> Cell {
     let mut resolution = Resolution::new();
     for number in 0..1000 {

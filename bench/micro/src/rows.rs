@@ -95,10 +95,17 @@ pub(crate) fn queries() -> [(&'static str, Vec<u8>); 2] {
 
 /// Queries to be read and turned into a hash that does not depend on the case.
 pub(crate) fn keyed() -> [(&'static str, Vec<Vec<u8>>); 2] {
-    [(PARSE_AND_KEY, vec![material::query(material::WWW, Rtype::A, true)]), (PARSE_AND_KEYS, material::mixed_queries())]
+    [
+        (PARSE_AND_KEY, vec![material::query(material::WWW, Rtype::A, true)]),
+        (PARSE_AND_KEYS, material::mixed_queries()),
+    ]
 }
 
 /// Responses to be read whole: all owners and all data.
 pub(crate) fn responses() -> [(&'static str, Vec<u8>); 3] {
-    [(PARSE_ONE, material::one_address()), (PARSE_CNAME, material::alias()), (PARSE_TWELVE, material::twelve_records())]
+    [
+        (PARSE_ONE, material::one_address()),
+        (PARSE_CNAME, material::alias()),
+        (PARSE_TWELVE, material::twelve_records()),
+    ]
 }

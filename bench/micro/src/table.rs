@@ -41,7 +41,8 @@ pub(crate) fn print(mut cells: Vec<Cell>, columns: &[&'static str]) {
         let ratio = ratio.map_or_else(String::new, |ratio| format!("{ratio:.1}"));
         print!("| {} | {ns} | {bytes} | {:.1} | {:.0} | {ratio} |", cell.row, cost.ns, cost.bytes);
         for column in others {
-            let at = cells.iter().position(|other| (other.row, other.column) == (cell.row, *column));
+            let at =
+                cells.iter().position(|other| (other.row, other.column) == (cell.row, *column));
             match at.and_then(|at| costs.get(at)) {
                 Some(cost) => print!(" {:.1} | {:.0} |", cost.ns, cost.bytes),
                 None => print!(" | |"),
@@ -56,7 +57,8 @@ pub(crate) fn print(mut cells: Vec<Cell>, columns: &[&'static str]) {
 
 /// What each cell costs: the median of its nanoseconds over rounds in which all have their turn.
 fn costs(cells: &mut [Cell]) -> Vec<Cost> {
-    let times: Vec<u64> = cells.iter_mut().map(|cell| (TURN_NS / cell.ns(WARM_UP)) as u64 + 1).collect();
+    let times: Vec<u64> =
+        cells.iter_mut().map(|cell| (TURN_NS / cell.ns(WARM_UP)) as u64 + 1).collect();
     let mut measured = vec![Vec::with_capacity(ROUNDS); cells.len()];
     for _ in 0..ROUNDS {
         for ((cell, times), rounds) in cells.iter_mut().zip(&times).zip(&mut measured) {

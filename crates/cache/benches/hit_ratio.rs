@@ -144,13 +144,16 @@ impl Cache for Slru {
 }
 
 fn main() {
-    println!("| Zipf s | flood | budget KiB | entries | of all names | S3-FIFO (ours) | LRU | SLRU |");
+    println!(
+        "| Zipf s | flood | budget KiB | entries | of all names | S3-FIFO (ours) | LRU | SLRU |"
+    );
     println!("|---|---|---|---|---|---|---|---|");
     for exponent in [0.8, 1.0, 1.2] {
         for flood_percent in [0, 30] {
             let trace = trace(exponent, flood_percent);
             for budget in [192, 1024, 4096] {
-                let cache = PacketCache::new(budget << 10, 0).expect("a budget that is large enough");
+                let cache =
+                    PacketCache::new(budget << 10, 0).expect("a budget that is large enough");
                 let mut ours = Ours(cache);
                 let ratio = hit_ratio(&mut ours, &trace);
                 let entries = ours.0.stats().entries as usize;

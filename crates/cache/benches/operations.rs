@@ -1,11 +1,11 @@
-//! What the caches' operations cost: median nanoseconds over rounds, on one thread, and the bytes an
-//! entry takes. Run with `cargo bench -p avocet-cache --bench operations`.
+//! What the caches' operations cost: median nanoseconds over rounds, on one thread, and the bytes
+//! an entry takes. Run with `cargo bench -p avocet-cache --bench operations`.
 
 use std::{hint::black_box, io::Cursor, time::Instant};
 
 use avocet_cache::{
-    PacketCache, PacketKey, PacketLookup, PacketMeta, Provenance, Rank, ReadAt, ReceivedRrset, RrsetCache, RrsetKey,
-    Security, SnapshotMoment, TtlBounds, load, save,
+    PacketCache, PacketKey, PacketLookup, PacketMeta, Provenance, Rank, ReadAt, ReceivedRrset,
+    RrsetCache, RrsetKey, Security, SnapshotMoment, TtlBounds, load, save,
 };
 
 const ROUNDS: usize = 31;
@@ -79,12 +79,18 @@ fn packets() {
         black_box((question(step % 1000), mix(step)));
     });
     measure("packet: hit, 1,000 names of 1 M", |step| ask_packet(&cache, step % 1000, &mut out));
-    measure("packet: hit, 1 M names at random", |step| ask_packet(&cache, mix(step) % MILLION, &mut out));
+    measure("packet: hit, 1 M names at random", |step| {
+        ask_packet(&cache, mix(step) % MILLION, &mut out)
+    });
     measure("packet: miss", |step| ask_packet(&cache, MILLION + mix(step) % MILLION, &mut out));
     measure("packet: refresh of a name", |step| put_packet(&cache, mix(step) % MILLION));
     let stats = cache.stats();
     let grown = stats.bytes_used - before;
-    eprintln!("packets: {} entries, {:.1} bytes each in the rings", stats.entries, grown as f64 / stats.entries as f64);
+    eprintln!(
+        "packets: {} entries, {:.1} bytes each in the rings",
+        stats.entries,
+        grown as f64 / stats.entries as f64
+    );
     let small = PacketCache::new(16 << 20, 3600).expect("a budget that is large enough");
     measure("packet: new name, evicting", |step| put_packet(&small, step));
     let stats = small.stats();
@@ -95,20 +101,29 @@ fn packets() {
 fn put_rrset(cache: &RrsetCache, number: u64) {
     let question = question(number);
     let key = RrsetKey { owner: &question[..21], rtype: 1, class: 1 };
-    let set = ReceivedRrset { provenance: PROVENANCE, ttl: 300, records: &[&[192, 0, 2, 1]], signatures: &[] };
+    let set = ReceivedRrset {
+        provenance: PROVENANCE,
+        ttl: 300,
+        records: &[&[192, 0, 2, 1]],
+        signatures: &[],
+    };
     cache.insert(&key, &set, 0);
 }
 
 fn rrsets() {
-    let cache = RrsetCache::new(256 << 20, 3600, BOUNDS, [5; 16]).expect("a budget that is large enough");
+    let cache =
+        RrsetCache::new(256 << 20, 3600, BOUNDS, [5; 16]).expect("a budget that is large enough");
     (0..MILLION).for_each(|number| put_rrset(&cache, number));
     let mut buf = [0; 512];
     measure("RRset: hit, 1,000 names of 1 M", |step| {
         let question = question(step % 1000);
         let key = RrsetKey { owner: &question[..21], rtype: 1, class: 1 };
-        assert!(black_box(cache.lookup(&key, ReadAt { now: 1, stale_window: 0 }, &mut buf)).is_some());
+        assert!(
+            black_box(cache.lookup(&key, ReadAt { now: 1, stale_window: 0 }, &mut buf)).is_some()
+        );
     });
-    let small = RrsetCache::new(16 << 20, 3600, BOUNDS, [5; 16]).expect("a budget that is large enough");
+    let small =
+        RrsetCache::new(16 << 20, 3600, BOUNDS, [5; 16]).expect("a budget that is large enough");
     measure("RRset: new name, evicting", |step| put_rrset(&small, step));
     let stats = small.stats();
     let each = stats.bytes_limit as f64 / stats.entries as f64;
@@ -118,7 +133,8 @@ fn rrsets() {
 /// Saves and loads a million entries through memory.
 fn snapshots() {
     let packets = PacketCache::new(256 << 20, 3600).expect("a budget that is large enough");
-    let rrsets = RrsetCache::new(1 << 20, 3600, BOUNDS, [5; 16]).expect("a budget that is large enough");
+    let rrsets =
+        RrsetCache::new(1 << 20, 3600, BOUNDS, [5; 16]).expect("a budget that is large enough");
     (0..MILLION).for_each(|number| put_packet(&packets, number));
     let at = SnapshotMoment { wall_now: 1_800_000_000, now: 10, epoch: 1, policy: 0 };
     let mut bytes = Vec::with_capacity(256 << 20);
@@ -127,8 +143,11 @@ fn snapshots() {
     let saving = start.elapsed();
     let fresh = PacketCache::new(256 << 20, 3600).expect("a budget that is large enough");
     let start = Instant::now();
-    let hash = |key: &PacketKey<'_>| key.question[1..9].iter().fold(0, |sum, byte| mix(sum ^ u64::from(*byte)));
-    let loaded = load(&mut Cursor::new(&bytes), &fresh, &rrsets, &at, hash).expect("what was saved is sound");
+    let hash = |key: &PacketKey<'_>| {
+        key.question[1..9].iter().fold(0, |sum, byte| mix(sum ^ u64::from(*byte)))
+    };
+    let loaded = load(&mut Cursor::new(&bytes), &fresh, &rrsets, &at, hash)
+        .expect("what was saved is sound");
     eprintln!(
         "snapshot: {} entries, {} bytes, saved in {saving:?}; {} loaded in {:?}",
         saved.packets,

@@ -53,14 +53,16 @@ impl FailureKey<'_> {
 pub struct FailureCache {
     store: Store,
     hash_key: HashKey,
-    /// When the last failure that was noted is no longer in force: no look-up is needed from then on.
+    /// When the last failure that was noted is no longer in force: no look-up is needed from then
+    /// on.
     in_force_until: AtomicU64,
 }
 
 impl FailureCache {
     /// A cache of at most `bytes`. `hash_key` must be random: names are chosen by strangers.
     pub fn new(bytes: usize, hash_key: [u8; 16]) -> Result<FailureCache, BudgetTooSmall> {
-        let config = StoreConfig { bytes, mean_entry_bytes: MEAN_ENTRY_BYTES, keep_secs: MEMORY_SECS };
+        let config =
+            StoreConfig { bytes, mean_entry_bytes: MEAN_ENTRY_BYTES, keep_secs: MEMORY_SECS };
         let hash_key = lengths::hash_key(hash_key);
         Ok(FailureCache { store: Store::new(config)?, hash_key, in_force_until: AtomicU64::new(0) })
     }
@@ -76,7 +78,12 @@ impl FailureCache {
             },
             None => FIRST_BACKOFF_SECS,
         };
-        let meta = Meta { stored_at: now, valid_for: backoff, epoch: 0, user: u32::from(ede) | key.cd_bit() };
+        let meta = Meta {
+            stored_at: now,
+            valid_for: backoff,
+            epoch: 0,
+            user: u32::from(ede) | key.cd_bit(),
+        };
         let entry = EntryParts { meta, parts: [key.question, &[]] };
         let stored = self.store.insert(self.hash(key), &entry, key.same(), |_| true);
         self.in_force_until.fetch_max(u64::from(now) + u64::from(backoff), Ordering::Relaxed);
@@ -125,7 +132,8 @@ impl FailureCache {
 mod tests {
     use super::*;
 
-    const KEY: FailureKey<'_> = FailureKey { question: b"\x01a\x00\x00\x01\x00\x01", checking_disabled: false };
+    const KEY: FailureKey<'_> =
+        FailureKey { question: b"\x01a\x00\x00\x01\x00\x01", checking_disabled: false };
 
     fn cache() -> FailureCache {
         FailureCache::new(64 * 1024, [7; 16]).unwrap()

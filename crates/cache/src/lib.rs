@@ -20,10 +20,13 @@ mod store;
 mod sync;
 
 pub use failure::{Failure, FailureCache, FailureKey};
-pub use packet::{PacketCache, PacketHit, PacketKey, PacketLookup, PacketMeta, PacketStale, packet_flags};
+pub use packet::{
+    PacketCache, PacketHit, PacketKey, PacketLookup, PacketMeta, PacketStale, packet_flags,
+};
 pub use rrset::{
-    Cached, Freshness, Held, Negative, NegativeKind, NegativeRecord, NegativeView, Provenance, Rank, Rdatas, ReadAt,
-    ReceivedRrset, RrsetCache, RrsetKey, RrsetView, Security, TtlBounds, Unsupported,
+    Cached, Freshness, Held, Negative, NegativeKind, NegativeRecord, NegativeView, Provenance,
+    Rank, Rdatas, ReadAt, ReceivedRrset, RrsetCache, RrsetKey, RrsetView, Security, TtlBounds,
+    Unsupported,
 };
 pub use snapshot::{SnapshotCounts, SnapshotError, SnapshotMoment, load, save};
 pub use store::{BudgetTooSmall, Inserted, MAX_PAYLOAD_BYTES, StoreStats};

@@ -33,8 +33,9 @@ pub(crate) fn prefer_large_pages(words: &[AtomicU64]) {
         let begin = (words.as_ptr() as usize).next_multiple_of(LARGE_PAGE);
         let end = (words.as_ptr() as usize + size_of_val(words)) / LARGE_PAGE * LARGE_PAGE;
         if begin < end {
-            // SAFETY: the range lies within `words`, which are ours. The advice changes how the kernel
-            // maps their pages and not what they hold; where it is not taken, nothing happens.
+            // SAFETY: the range lies within `words`, which are ours. The advice changes how the
+            // kernel maps their pages and not what they hold; where it is not taken, nothing
+            // happens.
             unsafe { libc::madvise(begin as *mut libc::c_void, end - begin, libc::MADV_HUGEPAGE) };
         }
     }

@@ -153,15 +153,24 @@ pub struct PacketCache {
 impl PacketCache {
     /// A cache of at most `bytes` that serves entries up to `stale_window` seconds past their time.
     pub fn new(bytes: usize, stale_window: u32) -> Result<PacketCache, BudgetTooSmall> {
-        let config = StoreConfig { bytes, mean_entry_bytes: MEAN_ENTRY_BYTES, keep_secs: stale_window };
+        let config =
+            StoreConfig { bytes, mean_entry_bytes: MEAN_ENTRY_BYTES, keep_secs: stale_window };
         Ok(PacketCache { store: Store::new(config)?, stale_window })
     }
 
     /// Copies the response to `out` with its TTLs counted down. No lock, no allocation. A buffer
     /// of the response's length and two bytes for each of its records always suffices.
     #[inline]
-    pub fn lookup(&self, hash: u64, key: &PacketKey<'_>, now: u32, epoch: u32, out: &mut [u8]) -> PacketLookup {
-        let Some(found) = self.store.read(hash, out, |meta, payload| key.is_key_of(meta, payload)) else {
+    pub fn lookup(
+        &self,
+        hash: u64,
+        key: &PacketKey<'_>,
+        now: u32,
+        epoch: u32,
+        out: &mut [u8],
+    ) -> PacketLookup {
+        let Some(found) = self.store.read(hash, out, |meta, payload| key.is_key_of(meta, payload))
+        else {
             return PacketLookup::Miss;
         };
         if found.meta.epoch != epoch {
@@ -198,7 +207,8 @@ impl PacketCache {
     ) -> Inserted {
         let question_end = HEADER_BYTES + key.question.len();
         let is_sound = response.get(HEADER_BYTES..question_end) == Some(key.question)
-            && name::leading_name(key.question).is_some_and(|qname| qname.len() + 4 == key.question.len())
+            && name::leading_name(key.question)
+                .is_some_and(|qname| qname.len() + 4 == key.question.len())
             && ttl_offsets.len() <= MAX_TTL_OFFSETS
             && ttl_offsets.iter().all(|offset| usize::from(*offset) + 4 <= response.len());
         if !is_sound {
@@ -216,7 +226,12 @@ impl PacketCache {
         write_trailer(trailer, ttl_offsets, meta);
         let user = key.user() | ttl_offsets.len() as u32;
         let entry = EntryParts {
-            meta: Meta { stored_at: meta.stored_at, valid_for: meta.valid_for, epoch: meta.epoch, user },
+            meta: Meta {
+                stored_at: meta.stored_at,
+                valid_for: meta.valid_for,
+                epoch: meta.epoch,
+                user,
+            },
             parts: [response, trailer],
         };
         self.store.insert(hash, &entry, |meta, payload| key.is_key_of(meta, payload), |_| true)
@@ -231,9 +246,9 @@ impl PacketCache {
         })
     }
 
-    /// Shows the key of each response that is valid, its first twelve octets and the seconds left to
-    /// it, until `visit` fails. No lock is held while it runs; what is stored meanwhile may be missed
-    /// or seen twice.
+    /// Shows the key of each response that is valid, its first twelve octets and the seconds left
+    /// to it, until `visit` fails. No lock is held while it runs; what is stored meanwhile may be
+    /// missed or seen twice.
     pub fn try_visit<E>(
         &self,
         now: u32,
@@ -241,7 +256,8 @@ impl PacketCache {
         mut visit: impl FnMut(&PacketKey<'_>, &[u8; HEADER_BYTES], u32) -> Result<(), E>,
     ) -> Result<(), E> {
         self.store.try_for_each(|meta, payload| {
-            let Some((key, header)) = PacketKey::of_entry(meta, payload).zip(payload.first_chunk()) else {
+            let Some((key, header)) = PacketKey::of_entry(meta, payload).zip(payload.first_chunk())
+            else {
                 return Ok(());
             };
             match meta.remaining(now) {
@@ -262,12 +278,20 @@ impl PacketCache {
     }
 
     /// Shows the entries as they lie in the store, for the snapshot.
-    pub(crate) fn try_for_each<E>(&self, visit: impl FnMut(&Meta, &[u8]) -> Result<(), E>) -> Result<(), E> {
+    pub(crate) fn try_for_each<E>(
+        &self,
+        visit: impl FnMut(&Meta, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
         self.store.try_for_each(visit)
     }
 
     /// Takes an entry back as [`Self::try_for_each`] showed it. False if it is none.
-    pub(crate) fn restore(&self, meta: Meta, payload: &[u8], hash: impl Fn(&PacketKey<'_>) -> u64) -> bool {
+    pub(crate) fn restore(
+        &self,
+        meta: Meta,
+        payload: &[u8],
+        hash: impl Fn(&PacketKey<'_>) -> u64,
+    ) -> bool {
         let count = meta.user as usize & MAX_TTL_OFFSETS;
         let Some(key) = PacketKey::of_entry(&meta, payload) else { return false };
         if payload.len() < HEADER_BYTES + key.question.len() + 2 * count + TRAILER_BYTES {
@@ -297,7 +321,8 @@ fn fresh(found: &Found, remaining_secs: u32, out: &mut [u8]) -> PacketLookup {
     };
     let age = found.meta.valid_for - remaining_secs;
     trailer.rewrite_ttls(|ttl| ttl.saturating_sub(age));
-    let is_ending = u64::from(remaining_secs) * u64::from(PREFETCH_DIVISOR) < u64::from(found.meta.valid_for);
+    let is_ending =
+        u64::from(remaining_secs) * u64::from(PREFETCH_DIVISOR) < u64::from(found.meta.valid_for);
     PacketLookup::Hit(PacketHit {
         len: trailer.response.len(),
         remaining_secs,
@@ -316,11 +341,16 @@ fn stale(found: &Found, stale_secs: u32, out: &mut [u8]) -> PacketLookup {
     }
     trailer.rewrite_ttls(|ttl| ttl.min(STALE_TTL_SECS));
     clear_ad(trailer.response);
-    PacketLookup::Stale(PacketStale { len: trailer.response.len(), stale_secs, flags: trailer.flags, ede: trailer.ede })
+    PacketLookup::Stale(PacketStale {
+        len: trailer.response.len(),
+        stale_secs,
+        flags: trailer.flags,
+        ede: trailer.ede,
+    })
 }
 
-/// Clears AD: a verdict ends with the TTL, which is no longer than the signature says (RFC 4035 §5.3.3).
-/// A call of its own, so that a fresh hit does not pay for it.
+/// Clears AD: a verdict ends with the TTL, which is no longer than the signature says (RFC 4035
+/// §5.3.3). A call of its own, so that a fresh hit does not pay for it.
 #[cold]
 #[inline(never)]
 fn clear_ad(response: &mut [u8]) {
@@ -357,7 +387,8 @@ impl Trailer<'_> {
     fn rewrite_ttls(&mut self, ttl_of: impl Fn(u32) -> u32) {
         for offset in self.offsets {
             let at = usize::from(u16::from_be_bytes(*offset));
-            if let Some(field) = self.response.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
+            if let Some(field) = self.response.get_mut(at..).and_then(|rest| rest.first_chunk_mut())
+            {
                 *field = ttl_of(u32::from_be_bytes(*field)).to_be_bytes();
             }
         }

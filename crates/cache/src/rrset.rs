@@ -55,8 +55,8 @@ pub enum Security {
     Secure = 4,
 }
 
-/// What the validator would have needed to support, so that data that is signed would not count as insecure
-/// (RFC 4035 §5.2, RFC 9276 §3.2).
+/// What the validator would have needed to support, so that data that is signed would not count as
+/// insecure (RFC 4035 §5.2, RFC 9276 §3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsupported {
     /// The algorithm or the size of all keys.
@@ -235,7 +235,13 @@ impl RrsetCache {
         let config = StoreConfig { bytes, mean_entry_bytes: MEAN_ENTRY_BYTES, keep_secs };
         let store = Store::new(config)?;
         let hash_key = lengths::hash_key(hash_key);
-        Ok(RrsetCache { store, bounds, hash_key, dnames: LengthsSeen::default(), denied: LengthsSeen::default() })
+        Ok(RrsetCache {
+            store,
+            bounds,
+            hash_key,
+            dnames: LengthsSeen::default(),
+            denied: LengthsSeen::default(),
+        })
     }
 
     /// Stores an RRset, unless one of higher rank, or a validated one where this is not, is there
@@ -250,7 +256,12 @@ impl RrsetCache {
 
     /// Stores a negative answer under the same rule; a NODATA at the key, an NXDOMAIN at its owner
     /// and class.
-    pub fn insert_negative(&self, key: &RrsetKey<'_>, negative: &Negative<'_>, now: u32) -> Inserted {
+    pub fn insert_negative(
+        &self,
+        key: &RrsetKey<'_>,
+        negative: &Negative<'_>,
+        now: u32,
+    ) -> Inserted {
         let key = match negative.kind {
             NegativeKind::Nodata => *key,
             NegativeKind::Nxdomain => RrsetKey { rtype: NXDOMAIN_TYPE, ..*key },
@@ -265,7 +276,12 @@ impl RrsetCache {
         let Some(body) = view::encode_negative(&key, negative) else {
             return Inserted::Refused;
         };
-        self.store_body(&key, &body, &negative.provenance, Meta { valid_for: ttl, ..body.meta(now) })
+        self.store_body(
+            &key,
+            &body,
+            &negative.provenance,
+            Meta { valid_for: ttl, ..body.meta(now) },
+        )
     }
 
     /// A hint that the owner will be looked up soon.
@@ -276,7 +292,12 @@ impl RrsetCache {
 
     /// What lies at the key. `buf` must hold [`crate::MAX_PAYLOAD_BYTES`] to see every entry; a
     /// longer one than it holds is not found. No lock, no allocation.
-    pub fn lookup<'b>(&self, key: &RrsetKey<'_>, at: ReadAt, buf: &'b mut [u8]) -> Option<Cached<'b>> {
+    pub fn lookup<'b>(
+        &self,
+        key: &RrsetKey<'_>,
+        at: ReadAt,
+        buf: &'b mut [u8],
+    ) -> Option<Cached<'b>> {
         if key.rtype == DNAME_TYPE && !self.dnames.contain(key.owner) {
             return None;
         }
@@ -284,7 +305,9 @@ impl RrsetCache {
         let body = buf.get(key_len(key)..found.len)?;
         match view::kind_of(found.meta.user) {
             None => Some(Cached::Rrset(RrsetView::new(body, &found.meta, freshness))),
-            Some(NegativeKind::Nodata) => Some(Cached::Nodata(NegativeView::new(body, &found.meta, freshness))),
+            Some(NegativeKind::Nodata) => {
+                Some(Cached::Nodata(NegativeView::new(body, &found.meta, freshness)))
+            }
             Some(NegativeKind::Nxdomain) => None,
         }
     }
@@ -312,8 +335,9 @@ impl RrsetCache {
     /// Removes all sets and denials at `below` (folded wire form) and below it; the root removes
     /// everything. Returns how many there were.
     pub fn flush(&self, below: &[u8]) -> usize {
-        self.store
-            .retain(|_, payload| !name::leading_name(payload).is_some_and(|owner| name::is_at_or_below(owner, below)))
+        self.store.retain(|_, payload| {
+            !name::leading_name(payload).is_some_and(|owner| name::is_at_or_below(owner, below))
+        })
     }
 
     /// Removes all sets and denials at `name` (folded wire form), and what denies it from above.
@@ -355,7 +379,10 @@ impl RrsetCache {
     }
 
     /// Shows the entries as they lie in the store, for the snapshot.
-    pub(crate) fn try_for_each<E>(&self, visit: impl FnMut(&Meta, &[u8]) -> Result<(), E>) -> Result<(), E> {
+    pub(crate) fn try_for_each<E>(
+        &self,
+        visit: impl FnMut(&Meta, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
         self.store.try_for_each(visit)
     }
 
@@ -366,19 +393,28 @@ impl RrsetCache {
         let entry = EntryParts { meta, parts: [payload, &[]] };
         let better = |_: &Meta| false;
         self.note_length(&key);
-        self.store.insert(self.hash(&key), &entry, |_, other| is_at(&key, other), better) == Inserted::Stored
+        self.store.insert(self.hash(&key), &entry, |_, other| is_at(&key, other), better)
+            == Inserted::Stored
     }
 
-    fn store_body(&self, key: &RrsetKey<'_>, body: &view::Body, by: &Provenance, meta: Meta) -> Inserted {
-        if meta.valid_for == 0 || name::leading_name(key.owner).is_none_or(|name| name.len() != key.owner.len()) {
+    fn store_body(
+        &self,
+        key: &RrsetKey<'_>,
+        body: &view::Body,
+        by: &Provenance,
+        meta: Meta,
+    ) -> Inserted {
+        if meta.valid_for == 0
+            || name::leading_name(key.owner).is_none_or(|name| name.len() != key.owner.len())
+        {
             return Inserted::Refused;
         }
         self.note_length(key);
         let entry = EntryParts { meta, parts: [&body.bytes, &[]] };
         let may_replace = |old: &Meta| {
             let of_old = view::provenance_of(old.user);
-            let would_lose_trust =
-                of_old.security == Security::Secure && !matches!(by.security, Security::Secure | Security::Insecure);
+            let would_lose_trust = of_old.security == Security::Secure
+                && !matches!(by.security, Security::Secure | Security::Insecure);
             old.remaining(meta.stored_at).is_err() || (by.rank >= of_old.rank && !would_lose_trust)
         };
         self.store.insert(self.hash(key), &entry, |_, payload| is_at(key, payload), may_replace)
@@ -412,10 +448,12 @@ impl RrsetCache {
         }
     }
 
-    /// All that is known of an owner lies in the same two buckets, as it is looked for together: the
-    /// type, an alias, a denial. Type and class only change the bits that tell entries of a bucket apart.
+    /// All that is known of an owner lies in the same two buckets, as it is looked for together:
+    /// the type, an alias, a denial. Type and class only change the bits that tell entries of a
+    /// bucket apart.
     fn hash(&self, key: &RrsetKey<'_>) -> u64 {
-        let rest = ((u64::from(key.rtype) << 16) | u64::from(key.class)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let rest = ((u64::from(key.rtype) << 16) | u64::from(key.class))
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.hash_key.hash(key.owner, 0) ^ ((rest >> TYPE_SHIFT) << TAG_BITS_AT)
     }
 }
@@ -435,7 +473,10 @@ fn split_key(payload: &[u8]) -> Option<(RrsetKey<'_>, &[u8])> {
     let owner = name::leading_name(payload)?;
     let (rtype, rest) = payload.get(owner.len()..)?.split_first_chunk()?;
     let (class, body) = rest.split_first_chunk()?;
-    Some((RrsetKey { owner, rtype: u16::from_be_bytes(*rtype), class: u16::from_be_bytes(*class) }, body))
+    Some((
+        RrsetKey { owner, rtype: u16::from_be_bytes(*rtype), class: u16::from_be_bytes(*class) },
+        body,
+    ))
 }
 
 fn valid_wire_ttl(ttl: u32) -> u32 {

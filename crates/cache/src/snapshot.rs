@@ -89,12 +89,17 @@ impl fmt::Display for SnapshotError {
             }
             SnapshotError::Truncated => write!(f, "the cache snapshot is cut short"),
             SnapshotError::PayloadTooLong(length) => {
-                write!(f, "the cache snapshot is damaged: an entry of {length} bytes, at most {MAX_PAYLOAD_BYTES}")
+                write!(
+                    f,
+                    "the cache snapshot is damaged: an entry of {length} bytes, at most {MAX_PAYLOAD_BYTES}"
+                )
             }
             SnapshotError::UnknownKind(kind) => {
                 write!(f, "the cache snapshot is damaged: an entry of kind {kind}")
             }
-            SnapshotError::Miscounted => write!(f, "the cache snapshot is damaged: its entry counts are wrong"),
+            SnapshotError::Miscounted => {
+                write!(f, "the cache snapshot is damaged: its entry counts are wrong")
+            }
             SnapshotError::Checksum => {
                 write!(f, "the cache snapshot is damaged: its checksum is wrong")
             }
@@ -166,7 +171,9 @@ pub fn load<R: Read + Seek>(
     input.seek(io::SeekFrom::Start(start))?;
     let mut counts = SnapshotCounts::default();
     walk(input, |head, kind, entry, payload| {
-        let age = at.wall_now.max(head.saved_at).saturating_sub(entry.stored_at).min(i32::MAX as u64) as u32;
+        let age =
+            at.wall_now.max(head.saved_at).saturating_sub(entry.stored_at).min(i32::MAX as u64)
+                as u32;
         let meta = Meta { stored_at: at.now.wrapping_sub(age), ..entry.meta };
         let (count, taken) = match kind {
             PACKET => {
@@ -174,7 +181,10 @@ pub fn load<R: Read + Seek>(
                 let is_wanted = head.policy == at.policy && !packets.is_outlived(&meta, at.now);
                 (&mut counts.packets, is_wanted && packets.restore(meta, payload, &packet_hash))
             }
-            _ => (&mut counts.rrsets, !rrsets.is_outlived(&meta, at.now) && rrsets.restore(meta, payload)),
+            _ => (
+                &mut counts.rrsets,
+                !rrsets.is_outlived(&meta, at.now) && rrsets.restore(meta, payload),
+            ),
         };
         *count += u64::from(taken);
         counts.dropped += u64::from(!taken);
@@ -195,7 +205,10 @@ struct SavedEntry {
 }
 
 /// Reads a snapshot from its start to its end and shows its entries.
-fn walk(input: &mut impl Read, mut visit: impl FnMut(&Head, u8, &SavedEntry, &[u8])) -> Result<(), SnapshotError> {
+fn walk(
+    input: &mut impl Read,
+    mut visit: impl FnMut(&Head, u8, &SavedEntry, &[u8]),
+) -> Result<(), SnapshotError> {
     let mut reader = Summed { inner: BufReader::new(input), sum: crc32fast::Hasher::new() };
     if reader.take::<8>()? != *MAGIC {
         return Err(SnapshotError::NotASnapshot);
@@ -216,7 +229,8 @@ fn walk(input: &mut impl Read, mut visit: impl FnMut(&Head, u8, &SavedEntry, &[u
             other => return Err(SnapshotError::UnknownKind(other)),
         }
         let (entry, length) = reader.take_entry_head()?;
-        let payload = payload.get_mut(..length as usize).ok_or(SnapshotError::PayloadTooLong(length))?;
+        let payload =
+            payload.get_mut(..length as usize).ok_or(SnapshotError::PayloadTooLong(length))?;
         reader.fill(payload)?;
         visit(&head, kind, &entry, payload);
     }
@@ -235,7 +249,13 @@ impl<W: Write> Summed<W> {
         self.inner.write_all(bytes)
     }
 
-    fn put_entry(&mut self, kind: u8, meta: &Meta, payload: &[u8], at: &SnapshotMoment) -> io::Result<()> {
+    fn put_entry(
+        &mut self,
+        kind: u8,
+        meta: &Meta,
+        payload: &[u8],
+        at: &SnapshotMoment,
+    ) -> io::Result<()> {
         let stored_at = at.wall_now.saturating_sub(u64::from(meta.age(at.now)));
         let mut head = Vec::with_capacity(1 + ENTRY_HEAD_BYTES);
         head.push(kind);

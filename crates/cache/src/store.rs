@@ -40,7 +40,11 @@ pub struct BudgetTooSmall {
 
 impl fmt::Display for BudgetTooSmall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a cache of {} bytes is too small: give it at least {MIN_BUDGET_BYTES}", self.given)
+        write!(
+            f,
+            "a cache of {} bytes is too small: give it at least {MIN_BUDGET_BYTES}",
+            self.given
+        )
     }
 }
 
@@ -97,7 +101,8 @@ impl Store {
         }
         let wanted = (config.bytes / MIN_SHARD_BYTES).clamp(1, MAX_SHARDS);
         let count = 1 << wanted.ilog2();
-        let geometry = Geometry::within((config.bytes - size_of::<Store>()) / count, config.mean_entry_bytes);
+        let geometry =
+            Geometry::within((config.bytes - size_of::<Store>()) / count, config.mean_entry_bytes);
         let shards = Shard::several(count, geometry, config.keep_secs);
         debug_assert!(count * geometry.bytes() + size_of::<Store>() <= config.bytes);
         Ok(Store { shards, bytes_limit: config.bytes, keep_secs: config.keep_secs })
@@ -106,7 +111,12 @@ impl Store {
     /// Copies the payload that `same` accepts into `out`, or as much of it as fits. Up to seven
     /// bytes of `out` behind the payload may be overwritten.
     #[inline]
-    pub(crate) fn read(&self, hash: u64, out: &mut [u8], same: impl Fn(&Meta, &[u8]) -> bool) -> Option<Found> {
+    pub(crate) fn read(
+        &self,
+        hash: u64,
+        out: &mut [u8],
+        same: impl Fn(&Meta, &[u8]) -> bool,
+    ) -> Option<Found> {
         self.shard(hash).read(hash, out, same)
     }
 
@@ -164,7 +174,10 @@ impl Store {
 
     /// Shows every entry, copied bucket by bucket, with no lock held while `visit` runs. Entries
     /// stored meanwhile may be missed or, when replaced, seen twice.
-    pub(crate) fn try_for_each<E>(&self, mut visit: impl FnMut(&Meta, &[u8]) -> Result<(), E>) -> Result<(), E> {
+    pub(crate) fn try_for_each<E>(
+        &self,
+        mut visit: impl FnMut(&Meta, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
         let mut scratch = vec![0; MAX_PAYLOAD_BYTES];
         let mut bucket: Vec<(Meta, Vec<u8>)> = Vec::new();
         for shard in &self.shards {

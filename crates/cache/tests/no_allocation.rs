@@ -1,8 +1,8 @@
 //! Reading the caches allocates nothing.
 
 use avocet_cache::{
-    Cached, FailureCache, FailureKey, PacketCache, PacketKey, PacketLookup, PacketMeta, Provenance, Rank, ReadAt,
-    ReceivedRrset, RrsetCache, RrsetKey, Security, TtlBounds,
+    Cached, FailureCache, FailureKey, PacketCache, PacketKey, PacketLookup, PacketMeta, Provenance,
+    Rank, ReadAt, ReceivedRrset, RrsetCache, RrsetKey, Security, TtlBounds,
 };
 use avocet_testkit::allocations::{Allocations, Counting};
 
@@ -23,7 +23,11 @@ fn hits_and_misses_of_the_packet_cache() {
     let mut response = [0; 40];
     response[12..12 + QUESTION.len()].copy_from_slice(QUESTION);
     let meta = PacketMeta { stored_at: 0, valid_for: 60, epoch: 0, flags: 1, ede: None };
-    assert_eq!(allocations(|| drop(std::hint::black_box(Box::new(1)))), 1, "what is allocated is counted");
+    assert_eq!(
+        allocations(|| drop(std::hint::black_box(Box::new(1)))),
+        1,
+        "what is allocated is counted"
+    );
     let count = allocations(|| {
         cache.insert(9, &key, &response, &[30], &meta);
     });
@@ -50,7 +54,11 @@ fn hits_and_misses_of_the_rrset_and_the_failure_cache() {
         asked_with_cd: false,
     };
     let key = RrsetKey { owner: &QUESTION[..8], rtype: 1, class: 1 };
-    cache.insert(&key, &ReceivedRrset { provenance, ttl: 60, records: &[&[1; 4]], signatures: &[b"s"] }, 0);
+    cache.insert(
+        &key,
+        &ReceivedRrset { provenance, ttl: 60, records: &[&[1; 4]], signatures: &[b"s"] },
+        0,
+    );
     failures.record(&FailureKey { question: QUESTION, checking_disabled: false }, 22, 0);
     let mut buf = [0; 512];
     let at = ReadAt { now: 1, stale_window: 0 };
@@ -59,8 +67,12 @@ fn hits_and_misses_of_the_rrset_and_the_failure_cache() {
         assert_eq!(view.records().chain(view.signatures()).count(), 2);
         assert!(cache.covering_nxdomain(key.owner, 1, at, &mut buf).is_none());
         assert!(
-            failures.lookup(&FailureKey { question: QUESTION, checking_disabled: false }, 1).is_some()
-                && failures.lookup(&FailureKey { question: QUESTION, checking_disabled: true }, 1).is_none()
+            failures
+                .lookup(&FailureKey { question: QUESTION, checking_disabled: false }, 1)
+                .is_some()
+                && failures
+                    .lookup(&FailureKey { question: QUESTION, checking_disabled: true }, 1)
+                    .is_none()
         );
     });
     assert_eq!(count, 0);

@@ -1,9 +1,10 @@
-//! Aggressive use of cached denials (RFC 8198, RFC 8020): what the NSEC or NSEC3 records that the cache holds of a
-//! zone say of a name that was never asked for.
+//! Aggressive use of cached denials (RFC 8198, RFC 8020): what the NSEC or NSEC3 records that the
+//! cache holds of a zone say of a name that was never asked for.
 //!
-//! The caller begins with no records, looks up the one that matches or covers the name that is said to be missing,
-//! and asks again with it, until the answer is no longer [`Synthesis::Missing`]: two steps with NSEC, one a label and
-//! two more with NSEC3, for which [`Proof::with_hashes`] keeps names from being hashed again.
+//! The caller begins with no records, looks up the one that matches or covers the name that is said
+//! to be missing, and asks again with it, until the answer is no longer [`Synthesis::Missing`]: two
+//! steps with NSEC, one a label and two more with NSEC3, for which [`Proof::with_hashes`] keeps
+//! names from being hashed again.
 
 use avocet_wire::{NameBuf, Rtype, name};
 
@@ -19,13 +20,13 @@ use crate::verdict::Reason;
 pub enum Synthesis {
     /// NXDOMAIN or NODATA, as the denial says; the zone's SOA record goes with it.
     Denied(Denial),
-    /// What the wildcard right below the closest encloser has of that type, or its CNAME: these records, verified,
-    /// with the owner replaced (RFC 8198 §5.3).
+    /// What the wildcard right below the closest encloser has of that type, or its CNAME: these
+    /// records, verified, with the owner replaced (RFC 8198 §5.3).
     Wildcard(Denial),
     /// The cache would have to hold the record that matches or covers this name as well.
     Missing(NameBuf),
-    /// The authorities have to be asked: the name exists and has the type, or belongs to another zone, or the zone
-    /// opts out.
+    /// The authorities have to be asked: the name exists and has the type, or belongs to another
+    /// zone, or the zone opts out.
     Ask,
 }
 
@@ -33,7 +34,12 @@ pub enum Synthesis {
 ///
 /// # Errors
 /// [`Reason::Limit`], or NSEC3 parameters that are too costly.
-pub fn synthesise(proof: &mut Proof<'_>, qname: &[u8], qtype: Rtype, budget: &mut Budget) -> Result<Synthesis, Reason> {
+pub fn synthesise(
+    proof: &mut Proof<'_>,
+    qname: &[u8],
+    qtype: Rtype,
+    budget: &mut Budget,
+) -> Result<Synthesis, Reason> {
     if !label::is_name(qname) || !name::is_under(qname, proof.zone()) {
         return Ok(Synthesis::Ask);
     }
@@ -52,7 +58,12 @@ pub fn synthesise(proof: &mut Proof<'_>, qname: &[u8], qtype: Rtype, budget: &mu
 }
 
 /// What is missing, where the records neither deny the type nor the name.
-fn next_step(proof: &mut Proof<'_>, qname: &[u8], qtype: Rtype, budget: &mut Budget) -> Result<Synthesis, Reason> {
+fn next_step(
+    proof: &mut Proof<'_>,
+    qname: &[u8],
+    qtype: Rtype,
+    budget: &mut Budget,
+) -> Result<Synthesis, Reason> {
     let Some(closest_encloser) = proof.known_encloser(qname, budget)? else {
         return proof.first_unknown(qname, budget);
     };
@@ -63,7 +74,9 @@ fn next_step(proof: &mut Proof<'_>, qname: &[u8], qtype: Rtype, budget: &mut Bud
     if denial.is_opt_out {
         return Ok(Synthesis::Ask);
     }
-    let Some(wildcard) = label::wildcard_below(closest_encloser.wire()) else { return Ok(Synthesis::Ask) };
+    let Some(wildcard) = label::wildcard_below(closest_encloser.wire()) else {
+        return Ok(Synthesis::Ask);
+    };
     match proof.types_at(wildcard.wire(), budget)? {
         Some((types, secs)) if types.has(qtype) || types.has(Rtype::CNAME) => {
             let lifetime_secs = denial.lifetime_secs.min(secs);
@@ -74,7 +87,11 @@ fn next_step(proof: &mut Proof<'_>, qname: &[u8], qtype: Rtype, budget: &mut Bud
     }
 }
 
-fn missing_unless_known(proof: &mut Proof<'_>, wire: &[u8], budget: &mut Budget) -> Result<Synthesis, Reason> {
+fn missing_unless_known(
+    proof: &mut Proof<'_>,
+    wire: &[u8],
+    budget: &mut Budget,
+) -> Result<Synthesis, Reason> {
     let known = proof.types_at(wire, budget)?.is_some() || proof.is_covered(wire, budget)?;
     match NameBuf::from_wire(wire) {
         Ok(wanted) if !known => Ok(Synthesis::Missing(wanted)),
@@ -83,12 +100,18 @@ fn missing_unless_known(proof: &mut Proof<'_>, wire: &[u8], budget: &mut Budget)
 }
 
 impl<'a> Proof<'a> {
-    fn types_at(&mut self, wire: &[u8], budget: &mut Budget) -> Result<Option<(TypeMap<'a>, u32)>, Reason> {
+    fn types_at(
+        &mut self,
+        wire: &[u8],
+        budget: &mut Budget,
+    ) -> Result<Option<(TypeMap<'a>, u32)>, Reason> {
         if !self.is_hashed() {
             let found = self.nsec(|nsec| nsec.matches(wire), budget)?;
             return Ok(found.map(|(nsec, secs)| (nsec.types, secs)));
         }
-        Ok(self.nsec3_matching(wire, budget)?.map(|(nsec3, secs): (Nsec3<'a>, u32)| (nsec3.types, secs)))
+        Ok(self
+            .nsec3_matching(wire, budget)?
+            .map(|(nsec3, secs): (Nsec3<'a>, u32)| (nsec3.types, secs)))
     }
 
     fn is_covered(&mut self, wire: &[u8], budget: &mut Budget) -> Result<bool, Reason> {
@@ -99,7 +122,11 @@ impl<'a> Proof<'a> {
     }
 
     /// The closest encloser of a name that does not exist, as far as the records tell.
-    fn known_encloser(&mut self, qname: &[u8], budget: &mut Budget) -> Result<Option<NameBuf>, Reason> {
+    fn known_encloser(
+        &mut self,
+        qname: &[u8],
+        budget: &mut Budget,
+    ) -> Result<Option<NameBuf>, Reason> {
         let found = if self.is_hashed() {
             self.hashed_encloser(qname, budget)?
         } else {
@@ -109,7 +136,11 @@ impl<'a> Proof<'a> {
         Ok(found.and_then(|wire| NameBuf::from_wire(wire).ok()))
     }
 
-    fn hashed_encloser<'n>(&mut self, qname: &'n [u8], budget: &mut Budget) -> Result<Option<&'n [u8]>, Reason> {
+    fn hashed_encloser<'n>(
+        &mut self,
+        qname: &'n [u8],
+        budget: &mut Budget,
+    ) -> Result<Option<&'n [u8]>, Reason> {
         let zone = self.zone();
         for wire in name::ancestors(qname).skip(1).take_while(|wire| name::is_under(wire, zone)) {
             if let Some((types, _)) = self.types_at(wire, budget)? {
@@ -123,11 +154,13 @@ impl<'a> Proof<'a> {
     fn first_unknown(&mut self, qname: &[u8], budget: &mut Budget) -> Result<Synthesis, Reason> {
         let zone = self.zone();
         for wire in name::ancestors(qname).take_while(|wire| name::is_under(wire, zone)) {
-            // An existing name ends the search: what is below it is another zone's, or the type is there.
+            // An existing name ends the search: what is below it is another zone's, or the type is
+            // there.
             if self.types_at(wire, budget)?.is_some() {
                 return Ok(Synthesis::Ask);
             }
-            if let (false, Ok(wanted)) = (self.is_covered(wire, budget)?, NameBuf::from_wire(wire)) {
+            if let (false, Ok(wanted)) = (self.is_covered(wire, budget)?, NameBuf::from_wire(wire))
+            {
                 return Ok(Synthesis::Missing(wanted));
             }
             if !self.is_hashed() {

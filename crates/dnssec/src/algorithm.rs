@@ -1,19 +1,21 @@
 //! The algorithms of signatures and the verification itself (RFC 8624, RFC 9904, RFC 9905).
 //!
-//! Ed448 is not in the cryptographic library, and ML-DSA has no number in the registry of DNSSEC algorithms:
-//! zones that are signed with these only are insecure, as with all that is unknown.
+//! Ed448 is not in the cryptographic library, and ML-DSA has no number in the registry of DNSSEC
+//! algorithms: zones that are signed with these only are insecure, as with all that is unknown.
 
 use aws_lc_rs::signature::{
-    ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ED25519, RSA_PKCS1_1024_8192_SHA1_FOR_LEGACY_USE_ONLY,
-    RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY, RSA_PKCS1_1024_8192_SHA512_FOR_LEGACY_USE_ONLY, RsaParameters,
-    RsaPublicKeyComponents, UnparsedPublicKey, VerificationAlgorithm,
+    ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ED25519,
+    RSA_PKCS1_1024_8192_SHA1_FOR_LEGACY_USE_ONLY, RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY,
+    RSA_PKCS1_1024_8192_SHA512_FOR_LEGACY_USE_ONLY, RsaParameters, RsaPublicKeyComponents,
+    UnparsedPublicKey, VerificationAlgorithm,
 };
 
 /// Fewest bits of an RSA modulus: what the cryptographic library verifies at least.
 pub const MIN_RSA_BITS: usize = 1024;
 /// Most bits of an RSA modulus (RFC 5702 §2.1); what is above costs too much.
 pub const MAX_RSA_BITS: usize = 4096;
-/// Most bits of an RSA exponent: 2^32 + 1 is the largest in use, and long ones make verification costly.
+/// Most bits of an RSA exponent: 2^32 + 1 is the largest in use, and long ones make verification
+/// costly.
 const MAX_RSA_EXPONENT_BITS: usize = 33;
 /// The uncompressed form of points of a curve, which DNSKEY leaves out (RFC 6605 §4).
 const UNCOMPRESSED: u8 = 4;
@@ -95,7 +97,8 @@ impl Algorithm {
 
     /// Can signatures be verified with this public key, as it stands in DNSKEY?
     pub(crate) fn form_of(self, key: &[u8]) -> KeyForm {
-        let has_length = |length| if key.len() == length { KeyForm::Usable } else { KeyForm::Malformed };
+        let has_length =
+            |length| if key.len() == length { KeyForm::Usable } else { KeyForm::Malformed };
         match self {
             Self::EcdsaP256Sha256 => has_length(P256_KEY),
             Self::EcdsaP384Sha384 => has_length(P384_KEY),
@@ -114,21 +117,44 @@ impl Algorithm {
             Self::RsaSha1 | Self::RsaSha1Nsec3Sha1 => {
                 rsa_verifies(&RSA_PKCS1_1024_8192_SHA1_FOR_LEGACY_USE_ONLY, key, message, signature)
             }
-            Self::RsaSha256 => rsa_verifies(&RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY, key, message, signature),
-            Self::RsaSha512 => rsa_verifies(&RSA_PKCS1_1024_8192_SHA512_FOR_LEGACY_USE_ONLY, key, message, signature),
-            Self::EcdsaP256Sha256 => point_verifies(&ECDSA_P256_SHA256_FIXED, key, message, signature),
-            Self::EcdsaP384Sha384 => point_verifies(&ECDSA_P384_SHA384_FIXED, key, message, signature),
-            Self::Ed25519 => UnparsedPublicKey::new(&ED25519, key).verify(message, signature).is_ok(),
+            Self::RsaSha256 => rsa_verifies(
+                &RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY,
+                key,
+                message,
+                signature,
+            ),
+            Self::RsaSha512 => rsa_verifies(
+                &RSA_PKCS1_1024_8192_SHA512_FOR_LEGACY_USE_ONLY,
+                key,
+                message,
+                signature,
+            ),
+            Self::EcdsaP256Sha256 => {
+                point_verifies(&ECDSA_P256_SHA256_FIXED, key, message, signature)
+            }
+            Self::EcdsaP384Sha384 => {
+                point_verifies(&ECDSA_P384_SHA384_FIXED, key, message, signature)
+            }
+            Self::Ed25519 => {
+                UnparsedPublicKey::new(&ED25519, key).verify(message, signature).is_ok()
+            }
         }
     }
 }
 
 fn rsa_verifies(parameters: &RsaParameters, key: &[u8], message: &[u8], signature: &[u8]) -> bool {
     let Some(key) = RsaKey::read(key).filter(RsaKey::has_supported_size) else { return false };
-    RsaPublicKeyComponents { n: key.modulus, e: key.exponent }.verify(parameters, message, signature).is_ok()
+    RsaPublicKeyComponents { n: key.modulus, e: key.exponent }
+        .verify(parameters, message, signature)
+        .is_ok()
 }
 
-fn point_verifies(algorithm: &'static dyn VerificationAlgorithm, key: &[u8], message: &[u8], signature: &[u8]) -> bool {
+fn point_verifies(
+    algorithm: &'static dyn VerificationAlgorithm,
+    key: &[u8],
+    message: &[u8],
+    signature: &[u8],
+) -> bool {
     let mut point = [UNCOMPRESSED; 1 + P384_KEY];
     let Some(room) = point.get_mut(1..=key.len()) else { return false };
     room.copy_from_slice(key);
@@ -154,7 +180,8 @@ impl<'a> RsaKey<'a> {
     }
 
     fn has_supported_size(&self) -> bool {
-        (MIN_RSA_BITS..=MAX_RSA_BITS).contains(&bits(self.modulus)) && bits(self.exponent) <= MAX_RSA_EXPONENT_BITS
+        (MIN_RSA_BITS..=MAX_RSA_BITS).contains(&bits(self.modulus))
+            && bits(self.exponent) <= MAX_RSA_EXPONENT_BITS
     }
 }
 
@@ -179,7 +206,8 @@ mod tests {
             let policy = Policy { sha1_signatures: Sha1Signatures::Verified };
             assert!(policy.algorithm(number).is_some());
         }
-        let known: Vec<u8> = (0..=255).filter(|number| Policy::default().algorithm(*number).is_some()).collect();
+        let known: Vec<u8> =
+            (0..=255).filter(|number| Policy::default().algorithm(*number).is_some()).collect();
         assert_eq!(known, [8, 10, 13, 14, 15]);
     }
 
@@ -204,14 +232,19 @@ mod tests {
             assert_eq!(Algorithm::RsaSha256.form_of(&rsa(&[1, 0, 1], bits)), expected, "{bits}");
         }
         assert_eq!(Algorithm::RsaSha256.form_of(&rsa(&[1, 0, 0, 0, 1], 2048)), KeyForm::Usable);
-        assert_eq!(Algorithm::RsaSha256.form_of(&rsa(&[2, 0, 0, 0, 1], 2048)), KeyForm::UnsupportedSize);
+        assert_eq!(
+            Algorithm::RsaSha256.form_of(&rsa(&[2, 0, 0, 0, 1], 2048)),
+            KeyForm::UnsupportedSize
+        );
     }
 
     #[test]
     fn malformed_keys_are_told_and_never_verify() {
         let all = [5, 7, 8, 10, 13, 14, 15].map(|number| Algorithm::from_number(number).unwrap());
         for algorithm in all {
-            for key in [&b""[..], b"\0", b"\0\0", b"\0\0\0", b"\x05\x01", b"\x01\x01", b"\x01\0\xff"] {
+            for key in
+                [&b""[..], b"\0", b"\0\0", b"\0\0\0", b"\x05\x01", b"\x01\x01", b"\x01\0\xff"]
+            {
                 assert_eq!(algorithm.form_of(key), KeyForm::Malformed, "{algorithm:?} {key:?}");
                 assert!(!algorithm.verifies(key, b"message", &[0; 64]));
             }

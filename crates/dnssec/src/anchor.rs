@@ -1,6 +1,7 @@
 //! Trust anchors: where chains of trust begin (RFC 4033 §2, RFC 9718).
 //!
-//! An anchor is a DS or DNSKEY record of any zone in presentation form. Those of the root are built in.
+//! An anchor is a DS or DNSKEY record of any zone in presentation form. Those of the root are built
+//! in.
 
 use std::fmt;
 
@@ -36,7 +37,9 @@ impl fmt::Display for AnchorError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Owner(error) => write!(f, "the owner: {error}"),
-            Self::Type => f.write_str("neither DS nor DNSKEY: write \"NAME IN DS TAG ALGORITHM DIGEST-TYPE DIGEST\""),
+            Self::Type => f.write_str(
+                "neither DS nor DNSKEY: write \"NAME IN DS TAG ALGORITHM DIGEST-TYPE DIGEST\"",
+            ),
             Self::Class => f.write_str("the class is not IN"),
             Self::Data(error) => write!(f, "the data: {error}"),
             Self::Key => f.write_str("the key is revoked or not a zone key"),
@@ -55,14 +58,16 @@ pub struct Anchor {
 }
 
 impl Anchor {
-    /// Reads a DS or DNSKEY record in presentation form; TTL and class may stand in it, and a comment behind it.
+    /// Reads a DS or DNSKEY record in presentation form; TTL and class may stand in it, and a
+    /// comment behind it.
     ///
     /// # Errors
     /// What is wrong with it.
     pub fn parse(line: &str) -> Result<Self, AnchorError> {
         // Neither type has this character in its data.
         let line = line.split(';').next().unwrap_or_default();
-        let tokens: Vec<_> = text::tokens(line.as_bytes()).collect::<Result<_, _>>().map_err(AnchorError::Owner)?;
+        let tokens: Vec<_> =
+            text::tokens(line.as_bytes()).collect::<Result<_, _>>().map_err(AnchorError::Owner)?;
         let (owner, mut rest) = tokens.split_first().ok_or(AnchorError::Type)?;
         let mut wire = [0; name::MAX_NAME];
         let len = text::name_to_wire(owner.text, None, &mut wire).map_err(AnchorError::Owner)?;
@@ -166,8 +171,8 @@ impl Anchors {
         self.anchors.iter()
     }
 
-    /// The lowest zone with an anchor that the name is at or below. Without one the name is indeterminate, which is
-    /// treated as insecure (RFC 4035 §4.3).
+    /// The lowest zone with an anchor that the name is at or below. Without one the name is
+    /// indeterminate, which is treated as insecure (RFC 4035 §4.3).
     #[must_use]
     pub fn closest(&self, wire: &[u8]) -> Option<&NameBuf> {
         let above = self.anchors.iter().filter(|anchor| name::is_under(wire, anchor.zone.wire()));
@@ -178,7 +183,10 @@ impl Anchors {
     #[must_use]
     pub fn point(&self, zone: &[u8]) -> Option<TrustPoint<'_>> {
         let data = |rtype: Rtype| -> Vec<&[u8]> {
-            let of_zone = self.anchors.iter().filter(|a| a.rtype == rtype && label::equal(a.zone.wire(), zone));
+            let of_zone = self
+                .anchors
+                .iter()
+                .filter(|a| a.rtype == rtype && label::equal(a.zone.wire(), zone));
             of_zone.map(|anchor| anchor.data.as_slice()).collect()
         };
         let point = TrustPoint { ds: data(Rtype::DS), dnskeys: data(Rtype::DNSKEY) };
@@ -237,7 +245,9 @@ mod tests {
             let mut data = Vec::new();
             rdata::parse(Rtype::DNSKEY.0, text, &[0], &mut data).unwrap();
             let key = Dnskey::read(&data).unwrap();
-            assert!(anchor.is_of(&key) && key.is_secure_entry_point() && key.tag() == anchor.key_tag());
+            assert!(
+                anchor.is_of(&key) && key.is_secure_entry_point() && key.tag() == anchor.key_tag()
+            );
         }
     }
 
@@ -249,7 +259,11 @@ mod tests {
             "example.  IN  3600 ds 1 8 2 0 0",
             "example. DS 1 8 2 00 ; its key",
         ] {
-            assert_eq!(Anchor::parse(line).unwrap().to_string(), "example. IN DS 1 8 2 00", "{line}");
+            assert_eq!(
+                Anchor::parse(line).unwrap().to_string(),
+                "example. IN DS 1 8 2 00",
+                "{line}"
+            );
         }
         let key = Anchor::parse("a.b. DNSKEY 257 3 13 AAAA AAAA").unwrap();
         assert_eq!(key.to_string(), "a.b. IN DNSKEY 257 3 13 AAAAAAAA");
@@ -258,21 +272,29 @@ mod tests {
 
     #[test]
     fn what_cannot_be_trusted_is_refused() {
-        for line in ["", "example.", "example. A 192.0.2.1", "example. IN", "example. 1h DS 1 8 2 00"] {
+        for line in
+            ["", "example.", "example. A 192.0.2.1", "example. IN", "example. 1h DS 1 8 2 00"]
+        {
             assert_eq!(Anchor::parse(line), Err(AnchorError::Type), "{line}");
         }
         assert!(matches!(Anchor::parse("example DS 1 8 2 00"), Err(AnchorError::Owner(_))));
         assert!(matches!(Anchor::parse("example. DS 1 8 2"), Err(AnchorError::Data(_))));
         assert_eq!(Anchor::parse("example. CH DS 1 8 2 00"), Err(AnchorError::Class));
         for flags in [385, 1, 0] {
-            assert_eq!(Anchor::parse(&format!(". DNSKEY {flags} 3 8 AAAA")), Err(AnchorError::Key), "{flags}");
+            assert_eq!(
+                Anchor::parse(&format!(". DNSKEY {flags} 3 8 AAAA")),
+                Err(AnchorError::Key),
+                "{flags}"
+            );
         }
     }
 
     #[test]
     fn the_lowest_anchor_counts() {
-        let anchors = [". DS 1 8 2 00", "b. DS 2 8 2 00", "a.b. DS 3 8 2 00", "B. DNSKEY 257 3 13 AAAA"];
-        let mut anchors = Anchors::of(anchors.iter().map(|line| Anchor::parse(line).unwrap()).collect());
+        let anchors =
+            [". DS 1 8 2 00", "b. DS 2 8 2 00", "a.b. DS 3 8 2 00", "B. DNSKEY 257 3 13 AAAA"];
+        let mut anchors =
+            Anchors::of(anchors.iter().map(|line| Anchor::parse(line).unwrap()).collect());
         let closest = |anchors: &Anchors, wire: &[u8]| anchors.closest(wire).unwrap().to_string();
         assert_eq!(closest(&anchors, b"\x01x\x01A\x01b\0"), "a.b.");
         assert_eq!(closest(&anchors, b"\x01c\x01b\0"), "b.");

@@ -9,11 +9,14 @@ use crate::verdict::Reason;
 
 /// Signature checks for the records of one message. A message with a proof of NXDOMAIN needs five.
 pub const MAX_MESSAGE_SIGNATURE_CHECKS: u32 = 16;
-/// Signature checks for one client query: a chain of aliases through four cold zones needs about fifty.
+/// Signature checks for one client query: a chain of aliases through four cold zones needs about
+/// fifty.
 pub const MAX_SIGNATURE_CHECKS: u32 = 64;
-/// Signature checks of one client query that may fail. Honest zones need none, but for key tags that collide.
+/// Signature checks of one client query that may fail. Honest zones need none, but for key tags
+/// that collide.
 pub const MAX_SIGNATURE_FAILURES: u32 = 4;
-/// Names hashed for NSEC3 for one client query. The deepest name in use, of IPv6 reverse zones, has 34 labels.
+/// Names hashed for NSEC3 for one client query. The deepest name in use, of IPv6 reverse zones, has
+/// 34 labels.
 pub const MAX_NSEC3_HASHES: u32 = 64;
 /// Keys of one tag and algorithm that are tried for a signature.
 pub const MAX_COLLIDING_KEYS: u32 = 2;
@@ -27,7 +30,8 @@ pub const MAX_RRSIGS: u32 = 32;
 pub const MAX_RRSET_RECORDS: u32 = 256;
 /// Octets of record data of an RRset that is verified.
 pub const MAX_RRSET_OCTETS: u32 = 65_535;
-/// NSEC and NSEC3 records of one proof. Honest proofs have up to four, with a referral's beside them five.
+/// NSEC and NSEC3 records of one proof. Honest proofs have up to four, with a referral's beside
+/// them five.
 pub const MAX_DENIAL_RECORDS: u32 = 32;
 
 /// Which limit was reached.
@@ -136,7 +140,8 @@ impl Budget {
         Self { limits, ..Self::default() }
     }
 
-    /// Another message is validated from here on: its signature checks are counted from 0, those of the query go on.
+    /// Another message is validated from here on: its signature checks are counted from 0, those of
+    /// the query go on.
     pub fn begin_message(&mut self) {
         self.message_checks = 0;
     }
@@ -227,7 +232,10 @@ mod tests {
         for _ in 0..MAX_MESSAGE_SIGNATURE_CHECKS {
             budget.take_signature_check().unwrap();
         }
-        assert_eq!(budget.take_signature_check(), Err(Reason::Limit(Limit::MessageSignatureChecks)));
+        assert_eq!(
+            budget.take_signature_check(),
+            Err(Reason::Limit(Limit::MessageSignatureChecks))
+        );
     }
 
     #[test]

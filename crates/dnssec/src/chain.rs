@@ -14,7 +14,8 @@ use crate::{label, signature};
 /// The digest type that is passed over where there are better ones (RFC 4509 §3).
 const SHA1: u8 = 1;
 
-/// What the keys of a zone are trusted by. Either the data of verified DS records or what the operator says.
+/// What the keys of a zone are trusted by. Either the data of verified DS records or what the
+/// operator says.
 #[derive(Clone, Copy, Debug)]
 pub struct Trust<'a> {
     /// DS record data.
@@ -47,7 +48,12 @@ impl ZoneKey {
         if algorithm.form_of(key.public_key) != KeyForm::Usable {
             return None;
         }
-        Some(Self { tag: key.tag(), algorithm, is_zone_key: key.is_zone_key(), public_key: key.public_key.into() })
+        Some(Self {
+            tag: key.tag(),
+            algorithm,
+            is_zone_key: key.is_zone_key(),
+            public_key: key.public_key.into(),
+        })
     }
 }
 
@@ -99,17 +105,18 @@ impl ZoneKeys {
     /// Octets of memory in use.
     #[must_use]
     pub fn memory_octets(&self) -> usize {
-        let keys = self.keys.iter().map(|key| size_of::<ZoneKey>() + key.public_key.len()).sum::<usize>();
+        let keys =
+            self.keys.iter().map(|key| size_of::<ZoneKey>() + key.public_key.len()).sum::<usize>();
         size_of::<Self>() + keys + self.memo.octets()
     }
 }
 
-/// Whether any of these DS records can lead to keys that we verify with. If not, the zone is insecure and need
-/// not be asked for its keys (RFC 4035 §5.2).
+/// Whether any of these DS records can lead to keys that we verify with. If not, the zone is
+/// insecure and need not be asked for its keys (RFC 4035 §5.2).
 ///
 /// # Errors
-/// [`Reason::UnsupportedAlgorithm`] or [`Reason::UnsupportedDigest`]; [`Reason::Malformed`] where nothing is a
-/// DS record.
+/// [`Reason::UnsupportedAlgorithm`] or [`Reason::UnsupportedDigest`]; [`Reason::Malformed`] where
+/// nothing is a DS record.
 pub fn check_ds(ds: &[&[u8]], policy: Policy) -> Result<(), Reason> {
     usable_ds(ds, policy).map(drop)
 }
@@ -138,8 +145,8 @@ fn usable_ds<'a>(ds: &[&'a [u8]], policy: Policy) -> Result<Vec<Ds<'a>>, Reason>
 /// Verifies the DNSKEY RRset of a zone by what its keys are trusted by, and gives its keys.
 ///
 /// # Errors
-/// Insecure, where all that is trusted is of algorithms, digests or sizes that we do not verify; bogus, where no key
-/// is what it should be or none has signed the RRset.
+/// Insecure, where all that is trusted is of algorithms, digests or sizes that we do not verify;
+/// bogus, where no key is what it should be or none has signed the RRset.
 pub fn zone_keys(
     dnskeys: &Rrset<'_>,
     trust: &Trust<'_>,
@@ -153,10 +160,15 @@ pub fn zone_keys(
         return Err(budget.reach(Limit::Dnskeys));
     }
     let zone = NameBuf::from_wire(dnskeys.owner).map_err(|_| Reason::Malformed)?.folded();
-    let all: Vec<Dnskey<'_>> = dnskeys.records.iter().filter_map(|data| Dnskey::read(data)).collect();
+    let all: Vec<Dnskey<'_>> =
+        dnskeys.records.iter().filter_map(|data| Dnskey::read(data)).collect();
     let entry = entry_keys(&zone, &all, trust, context.policy, budget)?;
-    let verified =
-        signature::verify_with(dnskeys, &Signers { zone: zone.wire(), keys: &entry, memo: None }, context, budget)?;
+    let verified = signature::verify_with(
+        dnskeys,
+        &Signers { zone: zone.wire(), keys: &entry, memo: None },
+        context,
+        budget,
+    )?;
     Ok(ZoneKeys {
         zone,
         keys: distinct(all.iter().filter_map(|key| ZoneKey::of(key, context.policy))),
@@ -180,8 +192,8 @@ fn distinct(keys: impl Iterator<Item = ZoneKey>) -> Vec<ZoneKey> {
 /// The keys that are trusted in themselves: those of the DS records and those the operator names.
 ///
 /// # Errors
-/// [`Reason::UnsupportedKeySize`] only if each of them leads to a key, and none to one of a size that we verify with.
-/// Where one leads nowhere, its key may have been taken away (RFC 4035 §5.2).
+/// [`Reason::UnsupportedKeySize`] only if each of them leads to a key, and none to one of a size
+/// that we verify with. Where one leads nowhere, its key may have been taken away (RFC 4035 §5.2).
 fn entry_keys(
     zone: &NameBuf,
     keys: &[Dnskey<'_>],
@@ -189,10 +201,13 @@ fn entry_keys(
     policy: Policy,
     budget: &mut Budget,
 ) -> Result<Vec<ZoneKey>, Reason> {
-    let anchored: Vec<Dnskey<'_>> = trust.dnskeys.iter().filter_map(|data| Dnskey::read(data)).collect();
+    let anchored: Vec<Dnskey<'_>> =
+        trust.dnskeys.iter().filter_map(|data| Dnskey::read(data)).collect();
     let ds = match usable_ds(trust.ds, policy) {
         Ok(ds) => ds,
-        Err(_) if anchored.iter().any(|key| policy.algorithm(key.algorithm).is_some()) => Vec::new(),
+        Err(_) if anchored.iter().any(|key| policy.algorithm(key.algorithm).is_some()) => {
+            Vec::new()
+        }
         Err(Reason::Malformed) if !anchored.is_empty() => return Err(Reason::UnsupportedAlgorithm),
         Err(fault) => return Err(fault),
     };
@@ -228,7 +243,8 @@ impl Entries {
             self.note(Reason::DnskeyMissing);
         }
         for key in found {
-            let form = || policy.algorithm(key.algorithm).map(|known| known.form_of(key.public_key));
+            let form =
+                || policy.algorithm(key.algorithm).map(|known| known.form_of(key.public_key));
             if !key.is_zone_key() {
                 self.note(Reason::NotZoneKey);
             } else if let Some(key) = ZoneKey::of(key, policy) {

@@ -1,7 +1,8 @@
-//! Denial of existence: what NSEC and NSEC3 records prove together (RFC 4035 §5.4, RFC 5155 §8, RFC 6840 §4).
+//! Denial of existence: what NSEC and NSEC3 records prove together (RFC 4035 §5.4, RFC 5155 §8,
+//! RFC 6840 §4).
 //!
-//! A record is looked for by what it says, and only the one that is needed has its signature verified: records that
-//! are of no use cost nothing. NSEC and NSEC3 are never mixed in one proof.
+//! A record is looked for by what it says, and only the one that is needed has its signature
+//! verified: records that are of no use cost nothing. NSEC and NSEC3 are never mixed in one proof.
 
 mod by_nsec;
 mod by_nsec3;
@@ -37,8 +38,8 @@ pub enum DenialKind {
 pub struct Denial {
     /// What was proven.
     pub kind: DenialKind,
-    /// Whether all of it is certain: where NSEC3 records opt out, an unsigned delegation may be there after all
-    /// (RFC 5155 §9.2).
+    /// Whether all of it is certain: where NSEC3 records opt out, an unsigned delegation may be
+    /// there after all (RFC 5155 §9.2).
     pub is_opt_out: bool,
     /// The longest existing name that the name is equal to or below.
     pub closest_encloser: NameBuf,
@@ -97,9 +98,8 @@ impl<R> Held<'_, R> {
         }
         let checked = match source {
             Source::Cached => Ok(self.rrset.ttl_secs),
-            Source::Signed(keys, context) => {
-                signature::verify(&self.rrset, keys, &context, budget).map(|verified| verified.lifetime_secs)
-            }
+            Source::Signed(keys, context) => signature::verify(&self.rrset, keys, &context, budget)
+                .map(|verified| verified.lifetime_secs),
         };
         self.checked = Some(checked);
         checked
@@ -127,7 +127,8 @@ fn find<R: Copy>(
     fault.map_or(Ok(None), Err)
 }
 
-/// The names that were hashed for a proof, so that none is hashed twice; for the next proof about the same name.
+/// The names that were hashed for a proof, so that none is hashed twice; for the next proof about
+/// the same name.
 #[derive(Clone, Debug, Default)]
 pub struct Hashes {
     iterations: u16,
@@ -139,16 +140,28 @@ impl Hashes {
     /// The hash of a name, if it was needed so far.
     #[must_use]
     pub fn of(&self, wire: &[u8]) -> Option<&Hash> {
-        self.hashes.iter().find(|(hashed, _)| label::equal(hashed.wire(), wire)).map(|(_, hash)| hash)
+        self.hashes
+            .iter()
+            .find(|(hashed, _)| label::equal(hashed.wire(), wire))
+            .map(|(_, hash)| hash)
     }
 
     /// Hashes a name, unless that was done before with the same parameters.
     ///
     /// # Errors
     /// As [`Parameters::hash`].
-    pub fn hash(&mut self, parameters: &Parameters<'_>, wire: &[u8], budget: &mut Budget) -> Result<Hash, Reason> {
+    pub fn hash(
+        &mut self,
+        parameters: &Parameters<'_>,
+        wire: &[u8],
+        budget: &mut Budget,
+    ) -> Result<Hash, Reason> {
         if (self.iterations, self.salt.as_slice()) != (parameters.iterations, parameters.salt) {
-            *self = Self { iterations: parameters.iterations, salt: parameters.salt.to_vec(), hashes: Vec::new() };
+            *self = Self {
+                iterations: parameters.iterations,
+                salt: parameters.salt.to_vec(),
+                hashes: Vec::new(),
+            };
         }
         if let Some(hash) = self.of(wire) {
             return Ok(*hash);
@@ -171,24 +184,33 @@ pub struct Proof<'a> {
 }
 
 impl<'a> Proof<'a> {
-    /// The proof in a message: `rrsets` are all of its authority section, or only those of NSEC and NSEC3; others are
-    /// passed over, and so are records that another zone than that of the keys might have made.
+    /// The proof in a message: `rrsets` are all of its authority section, or only those of NSEC and
+    /// NSEC3; others are passed over, and so are records that another zone than that of the keys
+    /// might have made.
     #[must_use]
     pub fn signed(rrsets: &'a [Rrset<'a>], keys: &'a ZoneKeys, context: &Context) -> Self {
         Self::read(rrsets, keys.zone().wire(), Source::Signed(keys, *context))
     }
 
-    /// What the cache holds of a zone: NSEC or NSEC3 RRsets that were verified, their TTLs counted down.
+    /// What the cache holds of a zone: NSEC or NSEC3 RRsets that were verified, their TTLs counted
+    /// down.
     #[must_use]
     pub fn cached(rrsets: &'a [Rrset<'a>], zone: &'a [u8]) -> Self {
         Self::read(rrsets, zone, Source::Cached)
     }
 
     fn read(rrsets: &'a [Rrset<'a>], zone: &'a [u8], source: Source<'a>) -> Self {
-        let mut proof =
-            Self { zone, source, nsecs: Vec::new(), nsec3s: Vec::new(), hashes: Hashes::default(), is_over: false };
+        let mut proof = Self {
+            zone,
+            source,
+            nsecs: Vec::new(),
+            nsec3s: Vec::new(),
+            hashes: Hashes::default(),
+            is_over: false,
+        };
         let mut count = 0;
-        for rrset in rrsets.iter().filter(|rrset| matches!(rrset.rtype, Rtype::NSEC | Rtype::NSEC3)) {
+        for rrset in rrsets.iter().filter(|rrset| matches!(rrset.rtype, Rtype::NSEC | Rtype::NSEC3))
+        {
             for data in rrset.records {
                 count += 1;
                 if count > MAX_DENIAL_RECORDS {
@@ -219,8 +241,8 @@ impl<'a> Proof<'a> {
         self.hashes
     }
 
-    /// The RRsets that the proofs so far rest on, and for how many seconds each may be believed: what they say holds
-    /// for other names, too (RFC 8198). Not NSEC3 records that opt out.
+    /// The RRsets that the proofs so far rest on, and for how many seconds each may be believed:
+    /// what they say holds for other names, too (RFC 8198). Not NSEC3 records that opt out.
     pub fn believed(&self) -> impl Iterator<Item = (&Rrset<'a>, u32)> {
         let nsecs = self.nsecs.iter().map(|held| (&held.rrset, held.checked));
         let certain = self.nsec3s.iter().filter(|held| !held.record.is_opt_out);
@@ -247,7 +269,8 @@ impl<'a> Proof<'a> {
     /// Proves that a name does not exist (NXDOMAIN).
     ///
     /// # Errors
-    /// [`Reason::DenialMissing`] if the records do not say so, or why those that do cannot be believed.
+    /// [`Reason::DenialMissing`] if the records do not say so, or why those that do cannot be
+    /// believed.
     pub fn nxdomain(&mut self, qname: &[u8], budget: &mut Budget) -> Result<Denial, Reason> {
         match self.kind_for(qname, budget)? {
             Kind::Nsec => by_nsec::nxdomain(self, qname, budget),
@@ -255,11 +278,17 @@ impl<'a> Proof<'a> {
         }
     }
 
-    /// Proves that a name has not that type: the name itself, an empty non-terminal, or the wildcard for it.
+    /// Proves that a name has not that type: the name itself, an empty non-terminal, or the
+    /// wildcard for it.
     ///
     /// # Errors
     /// As [`Proof::nxdomain`].
-    pub fn nodata(&mut self, qname: &[u8], qtype: Rtype, budget: &mut Budget) -> Result<Denial, Reason> {
+    pub fn nodata(
+        &mut self,
+        qname: &[u8],
+        qtype: Rtype,
+        budget: &mut Budget,
+    ) -> Result<Denial, Reason> {
         match self.kind_for(qname, budget)? {
             Kind::Nsec => by_nsec::nodata(self, qname, qtype, budget),
             Kind::Nsec3 => by_nsec3::nodata(self, qname, qtype, budget),
@@ -286,8 +315,8 @@ impl<'a> Proof<'a> {
         }
     }
 
-    /// Proves that a name below the apex has no DS records, and says what it is. The keys, and so the records, are of
-    /// the zone above: a child cannot say that it is not signed.
+    /// Proves that a name below the apex has no DS records, and says what it is. The keys, and so
+    /// the records, are of the zone above: a child cannot say that it is not signed.
     ///
     /// # Errors
     /// As [`Proof::nxdomain`].
@@ -301,8 +330,8 @@ impl<'a> Proof<'a> {
         }
     }
 
-    /// Which of the two kinds of records the proof is made of. While a zone goes over from one kind to the other a
-    /// message may have both; one that speaks of the name is taken then.
+    /// Which of the two kinds of records the proof is made of. While a zone goes over from one kind
+    /// to the other a message may have both; one that speaks of the name is taken then.
     fn kind_for(&self, wire: &[u8], budget: &mut Budget) -> Result<Kind, Reason> {
         if self.is_over {
             return Err(budget.reach(Limit::DenialRecords));
@@ -315,7 +344,9 @@ impl<'a> Proof<'a> {
             (true, false) => Ok(Kind::Nsec3),
             (false, true) => Ok(Kind::Nsec),
             (false, false) => {
-                let speaks = |held: &Held<'_, Nsec<'_>>| held.record.matches(wire) || held.record.covers(wire);
+                let speaks = |held: &Held<'_, Nsec<'_>>| {
+                    held.record.matches(wire) || held.record.covers(wire)
+                };
                 Ok(if self.nsecs.iter().any(speaks) { Kind::Nsec } else { Kind::Nsec3 })
             }
         }
@@ -337,14 +368,19 @@ enum Kind {
 
 /// Do the types at a name deny that type there, from the right side of a zone cut?
 ///
-/// At a delegation the zone above speaks of DS only, and an apex does not speak of its own DS, but for the root
-/// (RFC 6840 §4.1). Where there is a CNAME, it is the answer (RFC 6840 §4.3).
+/// At a delegation the zone above speaks of DS only, and an apex does not speak of its own DS, but
+/// for the root (RFC 6840 §4.1). Where there is a CNAME, it is the answer (RFC 6840 §4.3).
 fn denies(types: TypeMap<'_>, owner: &[u8], qtype: Rtype) -> bool {
-    let right_side = if qtype == Rtype::DS { !types.has(Rtype::SOA) || owner == [0] } else { !types.is_delegation() };
+    let right_side = if qtype == Rtype::DS {
+        !types.has(Rtype::SOA) || owner == [0]
+    } else {
+        !types.is_delegation()
+    };
     right_side && !types.has(qtype) && !types.has(Rtype::CNAME)
 }
 
-/// What a name is whose types are known to its parent zone; none if it has DS records or is an apex.
+/// What a name is whose types are known to its parent zone; none if it has DS records or is an
+/// apex.
 fn delegation_of(types: TypeMap<'_>) -> Option<DelegationKind> {
     if types.has(Rtype::DS) || types.has(Rtype::SOA) {
         return None;

@@ -104,7 +104,11 @@ mod tests {
     #[test]
     fn digests_are_those_of_rfc_4034_4509_and_6605() {
         check(DSKEY, "60485 5 1 2BB183AF5F22588179A53B0A98631FAD1A292118", RSA);
-        check(DSKEY, "60485 5 2 D4B7D520E7BB5F0F67674A0CCEB1E3E0614B93C4F9E99B8383F6A1E4469DA50A", RSA);
+        check(
+            DSKEY,
+            "60485 5 2 D4B7D520E7BB5F0F67674A0CCEB1E3E0614B93C4F9E99B8383F6A1E4469DA50A",
+            RSA,
+        );
         check(
             b"\x07example\x03net\0",
             "10771 14 4 72d7b62976ce06438e9c0bf319013cf801f09ecc84b8d7e9495f27e305c6a9b0563a9b5f4d288405c3008a946df983d6",

@@ -79,7 +79,8 @@ impl<'a> Dnskey<'a> {
 }
 
 fn sum(data: &[u8]) -> u16 {
-    let pairs = data.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0)));
+    let pairs =
+        data.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0)));
     let sum: u32 = pairs.sum();
     (sum + (sum >> 16)) as u16
 }
@@ -125,7 +126,11 @@ mod tests {
         for length in 1..8 {
             let mut octets = b"\x01\x01\x03\x01".to_vec();
             octets.resize(4 + length, 7);
-            assert_eq!(Dnskey::read(&octets).unwrap().tag(), if length > 2 { 0x0707 } else { 0 }, "{length}");
+            assert_eq!(
+                Dnskey::read(&octets).unwrap().tag(),
+                if length > 2 { 0x0707 } else { 0 },
+                "{length}"
+            );
         }
     }
 }

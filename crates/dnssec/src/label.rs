@@ -17,7 +17,8 @@ pub(crate) fn count(wire: &[u8]) -> usize {
     name::labels(wire).count()
 }
 
-/// The number of labels that RRSIG's field counts: neither the root's nor a leading `*` (RFC 4034 §3.1.3).
+/// The number of labels that RRSIG's field counts: neither the root's nor a leading `*` (RFC 4034
+/// §3.1.3).
 pub(crate) fn signed_count(wire: &[u8]) -> usize {
     count(wire) - usize::from(is_wildcard(wire))
 }

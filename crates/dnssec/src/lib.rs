@@ -1,5 +1,5 @@
-//! DNSSEC validation (RFC 4033 to 4035, 5155, 6840, 9276, 9364): signatures, the chain from DS to DNSKEY,
-//! denial of existence, trust anchors.
+//! DNSSEC validation (RFC 4033 to 4035, 5155, 6840, 9276, 9364): signatures, the chain from DS to
+//! DNSKEY, denial of existence, trust anchors.
 //!
 //! ```text
 //! anchors --Trust--> chain::zone_keys(DNSKEY) --ZoneKeys--> signature::verify(RRset) --> Verified
@@ -7,11 +7,12 @@
 //!                        '---- DS, verified with the keys of the zone above
 //! ```
 //!
-//! Pure: no input and output, no clock. The wall clock comes in as [`Context::now_secs`]; what may be kept, and
-//! how long, goes out as a number of seconds. Whatever a stranger can make us do is counted in a [`Budget`],
-//! which one client query shares with all that is asked on its behalf.
+//! Pure: no input and output, no clock. The wall clock comes in as [`Context::now_secs`]; what may
+//! be kept, and how long, goes out as a number of seconds. Whatever a stranger can make us do is
+//! counted in a [`Budget`], which one client query shares with all that is asked on its behalf.
 //!
-//! A check gives what was proven or a [`Reason`]; from the reason follow the [`Verdict`] and the extended error.
+//! A check gives what was proven or a [`Reason`]; from the reason follow the [`Verdict`] and the
+//! extended error.
 //!
 //! Not here: which names are asked for, and the cache.
 

@@ -1,5 +1,5 @@
-//! Signatures that verified lately. A zone sends its SOA record and its proofs with each denial, and verifying them
-//! costs more than the rest of the answer.
+//! Signatures that verified lately. A zone sends its SOA record and its proofs with each denial,
+//! and verifying them costs more than the rest of the answer.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -12,8 +12,8 @@ const MAX_SIGNATURES: usize = 16;
 /// A digest of a signature and of what it signs.
 pub(crate) type SignatureDigest = [u8; 32];
 
-/// The signatures that verified with the keys of one zone. It lives as long as these keys; whether a signature is valid
-/// at this time is not its business.
+/// The signatures that verified with the keys of one zone. It lives as long as these keys; whether
+/// a signature is valid at this time is not its business.
 #[derive(Debug, Default)]
 pub(crate) struct Memo(Mutex<VecDeque<SignatureDigest>>);
 
@@ -43,7 +43,8 @@ impl Memo {
 
     /// Octets of memory beyond its own size.
     pub(crate) fn octets(&self) -> usize {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).capacity() * size_of::<SignatureDigest>()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).capacity()
+            * size_of::<SignatureDigest>()
     }
 }
 

@@ -12,7 +12,8 @@ pub const MAX_NEGATIVE_ANCHORS: usize = 256;
 pub struct NegativeAnchor {
     /// The name.
     pub name: NameBuf,
-    /// The wall clock at which it ends, in seconds since 1970; none for one that stands in the configuration.
+    /// The wall clock at which it ends, in seconds since 1970; none for one that stands in the
+    /// configuration.
     pub expires_at_secs: Option<u64>,
 }
 
@@ -59,10 +60,15 @@ impl NegativeAnchors {
         self.anchors.iter()
     }
 
-    /// The lowest one in force that covers a name. It counts only where no trust anchor is at or below it and at or
-    /// above the name: pass the zone from [`crate::anchor::Anchors::closest`].
+    /// The lowest one in force that covers a name. It counts only where no trust anchor is at or
+    /// below it and at or above the name: pass the zone from [`crate::anchor::Anchors::closest`].
     #[must_use]
-    pub fn covering(&self, wire: &[u8], closest_anchor: &NameBuf, now_secs: u64) -> Option<&NegativeAnchor> {
+    pub fn covering(
+        &self,
+        wire: &[u8],
+        closest_anchor: &NameBuf,
+        now_secs: u64,
+    ) -> Option<&NegativeAnchor> {
         let in_force = self.anchors.iter().filter(|anchor| anchor.is_in_force(now_secs));
         let covering = in_force.filter(|anchor| name::is_under(wire, anchor.name.wire()));
         let lowest = covering.max_by_key(|anchor| label::count(anchor.name.wire()))?;
@@ -86,7 +92,9 @@ mod tests {
 
     fn anchors() -> NegativeAnchors {
         let mut anchors = NegativeAnchors::default();
-        anchors.insert(NegativeAnchor { name: buf(b"\x01b\x01c\0"), expires_at_secs: Some(100) }).unwrap();
+        anchors
+            .insert(NegativeAnchor { name: buf(b"\x01b\x01c\0"), expires_at_secs: Some(100) })
+            .unwrap();
         anchors.insert(NegativeAnchor { name: buf(b"\x01x\0"), expires_at_secs: None }).unwrap();
         anchors
     }
@@ -94,8 +102,12 @@ mod tests {
     #[test]
     fn names_at_and_below_are_covered_until_the_end() {
         let mut anchors = anchors();
-        let covers = |anchors: &NegativeAnchors, wire, now| anchors.covering(wire, &NameBuf::ROOT, now).is_some();
-        assert!(covers(&anchors, b"\x01B\x01c\0", 99) && covers(&anchors, b"\x01a\x01b\x01c\0", 99));
+        let covers = |anchors: &NegativeAnchors, wire, now| {
+            anchors.covering(wire, &NameBuf::ROOT, now).is_some()
+        };
+        assert!(
+            covers(&anchors, b"\x01B\x01c\0", 99) && covers(&anchors, b"\x01a\x01b\x01c\0", 99)
+        );
         assert!(!covers(&anchors, b"\x01c\0", 99) && !covers(&anchors, b"\x01b\x01c\0", 100));
         assert!(covers(&anchors, b"\x01x\0", u64::MAX));
         assert_eq!(anchors.expire(100), 1);
@@ -109,7 +121,10 @@ mod tests {
         let below = buf(b"\x01a\x01b\x01c\0");
         assert!(anchors.covering(b"\x01w\x01a\x01b\x01c\0", &below, 0).is_none());
         assert!(anchors.covering(b"\x01w\x01a\x01b\x01c\0", &buf(b"\x01c\0"), 0).is_some());
-        assert!(anchors.covering(b"\x01b\x01c\0", &buf(b"\x01b\x01c\0"), 0).is_some(), "the operator's last word");
+        assert!(
+            anchors.covering(b"\x01b\x01c\0", &buf(b"\x01b\x01c\0"), 0).is_some(),
+            "the operator's last word"
+        );
     }
 
     #[test]

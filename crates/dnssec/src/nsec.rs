@@ -22,8 +22,8 @@ pub struct Nsec<'a> {
 impl<'a> Nsec<'a> {
     /// Reads well-formed data.
     ///
-    /// None also if the owner or the next name is outside of the zone (CVE-2026-13321), or the chain goes
-    /// backwards elsewhere than to the apex.
+    /// None also if the owner or the next name is outside of the zone (CVE-2026-13321), or the
+    /// chain goes backwards elsewhere than to the apex.
     #[must_use]
     pub fn read(owner: &'a [u8], data: &'a [u8], zone: &[u8]) -> Option<Self> {
         rdata::check(Rtype::NSEC.0, data).ok()?;
@@ -32,7 +32,12 @@ impl<'a> Nsec<'a> {
             return None;
         }
         let is_last = compare_names(owner, next).is_ge();
-        (!is_last || label::equal(next, zone)).then_some(Self { owner, next, types: TypeMap(types), is_last })
+        (!is_last || label::equal(next, zone)).then_some(Self {
+            owner,
+            next,
+            types: TypeMap(types),
+            is_last,
+        })
     }
 
     /// Is it the record of this name?
@@ -62,7 +67,8 @@ impl<'a> Nsec<'a> {
     /// Of a name that it covers: the longest existing name above it.
     #[must_use]
     pub fn closest_encloser<'b>(&self, wire: &'b [u8]) -> &'b [u8] {
-        let (a, b) = (label::common_ancestor(wire, self.owner), label::common_ancestor(wire, self.next));
+        let (a, b) =
+            (label::common_ancestor(wire, self.owner), label::common_ancestor(wire, self.next));
         if a.len() > b.len() { a } else { b }
     }
 }
@@ -90,7 +96,12 @@ mod tests {
 
     #[test]
     fn what_lies_between_is_covered() {
-        check("b.z.", "D.z. A", &["c.z.", "a.b.z.", "\\255.b.z."], &["b.z.", "d.z.", "a.d.z.", "a.z.", "z.", "e.z."]);
+        check(
+            "b.z.",
+            "D.z. A",
+            &["c.z.", "a.b.z.", "\\255.b.z."],
+            &["b.z.", "d.z.", "a.d.z.", "a.z.", "z.", "e.z."],
+        );
         check("x.z.", "z. A", &["y.z.", "a.x.z."], &["x.z.", "w.z.", "z."]);
         check("z.", "z. SOA NS", &["a.z.", "*.z."], &["z."]);
     }
@@ -123,7 +134,9 @@ mod tests {
         let (owner, mut octets) = (wire("a.b.z."), Vec::new());
         rdata::parse(47, "e.d.c.z. A", &[0], &mut octets).unwrap();
         let nsec = Nsec::read(&owner, &octets, ZONE).unwrap();
-        for (name, encloser) in [("c.z.", "c.z."), ("x.a.b.z.", "a.b.z."), ("c.d.c.z.", "d.c.z."), ("bb.z.", "z.")] {
+        for (name, encloser) in
+            [("c.z.", "c.z."), ("x.a.b.z.", "a.b.z."), ("c.d.c.z.", "d.c.z."), ("bb.z.", "z.")]
+        {
             assert_eq!(nsec.closest_encloser(&wire(name)), wire(encloser), "{name}");
         }
         assert!(nsec.shows_below(&wire("c.z.")) && !nsec.shows_below(&wire("bb.z.")));

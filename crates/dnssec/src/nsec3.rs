@@ -77,8 +77,8 @@ pub struct Nsec3<'a> {
 impl<'a> Nsec3<'a> {
     /// Reads well-formed data.
     ///
-    /// None also if the owner is not right below the zone's apex, if it is no hash, or if the record uses what is
-    /// not defined: it is to be ignored then (RFC 5155 §8.1, §8.2).
+    /// None also if the owner is not right below the zone's apex, if it is no hash, or if the
+    /// record uses what is not defined: it is to be ignored then (RFC 5155 §8.1, §8.2).
     #[must_use]
     pub fn read(owner: &[u8], data: &'a [u8], zone: &[u8]) -> Option<Self> {
         rdata::check(Rtype::NSEC3.0, data).ok()?;
@@ -178,15 +178,24 @@ mod tests {
         assert_eq!([first, between, last].map(|hash| nsec3.covers(&hash)), [false, true, false]);
         nsec3.hash = [0x90; HASH];
         assert_eq!([first, between, last].map(|hash| nsec3.covers(&hash)), [true, true, true]);
-        assert!(!nsec3.covers(&[0x50; HASH]) && !nsec3.covers(nsec3.next) && !nsec3.covers(&nsec3.hash));
+        assert!(
+            !nsec3.covers(&[0x50; HASH]) && !nsec3.covers(nsec3.next) && !nsec3.covers(&nsec3.hash)
+        );
     }
 
     #[test]
     fn what_is_not_defined_is_ignored() {
         let next = "2t7b4g4vsa5smi47k61mv5bv1a22bojr";
         assert!(Nsec3::read(OWNER, &data(&format!("1 0 12 - {next} A")), EXAMPLE).is_some());
-        assert!(Nsec3::read(&OWNER.to_ascii_uppercase(), &data(&format!("1 0 12 - {next} A")), EXAMPLE).is_some());
-        for text in [format!("2 0 12 - {next} A"), format!("1 2 12 - {next} A"), "1 0 12 - 2t7b4g4v A".to_owned()] {
+        assert!(
+            Nsec3::read(&OWNER.to_ascii_uppercase(), &data(&format!("1 0 12 - {next} A")), EXAMPLE)
+                .is_some()
+        );
+        for text in [
+            format!("2 0 12 - {next} A"),
+            format!("1 2 12 - {next} A"),
+            "1 0 12 - 2t7b4g4v A".to_owned(),
+        ] {
             assert!(Nsec3::read(OWNER, &data(&text), EXAMPLE).is_none(), "{text}");
         }
         let octets = data(&format!("1 0 12 - {next} A"));

@@ -8,8 +8,8 @@
 //!                                                                 |
 //!                                       (gone, after 30 days) <- Revoked
 //! ```
-//! A key that the configured anchors name is valid at once. Valid and missing keys are trusted. The state is kept as
-//! text, a line a key; where it is lost, the configured anchors are what there is.
+//! A key that the configured anchors name is valid at once. Valid and missing keys are trusted. The
+//! state is kept as text, a line a key; where it is lost, the configured anchors are what there is.
 
 use std::fmt;
 
@@ -26,7 +26,8 @@ use crate::{label, signature};
 
 const HOUR: u32 = 3600;
 const DAY: u32 = 24 * HOUR;
-/// How long a key must be seen before it is trusted, and a revoked one be remembered (RFC 5011 §2.4.1, §2.4.2).
+/// How long a key must be seen before it is trusted, and a revoked one be remembered (RFC 5011
+/// §2.4.1, §2.4.2).
 pub const HOLD_DOWN_SECS: u64 = 30 * DAY as u64;
 /// Most keys that are followed for one zone; further ones are passed over.
 pub const MAX_FOLLOWED_KEYS: usize = 32;
@@ -142,7 +143,11 @@ impl Rollover {
     #[must_use]
     pub fn begin(zone: &NameBuf, configured: &Anchors) -> Self {
         let of_zone = |anchor: &&Anchor| label::equal(anchor.zone().wire(), zone.wire());
-        Self { zone: zone.folded(), configured: configured.iter().filter(of_zone).cloned().collect(), keys: Vec::new() }
+        Self {
+            zone: zone.folded(),
+            configured: configured.iter().filter(of_zone).cloned().collect(),
+            keys: Vec::new(),
+        }
     }
 
     /// Goes on from what [`Rollover`] was written as.
@@ -151,7 +156,9 @@ impl Rollover {
     /// The first line that cannot be read. Nothing is taken over then.
     pub fn resume(&mut self, text: &str) -> Result<(), StateError> {
         let mut keys = Vec::new();
-        for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.is_empty() && !line.starts_with(';')) {
+        for (at, line) in
+            text.lines().enumerate().filter(|(_, line)| !line.is_empty() && !line.starts_with(';'))
+        {
             if keys.len() >= MAX_FOLLOWED_KEYS {
                 return Err(StateError(at + 1));
             }
@@ -184,11 +191,12 @@ impl Rollover {
         &self.keys
     }
 
-    /// What is trusted now: valid and missing keys, and the configured anchors that no key was seen for. None at all
-    /// if every key was revoked.
+    /// What is trusted now: valid and missing keys, and the configured anchors that no key was seen
+    /// for. None at all if every key was revoked.
     #[must_use]
     pub fn anchors(&self) -> Vec<Anchor> {
-        let seen = |anchor: &&Anchor| !self.keys.iter().any(|key| is_anchor_of(anchor, &key.dnskey));
+        let seen =
+            |anchor: &&Anchor| !self.keys.iter().any(|key| is_anchor_of(anchor, &key.dnskey));
         let trusted = self.keys.iter().filter(|key| key.is_trusted());
         let trusted = trusted.filter_map(|key| Anchor::of_key(&self.zone, &key.dnskey).ok());
         trusted.chain(self.configured.iter().filter(seen).cloned()).collect()
@@ -197,8 +205,8 @@ impl Rollover {
     /// Takes note of a DNSKEY RRset of the zone.
     ///
     /// # Errors
-    /// Why the RRset is not believed; revocations in it count all the same, as a key may always revoke itself
-    /// (RFC 5011 §2.1).
+    /// Why the RRset is not believed; revocations in it count all the same, as a key may always
+    /// revoke itself (RFC 5011 §2.1).
     pub fn observe(
         &mut self,
         dnskeys: &Rrset<'_>,
@@ -212,7 +220,8 @@ impl Rollover {
         let point = anchors.point(self.zone.wire()).ok_or(Reason::NoAnchor)?;
         let keys = chain::zone_keys(dnskeys, &point.trust(), &context, budget)?;
         let before = std::mem::take(&mut self.keys);
-        let present: Vec<Dnskey<'_>> = dnskeys.records.iter().filter_map(|data| Dnskey::read(data)).collect();
+        let present: Vec<Dnskey<'_>> =
+            dnskeys.records.iter().filter_map(|data| Dnskey::read(data)).collect();
         for mut key in before {
             let is_seen = present.iter().any(|seen| key.is(seen) && !seen.is_revoked());
             let from = key.state;
@@ -240,7 +249,10 @@ impl Rollover {
     /// Begins to follow a key that was not known.
     fn follow(&mut self, key: &Dnskey<'_>, now_secs: u64) -> Option<Change> {
         let wanted = key.is_zone_key() && key.is_secure_entry_point() && !key.is_revoked();
-        if !wanted || self.keys.len() >= MAX_FOLLOWED_KEYS || self.keys.iter().any(|known| known.is(key)) {
+        if !wanted
+            || self.keys.len() >= MAX_FOLLOWED_KEYS
+            || self.keys.iter().any(|known| known.is(key))
+        {
             return None;
         }
         let configured = self.configured.iter().any(|anchor| anchor.is_of(key));
@@ -250,16 +262,28 @@ impl Rollover {
     }
 
     /// Revokes the keys that have signed the RRset with their REVOKE bit set.
-    fn revoke(&mut self, dnskeys: &Rrset<'_>, context: &Context, now_secs: u64, budget: &mut Budget) -> Vec<Change> {
+    fn revoke(
+        &mut self,
+        dnskeys: &Rrset<'_>,
+        context: &Context,
+        now_secs: u64,
+        budget: &mut Budget,
+    ) -> Vec<Change> {
         let mut changes = Vec::new();
-        let revoked = dnskeys.records.iter().filter_map(|data| Dnskey::read(data)).filter(Dnskey::is_revoked);
+        let revoked =
+            dnskeys.records.iter().filter_map(|data| Dnskey::read(data)).filter(Dnskey::is_revoked);
         for revoked in revoked {
-            let known = self.keys.iter_mut().find(|key| key.state != KeyState::Revoked && key.is(&revoked));
+            let known =
+                self.keys.iter_mut().find(|key| key.state != KeyState::Revoked && key.is(&revoked));
             let Some(key) = known else { continue };
             let Some(own) = chain::ZoneKey::of_revoked(&revoked, context.policy) else { continue };
             let own = Signers { zone: self.zone.wire(), keys: &[own], memo: None };
             if signature::verify_with(dnskeys, &own, context, budget).is_ok() {
-                changes.push(Change { key_tag: key.tag(), from: Some(key.state), to: Some(KeyState::Revoked) });
+                changes.push(Change {
+                    key_tag: key.tag(),
+                    from: Some(key.state),
+                    to: Some(KeyState::Revoked),
+                });
                 (key.state, key.since_secs) = (KeyState::Revoked, now_secs);
             }
         }
@@ -276,7 +300,11 @@ impl Rollover {
 
 impl fmt::Display for Rollover {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "; Keys of {} as of RFC 5011: state, since when in seconds of 1970, record.", self.zone)?;
+        writeln!(
+            f,
+            "; Keys of {} as of RFC 5011: state, since when in seconds of 1970, record.",
+            self.zone
+        )?;
         for key in &self.keys {
             let data = rdata::display(Rtype::DNSKEY.0, &key.dnskey);
             writeln!(f, "{} {} {} IN DNSKEY {data}", key.state, key.since_secs, self.zone)?;

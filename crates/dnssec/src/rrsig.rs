@@ -46,7 +46,9 @@ impl<'a> Rrsig<'a> {
             return None;
         }
         let u16_at = |at: usize| u16::from_be_bytes([fixed[at], fixed[at + 1]]);
-        let u32_at = |at: usize| u32::from_be_bytes([fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]]);
+        let u32_at = |at: usize| {
+            u32::from_be_bytes([fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]])
+        };
         Some(Self {
             covered: Rtype(u16_at(0)),
             algorithm: fixed[2],
@@ -61,9 +63,11 @@ impl<'a> Rrsig<'a> {
         })
     }
 
-    /// Whether it can be this zone's signature of these records (RFC 4035 §5.3.1), by its names alone.
+    /// Whether it can be this zone's signature of these records (RFC 4035 §5.3.1), by its names
+    /// alone.
     ///
-    /// That the signer is the owner or above it is looked at before anything else: no zone speaks for another.
+    /// That the signer is the owner or above it is looked at before anything else: no zone speaks
+    /// for another.
     pub(crate) fn check_names(&self, rrset: &Rrset<'_>, zone: &[u8]) -> Result<(), Reason> {
         if !name::is_under(rrset.owner, self.signer) || !label::equal(self.signer, zone) {
             return Err(Reason::WrongSigner);
@@ -81,7 +85,8 @@ impl<'a> Rrsig<'a> {
         if labels > owner_labels || labels < label::count(self.signer) {
             return Err(Reason::WrongLabels);
         }
-        // These describe exactly one name, and what a DNAME from a wildcard means is not defined (RFC 6672 §3.3).
+        // These describe exactly one name, and what a DNAME from a wildcard means is not defined
+        // (RFC 6672 §3.3).
         if labels < owner_labels && is_never_expanded(rrset.rtype) {
             return Err(Reason::WrongLabels);
         }
@@ -114,7 +119,10 @@ fn is_before(a: u32, b: u32) -> bool {
 }
 
 fn is_never_expanded(rtype: Rtype) -> bool {
-    matches!(rtype, Rtype::DNAME | Rtype::DNSKEY | Rtype::DS | Rtype::NSEC | Rtype::NSEC3 | Rtype::NSEC3PARAM)
+    matches!(
+        rtype,
+        Rtype::DNAME | Rtype::DNSKEY | Rtype::DS | Rtype::NSEC | Rtype::NSEC3 | Rtype::NSEC3PARAM
+    )
 }
 
 #[cfg(test)]
@@ -158,9 +166,16 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_names(owner: &[u8], rtype: &str, rrsig: &str, zone: &[u8], expected: Result<(), Reason>) {
+    fn check_names(
+        owner: &[u8],
+        rtype: &str,
+        rrsig: &str,
+        zone: &[u8],
+        expected: Result<(), Reason>,
+    ) {
         let rtype = Rtype(rdata::from_mnemonic(rtype).unwrap());
-        let rrset = Rrset { owner, rtype, class: Class::IN, ttl_secs: 300, records: &[], signatures: &[] };
+        let rrset =
+            Rrset { owner, rtype, class: Class::IN, ttl_secs: 300, records: &[], signatures: &[] };
         let data = data(rrsig);
         assert_eq!(Rrsig::read(&data).unwrap().check_names(&rrset, zone), expected);
     }
@@ -173,7 +188,13 @@ mod tests {
         check_names(WWW, "A", &sig(2, "b.c."), b"\x01b\x01c\0", Ok(()));
         check_names(WWW, "A", &sig(3, "c."), b"\x01b\x01c\0", Err(Reason::WrongSigner));
         check_names(WWW, "A", &sig(3, "x.c."), b"\x01x\x01c\0", Err(Reason::WrongSigner));
-        check_names(WWW, "A", &sig(3, "a.www.b.c."), b"\x01a\x03www\x01b\x01c\0", Err(Reason::WrongSigner));
+        check_names(
+            WWW,
+            "A",
+            &sig(3, "a.www.b.c."),
+            b"\x01a\x03www\x01b\x01c\0",
+            Err(Reason::WrongSigner),
+        );
         check_names(WWW, "A", &sig(4, "b.c."), b"\x01b\x01c\0", Err(Reason::WrongLabels));
         check_names(WWW, "A", &sig(1, "b.c."), b"\x01b\x01c\0", Err(Reason::WrongLabels));
         check_names(WWW, "AAAA", &sig(3, "b.c."), b"\x01b\x01c\0", Err(Reason::SignatureMissing));
@@ -181,12 +202,38 @@ mod tests {
 
     #[test]
     fn ds_is_the_parents_and_dnskey_the_childs() {
-        let sig = |rtype: &str, labels: u8, signer: &str| format!("{rtype} 8 {labels} 300 2000 1000 1 {signer} AAAA");
+        let sig = |rtype: &str, labels: u8, signer: &str| {
+            format!("{rtype} 8 {labels} 300 2000 1000 1 {signer} AAAA")
+        };
         check_names(b"\x01b\x01c\0", "DS", &sig("DS", 2, "c."), b"\x01c\0", Ok(()));
-        check_names(b"\x01b\x01c\0", "DS", &sig("DS", 2, "b.c."), b"\x01b\x01c\0", Err(Reason::WrongSigner));
-        check_names(b"\x01b\x01c\0", "DS", &sig("DS", 1, "c."), b"\x01c\0", Err(Reason::WrongLabels));
-        check_names(b"\x01b\x01c\0", "NSEC", &sig("NSEC", 1, "c."), b"\x01c\0", Err(Reason::WrongLabels));
-        check_names(b"\x01b\x01c\0", "DNSKEY", &sig("DNSKEY", 2, "c."), b"\x01c\0", Err(Reason::WrongSigner));
+        check_names(
+            b"\x01b\x01c\0",
+            "DS",
+            &sig("DS", 2, "b.c."),
+            b"\x01b\x01c\0",
+            Err(Reason::WrongSigner),
+        );
+        check_names(
+            b"\x01b\x01c\0",
+            "DS",
+            &sig("DS", 1, "c."),
+            b"\x01c\0",
+            Err(Reason::WrongLabels),
+        );
+        check_names(
+            b"\x01b\x01c\0",
+            "NSEC",
+            &sig("NSEC", 1, "c."),
+            b"\x01c\0",
+            Err(Reason::WrongLabels),
+        );
+        check_names(
+            b"\x01b\x01c\0",
+            "DNSKEY",
+            &sig("DNSKEY", 2, "c."),
+            b"\x01c\0",
+            Err(Reason::WrongSigner),
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! What a validator tells of its trust anchors: key tags to the zone (RFC 8145), the sentinel to clients (RFC 8509).
+//! What a validator tells of its trust anchors: key tags to the zone (RFC 8145), the sentinel to
+//! clients (RFC 8509).
 
 use std::fmt::Write;
 
@@ -7,9 +8,11 @@ use avocet_wire::{NameBuf, Rtype, name};
 /// Most key tags in one signal: their label has 63 octets (RFC 8145 §5.1).
 pub const MAX_SIGNALLED_TAGS: usize = 12;
 
-/// The name that tells a zone which keys are trusted for it, asked for with type NULL (RFC 8145 §5.1).
+/// The name that tells a zone which keys are trusted for it, asked for with type NULL (RFC 8145
+/// §5.1).
 ///
-/// None without tags, or if the name would be too long. Of more than [`MAX_SIGNALLED_TAGS`] tags the lowest are told.
+/// None without tags, or if the name would be too long. Of more than [`MAX_SIGNALLED_TAGS`] tags
+/// the lowest are told.
 #[must_use]
 pub fn key_tag_query(zone: &NameBuf, tags: impl IntoIterator<Item = u16>) -> Option<NameBuf> {
     let mut tags: Vec<u16> = tags.into_iter().collect();
@@ -59,7 +62,8 @@ impl Sentinel {
         }
     }
 
-    /// Whether a secure answer becomes SERVFAIL (RFC 8509 §2.2), given the tags of the root's trust anchors.
+    /// Whether a secure answer becomes SERVFAIL (RFC 8509 §2.2), given the tags of the root's trust
+    /// anchors.
     #[must_use]
     pub fn turns_to_servfail(self, root_tags: &[u16]) -> bool {
         match self {
@@ -75,7 +79,9 @@ mod tests {
 
     #[test]
     fn tags_are_told_in_order() {
-        let name = |tags: &[u16]| key_tag_query(&NameBuf::ROOT, tags.iter().copied()).map(|name| name.to_string());
+        let name = |tags: &[u16]| {
+            key_tag_query(&NameBuf::ROOT, tags.iter().copied()).map(|name| name.to_string())
+        };
         assert_eq!(name(&[20326, 0x2c, 20326]), Some("_ta-002c-4f66.".to_owned()));
         assert_eq!(name(&[]), None);
         let many: Vec<u16> = (0..100).collect();
@@ -95,9 +101,12 @@ mod tests {
     fn sentinels_have_five_digits() {
         check("root-key-sentinel-is-ta-20326", Some(Sentinel::IsTrusted(20326)));
         check("Root-Key-Sentinel-NOT-ta-00012", Some(Sentinel::IsNotTrusted(12)));
-        for label in
-            ["root-key-sentinel-is-ta-2032", "root-key-sentinel-is-ta-99999", "root-key-sentinel-is-ta-+2032", "www"]
-        {
+        for label in [
+            "root-key-sentinel-is-ta-2032",
+            "root-key-sentinel-is-ta-99999",
+            "root-key-sentinel-is-ta-+2032",
+            "www",
+        ] {
             check(label, None);
         }
         assert_eq!(Sentinel::read(&[0, 0, 1, 0, 1]), None);

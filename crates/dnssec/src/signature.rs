@@ -1,14 +1,16 @@
 //! Verifying the signatures of an RRset (RFC 4035 §5.3).
 //!
-//! Cheap checks come first and those of names before all; a signature is verified only when everything else about
-//! it is right. One signature that verifies is enough (RFC 6840 §5.11).
+//! Cheap checks come first and those of names before all; a signature is verified only when
+//! everything else about it is right. One signature that verifies is enough (RFC 6840 §5.11).
 
 use std::ops::Range;
 
 use avocet_wire::{NameBuf, canonical};
 
 use crate::algorithm::Algorithm;
-use crate::budget::{Budget, Limit, MAX_COLLIDING_KEYS, MAX_RRSET_OCTETS, MAX_RRSET_RECORDS, MAX_RRSIGS};
+use crate::budget::{
+    Budget, Limit, MAX_COLLIDING_KEYS, MAX_RRSET_OCTETS, MAX_RRSET_RECORDS, MAX_RRSIGS,
+};
 use crate::chain::{Signers, ZoneKey, ZoneKeys};
 use crate::label;
 use crate::memo::Memo;
@@ -19,13 +21,14 @@ use crate::verdict::Reason;
 /// An RRset whose signature verified.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Verified {
-    /// How long this may be believed, in seconds: neither longer than TTL and original TTL say, nor than the
-    /// signature and the keys are valid (RFC 4035 §5.3.3).
+    /// How long this may be believed, in seconds: neither longer than TTL and original TTL say, nor
+    /// than the signature and the keys are valid (RFC 4035 §5.3.3).
     pub lifetime_secs: u32,
     /// How long the signature itself is valid, in seconds.
     pub signed_secs: u32,
-    /// For records that a wildcard was expanded to: the name right above that wildcard. The data is secure only if
-    /// it is proven too that nothing nearer to the owner exists ([`crate::Proof::expansion`]).
+    /// For records that a wildcard was expanded to: the name right above that wildcard. The data is
+    /// secure only if it is proven too that nothing nearer to the owner exists
+    /// ([`crate::Proof::expansion`]).
     pub closest_encloser: Option<NameBuf>,
 }
 
@@ -33,7 +36,12 @@ pub struct Verified {
 ///
 /// # Errors
 /// Why no signature counts. Work that a stranger's records can cause is bounded by the budget.
-pub fn verify(rrset: &Rrset<'_>, keys: &ZoneKeys, context: &Context, budget: &mut Budget) -> Result<Verified, Reason> {
+pub fn verify(
+    rrset: &Rrset<'_>,
+    keys: &ZoneKeys,
+    context: &Context,
+    budget: &mut Budget,
+) -> Result<Verified, Reason> {
     let mut verified = verify_with(rrset, &keys.signers(), context, budget)?;
     verified.lifetime_secs = verified.lifetime_secs.min(keys.lifetime_secs(context.now_secs));
     Ok(verified)
@@ -60,7 +68,9 @@ pub(crate) fn verify_with(
                 let form = form.get_or_insert_with(|| SignedForm::of(rrset));
                 match try_keys(form, &rrsig, algorithm, signers, budget) {
                     Ok(()) => return Ok(verified(rrset, &rrsig, context)),
-                    Err(Reason::Limit(limit)) if limit != Limit::CollidingKeys => return Err(Reason::Limit(limit)),
+                    Err(Reason::Limit(limit)) if limit != Limit::CollidingKeys => {
+                        return Err(Reason::Limit(limit));
+                    }
                     Err(fault) => fault,
                 }
             }
@@ -84,7 +94,12 @@ fn check_size(rrset: &Rrset<'_>, budget: &mut Budget) -> Result<(), Reason> {
 }
 
 /// All that is checked of a signature before a key is looked for.
-fn check_fields(rrsig: &Rrsig<'_>, rrset: &Rrset<'_>, zone: &[u8], context: &Context) -> Result<Algorithm, Reason> {
+fn check_fields(
+    rrsig: &Rrsig<'_>,
+    rrset: &Rrset<'_>,
+    zone: &[u8],
+    context: &Context,
+) -> Result<Algorithm, Reason> {
     rrsig.check_names(rrset, zone)?;
     rrsig.check_time(context.now_secs)?;
     // The zone is known to be signed with an algorithm that we accept: another one does not count.
@@ -131,8 +146,8 @@ fn try_keys(
 fn verified(rrset: &Rrset<'_>, rrsig: &Rrsig<'_>, context: &Context) -> Verified {
     let labels = usize::from(rrsig.labels);
     let expanded = labels < label::signed_count(rrset.owner);
-    let closest_encloser =
-        expanded.then(|| NameBuf::from_wire(label::suffix(rrset.owner, labels)).unwrap_or(NameBuf::ROOT));
+    let closest_encloser = expanded
+        .then(|| NameBuf::from_wire(label::suffix(rrset.owner, labels)).unwrap_or(NameBuf::ROOT));
     let signed_secs = rrsig.remaining_secs(context.now_secs);
     let lifetime_secs = rrset.ttl_secs.min(rrsig.original_ttl_secs).min(signed_secs);
     Verified { lifetime_secs, signed_secs, closest_encloser }
@@ -180,7 +195,8 @@ impl<'a> SignedForm<'a> {
     }
 }
 
-/// The name that was signed: the owner, or the wildcard that it was expanded from (RFC 4035 §5.3.2).
+/// The name that was signed: the owner, or the wildcard that it was expanded from (RFC 4035
+/// §5.3.2).
 fn signed_owner(owner: &[u8], labels: usize) -> NameBuf {
     let whole = NameBuf::from_wire(owner).unwrap_or(NameBuf::ROOT);
     if labels >= label::signed_count(owner) {

@@ -12,7 +12,9 @@ impl TypeMap<'_> {
         let (wanted, bit) = ((rtype.0 >> 8) as u8, usize::from(rtype.0 & 0xff));
         let mut rest = self.0;
         while let [window, length, after @ ..] = rest {
-            let Some((map, next)) = after.split_at_checked(usize::from(*length)) else { return false };
+            let Some((map, next)) = after.split_at_checked(usize::from(*length)) else {
+                return false;
+            };
             if *window == wanted {
                 return map.get(bit / 8).is_some_and(|octet| octet & (0x80 >> (bit % 8)) != 0);
             }
@@ -26,8 +28,8 @@ impl TypeMap<'_> {
         self.has(Rtype::NS) && !self.has(Rtype::SOA)
     }
 
-    /// A name that the same zone says nothing about what is below it: a delegation, or redirected by DNAME
-    /// (RFC 6840 §4.1, RFC 5155 §8.3).
+    /// A name that the same zone says nothing about what is below it: a delegation, or redirected
+    /// by DNAME (RFC 6840 §4.1, RFC 5155 §8.3).
     pub(crate) fn hides_what_is_below(self) -> bool {
         self.is_delegation() || self.has(Rtype::DNAME)
     }
@@ -46,7 +48,8 @@ mod tests {
     #[test]
     fn bits_of_all_windows_are_found() {
         let octets = map("A MX CAA TYPE1234");
-        let found: Vec<u16> = (0..2000).filter(|rtype| TypeMap(&octets).has(Rtype(*rtype))).collect();
+        let found: Vec<u16> =
+            (0..2000).filter(|rtype| TypeMap(&octets).has(Rtype(*rtype))).collect();
         assert_eq!(found, [1, 15, 257, 1234]);
     }
 

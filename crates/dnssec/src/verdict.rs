@@ -22,7 +22,8 @@ pub enum Verdict {
 /// Why data is not secure.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Reason {
-    /// The zone: signed with algorithms only that we do not know or do not accept (RFC 4035 §5.2, RFC 9905).
+    /// The zone: signed with algorithms only that we do not know or do not accept (RFC 4035 §5.2,
+    /// RFC 9905).
     UnsupportedAlgorithm,
     /// The zone above: all of its DS records have digests that we do not know.
     UnsupportedDigest,
@@ -30,7 +31,8 @@ pub enum Reason {
     UnsupportedKeySize,
     /// The zone: its NSEC3 records ask for more iterations than we compute (RFC 9276 §3.2).
     Nsec3Iterations,
-    /// The zone above: it proves that the delegation is not signed, or may not be ([`crate::DelegationKind`]).
+    /// The zone above: it proves that the delegation is not signed, or may not be
+    /// ([`crate::DelegationKind`]).
     UnsignedDelegation,
     /// The operator: a negative trust anchor covers the name (RFC 7646).
     NegativeAnchor,
@@ -48,7 +50,8 @@ pub enum Reason {
     SignatureMissing,
     /// A signature by another zone than the one that the data belongs to.
     WrongSigner,
-    /// A signature whose count of labels is above the owner's or below the signer's (RFC 4035 §5.3.1).
+    /// A signature whose count of labels is above the owner's or below the signer's (RFC 4035
+    /// §5.3.1).
     WrongLabels,
     /// No DNSKEY record is what the DS records, the trust anchor or the signature call for.
     DnskeyMissing,
@@ -58,7 +61,8 @@ pub enum Reason {
     DenialMissing,
     /// The chain: its servers could not be asked for DS or DNSKEY.
     Unreachable,
-    /// The question: a limit of what it may cost, or a lack of sockets, kept DS or DNSKEY from being asked for.
+    /// The question: a limit of what it may cost, or a lack of sockets, kept DS or DNSKEY from
+    /// being asked for.
     NotAsked,
     /// The chain: the network failed while DS or DNSKEY were asked for.
     NetworkError,
@@ -84,16 +88,23 @@ impl Reason {
         }
     }
 
-    /// The extended error that tells the client (RFC 8914 §4, RFC 9276 §3.2). With an insecure answer it is of use where
-    /// we lack support for what the zone does, [`Ede::DNSSEC_INDETERMINATE`] is not.
+    /// The extended error that tells the client (RFC 8914 §4, RFC 9276 §3.2). With an insecure
+    /// answer it is of use where we lack support for what the zone does,
+    /// [`Ede::DNSSEC_INDETERMINATE`] is not.
     #[must_use]
     pub const fn ede(self) -> Ede {
         match self {
-            Self::UnsupportedAlgorithm | Self::UnsupportedKeySize => Ede::UNSUPPORTED_DNSKEY_ALGORITHM,
+            Self::UnsupportedAlgorithm | Self::UnsupportedKeySize => {
+                Ede::UNSUPPORTED_DNSKEY_ALGORITHM
+            }
             Self::UnsupportedDigest => Ede::UNSUPPORTED_DS_DIGEST_TYPE,
             Self::Nsec3Iterations => Ede::UNSUPPORTED_NSEC3_ITERATIONS,
-            Self::UnsignedDelegation | Self::NegativeAnchor | Self::NoAnchor => Ede::DNSSEC_INDETERMINATE,
-            Self::SignatureInvalid | Self::WrongSigner | Self::WrongLabels | Self::Limit(_) => Ede::DNSSEC_BOGUS,
+            Self::UnsignedDelegation | Self::NegativeAnchor | Self::NoAnchor => {
+                Ede::DNSSEC_INDETERMINATE
+            }
+            Self::SignatureInvalid | Self::WrongSigner | Self::WrongLabels | Self::Limit(_) => {
+                Ede::DNSSEC_BOGUS
+            }
             Self::SignatureExpired => Ede::SIGNATURE_EXPIRED,
             Self::SignatureNotYetValid => Ede::SIGNATURE_NOT_YET_VALID,
             Self::SignatureExpiredBeforeValid => Ede::SIGNATURE_EXPIRED_BEFORE_VALID,

@@ -1,7 +1,7 @@
 //! The digest over a whole zone (RFC 8976): whether a copy is the zone that its owner published.
 //!
-//! Only the scheme SIMPLE with SHA-384 and SHA-512. The ZONEMD and SOA RRsets are to be verified by the zone's keys
-//! before their word counts; that is done by [`verify`].
+//! Only the scheme SIMPLE with SHA-384 and SHA-512. The ZONEMD and SOA RRsets are to be verified by
+//! the zone's keys before their word counts; that is done by [`verify`].
 
 use std::fmt;
 
@@ -18,7 +18,8 @@ use crate::{chain, signature};
 pub const ZONEMD: Rtype = Rtype(63);
 /// The scheme SIMPLE (RFC 8976 §2.2.2).
 const SIMPLE: u8 = 1;
-/// Octets of SOA data after its names: five numbers, of which the serial is the first (RFC 1035 §3.3.13).
+/// Octets of SOA data after its names: five numbers, of which the serial is the first (RFC 1035
+/// §3.3.13).
 const SOA_NUMBERS: usize = 20;
 
 /// A record of a zone.
@@ -55,29 +56,39 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoAnchor => f.write_str("there is no trust anchor for it"),
-            Self::Unverified(rtype, reason) => write!(f, "its {rtype} records do not verify: {reason}"),
+            Self::Unverified(rtype, reason) => {
+                write!(f, "its {rtype} records do not verify: {reason}")
+            }
             Self::NoSoa => f.write_str("it has no SOA record"),
             Self::NoDigest => f.write_str("it has no ZONEMD record with SHA-384 or SHA-512"),
             Self::OtherSerial => f.write_str("its ZONEMD record is of another serial"),
-            Self::OtherZone => f.write_str("its records are not those that its ZONEMD record is of"),
+            Self::OtherZone => {
+                f.write_str("its records are not those that its ZONEMD record is of")
+            }
         }
     }
 }
 
 impl std::error::Error for Fault {}
 
-/// Verifies a zone by its ZONEMD record, and that by the chain of trust from the anchor at its apex (RFC 8976 §4). The
-/// order of the records is of no importance. Returns for how many seconds the signatures of its SOA and ZONEMD records
-/// are valid.
+/// Verifies a zone by its ZONEMD record, and that by the chain of trust from the anchor at its apex
+/// (RFC 8976 §4). The order of the records is of no importance. Returns for how many seconds the
+/// signatures of its SOA and ZONEMD records are valid.
 ///
 /// # Errors
 /// Why the zone is not to be believed.
-pub fn verify(records: &[ZoneRecord<'_>], apex: &NameBuf, anchors: &Anchors, context: &Context) -> Result<u32, Fault> {
+pub fn verify(
+    records: &[ZoneRecord<'_>],
+    apex: &NameBuf,
+    anchors: &Anchors,
+    context: &Context,
+) -> Result<u32, Fault> {
     let point = anchors.point(apex.wire()).ok_or(Fault::NoAnchor)?;
     let mut budget = Budget::default();
     let unverified = |rtype| move |reason| Fault::Unverified(rtype, reason);
     let keys = at_apex(records, apex, Rtype::DNSKEY, |set| {
-        chain::zone_keys(set, &point.trust(), context, &mut budget).map_err(unverified(Rtype::DNSKEY))
+        chain::zone_keys(set, &point.trust(), context, &mut budget)
+            .map_err(unverified(Rtype::DNSKEY))
     })?;
     let mut signed_secs = u32::MAX;
     for rtype in [Rtype::SOA, ZONEMD] {
@@ -103,8 +114,8 @@ pub fn check(records: &[ZoneRecord<'_>], apex: &NameBuf) -> Result<(), Fault> {
     let mut fault = Fault::NoDigest;
     for record in here(ZONEMD) {
         let Some((head, expected)) = record.rdata.split_first_chunk::<6>() else { continue };
-        let Some(algorithm) =
-            algorithm(head[5]).filter(|hash| head[4] == SIMPLE && hash.output_len() == expected.len())
+        let Some(algorithm) = algorithm(head[5])
+            .filter(|hash| head[4] == SIMPLE && hash.output_len() == expected.len())
         else {
             continue;
         };
@@ -133,16 +144,24 @@ fn algorithm(number: u8) -> Option<&'static digest::Algorithm> {
     }
 }
 
-/// The digest over all records of the zone, each once and in canonical form and order, but for the digests themselves
-/// (RFC 8976 §3.3).
-fn digest(records: &[ZoneRecord<'_>], apex: &NameBuf, algorithm: &'static digest::Algorithm) -> Vec<u8> {
-    let covered =
-        |record: &ZoneRecord<'_>| record.rdata.first_chunk().map(|covered| Rtype(u16::from_be_bytes(*covered)));
-    let is_digest = |record: &ZoneRecord<'_>| {
-        is_at(record, apex, ZONEMD) || is_at(record, apex, Rtype::RRSIG) && covered(record) == Some(ZONEMD)
+/// The digest over all records of the zone, each once and in canonical form and order, but for the
+/// digests themselves (RFC 8976 §3.3).
+fn digest(
+    records: &[ZoneRecord<'_>],
+    apex: &NameBuf,
+    algorithm: &'static digest::Algorithm,
+) -> Vec<u8> {
+    let covered = |record: &ZoneRecord<'_>| {
+        record.rdata.first_chunk().map(|covered| Rtype(u16::from_be_bytes(*covered)))
     };
-    let counts = |record: &&ZoneRecord<'_>| name::is_under(record.owner, apex.wire()) && !is_digest(record);
-    let mut included: Vec<(&ZoneRecord<'_>, Vec<u8>)> = records.iter().filter(counts).map(canonical_form).collect();
+    let is_digest = |record: &ZoneRecord<'_>| {
+        is_at(record, apex, ZONEMD)
+            || is_at(record, apex, Rtype::RRSIG) && covered(record) == Some(ZONEMD)
+    };
+    let counts =
+        |record: &&ZoneRecord<'_>| name::is_under(record.owner, apex.wire()) && !is_digest(record);
+    let mut included: Vec<(&ZoneRecord<'_>, Vec<u8>)> =
+        records.iter().filter(counts).map(canonical_form).collect();
     included.sort_by(|(a, data_a), (b, data_b)| {
         let by_owner = canonical::compare_names(a.owner, b.owner);
         by_owner.then(a.rtype.0.cmp(&b.rtype.0)).then_with(|| data_a.cmp(data_b))
@@ -186,7 +205,14 @@ fn at_apex<R>(
         is_at(record, apex, Rtype::RRSIG) && record.rdata.starts_with(&rtype.0.to_be_bytes())
     };
     let signatures: Vec<&[u8]> = records.iter().filter(covers).map(|record| record.rdata).collect();
-    act(&Rrset { owner: apex.wire(), rtype, class: Class::IN, ttl_secs, records: &data, signatures: &signatures })
+    act(&Rrset {
+        owner: apex.wire(),
+        rtype,
+        class: Class::IN,
+        ttl_secs,
+        records: &data,
+        signatures: &signatures,
+    })
 }
 
 #[cfg(test)]
@@ -262,11 +288,18 @@ mod tests {
 
     #[test]
     fn a_digest_must_be_known_and_single_and_of_this_serial() {
-        check_zone(&SIMPLE_ZONE.replace("ZONEMD 2018031900 1 1", "ZONEMD 2018031901 1 1"), Err(Fault::OtherSerial));
+        check_zone(
+            &SIMPLE_ZONE.replace("ZONEMD 2018031900 1 1", "ZONEMD 2018031901 1 1"),
+            Err(Fault::OtherSerial),
+        );
         for other in ["2 1", "1 3", "1 2"] {
-            check_zone(&SIMPLE_ZONE.replace("2018031900 1 1", &format!("2018031900 {other}")), Err(Fault::NoDigest));
+            check_zone(
+                &SIMPLE_ZONE.replace("2018031900 1 1", &format!("2018031900 {other}")),
+                Err(Fault::NoDigest),
+            );
         }
-        let second = format!("{SIMPLE_ZONE}example. 86400 IN ZONEMD 2018031900 1 1 {}\n", "00".repeat(48));
+        let second =
+            format!("{SIMPLE_ZONE}example. 86400 IN ZONEMD 2018031900 1 1 {}\n", "00".repeat(48));
         check_zone(&second, Err(Fault::NoDigest));
         check_zone("example. 60 IN A 192.0.2.1\n", Err(Fault::NoSoa));
     }

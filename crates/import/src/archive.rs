@@ -1,6 +1,7 @@
 //! Archives: the wanted members of a zip or of a tar compressed with gzip.
 //!
-//! What a header claims is not believed: members are unpacked through a limit on all of them together.
+//! What a header claims is not believed: members are unpacked through a limit on all of them
+//! together.
 
 use std::io::{Cursor, Read};
 
@@ -17,8 +18,13 @@ pub(crate) const GZIP: &[u8] = b"\x1f\x8b";
 pub(crate) type Member = (String, Vec<u8>);
 
 /// The members of a zip whose paths are `wanted`.
-pub(crate) fn zip(path: &str, octets: &[u8], wanted: impl Fn(&str) -> bool) -> Result<Vec<Member>, Error> {
-    let mut archive = zip::ZipArchive::new(Cursor::new(octets)).map_err(|error| malformed(path, error))?;
+pub(crate) fn zip(
+    path: &str,
+    octets: &[u8],
+    wanted: impl Fn(&str) -> bool,
+) -> Result<Vec<Member>, Error> {
+    let mut archive =
+        zip::ZipArchive::new(Cursor::new(octets)).map_err(|error| malformed(path, error))?;
     let mut room = Room::of(path);
     let mut members = Vec::new();
     for index in 0..archive.len() {
@@ -33,7 +39,11 @@ pub(crate) fn zip(path: &str, octets: &[u8], wanted: impl Fn(&str) -> bool) -> R
 }
 
 /// The members of a compressed tar whose paths are `wanted`.
-pub(crate) fn tar_gz(path: &str, octets: &[u8], wanted: impl Fn(&str) -> bool) -> Result<Vec<Member>, Error> {
+pub(crate) fn tar_gz(
+    path: &str,
+    octets: &[u8],
+    wanted: impl Fn(&str) -> bool,
+) -> Result<Vec<Member>, Error> {
     // All that is unpacked passes here, members that are skipped included.
     let unpacked = GzDecoder::new(octets).take(MAX_UNPACKED);
     let mut archive = tar::Archive::new(unpacked);
@@ -63,15 +73,22 @@ impl<'a> Room<'a> {
     }
 
     fn member(&mut self) -> Result<(), Error> {
-        self.members = self.members.checked_sub(1).ok_or_else(|| self.exceeded(format!("{MAX_MEMBERS} members")))?;
+        self.members = self
+            .members
+            .checked_sub(1)
+            .ok_or_else(|| self.exceeded(format!("{MAX_MEMBERS} members")))?;
         Ok(())
     }
 
     fn unpack(&mut self, member: impl Read) -> Result<Vec<u8>, Error> {
         let mut octets = Vec::new();
-        member.take(self.octets + 1).read_to_end(&mut octets).map_err(|error| malformed(self.path, error))?;
+        member
+            .take(self.octets + 1)
+            .read_to_end(&mut octets)
+            .map_err(|error| malformed(self.path, error))?;
         let left = self.octets.checked_sub(octets.len() as u64);
-        self.octets = left.ok_or_else(|| self.exceeded(format!("{} MiB unpacked", MAX_UNPACKED >> 20)))?;
+        self.octets =
+            left.ok_or_else(|| self.exceeded(format!("{} MiB unpacked", MAX_UNPACKED >> 20)))?;
         Ok(octets)
     }
 

@@ -31,7 +31,8 @@ pub(crate) const TTL_SECS: u32 = 300;
 const WELL_KNOWN_PREFIX: &str = "64:ff9b::/96";
 
 /// The reason of a note about a way to answer blocked names that is not known.
-pub(crate) const UNKNOWN_BLOCK: &str = "no such way to answer blocked names is known: they get the unspecified address";
+pub(crate) const UNKNOWN_BLOCK: &str =
+    "no such way to answer blocked names is known: they get the unspecified address";
 
 /// What has been found so far.
 #[derive(Debug, Default)]
@@ -176,7 +177,8 @@ pub(crate) struct Rule {
 }
 
 impl Draft {
-    /// An empty one whose companion files will lie in `directory`, for a server that knows these names.
+    /// An empty one whose companion files will lie in `directory`, for a server that knows these
+    /// names.
     pub(crate) fn within(directory: &str, known: Known<'_>) -> Self {
         let services = known.services.iter().map(|service| (*service).to_owned()).collect();
         let time_zones = known.time_zones.iter().map(|zone| zone.to_ascii_lowercase()).collect();
@@ -223,7 +225,13 @@ impl Draft {
     }
 
     /// Sets a key of a table that stands once.
-    pub(crate) fn set(&mut self, table: &'static str, key: &'static str, value: impl Into<Value>, origin: &str) {
+    pub(crate) fn set(
+        &mut self,
+        table: &'static str,
+        key: &'static str,
+        value: impl Into<Value>,
+        origin: &str,
+    ) {
         self.settings.insert((table, key), (value.into(), origin.to_owned()));
     }
 
@@ -259,14 +267,21 @@ impl Draft {
         }
     }
 
-    /// Has addresses translated for clients of IPv6 only, by the first prefix that can be one (RFC 6052 §2.2).
+    /// Has addresses translated for clients of IPv6 only, by the first prefix that can be one
+    /// (RFC 6052 §2.2).
     pub(crate) fn dns64(&mut self, prefixes: &[String], origin: &str) {
         let mut chosen = None;
         for written in prefixes {
             match written.parse::<Ipv6Net>().map(|net| net.trunc()).ok().filter(is_translator) {
                 Some(net) if chosen.is_none() => chosen = Some(net.to_string()),
-                Some(_) => self.note(format!("{origin}: {written}"), "addresses are translated with one prefix here"),
-                None => self.note(format!("{origin}: {written}"), "it is no prefix of a translator (RFC 6052)"),
+                Some(_) => self.note(
+                    format!("{origin}: {written}"),
+                    "addresses are translated with one prefix here",
+                ),
+                None => self.note(
+                    format!("{origin}: {written}"),
+                    "it is no prefix of a translator (RFC 6052)",
+                ),
             }
         }
         let prefix = match (chosen, prefixes) {
@@ -337,12 +352,16 @@ impl Draft {
     pub(crate) fn record(&mut self, record: Record<'_>, origin: &str) {
         let Record { owner, rtype, data, ttl_secs, reverse } = record;
         let what = format!("{origin}: {owner} {rtype} {data}");
-        let Some(owner) =
-            name::domain(owner).filter(|owner| owner != "." && !owner.trim_start_matches("*.").contains('*'))
+        let Some(owner) = name::domain(owner)
+            .filter(|owner| owner != "." && !owner.trim_start_matches("*.").contains('*'))
         else {
-            return self.note(what, "its name is no domain name; other alphabets are written as xn-- labels");
+            return self.note(
+                what,
+                "its name is no domain name; other alphabets are written as xn-- labels",
+            );
         };
-        let known = rdata::from_mnemonic(rtype).filter(|number| *number != 0 && !Rtype(*number).is_meta());
+        let known =
+            rdata::from_mnemonic(rtype).filter(|number| *number != 0 && !Rtype(*number).is_meta());
         let Some(number) = known else {
             return self.note(what, "there is no such type of record");
         };
@@ -360,13 +379,23 @@ impl Draft {
     }
 
     /// Adds the record of an address, which is mapped back to the name.
-    pub(crate) fn address(&mut self, owner: &str, address: IpAddr, ttl_secs: Option<u32>, origin: &str) {
+    pub(crate) fn address(
+        &mut self,
+        owner: &str,
+        address: IpAddr,
+        ttl_secs: Option<u32>,
+        origin: &str,
+    ) {
         let data = address.to_string();
         let rtype = address_type(address);
-        self.record(Record { owner, rtype, data: &data, ttl_secs, reverse: Reverse::Answered }, origin);
+        self.record(
+            Record { owner, rtype, data: &data, ttl_secs, reverse: Reverse::Answered },
+            origin,
+        );
     }
 
-    /// Adds the records of a line of a hosts file; names of the loopback addresses are answered without.
+    /// Adds the records of a line of a hosts file; names of the loopback addresses are answered
+    /// without.
     pub(crate) fn host(&mut self, host: &Host, ttl_secs: Option<u32>, origin: &str) {
         for name in &host.names {
             if hosts::is_loopback(name) || host.address.is_multicast() {
@@ -384,7 +413,8 @@ impl Draft {
         name
     }
 
-    /// Adds a companion file with these lines and the list that reads it, and gives the name of the list.
+    /// Adds a companion file with these lines and the list that reads it, and gives the name of the
+    /// list.
     pub(crate) fn own_list(
         &mut self,
         wanted: &str,
@@ -407,7 +437,12 @@ impl Draft {
     }
 
     /// Adds a companion file like [`Draft::own_list`] whose list only conditions ask for.
-    pub(crate) fn condition_list(&mut self, wanted: &str, lines: &[String], origin: &str) -> String {
+    pub(crate) fn condition_list(
+        &mut self,
+        wanted: &str,
+        lines: &[String],
+        origin: &str,
+    ) -> String {
         let name = self.own_list(wanted, "adblock", Kind::Block, lines, origin);
         if let Some(list) = self.lists.last_mut() {
             (list.purpose, list.trust) = (Purpose::Conditions, Trust::Verdicts);
@@ -427,7 +462,8 @@ impl Draft {
         self.rules.push(rule);
     }
 
-    /// What a client is known by, as `ids` takes it: an address, a network, a MAC address or a host name.
+    /// What a client is known by, as `ids` takes it: an address, a network, a MAC address or a host
+    /// name.
     pub(crate) fn client_id(&mut self, written: &str, origin: &str) -> Option<String> {
         let what = format!("{origin}: {written}");
         let Some(id) = client_id(written.trim()) else {
@@ -443,7 +479,8 @@ impl Draft {
 
     /// Those services that can be blocked here; a note for each of the others.
     pub(crate) fn services(&mut self, wanted: Vec<String>, origin: &str) -> Vec<String> {
-        let (known, unknown): (Vec<String>, _) = wanted.into_iter().partition(|id| self.services.contains(id));
+        let (known, unknown): (Vec<String>, _) =
+            wanted.into_iter().partition(|id| self.services.contains(id));
         for id in unknown {
             self.note(format!("{origin}: {id}"), "no rule set of that name is shipped");
         }
@@ -454,7 +491,10 @@ impl Draft {
     pub(crate) fn note_lines_left_out(&mut self, path: &str, text: &str) {
         let count = crate::source::lines_left_out(text);
         if count > 0 {
-            self.note(format!("{path}: {count} lines"), "endless, or past the most lines that are read");
+            self.note(
+                format!("{path}: {count} lines"),
+                "endless, or past the most lines that are read",
+            );
         }
     }
 }
@@ -485,7 +525,8 @@ impl List {
 impl Rule {
     /// A rule that blocks, with an answer of its own where `answer` is not empty.
     pub(crate) fn block(name: &str, when: String, answer: &'static str, origin: &str) -> Self {
-        let more = if answer.is_empty() { Vec::new() } else { vec![("answer", Value::from(answer))] };
+        let more =
+            if answer.is_empty() { Vec::new() } else { vec![("answer", Value::from(answer))] };
         Self { more, ..Self::doing("block", name, when, origin) }
     }
 

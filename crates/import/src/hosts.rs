@@ -12,7 +12,8 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// Puts the names without a dot below `domain` before all others, as servers do that expand them.
+    /// Puts the names without a dot below `domain` before all others, as servers do that expand
+    /// them.
     pub(crate) fn expand(&mut self, domain: Option<&str>) {
         let Some(domain) = domain else {
             return;

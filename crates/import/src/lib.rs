@@ -5,10 +5,11 @@
 //!                                                                   └ notes: what is left behind, and why
 //! ```
 //! Each source is read by a module of its own, which puts what it finds into one draft. The draft
-//! takes only what the configuration reader will take; the rest becomes a note, so an import never writes a file that
-//! the server refuses.
+//! takes only what the configuration reader will take; the rest becomes a note, so an import never
+//! writes a file that the server refuses.
 //!
-//! Not here: disk and command line, which the server has, and the network: lists are named, not fetched.
+//! Not here: disk and command line, which the server has, and the network: lists are named, not
+//! fetched.
 
 #![forbid(unsafe_code)]
 
@@ -37,7 +38,8 @@ use draft::Draft;
 /// Whose configuration is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {
-    /// Pi-hole: a teleporter archive, `gravity.db`, `pihole.toml`, `setupVars.conf`, or the directory with them.
+    /// Pi-hole: a teleporter archive, `gravity.db`, `pihole.toml`, `setupVars.conf`, or the
+    /// directory with them.
     Pihole,
     /// AdGuard Home: `AdGuardHome.yaml`.
     Adguard,
@@ -74,7 +76,8 @@ pub struct Known<'a> {
 pub struct Imported {
     /// The text of `avocet.toml`.
     pub config: String,
-    /// Files that it names, which belong into the directory given to [`import`]: their names and texts.
+    /// Files that it names, which belong into the directory given to [`import`]: their names and
+    /// texts.
     pub files: Vec<(String, String)>,
     /// What could not be carried over, a line each: what it is, and the reason.
     pub notes: Vec<String>,
@@ -83,8 +86,8 @@ pub struct Imported {
 /// Reads the configuration at `path`; files that go with the result are named in `directory`.
 ///
 /// # Errors
-/// The source cannot be read, is not what it should be, or exceeds a limit. What is read but has no counterpart here
-/// is a note, not an error.
+/// The source cannot be read, is not what it should be, or exceeds a limit. What is read but has no
+/// counterpart here is a note, not an error.
 pub fn import(
     origin: Origin,
     path: &str,

@@ -1,6 +1,7 @@
 //! Names that are answered from local records or not at all: local zones, and names without a dot.
 //!
-//! A rule on the question counts before local records, so it has to except the names that have some.
+//! A rule on the question counts before local records, so it has to except the names that have
+//! some.
 
 use crate::draft::{Draft, Forward, Rule};
 use crate::server::Server;
@@ -17,26 +18,40 @@ pub(crate) fn apply(draft: &mut Draft) {
     if !zones.is_empty() {
         let origins: Vec<&str> = zones.iter().map(|(_, origin)| origin.as_str()).collect();
         let origin = origins.join(", ");
-        draft.set("server", "local-zones", zones.iter().map(|(zone, _)| zone.clone()).collect::<Vec<_>>(), &origin);
+        draft.set(
+            "server",
+            "local-zones",
+            zones.iter().map(|(zone, _)| zone.clone()).collect::<Vec<_>>(),
+            &origin,
+        );
     }
     // Where such names have servers, these count.
     let needs_dot = draft.needs_dot.take();
     if let Some(Forward { origin, servers, .. }) = draft.dotless.take() {
         let to: Vec<String> = servers.iter().map(Server::of_rule).collect();
-        let rule = |when| Rule::doing("forward", "names without a dot", when, &origin).with("to", to);
+        let rule =
+            |when| Rule::doing("forward", "names without a dot", when, &origin).with("to", to);
         dotless(draft, rule, &origin);
     } else if let Some(origin) = needs_dot {
         dotless(draft, |when| Rule::block("domain needed", when, "nxdomain", &origin), &origin);
     }
 }
 
-/// Adds a rule on the addresses of names without a dot, but for those with records or servers of their own.
+/// Adds a rule on the addresses of names without a dot, but for those with records or servers of
+/// their own.
 fn dotless(draft: &mut Draft, rule: impl FnOnce(String) -> Rule, origin: &str) {
     let excepted = excepted(draft, |name| !name.contains('.') && name != ".");
-    let but = if excepted.is_empty() { String::new() } else { format!(" && !({})", excepted.join(" || ")) };
+    let but = if excepted.is_empty() {
+        String::new()
+    } else {
+        format!(" && !({})", excepted.join(" || "))
+    };
     let when = format!("qname.levels() == 1 && qtype in [\"A\", \"AAAA\"]{but}");
     if when.len() > MAX_EXPRESSION {
-        return draft.note(origin, "it has too many names here for a rule; the others are asked for upstream");
+        return draft.note(
+            origin,
+            "it has too many names here for a rule; the others are asked for upstream",
+        );
     }
     draft.rule(rule(when));
 }
@@ -44,11 +59,14 @@ fn dotless(draft: &mut Draft, rule: impl FnOnce(String) -> Rule, origin: &str) {
 /// What is to be excepted of names with records or servers of their own.
 fn excepted(draft: &Draft, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
     let owners = draft.records.owners();
-    let (wildcards, owners): (Vec<&str>, Vec<&str>) =
-        owners.into_iter().filter(|owner| is_wanted(owner)).partition(|owner| owner.starts_with("*."));
+    let (wildcards, owners): (Vec<&str>, Vec<&str>) = owners
+        .into_iter()
+        .filter(|owner| is_wanted(owner))
+        .partition(|owner| owner.starts_with("*."));
     let wildcards = wildcards.iter().map(|owner| owner.trim_start_matches("*."));
     let zones = draft.forwards.keys().map(String::as_str).filter(|zone| is_wanted(zone));
-    let mut tests: Vec<String> = wildcards.chain(zones).map(|name| format!("qname.under(\"{name}\")")).collect();
+    let mut tests: Vec<String> =
+        wildcards.chain(zones).map(|name| format!("qname.under(\"{name}\")")).collect();
     if !owners.is_empty() {
         let names: Vec<String> = owners.iter().map(|owner| format!("\"{owner}\"")).collect();
         tests.push(format!("qname in [{}]", names.join(", ")));

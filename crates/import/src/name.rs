@@ -9,11 +9,12 @@ use avocet_wire::text;
 pub(crate) const ROOT: &[u8] = &[0];
 /// Most octets of a name that is made here.
 const MAX_SLUG: usize = 48;
-/// Most octets of a name that clients, groups, lists and rules take, as the configuration reader has it.
+/// Most octets of a name that clients, groups, lists and rules take, as the configuration reader
+/// has it.
 const MAX_TITLE: usize = 64;
 
-/// A domain name in lower case and without a dot at its end, the root being `.`; `None` where it is none, or is
-/// written in letters that need escapes.
+/// A domain name in lower case and without a dot at its end, the root being `.`; `None` where it is
+/// none, or is written in letters that need escapes.
 pub(crate) fn domain(written: &str) -> Option<String> {
     let is_plain = |octet: u8| octet.is_ascii_alphanumeric() || b"._-*".contains(&octet);
     if written.is_empty() || !written.bytes().all(is_plain) {
@@ -27,10 +28,12 @@ pub(crate) fn domain(written: &str) -> Option<String> {
 
 /// Is `name` the same as `zone`, or below it? Both as [`domain`] gives them.
 pub(crate) fn is_under(name: &str, zone: &str) -> bool {
-    zone == "." || name.strip_suffix(zone).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    zone == "."
+        || name.strip_suffix(zone).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
-/// A text of letters, digits and hyphens that reminds of `written`; `otherwise` where nothing would be left.
+/// A text of letters, digits and hyphens that reminds of `written`; `otherwise` where nothing would
+/// be left.
 pub(crate) fn slug(written: &str, otherwise: &str) -> String {
     let mut out = String::new();
     for c in written.chars().take(MAX_SLUG) {
@@ -46,7 +49,9 @@ pub(crate) fn slug(written: &str, otherwise: &str) -> String {
 
 /// Can a client or a group be called so?
 pub(crate) fn is_title(written: &str) -> bool {
-    (1..=MAX_TITLE).contains(&written.len()) && !written.chars().any(char::is_control) && !written.trim().is_empty()
+    (1..=MAX_TITLE).contains(&written.len())
+        && !written.chars().any(char::is_control)
+        && !written.trim().is_empty()
 }
 
 /// Names given out so far, each with the last number that was put behind it.
@@ -78,7 +83,10 @@ mod tests {
     #[test]
     fn domains_are_folded_and_checked() {
         assert_eq!(domain("Www.Example.").as_deref(), Some("www.example"));
-        assert_eq!((domain(".").as_deref(), domain("*.lan").as_deref()), (Some("."), Some("*.lan")));
+        assert_eq!(
+            (domain(".").as_deref(), domain("*.lan").as_deref()),
+            (Some("."), Some("*.lan"))
+        );
         let long = "a.".repeat(128);
         for wrong in ["", "a..b", "a b", "bücher.example", "a\\.b", &"a".repeat(64), &long] {
             assert_eq!(domain(wrong), None, "{wrong}");

@@ -1,8 +1,8 @@
 //! Local records in the order of the source.
 //!
-//! The order matters for reverse names: of several names of an address the first counts. A value that would bring a
-//! later name before an earlier one gets a table of its own, as the configuration reader takes the tables of one RRset
-//! together.
+//! The order matters for reverse names: of several names of an address the first counts. A value
+//! that would bring a later name before an earlier one gets a table of its own, as the
+//! configuration reader takes the tables of one RRset together.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -71,8 +71,11 @@ impl Records {
             }
             self.tables[table].values[place] = None;
         }
-        let is_mapped = matches!(rtype, "A" | "AAAA") && reverse == Reverse::Answered && !owner.starts_with("*.");
-        let is_of_other = is_mapped && *self.mapped.entry(wire.clone()).or_insert_with(|| owner.clone()) != owner;
+        let is_mapped = matches!(rtype, "A" | "AAAA")
+            && reverse == Reverse::Answered
+            && !owner.starts_with("*.");
+        let is_of_other =
+            is_mapped && *self.mapped.entry(wire.clone()).or_insert_with(|| owner.clone()) != owner;
         let last = &mut set.last[usize::from(reverse == Reverse::Absent)];
         let table = last.filter(|_| !is_of_other).unwrap_or_else(|| {
             let (owner, rtype, origin) = (owner, rtype.to_owned(), origin.to_owned());
@@ -107,10 +110,12 @@ impl Records {
 
     /// Has an address of the name its reverse name?
     pub(crate) fn is_mapped_back(&self, owner: &str) -> bool {
-        self.sets_of(owner).any(|(rtype, set)| matches!(rtype, "A" | "AAAA") && set.last[0].is_some())
+        self.sets_of(owner)
+            .any(|(rtype, set)| matches!(rtype, "A" | "AAAA") && set.last[0].is_some())
     }
 
-    /// Takes out the records of a name as lines made of name, type and data, if there is one for each.
+    /// Takes out the records of a name as lines made of name, type and data, if there is one for
+    /// each.
     pub(crate) fn lines(
         &mut self,
         owner: &str,
@@ -138,8 +143,9 @@ impl Records {
         })
     }
 
-    /// Gives names below an owner the records of the wildcard above it: a wildcard is for all names below it in the
-    /// sources, but ends at a name with records here (RFC 4592 §3.3.1). Says whether all were given.
+    /// Gives names below an owner the records of the wildcard above it: a wildcard is for all names
+    /// below it in the sources, but ends at a name with records here (RFC 4592 §3.3.1). Says
+    /// whether all were given.
     pub(crate) fn spread(&mut self) -> bool {
         let mut room = MAX_SPREAD;
         for (owner, wildcard) in self.below_wildcards() {
@@ -153,7 +159,10 @@ impl Records {
                 for (wire, data) in values {
                     let (owner, reverse) = (format!("*.{owner}"), Reverse::Absent);
                     let ttl_secs = Some(ttl_secs);
-                    self.add(Checked { owner, rtype: &rtype, data: &data, wire, ttl_secs, reverse }, &origin);
+                    self.add(
+                        Checked { owner, rtype: &rtype, data: &data, wire, ttl_secs, reverse },
+                        &origin,
+                    );
                 }
             }
         }
@@ -168,7 +177,10 @@ impl Records {
             let mut above = above.map(|(_, up)| format!("*.{up}"));
             above.find(|wildcard| has(wildcard))
         };
-        let plain = self.owners().into_iter().filter(|owner| !owner.starts_with("*.") && !has(&format!("*.{owner}")));
+        let plain = self
+            .owners()
+            .into_iter()
+            .filter(|owner| !owner.starts_with("*.") && !has(&format!("*.{owner}")));
         plain.filter_map(|owner| Some((owner.to_owned(), nearest(owner)?))).collect()
     }
 
@@ -187,9 +199,11 @@ impl Records {
     fn values(&self, owner: &str, rtype: &str) -> Vec<(Vec<u8>, String)> {
         let set = self.sets.get(&(owner.to_owned(), rtype.to_owned()));
         let places = set.into_iter().flat_map(|set| &set.places);
-        let mut places: Vec<(&(usize, usize), &Vec<u8>)> = places.map(|(wire, at)| (at, wire)).collect();
+        let mut places: Vec<(&(usize, usize), &Vec<u8>)> =
+            places.map(|(wire, at)| (at, wire)).collect();
         places.sort_unstable();
-        let value = |(table, place): (usize, usize)| self.tables.get(table)?.values.get(place)?.clone();
+        let value =
+            |(table, place): (usize, usize)| self.tables.get(table)?.values.get(place)?.clone();
         places.into_iter().filter_map(|(at, wire)| Some((wire.clone(), value(*at)?))).collect()
     }
 }

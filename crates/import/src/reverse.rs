@@ -1,9 +1,10 @@
-//! The zones below in-addr.arpa and ip6.arpa that hold the names of a network (RFC 1035 §3.5, RFC 3596 §2.5).
+//! The zones below in-addr.arpa and ip6.arpa that hold the names of a network (RFC 1035 §3.5,
+//! RFC 3596 §2.5).
 
 use ipnet::IpNet;
 
-/// The zones of a network: one where its prefix ends with an octet (IPv4) or a digit (IPv6), and else as many as it
-/// takes up to that length, 256 at most.
+/// The zones of a network: one where its prefix ends with an octet (IPv4) or a digit (IPv6), and
+/// else as many as it takes up to that length, 256 at most.
 pub(crate) fn zones(network: IpNet) -> Vec<String> {
     let step = if network.addr().is_ipv4() { 8 } else { 4 };
     let length = network.prefix_len().next_multiple_of(step).max(step);
@@ -18,17 +19,28 @@ pub(crate) fn zones(network: IpNet) -> Vec<String> {
 /// The reverse zones of private addresses (RFC 6303 §4.1, RFC 4193).
 pub(crate) fn private_zones() -> impl Iterator<Item = String> {
     let middle = (16..32).map(|octet| format!("{octet}.172.in-addr.arpa"));
-    ["10.in-addr.arpa", "168.192.in-addr.arpa", "d.f.ip6.arpa"].map(str::to_owned).into_iter().chain(middle)
+    ["10.in-addr.arpa", "168.192.in-addr.arpa", "d.f.ip6.arpa"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(middle)
 }
 
 fn zone(network: IpNet) -> String {
     let mut labels: Vec<String> = match network {
-        IpNet::V4(net) => {
-            net.addr().octets().iter().take(usize::from(net.prefix_len() / 8)).map(u8::to_string).collect()
-        }
+        IpNet::V4(net) => net
+            .addr()
+            .octets()
+            .iter()
+            .take(usize::from(net.prefix_len() / 8))
+            .map(u8::to_string)
+            .collect(),
         IpNet::V6(net) => {
-            let digits = net.addr().octets().into_iter().flat_map(|octet| [octet >> 4, octet & 0xf]);
-            digits.take(usize::from(net.prefix_len() / 4)).map(|digit| format!("{digit:x}")).collect()
+            let digits =
+                net.addr().octets().into_iter().flat_map(|octet| [octet >> 4, octet & 0xf]);
+            digits
+                .take(usize::from(net.prefix_len() / 4))
+                .map(|digit| format!("{digit:x}"))
+                .collect()
         }
     };
     labels.reverse();

@@ -1,4 +1,5 @@
-//! A table of a source whose keys are taken out one after another, so that what nobody took is known at the end.
+//! A table of a source whose keys are taken out one after another, so that what nobody took is
+//! known at the end.
 
 use std::fmt;
 
@@ -140,7 +141,8 @@ impl Section {
         }
     }
 
-    /// Drops keys that answers do not depend on, or whose effect the server has anyway; one note names them all.
+    /// Drops keys that answers do not depend on, or whose effect the server has anyway; one note
+    /// names them all.
     pub(crate) fn quiet(&mut self, keys: &[&str], draft: &mut Draft) {
         for key in keys {
             if self.keys.remove(*key).is_some_and(|value| !is_absent(&value)) {
@@ -156,13 +158,17 @@ impl Section {
         }
     }
 
-    /// Notes what nobody took, with the reason from `reasons` or the usual one. Empty and false values say nothing.
+    /// Notes what nobody took, with the reason from `reasons` or the usual one. Empty and false
+    /// values say nothing.
     pub(crate) fn leave(mut self, reasons: &[(&str, &str)], draft: &mut Draft) {
         for (key, value) in self.drain() {
             if is_void(&value) {
                 continue;
             }
-            let reason = reasons.iter().find(|(known, _)| *known == key).map_or(NO_COUNTERPART, |(_, reason)| reason);
+            let reason = reasons
+                .iter()
+                .find(|(known, _)| *known == key)
+                .map_or(NO_COUNTERPART, |(_, reason)| reason);
             draft.note(Shown(&self.name(&key), &value), reason);
         }
     }
@@ -206,7 +212,8 @@ struct Shown<'a>(&'a str, &'a Value);
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let key = self.0.to_ascii_lowercase();
-        let is_secret = ["pass", "pwd", "secret", "token", "key"].iter().any(|word| key.contains(word));
+        let is_secret =
+            ["pass", "pwd", "secret", "token", "key"].iter().any(|word| key.contains(word));
         let is_single = !matches!(self.1, Value::Array(_) | Value::Object(_));
         if is_secret || !is_single {
             return f.write_str(self.0);
@@ -250,9 +257,12 @@ mod tests {
 
     #[test]
     fn times_are_read_as_go_writes_them() {
-        for (text, expected) in
-            [("2s", Some(2_000)), ("1h30m", Some(5_400_000)), ("500ms", Some(500)), ("30", Some(30_000))]
-        {
+        for (text, expected) in [
+            ("2s", Some(2_000)),
+            ("1h30m", Some(5_400_000)),
+            ("500ms", Some(500)),
+            ("30", Some(30_000)),
+        ] {
             assert_eq!(millis(text), expected, "{text}");
         }
         for wrong in ["x", "3w", "-1s", "99999999999999999999h"] {
@@ -272,6 +282,9 @@ mod tests {
         inner.leave(&[("d", "why not")], &mut draft);
         section.section("g").leave(&[], &mut draft);
         section.leave(&[("h", "why not")], &mut draft);
-        assert_eq!(draft.notes, ["c.d = 7: why not", "g.password: there is no such setting here", "h: why not"]);
+        assert_eq!(
+            draft.notes,
+            ["c.d = 7: why not", "g.password: there is no such setting here", "h: why not"]
+        );
     }
 }

@@ -15,8 +15,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Reads `ADDRESS`, `ADDRESS:PORT`, `ADDRESS#PORT` or `[ADDRESS]:PORT`, with `udp://`, `tcp://`, `udp:`, `tcp:` or
-    /// `tcp+udp:` before it.
+    /// Reads `ADDRESS`, `ADDRESS:PORT`, `ADDRESS#PORT` or `[ADDRESS]:PORT`, with `udp://`,
+    /// `tcp://`, `udp:`, `tcp:` or `tcp+udp:` before it.
     ///
     /// # Errors
     /// It is something else; the text gives the reason.
@@ -24,9 +24,13 @@ impl Server {
         let written = written.trim();
         let mut rest = written;
         let mut tcp = false;
-        for (scheme, is_tcp) in
-            [("udp://", false), ("tcp://", true), ("tcp+udp:", false), ("udp:", false), ("tcp:", true)]
-        {
+        for (scheme, is_tcp) in [
+            ("udp://", false),
+            ("tcp://", true),
+            ("tcp+udp:", false),
+            ("udp:", false),
+            ("tcp:", true),
+        ] {
             if let Some(found) = written.strip_prefix(scheme) {
                 (rest, tcp) = (found, is_tcp);
                 break;
@@ -72,7 +76,8 @@ impl Server {
     /// Would a query to it come back to a server that listens on `listen`?
     pub(crate) fn is_own(&self, listen: &SocketAddr) -> bool {
         let same_family = listen.is_ipv4() == self.at.is_ipv4();
-        let same_ip = listen.ip() == self.at.ip() || (listen.ip().is_unspecified() && self.at.ip().is_loopback());
+        let same_ip = listen.ip() == self.at.ip()
+            || (listen.ip().is_unspecified() && self.at.ip().is_loopback());
         same_family && same_ip && listen.port() == self.at.port()
     }
 }
@@ -117,7 +122,11 @@ mod tests {
             ("tcp://9.9.9.9", "tcp://9.9.9.9:53"),
             ("[2620:fe::9]", "2620:fe::9"),
         ] {
-            assert_eq!(Server::parse(written).map(|server| server.upstream()).as_deref(), Ok(expected), "{written}");
+            assert_eq!(
+                Server::parse(written).map(|server| server.upstream()).as_deref(),
+                Ok(expected),
+                "{written}"
+            );
         }
     }
 

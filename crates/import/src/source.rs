@@ -77,10 +77,14 @@ pub(crate) fn octets(files: &dyn Files, path: &str, most: u64) -> Result<Vec<u8>
     files.read(path, most).map_err(|reason| Error::Unreadable { path: path.to_owned(), reason })
 }
 
-/// The text of octets that should be one: without a byte order mark, and what is not UTF-8 replaced.
+/// The text of octets that should be one: without a byte order mark, and what is not UTF-8
+/// replaced.
 pub(crate) fn text(path: &str, octets: &[u8]) -> Result<String, Error> {
     if octets.len() as u64 > MAX_TEXT {
-        return Err(Error::TooLarge { path: path.to_owned(), limit: format!("{} MiB", MAX_TEXT >> 20) });
+        return Err(Error::TooLarge {
+            path: path.to_owned(),
+            limit: format!("{} MiB", MAX_TEXT >> 20),
+        });
     }
     if octets.contains(&0) {
         return Err(malformed(path, "this is no text"));
@@ -89,10 +93,13 @@ pub(crate) fn text(path: &str, octets: &[u8]) -> Result<String, Error> {
     Ok(text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned())
 }
 
-/// The lines of a text with their numbers, without blanks around them; empty and endless ones are left out.
+/// The lines of a text with their numbers, without blanks around them; empty and endless ones are
+/// left out.
 pub(crate) fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let numbered = text.lines().take(MAX_ROWS).enumerate();
-    numbered.map(|(index, line)| (index + 1, line.trim())).filter(|(_, line)| (1..=MAX_LINE).contains(&line.len()))
+    numbered
+        .map(|(index, line)| (index + 1, line.trim()))
+        .filter(|(_, line)| (1..=MAX_LINE).contains(&line.len()))
 }
 
 /// How many lines of a text [`lines`] leaves out because of a limit.

@@ -1,8 +1,9 @@
 //! Names of which dnsmasq sets records of some types only.
 //!
-//! It asks its servers for all other types of such a name. A record here stands for the whole name, so that its other
-//! types have no data. Where a name has no addresses of its own, as with `txt-record` for a domain of the Internet, its
-//! records become a list that answers these types alone.
+//! It asks its servers for all other types of such a name. A record here stands for the whole name,
+//! so that its other types have no data. Where a name has no addresses of its own, as with
+//! `txt-record` for a domain of the Internet, its records become a list that answers these types
+//! alone.
 
 use crate::draft::{Draft, Kind, Trust};
 use crate::name;
@@ -15,8 +16,13 @@ const MAX_STRING: usize = 255;
 /// Makes the list, and notes names that it is not for.
 pub(crate) fn settle(draft: &mut Draft) {
     let is_local = |owner: &str| draft.local_zones.keys().any(|zone| name::is_under(owner, zone));
-    let is_of_network = |owner: &str| owner.starts_with(['_', '*']) || owner.ends_with(".arpa") || is_local(owner);
-    let owners = draft.records.owners().into_iter().filter(|owner| owner.contains('.') && !is_of_network(owner));
+    let is_of_network =
+        |owner: &str| owner.starts_with(['_', '*']) || owner.ends_with(".arpa") || is_local(owner);
+    let owners = draft
+        .records
+        .owners()
+        .into_iter()
+        .filter(|owner| owner.contains('.') && !is_of_network(owner));
     let owners: Vec<String> = owners.map(str::to_owned).collect();
     let (mut lines, mut halves, mut whole) = (Vec::new(), Vec::new(), Vec::new());
     for owner in owners {
@@ -49,7 +55,11 @@ fn note(draft: &mut Draft, owners: &[String], missing: &str) {
         return;
     }
     let shown = owners.iter().take(MAX_SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
-    let more = if owners.len() > MAX_SHOWN { format!(" and {} more", owners.len() - MAX_SHOWN) } else { String::new() };
+    let more = if owners.len() > MAX_SHOWN {
+        format!(" and {} more", owners.len() - MAX_SHOWN)
+    } else {
+        String::new()
+    };
     let reason = format!("records stand for the whole name here, so it has no data for {missing}");
     draft.note(format!("{shown}{more}"), reason);
 }

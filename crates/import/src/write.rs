@@ -58,7 +58,10 @@ fn limit_lists(draft: &mut Draft) {
         match &list.place {
             Place::Url(url) if over > 0 && list.kind == Kind::Block => {
                 over -= 1;
-                draft.note(format!("{}: {url}", list.origin), format!("there are {MAX_LISTS} lists at most"));
+                draft.note(
+                    format!("{}: {url}", list.origin),
+                    format!("there are {MAX_LISTS} lists at most"),
+                );
             }
             _ => kept.push(list),
         }
@@ -108,10 +111,14 @@ fn drop_own_addresses(draft: &mut Draft) {
 
 /// Lowers the least TTL to the greatest, where a source has them the other way round.
 fn order_ttls(draft: &mut Draft) {
-    let number = |key| draft.settings.get(&("cache", key)).and_then(|(value, _)| value.as_integer());
+    let number =
+        |key| draft.settings.get(&("cache", key)).and_then(|(value, _)| value.as_integer());
     let max = number("max-ttl-secs").unwrap_or(DEFAULT_MAX_TTL_SECS);
     if let Some(min) = number("min-ttl-secs").filter(|min| *min > max) {
-        draft.note(format!("min-ttl-secs = {min}"), format!("it is above max-ttl-secs: {max} it is"));
+        draft.note(
+            format!("min-ttl-secs = {min}"),
+            format!("it is above max-ttl-secs: {max} it is"),
+        );
         draft.set("cache", "min-ttl-secs", max, "lowered to max-ttl-secs");
     }
 }
@@ -119,22 +126,31 @@ fn order_ttls(draft: &mut Draft) {
 /// Has wildcards hold below names with records of their own, as they do in all sources.
 fn spread_wildcards(draft: &mut Draft) {
     if !draft.records.spread() {
-        draft.note("wildcards", "below names with records of their own some do not hold: there are too many");
+        draft.note(
+            "wildcards",
+            "below names with records of their own some do not hold: there are too many",
+        );
     }
 }
 
-/// Makes of "the servers for all names" what means it here: an exception takes names out of one rule, so that the
-/// next rule above holds. Below no rule or the one for all names that is the case anyway.
+/// Makes of "the servers for all names" what means it here: an exception takes names out of one
+/// rule, so that the next rule above holds. Below no rule or the one for all names that is the case
+/// anyway.
 fn settle_exceptions(draft: &mut Draft) {
     let zones_above = |zone: &str| {
         let above = std::iter::successors(zone.split_once('.'), |(_, up)| up.split_once('.'));
         above.map(|(_, up)| up.to_owned()).collect::<Vec<_>>()
     };
-    let exceptions: Vec<String> =
-        draft.forwards.iter().filter(|(_, rule)| rule.servers.is_empty()).map(|(zone, _)| zone.clone()).collect();
+    let exceptions: Vec<String> = draft
+        .forwards
+        .iter()
+        .filter(|(_, rule)| rule.servers.is_empty())
+        .map(|(zone, _)| zone.clone())
+        .collect();
     for zone in exceptions {
         let is_rule = |up: &String| {
-            draft.local_zones.contains_key(up) || draft.forwards.get(up).is_some_and(|rule| !rule.servers.is_empty())
+            draft.local_zones.contains_key(up)
+                || draft.forwards.get(up).is_some_and(|rule| !rule.servers.is_empty())
         };
         let all = draft.forwards.get(".").map(|rule| (rule.servers.clone(), rule.strategy.clone()));
         let above: Vec<String> = zones_above(&zone).into_iter().filter(is_rule).collect();
@@ -192,7 +208,10 @@ fn write_all(out: &mut String, origin: Origin, path: &str, draft: &Draft) -> fmt
         writeln!(out, "{key} = {value}   # {}", one_line(origin))?;
     }
     draft.forwards.iter().try_for_each(|(zone, forward)| write_forward(out, zone, forward))?;
-    draft.records.tables().try_for_each(|(table, values, ttl_secs)| write_record(out, table, (&values, ttl_secs)))?;
+    draft
+        .records
+        .tables()
+        .try_for_each(|(table, values, ttl_secs)| write_record(out, table, (&values, ttl_secs)))?;
     draft.lists.iter().try_for_each(|list| write_list(out, list))?;
     draft.groups.iter().try_for_each(|group| write_group(out, group))?;
     for client in &draft.clients {
@@ -218,7 +237,11 @@ fn write_forward(out: &mut String, zone: &str, forward: &Forward) -> fmt::Result
     }
 }
 
-fn write_record(out: &mut String, table: &Table, (values, ttl_secs): (&[&str], u32)) -> fmt::Result {
+fn write_record(
+    out: &mut String,
+    table: &Table,
+    (values, ttl_secs): (&[&str], u32),
+) -> fmt::Result {
     header(out, "record", &table.origin)?;
     pair(out, "name", table.owner.as_str())?;
     pair(out, "type", table.rtype.as_str())?;

@@ -1,7 +1,8 @@
 //! YAML documents as values: what configurations use of it, within bounds.
 //!
-//! The parser gives events, of which the tree is built here, so that depth, size and what aliases stand for are
-//! counted before anything is held. Tags are not looked at; a key that is no text is taken by how it is written.
+//! The parser gives events, of which the tree is built here, so that depth, size and what aliases
+//! stand for are counted before anything is held. Tags are not looked at; a key that is no text is
+//! taken by how it is written.
 
 use std::collections::HashMap;
 
@@ -27,7 +28,8 @@ pub(crate) fn parse(path: &str, octets: &[u8]) -> Result<Value, Error> {
         if matches!(event, Event::DocumentEnd) {
             break;
         }
-        tree.take(event).map_err(|reason| malformed(path, format!("line {}: {reason}", span.start.line())))?;
+        tree.take(event)
+            .map_err(|reason| malformed(path, format!("line {}: {reason}", span.start.line())))?;
     }
     Ok(tree.root)
 }
@@ -59,7 +61,9 @@ impl Tree {
     fn take(&mut self, event: Event<'_>) -> Result<(), &'static str> {
         match event {
             Event::SequenceStart(anchor, _) => self.open(anchor, Collection::List(Vec::new())),
-            Event::MappingStart(anchor, _) => self.open(anchor, Collection::Table(Map::new(), None)),
+            Event::MappingStart(anchor, _) => {
+                self.open(anchor, Collection::Table(Map::new(), None))
+            }
             Event::SequenceEnd | Event::MappingEnd => self.close(),
             Event::Scalar(text, style, anchor, _) => {
                 let value = scalar(&text, style);
@@ -67,7 +71,8 @@ impl Tree {
                 self.put(value, 1)
             }
             Event::Alias(anchor) => {
-                let (value, size) = self.anchors.get(&anchor).ok_or("an alias without its anchor")?;
+                let (value, size) =
+                    self.anchors.get(&anchor).ok_or("an alias without its anchor")?;
                 let size = *size;
                 if self.values.saturating_add(size) > MAX_VALUES {
                     return Err("too many values");
@@ -134,7 +139,8 @@ fn key_text(value: Value) -> Result<String, &'static str> {
     }
 }
 
-/// A plain word by the core schema (YAML 1.2 §10.3.2), as far as whole numbers, truths and nothing go.
+/// A plain word by the core schema (YAML 1.2 §10.3.2), as far as whole numbers, truths and nothing
+/// go.
 fn scalar(text: &str, style: ScalarStyle) -> Value {
     if style != ScalarStyle::Plain {
         return Value::String(text.to_owned());
@@ -164,7 +170,10 @@ mod tests {
 
     #[test]
     fn documents_become_values() {
-        check("a: 1\nb: [x, 'true', true, ~, 012]\n", json!({"a": 1, "b": ["x", "true", true, null, "012"]}));
+        check(
+            "a: 1\nb: [x, 'true', true, ~, 012]\n",
+            json!({"a": 1, "b": ["x", "true", true, null, "012"]}),
+        );
         check("a: |\n  one\n  two\n53: {x: y}\n", json!({"a": "one\ntwo\n", "53": {"x": "y"}}));
         check("a: &x [1]\nb: *x\n", json!({"a": [1], "b": [1]}));
         check("", Value::Null);
@@ -173,13 +182,17 @@ mod tests {
     #[test]
     fn hostile_documents_are_errors() {
         let deep = "[".repeat(100_000);
-        let deep_block: String = (0..2_000).map(|depth| format!("{}-\n", " ".repeat(depth))).collect();
+        let deep_block: String =
+            (0..2_000).map(|depth| format!("{}-\n", " ".repeat(depth))).collect();
         let mut laughs = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
         for level in 1..12 {
             let alias = format!("*a{}, ", level - 1);
-            laughs += &format!("a{level}: &a{level} [{}]\n", alias.repeat(10).trim_end_matches(", "));
+            laughs +=
+                &format!("a{level}: &a{level} [{}]\n", alias.repeat(10).trim_end_matches(", "));
         }
-        for text in [deep.as_str(), &deep_block, &laughs, "a: *b", "a: [", "\0", "a: b: c", "? [x]\n: y"] {
+        for text in
+            [deep.as_str(), &deep_block, &laughs, "a: *b", "a: [", "\0", "a: b: c", "? [x]\n: y"]
+        {
             assert!(parse("a.yaml", text.as_bytes()).is_err(), "{}", &text[..text.len().min(40)]);
         }
     }

@@ -1,8 +1,9 @@
-//! CPU of the querying side for a query and its answer over one of many connected sockets: plain calls
-//! beside [`SyscallBatch`], told by epoll level- or edge-triggered. `cargo bench -p avocet-io`.
+//! CPU of the querying side for a query and its answer over one of many connected sockets: plain
+//! calls beside [`SyscallBatch`], told by epoll level- or edge-triggered.
+//! `cargo bench -p avocet-io`.
 //!
-//! Time is the thread's own CPU time, so that only a busy cache, not a busy core, disturbs it. Rounds of
-//! the variants are interleaved; the median is shown.
+//! Time is the thread's own CPU time, so that only a busy cache, not a busy core, disturbs it.
+//! Rounds of the variants are interleaved; the median is shown.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -90,7 +91,8 @@ impl Bench {
                     received += ready.filter(|socket| socket.recv(&mut buffer).is_ok()).count();
                 }
                 Variant::Batched(_) => {
-                    let count = |_, result: io::Result<&[u8]>| received += usize::from(result.is_ok());
+                    let count =
+                        |_, result: io::Result<&[u8]>| received += usize::from(result.is_ok());
                     batch.recv(ready.map(AsFd::as_fd), count)?;
                 }
             }
@@ -137,11 +139,17 @@ fn main() -> io::Result<()> {
     thread::spawn(|| echo(listener));
     process::pin_to_core(0)?;
     let begin = cpu_nanos();
-    let opened: io::Result<Vec<_>> = (0..SOCKETS).map(|_| UpstreamSocket::connect(server, 0)).collect();
+    let opened: io::Result<Vec<_>> =
+        (0..SOCKETS).map(|_| UpstreamSocket::connect(server, 0)).collect();
     let sockets = opened?;
     println!("open {} sockets: {} ns each", SOCKETS, (cpu_nanos() - begin) / SOCKETS as u64);
     let batch = SyscallBatch::new().ok_or(io::ErrorKind::Unsupported)?;
-    let mut bench = Bench { sockets, events: Events::with_capacity(BATCH), batch, random: 88_172_645_463_325_252 };
+    let mut bench = Bench {
+        sockets,
+        events: Events::with_capacity(BATCH),
+        batch,
+        random: 88_172_645_463_325_252,
+    };
     let mut nanos = VARIANTS.map(|_| Vec::new());
     for _ in 0..ROUNDS {
         for (variant, nanos) in VARIANTS.into_iter().zip(&mut nanos) {
@@ -150,7 +158,12 @@ fn main() -> io::Result<()> {
     }
     for (variant, mut nanos) in VARIANTS.into_iter().zip(nanos) {
         nanos.sort_unstable();
-        println!("{variant:?}: {} ns (of {} to {})", nanos[ROUNDS / 2], nanos[0], nanos[ROUNDS - 1]);
+        println!(
+            "{variant:?}: {} ns (of {} to {})",
+            nanos[ROUNDS / 2],
+            nanos[0],
+            nanos[ROUNDS - 1]
+        );
     }
     Ok(())
 }

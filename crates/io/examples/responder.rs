@@ -1,7 +1,7 @@
 //! The least a server can do with this crate: answers each query with one fixed address.
 //!
-//! It is what the CPU per query of the whole server is measured against, on UDP and on pipelined TCP:
-//! `responder ADDRESS:PORT`.
+//! It is what the CPU per query of the whole server is measured against, on UDP and on pipelined
+//! TCP: `responder ADDRESS:PORT`.
 
 use std::collections::HashMap;
 use std::io;
@@ -44,7 +44,11 @@ struct Connection {
 }
 
 /// One read and one write; false when the connection is over.
-fn serve_connection(connection: &mut Connection, stream: &mut TcpStream, buffer: &mut ReadBuffer) -> io::Result<bool> {
+fn serve_connection(
+    connection: &mut Connection,
+    stream: &mut TcpStream,
+    buffer: &mut ReadBuffer,
+) -> io::Result<bool> {
     let Connection { reader, writer } = connection;
     let mut reply = [0; 512];
     let state = reader.read(stream, buffer, &mut |query| {
@@ -57,11 +61,15 @@ fn serve_connection(connection: &mut Connection, stream: &mut TcpStream, buffer:
 }
 
 fn serve_udp(udp: &mut UdpListener) -> io::Result<usize> {
-    udp.serve(&mut |datagram: Datagram<'_>, reply: &mut [u8]| answer(datagram.bytes, reply)).map(|batch| batch.received)
+    udp.serve(&mut |datagram: Datagram<'_>, reply: &mut [u8]| answer(datagram.bytes, reply))
+        .map(|batch| batch.received)
 }
 
 fn main() -> io::Result<()> {
-    let addr = std::env::args().nth(1).and_then(|text| text.parse().ok()).ok_or(io::ErrorKind::InvalidInput)?;
+    let addr = std::env::args()
+        .nth(1)
+        .and_then(|text| text.parse().ok())
+        .ok_or(io::ErrorKind::InvalidInput)?;
     process::raise_open_files()?;
     let (mut poller, mut events) = (Poller::new()?, Events::with_capacity(64));
     let mut udp = UdpListener::bind(addr)?;

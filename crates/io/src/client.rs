@@ -1,7 +1,7 @@
 //! The UDP sockets of a load generator: connected, from an address of choice, in batches.
 //!
-//! All sockets of a generator share one [`Batches`]: what is asked is written there and leaves by one
-//! system call, and what is answered is read from there.
+//! All sockets of a generator share one [`Batches`]: what is asked is written there and leaves by
+//! one system call, and what is answered is read from there.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -26,14 +26,16 @@ pub struct ClientSocket {
 }
 
 impl ClientSocket {
-    /// Connects to `remote`, from `source` if one is given: an address of this host, or any that its routes
-    /// lead back here.
+    /// Connects to `remote`, from `source` if one is given: an address of this host, or any that
+    /// its routes lead back here.
     ///
     /// # Errors
-    /// When there is no route, no permission or no file descriptor left, or `source` is of the other family.
+    /// When there is no route, no permission or no file descriptor left, or `source` is of the
+    /// other family.
     pub fn connect(remote: SocketAddr, source: Option<IpAddr>) -> io::Result<Self> {
         let domain = Domain::for_address(remote);
-        let socket = Socket::new_raw(domain, Type::DGRAM.nonblocking().cloexec(), Some(Protocol::UDP))?;
+        let socket =
+            Socket::new_raw(domain, Type::DGRAM.nonblocking().cloexec(), Some(Protocol::UDP))?;
         options::grow_buffers(&socket, SOCKET_BUFFER);
         if let Some(source) = source {
             allow_foreign_source(&socket, domain)?;
@@ -53,7 +55,8 @@ impl ClientSocket {
     }
 }
 
-/// A prefix that a route of type `local` leads here may be used though no interface has its addresses.
+/// A prefix that a route of type `local` leads here may be used though no interface has its
+/// addresses.
 fn allow_foreign_source(socket: &Socket, domain: Domain) -> io::Result<()> {
     if domain == Domain::IPV6 {
         options::set(socket, libc::IPPROTO_IPV6, libc::IPV6_FREEBIND, 1)
@@ -96,12 +99,12 @@ impl Batches {
 
     /// Sends the messages below `count` in their order, and tells how many the socket took.
     ///
-    /// Messages of one length that follow one another go through the kernel as one, and leave as many: about
-    /// 0.45 us each on loopback beside 1.7 us one by one.
+    /// Messages of one length that follow one another go through the kernel as one, and leave as
+    /// many: about 0.45 us each on loopback beside 1.7 us one by one.
     ///
     /// # Errors
-    /// What ICMP told about earlier messages (`ConnectionRefused`), or what the system lacks; nothing was
-    /// sent then. A full queue is no error.
+    /// What ICMP told about earlier messages (`ConnectionRefused`), or what the system lacks;
+    /// nothing was sent then. A full queue is no error.
     pub fn send(&mut self, socket: &ClientSocket, count: usize) -> io::Result<usize> {
         self.segments.send(&mut self.outbox, socket.as_fd(), count)
     }
@@ -150,7 +153,10 @@ mod tests {
             server.send_to(&[b'a', i], from).unwrap();
         }
         assert_eq!(batches.receive(&client).unwrap(), 3);
-        assert_eq!([batches.received(0), batches.received(1), batches.received(2)], [b"a\0", b"a\x01", b"a\x02"]);
+        assert_eq!(
+            [batches.received(0), batches.received(1), batches.received(2)],
+            [b"a\0", b"a\x01", b"a\x02"]
+        );
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The time since the system was booted, time in suspend included (`CLOCK_BOOTTIME`): `std::time::Instant` stops while a
-//! machine sleeps, and TTLs do not.
+//! The time since the system was booted, time in suspend included (`CLOCK_BOOTTIME`):
+//! `std::time::Instant` stops while a machine sleeps, and TTLs do not.
 
 use std::mem::MaybeUninit;
 use std::time::Duration;

@@ -5,8 +5,9 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Opens a file of octets for reading. Never waits: a pipe, whose other end may come never, is an error, and so is
-/// whatever else is no file of octets, such as a directory or a device without end.
+/// Opens a file of octets for reading. Never waits: a pipe, whose other end may come never, is an
+/// error, and so is whatever else is no file of octets, such as a directory or a device without
+/// end.
 ///
 /// # Errors
 /// It is not there, cannot be read, or is something else.
@@ -17,7 +18,10 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
         return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a directory"));
     }
     if !kind.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a pipe or a device, not a file"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is a pipe or a device, not a file",
+        ));
     }
     Ok(file)
 }
@@ -35,7 +39,12 @@ mod tests {
             (here.to_owned(), io::ErrorKind::IsADirectory),
             ("/dev/zero".into(), io::ErrorKind::InvalidInput),
         ] {
-            assert_eq!(open_regular(&path).err().map(|error| error.kind()), Some(expected), "{}", path.display());
+            assert_eq!(
+                open_regular(&path).err().map(|error| error.kind()),
+                Some(expected),
+                "{}",
+                path.display()
+            );
         }
     }
 }

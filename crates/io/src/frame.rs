@@ -1,8 +1,9 @@
 //! Messages on streams: two bytes of length before each (RFC 1035 §4.2.2, RFC 7766 §8).
 //!
-//! The point is one read and one write for everything that a client pipelines. Frames are delivered in
-//! place from a buffer that the whole thread shares; a connection keeps only the piece of a frame that
-//! has not arrived in full, and memory follows the bytes that arrived, never the length they claim.
+//! The point is one read and one write for everything that a client pipelines. Frames are delivered
+//! in place from a buffer that the whole thread shares; a connection keeps only the piece of a
+//! frame that has not arrived in full, and memory follows the bytes that arrived, never the length
+//! they claim.
 //!
 //! Both ends work on any [`Read`] and [`Write`], so that TLS sessions use them too.
 
@@ -21,8 +22,8 @@ const FRAME_MAX: usize = PREFIX + u16::MAX as usize;
 /// longer ones are completed where they are, as copying them for each segment would cost more.
 const COPIED_MAX: usize = 2048;
 
-/// Room made for one read behind a longer piece: memory goes this far beyond what arrived, and clearing
-/// it is what a client that sends single bytes can make us do for each.
+/// Room made for one read behind a longer piece: memory goes this far beyond what arrived, and
+/// clearing it is what a client that sends single bytes can make us do for each.
 const ROOM_MAX: usize = 8192;
 
 /// Capacity that a connection with nothing pending may keep.
@@ -51,7 +52,8 @@ impl Default for ReadBuffer {
 pub enum ReadState {
     /// All that had arrived was taken: wait for more.
     Drained,
-    /// More may have arrived than one read takes: read again, at once or after the other connections.
+    /// More may have arrived than one read takes: read again, at once or after the other
+    /// connections.
     More,
     /// Delivery was stopped; whole frames may be held, of which no poller tells: read again later.
     Stopped,
@@ -107,7 +109,8 @@ impl FrameReader {
         self.held.len()
     }
 
-    /// Reads no more than the rest of the frame whose piece is held, to the place behind that piece.
+    /// Reads no more than the rest of the frame whose piece is held, to the place behind that
+    /// piece.
     fn complete_held(
         &mut self,
         stream: &mut impl Read,
@@ -125,7 +128,11 @@ impl FrameReader {
         }
     }
 
-    fn deliver_held(&mut self, state: ReadState, deliver: &mut impl FnMut(&[u8]) -> ControlFlow<()>) -> ReadState {
+    fn deliver_held(
+        &mut self,
+        state: ReadState,
+        deliver: &mut impl FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> ReadState {
         let (delivered, stopped) = deliver_frames(&self.held, deliver);
         self.held.drain(..delivered);
         trim(&mut self.held);
@@ -165,10 +172,15 @@ fn missing(bytes: &[u8]) -> Option<usize> {
 
 /// Delivers the whole frames at the start of `bytes`; gives how many bytes these took, and whether
 /// `deliver` stopped.
-fn deliver_frames(bytes: &[u8], deliver: &mut impl FnMut(&[u8]) -> ControlFlow<()>) -> (usize, bool) {
+fn deliver_frames(
+    bytes: &[u8],
+    deliver: &mut impl FnMut(&[u8]) -> ControlFlow<()>,
+) -> (usize, bool) {
     let mut rest = bytes;
     while let Some((prefix, after)) = rest.split_first_chunk::<PREFIX>() {
-        let Some((message, next)) = after.split_at_checked(usize::from(u16::from_be_bytes(*prefix))) else {
+        let Some((message, next)) =
+            after.split_at_checked(usize::from(u16::from_be_bytes(*prefix)))
+        else {
             break;
         };
         rest = next;
@@ -225,7 +237,8 @@ impl FrameWriter {
         Ok(())
     }
 
-    /// Whether more than `limit` bytes wait: take no more queries from this client before they left.
+    /// Whether more than `limit` bytes wait: take no more queries from this client before they
+    /// left.
     pub fn is_over(&self, limit: usize) -> bool {
         self.pending.len() - self.written > limit
     }
@@ -235,7 +248,8 @@ impl FrameWriter {
         self.pending.is_empty()
     }
 
-    /// Writes what waits by one write; what the stream does not take stays. Nothing waits: no write.
+    /// Writes what waits by one write; what the stream does not take stays. Nothing waits: no
+    /// write.
     ///
     /// # Errors
     /// Those of the stream; that it takes nothing now is none.
@@ -259,7 +273,8 @@ impl FrameWriter {
         Ok(WriteState::Drained)
     }
 
-    /// Moves the rest to the front once that halves the buffer: each byte moves at most once on average.
+    /// Moves the rest to the front once that halves the buffer: each byte moves at most once on
+    /// average.
     fn drop_written(&mut self) {
         if self.written * 2 >= self.pending.len() {
             self.pending.drain(..self.written);
@@ -335,7 +350,8 @@ mod tests {
         let bytes = framed(&sent);
         for at in 0..=bytes.len() {
             let (head, tail) = bytes.split_at(at);
-            let parts = [head, tail].into_iter().filter(|part| !part.is_empty()).map(<[u8]>::to_vec);
+            let parts =
+                [head, tail].into_iter().filter(|part| !part.is_empty()).map(<[u8]>::to_vec);
             let mut reader = FrameReader::new();
             assert_eq!(read_all(&mut reader, &mut Segments::new(parts)), sent, "split at {at}");
             assert_eq!(reader.held(), 0);
@@ -391,7 +407,11 @@ mod tests {
         while received.len() < sent.len() {
             let deliver = &mut |message: &[u8]| {
                 received.push(message.to_vec());
-                if received.len().is_multiple_of(40) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                if received.len().is_multiple_of(40) {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
             };
             states.push((reader.read(&mut stream, &mut buffer, deliver).unwrap(), stream.reads));
         }

@@ -1,8 +1,8 @@
 //! Listening sockets handed to a new process over a Unix stream socket (`SCM_RIGHTS`, unix(7)).
 //!
-//! Each batch is one message: a header of eight bytes (number of descriptors, whether more batches follow,
-//! length of the labels), to whose first byte the kernel ties the descriptors, and then the labels, each
-//! with one byte of length. What the labels mean is settled between the two processes.
+//! Each batch is one message: a header of eight bytes (number of descriptors, whether more batches
+//! follow, length of the labels), to whose first byte the kernel ties the descriptors, and then the
+//! labels, each with one byte of length. What the labels mean is settled between the two processes.
 
 use std::io::{self, Read, Write};
 use std::mem::MaybeUninit;
@@ -38,7 +38,11 @@ pub fn send_fds(stream: &UnixStream, fds: &[(&[u8], BorrowedFd<'_>)]) -> io::Res
     let mut rest = fds;
     loop {
         let (batch, after) = rest.split_at(rest.len().min(BATCH));
-        send_batch(stream, batch, if after.is_empty() { Follows::Nothing } else { Follows::Batch })?;
+        send_batch(
+            stream,
+            batch,
+            if after.is_empty() { Follows::Nothing } else { Follows::Batch },
+        )?;
         if after.is_empty() {
             return Ok(());
         }
@@ -53,7 +57,11 @@ enum Follows {
     Batch = 1,
 }
 
-fn send_batch(stream: &UnixStream, batch: &[(&[u8], BorrowedFd<'_>)], follows: Follows) -> io::Result<()> {
+fn send_batch(
+    stream: &UnixStream,
+    batch: &[(&[u8], BorrowedFd<'_>)],
+    follows: Follows,
+) -> io::Result<()> {
     let mut bytes = vec![0; HEADER];
     let mut raw_fds = Vec::with_capacity(batch.len());
     for (label, fd) in batch {
@@ -71,14 +79,16 @@ fn send_batch(stream: &UnixStream, batch: &[(&[u8], BorrowedFd<'_>)], follows: F
 
 fn send_with_fds(stream: &UnixStream, bytes: &[u8], fds: &[RawFd]) -> io::Result<usize> {
     let mut control: Control = [0; CONTROL_WORDS];
-    let mut vector = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    let mut vector =
+        libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
     let mut header = message(&mut vector);
     if !fds.is_empty() {
         let payload = size_of_val(fds) as u32;
         header.msg_control = control.as_mut_ptr().cast();
         // SAFETY: only computes lengths.
         header.msg_controllen = unsafe { libc::CMSG_SPACE(payload) } as _;
-        // SAFETY: `control` is aligned and has room for BATCH descriptors, of which there are no more.
+        // SAFETY: `control` is aligned and has room for BATCH descriptors, of which there are no
+        // more.
         unsafe {
             let first = libc::CMSG_FIRSTHDR(&header);
             (*first).cmsg_level = libc::SOL_SOCKET;
@@ -91,18 +101,20 @@ fn send_with_fds(stream: &UnixStream, bytes: &[u8], fds: &[RawFd]) -> io::Result
     check_len(unsafe { libc::sendmsg(stream.as_raw_fd(), &header, libc::MSG_NOSIGNAL) })
 }
 
-/// Receives what [`send_fds`] sent, each with its label. Waits for it, unless the stream has a timeout.
+/// Receives what [`send_fds`] sent, each with its label. Waits for it, unless the stream has a
+/// timeout.
 ///
 /// # Errors
-/// Those of the stream, and `InvalidData` for anything that `send_fds` does not send; all descriptors
-/// that came so far are closed then.
+/// Those of the stream, and `InvalidData` for anything that `send_fds` does not send; all
+/// descriptors that came so far are closed then.
 pub fn recv_fds(stream: &UnixStream) -> io::Result<Vec<(Vec<u8>, OwnedFd)>> {
     let mut received = Vec::new();
     loop {
         let mut header = [0; HEADER];
         let fds = recv_with_fds(stream, &mut header)?;
         let [count_high, count_low, more, _, len @ ..] = header;
-        let (count, len) = (u16::from_be_bytes([count_high, count_low]), u32::from_be_bytes(len) as usize);
+        let (count, len) =
+            (u16::from_be_bytes([count_high, count_low]), u32::from_be_bytes(len) as usize);
         if fds.len() != usize::from(count) || len > BATCH * (1 + LABEL_MAX) {
             return Err(invalid());
         }
@@ -135,7 +147,8 @@ fn recv_with_fds(stream: &UnixStream, bytes: &mut [u8]) -> io::Result<Vec<OwnedF
     let mut header = message(&mut vector);
     header.msg_control = control.as_mut_ptr().cast();
     header.msg_controllen = size_of_val(&control) as _;
-    // SAFETY: the header leads to `vector` and `control`, whose lengths it states and which live on.
+    // SAFETY: the header leads to `vector` and `control`, whose lengths it states and which live
+    // on.
     let taken = unsafe { libc::recvmsg(stream.as_raw_fd(), &mut header, libc::MSG_CMSG_CLOEXEC) };
     let taken = check_len(taken)?;
     let fds = owned_fds(&header);
@@ -155,8 +168,8 @@ fn owned_fds(header: &libc::msghdr) -> Vec<OwnedFd> {
     // SAFETY: `header` was filled by `recvmsg`, and its control buffer is alive.
     let mut next = unsafe { libc::CMSG_FIRSTHDR(header) };
     while !next.is_null() {
-        // SAFETY: CMSG_FIRSTHDR and CMSG_NXTHDR give only whole control messages inside the buffer. The
-        // kernel made each descriptor of SCM_RIGHTS new for us, and nobody else owns it.
+        // SAFETY: CMSG_FIRSTHDR and CMSG_NXTHDR give only whole control messages inside the buffer.
+        // The kernel made each descriptor of SCM_RIGHTS new for us, and nobody else owns it.
         unsafe {
             if (*next).cmsg_level == libc::SOL_SOCKET && (*next).cmsg_type == libc::SCM_RIGHTS {
                 let bytes = (*next).cmsg_len as usize - libc::CMSG_LEN(0) as usize;
@@ -192,12 +205,15 @@ mod tests {
 
     #[test]
     fn sockets_arrive_with_their_labels_over_several_batches() {
-        let sockets: Vec<UdpSocket> = (0..450).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
-        let labels: Vec<Vec<u8>> = (0..450).map(|i| format!("udp/{i}").repeat(i % 7).into_bytes()).collect();
+        let sockets: Vec<UdpSocket> =
+            (0..450).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
+        let labels: Vec<Vec<u8>> =
+            (0..450).map(|i| format!("udp/{i}").repeat(i % 7).into_bytes()).collect();
         let (old, new) = UnixStream::pair().unwrap();
         let received = thread::scope(|scope| {
             let receiver = scope.spawn(|| recv_fds(&new).unwrap());
-            let fds: Vec<_> = labels.iter().zip(&sockets).map(|(l, s)| (l.as_slice(), s.as_fd())).collect();
+            let fds: Vec<_> =
+                labels.iter().zip(&sockets).map(|(l, s)| (l.as_slice(), s.as_fd())).collect();
             send_fds(&old, &fds).unwrap();
             receiver.join().unwrap()
         });

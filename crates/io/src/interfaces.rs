@@ -1,4 +1,5 @@
-//! The addresses of the host's own interfaces with the networks that they are in (rtnetlink(7), `RTM_GETADDR`).
+//! The addresses of the host's own interfaces with the networks that they are in (rtnetlink(7),
+//! `RTM_GETADDR`).
 
 use std::io;
 use std::net::IpAddr;
@@ -72,7 +73,10 @@ mod tests {
         let mut found = Vec::new();
         read_part(&part, TABLE, &mut |entry| found.extend(read_address(entry))).unwrap();
         let own = |ip, prefix_len| OwnAddress { ip, prefix_len };
-        assert_eq!(found, [own(IpAddr::from([192, 0, 2, 2]), 24), own(IpAddr::from([0xfd; 16]), 64)]);
+        assert_eq!(
+            found,
+            [own(IpAddr::from([192, 0, 2, 2]), 24), own(IpAddr::from([0xfd; 16]), 64)]
+        );
     }
 
     #[test]

@@ -7,9 +7,9 @@
 //!
 //! A client that asks a server as quickly as it can, as a load generator does, has [`client`].
 //!
-//! What a process does once at its start or its end is in [`process`], [`signals`] and [`handover`];
-//! what it reads of files that people name has [`mod@file`]. The clock that goes on in suspend is [`clock`];
-//! [`mod@probe`] finds out whether an address is free.
+//! What a process does once at its start or its end is in [`process`], [`signals`] and
+//! [`handover`]; what it reads of files that people name has [`mod@file`]. The clock that goes on
+//! in suspend is [`clock`]; [`mod@probe`] finds out whether an address is free.
 
 pub mod client;
 pub mod clock;

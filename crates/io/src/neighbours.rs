@@ -1,5 +1,5 @@
-//! The kernel's table of neighbours: which hardware address is behind an IP address on the same link
-//! (rtnetlink(7), `RTM_GETNEIGH`).
+//! The kernel's table of neighbours: which hardware address is behind an IP address on the same
+//! link (rtnetlink(7), `RTM_GETNEIGH`).
 
 use std::io;
 use std::net::IpAddr;

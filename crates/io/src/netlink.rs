@@ -1,4 +1,5 @@
-//! What rtnetlink(7) has in common for all tables of the kernel: a request for all of one, and its answer in parts.
+//! What rtnetlink(7) has in common for all tables of the kernel: a request for all of one, and its
+//! answer in parts.
 
 use std::io::{self, Read, Write};
 use std::net::IpAddr;
@@ -65,7 +66,11 @@ pub(crate) enum Part {
 }
 
 /// Reads one part of an answer.
-pub(crate) fn read_part(mut octets: &[u8], table: Table, each: &mut impl FnMut(&[u8])) -> io::Result<Part> {
+pub(crate) fn read_part(
+    mut octets: &[u8],
+    table: Table,
+    each: &mut impl FnMut(&[u8]),
+) -> io::Result<Part> {
     if octets.is_empty() {
         return Ok(Part::Last);
     }
@@ -73,7 +78,10 @@ pub(crate) fn read_part(mut octets: &[u8], table: Table, each: &mut impl FnMut(&
         let len = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]) as usize;
         let kind = u16::from_ne_bytes([header[4], header[5]]);
         let Some(body) = octets.get(HEADER..len) else {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "a message of the kernel is cut off"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "a message of the kernel is cut off",
+            ));
         };
         match i32::from(kind) {
             libc::NLMSG_DONE => return Ok(Part::Last),

@@ -19,7 +19,11 @@ pub(crate) fn set(socket: &impl AsFd, level: c_int, name: c_int, value: c_int) -
 }
 
 /// Reads an option whose value is an array of 32-bit words; words that the kernel lacks stay zero.
-pub(crate) fn read_array<const N: usize>(socket: &impl AsFd, level: c_int, name: c_int) -> io::Result<[u32; N]> {
+pub(crate) fn read_array<const N: usize>(
+    socket: &impl AsFd,
+    level: c_int,
+    name: c_int,
+) -> io::Result<[u32; N]> {
     let fd = socket.as_fd().as_raw_fd();
     let mut value = [0u32; N];
     let mut len = size_of_val(&value) as libc::socklen_t;
@@ -42,7 +46,8 @@ pub(crate) fn ignore_path_mtu(socket: &impl AsFd, domain: Domain) -> io::Result<
     }
 }
 
-/// Asks for receive and send buffers of `bytes`; less is not an error, since the system may cap them.
+/// Asks for receive and send buffers of `bytes`; less is not an error, since the system may cap
+/// them.
 ///
 /// A privileged process goes past the system's cap.
 pub(crate) fn grow_buffers(socket: &impl AsFd, bytes: c_int) {
@@ -63,8 +68,8 @@ pub enum Local {
     NotYet,
 }
 
-/// Binds a socket, also to an address that the host does not have yet: DHCP, a VLAN or the detection of duplicate
-/// addresses (RFC 4862 §5.4) may take longer than the start of a server.
+/// Binds a socket, also to an address that the host does not have yet: DHCP, a VLAN or the
+/// detection of duplicate addresses (RFC 4862 §5.4) may take longer than the start of a server.
 ///
 /// # Errors
 /// The address is taken, or not permitted.

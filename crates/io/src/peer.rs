@@ -6,7 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV
 const FAMILY_V4: u16 = libc::AF_INET as u16;
 const FAMILY_V6: u16 = libc::AF_INET6 as u16;
 
-/// Socket address in the kernel's own layout: `sockaddr_in` is its first 16 bytes, `sockaddr_in6` all 28.
+/// Socket address in the kernel's own layout: `sockaddr_in` is its first 16 bytes, `sockaddr_in6`
+/// all 28.
 ///
 /// Every bit pattern is valid, so the kernel may write it and safe code may read it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -61,7 +62,12 @@ impl SocketName {
         let port = u16::from_be_bytes(self.port);
         match self.ip() {
             IpAddr::V4(ip) => SocketAddr::V4(SocketAddrV4::new(ip, port)),
-            IpAddr::V6(ip) => SocketAddr::V6(SocketAddrV6::new(ip, port, u32::from_be_bytes(self.word), self.scope)),
+            IpAddr::V6(ip) => SocketAddr::V6(SocketAddrV6::new(
+                ip,
+                port,
+                u32::from_be_bytes(self.word),
+                self.scope,
+            )),
         }
     }
 }
@@ -98,7 +104,8 @@ pub struct Peer {
 const _: () = assert!(size_of::<Peer>() == 48);
 
 impl Peer {
-    pub(crate) const EMPTY: Self = Self { name: SocketName::EMPTY, local: [0; 16], has_local: false };
+    pub(crate) const EMPTY: Self =
+        Self { name: SocketName::EMPTY, local: [0; 16], has_local: false };
 
     /// The address of the sender.
     pub fn ip(&self) -> IpAddr {
@@ -110,7 +117,8 @@ impl Peer {
         self.name.addr()
     }
 
-    /// The local address that the datagram was sent to, where the socket is bound to a wildcard address.
+    /// The local address that the datagram was sent to, where the socket is bound to a wildcard
+    /// address.
     pub fn local_ip(&self) -> Option<IpAddr> {
         let octets = self.local_octets()?;
         if self.name.family == FAMILY_V6 {

@@ -1,9 +1,10 @@
 //! Waiting for many sockets at once (epoll), and being woken by another thread (eventfd).
 //!
-//! A UDP socket that sends a lot does not belong into the epoll set. Each datagram that leaves it frees
-//! send memory, and the kernel then calls all that wait on the socket to say that it is writable, also
-//! an epoll that only asked for reading: 0.15 us of 1.85 us for a query and its reply. Such sockets are
-//! [watched](Poller::watch) by `poll(2)` beside the set, which waits on them only while it sleeps.
+//! A UDP socket that sends a lot does not belong into the epoll set. Each datagram that leaves it
+//! frees send memory, and the kernel then calls all that wait on the socket to say that it is
+//! writable, also an epoll that only asked for reading: 0.15 us of 1.85 us for a query and its
+//! reply. Such sockets are [watched](Poller::watch) by `poll(2)` beside the set, which waits on
+//! them only while it sleeps.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -56,8 +57,8 @@ impl Poller {
         Ok(Self { epoll, polled, tokens: Vec::new() })
     }
 
-    /// Watches `fd` for reading, beside the set and level-triggered: for the few UDP sockets of a worker
-    /// that clients ask. It is to be [unwatched](Self::unwatch) before it is closed.
+    /// Watches `fd` for reading, beside the set and level-triggered: for the few UDP sockets of a
+    /// worker that clients ask. It is to be [unwatched](Self::unwatch) before it is closed.
     pub fn watch(&mut self, fd: &impl AsFd, token: u64) {
         self.polled.push(readable(fd.as_fd()));
         self.tokens.push(token);
@@ -77,7 +78,13 @@ impl Poller {
     ///
     /// # Errors
     /// When it is in the set already, cannot be waited for, or the system's limit is reached.
-    pub fn add(&self, fd: &impl AsFd, token: u64, interest: Interest, trigger: Trigger) -> io::Result<()> {
+    pub fn add(
+        &self,
+        fd: &impl AsFd,
+        token: u64,
+        interest: Interest,
+        trigger: Trigger,
+    ) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_ADD, fd.as_fd(), Some((token, interest, trigger)))
     }
 
@@ -85,11 +92,18 @@ impl Poller {
     ///
     /// # Errors
     /// When it is not in the set.
-    pub fn modify(&self, fd: &impl AsFd, token: u64, interest: Interest, trigger: Trigger) -> io::Result<()> {
+    pub fn modify(
+        &self,
+        fd: &impl AsFd,
+        token: u64,
+        interest: Interest,
+        trigger: Trigger,
+    ) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_MOD, fd.as_fd(), Some((token, interest, trigger)))
     }
 
-    /// Removes `fd`, which only a descriptor with duplicates needs: closing the last one removes it.
+    /// Removes `fd`, which only a descriptor with duplicates needs: closing the last one removes
+    /// it.
     ///
     /// # Errors
     /// When it is not in the set.
@@ -104,23 +118,28 @@ impl Poller {
         wanted: Option<(u64, Interest, Trigger)>,
     ) -> io::Result<()> {
         let mut event = match wanted {
-            Some((token, interest, trigger)) => libc::epoll_event { events: mask(interest, trigger), u64: token },
+            Some((token, interest, trigger)) => {
+                libc::epoll_event { events: mask(interest, trigger), u64: token }
+            }
             None => libc::epoll_event { events: 0, u64: 0 },
         };
         // SAFETY: `event` lives through the call, which only reads it.
-        let result = unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), operation, fd.as_raw_fd(), &mut event) };
+        let result = unsafe {
+            libc::epoll_ctl(self.epoll.as_raw_fd(), operation, fd.as_raw_fd(), &mut event)
+        };
         check(result).map(drop)
     }
 
-    /// Waits until something happens or `timeout_ms` have passed (`None`: for ever; 0: not at all), and
-    /// puts what happened into `events`. A signal ends the wait with no events.
+    /// Waits until something happens or `timeout_ms` have passed (`None`: for ever; 0: not at all),
+    /// and puts what happened into `events`. A signal ends the wait with no events.
     ///
     /// One system call, or two when sockets are watched and something happened in the set.
     ///
     /// # Errors
     /// Only when the set itself is broken.
     pub fn wait(&mut self, events: &mut Events, timeout_ms: Option<u32>) -> io::Result<()> {
-        let timeout = timeout_ms.map_or(-1, |ms| libc::c_int::try_from(ms).unwrap_or(libc::c_int::MAX));
+        let timeout =
+            timeout_ms.map_or(-1, |ms| libc::c_int::try_from(ms).unwrap_or(libc::c_int::MAX));
         events.ready = 0;
         if self.tokens.is_empty() {
             return self.wait_for_set(events, timeout);
@@ -133,8 +152,8 @@ impl Poller {
         self.take_polled(events)
     }
 
-    /// As [`Poller::wait`], to the precision of the system's timers instead of a millisecond, for those who
-    /// send at a given time.
+    /// As [`Poller::wait`], to the precision of the system's timers instead of a millisecond, for
+    /// those who send at a given time.
     ///
     /// # Errors
     /// Only when the set itself is broken.
@@ -143,8 +162,8 @@ impl Poller {
         let secs = libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX);
         let timeout = libc::timespec { tv_sec: secs, tv_nsec: timeout.subsec_nanos() as _ };
         let (list, len) = (self.polled.as_mut_ptr(), self.polled.len() as libc::nfds_t);
-        // SAFETY: `list` holds `len` entries, which `&mut self` keeps for this call alone; `timeout` lives
-        // through it, and a null mask leaves the signals as they are.
+        // SAFETY: `list` holds `len` entries, which `&mut self` keeps for this call alone;
+        // `timeout` lives through it, and a null mask leaves the signals as they are.
         let result = unsafe { libc::ppoll(list, len, &timeout, std::ptr::null()) };
         if uninterrupted(result)? == 0 {
             return Ok(());
@@ -155,11 +174,15 @@ impl Poller {
     /// Reports the watched sockets that `poll` found ready, and then what happened in the set.
     fn take_polled(&mut self, events: &mut Events) -> io::Result<()> {
         let watched = self.polled.iter().skip(1).zip(&self.tokens);
-        for ((_, token), place) in watched.filter(|(polled, _)| polled.revents != 0).zip(&mut events.list) {
+        for ((_, token), place) in
+            watched.filter(|(polled, _)| polled.revents != 0).zip(&mut events.list)
+        {
             *place = libc::epoll_event { events: libc::EPOLLIN as u32, u64: *token };
             events.ready += 1;
         }
-        if self.polled.first().is_some_and(|set| set.revents != 0) && events.ready < events.list.len() {
+        if self.polled.first().is_some_and(|set| set.revents != 0)
+            && events.ready < events.list.len()
+        {
             return self.wait_for_set(events, 0);
         }
         Ok(())
@@ -169,7 +192,8 @@ impl Poller {
     fn wait_for_set(&self, events: &mut Events, timeout: libc::c_int) -> io::Result<()> {
         let places = events.list.get_mut(events.ready..).unwrap_or_default();
         let (list, room) = (places.as_mut_ptr(), places.len() as libc::c_int);
-        // SAFETY: `list` has room for `room` events, and `&mut events` keeps it for this call alone.
+        // SAFETY: `list` has room for `room` events, and `&mut events` keeps it for this call
+        // alone.
         let result = unsafe { libc::epoll_wait(self.epoll.as_raw_fd(), list, room, timeout) };
         events.ready += uninterrupted(result)?;
         Ok(())
@@ -255,7 +279,8 @@ impl Event {
     }
 }
 
-/// Wakes the thread that waits on a [`Poller`], after something was put where that thread will look.
+/// Wakes the thread that waits on a [`Poller`], after something was put where that thread will
+/// look.
 #[derive(Debug)]
 pub struct Waker {
     eventfd: OwnedFd,
@@ -284,14 +309,16 @@ impl Waker {
         }
         let one = 1u64.to_ne_bytes();
         // SAFETY: `one` is eight readable bytes.
-        let written = unsafe { libc::write(self.eventfd.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+        let written =
+            unsafe { libc::write(self.eventfd.as_raw_fd(), one.as_ptr().cast(), one.len()) };
         // The counter would have to reach 2^64 - 1 for this to fail.
         debug_assert!(check_len(written).is_ok());
     }
 
     /// Called by the woken thread before it looks what was put there; later wakes signal again.
     ///
-    /// Whatever was put there before a [`wake`](Self::wake) that came too early to signal again is visible after this.
+    /// Whatever was put there before a [`wake`](Self::wake) that came too early to signal again is
+    /// visible after this.
     pub fn clear(&self) {
         self.signalled.swap(false, Ordering::AcqRel);
     }

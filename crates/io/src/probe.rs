@@ -1,5 +1,5 @@
-//! Whether a server could listen at an address, tried before its workers do: they share each address
-//! (`SO_REUSEPORT`), which would let a second server join in silently.
+//! Whether a server could listen at an address, tried before its workers do: they share each
+//! address (`SO_REUSEPORT`), which would let a second server join in silently.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,8 +8,8 @@ use socket2::{Domain, Socket, Type};
 
 use crate::options::{self, Local};
 
-/// Tries to bind an address for UDP and for TCP as the only one there. Sockets of IPv6 do not take IPv4, as those of the
-/// workers do not.
+/// Tries to bind an address for UDP and for TCP as the only one there. Sockets of IPv6 do not take
+/// IPv4, as those of the workers do not.
 ///
 /// # Errors
 /// It is taken, or not permitted.
@@ -31,7 +31,8 @@ pub fn probe(addr: SocketAddr) -> io::Result<Local> {
     Ok(local)
 }
 
-/// Whether the system has the family of an address at all: one that was started without IPv6 has none.
+/// Whether the system has the family of an address at all: one that was started without IPv6 has
+/// none.
 #[must_use]
 pub fn has_family(addr: SocketAddr) -> bool {
     let socket = Socket::new(Domain::for_address(addr), Type::DGRAM, None);

@@ -1,4 +1,5 @@
-//! What a process asks of the system for itself: a core, file descriptors, and no more rights than it needs.
+//! What a process asks of the system for itself: a core, file descriptors, and no more rights than
+//! it needs.
 
 use std::ffi::CString;
 use std::mem::MaybeUninit;
@@ -23,7 +24,8 @@ pub fn pin_to_core(core: usize) -> io::Result<()> {
     check(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &cores) }).map(drop)
 }
 
-/// Raises the number of file descriptors that the process may have as far as it can, and gives that number.
+/// Raises the number of file descriptors that the process may have as far as it can, and gives that
+/// number.
 ///
 /// # Errors
 /// When the system refuses, which it has no reason to.
@@ -37,7 +39,8 @@ pub fn raise_open_files() -> io::Result<u64> {
     Ok(limit.rlim_cur)
 }
 
-/// Has the timers of the calling thread end when they are due, and not up to 50 us later to save wake-ups.
+/// Has the timers of the calling thread end when they are due, and not up to 50 us later to save
+/// wake-ups.
 ///
 /// # Errors
 /// When the system does not know the call.
@@ -47,11 +50,12 @@ pub fn sharpen_timers() -> io::Result<()> {
     check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack_ns) }).map(drop)
 }
 
-/// The limit on nice levels by which a thread may have the ordinary one, 0 (getrlimit(2), `RLIMIT_NICE`).
+/// The limit on nice levels by which a thread may have the ordinary one, 0 (getrlimit(2),
+/// `RLIMIT_NICE`).
 const NICE_ORDINARY: libc::rlim_t = 20;
 
-/// Has threads that were idle be allowed to become ordinary again when the process is no longer privileged. Without it an
-/// idle thread stays so for good.
+/// Has threads that were idle be allowed to become ordinary again when the process is no longer
+/// privileged. Without it an idle thread stays so for good.
 ///
 /// # Errors
 /// When the process may not raise the limit.
@@ -88,11 +92,12 @@ impl Thread {
         Self(unsafe { libc::gettid() })
     }
 
-    /// Sets how eager it is. One that is idle must hold no lock that others wait for: it may be long before it goes on.
+    /// Sets how eager it is. One that is idle must hold no lock that others wait for: it may be
+    /// long before it goes on.
     ///
     /// # Errors
-    /// When the system refuses, or the thread is no more. One that is idle becomes ordinary again only with the right to:
-    /// see [`allow_ordinary_threads`].
+    /// When the system refuses, or the thread is no more. One that is idle becomes ordinary again
+    /// only with the right to: see [`allow_ordinary_threads`].
     pub fn set_eagerness(self, eagerness: Eagerness) -> io::Result<()> {
         let policy = match eagerness {
             Eagerness::Ordinary => libc::SCHED_OTHER,
@@ -110,10 +115,11 @@ const LARGE: libc::c_int = 1 << 20;
 /// Octets at the end of a heap that it keeps when they are freed.
 const KEPT: libc::c_int = 4 << 20;
 
-/// Has the C library take large pieces of memory from the system one by one, and give each back as soon as it is freed.
+/// Has the C library take large pieces of memory from the system one by one, and give each back as
+/// soon as it is freed.
 ///
-/// Else it learns from the first large piece that is freed to take those to come from its heaps: what a list took to
-/// compile stays there, or goes in one long call under the lock of a heap.
+/// Else it learns from the first large piece that is freed to take those to come from its heaps:
+/// what a list took to compile stays there, or goes in one long call under the lock of a heap.
 pub fn keep_large_memory_apart() {
     #[cfg(target_env = "gnu")]
     // SAFETY: takes no pointer; called before there are other threads, as the library wants it.
@@ -132,13 +138,14 @@ pub fn give_memory_back() {
     }
 }
 
-/// Becomes the named user with the user's primary group, and one more if there is one, for good and in all threads.
+/// Becomes the named user with the user's primary group, and one more if there is one, for good and
+/// in all threads.
 ///
 /// Sockets on ports below 1024 are bound before; no capability is kept.
 ///
 /// # Errors
-/// When there is no such user, or the process may not become another. Some rights may be gone by then:
-/// the process should end.
+/// When there is no such user, or the process may not become another. Some rights may be gone by
+/// then: the process should end.
 pub fn drop_privileges(user: &str, more_group: Option<&str>) -> io::Result<()> {
     let (uid, gid) = find_user(user)?;
     let mut groups = vec![gid];
@@ -158,7 +165,8 @@ pub fn drop_privileges(user: &str, more_group: Option<&str>) -> io::Result<()> {
     Ok(())
 }
 
-/// Has all files that the process creates from now on readable and writable by its own account alone.
+/// Has all files that the process creates from now on readable and writable by its own account
+/// alone.
 pub fn keep_files_private() {
     const GROUP_AND_OTHERS: libc::mode_t = 0o077;
     // SAFETY: takes no pointer, and always succeeds.
@@ -184,8 +192,8 @@ pub fn give_to_user(path: &Path, user: &str) -> io::Result<()> {
 /// Gives a file or directory to a group, by its name.
 ///
 /// # Errors
-/// There is no such group, or it is not permitted: a process that is not root may give its files to groups that it is
-/// a member of.
+/// There is no such group, or it is not permitted: a process that is not root may give its files to
+/// groups that it is a member of.
 pub fn give_to_group(path: &Path, group: &str) -> io::Result<()> {
     let gid = find_group(group)?;
     std::os::unix::fs::chown(path, None, Some(gid))
@@ -202,10 +210,17 @@ pub fn find_group(group: &str) -> io::Result<libc::gid_t> {
     let mut entry = MaybeUninit::<libc::group>::uninit();
     let mut strings: Vec<libc::c_char> = vec![0; STRINGS];
     let mut found = ptr::null_mut();
-    // SAFETY: every pointer leads to memory of ours that lives through the call, the length of `strings`
-    // is given, and `name` ends with a zero byte.
-    let code =
-        unsafe { libc::getgrnam_r(name.as_ptr(), entry.as_mut_ptr(), strings.as_mut_ptr(), STRINGS, &mut found) };
+    // SAFETY: every pointer leads to memory of ours that lives through the call, the length of
+    // `strings` is given, and `name` ends with a zero byte.
+    let code = unsafe {
+        libc::getgrnam_r(
+            name.as_ptr(),
+            entry.as_mut_ptr(),
+            strings.as_mut_ptr(),
+            STRINGS,
+            &mut found,
+        )
+    };
     if code != 0 {
         return Err(io::Error::from_raw_os_error(code));
     }
@@ -228,10 +243,17 @@ pub fn find_user(user: &str) -> io::Result<(libc::uid_t, libc::gid_t)> {
     let mut entry = MaybeUninit::<libc::passwd>::uninit();
     let mut strings: Vec<libc::c_char> = vec![0; STRINGS];
     let mut found = ptr::null_mut();
-    // SAFETY: every pointer leads to memory of ours that lives through the call, the length of `strings`
-    // is given, and `name` ends with a zero byte.
-    let code =
-        unsafe { libc::getpwnam_r(name.as_ptr(), entry.as_mut_ptr(), strings.as_mut_ptr(), STRINGS, &mut found) };
+    // SAFETY: every pointer leads to memory of ours that lives through the call, the length of
+    // `strings` is given, and `name` ends with a zero byte.
+    let code = unsafe {
+        libc::getpwnam_r(
+            name.as_ptr(),
+            entry.as_mut_ptr(),
+            strings.as_mut_ptr(),
+            STRINGS,
+            &mut found,
+        )
+    };
     if code != 0 {
         return Err(io::Error::from_raw_os_error(code));
     }
@@ -243,8 +265,8 @@ pub fn find_user(user: &str) -> io::Result<(libc::uid_t, libc::gid_t)> {
     Ok((entry.pw_uid, entry.pw_gid))
 }
 
-/// Does an error say that the process or the system is short of something, a descriptor or a buffer, and nothing of whom
-/// was to be reached?
+/// Does an error say that the process or the system is short of something, a descriptor or a
+/// buffer, and nothing of whom was to be reached?
 #[must_use]
 pub fn is_shortage(error: &io::Error) -> bool {
     const SHORTAGES: [i32; 4] = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM];

@@ -1,7 +1,8 @@
 //! Messages of one length that follow one another, given to the kernel as one (`UDP_SEGMENT`).
 //!
-//! The kernel carries them through its layers once and cuts them into datagrams at the end: what arrives is
-//! the same. A system that cannot do it is told once by its error, and then gets them one by one.
+//! The kernel carries them through its layers once and cuts them into datagrams at the end: what
+//! arrives is the same. A system that cannot do it is told once by its error, and then gets them
+//! one by one.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -13,7 +14,8 @@ use crate::syscall::{check, is_idle};
 /// Octets of one piece at most: below the largest payload of IPv4.
 const PIECE_MAX: usize = 60_000;
 
-/// Octets of a message that is put together with others: it must fit the path without fragments (RFC 9715).
+/// Octets of a message that is put together with others: it must fit the path without fragments
+/// (RFC 9715).
 const SEGMENT_MAX: usize = 1_232;
 
 /// One control message that holds the length of a segment.
@@ -52,11 +54,21 @@ impl Segments {
         control.header.cmsg_level = libc::SOL_UDP;
         control.header.cmsg_type = libc::UDP_SEGMENT;
         control.header.cmsg_len = CONTROL_LEN as _;
-        Self { headers: Box::new(headers), controls: Box::new([control; BATCH]), sizes: [0; BATCH], supported: true }
+        Self {
+            headers: Box::new(headers),
+            controls: Box::new([control; BATCH]),
+            sizes: [0; BATCH],
+            supported: true,
+        }
     }
 
     /// Sends the messages below `count` until the socket takes no more, and tells how many it took.
-    pub(crate) fn send(&mut self, slots: &mut Slots, fd: BorrowedFd<'_>, count: usize) -> io::Result<usize> {
+    pub(crate) fn send(
+        &mut self,
+        slots: &mut Slots,
+        fd: BorrowedFd<'_>,
+        count: usize,
+    ) -> io::Result<usize> {
         let count = count.min(BATCH);
         let pieces = self.group(slots, count);
         match self.send_pieces(slots, fd, pieces) {
@@ -74,7 +86,11 @@ impl Segments {
         let (mut pieces, mut next) = (0, 0);
         while next < count {
             let len = slots.len_of(next);
-            let most = if self.supported && (1..=SEGMENT_MAX).contains(&len) { PIECE_MAX / len } else { 1 };
+            let most = if self.supported && (1..=SEGMENT_MAX).contains(&len) {
+                PIECE_MAX / len
+            } else {
+                1
+            };
             let equal = (next..count).take(most).take_while(|i| slots.len_of(*i) == len).count();
             self.sizes[pieces] = equal;
             self.controls[pieces].segment = len as u16;
@@ -84,25 +100,35 @@ impl Segments {
         pieces
     }
 
-    fn send_pieces(&mut self, slots: &mut Slots, fd: BorrowedFd<'_>, pieces: usize) -> io::Result<usize> {
+    fn send_pieces(
+        &mut self,
+        slots: &mut Slots,
+        fd: BorrowedFd<'_>,
+        pieces: usize,
+    ) -> io::Result<usize> {
         let vectors = slots.vectors();
         let mut first = 0;
         for ((header, control), size) in
             self.headers.iter_mut().zip(self.controls.iter_mut()).zip(self.sizes).take(pieces)
         {
             let header = &mut header.msg_hdr;
-            // SAFETY: `first` is below BATCH, the number of vectors: sizes add up to the count of messages.
+            // SAFETY: `first` is below BATCH, the number of vectors: sizes add up to the count of
+            // messages.
             header.msg_iov = unsafe { vectors.add(first) };
             header.msg_iovlen = size as _;
             let is_several = size > 1;
-            header.msg_control = if is_several { (&raw mut *control).cast() } else { std::ptr::null_mut() };
+            header.msg_control =
+                if is_several { (&raw mut *control).cast() } else { std::ptr::null_mut() };
             header.msg_controllen = if is_several { size_of::<Control>() as _ } else { 0 };
             first += size;
         }
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        // SAFETY: the first `pieces` headers, at most BATCH, lead to vectors, messages and control data that
-        // live through the call; `&mut` on both owners keeps anyone else from changing them.
-        let result = unsafe { libc::sendmmsg(fd.as_raw_fd(), self.headers.as_mut_ptr(), pieces as _, flags as _) };
+        // SAFETY: the first `pieces` headers, at most BATCH, lead to vectors, messages and control
+        // data that live through the call; `&mut` on both owners keeps anyone else from changing
+        // them.
+        let result = unsafe {
+            libc::sendmmsg(fd.as_raw_fd(), self.headers.as_mut_ptr(), pieces as _, flags as _)
+        };
         match check(result) {
             Ok(taken) => Ok(self.sizes.iter().take(taken).sum()),
             Err(error) if is_idle(&error) => Ok(0),

@@ -1,4 +1,5 @@
-//! Signals as a file descriptor in the event loop, instead of code that interrupts any thread anywhere.
+//! Signals as a file descriptor in the event loop, instead of code that interrupts any thread
+//! anywhere.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -15,7 +16,8 @@ pub enum Signal {
     Terminate,
     /// `SIGINT`: the same, from a terminal.
     Interrupt,
-    /// `SIGUSR1` or `SIGUSR2`, which other servers answer with statistics, and which would end the process.
+    /// `SIGUSR1` or `SIGUSR2`, which other servers answer with statistics, and which would end the
+    /// process.
     User,
 }
 
@@ -34,12 +36,14 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Blocks the signals in this thread, and in all that it starts later, and lets them be read here.
+    /// Blocks the signals in this thread, and in all that it starts later, and lets them be read
+    /// here.
     ///
-    /// `SIGXFSZ` is blocked too, and never read: a file that may not grow is an error of the write then,
-    /// and not the end of the process.
+    /// `SIGXFSZ` is blocked too, and never read: a file that may not grow is an error of the write
+    /// then, and not the end of the process.
     ///
-    /// Called before any other thread is started: a thread that does not block them would be ended by them.
+    /// Called before any other thread is started: a thread that does not block them would be ended
+    /// by them.
     ///
     /// # Errors
     /// When the process has no file descriptor left.
@@ -63,7 +67,8 @@ impl Signals {
             return Err(io::Error::from_raw_os_error(code));
         }
         // SAFETY: the set lives through the call; -1 asks for a new descriptor.
-        let fd = check(unsafe { libc::signalfd(-1, &set, libc::SFD_NONBLOCK | libc::SFD_CLOEXEC) })?;
+        let fd =
+            check(unsafe { libc::signalfd(-1, &set, libc::SFD_NONBLOCK | libc::SFD_CLOEXEC) })?;
         // SAFETY: the kernel just gave us this descriptor; nobody else owns it.
         let fd = unsafe { OwnedFd::from_raw_fd(fd as _) };
         Ok(Self { fd })

@@ -134,7 +134,8 @@ impl Slots {
     /// # Safety
     /// `arrays` is a live, unaliased `Arrays`, and `i` is below [`BATCH`].
     unsafe fn link(arrays: *mut Arrays, i: usize, family: Family, info: PacketInfo) {
-        // SAFETY: by the contract above every place below is in bounds, and no reference to it lives.
+        // SAFETY: by the contract above every place below is in bounds, and no reference to it
+        // lives.
         unsafe {
             let header = &raw mut (*arrays).headers[i].msg_hdr;
             let vector = &raw mut (*arrays).vectors[i];
@@ -160,8 +161,8 @@ impl Slots {
     /// Receives a batch without waiting; none is there: 0.
     pub(crate) fn receive(&mut self, fd: BorrowedFd<'_>) -> io::Result<usize> {
         let headers = self.headers();
-        // SAFETY: the BATCH headers are linked to live memory of the lengths they state, which `&mut
-        // self` keeps anyone else from touching during the call.
+        // SAFETY: the BATCH headers are linked to live memory of the lengths they state, which
+        // `&mut self` keeps anyone else from touching during the call.
         let result = unsafe {
             let flags = libc::MSG_DONTWAIT;
             libc::recvmmsg(fd.as_raw_fd(), headers, BATCH as _, flags as _, ptr::null_mut())
@@ -184,7 +185,8 @@ impl Slots {
         let arrays = unsafe { self.arrays.as_mut() };
         let batch = arrays.headers.iter_mut().zip(&arrays.controls).zip(&mut arrays.peers);
         for ((header, control), peer) in batch.take(received) {
-            let written = mem::replace(&mut header.msg_hdr.msg_controllen, size_of::<Control>() as _);
+            let written =
+                mem::replace(&mut header.msg_hdr.msg_controllen, size_of::<Control>() as _);
             let kind = (control.header.cmsg_level, control.header.cmsg_type);
             let present = written as usize >= self.info.len() && kind == self.info.kind();
             peer.set_local(present.then(|| self.info.local(&control.payload)));
@@ -193,7 +195,8 @@ impl Slots {
 
     /// The datagram in slot `i` of the batch last received: bytes, sender, and whether it was cut.
     pub(crate) fn datagram(&self, i: usize) -> (&[u8], &Peer, bool) {
-        // SAFETY: the allocation lives as long as `self`; nothing writes to it while `self` is borrowed.
+        // SAFETY: the allocation lives as long as `self`; nothing writes to it while `self` is
+        // borrowed.
         let arrays = unsafe { self.arrays.as_ref() };
         let header = &arrays.headers[i];
         let len = (header.msg_len as usize).min(MESSAGE_MAX);
@@ -226,10 +229,11 @@ impl Slots {
         arrays.headers[i].msg_hdr.msg_controllen = controllen as _;
     }
 
-    /// Sends the replies below `count` and tells how many went out; one that cannot be sent is dropped.
+    /// Sends the replies below `count` and tells how many went out; one that cannot be sent is
+    /// dropped.
     ///
-    /// A partial send is continued behind what was sent. An error concerns the first datagram of the
-    /// rest alone (a full queue, a refused or invalid address), so just this one is left out.
+    /// A partial send is continued behind what was sent. An error concerns the first datagram of
+    /// the rest alone (a full queue, a refused or invalid address), so just this one is left out.
     pub(crate) fn send(&mut self, fd: BorrowedFd<'_>, count: usize) -> usize {
         let count = count.min(BATCH);
         let (mut next, mut sent) = (0, 0);
@@ -261,7 +265,8 @@ impl Slots {
 
     /// The length set for the message in slot `i`.
     pub(crate) fn len_of(&self, i: usize) -> usize {
-        // SAFETY: the allocation lives as long as `self`; nothing writes to it while `self` is borrowed.
+        // SAFETY: the allocation lives as long as `self`; nothing writes to it while `self` is
+        // borrowed.
         unsafe { self.arrays.as_ref() }.vectors[i].iov_len
     }
 
@@ -290,8 +295,8 @@ impl PacketInfo {
         octets
     }
 
-    /// Sets the source address in a payload to send. The interface index stays zero: routing chooses,
-    /// and for link-local peers the scope of their address does.
+    /// Sets the source address in a payload to send. The interface index stays zero: routing
+    /// chooses, and for link-local peers the scope of their address does.
     fn set_source(self, payload: &mut [u8; 24], octets: &[u8; 16]) {
         match self {
             Self::Off => {}

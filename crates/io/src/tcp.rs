@@ -38,7 +38,8 @@ impl TcpListener {
         if addr.is_ipv6() {
             socket.set_only_v6(true)?;
         }
-        // Accepted connections inherit it. Each of our writes is whole: there is nothing to wait for.
+        // Accepted connections inherit it. Each of our writes is whole: there is nothing to wait
+        // for.
         socket.set_tcp_nodelay(true)?;
         // The system may have it off.
         let _ = options::set(&socket, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, FAST_OPEN_QUEUE);
@@ -65,14 +66,15 @@ impl TcpListener {
     /// The next connection with its client's address, or `None` when none waits.
     ///
     /// # Errors
-    /// When the process or the system has no file descriptor or memory left: close something first. A
-    /// connection that ended while it waited is no error; it is passed over.
+    /// When the process or the system has no file descriptor or memory left: close something first.
+    /// A connection that ended while it waited is no error; it is passed over.
     pub fn accept(&self) -> io::Result<Option<(TcpStream, SocketAddr)>> {
         loop {
             match self.accept_raw() {
                 Ok((stream, name)) => return Ok(Some((stream, name.addr()))),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-                // accept(2): network errors of the waiting connection come out here; try the next one.
+                // accept(2): network errors of the waiting connection come out here; try the next
+                // one.
                 Err(error) if is_of_system(&error) => return Err(error),
                 Err(_) => {}
             }
@@ -83,8 +85,11 @@ impl TcpListener {
         let mut name = SocketName::EMPTY;
         let mut len = size_of::<SocketName>() as libc::socklen_t;
         let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-        // SAFETY: the kernel writes at most `len` bytes to `name`, for which every bit pattern is valid.
-        let result = unsafe { libc::accept4(self.socket.as_raw_fd(), (&raw mut name).cast(), &mut len, flags) };
+        // SAFETY: the kernel writes at most `len` bytes to `name`, for which every bit pattern is
+        // valid.
+        let result = unsafe {
+            libc::accept4(self.socket.as_raw_fd(), (&raw mut name).cast(), &mut len, flags)
+        };
         let fd = check(result)?;
         // SAFETY: the kernel just gave us this descriptor; nobody else owns it.
         Ok((unsafe { TcpStream::from_raw_fd(fd as _) }, name))
@@ -106,7 +111,8 @@ impl AsFd for TcpListener {
     }
 }
 
-/// A listening socket that waits, for a thread of its own; also at an address that the host does not have yet.
+/// A listening socket that waits, for a thread of its own; also at an address that the host does
+/// not have yet.
 ///
 /// # Errors
 /// The address is taken, or not permitted.
@@ -120,17 +126,26 @@ pub fn listen(addr: SocketAddr) -> io::Result<std::net::TcpListener> {
 
 /// Whether an error of accept concerns the listener or the process rather than one connection.
 fn is_of_system(error: &io::Error) -> bool {
-    const OURS: [c_int; 7] =
-        [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM, libc::EBADF, libc::EINVAL, libc::ENOTSOCK];
+    const OURS: [c_int; 7] = [
+        libc::EMFILE,
+        libc::ENFILE,
+        libc::ENOBUFS,
+        libc::ENOMEM,
+        libc::EBADF,
+        libc::EINVAL,
+        libc::ENOTSOCK,
+    ];
     error.raw_os_error().is_none_or(|code| OURS.contains(&code))
 }
 
 /// Starts a connection to `remote`, from `local` if given (port 0: any).
 ///
-/// The connection is made when the socket becomes writable and `TcpStream::take_error` gives `None`.
+/// The connection is made when the socket becomes writable and `TcpStream::take_error` gives
+/// `None`.
 ///
 /// # Errors
-/// When it fails at once: no route, no permission, no file descriptor left, `local` not ours or taken.
+/// When it fails at once: no route, no permission, no file descriptor left, `local` not ours or
+/// taken.
 pub fn connect(remote: SocketAddr, local: Option<SocketAddr>) -> io::Result<TcpStream> {
     let kind = Type::STREAM.nonblocking().cloexec();
     let socket = Socket::new_raw(Domain::for_address(remote), kind, Some(Protocol::TCP))?;
@@ -141,7 +156,9 @@ pub fn connect(remote: SocketAddr, local: Option<SocketAddr>) -> io::Result<TcpS
         socket.bind(&SockAddr::from(local))?;
     }
     match socket.connect(&SockAddr::from(remote)) {
-        Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) && !is_idle(&error) => Err(error),
+        Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) && !is_idle(&error) => {
+            Err(error)
+        }
         _ => Ok(TcpStream::from(socket)),
     }
 }

@@ -1,8 +1,9 @@
 //! The UDP sockets that clients ask: a batch in, a batch of replies out.
 //!
-//! [`PacketSource`] is what a worker's loop is written against; [`UdpListener`] is the implementation on
-//! sockets. Replies leave from the address that was asked: a socket bound to one address does so by
-//! itself, a wildcard socket by PKTINFO, which costs and is therefore on only there.
+//! [`PacketSource`] is what a worker's loop is written against; [`UdpListener`] is the
+//! implementation on sockets. Replies leave from the address that was asked: a socket bound to one
+//! address does so by itself, a wildcard socket by PKTINFO, which costs and is therefore on only
+//! there.
 
 use std::any::Any;
 use std::io;
@@ -19,7 +20,8 @@ use crate::slots::{MESSAGE_MAX, PacketInfo, Slots};
 
 pub use crate::slots::BATCH;
 
-/// Bytes asked for each of the kernel's receive and send queues of a listener: some 5,000 small queries.
+/// Bytes asked for each of the kernel's receive and send queues of a listener: some 5,000 small
+/// queries.
 const SOCKET_BUFFER: c_int = 4 << 20;
 
 /// A datagram as received.
@@ -46,17 +48,18 @@ pub struct Batch {
 
 /// Who answers datagrams. A closure is a service that does not look ahead.
 pub trait Service {
-    /// Sees each datagram of a batch, with its place in it and its sender, before the first is answered: memory that
-    /// the answer will need can be asked for ahead.
+    /// Sees each datagram of a batch, with its place in it and its sender, before the first is
+    /// answered: memory that the answer will need can be asked for ahead.
     fn look(&mut self, place: usize, bytes: &[u8], peer: &Peer);
 
-    /// Answers a datagram: writes a reply to `reply`, of 4 KiB, and gives its length, or `None` for no
-    /// reply now.
+    /// Answers a datagram: writes a reply to `reply`, of 4 KiB, and gives its length, or `None` for
+    /// no reply now.
     ///
     /// A panic ends this answer alone, so it must leave nothing half changed that others read.
     fn answer(&mut self, place: usize, datagram: Datagram<'_>, reply: &mut [u8]) -> Option<usize>;
 
-    /// Hears that answering the last datagram has panicked. The rest of the batch is answered after it.
+    /// Hears that answering the last datagram has panicked. The rest of the batch is answered after
+    /// it.
     fn failed(&mut self, panic: Panic);
 }
 
@@ -86,7 +89,8 @@ pub trait PacketSource {
     /// When receiving fails for a reason other than an empty queue.
     fn serve(&mut self, service: &mut impl Service) -> io::Result<Batch>;
 
-    /// Queues a late reply of at most 4096 bytes; a longer one counts as dropped. A full queue is sent first.
+    /// Queues a late reply of at most 4096 bytes; a longer one counts as dropped. A full queue is
+    /// sent first.
     fn queue(&mut self, peer: &Peer, bytes: &[u8]);
 
     /// Sends what is queued, and tells of all late replies since the last flush.
@@ -255,7 +259,8 @@ mod tests {
     use super::*;
     use std::net::UdpSocket;
 
-    /// Serves until `wanted` datagrams were received; on loopback they are queued as soon as they are sent.
+    /// Serves until `wanted` datagrams were received; on loopback they are queued as soon as they
+    /// are sent.
     fn serve_echo(listener: &mut UdpListener, wanted: usize) -> Batch {
         let mut total = Batch::default();
         while total.received < wanted {
@@ -277,7 +282,8 @@ mod tests {
         let any = if server.is_ipv6() { "[::1]:0" } else { "127.0.0.1:0" };
         let client = UdpSocket::bind(any).unwrap();
         client.connect(server).unwrap();
-        // What was sent on loopback is there: a reply that is not is lost, and fails the test at once.
+        // What was sent on loopback is there: a reply that is not is lost, and fails the test at
+        // once.
         client.set_nonblocking(true).unwrap();
         client
     }
@@ -331,7 +337,10 @@ mod tests {
             client.send(&[byte]).unwrap();
         }
         let mut fragile = Fragile { failures: 0 };
-        assert_eq!(listener.serve(&mut fragile).unwrap(), Batch { received: 6, sent: 2, dropped: 0 });
+        assert_eq!(
+            listener.serve(&mut fragile).unwrap(),
+            Batch { received: 6, sent: 2, dropped: 0 }
+        );
         assert_eq!(fragile.failures, 4);
         let mut byte = [0];
         for expected in *b"ab" {
@@ -453,7 +462,8 @@ mod tests {
         let good = Peer::from(client.local_addr().unwrap());
         let port_zero = Peer::from(SocketAddr::from(([127, 0, 0, 1], 0)));
         let broadcast = Peer::from(SocketAddr::from(([255, 255, 255, 255], 53)));
-        for (i, peer) in [port_zero, good, broadcast, port_zero, good, broadcast].iter().enumerate() {
+        for (i, peer) in [port_zero, good, broadcast, port_zero, good, broadcast].iter().enumerate()
+        {
             listener.queue(peer, &[i as u8]);
         }
         assert_eq!(listener.flush(), Batch { received: 0, sent: 2, dropped: 4 });
@@ -504,6 +514,9 @@ mod tests {
         assert!(v6.socket.only_v6().unwrap());
         let v4 = UdpListener::bind("0.0.0.0:0".parse().unwrap()).unwrap();
         let omit = [libc::IP_PMTUDISC_OMIT as u32];
-        assert_eq!(options::read_array(&v4, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER).unwrap(), omit);
+        assert_eq!(
+            options::read_array(&v4, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER).unwrap(),
+            omit
+        );
     }
 }

@@ -9,8 +9,9 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use crate::options;
 
-/// Bytes asked for the receive queue of one socket; the kernel doubles it. Thousands of sockets are open
-/// at once and each has a few answers to come, so that a flood at all of them pins little memory.
+/// Bytes asked for the receive queue of one socket; the kernel doubles it. Thousands of sockets are
+/// open at once and each has a few answers to come, so that a flood at all of them pins little
+/// memory.
 const RECEIVE_BUFFER: c_int = 24 << 10;
 
 /// A UDP socket that talks with one upstream from one local port.
@@ -25,8 +26,8 @@ impl UpstreamSocket {
     /// Opens a socket from `local_port`, or from a port that the kernel chooses if it is 0.
     ///
     /// # Errors
-    /// `AddrInUse` when the port is taken (draw another); else when there is no route, no permission or no
-    /// file descriptor left.
+    /// `AddrInUse` when the port is taken (draw another); else when there is no route, no
+    /// permission or no file descriptor left.
     pub fn connect(remote: SocketAddr, local_port: u16) -> io::Result<Self> {
         let domain = Domain::for_address(remote);
         let kind = Type::DGRAM.nonblocking().cloexec();
@@ -47,8 +48,8 @@ impl UpstreamSocket {
     /// Sends one datagram without waiting.
     ///
     /// # Errors
-    /// `WouldBlock` when the queue is full, `ConnectionRefused` and the like for what ICMP told about an
-    /// earlier datagram.
+    /// `WouldBlock` when the queue is full, `ConnectionRefused` and the like for what ICMP told
+    /// about an earlier datagram.
     pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         self.socket.send(bytes)
     }
@@ -118,7 +119,9 @@ mod tests {
         let port = taken.local_addr().unwrap().port();
         let error = UpstreamSocket::connect(remote, port).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
-        let free = (1024..port).rev().find_map(|port| UpstreamSocket::connect(remote, port).ok().map(|s| (port, s)));
+        let free = (1024..port)
+            .rev()
+            .find_map(|port| UpstreamSocket::connect(remote, port).ok().map(|s| (port, s)));
         let (port, socket) = free.unwrap();
         assert_eq!(socket.local_addr().unwrap().port(), port);
     }

@@ -1,8 +1,9 @@
 //! One system call for the sends or receives of many sockets (io_uring, used for nothing else).
 //!
-//! Nothing is ever left in flight: each operation carries `MSG_DONTWAIT`, so the kernel ends it while it
-//! is submitted, and a call gives its results only when all of its operations have ended. Code of the
-//! caller runs before the first entry is queued and after the last result is taken, never between.
+//! Nothing is ever left in flight: each operation carries `MSG_DONTWAIT`, so the kernel ends it
+//! while it is submitted, and a call gives its results only when all of its operations have ended.
+//! Code of the caller runs before the first entry is queued and after the last result is taken,
+//! never between.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -28,7 +29,8 @@ pub struct SyscallBatch {
 }
 
 impl SyscallBatch {
-    /// Opens a ring, or gives `None` where the system has none or forbids it: use plain calls there.
+    /// Opens a ring, or gives `None` where the system has none or forbids it: use plain calls
+    /// there.
     pub fn new() -> Option<Self> {
         let ring = IoUring::new(BATCH as u32).ok()?;
         // Not zero: the pages are to be there before the first answer is.
@@ -37,7 +39,8 @@ impl SyscallBatch {
         Some(Self { ring: Some(ring), entries, results: [0; BATCH], buffers })
     }
 
-    /// Sends one message on each socket, at most [`BATCH`], and gives each result with its position.
+    /// Sends one message on each socket, at most [`BATCH`], and gives each result with its
+    /// position.
     ///
     /// A result is what `send` on the socket would give. Messages beyond the batch are not taken.
     ///
@@ -82,8 +85,8 @@ impl SyscallBatch {
                 .build()
                 .user_data(i)
         }));
-        // SAFETY: the sockets are borrowed for `'a`, which outlives this call; each entry has a buffer of
-        // its own in `self.buffers`, which nothing else touches meanwhile.
+        // SAFETY: the sockets are borrowed for `'a`, which outlives this call; each entry has a
+        // buffer of its own in `self.buffers`, which nothing else touches meanwhile.
         let done = unsafe { self.complete() }?;
         for (i, (code, buffer)) in self.results.iter().zip(&self.buffers).take(done).enumerate() {
             received(i, result(*code).map(|len| &buffer[..len.min(RECEIVE_MAX)]));
@@ -94,12 +97,13 @@ impl SyscallBatch {
     /// Submits `entries`, and puts their results in place of their `user_data`.
     ///
     /// # Safety
-    /// The entries carry `MSG_DONTWAIT` and their index as `user_data`, and lead to memory and descriptors
-    /// that stay valid during this call.
+    /// The entries carry `MSG_DONTWAIT` and their index as `user_data`, and lead to memory and
+    /// descriptors that stay valid during this call.
     unsafe fn complete(&mut self) -> io::Result<usize> {
-        let mut ring = self.ring.take().ok_or_else(|| io::Error::from(io::ErrorKind::BrokenPipe))?;
-        // SAFETY: the contract above. The ring goes back to `self` only with an empty queue, so that no
-        // later call submits an entry of this one.
+        let mut ring =
+            self.ring.take().ok_or_else(|| io::Error::from(io::ErrorKind::BrokenPipe))?;
+        // SAFETY: the contract above. The ring goes back to `self` only with an empty queue, so
+        // that no later call submits an entry of this one.
         let queued = unsafe { ring.submission().push_multiple(&self.entries) };
         queued.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
         let mut ended = 0;

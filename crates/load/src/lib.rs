@@ -4,9 +4,9 @@
 //! args -> material (queries, zone) -> scenario (flows) -> driver (sockets, clock) -> report -> text, JSON, HTML
 //! ```
 //!
-//! A `drive::flow::Flow` is what is asked, how quickly, by whom, and what came of it; it knows no socket and no
-//! clock. `drive::driver::Driver` is the event loop that gives it both. One thread does all, so that the load
-//! costs one core at most and that core's time is the generator's cost.
+//! A `drive::flow::Flow` is what is asked, how quickly, by whom, and what came of it; it knows no
+//! socket and no clock. `drive::driver::Driver` is the event loop that gives it both. One thread
+//! does all, so that the load costs one core at most and that core's time is the generator's cost.
 
 #![forbid(unsafe_code)]
 
@@ -45,8 +45,8 @@ use report::{Report, compare, html, text};
 /// What the command exits with when it could not do what was asked.
 const TROUBLE: u8 = 2;
 
-/// Runs the command: exits with 0 if all was right, with 1 if the server failed or became worse, and with 2 if
-/// nothing could be measured.
+/// Runs the command: exits with 0 if all was right, with 1 if the server failed or became worse,
+/// and with 2 if nothing could be measured.
 pub fn run(args: &LoadArgs) -> ExitCode {
     let done = match &args.task {
         Some(Task::Compare(compare)) => run_compare(compare),
@@ -99,7 +99,9 @@ fn write_json(args: &LoadArgs, report: &Report) -> Result<(), String> {
 fn show(text: &str) -> Result<(), String> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(format!("cannot write: {error}")),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(format!("cannot write: {error}"))
+        }
         _ => Ok(()),
     }
 }

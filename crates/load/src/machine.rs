@@ -10,9 +10,11 @@ pub(crate) fn read() -> Machine {
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     // On some architectures only the part number is told.
-    let cpu = field(&cpuinfo, "model name").or_else(|| field(&cpuinfo, "CPU part")).unwrap_or_default();
-    let memory_kib: u64 =
-        field(&meminfo, "MemTotal").and_then(|value| value.split_whitespace().next()?.parse().ok()).unwrap_or_default();
+    let cpu =
+        field(&cpuinfo, "model name").or_else(|| field(&cpuinfo, "CPU part")).unwrap_or_default();
+    let memory_kib: u64 = field(&meminfo, "MemTotal")
+        .and_then(|value| value.split_whitespace().next()?.parse().ok())
+        .unwrap_or_default();
     Machine {
         cpu,
         cpus: online().unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from)),
@@ -45,7 +47,10 @@ mod tests {
 
     #[test]
     fn processors_are_counted() {
-        assert_eq!([count_list("0"), count_list("0-3,6"), count_list("x")], [Some(1), Some(5), None]);
+        assert_eq!(
+            [count_list("0"), count_list("0-3,6"), count_list("x")],
+            [Some(1), Some(5), None]
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! What there is to ask: the queries, the zone they are checked against, and where unique names come from.
+//! What there is to ask: the queries, the zone they are checked against, and where unique names
+//! come from.
 
 use std::sync::Arc;
 
@@ -61,10 +62,20 @@ impl Material {
             (None, None) => None,
         };
         let population = args.population.unwrap_or(POPULATION);
-        let mut material =
-            Self { form, zone, questions: Arc::default(), recording: None, zone_name, population, seed: args.seed };
+        let mut material = Self {
+            form,
+            zone,
+            questions: Arc::default(),
+            recording: None,
+            zone_name,
+            population,
+            seed: args.seed,
+        };
         let mut questions = material.listed(args)?;
-        if matches!(args.scenario, Scenario::Hit | Scenario::Nxdomain | Scenario::Types | Scenario::Blocked) {
+        if matches!(
+            args.scenario,
+            Scenario::Hit | Scenario::Nxdomain | Scenario::Types | Scenario::Blocked
+        ) {
             questions.sort_by_length();
         }
         material.questions = Arc::new(questions);
@@ -131,7 +142,8 @@ impl Material {
     /// Names that nobody asked before; flows of one run have different letters.
     pub(crate) fn unique(&self, letter: u8, salt: u64) -> Result<Unique, String> {
         let zone = self.zone_name().map_err(|_| {
-            "names that nobody asked before need --zone-name ZONE, or a --names FILE of them".to_owned()
+            "names that nobody asked before need --zone-name ZONE, or a --names FILE of them"
+                .to_owned()
         })?;
         Unique::under(zone.wire(), letter, &self.form, crate::random::scramble(self.seed ^ salt))
     }

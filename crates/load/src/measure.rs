@@ -1,4 +1,5 @@
-//! A whole run: preparation, the warming of caches, the run itself or the search for a rate, and the report.
+//! A whole run: preparation, the warming of caches, the run itself or the search for a rate, and
+//! the report.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -36,8 +37,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Drives a server as `args` say and reports what came of it.
 ///
 /// # Errors
-/// What is wrong with the arguments, or what the system refuses. A server that answers wrongly or not at all
-/// is no error but a report that did not pass.
+/// What is wrong with the arguments, or what the system refuses. A server that answers wrongly or
+/// not at all is no error but a report that did not pass.
 pub fn measure(args: &LoadArgs, signals: Option<Signals>) -> Result<Report, String> {
     let server = target::parse_server(args.server.as_deref().unwrap_or_default())?;
     target::check_permitted(server, Owner::of(args))?;
@@ -49,31 +50,48 @@ pub fn measure(args: &LoadArgs, signals: Option<Signals>) -> Result<Report, Stri
     if args.transport == Carrier::Tcp {
         TcpStream::connect_timeout(&server, CONNECT_TIMEOUT).map_err(failed)?;
     }
-    let reference = args.reference.as_deref().map(|server| learn(args, &material, server)).transpose()?;
+    let reference =
+        args.reference.as_deref().map(|server| learn(args, &material, server)).transpose()?;
     let prepared = scenario::prepare(args, &material, reference)?;
     let sources = scenario::sources(args, server.ip(), prepared.clients)?;
     let route = Route { server, carrier: args.transport, sources };
-    let mut run = Run { args, route, started: SystemTime::now(), ramp: None, remarks: remarks(args, &material) };
+    let mut run = Run {
+        args,
+        route,
+        started: SystemTime::now(),
+        ramp: None,
+        remarks: remarks(args, &material),
+    };
     let (warm, signals) = run.warm_up(&prepared, signals)?;
     if !warm {
-        run.remarks.push("caches were not warmed: the first pass over the names went unanswered".to_owned());
+        run.remarks.push(
+            "caches were not warmed: the first pass over the names went unanswered".to_owned(),
+        );
     }
     run.measure(prepared, signals).map_err(failed)
 }
 
 fn remarks(args: &LoadArgs, material: &Material) -> Vec<String> {
     let mut remarks = Vec::new();
-    if let Some(recording) = material.recording.as_ref().filter(|recording| recording.passed_over > 0) {
+    if let Some(recording) =
+        material.recording.as_ref().filter(|recording| recording.passed_over > 0)
+    {
         remarks.push(format!("{} packets of the recording were no queries", recording.passed_over));
     }
     if args.reference.is_some() && args.scenario == Scenario::Miss && args.names.is_none() {
-        remarks.push("unique names are not asked of the reference: only their RCODEs are checked".to_owned());
+        remarks.push(
+            "unique names are not asked of the reference: only their RCODEs are checked".to_owned(),
+        );
     }
     remarks
 }
 
 /// Has a reference server answer all listed queries over TCP, where nothing is truncated.
-fn learn(args: &LoadArgs, material: &Material, server: &str) -> Result<Arc<[Option<Expected>]>, String> {
+fn learn(
+    args: &LoadArgs,
+    material: &Material,
+    server: &str,
+) -> Result<Arc<[Option<Expected>]>, String> {
     let server: SocketAddr = target::parse_server(server)?;
     target::check_permitted(server, Owner::of(args))?;
     let listed = Workload::new(Arc::clone(&material.questions), None, Choice::Once, args.seed);
@@ -98,7 +116,8 @@ struct Unwatched;
 
 impl Watch for Unwatched {
     fn interval(&mut self, _: Interval, flows: &[Flow]) -> ControlFlow<()> {
-        let is_silent = flows.iter().all(|flow| flow.tally.counts.answered == 0 && flow.tally.counts.lost > 0);
+        let is_silent =
+            flows.iter().all(|flow| flow.tally.counts.answered == 0 && flow.tally.counts.lost > 0);
         if is_silent { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
@@ -113,8 +132,14 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// Asks each listed name once, if the scenario wants names that are cached.
-    fn warm_up(&self, prepared: &Prepared, signals: Option<Signals>) -> Result<(bool, Option<Signals>), String> {
-        let Some(first) = prepared.flows.first().filter(|_| prepared.warms_up) else { return Ok((true, signals)) };
+    fn warm_up(
+        &self,
+        prepared: &Prepared,
+        signals: Option<Signals>,
+    ) -> Result<(bool, Option<Signals>), String> {
+        let Some(first) = prepared.flows.first().filter(|_| prepared.warms_up) else {
+            return Ok((true, signals));
+        };
         let flow = scenario::once(first, Source::Scenario, self.args.timeout);
         let failed = |error: io::Error| format!("{}: {error}", self.route.server);
         let mut driver = Driver::open(vec![flow], &self.route, signals).map_err(failed)?;
@@ -146,7 +171,12 @@ impl Run<'_> {
     }
 
     /// Tries one rate after the other, each for a tenth of the duration.
-    fn search(&self, driver: &mut Driver, duration: Duration, start: f64) -> io::Result<ramp::Ramp> {
+    fn search(
+        &self,
+        driver: &mut Driver,
+        duration: Duration,
+        start: f64,
+    ) -> io::Result<ramp::Ramp> {
         let bounds = Bounds {
             max_loss: self.args.max_loss.unwrap_or(RAMP_LOSS),
             max_p99_ns: self.args.max_p99.unwrap_or(RAMP_P99).as_nanos() as u64,
@@ -171,7 +201,13 @@ impl Run<'_> {
         failure.map_or(Ok(ramp), Err)
     }
 
-    fn report(self, flows: &[Flow], recorder: Recorder, asked_secs: f64, pace: PaceReport) -> Report {
+    fn report(
+        self,
+        flows: &[Flow],
+        recorder: Recorder,
+        asked_secs: f64,
+        pace: PaceReport,
+    ) -> Report {
         let args = self.args;
         let summary = recorder.summary(flows, asked_secs);
         let report = Report {
@@ -179,7 +215,10 @@ impl Run<'_> {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             command_line: std::env::args().collect(),
             seed: args.seed,
-            started_unix_secs: self.started.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+            started_unix_secs: self
+                .started
+                .duration_since(UNIX_EPOCH)
+                .map_or(0, |since| since.as_secs()),
             machine: machine::read(),
             server: Server {
                 address: self.route.server.to_string(),

@@ -34,7 +34,8 @@ impl CpuTime {
 /// Processes of one server at most.
 const MAX_PROCESSES: usize = 256;
 
-/// A process that is watched, with those that it started: many servers have a process for each worker.
+/// A process that is watched, with those that it started: many servers have a process for each
+/// worker.
 #[derive(Clone, Debug)]
 pub(crate) struct Process {
     directory: PathBuf,
@@ -91,7 +92,11 @@ fn usage_of(directory: &Path) -> Option<Usage> {
 fn children(directory: &Path) -> Vec<PathBuf> {
     let tasks = fs::read_dir(directory.join("task")).into_iter().flatten().flatten();
     let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
-    lists.flat_map(|list| list.split_whitespace().map(|pid| Path::new("/proc").join(pid)).collect::<Vec<_>>()).collect()
+    lists
+        .flat_map(|list| {
+            list.split_whitespace().map(|pid| Path::new("/proc").join(pid)).collect::<Vec<_>>()
+        })
+        .collect()
 }
 
 impl Usage {
@@ -102,13 +107,18 @@ impl Usage {
         self.resident_bytes += other.resident_bytes;
     }
 
-    /// The time between two readings: the sum as the scheduler counted it, parted as the ticks were.
+    /// The time between two readings: the sum as the scheduler counted it, parted as the ticks
+    /// were.
     pub(crate) fn cpu_since(&self, earlier: &Self) -> CpuTime {
         let ticks = self.ticks.since(earlier.ticks);
         let scheduled = self.scheduled_ns.saturating_sub(earlier.scheduled_ns);
         // Threads that ended in between are missing from the one sum; ticks have them.
         if ticks.total_ns() == 0 || scheduled < ticks.total_ns() / 2 {
-            return if ticks.total_ns() == 0 { CpuTime { user_ns: 0, system_ns: scheduled } } else { ticks };
+            return if ticks.total_ns() == 0 {
+                CpuTime { user_ns: 0, system_ns: scheduled }
+            } else {
+                ticks
+            };
         }
         let user_ns = (scheduled as f64 * ticks.user_ns as f64 / ticks.total_ns() as f64) as u64;
         CpuTime { user_ns, system_ns: scheduled - user_ns.min(scheduled) }
@@ -119,7 +129,8 @@ fn scheduled_ns(task: &Path) -> Option<u64> {
     fs::read_to_string(task.join("schedstat")).ok()?.split_whitespace().next()?.parse().ok()
 }
 
-/// User and system time; the name of the process before them may hold anything but a last parenthesis.
+/// User and system time; the name of the process before them may hold anything but a last
+/// parenthesis.
 fn parse_stat(stat: &str) -> Option<CpuTime> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace().skip(11).map(|field| field.parse::<u64>().ok());
@@ -138,7 +149,10 @@ mod tests {
     #[test]
     fn ticks_are_read_behind_any_name() {
         let stat = "7 (a ) b) S 1 7 7 0 -1 4194560 1 2 3 4 25 75 0 0 20 0 1 0 9 9 9";
-        assert_eq!(parse_stat(stat), Some(CpuTime { user_ns: 250_000_000, system_ns: 750_000_000 }));
+        assert_eq!(
+            parse_stat(stat),
+            Some(CpuTime { user_ns: 250_000_000, system_ns: 750_000_000 })
+        );
         assert_eq!(parse_stat("nothing"), None);
         assert_eq!(parse_resident("VmHWM: 9 kB\nVmRSS:\t   12 kB\n"), Some(12_288));
     }
@@ -147,7 +161,11 @@ mod tests {
     fn the_scheduler_gives_the_sum_and_the_ticks_its_parts() {
         let ticks = |user_ns, system_ns| CpuTime { user_ns, system_ns };
         let before = Usage::default();
-        let after = Usage { ticks: ticks(10_000_000, 30_000_000), scheduled_ns: 44_000_000, resident_bytes: 0 };
+        let after = Usage {
+            ticks: ticks(10_000_000, 30_000_000),
+            scheduled_ns: 44_000_000,
+            resident_bytes: 0,
+        };
         assert_eq!(after.cpu_since(&before), ticks(11_000_000, 33_000_000));
         let ended = Usage { scheduled_ns: 1_000, ..after };
         assert_eq!(ended.cpu_since(&before), after.ticks);
@@ -159,7 +177,8 @@ mod tests {
         let usage = own.usage().unwrap();
         assert!(usage.resident_bytes > 0 && usage.scheduled_ns > 0);
         assert!(own.name().is_some());
-        let mut child = std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let mut child =
+            std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
         let pid = child.id();
         assert!(children(&own.directory).contains(&PathBuf::from(format!("/proc/{pid}"))));
         drop(child.stdin.take());

@@ -52,10 +52,13 @@ pub(crate) struct Zipf {
 impl Zipf {
     /// Of `population` ranks, at least one, with the skew `s`.
     pub(crate) fn new(population: u32, skew: f64) -> Self {
-        let weights: Vec<f64> = (1..=population.max(1)).map(|rank| f64::from(rank).powf(-skew)).collect();
+        let weights: Vec<f64> =
+            (1..=population.max(1)).map(|rank| f64::from(rank).powf(-skew)).collect();
         let mean = weights.iter().sum::<f64>() / weights.len() as f64;
-        let mut places: Vec<(f64, u32)> = weights.iter().zip(0..).map(|(weight, rank)| (weight / mean, rank)).collect();
-        let (mut poor, mut rich): (Vec<usize>, Vec<usize>) = (0..places.len()).partition(|&i| places[i].0 < 1.0);
+        let mut places: Vec<(f64, u32)> =
+            weights.iter().zip(0..).map(|(weight, rank)| (weight / mean, rank)).collect();
+        let (mut poor, mut rich): (Vec<usize>, Vec<usize>) =
+            (0..places.len()).partition(|&i| places[i].0 < 1.0);
         while let (Some(giving), Some(taking)) = (rich.last().copied(), poor.pop()) {
             places[taking].1 = giving as u32;
             places[giving].0 -= 1.0 - places[taking].0;
@@ -103,7 +106,10 @@ mod tests {
         for rank in [1u32, 2, 10, 50] {
             let expected = 100_000.0 / f64::from(rank) / harmonic;
             let seen = f64::from(drawn[rank as usize - 1]);
-            assert!((seen - expected).abs() < 5.0 * expected.sqrt(), "rank {rank}: {seen} of {expected}");
+            assert!(
+                (seen - expected).abs() < 5.0 * expected.sqrt(),
+                "rank {rank}: {seen} of {expected}"
+            );
         }
     }
 

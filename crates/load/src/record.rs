@@ -1,4 +1,5 @@
-//! The course of a run: samples at every interval, progress in the terminal, and what the processes cost.
+//! The course of a run: samples at every interval, progress in the terminal, and what the processes
+//! cost.
 
 use std::io::{self, IsTerminal, Write};
 use std::ops::ControlFlow;
@@ -37,10 +38,17 @@ struct Watched {
 impl Watched {
     fn start(process: Process) -> Option<Self> {
         let start = process.usage()?;
-        Some(Self { name: process.name(), start, last: start, peak_bytes: start.resident_bytes, process })
+        Some(Self {
+            name: process.name(),
+            start,
+            last: start,
+            peak_bytes: start.resident_bytes,
+            process,
+        })
     }
 
-    /// Reads it once more; gives the time since the last reading. A process that ended keeps its last one.
+    /// Reads it once more; gives the time since the last reading. A process that ended keeps its
+    /// last one.
     fn read(&mut self) -> CpuTime {
         let Some(usage) = self.process.usage() else { return CpuTime::default() };
         let cpu = usage.cpu_since(&self.last);
@@ -92,7 +100,12 @@ fn shows_progress(args: &LoadArgs) -> bool {
 pub(crate) fn show_step(args: &LoadArgs, step: &Step) {
     if shows_progress(args) {
         let held = if step.held { "held" } else { "too much" };
-        eprintln!("{:>9.0}/s  loss {:.3}%  p99 {:>9}  {held}", step.rate, step.loss * 100.0, nanos_text(step.p99_ns));
+        eprintln!(
+            "{:>9.0}/s  loss {:.3}%  p99 {:>9}  {held}",
+            step.rate,
+            step.loss * 100.0,
+            nanos_text(step.p99_ns)
+        );
     }
 }
 
@@ -113,7 +126,11 @@ impl Recorder {
     /// How long an interval is.
     pub(crate) fn every(&self) -> Duration {
         let even = self.duration / INTERVALS;
-        let even = if self.duration > Duration::from_secs(5) { even.max(Duration::from_secs(1)) } else { even };
+        let even = if self.duration > Duration::from_secs(5) {
+            even.max(Duration::from_secs(1))
+        } else {
+            even
+        };
         even.clamp(INTERVAL_MIN, INTERVAL_MAX)
     }
 
@@ -162,7 +179,9 @@ impl Recorder {
                 latency: Latency::of(&flow.tally.latencies),
             });
         }
-        let cpu = |process: &Option<Watched>| process.as_ref().and_then(|p| p.cpu(counts.answered, asked_secs));
+        let cpu = |process: &Option<Watched>| {
+            process.as_ref().and_then(|p| p.cpu(counts.answered, asked_secs))
+        };
         Summary {
             outcome: Outcome::of(&counts, asked_secs),
             latency: Latency::of(&latencies),
@@ -227,10 +246,13 @@ impl Watch for Recorder {
 /// The slope of memory over the second half of a run, by least squares, in bytes per second.
 fn memory_slope(series: &[Sample]) -> f64 {
     let later = series.get(series.len() / 2..).unwrap_or_default();
-    let points: Vec<(f64, f64)> =
-        later.iter().filter_map(|sample| Some((sample.secs, sample.server_bytes? as f64))).collect();
+    let points: Vec<(f64, f64)> = later
+        .iter()
+        .filter_map(|sample| Some((sample.secs, sample.server_bytes? as f64)))
+        .collect();
     let count = points.len() as f64;
-    let (mean_x, mean_y) = points.iter().fold((0.0, 0.0), |(x, y), point| (x + point.0 / count, y + point.1 / count));
+    let (mean_x, mean_y) =
+        points.iter().fold((0.0, 0.0), |(x, y), point| (x + point.0 / count, y + point.1 / count));
     let (above, below) = points.iter().fold((0.0, 0.0), |(above, below), (x, y)| {
         (above + (x - mean_x) * (y - mean_y), below + (x - mean_x) * (x - mean_x))
     });

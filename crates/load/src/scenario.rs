@@ -93,9 +93,12 @@ pub(crate) fn prepare(
     let is_known = !matches!(source, Source::Scenario);
     let depth = args.check.unwrap_or(if is_known { Depth::Answer } else { Depth::Question });
     if depth == Depth::Answer && !is_known {
-        return Err("to check records, say against what: --zone-file FILE or --reference SERVER".to_owned());
+        return Err(
+            "to check records, say against what: --zone-file FILE or --reference SERVER".to_owned()
+        );
     }
-    let by_nature = matches!(args.scenario, Scenario::Malformed | Scenario::Flood).then_some(OPEN_RATE);
+    let by_nature =
+        matches!(args.scenario, Scenario::Malformed | Scenario::Flood).then_some(OPEN_RATE);
     let rate = args.rate.map(f64::from).or(ramps.then_some(RAMP_START)).or(by_nature);
     let setting = Setting {
         args,
@@ -117,7 +120,10 @@ pub(crate) fn prepare(
 }
 
 fn warms_up(scenario: Scenario) -> bool {
-    matches!(scenario, Scenario::Hit | Scenario::Nxdomain | Scenario::Types | Scenario::Blocked | Scenario::Flood)
+    matches!(
+        scenario,
+        Scenario::Hit | Scenario::Nxdomain | Scenario::Types | Scenario::Blocked | Scenario::Flood
+    )
 }
 
 fn duration(args: &LoadArgs, material: &Material) -> Duration {
@@ -133,13 +139,15 @@ fn expected(names: &[String]) -> Result<Option<Rcodes>, String> {
     let mut found: Option<Rcodes> = None;
     for name in names {
         let rcode = (0..24).map(Rcode).find(|rcode| rcode.to_string().eq_ignore_ascii_case(name));
-        let one = Rcodes::only(rcode.ok_or_else(|| format!("{name:?} is no RCODE such as NXDOMAIN"))?);
+        let one =
+            Rcodes::only(rcode.ok_or_else(|| format!("{name:?} is no RCODE such as NXDOMAIN"))?);
         found = Some(found.map_or(one, |known| known.or(one)));
     }
     Ok(found)
 }
 
-/// As many clients as asked for, as many as were recorded, or as many as the IDs of an open loop need.
+/// As many clients as asked for, as many as were recorded, or as many as the IDs of an open loop
+/// need.
 fn clients(args: &LoadArgs, material: &Material, rate: Option<f64>) -> usize {
     if let Some(clients) = args.clients {
         return clients as usize;
@@ -159,7 +167,9 @@ impl Setting<'_> {
             Scenario::Hit | Scenario::Nxdomain | Scenario::Types | Scenario::Blocked => {
                 vec![self.flow(name_of(args.scenario), listed(Choice::Cycle)?)]
             }
-            Scenario::Miss if args.names.is_some() => vec![self.flow("miss", listed(Choice::Once)?)],
+            Scenario::Miss if args.names.is_some() => {
+                vec![self.flow("miss", listed(Choice::Once)?)]
+            }
             Scenario::Miss => vec![self.flow("miss", listed(Choice::Unique)?)],
             Scenario::Mixed | Scenario::Endurance => {
                 vec![self.flow(name_of(args.scenario), self.popular()?)]
@@ -173,7 +183,11 @@ impl Setting<'_> {
                 Some(recording) => {
                     let mut flow = self.flow("replay", listed(Choice::Once)?);
                     flow.recorded_clients = Some(recording.clients.as_slice().into());
-                    flow.pace = Pace::Recorded { due_ns: recording.due_ns.as_slice().into(), start_ns: 0, taken: 0 };
+                    flow.pace = Pace::Recorded {
+                        due_ns: recording.due_ns.as_slice().into(),
+                        start_ns: 0,
+                        taken: 0,
+                    };
                     vec![flow]
                 }
             },
@@ -193,7 +207,12 @@ impl Setting<'_> {
             choice => matches!(choice, Choice::Unique),
         };
         let unique = is_unique.then(|| self.material.unique(b'm', salt)).transpose()?;
-        Ok(Workload::new(Arc::clone(&self.material.questions), unique, choice, self.args.seed ^ salt))
+        Ok(Workload::new(
+            Arc::clone(&self.material.questions),
+            unique,
+            choice,
+            self.args.seed ^ salt,
+        ))
     }
 
     fn flow(&self, name: &'static str, workload: Workload) -> Flow {
@@ -214,12 +233,14 @@ impl Setting<'_> {
         });
         let source = if name == "blocked" { Source::Blocked } else { self.source.clone() };
         let judge = Judge { depth: self.depth, rcodes, source };
-        Flow::new(name, workload, pace, judge, clients).with_timeout(self.args.timeout.as_nanos() as u64)
+        Flow::new(name, workload, pace, judge, clients)
+            .with_timeout(self.args.timeout.as_nanos() as u64)
     }
 
     fn malformed(&self) -> Result<Vec<Flow>, String> {
         let rate = Pace::rate(self.rate.unwrap_or(OPEN_RATE));
-        let damaged = self.flow_at("malformed", self.workload(Choice::Malformed, 0)?, rate, self.clients);
+        let damaged =
+            self.flow_at("malformed", self.workload(Choice::Malformed, 0)?, rate, self.clients);
         let probes = self.workload(Choice::Cycle, 0)?;
         Ok(vec![damaged, self.flow_at("probe", probes, Pace::window(PROBES), 1)])
     }
@@ -230,7 +251,12 @@ impl Setting<'_> {
         let share = self.args.miss_share.unwrap_or(FLOOD_SHARE);
         let begins = duration.mul_f64(QUIET_PART).as_nanos() as u64;
         let normal = |name| -> Result<Flow, String> {
-            Ok(self.flow_at(name, self.workload(Choice::Cycle, 0)?, Pace::rate(rate * (1.0 - share)), self.clients))
+            Ok(self.flow_at(
+                name,
+                self.workload(Choice::Cycle, 0)?,
+                Pace::rate(rate * (1.0 - share)),
+                self.clients,
+            ))
         };
         let attack = self.workload(Choice::Unique, 1)?;
         let mut flows = vec![
@@ -251,7 +277,8 @@ impl Setting<'_> {
         let clients = (self.clients / EXTREME.len()).max(2);
         let mut flows = Vec::new();
         for ((name, share), salt) in EXTREME.into_iter().zip(0..) {
-            let numbered = |questions| Workload::new(Arc::new(questions), None, Choice::Cycle, self.args.seed);
+            let numbered =
+                |questions| Workload::new(Arc::new(questions), None, Choice::Cycle, self.args.seed);
             let workload = match name {
                 "miss" | "flood" => self.workload(Choice::Unique, salt)?,
                 "nxdomain" => numbered(self.material.numbered("nx", &[avocet_wire::Rtype::A])?),
@@ -291,11 +318,21 @@ fn name_of(scenario: Scenario) -> &'static str {
 pub(crate) fn once(of: &Flow, source: Source, timeout: Duration) -> Flow {
     let judge = Judge { depth: Depth::Answer, rcodes: Rcodes::ANY, source };
     let (clients, _) = of.clients();
-    Flow::new("once", of.workload.once(), Pace::window(WINDOW), judge, clients.min(CLIENTS as usize))
-        .with_timeout(timeout.as_nanos() as u64)
+    Flow::new(
+        "once",
+        of.workload.once(),
+        Pace::window(WINDOW),
+        judge,
+        clients.min(CLIENTS as usize),
+    )
+    .with_timeout(timeout.as_nanos() as u64)
 }
 
 /// The sources of the clients.
-pub(crate) fn sources(args: &LoadArgs, server: IpAddr, clients: usize) -> Result<Vec<IpAddr>, String> {
+pub(crate) fn sources(
+    args: &LoadArgs,
+    server: IpAddr,
+    clients: usize,
+) -> Result<Vec<IpAddr>, String> {
     crate::target::sources(server, args.source, clients)
 }

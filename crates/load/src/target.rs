@@ -11,7 +11,8 @@ const DNS_PORT: u16 = 53;
 /// The addresses that clients of a loopback server have, one each.
 const LOOPBACK_CLIENTS: Ipv4Addr = Ipv4Addr::new(127, 1, 0, 0);
 
-/// The address of a server: `192.0.2.1`, `192.0.2.1:5300`, `2001:db8::1`, `[2001:db8::1]:5300` or a host name.
+/// The address of a server: `192.0.2.1`, `192.0.2.1:5300`, `2001:db8::1`, `[2001:db8::1]:5300` or a
+/// host name.
 ///
 /// # Errors
 /// A name that has no address.
@@ -24,7 +25,8 @@ pub(crate) fn parse_server(text: &str) -> Result<SocketAddr, String> {
         return Ok(SocketAddr::new(ip, DNS_PORT));
     }
     let with_port = if text.contains(':') { text.to_owned() } else { format!("{text}:{DNS_PORT}") };
-    let mut found = with_port.to_socket_addrs().map_err(|error| format!("{text:?} is no server: {error}"))?;
+    let mut found =
+        with_port.to_socket_addrs().map_err(|error| format!("{text:?} is no server: {error}"))?;
     found.next().ok_or_else(|| format!("{text:?} has no address"))
 }
 
@@ -66,8 +68,13 @@ pub(crate) fn check_permitted(server: SocketAddr, owner: Owner) -> Result<(), St
     ))
 }
 
-/// The addresses of `clients` clients: from `prefix`, or on loopback one each under 127.1.0.0, or the system's choice.
-pub(crate) fn sources(server: IpAddr, prefix: Option<IpNet>, clients: usize) -> Result<Vec<IpAddr>, String> {
+/// The addresses of `clients` clients: from `prefix`, or on loopback one each under 127.1.0.0, or
+/// the system's choice.
+pub(crate) fn sources(
+    server: IpAddr,
+    prefix: Option<IpNet>,
+    clients: usize,
+) -> Result<Vec<IpAddr>, String> {
     let Some(prefix) = prefix else {
         return Ok(match server {
             IpAddr::V4(ip) if ip.is_loopback() => {
@@ -92,12 +99,17 @@ fn nth_host(prefix: IpNet, number: u32) -> IpAddr {
     match prefix {
         IpNet::V4(net) => {
             let size = 1u64 << (32 - net.prefix_len());
-            let offset = if size <= 2 { u64::from(number) % size } else { 1 + u64::from(number) % (size - 2) };
+            let offset = if size <= 2 {
+                u64::from(number) % size
+            } else {
+                1 + u64::from(number) % (size - 2)
+            };
             IpAddr::V4(Ipv4Addr::from_bits(net.network().to_bits() + offset as u32))
         }
         IpNet::V6(net) => {
             let host_bits = 128 - net.prefix_len();
-            let room = if host_bits >= 32 { u128::from(u32::MAX) } else { (1u128 << host_bits) - 1 };
+            let room =
+                if host_bits >= 32 { u128::from(u32::MAX) } else { (1u128 << host_bits) - 1 };
             let offset = if room == 0 { 0 } else { 1 + u128::from(number) % room };
             IpAddr::V6(Ipv6Addr::from_bits(net.network().to_bits() + offset))
         }

@@ -17,7 +17,8 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         "h" => 3600.0,
         _ => return Err("a duration has a unit: 10s, 250ms, 50us, 5m or 2h".to_owned()),
     };
-    let number: f64 = number.parse().map_err(|_| format!("{text:?} does not begin with a number"))?;
+    let number: f64 =
+        number.parse().map_err(|_| format!("{text:?} does not begin with a number"))?;
     let secs = number * unit_secs;
     match Duration::try_from_secs_f64(secs) {
         Ok(duration) if !duration.is_zero() => Ok(duration),
@@ -34,9 +35,14 @@ pub(crate) fn share(text: &str) -> Result<f64, String> {
         Some(number) => (number, 100.0),
         None => (text, 1.0),
     };
-    let number: f64 = number.parse().map_err(|_| "a share is written as 0.1% or 0.001".to_owned())?;
+    let number: f64 =
+        number.parse().map_err(|_| "a share is written as 0.1% or 0.001".to_owned())?;
     let share = number / whole;
-    if (0.0..=1.0).contains(&share) { Ok(share) } else { Err("a share is between 0% and 100%".to_owned()) }
+    if (0.0..=1.0).contains(&share) {
+        Ok(share)
+    } else {
+        Err("a share is between 0% and 100%".to_owned())
+    }
 }
 
 /// A time in nanoseconds in the unit that suits it.
@@ -69,7 +75,9 @@ mod tests {
 
     #[test]
     fn durations_have_a_unit() {
-        for (text, micros) in [("10s", 10_000_000), ("250ms", 250_000), ("50us", 50), ("1.5m", 90_000_000)] {
+        for (text, micros) in
+            [("10s", 10_000_000), ("250ms", 250_000), ("50us", 50), ("1.5m", 90_000_000)]
+        {
             assert_eq!(duration(text), Ok(Duration::from_micros(micros)), "{text}");
         }
         for text in ["", "10", "s", "-1s", "0s", "1d", "1e99h", "..s"] {
@@ -88,7 +96,13 @@ mod tests {
 
     #[test]
     fn times_and_counts_are_legible() {
-        assert_eq!([nanos_text(7), nanos_text(1_500), nanos_text(2_345_678)], ["7 ns", "1.5 us", "2.35 ms"]);
-        assert_eq!([count_text(7), count_text(1234), count_text(1_234_567)], ["7", "1,234", "1,234,567"]);
+        assert_eq!(
+            [nanos_text(7), nanos_text(1_500), nanos_text(2_345_678)],
+            ["7 ns", "1.5 us", "2.35 ms"]
+        );
+        assert_eq!(
+            [count_text(7), count_text(1234), count_text(1_234_567)],
+            ["7", "1,234", "1,234,567"]
+        );
     }
 }

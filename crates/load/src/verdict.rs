@@ -5,17 +5,20 @@ use crate::report::{Memory, Report};
 use crate::scenario::PROBES;
 use crate::units::{count_text, nanos_text};
 
-/// A second half in which memory grows by more than this share of what it was is a leak, for `endurance`.
+/// A second half in which memory grows by more than this share of what it was is a leak, for
+/// `endurance`.
 const MEMORY_GROWTH: f64 = 0.05;
 /// Growth below this is the noise of an allocator, in bytes.
 const MEMORY_NOISE: f64 = 1_048_576.0;
 
 /// Latency that has grown to this multiple in the course of a run drifts, for `endurance`.
 const LATENCY_GROWTH: u64 = 2;
-/// Below this the 99th percentile says more about the machine than about the server, in nanoseconds.
+/// Below this the 99th percentile says more about the machine than about the server, in
+/// nanoseconds.
 const LATENCY_NOISE_NS: u64 = 1_000_000;
 
-/// Share of the probes between damaged packets that may be lost, for `malformed`: a full queue loses some.
+/// Share of the probes between damaged packets that may be lost, for `malformed`: a full queue
+/// loses some.
 const PROBE_LOSS: f64 = 0.1;
 
 /// Fills in whether the run passed.
@@ -73,13 +76,17 @@ fn dead(report: &Report, args: &LoadArgs) -> Option<String> {
 fn loss(report: &Report, args: &LoadArgs) -> Option<String> {
     let limit = args.max_loss.filter(|_| report.ramp.is_none())?;
     let loss = report.outcome.loss;
-    (loss > limit).then(|| format!("{:.3}% of the queries were lost, {:.3}% are allowed", loss * 100.0, limit * 100.0))
+    (loss > limit).then(|| {
+        format!("{:.3}% of the queries were lost, {:.3}% are allowed", loss * 100.0, limit * 100.0)
+    })
 }
 
 fn latency(report: &Report, args: &LoadArgs) -> Option<String> {
     let limit = args.max_p99.filter(|_| report.ramp.is_none())?.as_nanos() as u64;
     let p99 = report.latency.p99_ns;
-    (p99 > limit).then(|| format!("the 99th percentile is {}, {} are allowed", nanos_text(p99), nanos_text(limit)))
+    (p99 > limit).then(|| {
+        format!("the 99th percentile is {}, {} are allowed", nanos_text(p99), nanos_text(limit))
+    })
 }
 
 fn no_rate(report: &Report) -> Option<String> {
@@ -103,13 +110,15 @@ fn leak(report: &Report) -> Option<String> {
     let Memory { end_bytes, drift_bytes_per_sec, .. } =
         report.memory.filter(|_| report.scenario == Scenario::Endurance)?;
     let grown = drift_bytes_per_sec * report.asked_secs / 2.0;
-    (grown > MEMORY_NOISE && grown > MEMORY_GROWTH * end_bytes as f64)
-        .then(|| format!("memory grew by {} bytes in the second half of the run", count_text(grown as u64)))
+    (grown > MEMORY_NOISE && grown > MEMORY_GROWTH * end_bytes as f64).then(|| {
+        format!("memory grew by {} bytes in the second half of the run", count_text(grown as u64))
+    })
 }
 
 fn drift(report: &Report) -> Option<String> {
     let drift = report.drift.filter(|_| report.scenario == Scenario::Endurance)?;
-    let has_grown = drift.late_p99_ns > LATENCY_NOISE_NS && drift.late_p99_ns > LATENCY_GROWTH * drift.early_p99_ns;
+    let has_grown = drift.late_p99_ns > LATENCY_NOISE_NS
+        && drift.late_p99_ns > LATENCY_GROWTH * drift.early_p99_ns;
     has_grown.then(|| {
         format!(
             "the 99th percentile rose from {} to {} in the course of the run",

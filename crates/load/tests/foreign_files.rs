@@ -1,7 +1,8 @@
-//! The files that others write, as octets of any kind: the bodies of the fuzz targets `recording`, `queries` and
-//! `zone_file` on their corpora and on mutations of them.
+//! The files that others write, as octets of any kind: the bodies of the fuzz targets `recording`,
+//! `queries` and `zone_file` on their corpora and on mutations of them.
 //!
-//! `AVOCET_MUTATIONS` says how many mutations; `AVOCET_WRITE_CORPUS=1` writes the specimens to the corpora.
+//! `AVOCET_MUTATIONS` says how many mutations; `AVOCET_WRITE_CORPUS=1` writes the specimens to the
+//! corpora.
 
 #[path = "foreign_files/invariants.rs"]
 mod invariants;
@@ -48,7 +49,8 @@ fn the_corpora_have_the_specimens() {
 fn the_corpora_hold() {
     for (target, specimens, hold) in TARGETS {
         let files = fs::read_dir(directory(target)).expect("a corpus");
-        let octets: Vec<Vec<u8>> = files.map(|file| fs::read(file.expect("a file").path()).expect("octets")).collect();
+        let octets: Vec<Vec<u8>> =
+            files.map(|file| fs::read(file.expect("a file").path()).expect("octets")).collect();
         assert!(octets.len() >= specimens().len(), "{target}");
         octets.iter().for_each(|octets| hold(octets));
     }
@@ -56,7 +58,8 @@ fn the_corpora_hold() {
 
 #[test]
 fn mutations_of_the_specimens_hold() {
-    let count = std::env::var("AVOCET_MUTATIONS").map_or(MUTATIONS, |count| count.parse().expect("a number"));
+    let count = std::env::var("AVOCET_MUTATIONS")
+        .map_or(MUTATIONS, |count| count.parse().expect("a number"));
     for (target, specimens, hold) in TARGETS {
         let (specimens, mut chance) = (specimens(), Chance(0x0f0f + target.len() as u64));
         for _ in 0..count {

@@ -35,11 +35,17 @@ const DEFAULTS: [&str; 6] = [
 
 /// Runs with a thousand queries over ten names, unless the options say otherwise.
 fn load(server: &Server, options: &str) -> Report {
-    let is_given = |default: &&&str| default.split(' ').next().is_some_and(|name| options.contains(name));
-    let names_given = |default: &&&str| default.starts_with("--zone-name") && options.contains("--names");
-    let rate_given =
-        |default: &&&str| default.starts_with("--window") && (options.contains("--ramp") || options.contains("--rate"));
-    let left = DEFAULTS.iter().filter(|default| !(is_given(default) || names_given(default) || rate_given(default)));
+    let is_given =
+        |default: &&&str| default.split(' ').next().is_some_and(|name| options.contains(name));
+    let names_given =
+        |default: &&&str| default.starts_with("--zone-name") && options.contains("--names");
+    let rate_given = |default: &&&str| {
+        default.starts_with("--window")
+            && (options.contains("--ramp") || options.contains("--rate"))
+    };
+    let left = DEFAULTS
+        .iter()
+        .filter(|default| !(is_given(default) || names_given(default) || rate_given(default)));
     let options: Vec<&str> = left.copied().chain([options]).collect();
     measure(&parse(&server.address(), &options.join(" ")), None).expect("a report")
 }
@@ -76,7 +82,10 @@ fn an_honest_server_passes() {
     let zone = Scratch::write("honest", zone().as_bytes());
     let report = load(&server, &format!("--zone-file {}", zone.path()));
     assert!(report.passed, "{:?} {:?}", report.faults, report.examples);
-    assert_eq!((report.outcome.sent, report.outcome.answered, report.outcome.lost), (1000, 1000, 0));
+    assert_eq!(
+        (report.outcome.sent, report.outcome.answered, report.outcome.lost),
+        (1000, 1000, 0)
+    );
     assert_eq!(report.outcome.rcodes["NOERROR"], 1000);
     assert!(report.latency.p50_ns > 0 && report.latency.max_ns >= report.latency.p99_ns);
 }
@@ -102,7 +111,10 @@ fn a_wrong_id_is_found() {
     assert!(!report.passed);
     let wrong = &report.outcome.wrong;
     // Another query may wait with the ID: then its question is not the one answered.
-    assert!(wrong.id + wrong.question >= 9 && wrong.total == wrong.id + wrong.question, "{wrong:?}");
+    assert!(
+        wrong.id + wrong.question >= 9 && wrong.total == wrong.id + wrong.question,
+        "{wrong:?}"
+    );
     assert_eq!(report.outcome.lost, wrong.total);
 }
 
@@ -184,7 +196,8 @@ fn a_server_that_bears_damaged_packets_passes() {
 #[test]
 fn nobody_at_home_is_told() {
     let unused = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let args = parse(&unused.to_string(), "--zone-name test. --population 3 --count 3 --timeout 50ms");
+    let args =
+        parse(&unused.to_string(), "--zone-name test. --population 3 --count 3 --timeout 50ms");
     let report = measure(&args, None).unwrap();
     assert!(!report.passed && report.faults[0].contains("nothing listens"), "{:?}", report.faults);
     let args = parse(&unused.to_string(), "--zone-name test. --transport tcp");
@@ -208,7 +221,13 @@ fn every_scenario_runs() {
         let report = load(&server, &format!("--scenario {scenario} --duration 1s"));
         // The addresses of the names are not filtered, which `blocked` must say.
         let found = report.outcome.wrong.total > 0;
-        assert_eq!(found, scenario == "blocked", "{scenario}: {:?} {:?}", report.faults, report.examples);
+        assert_eq!(
+            found,
+            scenario == "blocked",
+            "{scenario}: {:?} {:?}",
+            report.faults,
+            report.examples
+        );
         assert!(report.outcome.answered > 0, "{scenario}");
     }
     let report = load(&server, "--scenario flood --duration 1s");
@@ -219,14 +238,17 @@ fn every_scenario_runs() {
 #[test]
 fn a_ramp_finds_a_rate() {
     let server = Server::honest();
-    let report =
-        load(&server, "--ramp --rate 200 --max-p99 60s --max-loss 50% --duration 1s --count 1200 --timeout 200ms");
+    let report = load(
+        &server,
+        "--ramp --rate 200 --max-p99 60s --max-loss 50% --duration 1s --count 1200 --timeout 200ms",
+    );
     let ramp = report.ramp.unwrap();
     assert!(ramp.highest_rate >= 200.0 && !ramp.steps.is_empty(), "{ramp:?}");
 }
 
 fn pcap(packets: &[(u32, [u8; 4], &str)]) -> Vec<u8> {
-    let mut out = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 101, 0, 0, 0];
+    let mut out =
+        vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 101, 0, 0, 0];
     for (micros, client, label) in packets {
         let mut query = vec![0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, label.len() as u8];
         query.extend(label.as_bytes());
@@ -251,7 +273,8 @@ fn pcap(packets: &[(u32, [u8; 4], &str)]) -> Vec<u8> {
 
 #[test]
 fn a_recording_is_replayed_with_its_clients() {
-    let packets = [(0, [10, 0, 0, 1], "www1"), (500, [10, 0, 0, 2], "www2"), (900, [10, 0, 0, 1], "www3")];
+    let packets =
+        [(0, [10, 0, 0, 1], "www1"), (500, [10, 0, 0, 2], "www2"), (900, [10, 0, 0, 1], "www3")];
     let file = Scratch::write("pcap", &pcap(&packets));
     let server = Server::honest();
     let args = parse(&server.address(), &format!("--scenario replay --names {}", file.path()));
@@ -267,7 +290,10 @@ fn results_are_read_back() {
     let file = Scratch::write("json", serde_json::to_string(&report).unwrap().as_bytes());
     let back = Report::read(&file.0).unwrap();
     // The last digit of a rate may be lost in the text.
-    assert_eq!((back.outcome.answered, back.outcome.rcodes), (report.outcome.answered, report.outcome.rcodes));
+    assert_eq!(
+        (back.outcome.answered, back.outcome.rcodes),
+        (report.outcome.answered, report.outcome.rcodes)
+    );
     assert_eq!(back.latency.p99_ns, report.latency.p99_ns);
     let other = Scratch::write("other", b"{\"format\":\"x\"}");
     assert!(Report::read(&other.0).is_err());

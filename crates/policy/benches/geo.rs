@@ -1,5 +1,5 @@
-//! A database of half a million networks: time to read it, octets that are kept, and look-ups beside the format's library.
-//! Run with `cargo bench -p avocet-policy --bench geo`.
+//! A database of half a million networks: time to read it, octets that are kept, and look-ups
+//! beside the format's library. Run with `cargo bench -p avocet-policy --bench geo`.
 
 use std::hint::black_box;
 use std::net::IpAddr;
@@ -42,10 +42,14 @@ fn measure(name: &str, per_round: usize, mut operation: impl FnMut(usize)) {
     println!("| {name} | {:.1} | {:.1} |", rounds[ROUNDS / 2], rounds[0]);
 }
 
-/// Networks as countries have them: four of five IPv4, from 16 to 24 bits, in one of so many countries.
+/// Networks as countries have them: four of five IPv4, from 16 to 24 bits, in one of so many
+/// countries.
 fn database(chance: &mut Chance) -> Vec<u8> {
-    let code = |number: usize| String::from_utf8(vec![b'A' + (number / 26) as u8, b'A' + (number % 26) as u8]);
-    let records: Vec<Record> = (0..CODES).map(|at| Record::country(&code(at).expect("letters"))).collect();
+    let code = |number: usize| {
+        String::from_utf8(vec![b'A' + (number / 26) as u8, b'A' + (number % 26) as u8])
+    };
+    let records: Vec<Record> =
+        (0..CODES).map(|at| Record::country(&code(at).expect("letters"))).collect();
     let mut networks: Vec<(u8, String)> = (0..NETWORKS)
         .map(|_| {
             let [a, b, c, d, ..] = chance.number().to_be_bytes();
@@ -58,9 +62,9 @@ fn database(chance: &mut Chance) -> Vec<u8> {
         .collect();
     networks.sort();
     let mut database = Database::new("Bench-Country");
-    networks
-        .iter()
-        .for_each(|(_, network)| database.put(network, records[chance.below(CODES as u64) as usize].clone()));
+    networks.iter().for_each(|(_, network)| {
+        database.put(network, records[chance.below(CODES as u64) as usize].clone())
+    });
     database.octets()
 }
 
@@ -71,7 +75,8 @@ fn main() {
     let library = maxminddb::Reader::from_source(&octets[..]).expect("a database");
     let (nodes, kept) = (countries.about().nodes, countries.octets());
     println!("{} octets, {nodes} nodes, {kept} octets kept\n", octets.len());
-    let addresses: Vec<IpAddr> = (0..ADDRESSES).map(|_| IpAddr::from((chance.number() as u32).to_be_bytes())).collect();
+    let addresses: Vec<IpAddr> =
+        (0..ADDRESSES).map(|_| IpAddr::from((chance.number() as u32).to_be_bytes())).collect();
     println!("| operation | median ns | least ns |\n|---|---|---|");
     measure("read the file", 1, |_| drop(black_box(Countries::read(black_box(&octets)))));
     measure("one address again and again", PER_ROUND, |_| {

@@ -1,5 +1,6 @@
-//! A million names as lists and as a policy zone have them: time to compile and to open, octets a name, and look-ups
-//! beside a set of strings. Run with `cargo bench -p avocet-policy --bench lists`.
+//! A million names as lists and as a policy zone have them: time to compile and to open, octets a
+//! name, and look-ups beside a set of strings. Run with
+//! `cargo bench -p avocet-policy --bench lists`.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -8,7 +9,8 @@ use std::process::Command;
 use std::time::Instant;
 
 use avocet_policy::list::{
-    Asker, Compiler, Format, Image, Kind, ListId, ListSet, Origin, Question, Rewrites, Scratch, Source,
+    Asker, Compiler, Format, Image, Kind, ListId, ListSet, Origin, Question, Rewrites, Scratch,
+    Source,
 };
 use avocet_policy::rpz::{Zone, ZoneRewrites, ZoneSet, Zones};
 use avocet_wire::Rtype;
@@ -37,7 +39,12 @@ fn name(number: u64) -> String {
     };
     let zone = random % 200_000;
     let tld = ["com", "net", "org", "info", "co"][(random >> 8) as usize % 5];
-    format!("{}.{}.{}.{tld}", letters(3 + random % 5, random), letters(3, random >> 7), letters(5 + zone % 9, zone))
+    format!(
+        "{}.{}.{}.{tld}",
+        letters(3 + random % 5, random),
+        letters(3, random >> 7),
+        letters(5 + zone % 9, zone)
+    )
 }
 
 /// Nanoseconds that this thread has had the processor for: what else runs on the machine takes the
@@ -88,8 +95,13 @@ fn compile(texts: &[(Format, &str)]) -> Vec<u8> {
     for (place, (format, text)) in texts.iter().enumerate() {
         let list = ListId::at(place).expect("few lists");
         let format = Some(*format);
-        let mut reader =
-            compiler.list(Source { list, kind: Kind::Block, format, rewrites: Rewrites::Refused, origin: Origin::Own });
+        let mut reader = compiler.list(Source {
+            list,
+            kind: Kind::Block,
+            format,
+            rewrites: Rewrites::Refused,
+            origin: Origin::Own,
+        });
         for chunk in text.as_bytes().chunks(64 << 10) {
             let _ = reader.feed(chunk);
         }
@@ -123,16 +135,20 @@ fn looked_up(what: &str, image: &Image<Vec<u8>>, questions: &Names) {
     let (mut scratch, in_force) = (Scratch::empty(), ListSet::ALL);
     measure(what, |step| {
         let qname = questions.at(step % QUESTIONS);
-        let question = Question { qname: black_box(qname), qtype: Rtype::A, asker: Asker::default() };
+        let question =
+            Question { qname: black_box(qname), qtype: Rtype::A, asker: Asker::default() };
         black_box(image.lookup(question, &in_force, &mut scratch).decision());
     });
 }
 
-/// Texts of so many policy zones that share the names among them, one trigger each or with all below it as well.
+/// Texts of so many policy zones that share the names among them, one trigger each or with all
+/// below it as well.
 fn zone_texts(zones: u64, names: u64, line: impl Fn(&str) -> String) -> Vec<String> {
     let text = |zone: u64| {
         let mut text = "$TTL 60\n@ SOA localhost. nobody.localhost. 1 2 3 4 5\n".to_owned();
-        (0..names).filter(|number| number % zones == zone).for_each(|number| text += &line(&name(number)));
+        (0..names)
+            .filter(|number| number % zones == zone)
+            .for_each(|number| text += &line(&name(number)));
         text
     };
     (0..zones).map(text).collect()
@@ -141,7 +157,8 @@ fn zone_texts(zones: u64, names: u64, line: impl Fn(&str) -> String) -> Vec<Stri
 fn policy_zones(what: &str, texts: &[String], (missing, listed): (&Names, &Names)) {
     let (before, clock) = (resident(), Instant::now());
     let start = cpu_ns(clock);
-    let read = |text: &String| Zone::read(text.as_bytes(), ZoneRewrites::Refused, HashKey::new([7; 32]));
+    let read =
+        |text: &String| Zone::read(text.as_bytes(), ZoneRewrites::Refused, HashKey::new([7; 32]));
     let (read, reports): (Vec<_>, Vec<_>) = texts.iter().map(read).unzip();
     let triggers: u64 = reports.iter().map(|report| report.triggers[1]).sum();
     println!("\n| of {what}, {triggers} triggers | |\n|---|---|");
@@ -149,9 +166,14 @@ fn policy_zones(what: &str, texts: &[String], (missing, listed): (&Names, &Names
     let start = cpu_ns(clock);
     let Some(zones) = Zones::of(read) else { return };
     println!("| put together, s | {:.2} |", (cpu_ns(clock) - start) / 1e9);
-    println!("| resident octets a trigger | {:.1} |", (resident() - before) * f64::from(1 << 20) / triggers as f64);
+    println!(
+        "| resident octets a trigger | {:.1} |",
+        (resident() - before) * f64::from(1 << 20) / triggers as f64
+    );
     println!("\n| look-up, ns | median | least |\n|---|---|---|");
-    for (what, names) in [("a name of four labels that is no trigger", missing), ("a name that is one", listed)] {
+    for (what, names) in
+        [("a name of four labels that is no trigger", missing), ("a name that is one", listed)]
+    {
         measure(what, |step| {
             black_box(zones.on_qname(ZoneSet::ALL, black_box(names.at(step % QUESTIONS))));
         });
@@ -178,7 +200,10 @@ fn scene(number: usize, questions: (&Names, &Names)) {
 fn all_policy_zones() {
     for number in 0..SCENES.len() {
         let program = std::env::current_exe().expect("the path of this program");
-        let ended = Command::new(program).arg(format!("{SCENE}{number}")).status().expect("this program starts");
+        let ended = Command::new(program)
+            .arg(format!("{SCENE}{number}"))
+            .status()
+            .expect("this program starts");
         assert!(ended.success());
     }
 }
@@ -189,8 +214,8 @@ const SCENE: &str = "--scene=";
 fn main() {
     let missing = Names::of((0..QUESTIONS as u64).map(|number| number + 2 * NAMES));
     let listed = Names::of((0..QUESTIONS as u64).map(|number| number * 12));
-    let number =
-        std::env::args().find_map(|argument| argument.strip_prefix(SCENE).and_then(|number| number.parse().ok()));
+    let number = std::env::args()
+        .find_map(|argument| argument.strip_prefix(SCENE).and_then(|number| number.parse().ok()));
     if let Some(number) = number {
         return scene(number, (&missing, &listed));
     }
@@ -214,14 +239,17 @@ fn main() {
     println!("\n| look-up, ns | median | least |\n|---|---|---|");
     looked_up("a name of four labels that is not listed", &image, &missing);
     looked_up("a name that is listed", &image, &listed);
-    let patterns: String = (0..PATTERNS).map(|number| format!("||ad*{}.example^\n", mix(number) % 100_000)).collect();
-    let both = Image::open(compile(&[(Format::Hosts, &text), (Format::Adblock, &patterns)])).expect("an image");
+    let patterns: String =
+        (0..PATTERNS).map(|number| format!("||ad*{}.example^\n", mix(number) % 100_000)).collect();
+    let both = Image::open(compile(&[(Format::Hosts, &text), (Format::Adblock, &patterns)]))
+        .expect("an image");
     looked_up("a name that is not listed, with 3,000 patterns", &both, &missing);
     drop(both);
 
     all_policy_zones();
     let set: HashSet<String> = (0..NAMES).map(name).collect();
-    let missing: Vec<String> = (0..QUESTIONS as u64).map(|number| name(number + 2 * NAMES)).collect();
+    let missing: Vec<String> =
+        (0..QUESTIONS as u64).map(|number| name(number + 2 * NAMES)).collect();
     // What a set of strings is asked: the name and each name above it.
     measure("the same in a set of strings: not listed", |step| {
         let mut rest = black_box(&missing[step % QUESTIONS][..]);

@@ -26,12 +26,18 @@ const SHAPES: [(&str, Shape); 9] = [
     ("suffix", |n| format!(r#"qname.under("d{n}.example.com")"#)),
     ("exact", |n| format!(r#"qname == "www.d{n}.example.com""#)),
     ("type", |n| format!(r#"qtype == "TYPE{}""#, 1_000 + n)),
-    ("client", |n| format!(r#"client.ip.in("10.{}.{}.0/24") && qname.contains("x{n}")"#, n / 256, n % 256)),
+    ("client", |n| {
+        format!(r#"client.ip.in("10.{}.{}.0/24") && qname.contains("x{n}")"#, n / 256, n % 256)
+    }),
     ("time", |n| format!(r#"now.hour == {} && qname.under("t{n}.example.com")"#, n % 24)),
     ("regex", |n| format!(r#"qname.matches(r"^ad[sx]?{n}[a-z]*\.")"#)),
     ("contains", |n| format!(r#"qname.contains("track{n}")"#)),
     ("levels", |n| format!("qname.levels() > {}", 9 + n % 50)),
-    ("mixed", |n| format!(r#"client.group("kids") && qname.under("m{n}.example.com") && qtype == "A" && now.weekend"#)),
+    ("mixed", |n| {
+        format!(
+            r#"client.group("kids") && qname.under("m{n}.example.com") && qtype == "A" && now.weekend"#
+        )
+    }),
 ];
 /// Rules of which so many are no use to anybody: they are not indexed.
 const UNINDEXED: [&str; 3] = ["regex", "contains", "levels"];
@@ -50,7 +56,8 @@ const NAMES: [&str; 8] = [
 
 fn wire(text: &str) -> Vec<u8> {
     let mut out = [0; MAX_NAME];
-    let len = avocet_wire::text::name_to_wire(text.as_bytes(), Some(&[0]), &mut out).expect("a name");
+    let len =
+        avocet_wire::text::name_to_wire(text.as_bytes(), Some(&[0]), &mut out).expect("a name");
     out[..len].to_vec()
 }
 
@@ -59,7 +66,11 @@ fn rule(when: String) -> RuleSpec {
 }
 
 fn clients(rules: &Rules) -> Clients {
-    let group = GroupSpec { name: "kids".to_owned(), clients: vec!["192.0.2.0/24".to_owned()], lists: None };
+    let group = GroupSpec {
+        name: "kids".to_owned(),
+        clients: vec!["192.0.2.0/24".to_owned()],
+        lists: None,
+    };
     let directory = Directory::new(&[group], &[], &[]).expect("groups");
     Clients::build(directory, &[], rules.client_tests()).expect("clients")
 }
@@ -93,8 +104,10 @@ fn verdict(shape: Shape, count: usize) -> f64 {
 }
 
 fn profile(count: u32) -> f64 {
-    let ids = |n: u32| vec![IpAddr::from((0x0a00_0000 + n * 256).to_be_bytes()).to_string() + "/24"];
-    // Every second client is in no group, so that those side by side differ and do not become one network.
+    let ids =
+        |n: u32| vec![IpAddr::from((0x0a00_0000 + n * 256).to_be_bytes()).to_string() + "/24"];
+    // Every second client is in no group, so that those side by side differ and do not become one
+    // network.
     let groups = |n: u32| if n.is_multiple_of(2) { vec!["kids".to_owned()] } else { Vec::new() };
     let client = |n| ClientSpec { name: format!("c{n}"), ids: ids(n), groups: groups(n) };
     let specs: Vec<ClientSpec> = (0..count).map(client).collect();
@@ -114,7 +127,10 @@ fn profile(count: u32) -> f64 {
 }
 
 fn main() {
-    println!("| rules | {} | geometric mean | to reach |", SHAPES.map(|(name, _)| name).join(" | "));
+    println!(
+        "| rules | {} | geometric mean | to reach |",
+        SHAPES.map(|(name, _)| name).join(" | ")
+    );
     println!("|---|{}---|---|", "---|".repeat(SHAPES.len()));
     for (count, wanted) in COUNTS {
         let measured = SHAPES.iter().map(|(name, shape)| {
@@ -124,8 +140,10 @@ fn main() {
         let measured: Vec<Option<f64>> = measured.collect();
         let known: Vec<f64> = measured.iter().copied().flatten().collect();
         let mean = (known.iter().map(|ns| ns.ln()).sum::<f64>() / known.len() as f64).exp();
-        let cells: Vec<String> =
-            measured.iter().map(|cell| cell.map_or_else(String::new, |ns| format!("{ns:.1}"))).collect();
+        let cells: Vec<String> = measured
+            .iter()
+            .map(|cell| cell.map_or_else(String::new, |ns| format!("{ns:.1}")))
+            .collect();
         println!("| {count} | {} | {mean:.1} | {wanted} |", cells.join(" | "));
     }
     println!("\n| clients | profile of an address, ns |\n|---|---|");

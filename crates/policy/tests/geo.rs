@@ -1,4 +1,5 @@
-//! Databases of countries: where a country is found in a record, and that the format's own library finds the same.
+//! Databases of countries: where a country is found in a record, and that the format's own library
+//! finds the same.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 
@@ -43,10 +44,22 @@ fn a_country_is_found_where_makers_of_databases_write_it() {
                 ("continent", Record::map([("code", Record::text("EU"))])),
             ]),
         ),
-        ("10.2.0.0/16", Record::map([("country", Record::text("Germany")), ("country_code", Record::text("DE"))])),
+        (
+            "10.2.0.0/16",
+            Record::map([
+                ("country", Record::text("Germany")),
+                ("country_code", Record::text("DE")),
+            ]),
+        ),
         ("10.3.0.0/16", Record::map([("country", Record::text("fr"))])),
-        ("10.4.0.0/16", Record::map([("country", Record::map([("geoname_id", Record::number(1))]))])),
-        ("10.5.0.0/16", Record::map([("country", iso("ZZ")), ("country_code", Record::text("ZZ"))])),
+        (
+            "10.4.0.0/16",
+            Record::map([("country", Record::map([("geoname_id", Record::number(1))]))]),
+        ),
+        (
+            "10.5.0.0/16",
+            Record::map([("country", iso("ZZ")), ("country_code", Record::text("ZZ"))]),
+        ),
         ("10.6.0.0/16", Record::map([("country_code", Record::text("DEU"))])),
         ("10.7.0.0/16", Record::text("DE")),
         ("10.8.0.0/16", Record::map([("country_code", Record::number(276))])),
@@ -107,7 +120,8 @@ fn the_longest_network_counts_and_what_is_in_none_has_no_country() {
 
 #[test]
 fn an_ipv4_address_in_an_ipv6_one_counts_as_itself() {
-    let forms = ["192.0.2.7", "::ffff:192.0.2.7", "::192.0.2.7", "64:ff9b::192.0.2.7", "2002:c000:207::1"];
+    let forms =
+        ["192.0.2.7", "::ffff:192.0.2.7", "::192.0.2.7", "64:ff9b::192.0.2.7", "2002:c000:207::1"];
     let all: Vec<(&str, &str)> = forms.iter().map(|form| (*form, "NL")).collect();
     check(&Database::of_countries(&[("192.0.2.0/24", "NL")]), &all);
     let mut v4_only = Database::new("Test-Country").of_v4_only();
@@ -123,7 +137,8 @@ fn an_ipv4_address_in_an_ipv6_one_counts_as_itself() {
 #[test]
 fn a_file_that_tells_of_no_country_is_refused_by_its_type() {
     let mut database = Database::new("GeoLite2-ASN");
-    database.put("192.0.2.0/24", Record::map([("autonomous_system_number", Record::number(64_496))]));
+    database
+        .put("192.0.2.0/24", Record::map([("autonomous_system_number", Record::number(64_496))]));
     let error = Countries::read(&database.octets()).err().unwrap();
     assert_eq!(error, GeoError::NoCountries("GeoLite2-ASN".to_owned()));
     assert!(error.to_string().contains("GeoLite2-ASN"), "{error}");
@@ -133,18 +148,29 @@ fn a_file_that_tells_of_no_country_is_refused_by_its_type() {
 fn what_is_no_database_or_lost_a_part_is_refused() {
     let whole = Database::of_countries(&[("192.0.2.0/24", "NL")]).octets();
     let end = whole.len();
-    for (what, octets) in [("nothing", &b""[..]), ("text", b"192.0.2.0/24 NL\n"), ("the first half", &whole[..end / 2])]
-    {
+    for (what, octets) in [
+        ("nothing", &b""[..]),
+        ("text", b"192.0.2.0/24 NL\n"),
+        ("the first half", &whole[..end / 2]),
+    ] {
         assert_eq!(Countries::read(octets).err(), Some(GeoError::NoMetadata), "{what}");
     }
-    assert_eq!(Countries::read(&whole[7..]).err(), Some(GeoError::Tree), "the beginning is missing");
+    assert_eq!(
+        Countries::read(&whole[7..]).err(),
+        Some(GeoError::Tree),
+        "the beginning is missing"
+    );
     for len in 0..end {
         assert!(Countries::read(&whole[..len]).is_err(), "{len} of {end} octets");
     }
 }
 
-/// The same by the library; none where it has no country, and an error where it cannot read the record.
-fn by_library(reader: &maxminddb::Reader<&[u8]>, address: IpAddr) -> Result<Option<String>, maxminddb::MaxMindDbError> {
+/// The same by the library; none where it has no country, and an error where it cannot read the
+/// record.
+fn by_library(
+    reader: &maxminddb::Reader<&[u8]>,
+    address: IpAddr,
+) -> Result<Option<String>, maxminddb::MaxMindDbError> {
     let found = reader.lookup(address)?;
     found.decode_path(&maxminddb::path!["country", "iso_code"])
 }
@@ -154,7 +180,8 @@ fn the_library_of_the_format_finds_the_same() {
     const CODES: [&str; 5] = ["NL", "DE", "US", "SE", "FR"];
     let (mut chance, mut found) = (Chance::new(11), 0);
     for number in 0..COMPARED {
-        let mut database = Database::new("Test-Country").with_record_bits([24, 28, 32][(number % 3) as usize]);
+        let mut database =
+            Database::new("Test-Country").with_record_bits([24, 28, 32][(number % 3) as usize]);
         let mut networks: Vec<(u8, String)> = Vec::new();
         for _ in 0..=chance.below(300) {
             let (len, bits) = (1 + chance.below(32) as u8, chance.number());
@@ -168,24 +195,39 @@ fn the_library_of_the_format_finds_the_same() {
         for (_, network) in &networks {
             let code = CODES[chance.below(5) as usize];
             match chance.percent(20) {
-                true => database.put(network, Record::map([("number", Record::number(chance.number() as u32))])),
+                true => database.put(
+                    network,
+                    Record::map([("number", Record::number(chance.number() as u32))]),
+                ),
                 false => database.put(network, Record::country(code)),
             }
         }
         database.put("192.0.2.0/24", Record::country("NL"));
         let octets = database.octets();
-        let (ours, theirs) = (Countries::read(&octets).unwrap(), maxminddb::Reader::from_source(&octets[..]).unwrap());
+        let (ours, theirs) = (
+            Countries::read(&octets).unwrap(),
+            maxminddb::Reader::from_source(&octets[..]).unwrap(),
+        );
         theirs.verify().unwrap();
         for at in 0..LOOKED_UP {
             let near = &networks[at % networks.len()].1.split_once('/').unwrap().0;
             let address: IpAddr = match near.parse().unwrap() {
                 address if chance.percent(50) => address,
-                IpAddr::V4(address) => IpAddr::from((u32::from(address) ^ 1 << chance.below(32)).to_be_bytes()),
-                IpAddr::V6(address) => IpAddr::from((u128::from(address) ^ 1 << chance.below(120)).to_be_bytes()),
+                IpAddr::V4(address) => {
+                    IpAddr::from((u32::from(address) ^ 1 << chance.below(32)).to_be_bytes())
+                }
+                IpAddr::V6(address) => {
+                    IpAddr::from((u128::from(address) ^ 1 << chance.below(120)).to_be_bytes())
+                }
             };
-            let country = ours.country(address).map(|letters| String::from_utf8(letters.to_vec()).unwrap());
+            let country =
+                ours.country(address).map(|letters| String::from_utf8(letters.to_vec()).unwrap());
             found += u32::from(country.is_some());
-            assert_eq!(country, by_library(&theirs, address).unwrap(), "database {number}, {address}");
+            assert_eq!(
+                country,
+                by_library(&theirs, address).unwrap(),
+                "database {number}, {address}"
+            );
         }
     }
     assert!(found > 1_000, "{found}");
@@ -196,8 +238,14 @@ fn specimens() -> Vec<(String, Vec<u8>)> {
     let mut specimens = Vec::new();
     for bits in [24, 28, 32] {
         let mut database = Database::of_countries(&[("192.0.2.0/24", "NL")]).with_record_bits(bits);
-        database.put("2001:db8::/32", Record::map([("country_code", Record::text("de")), ("as", Record::text("AS1"))]));
-        database.put("198.51.100.0/24", Record::map([("country", Record::Boolean(true)), ("n", Record::Double(1))]));
+        database.put(
+            "2001:db8::/32",
+            Record::map([("country_code", Record::text("de")), ("as", Record::text("AS1"))]),
+        );
+        database.put(
+            "198.51.100.0/24",
+            Record::map([("country", Record::Boolean(true)), ("n", Record::Double(1))]),
+        );
         database.alias("2002::/16");
         specimens.push((format!("records-of-{bits}"), database.octets()));
     }
@@ -219,7 +267,9 @@ fn the_corpus_holds() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/geo");
     if std::env::var_os("AVOCET_WRITE_CORPUS").is_some() {
         std::fs::create_dir_all(&corpus).unwrap();
-        specimens().into_iter().for_each(|(name, octets)| std::fs::write(corpus.join(name), octets).unwrap());
+        specimens()
+            .into_iter()
+            .for_each(|(name, octets)| std::fs::write(corpus.join(name), octets).unwrap());
     }
     for (name, octets) in specimens() {
         assert_eq!(std::fs::read(corpus.join(&name)).unwrap(), octets, "{name}");

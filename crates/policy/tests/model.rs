@@ -1,13 +1,17 @@
-//! The compiled program against the plain reading of its rules: random rules, questions, answers and
-//! times. The model asks each rule in its order with the evaluator that `avocet policy test` uses.
+//! The compiled program against the plain reading of its rules: random rules, questions, answers
+//! and times. The model asks each rule in its order with the evaluator that `avocet policy test`
+//! uses.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 
 use std::net::IpAddr;
 
-use avocet_policy::client::{Asker, ClientSpec, Clients, Directory, GroupSpec, Identity, Mac, Neighbour, Transport};
+use avocet_policy::client::{
+    Asker, ClientSpec, Clients, Directory, GroupSpec, Identity, Mac, Neighbour, Transport,
+};
 use avocet_policy::rule::{
-    ActionKind, Answer, Hours, ListId, Program, Question, RuleSpec, Rules, Sample, Switches, Verdict, Vocabulary, test,
+    ActionKind, Answer, Hours, ListId, Program, Question, RuleSpec, Rules, Sample, Switches,
+    Verdict, Vocabulary, test,
 };
 use avocet_wire::name::MAX_NAME;
 use avocet_wire::{Class, Rtype};
@@ -56,7 +60,8 @@ fn vocabulary() -> Vocabulary {
 }
 
 fn clients(rules: &Rules) -> Clients {
-    let groups = ["kids", "iot"].map(|name| GroupSpec { name: name.to_owned(), ..GroupSpec::default() });
+    let groups =
+        ["kids", "iot"].map(|name| GroupSpec { name: name.to_owned(), ..GroupSpec::default() });
     let client = |name: &str, ids: &[&str], groups: &[&str]| ClientSpec {
         name: name.to_owned(),
         ids: owned(ids),
@@ -112,9 +117,12 @@ fn expression() -> impl Strategy<Value = String> {
     atom().prop_recursive(3, 12, 3, |inner| {
         prop_oneof![
             inner.clone().prop_map(|a| format!("!({a})")),
-            prop::collection::vec(inner.clone(), 2..4).prop_map(|parts| format!("({})", parts.join(" && "))),
-            prop::collection::vec(inner.clone(), 2..4).prop_map(|parts| format!("({})", parts.join(" || "))),
-            [inner.clone(), inner.clone(), inner].prop_map(|[a, b, c]| format!("({a} ? {b} : {c})")),
+            prop::collection::vec(inner.clone(), 2..4)
+                .prop_map(|parts| format!("({})", parts.join(" && "))),
+            prop::collection::vec(inner.clone(), 2..4)
+                .prop_map(|parts| format!("({})", parts.join(" || "))),
+            [inner.clone(), inner.clone(), inner]
+                .prop_map(|[a, b, c]| format!("({a} ? {b} : {c})")),
         ]
     })
 }
@@ -152,8 +160,8 @@ fn case() -> impl Strategy<Value = Case> {
     let way = (select(&["lan", "vpn", ""][..]), select(&[Transport::Udp, Transport::Tls][..]));
     let time = (0..8 * 24 * 3600u64, any::<u8>());
     let answer = (select(&NAMES[..]), select(&ADDRESSES[..]));
-    (question, way, time, lists(), lists(), answer).prop_map(|(question, way, time, lists, answer_lists, answer)| {
-        Case {
+    (question, way, time, lists(), lists(), answer).prop_map(
+        |(question, way, time, lists, answer_lists, answer)| Case {
             qname: question.0,
             qtype: question.1,
             address: question.2.parse().unwrap(),
@@ -165,8 +173,8 @@ fn case() -> impl Strategy<Value = Case> {
             answer_lists,
             answer_name: answer.0,
             answer_address: answer.1.parse().unwrap(),
-        }
-    })
+        },
+    )
 }
 
 /// What is asked: the question, or its answer.
@@ -176,8 +184,15 @@ enum Stage {
     Answer,
 }
 
-/// What the rules say when each is asked in its order: the place of the one that decides, and of those noted.
-fn model(specs: &[RuleSpec], case: &Case, who: &Identity, now: u64, stage: Stage) -> (Option<u32>, Vec<u32>) {
+/// What the rules say when each is asked in its order: the place of the one that decides, and of
+/// those noted.
+fn model(
+    specs: &[RuleSpec],
+    case: &Case,
+    who: &Identity,
+    now: u64,
+    stage: Stage,
+) -> (Option<u32>, Vec<u32>) {
     let mut ordered: Vec<&RuleSpec> = specs.iter().collect();
     ordered.sort_by_key(|spec| spec.priority);
     let (qname, target) = (wire(case.qname), wire(case.answer_name));
@@ -192,11 +207,13 @@ fn model(specs: &[RuleSpec], case: &Case, who: &Identity, now: u64, stage: Stage
     };
     let names = [target.as_slice()];
     let addresses = [case.answer_address];
-    let mut sample = Sample { qname: &qname, qtype: case.qtype, qclass: 1, asker, now, ..Sample::default() };
+    let mut sample =
+        Sample { qname: &qname, qtype: case.qtype, qclass: 1, asker, now, ..Sample::default() };
     match stage {
         Stage::Question => sample.lists = &case.lists,
         Stage::Answer => {
-            (sample.lists, sample.names, sample.addresses) = (&case.answer_lists, &names, &addresses);
+            (sample.lists, sample.names, sample.addresses) =
+                (&case.answer_lists, &names, &addresses);
         }
     }
     let mut noted = Vec::new();
@@ -210,7 +227,8 @@ fn model(specs: &[RuleSpec], case: &Case, who: &Identity, now: u64, stage: Stage
         };
         let is_void = spec.action == ActionKind::Truncate && case.transport != Transport::Udp;
         // What lets an answer pass goes by the name asked for.
-        let when = if is_allow { spec.when.replace(SERVICE, OF_SERVICE) } else { spec.when.clone() };
+        let when =
+            if is_allow { spec.when.replace(SERVICE, OF_SERVICE) } else { spec.when.clone() };
         if is_void || !is_asked || !test(&when, &vocabulary(), &sample).unwrap().holds() {
             continue;
         }
@@ -228,7 +246,10 @@ fn said(verdict: &Verdict) -> (Option<u32>, Vec<u32>) {
 }
 
 /// Both stages as one: what the answer adds comes before what the question decided.
-fn merged(question: &(Option<u32>, Vec<u32>), answer: &(Option<u32>, Vec<u32>)) -> (Option<u32>, Vec<u32>) {
+fn merged(
+    question: &(Option<u32>, Vec<u32>),
+    answer: &(Option<u32>, Vec<u32>),
+) -> (Option<u32>, Vec<u32>) {
     let decided = question.0.into_iter().chain(answer.0).min();
     let mut noted: Vec<u32> = question.1.iter().chain(&answer.1).copied().collect();
     noted.retain(|rule| decided.is_none_or(|decided| *rule < decided));

@@ -1,7 +1,8 @@
 //! A look-up allocates nothing once its memory has been used.
 
 use avocet_policy::list::{
-    Asker, Compiler, Decision, Format, Image, Kind, ListId, ListSet, Origin, Question, Rewrites, Scratch, Source,
+    Asker, Compiler, Decision, Format, Image, Kind, ListId, ListSet, Origin, Question, Rewrites,
+    Scratch, Source,
 };
 use avocet_policy::rpz::{Zone, ZoneRewrites, ZoneSet, Zones};
 use avocet_testkit::allocations::{Allocations, Counting};
@@ -11,7 +12,8 @@ use avocet_wire::hash::HashKey;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-const TEXT: &[u8] = b"||ads.example^\n@@||ok.ads.example^$client=10.0.0.0/8\n||r.example^$dnsrewrite=192.0.2.1\n\
+const TEXT: &[u8] =
+    b"||ads.example^\n@@||ok.ads.example^$client=10.0.0.0/8\n||r.example^$dnsrewrite=192.0.2.1\n\
     /^track[0-9]+\\./\n/^[0-9]+\\./\n||cdn*.ads|\n||x.example^$dnstype=A\n||x.example^$badfilter\n";
 
 const NAMES: [&[u8]; 7] = [
@@ -29,8 +31,13 @@ fn no_look_up_allocates() {
     let mut compiler = Compiler::new([1; 32]);
     let list = ListId::at(0).unwrap_or_else(|| unreachable!("the first list"));
     let format = Some(Format::Adblock);
-    let mut reader =
-        compiler.list(Source { list, kind: Kind::Block, format, rewrites: Rewrites::Permitted, origin: Origin::Own });
+    let mut reader = compiler.list(Source {
+        list,
+        kind: Kind::Block,
+        format,
+        rewrites: Rewrites::Permitted,
+        origin: Origin::Own,
+    });
     let _ = reader.feed(TEXT);
     assert_eq!(reader.finish().entries, 8);
     let Ok(image) = Image::open(compiler.finish().0) else { panic!("the image is whole") };
@@ -80,7 +87,9 @@ fn no_look_up_in_policy_zones_allocates() {
     let mut all = [[false; 5]; NAMES.len()];
     let made = Allocations::of(|| all = NAMES.map(fired));
     assert_eq!(made, Allocations { count: 0, bytes: 0 });
-    let counts: [usize; 5] = std::array::from_fn(|kind| all.iter().filter(|fired| fired[kind]).count());
-    // Four of the seven names are triggers, and three are below one of servers; the address is the same each time.
+    let counts: [usize; 5] =
+        std::array::from_fn(|kind| all.iter().filter(|fired| fired[kind]).count());
+    // Four of the seven names are triggers, and three are below one of servers; the address is the
+    // same each time.
     assert_eq!(counts, [4, 3, 7, 7, 0]);
 }

@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 
 use avocet_policy::client::{Clients, Directory, Transport};
-use avocet_policy::rule::{Action, Answer, Limiter, NoLists, Program, Question, RuleSpec, Rules, Switches, Vocabulary};
+use avocet_policy::rule::{
+    Action, Answer, Limiter, NoLists, Program, Question, RuleSpec, Rules, Switches, Vocabulary,
+};
 use avocet_testkit::allocations::{Allocations, Counting};
 use avocet_wire::{Class, Rtype};
 
@@ -43,7 +45,8 @@ struct File {
 fn a_query_allocates_nothing() {
     let file: File = toml::from_str(RULES).unwrap();
     let rules = Rules::check(&file.rule, &Vocabulary::default()).unwrap();
-    let clients = Clients::build(Directory::new(&[], &[], &[]).unwrap(), &[], rules.client_tests()).unwrap();
+    let clients =
+        Clients::build(Directory::new(&[], &[], &[]).unwrap(), &[], rules.client_tests()).unwrap();
     let program = Program::build(&rules, &clients, &Switches::default());
     let limiter = Limiter::new([7; 32]);
     let (now, origin) = (1_795_302_000, clients.origin("", Transport::Udp));
@@ -52,7 +55,9 @@ fn a_query_allocates_nothing() {
     let mut decided = 0;
     let allocations = Allocations::of(|| {
         program.renew(&mut hours, now);
-        for qname in [&b"\x04ads1\x07example\x03com\x00"[..], b"\x03www\x07example\x03com\x00", b"\x00"] {
+        for qname in
+            [&b"\x04ads1\x07example\x03com\x00"[..], b"\x03www\x07example\x03com\x00", b"\x00"]
+        {
             let profile = clients.profile(address, origin);
             let question = Question { qname, qtype: Rtype::AAAA, qclass: Class::IN, profile, now };
             let verdict = program.decide(&question, &hours, &NoLists);
@@ -60,7 +65,8 @@ fn a_query_allocates_nothing() {
             let verdict = program.decide_answer(&question, (&answer, &verdict), &hours, &NoLists);
             decided += usize::from(verdict.decided.is_some());
             for rule in verdict.noted() {
-                if let Some(Action::RateLimit(limit)) = program.rule(*rule).map(|rule| &rule.action) {
+                if let Some(Action::RateLimit(limit)) = program.rule(*rule).map(|rule| &rule.action)
+                {
                     limiter.admit(*rule, limit, (address, qname), 1);
                 }
             }

@@ -4,14 +4,15 @@
 
 use avocet_policy::client::{Clients, Directory, Transport};
 use avocet_policy::rule::{
-    Answer, Grant, Lift, NoLists, Pause, Program, Question, RuleSpec, Rules, Scope, Switches, Verdict, Vocabulary,
+    Answer, Grant, Lift, NoLists, Pause, Program, Question, RuleSpec, Rules, Scope, Switches,
+    Verdict, Vocabulary,
 };
 use avocet_wire::{Class, Rtype};
 
 const QNAME: &[u8] = b"\x03www\x06google\x03com\x00";
 
-/// A rule in a word: the action, then `@` with a priority, `~` if log-only, `-` if not enabled, `?` if
-/// its condition does not hold, and `*` if it reads the answer.
+/// A rule in a word: the action, then `@` with a priority, `~` if log-only, `-` if not enabled, `?`
+/// if its condition does not hold, and `*` if it reads the answer.
 fn spec(word: &str) -> RuleSpec {
     let action = word.split(['@', '~', '-', '?', '*']).next().unwrap();
     let priority: i32 = word.split('@').nth(1).map_or(0, |rest| rest[..1].parse().unwrap());
@@ -48,7 +49,9 @@ impl Server {
     fn new(words: &str, switches: &Switches) -> Self {
         let specs: Vec<RuleSpec> = words.split_whitespace().map(spec).collect();
         let rules = Rules::check(&specs, &Vocabulary::default()).unwrap();
-        let clients = Clients::build(Directory::new(&[], &[], &[]).unwrap(), &[], rules.client_tests()).unwrap();
+        let clients =
+            Clients::build(Directory::new(&[], &[], &[]).unwrap(), &[], rules.client_tests())
+                .unwrap();
         Self { program: Program::build(&rules, &clients, switches), clients }
     }
 
@@ -176,10 +179,19 @@ fn a_pause_lifts_what_filters_and_ends_by_itself() {
         let server = Server::new(rules, &switches);
         let program = &server.program;
         let verdict = program.decide(&server.question(99), &program.hours(99), &NoLists);
-        assert_eq!((said(program, &verdict).as_str(), verdict.valid_until), (paused, 100), "{rules}");
+        assert_eq!(
+            (said(program, &verdict).as_str(), verdict.valid_until),
+            (paused, 100),
+            "{rules}"
+        );
         assert_eq!(verdict.lifted, Some(Lift::Pause(0)));
         let verdict = program.decide(&server.question(100), &program.hours(100), &NoLists);
-        assert!(verdict.lifted.is_none() && verdict.decided.is_some() && verdict.valid_until == u64::MAX, "{rules}");
+        assert!(
+            verdict.lifted.is_none()
+                && verdict.decided.is_some()
+                && verdict.valid_until == u64::MAX,
+            "{rules}"
+        );
     }
 }
 
@@ -196,7 +208,11 @@ fn a_grant_is_for_its_name_and_its_clients() {
         let server = Server::new("block", &switches);
         let program = &server.program;
         let verdict = program.decide(&server.question(1), &program.hours(1), &NoLists);
-        assert_eq!((verdict.lifted.is_some(), verdict.decided.is_none()), (lifted, lifted), "{grant:?}");
+        assert_eq!(
+            (verdict.lifted.is_some(), verdict.decided.is_none()),
+            (lifted, lifted),
+            "{grant:?}"
+        );
         assert_eq!(verdict.valid_until, if lifted { 100 } else { u64::MAX });
     }
 }

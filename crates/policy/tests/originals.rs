@@ -1,5 +1,6 @@
-//! What the originals' own documents say of their lists, sentence by sentence and example by example: a module for each
-//! document, which its head names. Where Avocet differs on purpose, the case says so, and `docs/manual/lists.md` why.
+//! What the originals' own documents say of their lists, sentence by sentence and example by
+//! example: a module for each document, which its head names. Where Avocet differs on purpose, the
+//! case says so, and `docs/manual/lists.md` why.
 
 #![allow(clippy::unwrap_used)] // what panics here fails the test
 

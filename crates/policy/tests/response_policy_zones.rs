@@ -4,11 +4,14 @@
 
 use std::net::IpAddr;
 
-use avocet_policy::rpz::{Action, Found, TriggerKind, Zone, ZoneReport, ZoneRewrites, ZoneSet, Zones};
+use avocet_policy::rpz::{
+    Action, Found, TriggerKind, Zone, ZoneReport, ZoneRewrites, ZoneSet, Zones,
+};
 use avocet_wire::Rtype;
 use avocet_wire::hash::HashKey;
 
-const HEAD: &str = "$ORIGIN rpz.example.\n$TTL 2h\n@ SOA localhost. root.localhost. ( 1 12h 15m 3w 2h )\n";
+const HEAD: &str =
+    "$ORIGIN rpz.example.\n$TTL 2h\n@ SOA localhost. root.localhost. ( 1 12h 15m 3w 2h )\n";
 
 const ALL: ZoneSet = ZoneSet::ALL;
 
@@ -36,7 +39,10 @@ fn zones(texts: &[&str]) -> Zones {
 }
 
 fn shown(found: Option<Found<'_>>) -> String {
-    found.map_or_else(|| "-".to_owned(), |found| format!("{}:{} {:?}", found.zone, found.line, found.kind))
+    found.map_or_else(
+        || "-".to_owned(),
+        |found| format!("{}:{} {:?}", found.zone, found.line, found.kind),
+    )
 }
 
 fn on_qname(zones: &Zones, name: &str) -> String {
@@ -54,8 +60,9 @@ fn on_answer(zones: &Zones, texts: &[&str]) -> String {
 
 #[test]
 fn names_and_wildcards_fire_as_in_a_zone() {
-    let zones =
-        zones(&["a.example CNAME .\n*.b.example CNAME .\n*.c.example CNAME .\nx.c.example CNAME rpz-passthru.\n"]);
+    let zones = zones(&[
+        "a.example CNAME .\n*.b.example CNAME .\n*.c.example CNAME .\nx.c.example CNAME rpz-passthru.\n",
+    ]);
     assert_eq!(on_qname(&zones, "a.example"), "0:4 Qname");
     assert_eq!(on_qname(&zones, "www.a.example"), "-");
     assert_eq!(on_qname(&zones, "b.example"), "-");
@@ -70,9 +77,11 @@ fn names_and_wildcards_fire_as_in_a_zone() {
 
 #[test]
 fn every_action_is_read() {
-    let zones = zones(&["nx CNAME .\nnodata CNAME *.\npass CNAME rpz-passthru.\ndrop CNAME rpz-drop.\n\
+    let zones = zones(&[
+        "nx CNAME .\nnodata CNAME *.\npass CNAME rpz-passthru.\ndrop CNAME rpz-drop.\n\
         tcp CNAME rpz-tcp-only.\nself CNAME self.\nalias CNAME Walled.example.\n*.garden CNAME *.walled.example.\n\
-        data A 192.0.2.1\ndata 60 A 192.0.2.2\ndata TXT why\n"]);
+        data A 192.0.2.1\ndata 60 A 192.0.2.2\ndata TXT why\n",
+    ]);
     let action = |name: &str| zones.on_qname(ALL, &wire(name)).unwrap().action;
     assert_eq!(action("nx"), &Action::NxDomain);
     assert_eq!(action("nodata"), &Action::NoData);
@@ -84,15 +93,20 @@ fn every_action_is_read() {
     let garden = wire("x.garden");
     assert_eq!(action("x.garden").alias(&garden).unwrap().wire(), wire("x.garden.walled.example"));
     let data = action("data");
-    assert_eq!(data.records(Rtype::A).map(|record| record.ttl_secs).collect::<Vec<_>>(), [7200, 60]);
+    assert_eq!(
+        data.records(Rtype::A).map(|record| record.ttl_secs).collect::<Vec<_>>(),
+        [7200, 60]
+    );
     assert_eq!((data.records(Rtype::TXT).count(), data.records(Rtype::AAAA).count()), (1, 0));
     assert_eq!(data.records(Rtype::ANY).count(), 3);
 }
 
 #[test]
 fn the_longest_prefix_and_then_the_smallest_address_fire() {
-    let zones = zones(&["8.0.0.0.10.rpz-ip CNAME .\n24.0.1.1.10.rpz-ip CNAME *.\n24.0.2.1.10.rpz-ip A 192.0.2.1\n\
-        32.zz.db8.2001.rpz-ip CNAME .\n128.1.zz.db8.2001.rpz-ip CNAME rpz-passthru.\n"]);
+    let zones = zones(&[
+        "8.0.0.0.10.rpz-ip CNAME .\n24.0.1.1.10.rpz-ip CNAME *.\n24.0.2.1.10.rpz-ip A 192.0.2.1\n\
+        32.zz.db8.2001.rpz-ip CNAME .\n128.1.zz.db8.2001.rpz-ip CNAME rpz-passthru.\n",
+    ]);
     assert_eq!(on_answer(&zones, &["10.9.9.9"]), "0:4 AnswerAddress");
     assert_eq!(on_answer(&zones, &["10.9.9.9", "10.1.2.3"]), "0:6 AnswerAddress");
     assert_eq!(on_answer(&zones, &["10.1.2.3", "10.1.1.3"]), "0:5 AnswerAddress");
@@ -104,7 +118,8 @@ fn the_longest_prefix_and_then_the_smallest_address_fire() {
 
 #[test]
 fn clients_and_servers_fire_by_address_and_name() {
-    let zones = zones(&["24.0.2.0.192.rpz-client-ip CNAME rpz-drop.\n32.53.0.0.10.rpz-nsip CNAME .\n\
+    let zones =
+        zones(&["24.0.2.0.192.rpz-client-ip CNAME rpz-drop.\n32.53.0.0.10.rpz-nsip CNAME .\n\
         ns.bad.example.rpz-nsdname CNAME .\n*.worse.example.rpz-nsdname CNAME *.\n"]);
     assert_eq!(shown(zones.on_client(ALL, "192.0.2.77".parse().unwrap())), "0:4 ClientAddress");
     assert_eq!(shown(zones.on_client(ALL, "192.0.3.77".parse().unwrap())), "-");
@@ -147,7 +162,8 @@ fn the_earlier_zone_goes_before_the_earlier_kind() {
 
 #[test]
 fn within_a_zone_kinds_go_in_their_order() {
-    let zones = zones(&["8.0.0.0.10.rpz-nsip CNAME .\na CNAME .\n8.0.0.0.10.rpz-client-ip CNAME .\n"]);
+    let zones =
+        zones(&["8.0.0.0.10.rpz-nsip CNAME .\na CNAME .\n8.0.0.0.10.rpz-client-ip CNAME .\n"]);
     let ten = addresses(&["10.1.1.1"]);
     let (qname, client) = (zones.on_qname(ALL, &wire("a")), zones.on_client(ALL, ten[0]));
     let server = zones.on_nsaddresses(ALL, || ten.iter().copied());
@@ -160,15 +176,23 @@ fn within_a_zone_kinds_go_in_their_order() {
 
 #[test]
 fn faults_are_counted_with_their_lines_and_the_rest_counts() {
-    let (zone, report) =
-        read("a A 1.2.3\n33.1.2.0.192.rpz-ip CNAME .\nb.other. CNAME .\nc CNAME .\nc A 192.0.2.1\nd CNAME .\n");
-    let told: Vec<String> =
-        report.first_faults.iter().map(|fault| format!("{}: {}", fault.line, fault.reason)).collect();
+    let (zone, report) = read(
+        "a A 1.2.3\n33.1.2.0.192.rpz-ip CNAME .\nb.other. CNAME .\nc CNAME .\nc A 192.0.2.1\nd CNAME .\n",
+    );
+    let told: Vec<String> = report
+        .first_faults
+        .iter()
+        .map(|fault| format!("{}: {}", fault.line, fault.reason))
+        .collect();
     assert_eq!(told.len(), 4);
     assert!(told[0].starts_with("4: the data"));
     assert_eq!(
         told[1..],
-        ["5: the owner is no trigger", "6: the owner is not in the zone", "8: a CNAME stands beside other records",]
+        [
+            "5: the owner is no trigger",
+            "6: the owner is not in the zone",
+            "8: a CNAME stands beside other records",
+        ]
     );
     assert_eq!((report.triggers, report.skipped, report.faults), ([0, 2, 0, 0, 0], 1, 4));
     assert_eq!(zone.origin().to_string(), "rpz.example.");
@@ -178,7 +202,8 @@ fn faults_are_counted_with_their_lines_and_the_rest_counts() {
 
 #[test]
 fn a_zone_without_soa_is_read_as_it_is_written_and_told_of() {
-    let read = |text: &str| Zone::read(text.as_bytes(), ZoneRewrites::Permitted, HashKey::default());
+    let read =
+        |text: &str| Zone::read(text.as_bytes(), ZoneRewrites::Permitted, HashKey::default());
     let (zone, report) = read("a.example CNAME .\nb.example. CNAME .\n");
     assert_eq!((report.faults, report.triggers[1]), (1, 2));
     assert_eq!(report.first_faults[0].line, 1);
@@ -219,8 +244,9 @@ fn only_zones_in_force_fire() {
 
 #[test]
 fn a_short_prefix_of_ipv6_says_nothing_of_ipv4() {
-    let zones =
-        zones(&["8.zz.rpz-ip CNAME .\n24.0.2.0.192.rpz-client-ip CNAME .\n48.zz.1.db8.2001.rpz-client-ip CNAME .\n"]);
+    let zones = zones(&[
+        "8.zz.rpz-ip CNAME .\n24.0.2.0.192.rpz-client-ip CNAME .\n48.zz.1.db8.2001.rpz-client-ip CNAME .\n",
+    ]);
     assert_eq!(on_answer(&zones, &["192.0.2.1"]), "-");
     assert_eq!(on_answer(&zones, &["::1"]), "0:4 AnswerAddress");
     let mut networks: Vec<String> =

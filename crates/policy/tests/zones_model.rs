@@ -1,5 +1,5 @@
-//! Policy zones against their plain reading: random zones with thousands of triggers of all kinds, written in all forms,
-//! and a model that goes through every trigger for every question.
+//! Policy zones against their plain reading: random zones with thousands of triggers of all kinds,
+//! written in all forms, and a model that goes through every trigger for every question.
 
 #![allow(clippy::unwrap_used)] // what panics here fails the test
 
@@ -33,7 +33,8 @@ enum Reach {
     Below,
 }
 
-/// A trigger as it is in the file: the line of its first record, and what its records say in their order.
+/// A trigger as it is in the file: the line of its first record, and what its records say in their
+/// order.
 struct Trigger {
     kind: TriggerKind,
     target: Target,
@@ -49,11 +50,18 @@ struct Model {
 }
 
 impl Model {
-    /// A record: to a trigger that has an alias nothing can be added, and to addresses addresses only.
+    /// A record: to a trigger that has an alias nothing can be added, and to addresses addresses
+    /// only.
     fn add(&mut self, kind: TriggerKind, target: &Target, line: u32, says: &str) {
-        let known = self.triggers.iter_mut().find(|known| known.kind == kind && known.target == *target);
+        let known =
+            self.triggers.iter_mut().find(|known| known.kind == kind && known.target == *target);
         let Some(known) = known else {
-            self.triggers.push(Trigger { kind, target: target.clone(), line, says: vec![says.to_owned()] });
+            self.triggers.push(Trigger {
+                kind,
+                target: target.clone(),
+                line,
+                says: vec![says.to_owned()],
+            });
             return;
         };
         if known.says.iter().any(|before| before == says) {
@@ -66,25 +74,32 @@ impl Model {
         }
     }
 
-    /// What fires for a name: a trigger on it, or the wildcard right below the deepest name that is there.
+    /// What fires for a name: a trigger on it, or the wildcard right below the deepest name that is
+    /// there.
     fn on_name(&self, kind: TriggerKind, name: &[u8]) -> Option<(&Trigger, Labels)> {
-        let named = self.triggers.iter().filter(|trigger| trigger.kind == kind).filter_map(|trigger| {
-            let Target::Name(labels, reach) = &trigger.target else { return None };
-            Some((trigger, labels, *reach))
-        });
+        let named =
+            self.triggers.iter().filter(|trigger| trigger.kind == kind).filter_map(|trigger| {
+                let Target::Name(labels, reach) = &trigger.target else { return None };
+                Some((trigger, labels, *reach))
+            });
         let shared = |labels: &[u8]| labels.iter().zip(name).take_while(|(a, b)| a == b).count();
         let encloser = named.clone().map(|(_, labels, _)| shared(labels)).max()?;
         let wanted = if encloser == name.len() { Reach::Itself } else { Reach::Below };
-        let mut found = named.filter(|(_, labels, reach)| *reach == wanted && **labels == name[..encloser]);
+        let mut found =
+            named.filter(|(_, labels, reach)| *reach == wanted && **labels == name[..encloser]);
         found.next().map(|(trigger, labels, _)| (trigger, labels.clone()))
     }
 
     /// What fires for addresses: the longest prefix, and of these the smallest.
     fn on_addresses(&self, kind: TriggerKind, addresses: &[IpAddr]) -> Option<&Trigger> {
-        let networks = self.triggers.iter().filter(|trigger| trigger.kind == kind).filter_map(|trigger| {
-            let Target::Network(network) = trigger.target else { return None };
-            addresses.iter().any(|address| network.contains(address)).then_some((trigger, network))
-        });
+        let networks =
+            self.triggers.iter().filter(|trigger| trigger.kind == kind).filter_map(|trigger| {
+                let Target::Network(network) = trigger.target else { return None };
+                addresses
+                    .iter()
+                    .any(|address| network.contains(address))
+                    .then_some((trigger, network))
+            });
         let order = |(_, network): &(&Trigger, IpNet)| match network {
             IpNet::V4(v4) => (Reverse(v4.prefix_len() + 96), v4.network().to_ipv6_mapped()),
             IpNet::V6(v6) => (Reverse(v6.prefix_len()), v6.network()),
@@ -109,7 +124,8 @@ fn random_network(chance: &mut Chance) -> IpNet {
     let (address, bits) = if chance.percent(60) {
         (IpAddr::from([10, octet(chance), octet(chance), octet(chance)]), 32)
     } else {
-        let groups = [0x2001, 0xdb8, 0, 0, 0, 0].map(|group| group | u16::from(group == 0 && chance.percent(30)));
+        let groups = [0x2001, 0xdb8, 0, 0, 0, 0]
+            .map(|group| group | u16::from(group == 0 && chance.percent(30)));
         let [a, b, c, d, e, f] = groups;
         (IpAddr::from([a, b, c, d, e, f, octet(chance).into(), octet(chance).into()]), 128)
     };
@@ -134,7 +150,8 @@ fn reversed(network: &IpNet) -> String {
         }
         IpNet::V6(v6) => {
             let text = v6.network().to_string().replace("::", ":zz:");
-            let groups: Vec<&str> = text.split(':').filter(|group| !group.is_empty()).rev().collect();
+            let groups: Vec<&str> =
+                text.split(':').filter(|group| !group.is_empty()).rev().collect();
             format!("{}.{}", v6.prefix_len(), groups.join("."))
         }
     }
@@ -176,15 +193,20 @@ fn random_data(chance: &mut Chance, target: &Target) -> (String, String) {
 fn write_record(chance: &mut Chance, text: &mut String, owner: &str, data: &str) {
     let owner = if chance.percent(20) { owner.to_uppercase() } else { owner.to_owned() };
     let owner = if chance.percent(30) { format!("{owner}.rpz.example.") } else { owner };
-    let between = *pick(chance, &[" ", "\t", " IN ", " 60 ", " 60 IN ", "  in\t60 ", " ( ", " (\n  "]);
+    let between =
+        *pick(chance, &[" ", "\t", " IN ", " 60 ", " 60 IN ", "  in\t60 ", " ( ", " (\n  "]);
     let closing = if between.contains('(') { " )" } else { "" };
-    let end = *pick(chance, &["\n", "\n", "\n", "\r\n", " ; why\n", ";\n", "\n\n", "\n; a \"line\" (of words\n"]);
+    let end = *pick(
+        chance,
+        &["\n", "\n", "\n", "\r\n", " ; why\n", ";\n", "\n\n", "\n; a \"line\" (of words\n"],
+    );
     write!(text, "{owner}{between}{data}{closing}{end}").unwrap();
 }
 
 /// A zone of random triggers, as a model and as text.
 fn random_zone(chance: &mut Chance) -> (Model, String) {
-    let (mut model, mut text) = (Model::default(), "$ORIGIN rpz.example.\n$TTL 60\n@ SOA a. b. 1 2 3 4 5\n".to_owned());
+    let (mut model, mut text) =
+        (Model::default(), "$ORIGIN rpz.example.\n$TTL 60\n@ SOA a. b. 1 2 3 4 5\n".to_owned());
     let mut line = 1 + text.matches('\n').count() as u32;
     let records = if chance.percent(20) { chance.below(4) } else { chance.below(MAX_RECORDS) };
     let wildcards = *pick(chance, &[0, 5, 50]);
@@ -205,7 +227,11 @@ fn random_zone(chance: &mut Chance) -> (Model, String) {
         };
         let (written, mut says) = random_data(chance, &target);
         if says == "itself" {
-            says = if kind == TriggerKind::Qname { "passthru".to_owned() } else { format!("alias {}", &written[6..]) };
+            says = if kind == TriggerKind::Qname {
+                "passthru".to_owned()
+            } else {
+                format!("alias {}", &written[6..])
+            };
         }
         let before = text.len();
         write_record(chance, &mut text, &owner(kind, &target), &written);
@@ -240,7 +266,10 @@ fn shown(found: Option<Found<'_>>) -> String {
     let says = match found.action {
         Action::Cname(_) => format!("alias {}", found.action.alias(b"\0").unwrap()),
         Action::Data(_) => {
-            let addresses = found.action.records(Rtype::A).map(|record| format!("A 192.0.2.{}", record.rdata[3]));
+            let addresses = found
+                .action
+                .records(Rtype::A)
+                .map(|record| format!("A 192.0.2.{}", record.rdata[3]));
             addresses.collect::<Vec<_>>().join(" ")
         }
         action => action.name().to_owned(),
@@ -257,7 +286,9 @@ fn expected<'m>(
     let mut fired = zones.filter_map(|(zone, model)| Some((zone, fires(model)?)));
     fired.next().map_or_else(
         || "-".to_owned(),
-        |(zone, trigger)| format!("{zone}:{} {:?} {}", trigger.line, trigger.kind, trigger.says.join(" ")),
+        |(zone, trigger)| {
+            format!("{zone}:{} {:?} {}", trigger.line, trigger.kind, trigger.says.join(" "))
+        },
     )
 }
 
@@ -267,14 +298,17 @@ fn ask(chance: &mut Chance, models: &[Model], zones: &Zones) {
     let plain = (models, in_force);
 
     let name = random_labels(chance);
-    let by_name = expected(plain, |model| model.on_name(TriggerKind::Qname, &name).map(|(trigger, _)| trigger));
+    let by_name = expected(plain, |model| {
+        model.on_name(TriggerKind::Qname, &name).map(|(trigger, _)| trigger)
+    });
     assert_eq!(shown(zones.on_qname(in_force, &wire(&name))), by_name, "{}", dotted(&name));
 
     let servers: Vec<Labels> = (0..chance.below(4)).map(|_| random_labels(chance)).collect();
     // An exact name goes before a wildcard, of wildcards the closest, and else the last name.
     let best = |model| {
-        let fired =
-            servers.iter().filter_map(|server| Some((server, Model::on_name(model, TriggerKind::NsName, server)?)));
+        let fired = servers.iter().filter_map(|server| {
+            Some((server, Model::on_name(model, TriggerKind::NsName, server)?))
+        });
         let best = fired.max_by_key(|(server, (_, owner))| {
             let is_exact = owner.len() == server.len();
             (is_exact, if is_exact { 0 } else { owner.len() }, InOrder(wire(server)))
@@ -294,7 +328,8 @@ fn ask(chance: &mut Chance, models: &[Model], zones: &Zones) {
     assert_eq!(shown(found), by_address(TriggerKind::NsAddress), "{addresses:?}");
 
     let client = random_address(chance);
-    let by_client = expected(plain, |model| model.on_addresses(TriggerKind::ClientAddress, &[client]));
+    let by_client =
+        expected(plain, |model| model.on_addresses(TriggerKind::ClientAddress, &[client]));
     assert_eq!(shown(zones.on_client(in_force, client)), by_client, "{client}");
 }
 
@@ -305,7 +340,8 @@ fn random_zones_fire_as_a_search_through_all_triggers_says() {
         let mut chance = Chance::new(seed);
         let key = HashKey::new([seed as u8; 32]);
         let count = 1 + chance.below(4);
-        let (models, texts): (Vec<Model>, Vec<String>) = (0..count).map(|_| random_zone(&mut chance)).unzip();
+        let (models, texts): (Vec<Model>, Vec<String>) =
+            (0..count).map(|_| random_zone(&mut chance)).unzip();
         let zones = texts.iter().zip(&models).map(|(text, model)| {
             let (zone, report) = Zone::read(text.as_bytes(), ZoneRewrites::Permitted, key);
             let mut triggers = [0; 5];

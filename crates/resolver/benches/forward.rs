@@ -9,7 +9,8 @@ use std::time::Instant;
 
 use avocet_cache::{FailureCache, RrsetCache, TtlBounds};
 use avocet_resolver::{
-    Action, Actions, Ask, Context, EcsPolicy, Plan, Resolver, Settings, Strategy, Transport, UpstreamSpec, ZoneRule,
+    Action, Actions, Ask, Context, EcsPolicy, Plan, Resolver, Settings, Strategy, Transport,
+    UpstreamSpec, ZoneRule,
 };
 use avocet_testkit::question;
 use avocet_wire::hash::HashKey;
@@ -19,7 +20,10 @@ const ROUNDS: usize = 4_000;
 const TTL: TtlBounds = TtlBounds { min: 0, max: 86_400, negative_min: 0, negative_max: 3600 };
 
 fn plan() -> Plan {
-    let upstream = |last| UpstreamSpec { addr: SocketAddr::from(([192, 0, 2, last], 53)), transport: Transport::Udp };
+    let upstream = |last| UpstreamSpec {
+        addr: SocketAddr::from(([192, 0, 2, last], 53)),
+        transport: Transport::Udp,
+    };
     let rule = ZoneRule {
         zone: [0].into(),
         exception: false,
@@ -29,7 +33,13 @@ fn plan() -> Plan {
         ecs: EcsPolicy::Strip,
         timeout_ms: (50, 2000),
     };
-    let settings = Settings { minimal: true, stale_client_ms: 1800, in_flight: 4096, waiters: 65_536, ttl: TTL };
+    let settings = Settings {
+        minimal: true,
+        stale_client_ms: 1800,
+        in_flight: 4096,
+        waiters: 65_536,
+        ttl: TTL,
+    };
     Plan::new(vec![rule], settings).expect("a plan")
 }
 
@@ -56,7 +66,8 @@ fn main() {
     let mut answered = 0;
     for round in 0..ROUNDS {
         let mut now_ms = 1_000_000 + round as u64;
-        let questions: Vec<_> = (0..BATCH).map(|at| question(&format!("host-{round}-{at}.example.com. A"))).collect();
+        let questions: Vec<_> =
+            (0..BATCH).map(|at| question(&format!("host-{round}-{at}.example.com. A"))).collect();
         let begun = Instant::now();
         for (waiter, question) in (0..).zip(&questions) {
             let hash = hash_key.hash(question, 0);
@@ -70,7 +81,13 @@ fn main() {
                 stale_available: false,
                 servers: &[],
             };
-            let mut cx = Context { now_ms, wall_secs: 0, rrsets: &rrsets, failures: &failures, actions: &mut actions };
+            let mut cx = Context {
+                now_ms,
+                wall_secs: 0,
+                rrsets: &rrsets,
+                failures: &failures,
+                actions: &mut actions,
+            };
             black_box(resolver.submit(&ask, Some(waiter), &mut cx));
         }
         std::mem::swap(&mut actions, &mut queries);
@@ -78,10 +95,22 @@ fn main() {
         for action in &queries.list {
             let Action::SendDatagram { upstream, socket, octets, .. } = action else { continue };
             reply_to(&queries.octets[octets.clone()], &mut reply);
-            let mut cx = Context { now_ms, wall_secs: 0, rrsets: &rrsets, failures: &failures, actions: &mut actions };
+            let mut cx = Context {
+                now_ms,
+                wall_secs: 0,
+                rrsets: &rrsets,
+                failures: &failures,
+                actions: &mut actions,
+            };
             resolver.datagram(*upstream, *socket, &reply, &mut cx);
         }
-        let mut cx = Context { now_ms, wall_secs: 0, rrsets: &rrsets, failures: &failures, actions: &mut actions };
+        let mut cx = Context {
+            now_ms,
+            wall_secs: 0,
+            rrsets: &rrsets,
+            failures: &failures,
+            actions: &mut actions,
+        };
         resolver.tick(&mut cx);
         answered += actions.waiters.len();
         actions.clear();

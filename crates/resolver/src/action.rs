@@ -35,10 +35,11 @@ pub enum Action {
         /// The message without its length, within the octets of [`Actions`].
         octets: Range<usize>,
     },
-    /// Open a socket for one query, connected to an authoritative server, from a port drawn at random
-    /// from 1024 to 65535, and send a datagram from it.
+    /// Open a socket for one query, connected to an authoritative server, from a port drawn at
+    /// random from 1024 to 65535, and send a datagram from it.
     OpenDatagram {
-        /// The socket's number until it is closed; [`OpenStream`](Action::OpenStream) has the same numbers.
+        /// The socket's number until it is closed; [`OpenStream`](Action::OpenStream) has the same
+        /// numbers.
         socket: SocketId,
         /// The server.
         addr: SocketAddr,
@@ -114,7 +115,12 @@ pub struct Actions<W> {
 
 impl<W> Default for Actions<W> {
     fn default() -> Self {
-        Self { list: Vec::new(), octets: Vec::new(), answers: Answers::default(), waiters: Vec::new() }
+        Self {
+            list: Vec::new(),
+            octets: Vec::new(),
+            answers: Answers::default(),
+            waiters: Vec::new(),
+        }
     }
 }
 

@@ -20,8 +20,8 @@ use crate::question::split_question;
 pub struct Resolved {
     /// The RCODE; it stands in the message too.
     pub rcode: Rcode,
-    /// The message within [`Answers::octets`]: ID zero, flags QR, RA and, if validated, AD, the question folded at
-    /// offset 12, no OPT.
+    /// The message within [`Answers::octets`]: ID zero, flags QR, RA and, if validated, AD, the
+    /// question folded at offset 12, no OPT.
     pub message: Range<usize>,
     /// Offsets of the TTL fields in the message, within [`Answers::ttl_offsets`].
     pub ttl_offsets: Range<usize>,
@@ -129,13 +129,19 @@ impl Gathered {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Kind, &[u8], &[u8])> + Clone {
         self.entries.iter().map(|entry| {
             let (owner_at, rdata_at) = (entry.owner_at as usize, entry.rdata_at as usize);
-            (entry.kind, &self.octets[owner_at..rdata_at], &self.octets[rdata_at..entry.end as usize])
+            (
+                entry.kind,
+                &self.octets[owner_at..rdata_at],
+                &self.octets[rdata_at..entry.end as usize],
+            )
         })
     }
 
     /// The TTL of a set that is among them.
     pub(crate) fn ttl_of(&self, owner: &[u8], rtype: Rtype) -> Option<u32> {
-        self.iter().find(|(kind, at, _)| kind.rtype == rtype && *at == owner).map(|(kind, ..)| kind.ttl_secs)
+        self.iter()
+            .find(|(kind, at, _)| kind.rtype == rtype && *at == owner)
+            .map(|(kind, ..)| kind.ttl_secs)
     }
 
     /// Is there a CNAME at this name?
@@ -177,8 +183,14 @@ impl Gathered {
     }
 }
 
-/// Writes the answer to a folded question. `flags` are its RCODE and, if it is validated, AD. None if it is longer than a message can be.
-pub(crate) fn write(out: &mut Answers, question: &[u8], flags: u16, gathered: &Gathered) -> Option<Resolved> {
+/// Writes the answer to a folded question. `flags` are its RCODE and, if it is validated, AD. None
+/// if it is longer than a message can be.
+pub(crate) fn write(
+    out: &mut Answers,
+    question: &[u8],
+    flags: u16,
+    gathered: &Gathered,
+) -> Option<Resolved> {
     let start = out.octets.len();
     let bound = gathered.bound(question).min(usize::from(u16::MAX));
     out.octets.resize(start + bound, 0);
@@ -206,7 +218,12 @@ pub(crate) fn write(out: &mut Answers, question: &[u8], flags: u16, gathered: &G
     })
 }
 
-fn write_message(out: &mut [u8], question: &[u8], flags: u16, gathered: &Gathered) -> Option<usize> {
+fn write_message(
+    out: &mut [u8],
+    question: &[u8],
+    flags: u16,
+    gathered: &Gathered,
+) -> Option<usize> {
     let (qname, qtype, qclass) = split_question(question)?;
     let mut builder = Builder::new(out, usize::MAX, 0, QR | RA | flags).ok()?;
     builder.question(qname, qtype, qclass).ok()?;
@@ -226,7 +243,8 @@ mod tests {
         let question = b"\x03www\x07example\x00\x00\x01\x00\x01";
         let qname = &question[..13];
         let mut gathered = Gathered::default();
-        let kind = |rtype, ttl_secs| Kind { section: Section::Answer, rtype, class: Class::IN, ttl_secs };
+        let kind =
+            |rtype, ttl_secs| Kind { section: Section::Answer, rtype, class: Class::IN, ttl_secs };
         gathered.push(kind(Rtype::CNAME, 300), qname, b"\x01a\x07example\x00");
         gathered.push(kind(Rtype::A, 60), b"\x01a\x07example\x00", &[192, 0, 2, 1]);
         let mut out = Answers::default();

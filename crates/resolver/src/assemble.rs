@@ -1,7 +1,8 @@
 //! Answers from the RRset cache alone.
 
 use avocet_cache::{
-    Cached, Freshness, NegativeView, Provenance, ReadAt, RrsetCache, RrsetKey, RrsetView, Security, Unsupported,
+    Cached, Freshness, NegativeView, Provenance, ReadAt, RrsetCache, RrsetKey, RrsetView, Security,
+    Unsupported,
 };
 use avocet_wire::header::AD;
 use avocet_wire::{Class, NameBuf, Rcode, Rtype, Section, name};
@@ -52,7 +53,10 @@ pub struct Assembler {
 
 impl Default for Assembler {
     fn default() -> Self {
-        Self { found: vec![0; avocet_cache::MAX_PAYLOAD_BYTES].into(), gathered: Gathered::default() }
+        Self {
+            found: vec![0; avocet_cache::MAX_PAYLOAD_BYTES].into(),
+            gathered: Gathered::default(),
+        }
     }
 }
 
@@ -70,9 +74,17 @@ pub(crate) enum Trail {
 
 impl Assembler {
     /// Answers a question from the cache if it has all that is needed.
-    pub fn assemble(&mut self, plan: &Plan, cache: &RrsetCache, wanted: &Wanted<'_>, out: &mut Answers) -> Assembled {
+    pub fn assemble(
+        &mut self,
+        plan: &Plan,
+        cache: &RrsetCache,
+        wanted: &Wanted<'_>,
+        out: &mut Answers,
+    ) -> Assembled {
         self.gathered.clear();
-        let Some((qname, qtype, _)) = split_question(wanted.question) else { return Assembled::Incomplete };
+        let Some((qname, qtype, _)) = split_question(wanted.question) else {
+            return Assembled::Incomplete;
+        };
         let Ok(qname) = NameBuf::from_wire(qname) else { return Assembled::Incomplete };
         let validates = wanted.dnssec_ok && wanted.checking_disabled;
         let dns64 = plan.dns64().filter(|_| !validates);
@@ -86,14 +98,22 @@ impl Assembler {
         let Status { stale_since_secs, authentic, unsupported } = status;
         // What is translated is made anew, of what is here.
         let is_translated = dns64.is_some_and(|dns64| {
-            let is_address = |(kind, _, rdata): (Kind, &[u8], &[u8])| kind.rtype == qtype && !dns64.is_excluded(rdata);
+            let is_address = |(kind, _, rdata): (Kind, &[u8], &[u8])| {
+                kind.rtype == qtype && !dns64.is_excluded(rdata)
+            };
             qtype == Rtype::AAAA && rcode == Rcode::NOERROR && !self.gathered.iter().any(is_address)
         });
-        let is_refused = authentic && !wanted.checking_disabled && plan.refuses_sentinel(wanted.question);
+        let is_refused =
+            authentic && !wanted.checking_disabled && plan.refuses_sentinel(wanted.question);
         if is_translated || is_refused {
             return Assembled::Incomplete;
         }
-        match answer::write(out, wanted.question, rcode.low() | if authentic { AD } else { 0 }, &self.gathered) {
+        match answer::write(
+            out,
+            wanted.question,
+            rcode.low() | if authentic { AD } else { 0 },
+            &self.gathered,
+        ) {
             Some(resolved) => {
                 let resolved = Resolved { ede: unsupported.map(answer::error_of), ..resolved };
                 Assembled::Complete { resolved, stale_since_secs }
@@ -113,7 +133,9 @@ impl Assembler {
     ) -> Trail {
         let status = Status { stale_since_secs: None, authentic: true, unsupported: None };
         let mut walk = Walk { plan, cache, wanted, found: &mut self.found, out, status };
-        let Some((_, qtype, qclass)) = split_question(wanted.question) else { return Trail::Incomplete(start) };
+        let Some((_, qtype, qclass)) = split_question(wanted.question) else {
+            return Trail::Incomplete(start);
+        };
         if qtype.is_meta() || qtype.is_dnssec_proof() {
             return Trail::Incomplete(start);
         }
@@ -126,7 +148,9 @@ impl Assembler {
                 Step::End(rcode) => {
                     return Trail::Complete { rcode, status: walk.status };
                 }
-                Step::Alias(next) if !walk.out.has_alias(next.wire()) => (at, is_behind_alias) = (next, true),
+                Step::Alias(next) if !walk.out.has_alias(next.wire()) => {
+                    (at, is_behind_alias) = (next, true)
+                }
                 Step::Alias(_) => return Trail::Loop,
                 Step::Unknown => return Trail::Incomplete(at),
             }
@@ -166,7 +190,8 @@ impl Status {
     /// With this, too.
     fn note(&mut self, provenance: &Provenance, freshness: Freshness) {
         let stale_since_secs = stale_since(freshness);
-        // A verdict ends with the TTL, which is no longer than the signature says (RFC 4035 §5.3.3).
+        // A verdict ends with the TTL, which is no longer than the signature says (RFC 4035
+        // §5.3.3).
         self.authentic &= provenance.security == Security::Secure && stale_since_secs.is_none();
         self.unsupported = self.unsupported.or(provenance.unsupported);
         self.stale_since_secs = self.stale_since_secs.max(stale_since_secs);
@@ -195,7 +220,11 @@ impl Walk<'_> {
             && let Some(next) = self.alias(at, class)
         {
             // Asked for the CNAME itself, one that follows from a DNAME is the answer.
-            return if qtype == Rtype::CNAME { Step::End(Rcode::NOERROR) } else { Step::Alias(next) };
+            return if qtype == Rtype::CNAME {
+                Step::End(Rcode::NOERROR)
+            } else {
+                Step::Alias(next)
+            };
         }
         self.nxdomain(at, qtype, class)
     }
@@ -207,7 +236,8 @@ impl Walk<'_> {
             Own::Denied(rcode, soa) => (rcode, Section::Authority, soa),
         };
         self.status.authentic = false;
-        let is_alias = section == Section::Answer && set.rtype == Rtype::CNAME && qtype != Rtype::CNAME;
+        let is_alias =
+            section == Section::Answer && set.rtype == Rtype::CNAME && qtype != Rtype::CNAME;
         let kind = Kind { section, rtype: set.rtype, class, ttl_secs: set.ttl_secs };
         let mut target = None;
         set.for_each(|data| {
@@ -220,10 +250,13 @@ impl Walk<'_> {
     }
 
     fn alias(&mut self, at: &NameBuf, class: Class) -> Option<NameBuf> {
-        // A DNAME from beyond the zone whose servers are asked for the name says nothing of it (S23).
+        // A DNAME from beyond the zone whose servers are asked for the name says nothing of it
+        // (S23).
         let boundary_len = self.plan.boundary_len(at.wire()).max(2);
-        let above = name::ancestors(at.wire()).skip(1).take_while(|owner| owner.len() >= boundary_len);
-        let owners = std::iter::once((at.wire(), Rtype::CNAME)).chain(above.map(|owner| (owner, Rtype::DNAME)));
+        let above =
+            name::ancestors(at.wire()).skip(1).take_while(|owner| owner.len() >= boundary_len);
+        let owners = std::iter::once((at.wire(), Rtype::CNAME))
+            .chain(above.map(|owner| (owner, Rtype::DNAME)));
         for (owner, rtype) in owners {
             let key = RrsetKey { owner, rtype: rtype.0, class: class.0 };
             let found = self.cache.lookup(&key, self.wanted.at, self.found);
@@ -240,7 +273,9 @@ impl Walk<'_> {
             // A chain may come by the same DNAME twice.
             let ttl_secs = match self.out.ttl_of(owner, rtype) {
                 Some(ttl_secs) => ttl_secs,
-                None => put_set(self.out, owner, (rtype, class), &set, self.wanted.dnssec_ok.into()),
+                None => {
+                    put_set(self.out, owner, (rtype, class), &set, self.wanted.dnssec_ok.into())
+                }
             };
             if rtype == Rtype::DNAME {
                 let cname = Kind { section: Section::Answer, rtype: Rtype::CNAME, class, ttl_secs };
@@ -252,8 +287,8 @@ impl Walk<'_> {
     }
 
     /// An NXDOMAIN at or above the name (RFC 8020), though not one from beyond the zone whose
-    /// servers are asked for it. What a zone says of its own apex says nothing of the DS records there: they are the
-    /// parent's.
+    /// servers are asked for it. What a zone says of its own apex says nothing of the DS records
+    /// there: they are the parent's.
     fn nxdomain(&mut self, at: &NameBuf, qtype: Rtype, class: Class) -> Step {
         let found = self.cache.covering_nxdomain(at.wire(), class.0, self.wanted.at, self.found);
         let Some((owner_len, denial)) = found else { return Step::Unknown };
@@ -271,8 +306,8 @@ impl Walk<'_> {
     }
 }
 
-/// Is what came so what the client wants? Where answers are validated, he gets what was validated, or
-/// asks without (RFC 6840 §5.9).
+/// Is what came so what the client wants? Where answers are validated, he gets what was validated,
+/// or asks without (RFC 6840 §5.9).
 fn serves(plan: &Plan, wanted: &Wanted<'_>, provenance: &Provenance) -> bool {
     let validates = plan.recursion.as_ref().is_some_and(|recursion| recursion.validation.is_some());
     let is_judged = matches!(provenance.security, Security::Secure | Security::Insecure);
@@ -316,8 +351,12 @@ fn put_set(
 
 /// Adds a denial to the authority section.
 fn put_denial(out: &mut Gathered, class: Class, denial: &NegativeView<'_>, signatures: Signed) {
-    let kind =
-        |rtype| Kind { section: Section::Authority, rtype: Rtype(rtype), class, ttl_secs: ttl_of(denial.freshness) };
+    let kind = |rtype| Kind {
+        section: Section::Authority,
+        rtype: Rtype(rtype),
+        class,
+        ttl_secs: ttl_of(denial.freshness),
+    };
     if let Some(soa) = denial.soa() {
         out.push(kind(soa.rtype), soa.owner, soa.rdata);
     }

@@ -92,8 +92,9 @@ impl Attempts {
 
     /// All that wait on the connection, with their IDs.
     pub(crate) fn on_stream(&self, upstream: u16) -> Vec<(u32, u16)> {
-        let waits =
-            |attempt: &&Attempt| attempt.task != NONE && attempt.socket == STREAM && attempt.upstream == upstream;
+        let waits = |attempt: &&Attempt| {
+            attempt.task != NONE && attempt.socket == STREAM && attempt.upstream == upstream
+        };
         let all = (0u32..).zip(&self.all);
         all.filter(|(_, attempt)| waits(attempt)).map(|(at, attempt)| (at, attempt.id)).collect()
     }
@@ -132,7 +133,12 @@ impl Attempts {
     }
 
     /// When a query was sent that is no longer waited for; tells it once.
-    pub(crate) fn take_remembered(&mut self, upstream: u16, socket: SocketId, id: u16) -> Option<u64> {
+    pub(crate) fn take_remembered(
+        &mut self,
+        upstream: u16,
+        socket: SocketId,
+        id: u16,
+    ) -> Option<u64> {
         let key = key(upstream, socket, id);
         let place = &mut self.remembered[key as usize % REMEMBERED];
         (place.0 == key).then(|| {

@@ -1,5 +1,6 @@
-//! The circuit breaker of one server: after failures in a row it is left alone for a while,
-//! then one query shows whether it is back. What is lost while it answers other queries is no failure of it.
+//! The circuit breaker of one server: after failures in a row it is left alone for a while, then
+//! one query shows whether it is back. What is lost while it answers other queries is no failure of
+//! it.
 //!
 //! ```text
 //!            FAILURES in a row                 due: one query lets itself through
@@ -119,7 +120,10 @@ mod tests {
         breaker.succeeded(1_000);
         for _ in 0..2 * FAILURES {
             assert!(!breaker.failed(1_000 + ALIVE_MS - 1, 1_001), "it answered lately");
-            assert!(!breaker.failed(1_000 + ALIVE_MS, 1_000), "it has answered since that was sent");
+            assert!(
+                !breaker.failed(1_000 + ALIVE_MS, 1_000),
+                "it has answered since that was sent"
+            );
         }
         assert!(breaker.is_alive(1_000 + ALIVE_MS - 1) && !breaker.is_alive(1_000 + ALIVE_MS));
     }

@@ -1,4 +1,5 @@
-//! Which zone of the configuration a name is under: one that is forwarded, or one whose servers are configured.
+//! Which zone of the configuration a name is under: one that is forwarded, or one whose servers are
+//! configured.
 
 use avocet_dnssec::anchor::Anchor;
 use avocet_dnssec::signal::Sentinel;
@@ -31,19 +32,20 @@ impl Plan {
         [forward, stub].into_iter().flatten().max_by_key(|zone| zone.apex_len())
     }
 
-    /// Returns whether the servers of this rule are those that are asked for a folded name, and no others of the
-    /// configuration are nearer to it.
+    /// Returns whether the servers of this rule are those that are asked for a folded name, and no
+    /// others of the configuration are nearer to it.
     pub(crate) fn forwards(&self, qname: &[u8], route: Route) -> bool {
         matches!(self.configured(qname), Some(Configured::Forward(nearest)) if nearest == route)
     }
 }
 
 impl Plan {
-    /// Is a secure answer to this question to be SERVFAIL, so that clients learn which of the root's keys are trusted
-    /// (RFC 8509 §2.2)?
+    /// Is a secure answer to this question to be SERVFAIL, so that clients learn which of the
+    /// root's keys are trusted (RFC 8509 §2.2)?
     pub(crate) fn refuses_sentinel(&self, question: &[u8]) -> bool {
         let Some(sentinel) = Sentinel::read(question) else { return false };
-        let validation = self.recursion.as_ref().and_then(|recursion| recursion.validation.as_ref());
+        let validation =
+            self.recursion.as_ref().and_then(|recursion| recursion.validation.as_ref());
         validation.is_some_and(|validation| {
             let of_root = validation.anchors.iter().filter(|anchor| anchor.zone().wire() == [0]);
             sentinel.turns_to_servfail(&of_root.map(Anchor::key_tag).collect::<Vec<_>>())

@@ -1,5 +1,5 @@
-//! DNS64 (RFC 6147): addresses for IPv6 clients, made of IPv4 addresses by the prefix of a translator
-//! (RFC 6052). What is here is arithmetic; when it is done says `iterate/translate.rs`.
+//! DNS64 (RFC 6147): addresses for IPv6 clients, made of IPv4 addresses by the prefix of a
+//! translator (RFC 6052). What is here is arithmetic; when it is done says `iterate/translate.rs`.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -44,8 +44,8 @@ impl Dns64 {
     /// Lengths that the prefix of a translator may have, in bits (RFC 6052 §2.2).
     pub const LENGTHS: [u8; 6] = [32, 40, 48, 56, 64, 96];
 
-    /// With this prefix, and with addresses that are as good as none (RFC 6147 §5.1.4). None if a prefix of a
-    /// translator has another length, or is not zero in its reserved bits.
+    /// With this prefix, and with addresses that are as good as none (RFC 6147 §5.1.4). None if a
+    /// prefix of a translator has another length, or is not zero in its reserved bits.
     #[must_use]
     pub fn new(prefix: Prefix, exclude: Vec<Prefix>) -> Option<Self> {
         let octets = prefix.bits.to_be_bytes();
@@ -53,8 +53,9 @@ impl Dns64 {
         is_sound.then_some(Self { prefix, exclude })
     }
 
-    /// The data of the AAAA record for this data of an A record. None for addresses that no translator takes
-    /// to where they belong: those of private networks under the well-known prefix (RFC 6052 §3.1).
+    /// The data of the AAAA record for this data of an A record. None for addresses that no
+    /// translator takes to where they belong: those of private networks under the well-known prefix
+    /// (RFC 6052 §3.1).
     pub(crate) fn synthesise(&self, rdata: &[u8]) -> Option<[u8; 16]> {
         let v4 = <[u8; 4]>::try_from(rdata).ok()?;
         if self.prefix.bits == WELL_KNOWN.to_bits() && !is_global(Ipv4Addr::from(v4)) {
@@ -73,7 +74,8 @@ impl Dns64 {
         address.is_ok_and(|address| self.exclude.iter().any(|prefix| prefix.contains(address)))
     }
 
-    /// The reverse name of the IPv4 address that an IPv6 reverse name stands for (RFC 6147 §5.3.1). Both folded.
+    /// The reverse name of the IPv4 address that an IPv6 reverse name stands for (RFC 6147 §5.3.1).
+    /// Both folded.
     pub(crate) fn reverse(&self, qname: &[u8], qtype: Rtype) -> Option<NameBuf> {
         if qtype != Rtype::PTR {
             return None;
@@ -118,14 +120,20 @@ fn reversed(qname: &[u8]) -> Option<Ipv6Addr> {
         let nibble = char::from(*digit).to_digit(16)?;
         bits |= u128::from(nibble) << (4 * place);
     }
-    let ends = labels.next() == Some(b"ip6") && labels.next() == Some(b"arpa") && labels.next().is_none();
+    let ends =
+        labels.next() == Some(b"ip6") && labels.next() == Some(b"arpa") && labels.next().is_none();
     ends.then(|| Ipv6Addr::from_bits(bits))
 }
 
 fn is_global(ip: Ipv4Addr) -> bool {
     let [first, second, ..] = ip.octets();
     let is_shared = first == 100 && second & 0xc0 == 64;
-    !(first == 0 || is_shared || ip.is_private() || ip.is_loopback() || ip.is_link_local() || ip.is_multicast())
+    !(first == 0
+        || is_shared
+        || ip.is_private()
+        || ip.is_loopback()
+        || ip.is_link_local()
+        || ip.is_multicast())
 }
 
 #[cfg(test)]
@@ -133,7 +141,10 @@ mod tests {
     use super::*;
 
     fn dns64(prefix: &str, len: u8) -> Option<Dns64> {
-        Dns64::new(Prefix::new(prefix.parse().unwrap(), len), vec![Prefix::new("::ffff:0:0".parse().unwrap(), 96)])
+        Dns64::new(
+            Prefix::new(prefix.parse().unwrap(), len),
+            vec![Prefix::new("::ffff:0:0".parse().unwrap(), 96)],
+        )
     }
 
     #[test]
@@ -142,8 +153,11 @@ mod tests {
             let dns64 = dns64(prefix, len).unwrap();
             let octets = dns64.synthesise(&[192, 0, 2, 33]).unwrap();
             assert_eq!(Ipv6Addr::from(octets), expected.parse::<Ipv6Addr>().unwrap());
-            let nibbles: String =
-                octets.iter().rev().map(|octet| format!("\x01{:x}\x01{:x}", octet & 0xf, octet >> 4)).collect();
+            let nibbles: String = octets
+                .iter()
+                .rev()
+                .map(|octet| format!("\x01{:x}\x01{:x}", octet & 0xf, octet >> 4))
+                .collect();
             let qname = format!("{nibbles}\x03ip6\x04arpa\x00");
             let reverse = dns64.reverse(qname.as_bytes(), Rtype::PTR).unwrap();
             assert_eq!(reverse.wire(), b"\x0233\x012\x010\x03192\x07in-addr\x04arpa\x00");
@@ -173,7 +187,10 @@ mod tests {
     fn mapped_addresses_are_as_good_as_none() {
         let dns64 = dns64("64:ff9b::", 96).unwrap();
         let octets = |text: &str| text.parse::<Ipv6Addr>().unwrap().octets();
-        assert!(dns64.is_excluded(&octets("::ffff:192.0.2.1")) && !dns64.is_excluded(&octets("2001:db8::1")));
+        assert!(
+            dns64.is_excluded(&octets("::ffff:192.0.2.1"))
+                && !dns64.is_excluded(&octets("2001:db8::1"))
+        );
         assert!(dns64.reverse(b"\x01a\x00", Rtype::PTR).is_none());
     }
 }

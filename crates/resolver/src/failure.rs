@@ -49,12 +49,16 @@ impl Failure {
             Self::Network => (Ede::NETWORK_ERROR, "no upstream could be reached"),
             Self::Unusable => (Ede::INVALID_DATA, "no upstream gave a usable answer"),
             Self::Refused => (Ede::NO_REACHABLE_AUTHORITY, "the upstreams refuse to answer"),
-            Self::Servfail(None) => (Ede::NO_REACHABLE_AUTHORITY, "the upstreams failed to resolve it"),
+            Self::Servfail(None) => {
+                (Ede::NO_REACHABLE_AUTHORITY, "the upstreams failed to resolve it")
+            }
             Self::Servfail(Some(code)) => (Ede(code), "as the upstream said"),
             Self::Aliases => (Ede::OTHER, "aliases lead in a circle or too far"),
             Self::NoServers => (Ede::NO_REACHABLE_AUTHORITY, "no server of the zone is known"),
             Self::Lame => (Ede::NO_REACHABLE_AUTHORITY, "the servers of the zone do not serve it"),
-            Self::TooManyServers => (Ede::NO_REACHABLE_AUTHORITY, "too many servers without an address"),
+            Self::TooManyServers => {
+                (Ede::NO_REACHABLE_AUTHORITY, "too many servers without an address")
+            }
             Self::TooManyReferrals => (Ede::OTHER, "too many referrals"),
             Self::TooManyRecords => (Ede::OTHER, "the answer has too many records"),
             Self::Malformed => (Ede::INVALID_DATA, "the data of the answer is malformed"),

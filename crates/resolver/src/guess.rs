@@ -1,7 +1,7 @@
 //! Guesses from silence at what a server cannot do.
 
-/// How long it is remembered that a server cannot do something, in ms, where silence alone says so, which may have
-/// been chance.
+/// How long it is remembered that a server cannot do something, in ms, where silence alone says so,
+/// which may have been chance.
 pub(crate) const GUESSED_INABILITY_MS: u64 = 60_000;
 /// How often in a row only queries without EDNS must be answered for that.
 pub(crate) const GUESSES: u32 = 3;

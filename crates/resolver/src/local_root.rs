@@ -1,8 +1,9 @@
 //! A copy of the root zone (RFC 8806): what the root's servers would say, without asking them.
 //!
-//! A copy is only made of a zone that its ZONEMD record and the chain of trust vouch for (RFC 8976). It answers as an
-//! authoritative server does: referrals with DS records or the proof that there are none, data, and denials with their
-//! NSEC records. Who fetches it, and when, is not decided here.
+//! A copy is only made of a zone that its ZONEMD record and the chain of trust vouch for
+//! (RFC 8976). It answers as an authoritative server does: referrals with DS records or the proof
+//! that there are none, data, and denials with their NSEC records. Who fetches it, and when, is not
+//! decided here.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -65,9 +66,16 @@ impl Timers {
     #[must_use]
     pub fn of(soa: &[u8]) -> Option<Self> {
         let numbers = soa.len().checked_sub(SOA_NUMBERS).and_then(|at| soa.get(at..))?;
-        let mut numbers = numbers.chunks_exact(4).map(|octets| octets.iter().fold(0, |n, o| n << 8 | u32::from(*o)));
+        let mut numbers = numbers
+            .chunks_exact(4)
+            .map(|octets| octets.iter().fold(0, |n, o| n << 8 | u32::from(*o)));
         let mut next = || numbers.next();
-        Some(Self { serial: next()?, refresh_secs: next()?, retry_secs: next()?, expire_secs: next()? })
+        Some(Self {
+            serial: next()?,
+            refresh_secs: next()?,
+            retry_secs: next()?,
+            expire_secs: next()?,
+        })
     }
 }
 
@@ -98,12 +106,17 @@ impl LocalRoot {
     ///
     /// # Errors
     /// Why it is not to be used.
-    pub fn new(records: &[ZoneRecord<'_>], anchors: &Anchors, context: &Context) -> Result<Self, LocalRootFault> {
+    pub fn new(
+        records: &[ZoneRecord<'_>],
+        anchors: &Anchors,
+        context: &Context,
+    ) -> Result<Self, LocalRootFault> {
         let signed_secs = zonemd::verify(records, &NameBuf::ROOT, anchors, context)?;
         let signed_until_secs = u64::from(context.now_secs) + u64::from(signed_secs);
         let mut sets: BTreeMap<(Vec<u8>, u16), Rrset> = BTreeMap::new();
         for record in records {
-            let covered = record.rdata.first_chunk().map_or(0, |covered| u16::from_be_bytes(*covered));
+            let covered =
+                record.rdata.first_chunk().map_or(0, |covered| u16::from_be_bytes(*covered));
             let is_signature = record.rtype == Rtype::RRSIG;
             let rtype = if is_signature { Rtype(covered) } else { record.rtype };
             let owner = record.owner.to_ascii_lowercase();
@@ -115,11 +128,15 @@ impl LocalRoot {
                 data.push(record.rdata.into());
             }
         }
-        let soa = sets.get(&(order(&[0]), Rtype::SOA.0)).and_then(|set| Timers::of(set.records.first()?));
+        let soa =
+            sets.get(&(order(&[0]), Rtype::SOA.0)).and_then(|set| Timers::of(set.records.first()?));
         let timers = soa.ok_or(zonemd::Fault::NoSoa)?;
         let is_nsec = |((_, rtype), _): &(&(Vec<u8>, u16), &Rrset)| *rtype == Rtype::NSEC.0;
-        let gaps: BTreeMap<_, _> =
-            sets.iter().filter(is_nsec).map(|((owner, _), set)| (owner.clone(), set.clone())).collect();
+        let gaps: BTreeMap<_, _> = sets
+            .iter()
+            .filter(is_nsec)
+            .map(|((owner, _), set)| (owner.clone(), set.clone()))
+            .collect();
         if !gaps.contains_key(&order(&[0])) {
             return Err(LocalRootFault::NoNsec);
         }
@@ -132,8 +149,9 @@ impl LocalRoot {
         self.timers
     }
 
-    /// When the copy expires if it was the latest at `checked_at_secs`, both in seconds since 1970. A primary's answer
-    /// that it is still the latest is not authenticated, so the signatures bound it.
+    /// When the copy expires if it was the latest at `checked_at_secs`, both in seconds since 1970.
+    /// A primary's answer that it is still the latest is not authenticated, so the signatures bound
+    /// it.
     #[must_use]
     pub fn expires_at_secs(&self, checked_at_secs: u64) -> u64 {
         (checked_at_secs + u64::from(self.timers.expire_secs)).min(self.signed_until_secs)
@@ -151,16 +169,25 @@ impl LocalRoot {
         self.sets.is_empty()
     }
 
-    /// What it says of a folded name and type (RFC 1034 §4.3.2). None where only its servers can tell: an alias or a
-    /// wildcard in the root.
+    /// What it says of a folded name and type (RFC 1034 §4.3.2). None where only its servers can
+    /// tell: an alias or a wildcard in the root.
     pub(crate) fn say(&self, qname: &[u8], qtype: Rtype) -> Option<Said> {
-        if let Some(cut) = self.cut_above(qname).filter(|cut| qtype != Rtype::DS || *cut.owner != *qname) {
+        if let Some(cut) =
+            self.cut_above(qname).filter(|cut| qtype != Rtype::DS || *cut.owner != *qname)
+        {
             return Some(said(qname, Rcode::NOERROR, Role::Referral, &self.referral(cut)));
         }
         if let Some(set) = self.get(qname, qtype).filter(|set| !set.records.is_empty()) {
-            return Some(said(qname, Rcode::NOERROR, Role::Authority, &[(RecordSection::Answer, set)]));
+            return Some(said(
+                qname,
+                Rcode::NOERROR,
+                Role::Authority,
+                &[(RecordSection::Answer, set)],
+            ));
         }
-        let wildcard = [b"\x01*", name::ancestors(qname).find(|above| self.exists(above)).unwrap_or(&[0])].concat();
+        let wildcard =
+            [b"\x01*", name::ancestors(qname).find(|above| self.exists(above)).unwrap_or(&[0])]
+                .concat();
         if self.get(qname, Rtype::CNAME).is_some() || self.exists(&wildcard) {
             return None;
         }
@@ -204,7 +231,8 @@ impl LocalRoot {
         sets.extend(ds.map(|set| (RecordSection::Authority, set)));
         for server in &cut.records {
             let server = server.to_ascii_lowercase();
-            let glue = [Rtype::A, Rtype::AAAA].into_iter().filter_map(|rtype| self.get(&server, rtype));
+            let glue =
+                [Rtype::A, Rtype::AAAA].into_iter().filter_map(|rtype| self.get(&server, rtype));
             sets.extend(glue.map(|set| (RecordSection::Additional, set)));
         }
         sets
@@ -229,7 +257,8 @@ fn said(qname: &[u8], rcode: Rcode, role: Role, sets: &[(RecordSection, &Rrset)]
     Said { reply: Reply::of(qname, records), rcode, is_authoritative: role == Role::Authority }
 }
 
-/// Where the copy in use is found, if there is one. Whoever renews it and all that resolve share it.
+/// Where the copy in use is found, if there is one. Whoever renews it and all that resolve share
+/// it.
 #[derive(Clone, Debug, Default)]
 pub struct LocalRootSlot(Arc<Mutex<Option<Held>>>);
 

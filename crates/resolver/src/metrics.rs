@@ -68,7 +68,8 @@ pub struct Counters {
     pub synthesised: u64,
     /// Inquiries that the copy of the root zone answered (RFC 8806).
     pub local_root: u64,
-    /// Questions that recursion answered with validated data, and with data that no chain of trust covers.
+    /// Questions that recursion answered with validated data, and with data that no chain of trust
+    /// covers.
     pub secure: u64,
     /// See [`Counters::secure`].
     pub insecure: u64,
@@ -78,7 +79,8 @@ pub struct Counters {
     pub reports_withheld: u64,
     /// Questions whose answer did not validate.
     pub bogus: u64,
-    /// How often each limit of validation was reached, in the order of [`avocet_dnssec::Limit::ALL`].
+    /// How often each limit of validation was reached, in the order of
+    /// [`avocet_dnssec::Limit::ALL`].
     pub validation_limits: [u64; avocet_dnssec::Limit::ALL.len()],
     /// Questions with too many aliases, or aliases in a circle.
     pub limit_aliases: u64,

@@ -1,8 +1,8 @@
-//! Who serves the zones that a name lies in, as the cache knows it from delegations and the configuration of its stub
-//! zones: for policies that ask.
+//! Who serves the zones that a name lies in, as the cache knows it from delegations and the
+//! configuration of its stub zones: for policies that ask.
 //!
-//! Nothing is asked of the network. Where a name was resolved by recursion, its delegations are there; what is
-//! forwarded has none.
+//! Nothing is asked of the network. Where a name was resolved by recursion, its delegations are
+//! there; what is forwarded has none.
 
 use std::net::IpAddr;
 
@@ -16,7 +16,8 @@ use crate::plan::Plan;
 
 /// The class under which delegations and glue lie in the cache.
 pub const DELEGATIONS: u16 = Side::Delegation.class();
-/// Fewest labels of a zone whose servers are looked at: those of the root and of a top-level domain serve everybody.
+/// Fewest labels of a zone whose servers are looked at: those of the root and of a top-level domain
+/// serve everybody.
 const MIN_LABELS: usize = 2;
 
 /// Names and addresses of servers, each once.
@@ -29,9 +30,9 @@ pub struct NameServers {
 }
 
 impl NameServers {
-    /// The servers of all zones below the top-level domains that this folded name lies in, of delegations that have
-    /// expired too as long as they are there, and of its stub zone, whatever the zone is. `now_secs` is the time of the
-    /// cache.
+    /// The servers of all zones below the top-level domains that this folded name lies in, of
+    /// delegations that have expired too as long as they are there, and of its stub zone, whatever
+    /// the zone is. `now_secs` is the time of the cache.
     #[must_use]
     pub fn above((plan, cache): (&Plan, &RrsetCache), name: &[u8], now_secs: u32) -> Self {
         let mut reader = Reader { cache, now_secs, buffer: vec![0; MAX_PAYLOAD_BYTES] };
@@ -39,7 +40,8 @@ impl NameServers {
         for zone in name::ancestors(name).filter(|zone| name::labels(zone).count() >= MIN_LABELS) {
             servers.add_servers(&mut reader, (DELEGATIONS, zone));
         }
-        if let (Some(Configured::Stub(number, _)), Some(recursion)) = (plan.configured(name), &plan.recursion)
+        if let (Some(Configured::Stub(number, _)), Some(recursion)) =
+            (plan.configured(name), &plan.recursion)
             && let Some(stub) = recursion.stubs.get(number).filter(|stub| *stub.zone != [0])
         {
             stub.servers.iter().for_each(|server| servers.add_address(server.ip()));
@@ -63,8 +65,12 @@ impl NameServers {
     fn add_addresses(&mut self, reader: &mut Reader<'_>, server: &[u8]) {
         for class in [Class::IN.0, DELEGATIONS] {
             for rtype in [Rtype::A, Rtype::AAAA] {
-                let found = reader.records(&RrsetKey { owner: server, rtype: rtype.0, class }, MAX_ADDRESSES);
-                found.iter().filter_map(|rdata| address(rtype, rdata)).for_each(|address| self.add_address(address));
+                let found = reader
+                    .records(&RrsetKey { owner: server, rtype: rtype.0, class }, MAX_ADDRESSES);
+                found
+                    .iter()
+                    .filter_map(|rdata| address(rtype, rdata))
+                    .for_each(|address| self.add_address(address));
             }
         }
     }
@@ -104,12 +110,23 @@ mod tests {
     fn servers_of_all_zones_above_a_name_are_found_but_for_those_at_the_top() {
         let bounds = TtlBounds { min: 0, max: 86_400, negative_min: 0, negative_max: 3_600 };
         let cache = RrsetCache::new(1 << 20, 3600, bounds, [1; 16]).unwrap();
-        let settings = Settings { minimal: true, stale_client_ms: 1800, in_flight: 10, waiters: 10, ttl: bounds };
+        let settings = Settings {
+            minimal: true,
+            stale_client_ms: 1800,
+            in_flight: 10,
+            waiters: 10,
+            ttl: bounds,
+        };
         let plan = Plan::new(Vec::new(), settings).unwrap();
         let learn = |class, owner: &[u8], rtype: Rtype, records: &[&[u8]]| {
             let (security, rank) = (Security::Unchecked, Rank::Additional);
-            let provenance =
-                Provenance { security, unsupported: None, rank, asked_with_do: false, asked_with_cd: false };
+            let provenance = Provenance {
+                security,
+                unsupported: None,
+                rank,
+                asked_with_do: false,
+                asked_with_cd: false,
+            };
             let set = ReceivedRrset { provenance, ttl: 60, records, signatures: &[] };
             cache.insert(&RrsetKey { owner, rtype: rtype.0, class }, &set, 100);
         };
@@ -122,8 +139,14 @@ mod tests {
         for now_secs in [100, 500] {
             let found = NameServers::above((&plan, &cache), b"\x01a\x01b\x07example\x00", now_secs);
             assert_eq!(found.names.iter().map(NameBuf::wire).collect::<Vec<_>>(), [ns, far]);
-            assert_eq!(found.addresses, [IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2])]);
+            assert_eq!(
+                found.addresses,
+                [IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2])]
+            );
         }
-        assert_eq!(NameServers::above((&plan, &cache), b"\x01c\x07example\x00", 100), NameServers::default());
+        assert_eq!(
+            NameServers::above((&plan, &cache), b"\x01c\x07example\x00", 100),
+            NameServers::default()
+        );
     }
 }

@@ -1,16 +1,19 @@
 //! Numbers for distinct keys, with work that grows with the number of keys alone.
 //!
-//! Replies hold what strangers put there. Comparing each record with all before it takes a second for one question to
-//! a hostile server, while a hash table costs ordinary replies more than looking at the few keys that they have.
+//! Replies hold what strangers put there. Comparing each record with all before it takes a second
+//! for one question to a hostile server, while a hash table costs ordinary replies more than
+//! looking at the few keys that they have.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Keys that are found by comparing them one by one: below this number that is faster than a hash table.
+/// Keys that are found by comparing them one by one: below this number that is faster than a hash
+/// table.
 const FEW: usize = 8;
 
-/// Distinct keys, numbered from zero in the order in which they come. The hash table has a random key of its own, so
-/// that nobody can choose keys that collide. Nothing is allocated while the keys are few.
+/// Distinct keys, numbered from zero in the order in which they come. The hash table has a random
+/// key of its own, so that nobody can choose keys that collide. Nothing is allocated while the keys
+/// are few.
 #[derive(Debug)]
 pub(crate) struct Numbering<K> {
     len: usize,

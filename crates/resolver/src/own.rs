@@ -1,7 +1,8 @@
 //! Names that the server knows by itself: records of its configuration, local zones, special names.
 //!
-//! A client's question for such a name never comes here. But an alias in an answer may lead to one: then what is known
-//! here is the end of the answer, and no other server is asked. It is never authentic, and in no RRset cache.
+//! A client's question for such a name never comes here. But an alias in an answer may lead to one:
+//! then what is known here is the end of the answer, and no other server is asked. It is never
+//! authentic, and in no RRset cache.
 
 use std::fmt;
 
@@ -17,7 +18,8 @@ pub trait OwnNames: fmt::Debug + Send + Sync {
     /// Returns what is known of a name and type; none where others are to be asked.
     fn find<'a>(&'a self, sought: &Sought<'a>) -> Option<Own<'a>>;
 
-    /// Returns whether the name is in a zone that no other server is asked about, whatever records it has.
+    /// Returns whether the name is in a zone that no other server is asked about, whatever records
+    /// it has.
     fn has_zone_of(&self, sought: &Sought<'_>) -> bool;
 }
 
@@ -28,7 +30,8 @@ pub struct Sought<'a> {
     pub qname: &'a [u8],
     /// What is asked for.
     pub qtype: Rtype,
-    /// Octets of the apex of the nearest zone that has servers of its own in the configuration, but for the root.
+    /// Octets of the apex of the nearest zone that has servers of its own in the configuration, but
+    /// for the root.
     pub served_len: Option<usize>,
 }
 
@@ -61,7 +64,8 @@ pub enum Data<'a> {
     Records(&'a [Box<[u8]>]),
     /// Of one.
     One(&'a [u8]),
-    /// The SOA of a zone that has none but this: the owner as primary, nobody.invalid., 1 3600 1200 604800 and the TTL.
+    /// The SOA of a zone that has none but this: the owner as primary, nobody.invalid., 1 3600 1200
+    /// 604800 and the TTL.
     Soa,
 }
 

@@ -22,7 +22,8 @@ use crate::recursion::{Recursion, Stubs};
 /// Most servers of one rule: one bit each in a task's sets.
 pub const MAX_UPSTREAMS: usize = 64;
 
-/// Shortest and longest time in ms that one server of a set is given for one query: as rules have it by default.
+/// Shortest and longest time in ms that one server of a set is given for one query: as rules have
+/// it by default.
 const SET_TIMEOUT_MS: (u32, u32) = (50, 2_000);
 /// Most rules and most servers of a plan: their numbers are 16 bits, less one for "none".
 pub(crate) const MAX_NUMBERED: usize = u16::MAX as usize - 1;
@@ -70,8 +71,8 @@ pub struct Settings {
     pub ttl: TtlBounds,
 }
 
-/// How many inquiries one resolver has under way at once, so that no zone and no server takes what others
-/// need; zones that are forwarded have no such limit.
+/// How many inquiries one resolver has under way at once, so that no zone and no server takes what
+/// others need; zones that are forwarded have no such limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FetchLimits {
     /// At the servers of one zone.
@@ -145,11 +146,13 @@ pub struct Plan {
     rules: Vec<Rule>,
     /// Each upstream once, however many rules name it.
     pub(crate) upstreams: Vec<UpstreamSpec>,
-    /// The rule that zones and exceptions lead to, but for the root's; none for an exception below no rule.
+    /// The rule that zones and exceptions lead to, but for the root's; none for an exception below
+    /// no rule.
     zones: SuffixMap<Option<u16>>,
     /// The route of names under no other rule.
     root: Option<Route>,
-    /// Sets of servers that single questions are sent to, whatever their names, with the rules made of them.
+    /// Sets of servers that single questions are sent to, whatever their names, with the rules made
+    /// of them.
     sets: Vec<(Box<[SocketAddr]>, u16)>,
     /// How names are resolved that have no route; none: they are not.
     pub(crate) recursion: Option<Recursion>,
@@ -177,8 +180,8 @@ pub struct Ask<'a> {
     pub client: Option<IpAddr>,
     /// There is stale data for it: see [`Action::Overdue`](crate::Action::Overdue).
     pub stale_available: bool,
-    /// Who is to be asked in place of those whom the plan has for the name: a set of [`Plan::with_sets`]. What they say
-    /// is put into no cache. Empty: those of the plan.
+    /// Who is to be asked in place of those whom the plan has for the name: a set of
+    /// [`Plan::with_sets`]. What they say is put into no cache. Empty: those of the plan.
     pub servers: &'a [SocketAddr],
 }
 
@@ -205,7 +208,8 @@ impl Plan {
         let (of_root, others): (Vec<_>, Vec<_>) = rules.iter().partition(|rule| *rule.zone == [0]);
         let root = of_root.first().and_then(|rule| target(&rules, &zones, rule));
         let root = root.map(|rule| Route { rule, apex_len: 1 });
-        let zones = others.iter().map(|rule| (rule.zone.clone(), target(&rules, &zones, rule))).collect();
+        let zones =
+            others.iter().map(|rule| (rule.zone.clone(), target(&rules, &zones, rule))).collect();
         let stubs = Stubs::default();
         let (recursion, fetch_limits) = (None, FetchLimits::default());
         let rules_of = Vec::with_capacity(rules.len());
@@ -231,14 +235,19 @@ impl Plan {
         if plan.upstreams.len() > MAX_NUMBERED { Err(PlanError::Size) } else { Ok(plan) }
     }
 
-    /// The same plan with these sets of servers, which single questions are sent to ([`Ask::servers`](crate::Ask)).
+    /// The same plan with these sets of servers, which single questions are sent to
+    /// ([`Ask::servers`](crate::Ask)).
     ///
     /// # Errors
     /// A set is empty or too large, or there are too many.
     pub fn with_sets(mut self, sets: &[Box<[SocketAddr]>]) -> Result<Self, PlanError> {
-        let mut numbers = (0..).zip(&self.upstreams).map(|(number, spec)| (*spec, number)).collect();
+        let mut numbers =
+            (0..).zip(&self.upstreams).map(|(number, spec)| (*spec, number)).collect();
         for (place, servers) in sets.iter().enumerate() {
-            let upstreams = servers.iter().map(|&addr| UpstreamSpec { addr, transport: Transport::Udp }).collect();
+            let upstreams = servers
+                .iter()
+                .map(|&addr| UpstreamSpec { addr, transport: Transport::Udp })
+                .collect();
             let rule = ZoneRule {
                 zone: [0].into(),
                 exception: false,
@@ -280,21 +289,25 @@ impl Plan {
         self
     }
 
-    /// The same plan of a server that knows these names by itself: aliases that lead to them end here.
+    /// The same plan of a server that knows these names by itself: aliases that lead to them end
+    /// here.
     #[must_use]
     pub fn with_own_names(mut self, own_names: Arc<dyn OwnNames>) -> Self {
         self.own_names = Some(own_names);
         self
     }
 
-    /// Returns what this server knows of a folded name by itself; none where others are to be asked.
+    /// Returns what this server knows of a folded name by itself; none where others are to be
+    /// asked.
     pub(crate) fn own<'a>(&'a self, qname: &'a [u8], qtype: Rtype) -> Option<Own<'a>> {
         self.own_names.as_ref()?.find(&self.sought(qname, qtype))
     }
 
     /// Is this folded name in a zone that no other server is asked about?
     pub(crate) fn is_in_own_zone(&self, qname: &[u8]) -> bool {
-        self.own_names.as_ref().is_some_and(|names| names.has_zone_of(&self.sought(qname, Rtype::A)))
+        self.own_names
+            .as_ref()
+            .is_some_and(|names| names.has_zone_of(&self.sought(qname, Rtype::A)))
     }
 
     fn sought<'a>(&self, qname: &'a [u8], qtype: Rtype) -> Sought<'a> {
@@ -306,18 +319,19 @@ impl Plan {
         self.own(qname, Rtype::A).is_some()
     }
 
-    /// How addresses are translated for clients, except those that validate themselves: they set DO and CD
-    /// (RFC 6147 §5.5).
+    /// How addresses are translated for clients, except those that validate themselves: they set DO
+    /// and CD (RFC 6147 §5.5).
     pub(crate) fn dns64(&self) -> Option<&Arc<Dns64>> {
         self.dns64.as_ref()
     }
 
-    /// Is this question resolved by a walk, which may ask for more than the question itself? All are where the plan
-    /// recurses, and else those whose answer may have to be made of other data.
+    /// Is this question resolved by a walk, which may ask for more than the question itself? All
+    /// are where the plan recurses, and else those whose answer may have to be made of other data.
     pub(crate) fn walks(&self, ask: &Ask<'_>) -> bool {
         let validates = ask.dnssec_ok && ask.checking_disabled;
         let is_made = || {
-            let (dns64, (qname, qtype, _)) = self.dns64().filter(|_| !validates).zip(split_question(ask.question))?;
+            let (dns64, (qname, qtype, _)) =
+                self.dns64().filter(|_| !validates).zip(split_question(ask.question))?;
             Some(qtype == Rtype::AAAA || dns64.reverse(qname, qtype).is_some())
         };
         self.recursion.is_some() || is_made() == Some(true)
@@ -346,9 +360,9 @@ impl Plan {
         }
     }
 
-    /// Returns the octets of the nearest apex at or above a folded name at which the configuration names other servers,
-    /// or makes an exception from a rule; 0 if there is none. What servers above that apex say of the names below it
-    /// does not count (S4, S23).
+    /// Returns the octets of the nearest apex at or above a folded name at which the configuration
+    /// names other servers, or makes an exception from a rule; 0 if there is none. What servers
+    /// above that apex say of the names below it does not count (S4, S23).
     pub(crate) fn boundary_len(&self, qname: &[u8]) -> usize {
         let rule = self.zones.nearest(qname).map_or(0, |(zone, _)| zone.len());
         let stub = self.stubs.nearest(qname).map_or(0, |(_, apex_len)| usize::from(apex_len));
@@ -384,11 +398,17 @@ impl Plan {
             || self.stubs.nearest(qname).is_some_and(|(_, apex_len)| apex_len > 1)
     }
 
-    /// The octets of the apex of the nearest rule or stub zone for this folded name; none where it is the root's.
+    /// The octets of the apex of the nearest rule or stub zone for this folded name; none where it
+    /// is the root's.
     #[must_use]
     pub fn own_rule_len(&self, qname: &[u8]) -> Option<usize> {
-        let rule = self.zones.nearest(qname).and_then(|(zone, rule)| rule.is_some().then_some(zone.len()));
-        let stub = self.stubs.nearest(qname).map(|(_, apex_len)| usize::from(apex_len)).filter(|len| *len > 1);
+        let rule =
+            self.zones.nearest(qname).and_then(|(zone, rule)| rule.is_some().then_some(zone.len()));
+        let stub = self
+            .stubs
+            .nearest(qname)
+            .map(|(_, apex_len)| usize::from(apex_len))
+            .filter(|len| *len > 1);
         rule.max(stub)
     }
 
@@ -405,7 +425,8 @@ impl Plan {
     /// Is a client's ECS option sent on for this folded name?
     #[must_use]
     pub fn passes_ecs(&self, qname: &[u8]) -> bool {
-        self.recursion.is_none() && self.route(qname).is_some_and(|route| self.rule(route).ecs == EcsPolicy::Pass)
+        self.recursion.is_none()
+            && self.route(qname).is_some_and(|route| self.rule(route).ecs == EcsPolicy::Pass)
     }
 }
 
@@ -447,7 +468,11 @@ mod tests {
         ZoneRule {
             zone: zone.into(),
             exception: port == 0,
-            upstreams: if port == 0 { Vec::new() } else { vec![UpstreamSpec { addr, transport: Transport::Udp }] },
+            upstreams: if port == 0 {
+                Vec::new()
+            } else {
+                vec![UpstreamSpec { addr, transport: Transport::Udp }]
+            },
             strategy: Strategy::Ordered,
             case_randomisation: true,
             ecs: EcsPolicy::Strip,
@@ -457,7 +482,10 @@ mod tests {
 
     fn plan(rules: Vec<ZoneRule>) -> Result<Plan, PlanError> {
         let ttl = TtlBounds { min: 0, max: 86_400, negative_min: 0, negative_max: 3600 };
-        Plan::new(rules, Settings { minimal: true, stale_client_ms: 1800, in_flight: 10, waiters: 10, ttl })
+        Plan::new(
+            rules,
+            Settings { minimal: true, stale_client_ms: 1800, in_flight: 10, waiters: 10, ttl },
+        )
     }
 
     /// The port of the first server that `name` is asked at.

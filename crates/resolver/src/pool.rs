@@ -109,7 +109,11 @@ mod tests {
                 pool.release(0);
                 assert_eq!(pool.draw(&mut rng), Drawn { socket: 0, renew: false });
             }
-            assert_eq!(pool.draw(&mut rng), Drawn { socket: 1, renew: true }, "busy: a fresh one instead");
+            assert_eq!(
+                pool.draw(&mut rng),
+                Drawn { socket: 1, renew: true },
+                "busy: a fresh one instead"
+            );
             assert!(pool.release(1));
             assert!(!pool.release(0));
         }

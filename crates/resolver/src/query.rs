@@ -22,7 +22,13 @@ pub(crate) struct OptOf<'a> {
 }
 
 /// Appends a query to `out`, with these header flags and the question's octets as given.
-pub(crate) fn write(out: &mut Vec<u8>, id: u16, flags: u16, question: &[u8], opt: Option<&OptOf<'_>>) {
+pub(crate) fn write(
+    out: &mut Vec<u8>,
+    id: u16,
+    flags: u16,
+    question: &[u8],
+    opt: Option<&OptOf<'_>>,
+) {
     let additional = u16::from(opt.is_some());
     for word in [id, flags, 1, 0, 0, additional] {
         out.extend_from_slice(&word.to_be_bytes());
@@ -66,7 +72,8 @@ fn word(octets: &[u8]) -> u64 {
 /// octets are below the letters.
 pub(crate) fn letters(qname: &[u8]) -> u32 {
     let (words, rest) = qname.as_chunks();
-    let whole: u32 = words.iter().map(|octets| lowercase(u64::from_le_bytes(*octets)).count_ones()).sum();
+    let whole: u32 =
+        words.iter().map(|octets| lowercase(u64::from_le_bytes(*octets)).count_ones()).sum();
     whole + lowercase(word(rest)).count_ones()
 }
 
@@ -118,7 +125,8 @@ mod tests {
     #[test]
     fn each_letter_takes_either_case_and_nothing_else_changes() {
         let mut rng = ChaCha12Rng::from_seed([1; 32]);
-        let name = b"\x3fabcdefghijklmnopqrstuvwxyz0123456789-abcdefghijklmnopqrstuvwxyz\x03xyz\x00";
+        let name =
+            b"\x3fabcdefghijklmnopqrstuvwxyz0123456789-abcdefghijklmnopqrstuvwxyz\x03xyz\x00";
         let mut seen = [[0u32; 2]; 69];
         for _ in 0..200 {
             let mut sent = *name;

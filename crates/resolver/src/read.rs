@@ -10,9 +10,10 @@ use avocet_wire::{Class, MessageView, NameBuf, Rcode, Rtype, rdata};
 /// Octets by which names in record data grow at most when uncompressed: two names.
 const EXPANSION: usize = 2 * 255;
 
-/// Most records that are taken of one section. An answer has 11 aliases, 256 records and 32 signatures at most, and of a
-/// reply with more than this in its answer section nothing is used: a part of an RRset is none. Of the other sections the
-/// rest is passed over: no more than 13 servers, 32 proofs and a few addresses are ever used.
+/// Most records that are taken of one section. An answer has 11 aliases, 256 records and 32
+/// signatures at most, and of a reply with more than this in its answer section nothing is used: a
+/// part of an RRset is none. Of the other sections the rest is passed over: no more than 13
+/// servers, 32 proofs and a few addresses are ever used.
 const MAX_SECTION_RECORDS: usize = 512;
 
 /// A reply cannot be read.
@@ -38,8 +39,8 @@ enum Faulty {
 pub(crate) enum Extent {
     /// All of them.
     Whole,
-    /// Those before the authority section if the last of them is of this type, and else all: who is given an answer and
-    /// wants neither proofs nor extras has no use for what follows it.
+    /// Those before the authority section if the last of them is of this type, and else all: who is
+    /// given an answer and wants neither proofs nor extras has no use for what follows it.
     ToAnswer(Rtype),
 }
 
@@ -112,18 +113,34 @@ impl Reply {
             reply.octets.extend_from_slice(rdata);
             let owner_len = owner.len() as u8;
             let rdata = (at + u32::from(owner_len), rdata.len() as u32);
-            reply.entries.push(Entry { section, rtype, class, ttl_secs, owner: (at, owner_len), rdata });
+            reply.entries.push(Entry {
+                section,
+                rtype,
+                class,
+                ttl_secs,
+                owner: (at, owner_len),
+                rdata,
+            });
         }
         reply
     }
 
     /// Reads the records of the reply to a question with this folded name.
-    pub(crate) fn read(&mut self, view: &MessageView<'_>, qname: &[u8], extent: Extent) -> Result<(), Malformed> {
+    pub(crate) fn read(
+        &mut self,
+        view: &MessageView<'_>,
+        qname: &[u8],
+        extent: Extent,
+    ) -> Result<(), Malformed> {
         self.read_with(view, qname, (Faulty::Refuse, extent))
     }
 
     /// Reads all records that are as their type says, and passes over the others.
-    pub(crate) fn read_well_formed(&mut self, view: &MessageView<'_>, qname: &[u8]) -> Result<(), Malformed> {
+    pub(crate) fn read_well_formed(
+        &mut self,
+        view: &MessageView<'_>,
+        qname: &[u8],
+    ) -> Result<(), Malformed> {
         self.read_with(view, qname, (Faulty::PassOver, Extent::Whole))
     }
 
@@ -138,7 +155,8 @@ impl Reply {
         self.entries.clear();
         (self.has_opt, self.is_overfull, self.has_faulty_answers) = (false, false, false);
         self.opt.cookie.clear();
-        (self.opt.rcode_high, self.opt.ede, self.opt.ecs_scope, self.opt.agent) = (0, None, None, None);
+        (self.opt.rcode_high, self.opt.ede, self.opt.ecs_scope, self.opt.agent) =
+            (0, None, None, None);
         let mut records = view.records().map_err(|_| Malformed::Message)?;
         let mut hops = Hops::of_message(view.octets().len());
         let mut taken = [0; 3];
@@ -146,7 +164,10 @@ impl Reply {
             let record = record.map_err(|_| Malformed::Message)?;
             if record.rtype == Rtype::OPT {
                 self.read_opt(&record)?;
-            } else if !record.rtype.is_meta() && record.class == Class::IN && !self.is_past(&record, extent) {
+            } else if !record.rtype.is_meta()
+                && record.class == Class::IN
+                && !self.is_past(&record, extent)
+            {
                 let taken = &mut taken[record.section as usize];
                 if *taken == MAX_SECTION_RECORDS {
                     self.is_overfull |= record.section == RecordSection::Answer;
@@ -173,12 +194,18 @@ impl Reply {
         match extent {
             Extent::Whole => false,
             Extent::ToAnswer(qtype) => {
-                record.section != RecordSection::Answer && self.entries.last().is_some_and(|last| last.rtype == qtype)
+                record.section != RecordSection::Answer
+                    && self.entries.last().is_some_and(|last| last.rtype == qtype)
             }
         }
     }
 
-    fn read_record(&mut self, record: &RecordView<'_>, qname_len: usize, hops: &mut Hops) -> Option<()> {
+    fn read_record(
+        &mut self,
+        record: &RecordView<'_>,
+        qname_len: usize,
+        hops: &mut Hops,
+    ) -> Option<()> {
         let owner = if record.owner_is_question() {
             (0, qname_len as u8)
         } else {
@@ -221,7 +248,8 @@ impl Reply {
                     self.opt.ede = data.first_chunk().map(|code| u16::from_be_bytes(*code));
                 }
                 option::REPORT_CHANNEL => {
-                    let agent = NameBuf::from_wire(data).ok().filter(|agent| agent.wire().len() > 1);
+                    let agent =
+                        NameBuf::from_wire(data).ok().filter(|agent| agent.wire().len() > 1);
                     self.opt.agent = agent.map(|agent| agent.folded());
                 }
                 option::ECS => self.opt.ecs_scope = data.get(3).copied(),
@@ -246,7 +274,10 @@ impl Reply {
     }
 
     /// Returns the records of one section, without a look at those of the others.
-    pub(crate) fn section(&self, section: RecordSection) -> impl Iterator<Item = ReplyRecord<'_>> + Clone {
+    pub(crate) fn section(
+        &self,
+        section: RecordSection,
+    ) -> impl Iterator<Item = ReplyRecord<'_>> + Clone {
         let start = self.entries.partition_point(|entry| (entry.section as u8) < section as u8);
         let len = self.entries[start..].partition_point(|entry| entry.section == section);
         self.entries[start..start + len].iter().map(|entry| self.record(entry))
@@ -293,7 +324,8 @@ mod tests {
         let mut octets = [0; 512];
         let mut builder = Builder::new(&mut octets, usize::MAX, 0, QR).unwrap();
         builder.question(QNAME, Rtype::A, Class::IN).unwrap();
-        let record = |rtype, rdata| Record { owner: QNAME, rtype, class: Class::IN, ttl_secs: 60, rdata };
+        let record =
+            |rtype, rdata| Record { owner: QNAME, rtype, class: Class::IN, ttl_secs: 60, rdata };
         if has_answer {
             builder.record(Section::Answer, &record(Rtype::A, &[192, 0, 2, 1])).unwrap();
         }

@@ -55,7 +55,8 @@ pub struct Recursion {
     pub own: Vec<SocketAddr>,
     /// Zones with configured servers.
     pub stubs: Vec<StubZone>,
-    /// A copy of the root zone that spares asking the root's servers (RFC 8806); none: they are asked.
+    /// A copy of the root zone that spares asking the root's servers (RFC 8806); none: they are
+    /// asked.
     pub local_root: Option<LocalRootSlot>,
     /// How answers are validated; none: they are not.
     pub validation: Option<Validation>,
@@ -90,7 +91,13 @@ pub(crate) struct Stubs {
 
 impl Stubs {
     pub(crate) fn new(stubs: &[StubZone]) -> Self {
-        Self { zones: stubs.iter().enumerate().map(|(number, stub)| (stub.zone.clone(), number)).collect() }
+        Self {
+            zones: stubs
+                .iter()
+                .enumerate()
+                .map(|(number, stub)| (stub.zone.clone(), number))
+                .collect(),
+        }
     }
 
     /// The stub zone nearest above a folded name, or is it: its number and the octets of its apex.
@@ -159,11 +166,23 @@ mod tests {
 
     #[test]
     fn only_other_hosts_are_asked_and_private_ones_only_on_demand() {
-        let private = ["10.1.2.3:53", "192.168.0.1:53", "100.64.0.1:53", "169.254.1.1:53", "[fd00::1]:53"];
-        let never = ["0.0.0.0:53", "[::]:53", "224.0.0.1:53", "[ff02::1]:53", "255.255.255.255:53", "127.0.0.1:53"];
+        let private =
+            ["10.1.2.3:53", "192.168.0.1:53", "100.64.0.1:53", "169.254.1.1:53", "[fd00::1]:53"];
+        let never = [
+            "0.0.0.0:53",
+            "[::]:53",
+            "224.0.0.1:53",
+            "[ff02::1]:53",
+            "255.255.255.255:53",
+            "127.0.0.1:53",
+        ];
         check(&recursion(), &["192.0.2.1:53", "[2001:db8::1]:53"], &private);
         check(&recursion(), &[], &never);
-        check(&recursion(), &["198.51.100.1:5353"], &["198.51.100.1:53", "[::ffff:198.51.100.1]:53", "0.1.2.3:53"]);
+        check(
+            &recursion(),
+            &["198.51.100.1:5353"],
+            &["198.51.100.1:53", "[::ffff:198.51.100.1]:53", "0.1.2.3:53"],
+        );
         let open = Recursion { query_private: true, ..recursion() };
         check(&open, &private, &never);
         check(&Recursion { ipv6: false, ..recursion() }, &["192.0.2.1:53"], &["[2001:db8::1]:53"]);

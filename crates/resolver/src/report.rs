@@ -21,14 +21,16 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// The name that is asked for. None where it would be too long, and for what is itself a report.
+    /// The name that is asked for. None where it would be too long, and for what is itself a
+    /// report.
     pub(crate) fn name(&self) -> Option<NameBuf> {
         if is_report(&self.qname) {
             return None;
         }
         let mut name = self.agent.prefixed(MARK).ok()?;
         name = name.prefixed(self.ede.to_string().as_bytes()).ok()?;
-        let labels: Vec<&[u8]> = avocet_wire::name::labels(&self.qname).filter(|label| !label.is_empty()).collect();
+        let labels: Vec<&[u8]> =
+            avocet_wire::name::labels(&self.qname).filter(|label| !label.is_empty()).collect();
         for label in labels.iter().rev() {
             name = name.prefixed(label).ok()?;
         }
@@ -42,7 +44,10 @@ fn is_report(qname: &[u8]) -> bool {
 
 /// Is it an error of the zone, which its owners can mend?
 pub(crate) fn is_of_zone(reason: Reason) -> bool {
-    !matches!(reason, Reason::Limit(_) | Reason::NotAsked | Reason::Unreachable | Reason::NetworkError)
+    !matches!(
+        reason,
+        Reason::Limit(_) | Reason::NotAsked | Reason::Unreachable | Reason::NetworkError
+    )
 }
 
 #[cfg(test)]
@@ -54,7 +59,12 @@ mod tests {
     }
 
     fn report(qname: &str, agent: &str) -> Option<String> {
-        let report = Report { qname: name(qname).wire().into(), qtype: Rtype::A, ede: 7, agent: name(agent) };
+        let report = Report {
+            qname: name(qname).wire().into(),
+            qtype: Rtype::A,
+            ede: 7,
+            agent: name(agent),
+        };
         report.name().map(|name| name.to_string())
     }
 
@@ -68,7 +78,10 @@ mod tests {
     #[test]
     fn reports_are_not_reported_and_what_is_too_long_is_left_out() {
         assert_eq!(report("_er.1.broken.test.7._er.agent.example.", "agent.example."), None);
-        let long = format!("{}.", ["x".repeat(63), "x".repeat(63), "x".repeat(63), "x".repeat(50)].join("."));
+        let long = format!(
+            "{}.",
+            ["x".repeat(63), "x".repeat(63), "x".repeat(63), "x".repeat(50)].join(".")
+        );
         assert_eq!(report(&long, "agent.example."), None);
     }
 }

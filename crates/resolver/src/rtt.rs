@@ -5,7 +5,8 @@
 
 /// Timeout before anything was measured, in ms (Unbound takes 376, BIND 800).
 const FIRST_TIMEOUT_MS: u32 = 400;
-/// The worst score with which a server is asked before one that nothing is known of: it would answer in time.
+/// The worst score with which a server is asked before one that nothing is known of: it would
+/// answer in time.
 pub(crate) const MOST_UNKNOWN: u32 = 8 * FIRST_TIMEOUT_MS;
 /// Least share of the deviation in the timeout, in ms: the width of a timer's slot and more.
 const MIN_VARIANCE_MS: u32 = 10;

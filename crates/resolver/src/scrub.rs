@@ -22,7 +22,8 @@ pub(crate) const MAX_RRSET_RECORDS: usize = 256;
 /// Most octets of data of an RRset.
 const MAX_RRSET_OCTETS: usize = 65_535;
 
-/// Most addresses that are given beside an answer: of 13 servers, of either family, two or three each.
+/// Most addresses that are given beside an answer: of 13 servers, of either family, two or three
+/// each.
 const MAX_EXTRAS: usize = 64;
 
 /// What was asked, of whom.
@@ -42,11 +43,13 @@ pub(crate) struct Asked<'a> {
 pub(crate) enum Belief {
     /// The servers of a rule: where the name's route is the same.
     Rule(Route),
-    /// The servers of a zone of so many octets, the last of the question's name: about that name, and about names of
-    /// the zone that aliases lead to. What is said of the latter answers this question and is cached only if it
-    /// verifies: a forged reply for one name changes no other (S5).
+    /// The servers of a zone of so many octets, the last of the question's name: about that name,
+    /// and about names of the zone that aliases lead to. What is said of the latter answers this
+    /// question and is cached only if it verifies: a forged reply for one name changes no other
+    /// (S5).
     Zone(u8),
-    /// As [`Belief::Zone`], about the question's name alone: the zone is signed, and nothing is validated for this client.
+    /// As [`Belief::Zone`], about the question's name alone: the zone is signed, and nothing is
+    /// validated for this client.
     Name(u8),
 }
 
@@ -131,7 +134,8 @@ impl<'a> Scrubber<'a> {
 
     fn follow(&mut self, rcode: Rcode) -> Result<Verdict, Verdict> {
         for _ in 0..=MAX_ALIASES {
-            // Asked for the CNAME itself, one that follows from a DNAME is the answer, with its DNAME.
+            // Asked for the CNAME itself, one that follows from a DNAME is the answer, with its
+            // DNAME.
             if self.asked.qtype == Rtype::CNAME
                 && let Some(dname) = self.dname()
             {
@@ -158,7 +162,12 @@ impl<'a> Scrubber<'a> {
         let qtype = self.asked.qtype;
         if qtype != Rtype::ANY {
             let Self { asked, reply, out, end } = self;
-            return Ok(take_set(asked, reply, out, SetOf { to: Section::Answer, owner: end.wire(), rtype: qtype })? > 0);
+            return Ok(take_set(
+                asked,
+                reply,
+                out,
+                SetOf { to: Section::Answer, owner: end.wire(), rtype: qtype },
+            )? > 0);
         }
         let before = self.out.len();
         let Self { asked, reply, out, end } = self;
@@ -178,11 +187,20 @@ impl<'a> Scrubber<'a> {
             return self.take_dname(dname).map(Some);
         }
         let Self { asked, reply, out, end } = self;
-        match take_set(asked, reply, out, SetOf { to: Section::Answer, owner: end.wire(), rtype: Rtype::CNAME })? {
+        match take_set(
+            asked,
+            reply,
+            out,
+            SetOf { to: Section::Answer, owner: end.wire(), rtype: Rtype::CNAME },
+        )? {
             0 => Ok(None),
             1 => {
-                let cname = at(reply, RecordSection::Answer, end.wire()).find(|record| record.rtype == Rtype::CNAME);
-                cname.and_then(|record| folded_target(record.rdata)).map(Some).ok_or(Verdict::Unusable)
+                let cname = at(reply, RecordSection::Answer, end.wire())
+                    .find(|record| record.rtype == Rtype::CNAME);
+                cname
+                    .and_then(|record| folded_target(record.rdata))
+                    .map(Some)
+                    .ok_or(Verdict::Unusable)
             }
             _ => Err(Verdict::Unusable),
         }
@@ -196,35 +214,47 @@ impl<'a> Scrubber<'a> {
                 && (self.asked.belief.apex_len()..end.len()).contains(&record.owner.len())
                 && name::is_under(end, record.owner)
         });
-        above.max_by_key(|record| record.owner.len()).and_then(|record| NameBuf::from_wire(record.owner).ok())
+        above
+            .max_by_key(|record| record.owner.len())
+            .and_then(|record| NameBuf::from_wire(record.owner).ok())
     }
 
     /// Takes a DNAME and the CNAME that follows from it (RFC 6672 §3.1); one that the reply has
     /// must be the same.
     fn take_dname(&mut self, owner: NameBuf) -> Result<NameBuf, Verdict> {
         let Self { asked, reply, out, end } = self;
-        if take_set(asked, reply, out, SetOf { to: Section::Answer, owner: owner.wire(), rtype: Rtype::DNAME })? != 1 {
+        if take_set(
+            asked,
+            reply,
+            out,
+            SetOf { to: Section::Answer, owner: owner.wire(), rtype: Rtype::DNAME },
+        )? != 1
+        {
             return Err(Verdict::Unusable);
         }
-        let dname = at(reply, RecordSection::Answer, owner.wire()).find(|record| record.rtype == Rtype::DNAME);
+        let dname = at(reply, RecordSection::Answer, owner.wire())
+            .find(|record| record.rtype == Rtype::DNAME);
         let dname = dname.ok_or(Verdict::Unusable)?;
         let target = substitute(end.wire(), owner.wire(), dname.rdata)
             .ok_or(Verdict::Answer { rcode: Rcode::YXDOMAIN, cacheable: false })?;
-        let mut cnames = at(reply, RecordSection::Answer, end.wire()).filter(|record| record.rtype == Rtype::CNAME);
+        let mut cnames = at(reply, RecordSection::Answer, end.wire())
+            .filter(|record| record.rtype == Rtype::CNAME);
         if cnames.any(|cname| folded_target(cname.rdata) != Some(target.folded())) {
             return Err(Verdict::Unusable);
         }
         let ttl_secs = clamp(&asked.plan.settings.ttl, dname.ttl_secs);
-        let cname = Kind { section: Section::Answer, rtype: Rtype::CNAME, class: dname.class, ttl_secs };
+        let cname =
+            Kind { section: Section::Answer, rtype: Rtype::CNAME, class: dname.class, ttl_secs };
         out.push(cname, end.wire(), target.wire());
         Ok(target.folded())
     }
 
     fn positive(&mut self, rcode: Rcode) -> Result<Verdict, Verdict> {
-        // Asked for an alias itself, some servers give the RCODE of what it leads to (RFC 6604 §3). The alias is the
-        // answer, and it exists.
-        let is_of_target =
-            rcode == Rcode::NXDOMAIN && self.asked.qtype == Rtype::CNAME && self.out.has_alias(self.end.wire());
+        // Asked for an alias itself, some servers give the RCODE of what it leads to (RFC 6604 §3).
+        // The alias is the answer, and it exists.
+        let is_of_target = rcode == Rcode::NXDOMAIN
+            && self.asked.qtype == Rtype::CNAME
+            && self.out.has_alias(self.end.wire());
         if rcode != Rcode::NOERROR && !is_of_target {
             return Err(Verdict::Unusable);
         }
@@ -256,10 +286,14 @@ impl<'a> Scrubber<'a> {
             return match rcode {
                 Rcode::NOERROR if self.end.wire() != self.asked.qname => Ok(Verdict::GoOn),
                 // Without a word of its zone nothing is known of a name that an alias leads to.
-                _ if self.end.wire() != self.asked.qname && !matches!(self.asked.belief, Belief::Rule(_)) => {
+                _ if self.end.wire() != self.asked.qname
+                    && !matches!(self.asked.belief, Belief::Rule(_)) =>
+                {
                     Ok(Verdict::GoOn)
                 }
-                Rcode::NOERROR if is_referral && self.asked.qtype != Rtype::DS => Err(Verdict::Unusable),
+                Rcode::NOERROR if is_referral && self.asked.qtype != Rtype::DS => {
+                    Err(Verdict::Unusable)
+                }
                 _ => Ok(Verdict::Answer { rcode, cacheable: false }),
             };
         };
@@ -282,7 +316,11 @@ impl<'a> Scrubber<'a> {
                 && record.covered() == Some(Rtype::SOA)
                 && record.owner == soa.owner
             {
-                self.out.push(kind(Section::Authority, &record, ttl_secs), record.owner, record.rdata);
+                self.out.push(
+                    kind(Section::Authority, &record, ttl_secs),
+                    record.owner,
+                    record.rdata,
+                );
             }
         }
     }
@@ -291,10 +329,15 @@ impl<'a> Scrubber<'a> {
     fn take_proof(&mut self, zone: &[u8]) {
         let is_proof = |rtype| matches!(rtype, Rtype::NSEC | Rtype::NSEC3);
         for record in self.reply.section(RecordSection::Authority) {
-            if (is_proof(record.rtype) || record.covered().is_some_and(is_proof)) && name::is_under(record.owner, zone)
+            if (is_proof(record.rtype) || record.covered().is_some_and(is_proof))
+                && name::is_under(record.owner, zone)
             {
                 let ttl_secs = clamp(&self.asked.plan.settings.ttl, record.ttl_secs);
-                self.out.push(kind(Section::Authority, &record, ttl_secs), record.owner, record.rdata);
+                self.out.push(
+                    kind(Section::Authority, &record, ttl_secs),
+                    record.owner,
+                    record.rdata,
+                );
             }
         }
     }
@@ -310,7 +353,12 @@ impl<'a> Scrubber<'a> {
         });
         if let Some(zone) = zone {
             let Self { asked, reply, out, .. } = self;
-            let _ = take_set(asked, reply, out, SetOf { to: Section::Authority, owner: zone.owner, rtype: Rtype::NS });
+            let _ = take_set(
+                asked,
+                reply,
+                out,
+                SetOf { to: Section::Authority, owner: zone.owner, rtype: Rtype::NS },
+            );
         }
         let targets = self.out.targets();
         let addresses = self.reply.section(RecordSection::Additional).filter(|record| {
@@ -340,7 +388,12 @@ struct SetOf<'a> {
 
 /// Takes an RRset with its signatures; all its records get the shortest TTL (RFC 2181 §5.2).
 /// Returns the number of records.
-fn take_set(asked: &Asked<'_>, reply: &Reply, out: &mut Gathered, wanted: SetOf<'_>) -> Result<usize, Verdict> {
+fn take_set(
+    asked: &Asked<'_>,
+    reply: &Reply,
+    out: &mut Gathered,
+    wanted: SetOf<'_>,
+) -> Result<usize, Verdict> {
     let SetOf { to, owner, rtype } = wanted;
     let from = if to == Section::Answer { RecordSection::Answer } else { RecordSection::Authority };
     let set = at(reply, from, owner).filter(|record| record.rtype == rtype);
@@ -369,7 +422,11 @@ fn take_set(asked: &Asked<'_>, reply: &Reply, out: &mut Gathered, wanted: SetOf<
     Ok(count)
 }
 
-fn at<'r>(reply: &'r Reply, section: RecordSection, owner: &[u8]) -> impl Iterator<Item = ReplyRecord<'r>> + Clone {
+fn at<'r>(
+    reply: &'r Reply,
+    section: RecordSection,
+    owner: &[u8],
+) -> impl Iterator<Item = ReplyRecord<'r>> + Clone {
     reply.section(section).filter(move |record| record.owner == owner)
 }
 

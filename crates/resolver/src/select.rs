@@ -35,7 +35,10 @@ impl Choice<'_> {
 
     /// Those of `set` whose breaker is closed, or all of them if none is.
     fn usable(&self, set: u64) -> u64 {
-        match places(set).filter(|&place| !self.at(place).is_open()).fold(0, |set, place| set | 1 << place) {
+        match places(set)
+            .filter(|&place| !self.at(place).is_open())
+            .fold(0, |set, place| set | 1 << place)
+        {
             0 => set,
             closed => closed,
         }
@@ -70,7 +73,8 @@ impl Choice<'_> {
             Strategy::Ordered => places(set).next(),
             Strategy::RoundRobin => {
                 let count = self.rule.upstreams.len() as u32;
-                places(set).min_by_key(|&place| (u32::from(place) + count - self.turn % count) % count)
+                places(set)
+                    .min_by_key(|&place| (u32::from(place) + count - self.turn % count) % count)
             }
             Strategy::Fastest | Strategy::Race(_) => {
                 places(set).min_by_key(|&place| self.at(place).rtt.score(self.now_ms))
@@ -91,10 +95,13 @@ impl Choice<'_> {
             return None;
         }
         let open = places(left).filter(|&place| self.at(place).is_open());
-        if let Some(due) = open.clone().find(|&place| self.at(place).breaker.probe_at_ms() <= self.now_ms) {
+        if let Some(due) =
+            open.clone().find(|&place| self.at(place).breaker.probe_at_ms() <= self.now_ms)
+        {
             return Some(due);
         }
-        if self.rule.strategy != Strategy::Fastest || !rng.next_u32().is_multiple_of(EXPLORE_ONE_OF) {
+        if self.rule.strategy != Strategy::Fastest || !rng.next_u32().is_multiple_of(EXPLORE_ONE_OF)
+        {
             return None;
         }
         let closed = places(left).filter(|&place| !self.at(place).is_open());

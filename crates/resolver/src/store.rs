@@ -1,7 +1,8 @@
 //! Putting a scrubbed answer into the RRset cache.
 
 use avocet_cache::{
-    Negative, NegativeKind, NegativeRecord, Provenance, Rank, ReceivedRrset, RrsetCache, RrsetKey, Security,
+    Negative, NegativeKind, NegativeRecord, Provenance, Rank, ReceivedRrset, RrsetCache, RrsetKey,
+    Security,
 };
 use avocet_wire::{Rcode, Rtype, Section, name};
 
@@ -35,7 +36,8 @@ impl Fetched {
 
 /// Stores each RRset of the answer section.
 pub(crate) fn positive(cache: &RrsetCache, gathered: &Gathered, fetched: &Fetched) {
-    let mut records = gathered.iter().take_while(|(kind, ..)| kind.section == Section::Answer).peekable();
+    let mut records =
+        gathered.iter().take_while(|(kind, ..)| kind.section == Section::Answer).peekable();
     let mut dname_before = false;
     while let Some(first) = records.next() {
         let mut set = List::new(first.2);
@@ -45,7 +47,9 @@ pub(crate) fn positive(cache: &RrsetCache, gathered: &Gathered, fetched: &Fetche
             if kind.rtype == first.0.rtype {
                 set.push(rdata);
             } else {
-                is_wildcard |= rdata.get(3).is_some_and(|&labels| usize::from(labels) < name::labels(first.1).count());
+                is_wildcard |= rdata
+                    .get(3)
+                    .is_some_and(|&labels| usize::from(labels) < name::labels(first.1).count());
                 signatures.push(rdata);
             }
         }
@@ -73,16 +77,24 @@ pub(crate) fn positive(cache: &RrsetCache, gathered: &Gathered, fetched: &Fetche
 /// Is `next` in the set that begins with `first`, or a signature of it?
 fn belongs(first: &Record<'_>, next: &Record<'_>) -> bool {
     let same_type = next.0.rtype == first.0.rtype;
-    let covers = next.0.rtype == Rtype::RRSIG && next.2.first_chunk() == Some(&first.0.rtype.0.to_be_bytes());
+    let covers = next.0.rtype == Rtype::RRSIG
+        && next.2.first_chunk() == Some(&first.0.rtype.0.to_be_bytes());
     next.1 == first.1 && (same_type || covers)
 }
 
 /// Stores the denial of `key` that the authority section holds, its SOA record first.
-pub(crate) fn negative(cache: &RrsetCache, key: &RrsetKey<'_>, rcode: Rcode, gathered: &Gathered, fetched: &Fetched) {
+pub(crate) fn negative(
+    cache: &RrsetCache,
+    key: &RrsetKey<'_>,
+    rcode: Rcode,
+    gathered: &Gathered,
+    fetched: &Fetched,
+) {
     let mut authority = gathered.iter().filter(|(kind, ..)| kind.section == Section::Authority);
     let Some((kind, owner, rdata)) = authority.next() else { return };
-    let proof: Vec<_> =
-        authority.map(|(kind, owner, rdata)| NegativeRecord { owner, rtype: kind.rtype.0, rdata }).collect();
+    let proof: Vec<_> = authority
+        .map(|(kind, owner, rdata)| NegativeRecord { owner, rtype: kind.rtype.0, rdata })
+        .collect();
     let negative = Negative {
         kind: if rcode == Rcode::NXDOMAIN { NegativeKind::Nxdomain } else { NegativeKind::Nodata },
         provenance: fetched.provenance(),

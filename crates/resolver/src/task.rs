@@ -18,12 +18,14 @@ use crate::trace::{Step, Trace};
 
 /// When a question is given up, in ms after it came: clients are told within five seconds.
 const DEADLINE_MS: u64 = 4_900;
-/// When it is at the latest, if servers answer but much is lost on the way: many clients wait for so long.
+/// When it is at the latest, if servers answer but much is lost on the way: many clients wait for
+/// so long.
 const LAST_DEADLINE_MS: u64 = 9_500;
 /// Most queries for one question, aliases included (BIND and PowerDNS: 50; in all 64).
 pub(crate) const MAX_SENDS: u32 = 64;
-/// Most octets of replies to one question after which it asks no more (PowerDNS: 100,000): as much as 64 replies of
-/// 4,096 octets, or four of the longest. Reading a reply of 64 KiB may take 1 ms, and a question 20 ms.
+/// Most octets of replies to one question after which it asks no more (PowerDNS: 100,000): as much
+/// as 64 replies of 4,096 octets, or four of the longest. Reading a reply of 64 KiB may take 1 ms,
+/// and a question 20 ms.
 const MAX_REPLY_OCTETS: usize = 262_144;
 /// Within so many ms before the deadline a server must have answered for that.
 const PROGRESS_MS: u64 = 2_500;
@@ -95,8 +97,8 @@ pub(crate) struct Task<W> {
     pub(crate) target_sends: u32,
     /// Octets of the replies that were read for it.
     pub(crate) reply_octets: usize,
-    /// The longest SCOPE PREFIX-LENGTH of the replies that its answer is made of (RFC 7871 §7.2.1); none: no reply
-    /// had one.
+    /// The longest SCOPE PREFIX-LENGTH of the replies that its answer is made of (RFC 7871 §7.2.1);
+    /// none: no reply had one.
     pub(crate) ecs_scope: Option<u8>,
     /// How often all upstreams were asked for this target.
     pub(crate) round: u32,
@@ -164,9 +166,11 @@ impl<W> Task<W> {
     }
 
     fn occupy(&mut self, key: &Key<'_>, now_ms: u64) {
-        for (field, octets) in
-            [(&mut self.question, key.question), (&mut self.target, key.question), (&mut self.ecs, key.ecs)]
-        {
+        for (field, octets) in [
+            (&mut self.question, key.question),
+            (&mut self.target, key.question),
+            (&mut self.ecs, key.ecs),
+        ] {
             field.clear();
             field.extend_from_slice(octets);
         }
@@ -206,7 +210,8 @@ impl<W> Task<W> {
     /// Gives a walk that comes on more time. False if it has had all that there is.
     pub(crate) fn extend_deadline(&mut self, now_ms: u64) -> bool {
         let deadline_ms = (self.progress_ms + PROGRESS_MS).min(self.started_ms + LAST_DEADLINE_MS);
-        let may_go_on = self.walk.is_some() && self.progress_ms > self.started_ms && deadline_ms > now_ms;
+        let may_go_on =
+            self.walk.is_some() && self.progress_ms > self.started_ms && deadline_ms > now_ms;
         if may_go_on {
             self.deadline_ms = deadline_ms;
         }
@@ -228,19 +233,22 @@ impl<W> Task<W> {
         }
     }
 
-    /// Returns whether the question has not yet cost all that one question may: queries sent and octets read.
+    /// Returns whether the question has not yet cost all that one question may: queries sent and
+    /// octets read.
     pub(crate) fn may_ask(&self) -> bool {
         self.sends < MAX_SENDS && self.reply_octets < MAX_REPLY_OCTETS
     }
 
-    /// Returns whether what was found is meant for some networks only, so that no cache keeps it (RFC 7871 §7.3.1).
+    /// Returns whether what was found is meant for some networks only, so that no cache keeps it
+    /// (RFC 7871 §7.3.1).
     pub(crate) fn is_for_few(&self) -> bool {
         self.ecs_scope.is_some_and(|scope| scope > 0)
     }
 
     /// Is its answer found by recursion?
     pub(crate) fn is_recursive(&self) -> bool {
-        self.servers.is_empty() && self.bound.as_ref().is_some_and(|bound| bound.plan.recursion.is_some())
+        self.servers.is_empty()
+            && self.bound.as_ref().is_some_and(|bound| bound.plan.recursion.is_some())
     }
 
     pub(crate) fn note(&mut self, failure: Failure) {
@@ -281,7 +289,13 @@ pub(crate) struct Tasks<W> {
 
 impl<W> Tasks<W> {
     pub(crate) fn new(expected: usize) -> Self {
-        Self { all: Vec::new(), free: Vec::new(), index: Chains::new(expected), oldest: NONE, newest: NONE }
+        Self {
+            all: Vec::new(),
+            free: Vec::new(),
+            index: Chains::new(expected),
+            oldest: NONE,
+            newest: NONE,
+        }
     }
 
     pub(crate) fn len(&self) -> usize {

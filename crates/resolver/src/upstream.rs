@@ -108,7 +108,9 @@ impl Upstream {
         self.guesses += 1;
         match guessed {
             Guessed::No => self.fails_edns_until_ms = now_ms + INABILITY_MS,
-            Guessed::Yes if self.guesses >= GUESSES => self.fails_edns_until_ms = now_ms + GUESSED_INABILITY_MS,
+            Guessed::Yes if self.guesses >= GUESSES => {
+                self.fails_edns_until_ms = now_ms + GUESSED_INABILITY_MS
+            }
             Guessed::Yes => {}
         }
     }

@@ -14,8 +14,9 @@ pub struct Validation {
     pub anchors: Anchors,
     /// Names below which nothing is validated.
     pub negative: NegativeAnchors,
-    /// Zones with servers in the configuration that the public tree denies, and that nothing above vouches for: they
-    /// are as good as negative anchors, unless there is a trust anchor at or below them.
+    /// Zones with servers in the configuration that the public tree denies, and that nothing above
+    /// vouches for: they are as good as negative anchors, unless there is a trust anchor at or
+    /// below them.
     pub private: SuffixMap<()>,
     /// Which algorithms count.
     pub policy: Policy,

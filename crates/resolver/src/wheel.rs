@@ -88,7 +88,8 @@ impl Wheel {
                 }
                 entry = link.next;
             }
-            self.position = self.next_occupied(self.position + 1).map_or(now + 1, |tick| tick.min(now + 1));
+            self.position =
+                self.next_occupied(self.position + 1).map_or(now + 1, |tick| tick.min(now + 1));
         }
         None
     }
@@ -135,7 +136,9 @@ mod tests {
         let mut state = 7u64;
         let mut now = 1_000_000;
         for _ in 0..20_000 {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             let entry = (state >> 33) as usize % 64;
             match state >> 60 {
                 0..=7 => {

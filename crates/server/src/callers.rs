@@ -1,12 +1,13 @@
 //! Who has asked a worker lately: a few addresses, for the thread that looks up their names.
 //!
-//! The worker alone writes, without a lock; whoever reads may miss an address that is being replaced.
+//! The worker alone writes, without a lock; whoever reads may miss an address that is being
+//! replaced.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Addresses that a worker remembers, a power of two: more clients than one network has, and where there are more, those
-/// that share a place take turns.
+/// Addresses that a worker remembers, a power of two: more clients than one network has, and where
+/// there are more, those that share a place take turns.
 const PLACES: usize = 512;
 
 /// The addresses of one worker.
@@ -29,8 +30,8 @@ impl Default for Callers {
 }
 
 impl Callers {
-    /// Remembers an address. Only the worker that they belong to calls this: a load and two comparisons for one that
-    /// is there.
+    /// Remembers an address. Only the worker that they belong to calls this: a load and two
+    /// comparisons for one that is there.
     #[inline]
     pub(crate) fn note(&self, ip: IpAddr) {
         let bits = match ip {
@@ -62,7 +63,8 @@ impl Place {
         let before = self.count.load(Ordering::Acquire);
         let (high, low) = (self.high.load(Ordering::Relaxed), self.low.load(Ordering::Relaxed));
         fence(Ordering::Acquire);
-        let is_whole = before & 1 == 0 && before > 0 && self.count.load(Ordering::Relaxed) == before;
+        let is_whole =
+            before & 1 == 0 && before > 0 && self.count.load(Ordering::Relaxed) == before;
         let bits = u128::from(high) << 64 | u128::from(low);
         is_whole.then(|| IpAddr::from(Ipv6Addr::from_bits(bits)).to_canonical())
     }
@@ -87,7 +89,8 @@ mod tests {
     #[test]
     fn however_many_ask_there_are_never_more_than_places() {
         let callers = Callers::default();
-        (0..10_000_u32).for_each(|number| callers.note(IpAddr::from((0x0a00_0000 + number).to_be_bytes())));
+        (0..10_000_u32)
+            .for_each(|number| callers.note(IpAddr::from((0x0a00_0000 + number).to_be_bytes())));
         let count = callers.all().count();
         assert!((PLACES / 2..=PLACES).contains(&count), "{count}");
     }
@@ -98,7 +101,9 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for number in (0..200_000_u64).map(|number| number % 4_096) {
-                    callers.note(IpAddr::from(Ipv6Addr::from_bits(u128::from(number) << 64 | u128::from(!number))));
+                    callers.note(IpAddr::from(Ipv6Addr::from_bits(
+                        u128::from(number) << 64 | u128::from(!number),
+                    )));
                 }
                 is_over.store(true, Ordering::Relaxed);
             });

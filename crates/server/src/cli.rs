@@ -1,4 +1,5 @@
-//! The command line: what can be asked of the binary. Doing it is the part of the modules named in each command.
+//! The command line: what can be asked of the binary. Doing it is the part of the modules named in
+//! each command.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -32,7 +33,8 @@ pub(crate) enum Command {
     Load(Box<LoadArgs>),
     /// Show the configuration or its schema
     Config(ConfigArgs),
-    /// Write a configuration from that of another server; what it cannot carry over is told on standard error
+    /// Write a configuration from that of another server; what it cannot carry over is told on
+    /// standard error
     Import(ImportArgs),
     /// Look into the caches of the running server, or drop names from them
     Cache(CacheArgs),
@@ -48,7 +50,8 @@ pub(crate) enum Command {
     Grant(GrantArgs),
     /// Say what a client gets for a name, and why: rules, lists, failures, caches, resolution
     Why(WhyArgs),
-    /// Show the trust anchors of the running server, what is known of their keys, and the copy of the root zone
+    /// Show the trust anchors of the running server, what is known of their keys, and the copy of
+    /// the root zone
     Anchors(ControlArgs),
     /// Take names out of validation for a time, by negative trust anchors
     Nta(NtaArgs),
@@ -86,10 +89,12 @@ pub(crate) struct CheckArgs {
     pub(crate) json: bool,
 }
 
-/// The configuration file of a command that works on it; without one that of AVOCET_CONFIG, or /etc/avocet/avocet.toml
+/// The configuration file of a command that works on it; without one that of AVOCET_CONFIG, or
+/// /etc/avocet/avocet.toml
 #[derive(Debug, Args)]
 pub(crate) struct FileArgs {
-    /// Configuration file [default: that of AVOCET_CONFIG, or /etc/avocet/avocet.toml if it is there]
+    /// Configuration file [default: that of AVOCET_CONFIG, or /etc/avocet/avocet.toml if it is
+    /// there]
     #[arg(value_name = "FILE", conflicts_with = "config")]
     path: Option<PathBuf>,
     /// The same
@@ -240,7 +245,8 @@ pub(crate) struct PolicyDryRunArgs {
     /// Queries, one a line: `[CLIENT] NAME [TYPE] [ADDRESS ...]`, with the addresses of the answer
     #[arg(long, value_name = "FILE")]
     pub(crate) queries: PathBuf,
-    /// The configuration that is in force [default: that of AVOCET_CONFIG, or /etc/avocet/avocet.toml]
+    /// The configuration that is in force [default: that of AVOCET_CONFIG, or
+    /// /etc/avocet/avocet.toml]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Write JSON
@@ -334,7 +340,8 @@ pub(crate) struct WhyArgs {
     /// Who asks, by address or name; this machine if not given
     #[arg(long, value_name = "ADDRESS|NAME")]
     pub(crate) client: Option<String>,
-    /// When, as "2026-11-22 21:30" in the policy's time zone or in Unix seconds, for rules with schedules; now if not given
+    /// When, as "2026-11-22 21:30" in the policy's time zone or in Unix seconds, for rules with
+    /// schedules; now if not given
     #[arg(long, value_name = "TIME")]
     pub(crate) at: Option<String>,
     /// How the running server is reached.
@@ -430,13 +437,17 @@ pub(crate) enum NtaCommand {
 fn lifetime(text: &str) -> Result<Duration, String> {
     let time = config::policy::parse_duration(text);
     let time = time.filter(|time| (1..=MAX_LIFETIME_SECS).contains(&time.as_secs()));
-    time.ok_or_else(|| "expected a time from \"1s\" to \"1w\", such as \"30m\", \"2h\" or \"1d\"".to_owned())
+    time.ok_or_else(|| {
+        "expected a time from \"1s\" to \"1w\", such as \"30m\", \"2h\" or \"1d\"".to_owned()
+    })
 }
 
-/// How the running server is reached: through the control socket in the data directory of its configuration.
+/// How the running server is reached: through the control socket in the data directory of its
+/// configuration.
 #[derive(Debug, Args)]
 pub(crate) struct ControlArgs {
-    /// Configuration file that the server runs with [default: that of AVOCET_CONFIG, or /etc/avocet/avocet.toml]
+    /// Configuration file that the server runs with [default: that of AVOCET_CONFIG, or
+    /// /etc/avocet/avocet.toml]
     #[arg(short, long, value_name = "FILE", global = true)]
     pub(crate) config: Option<PathBuf>,
     /// Write JSON
@@ -463,13 +474,15 @@ mod tests {
             panic!("serve");
         };
         assert_eq!((serve.file.find(), serve.take_over), (Some("a.toml".into()), true));
-        let Ok(Command::Query(query)) = parse("avocet query @[::1]:5300 x.example AAAA +tcp +bufsize=512 --json")
+        let Ok(Command::Query(query)) =
+            parse("avocet query @[::1]:5300 x.example AAAA +tcp +bufsize=512 --json")
         else {
             panic!("query");
         };
         assert_eq!(query.words, ["@[::1]:5300", "x.example", "AAAA", "+tcp", "+bufsize=512"]);
         assert!(query.json && query.config.is_none());
-        let Ok(Command::Cache(cache)) = parse("avocet cache flush-tree x --config a.toml --json") else {
+        let Ok(Command::Cache(cache)) = parse("avocet cache flush-tree x --config a.toml --json")
+        else {
             panic!("cache");
         };
         assert!(matches!(cache.command, CacheCommand::FlushTree { name } if name == "x"));
@@ -485,11 +498,13 @@ mod tests {
             matches!(lists.command, ListsCommand::Refresh { name: Some(name), force: true } if name == "ads")
                 && lists.control.json
         );
-        let Ok(Command::Import(import)) = parse("avocet import pihole a.zip --output b.toml") else {
+        let Ok(Command::Import(import)) = parse("avocet import pihole a.zip --output b.toml")
+        else {
             panic!("import");
         };
         assert_eq!((import.path.as_str(), import.output), ("a.zip", Some("b.toml".into())));
-        let Ok(Command::Nta(nta)) = parse("avocet nta add x.example --for 30m --config a.toml") else {
+        let Ok(Command::Nta(nta)) = parse("avocet nta add x.example --for 30m --config a.toml")
+        else {
             panic!("nta");
         };
         assert!(
@@ -497,19 +512,32 @@ mod tests {
         );
         assert!(matches!(parse("avocet anchors --json"), Ok(Command::Anchors(args)) if args.json));
         assert!(matches!(parse("avocet reload"), Ok(Command::Reload(_))));
-        for line in ["avocet serve a.toml", "avocet serve -c a.toml", "avocet serve --config=a.toml"] {
+        for line in
+            ["avocet serve a.toml", "avocet serve -c a.toml", "avocet serve --config=a.toml"]
+        {
             let Ok(Command::Serve(serve)) = parse(line) else { panic!("{line}") };
             assert_eq!(serve.file.find(), Some("a.toml".into()), "{line}");
         }
-        let Ok(Command::Query(query)) = parse("avocet query -x 192.0.2.1 @127.0.0.1 +short") else { panic!("-x") };
+        let Ok(Command::Query(query)) = parse("avocet query -x 192.0.2.1 @127.0.0.1 +short") else {
+            panic!("-x")
+        };
         assert_eq!(query.reverse, Some("192.0.2.1".parse().unwrap()));
-        let Ok(Command::Why(why)) = parse("avocet why www.example --type AAAA --json") else { panic!("why") };
-        assert_eq!((why.name.as_str(), why.rtype.as_deref(), why.control.json), ("www.example", Some("AAAA"), true));
-        let Ok(Command::Load(load)) = parse("avocet load 127.0.0.1 --scenario mixed --rate 1000 --zone-name x.") else {
+        let Ok(Command::Why(why)) = parse("avocet why www.example --type AAAA --json") else {
+            panic!("why")
+        };
+        assert_eq!(
+            (why.name.as_str(), why.rtype.as_deref(), why.control.json),
+            ("www.example", Some("AAAA"), true)
+        );
+        let Ok(Command::Load(load)) =
+            parse("avocet load 127.0.0.1 --scenario mixed --rate 1000 --zone-name x.")
+        else {
             panic!("load");
         };
         assert_eq!((load.server.as_deref(), load.rate), (Some("127.0.0.1"), Some(1000)));
-        assert!(matches!(parse("avocet load compare a.json b.json"), Ok(Command::Load(load)) if load.task.is_some()));
+        assert!(
+            matches!(parse("avocet load compare a.json b.json"), Ok(Command::Load(load)) if load.task.is_some())
+        );
     }
 
     #[test]

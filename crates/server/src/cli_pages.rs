@@ -19,7 +19,8 @@ pub(crate) fn completions(shell: Shell) -> Result<ExitCode, String> {
     output::write(&String::from_utf8_lossy(&script)).map(|_| ExitCode::SUCCESS)
 }
 
-/// Writes a page for each command to the directory, which is created if need be: `avocet.1`, `avocet-serve.1`, ...
+/// Writes a page for each command to the directory, which is created if need be: `avocet.1`,
+/// `avocet-serve.1`, ...
 ///
 /// # Errors
 /// They cannot be written there.
@@ -38,7 +39,9 @@ mod tests {
 
     #[test]
     fn each_command_has_a_page_and_completions() {
-        let directory = std::env::temp_dir().join(format!("avocet-pages-{}", std::process::id())).join("share/man1");
+        let directory = std::env::temp_dir()
+            .join(format!("avocet-pages-{}", std::process::id()))
+            .join("share/man1");
         manual(&directory).unwrap();
         for command in Cli::command().get_subcommands() {
             let name = command.get_name();

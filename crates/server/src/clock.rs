@@ -1,11 +1,13 @@
 //! The one place where the server reads clocks.
 //!
-//! Cache expiry and timeouts run on the monotonic clock, time in suspend included, so a step of the wall clock changes
-//! no TTL and no timeout; wall time is for schedules, cookies (RFC 9018), the snapshot on disk and logs.
+//! Cache expiry and timeouts run on the monotonic clock, time in suspend included, so a step of the
+//! wall clock changes no TTL and no timeout; wall time is for schedules, cookies (RFC 9018), the
+//! snapshot on disk and logs.
 //!
-//! Wall time in seconds is the monotonic count plus a whole number of seconds: seconds of the two begin together, so that
-//! an answer which is kept until a second of the wall clock ends with it. When the wall clock is set, that number
-//! follows, rounded to the nearest; steps of less than [`TOLERANCE`] are left alone.
+//! Wall time in seconds is the monotonic count plus a whole number of seconds: seconds of the two
+//! begin together, so that an answer which is kept until a second of the wall clock ends with it.
+//! When the wall clock is set, that number follows, rounded to the nearest; steps of less than
+//! [`TOLERANCE`] are left alone.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -16,10 +18,12 @@ use avocet_io::clock::since_boot;
 const SECOND: i64 = 1_000_000;
 /// Seconds that the monotonic count begins with, so that ages loaded from disk stay above zero.
 const BASE_SECS: i64 = 30 * 86_400;
-/// Microseconds by which the two clocks may move apart before the wall clock is taken to have been set: hypervisors and
-/// NTP step by some milliseconds all day, and nothing here is decided by less than a second.
+/// Microseconds by which the two clocks may move apart before the wall clock is taken to have been
+/// set: hypervisors and NTP step by some milliseconds all day, and nothing here is decided by less
+/// than a second.
 const TOLERANCE: i64 = 250_000;
-/// Between the readings of the two no more time than this may have passed, else they are read again.
+/// Between the readings of the two no more time than this may have passed, else they are read
+/// again.
 const BRACKET: Duration = Duration::from_millis(1);
 /// Attempts at reading both without being interrupted.
 const MAX_READINGS: usize = 16;
@@ -29,7 +33,8 @@ const MAX_READINGS: usize = 16;
 pub(crate) struct Clock {
     /// The count at boot, in microseconds.
     at_boot: i64,
-    /// Wall time less monotonic time in microseconds, when the wall clock was last taken to have been set.
+    /// Wall time less monotonic time in microseconds, when the wall clock was last taken to have
+    /// been set.
     apart: AtomicI64,
     /// The same in whole seconds: what wall time is computed by.
     wall_offset: AtomicI64,
@@ -62,7 +67,11 @@ impl Clock {
         // Here, where nobody has seen the count yet, seconds of the two are made to begin together.
         let base = BASE_SECS * SECOND + wall.rem_euclid(SECOND);
         let apart = wall - base;
-        Self { at_boot: base - boot, apart: AtomicI64::new(apart), wall_offset: AtomicI64::new(apart / SECOND) }
+        Self {
+            at_boot: base - boot,
+            apart: AtomicI64::new(apart),
+            wall_offset: AtomicI64::new(apart / SECOND),
+        }
     }
 
     /// The time now.
@@ -110,10 +119,13 @@ impl Clock {
         (reading.0.as_micros() as i64, reading.2)
     }
 
-    /// The time since boot, how long it took to read it and the wall clock, and that in microseconds.
+    /// The time since boot, how long it took to read it and the wall clock, and that in
+    /// microseconds.
     fn read_once() -> (Duration, Duration, i64) {
         let boot = since_boot();
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as i64);
+        let wall = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_micros() as i64);
         (boot, since_boot() - boot, wall)
     }
 }
@@ -184,21 +196,34 @@ mod tests {
             let context = format!("after {passed_ms} ms, set by {set_ms} ms");
             assert_eq!(clock.follow(boot, wall), *expected, "{context}");
             let moment = clock.at(boot);
-            assert_eq!(moment.micros - start.micros, (passed_ms * MILLI) as u64, "{context}: the count has moved");
+            assert_eq!(
+                moment.micros - start.micros,
+                (passed_ms * MILLI) as u64,
+                "{context}: the count has moved"
+            );
             assert_eq!(clock.wall_secs(moment) as i64 - WALL / SECOND, *wall_secs, "{context}");
         }
     }
 
     #[test]
     fn steps_of_milliseconds_change_nothing_however_many_there_are() {
-        let looks: Vec<_> = (1..=20).map(|step| went_on(step * 1_200, -3 * step, step * 12 / 10)).collect();
+        let looks: Vec<_> =
+            (1..=20).map(|step| went_on(step * 1_200, -3 * step, step * 12 / 10)).collect();
         check(&looks);
     }
 
     #[test]
     fn a_step_changes_wall_time_and_leaves_the_monotonic_count_alone() {
-        check(&[went_on(0, 0, 0), was_set(1_000, -7_200_000, 1 - 7_200), went_on(2_000, -7_200_000, 2 - 7_200)]);
-        check(&[was_set(0, 7_200_400, 7_200), went_on(1_000, 7_200_600, 7_201), was_set(2_000, 7_200_700, 7_203)]);
+        check(&[
+            went_on(0, 0, 0),
+            was_set(1_000, -7_200_000, 1 - 7_200),
+            went_on(2_000, -7_200_000, 2 - 7_200),
+        ]);
+        check(&[
+            was_set(0, 7_200_400, 7_200),
+            went_on(1_000, 7_200_600, 7_201),
+            was_set(2_000, 7_200_700, 7_203),
+        ]);
     }
 
     #[test]

@@ -56,7 +56,12 @@ impl ConnectionCounts {
 
     /// Connections of `client`.
     pub(crate) fn of_client(&self, client: IpAddr) -> usize {
-        self.by_client.lock().unwrap_or_else(PoisonError::into_inner).get(&client).copied().unwrap_or(0)
+        self.by_client
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&client)
+            .copied()
+            .unwrap_or(0)
     }
 
     /// Counts a connection of `client` out.
@@ -80,7 +85,8 @@ mod tests {
     fn connections_are_bounded_in_all_and_for_each_client() {
         let counts = ConnectionCounts::default();
         let limits = ConnectionLimits { total: 3, per_client: 2 };
-        let (a, b, c) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]), IpAddr::from([10, 0, 0, 3]));
+        let (a, b, c) =
+            (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]), IpAddr::from([10, 0, 0, 3]));
         assert_eq!(counts.open(a, &limits), Ok(()));
         assert_eq!(counts.open(a, &limits), Ok(()));
         assert_eq!(counts.open(a, &limits), Err(Crowded::Client));

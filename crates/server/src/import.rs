@@ -1,4 +1,5 @@
-//! `avocet import`: the disk and the command line around the crate that reads configurations of other servers.
+//! `avocet import`: the disk and the command line around the crate that reads configurations of
+//! other servers.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -36,8 +37,10 @@ pub(crate) fn run(args: &ImportArgs) -> Result<ExitCode, String> {
         Some(output) => directory(output)?,
         None => PathBuf::new(),
     };
-    let beside = if args.output.is_some() { format!("{}/", directory.display()) } else { String::new() };
-    let imported = import(args.origin, &args.path, &Disk, &beside).map_err(|error| error.to_string())?;
+    let beside =
+        if args.output.is_some() { format!("{}/", directory.display()) } else { String::new() };
+    let imported =
+        import(args.origin, &args.path, &Disk, &beside).map_err(|error| error.to_string())?;
     match &args.output {
         Some(output) => write_files(output, &directory, &imported)?,
         None => {
@@ -54,23 +57,36 @@ pub(crate) fn run(args: &ImportArgs) -> Result<ExitCode, String> {
 }
 
 /// Imports for what this server knows.
-fn import(origin: Origin, path: &str, files: &dyn Files, beside: &str) -> Result<Imported, avocet_import::Error> {
+fn import(
+    origin: Origin,
+    path: &str,
+    files: &dyn Files,
+    beside: &str,
+) -> Result<Imported, avocet_import::Error> {
     let services: Vec<&str> = service_names().collect();
     let zones = Zone::names();
     let zones: Vec<&str> = zones.iter().map(String::as_str).collect();
-    avocet_import::import(origin, path, files, beside, Known { services: &services, time_zones: &zones })
+    avocet_import::import(
+        origin,
+        path,
+        files,
+        beside,
+        Known { services: &services, time_zones: &zones },
+    )
 }
 
 /// The directory of the file that will be written, as a full path.
 fn directory(output: &Path) -> Result<PathBuf, String> {
-    let parent = output.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let parent =
+        output.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::canonicalize(parent).map_err(|error| format!("{}: {error}", parent.display()))
 }
 
 /// Writes all files, or none. None may exist: an import replaces nothing.
 fn write_files(output: &Path, directory: &Path, imported: &Imported) -> Result<(), String> {
     let named = imported.files.iter().map(|(name, text)| (directory.join(name), text.as_str()));
-    let all: Vec<(PathBuf, &str)> = named.chain([(output.to_owned(), imported.config.as_str())]).collect();
+    let all: Vec<(PathBuf, &str)> =
+        named.chain([(output.to_owned(), imported.config.as_str())]).collect();
     if let Some((path, _)) = all.iter().find(|(path, _)| path.exists()) {
         return Err(format!("{} exists; an import replaces no file", path.display()));
     }
@@ -116,7 +132,8 @@ impl Files for Disk {
 
     fn list(&self, path: &str) -> Option<Vec<String>> {
         let entries = fs::read_dir(path).ok()?.take(MAX_NAMES).flatten();
-        let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        let mut names: Vec<String> =
+            entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
         names.sort_unstable();
         Some(names)
     }
@@ -134,7 +151,11 @@ mod tests {
 
     impl Files for Samples {
         fn read(&self, path: &str, most: u64) -> Result<Vec<u8>, String> {
-            if path.contains("/samples/") { Disk.read(path, most) } else { Err("not among the samples".to_owned()) }
+            if path.contains("/samples/") {
+                Disk.read(path, most)
+            } else {
+                Err("not among the samples".to_owned())
+            }
         }
 
         fn list(&self, path: &str) -> Option<Vec<String>> {
@@ -161,8 +182,16 @@ mod tests {
         let lists = ["policy", "server", "forward", "record", "list", "group", "client", "rule"];
         check(Origin::Adguard, "AdGuardHome.yaml", &lists);
         check(Origin::Blocky, "blocky.yml", &lists);
-        check(Origin::Dnsmasq, "dnsmasq/dnsmasq.conf", &["server", "forward", "record", "list", "rule"]);
-        check(Origin::Pihole, "pihole-five", &["server", "forward", "record", "list", "group", "rule"]);
+        check(
+            Origin::Dnsmasq,
+            "dnsmasq/dnsmasq.conf",
+            &["server", "forward", "record", "list", "rule"],
+        );
+        check(
+            Origin::Pihole,
+            "pihole-five",
+            &["server", "forward", "record", "list", "group", "rule"],
+        );
         check(Origin::Pihole, "pihole-six", &["policy", "server", "forward", "record", "rule"]);
     }
 
@@ -181,14 +210,16 @@ mod tests {
         assert!(config.contains(&format!("file = \"{}\"", list.display())), "{config}");
         assert!(fs::read_to_string(list).unwrap().contains("address=/ads.example/\n"));
         assert!(run(&args).unwrap_err().ends_with("exists; an import replaces no file"));
-        let missing = ImportArgs { path: directory.join("gone").display().to_string(), output: None, ..args };
+        let missing =
+            ImportArgs { path: directory.join("gone").display().to_string(), output: None, ..args };
         assert!(run(&missing).unwrap_err().contains("gone cannot be read"));
         fs::remove_dir_all(&directory).unwrap();
     }
 
     #[test]
     fn of_files_that_cannot_all_be_written_none_stays() {
-        let directory = std::env::temp_dir().join(format!("avocet-import-half-{}", std::process::id()));
+        let directory =
+            std::env::temp_dir().join(format!("avocet-import-half-{}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
         let file = |name: &str| (name.to_owned(), "x".to_owned());
         // The last cannot be made: its directory is not there.

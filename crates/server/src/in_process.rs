@@ -1,6 +1,7 @@
 //! The way of a query without its sockets: what a worker does for each datagram, and nothing else.
 //!
-//! For benches, and for tests of what an answer costs. Time stands still in it, until its owner lets it pass.
+//! For benches, and for tests of what an answer costs. Time stands still in it, until its owner
+//! lets it pass.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -83,7 +84,8 @@ fn delegation(owner: &[u8], rtype: Rtype) -> RecordKey<'_> {
 }
 
 impl InProcess {
-    /// A server with the configuration of this text, asked by `client`. Its secrets are always the same.
+    /// A server with the configuration of this text, asked by `client`. Its secrets are always the
+    /// same.
     ///
     /// # Errors
     /// What is wrong with the configuration, as `avocet check` tells it.
@@ -96,7 +98,8 @@ impl InProcess {
             own_networks: Arc::default(),
         };
         let snapshot = snapshot(configuration, 1, &unconfigured, Parts::new([4; 32]))?;
-        let shared = Shared::new(snapshot, Vec::new(), [7; 32]).map_err(|error| error.to_string())?;
+        let shared =
+            Shared::new(snapshot, Vec::new(), [7; 32]).map_err(|error| error.to_string())?;
         Ok(Self {
             state: shared.snapshot(),
             now: shared.clock.now(),
@@ -111,12 +114,18 @@ impl InProcess {
         })
     }
 
-    /// Puts a configuration in force, as a reload does. A query that waits stays a query that waits.
+    /// Puts a configuration in force, as a reload does. A query that waits stays a query that
+    /// waits.
     ///
     /// # Errors
     /// As [`Self::new`].
     pub fn reload(&mut self, configuration: &str) -> Result<(), String> {
-        let snapshot = snapshot(configuration, self.state.epoch + 1, &self.unconfigured, self.state.parts.clone())?;
+        let snapshot = snapshot(
+            configuration,
+            self.state.epoch + 1,
+            &self.unconfigured,
+            self.state.parts.clone(),
+        )?;
         self.put_in_force(snapshot);
         Ok(())
     }
@@ -154,18 +163,29 @@ impl InProcess {
         self.wall_secs += u64::from(secs);
     }
 
-    /// Puts an RRset into the RRset cache, as if a server had given it in an answer: folded owner, type,
-    /// TTL in seconds, record data.
+    /// Puts an RRset into the RRset cache, as if a server had given it in an answer: folded owner,
+    /// type, TTL in seconds, record data.
     pub fn learn(&self, owner: &[u8], rtype: u16, ttl_secs: u32, records: &[&[u8]]) {
         self.learn_in(Class::IN.0, RecordKey { owner, rtype, ttl_secs }, records);
     }
 
-    /// As [`Self::learn`], as a validator that asked for it judged it, with the signatures that came along.
-    pub fn learn_judged(&self, security: Security, key: RecordKey<'_>, records: &[&[u8]], signatures: &[&[u8]]) {
+    /// As [`Self::learn`], as a validator that asked for it judged it, with the signatures that
+    /// came along.
+    pub fn learn_judged(
+        &self,
+        security: Security,
+        key: RecordKey<'_>,
+        records: &[&[u8]],
+        signatures: &[&[u8]],
+    ) {
         let RecordKey { owner, rtype, ttl_secs } = key;
         let provenance = Provenance { security, asked_with_do: true, ..UNCHECKED };
         let set = ReceivedRrset { provenance, ttl: ttl_secs, records, signatures };
-        self.shared.rrsets.insert(&RrsetKey { owner, rtype, class: Class::IN.0 }, &set, self.now.secs());
+        self.shared.rrsets.insert(
+            &RrsetKey { owner, rtype, class: Class::IN.0 },
+            &set,
+            self.now.secs(),
+        );
     }
 
     /// How many queries each stage of the way has ended so far, by its name in metrics.
@@ -173,13 +193,14 @@ impl InProcess {
         STAGES.into_iter().zip(self.metrics.stages.iter().map(Counter::value)).collect()
     }
 
-    /// How many questions the last query would have sent to the network: its own, or one ahead of need.
+    /// How many questions the last query would have sent to the network: its own, or one ahead of
+    /// need.
     pub fn waiting(&self) -> usize {
         self.misses.len()
     }
 
-    /// Puts the delegation of a zone into the RRset cache, as if a server above had told of it: folded names of zone
-    /// and name server, and the server's address.
+    /// Puts the delegation of a zone into the RRset cache, as if a server above had told of it:
+    /// folded names of zone and name server, and the server's address.
     pub fn learn_delegation(&self, zone: &[u8], server: &[u8], address: [u8; 4]) {
         self.learn_in(DELEGATIONS, delegation(zone, Rtype::NS), &[server]);
         self.learn_in(DELEGATIONS, delegation(server, Rtype::A), &[&address]);
@@ -191,7 +212,8 @@ impl InProcess {
         self.shared.rrsets.insert(&RrsetKey { owner, rtype, class }, &set, self.now.secs());
     }
 
-    /// Answers a datagram into `out`, of 4 KiB. None: it gets no answer, or none without the network.
+    /// Answers a datagram into `out`, of 4 KiB. None: it gets no answer, or none without the
+    /// network.
     #[inline]
     pub fn answer(&mut self, query: &[u8], out: &mut [u8]) -> Option<usize> {
         let Self { shared, state, now, wall_secs, peer, metrics, scratch, misses, seen, .. } = self;
@@ -208,21 +230,23 @@ impl InProcess {
         let Self { shared, state, now, wall_secs, peer, scratch, misses, .. } = self;
         misses.clear();
         let path = Path { shared, state, now: *now, wall_secs: *wall_secs, scratch };
-        let client = Client { ip: peer.ip(), transport: Transport::Tcp, route: Way::Stream(CONNECTION) };
+        let client =
+            Client { ip: peer.ip(), transport: Transport::Tcp, route: Way::Stream(CONNECTION) };
         match query::answer(&path, (query, None), &client, (out, misses)) {
             Exit::Reply { len, .. } => Some(len),
             Exit::Silent(_) | Exit::Wait => None,
         }
     }
 
-    /// The folded question that the last query wants the network to answer; none if it does not wait.
+    /// The folded question that the last query wants the network to answer; none if it does not
+    /// wait.
     pub fn waits_for(&self) -> Option<&[u8]> {
         self.misses.iter().rfind(|miss| miss.waiter.is_some()).map(|miss| &*miss.question)
     }
 
-    /// Answers the last query that waits into `out`, as if the network had given what the RRset cache has for its
-    /// question, or had failed where that is not a whole answer. None: the query gets no answer, or waits for another
-    /// question.
+    /// Answers the last query that waits into `out`, as if the network had given what the RRset
+    /// cache has for its question, or had failed where that is not a whole answer. None: the query
+    /// gets no answer, or waits for another question.
     pub fn resume(&mut self, meant_for: MeantFor, out: &mut [u8]) -> Option<usize> {
         let miss = self.misses.pop()?;
         let Self { shared, state, now, wall_secs, scratch, misses, .. } = self;
@@ -234,14 +258,16 @@ impl InProcess {
             checking_disabled: miss.checking_disabled,
             at: ReadAt { now: now.secs(), stale_window: 0 },
         };
-        let assembled = Assembler::default().assemble(&state.plan, &shared.rrsets, &wanted, &mut answers);
+        let assembled =
+            Assembler::default().assemble(&state.plan, &shared.rrsets, &wanted, &mut answers);
         let found = match assembled {
             Assembled::Complete { resolved, .. } => {
                 let message = &answers.octets[resolved.message];
                 let ttl_secs = NonZeroU32::new(resolved.ttl_secs);
                 let kept_for = ttl_secs.filter(|_| meant_for == MeantFor::All);
                 let ttl_offsets = &answers.ttl_offsets[resolved.ttl_offsets];
-                let keep = Keep { message, ttl_offsets, kept_for, ede: None, said_by: SaidBy::Anybody };
+                let keep =
+                    Keep { message, ttl_offsets, kept_for, ede: None, said_by: SaidBy::Anybody };
                 let keep = state.policy.is_some().then_some(keep);
                 Found { rcode: resolved.rcode, message, ede: None, keep }
             }
@@ -261,8 +287,14 @@ impl InProcess {
     }
 }
 
-fn snapshot(configuration: &str, epoch: u32, unconfigured: &Unconfigured, parts: Parts) -> Result<Snapshot, String> {
-    let config = Config::from_text(None, configuration, &BTreeMap::new()).map_err(|errors| errors.to_string())?;
+fn snapshot(
+    configuration: &str,
+    epoch: u32,
+    unconfigured: &Unconfigured,
+    parts: Parts,
+) -> Result<Snapshot, String> {
+    let config = Config::from_text(None, configuration, &BTreeMap::new())
+        .map_err(|errors| errors.to_string())?;
     let lists = policy::load::from_files(&config.policy, [9; 32])?.map(Arc::new);
     let countries = GeoDatabase::of(&config.policy).map_err(|fault| fault.to_string())?;
     let parts = Parts { lists, countries, ..parts };

@@ -40,8 +40,8 @@ use clap::Parser;
 use cli::{Cli, Command};
 pub use in_process::{InProcess, MeantFor, RecordKey};
 
-/// Writes the last line of a process to standard error, behind those of its log. Waits a second at most for what reads
-/// them.
+/// Writes the last line of a process to standard error, behind those of its log. Waits a second at
+/// most for what reads them.
 pub fn write_last_line(line: &str) {
     log::write_last_line(line);
 }

@@ -1,5 +1,5 @@
-//! What the server writes about itself: lines on standard error, as text or JSON. No thread waits for whoever reads
-//! them: see [`queue`].
+//! What the server writes about itself: lines on standard error, as text or JSON. No thread waits
+//! for whoever reads them: see [`queue`].
 
 mod queue;
 
@@ -42,16 +42,22 @@ pub(crate) fn start(config: &LogConfig) -> io::Result<()> {
         LogFormat::Json => registry.with(lines.json().flatten_event(true)).try_init(),
     };
     debug_assert!(started.is_ok(), "nothing else takes the lines");
-    // The default hook writes to standard error itself, and would wait for a reader in the thread that panics.
+    // The default hook writes to standard error itself, and would wait for a reader in the thread
+    // that panics.
     panic::set_hook(Box::new(|panic| {
         let trace = Backtrace::capture();
-        let trace = if trace.status() == BacktraceStatus::Captured { trace.to_string() } else { String::new() };
+        let trace = if trace.status() == BacktraceStatus::Captured {
+            trace.to_string()
+        } else {
+            String::new()
+        };
         tracing::error!("{panic}{}{trace}", if trace.is_empty() { "" } else { "\n" });
     }));
     Ok(())
 }
 
-/// Writes a line, behind those of the log if there is one, and waits a second at most until all are written.
+/// Writes a line, behind those of the log if there is one, and waits a second at most until all are
+/// written.
 pub(crate) fn write_last_line(line: &str) {
     match LINES.get() {
         Some(queue) => {

@@ -80,7 +80,11 @@ impl Mailbox {
     pub(crate) fn send(&self, letter: Letter) -> Result<(), Letter> {
         let octets = match &letter {
             Letter::Answer(_, octets) => octets.len(),
-            Letter::Miss(_) | Letter::Trace(_) | Letter::Kept(_) | Letter::MakeRoom(_) | Letter::Drain => 0,
+            Letter::Miss(_)
+            | Letter::Trace(_)
+            | Letter::Kept(_)
+            | Letter::MakeRoom(_)
+            | Letter::Drain => 0,
         };
         let mut waiting = self.lock();
         let is_full = waiting.letters.len() >= MAX_WAITING || waiting.octets + octets > MAX_OCTETS;

@@ -200,8 +200,14 @@ impl WorkerMetrics {
 
     /// Those of them that the RRset cache had none to either.
     pub(crate) fn rrset_misses(&self) -> u64 {
-        let stages =
-            [Stage::Resolved, Stage::Failed, Stage::FailureHit, Stage::NotRecursive, Stage::Shed, Stage::Stale];
+        let stages = [
+            Stage::Resolved,
+            Stage::Failed,
+            Stage::FailureHit,
+            Stage::NotRecursive,
+            Stage::Shed,
+            Stage::Stale,
+        ];
         stages.into_iter().map(|at| self.stages[at as usize].value()).sum()
     }
 
@@ -219,7 +225,9 @@ mod tests {
     #[test]
     fn latencies_fall_into_buckets_of_powers_of_two() {
         let latencies = Latencies::default();
-        for (micros, bucket) in [(0, 0), (1, 0), (2, 1), (3, 2), (4, 2), (5, 3), (1 << 40, BUCKETS - 1)] {
+        for (micros, bucket) in
+            [(0, 0), (1, 0), (2, 1), (3, 2), (4, 2), (5, 3), (1 << 40, BUCKETS - 1)]
+        {
             let before = latencies.read().0[bucket];
             latencies.record(micros, 1);
             assert_eq!(latencies.read().0[bucket], before + 1, "{micros}");

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-/// Writes to standard output. A reader that closed the pipe has all that it wants, so that is a success; the command
-/// learns of it by [`Reader::Gone`] and may stop.
+/// Writes to standard output. A reader that closed the pipe has all that it wants, so that is a
+/// success; the command learns of it by [`Reader::Gone`] and may stop.
 ///
 /// # Errors
 /// The output cannot be written, because the disk is full for example.

@@ -39,8 +39,8 @@ const STREAM_PART: usize = 4;
 /// Fewest slots of a pool; where there are so few, most queries get a socket of their own.
 const MIN_POOL: usize = 16;
 
-/// Slots of a pool below which a line in the log says that they are few: queries carry fewer than 8 bits of chance by
-/// their port then, beside those of ID and case.
+/// Slots of a pool below which a line in the log says that they are few: queries carry fewer than 8
+/// bits of chance by their port then, beside those of ID and case.
 const FEW_PORTS: u32 = 256;
 
 /// Why the server did not start.
@@ -69,7 +69,10 @@ impl fmt::Display for StartError {
                 )
             }
             Self::Listen(addr, error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                write!(f, "cannot listen on {addr}: not permitted; ports below 1024 need CAP_NET_BIND_SERVICE or root")
+                write!(
+                    f,
+                    "cannot listen on {addr}: not permitted; ports below 1024 need CAP_NET_BIND_SERVICE or root"
+                )
             }
             Self::Listen(addr, error) => write!(f, "cannot listen on {addr}: {error}"),
             Self::System(what, error) => write!(f, "cannot {what}: {error}"),
@@ -94,27 +97,34 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), StartError> {
     let _ = process::allow_ordinary_threads();
     let signals = avocet_io::signals::Signals::block().map_err(system("watch signals"))?;
     let file = ConfigFile::about_to_be_read(args.file.find());
-    let mut config = Config::load(file.path.as_deref(), environment()).map_err(StartError::Config)?;
+    let mut config =
+        Config::load(file.path.as_deref(), environment()).map_err(StartError::Config)?;
     crate::log::start(&config.log).map_err(system("start a thread"))?;
     if let Some(path) = file.path.as_deref().filter(|_| config.is_bare) {
-        tracing::warn!("{} has no settings: the defaults hold, and nothing is filtered", path.display());
+        tracing::warn!(
+            "{} has no settings: the defaults hold, and nothing is filtered",
+            path.display()
+        );
     }
     for addr in without_missing_families(&mut config.server.listen) {
         tracing::warn!("not listening on {addr}: this system has no IPv6");
     }
-    let open_files = process::raise_open_files().map_err(system("raise the limit of open files"))?;
+    let open_files =
+        process::raise_open_files().map_err(system("raise the limit of open files"))?;
     create_directory(&config)?;
     process::keep_files_private();
     let workers = config.server.workers;
     let (sockets, mut taken) = if args.take_over {
-        let (sockets, taken) = operate::take_over::request(&config).map_err(StartError::TakeOver)?;
+        let (sockets, taken) =
+            operate::take_over::request(&config).map_err(StartError::TakeOver)?;
         (adopt(sockets, workers, &config.server.listen)?, Some(taken))
     } else {
         probe(&config.server.listen)?;
         (bind(&config.server.listen, workers)?, None)
     };
     let pages = operate::open_pages(&config.policy.block.page, taken.as_mut())?;
-    let listening = ListeningSockets::copy_of(&sockets).map_err(system("copy the listening sockets"))?;
+    let listening =
+        ListeningSockets::copy_of(&sockets).map_err(system("copy the listening sockets"))?;
     let server = &config.server;
     match &server.user {
         Some(user) => process::drop_privileges(user, server.control_group.as_deref())
@@ -126,19 +136,22 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), StartError> {
     }
     let secrets = draw_secrets()?;
     let (pollers, mailboxes) = mailboxes(workers)?;
-    let countries = GeoDatabase::of(&config.policy).map_err(|fault| StartError::Setting(fault.to_string()))?;
+    let countries =
+        GeoDatabase::of(&config.policy).map_err(|fault| StartError::Setting(fault.to_string()))?;
     let mut store = Store::new(&config.data.directory);
     let lists = store.load(&config.policy, random()?).map(Arc::new);
     let switches = operate::switches::load(&config.data.directory);
     let counts = Arc::new(Counts::new(workers));
     let parts = Parts { lists, switches, countries, counts, ..Parts::new(random()?) };
-    let snapshot =
-        Snapshot::build(config, 1, &secrets, parts).map_err(|error| StartError::Setting(error.to_string()))?;
+    let snapshot = Snapshot::build(config, 1, &secrets, parts)
+        .map_err(|error| StartError::Setting(error.to_string()))?;
     let key = random::<32>()?;
-    let shared = Shared::new(snapshot, mailboxes, key).map_err(|error| StartError::Setting(error.to_string()))?;
+    let shared = Shared::new(snapshot, mailboxes, key)
+        .map_err(|error| StartError::Setting(error.to_string()))?;
     let shared = Arc::new(shared);
     let begin = Beginnings { unconfigured: secrets, file, store };
-    let operation = Operation::start(signals, shared.clone(), begin, (listening, pages), taken.as_mut())?;
+    let operation =
+        Operation::start(signals, shared.clone(), begin, (listening, pages), taken.as_mut())?;
     let threads = start_workers(&shared, pollers, sockets, open_files as usize)?;
     if let Some(taken) = taken {
         taken.confirm().map_err(StartError::TakeOver)?;
@@ -150,7 +163,8 @@ fn system(what: &str) -> impl Fn(io::Error) -> StartError + '_ {
     move |error| StartError::System(what.to_owned(), error)
 }
 
-/// Takes addresses of IPv6 out where the system has none, as long as others are left; returns those taken out.
+/// Takes addresses of IPv6 out where the system has none, as long as others are left; returns those
+/// taken out.
 pub(crate) fn without_missing_families(listen: &mut Vec<SocketAddr>) -> Vec<SocketAddr> {
     let (served, missing): (Vec<_>, Vec<_>) = listen.iter().partition(|addr| has_family(**addr));
     if served.is_empty() {
@@ -160,12 +174,13 @@ pub(crate) fn without_missing_families(listen: &mut Vec<SocketAddr>) -> Vec<Sock
     missing
 }
 
-/// Creates the data directory if there is none, for the account that the server becomes. What is in it is private: the
-/// caches say what was asked for.
+/// Creates the data directory if there is none, for the account that the server becomes. What is in
+/// it is private: the caches say what was asked for.
 fn create_directory(config: &Config) -> Result<(), StartError> {
     let directory = &config.data.directory;
-    let failed =
-        |what: &str, error| StartError::System(format!("{what} the data directory {}", directory.display()), error);
+    let failed = |what: &str, error| {
+        StartError::System(format!("{what} the data directory {}", directory.display()), error)
+    };
     if directory.exists() && !directory.is_dir() {
         return Err(StartError::Setting(format!(
             "{} is a file; [data] directory must be a directory",
@@ -185,7 +200,8 @@ fn create_directory(config: &Config) -> Result<(), StartError> {
     let Some(group) = &config.server.control_group else { return Ok(()) };
     // Its members reach the control socket and see nothing else.
     process::give_to_group(directory, group).map_err(|error| failed("give a group", error))?;
-    std::fs::set_permissions(directory, Permissions::from_mode(0o710)).map_err(|error| failed("give a group", error))
+    std::fs::set_permissions(directory, Permissions::from_mode(0o710))
+        .map_err(|error| failed("give a group", error))
 }
 
 /// Octets of the system's random source.
@@ -212,9 +228,13 @@ fn draw_secrets() -> Result<Unconfigured, StartError> {
 /// second server join in silently. So it is first tried whether the address is free.
 fn probe(listen: &[SocketAddr]) -> Result<(), StartError> {
     for &addr in listen {
-        let local = avocet_io::probe::probe(addr).map_err(|error| StartError::Listen(addr, error))?;
+        let local =
+            avocet_io::probe::probe(addr).map_err(|error| StartError::Listen(addr, error))?;
         if local == Local::NotYet {
-            tracing::warn!("this host does not have the address {}: queries to it are answered once it has", addr.ip());
+            tracing::warn!(
+                "this host does not have the address {}: queries to it are answered once it has",
+                addr.ip()
+            );
         }
     }
     Ok(())
@@ -237,21 +257,29 @@ fn bind_one(listen: &[SocketAddr]) -> Result<Listeners, StartError> {
 /// Gives the sockets of a server that is taken over to as many workers as there are here, in the
 /// order of the addresses. What is left over goes to the first one, a whole set of addresses at a
 /// time, so that nothing queued in it is lost; what lacks is opened.
-fn adopt(mut taken: Vec<TakenSocket>, workers: usize, listen: &[SocketAddr]) -> Result<Vec<Listeners>, StartError> {
+fn adopt(
+    mut taken: Vec<TakenSocket>,
+    workers: usize,
+    listen: &[SocketAddr],
+) -> Result<Vec<Listeners>, StartError> {
     let former = taken.iter().map(|socket| socket.worker + 1).max().unwrap_or(0);
     let mut sets: Vec<Listeners> = Vec::new();
     for worker in 0..former.max(workers) {
         let mut set = Listeners::default();
         for &addr in listen {
             let failed = |error| StartError::Listen(addr, error);
-            set.datagrams.push(match take(&mut taken, &SocketPlace { worker, transport: Transport::Udp, addr }) {
-                Some(fd) => UdpListener::from_fd(fd).map_err(failed)?,
-                None => UdpListener::bind(addr).map_err(failed)?,
-            });
-            set.streams.push(match take(&mut taken, &SocketPlace { worker, transport: Transport::Tcp, addr }) {
-                Some(fd) => TcpListener::from_fd(fd).map_err(failed)?,
-                None => TcpListener::bind(addr).map_err(failed)?,
-            });
+            set.datagrams.push(
+                match take(&mut taken, &SocketPlace { worker, transport: Transport::Udp, addr }) {
+                    Some(fd) => UdpListener::from_fd(fd).map_err(failed)?,
+                    None => UdpListener::bind(addr).map_err(failed)?,
+                },
+            );
+            set.streams.push(
+                match take(&mut taken, &SocketPlace { worker, transport: Transport::Tcp, addr }) {
+                    Some(fd) => TcpListener::from_fd(fd).map_err(failed)?,
+                    None => TcpListener::bind(addr).map_err(failed)?,
+                },
+            );
         }
         sets.push(set);
     }
@@ -291,7 +319,8 @@ fn mailboxes(workers: usize) -> Result<(Vec<Poller>, Vec<Mailbox>), StartError> 
     let mut mailboxes = Vec::new();
     for _ in 0..workers {
         let poller = Poller::new().map_err(system("make an event queue"))?;
-        let waker = Waker::new(&poller, Worker::MAILBOX_TOKEN).map_err(system("make an event queue"))?;
+        let waker =
+            Waker::new(&poller, Worker::MAILBOX_TOKEN).map_err(system("make an event queue"))?;
         mailboxes.push(Mailbox::new(waker));
         pollers.push(poller);
     }
@@ -318,10 +347,19 @@ fn start_workers(
     let most_streams = open_files / STREAM_PART / server.workers;
     let mut threads = Vec::new();
     for (index, (poller, listeners)) in pollers.into_iter().zip(sockets).enumerate() {
-        let setup = Setup { index: index as u16, pool_size, upstream_sockets, most_streams, seed: random()? };
-        let worker = Worker::new(setup, shared.clone(), poller, listeners).map_err(system("watch the sockets"))?;
+        let setup = Setup {
+            index: index as u16,
+            pool_size,
+            upstream_sockets,
+            most_streams,
+            seed: random()?,
+        };
+        let worker = Worker::new(setup, shared.clone(), poller, listeners)
+            .map_err(system("watch the sockets"))?;
         let core = server.pin_workers.then_some(index);
-        let thread = thread::Builder::new().name(format!("worker-{index}")).spawn(move || run_worker(worker, core));
+        let thread = thread::Builder::new()
+            .name(format!("worker-{index}"))
+            .spawn(move || run_worker(worker, core));
         threads.push(thread.map_err(system("start a thread"))?);
     }
     tracing::info!(workers = threads.len(), listen = ?server.listen, pool_size, "serving");
@@ -340,7 +378,9 @@ fn run_worker(mut worker: Worker, core: Option<usize>) {
             Ok(Ok(())) => return,
             Ok(Err(error)) => return tracing::error!(%error, "a worker ended"),
             Err(_) => {
-                tracing::error!("a fault in a worker, told above; it goes on, and asks anew for those who waited");
+                tracing::error!(
+                    "a fault in a worker, told above; it goes on, and asks anew for those who waited"
+                );
                 worker.recover();
             }
         }
@@ -353,8 +393,8 @@ fn sockets_each(open_files: usize, config: &Config) -> usize {
     (open_files.saturating_sub(reserved) / config.server.workers).max(2 * MIN_POOL)
 }
 
-/// Slots of the pool towards each upstream: as many as the sockets allow, with some left for queries
-/// that need one of their own.
+/// Slots of the pool towards each upstream: as many as the sockets allow, with some left for
+/// queries that need one of their own.
 fn pool_size(sockets: usize, config: &Config) -> u32 {
     let upstreams: usize = config.forwards.iter().map(|forward| forward.upstreams.len()).sum();
     let slots = (sockets - sockets / 4) / upstreams.max(1);
@@ -372,7 +412,8 @@ mod tests {
 
     /// `localhost. A`, asked until it is answered.
     fn ask(server: SocketAddr) -> Vec<u8> {
-        let query = b"\x00\x07\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x09localhost\x00\x00\x01\x00\x01";
+        let query =
+            b"\x00\x07\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x09localhost\x00\x00\x01\x00\x01";
         let client = StdUdpSocket::bind("127.0.0.1:0").unwrap();
         client.connect(server).unwrap();
         client.set_read_timeout(Some(std::time::Duration::from_millis(200))).unwrap();
@@ -397,7 +438,11 @@ mod tests {
     impl OneWorker {
         fn start(upstream: SocketAddr) -> Self {
             let free = StdUdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-            let directory = std::env::temp_dir().join(format!("avocet-panic-{}-{}", std::process::id(), free.port()));
+            let directory = std::env::temp_dir().join(format!(
+                "avocet-panic-{}-{}",
+                std::process::id(),
+                free.port()
+            ));
             std::fs::create_dir_all(&directory).unwrap();
             let file = directory.join("avocet.toml");
             let text = format!(
@@ -408,7 +453,8 @@ mod tests {
             std::fs::remove_dir_all(&directory).unwrap();
             let sockets = bind(&config.server.listen, 1).unwrap();
             let (pollers, mailboxes) = mailboxes(1).unwrap();
-            let snapshot = Snapshot::build(config, 1, &draw_secrets().unwrap(), Parts::new([8; 32])).unwrap();
+            let snapshot =
+                Snapshot::build(config, 1, &draw_secrets().unwrap(), Parts::new([8; 32])).unwrap();
             let shared = Arc::new(Shared::new(snapshot, mailboxes, [7; 32]).unwrap());
             let threads = start_workers(&shared, pollers, sockets, 1024).unwrap();
             Self { addr: free, shared, threads }
@@ -450,7 +496,8 @@ mod tests {
         }
         let reply_len = loop {
             // What was sent before the fault may have been repeated: the last one counts.
-            let (len, from) = upstream.recv_from(&mut octets).expect("the same query after the fault");
+            let (len, from) =
+                upstream.recv_from(&mut octets).expect("the same query after the fault");
             octets[2] |= 0x80;
             upstream.send_to(&octets[..len], from).unwrap();
             client.set_read_timeout(Some(std::time::Duration::from_millis(500))).unwrap();
@@ -458,7 +505,11 @@ mod tests {
                 break len;
             }
         };
-        assert!(reply_len > 12 && reply[1] == 9 && reply[3] & 0xf == 0, "{:?}", &reply[..reply_len]);
+        assert!(
+            reply_len > 12 && reply[1] == 9 && reply[3] & 0xf == 0,
+            "{:?}",
+            &reply[..reply_len]
+        );
         server.stop();
     }
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use avocet_cache::TtlBounds;
 use avocet_resolver::{
-    FetchLimits, LocalRootSlot, Plan, PlanError, Recursion, Settings, UpstreamSpec, Validation, ZoneRule,
+    FetchLimits, LocalRootSlot, Plan, PlanError, Recursion, Settings, UpstreamSpec, Validation,
+    ZoneRule,
 };
 use avocet_wire::hash::HashKey;
 use avocet_wire::name;
@@ -29,7 +30,8 @@ use crate::trust::LearntTrust;
 const MAX_IN_FLIGHT: usize = 20_000;
 /// Waiting clients at most, in all workers together.
 const MAX_WAITERS: usize = 100_000;
-/// Fewest inquiries at one zone or server that a worker may have under way, however many workers there are.
+/// Fewest inquiries at one zone or server that a worker may have under way, however many workers
+/// there are.
 const MIN_FETCHES: u32 = 8;
 /// When a client gets expired data if none of `[cache]` says so; never used then.
 const NO_STALE_MS: u32 = u32::MAX;
@@ -126,9 +128,9 @@ impl Snapshot {
         let plan = plan.with_sets(&config.policy.forward_sets())?;
         let plan = match config.resolver.mode {
             Mode::Forward => plan,
-            Mode::Recurse => {
-                plan.with_recursion(recursion(&config, unconfigured)).with_fetch_limits(fetch_limits(&config))
-            }
+            Mode::Recurse => plan
+                .with_recursion(recursion(&config, unconfigured))
+                .with_fetch_limits(fetch_limits(&config)),
         };
         let plan = match config.dns64.translation() {
             Some(dns64) => plan.with_dns64(dns64),
@@ -144,7 +146,10 @@ impl Snapshot {
             allow: AddressSet::new(&server.allow.with_own(&unconfigured.own_networks)),
             local,
             special,
-            chaos: ChaosTexts { version: server.version.clone(), identity: server.id_server.clone() },
+            chaos: ChaosTexts {
+                version: server.version.clone(),
+                identity: server.id_server.clone(),
+            },
             identity: Identity {
                 udp_size: server.max_udp_size,
                 nsid: server.nsid.as_ref().map(|text| text.as_bytes().into()),
@@ -162,18 +167,30 @@ impl Snapshot {
 }
 
 fn limiter(config: &Config, unconfigured: &Unconfigured) -> Option<Arc<RateLimiter>> {
-    config.rate_limit.as_ref().map(|limit| Arc::new(RateLimiter::new(limit, HashKey::new(unconfigured.limiter))))
+    config
+        .rate_limit
+        .as_ref()
+        .map(|limit| Arc::new(RateLimiter::new(limit, HashKey::new(unconfigured.limiter))))
 }
 
-/// The forwarding rules. Names that an exception takes out of the rule for all names have no other servers in a server
-/// that only forwards: they stay with that rule.
+/// The forwarding rules. Names that an exception takes out of the rule for all names have no other
+/// servers in a server that only forwards: they stay with that rule.
 fn rules(config: &Config) -> Vec<ZoneRule> {
     let is_left = |exception: &ForwardConfig| {
         let is_over = |rule: &&ForwardConfig| !rule.exception && *rule.zone != [0];
         config.resolver.mode == Mode::Recurse
-            || config.forwards.iter().filter(is_over).any(|rule| name::is_under(&exception.zone, &rule.zone))
+            || config
+                .forwards
+                .iter()
+                .filter(is_over)
+                .any(|rule| name::is_under(&exception.zone, &rule.zone))
     };
-    config.forwards.iter().filter(|forward| !forward.exception || is_left(forward)).map(rule).collect()
+    config
+        .forwards
+        .iter()
+        .filter(|forward| !forward.exception || is_left(forward))
+        .map(rule)
+        .collect()
 }
 
 fn settings(config: &Config) -> Settings {
@@ -192,7 +209,8 @@ fn settings(config: &Config) -> Settings {
 
 /// The share of one worker, as names are spread over them.
 fn fetch_limits(config: &Config) -> FetchLimits {
-    let share = |limit: u32| limit.div_ceil(config.server.workers as u32).max(MIN_FETCHES.min(limit));
+    let share =
+        |limit: u32| limit.div_ceil(config.server.workers as u32).max(MIN_FETCHES.min(limit));
     FetchLimits {
         per_zone: share(config.resolver.fetches_per_zone),
         per_server: share(config.resolver.fetches_per_server),
@@ -250,7 +268,10 @@ fn rule(forward: &ForwardConfig) -> ZoneRule {
             config::EcsPolicy::Strip => avocet_resolver::EcsPolicy::Strip,
             config::EcsPolicy::Pass => avocet_resolver::EcsPolicy::Pass,
         },
-        timeout_ms: (forward.timeout_min.as_millis() as u32, forward.timeout_max.as_millis() as u32),
+        timeout_ms: (
+            forward.timeout_min.as_millis() as u32,
+            forward.timeout_max.as_millis() as u32,
+        ),
     }
 }
 

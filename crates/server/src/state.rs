@@ -34,13 +34,15 @@ pub(crate) struct Shared {
     pub(crate) failures: FailureCache,
     /// One for each worker.
     pub(crate) metrics: Vec<WorkerMetrics>,
-    /// Counts how often what was proven was dropped from the caches: workers forget what follows from it.
+    /// Counts how often what was proven was dropped from the caches: workers forget what follows
+    /// from it.
     forgotten: AtomicU64,
     /// One for each worker: what it told of its resolver at its last sweep.
     pub(crate) resolver_reports: Vec<Mutex<ResolverReport>>,
     /// One for each worker.
     pub(crate) mailboxes: Vec<Mailbox>,
-    /// For each worker: it drains, and waits for nothing. It may get letters from those that do not.
+    /// For each worker: it drains, and waits for nothing. It may get letters from those that do
+    /// not.
     pub(crate) quiet: Vec<AtomicBool>,
     /// One for each worker: who has asked it, where the policy goes by names of clients.
     pub(crate) callers: Vec<Callers>,
@@ -54,7 +56,11 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// Allocates the caches as the configuration has them.
-    pub(crate) fn new(snapshot: Snapshot, mailboxes: Vec<Mailbox>, secret: [u8; 32]) -> Result<Self, BudgetTooSmall> {
+    pub(crate) fn new(
+        snapshot: Snapshot,
+        mailboxes: Vec<Mailbox>,
+        secret: [u8; 32],
+    ) -> Result<Self, BudgetTooSmall> {
         let cache = &snapshot.config.cache;
         let stale_secs = cache.serve_stale.as_ref().map_or(0, |stale| stale.max_secs);
         let bounds = ttl_bounds(cache);
@@ -112,7 +118,8 @@ impl Shared {
         }
         let before = std::mem::replace(&mut *current, Arc::new(snapshot));
         drop(current);
-        // A worker is not to be the last to leave it: to free all of a policy takes longer than many answers.
+        // A worker is not to be the last to leave it: to free all of a policy takes longer than
+        // many answers.
         self.retired().push(before);
         self.revision.fetch_add(1, Ordering::Release);
         for mailbox in &self.mailboxes {

@@ -19,7 +19,10 @@ const TTL_AND_LENGTH: usize = 6;
 ///
 /// # Errors
 /// The server does not answer, or with an error.
-pub(crate) fn name_of(server: SocketAddr, address: IpAddr) -> Result<Option<(String, u32)>, String> {
+pub(crate) fn name_of(
+    server: SocketAddr,
+    address: IpAddr,
+) -> Result<Option<(String, u32)>, String> {
     let reverse = NameBuf::from_wire(&reverse_name(address)).map_err(|error| error.to_string())?;
     let mut request = Request::from_words(&[reverse.to_string(), "PTR".to_owned()])?;
     (request.tries, request.timeout) = (1, NAME_PATIENCE);
@@ -30,7 +33,8 @@ pub(crate) fn name_of(server: SocketAddr, address: IpAddr) -> Result<Option<(Str
         rcode => return Err(rcode.to_string()),
     }
     let records = message.records().map_err(|error| error.to_string())?;
-    let answer = records.map_while(Result::ok).take_while(|record| record.section == RecordSection::Answer);
+    let answer =
+        records.map_while(Result::ok).take_while(|record| record.section == RecordSection::Answer);
     let name = |record: RecordView<'_>| {
         let target = NameBuf::read(&reply.octets, record.ttl_offset() + TTL_AND_LENGTH).ok()?;
         Some((target.folded().to_string(), record.ttl_secs()))
@@ -46,7 +50,8 @@ pub(crate) fn addresses_in(octets: &[u8]) -> Result<Vec<IpAddr>, Rcode> {
         rcode => return Err(rcode),
     }
     let records = message.records().map_err(|_| Rcode::FORMERR)?;
-    let answer = records.map_while(Result::ok).take_while(|record| record.section == RecordSection::Answer);
+    let answer =
+        records.map_while(Result::ok).take_while(|record| record.section == RecordSection::Answer);
     let address = |record: RecordView<'_>| match record.rtype {
         Rtype::A => <[u8; 4]>::try_from(record.rdata()).map(IpAddr::from).ok(),
         Rtype::AAAA => <[u8; 16]>::try_from(record.rdata()).map(IpAddr::from).ok(),

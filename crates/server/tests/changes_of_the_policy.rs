@@ -1,4 +1,5 @@
-//! What is kept, here and by clients, over a change of what the policy says: a reload, a schedule, a pause, a grant.
+//! What is kept, here and by clients, over a change of what the policy says: a reload, a schedule,
+//! a pause, a grant.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 
@@ -35,7 +36,8 @@ block-ttl-secs = 3600
 "#;
 
 fn start(policy: &str) -> InProcess {
-    let mut server = InProcess::new(&format!("{HEAD}{policy}"), SocketAddr::from((CLIENT, 4000))).unwrap();
+    let mut server =
+        InProcess::new(&format!("{HEAD}{policy}"), SocketAddr::from((CLIENT, 4000))).unwrap();
     server.set_wall_clock(NINE - 600);
     server
 }
@@ -70,7 +72,10 @@ fn an_answer_of_an_old_policy_is_kept_for_nobody_whatever_the_least_ttl() {
         .unwrap();
     resume(&mut server, MeantFor::All);
     let blocked = "NOERROR 3600 0.0.0.0 [15 rule b]";
-    assert_eq!([CLIENT, OTHER].map(|client| ask(&mut server, client, "slow.example.", A)), [blocked; 2]);
+    assert_eq!(
+        [CLIENT, OTHER].map(|client| ask(&mut server, client, "slow.example.", A)),
+        [blocked; 2]
+    );
 }
 
 #[test]
@@ -127,14 +132,16 @@ fn clients_keep_no_answer_past_the_time_at_which_a_rule_begins() {
     let names = block("qname.under(\"example\")");
     let open = ["NOERROR 600 192.0.2.7", "NOERROR 5 192.0.2.7", blocked];
     check_change(&names, ("www.example.", A), open);
-    let alias = ["NOERROR 600 www.example. 600 192.0.2.7", "NOERROR 5 www.example. 5 192.0.2.7", blocked];
+    let alias =
+        ["NOERROR 600 www.example. 600 192.0.2.7", "NOERROR 5 www.example. 5 192.0.2.7", blocked];
     check_change(&names, ("alias.example.", A), alias);
     check_change(&block("answer.ip.in(\"192.0.2.0/24\")"), ("www.example.", A), open);
     // A longest TTL may be shorter, but a least one is not longer than the time that is left.
     let least = rule("true", "\"ttl\"\nmin-secs = 900").replace("\"r\"", "\"least\"");
     check_change(&format!("{least}{names}"), ("www.example.", A), open);
     // An answer that each query is asked about is not kept here, but by the client.
-    let watched = rule("true", "\"tag\"\ntag = \"x\"\nlog-only = true").replace("\"r\"", "\"watched\"");
+    let watched =
+        rule("true", "\"tag\"\ntag = \"x\"\nlog-only = true").replace("\"r\"", "\"watched\"");
     check_change(&format!("{watched}{names}"), ("www.example.", A), open);
 }
 
@@ -146,7 +153,8 @@ fn clients_keep_no_block_and_no_redirect_past_its_end() {
     let blocked = ["NOERROR 600 0.0.0.0 [15 rule r]", "NOERROR 5 0.0.0.0 [15 rule r]", open];
     check_change(&until("\"block\""), ("www.example.", A), blocked);
     let records = "[[record]]\nname = \"garden.home\"\ntype = \"A\"\nvalues = [\"10.1.1.1\"]\nttl-secs = 60\n";
-    let redirected = ["NOERROR 600 garden.home. 60 10.1.1.1", "NOERROR 5 garden.home. 60 10.1.1.1", open];
+    let redirected =
+        ["NOERROR 600 garden.home. 60 10.1.1.1", "NOERROR 5 garden.home. 60 10.1.1.1", open];
     let garden = until("\"redirect\"\nto = [\"garden.home\"]");
     check_change(&format!("{records}{garden}"), ("www.example.", A), redirected);
 }
@@ -154,13 +162,19 @@ fn clients_keep_no_block_and_no_redirect_past_its_end() {
 #[test]
 fn clients_keep_no_own_record_past_the_time_at_which_a_rule_begins() {
     let record = |name: &str, rtype: &str, value: &str| {
-        format!("[[record]]\nname = \"{name}\"\ntype = \"{rtype}\"\nvalues = [\"{value}\"]\nttl-secs = 60\n")
+        format!(
+            "[[record]]\nname = \"{name}\"\ntype = \"{rtype}\"\nvalues = [\"{value}\"]\nttl-secs = 60\n"
+        )
     };
     let records = record("nas.home", "A", "10.1.1.1") + &record("far.home", "CNAME", "www.example");
     let policy = records + &rule(&format!("{BED_TIME} && qname.under(\"home\")"), "\"block\"");
     let blocked = "NOERROR 3600 0.0.0.0 [15 rule r]";
     check_change(&policy, ("nas.home.", A), ["NOERROR 60 10.1.1.1", "NOERROR 5 10.1.1.1", blocked]);
-    let far = ["NOERROR 60 www.example. 86400 192.0.2.7", "NOERROR 5 www.example. 85805 192.0.2.7", blocked];
+    let far = [
+        "NOERROR 60 www.example. 86400 192.0.2.7",
+        "NOERROR 5 www.example. 85805 192.0.2.7",
+        blocked,
+    ];
     check_change(&policy, ("far.home.", A), far);
 }
 
@@ -178,14 +192,17 @@ fn clients_keep_what_a_pause_or_a_grant_lets_through_no_longer_than_it_lasts() {
     let blocked = "NOERROR 3600 0.0.0.0 [17 list ads]";
     let pause = Pause { scope: Scope::All, until: NINE };
     let grant = Grant { name: "example".to_owned(), scope: Scope::All, until: NINE };
-    for switches in
-        [Switches { pauses: vec![pause], grants: Vec::new() }, Switches { pauses: Vec::new(), grants: vec![grant] }]
-    {
+    for switches in [
+        Switches { pauses: vec![pause], grants: Vec::new() },
+        Switches { pauses: Vec::new(), grants: vec![grant] },
+    ] {
         let mut server = start(&list);
         learn(&server, "www.example.", 86_400);
         assert_eq!(ask(&mut server, CLIENT, "www.example.", A), blocked);
         server.switch(switches.clone()).unwrap();
-        for (passed, expected) in [(0, "NOERROR 600 192.0.2.7"), (300, "NOERROR 300 192.0.2.7"), (300, blocked)] {
+        for (passed, expected) in
+            [(0, "NOERROR 600 192.0.2.7"), (300, "NOERROR 300 192.0.2.7"), (300, blocked)]
+        {
             server.pass(passed);
             assert_eq!(ask(&mut server, CLIENT, "www.example.", A), expected, "{switches:?}");
         }
@@ -201,7 +218,10 @@ fn expired_data_is_judged_as_it_is_now() {
     assert_eq!(ask(&mut server, CLIENT, "www.example.", A), "NOERROR 300 192.0.2.7");
     server.pass(400);
     assert_eq!(ask(&mut server, CLIENT, "www.example.", A), "nothing");
-    assert_eq!(resume(&mut server, MeantFor::All), "NOERROR 30 192.0.2.7 [3 resolution failed or takes long]");
+    assert_eq!(
+        resume(&mut server, MeantFor::All),
+        "NOERROR 30 192.0.2.7 [3 resolution failed or takes long]"
+    );
     assert_eq!(ask(&mut server, CLIENT, "www.example.", A), "nothing");
     server.pass(300);
     assert_eq!(resume(&mut server, MeantFor::All), "NOERROR 3600 0.0.0.0 [15 rule r]");

@@ -1,4 +1,5 @@
-//! What is kept of answers: who is said to have given them, how long they hold, and what is asked for before they end.
+//! What is kept of answers: who is said to have given them, how long they hold, and what is asked
+//! for before they end.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 
@@ -117,21 +118,36 @@ fn a_popular_name_is_asked_for_once_before_it_ends_and_what_comes_is_taken() {
     }
     // Nothing has come: it ends when it ends.
     server.pass(1);
-    assert_eq!((a(&mut server, "www.example."), server.waiting()), ("NOERROR 8 192.0.2.7".to_owned(), 0));
+    assert_eq!(
+        (a(&mut server, "www.example."), server.waiting()),
+        ("NOERROR 8 192.0.2.7".to_owned(), 0)
+    );
     server.learn(&wire("www.example."), Rtype::A.0, 100, &[&[192, 0, 2, 8]]);
     server.pass(7);
     a(&mut server, "www.example.");
-    assert_eq!((a(&mut server, "www.example."), server.waiting()), ("NOERROR 1 192.0.2.7".to_owned(), 0));
+    assert_eq!(
+        (a(&mut server, "www.example."), server.waiting()),
+        ("NOERROR 1 192.0.2.7".to_owned(), 0)
+    );
     server.pass(1);
-    assert_eq!((a(&mut server, "www.example."), server.waiting()), ("NOERROR 92 192.0.2.8".to_owned(), 0));
+    assert_eq!(
+        (a(&mut server, "www.example."), server.waiting()),
+        ("NOERROR 92 192.0.2.8".to_owned(), 0)
+    );
     // The next time it has come within a second.
     a(&mut server, "www.example.");
     server.pass(85);
     a(&mut server, "www.example.");
-    assert_eq!((a(&mut server, "www.example."), server.waiting()), ("NOERROR 7 192.0.2.8".to_owned(), 0));
+    assert_eq!(
+        (a(&mut server, "www.example."), server.waiting()),
+        ("NOERROR 7 192.0.2.8".to_owned(), 0)
+    );
     server.learn(&wire("www.example."), Rtype::A.0, 100, &[&[192, 0, 2, 9]]);
     server.pass(1);
-    assert_eq!((a(&mut server, "www.example."), server.waiting()), ("NOERROR 99 192.0.2.9".to_owned(), 0));
+    assert_eq!(
+        (a(&mut server, "www.example."), server.waiting()),
+        ("NOERROR 99 192.0.2.9".to_owned(), 0)
+    );
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! What is answered without the network is answered without an allocation, from the datagram to the answer.
+//! What is answered without the network is answered without an allocation, from the datagram to the
+//! answer.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 
@@ -58,7 +59,8 @@ fn query_with(qname: &[u8], opt: Option<(bool, &[EdnsOption<'_>])>) -> Vec<u8> {
     out
 }
 
-/// Asks twice, so that what is made once is made; the second answer has so many records, and costs nothing.
+/// Asks twice, so that what is made once is made; the second answer has so many records, and costs
+/// nothing.
 #[track_caller]
 fn check(qname: &[u8], options: Option<&[EdnsOption<'_>]>, records: u16) {
     let client = SocketAddr::from(([127, 0, 0, 1], 4000));
@@ -77,10 +79,15 @@ fn check(qname: &[u8], options: Option<&[EdnsOption<'_>]>, records: u16) {
 fn a_cached_answer() {
     check(CACHED, None, 1);
     check(b"\x03WWW\x07Example\x03com\x00", Some(&[]), 1);
-    check(CACHED, Some(&[EdnsOption::Cookie { client: b"8 octets", server: &[] }, EdnsOption::Nsid(&[])]), 1);
+    check(
+        CACHED,
+        Some(&[EdnsOption::Cookie { client: b"8 octets", server: &[] }, EdnsOption::Nsid(&[])]),
+        1,
+    );
 }
 
-/// What a repeated question cost: the stages that ended it, what was allocated, and the answer without AD.
+/// What a repeated question cost: the stages that ended it, what was allocated, and the answer
+/// without AD.
 fn cost_of(security: Security, dnssec_ok: bool) -> (Vec<u64>, Allocations, Vec<u8>) {
     let client = SocketAddr::from(([127, 0, 0, 1], 4000));
     let mut server = InProcess::new("[resolver]\nmode = \"recurse\"", client).unwrap();
@@ -95,7 +102,12 @@ fn cost_of(security: Security, dnssec_ok: bool) -> (Vec<u64>, Allocations, Vec<u
     let before = server.ended_by_stage();
     let mut len = None;
     let made = Allocations::of(|| len = server.answer(&query, &mut out));
-    let stages = server.ended_by_stage().iter().zip(before).map(|((_, after), (_, before))| after - before).collect();
+    let stages = server
+        .ended_by_stage()
+        .iter()
+        .zip(before)
+        .map(|((_, after), (_, before))| after - before)
+        .collect();
     out.truncate(len.unwrap());
     let is_authentic = out[3] & AD as u8 != 0;
     assert_eq!(is_authentic, security == Security::Secure && dnssec_ok);
@@ -113,22 +125,29 @@ fn a_validated_cached_name_costs_what_any_cached_name_costs() {
     }
 }
 
-/// The stage that ends a question when it comes for the second time, and what is allocated for it then.
+/// The stage that ends a question when it comes for the second time, and what is allocated for it
+/// then.
 fn second_answer(configuration: &str) -> (Option<usize>, Allocations) {
-    let mut server = InProcess::new(configuration, SocketAddr::from(([127, 0, 0, 1], 4000))).unwrap();
+    let mut server =
+        InProcess::new(configuration, SocketAddr::from(([127, 0, 0, 1], 4000))).unwrap();
     server.learn(CACHED, 1, 300, &[&[192, 0, 2, 1], &[198, 51, 100, 1]]);
     let (query, mut out) = (query(CACHED, None), vec![0; 4096]);
     server.answer(&query, &mut out).unwrap();
     let before = server.ended_by_stage();
     let made = Allocations::of(|| server.answer(&query, &mut out).map(drop).unwrap());
-    let ended = server.ended_by_stage().iter().zip(before).position(|((_, after), (_, before))| *after > before);
+    let ended = server
+        .ended_by_stage()
+        .iter()
+        .zip(before)
+        .position(|((_, after), (_, before))| *after > before);
     (ended, made)
 }
 
 /// What is only logged is judged on each query: each looks up the countries of its answer anew.
 #[test]
 fn the_countries_of_an_answer() {
-    let file = std::env::temp_dir().join(format!("avocet-no-allocation-{}.mmdb", std::process::id()));
+    let file =
+        std::env::temp_dir().join(format!("avocet-no-allocation-{}.mmdb", std::process::id()));
     std::fs::write(&file, Database::of_countries(&[("192.0.2.0/24", "NL")]).octets()).unwrap();
     let rule = "[[rule]]\nname = \"r\"\nwhen = 'geo.country == \"NL\"'\naction = \"block\"\nlog-only = true\n";
     let text = format!("{CONFIGURATION}\n[policy]\ngeo-database = \"{}\"\n{rule}", file.display());
@@ -152,6 +171,7 @@ fn a_special_name() {
 
 #[test]
 fn what_needs_the_network_gets_no_answer_here() {
-    let mut server = InProcess::new(CONFIGURATION, SocketAddr::from(([127, 0, 0, 1], 4000))).unwrap();
+    let mut server =
+        InProcess::new(CONFIGURATION, SocketAddr::from(([127, 0, 0, 1], 4000))).unwrap();
     assert_eq!(server.answer(&query(CACHED, None), &mut [0; 4096]), None);
 }

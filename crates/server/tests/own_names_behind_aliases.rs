@@ -1,4 +1,5 @@
-//! Where rules, lists and policy zones lead to another name, what this network knows of that name is the answer.
+//! Where rules, lists and policy zones lead to another name, what this network knows of that name
+//! is the answer.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 
@@ -93,7 +94,8 @@ struct Server {
 
 impl Server {
     fn start(test: &str) -> Self {
-        let directory = std::env::temp_dir().join(format!("avocet-own-names-{test}-{}", std::process::id()));
+        let directory =
+            std::env::temp_dir().join(format!("avocet-own-names-{test}-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
         let file = |name: &str, text: &str| std::fs::write(directory.join(name), text).unwrap();
         file(
@@ -115,7 +117,8 @@ impl Server {
         self.inner.learn(&wire(name), rtype.0, 300, &[data]);
     }
 
-    /// The answer when the network has answered; the question that it was asked must be that of this name.
+    /// The answer when the network has answered; the question that it was asked must be that of
+    /// this name.
     fn resume(&mut self, name: &str) -> String {
         let question = [&wire(name)[..], &[0, 1, 0, 1]].concat();
         assert_eq!(self.inner.waits_for(), Some(&question[..]), "{name}");
@@ -141,7 +144,11 @@ fn redirects_of_questions_lead_to_own_names() {
         ("special.example.", "NOERROR 30 localhost. 10800 127.0.0.1"),
     ] {
         for over in [Over::Udp, Over::Tcp, Over::Udp] {
-            assert_eq!(ask_over(over, &mut server.inner, (CLIENT, name, A)), answer, "{name} {over:?}");
+            assert_eq!(
+                ask_over(over, &mut server.inner, (CLIENT, name, A)),
+                answer,
+                "{name} {over:?}"
+            );
             assert_eq!(server.inner.waits_for(), None, "{name} asks the network");
         }
     }
@@ -151,7 +158,12 @@ fn redirects_of_questions_lead_to_own_names() {
 fn redirects_of_answers_lead_to_own_names() {
     let mut server = Server::start("answers");
     let rows: [(&str, Rtype, &[u8], &str); 2] = [
-        ("cloak.example.", Rtype::CNAME, &wire("tracker.example."), "NOERROR 30 garden.home. 200 10.1.1.1"),
+        (
+            "cloak.example.",
+            Rtype::CNAME,
+            &wire("tracker.example."),
+            "NOERROR 30 garden.home. 200 10.1.1.1",
+        ),
         ("hosted.example.", A, &[192, 0, 2, 9], "NOERROR 40 garden.home. 200 10.1.1.1"),
     ];
     for (name, rtype, data, answer) in rows {
@@ -189,12 +201,16 @@ fn what_is_known_of_a_redirected_name_is_not_given_where_its_target_fails() {
         server.learn(name, A, &[192, 0, 2, 66]);
         assert_eq!(ask(&mut server.inner, CLIENT, name, A), "nothing");
         let answer = server.resume("garden.example.");
-        assert_eq!(answer, "NOERROR 30 garden.example. 30 192.0.2.7 [3 resolution failed or takes long]", "{name}");
+        assert_eq!(
+            answer, "NOERROR 30 garden.example. 30 192.0.2.7 [3 resolution failed or takes long]",
+            "{name}"
+        );
     }
 }
 
 fn plain(more: &str) -> String {
-    let forward = "[resolver]\nmode = \"forward\"\n[[forward]]\nzone = \".\"\nupstreams = [\"192.0.2.53\"]\n";
+    let forward =
+        "[resolver]\nmode = \"forward\"\n[[forward]]\nzone = \".\"\nupstreams = [\"192.0.2.53\"]\n";
     format!("{forward}[cache]\npacket-bytes = \"1MiB\"\nrrset-bytes = \"1MiB\"\n{more}")
 }
 
@@ -219,14 +235,19 @@ fn a_reload_that_changes_own_names_holds_for_cached_aliases_that_lead_to_them() 
 }
 
 #[test]
-fn an_own_address_behind_an_alias_of_others_is_private_and_a_direct_question_for_it_is_not_judged() {
-    let policy = format!("{NAS}[policy]\nblock-private = true\nprivate-exceptions = [\"home.example\"]\n");
+fn an_own_address_behind_an_alias_of_others_is_private_and_a_direct_question_for_it_is_not_judged()
+{
+    let policy =
+        format!("{NAS}[policy]\nblock-private = true\nprivate-exceptions = [\"home.example\"]\n");
     let mut server = InProcess::new(&plain(&policy), SocketAddr::from((CLIENT, 4000))).unwrap();
     for name in ["evil.example.", "nas.home.example."] {
         server.learn(&wire(name), Rtype::CNAME.0, 300, &[&wire("nas.lan.")]);
     }
     assert_eq!(ask(&mut server, CLIENT, "nas.lan.", A), "NOERROR 300 192.168.1.5");
-    assert_eq!(ask(&mut server, CLIENT, "nas.home.example.", A), "NOERROR 300 nas.lan. 300 192.168.1.5");
+    assert_eq!(
+        ask(&mut server, CLIENT, "nas.home.example.", A),
+        "NOERROR 300 nas.lan. 300 192.168.1.5"
+    );
     let blocked = ask(&mut server, CLIENT, "evil.example.", A);
     assert!(!blocked.contains("192.168.1.5"), "{blocked}");
 }

@@ -1,4 +1,5 @@
-//! Lists, rules and clients on the way of a query: what each client gets for each name, from datagram to answer.
+//! Lists, rules and clients on the way of a query: what each client gets for each name, from
+//! datagram to answer.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 
@@ -117,7 +118,8 @@ struct Server {
 
 impl Server {
     fn start(test: &str) -> Self {
-        let directory = std::env::temp_dir().join(format!("avocet-policy-{test}-{}", std::process::id()));
+        let directory =
+            std::env::temp_dir().join(format!("avocet-policy-{test}-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
         let file = |name: &str, text: &str| {
             let path = directory.join(name);
@@ -133,7 +135,8 @@ impl Server {
         );
         let adult = file("adult.txt", "0.0.0.0 adult.example\n");
         let configuration = CONFIGURATION.replace("ADS", &ads).replace("ADULT", &adult);
-        let mut inner = InProcess::new(&configuration, SocketAddr::from(([10, 0, 0, 1], 4000))).unwrap();
+        let mut inner =
+            InProcess::new(&configuration, SocketAddr::from(([10, 0, 0, 1], 4000))).unwrap();
         inner.set_wall_clock(NOON);
         let a = Rtype::A.0;
         for (name, address) in [
@@ -181,7 +184,8 @@ const ANYONE: [u8; 4] = [10, 0, 0, 1];
 const TABLET: [u8; 4] = [10, 0, 0, 20];
 const FREE: [u8; 4] = [10, 0, 5, 5];
 
-/// Asks each question three times, in turns over UDP and TCP: each answer is the same, decided or kept.
+/// Asks each question three times, in turns over UDP and TCP: each answer is the same, decided or
+/// kept.
 #[track_caller]
 fn check(server: &mut Server, rows: &[([u8; 4], &str, Rtype, &str)]) {
     for over in [Over::Udp, Over::Tcp, Over::Udp] {
@@ -245,13 +249,16 @@ fn lists_ask_for_clients_by_name_address_and_tag() {
 
 /// A server with one list and more tables.
 fn with_list(test: &str, list: &str, tables: &str) -> Server {
-    let directory = std::env::temp_dir().join(format!("avocet-policy-{test}-{}", std::process::id()));
+    let directory =
+        std::env::temp_dir().join(format!("avocet-policy-{test}-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
     let file = directory.join("list.txt");
     std::fs::write(&file, list).unwrap();
     let forward = "[[forward]]\nzone = \".\"\nupstreams = [\"192.0.2.1\"]\n";
-    let configuration = format!("{forward}[[list]]\nname = \"own\"\nfile = {:?}\n{tables}", file.to_string_lossy());
-    let mut inner = InProcess::new(&configuration, SocketAddr::from(([10, 0, 0, 1], 4000))).unwrap();
+    let configuration =
+        format!("{forward}[[list]]\nname = \"own\"\nfile = {:?}\n{tables}", file.to_string_lossy());
+    let mut inner =
+        InProcess::new(&configuration, SocketAddr::from(([10, 0, 0, 1], 4000))).unwrap();
     inner.set_wall_clock(NOON);
     Server { inner, directory }
 }
@@ -315,7 +322,12 @@ fn rules_rewrite_questions_and_read_answers() {
             (ANYONE, "y.gone.example.", Rtype::A, "nothing"),
             (ANYONE, "hosted.example.", Rtype::A, "REFUSED [15 rule net]"),
             (ANYONE, "www.google.com.", Rtype::A, "NOERROR 300 192.0.2.16"),
-            (TABLET, "www.google.com.", Rtype::A, "NOERROR 30 forcesafesearch.google.com. 300 192.0.2.15"),
+            (
+                TABLET,
+                "www.google.com.",
+                Rtype::A,
+                "NOERROR 30 forcesafesearch.google.com. 300 192.0.2.15",
+            ),
         ],
     );
 }
@@ -327,7 +339,12 @@ fn safe_search_takes_no_name_off_a_list() {
         &mut server,
         &[
             (TABLET, "duckduckgo.com.", Rtype::A, "NOERROR 30 0.0.0.0 [17 list ads]"),
-            (TABLET, "www.google.com.", Rtype::A, "NOERROR 30 forcesafesearch.google.com. 300 192.0.2.15"),
+            (
+                TABLET,
+                "www.google.com.",
+                Rtype::A,
+                "NOERROR 30 forcesafesearch.google.com. 300 192.0.2.15",
+            ),
         ],
     );
 }
@@ -338,7 +355,12 @@ fn private_addresses_of_public_names_are_taken_out() {
     check(
         &mut server,
         &[
-            (ANYONE, "rebound.example.", Rtype::A, "NOERROR [15 a private address of a public name]"),
+            (
+                ANYONE,
+                "rebound.example.",
+                Rtype::A,
+                "NOERROR [15 a private address of a public name]",
+            ),
             (ANYONE, "nas.home.example.", Rtype::A, "NOERROR 300 192.168.1.2"),
             (ANYONE, "x.corp.example.", Rtype::A, "NOERROR 300 192.168.1.2"),
         ],
@@ -384,14 +406,21 @@ fn a_rate_limit_counts_cached_answers_too() {
 
 #[test]
 fn what_is_wrong_with_a_policy_is_told_with_its_place() {
-    let wrong = |text: &str| InProcess::new(text, SocketAddr::from((ANYONE, 1))).err().unwrap_or_default();
+    let wrong =
+        |text: &str| InProcess::new(text, SocketAddr::from((ANYONE, 1))).err().unwrap_or_default();
     let rule = "[[rule]]\nname = \"r\"\nwhen = 'qname.undr(\"x\")'\naction = \"block\"\n";
     let error = wrong(rule);
-    assert!(error.contains("rule `r`: column 7") && error.contains("under") && error.contains('^'), "{error}");
-    let late = "[[rule]]\nname = \"late\"\nwhen = 'answer.ip.in(\"192.0.2.0/24\")'\naction = \"drop\"\n";
+    assert!(
+        error.contains("rule `r`: column 7") && error.contains("under") && error.contains('^'),
+        "{error}"
+    );
+    let late =
+        "[[rule]]\nname = \"late\"\nwhen = 'answer.ip.in(\"192.0.2.0/24\")'\naction = \"drop\"\n";
     let error = wrong(late);
     assert!(error.contains("rule `late`: the condition reads the answer"), "{error}");
-    let error = wrong("[[group]]\nname = \"g\"\nlists = [\"nope\"]\n[[list]]\nname = \"l\"\nfile = \"x\"\n");
+    let error = wrong(
+        "[[group]]\nname = \"g\"\nlists = [\"nope\"]\n[[list]]\nname = \"l\"\nfile = \"x\"\n",
+    );
     assert!(error.contains("nope"), "{error}");
     let error = wrong("[[list]]\nname = \"l\"\n[[list]]\nname = \"l\"\nurl = \"ftp://x\"\n");
     assert!(error.contains("`url` or `file` is missing") && error.contains("http://"), "{error}");
@@ -432,8 +461,12 @@ answer = "nxdomain"
 #[test]
 fn rules_go_by_the_countries_of_all_addresses_in_an_answer() {
     let file = std::env::temp_dir().join(format!("avocet-policy-geo-{}.mmdb", std::process::id()));
-    let networks =
-        [("192.0.2.0/24", "NL"), ("198.51.100.0/24", "SE"), ("2001:db8::/48", "NL"), ("2001:db8:1::/48", "SE")];
+    let networks = [
+        ("192.0.2.0/24", "NL"),
+        ("198.51.100.0/24", "SE"),
+        ("2001:db8::/48", "NL"),
+        ("2001:db8:1::/48", "SE"),
+    ];
     std::fs::write(&file, Database::of_countries(&networks).octets()).unwrap();
     let configuration = BY_COUNTRY.replace("GEO", &file.display().to_string());
     let inner = InProcess::new(&configuration, SocketAddr::from((ANYONE, 4000)));
@@ -441,7 +474,9 @@ fn rules_go_by_the_countries_of_all_addresses_in_an_answer() {
     let mut server = Server { inner: inner.unwrap(), directory: file };
     let v6 = |text: &str| text.parse::<std::net::Ipv6Addr>().unwrap().octets();
     let hints = [&b"\x00\x01\x00\x00\x04\x00\x08"[..], &[198, 51, 100, 1, 192, 0, 2, 1]].concat();
-    let learn = |name: &str, rtype: Rtype, records: &[&[u8]]| server.inner.learn(&wire(name), rtype.0, 300, records);
+    let learn = |name: &str, rtype: Rtype, records: &[&[u8]]| {
+        server.inner.learn(&wire(name), rtype.0, 300, records)
+    };
     for name in ["nl.example.", "x.fine.example.", "nl.only.example."] {
         learn(name, Rtype::A, &[&[192, 0, 2, 1]]);
     }
@@ -456,7 +491,8 @@ fn rules_go_by_the_countries_of_all_addresses_in_an_answer() {
     learn("made.example.", Rtype::AAAA, &[&v6("2001:db8:64::192.0.2.1")]);
     learn("known.example.", Rtype::AAAA, &[&v6("64:ff9b::192.0.2.1")]);
     learn("hints.example.", Rtype::HTTPS, &[&hints]);
-    let (blocked, blocked_v6) = ("NOERROR 30 0.0.0.0 [15 rule abroad]", "NOERROR 30 :: [15 rule abroad]");
+    let (blocked, blocked_v6) =
+        ("NOERROR 30 0.0.0.0 [15 rule abroad]", "NOERROR 30 :: [15 rule abroad]");
     check(
         &mut server,
         &[
@@ -501,14 +537,18 @@ fn plain(policy: &str) -> InProcess {
 #[test]
 fn a_rule_acts_however_many_hold_beside_it() {
     let tags = |name: &str| -> String {
-        let tag = |place| format!("[[rule]]\nname = \"{name}{place}\"\nwhen = 'true'\naction = \"tag\"\ntag = \"x\"\n");
+        let tag = |place| {
+            format!(
+                "[[rule]]\nname = \"{name}{place}\"\nwhen = 'true'\naction = \"tag\"\ntag = \"x\"\n"
+            )
+        };
         (0..20).map(tag).collect()
     };
     let (tags, more) = (tags("a"), tags("b"));
     let ttl = "[[rule]]\nname = \"ttl\"\nwhen = 'true'\naction = \"ttl\"\nmax-secs = 10\n";
-    let of_answer =
-        "[[rule]]\nname = \"seen\"\nwhen = 'answer.ip.in(\"192.0.2.0/24\")'\naction = \"ttl\"\nmax-secs = 10\n";
-    let limit = "[[rule]]\nname = \"slow\"\nwhen = 'true'\naction = \"rate-limit\"\nrps = 1\nburst = 2\n";
+    let of_answer = "[[rule]]\nname = \"seen\"\nwhen = 'answer.ip.in(\"192.0.2.0/24\")'\naction = \"ttl\"\nmax-secs = 10\n";
+    let limit =
+        "[[rule]]\nname = \"slow\"\nwhen = 'true'\naction = \"rate-limit\"\nrps = 1\nburst = 2\n";
     let open = "NOERROR 10 192.0.2.7";
     for (rules, answers) in [
         (format!("{tags}{ttl}"), [open; 3]),
@@ -519,12 +559,17 @@ fn a_rule_acts_however_many_hold_beside_it() {
         let mut server = plain(&rules);
         server.learn(&wire("www.example."), Rtype::A.0, 300, &[&[192, 0, 2, 7]]);
         for (round, answer) in (1..).zip(answers) {
-            assert_eq!(asked::ask(&mut server, ANYONE, "www.example.", Rtype::A), answer, "round {round} of {rules}");
+            assert_eq!(
+                asked::ask(&mut server, ANYONE, "www.example.", Rtype::A),
+                answer,
+                "round {round} of {rules}"
+            );
         }
     }
 }
 
-/// A rule on addresses, and the protection against rebinding, by which the private ones are blocked.
+/// A rule on addresses, and the protection against rebinding, by which the private ones are
+/// blocked.
 const AGAINST_PRIVATE: [(&str, &str); 2] = [
     ("[policy]\nblock-private = true\n", "[15 a private address of a public name]"),
     (
@@ -555,7 +600,11 @@ fn an_address_for_the_translator_is_judged_as_the_one_that_it_stands_for() {
             ("public.example.", Rtype::AAAA, "NOERROR 300 2001:db8:64::c000:207"),
             ("hint.example.", Rtype::HTTPS, &blocked),
         ] {
-            assert_eq!(asked::ask(&mut server, ANYONE, name, rtype), answer, "{name} with {policy}");
+            assert_eq!(
+                asked::ask(&mut server, ANYONE, name, rtype),
+                answer,
+                "{name} with {policy}"
+            );
         }
     }
 }
@@ -565,7 +614,13 @@ fn an_answer_that_leads_to_more_than_is_looked_at_is_not_given() {
     let hints = |first: usize, count: usize| {
         let public = [192, 0, 2, 7].repeat(count);
         let length = ((first + count) * 4) as u16;
-        [&b"\x00\x01\x00\x00\x04"[..], &length.to_be_bytes(), &[192, 168, 1, 1].repeat(first), &public].concat()
+        [
+            &b"\x00\x01\x00\x00\x04"[..],
+            &length.to_be_bytes(),
+            &[192, 168, 1, 1].repeat(first),
+            &public,
+        ]
+        .concat()
     };
     let mut many = hints(0, 512);
     many.extend([192, 168, 1, 1]);
@@ -573,9 +628,11 @@ fn an_answer_that_leads_to_more_than_is_looked_at_is_not_given() {
     many[5..7].copy_from_slice(&((length - 7) as u16).to_be_bytes());
     for (policy, reason) in AGAINST_PRIVATE {
         let mut server = plain(policy);
-        for (name, data) in
-            [("many.example.", &many), ("first.example.", &hints(1, 2)), ("most.example.", &hints(0, 512))]
-        {
+        for (name, data) in [
+            ("many.example.", &many),
+            ("first.example.", &hints(1, 2)),
+            ("most.example.", &hints(0, 512)),
+        ] {
             server.learn(&wire(name), Rtype::HTTPS.0, 300, &[data]);
         }
         let mut answer = |name| ask_over(Over::Tcp, &mut server, (ANYONE, name, Rtype::HTTPS));
@@ -584,7 +641,11 @@ fn an_answer_that_leads_to_more_than_is_looked_at_is_not_given() {
         assert_eq!(answer("first.example."), format!("NOERROR {reason}"), "{policy}");
         assert!(answer("most.example.").starts_with("NOERROR 300 1 . ipv4hint="), "{policy}");
     }
-    let mut server = plain("[[rule]]\nname = \"r\"\nwhen = 'true'\naction = \"ttl\"\nmax-secs = 60\n");
+    let mut server =
+        plain("[[rule]]\nname = \"r\"\nwhen = 'true'\naction = \"ttl\"\nmax-secs = 60\n");
     server.learn(&wire("many.example."), Rtype::HTTPS.0, 300, &[&many]);
-    assert!(ask_over(Over::Tcp, &mut server, (ANYONE, "many.example.", Rtype::HTTPS)).starts_with("NOERROR 60 1"));
+    assert!(
+        ask_over(Over::Tcp, &mut server, (ANYONE, "many.example.", Rtype::HTTPS))
+            .starts_with("NOERROR 60 1")
+    );
 }

@@ -1,8 +1,8 @@
 //! The way of a query against a slow, obvious model of the policy, written from the manual.
 //!
-//! Each seed is a configuration of lists, rules, a policy zone, groups and schedules, and a run of queries of two clients
-//! over UDP and TCP, for names that are in the cache and for names that come from the network while the client waits.
-//! `AVOCET_POLICY_SEEDS` is how many seeds are tried.
+//! Each seed is a configuration of lists, rules, a policy zone, groups and schedules, and a run of
+//! queries of two clients over UDP and TCP, for names that are in the cache and for names that come
+//! from the network while the client waits. `AVOCET_POLICY_SEEDS` is how many seeds are tried.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 
@@ -37,7 +37,8 @@ const CHAIN: &str = "chain.example";
 const LINK: &str = "link.example";
 /// A name with two services at other names.
 const SERVICES: &str = "services.example";
-/// Names with an address each, those that lists, zones and rules are about. The last one is of a known service.
+/// Names with an address each, those that lists, zones and rules are about. The last one is of a
+/// known service.
 const NAMES: [&str; 5] = ["a.example", "x.a.example", "b.example", "c.example", "youtu.be"];
 const ADDRESSES: [[u8; 4]; 3] = [[192, 0, 2, 1], [198, 51, 100, 1], [192, 168, 1, 1]];
 /// The networks of the addresses, and their triggers in a policy zone.
@@ -79,16 +80,23 @@ impl Setting {
         };
         let listed = [NAMES[0], NAMES[1], NAMES[2], NAMES[3], NAMES[4], OWN, HINT, ALIAS, LINK];
         let allowed = [NAMES[0], NAMES[1], NAMES[2], NAMES[3], ALIAS, LINK, CHAIN];
-        let zone_names = some(choices, &listed, 6).into_iter().map(|name| (name, ZoneAction::any(choices))).collect();
+        let zone_names = some(choices, &listed, 6)
+            .into_iter()
+            .map(|name| (name, ZoneAction::any(choices)))
+            .collect();
         let networks: Vec<usize> = (0..NETWORKS.len()).filter(|_| choices.one_in(6)).collect();
-        let lists = |choices: &mut Choices| (0..LISTS.len()).filter(|_| !choices.one_in(4)).collect();
+        let lists =
+            |choices: &mut Choices| (0..LISTS.len()).filter(|_| !choices.one_in(4)).collect();
         Self {
             rules: rules(choices),
             blocked: [some(choices, &listed, 4), some(choices, &listed, 6)],
             allowed: [some(choices, &allowed, 10), some(choices, &allowed, 12)],
             zone_is_first: choices.one_in(2),
             zone_names,
-            zone_networks: networks.into_iter().map(|network| (network, ZoneAction::any(choices))).collect(),
+            zone_networks: networks
+                .into_iter()
+                .map(|network| (network, ZoneAction::any(choices)))
+                .collect(),
             in_force: [lists(choices), lists(choices)],
             blocks_private: choices.one_in(2),
             addresses: std::array::from_fn(|_| choices.below(ADDRESSES.len())),
@@ -118,7 +126,8 @@ impl Setting {
             std::fs::write(&file, self.list_text(list)).unwrap();
             let format = if list == ZONE { "rpz" } else { "adblock" };
             let (name, file) = (LISTS[list], file.display());
-            writeln!(text, "[[list]]\nname = \"{name}\"\nfile = \"{file}\"\nformat = \"{format}\"").unwrap();
+            writeln!(text, "[[list]]\nname = \"{name}\"\nfile = \"{file}\"\nformat = \"{format}\"")
+                .unwrap();
         }
         self.rules.iter().enumerate().for_each(|(place, rule)| text.push_str(&rule.text(place)));
         text
@@ -152,11 +161,15 @@ impl Setting {
             SERVICES => {
                 let [first, second] = [self.target, self.service].map(|place| target(NAMES[place]));
                 let hint = [&b"\x00\x04\x00\x04"[..], &ADDRESSES[self.hint]].concat();
-                let record = |(place, name): (u8, Vec<u8>)| [&[0, place][..], &name, &hint].concat();
+                let record =
+                    |(place, name): (u8, Vec<u8>)| [&[0, place][..], &name, &hint].concat();
                 let [first, second] = [(1, first), (2, second)].map(record);
                 server.learn(&owner, Rtype::HTTPS.0, 86_400, &[&first, &second]);
             }
-            HINT => learn(Rtype::HTTPS, &[&b"\x00\x01\x00\x00\x04\x00\x04"[..], &ADDRESSES[self.hint]].concat()),
+            HINT => learn(
+                Rtype::HTTPS,
+                &[&b"\x00\x01\x00\x00\x04\x00\x04"[..], &ADDRESSES[self.hint]].concat(),
+            ),
             GARDEN => {
                 learn(Rtype::A, &[203, 0, 113, 6]);
                 learn(Rtype::HTTPS, b"\x00\x02\x00");
@@ -187,12 +200,15 @@ fn is_under(name: &str, above: &str) -> bool {
     name == above || name.strip_suffix(above).is_some_and(|rest| rest.ends_with('.'))
 }
 
-/// A limit behind a rule that decides on answers acts on a query only where the answer is not kept, so there is none.
+/// A limit behind a rule that decides on answers acts on a query only where the answer is not kept,
+/// so there is none.
 fn rules(choices: &mut Choices) -> Vec<Rule> {
     let mut rules: Vec<Rule> = (0..choices.below(6)).map(|_| Rule::any(choices)).collect();
-    let may_wait = |rule: &Rule| rule.action.decides() && (rule.reads_answer() || rule.looks_behind());
+    let may_wait =
+        |rule: &Rule| rule.action.decides() && (rule.reads_answer() || rule.looks_behind());
     if let Some(first) = rules.iter().position(may_wait) {
-        let limits = rules[first..].iter_mut().filter(|rule| matches!(rule.action, Action::Limit(_)));
+        let limits =
+            rules[first..].iter_mut().filter(|rule| matches!(rule.action, Action::Limit(_)));
         limits.for_each(|rule| rule.action = Action::Tag);
     }
     rules
@@ -252,7 +268,10 @@ impl Model<'_> {
             if let Some(answer) = self.by_lists_on_answer(query, &truth) {
                 return answer;
             }
-            if self.setting.blocks_private && ADDRESSES[truth.address][0] == 192 && ADDRESSES[truth.address][1] == 168 {
+            if self.setting.blocks_private
+                && ADDRESSES[truth.address][0] == 192
+                && ADDRESSES[truth.address][1] == 168
+            {
                 return "NOERROR [private]".to_owned();
             }
         }
@@ -260,14 +279,16 @@ impl Model<'_> {
     }
 
     fn is_lifted(&self, query: &Query) -> bool {
-        query.now < self.pause_until || (query.now < self.grant.1 && is_under(query.name, self.grant.0))
+        query.now < self.pause_until
+            || (query.now < self.grant.1 && is_under(query.name, self.grant.0))
     }
 
     /// The names in the answer that no rule would let pass if they were asked for.
     fn judged(&self, query: &Query, truth: &Truth) -> Vec<&'static str> {
         let is_free = |name| {
             let query = Query { name, ..*query };
-            let (_, decided) = self.rules(&query, None, self.is_lifted(&query), self.setting.rules.len());
+            let (_, decided) =
+                self.rules(&query, None, self.is_lifted(&query), self.setting.rules.len());
             decided.is_some_and(|place| self.setting.rules[place].action == Action::Allow)
         };
         truth.names().filter(|name| !is_free(*name)).collect()
@@ -301,23 +322,36 @@ impl Model<'_> {
     }
 
     /// The rules that hold before the one that decides, which is before `end`.
-    fn rules(&self, query: &Query, truth: Option<&Truth>, is_lifted: bool, end: usize) -> (Vec<usize>, Option<usize>) {
+    fn rules(
+        &self,
+        query: &Query,
+        truth: Option<&Truth>,
+        is_lifted: bool,
+        end: usize,
+    ) -> (Vec<usize>, Option<usize>) {
         let mut noted = Vec::new();
         for (place, rule) in self.setting.rules.iter().enumerate().take(end) {
             let is_asked = match truth {
                 None => !rule.reads_answer(),
                 Some(_) => rule.reads_answer() || rule.looks_behind(),
             };
-            let behind: Vec<&str> =
-                truth.filter(|_| rule.looks_behind()).map_or_else(Vec::new, |truth| self.judged(query, truth));
+            let behind: Vec<&str> = truth
+                .filter(|_| rule.looks_behind())
+                .map_or_else(Vec::new, |truth| self.judged(query, truth));
             let holds = |test| match test {
-                Test::OnList(list) => behind.iter().chain([&query.name]).any(|name| self.is_on(list, name)),
-                Test::OfService => behind.iter().chain([&query.name]).any(|name| is_under(name, NAMES[4])),
+                Test::OnList(list) => {
+                    behind.iter().chain([&query.name]).any(|name| self.is_on(list, name))
+                }
+                Test::OfService => {
+                    behind.iter().chain([&query.name]).any(|name| is_under(name, NAMES[4]))
+                }
                 test => self.holds(test, query, truth),
             };
             let holds = rule.tests.iter().all(|(test, is_negated)| holds(*test) != *is_negated);
             let is_void = (rule.action == Action::Truncate && query.over == Over::Tcp)
-                || (is_lifted && !rule.log_only && matches!(rule.action, Action::Block | Action::Drop));
+                || (is_lifted
+                    && !rule.log_only
+                    && matches!(rule.action, Action::Block | Action::Drop));
             if !is_asked || !holds || is_void {
                 continue;
             }
@@ -340,7 +374,9 @@ impl Model<'_> {
             Test::IsAddress => query.rtype == Rtype::A,
             Test::AtNight => (NINE..NINE + 3600).contains(&query.now),
             Test::AnswerIn(network) => truth.is_some_and(|truth| truth.address == network),
-            Test::AliasUnder(above) => truth.is_some_and(|truth| truth.names().any(|name| is_under(name, above))),
+            Test::AliasUnder(above) => {
+                truth.is_some_and(|truth| truth.names().any(|name| is_under(name, above)))
+            }
         }
     }
 
@@ -396,12 +432,14 @@ impl Model<'_> {
 
     fn is_allowed(&self, query: &Query, name: &str) -> bool {
         (0..2).any(|list| {
-            self.is_in_force(query, list) && self.setting.allowed[list].iter().any(|above| is_under(name, above))
+            self.is_in_force(query, list)
+                && self.setting.allowed[list].iter().any(|above| is_under(name, above))
         })
     }
 
     fn is_blocked(&self, query: &Query, name: &str) -> bool {
-        !self.is_allowed(query, name) && (0..2).any(|list| self.is_in_force(query, list) && self.is_on(list, name))
+        !self.is_allowed(query, name)
+            && (0..2).any(|list| self.is_in_force(query, list) && self.is_on(list, name))
     }
 
     fn by_lists_on_question(&self, query: &Query) -> Option<String> {
@@ -417,7 +455,8 @@ impl Model<'_> {
         is_blocked.then(|| blocked(query))
     }
 
-    /// Between a zone and a list the one that comes first decides; what only ends the say of zones is about zones alone.
+    /// Between a zone and a list the one that comes first decides; what only ends the say of zones
+    /// is about zones alone.
     fn zone_goes_first(&self, action: ZoneAction, is_listed: bool) -> bool {
         !is_listed || (self.setting.zone_is_first && action != ZoneAction::Passthru)
     }
@@ -427,7 +466,8 @@ impl Model<'_> {
             return None;
         }
         // A name that a list allows frees none but itself.
-        let is_listed = self.judged(query, truth).into_iter().any(|name| self.is_blocked(query, name));
+        let is_listed =
+            self.judged(query, truth).into_iter().any(|name| self.is_blocked(query, name));
         if self.is_in_force(query, ZONE)
             && let Some((action, aliases)) = self.zone_on_answer(query, truth)
             && self.zone_goes_first(action, is_listed)
@@ -438,7 +478,8 @@ impl Model<'_> {
         is_listed.then(|| blocked(query))
     }
 
-    /// The trigger for the name that comes first in the chain, its address last; with the aliases before it.
+    /// The trigger for the name that comes first in the chain, its address last; with the aliases
+    /// before it.
     fn zone_on_answer(&self, query: &Query, truth: &Truth) -> Option<(ZoneAction, String)> {
         let mut aliases = String::new();
         for name in [query.name].into_iter().chain(truth.aliases.iter().copied()) {
@@ -454,13 +495,18 @@ impl Model<'_> {
         if let Some(action) = of_services.find(|action| *action != ZoneAction::Passthru) {
             return Some((action, aliases));
         }
-        let (_, action) = self.setting.zone_networks.iter().find(|(network, _)| *network == truth.address)?;
+        let (_, action) =
+            self.setting.zone_networks.iter().find(|(network, _)| *network == truth.address)?;
         Some((*action, aliases))
     }
 }
 
 fn blocked(query: &Query) -> String {
-    if query.rtype == Rtype::A { "NOERROR 0.0.0.0 [list]".to_owned() } else { "NOERROR [list]".to_owned() }
+    if query.rtype == Rtype::A {
+        "NOERROR 0.0.0.0 [list]".to_owned()
+    } else {
+        "NOERROR [list]".to_owned()
+    }
 }
 
 fn redirected(query: &Query, aliases: &str, target: &str) -> String {
@@ -518,11 +564,13 @@ impl Drop for Run {
 
 impl Run {
     fn start(seed: u64, setting: &Setting) -> (Self, String) {
-        let directory = std::env::temp_dir().join(format!("avocet-policy-model-{seed}-{}", std::process::id()));
+        let directory =
+            std::env::temp_dir().join(format!("avocet-policy-model-{seed}-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
         let configuration = setting.configuration(&directory);
         let server = InProcess::new(&configuration, SocketAddr::from((CLIENTS[0], 4000)));
-        let mut server = server.unwrap_or_else(|error| panic!("seed {seed}: {error}\n{configuration}"));
+        let mut server =
+            server.unwrap_or_else(|error| panic!("seed {seed}: {error}\n{configuration}"));
         server.set_wall_clock(START);
         for name in NAMES.into_iter().chain([ALIAS, CHAIN, LINK, HINT, SERVICES, GARDEN]) {
             setting.learn(&server, name, name);
@@ -537,7 +585,11 @@ impl Run {
             self.made += 1;
             name = format!("n{}.{name}", self.made);
         }
-        let line = ask_over(query.over, &mut self.server, (CLIENTS[query.client], &format!("{name}."), query.rtype));
+        let line = ask_over(
+            query.over,
+            &mut self.server,
+            (CLIENTS[query.client], &format!("{name}."), query.rtype),
+        );
         if self.server.waits_for().is_none() {
             return in_short(&line);
         }
@@ -567,13 +619,21 @@ fn check(seed: u64) {
         if choices.one_in(10) {
             let pauses = choices.one_in(2).then(|| Pause { scope: Scope::All, until: now + 1 });
             let name = choices.of(&NAMES);
-            let grants = choices.one_in(2).then(|| Grant { name: name.to_owned(), scope: Scope::All, until: now + 2 });
+            let grants = choices.one_in(2).then(|| Grant {
+                name: name.to_owned(),
+                scope: Scope::All,
+                until: now + 2,
+            });
             model.pause_until = if pauses.is_some() { now + 1 } else { 0 };
             model.grant = (name, if grants.is_some() { now + 2 } else { 0 });
-            let switches = Switches { pauses: pauses.into_iter().collect(), grants: grants.into_iter().collect() };
+            let switches = Switches {
+                pauses: pauses.into_iter().collect(),
+                grants: grants.into_iter().collect(),
+            };
             run.server.switch(switches).unwrap();
         }
-        let name = choices.of(&[NAMES[0], NAMES[1], NAMES[2], NAMES[4], ALIAS, CHAIN, HINT, SERVICES, OWN]);
+        let name = choices
+            .of(&[NAMES[0], NAMES[1], NAMES[2], NAMES[4], ALIAS, CHAIN, HINT, SERVICES, OWN]);
         let over = choices.of(&[Over::Udp, Over::Tcp]);
         let query = Query { client: choices.below(2), over, name, rtype: rtype_of(name), now };
         let is_cached = choices.one_in(2);

@@ -1,4 +1,5 @@
-//! Response policy zones on the way of a query: every trigger and action, for whom, and beside lists and rules.
+//! Response policy zones on the way of a query: every trigger and action, for whom, and beside
+//! lists and rules.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 
@@ -44,13 +45,15 @@ struct Server {
 impl Server {
     /// A server with these lists, each of a name, further keys and a text, and more configuration.
     fn start(test: &str, lists: &[(&str, &str, &str)], more: &str) -> Self {
-        let directory = std::env::temp_dir().join(format!("avocet-rpz-{test}-{}", std::process::id()));
+        let directory =
+            std::env::temp_dir().join(format!("avocet-rpz-{test}-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
         let mut configuration = format!("{CONFIGURATION}{more}");
         for (name, keys, text) in lists {
             let path = directory.join(name);
             std::fs::write(&path, text).unwrap();
-            configuration += &format!("[[list]]\nname = \"{name}\"\nfile = \"{}\"\n{keys}\n", path.display());
+            configuration +=
+                &format!("[[list]]\nname = \"{name}\"\nfile = \"{}\"\n{keys}\n", path.display());
         }
         let inner = InProcess::new(&configuration, SocketAddr::from((ANYONE, 4000))).unwrap();
         for (name, address) in [
@@ -96,12 +99,17 @@ const ANYONE: [u8; 4] = [10, 0, 0, 1];
 const FREE: [u8; 4] = [10, 0, 5, 5];
 const A: Rtype = Rtype::A;
 
-/// Asks each question three times: what is decided, what is kept of it, and what is kept for others is the same.
+/// Asks each question three times: what is decided, what is kept of it, and what is kept for others
+/// is the same.
 #[track_caller]
 fn check(server: &mut Server, rows: &[([u8; 4], &str, Rtype, &str)]) {
     for round in 1..=3 {
         for (client, name, rtype, answer) in rows {
-            assert_eq!(server.ask(*client, name, *rtype), *answer, "{client:?} {name} {rtype}, round {round}");
+            assert_eq!(
+                server.ask(*client, name, *rtype),
+                *answer,
+                "{client:?} {name} {rtype}, round {round}"
+            );
         }
     }
 }
@@ -126,7 +134,12 @@ fn each_action_is_taken_for_whom_the_zone_holds() {
             (ANYONE, "drop.example.", A, "nothing"),
             (ANYONE, "tcp.example.", A, "NOERROR TC"),
             (ANYONE, "moved.example.", A, "NOERROR 30 walled.example. 300 192.0.2.99"),
-            (ANYONE, "moved.example.", Rtype::CNAME, "NOERROR 30 walled.example. [17 list rpz, qname]"),
+            (
+                ANYONE,
+                "moved.example.",
+                Rtype::CNAME,
+                "NOERROR 30 walled.example. [17 list rpz, qname]",
+            ),
             (ANYONE, "data.example.", A, "NOERROR 30 192.0.2.50 9 192.0.2.51 [17 list rpz, qname]"),
             (ANYONE, "data.example.", Rtype::TXT, "NOERROR 30 \"why\" [17 list rpz, qname]"),
             (ANYONE, "data.example.", Rtype::AAAA, "NOERROR [17 list rpz, qname]"),
@@ -139,14 +152,21 @@ fn each_action_is_taken_for_whom_the_zone_holds() {
 
 #[test]
 fn a_garden_takes_names_in_and_refuses_those_that_do_not_fit() {
-    let mut server =
-        Server::rpz("garden", "*.bad.example CNAME *.garden.example.\n*.long.example CNAME *.garden.example.\n");
+    let mut server = Server::rpz(
+        "garden",
+        "*.bad.example CNAME *.garden.example.\n*.long.example CNAME *.garden.example.\n",
+    );
     let label = "a".repeat(58);
     let long = format!("{label}.{label}.{label}.{label}.long.example.");
     check(
         &mut server,
         &[
-            (ANYONE, "www.bad.example.", A, "NOERROR 30 www.bad.example.garden.example. 300 192.0.2.97"),
+            (
+                ANYONE,
+                "www.bad.example.",
+                A,
+                "NOERROR 30 www.bad.example.garden.example. 300 192.0.2.97",
+            ),
             (ANYONE, &long, A, "YXDOMAIN [17 list rpz, qname]"),
         ],
     );
@@ -154,30 +174,51 @@ fn a_garden_takes_names_in_and_refuses_those_that_do_not_fit() {
 
 #[test]
 fn a_name_behind_an_alias_is_a_trigger_in_its_turn() {
-    let mut server = Server::rpz("chain", "www.bad.example CNAME .\n32.3.100.51.198.rpz-ip CNAME walled.example.\n");
+    let mut server = Server::rpz(
+        "chain",
+        "www.bad.example CNAME .\n32.3.100.51.198.rpz-ip CNAME walled.example.\n",
+    );
     check(
         &mut server,
         &[
             (ANYONE, "alias.example.", A, "NXDOMAIN 300 www.bad.example. [17 list rpz, qname]"),
-            (ANYONE, "alias2.example.", A, "NXDOMAIN 300 alias.example. 300 www.bad.example. [17 list rpz, qname]"),
+            (
+                ANYONE,
+                "alias2.example.",
+                A,
+                "NXDOMAIN 300 alias.example. 300 www.bad.example. [17 list rpz, qname]",
+            ),
             (ANYONE, "alias.example.", Rtype::CNAME, "NOERROR 300 www.bad.example."),
-            (ANYONE, "to.example.", A, "NOERROR 300 hosted.example. 30 walled.example. 300 192.0.2.99"),
+            (
+                ANYONE,
+                "to.example.",
+                A,
+                "NOERROR 300 hosted.example. 30 walled.example. 300 192.0.2.99",
+            ),
             (ANYONE, "hosted.example.", A, "NOERROR 30 walled.example. 300 192.0.2.99"),
             (FREE, "alias.example.", A, "NOERROR 300 www.bad.example. 300 192.0.2.8"),
         ],
     );
-    let mut server = Server::rpz("chain-first", "alias.example CNAME rpz-passthru.\nwww.bad.example CNAME .\n");
-    check(&mut server, &[(ANYONE, "alias.example.", A, "NOERROR 300 www.bad.example. 300 192.0.2.8")]);
+    let mut server =
+        Server::rpz("chain-first", "alias.example CNAME rpz-passthru.\nwww.bad.example CNAME .\n");
+    check(
+        &mut server,
+        &[(ANYONE, "alias.example.", A, "NOERROR 300 www.bad.example. 300 192.0.2.8")],
+    );
 }
 
 /// draft-vixie-dnsop-dns-rpz-00 §6: rules do not apply to what rules have made.
 #[test]
 fn what_a_zone_gives_is_not_judged_again() {
-    let first = format!("{HEAD}bad.example CNAME walled.example.\nwalled.example CNAME .\ndata.example A 192.0.2.50\n");
-    let second = format!("{HEAD}32.50.2.0.192.rpz-ip CNAME .\n32.99.2.0.192.rpz-ip CNAME rpz-drop.\n");
+    let first = format!(
+        "{HEAD}bad.example CNAME walled.example.\nwalled.example CNAME .\ndata.example A 192.0.2.50\n"
+    );
+    let second =
+        format!("{HEAD}32.50.2.0.192.rpz-ip CNAME .\n32.99.2.0.192.rpz-ip CNAME rpz-drop.\n");
     let keys = "format = \"rpz\"";
     for (test, zones) in [("made", [&first, &second]), ("made-turned", [&second, &first])] {
-        let mut server = Server::start(test, &[("one", keys, zones[0]), ("other", keys, zones[1])], "");
+        let mut server =
+            Server::start(test, &[("one", keys, zones[0]), ("other", keys, zones[1])], "");
         // The true answer, for which the zone with addresses waits where it is the first.
         server.inner.learn(&wire("data.example."), A.0, 300, &[&[198, 51, 100, 9]]);
         let list = if test == "made" { "one" } else { "other" };
@@ -185,7 +226,12 @@ fn what_a_zone_gives_is_not_judged_again() {
             &mut server,
             &[
                 (ANYONE, "bad.example.", A, "NOERROR 30 walled.example. 300 192.0.2.99"),
-                (ANYONE, "data.example.", A, &format!("NOERROR 30 192.0.2.50 [17 list {list}, qname]")),
+                (
+                    ANYONE,
+                    "data.example.",
+                    A,
+                    &format!("NOERROR 30 192.0.2.50 [17 list {list}, qname]"),
+                ),
             ],
         );
     }
@@ -193,12 +239,14 @@ fn what_a_zone_gives_is_not_judged_again() {
 
 #[test]
 fn an_earlier_zone_may_have_to_wait_for_the_answer() {
-    let first = format!("{HEAD}24.0.100.51.198.rpz-ip CNAME rpz-drop.\n32.9.2.0.192.rpz-ip CNAME *.\n");
+    let first =
+        format!("{HEAD}24.0.100.51.198.rpz-ip CNAME rpz-drop.\n32.9.2.0.192.rpz-ip CNAME *.\n");
     let second = format!(
         "{HEAD}hosted.example CNAME .\nbad.example CNAME .\nok.example CNAME rpz-tcp-only.\ndata.example A 192.0.2.50\n"
     );
     let keys = "format = \"rpz\"";
-    let mut server = Server::start("order", &[("first", keys, &first), ("second", keys, &second)], "");
+    let mut server =
+        Server::start("order", &[("first", keys, &first), ("second", keys, &second)], "");
     check(
         &mut server,
         &[
@@ -207,7 +255,8 @@ fn an_earlier_zone_may_have_to_wait_for_the_answer() {
             (ANYONE, "ok.example.", A, "NOERROR TC"),
         ],
     );
-    let mut server = Server::start("order-turned", &[("first", keys, &second), ("second", keys, &first)], "");
+    let mut server =
+        Server::start("order-turned", &[("first", keys, &second), ("second", keys, &first)], "");
     check(
         &mut server,
         &[
@@ -226,7 +275,11 @@ fn who_serves_a_name_is_a_trigger_too() {
          www.bad.example CNAME rpz-passthru.\n",
     );
     server.inner.learn_delegation(&wire("bad.example."), &wire("ns.evil.example."), [192, 0, 2, 1]);
-    server.inner.learn_delegation(&wire("hosted.example."), &wire("a.shady.example."), [192, 0, 2, 2]);
+    server.inner.learn_delegation(
+        &wire("hosted.example."),
+        &wire("a.shady.example."),
+        [192, 0, 2, 2],
+    );
     server.inner.learn_delegation(&wire("ok.example."), &wire("ns.ok.example."), [192, 0, 2, 53]);
     check(
         &mut server,
@@ -295,7 +348,8 @@ fn rules_and_allowing_lists_go_before_zones_and_lists_in_their_order() {
 
 #[test]
 fn a_zone_is_known_by_its_soa_and_then_may_only_block() {
-    let zone = format!("$ORIGIN rpz.example.\n{HEAD}bad.example CNAME .\nok.example A 192.0.2.50\n");
+    let zone =
+        format!("$ORIGIN rpz.example.\n{HEAD}bad.example CNAME .\nok.example A 192.0.2.50\n");
     let mut server = Server::start("detected", &[("zone", "", &zone)], "");
     check(
         &mut server,
@@ -307,7 +361,12 @@ fn a_zone_is_known_by_its_soa_and_then_may_only_block() {
     let mut server = Server::start("trusted", &[("zone", "rewrites = true", &zone)], "");
     check(
         &mut server,
-        &[(ANYONE, "ok.example.", A, "NOERROR 30 192.0.2.50 [17 list zone, qname of zone rpz.example.]")],
+        &[(
+            ANYONE,
+            "ok.example.",
+            A,
+            "NOERROR 30 192.0.2.50 [17 list zone, qname of zone rpz.example.]",
+        )],
     );
 }
 
@@ -324,7 +383,11 @@ fn over_tcp_a_trigger_that_truncates_leaves_the_decision_to_zones_and_lists_behi
                     hosted.example CNAME rpz-tcp-only.\n";
     let lists = [
         ("first", "format = \"rpz\"", &format!("{HEAD}{tcp_only}")[..]),
-        ("second", "format = \"rpz\"", &format!("{HEAD}bad.example CNAME .\n24.0.100.51.198.rpz-ip CNAME *.\n")),
+        (
+            "second",
+            "format = \"rpz\"",
+            &format!("{HEAD}bad.example CNAME .\n24.0.100.51.198.rpz-ip CNAME *.\n"),
+        ),
         ("plain", "", "ok.example\n"),
     ];
     let mut server = Server::start("tcp-only", &lists, "");
@@ -346,20 +409,40 @@ fn the_target_of_a_service_is_a_trigger_too_but_lets_nothing_pass() {
         "services",
         "bad.example CNAME .\n*.bad.example CNAME .\nfine.example CNAME rpz-passthru.\n24.0.100.51.198.rpz-ip CNAME *.\n",
     );
-    let service = |target: &str, hint: [u8; 4]| [&[0, 1][..], &wire(target), &[0, 4, 0, 4], &hint].concat();
+    let service =
+        |target: &str, hint: [u8; 4]| [&[0, 1][..], &wire(target), &[0, 4, 0, 4], &hint].concat();
     for (name, data) in [
-        ("hidden.example.", [service("fine.example.", [192, 0, 2, 1]), service("x.bad.example.", [192, 0, 2, 2])]),
-        ("near.example.", [service("fine.example.", [198, 51, 100, 3]), service("fine.example.", [192, 0, 2, 2])]),
-        ("open.example.", [service("fine.example.", [192, 0, 2, 1]), service("ok.example.", [192, 0, 2, 2])]),
+        (
+            "hidden.example.",
+            [service("fine.example.", [192, 0, 2, 1]), service("x.bad.example.", [192, 0, 2, 2])],
+        ),
+        (
+            "near.example.",
+            [service("fine.example.", [198, 51, 100, 3]), service("fine.example.", [192, 0, 2, 2])],
+        ),
+        (
+            "open.example.",
+            [service("fine.example.", [192, 0, 2, 1]), service("ok.example.", [192, 0, 2, 2])],
+        ),
     ] {
         server.inner.learn(&wire(name), Rtype::HTTPS.0, 300, &[&data[0], &data[1]]);
     }
-    server.inner.learn(&wire("to-hidden.example."), Rtype::CNAME.0, 300, &[&wire("hidden.example.")]);
+    server.inner.learn(
+        &wire("to-hidden.example."),
+        Rtype::CNAME.0,
+        300,
+        &[&wire("hidden.example.")],
+    );
     check(
         &mut server,
         &[
             (ANYONE, "hidden.example.", Rtype::HTTPS, "NXDOMAIN [17 list rpz, qname]"),
-            (ANYONE, "to-hidden.example.", Rtype::HTTPS, "NXDOMAIN 300 hidden.example. [17 list rpz, qname]"),
+            (
+                ANYONE,
+                "to-hidden.example.",
+                Rtype::HTTPS,
+                "NXDOMAIN 300 hidden.example. [17 list rpz, qname]",
+            ),
             (ANYONE, "near.example.", Rtype::HTTPS, "NOERROR [17 list rpz, ip]"),
             (
                 ANYONE,
@@ -373,14 +456,18 @@ fn the_target_of_a_service_is_a_trigger_too_but_lets_nothing_pass() {
 
 #[test]
 fn the_servers_of_a_stub_zone_are_triggers() {
-    let mut server = Server::rpz("stub", "32.54.2.0.192.rpz-nsip CNAME .\nns.corp.rpz-nsdname CNAME *.\n");
+    let mut server =
+        Server::rpz("stub", "32.54.2.0.192.rpz-nsip CNAME .\nns.corp.rpz-nsdname CNAME *.\n");
     let text = "[resolver]\nmode = \"recurse\"\n[dnssec]\nvalidate = false\n\
                 [[stub]]\nzone = \"corp\"\nservers = [\"192.0.2.53\"]\n\
                 [[stub]]\nzone = \"shady.corp\"\nservers = [\"192.0.2.54\"]\n\
                 [[list]]\nname = \"rpz\"\nformat = \"rpz\"\nfile = \"FILE\"\n";
     let file = std::fs::read_dir(&server.directory).unwrap().next().unwrap().unwrap().path();
-    server.inner =
-        InProcess::new(&text.replace("FILE", &file.to_string_lossy()), ([10, 0, 0, 1], 4000).into()).unwrap();
+    server.inner = InProcess::new(
+        &text.replace("FILE", &file.to_string_lossy()),
+        ([10, 0, 0, 1], 4000).into(),
+    )
+    .unwrap();
     for name in ["www.shady.corp.", "www.corp.", "late.corp."] {
         server.inner.learn(&wire(name), Rtype::A.0, 300, &[&[192, 0, 2, 7]]);
     }

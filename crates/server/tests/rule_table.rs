@@ -1,7 +1,8 @@
-//! Every action of rules over each transport and at each place where a name or an address is blocked.
+//! Every action of rules over each transport and at each place where a name or an address is
+//! blocked.
 //!
-//! A rule that does not decide about a query must leave it as it is without the rule: what lists and the protection
-//! against rebinding block stays blocked.
+//! A rule that does not decide about a query must leave it as it is without the rule: what lists
+//! and the protection against rebinding block stays blocked.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 
@@ -115,12 +116,19 @@ const fn of_question(action: &'static str, does: Does) -> Row {
 /// One token, which the first query takes.
 macro_rules! limit {
     ($over:literal) => {
-        concat!("action = \"rate-limit\"\nrps = 1\nburst = 1\nper = \"rule\"\nover = \"", $over, "\"")
+        concat!(
+            "action = \"rate-limit\"\nrps = 1\nburst = 1\nper = \"rule\"\nover = \"",
+            $over,
+            "\""
+        )
     };
 }
 
 const ROWS: &[Row] = &[
-    row("action = \"block\"\nanswer = \"nxdomain\"", Does::Answers("NXDOMAIN [15 rule r]", "NXDOMAIN [15 rule r]")),
+    row(
+        "action = \"block\"\nanswer = \"nxdomain\"",
+        Does::Answers("NXDOMAIN [15 rule r]", "NXDOMAIN [15 rule r]"),
+    ),
     row("action = \"allow\"", Does::Allows),
     row(
         "action = \"redirect\"\nto = [\"203.0.113.5\"]",
@@ -128,7 +136,10 @@ const ROWS: &[Row] = &[
     ),
     row(
         "action = \"redirect\"\nto = [\"sinkhole.example\"]",
-        Does::Answers("NOERROR 60 sinkhole.example. 300 203.0.113.6", "NOERROR 60 sinkhole.example. 300 2 ."),
+        Does::Answers(
+            "NOERROR 60 sinkhole.example. 300 203.0.113.6",
+            "NOERROR 60 sinkhole.example. 300 2 .",
+        ),
     ),
     row("action = \"drop\"", Does::Answers("nothing", "nothing")),
     row("action = \"truncate\"", Does::Truncates),
@@ -165,7 +176,9 @@ impl Condition {
     fn holds(self, row: &Row, place: Place) -> bool {
         match self {
             Self::Always => true,
-            Self::OnList => place == Place::Question || (place == Place::Alias && row.acts_on_answers),
+            Self::OnList => {
+                place == Place::Question || (place == Place::Alias && row.acts_on_answers)
+            }
         }
     }
 }
@@ -200,7 +213,8 @@ struct Server {
 impl Server {
     fn start(rule: &str) -> Self {
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
-        let list = std::env::temp_dir().join(format!("avocet-rule-table-{}-{number}.txt", std::process::id()));
+        let list = std::env::temp_dir()
+            .join(format!("avocet-rule-table-{}-{number}.txt", std::process::id()));
         std::fs::write(&list, "||ads.example.net^\n").unwrap();
         let configuration = CONFIGURATION.replace("LIST", &list.display().to_string()) + rule;
         let inner = InProcess::new(&configuration, SocketAddr::from((CLIENT, 4000))).unwrap();
@@ -210,7 +224,9 @@ impl Server {
     }
 
     fn learn(&self) {
-        let learn = |name: &str, rtype: Rtype, data: &[u8]| self.inner.learn(&wire(name), rtype.0, 300, &[data]);
+        let learn = |name: &str, rtype: Rtype, data: &[u8]| {
+            self.inner.learn(&wire(name), rtype.0, 300, &[data])
+        };
         learn("ads.example.net.", Rtype::A, &[192, 0, 2, 1]);
         learn("cloak.example.com.", Rtype::CNAME, &wire("ads.example.net."));
         learn("rebound.example.com.", Rtype::A, &[192, 168, 1, 1]);
@@ -236,7 +252,11 @@ fn without_a_rule_all_of_it_is_blocked() {
     for place in Place::ALL {
         let (name, rtype) = place.question();
         for over in [Over::Udp, Over::Tcp, Over::Udp] {
-            assert_eq!(ask_over(over, &mut server.inner, (CLIENT, name, rtype)), place.blocked(), "{place:?} {over:?}");
+            assert_eq!(
+                ask_over(over, &mut server.inner, (CLIENT, name, rtype)),
+                place.blocked(),
+                "{place:?} {over:?}"
+            );
         }
     }
 }
@@ -254,7 +274,10 @@ fn a_rule_that_does_not_decide_lifts_no_block() {
                     let expected = expected(row, (condition, place, over));
                     for round in 1..=2 {
                         let answer = ask_over(over, &mut server.inner, (CLIENT, name, rtype));
-                        let case = format!("{} if {condition:?}, {place:?} {over:?}, round {round}", row.action);
+                        let case = format!(
+                            "{} if {condition:?}, {place:?} {over:?}, round {round}",
+                            row.action
+                        );
                         assert_eq!(answer, expected, "{case}");
                     }
                 }
@@ -272,11 +295,13 @@ fn a_rule_that_does_not_decide_lifts_no_block_of_an_answer_that_comes_late() {
                 let mut server = Server::start(&rule(condition, row.action));
                 for place in Place::ALL {
                     let (name, rtype) = place.question();
-                    // Nothing is in the caches any more, and the token of a rate limit is there again.
+                    // Nothing is in the caches any more, and the token of a rate limit is there
+                    // again.
                     server.inner.pass(1000);
                     ask(&mut server.inner, CLIENT, "ads.example.net.", Rtype::TXT);
                     let at_once = ask_over(over, &mut server.inner, (CLIENT, name, rtype));
-                    let is_forwarded = matches!(row.does, Does::Forwards) && condition.holds(row, place);
+                    let is_forwarded =
+                        matches!(row.does, Does::Forwards) && condition.holds(row, place);
                     if server.inner.waits_for().is_none() || is_forwarded {
                         continue;
                     }

@@ -1,4 +1,5 @@
-//! Names and addresses that answers lead to: none that the policy blocks is given, whatever else the answer holds.
+//! Names and addresses that answers lead to: none that the policy blocks is given, whatever else
+//! the answer holds.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 
@@ -32,7 +33,8 @@ type Data<'a> = (&'a str, Rtype, Vec<Vec<u8>>);
 impl Site {
     /// A server with this policy; `LIST` in it is a file with these lines.
     fn start(test: &str, policy: &str, lines: &str) -> Self {
-        let directory = std::env::temp_dir().join(format!("avocet-behind-{test}-{}", std::process::id()));
+        let directory =
+            std::env::temp_dir().join(format!("avocet-behind-{test}-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
         let file = directory.join("list");
         std::fs::write(&file, lines).unwrap();
@@ -75,17 +77,18 @@ fn cname<'a>(name: &'a str, target: &str) -> Data<'a> {
 
 fn https<'a>(name: &'a str, targets: &[&str]) -> Data<'a> {
     let record = |(place, target): (usize, &&str)| {
-        [&(place as u16 + 1).to_be_bytes()[..], &wire(target), &[0, 4, 0, 4, 192, 0, 2, 66]].concat()
+        [&(place as u16 + 1).to_be_bytes()[..], &wire(target), &[0, 4, 0, 4, 192, 0, 2, 66]]
+            .concat()
     };
     (name, Rtype::HTTPS, targets.iter().enumerate().map(record).collect())
 }
 
-const LISTED: &str = "[[list]]\nname = \"l\"\nfile = \"LIST\"\nformat = \"adblock\"\nrewrites = true\n";
+const LISTED: &str =
+    "[[list]]\nname = \"l\"\nfile = \"LIST\"\nformat = \"adblock\"\nrewrites = true\n";
 
 #[test]
 fn a_name_that_a_list_allows_frees_no_other_name_of_the_answer() {
-    let lines =
-        "||bad.example^\n@@||okay.example^\n@@||fine.bad.example^\n||must.example^$important\n@@||asked.example^\n";
+    let lines = "||bad.example^\n@@||okay.example^\n@@||fine.bad.example^\n||must.example^$important\n@@||asked.example^\n";
     let mut site = Site::start("allowed", LISTED, lines);
     let blocked = "NOERROR 30 0.0.0.0 [17 list l]";
     let known = [
@@ -245,7 +248,8 @@ fn aaaa(name: &str, address: &str) -> Vec<u8> {
 
 #[test]
 fn an_ipv4_address_inside_an_ipv6_address_is_judged_as_itself() {
-    let zone = "$TTL 30\n@ SOA rpz.example. nobody.example. 1 2 3 4 5\n24.0.1.168.192.rpz-ip CNAME *.\n";
+    let zone =
+        "$TTL 30\n@ SOA rpz.example. nobody.example. 1 2 3 4 5\n24.0.1.168.192.rpz-ip CNAME *.\n";
     let policies = [
         ("block-private = true\n", "NOERROR [15 a private address of a public name]"),
         (
@@ -259,7 +263,8 @@ fn an_ipv4_address_inside_an_ipv6_address_is_judged_as_itself() {
         for (number, form) in FORMS.iter().enumerate() {
             let bad = form.replace("A.B", "192.168.1.1").replace("HEX", "c0a8:101");
             let good = form.replace("A.B", "192.0.2.7").replace("HEX", "c000:207");
-            let (bad_name, good_name) = (format!("bad{number}.example."), format!("good{number}.example."));
+            let (bad_name, good_name) =
+                (format!("bad{number}.example."), format!("good{number}.example."));
             let data = [&b"\x00\x01\x00\x00\x06\x00\x10"[..], &aaaa(form, &bad)].concat();
             let known = [
                 (&bad_name[..], Rtype::AAAA, vec![aaaa(form, &bad)]),

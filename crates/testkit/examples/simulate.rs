@@ -1,4 +1,5 @@
-//! Plays simulations: `simulate [COUNT [FIRST]] [--mode recursion|forwarder|all]`, and prints which seeds have a fault.
+//! Plays simulations: `simulate [COUNT [FIRST]] [--mode recursion|forwarder|all]`, and prints which
+//! seeds have a fault.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -87,7 +88,11 @@ fn play(mode: Mode, series: &Series) -> Outcome {
                         Err(wrong) => outcome.faults.push((seed, wrong)),
                     }
                     if number > 0 && number % PROGRESS == 0 {
-                        eprintln!("{}: {number} seeds, {} with a fault", mode.name(), outcome.faults.len());
+                        eprintln!(
+                            "{}: {number} seeds, {} with a fault",
+                            mode.name(),
+                            outcome.faults.len()
+                        );
                     }
                 }
             });
@@ -109,7 +114,8 @@ fn report(mode: Mode, series: &Series, outcome: &Outcome) {
         let shown: Vec<String> = seeds.iter().take(SHOWN).map(u64::to_string).collect();
         println!("  {fault:?}: {} ({})", seeds.len(), shown.join(" "));
     }
-    let Tally { questions, failed, authentic, sent, changed, most_queries, longest_ms } = outcome.total;
+    let Tally { questions, failed, authentic, sent, changed, most_queries, longest_ms } =
+        outcome.total;
     println!("  {questions} questions, {failed} failed, {authentic} with AD");
     println!("  {sent} queries to servers, {changed} replies changed by attackers");
     println!("  at most {most_queries} queries for a question, and {longest_ms} ms");

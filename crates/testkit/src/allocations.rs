@@ -23,7 +23,8 @@ pub struct Allocations {
 }
 
 impl Allocations {
-    /// What `work` allocates on this thread. Always none unless [`Counting`] is the global allocator.
+    /// What `work` allocates on this thread. Always none unless [`Counting`] is the global
+    /// allocator.
     pub fn of(work: impl FnOnce()) -> Self {
         let before = MADE.get();
         work();
@@ -32,7 +33,8 @@ impl Allocations {
     }
 }
 
-/// Bytes that this thread has asked for and not given back. Zero unless [`Counting`] is the global allocator.
+/// Bytes that this thread has asked for and not given back. Zero unless [`Counting`] is the global
+/// allocator.
 #[must_use]
 pub fn live_bytes() -> i64 {
     LIVE_BYTES.get()

@@ -1,9 +1,10 @@
-//! Runs a command under the system-call filters of a systemd unit file (seccomp(2)), so that a test finds what the unit
-//! forbids and the server needs.
+//! Runs a command under the system-call filters of a systemd unit file (seccomp(2)), so that a test
+//! finds what the unit forbids and the server needs.
 //!
-//! Read from the unit: `RestrictAddressFamilies=`, `SystemCallFilter=` and `MemoryDenyWriteExecute=`. Of the groups of
-//! system calls only those members are permitted that the server is known to call: a set within systemd's own, so what
-//! works here works under systemd. A line that this module does not know is a panic, never a filter that is too wide.
+//! Read from the unit: `RestrictAddressFamilies=`, `SystemCallFilter=` and
+//! `MemoryDenyWriteExecute=`. Of the groups of system calls only those members are permitted that
+//! the server is known to call: a set within systemd's own, so what works here works under systemd.
+//! A line that this module does not know is a panic, never a filter that is too wide.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -78,24 +79,32 @@ impl Confinement {
     /// It has a family of sockets or a group of system calls that is not known here.
     #[must_use]
     pub fn of_unit(text: &str) -> Self {
-        let mut confinement = Self { families: Vec::new(), calls: Vec::new(), denies_write_execute: false };
+        let mut confinement =
+            Self { families: Vec::new(), calls: Vec::new(), denies_write_execute: false };
         for line in text.lines() {
             let Some((key, value)) = line.split_once('=') else { continue };
             match (key, value) {
                 ("RestrictAddressFamilies", names) => names.split_whitespace().for_each(|name| {
                     confinement.families.push(family(name));
                 }),
-                ("SystemCallFilter", "@system-service") => confinement.permit(&[SERVICE, SERVICE_OLD]),
+                ("SystemCallFilter", "@system-service") => {
+                    confinement.permit(&[SERVICE, SERVICE_OLD])
+                }
                 // What is permitted above is without them.
                 ("SystemCallFilter", "~@privileged") => {}
                 ("SystemCallFilter", "@chown") => confinement.permit(&[CHOWN]),
                 ("SystemCallFilter", other) => panic!("the filter {other} is not known"),
                 ("SystemCallErrorNumber", number) => assert_eq!(number, "EPERM"),
-                ("MemoryDenyWriteExecute", value) => confinement.denies_write_execute = value == "yes",
+                ("MemoryDenyWriteExecute", value) => {
+                    confinement.denies_write_execute = value == "yes"
+                }
                 _ => {}
             }
         }
-        assert!(!confinement.families.is_empty() && !confinement.calls.is_empty(), "no filters in the unit file");
+        assert!(
+            !confinement.families.is_empty() && !confinement.calls.is_empty(),
+            "no filters in the unit file"
+        );
         confinement
     }
 
@@ -124,7 +133,10 @@ impl Confinement {
         const DENY: u32 = libc::SECCOMP_RET_ERRNO;
         const EXECUTE: u32 = libc::PROT_EXEC as u32;
         const WRITE_EXECUTE: u32 = (libc::PROT_WRITE | libc::PROT_EXEC) as u32;
-        let mut program = vec![load(NUMBER), skip_unless(libc::SYS_socket as u32, 2 + 2 * self.families.len() as u8)];
+        let mut program = vec![
+            load(NUMBER),
+            skip_unless(libc::SYS_socket as u32, 2 + 2 * self.families.len() as u8),
+        ];
         program.push(load(ARGUMENTS));
         for family in &self.families {
             program.extend([skip_unless(*family, 1), give(PERMIT)]);
@@ -132,8 +144,16 @@ impl Confinement {
         program.push(give(DENY | libc::EAFNOSUPPORT as u32));
         if self.denies_write_execute {
             for (call, denied) in [(libc::SYS_mmap, WRITE_EXECUTE), (libc::SYS_mprotect, EXECUTE)] {
-                program.extend([skip_unless(call as u32, 5), load(ARGUMENTS + 2 * ARGUMENT), mask(denied)]);
-                program.extend([skip_unless(denied, 1), give(DENY | libc::EPERM as u32), give(PERMIT)]);
+                program.extend([
+                    skip_unless(call as u32, 5),
+                    load(ARGUMENTS + 2 * ARGUMENT),
+                    mask(denied),
+                ]);
+                program.extend([
+                    skip_unless(denied, 1),
+                    give(DENY | libc::EPERM as u32),
+                    give(PERMIT),
+                ]);
             }
         }
         for call in self.calls.iter().filter(|call| **call != libc::SYS_socket) {
@@ -150,22 +170,38 @@ fn family(name: &str) -> u32 {
     *family as u32
 }
 
-/// Where `struct seccomp_data` has the number of the call, and its arguments: low halves, on machines that put them first.
+/// Where `struct seccomp_data` has the number of the call, and its arguments: low halves, on
+/// machines that put them first.
 const NUMBER: u32 = 0;
 const ARGUMENTS: u32 = 16;
 const ARGUMENT: u32 = 8;
 
 fn load(offset: u32) -> sock_filter {
-    sock_filter { code: (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16, jt: 0, jf: 0, k: offset }
+    sock_filter {
+        code: (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16,
+        jt: 0,
+        jf: 0,
+        k: offset,
+    }
 }
 
 fn mask(bits: u32) -> sock_filter {
-    sock_filter { code: (libc::BPF_ALU | libc::BPF_AND | libc::BPF_K) as u16, jt: 0, jf: 0, k: bits }
+    sock_filter {
+        code: (libc::BPF_ALU | libc::BPF_AND | libc::BPF_K) as u16,
+        jt: 0,
+        jf: 0,
+        k: bits,
+    }
 }
 
 /// Skips so many instructions unless the value that was loaded is this one.
 fn skip_unless(value: u32, instructions: u8) -> sock_filter {
-    sock_filter { code: (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16, jt: 0, jf: instructions, k: value }
+    sock_filter {
+        code: (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16,
+        jt: 0,
+        jf: instructions,
+        k: value,
+    }
 }
 
 fn give(verdict: u32) -> sock_filter {
@@ -173,14 +209,16 @@ fn give(verdict: u32) -> sock_filter {
 }
 
 fn install(program: &[sock_filter]) -> io::Result<()> {
-    let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
+    let program =
+        libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
     // SAFETY: takes numbers only.
     let code = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
     if code != 0 {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: the kernel reads the program during the call, and it lives through it.
-    let code = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) };
+    let code =
+        unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) };
     if code != 0 {
         return Err(io::Error::last_os_error());
     }
@@ -207,7 +245,10 @@ mod tests {
         let confinement = Confinement::of_unit(UNIT);
         assert!(shell(&confinement, "cat /dev/null && ls / > /dev/null"));
         assert!(!shell(&confinement, "chown $(id -u) ."), "chown is privileged");
-        assert!(shell(&Confinement::of_unit(&format!("{UNIT}SystemCallFilter=@chown\n")), "chown $(id -u) ."));
+        assert!(shell(
+            &Confinement::of_unit(&format!("{UNIT}SystemCallFilter=@chown\n")),
+            "chown $(id -u) ."
+        ));
     }
 
     #[test]
@@ -218,10 +259,18 @@ mod tests {
 
     /// The members of a group, those of groups within it included.
     fn members(group: &str) -> Option<HashSet<String>> {
-        let output = Command::new("systemd-analyze").args(["syscall-filter", "--no-pager", group]).output().ok()?;
+        let output = Command::new("systemd-analyze")
+            .args(["syscall-filter", "--no-pager", group])
+            .output()
+            .ok()?;
         let text = String::from_utf8(output.stdout).unwrap();
         let mut found = HashSet::new();
-        for name in text.lines().skip(1).map(str::trim).filter(|name| !name.is_empty() && !name.starts_with('#')) {
+        for name in text
+            .lines()
+            .skip(1)
+            .map(str::trim)
+            .filter(|name| !name.is_empty() && !name.starts_with('#'))
+        {
             if name.starts_with('@') {
                 found.extend(members(name)?);
             } else {
@@ -233,7 +282,9 @@ mod tests {
 
     #[test]
     fn what_is_permitted_is_permitted_by_systemd_too() {
-        let (Some(service), Some(privileged)) = (members("@system-service"), members("@privileged")) else {
+        let (Some(service), Some(privileged)) =
+            (members("@system-service"), members("@privileged"))
+        else {
             println!("passed over: there is no systemd-analyze");
             return;
         };

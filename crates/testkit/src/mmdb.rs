@@ -1,4 +1,5 @@
-//! Files in the MaxMind DB format 2.0, written from its public specification: <https://maxmind.github.io/MaxMind-DB/>.
+//! Files in the MaxMind DB format 2.0, written from its public specification:
+//! <https://maxmind.github.io/MaxMind-DB/>.
 //!
 //! ```text
 //! search tree, one node after another | 16 zero octets | data | marker | metadata
@@ -59,12 +60,19 @@ impl Record {
         Self::U32(number)
     }
 
-    /// The record that is common in databases of countries: `country.iso_code` with names beside it.
+    /// The record that is common in databases of countries: `country.iso_code` with names beside
+    /// it.
     #[must_use]
     pub fn country(code: &str) -> Self {
-        let names =
-            Self::map([("en", Self::text("The name of a country")), ("de", Self::text("Der Name eines Landes"))]);
-        let country = [("geoname_id", Self::number(2_750_405)), ("iso_code", Self::text(code)), ("names", names)];
+        let names = Self::map([
+            ("en", Self::text("The name of a country")),
+            ("de", Self::text("Der Name eines Landes")),
+        ]);
+        let country = [
+            ("geoname_id", Self::number(2_750_405)),
+            ("iso_code", Self::text(code)),
+            ("names", names),
+        ];
         Self::map([("country", Self::map(country).shared())])
     }
 
@@ -147,8 +155,8 @@ impl Database {
         self.lead(network, Way::Data(place));
     }
 
-    /// Makes a network of 6to4, Teredo or mapped addresses lead to where the IPv4 ones begin, as writers do. It comes
-    /// after an IPv4 network.
+    /// Makes a network of 6to4, Teredo or mapped addresses lead to where the IPv4 ones begin, as
+    /// writers do. It comes after an IPv4 network.
     ///
     /// # Panics
     /// There is no IPv4 network yet.

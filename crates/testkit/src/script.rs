@@ -70,7 +70,8 @@ impl Query {
     pub fn read(octets: &[u8], over_tcp: bool) -> Self {
         let view = QueryView::parse(octets).expect("a well-formed query");
         let qname = NameBuf::from_wire(view.qname()).expect("a name").folded();
-        let options: Vec<_> = view.edns.iter().flat_map(Edns::options).map(|o| o.expect("an option")).collect();
+        let options: Vec<_> =
+            view.edns.iter().flat_map(Edns::options).map(|o| o.expect("an option")).collect();
         let cookie = options.iter().find_map(|option| match option {
             EdnsOption::Cookie { client, server } => Some([&client[..], server].concat()),
             _ => None,
@@ -229,10 +230,13 @@ impl Response {
     #[must_use]
     pub fn octets(&self) -> Vec<u8> {
         let mut out = vec![0; 65_535];
-        let mut builder = Builder::new(&mut out, 65_535, self.id, self.flags | self.rcode.low()).expect("room");
+        let mut builder =
+            Builder::new(&mut out, 65_535, self.id, self.flags | self.rcode.low()).expect("room");
         let (qname, fixed) = self.question.split_last_chunk::<4>().expect("a question");
         let qtype = Rtype(u16::from_be_bytes([fixed[0], fixed[1]]));
-        builder.question(qname, qtype, Class(u16::from_be_bytes([fixed[2], fixed[3]]))).expect("room");
+        builder
+            .question(qname, qtype, Class(u16::from_be_bytes([fixed[2], fixed[3]])))
+            .expect("room");
         for (section, record) in &self.records {
             put_record(&mut builder, *section, record);
         }
@@ -247,7 +251,8 @@ impl Response {
                 scope_prefix,
                 address: &[192, 0, 2],
             });
-            let options: Vec<_> = cookie.into_iter().chain(ede).chain(agent).chain(subnet).collect();
+            let options: Vec<_> =
+                cookie.into_iter().chain(ede).chain(agent).chain(subnet).collect();
             builder.opt(&fields, &options).expect("room");
         }
         let len = builder.finish();
@@ -263,7 +268,9 @@ fn put_record(builder: &mut Builder<'_>, section: Section, record: &str) {
     let ttl_secs = field().parse().expect("a TTL");
     let rtype = rdata::from_mnemonic(field()).expect("a type");
     let mut data = Vec::new();
-    rdata::parse(rtype, field(), &[0], &mut data).unwrap_or_else(|error| panic!("{record}: {error}"));
-    let record = Record { owner: &owner, rtype: Rtype(rtype), class: Class::IN, ttl_secs, rdata: &data };
+    rdata::parse(rtype, field(), &[0], &mut data)
+        .unwrap_or_else(|error| panic!("{record}: {error}"));
+    let record =
+        Record { owner: &owner, rtype: Rtype(rtype), class: Class::IN, ttl_secs, rdata: &data };
     builder.record(section, &record).expect("room");
 }

@@ -1,5 +1,6 @@
-//! Networks that lose a part of all datagrams, each way: who gets through, how soon, and at what price. Zones signed and not,
-//! up to five levels deep, in a resolver that validates and knows nothing to begin with.
+//! Networks that lose a part of all datagrams, each way: who gets through, how soon, and at what
+//! price. Zones signed and not, up to five levels deep, in a resolver that validates and knows
+//! nothing to begin with.
 
 use avocet_testkit::{Tally, simulate_loss};
 

@@ -25,7 +25,8 @@ fn root() -> PathBuf {
 }
 
 fn play_file(played: &Played) -> Outcome {
-    let failed = |error: String| Outcome { core: Err(error.clone()), full: Err(error), trace: Vec::new() };
+    let failed =
+        |error: String| Outcome { core: Err(error.clone()), full: Err(error), trace: Vec::new() };
     // Old scenarios hold letters of other character sets in their comments.
     let octets = match fs::read(&played.path) {
         Ok(octets) => octets,
@@ -53,7 +54,10 @@ fn play_all(scenarios: &[Played]) -> BTreeMap<String, Outcome> {
             scope.spawn(|| {
                 while let Some(played) = scenarios.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let outcome = play_file(played);
-                    outcomes.lock().unwrap_or_else(PoisonError::into_inner).insert(played.name.clone(), outcome);
+                    outcomes
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .insert(played.name.clone(), outcome);
                 }
             });
         }
@@ -63,18 +67,23 @@ fn play_all(scenarios: &[Played]) -> BTreeMap<String, Outcome> {
 
 /// Scenarios that are known to fail, each with its reason.
 fn known() -> BTreeMap<String, String> {
-    let text = fs::read_to_string(root().join("tests/scenarios/known.txt")).expect("tests/scenarios/known.txt");
+    let text = fs::read_to_string(root().join("tests/scenarios/known.txt"))
+        .expect("tests/scenarios/known.txt");
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     let split = |line: &str| {
-        let (name, reason) = line.split_once(": ").unwrap_or_else(|| panic!("{line}: no reason is given"));
+        let (name, reason) =
+            line.split_once(": ").unwrap_or_else(|| panic!("{line}: no reason is given"));
         (name.to_owned(), reason.to_owned())
     };
     lines.map(split).collect()
 }
 
-/// What is not as `known.txt` has it: a failure that does not stand there, a success that does, a name
-/// of nothing that was played.
-fn faults(found: &BTreeMap<String, Result<(), String>>, is_ours: impl Fn(&str) -> bool) -> Vec<String> {
+/// What is not as `known.txt` has it: a failure that does not stand there, a success that does, a
+/// name of nothing that was played.
+fn faults(
+    found: &BTreeMap<String, Result<(), String>>,
+    is_ours: impl Fn(&str) -> bool,
+) -> Vec<String> {
     let known = known();
     let mut faults = Vec::new();
     for (name, result) in found {
@@ -85,7 +94,8 @@ fn faults(found: &BTreeMap<String, Result<(), String>>, is_ours: impl Fn(&str) -
         }
     }
     let gone = known.keys().filter(|name| is_ours(name) && !found.contains_key(*name));
-    faults.extend(gone.map(|name| format!("{name} is in known.txt, and there is no such scenario")));
+    faults
+        .extend(gone.map(|name| format!("{name} is in known.txt, and there is no such scenario")));
     faults
 }
 
@@ -99,10 +109,15 @@ fn own_scenarios_pass_in_all_that_they_compare() {
     let paths = files.map(|file| file.expect("a file").path());
     let scenarios: Vec<_> = paths
         .filter(|path| path.extension().is_some_and(|extension| extension == "rpl"))
-        .map(|path| Played { name: format!("own/{}", file_name(&path)), path, dialect: Dialect::Own })
+        .map(|path| Played {
+            name: format!("own/{}", file_name(&path)),
+            path,
+            dialect: Dialect::Own,
+        })
         .collect();
     assert!(!scenarios.is_empty(), "there are scenarios");
-    let found = play_all(&scenarios).into_iter().map(|(name, outcome)| (name, outcome.full)).collect();
+    let found =
+        play_all(&scenarios).into_iter().map(|(name, outcome)| (name, outcome.full)).collect();
     let faults = faults(&found, is_own);
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
@@ -111,8 +126,8 @@ fn file_name(path: &Path) -> String {
     path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// Those of the field that at least one resolver passes with a configuration of this kind, and of those
-/// that use algorithms nobody validates any more the copies that were signed anew.
+/// Those of the field that at least one resolver passes with a configuration of this kind, and of
+/// those that use algorithms nobody validates any more the copies that were signed anew.
 fn of_the_field(directory: &Path) -> Option<Vec<Played>> {
     let index = fs::read_to_string(directory.join("index.tsv")).ok()?;
     let mut scenarios = Vec::new();
@@ -133,7 +148,8 @@ fn scenarios_of_the_field_pass_unless_a_reason_is_given() {
     let Some(scenarios) = of_the_field(&directory) else {
         return eprintln!("passed over: {} is not there", directory.display());
     };
-    let found: BTreeMap<_, _> = play_all(&scenarios).into_iter().map(|(name, outcome)| (name, outcome.core)).collect();
+    let found: BTreeMap<_, _> =
+        play_all(&scenarios).into_iter().map(|(name, outcome)| (name, outcome.core)).collect();
     let passed = found.values().filter(|result| result.is_ok()).count();
     eprintln!("{passed} of {} scenarios of the field pass", found.len());
     let faults = faults(&found, |name| !is_own(name));

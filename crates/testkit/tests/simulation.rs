@@ -1,4 +1,5 @@
-//! Simulations of random internets, a few thousand. `cargo xtask simulate` plays any number of them.
+//! Simulations of random internets, a few thousand. `cargo xtask simulate` plays any number of
+//! them.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -14,8 +15,12 @@ const FIRST_SEED: u64 = 0;
 const SEEDS_FOR_WEAKNESS: u64 = 150;
 
 /// Plays seeds on all cores, and returns the total with the faults.
-fn play(seeds: u64, simulate: impl Fn(u64) -> Result<Tally, Wrong> + Sync) -> (Tally, Vec<(u64, Wrong)>) {
-    let (next, total, faults) = (AtomicU64::new(0), Mutex::new(Tally::default()), Mutex::new(Vec::new()));
+fn play(
+    seeds: u64,
+    simulate: impl Fn(u64) -> Result<Tally, Wrong> + Sync,
+) -> (Tally, Vec<(u64, Wrong)>) {
+    let (next, total, faults) =
+        (AtomicU64::new(0), Mutex::new(Tally::default()), Mutex::new(Vec::new()));
     let cores = thread::available_parallelism().map_or(1, usize::from);
     thread::scope(|scope| {
         for _ in 0..cores {
@@ -27,7 +32,9 @@ fn play(seeds: u64, simulate: impl Fn(u64) -> Result<Tally, Wrong> + Sync) -> (T
                     }
                     match simulate(seed) {
                         Ok(tally) => total.lock().expect("no panic while it is held").add(&tally),
-                        Err(wrong) => faults.lock().expect("no panic while it is held").push((seed, wrong)),
+                        Err(wrong) => {
+                            faults.lock().expect("no panic while it is held").push((seed, wrong))
+                        }
                     }
                 }
             });
@@ -57,7 +64,8 @@ fn for_every_seed_what_must_hold_of_an_answer_holds_with_a_forwarder() {
     check(Mode::Forwarder);
 }
 
-/// Seeds beyond those that are played in which a fault was found once. What they draw changes with the simulation.
+/// Seeds beyond those that are played in which a fault was found once. What they draw changes with
+/// the simulation.
 const FOUND: [(Mode, u64); 12] = [
     (Mode::Recursion, 13_731),
     (Mode::Recursion, 31_543),
@@ -107,7 +115,8 @@ fn planted_weaknesses_are_found() {
         for weakness in Weakness::ALL {
             let (_, faults) = play(SEEDS_FOR_WEAKNESS, |seed| simulate_weak(mode, seed, weakness));
             let found: BTreeSet<Fault> = faults.iter().map(|(_, wrong)| wrong.fault).collect();
-            let missed: Vec<_> = expected(weakness).iter().filter(|fault| !found.contains(fault)).collect();
+            let missed: Vec<_> =
+                expected(weakness).iter().filter(|fault| !found.contains(fault)).collect();
             assert!(missed.is_empty(), "{mode:?}, {weakness:?}: {missed:?} not in {found:?}");
         }
     }

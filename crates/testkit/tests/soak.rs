@@ -1,4 +1,5 @@
-//! Three days of virtual time through networks that lose and servers that break: what is held does not grow.
+//! Three days of virtual time through networks that lose and servers that break: what is held does
+//! not grow.
 
 use avocet_testkit::allocations::{Counting, live_bytes};
 use avocet_testkit::simulate_hours;
@@ -10,7 +11,8 @@ const SEED: u64 = 2;
 const HOURS: u64 = 72;
 /// Tables fill in the first day.
 const WARM_HOURS: u64 = 24;
-/// What the rest of the time may add to the most that was held, in bytes: far below a megabyte an hour.
+/// What the rest of the time may add to the most that was held, in bytes: far below a megabyte an
+/// hour.
 const GROWTH: i64 = 512 << 10;
 
 #[test]

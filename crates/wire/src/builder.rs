@@ -128,7 +128,9 @@ impl<'a> Builder<'a> {
     #[inline]
     pub fn question(&mut self, qname: &[u8], qtype: Rtype, qclass: Class) -> Result<(), Full> {
         let mark = self.mark();
-        self.name(qname).and_then(|()| self.put(&fixed4(qtype.0, qclass.0))).inspect_err(|_| self.rewind(mark))?;
+        self.name(qname)
+            .and_then(|()| self.put(&fixed4(qtype.0, qclass.0)))
+            .inspect_err(|_| self.rewind(mark))?;
         self.header.counts[0] += 1;
         Ok(())
     }
@@ -148,7 +150,11 @@ impl<'a> Builder<'a> {
     }
 
     /// Writes all records or none.
-    pub fn rrset<'r>(&mut self, section: Section, records: impl IntoIterator<Item = Record<'r>>) -> Result<(), Full> {
+    pub fn rrset<'r>(
+        &mut self,
+        section: Section,
+        records: impl IntoIterator<Item = Record<'r>>,
+    ) -> Result<(), Full> {
         let mark = self.mark();
         for record in records {
             self.record(section, &record).inspect_err(|_| self.rewind(mark))?;
@@ -215,7 +221,8 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Writes a record of the name that stands first in the message, without names in its data: the commonest of all.
+    /// Writes a record of the name that stands first in the message, without names in its data: the
+    /// commonest of all.
     #[inline]
     fn write_behind_pointer(&mut self, record: &Record<'_>) -> Result<(), Full> {
         let [a, b, c, d] = fixed4(record.rtype.0, record.class.0);
@@ -279,8 +286,8 @@ impl<'a> Builder<'a> {
         self.compressed(name)
     }
 
-    /// Is this the name right after the header, the question's? It is the commonest of all. Not so for the root,
-    /// to which a pointer would be longer than itself.
+    /// Is this the name right after the header, the question's? It is the commonest of all. Not so
+    /// for the root, to which a pointer would be longer than itself.
     #[inline]
     fn stands_first(&self, name: &[u8]) -> bool {
         let first = self.out[..self.len].get(HEADER_LEN..HEADER_LEN + name.len());
@@ -414,7 +421,8 @@ fn pointer(offset: usize) -> [u8; 2] {
 fn stands_at(message: &[u8], offset: usize, name: &[u8], steps: &mut u32) -> bool {
     let (mut at, mut rest) = (offset, name);
     loop {
-        let Some((run, after)) = run_at(message, at, steps).and_then(|end| message[at..].split_at_checked(end - at))
+        let Some((run, after)) =
+            run_at(message, at, steps).and_then(|end| message[at..].split_at_checked(end - at))
         else {
             return false;
         };
@@ -494,7 +502,10 @@ mod tests {
         assert!(view.header().has(TC));
         let owners: Vec<_> = view.records().unwrap().map(|r| r.unwrap().owner().unwrap()).collect();
         assert_eq!(owners.len(), 1);
-        assert!(owners.iter().all(|owner| owner.wire() == other), "no pointer to what was taken back");
+        assert!(
+            owners.iter().all(|owner| owner.wire() == other),
+            "no pointer to what was taken back"
+        );
     }
 
     #[test]
@@ -518,11 +529,12 @@ mod tests {
         b.question(QNAME, Rtype::NS, Class::IN).unwrap();
         let mut names = Vec::new();
         for i in 0u32.. {
-            let mut name = format!("{i:08x}.a.b.c.d.e.f.g").split('.').fold(Vec::new(), |mut n, l| {
-                n.push(l.len() as u8);
-                n.extend_from_slice(l.as_bytes());
-                n
-            });
+            let mut name =
+                format!("{i:08x}.a.b.c.d.e.f.g").split('.').fold(Vec::new(), |mut n, l| {
+                    n.push(l.len() as u8);
+                    n.extend_from_slice(l.as_bytes());
+                    n
+                });
             name.push(0);
             if b.record(Section::Answer, &record(QNAME, Rtype::NS, &name)).is_err() {
                 break;

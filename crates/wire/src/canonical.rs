@@ -149,7 +149,9 @@ mod tests {
 
     #[test]
     fn malformed_data_is_kept() {
-        for (rtype, rdata) in [(15, &b"\x00"[..]), (15, b"\0\x01\xc0\x0c"), (26, b"\0\x01\x01A"), (35, b"AAAA\x09")] {
+        for (rtype, rdata) in
+            [(15, &b"\x00"[..]), (15, b"\0\x01\xc0\x0c"), (26, b"\0\x01\x01A"), (35, b"AAAA\x09")]
+        {
             let mut out = Vec::new();
             append_rdata(rtype, rdata, &mut out);
             assert_eq!(out, rdata);

@@ -88,7 +88,8 @@ impl<'a> Edns<'a> {
 
     /// The options, typed, lazily.
     pub fn options(&self) -> impl Iterator<Item = Result<EdnsOption<'a>, EdnsError>> + use<'a> {
-        self.raw_options().map(|option| option.and_then(|(code, data)| EdnsOption::read(code, data)))
+        self.raw_options()
+            .map(|option| option.and_then(|(code, data)| EdnsOption::read(code, data)))
     }
 
     /// Are there any options?
@@ -119,7 +120,9 @@ impl<'a> Iterator for RawOptions<'a> {
             Some((head, rest)) => {
                 let code = u16::from_be_bytes([head[0], head[1]]);
                 let len = usize::from(u16::from_be_bytes([head[2], head[3]]));
-                rest.split_at_checked(len).map(|(data, rest)| (code, data, rest)).ok_or(EdnsError::OptionOverrun)
+                rest.split_at_checked(len)
+                    .map(|(data, rest)| (code, data, rest))
+                    .ok_or(EdnsError::OptionOverrun)
             }
             None => Err(EdnsError::OptionOverrun),
         };
@@ -207,7 +210,9 @@ impl<'a> EdnsOption<'a> {
             option::REPORT_CHANNEL => Self::ReportChannel(whole_name(data).map_err(|_| form)?),
             option::ZONEVERSION => match *data {
                 [] => Self::ZoneVersion(None),
-                [labels, kind, ref version @ ..] => Self::ZoneVersion(Some((labels, kind, version))),
+                [labels, kind, ref version @ ..] => {
+                    Self::ZoneVersion(Some((labels, kind, version)))
+                }
                 _ => return Err(form),
             },
             other => Self::Unknown(other, data),
@@ -235,7 +240,9 @@ impl<'a> EdnsOption<'a> {
                 put(server).map(|()| option::COOKIE)?
             }
             Self::TcpKeepalive(None) => option::TCP_KEEPALIVE,
-            Self::TcpKeepalive(Some(units)) => put(&units.to_be_bytes()).map(|()| option::TCP_KEEPALIVE)?,
+            Self::TcpKeepalive(Some(units)) => {
+                put(&units.to_be_bytes()).map(|()| option::TCP_KEEPALIVE)?
+            }
             Self::Padding(len) => {
                 out.get_mut(at..at + usize::from(len))?.fill(0);
                 at += usize::from(len);
@@ -278,12 +285,8 @@ fn read_ecs(data: &[u8]) -> Option<EdnsOption<'_>> {
     let spare = source_prefix % 8;
     let spare_is_zero = spare == 0 || address.last().is_none_or(|last| last << spare == 0);
     let exact = address.len() == usize::from(source_prefix).div_ceil(8);
-    (source_prefix <= bits && scope_prefix <= bits && exact && spare_is_zero).then_some(EdnsOption::Ecs {
-        family,
-        source_prefix,
-        scope_prefix,
-        address,
-    })
+    (source_prefix <= bits && scope_prefix <= bits && exact && spare_is_zero)
+        .then_some(EdnsOption::Ecs { family, source_prefix, scope_prefix, address })
 }
 
 #[cfg(test)]
@@ -294,7 +297,12 @@ mod tests {
     fn every_option_is_written_as_it_was_read() {
         let options = [
             EdnsOption::Nsid(b"gw1"),
-            EdnsOption::Ecs { family: 1, source_prefix: 20, scope_prefix: 0, address: &[192, 0, 0x20] },
+            EdnsOption::Ecs {
+                family: 1,
+                source_prefix: 20,
+                scope_prefix: 0,
+                address: &[192, 0, 0x20],
+            },
             EdnsOption::Cookie { client: b"12345678", server: b"abcdefgh" },
             EdnsOption::TcpKeepalive(None),
             EdnsOption::TcpKeepalive(Some(100)),

@@ -36,7 +36,8 @@ pub const fn fold_word(word: u64) -> u64 {
 /// Lower-cases the ASCII letters among the first `count` octets of a block.
 #[inline]
 fn fold_start(block: u128, count: usize) -> [u64; 2] {
-    let ([low, high], [of_low, of_high]) = (halves(block), halves(FIRST_OF_BLOCK[count.min(BLOCK)]));
+    let ([low, high], [of_low, of_high]) =
+        (halves(block), halves(FIRST_OF_BLOCK[count.min(BLOCK)]));
     [low ^ (low ^ fold_word(low)) & of_low, high ^ (high ^ fold_word(high)) & of_high]
 }
 
@@ -58,7 +59,9 @@ pub fn fold_into(source: &[u8], target: &mut [u8]) {
         *out = folded(first);
     }
     if len > 16 {
-        for (word, out) in source[8..].as_chunks::<8>().0.iter().zip(target[8..].as_chunks_mut::<8>().0) {
+        for (word, out) in
+            source[8..].as_chunks::<8>().0.iter().zip(target[8..].as_chunks_mut::<8>().0)
+        {
             *out = folded(word);
         }
     }
@@ -125,17 +128,19 @@ impl HashKey {
         self.end(state)
     }
 
-    /// Mixes the `len` octets at `at` into the hash of what came before, so that the hashes of a name and
-    /// of all names above it take one pass from the root on. Of octets past the room none counts.
+    /// Mixes the `len` octets at `at` into the hash of what came before, so that the hashes of a
+    /// name and of all names above it take one pass from the root on. Of octets past the room none
+    /// counts.
     ///
-    /// The octets must tell their own length, as a label with its length octet does. The room behind
-    /// the name lets whole blocks be read; what is in it does not count.
+    /// The octets must tell their own length, as a label with its length octet does. The room
+    /// behind the name lets whole blocks be read; what is in it does not count.
     #[inline]
     #[must_use]
     pub fn chain(&self, hash: u64, octets: &[u8; CHAIN_ROOM], at: usize, len: usize) -> u64 {
         let (mut hash, mut at, mut left) = (hash, at, len);
         while let Some(block) = octets.get(at..).and_then(|rest| rest.first_chunk::<BLOCK>()) {
-            hash = self.mix(hash, halves(u128::from_le_bytes(*block) & FIRST_OF_BLOCK[left.min(BLOCK)]));
+            hash = self
+                .mix(hash, halves(u128::from_le_bytes(*block) & FIRST_OF_BLOCK[left.min(BLOCK)]));
             if left <= BLOCK {
                 break;
             }
@@ -158,7 +163,12 @@ impl HashKey {
     /// Each block is written once, whole, and hashed from where it was folded: a processor waits
     /// for what it has written in pieces before it reads it back.
     #[inline]
-    pub(crate) fn fold_and_hash(&self, question: &[u8], extra: u64, out: &mut [u8; KEY_ROOM]) -> u64 {
+    pub(crate) fn fold_and_hash(
+        &self,
+        question: &[u8],
+        extra: u64,
+        out: &mut [u8; KEY_ROOM],
+    ) -> u64 {
         let Some(last) = question.last_chunk::<BLOCK>() else {
             return self.fold_and_hash_short(question, extra, out);
         };
@@ -179,7 +189,8 @@ impl HashKey {
                 let folded = fold_start(u128::from_le_bytes(*first), name_rest.len());
                 *first_place = whole_block(folded);
                 state = self.mix(state, folded);
-                let behind = halves(last >> (8 * (BLOCK - behind.len().min(BLOCK)) as u32 % u128::BITS));
+                let behind =
+                    halves(last >> (8 * (BLOCK - behind.len().min(BLOCK)) as u32 % u128::BITS));
                 *second_place = whole_block(behind);
                 behind
             }
@@ -199,7 +210,10 @@ impl HashKey {
         let mut state = self.begin(question.len(), extra);
         if !question.is_empty() {
             let [low, high] = short_block(question);
-            let folded = fold_start(u128::from(low) | u128::from(high) << 64, question.len().saturating_sub(4));
+            let folded = fold_start(
+                u128::from(low) | u128::from(high) << 64,
+                question.len().saturating_sub(4),
+            );
             out[..BLOCK].copy_from_slice(&whole_block(folded));
             state = self.mix(state, folded);
         }
@@ -223,8 +237,8 @@ impl HashKey {
 }
 
 impl Default for HashKey {
-    /// A key that anyone may know: for maps whose names are all of our own choice. Who only looks up in
-    /// such a map cannot make two of its entries collide.
+    /// A key that anyone may know: for maps whose names are all of our own choice. Who only looks
+    /// up in such a map cannot make two of its entries collide.
     fn default() -> Self {
         Self::new([0; 32])
     }
@@ -264,16 +278,17 @@ impl Hasher for NameHasher {
     }
 }
 
-/// A hash that anyone can foresee, for maps whose names are all of the owner's choice: it multiplies twice
-/// less than a keyed one.
+/// A hash that anyone can foresee, for maps whose names are all of the owner's choice: it
+/// multiplies twice less than a keyed one.
 #[inline]
 pub(crate) fn without_secret(bytes: &[u8]) -> u64 {
     let [start, .., first, second] = FRACTION_OF_PI;
     let mix = |state: u64, [low, high]: [u64; 2]| fold_mul(low ^ first, high ^ second ^ state);
     let mut state = start.wrapping_mul(bytes.len() as u64 | 1 << 63);
     // With the length in the hash, the last block may overlap the one before it.
-    let Some((last, (before, _))) =
-        bytes.last_chunk::<BLOCK>().map(|last| (last, bytes[..bytes.len() - 1].as_chunks::<BLOCK>()))
+    let Some((last, (before, _))) = bytes
+        .last_chunk::<BLOCK>()
+        .map(|last| (last, bytes[..bytes.len() - 1].as_chunks::<BLOCK>()))
     else {
         return mix(state, short_block(bytes));
     };
@@ -294,8 +309,17 @@ pub(crate) const fn first_octets(word: u64, count: usize) -> u64 {
 }
 
 /// Masks of the first octets of a word: a look-up costs less than the shift and its bounds.
-const FIRST: [u64; 9] =
-    [0, 0xff, 0xffff, 0xff_ffff, 0xffff_ffff, 0xff_ffff_ffff, 0xffff_ffff_ffff, 0xff_ffff_ffff_ffff, u64::MAX];
+const FIRST: [u64; 9] = [
+    0,
+    0xff,
+    0xffff,
+    0xff_ffff,
+    0xffff_ffff,
+    0xff_ffff_ffff,
+    0xffff_ffff_ffff,
+    0xff_ffff_ffff_ffff,
+    u64::MAX,
+];
 
 /// Masks of the first octets of a block.
 const FIRST_OF_BLOCK: [u128; BLOCK + 1] = {
@@ -314,7 +338,9 @@ pub(crate) fn word_at(bytes: &[u8], at: usize) -> u64 {
     let rest = bytes.get(at..).unwrap_or_default();
     match (rest.first_chunk::<8>(), bytes.last_chunk::<8>()) {
         (Some(chunk), _) => u64::from_le_bytes(*chunk),
-        (None, Some(last)) => u64::from_le_bytes(*last).checked_shr(8 * (8 - rest.len() as u32)).unwrap_or(0),
+        (None, Some(last)) => {
+            u64::from_le_bytes(*last).checked_shr(8 * (8 - rest.len() as u32)).unwrap_or(0)
+        }
         (None, None) => short_block(rest)[0],
     }
 }
@@ -326,7 +352,9 @@ fn block(bytes: &[u8], at: usize) -> [u64; 2] {
     let rest = bytes.get(at..).unwrap_or_default();
     let whole = match (rest.first_chunk::<16>(), bytes.last_chunk::<16>()) {
         (Some(chunk), _) => u128::from_le_bytes(*chunk),
-        (None, Some(last)) => u128::from_le_bytes(*last).checked_shr(8 * (16 - rest.len() as u32)).unwrap_or(0),
+        (None, Some(last)) => {
+            u128::from_le_bytes(*last).checked_shr(8 * (16 - rest.len() as u32)).unwrap_or(0)
+        }
         (None, None) => return short_block(rest),
     };
     halves(whole)
@@ -353,10 +381,13 @@ fn short_block(bytes: &[u8]) -> [u64; 2] {
     let low = match (bytes.first_chunk::<4>(), bytes.last_chunk::<4>(), bytes) {
         // Where the two overlap they are equal.
         (Some(first), Some(last), _) => {
-            u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << (8 * (len - 4))
+            u64::from(u32::from_le_bytes(*first))
+                | u64::from(u32::from_le_bytes(*last)) << (8 * (len - 4))
         }
         (_, _, &[first, .., last]) => {
-            u64::from(first) | u64::from(bytes[len / 2]) << (8 * (len / 2)) | u64::from(last) << (8 * (len - 1))
+            u64::from(first)
+                | u64::from(bytes[len / 2]) << (8 * (len / 2))
+                | u64::from(last) << (8 * (len - 1))
         }
         (_, _, &[only]) => u64::from(only),
         _ => 0,
@@ -405,7 +436,11 @@ mod tests {
             key.chain(key.chain(key.chain_start(), &octets, 0, 1), &octets, 1, 1)
         };
         assert_ne!(twice(1, 2), twice(2, 1));
-        assert_eq!(key.chain(7, &[0; CHAIN_ROOM], CHAIN_ROOM, 3), 7, "past the room there is nothing");
+        assert_eq!(
+            key.chain(7, &[0; CHAIN_ROOM], CHAIN_ROOM, 3),
+            7,
+            "past the room there is nothing"
+        );
     }
 
     #[test]
@@ -461,7 +496,8 @@ mod tests {
         for secret in [[0; 32], [0xff; 32], *b"0123456789abcdefFEDCBA9876543210"] {
             let key = HashKey::new(secret);
             for len in [1, 5, 8, 13, 16, 21, 32, 45] {
-                let name: Vec<u8> = (0..len).map(|at| (at as u8).wrapping_mul(151) ^ 0x61).collect();
+                let name: Vec<u8> =
+                    (0..len).map(|at| (at as u8).wrapping_mul(151) ^ 0x61).collect();
                 let base = key.hash(&name, 1);
                 let mut changed = [0u32; 64];
                 for bit in 0..8 * len {
@@ -471,7 +507,8 @@ mod tests {
                     assert!((10..=54).contains(&differ.count_ones()), "bit {bit} of {len} octets");
                     (0..64).for_each(|at| changed[at] += (differ >> at & 1) as u32);
                 }
-                let always = changed.iter().filter(|count| len > 4 && **count == 8 * len as u32).count();
+                let always =
+                    changed.iter().filter(|count| len > 4 && **count == 8 * len as u32).count();
                 let never = changed.iter().filter(|count| len > 4 && **count == 0).count();
                 assert_eq!((always, never), (0, 0), "{len} octets");
             }
@@ -482,7 +519,8 @@ mod tests {
     #[test]
     fn names_that_collide_under_one_key_are_spread_under_another() {
         const BUCKETS: u64 = 512;
-        let (known, drawn) = (HashKey::new([7; 32]), HashKey::new(*b"0123456789abcdefFEDCBA9876543210"));
+        let (known, drawn) =
+            (HashKey::new([7; 32]), HashKey::new(*b"0123456789abcdefFEDCBA9876543210"));
         let name = |number: u64| format!("\x08{number:08}\x07example\x00").into_bytes();
         let crafted = (0..).map(name).filter(|name| known.hash(name, 0) % BUCKETS == 3).take(2_000);
         let mut counts = [0u32; BUCKETS as usize];
@@ -490,7 +528,8 @@ mod tests {
             counts[(drawn.hash(&name, 0) % BUCKETS) as usize] += 1;
         }
         let most = counts.iter().max().unwrap();
-        // Four in each on average; of names drawn at random 17 in one are seen once in some thousand trials.
+        // Four in each on average; of names drawn at random 17 in one are seen once in some
+        // thousand trials.
         assert!(*most <= 17, "{most} in one bucket");
     }
 
@@ -533,10 +572,19 @@ mod tests {
 
     #[test]
     fn a_map_of_names_finds_each_of_them() {
-        let names: Vec<Vec<u8>> = (0..2000u32).map(|number| format!("host-{number}").into_bytes()).collect();
-        let map: std::collections::HashMap<Box<[u8]>, usize, HashKey> =
-            names.iter().enumerate().map(|(number, name)| (name.as_slice().into(), number)).collect();
-        assert!(names.iter().enumerate().all(|(number, name)| map.get(name.as_slice()) == Some(&number)));
+        let names: Vec<Vec<u8>> =
+            (0..2000u32).map(|number| format!("host-{number}").into_bytes()).collect();
+        let map: std::collections::HashMap<Box<[u8]>, usize, HashKey> = names
+            .iter()
+            .enumerate()
+            .map(|(number, name)| (name.as_slice().into(), number))
+            .collect();
+        assert!(
+            names
+                .iter()
+                .enumerate()
+                .all(|(number, name)| map.get(name.as_slice()) == Some(&number))
+        );
         assert_eq!(map.get(&b"host-2000"[..]), None);
     }
 }

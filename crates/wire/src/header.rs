@@ -44,7 +44,8 @@ impl Header {
 
     /// Writes the header over the first twelve octets.
     pub fn write(&self, out: &mut [u8; HEADER_LEN]) {
-        let words = [self.id, self.flags, self.counts[0], self.counts[1], self.counts[2], self.counts[3]];
+        let words =
+            [self.id, self.flags, self.counts[0], self.counts[1], self.counts[2], self.counts[3]];
         for (pair, word) in out.chunks_exact_mut(2).zip(words) {
             pair.copy_from_slice(&word.to_be_bytes());
         }

@@ -1,4 +1,5 @@
-//! Records out of a master file (RFC 1035 §5): parentheses, comments, `$ORIGIN`, `$TTL`, owners and TTLs left out.
+//! Records out of a master file (RFC 1035 §5): parentheses, comments, `$ORIGIN`, `$TTL`, owners and
+//! TTLs left out.
 //!
 //! One record at a time, so that a fault costs one record. `$INCLUDE` is refused: where files are
 //! is none of this reader's business.
@@ -11,7 +12,8 @@ use crate::rdata::{self, RdataError};
 use crate::text::{self, TextError, Token};
 use crate::{Class, Rtype};
 
-/// Most octets of one entry, however many lines it takes: record data, each octet written as `\DDD`.
+/// Most octets of one entry, however many lines it takes: record data, each octet written as
+/// `\DDD`.
 pub const MAX_ENTRY: usize = 4 * 65_535 + 1024;
 /// Tokens of an entry that there is room for without an allocation: most have fewer.
 const FEW_TOKENS: usize = 8;
@@ -43,7 +45,9 @@ impl fmt::Display for MasterError {
             Self::Text(error) => error.fmt(f),
             Self::NoOwner => f.write_str("the record has no owner"),
             Self::NoType => f.write_str("the record has no known type"),
-            Self::Directive => f.write_str("only $ORIGIN and $TTL are understood, with a name and a TTL"),
+            Self::Directive => {
+                f.write_str("only $ORIGIN and $TTL are understood, with a name and a TTL")
+            }
             Self::Data(error) => write!(f, "the data: {error}"),
         }
     }
@@ -76,11 +80,18 @@ impl MasterRecord {
     /// What the first record can be read into.
     #[must_use]
     pub const fn empty() -> Self {
-        Self { owner: NameBuf::ROOT, ttl_secs: 0, class: Class::IN, rtype: Rtype(0), rdata: Vec::new() }
+        Self {
+            owner: NameBuf::ROOT,
+            ttl_secs: 0,
+            class: Class::IN,
+            rtype: Rtype(0),
+            rdata: Vec::new(),
+        }
     }
 }
 
-/// Reads records one after another: the number of the line where each entry begins, and the record or its fault.
+/// Reads records one after another: the number of the line where each entry begins, and the record
+/// or its fault.
 pub struct MasterFile<'t> {
     rest: &'t [u8],
     line: u32,
@@ -97,8 +108,12 @@ impl<'t> MasterFile<'t> {
         Self { rest: text, line: 1, origin, owner: None, default_ttl: None, last_ttl: 0 }
     }
 
-    /// Reads the next record, as the iterator does, into one whose memory is used again. After a fault it says nothing.
-    pub fn read_into(&mut self, record: &mut MasterRecord) -> Option<(u32, Result<(), MasterError>)> {
+    /// Reads the next record, as the iterator does, into one whose memory is used again. After a
+    /// fault it says nothing.
+    pub fn read_into(
+        &mut self,
+        record: &mut MasterRecord,
+    ) -> Option<(u32, Result<(), MasterError>)> {
         while !self.rest.is_empty() {
             let line = self.line;
             match self.next_entry().and_then(|entry| self.read_entry(&entry, record)) {
@@ -110,8 +125,13 @@ impl<'t> MasterFile<'t> {
         None
     }
 
-    fn read_entry(&mut self, entry: &[u8], record: &mut MasterRecord) -> Result<Entry, MasterError> {
-        let (mut few, mut many, mut count) = ([Token { text: b"", column: 0 }; FEW_TOKENS], Vec::new(), 0);
+    fn read_entry(
+        &mut self,
+        entry: &[u8],
+        record: &mut MasterRecord,
+    ) -> Result<Entry, MasterError> {
+        let (mut few, mut many, mut count) =
+            ([Token { text: b"", column: 0 }; FEW_TOKENS], Vec::new(), 0);
         for token in text::tokens(entry) {
             let token = token?;
             match few.get_mut(count) {
@@ -124,7 +144,11 @@ impl<'t> MasterFile<'t> {
         self.read_tokens(if many.is_empty() { &few[..count] } else { &many }, record)
     }
 
-    fn read_tokens(&mut self, mut tokens: &[Token<'_>], record: &mut MasterRecord) -> Result<Entry, MasterError> {
+    fn read_tokens(
+        &mut self,
+        mut tokens: &[Token<'_>],
+        record: &mut MasterRecord,
+    ) -> Result<Entry, MasterError> {
         let Some(first) = tokens.first() else { return Ok(Entry::Other) };
         if first.text.starts_with(b"$") {
             return self.direct(tokens).map(|()| Entry::Other);
@@ -147,7 +171,10 @@ impl<'t> MasterFile<'t> {
             tokens = rest;
         }
         let (rtype, data) = tokens.split_first().ok_or(MasterError::NoType)?;
-        let rtype = str::from_utf8(rtype.text).ok().and_then(rdata::from_mnemonic).ok_or(MasterError::NoType)?;
+        let rtype = str::from_utf8(rtype.text)
+            .ok()
+            .and_then(rdata::from_mnemonic)
+            .ok_or(MasterError::NoType)?;
         if self.owner.is_none() {
             return Err(MasterError::NoOwner);
         }
@@ -155,7 +182,8 @@ impl<'t> MasterFile<'t> {
         record.ttl_secs = ttl.or(self.default_ttl).unwrap_or(self.last_ttl);
         self.last_ttl = record.ttl_secs;
         record.rdata.clear();
-        rdata::parse_tokens(rtype, data, self.origin.wire(), &mut record.rdata).map_err(MasterError::Data)?;
+        rdata::parse_tokens(rtype, data, self.origin.wire(), &mut record.rdata)
+            .map_err(MasterError::Data)?;
         Ok(Entry::Record)
     }
 
@@ -175,7 +203,8 @@ impl<'t> MasterFile<'t> {
 
     /// The octets of the next entry, without comments and parentheses and all on one line.
     fn next_entry(&mut self) -> Result<Cow<'t, [u8]>, MasterError> {
-        self.plain_entry().map_or_else(|| self.folded_entry().map(Cow::Owned), |entry| Ok(Cow::Borrowed(entry)))
+        self.plain_entry()
+            .map_or_else(|| self.folded_entry().map(Cow::Owned), |entry| Ok(Cow::Borrowed(entry)))
     }
 
     /// The next entry where it is the start of a line as it stands there.
@@ -311,7 +340,10 @@ fn ttl_secs(token: &[u8]) -> Option<u32> {
 
 fn class_of(token: &[u8]) -> Option<Class> {
     let known = [("IN", Class::IN), ("CH", Class::CH), ("HS", Class::HS)];
-    known.iter().find(|(name, _)| token.eq_ignore_ascii_case(name.as_bytes())).map(|(_, class)| *class)
+    known
+        .iter()
+        .find(|(name, _)| token.eq_ignore_ascii_case(name.as_bytes()))
+        .map(|(_, class)| *class)
 }
 
 #[cfg(test)]
@@ -351,7 +383,11 @@ mod tests {
         let text = "a TXT ( \"x ; y\" ; why\r\n  \"(\" )\r\nb TXT \\; ; c\nc CNAME .";
         assert_eq!(
             read(text),
-            ["1: a.example. 0 TXT \"x ; y\" \"(\"", "3: b.example. 0 TXT \";\"", "4: c.example. 0 CNAME .",]
+            [
+                "1: a.example. 0 TXT \"x ; y\" \"(\"",
+                "3: b.example. 0 TXT \";\"",
+                "4: c.example. 0 CNAME .",
+            ]
         );
     }
 
@@ -387,7 +423,8 @@ mod tests {
 
     #[test]
     fn an_entry_of_many_tokens_is_read_whole() {
-        let words = |count: usize| (0..count).map(|number| format!(" \"{number}\"")).collect::<String>();
+        let words =
+            |count: usize| (0..count).map(|number| format!(" \"{number}\"")).collect::<String>();
         for count in [1, FEW_TOKENS - 2, FEW_TOKENS - 1, 3 * FEW_TOKENS] {
             let words = words(count);
             assert_eq!(read(&format!("a TXT{words}")), [format!("1: a.example. 0 TXT{words}")]);

@@ -16,15 +16,16 @@ pub const MAX_LABEL: usize = 63;
 /// Most compression pointers followed for one name. More than 127 labels do not fit in a name.
 pub const MAX_POINTERS: usize = 127;
 
-/// Compression pointers that the names of one message may follow besides those that its length allows.
+/// Compression pointers that the names of one message may follow besides those that its length
+/// allows.
 const SPARE_HOPS: u32 = 128;
 
-/// The budget of compression pointers for all names of one message, so that the work of reading it grows with its
-/// length alone.
+/// The budget of compression pointers for all names of one message, so that the work of reading it
+/// grows with its length alone.
 ///
-/// A pointer takes two octets. A name of ordinary compression follows one to three, so a message of `n` octets gets
-/// `n / 2` hops and a few to spare: far more than its records need, and 33,000 at most, where chains of
-/// [`MAX_POINTERS`] in 4,600 records take more than a million.
+/// A pointer takes two octets. A name of ordinary compression follows one to three, so a message of
+/// `n` octets gets `n / 2` hops and a few to spare: far more than its records need, and 33,000 at
+/// most, where chains of [`MAX_POINTERS`] in 4,600 records take more than a million.
 #[derive(Clone, Copy, Debug)]
 pub struct Hops {
     left: u32,
@@ -143,7 +144,12 @@ impl NameBuf {
 
     /// As [`NameBuf::read_from`], within the budget of the message.
     #[inline]
-    pub(crate) fn read_within(&mut self, message: &[u8], at: usize, hops: &mut Hops) -> Result<(), NameError> {
+    pub(crate) fn read_within(
+        &mut self,
+        message: &[u8],
+        at: usize,
+        hops: &mut Hops,
+    ) -> Result<(), NameError> {
         match read_into(message, message.len(), at, &mut self.octets) {
             Ok(read) => {
                 self.len = read.len as u8;
@@ -156,7 +162,8 @@ impl NameBuf {
         }
     }
 
-    /// Reads the presentation form of a name into this buffer, folded. After an error it holds the root.
+    /// Reads the presentation form of a name into this buffer, folded. After an error it holds the
+    /// root.
     ///
     /// # Errors
     /// It is no name.
@@ -221,7 +228,12 @@ pub(crate) struct Read {
 /// No octet at `bound` or after it belongs to the name. They are copied along, though, where that
 /// is quicker than to leave them.
 #[inline]
-pub(crate) fn read_into(message: &[u8], bound: usize, at: usize, out: &mut [u8; MAX_NAME]) -> Result<Read, NameError> {
+pub(crate) fn read_into(
+    message: &[u8],
+    bound: usize,
+    at: usize,
+    out: &mut [u8; MAX_NAME],
+) -> Result<Read, NameError> {
     let bounded = &message[..bound.min(message.len())];
     let mut position = at;
     // Labels are copied in runs: what lies between two pointers. Each pointer must lead before the

@@ -59,13 +59,18 @@ impl<'a> QueryView<'a> {
         }
         let counts = u64::from_be_bytes(*counts);
         if counts >> 48 != 1 {
-            return Err(if counts >> 48 == 0 { QueryError::NoQuestion } else { QueryError::Format(None) });
+            return Err(if counts >> 48 == 0 {
+                QueryError::NoQuestion
+            } else {
+                QueryError::Format(None)
+            });
         }
         let name_end = plain_name_end(octets).ok_or(QueryError::Format(None))?;
         Self::behind_name(octets, name_end, counts & RECORD_COUNTS)
     }
 
-    /// The question of what may be a query, as sent; none if there is no plain one. What follows it is not looked at.
+    /// The question of what may be a query, as sent; none if there is no plain one. What follows it
+    /// is not looked at.
     #[inline]
     #[must_use]
     pub fn question_of(octets: &'a [u8]) -> Option<&'a [u8]> {
@@ -77,18 +82,22 @@ impl<'a> QueryView<'a> {
         octets.get(HEADER_LEN..plain_name_end(octets)? + 4)
     }
 
-    /// Reads a query to whose [`QueryView::question_of`] this key belongs: the name is not walked again.
+    /// Reads a query to whose [`QueryView::question_of`] this key belongs: the name is not walked
+    /// again.
     #[inline]
     pub fn parse_keyed(octets: &'a [u8], key: &QuestionKey) -> Result<Self, QueryError> {
-        let &[_, _, _, _, ref counts @ ..] = octets.first_chunk::<HEADER_LEN>().ok_or(QueryError::Ignore)?;
+        let &[_, _, _, _, ref counts @ ..] =
+            octets.first_chunk::<HEADER_LEN>().ok_or(QueryError::Ignore)?;
         let name_end = HEADER_LEN + usize::from(key.len).saturating_sub(4);
         Self::behind_name(octets, name_end, u64::from_be_bytes(*counts) & RECORD_COUNTS)
     }
 
     #[inline(always)]
     fn behind_name(octets: &'a [u8], name_end: usize, records: u64) -> Result<Self, QueryError> {
-        let (&[a, b, c, d], rest) =
-            octets.get(name_end..).and_then(|rest| rest.split_first_chunk()).ok_or(QueryError::Format(None))?;
+        let (&[a, b, c, d], rest) = octets
+            .get(name_end..)
+            .and_then(|rest| rest.split_first_chunk())
+            .ok_or(QueryError::Format(None))?;
         let question_end = (name_end + 4) as u16;
         let edns = if records == 0 && rest.is_empty() {
             None
@@ -129,7 +138,8 @@ impl<'a> QueryView<'a> {
     }
 }
 
-/// The OPT record of a query without a question, by which a client asks for a cookie (RFC 7873 §5.4).
+/// The OPT record of a query without a question, by which a client asks for a cookie (RFC 7873
+/// §5.4).
 #[must_use]
 pub fn edns_without_question(octets: &[u8]) -> Option<Edns<'_>> {
     let header = Header::read(octets)?;
@@ -213,8 +223,8 @@ impl QuestionKey {
         key
     }
 
-    /// Becomes the key of this question: folds QNAME (not QTYPE and QCLASS, whose octets may look like
-    /// letters) and hashes all.
+    /// Becomes the key of this question: folds QNAME (not QTYPE and QCLASS, whose octets may look
+    /// like letters) and hashes all.
     #[inline]
     pub fn read(&mut self, question: &[u8], secret: &HashKey, extra: u64) {
         let question = &question[..question.len().min(MAX_QUESTION)];
@@ -274,17 +284,29 @@ mod tests {
         assert_eq!(key.question(), b"\x03www\x07example\x00\x00\x41\x00\x01");
         assert_eq!(view.edns.unwrap().udp_size, 4096);
         let lower = octets.to_ascii_lowercase();
-        assert_ne!(key.hash, QueryView::parse(&lower).unwrap().key(&secret, 0).hash, "TYPE65 is not TYPE97");
+        assert_ne!(
+            key.hash,
+            QueryView::parse(&lower).unwrap().key(&secret, 0).hash,
+            "TYPE65 is not TYPE97"
+        );
     }
 
     /// With the key of its question a query is read as without.
     #[track_caller]
     fn check_keyed(octets: &[u8]) {
         let plain = QueryView::parse(octets);
-        let Some(question) = QueryView::question_of(octets) else { return assert!(plain.is_err(), "{octets:?}") };
+        let Some(question) = QueryView::question_of(octets) else {
+            return assert!(plain.is_err(), "{octets:?}");
+        };
         let key = QuestionKey::new(question, &HashKey::new([3; 32]), 0);
-        let parts = |view: &QueryView<'_>| (view.question().to_vec(), view.qtype, view.qclass, view.edns.is_some());
-        assert_eq!(QueryView::parse_keyed(octets, &key).as_ref().map(parts), plain.as_ref().map(parts), "{octets:?}");
+        let parts = |view: &QueryView<'_>| {
+            (view.question().to_vec(), view.qtype, view.qclass, view.edns.is_some())
+        };
+        assert_eq!(
+            QueryView::parse_keyed(octets, &key).as_ref().map(parts),
+            plain.as_ref().map(parts),
+            "{octets:?}"
+        );
         assert!(plain.is_err() || plain.is_ok_and(|view| view.question() == question));
     }
 

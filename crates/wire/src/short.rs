@@ -1,8 +1,9 @@
-//! Copying and comparing strings of octets that are mostly short, as names, labels and addresses are.
+//! Copying and comparing strings of octets that are mostly short, as names, labels and addresses
+//! are.
 //!
-//! For a few octets a call into the C library, which has to find out how many there are, takes longer
-//! than the copy. Here up to 32 are moved or compared as two words or blocks, which overlap where
-//! the length is not theirs; what is longer is left to the library.
+//! For a few octets a call into the C library, which has to find out how many there are, takes
+//! longer than the copy. Here up to 32 are moved or compared as two words or blocks, which overlap
+//! where the length is not theirs; what is longer is left to the library.
 
 /// Copies `source` to `target`, which is as long.
 ///
@@ -13,7 +14,10 @@ pub fn copy(source: &[u8], target: &mut [u8]) {
     assert_eq!(source.len(), target.len(), "as many octets as there is room for");
     if source.len() > 32 {
         target.copy_from_slice(source);
-    } else if !(copy_ends::<16>(source, target) || copy_ends::<8>(source, target) || copy_ends::<4>(source, target)) {
+    } else if !(copy_ends::<16>(source, target)
+        || copy_ends::<8>(source, target)
+        || copy_ends::<4>(source, target))
+    {
         for (place, octet) in target.iter_mut().zip(source) {
             *place = *octet;
         }
@@ -36,10 +40,13 @@ pub fn same(a: &[u8], b: &[u8]) -> bool {
         .unwrap_or_else(|| a.iter().zip(b).all(|(x, y)| x == y))
 }
 
-/// Copies the first and the last `N` octets, which are all of up to twice as many. False if there are fewer.
+/// Copies the first and the last `N` octets, which are all of up to twice as many. False if there
+/// are fewer.
 #[inline(always)]
 fn copy_ends<const N: usize>(source: &[u8], target: &mut [u8]) -> bool {
-    let (Some(first), Some(last)) = (source.first_chunk::<N>(), source.last_chunk::<N>()) else { return false };
+    let (Some(first), Some(last)) = (source.first_chunk::<N>(), source.last_chunk::<N>()) else {
+        return false;
+    };
     if let Some(place) = target.first_chunk_mut() {
         *place = *first;
     }
@@ -52,7 +59,8 @@ fn copy_ends<const N: usize>(source: &[u8], target: &mut [u8]) -> bool {
 /// Are the first and the last `N` octets the same? None if there are fewer.
 #[inline(always)]
 fn same_ends<const N: usize>(a: &[u8], b: &[u8]) -> Option<bool> {
-    let same = a.first_chunk::<N>()? == b.first_chunk()? && a.last_chunk::<N>()? == b.last_chunk()?;
+    let same =
+        a.first_chunk::<N>()? == b.first_chunk()? && a.last_chunk::<N>()? == b.last_chunk()?;
     Some(same)
 }
 
@@ -66,7 +74,10 @@ mod tests {
         for len in 0..80 {
             let mut target = [0; 80];
             copy(&octets[..len], &mut target[..len]);
-            assert_eq!((&target[..len], target[len..].iter().any(|octet| *octet != 0)), (&octets[..len], false));
+            assert_eq!(
+                (&target[..len], target[len..].iter().any(|octet| *octet != 0)),
+                (&octets[..len], false)
+            );
         }
     }
 

@@ -1,19 +1,20 @@
 //! A map of names that is asked for the nearest name above another: zones, local names.
 //!
-//! A look-up goes from the name towards the root, as far as the shortest name of the map. It hashes only
-//! what is as long as some name of the map, so that names far from all of them cost a few instructions
-//! for each label. A name of three labels whose parent is one of 64 zones takes 140 (`bench/micro`, row
-//! "zone lookup").
+//! A look-up goes from the name towards the root, as far as the shortest name of the map. It hashes
+//! only what is as long as some name of the map, so that names far from all of them cost a few
+//! instructions for each label. A name of three labels whose parent is one of 64 zones takes 140
+//! (`bench/micro`, row "zone lookup").
 
 use crate::{hash, name, short};
 
 /// Values by folded wire names.
 ///
-/// The names are the owner's own choice, never those of who asks: the hash has no secret. Who only looks up
-/// cannot make two entries collide.
+/// The names are the owner's own choice, never those of who asks: the hash has no secret. Who only
+/// looks up cannot make two entries collide.
 #[derive(Clone, Debug)]
 pub struct SuffixMap<T> {
-    /// Open addressing, at most half full: the upper half of the hash, and the entry's place plus one.
+    /// Open addressing, at most half full: the upper half of the hash, and the entry's place plus
+    /// one.
     slots: Box<[u64]>,
     entries: Vec<(Box<[u8]>, T)>,
     /// A bit for each length in octets that a name of the map has.
@@ -37,7 +38,8 @@ impl<T> SuffixMap<T> {
         if self.may_have(name) { self.find(name) } else { None }
     }
 
-    /// The longest name of the map that `name` is or is below of, as the part of `name` that it is, with its value.
+    /// The longest name of the map that `name` is or is below of, as the part of `name` that it is,
+    /// with its value.
     #[inline]
     #[must_use]
     pub fn nearest<'n>(&self, name: &'n [u8]) -> Option<(&'n [u8], &T)> {
@@ -106,7 +108,12 @@ impl<T> FromIterator<(Box<[u8]>, T)> for SuffixMap<T> {
     fn from_iter<I: IntoIterator<Item = (Box<[u8]>, T)>>(pairs: I) -> Self {
         let pairs: Vec<_> = pairs.into_iter().collect();
         let slots = vec![0; (2 * pairs.len()).next_power_of_two().max(2)].into_boxed_slice();
-        let mut map = Self { slots, entries: Vec::with_capacity(pairs.len()), lengths: [0; 4], shortest: usize::MAX };
+        let mut map = Self {
+            slots,
+            entries: Vec::with_capacity(pairs.len()),
+            lengths: [0; 4],
+            shortest: usize::MAX,
+        };
         for (name, value) in pairs {
             let hash = hash::without_secret(&name);
             if let Err(free) = map.entry(&name, hash) {
@@ -147,15 +154,29 @@ mod tests {
 
     #[test]
     fn the_longest_name_above_is_found() {
-        let names = ["example.", "a-label-of-more-than-sixteen.example.", "com.", "sub.example.", "example."];
-        let map: SuffixMap<usize> = names.iter().enumerate().map(|(place, name)| (wire(name), place)).collect();
+        let names = [
+            "example.",
+            "a-label-of-more-than-sixteen.example.",
+            "com.",
+            "sub.example.",
+            "example.",
+        ];
+        let map: SuffixMap<usize> =
+            names.iter().enumerate().map(|(place, name)| (wire(name), place)).collect();
         check(&map, "example.", Some(("example.", 0)));
         check(&map, "www.example.", Some(("example.", 0)));
         check(&map, "a.sub.example.", Some(("sub.example.", 3)));
-        check(&map, "x.a-label-of-more-than-sixteen.example.", Some(("a-label-of-more-than-sixteen.example.", 1)));
+        check(
+            &map,
+            "x.a-label-of-more-than-sixteen.example.",
+            Some(("a-label-of-more-than-sixteen.example.", 1)),
+        );
         check(&map, "xexample.", None);
         check(&map, ".", None);
-        assert_eq!((map.get(&wire("sub.example.")), map.get(&wire("www.sub.example."))), (Some(&3), None));
+        assert_eq!(
+            (map.get(&wire("sub.example.")), map.get(&wire("www.sub.example."))),
+            (Some(&3), None)
+        );
         let of_all: SuffixMap<usize> = [(wire("."), 9)].into_iter().collect();
         check(&of_all, "www.example.", Some((".", 9)));
         let none = SuffixMap::<usize>::default();

@@ -52,7 +52,11 @@ impl std::error::Error for TextError {}
 ///
 /// # Errors
 /// The text is no name, or a relative one and there is no origin.
-pub fn name_to_wire(text: &[u8], origin: Option<&[u8]>, out: &mut [u8; MAX_NAME]) -> Result<usize, TextError> {
+pub fn name_to_wire(
+    text: &[u8],
+    origin: Option<&[u8]>,
+    out: &mut [u8; MAX_NAME],
+) -> Result<usize, TextError> {
     match text {
         b"." => return append_name(out, 0, &[0]),
         b"@" => return append_name(out, 0, origin.ok_or(TextError::Relative)?),
@@ -275,13 +279,21 @@ mod tests {
         assert_eq!(name_to_wire("a.".repeat(127).as_bytes(), None, &mut out), Ok(255));
         assert_eq!(name_to_wire("a.".repeat(123).as_bytes(), None, &mut out), Ok(247));
         let origin = Some(&b"\x06origin\0"[..]);
-        assert_eq!(name_to_wire(&b"a.".repeat(124)[..247], origin, &mut out), Err(TextError::NameTooLong));
+        assert_eq!(
+            name_to_wire(&b"a.".repeat(124)[..247], origin, &mut out),
+            Err(TextError::NameTooLong)
+        );
         assert_eq!(name_to_wire(&b"a.".repeat(123)[..245], origin, &mut out), Ok(254));
     }
 
     #[test]
     fn written_names_are_read_back() {
-        for wire in [&b"\0"[..], b"\x03www\x07example\0", b"\x05a.b\\c\x01@\0", b"\x08\x00\x20\x7f\xff\"();\x02$x\0"] {
+        for wire in [
+            &b"\0"[..],
+            b"\x03www\x07example\0",
+            b"\x05a.b\\c\x01@\0",
+            b"\x08\x00\x20\x7f\xff\"();\x02$x\0",
+        ] {
             let mut text = String::new();
             write_name(wire, &mut text).unwrap();
             let mut out = [0; MAX_NAME];
@@ -298,7 +310,9 @@ mod tests {
     }
 
     fn split(line: &str) -> Result<Vec<&str>, TextError> {
-        tokens(line.as_bytes()).map(|token| token.map(|token| str::from_utf8(token.text).unwrap())).collect()
+        tokens(line.as_bytes())
+            .map(|token| token.map(|token| str::from_utf8(token.text).unwrap()))
+            .collect()
     }
 
     #[test]

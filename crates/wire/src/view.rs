@@ -173,7 +173,8 @@ impl<'a> Questions<'a> {
         let at = self.at;
         let fixed = name::skip(self.octets, at)?;
         let end = fixed + 4;
-        let octets: &[u8; 4] = self.octets.get(fixed..end).and_then(|o| o.first_chunk()).ok_or(WireError::Short)?;
+        let octets: &[u8; 4] =
+            self.octets.get(fixed..end).and_then(|o| o.first_chunk()).ok_or(WireError::Short)?;
         self.at = end;
         let qtype = Rtype(u16::from_be_bytes([octets[0], octets[1]]));
         let qclass = Class(u16::from_be_bytes([octets[2], octets[3]]));
@@ -280,7 +281,11 @@ impl<'a> RecordView<'a> {
     /// # Errors
     /// The data is malformed, `out` is too short, or the budget is spent.
     #[inline]
-    pub fn expand_rdata_within(&self, out: &mut [u8], hops: &mut Hops) -> Result<usize, crate::rdata::RdataError> {
+    pub fn expand_rdata_within(
+        &self,
+        out: &mut [u8],
+        hops: &mut Hops,
+    ) -> Result<usize, crate::rdata::RdataError> {
         let data = Data { start: self.rdata_at, len: self.rdata_len };
         expand_within(self.rtype.0, self.message, data, out, hops)
     }
@@ -320,8 +325,11 @@ impl<'a> Records<'a> {
         let owner_at = self.at;
         let fixed_at = name::skip(self.octets, owner_at)?;
         let rdata_at = fixed_at + 10;
-        let fixed: &[u8; 10] =
-            self.octets.get(fixed_at..rdata_at).and_then(|o| o.first_chunk()).ok_or(WireError::Short)?;
+        let fixed: &[u8; 10] = self
+            .octets
+            .get(fixed_at..rdata_at)
+            .and_then(|o| o.first_chunk())
+            .ok_or(WireError::Short)?;
         let rdata_len = usize::from(u16::from_be_bytes([fixed[8], fixed[9]]));
         let end = rdata_at + rdata_len;
         if end > self.octets.len() {
@@ -390,7 +398,9 @@ mod tests {
         let mut m = vec![0, 7, 0x81, 0x80, 0, 1, 0, 2, 0, 0, 0, 1];
         m.extend_from_slice(b"\x03www\x07example\x00\x00\x01\x00\x01");
         m.extend_from_slice(b"\xc0\x0c\x00\x05\x00\x01\x00\x00\x00\x3c\x00\x04\x01a\xc0\x10");
-        m.extend_from_slice(b"\x01a\xc0\x10\x00\x01\x00\x01\xff\xff\xff\xff\x00\x04\x7f\x00\x00\x01");
+        m.extend_from_slice(
+            b"\x01a\xc0\x10\x00\x01\x00\x01\xff\xff\xff\xff\x00\x04\x7f\x00\x00\x01",
+        );
         m.extend_from_slice(b"\x00\x00\x29\x04\xd0\x00\x00\x80\x00\x00\x00");
         m
     }
@@ -421,17 +431,26 @@ mod tests {
         let octets = response();
         for len in 0..octets.len() {
             let Ok(view) = MessageView::new(&octets[..len]) else { continue };
-            let walked = view.records().and_then(|mut records| records.try_for_each(|record| record.map(|_| ())));
+            let walked = view
+                .records()
+                .and_then(|mut records| records.try_for_each(|record| record.map(|_| ())));
             assert!(walked.is_err(), "{len}");
         }
     }
 
-    /// A message of 64 KiB: a question, a record whose data is `links`, and NS records with this owner and data.
+    /// A message of 64 KiB: a question, a record whose data is `links`, and NS records with this
+    /// owner and data.
     fn filled(links: &[u8], owner: &[u8], data: &[u8]) -> Vec<u8> {
         let mut m = vec![0, 7, 0x81, 0x80, 0, 1, 0, 0, 0, 0, 0, 0];
         m.extend_from_slice(b"\x03www\x07example\x00\x00\x01\x00\x01");
         let mut add = |owner: &[u8], rtype: u16, data: &[u8]| {
-            let record = [owner, &rtype.to_be_bytes(), &[0, 1, 0, 0, 0, 60], &(data.len() as u16).to_be_bytes(), data];
+            let record = [
+                owner,
+                &rtype.to_be_bytes(),
+                &[0, 1, 0, 0, 0, 60],
+                &(data.len() as u16).to_be_bytes(),
+                data,
+            ];
             m.extend_from_slice(&record.concat());
             u16::try_from(m.len()).is_ok_and(|len| len < u16::MAX - 64)
         };
@@ -459,8 +478,10 @@ mod tests {
 
     #[test]
     fn names_compressed_as_well_as_can_be_are_read_and_chains_of_pointers_up_to_the_budget() {
-        // Each a label and a pointer to the one before, which ends with one to the question: three hops a record.
-        let (read, all) = read_within_budget(&filled(b"\x02ns\xc0\x0c\x01a\xc0\x29", b"\xc0\x2e", b"\xc0\x2e"));
+        // Each a label and a pointer to the one before, which ends with one to the question: three
+        // hops a record.
+        let (read, all) =
+            read_within_budget(&filled(b"\x02ns\xc0\x0c\x01a\xc0\x29", b"\xc0\x2e", b"\xc0\x2e"));
         assert!(read == all && all > 4_000, "{read} of {all}");
         let (mut links, mut previous) = (vec![0], 41u16);
         for _ in 0..120 {

@@ -35,8 +35,10 @@ fn directory(target: &str) -> PathBuf {
 
 /// The corpus as it is to be: file names and octets.
 fn expected() -> Vec<(&'static str, String, Vec<u8>)> {
-    let views = specimens::all().into_iter().map(|(name, octets)| (format!("message-{name}"), octets));
-    let hostile = hostile::all().into_iter().map(|(name, _, octets)| (format!("hostile-{name}"), octets));
+    let views =
+        specimens::all().into_iter().map(|(name, octets)| (format!("message-{name}"), octets));
+    let hostile =
+        hostile::all().into_iter().map(|(name, _, octets)| (format!("hostile-{name}"), octets));
     let programs = (0..PROGRAMS).map(|seed| (format!("program-{seed:02}"), program(seed)));
     let views = views.chain(hostile).map(|(name, octets)| ("view", name, octets));
     views.chain(programs.map(|(name, octets)| ("builder", name, octets))).collect()
@@ -58,7 +60,8 @@ fn program(seed: u64) -> Vec<u8> {
 
 fn corpus(target: &str) -> Vec<Vec<u8>> {
     let files = fs::read_dir(directory(target)).expect("a corpus that can be read");
-    let mut paths: Vec<_> = files.map(|file| file.expect("a corpus that can be read").path()).collect();
+    let mut paths: Vec<_> =
+        files.map(|file| file.expect("a corpus that can be read").path()).collect();
     paths.sort();
     paths.into_iter().map(|path| fs::read(path).expect("a corpus that can be read")).collect()
 }

@@ -1,4 +1,5 @@
-//! Messages made by hand to harm whoever reads or writes them, and answers cut short at every octet.
+//! Messages made by hand to harm whoever reads or writes them, and answers cut short at every
+//! octet.
 //!
 //! That the work is bounded is shown by counting what is read and what is written, not by time.
 
@@ -10,7 +11,9 @@ mod specimens;
 use avocet_wire::builder::Record;
 use avocet_wire::edns::{EdnsError, MAX_OPTIONS};
 use avocet_wire::name::{MAX_NAME, NameError};
-use avocet_wire::{Builder, Class, MessageView, NameBuf, QueryError, QueryView, Rtype, Section, WireError};
+use avocet_wire::{
+    Builder, Class, MessageView, NameBuf, QueryError, QueryView, Rtype, Section, WireError,
+};
 
 use hostile::Fate;
 
@@ -22,7 +25,8 @@ const FIXED: usize = 10;
 /// What happens when all of a message is read.
 fn fate(octets: &[u8]) -> Fate {
     let Ok(view) = MessageView::new(octets) else { return Fate::NoMessage };
-    if view.questions().any(|question| question.map_or(true, |question| question.qname().is_err())) {
+    if view.questions().any(|question| question.map_or(true, |question| question.qname().is_err()))
+    {
         return Fate::BadQuestion;
     }
     let (mut walked, mut read) = (0, 0);
@@ -93,7 +97,10 @@ fn names_of_255_octets_pass_and_of_256_do_not_on_every_way() {
         assert_eq!(question.is_ok(), passes);
     }
     assert_eq!(NameBuf::read(&hostile::long_name(256), 0), Err(NameError::TooLong));
-    assert_eq!(QueryView::parse(&hostile::header([1, 0, 0, 0])[..11]).err(), Some(QueryError::Ignore));
+    assert_eq!(
+        QueryView::parse(&hostile::header([1, 0, 0, 0])[..11]).err(),
+        Some(QueryError::Ignore)
+    );
 }
 
 #[test]
@@ -148,7 +155,8 @@ fn names_that_are_hard_to_compress_are_written_in_full_once_they_cost_too_much()
     let same = |_: usize| (bushy(0), Rtype(65_280), vec![]);
     let (octets, count) = filled(same);
     let view = MessageView::new(&octets).unwrap();
-    let owners: Vec<_> = view.records().unwrap().map(|record| record.unwrap().owner().unwrap()).collect();
+    let owners: Vec<_> =
+        view.records().unwrap().map(|record| record.unwrap().owner().unwrap()).collect();
     assert_eq!(owners.len(), count);
     assert!(owners.iter().all(|owner| owner.wire() == bushy(0)));
     let sizes = record_sizes(&octets);
@@ -164,8 +172,11 @@ fn names_that_are_hard_to_compress_are_written_in_full_once_they_cost_too_much()
 /// How many octets each record takes.
 fn record_sizes(octets: &[u8]) -> Vec<usize> {
     let view = MessageView::new(octets).expect("a sound message");
-    let mut starts: Vec<_> =
-        view.records().expect("a sound message").map(|record| record.expect("a sound message").offset()).collect();
+    let mut starts: Vec<_> = view
+        .records()
+        .expect("a sound message")
+        .map(|record| record.expect("a sound message").offset())
+        .collect();
     starts.push(octets.len());
     starts.windows(2).map(|pair| pair[1] - pair[0]).collect()
 }

@@ -17,7 +17,9 @@ use avocet_wire::edns::EdnsOption;
 use avocet_wire::rdata::{expand, from_mnemonic};
 use avocet_wire::{Builder, Class, Ede, MessageView, Rcode, Rtype, Section};
 use data_encoding::HEXUPPER;
-use domain::base::message_builder::{AdditionalBuilder, AnswerBuilder, MessageBuilder, TreeCompressor};
+use domain::base::message_builder::{
+    AdditionalBuilder, AnswerBuilder, MessageBuilder, TreeCompressor,
+};
 use domain::base::name::{ParsedName, ToName};
 use domain::base::opt::AllOptData;
 use domain::base::rdata::ComposeRecordData;
@@ -52,7 +54,8 @@ type ReadRecord = (u8, Vec<u8>, u16, u16, u32, Vec<u8>);
 
 fn ours(octets: &[u8]) -> Option<Reading> {
     let view = MessageView::new(octets).ok()?;
-    let mut reading = Reading { id: view.header().id, flags: view.header().flags & !0x40, ..Reading::default() };
+    let mut reading =
+        Reading { id: view.header().id, flags: view.header().flags & !0x40, ..Reading::default() };
     for question in view.questions() {
         let question = question.ok()?;
         let qname = question.qname().ok()?.folded().wire().to_vec();
@@ -66,13 +69,21 @@ fn ours(octets: &[u8]) -> Option<Reading> {
         if record.rtype != Rtype::OPT {
             let fields = (record.rtype.0, record.class.0, record.ttl_secs());
             let section = record.section as u8;
-            reading.records.push((section, owner, fields.0, fields.1, fields.2, rdata[..len].to_vec()));
+            reading.records.push((
+                section,
+                owner,
+                fields.0,
+                fields.1,
+                fields.2,
+                rdata[..len].to_vec(),
+            ));
         }
     }
     if let Some(edns) = view.edns().ok()? {
         reading.edns = Some((edns.udp_size, edns.rcode_high, edns.version, edns.dnssec_ok));
         let options: Result<Vec<_>, _> = edns.raw_options().collect();
-        reading.options = options.ok()?.into_iter().map(|(code, data)| (code, data.to_vec())).collect();
+        reading.options =
+            options.ok()?.into_iter().map(|(code, data)| (code, data.to_vec())).collect();
     }
     Some(reading)
 }
@@ -95,10 +106,18 @@ fn by_domain(octets: &[u8]) -> Option<Reading> {
         }
         let mut rdata = Vec::new();
         typed.data().compose_rdata(&mut rdata).ok()?;
-        let section = [DomainSection::Answer, DomainSection::Authority].iter().position(|s| *s == section);
+        let section =
+            [DomainSection::Answer, DomainSection::Authority].iter().position(|s| *s == section);
         let owner = record.owner().to_vec().as_slice().to_ascii_lowercase();
         let fields = (record.rtype().to_int(), record.class().to_int(), record.ttl().as_secs());
-        reading.records.push((section.unwrap_or(2) as u8, owner, fields.0, fields.1, fields.2, rdata));
+        reading.records.push((
+            section.unwrap_or(2) as u8,
+            owner,
+            fields.0,
+            fields.1,
+            fields.2,
+            rdata,
+        ));
     }
     if let Some(opt) = message.opt() {
         let high = (opt.rcode(header).to_int() >> 4) as u8;
@@ -130,14 +149,18 @@ fn by_hickory(octets: &[u8]) -> Option<Reading> {
         let qname = query.name().to_bytes().ok()?.to_ascii_lowercase();
         reading.question = Some((qname, query.query_type().into(), query.query_class().into()));
     }
-    for (section, records) in [&message.answers, &message.authorities, &message.additionals].into_iter().enumerate() {
+    for (section, records) in
+        [&message.answers, &message.authorities, &message.additionals].into_iter().enumerate()
+    {
         for record in records {
             reading.records.push(hickory_record(section as u8, record)?);
         }
     }
     if let Some(edns) = &message.edns {
-        reading.edns = Some((edns.max_payload(), edns.rcode_high(), edns.version(), edns.flags().dnssec_ok));
-        reading.options = edns.options().as_ref().iter().map(|(code, _)| ((*code).into(), vec![])).collect();
+        reading.edns =
+            Some((edns.max_payload(), edns.rcode_high(), edns.version(), edns.flags().dnssec_ok));
+        reading.options =
+            edns.options().as_ref().iter().map(|(code, _)| ((*code).into(), vec![])).collect();
     }
     Some(reading)
 }
@@ -175,7 +198,11 @@ fn written_by_domain(octets: &[u8]) -> Option<Vec<u8>> {
     }
     let mut answers: AnswerBuilder<_> = questions.answer();
     let of_section = |wanted: DomainSection| {
-        message.iter().filter_map(Result::ok).filter(move |(_, section)| *section == wanted).map(|(record, _)| record)
+        message
+            .iter()
+            .filter_map(Result::ok)
+            .filter(move |(_, section)| *section == wanted)
+            .map(|(record, _)| record)
     };
     for record in of_section(DomainSection::Answer) {
         answers.push(record.into_any_record::<AllRecordData<_, ParsedName<_>>>().ok()?).ok()?;
@@ -217,8 +244,13 @@ fn ingredients() -> Vec<Ingredient> {
 /// A name of the pool, some below each other, some in other letters.
 fn pooled(random: &mut Random) -> Vec<u8> {
     const HOSTS: [&[u8]; 5] = [b"\x03www", b"\x04mail", b"\x03NS1", b"\x01a\x01b\x01c", b""];
-    const ZONES: [&[u8]; 5] =
-        [b"\x07example\x03com\0", b"\x07EXAMPLE\x03com\0", b"\x07example\x03net\0", b"\x03com\0", b"\0"];
+    const ZONES: [&[u8]; 5] = [
+        b"\x07example\x03com\0",
+        b"\x07EXAMPLE\x03com\0",
+        b"\x07example\x03net\0",
+        b"\x03com\0",
+        b"\0",
+    ];
     [HOSTS[random.below(5)], ZONES[random.below(5)]].concat()
 }
 
@@ -227,14 +259,18 @@ fn generated(random: &mut Random, from: &[&Ingredient]) -> Vec<u8> {
     let mut out = vec![0; 16_384];
     let opcode_and_rcode = 0x780f;
     let flags = random.next() as u16 & !opcode_and_rcode & !0x40;
-    let mut builder = Builder::new(&mut out, 16_384, random.next() as u16, flags).expect("there is room");
-    builder.question(&pooled(random), Rtype([1, 28, 15, 65, 255][random.below(5)]), Class::IN).expect("there is room");
+    let mut builder =
+        Builder::new(&mut out, 16_384, random.next() as u16, flags).expect("there is room");
+    builder
+        .question(&pooled(random), Rtype([1, 28, 15, 65, 255][random.below(5)]), Class::IN)
+        .expect("there is room");
     for section in [Section::Answer, Section::Authority, Section::Additional] {
         for _ in 0..random.below(14) {
             let Ingredient { rtype, rdata, .. } = from[random.below(from.len())];
             let owner = pooled(random);
             let ttl_secs = random.next() as u32 >> 1;
-            let record = Record { owner: &owner, rtype: Rtype(*rtype), class: Class::IN, ttl_secs, rdata };
+            let record =
+                Record { owner: &owner, rtype: Rtype(*rtype), class: Class::IN, ttl_secs, rdata };
             builder.record(section, &record).expect("there is room");
         }
     }
@@ -250,8 +286,11 @@ fn generated(random: &mut Random, from: &[&Ingredient]) -> Vec<u8> {
     let first = random.below(8);
     if first < 7 {
         let last = first + random.below(8 - first);
-        let fields =
-            OptFields { udp_size: 512 + random.below(4_000) as u16, rcode: Rcode(0), dnssec_ok: first % 2 == 1 };
+        let fields = OptFields {
+            udp_size: 512 + random.below(4_000) as u16,
+            rcode: Rcode(0),
+            dnssec_ok: first % 2 == 1,
+        };
         builder.opt(&fields, &options[first..last]).expect("there is room");
     }
     let len = builder.finish();
@@ -307,16 +346,19 @@ fn agreed<'i>(oracle: &Oracle, all: &'i [Ingredient]) -> Vec<&'i Ingredient> {
         let expected = ours(&octets).map(roughly);
         let same = (oracle.read)(&octets).map(roughly) == expected
             && (oracle.write)(&octets).and_then(|written| ours(&written)).map(roughly) == expected;
-        let listed = unseen
-            .iter()
-            .position(|(mnemonic, start, _)| *mnemonic == ingredient.mnemonic && ingredient.text.starts_with(start));
+        let listed = unseen.iter().position(|(mnemonic, start, _)| {
+            *mnemonic == ingredient.mnemonic && ingredient.text.starts_with(start)
+        });
         match (same, listed) {
             (true, _) => agreed.push(ingredient),
             (false, Some(index)) => drop(unseen.remove(index)),
             (false, None) => unlisted.push((ingredient.mnemonic, ingredient.text)),
         }
     }
-    assert!(unlisted.is_empty() && unseen.is_empty(), "differ: {unlisted:#?}, no longer differ: {unseen:?}");
+    assert!(
+        unlisted.is_empty() && unseen.is_empty(),
+        "differ: {unlisted:#?}, no longer differ: {unseen:?}"
+    );
     agreed
 }
 
@@ -344,8 +386,8 @@ fn messages_are_the_same_for_hickory() {
     check(&HICKORY, 2);
 }
 
-/// Messages that others take and we refuse: name, who takes it, and why we don't. There is none that
-/// we take and they refuse or read otherwise.
+/// Messages that others take and we refuse: name, who takes it, and why we don't. There is none
+/// that we take and they refuse or read otherwise.
 const TAKEN_BY_OTHERS: &[(&str, &str, &str)] = &[
     ("128-pointers", "domain", "no name needs more pointers than it can have labels"),
     ("128-pointers", "hickory-proto", "the same"),
@@ -362,7 +404,9 @@ fn others_take_some_hostile_messages_and_refuse_none_that_we_take() {
     let mut taken = Vec::new();
     for (name, octets) in specimens.chain(hostile) {
         let expected = ours(&octets).map(roughly);
-        for (oracle, read) in [("domain", by_domain as fn(&[u8]) -> _), ("hickory-proto", by_hickory)] {
+        for (oracle, read) in
+            [("domain", by_domain as fn(&[u8]) -> _), ("hickory-proto", by_hickory)]
+        {
             let theirs = read(&octets).map(roughly);
             if expected.is_none() && theirs.is_some() {
                 taken.push((name, oracle));

@@ -34,7 +34,8 @@ fn read(mnemonic: &str, text: &str) -> Result<Vec<u8>, RdataError> {
 fn text_becomes_the_known_octets_and_the_known_text() {
     for (mnemonic, text, octets, written) in CASES {
         let rtype = from_mnemonic(mnemonic).expect(mnemonic);
-        let rdata = read(mnemonic, text).unwrap_or_else(|error| panic!("{mnemonic} {text}: {error}"));
+        let rdata =
+            read(mnemonic, text).unwrap_or_else(|error| panic!("{mnemonic} {text}: {error}"));
         assert_eq!(HEXUPPER.encode(&rdata), *octets, "{mnemonic} {text}");
         let expected = if written.is_empty() { text } else { written };
         assert_eq!(display(rtype, &rdata).to_string(), *expected, "{mnemonic}");
@@ -61,7 +62,8 @@ fn every_case_is_also_read_in_the_generic_form() {
 #[test]
 fn no_structured_data_is_well_formed_when_cut_short_or_drawn_out() {
     // The last field of these is whatever is left, in pieces of any size.
-    let open = ["NULL", "EID", "NIMLOC", "ATMA", "SINK", "UINFO", "UID", "GID", "UNSPEC", "TYPE731"];
+    let open =
+        ["NULL", "EID", "NIMLOC", "ATMA", "SINK", "UINFO", "UID", "GID", "UNSPEC", "TYPE731"];
     for (mnemonic, _, octets, _) in CASES.iter().filter(|case| !open.contains(&case.0)) {
         let rtype = from_mnemonic(mnemonic).unwrap();
         let rdata = HEXUPPER.decode(octets.as_bytes()).unwrap();

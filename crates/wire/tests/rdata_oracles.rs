@@ -90,7 +90,9 @@ fn check_table(oracle: Oracle, types: &[&str], differs: &[(&str, &str, &str)]) {
     let mut unseen = differs.to_vec();
     for (mnemonic, text, octets, _) in CASES.iter().filter(|case| types.contains(&case.0)) {
         let read = oracle(mnemonic, text).map(|octets| HEXUPPER.encode(&octets));
-        let listed = unseen.iter().position(|(rtype, start, _)| rtype == mnemonic && text.starts_with(start));
+        let listed = unseen
+            .iter()
+            .position(|(rtype, start, _)| rtype == mnemonic && text.starts_with(start));
         if let Some(index) = listed {
             unseen.remove(index);
             assert_ne!(read.as_deref(), Some(*octets), "{mnemonic} {text} no longer differs");
@@ -131,7 +133,9 @@ fn hickory_refuses(mnemonic: &str, text: &str) -> bool {
 }
 
 fn check_generated(oracle: Oracle, (types, refuses): Known<'_>, rtype: u16, rdata: &[u8]) {
-    let Some(mnemonic) = mnemonic(rtype).filter(|mnemonic| types.contains(mnemonic)) else { return };
+    let Some(mnemonic) = mnemonic(rtype).filter(|mnemonic| types.contains(mnemonic)) else {
+        return;
+    };
     let text = display(rtype, rdata).to_string();
     if check(rtype, rdata).is_err() || refuses(mnemonic, &text) {
         return;

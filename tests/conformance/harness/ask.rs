@@ -94,7 +94,8 @@ impl Ask {
     /// The message.
     pub(crate) fn octets(&self) -> Vec<u8> {
         let mut out = vec![0; 512];
-        let mut builder = Builder::new(&mut out, 512, self.id, self.flags).expect("room for a header");
+        let mut builder =
+            Builder::new(&mut out, 512, self.id, self.flags).expect("room for a header");
         builder.question(&self.qname, self.qtype, self.qclass).expect("room for a question");
         let len = builder.finish();
         out.truncate(len);

@@ -21,7 +21,8 @@ impl Udp {
         Self::from(any.parse().expect("an address"), server)
     }
 
-    /// From an address of ours. The socket is connected: it takes replies from the asked address only.
+    /// From an address of ours. The socket is connected: it takes replies from the asked address
+    /// only.
     pub(crate) fn from(local: SocketAddr, server: SocketAddr) -> Self {
         let socket = UdpSocket::bind(local).expect("a socket");
         socket.connect(server).expect("a route");
@@ -124,7 +125,9 @@ impl Tcp {
     pub(crate) fn ends(&mut self) -> bool {
         match self.stream.read(&mut [0]) {
             Ok(octets) => octets == 0,
-            Err(error) => matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe),
+            Err(error) => {
+                matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe)
+            }
         }
     }
 

@@ -30,13 +30,22 @@ impl Clock {
         let path = directory.path().join("offsets");
         fs::write(&path, [0; 16]).expect("a file");
         let offsets = File::options().write(true).open(&path).expect("the file");
-        Some(Self { library, offsets, path, wall_secs: 0, monotonic_secs: 0, _directory: directory })
+        Some(Self {
+            library,
+            offsets,
+            path,
+            wall_secs: 0,
+            monotonic_secs: 0,
+            _directory: directory,
+        })
     }
 
     /// The server that is started so goes by these clocks.
     pub(crate) fn of(&self, setup: Setup) -> Setup {
         let text = |path: &Path| path.to_string_lossy().into_owned();
-        setup.variable("LD_PRELOAD", &text(&self.library)).variable("SHIFTCLOCK_FILE", &text(&self.path))
+        setup
+            .variable("LD_PRELOAD", &text(&self.library))
+            .variable("SHIFTCLOCK_FILE", &text(&self.path))
     }
 
     /// Time passes.
@@ -62,15 +71,21 @@ fn library() -> Option<PathBuf> {
             return None;
         }
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/clock.c");
-        let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("clock-{}.so", std::process::id()));
-        let built = Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source).status();
+        let library =
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("clock-{}.so", std::process::id()));
+        let built = Command::new("cc")
+            .args(["-shared", "-fPIC", "-O1", "-o"])
+            .arg(&library)
+            .arg(source)
+            .status();
         assert!(built.is_ok_and(|status| status.success()), "the library cannot be built");
         Some(library)
     };
     LIBRARY.get_or_init(build).clone()
 }
 
-/// Real seconds since a moment, rounded up: by so much a TTL may be lower than the virtual clock says.
+/// Real seconds since a moment, rounded up: by so much a TTL may be lower than the virtual clock
+/// says.
 pub(crate) fn real_secs(since: Instant) -> u32 {
     (since.elapsed() + Duration::from_secs(1)).as_secs() as u32 + 1
 }

@@ -18,7 +18,8 @@ pub(crate) enum Filter {
 }
 
 impl Filter {
-    /// Starts it with the zones in this order; none if the program is missing. `probe` is a name with an address.
+    /// Starts it with the zones in this order; none if the program is missing. `probe` is a name
+    /// with an address.
     pub(crate) fn start(self, upstream: SocketAddr, zones: &[Zone], probe: &str) -> Option<Peer> {
         let program = match self {
             Self::Unbound => "unbound",
@@ -41,7 +42,11 @@ impl Filter {
     }
 }
 
-fn unbound(directory: &Directory, (addr, upstream): (SocketAddr, SocketAddr), zones: &[Zone]) -> Command {
+fn unbound(
+    directory: &Directory,
+    (addr, upstream): (SocketAddr, SocketAddr),
+    zones: &[Zone],
+) -> Command {
     let (dir, ip, port) = (directory.path().display(), addr.ip(), addr.port());
     let mut config = format!(
         "server:\n interface: {ip}@{port}\n port: {port}\n directory: \"{dir}\"\n chroot: \"\"\n username: \"\"\n \
@@ -59,7 +64,11 @@ fn unbound(directory: &Directory, (addr, upstream): (SocketAddr, SocketAddr), zo
     command
 }
 
-fn kresd(directory: &Directory, (addr, upstream): (SocketAddr, SocketAddr), zones: &[Zone]) -> Command {
+fn kresd(
+    directory: &Directory,
+    (addr, upstream): (SocketAddr, SocketAddr),
+    zones: &[Zone],
+) -> Command {
     let mut config = format!(
         "net.ipv6 = false\nnet.listen('{}', {}, {{ kind = 'dns' }})\ntrust_anchors.remove('.')\n\
          cache.size = 20 * MB\nlocal onwards = policy.STUB({{'{}@{}'}})\n",
@@ -86,7 +95,11 @@ fn kresd(directory: &Directory, (addr, upstream): (SocketAddr, SocketAddr), zone
     command
 }
 
-fn named(directory: &Directory, (addr, upstream): (SocketAddr, SocketAddr), zones: &[Zone]) -> Command {
+fn named(
+    directory: &Directory,
+    (addr, upstream): (SocketAddr, SocketAddr),
+    zones: &[Zone],
+) -> Command {
     let dir = directory.path().display();
     let policy: String = zones.iter().map(|zone| format!(" zone \"{}\";", zone.name)).collect();
     let mut config = format!(

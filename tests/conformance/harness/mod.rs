@@ -52,7 +52,8 @@ pub(crate) fn rtype(text: &str) -> avocet_wire::Rtype {
 /// A name in wire form.
 pub(crate) fn wire_name(text: &str) -> Vec<u8> {
     let mut out = [0; avocet_wire::name::MAX_NAME];
-    let len = avocet_wire::text::name_to_wire(text.as_bytes(), Some(&[0]), &mut out).expect("a name");
+    let len =
+        avocet_wire::text::name_to_wire(text.as_bytes(), Some(&[0]), &mut out).expect("a name");
     out[..len].to_vec()
 }
 
@@ -60,7 +61,8 @@ pub(crate) fn wire_name(text: &str) -> Vec<u8> {
 pub(crate) fn http_get(addr: std::net::SocketAddr, path: &str) -> String {
     use std::io::{Read, Write};
     let mut stream = std::net::TcpStream::connect(addr).expect("a connection");
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {addr}\r\nConnection: close\r\n\r\n").expect("an open connection");
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {addr}\r\nConnection: close\r\n\r\n")
+        .expect("an open connection");
     let mut text = String::new();
     stream.read_to_string(&mut text).expect("a page");
     let (head, body) = text.split_once("\r\n\r\n").expect("a head");

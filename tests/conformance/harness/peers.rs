@@ -45,7 +45,10 @@ pub(crate) fn is_installed(program: &str) -> bool {
     let mut places: Vec<_> = std::env::split_paths(&path).collect();
     places.extend(["/usr/sbin".into(), "/usr/local/sbin".into()]);
     let found = places.iter().any(|place| place.join(program).is_file());
-    assert!(found || std::env::var_os("CI").is_none_or(|value| value != "true"), "{program} is not installed");
+    assert!(
+        found || std::env::var_os("CI").is_none_or(|value| value != "true"),
+        "{program} is not installed"
+    );
     if !found {
         eprintln!("{program} is not installed: left out");
     }
@@ -107,8 +110,8 @@ pub(crate) fn unbound(upstream: SocketAddr, probe: &str) -> Option<Peer> {
     })
 }
 
-/// Knot, which signs this root zone, gives it its digest (RFC 8976), and gives all of it to whoever asks; none if it is
-/// missing.
+/// Knot, which signs this root zone, gives it its digest (RFC 8976), and gives all of it to whoever
+/// asks; none if it is missing.
 pub(crate) fn signing_root(text: &str) -> Option<Peer> {
     is_installed("knotd").then(|| {
         Peer::start(&Ask::of(".", "DNSKEY"), |directory, addr| {

@@ -24,7 +24,12 @@ pub(crate) struct Record {
 impl fmt::Debug for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let owner = NameBuf::from_wire(&self.owner).map_err(|_| fmt::Error)?;
-        write!(f, "{owner} {} {}", self.rtype, avocet_wire::rdata::display(self.rtype.0, &self.rdata))
+        write!(
+            f,
+            "{owner} {} {}",
+            self.rtype,
+            avocet_wire::rdata::display(self.rtype.0, &self.rdata)
+        )
     }
 }
 
@@ -72,7 +77,11 @@ impl Reply {
     fn try_read(octets: &[u8]) -> Option<Self> {
         let view = MessageView::new(octets).ok()?;
         let header = view.header();
-        let question = if header.counts[0] == 0 { Vec::new() } else { view.question().ok()?.octets().to_vec() };
+        let question = if header.counts[0] == 0 {
+            Vec::new()
+        } else {
+            view.question().ok()?.octets().to_vec()
+        };
         let mut reply = Self {
             len: octets.len(),
             header,
@@ -102,7 +111,10 @@ impl Reply {
                 RecordSection::Authority => &mut reply.authority,
                 RecordSection::Additional => &mut reply.additional,
             };
-            section.push((Record { owner, rtype: record.rtype, class: record.class.0, rdata }, record.ttl_field));
+            section.push((
+                Record { owner, rtype: record.rtype, class: record.class.0, rdata },
+                record.ttl_field,
+            ));
         }
         (records.position() == octets.len()).then_some(reply)
     }
@@ -114,7 +126,9 @@ impl Reply {
 
     /// The data of the answer as text, each once and in order.
     pub(crate) fn texts(&self) -> Vec<String> {
-        let text = |(record, _): &(Record, u32)| avocet_wire::rdata::display(record.rtype.0, &record.rdata).to_string();
+        let text = |(record, _): &(Record, u32)| {
+            avocet_wire::rdata::display(record.rtype.0, &record.rdata).to_string()
+        };
         self.answer.iter().map(text).collect::<BTreeSet<_>>().into_iter().collect()
     }
 

@@ -41,14 +41,18 @@ impl Received {
 
     /// Has it an OPT record?
     pub(crate) fn has_edns(&self) -> bool {
-        MessageView::new(&self.octets).is_ok_and(|view| view.edns().is_ok_and(|edns| edns.is_some()))
+        MessageView::new(&self.octets)
+            .is_ok_and(|view| view.edns().is_ok_and(|edns| edns.is_some()))
     }
 
     /// The cookies in it, the client's first.
     pub(crate) fn cookie(&self) -> Option<Vec<u8>> {
         let view = MessageView::new(&self.octets).ok()?;
         let edns = view.edns().ok()??;
-        edns.raw_options().flatten().find(|(code, _)| *code == option::COOKIE).map(|(_, data)| data.to_vec())
+        edns.raw_options()
+            .flatten()
+            .find(|(code, _)| *code == option::COOKIE)
+            .map(|(_, data)| data.to_vec())
     }
 
     /// An answer to it, still empty.
@@ -116,7 +120,13 @@ impl Answer<'_> {
         self.put(Section::Authority, owner, ttl_secs, ("SOA", &rdata))
     }
 
-    fn put(mut self, section: Section, owner: &str, ttl_secs: u32, (rtype_text, text): (&str, &str)) -> Self {
+    fn put(
+        mut self,
+        section: Section,
+        owner: &str,
+        ttl_secs: u32,
+        (rtype_text, text): (&str, &str),
+    ) -> Self {
         let rtype = rtype(rtype_text);
         let mut rdata = Vec::new();
         avocet_wire::rdata::parse(rtype.0, text, &[0], &mut rdata).expect("record data");
@@ -134,12 +144,14 @@ impl Answer<'_> {
         let qname = question.qname().expect("a name");
         builder.question(qname.wire(), question.qtype, question.qclass).expect("room");
         for Written { section, owner, rtype, ttl_secs, rdata } in &self.records {
-            let record = Record { owner, rtype: *rtype, class: Class::IN, ttl_secs: *ttl_secs, rdata };
+            let record =
+                Record { owner, rtype: *rtype, class: Class::IN, ttl_secs: *ttl_secs, rdata };
             builder.record(*section, &record).expect("room");
         }
         if self.has_opt {
             let fields = OptFields { udp_size: 1232, rcode: self.rcode, dnssec_ok: false };
-            let cookie = self.cookie.as_deref().map(|cookie| EdnsOption::Unknown(option::COOKIE, cookie));
+            let cookie =
+                self.cookie.as_deref().map(|cookie| EdnsOption::Unknown(option::COOKIE, cookie));
             builder.opt(&fields, cookie.as_slice()).expect("room");
         }
         let len = builder.finish();
@@ -207,7 +219,9 @@ impl Scripted {
     }
 
     /// Over UDP; TCP is refused.
-    pub(crate) fn start_udp_only(script: impl Fn(&Received) -> Verdict + Send + Sync + 'static) -> Self {
+    pub(crate) fn start_udp_only(
+        script: impl Fn(&Received) -> Verdict + Send + Sync + 'static,
+    ) -> Self {
         Self::launch(false, Box::new(script))
     }
 
@@ -256,7 +270,9 @@ impl Scripted {
 
     /// Sends all replies that were held.
     pub(crate) fn release(&self) {
-        for (peer, octets) in self.state.held.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        for (peer, octets) in
+            self.state.held.lock().unwrap_or_else(PoisonError::into_inner).drain(..)
+        {
             let _ = self.socket.send_to(&octets, peer);
         }
     }
@@ -332,7 +348,9 @@ fn serve_connection(mut stream: TcpStream, state: &State) {
         match stream.read(&mut octets) {
             Ok(0) => return,
             Ok(len) => pending.extend_from_slice(&octets[..len]),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => continue,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                continue;
+            }
             Err(_) => return,
         }
         while let Some((head, rest)) = pending.split_first_chunk::<2>()
@@ -342,8 +360,12 @@ fn serve_connection(mut stream: TcpStream, state: &State) {
             pending.drain(..2 + message.len());
             let framed = |reply: &[u8]| super::client::frame(reply);
             let written = match state.judge(&message, true) {
-                Verdict::Send(replies) => replies.iter().try_for_each(|reply| stream.write_all(&framed(reply))),
-                Verdict::Drip(reply) => framed(&reply).iter().try_for_each(|octet| stream.write_all(&[*octet])),
+                Verdict::Send(replies) => {
+                    replies.iter().try_for_each(|reply| stream.write_all(&framed(reply)))
+                }
+                Verdict::Drip(reply) => {
+                    framed(&reply).iter().try_for_each(|octet| stream.write_all(&[*octet]))
+                }
                 Verdict::Silence | Verdict::Hold(_) => Ok(()),
                 Verdict::Close => return,
             };

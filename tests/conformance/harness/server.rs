@@ -92,14 +92,22 @@ impl Setup {
     fn text(&self, addr: SocketAddr, http: Option<SocketAddr>, data: &std::path::Path) -> String {
         let http = http.map(|addr| addr.to_string()).unwrap_or_default();
         let workers = if self.server.contains("workers") { "" } else { "workers = 2\n" };
-        let cache = if self.tables.contains("[cache]") { "" } else { "[cache]\nsnapshot-interval-secs = 0\n" };
+        let cache = if self.tables.contains("[cache]") {
+            ""
+        } else {
+            "[cache]\nsnapshot-interval-secs = 0\n"
+        };
         let nowhere = if self.tables.contains("[[forward]]") {
             ""
         } else {
             "[[forward]]\nzone = \"nowhere.example\"\nupstreams = [\"127.0.0.1:9\"]\n"
         };
         // Names go where the test says, and nowhere else.
-        let mode = if self.tables.contains("[resolver]") { "" } else { "[resolver]\nmode = \"forward\"\n" };
+        let mode = if self.tables.contains("[resolver]") {
+            ""
+        } else {
+            "[resolver]\nmode = \"forward\"\n"
+        };
         format!(
             "{mode}[server]\nlisten = [\"{addr}\"]\nhttp = \"{http}\"\n{workers}{}\n{}\n{cache}{nowhere}[data]\ndirectory = {data:?}\n",
             self.server, self.tables
@@ -140,7 +148,8 @@ impl Server {
         loop {
             let client = Udp::to(self.addr);
             client.send(&probe);
-            // A client's own query is no answer, should the system give it the very port that it asks.
+            // A client's own query is no answer, should the system give it the very port that it
+            // asks.
             if client.receive(Duration::from_millis(100)).is_some_and(|reply| reply != probe) {
                 return true;
             }
@@ -149,7 +158,11 @@ impl Server {
                 assert!(log.contains("another server is using it"), "{status}: {log}");
                 return false;
             }
-            assert!(started.elapsed() < PATIENCE, "it does not answer: {}", self.directory.read("log"));
+            assert!(
+                started.elapsed() < PATIENCE,
+                "it does not answer: {}",
+                self.directory.read("log")
+            );
         }
     }
 
@@ -204,7 +217,11 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
         if std::thread::panicking() {
-            eprintln!("the server at {} {status:?}, its log:\n{}", self.addr, self.directory.read("log"));
+            eprintln!(
+                "the server at {} {status:?}, its log:\n{}",
+                self.addr,
+                self.directory.read("log")
+            );
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Close calls: all servers are up together and take turns of a fraction of a second, so that a neighbour who takes the
-//! machine for some seconds takes it from all of them.
+//! Close calls: all servers are up together and take turns of a fraction of a second, so that a
+//! neighbour who takes the machine for some seconds takes it from all of them.
 //!
-//! On a machine that others share, two runs of a second each differ by a third for no reason of the servers; of turns
-//! this short, half of the ratios lie within 5 % of their median.
+//! On a machine that others share, two runs of a second each differ by a third for no reason of the
+//! servers; of turns this short, half of the ratios lie within 5 % of their median.
 
 use std::net::SocketAddrV4;
 use std::ops::Range;
@@ -20,19 +20,27 @@ use super::{ask, blocklist, configuration, goals, machine, material, packages, t
 /// The peers that are measured unless others are named.
 pub(super) const PEERS: &[Peer] = &[Peer::Bare, Peer::Nsd, Peer::Unbound, Peer::Avocet];
 /// What can be asked in turns: nothing whose cost depends on what was asked before.
-const WORKLOADS: &[Workload] =
-    &[Workload::Hot, Workload::HotEdns, Workload::Tcp, Workload::Miss, Workload::Unlisted, Workload::Blocked];
+const WORKLOADS: &[Workload] = &[
+    Workload::Hot,
+    Workload::HotEdns,
+    Workload::Tcp,
+    Workload::Miss,
+    Workload::Unlisted,
+    Workload::Blocked,
+];
 
 /// Turns that each server has in a round, and queries in a turn.
 const TURNS: usize = 4;
 const TURN_QUERIES: u32 = 50_000;
 
-/// Measures each wanted workload with all its servers up, or those that have a block list together; prints the tables and keeps the samples.
+/// Measures each wanted workload with all its servers up, or those that have a block list together;
+/// prints the tables and keeps the samples.
 ///
 /// # Errors
 /// When a server cannot be started or answers wrongly.
 pub(super) fn run(kind: &str, options: &Options) -> Result<(), String> {
-    let workloads: Vec<_> = WORKLOADS.iter().copied().filter(|one| options.workloads.contains(one)).collect();
+    let workloads: Vec<_> =
+        WORKLOADS.iter().copied().filter(|one| options.workloads.contains(one)).collect();
     let is_wanted = |peer: &Peer| workloads.iter().any(|workload| options.wants(*peer, *workload));
     let wanted: Vec<_> = options.peers.iter().copied().filter(is_wanted).collect();
     let (peers, left_out) = packages::check(&wanted, options)?;
@@ -43,8 +51,10 @@ pub(super) fn run(kind: &str, options: &Options) -> Result<(), String> {
     let mut report = Report { left_out, ..Report::default() };
     // What a block costs is held against what the same server takes for another name.
     for together in workloads.chunk_by(|one, other| one.has_list() && other.has_list()) {
-        let pairs = together.iter().flat_map(|workload| peers.iter().map(move |peer| (*peer, *workload)));
-        let pairs: Vec<_> = pairs.filter(|(peer, workload)| options.wants(*peer, *workload)).collect();
+        let pairs =
+            together.iter().flat_map(|workload| peers.iter().map(move |peer| (*peer, *workload)));
+        let pairs: Vec<_> =
+            pairs.filter(|(peer, workload)| options.wants(*peer, *workload)).collect();
         let row = Row::start(&mut setup, &pairs)?;
         for round in 1..=options.rounds {
             report.samples.extend(row.round(&setup, options, round)?);
@@ -77,11 +87,13 @@ impl Row {
             setup.renew_port()?;
             let command = configuration::prepare(setup, peer, workload)?;
             let log = setup.file(&format!("{}.log", peer.name()));
-            let launch = Launch { command: &command, core: SERVER_CORE, log: &log, within: START_WITHIN };
+            let launch =
+                Launch { command: &command, core: SERVER_CORE, log: &log, within: START_WITHIN };
             let target = setup.target(workload);
             let refusal = peer.refusal().filter(|_| workload.has_list());
             let server = Server::start(&launch, || {
-                ask::is_ready(target) && refusal.is_none_or(|refusal| ask::is_blocking(target, refusal))
+                ask::is_ready(target)
+                    && refusal.is_none_or(|refusal| ask::is_blocking(target, refusal))
             })?;
             if peer.knows_zone() {
                 ask::verify(target, peer, workload)?;
@@ -91,7 +103,8 @@ impl Row {
         Ok(Self { servers, file: setup.file("turn.txt") })
     }
 
-    /// Gives every server its turns of a round, each time in another order; the first round warms caches up before.
+    /// Gives every server its turns of a round, each time in another order; the first round warms
+    /// caches up before.
     fn round(&self, setup: &Setup, options: &Options, round: usize) -> Result<Vec<Sample>, String> {
         if round == 1 {
             self.turns(setup, options, 0)?;
@@ -113,7 +126,17 @@ impl Row {
             let cpu_us = user_us + micros(after.system_secs - before.system_secs);
             let ready_secs = server.ready_after.as_secs_f64();
             let (peer, workload, start_bytes) = (*peer, *workload, server.memory_bytes() as f64);
-            Sample { peer, workload, round, cpu_us, user_us, ready_secs, start_bytes, growth: None, load }
+            Sample {
+                peer,
+                workload,
+                round,
+                cpu_us,
+                user_us,
+                ready_secs,
+                start_bytes,
+                growth: None,
+                load,
+            }
         });
         Ok(samples.inspect(|sample| eprintln!("  {}", sample.line())).collect())
     }
@@ -123,11 +146,19 @@ impl Row {
         let mut loads = vec![Load::default(); self.servers.len()];
         for place in rotated(self.servers.len(), turn) {
             let Asked { peer, workload, target, .. } = &self.servers[place];
-            write_queries(&self.file, *workload, turn).map_err(|error| format!("{}: {error}", self.file.display()))?;
+            write_queries(&self.file, *workload, turn)
+                .map_err(|error| format!("{}: {error}", self.file.display()))?;
             let pace = Pace::Lines { lines: TURN_QUERIES.into() };
-            let questions = Questions { server: *target, file: &self.file, transport: workload.transport(), pace };
+            let questions = Questions {
+                server: *target,
+                file: &self.file,
+                transport: workload.transport(),
+                pace,
+            };
             let load = options.generator.ask(setup, &questions)?;
-            workload.judge(&load, peer.refusal()).map_err(|error| format!("{}: {error}", peer.name()))?;
+            workload
+                .judge(&load, peer.refusal())
+                .map_err(|error| format!("{}: {error}", peer.name()))?;
             loads[place] = load;
         }
         Ok(loads)
@@ -140,7 +171,8 @@ fn rotated(places: usize, turn: usize) -> impl Iterator<Item = usize> {
     range.map(move |place| (place + turn) % places)
 }
 
-/// Writes what a turn asks: the hot names again and again, listed ones, or names that no turn before had.
+/// Writes what a turn asks: the hot names again and again, listed ones, or names that no turn
+/// before had.
 fn write_queries(file: &Path, workload: Workload, turn: usize) -> std::io::Result<()> {
     let first = TURN_QUERIES * u32::try_from(turn).unwrap_or(u32::MAX);
     material::write_lines(
@@ -150,7 +182,9 @@ fn write_queries(file: &Path, workload: Workload, turn: usize) -> std::io::Resul
             Workload::Blocked => {
                 format!(
                     "{} A",
-                    blocklist::name(number % material::HOT_NAMES * (blocklist::NAMES / material::HOT_NAMES))
+                    blocklist::name(
+                        number % material::HOT_NAMES * (blocklist::NAMES / material::HOT_NAMES)
+                    )
                 )
             }
             _ => format!("{} A", material::name(number % material::HOT_NAMES)),
@@ -167,7 +201,8 @@ fn added(sum: Load, load: Load) -> Load {
             None => rcodes.push((name, answers)),
         }
     }
-    let (answered, lost, empty) = (sum.answered + load.answered, sum.lost + load.lost, sum.empty + load.empty);
+    let (answered, lost, empty) =
+        (sum.answered + load.answered, sum.lost + load.lost, sum.empty + load.empty);
     Load { answered, lost, empty, rcodes, per_sec: load.per_sec, latency: None }
 }
 
@@ -183,9 +218,15 @@ mod tests {
 
     #[test]
     fn turns_of_a_round_add_up() {
-        let load =
-            |answered, rcode: &str| Load { answered, rcodes: vec![(rcode.to_owned(), answered)], ..Load::default() };
+        let load = |answered, rcode: &str| Load {
+            answered,
+            rcodes: vec![(rcode.to_owned(), answered)],
+            ..Load::default()
+        };
         let sum = added(added(load(2, "NOERROR"), load(3, "NXDOMAIN")), load(5, "NOERROR"));
-        assert_eq!((sum.answered, sum.with_rcode("NOERROR"), sum.with_rcode("NXDOMAIN")), (10, 7, 3));
+        assert_eq!(
+            (sum.answered, sum.with_rcode("NOERROR"), sum.with_rcode("NXDOMAIN")),
+            (10, 7, 3)
+        );
     }
 }

@@ -83,7 +83,9 @@ impl Question {
 
     fn is_answered_by(&self, answer: &[u8]) -> bool {
         match &self.right {
-            Right::Data(data) => is_positive(answer) && answer.windows(data.len()).any(|bytes| bytes == data),
+            Right::Data(data) => {
+                is_positive(answer) && answer.windows(data.len()).any(|bytes| bytes == data)
+            }
             Right::Nxdomain => rcode(answer) == Some(3),
         }
     }
@@ -94,7 +96,11 @@ impl Question {
         let answer = answer.ok_or_else(|| format!("{}: no answer", self.name))?;
         let (name, right) = (&self.name, &self.right);
         if !self.is_answered_by(&answer) {
-            return Err(format!("{name}, type {}: RCODE {:?} and not {right:?}", self.qtype, rcode(&answer)));
+            return Err(format!(
+                "{name}, type {}: RCODE {:?} and not {right:?}",
+                self.qtype,
+                rcode(&answer)
+            ));
         }
         // ARCOUNT is all there is to be seen of the OPT record without parsing the answer.
         if transport == Transport::UdpWithOpt && answer.get(10..12) == Some(&[0, 0]) {
@@ -133,12 +139,13 @@ pub(super) fn is_ready(server: SocketAddrV4) -> bool {
     answer.is_ok_and(|answer| is_positive(&answer))
 }
 
-/// Whether a server refuses names of the block list, wherever they stand: some load it while they answer.
+/// Whether a server refuses names of the block list, wherever they stand: some load it while they
+/// answer.
 pub(super) fn is_blocking(server: SocketAddrV4, refusal: Refusal) -> bool {
     let apart = blocklist::NAMES / SAMPLED_OF_LIST;
-    (0..SAMPLED_OF_LIST)
-        .map(|sample| blocked(sample * apart, refusal))
-        .all(|question| ask_by_udp(server, &question.query()).is_ok_and(|answer| question.is_answered_by(&answer)))
+    (0..SAMPLED_OF_LIST).map(|sample| blocked(sample * apart, refusal)).all(|question| {
+        ask_by_udp(server, &question.query()).is_ok_and(|answer| question.is_answered_by(&answer))
+    })
 }
 
 /// Compares the answers to a sample of a workload's questions; says which one is wrong.
@@ -155,7 +162,10 @@ fn questions(workload: Workload, peer: Peer, sample: u32) -> Vec<Question> {
     let index = sample * (material::HOT_NAMES / SAMPLED);
     match (workload, peer.refusal()) {
         (Workload::Miss | Workload::MemorySmall | Workload::Memory, _) => {
-            vec![Question::address(format!("check{sample}.miss.bench.test"), material::WILDCARD_ADDRESS)]
+            vec![Question::address(
+                format!("check{sample}.miss.bench.test"),
+                material::WILDCARD_ADDRESS,
+            )]
         }
         (Workload::Zipf, _) => mixed(index),
         // The rest is not blocked.
@@ -182,7 +192,11 @@ fn mixed(index: u32) -> Vec<Question> {
     let address = Ipv6Addr::from_bits(material::ADDRESS_PREFIX | u128::from(even));
     vec![
         hot(index),
-        Question { name: material::name(even), qtype: AAAA, right: Right::Data(address.octets().to_vec()) },
+        Question {
+            name: material::name(even),
+            qtype: AAAA,
+            right: Right::Data(address.octets().to_vec()),
+        },
         Question::address(format!("alias{aliased}.site.bench.test"), material::address(aliased)),
         Question { name: format!("none{index}.site.bench.test"), qtype: A, right: Right::Nxdomain },
     ]
@@ -234,7 +248,8 @@ mod tests {
 
     #[test]
     fn the_mix_is_tried_in_all_its_kinds() {
-        let kinds: Vec<_> = mixed(311).into_iter().map(|question| (question.name, question.qtype)).collect();
+        let kinds: Vec<_> =
+            mixed(311).into_iter().map(|question| (question.name, question.qtype)).collect();
         let expected = [("www311", A), ("www310", AAAA), ("alias315", A), ("none311", A)];
         assert_eq!(kinds, expected.map(|(name, qtype)| (format!("{name}.site.bench.test"), qtype)));
     }

@@ -61,8 +61,7 @@ impl Form {
 }
 
 /// Without it a policy zone is no zone.
-const POLICY_HEAD: &str =
-    "$TTL 3600\n$ORIGIN rpz.test.\n@ SOA ns.rpz.test. admin.rpz.test. 1 3600 600 86400 300\n@ NS localhost.";
+const POLICY_HEAD: &str = "$TTL 3600\n$ORIGIN rpz.test.\n@ SOA ns.rpz.test. admin.rpz.test. 1 3600 600 86400 300\n@ NS localhost.";
 
 #[cfg(test)]
 mod tests {
@@ -79,8 +78,15 @@ mod tests {
 
     #[test]
     fn each_form_names_the_whole_name() {
-        let lines = [Form::Names, Form::Hosts, Form::LocalZones, Form::Addresses, Form::Policy].map(|f| f.line("a.b"));
-        let expected = ["a.b", "0.0.0.0 a.b", "local-zone: \"a.b.\" always_nxdomain", "address=/a.b/", "a.b CNAME ."];
+        let lines = [Form::Names, Form::Hosts, Form::LocalZones, Form::Addresses, Form::Policy]
+            .map(|f| f.line("a.b"));
+        let expected = [
+            "a.b",
+            "0.0.0.0 a.b",
+            "local-zone: \"a.b.\" always_nxdomain",
+            "address=/a.b/",
+            "a.b CNAME .",
+        ];
         assert_eq!(lines, expected);
     }
 }

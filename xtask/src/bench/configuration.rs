@@ -1,7 +1,8 @@
-//! The configurations in `bench/peers`, filled in for a run, and the commands that start the servers.
+//! The configurations in `bench/peers`, filled in for a run, and the commands that start the
+//! servers.
 //!
-//! A template has `%WORDS%` for what differs from run to run. What a server needs for its block list stands
-//! in a file of its own beside the template.
+//! A template has `%WORDS%` for what differs from run to run. What a server needs for its block
+//! list stands in a file of its own beside the template.
 
 use std::fs;
 use std::path::Path;
@@ -27,7 +28,8 @@ struct Recipe {
     fresh: &'static [&'static str],
     /// Files of the run and their templates.
     files: &'static [(&'static str, &'static str)],
-    /// The command that runs the server in the foreground, in words apart from each other by spaces.
+    /// The command that runs the server in the foreground, in words apart from each other by
+    /// spaces.
     command: &'static str,
 }
 
@@ -123,7 +125,11 @@ fn blocking(peer: Peer) -> Option<(&'static str, Form)> {
 }
 
 /// Writes the configuration of a peer and returns the command that runs it in the foreground.
-pub(super) fn prepare(setup: &Setup, peer: Peer, workload: Workload) -> Result<Vec<String>, String> {
+pub(super) fn prepare(
+    setup: &Setup,
+    peer: Peer,
+    workload: Workload,
+) -> Result<Vec<String>, String> {
     let mut words = Words::of(setup, setup.target(workload).port(), "peer");
     words.set("CONTROL", "  control-enable: no");
     words.set("ADDRESS", setup.target(workload).ip().to_string());
@@ -171,11 +177,13 @@ fn write(setup: &Setup, recipe: &Recipe, words: &Words) -> Result<Vec<String>, S
     }
     for (name, template) in recipe.files {
         let path = setup.file(&words.fill(name));
-        fs::write(&path, words.fill(template)).map_err(|error| format!("{}: {error}", path.display()))?;
+        fs::write(&path, words.fill(template))
+            .map_err(|error| format!("{}: {error}", path.display()))?;
     }
     let mut command: Vec<String> = recipe.command.split(' ').map(|word| words.fill(word)).collect();
     if !command[0].contains('/') {
-        let path = process::find(&command[0]).ok_or_else(|| format!("{} is not installed", command[0]))?;
+        let path =
+            process::find(&command[0]).ok_or_else(|| format!("{} is not installed", command[0]))?;
         command[0] = path.display().to_string();
     }
     Ok(command)
@@ -221,7 +229,8 @@ impl Words {
     }
 }
 
-/// The name of the user who runs the bench: servers that change to another by default stay this one.
+/// The name of the user who runs the bench: servers that change to another by default stay this
+/// one.
 fn user() -> String {
     let mut command = Command::new("id");
     command.arg("-un");

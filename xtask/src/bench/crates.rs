@@ -17,7 +17,9 @@ pub(super) fn run(options: &Options) -> Result<(), String> {
             continue;
         }
         let mut command = Command::new("cargo");
-        command.args(["bench", "--quiet", "--package", &package, "--bench", &bench]).current_dir(crate::root());
+        command
+            .args(["bench", "--quiet", "--package", &package, "--bench", &bench])
+            .current_dir(crate::root());
         let printed = format!("== {pair}\n{}\n", output(command)?);
         print!("{printed}");
         text.push_str(&printed);
@@ -50,7 +52,8 @@ fn benches(crates: &Path) -> Result<Vec<(String, String)>, String> {
 
 /// The names in a directory, in order.
 fn names(directory: &Path) -> Result<Vec<String>, String> {
-    let entries = fs::read_dir(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+    let entries =
+        fs::read_dir(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
     let mut found: Vec<String> =
         entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     found.sort();

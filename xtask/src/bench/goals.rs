@@ -70,7 +70,11 @@ impl Goal {
             Some((spread, limit)) => {
                 let Spread { median, least, most } = spread;
                 let text = |value: f64| {
-                    if matches!(self.limit, Limit::Bytes(_)) { format!("{value:.0}") } else { format!("{value:.2}") }
+                    if matches!(self.limit, Limit::Bytes(_)) {
+                        format!("{value:.0}")
+                    } else {
+                        format!("{value:.2}")
+                    }
                 };
                 let verdict = match (median / limit - 1.0) * 100.0 {
                     over if over > 0.0 => format!("missed by {over:.0} %"),
@@ -85,9 +89,11 @@ impl Goal {
 
 /// One row a goal for each workload that was run; none if Avocet was not measured at all.
 pub(super) fn table(report: &Report) -> Table {
-    let mut table = Table::of("What Avocet is to reach", &["workload", "goal", "measured (min-max)", ""]);
+    let mut table =
+        Table::of("What Avocet is to reach", &["workload", "goal", "measured (min-max)", ""]);
     let is_measured = report.samples.iter().any(|sample| sample.peer == Peer::Avocet);
-    let is_run = |workload: Workload| report.samples.iter().any(|sample| sample.workload == workload);
+    let is_run =
+        |workload: Workload| report.samples.iter().any(|sample| sample.workload == workload);
     for goal in GOALS.iter().filter(|goal| is_measured && is_run(goal.workload)) {
         table.push(goal.row(report));
     }
@@ -107,7 +113,8 @@ mod tests {
             sample(Peer::Nsd, Workload::Hot, 1, 2.0),
         ];
         let report = Report { samples, ..Report::default() };
-        let verdicts: Vec<_> = GOALS[..3].iter().map(|goal| goal.row(&report).pop().unwrap()).collect();
+        let verdicts: Vec<_> =
+            GOALS[..3].iter().map(|goal| goal.row(&report).pop().unwrap()).collect();
         assert_eq!(verdicts, expected);
     }
 

@@ -1,4 +1,5 @@
-//! User instructions per cached query: callgrind counts two runs, and the difference is the queries'.
+//! User instructions per cached query: callgrind counts two runs, and the difference is the
+//! queries'.
 
 use std::fs;
 use std::path::Path;
@@ -30,7 +31,8 @@ pub(super) fn run(options: &Options) -> Result<(), String> {
     let setup = Setup::prepare(peers, options)?;
     let mut figures = Vec::new();
     for peer in peers {
-        let figure = per_query(&setup, *peer).map_err(|error| format!("{}: {error}", peer.name()))?;
+        let figure =
+            per_query(&setup, *peer).map_err(|error| format!("{}: {error}", peer.name()))?;
         println!("{:<10} {figure:>8.0} user instructions per cached query", peer.name());
         figures.push((peer.name(), json::number(figure)));
     }
@@ -38,7 +40,8 @@ pub(super) fn run(options: &Options) -> Result<(), String> {
 }
 
 fn per_query(setup: &Setup, peer: Peer) -> Result<f64, String> {
-    let [(few, shorter), (many, longer)] = [count(setup, peer, COUNTS[0])?, count(setup, peer, COUNTS[1])?];
+    let [(few, shorter), (many, longer)] =
+        [count(setup, peer, COUNTS[0])?, count(setup, peer, COUNTS[1])?];
     Ok((longer as f64 - shorter as f64) / (many as f64 - few as f64))
 }
 
@@ -46,7 +49,8 @@ fn per_query(setup: &Setup, peer: Peer) -> Result<f64, String> {
 fn count(setup: &Setup, peer: Peer, queries: u64) -> Result<(u64, u64), String> {
     remove_outputs(&setup.directory);
     let out = format!("--callgrind-out-file={}", setup.file(&format!("{OUTPUT}%p")).display());
-    let mut command = ["valgrind", "--tool=callgrind", "--trace-children=yes", &out].map(str::to_owned).to_vec();
+    let mut command =
+        ["valgrind", "--tool=callgrind", "--trace-children=yes", &out].map(str::to_owned).to_vec();
     command.extend(configuration::prepare(setup, peer, Workload::Hot)?);
     let log = setup.file("callgrind.log");
     let launch = Launch { command: &command, core: SERVER_CORE, log: &log, within: START_WITHIN };
@@ -79,7 +83,8 @@ fn remove_outputs(directory: &Path) {
 fn total_instructions(directory: &Path) -> Result<u64, String> {
     let mut total = 0;
     for path in outputs(directory) {
-        let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let text =
+            fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         total += text.lines().filter_map(totals).sum::<u64>();
     }
     if total == 0 { Err("callgrind left no totals".to_owned()) } else { Ok(total) }

@@ -36,7 +36,8 @@ pub(super) fn number(value: f64) -> Json {
 
 /// An object with its members in the order given.
 pub(super) fn object<'a>(members: impl IntoIterator<Item = (&'a str, Json)>) -> Json {
-    let members: Vec<_> = members.into_iter().map(|(key, value)| format!("{}: {value}", string(key))).collect();
+    let members: Vec<_> =
+        members.into_iter().map(|(key, value)| format!("{}: {value}", string(key))).collect();
     Json(format!("{{{}}}", members.join(", ")))
 }
 
@@ -52,7 +53,11 @@ mod tests {
 
     #[test]
     fn values_are_written_as_json() {
-        let value = object([("a\"", string("x\\y\n\u{1}")), ("b", number(1.0 / 3.0)), ("c", number(f64::NAN))]);
+        let value = object([
+            ("a\"", string("x\\y\n\u{1}")),
+            ("b", number(1.0 / 3.0)),
+            ("c", number(f64::NAN)),
+        ]);
         assert_eq!(value.to_string(), r#"{"a\"": "x\\y\n\u0001", "b": 0.333, "c": null}"#);
         assert_eq!(array([number(1.0), number(2.0)]).to_string(), "[\n1,\n2\n]");
     }

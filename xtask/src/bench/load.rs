@@ -68,7 +68,8 @@ pub(super) enum Pace {
     Window { secs: u64 },
     /// When a window of so many has room, until so many are asked.
     Count { count: u64, window: u64 },
-    /// When the window of the generator has room, until each of the file's lines, so many, was asked once.
+    /// When the window of the generator has room, until each of the file's lines, so many, was
+    /// asked once.
     Lines { lines: u64 },
     /// When the clock says so, whatever the server does.
     Rate { per_sec: u64, secs: u64 },
@@ -110,7 +111,12 @@ const CACHING_WINDOW: u64 = 48;
 const CACHING_SECS: &str = "300";
 
 /// Asks the workload's questions of its server for the seconds given.
-pub(super) fn timed(setup: &Setup, workload: Workload, generator: Generator, secs: u64) -> Result<Load, String> {
+pub(super) fn timed(
+    setup: &Setup,
+    workload: Workload,
+    generator: Generator,
+    secs: u64,
+) -> Result<Load, String> {
     let pace = match workload {
         Workload::Latency => Pace::Rate { per_sec: LATENCY_RATE, secs },
         _ => Pace::Window { secs },
@@ -119,7 +125,12 @@ pub(super) fn timed(setup: &Setup, workload: Workload, generator: Generator, sec
 }
 
 /// Asks so many names of a workload once, in the way the workload will.
-pub(super) fn once(setup: &Setup, workload: Workload, generator: Generator, count: u64) -> Result<Load, String> {
+pub(super) fn once(
+    setup: &Setup,
+    workload: Workload,
+    generator: Generator,
+    count: u64,
+) -> Result<Load, String> {
     let pace = Pace::Count { count, window: CACHING_WINDOW };
     generator.ask(setup, &questions(setup, workload, pace))
 }
@@ -132,7 +143,9 @@ fn questions(setup: &Setup, workload: Workload, pace: Pace) -> Questions<'_> {
 fn blast_at(setup: &Setup, questions: &Questions<'_>) -> Result<Load, String> {
     let words = match questions.pace {
         Pace::Window { secs } => format!("--secs {secs}"),
-        Pace::Count { count, window } => format!("--secs {CACHING_SECS} --count {count} --window {window}"),
+        Pace::Count { count, window } => {
+            format!("--secs {CACHING_SECS} --count {count} --window {window}")
+        }
         Pace::Lines { lines } => format!("--secs {CACHING_SECS} --count {lines} --window {WINDOW}"),
         Pace::Rate { per_sec, secs } => format!("--secs {secs} --rate {per_sec}"),
     };
@@ -149,7 +162,12 @@ pub(super) fn blast(setup: &Setup, file: &Path, options: &[&str]) -> Result<Load
     run_blast(setup, SocketAddrV4::new(Ipv4Addr::LOCALHOST, setup.port), file, options)
 }
 
-fn run_blast(setup: &Setup, server: SocketAddrV4, file: &Path, options: &[&str]) -> Result<Load, String> {
+fn run_blast(
+    setup: &Setup,
+    server: SocketAddrV4,
+    file: &Path,
+    options: &[&str],
+) -> Result<Load, String> {
     let mut command = pinned(LOAD_CORE);
     command.arg(&setup.bare).args(["blast", &server.to_string()]).arg(file).args(options);
     let text = output(command)?;
@@ -167,7 +185,20 @@ fn dnsperf(questions: &Questions<'_>) -> Result<Load, String> {
     };
     let mut command = pinned(LOAD_CORE);
     command.arg(find("dnsperf").ok_or("dnsperf is not installed")?);
-    command.args(["-s", &address, "-p", &port, "-m", mode, "-c", clients, "-T", "1", "-q", &WINDOW.to_string()]);
+    command.args([
+        "-s",
+        &address,
+        "-p",
+        &port,
+        "-m",
+        mode,
+        "-c",
+        clients,
+        "-T",
+        "1",
+        "-q",
+        &WINDOW.to_string(),
+    ]);
     command.args(["-t", "2"]);
     command.arg("-d").arg(questions.file).args(limit);
     command.args((questions.transport == Transport::UdpWithOpt).then_some("-e"));
@@ -180,13 +211,26 @@ fn avocet(setup: &Setup, questions: &Questions<'_>) -> Result<Load, String> {
     let (transport, clients) = if is_tcp { ("tcp", "10") } else { ("udp", "20") };
     let pace = match questions.pace {
         Pace::Window { secs } => format!("--window {WINDOW} --duration {secs}s"),
-        Pace::Count { count, window } => format!("--window {window} --count {count} --duration {CACHING_SECS}s"),
-        Pace::Lines { lines } => format!("--window {WINDOW} --count {lines} --duration {CACHING_SECS}s"),
+        Pace::Count { count, window } => {
+            format!("--window {window} --count {count} --duration {CACHING_SECS}s")
+        }
+        Pace::Lines { lines } => {
+            format!("--window {WINDOW} --count {lines} --duration {CACHING_SECS}s")
+        }
         Pace::Rate { per_sec, secs } => format!("--rate {per_sec} --duration {secs}s"),
     };
     let mut command = pinned(LOAD_CORE);
-    command.arg(&setup.avocet).args(["load", &questions.server.to_string(), "--scenario", "replay", "--names"]);
-    command.arg(questions.file).args(["--transport", transport, "--clients", clients]).args(pace.split(' '));
+    command.arg(&setup.avocet).args([
+        "load",
+        &questions.server.to_string(),
+        "--scenario",
+        "replay",
+        "--names",
+    ]);
+    command
+        .arg(questions.file)
+        .args(["--transport", transport, "--clients", clients])
+        .args(pace.split(' '));
     command.args(["--quiet", "--json", "-", "--i-own-this-server"]);
     if questions.transport == Transport::UdpWithOpt {
         command.args(["--edns", "4096"]);
@@ -202,15 +246,22 @@ pub(crate) fn output(mut command: Command) -> Result<String, String> {
     if output.status.success() {
         return Ok(text);
     }
-    Err(format!("{command:?}: {}\n{text}{}", output.status, String::from_utf8_lossy(&output.stderr)))
+    Err(format!(
+        "{command:?}: {}\n{text}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    ))
 }
 
 /// Reads the line of `key=value` pairs.
 fn parse_blast(text: &str) -> Option<Load> {
-    let value = |key: &str| text.split_whitespace().find_map(|pair| pair.strip_prefix(key)?.strip_prefix('='));
+    let value = |key: &str| {
+        text.split_whitespace().find_map(|pair| pair.strip_prefix(key)?.strip_prefix('='))
+    };
     let count = |key: &str| value(key)?.parse::<u64>().ok();
     let micros = |key: &str| count(key).map(|micros| micros as f64);
-    let latency = Latency { p50_us: micros("p50us")?, p99_us: micros("p99us")?, p999_us: micros("p999us")? };
+    let latency =
+        Latency { p50_us: micros("p50us")?, p99_us: micros("p99us")?, p999_us: micros("p999us")? };
     let rcodes = [("NOERROR", "noerror"), ("NXDOMAIN", "nxdomain"), ("other", "other")];
     let rcodes = rcodes.into_iter().map(|(name, key)| Some((name.to_owned(), count(key)?)));
     Some(Load {
@@ -226,14 +277,21 @@ fn parse_blast(text: &str) -> Option<Load> {
 /// Reads the result of `avocet load --json`.
 fn parse_avocet(text: &str) -> Option<Load> {
     let result: Value = serde_json::from_str(text).ok()?;
-    let (outcome, micros) = (&result["outcome"], |key: &str| Some(result["latency"][key].as_f64()? / 1000.0));
+    let (outcome, micros) =
+        (&result["outcome"], |key: &str| Some(result["latency"][key].as_f64()? / 1000.0));
     let rcodes = outcome["rcodes"].as_object()?.iter();
-    let latency = Latency { p50_us: micros("p50_ns")?, p99_us: micros("p99_ns")?, p999_us: micros("p999_ns")? };
+    let latency = Latency {
+        p50_us: micros("p50_ns")?,
+        p99_us: micros("p99_ns")?,
+        p999_us: micros("p999_ns")?,
+    };
     Some(Load {
         answered: outcome["answered"].as_u64()?,
         lost: outcome["lost"].as_u64()?,
         per_sec: outcome["answered_per_sec"].as_f64()?,
-        rcodes: rcodes.map(|(name, count)| Some((name.clone(), count.as_u64()?))).collect::<Option<_>>()?,
+        rcodes: rcodes
+            .map(|(name, count)| Some((name.clone(), count.as_u64()?)))
+            .collect::<Option<_>>()?,
         empty: outcome["empty"].as_u64()?,
         latency: result["pace"]["open_loop"].as_bool()?.then_some(latency),
     })
@@ -241,7 +299,8 @@ fn parse_avocet(text: &str) -> Option<Load> {
 
 /// Reads the statistics at the end of a run.
 fn parse_dnsperf(text: &str) -> Option<Load> {
-    let value = |label: &str| text.lines().find_map(|line| line.trim().strip_prefix(label)).map(str::trim);
+    let value =
+        |label: &str| text.lines().find_map(|line| line.trim().strip_prefix(label)).map(str::trim);
     let first = |label: &str| value(label)?.split_whitespace().next();
     let rcode = |part: &str| {
         let mut words = part.split_whitespace();
@@ -266,7 +325,10 @@ mod tests {
         let load = parse_blast(line).unwrap();
         assert_eq!((load.answered, load.lost, load.empty), (999, 1, 2));
         assert_eq!(load.latency, Some(Latency { p50_us: 1.0, p99_us: 2.0, p999_us: 3.0 }));
-        assert_eq!((load.with_rcode("NOERROR"), load.with_rcode("NXDOMAIN"), load.with_rcode("other")), (990, 5, 4));
+        assert_eq!(
+            (load.with_rcode("NOERROR"), load.with_rcode("NXDOMAIN"), load.with_rcode("other")),
+            (990, 5, 4)
+        );
     }
 
     #[test]
@@ -280,7 +342,10 @@ mod tests {
             "latency": { "p50_ns": 30_000, "p99_ns": 60_000, "p999_ns": 90_500 },
         });
         let load = parse_avocet(&result.to_string()).unwrap();
-        assert_eq!((load.answered, load.lost, load.empty, load.with_rcode("NXDOMAIN")), (998, 2, 1, 8));
+        assert_eq!(
+            (load.answered, load.lost, load.empty, load.with_rcode("NXDOMAIN")),
+            (998, 2, 1, 8)
+        );
         assert_eq!(load.latency, Some(Latency { p50_us: 30.0, p99_us: 60.0, p999_us: 90.5 }));
         assert_eq!(parse_avocet("{}"), None);
     }

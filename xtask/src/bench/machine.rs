@@ -10,9 +10,11 @@ use super::peer::Peer;
 /// From the root.
 const RESULTS: &str = "bench/results";
 
-/// Writes a result with its machine, versions and command line to `bench/results`; returns its path from the root.
+/// Writes a result with its machine, versions and command line to `bench/results`; returns its path
+/// from the root.
 pub(super) fn keep(kind: &str, peers: &[Peer], result: Json) -> Result<String, String> {
-    let versions = peers.iter().filter_map(|peer| Some((peer.name(), json::string(&peer.version()?))));
+    let versions =
+        peers.iter().filter_map(|peer| Some((peer.name(), json::string(&peer.version()?))));
     let command = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
     let document = json::object([
         ("kind", json::string(kind)),
@@ -26,11 +28,13 @@ pub(super) fn keep(kind: &str, peers: &[Peer], result: Json) -> Result<String, S
     write(kind, "json", &format!("{document}\n"))
 }
 
-/// Writes a text to `bench/results`, named by date, commit and kind; returns its path from the root.
+/// Writes a text to `bench/results`, named by date, commit and kind; returns its path from the
+/// root.
 pub(super) fn write(kind: &str, ending: &str, text: &str) -> Result<String, String> {
     let path = format!("{RESULTS}/{}-{}-{kind}.{ending}", today(), commit());
     let root = crate::root();
-    let written = fs::create_dir_all(root.join(RESULTS)).and_then(|()| fs::write(root.join(&path), text));
+    let written =
+        fs::create_dir_all(root.join(RESULTS)).and_then(|()| fs::write(root.join(&path), text));
     written.map_err(|error| format!("{path}: {error}"))?;
     println!("kept in {path}");
     Ok(path)
@@ -60,7 +64,8 @@ fn commit() -> String {
     let Some(commit) = git(&["rev-parse", "--short", "HEAD"]) else {
         return "uncommitted".to_owned();
     };
-    let changed = git(&["status", "--porcelain", "--untracked-files=no"]).is_none_or(|text| !text.is_empty());
+    let changed =
+        git(&["status", "--porcelain", "--untracked-files=no"]).is_none_or(|text| !text.is_empty());
     if changed { format!("{commit}-changed") } else { commit }
 }
 

@@ -47,13 +47,17 @@ impl Material {
         };
         fs::write(&material.zone, zone())?;
         let mut random = Random(SEED);
-        let hot = shuffled(HOT_NAMES, &mut random).into_iter().map(|index| format!("{} A", name(index)));
+        let hot =
+            shuffled(HOT_NAMES, &mut random).into_iter().map(|index| format!("{} A", name(index)));
         write_lines(&material.hot, hot)?;
         write_lines(&material.zipf, zipf(&mut random))?;
         write_lines(&material.miss, (0..MISS_QUERIES).map(unique_query))?;
         write_lines(&material.memory, (0..MEMORY_QUERIES).map(unique_query))?;
         let blocked = shuffled(blocklist::NAMES, &mut random).into_iter().take(HOT_NAMES as usize);
-        write_lines(&material.blocked, blocked.map(|index| format!("{} A", blocklist::name(index))))?;
+        write_lines(
+            &material.blocked,
+            blocked.map(|index| format!("{} A", blocklist::name(index))),
+        )?;
         Ok(material)
     }
 }
@@ -70,8 +74,9 @@ pub(super) fn address(index: u32) -> Ipv4Addr {
 
 /// The zone: an address for each name, AAAA for half, TXT and aliases for a tenth each, a wildcard.
 fn zone() -> String {
-    let mut text =
-        String::from("$ORIGIN bench.test.\n$TTL 3600\n@ SOA ns admin 1 3600 600 86400 300\n@ NS ns\nns A 192.0.2.53\n");
+    let mut text = String::from(
+        "$ORIGIN bench.test.\n$TTL 3600\n@ SOA ns admin 1 3600 600 86400 300\n@ NS ns\nns A 192.0.2.53\n",
+    );
     let _ = writeln!(text, "*.miss A {WILDCARD_ADDRESS}");
     for index in 0..NAMES {
         let _ = writeln!(text, "www{index}.site A {}", address(index));
@@ -80,7 +85,10 @@ fn zone() -> String {
             let _ = writeln!(text, "www{index}.site AAAA {address}");
         }
         match index % 10 {
-            0 => drop(writeln!(text, "www{index}.site TXT \"v=spf1 include:_spf{index}.example -all\"")),
+            0 => drop(writeln!(
+                text,
+                "www{index}.site TXT \"v=spf1 include:_spf{index}.example -all\""
+            )),
             5 => drop(writeln!(text, "alias{index}.site CNAME www{index}.site")),
             _ => {}
         }
@@ -88,7 +96,8 @@ fn zone() -> String {
     text
 }
 
-/// Queries for names by Zipf's law (s = 1): 75 % A, 15 % AAAA, 5 % aliases, 5 % names that do not exist.
+/// Queries for names by Zipf's law (s = 1): 75 % A, 15 % AAAA, 5 % aliases, 5 % names that do not
+/// exist.
 fn zipf(random: &mut Random) -> impl Iterator<Item = String> {
     let ranked = shuffled(NAMES, random);
     let mut sum = 0.0;
@@ -99,7 +108,8 @@ fn zipf(random: &mut Random) -> impl Iterator<Item = String> {
     let cumulative: Vec<f64> = (1..=NAMES).map(weigh).collect();
     (0..ZIPF_QUERIES).map(move |_| {
         let drawn = random.unit() * sum;
-        let index = ranked[cumulative.partition_point(|weight| *weight <= drawn).min(ranked.len() - 1)];
+        let index =
+            ranked[cumulative.partition_point(|weight| *weight <= drawn).min(ranked.len() - 1)];
         match random.below(20) {
             0..15 => format!("{} A", name(index)),
             15..18 => format!("{} AAAA", name(index)),

@@ -15,7 +15,9 @@ const PROFILE: &str = "bench-quick";
 pub(super) fn run(options: &Options) -> Result<(), String> {
     if options.build {
         let mut build = Command::new("cargo");
-        build.args(["build", "--quiet", "--profile", PROFILE, "--package", PACKAGE]).current_dir(crate::root());
+        build
+            .args(["build", "--quiet", "--profile", PROFILE, "--package", PACKAGE])
+            .current_dir(crate::root());
         output(build)?;
     }
     let binary = target_directory().join(PROFILE).join(PACKAGE);

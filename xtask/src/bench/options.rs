@@ -31,7 +31,16 @@ impl Options {
     pub(super) fn parse(words: &[&str]) -> Result<Self, String> {
         let (peers, workloads) = (Peer::ALL.to_vec(), Workload::ALL.to_vec());
         let generator = Generator::Dnsperf;
-        let all = Self { peers, workloads, only: None, rounds: 5, secs: 5, generator, build: true, install: false };
+        let all = Self {
+            peers,
+            workloads,
+            only: None,
+            rounds: 5,
+            secs: 5,
+            generator,
+            build: true,
+            install: false,
+        };
         all.changed_by(words)
     }
 
@@ -51,7 +60,8 @@ impl Options {
         let mut options = self;
         let mut rest = words.iter();
         while let Some(option) = rest.next() {
-            let mut value = || rest.next().copied().ok_or_else(|| format!("{option} wants a value"));
+            let mut value =
+                || rest.next().copied().ok_or_else(|| format!("{option} wants a value"));
             match *option {
                 "--peers" => options.peers = list(value()?, Peer::named)?,
                 "--workloads" => options.workloads = list(value()?, Workload::named)?,
@@ -69,7 +79,8 @@ impl Options {
 
     /// Whether all peers and workloads are wanted, installed or not.
     pub(super) fn coverage(&self) -> Coverage {
-        let is_whole = self.peers == Peer::ALL && self.workloads == Workload::ALL && self.only.is_none();
+        let is_whole =
+            self.peers == Peer::ALL && self.workloads == Workload::ALL && self.only.is_none();
         if is_whole { Coverage::Whole } else { Coverage::Part }
     }
 
@@ -95,7 +106,8 @@ mod tests {
 
     #[test]
     fn options_narrow_what_is_measured() {
-        let options = Options::parse(&["--peers", "nsd,bare", "--only", "nsd/hot", "--rounds", "2"]).unwrap();
+        let options =
+            Options::parse(&["--peers", "nsd,bare", "--only", "nsd/hot", "--rounds", "2"]).unwrap();
         assert_eq!(options.peers, [Peer::Nsd, Peer::Bare]);
         assert_eq!(options.rounds, 2);
         assert!(options.wants(Peer::Nsd, Workload::HotEdns));
@@ -107,7 +119,9 @@ mod tests {
 
     #[test]
     fn a_wrong_option_is_named() {
-        for (words, word) in [(["--secs", "0"], "`0`"), (["--peers", "x"], "`x`"), (["--fast", "1"], "--fast")] {
+        for (words, word) in
+            [(["--secs", "0"], "`0`"), (["--peers", "x"], "`x`"), (["--fast", "1"], "--fast")]
+        {
             let error = Options::parse(&words).err().unwrap();
             assert!(error.contains(word), "{error}");
         }

@@ -9,7 +9,8 @@ use super::options::Options;
 use super::peer::Peer;
 use super::process;
 
-/// Programs no bench can do without, with their Debian packages: the upstream, the generator, the core.
+/// Programs no bench can do without, with their Debian packages: the upstream, the generator, the
+/// core.
 const REQUIRED: &[(&str, &str)] =
     &[("nsd", "nsd"), ("dnsperf", "dnsperf"), ("taskset", "util-linux"), ("setpriv", "util-linux")];
 
@@ -22,16 +23,24 @@ pub(super) struct LeftOut {
 
 /// Splits the peers into those that can be started and those that cannot.
 ///
-/// Says in one line which packages are missing. An error if a program is missing that no bench can do without.
-pub(super) fn check(peers: &[Peer], options: &Options) -> Result<(Vec<Peer>, Vec<LeftOut>), String> {
+/// Says in one line which packages are missing. An error if a program is missing that no bench can
+/// do without.
+pub(super) fn check(
+    peers: &[Peer],
+    options: &Options,
+) -> Result<(Vec<Peer>, Vec<LeftOut>), String> {
     let missing = missing(peers);
     let hint = install_command(&missing);
-    let essential: Vec<_> = REQUIRED.iter().filter(|(program, _)| process::find(program).is_none()).collect();
+    let essential: Vec<_> =
+        REQUIRED.iter().filter(|(program, _)| process::find(program).is_none()).collect();
     if let Some((program, _)) = essential.first() {
         return Err(format!("{program} is needed and not installed: {hint}"));
     }
     if !missing.is_empty() {
-        eprintln!("not installed: {}; for the whole table: {hint}, or --install", missing.join(" "));
+        eprintln!(
+            "not installed: {}; for the whole table: {hint}, or --install",
+            missing.join(" ")
+        );
     }
     let (mut found, mut left_out) = (Vec::new(), Vec::new());
     for peer in peers.iter().copied() {
@@ -57,8 +66,10 @@ pub(super) fn check(peers: &[Peer], options: &Options) -> Result<(Vec<Peer>, Vec
 /// The Debian packages of programs that are missing.
 fn missing(peers: &[Peer]) -> Vec<&'static str> {
     let needed = REQUIRED.iter().copied().chain(peers.iter().filter_map(|peer| peer.package()));
-    let mut packages: Vec<_> =
-        needed.filter(|(program, _)| process::find(program).is_none()).map(|(_, package)| package).collect();
+    let mut packages: Vec<_> = needed
+        .filter(|(program, _)| process::find(program).is_none())
+        .map(|(_, package)| package)
+        .collect();
     packages.sort_unstable();
     packages.dedup();
     packages
@@ -96,7 +107,8 @@ pub(super) fn install(peers: &[Peer]) -> Result<(), String> {
     Ok(())
 }
 
-/// Debian's packages start their servers, which would take port 53: this file forbids it while it is there.
+/// Debian's packages start their servers, which would take port 53: this file forbids it while it
+/// is there.
 struct StartPolicy {
     is_ours: bool,
 }
@@ -148,6 +160,9 @@ mod tests {
 
     #[test]
     fn the_command_to_install_names_all_packages() {
-        assert_eq!(install_command(&["knot", "nsd"]), "apt-get install --no-install-recommends knot nsd");
+        assert_eq!(
+            install_command(&["knot", "nsd"]),
+            "apt-get install --no-install-recommends knot nsd"
+        );
     }
 }

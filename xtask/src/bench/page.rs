@@ -28,8 +28,10 @@ pub(super) fn write(result: &str) -> Result<(), String> {
         move |error: std::io::Error| format!("{path}: {error}")
     };
     let text = fs::read_to_string(root.join(result)).map_err(said(result))?;
-    let document: Value = serde_json::from_str(&text).map_err(|error| format!("{result}: {error}"))?;
-    let report = Report::parse(&document["result"]).map_err(|error| format!("{result}: {error}"))?;
+    let document: Value =
+        serde_json::from_str(&text).map_err(|error| format!("{result}: {error}"))?;
+    let report =
+        Report::parse(&document["result"]).map_err(|error| format!("{result}: {error}"))?;
     fs::create_dir_all(root.join(PICTURES)).map_err(said(PICTURES))?;
     for (name, picture) in pictures(&report) {
         let path = format!("{PICTURES}/{name}.svg");
@@ -41,7 +43,8 @@ pub(super) fn write(result: &str) -> Result<(), String> {
 }
 
 fn page(result: &str, document: &Value, report: &Report) -> String {
-    let source = format!("From [{}]({UP}/{result}).\n", result.rsplit('/').next().unwrap_or(result));
+    let source =
+        format!("From [{}]({UP}/{result}).\n", result.rsplit('/').next().unwrap_or(result));
     let values = [
         ("SOURCE", source.clone()),
         ("MACHINE", machine(document)),
@@ -51,15 +54,27 @@ fn page(result: &str, document: &Value, report: &Report) -> String {
         ("VERSIONS", versions(document)),
         ("LEFT-OUT", left_out(report)),
     ];
-    values.iter().fold(TEXT.to_owned(), |text, (word, value)| text.replace(&format!("%{word}%\n"), value))
+    values
+        .iter()
+        .fold(TEXT.to_owned(), |text, (word, value)| text.replace(&format!("%{word}%\n"), value))
 }
 
 /// When and on what it was measured.
 fn machine(document: &Value) -> String {
-    let (machine, text) = (&document["machine"], |value: &Value| value.as_str().unwrap_or("unknown").to_owned());
+    let (machine, text) =
+        (&document["machine"], |value: &Value| value.as_str().unwrap_or("unknown").to_owned());
     let samples = document["result"]["samples"].as_array();
-    let rounds = samples.into_iter().flatten().filter_map(|sample| sample["round"].as_u64()).max().unwrap_or(0);
-    let trial = if rounds < FEW_ROUNDS { " So few rounds are a trial of the bench, not figures to go by." } else { "" };
+    let rounds = samples
+        .into_iter()
+        .flatten()
+        .filter_map(|sample| sample["round"].as_u64())
+        .max()
+        .unwrap_or(0);
+    let trial = if rounds < FEW_ROUNDS {
+        " So few rounds are a trial of the bench, not figures to go by."
+    } else {
+        ""
+    };
     format!(
         "Measured on {} at commit `{}` by `{}`: {rounds} round{}, on {} cores of {}, Linux {}.{trial}\n",
         text(&document["date"]),
@@ -91,20 +106,29 @@ fn workloads(report: &Report, source: &str) -> String {
 
 fn versions(document: &Value) -> String {
     let versions = document["versions"].as_object().into_iter().flatten();
-    let lines = versions.map(|(name, version)| format!("- {name}: {}\n", version.as_str().unwrap_or("unknown")));
+    let lines = versions
+        .map(|(name, version)| format!("- {name}: {}\n", version.as_str().unwrap_or("unknown")));
     lines.collect()
 }
 
 fn left_out(report: &Report) -> String {
     // The first line of a reason says what went wrong; what follows is a log.
-    let line = |what: String, reason: &str| format!("- {what}: {}\n", reason.lines().next().unwrap_or_default());
-    let failures = report
-        .failures
+    let line = |what: String, reason: &str| {
+        format!("- {what}: {}\n", reason.lines().next().unwrap_or_default())
+    };
+    let failures = report.failures.iter().map(|failure| {
+        line(format!("{}, {}", failure.peer.name(), failure.workload.name()), &failure.reason)
+    });
+    let missing = report
+        .left_out
         .iter()
-        .map(|failure| line(format!("{}, {}", failure.peer.name(), failure.workload.name()), &failure.reason));
-    let missing = report.left_out.iter().map(|left_out| line(left_out.peer.name().to_owned(), &left_out.reason));
+        .map(|left_out| line(left_out.peer.name().to_owned(), &left_out.reason));
     let text: String = missing.chain(failures).collect();
-    if text.is_empty() { "Nothing was left out.\n".to_owned() } else { format!("Left out of this run:\n\n{text}") }
+    if text.is_empty() {
+        "Nothing was left out.\n".to_owned()
+    } else {
+        format!("Left out of this run:\n\n{text}")
+    }
 }
 
 /// The two memory workloads and the two kinds of hits differ too little for a picture each.
@@ -142,7 +166,8 @@ fn picture(report: &Report, workload: Workload) -> Option<String> {
         Measure::Latency => ("p50 / p99 / p99.9 in microseconds", 0),
         Measure::Memory => ("bytes per name", 0),
     };
-    (!rows.is_empty()).then(|| svg::picture(&format!("{}: {unit}", workload.title()), &rows, digits))
+    (!rows.is_empty())
+        .then(|| svg::picture(&format!("{}: {unit}", workload.title()), &rows, digits))
 }
 
 fn standing(peer: Peer) -> Standing {
@@ -160,7 +185,10 @@ mod tests {
 
     #[test]
     fn a_page_has_its_figures_and_their_source() {
-        let samples = vec![sample(Peer::Bare, Workload::Hot, 1, 2.0), sample(Peer::Avocet, Workload::Hot, 1, 2.2)];
+        let samples = vec![
+            sample(Peer::Bare, Workload::Hot, 1, 2.0),
+            sample(Peer::Avocet, Workload::Hot, 1, 2.2),
+        ];
         let mut report = Report { samples, ..Report::default() };
         report.fail(Peer::Nsd, Workload::Hot, "wrong answers\nlog".to_owned());
         let document = serde_json::json!({
@@ -187,11 +215,17 @@ mod tests {
 
     #[test]
     fn the_limit_and_ours_stand_out() {
-        let samples = vec![sample(Peer::Bare, Workload::Hot, 1, 2.0), sample(Peer::Avocet, Workload::Hot, 1, 2.2)];
+        let samples = vec![
+            sample(Peer::Bare, Workload::Hot, 1, 2.0),
+            sample(Peer::Avocet, Workload::Hot, 1, 2.2),
+        ];
         let report = Report { samples, ..Report::default() };
         let pictures = pictures(&report);
         assert_eq!(pictures.len(), 1);
         let (name, svg) = &pictures[0];
-        assert!(*name == "hot" && svg.contains("class=\"ours\"") && svg.contains("class=\"limit\""), "{svg}");
+        assert!(
+            *name == "hot" && svg.contains("class=\"ours\"") && svg.contains("class=\"limit\""),
+            "{svg}"
+        );
     }
 }

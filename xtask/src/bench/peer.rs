@@ -1,4 +1,5 @@
-//! The servers that are measured: what they are, where they come from, and what can be asked of them.
+//! The servers that are measured: what they are, where they come from, and what can be asked of
+//! them.
 
 use std::process::Command;
 
@@ -68,7 +69,8 @@ impl Peer {
     ];
 
     /// The peers of the bench that is over in two minutes.
-    pub(super) const QUICK: &[Self] = &[Self::Bare, Self::Nsd, Self::Unbound, Self::Dnsdist, Self::Avocet];
+    pub(super) const QUICK: &[Self] =
+        &[Self::Bare, Self::Nsd, Self::Unbound, Self::Dnsdist, Self::Avocet];
 
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -90,7 +92,11 @@ impl Peer {
     }
 
     pub(super) fn named(name: &str) -> Result<Self, String> {
-        Self::ALL.iter().copied().find(|peer| peer.name() == name).ok_or_else(|| format!("there is no peer `{name}`"))
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|peer| peer.name() == name)
+            .ok_or_else(|| format!("there is no peer `{name}`"))
     }
 
     pub(super) fn kind(self) -> Kind {
@@ -126,8 +132,11 @@ impl Peer {
                 Self::BareMmsg => matches!(workload, Workload::Hot | Workload::HotEdns),
                 Self::BarePool => workload == Workload::Miss,
                 Self::KnotXdp => false,
-                // It closes a connection after a hundred queries, and takes the memory of its cache at the start.
-                Self::Dnsmasq if workload == Workload::Tcp || workload.cached_names().is_some() => false,
+                // It closes a connection after a hundred queries, and takes the memory of its cache
+                // at the start.
+                Self::Dnsmasq if workload == Workload::Tcp || workload.cached_names().is_some() => {
+                    false
+                }
                 _ => workload.is_warm() || self.kind() == Kind::Resolver,
             },
         }
@@ -157,7 +166,9 @@ impl Peer {
     pub(super) fn shares_start(self, one: Workload, other: Workload) -> bool {
         let is_tcp = |workload| workload == Workload::Tcp;
         one.has_list() && other.has_list()
-            || one.is_warm() && other.is_warm() && (self != Self::Bare || is_tcp(one) == is_tcp(other))
+            || one.is_warm()
+                && other.is_warm()
+                && (self != Self::Bare || is_tcp(one) == is_tcp(other))
     }
 
     /// The version the server gives itself; none if it is ours or cannot be run.
@@ -183,7 +194,10 @@ fn plain_version(line: &str) -> &str {
     let line = line.trim();
     let start = line.find("PowerDNS").unwrap_or(0);
     let line = &line[start..];
-    let end = ["  Copyright", " (C)", " (Extended", " <id:"].iter().filter_map(|mark| line.find(mark)).min();
+    let end = ["  Copyright", " (C)", " (Extended", " <id:"]
+        .iter()
+        .filter_map(|mark| line.find(mark))
+        .min();
     &line[..end.unwrap_or(line.len())]
 }
 
@@ -193,17 +207,31 @@ mod tests {
 
     #[test]
     fn a_version_is_shown_without_date_and_copyright() {
-        assert_eq!(plain_version("Nov 21 19:38:03 PowerDNS Recursor 4.8.8 (C) 2001"), "PowerDNS Recursor 4.8.8");
-        assert_eq!(plain_version("Dnsmasq version 2.90  Copyright (c) 2000"), "Dnsmasq version 2.90");
-        assert_eq!(plain_version("BIND 9.18.49-1 (Extended Support Version) <id:>"), "BIND 9.18.49-1");
+        assert_eq!(
+            plain_version("Nov 21 19:38:03 PowerDNS Recursor 4.8.8 (C) 2001"),
+            "PowerDNS Recursor 4.8.8"
+        );
+        assert_eq!(
+            plain_version("Dnsmasq version 2.90  Copyright (c) 2000"),
+            "Dnsmasq version 2.90"
+        );
+        assert_eq!(
+            plain_version("BIND 9.18.49-1 (Extended Support Version) <id:>"),
+            "BIND 9.18.49-1"
+        );
         assert_eq!(plain_version("kresd"), "kresd");
     }
 
     #[test]
     fn only_servers_with_a_cache_are_asked_what_is_not_cached() {
-        let of = |workload| Peer::ALL.iter().copied().filter(|peer| peer.runs(workload)).collect::<Vec<_>>();
+        let of = |workload| {
+            Peer::ALL.iter().copied().filter(|peer| peer.runs(workload)).collect::<Vec<_>>()
+        };
         assert!(of(Workload::Zipf).iter().all(|peer| peer.kind() == Kind::Resolver));
         assert_eq!(of(Workload::Veth), [Peer::Bare, Peer::Knot, Peer::KnotXdp]);
-        assert!(of(Workload::Miss).contains(&Peer::BarePool) && !of(Workload::Miss).contains(&Peer::Nsd));
+        assert!(
+            of(Workload::Miss).contains(&Peer::BarePool)
+                && !of(Workload::Miss).contains(&Peer::Nsd)
+        );
     }
 }

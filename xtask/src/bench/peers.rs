@@ -19,8 +19,8 @@ const ASKED_AGAIN: u32 = 2_000;
 /// A cache that keeps less is not one whose size per name could be told.
 const LEAST_KEPT: f64 = 0.1;
 
-/// Measures all wanted pairs, prints the tables, keeps the samples and writes the page if nothing was left out
-/// by the command line.
+/// Measures all wanted pairs, prints the tables, keeps the samples and writes the page if nothing
+/// was left out by the command line.
 pub(super) fn run(kind: &str, options: &Options) -> Result<(), String> {
     let report = measure(options)?;
     println!("{}", table::details(&report).join("\n"));
@@ -30,21 +30,32 @@ pub(super) fn run(kind: &str, options: &Options) -> Result<(), String> {
         println!("{}", goals.text());
     }
     for failure in &report.failures {
-        println!("left out: {}/{}: {}", failure.peer.name(), failure.workload.name(), failure.reason);
+        println!(
+            "left out: {}/{}: {}",
+            failure.peer.name(),
+            failure.workload.name(),
+            failure.reason
+        );
     }
-    let measured: Vec<_> =
-        Peer::ALL.iter().copied().filter(|peer| report.samples.iter().any(|sample| sample.peer == *peer)).collect();
+    let measured: Vec<_> = Peer::ALL
+        .iter()
+        .copied()
+        .filter(|peer| report.samples.iter().any(|sample| sample.peer == *peer))
+        .collect();
     let path = machine::keep(kind, &measured, report.json())?;
     if options.coverage() == Coverage::Whole {
         page::write(&path)?;
     }
     let ours = report.failures.iter().find(|failure| failure.peer == Peer::Avocet);
-    ours.map_or(Ok(()), |failure| Err(format!("avocet/{}: {}", failure.workload.name(), failure.reason)))
+    ours.map_or(Ok(()), |failure| {
+        Err(format!("avocet/{}: {}", failure.workload.name(), failure.reason))
+    })
 }
 
 /// Measures step by step; what fails twice is left out, and the rest goes on.
 fn measure(options: &Options) -> Result<Report, String> {
-    let is_wanted = |peer: &Peer| options.workloads.iter().any(|workload| options.wants(*peer, *workload));
+    let is_wanted =
+        |peer: &Peer| options.workloads.iter().any(|workload| options.wants(*peer, *workload));
     let wanted: Vec<_> = options.peers.iter().copied().filter(is_wanted).collect();
     if options.install {
         packages::install(&wanted)?;
@@ -53,12 +64,19 @@ fn measure(options: &Options) -> Result<Report, String> {
     if peers.is_empty() {
         return Err("nothing to measure".to_owned());
     }
-    let mut bench =
-        Bench { setup: Setup::prepare(&peers, options)?, report: Report { left_out, ..Report::default() }, options };
+    let mut bench = Bench {
+        setup: Setup::prepare(&peers, options)?,
+        report: Report { left_out, ..Report::default() },
+        options,
+    };
     bench.set_up_veth(&peers);
     let steps = plan::steps(&peers, options);
     let mut progress = Progress::of(&steps, options);
-    eprintln!("servers to start: {}, about {} min", steps.len(), progress.minutes_left(Duration::ZERO));
+    eprintln!(
+        "servers to start: {}, about {} min",
+        steps.len(),
+        progress.minutes_left(Duration::ZERO)
+    );
     for peer in peers {
         bench.try_cold(peer);
     }
@@ -84,7 +102,11 @@ struct Bench<'a> {
 impl Bench<'_> {
     /// Makes the pair of devices if it is needed; without it, what needs it is left out.
     fn set_up_veth(&mut self, peers: &[Peer]) {
-        let wanting: Vec<_> = peers.iter().copied().filter(|peer| self.options.wants(*peer, Workload::Veth)).collect();
+        let wanting: Vec<_> = peers
+            .iter()
+            .copied()
+            .filter(|peer| self.options.wants(*peer, Workload::Veth))
+            .collect();
         if !self.options.workloads.contains(&Workload::Veth) || wanting.is_empty() {
             return;
         }
@@ -103,10 +125,16 @@ impl Bench<'_> {
         self.report.fail(peer, workload, reason);
     }
 
-    /// Compares answers to questions like those of the workloads that need an empty cache, in a start of its own.
+    /// Compares answers to questions like those of the workloads that need an empty cache, in a
+    /// start of its own.
     fn try_cold(&mut self, peer: Peer) {
-        let workloads: Vec<_> =
-            self.options.workloads.iter().copied().filter(|workload| self.options.wants(peer, *workload)).collect();
+        let workloads: Vec<_> = self
+            .options
+            .workloads
+            .iter()
+            .copied()
+            .filter(|workload| self.options.wants(peer, *workload))
+            .collect();
         let cold: Vec<_> = workloads.into_iter().filter(|workload| workload.is_cold()).collect();
         let Some(first) = cold.first().filter(|_| peer.knows_zone()) else {
             return;
@@ -114,17 +142,25 @@ impl Bench<'_> {
         let started = self.start(peer, *first).or_else(|_| self.start(peer, *first));
         for workload in cold {
             let target = self.setup.target(workload);
-            let tried = started.as_ref().map_err(Clone::clone).and_then(|_| ask::verify(target, peer, workload));
+            let tried = started
+                .as_ref()
+                .map_err(Clone::clone)
+                .and_then(|_| ask::verify(target, peer, workload));
             if let Err(reason) = tried {
                 self.fail(peer, workload, reason);
             }
         }
     }
 
-    /// Takes one step. What fails is tried once more, in a start of its own, before it is left out for good.
+    /// Takes one step. What fails is tried once more, in a start of its own, before it is left out
+    /// for good.
     fn take(&mut self, step: &Step) {
-        let session: Vec<_> =
-            step.session.iter().copied().filter(|workload| !self.report.has_failed(step.peer, *workload)).collect();
+        let session: Vec<_> = step
+            .session
+            .iter()
+            .copied()
+            .filter(|workload| !self.report.has_failed(step.peer, *workload))
+            .collect();
         for (workload, outcome) in self.run_session(step.peer, &session) {
             let outcome = outcome.or_else(|error| {
                 eprintln!("  {}/{}: once more, as {error}", step.peer.name(), workload.name());
@@ -141,14 +177,20 @@ impl Bench<'_> {
         }
     }
 
-    fn run_session(&mut self, peer: Peer, session: &[Workload]) -> Vec<(Workload, Result<Sample, String>)> {
+    fn run_session(
+        &mut self,
+        peer: Peer,
+        session: &[Workload],
+    ) -> Vec<(Workload, Result<Sample, String>)> {
         let Some(first) = session.first() else {
             return Vec::new();
         };
         match self.start(peer, *first) {
             Ok(server) => {
                 let start_bytes = server.memory_bytes() as f64;
-                let run = |workload: &Workload| (*workload, self.run_one(&server, peer, *workload, start_bytes));
+                let run = |workload: &Workload| {
+                    (*workload, self.run_one(&server, peer, *workload, start_bytes))
+                };
                 session.iter().map(run).collect()
             }
             Err(error) => session.iter().map(|workload| (*workload, Err(error.clone()))).collect(),
@@ -159,7 +201,8 @@ impl Bench<'_> {
         self.setup.renew_port()?;
         let command = configuration::prepare(&self.setup, peer, workload)?;
         let log = self.setup.file(&format!("{}.log", peer.name()));
-        let launch = Launch { command: &command, core: SERVER_CORE, log: &log, within: START_WITHIN };
+        let launch =
+            Launch { command: &command, core: SERVER_CORE, log: &log, within: START_WITHIN };
         let target = self.setup.target(workload);
         let refusal = peer.refusal().filter(|_| workload.has_list());
         Server::start(&launch, || {
@@ -167,9 +210,20 @@ impl Bench<'_> {
         })
     }
 
-    fn run_one(&self, server: &Server, peer: Peer, workload: Workload, start_bytes: f64) -> Result<Sample, String> {
+    fn run_one(
+        &self,
+        server: &Server,
+        peer: Peer,
+        workload: Workload,
+        start_bytes: f64,
+    ) -> Result<Sample, String> {
         if !workload.is_cold() {
-            let warmed = load::once(&self.setup, workload, self.options.generator, material::HOT_NAMES.into())?;
+            let warmed = load::once(
+                &self.setup,
+                workload,
+                self.options.generator,
+                material::HOT_NAMES.into(),
+            )?;
             workload.judge(&warmed, peer.refusal())?;
             if peer.knows_zone() {
                 ask::verify(self.setup.target(workload), peer, workload)?;
@@ -185,22 +239,38 @@ impl Bench<'_> {
         let grown = server.memory_bytes() as f64 - start_bytes;
         let growth = workload.cached_names().map(|_| self.growth(grown, &load)).transpose()?;
         if workload.is_cold() {
-            // That the zone's names are right is seen before; here, that the server has not broken under the load.
+            // That the zone's names are right is seen before; here, that the server has not broken
+            // under the load.
             ask::verify(self.setup.target(workload), peer, Workload::Hot)?;
         }
         let micros = |secs: f64| secs * 1e6 / load.answered as f64;
         let user_secs = after.user_secs - before.user_secs;
-        let (cpu_us, user_us) = (micros(user_secs + after.system_secs - before.system_secs), micros(user_secs));
+        let (cpu_us, user_us) =
+            (micros(user_secs + after.system_secs - before.system_secs), micros(user_secs));
         let ready_secs = server.ready_after.as_secs_f64();
-        Ok(Sample { peer, workload, round: 0, cpu_us, user_us, ready_secs, start_bytes, growth, load })
+        Ok(Sample {
+            peer,
+            workload,
+            round: 0,
+            cpu_us,
+            user_us,
+            ready_secs,
+            start_bytes,
+            growth,
+            load,
+        })
     }
 
-    /// What of the names just asked for is still cached, and what each of these takes of what was grown by.
+    /// What of the names just asked for is still cached, and what each of these takes of what was
+    /// grown by.
     fn growth(&self, grown: f64, load: &Load) -> Result<Growth, String> {
         let file = self.setup.file("again.txt");
         let apart = load.answered as u32 / ASKED_AGAIN;
-        material::write_lines(&file, (0..ASKED_AGAIN).map(|index| material::unique_query(index * apart)))
-            .map_err(|error| format!("{}: {error}", file.display()))?;
+        material::write_lines(
+            &file,
+            (0..ASKED_AGAIN).map(|index| material::unique_query(index * apart)),
+        )
+        .map_err(|error| format!("{}: {error}", file.display()))?;
         let before = configuration::upstream_queries(&self.setup)?;
         let pace = Pace::Count { count: ASKED_AGAIN.into(), window: 16 };
         let server = self.setup.target(Workload::Memory);

@@ -36,14 +36,21 @@ impl Step {
     }
 }
 
-/// All steps, round by round. Each round starts with another peer, so that none always runs after the same one.
+/// All steps, round by round. Each round starts with another peer, so that none always runs after
+/// the same one.
 pub(super) fn steps(peers: &[Peer], options: &Options) -> Vec<Step> {
     let rounds = 1..=options.rounds;
-    let turns = rounds.flat_map(|round| (0..peers.len()).map(move |index| (round, (index + round - 1) % peers.len())));
+    let turns = rounds.flat_map(|round| {
+        (0..peers.len()).map(move |index| (round, (index + round - 1) % peers.len()))
+    });
     turns
         .flat_map(|(round, index)| {
             let peer = peers[index];
-            sessions(peer, options, round).into_iter().map(move |session| Step { round, peer, session })
+            sessions(peer, options, round).into_iter().map(move |session| Step {
+                round,
+                peer,
+                session,
+            })
         })
         .collect()
 }
@@ -51,7 +58,9 @@ pub(super) fn steps(peers: &[Peer], options: &Options) -> Vec<Step> {
 /// The workloads of a peer by the starts of the server they need.
 fn sessions(peer: Peer, options: &Options, round: usize) -> Vec<Vec<Workload>> {
     let mut found: Vec<Vec<Workload>> = Vec::new();
-    for workload in options.workloads.iter().copied().filter(|workload| options.wants(peer, *workload)) {
+    for workload in
+        options.workloads.iter().copied().filter(|workload| options.wants(peer, *workload))
+    {
         // Memory does not drift: once is enough.
         if workload.cached_names().is_some() && round > 1 {
             continue;
@@ -82,7 +91,8 @@ impl Progress {
 
     /// Whole minutes that are left, judged by the time that what is done has taken.
     pub(super) fn minutes_left(&self, elapsed: Duration) -> u64 {
-        let pace = if self.done.is_zero() { 1.0 } else { elapsed.as_secs_f64() / self.done.as_secs_f64() };
+        let pace =
+            if self.done.is_zero() { 1.0 } else { elapsed.as_secs_f64() / self.done.as_secs_f64() };
         let left = self.total.saturating_sub(self.done).as_secs_f64() * pace;
         (left / 60.0).ceil() as u64
     }
@@ -93,7 +103,9 @@ mod tests {
     use super::*;
 
     fn names(sessions: Vec<Vec<Workload>>) -> String {
-        let session = |session: Vec<Workload>| session.iter().map(|one| one.name()).collect::<Vec<_>>().join("+");
+        let session = |session: Vec<Workload>| {
+            session.iter().map(|one| one.name()).collect::<Vec<_>>().join("+")
+        };
         sessions.into_iter().map(session).collect::<Vec<_>>().join(" ")
     }
 
@@ -111,8 +123,10 @@ mod tests {
     #[test]
     fn each_round_starts_with_another_peer() {
         let options = Options::parse(&["--workloads", "hot", "--rounds", "2"]).unwrap();
-        let order: Vec<_> =
-            steps(&[Peer::Bare, Peer::Nsd], &options).iter().map(|step| (step.round, step.peer)).collect();
+        let order: Vec<_> = steps(&[Peer::Bare, Peer::Nsd], &options)
+            .iter()
+            .map(|step| (step.round, step.peer))
+            .collect();
         assert_eq!(order, [(1, Peer::Bare), (1, Peer::Nsd), (2, Peer::Nsd), (2, Peer::Bare)]);
     }
 

@@ -24,7 +24,8 @@ const SERVER_DIRECTORIES: &[&str] = &["/usr/local/sbin", "/usr/sbin", "/sbin"];
 /// The path of a program; none if it is not installed.
 pub(super) fn find(program: &str) -> Option<PathBuf> {
     let search = std::env::var_os("PATH").unwrap_or_default();
-    let directories = std::env::split_paths(&search).chain(SERVER_DIRECTORIES.iter().map(PathBuf::from));
+    let directories =
+        std::env::split_paths(&search).chain(SERVER_DIRECTORIES.iter().map(PathBuf::from));
     directories.map(|directory| directory.join(program)).find(|path| path.is_file())
 }
 
@@ -55,7 +56,8 @@ pub(crate) struct Launch<'a> {
     pub(crate) within: Duration,
 }
 
-/// A server that is not watched by anything is ready by then, a list of half a million names included.
+/// A server that is not watched by anything is ready by then, a list of half a million names
+/// included.
 pub(super) const START_WITHIN: Duration = Duration::from_secs(60);
 
 /// A running server; dropping it stops the process and all it started.
@@ -75,7 +77,8 @@ impl Server {
         let mut command = pinned(launch.core);
         command.args(launch.command).stdin(Stdio::null()).stdout(out).stderr(error_out);
         let started = Instant::now();
-        let mut server = Self { child: command.spawn().map_err(failed)?, ready_after: Duration::ZERO };
+        let mut server =
+            Self { child: command.spawn().map_err(failed)?, ready_after: Duration::ZERO };
         while started.elapsed() < launch.within {
             if let Some(status) = server.child.try_wait().map_err(failed)? {
                 return Err(format!("{shown} ended, {status}:\n{}", tail(launch.log)));
@@ -86,7 +89,11 @@ impl Server {
             }
             thread::sleep(LOOK_EVERY);
         }
-        Err(format!("{shown} is not ready after {} s:\n{}", launch.within.as_secs(), tail(launch.log)))
+        Err(format!(
+            "{shown} is not ready after {} s:\n{}",
+            launch.within.as_secs(),
+            tail(launch.log)
+        ))
     }
 
     /// The process and all its descendants.
@@ -159,13 +166,15 @@ pub(super) fn has_ended(number: &str) -> bool {
 /// Sends a signal to processes; those that are gone do not mind.
 pub(super) fn signal(name: &str, processes: &[u32]) {
     let numbers = processes.iter().map(u32::to_string);
-    let _ = Command::new("kill").arg(format!("-{name}")).args(numbers).stderr(Stdio::null()).status();
+    let _ =
+        Command::new("kill").arg(format!("-{name}")).args(numbers).stderr(Stdio::null()).status();
 }
 
 fn descendants(process: u32) -> Vec<u32> {
     let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let parents: Vec<(u32, u32)> = numbers.filter_map(|number| Some((number, parent_of(number)?))).collect();
+    let parents: Vec<(u32, u32)> =
+        numbers.filter_map(|number| Some((number, parent_of(number)?))).collect();
     let mut found = vec![process];
     let mut next = 0;
     while let Some(parent) = found.get(next).copied() {
@@ -175,7 +184,8 @@ fn descendants(process: u32) -> Vec<u32> {
     found
 }
 
-/// The fields of `/proc/PID/stat` that follow the command, which may itself hold spaces and brackets.
+/// The fields of `/proc/PID/stat` that follow the command, which may itself hold spaces and
+/// brackets.
 fn stat_fields(process: u32) -> Option<Vec<u64>> {
     let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let (_, fields) = text.rsplit_once(')')?;
@@ -231,7 +241,8 @@ mod tests {
     fn a_server_that_ends_at_once_is_reported_with_its_log() {
         let log = std::env::temp_dir().join(format!("xtask-process-{}.log", std::process::id()));
         let command = ["sh", "-c", "echo no such zone; exit 3"].map(str::to_owned);
-        let launch = Launch { command: &command, core: SERVER_CORE, log: &log, within: START_WITHIN };
+        let launch =
+            Launch { command: &command, core: SERVER_CORE, log: &log, within: START_WITHIN };
         let error = Server::start(&launch, || false).err().unwrap();
         assert!(error.contains("exit status: 3") && error.contains("no such zone"), "{error}");
         fs::remove_file(log).unwrap();

@@ -1,12 +1,13 @@
-//! A million names swapped again and again under an open loop of queries: what is lost, how late answers come, and what
-//! memory it takes.
+//! A million names swapped again and again under an open loop of queries: what is lost, how late
+//! answers come, and what memory it takes.
 //!
-//! The server has one core for its worker and for the thread that compiles, as on the smallest machine. Half of what is
-//! asked is on the list, and half is resolved once and cached; each swap makes all of it to be decided anew.
+//! The server has one core for its worker and for the thread that compiles, as on the smallest
+//! machine. Half of what is asked is on the list, and half is resolved once and cached; each swap
+//! makes all of it to be decided anew.
 //!
-//! Beside the quiet server there is the same beside a process that only turns in circles, at the lowest priority on the
-//! server's core: what a machine costs by itself whose cores are all busy. One that others share may take a busy core away
-//! for milliseconds, and lends an idle one at once.
+//! Beside the quiet server there is the same beside a process that only turns in circles, at the
+//! lowest priority on the server's core: what a machine costs by itself whose cores are all busy.
+//! One that others share may take a busy core away for milliseconds, and lends an idle one at once.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -42,20 +43,27 @@ const SETTLED_AFTER_SECS: u64 = 3;
 /// So many questions are in flight while names are only to be cached.
 const CACHING_WINDOW: u64 = 48;
 
-/// Takes `--rate N` beside the options of all benches; `--secs` is the time of each of the three runs of a round. Rounds
-/// take turns, so that what else the machine does is in all; their medians are compared.
+/// Takes `--rate N` beside the options of all benches; `--secs` is the time of each of the three
+/// runs of a round. Rounds take turns, so that what else the machine does is in all; their medians
+/// are compared.
 pub(super) fn run(words: &[&str]) -> Result<(), String> {
     let (rate, rest) = rate_of(words)?;
     let options = Options::parse_for(&[Peer::Avocet], &rest)?;
     let options = Options { generator: Generator::Avocet, ..options };
     let setup = Setup::prepare(&options.peers, &options)?;
     let site = Site::write(&setup)?;
-    let command = [&setup.avocet.display().to_string(), "serve", "--config", &site.config.display().to_string()];
+    let command = [
+        &setup.avocet.display().to_string(),
+        "serve",
+        "--config",
+        &site.config.display().to_string(),
+    ];
     let command = command.map(str::to_owned);
     let log = setup.file("reload.log");
     let launch = Launch { command: &command, core: SERVER_CORE, log: &log, within: START_WITHIN };
     let server = Server::start(&launch, || ask::is_ready(site.dns))?;
-    let questions = |pace| Questions { server: site.dns, file: &site.queries, transport: Transport::Udp, pace };
+    let questions =
+        |pace| Questions { server: site.dns, file: &site.queries, transport: Transport::Udp, pace };
     let count = u64::from(2 * ASKED_OF_LIST);
     Generator::Avocet.ask(&setup, &questions(Pace::Count { count, window: CACHING_WINDOW }))?;
 
@@ -73,21 +81,25 @@ pub(super) fn run(words: &[&str]) -> Result<(), String> {
         let (swapped, swaps) = thread::scope(|scope| {
             let load = scope.spawn(|| Generator::Avocet.ask(&setup, &questions(pace)));
             let swaps = site.swap_while(result.swaps.len(), || !load.is_finished());
-            let load = load.join().map_err(|_| "the generator's thread ended by a fault".to_owned())?;
+            let load =
+                load.join().map_err(|_| "the generator's thread ended by a fault".to_owned())?;
             Ok::<_, String>((load?, swaps?))
         })?;
         result.swapped.push(swapped);
         result.swaps.extend(swaps);
     }
     result.memory.peak = memory(&server)?.peak;
-    Generator::Avocet.ask(&setup, &questions(Pace::Rate { per_sec: rate, secs: SETTLED_AFTER_SECS }))?;
+    Generator::Avocet
+        .ask(&setup, &questions(Pace::Rate { per_sec: rate, secs: SETTLED_AFTER_SECS }))?;
     (result.memory.after, result.image) = (memory(&server)?.now, site.image_bytes()?);
     result.print();
     machine::keep("reload", &options.peers, result.json()).map(drop)
 }
 
 fn rate_of<'w>(words: &[&'w str]) -> Result<(u64, Vec<&'w str>), String> {
-    let Some(at) = words.iter().position(|word| *word == "--rate") else { return Ok((RATE, words.to_vec())) };
+    let Some(at) = words.iter().position(|word| *word == "--rate") else {
+        return Ok((RATE, words.to_vec()));
+    };
     let rate = words.get(at + 1).and_then(|value| value.parse().ok()).filter(|rate| *rate > 0);
     let rest = [&words[..at], words.get(at + 2..).unwrap_or_default()].concat();
     Ok((rate.ok_or("--rate wants a positive number")?, rest))
@@ -151,7 +163,8 @@ impl Site {
             control: data.join("control.sock"),
         };
         // It need not be fetched from, but metrics show what goes on.
-        let http = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
+        let http =
+            TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
         let http = http.map_err(|error| error.to_string())?;
         let text = format!(
             "[server]\nlisten = [\"{dns}\"]\nworkers = 1\nlocal-names = false\nhttp = \"{http}\"\n\
@@ -165,10 +178,13 @@ impl Site {
         let hot = fs::read_to_string(&setup.material.hot);
         let mixed = hot.map(|hot| {
             let hot = hot.lines().map(str::to_owned).take(ASKED_OF_LIST as usize);
-            hot.zip((0..ASKED_OF_LIST).map(|index| format!("{} A", blocklist::name(index * (NAMES / ASKED_OF_LIST)))))
-                .flat_map(|(resolved, listed)| [resolved, listed])
-                .collect::<Vec<String>>()
-                .join("\n")
+            hot.zip(
+                (0..ASKED_OF_LIST)
+                    .map(|index| format!("{} A", blocklist::name(index * (NAMES / ASKED_OF_LIST)))),
+            )
+            .flat_map(|(resolved, listed)| [resolved, listed])
+            .collect::<Vec<String>>()
+            .join("\n")
         });
         let written = mixed
             .and_then(|mixed| fs::write(&site.queries, mixed + "\n"))
@@ -205,7 +221,8 @@ impl Site {
     fn swap_while(&self, before: usize, goes_on: impl Fn() -> bool) -> Result<Vec<f64>, String> {
         let mut took = Vec::new();
         while goes_on() {
-            self.put_list(before + took.len() + 1).map_err(|error| format!("{}: {error}", self.list.display()))?;
+            self.put_list(before + took.len() + 1)
+                .map_err(|error| format!("{}: {error}", self.list.display()))?;
             let began = Instant::now();
             self.order(r#"{"command":"lists-refresh","name":"big","force":false}"#)?;
             took.push(began.elapsed().as_secs_f64());
@@ -218,15 +235,16 @@ impl Site {
         status["image"]["octets"].as_u64().ok_or_else(|| format!("there is no image: {status}"))
     }
 
-    /// Gives an order over the control socket; the last line of the answer. A process that gave it would take its time
-    /// from the generator, whose delay would be taken for the server's.
+    /// Gives an order over the control socket; the last line of the answer. A process that gave it
+    /// would take its time from the generator, whose delay would be taken for the server's.
     fn order(&self, order: &str) -> Result<Value, String> {
         let failed = |error: std::io::Error| format!("{}: {error}", self.control.display());
         let mut stream = UnixStream::connect(&self.control).map_err(failed)?;
         writeln!(stream, "{order}").map_err(failed)?;
         let mut answer = Value::Null;
         for line in BufReader::new(stream).lines() {
-            answer = serde_json::from_str(&line.map_err(failed)?).map_err(|error| error.to_string())?;
+            answer =
+                serde_json::from_str(&line.map_err(failed)?).map_err(|error| error.to_string())?;
         }
         match &answer["error"] {
             Value::Null if answer["done"] == true => Ok(answer),
@@ -299,7 +317,10 @@ impl Outcome {
                 ("lost", json::number(lost as f64)),
                 ("p50_us", json::number(p50_us)),
                 ("p99_us", json::number(p99_us)),
-                ("p99_us_by_round", json::array(loads.iter().map(|load| json::number(latency(load).p99_us)))),
+                (
+                    "p99_us_by_round",
+                    json::array(loads.iter().map(|load| json::number(latency(load).p99_us))),
+                ),
                 ("p999_us", json::number(p999_us)),
             ])
         };
@@ -326,7 +347,11 @@ fn medians(loads: &[Load]) -> Latency {
         values.sort_by(f64::total_cmp);
         values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
     };
-    Latency { p50_us: median(|l| l.p50_us), p99_us: median(|l| l.p99_us), p999_us: median(|l| l.p999_us) }
+    Latency {
+        p50_us: median(|l| l.p50_us),
+        p99_us: median(|l| l.p99_us),
+        p999_us: median(|l| l.p999_us),
+    }
 }
 
 /// Answers, and queries without one.
@@ -351,7 +376,10 @@ mod tests {
 
     #[test]
     fn memory_is_told_in_images() {
-        let load = |p99_us| Load { latency: Some(Latency { p50_us: 1.0, p99_us, p999_us: 9.0 }), ..Load::default() };
+        let load = |p99_us| Load {
+            latency: Some(Latency { p50_us: 1.0, p99_us, p999_us: 9.0 }),
+            ..Load::default()
+        };
         let outcome = Outcome {
             rate: 1,
             quiet: vec![load(10.0), load(1.0), load(30.0)],

@@ -49,12 +49,18 @@ impl Sample {
     /// The sample on one line, to be seen while the bench runs.
     pub(super) fn line(&self) -> String {
         let pair = format!("{}/{}", self.peer.name(), self.workload.name());
-        format!("{pair:<26} {:8.2}  {:9.0}/s  lost {}", self.figure(), self.load.per_sec, self.load.lost)
+        format!(
+            "{pair:<26} {:8.2}  {:9.0}/s  lost {}",
+            self.figure(),
+            self.load.per_sec,
+            self.load.lost
+        )
     }
 
     fn json(&self) -> Json {
         let count = |count: u64| json::number(count as f64);
-        let rcodes = self.load.rcodes.iter().map(|(name, answers)| (name.as_str(), count(*answers)));
+        let rcodes =
+            self.load.rcodes.iter().map(|(name, answers)| (name.as_str(), count(*answers)));
         let mut members = vec![
             ("peer", json::string(self.peer.name())),
             ("workload", json::string(self.workload.name())),
@@ -70,24 +76,33 @@ impl Sample {
         ];
         if let Some(latency) = self.load.latency {
             members.extend(
-                [("p50_us", latency.p50_us), ("p99_us", latency.p99_us), ("p999_us", latency.p999_us)]
-                    .map(|(key, micros)| (key, json::number(micros))),
+                [
+                    ("p50_us", latency.p50_us),
+                    ("p99_us", latency.p99_us),
+                    ("p999_us", latency.p999_us),
+                ]
+                .map(|(key, micros)| (key, json::number(micros))),
             );
         }
         if let Some(growth) = self.growth {
-            members
-                .extend([("bytes_per_name", json::number(growth.bytes_per_name)), ("kept", json::number(growth.kept))]);
+            members.extend([
+                ("bytes_per_name", json::number(growth.bytes_per_name)),
+                ("kept", json::number(growth.kept)),
+            ]);
         }
         json::object(members)
     }
 
     fn parse(value: &Value) -> Result<Self, String> {
         let number = |key: &str| value[key].as_f64();
-        let wanted = |key: &str| number(key).ok_or_else(|| format!("a sample without `{key}`: {value}"));
+        let wanted =
+            |key: &str| number(key).ok_or_else(|| format!("a sample without `{key}`: {value}"));
         let text = |key: &str| value[key].as_str().unwrap_or_default();
         let latency = [number("p50_us"), number("p99_us"), number("p999_us")];
         let latency = match latency {
-            [Some(p50_us), Some(p99_us), Some(p999_us)] => Some(Latency { p50_us, p99_us, p999_us }),
+            [Some(p50_us), Some(p99_us), Some(p999_us)] => {
+                Some(Latency { p50_us, p99_us, p999_us })
+            }
             _ => None,
         };
         let growth = number("bytes_per_name").zip(number("kept"));
@@ -105,7 +120,9 @@ impl Sample {
                 answered: wanted("answered")? as u64,
                 lost: wanted("lost")? as u64,
                 per_sec: wanted("per_sec")?,
-                rcodes: rcodes.map(|(name, count)| (name.clone(), count.as_u64().unwrap_or_default())).collect(),
+                rcodes: rcodes
+                    .map(|(name, count)| (name.clone(), count.as_u64().unwrap_or_default()))
+                    .collect(),
                 empty: 0,
                 latency,
             },
@@ -144,7 +161,11 @@ impl Spread {
         sorted.sort_by(f64::total_cmp);
         let upper = *sorted.get(sorted.len() / 2)?;
         let lower = *sorted.get((sorted.len() - 1) / 2)?;
-        Some(Self { median: f64::midpoint(lower, upper), least: *sorted.first()?, most: *sorted.last()? })
+        Some(Self {
+            median: f64::midpoint(lower, upper),
+            least: *sorted.first()?,
+            most: *sorted.last()?,
+        })
     }
 }
 
@@ -187,14 +208,20 @@ impl Report {
     }
 
     /// The same of any two pairs.
-    pub(super) fn ratio_of(&self, one: (Peer, Workload), other: (Peer, Workload)) -> Option<Spread> {
+    pub(super) fn ratio_of(
+        &self,
+        one: (Peer, Workload),
+        other: (Peer, Workload),
+    ) -> Option<Spread> {
         self.spread(one.0, one.1, |sample| {
-            let same_round = self.of_pair(other.0, other.1).find(|other| other.round == sample.round);
+            let same_round =
+                self.of_pair(other.0, other.1).find(|other| other.round == sample.round);
             same_round.map(|other| sample.figure() / other.figure())
         })
     }
 
-    /// What the block list takes in a server's memory, in bytes, and how long it is in loading, in seconds.
+    /// What the block list takes in a server's memory, in bytes, and how long it is in loading, in
+    /// seconds.
     pub(super) fn list_cost(&self, peer: Peer) -> Option<(f64, f64)> {
         let start = |workload| self.spread(peer, workload, |sample| Some(sample.start_bytes));
         let ready = self.spread(peer, Workload::Blocked, |sample| Some(sample.ready_secs))?.median;
@@ -225,11 +252,13 @@ impl Report {
         let list = |key: &str| value[key].as_array().into_iter().flatten();
         let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
         let failure = |value: &Value| {
-            let (peer, workload) = (Peer::named(&text(value, "peer"))?, Workload::named(&text(value, "workload"))?);
+            let (peer, workload) =
+                (Peer::named(&text(value, "peer"))?, Workload::named(&text(value, "workload"))?);
             Ok(Failure { peer, workload, reason: text(value, "reason") })
         };
-        let left_out =
-            |value: &Value| Ok(LeftOut { peer: Peer::named(&text(value, "peer"))?, reason: text(value, "reason") });
+        let left_out = |value: &Value| {
+            Ok(LeftOut { peer: Peer::named(&text(value, "peer"))?, reason: text(value, "reason") })
+        };
         Ok(Self {
             samples: list("samples").map(Sample::parse).collect::<Result<_, _>>()?,
             failures: list("failures").map(failure).collect::<Result<_, String>>()?,
@@ -241,7 +270,8 @@ impl Report {
 /// A sample of a plain run, for tests.
 #[cfg(test)]
 pub(super) fn sample(peer: Peer, workload: Workload, round: usize, cpu_us: f64) -> Sample {
-    let load = Load { answered: 1000, rcodes: vec![("NOERROR".to_owned(), 1000)], ..Load::default() };
+    let load =
+        Load { answered: 1000, rcodes: vec![("NOERROR".to_owned(), 1000)], ..Load::default() };
     let (user_us, ready_secs, start_bytes) = (cpu_us / 4.0, 0.5, 1e6);
     Sample { peer, workload, round, cpu_us, user_us, ready_secs, start_bytes, growth: None, load }
 }
@@ -254,14 +284,18 @@ mod tests {
 
     #[test]
     fn medians_are_in_the_middle_of_their_spread() {
-        assert_eq!(Spread::of(&[3.0, 1.0, 2.0]), Some(Spread { median: 2.0, least: 1.0, most: 3.0 }));
+        assert_eq!(
+            Spread::of(&[3.0, 1.0, 2.0]),
+            Some(Spread { median: 2.0, least: 1.0, most: 3.0 })
+        );
         assert_eq!(Spread::of(&[4.0, 1.0]).map(|spread| spread.median), Some(2.5));
         assert_eq!(Spread::of(&[]), None);
     }
 
     #[test]
     fn a_ratio_is_that_of_the_same_round() {
-        let samples = [(Peer::Bare, 1, 2.0), (Peer::Nsd, 1, 3.0), (Peer::Nsd, 2, 6.0), (Peer::Bare, 2, 4.0)];
+        let samples =
+            [(Peer::Bare, 1, 2.0), (Peer::Nsd, 1, 3.0), (Peer::Nsd, 2, 6.0), (Peer::Bare, 2, 4.0)];
         let samples = samples.map(|(peer, round, cpu_us)| sample(peer, HOT, round, cpu_us)).into();
         let mut report = Report { samples, ..Report::default() };
         let same = Spread { median: 1.5, least: 1.5, most: 1.5 };
@@ -274,7 +308,8 @@ mod tests {
 
     #[test]
     fn a_pair_that_failed_has_no_samples() {
-        let samples = vec![sample(Peer::Nsd, HOT, 1, 2.0), sample(Peer::Nsd, Workload::Tcp, 1, 5.0)];
+        let samples =
+            vec![sample(Peer::Nsd, HOT, 1, 2.0), sample(Peer::Nsd, Workload::Tcp, 1, 5.0)];
         let mut report = Report { samples, ..Report::default() };
         report.fail(Peer::Nsd, HOT, "wrong answers".to_owned());
         assert!(report.has_failed(Peer::Nsd, HOT) && report.figure(Peer::Nsd, HOT).is_none());
@@ -287,7 +322,8 @@ mod tests {
         latency.load.latency = Some(Latency { p50_us: 30.0, p99_us: 60.0, p999_us: 90.0 });
         let mut memory = sample(Peer::Avocet, Workload::Memory, 1, 9.0);
         memory.growth = Some(Growth { bytes_per_name: 190.0, kept: 0.999 });
-        let left_out = vec![LeftOut { peer: Peer::CoreDns, reason: "Go is \"missing\"".to_owned() }];
+        let left_out =
+            vec![LeftOut { peer: Peer::CoreDns, reason: "Go is \"missing\"".to_owned() }];
         let mut report = Report { samples: vec![latency, memory], failures: Vec::new(), left_out };
         report.fail(Peer::Knot, HOT, "wrong\nanswers".to_owned());
         let value = serde_json::from_str(&report.json().to_string()).unwrap();

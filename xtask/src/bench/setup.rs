@@ -136,7 +136,8 @@ fn build_release(packages: &[&str]) -> Result<(), String> {
 /// A port that is free on loopback for UDP and TCP.
 fn free_port() -> Result<u16, String> {
     for _ in 0..16 {
-        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|socket| socket.local_addr());
+        let socket =
+            UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|socket| socket.local_addr());
         let port = socket.map_err(|error| error.to_string())?.port();
         if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
             return Ok(port);

@@ -69,29 +69,47 @@ pub(super) fn picture(title: &str, rows: &[Row], digits: usize) -> String {
 fn draw(text: &mut String, row: &Row, top: f64, (scale, digits): (&Scale, usize)) {
     let (middle, baseline, class) = (top + ROW / 2.0, top + ROW / 2.0 + 4.5, row.standing.class());
     let label = escaped(&row.label);
-    let _ = writeln!(text, "<text x=\"{}\" y=\"{baseline}\" text-anchor=\"end\">{label}</text>", LABELS - 8.0);
+    let _ = writeln!(
+        text,
+        "<text x=\"{}\" y=\"{baseline}\" text-anchor=\"end\">{label}</text>",
+        LABELS - 8.0
+    );
     match &row.marks {
         Marks::Bar(spread) => {
-            let (end, from, to) = (scale.x(spread.median), scale.x(spread.least), scale.x(spread.most));
+            let (end, from, to) =
+                (scale.x(spread.median), scale.x(spread.least), scale.x(spread.most));
             let (y, width) = (middle - BAR / 2.0, end - LABELS);
             let _ = writeln!(
                 text,
                 "<rect class=\"{class}\" x=\"{LABELS}\" y=\"{y}\" width=\"{width:.1}\" height=\"{BAR}\"/>"
             );
-            let _ =
-                writeln!(text, "<line class=\"w\" x1=\"{from:.1}\" y1=\"{middle}\" x2=\"{to:.1}\" y2=\"{middle}\"/>");
-            let _ = writeln!(text, "<text x=\"{:.1}\" y=\"{baseline}\">{:.digits$}</text>", to + 6.0, spread.median);
+            let _ = writeln!(
+                text,
+                "<line class=\"w\" x1=\"{from:.1}\" y1=\"{middle}\" x2=\"{to:.1}\" y2=\"{middle}\"/>"
+            );
+            let _ = writeln!(
+                text,
+                "<text x=\"{:.1}\" y=\"{baseline}\">{:.digits$}</text>",
+                to + 6.0,
+                spread.median
+            );
         }
         Marks::Dots(values) => {
             let (from, to) = (scale.x(values[0]), scale.x(values[2]));
-            let _ =
-                writeln!(text, "<line class=\"w\" x1=\"{from:.1}\" y1=\"{middle}\" x2=\"{to:.1}\" y2=\"{middle}\"/>");
+            let _ = writeln!(
+                text,
+                "<line class=\"w\" x1=\"{from:.1}\" y1=\"{middle}\" x2=\"{to:.1}\" y2=\"{middle}\"/>"
+            );
             for (value, radius) in values.iter().zip([6.0, 5.0, 4.0]) {
                 let x = scale.x(*value);
-                let _ = writeln!(text, "<circle class=\"{class}\" cx=\"{x:.1}\" cy=\"{middle}\" r=\"{radius}\"/>");
+                let _ = writeln!(
+                    text,
+                    "<circle class=\"{class}\" cx=\"{x:.1}\" cy=\"{middle}\" r=\"{radius}\"/>"
+                );
             }
             let figures = values.map(|value| format!("{value:.digits$}")).join(" / ");
-            let _ = writeln!(text, "<text x=\"{:.1}\" y=\"{baseline}\">{figures}</text>", to + 10.0);
+            let _ =
+                writeln!(text, "<text x=\"{:.1}\" y=\"{baseline}\">{figures}</text>", to + 10.0);
         }
     }
 }
@@ -108,10 +126,14 @@ impl Scale {
     fn of(rows: &[Row]) -> Self {
         let dots: Vec<f64> = rows
             .iter()
-            .flat_map(|row| if let Marks::Dots(values) = &row.marks { values.to_vec() } else { Vec::new() })
+            .flat_map(|row| {
+                if let Marks::Dots(values) = &row.marks { values.to_vec() } else { Vec::new() }
+            })
             .collect();
         if dots.is_empty() {
-            let ends = rows.iter().map(|row| if let Marks::Bar(spread) = &row.marks { spread.most } else { 0.0 });
+            let ends = rows
+                .iter()
+                .map(|row| if let Marks::Bar(spread) = &row.marks { spread.most } else { 0.0 });
             return Self::Linear { most: ends.fold(f64::MIN_POSITIVE, f64::max) };
         }
         let least = dots.iter().copied().fold(f64::INFINITY, f64::min).max(1.0);
@@ -121,7 +143,9 @@ impl Scale {
     fn x(&self, value: f64) -> f64 {
         let share = match self {
             Self::Linear { most } => value / most,
-            Self::Logarithmic { least, most } => (value.max(*least) / least).ln() / (most / least).ln(),
+            Self::Logarithmic { least, most } => {
+                (value.max(*least) / least).ln() / (most / least).ln()
+            }
         };
         LABELS + share.clamp(0.0, 1.0) * (WIDTH - LABELS - FIGURES)
     }
@@ -145,7 +169,8 @@ mod tests {
         let text = picture("a < b", &[bar("x", 2.0), bar("y", 4.0)], 1);
         let full = WIDTH - LABELS - FIGURES;
         assert!(
-            text.contains(&format!("width=\"{full:.1}\"")) && text.contains(&format!("width=\"{:.1}\"", full / 2.0))
+            text.contains(&format!("width=\"{full:.1}\""))
+                && text.contains(&format!("width=\"{:.1}\"", full / 2.0))
         );
         assert!(text.contains("<title>a &lt; b</title>") && text.contains(">4.0</text>"), "{text}");
     }

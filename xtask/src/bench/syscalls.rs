@@ -21,7 +21,8 @@ const RUN_SECS: &str = "60";
 const SHOWN: f64 = 0.05;
 
 /// The peers that are counted if none are named.
-pub(super) const PEERS: &[Peer] = &[Peer::Bare, Peer::BarePool, Peer::Dnsdist, Peer::Unbound, Peer::Avocet];
+pub(super) const PEERS: &[Peer] =
+    &[Peer::Bare, Peer::BarePool, Peer::Dnsdist, Peer::Unbound, Peer::Avocet];
 
 /// Counts for each peer, prints the figures and keeps them.
 pub(super) fn run(options: &Options) -> Result<(), String> {
@@ -47,15 +48,22 @@ fn per_miss(setup: &Setup, peer: Peer) -> Result<Vec<(String, f64)>, String> {
     let launch = Launch { command: &command, core: SERVER_CORE, log: &log, within: START_WITHIN };
     let server = Server::start(&launch, || ask::is_ready(setup.target(Workload::Miss)))?;
     // What is opened once and kept, such as a pool of sockets, is open before the count begins.
-    load::blast(setup, &setup.material.zipf, &["--count", WARM, "--window", WINDOW, "--secs", RUN_SECS])?;
+    load::blast(
+        setup,
+        &setup.material.zipf,
+        &["--count", WARM, "--window", WINDOW, "--secs", RUN_SECS],
+    )?;
     let counts = setup.file("strace.out");
     let tracer = Tracer::attach(&server, &counts)?;
     let options = ["--count", COUNT, "--window", WINDOW, "--secs", RUN_SECS];
     let load = load::blast(setup, &setup.material.miss, &options)?;
     drop(tracer);
     Workload::Miss.judge(&load, None)?;
-    let text = fs::read_to_string(&counts).map_err(|error| format!("{}: {error}", counts.display()))?;
-    Ok(calls(&text).map(|(name, count)| (name.to_owned(), count as f64 / load.answered as f64)).collect())
+    let text =
+        fs::read_to_string(&counts).map_err(|error| format!("{}: {error}", counts.display()))?;
+    Ok(calls(&text)
+        .map(|(name, count)| (name.to_owned(), count as f64 / load.answered as f64))
+        .collect())
 }
 
 /// A strace that watches all threads of a server.
@@ -73,13 +81,19 @@ impl Tracer {
             command.args(["-p", &process.to_string()]);
         }
         let mut child = command.spawn().map_err(|error| format!("strace: {error}"))?;
-        let mut lines =
-            BufReader::new(child.stderr.take().ok_or("strace has no stderr")?).lines().map_while(Result::ok);
-        let attached = lines.by_ref().filter(|line| line.contains("attached")).take(processes.len()).count();
+        let mut lines = BufReader::new(child.stderr.take().ok_or("strace has no stderr")?)
+            .lines()
+            .map_while(Result::ok);
+        let attached =
+            lines.by_ref().filter(|line| line.contains("attached")).take(processes.len()).count();
         // What else it says is read to its end, so that it never waits for a reader.
         std::thread::spawn(move || lines.for_each(drop));
         let tracer = Self { child };
-        if attached == processes.len() { Ok(tracer) } else { Err("strace could not attach".to_owned()) }
+        if attached == processes.len() {
+            Ok(tracer)
+        } else {
+            Err("strace could not attach".to_owned())
+        }
     }
 }
 

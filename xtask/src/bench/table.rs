@@ -34,12 +34,15 @@ impl Table {
     /// The table in columns of equal width.
     pub(super) fn text(&self) -> String {
         let lines: Vec<&Vec<String>> = std::iter::once(&self.heads).chain(&self.rows).collect();
-        let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
+        let width = |column: usize| {
+            lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0)
+        };
         let widths: Vec<usize> = (0..self.heads.len()).map(width).collect();
         let mut text = format!("{}\n", self.title);
         for line in lines {
             let mut cells = line.iter().zip(&widths);
-            let first = cells.next().map(|(cell, width)| format!("  {cell:<width$}")).unwrap_or_default();
+            let first =
+                cells.next().map(|(cell, width)| format!("  {cell:<width$}")).unwrap_or_default();
             let others: String = cells.map(|(cell, width)| format!("  {cell:>width$}")).collect();
             text.push_str((first + &others).trim_end());
             text.push('\n');
@@ -58,13 +61,17 @@ impl Table {
 
 /// One row a peer, one column a workload: the medians.
 pub(super) fn summary(report: &Report) -> Table {
-    let is_measured = |workload: &Workload| Peer::ALL.iter().any(|peer| report.figure(*peer, *workload).is_some());
+    let is_measured = |workload: &Workload| {
+        Peer::ALL.iter().any(|peer| report.figure(*peer, *workload).is_some())
+    };
     let workloads: Vec<_> = Workload::ALL.iter().copied().filter(is_measured).collect();
-    let heads: Vec<_> = ["server"].into_iter().chain(workloads.iter().map(|workload| workload.name())).collect();
+    let heads: Vec<_> =
+        ["server"].into_iter().chain(workloads.iter().map(|workload| workload.name())).collect();
     let title = "CPU microseconds per answer; latency: p99 in microseconds; memory: bytes per name";
     let mut table = Table::of(title, &heads);
     for peer in Peer::ALL.iter().copied() {
-        let cells: Vec<_> = workloads.iter().map(|workload| summary_cell(report, peer, *workload)).collect();
+        let cells: Vec<_> =
+            workloads.iter().map(|workload| summary_cell(report, peer, *workload)).collect();
         if cells.iter().any(|cell| cell != NONE && cell != NOT_YET) {
             table.push([vec![peer.name().to_owned()], cells].concat());
         }
@@ -81,7 +88,8 @@ fn summary_cell(report: &Report, peer: Peer, workload: Workload) -> String {
     }
 }
 
-/// One table a workload, each row a peer with its spread and with what Avocet is beside it, the least first.
+/// One table a workload, each row a peer with its spread and with what Avocet is beside it, the
+/// least first.
 pub(super) fn details(report: &Report) -> Vec<String> {
     Workload::ALL.iter().filter_map(|workload| Some(detail(report, *workload)?.text())).collect()
 }
@@ -98,7 +106,8 @@ pub(super) fn detail(report: &Report, workload: Workload) -> Option<Table> {
         Measure::Memory => "bytes a name",
     };
     let extra = extra_heads(workload);
-    let heads = [&["server", figure, "(min-max)"][..], extra, &["Avocet / it", "(min-max)"]].concat();
+    let heads =
+        [&["server", figure, "(min-max)"][..], extra, &["Avocet / it", "(min-max)"]].concat();
     let mut table = Table::of(&format!("{} ({})", workload.title(), workload.name()), &heads);
     for (peer, figure) in peers {
         let spread = range(figure, |value| figure_text(workload, value));
@@ -106,7 +115,12 @@ pub(super) fn detail(report: &Report, workload: Workload) -> Option<Table> {
         row.extend(extra_cells(report, peer, workload));
         let ratio = report.ratio(Peer::Avocet, peer, workload).filter(|_| peer != Peer::Avocet);
         row.push(ratio.map_or_else(|| NONE.to_owned(), |ratio| format!("{:.2}", ratio.median)));
-        row.push(ratio.map_or_else(|| NONE.to_owned(), |ratio| range(ratio, |value| format!("{value:.2}"))));
+        row.push(
+            ratio.map_or_else(
+                || NONE.to_owned(),
+                |ratio| range(ratio, |value| format!("{value:.2}")),
+            ),
+        );
         table.push(row);
     }
     Some(table)
@@ -114,7 +128,8 @@ pub(super) fn detail(report: &Report, workload: Workload) -> Option<Table> {
 
 /// The peers that were measured, the least headline first.
 pub(super) fn ranked(report: &Report, workload: Workload) -> Vec<(Peer, Spread)> {
-    let figures = Peer::ALL.iter().filter_map(|peer| Some((*peer, report.figure(*peer, workload)?)));
+    let figures =
+        Peer::ALL.iter().filter_map(|peer| Some((*peer, report.figure(*peer, workload)?)));
     let mut ranked: Vec<_> = figures.collect();
     ranked.sort_by(|(_, one), (_, other)| one.median.total_cmp(&other.median));
     ranked
@@ -155,11 +170,15 @@ fn extra_cells(report: &Report, peer: Peer, workload: Workload) -> Vec<String> {
         ],
         Workload::Blocked => {
             let cost = report.list_cost(peer);
-            let list = cost.map_or_else(|| NONE.to_owned(), |(bytes, _)| format!("{:.0}", bytes / 1e6));
+            let list =
+                cost.map_or_else(|| NONE.to_owned(), |(bytes, _)| format!("{:.0}", bytes / 1e6));
             [&cpu[..], &[list, cell(2, |sample| Some(sample.ready_secs))]].concat()
         }
         Workload::MemorySmall | Workload::Memory => {
-            vec![cell(0, |sample| Some(sample.start_bytes / 1e6)), cell(3, |sample| Some(sample.growth?.kept))]
+            vec![
+                cell(0, |sample| Some(sample.start_bytes / 1e6)),
+                cell(3, |sample| Some(sample.growth?.kept)),
+            ]
         }
         _ => cpu.to_vec(),
     }
@@ -171,15 +190,22 @@ mod tests {
     use crate::bench::report::sample;
 
     fn report() -> Report {
-        let figures = [(Peer::Bare, 1, 2.0), (Peer::Avocet, 1, 3.0), (Peer::Bare, 2, 4.0), (Peer::Avocet, 2, 5.0)];
-        let samples = figures.map(|(peer, round, cpu_us)| sample(peer, Workload::Hot, round, cpu_us)).into();
+        let figures = [
+            (Peer::Bare, 1, 2.0),
+            (Peer::Avocet, 1, 3.0),
+            (Peer::Bare, 2, 4.0),
+            (Peer::Avocet, 2, 5.0),
+        ];
+        let samples =
+            figures.map(|(peer, round, cpu_us)| sample(peer, Workload::Hot, round, cpu_us)).into();
         Report { samples, ..Report::default() }
     }
 
     #[test]
     fn a_row_shows_median_spread_and_what_avocet_is_beside_it() {
         let text = detail(&report(), Workload::Hot).unwrap().text();
-        let row: Vec<_> = text.lines().find(|line| line.contains("bare")).unwrap().split_whitespace().collect();
+        let row: Vec<_> =
+            text.lines().find(|line| line.contains("bare")).unwrap().split_whitespace().collect();
         assert_eq!(row, ["bare", "3.00", "(2.00-4.00)", "0.75", "0", "1.38", "(1.25-1.50)"]);
         assert_eq!(detail(&report(), Workload::Tcp), None);
     }

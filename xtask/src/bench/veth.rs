@@ -1,7 +1,7 @@
 //! A pair of virtual Ethernet devices with the server's end in a network namespace of its own.
 //!
-//! Loopback has no place for a server that takes its packets from the device. The pair has, and it is the
-//! same detour for the servers on sockets beside it.
+//! Loopback has no place for a server that takes its packets from the device. The pair has, and it
+//! is the same detour for the servers on sockets beside it.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -28,9 +28,12 @@ impl Veth {
         let veth = Self { process: std::process::id() };
         let (namespace, outside, inside) = (veth.namespace(), veth.outside(), veth.interface());
         ip(&format!("netns add {namespace}"))?;
-        // One queue each: a server past the sockets serves the queues it is given, and one core is measured.
+        // One queue each: a server past the sockets serves the queues it is given, and one core is
+        // measured.
         let queues = "numrxqueues 1 numtxqueues 1";
-        ip(&format!("link add {outside} {queues} type veth peer name {inside} {queues} netns {namespace}"))?;
+        ip(&format!(
+            "link add {outside} {queues} type veth peer name {inside} {queues} netns {namespace}"
+        ))?;
         ip(&format!("address add {OUTSIDE}/30 dev {outside}"))?;
         ip(&format!("link set {outside} up"))?;
         ip(&format!("-n {namespace} address add {INSIDE}/30 dev {inside}"))?;

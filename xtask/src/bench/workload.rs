@@ -27,7 +27,8 @@ pub(super) enum Workload {
     MemorySmall,
     /// What the process grows by for 1,000,000 cached names.
     Memory,
-    /// The names of `Hot` through a pair of virtual Ethernet devices, which servers past the sockets need.
+    /// The names of `Hot` through a pair of virtual Ethernet devices, which servers past the
+    /// sockets need.
     Veth,
 }
 
@@ -47,7 +48,8 @@ pub(super) const LATENCY_RATE: u64 = 20_000;
 
 /// The most answers that may be missing, as a share: retransmission is left to clients.
 const LOST_SHARE: f64 = 0.005;
-/// The same where a lost answer is in the figure already, as one that took as long as it was waited for.
+/// The same where a lost answer is in the figure already, as one that took as long as it was waited
+/// for.
 const LOST_SHARE_AT_RATE: f64 = 0.2;
 /// The share of NXDOMAIN in the Zipf mix, and how far it may be off in a short run.
 const ZIPF_NXDOMAIN: (f64, f64) = (0.05, 0.02);
@@ -130,12 +132,14 @@ impl Workload {
         matches!(self, Self::Unlisted | Self::Blocked)
     }
 
-    /// Whether all names are cached before the run, by one configuration, so that one start serves several.
+    /// Whether all names are cached before the run, by one configuration, so that one start serves
+    /// several.
     pub(super) fn is_warm(self) -> bool {
         matches!(self, Self::Hot | Self::HotEdns | Self::Latency | Self::Tcp)
     }
 
-    /// Whether the cache has to be empty when the run begins, so that answers cannot be tried out before.
+    /// Whether the cache has to be empty when the run begins, so that answers cannot be tried out
+    /// before.
     pub(super) fn is_cold(self) -> bool {
         matches!(self, Self::Miss | Self::Zipf | Self::MemorySmall | Self::Memory)
     }
@@ -169,7 +173,11 @@ impl Workload {
         let is_right = (share("NXDOMAIN") - nxdomain).abs() <= tolerance
             && load.with_rcode("NOERROR") + load.with_rcode("NXDOMAIN") == load.answered
             && load.empty == 0;
-        if is_right { Ok(()) } else { Err(format!("wrong answers: {:?}, {} empty", load.rcodes, load.empty)) }
+        if is_right {
+            Ok(())
+        } else {
+            Err(format!("wrong answers: {:?}, {} empty", load.rcodes, load.empty))
+        }
     }
 }
 
@@ -179,7 +187,8 @@ mod tests {
 
     #[track_caller]
     fn check(workload: Workload, rcodes: &[(&str, u64)], lost: u64, is_right: bool) {
-        let rcodes: Vec<_> = rcodes.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
+        let rcodes: Vec<_> =
+            rcodes.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
         let answered = rcodes.iter().map(|(_, count)| count).sum();
         let load = Load { answered, lost, rcodes, ..Load::default() };
         assert_eq!(workload.judge(&load, Some(Refusal::Nxdomain)).is_ok(), is_right);

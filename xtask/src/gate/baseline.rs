@@ -84,7 +84,11 @@ impl Baseline {
             None => Verdict::Unknown(name.clone(), *found),
         };
         let gone = kept.counts.iter().filter(|(name, _)| self.count(name).is_none());
-        self.counts.iter().map(beside).chain(gone.map(|(name, _)| Verdict::Gone(name.clone()))).collect()
+        self.counts
+            .iter()
+            .map(beside)
+            .chain(gone.map(|(name, _)| Verdict::Gone(name.clone())))
+            .collect()
     }
 
     fn count(&self, name: &str) -> Option<f64> {
@@ -120,7 +124,9 @@ impl Verdict {
                 };
                 format!("{name:<34} {kept:>9.1} -> {found:>9.1}  {change:>+6.1} %{word}")
             }
-            Self::Unknown(name, found) => format!("{name:<34} {:>9} -> {found:>9.1}  NOT KEPT", "-"),
+            Self::Unknown(name, found) => {
+                format!("{name:<34} {:>9} -> {found:>9.1}  NOT KEPT", "-")
+            }
             Self::Gone(name) => format!("{name:<34} is kept and was not counted: GONE"),
         }
     }
@@ -132,7 +138,10 @@ mod tests {
 
     fn baseline(counts: &[(&str, f64)]) -> Baseline {
         Baseline {
-            surroundings: vec![("compiler".to_owned(), "rustc 1.95.0 (5980 2026-04-14)".to_owned())],
+            surroundings: vec![(
+                "compiler".to_owned(),
+                "rustc 1.95.0 (5980 2026-04-14)".to_owned(),
+            )],
             counts: counts.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect(),
         }
     }
@@ -147,9 +156,11 @@ mod tests {
     #[test]
     fn worse_unknown_and_gone_are_refused() {
         let kept = baseline(&[("same", 100.0), ("better", 100.0), ("worse", 100.0), ("gone", 1.0)]);
-        let found = baseline(&[("same", 103.0), ("better", 50.0), ("worse", 103.2), ("unknown", 1.0)]);
+        let found =
+            baseline(&[("same", 103.0), ("better", 50.0), ("worse", 103.2), ("unknown", 1.0)]);
         let verdicts = found.against(&kept);
-        let refused: Vec<_> = verdicts.iter().filter(|verdict| verdict.is_refused()).map(Verdict::name).collect();
+        let refused: Vec<_> =
+            verdicts.iter().filter(|verdict| verdict.is_refused()).map(Verdict::name).collect();
         assert_eq!(refused, ["worse", "unknown", "gone"]);
     }
 }

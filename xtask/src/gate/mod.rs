@@ -20,7 +20,8 @@ const KEPT: &str = "bench/baseline/instructions.toml";
 const PACKAGE: &str = "avocet-bench-micro";
 /// A build that is quick to make and near the release in what it runs.
 const PROFILE: &str = "bench-quick";
-/// The function whose calls are counted, each to a file of its own: callgrind takes no pattern for that.
+/// The function whose calls are counted, each to a file of its own: callgrind takes no pattern for
+/// that.
 const COUNTED: &str = "avocet_bench_micro::count::counted_operation";
 /// Repetitions of an operation in one count: enough that hash tables with random keys even out.
 const RUNS: u32 = 1000;
@@ -41,7 +42,9 @@ pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     let said = |error: std::io::Error| format!("{KEPT}: {error}");
     if update {
         let directory = path.parent().unwrap_or(&path);
-        fs::create_dir_all(directory).and_then(|()| fs::write(&path, found.text())).map_err(said)?;
+        fs::create_dir_all(directory)
+            .and_then(|()| fs::write(&path, found.text()))
+            .map_err(said)?;
         println!("{} counts kept in {KEPT}", found.counts.len());
         return Ok(());
     }
@@ -63,9 +66,13 @@ fn judge(kept: &Baseline, found: &Baseline) -> Result<(), String> {
     for verdict in &verdicts {
         println!("{}", verdict.line());
     }
-    let refused: Vec<_> = verdicts.iter().filter(|verdict| verdict.is_refused()).map(Verdict::name).collect();
+    let refused: Vec<_> =
+        verdicts.iter().filter(|verdict| verdict.is_refused()).map(Verdict::name).collect();
     if refused.is_empty() {
-        println!("no operation takes more than {} % more instructions than kept", baseline::LIMIT_PERCENT);
+        println!(
+            "no operation takes more than {} % more instructions than kept",
+            baseline::LIMIT_PERCENT
+        );
         return Ok(());
     }
     let differing = found.surroundings.iter().filter(|entry| !kept.surroundings.contains(entry));
@@ -122,8 +129,12 @@ fn count(binary: &Path) -> Result<Vec<(String, f64)>, String> {
     let mut counts = Vec::new();
     for (number, name) in (1..).zip(names.lines()) {
         let path = directory.join(format!("{OUTPUT}.{number}"));
-        let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let total = text.lines().find_map(totals).ok_or_else(|| format!("{}: no totals", path.display()))?;
+        let text =
+            fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let total = text
+            .lines()
+            .find_map(totals)
+            .ok_or_else(|| format!("{}: no totals", path.display()))?;
         counts.push((name.to_owned(), total as f64 / f64::from(RUNS)));
     }
     if counts.is_empty() { Err("no operation was counted".to_owned()) } else { Ok(counts) }

@@ -2,7 +2,8 @@
 
 use super::modules::Imports;
 
-/// The groups of files that all lead to one another, the largest first; files on their own are left out.
+/// The groups of files that all lead to one another, the largest first; files on their own are left
+/// out.
 pub(super) fn cycles(imports: &Imports) -> Vec<Vec<usize>> {
     let mut search = Search::of(imports);
     for file in 0..imports.len() {
@@ -40,7 +41,9 @@ impl<'a> Search<'a> {
                     self.visit(to);
                     self.low[file] = self.low[file].min(self.low[to]);
                 }
-                Some(order) if self.stack.contains(&to) => self.low[file] = self.low[file].min(order),
+                Some(order) if self.stack.contains(&to) => {
+                    self.low[file] = self.low[file].min(order)
+                }
                 Some(_) => {}
             }
         }
@@ -63,8 +66,10 @@ mod tests {
     #[test]
     fn files_that_lead_to_one_another_are_a_cycle() {
         let edges = [vec![1], vec![2], vec![0, 3], vec![4], vec![3], vec![0]];
-        let imports: Imports =
-            edges.iter().map(|to| to.iter().map(|to| (*to, Default::default())).collect::<BTreeMap<_, _>>()).collect();
+        let imports: Imports = edges
+            .iter()
+            .map(|to| to.iter().map(|to| (*to, Default::default())).collect::<BTreeMap<_, _>>())
+            .collect();
         assert_eq!(cycles(&imports), [vec![0, 1, 2], vec![3, 4]]);
     }
 }

@@ -12,7 +12,8 @@ pub(super) struct Function {
     pub(super) place: String,
     /// Lines from signature to closing brace.
     pub(super) lines: usize,
-    /// Whether a parameter is a tuple of three values or more, those of tuples within it counted too.
+    /// Whether a parameter is a tuple of three values or more, those of tuples within it counted
+    /// too.
     pub(super) takes_tuple: bool,
     /// Whether a parameter is a `bool`.
     pub(super) takes_bool: bool,
@@ -58,7 +59,8 @@ impl Visitor<'_> {
             FnArg::Receiver(_) => None,
         });
         let types: Vec<&Type> = types.collect();
-        let takes = |test: fn(&Type) -> bool| !self.is_foreign_trait && types.iter().any(|ty| test(ty));
+        let takes =
+            |test: fn(&Type) -> bool| !self.is_foreign_trait && types.iter().any(|ty| test(ty));
         self.items.functions.push(Function {
             place: format!("{} {}", self.place, signature.ident),
             lines,

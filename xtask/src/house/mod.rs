@@ -1,8 +1,9 @@
 //! House: figures of the code's structure, printed by `cargo xtask house`.
 //!
-//! [`source`] reads the crates of the product as the compiler does, without tests. [`modules`] finds out which file
-//! takes what from which; [`cycles`] finds the circles in that. [`items`] measures functions and types. The report
-//! names what is worst of each, so that the next move can be chosen from it.
+//! [`source`] reads the crates of the product as the compiler does, without tests. [`modules`]
+//! finds out which file takes what from which; [`cycles`] finds the circles in that. [`items`]
+//! measures functions and types. The report names what is worst of each, so that the next move can
+//! be chosen from it.
 
 mod cycles;
 mod items;
@@ -12,7 +13,8 @@ mod source;
 
 use std::path::Path;
 
-/// Prints the figures of the tree below `root`; with `--cycles`, each file of each cycle and what ties it.
+/// Prints the figures of the tree below `root`; with `--cycles`, each file of each cycle and what
+/// ties it.
 pub(crate) fn run(root: &Path, options: &[&str]) -> Result<(), String> {
     let details = match options {
         [] => report::Details::Figures,
@@ -27,7 +29,8 @@ pub(crate) fn run(root: &Path, options: &[&str]) -> Result<(), String> {
 /// Most files of a crate that may lead to one another in a circle.
 const MAX_CYCLE: usize = 5;
 
-/// Finds what `cargo xtask tidy` refuses: large cycles of files, and parameters whose values have no names.
+/// Finds what `cargo xtask tidy` refuses: large cycles of files, and parameters whose values have
+/// no names.
 pub(crate) fn faults(root: &Path) -> Result<Vec<String>, String> {
     let crates = source::read(root)?;
     let mut faults = Vec::new();
@@ -36,7 +39,10 @@ pub(crate) fn faults(root: &Path) -> Result<Vec<String>, String> {
         for cycle in found.iter().filter(|cycle| cycle.len() > MAX_CYCLE) {
             let paths: Vec<&str> = cycle.iter().map(|at| krate.files[*at].path.as_str()).collect();
             let paths = paths.join(", ");
-            faults.push(format!("cycles: {}: these files depend on one another in a circle: {paths}", krate.name));
+            faults.push(format!(
+                "cycles: {}: these files depend on one another in a circle: {paths}",
+                krate.name
+            ));
         }
     }
     for function in items::of(&crates).functions {
@@ -47,7 +53,10 @@ pub(crate) fn faults(root: &Path) -> Result<Vec<String>, String> {
             ));
         }
         if function.takes_bool {
-            faults.push(format!("parameters: {}: a bool; name the alternatives in an enum", function.place));
+            faults.push(format!(
+                "parameters: {}: a bool; name the alternatives in an enum",
+                function.place
+            ));
         }
     }
     Ok(faults)

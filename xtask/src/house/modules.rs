@@ -1,7 +1,7 @@
 //! Which file of a crate takes what from which other file.
 //!
-//! A path counts wherever it is written, in `use` or in code. A name that a module passes on by `pub use` counts as
-//! taken from the file that defines it.
+//! A path counts wherever it is written, in `use` or in code. A name that a module passes on by
+//! `pub use` counts as taken from the file that defines it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -13,11 +13,12 @@ use super::source::{Crate, is_test};
 /// How often names are followed from one `pub use` to the next.
 const MAX_HOPS: usize = 8;
 
-/// Files by their place in [`Crate::files`], and for each the files that it imports with the names it takes.
+/// Files by their place in [`Crate::files`], and for each the files that it imports with the names
+/// it takes.
 pub(super) type Imports = Vec<BTreeMap<usize, BTreeSet<String>>>;
 
-/// Finds the imports between the files of a crate; those between a file and what is above or below it in the tree of
-/// modules are left out.
+/// Finds the imports between the files of a crate; those between a file and what is above or below
+/// it in the tree of modules are left out.
 pub(super) fn imports(krate: &Crate) -> Imports {
     let index = Index::of(krate);
     let mut imports = Imports::new();
@@ -48,7 +49,8 @@ struct Index {
 
 impl Index {
     fn of(krate: &Crate) -> Self {
-        let modules = krate.files.iter().enumerate().map(|(at, file)| (file.module.clone(), at)).collect();
+        let modules =
+            krate.files.iter().enumerate().map(|(at, file)| (file.module.clone(), at)).collect();
         let mut passed_on = HashMap::new();
         for (at, file) in krate.files.iter().enumerate() {
             for item in &file.items {
@@ -69,11 +71,15 @@ impl Index {
     /// The file that defines what a path from the crate's root leads to, and its name there.
     fn resolve(&self, mut path: Vec<String>) -> Option<(usize, String)> {
         for _ in 0..MAX_HOPS {
-            let length = (0..=path.len()).rev().find(|length| self.modules.contains_key(&path[..*length]))?;
+            let length = (0..=path.len())
+                .rev()
+                .find(|length| self.modules.contains_key(&path[..*length]))?;
             let at = self.modules[&path[..length]];
             let Some(name) = path.get(length) else { return Some((at, "the module".to_owned())) };
             match self.passed_on.get(&(at, name.clone())) {
-                Some(target) if *target != path => path = [&target[..], &path[length + 1..]].concat(),
+                Some(target) if *target != path => {
+                    path = [&target[..], &path[length + 1..]].concat()
+                }
                 _ => return Some((at, name.clone())),
             }
         }
@@ -97,7 +103,8 @@ impl Visit<'_> for Seen {
     }
 
     fn visit_path(&mut self, path: &syn::Path) {
-        let words: Vec<String> = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+        let words: Vec<String> =
+            path.segments.iter().map(|segment| segment.ident.to_string()).collect();
         if words.len() > 1 && is_keyword(&words[0]) && words[0] != "Self" {
             self.paths.push(absolute(words, &self.module));
         }
@@ -136,18 +143,29 @@ fn absolute(path: Vec<String>, module: &[String]) -> Vec<String> {
 /// The paths of a `use`, each with the name that it gets.
 fn flatten(tree: &UseTree, before: Vec<String>, leaves: &mut Vec<(Vec<String>, String)>) {
     match tree {
-        UseTree::Path(path) => flatten(&path.tree, [before, vec![path.ident.to_string()]].concat(), leaves),
+        UseTree::Path(path) => {
+            flatten(&path.tree, [before, vec![path.ident.to_string()]].concat(), leaves)
+        }
         UseTree::Name(name) => {
             let name = name.ident.to_string();
-            let own_name = if name == "self" { before.last().cloned().unwrap_or_default() } else { name.clone() };
+            let own_name = if name == "self" {
+                before.last().cloned().unwrap_or_default()
+            } else {
+                name.clone()
+            };
             let path = if name == "self" { before } else { [before, vec![name]].concat() };
             leaves.push((path, own_name));
         }
         UseTree::Rename(rename) => {
-            leaves.push(([before, vec![rename.ident.to_string()]].concat(), rename.rename.to_string()));
+            leaves.push((
+                [before, vec![rename.ident.to_string()]].concat(),
+                rename.rename.to_string(),
+            ));
         }
         UseTree::Glob(_) => leaves.push((before, "*".to_owned())),
-        UseTree::Group(group) => group.items.iter().for_each(|tree| flatten(tree, before.clone(), leaves)),
+        UseTree::Group(group) => {
+            group.items.iter().for_each(|tree| flatten(tree, before.clone(), leaves))
+        }
     }
 }
 
@@ -165,7 +183,9 @@ mod tests {
     fn taken(files: Vec<File>) -> Vec<(usize, usize, String)> {
         let found = imports(&Crate { name: "planted".to_owned(), files });
         let of_file = |(from, taken): (usize, BTreeMap<usize, BTreeSet<String>>)| {
-            let pairs = taken.into_iter().flat_map(|(to, names)| names.into_iter().map(move |name| (to, name)));
+            let pairs = taken
+                .into_iter()
+                .flat_map(|(to, names)| names.into_iter().map(move |name| (to, name)));
             pairs.map(|(to, name)| (from, to, name)).collect::<Vec<_>>()
         };
         found.into_iter().enumerate().flat_map(of_file).collect()

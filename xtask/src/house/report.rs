@@ -47,11 +47,15 @@ macro_rules! say {
 
 fn sizes(crates: &[Crate], out: &mut String) {
     let all: usize = crates.iter().map(lines).sum();
-    say!(out, "crate        files   lines  share  file median/p90/max  comments  lines over {WIDTH}");
+    say!(
+        out,
+        "crate        files   lines  share  file median/p90/max  comments  lines over {WIDTH}"
+    );
     for krate in crates {
         let mut files: Vec<usize> = krate.files.iter().map(|file| file.lines.len()).collect();
         let (median, p90, max) = spread(&mut files);
-        let comments = percent(count(krate, is_comment), count(krate, |line| !line.trim().is_empty()));
+        let comments =
+            percent(count(krate, is_comment), count(krate, |line| !line.trim().is_empty()));
         let wide = count(krate, |line| line.chars().count() > WIDTH);
         let share = percent(lines(krate), all);
         say!(
@@ -86,8 +90,14 @@ fn percent(part: usize, whole: usize) -> f64 {
 /// Median, 90th percentile and maximum.
 fn spread(values: &mut [usize]) -> (usize, usize, usize) {
     values.sort_unstable();
-    let at = |percent: usize| values.get((values.len() * percent / 100).min(values.len().saturating_sub(1)));
-    (at(50).copied().unwrap_or(0), at(90).copied().unwrap_or(0), values.last().copied().unwrap_or(0))
+    let at = |percent: usize| {
+        values.get((values.len() * percent / 100).min(values.len().saturating_sub(1)))
+    };
+    (
+        at(50).copied().unwrap_or(0),
+        at(90).copied().unwrap_or(0),
+        values.last().copied().unwrap_or(0),
+    )
 }
 
 /// Cycles of files within each crate, and of the folders at its top.
@@ -141,14 +151,18 @@ impl Folders {
     fn of(krate: &Crate, imports: &Imports) -> Self {
         let names: BTreeSet<String> = krate.files.iter().filter_map(folder).collect();
         let names: Vec<String> = names.into_iter().collect();
-        let place = |file: usize| folder(&krate.files[file]).and_then(|name| names.binary_search(&name).ok());
+        let place = |file: usize| {
+            folder(&krate.files[file]).and_then(|name| names.binary_search(&name).ok())
+        };
         let mut between: Imports = vec![BTreeMap::new(); names.len()];
         for (from, taken) in imports.iter().enumerate() {
             for (&to, what) in taken {
                 let (Some(here), Some(there)) = (place(from), place(to)) else { continue };
                 if here != there {
                     let file = |at: usize| krate.files[at].path.as_str();
-                    let words = what.iter().map(|name| format!("{} takes {name} from {}", file(from), file(to)));
+                    let words = what
+                        .iter()
+                        .map(|name| format!("{} takes {name} from {}", file(from), file(to)));
                     between[here].entry(there).or_default().extend(words);
                 }
             }
@@ -184,13 +198,20 @@ fn functions(items: &Items, out: &mut String) {
     );
     let mut longest: Vec<&Function> = items.functions.iter().collect();
     longest.sort_by_key(|function| std::cmp::Reverse(function.lines));
-    longest.iter().take(NAMED).for_each(|function| say!(out, "  {} {}", function.lines, function.place));
+    longest
+        .iter()
+        .take(NAMED)
+        .for_each(|function| say!(out, "  {} {}", function.lines, function.place));
 }
 
 fn parameters(items: &Items, out: &mut String) {
-    let of = |test: fn(&Function) -> bool| items.functions.iter().filter(move |function| test(function));
+    let of =
+        |test: fn(&Function) -> bool| items.functions.iter().filter(move |function| test(function));
     for (what, test) in [
-        ("a tuple of three values or more", (|function| function.takes_tuple) as fn(&Function) -> bool),
+        (
+            "a tuple of three values or more",
+            (|function| function.takes_tuple) as fn(&Function) -> bool,
+        ),
         ("a bool", |function| function.takes_bool),
         ("more than five values", |function| function.parameters > 5),
     ] {
@@ -205,7 +226,8 @@ fn homonyms(items: &Items, out: &mut String) {
         places.entry(name).or_default().push(place);
     }
     let shared = places.values().filter(|places| places.len() > 1).count();
-    let mut often: Vec<_> = places.iter().filter(|(_, places)| places.len() > MAX_HOMONYMS).collect();
+    let mut often: Vec<_> =
+        places.iter().filter(|(_, places)| places.len() > MAX_HOMONYMS).collect();
     often.sort_by_key(|(_, places)| std::cmp::Reverse(places.len()));
     say!(
         out,
@@ -213,5 +235,7 @@ fn homonyms(items: &Items, out: &mut String) {
         items.types.len(),
         often.len()
     );
-    often.iter().for_each(|(name, places)| say!(out, "  {name} {}: {}", places.len(), places.join(" ")));
+    often
+        .iter()
+        .for_each(|(name, places)| say!(out, "  {name} {}: {}", places.len(), places.join(" ")));
 }

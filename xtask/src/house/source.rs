@@ -52,7 +52,12 @@ pub(super) fn read(root: &Path) -> Result<Vec<Crate>, String> {
 }
 
 /// Reads a file and the modules that it declares.
-fn read_module(path: &Path, module: Vec<String>, source: &Path, files: &mut Vec<File>) -> Result<(), String> {
+fn read_module(
+    path: &Path,
+    module: Vec<String>,
+    source: &Path,
+    files: &mut Vec<File>,
+) -> Result<(), String> {
     let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let parsed = syn::parse_file(&text).map_err(|error| format!("{}: {error}", path.display()))?;
     let mut is_shipped = vec![true; text.lines().count()];
@@ -82,7 +87,8 @@ fn read_module(path: &Path, module: Vec<String>, source: &Path, files: &mut Vec<
 
 fn path_of_child(path: &Path, module: &[String], name: &str) -> Result<PathBuf, String> {
     let here = path.parent().unwrap_or(path);
-    let is_directory_root = module.is_empty() || path.file_name().is_some_and(|file| file == "mod.rs");
+    let is_directory_root =
+        module.is_empty() || path.file_name().is_some_and(|file| file == "mod.rs");
     let directory = if is_directory_root { here.to_owned() } else { path.with_extension("") };
     let candidates = [directory.join(format!("{name}.rs")), directory.join(name).join("mod.rs")];
     let found = candidates.into_iter().find(|candidate| candidate.is_file());
@@ -90,7 +96,8 @@ fn path_of_child(path: &Path, module: &[String], name: &str) -> Result<PathBuf, 
 }
 
 fn list(directory: &Path) -> Result<Vec<PathBuf>, String> {
-    let entries = fs::read_dir(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+    let entries =
+        fs::read_dir(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
     Ok(entries.flatten().map(|entry| entry.path()).collect())
 }
 
@@ -103,7 +110,9 @@ pub(super) fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| match &attribute.meta {
         Meta::List(list) if list.path.is_ident("cfg") => {
             let condition = list.tokens.to_string();
-            condition.starts_with("test") || condition.starts_with("all (test") || condition.starts_with("loom")
+            condition.starts_with("test")
+                || condition.starts_with("all (test")
+                || condition.starts_with("loom")
         }
         meta => meta.path().is_ident("test"),
     })

@@ -52,7 +52,12 @@ pub(super) fn ask_all(server: SocketAddrV4, questions: &[Question]) -> Vec<Asked
 
 /// Whether a server answers at all; takes a while if not.
 pub(super) fn is_answering(server: SocketAddrV4, name: &str) -> bool {
-    let question = Question { name: name.to_owned(), kind: 1, is_dnssec_ok: false, is_checking_disabled: false };
+    let question = Question {
+        name: name.to_owned(),
+        kind: 1,
+        is_dnssec_ok: false,
+        is_checking_disabled: false,
+    };
     let heard = || -> io::Result<bool> {
         // Unconnected, so that a port without a listener is silence too.
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;

@@ -1,4 +1,5 @@
-//! The name servers: NSD processes on addresses of their own, and addresses where queries arrive in vain.
+//! The name servers: NSD processes on addresses of their own, and addresses where queries arrive in
+//! vain.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -28,7 +29,11 @@ pub(super) struct Authorities {
 
 impl Authorities {
     /// Starts them and waits until each answers.
-    pub(super) fn start(internet: &Internet, weather: Weather, directory: &Path) -> Result<Self, String> {
+    pub(super) fn start(
+        internet: &Internet,
+        weather: Weather,
+        directory: &Path,
+    ) -> Result<Self, String> {
         let traffic = Traffic::default();
         for number in 1..=SILENT_ADDRESSES {
             listen_silently(silent_address(number), Arc::clone(traffic.lost()))?;
@@ -37,7 +42,9 @@ impl Authorities {
         for daemon in 0..DAEMONS {
             let mut addresses = internet.addresses(daemon);
             if weather != Weather::CLEAR {
-                addresses.iter().try_for_each(|from| link::lay(weather, *from, behind(*from), &traffic))?;
+                addresses
+                    .iter()
+                    .try_for_each(|from| link::lay(weather, *from, behind(*from), &traffic))?;
                 addresses = addresses.into_iter().map(behind).collect();
             }
             daemons.push(start_daemon(internet, daemon, &addresses, directory)?);
@@ -47,7 +54,10 @@ impl Authorities {
 
     /// Queries that have arrived so far, by UDP and TCP, answered or not.
     pub(super) fn queries(&self) -> Result<Queries, String> {
-        let mut queries = Queries { total: self.traffic.lost().load(Ordering::Relaxed), by_type: BTreeMap::new() };
+        let mut queries = Queries {
+            total: self.traffic.lost().load(Ordering::Relaxed),
+            by_type: BTreeMap::new(),
+        };
         for (_, config) in &self.daemons {
             let mut command = Command::new("nsd-control");
             command.arg("-c").arg(config).arg("stats_noreset");
@@ -56,7 +66,8 @@ impl Authorities {
         Ok(queries)
     }
 
-    /// The queries that came by on the ways to them since this was last asked; none where the weather is clear.
+    /// The queries that came by on the ways to them since this was last asked; none where the
+    /// weather is clear.
     pub(super) fn passed(&self) -> Vec<Passed> {
         self.traffic.take()
     }
@@ -121,9 +132,15 @@ fn start_daemon(
     Ok((Server::start(&launch, is_ready)?, config))
 }
 
-fn configuration(internet: &Internet, daemon: usize, addresses: &[Ipv4Addr], directory: &Path) -> String {
+fn configuration(
+    internet: &Internet,
+    daemon: usize,
+    addresses: &[Ipv4Addr],
+    directory: &Path,
+) -> String {
     let at = directory.display();
-    let addresses: String = addresses.iter().map(|address| format!("  ip-address: {address}\n")).collect();
+    let addresses: String =
+        addresses.iter().map(|address| format!("  ip-address: {address}\n")).collect();
     let zones = internet.zones.iter().enumerate().filter(|(_, zone)| zone.daemon == daemon);
     let zone = |(number, name): (usize, &str)| {
         let file = served(directory, number);

@@ -38,7 +38,8 @@ pub(super) struct Classes {
 impl Classes {
     /// Reads the list of the tree.
     pub(super) fn read() -> Result<Self, String> {
-        let text = fs::read_to_string(crate::root().join(FILE)).map_err(|error| format!("{FILE}: {error}"))?;
+        let text = fs::read_to_string(crate::root().join(FILE))
+            .map_err(|error| format!("{FILE}: {error}"))?;
         Self::parse(&text)
     }
 
@@ -60,13 +61,18 @@ impl Class {
         let lists = |list: &Option<Vec<String>>, word: &str| {
             list.as_ref().is_none_or(|list| list.iter().any(|listed| listed == word))
         };
-        let is = |wanted: &Option<String>, value: &str| wanted.as_ref().is_none_or(|wanted| wanted == value);
-        let touches =
-            |families: &Vec<String>| difference.families.iter().any(|label| families.iter().any(|of| of == label));
+        let is = |wanted: &Option<String>, value: &str| {
+            wanted.as_ref().is_none_or(|wanted| wanted == value)
+        };
+        let touches = |families: &Vec<String>| {
+            difference.families.iter().any(|label| families.iter().any(|of| of == label))
+        };
         lists(&self.servers, server)
             && lists(&self.types, &type_name(difference.question.kind))
             && self.families.as_ref().is_none_or(touches)
-            && self.checking_disabled.is_none_or(|wanted| wanted == difference.question.is_checking_disabled)
+            && self
+                .checking_disabled
+                .is_none_or(|wanted| wanted == difference.question.is_checking_disabled)
             && is(&self.differs, difference.aspect.name())
             && is(&self.got, &difference.got)
             && is(&self.expected, &difference.expected)
@@ -83,7 +89,12 @@ mod tests {
     fn difference(aspect: Aspect) -> Difference {
         Difference {
             aspect,
-            question: Question { name: "a.".to_owned(), kind: 1, is_dnssec_ok: true, is_checking_disabled: false },
+            question: Question {
+                name: "a.".to_owned(),
+                kind: 1,
+                is_dnssec_ok: true,
+                is_checking_disabled: false,
+            },
             families: ["alg16", "tld"].into(),
             got: "no ad".to_owned(),
             expected: "ad".to_owned(),
@@ -97,7 +108,11 @@ mod tests {
         assert_eq!(classes.explain("avocet", &difference(Aspect::Authenticity)).unwrap().name, "a");
         assert!(classes.explain("avocet", &difference(Aspect::Rcode)).is_none());
         assert!(classes.explain("kresd", &difference(Aspect::Authenticity)).is_none());
-        assert!(Classes::parse("[[difference]]\nname = 'a'\nreason = ''\n").unwrap_err().contains("no reason"));
+        assert!(
+            Classes::parse("[[difference]]\nname = 'a'\nreason = ''\n")
+                .unwrap_err()
+                .contains("no reason")
+        );
     }
 
     #[test]
@@ -105,8 +120,8 @@ mod tests {
         let labels: Vec<_> = FAMILIES.iter().chain(HOSTERS).map(|family| family.label).collect();
         for class in Classes::read().unwrap().list {
             for family in class.families.into_iter().flatten() {
-                let known =
-                    labels.contains(&family.as_str()) || ["root", "tld", "root-servers"].contains(&family.as_str());
+                let known = labels.contains(&family.as_str())
+                    || ["root", "tld", "root-servers"].contains(&family.as_str());
                 assert!(known, "{}: {family}", class.name);
             }
         }

@@ -41,13 +41,21 @@ impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let families: Vec<_> = self.families.iter().copied().collect();
         let (question, aspect) = (&self.question, self.aspect.name());
-        write!(f, "{question}\t{aspect}\t{}\tgot {}\texpected {}", families.join(","), self.got, self.expected)
+        write!(
+            f,
+            "{question}\t{aspect}\t{}\tgot {}\texpected {}",
+            families.join(","),
+            self.got,
+            self.expected
+        )
     }
 }
 
-/// Compares an answer with those of the voters; none if it is as one of the greater part of them is.
+/// Compares an answer with those of the voters; none if it is as one of the greater part of them
+/// is.
 ///
-/// RCODE, AD and records are voted on each by itself; where no two voters agree, any voter's will do.
+/// RCODE, AD and records are voted on each by itself; where no two voters agree, any voter's will
+/// do.
 pub(super) fn difference(
     internet: &Internet,
     question: &Question,
@@ -56,13 +64,18 @@ pub(super) fn difference(
 ) -> Option<Difference> {
     let heard: Vec<&Answer> = votes.iter().copied().flatten().collect();
     let found = |aspect, got, expected| {
-        let families = families(internet, question, answer.into_iter().chain(heard.iter().copied()));
+        let families =
+            families(internet, question, answer.into_iter().chain(heard.iter().copied()));
         Some(Difference { aspect, question: question.clone(), families, got, expected })
     };
     let Some(answer) = answer else {
         let is_expected = heard.len() * 2 <= votes.len();
         let expected = || heard.first().map(|answer| answer.rcode_name()).unwrap_or_default();
-        return if is_expected { None } else { found(Aspect::Silence, "silence".to_owned(), expected()) };
+        return if is_expected {
+            None
+        } else {
+            found(Aspect::Silence, "silence".to_owned(), expected())
+        };
     };
     let rcodes = accepted(heard.iter().map(|vote| vote.rcode_name()));
     if !heard.is_empty() && !rcodes.contains(&answer.rcode_name()) {
@@ -72,10 +85,13 @@ pub(super) fn difference(
         return None;
     }
     // Who answers with another RCODE has no vote on what stands beside it.
-    let alike: Vec<&Answer> = heard.iter().copied().filter(|vote| vote.rcode == answer.rcode).collect();
+    let alike: Vec<&Answer> =
+        heard.iter().copied().filter(|vote| vote.rcode == answer.rcode).collect();
     let flags = accepted(alike.iter().map(|vote| authenticity(vote)));
-    // With CD set a server need not validate (RFC 6840 §5.9): AD then tells what its cache happens to know.
-    if !question.is_checking_disabled && !alike.is_empty() && !flags.contains(&authenticity(answer)) {
+    // With CD set a server need not validate (RFC 6840 §5.9): AD then tells what its cache happens
+    // to know.
+    if !question.is_checking_disabled && !alike.is_empty() && !flags.contains(&authenticity(answer))
+    {
         return found(Aspect::Authenticity, authenticity(answer).to_owned(), flags.join(" or "));
     }
     let records = accepted(alike.iter().map(|vote| &vote.records));
@@ -121,7 +137,8 @@ fn families<'a>(
             names.push(record.data.clone());
         }
     }
-    let mut families: BTreeSet<_> = names.iter().map(|name| internet.zone_of(name).family.label).collect();
+    let mut families: BTreeSet<_> =
+        names.iter().map(|name| internet.zone_of(name).family.label).collect();
     if question.kind == DS {
         families.insert(parent_side(internet, &question.name).0);
     }
@@ -135,8 +152,13 @@ fn parent_side(internet: &Internet, name: &str) -> (&'static str, Security) {
     (zone.family.label, zone.security)
 }
 
-/// Whether an answer is called authentic though its name is in no secure zone: wrong whoever else says so.
-pub(super) fn is_falsely_authentic(internet: &Internet, question: &Question, answer: &Answer) -> bool {
+/// Whether an answer is called authentic though its name is in no secure zone: wrong whoever else
+/// says so.
+pub(super) fn is_falsely_authentic(
+    internet: &Internet,
+    question: &Question,
+    answer: &Answer,
+) -> bool {
     let security = match question.kind {
         DS => parent_side(internet, &question.name).1,
         _ => internet.zone_of(&question.name).security,
@@ -155,7 +177,12 @@ mod tests {
     }
 
     fn check(got: &Answer, votes: &[Answer], expected: Option<Aspect>) {
-        let question = Question { name: "com.".to_owned(), kind: 1, is_dnssec_ok: true, is_checking_disabled: false };
+        let question = Question {
+            name: "com.".to_owned(),
+            kind: 1,
+            is_dnssec_ok: true,
+            is_checking_disabled: false,
+        };
         let votes: Vec<_> = votes.iter().map(Some).collect();
         let found = difference(&Internet::draw(1, Alive::All), &question, Some(got), &votes);
         assert_eq!(found.map(|found| found.aspect), expected);

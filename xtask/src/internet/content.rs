@@ -7,7 +7,8 @@ use crate::random::Random;
 use super::plan::{Internet, Spot};
 use super::zone::{Fault, Liveness, Zone};
 
-const WORDS: &[&str] = &["api", "app", "beta", "cdn", "db", "edge", "files", "git", "img", "lab", "news", "shop"];
+const WORDS: &[&str] =
+    &["api", "app", "beta", "cdn", "db", "edge", "files", "git", "img", "lab", "news", "shop"];
 /// Addresses of an RRset that no UDP answer holds.
 const MANY_ADDRESSES: u32 = 100;
 /// Aliases in a row within one zone, fewer than any resolver allows.
@@ -19,7 +20,8 @@ const LARGE_STRINGS: u32 = 12;
 pub(super) const REPLAYED: &str = "replayed.wild";
 
 /// Labels of aliases into another zone, whatever that is like, and of those in a circle.
-const LEADING_AWAY: &[&str] = &["loop", "far", "far-alias", "far-gone", "twice", "wfar", "away", "deep"];
+const LEADING_AWAY: &[&str] =
+    &["loop", "far", "far-alias", "far-gone", "twice", "wfar", "away", "deep"];
 
 /// Whether the answer for a name is not in its own zone alone.
 pub(super) fn leads_away(name: &str) -> bool {
@@ -39,7 +41,13 @@ impl Content {
     pub(super) fn draw(internet: &Internet, zone: usize, seed: u64) -> Self {
         let random = Random(seed ^ (zone as u64).wrapping_mul(0x1234_5678_9abc_def1));
         let of = &internet.zones[zone];
-        let mut writer = Writer { internet, zone: of, random, text: String::new(), names: vec![of.name.clone()] };
+        let mut writer = Writer {
+            internet,
+            zone: of,
+            random,
+            text: String::new(),
+            names: vec![of.name.clone()],
+        };
         writer.apex();
         if of.parent == 0 || of.family.label == "root-servers" {
             writer.top_names();
@@ -78,7 +86,8 @@ impl Writer<'_> {
         self.line("@", &format!("SOA {} hostmaster 1 3600 600 86400 120", zone.servers[0].host));
         for server in &zone.servers {
             self.line("@", &format!("NS {}", server.host));
-            if zone.contains(&server.host) && self.internet.zone_of(&server.host).name == zone.name {
+            if zone.contains(&server.host) && self.internet.zone_of(&server.host).name == zone.name
+            {
                 self.line(&server.host, &format!("A {}", server.address));
                 self.names.push(server.host.clone());
             }
@@ -196,7 +205,16 @@ impl Writer<'_> {
         self.line("*.wild", "TXT \"any\"");
         self.line("known.wild", "MX 10 mail");
         self.line("a.sub.wild", "A 10.0.0.1");
-        self.ask(&["wild", "*.wild", "q.wild", "r.s.wild", "known.wild", "x.known.wild", "sub.wild", "x.sub.wild"]);
+        self.ask(&[
+            "wild",
+            "*.wild",
+            "q.wild",
+            "r.s.wild",
+            "known.wild",
+            "x.known.wild",
+            "sub.wild",
+            "x.sub.wild",
+        ]);
         if self.zone.family.fault == Fault::ReplayedWildcard {
             self.ask(&[REPLAYED, REPLAYED, REPLAYED]);
         }
@@ -218,10 +236,20 @@ impl Writer<'_> {
         self.line("lost", "DNAME none");
         self.line("deep", &format!("DNAME tree.{far}"));
         self.ask(&["www.deep", "none.deep"]);
-        self.ask(&["tree", "www.tree", "none.tree", "away", "www.away", "none.away", "alias2.away", "x.lost"]);
+        self.ask(&[
+            "tree",
+            "www.tree",
+            "none.tree",
+            "away",
+            "www.away",
+            "none.away",
+            "alias2.away",
+            "x.lost",
+        ]);
     }
 
-    /// DS where none belongs: at the apex, which is the parent's to answer for, and at a name that is no zone.
+    /// DS where none belongs: at the apex, which is the parent's to answer for, and at a name that
+    /// is no zone.
     fn misplaced_ds(&mut self) {
         let digest = "5ca1ab1e".repeat(8);
         self.line("@", &format!("DS 12345 13 2 {digest}"));

@@ -1,6 +1,9 @@
-//! The zones of the internet by make: every algorithm, every form of denial, every way to be broken.
+//! The zones of the internet by make: every algorithm, every form of denial, every way to be
+//! broken.
 
-use super::zone::{Anchor, Denial, Family, Fault, Hosting, KeySet, Liveness, Place, Security, Signing};
+use super::zone::{
+    Anchor, Denial, Family, Fault, Hosting, KeySet, Liveness, Place, Security, Signing,
+};
 
 const NSEC: Denial = Denial::Nsec;
 /// As RFC 9276 §3.1 wants it.
@@ -23,8 +26,14 @@ pub(super) const fn unsigned(label: &'static str, count: usize) -> Family {
     }
 }
 
-/// A family of zones signed with these algorithms below signed top-level domains, each with its DS there.
-pub(super) const fn signed(label: &'static str, count: usize, algorithms: &'static [u8], denial: Denial) -> Family {
+/// A family of zones signed with these algorithms below signed top-level domains, each with its DS
+/// there.
+pub(super) const fn signed(
+    label: &'static str,
+    count: usize,
+    algorithms: &'static [u8],
+    denial: Denial,
+) -> Family {
     Family {
         place: Place::SignedTld,
         signing: Some(Signing { algorithms, denial, keys: KeySet::Usual }),
@@ -151,7 +160,10 @@ pub(super) const FAMILIES: &[Family] = &[
     p256("sha384-ds", 2).anchored(Anchor::Sha384),
     p256("missing-ds", 3).anchored(Anchor::Missing).insecure(),
     p256("unknown-digest", 2).anchored(Anchor::UnknownDigest).insecure(),
-    p256("unknown-algorithm", 2).anchored(Anchor::UnknownAlgorithm).broken(Fault::UnknownAlgorithm).insecure(),
+    p256("unknown-algorithm", 2)
+        .anchored(Anchor::UnknownAlgorithm)
+        .broken(Fault::UnknownAlgorithm)
+        .insecure(),
     p256("wrong-ds", 2).anchored(Anchor::WrongKey).bogus(),
     p256("wrong-sha256", 1).anchored(Anchor::WrongSha256).bogus(),
     // Faults.
@@ -208,7 +220,8 @@ mod tests {
 
     #[test]
     fn labels_name_one_family_each() {
-        let mut labels: Vec<_> = FAMILIES.iter().chain(HOSTERS).map(|family| family.label).collect();
+        let mut labels: Vec<_> =
+            FAMILIES.iter().chain(HOSTERS).map(|family| family.label).collect();
         labels.sort_unstable();
         let count = labels.len();
         labels.dedup();

@@ -59,7 +59,9 @@ pub(super) fn apply(zone: &Zone, signed: &str) -> String {
         Fault::DenialGap => remove_every_second_denial(&mut records),
         Fault::OneAlgorithmSigns => {
             records.retain(|record| {
-                record.covers("DNSKEY") || record.kind != "RRSIG" || record.data[RRSIG_ALGORITHM] == "13"
+                record.covers("DNSKEY")
+                    || record.kind != "RRSIG"
+                    || record.data[RRSIG_ALGORITHM] == "13"
             });
         }
         Fault::ReplayedWildcard => replay(zone, &mut records),
@@ -80,12 +82,18 @@ pub(super) fn apply(zone: &Zone, signed: &str) -> String {
 
 /// Changes the data of all records of a type.
 fn edit(records: &mut [Record], kind: &str, change: impl Fn(&mut [String])) {
-    records.iter_mut().filter(|record| record.kind == kind).for_each(|record| change(&mut record.data));
+    records
+        .iter_mut()
+        .filter(|record| record.kind == kind)
+        .for_each(|record| change(&mut record.data));
 }
 
 /// Changes the signatures over addresses.
 fn edit_signatures(records: &mut [Record], change: impl Fn(&mut [String])) {
-    records.iter_mut().filter(|record| record.covers("A")).for_each(|record| change(&mut record.data));
+    records
+        .iter_mut()
+        .filter(|record| record.covers("A"))
+        .for_each(|record| change(&mut record.data));
 }
 
 fn shift_labels(data: &mut [String], by: i8) {
@@ -101,10 +109,15 @@ fn forge(data: &mut [String]) {
 }
 
 fn remove_every_second_denial(records: &mut Vec<Record>) {
-    let owners: Vec<_> =
-        records.iter().filter(|record| record.is_denial()).map(|record| record.owner.clone()).collect();
+    let owners: Vec<_> = records
+        .iter()
+        .filter(|record| record.is_denial())
+        .map(|record| record.owner.clone())
+        .collect();
     let removed: Vec<_> = owners.into_iter().skip(1).step_by(2).collect();
-    records.retain(|record| !(record.is_denial() || record.covers_denial()) || !removed.contains(&record.owner));
+    records.retain(|record| {
+        !(record.is_denial() || record.covers_denial()) || !removed.contains(&record.owner)
+    });
 }
 
 /// Gives a name that the chain does not have what the wildcard beside it has.
@@ -112,7 +125,8 @@ fn replay(zone: &Zone, records: &mut Vec<Record>) {
     let (wildcard, owner) = (zone.below("*.wild"), zone.below(REPLAYED));
     let is_data = |record: &&Record| !record.is_denial() && !record.covers_denial();
     let of_wildcard = records.iter().filter(|record| record.owner == wildcard).filter(is_data);
-    let replayed: Vec<_> = of_wildcard.map(|record| Record { owner: owner.clone(), ..record.clone() }).collect();
+    let replayed: Vec<_> =
+        of_wildcard.map(|record| Record { owner: owner.clone(), ..record.clone() }).collect();
     records.extend(replayed);
 }
 
@@ -144,8 +158,16 @@ mod tests {
         check(Fault::ForgedAddresses, "A 10.66.66.66", "10.0.0.1");
         check(Fault::MoreLabels, "RRSIG A 13 3 ", "RRSIG A 13 2");
         check(Fault::FewerLabels, "RRSIG A 13 1 ", "RRSIG A 13 2");
-        check(Fault::WrongSigner, "RRSIG A 13 2 300 9 8 7 com. ", "7 a.com. c2ln\na.com. 300 IN NSEC ");
-        check(Fault::ReplayedWildcard, "replayed.wild.a.com. 300 IN TXT \"any\"\n", "replayed.wild.a.com. 300 IN NSEC");
+        check(
+            Fault::WrongSigner,
+            "RRSIG A 13 2 300 9 8 7 com. ",
+            "7 a.com. c2ln\na.com. 300 IN NSEC ",
+        );
+        check(
+            Fault::ReplayedWildcard,
+            "replayed.wild.a.com. 300 IN TXT \"any\"\n",
+            "replayed.wild.a.com. 300 IN NSEC",
+        );
         check(Fault::UnknownAlgorithm, "RRSIG A 200 ", "RRSIG A 13");
     }
 }

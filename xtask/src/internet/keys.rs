@@ -62,7 +62,9 @@ impl Pool {
                 let mut command = Command::new("dnssec-keygen");
                 command.args(["-q", "-a", name, "-K"]).arg(directory);
                 command.args(bits.map(|bits| ["-b", bits]).into_iter().flatten());
-                command.args((role == Role::KeySigning).then_some(["-f", "KSK"]).into_iter().flatten());
+                command.args(
+                    (role == Role::KeySigning).then_some(["-f", "KSK"]).into_iter().flatten(),
+                );
                 command.arg("pool.");
                 let file = output(command)?;
                 keys.push(read(directory, file.trim(), *algorithm, role)?);
@@ -82,7 +84,12 @@ impl Pool {
     }
 
     /// Writes the keys of a zone into its directory.
-    pub(super) fn write(&self, zone: &str, signing: Signing, directory: &Path) -> Result<ZoneKeys, String> {
+    pub(super) fn write(
+        &self,
+        zone: &str,
+        signing: Signing,
+        directory: &Path,
+    ) -> Result<ZoneKeys, String> {
         let mut of_zone = ZoneKeys::default();
         for algorithm in signing.algorithms {
             let [first, second] = self.pair(*algorithm, Role::KeySigning)?;
@@ -100,15 +107,20 @@ impl Pool {
                 of_zone.records.push_str(&key.record(zone));
             }
             let write = |key: &&Key| key.write(zone, directory);
-            of_zone.key_signing.extend(key_signing.iter().map(write).collect::<Result<Vec<_>, _>>()?);
-            of_zone.zone_signing.extend(zone_signing.iter().map(write).collect::<Result<Vec<_>, _>>()?);
+            of_zone
+                .key_signing
+                .extend(key_signing.iter().map(write).collect::<Result<Vec<_>, _>>()?);
+            of_zone
+                .zone_signing
+                .extend(zone_signing.iter().map(write).collect::<Result<Vec<_>, _>>()?);
             of_zone.absent = Some(second.write(zone, directory)?);
         }
         Ok(of_zone)
     }
 
     fn pair(&self, algorithm: u8, role: Role) -> Result<[&Key; 2], String> {
-        let mut found = self.keys.iter().filter(|key| key.algorithm == algorithm && key.role == role);
+        let mut found =
+            self.keys.iter().filter(|key| key.algorithm == algorithm && key.role == role);
         match (found.next(), found.next()) {
             (Some(first), Some(second)) => Ok([first, second]),
             _ => Err(format!("no keys of algorithm {algorithm}")),
@@ -124,8 +136,8 @@ impl Key {
     fn write(&self, zone: &str, directory: &Path) -> Result<PathBuf, String> {
         let path = directory.join(format!("K{zone}+{:03}+{:05}", self.algorithm, self.tag));
         let with = |ending: &str| PathBuf::from(format!("{}.{ending}", path.display()));
-        let written =
-            fs::write(with("key"), self.record(zone)).and_then(|()| fs::write(with("private"), &self.private));
+        let written = fs::write(with("key"), self.record(zone))
+            .and_then(|()| fs::write(with("private"), &self.private));
         written.map_err(|error| format!("{}: {error}", path.display()))?;
         Ok(path)
     }
@@ -142,5 +154,12 @@ fn read(directory: &Path, file: &str, algorithm: u8, role: Role) -> Result<Key, 
     let (Some((_, rdata)), Some(tag)) = (rdata, tag) else {
         return Err(format!("{file} is no key:\n{public}"));
     };
-    Ok(Key { algorithm, role, tag, rdata: rdata.to_owned(), private: text("private")?, is_revoked: false })
+    Ok(Key {
+        algorithm,
+        role,
+        tag,
+        rdata: rdata.to_owned(),
+        private: text("private")?,
+        is_revoked: false,
+    })
 }

@@ -1,7 +1,8 @@
-//! The way to a name server: a relay that delays and loses datagrams, as far as the weather wants it.
+//! The way to a name server: a relay that delays and loses datagrams, as far as the weather wants
+//! it.
 //!
-//! Kernels can do that too, where they have the module for it; this works on all. TCP is delayed and not lost: its
-//! own retransmission would only add to the delay.
+//! Kernels can do that too, where they have the module for it; this works on all. TCP is delayed
+//! and not lost: its own retransmission would only add to the delay.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -71,7 +72,12 @@ impl Traffic {
 }
 
 /// Relays what arrives at an address to the server behind it, for as long as this process lives.
-pub(super) fn lay(weather: Weather, from: Ipv4Addr, to: Ipv4Addr, traffic: &Traffic) -> Result<(), String> {
+pub(super) fn lay(
+    weather: Weather,
+    from: Ipv4Addr,
+    to: Ipv4Addr,
+    traffic: &Traffic,
+) -> Result<(), String> {
     let failed = |error: io::Error| format!("{from}: {error}");
     let datagrams = Arc::new(UdpSocket::bind((from, PORT)).map_err(failed)?);
     let streams = TcpListener::bind((from, PORT)).map_err(failed)?;

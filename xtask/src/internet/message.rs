@@ -1,4 +1,5 @@
-//! As much of the wire format as a comparison needs (RFC 1035 §4), apart from the code that is compared.
+//! As much of the wire format as a comparison needs (RFC 1035 §4), apart from the code that is
+//! compared.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -60,7 +61,8 @@ pub(super) struct Question {
 }
 
 impl Question {
-    /// The query as it is sent. Without DO it has AD set, which asks for AD all the same (RFC 6840 §5.7).
+    /// The query as it is sent. Without DO it has AD set, which asks for AD all the same (RFC 6840
+    /// §5.7).
     pub(super) fn wire(&self, id: u16) -> Vec<u8> {
         let mut wire = id.to_be_bytes().to_vec();
         let ad = if self.is_dnssec_ok { 0 } else { 0x20 };
@@ -93,7 +95,8 @@ impl fmt::Display for Question {
 pub(super) struct Record {
     pub(super) owner: String,
     pub(super) kind: u16,
-    /// Names in lower case and expanded; what is no name as hexadecimal digits; an RRSIG without its octets.
+    /// Names in lower case and expanded; what is no name as hexadecimal digits; an RRSIG without
+    /// its octets.
     pub(super) data: String,
 }
 
@@ -112,14 +115,17 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// Whether it says what there is, or that there is nothing: the records beside an error mean nothing.
+    /// Whether it says what there is, or that there is nothing: the records beside an error mean
+    /// nothing.
     pub(super) const fn is_conclusive(&self) -> bool {
         matches!(self.rcode, NOERROR | NXDOMAIN)
     }
 
     /// The RCODE by name.
     pub(super) fn rcode_name(&self) -> String {
-        RCODES.get(usize::from(self.rcode)).map_or_else(|| format!("RCODE{}", self.rcode), |name| (*name).to_owned())
+        RCODES
+            .get(usize::from(self.rcode))
+            .map_or_else(|| format!("RCODE{}", self.rcode), |name| (*name).to_owned())
     }
 }
 
@@ -152,8 +158,11 @@ pub(super) fn read(message: &[u8], id: u16) -> Option<Reply> {
         cursor.name()?;
         cursor.take(4)?;
     }
-    let mut answer =
-        Answer { rcode: u16::from(header[3] & 15), is_authentic: header[3] & 0x20 != 0, records: BTreeSet::new() };
+    let mut answer = Answer {
+        rcode: u16::from(header[3] & 15),
+        is_authentic: header[3] & 0x20 != 0,
+        records: BTreeSet::new(),
+    };
     for _ in 0..count(6) {
         let (record, _) = cursor.record()?;
         answer.records.insert(record);
@@ -226,7 +235,9 @@ impl<'a> Cursor<'a> {
             NS | CNAME | DNAME => self.name()?,
             SOA => format!("{} {} {}", self.name()?, self.name()?, self.hexadecimal(end)?),
             MX => format!("{} {}", self.number()?, self.name()?),
-            SRV => format!("{} {} {} {}", self.number()?, self.number()?, self.number()?, self.name()?),
+            SRV => {
+                format!("{} {} {} {}", self.number()?, self.number()?, self.number()?, self.name()?)
+            }
             RRSIG => self.signature()?,
             _ => self.hexadecimal(end)?,
         })
@@ -252,7 +263,12 @@ mod tests {
     use super::*;
 
     fn question() -> Question {
-        Question { name: "a.Com.".to_owned(), kind: CNAME, is_dnssec_ok: true, is_checking_disabled: false }
+        Question {
+            name: "a.Com.".to_owned(),
+            kind: CNAME,
+            is_dnssec_ok: true,
+            is_checking_disabled: false,
+        }
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! An internet on loopback, and the same questions to Avocet and its peers over it.
 //!
-//! Root, top-level domains and leaf zones are drawn from a seed, signed by BIND's tools, broken in every way a zone
-//! can be, and served by NSD. Each resolver starts with a cold cache and answers alone, so that its CPU time and its
-//! queries to the authorities are its own. What most peers say is right; where Avocet differs, the list in
-//! `tests/internet` says why, or the command fails.
+//! Root, top-level domains and leaf zones are drawn from a seed, signed by BIND's tools, broken in
+//! every way a zone can be, and served by NSD. Each resolver starts with a cold cache and answers
+//! alone, so that its CPU time and its queries to the authorities are its own. What most peers say
+//! is right; where Avocet differs, the list in `tests/internet` says why, or the command fails.
 
 mod asking;
 mod authority;
@@ -38,7 +38,8 @@ use plan::Internet;
 use question::Scope;
 use report::Run;
 
-/// Makes the internet, asks everyone, and prints one table; an error if Avocet differs without a reason.
+/// Makes the internet, asks everyone, and prints one table; an error if Avocet differs without a
+/// reason.
 pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     let options = Options::parse(words)?;
     if !namespace::is_inside() {
@@ -82,20 +83,31 @@ fn compare_all(options: &Options, resolvers: &[Peer], directory: &Path) -> Resul
     let started = Instant::now();
     let classes = Classes::read()?;
     let internet = Internet::draw(options.seed, options.alive);
-    let contents: Vec<_> = (0..internet.zones.len()).map(|zone| Content::draw(&internet, zone, options.seed)).collect();
+    let contents: Vec<_> = (0..internet.zones.len())
+        .map(|zone| Content::draw(&internet, zone, options.seed))
+        .collect();
     let scope = if options.is_rough() { Scope::Sound } else { Scope::All };
     let questions = question::draw(&internet, &contents, options.questions, options.seed, scope);
     let asked: String = questions.iter().map(|question| format!("{question}\n")).collect();
     write(directory, "questions.txt", &asked)?;
     let anchors = sign::write(&internet, &contents, directory)?;
     let authorities = Authorities::start(&internet, options.weather, directory)?;
-    println!("{} zones signed and served after {:.1} s", internet.zones.len(), started.elapsed().as_secs_f64());
+    println!(
+        "{} zones signed and served after {:.1} s",
+        internet.zones.len(),
+        started.elapsed().as_secs_f64()
+    );
 
     let around = Surroundings { internet: &internet, anchors: &anchors, directory };
-    let runs: Vec<Run> =
-        resolvers.iter().map(|peer| ask(peer, &around, &authorities, &questions)).collect::<Result<_, _>>()?;
+    let runs: Vec<Run> = resolvers
+        .iter()
+        .map(|peer| ask(peer, &around, &authorities, &questions))
+        .collect::<Result<_, _>>()?;
     let votes: Vec<&Run> = runs.iter().filter(|run| run.server != "avocet").collect();
-    let findings: Vec<_> = runs.iter().map(|run| report::judge(&internet, &questions, run, &votes, &classes)).collect();
+    let findings: Vec<_> = runs
+        .iter()
+        .map(|run| report::judge(&internet, &questions, run, &votes, &classes))
+        .collect();
     println!("{}\n{}", report::table(&runs, &findings), report::upstream(&runs));
     findings.iter().for_each(|of| print!("{}", of.details()));
     let lines: String = findings.iter().map(report::Findings::lines).collect();
@@ -106,8 +118,13 @@ fn compare_all(options: &Options, resolvers: &[Peer], directory: &Path) -> Resul
         return Ok(());
     }
     let own = runs.iter().zip(&findings).find(|(run, _)| run.server == "avocet");
-    let faults = own.map_or(0, |(_, findings)| findings.unexplained.len() + findings.falsely_authentic.len());
-    if faults == 0 { Ok(()) } else { Err(format!("avocet differs {faults} times without a reason")) }
+    let faults = own
+        .map_or(0, |(_, findings)| findings.unexplained.len() + findings.falsely_authentic.len());
+    if faults == 0 {
+        Ok(())
+    } else {
+        Err(format!("avocet differs {faults} times without a reason"))
+    }
 }
 
 fn write(directory: &Path, name: &str, text: &str) -> Result<(), String> {
@@ -145,5 +162,11 @@ fn ask(
     let cpu_secs = used.user_secs + used.system_secs - cpu.user_secs - cpu.system_secs;
     let upstream_queries = authorities.queries()?.since(&queries);
     println!("{:<8} asked in {secs:.1} s", peer.name());
-    Ok(Run { server: peer.name(), answers, upstream_queries, passed: authorities.passed(), cpu_secs })
+    Ok(Run {
+        server: peer.name(),
+        answers,
+        upstream_queries,
+        passed: authorities.passed(),
+        cpu_secs,
+    })
 }

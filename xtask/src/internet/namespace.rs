@@ -1,6 +1,7 @@
 //! The network namespace that an internet lives in, so that every address and its port 53 are free.
 //!
-//! The command starts itself again inside. A process namespace of its own ends with it, and all servers with that.
+//! The command starts itself again inside. A process namespace of its own ends with it, and all
+//! servers with that.
 
 use std::env;
 use std::net::Ipv4Addr;
@@ -27,8 +28,8 @@ pub(super) fn enter() -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("inside the network namespace: {status}")) }
 }
 
-/// Brings loopback up, with the name servers' network behind it, and gives it the addresses of the resolvers: some
-/// only listen on those that an interface has.
+/// Brings loopback up, with the name servers' network behind it, and gives it the addresses of the
+/// resolvers: some only listen on those that an interface has.
 pub(super) fn raise_loopback(addresses: impl Iterator<Item = Ipv4Addr>) -> Result<(), String> {
     ip(&["link", "set", "lo", "up"])?;
     for (first, second) in [NETWORK, BEHIND] {

@@ -21,7 +21,8 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// Whether something is in the way of answers: then it counts who gets through, not who says what.
+    /// Whether something is in the way of answers: then it counts who gets through, not who says
+    /// what.
     pub(super) fn is_rough(&self) -> bool {
         self.weather != Weather::CLEAR || self.alive == Alive::Half
     }
@@ -41,7 +42,9 @@ impl Options {
         while let Some(option) = rest.next() {
             let value = rest.next().copied().ok_or_else(|| format!("{option} wants a value"))?;
             match *option {
-                "--peers" => options.voters = value.split(',').map(Peer::named).collect::<Result<_, _>>()?,
+                "--peers" => {
+                    options.voters = value.split(',').map(Peer::named).collect::<Result<_, _>>()?
+                }
                 "--avocet" => options.avocet = Some(absolute(value)?),
                 "--seed" => options.seed = number(value)?,
                 "--questions" => options.questions = number(value)?,
@@ -78,7 +81,9 @@ mod tests {
 
     #[test]
     fn options_say_whom_and_how_much_to_ask() {
-        let options = Options::parse(&["--peers", "kresd", "--questions", "500", "--avocet", "/bin/a"]).unwrap();
+        let options =
+            Options::parse(&["--peers", "kresd", "--questions", "500", "--avocet", "/bin/a"])
+                .unwrap();
         assert!(!options.is_rough());
         assert_eq!((options.voters, options.questions, options.seed), (vec![Peer::Kresd], 500, 1));
         assert!(Options::parse(&["--loss", "50"]).unwrap().is_rough());
@@ -87,7 +92,9 @@ mod tests {
 
     #[test]
     fn a_wrong_option_is_named() {
-        for (words, word) in [(&["--seed", "x"][..], "`x`"), (&["--peers", "x"], "`x`"), (&["--seed"], "--seed")] {
+        for (words, word) in
+            [(&["--seed", "x"][..], "`x`"), (&["--peers", "x"], "`x`"), (&["--seed"], "--seed")]
+        {
             assert!(Options::parse(words).err().unwrap().contains(word));
         }
     }

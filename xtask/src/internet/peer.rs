@@ -1,4 +1,5 @@
-//! The resolvers: each with the root hints and the trust anchor of this internet, and nothing else out of the way.
+//! The resolvers: each with the root hints and the trust anchor of this internet, and nothing else
+//! out of the way.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -78,7 +79,10 @@ impl Peer {
         let log = around.directory.join(format!("{}.log", self.name()));
         // A name that costs no query to anyone.
         let is_ready = || asking::is_answering(self.address(), "localhost.");
-        Server::start(&Launch { command: &command, core: SERVER_CORE, log: &log, within: START_WITHIN }, is_ready)
+        Server::start(
+            &Launch { command: &command, core: SERVER_CORE, log: &log, within: START_WITHIN },
+            is_ready,
+        )
     }
 
     fn configure(&self, home: &Path, anchors: &[String]) -> Result<Vec<String>, String> {
@@ -122,7 +126,9 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
 /// The root hints as a zone file.
 fn hints(internet: &Internet) -> String {
     let servers = &internet.zones[0].servers;
-    let lines = servers.iter().map(|of| format!(". 3600000 NS {0}\n{0} 3600000 A {1}\n", of.host, of.address));
+    let lines = servers
+        .iter()
+        .map(|of| format!(". 3600000 NS {0}\n{0} 3600000 A {1}\n", of.host, of.address));
     lines.collect()
 }
 
@@ -157,7 +163,8 @@ remote-control:
 
 fn named(at: &str, address: &str, anchors: &[String]) -> String {
     let anchor = |record: &String| {
-        let data: Vec<&str> = record.split_whitespace().skip_while(|word| *word != "DS").skip(1).collect();
+        let data: Vec<&str> =
+            record.split_whitespace().skip_while(|word| *word != "DS").skip(1).collect();
         let (numbers, digest) = data.split_at(data.len().min(3));
         format!("  \".\" static-ds {} \"{}\";\n", numbers.join(" "), digest.concat())
     };
@@ -213,7 +220,8 @@ modules.unload('detect_time_skew')
 }
 
 fn avocet(at: &str, address: &str, anchors: &[String]) -> String {
-    let anchors: Vec<_> = anchors.iter().map(|anchor| format!("{anchor:?}").replace("\\t", " ")).collect();
+    let anchors: Vec<_> =
+        anchors.iter().map(|anchor| format!("{anchor:?}").replace("\\t", " ")).collect();
     format!(
         r#"[server]
 listen = ["{address}:{PORT}"]
@@ -251,7 +259,10 @@ mod tests {
     fn anchors_are_written_as_each_configuration_wants_them() {
         let anchors = [".\t\tIN DS 1 13 2 AB CD".to_owned()];
         assert!(named("/tmp", "127.0.8.2", &anchors).contains("\".\" static-ds 1 13 2 \"ABCD\";"));
-        assert!(avocet("/tmp", "127.0.8.4", &anchors).contains("trust-anchors = [\".  IN DS 1 13 2 AB CD\"]"));
+        assert!(
+            avocet("/tmp", "127.0.8.4", &anchors)
+                .contains("trust-anchors = [\".  IN DS 1 13 2 AB CD\"]")
+        );
     }
 
     #[test]

@@ -16,7 +16,8 @@ pub(super) const LEAF_DAEMONS: [usize; 4] = [3, 4, 5, 6];
 /// All name server processes.
 pub(super) const DAEMONS: usize = 7;
 
-/// The first octets of all name servers' addresses (RFC 2544): some resolvers take no loopback address from a zone.
+/// The first octets of all name servers' addresses (RFC 2544): some resolvers take no loopback
+/// address from a zone.
 pub(super) const NETWORK: (u8, u8) = (198, 18);
 /// Where the servers are when a link is laid to them: the other half of that network.
 pub(super) const BEHIND: (u8, u8) = (198, 19);
@@ -63,8 +64,11 @@ pub(super) struct Internet {
 impl Internet {
     /// Draws an internet.
     pub(super) fn draw(seed: u64, alive: Alive) -> Self {
-        let mut builder =
-            Builder { internet: Self { zones: Vec::new(), hosters: Vec::new() }, random: Random(seed), alive };
+        let mut builder = Builder {
+            internet: Self { zones: Vec::new(), hosters: Vec::new() },
+            random: Random(seed),
+            alive,
+        };
         builder.add_top();
         for family in HOSTERS {
             let Place::Tld(tld) = family.place else { continue };
@@ -108,7 +112,8 @@ impl Internet {
         }
         let silent: Vec<_> = (1..=SILENT_ADDRESSES).map(silent_address).collect();
         let zones = self.zones.iter().filter(|zone| zone.daemon == daemon);
-        let mut addresses: Vec<_> = zones.flat_map(|zone| &zone.servers).map(|server| server.address).collect();
+        let mut addresses: Vec<_> =
+            zones.flat_map(|zone| &zone.servers).map(|server| server.address).collect();
         addresses.retain(|address| !silent.contains(address));
         addresses.sort_unstable();
         addresses.dedup();
@@ -129,7 +134,8 @@ impl Builder {
             address: Ipv4Addr::new(NETWORK.0, NETWORK.1, ROOT_DAEMON as u8, letter as u8 + 1),
             has_glue: glue,
         };
-        let servers: Vec<_> = (0..ROOT_SERVER_LETTERS.len()).map(|letter| root(letter, true)).collect();
+        let servers: Vec<_> =
+            (0..ROOT_SERVER_LETTERS.len()).map(|letter| root(letter, true)).collect();
         self.push(".".to_owned(), ROOT, 0, ROOT_DAEMON, servers.clone());
         for (number, (label, family)) in TLDS.iter().enumerate() {
             let servers = ["a", "b"].iter().zip(1..).map(|(letter, last)| Server {
@@ -143,12 +149,20 @@ impl Builder {
         self.push("root-servers.net.".to_owned(), ROOT_SERVERS, net, ROOT_DAEMON, servers);
     }
 
-    fn push(&mut self, name: String, family: Family, parent: usize, daemon: usize, mut servers: Vec<Server>) {
+    fn push(
+        &mut self,
+        name: String,
+        family: Family,
+        parent: usize,
+        daemon: usize,
+        mut servers: Vec<Server>,
+    ) {
         // The servers of leaf zones have names at hosters and are silenced by their spots.
         if self.alive == Alive::Half && !LEAF_DAEMONS.contains(&daemon) {
             servers[0].address = silent_address(1);
         }
-        let inherited = self.internet.zones.get(parent).map_or(Security::Secure, |zone| zone.security);
+        let inherited =
+            self.internet.zones.get(parent).map_or(Security::Secure, |zone| zone.security);
         let security = if inherited == Security::Secure { family.security } else { inherited };
         self.internet.zones.push(Zone { name, family, parent, daemon, servers, security });
     }
@@ -174,7 +188,8 @@ impl Builder {
 
     fn add_below(&mut self, family: &Family, label: &str) {
         let zones = self.internet.zones.iter().enumerate();
-        let parents: Vec<_> = zones.filter(|(_, zone)| zone.family.label == label).map(|(index, _)| index).collect();
+        let parents: Vec<_> =
+            zones.filter(|(_, zone)| zone.family.label == label).map(|(index, _)| index).collect();
         for parent in parents {
             for number in 0..family.count {
                 self.add(family, parent, &format!("{}{number}", family.label));
@@ -184,7 +199,10 @@ impl Builder {
 
     fn tlds(&self, wanted: impl Fn(&Zone) -> bool) -> Vec<usize> {
         let zones = self.internet.zones.iter().enumerate();
-        zones.filter(|(_, zone)| zone.family.label == "tld" && wanted(zone)).map(|(index, _)| index).collect()
+        zones
+            .filter(|(_, zone)| zone.family.label == "tld" && wanted(zone))
+            .map(|(index, _)| index)
+            .collect()
     }
 
     fn add(&mut self, family: &Family, parent: usize, label: &str) {
@@ -217,7 +235,11 @@ impl Builder {
             Liveness::OneLame => [Spot::At(other, first), answering[1]],
             Liveness::NoneButLame => [Spot::At(other, first), Spot::At(other, second)],
         };
-        spots.iter().zip(1..).map(|(spot, number)| self.server(*spot, name, hoster, number)).collect()
+        spots
+            .iter()
+            .zip(1..)
+            .map(|(spot, number)| self.server(*spot, name, hoster, number))
+            .collect()
     }
 
     /// Where the names of the servers are: in the zone itself if nowhere else.
@@ -238,7 +260,11 @@ impl Builder {
         };
         // A registry has the addresses of hosts below its own domain.
         let tld = |name: &str| name.trim_end_matches('.').rsplit('.').next().map(str::to_owned);
-        Server { host: hoster.below(&spot.label()), address, has_glue: tld(name) == tld(&hoster.name) }
+        Server {
+            host: hoster.below(&spot.label()),
+            address,
+            has_glue: tld(name) == tld(&hoster.name),
+        }
     }
 }
 
@@ -296,7 +322,11 @@ mod tests {
         let internet = Internet::draw(1, Alive::All);
         for zone in &internet.zones {
             let parent = &internet.zones[zone.parent];
-            assert!(parent.security == Security::Secure || zone.security != Security::Secure, "{}", zone.name);
+            assert!(
+                parent.security == Security::Secure || zone.security != Security::Secure,
+                "{}",
+                zone.name
+            );
         }
     }
 
@@ -308,7 +338,11 @@ mod tests {
             zone.servers.iter().filter(|server| addresses.contains(&server.address)).count()
         };
         let usual = internet.zones[1..].iter().filter(|zone| zone.family.liveness == Liveness::All);
-        assert!(usual.filter(|zone| zone.family.label != "root-servers").all(|zone| answering(zone) == 1));
+        assert!(
+            usual
+                .filter(|zone| zone.family.label != "root-servers")
+                .all(|zone| answering(zone) == 1)
+        );
         assert_eq!(answering(&internet.zones[0]), 2);
     }
 
@@ -316,6 +350,10 @@ mod tests {
     fn a_lame_server_answers_for_another_process() {
         let internet = Internet::draw(1, Alive::All);
         let zone = internet.zones.iter().find(|zone| zone.family.label == "all-lame").unwrap();
-        assert!(zone.servers.iter().all(|server| !internet.addresses(zone.daemon).contains(&server.address)));
+        assert!(
+            zone.servers
+                .iter()
+                .all(|server| !internet.addresses(zone.daemon).contains(&server.address))
+        );
     }
 }

@@ -10,8 +10,19 @@ use super::plan::Internet;
 use super::zone::{Fault, Liveness, Security};
 
 /// Types by weight in percent.
-const KINDS: &[(u16, u64)] =
-    &[(1, 38), (28, 12), (16, 9), (15, 6), (NS, 6), (6, 5), (DS, 8), (48, 6), (CNAME, 4), (65_400, 4), (ANY, 2)];
+const KINDS: &[(u16, u64)] = &[
+    (1, 38),
+    (28, 12),
+    (16, 9),
+    (15, 6),
+    (NS, 6),
+    (6, 5),
+    (DS, 8),
+    (48, 6),
+    (CNAME, 4),
+    (65_400, 4),
+    (ANY, 2),
+];
 const DNSSEC_OK_PERCENT: u64 = 85;
 const CHECKING_DISABLED_PERCENT: u64 = 10;
 /// A zone none of whose servers answers costs seconds for each name: one question in so many.
@@ -28,7 +39,13 @@ pub(super) enum Scope {
 }
 
 /// Draws questions, no two alike as far as there are so many.
-pub(super) fn draw(internet: &Internet, contents: &[Content], count: usize, seed: u64, scope: Scope) -> Vec<Question> {
+pub(super) fn draw(
+    internet: &Internet,
+    contents: &[Content],
+    count: usize,
+    seed: u64,
+    scope: Scope,
+) -> Vec<Question> {
     let mut random = Random(!seed);
     let mut questions = Vec::with_capacity(count);
     let mut asked = HashSet::new();
@@ -103,11 +120,16 @@ mod tests {
     #[test]
     fn questions_follow_from_the_seed_and_differ() {
         let internet = Internet::draw(3, Alive::All);
-        let contents: Vec<_> = (0..internet.zones.len()).map(|zone| Content::draw(&internet, zone, 3)).collect();
+        let contents: Vec<_> =
+            (0..internet.zones.len()).map(|zone| Content::draw(&internet, zone, 3)).collect();
         let questions = draw(&internet, &contents, 2000, 3, Scope::All);
         assert_eq!(questions.len(), 2000);
         assert_eq!(questions.iter().map(ToString::to_string).collect::<HashSet<_>>().len(), 2000);
         assert!(questions == draw(&internet, &contents, 2000, 3, Scope::All));
-        assert!(questions.iter().all(|question| question.name.ends_with('.') && !question.name.contains("..")));
+        assert!(
+            questions
+                .iter()
+                .all(|question| question.name.ends_with('.') && !question.name.contains(".."))
+        );
     }
 }

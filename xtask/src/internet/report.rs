@@ -1,4 +1,5 @@
-//! One table of all servers, what explains their differences, and the differences that nothing explains.
+//! One table of all servers, what explains their differences, and the differences that nothing
+//! explains.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -91,9 +92,12 @@ impl Findings {
 
     /// All unexplained differences, one a line.
     pub(super) fn lines(&self) -> String {
-        let lines = self.unexplained.iter().map(|difference| format!("{}\t{difference}\n", self.server));
-        let false_lines =
-            self.falsely_authentic.iter().map(|question| format!("{}\t{question}\tfalsely authentic\n", self.server));
+        let lines =
+            self.unexplained.iter().map(|difference| format!("{}\t{difference}\n", self.server));
+        let false_lines = self
+            .falsely_authentic
+            .iter()
+            .map(|question| format!("{}\t{question}\tfalsely authentic\n", self.server));
         lines.chain(false_lines).collect()
     }
 }
@@ -140,16 +144,21 @@ pub(super) fn table(runs: &[Run], findings: &[Findings]) -> String {
 pub(super) fn upstream(runs: &[Run]) -> String {
     let mut text = String::new();
     for run in runs {
-        let mut kinds: Vec<_> = run.upstream_queries.by_type.iter().filter(|(_, count)| **count > 0).collect();
+        let mut kinds: Vec<_> =
+            run.upstream_queries.by_type.iter().filter(|(_, count)| **count > 0).collect();
         kinds.sort_unstable_by(|left, right| right.1.cmp(left.1));
-        let kinds: Vec<_> =
-            kinds.into_iter().take(TYPES_SHOWN).map(|(kind, count)| format!("{kind} {count}")).collect();
+        let kinds: Vec<_> = kinds
+            .into_iter()
+            .take(TYPES_SHOWN)
+            .map(|(kind, count)| format!("{kind} {count}"))
+            .collect();
         let _ = writeln!(text, "{:<8} asked the authorities for {}", run.server, kinds.join(", "));
     }
     text
 }
 
-/// Each query of a server to the authorities, one a line: how many ms after the first one, where it went, and what it asked.
+/// Each query of a server to the authorities, one a line: how many ms after the first one, where it
+/// went, and what it asked.
 pub(super) fn passed(run: &Run) -> String {
     let Some(first) = run.passed.first() else { return String::new() };
     let line = |query: &Passed| {

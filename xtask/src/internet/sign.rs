@@ -19,14 +19,25 @@ const SIGNERS: usize = 2;
 /// A month, the time a signature is good for and, where it is not valid yet, the time until it is.
 const MONTH_SECS: &str = "+2592000";
 
-/// Writes all zones, each at the path that `served` gives for it, and returns the trust anchors of the root.
-pub(super) fn write(internet: &Internet, contents: &[Content], directory: &Path) -> Result<Vec<String>, String> {
+/// Writes all zones, each at the path that `served` gives for it, and returns the trust anchors of
+/// the root.
+pub(super) fn write(
+    internet: &Internet,
+    contents: &[Content],
+    directory: &Path,
+) -> Result<Vec<String>, String> {
     let pool_directory = directory.join("keys");
     create(&pool_directory)?;
     create(&directory.join("served"))?;
-    let writer =
-        Writer { internet, contents, directory, pool: Pool::generate(&pool_directory)?, anchors: Mutex::default() };
-    let mut depths: Vec<_> = (0..internet.zones.len()).map(|zone| (internet.depth(zone), zone)).collect();
+    let writer = Writer {
+        internet,
+        contents,
+        directory,
+        pool: Pool::generate(&pool_directory)?,
+        anchors: Mutex::default(),
+    };
+    let mut depths: Vec<_> =
+        (0..internet.zones.len()).map(|zone| (internet.depth(zone), zone)).collect();
     depths.sort_unstable_by(|left, right| right.cmp(left));
     for level in depths.chunk_by(|left, right| left.0 == right.0) {
         writer.write_level(level)?;
@@ -66,7 +77,9 @@ impl Writer<'_> {
         };
         thread::scope(|scope| {
             let signers: Vec<_> = (0..SIGNERS).map(|_| scope.spawn(work)).collect();
-            signers.into_iter().try_for_each(|signer| signer.join().map_err(|_| "a signer panicked".to_owned())?)
+            signers
+                .into_iter()
+                .try_for_each(|signer| signer.join().map_err(|_| "a signer panicked".to_owned())?)
         })
     }
 
@@ -109,7 +122,8 @@ impl Writer<'_> {
 
     fn anchors_of(&self, child: &Zone) -> String {
         let Ok(anchors) = self.anchors.lock() else { return String::new() };
-        let of_child = anchors.iter().filter(|(zone, _)| self.internet.zones[*zone].name == child.name);
+        let of_child =
+            anchors.iter().filter(|(zone, _)| self.internet.zones[*zone].name == child.name);
         of_child.flat_map(|(_, records)| records).map(|record| format!("{record}\n")).collect()
     }
 }
@@ -158,7 +172,9 @@ fn anchors(zone: &Zone, keys: &ZoneKeys, directory: &Path) -> Result<Vec<String>
     let first = keys.key_signing.first();
     Ok(match zone.family.anchor {
         Anchor::Missing => vec![],
-        Anchor::Matching if zone.family.signing.is_some_and(|signing| signing.keys == KeySet::Revoked) => {
+        Anchor::Matching
+            if zone.family.signing.is_some_and(|signing| signing.keys == KeySet::Revoked) =>
+        {
             vec![digest(first, "SHA-256")?]
         }
         Anchor::Matching => {

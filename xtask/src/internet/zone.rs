@@ -1,4 +1,5 @@
-//! What a zone of the internet is, before it is written: how it is signed, delegated, served and broken.
+//! What a zone of the internet is, before it is written: how it is signed, delegated, served and
+//! broken.
 
 use std::net::Ipv4Addr;
 
@@ -74,7 +75,8 @@ pub(super) enum Fault {
     MoreLabels,
     FewerLabels,
     WrongSigner,
-    /// An existing name is answered with what a wildcard's signature covers, without the proof that it may be.
+    /// An existing name is answered with what a wildcard's signature covers, without the proof that
+    /// it may be.
     ReplayedWildcard,
     UnknownAlgorithm,
     /// Only the first of the algorithms signs, which validators accept (RFC 6840 §5.11).
@@ -174,8 +176,16 @@ impl Zone {
 
 #[cfg(test)]
 pub(super) fn sample(name: &str, family: Family) -> Zone {
-    let server = Server { host: format!("ns1.{name}"), address: Ipv4Addr::LOCALHOST, has_glue: true };
-    Zone { name: name.to_owned(), family, parent: 0, daemon: 0, servers: vec![server], security: family.security }
+    let server =
+        Server { host: format!("ns1.{name}"), address: Ipv4Addr::LOCALHOST, has_glue: true };
+    Zone {
+        name: name.to_owned(),
+        family,
+        parent: 0,
+        daemon: 0,
+        servers: vec![server],
+        security: family.security,
+    }
 }
 
 #[cfg(test)]

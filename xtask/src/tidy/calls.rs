@@ -13,8 +13,15 @@ struct Ban {
     in_tests: bool,
 }
 
-const RIM: &[&str] =
-    &["crates/server/", "crates/io/", "crates/load/", "crates/querylog/", "crates/web/", "xtask/", "bench/"];
+const RIM: &[&str] = &[
+    "crates/server/",
+    "crates/io/",
+    "crates/load/",
+    "crates/querylog/",
+    "crates/web/",
+    "xtask/",
+    "bench/",
+];
 const TERMINAL: &[&str] = &[
     "crates/server/src/main.rs",
     "crates/server/src/cli",
@@ -38,15 +45,60 @@ const BANS: &[Ban] = &[
         allowed: &["crates/server/src/"],
         in_tests: true,
     },
-    Ban { call: "SystemTime::now", instead: "take the time as an argument", allowed: RIM, in_tests: false },
-    Ban { call: "Instant::now", instead: "take the time as an argument", allowed: RIM, in_tests: false },
-    Ban { call: "UdpSocket", instead: "sockets belong to io and the server", allowed: RIM, in_tests: false },
-    Ban { call: "TcpStream", instead: "sockets belong to io and the server", allowed: RIM, in_tests: false },
-    Ban { call: "TcpListener", instead: "sockets belong to io and the server", allowed: RIM, in_tests: false },
-    Ban { call: "println!", instead: "return the text or use tracing", allowed: TERMINAL, in_tests: false },
-    Ban { call: "eprintln!", instead: "return an error or use tracing", allowed: TERMINAL, in_tests: false },
-    Ban { call: "print!", instead: "return the text or use tracing", allowed: TERMINAL, in_tests: false },
-    Ban { call: "eprint!", instead: "return an error or use tracing", allowed: TERMINAL, in_tests: false },
+    Ban {
+        call: "SystemTime::now",
+        instead: "take the time as an argument",
+        allowed: RIM,
+        in_tests: false,
+    },
+    Ban {
+        call: "Instant::now",
+        instead: "take the time as an argument",
+        allowed: RIM,
+        in_tests: false,
+    },
+    Ban {
+        call: "UdpSocket",
+        instead: "sockets belong to io and the server",
+        allowed: RIM,
+        in_tests: false,
+    },
+    Ban {
+        call: "TcpStream",
+        instead: "sockets belong to io and the server",
+        allowed: RIM,
+        in_tests: false,
+    },
+    Ban {
+        call: "TcpListener",
+        instead: "sockets belong to io and the server",
+        allowed: RIM,
+        in_tests: false,
+    },
+    Ban {
+        call: "println!",
+        instead: "return the text or use tracing",
+        allowed: TERMINAL,
+        in_tests: false,
+    },
+    Ban {
+        call: "eprintln!",
+        instead: "return an error or use tracing",
+        allowed: TERMINAL,
+        in_tests: false,
+    },
+    Ban {
+        call: "print!",
+        instead: "return the text or use tracing",
+        allowed: TERMINAL,
+        in_tests: false,
+    },
+    Ban {
+        call: "eprint!",
+        instead: "return an error or use tracing",
+        allowed: TERMINAL,
+        in_tests: false,
+    },
     Ban {
         call: "unbounded_channel",
         instead: "a bounded channel and a counter for when it is full",
@@ -54,8 +106,18 @@ const BANS: &[Ban] = &[
         in_tests: false,
     },
     Ban { call: "dbg!", instead: "an assertion or tracing", allowed: &[], in_tests: true },
-    Ban { call: "todo!", instead: "the code itself, or no item at all", allowed: &[], in_tests: true },
-    Ban { call: "unimplemented!", instead: "the code itself, or no item at all", allowed: &[], in_tests: true },
+    Ban {
+        call: "todo!",
+        instead: "the code itself, or no item at all",
+        allowed: &[],
+        in_tests: true,
+    },
+    Ban {
+        call: "unimplemented!",
+        instead: "the code itself, or no item at all",
+        allowed: &[],
+        in_tests: true,
+    },
 ];
 
 /// Finds banned calls outside the places that may use them.
@@ -83,7 +145,9 @@ fn banned_in(path: &str, text: &str) -> Vec<Fault> {
 fn is_test_file(path: &str) -> bool {
     let parts: Vec<_> = path.split('/').collect();
     let directories = parts.len() - 1;
-    parts[..directories].iter().any(|part| matches!(*part, "tests" | "benches" | "examples" | "testkit" | "fuzz"))
+    parts[..directories]
+        .iter()
+        .any(|part| matches!(*part, "tests" | "benches" | "examples" | "testkit" | "fuzz"))
         || matches!(parts[directories], "tests.rs" | "build.rs")
 }
 
@@ -92,7 +156,9 @@ pub(super) fn ignored_tests(tree: &Tree) -> Vec<Fault> {
     let found = tree.ending(".rs").flat_map(|(path, text)| {
         let code = Code::of(text);
         let lines: Vec<_> = code.words("#[ignore").map(|at| code.line(at)).collect();
-        lines.into_iter().map(move |line| Fault::at(path, line, "a test that does not run: mend it or delete it"))
+        lines.into_iter().map(move |line| {
+            Fault::at(path, line, "a test that does not run: mend it or delete it")
+        })
     });
     found.collect()
 }
@@ -103,8 +169,10 @@ mod tests {
 
     #[track_caller]
     fn check(path: &str, text: &str, lines: &[usize]) {
-        let found: Vec<_> = banned(&Tree::planted(&[(path, text)])).iter().map(Fault::to_string).collect();
-        let matches = found.iter().zip(lines).all(|(f, line)| f.starts_with(&format!("{path}:{line}: ")));
+        let found: Vec<_> =
+            banned(&Tree::planted(&[(path, text)])).iter().map(Fault::to_string).collect();
+        let matches =
+            found.iter().zip(lines).all(|(f, line)| f.starts_with(&format!("{path}:{line}: ")));
         assert!(found.len() == lines.len() && matches, "{found:?} is not at {lines:?}");
     }
 
@@ -135,7 +203,11 @@ mod tests {
 
     #[test]
     fn a_test_switched_off_is_a_fault() {
-        let tree = Tree::planted(&[("a.rs", "#[test]\n#[ignore = \"slow\"]\nfn a() {}\n// #[ignore]\n")]);
-        assert_eq!(ignored_tests(&tree), [Fault::at("a.rs", 2, "a test that does not run: mend it or delete it")]);
+        let tree =
+            Tree::planted(&[("a.rs", "#[test]\n#[ignore = \"slow\"]\nfn a() {}\n// #[ignore]\n")]);
+        assert_eq!(
+            ignored_tests(&tree),
+            [Fault::at("a.rs", 2, "a test that does not run: mend it or delete it")]
+        );
     }
 }

@@ -76,7 +76,11 @@ impl Code {
             let name = self.identifier_after(at + 2);
             let body = self.block_after(at + 2)?;
             let (line, last) = (self.line(at), self.line(body.end - 1));
-            (!name.is_empty()).then(|| Function { name: name.to_owned(), line, lines: last - line + 1 })
+            (!name.is_empty()).then(|| Function {
+                name: name.to_owned(),
+                line,
+                lines: last - line + 1,
+            })
         };
         self.words("fn").filter_map(measure).collect()
     }
@@ -174,7 +178,9 @@ fn quoted(rest: &[u8], quote: u8) -> usize {
 /// The length of a character literal; zero for a lifetime.
 fn character(rest: &[u8]) -> usize {
     let one = std::str::from_utf8(&rest[1..rest.len().min(5)]);
-    let valid = one.unwrap_or_else(|error| std::str::from_utf8(&rest[1..1 + error.valid_up_to()]).unwrap_or_default());
+    let valid = one.unwrap_or_else(|error| {
+        std::str::from_utf8(&rest[1..1 + error.valid_up_to()]).unwrap_or_default()
+    });
     match valid.chars().next() {
         Some('\\') => quoted(rest, b'\''),
         Some(one) if rest.get(1 + one.len_utf8()) == Some(&b'\'') => one.len_utf8() + 2,
@@ -182,7 +188,8 @@ fn character(rest: &[u8]) -> usize {
     }
 }
 
-/// The length of a raw string whose prefix (`r`, `br`, `cr`) has `prefix` bytes; zero if it is none.
+/// The length of a raw string whose prefix (`r`, `br`, `cr`) has `prefix` bytes; zero if it is
+/// none.
 fn raw_string(rest: &[u8], prefix: usize) -> usize {
     let hashes = rest[prefix..].iter().take_while(|byte| **byte == b'#').count();
     let start = prefix + hashes;
@@ -224,8 +231,10 @@ mod tests {
 
     #[test]
     fn functions_are_measured_past_braces_in_literals() {
-        let code = Code::of("fn a(x: [u8; {1}]) {\n  let s = \"}\";\n  // }\n}\nfn b();\n\nfn c() {}\n");
-        let found: Vec<_> = code.functions().into_iter().map(|f| (f.name, f.line, f.lines)).collect();
+        let code =
+            Code::of("fn a(x: [u8; {1}]) {\n  let s = \"}\";\n  // }\n}\nfn b();\n\nfn c() {}\n");
+        let found: Vec<_> =
+            code.functions().into_iter().map(|f| (f.name, f.line, f.lines)).collect();
         assert_eq!(found, [("a".to_owned(), 1, 4), ("c".to_owned(), 7, 1)]);
     }
 
@@ -238,8 +247,9 @@ mod tests {
 
     #[test]
     fn test_items_are_known() {
-        let code =
-            Code::of("fn a() {}\n#[cfg(test)]\nmod tests { fn b() {} }\nfn c() {}\n#[cfg(not(test))]\nfn d() {}");
+        let code = Code::of(
+            "fn a() {}\n#[cfg(test)]\nmod tests { fn b() {} }\nfn c() {}\n#[cfg(not(test))]\nfn d() {}",
+        );
         let ranges = code.test_ranges();
         assert_eq!(ranges.len(), 1);
         assert!(code.text()[ranges[0].clone()].ends_with("fn b() {} }"));

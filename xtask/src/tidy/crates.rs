@@ -48,11 +48,17 @@ const LAYERS: &[Layer] = &[
     rim("avocet-load", &["avocet-wire", "avocet-io"]),
     rim("avocet-querylog", &["avocet-wire"]),
     rim("avocet-web", &["avocet-wire", "avocet-querylog"]),
-    rim("avocet-testkit", &["avocet-wire", "avocet-cache", "avocet-dnssec", "avocet-zone", "avocet-resolver"]),
+    rim(
+        "avocet-testkit",
+        &["avocet-wire", "avocet-cache", "avocet-dnssec", "avocet-zone", "avocet-resolver"],
+    ),
     rim("avocet", ALL),
     rim("avocet-fuzz", ALL),
     rim("avocet-bench-bare", &[]),
-    rim("avocet-bench-micro", &["avocet", "avocet-wire", "avocet-cache", "avocet-resolver", TESTKIT]),
+    rim(
+        "avocet-bench-micro",
+        &["avocet", "avocet-wire", "avocet-cache", "avocet-resolver", TESTKIT],
+    ),
     rim("xtask", &[]),
 ];
 
@@ -84,13 +90,20 @@ pub(super) fn directions(tree: &Tree) -> Vec<Fault> {
     for (path, entries) in members(tree) {
         let name = manifest::string(&entries, "package", "name").unwrap_or_default();
         let Some(layer) = layer(name) else {
-            faults.push(Fault::of(path, format!("the crate `{name}` has no layer in xtask/src/tidy/crates.rs")));
+            faults.push(Fault::of(
+                path,
+                format!("the crate `{name}` has no layer in xtask/src/tidy/crates.rs"),
+            ));
             continue;
         };
         for entry in dependencies(&entries).filter(|entry| is_ours(entry.key)) {
             let for_tests = entry.section.ends_with("dev-dependencies") && entry.key == TESTKIT;
             if !for_tests && !layer.imports.contains(&entry.key) {
-                faults.push(Fault::at(path, entry.line, format!("`{name}` must not import `{}`", entry.key)));
+                faults.push(Fault::at(
+                    path,
+                    entry.line,
+                    format!("`{name}` must not import `{}`", entry.key),
+                ));
             }
         }
     }
@@ -105,11 +118,17 @@ pub(super) fn pure_dependencies(tree: &Tree) -> Vec<Fault> {
         if !layer(name).is_some_and(|layer| layer.pure) {
             continue;
         }
-        let shipped = dependencies(&entries).filter(|entry| !entry.section.ends_with("dev-dependencies"));
+        let shipped =
+            dependencies(&entries).filter(|entry| !entry.section.ends_with("dev-dependencies"));
         // The caches tell the kernel how their memory is used; `unsafe.txt` names the one file.
         let permitted = |key: &str| key == "libc" && name == "avocet-cache";
-        for entry in shipped.filter(|entry| RIM_LIBRARIES.contains(&entry.key) && !permitted(entry.key)) {
-            let message = format!("`{name}` is free of input and output; `{}` belongs to io or server", entry.key);
+        for entry in
+            shipped.filter(|entry| RIM_LIBRARIES.contains(&entry.key) && !permitted(entry.key))
+        {
+            let message = format!(
+                "`{name}` is free of input and output; `{}` belongs to io or server",
+                entry.key
+            );
             faults.push(Fault::at(path, entry.line, message));
         }
     }
@@ -121,9 +140,13 @@ pub(super) fn declared_once(tree: &Tree) -> Vec<Fault> {
     let mut faults = Vec::new();
     // The fuzz crate is a workspace of its own: cargo-fuzz builds it with other flags.
     for (path, entries) in members(tree).filter(|(path, _)| !path.starts_with("fuzz/")) {
-        for entry in dependencies(&entries).filter(|entry| !entry.rest.replace(' ', "").contains("workspace=true")) {
-            let message =
-                format!("declare `{}` in the root Cargo.toml and take it with `.workspace = true`", entry.key);
+        for entry in dependencies(&entries)
+            .filter(|entry| !entry.rest.replace(' ', "").contains("workspace=true"))
+        {
+            let message = format!(
+                "declare `{}` in the root Cargo.toml and take it with `.workspace = true`",
+                entry.key
+            );
             faults.push(Fault::at(path, entry.line, message));
         }
     }
@@ -133,8 +156,13 @@ pub(super) fn declared_once(tree: &Tree) -> Vec<Fault> {
 /// Checks that each dependency in the root manifest has its reason beside it.
 pub(super) fn reasons(tree: &Tree) -> Vec<Fault> {
     let entries = manifest::entries(tree.text(ROOT).unwrap_or_default());
-    let bare = entries.iter().filter(|entry| entry.section == "workspace.dependencies" && !entry.has_comment);
-    bare.map(|entry| Fault::at(ROOT, entry.line, format!("say beside `{}` what it is for", entry.key))).collect()
+    let bare = entries
+        .iter()
+        .filter(|entry| entry.section == "workspace.dependencies" && !entry.has_comment);
+    bare.map(|entry| {
+        Fault::at(ROOT, entry.line, format!("say beside `{}` what it is for", entry.key))
+    })
+    .collect()
 }
 
 fn members(tree: &Tree) -> impl Iterator<Item = (&str, Vec<Entry<'_>>)> {
@@ -165,7 +193,8 @@ mod tests {
 
     #[test]
     fn an_import_upwards_is_a_fault() {
-        let text = "[package]\nname = \"avocet-wire\"\n[dependencies]\navocet-cache.workspace = true\n";
+        let text =
+            "[package]\nname = \"avocet-wire\"\n[dependencies]\navocet-cache.workspace = true\n";
         let wanted = "crates/wire/Cargo.toml:4: `avocet-wire` must not import `avocet-cache`";
         check(directions, &[("crates/wire/Cargo.toml", text)], &[wanted]);
     }
@@ -182,8 +211,13 @@ mod tests {
 
     #[test]
     fn an_unknown_crate_is_a_fault() {
-        let wanted = "crates/x/Cargo.toml: the crate `avocet-x` has no layer in xtask/src/tidy/crates.rs";
-        check(directions, &[("crates/x/Cargo.toml", "[package]\nname = \"avocet-x\"\n")], &[wanted]);
+        let wanted =
+            "crates/x/Cargo.toml: the crate `avocet-x` has no layer in xtask/src/tidy/crates.rs";
+        check(
+            directions,
+            &[("crates/x/Cargo.toml", "[package]\nname = \"avocet-x\"\n")],
+            &[wanted],
+        );
     }
 
     #[test]
@@ -196,8 +230,7 @@ mod tests {
     #[test]
     fn a_version_outside_the_root_is_a_fault() {
         let text = "[package]\nname = \"avocet-io\"\n[dependencies]\nlibc = \"1\"\nx = { workspace = true }\n";
-        let wanted =
-            "crates/io/Cargo.toml:4: declare `libc` in the root Cargo.toml and take it with `.workspace = true`";
+        let wanted = "crates/io/Cargo.toml:4: declare `libc` in the root Cargo.toml and take it with `.workspace = true`";
         check(declared_once, &[("crates/io/Cargo.toml", text)], &[wanted]);
     }
 

@@ -40,10 +40,13 @@ const DECISIONS: &str = "docs/decisions/";
 
 /// Finds files and directories that have no place at the root.
 pub(super) fn root_files(tree: &Tree) -> Vec<Fault> {
-    let names: BTreeSet<_> = tree.paths().map(|path| path.split('/').next().unwrap_or(path)).collect();
+    let names: BTreeSet<_> =
+        tree.paths().map(|path| path.split('/').next().unwrap_or(path)).collect();
     let strangers = names.into_iter().filter(|name| !ROOT.contains(name));
     strangers
-        .map(|name| Fault::of(name, "the root holds only what xtask/src/tidy/docs.rs lists: find its place"))
+        .map(|name| {
+            Fault::of(name, "the root holds only what xtask/src/tidy/docs.rs lists: find its place")
+        })
         .collect()
 }
 
@@ -71,12 +74,19 @@ fn links(text: &str) -> Vec<(usize, &str)> {
             continue;
         }
         let prose = line.split('`').step_by(2);
-        let inline =
-            prose.clone().flat_map(|part| part.split("](").skip(1).filter_map(|rest| rest.split([')', ' ']).next()));
+        let inline = prose.clone().flat_map(|part| {
+            part.split("](").skip(1).filter_map(|rest| rest.split([')', ' ']).next())
+        });
         // A link whose text ends in code is cut before its bracket.
-        let after_code = prose.skip(1).filter_map(|part| part.strip_prefix("](")?.split([')', ' ']).next());
+        let after_code =
+            prose.skip(1).filter_map(|part| part.strip_prefix("](")?.split([')', ' ']).next());
         let targets: BTreeSet<_> = inline.chain(after_code).collect();
-        found.extend(targets.into_iter().filter(|target| is_relative(target)).map(|target| (index + 1, target)));
+        found.extend(
+            targets
+                .into_iter()
+                .filter(|target| is_relative(target))
+                .map(|target| (index + 1, target)),
+        );
     }
     found
 }
@@ -87,7 +97,10 @@ fn is_relative(target: &str) -> bool {
 
 /// Checks that decisions are numbered 0001, 0002 and on, each number once.
 pub(super) fn decision_numbers(tree: &Tree) -> Vec<Fault> {
-    let names = tree.paths().filter_map(|path| path.strip_prefix(DECISIONS)).filter(|name| *name != "README.md");
+    let names = tree
+        .paths()
+        .filter_map(|path| path.strip_prefix(DECISIONS))
+        .filter(|name| *name != "README.md");
     let mut faults = Vec::new();
     for (index, name) in names.enumerate() {
         let wanted = format!("{:04}-", index + 1);
@@ -108,26 +121,42 @@ mod tests {
     #[track_caller]
     fn check(run: fn(&Tree) -> Vec<Fault>, files: &[(&str, &str)], expected: &[&str]) {
         let found: Vec<_> = run(&Tree::planted(files)).iter().map(Fault::to_string).collect();
-        let matches = found.len() == expected.len() && found.iter().zip(expected).all(|(f, e)| f.starts_with(e));
+        let matches = found.len() == expected.len()
+            && found.iter().zip(expected).all(|(f, e)| f.starts_with(e));
         assert!(matches, "{found:?} is not {expected:?}");
     }
 
     #[test]
     fn a_stranger_at_the_root_is_a_fault() {
-        check(root_files, &[("README.md", ""), ("STATUS.md", ""), ("tmp/a", "")], &["STATUS.md: ", "tmp: "]);
+        check(
+            root_files,
+            &[("README.md", ""), ("STATUS.md", ""), ("tmp/a", "")],
+            &["STATUS.md: ", "tmp: "],
+        );
     }
 
     #[test]
     fn a_link_to_nowhere_is_a_fault() {
         let page = "[a](b.md) [c](../README.md#x) [d](#y) [e](https://a.test/)\n```\n[f](g.md)\n```\n`[h](i.md)`\n[`j`](k.md)\n";
         let files = [("docs/a.md", page), ("README.md", "")];
-        check(dead_links, &files, &["docs/a.md:1: the link to `b.md`", "docs/a.md:6: the link to `k.md`"]);
+        check(
+            dead_links,
+            &files,
+            &["docs/a.md:1: the link to `b.md`", "docs/a.md:6: the link to `k.md`"],
+        );
     }
 
     #[test]
     fn a_gap_between_decisions_is_a_fault() {
-        let files =
-            [("docs/decisions/README.md", ""), ("docs/decisions/0001-a.md", ""), ("docs/decisions/0003-b.md", "")];
-        check(decision_numbers, &files, &["docs/decisions/0003-b.md: the name of this decision starts with `0002-`"]);
+        let files = [
+            ("docs/decisions/README.md", ""),
+            ("docs/decisions/0001-a.md", ""),
+            ("docs/decisions/0003-b.md", ""),
+        ];
+        check(
+            decision_numbers,
+            &files,
+            &["docs/decisions/0003-b.md: the name of this decision starts with `0002-`"],
+        );
     }
 }

@@ -24,7 +24,13 @@ pub(super) fn entries(text: &str) -> Vec<Entry<'_>> {
             section = line.trim_matches(['[', ']']).trim();
         } else if let Some((key, rest)) = line.split_once('=').filter(|_| at_top) {
             let key = key.trim().split('.').next().unwrap_or_default().trim_matches('"');
-            found.push(Entry { section, key, rest: raw, line: index + 1, has_comment: comment || above });
+            found.push(Entry {
+                section,
+                key,
+                rest: raw,
+                line: index + 1,
+                has_comment: comment || above,
+            });
             depth += nesting(rest);
         } else {
             depth += nesting(line);
@@ -66,7 +72,8 @@ mod tests {
     #[test]
     fn entries_carry_section_key_and_comment() {
         let text = "[package]\nname = \"a\"\n[dependencies]\n# why b\nb = { version = \"1\", features = [\n \"x = y\",\n] }\nc.workspace = true # why c\nd = \"#1\"\n";
-        let found: Vec<_> = entries(text).iter().map(|e| (e.section, e.key, e.line, e.has_comment)).collect();
+        let found: Vec<_> =
+            entries(text).iter().map(|e| (e.section, e.key, e.line, e.has_comment)).collect();
         assert_eq!(
             found,
             [

@@ -1,7 +1,8 @@
-//! Tidy: the rules of CONTRIBUTING.md that a machine can check, run as tests by `cargo test -p xtask`.
+//! Tidy: the rules of CONTRIBUTING.md that a machine can check, run as tests by
+//! `cargo test -p xtask`.
 //!
-//! Every check is a function from the [`Tree`] to its [`Fault`]s, so each is tried on a small planted
-//! tree as well as on the real one. Tidy reads; it never changes a file.
+//! Every check is a function from the [`Tree`] to its [`Fault`]s, so each is tried on a small
+//! planted tree as well as on the real one. Tidy reads; it never changes a file.
 
 mod calls;
 mod code;
@@ -50,7 +51,10 @@ const CHECKS: &[Check] = &[
 /// Runs every check over the tree and returns one report line per fault.
 pub(crate) fn report(tree: &Tree) -> Vec<String> {
     let faults_of = |check: &Check| {
-        (check.run)(tree).into_iter().map(|fault| format!("{}: {fault}", check.name)).collect::<Vec<_>>()
+        (check.run)(tree)
+            .into_iter()
+            .map(|fault| format!("{}: {fault}", check.name))
+            .collect::<Vec<_>>()
     };
     CHECKS.iter().flat_map(faults_of).collect()
 }
@@ -68,7 +72,10 @@ mod tests {
 
     #[test]
     fn a_report_names_check_file_and_line() {
-        let tree = Tree::planted(&[("crates/wire/src/lib.rs", "#![forbid(unsafe_code)]\n#[ignore]\nfn a() {}\n")]);
+        let tree = Tree::planted(&[(
+            "crates/wire/src/lib.rs",
+            "#![forbid(unsafe_code)]\n#[ignore]\nfn a() {}\n",
+        )]);
         let wanted = "ignored tests: crates/wire/src/lib.rs:2: ";
         assert!(report(&tree).iter().any(|line| line.starts_with(wanted)));
     }

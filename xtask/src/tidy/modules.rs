@@ -18,7 +18,11 @@ pub(super) fn orphans(tree: &Tree) -> Vec<Fault> {
         }
     }
     let sources = tree.ending(".rs").filter(|(path, _)| !reached.contains(*path));
-    sources.map(|(path, _)| Fault::of(path, "no `mod` reaches this file: name it in its parent or delete it")).collect()
+    sources
+        .map(|(path, _)| {
+            Fault::of(path, "no `mod` reaches this file: name it in its parent or delete it")
+        })
+        .collect()
 }
 
 /// The crate roots of one manifest: those cargo finds by itself and those named by `path = `.
@@ -38,8 +42,15 @@ fn targets(tree: &Tree, manifest: &str, text: &str) -> Vec<String> {
                 | ["tests" | "benches" | "examples", _, "main"]
         )
     };
-    let named = text.split("path = \"").skip(1).filter_map(|rest| resolve(manifest, rest.split('"').next()?));
-    tree.paths().filter(is_target).map(str::to_owned).chain(named.filter(|path| path.ends_with(".rs"))).collect()
+    let named = text
+        .split("path = \"")
+        .skip(1)
+        .filter_map(|rest| resolve(manifest, rest.split('"').next()?));
+    tree.paths()
+        .filter(is_target)
+        .map(str::to_owned)
+        .chain(named.filter(|path| path.ends_with(".rs")))
+        .collect()
 }
 
 /// The files that the `mod name;` and `include!` of a file lead to.
@@ -60,7 +71,10 @@ fn submodules(tree: &Tree, file: &str) -> Vec<String> {
             None => found.extend(candidates(file, name).into_iter().filter(|path| tree.has(path))),
         }
     }
-    let included = source.split("include!(\"").skip(1).filter_map(|rest| resolve(file, rest.split('"').next()?));
+    let included = source
+        .split("include!(\"")
+        .skip(1)
+        .filter_map(|rest| resolve(file, rest.split('"').next()?));
     found.extend(included);
     found
 }
@@ -76,7 +90,9 @@ fn candidates(file: &str, name: &str) -> [String; 2] {
     let stem = file.trim_end_matches(".rs");
     let (directory, last) = stem.rsplit_once('/').unwrap_or(("", stem));
     let crate_roots = ["src", "src/bin", "tests", "benches", "examples"];
-    let is_root = crate_roots.iter().any(|root| directory == *root || directory.ends_with(&format!("/{root}")))
+    let is_root = crate_roots
+        .iter()
+        .any(|root| directory == *root || directory.ends_with(&format!("/{root}")))
         && (!directory.ends_with("src") || matches!(last, "lib" | "main"));
     let base = if is_root || matches!(last, "mod" | "main") { directory } else { stem };
     [format!("{base}/{name}.rs"), format!("{base}/{name}/mod.rs")]
@@ -88,10 +104,13 @@ mod tests {
 
     #[track_caller]
     fn check(files: &[(&str, &str)], expected: &[&str]) {
-        let found: Vec<_> = orphans(&Tree::planted(files)).into_iter().map(|fault| fault.to_string()).collect();
+        let found: Vec<_> =
+            orphans(&Tree::planted(files)).into_iter().map(|fault| fault.to_string()).collect();
         let expected: Vec<_> = expected
             .iter()
-            .map(|path| format!("{path}: no `mod` reaches this file: name it in its parent or delete it"))
+            .map(|path| {
+                format!("{path}: no `mod` reaches this file: name it in its parent or delete it")
+            })
             .collect();
         assert_eq!(found, expected);
     }
@@ -115,7 +134,10 @@ mod tests {
     fn paths_in_manifests_and_attributes_are_followed() {
         check(
             &[
-                ("crates/a/Cargo.toml", "[[test]]\nname = \"t\"\npath = \"../../tests/regression/t.rs\"\n"),
+                (
+                    "crates/a/Cargo.toml",
+                    "[[test]]\nname = \"t\"\npath = \"../../tests/regression/t.rs\"\n",
+                ),
                 ("crates/a/src/lib.rs", "#[path = \"x/y.rs\"]\nmod z;\nmod w;"),
                 ("crates/a/src/x/y.rs", ""),
                 ("crates/a/src/w/mod.rs", "mod v;"),

@@ -25,13 +25,17 @@ const DECLARATIONS: &[&str] = &["struct", "enum", "trait", "union", "type", "mod
 
 /// Finds banned words in the names of files, directories, types and modules.
 pub(super) fn banned(tree: &Tree) -> Vec<Fault> {
-    let mut faults: Vec<_> = tree.paths().filter(|path| !is_foreign(path)).filter_map(banned_path).collect();
+    let mut faults: Vec<_> =
+        tree.paths().filter(|path| !is_foreign(path)).filter_map(banned_path).collect();
     for (path, text) in tree.ending(".rs") {
         let code = Code::of(text);
         for keyword in DECLARATIONS {
             for at in code.words(keyword) {
                 let name = code.identifier_after(at + keyword.len());
-                faults.extend(banned_word(name).map(|word| Fault::at(path, code.line(at), advice(name, word))));
+                faults.extend(
+                    banned_word(name)
+                        .map(|word| Fault::at(path, code.line(at), advice(name, word))),
+                );
             }
         }
     }
@@ -57,7 +61,9 @@ fn advice(name: &str, word: &str) -> String {
 fn banned_word(name: &str) -> Option<&'static str> {
     let segments = segments(name);
     BANNED.iter().copied().find(|word| {
-        segments.iter().any(|segment| segment == word || segment.strip_suffix('s').is_some_and(|one| one == *word))
+        segments.iter().any(|segment| {
+            segment == word || segment.strip_suffix('s').is_some_and(|one| one == *word)
+        })
     })
 }
 
@@ -85,8 +91,10 @@ mod tests {
 
     #[track_caller]
     fn check(path: &str, text: &str, expected: &[&str]) {
-        let found: Vec<_> = banned(&Tree::planted(&[(path, text)])).iter().map(Fault::to_string).collect();
-        let matches = found.len() == expected.len() && found.iter().zip(expected).all(|(f, e)| f.starts_with(e));
+        let found: Vec<_> =
+            banned(&Tree::planted(&[(path, text)])).iter().map(Fault::to_string).collect();
+        let matches = found.len() == expected.len()
+            && found.iter().zip(expected).all(|(f, e)| f.starts_with(e));
         assert!(matches, "{found:?} is not {expected:?}");
     }
 
@@ -106,7 +114,8 @@ mod tests {
 
     #[test]
     fn banned_types_and_modules_are_faults() {
-        let text = "struct QueryHandler;\nenum Newt {}\n// struct Helper\nmod common {}\nfn new() {}\n";
+        let text =
+            "struct QueryHandler;\nenum Newt {}\n// struct Helper\nmod common {}\nfn new() {}\n";
         check("src/a.rs", text, &["src/a.rs:1: `QueryHandler`", "src/a.rs:4: `common`"]);
     }
 }

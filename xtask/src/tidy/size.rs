@@ -3,7 +3,8 @@
 use super::code::Code;
 use super::{Fault, Tree};
 
-/// The exceptions: a path for a long file, `path::function` for a long function. The list only shrinks.
+/// The exceptions: a path for a long file, `path::function` for a long function. The list only
+/// shrinks.
 const EXCEPTIONS: &str = "xtask/tidy/exceptions.txt";
 
 /// A longer file wants a split by idea.
@@ -16,7 +17,9 @@ pub(super) fn long_files(tree: &Tree) -> Vec<Fault> {
     let listed = tree.list(EXCEPTIONS);
     let unlisted = oversized_files(tree).filter(|(path, _)| !is_listed(&listed, path));
     unlisted
-        .map(|(path, lines)| Fault::of(&path, format!("{lines} lines; split it by idea ({FILE_LINES} allowed)")))
+        .map(|(path, lines)| {
+            Fault::of(&path, format!("{lines} lines; split it by idea ({FILE_LINES} allowed)"))
+        })
         .collect()
 }
 
@@ -25,7 +28,11 @@ pub(super) fn long_functions(tree: &Tree) -> Vec<Fault> {
     let listed = tree.list(EXCEPTIONS);
     let unlisted = oversized_functions(tree).filter(|long| !is_listed(&listed, &long.entry));
     let fault = |long: Oversized| {
-        Fault::at(&long.path, long.line, format!("{} has {} lines ({FUNCTION_LINES} allowed)", long.entry, long.lines))
+        Fault::at(
+            &long.path,
+            long.line,
+            format!("{} has {} lines ({FUNCTION_LINES} allowed)", long.entry, long.lines),
+        )
     };
     unlisted.map(fault).collect()
 }
@@ -33,10 +40,16 @@ pub(super) fn long_functions(tree: &Tree) -> Vec<Fault> {
 /// Finds the exceptions nothing needs any more.
 pub(super) fn spent_exceptions(tree: &Tree) -> Vec<Fault> {
     let files = oversized_files(tree).map(|(path, _)| path);
-    let needed: Vec<String> = files.chain(oversized_functions(tree).map(|long| long.entry)).collect();
-    let spent = tree.list(EXCEPTIONS).into_iter().filter(|(_, entry)| !needed.iter().any(|need| need == entry));
+    let needed: Vec<String> =
+        files.chain(oversized_functions(tree).map(|long| long.entry)).collect();
+    let spent = tree
+        .list(EXCEPTIONS)
+        .into_iter()
+        .filter(|(_, entry)| !needed.iter().any(|need| need == entry));
     spent
-        .map(|(line, entry)| Fault::at(EXCEPTIONS, line, format!("`{entry}` is short enough: take it off the list")))
+        .map(|(line, entry)| {
+            Fault::at(EXCEPTIONS, line, format!("`{entry}` is short enough: take it off the list"))
+        })
         .collect()
 }
 
@@ -55,7 +68,10 @@ fn oversized_files(tree: &Tree) -> impl Iterator<Item = (String, usize)> {
 
 fn oversized_functions(tree: &Tree) -> impl Iterator<Item = Oversized> {
     tree.ending(".rs").flat_map(|(path, text)| {
-        let long = Code::of(text).functions().into_iter().filter(|function| function.lines > FUNCTION_LINES);
+        let long = Code::of(text)
+            .functions()
+            .into_iter()
+            .filter(|function| function.lines > FUNCTION_LINES);
         long.map(move |function| Oversized {
             path: path.to_owned(),
             entry: format!("{path}::{}", function.name),
@@ -92,9 +108,16 @@ mod tests {
         let text = long_function();
         assert_eq!(long_functions(&Tree::planted(&[(FILE, &text)])).len(), 1);
         assert!(
-            long_functions(&Tree::planted(&[(FILE, &text), (EXCEPTIONS, "crates/a/src/b.rs::f # why")])).is_empty()
+            long_functions(&Tree::planted(&[
+                (FILE, &text),
+                (EXCEPTIONS, "crates/a/src/b.rs::f # why")
+            ]))
+            .is_empty()
         );
-        assert!(long_functions(&Tree::planted(&[(FILE, &text.replacen("    g();\n", "", 1))])).is_empty());
+        assert!(
+            long_functions(&Tree::planted(&[(FILE, &text.replacen("    g();\n", "", 1))]))
+                .is_empty()
+        );
     }
 
     #[test]
@@ -102,7 +125,8 @@ mod tests {
         let text = long_function();
         let list = "# functions\ncrates/a/src/b.rs::f\ncrates/a/src/b.rs\n";
         let found = spent_exceptions(&Tree::planted(&[(FILE, &text), (EXCEPTIONS, list)]));
-        let wanted = Fault::at(EXCEPTIONS, 3, "`crates/a/src/b.rs` is short enough: take it off the list");
+        let wanted =
+            Fault::at(EXCEPTIONS, 3, "`crates/a/src/b.rs` is short enough: take it off the list");
         assert_eq!(found, [wanted]);
     }
 }

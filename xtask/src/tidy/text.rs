@@ -1,4 +1,5 @@
-//! Words no file of the tree should carry: unfinished marks, paths of one machine, private registries.
+//! Words no file of the tree should carry: unfinished marks, paths of one machine, private
+//! registries.
 
 use super::code::is_word;
 use super::{Fault, Tree};
@@ -10,12 +11,20 @@ const UNFINISHED: &[&str] = &["TODO", "FIXME", "XXX"];
 const MACHINE_PATHS: &[&str] = &["/root/", "/work/", "/home/"];
 
 /// The only places packages come from, as lock files write them.
-const REGISTRIES: &[&str] = &["registry+https://github.com/rust-lang/crates.io-index", "https://registry.npmjs.org/"];
+const REGISTRIES: &[&str] =
+    &["registry+https://github.com/rust-lang/crates.io-index", "https://registry.npmjs.org/"];
 /// Where lock files and settings name a registry.
-const REGISTRY_MARKS: &[&str] = &["source = \"", "\"resolved\": \"", "registry=", "replace-with = \"", "registry = \""];
+const REGISTRY_MARKS: &[&str] =
+    &["source = \"", "\"resolved\": \"", "registry=", "replace-with = \"", "registry = \""];
 /// The files in which these marks have that meaning.
-const PACKAGE_FILES: &[&str] =
-    &["Cargo.lock", "Cargo.toml", ".cargo/config.toml", "package-lock.json", "package.json", ".npmrc"];
+const PACKAGE_FILES: &[&str] = &[
+    "Cargo.lock",
+    "Cargo.toml",
+    ".cargo/config.toml",
+    "package-lock.json",
+    "package.json",
+    ".npmrc",
+];
 
 /// Finds marks of work left for later.
 pub(super) fn unfinished_marks(tree: &Tree) -> Vec<Fault> {
@@ -42,8 +51,9 @@ pub(super) fn machine_paths(tree: &Tree) -> Vec<Fault> {
 
 /// Finds packages that come from elsewhere than the public registries.
 pub(super) fn registries(tree: &Tree) -> Vec<Fault> {
-    let is_package_file =
-        |path: &str| PACKAGE_FILES.iter().any(|file| path == *file || path.ends_with(&format!("/{file}")));
+    let is_package_file = |path: &str| {
+        PACKAGE_FILES.iter().any(|file| path == *file || path.ends_with(&format!("/{file}")))
+    };
     let foreign = |line: &str| {
         let rest = REGISTRY_MARKS.iter().find_map(|mark| line.split(mark).nth(1))?;
         let known = REGISTRIES.iter().any(|registry| rest.starts_with(registry));
@@ -52,7 +62,9 @@ pub(super) fn registries(tree: &Tree) -> Vec<Fault> {
     let mut faults = Vec::new();
     for (path, text) in tree.texts().filter(|(path, _)| is_package_file(path)) {
         let numbered = text.lines().enumerate();
-        faults.extend(numbered.filter_map(|(index, line)| Some(Fault::at(path, index + 1, foreign(line)?))));
+        faults.extend(
+            numbered.filter_map(|(index, line)| Some(Fault::at(path, index + 1, foreign(line)?))),
+        );
     }
     faults
 }
@@ -62,7 +74,9 @@ fn lines(tree: &Tree, check: impl Fn(&str) -> Option<String>) -> Vec<Fault> {
     let mut faults = Vec::new();
     for (path, text) in tree.texts().filter(|(path, _)| !path.starts_with(TIDY)) {
         let numbered = text.lines().enumerate();
-        faults.extend(numbered.filter_map(|(index, line)| Some(Fault::at(path, index + 1, check(line)?))));
+        faults.extend(
+            numbered.filter_map(|(index, line)| Some(Fault::at(path, index + 1, check(line)?))),
+        );
     }
     faults
 }
@@ -73,8 +87,10 @@ mod tests {
 
     #[track_caller]
     fn check(run: fn(&Tree) -> Vec<Fault>, path: &str, text: &str, lines: &[usize]) {
-        let found: Vec<_> = run(&Tree::planted(&[(path, text)])).iter().map(Fault::to_string).collect();
-        let matches = found.iter().zip(lines).all(|(f, line)| f.starts_with(&format!("{path}:{line}: ")));
+        let found: Vec<_> =
+            run(&Tree::planted(&[(path, text)])).iter().map(Fault::to_string).collect();
+        let matches =
+            found.iter().zip(lines).all(|(f, line)| f.starts_with(&format!("{path}:{line}: ")));
         assert!(found.len() == lines.len() && matches, "{found:?} is not at {lines:?}");
     }
 
@@ -90,8 +106,7 @@ mod tests {
 
     #[test]
     fn packages_from_elsewhere_are_faults() {
-        let lock =
-            "source = \"registry+https://github.com/rust-lang/crates.io-index\"\nsource = \"git+https://a.test/b\"\n";
+        let lock = "source = \"registry+https://github.com/rust-lang/crates.io-index\"\nsource = \"git+https://a.test/b\"\n";
         check(registries, "Cargo.lock", lock, &[2]);
         check(
             registries,
@@ -99,6 +114,11 @@ mod tests {
             "\"resolved\": \"https://registry.npmjs.org/a\",\n\"resolved\": \"https://a.test/b\"\n",
             &[2],
         );
-        check(registries, ".cargo/config.toml", "[source.crates-io]\nreplace-with = \"mirror\"\n", &[2]);
+        check(
+            registries,
+            ".cargo/config.toml",
+            "[source.crates-io]\nreplace-with = \"mirror\"\n",
+            &[2],
+        );
     }
 }

@@ -44,13 +44,19 @@ pub(crate) struct Tree {
 impl Tree {
     /// Reads all files below `root`.
     pub(crate) fn read(root: &Path) -> io::Result<Self> {
-        let ignored = Ignored::parse(&fs::read_to_string(root.join(".gitignore")).unwrap_or_default());
+        let ignored =
+            Ignored::parse(&fs::read_to_string(root.join(".gitignore")).unwrap_or_default());
         let mut tree = Self { files: BTreeMap::new() };
         tree.read_directory(root, "", &ignored)?;
         Ok(tree)
     }
 
-    fn read_directory(&mut self, directory: &Path, prefix: &str, ignored: &Ignored) -> io::Result<()> {
+    fn read_directory(
+        &mut self,
+        directory: &Path,
+        prefix: &str,
+        ignored: &Ignored,
+    ) -> io::Result<()> {
         for entry in fs::read_dir(directory)? {
             let entry = entry?;
             let name = entry.file_name().to_string_lossy().into_owned();
@@ -99,7 +105,9 @@ impl Tree {
     pub(super) fn has(&self, path: &str) -> bool {
         let path = path.trim_end_matches('/');
         let below = format!("{path}/");
-        path.is_empty() || self.files.contains_key(path) || self.files.keys().any(|file| file.starts_with(&below))
+        path.is_empty()
+            || self.files.contains_key(path)
+            || self.files.keys().any(|file| file.starts_with(&below))
     }
 
     /// The entries of a list file of tidy: one a line, `#` starts a comment; with line numbers.
@@ -119,17 +127,21 @@ struct Ignored {
 
 impl Ignored {
     fn parse(text: &str) -> Self {
-        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-        let mut patterns: Vec<_> = lines.map(|line| line.trim_end_matches('/').to_owned()).collect();
+        let lines =
+            text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let mut patterns: Vec<_> =
+            lines.map(|line| line.trim_end_matches('/').to_owned()).collect();
         patterns.push(".git".to_owned());
         Self { patterns }
     }
 
     fn covers(&self, name: &str, path: &str) -> bool {
-        self.patterns.iter().any(|pattern| match (pattern.strip_prefix('*'), pattern.contains('/')) {
-            (Some(end), _) => name.ends_with(end),
-            (None, true) => pattern.trim_start_matches('/') == path,
-            (None, false) => pattern == name,
+        self.patterns.iter().any(|pattern| {
+            match (pattern.strip_prefix('*'), pattern.contains('/')) {
+                (Some(end), _) => name.ends_with(end),
+                (None, true) => pattern.trim_start_matches('/') == path,
+                (None, false) => pattern == name,
+            }
         })
     }
 }

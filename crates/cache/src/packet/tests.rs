@@ -2,7 +2,8 @@ use super::*;
 
 const QUESTION: &[u8] = b"\x03www\x02ab\x00\x00\x01\x00\x01";
 const KEY: PacketKey = PacketKey { profile: 7, flags: packet_flags::RD, question: QUESTION };
-const META: PacketMeta = PacketMeta { stored_at: 1000, valid_for: 300, epoch: 5, flags: 0, ede: None };
+const META: PacketMeta =
+    PacketMeta { stored_at: 1000, valid_for: 300, epoch: 5, flags: 0, ede: None };
 const HASH: u64 = 0x1234_5678_9abc_def0;
 
 fn cache() -> PacketCache {
@@ -39,7 +40,13 @@ fn a_hit_is_the_response_with_its_ttls_counted_down() {
     let (bytes, offsets) = response(QUESTION, &[300, 400, 7]);
     put(&cache, &KEY, &[300, 400, 7], PacketMeta { ede: Some(15), flags: 0x82, ..META });
     let mut out = [0xff; 512];
-    let hit = PacketHit { len: bytes.len(), remaining_secs: 280, prefetch: false, flags: 0x82, ede: Some(15) };
+    let hit = PacketHit {
+        len: bytes.len(),
+        remaining_secs: 280,
+        prefetch: false,
+        flags: 0x82,
+        ede: Some(15),
+    };
     assert_eq!(cache.lookup(HASH, &KEY, 1020, 5, &mut out), PacketLookup::Hit(hit));
     assert_eq!(ttls(&out, &offsets), [280, 380, 0]);
     cache.lookup(HASH, &KEY, 1000, 5, &mut out);
@@ -72,7 +79,10 @@ fn every_part_of_the_key_counts_even_when_hashes_are_equal() {
         put(&cache, &other, &[60], META);
     }
     for key in others.iter().chain([&KEY]) {
-        assert!(matches!(cache.lookup(HASH, key, 1000, 5, &mut out), PacketLookup::Hit(_)), "{key:?}");
+        assert!(
+            matches!(cache.lookup(HASH, key, 1000, 5, &mut out), PacketLookup::Hit(_)),
+            "{key:?}"
+        );
     }
 }
 
@@ -143,10 +153,14 @@ fn a_short_buffer_gets_the_start_and_learns_the_length() {
     let (bytes, _) = response(QUESTION, &[300; 20]);
     put(&cache, &KEY, &[300; 20], META);
     let mut out = [0; 100];
-    let PacketLookup::Longer { needed } = cache.lookup(HASH, &KEY, 1000, 5, &mut out) else { panic!("too short") };
+    let PacketLookup::Longer { needed } = cache.lookup(HASH, &KEY, 1000, 5, &mut out) else {
+        panic!("too short")
+    };
     assert_eq!(out[..], bytes[..100]);
     let mut out = vec![0; needed];
-    assert!(matches!(cache.lookup(HASH, &KEY, 1000, 5, &mut out), PacketLookup::Hit(hit) if hit.len == bytes.len()));
+    assert!(
+        matches!(cache.lookup(HASH, &KEY, 1000, 5, &mut out), PacketLookup::Hit(hit) if hit.len == bytes.len())
+    );
 }
 
 #[test]
@@ -164,7 +178,8 @@ fn responses_that_do_not_fit_their_key_are_refused() {
 #[test]
 fn flushing_a_name_takes_what_is_below_it_and_nothing_else() {
     let cache = cache();
-    let questions: [&[u8]; 3] = [b"\x02ab\x00\x00\x01\x00\x01", QUESTION, b"\x05xx.ab\x00\x00\x01\x00\x01"];
+    let questions: [&[u8]; 3] =
+        [b"\x02ab\x00\x00\x01\x00\x01", QUESTION, b"\x05xx.ab\x00\x00\x01\x00\x01"];
     for question in questions {
         put(&cache, &PacketKey { question, ..KEY }, &[300], META);
     }

@@ -10,7 +10,8 @@ const ANSWER: Provenance = Provenance {
     asked_with_do: true,
     asked_with_cd: false,
 };
-const SOA: &[u8] = b"\x00\x00\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00\x03\x00\x00\x00\x04\x00\x00\x02\x58";
+const SOA: &[u8] =
+    b"\x00\x00\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00\x03\x00\x00\x00\x04\x00\x00\x02\x58";
 const SOA_RECORD: NegativeRecord = NegativeRecord { owner: b"\x02ab\x00", rtype: 6, rdata: SOA };
 
 fn cache() -> RrsetCache {
@@ -62,8 +63,11 @@ fn a_set_comes_back_with_its_signatures_and_provenance() {
     assert!(view.signatures().eq(set.signatures.iter().copied()));
     assert_eq!((view.provenance, view.original_ttl), (provenance, 300));
     assert_eq!(view.freshness, Freshness::Fresh { remaining_secs: 290 });
-    for other in [RrsetKey { rtype: 28, ..KEY }, RrsetKey { class: 3, ..KEY }, RrsetKey { owner: b"\x02ab\x00", ..KEY }]
-    {
+    for other in [
+        RrsetKey { rtype: 28, ..KEY },
+        RrsetKey { class: 3, ..KEY },
+        RrsetKey { owner: b"\x02ab\x00", ..KEY },
+    ] {
         assert!(cache.lookup(&other, at(110), &mut buf).is_none());
     }
 }
@@ -71,16 +75,27 @@ fn a_set_comes_back_with_its_signatures_and_provenance() {
 #[test]
 fn all_securities_and_ranks_come_back() {
     let cache = cache();
-    let securities =
-        [Security::Unchecked, Security::Indeterminate, Security::Insecure, Security::Bogus, Security::Secure];
-    let ranks =
-        [Rank::Additional, Rank::NonAuthoritativeAnswer, Rank::AuthoritativeAuthority, Rank::AuthoritativeAnswer];
+    let securities = [
+        Security::Unchecked,
+        Security::Indeterminate,
+        Security::Insecure,
+        Security::Bogus,
+        Security::Secure,
+    ];
+    let ranks = [
+        Rank::Additional,
+        Rank::NonAuthoritativeAnswer,
+        Rank::AuthoritativeAuthority,
+        Rank::AuthoritativeAnswer,
+    ];
     for (security, rank) in securities.iter().flat_map(|s| ranks.iter().map(move |r| (*s, *r))) {
         let provenance = Provenance { security, rank, ..ANSWER };
         let key = RrsetKey { rtype: 100 + security as u16 * 8 + rank as u16, ..KEY };
         cache.insert(&key, &rrset(provenance, 60, &[b"x"]), 0);
         let mut buf = [0; 64];
-        let Some(Cached::Rrset(view)) = cache.lookup(&key, at(0), &mut buf) else { panic!("a set") };
+        let Some(Cached::Rrset(view)) = cache.lookup(&key, at(0), &mut buf) else {
+            panic!("a set")
+        };
         assert_eq!(view.provenance, provenance);
     }
 }
@@ -88,8 +103,12 @@ fn all_securities_and_ranks_come_back() {
 #[test]
 fn lower_ranks_never_replace_higher_ones_that_live() {
     let cache = cache();
-    let ranks =
-        [Rank::Additional, Rank::NonAuthoritativeAnswer, Rank::AuthoritativeAuthority, Rank::AuthoritativeAnswer];
+    let ranks = [
+        Rank::Additional,
+        Rank::NonAuthoritativeAnswer,
+        Rank::AuthoritativeAuthority,
+        Rank::AuthoritativeAnswer,
+    ];
     for (type_offset, held) in ranks.into_iter().enumerate() {
         let key = RrsetKey { rtype: 1000 + type_offset as u16, ..KEY };
         for offered in ranks {
@@ -97,12 +116,20 @@ fn lower_ranks_never_replace_higher_ones_that_live() {
             cache.insert(&key, &rrset(Provenance { rank: held, ..ANSWER }, 60, &[b"held"]), 0);
             let new = Provenance { rank: offered, ..ANSWER };
             let expected = if offered < held { Inserted::Kept } else { Inserted::Stored };
-            assert_eq!(cache.insert(&key, &rrset(new, 60, &[b"new"]), 59), expected, "{held:?} {offered:?}");
+            assert_eq!(
+                cache.insert(&key, &rrset(new, 60, &[b"new"]), 59),
+                expected,
+                "{held:?} {offered:?}"
+            );
         }
         cache.flush(b"\x00");
         cache.insert(&key, &rrset(Provenance { rank: held, ..ANSWER }, 60, &[b"held"]), 0);
         let late = Provenance { rank: Rank::Additional, ..ANSWER };
-        assert_eq!(cache.insert(&key, &rrset(late, 60, &[b"new"]), 60), Inserted::Stored, "it had expired");
+        assert_eq!(
+            cache.insert(&key, &rrset(late, 60, &[b"new"]), 60),
+            Inserted::Stored,
+            "it had expired"
+        );
     }
 }
 
@@ -115,7 +142,10 @@ fn what_is_not_validated_does_not_replace_what_is() {
         assert_eq!(cache.insert(&KEY, &rrset(with(security), 60, &[b"false"]), 1), Inserted::Kept);
     }
     assert_eq!(records(&cache, &KEY, 1), Some(vec![b"true".to_vec()]));
-    assert_eq!(cache.insert(&KEY, &rrset(with(Security::Insecure), 60, &[b"moved"]), 1), Inserted::Stored);
+    assert_eq!(
+        cache.insert(&KEY, &rrset(with(Security::Insecure), 60, &[b"moved"]), 1),
+        Inserted::Stored
+    );
 }
 
 #[test]
@@ -138,9 +168,17 @@ fn the_ttl_of_validated_data_is_never_raised() {
         cache.insert(&KEY, &rrset(provenance, 2, &[b"x"]), 0);
         let positive = freshness(&cache, &KEY, at(0));
         cache.flush(b"\x00");
-        cache.insert_negative(&KEY, &Negative { provenance, ..negative(NegativeKind::Nodata, 2) }, 0);
+        cache.insert_negative(
+            &KEY,
+            &Negative { provenance, ..negative(NegativeKind::Nodata, 2) },
+            0,
+        );
         let fresh = |remaining_secs| Some(Freshness::Fresh { remaining_secs });
-        assert_eq!((positive, freshness(&cache, &KEY, at(0))), (fresh(expected.0), fresh(expected.1)), "{security:?}");
+        assert_eq!(
+            (positive, freshness(&cache, &KEY, at(0))),
+            (fresh(expected.0), fresh(expected.1)),
+            "{security:?}"
+        );
         cache.flush(b"\x00");
     }
 }
@@ -170,13 +208,19 @@ fn a_negative_answer_lives_for_the_lesser_of_soa_ttl_and_minimum() {
     for (soa_ttl, expected) in [(300, 300), (900, 600)] {
         let cache = cache();
         cache.insert_negative(&KEY, &negative(NegativeKind::Nodata, soa_ttl), 0);
-        assert_eq!(freshness(&cache, &KEY, at(0)), Some(Freshness::Fresh { remaining_secs: expected }));
+        assert_eq!(
+            freshness(&cache, &KEY, at(0)),
+            Some(Freshness::Fresh { remaining_secs: expected })
+        );
     }
     let bounds = TtlBounds { negative_min: 10, negative_max: 60, ..BOUNDS };
     for (soa_ttl, expected) in [(900, 60), (1, 10)] {
         let cache = RrsetCache::new(64 << 10, 0, bounds, [3; 16]).unwrap();
         cache.insert_negative(&KEY, &negative(NegativeKind::Nodata, soa_ttl), 0);
-        assert_eq!(freshness(&cache, &KEY, at(0)), Some(Freshness::Fresh { remaining_secs: expected }));
+        assert_eq!(
+            freshness(&cache, &KEY, at(0)),
+            Some(Freshness::Fresh { remaining_secs: expected })
+        );
     }
 }
 
@@ -188,7 +232,9 @@ fn a_negative_answer_comes_back_with_soa_and_proof() {
     let denial = Negative { proof: &[nsec, rrsig], ..negative(NegativeKind::Nodata, 300) };
     cache.insert_negative(&KEY, &denial, 0);
     let mut buf = [0; 512];
-    let Some(Cached::Nodata(view)) = cache.lookup(&KEY, at(0), &mut buf) else { panic!("a NODATA") };
+    let Some(Cached::Nodata(view)) = cache.lookup(&KEY, at(0), &mut buf) else {
+        panic!("a NODATA")
+    };
     assert_eq!((view.soa(), view.provenance), (Some(SOA_RECORD), ANSWER));
     assert!(view.proof().eq([nsec, rrsig]));
     assert!(cache.covering_nxdomain(OWNER, 1, at(0), &mut buf).is_none(), "the name exists");
@@ -214,10 +260,15 @@ fn an_nxdomain_answers_for_all_names_below_it_and_no_other() {
 fn the_nearest_nxdomain_answers() {
     let cache = cache();
     for owner in [&b"\x02ab\x00"[..], OWNER] {
-        cache.insert_negative(&RrsetKey { owner, ..KEY }, &negative(NegativeKind::Nxdomain, 300), 0);
+        cache.insert_negative(
+            &RrsetKey { owner, ..KEY },
+            &negative(NegativeKind::Nxdomain, 300),
+            0,
+        );
     }
     let mut buf = [0; 512];
-    let (length, _) = cache.covering_nxdomain(b"\x01x\x03www\x02ab\x00", 1, at(0), &mut buf).unwrap();
+    let (length, _) =
+        cache.covering_nxdomain(b"\x01x\x03www\x02ab\x00", 1, at(0), &mut buf).unwrap();
     assert_eq!(length, OWNER.len());
 }
 
@@ -272,7 +323,11 @@ fn flushing_one_name_takes_what_denies_it_and_leaves_the_names_below() {
     for key in [&KEY, &below, &sibling] {
         cache.insert(key, &rrset(ANSWER, 60, &[b"x"]), 0);
     }
-    cache.insert_negative(&RrsetKey { owner: b"\x02ab\x00", ..KEY }, &negative(NegativeKind::Nxdomain, 300), 0);
+    cache.insert_negative(
+        &RrsetKey { owner: b"\x02ab\x00", ..KEY },
+        &negative(NegativeKind::Nxdomain, 300),
+        0,
+    );
     assert_eq!(cache.flush_name(OWNER), 2);
     assert!(records(&cache, &KEY, 0).is_none());
     assert!(records(&cache, &below, 0).is_some() && records(&cache, &sibling, 0).is_some());
@@ -290,13 +345,18 @@ fn visiting_shows_what_is_of_use_and_stops_at_an_error() {
     let shown = cache.try_visit(at(100), |key, held| -> Result<(), ()> {
         let kind = match held {
             Held::Rrset(view) => view.records().next().unwrap().to_vec(),
-            Held::Negative(kind, view) => format!("{kind:?} {}", view.soa().unwrap().rtype).into_bytes(),
+            Held::Negative(kind, view) => {
+                format!("{kind:?} {}", view.soa().unwrap().rtype).into_bytes()
+            }
         };
         seen.push((key.owner.to_vec(), kind));
         Ok(())
     });
     assert_eq!(shown, Ok(()));
     seen.sort();
-    assert_eq!(seen, [(other.owner.to_vec(), b"y".to_vec()), (OWNER.to_vec(), b"Nxdomain 6".to_vec())]);
+    assert_eq!(
+        seen,
+        [(other.owner.to_vec(), b"y".to_vec()), (OWNER.to_vec(), b"Nxdomain 6".to_vec())]
+    );
     assert_eq!(cache.try_visit(at(0), |_, _| Err(7)), Err(7));
 }

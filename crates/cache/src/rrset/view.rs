@@ -10,7 +10,8 @@
 //! Numbers are big endian. The views never fail: what is malformed ends an iteration early.
 
 use super::{
-    Freshness, Negative, NegativeKind, NegativeRecord, Provenance, Rank, ReceivedRrset, RrsetKey, Security, Unsupported,
+    Freshness, Negative, NegativeKind, NegativeRecord, Provenance, Rank, ReceivedRrset, RrsetKey,
+    Security, Unsupported,
 };
 use crate::{name, store::Meta};
 
@@ -60,7 +61,11 @@ pub(super) fn encode_negative(key: &RrsetKey<'_>, negative: &Negative<'_>) -> Op
         bytes.extend(record.rtype.to_be_bytes());
         put_rdata(&mut bytes, record.rdata)?;
     }
-    Some(Body { bytes, epoch: u32::from(count), user: user_of(&negative.provenance, Some(negative.kind)) })
+    Some(Body {
+        bytes,
+        epoch: u32::from(count),
+        user: user_of(&negative.provenance, Some(negative.kind)),
+    })
 }
 
 fn encode_key(key: &RrsetKey<'_>) -> Vec<u8> {

@@ -3,10 +3,13 @@ use std::io::Cursor;
 use super::*;
 use crate::{
     packet::{PacketLookup, PacketMeta, packet_flags},
-    rrset::{Cached, Freshness, Provenance, Rank, ReadAt, ReceivedRrset, RrsetKey, Security, TtlBounds},
+    rrset::{
+        Cached, Freshness, Provenance, Rank, ReadAt, ReceivedRrset, RrsetKey, Security, TtlBounds,
+    },
 };
 
-const SAVED: SnapshotMoment = SnapshotMoment { wall_now: 1_700_000_000, now: 5_000, epoch: 9, policy: 42 };
+const SAVED: SnapshotMoment =
+    SnapshotMoment { wall_now: 1_700_000_000, now: 5_000, epoch: 9, policy: 42 };
 const BOUNDS: TtlBounds = TtlBounds { min: 0, max: 86_400, negative_min: 0, negative_max: 3_600 };
 const PROVENANCE: Provenance = Provenance {
     security: Security::Secure,
@@ -34,7 +37,12 @@ impl Caches {
             caches.put_packet(number, SAVED.epoch);
             let records: [&[u8]; 1] = [&[number; 4]];
             let ttl = u32::from(number) * 100;
-            let set = ReceivedRrset { provenance: PROVENANCE, ttl, records: &records, signatures: &[b"signature"] };
+            let set = ReceivedRrset {
+                provenance: PROVENANCE,
+                ttl,
+                records: &records,
+                signatures: &[b"signature"],
+            };
             caches.rrsets.insert(&key_of(&owner(number)), &set, SAVED.now - 60);
         }
         caches
@@ -77,7 +85,10 @@ impl Caches {
             return None;
         };
         assert_eq!(view.records().next(), Some(&[number; 4][..]));
-        assert_eq!((view.signatures().next(), view.provenance), (Some(&b"signature"[..]), PROVENANCE));
+        assert_eq!(
+            (view.signatures().next(), view.provenance),
+            (Some(&b"signature"[..]), PROVENANCE)
+        );
         Some(match view.freshness {
             Freshness::Fresh { remaining_secs } => i64::from(remaining_secs),
             Freshness::Stale { since_secs } => -i64::from(since_secs),
@@ -98,7 +109,9 @@ fn key_of(owner: &[u8]) -> RrsetKey<'_> {
 }
 
 fn hash(key: &PacketKey<'_>) -> u64 {
-    key.question.iter().fold(u64::from(key.profile), |sum, byte| sum.wrapping_mul(0x100_0000_01b3) ^ u64::from(*byte))
+    key.question.iter().fold(u64::from(key.profile), |sum, byte| {
+        sum.wrapping_mul(0x100_0000_01b3) ^ u64::from(*byte)
+    })
 }
 
 fn saved() -> Vec<u8> {
@@ -134,7 +147,10 @@ fn what_expired_meanwhile_is_stale_or_gone() {
     let (caches, counts) = load_at(&saved(), &at);
     assert_eq!(counts.unwrap(), SnapshotCounts { packets: 2, rrsets: 2, dropped: 2 });
     assert_eq!((caches.packet(1, at.now, 9), caches.rrset(1, at.now)), (None, None));
-    assert_eq!((caches.packet(2, at.now, 9), caches.rrset(2, at.now)), (Some((-50, 30)), Some(-50)));
+    assert_eq!(
+        (caches.packet(2, at.now, 9), caches.rrset(2, at.now)),
+        (Some((-50, 30)), Some(-50))
+    );
     assert_eq!((caches.packet(3, at.now, 9), caches.rrset(3, at.now)), (Some((50, 50)), Some(50)));
 }
 
@@ -218,7 +234,9 @@ fn payloads_of_a_wrong_shape_under_a_right_checksum_are_dropped() {
             let mut writer = Summed { inner: &mut bytes, sum: crc32fast::Hasher::new() };
             writer.put(MAGIC).unwrap();
             writer.put(&VERSION.to_le_bytes()).unwrap();
-            writer.put(&[SAVED.wall_now.to_le_bytes(), SAVED.policy.to_le_bytes()].concat()).unwrap();
+            writer
+                .put(&[SAVED.wall_now.to_le_bytes(), SAVED.policy.to_le_bytes()].concat())
+                .unwrap();
             writer.put_entry(kind, &meta, payload, &SAVED).unwrap();
             let counts = [u64::from(kind == PACKET), u64::from(kind == RRSET)];
             writer.put(&[END]).unwrap();
@@ -228,7 +246,10 @@ fn payloads_of_a_wrong_shape_under_a_right_checksum_are_dropped() {
             let (caches, counts) = load_at(&bytes, &SAVED);
             let taken = counts.unwrap();
             assert_eq!(taken.packets, 0);
-            assert_eq!(taken.rrsets, u64::from(kind == RRSET && payload.first() == Some(&0) && payload.len() >= 5));
+            assert_eq!(
+                taken.rrsets,
+                u64::from(kind == RRSET && payload.first() == Some(&0) && payload.len() >= 5)
+            );
             caches.rrsets.flush(b"\x00");
         }
     }

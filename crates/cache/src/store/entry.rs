@@ -180,7 +180,8 @@ mod tests {
         for first in 0..24 {
             for second in 0..24 {
                 let meta = Meta { stored_at: 1, valid_for: 2, epoch: 3, user: 4 };
-                let entry = EntryParts { meta, parts: [&bytes[..first], &bytes[first..first + second]] };
+                let entry =
+                    EntryParts { meta, parts: [&bytes[..first], &bytes[first..first + second]] };
                 let words = zeroed_words(entry.words());
                 store_entry(&words, 77, &entry);
                 let header = Header::load(words.first_chunk().unwrap());

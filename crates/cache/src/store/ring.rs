@@ -109,7 +109,9 @@ mod tests {
             assert!(ring.contains(spot.offset) && spot.offset + words <= 164);
             assert!(seen.insert((spot.offset, spot.lap)), "a place came twice in a lap");
             for (other, length) in &live {
-                assert!(spot.offset + words <= other.offset || other.offset + length <= spot.offset);
+                assert!(
+                    spot.offset + words <= other.offset || other.offset + length <= spot.offset
+                );
             }
             live.push_back((spot, words));
             assert_eq!(ring.used_words(), live.iter().map(|l| l.1).sum::<usize>());

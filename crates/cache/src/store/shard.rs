@@ -60,7 +60,8 @@ impl Geometry {
 
     /// All bytes of a shard of these sizes.
     pub(super) fn bytes(&self) -> usize {
-        let words = self.buckets * WAYS + WAYS + self.ghost_words + self.small_words + self.main_words;
+        let words =
+            self.buckets * WAYS + WAYS + self.ghost_words + self.small_words + self.main_words;
         size_of::<Shard>() + words * 8
     }
 
@@ -132,7 +133,8 @@ impl Shard {
     #[inline]
     pub(super) fn buckets_of(&self, low: u32) -> [usize; 2] {
         let count = self.geometry.buckets as u64;
-        let start = |hash: u32| self.index_start + ((u64::from(hash) * count) >> 32) as usize * WAYS;
+        let start =
+            |hash: u32| self.index_start + ((u64::from(hash) * count) >> 32) as usize * WAYS;
         [start(low), start(low.wrapping_mul(0x9e37_79b1))]
     }
 
@@ -164,7 +166,11 @@ impl Shard {
                 let slot = Slot(cell.load(Ordering::Relaxed));
                 if slot.has_tag(tag) {
                     let words = self.words.get(slot.offset()..).unwrap_or_default();
-                    words.iter().step_by(LINE_WORDS).take(PREFETCHED_LINES).for_each(memory::prefetch_line_of);
+                    words
+                        .iter()
+                        .step_by(LINE_WORDS)
+                        .take(PREFETCHED_LINES)
+                        .for_each(memory::prefetch_line_of);
                     return true;
                 }
             }
@@ -174,7 +180,12 @@ impl Shard {
 
     /// Copies the payload of the entry that `same` accepts into `out`.
     #[inline]
-    pub(super) fn read(&self, hash: u64, out: &mut [u8], same: impl Fn(&Meta, &[u8]) -> bool) -> Option<Found> {
+    pub(super) fn read(
+        &self,
+        hash: u64,
+        out: &mut [u8],
+        same: impl Fn(&Meta, &[u8]) -> bool,
+    ) -> Option<Found> {
         for _ in 0..READ_ATTEMPTS {
             match self.read_once(hash, out, &same) {
                 Ok(found) => return found,
@@ -204,7 +215,11 @@ impl Shard {
                         let len = header.payload_len();
                         if same(&header.meta, &out[..len.min(out.len())]) {
                             count_visit(cell, slot);
-                            return Ok(Some(Found { meta: header.meta, len, visited: slot.visits() > 0 }));
+                            return Ok(Some(Found {
+                                meta: header.meta,
+                                len,
+                                visited: slot.visits() > 0,
+                            }));
                         }
                     }
                     Copied::Other => {}

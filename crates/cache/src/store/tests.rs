@@ -109,7 +109,11 @@ fn check_against_map(bytes: usize, keys: u64, longest: u64, hash: impl Fn(u64) -
     let seen = store.try_for_each(|_, payload| {
         let (key, value) = payload.split_first_chunk().unwrap();
         entries += 1;
-        if map.get(&u64::from_be_bytes(*key)).map(Vec::as_slice) == Some(value) { Ok(()) } else { Err(()) }
+        if map.get(&u64::from_be_bytes(*key)).map(Vec::as_slice) == Some(value) {
+            Ok(())
+        } else {
+            Err(())
+        }
     });
     assert_eq!((seen, entries), (Ok(()), store.stats().entries));
 }
@@ -146,7 +150,10 @@ fn a_cache_that_is_not_full_forgets_nothing() {
 fn outlived_entries_give_their_room_to_new_ones() {
     let store = store(256 << 10);
     let insert = |key: u64, now: u32| {
-        let entry = EntryParts { meta: Meta { valid_for: 60, ..meta(now) }, parts: [&key.to_be_bytes(), &[0; 60]] };
+        let entry = EntryParts {
+            meta: Meta { valid_for: 60, ..meta(now) },
+            parts: [&key.to_be_bytes(), &[0; 60]],
+        };
         store.insert(hash_of(key), &entry, is_key(key), |_| true);
     };
     (0..10_000).for_each(|key| insert(key, 0));

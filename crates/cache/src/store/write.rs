@@ -119,7 +119,9 @@ impl Shard {
         if old.as_ref().is_some_and(|old| !may_replace(&old.header.meta)) {
             return Inserted::Kept;
         }
-        if entry.words() > self.geometry.max_entry_words() || entry.payload_len() > super::MAX_PAYLOAD_BYTES {
+        if entry.words() > self.geometry.max_entry_words()
+            || entry.payload_len() > super::MAX_PAYLOAD_BYTES
+        {
             writer.counts.refused += 1;
             old.inspect(|old| clear(writer, old.cell));
             return Inserted::Refused;
@@ -254,10 +256,16 @@ impl Shard {
     }
 
     /// Takes the oldest entry off a ring: its cell, if it is live, and its header.
-    fn take_oldest(&self, writer: &mut Writer, queue: Queue) -> (Option<&AtomicU64>, Header, usize) {
+    fn take_oldest(
+        &self,
+        writer: &mut Writer,
+        queue: Queue,
+    ) -> (Option<&AtomicU64>, Header, usize) {
         let ring = writer.ring(queue);
         let offset = ring.tail_offset();
-        let header = Header::load(self.words[offset..].first_chunk().expect("a ring is not empty when it is full"));
+        let header = Header::load(
+            self.words[offset..].first_chunk().expect("a ring is not empty when it is full"),
+        );
         ring.free_oldest(header.words);
         writer.counts.walked += 1;
         (self.cell_of(header.low, offset), header, offset)
@@ -369,7 +377,10 @@ impl Shard {
 /// How many cells are empty, and the first of them: without a branch a cell.
 fn empty_cells(bucket: &[AtomicU64]) -> (u32, Option<&AtomicU64>) {
     let is_empty = |cell: &AtomicU64| Slot(cell.load(Ordering::Relaxed)).is_empty();
-    let found = bucket.iter().enumerate().fold(0u32, |found, (place, cell)| found | u32::from(is_empty(cell)) << place);
+    let found = bucket
+        .iter()
+        .enumerate()
+        .fold(0u32, |found, (place, cell)| found | u32::from(is_empty(cell)) << place);
     (found.count_ones(), bucket.get(found.trailing_zeros() as usize))
 }
 

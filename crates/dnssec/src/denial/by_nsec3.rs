@@ -2,7 +2,10 @@
 
 use avocet_wire::{NameBuf, Rtype, name};
 
-use super::{Delegation, DelegationKind, Denial, DenialKind, Found, Proof, delegation_of, denies, find, name_buf};
+use super::{
+    Delegation, DelegationKind, Denial, DenialKind, Found, Proof, delegation_of, denies, find,
+    name_buf,
+};
 use crate::budget::Budget;
 use crate::label;
 use crate::nsec3::{Hash, MAX_ITERATIONS, Nsec3, Parameters};
@@ -17,14 +20,17 @@ struct Encloser<'a> {
 }
 
 impl<'a> Proof<'a> {
-    /// How the zone hashes its names. All records of a proof hash the same way (RFC 5155 §8.2); the first one that
-    /// can be computed says how, and others do not count.
+    /// How the zone hashes its names. All records of a proof hash the same way (RFC 5155 §8.2); the
+    /// first one that can be computed says how, and others do not count.
     fn parameters(&mut self, budget: &mut Budget) -> Result<Parameters<'a>, Reason> {
         let mut parameters = self.nsec3s.iter().map(|held| held.record.parameters);
-        if let Some(computable) = parameters.find(|parameters| parameters.iterations <= MAX_ITERATIONS) {
+        if let Some(computable) =
+            parameters.find(|parameters| parameters.iterations <= MAX_ITERATIONS)
+        {
             return Ok(computable);
         }
-        // The count must be the zone's own word, or anyone could make the zone insecure (RFC 9276 §3.2).
+        // The count must be the zone's own word, or anyone could make the zone insecure (RFC 9276
+        // §3.2).
         let first = self.nsec3s.first_mut().ok_or(Reason::DenialMissing)?;
         first.check(self.source, budget)?;
         Err(Reason::Nsec3Iterations)
@@ -57,7 +63,11 @@ impl<'a> Proof<'a> {
     }
 
     /// Finds the longest existing name above a name that does not exist itself.
-    fn encloser<'n>(&mut self, qname: &'n [u8], budget: &mut Budget) -> Result<Encloser<'n>, Reason> {
+    fn encloser<'n>(
+        &mut self,
+        qname: &'n [u8],
+        budget: &mut Budget,
+    ) -> Result<Encloser<'n>, Reason> {
         let zone = self.zone;
         let mut next_closer = qname;
         for wire in name::ancestors(qname).skip(1).take_while(|wire| name::is_under(wire, zone)) {
@@ -87,7 +97,11 @@ impl Encloser<'_> {
     }
 }
 
-pub(super) fn nxdomain(proof: &mut Proof<'_>, qname: &[u8], budget: &mut Budget) -> Result<Denial, Reason> {
+pub(super) fn nxdomain(
+    proof: &mut Proof<'_>,
+    qname: &[u8],
+    budget: &mut Budget,
+) -> Result<Denial, Reason> {
     if proof.nsec3_matching(qname, budget)?.is_some() {
         return Err(Reason::DenialMissing);
     }
@@ -98,13 +112,23 @@ pub(super) fn nxdomain(proof: &mut Proof<'_>, qname: &[u8], budget: &mut Budget)
     Ok(encloser.denial(DenialKind::Nxdomain, wildcard_secs))
 }
 
-pub(super) fn nodata(proof: &mut Proof<'_>, qname: &[u8], qtype: Rtype, budget: &mut Budget) -> Result<Denial, Reason> {
+pub(super) fn nodata(
+    proof: &mut Proof<'_>,
+    qname: &[u8],
+    qtype: Rtype,
+    budget: &mut Budget,
+) -> Result<Denial, Reason> {
     if let Some((nsec3, lifetime_secs)) = proof.nsec3_matching(qname, budget)? {
         if !denies(nsec3.types, qname, qtype) {
             return Err(Reason::DenialMissing);
         }
         let closest_encloser = name_buf(qname);
-        return Ok(Denial { kind: DenialKind::Nodata, is_opt_out: false, closest_encloser, lifetime_secs });
+        return Ok(Denial {
+            kind: DenialKind::Nodata,
+            is_opt_out: false,
+            closest_encloser,
+            lifetime_secs,
+        });
     }
     let encloser = proof.encloser(qname, budget)?;
     let wildcard = label::wildcard_below(encloser.name).ok_or(Reason::DenialMissing)?;
@@ -112,14 +136,19 @@ pub(super) fn nodata(proof: &mut Proof<'_>, qname: &[u8], qtype: Rtype, budget: 
         if denies(nsec3.types, wildcard.wire(), qtype) {
             return Ok(encloser.denial(DenialKind::WildcardNodata, wildcard_secs));
         }
-        // An unsigned delegation has nothing of the wildcard, even where its record is the one that covers it; data of
-        // other types would have come by the wildcard.
+        // An unsigned delegation has nothing of the wildcard, even where its record is the one that
+        // covers it; data of other types would have come by the wildcard.
         if qtype != Rtype::DS {
             return Err(Reason::DenialMissing);
         }
     }
-    // Names that only unsigned delegations make exist have no record where the zone opts out (RFC 5155 §7.1, §8.6).
-    if encloser.is_opt_out { Ok(encloser.denial(DenialKind::Nodata, u32::MAX)) } else { Err(Reason::DenialMissing) }
+    // Names that only unsigned delegations make exist have no record where the zone opts out
+    // (RFC 5155 §7.1, §8.6).
+    if encloser.is_opt_out {
+        Ok(encloser.denial(DenialKind::Nodata, u32::MAX))
+    } else {
+        Err(Reason::DenialMissing)
+    }
 }
 
 pub(super) fn expansion(
@@ -139,7 +168,11 @@ pub(super) fn expansion(
     })
 }
 
-pub(super) fn delegation(proof: &mut Proof<'_>, child: &[u8], budget: &mut Budget) -> Result<Delegation, Reason> {
+pub(super) fn delegation(
+    proof: &mut Proof<'_>,
+    child: &[u8],
+    budget: &mut Budget,
+) -> Result<Delegation, Reason> {
     if let Some((nsec3, lifetime_secs)) = proof.nsec3_matching(child, budget)? {
         let kind = delegation_of(nsec3.types).ok_or(Reason::DenialMissing)?;
         return Ok(Delegation { kind, lifetime_secs });

@@ -1,5 +1,5 @@
-//! Signatures, digests and hashes that others made: the RFCs' examples, and the shared collection where it stands
-//! beside the repository.
+//! Signatures, digests and hashes that others made: the RFCs' examples, and the shared collection
+//! where it stands beside the repository.
 
 use std::path::PathBuf;
 
@@ -73,10 +73,15 @@ fn verify(records: &[Record], first: &Record, keys: &[Dnskey<'_>], zone: &[u8]) 
     let policy = Policy { sha1_signatures: Sha1Signatures::Verified };
     let same_owner = |record: &&Record| label::equal(&record.owner, &first.owner);
     let of_set = records.iter().filter(same_owner);
-    let data: Vec<&[u8]> = of_set.clone().filter(|r| r.rtype == first.rtype).map(|r| r.data.as_slice()).collect();
-    let covering = |r: &&Record| r.rtype == 46 && Rrsig::read(&r.data).is_some_and(|s| s.covered.0 == first.rtype);
+    let data: Vec<&[u8]> =
+        of_set.clone().filter(|r| r.rtype == first.rtype).map(|r| r.data.as_slice()).collect();
+    let covering = |r: &&Record| {
+        r.rtype == 46 && Rrsig::read(&r.data).is_some_and(|s| s.covered.0 == first.rtype)
+    };
     let signatures: Vec<&[u8]> = of_set.filter(covering).map(|r| r.data.as_slice()).collect();
-    let Some(now_secs) = signatures.first().and_then(|data| Rrsig::read(data)).map(|rrsig| rrsig.inception) else {
+    let Some(now_secs) =
+        signatures.first().and_then(|data| Rrsig::read(data)).map(|rrsig| rrsig.inception)
+    else {
         return Outcome::Unsigned;
     };
     let is_supported = |data: &&[u8]| {
@@ -113,7 +118,10 @@ fn verify(records: &[Record], first: &Record, keys: &[Dnskey<'_>], zone: &[u8]) 
 fn sets(records: &[Record]) -> Vec<&Record> {
     let mut found: Vec<&Record> = Vec::new();
     for record in records.iter().filter(|record| record.rtype != 46) {
-        if !found.iter().any(|set| set.rtype == record.rtype && label::equal(&set.owner, &record.owner)) {
+        if !found
+            .iter()
+            .any(|set| set.rtype == record.rtype && label::equal(&set.owner, &record.owner))
+        {
             found.push(record);
         }
     }
@@ -123,7 +131,8 @@ fn sets(records: &[Record]) -> Vec<&Record> {
 #[track_caller]
 fn check_example(text: &str) {
     let records = records(text);
-    let keys: Vec<_> = records.iter().filter(|r| r.rtype == 48).filter_map(|r| Dnskey::read(&r.data)).collect();
+    let keys: Vec<_> =
+        records.iter().filter(|r| r.rtype == 48).filter_map(|r| Dnskey::read(&r.data)).collect();
     let zone = &records[0].owner;
     let mut verified = 0;
     for set in sets(&records) {
@@ -194,12 +203,17 @@ fn the_examples_of_rfc_8080_verify() {
 
 /// The files of the shared collection that begin so; none without it.
 fn shared(start: &str) -> Vec<(String, String)> {
-    let directory = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/scenarios/vectors"));
+    let directory =
+        PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/scenarios/vectors"));
     let Ok(files) = std::fs::read_dir(&directory) else { return Vec::new() };
     let paths = files.map(|file| file.unwrap().path());
     let named = paths.map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), path));
     let wanted = named.filter(|(name, _)| name.starts_with(start));
-    wanted.map(|(name, path)| (name, String::from_utf8_lossy(&std::fs::read(path).unwrap()).into_owned())).collect()
+    wanted
+        .map(|(name, path)| {
+            (name, String::from_utf8_lossy(&std::fs::read(path).unwrap()).into_owned())
+        })
+        .collect()
 }
 
 /// Says so aloud where the shared collection is missing.
@@ -217,7 +231,8 @@ fn entries(text: &str) -> impl Iterator<Item = &str> {
 /// The first label of the question's name.
 fn first_label(entry: &str) -> String {
     let question = entry.split("SECTION QUESTION").nth(1).unwrap().lines().map(str::trim);
-    let question = question.filter(|line| !line.starts_with(';')).find(|line| !line.is_empty()).unwrap();
+    let question =
+        question.filter(|line| !line.starts_with(';')).find(|line| !line.is_empty()).unwrap();
     question.split('.').next().unwrap().to_owned()
 }
 
@@ -234,7 +249,8 @@ fn the_shared_signatures_verify_or_are_refused_as_they_say() {
         let zone = keys[0].owner.clone();
         let keys: Vec<_> = keys.iter().filter_map(|record| Dnskey::read(&record.data)).collect();
         for entry in entries {
-            // There an RRset without a signature of each algorithm is bogus; one is enough (RFC 6840 §5.11).
+            // There an RRset without a signature of each algorithm is bogus; one is enough
+            // (RFC 6840 §5.11).
             let one_is_enough = file == "test_sigs.sha1_and_256";
             let is_bogus = first_label(entry) == "bogus";
             let records = records(entry);
@@ -251,7 +267,9 @@ fn the_shared_signatures_verify_or_are_refused_as_they_say() {
             }
         }
     }
-    eprintln!("{verified} verified, {refused} refused, {unsupported} of unsupported algorithms or key sizes");
+    eprintln!(
+        "{verified} verified, {refused} refused, {unsupported} of unsupported algorithms or key sizes"
+    );
     assert!(verified > 100 && unsupported > 0);
 }
 

@@ -37,7 +37,8 @@ pub(crate) fn keys_of(signer: &Signer) -> ZoneKeys {
 #[test]
 fn every_algorithm_and_digest_leads_to_the_keys() {
     for algorithm in ALGORITHMS {
-        let (entry, other) = (Signer::generate("Example.", 257, algorithm), Signer::generate("example.", 256, 13));
+        let (entry, other) =
+            (Signer::generate("Example.", 257, algorithm), Signer::generate("example.", 256, 13));
         for digest_type in [1, 2, 4] {
             let keys = keys_by_ds(&dnskeys(&[&entry, &other]), &[entry.ds(digest_type)]).unwrap();
             assert_eq!(keys.zone().wire(), wire("example."));
@@ -73,11 +74,22 @@ fn what_is_unknown_is_insecure_and_never_bogus() {
         ds
     };
     assert_eq!(keys_by_ds(&set, &[changed(2, 16)]), Err(Reason::UnsupportedAlgorithm), "Ed448");
-    assert_eq!(keys_by_ds(&set, &[changed(2, 5)]), Err(Reason::UnsupportedAlgorithm), "RSA/SHA-1 by policy");
+    assert_eq!(
+        keys_by_ds(&set, &[changed(2, 5)]),
+        Err(Reason::UnsupportedAlgorithm),
+        "RSA/SHA-1 by policy"
+    );
     assert_eq!(keys_by_ds(&set, &[changed(2, 253)]), Err(Reason::UnsupportedAlgorithm));
     assert_eq!(keys_by_ds(&set, &[changed(3, 3)]), Err(Reason::UnsupportedDigest), "GOST");
-    assert!(keys_by_ds(&set, &[changed(2, 16), changed(3, 3), entry.ds(2)]).is_ok(), "one known is enough");
-    assert_eq!(keys_by_ds(&set, &[changed(2, 16), changed(5, 0)]), Err(Reason::DnskeyMissing), "a wrong one is bogus");
+    assert!(
+        keys_by_ds(&set, &[changed(2, 16), changed(3, 3), entry.ds(2)]).is_ok(),
+        "one known is enough"
+    );
+    assert_eq!(
+        keys_by_ds(&set, &[changed(2, 16), changed(5, 0)]),
+        Err(Reason::DnskeyMissing),
+        "a wrong one is bogus"
+    );
     assert_eq!(keys_by_ds(&set, &[vec![0, 1, 13]]), Err(Reason::Malformed));
 }
 
@@ -125,7 +137,10 @@ fn the_counts_of_ds_and_dnskey_are_bounded() {
     ds.iter_mut().for_each(|ds| ds[9] ^= 1);
     ds.push(entry.ds(2));
     let mut budget = Budget::default();
-    assert_eq!(keys_in(&dnskeys(&[&entry]), &ds, &mut budget), Err(Reason::Limit(Limit::DsRecords)));
+    assert_eq!(
+        keys_in(&dnskeys(&[&entry]), &ds, &mut budget),
+        Err(Reason::Limit(Limit::DsRecords))
+    );
     assert_eq!(budget.signature_checks(), 0);
     let mut set = dnskeys(&[&entry]);
     set.records.resize(MAX_DNSKEYS as usize + 1, data("DNSKEY", "256 3 13 AAAA"));
@@ -139,12 +154,18 @@ fn anchors_of_both_types_and_any_name_begin_a_chain() {
     let set = dnskeys(&[&entry]);
     let ask = |anchors: &Anchors| {
         let point = anchors.point(&entry.zone).unwrap();
-        set.with(|rrset| chain::zone_keys(rrset, &point.trust(), &context(), &mut Budget::default()))
+        set.with(|rrset| {
+            chain::zone_keys(rrset, &point.trust(), &context(), &mut Budget::default())
+        })
     };
     let key = |signer: &Signer| Anchor::of_key(&name, &signer.dnskey).unwrap();
     let digest = |signer: &Signer| {
         let ds = signer.ds(4);
-        Anchor::parse(&format!("a.example. {}", format_args!("DS {}", avocet_wire::rdata::display(43, &ds)))).unwrap()
+        Anchor::parse(&format!(
+            "a.example. {}",
+            format_args!("DS {}", avocet_wire::rdata::display(43, &ds))
+        ))
+        .unwrap()
     };
     for anchors in [vec![key(&entry)], vec![digest(&entry)], vec![key(&other), digest(&entry)]] {
         assert!(ask(&Anchors::of(anchors)).is_ok());
@@ -162,7 +183,8 @@ fn sha1_is_a_matter_of_policy() {
     assert_eq!(chain::check_ds(&[&ds], context_with_sha1(NOW).policy), Ok(()));
 }
 
-/// Data of a DNSKEY record for RSA/SHA-256 with a modulus of 512 bits, which we do not verify with, and its DS data.
+/// Data of a DNSKEY record for RSA/SHA-256 with a modulus of 512 bits, which we do not verify with,
+/// and its DS data.
 fn small_key() -> (Vec<u8>, Vec<u8>) {
     let mut key = vec![1, 1, 3, 8, 3, 1, 0, 1, 0x80];
     key.extend([0xff; 63]);
@@ -172,14 +194,18 @@ fn small_key() -> (Vec<u8>, Vec<u8>) {
     (key, ds)
 }
 
-/// Somebody on the way may take a key away that we verify with. What is left must not open the zone.
+/// Somebody on the way may take a key away that we verify with. What is left must not open the
+/// zone.
 #[test]
 fn keys_of_unsupported_sizes_are_insecure_only_where_every_ds_record_leads_to_one() {
     let good = Signer::of("example.");
     let (key, ds_of_small) = small_key();
     let mut set = Set::of("example.", "DNSKEY", &[]);
     set.records = vec![key];
-    assert_eq!(keys_by_ds(&set, std::slice::from_ref(&ds_of_small)).unwrap_err(), Reason::UnsupportedKeySize);
+    assert_eq!(
+        keys_by_ds(&set, std::slice::from_ref(&ds_of_small)).unwrap_err(),
+        Reason::UnsupportedKeySize
+    );
     for ds in [[ds_of_small.clone(), good.ds(2)], [good.ds(2), ds_of_small]] {
         assert_eq!(keys_by_ds(&set, &ds).unwrap_err(), Reason::DnskeyMissing);
     }

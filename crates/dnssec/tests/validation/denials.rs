@@ -1,6 +1,8 @@
 //! What the whole chain of a zone proves: all that is true of every name, and nothing else.
 
-use avocet_dnssec::{Budget, Delegation, DelegationKind, Denial, DenialKind, Limits, Proof, Reason, Rrset, Verdict};
+use avocet_dnssec::{
+    Budget, Delegation, DelegationKind, Denial, DenialKind, Limits, Proof, Reason, Rrset, Verdict,
+};
 use avocet_wire::{NameBuf, Rtype, name};
 
 use crate::chains::keys_of;
@@ -37,8 +39,10 @@ fn check(zone: &Zone, rrsets: &[Rrset<'_>], qname: &[u8]) {
             if truth == Truth::Expanded(above.to_vec()) {
                 assert_eq!(expansion.unwrap().kind, DenialKind::Expansion, "{what}");
             } else if matches!(truth, Truth::Expanded(_) | Truth::Exists | Truth::Elsewhere) {
-                // NSEC3 does not say that the encloser itself exists; the signature of the wildcard does.
-                let wildcard_is_signed = zone.truth(&[b"\x01*", above].concat(), qtype) == Truth::Exists;
+                // NSEC3 does not say that the encloser itself exists; the signature of the wildcard
+                // does.
+                let wildcard_is_signed =
+                    zone.truth(&[b"\x01*", above].concat(), qtype) == Truth::Exists;
                 assert!(expansion.is_err() || !wildcard_is_signed, "{what} {}", display(above));
             }
         }
@@ -46,7 +50,9 @@ fn check(zone: &Zone, rrsets: &[Rrset<'_>], qname: &[u8]) {
 }
 
 fn check_all(zone: &Zone, sets: &[Set]) {
-    with_all(sets, |rrsets| zone.questions(&LABELS).iter().for_each(|qname| check(zone, rrsets, qname)));
+    with_all(sets, |rrsets| {
+        zone.questions(&LABELS).iter().for_each(|qname| check(zone, rrsets, qname))
+    });
 }
 
 #[test]
@@ -104,7 +110,9 @@ fn delegations_without_ds_are_told_from_names_of_the_zone() {
 fn opt_out_makes_insecure() {
     let zone = one_of_each();
     let sets = zone.nsec3s(Hashing { opts_out: true, ..PLAIN });
-    let exists = |child: &[u8]| zone.truth(child, rtype("SRV")) != Truth::Nxdomain && zone.delegation(child).is_some();
+    let exists = |child: &[u8]| {
+        zone.truth(child, rtype("SRV")) != Truth::Nxdomain && zone.delegation(child).is_some()
+    };
     check_delegations(&sets, &zone, &zone.questions(&LABELS), |child, truth| match truth {
         Some(DelegationKind::NoCut) if exists(child) && !is_wildcard_answer(&zone, child) => truth,
         Some(_) => Some(DelegationKind::OptOut),
@@ -116,7 +124,8 @@ fn opt_out_makes_insecure() {
         let proof = || Proof::cached(rrsets, &zone.apex);
         let denial = proof().nxdomain(&wire("x.z."), &mut ample()).unwrap();
         assert_eq!((denial.is_opt_out, denial.verdict()), (true, Verdict::Insecure));
-        let denial = proof().expansion(&wire("x.w.z."), &name_buf(&wire("w.z.")), &mut ample()).unwrap();
+        let denial =
+            proof().expansion(&wire("x.w.z."), &name_buf(&wire("w.z.")), &mut ample()).unwrap();
         assert_eq!(denial.verdict(), Verdict::Insecure);
         let denial = proof().nodata(&wire("a.z."), rtype("TXT"), &mut ample()).unwrap();
         assert_eq!(denial.verdict(), Verdict::Secure, "a name that exists is certain");
@@ -125,14 +134,17 @@ fn opt_out_makes_insecure() {
     });
 }
 
-/// RFC 5155 §8.2: records that hash in another way do not count, and those that cost too much make a zone insecure
-/// only if there are no others.
+/// RFC 5155 §8.2: records that hash in another way do not count, and those that cost too much make
+/// a zone insecure only if there are no others.
 #[test]
 fn records_that_cost_too_much_do_not_hide_that_the_others_prove_nothing() {
     let zone = one_of_each();
     let (cheap, costly) = (zone.nsec3s(PLAIN), zone.nsec3s(Hashing { iterations: 200, ..PLAIN }));
     let prove = |sets: &[Set]| {
-        with_all(sets, |rrsets| Proof::cached(rrsets, &zone.apex).nxdomain(&wire("x.a.z."), &mut ample())).map(|_| ())
+        with_all(sets, |rrsets| {
+            Proof::cached(rrsets, &zone.apex).nxdomain(&wire("x.a.z."), &mut ample())
+        })
+        .map(|_| ())
     };
     assert_eq!(prove(&costly[..3]), Err(Reason::Nsec3Iterations));
     assert_eq!(prove(&[&costly[..3], &cheap[..1]].concat()), Err(Reason::DenialMissing));
@@ -155,8 +167,9 @@ fn only_the_records_that_are_needed_are_verified() {
     for (mut sets, checks) in [(zone.nsecs(), 2), (zone.nsec3s(PLAIN), 3)] {
         signed(&mut sets, &signer);
         let mut budget = Budget::default();
-        let denial =
-            with_all(&sets, |rrsets| Proof::signed(rrsets, &keys, &context()).nxdomain(&wire("x.a.z."), &mut budget));
+        let denial = with_all(&sets, |rrsets| {
+            Proof::signed(rrsets, &keys, &context()).nxdomain(&wire("x.a.z."), &mut budget)
+        });
         let denial = denial.unwrap();
         assert_eq!(
             (denial.kind, denial.verdict(), denial.lifetime_secs),
@@ -174,7 +187,11 @@ fn a_record_that_is_needed_must_be_signed() {
     for sets in [zone.nsecs(), zone.nsec3s(PLAIN)] {
         let ask = |sets: &[Set]| {
             with_all(sets, |rrsets| {
-                Proof::signed(rrsets, &keys, &context()).nodata(&wire("a.z."), rtype("TXT"), &mut Budget::default())
+                Proof::signed(rrsets, &keys, &context()).nodata(
+                    &wire("a.z."),
+                    rtype("TXT"),
+                    &mut Budget::default(),
+                )
             })
         };
         assert_eq!(ask(&sets), Err(Reason::SignatureMissing));
@@ -192,7 +209,8 @@ fn a_record_that_is_needed_must_be_signed() {
     }
 }
 
-/// The parent's chain says nothing of names in the child zone, nor the child's of itself from above (CVE-2026-10723).
+/// The parent's chain says nothing of names in the child zone, nor the child's of itself from above
+/// (CVE-2026-10723).
 #[test]
 fn records_of_another_zone_prove_nothing() {
     let (parent, child) = (one_of_each(), Zone::of(&["s.z. SOA NS", "b.s.z. A"]));
@@ -229,7 +247,8 @@ fn records_of_another_zone_prove_nothing() {
 #[test]
 fn a_signed_delegation_cannot_be_downgraded() {
     let zone = one_of_each();
-    for sets in [zone.nsecs(), zone.nsec3s(PLAIN), zone.nsec3s(Hashing { opts_out: true, ..PLAIN })] {
+    for sets in [zone.nsecs(), zone.nsec3s(PLAIN), zone.nsec3s(Hashing { opts_out: true, ..PLAIN })]
+    {
         with_all(&sets, |rrsets| {
             for rrset in rrsets {
                 let one = [*rrset];
@@ -243,12 +262,17 @@ fn a_signed_delegation_cannot_be_downgraded() {
 #[test]
 fn a_wildcards_nsec_is_not_expanded_to_another_owner() {
     let (zone, signer) = (one_of_each(), Signer::of("z."));
-    let mut sets: Vec<Set> = zone.nsecs().into_iter().filter(|set| set.owner == wire("*.w.z.")).collect();
+    let mut sets: Vec<Set> =
+        zone.nsecs().into_iter().filter(|set| set.owner == wire("*.w.z.")).collect();
     signed(&mut sets, &signer);
     sets[0].owner = wire("!.w.z.");
     let keys = keys_of(&signer);
     let verdict = with_all(&sets, |rrsets| {
-        Proof::signed(rrsets, &keys, &context()).nodata(&wire("!.w.z."), rtype("TXT"), &mut Budget::default())
+        Proof::signed(rrsets, &keys, &context()).nodata(
+            &wire("!.w.z."),
+            rtype("TXT"),
+            &mut Budget::default(),
+        )
     });
     assert_eq!(verdict, Err(Reason::WrongLabels));
 }
@@ -262,17 +286,23 @@ fn too_many_iterations_are_insecure_once_they_are_the_zones_word() {
         if !is_costly {
             sets = zone.nsec3s(Hashing { iterations, ..PLAIN });
         }
-        sets.iter_mut().for_each(|set| set.records[0][2..4].copy_from_slice(&iterations.to_be_bytes()));
+        sets.iter_mut()
+            .for_each(|set| set.records[0][2..4].copy_from_slice(&iterations.to_be_bytes()));
         let ask = |sets: &[Set]| {
             with_all(sets, |rrsets| {
                 let mut proof = Proof::signed(rrsets, &keys, &context());
-                let denial = proof.nxdomain(&wire("q.z."), &mut Budget::default()).map(|denial: Denial| denial.kind);
+                let denial = proof
+                    .nxdomain(&wire("q.z."), &mut Budget::default())
+                    .map(|denial: Denial| denial.kind);
                 let mut proof = Proof::signed(rrsets, &keys, &context());
                 let delegation = proof.delegation(&wire("q.z."), &mut Budget::default());
                 (denial, delegation.map(|delegation: Delegation| delegation.kind))
             })
         };
-        assert!(matches!(ask(&sets).0, Err(Reason::SignatureMissing)), "{iterations}: anyone's word");
+        assert!(
+            matches!(ask(&sets).0, Err(Reason::SignatureMissing)),
+            "{iterations}: anyone's word"
+        );
         signed(&mut sets, &signer);
         if is_costly {
             assert_eq!(ask(&sets), (Err(Reason::Nsec3Iterations), Err(Reason::Nsec3Iterations)));
@@ -282,17 +312,21 @@ fn too_many_iterations_are_insecure_once_they_are_the_zones_word() {
     }
 }
 
-/// While a zone goes over from NSEC to NSEC3, a message may have both: either is enough, and halves do not add up.
+/// While a zone goes over from NSEC to NSEC3, a message may have both: either is enough, and halves
+/// do not add up.
 #[test]
 fn nsec_and_nsec3_are_not_mixed() {
     let zone = one_of_each();
     let (nsecs, nsec3s) = (zone.nsecs(), zone.nsec3s(PLAIN));
     let qname = wire("x.z.");
     let ask = |sets: &[Set]| {
-        with_all(sets, |rrsets| Proof::cached(rrsets, &zone.apex).nxdomain(&qname, &mut ample()).is_ok())
+        with_all(sets, |rrsets| {
+            Proof::cached(rrsets, &zone.apex).nxdomain(&qname, &mut ample()).is_ok()
+        })
     };
     assert!(ask(&[nsecs[..1].to_vec(), nsec3s.clone()].concat()));
-    let absence: Vec<Set> = nsecs.iter().filter(|set| set.owner == wire("x.b.w.z.")).cloned().collect();
+    let absence: Vec<Set> =
+        nsecs.iter().filter(|set| set.owner == wire("x.b.w.z.")).cloned().collect();
     assert!(!ask(&absence), "the wildcard is not denied");
     assert!(!ask(&[absence, nsec3s].concat()));
 }

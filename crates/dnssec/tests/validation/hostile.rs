@@ -1,7 +1,9 @@
-//! What holds when any octets are read as RRsets of a stranger: used by the tests and the fuzz target `validation`.
+//! What holds when any octets are read as RRsets of a stranger: used by the tests and the fuzz
+//! target `validation`.
 //!
-//! An input is a sequence of RRsets: `owner length u8 | owner | type u8 | TTL u8 | records u8 | signatures u8`, then each
-//! record and signature as `length u16 | data`. What is cut short ends the sequence.
+//! An input is a sequence of RRsets: `owner length u8 | owner | type u8 | TTL u8 | records u8 |
+//! signatures u8`, then each record and signature as `length u16 | data`. What is cut short ends
+//! the sequence.
 
 use avocet_dnssec::aggressive::{Synthesis, synthesise};
 use avocet_dnssec::anchor::{Anchor, Anchors};
@@ -40,13 +42,20 @@ fn part<'a>(octets: &mut &'a [u8]) -> Option<Part<'a>> {
     let owner_len = usize::from(take(octets, 1)?[0]);
     let owner = take(octets, owner_len)?;
     let &[rtype, ttl, records, signatures] = take(octets, 4)? else { return None };
-    let mut data = |count: u8| -> Option<Vec<&'a [u8]>> { (0..count).map(|_| datum(octets)).collect() };
+    let mut data =
+        |count: u8| -> Option<Vec<&'a [u8]>> { (0..count).map(|_| datum(octets)).collect() };
     let (records, signatures) = (data(records)?, data(signatures)?);
-    Some(Part { owner, rtype: Rtype(rtype.into()), ttl_secs: u32::from(ttl) * 100, records, signatures })
+    Some(Part {
+        owner,
+        rtype: Rtype(rtype.into()),
+        ttl_secs: u32::from(ttl) * 100,
+        records,
+        signatures,
+    })
 }
 
-/// Validates the octets in every way there is. Nothing panics, and no limit is exceeded. Returns what verified:
-/// owner, type and records.
+/// Validates the octets in every way there is. Nothing panics, and no limit is exceeded. Returns
+/// what verified: owner, type and records.
 pub(crate) fn holds(octets: &[u8]) -> Vec<(Vec<u8>, Rtype, Vec<Vec<u8>>)> {
     let mut rest = octets;
     let parts: Vec<Part<'_>> = std::iter::from_fn(|| part(&mut rest)).take(MAX_RRSETS).collect();
@@ -76,7 +85,10 @@ pub(crate) fn holds(octets: &[u8]) -> Vec<(Vec<u8>, Rtype, Vec<Vec<u8>>)> {
     }
     for rrset in rrsets.iter().filter(|rrset| rrset.rtype == Rtype::DS) {
         let trust = Trust { ds: rrset.records, dnskeys: &[], lifetime_secs: 60 };
-        let _ = rrsets.iter().map(|keys| chain::zone_keys(keys, &trust, &context, &mut budget).is_ok()).count();
+        let _ = rrsets
+            .iter()
+            .map(|keys| chain::zone_keys(keys, &trust, &context, &mut budget).is_ok())
+            .count();
     }
     if let Some(keys) = keys {
         verified.extend(verify_all(&rrsets, &keys, &context, &mut budget));
@@ -88,7 +100,11 @@ pub(crate) fn holds(octets: &[u8]) -> Vec<(Vec<u8>, Rtype, Vec<Vec<u8>>)> {
     assert!(budget.nsec3_hashes() <= MAX_NSEC3_HASHES);
     if let Ok(text) = str::from_utf8(octets) {
         if let Ok(anchor) = Anchor::parse(text) {
-            assert_eq!(Anchor::parse(&anchor.to_string()), Ok(anchor), "an anchor is read as it is written");
+            assert_eq!(
+                Anchor::parse(&anchor.to_string()),
+                Ok(anchor),
+                "an anchor is read as it is written"
+            );
         }
         let _ = Rollover::begin(&NameBuf::ROOT, &anchors).resume(text);
     }

@@ -1,7 +1,8 @@
 //! Attacks by which records make a validator work: their cost is counted, not timed.
 
 use avocet_dnssec::budget::{
-    MAX_COLLIDING_KEYS, MAX_DENIAL_RECORDS, MAX_MESSAGE_SIGNATURE_CHECKS, MAX_NSEC3_HASHES, MAX_SIGNATURE_FAILURES,
+    MAX_COLLIDING_KEYS, MAX_DENIAL_RECORDS, MAX_MESSAGE_SIGNATURE_CHECKS, MAX_NSEC3_HASHES,
+    MAX_SIGNATURE_FAILURES,
 };
 use avocet_dnssec::{Budget, Limit, Proof, Reason, Rrset, Trust, chain, signature};
 
@@ -9,8 +10,8 @@ use crate::chains::{keys_by_ds, keys_of};
 use crate::sets::{Set, context, with_all};
 use crate::signer::Signer;
 
-/// `count` keys of one tag, none of which has signed anything: what follows the first 32 octets differs in the order
-/// of pairs of octets only, which the tag does not tell apart.
+/// `count` keys of one tag, none of which has signed anything: what follows the first 32 octets
+/// differs in the order of pairs of octets only, which the tag does not tell apart.
 fn colliding(signer: &Signer, count: usize) -> Vec<Vec<u8>> {
     let pairs = (signer.dnskey.len() - 4) / 2;
     let swapped = |(a, b): (usize, usize)| {
@@ -80,7 +81,10 @@ fn a_collision_that_happens_is_no_fault() {
     let keys = keys_by_ds(&dnskeys, &[signer.ds(2)]).unwrap();
     let mut set = Set::of("www.example.", "A", &["192.0.2.1"]);
     signer.sign(&mut set);
-    assert!(set.with(|rrset| signature::verify(rrset, &keys, &context(), &mut Budget::default())).is_ok());
+    assert!(
+        set.with(|rrset| signature::verify(rrset, &keys, &context(), &mut Budget::default()))
+            .is_ok()
+    );
 }
 
 /// Failures of all messages of a query count together (CVE-2026-50045).
@@ -94,14 +98,17 @@ fn failures_add_up_over_the_messages_of_a_query() {
     let mut budget = Budget::default();
     for _ in 0..100 {
         budget.begin_message();
-        assert!(set.with(|rrset| signature::verify(rrset, &keys, &context(), &mut budget)).is_err());
+        assert!(
+            set.with(|rrset| signature::verify(rrset, &keys, &context(), &mut budget)).is_err()
+        );
     }
     assert_eq!(budget.signature_checks(), MAX_SIGNATURE_FAILURES);
 }
 
 fn padded(signer: &Signer, count: usize) -> Vec<Set> {
     let numbered = |number: usize| {
-        let mut set = Set::of(&format!("a{number}.example."), "NSEC", &[&format!("a{number}a.example. A")]);
+        let mut set =
+            Set::of(&format!("a{number}.example."), "NSEC", &[&format!("a{number}a.example. A")]);
         signer.sign(&mut set);
         set
     };
@@ -113,9 +120,10 @@ fn padded(signer: &Signer, count: usize) -> Vec<Set> {
 fn padded_denials_are_refused_or_cost_nothing() {
     let signer = Signer::of("example.");
     let keys = keys_of(&signer);
-    for (count, expected) in
-        [(500, Reason::Limit(Limit::DenialRecords)), (MAX_DENIAL_RECORDS as usize, Reason::DenialMissing)]
-    {
+    for (count, expected) in [
+        (500, Reason::Limit(Limit::DenialRecords)),
+        (MAX_DENIAL_RECORDS as usize, Reason::DenialMissing),
+    ] {
         let mut budget = Budget::default();
         let verdict = with_all(&padded(&signer, count), |rrsets| {
             Proof::signed(rrsets, &keys, &context()).nxdomain(b"\x01x\x07example\0", &mut budget)
@@ -138,8 +146,9 @@ fn wrongly_signed_denials_cost_the_failures_of_one_query() {
         sets.push(set);
     }
     let mut budget = Budget::default();
-    let verdict =
-        with_all(&sets, |rrsets| Proof::signed(rrsets, &keys, &context()).nxdomain(b"\x01x\x07example\0", &mut budget));
+    let verdict = with_all(&sets, |rrsets| {
+        Proof::signed(rrsets, &keys, &context()).nxdomain(b"\x01x\x07example\0", &mut budget)
+    });
     assert_eq!(verdict, Err(Reason::Limit(Limit::SignatureFailures)));
     assert!(budget.signature_checks() <= MAX_MESSAGE_SIGNATURE_CHECKS);
 }
@@ -150,11 +159,14 @@ fn deep_names_are_hashed_up_to_the_limit() {
     let signer = Signer::of("example.");
     let keys = keys_of(&signer);
     let next = "2t7b4g4vsa5smi47k61mv5bv1a22bojr";
-    let mut set = Set::of(&format!("{next}.example."), "NSEC3", &[&format!("1 0 50 aabb {next} A")]);
+    let mut set =
+        Set::of(&format!("{next}.example."), "NSEC3", &[&format!("1 0 50 aabb {next} A")]);
     signer.sign(&mut set);
     let deep = crate::sets::wire(&format!("{}example.", "a.".repeat(120)));
     let mut budget = Budget::default();
-    let ask = |rrset: &Rrset<'_>| Proof::signed(&[*rrset], &keys, &context()).nxdomain(&deep, &mut budget);
+    let ask = |rrset: &Rrset<'_>| {
+        Proof::signed(&[*rrset], &keys, &context()).nxdomain(&deep, &mut budget)
+    };
     assert_eq!(set.with(ask), Err(Reason::Limit(Limit::Nsec3Hashes)));
     assert_eq!(budget.nsec3_hashes(), MAX_NSEC3_HASHES);
 }

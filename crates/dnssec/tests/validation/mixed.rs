@@ -7,13 +7,19 @@ use crate::sets::{Set, wire, with_all};
 use crate::zones::{Hashing, one_of_each};
 
 fn denies(sets: &[Set]) -> bool {
-    with_all(sets, |rrsets| Proof::cached(rrsets, &wire("z.")).nxdomain(&wire("q.z."), &mut ample()).is_ok())
+    with_all(sets, |rrsets| {
+        Proof::cached(rrsets, &wire("z.")).nxdomain(&wire("q.z."), &mut ample()).is_ok()
+    })
 }
 
 /// All but one record that the denial needs, for each such record.
 fn halves(sets: &[Set]) -> Vec<Vec<Set>> {
     let without = |at: usize| -> Vec<Set> {
-        sets.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, set)| set.clone()).collect()
+        sets.iter()
+            .enumerate()
+            .filter(|(other, _)| *other != at)
+            .map(|(_, set)| set.clone())
+            .collect()
     };
     (0..sets.len()).map(without).filter(|rest| !denies(rest)).collect()
 }
@@ -21,7 +27,8 @@ fn halves(sets: &[Set]) -> Vec<Vec<Set>> {
 #[test]
 fn halves_of_two_kinds_of_proof_make_no_whole() {
     let zone = one_of_each();
-    let (nsecs, nsec3s) = (zone.nsecs(), zone.nsec3s(Hashing { iterations: 0, salt: "", opts_out: false }));
+    let (nsecs, nsec3s) =
+        (zone.nsecs(), zone.nsec3s(Hashing { iterations: 0, salt: "", opts_out: false }));
     assert!(denies(&nsecs) && denies(&nsec3s));
     let (of_nsec, of_nsec3) = (halves(&nsecs), halves(&nsec3s));
     assert!(!of_nsec.is_empty() && of_nsec3.len() >= 2, "there are records that it needs");

@@ -1,7 +1,7 @@
 //! The body of the fuzz target `validation` on its corpus and on mutations of it.
 //!
-//! `AVOCET_MUTATIONS` says how many mutations; `AVOCET_WRITE_CORPUS=1` writes the corpus. It is signed with a key whose
-//! seed stands here, and signatures of Ed25519 are the same each time.
+//! `AVOCET_MUTATIONS` says how many mutations; `AVOCET_WRITE_CORPUS=1` writes the corpus. It is
+//! signed with a key whose seed stands here, and signatures of Ed25519 are the same each time.
 
 use std::fs;
 use std::path::PathBuf;
@@ -85,7 +85,10 @@ fn all_of_the_corpus_verifies() {
         // The DNSKEY RRset is verified as the chain's and as data.
         assert_eq!(holds(&encode(&sets)).len(), sets.len() + 1, "{name}");
     }
-    assert_eq!(data("DNSKEY", hostile::KEY.split_once("DNSKEY ").unwrap().1), Signer::of_seed("z.", &SEED).dnskey);
+    assert_eq!(
+        data("DNSKEY", hostile::KEY.split_once("DNSKEY ").unwrap().1),
+        Signer::of_seed("z.", &SEED).dnskey
+    );
 }
 
 type Content = (Vec<u8>, u16, Vec<Vec<u8>>);
@@ -109,14 +112,18 @@ fn no_mutation_makes_anything_true() {
     let count = std::env::var("AVOCET_MUTATIONS").map_or(MUTATIONS, |count| count.parse().unwrap());
     let specimens = specimens();
     let sets = specimens.iter().flat_map(|(_, sets)| sets);
-    let signed: Vec<Content> = sets.map(|set| content(&set.owner, set.rtype.0, &set.records)).collect();
+    let signed: Vec<Content> =
+        sets.map(|set| content(&set.owner, set.rtype.0, &set.records)).collect();
     let corpus: Vec<_> = specimens.iter().map(|(_, sets)| encode(sets)).collect();
     let mut random = Random(0x5ec);
     let (mut octets, mut verified) = (Vec::new(), 0);
     for _ in 0..count {
         broken(&mut random, &corpus, &mut octets);
         for (owner, rtype, records) in holds(&octets) {
-            assert!(signed.contains(&content(&owner, rtype.0, &records)), "{owner:?} {rtype} {records:?}");
+            assert!(
+                signed.contains(&content(&owner, rtype.0, &records)),
+                "{owner:?} {rtype} {records:?}"
+            );
             verified += 1;
         }
     }

@@ -1,5 +1,5 @@
-//! A second opinion on what is signed: the crate `domain` orders and writes the records, and we verify the signature
-//! of what it wrote.
+//! A second opinion on what is signed: the crate `domain` orders and writes the records, and we
+//! verify the signature of what it wrote.
 
 use std::cmp::Ordering;
 
@@ -19,7 +19,11 @@ use crate::signer::Signer;
 
 type TheirName = Name<Vec<u8>>;
 
-fn scan(owner: &str, mnemonic: &str, text: &str) -> Record<TheirName, ZoneRecordData<Vec<u8>, TheirName>> {
+fn scan(
+    owner: &str,
+    mnemonic: &str,
+    text: &str,
+) -> Record<TheirName, ZoneRecordData<Vec<u8>, TheirName>> {
     let mut zone = Zonefile::new();
     zone.extend_from_slice(format!("{owner} 3600 IN {mnemonic} {text}\n").as_bytes());
     zone.set_origin(Name::root());

@@ -1,7 +1,9 @@
-//! The responses of the appendices B of RFC 4035 and RFC 5155, with the records that stand there, signed by a key of
-//! today.
+//! The responses of the appendices B of RFC 4035 and RFC 5155, with the records that stand there,
+//! signed by a key of today.
 
-use avocet_dnssec::{Budget, Delegation, DelegationKind, Denial, DenialKind, Proof, Reason, ZoneKeys};
+use avocet_dnssec::{
+    Budget, Delegation, DelegationKind, Denial, DenialKind, Proof, Reason, ZoneKeys,
+};
 use avocet_wire::{NameBuf, Rtype};
 
 use crate::chains::keys_of;
@@ -25,7 +27,10 @@ const NSECS: [(&str, &str); 10] = [
 
 /// RFC 5155 appendix A: owners, next hashes and types. All opt out.
 const NSEC3S: [(&str, &str); 12] = [
-    ("0p9mhaveqvm6t7vbl5lop2u3t2rp3tom", "2t7b4g4vsa5smi47k61mv5bv1a22bojr MX DNSKEY NS SOA NSEC3PARAM RRSIG"),
+    (
+        "0p9mhaveqvm6t7vbl5lop2u3t2rp3tom",
+        "2t7b4g4vsa5smi47k61mv5bv1a22bojr MX DNSKEY NS SOA NSEC3PARAM RRSIG",
+    ),
     ("2t7b4g4vsa5smi47k61mv5bv1a22bojr", "2vptu5timamqttgl4luu9kg21e0aor3s A RRSIG"),
     ("2vptu5timamqttgl4luu9kg21e0aor3s", "35mthgpgcu1qg68fab165klnsnk3dpvl MX RRSIG"),
     ("35mthgpgcu1qg68fab165klnsnk3dpvl", "b4um86eghhds6nea196smvmlo4ors995 NS DS RRSIG"),
@@ -53,8 +58,11 @@ impl Response {
         let nsec3 = |(hash, text): &(&str, &str)| {
             Set::of(&format!("{hash}.example."), "NSEC3", &[&format!("1 1 12 aabbccdd {text}")])
         };
-        let wanted =
-            |owner: &str| owners.iter().any(|start| *start == owner || owner.starts_with(start) && start.len() == 8);
+        let wanted = |owner: &str| {
+            owners
+                .iter()
+                .any(|start| *start == owner || owner.starts_with(start) && start.len() == 8)
+        };
         let nsecs = NSECS.iter().filter(|(owner, _)| wanted(owner)).map(nsec);
         let nsec3s = NSEC3S.iter().filter(|(hash, _)| wanted(hash)).map(nsec3);
         let mut sets: Vec<Set> = nsecs.chain(nsec3s).collect();
@@ -64,7 +72,9 @@ impl Response {
     }
 
     fn ask<R>(&self, ask: impl FnOnce(&mut Proof<'_>, &mut Budget) -> R) -> R {
-        with_all(&self.sets, |rrsets| ask(&mut Proof::signed(rrsets, &self.keys, &context()), &mut Budget::default()))
+        with_all(&self.sets, |rrsets| {
+            ask(&mut Proof::signed(rrsets, &self.keys, &context()), &mut Budget::default())
+        })
     }
 
     fn nxdomain(&self, qname: &str) -> Result<Denial, Reason> {
@@ -76,7 +86,8 @@ impl Response {
     }
 
     fn delegation(&self, child: &str) -> Result<DelegationKind, Reason> {
-        self.ask(|proof, budget| proof.delegation(&wire(child), budget)).map(|found: Delegation| found.kind)
+        self.ask(|proof, budget| proof.delegation(&wire(child), budget))
+            .map(|found: Delegation| found.kind)
     }
 
     fn expansion(&self, qname: &str, encloser: &str) -> Result<Denial, Reason> {
@@ -87,7 +98,11 @@ impl Response {
 
 /// The owners of a response prove what is asked, and no response without one of them does.
 #[track_caller]
-fn check(owners: &[&str], expected: DenialKind, ask: impl Fn(&Response) -> Result<Denial, Reason>) -> Denial {
+fn check(
+    owners: &[&str],
+    expected: DenialKind,
+    ask: impl Fn(&Response) -> Result<Denial, Reason>,
+) -> Denial {
     let denial = ask(&Response::with(owners)).unwrap();
     assert_eq!(denial.kind, expected);
     for left_out in 0..owners.len() {
@@ -100,7 +115,8 @@ fn check(owners: &[&str], expected: DenialKind, ask: impl Fn(&Response) -> Resul
 
 #[test]
 fn rfc4035_b2_name_error() {
-    let denial = check(&["b.example.", "example."], DenialKind::Nxdomain, |r| r.nxdomain("ml.example."));
+    let denial =
+        check(&["b.example.", "example."], DenialKind::Nxdomain, |r| r.nxdomain("ml.example."));
     assert_eq!((denial.closest_encloser.wire(), denial.is_opt_out), (&wire("example.")[..], false));
 }
 
@@ -112,21 +128,36 @@ fn rfc4035_b3_no_data() {
 
 #[test]
 fn rfc4035_b4_and_b5_referrals() {
-    assert_eq!(Response::with(&["b.example."]).delegation("b.example."), Ok(DelegationKind::Unsigned));
-    assert_eq!(Response::with(&["a.example."]).delegation("a.example."), Err(Reason::DenialMissing), "it has DS");
+    assert_eq!(
+        Response::with(&["b.example."]).delegation("b.example."),
+        Ok(DelegationKind::Unsigned)
+    );
+    assert_eq!(
+        Response::with(&["a.example."]).delegation("a.example."),
+        Err(Reason::DenialMissing),
+        "it has DS"
+    );
 }
 
 #[test]
 fn rfc4035_b6_wildcard_expansion() {
-    check(&["x.y.w.example."], DenialKind::Expansion, |r| r.expansion("a.z.w.example.", "w.example."));
+    check(&["x.y.w.example."], DenialKind::Expansion, |r| {
+        r.expansion("a.z.w.example.", "w.example.")
+    });
     let signer = Signer::of("example.");
     let mut answer = Set::of("*.w.example.", "MX", &["1 ai.example."]);
     signer.sign(&mut answer);
     answer.owner = wire("a.z.w.example.");
     let encloser = verify(&answer, &keys_of(&signer)).unwrap().closest_encloser;
     assert_eq!(encloser.unwrap().wire(), wire("w.example."));
-    assert!(Response::with(&["x.y.w.example."]).expansion("x.y.w.example.", "w.example.").is_err(), "the name exists");
-    assert!(Response::with(&["x.y.w.example."]).expansion("a.x.y.w.example.", "w.example.").is_err(), "a nearer name");
+    assert!(
+        Response::with(&["x.y.w.example."]).expansion("x.y.w.example.", "w.example.").is_err(),
+        "the name exists"
+    );
+    assert!(
+        Response::with(&["x.y.w.example."]).expansion("a.x.y.w.example.", "w.example.").is_err(),
+        "a nearer name"
+    );
 }
 
 #[test]
@@ -176,15 +207,23 @@ fn rfc5155_b5_wildcard_no_data() {
     let owners = ["k8udemvp", "q04jkcev", "r53bq7cc"];
     let ask = |response: &Response| response.nodata("a.z.w.example.", "AAAA");
     assert_eq!(ask(&Response::with(&owners)).unwrap().kind, DenialKind::WildcardNodata);
-    assert_eq!(ask(&Response::with(&owners[1..])), Err(Reason::DenialMissing), "the closest encloser");
-    assert_eq!(ask(&Response::with(&["k8udemvp", "r53bq7cc"])), Err(Reason::DenialMissing), "the next closer name");
+    assert_eq!(
+        ask(&Response::with(&owners[1..])),
+        Err(Reason::DenialMissing),
+        "the closest encloser"
+    );
+    assert_eq!(
+        ask(&Response::with(&["k8udemvp", "r53bq7cc"])),
+        Err(Reason::DenialMissing),
+        "the next closer name"
+    );
     assert!(Response::with(&owners).nodata("a.z.w.example.", "MX").is_err());
 }
 
 #[test]
 fn rfc5155_b6_ds_at_the_childs_side() {
     assert_eq!(Response::with(&["0p9mhave"]).nodata("example.", "DS"), Err(Reason::DenialMissing));
-    let at_parent =
-        Response::with(&["0p9mhave"]).ask(|proof, budget| proof.nodata(&wire("example."), Rtype::A, budget));
+    let at_parent = Response::with(&["0p9mhave"])
+        .ask(|proof, budget| proof.nodata(&wire("example."), Rtype::A, budget));
     assert!(at_parent.is_ok());
 }

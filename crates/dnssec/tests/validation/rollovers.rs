@@ -1,7 +1,9 @@
 //! RFC 5011: keys that come, go and are revoked.
 
 use avocet_dnssec::anchor::{Anchor, Anchors};
-use avocet_dnssec::rollover::{Change, HOLD_DOWN_SECS, KeyState, MAX_FOLLOWED_KEYS, Observation, Rollover, StateError};
+use avocet_dnssec::rollover::{
+    Change, HOLD_DOWN_SECS, KeyState, MAX_FOLLOWED_KEYS, Observation, Rollover, StateError,
+};
 use avocet_dnssec::{Budget, Policy, Reason};
 use avocet_wire::NameBuf;
 
@@ -29,7 +31,10 @@ fn observe(rollover: &mut Rollover, set: &Set, now_secs: u64) -> Result<Observat
 
 fn configured(keys: &[&Signer]) -> Rollover {
     let zone = NameBuf::from_wire(&keys[0].zone).unwrap();
-    Rollover::begin(&zone, &Anchors::of(keys.iter().map(|key| Anchor::of_key(&zone, &key.dnskey).unwrap()).collect()))
+    Rollover::begin(
+        &zone,
+        &Anchors::of(keys.iter().map(|key| Anchor::of_key(&zone, &key.dnskey).unwrap()).collect()),
+    )
 }
 
 fn state(rollover: &Rollover, key: &Signer) -> Option<KeyState> {
@@ -60,7 +65,11 @@ fn a_second_key_is_trusted_after_thirty_days_in_sight() {
     assert_eq!(change(0), [begun(&first, KeyState::Valid), begun(&second, KeyState::AddPending)]);
     assert_eq!(change(15), []);
     assert_eq!(change(29), []);
-    let valid = Change { key_tag: second.tag(), from: Some(KeyState::AddPending), to: Some(KeyState::Valid) };
+    let valid = Change {
+        key_tag: second.tag(),
+        from: Some(KeyState::AddPending),
+        to: Some(KeyState::Valid),
+    };
     assert_eq!(change(30), [valid]);
     assert!(trusts(&rollover, &second));
     // From now on the second key alone is enough.
@@ -127,7 +136,8 @@ fn revoked_keys_that_are_not_configured_are_forgotten_after_thirty_days() {
     let second = revoked(second);
     for (day, count) in [(31, 2), (60, 2), (61, 1)] {
         let now = START + day * DAY;
-        observe(&mut rollover, &published(&[&first, &second], &[&first, &second], now), now).unwrap();
+        observe(&mut rollover, &published(&[&first, &second], &[&first, &second], now), now)
+            .unwrap();
         assert_eq!(rollover.keys().len(), count, "{day}");
     }
 }
@@ -162,7 +172,11 @@ fn the_state_is_written_and_read_back() {
         "trusted 1 example. IN DNSKEY 257 3 13 AAAA",
         "valid 1 . IN DNSKEY 257 3 13 AAAA",
     ] {
-        assert_eq!(other.resume(&format!("; a comment\n{broken}\n")), Err(StateError(2)), "{broken}");
+        assert_eq!(
+            other.resume(&format!("; a comment\n{broken}\n")),
+            Err(StateError(2)),
+            "{broken}"
+        );
     }
     assert_eq!(other.keys().len(), 2, "what cannot be read changes nothing");
 }
@@ -182,7 +196,8 @@ fn the_number_of_keys_is_bounded() {
 fn the_next_question_follows_from_the_ttl() {
     let first = Signer::of("example.");
     let mut rollover = configured(&[&first]);
-    let observation = observe(&mut rollover, &published(&[&first], &[&first], START), START).unwrap();
+    let observation =
+        observe(&mut rollover, &published(&[&first], &[&first], START), START).unwrap();
     assert_eq!((observation.query_after_secs, observation.retry_after_secs), (86_400, 17_280));
     let mut short = published(&[&first], &[&first], START);
     short.ttl_secs = 10;

@@ -27,7 +27,8 @@ pub(crate) fn rtype(mnemonic: &str) -> Rtype {
 
 pub(crate) fn data(mnemonic: &str, text: &str) -> Vec<u8> {
     let mut out = Vec::new();
-    rdata::parse(rtype(mnemonic).0, text, &[0], &mut out).unwrap_or_else(|error| panic!("{text}: {error}"));
+    rdata::parse(rtype(mnemonic).0, text, &[0], &mut out)
+        .unwrap_or_else(|error| panic!("{text}: {error}"));
     out
 }
 
@@ -44,7 +45,13 @@ pub(crate) struct Set {
 impl Set {
     pub(crate) fn of(owner: &str, mnemonic: &str, records: &[&str]) -> Self {
         let records = records.iter().map(|text| data(mnemonic, text)).collect();
-        Self { owner: wire(owner), rtype: rtype(mnemonic), ttl_secs: 3600, records, signatures: Vec::new() }
+        Self {
+            owner: wire(owner),
+            rtype: rtype(mnemonic),
+            ttl_secs: 3600,
+            records,
+            signatures: Vec::new(),
+        }
     }
 
     pub(crate) fn with<R>(&self, read: impl FnOnce(&Rrset<'_>) -> R) -> R {
@@ -54,7 +61,8 @@ impl Set {
 
 /// The views of many RRsets.
 pub(crate) fn with_all<R>(sets: &[Set], read: impl FnOnce(&[Rrset<'_>]) -> R) -> R {
-    let parts: Vec<_> = sets.iter().map(|set| (slices(&set.records), slices(&set.signatures))).collect();
+    let parts: Vec<_> =
+        sets.iter().map(|set| (slices(&set.records), slices(&set.signatures))).collect();
     let rrsets: Vec<Rrset<'_>> = sets
         .iter()
         .zip(&parts)

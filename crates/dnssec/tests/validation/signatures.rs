@@ -23,7 +23,8 @@ fn signatures_of_every_algorithm_verify_and_no_changed_bit_does() {
         let keys = keys_of(&signer);
         let mut set = www();
         signer.sign(&mut set);
-        let expected = Verified { lifetime_secs: 3600, signed_secs: 86_400, closest_encloser: None };
+        let expected =
+            Verified { lifetime_secs: 3600, signed_secs: 86_400, closest_encloser: None };
         assert_eq!(verify(&set, &keys), Ok(expected), "{algorithm}");
         for at in 0..set.signatures[0].len() {
             let mut broken = set.clone();
@@ -44,7 +45,8 @@ fn signatures_of_every_algorithm_verify_and_no_changed_bit_does() {
 fn order_case_and_repetition_of_records_do_not_matter() {
     let signer = Signer::of("example.");
     let keys = keys_of(&signer);
-    let mut set = Set::of("mail.example.", "MX", &["10 MX1.Example.", "5 mx2.example.", "10 a.example."]);
+    let mut set =
+        Set::of("mail.example.", "MX", &["10 MX1.Example.", "5 mx2.example.", "10 a.example."]);
     signer.sign(&mut set);
     set.records = ["5 MX2.example.", "10 A.example.", "10 mx1.example.", "10 mx1.EXAMPLE."]
         .iter()
@@ -70,9 +72,18 @@ fn check_fields(change: impl Fn(&mut Fields), expected: Reason) {
 
 #[test]
 fn wrong_fields_are_told_apart_even_when_they_are_signed() {
-    check_fields(|fields| fields.expiration = NOW - 1 - MAX_CLOCK_SKEW_SECS, Reason::SignatureExpired);
-    check_fields(|fields| fields.inception = NOW + 1 + MAX_CLOCK_SKEW_SECS, Reason::SignatureNotYetValid);
-    check_fields(|fields| fields.inception = fields.expiration + 1, Reason::SignatureExpiredBeforeValid);
+    check_fields(
+        |fields| fields.expiration = NOW - 1 - MAX_CLOCK_SKEW_SECS,
+        Reason::SignatureExpired,
+    );
+    check_fields(
+        |fields| fields.inception = NOW + 1 + MAX_CLOCK_SKEW_SECS,
+        Reason::SignatureNotYetValid,
+    );
+    check_fields(
+        |fields| fields.inception = fields.expiration + 1,
+        Reason::SignatureExpiredBeforeValid,
+    );
     check_fields(|fields| fields.key_tag ^= 1, Reason::DnskeyMissing);
     check_fields(|fields| fields.labels = 4, Reason::WrongLabels);
     check_fields(|fields| fields.signer = wire("example."), Reason::WrongSigner);
@@ -84,7 +95,10 @@ fn wrong_fields_are_told_apart_even_when_they_are_signed() {
 /// A wildcard of a zone above must not answer for names of another zone (CVE-2026-44690).
 #[test]
 fn fewer_labels_than_the_signers_are_refused() {
-    check_fields(|fields| (fields.labels, fields.owner) = (1, wire("*.example.")), Reason::WrongLabels);
+    check_fields(
+        |fields| (fields.labels, fields.owner) = (1, wire("*.example.")),
+        Reason::WrongLabels,
+    );
 }
 
 #[test]
@@ -102,7 +116,10 @@ fn a_wildcard_is_told_with_its_closest_encloser() {
     set.owner = wire("w.example.");
     assert_eq!(verify(&set, &keys), Err(Reason::SignatureInvalid), "the closest encloser itself");
     set.owner = wire("*.x.w.example.");
-    assert_eq!(verify(&set, &keys).unwrap().closest_encloser.map(|name| name.wire().len()), Some(11));
+    assert_eq!(
+        verify(&set, &keys).unwrap().closest_encloser.map(|name| name.wire().len()),
+        Some(11)
+    );
 }
 
 #[test]
@@ -110,9 +127,12 @@ fn what_is_never_expanded_from_a_wildcard_is_refused() {
     let signer = Signer::of("example.");
     let keys = keys_of(&signer);
     let next = "2t7b4g4vsa5smi47k61mv5bv1a22bojr";
-    for (mnemonic, text) in
-        [("NSEC", "example. A"), ("NSEC3", &format!("1 0 0 - {next} A")), ("DS", "1 13 2 00"), ("DNAME", "b.")]
-    {
+    for (mnemonic, text) in [
+        ("NSEC", "example. A"),
+        ("NSEC3", &format!("1 0 0 - {next} A")),
+        ("DS", "1 13 2 00"),
+        ("DNAME", "b."),
+    ] {
         let mut set = Set::of("*.example.", mnemonic, &[text]);
         signer.sign(&mut set);
         set.owner = wire("a.example.");
@@ -152,7 +172,8 @@ fn one_signature_of_several_is_enough() {
     assert!(verify(&set, &keys).is_ok());
 }
 
-/// The zone is signed with an algorithm that we know: it is no less secure for another signature beside.
+/// The zone is signed with an algorithm that we know: it is no less secure for another signature
+/// beside.
 #[test]
 fn an_unknown_algorithm_alone_does_not_make_a_signed_zone_insecure() {
     let signer = Signer::of("example.");
@@ -213,7 +234,10 @@ fn a_signature_that_verified_costs_no_second_check_and_counts_for_nothing_else()
     let late = context_with_sha1(NOW + 86_400 + MAX_CLOCK_SKEW_SECS + 1);
     let expired = set.with(|rrset| signature::verify(rrset, &keys, &late, &mut Budget::default()));
     assert_eq!(expired, Err(Reason::SignatureExpired));
-    assert!(verify(&set, &keys_of(&Signer::of("example."))).is_err(), "keys of another zone have not verified it");
+    assert!(
+        verify(&set, &keys_of(&Signer::of("example."))).is_err(),
+        "keys of another zone have not verified it"
+    );
 }
 
 #[test]

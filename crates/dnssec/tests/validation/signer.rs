@@ -3,8 +3,8 @@
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::{KeyPair as RsaKeyPair, KeySize};
 use aws_lc_rs::signature::{
-    ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair,
-    RSA_PKCS1_SHA256, RSA_PKCS1_SHA512,
+    ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair,
+    KeyPair, RSA_PKCS1_SHA256, RSA_PKCS1_SHA512,
 };
 
 use avocet_dnssec::key::Dnskey;
@@ -47,15 +47,19 @@ impl Signer {
         let (pair, public) = match algorithm {
             8 | 10 => {
                 let pair = RsaKeyPair::generate(KeySize::Rsa2048).unwrap();
-                // RSAPublicKey in DER (RFC 8017 appendix A.1.1) of 2,048 bits: 256 octets of modulus, 3 of exponent.
+                // RSAPublicKey in DER (RFC 8017 appendix A.1.1) of 2,048 bits: 256 octets of
+                // modulus, 3 of exponent.
                 let der = pair.public_key().as_ref();
                 let (modulus, exponent) = (&der[9..265], &der[267..]);
                 let public = [&[exponent.len() as u8], exponent, modulus].concat();
                 (Pair::Rsa(pair), public)
             }
             13 | 14 => {
-                let curve =
-                    if algorithm == 13 { &ECDSA_P256_SHA256_FIXED_SIGNING } else { &ECDSA_P384_SHA384_FIXED_SIGNING };
+                let curve = if algorithm == 13 {
+                    &ECDSA_P256_SHA256_FIXED_SIGNING
+                } else {
+                    &ECDSA_P384_SHA384_FIXED_SIGNING
+                };
                 let pair = EcdsaKeyPair::generate(curve).unwrap();
                 let public = pair.public_key().as_ref()[1..].to_vec();
                 (Pair::Ecdsa(pair), public)
@@ -90,7 +94,8 @@ impl Signer {
     pub(crate) fn ds(&self, digest_type: u8) -> Vec<u8> {
         use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA384, digest};
         let algorithm = [&SHA1_FOR_LEGACY_USE_ONLY, &SHA256, &SHA384][usize::from(digest_type) / 2];
-        let digest = digest(algorithm, &[&self.zone.to_ascii_lowercase()[..], &self.dnskey].concat());
+        let digest =
+            digest(algorithm, &[&self.zone.to_ascii_lowercase()[..], &self.dnskey].concat());
         [&self.tag().to_be_bytes()[..], &[self.algorithm, digest_type], digest.as_ref()].concat()
     }
 
@@ -126,7 +131,8 @@ impl Signer {
         let mut message = head.clone();
         message.truncate(18);
         message.extend(fields.signer.to_ascii_lowercase());
-        let mut records: Vec<_> = set.records.iter().map(|record| canonical_data(set.rtype.0, record)).collect();
+        let mut records: Vec<_> =
+            set.records.iter().map(|record| canonical_data(set.rtype.0, record)).collect();
         records.sort();
         records.dedup();
         for record in records {
@@ -144,7 +150,8 @@ impl Signer {
         let random = SystemRandom::new();
         match &self.pair {
             Pair::Rsa(pair) => {
-                let padding = if self.algorithm == 8 { &RSA_PKCS1_SHA256 } else { &RSA_PKCS1_SHA512 };
+                let padding =
+                    if self.algorithm == 8 { &RSA_PKCS1_SHA256 } else { &RSA_PKCS1_SHA512 };
                 let mut signature = vec![0; pair.public_modulus_len()];
                 pair.sign(padding, &random, message, &mut signature).unwrap();
                 signature

@@ -13,8 +13,10 @@ const LABELS: [&str; 10] = ["*", "a", "b", "c", "d", "s", "t", "u", "w", "x"];
 /// Asks as the resolver does; also how many records it took.
 fn resolve(zone: &Zone, cached: &[Set], qname: &[u8], qtype: Rtype) -> (Synthesis, usize) {
     let (mut known, mut hashes) = (Vec::new(), Hashes::default());
-    let mut budget =
-        Budget::with_limits(Limits { nsec3_hashes: name::labels(qname).count() as u32 + 2, ..Limits::default() });
+    let mut budget = Budget::with_limits(Limits {
+        nsec3_hashes: name::labels(qname).count() as u32 + 2,
+        ..Limits::default()
+    });
     loop {
         let found = with_all(&known, |rrsets| {
             let mut proof = Proof::cached(rrsets, &zone.apex).with_hashes(hashes.clone());
@@ -31,8 +33,9 @@ fn resolve(zone: &Zone, cached: &[Set], qname: &[u8], qtype: Rtype) -> (Synthesi
             _ => {
                 let nsec3 = Nsec3::read(&set.owner, &set.records[0], &zone.apex).unwrap();
                 let hash = hashes.of(wanted.wire()).copied();
-                let hash =
-                    hash.unwrap_or_else(|| nsec3.parameters.hash(wanted.wire(), &mut Budget::default()).unwrap());
+                let hash = hash.unwrap_or_else(|| {
+                    nsec3.parameters.hash(wanted.wire(), &mut Budget::default()).unwrap()
+                });
                 nsec3.matches(&hash) || nsec3.covers(&hash)
             }
         };
@@ -49,9 +52,13 @@ fn check(zone: &Zone, cached: &[Set], most: usize) {
             let (found, steps) = resolve(zone, cached, &qname, qtype);
             let truth = zone.truth(&qname, qtype);
             let right = match &found {
-                Synthesis::Denied(denial) if denial.kind == DenialKind::Nxdomain => truth == Truth::Nxdomain,
+                Synthesis::Denied(denial) if denial.kind == DenialKind::Nxdomain => {
+                    truth == Truth::Nxdomain
+                }
                 Synthesis::Denied(_) => truth == Truth::Nodata,
-                Synthesis::Wildcard(denial) => truth == Truth::Expanded(denial.closest_encloser.wire().to_vec()),
+                Synthesis::Wildcard(denial) => {
+                    truth == Truth::Expanded(denial.closest_encloser.wire().to_vec())
+                }
                 Synthesis::Ask => matches!(truth, Truth::Exists | Truth::Elsewhere),
                 // Nothing speaks of what is below a delegation or a DNAME.
                 Synthesis::Missing(_) => truth == Truth::Elsewhere,

@@ -33,7 +33,8 @@ pub(crate) enum Truth {
     Nxdomain,
     /// The wildcard below this name has the type, or a CNAME.
     Expanded(Vec<u8>),
-    /// Below a delegation or a DNAME, or at a delegation and not asked for DS: not this zone's to deny.
+    /// Below a delegation or a DNAME, or at a delegation and not asked for DS: not this zone's to
+    /// deny.
     Elsewhere,
 }
 
@@ -69,7 +70,9 @@ impl Zone {
 
     /// Below a delegation or a DNAME.
     fn is_hidden(&self, owner: &[u8]) -> bool {
-        name::ancestors(owner).skip(1).any(|above| self.is_cut(above) || self.has(above, Rtype::DNAME))
+        name::ancestors(owner)
+            .skip(1)
+            .any(|above| self.is_cut(above) || self.has(above, Rtype::DNAME))
     }
 
     pub(crate) fn truth(&self, qname: &[u8], qtype: Rtype) -> Truth {
@@ -81,7 +84,11 @@ impl Zone {
             return Truth::Elsewhere;
         }
         if self.exists(qname) {
-            return if self.has(qname, qtype) || self.has(qname, Rtype::CNAME) { Truth::Exists } else { Truth::Nodata };
+            return if self.has(qname, qtype) || self.has(qname, Rtype::CNAME) {
+                Truth::Exists
+            } else {
+                Truth::Nodata
+            };
         }
         let encloser = name::ancestors(qname).find(|above| self.exists(above)).unwrap();
         let wildcard = [b"\x01*", encloser].concat();
@@ -94,7 +101,8 @@ impl Zone {
         }
     }
 
-    /// What the zone says of a name below its apex that has no DS records; none if it has, or is not the zone's.
+    /// What the zone says of a name below its apex that has no DS records; none if it has, or is
+    /// not the zone's.
     pub(crate) fn delegation(&self, child: &[u8]) -> Option<DelegationKind> {
         if self.is_hidden(child) || self.has(child, Rtype::DS) {
             return None;
@@ -103,7 +111,9 @@ impl Zone {
     }
 
     fn type_words(&self, owner: &[u8]) -> String {
-        let words = |types: &BTreeSet<u16>| types.iter().map(|t| format!(" {}", Rtype(*t))).collect::<String>();
+        let words = |types: &BTreeSet<u16>| {
+            types.iter().map(|t| format!(" {}", Rtype(*t))).collect::<String>()
+        };
         self.names.get(owner).map(words).unwrap_or_default()
     }
 
@@ -126,7 +136,9 @@ impl Zone {
             if hashing.opts_out && self.is_cut(owner) && !self.has(owner, Rtype::DS) {
                 continue;
             }
-            for above in name::ancestors(owner).take_while(|above| name::is_under(above, &self.apex)) {
+            for above in
+                name::ancestors(owner).take_while(|above| name::is_under(above, &self.apex))
+            {
                 hashed.insert(hash(above, hashing), above.to_vec());
             }
         }
@@ -136,18 +148,24 @@ impl Zone {
             let salt = if hashing.salt.is_empty() { "-" } else { hashing.salt };
             let head = format!("1 {flags} {} {salt} {next}", hashing.iterations);
             let text = format!("{head}{}", self.type_words(owner));
-            Set::of(&format!("{hash}.{}", display(&self.apex).trim_start_matches('.')), "NSEC3", &[&text])
+            Set::of(
+                &format!("{hash}.{}", display(&self.apex).trim_start_matches('.')),
+                "NSEC3",
+                &[&text],
+            )
         };
         hashed.iter().zip(nexts).map(set).collect()
     }
 
-    /// Names in, between and below those of the zone: two levels of these labels, and a third of a few.
+    /// Names in, between and below those of the zone: two levels of these labels, and a third of a
+    /// few.
     pub(crate) fn questions(&self, labels: &[&str]) -> Vec<Vec<u8>> {
         let mut level = vec![self.apex.clone()];
         let mut all = level.clone();
         for labels in [labels, labels, &["*", "a", "x"]] {
             let below = |parent: &Vec<u8>| {
-                let child = |label: &&str| [&[label.len() as u8], label.as_bytes(), parent].concat();
+                let child =
+                    |label: &&str| [&[label.len() as u8], label.as_bytes(), parent].concat();
                 labels.iter().map(child).collect::<Vec<_>>()
             };
             level = level.iter().flat_map(below).collect();
@@ -177,8 +195,10 @@ pub(crate) fn random_zone(random: &mut Random, apex: &str) -> Zone {
     const KINDS: [&str; 8] = ["A", "A", "TXT", "A TXT", "CNAME", "NS", "NS DS", "DNAME A"];
     let mut lines = vec![format!("{apex} SOA NS DNSKEY")];
     for _ in 0..random.below(12) {
-        let labels: Vec<&str> = (0..=random.below(3)).map(|_| ["*", "a", "b", "x"][random.below(4)]).collect();
-        // Wildcards that are delegations or aliases of trees mean nothing (RFC 4592 §4.2, RFC 6672 §3.3).
+        let labels: Vec<&str> =
+            (0..=random.below(3)).map(|_| ["*", "a", "b", "x"][random.below(4)]).collect();
+        // Wildcards that are delegations or aliases of trees mean nothing (RFC 4592 §4.2, RFC 6672
+        // §3.3).
         let kinds = if labels[0] == "*" { &KINDS[..5] } else { &KINDS[..] };
         lines.push(format!(
             "{}.{} {}",
@@ -191,7 +211,8 @@ pub(crate) fn random_zone(random: &mut Random, apex: &str) -> Zone {
     Zone::of(&lines)
 }
 
-/// A zone with one of each: delegations signed and not, empty non-terminals, wildcards, CNAME, DNAME, names around `*`.
+/// A zone with one of each: delegations signed and not, empty non-terminals, wildcards, CNAME,
+/// DNAME, names around `*`.
 pub(crate) fn one_of_each() -> Zone {
     Zone::of(&[
         "z. SOA NS DNSKEY MX",

@@ -1,8 +1,9 @@
 //! Clients of AdGuard Home, what is blocked and when, and safe search.
 //!
-//! Each client that has settings of its own gets a group for them; the others are in `default`. Tags become groups
-//! without lists, so that lists can ask for them and nothing else changes. Clients and tags keep their names: `$client`
-//! and `$ctag` go by them, in the rules of the user and in lists that are fetched.
+//! Each client that has settings of its own gets a group for them; the others are in `default`.
+//! Tags become groups without lists, so that lists can ask for them and nothing else changes.
+//! Clients and tags keep their names: `$client` and `$ctag` go by them, in the rules of the user
+//! and in lists that are fetched.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +33,8 @@ impl Defaults {
     pub(super) fn read(filtering: &mut Section, dns: &mut Section, draft: &mut Draft) -> Self {
         let mut services = Services::read(filtering, "filtering.blocked_services", draft);
         services.ids.extend(known(dns.texts("blocked_services"), "dns.blocked_services", draft));
-        let safe_search = safe_search(filtering, "filtering.safe_search", draft) || dns.flag("safesearch_enabled");
+        let safe_search = safe_search(filtering, "filtering.safe_search", draft)
+            || dns.flag("safesearch_enabled");
         Self { lists: draft.lists_for_groups(), safe_search, services }
     }
 }
@@ -45,15 +47,28 @@ struct Taken {
 }
 
 /// Reads `clients`.
-pub(super) fn read(root: &mut Section, defaults: &Defaults, exceptions: &mut Exceptions, draft: &mut Draft) {
+pub(super) fn read(
+    root: &mut Section,
+    defaults: &Defaults,
+    exceptions: &mut Exceptions,
+    draft: &mut Draft,
+) {
     let mut taken = Taken::default();
     taken.groups.unique("default".to_owned());
     let origin = "all clients without settings of their own".to_owned();
-    let group = Group { name: "default".to_owned(), origin, lists: defaults.lists.clone(), ..Group::default() };
+    let group = Group {
+        name: "default".to_owned(),
+        origin,
+        lists: defaults.lists.clone(),
+        ..Group::default()
+    };
     add_group(group, (defaults.safe_search, &defaults.services), exceptions, draft);
     let mut section = root.section("clients");
-    let clients: Vec<Persistent> =
-        section.sections("persistent").into_iter().map(|client| Persistent::read(client, draft)).collect();
+    let clients: Vec<Persistent> = section
+        .sections("persistent")
+        .into_iter()
+        .map(|client| Persistent::read(client, draft))
+        .collect();
     let tags: BTreeSet<&String> = clients.iter().flat_map(|client| &client.tags).collect();
     // Before the groups that are named here, so that these give way.
     tags.iter().for_each(|tag| drop(taken.groups.unique((*tag).clone())));
@@ -82,8 +97,10 @@ impl Persistent {
     fn read(mut section: Section, draft: &mut Draft) -> Self {
         let title = section.text("name").unwrap_or_default();
         let origin = format!("clients.persistent: {title}");
-        let (tags, wrong): (Vec<String>, Vec<String>) =
-            section.texts("tags").into_iter().partition(|tag| name::is_title(tag) && tag != "default");
+        let (tags, wrong): (Vec<String>, Vec<String>) = section
+            .texts("tags")
+            .into_iter()
+            .partition(|tag| name::is_title(tag) && tag != "default");
         for tag in wrong {
             draft.note(format!("{origin}: tags: {tag}"), "it cannot be the name of a group");
         }
@@ -91,11 +108,17 @@ impl Persistent {
     }
 }
 
-fn persistent(client: Persistent, defaults: &Defaults, known: (&mut Taken, &mut Exceptions), draft: &mut Draft) {
+fn persistent(
+    client: Persistent,
+    defaults: &Defaults,
+    known: (&mut Taken, &mut Exceptions),
+    draft: &mut Draft,
+) {
     let Persistent { section: mut client, title, origin, tags } = client;
     let (taken, exceptions) = known;
     let written = client.texts("ids");
-    let (written, client_ids): (Vec<String>, Vec<String>) = written.into_iter().partition(|id| is_address(id));
+    let (written, client_ids): (Vec<String>, Vec<String>) =
+        written.into_iter().partition(|id| is_address(id));
     for id in client_ids {
         draft.note(
             format!("{origin}: {id}"),
@@ -106,16 +129,24 @@ fn persistent(client: Persistent, defaults: &Defaults, known: (&mut Taken, &mut 
     if ids.is_empty() {
         return draft.note(origin, "nothing is left that it is known by");
     }
-    let mut name = if name::is_title(&title) { taken.clients.unique(title.clone()) } else { String::new() };
+    let mut name =
+        if name::is_title(&title) { taken.clients.unique(title.clone()) } else { String::new() };
     if name != title || name.is_empty() {
         name = taken.clients.unique(name::slug(&title, "client"));
-        draft.note(&origin, format!("it is called {name} here, which rules with $client have to name"));
+        draft.note(
+            &origin,
+            format!("it is called {name} here, which rules with $client have to name"),
+        );
     }
-    let group = Group { name: name::slug(&title, "client"), origin: origin.clone(), ..Group::default() };
+    let group =
+        Group { name: name::slug(&title, "client"), origin: origin.clone(), ..Group::default() };
     let mut groups = vec![own_group(&mut client, group, defaults, (taken, exceptions), draft)];
     groups.extend(tags);
     for server in client.texts("upstreams") {
-        draft.note(format!("{origin}: upstreams: {server}"), "servers for some clients only are not built yet");
+        draft.note(
+            format!("{origin}: upstreams: {server}"),
+            "servers for some clients only are not built yet",
+        );
     }
     client.quiet(&["uid", "upstreams_cache_enabled", "upstreams_cache_size"], draft);
     let logs = "what is kept of queries is set for all clients";
@@ -134,11 +165,14 @@ fn is_address(id: &str) -> bool {
     let id = id.trim();
     let is_network = id.parse::<std::net::IpAddr>().is_ok() || id.parse::<ipnet::IpNet>().is_ok();
     let is_octet = |part: &str| part.len() == 2 && u8::from_str_radix(part, 16).is_ok();
-    is_network || id.contains([':', '-']) && id.split([':', '-']).count() == 6 && id.split([':', '-']).all(is_octet)
+    is_network
+        || id.contains([':', '-'])
+            && id.split([':', '-']).count() == 6
+            && id.split([':', '-']).all(is_octet)
 }
 
-/// The group that says what is in force for a client: one of its own, after `group`, where its settings differ from
-/// those of all.
+/// The group that says what is in force for a client: one of its own, after `group`, where its
+/// settings differ from those of all.
 fn own_group(
     client: &mut Section,
     mut group: Group,
@@ -151,7 +185,8 @@ fn own_group(
     let uses_global_services = client.flag("use_global_blocked_services");
     let is_filtered = uses_global || client.flag("filtering_enabled");
     client.skip(&["filtering_enabled"]);
-    let own_safe_search = safe_search(client, &group.origin, draft) || client.flag("safesearch_enabled");
+    let own_safe_search =
+        safe_search(client, &group.origin, draft) || client.flag("safesearch_enabled");
     let own_services = Services::read(client, &group.origin, draft);
     if uses_global && uses_global_services {
         return "default".to_owned();
@@ -159,7 +194,10 @@ fn own_group(
     if is_filtered {
         group.lists.clone_from(&defaults.lists);
     } else if exceptions.has_rewrites() {
-        draft.note(format!("{}: filtering_enabled = false", group.origin), "rewrites hold for it all the same");
+        draft.note(
+            format!("{}: filtering_enabled = false", group.origin),
+            "rewrites hold for it all the same",
+        );
     }
     group.name = taken.groups.unique(group.name);
     let name = group.name.clone();
@@ -170,7 +208,12 @@ fn own_group(
 }
 
 /// Adds a group, and the rules for what is more than lists: blocked services go before safe search.
-fn add_group(group: Group, (safe_search, services): (bool, &Services), exceptions: &mut Exceptions, draft: &mut Draft) {
+fn add_group(
+    group: Group,
+    (safe_search, services): (bool, &Services),
+    exceptions: &mut Exceptions,
+    draft: &mut Draft,
+) {
     if safe_search || !services.ids.is_empty() {
         let whom = format!("client.group(\"{}\")", group.name);
         // Who is not filtered has no exceptions either.
@@ -190,7 +233,10 @@ fn safe_search(owner: &mut Section, origin: &str, draft: &mut Draft) -> bool {
     let is_on = section.flag("enabled");
     for (engine, value) in section.drain() {
         if is_on && value == Value::Bool(false) {
-            draft.note(format!("{origin}: {engine} is left out"), "safe search is for all engines or none here");
+            draft.note(
+                format!("{origin}: {engine} is left out"),
+                "safe search is for all engines or none here",
+            );
         }
     }
     is_on

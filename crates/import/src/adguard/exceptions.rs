@@ -1,6 +1,8 @@
-//! What AdGuard Home looks at before blocked services and safe search: rewrites, and the exceptions of its lists.
+//! What AdGuard Home looks at before blocked services and safe search: rewrites, and the exceptions
+//! of its lists.
 //!
-//! Here rules come before lists, so the rules that are made of services and safe search have to except such names.
+//! Here rules come before lists, so the rules that are made of services and safe search have to
+//! except such names.
 
 use std::collections::HashSet;
 
@@ -34,14 +36,18 @@ impl Exceptions {
         !self.rewrites.is_empty()
     }
 
-    /// Adds the exceptions among the rules of the user, but for those that are switched off or are about rewrites.
+    /// Adds the exceptions among the rules of the user, but for those that are switched off or are
+    /// about rewrites.
     pub(super) fn rules(&mut self, rules: &[String]) {
         let rules = rules.iter().filter_map(|rule| rule.trim().strip_prefix("@@"));
         let all: Vec<Exception> = rules.map(Exception::read).collect();
         let off = all.iter().filter(|one| one.has(BADFILTER));
-        let off: HashSet<(&str, Vec<&str>)> = off.map(|one| (one.pattern, one.without(BADFILTER))).collect();
+        let off: HashSet<(&str, Vec<&str>)> =
+            off.map(|one| (one.pattern, one.without(BADFILTER))).collect();
         let is_on = |one: &&Exception| {
-            !one.has(BADFILTER) && !one.has("dnsrewrite") && !off.contains(&(one.pattern, one.modifiers.clone()))
+            !one.has(BADFILTER)
+                && !one.has("dnsrewrite")
+                && !off.contains(&(one.pattern, one.modifiers.clone()))
         };
         self.lines.extend(all.iter().filter(is_on).map(Exception::line));
     }
@@ -51,18 +57,23 @@ impl Exceptions {
         if self.lists.is_none() {
             self.lists = Some(self.write(draft));
         }
-        let lists: Vec<String> = self.lists.iter().flatten().map(|list| format!("{list:?}")).collect();
+        let lists: Vec<String> =
+            self.lists.iter().flatten().map(|list| format!("{list:?}")).collect();
         if lists.is_empty() { String::new() } else { format!(" && !list({})", lists.join(", ")) }
     }
 
     fn write(&self, draft: &mut Draft) -> Vec<String> {
         let in_force = |kind| {
-            let lists = draft.lists.iter().filter(move |list| list.kind == kind && list.purpose == Purpose::Groups);
+            let lists = draft
+                .lists
+                .iter()
+                .filter(move |list| list.kind == kind && list.purpose == Purpose::Groups);
             lists.map(|list| list.name.clone()).collect::<Vec<_>>()
         };
         let mut lists = in_force(Kind::Allow);
         if in_force(Kind::Block).iter().any(|list| list != super::USER_RULES) {
-            let reason = "exceptions (@@) in them do not go before blocked services and safe search here";
+            let reason =
+                "exceptions (@@) in them do not go before blocked services and safe search here";
             draft.note("filters", reason);
         }
         if !self.lines.is_empty() {
@@ -84,15 +95,18 @@ impl<'a> Exception<'a> {
         // A pattern between slashes may have the mark in it.
         let from = if rule.starts_with('/') { rule.rfind('/').unwrap_or(0) } else { 0 };
         let mark = rule.get(from..).and_then(|rest| rest.find('$')).map(|at| from + at);
-        let (pattern, modifiers) = match mark.and_then(|at| Some((rule.get(..at)?, rule.get(at + 1..)?))) {
-            Some((pattern, modifiers)) => (pattern, modifiers.split(',').collect()),
-            None => (rule, Vec::new()),
-        };
+        let (pattern, modifiers) =
+            match mark.and_then(|at| Some((rule.get(..at)?, rule.get(at + 1..)?))) {
+                Some((pattern, modifiers)) => (pattern, modifiers.split(',').collect()),
+                None => (rule, Vec::new()),
+            };
         Self { pattern, modifiers }
     }
 
     fn has(&self, modifier: &str) -> bool {
-        self.modifiers.iter().any(|written| written.split('=').next().is_some_and(|name| name.trim() == modifier))
+        self.modifiers
+            .iter()
+            .any(|written| written.split('=').next().is_some_and(|name| name.trim() == modifier))
     }
 
     fn without(&self, modifier: &str) -> Vec<&'a str> {

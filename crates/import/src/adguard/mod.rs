@@ -1,6 +1,7 @@
 //! AdGuard Home: `AdGuardHome.yaml` (its wiki, "Configuration").
 //!
-//! Settings of filtering stood under `dns` before they got a section of their own; both places are looked at.
+//! Settings of filtering stood under `dns` before they got a section of their own; both places are
+//! looked at.
 
 mod clients;
 mod exceptions;
@@ -17,8 +18,17 @@ use crate::{name, yaml};
 use exceptions::Exceptions;
 
 /// Keys by which a file is known to be one of AdGuard Home.
-const KNOWN: &[&str] =
-    &["clients", "dhcp", "dns", "filters", "querylog", "schema_version", "user_rules", "users", "whitelist_filters"];
+const KNOWN: &[&str] = &[
+    "clients",
+    "dhcp",
+    "dns",
+    "filters",
+    "querylog",
+    "schema_version",
+    "user_rules",
+    "users",
+    "whitelist_filters",
+];
 /// Keys that say nothing about answers, or have one sensible value that the server has anyway.
 const QUIET: &[&str] = &[
     "auth_attempts",
@@ -91,7 +101,10 @@ pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(
     if dns.is_off("hostsfile_enabled") {
         draft.quiet("dns.hostsfile_enabled");
     } else {
-        draft.note("/etc/hosts", "names of the machine are not read; write those of the network as [[record]]");
+        draft.note(
+            "/etc/hosts",
+            "names of the machine are not read; write those of the network as [[record]]",
+        );
         dns.skip(&["hostsfile_enabled"]);
     }
     blocking(&mut filtering, &mut dns, draft);
@@ -126,7 +139,10 @@ fn leave(mut root: Section, mut dns: Section, mut filtering: Section, draft: &mu
     root.quiet(QUIET, draft);
     let reasons = [
         ("users", "the web interface has no accounts of its own"),
-        ("http", "there is no web interface here; for metrics and the page of blocked names see `http` in the manual"),
+        (
+            "http",
+            "there is no web interface here; for metrics and the page of blocked names see `http` in the manual",
+        ),
         ("querylog", "queries are not logged"),
         ("statistics", "what is counted is in the metrics"),
     ];
@@ -134,7 +150,10 @@ fn leave(mut root: Section, mut dns: Section, mut filtering: Section, draft: &mu
     dns.quiet(QUIET_DNS, draft);
     let reasons = [
         ("enable_dnssec", "recursion validates here; what comes from forwarding is not validated"),
-        ("edns_client_subnet", "client subnets are not made here; `ecs` of [[forward]] passes on those of clients"),
+        (
+            "edns_client_subnet",
+            "client subnets are not made here; `ecs` of [[forward]] passes on those of clients",
+        ),
         ("bootstrap_dns", "servers are named by address here, so none is needed"),
         ("ipset", "sets of the packet filter are not filled from answers"),
         ("safebrowsing_enabled", LOOKED_UP),
@@ -147,7 +166,8 @@ fn leave(mut root: Section, mut dns: Section, mut filtering: Section, draft: &mu
 
 /// Listeners and who is answered.
 fn server(dns: &mut Section, draft: &mut Draft) {
-    let port = dns.number("port").and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0);
+    let port =
+        dns.number("port").and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0);
     let mut hosts = dns.texts("bind_hosts");
     hosts.extend(dns.text("bind_host"));
     if hosts.is_empty() && port.is_some() {
@@ -167,9 +187,15 @@ fn server(dns: &mut Section, draft: &mut Draft) {
     denied(dns, draft);
     blocked_hosts(dns.texts("blocked_hosts"), draft);
     let limit = dns.number("ratelimit").filter(|limit| *limit > 0);
-    let exempt: Vec<String> = dns.texts("ratelimit_whitelist").iter().filter_map(|text| network(text)).collect();
+    let exempt: Vec<String> =
+        dns.texts("ratelimit_whitelist").iter().filter_map(|text| network(text)).collect();
     if let Some(limit) = limit {
-        draft.set_within(("rate-limit", "responses-per-second"), limit, (1, 1_000_000), "dns.ratelimit");
+        draft.set_within(
+            ("rate-limit", "responses-per-second"),
+            limit,
+            (1, 1_000_000),
+            "dns.ratelimit",
+        );
         draft.note(
             "dns.ratelimit",
             "carried as a limit of equal answers to one network: others are not counted together",
@@ -179,7 +205,12 @@ fn server(dns: &mut Section, draft: &mut Draft) {
         }
     }
     if dns.flag("aaaa_disabled") {
-        draft.rule(Rule::block("no ipv6", "qtype == \"AAAA\"".to_owned(), "nodata", "dns.aaaa_disabled"));
+        draft.rule(Rule::block(
+            "no ipv6",
+            "qtype == \"AAAA\"".to_owned(),
+            "nodata",
+            "dns.aaaa_disabled",
+        ));
     }
     bogus(dns.texts("bogus_nxdomain"), draft);
 }
@@ -202,30 +233,41 @@ fn allowed(dns: &mut Section, draft: &mut Draft) {
     let is_missing = |own: &&str| !networks.iter().any(|network| network == own);
     let own: Vec<&str> = ["127.0.0.0/8", "::1/128"].into_iter().filter(is_missing).collect();
     if !own.is_empty() {
-        let reason = format!("{} are added: the server asks itself for the servers of lists", own.join(", "));
+        let reason = format!(
+            "{} are added: the server asks itself for the servers of lists",
+            own.join(", ")
+        );
         draft.note("dns.allowed_clients", reason);
     }
-    let all: Vec<String> = networks.iter().cloned().chain(own.iter().map(|network| (*network).to_owned())).collect();
+    let all: Vec<String> =
+        networks.iter().cloned().chain(own.iter().map(|network| (*network).to_owned())).collect();
     draft.set("server", "allow", all, "dns.allowed_clients");
 }
 
 /// Names that nobody is answered: those of class CH are none of them here, the others are rules.
 fn blocked_hosts(written: Vec<String>, draft: &mut Draft) {
-    let (of_server, names): (Vec<String>, Vec<String>) =
-        written.into_iter().partition(|name| ["version.bind", "id.server", "hostname.bind"].contains(&name.as_str()));
+    let (of_server, names): (Vec<String>, Vec<String>) = written
+        .into_iter()
+        .partition(|name| ["version.bind", "id.server", "hostname.bind"].contains(&name.as_str()));
     for name in of_server {
         draft.quiet(format!("dns.blocked_hosts: {name}"));
     }
     if !names.is_empty() {
         let list = draft.condition_list("refused names", &names, "dns.blocked_hosts");
-        draft.rule(Rule::doing("drop", "refused names", format!("list({list:?})"), "dns.blocked_hosts"));
+        draft.rule(Rule::doing(
+            "drop",
+            "refused names",
+            format!("list({list:?})"),
+            "dns.blocked_hosts",
+        ));
     }
 }
 
 fn denied(dns: &mut Section, draft: &mut Draft) {
     let written = dns.texts("disallowed_clients");
     for text in written.iter().filter(|text| network(text).is_none()) {
-        draft.note(format!("dns.disallowed_clients: {text}"), "clients are refused by address here");
+        draft
+            .note(format!("dns.disallowed_clients: {text}"), "clients are refused by address here");
     }
     let networks: Vec<String> =
         written.iter().filter_map(|text| network(text)).map(|net| format!("\"{net}\"")).collect();
@@ -252,7 +294,8 @@ fn cache(dns: &mut Section, draft: &mut Draft) {
         draft.set_within(("cache", "packet-bytes"), size, CACHE_RANGE, "dns.cache_size");
     }
     dns.skip(&["cache_enabled"]);
-    let (min, max) = (dns.number("cache_ttl_min").unwrap_or(0), dns.number("cache_ttl_max").unwrap_or(0));
+    let (min, max) =
+        (dns.number("cache_ttl_min").unwrap_or(0), dns.number("cache_ttl_max").unwrap_or(0));
     if min > 0 {
         draft.set_within(("cache", "min-ttl-secs"), min, MIN_TTL_RANGE, "dns.cache_ttl_min");
     }
@@ -277,7 +320,8 @@ fn translation(dns: &mut Section, draft: &mut Draft) {
 fn blocking(filtering: &mut Section, dns: &mut Section, draft: &mut Draft) {
     let mut text = |key: &str| filtering.text(key).or_else(|| dns.text(key));
     let mode = text("blocking_mode").unwrap_or_default();
-    let addresses: Vec<String> = [text("blocking_ipv4"), text("blocking_ipv6")].into_iter().flatten().collect();
+    let addresses: Vec<String> =
+        [text("blocking_ipv4"), text("blocking_ipv6")].into_iter().flatten().collect();
     let is_custom = mode == "custom_ip" && !addresses.is_empty();
     let answer = match mode.as_str() {
         "nxdomain" => "nxdomain",
@@ -293,8 +337,15 @@ fn blocking(filtering: &mut Section, dns: &mut Section, draft: &mut Draft) {
     if is_custom {
         draft.set("policy", "block-addresses", addresses, "filtering.blocking_ipv4, blocking_ipv6");
     }
-    if let Some(secs) = filtering.number("blocked_response_ttl").or_else(|| dns.number("blocked_response_ttl")) {
-        draft.set_within(("policy", "block-ttl-secs"), secs, MIN_TTL_RANGE, "filtering.blocked_response_ttl");
+    if let Some(secs) =
+        filtering.number("blocked_response_ttl").or_else(|| dns.number("blocked_response_ttl"))
+    {
+        draft.set_within(
+            ("policy", "block-ttl-secs"),
+            secs,
+            MIN_TTL_RANGE,
+            "filtering.blocked_response_ttl",
+        );
     }
     for key in ["filtering_enabled", "protection_enabled", "rewrites_enabled"] {
         if filtering.is_off(key) || dns.is_off(key) {
@@ -310,8 +361,13 @@ fn blocking(filtering: &mut Section, dns: &mut Section, draft: &mut Draft) {
 }
 
 /// Rewrites: records without reverse names, with the TTL of blocked names.
-fn rewrites(rewrites: impl Iterator<Item = Section>, exceptions: &mut Exceptions, draft: &mut Draft) {
-    let ttl_secs = draft.settings.get(&("policy", "block-ttl-secs")).and_then(|(value, _)| value.as_integer());
+fn rewrites(
+    rewrites: impl Iterator<Item = Section>,
+    exceptions: &mut Exceptions,
+    draft: &mut Draft,
+) {
+    let ttl_secs =
+        draft.settings.get(&("policy", "block-ttl-secs")).and_then(|(value, _)| value.as_integer());
     let ttl_secs = ttl_secs.and_then(|secs| u32::try_from(secs).ok()).or(Some(REWRITE_TTL_SECS));
     let origin = "filtering.rewrites";
     let mut rules = Vec::new();
@@ -323,7 +379,10 @@ fn rewrites(rewrites: impl Iterator<Item = Section>, exceptions: &mut Exceptions
         };
         let what = format!("filtering.rewrites: {owner} -> {answer}");
         let mut record = |rtype, data: &str| {
-            draft.record(Record { owner: &owner, rtype, data, ttl_secs, reverse: Reverse::Absent }, origin);
+            draft.record(
+                Record { owner: &owner, rtype, data, ttl_secs, reverse: Reverse::Absent },
+                origin,
+            );
         };
         if rewrite.is_off("enabled") {
             draft.note(what, "it was turned off");
@@ -362,9 +421,14 @@ fn wildcard_over(owner: &str, target: &str) -> Option<String> {
 
 /// Lists of both kinds.
 fn lists(root: &mut Section, filtering: &mut Section, dns: &mut Section, draft: &mut Draft) {
-    let interval = filtering.number("filters_update_interval").or_else(|| dns.number("filters_update_interval"));
+    let interval = filtering
+        .number("filters_update_interval")
+        .or_else(|| dns.number("filters_update_interval"));
     if interval == Some(0) {
-        draft.note("filtering.filters_update_interval = 0", "lists are always refreshed; set `refresh` to a long time");
+        draft.note(
+            "filtering.filters_update_interval = 0",
+            "lists are always refreshed; set `refresh` to a long time",
+        );
     }
     for (key, kind) in [("filters", Kind::Block), ("whitelist_filters", Kind::Allow)] {
         for mut filter in root.sections(key) {
@@ -389,7 +453,8 @@ fn lists(root: &mut Section, filtering: &mut Section, dns: &mut Section, draft: 
 
 /// The rules of the user as a list of their own.
 fn user_rules(root: &mut Section, exceptions: &mut Exceptions, draft: &mut Draft) {
-    let rules: Vec<String> = root.texts("user_rules").into_iter().filter(|rule| !rule.is_empty()).collect();
+    let rules: Vec<String> =
+        root.texts("user_rules").into_iter().filter(|rule| !rule.is_empty()).collect();
     if !rules.is_empty() {
         draft.own_list(USER_RULES, "adblock", Kind::Block, &rules, "user_rules");
         exceptions.rules(&rules);

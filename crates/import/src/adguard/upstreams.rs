@@ -1,4 +1,5 @@
-//! Where AdGuard Home sends queries: lists of servers in which some lines are for certain zones only.
+//! Where AdGuard Home sends queries: lists of servers in which some lines are for certain zones
+//! only.
 
 use crate::draft::Draft;
 use crate::reverse;
@@ -9,7 +10,8 @@ use crate::source::{self, Files, MAX_TEXT};
 pub(super) fn read(dns: &mut Section, files: &dyn Files, draft: &mut Draft) {
     let mut lines = dns.texts("upstream_dns");
     if let Some(path) = dns.text("upstream_dns_file") {
-        match source::octets(files, &path, MAX_TEXT).and_then(|octets| source::text(&path, &octets)) {
+        match source::octets(files, &path, MAX_TEXT).and_then(|octets| source::text(&path, &octets))
+        {
             Ok(text) => lines = source::lines(&text).map(|(_, line)| line.to_owned()).collect(),
             Err(error) => draft.note("dns.upstream_dns_file", error),
         }
@@ -29,21 +31,28 @@ pub(super) fn read(dns: &mut Section, files: &dyn Files, draft: &mut Draft) {
     dns.skip(&["use_private_ptr_resolvers"]);
     if has_private {
         for zone in reverse::private_zones() {
-            private.iter().for_each(|server| draft.forward(&zone, server, "dns.local_ptr_upstreams"));
+            private
+                .iter()
+                .for_each(|server| draft.forward(&zone, server, "dns.local_ptr_upstreams"));
         }
     }
     if !draft.forwards.contains_key(".") {
-        draft.note("dns.upstream_dns", "no server for all names could be carried over: they are asked from the root");
+        draft.note(
+            "dns.upstream_dns",
+            "no server for all names could be carried over: they are asked from the root",
+        );
     }
 }
 
-/// One line: `SERVER`, or `[/ZONE/ZONE/]SERVER SERVER`, or `[/ZONE/]#` for the servers of all names.
+/// One line: `SERVER`, or `[/ZONE/ZONE/]SERVER SERVER`, or `[/ZONE/]#` for the servers of all
+/// names.
 fn upstream(line: &str, origin: &str, draft: &mut Draft) {
     let line = line.trim();
     if line.is_empty() || line.starts_with('#') {
         return;
     }
-    let Some((zones, servers)) = line.strip_prefix("[/").and_then(|rest| rest.split_once("/]")) else {
+    let Some((zones, servers)) = line.strip_prefix("[/").and_then(|rest| rest.split_once("/]"))
+    else {
         return draft.forward(".", line, origin);
     };
     for zone in zones.split('/') {
@@ -54,7 +63,10 @@ fn upstream(line: &str, origin: &str, draft: &mut Draft) {
         }
         let zone = match zone.strip_prefix("*.") {
             Some(parent) => {
-                draft.note(format!("{origin}: {line}"), format!("the rule is for {parent} itself too"));
+                draft.note(
+                    format!("{origin}: {line}"),
+                    format!("the rule is for {parent} itself too"),
+                );
                 parent
             }
             None => zone,
@@ -88,12 +100,16 @@ fn mode(dns: &mut Section, draft: &mut Draft) {
 /// Servers asked where the others fail: the last ones of an ordered rule.
 fn fallback(servers: Vec<String>, draft: &mut Draft) {
     let has_rule = draft.forwards.contains_key(".");
-    let lines: Vec<String> = servers.into_iter().filter(|line| !line.trim_start().starts_with('#')).collect();
+    let lines: Vec<String> =
+        servers.into_iter().filter(|line| !line.trim_start().starts_with('#')).collect();
     for server in &lines {
         upstream(server, "dns.fallback_dns", draft);
     }
     if has_rule && !lines.is_empty() {
         draft.strategy(".", "ordered");
-        draft.note("dns.fallback_dns", "carried as the last servers of the rule, which are asked in order");
+        draft.note(
+            "dns.fallback_dns",
+            "carried as the last servers of the rule, which are asked in order",
+        );
     }
 }

@@ -18,7 +18,9 @@ pub(super) fn read(mut blocking: Section, mut lookup: Section, draft: &mut Draft
     answer(&mut blocking, draft);
     let refresh_hours = refresh(&mut blocking, draft);
     let mut lists = ByName::new();
-    for (key, former, kind) in [("denylists", "blackLists", Kind::Block), ("allowlists", "whiteLists", Kind::Allow)] {
+    for (key, former, kind) in
+        [("denylists", "blackLists", Kind::Block), ("allowlists", "whiteLists", Kind::Allow)]
+    {
         let sections = [blocking.section(key), blocking.section(former)];
         for section in sections {
             named_lists(section, kind, refresh_hours, &mut lists, draft);
@@ -35,7 +37,8 @@ pub(super) fn read(mut blocking: Section, mut lookup: Section, draft: &mut Draft
     lookup.leave(&[("singleNameOrder", order)], draft);
 }
 
-/// `clientLookup.upstream`: who knows the names of clients. The server asks itself for them here, so they are forwarded.
+/// `clientLookup.upstream`: who knows the names of clients. The server asks itself for them here,
+/// so they are forwarded.
 fn names_of_clients(lookup: &mut Section, draft: &mut Draft) {
     let origin = "clientLookup.upstream";
     let Some(server) = lookup.text("upstream") else { return };
@@ -60,8 +63,11 @@ fn names_of_clients(lookup: &mut Section, draft: &mut Draft) {
 
 fn answer(blocking: &mut Section, draft: &mut Draft) {
     let written = blocking.text("blockType").unwrap_or_else(|| "zeroIp".to_owned());
-    let addresses: Vec<String> =
-        written.split(',').map(|text| text.trim().to_owned()).filter(|text| text.parse::<IpAddr>().is_ok()).collect();
+    let addresses: Vec<String> = written
+        .split(',')
+        .map(|text| text.trim().to_owned())
+        .filter(|text| text.parse::<IpAddr>().is_ok())
+        .collect();
     let answer = match written.to_ascii_lowercase().as_str() {
         "nxdomain" => "nxdomain",
         _ if !addresses.is_empty() => "addresses",
@@ -76,7 +82,12 @@ fn answer(blocking: &mut Section, draft: &mut Draft) {
         draft.set("policy", "block-addresses", addresses, "blocking.blockType");
     }
     if let Some(millis) = blocking.text("blockTTL").and_then(|text| millis(&text)) {
-        draft.set_within(("policy", "block-ttl-secs"), millis / 1_000, TTL_RANGE, "blocking.blockTTL");
+        draft.set_within(
+            ("policy", "block-ttl-secs"),
+            millis / 1_000,
+            TTL_RANGE,
+            "blocking.blockTTL",
+        );
     }
 }
 
@@ -90,13 +101,22 @@ fn refresh(blocking: &mut Section, draft: &mut Draft) -> Option<u64> {
     match millis(&period).filter(|millis| *millis > 0) {
         Some(millis) => Some((millis / 3_600_000).max(1)),
         None => {
-            draft.note(format!("blocking.loading.refreshPeriod = {period}"), "lists are always refreshed");
+            draft.note(
+                format!("blocking.loading.refreshPeriod = {period}"),
+                "lists are always refreshed",
+            );
             None
         }
     }
 }
 
-fn named_lists(mut section: Section, kind: Kind, refresh_hours: Option<u64>, lists: &mut ByName, draft: &mut Draft) {
+fn named_lists(
+    mut section: Section,
+    kind: Kind,
+    refresh_hours: Option<u64>,
+    lists: &mut ByName,
+    draft: &mut Draft,
+) {
     for (name, sources) in section.drain() {
         let origin = section.name(&name);
         let sources = match sources {
@@ -104,7 +124,8 @@ fn named_lists(mut section: Section, kind: Kind, refresh_hours: Option<u64>, lis
             one => vec![one],
         };
         for source in &sources {
-            // A block of text ends with the end of its last line, so one of a single line has one, too.
+            // A block of text ends with the end of its last line, so one of a single line has one,
+            // too.
             let is_inline = source.as_str().is_some_and(|text| text.contains('\n'));
             let Some(source) = shown(source) else {
                 draft.note(&origin, "neither a text nor an address");
@@ -117,10 +138,18 @@ fn named_lists(mut section: Section, kind: Kind, refresh_hours: Option<u64>, lis
             } else if let Some(place) = Place::parse(&source) {
                 draft.list(
                     &wanted,
-                    List { kind, refresh_hours, tags: vec![name::slug(&name, "list")], ..List::at(place, &origin) },
+                    List {
+                        kind,
+                        refresh_hours,
+                        tags: vec![name::slug(&name, "list")],
+                        ..List::at(place, &origin)
+                    },
                 )
             } else {
-                draft.note(format!("{origin}: {source}"), "neither an address on the web nor a full path");
+                draft.note(
+                    format!("{origin}: {source}"),
+                    "neither an address on the web nor a full path",
+                );
                 continue;
             };
             if kind == Kind::Allow && !lists.contains_key(&name) {

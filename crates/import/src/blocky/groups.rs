@@ -1,8 +1,9 @@
 //! `clientGroupsBlock` of blocky, and the clients of `clientLookup`.
 //!
-//! A client has the lists of all keys that it matches there: its names, its address, and each network that the address
-//! is in; those of `default` only where none matches. Here an address belongs to one client alone, so what holds for a
-//! network is put into the groups of addresses and networks within it.
+//! A client has the lists of all keys that it matches there: its names, its address, and each
+//! network that the address is in; those of `default` only where none matches. Here an address
+//! belongs to one client alone, so what holds for a network is put into the groups of addresses and
+//! networks within it.
 
 use std::net::IpAddr;
 
@@ -16,7 +17,8 @@ use crate::section::shown;
 use super::blocking::ByName;
 
 const DEFAULT: &str = "default";
-/// Most keys and clients that are looked at: one more than a configuration holds, which is an error in the end.
+/// Most keys and clients that are looked at: one more than a configuration holds, which is an error
+/// in the end.
 const MAX_KEYS: usize = 1_001;
 const MAX_CLIENTS: usize = 60_001;
 
@@ -39,18 +41,30 @@ impl Key {
         let holds = |network: IpNet| client.networks.iter().any(|id| network.contains(id));
         match self.network {
             Some(network) => holds(network),
-            None => self.text != DEFAULT && matches(&self.text.to_lowercase(), &client.name.to_lowercase()),
+            None => {
+                self.text != DEFAULT
+                    && matches(&self.text.to_lowercase(), &client.name.to_lowercase())
+            }
         }
     }
 }
 
 /// Reads both tables.
-pub(super) fn read(by_client: Vec<(String, Value)>, clients: Vec<(String, Value)>, lists: &ByName, draft: &mut Draft) {
-    let clients: Vec<Known> = clients.into_iter().take(MAX_CLIENTS).map(|(name, value)| known(name, &value)).collect();
+pub(super) fn read(
+    by_client: Vec<(String, Value)>,
+    clients: Vec<(String, Value)>,
+    lists: &ByName,
+    draft: &mut Draft,
+) {
+    let clients: Vec<Known> =
+        clients.into_iter().take(MAX_CLIENTS).map(|(name, value)| known(name, &value)).collect();
     let mut names = Names::default();
     names.unique(DEFAULT.to_owned());
-    let mut keys: Vec<Key> =
-        by_client.into_iter().take(MAX_KEYS).filter_map(|(text, value)| key(text, &value, lists, &mut names)).collect();
+    let mut keys: Vec<Key> = by_client
+        .into_iter()
+        .take(MAX_KEYS)
+        .filter_map(|(text, value)| key(text, &value, lists, &mut names))
+        .collect();
     if !keys.iter().any(|key| key.text == DEFAULT) {
         let origin = "without a group `default` nothing is blocked for other clients".to_owned();
         let group = Group { name: DEFAULT.to_owned(), origin, ..Group::default() };
@@ -61,9 +75,13 @@ pub(super) fn read(by_client: Vec<(String, Value)>, clients: Vec<(String, Value)
     let mut names = Names::default();
     for client in &clients {
         let origin = format!("clientLookup.clients: {}", client.name);
-        let ids: Vec<String> = client.ids.iter().filter_map(|id| draft.client_id(id, &origin)).collect();
-        let mut groups: Vec<String> =
-            keys.iter().filter(|key| key.is_for(client)).map(|key| key.group.name.clone()).collect();
+        let ids: Vec<String> =
+            client.ids.iter().filter_map(|id| draft.client_id(id, &origin)).collect();
+        let mut groups: Vec<String> = keys
+            .iter()
+            .filter(|key| key.is_for(client))
+            .map(|key| key.group.name.clone())
+            .collect();
         if groups.is_empty() {
             groups.push(DEFAULT.to_owned());
         }
@@ -83,7 +101,10 @@ fn texts(value: &Value) -> Vec<String> {
 }
 
 fn network(text: &str) -> Option<IpNet> {
-    text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from)).ok().map(|network| network.trunc())
+    text.parse::<IpNet>()
+        .or_else(|_| text.parse::<IpAddr>().map(IpNet::from))
+        .ok()
+        .map(|network| network.trunc())
 }
 
 fn known(name: String, value: &Value) -> Known {
@@ -94,7 +115,8 @@ fn known(name: String, value: &Value) -> Known {
 fn key(text: String, value: &Value, lists: &ByName, names: &mut Names) -> Option<Key> {
     let wanted = texts(value);
     let lists = wanted.iter().filter_map(|name| lists.get(name)).flatten().cloned().collect();
-    let name = if text == DEFAULT { text.clone() } else { names.unique(name::slug(&text, "group")) };
+    let name =
+        if text == DEFAULT { text.clone() } else { names.unique(name::slug(&text, "group")) };
     let origin = format!("blocking.clientGroupsBlock: {text}");
     let group = Group { name, origin, clients: Vec::new(), lists };
     Some(Key { network: network(&text), text, group })
@@ -123,16 +145,21 @@ fn inherit(keys: &mut [Key]) {
         keys.iter().filter_map(|key| Some((key.network?, key.group.lists.clone()))).collect();
     for key in keys {
         let Some(own) = key.network else { continue };
-        for (_, lists) in networks.iter().filter(|(network, _)| *network != own && network.contains(&own)) {
-            let absent: Vec<String> = lists.iter().filter(|list| !key.group.lists.contains(list)).cloned().collect();
+        for (_, lists) in
+            networks.iter().filter(|(network, _)| *network != own && network.contains(&own))
+        {
+            let absent: Vec<String> =
+                lists.iter().filter(|list| !key.group.lists.contains(list)).cloned().collect();
             key.group.lists.extend(absent);
         }
     }
 }
 
-/// Does a name match a pattern in which `*` is any text and `?` any character? Sets of characters are not looked at.
+/// Does a name match a pattern in which `*` is any text and `?` any character? Sets of characters
+/// are not looked at.
 fn matches(pattern: &str, name: &str) -> bool {
-    let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
+    let (pattern, name): (Vec<char>, Vec<char>) =
+        (pattern.chars().collect(), name.chars().collect());
     let (mut at, mut in_name) = (0, 0);
     // Where to go on after the last `*`.
     let mut star: Option<(usize, usize)> = None;
@@ -142,7 +169,9 @@ fn matches(pattern: &str, name: &str) -> bool {
                 star = Some((at, in_name));
                 at += 1;
             }
-            (Some(&c), _) if c == '?' || Some(&c) == name.get(in_name) => (at, in_name) = (at + 1, in_name + 1),
+            (Some(&c), _) if c == '?' || Some(&c) == name.get(in_name) => {
+                (at, in_name) = (at + 1, in_name + 1)
+            }
             (_, Some((star_at, taken))) => {
                 star = Some((star_at, taken + 1));
                 (at, in_name) = (star_at + 1, taken + 1);

@@ -63,7 +63,10 @@ pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(
         ("bootstrapDns", "servers are named by address here, so none is needed"),
         ("redis", "caches are not shared between servers yet"),
         ("dnssec", "recursion validates here; what comes from forwarding is not validated"),
-        ("ecs", "client subnets are not made here; `ecs` of [[forward]] passes on those of clients"),
+        (
+            "ecs",
+            "client subnets are not made here; `ecs` of [[forward]] passes on those of clients",
+        ),
     ];
     root.leave(&reasons, draft);
     Ok(())
@@ -77,7 +80,11 @@ fn text(path: &str, files: &dyn Files) -> Result<Vec<u8>, Error> {
     let mut joined = Vec::new();
     let is_yaml = |name: &&String| name.ends_with(".yml") || name.ends_with(".yaml");
     for name in names.iter().filter(is_yaml).take(MAX_INCLUDES) {
-        joined.extend(source::octets(files, &format!("{path}/{name}"), MAX_TEXT - joined.len() as u64)?);
+        joined.extend(source::octets(
+            files,
+            &format!("{path}/{name}"),
+            MAX_TEXT - joined.len() as u64,
+        )?);
         joined.push(b'\n');
     }
     Ok(joined)
@@ -95,7 +102,9 @@ fn listen(root: &mut Section, draft: &mut Draft) {
                 listen.push(SocketAddr::from(([0; 16], port)));
             }
             (_, Ok(address)) => listen.push(address),
-            _ => draft.note(format!("ports.dns: {text}"), "expected a port, or an address with one"),
+            _ => {
+                draft.note(format!("ports.dns: {text}"), "expected a port, or an address with one")
+            }
         }
     }
     if listen.is_empty() {
@@ -126,11 +135,17 @@ fn upstreams(root: &mut Section, draft: &mut Draft) {
         _ => {}
     }
     if count == 0 {
-        draft.note("upstreams", "no server for all names could be carried over: they are asked from the root");
+        draft.note(
+            "upstreams",
+            "no server for all names could be carried over: they are asked from the root",
+        );
     }
     for (client, _) in groups.drain().into_iter().chain(former.drain()) {
         if client != "default" {
-            draft.note(format!("upstreams.groups.{client}"), "servers for some clients only are not built yet");
+            draft.note(
+                format!("upstreams.groups.{client}"),
+                "servers for some clients only are not built yet",
+            );
         }
     }
     upstreams.quiet(&["init", "timeout", "userAgent"], draft);
@@ -145,7 +160,10 @@ fn custom(mut section: Section, draft: &mut Draft) {
         let place = format!("customDNS.mapping: {owner}");
         let text = value_text(&value);
         for data in text.split(',').map(str::trim).filter(|data| !data.is_empty()) {
-            let alias = data.strip_prefix("CNAME(").and_then(|rest| rest.strip_suffix(')')).and_then(name::domain);
+            let alias = data
+                .strip_prefix("CNAME(")
+                .and_then(|rest| rest.strip_suffix(')'))
+                .and_then(name::domain);
             let (rtype, data) = match (data.parse::<IpAddr>(), alias) {
                 (Ok(IpAddr::V4(_)), _) => ("A", data.to_owned()),
                 (Ok(IpAddr::V6(_)), _) => ("AAAA", data.to_owned()),
@@ -157,22 +175,33 @@ fn custom(mut section: Section, draft: &mut Draft) {
             };
             for owner in [owner.clone(), format!("*.{owner}")] {
                 let reverse = Reverse::Answered;
-                draft.record(Record { owner: &owner, rtype, data: &data, ttl_secs, reverse }, &place);
+                draft.record(
+                    Record { owner: &owner, rtype, data: &data, ttl_secs, reverse },
+                    &place,
+                );
             }
         }
     }
     if section.is_off("filterUnmappedTypes") {
-        draft.note("customDNS.filterUnmappedTypes = false", "other types of such names have no data here");
+        draft.note(
+            "customDNS.filterUnmappedTypes = false",
+            "other types of such names have no data here",
+        );
     }
     section.quiet(&["filterUnmappedTypes"], draft);
     let zone = "zone files are not read by an import; write its records as [[record]]";
-    section.leave(&[("zone", zone), ("rewrite", "names are not rewritten before they are looked up")], draft);
+    section.leave(
+        &[("zone", zone), ("rewrite", "names are not rewritten before they are looked up")],
+        draft,
+    );
 }
 
 /// A text, or the texts of a list between commas.
 fn value_text(value: &serde_json::Value) -> String {
     match value {
-        serde_json::Value::Array(items) => items.iter().filter_map(shown).collect::<Vec<_>>().join(","),
+        serde_json::Value::Array(items) => {
+            items.iter().filter_map(shown).collect::<Vec<_>>().join(",")
+        }
         value => shown(value).unwrap_or_default(),
     }
 }
@@ -187,14 +216,19 @@ fn conditional(mut section: Section, draft: &mut Draft) {
                 servers.split(',').for_each(|server| draft.forward_dotless(server, &place));
                 continue;
             }
-            for server in value_text(&value).split(',').map(str::trim).filter(|server| !server.is_empty()) {
+            for server in
+                value_text(&value).split(',').map(str::trim).filter(|server| !server.is_empty())
+            {
                 draft.forward(zone, server, &place);
             }
         }
     }
     let fallback = "names that a server of their own does not know are not asked for elsewhere";
     section.leave(
-        &[("fallbackUpstream", fallback), ("rewrite", "names are not rewritten before they are looked up")],
+        &[
+            ("fallbackUpstream", fallback),
+            ("rewrite", "names are not rewritten before they are looked up"),
+        ],
         draft,
     );
 }
@@ -203,7 +237,10 @@ fn caching(mut section: Section, draft: &mut Draft) {
     let mut secs = |key: &str| {
         // Minutes are what a number alone means here.
         let text = section.text(key)?;
-        text.parse::<u64>().map(|minutes| minutes.saturating_mul(60)).ok().or_else(|| Some(millis(&text)? / 1_000))
+        text.parse::<u64>()
+            .map(|minutes| minutes.saturating_mul(60))
+            .ok()
+            .or_else(|| Some(millis(&text)? / 1_000))
     };
     let (min, max, negative) = (secs("minTime"), secs("maxTime"), secs("cacheTimeNegative"));
     if let Some(min) = min.filter(|secs| *secs > 0) {
@@ -213,14 +250,23 @@ fn caching(mut section: Section, draft: &mut Draft) {
         draft.set_within(("cache", "max-ttl-secs"), max, TTL_RANGE, "caching.maxTime");
     }
     if let Some(negative) = negative {
-        draft.set_within(("cache", "negative-max-ttl-secs"), negative, TTL_RANGE, "caching.cacheTimeNegative");
+        draft.set_within(
+            ("cache", "negative-max-ttl-secs"),
+            negative,
+            TTL_RANGE,
+            "caching.cacheTimeNegative",
+        );
     }
     let prefetches = section.flag("prefetching");
     draft.set("cache", "prefetch", prefetches, "caching.prefetching");
     let own = "which names are fetched ahead is decided by how often they are asked for";
-    let reasons = ["prefetchExpires", "prefetchThreshold", "prefetchMaxItemsCount"].map(|key| (key, own));
-    section
-        .leave(&[&reasons[..], &[("maxItemsCount", "caches are sized in octets here: see [cache]")]].concat(), draft);
+    let reasons =
+        ["prefetchExpires", "prefetchThreshold", "prefetchMaxItemsCount"].map(|key| (key, own));
+    section.leave(
+        &[&reasons[..], &[("maxItemsCount", "caches are sized in octets here: see [cache]")]]
+            .concat(),
+        draft,
+    );
 }
 
 /// `dns64`, where it is on.
@@ -249,7 +295,8 @@ fn filters(root: &mut Section, draft: &mut Draft) {
     for name in types.iter().filter(|name| !known(name)) {
         draft.note(format!("filtering.queryTypes: {name}"), "there is no such type of record");
     }
-    let quoted: Vec<String> = types.iter().filter(known).map(|name| format!("\"{name}\"")).collect();
+    let quoted: Vec<String> =
+        types.iter().filter(known).map(|name| format!("\"{name}\"")).collect();
     if !quoted.is_empty() {
         let when = format!("qtype in [{}]", quoted.join(", "));
         draft.rule(Rule::block("query types", when, "nodata", "filtering.queryTypes"));
@@ -280,7 +327,8 @@ fn hosts_files(root: &mut Section, files: &dyn Files, draft: &mut Draft) {
         }
         let text = match source.contains('\n') {
             true => Ok(source.clone()),
-            false => source::octets(files, &source, MAX_TEXT).and_then(|octets| source::text(&source, &octets)),
+            false => source::octets(files, &source, MAX_TEXT)
+                .and_then(|octets| source::text(&source, &octets)),
         };
         let text = match text {
             Ok(text) => text,
@@ -291,10 +339,13 @@ fn hosts_files(root: &mut Section, files: &dyn Files, draft: &mut Draft) {
         };
         let (found, wrong) = hosts::hosts(&text);
         let is_wanted = |host: &&hosts::Host| !(leaves_out_loopback && host.address.is_loopback());
-        found.iter().filter(is_wanted).for_each(|host| draft.host(host, ttl_secs, "hostsFile.sources"));
-        wrong
+        found
             .iter()
-            .for_each(|line| draft.note(format!("hostsFile.sources: line {line}"), "expected an address and a name"));
+            .filter(is_wanted)
+            .for_each(|host| draft.host(host, ttl_secs, "hostsFile.sources"));
+        wrong.iter().for_each(|line| {
+            draft.note(format!("hostsFile.sources: line {line}"), "expected an address and a name")
+        });
     }
     section.skip(&["filterLoopback"]);
     section.leave(&[("loading", "files of hosts are read once, by the import")], draft);

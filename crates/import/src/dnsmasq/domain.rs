@@ -53,7 +53,11 @@ impl Domains {
 
     /// Expands the names of a host.
     pub(super) fn expand(&self, host: &mut Host) {
-        let own = self.some.iter().find(|(range, _)| range.has(host.address)).map(|(_, name)| name.as_str());
+        let own = self
+            .some
+            .iter()
+            .find(|(range, _)| range.has(host.address))
+            .map(|(_, name)| name.as_str());
         host.expand(own.or(self.all()));
     }
 }
@@ -62,7 +66,9 @@ impl Range {
     fn has(&self, address: IpAddr) -> bool {
         match self {
             Self::Network(network) => network.contains(&address),
-            Self::Between(first, last) => first.is_ipv4() == address.is_ipv4() && (*first..=*last).contains(&address),
+            Self::Between(first, last) => {
+                first.is_ipv4() == address.is_ipv4() && (*first..=*last).contains(&address)
+            }
         }
     }
 }
@@ -93,23 +99,28 @@ pub(super) enum Names {
     Expanded,
 }
 
-/// Takes what a statement says of names that are not asked for elsewhere; the rest is in [`Domains`], and says nothing
-/// of answers where names are not expanded.
+/// Takes what a statement says of names that are not asked for elsewhere; the rest is in
+/// [`Domains`], and says nothing of answers where names are not expanded.
 pub(super) fn take(statement: &Statement, names: Names, draft: &mut Draft) {
     let Written { name, range, words } = Written::read(&statement.value);
     let Some(name) = name else {
         return draft.note(statement, "expected the name of a domain");
     };
     if range.is_none() && !words.is_empty() {
-        return draft.note(statement, "expected a network, or the first and the last of its addresses");
+        return draft
+            .note(statement, "expected a network, or the first and the last of its addresses");
     }
     if words.last() == Some(&"local") {
         draft.local_zone(&name, &statement.place);
         match range {
             Some(Range::Network(network)) => {
-                reverse::zones(network).iter().for_each(|zone| draft.local_zone(zone, &statement.place));
+                reverse::zones(network)
+                    .iter()
+                    .for_each(|zone| draft.local_zone(zone, &statement.place));
             }
-            _ => draft.note(statement, "the reverse names of its addresses are asked for elsewhere"),
+            _ => {
+                draft.note(statement, "the reverse names of its addresses are asked for elsewhere")
+            }
         }
     } else if names == Names::AsWritten {
         draft.quiet(statement.key.as_str());

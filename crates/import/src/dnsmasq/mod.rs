@@ -1,6 +1,8 @@
-//! dnsmasq: `dnsmasq.conf`, the files that it includes, and the hosts files that it names (dnsmasq(8)).
+//! dnsmasq: `dnsmasq.conf`, the files that it includes, and the hosts files that it names
+//! (dnsmasq(8)).
 //!
-//! Pi-hole's own settings may hold lines of dnsmasq too, so [`apply`] takes statements from anywhere.
+//! Pi-hole's own settings may hold lines of dnsmasq too, so [`apply`] takes statements from
+//! anywhere.
 
 mod domain;
 mod records;
@@ -105,12 +107,18 @@ pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(
     let has = |key: &str| statements.iter().any(|statement| statement.key == key);
     let asks_resolv_conf = !has("no-resolv") && !has("resolv-file");
     if !has("no-hosts") {
-        draft.note("/etc/hosts", "names of the machine are not read; name the file in addn-hosts to have them");
+        draft.note(
+            "/etc/hosts",
+            "names of the machine are not read; name the file in addn-hosts to have them",
+        );
     }
     listen(&statements, draft);
     apply(&statements, files, draft);
     if asks_resolv_conf {
-        draft.note("/etc/resolv.conf", "its servers are not read; what no [[forward]] is for is asked from the root");
+        draft.note(
+            "/etc/resolv.conf",
+            "its servers are not read; what no [[forward]] is for is asked from the root",
+        );
     }
     Ok(())
 }
@@ -118,15 +126,20 @@ pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(
 /// Is it a statement of dnsmasq at all?
 fn is_known(statement: &Statement) -> bool {
     let key = statement.key.as_str();
-    CARRIED.contains(&key) || records::KEYS.contains(&key) || QUIET.contains(&key) || key.starts_with("dhcp-")
+    CARRIED.contains(&key)
+        || records::KEYS.contains(&key)
+        || QUIET.contains(&key)
+        || key.starts_with("dhcp-")
 }
 
 /// Where dnsmasq listens: all addresses, if it does not say.
 fn listen(statements: &[Statement], draft: &mut Draft) {
     let of = |key: &'static str| statements.iter().filter(move |statement| statement.key == key);
-    let port: u16 = of("port").next_back().and_then(|statement| statement.value.parse().ok()).unwrap_or(53);
+    let port: u16 =
+        of("port").next_back().and_then(|statement| statement.value.parse().ok()).unwrap_or(53);
     if port == 0 {
-        return draft.note("port=0", "dnsmasq answered no queries; `listen` is left as it is by default");
+        return draft
+            .note("port=0", "dnsmasq answered no queries; `listen` is left as it is by default");
     }
     let written = of("listen-address").flat_map(|statement| statement.value.split(','));
     let (mut addresses, mut wrong) = (Vec::new(), Vec::new());
@@ -140,7 +153,9 @@ fn listen(statements: &[Statement], draft: &mut Draft) {
         draft.note(format!("listen-address={text}"), "listeners are addresses here");
     }
     if addresses.is_empty() {
-        addresses = [IpAddr::from([0; 4]), IpAddr::from([0; 16])].map(|ip| SocketAddr::new(ip, port)).to_vec();
+        addresses = [IpAddr::from([0; 4]), IpAddr::from([0; 16])]
+            .map(|ip| SocketAddr::new(ip, port))
+            .to_vec();
     }
     draft.listen(&addresses, "dnsmasq listened there: stop it first");
 }
@@ -154,11 +169,15 @@ pub(crate) fn apply(statements: &[Statement], files: &dyn Files, draft: &mut Dra
     state.close(draft);
 }
 
-/// The statements as dnsmasq goes through them: of several names of an address the first counts, and these are those of
-/// `host-record`, then those of the hosts file that was named last.
+/// The statements as dnsmasq goes through them: of several names of an address the first counts,
+/// and these are those of `host-record`, then those of the hosts file that was named last.
 fn in_order(statements: &[Statement]) -> impl Iterator<Item = &Statement> {
-    let of = |keys: &'static [&'static str]| statements.iter().filter(move |one| keys.contains(&one.key.as_str()));
-    let others = statements.iter().filter(|one| !["host-record", "addn-hosts", "hostsdir"].contains(&one.key.as_str()));
+    let of = |keys: &'static [&'static str]| {
+        statements.iter().filter(move |one| keys.contains(&one.key.as_str()))
+    };
+    let others = statements
+        .iter()
+        .filter(|one| !["host-record", "addn-hosts", "hostsdir"].contains(&one.key.as_str()));
     of(&["host-record"]).chain(others).chain(of(&["addn-hosts"]).rev()).chain(of(&["hostsdir"]))
 }
 
@@ -209,7 +228,8 @@ impl State {
             "addn-hosts" | "hostsdir" => self.hosts(statement, files, draft),
             "resolv-file" => resolv_file(value, files, draft),
             "domain" => domain::take(statement, self.names, draft),
-            "expand-hosts" | "local-ttl" | "port" | "listen-address" | "no-resolv" | "no-hosts" => {}
+            "expand-hosts" | "local-ttl" | "port" | "listen-address" | "no-resolv" | "no-hosts" => {
+            }
             "domain-needed" => draft.needs_dot = Some(place.to_owned()),
             "strict-order" => self.strategy = Some(Strategy::Ordered),
             "all-servers" => self.strategy = Some(Strategy::All),
@@ -231,7 +251,10 @@ impl State {
             _ if records::take(statement, self.domains.all(), self.local_ttl, draft) => {}
             key if QUIET.contains(&key) => draft.quiet(key),
             key => {
-                let reason = LEFT.iter().find(|(start, _)| key.starts_with(start)).map(|(_, reason)| *reason);
+                let reason = LEFT
+                    .iter()
+                    .find(|(start, _)| key.starts_with(start))
+                    .map(|(_, reason)| *reason);
                 draft.note(statement, reason.unwrap_or("there is no such setting here"));
             }
         }
@@ -243,9 +266,12 @@ impl State {
             return draft.note(statement, "expected /NAME/ADDRESS");
         };
         let address = target.parse::<IpAddr>().ok();
-        let is_block = target.is_empty() || target == "#" || address.is_some_and(|ip| ip.is_unspecified());
+        let is_block =
+            target.is_empty() || target == "#" || address.is_some_and(|ip| ip.is_unspecified());
         for written in names {
-            let Some(owner) = name::domain(written.trim_start_matches("*.")).filter(|owner| owner != ".") else {
+            let Some(owner) =
+                name::domain(written.trim_start_matches("*.")).filter(|owner| owner != ".")
+            else {
                 draft.note(statement, format!("{written:?} is no name"));
                 continue;
             };
@@ -263,7 +289,10 @@ impl State {
                 let data = address.to_string();
                 let rtype = address_type(address);
                 let (ttl_secs, reverse) = (self.local_ttl, Reverse::Absent);
-                draft.record(Record { owner: &owner, rtype, data: &data, ttl_secs, reverse }, &statement.place);
+                draft.record(
+                    Record { owner: &owner, rtype, data: &data, ttl_secs, reverse },
+                    &statement.place,
+                );
             }
             self.addressed.insert(owner.clone());
             self.answered.push(owner);
@@ -281,7 +310,9 @@ impl State {
         for zone in names {
             if zone.is_empty() {
                 match target {
-                    "" | "#" => draft.needs_dot = Some(place.to_owned()).filter(|_| target.is_empty()),
+                    "" | "#" => {
+                        draft.needs_dot = Some(place.to_owned()).filter(|_| target.is_empty())
+                    }
                     server => draft.forward_dotless(without_interface(server), place),
                 }
                 continue;
@@ -302,11 +333,14 @@ impl State {
     fn hosts(&mut self, statement: &Statement, files: &dyn Files, draft: &mut Draft) {
         let path = statement.value.as_str();
         let paths = match files.list(path) {
-            Some(names) => names.iter().map(|name| format!("{}/{name}", path.trim_end_matches('/'))).collect(),
+            Some(names) => {
+                names.iter().map(|name| format!("{}/{name}", path.trim_end_matches('/'))).collect()
+            }
             None => vec![path.to_owned()],
         };
         for path in paths {
-            let text = source::octets(files, &path, MAX_TEXT).and_then(|octets| source::text(&path, &octets));
+            let text = source::octets(files, &path, MAX_TEXT)
+                .and_then(|octets| source::text(&path, &octets));
             match text {
                 Ok(text) => self.hosts_file(&path, &text, draft),
                 Err(error) => draft.note(statement, error),
@@ -333,7 +367,8 @@ impl State {
         match self.strategy {
             Some(Strategy::Ordered) => draft.strategy(".", "ordered"),
             Some(Strategy::All) => {
-                let count = draft.forwards.get(".").map_or(0, |forward| forward.servers.len().min(8));
+                let count =
+                    draft.forwards.get(".").map_or(0, |forward| forward.servers.len().min(8));
                 if count > 1 {
                     draft.strategy(".", &format!("race {count}"));
                 }
@@ -352,10 +387,14 @@ impl State {
     /// Notes servers for names below one whose address is set: records count before servers here.
     fn note_hidden(&self, draft: &mut Draft) {
         let mut hidden = Vec::new();
-        for (zone, place) in
-            draft.forwards.iter().map(|(zone, forward)| (zone, &forward.origin)).chain(&draft.local_zones)
+        for (zone, place) in draft
+            .forwards
+            .iter()
+            .map(|(zone, forward)| (zone, &forward.origin))
+            .chain(&draft.local_zones)
         {
-            let mut above = std::iter::successors(zone.split_once('.'), |(_, up)| up.split_once('.'));
+            let mut above =
+                std::iter::successors(zone.split_once('.'), |(_, up)| up.split_once('.'));
             if above.any(|(_, up)| self.addressed.contains(up)) && !self.addressed.contains(zone) {
                 hidden.push(format!("{place}: {zone}"));
             }
@@ -375,7 +414,9 @@ impl State {
         }
         let answer = if self.by_zero { "zero" } else { "nxdomain" };
         match draft.settings.get(&("policy", "block-answer")) {
-            None => draft.set("policy", "block-answer", answer, "how dnsmasq answered blocked names"),
+            None => {
+                draft.set("policy", "block-answer", answer, "how dnsmasq answered blocked names")
+            }
             Some((set, _)) if set.as_str() == Some(answer) => {}
             Some(_) => {
                 draft.note(
@@ -386,12 +427,20 @@ impl State {
         }
         let line = |name: &String| format!("address=/{name}/");
         let lines: Vec<String> = self.blocked.iter().map(line).collect();
-        let list = draft.own_list("dnsmasq blocked", "dnsmasq", Kind::Block, &lines, "names that dnsmasq blocked");
+        let list = draft.own_list(
+            "dnsmasq blocked",
+            "dnsmasq",
+            Kind::Block,
+            &lines,
+            "names that dnsmasq blocked",
+        );
         draft.for_everybody.push(list);
         let blocked: HashSet<&str> = self.blocked.iter().map(String::as_str).collect();
         // dnsmasq takes the most special statement, here a block counts first.
         let is_below = |name: &&String| {
-            let mut above = std::iter::successors(Some(name.as_str()), |name| name.split_once('.').map(|(_, up)| up));
+            let mut above = std::iter::successors(Some(name.as_str()), |name| {
+                name.split_once('.').map(|(_, up)| up)
+            });
             above.any(|up| blocked.contains(up))
         };
         let excepted: Vec<String> = self.answered.iter().filter(is_below).map(line).collect();
@@ -417,7 +466,10 @@ fn without_interface(server: &str) -> &str {
 /// Notes that a server was asked from a certain interface or address.
 fn note_interface(server: &str, statement: &Statement, draft: &mut Draft) {
     if let Some((_, from)) = server.split_once('@') {
-        draft.note(statement, format!("the server is asked from any address, not from {from} alone"));
+        draft.note(
+            statement,
+            format!("the server is asked from any address, not from {from} alone"),
+        );
     }
 }
 
@@ -434,10 +486,17 @@ fn rev_server(statement: &Statement, draft: &mut Draft) {
 
 /// Has the reverse names of a network asked for at a server.
 pub(crate) fn reverse_names(network: &str, server: &str, place: &str, draft: &mut Draft) {
-    let parsed = network.trim().parse::<IpNet>().or_else(|_| network.trim().parse::<IpAddr>().map(IpNet::from));
+    let parsed = network
+        .trim()
+        .parse::<IpNet>()
+        .or_else(|_| network.trim().parse::<IpAddr>().map(IpNet::from));
     match parsed {
-        Ok(network) => reverse::zones(network).iter().for_each(|zone| draft.forward(zone, server.trim(), place)),
-        Err(_) => draft.note(format!("{place}: {network}"), "expected a network such as 192.168.1.0/24"),
+        Ok(network) => reverse::zones(network)
+            .iter()
+            .for_each(|zone| draft.forward(zone, server.trim(), place)),
+        Err(_) => {
+            draft.note(format!("{place}: {network}"), "expected a network such as 192.168.1.0/24")
+        }
     }
 }
 
@@ -454,12 +513,15 @@ fn resolv_file(path: &str, files: &dyn Files, draft: &mut Draft) {
     }
 }
 
-/// A bound of TTLs. What is handed out (`max-ttl`) is bounded as what is kept is: the lower of both counts.
+/// A bound of TTLs. What is handed out (`max-ttl`) is bounded as what is kept is: the lower of both
+/// counts.
 fn ttl(key: &'static str, range: (u64, u64), statement: &Statement, draft: &mut Draft) {
     let set = draft.settings.get(&("cache", key)).and_then(|(value, _)| value.as_integer());
     match statement.value.parse::<u64>() {
-        Ok(secs) if set.is_some_and(|set| key == "max-ttl-secs" && u64::try_from(set).is_ok_and(|set| set <= secs)) => {
-        }
+        Ok(secs)
+            if set.is_some_and(|set| {
+                key == "max-ttl-secs" && u64::try_from(set).is_ok_and(|set| set <= secs)
+            }) => {}
         Ok(0) if key == "max-ttl-secs" => {}
         Ok(secs) => draft.set_within(("cache", key), secs, range, &statement.to_string()),
         Err(_) => draft.note(statement, "expected a number of seconds"),

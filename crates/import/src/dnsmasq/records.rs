@@ -20,7 +20,12 @@ pub(super) const KEYS: &[&str] = &[
 ];
 
 /// Takes a statement if it makes records, or is wrong as such; says whether it is one.
-pub(super) fn take(statement: &Statement, domain: Option<&str>, ttl_secs: Option<u32>, draft: &mut Draft) -> bool {
+pub(super) fn take(
+    statement: &Statement,
+    domain: Option<&str>,
+    ttl_secs: Option<u32>,
+    draft: &mut Draft,
+) -> bool {
     let fields = fields(&statement.value);
     let fields: Vec<&str> = fields.iter().map(String::as_str).collect();
     let place = statement.place.as_str();
@@ -34,8 +39,9 @@ pub(super) fn take(statement: &Statement, domain: Option<&str>, ttl_secs: Option
             draft_record(draft, (f[0], "TXT"), &data, place);
         }),
         "srv-host" => one(&fields, 1, |f| {
-            let at =
-                |index: usize, otherwise| f.get(index).copied().filter(|text| !text.is_empty()).unwrap_or(otherwise);
+            let at = |index: usize, otherwise| {
+                f.get(index).copied().filter(|text| !text.is_empty()).unwrap_or(otherwise)
+            };
             let name = match domain {
                 Some(domain) if f[0].split('.').count() == 2 => format!("{}.{domain}", f[0]),
                 _ => f[0].to_owned(),
@@ -48,16 +54,29 @@ pub(super) fn take(statement: &Statement, domain: Option<&str>, ttl_secs: Option
             draft_record(draft, (f[0], "MX"), &data, place);
         }),
         "caa-record" => one(&fields, 4, |f| {
-            draft_record(draft, (f[0], "CAA"), &format!("{} {} {}", f[1], f[2], text_string(f[3])), place);
+            draft_record(
+                draft,
+                (f[0], "CAA"),
+                &format!("{} {} {}", f[1], f[2], text_string(f[3])),
+                place,
+            );
         }),
         "naptr-record" if fields.len() >= 6 => one(&fields, 3, |f| {
-            let target =
-                f.get(6).filter(|target| !target.is_empty()).map_or_else(|| ".".to_owned(), |target| full(target));
+            let target = f
+                .get(6)
+                .filter(|target| !target.is_empty())
+                .map_or_else(|| ".".to_owned(), |target| full(target));
             let texts: Vec<String> = f[3..6].iter().map(|text| text_string(text)).collect();
-            draft_record(draft, (f[0], "NAPTR"), &format!("{} {} {} {target}", f[1], f[2], texts.join(" ")), place);
+            draft_record(
+                draft,
+                (f[0], "NAPTR"),
+                &format!("{} {} {} {target}", f[1], f[2], texts.join(" ")),
+                place,
+            );
         }),
         "dns-rr" => one(&fields, 2, |f| {
-            let hex: String = f.get(2).unwrap_or(&"").chars().filter(char::is_ascii_hexdigit).collect();
+            let hex: String =
+                f.get(2).unwrap_or(&"").chars().filter(char::is_ascii_hexdigit).collect();
             let data = format!("\\# {} {hex}", hex.len() / 2);
             draft_record(draft, (f[0], &format!("TYPE{}", f[1])), data.trim_end(), place);
         }),
@@ -72,7 +91,8 @@ pub(super) fn take(statement: &Statement, domain: Option<&str>, ttl_secs: Option
 
 /// Calls `take` with the fields if there are so many.
 fn one(fields: &[&str], least: usize, take: impl FnOnce(&[&str])) -> bool {
-    let is_whole = fields.len() >= least && fields.iter().take(least).all(|field| !field.is_empty());
+    let is_whole =
+        fields.len() >= least && fields.iter().take(least).all(|field| !field.is_empty());
     if is_whole {
         take(fields);
     }
@@ -101,15 +121,24 @@ fn host(fields: &[&str], ttl_secs: Option<u32>, place: &str, draft: &mut Draft) 
 /// `ALIAS[,ALIAS..],TARGET[,TTL]`
 fn cname(fields: &[&str], ttl_secs: Option<u32>, place: &str, draft: &mut Draft) -> bool {
     let (fields, ttl) = match fields.split_last() {
-        Some((last, before)) if before.len() > 1 && last.parse::<u32>().is_ok() => (before, last.parse().ok()),
+        Some((last, before)) if before.len() > 1 && last.parse::<u32>().is_ok() => {
+            (before, last.parse().ok())
+        }
         _ => (fields, ttl_secs),
     };
-    let Some((target, aliases)) = fields.split_last().filter(|(_, aliases)| !aliases.is_empty()) else {
+    let Some((target, aliases)) = fields.split_last().filter(|(_, aliases)| !aliases.is_empty())
+    else {
         return false;
     };
     for alias in aliases {
         let data = full(target);
-        let record = Record { owner: alias, rtype: "CNAME", data: &data, ttl_secs: ttl, reverse: Reverse::Answered };
+        let record = Record {
+            owner: alias,
+            rtype: "CNAME",
+            data: &data,
+            ttl_secs: ttl,
+            reverse: Reverse::Answered,
+        };
         draft.record(record, place);
     }
     true
@@ -122,7 +151,8 @@ fn fields(value: &str) -> Vec<String> {
     let mut rest = value.chars();
     while let Some(c) = rest.next() {
         // A backslash in quotes stands before a character of the text.
-        let (c, is_escaped) = if c == '\\' && is_quoted { (rest.next().unwrap_or(c), true) } else { (c, false) };
+        let (c, is_escaped) =
+            if c == '\\' && is_quoted { (rest.next().unwrap_or(c), true) } else { (c, false) };
         match c {
             _ if is_escaped => fields.last_mut().into_iter().for_each(|field| field.push(c)),
             '"' => is_quoted = !is_quoted,

@@ -1,4 +1,5 @@
-//! The statements of a configuration: lines `KEY` and `KEY=VALUE`, through all files that are included.
+//! The statements of a configuration: lines `KEY` and `KEY=VALUE`, through all files that are
+//! included.
 
 use std::fmt;
 
@@ -50,7 +51,11 @@ fn without_comment(line: &str) -> &str {
 }
 
 /// The statements of a file and of all that it includes, in order.
-pub(crate) fn gather(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<Vec<Statement>, Error> {
+pub(crate) fn gather(
+    path: &str,
+    files: &dyn Files,
+    draft: &mut Draft,
+) -> Result<Vec<Statement>, Error> {
     let mut found = Vec::new();
     let mut seen = vec![path.to_owned()];
     // A stack, so that files which include each other cost no depth.
@@ -89,7 +94,8 @@ fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<Vec<Statemen
     Ok(statements(path, &text))
 }
 
-/// The files of `conf-dir=DIRECTORY[,EXTENSION..]`: `*.conf` takes only those, `.bak` leaves those out.
+/// The files of `conf-dir=DIRECTORY[,EXTENSION..]`: `*.conf` takes only those, `.bak` leaves those
+/// out.
 fn in_directory(statement: &Statement, files: &dyn Files, draft: &mut Draft) -> Vec<String> {
     let mut words = statement.value.split(',').map(str::trim);
     let directory = words.next().unwrap_or_default().trim_end_matches('/');
@@ -100,7 +106,8 @@ fn in_directory(statement: &Statement, files: &dyn Files, draft: &mut Draft) -> 
     };
     let is_hidden = |name: &str| name.starts_with(['.', '#']) || name.ends_with('~');
     let is_taken = |name: &&String| {
-        let is_wanted = wanted.is_empty() || wanted.iter().any(|end| name.ends_with(end.trim_start_matches('*')));
+        let is_wanted = wanted.is_empty()
+            || wanted.iter().any(|end| name.ends_with(end.trim_start_matches('*')));
         is_wanted && !is_hidden(name) && !unwanted.iter().any(|end| name.ends_with(end))
     };
     names.iter().filter(is_taken).map(|name| format!("{directory}/{name}")).collect()
@@ -112,8 +119,19 @@ mod tests {
 
     #[test]
     fn a_comment_begins_after_a_blank() {
-        let found = statements("a", "# x\naddress=/x/#\nport=5353 # why\ntxt-record=x,\"a # b\"\n\n expand-hosts\n");
+        let found = statements(
+            "a",
+            "# x\naddress=/x/#\nport=5353 # why\ntxt-record=x,\"a # b\"\n\n expand-hosts\n",
+        );
         let shown: Vec<String> = found.iter().map(Statement::to_string).collect();
-        assert_eq!(shown, ["a:2: address=/x/#", "a:3: port=5353", "a:4: txt-record=x,\"a # b\"", "a:6: expand-hosts"]);
+        assert_eq!(
+            shown,
+            [
+                "a:2: address=/x/#",
+                "a:3: port=5353",
+                "a:4: txt-record=x,\"a # b\"",
+                "a:6: expand-hosts"
+            ]
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! `gravity.db`: the tables of a SQLite database that may come from anywhere.
 //!
-//! It is opened in memory and only read. A schema is code that a stranger wrote: nothing but real tables is asked, by
-//! a connection that trusts no function of the schema, for a bounded number of steps.
+//! It is opened in memory and only read. A schema is code that a stranger wrote: nothing but real
+//! tables is asked, by a connection that trusts no function of the schema, for a bounded number of
+//! steps.
 
 use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
@@ -15,7 +16,8 @@ use super::tables::{COLUMNS, Row, TABLES, Tables};
 
 /// How a database begins (the SQLite file format, §1.3).
 const MAGIC: &[u8] = b"SQLite format 3\0";
-/// Where the header says how the file is written and read, and the number that says: without a write-ahead log.
+/// Where the header says how the file is written and read, and the number that says: without a
+/// write-ahead log.
 const FORMATS: std::ops::Range<usize> = 18..20;
 const ROLLBACK_JOURNAL: u8 = 1;
 /// Steps of SQLite's machine between two counts, and most counts: some minutes.
@@ -35,7 +37,10 @@ pub(super) fn read(octets: &[u8], tables: &mut Tables) -> Result<(), Error> {
         return Err(malformed(DATABASE, "this is no SQLite database"));
     }
     if octets.len() as u64 > MAX_UNPACKED {
-        return Err(Error::TooLarge { path: DATABASE.to_owned(), limit: format!("{} MiB", MAX_UNPACKED >> 20) });
+        return Err(Error::TooLarge {
+            path: DATABASE.to_owned(),
+            limit: format!("{} MiB", MAX_UNPACKED >> 20),
+        });
     }
     let connection = open(octets).map_err(|error| malformed(DATABASE, error))?;
     let mut has_any = false;
@@ -72,18 +77,27 @@ fn open(octets: &[u8]) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// Is there a real table of that name? Views run what their author wrote, virtual tables what their module does.
+/// Is there a real table of that name? Views run what their author wrote, virtual tables what their
+/// module does.
 fn has_table(connection: &Connection, table: &str) -> rusqlite::Result<bool> {
-    let sql = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?1 AND rootpage > 0";
+    let sql =
+        "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?1 AND rootpage > 0";
     connection.query_row(sql, [table], |row| Ok(row.get::<_, i64>(0)? == 1))
 }
 
-fn read_table(connection: &Connection, place: usize, table: &str, tables: &mut Tables) -> Result<(), Error> {
+fn read_table(
+    connection: &Connection,
+    place: usize,
+    table: &str,
+    tables: &mut Tables,
+) -> Result<(), Error> {
     let wrong = |error: rusqlite::Error| malformed(DATABASE, format!("table {table}: {error}"));
     let sql = format!("SELECT * FROM \"{table}\" LIMIT {}", MAX_ROWS + 1);
     let mut statement = connection.prepare(&sql).map_err(wrong)?;
-    let columns: Vec<Option<&str>> =
-        statement.column_names().map(|name| COLUMNS.iter().copied().find(|known| *known == name)).collect();
+    let columns: Vec<Option<&str>> = statement
+        .column_names()
+        .map(|name| COLUMNS.iter().copied().find(|known| *known == name))
+        .collect();
     let mut rows = statement.query([]).map_err(wrong)?;
     while let Some(row) = rows.next().map_err(wrong)? {
         tables.push(place, values(row, &columns).map_err(wrong)?)?;
@@ -100,7 +114,9 @@ fn values(row: &SqlRow<'_>, columns: &[Option<&str>]) -> rusqlite::Result<Row> {
         };
         let value = match row.get_ref(index)? {
             ValueRef::Integer(number) => Value::from(number),
-            ValueRef::Text(text) if text.len() <= MAX_LINE => Value::from(String::from_utf8_lossy(text)),
+            ValueRef::Text(text) if text.len() <= MAX_LINE => {
+                Value::from(String::from_utf8_lossy(text))
+            }
             _ => continue,
         };
         values.insert((*column).to_owned(), value);

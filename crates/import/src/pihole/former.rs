@@ -11,7 +11,10 @@ type Values<'a> = BTreeMap<&'a str, &'a str>;
 
 fn values(text: &str) -> Values<'_> {
     let pairs = source::lines(text).filter(|(_, line)| !line.starts_with('#'));
-    pairs.filter_map(|(_, line)| line.split_once('=')).map(|(key, value)| (key.trim(), value.trim())).collect()
+    pairs
+        .filter_map(|(_, line)| line.split_once('='))
+        .map(|(key, value)| (key.trim(), value.trim()))
+        .collect()
 }
 
 /// Keys that [`settings`] reads.
@@ -30,11 +33,14 @@ const READ: [&str; 12] = [
     "PIHOLE_DNS_",
 ];
 /// Keys that [`resolver`] reads.
-const READ_OF_RESOLVER: [&str; 5] = ["BLOCKINGMODE", "BLOCK_IPV4", "BLOCK_IPV6", "BLOCK_TTL", "RATE_LIMIT"];
+const READ_OF_RESOLVER: [&str; 5] =
+    ["BLOCKINGMODE", "BLOCK_IPV4", "BLOCK_IPV6", "BLOCK_TTL", "RATE_LIMIT"];
 
 /// Names the keys that are not read.
 fn note_others(values: &Values<'_>, read: &[&str], draft: &mut Draft) {
-    let is_read = |key: &str| read.iter().any(|known| *known == key || known.ends_with('_') && key.starts_with(known));
+    let is_read = |key: &str| {
+        read.iter().any(|known| *known == key || known.ends_with('_') && key.starts_with(known))
+    };
     let others = values.iter().filter(|(key, value)| !value.is_empty() && !is_read(key));
     others.for_each(|(key, _)| draft.quiet(*key));
 }
@@ -59,7 +65,11 @@ pub(super) fn settings(text: &str, draft: &mut Draft) -> Result<(), Error> {
     for (_, server) in servers.iter().filter(|(_, server)| !server.is_empty()) {
         draft.forward(".", server, "PIHOLE_DNS_n");
     }
-    settings::all_addresses(53, ("DNSMASQ_LISTENING", text("DNSMASQ_LISTENING").unwrap_or_default()), draft);
+    settings::all_addresses(
+        53,
+        ("DNSMASQ_LISTENING", text("DNSMASQ_LISTENING").unwrap_or_default()),
+        draft,
+    );
     if let (true, Some(network), Some(server)) =
         (is_on("REV_SERVER"), text("REV_SERVER_CIDR"), text("REV_SERVER_TARGET"))
     {
@@ -68,21 +78,32 @@ pub(super) fn settings(text: &str, draft: &mut Draft) -> Result<(), Error> {
     if is_on("DNS_FQDN_REQUIRED") {
         draft.needs_dot = Some("DNS_FQDN_REQUIRED".to_owned());
         settings::forget_dotless(draft);
-        if let Some(domain) = text("PIHOLE_DOMAIN").filter(|domain| is_on("DHCP_ACTIVE") && *domain != "none") {
+        if let Some(domain) =
+            text("PIHOLE_DOMAIN").filter(|domain| is_on("DHCP_ACTIVE") && *domain != "none")
+        {
             draft.local_zone(domain, "PIHOLE_DOMAIN, DNS_FQDN_REQUIRED");
         }
     }
     if is_on("DNSSEC") {
-        draft.note("DNSSEC=true", "recursion validates here; what comes from forwarding is not validated");
+        draft.note(
+            "DNSSEC=true",
+            "recursion validates here; what comes from forwarding is not validated",
+        );
     }
     if text("BLOCKING_ENABLED") == Some("false") {
-        draft.note("BLOCKING_ENABLED=false", "lists are carried over and filter: pause it, or remove them");
+        draft.note(
+            "BLOCKING_ENABLED=false",
+            "lists are carried over and filter: pause it, or remove them",
+        );
     }
     if is_on("DHCP_ACTIVE") {
         draft.note("DHCP_ACTIVE=true", "addresses are not assigned here (DHCP)");
     }
     if is_on("CONDITIONAL_FORWARDING") {
-        draft.note("CONDITIONAL_FORWARDING", "the form of before version 5 is not read: write a [[forward]]");
+        draft.note(
+            "CONDITIONAL_FORWARDING",
+            "the form of before version 5 is not read: write a [[forward]]",
+        );
     }
     Ok(())
 }
@@ -92,7 +113,8 @@ pub(super) fn resolver(text: &str, draft: &mut Draft) {
     let values = values(text);
     note_others(&values, &READ_OF_RESOLVER, draft);
     let text = |key: &str| values.get(key).copied().filter(|value| !value.is_empty());
-    let addresses: Vec<String> = ["BLOCK_IPV4", "BLOCK_IPV6"].into_iter().filter_map(text).map(str::to_owned).collect();
+    let addresses: Vec<String> =
+        ["BLOCK_IPV4", "BLOCK_IPV6"].into_iter().filter_map(text).map(str::to_owned).collect();
     if let Some(mode) = text("BLOCKINGMODE") {
         settings::block_answer(mode, addresses, "BLOCKINGMODE", draft);
     }
@@ -100,7 +122,9 @@ pub(super) fn resolver(text: &str, draft: &mut Draft) {
         draft.set_within(("policy", "block-ttl-secs"), secs, settings::TTL_RANGE, "BLOCK_TTL");
     }
     let limit = text("RATE_LIMIT").and_then(|text| text.split_once('/'));
-    if let Some((Ok(count), Ok(interval))) = limit.map(|(count, interval)| (count.parse(), interval.parse())) {
+    if let Some((Ok(count), Ok(interval))) =
+        limit.map(|(count, interval)| (count.parse(), interval.parse()))
+    {
         settings::limit_clients(count, interval, "RATE_LIMIT", draft);
     }
 }

@@ -1,7 +1,8 @@
 //! Lists, domains, groups and clients of Pi-hole ("Domain database" in its documentation).
 //!
-//! A client is in the group with the number 0 unless it is named. What a group holds is in force for its clients; a
-//! client in several groups has all of them. Domains become lists of their own, one for each kind and set of groups.
+//! A client is in the group with the number 0 unless it is named. What a group holds is in force
+//! for its clients; a client in several groups has all of them. Domains become lists of their own,
+//! one for each kind and set of groups.
 
 use std::collections::BTreeMap;
 
@@ -110,7 +111,12 @@ fn adlist(row: &Row, links: &BTreeMap<i64, Vec<i64>>, groups: &mut Groups, draft
 }
 
 /// Names and expressions: types 0 and 1 are names to allow and to deny, 2 and 3 expressions.
-fn domains(rows: Vec<Row>, links: &BTreeMap<i64, Vec<i64>>, groups: &mut Groups, draft: &mut Draft) {
+fn domains(
+    rows: Vec<Row>,
+    links: &BTreeMap<i64, Vec<i64>>,
+    groups: &mut Groups,
+    draft: &mut Draft,
+) {
     let mut sets: BTreeMap<(i64, &[i64]), Vec<String>> = BTreeMap::new();
     let mut off = 0;
     for row in &rows {
@@ -142,9 +148,12 @@ fn domains(rows: Vec<Row>, links: &BTreeMap<i64, Vec<i64>>, groups: &mut Groups,
             2 => ("pihole-regex", Kind::Allow, "allowed regex"),
             _ => ("pihole-regex", Kind::Block, "denied regex"),
         };
-        let whom: Vec<&str> = ids.iter().filter_map(|id| Some(groups.get(id)?.name.as_str())).collect();
-        let origin =
-            format!("names {title} for {}", if whom.is_empty() { "nobody".to_owned() } else { whom.join(", ") });
+        let whom: Vec<&str> =
+            ids.iter().filter_map(|id| Some(groups.get(id)?.name.as_str())).collect();
+        let origin = format!(
+            "names {title} for {}",
+            if whom.is_empty() { "nobody".to_owned() } else { whom.join(", ") }
+        );
         let of = if ids == [DEFAULT] { String::new() } else { format!(" {}", whom.join(" ")) };
         let list = draft.own_list(&format!("{title}{of}"), format, kind, &lines, &origin);
         put_into(&list, ids, groups);
@@ -166,12 +175,17 @@ fn clients(
         let Some(id) = draft.client_id(written, "client") else {
             continue;
         };
-        let mut in_groups: Vec<String> =
-            groups_of(row, links).iter().filter_map(|id| Some(groups.get(id)?.name.clone())).collect();
+        let mut in_groups: Vec<String> = groups_of(row, links)
+            .iter()
+            .filter_map(|id| Some(groups.get(id)?.name.clone()))
+            .collect();
         if in_groups.is_empty() {
-            in_groups.push(unfiltered.get_or_insert_with(|| group_names.unique(UNFILTERED.to_owned())).clone());
+            in_groups.push(
+                unfiltered.get_or_insert_with(|| group_names.unique(UNFILTERED.to_owned())).clone(),
+            );
         }
-        let name = names.unique(name::slug(if comment.is_empty() { written } else { comment }, "client"));
+        let name =
+            names.unique(name::slug(if comment.is_empty() { written } else { comment }, "client"));
         draft.clients.push(Client { name, origin, ids: vec![id], groups: in_groups });
     }
     if let Some(name) = unfiltered {

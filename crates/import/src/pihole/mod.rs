@@ -1,4 +1,5 @@
-//! Pi-hole: its archive of version 5 or 6, its database, its settings, or the directory that holds them.
+//! Pi-hole: its archive of version 5 or 6, its database, its settings, or the directory that holds
+//! them.
 //!
 //! ```text
 //! archive or directory --> members --+-- pihole.toml, setupVars.conf, ...  --> settings, former
@@ -56,7 +57,10 @@ pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(
         gravity::carry(tables, draft);
     }
     if !draft.forwards.contains_key(".") {
-        draft.note("upstream servers", "none could be carried over: names are asked for from the root");
+        draft.note(
+            "upstream servers",
+            "none could be carried over: names are asked for from the root",
+        );
     }
     Ok(())
 }
@@ -88,7 +92,10 @@ fn members(path: &str, files: &dyn Files) -> Result<Vec<Member>, Error> {
     } else if is_wanted(path) {
         vec![(path.to_owned(), octets)]
     } else {
-        return Err(malformed(path, "expected an archive, gravity.db, pihole.toml or setupVars.conf"));
+        return Err(malformed(
+            path,
+            "expected an archive, gravity.db, pihole.toml or setupVars.conf",
+        ));
     };
     Ok(members.into_iter().map(|(name, octets)| (last(&name).to_owned(), octets)).collect())
 }
@@ -111,5 +118,7 @@ fn is_wanted(path: &str) -> bool {
 fn local_names(text: &str, draft: &mut Draft) {
     let (found, wrong) = hosts::hosts(text);
     found.iter().for_each(|host| draft.host(host, None, HOSTS));
-    wrong.iter().for_each(|line| draft.note(format!("{HOSTS}:{line}"), "expected an address and a name"));
+    wrong
+        .iter()
+        .for_each(|line| draft.note(format!("{HOSTS}:{line}"), "expected an address and a name"));
 }

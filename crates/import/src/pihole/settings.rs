@@ -12,7 +12,8 @@ use crate::source::{Error, Files, malformed};
 use crate::{hosts, name};
 
 /// The tables of the file.
-const TABLES: &[&str] = &["database", "debug", "dhcp", "dns", "files", "misc", "ntp", "resolver", "webserver"];
+const TABLES: &[&str] =
+    &["database", "debug", "dhcp", "dns", "files", "misc", "ntp", "resolver", "webserver"];
 /// Keys of `dns` that say nothing about answers, or whose effect the server has anyway.
 const QUIET: &[&str] = &[
     "CNAMEdeepInspect",
@@ -35,7 +36,8 @@ const RATE_RANGE: (u64, u64) = (1, 1_000_000);
 
 /// Reads the text of the file.
 pub(super) fn read(text: &str, files: &dyn Files, draft: &mut Draft) -> Result<(), Error> {
-    let document: Value = toml::from_str(text).map_err(|error| malformed(SETTINGS, error.message()))?;
+    let document: Value =
+        toml::from_str(text).map_err(|error| malformed(SETTINGS, error.message()))?;
     let root = Section::of(document).filter(|root| root.has_any(TABLES));
     let mut root = root.ok_or_else(|| malformed(SETTINGS, "no table of Pi-hole is in it"))?;
     let mut dns = root.section("dns");
@@ -72,7 +74,10 @@ fn leave(mut root: Section, files: &dyn Files, draft: &mut Draft) {
     let lines = misc.texts("dnsmasq_lines").join("\n");
     dnsmasq::apply(&dnsmasq::statements("misc.dnsmasq_lines", &lines), files, draft);
     if misc.flag("etc_dnsmasq_d") {
-        draft.note("misc.etc_dnsmasq_d", "files beside Pi-hole are not read: import them as dnsmasq");
+        draft.note(
+            "misc.etc_dnsmasq_d",
+            "files beside Pi-hole are not read: import them as dnsmasq",
+        );
     }
     misc.quiet(
         &[
@@ -106,12 +111,16 @@ fn listen(dns: &mut Section, draft: &mut Draft) {
 /// Listens on all addresses, as Pi-hole does but for what a mode says.
 pub(super) fn all_addresses(port: u16, (setting, mode): (&str, &str), draft: &mut Draft) {
     if port == 0 || mode.eq_ignore_ascii_case("NONE") {
-        return draft.note("dns.port", "Pi-hole answered no queries; `listen` is left as it is by default");
+        return draft
+            .note("dns.port", "Pi-hole answered no queries; `listen` is left as it is by default");
     }
     let all = [SocketAddr::from(([0; 4], port)), SocketAddr::from(([0; 16], port))];
     draft.listen(&all, "Pi-hole listened there: stop it first");
     match mode.to_ascii_uppercase().as_str() {
-        "ALL" => draft.note(format!("{setting} = ALL"), "only private networks are answered; see `allow` of [server]"),
+        "ALL" => draft.note(
+            format!("{setting} = ALL"),
+            "only private networks are answered; see `allow` of [server]",
+        ),
         "SINGLE" | "BIND" => {
             let reason = "listeners are addresses here: write those of the interface in `listen` of [server]";
             draft.note(format!("{setting} = {mode}"), reason);
@@ -152,7 +161,8 @@ fn names(dns: &mut Section, draft: &mut Draft) {
     }
 }
 
-/// Names without a dot are asked for at the servers of conditional forwarding, unless they are never forwarded.
+/// Names without a dot are asked for at the servers of conditional forwarding, unless they are
+/// never forwarded.
 pub(super) fn forget_dotless(draft: &mut Draft) {
     if draft.needs_dot.is_some() {
         draft.dotless = None;
@@ -163,13 +173,17 @@ pub(super) fn forget_dotless(draft: &mut Draft) {
 fn reverse_server(written: &str, draft: &mut Draft) {
     let fields: Vec<&str> = written.split(',').map(str::trim).collect();
     match fields.as_slice() {
-        ["true", network, server, rest @ ..] => conditional(network, server, rest.first().copied(), draft),
+        ["true", network, server, rest @ ..] => {
+            conditional(network, server, rest.first().copied(), draft)
+        }
         ["false", ..] => draft.note(format!("dns.revServers: {written}"), "it was turned off"),
-        _ => draft.note(format!("dns.revServers: {written}"), "expected ENABLED,NETWORK,SERVER,DOMAIN"),
+        _ => draft
+            .note(format!("dns.revServers: {written}"), "expected ENABLED,NETWORK,SERVER,DOMAIN"),
     }
 }
 
-/// Conditional forwarding: the reverse names of a network, and a domain, have a server of their own.
+/// Conditional forwarding: the reverse names of a network, and a domain, have a server of their
+/// own.
 pub(super) fn conditional(network: &str, server: &str, domain: Option<&str>, draft: &mut Draft) {
     let origin = "conditional forwarding";
     dnsmasq::reverse_names(network, server, origin, draft);
@@ -181,14 +195,18 @@ pub(super) fn conditional(network: &str, server: &str, domain: Option<&str>, dra
 
 fn statements(key: &str, values: Vec<String>, files: &dyn Files, draft: &mut Draft) {
     let statement = |value| Statement { key: key.to_owned(), value, place: SETTINGS.to_owned() };
-    let statements: Vec<Statement> = values.into_iter().filter(|value| !value.is_empty()).map(statement).collect();
+    let statements: Vec<Statement> =
+        values.into_iter().filter(|value| !value.is_empty()).map(statement).collect();
     dnsmasq::apply(&statements, files, draft);
 }
 
 fn blocking(dns: &mut Section, draft: &mut Draft) {
     let mut blocking = dns.section("blocking");
     if blocking.is_off("active") {
-        draft.note("dns.blocking.active = false", "lists are carried over and filter: pause it, or remove them");
+        draft.note(
+            "dns.blocking.active = false",
+            "lists are carried over and filter: pause it, or remove them",
+        );
     }
     blocking.skip(&["active"]);
     blocking.quiet(&["edns"], draft);
@@ -202,7 +220,10 @@ fn blocking(dns: &mut Section, draft: &mut Draft) {
     block_answer(&mode, addresses, "dns.blocking.mode", draft);
     blocking.leave(&[], draft);
     reply.leave(&[], draft);
-    replies.leave(&[("host", "the name of the machine is answered by a [[record]], if it has one")], draft);
+    replies.leave(
+        &[("host", "the name of the machine is answered by a [[record]], if it has one")],
+        draft,
+    );
     if let Some(secs) = dns.number("blockTTL") {
         draft.set_within(("policy", "block-ttl-secs"), secs, TTL_RANGE, "dns.blockTTL");
     }

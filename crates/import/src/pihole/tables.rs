@@ -8,8 +8,15 @@ use crate::source::{self, Error, MAX_ROWS, malformed};
 pub(super) type Row = Map<String, Value>;
 
 /// The tables, and the columns of them, that are read.
-pub(super) const TABLES: [&str; 7] =
-    ["adlist", "domainlist", "group", "client", "adlist_by_group", "domainlist_by_group", "client_by_group"];
+pub(super) const TABLES: [&str; 7] = [
+    "adlist",
+    "domainlist",
+    "group",
+    "client",
+    "adlist_by_group",
+    "domainlist_by_group",
+    "client_by_group",
+];
 pub(super) const COLUMNS: [&str; 13] = [
     "id",
     "address",
@@ -34,7 +41,9 @@ pub(super) struct Tables([Vec<Row>; 7]);
 pub(super) fn table_of(file: &str) -> Option<usize> {
     let name = file.strip_suffix(".json")?;
     let table = match name {
-        "whitelist.exact" | "whitelist.regex" | "blacklist.exact" | "blacklist.regex" => "domainlist",
+        "whitelist.exact" | "whitelist.regex" | "blacklist.exact" | "blacklist.regex" => {
+            "domainlist"
+        }
         name => name,
     };
     TABLES.iter().position(|known| *known == table)
@@ -51,7 +60,10 @@ impl Tables {
             return Ok(());
         };
         if rows.len() >= MAX_ROWS {
-            return Err(Error::TooLarge { path: (*name).to_owned(), limit: format!("{MAX_ROWS} rows") });
+            return Err(Error::TooLarge {
+                path: (*name).to_owned(),
+                limit: format!("{MAX_ROWS} rows"),
+            });
         }
         rows.push(row);
         Ok(())
@@ -68,7 +80,8 @@ impl Tables {
         let Some(table) = table_of(file) else {
             return Ok(());
         };
-        let rows: Value = serde_json::from_str(&source::text(file, octets)?).map_err(|error| malformed(file, error))?;
+        let rows: Value = serde_json::from_str(&source::text(file, octets)?)
+            .map_err(|error| malformed(file, error))?;
         let Value::Array(rows) = rows else {
             return Err(malformed(file, "expected a list of rows"));
         };

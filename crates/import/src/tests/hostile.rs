@@ -4,7 +4,8 @@ use super::*;
 
 #[track_caller]
 fn refused(origin: Origin, octets: impl Into<Vec<u8>>, part: &str) {
-    let error = run(origin, "x.toml", &Memory::default().with("x.toml", octets)).unwrap_err().to_string();
+    let error =
+        run(origin, "x.toml", &Memory::default().with("x.toml", octets)).unwrap_err().to_string();
     assert!(error.contains(part), "{error}");
 }
 
@@ -41,7 +42,8 @@ fn a_source_of_another_product_is_an_error() {
     ] {
         refused(origin, other, part);
     }
-    let files = Memory::default().with("x", dnsmasq).with("y/README", "").with("z/setupVars.conf", "");
+    let files =
+        Memory::default().with("x", dnsmasq).with("y/README", "").with("z/setupVars.conf", "");
     for path in ["x", "y", "z"] {
         assert!(run(Origin::Pihole, path, &files).is_err(), "{path}");
     }
@@ -52,40 +54,54 @@ fn a_source_of_another_product_is_an_error() {
 
 #[test]
 fn a_file_without_its_end_is_noted() {
-    let whole = run_text(Origin::Adguard, "a.yaml", "dns: {port: 53}\nschema_version: 29\n").unwrap();
+    let whole =
+        run_text(Origin::Adguard, "a.yaml", "dns: {port: 53}\nschema_version: 29\n").unwrap();
     let cut = run_text(Origin::Adguard, "a.yaml", "dns: {port: 53}\n").unwrap();
-    let is_noted = |imported: &Imported| imported.notes.iter().any(|note| note.contains("may be cut off"));
+    let is_noted =
+        |imported: &Imported| imported.notes.iter().any(|note| note.contains("may be cut off"));
     assert!(!is_noted(&whole) && is_noted(&cut));
 }
 
 #[test]
 fn more_than_a_configuration_holds_is_left_out_or_an_error() {
     let lists = |url: &str| {
-        let lists: String =
-            (0..300).map(|number| format!("- {{enabled: true, url: '{url}{number}', name: a}}\n")).collect();
-        run_text(Origin::Adguard, "a.yaml", &format!("filters:\n{lists}user_rules: ['||x.example^']\n"))
+        let lists: String = (0..300)
+            .map(|number| format!("- {{enabled: true, url: '{url}{number}', name: a}}\n"))
+            .collect();
+        run_text(
+            Origin::Adguard,
+            "a.yaml",
+            &format!("filters:\n{lists}user_rules: ['||x.example^']\n"),
+        )
     };
     let fetched = lists("https://lists.example/").unwrap();
     assert_eq!(fetched.config.matches("[[list]]").count(), 256);
     assert!(fetched.config.contains("user-rules.txt"), "own rules stay");
     assert_eq!(fetched.notes.iter().filter(|note| note.contains("256 lists at most")).count(), 45);
     assert_eq!(lists("/x/").unwrap_err().to_string(), "a.yaml is too large: at most 256 lists");
-    let client =
-        |last: usize| format!("- {{name: x, filtering_enabled: true, ids: [10.0.{}.{}]}}", last >> 8, last & 255);
+    let client = |last: usize| {
+        format!("- {{name: x, filtering_enabled: true, ids: [10.0.{}.{}]}}", last >> 8, last & 255)
+    };
     let clients: Vec<String> = (0..1_001).map(client).collect();
     let text = format!("clients:\n  persistent:\n  {}\n", clients.join("\n  "));
     let many = run_text(Origin::Adguard, "a.yaml", &text);
     assert_eq!(many.unwrap_err().to_string(), "a.yaml is too large: at most 1000 groups");
-    let refused: Vec<String> = (0..5_000).map(|number| format!("10.0.{}.{}", number >> 8, number & 255)).collect();
-    let imported =
-        run_text(Origin::Adguard, "a.yaml", &format!("dns: {{disallowed_clients: [{}]}}", refused.join(", ")));
+    let refused: Vec<String> =
+        (0..5_000).map(|number| format!("10.0.{}.{}", number >> 8, number & 255)).collect();
+    let imported = run_text(
+        Origin::Adguard,
+        "a.yaml",
+        &format!("dns: {{disallowed_clients: [{}]}}", refused.join(", ")),
+    );
     assert_eq!(imported.unwrap().config.matches("[[rule]]").count(), 5);
 }
 
 #[test]
 fn archives_of_too_many_members_are_refused() {
-    let many: Vec<(String, &[u8])> = (0..10_001).map(|number| (format!("{number}"), b"".as_slice())).collect();
-    let many: Vec<(&str, &[u8])> = many.iter().map(|(name, octets)| (name.as_str(), *octets)).collect();
+    let many: Vec<(String, &[u8])> =
+        (0..10_001).map(|number| (format!("{number}"), b"".as_slice())).collect();
+    let many: Vec<(&str, &[u8])> =
+        many.iter().map(|(name, octets)| (name.as_str(), *octets)).collect();
     refused(Origin::Pihole, zip(&many), "at most 10000 members");
     refused(Origin::Pihole, tar_gz(&many), "at most 10000 members");
 }
@@ -109,7 +125,10 @@ fn torn_archives_and_databases_are_errors() {
             let _ = run(Origin::Pihole, "x.db", &Memory::default().with("x.db", bent));
         }
     }
-    assert!(run(Origin::Pihole, "x.db", &Memory::default().with("x.db", gravity[..100].to_vec())).is_err());
+    assert!(
+        run(Origin::Pihole, "x.db", &Memory::default().with("x.db", gravity[..100].to_vec()))
+            .is_err()
+    );
 }
 
 #[test]
@@ -117,7 +136,8 @@ fn views_in_a_database_are_not_run() {
     let endless = "CREATE VIEW adlist AS WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n)
         SELECT id, 'https://lists.example/' || id AS address FROM n;
         CREATE TABLE client (id INTEGER PRIMARY KEY, ip TEXT); INSERT INTO client VALUES (1, '192.0.2.1');";
-    let imported = run(Origin::Pihole, "x.db", &Memory::default().with("x.db", database(endless))).unwrap();
+    let imported =
+        run(Origin::Pihole, "x.db", &Memory::default().with("x.db", database(endless))).unwrap();
     assert!(!imported.config.contains("[[list]]") && imported.config.contains("192.0.2.1"));
 }
 
@@ -140,8 +160,9 @@ fn endless_lines_are_left_out_with_a_note() {
 
 #[test]
 fn files_that_include_each_other_end() {
-    let files =
-        Memory::default().with("a", "conf-file=b\nno-resolv\nno-hosts\n").with("b", "conf-file=a\nconf-file=c\n");
+    let files = Memory::default()
+        .with("a", "conf-file=b\nno-resolv\nno-hosts\n")
+        .with("b", "conf-file=a\nconf-file=c\n");
     let imported = run(Origin::Dnsmasq, "a", &files).unwrap();
     assert_eq!(imported.notes.len(), 2, "{:?}", imported.notes);
 }

@@ -16,8 +16,10 @@ fn config(origin: Origin, text: &str) -> Imported {
 /// The zones of the forwarding rules, with their first server.
 fn forwards(imported: &Imported) -> Vec<(String, Option<String>)> {
     let document: toml::Table = imported.config.parse().unwrap();
-    let rules = document.get("forward").and_then(|rules| rules.as_array()).cloned().unwrap_or_default();
-    let first = |rule: &toml::Value| Some(rule.get("upstreams")?.as_array()?.first()?.as_str()?.to_owned());
+    let rules =
+        document.get("forward").and_then(|rules| rules.as_array()).cloned().unwrap_or_default();
+    let first =
+        |rule: &toml::Value| Some(rule.get("upstreams")?.as_array()?.first()?.as_str()?.to_owned());
     rules.iter().map(|rule| (rule["zone"].as_str().unwrap().to_owned(), first(rule))).collect()
 }
 
@@ -47,8 +49,10 @@ fn a_hash_stands_for_the_servers_of_all_names() {
             ],
         ),
     ] {
-        let of_dnsmasq = config(Origin::Dnsmasq, &format!("no-resolv\nserver=192.0.2.1\n{dnsmasq}"));
-        let of_adguard = config(Origin::Adguard, &format!("dns: {{upstream_dns: [192.0.2.1, {adguard}]}}"));
+        let of_dnsmasq =
+            config(Origin::Dnsmasq, &format!("no-resolv\nserver=192.0.2.1\n{dnsmasq}"));
+        let of_adguard =
+            config(Origin::Adguard, &format!("dns: {{upstream_dns: [192.0.2.1, {adguard}]}}"));
         for imported in [of_dnsmasq, of_adguard] {
             let mut found = forwards(&imported);
             found.sort();
@@ -59,26 +63,32 @@ fn a_hash_stands_for_the_servers_of_all_names() {
 
 #[test]
 fn names_that_piholes_dnsmasq_blocks_are_blocked_for_all_groups() {
-    let settings = "[dns]\nupstreams=['192.0.2.1']\n[misc]\ndnsmasq_lines=['address=/x.example/']\n";
+    let settings =
+        "[dns]\nupstreams=['192.0.2.1']\n[misc]\ndnsmasq_lines=['address=/x.example/']\n";
     let gravity = "CREATE TABLE \"group\" (id INTEGER, enabled INTEGER, name TEXT, description TEXT);
         INSERT INTO \"group\" VALUES (0, 1, 'Default', ''), (1, 0, 'kids', '');
         CREATE TABLE client (id INTEGER, ip TEXT, comment TEXT); INSERT INTO client VALUES (1, '192.0.2.9', 'free');
         CREATE TABLE client_by_group (client_id INTEGER, group_id INTEGER);";
-    let archive =
-        zip(&[("etc/pihole/pihole.toml", settings.as_bytes()), ("etc/pihole/gravity.db", &database(gravity))]);
+    let archive = zip(&[
+        ("etc/pihole/pihole.toml", settings.as_bytes()),
+        ("etc/pihole/gravity.db", &database(gravity)),
+    ]);
     let imported = run(Origin::Pihole, "t.zip", &Memory::default().with("t.zip", archive)).unwrap();
     let document: toml::Table = imported.config.parse().unwrap();
     let groups = document["group"].as_array().unwrap();
     assert_eq!(groups.len(), 3);
     for group in groups {
-        assert_eq!(group["lists"].as_array().unwrap()[0].as_str(), Some("dnsmasq-blocked"), "{group}");
+        assert_eq!(
+            group["lists"].as_array().unwrap()[0].as_str(),
+            Some("dnsmasq-blocked"),
+            "{group}"
+        );
     }
 }
 
 #[test]
 fn an_inline_list_of_blocky_may_have_one_line() {
-    let text =
-        "blocking:\n  denylists:\n    ads:\n      - |\n        one.example\n  clientGroupsBlock:\n    default: [ads]\n";
+    let text = "blocking:\n  denylists:\n    ads:\n      - |\n        one.example\n  clientGroupsBlock:\n    default: [ads]\n";
     let imported = config(Origin::Blocky, text);
     assert!(imported.config.contains("lists = [\"ads\"]"), "{}", imported.config);
     assert!(imported.files[0].1.ends_with("one.example\n"), "{:?}", imported.files);
@@ -89,8 +99,14 @@ fn client_ids_of_adguard_home_are_no_host_names() {
     let text = "clients: {persistent: [{name: a, ids: [my-client-id, 192.0.2.1, '02:00:00:00:00:01', 192.0.2.0/28]}]}";
     let imported = config(Origin::Adguard, text);
     assert!(!imported.config.contains("my-client-id"), "{}", imported.config);
-    assert!(imported.config.contains("ids = [\"192.0.2.1\", \"02:00:00:00:00:01\", \"192.0.2.0/28\"]"));
-    assert!(imported.notes.iter().any(|note| note.contains("my-client-id: a ClientID")), "{:?}", imported.notes);
+    assert!(
+        imported.config.contains("ids = [\"192.0.2.1\", \"02:00:00:00:00:01\", \"192.0.2.0/28\"]")
+    );
+    assert!(
+        imported.notes.iter().any(|note| note.contains("my-client-id: a ClientID")),
+        "{:?}",
+        imported.notes
+    );
 }
 
 #[test]
@@ -103,14 +119,21 @@ fn allowed_clients_have_the_server_itself_among_them() {
     );
     assert!(imported.notes.iter().any(|note| note.contains("127.0.0.0/8, ::1/128 are added")));
     let imported = config(Origin::Adguard, "dns: {allowed_clients: [127.0.0.0/8, '::1']}");
-    assert!(imported.config.contains("allow = [\"127.0.0.0/8\", \"::1/128\"]"), "{}", imported.config);
+    assert!(
+        imported.config.contains("allow = [\"127.0.0.0/8\", \"::1/128\"]"),
+        "{}",
+        imported.config
+    );
 }
 
 #[test]
 fn a_rewrite_of_names_to_one_among_them_is_no_loop() {
     let text = "filtering: {rewrites: [{domain: '*.x.example', answer: a.x.example}, {domain: '*.y', answer: y}]}";
     let imported = config(Origin::Adguard, text);
-    assert!(!imported.config.contains("name = \"*.x.example\"") && imported.config.contains("name = \"*.y\""));
+    assert!(
+        !imported.config.contains("name = \"*.x.example\"")
+            && imported.config.contains("name = \"*.y\"")
+    );
     let rules = &imported.files[0].1;
     assert!(rules.contains("||*.x.example^$dnsrewrite=NOERROR;CNAME;a.x.example\n"), "{rules}");
     assert!(rules.contains("@@|a.x.example^$dnsrewrite=NOERROR;CNAME;a.x.example\n"), "{rules}");
@@ -118,7 +141,8 @@ fn a_rewrite_of_names_to_one_among_them_is_no_loop() {
 
 #[test]
 fn names_that_adguard_home_refuses_are_dropped() {
-    let imported = config(Origin::Adguard, "dns: {blocked_hosts: [version.bind, '||evil.example^']}");
+    let imported =
+        config(Origin::Adguard, "dns: {blocked_hosts: [version.bind, '||evil.example^']}");
     let rule = "when = 'list(\"refused-names\")'\naction = \"drop\"";
     assert!(imported.config.contains(rule), "{}", imported.config);
     assert!(imported.files[0].1.ends_with("||evil.example^\n"));
@@ -126,9 +150,12 @@ fn names_that_adguard_home_refuses_are_dropped() {
 
 #[test]
 fn records_of_dnsmasq_may_be_naptr() {
-    let imported =
-        config(Origin::Dnsmasq, "no-resolv\nnaptr-record=_sip.a.example,100,50,s,http+I2R,,_http._tcp.b.example\n");
-    let record = "type = \"NAPTR\"\nvalues = ['100 50 \"s\" \"http+I2R\" \"\" _http._tcp.b.example.']";
+    let imported = config(
+        Origin::Dnsmasq,
+        "no-resolv\nnaptr-record=_sip.a.example,100,50,s,http+I2R,,_http._tcp.b.example\n",
+    );
+    let record =
+        "type = \"NAPTR\"\nvalues = ['100 50 \"s\" \"http+I2R\" \"\" _http._tcp.b.example.']";
     assert!(imported.config.contains(record), "{} {:?}", imported.config, imported.notes);
 }
 
@@ -140,13 +167,17 @@ fn each_way_to_answer_blocked_names_is_carried_over_or_reported() {
         (answer, imported.notes.iter().any(|note| note.contains("no such way to answer")))
     };
     let pihole = |mode: &str| {
-        let settings = format!("[dns]\nupstreams = ['192.0.2.1']\n[dns.blocking]\nmode = '{mode}'\n");
+        let settings =
+            format!("[dns]\nupstreams = ['192.0.2.1']\n[dns.blocking]\nmode = '{mode}'\n");
         let archive = zip(&[("etc/pihole/pihole.toml", settings.as_bytes())]);
         run(Origin::Pihole, "t.zip", &Memory::default().with("t.zip", archive)).unwrap()
     };
-    let adguard = |mode: &str| config(Origin::Adguard, &format!("filtering: {{blocking_mode: {mode}}}"));
+    let adguard =
+        |mode: &str| config(Origin::Adguard, &format!("filtering: {{blocking_mode: {mode}}}"));
     let blocky = |mode: &str| config(Origin::Blocky, &format!("blocking: {{blockType: {mode}}}"));
-    for (mode, expected) in [("NX", "nxdomain"), ("NXDOMAIN", "nxdomain"), ("NODATA", "nodata"), ("NULL", "zero")] {
+    for (mode, expected) in
+        [("NX", "nxdomain"), ("NXDOMAIN", "nxdomain"), ("NODATA", "nodata"), ("NULL", "zero")]
+    {
         assert_eq!(answer(pihole(mode)), (expected.to_owned(), false), "{mode}");
     }
     for (mode, expected) in [("default", "zero"), ("null_ip", "zero"), ("nxdomain", "nxdomain")] {
@@ -163,7 +194,8 @@ fn each_way_to_answer_blocked_names_is_carried_over_or_reported() {
 /// The tables of a kind.
 fn tables(imported: &Imported, kind: &str) -> Vec<toml::Table> {
     let document: toml::Table = imported.config.parse().unwrap();
-    let tables = document.get(kind).and_then(|tables| tables.as_array()).cloned().unwrap_or_default();
+    let tables =
+        document.get(kind).and_then(|tables| tables.as_array()).cloned().unwrap_or_default();
     tables.into_iter().map(|table| table.as_table().unwrap().clone()).collect()
 }
 
@@ -196,13 +228,19 @@ fn clients_and_tags_keep_their_names() {
             {{name: '{long}', ids: [192.0.2.3], use_global_settings: true, use_global_blocked_services: true}}]}}"
     );
     let imported = config(Origin::Adguard, &text);
-    let named = |kind| tables(&imported, kind).iter().map(|table| table["name"].to_string()).collect::<Vec<_>>();
+    let named = |kind| {
+        tables(&imported, kind).iter().map(|table| table["name"].to_string()).collect::<Vec<_>>()
+    };
     assert_eq!(named("client")[..2], ["\"Kids Tablet\"", "\"user_child\""]);
     assert_eq!(
         named("group"),
         ["\"default\"", "\"kids-tablet\"", "\"user-child\"", "\"device_tablet\"", "\"user_child\""]
     );
-    assert!(imported.notes.iter().any(|note| note.contains("it is called xxx")), "{:?}", imported.notes);
+    assert!(
+        imported.notes.iter().any(|note| note.contains("it is called xxx")),
+        "{:?}",
+        imported.notes
+    );
 }
 
 #[test]
@@ -218,7 +256,13 @@ clients: {persistent: [{name: a, ids: [192.0.2.3], filtering_enabled: false, use
     let imported = config(Origin::Adguard, text);
     let lines = &imported.files.iter().find(|(name, _)| name == "excepted-names.txt").unwrap().1;
     let lines: Vec<&str> = lines.lines().skip(1).collect();
-    let expected = ["|nas.lan^", "||*.x.lan^", "||youtube.com^", "/^a$b[0-9]+\\./$client=x", "||i.example^$important"];
+    let expected = [
+        "|nas.lan^",
+        "||*.x.lan^",
+        "||youtube.com^",
+        "/^a$b[0-9]+\\./$client=x",
+        "||i.example^$important",
+    ];
     assert_eq!(lines, expected);
     let rules = tables(&imported, "rule");
     let whens: Vec<&str> = rules.iter().map(|rule| rule["when"].as_str().unwrap()).collect();
@@ -250,14 +294,22 @@ fn types_that_dnsmasq_does_not_set_are_asked_for_elsewhere() {
     ];
     assert_eq!(lines, expected);
     let owners: Vec<String> = records(&imported).into_iter().map(|(owner, _)| owner).collect();
-    for owner in
-        ["two.example", "c.lan", "_d.example", "half.example", "set.example", "dollar.example", "whole.example"]
-    {
+    for owner in [
+        "two.example",
+        "c.lan",
+        "_d.example",
+        "half.example",
+        "set.example",
+        "dollar.example",
+        "whole.example",
+    ] {
         assert!(owners.iter().any(|one| one == owner), "{owner}");
     }
-    let notes: Vec<&String> = imported.notes.iter().filter(|note| note.contains("stand for the whole name")).collect();
+    let notes: Vec<&String> =
+        imported.notes.iter().filter(|note| note.contains("stand for the whole name")).collect();
     assert!(
-        notes[0].starts_with("half.example: ") && notes[1].starts_with("dollar.example, two.example: "),
+        notes[0].starts_with("half.example: ")
+            && notes[1].starts_with("dollar.example, two.example: "),
         "{notes:?}"
     );
     assert_eq!(notes.len(), 2);
@@ -266,7 +318,8 @@ fn types_that_dnsmasq_does_not_set_are_asked_for_elsewhere() {
 #[test]
 fn bounds_of_ttls_are_those_of_dnsmasq() {
     let bounds = |text: &str| {
-        let document: toml::Table = config(Origin::Dnsmasq, &format!("no-resolv\n{text}")).config.parse().unwrap();
+        let document: toml::Table =
+            config(Origin::Dnsmasq, &format!("no-resolv\n{text}")).config.parse().unwrap();
         let cache = document.get("cache").cloned();
         let bound = |key| cache.as_ref()?.get(key)?.as_integer();
         (bound("min-ttl-secs"), bound("max-ttl-secs"))
@@ -286,10 +339,14 @@ fn the_first_name_of_an_address_stays_the_first() {
         // A table of its own, as zeta.lan would else be the first name of this address.
         ("zeta.lan", "192.0.2.2"),
     ]);
-    let files = Memory::default().with("d.conf", "no-hosts\nno-resolv\naddn-hosts=/h\n").with("/h", hosts);
+    let files =
+        Memory::default().with("d.conf", "no-hosts\nno-resolv\naddn-hosts=/h\n").with("/h", hosts);
     assert_eq!(records(&run(Origin::Dnsmasq, "d.conf", &files).unwrap()), expected);
     let archive = zip(&[("etc/pihole/custom.list", hosts.as_bytes())]);
-    assert_eq!(records(&run(Origin::Pihole, "t.zip", &Memory::default().with("t.zip", archive)).unwrap()), expected);
+    assert_eq!(
+        records(&run(Origin::Pihole, "t.zip", &Memory::default().with("t.zip", archive)).unwrap()),
+        expected
+    );
     let lines: Vec<String> = hosts.lines().map(|line| format!("'{line}'")).collect();
     let settings = format!("[dns]\nhosts = [{}]\n", lines.join(", "));
     assert_eq!(records(&run_text(Origin::Pihole, "pihole.toml", &settings).unwrap()), expected);
@@ -301,10 +358,15 @@ fn the_first_name_of_an_address_stays_the_first() {
 fn dnsmasq_takes_the_names_of_an_address_in_an_order_of_its_own() {
     let text = "no-hosts\nno-resolv\naddn-hosts=/a\naddn-hosts=/b\naddress=/x.lan/192.0.2.1\n\
         host-record=own.lan,192.0.2.1\n";
-    let files = Memory::default().with("d.conf", text).with("/a", "192.0.2.1 a.lan\n").with("/b", "192.0.2.1 b.lan\n");
+    let files = Memory::default()
+        .with("d.conf", text)
+        .with("/a", "192.0.2.1 a.lan\n")
+        .with("/b", "192.0.2.1 b.lan\n");
     let imported = run(Origin::Dnsmasq, "d.conf", &files).unwrap();
-    let named = tables(&imported, "record").into_iter().filter(|record| !record.contains_key("ptr"));
-    let named: Vec<String> = named.map(|record| record["name"].as_str().unwrap().to_owned()).collect();
+    let named =
+        tables(&imported, "record").into_iter().filter(|record| !record.contains_key("ptr"));
+    let named: Vec<String> =
+        named.map(|record| record["name"].as_str().unwrap().to_owned()).collect();
     assert_eq!(named, ["own.lan", "b.lan", "a.lan"]);
 }
 
@@ -315,8 +377,10 @@ fn an_address_that_is_set_twice_has_its_reverse_name() {
         "no-hosts\nno-resolv\naddress=/nas.lan/192.0.2.1\nptr-record=x.lan,y.lan\n\
         cname=c.lan,nas.lan\nhost-record=nas.lan,192.0.2.1\naddress=/nas.lan/192.0.2.1\n",
     );
-    let of_nas: Vec<toml::Table> =
-        tables(&imported, "record").into_iter().filter(|record| record["name"].as_str() == Some("nas.lan")).collect();
+    let of_nas: Vec<toml::Table> = tables(&imported, "record")
+        .into_iter()
+        .filter(|record| record["name"].as_str() == Some("nas.lan"))
+        .collect();
     assert!(matches!(&of_nas[..], [one] if !one.contains_key("ptr")), "{of_nas:?}");
 }
 
@@ -353,21 +417,35 @@ fn zones_of_the_network_are_local_zones() {
         ("domain=lan,192.0.2.0/24,local\n", &["2.0.192.in-addr.arpa", "lan"]),
         ("domain=lan\nexpand-hosts\n", &[]),
     ] {
-        assert_eq!(local_zones(&config(Origin::Dnsmasq, &format!("{base}{text}"))), expected, "{text}");
+        assert_eq!(
+            local_zones(&config(Origin::Dnsmasq, &format!("{base}{text}"))),
+            expected,
+            "{text}"
+        );
     }
     let settings = "[dns]\nupstreams=['192.0.2.1']\ndomain={name='lan',local=true}\n";
     assert_eq!(local_zones(&run_text(Origin::Pihole, "pihole.toml", settings).unwrap()), ["lan"]);
-    let leases = |is_on| config(Origin::Adguard, &format!("dhcp: {{enabled: {is_on}, local_domain_name: lan}}"));
+    let leases = |is_on| {
+        config(Origin::Adguard, &format!("dhcp: {{enabled: {is_on}, local_domain_name: lan}}"))
+    };
     assert_eq!(local_zones(&leases(true)), ["lan"]);
     assert!(local_zones(&leases(false)).is_empty());
 }
 
 #[test]
 fn names_taken_out_of_a_local_zone_have_the_servers_of_all_names() {
-    let imported = config(Origin::Dnsmasq, "no-hosts\nno-resolv\nserver=192.0.2.1\nlocal=/lan/\nserver=/out.lan/#\n");
+    let imported = config(
+        Origin::Dnsmasq,
+        "no-hosts\nno-resolv\nserver=192.0.2.1\nlocal=/lan/\nserver=/out.lan/#\n",
+    );
     assert_eq!(forwards(&imported), of(&[(".", "192.0.2.1"), ("out.lan", "192.0.2.1")]));
     let without = config(Origin::Dnsmasq, "no-hosts\nno-resolv\nlocal=/lan/\nserver=/out.lan/#\n");
-    assert!(without.notes.iter().any(|note| note.starts_with("names under out.lan: they end in the local zone")));
+    assert!(
+        without
+            .notes
+            .iter()
+            .any(|note| note.starts_with("names under out.lan: they end in the local zone"))
+    );
 }
 
 #[test]
@@ -375,7 +453,9 @@ fn names_are_expanded_by_the_domain_of_their_address() {
     let text = "no-hosts\nno-resolv\nexpand-hosts\ndomain=lan\ndomain=iot.lan,192.0.2.0/28\n\
         domain=far.lan,192.0.2.100,192.0.2.110\naddn-hosts=/h\n";
     let hosts = "192.0.2.1 tv\n192.0.2.50 pc\n192.0.2.105 cam\n";
-    let imported = run(Origin::Dnsmasq, "d.conf", &Memory::default().with("d.conf", text).with("/h", hosts)).unwrap();
+    let imported =
+        run(Origin::Dnsmasq, "d.conf", &Memory::default().with("d.conf", text).with("/h", hosts))
+            .unwrap();
     let names: Vec<String> = records(&imported).into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["tv.iot.lan", "tv", "pc.lan", "pc", "cam.far.lan", "cam"]);
 }
@@ -388,14 +468,23 @@ fn prefixes_of_translators_are_carried() {
     };
     let adguard = |text: &str| config(Origin::Adguard, &format!("dns: {{{text}}}"));
     assert_eq!(prefix(&adguard("use_dns64: true")).as_deref(), Some("64:ff9b::/96"));
-    let two = adguard("use_dns64: true, dns64_prefixes: ['64:ff9b::/97', '2001:db8::1/64', '2001:db8:1::/96']");
+    let two = adguard(
+        "use_dns64: true, dns64_prefixes: ['64:ff9b::/97', '2001:db8::1/64', '2001:db8:1::/96']",
+    );
     assert_eq!(prefix(&two).as_deref(), Some("2001:db8::/64"));
-    assert_eq!(two.notes.iter().filter(|note| note.contains("dns64_prefixes: ")).count(), 2, "{:?}", two.notes);
+    assert_eq!(
+        two.notes.iter().filter(|note| note.contains("dns64_prefixes: ")).count(),
+        2,
+        "{:?}",
+        two.notes
+    );
     let off = adguard("use_dns64: false, dns64_prefixes: ['2001:db8::/64']");
     assert_eq!(prefix(&off), None);
     assert!(off.notes.iter().any(|note| note.starts_with("dns.dns64_prefixes")), "{:?}", off.notes);
-    let blocky =
-        config(Origin::Blocky, "dns64: {enable: true, prefixes: ['2001:db8::/56'], exclusionSet: ['fe80::/10']}");
+    let blocky = config(
+        Origin::Blocky,
+        "dns64: {enable: true, prefixes: ['2001:db8::/56'], exclusionSet: ['fe80::/10']}",
+    );
     assert_eq!(prefix(&blocky).as_deref(), Some("2001:db8::/56"));
     assert!(blocky.config.contains("exclude = [\"fe80::/10\"]"), "{}", blocky.config);
 }
@@ -408,15 +497,21 @@ fn who_knows_the_names_of_clients_is_asked_where_groups_go_by_names() {
         )
     };
     let by_name = config(Origin::Blocky, &text("laptop.lan"));
-    assert!(forwards(&by_name).contains(&("168.192.in-addr.arpa".to_owned(), Some("192.0.2.1".to_owned()))));
+    assert!(
+        forwards(&by_name)
+            .contains(&("168.192.in-addr.arpa".to_owned(), Some("192.0.2.1".to_owned())))
+    );
     let by_address = config(Origin::Blocky, &text("192.0.2.7"));
     assert!(forwards(&by_address).is_empty());
-    assert!(by_address.notes.iter().any(|note| note.starts_with("clientLookup.upstream = 192.0.2.1")));
+    assert!(
+        by_address.notes.iter().any(|note| note.starts_with("clientLookup.upstream = 192.0.2.1"))
+    );
 }
 
 /// The conditions of rules with an action, and what they name in `to`.
 fn rules_doing(imported: &Imported, action: &str) -> Vec<(String, String)> {
-    let rules = tables(imported, "rule").into_iter().filter(|rule| rule["action"].as_str() == Some(action));
+    let rules =
+        tables(imported, "rule").into_iter().filter(|rule| rule["action"].as_str() == Some(action));
     let to = |rule: &toml::Table| rule.get("to").map(ToString::to_string).unwrap_or_default();
     rules.map(|rule| (rule["when"].as_str().unwrap().to_owned(), to(&rule))).collect()
 }
@@ -430,12 +525,24 @@ fn names_without_a_dot_have_servers_of_their_own() {
     assert_eq!(rules_doing(&of_dnsmasq, "forward"), pairs(&[(&own, "[\"192.0.2.1@5353\"]")]));
     assert!(rules_doing(&of_dnsmasq, "block").is_empty());
     assert_eq!(rules_doing(&dnsmasq("local=//\n"), "block"), pairs(&[(plain, "")]));
-    let adguard = config(Origin::Adguard, "dns: {upstream_dns: [192.0.2.1, '[//]192.0.2.2 2001:db8::1']}");
-    assert_eq!(rules_doing(&adguard, "forward"), pairs(&[(plain, "[\"192.0.2.2\", \"2001:db8::1\"]")]));
-    let blocky = config(Origin::Blocky, "conditional: {mapping: {'.': '192.0.2.2,tcp://192.0.2.3'}}");
+    let adguard =
+        config(Origin::Adguard, "dns: {upstream_dns: [192.0.2.1, '[//]192.0.2.2 2001:db8::1']}");
+    assert_eq!(
+        rules_doing(&adguard, "forward"),
+        pairs(&[(plain, "[\"192.0.2.2\", \"2001:db8::1\"]")])
+    );
+    let blocky =
+        config(Origin::Blocky, "conditional: {mapping: {'.': '192.0.2.2,tcp://192.0.2.3'}}");
     assert_eq!(rules_doing(&blocky, "forward"), pairs(&[(plain, "[\"192.0.2.2\"]")]));
-    assert!(blocky.notes.iter().any(|note| note.contains("rules ask their servers over UDP")), "{:?}", blocky.notes);
-    let whole = config(Origin::Blocky, "conditional: {mapping: {'.': 192.0.2.2}}\nfqdnOnly: {enable: true}");
+    assert!(
+        blocky.notes.iter().any(|note| note.contains("rules ask their servers over UDP")),
+        "{:?}",
+        blocky.notes
+    );
+    let whole = config(
+        Origin::Blocky,
+        "conditional: {mapping: {'.': 192.0.2.2}}\nfqdnOnly: {enable: true}",
+    );
     assert_eq!((rules_doing(&whole, "forward").len(), rules_doing(&whole, "block").len()), (0, 1));
 }
 
@@ -481,8 +588,10 @@ clientLookup:
     assert_eq!(lists("192-0-2-7"), "[\"c\", \"b\"]");
     assert_eq!(lists("192-0-2-0-24"), "[\"b\"]");
     let clients = tables(&imported, "client");
-    let groups_of =
-        |client: &str| clients.iter().find(|one| one["name"].as_str() == Some(client)).unwrap()["groups"].to_string();
+    let groups_of = |client: &str| {
+        clients.iter().find(|one| one["name"].as_str() == Some(client)).unwrap()["groups"]
+            .to_string()
+    };
     assert_eq!(groups_of("laptop"), "[\"lap\"]");
     assert_eq!(groups_of("tv"), "[\"192-0-2-0-24\", \"192-0-2-8\"]");
     assert_eq!(groups_of("other"), "[\"default\"]");
@@ -494,7 +603,8 @@ clientLookup:
 fn a_schedule_has_a_time_zone_that_the_server_knows() {
     let zone_of = |zone: &str| {
         let schedule = format!("{{time_zone: {zone}, mon: {{start: 0s, end: 10h}}}}");
-        let text = format!("filtering: {{blocked_services: {{ids: [youtube], schedule: {schedule}}}}}");
+        let text =
+            format!("filtering: {{blocked_services: {{ids: [youtube], schedule: {schedule}}}}}");
         let imported = config(Origin::Adguard, &text);
         let zone = tables(&imported, "rule")[0].get("time-zone").map(ToString::to_string);
         (zone, imported.notes.iter().any(|note| note.contains("set `time-zone` of [policy]")))

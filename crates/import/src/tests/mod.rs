@@ -1,4 +1,5 @@
-//! Whole sources of each kind, written after the documentation of their products, beside what must come of them.
+//! Whole sources of each kind, written after the documentation of their products, beside what must
+//! come of them.
 
 mod hostile;
 mod meaning;
@@ -35,13 +36,20 @@ impl Files for Memory {
 
     fn list(&self, path: &str) -> Option<Vec<String>> {
         let start = format!("{path}/");
-        let names: Vec<String> = self.0.keys().filter_map(|key| key.strip_prefix(&start)).map(str::to_owned).collect();
+        let names: Vec<String> =
+            self.0.keys().filter_map(|key| key.strip_prefix(&start)).map(str::to_owned).collect();
         (!names.is_empty()).then_some(names)
     }
 }
 
 fn run(origin: Origin, path: &str, files: &Memory) -> Result<Imported, Error> {
-    import(origin, path, files, "/etc/avocet/", Known { services: SERVICES, time_zones: TIME_ZONES })
+    import(
+        origin,
+        path,
+        files,
+        "/etc/avocet/",
+        Known { services: SERVICES, time_zones: TIME_ZONES },
+    )
 }
 
 /// One file of text as the whole source.

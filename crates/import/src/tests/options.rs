@@ -1,4 +1,5 @@
-//! Each documented option of each product either changes what is written, or is named in the report.
+//! Each documented option of each product either changes what is written, or is named in the
+//! report.
 
 use super::*;
 
@@ -12,15 +13,18 @@ fn check(origin: Origin, path: &str, base: &str, options: &[(&str, &str)]) {
         Origin::Pihole | Origin::Dnsmasq => "",
     };
     let import = |text: &str| {
-        let text = if text.contains(known) { text.to_owned() } else { format!("{known} ~\n{text}") };
-        let imported = run_text(origin, path, &text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let text =
+            if text.contains(known) { text.to_owned() } else { format!("{known} ~\n{text}") };
+        let imported =
+            run_text(origin, path, &text).unwrap_or_else(|error| panic!("{text}: {error}"));
         (imported.config + &format!("{:?}", imported.files), imported.notes)
     };
     let (without, before) = import(base);
     let mut lost = Vec::new();
     for (option, text) in options {
         let (config, notes) = import(text);
-        let is_named = notes.iter().filter(|note| !before.contains(note)).any(|note| note.contains(option));
+        let is_named =
+            notes.iter().filter(|note| !before.contains(note)).any(|note| note.contains(option));
         if config == without && !is_named {
             lost.push(format!("{option}: {notes:?}"));
         }
@@ -32,7 +36,11 @@ fn check(origin: Origin, path: &str, base: &str, options: &[(&str, &str)]) {
 fn of_yaml(table: &str, options: &str) -> Vec<(String, String)> {
     let option = |line: &str| {
         let (key, _) = line.trim().split_once(':')?;
-        let text = if table.is_empty() { line.trim().to_owned() } else { format!("{table}: {{{}}}", line.trim()) };
+        let text = if table.is_empty() {
+            line.trim().to_owned()
+        } else {
+            format!("{table}: {{{}}}", line.trim())
+        };
         Some((key.to_owned(), text))
     };
     options.lines().filter_map(option).collect()
@@ -145,7 +153,8 @@ fn of_adguard_home() {
     let mut options = of_yaml("", ADGUARD);
     options.extend(of_yaml("dns", ADGUARD_DNS));
     options.extend(of_yaml("filtering", ADGUARD_FILTERING));
-    options.push(("runtime_sources".to_owned(), "clients: {runtime_sources: {arp: true}}".to_owned()));
+    options
+        .push(("runtime_sources".to_owned(), "clients: {runtime_sources: {arp: true}}".to_owned()));
     check(Origin::Adguard, "a.yaml", "", &borrowed(&options));
     let persistent = |more: &str| {
         format!(
@@ -155,7 +164,9 @@ fn of_adguard_home() {
     let own: Vec<(String, String)> = of_yaml("", ADGUARD_CLIENT)
         .into_iter()
         .map(|(option, text)| match option.as_str() {
-            "use_global_settings" => (option, persistent("").replace("use_global_settings: true", &text)),
+            "use_global_settings" => {
+                (option, persistent("").replace("use_global_settings: true", &text))
+            }
             _ => (option, persistent(&format!(", {text}"))),
         })
         .collect();
@@ -170,8 +181,10 @@ fn of_adguard_home() {
     )];
     check(Origin::Adguard, "a.yaml", custom, &address);
     let private = "dns: {local_ptr_upstreams: [192.0.2.1]}";
-    let off =
-        [("use_private_ptr_resolvers", "dns: {local_ptr_upstreams: [192.0.2.1], use_private_ptr_resolvers: false}")];
+    let off = [(
+        "use_private_ptr_resolvers",
+        "dns: {local_ptr_upstreams: [192.0.2.1], use_private_ptr_resolvers: false}",
+    )];
     check(Origin::Adguard, "a.yaml", private, &off);
 }
 
@@ -201,8 +214,14 @@ const BLOCKY: &[(&str, &str)] = &[
     ("log", "level: debug\nformat: json\ntimestamp: false\nprivacy: true"),
     ("fqdnOnly", "enable: true\nunheard_of: 1"),
     ("filtering", "queryTypes: [AAAA, NOPE]\nunheard_of: 1"),
-    ("customDNS", "mapping: {a.lan: 192.0.2.1}\nzone: x\nrewrite: {a: b}\nfilterUnmappedTypes: false\nunheard_of: 1"),
-    ("conditional", "mapping: {lan: 192.0.2.1}\nrewrite: {a: b}\nfallbackUpstream: true\nunheard_of: 1"),
+    (
+        "customDNS",
+        "mapping: {a.lan: 192.0.2.1}\nzone: x\nrewrite: {a: b}\nfilterUnmappedTypes: false\nunheard_of: 1",
+    ),
+    (
+        "conditional",
+        "mapping: {lan: 192.0.2.1}\nrewrite: {a: b}\nfallbackUpstream: true\nunheard_of: 1",
+    ),
     ("clientLookup", "upstream: 192.0.2.1\nsingleNameOrder: [1, 2]\nclients: {tv: [192.0.2.8]}"),
     (
         "blocking",
@@ -227,7 +246,10 @@ const BLOCKY: &[(&str, &str)] = &[
             cacheTimeNegative: 9m
             exclude: [/x/]",
     ),
-    ("hostsFile", "sources: ['https://lists.example/hosts']\nloading: {refreshPeriod: 1h}\nunheard_of: 1"),
+    (
+        "hostsFile",
+        "sources: ['https://lists.example/hosts']\nloading: {refreshPeriod: 1h}\nunheard_of: 1",
+    ),
 ];
 
 #[test]
@@ -241,19 +263,28 @@ fn of_blocky() {
     }
     let loading = "downloads: {timeout: 9s}\nconcurrency: 9\nstrategy: fast\nmaxErrorsPerSource: 9\nunheard_of: 1";
     let loading = of_yaml("", loading).into_iter();
-    options.extend(loading.map(|(option, text)| (option, format!("blocking: {{loading: {{{text}}}}}"))));
+    options.extend(
+        loading.map(|(option, text)| (option, format!("blocking: {{loading: {{{text}}}}}"))),
+    );
     check(Origin::Blocky, "b.yml", "", &borrowed(&options));
     let lists = "blocking: {denylists: {a: ['https://lists.example/a']}}";
-    let refreshed = "blocking: {denylists: {a: ['https://lists.example/a']}, loading: {refreshPeriod: 4h}}";
+    let refreshed =
+        "blocking: {denylists: {a: ['https://lists.example/a']}, loading: {refreshPeriod: 4h}}";
     check(Origin::Blocky, "b.yml", lists, &[("refreshPeriod", refreshed)]);
     let mapped = "customDNS: {mapping: {a.lan: 192.0.2.1}}";
-    check(Origin::Blocky, "b.yml", mapped, &[("customTTL", "customDNS: {mapping: {a.lan: 192.0.2.1}, customTTL: 9m}")]);
+    check(
+        Origin::Blocky,
+        "b.yml",
+        mapped,
+        &[("customTTL", "customDNS: {mapping: {a.lan: 192.0.2.1}, customTTL: 9m}")],
+    );
     let hosts = "hostsFile: {sources: [\"192.0.2.1 a.lan\\n127.0.0.1 b.lan\\n\"]}";
     let of_hosts = [
         ("filterLoopback", hosts.replace("]}", "], filterLoopback: true}")),
         ("hostsTTL", hosts.replace("]}", "], hostsTTL: 9m}")),
     ];
-    let of_hosts: Vec<(&str, &str)> = of_hosts.iter().map(|(option, text)| (*option, text.as_str())).collect();
+    let of_hosts: Vec<(&str, &str)> =
+        of_hosts.iter().map(|(option, text)| (*option, text.as_str())).collect();
     check(Origin::Blocky, "b.yml", hosts, &of_hosts);
 }
 
@@ -326,7 +357,10 @@ fn of_pihole_six() {
         ),
         ("dns.cache", "size=9 optimizer=9 upstreamBlockedTTL=9"),
         ("dns.blocking", "active=false mode='NXDOMAIN' edns='TEXT' unheardOf=1"),
-        ("dns.specialDomains", "mozillaCanary=true iCloudPrivateRelay=true designatedResolver=true unheardOf=1"),
+        (
+            "dns.specialDomains",
+            "mozillaCanary=true iCloudPrivateRelay=true designatedResolver=true unheardOf=1",
+        ),
         ("dns.reply.host", "force4=true IPv4='192.0.2.1' force6=true IPv6='2001:db8::1'"),
         ("dns.rateLimit", "unheardOf=1"),
         ("dns.domain", "unheardOf=1"),
@@ -352,7 +386,9 @@ fn of_pihole_six() {
             // Some tables are named as a whole.
             let named = match table.split('.').next() {
                 Some("dns" | "misc")
-                    if !table.starts_with("misc.") && table != "dns.cache" && table != "dns.reply.host" =>
+                    if !table.starts_with("misc.")
+                        && table != "dns.cache"
+                        && table != "dns.reply.host" =>
                 {
                     option
                 }
@@ -367,10 +403,16 @@ fn of_pihole_six() {
     check(Origin::Pihole, "pihole.toml", "[dns]\n", &borrowed(&options));
     let of = |text: &str| text.to_owned();
     let more = [
-        (of("force4"), of("[dns.blocking]\nmode='IP'\n[dns.reply.blocking]\nforce4=true\nIPv4='192.0.2.1'\n")),
+        (
+            of("force4"),
+            of("[dns.blocking]\nmode='IP'\n[dns.reply.blocking]\nforce4=true\nIPv4='192.0.2.1'\n"),
+        ),
         (of("rateLimit"), of("[dns.rateLimit]\ncount=10\ninterval=1\n")),
         (of("domain"), of("[dns.domain]\nname='lan'\nlocal=true\n")),
-        (of("expandHosts"), of("[dns]\nexpandHosts=true\nhosts=['192.0.2.1 a']\n[dns.domain]\nname='lan'\n")),
+        (
+            of("expandHosts"),
+            of("[dns]\nexpandHosts=true\nhosts=['192.0.2.1 a']\n[dns.domain]\nname='lan'\n"),
+        ),
     ];
     check(Origin::Pihole, "pihole.toml", "[dns]\n", &borrowed(&more));
 }
@@ -380,8 +422,10 @@ fn of_pihole_five() {
     let settings = "PIHOLE_INTERFACE IPV4_ADDRESS QUERY_LOGGING INSTALL_WEB_SERVER INSTALL_WEB_INTERFACE \
         LIGHTTPD_ENABLED CACHE_SIZE DNS_BOGUS_PRIV WEBPASSWORD API_QUERY_LOG_SHOW TEMPERATUREUNIT WEBTHEME ADMIN_EMAIL \
         DHCP_START HOSTRECORD";
-    let options: Vec<(String, String)> =
-        settings.split_ascii_whitespace().map(|key| (key.to_owned(), format!("{key}=secret\n"))).collect();
+    let options: Vec<(String, String)> = settings
+        .split_ascii_whitespace()
+        .map(|key| (key.to_owned(), format!("{key}=secret\n")))
+        .collect();
     check(Origin::Pihole, "setupVars.conf", "A=\n", &borrowed(&options));
     let known = [
         ("PIHOLE_DNS_1", "PIHOLE_DNS_1=192.0.2.1\n"),
@@ -391,12 +435,17 @@ fn of_pihole_five() {
         ("BLOCKING_ENABLED", "BLOCKING_ENABLED=false\n"),
         ("DHCP_ACTIVE", "DHCP_ACTIVE=true\n"),
         ("CONDITIONAL_FORWARDING", "CONDITIONAL_FORWARDING=true\n"),
-        ("REV_SERVER", "REV_SERVER=true\nREV_SERVER_CIDR=192.0.2.0/24\nREV_SERVER_TARGET=192.0.2.1\n"),
+        (
+            "REV_SERVER",
+            "REV_SERVER=true\nREV_SERVER_CIDR=192.0.2.0/24\nREV_SERVER_TARGET=192.0.2.1\n",
+        ),
     ];
     check(Origin::Pihole, "setupVars.conf", "A=\n", &known);
     let resolver = "MAXDBDAYS PRIVACYLEVEL REPLY_WHEN_BUSY MOZILLA_CANARY PIHOLE_PTR NICE";
-    let options: Vec<(String, String)> =
-        resolver.split_ascii_whitespace().map(|key| (key.to_owned(), format!("{key}=1\n"))).collect();
+    let options: Vec<(String, String)> = resolver
+        .split_ascii_whitespace()
+        .map(|key| (key.to_owned(), format!("{key}=1\n")))
+        .collect();
     check(Origin::Pihole, "pihole-FTL.conf", "A=\n", &borrowed(&options));
     let secret = run_text(Origin::Pihole, "setupVars.conf", "WEBPASSWORD=secret\n").unwrap();
     assert!(!secret.notes.iter().any(|note| note.contains("secret")), "{:?}", secret.notes);

@@ -71,7 +71,9 @@ fn pihole_six_from_its_archive_and_from_its_directory() {
         ("etc/pihole/dhcp.leases", b"1 aa:bb:cc:dd:ee:ff 192.168.2.77 x *\n"),
         ("etc/hosts", b"127.0.0.1 localhost\n"),
     ]);
-    let mut whole = run(Origin::Pihole, "teleporter.zip", &Memory::default().with("teleporter.zip", archive)).unwrap();
+    let mut whole =
+        run(Origin::Pihole, "teleporter.zip", &Memory::default().with("teleporter.zip", archive))
+            .unwrap();
     check("pihole-six.txt", &whole);
     let files = Memory::default()
         .with("/etc/pihole/pihole.toml", SETTINGS)
@@ -85,7 +87,8 @@ fn pihole_six_from_its_archive_and_from_its_directory() {
     }
     // The order of the files differs, and with it that of rules and notes.
     let sorted = |text: &str| {
-        let mut tables: Vec<String> = text.split("\n\n").map(|table| table.trim().to_owned()).collect();
+        let mut tables: Vec<String> =
+            text.split("\n\n").map(|table| table.trim().to_owned()).collect();
         tables.sort();
         tables
     };
@@ -110,13 +113,16 @@ fn pihole_five_from_its_archive() {
         "blacklist.regex.json",
         "domainlist_by_group.json",
     ];
-    let mut members: Vec<(String, Vec<u8>)> = in_root.iter().map(|name| ((*name).to_owned(), file(name))).collect();
+    let mut members: Vec<(String, Vec<u8>)> =
+        in_root.iter().map(|name| ((*name).to_owned(), file(name))).collect();
     for name in ["04-pihole-static-dhcp.conf", "05-pihole-custom-cname.conf"] {
         members.push((format!("dnsmasq.d/{name}"), file(name)));
     }
     members.push(("dnsmasq.d/01-pihole.conf".to_owned(), b"server=192.0.2.99\n".to_vec()));
-    members.push(("dnsmasq.d/99-own.conf".to_owned(), b"address=/own.example/192.168.3.8\n".to_vec()));
-    let members: Vec<(&str, &[u8])> = members.iter().map(|(name, octets)| (name.as_str(), octets.as_slice())).collect();
+    members
+        .push(("dnsmasq.d/99-own.conf".to_owned(), b"address=/own.example/192.168.3.8\n".to_vec()));
+    let members: Vec<(&str, &[u8])> =
+        members.iter().map(|(name, octets)| (name.as_str(), octets.as_slice())).collect();
     let files = Memory::default().with("pi-hole-teleporter.tar.gz", tar_gz(&members));
     check("pihole-five.txt", &run(Origin::Pihole, "pi-hole-teleporter.tar.gz", &files).unwrap());
 }
@@ -126,7 +132,8 @@ fn pihole_database_alone_is_lists_groups_and_clients() {
     let mut octets = database(GRAVITY);
     // As a server that runs with a write-ahead log leaves it.
     octets[18..20].fill(2);
-    let imported = run(Origin::Pihole, "copy.db", &Memory::default().with("copy.db", octets)).unwrap();
+    let imported =
+        run(Origin::Pihole, "copy.db", &Memory::default().with("copy.db", octets)).unwrap();
     for table in ["[[list]]", "[[group]]", "[[client]]"] {
         assert!(imported.config.contains(table), "{table}");
     }

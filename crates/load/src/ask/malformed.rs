@@ -1,7 +1,7 @@
 //! Queries that are broken on purpose: what a fuzzer, a scanner or a bad line sends.
 //!
-//! Each is made from a whole query and a random number, so that a packet which killed a server is made again
-//! from the seed and its serial number.
+//! Each is made from a whole query and a random number, so that a packet which killed a server is
+//! made again from the seed and its serial number.
 
 use avocet_wire::header::HEADER_LEN;
 
@@ -11,7 +11,8 @@ use crate::random::Random;
 /// Kinds of damage, see [`mangle`].
 const KINDS: u64 = 12;
 
-/// Writes a damaged form of `valid` to `out`, which has room for [`MAX_QUERY`] octets; gives its length.
+/// Writes a damaged form of `valid` to `out`, which has room for [`MAX_QUERY`] octets; gives its
+/// length.
 pub(crate) fn mangle(valid: &[u8], random: &mut Random, out: &mut [u8]) -> usize {
     let len = valid.len().min(MAX_QUERY).min(out.len());
     let Some((source, place)) = valid.get(..len).zip(out.get_mut(..len)) else { return 0 };
@@ -28,12 +29,17 @@ pub(crate) fn mangle(valid: &[u8], random: &mut Random, out: &mut [u8]) -> usize
             out,
             len,
             HEADER_LEN,
-            0xc000 | [HEADER_LEN as u16, 0x3fff, random.next() as u16 & 0x3fff][random.below(3) as usize],
+            0xc000
+                | [HEADER_LEN as u16, 0x3fff, random.next() as u16 & 0x3fff]
+                    [random.below(3) as usize],
         ),
         // A label of a reserved kind, or one that runs over the end.
-        7 => {
-            set(out, len, HEADER_LEN, [0x4000, 0x8000, 0x3f61][random.below(3) as usize] | random.next() as u16 & 0xff)
-        }
+        7 => set(
+            out,
+            len,
+            HEADER_LEN,
+            [0x4000, 0x8000, 0x3f61][random.below(3) as usize] | random.next() as u16 & 0xff,
+        ),
         8 => append_noise(out, len, random),
         9 => append_record(out, len, 41, random),
         10 => append_record(out, len, 250, random),
@@ -76,7 +82,8 @@ fn set(out: &mut [u8], len: usize, at: usize, word: u16) -> usize {
     len
 }
 
-/// One more record in the additional section, of a type that has a meaning there, with a random length and body.
+/// One more record in the additional section, of a type that has a meaning there, with a random
+/// length and body.
 fn append_record(out: &mut [u8], len: usize, rtype: u8, random: &mut Random) -> usize {
     let head = [
         0,

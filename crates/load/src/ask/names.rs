@@ -15,20 +15,24 @@ const MAX_LINE: usize = 2048;
 /// Reads a file of queries.
 pub(crate) fn read_file(path: &Path, form: &Form) -> Result<Questions, String> {
     let file = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    Questions::read(BufReader::new(file), form).map_err(|error| format!("{}: {error}", path.display()))
+    Questions::read(BufReader::new(file), form)
+        .map_err(|error| format!("{}: {error}", path.display()))
 }
 
 impl Questions {
-    /// Reads lines `NAME TYPE`, in which `;` and `#` begin comments; without a type, A is asked for.
+    /// Reads lines `NAME TYPE`, in which `;` and `#` begin comments; without a type, A is asked
+    /// for.
     ///
     /// # Errors
-    /// A line is too long or says something else, there are more than are held at once, or none at all.
+    /// A line is too long or says something else, there are more than are held at once, or none at
+    /// all.
     pub fn read(mut lines: impl BufRead, form: &Form) -> Result<Self, String> {
         let mut questions = Self::default();
         let mut line = Vec::new();
         for number in 1.. {
             line.clear();
-            // One octet more than is taken tells a line that is too long, and no more of it is held.
+            // One octet more than is taken tells a line that is too long, and no more of it is
+            // held.
             let mut bounded = lines.by_ref().take(MAX_LINE as u64 + 1);
             let read = bounded.read_until(b'\n', &mut line).map_err(|error| error.to_string())?;
             if read == 0 {
@@ -37,7 +41,9 @@ impl Questions {
             if read > MAX_LINE {
                 return Err(format!("line {number} is longer than {MAX_LINE} octets"));
             }
-            if let Some((name, qtype)) = query(&line).map_err(|error| format!("line {number}: {error}"))? {
+            if let Some((name, qtype)) =
+                query(&line).map_err(|error| format!("line {number}: {error}"))?
+            {
                 questions.push(form, name.wire(), qtype)?;
             }
         }
@@ -47,7 +53,8 @@ impl Questions {
 
 fn query(line: &[u8]) -> Result<Option<(NameBuf, Rtype)>, String> {
     let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-    let Some(name) = words.next().filter(|word| !word.starts_with(b";") && !word.starts_with(b"#")) else {
+    let Some(name) = words.next().filter(|word| !word.starts_with(b";") && !word.starts_with(b"#"))
+    else {
         return Ok(None);
     };
     let qtype = match words.next() {
@@ -64,8 +71,10 @@ fn query(line: &[u8]) -> Result<Option<(NameBuf, Rtype)>, String> {
 pub(crate) fn wire_name(text: &[u8]) -> Result<NameBuf, String> {
     let shown = || String::from_utf8_lossy(text).into_owned();
     let mut wire = [0; MAX_NAME];
-    let len = text::name_to_wire(text, Some(&[0]), &mut wire).map_err(|error| format!("{:?}: {error}", shown()))?;
-    NameBuf::from_wire(wire.get(..len).unwrap_or_default()).map_err(|error| format!("{:?}: {error}", shown()))
+    let len = text::name_to_wire(text, Some(&[0]), &mut wire)
+        .map_err(|error| format!("{:?}: {error}", shown()))?;
+    NameBuf::from_wire(wire.get(..len).unwrap_or_default())
+        .map_err(|error| format!("{:?}: {error}", shown()))
 }
 
 /// Queries for the names `PREFIX` + number under a zone, each for all types.
@@ -95,7 +104,8 @@ mod tests {
 
     #[test]
     fn a_query_file_is_read_line_by_line() {
-        let questions = Questions::read(&b"; c\n# d\n\na.test A\n b.test.\tTYPE65 \r\nc\n"[..], &FORM).unwrap();
+        let questions =
+            Questions::read(&b"; c\n# d\n\na.test A\n b.test.\tTYPE65 \r\nc\n"[..], &FORM).unwrap();
         assert_eq!(questions.len(), 3);
         assert_eq!(questions.question(1), b"\x01b\x04test\x00\x00\x41\x00\x01");
         assert_eq!(questions.question(2), b"\x01c\x00\x00\x01\x00\x01");
@@ -103,7 +113,9 @@ mod tests {
 
     #[test]
     fn a_fault_in_a_query_file_is_told_with_its_line() {
-        for (text, wanted) in [("a A\nb..c A\n", "line 2"), ("a NOTYPE\n", "line 1"), ("; only\n", "no query")] {
+        for (text, wanted) in
+            [("a A\nb..c A\n", "line 2"), ("a NOTYPE\n", "line 1"), ("; only\n", "no query")]
+        {
             let error = Questions::read(text.as_bytes(), &FORM).unwrap_err();
             assert!(error.contains(wanted), "{error}");
         }

@@ -1,4 +1,5 @@
-//! The queries that will be asked, as the octets that will be sent: written once, before the clock starts.
+//! The queries that will be asked, as the octets that will be sent: written once, before the clock
+//! starts.
 
 use avocet_wire::builder::{Full, OptFields};
 use avocet_wire::header::{HEADER_LEN, RD};
@@ -29,7 +30,10 @@ impl Form {
         message.question(qname, qtype, Class::IN)?;
         let question_end = message.len();
         if let Some(udp_size) = self.edns_size {
-            message.opt(&OptFields { udp_size, rcode: Rcode::NOERROR, dnssec_ok: self.dnssec_ok }, &[])?;
+            message.opt(
+                &OptFields { udp_size, rcode: Rcode::NOERROR, dnssec_ok: self.dnssec_ok },
+                &[],
+            )?;
         }
         Ok((message.finish(), question_end))
     }
@@ -54,8 +58,9 @@ impl Questions {
     /// Adds a query for an uncompressed name; one beyond [`MAX_QUESTIONS`] is refused.
     pub(crate) fn push(&mut self, form: &Form, qname: &[u8], qtype: Rtype) -> Result<(), String> {
         let mut buffer = [0; MAX_QUERY];
-        let (len, end) =
-            form.write(qname, qtype, &mut buffer).map_err(|_| "a query does not fit into a message".to_owned())?;
+        let (len, end) = form
+            .write(qname, qtype, &mut buffer)
+            .map_err(|_| "a query does not fit into a message".to_owned())?;
         self.push_octets(buffer.get(..len).unwrap_or_default(), end)
     }
 
@@ -66,7 +71,11 @@ impl Questions {
         }
         let start = self.octets.len();
         self.octets.extend_from_slice(query);
-        self.places.push(Place { start, len: query.len() as u16, question_end: question_end as u16 });
+        self.places.push(Place {
+            start,
+            len: query.len() as u16,
+            question_end: question_end as u16,
+        });
         Ok(())
     }
 
@@ -76,8 +85,8 @@ impl Questions {
         self.places.len()
     }
 
-    /// Puts queries of equal length behind one another, which the kernel takes in one piece; where lengths are
-    /// equal, the order stays.
+    /// Puts queries of equal length behind one another, which the kernel takes in one piece; where
+    /// lengths are equal, the order stays.
     pub(crate) fn sort_by_length(&mut self) {
         self.places.sort_by_key(|place| place.len);
     }
@@ -101,7 +110,9 @@ impl Questions {
     #[must_use]
     pub fn question(&self, index: usize) -> &[u8] {
         let Some(place) = self.places.get(index) else { return &[] };
-        self.octets.get(place.start + HEADER_LEN..place.start + usize::from(place.question_end)).unwrap_or_default()
+        self.octets
+            .get(place.start + HEADER_LEN..place.start + usize::from(place.question_end))
+            .unwrap_or_default()
     }
 }
 
@@ -125,12 +136,14 @@ impl Unique {
         if name.len() > avocet_wire::name::MAX_NAME {
             return Err(too_long());
         }
-        let (len, question_end) = form.write(&name, Rtype::A, &mut buffer).map_err(|_| too_long())?;
+        let (len, question_end) =
+            form.write(&name, Rtype::A, &mut buffer).map_err(|_| too_long())?;
         let query = buffer.get(..len).unwrap_or_default().to_vec();
         Ok(Self { query, question_end, digits_at: HEADER_LEN + 2, salt })
     }
 
-    /// Writes the query with a serial number to `out`, which has room for [`MAX_QUERY`], and gives its length.
+    /// Writes the query with a serial number to `out`, which has room for [`MAX_QUERY`], and gives
+    /// its length.
     #[inline]
     pub(crate) fn write(&self, serial: u64, out: &mut [u8]) -> usize {
         let Some(place) = out.get_mut(..self.query.len()) else { return 0 };
@@ -162,7 +175,9 @@ mod tests {
     fn queries_are_well_formed() {
         let mut questions = Questions::default();
         questions.push(&FORM, b"\x01a\x00", Rtype::AAAA).unwrap();
-        questions.push(&Form { edns_size: None, dnssec_ok: false }, b"\x02bc\x00", Rtype::A).unwrap();
+        questions
+            .push(&Form { edns_size: None, dnssec_ok: false }, b"\x02bc\x00", Rtype::A)
+            .unwrap();
         assert_eq!(questions.question(1), b"\x02bc\x00\x00\x01\x00\x01");
         assert_eq!(questions.query(1).len(), 12 + 8);
         assert!(QueryView::parse(questions.query(0)).is_ok());
@@ -184,7 +199,8 @@ mod tests {
 
     #[test]
     fn a_zone_without_room_is_refused() {
-        let zone: Vec<u8> = [&[62u8][..], &[b'a'; 62]].concat().repeat(4).into_iter().chain([0]).collect();
+        let zone: Vec<u8> =
+            [&[62u8][..], &[b'a'; 62]].concat().repeat(4).into_iter().chain([0]).collect();
         assert!(Unique::under(&zone, b'm', &FORM, 0).is_err());
     }
 }

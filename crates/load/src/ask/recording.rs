@@ -1,7 +1,8 @@
 //! Recorded traffic: the queries of a classic pcap file, with their times and clients.
 //!
-//! Read are UDP datagrams to the DNS port in whole IPv4 and IPv6 packets, on Ethernet, raw IP and Linux cooked
-//! captures. Everything else is passed over and counted; nothing in the file is believed beyond its length.
+//! Read are UDP datagrams to the DNS port in whole IPv4 and IPv6 packets, on Ethernet, raw IP and
+//! Linux cooked captures. Everything else is passed over and counted; nothing in the file is
+//! believed beyond its length.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -81,7 +82,8 @@ impl Layout {
     }
 
     fn word(self, octets: &[u8], at: usize) -> u32 {
-        let word = octets.get(at..at + 4).and_then(|word| word.first_chunk()).copied().unwrap_or_default();
+        let word =
+            octets.get(at..at + 4).and_then(|word| word.first_chunk()).copied().unwrap_or_default();
         if self.big_endian { u32::from_be_bytes(word) } else { u32::from_le_bytes(word) }
     }
 }
@@ -93,10 +95,11 @@ impl Recording {
     /// It is no classic pcap file, is damaged, or there is no query in it.
     pub fn read(mut file: impl Read) -> Result<Self, String> {
         let mut head = [0; 24];
-        file.read_exact(&mut head).map_err(|_| "it is shorter than the header of a pcap file".to_owned())?;
+        file.read_exact(&mut head)
+            .map_err(|_| "it is shorter than the header of a pcap file".to_owned())?;
         let magic = *head.first_chunk().unwrap_or(&[0; 4]);
-        let layout =
-            Layout::of(magic).ok_or("it is no classic pcap file; pcapng is not read (editcap -F pcap converts)")?;
+        let layout = Layout::of(magic)
+            .ok_or("it is no classic pcap file; pcapng is not read (editcap -F pcap converts)")?;
         let link = layout.word(&head, 20) & 0x0fff_ffff;
         let mut recording = Self::default();
         let mut clients = HashMap::new();
@@ -117,7 +120,8 @@ impl Recording {
                 }
             }
             let since = time_ns.saturating_sub(*start_ns.get_or_insert(time_ns));
-            // Packets of several cores may be written out of order: none is due before the one ahead of it.
+            // Packets of several cores may be written out of order: none is due before the one
+            // ahead of it.
             let last = recording.due_ns.last().copied().unwrap_or_default();
             recording.due_ns.push(since.max(last));
             recording.clients.push(client_number(&mut clients, client));
@@ -142,7 +146,11 @@ fn client_number(clients: &mut HashMap<SocketAddr, u32>, client: SocketAddr) -> 
 }
 
 /// Reads the next packet into `packet` and gives its time; at the end of the file `None`.
-fn next_packet(file: &mut impl Read, layout: Layout, packet: &mut Vec<u8>) -> Result<Option<u64>, String> {
+fn next_packet(
+    file: &mut impl Read,
+    layout: Layout,
+    packet: &mut Vec<u8>,
+) -> Result<Option<u64>, String> {
     let mut head = [0; 16];
     match file.read_exact(&mut head) {
         // A capture that was cut off ends in the middle of a packet.
@@ -236,7 +244,28 @@ mod tests {
 
     fn v4(port: u16, to: u16) -> Vec<u8> {
         let body = udp(port, to);
-        let mut packet = vec![0x45, 0, 0, 20 + body.len() as u8, 0, 0, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 53];
+        let mut packet = vec![
+            0x45,
+            0,
+            0,
+            20 + body.len() as u8,
+            0,
+            0,
+            0,
+            0,
+            64,
+            17,
+            0,
+            0,
+            192,
+            0,
+            2,
+            1,
+            192,
+            0,
+            2,
+            53,
+        ];
         packet.extend(body);
         packet
     }
@@ -279,8 +308,12 @@ mod tests {
 
     #[test]
     fn times_and_clients_are_kept() {
-        let packets =
-            [(10, 500_000, v4(1, 53)), (10, 600_000, v4(2, 53)), (10, 550_000, v4(1, 53)), (11, 0, v4(53, 4000))];
+        let packets = [
+            (10, 500_000, v4(1, 53)),
+            (10, 600_000, v4(2, 53)),
+            (10, 550_000, v4(1, 53)),
+            (11, 0, v4(53, 4000)),
+        ];
         let recording = Recording::read(&file(101, &packets)[..]).unwrap();
         assert_eq!(recording.due_ns, [0, 100_000_000, 100_000_000]);
         assert_eq!(recording.clients, [0, 1, 0]);
@@ -299,7 +332,8 @@ mod tests {
 
     #[test]
     fn no_damage_makes_the_reader_panic() {
-        let whole = file(1, &[(1, 0, [&[0u8; 12][..], &[8, 0], &v4(4000, 53)].concat()), (1, 1, v6(7))]);
+        let whole =
+            file(1, &[(1, 0, [&[0u8; 12][..], &[8, 0], &v4(4000, 53)].concat()), (1, 1, v6(7))]);
         let mut random = Random::new(1);
         for _ in 0..20_000 {
             let mut bytes = whole.clone();

@@ -63,7 +63,12 @@ pub(crate) struct Workload {
 }
 
 impl Workload {
-    pub(crate) fn new(questions: Arc<Questions>, unique: Option<Unique>, choice: Choice, seed: u64) -> Self {
+    pub(crate) fn new(
+        questions: Arc<Questions>,
+        unique: Option<Unique>,
+        choice: Choice,
+        seed: u64,
+    ) -> Self {
         Self { questions, unique, choice, random: Random::new(seed), seed, next: 0 }
     }
 
@@ -81,10 +86,12 @@ impl Workload {
                 Some(Pick::listed(place as usize))
             }
             Choice::Once => (place < listed).then_some(Pick::listed(place as usize)),
-            Choice::Popular { zipf, unique_share } => Some(match self.random.unit() < *unique_share {
-                true => Pick::serial(place),
-                false => Pick::listed(zipf.draw(&mut self.random) as usize),
-            }),
+            Choice::Popular { zipf, unique_share } => {
+                Some(match self.random.unit() < *unique_share {
+                    true => Pick::serial(place),
+                    false => Pick::listed(zipf.draw(&mut self.random) as usize),
+                })
+            }
             Choice::Unique | Choice::Malformed => Some(Pick::serial(place)),
         }
     }
@@ -125,7 +132,8 @@ impl Workload {
             }
         };
         let answered = answer.get(HEADER_LEN..HEADER_LEN + question.len()).unwrap_or_default();
-        // Servers repeat the question as it was sent: the comparison octet by octet nearly always holds.
+        // Servers repeat the question as it was sent: the comparison octet by octet nearly always
+        // holds.
         answered == question || (!answered.is_empty() && answered.eq_ignore_ascii_case(question))
     }
 

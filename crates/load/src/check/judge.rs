@@ -1,7 +1,7 @@
 //! The verdict on one answer, as deep as was asked for.
 //!
-//! Answer sections are compared by a digest that is the sum of the digests of their records: the order of the
-//! records does not matter (RFC 2181 §5), and nothing is allocated for it.
+//! Answer sections are compared by a digest that is the sum of the digests of their records: the
+//! order of the records does not matter (RFC 2181 §5), and nothing is allocated for it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +17,18 @@ use crate::ask::Pick;
 use crate::random::scramble;
 
 /// How deep answers are looked into.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    clap::ValueEnum,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Depth {
     /// The ID finds the query, and RCODEs are counted: no more than other generators do
@@ -63,7 +74,8 @@ impl Rcodes {
     pub(crate) const ANY: Self = Self(u32::MAX);
 
     /// What a name may have for an answer: records, none, or that it does not exist.
-    pub(crate) const DATA_OR_NONE: Self = Self::only(Rcode::NOERROR).or(Self::only(Rcode::NXDOMAIN));
+    pub(crate) const DATA_OR_NONE: Self =
+        Self::only(Rcode::NOERROR).or(Self::only(Rcode::NXDOMAIN));
 
     /// Is it among them?
     #[inline]
@@ -75,7 +87,8 @@ impl Rcodes {
 
 impl fmt::Display for Rcodes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<String> = (0..24).map(Rcode).filter(|rcode| self.has(*rcode)).map(|r| r.to_string()).collect();
+        let names: Vec<String> =
+            (0..24).map(Rcode).filter(|rcode| self.has(*rcode)).map(|r| r.to_string()).collect();
         f.write_str(&names.join(" or "))
     }
 }
@@ -124,7 +137,9 @@ impl Judge {
             }
             return Ok(());
         }
-        let expected = self.expected(pick, &message).unwrap_or(Expected { rcodes: self.rcodes, answers: None });
+        let expected = self
+            .expected(pick, &message)
+            .unwrap_or(Expected { rcodes: self.rcodes, answers: None });
         let rcode = rcode(&message);
         if !expected.rcodes.has(rcode) {
             return Err(Wrong::Rcode);
@@ -155,9 +170,11 @@ impl Judge {
     }
 }
 
-/// Is it a response, and does an answer without a question at least report an error (RFC 1035 §4.1.1)?
+/// Is it a response, and does an answer without a question at least report an error (RFC 1035
+/// §4.1.1)?
 pub(crate) fn is_response(header: Header) -> bool {
-    header.has(QR) && (header.counts[0] == 1 || (header.counts[0] == 0 && header.rcode() != Rcode::NOERROR))
+    header.has(QR)
+        && (header.counts[0] == 1 || (header.counts[0] == 0 && header.rcode() != Rcode::NOERROR))
 }
 
 fn rcode(message: &MessageView<'_>) -> Rcode {
@@ -182,7 +199,8 @@ fn leads_anywhere(message: &MessageView<'_>) -> bool {
     let Ok(mut records) = message.section(RecordSection::Answer) else { return true };
     records.any(|record| {
         record.is_ok_and(|record| {
-            matches!(record.rtype, Rtype::A | Rtype::AAAA) && record.rdata().iter().any(|octet| *octet != 0)
+            matches!(record.rtype, Rtype::A | Rtype::AAAA)
+                && record.rdata().iter().any(|octet| *octet != 0)
         })
     })
 }
@@ -234,7 +252,8 @@ mod tests {
         let mut message = Builder::new(&mut out, 512, 0, QR | rcode.0).unwrap();
         message.question(OWNER, Rtype::A, Class::IN).unwrap();
         for rdata in addresses {
-            let record = Record { owner: OWNER, rtype: Rtype::A, class: Class::IN, ttl_secs: 5, rdata };
+            let record =
+                Record { owner: OWNER, rtype: Rtype::A, class: Class::IN, ttl_secs: 5, rdata };
             message.record(Section::Answer, &record).unwrap();
         }
         let len = message.finish();
@@ -255,9 +274,12 @@ mod tests {
 
     #[test]
     fn records_are_checked_against_a_zone_whatever_their_order() {
-        let zone = Zone::parse(b"$ORIGIN test.\n@ SOA a b 1 1 1 1 1\na A 192.0.2.1\na A 192.0.2.2\n").unwrap();
+        let zone =
+            Zone::parse(b"$ORIGIN test.\n@ SOA a b 1 1 1 1 1\na A 192.0.2.1\na A 192.0.2.2\n")
+                .unwrap();
         let mut judge = judge(Source::Zone(Arc::new(zone)));
-        let mut look = |addresses: &[[u8; 4]]| judge.look(Pick::listed(0), &answer(Rcode::NOERROR, addresses));
+        let mut look =
+            |addresses: &[[u8; 4]]| judge.look(Pick::listed(0), &answer(Rcode::NOERROR, addresses));
         assert_eq!(look(&[[192, 0, 2, 2], [192, 0, 2, 1]]), Ok(()));
         assert_eq!(look(&[[192, 0, 2, 2], [192, 0, 2, 3]]), Err(Wrong::Answer));
         assert_eq!(look(&[[192, 0, 2, 2]]), Err(Wrong::Answer));
@@ -271,16 +293,26 @@ mod tests {
         let Source::Learning(known) = learning.source else { panic!("learning") };
         let mut judge = judge(Source::Reference(known.into()));
         assert_eq!(judge.look(Pick::listed(1), &answer(Rcode::NOERROR, &[[1, 2, 3, 4]])), Ok(()));
-        assert_eq!(judge.look(Pick::listed(1), &answer(Rcode::NOERROR, &[[1, 2, 3, 5]])), Err(Wrong::Answer));
+        assert_eq!(
+            judge.look(Pick::listed(1), &answer(Rcode::NOERROR, &[[1, 2, 3, 5]])),
+            Err(Wrong::Answer)
+        );
         assert_eq!(judge.look(Pick::listed(1), &answer(Rcode::NXDOMAIN, &[])), Err(Wrong::Rcode));
-        assert_eq!(judge.look(Pick::listed(0), &answer(Rcode::NOERROR, &[])), Ok(()), "nothing is known of it");
+        assert_eq!(
+            judge.look(Pick::listed(0), &answer(Rcode::NOERROR, &[])),
+            Ok(()),
+            "nothing is known of it"
+        );
     }
 
     #[test]
     fn a_blocked_name_leads_nowhere() {
         let mut judge = judge(Source::Blocked);
         assert_eq!(judge.look(Pick::listed(0), &answer(Rcode::NOERROR, &[[0; 4]])), Ok(()));
-        assert_eq!(judge.look(Pick::listed(0), &answer(Rcode::NOERROR, &[[192, 0, 2, 1]])), Err(Wrong::Answer));
+        assert_eq!(
+            judge.look(Pick::listed(0), &answer(Rcode::NOERROR, &[[192, 0, 2, 1]])),
+            Err(Wrong::Answer)
+        );
     }
 
     #[test]

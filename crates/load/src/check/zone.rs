@@ -1,7 +1,8 @@
 //! What a zone file says that the answers are (RFC 1035 §5, RFC 1034 §4.3.2, RFC 4592).
 //!
-//! It knows what a resolver gives for names in the zone: RRsets, aliases within it, wildcards, NODATA and
-//! NXDOMAIN. What lies below a delegation or behind an alias to elsewhere it does not know, and does not judge.
+//! It knows what a resolver gives for names in the zone: RRsets, aliases within it, wildcards,
+//! NODATA and NXDOMAIN. What lies below a delegation or behind an alias to elsewhere it does not
+//! know, and does not judge.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -68,7 +69,8 @@ impl Zone {
         let owners: Vec<Box<[u8]>> = self.nodes.keys().cloned().collect();
         for owner in owners {
             for ancestor in name::ancestors(&owner).skip(1) {
-                if !name::is_under(ancestor, self.apex.wire()) || self.nodes.contains_key(ancestor) {
+                if !name::is_under(ancestor, self.apex.wire()) || self.nodes.contains_key(ancestor)
+                {
                     break;
                 }
                 self.nodes.insert(ancestor.into(), Rrsets::new());
@@ -107,17 +109,28 @@ impl Zone {
         let mut digest = 0u64;
         for _ in 0..MAX_ALIASES {
             let Some(rrsets) = self.find(&owner)? else {
-                return Some(Expected { rcodes: Rcodes::only(Rcode::NXDOMAIN), answers: Some(digest) });
+                return Some(Expected {
+                    rcodes: Rcodes::only(Rcode::NXDOMAIN),
+                    answers: Some(digest),
+                });
             };
             if let Some((_, records)) = rrsets.iter().find(|(rtype, _)| *rtype == qtype) {
                 let sum = records.iter().map(|rdata| digest_record(owner.wire(), qtype, rdata));
                 digest = sum.fold(digest, u64::wrapping_add);
-                return Some(Expected { rcodes: Rcodes::only(Rcode::NOERROR), answers: Some(digest) });
+                return Some(Expected {
+                    rcodes: Rcodes::only(Rcode::NOERROR),
+                    answers: Some(digest),
+                });
             }
-            let alias =
-                rrsets.iter().find(|(rtype, _)| *rtype == Rtype::CNAME).and_then(|(_, records)| records.first());
+            let alias = rrsets
+                .iter()
+                .find(|(rtype, _)| *rtype == Rtype::CNAME)
+                .and_then(|(_, records)| records.first());
             let Some(target) = alias else {
-                return Some(Expected { rcodes: Rcodes::only(Rcode::NOERROR), answers: Some(digest) });
+                return Some(Expected {
+                    rcodes: Rcodes::only(Rcode::NOERROR),
+                    answers: Some(digest),
+                });
             };
             digest = digest.wrapping_add(digest_record(owner.wire(), Rtype::CNAME, target));
             owner = NameBuf::from_wire(target).ok()?;
@@ -125,8 +138,8 @@ impl Zone {
         None
     }
 
-    /// What a name owns, by itself or by a wildcard: `Some(None)` if it does not exist, `None` if the zone does
-    /// not know.
+    /// What a name owns, by itself or by a wildcard: `Some(None)` if it does not exist, `None` if
+    /// the zone does not know.
     fn find(&self, owner: &NameBuf) -> Option<Option<&Rrsets>> {
         if !name::is_under(owner.wire(), self.apex.wire()) {
             return None;
@@ -140,7 +153,9 @@ impl Zone {
             if ancestor == self.apex.wire() {
                 break;
             }
-            let has = |wanted| node.is_some_and(|rrsets| rrsets.iter().any(|(rtype, _)| *rtype == wanted));
+            let has = |wanted| {
+                node.is_some_and(|rrsets| rrsets.iter().any(|(rtype, _)| *rtype == wanted))
+            };
             if has(Rtype::NS) || (has(Rtype::DNAME) && ancestor != owner.wire()) {
                 return None;
             }
@@ -154,7 +169,8 @@ impl Zone {
     }
 }
 
-/// Appends a line without its comment and its parentheses; gives how many of these are open behind it.
+/// Appends a line without its comment and its parentheses; gives how many of these are open behind
+/// it.
 fn append_line(line: &[u8], mut depth: usize, out: &mut Vec<u8>) -> usize {
     let (mut quoted, mut escaped) = (false, false);
     for &octet in line {
@@ -201,7 +217,8 @@ impl Reader {
         let (rtype, fields) = record_type(rest)?;
         let origin = self.origin.as_ref().map_or(&[0][..], NameBuf::wire);
         let mut data = Vec::new();
-        rdata::parse_tokens(rtype.0, fields, origin, &mut data).map_err(|error| error.to_string())?;
+        rdata::parse_tokens(rtype.0, fields, origin, &mut data)
+            .map_err(|error| error.to_string())?;
         let mut folded = Vec::with_capacity(data.len());
         canonical::append_rdata(rtype.0, &data, &mut folded);
         if rtype == Rtype::SOA {
@@ -236,7 +253,8 @@ impl Reader {
         if text == b"@" {
             return Ok(*origin);
         }
-        let len = text::name_to_wire(text, Some(origin.wire()), &mut wire).map_err(|error| error.to_string())?;
+        let len = text::name_to_wire(text, Some(origin.wire()), &mut wire)
+            .map_err(|error| error.to_string())?;
         NameBuf::from_wire(wire.get(..len).unwrap_or_default()).map_err(|error| error.to_string())
     }
 }
@@ -285,7 +303,9 @@ loop CNAME loop
 
     fn digest(owner: &str, data: &[&[u8]]) -> u64 {
         let owner = wire_name(owner.as_bytes()).unwrap();
-        data.iter().map(|data| digest_record(owner.wire(), Rtype::A, data)).fold(0, u64::wrapping_add)
+        data.iter()
+            .map(|data| digest_record(owner.wire(), Rtype::A, data))
+            .fold(0, u64::wrapping_add)
     }
 
     #[test]
@@ -315,7 +335,9 @@ loop CNAME loop
 
     #[test]
     fn a_fault_is_told_with_its_line() {
-        for (text, wanted) in [("a A 1\n", "line 1"), ("a. SOA (\n", "not closed"), ("a. A 192.0.2.1\n", "no SOA")] {
+        for (text, wanted) in
+            [("a A 1\n", "line 1"), ("a. SOA (\n", "not closed"), ("a. A 192.0.2.1\n", "no SOA")]
+        {
             let error = Zone::parse(text.as_bytes()).unwrap_err();
             assert!(error.contains(wanted), "{error}");
         }

@@ -11,8 +11,8 @@ use avocet_io::signals::Signals;
 use super::flow::Flow;
 use super::lane::{Carrier, Kit, Lane, Transport, Watched, Way};
 
-/// Sockets up to this number are read in each turn without asking the poller: with few, the question costs
-/// more than a read that finds nothing.
+/// Sockets up to this number are read in each turn without asking the poller: with few, the
+/// question costs more than a read that finds nothing.
 const FEW_LANES: usize = 8;
 
 /// Sockets up to this number are watched beside the epoll set.
@@ -21,7 +21,8 @@ const BESIDE_MAX: usize = 64;
 /// Events of one wait.
 const EVENTS: usize = 1024;
 
-/// Batches of one flow in a row, so that a flow that is behind its times does not keep answers from being read.
+/// Batches of one flow in a row, so that a flow that is behind its times does not keep answers from
+/// being read.
 const MAX_BATCHES: usize = 4;
 
 /// How often queries are looked for that have waited too long.
@@ -81,7 +82,11 @@ pub(crate) struct Route {
 
 impl Driver {
     /// Opens the sockets of all flows; `signals`, if given, end a run early.
-    pub(crate) fn open(flows: Vec<Flow>, route: &Route, signals: Option<Signals>) -> io::Result<Self> {
+    pub(crate) fn open(
+        flows: Vec<Flow>,
+        route: &Route,
+        signals: Option<Signals>,
+    ) -> io::Result<Self> {
         let mut kit = Kit::new()?;
         if let Some(signals) = &signals {
             kit.poller.add(signals, SIGNALS, Interest::Read, Trigger::Level)?;
@@ -137,9 +142,14 @@ impl Driver {
         self.kit.now_ns()
     }
 
-    /// Asks for `duration` or until there is nothing more to ask, then waits for the answers; gives the time
-    /// for which it asked, in nanoseconds.
-    pub(crate) fn run(&mut self, duration: Duration, every: Duration, watch: &mut impl Watch) -> io::Result<u64> {
+    /// Asks for `duration` or until there is nothing more to ask, then waits for the answers; gives
+    /// the time for which it asked, in nanoseconds.
+    pub(crate) fn run(
+        &mut self,
+        duration: Duration,
+        every: Duration,
+        watch: &mut impl Watch,
+    ) -> io::Result<u64> {
         let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         let (duration, every) = (nanos(duration), nanos(every));
         let start = self.now_ns();
@@ -150,7 +160,10 @@ impl Driver {
         let mut is_cut = false;
         loop {
             let now = self.now_ns();
-            let is_over = now - start >= duration || self.flows.iter().all(Flow::is_done) || self.interrupted || is_cut;
+            let is_over = now - start >= duration
+                || self.flows.iter().all(Flow::is_done)
+                || self.interrupted
+                || is_cut;
             if asking && is_over {
                 self.flows.iter_mut().for_each(Flow::stop);
                 (asking, asked_ns) = (false, now - start);
@@ -226,7 +239,9 @@ impl Driver {
                 let now = self.now_ns();
                 let flow = &mut self.flows[number];
                 let place = &mut self.lanes[self.first[number] + client];
-                let handed = place.lane.send(&mut self.kit, now, &mut |out| flow.compose_retry(client, now, out));
+                let handed = place
+                    .lane
+                    .send(&mut self.kit, now, &mut |out| flow.compose_retry(client, now, out));
                 sent += handed.sent;
             }
         }
@@ -237,7 +252,8 @@ impl Driver {
     fn send(&mut self, flow: usize, client: usize, now_ns: u64) -> usize {
         let place = &mut self.lanes[self.first[flow] + client];
         let flow = &mut self.flows[flow];
-        let handed = place.lane.send(&mut self.kit, now_ns, &mut |out| flow.compose(client, now_ns, out));
+        let handed =
+            place.lane.send(&mut self.kit, now_ns, &mut |out| flow.compose(client, now_ns, out));
         for _ in handed.sent..handed.composed {
             flow.unsend(client);
         }
@@ -267,7 +283,9 @@ impl Driver {
     fn receive(&mut self, number: usize) -> usize {
         let Some(place) = self.lanes.get_mut(number) else { return 0 };
         let (flow, client) = (&mut self.flows[place.flow], place.client);
-        let heard = place.lane.receive(&mut self.kit, &mut |now, message| flow.receive(client, now, message));
+        let heard = place
+            .lane
+            .receive(&mut self.kit, &mut |now, message| flow.receive(client, now, message));
         flow.tally.counts.errors += u64::from(heard.failed);
         if heard.closed {
             flow.disconnected(client);

@@ -1,6 +1,7 @@
 //! One flow of queries: what is asked at which pace by which clients, and what came of it.
 //!
-//! A flow knows no socket and no clock. It says what is to be sent when, is told what came, and counts.
+//! A flow knows no socket and no clock. It says what is to be sent when, is told what came, and
+//! counts.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -63,7 +64,13 @@ pub(crate) struct Flow {
 
 impl Flow {
     /// A flow of `clients`, which asks nothing yet.
-    pub(crate) fn new(name: &'static str, workload: Workload, pace: Pace, judge: Judge, clients: usize) -> Self {
+    pub(crate) fn new(
+        name: &'static str,
+        workload: Workload,
+        pace: Pace,
+        judge: Judge,
+        clients: usize,
+    ) -> Self {
         let first = |i: usize| Pending::new((i as u16).wrapping_mul(40_503).wrapping_add(1_021));
         Self {
             name,
@@ -157,7 +164,8 @@ impl Flow {
         if let Some(client) = self.recorded_client() {
             return Some(client);
         }
-        self.next_client = if self.next_client + 1 >= self.asking { 0 } else { self.next_client + 1 };
+        self.next_client =
+            if self.next_client + 1 >= self.asking { 0 } else { self.next_client + 1 };
         Some(self.next_client)
     }
 
@@ -171,7 +179,8 @@ impl Flow {
         clients.get(index).map(|client| *client as usize % self.asking)
     }
 
-    /// Writes the next query of a client that asks, if one is due, to `out` of [`MAX_QUERY`] octets at least.
+    /// Writes the next query of a client that asks, if one is due, to `out` of [`MAX_QUERY`] octets
+    /// at least.
     #[inline]
     pub(crate) fn compose(&mut self, client: usize, now_ns: u64, out: &mut [u8]) -> Option<usize> {
         let due_ns = self.next_due(now_ns).filter(|due| *due <= now_ns)?;
@@ -217,7 +226,12 @@ impl Flow {
     }
 
     /// Writes the next query that is asked again over TCP.
-    pub(crate) fn compose_retry(&mut self, client: usize, now_ns: u64, out: &mut [u8]) -> Option<usize> {
+    pub(crate) fn compose_retry(
+        &mut self,
+        client: usize,
+        now_ns: u64,
+        out: &mut [u8],
+    ) -> Option<usize> {
         let sent = self.retries.pop_front()?;
         let len = self.workload.write(sent.pick, out);
         let (id, lost) = self.clients.get_mut(client)?.insert(Sent { sent_ns: now_ns, ..sent });
@@ -239,7 +253,8 @@ impl Flow {
     /// The last query composed for a client did not leave: it is the next one again.
     pub(crate) fn unsend(&mut self, client: usize) {
         if self.workload.is_unanswerable() {
-            // What was damaged in one way is as good as what was damaged in another: it is not kept.
+            // What was damaged in one way is as good as what was damaged in another: it is not
+            // kept.
             self.tally.counts.sent -= 1;
             return;
         }
@@ -261,9 +276,12 @@ impl Flow {
             self.tally.counts.answered += 1;
             return self.tally.header(header);
         }
-        let found = self.clients.get_mut(client).map_or(Found::Unknown, |client| client.find(header.id));
+        let found =
+            self.clients.get_mut(client).map_or(Found::Unknown, |client| client.find(header.id));
         let is_asked = |sent: &Sent| {
-            self.judge.depth == Depth::Id || header.counts[0] == 0 || self.workload.asked(sent.pick, octets)
+            self.judge.depth == Depth::Id
+                || header.counts[0] == 0
+                || self.workload.asked(sent.pick, octets)
         };
         match found {
             Found::Waiting(sent) if is_asked(&sent) => self.answered(client, now_ns, &sent, octets),
@@ -301,13 +319,16 @@ impl Flow {
     fn wrong(&mut self, wrong: Wrong, sent: Option<&Sent>, octets: &[u8]) {
         let (workload, rcodes) = (&self.workload, self.judge.rcodes);
         self.tally.wrong(wrong, || {
-            let asked = sent.map_or_else(|| "no query".to_owned(), |sent| question(workload, sent.pick));
+            let asked =
+                sent.map_or_else(|| "no query".to_owned(), |sent| question(workload, sent.pick));
             let rcode = octets.get(3).map_or(0, |flags| usize::from(flags & 15));
             match wrong {
                 Wrong::Rcode => format!("{asked}: {}, expected {rcodes}", rcode_name(rcode)),
                 Wrong::Answer => format!("{asked}: other records than expected: {}", hex(octets)),
                 Wrong::Id => format!("an ID that no query has: {}", hex(octets)),
-                Wrong::Question => format!("{asked}: the answer is to another question: {}", hex(octets)),
+                Wrong::Question => {
+                    format!("{asked}: the answer is to another question: {}", hex(octets))
+                }
                 Wrong::Malformed => format!("{asked}: cannot be read: {}", hex(octets)),
             }
         });
@@ -354,7 +375,9 @@ fn question(workload: &Workload, pick: Pick) -> String {
     let mut buffer = [0; MAX_QUERY];
     let len = workload.write(pick, &mut buffer);
     let view = MessageView::new(buffer.get(..len).unwrap_or_default());
-    let Ok(question) = view.and_then(|view| view.question()) else { return "an unreadable query".to_owned() };
+    let Ok(question) = view.and_then(|view| view.question()) else {
+        return "an unreadable query".to_owned();
+    };
     let mut text = String::new();
     let _ = question.qname().map(|name| avocet_wire::text::write_name(name.wire(), &mut text));
     format!("{text} {}", question.qtype)

@@ -1,6 +1,7 @@
 //! How messages reach the server and come back: one lane a client.
 //!
-//! A transport is whatever implements [`Transport`]. Encrypted ones have their place beside the two of today.
+//! A transport is whatever implements [`Transport`]. Encrypted ones have their place beside the two
+//! of today.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -19,14 +20,17 @@ use crate::ask::MAX_QUERY;
 /// Octets that may wait for a connection to take them before no more queries are put on it.
 const MAX_UNWRITTEN: usize = 64 << 10;
 
-/// A connection that failed is not tried again before this time, so that a dead server is not stormed.
+/// A connection that failed is not tried again before this time, so that a dead server is not
+/// stormed.
 const RECONNECT_AFTER_NS: u64 = 50_000_000;
 
 /// Reads of one lane in a row, so that one that is never empty does not starve the others.
 const MAX_READS: usize = 8;
 
 /// A transport by its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Carrier {
     /// Datagrams
@@ -46,7 +50,12 @@ pub(crate) struct Kit {
 impl Kit {
     pub(crate) fn new() -> io::Result<Self> {
         let poller = Poller::new()?;
-        Ok(Self { poller, clock: Instant::now(), batches: Batches::new(), frames: ReadBuffer::new() })
+        Ok(Self {
+            poller,
+            clock: Instant::now(),
+            batches: Batches::new(),
+            frames: ReadBuffer::new(),
+        })
     }
 
     /// Nanoseconds since the lanes were opened.
@@ -86,7 +95,12 @@ pub(crate) struct Heard {
 /// One client's way to the server.
 pub(crate) trait Transport {
     /// Has up to a batch of queries composed, until `compose` gives none, and sends them.
-    fn send(&mut self, kit: &mut Kit, now_ns: u64, compose: &mut impl FnMut(&mut [u8]) -> Option<usize>) -> Handed;
+    fn send(
+        &mut self,
+        kit: &mut Kit,
+        now_ns: u64,
+        compose: &mut impl FnMut(&mut [u8]) -> Option<usize>,
+    ) -> Handed;
 
     /// Delivers what has come, each message with the time at which it was read.
     fn receive(&mut self, kit: &mut Kit, deliver: &mut impl FnMut(u64, &[u8])) -> Heard;
@@ -100,13 +114,21 @@ pub(crate) enum Lane {
 
 impl Lane {
     /// Opens the lane of one client and has the poller watch it under `token`.
-    pub(crate) fn open(kit: &mut Kit, carrier: Carrier, way: Way, token: u64, watched: Watched) -> io::Result<Self> {
+    pub(crate) fn open(
+        kit: &mut Kit,
+        carrier: Carrier,
+        way: Way,
+        token: u64,
+        watched: Watched,
+    ) -> io::Result<Self> {
         match carrier {
             Carrier::Udp => {
                 let socket = ClientSocket::connect(way.server, way.source)?;
                 match watched {
                     Watched::Beside => kit.poller.watch(&socket, token),
-                    Watched::InSet => kit.poller.add(&socket, token, Interest::Read, Trigger::Level)?,
+                    Watched::InSet => {
+                        kit.poller.add(&socket, token, Interest::Read, Trigger::Level)?
+                    }
                 }
                 Ok(Self::Udp(socket))
             }
@@ -131,7 +153,12 @@ pub(crate) enum Watched {
 
 impl Transport for Lane {
     #[inline]
-    fn send(&mut self, kit: &mut Kit, now_ns: u64, compose: &mut impl FnMut(&mut [u8]) -> Option<usize>) -> Handed {
+    fn send(
+        &mut self,
+        kit: &mut Kit,
+        now_ns: u64,
+        compose: &mut impl FnMut(&mut [u8]) -> Option<usize>,
+    ) -> Handed {
         match self {
             Self::Udp(socket) => socket.send(kit, now_ns, compose),
             Self::Tcp(connection) => connection.send(kit, now_ns, compose),
@@ -149,7 +176,12 @@ impl Transport for Lane {
 
 impl Transport for ClientSocket {
     #[inline]
-    fn send(&mut self, kit: &mut Kit, _: u64, compose: &mut impl FnMut(&mut [u8]) -> Option<usize>) -> Handed {
+    fn send(
+        &mut self,
+        kit: &mut Kit,
+        _: u64,
+        compose: &mut impl FnMut(&mut [u8]) -> Option<usize>,
+    ) -> Handed {
         let mut composed = 0;
         while composed < BATCH
             && let Some(len) = compose(kit.batches.message(composed))
@@ -186,7 +218,8 @@ impl Transport for ClientSocket {
     }
 }
 
-/// A TCP connection that is opened when there is something to ask, and again when the server closed it.
+/// A TCP connection that is opened when there is something to ask, and again when the server closed
+/// it.
 pub(crate) struct Connection {
     way: Way,
     token: u64,
@@ -241,8 +274,15 @@ impl Connection {
 }
 
 impl Transport for Connection {
-    fn send(&mut self, kit: &mut Kit, now_ns: u64, compose: &mut impl FnMut(&mut [u8]) -> Option<usize>) -> Handed {
-        if self.stream.is_none() && (now_ns < self.connect_not_before_ns || self.connect(kit, now_ns).is_err()) {
+    fn send(
+        &mut self,
+        kit: &mut Kit,
+        now_ns: u64,
+        compose: &mut impl FnMut(&mut [u8]) -> Option<usize>,
+    ) -> Handed {
+        if self.stream.is_none()
+            && (now_ns < self.connect_not_before_ns || self.connect(kit, now_ns).is_err())
+        {
             return Handed::default();
         }
         let mut composed = 0;

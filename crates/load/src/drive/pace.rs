@@ -61,7 +61,9 @@ impl Pace {
             Self::Rate { per_sec, start_ns, taken } => {
                 (*per_sec > 0.0).then(|| start_ns + (*taken as f64 * 1e9 / per_sec) as u64)
             }
-            Self::Recorded { due_ns, start_ns, taken } => due_ns.get(*taken).map(|due| start_ns + due),
+            Self::Recorded { due_ns, start_ns, taken } => {
+                due_ns.get(*taken).map(|due| start_ns + due)
+            }
         }
     }
 
@@ -103,7 +105,10 @@ mod tests {
     #[test]
     fn a_closed_loop_waits_for_room() {
         let pace = Pace::window(2);
-        assert_eq!([pace.next_due(7, 0), pace.next_due(7, 1), pace.next_due(7, 2)], [Some(7), Some(7), None]);
+        assert_eq!(
+            [pace.next_due(7, 0), pace.next_due(7, 1), pace.next_due(7, 2)],
+            [Some(7), Some(7), None]
+        );
     }
 
     #[test]

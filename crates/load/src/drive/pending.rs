@@ -1,8 +1,8 @@
 //! The queries of one client that wait for their answers, by ID.
 //!
-//! IDs are given in turn, so that a query is found by its ID without a search, and the longest waiting one is
-//! known without a queue. What was answered or given up stays known until its place is needed: a second or a
-//! late answer is told from one with a wrong ID.
+//! IDs are given in turn, so that a query is found by its ID without a search, and the longest
+//! waiting one is known without a queue. What was answered or given up stays known until its place
+//! is needed: a second or a late answer is told from one with a wrong ID.
 
 use crate::ask::Pick;
 
@@ -36,8 +36,11 @@ struct Place {
     state: State,
 }
 
-const FREE: Place =
-    Place { sent: Sent { pick: Pick::listed(0), due_ns: 0, sent_ns: 0 }, sequence: 0, state: State::Free };
+const FREE: Place = Place {
+    sent: Sent { pick: Pick::listed(0), due_ns: 0, sent_ns: 0 },
+    sequence: 0,
+    state: State::Free,
+};
 
 /// What is known of an ID.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -79,11 +82,14 @@ impl Pending {
         sequence as usize & (self.places.len() - 1)
     }
 
-    /// Notes a query as sent, and gives its ID; where no ID was free, also the query that lost its own.
+    /// Notes a query as sent, and gives its ID; where no ID was free, also the query that lost its
+    /// own.
     #[inline]
     pub(crate) fn insert(&mut self, sent: Sent) -> (u16, Option<Sent>) {
         let mut at = self.at(self.head);
-        if matches!(self.places[at].state, State::Waiting | State::GivenUp) && self.places.len() < PLACES_MAX {
+        if matches!(self.places[at].state, State::Waiting | State::GivenUp)
+            && self.places.len() < PLACES_MAX
+        {
             self.grow();
             at = self.at(self.head);
         }
@@ -189,7 +195,10 @@ mod tests {
         assert_eq!(pending.find(0), Found::Waiting(sent(2)));
         pending.answered(0);
         pending.give_up(10, |lost| assert_eq!(lost, sent(1)));
-        assert_eq!([pending.find(65_535), pending.find(0)], [Found::GivenUp(sent(1)), Found::Answered(sent(2))]);
+        assert_eq!(
+            [pending.find(65_535), pending.find(0)],
+            [Found::GivenUp(sent(1)), Found::Answered(sent(2))]
+        );
         assert_eq!([pending.find(1), pending.find(7)], [Found::Unknown; 2]);
         assert_eq!(pending.waiting(), 0);
     }
@@ -229,7 +238,9 @@ mod tests {
                 assert_eq!(lost, model.insert(id, sent(number)));
                 ids.push(id);
                 id_of.insert(number, id);
-            } else if let Some(id) = ids.get(random.below(ids.len().max(1) as u64) as usize).copied() {
+            } else if let Some(id) =
+                ids.get(random.below(ids.len().max(1) as u64) as usize).copied()
+            {
                 let expected = model.remove(&id);
                 match pending.find(id) {
                     Found::Waiting(found) => assert_eq!(Some(found), expected),

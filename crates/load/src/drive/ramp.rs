@@ -1,7 +1,8 @@
 //! The search for the highest rate that a server bears.
 //!
-//! The rate doubles until a bound is broken, and then the gap between the highest rate that held and the lowest
-//! that did not is halved. A rate that failed is tried once more: a hiccup of the machine is no limit.
+//! The rate doubles until a bound is broken, and then the gap between the highest rate that held
+//! and the lowest that did not is halved. A rate that failed is tried once more: a hiccup of the
+//! machine is no limit.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,7 +13,8 @@ const MAX_STEPS: usize = 40;
 /// The search ends when the gap is this share of the rate that held.
 const PRECISION: f64 = 0.03;
 
-/// A step of which less than this share was sent says nothing about the server: the generator is at its end.
+/// A step of which less than this share was sent says nothing about the server: the generator is at
+/// its end.
 const OFFERED_MIN: f64 = 0.95;
 
 /// What a rate must keep to.
@@ -68,8 +70,13 @@ pub struct Ramp {
     pub steps: Vec<Step>,
 }
 
-/// Searches from `start` on; `attempt` drives the server at a rate, or gives `None` to end the search.
-pub(crate) fn search(start: f64, bounds: Bounds, mut attempt: impl FnMut(f64) -> Option<Step>) -> Ramp {
+/// Searches from `start` on; `attempt` drives the server at a rate, or gives `None` to end the
+/// search.
+pub(crate) fn search(
+    start: f64,
+    bounds: Bounds,
+    mut attempt: impl FnMut(f64) -> Option<Step>,
+) -> Ramp {
     let mut ramp = Ramp { bounds, highest_rate: 0.0, own_limit: false, steps: Vec::new() };
     let (mut rate, mut failed) = (start, None::<f64>);
     while ramp.steps.len() < MAX_STEPS {
@@ -90,7 +97,11 @@ pub(crate) fn search(start: f64, bounds: Bounds, mut attempt: impl FnMut(f64) ->
 }
 
 /// A step, tried again if it failed.
-fn best_of_two(rate: f64, steps: &mut Vec<Step>, attempt: &mut impl FnMut(f64) -> Option<Step>) -> Option<Step> {
+fn best_of_two(
+    rate: f64,
+    steps: &mut Vec<Step>,
+    attempt: &mut impl FnMut(f64) -> Option<Step>,
+) -> Option<Step> {
     let first = attempt(rate)?;
     steps.push(first);
     if first.held {
@@ -134,12 +145,14 @@ mod tests {
 
     #[test]
     fn latency_wrong_answers_and_the_generator_end_a_search_too() {
-        let whole = Step { rate: 100.0, offered: 100.0, loss: 0.0, p99_ns: 1, wrong: 0, held: false };
+        let whole =
+            Step { rate: 100.0, offered: 100.0, loss: 0.0, p99_ns: 1, wrong: 0, held: false };
         assert!(whole.judge(&BOUNDS).held);
         assert!(!Step { p99_ns: 20_000_000, ..whole }.judge(&BOUNDS).held);
         assert!(!Step { wrong: 1, ..whole }.judge(&BOUNDS).held);
-        let ramp =
-            search(1_000.0, BOUNDS, |rate| Some(Step { rate, offered: rate.min(5_000.0), ..whole }.judge(&BOUNDS)));
+        let ramp = search(1_000.0, BOUNDS, |rate| {
+            Some(Step { rate, offered: rate.min(5_000.0), ..whole }.judge(&BOUNDS))
+        });
         assert!(ramp.own_limit && ramp.highest_rate < 5_400.0, "{ramp:?}");
     }
 

@@ -19,7 +19,10 @@ pub(crate) struct Latencies(Histogram<u64>);
 impl Latencies {
     pub(crate) fn new() -> Self {
         // The bounds are constants that the library accepts; without room it would count nothing.
-        Self(Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3).unwrap_or_else(|_| unreachable!("constant bounds")))
+        Self(
+            Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3)
+                .unwrap_or_else(|_| unreachable!("constant bounds")),
+        )
     }
 
     #[inline]
@@ -155,7 +158,12 @@ pub(crate) struct Tally {
 impl Tally {
     pub(crate) fn new() -> Self {
         let empty = Latencies::new();
-        Self { counts: Counts::default(), latencies: empty.clone(), interval: empty, examples: Vec::new() }
+        Self {
+            counts: Counts::default(),
+            latencies: empty.clone(),
+            interval: empty,
+            examples: Vec::new(),
+        }
     }
 
     /// Counts an answer by what its header says.

@@ -56,11 +56,16 @@ struct Extent {
 
 impl Extent {
     fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
-        let extent = values.filter(|value| value.is_finite()).fold(None, |found: Option<Self>, value| {
-            let Self { low, high } = found.unwrap_or(Self { low: value, high: value });
-            Some(Self { low: low.min(value), high: high.max(value) })
-        })?;
-        Some(if extent.high > extent.low { extent } else { Self { high: extent.low + 1.0, ..extent } })
+        let extent =
+            values.filter(|value| value.is_finite()).fold(None, |found: Option<Self>, value| {
+                let Self { low, high } = found.unwrap_or(Self { low: value, high: value });
+                Some(Self { low: low.min(value), high: high.max(value) })
+            })?;
+        Some(if extent.high > extent.low {
+            extent
+        } else {
+            Self { high: extent.low + 1.0, ..extent }
+        })
     }
 
     fn share(self, value: f64) -> f64 {
@@ -77,7 +82,9 @@ impl Chart<'_> {
         let (Some(x), Some(y)) = (x, y) else { return };
         let y = match self.y_scale {
             Scale::Linear => Extent { low: 0.0, high: y.high.max(f64::MIN_POSITIVE) },
-            Scale::Logarithmic => Extent { low: y.low.floor(), high: y.high.ceil().max(y.low.floor() + 1.0) },
+            Scale::Logarithmic => {
+                Extent { low: y.low.floor(), high: y.high.ceil().max(y.low.floor() + 1.0) }
+            }
         };
         let _ = write!(
             out,
@@ -118,7 +125,9 @@ impl Chart<'_> {
         } else {
             &self.x_marks
         };
-        for (value, text) in marks.iter().filter(|(value, _)| (0.0..=1.0).contains(&x.share(*value))) {
+        for (value, text) in
+            marks.iter().filter(|(value, _)| (0.0..=1.0).contains(&x.share(*value)))
+        {
             let at = place_x(x.share(*value));
             let _ = write!(
                 out,
@@ -141,7 +150,10 @@ impl Chart<'_> {
             Scale::Linear => {
                 let step = round_step(y.high / 5.0);
                 let count = (y.high / step).floor() as u32;
-                (0..=count).map(|i| f64::from(i) * step).map(|value| (value, (self.y_text)(value))).collect()
+                (0..=count)
+                    .map(|i| f64::from(i) * step)
+                    .map(|value| (value, (self.y_text)(value)))
+                    .collect()
             }
             Scale::Logarithmic => {
                 let powers = y.low as i32..=y.high as i32;
@@ -155,7 +167,8 @@ impl Chart<'_> {
         let _ = write!(out, "<path class=\"line c{}\" d=\"", line.colour % COLOURS);
         let mut letter = 'M';
         for (value_x, value_y) in line.points.iter().step_by(every) {
-            let (at_x, at_y) = (place_x(x.share(*value_x)), place_y(y.share(self.scaled(*value_y))));
+            let (at_x, at_y) =
+                (place_x(x.share(*value_x)), place_y(y.share(self.scaled(*value_y))));
             if at_x.is_finite() && at_y.is_finite() {
                 let _ = write!(out, "{letter}{at_x:.1} {at_y:.1}");
                 letter = 'L';
@@ -178,13 +191,21 @@ fn round_marks(x: Extent) -> Vec<Mark> {
     let first = (x.low / step).ceil();
     let count = ((x.high / step).floor() - first).max(0.0) as u32;
     let values = (0..=count).map(|i| (first + f64::from(i)) * step);
-    values.map(|value| (value, if step < 1.0 { format!("{value:.1}") } else { format!("{value:.0}") })).collect()
+    values
+        .map(|value| {
+            (value, if step < 1.0 { format!("{value:.1}") } else { format!("{value:.0}") })
+        })
+        .collect()
 }
 
 /// The next of 1, 2 and 5 times a power of ten.
 fn round_step(step: f64) -> f64 {
     let power = 10f64.powf(step.max(1e-9).log10().floor());
-    [1.0, 2.0, 5.0, 10.0].into_iter().map(|factor| factor * power).find(|round| *round >= step).unwrap_or(power)
+    [1.0, 2.0, 5.0, 10.0]
+        .into_iter()
+        .map(|factor| factor * power)
+        .find(|round| *round >= step)
+        .unwrap_or(power)
 }
 
 /// Text for HTML: what a server or a command line says must not become markup.
@@ -211,7 +232,8 @@ mod tests {
         let lines = vec![Line { name: "a<b".to_owned(), colour: 7, points }];
         let y_text = |value: f64| format!("{value}");
         let mut out = String::new();
-        Chart { title: "t", x_name: "x", x_marks: Vec::new(), y_scale, y_text: &y_text, lines }.draw(&mut out);
+        Chart { title: "t", x_name: "x", x_marks: Vec::new(), y_scale, y_text: &y_text, lines }
+            .draw(&mut out);
         out
     }
 
@@ -228,6 +250,9 @@ mod tests {
 
     #[test]
     fn steps_are_round() {
-        assert_eq!([round_step(0.7), round_step(1.2), round_step(30.0), round_step(70.0)], [1.0, 2.0, 50.0, 100.0]);
+        assert_eq!(
+            [round_step(0.7), round_step(1.2), round_step(30.0), round_step(70.0)],
+            [1.0, 2.0, 50.0, 100.0]
+        );
     }
 }

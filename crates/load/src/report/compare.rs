@@ -1,8 +1,8 @@
 //! Whether a run is worse than another.
 //!
-//! CPU time per answer is what is held to first: it says the same on a busy machine. Where it was not measured,
-//! the rate of a closed loop stands in for it. Latency is held to in open loops only, where the server has no
-//! say in when queries come.
+//! CPU time per answer is what is held to first: it says the same on a busy machine. Where it was
+//! not measured, the rate of a closed loop stands in for it. Latency is held to in open loops only,
+//! where the server has no say in when queries come.
 
 use std::fmt::Write as _;
 
@@ -89,12 +89,24 @@ pub(crate) fn compare(earlier: &Report, later: &Report, max_regression: f64) -> 
 fn loss(earlier: &Report, later: &Report) -> Line {
     let (a, b) = (earlier.outcome.loss, later.outcome.loss);
     let show = |loss: f64| format!("{:.3}%", loss * 100.0);
-    Line { name: "lost", earlier: show(a), later: show(b), worse_by: b - a, is_worse: b - a > LOSS_NOISE }
+    Line {
+        name: "lost",
+        earlier: show(a),
+        later: show(b),
+        worse_by: b - a,
+        is_worse: b - a > LOSS_NOISE,
+    }
 }
 
 fn wrong(earlier: &Report, later: &Report) -> Line {
     let (a, b) = (earlier.outcome.wrong.total, later.outcome.wrong.total);
-    Line { name: "wrong", earlier: a.to_string(), later: b.to_string(), worse_by: 0.0, is_worse: b > 0 }
+    Line {
+        name: "wrong",
+        earlier: a.to_string(),
+        later: b.to_string(),
+        worse_by: 0.0,
+        is_worse: b > 0,
+    }
 }
 
 fn remarks(earlier: &Report, later: &Report) -> Vec<&'static str> {
@@ -104,7 +116,10 @@ fn remarks(earlier: &Report, later: &Report) -> Vec<&'static str> {
             "the runs are of different machines or kernels: only ratios within one say something",
         ),
         (earlier.scenario != later.scenario, "the runs are of different scenarios"),
-        (earlier.server.transport != later.server.transport, "the runs are over different transports"),
+        (
+            earlier.server.transport != later.server.transport,
+            "the runs are over different transports",
+        ),
         (earlier.check != later.check, "the runs checked answers to different depths"),
         (
             (earlier.pace.window, earlier.pace.rate.map(f64::to_bits))
@@ -126,7 +141,11 @@ impl Comparison {
         let mut out = String::new();
         for Line { name, earlier, later, worse_by, is_worse } in &self.lines {
             let mark = if *is_worse { "  WORSE" } else { "" };
-            let _ = writeln!(out, "{name:<16} {earlier:>14} {later:>14} {:>+8.1}%{mark}", worse_by * 100.0);
+            let _ = writeln!(
+                out,
+                "{name:<16} {earlier:>14} {later:>14} {:>+8.1}%{mark}",
+                worse_by * 100.0
+            );
         }
         for remark in &self.remarks {
             let _ = writeln!(out, "remark           {remark}");

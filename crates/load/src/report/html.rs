@@ -78,11 +78,17 @@ fn verdict(run: &Report, out: &mut String) {
 fn table(runs: &[Report], out: &mut String) {
     out.push_str("<div class=\"scroll\"><table><thead><tr><th></th>");
     for (number, run) in runs.iter().enumerate() {
-        let _ = write!(out, "<th><span class=\"key k{}\"></span>{}</th>", number % COLOURS, escape(&name(run)));
+        let _ = write!(
+            out,
+            "<th><span class=\"key k{}\"></span>{}</th>",
+            number % COLOURS,
+            escape(&name(run))
+        );
     }
     out.push_str("</tr></thead><tbody>\n");
-    let micros =
-        |cpu: Option<Cpu>, part: fn(Cpu) -> f64| cpu.map_or("-".to_owned(), |cpu| format!("{:.3} us", part(cpu)));
+    let micros = |cpu: Option<Cpu>, part: fn(Cpu) -> f64| {
+        cpu.map_or("-".to_owned(), |cpu| format!("{:.3} us", part(cpu)))
+    };
     let mut row = |label: &str, cell: &dyn Fn(&Report) -> String| {
         let _ = write!(out, "<tr><th>{label}</th>");
         for run in runs {
@@ -104,7 +110,9 @@ fn table(runs: &[Report], out: &mut String) {
     row("P99.99", &|run| nanos_text(run.latency.p9999_ns));
     row("longest", &|run| nanos_text(run.latency.max_ns));
     row("memory at most", &|run| {
-        run.memory.map_or("-".to_owned(), |memory| format!("{:.1} MiB", memory.peak_bytes as f64 / 1_048_576.0))
+        run.memory.map_or("-".to_owned(), |memory| {
+            format!("{:.1} MiB", memory.peak_bytes as f64 / 1_048_576.0)
+        })
     });
     row("generator, CPU a query", &|run| micros(run.generator_cpu, |cpu| cpu.total_us));
     out.push_str("</tbody></table></div>\n");
@@ -116,10 +124,17 @@ fn percentiles(runs: &[Report], out: &mut String) {
     let lines = runs.iter().enumerate().map(|(colour, run)| Line {
         name: name(run),
         colour,
-        points: run.latency.curve.iter().map(|(share, nanos)| (place(*share), *nanos as f64)).collect(),
+        points: run
+            .latency
+            .curve
+            .iter()
+            .map(|(share, nanos)| (place(*share), *nanos as f64))
+            .collect(),
     });
-    let marks: Vec<Mark> =
-        PERCENTILE_MARKS.iter().map(|share| (place(*share), format!("{}%", (share * 1e5).round() / 1e3))).collect();
+    let marks: Vec<Mark> = PERCENTILE_MARKS
+        .iter()
+        .map(|share| (place(*share), format!("{}%", (share * 1e5).round() / 1e3)))
+        .collect();
     Chart {
         title: "Latency by percentile",
         x_name: "share of the answers that took no longer",
@@ -132,27 +147,42 @@ fn percentiles(runs: &[Report], out: &mut String) {
 }
 
 fn courses(runs: &[Report], out: &mut String) {
-    let mut course = |title: &str, y_scale, y_text: &dyn Fn(f64) -> String, value: &dyn Fn(&Sample) -> Option<f64>| {
+    let mut course = |title: &str,
+                      y_scale,
+                      y_text: &dyn Fn(f64) -> String,
+                      value: &dyn Fn(&Sample) -> Option<f64>| {
         let line = |(colour, run): (usize, &Report)| Line {
             name: name(run),
             colour,
-            points: run.series.iter().filter_map(|sample| Some((sample.secs, value(sample)?))).collect(),
+            points: run
+                .series
+                .iter()
+                .filter_map(|sample| Some((sample.secs, value(sample)?)))
+                .collect(),
         };
         let lines = runs.iter().enumerate().map(line).collect();
         Chart { title, x_name: "seconds", x_marks: Vec::new(), y_scale, y_text, lines }.draw(out);
     };
     let count = |value: f64| count_text(value as u64);
     course("Answers a second", Scale::Linear, &count, &|sample| Some(sample.answered_per_sec));
-    course("P99 in the course of the run", Scale::Logarithmic, &|nanos| nanos_text(nanos as u64), &|sample| {
-        Some(sample.p99_ns as f64)
-    });
+    course(
+        "P99 in the course of the run",
+        Scale::Logarithmic,
+        &|nanos| nanos_text(nanos as u64),
+        &|sample| Some(sample.p99_ns as f64),
+    );
     if runs.iter().any(|run| run.series.iter().any(|sample| sample.lost > 0)) {
         course("Lost", Scale::Linear, &count, &|sample| Some(sample.lost as f64));
     }
-    course("Cores of the server", Scale::Linear, &|cores| format!("{cores:.2}"), &|sample| sample.server_cores);
-    course("Memory of the server", Scale::Linear, &|bytes| format!("{:.0} MiB", bytes / 1_048_576.0), &|sample| {
-        sample.server_bytes.map(|bytes| bytes as f64)
+    course("Cores of the server", Scale::Linear, &|cores| format!("{cores:.2}"), &|sample| {
+        sample.server_cores
     });
+    course(
+        "Memory of the server",
+        Scale::Linear,
+        &|bytes| format!("{:.0} MiB", bytes / 1_048_576.0),
+        &|sample| sample.server_bytes.map(|bytes| bytes as f64),
+    );
 }
 
 fn flows(runs: &[Report], out: &mut String) {
@@ -184,8 +214,12 @@ fn flows(runs: &[Report], out: &mut String) {
 
 fn searches(runs: &[Report], out: &mut String) {
     let line = |(colour, run): (usize, &Report)| {
-        let mut points: Vec<(f64, f64)> =
-            run.ramp.iter().flat_map(|ramp| &ramp.steps).map(|step| (step.rate, step.p99_ns as f64)).collect();
+        let mut points: Vec<(f64, f64)> = run
+            .ramp
+            .iter()
+            .flat_map(|ramp| &ramp.steps)
+            .map(|step| (step.rate, step.p99_ns as f64))
+            .collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         Line { name: name(run), colour, points }
     };
@@ -253,9 +287,17 @@ mod tests {
         run.server.process = None;
         let page = write(&[run, report()]);
         assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
-        assert!(!page.contains("<script") && !page.contains("http") && !page.contains("url("), "{page}");
+        assert!(
+            !page.contains("<script") && !page.contains("http") && !page.contains("url("),
+            "{page}"
+        );
         assert!(page.contains("&lt;script&gt;"));
-        for wanted in ["Latency by percentile", "Answers a second", "prefers-color-scheme:dark", "k1\"></span>"] {
+        for wanted in [
+            "Latency by percentile",
+            "Answers a second",
+            "prefers-color-scheme:dark",
+            "k1\"></span>",
+        ] {
             assert!(page.contains(wanted), "{wanted}");
         }
         assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
@@ -264,7 +306,8 @@ mod tests {
     #[test]
     fn a_run_without_answers_has_a_page() {
         let mut run = report();
-        (run.series, run.latency, run.passed) = (Vec::new(), crate::report::Latency::default(), false);
+        (run.series, run.latency, run.passed) =
+            (Vec::new(), crate::report::Latency::default(), false);
         run.faults = vec!["127.0.0.1:53 answered nothing".to_owned()];
         assert!(write(&[run]).contains("answered nothing"));
     }

@@ -1,4 +1,5 @@
-//! The results of a run: what `--json` writes, and what text, pictures and comparisons are made from.
+//! The results of a run: what `--json` writes, and what text, pictures and comparisons are made
+//! from.
 //!
 //! The fields are explained in `docs/manual/load.md`; a field that is added does not change
 //! [`FORMAT`], one that is taken away or means something else does.
@@ -68,7 +69,8 @@ pub struct Report {
     pub drift: Option<Drift>,
     /// The course of the run.
     pub series: Vec<Sample>,
-    /// The search for the highest rate; with `--ramp`. The rest of the report is of a run at that rate.
+    /// The search for the highest rate; with `--ramp`. The rest of the report is of a run at that
+    /// rate.
     pub ramp: Option<Ramp>,
     /// Whether all was right.
     pub passed: bool,
@@ -351,8 +353,15 @@ pub(crate) mod tests {
         (1..=1000).for_each(|micros| latencies.record(micros * 1000));
         let counts = Counts { sent: 1000, answered: 1000, ..Counts::default() };
         let cpu = Cpu { user_us: 0.5, system_us: 1.5, total_us: 2.0, cores: 0.2 };
-        let sample = Sample { sent_per_sec: 100.0, answered_per_sec: 100.0, p99_ns: 990_000, ..Sample::default() };
-        let series = (1..=10).map(|i| Sample { secs: f64::from(i), server_cores: Some(0.2), ..sample }).collect();
+        let sample = Sample {
+            sent_per_sec: 100.0,
+            answered_per_sec: 100.0,
+            p99_ns: 990_000,
+            ..Sample::default()
+        };
+        let series = (1..=10)
+            .map(|i| Sample { secs: f64::from(i), server_cores: Some(0.2), ..sample })
+            .collect();
         Report {
             format: FORMAT.to_owned(),
             version: "0".to_owned(),
@@ -391,7 +400,10 @@ pub(crate) mod tests {
     fn results_survive_their_file() {
         let text = serde_json::to_string(&report()).unwrap();
         let back: Report = serde_json::from_str(&text).unwrap();
-        assert_eq!((back.outcome, back.latency.p99_ns), (report().outcome, report().latency.p99_ns));
+        assert_eq!(
+            (back.outcome, back.latency.p99_ns),
+            (report().outcome, report().latency.p99_ns)
+        );
     }
 
     #[test]
@@ -407,7 +419,13 @@ pub(crate) mod tests {
         run.outcome.wrong.total = 3;
         run.faults = vec!["x".to_owned()];
         let text = text::write(&run);
-        for wanted in ["server CPU       2.000 us an answer", "100/s", "P99.99", "3 wrong", "FAILED           x"] {
+        for wanted in [
+            "server CPU       2.000 us an answer",
+            "100/s",
+            "P99.99",
+            "3 wrong",
+            "FAILED           x",
+        ] {
             assert!(text.replace("100 answers/s", "100/s").contains(wanted), "{wanted}: {text}");
         }
     }

@@ -11,7 +11,12 @@ pub(crate) fn write(report: &Report) -> String {
     head(report, &mut out);
     if let Some(ramp) = &report.ramp {
         let own = if ramp.own_limit { " (the generator's own limit)" } else { "" };
-        let _ = writeln!(out, "highest rate     {:.0}/s{own}, {} steps", ramp.highest_rate, ramp.steps.len());
+        let _ = writeln!(
+            out,
+            "highest rate     {:.0}/s{own}, {} steps",
+            ramp.highest_rate,
+            ramp.steps.len()
+        );
     }
     cpu("server CPU", report.server_cpu.as_ref(), &mut out);
     cpu("generator CPU", report.generator_cpu.as_ref(), &mut out);
@@ -48,7 +53,8 @@ pub(crate) fn write(report: &Report) -> String {
 
 fn head(report: &Report, out: &mut String) {
     let server = &report.server;
-    let version = server.version.as_deref().map(|version| format!(" ({version})")).unwrap_or_default();
+    let version =
+        server.version.as_deref().map(|version| format!(" ({version})")).unwrap_or_default();
     let transport = format!("{:?}", server.transport).to_lowercase();
     let _ = writeln!(out, "server           {}{version} over {transport}", server.address);
     let pace = match (report.pace.rate, report.pace.window) {
@@ -83,10 +89,16 @@ fn outcome(outcome: &Outcome, out: &mut String) {
         count_text(outcome.lost),
         outcome.loss * 100.0
     );
-    let _ =
-        writeln!(out, "rate             {:.0} answers/s, {:.0} sent/s", outcome.answered_per_sec, outcome.sent_per_sec);
-    let rcodes: Vec<String> =
-        outcome.rcodes.iter().map(|(name, count)| format!("{name} {}", count_text(*count))).collect();
+    let _ = writeln!(
+        out,
+        "rate             {:.0} answers/s, {:.0} sent/s",
+        outcome.answered_per_sec, outcome.sent_per_sec
+    );
+    let rcodes: Vec<String> = outcome
+        .rcodes
+        .iter()
+        .map(|(name, count)| format!("{name} {}", count_text(*count)))
+        .collect();
     let _ = writeln!(out, "answers          {}", rcodes.join(", "));
     let others = [
         ("wrong", outcome.wrong.total),
@@ -117,7 +129,8 @@ fn latency(latency: &Latency, out: &mut String) {
         ("P99.99", latency.p9999_ns),
         ("max", latency.max_ns),
     ];
-    let points: Vec<String> = points.iter().map(|(name, nanos)| format!("{name} {}", nanos_text(*nanos))).collect();
+    let points: Vec<String> =
+        points.iter().map(|(name, nanos)| format!("{name} {}", nanos_text(*nanos))).collect();
     let _ = writeln!(out, "latency          {}", points.join(", "));
 }
 

@@ -1,4 +1,5 @@
-//! What holds for any octets as one of the files that others write: a recording, a file of queries, a zone file.
+//! What holds for any octets as one of the files that others write: a recording, a file of queries,
+//! a zone file.
 
 use std::io::{BufReader, Read};
 
@@ -45,14 +46,22 @@ pub(crate) fn recording(octets: &[u8]) {
 /// Each query of a file is whole, and its question, written as a line, is read as the same.
 pub(crate) fn queries(octets: &[u8]) {
     let read = Questions::read(octets, &FORM);
-    assert_eq!(read, Questions::read(BufReader::with_capacity(1, Dripping(octets)), &FORM), "however it comes");
+    assert_eq!(
+        read,
+        Questions::read(BufReader::with_capacity(1, Dripping(octets)), &FORM),
+        "however it comes"
+    );
     let Ok(read) = read else { return };
     whole(&read);
     let mut lines = String::new();
     for at in 0..read.len() {
-        let Ok(view) = QueryView::parse(read.query(at)) else { panic!("a query that was made is none") };
+        let Ok(view) = QueryView::parse(read.query(at)) else {
+            panic!("a query that was made is none")
+        };
         assert_eq!(view.qclass, Class::IN);
-        let Ok(name) = NameBuf::from_wire(&view.question()[..view.question().len() - 4]) else { panic!("no name") };
+        let Ok(name) = NameBuf::from_wire(&view.question()[..view.question().len() - 4]) else {
+            panic!("no name")
+        };
         lines.extend([written(&name), format!(" TYPE{}\n", view.qtype.0)]);
     }
     assert_eq!(Questions::read(lines.as_bytes(), &FORM).as_ref(), Ok(&read), "{lines}");
@@ -74,7 +83,8 @@ fn whole(questions: &Questions) {
     }
 }
 
-/// What a zone has is there when it is asked for, what is elsewhere is not judged, and every search ends.
+/// What a zone has is there when it is asked for, what is elsewhere is not judged, and every search
+/// ends.
 pub(crate) fn zone_file(octets: &[u8]) {
     let Ok(zone) = Zone::parse(octets) else { return };
     let apex = *zone.apex();

@@ -62,7 +62,8 @@ fn file(link: u32, order: Order, packets: &[Vec<u8>]) -> Vec<u8> {
         Order::Big => value.to_be_bytes(),
     };
     let magic = if matches!(order, Order::Little) { 0xa1b2_c3d4 } else { 0xa1b2_3c4d };
-    let mut out = [&word(magic)[..], &half(2), &half(4), &[0; 8], &word(65_535), &word(link)].concat();
+    let mut out =
+        [&word(magic)[..], &half(2), &half(4), &[0; 8], &word(65_535), &word(link)].concat();
     for (number, packet) in (0..).zip(packets) {
         // The second packet is older than the first, as cores may write them.
         let secs = if number == 1 { 99 } else { 100 + number };
@@ -93,7 +94,10 @@ fn v6(from: u16, to: u16, message: &[u8]) -> Vec<u8> {
 /// Files of queries.
 pub(crate) fn queries() -> Vec<Specimen> {
     let texts: [(_, &[u8]); 6] = [
-        ("plain", b"www.example.com A\nexample.com. MX\n\n; comment\n# comment\nexample.com TYPE65\n"),
+        (
+            "plain",
+            b"www.example.com A\nexample.com. MX\n\n; comment\n# comment\nexample.com TYPE65\n",
+        ),
         ("no-type", b"a\nb.test\n.\n"),
         ("escapes", b"a\\.b.test TXT\n\\255\\000.test A\n\\#x \\; A\n\\065.test ANY\n"),
         ("ends-of-lines", b" a.test\tAAAA \r\n\tb.test A trailing words\r\nc.test"),

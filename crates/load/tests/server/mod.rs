@@ -51,7 +51,8 @@ impl Server {
     }
 }
 
-/// A port that is free for both; where many sockets are open, the system's first choice for one is taken for the other.
+/// A port that is free for both; where many sockets are open, the system's first choice for one is
+/// taken for the other.
 fn sockets() -> (TcpListener, UdpSocket) {
     let both = || {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
@@ -119,7 +120,8 @@ fn serve_connection(mut stream: TcpStream, mut length: [u8; 2], answer: &Answer)
     }
 }
 
-/// The right answer: an address for A, nothing for other types, no name that does not begin with `www`.
+/// The right answer: an address for A, nothing for other types, no name that does not begin with
+/// `www`.
 pub(crate) fn answer(query: &[u8]) -> Vec<u8> {
     answer_with(query, address)
 }
@@ -131,7 +133,8 @@ pub(crate) fn answer_with(query: &[u8], address: impl Fn(&[u8]) -> [u8; 4]) -> V
     let exists = owner.get(1..4).is_some_and(|start| start.eq_ignore_ascii_case(b"www"));
     let mut reply = vec![0; 512];
     let rcode = if exists { Rcode::NOERROR } else { Rcode::NXDOMAIN };
-    let mut message = Builder::new(&mut reply, 512, view.header().id, QR | RD | rcode.0).expect("room");
+    let mut message =
+        Builder::new(&mut reply, 512, view.header().id, QR | RD | rcode.0).expect("room");
     message.question(owner, view.qtype, view.qclass).expect("room");
     if exists && view.qtype == Rtype::A {
         let rdata = &address(owner);
@@ -146,7 +149,8 @@ pub(crate) fn answer_with(query: &[u8], address: impl Fn(&[u8]) -> [u8; 4]) -> V
 /// The address of `www7.test` is 192.0.2.7.
 pub(crate) fn address(owner: &[u8]) -> [u8; 4] {
     let digits = owner.iter().skip(4).take_while(|octet| octet.is_ascii_digit());
-    let number = digits.fold(0u8, |number, digit| number.wrapping_mul(10).wrapping_add(digit - b'0'));
+    let number =
+        digits.fold(0u8, |number, digit| number.wrapping_mul(10).wrapping_add(digit - b'0'));
     [192, 0, 2, number]
 }
 

@@ -1,4 +1,5 @@
-//! The configured groups and clients, checked: whom an identifier belongs to, and in which groups they are.
+//! The configured groups and clients, checked: whom an identifier belongs to, and in which groups
+//! they are.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -57,11 +58,17 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Checks groups and clients. `lists` are the names of all lists, in the order of their numbers.
+    /// Checks groups and clients. `lists` are the names of all lists, in the order of their
+    /// numbers.
     ///
     /// # Errors
-    /// All names that are there twice or missing, identifiers of two clients, and groups or lists that there are not.
-    pub fn new(groups: &[GroupSpec], clients: &[ClientSpec], lists: &[String]) -> Result<Self, Vec<ClientFault>> {
+    /// All names that are there twice or missing, identifiers of two clients, and groups or lists
+    /// that there are not.
+    pub fn new(
+        groups: &[GroupSpec],
+        clients: &[ClientSpec],
+        lists: &[String],
+    ) -> Result<Self, Vec<ClientFault>> {
         let mut directory = Self {
             groups: Vec::new(),
             clients: Vec::new(),
@@ -74,14 +81,21 @@ impl Directory {
             let message = format!("more than {MAX_LISTS}; several sources may be one list");
             faults.push(ClientFault { entry: "lists".to_owned(), message });
         }
-        for (kind, count, most) in [("groups", groups.len(), MAX_GROUPS), ("clients", clients.len(), MAX_CLIENTS)] {
+        for (kind, count, most) in
+            [("groups", groups.len(), MAX_GROUPS), ("clients", clients.len(), MAX_CLIENTS)]
+        {
             if count > most {
-                faults.push(ClientFault { entry: kind.to_owned(), message: format!("more than {most}") });
+                faults.push(ClientFault {
+                    entry: kind.to_owned(),
+                    message: format!("more than {most}"),
+                });
             }
         }
         for spec in groups.iter().take(MAX_GROUPS) {
             let found = directory.add_group(spec, lists);
-            faults.extend(found.into_iter().map(|message| ClientFault::of("group", &spec.name, message)));
+            faults.extend(
+                found.into_iter().map(|message| ClientFault::of("group", &spec.name, message)),
+            );
         }
         directory.default_group = match directory.group(DEFAULT_GROUP) {
             Some(at) => at,
@@ -92,11 +106,15 @@ impl Directory {
         };
         for spec in clients.iter().take(MAX_CLIENTS) {
             let found = directory.add_client(spec);
-            faults.extend(found.into_iter().map(|message| ClientFault::of("client", &spec.name, message)));
+            faults.extend(
+                found.into_iter().map(|message| ClientFault::of("client", &spec.name, message)),
+            );
         }
         for spec in groups.iter().take(MAX_GROUPS) {
             let found = directory.add_members(spec);
-            faults.extend(found.into_iter().map(|message| ClientFault::of("group", &spec.name, message)));
+            faults.extend(
+                found.into_iter().map(|message| ClientFault::of("group", &spec.name, message)),
+            );
         }
         for client in &mut directory.clients {
             if client.groups.is_empty() {
@@ -157,22 +175,28 @@ impl Directory {
         faults
     }
 
-    /// Adds a client. With an identifier of another one it is there for what refers to it, and is a fault.
+    /// Adds a client. With an identifier of another one it is there for what refers to it, and is a
+    /// fault.
     fn claim(&mut self, client: Client) -> Result<(), String> {
         let mut taken = None;
         for id in &client.ids {
-            let other = self.owner.insert(id.clone(), self.clients.len()).filter(|at| *at < self.clients.len());
+            let other = self
+                .owner
+                .insert(id.clone(), self.clients.len())
+                .filter(|at| *at < self.clients.len());
             taken = taken.or(other);
         }
         self.clients.push(client);
         match taken {
-            Some(other) => Err(format!("it is known by the same as client `{}`", self.clients[other].name)),
+            Some(other) => {
+                Err(format!("it is known by the same as client `{}`", self.clients[other].name))
+            }
             None => Ok(()),
         }
     }
 
-    /// Puts the clients that a group names into it; what is no client's name makes a client of its own. Says what is wrong
-    /// with them.
+    /// Puts the clients that a group names into it; what is no client's name makes a client of its
+    /// own. Says what is wrong with them.
     fn add_members(&mut self, spec: &GroupSpec) -> Vec<String> {
         let Some(number) = self.group(&spec.name) else { return Vec::new() };
         let mut faults = Vec::new();
@@ -191,7 +215,9 @@ impl Directory {
                 (Some(at), _) => self.clients[at].groups.push(number),
                 (None, Ok(id)) => {
                     let name = host_name(text).unwrap_or_else(|| text.clone());
-                    faults.extend(self.claim(Client { name, ids: vec![id], groups: vec![number] }).err());
+                    faults.extend(
+                        self.claim(Client { name, ids: vec![id], groups: vec![number] }).err(),
+                    );
                 }
                 (None, Err(_)) => {}
             }
@@ -224,24 +250,40 @@ mod tests {
 
     #[test]
     fn groups_take_clients_by_name_by_identifier_and_strangers() {
-        let groups = [group("kids", &["tablet", "192.0.2.9", "10.0.0.0/8"], None), group("guests", &[], None)];
-        let clients = [client("tablet", &["02:00:00:00:00:01"], &["guests"]), client("tv", &["192.0.2.9"], &[])];
+        let groups = [
+            group("kids", &["tablet", "192.0.2.9", "10.0.0.0/8"], None),
+            group("guests", &[], None),
+        ];
+        let clients = [
+            client("tablet", &["02:00:00:00:00:01"], &["guests"]),
+            client("tv", &["192.0.2.9"], &[]),
+        ];
         let directory = Directory::new(&groups, &clients, &[]).unwrap();
         let of = |name: &str| {
             let client = directory.clients.iter().find(|client| client.name == name).unwrap();
             client.groups.iter().map(|at| directory.groups[*at].name.as_str()).collect::<Vec<_>>()
         };
-        assert_eq!((of("tablet"), of("tv"), of("10.0.0.0/8")), (vec!["guests", "kids"], vec!["kids"], vec!["kids"]));
+        assert_eq!(
+            (of("tablet"), of("tv"), of("10.0.0.0/8")),
+            (vec!["guests", "kids"], vec!["kids"], vec!["kids"])
+        );
     }
 
     #[test]
     fn faults_name_the_entry() {
         let check = |groups: &[GroupSpec], clients: &[ClientSpec], expected: &str| {
             let faults = Directory::new(groups, clients, &[]).unwrap_err();
-            assert_eq!(faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "), expected);
+            assert_eq!(
+                faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+                expected
+            );
         };
         check(&[group("a", &[], Some(&["x"]))], &[], "group `a`: there is no list `x`");
-        check(&[group("a", &[], None), group("a", &[], None)], &[], "group `a`: there are two groups of this name");
+        check(
+            &[group("a", &[], None), group("a", &[], None)],
+            &[],
+            "group `a`: there are two groups of this name",
+        );
         check(&[], &[client("c", &[], &["kids"])], "client `c`: there is no group `kids`");
         let twice = [client("a", &["192.0.2.1"], &[]), client("b", &["192.0.2.1"], &[])];
         check(&[], &twice, "client `b`: it is known by the same as client `a`");

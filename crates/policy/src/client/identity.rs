@@ -61,7 +61,9 @@ impl FromStr for Id {
         if let Ok(mac) = text.parse() {
             return Ok(Self::Mac(mac));
         }
-        host_name(text).map(Self::Name).ok_or("neither an address, a network, a MAC address nor a host name")
+        host_name(text)
+            .map(Self::Name)
+            .ok_or("neither an address, a network, a MAC address nor a host name")
     }
 }
 
@@ -69,13 +71,16 @@ impl FromStr for Id {
 pub(super) fn host_name(text: &str) -> Option<String> {
     let name = text.strip_suffix('.').unwrap_or(text);
     let is_label = |label: &str| {
-        let octets = label.bytes().all(|octet| octet.is_ascii_alphanumeric() || octet == b'-' || octet == b'_');
+        let octets = label
+            .bytes()
+            .all(|octet| octet.is_ascii_alphanumeric() || octet == b'-' || octet == b'_');
         octets && (1..=63).contains(&label.len())
     };
     // What looks like a number is a mistyped address.
     let last = name.rsplit('.').next().unwrap_or(name);
     let is_number = last.bytes().all(|octet| octet.is_ascii_digit());
-    (name.split('.').all(is_label) && !is_number && name.len() <= 253).then(|| name.to_ascii_lowercase())
+    (name.split('.').all(is_label) && !is_number && name.len() <= 253)
+        .then(|| name.to_ascii_lowercase())
 }
 
 /// What is known about an address from the neighbour table, DHCP leases and PTR records.

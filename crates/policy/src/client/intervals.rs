@@ -52,7 +52,9 @@ impl<A: Address> Intervals<A> {
         let mut open: Vec<Range<A>> = Vec::new();
         let mut values: Vec<u16> = Vec::new();
         for network in networks {
-            while let Some(inner) = open.last().copied().filter(|inner| inner.last.0 < network.first) {
+            while let Some(inner) =
+                open.last().copied().filter(|inner| inner.last.0 < network.first)
+            {
                 open.pop();
                 values.pop();
                 table.begin(inner.last.0.next(), values.last().copied().unwrap_or(outside));

@@ -148,8 +148,12 @@ impl ClientTest {
     pub fn holds(&self, asker: &Asker<'_>) -> bool {
         match self {
             Self::Group(name) => asker.groups.contains(name),
-            Self::Within(network) => asker.address.is_some_and(|address| network.contains(&address)),
-            Self::Name(test) => asker.name.is_some_and(|name| test.holds(name.to_ascii_lowercase().as_bytes())),
+            Self::Within(network) => {
+                asker.address.is_some_and(|address| network.contains(&address))
+            }
+            Self::Name(test) => {
+                asker.name.is_some_and(|name| test.holds(name.to_ascii_lowercase().as_bytes()))
+            }
             Self::Mac(mac) => asker.macs.contains(mac),
             Self::Listener(name) => asker.listener == name,
             Self::Transport(transport) => asker.transport == Some(*transport),

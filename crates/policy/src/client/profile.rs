@@ -14,15 +14,16 @@ use ipnet::IpNet;
 use super::identity::host_name;
 use super::intervals::{Intervals, Range};
 use super::{
-    Asker, ClientFault, ClientTest, Directory, Id, Identity, MAX_NEIGHBOURS, MAX_PROFILES, Neighbour, Transport,
-    canonical,
+    Asker, ClientFault, ClientTest, Directory, Id, Identity, MAX_NEIGHBOURS, MAX_PROFILES,
+    Neighbour, Transport, canonical,
 };
 
 /// The number of a set of facts about a client.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct Profile(pub u16);
 
-/// The number of a set of facts about the way of a query; found once for each listener and transport.
+/// The number of a set of facts about the way of a query; found once for each listener and
+/// transport.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Origin(u16);
 
@@ -90,7 +91,11 @@ impl Clients {
     ///
     /// # Errors
     /// There are more than [`MAX_PROFILES`] profiles.
-    pub fn build(directory: Directory, listeners: &[String], tests: Vec<ClientTest>) -> Result<Self, ClientFault> {
+    pub fn build(
+        directory: Directory,
+        listeners: &[String],
+        tests: Vec<ClientTest>,
+    ) -> Result<Self, ClientFault> {
         let origins = Origins::build(listeners, &tests)?;
         let nothing = |_: &[Range<u32>]| Ok::<u16, ClientFault>(0);
         let clients = Self {
@@ -107,7 +112,8 @@ impl Clients {
         clients.with_neighbours(&[])
     }
 
-    /// The same with another table of neighbours. Profiles keep their numbers; there may be more of them.
+    /// The same with another table of neighbours. Profiles keep their numbers; there may be more of
+    /// them.
     ///
     /// # Errors
     /// There are more than [`MAX_PROFILES`] profiles.
@@ -117,20 +123,30 @@ impl Clients {
         let (mut v4, mut v6) = (Vec::new(), Vec::new());
         for network in clients.networks() {
             match network {
-                IpNet::V4(net) => v4.push(range(u32::from(net.network()), u32::from(net.broadcast()))),
-                IpNet::V6(net) => v6.push(range(u128::from(net.network()), u128::from(net.broadcast()))),
+                IpNet::V4(net) => {
+                    v4.push(range(u32::from(net.network()), u32::from(net.broadcast())))
+                }
+                IpNet::V6(net) => {
+                    v6.push(range(u128::from(net.network()), u128::from(net.broadcast())))
+                }
             }
         }
         clients.v4 = Intervals::build(v4, |open| {
-            let nets = open
-                .iter()
-                .map(|range| network(Ipv4Addr::from(range.first).into(), (range.first ^ range.last.0).leading_zeros()));
+            let nets = open.iter().map(|range| {
+                network(
+                    Ipv4Addr::from(range.first).into(),
+                    (range.first ^ range.last.0).leading_zeros(),
+                )
+            });
             clients.subject(&nets.collect::<Vec<_>>())
         })?;
         clients.v6 = Intervals::build(v6, |open| {
-            let nets = open
-                .iter()
-                .map(|range| network(Ipv6Addr::from(range.first).into(), (range.first ^ range.last.0).leading_zeros()));
+            let nets = open.iter().map(|range| {
+                network(
+                    Ipv6Addr::from(range.first).into(),
+                    (range.first ^ range.last.0).leading_zeros(),
+                )
+            });
             clients.subject(&nets.collect::<Vec<_>>())
         })?;
         Ok(clients)
@@ -172,13 +188,14 @@ impl Clients {
     #[must_use]
     pub fn holds(&self, profile: Profile, test: usize) -> bool {
         let (subject, origin) = self.parts(profile);
-        let bit = |facts: &[u64]| facts.get(test / 64).is_some_and(|word| word >> (test % 64) & 1 != 0);
+        let bit =
+            |facts: &[u64]| facts.get(test / 64).is_some_and(|word| word >> (test % 64) & 1 != 0);
         self.subjects.get(subject).is_some_and(|subject| bit(&subject.facts))
             || self.origins.facts.get(origin).is_some_and(|facts| bit(facts))
     }
 
-    /// What each profile stands for, as text that is the same wherever the numbers mean the same. For what is kept by
-    /// them longer than this table lives.
+    /// What each profile stands for, as text that is the same wherever the numbers mean the same.
+    /// For what is kept by them longer than this table lives.
     #[must_use]
     pub fn meanings(&self) -> String {
         format!("{:?}", (&self.tests, &self.subjects, &self.origins.facts))
@@ -195,7 +212,10 @@ impl Clients {
     pub fn identify(&self, address: IpAddr) -> Identity {
         let address = canonical(address);
         let lengths = (0..=IpNet::from(address).max_prefix_len()).rev();
-        let nets: Vec<IpNet> = lengths.filter_map(|len| IpNet::new(address, len).ok()).map(|net| net.trunc()).collect();
+        let nets: Vec<IpNet> = lengths
+            .filter_map(|len| IpNet::new(address, len).ok())
+            .map(|net| net.trunc())
+            .collect();
         self.identity(nets.iter())
     }
 
@@ -224,7 +244,9 @@ impl Clients {
         for neighbour in neighbours {
             let name = neighbour.name.as_deref().and_then(host_name);
             let owner = |id: Id| self.directory.owner.contains_key(&id);
-            let mac = neighbour.mac.filter(|mac| self.tests.contains(&ClientTest::Mac(*mac)) || owner(Id::Mac(*mac)));
+            let mac = neighbour
+                .mac
+                .filter(|mac| self.tests.contains(&ClientTest::Mac(*mac)) || owner(Id::Mac(*mac)));
             let name = name.filter(|name| names_matter || owner(Id::Name(name.clone())));
             if mac.is_none() && name.is_none() {
                 continue;
@@ -234,7 +256,8 @@ impl Clients {
                 self.ignored_neighbours += 1;
                 continue;
             }
-            let known = self.known.entry(address).or_insert(Neighbour { address, mac: None, name: None });
+            let known =
+                self.known.entry(address).or_insert(Neighbour { address, mac: None, name: None });
             known.mac = mac.or(known.mac);
             known.name = name.or_else(|| known.name.take());
         }
@@ -256,7 +279,11 @@ impl Clients {
 
     /// Whom the innermost network belongs to; `inwards` begins with the innermost one.
     fn identity<'a>(&self, inwards: impl Iterator<Item = &'a IpNet> + Clone) -> Identity {
-        let host = inwards.clone().next().filter(|net| net.prefix_len() == net.max_prefix_len()).map(IpNet::addr);
+        let host = inwards
+            .clone()
+            .next()
+            .filter(|net| net.prefix_len() == net.max_prefix_len())
+            .map(IpNet::addr);
         let known = host.and_then(|address| self.known.get(&address));
         let owner = |id: Id| self.directory.owner.get(&id).copied();
         let at = host.and_then(|address| owner(Id::Address(address)));
@@ -264,14 +291,18 @@ impl Clients {
         let at = at.or_else(|| known.and_then(|known| owner(Id::Name(known.name.clone()?))));
         let at = at.or_else(|| inwards.clone().find_map(|net| owner(Id::Prefix(*net))));
         let client = at.map(|at| &self.directory.clients[at]);
-        let own_macs = client.into_iter().flat_map(|client| &client.ids).filter_map(|id| match id {
-            Id::Mac(mac) => Some(*mac),
-            _ => None,
-        });
-        let groups = client.map_or(std::slice::from_ref(&self.directory.default_group), |client| &client.groups);
+        let own_macs =
+            client.into_iter().flat_map(|client| &client.ids).filter_map(|id| match id {
+                Id::Mac(mac) => Some(*mac),
+                _ => None,
+            });
+        let groups = client
+            .map_or(std::slice::from_ref(&self.directory.default_group), |client| &client.groups);
         Identity {
             client: client.map(|client| client.name.clone()),
-            name: client.map(|client| client.name.clone()).or_else(|| known.and_then(|known| known.name.clone())),
+            name: client
+                .map(|client| client.name.clone())
+                .or_else(|| known.and_then(|known| known.name.clone())),
             macs: known.and_then(|known| known.mac).into_iter().chain(own_macs).collect(),
             groups: groups.iter().map(|at| self.directory.groups[*at].name.clone()).collect(),
         }
@@ -319,7 +350,8 @@ impl Clients {
 
 impl Origins {
     fn build(listeners: &[String], tests: &[ClientTest]) -> Result<Self, ClientFault> {
-        let mut origins = Self { facts: Vec::new(), listeners: listeners.to_vec(), numbers: Vec::new() };
+        let mut origins =
+            Self { facts: Vec::new(), listeners: listeners.to_vec(), numbers: Vec::new() };
         for listener in listeners.iter().map(String::as_str).chain([""]) {
             for transport in Transport::ALL {
                 let asker = Asker { listener, transport: Some(transport), ..Asker::default() };
@@ -338,15 +370,17 @@ impl Origins {
     }
 
     fn find(&self, listener: &str, transport: Transport) -> Origin {
-        let at = self.listeners.iter().position(|name| name == listener).unwrap_or(self.listeners.len());
+        let at =
+            self.listeners.iter().position(|name| name == listener).unwrap_or(self.listeners.len());
         let place = Transport::ALL.iter().position(|other| *other == transport).unwrap_or(0);
         Origin(self.numbers[at * Transport::ALL.len() + place])
     }
 }
 
 fn too_many() -> ClientFault {
-    let message =
-        format!("they differ in more than {MAX_PROFILES} ways; let rules ask for groups instead of addresses");
+    let message = format!(
+        "they differ in more than {MAX_PROFILES} ways; let rules ask for groups instead of addresses"
+    );
     ClientFault { entry: "clients".to_owned(), message }
 }
 
@@ -386,7 +420,11 @@ mod tests {
         let lists = Some(owned(&["ads"]));
         let groups = [
             GroupSpec { name: "kids".to_owned(), clients: Vec::new(), lists },
-            GroupSpec { name: "home".to_owned(), clients: Vec::new(), lists: Some(owned(&["malware"])) },
+            GroupSpec {
+                name: "home".to_owned(),
+                clients: Vec::new(),
+                lists: Some(owned(&["malware"])),
+            },
         ];
         let clients = [
             client("phone", &["02:00:00:00:00:09"], &["kids", "home"]),
@@ -394,7 +432,8 @@ mod tests {
             client("net", &["192.0.2.0/24", "2001:db8::/64"], &["home"]),
             client("printer", &["printer.lan"], &["kids"]),
         ];
-        let directory = Directory::new(&groups, &clients, &owned(&["ads", "malware", "all"])).unwrap();
+        let directory =
+            Directory::new(&groups, &clients, &owned(&["ads", "malware", "all"])).unwrap();
         Clients::build(directory, &owned(&["lan", "vpn"]), tests).unwrap()
     }
 
@@ -428,7 +467,8 @@ mod tests {
     fn a_device_keeps_its_profile_over_privacy_addresses() {
         let first = clients(vec![ClientTest::Group("kids".to_owned()), ClientTest::Mac(PHONE)]);
         let origin = first.origin("lan", Transport::Udp);
-        let at = |clients: &Clients, address: &str| clients.profile(address.parse().unwrap(), origin);
+        let at =
+            |clients: &Clients, address: &str| clients.profile(address.parse().unwrap(), origin);
         let early = first.with_neighbours(&[neighbour("2001:db8::1", Some(PHONE), None)]).unwrap();
         let later = early.with_neighbours(&[neighbour("2001:db8::2", Some(PHONE), None)]).unwrap();
         let phone = at(&early, "2001:db8::1");
@@ -440,12 +480,17 @@ mod tests {
 
     #[test]
     fn lists_in_force_are_those_of_all_groups_of_a_client() {
-        let clients = clients(Vec::new()).with_neighbours(&[neighbour("192.0.2.9", Some(PHONE), None)]).unwrap();
+        let clients = clients(Vec::new())
+            .with_neighbours(&[neighbour("192.0.2.9", Some(PHONE), None)])
+            .unwrap();
         let lists = |address: &str| {
             let profile = clients.profile(address.parse().unwrap(), Origin::default());
             clients.lists(profile).unwrap().words().to_vec()
         };
-        assert_eq!((lists("192.0.2.9"), lists("192.0.2.7"), lists("198.51.100.1")), (vec![3], vec![2], vec![7]));
+        assert_eq!(
+            (lists("192.0.2.9"), lists("192.0.2.7"), lists("198.51.100.1")),
+            (vec![3], vec![2], vec![7])
+        );
     }
 
     #[test]
@@ -460,7 +505,9 @@ mod tests {
             clients.profile(address.parse().unwrap(), clients.origin(listener, Transport::Udp))
         };
         assert_eq!(profile("10.2.0.1", "lan"), profile("10.3.0.1", ""));
-        let facts = |address, listener| [0, 1, 2].map(|test| clients.holds(profile(address, listener), test));
+        let facts = |address, listener| {
+            [0, 1, 2].map(|test| clients.holds(profile(address, listener), test))
+        };
         assert_eq!(facts("10.0.0.0", "lan"), [true, false, false]);
         assert_eq!(facts("10.1.255.255", "vpn"), [true, true, true]);
         assert_eq!(facts("10.2.0.0", "vpn"), [true, false, true]);

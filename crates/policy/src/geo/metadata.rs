@@ -27,13 +27,22 @@ impl Metadata {
     ///
     /// # Errors
     /// There are none, or they lack what is needed.
-    pub(super) fn find<'a>(octets: &'a [u8], steps: &mut Steps) -> Result<(&'a [u8], Self), GeoError> {
+    pub(super) fn find<'a>(
+        octets: &'a [u8],
+        steps: &mut Steps,
+    ) -> Result<(&'a [u8], Self), GeoError> {
         let (_, end) = octets.split_at(octets.len().saturating_sub(MAX_METADATA));
         let marker = memmem::rfind(end, MARKER).ok_or(GeoError::NoMetadata)?;
         let before = &octets[..octets.len() - end.len() + marker];
         let section = Section(&end[marker + MARKER.len()..]);
-        let keys =
-            ["binary_format_major_version", "node_count", "record_size", "ip_version", "build_epoch", "database_type"];
+        let keys = [
+            "binary_format_major_version",
+            "node_count",
+            "record_size",
+            "ip_version",
+            "build_epoch",
+            "database_type",
+        ];
         let found = section.fields(0, keys, steps)?.ok_or(GeoError::NoMetadata)?;
         let mut numbers = [0; 5];
         for ((number, key), place) in numbers.iter_mut().zip(keys).zip(found) {
@@ -47,7 +56,10 @@ impl Metadata {
         let database_type = found[5].map_or(Ok(None), |place| section.text(place, steps))?;
         let metadata = Self {
             layout: Layout {
-                nodes: u32::try_from(nodes).ok().filter(|nodes| *nodes > 0).ok_or(GeoError::Metadata("node_count"))?,
+                nodes: u32::try_from(nodes)
+                    .ok()
+                    .filter(|nodes| *nodes > 0)
+                    .ok_or(GeoError::Metadata("node_count"))?,
                 record_bits: match record_bits {
                     24 | 28 | 32 => record_bits as usize,
                     _ => return Err(GeoError::Metadata("record_size")),

@@ -1,14 +1,16 @@
-//! Which country an address is in, by a file in the MaxMind DB format 2.0, as MaxMind, DB-IP and IPinfo give them out.
+//! Which country an address is in, by a file in the MaxMind DB format 2.0, as MaxMind, DB-IP and
+//! IPinfo give them out.
 //!
 //! ```text
 //! octets -> metadata -> search tree, each record translated once -> nodes that tell countries apart -> Countries
 //! ```
-//! A file is judged whole when it is read: each value that its tree leads to is looked into then, so that a look-up
-//! afterwards is a walk of at most 128 steps that cannot fail and allocates nothing. Kept is what tells countries apart
-//! and nothing else: no names of cities, and no branch whose ends are all in one country.
+//! A file is judged whole when it is read: each value that its tree leads to is looked into then,
+//! so that a look-up afterwards is a walk of at most 128 steps that cannot fail and allocates
+//! nothing. Kept is what tells countries apart and nothing else: no names of cities, and no branch
+//! whose ends are all in one country.
 //!
-//! The octets are not trusted: nothing recurses, each loop is bounded by the octets or by [`MAX_STEPS`], and no length
-//! that is claimed is allocated.
+//! The octets are not trusted: nothing recurses, each loop is bounded by the octets or by
+//! [`MAX_STEPS`], and no length that is claimed is allocated.
 
 mod error;
 mod metadata;
@@ -31,10 +33,11 @@ use value::{Section, Steps};
 
 /// Most octets of a file: databases of countries have 5 to 60 MB, those of cities up to 150.
 pub const MAX_OCTETS: u64 = 256 << 20;
-/// Most values of one file that are looked at: a database of cities takes some 50 million, a second's work.
+/// Most values of one file that are looked at: a database of cities takes some 50 million, a
+/// second's work.
 pub const MAX_STEPS: u64 = 1 << 30;
-/// Most different records that the tree leads to, which are remembered while it is read. Databases of countries have some
-/// hundreds, those of cities up to a million.
+/// Most different records that the tree leads to, which are remembered while it is read. Databases
+/// of countries have some hundreds, those of cities up to a million.
 pub const MAX_RECORDS: usize = 4 << 20;
 
 /// Zero octets between tree and data.
@@ -79,7 +82,8 @@ impl Countries {
             return Err(GeoError::Limit("octets"));
         }
         let (before, metadata) = Metadata::find(octets, steps)?;
-        let tree_len = metadata.tree_len().filter(|len| *len <= before.len()).ok_or(GeoError::Tree)?;
+        let tree_len =
+            metadata.tree_len().filter(|len| *len <= before.len()).ok_or(GeoError::Tree)?;
         let (tree, rest) = before.split_at(tree_len);
         let (separator, data) = rest.split_at_checked(SEPARATOR).ok_or(GeoError::Tree)?;
         if separator.iter().any(|octet| *octet != 0) {
@@ -109,9 +113,10 @@ impl Countries {
         Ok(Self { tree, root, v4_root, about, digest: hasher.finish() })
     }
 
-    /// The country of an address; none where the database has none for it. An IPv4 address in an IPv6 one, as NAT64 and
-    /// 6to4 make them, counts as itself. No allocation, and at most 128 steps: some 50 ns again and again and 500 by chance in
-    /// half a million networks (`cargo bench -p avocet-policy --bench geo`).
+    /// The country of an address; none where the database has none for it. An IPv4 address in an
+    /// IPv6 one, as NAT64 and 6to4 make them, counts as itself. No allocation, and at most 128
+    /// steps: some 50 ns again and again and 500 by chance in half a million networks
+    /// (`cargo bench -p avocet-policy --bench geo`).
     #[must_use]
     pub fn country(&self, address: IpAddr) -> Option<Country> {
         let v4 = match address {
@@ -119,7 +124,9 @@ impl Countries {
             IpAddr::V6(address) => embedded(address),
         };
         let end = match (v4, address) {
-            (Some(v4), _) => self.tree.walk(self.v4_root, u128::from(u32::from(v4)) << BITS_BEFORE_V4, u32::BITS),
+            (Some(v4), _) => {
+                self.tree.walk(self.v4_root, u128::from(u32::from(v4)) << BITS_BEFORE_V4, u32::BITS)
+            }
             (None, IpAddr::V6(address)) => self.tree.walk(self.root, address.into(), u128::BITS),
             (None, IpAddr::V4(_)) => Cell::NOWHERE,
         };

@@ -7,12 +7,17 @@ use crate::rule::Country;
 /// What some databases write where they know none; ISO 3166-1 leaves it to users.
 const UNKNOWN: Country = *b"ZZ";
 
-/// The country of the record at `at`: `country.iso_code`; else, where the network itself is in none,
-/// `registered_country.iso_code`; else the text of `country_code`; else that of `country`. What has not two letters is none.
+/// The country of the record at `at`: `country.iso_code`; else, where the network itself is in
+/// none, `registered_country.iso_code`; else the text of `country_code`; else that of `country`.
+/// What has not two letters is none.
 ///
 /// # Errors
 /// The record is damaged, or there are no steps left.
-pub(super) fn country(data: Section<'_>, at: usize, steps: &mut Steps) -> Result<Option<Country>, GeoError> {
+pub(super) fn country(
+    data: Section<'_>,
+    at: usize,
+    steps: &mut Steps,
+) -> Result<Option<Country>, GeoError> {
     let keys = ["country", "registered_country", "country_code"];
     let Some([country, registered, code]) = data.fields(at, keys, steps)? else { return Ok(None) };
     for place in [country, registered].into_iter().flatten() {
@@ -31,6 +36,8 @@ pub(super) fn country(data: Section<'_>, at: usize, steps: &mut Steps) -> Result
 }
 
 fn two_letters(text: &[u8]) -> Option<Country> {
-    let letters = Country::try_from(text).ok().filter(|letters| letters.iter().all(u8::is_ascii_alphabetic))?;
+    let letters = Country::try_from(text)
+        .ok()
+        .filter(|letters| letters.iter().all(u8::is_ascii_alphabetic))?;
     Some(letters.map(|letter| letter.to_ascii_uppercase())).filter(|country| *country != UNKNOWN)
 }

@@ -35,7 +35,10 @@ fn work_is_counted_and_ends() {
 fn what_tells_no_countries_apart_is_not_kept() {
     let mut database = Database::new("Test-City");
     for octet in 0..=255 {
-        let record = Record::map([("country", Record::map([("iso_code", Record::text("NL"))])), ("n", city(octet))]);
+        let record = Record::map([
+            ("country", Record::map([("iso_code", Record::text("NL"))])),
+            ("n", city(octet)),
+        ]);
         database.put(&format!("10.0.{octet}.0/24"), record);
     }
     let countries = Countries::read(&database.octets()).unwrap();
@@ -49,7 +52,9 @@ fn what_tells_no_countries_apart_is_not_kept() {
 #[test]
 fn the_digest_tells_databases_apart() {
     let digest = |networks: &[(&str, &str)], at| {
-        Countries::read(&Database::of_countries(networks).with_built_at(at).octets()).unwrap().digest()
+        Countries::read(&Database::of_countries(networks).with_built_at(at).octets())
+            .unwrap()
+            .digest()
     };
     let one = digest(&[("192.0.2.0/24", "NL")], 7);
     assert_eq!(one, digest(&[("192.0.2.0/25", "NL"), ("192.0.2.128/25", "NL")], 7));
@@ -124,7 +129,16 @@ fn damaged_files_end_in_an_error_or_in_countries() {
             Err(error) => {
                 assert_ne!(error, GeoError::Limit("values that are looked at"), "file {number}");
                 *refused
-                    .entry(error.to_string().split(": ").last().unwrap_or_default().chars().take(12).collect())
+                    .entry(
+                        error
+                            .to_string()
+                            .split(": ")
+                            .last()
+                            .unwrap_or_default()
+                            .chars()
+                            .take(12)
+                            .collect(),
+                    )
                     .or_default() += 1;
             }
         }

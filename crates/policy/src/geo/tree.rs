@@ -33,13 +33,17 @@ impl Layout {
         self.record_bits / 4
     }
 
-    /// The two records of a node. With 28 bits, the octet in the middle has the highest four of both.
+    /// The two records of a node. With 28 bits, the octet in the middle has the highest four of
+    /// both.
     fn records(self, node: &[u8]) -> [u32; 2] {
-        let number = |octets: &[u8]| octets.iter().fold(0, |number, octet| number << 8 | u32::from(*octet));
+        let number =
+            |octets: &[u8]| octets.iter().fold(0, |number, octet| number << 8 | u32::from(*octet));
         let half = self.record_bits / 8;
         let (left, right) = (number(&node[..half]), number(&node[node.len() - half..]));
         match node {
-            [_, _, _, middle, _, _, _] => [left | u32::from(middle >> 4) << 24, right | u32::from(middle & 0xf) << 24],
+            [_, _, _, middle, _, _, _] => {
+                [left | u32::from(middle >> 4) << 24, right | u32::from(middle & 0xf) << 24]
+            }
             _ => [left, right],
         }
     }
@@ -65,8 +69,8 @@ impl Cell {
 }
 
 impl Tree {
-    /// Reads the octets of a tree, which are as many as the layout has; `country` reads that of the record at a place within
-    /// the octets of the data, and is asked once for each.
+    /// Reads the octets of a tree, which are as many as the layout has; `country` reads that of the
+    /// record at a place within the octets of the data, and is asked once for each.
     ///
     /// # Errors
     /// A node leads out of the data, or a record is damaged, or there are too many.
@@ -94,7 +98,8 @@ impl Tree {
                 if known.len() == MAX_RECORDS {
                     return Err(GeoError::Limit("different records"));
                 }
-                let place = (beyond as usize).checked_sub(SEPARATOR).filter(|place| *place < data_octets);
+                let place =
+                    (beyond as usize).checked_sub(SEPARATOR).filter(|place| *place < data_octets);
                 let place = place.ok_or(GeoError::Node(nodes.len()))?;
                 *cell = Cell::end(country(place)?);
                 known.insert(beyond, *cell);
@@ -104,16 +109,18 @@ impl Tree {
         Ok(Self { nodes })
     }
 
-    /// The same tree without the nodes that tell nothing apart and those that nothing leads to, and its root. Nodes come
-    /// after the one that leads to them, so that a walk goes forward in memory.
+    /// The same tree without the nodes that tell nothing apart and those that nothing leads to, and
+    /// its root. Nodes come after the one that leads to them, so that a walk goes forward in
+    /// memory.
     ///
-    /// A writer numbers a node after the one that leads to it, so that one pass from the end folds all; of another order
-    /// more is kept.
+    /// A writer numbers a node after the one that leads to it, so that one pass from the end folds
+    /// all; of another order more is kept.
     pub(super) fn folded(mut self) -> (Self, Cell) {
         for number in (0..self.nodes.len()).rev() {
             self.nodes[number] = self.nodes[number].map(|cell| self.without_node(cell));
         }
-        let mut order = Order { numbers: vec![UNSEEN; self.nodes.len()], kept: Vec::new(), ways: Vec::new() };
+        let mut order =
+            Order { numbers: vec![UNSEEN; self.nodes.len()], kept: Vec::new(), ways: Vec::new() };
         let root = order.moved(self.without_node(Cell(0)), &self.nodes);
         while let Some((node, bit)) = order.next() {
             order.kept[node][bit] = order.moved(order.kept[node][bit], &self.nodes);

@@ -1,6 +1,8 @@
-//! Values of a MaxMind DB file, as its data section and its metadata hold them: headers, pointers, and the fields of maps.
+//! Values of a MaxMind DB file, as its data section and its metadata hold them: headers, pointers,
+//! and the fields of maps.
 //!
-//! A value is never built: a place in a section stands for it. Each header that is read is counted in [`Steps`].
+//! A value is never built: a place in a section stands for it. Each header that is read is counted
+//! in [`Steps`].
 
 use super::GeoError;
 
@@ -19,7 +21,8 @@ const ARRAY: u8 = 11;
 const BOOLEAN: u8 = 14;
 const FLOAT: u8 = 15;
 
-/// What pointers of two, three and four octets begin to count from, as what is nearer has shorter ones.
+/// What pointers of two, three and four octets begin to count from, as what is nearer has shorter
+/// ones.
 const POINTER_BASES: [usize; 4] = [0, 2_048, 526_336, 0];
 /// Sizes from this on are continued in one, two or three octets.
 const SIZE_CONTINUED: usize = 29;
@@ -117,15 +120,22 @@ impl<'a> Section<'a> {
     }
 
     /// The text, and where it ends that was written at `at`.
-    fn text_and_end(self, at: usize, steps: &mut Steps) -> Result<(Option<&'a [u8]>, usize), GeoError> {
+    fn text_and_end(
+        self,
+        at: usize,
+        steps: &mut Steps,
+    ) -> Result<(Option<&'a [u8]>, usize), GeoError> {
         let (header, end) = self.resolve(at, steps)?;
         match header.kind {
-            Kind::Text(size) => Ok((Some(self.body(header.end, size)?), end.unwrap_or(header.end + size))),
+            Kind::Text(size) => {
+                Ok((Some(self.body(header.end, size)?), end.unwrap_or(header.end + size)))
+            }
             _ => Ok((None, header.end)),
         }
     }
 
-    /// The header of the value at `at`, and where the pointer to it ends if there is one. No pointer leads to another.
+    /// The header of the value at `at`, and where the pointer to it ends if there is one. No
+    /// pointer leads to another.
     fn resolve(self, at: usize, steps: &mut Steps) -> Result<(Header, Option<usize>), GeoError> {
         let header = self.header(at, steps)?;
         let Kind::Pointer(to) = header.kind else { return Ok((header, None)) };
@@ -165,7 +175,11 @@ impl<'a> Section<'a> {
             return self.pointer(bits, end);
         }
         if kind == EXTENDED {
-            kind = self.octet(end)?.checked_add(MAP).filter(|kind| *kind > MAP).ok_or(GeoError::Value(at))?;
+            kind = self
+                .octet(end)?
+                .checked_add(MAP)
+                .filter(|kind| *kind > MAP)
+                .ok_or(GeoError::Value(at))?;
             end += 1;
         }
         let mut size = usize::from(bits);

@@ -1,7 +1,7 @@
 //! One regular expression, run state by state over a name, with each step counted.
 //!
-//! The automaton is Thompson's: a set of states moves over the text octet by octet. The crate that builds it can
-//! run it as well, but cannot stop after a number of steps.
+//! The automaton is Thompson's: a set of states moves over the text octet by octet. The crate that
+//! builds it can run it as well, but cannot stop after a number of steps.
 
 use regex_automata::nfa::thompson::{self, NFA, State, WhichCaptures};
 use regex_automata::util::primitives::StateID;
@@ -12,8 +12,14 @@ use super::steps::{Exhausted, Trial};
 
 /// Builds one automaton of all expressions. `limit` is the most octets that it may take.
 pub(super) fn build(expressions: &[Hir], limit: usize) -> Result<NFA, PatternError> {
-    let config = thompson::Config::new().utf8(false).which_captures(WhichCaptures::None).nfa_size_limit(Some(limit));
-    thompson::Compiler::new().configure(config).build_many_from_hir(expressions).map_err(|_| PatternError::TooLarge)
+    let config = thompson::Config::new()
+        .utf8(false)
+        .which_captures(WhichCaptures::None)
+        .nfa_size_limit(Some(limit));
+    thompson::Compiler::new()
+        .configure(config)
+        .build_many_from_hir(expressions)
+        .map_err(|_| PatternError::TooLarge)
 }
 
 /// Where a match may begin.
@@ -63,7 +69,12 @@ impl Automaton {
     ///
     /// # Errors
     /// The steps do not suffice to tell.
-    pub(super) fn finds(&self, text: &[u8], states: &mut States, trial: &mut Trial) -> Result<bool, Exhausted> {
+    pub(super) fn finds(
+        &self,
+        text: &[u8],
+        states: &mut States,
+        trial: &mut Trial,
+    ) -> Result<bool, Exhausted> {
         states.clear_for(self.states());
         for at in 0..=text.len() {
             if (at == 0 || self.begins == Begins::Anywhere)
@@ -95,7 +106,8 @@ impl Automaton {
         Ok(false)
     }
 
-    /// Adds a state to the next ones, and those that it leads to without an octet. True if one of them is a match.
+    /// Adds a state to the next ones, and those that it leads to without an octet. True if one of
+    /// them is a match.
     fn enter(
         &self,
         state: StateID,
@@ -197,10 +209,23 @@ mod tests {
             "(a|b)*abb",
             "\\.example$|^(.+[_.-])?ads?",
         ];
-        let names = ["ads.example", "", "tracker.example", "aaab", "cc", "x-ads-y", "zz", "babb", "a.b.c1", "\u{e9}"];
+        let names = [
+            "ads.example",
+            "",
+            "tracker.example",
+            "aaab",
+            "cc",
+            "x-ads-y",
+            "zz",
+            "babb",
+            "a.b.c1",
+            "\u{e9}",
+        ];
         for text in expressions {
             let hir = parse(text).unwrap();
-            let vm = PikeVM::new_from_nfa(build(std::slice::from_ref(&hir), MAX_REGEX_OCTETS).unwrap()).unwrap();
+            let vm =
+                PikeVM::new_from_nfa(build(std::slice::from_ref(&hir), MAX_REGEX_OCTETS).unwrap())
+                    .unwrap();
             let automaton = Automaton::of(&hir, MAX_REGEX_OCTETS).unwrap();
             let (mut cache, mut states) = (vm.create_cache(), States::default());
             for name in names {
@@ -212,7 +237,8 @@ mod tests {
 
     #[test]
     fn an_expression_that_takes_too_long_is_given_up() {
-        let automaton = Automaton::of(&parse("[a-z.]{0,200}[0-9]").unwrap(), MAX_REGEX_OCTETS).unwrap();
+        let automaton =
+            Automaton::of(&parse("[a-z.]{0,200}[0-9]").unwrap(), MAX_REGEX_OCTETS).unwrap();
         let mut steps = super::super::steps::Steps::of_names();
         steps.begin_name();
         let text = [b'a'; 253];

@@ -1,4 +1,5 @@
-//! Numbers and octets in the image: seven bits an octet, the lowest first; octets after their number.
+//! Numbers and octets in the image: seven bits an octet, the lowest first; octets after their
+//! number.
 
 /// Appends to an image.
 pub(super) trait Write {

@@ -38,7 +38,8 @@ pub struct Summary {
     pub names: u64,
     /// Different patterns.
     pub patterns: u64,
-    /// Entries that are not kept, as the same list says the same of a name too often, or too much of it.
+    /// Entries that are not kept, as the same list says the same of a name too often, or too much
+    /// of it.
     pub repeats: u64,
 }
 
@@ -87,19 +88,22 @@ impl Compiler {
     /// A limit is reached, the pattern is wrong, or the list may not say this.
     pub(super) fn add(&mut self, entry: Entry, source: &Source, line: u32) -> Result<(), Reason> {
         let rewrite = entry.modifiers.as_ref().and_then(|modifiers| modifiers.rewrite.as_ref());
-        let chooses = matches!(rewrite, Some(Rewrite::Cname(_) | Rewrite::Record(..))) && entry.effect == Effect::Block;
+        let chooses = matches!(rewrite, Some(Rewrite::Cname(_) | Rewrite::Record(..)))
+            && entry.effect == Effect::Block;
         if chooses && source.rewrites == Rewrites::Refused {
             return Err(Reason::RewriteRefused);
         }
         self.entries.room_for(1, source.origin)?;
         let limit = entry.modifiers.as_ref().map_or(Limit::Nothing, |modifiers| modifiers.limit());
-        let may_be_every_name = limit == Limit::Named || limit == Limit::AllBut && source.origin == Origin::Own;
+        let may_be_every_name =
+            limit == Limit::Named || limit == Limit::AllBut && source.origin == Origin::Own;
         if entry.target.is_every_name() && !may_be_every_name {
             return Err(Reason::Everything);
         }
         let head = head_of(&entry, source.kind);
-        let modifiers =
-            entry.modifiers.map_or(Ok(0), |modifiers| self.modifiers.place_of(*modifiers, source.origin))?;
+        let modifiers = entry
+            .modifiers
+            .map_or(Ok(0), |modifiers| self.modifiers.place_of(*modifiers, source.origin))?;
         let row = Row { subject: 0, line, modifiers, list: source.list, head };
         let admission = Admission { origin: source.origin, may_be_every_name };
         match &entry.target {
@@ -121,7 +125,11 @@ impl Compiler {
     ///
     /// # Errors
     /// There are too many of them.
-    pub(super) fn add_zone(&mut self, source: &Source, text: &[u8]) -> Result<rpz::ZoneReport, Reason> {
+    pub(super) fn add_zone(
+        &mut self,
+        source: &Source,
+        text: &[u8],
+    ) -> Result<rpz::ZoneReport, Reason> {
         if self.zones.len() >= rpz::MAX_ZONES {
             return Err(Reason::Limit("policy zones"));
         }
@@ -165,7 +173,11 @@ impl Compiler {
             }),
         );
         let flags = if self.has_badfilter { layout::HAS_BADFILTER } else { 0 };
-        let summary = Summary { names: count as u64, patterns: count_of_patterns as u64, repeats: out.repeats };
+        let summary = Summary {
+            names: count as u64,
+            patterns: count_of_patterns as u64,
+            repeats: out.repeats,
+        };
         let sections = out.finish(self.modifiers.write(), patterns);
         (layout::assemble(flags, &self.secret, self.depths, count as u64, sections), summary)
     }
@@ -198,7 +210,12 @@ impl Row {
     }
 
     fn site(&self) -> Site {
-        Site { head: self.head, list: self.list, line: self.line, modifiers: self.modifiers.checked_sub(1) }
+        Site {
+            head: self.head,
+            list: self.list,
+            line: self.line,
+            modifiers: self.modifiers.checked_sub(1),
+        }
     }
 }
 
@@ -243,14 +260,15 @@ impl Sections {
         }
     }
 
-    /// Writes the sites of one name or pattern, and says where they begin: first what switches others
-    /// off, then by list and line.
+    /// Writes the sites of one name or pattern, and says where they begin: first what switches
+    /// others off, then by list and line.
     fn sites(&mut self, rows: &[Row]) -> u32 {
         // 16 Mi entries of at most 11 octets each: an offset has 32 bits.
         let place = self.sites.len() as u32;
         let mut kept: Vec<&Row> = Vec::new();
         for of_list in rows.chunk_by(|a, b| a.list == b.list) {
-            let different = of_list.chunk_by(Row::says_as).flat_map(|same| same.iter().take(MAX_REPEATS));
+            let different =
+                of_list.chunk_by(Row::says_as).flat_map(|same| same.iter().take(MAX_REPEATS));
             let before = kept.len();
             kept.extend(different.take(MAX_LINES_A_NAME));
             self.repeats += (of_list.len() - (kept.len() - before)) as u64;

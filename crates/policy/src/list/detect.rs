@@ -13,26 +13,33 @@ const MAX_TOKENS_BEFORE_DATA: usize = 4;
 pub(super) fn format_of(start: &[u8]) -> Format {
     let text = String::from_utf8_lossy(start);
     let meaningful = |line: &&str| !line.is_empty() && !line.starts_with(['!', '#', ';']);
-    let lines: Vec<&str> = text.lines().map(str::trim_ascii).filter(meaningful).take(MAX_LINES).collect();
+    let lines: Vec<&str> =
+        text.lines().map(str::trim_ascii).filter(meaningful).take(MAX_LINES).collect();
     if lines.iter().any(|line| line.starts_with("[Adblock") || line.starts_with("[AdGuard")) {
         return Format::Adblock;
     }
     if lines.iter().any(|line| is_soa(line)) {
         return Format::Rpz;
     }
-    // Lines of the other formats, but for those of other programs' configurations, are read among rules.
+    // Lines of the other formats, but for those of other programs' configurations, are read among
+    // rules.
     let is_rule = |line: &&str| line.starts_with("||") || line.starts_with("@@");
     let of_programs = [Format::Dnsmasq, Format::Unbound];
-    if lines.iter().any(is_rule) && !lines.iter().any(|line| of_programs.iter().any(|format| is_of(*format, line))) {
+    if lines.iter().any(is_rule)
+        && !lines.iter().any(|line| of_programs.iter().any(|format| is_of(*format, line)))
+    {
         return Format::Adblock;
     }
     // In the order of how much they ask of a line. A plain name is of several formats.
-    let formats = [Format::Dnsmasq, Format::Unbound, Format::Hosts, Format::Adblock, Format::Domains];
+    let formats =
+        [Format::Dnsmasq, Format::Unbound, Format::Hosts, Format::Adblock, Format::Domains];
     let counts = formats.map(|format| lines.iter().filter(|line| is_of(format, line)).count());
     let most = counts.iter().copied().max().unwrap_or(0);
     let best = counts.iter().position(|count| *count == most && most > 0).map(|at| formats[at]);
     match best {
-        Some(Format::Domains) if lines.iter().filter(|line| line.starts_with("*.")).count() * 2 > lines.len() => {
+        Some(Format::Domains)
+            if lines.iter().filter(|line| line.starts_with("*.")).count() * 2 > lines.len() =>
+        {
             Format::Wildcards
         }
         Some(format) => format,
@@ -50,7 +57,8 @@ fn is_soa(line: &str) -> bool {
 
 /// Is this a binary file or a web page?
 pub(super) fn refusal_of(start: &[u8]) -> Option<Refusal> {
-    let is_control = |octet: &&u8| **octet < 0x20 && !matches!(**octet, b'\t' | b'\n' | b'\r' | 0x0c);
+    let is_control =
+        |octet: &&u8| **octet < 0x20 && !matches!(**octet, b'\t' | b'\n' | b'\r' | 0x0c);
     if start.starts_with(&[0x1f, 0x8b])
         || start.contains(&0)
         || start.iter().filter(is_control).count() * 20 > start.len()
@@ -59,7 +67,10 @@ pub(super) fn refusal_of(start: &[u8]) -> Option<Refusal> {
     }
     let text = String::from_utf8_lossy(&start[..start.len().min(256)]).to_ascii_lowercase();
     let text = text.trim_ascii_start();
-    ["<!doctype", "<html", "<?xml", "<head"].iter().any(|mark| text.starts_with(mark)).then_some(Refusal::WebPage)
+    ["<!doctype", "<html", "<?xml", "<head"]
+        .iter()
+        .any(|mark| text.starts_with(mark))
+        .then_some(Refusal::WebPage)
 }
 
 /// Does the line say something in this format, and in it rather than in a simpler one?
@@ -78,7 +89,9 @@ fn is_of(format: Format, line: &str) -> bool {
 }
 
 fn begins_with_address(line: &str) -> bool {
-    line.split_ascii_whitespace().next().is_some_and(|first| first.parse::<std::net::IpAddr>().is_ok())
+    line.split_ascii_whitespace()
+        .next()
+        .is_some_and(|first| first.parse::<std::net::IpAddr>().is_ok())
 }
 
 #[cfg(test)]
@@ -98,11 +111,17 @@ mod tests {
             ("! x\n||a.example^\n@@||b.example^\n", Format::Adblock),
             ("0.0.0.0 a.example\n||b.example^\n||c.example^\n", Format::Adblock),
             ("0.0.0.0 a.example\nb.example\n*.c.example\n||d.example^\n", Format::Adblock),
-            ("0.0.0.0 a.example\n0.0.0.0 b.example\n0.0.0.0 c.example\n@@||d.example^\n", Format::Adblock),
+            (
+                "0.0.0.0 a.example\n0.0.0.0 b.example\n0.0.0.0 c.example\n@@||d.example^\n",
+                Format::Adblock,
+            ),
             ("address=/a.example/\nserver=/b.example/\n", Format::Dnsmasq),
             ("server:\nlocal-zone: \"a.example\" refuse\n", Format::Unbound),
             ("^ad[0-9]\n(\\.|^)x\\.example$\n", Format::PiholeRegex),
-            ("$TTL 30\n@ SOA rpz.test. host.rpz.test. 1 2 3 4 5\n NS localhost.\na.example CNAME .\n", Format::Rpz),
+            (
+                "$TTL 30\n@ SOA rpz.test. host.rpz.test. 1 2 3 4 5\n NS localhost.\na.example CNAME .\n",
+                Format::Rpz,
+            ),
             ("; x\nrpz.test. 300 IN SOA (\n a. b. 1 2 3 4 5 )\na.example CNAME .\n", Format::Rpz),
             ("0.0.0.0 soa\n0.0.0.0 b.example\n", Format::Hosts),
             ("", Format::Domains),

@@ -33,7 +33,8 @@ impl Scope {
         }
     }
 
-    /// Is a name within the scope that has the entry's name as its suffix of `depth` out of `labels` labels?
+    /// Is a name within the scope that has the entry's name as its suffix of `depth` out of
+    /// `labels` labels?
     pub(super) const fn covers(bits: u8, depth: usize, labels: usize) -> bool {
         match bits {
             1 => true,
@@ -43,8 +44,8 @@ impl Scope {
     }
 }
 
-/// The names that an entry is about. Entries live for one line, in a vector that is used again: a box
-/// around the name would be an allocation for each line of a million.
+/// The names that an entry is about. Entries live for one line, in a vector that is used again: a
+/// box around the name would be an allocation for each line of a million.
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Target {
@@ -79,8 +80,8 @@ pub(super) struct Entry {
 pub(super) const IMPORTANT: u8 = 1;
 /// The entry does nothing but to switch off those that are equal but for this mark.
 pub(super) const BADFILTER: u8 = 2;
-/// The entry gives an answer as hosts files and dnsmasq do: exceptions go before it, which they do not before
-/// `$dnsrewrite`, and of several the one about the closest name holds.
+/// The entry gives an answer as hosts files and dnsmasq do: exceptions go before it, which they do
+/// not before `$dnsrewrite`, and of several the one about the closest name holds.
 pub(super) const GIVEN: u8 = 4;
 
 impl Entry {

@@ -22,14 +22,17 @@ pub(crate) fn insert(filter: &mut [u8], name: u64) {
 /// May the name be in the filter?
 #[inline]
 pub(crate) fn may_contain(filter: &[u8], name: u64) -> bool {
-    let Some(word) = filter.get(word_of(filter.len(), name)..).and_then(|rest| rest.first_chunk::<8>()) else {
+    let Some(word) =
+        filter.get(word_of(filter.len(), name)..).and_then(|rest| rest.first_chunk::<8>())
+    else {
         return false;
     };
     let wanted = bits_of(name);
     u64::from_le_bytes(*word) & wanted == wanted
 }
 
-/// Where the word of a name begins: from the low half of its hash, as buckets are chosen by the high one.
+/// Where the word of a name begins: from the low half of its hash, as buckets are chosen by the
+/// high one.
 #[inline]
 const fn word_of(octets: usize, name: u64) -> usize {
     let words = (octets / 8) as u64;
@@ -38,7 +41,10 @@ const fn word_of(octets: usize, name: u64) -> usize {
 
 #[inline]
 const fn bits_of(name: u64) -> u64 {
-    1 << (name >> 32 & 63) | 1 << (name >> 38 & 63) | 1 << (name >> 44 & 63) | 1 << (name >> 50 & 63)
+    1 << (name >> 32 & 63)
+        | 1 << (name >> 38 & 63)
+        | 1 << (name >> 44 & 63)
+        | 1 << (name >> 50 & 63)
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! What lists decide, and every line that has a say in it.
 //!
 //! In the order of who wins: allowed with `$important`; blocked or rewritten with `$important`;
-//! allowed by a list of allowed names; rewritten; allowed by an exception (`@@`); answered by a line of a
-//! hosts file or of dnsmasq, by the one about the closest name; blocked.
+//! allowed by a list of allowed names; rewritten; allowed by an exception (`@@`); answered by a
+//! line of a hosts file or of dnsmasq, by the one about the closest name; blocked.
 
 use super::entry::Effect;
 use super::image::{ANY_ANSWER, NO_ANSWER};
@@ -74,7 +74,8 @@ impl Match<'_> {
         })
     }
 
-    /// What decides between matches: the greatest. Only among given answers is the closest name better.
+    /// What decides between matches: the greatest. Only among given answers is the closest name
+    /// better.
     fn weight(&self) -> (Option<Rank>, u8) {
         let rank = self.rank();
         (rank, if rank == Some(Rank::Given) { self.labels } else { 0 })
@@ -100,8 +101,8 @@ impl<'a> Found<'a> {
         Self::of_those(sought, |_| true)
     }
 
-    /// The same for a name that an answer leads to. Lines that give records or an alias speak of the question alone: what
-    /// others say of the name is not undone by them.
+    /// The same for a name that an answer leads to. Lines that give records or an alias speak of
+    /// the question alone: what others say of the name is not undone by them.
     pub(super) fn behind(sought: Sought<'a>) -> Self {
         Self::of_those(sought, |one| matches!(one.rewrite, None | Some(Rewrite::Rcode(_))))
     }
@@ -134,7 +135,10 @@ impl<'a> Found<'a> {
     /// Does the decision rest on a line with `$important`?
     #[must_use]
     pub const fn is_important(&self) -> bool {
-        matches!(self.rank, Some(Rank::ImportantBlock | Rank::ImportantRewrite | Rank::ImportantAllow))
+        matches!(
+            self.rank,
+            Some(Rank::ImportantBlock | Rank::ImportantRewrite | Rank::ImportantAllow)
+        )
     }
 
     /// The first of the lines that the decision rests on.
@@ -144,13 +148,14 @@ impl<'a> Found<'a> {
         self.deciding
     }
 
-    /// The lines that the decision rests on. Of rewrites, all records belong to the answer; an RCODE
-    /// goes before an alias, and an alias before records.
+    /// The lines that the decision rests on. Of rewrites, all records belong to the answer; an
+    /// RCODE goes before an alias, and an alias before records.
     pub fn all_deciding(&self) -> impl Iterator<Item = Match<'a>> {
         let weight = self.deciding.map(|one| one.weight());
         let of = move |sought: Sought<'a>| {
             let kept = sought.lines.iter().filter(move |line| sought.keep(line));
-            kept.map(move |line| sought.match_of(line)).filter(move |one| weight == Some(one.weight()))
+            kept.map(move |line| sought.match_of(line))
+                .filter(move |one| weight == Some(one.weight()))
         };
         self.sought.into_iter().flat_map(of)
     }
@@ -235,7 +240,9 @@ impl<'a> Sought<'a> {
         let is_taken = |answer: u32| {
             let first = self.taking.partition_point(|one| one.answer < answer);
             let found = self.taking.get(first).filter(|one| one.answer == answer);
-            found.is_some_and(|one| one.strength == Strength::Important || !line.site.is(site::IMPORTANT))
+            found.is_some_and(|one| {
+                one.strength == Strength::Important || !line.site.is(site::IMPORTANT)
+            })
         };
         !is_taken(*answer) && !is_taken(ANY_ANSWER)
     }

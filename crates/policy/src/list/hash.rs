@@ -21,10 +21,16 @@ pub(crate) struct Suffixes {
 
 impl Suffixes {
     pub(crate) const fn empty() -> Self {
-        Self { octets: [0; CHAIN_ROOM], starts: [0; MAX_LABELS + 1], hashes: [0; MAX_LABELS + 1], labels: 0 }
+        Self {
+            octets: [0; CHAIN_ROOM],
+            starts: [0; MAX_LABELS + 1],
+            hashes: [0; MAX_LABELS + 1],
+            labels: 0,
+        }
     }
 
-    /// Fills in the hashes of a folded wire name. Of octets that are no name, the readable part counts.
+    /// Fills in the hashes of a folded wire name. Of octets that are no name, the readable part
+    /// counts.
     #[inline]
     pub(crate) fn of(&mut self, key: &HashKey, name: &[u8]) {
         let name = &name[..name.len().min(MAX_NAME)];
@@ -32,7 +38,11 @@ impl Suffixes {
         while let Some(&length @ 1..=63) = name.get(at) {
             let next = at + 1 + usize::from(length);
             // A name has no more labels than there is room for, and what is longer than it is none.
-            let Some(start) = self.starts[..MAX_LABELS].get_mut(labels).filter(|_| next <= name.len()) else { break };
+            let Some(start) =
+                self.starts[..MAX_LABELS].get_mut(labels).filter(|_| next <= name.len())
+            else {
+                break;
+            };
             *start = at as u8;
             labels += 1;
             at = next;

@@ -38,7 +38,9 @@ impl fmt::Display for ImageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Foreign => f.write_str("not an image of lists"),
-            Self::Version(version) => write!(f, "an image of version {version}, not {}", layout::VERSION),
+            Self::Version(version) => {
+                write!(f, "an image of version {version}, not {}", layout::VERSION)
+            }
             Self::Torn => f.write_str("the image is not whole"),
             Self::Malformed => f.write_str("the image is malformed"),
         }
@@ -97,15 +99,22 @@ impl<B: AsRef<[u8]>> Image<B> {
         let image = octets.as_ref();
         let secret: [u8; 32] = *image.get(layout::KEY..)?.first_chunk()?;
         let section = |number| layout::section(image, number);
-        let sections = [layout::FILTER, layout::BUCKETS, layout::ENTRIES, layout::SITES].map(section);
-        let [Some(filter), Some(buckets), Some(entries), Some(sites)] = sections else { return None };
+        let sections =
+            [layout::FILTER, layout::BUCKETS, layout::ENTRIES, layout::SITES].map(section);
+        let [Some(filter), Some(buckets), Some(entries), Some(sites)] = sections else {
+            return None;
+        };
         let modifiers = read_modifiers(image.get(section(layout::MODIFIERS)?)?)?;
         let (patterns, pattern_places) = read_patterns(image.get(section(layout::PATTERNS)?)?)?;
         let flags = u32_at(image, layout::FLAGS)?;
         Some(Self {
             key: HashKey::new(secret),
             depths: u128_at(image, layout::DEPTHS)?,
-            badfilter: if flags & layout::HAS_BADFILTER == 0 { Badfilter::Nowhere } else { Badfilter::Somewhere },
+            badfilter: if flags & layout::HAS_BADFILTER == 0 {
+                Badfilter::Nowhere
+            } else {
+                Badfilter::Somewhere
+            },
             names: u64_at(image, layout::NAMES)?,
             sections: [filter, buckets, entries, sites],
             answers: numbered_answers(&modifiers),
@@ -159,10 +168,15 @@ impl<B: AsRef<[u8]>> Image<B> {
         let bucket = layout::bucket_of(hash, (buckets.len() / 4).checked_sub(1)?);
         let first = u32_at(buckets, bucket * 4)? as usize;
         let end = u32_at(buckets, bucket * 4 + 4)? as usize;
-        let entries = entries.get(first.checked_mul(layout::ENTRY)?..end.checked_mul(layout::ENTRY)?)?;
+        let entries =
+            entries.get(first.checked_mul(layout::ENTRY)?..end.checked_mul(layout::ENTRY)?)?;
         let (entries, _) = entries.as_chunks::<{ layout::ENTRY }>();
         let known = hash.to_le_bytes();
-        entries.iter().take(MAX_BUCKET).find(|entry| entry[..8] == known).and_then(|entry| u32_at(entry, 8))
+        entries
+            .iter()
+            .take(MAX_BUCKET)
+            .find(|entry| entry[..8] == known)
+            .and_then(|entry| u32_at(entry, 8))
     }
 
     /// What lists say of names.
@@ -179,14 +193,18 @@ impl<B: AsRef<[u8]>> Image<B> {
 
 impl<B> fmt::Debug for Image<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Image").field("names", &self.names).field("digest", &self.digest).finish_non_exhaustive()
+        f.debug_struct("Image")
+            .field("names", &self.names)
+            .field("digest", &self.digest)
+            .finish_non_exhaustive()
     }
 }
 
 fn read_modifiers(octets: &[u8]) -> Option<Vec<Modifiers>> {
     let mut octets = Octets::new(octets);
     let count = octets.count().filter(|count| *count <= MAX_MODIFIERS)?;
-    let modifiers: Option<Vec<_>> = (0..count).map(|_| Modifiers::from_octets(&mut octets)).collect();
+    let modifiers: Option<Vec<_>> =
+        (0..count).map(|_| Modifiers::from_octets(&mut octets)).collect();
     modifiers.filter(|_| octets.is_empty())
 }
 

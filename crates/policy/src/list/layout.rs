@@ -43,8 +43,8 @@ pub(super) const ENTRIES: usize = 2;
 pub(super) const SITES: usize = 3;
 /// Sets of modifiers, after their number.
 pub(super) const MODIFIERS: usize = 4;
-/// Patterns, after their number and how many of them are of the operator's own lists: form (1), where the sites
-/// begin, text.
+/// Patterns, after their number and how many of them are of the operator's own lists: form (1),
+/// where the sites begin, text.
 pub(super) const PATTERNS: usize = 5;
 
 /// Octets of an entry.
@@ -65,7 +65,13 @@ pub(crate) const fn bucket_of(hash: u64, buckets: usize) -> usize {
 }
 
 /// Puts an image together from its sections; their memory is given back one by one.
-pub(super) fn assemble(flags: u32, key: &[u8; 32], depths: u128, names: u64, sections: [Vec<u8>; COUNT]) -> Vec<u8> {
+pub(super) fn assemble(
+    flags: u32,
+    key: &[u8; 32],
+    depths: u128,
+    names: u64,
+    sections: [Vec<u8>; COUNT],
+) -> Vec<u8> {
     let mut out = Vec::with_capacity(HEADER + sections.iter().map(Vec::len).sum::<usize>());
     out.extend_from_slice(&MAGIC);
     out.extend_from_slice(&VERSION.to_le_bytes());

@@ -87,14 +87,18 @@ mod tests {
         };
         chunks.iter().for_each(|chunk| lines.feed(chunk, &mut take));
         lines.finish(&mut take);
-        let expected: Vec<_> = expected.iter().map(|(number, line)| (*number, line.map(<[u8]>::to_vec))).collect();
+        let expected: Vec<_> =
+            expected.iter().map(|(number, line)| (*number, line.map(<[u8]>::to_vec))).collect();
         assert_eq!(found, expected);
         assert_eq!(lines.number() as usize, expected.len());
     }
 
     #[test]
     fn lines_end_with_either_end_of_line_or_with_the_text() {
-        check(&[b"a\r\nb\n\nc"], &[(1, Some(b"a")), (2, Some(b"b")), (3, Some(b"")), (4, Some(b"c"))]);
+        check(
+            &[b"a\r\nb\n\nc"],
+            &[(1, Some(b"a")), (2, Some(b"b")), (3, Some(b"")), (4, Some(b"c"))],
+        );
         check(&[b"a\n"], &[(1, Some(b"a"))]);
         check(&[b""], &[]);
     }

@@ -1,8 +1,8 @@
 //! Finding what all lists say of a question.
 //!
 //! A name that is in no list, of four labels among a million, costs one hash and one word of the
-//! filter for each label; see `benches/lists.rs` for what that is in nanoseconds. Nothing is allocated
-//! once a [`Scratch`] has been used with the image.
+//! filter for each label; see `benches/lists.rs` for what that is in nanoseconds. Nothing is
+//! allocated once a [`Scratch`] has been used with the image.
 
 use super::question::Question;
 
@@ -58,15 +58,15 @@ impl Scratch {
         }
     }
 
-    /// Begins a question: the names that are looked up until the next call share a bound on their work, beside the
-    /// bound that each of them has. Without any call only the latter holds.
+    /// Begins a question: the names that are looked up until the next call share a bound on their
+    /// work, beside the bound that each of them has. Without any call only the latter holds.
     #[inline]
     pub const fn begin_question(&mut self) {
         self.steps.begin_question();
     }
 
-    /// How many look-ups were cut short since the last call, as lists asked for more work than one question may cost.
-    /// Lines and patterns that were not reached were treated as absent.
+    /// How many look-ups were cut short since the last call, as lists asked for more work than one
+    /// question may cost. Lines and patterns that were not reached were treated as absent.
     #[inline]
     pub const fn take_cut_short(&mut self) -> u64 {
         self.steps.take_cut_short()
@@ -88,12 +88,18 @@ impl Default for Scratch {
 impl<B: AsRef<[u8]>> Image<B> {
     /// What the lists in force say of a question.
     #[inline]
-    pub fn lookup<'a>(&'a self, question: Question<'a>, in_force: &'a ListSet, scratch: &'a mut Scratch) -> Found<'a> {
+    pub fn lookup<'a>(
+        &'a self,
+        question: Question<'a>,
+        in_force: &'a ListSet,
+        scratch: &'a mut Scratch,
+    ) -> Found<'a> {
         self.lookup_by((question, None), in_force, scratch)
     }
 
-    /// What the lists in force say of a name that the answer to a question leads to. Entries about types speak of the
-    /// type that was asked for, and of that of the record which leads there, CNAME.
+    /// What the lists in force say of a name that the answer to a question leads to. Entries about
+    /// types speak of the type that was asked for, and of that of the record which leads there,
+    /// CNAME.
     pub fn lookup_behind<'a>(
         &'a self,
         question: Question<'a>,
@@ -130,8 +136,10 @@ impl<B: AsRef<[u8]>> Image<B> {
         scratch.lines.clear();
         scratch.taking.clear();
         let asking = Asking { question, record, in_force };
-        // What is not reached is absent; the steps know that it was. Names come before what patterns cost.
-        let named = if scratch.hits.is_empty() { Ok(()) } else { self.read_lines(&asking, scratch) };
+        // What is not reached is absent; the steps know that it was. Names come before what
+        // patterns cost.
+        let named =
+            if scratch.hits.is_empty() { Ok(()) } else { self.read_lines(&asking, scratch) };
         if !self.patterns.is_empty() && named.is_ok() {
             scratch.hits.clear();
             self.find_patterns(question.qname, scratch);
@@ -183,7 +191,10 @@ impl<B: AsRef<[u8]>> Image<B> {
                     && site.covers(hit.depth.into(), labels)
                     && asking.in_force.contains(site.list)
                     && self.admits(&site, asking, steps)?;
-                if concerns && (switched_off.is_empty() || switched_off.binary_search(&site.saying()).is_err()) {
+                if concerns
+                    && (switched_off.is_empty()
+                        || switched_off.binary_search(&site.saying()).is_err())
+                {
                     lines.push(Line { site, depth: hit.depth });
                     self.note_taking(&site, taking);
                 }
@@ -194,7 +205,12 @@ impl<B: AsRef<[u8]>> Image<B> {
 
     /// Do the modifiers of a line let it concern the question?
     #[inline]
-    fn admits(&self, site: &Site, asking: &Asking<'_>, steps: &mut Steps) -> Result<bool, Exhausted> {
+    fn admits(
+        &self,
+        site: &Site,
+        asking: &Asking<'_>,
+        steps: &mut Steps,
+    ) -> Result<bool, Exhausted> {
         let Some(place) = site.modifiers else { return Ok(true) };
         // A place past the end is that of a malformed image: such an entry concerns nobody.
         let Some(modifiers) = self.modifiers.get(place as usize) else { return Ok(false) };
@@ -208,15 +224,18 @@ impl<B: AsRef<[u8]>> Image<B> {
         if let Some(place) = site.modifiers
             && site.is(site::ALLOW)
             && !site.is_of_allow_list()
-            && let Some(&answer) = self.answers.get(place as usize).filter(|answer| **answer != NO_ANSWER)
+            && let Some(&answer) =
+                self.answers.get(place as usize).filter(|answer| **answer != NO_ANSWER)
         {
-            let strength = if site.is(site::IMPORTANT) { Strength::Important } else { Strength::Plain };
+            let strength =
+                if site.is(site::IMPORTANT) { Strength::Important } else { Strength::Plain };
             taking.push(Taking { answer, strength });
         }
     }
 }
 
-/// Reads the lines that switch others off, which come first among those of a name, and gives the rest.
+/// Reads the lines that switch others off, which come first among those of a name, and gives the
+/// rest.
 fn read_switched_off<'a>(
     sites: Sites<'a>,
     (in_force, switched_off): (&ListSet, &mut Vec<Saying>),

@@ -8,8 +8,8 @@
 //! of them: octets that can be kept in a file and mapped into memory. An [`Image`] answers for a
 //! question and a set of lists in force what they decide, and which lines of which lists say so.
 //!
-//! A list that is a response policy zone goes into no image: the compiler hands it out as it was read
-//! ([`Compiler::take_zones`]), for [`crate::rpz`] to answer.
+//! A list that is a response policy zone goes into no image: the compiler hands it out as it was
+//! read ([`Compiler::take_zones`]), for [`crate::rpz`] to answer.
 //!
 //! Not here: where texts come from, how a block is answered, rules and clients.
 

@@ -1,4 +1,5 @@
-//! What an entry asks of a query besides the name: client, tags, type; and the answer that it gives.
+//! What an entry asks of a query besides the name: client, tags, type; and the answer that it
+//! gives.
 
 use std::net::IpAddr;
 
@@ -32,7 +33,8 @@ pub enum ClientTest {
 pub(super) enum Limit {
     /// It is for everybody and everything, perhaps but for some clients, who may not exist.
     Nothing,
-    /// It is for all types or names but some. They may be some that nobody asks for: only the operator may say so.
+    /// It is for all types or names but some. They may be some that nobody asks for: only the
+    /// operator may say so.
     AllBut,
     /// It is for clients, tags or types that it names.
     Named,
@@ -58,7 +60,9 @@ impl Modifiers {
     pub(super) fn admit(&self, question: &Question<'_>, record: Option<Rtype>) -> bool {
         permits(&self.types, |rtype| *rtype == question.qtype || Some(*rtype) == record)
             && permits(&self.clients, |client| client.is(question))
-            && permits(&self.tags, |tag| question.asker.tags.iter().any(|has| has.eq_ignore_ascii_case(tag)))
+            && permits(&self.tags, |tag| {
+                question.asker.tags.iter().any(|has| has.eq_ignore_ascii_case(tag))
+            })
             && !self.except.iter().any(|zone| name::is_under(question.qname, zone))
     }
 
@@ -72,9 +76,10 @@ impl Modifiers {
 
     /// How far they limit who or what the entry is about.
     pub(super) fn limit(&self) -> Limit {
-        let is_limit =
-            |client: &ClientTest| !matches!(client, ClientTest::Network(network) if network.prefix_len() == 0);
-        if names_some(&self.clients, is_limit) || names_some(&self.tags, |_| true) || names_some(&self.types, |_| true)
+        let is_limit = |client: &ClientTest| !matches!(client, ClientTest::Network(network) if network.prefix_len() == 0);
+        if names_some(&self.clients, is_limit)
+            || names_some(&self.tags, |_| true)
+            || names_some(&self.types, |_| true)
         {
             Limit::Named
         } else if self.types.is_empty() && self.except.is_empty() {
@@ -109,7 +114,9 @@ impl Modifiers {
 
     pub(super) fn from_octets(octets: &mut Octets<'_>) -> Option<Self> {
         let clients = many(octets, |octets| Subject::from_octets(octets, ClientTest::from_octets))?;
-        let tags = many(octets, |octets| Subject::from_octets(octets, |octets| Some(octets.text()?.into())))?;
+        let tags = many(octets, |octets| {
+            Subject::from_octets(octets, |octets| Some(octets.text()?.into()))
+        })?;
         let types = many(octets, |octets| {
             Subject::from_octets(octets, |octets| Some(Rtype(octets.number()?.try_into().ok()?)))
         })?;
@@ -129,7 +136,10 @@ impl Modifiers {
     }
 }
 
-fn many<'a, T>(octets: &mut Octets<'a>, mut one: impl FnMut(&mut Octets<'a>) -> Option<T>) -> Option<Vec<T>> {
+fn many<'a, T>(
+    octets: &mut Octets<'a>,
+    mut one: impl FnMut(&mut Octets<'a>) -> Option<T>,
+) -> Option<Vec<T>> {
     let count = octets.count()?;
     (0..count).map(|_| one(octets)).collect()
 }
@@ -167,7 +177,10 @@ impl<T> Subject<T> {
         inner(self.inner(), out);
     }
 
-    fn from_octets<'a>(octets: &mut Octets<'a>, inner: impl FnOnce(&mut Octets<'a>) -> Option<T>) -> Option<Self> {
+    fn from_octets<'a>(
+        octets: &mut Octets<'a>,
+        inner: impl FnOnce(&mut Octets<'a>) -> Option<T>,
+    ) -> Option<Self> {
         match octets.octet()? {
             0 => inner(octets).map(Self::Is),
             1 => inner(octets).map(Self::IsNot),
@@ -179,8 +192,12 @@ impl<T> Subject<T> {
 impl ClientTest {
     fn is(&self, question: &Question<'_>) -> bool {
         match self {
-            Self::Network(network) => question.asker.address.is_some_and(|address| network.contains(&address)),
-            Self::Name(name) => question.asker.names.iter().any(|has| has.eq_ignore_ascii_case(name)),
+            Self::Network(network) => {
+                question.asker.address.is_some_and(|address| network.contains(&address))
+            }
+            Self::Name(name) => {
+                question.asker.names.iter().any(|has| has.eq_ignore_ascii_case(name))
+            }
         }
     }
 

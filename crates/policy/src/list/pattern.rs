@@ -20,12 +20,18 @@ pub(super) fn glob_matches(glob: &str, name: &[u8], trial: &mut Trial) -> Result
     while let Some((number, part)) = parts.next() {
         let start = if number == 0 { start } else { Start::Anywhere };
         let is_last = parts.peek().is_none();
-        let Some(last) = name.len().checked_sub(part.len()).filter(|last| *last >= at) else { return Ok(false) };
+        let Some(last) = name.len().checked_sub(part.len()).filter(|last| *last >= at) else {
+            return Ok(false);
+        };
         // The leftmost place leaves most room for what follows, so no other needs to be tried.
         let mut places = if is_last && to_end { last..=last } else { at..=last };
         let place = loop {
             let Some(place) = places.next() else { return Ok(false) };
-            let common = part.iter().zip(&name[place..]).take_while(|(wanted, found)| wanted == found).count();
+            let common = part
+                .iter()
+                .zip(&name[place..])
+                .take_while(|(wanted, found)| wanted == found)
+                .count();
             trial.spend(1 + common)?;
             if common == part.len() && start.permits(name, place) {
                 break place;
@@ -113,15 +119,21 @@ fn best_of_sequence(parts: &[Hir]) -> Option<Vec<Vec<u8>>> {
 /// The lower-case letter where a class is a letter in both cases, as case-insensitive texts become.
 fn one_letter(class: &Class) -> Option<u8> {
     let ranges: Vec<(u32, u32)> = match class {
-        Class::Bytes(bytes) => bytes.iter().map(|range| (range.start().into(), range.end().into())).collect(),
-        Class::Unicode(unicode) => unicode.iter().map(|range| (range.start().into(), range.end().into())).collect(),
+        Class::Bytes(bytes) => {
+            bytes.iter().map(|range| (range.start().into(), range.end().into())).collect()
+        }
+        Class::Unicode(unicode) => {
+            unicode.iter().map(|range| (range.start().into(), range.end().into())).collect()
+        }
     };
     match ranges[..] {
         [(upper, upper_end), (lower, lower_end)] if upper == upper_end && lower == lower_end => {
             let (upper, lower) = (u8::try_from(upper).ok()?, u8::try_from(lower).ok()?);
             (upper.is_ascii_uppercase() && upper.to_ascii_lowercase() == lower).then_some(lower)
         }
-        [(only, end)] if only == end => u8::try_from(only).ok().map(|only| only.to_ascii_lowercase()),
+        [(only, end)] if only == end => {
+            u8::try_from(only).ok().map(|only| only.to_ascii_lowercase())
+        }
         _ => None,
     }
 }
@@ -144,16 +156,22 @@ mod tests {
             ("||a*a|", &["aa", "x.a.a"], &["a", "x.a"]),
             ("||x|", &["x", "a.x"], &["ax", "x.a"]),
         ] {
-            let found = |name: &&str| glob_matches(glob, name.as_bytes(), &mut { Trial::WHOLE }) == Ok(true);
+            let found = |name: &&str| {
+                glob_matches(glob, name.as_bytes(), &mut { Trial::WHOLE }) == Ok(true)
+            };
             matching.iter().for_each(|name| assert!(found(name), "{glob} {name}"));
             other.iter().for_each(|name| assert!(!found(name), "{glob} {name}"));
         }
-        assert_eq!((glob_literal("||ads*.example.org|"), glob_literal("|a")), (".example.org", "a"));
+        assert_eq!(
+            (glob_literal("||ads*.example.org|"), glob_literal("|a")),
+            (".example.org", "a")
+        );
     }
 
     fn check(regex: &str, expected: &[&str]) {
         let literals = required_literals(&parse(regex).unwrap()).unwrap_or_default();
-        let shown: Vec<_> = literals.iter().map(|literal| String::from_utf8_lossy(literal)).collect();
+        let shown: Vec<_> =
+            literals.iter().map(|literal| String::from_utf8_lossy(literal)).collect();
         assert_eq!(shown, expected, "{regex}");
     }
 

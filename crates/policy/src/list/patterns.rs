@@ -1,9 +1,9 @@
 //! All patterns of an image as one matcher.
 //!
-//! One pass of an Aho-Corasick automaton finds the letters that patterns need; only those whose letters are in the
-//! name are tried, each once. The few regular expressions without letters are in one automaton, which finds all
-//! that match together. The patterns of the operator's own lists are tried before those of others, and all of it
-//! counts its [`Steps`].
+//! One pass of an Aho-Corasick automaton finds the letters that patterns need; only those whose
+//! letters are in the name are tried, each once. The few regular expressions without letters are in
+//! one automaton, which finds all that match together. The patterns of the operator's own lists are
+//! tried before those of others, and all of it counts its [`Steps`].
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,7 +17,8 @@ use regex_syntax::hir::Hir;
 
 use super::automaton::{self, Automaton};
 use super::limits::{
-    MAX_LITERAL, MAX_PATTERN, MAX_REGEX_DEPTH, MAX_REGEX_OCTETS, MAX_REGEXES_OCTETS, MIN_REGEX_LITERAL,
+    MAX_LITERAL, MAX_PATTERN, MAX_REGEX_DEPTH, MAX_REGEX_OCTETS, MAX_REGEXES_OCTETS,
+    MIN_REGEX_LITERAL,
 };
 use super::pattern::{glob_literal, glob_matches, required_literals};
 use super::steps::{self, Exhausted, Steps};
@@ -92,11 +93,15 @@ fn read(form: Form, text: &str) -> Result<Read, PatternError> {
         return Err(PatternError::TooLong);
     }
     if form == Form::Glob {
-        return Ok(Read { hir: None, literals: Some(vec![shortened(glob_literal(text).as_bytes())]) });
+        return Ok(Read {
+            hir: None,
+            literals: Some(vec![shortened(glob_literal(text).as_bytes())]),
+        });
     }
     let hir = parse(text)?;
     // An inverted expression matches names that lack its letters.
-    let is_found = |literals: &Vec<Vec<u8>>| literals.iter().all(|literal| literal.len() >= MIN_REGEX_LITERAL);
+    let is_found =
+        |literals: &Vec<Vec<u8>>| literals.iter().all(|literal| literal.len() >= MIN_REGEX_LITERAL);
     let literals = required_literals(&hir).filter(is_found).filter(|_| form == Form::Regex);
     let literals = literals.map(|all| all.iter().map(|literal| shortened(literal)).collect());
     Ok(Read { hir: Some(hir), literals })
@@ -126,8 +131,15 @@ pub(super) struct Checked {
 pub(super) fn check(form: Form, text: &str) -> Result<Checked, PatternError> {
     let Read { hir, literals } = read(form, text)?;
     let Some(hir) = hir else {
-        let covers = |probe: &&str| glob_matches(text, probe.as_bytes(), &mut { steps::Trial::WHOLE }) == Ok(true);
-        return Ok(Checked { literals, octets: 0, states: 0, covers_everything: PROBES.iter().all(covers) });
+        let covers = |probe: &&str| {
+            glob_matches(text, probe.as_bytes(), &mut { steps::Trial::WHOLE }) == Ok(true)
+        };
+        return Ok(Checked {
+            literals,
+            octets: 0,
+            states: 0,
+            covers_everything: PROBES.iter().all(covers),
+        });
     };
     let automaton = Automaton::of(&hir, MAX_REGEX_OCTETS)?;
     let mut states = automaton::States::default();
@@ -137,7 +149,12 @@ pub(super) fn check(form: Form, text: &str) -> Result<Checked, PatternError> {
         let found = found.map_err(|Exhausted| PatternError::TooLarge)?;
         covers_everything &= found == (form == Form::Regex);
     }
-    Ok(Checked { literals, octets: automaton.octets(), states: automaton.states(), covers_everything })
+    Ok(Checked {
+        literals,
+        octets: automaton.octets(),
+        states: automaton.states(),
+        covers_everything,
+    })
 }
 
 /// The tree of a regular expression over octets, whatever the case.
@@ -181,7 +198,8 @@ struct Group {
 
 struct Always {
     automaton: DFA,
-    /// States of the automaton that it was made of: what one octet costs where it leads to what is not worked out yet.
+    /// States of the automaton that it was made of: what one octet costs where it leads to what is
+    /// not worked out yet.
     states: usize,
     /// Place of the pattern and whether it is inverted, by place in the automaton.
     patterns: Vec<(u32, Form)>,
@@ -228,15 +246,29 @@ impl Patterns {
     /// Memory to match with.
     pub(super) fn work(&self) -> Work {
         let text = Vec::with_capacity(avocet_wire::name::MAX_NAME);
-        Work { text, states: automaton::States::default(), groups: self.groups.iter().map(Group::work).collect() }
+        Work {
+            text,
+            states: automaton::States::default(),
+            groups: self.groups.iter().map(Group::work).collect(),
+        }
     }
 
-    /// Gives the number of each pattern that matches a folded wire name, each once, as far as the steps suffice.
-    pub(super) fn matching(&self, name: &[u8], work: &mut Work, steps: &mut Steps, mut take: impl FnMut(u32)) {
+    /// Gives the number of each pattern that matches a folded wire name, each once, as far as the
+    /// steps suffice.
+    pub(super) fn matching(
+        &self,
+        name: &[u8],
+        work: &mut Work,
+        steps: &mut Steps,
+        mut take: impl FnMut(u32),
+    ) {
         let Work { text, states, groups } = work;
         write_text(name, text);
         for (group, work) in self.groups.iter().zip(groups) {
-            if group.matching(text, (work, states), steps, |place| take(group.first + place)).is_err() {
+            if group
+                .matching(text, (work, states), steps, |place| take(group.first + place))
+                .is_err()
+            {
                 return;
             }
         }
@@ -266,7 +298,8 @@ impl Group {
             }
         }
         let (letters, by_literal): (Vec<_>, Vec<_>) = literals.into_iter().unzip();
-        let always = (!always.is_empty()).then(|| Always::build(&always, always_patterns)).transpose()?;
+        let always =
+            (!always.is_empty()).then(|| Always::build(&always, always_patterns)).transpose()?;
         Ok(Self { first, trials, literals: finder(&letters)?, by_literal, always })
     }
 
@@ -276,7 +309,9 @@ impl Group {
             name: 0,
             literals: vec![0; self.by_literal.len()],
             trials: vec![0; self.trials.len()],
-            always: always.map(|always| (always.automaton.create_cache(), PatternSet::new(always.patterns.len()))),
+            always: always.map(|always| {
+                (always.automaton.create_cache(), PatternSet::new(always.patterns.len()))
+            }),
         }
     }
 
@@ -298,7 +333,9 @@ impl Group {
                 for &place in &self.by_literal[literal] {
                     steps.spend(1)?;
                     if std::mem::replace(&mut work.trials[place as usize], work.name) != work.name
-                        && steps.trial(|trial| self.trials[place as usize].matches(text, states, trial))?
+                        && steps.trial(|trial| {
+                            self.trials[place as usize].matches(text, states, trial)
+                        })?
                     {
                         take(place);
                     }
@@ -346,11 +383,15 @@ impl Always {
             .skip_cache_capacity_check(true);
         let nfa = automaton::build(expressions, MAX_REGEXES_OCTETS)?;
         let states = nfa.states().len();
-        let automaton = DFA::builder().configure(config).build_from_nfa(nfa).map_err(|_| PatternError::TooLarge)?;
+        let automaton = DFA::builder()
+            .configure(config)
+            .build_from_nfa(nfa)
+            .map_err(|_| PatternError::TooLarge)?;
         Ok(Self { automaton, states, patterns })
     }
 
-    /// Gives the patterns that match; none where the steps do not suffice, as that is unknown of inverted ones.
+    /// Gives the patterns that match; none where the steps do not suffice, as that is unknown of
+    /// inverted ones.
     fn matching(
         &self,
         text: &[u8],
@@ -385,7 +426,8 @@ impl Always {
         Ok(())
     }
 
-    /// The state after an octet. One that is not known yet is worked out of all states of the expressions.
+    /// The state after an octet. One that is not known yet is worked out of all states of the
+    /// expressions.
     #[inline]
     fn next(
         &self,
@@ -499,7 +541,10 @@ mod tests {
         assert!(matches!(check(Form::Regex, "(a"), Err(PatternError::Syntax(_))));
         assert!(matches!(check(Form::Regex, "(a)\\1"), Err(PatternError::Syntax(_))));
         assert!(matches!(check(Form::Regex, "(?=a)b"), Err(PatternError::Syntax(_))));
-        assert_eq!(check(Form::Regex, "((a{1,100}){1,100}){1,100}").err(), Some(PatternError::TooLarge));
+        assert_eq!(
+            check(Form::Regex, "((a{1,100}){1,100}){1,100}").err(),
+            Some(PatternError::TooLarge)
+        );
         assert!(matches!(check(Form::Regex, &"(".repeat(900)), Err(PatternError::Syntax(_))));
         assert_eq!(check(Form::Glob, &"a".repeat(2000)).err(), Some(PatternError::TooLong));
     }

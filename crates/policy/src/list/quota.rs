@@ -1,7 +1,7 @@
 //! Shares in the limits that all lists of an image have together.
 //!
-//! The operator's own lists may take all there is. A list that was fetched takes a part at most, so that it cannot
-//! use up what others need; the compiler reads the operator's own lists first.
+//! The operator's own lists may take all there is. A list that was fetched takes a part at most, so
+//! that it cannot use up what others need; the compiler reads the operator's own lists first.
 
 use super::reader::Origin;
 use super::reason::Reason;

@@ -63,7 +63,8 @@ pub enum Progress {
     Enough,
 }
 
-/// The reading of one list. Holds at most a line and the octets that the format is told from, or all of a zone.
+/// The reading of one list. Holds at most a line and the octets that the format is told from, or
+/// all of a zone.
 pub struct ListReader<'c> {
     compiler: &'c mut Compiler,
     source: Source,
@@ -161,7 +162,9 @@ impl<'c> ListReader<'c> {
         let ends = memchr::memchr_iter(b'\n', &text).count() + usize::from(!text.ends_with(b"\n"));
         self.report.lines = u32::try_from(ends).unwrap_or(u32::MAX);
         if self.source.kind == Kind::Allow {
-            return self.report.fault(1, Reason::Malformed("a policy zone says itself what it lets through"));
+            return self
+                .report
+                .fault(1, Reason::Malformed("a policy zone says itself what it lets through"));
         }
         match self.compiler.add_zone(&self.source, &text) {
             Ok(zone) => self.report.take_zone(zone),
@@ -183,7 +186,9 @@ impl<'c> ListReader<'c> {
     }
 
     fn take(&mut self, number: u32, line: Line<'_>) {
-        let Line::Whole(octets) = line else { return self.report.fault(number, Reason::LineTooLong) };
+        let Line::Whole(octets) = line else {
+            return self.report.fault(number, Reason::LineTooLong);
+        };
         let Ok(text) = str::from_utf8(octets) else { return self.take_unreadable(number, octets) };
         self.entries.clear();
         let taken = format::read_line(self.report.format, text, &mut self.entries);

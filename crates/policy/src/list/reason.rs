@@ -52,7 +52,9 @@ impl fmt::Display for Reason {
             Self::Pattern(error) => error.fmt(f),
             Self::Zone(reason) => reason.fmt(f),
             Self::Limit(what) => write!(f, "there are too many {what} in all lists together"),
-            Self::Share(what) => write!(f, "the list has more {what} than one fetched list may have"),
+            Self::Share(what) => {
+                write!(f, "the list has more {what} than one fetched list may have")
+            }
         }
     }
 }

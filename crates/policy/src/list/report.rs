@@ -63,7 +63,8 @@ pub struct Report {
     pub lines: u32,
     /// How many entries were taken.
     pub entries: u64,
-    /// Lines that say nothing of names and are no fault: comments, cosmetic rules and rules for browsers.
+    /// Lines that say nothing of names and are no fault: comments, cosmetic rules and rules for
+    /// browsers.
     pub skipped: u64,
     /// Of these, the lines that are neither empty nor comments.
     pub passed_over: u64,
@@ -77,7 +78,8 @@ pub struct Report {
     pub first_faults: Vec<Fault>,
     /// Why reading ended early.
     pub refusal: Option<Refusal>,
-    /// Of a policy zone, its triggers by their kinds, in the order of [`crate::rpz::TriggerKind::ALL`].
+    /// Of a policy zone, its triggers by their kinds, in the order of
+    /// [`crate::rpz::TriggerKind::ALL`].
     pub triggers: Option<[u64; 5]>,
 }
 
@@ -107,7 +109,9 @@ impl Report {
         self.skipped = zone.skipped;
         self.faults += zone.faults;
         let faults = zone.first_faults.into_iter();
-        self.first_faults.extend(faults.map(|fault| Fault { line: fault.line, reason: Reason::Zone(fault.reason) }));
+        self.first_faults.extend(
+            faults.map(|fault| Fault { line: fault.line, reason: Reason::Zone(fault.reason) }),
+        );
     }
 
     pub(super) fn pass_over(&mut self, line: u32, text: &str, why: &'static str) {

@@ -111,7 +111,8 @@ impl Rewrite {
             1 => Some(Self::Rcode(Rcode(octets.number()?.try_into().ok()?))),
             2 => {
                 let target = octets.octets()?;
-                let whole = avocet_wire::name::wire_len(target) == Ok(target.len()) && target.len() <= MAX_NAME;
+                let whole = avocet_wire::name::wire_len(target) == Ok(target.len())
+                    && target.len() <= MAX_NAME;
                 whole.then(|| Self::Cname(target.into()))
             }
             3 => {
@@ -196,7 +197,8 @@ mod tests {
         check("NXDOMAIN;;", Some("NXDOMAIN"));
         check("refused;;", Some("REFUSED"));
         check("NOERROR;;", Some("NOERROR"));
-        for wrong in ["NOERROR;A", "X;A;1.2.3.4", "NOERROR;A;1.2.3", "NOERROR;XX;1", "NOERROR;MX;a"] {
+        for wrong in ["NOERROR;A", "X;A;1.2.3.4", "NOERROR;A;1.2.3", "NOERROR;XX;1", "NOERROR;MX;a"]
+        {
             check(wrong, None);
         }
     }

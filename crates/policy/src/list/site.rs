@@ -16,7 +16,8 @@ const MODIFIERS: u8 = 1 << 4;
 pub(super) const BADFILTER: u8 = 1 << 5;
 /// Of what lets through: it is of a list of allowed names.
 pub(super) const ALLOW_LIST: u8 = 1 << 6;
-/// Of what does not: it gives an answer as hosts files do. One bit for both, which never stand together.
+/// Of what does not: it gives an answer as hosts files do. One bit for both, which never stand
+/// together.
 pub(super) const GIVEN: u8 = ALLOW_LIST;
 const MORE: u8 = 1 << 7;
 const SCOPE: u8 = 3;
@@ -135,8 +136,13 @@ mod tests {
 
     #[test]
     fn sites_are_read_as_written_and_end() {
-        let site = |head, line, modifiers| Site { head, list: ListId::at(7).unwrap(), line, modifiers };
-        let all = [site(1, 1, None), site(ALLOW | IMPORTANT, 2_000_000, Some(300)), site(ALLOW_LIST, u32::MAX, None)];
+        let site =
+            |head, line, modifiers| Site { head, list: ListId::at(7).unwrap(), line, modifiers };
+        let all = [
+            site(1, 1, None),
+            site(ALLOW | IMPORTANT, 2_000_000, Some(300)),
+            site(ALLOW_LIST, u32::MAX, None),
+        ];
         let mut out = vec![0xff];
         all[0].write(Follow::More, &mut out);
         all[1].write(Follow::More, &mut out);

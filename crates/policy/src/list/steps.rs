@@ -1,8 +1,9 @@
 //! Bounds on the work of a look-up, whatever the lists say.
 //!
-//! A step is one state of an automaton, one place at which a pattern is tried, or one line that is read: a few
-//! nanoseconds each. When the steps are spent, the remaining patterns and lines are treated as absent. A hostile
-//! list can thus let names pass, as an empty list does, but it cannot hold up a worker.
+//! A step is one state of an automaton, one place at which a pattern is tried, or one line that is
+//! read: a few nanoseconds each. When the steps are spent, the remaining patterns and lines are
+//! treated as absent. A hostile list can thus let names pass, as an empty list does, but it cannot
+//! hold up a worker.
 
 use super::limits::{NAME_RESERVE, NAME_STEPS, QUESTION_STEPS, TRIAL_STEPS};
 
@@ -80,9 +81,13 @@ impl Steps {
         Ok(())
     }
 
-    /// Takes the steps of one trial of a pattern, which `run` counts down from those that a trial may take.
+    /// Takes the steps of one trial of a pattern, which `run` counts down from those that a trial
+    /// may take.
     #[inline]
-    pub(super) fn trial(&mut self, run: impl FnOnce(&mut Trial) -> Result<bool, Exhausted>) -> Result<bool, Exhausted> {
+    pub(super) fn trial(
+        &mut self,
+        run: impl FnOnce(&mut Trial) -> Result<bool, Exhausted>,
+    ) -> Result<bool, Exhausted> {
         let granted = self.left.min(TRIAL_STEPS);
         let mut trial = Trial { left: granted };
         let outcome = run(&mut trial);
@@ -146,7 +151,10 @@ mod tests {
         for _ in 0..6 {
             steps.begin_name();
             granted.push(steps.granted);
-            assert_eq!((steps.spend(steps.left as usize), steps.spend(1)), (Ok(()), Err(Exhausted)));
+            assert_eq!(
+                (steps.spend(steps.left as usize), steps.spend(1)),
+                (Ok(()), Err(Exhausted))
+            );
         }
         assert_eq!(granted[..4].iter().sum::<u32>(), QUESTION_STEPS);
         assert_eq!((&granted[4..], steps.take_cut_short()), (&[NAME_RESERVE; 2][..], 6));
@@ -165,7 +173,10 @@ mod tests {
         assert_eq!(steps.trial(endless), Ok(false));
         assert_eq!(steps.spent(), TRIAL_STEPS);
         assert_eq!(steps.trial(|trial| trial.spend(5).map(|()| true)), Ok(true));
-        assert_eq!((steps.spent(), steps.take_cut_short(), steps.take_cut_short()), (TRIAL_STEPS + 5, 1, 0));
+        assert_eq!(
+            (steps.spent(), steps.take_cut_short(), steps.take_cut_short()),
+            (TRIAL_STEPS + 5, 1, 0)
+        );
         while steps.trial(endless).is_ok() {}
         assert_eq!(steps.spent(), NAME_STEPS);
     }

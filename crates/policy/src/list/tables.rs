@@ -6,8 +6,9 @@ use ipnet::IpNet;
 
 use super::binary::Write;
 use super::limits::{
-    MAX_CLIENT_NETWORKS, MAX_GLOBS, MAX_MODIFIER_OCTETS, MAX_MODIFIERS, MAX_REGEX_TRIES, MAX_REGEXES,
-    MAX_REGEXES_OCTETS, MAX_SHARING_LITERAL, MAX_STATES_SHARING_LITERAL, MAX_UNFILTERED, MAX_UNFILTERED_STATES,
+    MAX_CLIENT_NETWORKS, MAX_GLOBS, MAX_MODIFIER_OCTETS, MAX_MODIFIERS, MAX_REGEX_TRIES,
+    MAX_REGEXES, MAX_REGEXES_OCTETS, MAX_SHARING_LITERAL, MAX_STATES_SHARING_LITERAL,
+    MAX_UNFILTERED, MAX_UNFILTERED_STATES,
 };
 use super::modifier::{ClientTest, Modifiers};
 use super::patterns::{self, Checked, Form};
@@ -58,7 +59,8 @@ impl ModifierTable {
         let (place, start) = (self.places.len() as u32 + 1, self.written.len());
         modifiers.write(&mut self.written);
         let octets = self.written.len() - start;
-        let room = self.count.room_for(1, origin).and_then(|()| self.octets.room_for(octets, origin));
+        let room =
+            self.count.room_for(1, origin).and_then(|()| self.octets.room_for(octets, origin));
         if let Err(reason) = room.and_then(|()| self.network_count.room_for(new.len(), origin)) {
             self.written.truncate(start);
             return Err(reason);
@@ -155,7 +157,10 @@ impl<R> PatternTable<R> {
             globs: Quota::of(MAX_GLOBS, "patterns"),
             regexes: Quota::of(MAX_REGEXES, "regular expressions"),
             tries: Quota::of(MAX_REGEX_TRIES, "broken regular expressions"),
-            unfiltered: Quota::of(MAX_UNFILTERED, "regular expressions without letters to find them by"),
+            unfiltered: Quota::of(
+                MAX_UNFILTERED,
+                "regular expressions without letters to find them by",
+            ),
             unfiltered_states: Quota::of(
                 MAX_UNFILTERED_STATES,
                 "large regular expressions without letters to find them by",
@@ -169,9 +174,13 @@ impl<R> PatternTable<R> {
     /// Another list is read from here on.
     pub(super) fn begin_list(&mut self) {
         self.lists += 1;
-        for quota in
-            [&mut self.globs, &mut self.regexes, &mut self.unfiltered, &mut self.unfiltered_states, &mut self.octets]
-        {
+        for quota in [
+            &mut self.globs,
+            &mut self.regexes,
+            &mut self.unfiltered,
+            &mut self.unfiltered_states,
+            &mut self.octets,
+        ] {
             quota.begin_list();
         }
     }
@@ -185,7 +194,12 @@ impl<R> PatternTable<R> {
     ///
     /// # Errors
     /// It is no pattern, may not match every name, or there is no room for it.
-    pub(super) fn add(&mut self, (form, text): (Form, &str), admission: Admission, row: R) -> Result<(), Reason> {
+    pub(super) fn add(
+        &mut self,
+        (form, text): (Form, &str),
+        admission: Admission,
+        row: R,
+    ) -> Result<(), Reason> {
         let number = match self.numbers.get(&(form, Box::from(text))) {
             Some(number) => *number,
             None => self.admit(form, text, admission)?,
@@ -250,14 +264,17 @@ impl<R> PatternTable<R> {
             return self.unfiltered_states.take(checked.states);
         };
         for literal in literals {
-            let sharing = self.sharing.entry(literal).or_insert(Sharing { list: self.lists, ..Sharing::NONE });
+            let sharing = self
+                .sharing
+                .entry(literal)
+                .or_insert(Sharing { list: self.lists, ..Sharing::NONE });
             sharing.patterns.take(1);
             sharing.states.take(checked.states);
         }
     }
 
-    /// The section of an image: those of the operator's own lists first. `place` writes the rows of one, sorted
-    /// by nobody yet, and says where they are.
+    /// The section of an image: those of the operator's own lists first. `place` writes the rows of
+    /// one, sorted by nobody yet, and says where they are.
     pub(super) fn write(self, mut place: impl FnMut(Vec<R>) -> u32) -> Vec<u8> {
         let mut octets = Vec::new();
         octets.number(self.patterns.len() as u64);

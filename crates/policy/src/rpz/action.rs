@@ -49,7 +49,8 @@ impl Action {
         }
     }
 
-    /// Is it an alias below a top-level domain `rpz-...`? These are kept for actions, of which this is none that exists.
+    /// Is it an alias below a top-level domain `rpz-...`? These are kept for actions, of which this
+    /// is none that exists.
     pub(super) fn is_unheard_of(&self) -> bool {
         matches!(self, Self::Cname(target) | Self::CnameUnder(target)
             if name::labels(target).last().is_some_and(|label| label.starts_with(b"rpz-")))
@@ -116,14 +117,20 @@ mod tests {
         assert_eq!(Action::of_cname(b"\x08rpz-drop\0"), Action::Drop);
         assert_eq!(Action::of_cname(b"\x0crpz-tcp-only\0"), Action::TcpOnly);
         assert_eq!(Action::of_cname(b"\x06Garden\0"), Action::Cname(b"\x06garden\0"[..].into()));
-        assert_eq!(Action::of_cname(b"\x01*\x06garden\0"), Action::CnameUnder(b"\x06garden\0"[..].into()));
+        assert_eq!(
+            Action::of_cname(b"\x01*\x06garden\0"),
+            Action::CnameUnder(b"\x06garden\0"[..].into())
+        );
     }
 
     #[test]
     fn a_garden_takes_the_qname_in() {
         let action = Action::of_cname(b"\x01*\x06garden\0");
         assert_eq!(action.alias(b"\x01a\x01b\0").unwrap().wire(), b"\x01a\x01b\x06garden\0");
-        assert_eq!(action.alias(&[&[63; 64][..], &[63; 64], &[63; 64], &[58; 59], &[0]].concat()), None);
+        assert_eq!(
+            action.alias(&[&[63; 64][..], &[63; 64], &[63; 64], &[58; 59], &[0]].concat()),
+            None
+        );
         assert_eq!(Action::NxDomain.alias(b"\0"), None);
         assert_eq!(Action::Cname(b"\x01x\0"[..].into()).alias(b"\0").unwrap().wire(), b"\x01x\0");
     }

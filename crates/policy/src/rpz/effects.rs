@@ -1,7 +1,7 @@
 //! What triggers do: each effect once, however many triggers share it.
 //!
-//! While a zone is read, each record has an effect of its own, a *draft*. When all are known, those of one trigger
-//! are merged, and effects that no trigger has are dropped.
+//! While a zone is read, each record has an effect of its own, a *draft*. When all are known, those
+//! of one trigger are merged, and effects that no trigger has are dropped.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -28,7 +28,8 @@ pub(super) struct Effect {
 #[derive(Default)]
 pub(super) struct Drafts {
     effects: Vec<Effect>,
-    /// Their numbers by their hashes. What has the hash of another is not found again, and may be there twice.
+    /// Their numbers by their hashes. What has the hash of another is not found again, and may be
+    /// there twice.
     numbers: HashMap<u64, u32>,
     hasher: RandomState,
     /// The last record with an effect that it has for every trigger, and the number of that.
@@ -43,11 +44,13 @@ struct Said {
 }
 
 impl Drafts {
-    /// The number of the effect of a record that says the same as the last one, as most of a zone do.
+    /// The number of the effect of a record that says the same as the last one, as most of a zone
+    /// do.
     pub(super) fn known(&self, record: &MasterRecord) -> Option<u32> {
         let (last, number) = self.last.as_ref()?;
-        let is_same =
-            record.rtype == last.rtype && record.ttl_secs == last.ttl_secs && short::same(&record.rdata, &last.rdata);
+        let is_same = record.rtype == last.rtype
+            && record.ttl_secs == last.ttl_secs
+            && short::same(&record.rdata, &last.rdata);
         is_same.then_some(*number)
     }
 
@@ -79,8 +82,8 @@ impl Drafts {
         Some(next as u32)
     }
 
-    /// Makes one row of the rows of each trigger, which stand together in the order of their lines: the first, with the
-    /// effect of all. Says why a record was not taken, with its line.
+    /// Makes one row of the rows of each trigger, which stand together in the order of their lines:
+    /// the first, with the effect of all. Says why a record was not taken, with its line.
     pub(super) fn merge(&mut self, rows: &mut Vec<Row>, faults: &mut Vec<(u32, ZoneReason)>) {
         let (mut kept, mut at) = (0, 0);
         while at < rows.len() {
@@ -177,19 +180,33 @@ mod tests {
     fn effects_without_a_trigger_are_dropped() {
         let mut drafts = Drafts::default();
         let data = |octet| record(Rtype::A, &[192, 0, 2, octet]);
-        let local =
-            |octet| Action::Data(vec![LocalRecord { rtype: Rtype::A, ttl_secs: 60, rdata: data(octet).rdata.into() }]);
+        let local = |octet| {
+            Action::Data(vec![LocalRecord {
+                rtype: Rtype::A,
+                ttl_secs: 60,
+                rdata: data(octet).rdata.into(),
+            }])
+        };
         let mut row = |subject, octet, line| {
             let effect = drafts.number_of(&data(octet), local(octet)).unwrap();
             Row { subject, stand: Stand::of(Presence::Name, effect), line }
         };
-        let mut rows = vec![row(1, 1, 1), row(1, 2, 2), row(1, 1, 3), row(2, 2, 4), row(3, 1, 5), row(3, 2, 6)];
+        let mut rows = vec![
+            row(1, 1, 1),
+            row(1, 2, 2),
+            row(1, 1, 3),
+            row(2, 2, 4),
+            row(3, 1, 5),
+            row(3, 2, 6),
+        ];
         let mut faults = Vec::new();
         drafts.merge(&mut rows, &mut faults);
         let effects = drafts.finish(rows.iter_mut());
-        let shown: Vec<_> = rows.iter().map(|row| (row.subject, row.line, row.stand.effect())).collect();
+        let shown: Vec<_> =
+            rows.iter().map(|row| (row.subject, row.line, row.stand.effect())).collect();
         assert_eq!((shown, faults), (vec![(1, 1, 0), (2, 4, 1), (3, 5, 0)], vec![]));
-        let counts: Vec<_> = effects.iter().map(|effect| effect.action.records(Rtype::A).count()).collect();
+        let counts: Vec<_> =
+            effects.iter().map(|effect| effect.action.records(Rtype::A).count()).collect();
         assert_eq!(counts, [2, 1]);
     }
 }

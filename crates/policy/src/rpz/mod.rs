@@ -5,10 +5,10 @@
 //! ```
 //!
 //! Of all triggers that fire for a query, one decides: that of the name that comes first in a chain
-//! of aliases (draft §5.1); for the same name that of the zone configured first; within a zone client
-//! address, then qname, address in the answer, name and address of a name server. As these become
-//! known one after another, each function gives the best of its kind; [`Found::best`] chooses between
-//! them, and [`Zones::is_settled`] says when no later one could win.
+//! of aliases (draft §5.1); for the same name that of the zone configured first; within a zone
+//! client address, then qname, address in the answer, name and address of a name server. As these
+//! become known one after another, each function gives the best of its kind; [`Found::best`]
+//! chooses between them, and [`Zones::is_settled`] says when no later one could win.
 
 mod action;
 mod effects;

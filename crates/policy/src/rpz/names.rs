@@ -1,9 +1,10 @@
-//! The names of a zone's triggers while it is read: rows of keyed hashes, gathered in the order of the file and sorted
-//! once at its end.
+//! The names of a zone's triggers while it is read: rows of keyed hashes, gathered in the order of
+//! the file and sorted once at its end.
 //!
-//! A wildcard holds for names of which no closer encloser is in the zone (RFC 4592 §3.3.1), and a name is in the zone,
-//! too, if only others below it are. Of such names without a trigger, rows are made for those right below the owner of a
-//! wildcard alone: what is further down is below one of these, and without a wildcard it does not count what is there.
+//! A wildcard holds for names of which no closer encloser is in the zone (RFC 4592 §3.3.1), and a
+//! name is in the zone, too, if only others below it are. Of such names without a trigger, rows are
+//! made for those right below the owner of a wildcard alone: what is further down is below one of
+//! these, and without a wildcard it does not count what is there.
 
 use avocet_wire::hash::HashKey;
 
@@ -11,7 +12,8 @@ use super::trigger::Covers;
 use crate::list::filter;
 use crate::list::hash::Suffixes;
 
-/// Names on the way to triggers that are remembered as noted: as many as the processor's first cache holds.
+/// Names on the way to triggers that are remembered as noted: as many as the processor's first
+/// cache holds.
 const RECENT: usize = 1024;
 
 /// What stands at a name: a zone, how it is there, and what it does.
@@ -147,10 +149,15 @@ impl Gathering {
             Covers::Name => Presence::Name,
             Covers::Below => Presence::Wildcard,
         };
-        self.rows.push(Row { subject: self.suffixes.whole(), stand: Stand::of(presence, effect), line });
+        self.rows.push(Row {
+            subject: self.suffixes.whole(),
+            stand: Stand::of(presence, effect),
+            line,
+        });
     }
 
-    /// The names in their order. Of each trigger `merge` makes one row, and none of its own choice twice.
+    /// The names in their order. Of each trigger `merge` makes one row, and none of its own choice
+    /// twice.
     pub(super) fn finish(self, merge: impl FnOnce(&mut Vec<Row>)) -> ZoneNames {
         let Self { key, mut rows, between, mut depths, .. } = self;
         rows.sort_unstable_by_key(Row::order);
@@ -170,12 +177,15 @@ impl Gathering {
     }
 }
 
-/// Of the names on the way to triggers those that are right below the owner of a wildcard; the owners are in ascending order.
+/// Of the names on the way to triggers those that are right below the owner of a wildcard; the
+/// owners are in ascending order.
 fn right_below(owners: Vec<u64>, between: Vec<Between>) -> Vec<u64> {
     let mut test = vec![0; filter::octets_for(owners.len())];
     owners.iter().for_each(|owner| filter::insert(&mut test, *owner));
-    let is_owner = |name: u64| filter::may_contain(&test, name) && owners.binary_search(&name).is_ok();
-    let mut names: Vec<u64> = between.into_iter().filter(|edge| is_owner(edge.above)).map(|edge| edge.name).collect();
+    let is_owner =
+        |name: u64| filter::may_contain(&test, name) && owners.binary_search(&name).is_ok();
+    let mut names: Vec<u64> =
+        between.into_iter().filter(|edge| is_owner(edge.above)).map(|edge| edge.name).collect();
     names.sort_unstable();
     names.dedup();
     names

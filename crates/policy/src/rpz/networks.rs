@@ -10,7 +10,8 @@ use super::trigger::{Network, mask};
 /// Bits before an IPv4 address where it is written as one of IPv6 (RFC 4291 §2.5.5.2).
 const V4_BITS: u8 = 96;
 
-/// Prefixes with the number of what they stand for. A look-up costs one probe for each length in use.
+/// Prefixes with the number of what they stand for. A look-up costs one probe for each length in
+/// use.
 #[derive(Default)]
 pub(super) struct Networks {
     by_prefix: HashMap<(u8, u128), u32>,

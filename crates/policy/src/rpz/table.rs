@@ -1,14 +1,15 @@
-//! The names of all zones in one table: what stands at a name, or at the closest encloser where it is not there
-//! (RFC 4592 §3.3.1), in each zone for itself.
+//! The names of all zones in one table: what stands at a name, or at the closest encloser where it
+//! is not there (RFC 4592 §3.3.1), in each zone for itself.
 //!
 //! ```text
 //! filter   | a word for each six names: those that are in no zone mostly end here
 //! buckets  | 0 | 3 | 7 | 12 ...       the first row of each range of hashes, four rows on average
 //! rows     | 03.. 0:x | 11.. 0:x | 11.. 2:*y | 4a.. 1:x ...   by hash: zone, presence, effect, line
 //! ```
-//! It is that of the lists' image, with the attribution in the row. A question costs one pass over its octets and
-//! one word of the filter for each label, however many zones there are. As in the image, names themselves are not kept: of
-//! a million triggers one is taken for another once in 10^12 questions, and nobody without the key can find such a name.
+//! It is that of the lists' image, with the attribution in the row. A question costs one pass over
+//! its octets and one word of the filter for each label, however many zones there are. As in the
+//! image, names themselves are not kept: of a million triggers one is taken for another once in
+//! 10^12 questions, and nobody without the key can find such a name.
 
 use avocet_wire::hash::{CHAIN_ROOM, HashKey};
 use avocet_wire::name::MAX_NAME;
@@ -30,8 +31,8 @@ pub(super) struct Table {
     rows: Box<[Row]>,
 }
 
-/// The first rows of the names above a name that are there, by the number of the label that each begins with; one is
-/// added, so that zero is none.
+/// The first rows of the names above a name that are there, by the number of the label that each
+/// begins with; one is added, so that zero is none.
 type Hits = [u32; MAX_LABELS + 1];
 
 impl Table {
@@ -58,14 +59,15 @@ impl Table {
         Self { key, depths, filter: filter.into(), buckets: buckets.into(), rows: rows.into() }
     }
 
-    /// What fires for a folded name in the first of the zones in force where anything does, and the owner of its
-    /// trigger without the asterisk: the name itself, or the closest encloser.
+    /// What fires for a folded name in the first of the zones in force where anything does, and the
+    /// owner of its trigger without the asterisk: the name itself, or the closest encloser.
     #[inline]
     pub(super) fn find<'n>(&self, in_force: ZoneSet, name: &'n [u8]) -> Option<(Row, &'n [u8])> {
         if self.depths == 0 {
             return None;
         }
-        // The walk of the lists, but without room for all hashes: to clear that costs more than to find nothing.
+        // The walk of the lists, but without room for all hashes: to clear that costs more than to
+        // find nothing.
         let name = &name[..name.len().min(MAX_NAME)];
         let mut starts = [0_u8; MAX_LABELS + 1];
         let (mut labels, mut end) = (0, 0);
@@ -111,7 +113,8 @@ impl Table {
         (first + 1..).zip(rows).find(|(_, row)| row.subject == hash).map_or(0, |(place, _)| place)
     }
 
-    /// Of each zone the lowest name that is there has its say, and of the zones the first in which it says something.
+    /// Of each zone the lowest name that is there has its say, and of the zones the first in which
+    /// it says something.
     fn decide(&self, in_force: ZoneSet, hits: &[u32]) -> Option<(Row, usize)> {
         let (mut said, mut best) = (ZoneSet::default(), None::<(Row, usize)>);
         for (label, hit) in hits.iter().enumerate() {
@@ -124,7 +127,9 @@ impl Table {
                     continue;
                 }
                 said.insert(zone);
-                if row.stand.presence() == wanted && best.is_none_or(|(best, _)| zone < best.stand.zone()) {
+                if row.stand.presence() == wanted
+                    && best.is_none_or(|(best, _)| zone < best.stand.zone())
+                {
                     best = Some((*row, label));
                 }
             }
@@ -149,8 +154,8 @@ mod tests {
         octets.chain([0]).collect()
     }
 
-    /// The same from plain maps: the name itself if it or anything below is there, or the wildcard at the closest
-    /// encloser.
+    /// The same from plain maps: the name itself if it or anything below is there, or the wildcard
+    /// at the closest encloser.
     fn expected(rules: &BTreeMap<(bool, Vec<u8>), u32>, asked: &[u8]) -> Option<u32> {
         let is_there = |name: &[u8]| rules.keys().any(|(_, owner)| name::is_under(owner, name));
         if is_there(asked) {

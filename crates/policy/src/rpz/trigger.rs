@@ -21,7 +21,8 @@ pub enum TriggerKind {
 
 impl TriggerKind {
     /// All, the first to go first.
-    pub const ALL: [Self; 5] = [Self::ClientAddress, Self::Qname, Self::AnswerAddress, Self::NsName, Self::NsAddress];
+    pub const ALL: [Self; 5] =
+        [Self::ClientAddress, Self::Qname, Self::AnswerAddress, Self::NsName, Self::NsAddress];
 
     /// The name that zones have for it, as in draft-vixie-dnsop-dns-rpz §4.
     #[must_use]
@@ -102,7 +103,8 @@ pub(super) fn read(own: OwnLabels<'_>) -> Option<Trigger<'_>> {
     }
     match MARKS.iter().find(|(mark, _)| *mark == last).map(|(_, kind)| *kind)? {
         TriggerKind::NsName => named(TriggerKind::NsName, before),
-        kind => network(&name::labels(before).collect::<Vec<_>>()).map(|network| Trigger::Address(kind, network)),
+        kind => network(&name::labels(before).collect::<Vec<_>>())
+            .map(|network| Trigger::Address(kind, network)),
     }
 }
 
@@ -114,8 +116,8 @@ fn named(kind: TriggerKind, labels: &[u8]) -> Option<Trigger<'_>> {
     }
 }
 
-/// `LENGTH.D.C.B.A` is A.B.C.D/LENGTH; `LENGTH.W8...W1` with one `zz` for zeros is IPv6. Numbers have no
-/// leading zeros, and no bit stands behind the prefix (draft §4.1.1).
+/// `LENGTH.D.C.B.A` is A.B.C.D/LENGTH; `LENGTH.W8...W1` with one `zz` for zeros is IPv6. Numbers
+/// have no leading zeros, and no bit stands behind the prefix (draft §4.1.1).
 fn network(labels: &[&[u8]]) -> Option<Network> {
     let texts: Option<Vec<&str>> = labels.iter().map(|label| str::from_utf8(label).ok()).collect();
     let texts = texts?;
@@ -152,7 +154,8 @@ fn v6(groups: &[&str]) -> Option<u128> {
         match *group {
             "zz" => segments.extend(std::iter::repeat_n(0, 8 - known.len())),
             group if group.len() <= 4 && is_plain(group) => {
-                segments.push(u16::from_str_radix(group, 16).ok().filter(|_| !group.starts_with('+'))?);
+                segments
+                    .push(u16::from_str_radix(group, 16).ok().filter(|_| !group.starts_with('+'))?);
             }
             _ => return None,
         }
@@ -174,11 +177,14 @@ mod tests {
     use super::*;
 
     fn check(owner: &str, expected: Option<&str>) {
-        let labels = owner.split('.').flat_map(|label| [&[label.len() as u8], label.as_bytes()].concat());
+        let labels =
+            owner.split('.').flat_map(|label| [&[label.len() as u8], label.as_bytes()].concat());
         let wire: Vec<u8> = labels.chain(*b"\x03rpz\0").collect();
         let own = OwnLabels::of(&wire, b"\x03rpz\0").unwrap();
         let shown = read(own).map(|trigger| match trigger {
-            Trigger::Address(kind, Network { bits, len }) => format!("{kind:?} {}/{len}", Ipv6Addr::from_bits(bits)),
+            Trigger::Address(kind, Network { bits, len }) => {
+                format!("{kind:?} {}/{len}", Ipv6Addr::from_bits(bits))
+            }
             Trigger::Name(kind, covers, labels) => {
                 let name = avocet_wire::NameBuf::from_wire(&[labels, &[0]].concat()).unwrap();
                 format!("{kind:?} {covers:?} {name}")

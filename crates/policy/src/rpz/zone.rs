@@ -17,8 +17,8 @@ use super::trigger::{self, Covers, Network, OwnLabels, Trigger, TriggerKind};
 const MAX_TEXT: usize = 512 << 20;
 /// Most records of triggers of a zone: with 48 octets for each of them while it is read, 400 MB.
 const MAX_TRIGGER_RECORDS: usize = 8 << 20;
-/// Most triggers on clients, of one zone and of all together: whoever they tell apart has answers of his own in the
-/// packet cache.
+/// Most triggers on clients, of one zone and of all together: whoever they tell apart has answers
+/// of his own in the packet cache.
 pub(crate) const MAX_CLIENTS: usize = 4096;
 /// Faults that are kept with line and reason; the others are only counted.
 const MAX_FAULTS_KEPT: usize = 100;
@@ -32,7 +32,8 @@ pub enum ZoneReason {
     OutOfZone,
     /// The owner is no trigger.
     Trigger,
-    /// An alias below a top-level domain `rpz-...` is an action, and this one does not exist (draft §2, §3.6).
+    /// An alias below a top-level domain `rpz-...` is an action, and this one does not exist (draft
+    /// §2, §3.6).
     Action,
     /// A CNAME beside other records.
     CnameAndOther,
@@ -53,7 +54,9 @@ impl fmt::Display for ZoneReason {
             Self::Action => f.write_str("the action does not exist"),
             Self::CnameAndOther => f.write_str("a CNAME stands beside other records"),
             Self::RewriteRefused => f.write_str("the list may block only, not choose answers"),
-            Self::NoSoa => f.write_str("no SOA record stands before this; names are taken as they are written"),
+            Self::NoSoa => {
+                f.write_str("no SOA record stands before this; names are taken as they are written")
+            }
             Self::Limit => f.write_str("there are too many triggers, or too many records for one"),
         }
     }
@@ -94,7 +97,8 @@ impl ZoneReport {
     /// Takes in faults that are found when all has been read, on lines among the others.
     fn late_faults(&mut self, faults: Vec<(u32, ZoneReason)>) {
         self.faults += faults.len() as u64;
-        self.first_faults.extend(faults.into_iter().map(|(line, reason)| ZoneFault { line, reason }));
+        self.first_faults
+            .extend(faults.into_iter().map(|(line, reason)| ZoneFault { line, reason }));
         self.first_faults.sort_by_key(|fault| fault.line);
         self.first_faults.truncate(MAX_FAULTS_KEPT);
     }
@@ -149,7 +153,8 @@ struct NetworkTriggers {
 }
 
 impl Zone {
-    /// Reads a zone, the origin of which is where its SOA record stands. Faults cost their entry alone.
+    /// Reads a zone, the origin of which is where its SOA record stands. Faults cost their entry
+    /// alone.
     #[must_use]
     pub fn read(text: &[u8], rewrites: ZoneRewrites, hash_key: HashKey) -> (Self, ZoneReport) {
         let mut report = ZoneReport { is_cut: text.len() > MAX_TEXT, ..ZoneReport::default() };
@@ -242,7 +247,8 @@ impl Reading {
     fn finish(self, report: &mut ZoneReport) -> Zone {
         let Self { origin, mut drafts, qnames, nsnames, mut of_addresses, networks, .. } = self;
         let mut faults = Vec::new();
-        let mut count = |kind: TriggerKind, rows: &[Row]| report.triggers[kind as usize] = rows.len() as u64;
+        let mut count =
+            |kind: TriggerKind, rows: &[Row]| report.triggers[kind as usize] = rows.len() as u64;
         let [mut qnames, mut nsnames] =
             [(TriggerKind::Qname, qnames), (TriggerKind::NsName, nsnames)].map(|(kind, names)| {
                 names.finish(|rows| {
@@ -256,16 +262,30 @@ impl Reading {
         let effects = drafts.finish(rows);
         report.late_faults(faults);
         let names = Some(NameTriggers { qnames, nsnames });
-        Zone { origin, effects, triggers: report.triggers, of_addresses: of_addresses.into(), networks, names }
+        Zone {
+            origin,
+            effects,
+            triggers: report.triggers,
+            of_addresses: of_addresses.into(),
+            networks,
+            names,
+        }
     }
 
-    fn take(&mut self, record: &MasterRecord, (line, report): (u32, &mut ZoneReport)) -> Result<(), ZoneReason> {
+    fn take(
+        &mut self,
+        record: &MasterRecord,
+        (line, report): (u32, &mut ZoneReport),
+    ) -> Result<(), ZoneReason> {
         let origin = self.origin.get_or_insert_with(|| origin_at_first(record, (line, report)));
         let own = OwnLabels::of(record.owner.wire(), origin.wire()).ok_or(ZoneReason::OutOfZone)?;
         // The origin's own records are no policy, and neither are those that prove or delegate.
         let is_policy = !own.is_empty()
             && !record.rtype.is_dnssec_proof()
-            && !matches!(record.rtype, Rtype::DNAME | Rtype::DNSKEY | Rtype::DS | Rtype::NS | Rtype::SOA);
+            && !matches!(
+                record.rtype,
+                Rtype::DNAME | Rtype::DNSKEY | Rtype::DS | Rtype::NS | Rtype::SOA
+            );
         if !is_policy {
             report.skipped += 1;
             return Ok(());
@@ -279,9 +299,13 @@ impl Reading {
             None => self.effect_of(record, &trigger)?,
         };
         match trigger {
-            Trigger::Name(TriggerKind::NsName, covers, name) => self.nsnames.add((covers, name), (effect, line)),
+            Trigger::Name(TriggerKind::NsName, covers, name) => {
+                self.nsnames.add((covers, name), (effect, line))
+            }
             Trigger::Name(_, covers, name) => self.qnames.add((covers, name), (effect, line)),
-            Trigger::Address(kind, network) => self.take_address((kind, network), (effect, line), report)?,
+            Trigger::Address(kind, network) => {
+                self.take_address((kind, network), (effect, line), report)?
+            }
         }
         Ok(())
     }
@@ -317,7 +341,11 @@ impl Reading {
     }
 
     /// The number of the effect of a record.
-    fn effect_of(&mut self, record: &MasterRecord, trigger: &Trigger<'_>) -> Result<u32, ZoneReason> {
+    fn effect_of(
+        &mut self,
+        record: &MasterRecord,
+        trigger: &Trigger<'_>,
+    ) -> Result<u32, ZoneReason> {
         let action = action_of(record, trigger);
         if action.is_unheard_of() {
             return Err(ZoneReason::Action);
@@ -343,7 +371,9 @@ fn action_of(record: &MasterRecord, trigger: &Trigger<'_>) -> Action {
     let MasterRecord { rtype, ttl_secs, rdata, .. } = record;
     let action = match *rtype {
         Rtype::CNAME => Action::of_cname(rdata),
-        rtype => Action::Data(vec![LocalRecord { rtype, ttl_secs: *ttl_secs, rdata: rdata[..].into() }]),
+        rtype => {
+            Action::Data(vec![LocalRecord { rtype, ttl_secs: *ttl_secs, rdata: rdata[..].into() }])
+        }
     };
     // An alias to the very name was how PASSTHRU was written first.
     let is_itself = matches!(trigger, Trigger::Name(TriggerKind::Qname, Covers::Name, name) if action.leads_to(name));
@@ -352,6 +382,9 @@ fn action_of(record: &MasterRecord, trigger: &Trigger<'_>) -> Action {
 
 impl fmt::Debug for Zone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Zone").field("origin", &self.origin).field("triggers", &self.triggers).finish_non_exhaustive()
+        f.debug_struct("Zone")
+            .field("origin", &self.origin)
+            .field("triggers", &self.triggers)
+            .finish_non_exhaustive()
     }
 }

@@ -69,11 +69,14 @@ impl<'z> Found<'z> {
         Self { zone, kind, action, line, ttl_secs }
     }
 
-    /// The one that decides of two for the same name: that of the earlier zone, then of the kind that goes first.
+    /// The one that decides of two for the same name: that of the earlier zone, then of the kind
+    /// that goes first.
     #[must_use]
     pub fn best(one: Option<Self>, other: Option<Self>) -> Option<Self> {
         match (one, other) {
-            (Some(one), Some(other)) if (other.zone, other.kind) < (one.zone, one.kind) => Some(other),
+            (Some(one), Some(other)) if (other.zone, other.kind) < (one.zone, one.kind) => {
+                Some(other)
+            }
             (one, other) => one.or(other),
         }
     }
@@ -94,7 +97,8 @@ impl Zones {
         let names: Option<Vec<NameTriggers>> = zones.iter_mut().map(Zone::take_names).collect();
         let names = names.filter(|names| names.len() <= MAX_ZONES)?;
         let is_one_key = names.windows(2).all(|pair| pair[0].qnames.key == pair[1].qnames.key);
-        let (qnames, nsnames) = names.into_iter().map(|names| (names.qnames, names.nsnames)).unzip();
+        let (qnames, nsnames) =
+            names.into_iter().map(|names| (names.qnames, names.nsnames)).unzip();
         is_one_key.then(|| Self { zones, qnames: Table::of(qnames), nsnames: Table::of(nsnames) })
     }
 
@@ -149,16 +153,17 @@ impl Zones {
         self.on_addresses((in_force, TriggerKind::AnswerAddress), addresses)
     }
 
-    /// The trigger for the folded names of servers. Of several in a zone, one for a name goes before wildcards, and of
-    /// these the one of most labels (draft §5.3); then the one for the name that is the last in canonical order (draft
-    /// §5.5, RFC 4034 §6.1).
+    /// The trigger for the folded names of servers. Of several in a zone, one for a name goes
+    /// before wildcards, and of these the one of most labels (draft §5.3); then the one for the
+    /// name that is the last in canonical order (draft §5.5, RFC 4034 §6.1).
     pub fn on_nsnames<'n, I: Iterator<Item = &'n [u8]>>(
         &self,
         in_force: ZoneSet,
         names: impl Fn() -> I,
     ) -> Option<Found<'_>> {
         let fired = names().filter_map(|name| Some((name, self.nsnames.find(in_force, name)?)));
-        // The first zone in which the trigger for any name fires is that of all names which fire in it.
+        // The first zone in which the trigger for any name fires is that of all names which fire in
+        // it.
         let (_, (row, _)) = fired.min_by(|(a, (row_a, of_a)), (b, (row_b, of_b))| {
             let by_zone = row_a.stand.zone().cmp(&row_b.stand.zone());
             by_zone.then_with(|| compare_servers((b, of_b), (a, of_a)))
@@ -188,7 +193,8 @@ impl Zones {
         rivals.next().is_none()
     }
 
-    /// Of several prefixes in a zone, the longest wins, and of these the one with the smallest address.
+    /// Of several prefixes in a zone, the longest wins, and of these the one with the smallest
+    /// address.
     fn on_addresses<I: Iterator<Item = IpAddr>>(
         &self,
         (in_force, kind): (ZoneSet, TriggerKind),
@@ -220,7 +226,8 @@ impl fmt::Debug for Zones {
     }
 }
 
-/// Which of two names of servers goes before the other, each with the owner of its trigger, the asterisk taken away.
+/// Which of two names of servers goes before the other, each with the owner of its trigger, the
+/// asterisk taken away.
 fn compare_servers((a, of_a): (&[u8], &[u8]), (b, of_b): (&[u8], &[u8])) -> Ordering {
     // The owner of a wildcard is above the name.
     let is_exact = |name: &[u8], owner: &[u8]| name.len() == owner.len();

@@ -42,8 +42,8 @@ pub struct RuleSpec {
     /// How `block` answers; as the policy does where this is not given.
     #[serde(default)]
     pub answer: Option<BlockForm>,
-    /// `redirect`: addresses, or one name. `block` with `answer = "addresses"`: the addresses. `forward`: addresses of
-    /// servers, with `:PORT` where that is not 53.
+    /// `redirect`: addresses, or one name. `block` with `answer = "addresses"`: the addresses.
+    /// `forward`: addresses of servers, with `:PORT` where that is not 53.
     #[serde(default)]
     pub to: Vec<String>,
     /// `ttl`: the least TTL, in seconds.
@@ -92,8 +92,8 @@ pub enum ActionKind {
     Ttl,
     /// No answer is sent.
     Drop,
-    /// An answer over UDP is empty and truncated, so that the client comes back over TCP. Over other transports the rule
-    /// does not hold.
+    /// An answer over UDP is empty and truncated, so that the client comes back over TCP. Over
+    /// other transports the rule does not hold.
     Truncate,
     /// So many queries a second are answered.
     RateLimit,
@@ -243,7 +243,8 @@ impl Action {
         matches!(self, Self::Forward(_) | Self::SafeSearch | Self::RateLimit(_))
     }
 
-    /// Is it taken because of a name that the answer leads to, too? What lets an answer pass is not.
+    /// Is it taken because of a name that the answer leads to, too? What lets an answer pass is
+    /// not.
     pub(super) const fn looks_behind(&self) -> bool {
         !self.is_of_question() && !matches!(self, Self::Allow)
     }
@@ -293,7 +294,8 @@ fn refuse_stray_settings(spec: &RuleSpec) -> Result<(), String> {
         ("over", spec.over.is_some(), &[Kind::RateLimit]),
         ("tag", spec.tag.is_some(), &[Kind::Tag]),
     ];
-    let stray = settings.iter().filter(|(_, given, readers)| *given && !readers.contains(&spec.action));
+    let stray =
+        settings.iter().filter(|(_, given, readers)| *given && !readers.contains(&spec.action));
     match &stray.map(|(name, ..)| format!("`{name}`")).collect::<Vec<_>>()[..] {
         [] => Ok(()),
         [name] => Err(format!("{name} has no meaning for this action")),
@@ -344,7 +346,8 @@ pub(super) fn name(text: &str) -> Result<Box<[u8]>, String> {
         return Err("a name is written in its ASCII form, which begins with `xn--`".to_owned());
     }
     let mut wire = [0; MAX_NAME];
-    let len = avocet_wire::text::name_to_wire(text.as_bytes(), Some(&[0]), &mut wire).map_err(|e| e.to_string())?;
+    let len = avocet_wire::text::name_to_wire(text.as_bytes(), Some(&[0]), &mut wire)
+        .map_err(|e| e.to_string())?;
     let name = NameBuf::from_wire(&wire[..len]).map_err(|error| error.to_string())?;
     Ok(name.folded().wire().into())
 }
@@ -366,7 +369,9 @@ fn servers(texts: &[String]) -> Result<Arc<[SocketAddr]>, String> {
 
 fn ttl_secs(given: Option<u32>) -> Result<Option<u32>, String> {
     match given {
-        Some(secs) if secs > MAX_TTL_SECS => Err(format!("a TTL is at most {MAX_TTL_SECS} seconds")),
+        Some(secs) if secs > MAX_TTL_SECS => {
+            Err(format!("a TTL is at most {MAX_TTL_SECS} seconds"))
+        }
         given => Ok(given),
     }
 }
@@ -389,7 +394,12 @@ fn rate_limit(spec: &RuleSpec) -> Result<RateLimit, String> {
     if !(1..=MAX_RATE).contains(&rps) || !(1..=MAX_RATE).contains(&burst) {
         return Err(format!("`rps` and `burst` are from 1 to {MAX_RATE}"));
     }
-    Ok(RateLimit { rps, burst, per: spec.per.unwrap_or_default(), over: spec.over.unwrap_or_default() })
+    Ok(RateLimit {
+        rps,
+        burst,
+        per: spec.per.unwrap_or_default(),
+        over: spec.over.unwrap_or_default(),
+    })
 }
 
 #[cfg(test)]
@@ -398,7 +408,8 @@ mod tests {
 
     #[track_caller]
     fn check(settings: &str, expected: Result<Action, &str>) {
-        let spec: RuleSpec = toml::from_str(&format!("name = 'x'\nwhen = 'true'\n{settings}")).unwrap();
+        let spec: RuleSpec =
+            toml::from_str(&format!("name = 'x'\nwhen = 'true'\n{settings}")).unwrap();
         assert_eq!(Action::of(&spec), expected.map_err(str::to_owned));
     }
 
@@ -406,7 +417,11 @@ mod tests {
     fn actions_are_read_with_their_settings() {
         check("action = 'block'", Ok(Action::Block(Block::default())));
         let addresses = vec!["192.0.2.1".parse().unwrap(), "2001:db8::1".parse().unwrap()];
-        let block = Block { form: Some(BlockForm::Addresses), addresses: addresses.clone(), ttl_secs: Some(9) };
+        let block = Block {
+            form: Some(BlockForm::Addresses),
+            addresses: addresses.clone(),
+            ttl_secs: Some(9),
+        };
         check(
             "action = 'block'\nanswer = 'addresses'\nto = ['192.0.2.1', '2001:db8::1']\nmax-secs = 9",
             Ok(Action::Block(block)),
@@ -416,11 +431,21 @@ mod tests {
             Ok(Action::Redirect(Target::Addresses(addresses), None)),
         );
         let name: &[u8] = b"\x04host\x07example\x00";
-        check("action = 'redirect'\nto = ['Host.example']", Ok(Action::Redirect(Target::Name(name.into()), None)));
-        let limit = RateLimit { rps: 5, burst: 10, per: LimitKey::ClientDomain, over: Over::Truncate };
-        check("action = 'rate-limit'\nrps = 5\nper = 'client-domain'\nover = 'truncate'", Ok(Action::RateLimit(limit)));
+        check(
+            "action = 'redirect'\nto = ['Host.example']",
+            Ok(Action::Redirect(Target::Name(name.into()), None)),
+        );
+        let limit =
+            RateLimit { rps: 5, burst: 10, per: LimitKey::ClientDomain, over: Over::Truncate };
+        check(
+            "action = 'rate-limit'\nrps = 5\nper = 'client-domain'\nover = 'truncate'",
+            Ok(Action::RateLimit(limit)),
+        );
         let servers = ["192.0.2.1:53", "[2001:db8::1]:5353"].map(|server| server.parse().unwrap());
-        check("action = 'forward'\nto = ['192.0.2.1', '2001:db8::1@5353']", Ok(Action::Forward(servers.into())));
+        check(
+            "action = 'forward'\nto = ['192.0.2.1', '2001:db8::1@5353']",
+            Ok(Action::Forward(servers.into())),
+        );
         check("action = 'ttl'\nmax-secs = 60", Ok(Action::Ttl { min_secs: 0, max_secs: 60 }));
     }
 
@@ -429,7 +454,9 @@ mod tests {
         check("action = 'allow'\nrps = 5", Err("`rps` has no meaning for this action"));
         check(
             "action = 'redirect'\nrps = 5\ntag = 'x'\nto = ['a', '192.0.2.1', 'b']",
-            Err("`rps`, `tag` have no meaning for this action; `a` is no address; `b` is no address"),
+            Err(
+                "`rps`, `tag` have no meaning for this action; `a` is no address; `b` is no address",
+            ),
         );
         check("action = 'block'\nto = ['192.0.2.1']", Err("`to` needs `answer = \"addresses\"`"));
         check("action = 'redirect'", Err("`to` needs addresses or a name"));
@@ -441,7 +468,10 @@ mod tests {
                 "`home` is neither a server such as \"192.0.2.1\", \"192.0.2.1:5353\" or \"[2001:db8::1]:5353\" nor the zone of a [[forward]] over UDP",
             ),
         );
-        check("action = 'ttl'\nmin-secs = 9\nmax-secs = 8", Err("`min-secs` is greater than `max-secs`"));
+        check(
+            "action = 'ttl'\nmin-secs = 9\nmax-secs = 8",
+            Err("`min-secs` is greater than `max-secs`"),
+        );
         check("action = 'rate-limit'", Err("`rate-limit` needs `rps`"));
         check("action = 'tag'", Err("`tag` needs a word of at most 64 octets"));
     }

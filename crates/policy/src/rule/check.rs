@@ -70,7 +70,9 @@ impl Field {
                 ("listener", Self::Listener),
                 ("transport", Self::Transport),
             ],
-            Self::Now => &[("hour", Self::Hour), ("minute", Self::Minute), ("weekday", Self::Weekday)],
+            Self::Now => {
+                &[("hour", Self::Hour), ("minute", Self::Minute), ("weekday", Self::Weekday)]
+            }
             Self::Answer => &[("ip", Self::AnswerIp), ("cname", Self::AnswerCname)],
             Self::Geo => &[("country", Self::Country)],
             _ => &[],
@@ -100,7 +102,9 @@ struct Checker<'a> {
 
 impl Checker<'_> {
     fn condition(&self, expr: &Expr) -> Result<Node, Fault> {
-        let all = |parts: &[Expr]| parts.iter().map(|part| self.condition(part)).collect::<Result<Vec<_>, _>>();
+        let all = |parts: &[Expr]| {
+            parts.iter().map(|part| self.condition(part)).collect::<Result<Vec<_>, _>>()
+        };
         let kind = match &expr.kind {
             Kind::Bool(value) => NodeKind::Const(*value),
             Kind::Not(inner) => NodeKind::Not(Box::new(self.condition(inner)?)),
@@ -131,9 +135,14 @@ impl Checker<'_> {
             Kind::Member(target, word) => self.member(target, word),
             Kind::Call { target: Some(target), name, arguments } => match self.value(target)? {
                 Value::Field(field) => self.method(field, name, arguments),
-                _ => Err(Fault::at(name.span, "only names such as `qname` and `client` have methods")),
+                _ => Err(Fault::at(
+                    name.span,
+                    "only names such as `qname` and `client` have methods",
+                )),
             },
-            Kind::Call { target: None, name, arguments } => self.function(name, arguments).map(Value::Condition),
+            Kind::Call { target: None, name, arguments } => {
+                self.function(name, arguments).map(Value::Condition)
+            }
             Kind::Text(_) | Kind::Number(_) | Kind::List(_) => Ok(Value::Literal(expr)),
             _ => self.condition(expr).map(|node| Value::Condition(node.kind)),
         }
@@ -143,9 +152,8 @@ impl Checker<'_> {
         if name == "geo" {
             return match self.vocabulary.has_countries {
                 true => Ok(Field::Geo),
-                false => {
-                    Err(Fault::at(span, "countries need a geo database").advise("configure one, or ask for networks"))
-                }
+                false => Err(Fault::at(span, "countries need a geo database")
+                    .advise("configure one, or ask for networks")),
             };
         }
         if let Some((_, field)) = ROOTS.iter().find(|(root, _)| *root == name) {
@@ -153,7 +161,10 @@ impl Checker<'_> {
         }
         let fault = Fault::at(span, format!("there is no `{name}`"));
         Err(match avocet_wire::rdata::from_mnemonic(name) {
-            Some(_) => fault.advise(format!("types go into quotes, as in `qtype == \"{}\"`", name.to_uppercase())),
+            Some(_) => fault.advise(format!(
+                "types go into quotes, as in `qtype == \"{}\"`",
+                name.to_uppercase()
+            )),
             None => fault.suggest(name, ROOTS.iter().map(|(root, _)| *root).chain(["geo"])),
         })
     }
@@ -169,36 +180,56 @@ impl Checker<'_> {
             return Ok(Value::Field(*member));
         }
         let fault = Fault::at(word.span, format!("there is no such member as `{}`", word.text));
-        if field.methods().contains(&word.text.as_str()) || (field.has_text() && is_text_method(&word.text)) {
-            return Err(fault.advise(format!("it is called with brackets, as `{}(...)`", word.text)));
+        if field.methods().contains(&word.text.as_str())
+            || (field.has_text() && is_text_method(&word.text))
+        {
+            return Err(
+                fault.advise(format!("it is called with brackets, as `{}(...)`", word.text))
+            );
         }
         let weekend = if field == Field::Now { &["weekend"][..] } else { &[] };
         let members = field.members().iter().map(|(name, _)| *name);
-        Err(fault.suggest(&word.text, members.chain(weekend.iter().copied()).chain(all_methods(field))))
+        Err(fault
+            .suggest(&word.text, members.chain(weekend.iter().copied()).chain(all_methods(field))))
     }
 
-    fn method<'e>(&self, field: Field, word: &Word, arguments: &[Expr]) -> Result<Value<'e>, Fault> {
+    fn method<'e>(
+        &self,
+        field: Field,
+        word: &Word,
+        arguments: &[Expr],
+    ) -> Result<Value<'e>, Fault> {
         if field.has_text() && is_text_method(&word.text) {
             let text = text_of(only(word, arguments)?)?;
             return text_test(&word.text, &text, only(word, arguments)?.span)
                 .map(|text| Value::Condition(test(on_text(field, text))));
         }
         let kind = match (field, word.text.as_str()) {
-            (Field::Qname, "levels") if arguments.is_empty() => return Ok(Value::Field(Field::Levels)),
-            (Field::Qname, "levels") => return Err(Fault::at(word.span, "`levels()` takes nothing")),
+            (Field::Qname, "levels") if arguments.is_empty() => {
+                return Ok(Value::Field(Field::Levels));
+            }
+            (Field::Qname, "levels") => {
+                return Err(Fault::at(word.span, "`levels()` takes nothing"));
+            }
             (Field::Qname | Field::AnswerCname, "under") => {
-                let keys = each(word, arguments)?.into_iter().map(|text| name_key(text, Reach::Under));
+                let keys =
+                    each(word, arguments)?.into_iter().map(|text| name_key(text, Reach::Under));
                 test(on_name(field, NameTest::OneOf(keys.collect::<Result<_, _>>()?)))
             }
-            (Field::Client, "group") => return self.groups(&each(word, arguments)?).map(Value::Condition),
+            (Field::Client, "group") => {
+                return self.groups(&each(word, arguments)?).map(Value::Condition);
+            }
             (Field::ClientIp, "in") => {
                 let networks = networks(&each(word, arguments)?)?;
                 any_client(networks.into_iter().map(ClientTest::Within), word.span)
             }
-            (Field::AnswerIp, "in") => test(Test::AnswerAddress(networks(&each(word, arguments)?)?)),
+            (Field::AnswerIp, "in") => {
+                test(Test::AnswerAddress(networks(&each(word, arguments)?)?))
+            }
             (Field::Now, "between") => test(Test::Time(between(word, arguments)?)),
             _ => {
-                let fault = Fault::at(word.span, format!("there is no such method as `{}`", word.text));
+                let fault =
+                    Fault::at(word.span, format!("there is no such method as `{}`", word.text));
                 return Err(fault.suggest(&word.text, all_methods(field)));
             }
         };
@@ -211,7 +242,9 @@ impl Checker<'_> {
             let group = text_of(name)?;
             if !self.vocabulary.groups.contains(&group) {
                 let fault = Fault::at(name.span, format!("there is no group `{group}`"));
-                return Err(fault.suggest(&group, self.vocabulary.groups.iter().map(String::as_str)));
+                return Err(
+                    fault.suggest(&group, self.vocabulary.groups.iter().map(String::as_str))
+                );
             }
             tests.push(ClientTest::Group(group));
         }
@@ -254,7 +287,9 @@ impl Checker<'_> {
     fn comparison(&self, sign: Comparison, left: &Expr, right: &Expr) -> Result<NodeKind, Fault> {
         let (a, b) = (self.value(left)?, self.value(right)?);
         match (a, b) {
-            (Value::Field(field), Value::Literal(literal)) => self.compare(field, sign, left.span, literal),
+            (Value::Field(field), Value::Literal(literal)) => {
+                self.compare(field, sign, left.span, literal)
+            }
             (Value::Literal(literal), Value::Field(field)) if sign != Comparison::In => {
                 self.compare(field, sign.mirrored(), right.span, literal)
             }
@@ -262,12 +297,10 @@ impl Checker<'_> {
                 Err(Fault::at(right.span, "a list should stand behind `in`").advise(usage(field)))
             }
             (Value::Literal(a), Value::Literal(b)) => constant(sign, a, b),
-            (Value::Condition(_), _) => {
-                Err(Fault::at(left.span, "a condition is not compared").advise("write it alone, or with `!`"))
-            }
-            (_, Value::Condition(_)) => {
-                Err(Fault::at(right.span, "a condition is not compared").advise("write it alone, or with `!`"))
-            }
+            (Value::Condition(_), _) => Err(Fault::at(left.span, "a condition is not compared")
+                .advise("write it alone, or with `!`")),
+            (_, Value::Condition(_)) => Err(Fault::at(right.span, "a condition is not compared")
+                .advise("write it alone, or with `!`")),
             (Value::Field(_), Value::Field(_)) => {
                 Err(Fault::at(right.span, "a value is compared with what is written out")
                     .advise("put text into quotes"))
@@ -275,13 +308,20 @@ impl Checker<'_> {
         }
     }
 
-    fn compare(&self, field: Field, sign: Comparison, span: Span, literal: &Expr) -> Result<NodeKind, Fault> {
+    fn compare(
+        &self,
+        field: Field,
+        sign: Comparison,
+        span: Span,
+        literal: &Expr,
+    ) -> Result<NodeKind, Fault> {
         let operands = operands(sign, literal)?;
         if let Field::Levels | Field::Hour | Field::Minute = field {
             return number_test(field, sign, &operands);
         }
         if !matches!(sign, Comparison::Equal | Comparison::Unequal | Comparison::In) {
-            return Err(Fault::at(span, "only numbers have an order").advise("compare by `==`, `!=` or `in`"));
+            return Err(Fault::at(span, "only numbers have an order")
+                .advise("compare by `==`, `!=` or `in`"));
         }
         let kind = self.one_of(field, span, &operands)?;
         Ok(match sign {
@@ -292,15 +332,25 @@ impl Checker<'_> {
 
     /// The condition that a field is one of the operands.
     fn one_of(&self, field: Field, span: Span, operands: &[&Expr]) -> Result<NodeKind, Fault> {
-        let texts = || operands.iter().map(|operand| text_of(operand)).collect::<Result<Vec<_>, _>>();
+        let texts =
+            || operands.iter().map(|operand| text_of(operand)).collect::<Result<Vec<_>, _>>();
         Ok(match field {
             Field::Qname | Field::AnswerCname => {
-                let keys = operands.iter().map(|text| name_key(text, Reach::Exact)).collect::<Result<_, _>>()?;
+                let keys = operands
+                    .iter()
+                    .map(|text| name_key(text, Reach::Exact))
+                    .collect::<Result<_, _>>()?;
                 test(on_name(field, NameTest::OneOf(keys)))
             }
-            Field::Qtype => test(Test::Type(operands.iter().map(|one| qtype(one)).collect::<Result<_, _>>()?)),
-            Field::Qclass => test(Test::Class(operands.iter().map(|one| qclass(one)).collect::<Result<_, _>>()?)),
-            Field::ClientIp => any_client(addresses(operands)?.into_iter().map(ClientTest::Within), span),
+            Field::Qtype => {
+                test(Test::Type(operands.iter().map(|one| qtype(one)).collect::<Result<_, _>>()?))
+            }
+            Field::Qclass => {
+                test(Test::Class(operands.iter().map(|one| qclass(one)).collect::<Result<_, _>>()?))
+            }
+            Field::ClientIp => {
+                any_client(addresses(operands)?.into_iter().map(ClientTest::Within), span)
+            }
             Field::AnswerIp => test(Test::AnswerAddress(addresses(operands)?)),
             Field::ClientName => {
                 let names = texts()?.iter().map(|name| name.to_lowercase()).collect();
@@ -312,10 +362,12 @@ impl Checker<'_> {
             }
             Field::Listener => any_client(self.listeners(operands)?, span),
             Field::Transport => any_client(transports(operands)?, span),
-            Field::Weekday => {
-                test(Test::Time(TimeTest::Weekday(operands.iter().map(|one| weekday(one)).collect::<Result<_, _>>()?)))
-            }
-            Field::Country => test(Test::Country(operands.iter().map(|one| country(one)).collect::<Result<_, _>>()?)),
+            Field::Weekday => test(Test::Time(TimeTest::Weekday(
+                operands.iter().map(|one| weekday(one)).collect::<Result<_, _>>()?,
+            ))),
+            Field::Country => test(Test::Country(
+                operands.iter().map(|one| country(one)).collect::<Result<_, _>>()?,
+            )),
             _ => return Err(Fault::at(span, "this is not compared").advise(usage(field))),
         })
     }
@@ -350,7 +402,9 @@ fn usage(field: Field) -> &'static str {
         Field::Now => "write `now.between(\"21:00\", \"07:00\")` or `now.weekend`",
         Field::Hour | Field::Minute => "write `now.hour >= 21`",
         Field::Weekday => "write `now.weekday in [\"mon\", \"tue\"]`",
-        Field::Answer => "write `answer.ip.in(\"10.0.0.0/8\")` or `answer.cname.under(\"example.com\")`",
+        Field::Answer => {
+            "write `answer.ip.in(\"10.0.0.0/8\")` or `answer.cname.under(\"example.com\")`"
+        }
         Field::AnswerIp => "write `answer.ip.in(\"10.0.0.0/8\")`",
         Field::AnswerCname => "write `answer.cname.under(\"example.com\")`",
         Field::Geo | Field::Country => "write `geo.country == \"NL\"`",
@@ -399,7 +453,10 @@ fn on_text(field: Field, text: TextTest) -> Test {
 fn only<'a>(word: &Word, arguments: &'a [Expr]) -> Result<&'a Expr, Fault> {
     match arguments {
         [one] => Ok(one),
-        _ => Err(Fault::at(word.span, format!("`{}` takes one argument, not {}", word.text, arguments.len()))),
+        _ => Err(Fault::at(
+            word.span,
+            format!("`{}` takes one argument, not {}", word.text, arguments.len()),
+        )),
     }
 }
 
@@ -422,9 +479,8 @@ fn operands(sign: Comparison, literal: &Expr) -> Result<Vec<&Expr>, Fault> {
             Err(Fault::at(literal.span, "nothing is in an empty list"))
         }
         (Kind::List(elements), Comparison::In) => Ok(elements.iter().collect()),
-        (_, Comparison::In) => {
-            Err(Fault::at(literal.span, "a list should stand behind `in`").advise("write `in [\"...\", \"...\"]`"))
-        }
+        (_, Comparison::In) => Err(Fault::at(literal.span, "a list should stand behind `in`")
+            .advise("write `in [\"...\", \"...\"]`")),
         (Kind::List(_), _) => Err(Fault::at(literal.span, "a list is asked by `in`")),
         _ => Ok(vec![literal]),
     }
@@ -457,7 +513,9 @@ fn text_of(expr: &Expr) -> Result<String, Fault> {
 
 fn text_test(method: &str, text: &str, span: Span) -> Result<TextTest, Fault> {
     Ok(match method {
-        "matches" => TextTest::Matches(Pattern::new(text).map_err(|reason| Fault::at(span, reason))?),
+        "matches" => {
+            TextTest::Matches(Pattern::new(text).map_err(|reason| Fault::at(span, reason))?)
+        }
         "starts_with" => TextTest::StartsWith(text.to_ascii_lowercase()),
         "ends_with" => TextTest::EndsWith(text.to_ascii_lowercase()),
         _ => TextTest::Contains(text.to_ascii_lowercase()),
@@ -471,14 +529,18 @@ fn name_key(expr: &Expr, reach: Reach) -> Result<NameKey, Fault> {
         return Err(Fault::at(expr.span, "a name is compared whole").advise(advice));
     }
     let bare = text.strip_prefix("*.").unwrap_or(&text);
-    let name = super::action::name(bare).map_err(|reason| Fault::at(expr.span, format!("no name: {reason}")))?;
+    let name = super::action::name(bare)
+        .map_err(|reason| Fault::at(expr.span, format!("no name: {reason}")))?;
     Ok(NameKey { name, reach })
 }
 
 fn service(expr: &Expr) -> Result<Vec<NameKey>, Fault> {
     let service = text_of(expr)?;
     match super::shipped::service(&service) {
-        Some(names) => Ok(names.iter().map(|name| NameKey { name: name.clone(), reach: Reach::Under }).collect()),
+        Some(names) => Ok(names
+            .iter()
+            .map(|name| NameKey { name: name.clone(), reach: Reach::Under })
+            .collect()),
         None => {
             let fault = Fault::at(expr.span, format!("there is no service `{service}`"));
             Err(fault.suggest(&service, super::shipped::service_names()))
@@ -488,17 +550,21 @@ fn service(expr: &Expr) -> Result<Vec<NameKey>, Fault> {
 
 fn qtype(expr: &Expr) -> Result<u16, Fault> {
     match &expr.kind {
-        Kind::Number(number) => u16::try_from(*number).map_err(|_| Fault::at(expr.span, "a type is at most 65535")),
+        Kind::Number(number) => {
+            u16::try_from(*number).map_err(|_| Fault::at(expr.span, "a type is at most 65535"))
+        }
         Kind::Text(text) => {
             let upper = text.to_ascii_uppercase();
             let generic = || upper.strip_prefix("TYPE").and_then(|number| number.parse().ok());
             let meta = || (upper == "ANY").then_some(255);
-            avocet_wire::rdata::from_mnemonic(&upper).or_else(meta).or_else(generic).ok_or_else(|| {
-                let known = (0..=u16::MAX).filter_map(avocet_wire::rdata::mnemonic);
-                let lower: Vec<String> = known.map(str::to_lowercase).collect();
-                let fault = Fault::at(expr.span, format!("there is no type `{text}`"));
-                fault.suggest(text, lower.iter().map(String::as_str))
-            })
+            avocet_wire::rdata::from_mnemonic(&upper).or_else(meta).or_else(generic).ok_or_else(
+                || {
+                    let known = (0..=u16::MAX).filter_map(avocet_wire::rdata::mnemonic);
+                    let lower: Vec<String> = known.map(str::to_lowercase).collect();
+                    let fault = Fault::at(expr.span, format!("there is no type `{text}`"));
+                    fault.suggest(text, lower.iter().map(String::as_str))
+                },
+            )
         }
         _ => Err(Fault::at(expr.span, "a type in quotes should stand here")),
     }
@@ -520,7 +586,8 @@ fn networks(operands: &[&Expr]) -> Result<Vec<IpNet>, Fault> {
             return Ok(IpNet::from(canonical(address)));
         }
         text.parse::<IpNet>().map(|network| network.trunc()).map_err(|_| {
-            Fault::at(operand.span, format!("`{text}` is no network")).advise("write it as \"10.0.0.0/8\"")
+            Fault::at(operand.span, format!("`{text}` is no network"))
+                .advise("write it as \"10.0.0.0/8\"")
         })
     };
     operands.iter().map(network).collect()
@@ -530,7 +597,8 @@ fn addresses(operands: &[&Expr]) -> Result<Vec<IpNet>, Fault> {
     let address = |operand: &&Expr| {
         let text = text_of(operand)?;
         text.parse().map(|address| IpNet::from(canonical(address))).map_err(|_| {
-            Fault::at(operand.span, format!("`{text}` is no address")).advise("networks are asked by `.in(...)`")
+            Fault::at(operand.span, format!("`{text}` is no address"))
+                .advise("networks are asked by `.in(...)`")
         })
     };
     operands.iter().map(address).collect()
@@ -538,16 +606,22 @@ fn addresses(operands: &[&Expr]) -> Result<Vec<IpNet>, Fault> {
 
 fn mac(expr: &Expr) -> Result<Mac, Fault> {
     let text = text_of(expr)?;
-    text.parse().map_err(|()| Fault::at(expr.span, "no MAC address").advise("write it as \"02:00:00:00:00:01\""))
+    text.parse().map_err(|()| {
+        Fault::at(expr.span, "no MAC address").advise("write it as \"02:00:00:00:00:01\"")
+    })
 }
 
 fn transports(operands: &[&Expr]) -> Result<Vec<ClientTest>, Fault> {
     let transport = |operand: &&Expr| {
         let text = text_of(operand)?;
-        Transport::ALL.into_iter().find(|one| one.name() == text).map(ClientTest::Transport).ok_or_else(|| {
-            let fault = Fault::at(operand.span, format!("there is no transport `{text}`"));
-            fault.suggest(&text, Transport::ALL.map(Transport::name))
-        })
+        Transport::ALL
+            .into_iter()
+            .find(|one| one.name() == text)
+            .map(ClientTest::Transport)
+            .ok_or_else(|| {
+                let fault = Fault::at(operand.span, format!("there is no transport `{text}`"));
+                fault.suggest(&text, Transport::ALL.map(Transport::name))
+            })
     };
     operands.iter().map(transport).collect()
 }
@@ -572,7 +646,10 @@ fn number_test(field: Field, sign: Comparison, operands: &[&Expr]) -> Result<Nod
         Kind::Number(number) => Ok(number),
         _ => Err(Fault::at(operand.span, "a number should stand here").advise(usage(field))),
     };
-    let numbers = NumberTest { comparison: sign, operands: operands.iter().map(number).collect::<Result<_, _>>()? };
+    let numbers = NumberTest {
+        comparison: sign,
+        operands: operands.iter().map(number).collect::<Result<_, _>>()?,
+    };
     Ok(test(match field {
         Field::Hour => Test::Time(TimeTest::Hour(numbers)),
         Field::Minute => Test::Time(TimeTest::Minute(numbers)),
@@ -582,11 +659,13 @@ fn number_test(field: Field, sign: Comparison, operands: &[&Expr]) -> Result<Nod
 
 fn between(word: &Word, arguments: &[Expr]) -> Result<TimeTest, Fault> {
     let [from, to] = arguments else {
-        return Err(Fault::at(word.span, "`between` takes two times").advise("write `between(\"21:00\", \"07:00\")`"));
+        return Err(Fault::at(word.span, "`between` takes two times")
+            .advise("write `between(\"21:00\", \"07:00\")`"));
     };
     let (start, end) = (minute_of_day(from)?, minute_of_day(to)?);
     match start == end % (24 * 60) {
-        true => Err(Fault::at(from.span.to(to.span), "the two times are the same").advise("leave it out for all day")),
+        true => Err(Fault::at(from.span.to(to.span), "the two times are the same")
+            .advise("leave it out for all day")),
         false => Ok(TimeTest::Between(start, end)),
     }
 }
@@ -600,7 +679,9 @@ fn minute_of_day(expr: &Expr) -> Result<u16, Fault> {
         good.then_some((hour.parse::<u16>().ok()?, minute.parse::<u16>().ok()?))
     });
     match parts {
-        Some((hour, minute)) if minute < 60 && (hour < 24 || (hour, minute) == (24, 0)) => Ok(hour * 60 + minute),
+        Some((hour, minute)) if minute < 60 && (hour < 24 || (hour, minute) == (24, 0)) => {
+            Ok(hour * 60 + minute)
+        }
         _ => Err(Fault::at(expr.span, "no time of day").advise("write it as \"21:30\"")),
     }
 }
@@ -649,14 +730,26 @@ mod tests {
         for (expression, column, message) in [
             (r#"qname.undr("x")"#, 7, "there is no such method as `undr`: did you mean `under`?"),
             ("qnme == 'x'", 1, "there is no `qnme`: did you mean `qname`?"),
-            ("qtype == AAAA", 10, "there is no `AAAA`: types go into quotes, as in `qtype == \"AAAA\"`"),
+            (
+                "qtype == AAAA",
+                10,
+                "there is no `AAAA`: types go into quotes, as in `qtype == \"AAAA\"`",
+            ),
             ("qtype == 'AAAB'", 10, "there is no type `AAAB`: did you mean `aaaa`?"),
             ("client.group('kid')", 14, "there is no group `kid`: did you mean `kids`?"),
             ("list('addds')", 6, "there is no list `addds`: there are: ads, malware"),
             ("list('malwre')", 6, "there is no list `malwre`: did you mean `malware`?"),
             ("service('youtub')", 9, "there is no service `youtub`: did you mean `youtube`?"),
-            ("client.ip.in('10.0.0.0/33')", 14, "`10.0.0.0/33` is no network: write it as \"10.0.0.0/8\""),
-            ("client.ip == '10.0.0.0/8'", 14, "`10.0.0.0/8` is no address: networks are asked by `.in(...)`"),
+            (
+                "client.ip.in('10.0.0.0/33')",
+                14,
+                "`10.0.0.0/33` is no network: write it as \"10.0.0.0/8\"",
+            ),
+            (
+                "client.ip == '10.0.0.0/8'",
+                14,
+                "`10.0.0.0/8` is no address: networks are asked by `.in(...)`",
+            ),
             ("now.hour == '9'", 13, "a number should stand here: write `now.hour >= 21`"),
             ("now.between('21:00', '25:00')", 22, "no time of day: write it as \"21:30\""),
             ("qname < 'x'", 1, "only numbers have an order: compare by `==`, `!=` or `in`"),
@@ -667,9 +760,17 @@ mod tests {
             ),
             ("qname.matches('(')", 15, "unclosed group"),
             ("now.weekend == true", 1, "a condition is not compared: write it alone, or with `!`"),
-            ("geo.country == 'NL'", 1, "countries need a geo database: configure one, or ask for networks"),
+            (
+                "geo.country == 'NL'",
+                1,
+                "countries need a geo database: configure one, or ask for networks",
+            ),
             ("qname == '*.x'", 10, "a name is compared whole: write `qname.under(\"x\")`"),
-            ("client.transport == 'tls'", 21, "there is no transport `tls`: there are: udp, tcp, dot, doh, doq"),
+            (
+                "client.transport == 'tls'",
+                21,
+                "there is no transport `tls`: there are: udp, tcp, dot, doh, doq",
+            ),
             (
                 "'x' in qname",
                 8,
@@ -677,7 +778,11 @@ mod tests {
             ),
         ] {
             let fault = check(expression, &vocabulary()).unwrap_err();
-            assert_eq!((fault.column(expression), fault.to_string().as_str()), (column, message), "{expression}");
+            assert_eq!(
+                (fault.column(expression), fault.to_string().as_str()),
+                (column, message),
+                "{expression}"
+            );
         }
     }
 

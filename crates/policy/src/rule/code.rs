@@ -1,6 +1,6 @@
 //! What is left of a condition after indexing, as a branching program: each step asks one thing and
-//! goes on to one of two steps, until it is accepted or rejected. It needs no stack and always ends,
-//! as steps only lead to steps that were written before them.
+//! goes on to one of two steps, until it is accepted or rejected. It needs no stack and always
+//! ends, as steps only lead to steps that were written before them.
 
 use std::collections::HashMap;
 
@@ -77,7 +77,8 @@ pub(super) struct Code {
 /// What is known while the rules are asked about one question.
 pub(super) struct Asking<'a, L> {
     pub(super) question: &'a Question<'a>,
-    /// How many labels the name has, if a rule asks: see [`Stage::levels_of`](super::stage::Stage::levels_of).
+    /// How many labels the name has, if a rule asks: see
+    /// [`Stage::levels_of`](super::stage::Stage::levels_of).
     pub(super) levels: usize,
     pub(super) answer: Option<&'a Answer<'a>>,
     pub(super) hours: &'a Hours,
@@ -118,8 +119,12 @@ impl Code {
         match folded {
             Folded::Const(true) => yes,
             Folded::Const(false) => no,
-            Folded::All(parts) => parts.iter().rev().fold(yes, |next, part| self.emit(part, next, no)),
-            Folded::Any(parts) => parts.iter().rev().fold(no, |next, part| self.emit(part, yes, next)),
+            Folded::All(parts) => {
+                parts.iter().rev().fold(yes, |next, part| self.emit(part, next, no))
+            }
+            Folded::Any(parts) => {
+                parts.iter().rev().fold(no, |next, part| self.emit(part, yes, next))
+            }
             Folded::If(parts) => {
                 let [condition, then, otherwise] = &**parts;
                 let then = self.emit(then, yes, no);
@@ -153,7 +158,9 @@ impl Code {
             Leaf::List(list) => Ask::List(*list),
             Leaf::ListOfName(list) => Ask::ListOfName(*list),
             Leaf::NamesBehind(keys) => Ask::NamesBehind(append(&mut self.keys, keys)),
-            Leaf::AnswerAddress(networks) => Ask::AnswerAddress(append(&mut self.networks, networks)),
+            Leaf::AnswerAddress(networks) => {
+                Ask::AnswerAddress(append(&mut self.networks, networks))
+            }
             Leaf::AnswerNames(keys) => Ask::AnswerNames(append(&mut self.keys, keys)),
             Leaf::AnswerText(test) => Ask::AnswerText(self.text(test)),
             Leaf::Country(countries) => Ask::Country(append(&mut self.countries, countries)),
@@ -181,8 +188,8 @@ impl Code {
         at == ACCEPT
     }
 
-    /// What takes a few instructions is asked here, and all else out of line, so that the loop around
-    /// this needs few registers.
+    /// What takes a few instructions is asked here, and all else out of line, so that the loop
+    /// around this needs few registers.
     #[inline(always)]
     fn answer<L: ListLookup>(&self, ask: &Ask, asking: &mut Asking<'_, L>) -> bool {
         match *ask {
@@ -190,9 +197,13 @@ impl Code {
             Ask::Type(qtype) => asking.question.qtype.0 == qtype,
             Ask::Levels(test) => {
                 let count = asking.levels;
-                self.levels[test as usize].get(count / 64).is_some_and(|word| word >> (count % 64) & 1 != 0)
+                self.levels[test as usize]
+                    .get(count / 64)
+                    .is_some_and(|word| word >> (count % 64) & 1 != 0)
             }
-            Ask::Text(place) => self.patterns.matches(place, asking.question.qname, &mut asking.memo),
+            Ask::Text(place) => {
+                self.patterns.matches(place, asking.question.qname, &mut asking.memo)
+            }
             _ => self.answer_aside(*ask, asking),
         }
     }
@@ -212,7 +223,10 @@ impl Code {
             Ask::ListOfName(list) => asking.lists.contains_qname(list),
             Ask::NamesBehind(run) => {
                 let behind = asking.answer.map_or(&[][..], |answer| answer.judged);
-                behind.iter().chain([&asking.question.qname]).any(|name| one_of(run.of(&self.keys), name))
+                behind
+                    .iter()
+                    .chain([&asking.question.qname])
+                    .any(|name| one_of(run.of(&self.keys), name))
             }
             other => asking.answer.is_some_and(|answer| self.of_answer(other, answer)),
         }
@@ -222,11 +236,14 @@ impl Code {
         match ask {
             Ask::AnswerAddress(run) => {
                 let networks = run.of(&self.networks);
-                let holds =
-                    |network: &IpNet| answer.addresses.iter().any(|address| network.contains(&address.to_canonical()));
+                let holds = |network: &IpNet| {
+                    answer.addresses.iter().any(|address| network.contains(&address.to_canonical()))
+                };
                 networks.iter().any(holds)
             }
-            Ask::AnswerNames(run) => answer.names.iter().any(|name| one_of(run.of(&self.keys), name)),
+            Ask::AnswerNames(run) => {
+                answer.names.iter().any(|name| one_of(run.of(&self.keys), name))
+            }
             Ask::AnswerText(place) => answer.names.iter().any(|name| {
                 let mut memo = Memo::EMPTY;
                 self.patterns.matches(place, name, &mut memo)

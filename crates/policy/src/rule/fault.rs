@@ -52,10 +52,15 @@ impl Fault {
     /// Adds the word of `known` that is most like `word`, or all of them if none is like it.
     pub(super) fn suggest<'a>(self, word: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
         let known: Vec<&str> = known.into_iter().collect();
-        let scored = known.iter().map(|name| (strsim::jaro_winkler(&word.to_lowercase(), name), *name));
+        let scored =
+            known.iter().map(|name| (strsim::jaro_winkler(&word.to_lowercase(), name), *name));
         match scored.max_by(|a, b| a.0.total_cmp(&b.0)) {
-            Some((score, name)) if score > LIKENESS => self.advise(format!("did you mean `{name}`?")),
-            Some(_) if known.len() <= SHOWN => self.advise(format!("there are: {}", known.join(", "))),
+            Some((score, name)) if score > LIKENESS => {
+                self.advise(format!("did you mean `{name}`?"))
+            }
+            Some(_) if known.len() <= SHOWN => {
+                self.advise(format!("there are: {}", known.join(", ")))
+            }
             Some(_) => self.advise(format!("there are: {}, ...", known[..SHOWN].join(", "))),
             None => self,
         }
@@ -108,7 +113,16 @@ impl fmt::Display for Shown<'_> {
         let line_start = self.expression[..start].rfind('\n').map_or(0, |at| at + 1);
         let line = self.expression[line_start..].lines().next().unwrap_or_default();
         let column = self.fault.column(self.expression);
-        let width = self.fault.span.of(self.expression).lines().next().unwrap_or_default().chars().count().max(1);
+        let width = self
+            .fault
+            .span
+            .of(self.expression)
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .chars()
+            .count()
+            .max(1);
         let skipped = column.saturating_sub(BEFORE);
         let shown: String = line.chars().skip(skipped).take(LINE).collect();
         let carets = "^".repeat(width.min(LINE.saturating_sub(column - skipped).max(1)));

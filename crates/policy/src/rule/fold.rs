@@ -126,11 +126,14 @@ impl Shared {
             (NodeKind::All(parts), Sense::Plain) | (NodeKind::Any(parts), Sense::Negated) => {
                 all(self.parts(parts, reading, sense, node))
             }
-            (NodeKind::Any(parts), _) | (NodeKind::All(parts), _) => any(self.parts(parts, reading, sense, node)),
+            (NodeKind::Any(parts), _) | (NodeKind::All(parts), _) => {
+                any(self.parts(parts, reading, sense, node))
+            }
             (NodeKind::If(parts), _) => {
                 let [a, b, c] = &**parts;
                 let condition = self.folded(a, reading, Sense::Plain);
-                let (then, otherwise) = (self.folded(b, reading, sense), self.folded(c, reading, sense));
+                let (then, otherwise) =
+                    (self.folded(b, reading, sense), self.folded(c, reading, sense));
                 match condition {
                     Folded::Const(true) => then,
                     Folded::Const(false) => otherwise,
@@ -142,8 +145,15 @@ impl Shared {
         }
     }
 
-    /// The folded parts of a junction; those on the client alone, and on the time alone, become one.
-    fn parts(&mut self, parts: &[Node], reading: Reading<'_>, sense: Sense, whole: &Node) -> Vec<Folded> {
+    /// The folded parts of a junction; those on the client alone, and on the time alone, become
+    /// one.
+    fn parts(
+        &mut self,
+        parts: &[Node],
+        reading: Reading<'_>,
+        sense: Sense,
+        whole: &Node,
+    ) -> Vec<Folded> {
         let join = |mut parts: Vec<Node>| {
             if parts.len() == 1 {
                 return parts.remove(0);
@@ -154,7 +164,9 @@ impl Shared {
             };
             Node { kind, span: whole.span }
         };
-        let of = |wanted: Subject| parts.iter().filter(|part| subject(part) == wanted).cloned().collect::<Vec<_>>();
+        let of = |wanted: Subject| {
+            parts.iter().filter(|part| subject(part) == wanted).cloned().collect::<Vec<_>>()
+        };
         let mut folded = Vec::new();
         for alike in [of(Subject::Client), of(Subject::Time)] {
             if !alike.is_empty() {
@@ -217,7 +229,8 @@ impl Shared {
         if let Some(value) = week.constant() {
             return Folded::Const(value == (sense == Sense::Plain));
         }
-        let found = self.windows.iter().position(|window| window.zone == *zone && window.week == week);
+        let found =
+            self.windows.iter().position(|window| window.zone == *zone && window.week == week);
         let number = found.unwrap_or_else(|| {
             self.windows.push(Window::new(zone.clone(), week));
             self.windows.len() - 1
@@ -255,7 +268,9 @@ fn time_holds(node: &Node, minute: u16) -> bool {
         NodeKind::Not(inner) => !time_holds(inner, minute),
         NodeKind::All(parts) => parts.iter().all(|part| time_holds(part, minute)),
         NodeKind::Any(parts) => parts.iter().any(|part| time_holds(part, minute)),
-        NodeKind::If(parts) => time_holds(&parts[if time_holds(&parts[0], minute) { 1 } else { 2 }], minute),
+        NodeKind::If(parts) => {
+            time_holds(&parts[if time_holds(&parts[0], minute) { 1 } else { 2 }], minute)
+        }
         NodeKind::Test(Test::Time(test)) => test.holds(minute),
         NodeKind::Test(_) => false,
     }

@@ -88,7 +88,11 @@ impl NameIndex {
     /// The longest name that is the name or above it, if there is one: for [`NameIndex::for_each`].
     #[inline]
     pub(super) fn nearest<'n>(&self, name: &'n [u8]) -> Option<Nearest<'n, '_>> {
-        self.names.nearest(name).map(|(above, reached)| Nearest { above, reached, is_whole: above.len() == name.len() })
+        self.names.nearest(name).map(|(above, reached)| Nearest {
+            above,
+            reached,
+            is_whole: above.len() == name.len(),
+        })
     }
 
     /// Gives the candidates for a name and for each name above it, the longest first.
@@ -123,7 +127,9 @@ mod tests {
         let name = wire(name);
         let mut rules = Vec::new();
         if let Some(nearest) = index.nearest(&name) {
-            index.for_each(&nearest, |list| rules.extend(list.iter().map(|candidate| candidate.rule)));
+            index.for_each(&nearest, |list| {
+                rules.extend(list.iter().map(|candidate| candidate.rule))
+            });
         }
         rules.sort_unstable();
         rules
@@ -131,7 +137,8 @@ mod tests {
 
     fn build(keys: &[(&str, Reach)]) -> NameIndex {
         let pair = |(rule, (name, reach)): (usize, &(&str, Reach))| {
-            let candidate = Candidate { rule: rule as u32, client: 0, code: 0, role: Role::Decides };
+            let candidate =
+                Candidate { rule: rule as u32, client: 0, code: 0, role: Role::Decides };
             (NameKey { name: wire(name), reach: *reach }, candidate)
         };
         NameIndex::build(&keys.iter().enumerate().map(pair).collect::<Vec<_>>())

@@ -1,9 +1,9 @@
 //! Buckets of rate limits: how many queries a second are answered, and how many at once.
 //!
-//! A bucket is the time at which it would be full again (the generic cell rate algorithm): one number,
-//! so that taking a token is one exchange. The table has a fixed size. Where it is full, the bucket that
-//! is full again first gives way: to forget a full bucket changes nothing, and to forget another one
-//! is counted.
+//! A bucket is the time at which it would be full again (the generic cell rate algorithm): one
+//! number, so that taking a token is one exchange. The table has a fixed size. Where it is full,
+//! the bucket that is full again first gives way: to forget a full bucket changes nothing, and to
+//! forget another one is counted.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -56,7 +56,13 @@ impl Limiter {
     }
 
     /// Takes a token for a query, if there is one. `now` is monotonic, in nanoseconds.
-    pub fn admit(&self, rule: RuleId, limit: &RateLimit, (client, qname): (IpAddr, &[u8]), now: u64) -> Admission {
+    pub fn admit(
+        &self,
+        rule: RuleId,
+        limit: &RateLimit,
+        (client, qname): (IpAddr, &[u8]),
+        now: u64,
+    ) -> Admission {
         let key = self.key(rule, limit.per, client, qname);
         let bucket = self.bucket(key, now);
         let interval = NANOS / u64::from(limit.rps);
@@ -67,7 +73,12 @@ impl Limiter {
             return Admission::Over;
         }
         // Who loses the race has had a token that another one had too.
-        let _ = bucket.full_at.compare_exchange(full_at.min(after), after, Ordering::Relaxed, Ordering::Relaxed);
+        let _ = bucket.full_at.compare_exchange(
+            full_at.min(after),
+            after,
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        );
         bucket.full_at.fetch_max(after, Ordering::Relaxed);
         Admission::Within
     }
@@ -81,7 +92,8 @@ impl Limiter {
         now: u64,
     ) -> Admission {
         let key = self.key(rule, limit.per, client, qname);
-        let bucket = self.place(key).iter().find(|bucket| bucket.key.load(Ordering::Relaxed) == key);
+        let bucket =
+            self.place(key).iter().find(|bucket| bucket.key.load(Ordering::Relaxed) == key);
         let full_at = bucket.map_or(0, |bucket| bucket.full_at.load(Ordering::Relaxed)).max(now);
         let interval = NANOS / u64::from(limit.rps);
         let is_over = full_at + interval - now > interval * u64::from(limit.burst);
@@ -122,8 +134,9 @@ impl Limiter {
         }
         let full_at = |bucket: &&Bucket| bucket.full_at.load(Ordering::Relaxed);
         let [first, others @ ..] = place;
-        let oldest =
-            others.iter().fold(first, |best, other| if full_at(&other) < full_at(&best) { other } else { best });
+        let oldest = others
+            .iter()
+            .fold(first, |best, other| if full_at(&other) < full_at(&best) { other } else { best });
         if full_at(&oldest) > now {
             self.forgotten.fetch_add(1, Ordering::Relaxed);
         }
@@ -149,7 +162,13 @@ mod tests {
     }
 
     /// How many of `queries` at the same moment are within the limit.
-    fn admitted(limiter: &Limiter, limit: &RateLimit, client: &str, qname: &[u8], now: u64) -> usize {
+    fn admitted(
+        limiter: &Limiter,
+        limit: &RateLimit,
+        client: &str,
+        qname: &[u8],
+        now: u64,
+    ) -> usize {
         let one = || limiter.admit(RuleId(3), limit, (address(client), qname), now);
         (0..20).filter(|_| one() == Admission::Within).count()
     }
@@ -172,12 +191,19 @@ mod tests {
     #[test]
     fn buckets_are_kept_apart_by_their_key() {
         let other: &[u8] = b"\x05other\x00";
-        for (per, of_other_client, of_other_name) in
-            [(LimitKey::Client, 3, 0), (LimitKey::Rule, 0, 0), (LimitKey::Domain, 0, 3), (LimitKey::ClientDomain, 3, 3)]
-        {
+        for (per, of_other_client, of_other_name) in [
+            (LimitKey::Client, 3, 0),
+            (LimitKey::Rule, 0, 0),
+            (LimitKey::Domain, 0, 3),
+            (LimitKey::ClientDomain, 3, 3),
+        ] {
             let (limiter, limit) = (Limiter::new([2; 32]), limit(1, 3, per));
             assert_eq!(admitted(&limiter, &limit, "192.0.2.1", NAME, 1), 3);
-            assert_eq!(admitted(&limiter, &limit, "192.0.2.2", NAME, 1), of_other_client, "{per:?}");
+            assert_eq!(
+                admitted(&limiter, &limit, "192.0.2.2", NAME, 1),
+                of_other_client,
+                "{per:?}"
+            );
             assert_eq!(admitted(&limiter, &limit, "192.0.2.1", other, 1), of_other_name, "{per:?}");
         }
         let (limiter, limit) = (Limiter::new([2; 32]), limit(1, 3, LimitKey::Client));
@@ -196,7 +222,12 @@ mod tests {
         assert!(limiter.forgotten() > 0);
         let (mut within, before) = (0, limiter.forgotten());
         for client in clients..clients + 100 {
-            let admission = limiter.admit(RuleId(0), &limit, (IpAddr::from(client.to_be_bytes()), NAME), 100 * NANOS);
+            let admission = limiter.admit(
+                RuleId(0),
+                &limit,
+                (IpAddr::from(client.to_be_bytes()), NAME),
+                100 * NANOS,
+            );
             within += usize::from(admission == Admission::Within);
         }
         assert_eq!((within, limiter.forgotten()), (100, before));

@@ -35,7 +35,9 @@ mod tree;
 mod verdict;
 mod vocabulary;
 
-pub use action::{Action, ActionKind, Block, BlockForm, LimitKey, Over, RateLimit, RuleSpec, Target};
+pub use action::{
+    Action, ActionKind, Block, BlockForm, LimitKey, Over, RateLimit, RuleSpec, Target,
+};
 pub use fault::{Fault, Shown, Span};
 pub use limit::{Admission, Limiter};
 pub use program::{Answer, Hours, ListLookup, NoLists, Program, Question};

@@ -1,8 +1,8 @@
 //! Many patterns at once: automata that find all patterns of a group in one pass over a name.
 //!
-//! A group is a deterministic automaton of at most 64 patterns, which costs a table look-up for each
-//! octet of the name. What grows too large for one is split, and what is too large alone is asked
-//! by itself, in time linear in the name as well.
+//! A group is a deterministic automaton of at most 64 patterns, which costs a table look-up for
+//! each octet of the name. What grows too large for one is split, and what is too large alone is
+//! asked by itself, in time linear in the name as well.
 
 use regex_automata::dfa::{Automaton, StartKind, dense};
 use regex_automata::nfa::thompson;
@@ -91,7 +91,8 @@ impl Patterns {
     #[inline]
     pub(super) fn matches(&self, pattern: PatternId, name: &[u8], memo: &mut Memo) -> bool {
         if memo.group != pattern.group {
-            memo.found = self.groups.get(pattern.group as usize).map_or(0, |group| group.find(name));
+            memo.found =
+                self.groups.get(pattern.group as usize).map_or(0, |group| group.find(name));
             memo.group = pattern.group;
         }
         memo.found >> pattern.bit & 1 != 0
@@ -111,7 +112,8 @@ impl Group {
     }
 }
 
-/// Is there a pattern that matches? It mostly ends with the few octets that one of them begins with.
+/// Is there a pattern that matches? It mostly ends with the few octets that one of them begins
+/// with.
 #[inline]
 fn matches_one(dfa: &dense::DFA<Vec<u32>>, text: &[u8]) -> bool {
     // An automaton without quit octets does not fail.
@@ -137,20 +139,27 @@ fn walk(dfa: &dense::DFA<Vec<u32>>, text: &[u8]) -> u64 {
 }
 
 fn matched(dfa: &dense::DFA<Vec<u32>>, state: StateID) -> u64 {
-    (0..dfa.match_len(state)).fold(0, |found, index| found | 1 << dfa.match_pattern(state, index).as_u32())
+    (0..dfa.match_len(state))
+        .fold(0, |found, index| found | 1 << dfa.match_pattern(state, index).as_u32())
 }
 
 fn automaton(tests: &[TextTest], memory: usize) -> Option<dense::DFA<Vec<u32>>> {
     let config = dense::Config::new()
         .match_kind(MatchKind::All)
         .start_kind(StartKind::Unanchored)
-        // Names are shorter than what it takes to look ahead for the octets that patterns begin with.
+        // Names are shorter than what it takes to look ahead for the octets that patterns begin
+        // with.
         .accelerate(false)
         .dfa_size_limit(Some(memory))
         .determinize_size_limit(Some(2 * memory));
     let patterns: Vec<String> = tests.iter().map(TextTest::as_pattern).collect();
     let limits = thompson::Config::new().utf8(false).nfa_size_limit(Some(memory));
-    dense::Builder::new().configure(config).syntax(syntax()).thompson(limits).build_many(&patterns).ok()
+    dense::Builder::new()
+        .configure(config)
+        .syntax(syntax())
+        .thompson(limits)
+        .build_many(&patterns)
+        .ok()
 }
 
 #[cfg(test)]
@@ -164,7 +173,16 @@ mod tests {
 
     #[test]
     fn every_pattern_answers_as_it_does_alone() {
-        let sources = [r"^ads?\d*\.", "track", r"\.zip$", "^$", "a.*b.*c", r"^[a-z]{3}\.com$", "", r"\bcdn\b"];
+        let sources = [
+            r"^ads?\d*\.",
+            "track",
+            r"\.zip$",
+            "^$",
+            "a.*b.*c",
+            r"^[a-z]{3}\.com$",
+            "",
+            r"\bcdn\b",
+        ];
         let mut tests: Vec<TextTest> =
             sources.iter().map(|source| TextTest::Matches(Pattern::new(source).unwrap())).collect();
         // More than a group holds, and one that is too large for an automaton.
@@ -173,11 +191,17 @@ mod tests {
         let (patterns, places) = Patterns::build(&tests);
         assert!(patterns.groups.iter().any(|group| matches!(group, Group::Alone(_))));
         let long = format!("a{}x.example", "b".repeat(30));
-        for name in ["ads1.example.com", "n17.tracker.zip", ".", "abc.com", "my-cdn.b.c", "n99", &long] {
+        for name in
+            ["ads1.example.com", "n17.tracker.zip", ".", "abc.com", "my-cdn.b.c", "n99", &long]
+        {
             let mut memo = Memo::EMPTY;
             for (test, place) in tests.iter().zip(&places) {
                 let alone = test.holds(NameText::of(&wire(name)).octets());
-                assert_eq!(patterns.matches(*place, &wire(name), &mut memo), alone, "{test:?} of {name}");
+                assert_eq!(
+                    patterns.matches(*place, &wire(name), &mut memo),
+                    alone,
+                    "{test:?} of {name}"
+                );
             }
         }
     }

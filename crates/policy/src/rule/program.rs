@@ -153,7 +153,12 @@ impl Compiled {
         let (mut question, mut answer) = (StageBuilder::default(), StageBuilder::default());
         for (place, rule) in (0..).zip(&rules) {
             if !rule.reads.answer {
-                question.add(RuleId(place), role(rule), &folded(rule, Names::Asked, &mut shared), &mut code);
+                question.add(
+                    RuleId(place),
+                    role(rule),
+                    &folded(rule, Names::Asked, &mut shared),
+                    &mut code,
+                );
             }
             if rule.reads.answer || (rule.reads.names_behind && rule.action.looks_behind()) {
                 // A name behind an alias, which anybody may put there, must not let an answer pass.
@@ -162,9 +167,17 @@ impl Compiled {
             }
         }
         code.finish();
-        let allows_names =
-            rules.iter().any(|rule| rule.decides() && rule.action == Action::Allow && !rule.reads.answer);
-        Self { rules, shared, code, question: question.build(), answer: answer.build(), allows_names }
+        let allows_names = rules
+            .iter()
+            .any(|rule| rule.decides() && rule.action == Action::Allow && !rule.reads.answer);
+        Self {
+            rules,
+            shared,
+            code,
+            question: question.build(),
+            answer: answer.build(),
+            allows_names,
+        }
     }
 
     pub(super) fn rules(&self) -> &[Rule] {
@@ -178,7 +191,9 @@ impl Compiled {
     /// Which limit the rules exceed together, as a clause.
     pub(super) fn excess(&self) -> Option<String> {
         if self.shared.tests.len() > MAX_CLIENT_TESTS {
-            return Some(format!("all rules together ask more than {MAX_CLIENT_TESTS} things about clients"));
+            return Some(format!(
+                "all rules together ask more than {MAX_CLIENT_TESTS} things about clients"
+            ));
         }
         let too_many = self.shared.windows.len() > MAX_WINDOWS;
         too_many.then(|| format!("all rules together have more than {MAX_WINDOWS} different times"))
@@ -193,8 +208,11 @@ fn folded(rule: &Rule, names: Names, shared: &mut Shared) -> Folded {
             let keys = safe_names().map(|name| NameKey { name: name.clone(), reach: Reach::Exact });
             all(vec![Folded::Leaf(Leaf::Names(keys.collect()), Sense::Plain), folded])
         }
-        // Over other transports there is nothing to be truncated: the rules and lists behind this one decide.
-        Action::Truncate => all(vec![shared.fold_client(ClientTest::Transport(Transport::Udp)), folded]),
+        // Over other transports there is nothing to be truncated: the rules and lists behind this
+        // one decide.
+        Action::Truncate => {
+            all(vec![shared.fold_client(ClientTest::Transport(Transport::Udp)), folded])
+        }
         _ => folded,
     }
 }
@@ -227,14 +245,20 @@ impl Program {
         let shared = &compiled.shared;
         let words = shared.clients.len().div_ceil(64);
         let mut facts = vec![0u64; words * clients.profiles()].into_boxed_slice();
-        let places: Vec<Option<usize>> = shared.tests.iter().map(|test| place(clients, test)).collect();
+        let places: Vec<Option<usize>> =
+            shared.tests.iter().map(|test| place(clients, test)).collect();
         for (profile, facts) in profiles(clients).zip(facts.chunks_exact_mut(words.max(1))) {
-            let holds = |test: u32| places[test as usize].is_some_and(|place| clients.holds(profile, place));
-            for (condition, _) in shared.clients.iter().enumerate().filter(|(_, steps)| client_holds(steps, holds)) {
+            let holds = |test: u32| {
+                places[test as usize].is_some_and(|place| clients.holds(profile, place))
+            };
+            for (condition, _) in
+                shared.clients.iter().enumerate().filter(|(_, steps)| client_holds(steps, holds))
+            {
                 facts[condition / 64] |= 1 << (condition % 64);
             }
         }
-        let rests = [&compiled.question, &compiled.answer].map(|stage| stage.rests(&facts, words, clients.profiles()));
+        let rests = [&compiled.question, &compiled.answer]
+            .map(|stage| stage.rests(&facts, words, clients.profiles()));
         let lifts = Lifts::build(clients, switches);
         let nobody = vec![0; words].into_boxed_slice();
         Self { compiled, facts, words, rests, lifts, nobody }
@@ -289,7 +313,12 @@ impl Program {
 
     /// What the rules say about a question. `hours` must be current at [`Question::now`].
     #[must_use]
-    pub fn decide(&self, question: &Question<'_>, hours: &Hours, lists: &impl ListLookup) -> Verdict {
+    pub fn decide(
+        &self,
+        question: &Question<'_>,
+        hours: &Hours,
+        lists: &impl ListLookup,
+    ) -> Verdict {
         let (stage, rests) = (&self.compiled.question, &self.rests[0]);
         let candidates = stage.candidates(question, rests);
         if candidates.is_empty() && self.lifts.is_empty() {
@@ -316,8 +345,8 @@ impl Program {
         self.run(stage, &stage.candidates(question, rests), &mut search)
     }
 
-    /// All rules that hold at a stage and do not decide, in their order, up to the rule that decided: where a verdict
-    /// [has no room](Verdict::overflowed) for them.
+    /// All rules that hold at a stage and do not decide, in their order, up to the rule that
+    /// decided: where a verdict [has no room](Verdict::overflowed) for them.
     #[cold]
     #[must_use]
     pub fn all_noted(
@@ -347,7 +376,8 @@ impl Program {
         noted
     }
 
-    /// A search that goes on from a verdict. It is made where it stays: moving it costs as much as a rule.
+    /// A search that goes on from a verdict. It is made where it stays: moving it costs as much as
+    /// a rule.
     #[inline(always)]
     fn search<'a, L>(
         &'a self,
@@ -360,14 +390,28 @@ impl Program {
         let facts = self.facts.get(start..start + self.words).unwrap_or(&self.nobody);
         Search {
             code: &self.compiled.code,
-            asking: Asking { question, levels, answer, hours, lists, facts, valid_until: u64::MAX, memo: Memo::EMPTY },
+            asking: Asking {
+                question,
+                levels,
+                answer,
+                hours,
+                lists,
+                facts,
+                valid_until: u64::MAX,
+                memo: Memo::EMPTY,
+            },
             verdict: *before,
             first: before.decided.map_or(u32::MAX, |rule| rule.0),
         }
     }
 
     #[inline]
-    fn run<L: ListLookup>(&self, stage: &Stage, candidates: &Candidates<'_>, search: &mut Search<'_, L>) -> Verdict {
+    fn run<L: ListLookup>(
+        &self,
+        stage: &Stage,
+        candidates: &Candidates<'_>,
+        search: &mut Search<'_, L>,
+    ) -> Verdict {
         search.among(candidates.rest);
         search.among(candidates.of_type);
         if let Some(nearest) = &candidates.nearest {
@@ -406,7 +450,8 @@ impl<L: ListLookup> Search<'_, L> {
             if is_lifted && candidate.role == Role::Filters {
                 continue;
             }
-            if candidate.client != Candidate::ANYBODY && !self.asking.client_holds(candidate.client) {
+            if candidate.client != Candidate::ANYBODY && !self.asking.client_holds(candidate.client)
+            {
                 continue;
             }
             if !self.code.holds(candidate.code, &mut self.asking) {
@@ -422,8 +467,12 @@ impl<L: ListLookup> Search<'_, L> {
     /// Adds the candidates that hold and do not decide, before the rule that decides.
     fn noted_among(&mut self, candidates: &[Candidate], noted: &mut Vec<RuleId>) {
         for candidate in candidates.iter().filter(|candidate| candidate.role == Role::Noted) {
-            let is_for = candidate.client == Candidate::ANYBODY || self.asking.client_holds(candidate.client);
-            if candidate.rule < self.first && is_for && self.code.holds(candidate.code, &mut self.asking) {
+            let is_for = candidate.client == Candidate::ANYBODY
+                || self.asking.client_holds(candidate.client);
+            if candidate.rule < self.first
+                && is_for
+                && self.code.holds(candidate.code, &mut self.asking)
+            {
                 noted.push(RuleId(candidate.rule));
             }
         }
@@ -445,9 +494,12 @@ impl<L: ListLookup> Search<'_, L> {
 impl Lifts {
     fn build(clients: &Clients, switches: &Switches) -> Self {
         let pauses = vec![None; clients.profiles()].into_boxed_slice();
-        let mut lifts = Self { pauses, has_pauses: !switches.pauses.is_empty(), grants: Vec::new() };
+        let mut lifts =
+            Self { pauses, has_pauses: !switches.pauses.is_empty(), grants: Vec::new() };
         for (number, pause) in (0..).zip(&switches.pauses) {
-            for profile in profiles(clients).filter(|profile| is_for(&pause.scope, clients, *profile)) {
+            for profile in
+                profiles(clients).filter(|profile| is_for(&pause.scope, clients, *profile))
+            {
                 let longest = &mut lifts.pauses[usize::from(profile.0)];
                 if longest.is_none_or(|(_, until)| until < pause.until) {
                     *longest = Some((number, pause.until));
@@ -458,7 +510,9 @@ impl Lifts {
             // A name that can't be read was refused when the grant was made.
             let Ok(name) = super::action::name(&grant.name) else { continue };
             let mut bits = vec![0u64; clients.profiles().div_ceil(64)].into_boxed_slice();
-            for profile in profiles(clients).filter(|profile| is_for(&grant.scope, clients, *profile)) {
+            for profile in
+                profiles(clients).filter(|profile| is_for(&grant.scope, clients, *profile))
+            {
                 bits[usize::from(profile.0) / 64] |= 1 << (profile.0 % 64);
             }
             lifts.grants.push(CompiledGrant { number, name, until: grant.until, profiles: bits });
@@ -484,7 +538,8 @@ impl Lifts {
             return;
         }
         for grant in &self.grants {
-            let is_for = grant.profiles.get(place / 64).is_some_and(|word| word >> (place % 64) & 1 != 0);
+            let is_for =
+                grant.profiles.get(place / 64).is_some_and(|word| word >> (place % 64) & 1 != 0);
             if is_for && question.now < grant.until && is_under(question.qname, &grant.name) {
                 verdict.lifted = Some(Lift::Grant(grant.number));
                 verdict.valid_until = grant.until;

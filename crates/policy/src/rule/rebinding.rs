@@ -26,7 +26,8 @@ impl Exceptions {
     /// # Errors
     /// One of them is no name; it and the reason.
     pub fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
-        let wire = |text: &str| super::action::name(text).map_err(|reason| format!("`{text}`: {reason}"));
+        let wire =
+            |text: &str| super::action::name(text).map_err(|reason| format!("`{text}`: {reason}"));
         Ok(Self { names: names.into_iter().map(wire).collect::<Result<_, _>>()? })
     }
 
@@ -35,10 +36,14 @@ impl Exceptions {
     }
 }
 
-/// Does an answer lead a name into a private network? `addresses` are those of its A and AAAA records
-/// and of the hints of its SVCB and HTTPS records; the first private one is given.
+/// Does an answer lead a name into a private network? `addresses` are those of its A and AAAA
+/// records and of the hints of its SVCB and HTTPS records; the first private one is given.
 #[must_use]
-pub fn rebinds(qname: &[u8], mut addresses: impl Iterator<Item = IpAddr>, exceptions: &Exceptions) -> Option<IpAddr> {
+pub fn rebinds(
+    qname: &[u8],
+    mut addresses: impl Iterator<Item = IpAddr>,
+    exceptions: &Exceptions,
+) -> Option<IpAddr> {
     let private = addresses.find(|address| is_private(*address))?;
     (!exceptions.contains(qname)).then_some(private)
 }
@@ -58,11 +63,16 @@ pub fn is_private(address: IpAddr) -> bool {
 /// RFC 1918, RFC 1122 §3.2.1.3 (this network, loopback), RFC 3927, RFC 6598.
 fn is_private_v4(address: Ipv4Addr) -> bool {
     let [a, b, ..] = address.octets();
-    address.is_private() || address.is_loopback() || address.is_link_local() || a == 0 || (a == 100 && b & 0xc0 == 64)
+    address.is_private()
+        || address.is_loopback()
+        || address.is_link_local()
+        || a == 0
+        || (a == 100 && b & 0xc0 == 64)
 }
 
-/// RFC 4291 §2.5 (unspecified, loopback, link-local), RFC 4193, RFC 3879 (site-local of old), RFC 8215 (translators of
-/// this network: where in the address the IPv4 address is, only they know).
+/// RFC 4291 §2.5 (unspecified, loopback, link-local), RFC 4193, RFC 3879 (site-local of old),
+/// RFC 8215 (translators of this network: where in the address the IPv4 address is, only they
+/// know).
 fn is_private_v6(address: Ipv6Addr) -> bool {
     let [first, second, third, ..] = address.segments();
     address.is_unspecified()
@@ -73,8 +83,8 @@ fn is_private_v6(address: Ipv6Addr) -> bool {
         || first & 0xffc0 == 0xfec0
 }
 
-/// The IPv4 address in an IPv6 address: mapped or compatible (RFC 4291 §2.5.5), IPv4-translated (RFC 7915 §1.3), NAT64
-/// by the well-known prefix (RFC 6052 §2.1), 6to4 (RFC 3056 §2).
+/// The IPv4 address in an IPv6 address: mapped or compatible (RFC 4291 §2.5.5), IPv4-translated
+/// (RFC 7915 §1.3), NAT64 by the well-known prefix (RFC 6052 §2.1), 6to4 (RFC 3056 §2).
 #[must_use]
 pub fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let s = address.segments();
@@ -119,8 +129,14 @@ mod tests {
         ] {
             assert!(is_private(text.parse().unwrap()), "{text}");
         }
-        for text in ["192.0.2.1", "172.32.0.1", "100.128.0.1", "2001:db8::1", "::ffff:192.0.2.1", "64:ff9b::192.0.2.1"]
-        {
+        for text in [
+            "192.0.2.1",
+            "172.32.0.1",
+            "100.128.0.1",
+            "2001:db8::1",
+            "::ffff:192.0.2.1",
+            "64:ff9b::192.0.2.1",
+        ] {
             assert!(!is_private(text.parse().unwrap()), "{text}");
         }
     }
@@ -129,8 +145,9 @@ mod tests {
     fn names_with_an_exception_may_lead_home() {
         let exceptions = Exceptions::new(["plex.direct", "home.example."]).unwrap();
         let addresses = ["192.0.2.1".parse().unwrap(), "::ffff:10.0.0.1".parse().unwrap()];
-        let rebinds =
-            |text: &str| rebinds(&super::super::action::name(text).unwrap(), addresses.into_iter(), &exceptions);
+        let rebinds = |text: &str| {
+            rebinds(&super::super::action::name(text).unwrap(), addresses.into_iter(), &exceptions)
+        };
         assert_eq!(rebinds("evil.example"), Some(addresses[1]));
         assert_eq!((rebinds("a.plex.direct"), rebinds("home.example")), (None, None));
         assert!(Exceptions::new(["a..b"]).is_err());

@@ -119,7 +119,9 @@ impl Rules {
             match rule(spec, vocabulary) {
                 Ok(rule) if spec.enabled => ordered.push((spec.priority, rule)),
                 Ok(_) => {}
-                Err(found) => faults.extend(found.into_iter().map(|found| fault(place, spec, found))),
+                Err(found) => {
+                    faults.extend(found.into_iter().map(|found| fault(place, spec, found)))
+                }
             }
         }
         if !faults.is_empty() {
@@ -163,7 +165,9 @@ fn rule(spec: &RuleSpec, vocabulary: &Vocabulary) -> Result<Rule, Vec<PartFault>
     let action = Action::of(spec).map_err(|message| noted(RulePart::Action, message)).ok();
     let zone = spec.time_zone.as_deref().unwrap_or(&vocabulary.time_zone);
     let named = Zone::find(zone).map_err(|message| noted(RulePart::TimeZone, message)).ok();
-    let tree = check(&spec.when, vocabulary).map_err(|fault| noted(RulePart::When, located(&fault, &spec.when))).ok();
+    let tree = check(&spec.when, vocabulary)
+        .map_err(|fault| noted(RulePart::When, located(&fault, &spec.when)))
+        .ok();
     let reads = tree.as_ref().map(Node::reads).unwrap_or_default();
     if reads.answer && action.as_ref().is_some_and(Action::is_of_question) {
         let message = "this action is taken on the question, but the condition reads the answer";

@@ -28,7 +28,8 @@ pub(super) enum TimeTest {
     Weekday(Vec<u8>),
     /// Is it Saturday or Sunday?
     Weekend,
-    /// From one minute of the day up to, and without, another one; across midnight if that is earlier.
+    /// From one minute of the day up to, and without, another one; across midnight if that is
+    /// earlier.
     Between(u16, u16),
 }
 
@@ -78,14 +79,16 @@ impl Zone {
         TimeZoneDatabase::bundled().available().map(|name| name.to_string()).collect()
     }
 
-    /// The time at `now`, in Unix seconds, as the clocks of the zone show it: date, time of day and offset.
+    /// The time at `now`, in Unix seconds, as the clocks of the zone show it: date, time of day and
+    /// offset.
     #[must_use]
     pub fn shown(&self, now: u64) -> String {
         timestamp(now).to_zoned(self.zone.clone()).strftime("%Y-%m-%d %H:%M:%S %:z").to_string()
     }
 
-    /// The Unix second at which the clocks of the zone show a date and a time of day, such as `2026-11-22 21:30`; none if
-    /// the text is neither that nor a time after 1970. In the hour that clocks show twice it is the first.
+    /// The Unix second at which the clocks of the zone show a date and a time of day, such as
+    /// `2026-11-22 21:30`; none if the text is neither that nor a time after 1970. In the hour that
+    /// clocks show twice it is the first.
     #[must_use]
     pub fn read(&self, text: &str) -> Option<u64> {
         let time: jiff::civil::DateTime = text.trim().parse().ok()?;
@@ -93,7 +96,8 @@ impl Zone {
         u64::try_from(at.as_second()).ok()
     }
 
-    /// Seconds into the local week at `now` (Unix seconds), and when the zone's offset changes next.
+    /// Seconds into the local week at `now` (Unix seconds), and when the zone's offset changes
+    /// next.
     fn local(&self, now: u64) -> (u32, u64) {
         let at = timestamp(now);
         let local = at.as_second() + i64::from(self.zone.to_offset(at).seconds());
@@ -110,7 +114,10 @@ impl Zone {
 
 /// Times that no calendar has are its last one.
 fn timestamp(now: u64) -> Timestamp {
-    i64::try_from(now).ok().and_then(|now| Timestamp::from_second(now).ok()).unwrap_or(Timestamp::MAX)
+    i64::try_from(now)
+        .ok()
+        .and_then(|now| Timestamp::from_second(now).ok())
+        .unwrap_or(Timestamp::MAX)
 }
 
 /// A set of the minutes of a week.
@@ -140,7 +147,9 @@ impl Week {
 
     /// The minutes that differ from the one before them, ascending.
     fn edges(&self) -> Box<[u16]> {
-        let differs = |minute: &usize| self.holds(*minute) != self.holds((minute + WEEK_MINUTES - 1) % WEEK_MINUTES);
+        let differs = |minute: &usize| {
+            self.holds(*minute) != self.holds((minute + WEEK_MINUTES - 1) % WEEK_MINUTES)
+        };
         (0..WEEK_MINUTES).filter(differs).map(|minute| minute as u16).collect()
     }
 }
@@ -192,7 +201,10 @@ mod tests {
 
     #[test]
     fn a_time_is_shown_as_the_clocks_of_its_zone_do() {
-        assert_eq!(Zone::named("Europe/Berlin").unwrap().shown(1_782_900_000), "2026-07-01 12:00:00 +02:00");
+        assert_eq!(
+            Zone::named("Europe/Berlin").unwrap().shown(1_782_900_000),
+            "2026-07-01 12:00:00 +02:00"
+        );
         assert_eq!(Zone::named("UTC").unwrap().shown(0), "1970-01-01 00:00:00 +00:00");
     }
 

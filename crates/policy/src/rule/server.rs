@@ -7,7 +7,8 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 const DNS_PORT: u16 = 53;
 
 /// How servers are written, for messages. `192.0.2.1@5353`, as other servers write it, is the same.
-pub const SERVER_FORM: &str = "a server such as \"192.0.2.1\", \"192.0.2.1:5353\" or \"[2001:db8::1]:5353\"";
+pub const SERVER_FORM: &str =
+    "a server such as \"192.0.2.1\", \"192.0.2.1:5353\" or \"[2001:db8::1]:5353\"";
 
 /// An address as it is written, with or without a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,18 +42,25 @@ impl fmt::Display for ServerFault {
 }
 
 impl WrittenAddress {
-    /// Reads `192.0.2.1`, `192.0.2.1:5353`, `[2001:db8::1]:5353`, and `ADDRESS@PORT` of both families. `interface` gives
-    /// the number of the network interface in `fe80::1%eth0`.
+    /// Reads `192.0.2.1`, `192.0.2.1:5353`, `[2001:db8::1]:5353`, and `ADDRESS@PORT` of both
+    /// families. `interface` gives the number of the network interface in `fe80::1%eth0`.
     pub fn read(text: &str, interface: impl Fn(&str) -> Option<u32>) -> Option<Self> {
         let (host, port) = split_port(text)?;
         let has_port = port.is_some();
         // `u16::from_str` would take a sign.
         let is_number = |digits: &&str| digits.bytes().all(|digit| digit.is_ascii_digit());
-        let port = port.map_or(Some(DNS_PORT), |digits| Some(digits).filter(is_number)?.parse().ok())?;
+        let port =
+            port.map_or(Some(DNS_PORT), |digits| Some(digits).filter(is_number)?.parse().ok())?;
         let addr = match host.split_once('%') {
             Some((address, scope)) => {
                 let address: Ipv6Addr = address.parse().ok()?;
-                SocketAddrV6::new(address, port, 0, scope.parse().ok().or_else(|| interface(scope))?).into()
+                SocketAddrV6::new(
+                    address,
+                    port,
+                    0,
+                    scope.parse().ok().or_else(|| interface(scope))?,
+                )
+                .into()
             }
             None => SocketAddr::new(host.parse::<IpAddr>().ok()?, port),
         };
@@ -64,8 +72,12 @@ impl WrittenAddress {
 ///
 /// # Errors
 /// The text has another form, or such an address is nobody's.
-pub fn server_address(text: &str, interface: impl Fn(&str) -> Option<u32>) -> Result<SocketAddr, ServerFault> {
-    let WrittenAddress { addr, .. } = WrittenAddress::read(text, interface).ok_or(ServerFault::Form)?;
+pub fn server_address(
+    text: &str,
+    interface: impl Fn(&str) -> Option<u32>,
+) -> Result<SocketAddr, ServerFault> {
+    let WrittenAddress { addr, .. } =
+        WrittenAddress::read(text, interface).ok_or(ServerFault::Form)?;
     match () {
         () if addr.port() == 0 => Err(ServerFault::NoPort),
         () if addr.ip().is_unspecified() || addr.ip().is_multicast() => Err(ServerFault::NotOne),

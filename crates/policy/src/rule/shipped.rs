@@ -1,4 +1,5 @@
-//! The rule sets that are part of the program: names of services, and strict forms of search engines.
+//! The rule sets that are part of the program: names of services, and strict forms of search
+//! engines.
 //!
 //! The data is in `data/*.toml`; that it is sound is tested.
 
@@ -17,7 +18,8 @@ const SAFE_SEARCH: &str = include_str!("../../data/safe-search.toml");
 type Names = Vec<Box<[u8]>>;
 
 static SERVICE_NAMES: LazyLock<Vec<(String, Names)>> = LazyLock::new(read_services);
-static SAFE_NAMES: LazyLock<HashMap<Box<[u8]>, SafeName, HashKey>> = LazyLock::new(read_safe_search);
+static SAFE_NAMES: LazyLock<HashMap<Box<[u8]>, SafeName, HashKey>> =
+    LazyLock::new(read_safe_search);
 
 /// What a name of a search engine or a video site is answered with.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -89,13 +91,17 @@ fn read_services() -> Vec<(String, Names)> {
 }
 
 fn read_safe_search() -> HashMap<Box<[u8]>, SafeName, HashKey> {
-    let file: SafeSearch = toml::from_str(SAFE_SEARCH).unwrap_or(SafeSearch { provider: Vec::new() });
+    let file: SafeSearch =
+        toml::from_str(SAFE_SEARCH).unwrap_or(SafeSearch { provider: Vec::new() });
     let mut found = HashMap::with_hasher(HashKey::default());
     for provider in file.provider {
         let Some(target) = target(&provider.to) else { continue };
         for text in provider.names.iter().flat_map(|text| with_endings(text, &provider.endings)) {
             if let Ok(name) = name(&text) {
-                found.insert(name, SafeName { provider: provider.name.clone(), target: target.clone() });
+                found.insert(
+                    name,
+                    SafeName { provider: provider.name.clone(), target: target.clone() },
+                );
             }
         }
     }
@@ -128,14 +134,20 @@ mod tests {
         assert_eq!(services.service.len(), SERVICE_NAMES.len());
         for (written, (service, names)) in services.service.iter().zip(SERVICE_NAMES.iter()) {
             assert_eq!(written.names.len(), names.len(), "{service}");
-            assert!(names.iter().all(|name| avocet_wire::name::labels(name).count() >= 2), "{service}");
+            assert!(
+                names.iter().all(|name| avocet_wire::name::labels(name).count() >= 2),
+                "{service}"
+            );
         }
         assert!(SERVICE_NAMES.is_sorted_by(|a, b| a.0 < b.0));
         let engines: SafeSearch = toml::from_str(SAFE_SEARCH).unwrap();
         for provider in &engines.provider {
             assert!(target(&provider.to).is_some(), "{}", provider.name);
         }
-        let written = engines.provider.iter().map(|provider| provider.names.len() * provider.endings.len().max(1));
+        let written = engines
+            .provider
+            .iter()
+            .map(|provider| provider.names.len() * provider.endings.len().max(1));
         assert_eq!(written.sum::<usize>(), SAFE_NAMES.len());
     }
 

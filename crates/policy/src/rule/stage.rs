@@ -67,7 +67,11 @@ impl Stage {
 
     /// The rules that may hold for the question, as far as its name, its type and its client say.
     #[inline]
-    pub(super) fn candidates<'a>(&'a self, question: &Question<'a>, rests: &'a Rests) -> Candidates<'a> {
+    pub(super) fn candidates<'a>(
+        &'a self,
+        question: &Question<'a>,
+        rests: &'a Rests,
+    ) -> Candidates<'a> {
         Candidates {
             rest: rests.of(question.profile.0.into()),
             of_type: self.of_type(question.qtype.0),
@@ -90,15 +94,21 @@ impl Stage {
     /// Finds for each profile the rules that may hold; `facts` are so many words a profile.
     pub(super) fn rests(&self, facts: &[u64], words: usize, profiles: usize) -> Rests {
         let mut numbers: HashMap<Vec<u32>, u32> = HashMap::new();
-        let mut rests = Rests { by_profile: vec![0; profiles].into_boxed_slice(), lists: Vec::new() };
+        let mut rests =
+            Rests { by_profile: vec![0; profiles].into_boxed_slice(), lists: Vec::new() };
         for (profile, list) in rests.by_profile.iter_mut().enumerate() {
             let facts = &facts[profile * words..(profile + 1) * words];
-            let holds = |condition: u32| facts[condition as usize / 64] >> (condition % 64) & 1 != 0;
-            let may_hold = |candidate: &Candidate| candidate.client == Candidate::ANYBODY || holds(candidate.client);
-            let places: Vec<u32> =
-                (0..self.rest.len() as u32).filter(|at| may_hold(&self.rest[*at as usize])).collect();
+            let holds =
+                |condition: u32| facts[condition as usize / 64] >> (condition % 64) & 1 != 0;
+            let may_hold = |candidate: &Candidate| {
+                candidate.client == Candidate::ANYBODY || holds(candidate.client)
+            };
+            let places: Vec<u32> = (0..self.rest.len() as u32)
+                .filter(|at| may_hold(&self.rest[*at as usize]))
+                .collect();
             *list = *numbers.entry(places).or_insert_with_key(|places| {
-                let free = |at: &u32| Candidate { client: Candidate::ANYBODY, ..self.rest[*at as usize] };
+                let free =
+                    |at: &u32| Candidate { client: Candidate::ANYBODY, ..self.rest[*at as usize] };
                 rests.lists.push(places.iter().map(free).collect());
                 rests.lists.len() as u32 - 1
             });
@@ -117,7 +127,8 @@ pub(super) struct StageBuilder {
 }
 
 impl StageBuilder {
-    /// Adds a rule under what its condition needs; alternatives that need different things one by one.
+    /// Adds a rule under what its condition needs; alternatives that need different things one by
+    /// one.
     pub(super) fn add(&mut self, rule: RuleId, role: Role, folded: &Folded, code: &mut Code) {
         self.asks_for_levels |= asks_for_levels(folded);
         match folded {
@@ -137,15 +148,20 @@ impl StageBuilder {
         };
         // What the index has found need not be asked again.
         parts.retain(|part| !is_what_is_needed(part, &need));
-        let client = parts.iter().position(|part| matches!(part, Folded::Leaf(Leaf::Client(_), Sense::Plain)));
+        let client = parts
+            .iter()
+            .position(|part| matches!(part, Folded::Leaf(Leaf::Client(_), Sense::Plain)));
         let client = match client.map(|at| parts.remove(at)) {
             Some(Folded::Leaf(Leaf::Client(number), _)) => number,
             _ => Candidate::ANYBODY,
         };
-        let candidate = Candidate { rule: rule.0, client, code: code.write(&Folded::All(parts)), role };
+        let candidate =
+            Candidate { rule: rule.0, client, code: code.write(&Folded::All(parts)), role };
         match need {
             Need::Names(keys) => self.names.extend(keys.into_iter().map(|key| (key, candidate))),
-            Need::Types(types) => types.iter().for_each(|qtype| self.types.entry(*qtype).or_default().push(candidate)),
+            Need::Types(types) => {
+                types.iter().for_each(|qtype| self.types.entry(*qtype).or_default().push(candidate))
+            }
             Need::Nothing => self.rest.push(candidate),
         }
     }

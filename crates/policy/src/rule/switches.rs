@@ -1,7 +1,7 @@
 //! Pauses and grants: what lifts filtering for a time and ends by itself.
 //!
-//! They are data, kept apart from the rules: the caller stores them, so that they survive a restart,
-//! and builds the program anew when they change.
+//! They are data, kept apart from the rules: the caller stores them, so that they survive a
+//! restart, and builds the program anew when they change.
 
 use std::net::IpAddr;
 
@@ -119,14 +119,22 @@ impl Switches {
     /// The Unix second after `now` at which something ends next.
     #[must_use]
     pub fn next_boundary(&self, now: u64) -> Option<u64> {
-        let ends = self.pauses.iter().map(|pause| pause.until).chain(self.grants.iter().map(|grant| grant.until));
+        let ends = self
+            .pauses
+            .iter()
+            .map(|pause| pause.until)
+            .chain(self.grants.iter().map(|grant| grant.until));
         ends.filter(|until| *until > now).min()
     }
 
     /// What must be known of clients to tell for whom they are.
     #[must_use]
     pub fn client_tests(&self) -> Vec<ClientTest> {
-        let scopes = self.pauses.iter().map(|pause| &pause.scope).chain(self.grants.iter().map(|grant| &grant.scope));
+        let scopes = self
+            .pauses
+            .iter()
+            .map(|pause| &pause.scope)
+            .chain(self.grants.iter().map(|grant| &grant.scope));
         let mut tests: Vec<ClientTest> = Vec::new();
         for test in scopes.filter_map(Scope::test) {
             if !tests.contains(&test) {
@@ -155,8 +163,14 @@ mod tests {
         let kids = Scope::Group("kids".to_owned());
         switches.pause(Pause { scope: Scope::All, until: 100 }).unwrap();
         switches.pause(Pause { scope: Scope::All, until: 50 }).unwrap();
-        switches.grant(Grant { name: "a.example".to_owned(), scope: kids.clone(), until: 70 }).unwrap();
-        assert!(switches.grant(Grant { name: "a..b".to_owned(), scope: kids.clone(), until: 70 }).is_err());
+        switches
+            .grant(Grant { name: "a.example".to_owned(), scope: kids.clone(), until: 70 })
+            .unwrap();
+        assert!(
+            switches
+                .grant(Grant { name: "a..b".to_owned(), scope: kids.clone(), until: 70 })
+                .is_err()
+        );
         assert_eq!(
             (switches.pauses.len(), switches.next_boundary(10), switches.next_boundary(50)),
             (1, Some(50), Some(70))
@@ -170,8 +184,12 @@ mod tests {
     #[test]
     fn they_are_written_and_read_as_text() {
         let mut switches = Switches::default();
-        switches.pause(Pause { scope: Scope::Client("tv".to_owned()), until: 1_795_298_400 }).unwrap();
-        switches.grant(Grant { name: "a.example".to_owned(), scope: Scope::All, until: 7 }).unwrap();
+        switches
+            .pause(Pause { scope: Scope::Client("tv".to_owned()), until: 1_795_298_400 })
+            .unwrap();
+        switches
+            .grant(Grant { name: "a.example".to_owned(), scope: Scope::All, until: 7 })
+            .unwrap();
         let text = toml::to_string(&switches).unwrap();
         assert_eq!(toml::from_str::<Switches>(&text).unwrap(), switches);
     }

@@ -89,7 +89,8 @@ impl Comparison {
 pub(super) fn parse(expression: &str) -> Result<Expr, Fault> {
     if expression.len() > MAX_EXPRESSION {
         let message = format!("the expression is longer than {MAX_EXPRESSION} octets");
-        return Err(Fault::at(Span::new(0, 1), message).advise("put the names into a list and ask for `list(\"...\")`"));
+        return Err(Fault::at(Span::new(0, 1), message)
+            .advise("put the names into a list and ask for `list(\"...\")`"));
     }
     let mut parser = Parser { tokens: tokens(expression)?, at: 0, depth: 0 };
     let tree = parser.expression()?;
@@ -131,7 +132,9 @@ impl Parser {
 
     fn unexpected(&self, wanted: &str) -> Fault {
         match self.peek() {
-            Token::End => Fault::at(self.span(), format!("the expression ends where {wanted} should follow")),
+            Token::End => {
+                Fault::at(self.span(), format!("the expression ends where {wanted} should follow"))
+            }
             _ => Fault::at(self.span(), format!("{wanted} should stand here")),
         }
     }
@@ -191,7 +194,8 @@ impl Parser {
         self.advance();
         let right = self.unary()?;
         if self.comparison_sign()?.is_some() {
-            return Err(Fault::at(self.span(), "comparisons can't be chained").advise("join two of them by `&&`"));
+            return Err(Fault::at(self.span(), "comparisons can't be chained")
+                .advise("join two of them by `&&`"));
         }
         let span = left.span.to(right.span);
         Ok(Expr { kind: Kind::Compare(comparison, Box::new(left), Box::new(right)), span })
@@ -207,7 +211,9 @@ impl Parser {
             Token::Sign(">=") => Comparison::AtLeast,
             Token::Name(name) if name == "in" => Comparison::In,
             Token::Sign("+" | "-" | "*" | "/" | "%") => {
-                return Err(Fault::at(self.span(), "rules don't calculate").advise("write the result"));
+                return Err(
+                    Fault::at(self.span(), "rules don't calculate").advise("write the result")
+                );
             }
             _ => return Ok(None),
         }))
@@ -220,7 +226,9 @@ impl Parser {
             return Ok(Expr { kind: Kind::Not(Box::new(inner)), span });
         }
         if let Some(span) = self.accept("-") {
-            let Token::Number(number) = *self.peek() else { return Err(self.unexpected("a number")) };
+            let Token::Number(number) = *self.peek() else {
+                return Err(self.unexpected("a number"));
+            };
             let span = span.to(self.advance());
             return Ok(Expr { kind: Kind::Number(-number), span });
         }
@@ -230,7 +238,10 @@ impl Parser {
             value = match self.arguments()? {
                 Some((arguments, end)) => {
                     let span = value.span.to(end);
-                    Expr { kind: Kind::Call { target: Some(Box::new(value)), name, arguments }, span }
+                    Expr {
+                        kind: Kind::Call { target: Some(Box::new(value)), name, arguments },
+                        span,
+                    }
                 }
                 None => {
                     let span = value.span.to(name.span);
@@ -274,7 +285,9 @@ impl Parser {
         let name = self.word()?;
         let span = name.span;
         Ok(match self.arguments()? {
-            Some((arguments, end)) => Expr { kind: Kind::Call { target: None, name, arguments }, span: span.to(end) },
+            Some((arguments, end)) => {
+                Expr { kind: Kind::Call { target: None, name, arguments }, span: span.to(end) }
+            }
             None => Expr { kind: Kind::Name(name.text), span },
         })
     }
@@ -313,7 +326,8 @@ mod tests {
 
     /// The tree with brackets around everything.
     fn written(expr: &Expr) -> String {
-        let join = |parts: &[Expr], sign: &str| parts.iter().map(written).collect::<Vec<_>>().join(sign);
+        let join =
+            |parts: &[Expr], sign: &str| parts.iter().map(written).collect::<Vec<_>>().join(sign);
         match &expr.kind {
             Kind::Bool(value) => value.to_string(),
             Kind::Number(number) => number.to_string(),
@@ -322,7 +336,8 @@ mod tests {
             Kind::Name(name) => name.clone(),
             Kind::Member(target, name) => format!("{}.{}", written(target), name.text),
             Kind::Call { target, name, arguments } => {
-                let target = target.as_ref().map(|target| written(target) + ".").unwrap_or_default();
+                let target =
+                    target.as_ref().map(|target| written(target) + ".").unwrap_or_default();
                 format!("{target}{}({})", name.text, join(arguments, ", "))
             }
             Kind::Not(inner) => format!("!{}", written(inner)),

@@ -35,7 +35,9 @@ impl TextTest {
             Self::OneOf(all) => all.iter().any(|one| one.as_bytes() == text),
             Self::StartsWith(start) => text.starts_with(start.as_bytes()),
             Self::EndsWith(end) => text.ends_with(end.as_bytes()),
-            Self::Contains(part) => part.is_empty() || text.windows(part.len()).any(|window| window == part.as_bytes()),
+            Self::Contains(part) => {
+                part.is_empty() || text.windows(part.len()).any(|window| window == part.as_bytes())
+            }
             Self::Matches(pattern) => pattern.regex.is_match(text),
         }
     }
@@ -78,7 +80,9 @@ impl Pattern {
         let limits = Regex::config().nfa_size_limit(Some(MAX_PATTERN_MEMORY)).utf8_empty(false);
         match Regex::builder().configure(limits).syntax(syntax()).build(source) {
             Ok(regex) => Ok(Self { source: source.to_owned(), regex: Arc::new(regex) }),
-            Err(error) if error.size_limit().is_some() => Err("the pattern is too large when compiled".to_owned()),
+            Err(error) if error.size_limit().is_some() => {
+                Err("the pattern is too large when compiled".to_owned())
+            }
             Err(error) => Err(reason(&error)),
         }
     }
@@ -143,7 +147,9 @@ impl NameText {
         let labels = name.get(1..name.len().min(MAX_NAME).saturating_sub(1)).unwrap_or_default();
         self.len = labels.len();
         short::copy(labels, &mut self.octets[..labels.len()]);
-        for block in self.octets.as_chunks_mut::<BLOCK>().0.iter_mut().take(labels.len().div_ceil(BLOCK)) {
+        for block in
+            self.octets.as_chunks_mut::<BLOCK>().0.iter_mut().take(labels.len().div_ceil(BLOCK))
+        {
             block.iter_mut().for_each(|octet| *octet = seen(*octet));
         }
         // Each further length stands where the dot is.
@@ -202,7 +208,8 @@ mod tests {
 
     #[test]
     fn patterns_are_bounded_and_their_faults_are_one_line() {
-        for source in ["(", "a{99999}", "[z-a]", "(?:a{1000}){1000}", &"a".repeat(MAX_PATTERN + 1)] {
+        for source in ["(", "a{99999}", "[z-a]", "(?:a{1000}){1000}", &"a".repeat(MAX_PATTERN + 1)]
+        {
             let reason = Pattern::new(source).unwrap_err();
             assert!(!reason.is_empty() && !reason.contains('\n'), "{reason}");
         }

@@ -15,7 +15,8 @@ pub(super) enum Token {
 
 /// Signs by length: what is longer is tried first.
 const SIGNS: [&str; 22] = [
-    "&&", "||", "==", "!=", "<=", ">=", "!", "<", ">", "?", ":", ".", ",", "(", ")", "[", "]", "-", "+", "*", "/", "%",
+    "&&", "||", "==", "!=", "<=", ">=", "!", "<", ">", "?", ":", ".", ",", "(", ")", "[", "]", "-",
+    "+", "*", "/", "%",
 ];
 
 /// Splits an expression into its words; the last one is [`Token::End`].
@@ -68,7 +69,8 @@ fn number(rest: &str, at: usize) -> Result<(Token, usize), Fault> {
     };
     match value {
         Ok(value) => Ok((Token::Number(value), len)),
-        Err(_) => Err(Fault::at(Span::new(at, at + len), "not a whole number").advise("text goes into quotes")),
+        Err(_) => Err(Fault::at(Span::new(at, at + len), "not a whole number")
+            .advise("text goes into quotes")),
     }
 }
 
@@ -132,7 +134,8 @@ mod tests {
 
     #[track_caller]
     fn check(expression: &str, expected: &[Token]) {
-        let found: Vec<Token> = tokens(expression).unwrap().into_iter().map(|(token, _)| token).collect();
+        let found: Vec<Token> =
+            tokens(expression).unwrap().into_iter().map(|(token, _)| token).collect();
         assert_eq!(found, expected);
     }
 
@@ -154,7 +157,9 @@ mod tests {
 
     #[test]
     fn what_is_no_word_is_a_fault_at_its_column() {
-        for (expression, column) in [("qtype = 1", 7), ("a \"b", 3), (r#""a\d""#, 3), ("12ab", 1), ("ä", 1)] {
+        for (expression, column) in
+            [("qtype = 1", 7), ("a \"b", 3), (r#""a\d""#, 3), ("12ab", 1), ("ä", 1)]
+        {
             let fault = tokens(expression).unwrap_err();
             assert_eq!(fault.column(expression), column, "{expression}: {fault}");
         }

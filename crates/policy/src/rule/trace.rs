@@ -88,10 +88,17 @@ impl fmt::Display for Trace {
 ///
 /// # Errors
 /// The expression is wrong.
-pub fn test(expression: &str, vocabulary: &Vocabulary, sample: &Sample<'_>) -> Result<Trace, Fault> {
+pub fn test(
+    expression: &str,
+    vocabulary: &Vocabulary,
+    sample: &Sample<'_>,
+) -> Result<Trace, Fault> {
     let tree = check(expression, vocabulary)?;
     let Some(zone) = Zone::named(&vocabulary.time_zone) else {
-        return Err(Fault::at(Span::default(), format!("there is no time zone `{}`", vocabulary.time_zone)));
+        return Err(Fault::at(
+            Span::default(),
+            format!("there is no time zone `{}`", vocabulary.time_zone),
+        ));
     };
     let mut steps = Vec::new();
     tree.traced(&zone, sample, 0, &mut steps);
@@ -100,19 +107,25 @@ pub fn test(expression: &str, vocabulary: &Vocabulary, sample: &Sample<'_>) -> R
 
 impl Node {
     /// Does the condition hold of the sample?
-    fn traced(&self, zone: &Zone, sample: &Sample<'_>, depth: usize, steps: &mut Vec<Step>) -> bool {
+    fn traced(
+        &self,
+        zone: &Zone,
+        sample: &Sample<'_>,
+        depth: usize,
+        steps: &mut Vec<Step>,
+    ) -> bool {
         let place = steps.len();
         steps.push(Step { span: self.span, depth, holds: None });
         let mut ask = |part: &Self| part.traced(zone, sample, depth + 1, steps);
         let holds = match &self.kind {
             NodeKind::Const(value) => *value,
             NodeKind::Not(inner) => !ask(inner),
-            NodeKind::All(parts) => {
-                chain(parts, EndsAt::False, depth, steps, |part, steps| part.traced(zone, sample, depth + 1, steps))
-            }
-            NodeKind::Any(parts) => {
-                chain(parts, EndsAt::True, depth, steps, |part, steps| part.traced(zone, sample, depth + 1, steps))
-            }
+            NodeKind::All(parts) => chain(parts, EndsAt::False, depth, steps, |part, steps| {
+                part.traced(zone, sample, depth + 1, steps)
+            }),
+            NodeKind::Any(parts) => chain(parts, EndsAt::True, depth, steps, |part, steps| {
+                part.traced(zone, sample, depth + 1, steps)
+            }),
             NodeKind::If(parts) => {
                 let [condition, then, otherwise] = &**parts;
                 if ask(condition) { ask(then) } else { ask(otherwise) }
@@ -142,7 +155,11 @@ fn chain(
     let end = ends_at == EndsAt::True;
     for (at, part) in parts.iter().enumerate() {
         if ask(part, steps) == end {
-            let rest = parts[at + 1..].iter().map(|part| Step { span: part.span, depth: depth + 1, holds: None });
+            let rest = parts[at + 1..].iter().map(|part| Step {
+                span: part.span,
+                depth: depth + 1,
+                holds: None,
+            });
             steps.extend(rest);
             return end;
         }
@@ -162,14 +179,20 @@ impl Test {
             }
             Self::Type(types) => types.contains(&sample.qtype),
             Self::Class(classes) => classes.contains(&sample.qclass),
-            Self::Levels(test) => test.holds(avocet_wire::name::labels(sample.qname).count() as i64),
+            Self::Levels(test) => {
+                test.holds(avocet_wire::name::labels(sample.qname).count() as i64)
+            }
             Self::List(list) => sample.lists.contains(list),
             Self::AnswerAddress(networks) => {
-                let inside = |address: &IpAddr| networks.iter().any(|net| net.contains(&address.to_canonical()));
+                let inside = |address: &IpAddr| {
+                    networks.iter().any(|net| net.contains(&address.to_canonical()))
+                };
                 sample.addresses.iter().any(inside)
             }
             Self::AnswerName(test) => sample.names.iter().any(|name| test.holds(name)),
-            Self::Country(countries) => sample.countries.iter().any(|country| countries.contains(country)),
+            Self::Country(countries) => {
+                sample.countries.iter().any(|country| countries.contains(country))
+            }
         }
     }
 }
@@ -180,7 +203,12 @@ mod tests {
 
     #[test]
     fn each_part_says_what_it_holds() {
-        let sample = Sample { qname: b"\x03www\x07example\x03com\x00", qtype: 1, qclass: 1, ..Sample::default() };
+        let sample = Sample {
+            qname: b"\x03www\x07example\x03com\x00",
+            qtype: 1,
+            qclass: 1,
+            ..Sample::default()
+        };
         let expression = "qtype == \"A\" && (qname.under(\"net\") || qname.levels() == 3) && !(false && now.weekend)";
         let trace = test(expression, &Vocabulary::default(), &sample).unwrap();
         assert!(trace.holds());

@@ -138,7 +138,9 @@ impl Node {
             NodeKind::Const(_) => {}
             NodeKind::Test(test) => take(test),
             NodeKind::Not(inner) => inner.for_each_test(take),
-            NodeKind::All(parts) | NodeKind::Any(parts) => parts.iter().for_each(|part| part.for_each_test(take)),
+            NodeKind::All(parts) | NodeKind::Any(parts) => {
+                parts.iter().for_each(|part| part.for_each_test(take))
+            }
             NodeKind::If(parts) => parts.iter().for_each(|part| part.for_each_test(take)),
         }
     }

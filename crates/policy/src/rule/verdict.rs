@@ -2,8 +2,8 @@
 
 use super::rules::RuleId;
 
-/// Most rules noted in a verdict, so that it fits into a cache line; those tried first are kept. Where more hold,
-/// [`Program::all_noted`](super::Program::all_noted) gives all.
+/// Most rules noted in a verdict, so that it fits into a cache line; those tried first are kept.
+/// Where more hold, [`Program::all_noted`](super::Program::all_noted) gives all.
 pub const MAX_NOTED: usize = 8;
 
 /// What lifts filtering: the place of a pause or of a grant among the [`super::Switches`].
@@ -15,7 +15,8 @@ pub enum Lift {
     Grant(u16),
 }
 
-/// What the rules say, and how long that is so. Nothing in it is text: explanations are made from it later.
+/// What the rules say, and how long that is so. Nothing in it is text: explanations are made from
+/// it later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Verdict {
     /// The rule whose action is taken.

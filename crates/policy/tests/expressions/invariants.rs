@@ -1,17 +1,21 @@
 //! What must be so for every text that somebody may write as a condition.
 
 use avocet_policy::client::{Clients, Directory, Profile};
-use avocet_policy::rule::{NoLists, Program, Question, RuleSpec, Rules, Sample, Switches, Vocabulary, test};
+use avocet_policy::rule::{
+    NoLists, Program, Question, RuleSpec, Rules, Sample, Switches, Vocabulary, test,
+};
 use avocet_wire::{Class, Rtype};
 
 const QNAME: &[u8] = b"\x03www\x07example\x03com\x00";
 /// 2026-11-21T23:00:00Z.
 const NOW: u64 = 1_795_302_000;
 
-/// A wrong text is a fault that can be shown; of a right one program and plain reading say the same.
+/// A wrong text is a fault that can be shown; of a right one program and plain reading say the
+/// same.
 pub(crate) fn hold(input: &[u8]) {
     let Ok(when) = std::str::from_utf8(input) else { return };
-    let vocabulary = Vocabulary { lists: vec!["ads".to_owned()], has_countries: true, ..Vocabulary::default() };
+    let vocabulary =
+        Vocabulary { lists: vec!["ads".to_owned()], has_countries: true, ..Vocabulary::default() };
     let asker = avocet_policy::client::Asker {
         address: "192.0.2.1".parse().ok(),
         groups: &vocabulary.groups,
@@ -27,7 +31,12 @@ pub(crate) fn hold(input: &[u8]) {
             return;
         }
     };
-    let spec = RuleSpec { name: "x".to_owned(), when: when.to_owned(), enabled: true, ..RuleSpec::default() };
+    let spec = RuleSpec {
+        name: "x".to_owned(),
+        when: when.to_owned(),
+        enabled: true,
+        ..RuleSpec::default()
+    };
     let rules = Rules::check(&[spec], &vocabulary).expect("what can be asked can be a rule");
     let directory = Directory::new(&[], &[], &[]).expect("nobody");
     let clients = Clients::build(directory, &[], rules.client_tests()).expect("few differences");

@@ -4,7 +4,8 @@ use std::net::IpAddr;
 
 use avocet_policy::geo::Countries;
 
-const ADDRESSES: [&str; 6] = ["0.0.0.0", "192.0.2.1", "255.255.255.255", "::", "2001:db8::1", "2002:c000:201::"];
+const ADDRESSES: [&str; 6] =
+    ["0.0.0.0", "192.0.2.1", "255.255.255.255", "::", "2001:db8::1", "2002:c000:201::"];
 
 /// A file is refused in words, or gives the same country each time, of two letters.
 pub(crate) fn hold(octets: &[u8]) {

@@ -14,17 +14,16 @@ use crate::material::{SECRET, read, source};
 /// Mutations in a plain `cargo test`.
 const MUTATIONS: u64 = 3_000;
 
-const HOSTS: &str =
-    "\u{feff}# c\r\n0.0.0.0 ads.example.com x\r\n::1 localhost\n192.0.2.1 nas.example # d\n0.0.0.0 com\n";
-const DOMAINS: &str = "example\nads.example.com\n*.example\n.b.c.d.e.f\nb\u{fc}cher.example\n1.2.3.4\na..b\n.\n";
+const HOSTS: &str = "\u{feff}# c\r\n0.0.0.0 ads.example.com x\r\n::1 localhost\n192.0.2.1 nas.example # d\n0.0.0.0 com\n";
+const DOMAINS: &str =
+    "example\nads.example.com\n*.example\n.b.c.d.e.f\nb\u{fc}cher.example\n1.2.3.4\na..b\n.\n";
 const ADBLOCK: &str = "[Adblock]\n! c\n||example.com^\n@@||ads.example.com^$important\n|example|\n||a*.f^\n*ads*\n\
     /^ads[0-9]*\\./\n/[a-f]{1}$/$dnstype=A|~AAAA\n||com^$client=10.0.0.0/8|~'x\\'y',ctag=y|~z,denyallow=ads.example.com\n\
     ||e.f^$dnsrewrite=NOERROR;MX;10 x.example\n@@||e.f^$dnsrewrite\n||example.com^$badfilter\na.b##.x\n*$dnstype=A\n";
-const DNSMASQ: &str =
-    "address=/ads.example.com/0.0.0.0\nserver=/example/\nlocal=/a/b/192.0.2.1\naddress=/*ads.example.com/#\n";
-const UNBOUND: &str =
-    "server:\nlocal-zone: \"example.com\" always_nxdomain\nlocal-data: \"ads.example.com 60 IN A 192.0.2.1\"\n";
-const PIHOLE: &str = "^ads[.]\n(\\.|^)example\\.com$;querytype=!AAAA\n[0-9];invert;reply=NXDOMAIN\n(a+)+$\n";
+const DNSMASQ: &str = "address=/ads.example.com/0.0.0.0\nserver=/example/\nlocal=/a/b/192.0.2.1\naddress=/*ads.example.com/#\n";
+const UNBOUND: &str = "server:\nlocal-zone: \"example.com\" always_nxdomain\nlocal-data: \"ads.example.com 60 IN A 192.0.2.1\"\n";
+const PIHOLE: &str =
+    "^ads[.]\n(\\.|^)example\\.com$;querytype=!AAAA\n[0-9];invert;reply=NXDOMAIN\n(a+)+$\n";
 const ZONE_TEXT: &str = "$TTL 1h\n$ORIGIN .\n@ SOA a. b. ( 1 2 3 ; c\n 4 5 )\nads.example.com CNAME *.\n*.example CNAME rpz-passthru.\n\
     8.0.0.0.10.rpz-client-ip CNAME rpz-drop.\n128.zz.rpz-ip A 192.0.2.1\n\tTXT \"a\\\"b\"\n*.com.rpz-nsdname CNAME *.garden.\n\
     24.0.1.1.10.rpz-nsip CNAME rpz-tcp-only.\n";
@@ -52,9 +51,11 @@ fn specimens() -> Vec<(&'static str, Vec<u8>)> {
         ("zone-nested", ZONE, NESTED_ZONE),
     ];
     let with_kind = |kind: u8, octets: &[u8]| [&[kind], octets].concat();
-    let mut all: Vec<_> = texts.map(|(name, kind, text)| (name, with_kind(kind, text.as_bytes()))).into();
+    let mut all: Vec<_> =
+        texts.map(|(name, kind, text)| (name, with_kind(kind, text.as_bytes()))).into();
     let mut compiler = Compiler::new(SECRET);
-    let _ = read(&mut compiler, source(0, Kind::Block, Some(Format::Adblock)), ADBLOCK.as_bytes(), 100);
+    let _ =
+        read(&mut compiler, source(0, Kind::Block, Some(Format::Adblock)), ADBLOCK.as_bytes(), 100);
     all.push(("image", with_kind(IMAGE, &compiler.finish().0)));
     all
 }
@@ -86,7 +87,8 @@ fn mutations_of_the_corpus_hold() {
     let specimens = specimens();
     let mut chance = Chance::new(0x115f);
     for _ in 0..count {
-        let pick = |chance: &mut Chance| &specimens[chance.below(specimens.len() as u64) as usize].1;
+        let pick =
+            |chance: &mut Chance| &specimens[chance.below(specimens.len() as u64) as usize].1;
         let mut octets = pick(&mut chance).clone();
         for _ in 0..=chance.below(4) {
             let at = 1 + chance.below(octets.len() as u64 - 1) as usize;

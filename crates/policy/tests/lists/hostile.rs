@@ -22,7 +22,11 @@ fn load(format: Option<Format>, text: &[u8]) -> (Report, Image) {
 fn check(format: Option<Format>, text: &[u8], entries: u64, faults: u64, first: &str) {
     let (report, _) = load(format, text);
     let told = report.first_faults.first().map(ToString::to_string).unwrap_or_default();
-    assert_eq!((report.entries, report.faults, told.as_str()), (entries, faults, first), "{report:?}");
+    assert_eq!(
+        (report.entries, report.faults, told.as_str()),
+        (entries, faults, first),
+        "{report:?}"
+    );
 }
 
 #[test]
@@ -61,12 +65,42 @@ fn an_endless_line_is_one_fault() {
 
 #[test]
 fn the_root_and_top_level_domains_are_told_and_not_blocked() {
-    check(Some(Format::Domains), b".\n*\ncom\nnet.\nok.example\n", 1, 4, "line 1: this is about every name");
-    check(Some(Format::Hosts), b"0.0.0.0 com\n0.0.0.0 .\n", 0, 2, "line 1: this is about a top-level domain");
-    check(Some(Format::Adblock), b"||^\n*\n||*^$important\n", 0, 3, "line 1: this is about every name");
+    check(
+        Some(Format::Domains),
+        b".\n*\ncom\nnet.\nok.example\n",
+        1,
+        4,
+        "line 1: this is about every name",
+    );
+    check(
+        Some(Format::Hosts),
+        b"0.0.0.0 com\n0.0.0.0 .\n",
+        0,
+        2,
+        "line 1: this is about a top-level domain",
+    );
+    check(
+        Some(Format::Adblock),
+        b"||^\n*\n||*^$important\n",
+        0,
+        3,
+        "line 1: this is about every name",
+    );
     check(Some(Format::Dnsmasq), b"address=/#/\n", 0, 1, "line 1: this is about every name");
-    check(Some(Format::Unbound), b"local-zone: \".\" refuse\n", 0, 1, "line 1: this is about every name");
-    check(Some(Format::PiholeRegex), b".*\n.\n^\n[a-z0-9]\n", 0, 4, "line 1: this is about every name");
+    check(
+        Some(Format::Unbound),
+        b"local-zone: \".\" refuse\n",
+        0,
+        1,
+        "line 1: this is about every name",
+    );
+    check(
+        Some(Format::PiholeRegex),
+        b".*\n.\n^\n[a-z0-9]\n",
+        0,
+        4,
+        "line 1: this is about every name",
+    );
 }
 
 #[test]
@@ -90,10 +124,13 @@ fn a_fetched_list_is_about_every_name_only_for_clients_tags_and_types_that_it_na
     let report = fetched(Format::Adblock, &every.join("\n"));
     assert_eq!((report.entries, report.faults), (0, every.len() as u64), "{report:?}");
     assert!(report.first_faults.iter().all(|fault| fault.reason == Reason::Everything));
-    let report = fetched(Format::Adblock, "||*^$client=10.0.0.7\n*$dnstype=AAAA\n||*^$ctag=user_child\n");
-    assert_eq!((report.entries, report.faults), (3, 0), "{report:?}");
     let report =
-        fetched(Format::PiholeRegex, ".*;querytype=!A\nexample$;invert\n.*;querytype=OTHER\n.*;querytype=PTR\n");
+        fetched(Format::Adblock, "||*^$client=10.0.0.7\n*$dnstype=AAAA\n||*^$ctag=user_child\n");
+    assert_eq!((report.entries, report.faults), (3, 0), "{report:?}");
+    let report = fetched(
+        Format::PiholeRegex,
+        ".*;querytype=!A\nexample$;invert\n.*;querytype=OTHER\n.*;querytype=PTR\n",
+    );
     assert_eq!((report.entries, report.faults), (1, 3), "{report:?}");
     // To block all but something is for the operator to say.
     let text = b"*$denyallow=com|net\n*$dnstype=~A\n";
@@ -108,8 +145,11 @@ fn a_fetched_list_leaves_room_for_others() {
         writeln!(text, "^tracker{number}[a-z]+\\.").unwrap();
     }
     let mut compiler = Compiler::new(SECRET);
-    let of = |place, origin| Source { origin, ..source(place, Kind::Block, Some(Format::PiholeRegex)) };
-    let mut load = |place, origin, text: &str| read(&mut compiler, of(place, origin), text.as_bytes(), 1 << 16);
+    let of =
+        |place, origin| Source { origin, ..source(place, Kind::Block, Some(Format::PiholeRegex)) };
+    let mut load = |place, origin, text: &str| {
+        read(&mut compiler, of(place, origin), text.as_bytes(), 1 << 16)
+    };
     let hostile = load(1, Origin::Fetched, &text);
     assert_eq!((hostile.entries, hostile.faults, hostile.beyond_limits), (2_500, 17_500, 17_500));
     assert_eq!(hostile.first_faults[0].reason, Reason::Share("regular expressions"));
@@ -133,8 +173,20 @@ fn expressions_that_are_refused_are_not_read_without_end() {
 #[test]
 fn encodings_and_ends_of_lines_of_all_kinds_are_read() {
     check(None, b"\xef\xbb\xbf0.0.0.0 a.example\r\n0.0.0.0 b.example\r\n", 2, 0, "");
-    check(Some(Format::Domains), b"# caf\xe9\na.example\n\xff\xfe.example\n", 1, 1, "line 3: the line is not UTF-8");
-    check(Some(Format::Domains), "b\u{fc}cher.example\nxn--bcher-kva.example\n".as_bytes(), 2, 0, "");
+    check(
+        Some(Format::Domains),
+        b"# caf\xe9\na.example\n\xff\xfe.example\n",
+        1,
+        1,
+        "line 3: the line is not UTF-8",
+    );
+    check(
+        Some(Format::Domains),
+        "b\u{fc}cher.example\nxn--bcher-kva.example\n".as_bytes(),
+        2,
+        0,
+        "",
+    );
     check(
         Some(Format::Domains),
         "a\u{202e}b.example\n\u{fffd}.example\n".as_bytes(),
@@ -142,7 +194,13 @@ fn encodings_and_ends_of_lines_of_all_kinds_are_read() {
         2,
         "line 1: an international name without ASCII form",
     );
-    check(Some(Format::Domains), b"a\tb\na~b.example\n", 0, 2, "line 1: '\\t' is no character of a host name");
+    check(
+        Some(Format::Domains),
+        b"a\tb\na~b.example\n",
+        0,
+        2,
+        "line 1: '\\t' is no character of a host name",
+    );
     // UTF-16 is no list.
     let (report, _) = load(None, b"a\0.\0e\0x\0a\0m\0p\0l\0e\0\n\0");
     assert_eq!(report.refusal, Some(Refusal::Binary));
@@ -152,7 +210,13 @@ fn encodings_and_ends_of_lines_of_all_kinds_are_read() {
 fn names_that_are_too_long_are_faults() {
     let label = format!("{}.example\n", "a".repeat(64));
     let name = format!("{}example\n", "a.".repeat(130));
-    check(Some(Format::Domains), (label + &name).as_bytes(), 0, 2, "line 1: a name or a label is too long");
+    check(
+        Some(Format::Domains),
+        (label + &name).as_bytes(),
+        0,
+        2,
+        "line 1: a name or a label is too long",
+    );
 }
 
 #[test]
@@ -172,8 +236,9 @@ fn a_hundred_thousand_expressions_are_cut_off() {
 
 #[test]
 fn expressions_that_are_tried_on_every_name_are_few() {
-    let text: String =
-        (0..1000).map(|number| format!("[0-9]{{{}}}[a-z]{{{}}}\n", number % 40 + 1, number / 40 + 1)).collect();
+    let text: String = (0..1000)
+        .map(|number| format!("[0-9]{{{}}}[a-z]{{{}}}\n", number % 40 + 1, number / 40 + 1))
+        .collect();
     let (report, _) = load(Some(Format::PiholeRegex), text.as_bytes());
     assert_eq!((report.entries, report.faults), (256, 744));
 }
@@ -221,14 +286,17 @@ fn junk_in_every_format_is_counted_and_nothing_more() {
 #[test]
 fn zones_that_tell_too_many_clients_apart_are_not_taken() {
     let zone = |third: usize, count: usize| {
-        let triggers =
-            (0..count).map(|number| format!("32.{}.{}.{third}.10.rpz-client-ip CNAME .\n", number % 256, number / 256));
+        let triggers = (0..count).map(|number| {
+            format!("32.{}.{}.{third}.10.rpz-client-ip CNAME .\n", number % 256, number / 256)
+        });
         format!("$TTL 60\n@ SOA a. b. 1 2 3 4 5\n{}", triggers.collect::<String>())
     };
     let mut compiler = Compiler::new(SECRET);
-    let mut load =
-        |place, text: String| read(&mut compiler, source(place, Kind::Block, None), text.as_bytes(), 1 << 20);
-    let (first, second, third) = (load(0, zone(1, 4_000)), load(1, zone(2, 97)), load(2, zone(3, 96)));
+    let mut load = |place, text: String| {
+        read(&mut compiler, source(place, Kind::Block, None), text.as_bytes(), 1 << 20)
+    };
+    let (first, second, third) =
+        (load(0, zone(1, 4_000)), load(1, zone(2, 97)), load(2, zone(3, 96)));
     assert_eq!((first.entries, second.entries, third.entries), (4_000, 0, 96));
     assert_eq!(
         second.first_faults[0].reason.to_string(),

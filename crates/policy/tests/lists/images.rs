@@ -1,6 +1,8 @@
 //! Images as octets: whole, torn and made by an enemy.
 
-use avocet_policy::list::{Asker, Compiler, Format, Image, ImageError, Kind, ListSet, Question, Scratch};
+use avocet_policy::list::{
+    Asker, Compiler, Format, Image, ImageError, Kind, ListSet, Question, Scratch,
+};
 use avocet_testkit::Chance;
 use avocet_wire::Rtype;
 
@@ -13,7 +15,8 @@ const TEXT: &str = "||a.example^\n||b.example^$client=10.0.0.0/8|~'x',dnstype=A,
 
 fn octets() -> Vec<u8> {
     let mut compiler = Compiler::new(SECRET);
-    let report = read(&mut compiler, source(0, Kind::Block, Some(Format::Adblock)), TEXT.as_bytes(), 7);
+    let report =
+        read(&mut compiler, source(0, Kind::Block, Some(Format::Adblock)), TEXT.as_bytes(), 7);
     assert_eq!((report.entries, report.faults), (8, 0));
     compiler.finish().0
 }
@@ -21,9 +24,11 @@ fn octets() -> Vec<u8> {
 /// Uses an image as a query would.
 fn use_up(image: &Image<Vec<u8>>) {
     let mut scratch = Scratch::empty();
-    for name in ["a.example", "x.b.example", "c.example", "d.example", "ads1.x", "7", "x-ads-x", ""] {
+    for name in ["a.example", "x.b.example", "c.example", "d.example", "ads1.x", "7", "x-ads-x", ""]
+    {
         let qname = wire(name);
-        let asker = Asker { address: "10.1.1.1".parse().ok(), names: &["y".into()], tags: &["x".into()] };
+        let asker =
+            Asker { address: "10.1.1.1".parse().ok(), names: &["y".into()], tags: &["x".into()] };
         let question = Question { qname: &qname, qtype: Rtype::A, asker };
         let found = image.lookup(question, &ListSet::ALL, &mut scratch);
         assert!(found.matches().count() < 1000);

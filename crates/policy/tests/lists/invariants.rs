@@ -1,10 +1,11 @@
-//! What holds for any octets: as the text of a list in each format, as an image and as a policy zone.
+//! What holds for any octets: as the text of a list in each format, as an image and as a policy
+//! zone.
 //!
 //! The first octet says which; the rest is the input.
 
 use avocet_policy::list::{
-    Asker, Compiler, Decision, Format, Image, Kind, ListId, ListSet, Origin, Progress, Question, Report, Rewrites,
-    Scratch, Source,
+    Asker, Compiler, Decision, Format, Image, Kind, ListId, ListSet, Origin, Progress, Question,
+    Report, Rewrites, Scratch, Source,
 };
 use avocet_policy::rpz::{Found, Zone, ZoneRewrites, ZoneSet, Zones};
 use avocet_wire::hash::HashKey;
@@ -54,8 +55,13 @@ fn text(format: Option<Format>, text: &[u8]) {
 fn compile(format: Option<Format>, text: &[u8], chunk: usize) -> (Report, Vec<u8>) {
     let mut compiler = Compiler::new([5; 32]);
     let Some(list) = ListId::at(3) else { panic!("few lists") };
-    let mut reader =
-        compiler.list(Source { list, kind: Kind::Block, format, rewrites: Rewrites::Permitted, origin: Origin::Own });
+    let mut reader = compiler.list(Source {
+        list,
+        kind: Kind::Block,
+        format,
+        rewrites: Rewrites::Permitted,
+        origin: Origin::Own,
+    });
     for part in text.chunks(chunk) {
         if reader.feed(part) == Progress::Enough {
             break;
@@ -67,7 +73,8 @@ fn compile(format: Option<Format>, text: &[u8], chunk: usize) -> (Report, Vec<u8
 fn ask(image: &Image, lines: u32) {
     let mut scratch = Scratch::empty();
     for qname in QNAMES {
-        let asker = Asker { address: "10.1.1.1".parse().ok(), names: &["x".into()], tags: &["y".into()] };
+        let asker =
+            Asker { address: "10.1.1.1".parse().ok(), names: &["x".into()], tags: &["y".into()] };
         let question = Question { qname, qtype: Rtype::A, asker };
         let found = image.lookup(question, &ListSet::ALL, &mut scratch);
         assert!(found.matches().all(|one| (1..=lines).contains(&one.line)));
@@ -86,9 +93,12 @@ fn image(octets: &[u8]) {
     let Ok(image) = Image::open(octets) else { return };
     let mut scratch = Scratch::empty();
     for qname in QNAMES {
-        let asker = Asker { address: "10.1.1.1".parse().ok(), names: &["x".into()], tags: &["y".into()] };
-        let found = image.lookup(Question { qname, qtype: Rtype::A, asker }, &ListSet::ALL, &mut scratch);
-        let _ = (found.decision(), found.rewrite().map(ToString::to_string), found.matches().count());
+        let asker =
+            Asker { address: "10.1.1.1".parse().ok(), names: &["x".into()], tags: &["y".into()] };
+        let found =
+            image.lookup(Question { qname, qtype: Rtype::A, asker }, &ListSet::ALL, &mut scratch);
+        let _ =
+            (found.decision(), found.rewrite().map(ToString::to_string), found.matches().count());
     }
 }
 
@@ -102,7 +112,8 @@ pub(crate) fn seal(octets: &mut [u8]) {
     octets[16..32].copy_from_slice(&hasher.finish128().as_u128().to_le_bytes());
 }
 
-/// What fires is a line of the zone, a second zone of the same text changes nothing, and each name that is a trigger is found.
+/// What fires is a line of the zone, a second zone of the same text changes nothing, and each name
+/// that is a trigger is found.
 fn zone(text: &[u8]) {
     let key = HashKey::new([5; 32]);
     let (zone, report) = Zone::read(text, ZoneRewrites::Permitted, key);
@@ -110,7 +121,8 @@ fn zone(text: &[u8]) {
     assert!(report.first_faults.iter().all(|fault| (1..=lines).contains(&fault.line)));
     assert!(report.first_faults.is_sorted_by_key(|fault| fault.line));
     let origin = zone.origin();
-    let Some(zones) = Zones::of(vec![zone, Zone::read(text, ZoneRewrites::Permitted, key).0]) else {
+    let Some(zones) = Zones::of(vec![zone, Zone::read(text, ZoneRewrites::Permitted, key).0])
+    else {
         panic!("two zones of one key")
     };
     let addresses = [std::net::IpAddr::from([10, 1, 1, 1]), std::net::IpAddr::from([0; 16])];
@@ -122,7 +134,8 @@ fn zone(text: &[u8]) {
     let by_name = QNAMES.iter().flat_map(|qname| on_name(&zones, qname));
     for found in by_name.chain(by_address.into_iter().flatten()) {
         assert!(found.zone == 0 && (1..=lines).contains(&found.line));
-        let _ = QNAMES.map(|qname| (found.action.alias(qname), found.action.records(Rtype::A).count()));
+        let _ =
+            QNAMES.map(|qname| (found.action.alias(qname), found.action.records(Rtype::A).count()));
     }
     if report.faults == report.first_faults.len() as u64 {
         let faulty: Vec<u32> = report.first_faults.iter().map(|fault| fault.line).collect();
@@ -130,13 +143,16 @@ fn zone(text: &[u8]) {
     }
 }
 
-/// What fires for a name, as qname and as the name of a server: in the second zone the same as in both.
+/// What fires for a name, as qname and as the name of a server: in the second zone the same as in
+/// both.
 fn on_name<'z>(zones: &'z Zones, name: &[u8]) -> impl Iterator<Item = Found<'z>> {
     let mut second = ZoneSet::default();
     second.insert(1);
     let fired = |set| [zones.on_qname(set, name), zones.on_nsnames(set, || std::iter::once(name))];
     let (both, one) = (fired(ZoneSet::ALL), fired(second));
-    let shown = |found: Option<Found<'_>>| found.map(|found| (found.line, found.action.clone(), found.ttl_secs));
+    let shown = |found: Option<Found<'_>>| {
+        found.map(|found| (found.line, found.action.clone(), found.ttl_secs))
+    };
     assert_eq!(both.map(shown), one.map(shown));
     both.into_iter().flatten()
 }

@@ -1,8 +1,8 @@
 //! Lists and questions as short texts.
 
 use avocet_policy::list::{
-    Asker, Compiler, Format, Image, Kind, ListId, ListSet, Origin, Progress, Question, Report, Rewrites, Scratch,
-    Source,
+    Asker, Compiler, Format, Image, Kind, ListId, ListSet, Origin, Progress, Question, Report,
+    Rewrites, Scratch, Source,
 };
 use avocet_wire::{Rtype, rdata};
 
@@ -31,7 +31,8 @@ pub(crate) fn read(compiler: &mut Compiler, source: Source, text: &[u8], chunk: 
 pub(crate) fn image(texts: &[(Format, &str)]) -> Image {
     let mut compiler = Compiler::new(SECRET);
     for (place, (format, text)) in texts.iter().enumerate() {
-        let report = read(&mut compiler, source(place, Kind::Block, Some(*format)), text.as_bytes(), 1000);
+        let report =
+            read(&mut compiler, source(place, Kind::Block, Some(*format)), text.as_bytes(), 1000);
         assert_eq!(report.first_faults, [], "{text}");
     }
     Image::open(compiler.finish().0).unwrap()
@@ -53,9 +54,16 @@ pub(crate) fn ask(image: &Image, name: &str) -> String {
     ask_as(image, name, "A", Asker::default(), &ListSet::ALL)
 }
 
-pub(crate) fn ask_as(image: &Image, name: &str, rtype: &str, asker: Asker<'_>, in_force: &ListSet) -> String {
+pub(crate) fn ask_as(
+    image: &Image,
+    name: &str,
+    rtype: &str,
+    asker: Asker<'_>,
+    in_force: &ListSet,
+) -> String {
     let qname = wire(name);
-    let question = Question { qname: &qname, qtype: Rtype(rdata::from_mnemonic(rtype).unwrap()), asker };
+    let question =
+        Question { qname: &qname, qtype: Rtype(rdata::from_mnemonic(rtype).unwrap()), asker };
     let mut scratch = Scratch::empty();
     let found = image.lookup(question, in_force, &mut scratch);
     let mut text = format!("{:?}", found.decision());

@@ -51,7 +51,12 @@ fn a_list_of_allowed_names_beats_blocks_that_are_not_important() {
     let mut compiler = Compiler::new(SECRET);
     let block = "||a.example^\n||b.example^$important\n||c.example^$dnsrewrite=192.0.2.1\n";
     let _ = read(&mut compiler, source(0, Kind::Block, Some(Format::Adblock)), block.as_bytes(), 9);
-    let _ = read(&mut compiler, source(1, Kind::Allow, None), b"*.a.example\n*.b.example\n*.c.example", 9);
+    let _ = read(
+        &mut compiler,
+        source(1, Kind::Allow, None),
+        b"*.a.example\n*.b.example\n*.c.example",
+        9,
+    );
     let image = Image::open(compiler.finish().0).unwrap();
     assert_eq!(ask(&image, "www.a.example"), "Allowed 0:1 1:1");
     assert_eq!(ask(&image, "www.b.example"), "Blocked! 0:2 1:2");
@@ -86,11 +91,17 @@ fn every_rule_that_has_a_say_is_told() {
 fn a_rule_is_switched_off_by_whatever_list_is_in_force() {
     let image = image(&[
         (Format::Adblock, "||example.org^\n/ads[0-9]/\n||b.example^$dnstype=A\n"),
-        (Format::Adblock, "||example.org^$badfilter\n/ads[0-9]/$badfilter\n||b.example^$badfilter,dnstype=A\n"),
+        (
+            Format::Adblock,
+            "||example.org^$badfilter\n/ads[0-9]/$badfilter\n||b.example^$badfilter,dnstype=A\n",
+        ),
     ]);
     let first_only = ListSet::from_iter([list(0)]);
-    for (name, alone) in [("example.org", "Blocked 0:1"), ("ads1.example", "Blocked 0:2"), ("b.example", "Blocked 0:3")]
-    {
+    for (name, alone) in [
+        ("example.org", "Blocked 0:1"),
+        ("ads1.example", "Blocked 0:2"),
+        ("b.example", "Blocked 0:3"),
+    ] {
         assert_eq!(ask(&image, name), "None");
         assert_eq!(ask_as(&image, name, "A", Asker::default(), &first_only), alone);
     }
@@ -98,12 +109,17 @@ fn a_rule_is_switched_off_by_whatever_list_is_in_force() {
 
 #[test]
 fn clients_are_known_by_name_in_any_case() {
-    let image =
-        image(&[(Format::Adblock, "@@||a.example^$client=127.0.0.1\n||a.example^$client='Frank\\'s laptop'\n")]);
+    let image = image(&[(
+        Format::Adblock,
+        "@@||a.example^$client=127.0.0.1\n||a.example^$client='Frank\\'s laptop'\n",
+    )]);
     let names: [Box<str>; 1] = ["frank's LAPTOP".into()];
     let asker = |address: &str| Asker { address: address.parse().ok(), names: &names, tags: &[] };
     assert_eq!(ask_as(&image, "a.example", "A", asker("127.0.0.2"), &ListSet::ALL), "Blocked 0:2");
-    assert_eq!(ask_as(&image, "a.example", "A", asker("127.0.0.1"), &ListSet::ALL), "Allowed 0:1 0:2");
+    assert_eq!(
+        ask_as(&image, "a.example", "A", asker("127.0.0.1"), &ListSet::ALL),
+        "Allowed 0:1 0:2"
+    );
 }
 
 #[test]

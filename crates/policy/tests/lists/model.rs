@@ -2,7 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use avocet_policy::list::{Asker, Compiler, Decision, Format, Image, Kind, ListSet, Question, Scratch};
+use avocet_policy::list::{
+    Asker, Compiler, Decision, Format, Image, Kind, ListSet, Question, Scratch,
+};
 use avocet_testkit::Chance;
 use avocet_wire::{Rtype, name};
 
@@ -11,8 +13,9 @@ use crate::material::{SECRET, list, read, source, wire};
 /// Names of one to four labels out of few, so that they meet.
 fn random_name(chance: &mut Chance) -> String {
     let labels = 2 + chance.below(3);
-    let label =
-        |chance: &mut Chance| format!("{}{}", ["a", "b", "ads", "x-1"][chance.below(4) as usize], chance.below(9));
+    let label = |chance: &mut Chance| {
+        format!("{}{}", ["a", "b", "ads", "x-1"][chance.below(4) as usize], chance.below(9))
+    };
     (0..labels).map(|_| label(chance)).collect::<Vec<_>>().join(".")
 }
 
@@ -71,7 +74,8 @@ fn the_image_finds_what_a_plain_table_finds() {
             let set: ListSet = in_force.iter().map(|place| list(*place)).collect();
             let question = Question { qname: &qname, qtype: Rtype::A, asker: Asker::default() };
             let found = image.lookup(question, &set, &mut scratch);
-            let lines: HashSet<_> = found.matches().map(|one| (one.list.place(), one.line)).collect();
+            let lines: HashSet<_> =
+                found.matches().map(|one| (one.list.place(), one.line)).collect();
             assert_eq!(lines, expected);
             assert_eq!(found.decision() == Decision::Blocked, !expected.is_empty());
         }

@@ -1,9 +1,11 @@
-//! How much work a question costs over lists that were written to cost much: counted in steps, not in time.
+//! How much work a question costs over lists that were written to cost much: counted in steps, not
+//! in time.
 
 use std::fmt::Write as _;
 
 use avocet_policy::list::{
-    Asker, Compiler, Decision, Format, Image, Kind, ListSet, Origin, Question, Reason, Report, Scratch,
+    Asker, Compiler, Decision, Format, Image, Kind, ListSet, Origin, Question, Reason, Report,
+    Scratch,
 };
 use avocet_wire::Rtype;
 
@@ -32,7 +34,12 @@ impl Lists {
     fn of(format: Format, hostile: &str) -> Self {
         let mut compiler = Compiler::new(SECRET);
         let own = "/^own[0-9]+\\./\n||own.example^\n/^[0-9][a-z]\\./\n";
-        let report = read(&mut compiler, source(0, Kind::Block, Some(Format::Adblock)), own.as_bytes(), 1 << 16);
+        let report = read(
+            &mut compiler,
+            source(0, Kind::Block, Some(Format::Adblock)),
+            own.as_bytes(),
+            1 << 16,
+        );
         assert_eq!((report.entries, report.faults), (3, 0));
         let fetched = source(1, Kind::Block, Some(format));
         let fetched = avocet_policy::list::Source { origin: Origin::Fetched, ..fetched };
@@ -43,7 +50,8 @@ impl Lists {
     /// The decision on a name, the steps it took, and how often look-ups were cut short.
     fn ask(&self, name: &str, scratch: &mut Scratch) -> (Decision, u32, u64) {
         let qname = wire(name);
-        let asker = Asker { address: "10.1.1.1".parse().ok(), names: &["tablet".into()], tags: &[] };
+        let asker =
+            Asker { address: "10.1.1.1".parse().ok(), names: &["tablet".into()], tags: &[] };
         let question = Question { qname: &qname, qtype: Rtype::A, asker };
         let found = self.image.lookup(question, &ListSet::ALL, scratch);
         // What is done with the outcome is in proportion to what was found.
@@ -52,7 +60,8 @@ impl Lists {
     }
 }
 
-/// Each name costs a bounded number of steps, and the operator's own lists hold beside the hostile one.
+/// Each name costs a bounded number of steps, and the operator's own lists hold beside the hostile
+/// one.
 #[track_caller]
 fn check(format: Format, hostile: &str, name: &str, most: u32) {
     let lists = Lists::of(format, hostile);
@@ -96,7 +105,9 @@ fn expressions_without_letters_have_few_states_together() {
 
 #[test]
 fn rewrites_of_one_name_for_many_clients_are_read_once_each() {
-    let hostile = lines(16_000, |number| format!("||victim.example.com^$dnsrewrite=REFUSED,client=~c{number}"));
+    let hostile = lines(16_000, |number| {
+        format!("||victim.example.com^$dnsrewrite=REFUSED,client=~c{number}")
+    });
     check(Format::Adblock, &hostile, "victim.example.com", 4_000);
     check(Format::Adblock, &hostile, "below.victim.example.com", 4_000);
 }
@@ -123,26 +134,30 @@ fn exceptions_from_rewrites_are_found_in_order() {
 fn lines_about_each_name_above_a_long_one_are_bounded_together() {
     let name = "v.".repeat(100) + "example";
     let zones: Vec<&str> = name.match_indices("v.").map(|(at, _)| &name[at..]).collect();
-    let hostile = lines(25_000, |number| format!("||{}^$client=~c{number}", zones[number % zones.len()]));
+    let hostile =
+        lines(25_000, |number| format!("||{}^$client=~c{number}", zones[number % zones.len()]));
     check(Format::Adblock, &hostile, &name, MOST);
 }
 
 #[test]
 fn modifiers_with_many_values_cost_what_they_compare() {
     let clients = lines(250, |number| format!("~c{number}")).replace('\n', "|");
-    let hostile = lines(2_000, |number| format!("||victim.example.com^$client={clients}~d{number}"));
+    let hostile =
+        lines(2_000, |number| format!("||victim.example.com^$client={clients}~d{number}"));
     check(Format::Adblock, &hostile, "victim.example.com", MOST);
 }
 
 #[test]
 fn globs_of_many_parts_are_tried_once() {
     let hostile = lines(1_000, |number| {
-        let parts: Vec<String> =
-            (0..30).map(|part| char::from(b'a' + ((number + part) % 17) as u8).to_string()).collect();
+        let parts: Vec<String> = (0..30)
+            .map(|part| char::from(b'a' + ((number + part) % 17) as u8).to_string())
+            .collect();
         format!("{}*a", parts.join("*"))
     });
     check(Format::Adblock, &hostile, &long_name("abcdefghijklmnopq"), MOST);
-    let hostile = lines(1_000, |number| format!("{}*{}b*c", "a".repeat(60), "a".repeat(20 + number % 40)));
+    let hostile =
+        lines(1_000, |number| format!("{}*{}b*c", "a".repeat(60), "a".repeat(20 + number % 40)));
     check(Format::Adblock, &hostile, &long_name("a"), MOST);
 }
 
@@ -171,10 +186,16 @@ fn ordinary_lists_are_far_from_the_bounds() {
     let lists = Lists::of(Format::PiholeRegex, &ordinary);
     assert_eq!(lists.hostile.faults, 0, "{:?}", lists.hostile.first_faults);
     let mut scratch = Scratch::empty();
-    for name in ["tracker77.cdn.some-host.example.com", "www.example.com", "a-rather.long-name.of.an-edge.cdn.example"]
-    {
+    for name in [
+        "tracker77.cdn.some-host.example.com",
+        "www.example.com",
+        "a-rather.long-name.of.an-edge.cdn.example",
+    ] {
         let (_, first, _) = lists.ask(name, &mut scratch);
         let (_, again, cut_short) = lists.ask(name, &mut scratch);
-        assert!(first < MOST && again < MOST / 4 && cut_short == 0, "{name}: {first}, then {again}");
+        assert!(
+            first < MOST && again < MOST / 4 && cut_short == 0,
+            "{name}: {first}, then {again}"
+        );
     }
 }

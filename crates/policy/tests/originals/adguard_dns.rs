@@ -1,5 +1,6 @@
-//! AdGuard's "DNS filtering rules syntax": `docs/general/dns-filtering-syntax.md` of the knowledge base of AdGuard DNS, at
-//! commit 11826cce; the page "Hosts Blocklists" of AdGuard Home's wiki says the same.
+//! AdGuard's "DNS filtering rules syntax": `docs/general/dns-filtering-syntax.md` of the knowledge
+//! base of AdGuard DNS, at commit 11826cce; the page "Hosts Blocklists" of AdGuard Home's wiki says
+//! the same.
 
 use avocet_policy::list::Format::{Adblock, Domains, Hosts};
 
@@ -73,7 +74,10 @@ fn modifiers_stand_behind_the_dollar_and_unknown_ones_void_the_rule() {
             ("example.org A", Who("127.0.0.2", "", ""), "-"),
         ],
     );
-    passed_over(Adblock, &["||example.org^$third-party", "||example.org^$important,script", "||example.org^$~image"]);
+    passed_over(
+        Adblock,
+        &["||example.org^$third-party", "||example.org^$important,script", "||example.org^$~image"],
+    );
     broken(Adblock, &[("||example.org^$nonesuch", "the modifier \"nonesuch\" does not exist")]);
 }
 
@@ -155,7 +159,11 @@ fn dnstype() {
     check_all(
         Adblock,
         "||example.org^$dnstype=AAAA",
-        &[("example.org AAAA", "blocked"), ("example.org A", "-"), ("www.example.org AAAA", "blocked")],
+        &[
+            ("example.org AAAA", "blocked"),
+            ("example.org A", "-"),
+            ("www.example.org AAAA", "blocked"),
+        ],
     );
     check_all(
         Adblock,
@@ -164,22 +172,41 @@ fn dnstype() {
     );
     // Of mixed ones, those with a tilde do nothing.
     for rule in ["||example.org^$dnstype=~A|AAAA", "||example.org^$dnstype=AAAA"] {
-        check_all(Adblock, rule, &[("example.org AAAA", "blocked"), ("example.org MX", "-"), ("example.org A", "-")]);
+        check_all(
+            Adblock,
+            rule,
+            &[("example.org AAAA", "blocked"), ("example.org MX", "-"), ("example.org A", "-")],
+        );
     }
     check(Adblock, &[("||example.org^$dnstype=aaaa", "example.org AAAA", "blocked")]);
-    broken(Adblock, &[("||example.org^$dnstype=NONE_SUCH", "the value of the modifier \"dnstype\" is wrong")]);
+    broken(
+        Adblock,
+        &[("||example.org^$dnstype=NONE_SUCH", "the value of the modifier \"dnstype\" is wrong")],
+    );
 }
 
 #[test]
 fn dnstype_of_the_record_that_leads_to_a_name() {
     let text = "||canon.example.com^$dnstype=~CNAME";
     check_behind(Adblock, text, &[("canon.example.com A", "-"), ("canon.example.com AAAA", "-")]);
-    check_all(Adblock, text, &[("canon.example.com CNAME", "-"), ("canon.example.com A", "blocked")]);
-    check_behind(Adblock, "||canon.example.com^$dnstype=CNAME", &[("canon.example.com A", "blocked")]);
+    check_all(
+        Adblock,
+        text,
+        &[("canon.example.com CNAME", "-"), ("canon.example.com A", "blocked")],
+    );
+    check_behind(
+        Adblock,
+        "||canon.example.com^$dnstype=CNAME",
+        &[("canon.example.com A", "blocked")],
+    );
     check_behind(Adblock, "||canon.example.com^", &[("canon.example.com A", "blocked")]);
     // The type that was asked for counts as well, as Pi-hole has it.
     let text = "||canon.example.com^$dnstype=AAAA";
-    check_behind(Adblock, text, &[("canon.example.com AAAA", "blocked"), ("canon.example.com A", "-")]);
+    check_behind(
+        Adblock,
+        text,
+        &[("canon.example.com AAAA", "blocked"), ("canon.example.com A", "-")],
+    );
 }
 
 #[test]
@@ -207,8 +234,16 @@ fn dnsrewrite_in_its_full_form() {
         Adblock,
         &[
             ("||example.com^$dnsrewrite=NOERROR;A;1.2.3.4", "example.com", "=A 1.2.3.4"),
-            ("||example.com^$dnsrewrite=NOERROR;AAAA;abcd::1234", "example.com AAAA", "=AAAA abcd::1234"),
-            ("||example.com^$dnsrewrite=NOERROR;CNAME;example.net", "example.com", "=CNAME example.net."),
+            (
+                "||example.com^$dnsrewrite=NOERROR;AAAA;abcd::1234",
+                "example.com AAAA",
+                "=AAAA abcd::1234",
+            ),
+            (
+                "||example.com^$dnsrewrite=NOERROR;CNAME;example.net",
+                "example.com",
+                "=CNAME example.net.",
+            ),
             ("||example.com^$dnsrewrite=REFUSED;;", "example.com", "=REFUSED"),
             ("||example.com^$dnsrewrite=NOERROR;;", "example.com", "=NODATA"),
             ("||example.com^$dnsrewrite=NXDOMAIN;;", "example.com", "=NXDOMAIN"),
@@ -232,8 +267,16 @@ fn dnsrewrite_in_its_full_form() {
                 "example.com SVCB",
                 "=SVCB 32 example.com. alpn=\"h3\"",
             ),
-            ("||example.com^$dnsrewrite=NOERROR;MX;32 example.mail", "example.com MX", "=MX 32 example.mail."),
-            ("||example.com^$dnsrewrite=NOERROR;TXT;hello_world", "example.com TXT", "=TXT \"hello_world\""),
+            (
+                "||example.com^$dnsrewrite=NOERROR;MX;32 example.mail",
+                "example.com MX",
+                "=MX 32 example.mail.",
+            ),
+            (
+                "||example.com^$dnsrewrite=NOERROR;TXT;hello_world",
+                "example.com TXT",
+                "=TXT \"hello_world\"",
+            ),
             (
                 "||_svctype._tcp.example.com^$dnsrewrite=NOERROR;SRV;10 60 8080 example.com",
                 "_svctype._tcp.example.com SRV",
@@ -253,11 +296,27 @@ fn dnsrewrite_goes_before_other_rules_and_exceptions_take_it_away() {
     check(
         Adblock,
         &[
-            ("||example.com^\n@@||example.com^\n||example.com^$dnsrewrite=1.2.3.4", "example.com", "=A 1.2.3.4"),
+            (
+                "||example.com^\n@@||example.com^\n||example.com^$dnsrewrite=1.2.3.4",
+                "example.com",
+                "=A 1.2.3.4",
+            ),
             // Of `important` the page says that it goes before any rule without it; here it does.
-            ("@@||example.com^$important\n||example.com^$dnsrewrite=1.2.3.4", "example.com", "allowed"),
-            ("||example.com^$important\n||example.com^$dnsrewrite=1.2.3.4", "example.com", "blocked"),
-            ("||example.com^$important\n||example.com^$important,dnsrewrite=1.2.3.4", "example.com", "=A 1.2.3.4"),
+            (
+                "@@||example.com^$important\n||example.com^$dnsrewrite=1.2.3.4",
+                "example.com",
+                "allowed",
+            ),
+            (
+                "||example.com^$important\n||example.com^$dnsrewrite=1.2.3.4",
+                "example.com",
+                "blocked",
+            ),
+            (
+                "||example.com^$important\n||example.com^$important,dnsrewrite=1.2.3.4",
+                "example.com",
+                "=A 1.2.3.4",
+            ),
             // Keywords first, then aliases, then all records together.
             (
                 "||a.example^$dnsrewrite=1.2.3.4\n||a.example^$dnsrewrite=b.example\n||a.example^$dnsrewrite=REFUSED",
@@ -275,7 +334,11 @@ fn dnsrewrite_goes_before_other_rules_and_exceptions_take_it_away() {
                 "=A 1.2.3.4 =A 1.2.3.5",
             ),
             ("||example.com^$dnsrewrite=1.2.3.4\n@@||example.com^$dnsrewrite", "example.com", "-"),
-            ("||example.com^$dnsrewrite=NXDOMAIN;;\n@@||example.com^$dnsrewrite", "example.com", "-"),
+            (
+                "||example.com^$dnsrewrite=NXDOMAIN;;\n@@||example.com^$dnsrewrite",
+                "example.com",
+                "-",
+            ),
             (
                 "||example.com^$dnsrewrite=1.2.3.4\n||example.com^$dnsrewrite=1.2.3.5\n@@||example.com^$dnsrewrite=1.2.3.4",
                 "example.com",
@@ -339,7 +402,11 @@ fn badfilter() {
         Adblock,
         &[
             ("||example.com\n||example.com$badfilter", "example.com", "-"),
-            ("||example.org^\n@@||example.org^\n@@||example.org^$badfilter", "example.org", "blocked"),
+            (
+                "||example.org^\n@@||example.org^\n@@||example.org^$badfilter",
+                "example.org",
+                "blocked",
+            ),
             ("||example.org^$important\n||example.org^$badfilter", "example.org", "blocked"),
             ("||example.org^$important\n||example.org^$badfilter,important", "example.org", "-"),
             ("example.org\nexample.org$badfilter", "example.org", "-"),
@@ -365,7 +432,10 @@ fn ctag() {
     check_who(
         Adblock,
         "||example.org^$ctag=~device_phone",
-        &[("example.org", tagged("device_phone"), "-"), ("example.org", tagged("user_child"), "blocked")],
+        &[
+            ("example.org", tagged("device_phone"), "-"),
+            ("example.org", tagged("user_child"), "blocked"),
+        ],
     );
 }
 
@@ -392,9 +462,14 @@ fn lines_of_hosts_files() {
 
 #[test]
 fn lists_of_domains() {
-    let text = "# This is a comment\nexample.com\nexample.org\nexample.net # this is also a comment\n";
+    let text =
+        "# This is a comment\nexample.com\nexample.org\nexample.net # this is also a comment\n";
     for format in [Adblock, Domains] {
-        check_all(format, text, &[("example.com", "blocked"), ("example.net", "blocked"), ("www.example.com", "-")]);
+        check_all(
+            format,
+            text,
+            &[("example.com", "blocked"), ("example.net", "blocked"), ("www.example.com", "-")],
+        );
     }
     // What is no domain is a rule, and its anchors are those of a rule.
     check_all(

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use avocet_policy::list::{
-    Asker, Compiler, Decision, Format, Image, Kind, ListId, ListSet, Origin, Progress, Question, Report, Rewrite,
-    Rewrites, Scratch, Source,
+    Asker, Compiler, Decision, Format, Image, Kind, ListId, ListSet, Origin, Progress, Question,
+    Report, Rewrite, Rewrites, Scratch, Source,
 };
 use avocet_wire::{Rcode, Rtype, rdata};
 
@@ -25,7 +25,11 @@ pub(crate) fn check(format: Format, cases: &[Case]) {
     for (text, question, expected) in cases {
         let (image, report) = compile(format, text);
         assert_eq!(report.first_faults, [], "{text}");
-        assert_eq!(ask(&image, question, Who::default()), *expected, "{text:?} asked for {question}");
+        assert_eq!(
+            ask(&image, question, Who::default()),
+            *expected,
+            "{text:?} asked for {question}"
+        );
     }
 }
 
@@ -35,7 +39,11 @@ pub(crate) fn check_all(format: Format, text: &str, questions: &[(&str, &str)]) 
     let (image, report) = compile(format, text);
     assert_eq!(report.first_faults, [], "{text}");
     for (question, expected) in questions {
-        assert_eq!(ask(&image, question, Who::default()), *expected, "{text:?} asked for {question}");
+        assert_eq!(
+            ask(&image, question, Who::default()),
+            *expected,
+            "{text:?} asked for {question}"
+        );
     }
 }
 
@@ -45,7 +53,11 @@ pub(crate) fn check_who(format: Format, text: &str, questions: &[(&str, Who, &st
     let (image, report) = compile(format, text);
     assert_eq!(report.first_faults, [], "{text}");
     for (question, who, expected) in questions {
-        assert_eq!(ask(&image, question, *who), *expected, "{text:?} asked for {question} by {who:?}");
+        assert_eq!(
+            ask(&image, question, *who),
+            *expected,
+            "{text:?} asked for {question} by {who:?}"
+        );
     }
 }
 
@@ -54,7 +66,8 @@ pub(crate) fn check_who(format: Format, text: &str, questions: &[(&str, Who, &st
 pub(crate) fn broken(format: Format, lines: &[(&str, &str)]) {
     for (line, reason) in lines {
         let (_, report) = compile(format, line);
-        let told: Vec<String> = report.first_faults.iter().map(|fault| fault.reason.to_string()).collect();
+        let told: Vec<String> =
+            report.first_faults.iter().map(|fault| fault.reason.to_string()).collect();
         assert_eq!((report.entries, told.join("; ").as_str()), (0, *reason), "{line:?}");
     }
 }
@@ -71,8 +84,13 @@ pub(crate) fn passed_over(format: Format, lines: &[&str]) {
 fn compile(format: Format, text: &str) -> (Image, Report) {
     let mut compiler = Compiler::new([7; 32]);
     let list = ListId::at(0).unwrap();
-    let source =
-        Source { list, kind: Kind::Block, format: Some(format), rewrites: Rewrites::Permitted, origin: Origin::Own };
+    let source = Source {
+        list,
+        kind: Kind::Block,
+        format: Some(format),
+        rewrites: Rewrites::Permitted,
+        origin: Origin::Own,
+    };
     let mut reader = compiler.list(source);
     assert_eq!(reader.feed(text.as_bytes()), Progress::More);
     let report = reader.finish();
@@ -102,7 +120,9 @@ pub(crate) fn check_behind(format: Format, text: &str, targets: &[(&str, &str)])
 fn ask(image: &Image, question: &str, Who(address, name, tag): Who) -> String {
     let (qname, qtype) = question.split_once(' ').unwrap_or((question, "A"));
     let qtype = Rtype(rdata::from_mnemonic(qtype).unwrap());
-    let one = |text: &str| -> Vec<Box<str>> { (!text.is_empty()).then(|| text.into()).into_iter().collect() };
+    let one = |text: &str| -> Vec<Box<str>> {
+        (!text.is_empty()).then(|| text.into()).into_iter().collect()
+    };
     let (names, tags) = (one(name), one(tag));
     let asker = Asker { address: address.parse::<IpAddr>().ok(), names: &names, tags: &tags };
     let mut scratch = Scratch::empty();

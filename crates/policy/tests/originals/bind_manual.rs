@@ -1,8 +1,8 @@
-//! The BIND 9 Administrator Reference Manual, "Response Policy Zone (RPZ) Rewriting": `doc/arm/reference.rst` at commit
-//! 000b63ad.
+//! The BIND 9 Administrator Reference Manual, "Response Policy Zone (RPZ) Rewriting":
+//! `doc/arm/reference.rst` at commit 000b63ad.
 //!
-//! Where it says that of names of servers the smallest goes first, the draft says the last (§5.5), and `named` does as the
-//! draft has it.
+//! Where it says that of names of servers the smallest goes first, the draft says the last (§5.5),
+//! and `named` does as the draft has it.
 
 use crate::zones::Of::{Answer, Client, Name, ServerAddresses, Servers};
 use crate::zones::{check, find, read};
@@ -66,7 +66,8 @@ fn the_zone_of_the_manual() {
 
 #[test]
 fn the_ttl_is_that_of_the_record_in_the_zone() {
-    let zones = read("$TTL 1H\n@ SOA a. b. 1 2 3 4 5\na CNAME .\nb 60 A 192.0.2.1\nc 2h CNAME x.\n");
+    let zones =
+        read("$TTL 1H\n@ SOA a. b. 1 2 3 4 5\na CNAME .\nb 60 A 192.0.2.1\nc 2h CNAME x.\n");
     let ttl = |name| find(&zones, Name(name)).map(|found| found.ttl_secs);
     assert_eq!([ttl("a"), ttl("b"), ttl("c")], [Some(3600), Some(60), Some(7200)]);
 }

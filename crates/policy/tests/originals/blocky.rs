@@ -1,5 +1,5 @@
-//! blocky's `docs/configuration.md`, "Definition black and whitelists" and the sections on wildcards and regular
-//! expressions, at commit db7b4073.
+//! blocky's `docs/configuration.md`, "Definition black and whitelists" and the sections on
+//! wildcards and regular expressions, at commit db7b4073.
 
 use avocet_policy::list::Format::{Domains, Hosts, Wildcards};
 
@@ -57,11 +57,20 @@ fn expressions_stand_between_slashes_and_are_found_anywhere() {
                 ("domain.com", "-"),
             ],
         );
-        check_all(format, "/^baddomain/", &[("baddomain.com", "blocked"), ("www.baddomain.com", "-")]);
+        check_all(
+            format,
+            "/^baddomain/",
+            &[("baddomain.com", "blocked"), ("www.baddomain.com", "-")],
+        );
         check_all(
             format,
             r"/^apple\.(de|com)$/",
-            &[("apple.de", "blocked"), ("apple.com", "blocked"), ("apple.org", "-"), ("www.apple.com", "-")],
+            &[
+                ("apple.de", "blocked"),
+                ("apple.com", "blocked"),
+                ("apple.org", "-"),
+                ("www.apple.com", "-"),
+            ],
         );
     }
     broken(

@@ -21,8 +21,16 @@ fn domains_are_matched_by_whole_labels() {
             ("google.org", "-"),
         ],
     );
-    check_all(Dnsmasq, "server=/.google.com/", &[("google.com", "blocked"), ("www.google.com", "blocked")]);
-    check_all(Dnsmasq, "server=/*.google.com/", &[("google.com", "-"), ("www.google.com", "blocked")]);
+    check_all(
+        Dnsmasq,
+        "server=/.google.com/",
+        &[("google.com", "blocked"), ("www.google.com", "blocked")],
+    );
+    check_all(
+        Dnsmasq,
+        "server=/*.google.com/",
+        &[("google.com", "-"), ("www.google.com", "blocked")],
+    );
     broken(Dnsmasq, &[("server=/goo*gle.com/", "'*' is no character of a host name")]);
 }
 
@@ -40,9 +48,14 @@ fn the_standard_servers_take_names_out_of_a_domain() {
     check_all(
         Dnsmasq,
         "server=/google.com/\nserver=/www.google.com/#",
-        &[("google.com", "blocked"), ("www.google.com", "allowed"), ("a.www.google.com", "allowed")],
+        &[
+            ("google.com", "blocked"),
+            ("www.google.com", "allowed"),
+            ("a.www.google.com", "allowed"),
+        ],
     );
-    // dnsmasq goes by the more specific domain; here an exception holds for all below it, in whichever line it stands.
+    // dnsmasq goes by the more specific domain; here an exception holds for all below it, in
+    // whichever line it stands.
     check_all(
         Dnsmasq,
         "server=/google.com/#\naddress=/ads.google.com/",
@@ -54,7 +67,11 @@ fn the_standard_servers_take_names_out_of_a_domain() {
 fn a_domain_without_a_server_is_never_forwarded() {
     for option in ["server", "local", "address", "--local"] {
         let line = format!("{option}=/example.com/");
-        check_all(Dnsmasq, &line, &[("example.com", "blocked"), ("a.b.example.com AAAA", "blocked"), ("com", "-")]);
+        check_all(
+            Dnsmasq,
+            &line,
+            &[("example.com", "blocked"), ("a.b.example.com AAAA", "blocked"), ("com", "-")],
+        );
     }
     // A server of its own is no matter of lists.
     broken(
@@ -81,8 +98,16 @@ fn addresses_are_returned_for_any_host_in_the_domains() {
             ("address=/a.example/b.example/1.2.3.4", "x.a.example", "=A 1.2.3.4"),
             ("address=/a.example/b.example/1.2.3.4", "x.b.example", "=A 1.2.3.4"),
             // Several addresses, and both families, are said by several lines.
-            ("address=/a.example/1.2.3.4\naddress=/a.example/1.2.3.5", "a.example", "=A 1.2.3.4 =A 1.2.3.5"),
-            ("address=/a.example/1.2.3.4\naddress=/a.example/2001:db8::1", "a.example AAAA", "=AAAA 2001:db8::1"),
+            (
+                "address=/a.example/1.2.3.4\naddress=/a.example/1.2.3.5",
+                "a.example",
+                "=A 1.2.3.4 =A 1.2.3.5",
+            ),
+            (
+                "address=/a.example/1.2.3.4\naddress=/a.example/2001:db8::1",
+                "a.example AAAA",
+                "=AAAA 2001:db8::1",
+            ),
             // As dnsmasq did before 2.86: other types have no data and are asked nowhere.
             ("address=/example.com/1.2.3.4", "example.com MX", "=NODATA"),
             ("address=/example.com/1.2.3.4\nlocal=/example.com/", "example.com MX", "=NODATA"),
@@ -95,7 +120,11 @@ fn a_more_specific_domain_has_an_address_of_its_own() {
     check_all(
         Dnsmasq,
         "address=/google.com/1.2.3.4\naddress=/www.google.com/2.3.4.5",
-        &[("google.com", "=A 1.2.3.4"), ("gmail.google.com", "=A 1.2.3.4"), ("www.google.com", "=A 2.3.4.5")],
+        &[
+            ("google.com", "=A 1.2.3.4"),
+            ("gmail.google.com", "=A 1.2.3.4"),
+            ("www.google.com", "=A 2.3.4.5"),
+        ],
     );
 }
 
@@ -103,7 +132,11 @@ fn a_more_specific_domain_has_an_address_of_its_own() {
 fn null_addresses_block() {
     for address in ["#", "0.0.0.0", "::", ""] {
         let line = format!("address=/example.com/{address}");
-        check_all(Dnsmasq, &line, &[("example.com", "blocked"), ("www.example.com AAAA", "blocked")]);
+        check_all(
+            Dnsmasq,
+            &line,
+            &[("example.com", "blocked"), ("www.example.com AAAA", "blocked")],
+        );
     }
 }
 

@@ -38,7 +38,13 @@ fn text_from_a_hash_to_the_end_of_the_line_is_a_comment() {
         );
     }
     passed_over(Hosts, &["# 0.0.0.0 a.example", "#0.0.0.0 a.example", "\t # x", "\n"]);
-    broken(Hosts, &[("0.0.0.0 # a.example", "an address without a name"), ("0.0.0.0#x", "an address without a name")]);
+    broken(
+        Hosts,
+        &[
+            ("0.0.0.0 # a.example", "an address without a name"),
+            ("0.0.0.0#x", "an address without a name"),
+        ],
+    );
 }
 
 #[test]
@@ -47,7 +53,8 @@ fn names_have_letters_digits_hyphens_and_dots() {
         Hosts,
         &[
             ("0.0.0.0 a-1.b2.example", "a-1.b2.example", "blocked"),
-            // Taken though the page asks for a letter first: such names exist (RFC 1123 §2.1), with underscores too.
+            // Taken though the page asks for a letter first: such names exist (RFC 1123 §2.1), with
+            // underscores too.
             ("0.0.0.0 1a.example", "1a.example", "blocked"),
             ("0.0.0.0 a_b.example", "a_b.example", "blocked"),
             ("0.0.0.0 Example.ORG.", "example.org", "blocked"),
@@ -75,6 +82,7 @@ fn generic_names_of_the_machine_are_about_nobody_else() {
             "0.0.0.0 0.0.0.0",
         ],
     );
-    // `hostname -i` has it so on Debian; a name of one label with an address of nobody could be a top-level domain.
+    // `hostname -i` has it so on Debian; a name of one label with an address of nobody could be a
+    // top-level domain.
     broken(Hosts, &[("127.0.1.1 mymachine", "this is about a top-level domain")]);
 }

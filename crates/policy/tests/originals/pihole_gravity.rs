@@ -1,5 +1,5 @@
-//! What Pi-hole takes of a subscribed list: `src/tools/gravity-parseList.c` of FTL at commit 04742405, and before that the
-//! comments that `gravity.sh` of version 6 leaves out.
+//! What Pi-hole takes of a subscribed list: `src/tools/gravity-parseList.c` of FTL at commit
+//! 04742405, and before that the comments that `gravity.sh` of version 6 leaves out.
 
 use avocet_policy::list::Format::{Adblock, Domains, Hosts};
 
@@ -41,7 +41,12 @@ fn a_list_of_domains_may_have_lines_of_a_hosts_file_and_the_other_way_round() {
         check_all(
             format,
             mixed,
-            &[("a.example", "blocked"), ("b.example", "blocked"), ("www.b.example", "-"), ("c.example", "blocked")],
+            &[
+                ("a.example", "blocked"),
+                ("b.example", "blocked"),
+                ("www.b.example", "-"),
+                ("c.example", "blocked"),
+            ],
         );
     }
 }
@@ -76,8 +81,15 @@ fn comments_headers_and_cosmetic_rules_are_left_out() {
             "example.com#%#window.ad = 1",
         ],
     );
-    check(Domains, &[("example.com # why", "example.com", "blocked"), ("example.com\t#why", "example.com", "blocked")]);
+    check(
+        Domains,
+        &[
+            ("example.com # why", "example.com", "blocked"),
+            ("example.com\t#why", "example.com", "blocked"),
+        ],
+    );
     passed_over(Domains, &["# comment", "! comment", "; comment"]);
-    // Without a blank the mark may be that of a cosmetic rule, which is about pages of the domain, not about its name.
+    // Without a blank the mark may be that of a cosmetic rule, which is about pages of the domain,
+    // not about its name.
     broken(Domains, &[("example.com##.ad", "'#' is no character of a host name")]);
 }

@@ -1,5 +1,5 @@
-//! Pi-hole's documentation of regular expressions: `docs/regex/tutorial.md` at commit 1a89bc5c, `pi-hole.md` at
-//! cc389e95, `approximate.md` at 4788414c and `overview.md` at 00680a0c.
+//! Pi-hole's documentation of regular expressions: `docs/regex/tutorial.md` at commit 1a89bc5c,
+//! `pi-hole.md` at cc389e95, `approximate.md` at 4788414c and `overview.md` at 00680a0c.
 
 use avocet_policy::list::Format::PiholeRegex;
 
@@ -49,7 +49,11 @@ const TUTORIAL: &[(&str, &[&str], &[&str])] = &[
     (r"^x\dy\D", &["x1y.a", "x1y-a"], &["xay.", "x1y2"]),
     // The advanced examples.
     (r"^[0-9][^a-z]+\.((com)|(edu))$", &["555661.com", "456.edu"], &["555g555.com"]),
-    (r"^[a-z0-9]+([-]{1}[a-z0-9]+)*\.[a-z]{2,7}$", &["example.com", "a-b.com"], &["www.example.com", "-a.com"]),
+    (
+        r"^[a-z0-9]+([-]{1}[a-z0-9]+)*\.[a-z]{2,7}$",
+        &["example.com", "a-b.com"],
+        &["www.example.com", "-a.com"],
+    ),
     // The cheat sheet.
     ("^client", &["client.server.com"], &["more.client.server.com"]),
     ("ing$", &["exciting"], &["ingenious"]),
@@ -70,11 +74,15 @@ const TUTORIAL: &[(&str, &[&str], &[&str])] = &[
 #[test]
 fn the_tutorial() {
     for (regex, found, not_found) in TUTORIAL {
-        let questions: Vec<(&str, &str)> =
-            found.iter().map(|name| (*name, "blocked")).chain(not_found.iter().map(|name| (*name, "-"))).collect();
+        let questions: Vec<(&str, &str)> = found
+            .iter()
+            .map(|name| (*name, "blocked"))
+            .chain(not_found.iter().map(|name| (*name, "-")))
+            .collect();
         check_all(PiholeRegex, regex, &questions);
     }
-    // These would be found in every name: the tutorial shows what they are made of, and no list means that.
+    // These would be found in every name: the tutorial shows what they are made of, and no list
+    // means that.
     for line in [".", "do.*|", "[a-z]", "[^0-9]", "(abc)*", "a?"] {
         broken(PiholeRegex, &[(line, "this is about every name")]);
     }
@@ -83,22 +91,43 @@ fn the_tutorial() {
 #[test]
 fn types_of_queries() {
     check_all(PiholeRegex, "abc;querytype=AAAA", &[("abc AAAA", "blocked"), ("abc A", "-")]);
-    check_all(PiholeRegex, ".*;querytype=!A", &[("a.example AAAA", "blocked"), ("a.example A", "-")]);
-    check_all(PiholeRegex, ".*;querytype=PTR", &[("1.2.0.192.in-addr.arpa PTR", "blocked"), ("a.example A", "-")]);
-    check_all(PiholeRegex, ".*;querytype=ANY", &[("a.example ANY", "blocked"), ("a.example A", "-")]);
-    let several = [("a.example A", "blocked"), ("a.example AAAA", "blocked"), ("a.example MX", "-")];
+    check_all(
+        PiholeRegex,
+        ".*;querytype=!A",
+        &[("a.example AAAA", "blocked"), ("a.example A", "-")],
+    );
+    check_all(
+        PiholeRegex,
+        ".*;querytype=PTR",
+        &[("1.2.0.192.in-addr.arpa PTR", "blocked"), ("a.example A", "-")],
+    );
+    check_all(
+        PiholeRegex,
+        ".*;querytype=ANY",
+        &[("a.example ANY", "blocked"), ("a.example A", "-")],
+    );
+    let several =
+        [("a.example A", "blocked"), ("a.example AAAA", "blocked"), ("a.example MX", "-")];
     check_all(PiholeRegex, ".*;querytype=A,AAAA", &several);
     let all_but = [("a.example A", "-"), ("a.example AAAA", "-"), ("a.example MX", "blocked")];
     check_all(PiholeRegex, ".*;querytype=!A,AAAA", &all_but);
     // Others are those that Pi-hole counts by no name of their own.
-    let others =
-        [("a.example IXFR", "blocked"), ("a.example CAA", "blocked"), ("a.example A", "-"), ("a.example HTTPS", "-")];
+    let others = [
+        ("a.example IXFR", "blocked"),
+        ("a.example CAA", "blocked"),
+        ("a.example A", "-"),
+        ("a.example HTTPS", "-"),
+    ];
     check_all(PiholeRegex, ".*;querytype=OTHER", &others);
 }
 
 #[test]
 fn inverted_expressions() {
-    check_all(PiholeRegex, "^abc$;invert", &[("abc", "-"), ("abcd", "blocked"), ("a.example", "blocked")]);
+    check_all(
+        PiholeRegex,
+        "^abc$;invert",
+        &[("abc", "-"), ("abcd", "blocked"), ("a.example", "blocked")],
+    );
     // The type is not inverted with the expression.
     check_all(
         PiholeRegex,
@@ -134,7 +163,11 @@ fn comments_within_expressions() {
     check_all(
         PiholeRegex,
         r"(^|\.)doubleclick\.(?#perhaps: more than .net)net$",
-        &[("doubleclick.net", "blocked"), ("www.doubleclick.net", "blocked"), ("doubleclick.com", "-")],
+        &[
+            ("doubleclick.net", "blocked"),
+            ("www.doubleclick.net", "blocked"),
+            ("doubleclick.com", "-"),
+        ],
     );
     check_all(
         PiholeRegex,
@@ -160,8 +193,14 @@ fn what_is_not_linear_in_time_is_a_fault() {
                 r"^doubleclick\.(neet){-1}$",
                 "the regular expression is wrong: repetition quantifier expects a valid decimal",
             ),
-            (r"(foobar){#2}", "the regular expression is wrong: repetition quantifier expects a valid decimal"),
-            (r"(foobar){+2#2~3}", "the regular expression is wrong: repetition quantifier expects a valid decimal"),
+            (
+                r"(foobar){#2}",
+                "the regular expression is wrong: repetition quantifier expects a valid decimal",
+            ),
+            (
+                r"(foobar){+2#2~3}",
+                "the regular expression is wrong: repetition quantifier expects a valid decimal",
+            ),
         ],
     );
 }

@@ -1,7 +1,8 @@
-//! draft-vixie-dnsop-dns-rpz-00, "DNS Response Policy Zones (RPZ)", of 2018-06-21. Tests are named by its sections.
+//! draft-vixie-dnsop-dns-rpz-00, "DNS Response Policy Zones (RPZ)", of 2018-06-21. Tests are named
+//! by its sections.
 //!
-//! What concerns whole answers (§5.1 chains of aliases, §6 synthetic data and truncation) is in `tests/conformance/rpz.rs`,
-//! beside BIND, Unbound and Knot Resolver.
+//! What concerns whole answers (§5.1 chains of aliases, §6 synthetic data and truncation) is in
+//! `tests/conformance/rpz.rs`, beside BIND, Unbound and Knot Resolver.
 
 use avocet_policy::rpz::{Found, TriggerKind, ZoneSet};
 use avocet_wire::Rtype;
@@ -19,7 +20,11 @@ fn section_2_the_apex_and_proofs_are_no_policy() {
     let (zones, report) = zone(HEAD);
     assert_eq!((report.triggers, report.faults, report.skipped), ([0; 5], 0, 2));
     assert_eq!(zones.origin().to_string().to_ascii_lowercase(), "rpz.example.org.");
-    passed_over(&["@ TXT \"a label of the provider\"", "@ DNSKEY 256 3 13 AAAA", "@ NSEC a NS SOA"]);
+    passed_over(&[
+        "@ TXT \"a label of the provider\"",
+        "@ DNSKEY 256 3 13 AAAA",
+        "@ NSEC a NS SOA",
+    ]);
     // "any data which is not syntactically valid for DNS should cause normal error processing"
     broken(&[
         ("a.example A 192.0.2", "the data: field 1 (IPv4 address) at 12: badly encoded"),
@@ -30,7 +35,8 @@ fn section_2_the_apex_and_proofs_are_no_policy() {
 
 #[test]
 fn section_2_a_broken_rrset_is_ignored_and_the_rest_counts() {
-    let (found, report) = zone(&behind_head("a.example A 1\nb.example CNAME .\nc.rpz-unheard-of CNAME .\n"));
+    let (found, report) =
+        zone(&behind_head("a.example A 1\nb.example CNAME .\nc.rpz-unheard-of CNAME .\n"));
     assert_eq!((report.faults, report.triggers), (2, [0, 1, 0, 0, 0]));
     let zones = avocet_policy::rpz::Zones::of(vec![found]).unwrap();
     check(&zones, &[(Name("b.example"), "nxdomain"), (Name("a.example"), "-")]);
@@ -110,9 +116,16 @@ fn section_3_6_local_data() {
 #[test]
 fn section_3_6_a_cname_stands_alone() {
     let reason = "a CNAME stands beside other records";
-    for records in ["a.example CNAME .\na.example A 192.0.2.1\n", "a.example A 192.0.2.1\na.example CNAME x.\n"] {
+    for records in [
+        "a.example CNAME .\na.example A 192.0.2.1\n",
+        "a.example A 192.0.2.1\na.example CNAME x.\n",
+    ] {
         let (_, report) = zone(&behind_head(records));
-        assert_eq!((report.faults, report.first_faults[0].reason.to_string().as_str()), (1, reason), "{records}");
+        assert_eq!(
+            (report.faults, report.first_faults[0].reason.to_string().as_str()),
+            (1, reason),
+            "{records}"
+        );
     }
 }
 
@@ -247,7 +260,10 @@ fn section_4_2_names() {
         ],
     );
     // Absolute owners are those of the zone.
-    check(&read(&behind_head("EXAMPLE.COM.RPZ.EXAMPLE.ORG. CNAME .\n")), &[(Name("example.com"), "nxdomain")]);
+    check(
+        &read(&behind_head("EXAMPLE.COM.RPZ.EXAMPLE.ORG. CNAME .\n")),
+        &[(Name("example.com"), "nxdomain")],
+    );
 }
 
 #[test]
@@ -273,7 +289,8 @@ fn section_4_3_addresses_in_the_answer() {
 
 #[test]
 fn section_4_4_and_4_5_names_and_addresses_of_servers() {
-    let zones = read(&behind_head("ns.example.com.rpz-nsdname CNAME .\n24.0.2.0.192.rpz-nsip CNAME .\n"));
+    let zones =
+        read(&behind_head("ns.example.com.rpz-nsdname CNAME .\n24.0.2.0.192.rpz-nsip CNAME .\n"));
     check(
         &zones,
         &[
@@ -290,13 +307,19 @@ fn section_4_4_and_4_5_names_and_addresses_of_servers() {
 
 #[test]
 fn section_5_actions_do_not_count() {
-    let zones = read_all(&[&behind_head("a.example CNAME rpz-passthru.\n"), &behind_head("a.example CNAME .\n")]);
+    let zones = read_all(&[
+        &behind_head("a.example CNAME rpz-passthru.\n"),
+        &behind_head("a.example CNAME .\n"),
+    ]);
     check(&zones, &[(Name("a.example"), "passthru")]);
 }
 
 #[test]
 fn section_5_2_the_earlier_zone_goes_first() {
-    let zones = read_all(&[&behind_head("24.0.2.0.192.rpz-ip CNAME .\n"), &behind_head("a.example CNAME *.\n")]);
+    let zones = read_all(&[
+        &behind_head("24.0.2.0.192.rpz-ip CNAME .\n"),
+        &behind_head("a.example CNAME *.\n"),
+    ]);
     let (name, answer) = (Name("a.example"), Answer(&["192.0.2.1"]));
     assert_eq!(best(&zones, &[name, answer]).unwrap().kind, TriggerKind::AnswerAddress);
     // "a matching QNAME trigger in the second RPZ could potentially be overruled" (§9.1)
@@ -307,19 +330,22 @@ fn section_5_2_the_earlier_zone_goes_first() {
 
 #[test]
 fn section_5_3_the_closest_name_goes_first() {
-    let zones =
-        read(&behind_head("*.example.com CNAME .\n*.a.example.com CNAME *.\nb.a.example.com CNAME rpz-drop.\n"));
+    let zones = read(&behind_head(
+        "*.example.com CNAME .\n*.a.example.com CNAME *.\nb.a.example.com CNAME rpz-drop.\n",
+    ));
     check(
         &zones,
         &[
             (Name("b.a.example.com"), "drop"),
             (Name("c.a.example.com"), "nodata"),
             (Name("c.example.com"), "nxdomain"),
-            // As in any zone, a wildcard is not for names below one that is there (RFC 4592 §3.3.1).
+            // As in any zone, a wildcard is not for names below one that is there (RFC 4592
+            // §3.3.1).
             (Name("c.b.a.example.com"), "-"),
         ],
     );
-    // Of names of servers, the exact one goes before wildcards, and of these the one of most labels.
+    // Of names of servers, the exact one goes before wildcards, and of these the one of most
+    // labels.
     let zones = read(&behind_head(
         "*.com.rpz-nsdname CNAME .\n*.example.com.rpz-nsdname CNAME *.\nns.a.test.rpz-nsdname CNAME rpz-drop.\n",
     ));
@@ -351,7 +377,8 @@ fn section_5_4_kinds_of_triggers_in_their_order() {
         assert_eq!(best(&zones, &all).unwrap().kind, kind);
         all.remove(0);
     }
-    // "a matched QNAME trigger in the first policy zone makes all Response IP Address, NSIP, and NSDNAME triggers moot"
+    // "a matched QNAME trigger in the first policy zone makes all Response IP Address, NSIP, and
+    // NSDNAME triggers moot"
     let by_name: Found<'_> = find(&zones, Name("a.example")).unwrap();
     assert!(zones.is_settled(ZoneSet::ALL, &by_name, TriggerKind::Qname));
 }
@@ -359,21 +386,33 @@ fn section_5_4_kinds_of_triggers_in_their_order() {
 #[test]
 fn section_5_5_of_names_of_servers_the_last_in_canonical_order_goes_first() {
     // From the best to the last, as the draft has them.
-    let servers = ["z.example", "zABC.a.EXAMPLE", "Z.a.example", "yljkjljk.a.example", "a.example", "example"];
-    let records: String = servers.iter().map(|name| format!("{name}.rpz-nsdname CNAME {name}.found.\n")).collect();
+    let servers = [
+        "z.example",
+        "zABC.a.EXAMPLE",
+        "Z.a.example",
+        "yljkjljk.a.example",
+        "a.example",
+        "example",
+    ];
+    let records: String =
+        servers.iter().map(|name| format!("{name}.rpz-nsdname CNAME {name}.found.\n")).collect();
     let zones = read(&behind_head(&records));
-    for (better, worse) in
-        servers.iter().enumerate().flat_map(|(at, better)| servers[at + 1..].iter().map(move |worse| (*better, *worse)))
+    for (better, worse) in servers
+        .iter()
+        .enumerate()
+        .flat_map(|(at, better)| servers[at + 1..].iter().map(move |worse| (*better, *worse)))
     {
         for pair in [[better, worse], [worse, better]] {
             let names = pair.map(crate::asking::wire);
-            let found = zones.on_nsnames(ZoneSet::ALL, || names.iter().map(|name| &name[..])).unwrap();
+            let found =
+                zones.on_nsnames(ZoneSet::ALL, || names.iter().map(|name| &name[..])).unwrap();
             let target = found.action.alias(b"\0").unwrap().to_string();
             assert_eq!(target, format!("{}.found.", better.to_ascii_lowercase()), "{pair:?}");
         }
     }
     // It is the servers' names that are compared, not the triggers'.
-    let zones = read(&behind_head("*.a.example.rpz-nsdname CNAME .\n*.b.example.rpz-nsdname CNAME *.\n"));
+    let zones =
+        read(&behind_head("*.a.example.rpz-nsdname CNAME .\n*.b.example.rpz-nsdname CNAME *.\n"));
     check(&zones, &[(Servers(&["z.a.example", "a.b.example"]), "nodata")]);
     let zones = read(&behind_head("*.example.rpz-nsdname CNAME .\n*.test.rpz-nsdname CNAME *.\n"));
     check(&zones, &[(Servers(&["z.example", "a.test"]), "nodata")]);
@@ -410,7 +449,10 @@ fn section_5_7_the_smaller_address_goes_first() {
     check(
         &zones,
         &[
-            (Answer(&["2001:db8::c000:281", "192.0.2.129", "192.0.2.1"]), "alias most.example.com."),
+            (
+                Answer(&["2001:db8::c000:281", "192.0.2.129", "192.0.2.1"]),
+                "alias most.example.com.",
+            ),
             (Answer(&["2001:db8::c000:281", "192.0.2.129"]), "alias middle.example.com."),
             (Answer(&["192.0.2.129", "2001:db8::c000:281"]), "alias middle.example.com."),
             (Answer(&["2001:db8::c000:281"]), "alias least.example.com."),
@@ -492,7 +534,13 @@ fn appendix_a_the_extended_example() {
         data(action, Rtype::MX),
         "MX 10 mx1.example.com.rpz.example.net., MX 20 mx2.example.com.rpz.example.net."
     );
-    assert_eq!(data(action, Rtype::TXT), "TXT \"Contact Central Services\", TXT \"Your system is infected.\"");
+    assert_eq!(
+        data(action, Rtype::TXT),
+        "TXT \"Contact Central Services\", TXT \"Your system is infected.\""
+    );
     assert_eq!(data(action, Rtype::ANY).split(", ").count(), 7);
-    assert_eq!(data(find(&zones, Name("bad.example.com")).unwrap().action, Rtype::AAAA), "AAAA 2001:db8::1");
+    assert_eq!(
+        data(find(&zones, Name("bad.example.com")).unwrap().action, Rtype::AAAA),
+        "AAAA 2001:db8::1"
+    );
 }

@@ -1,5 +1,5 @@
-//! unbound.conf(5) of version 1.17.1, "local-zone", "local-data" and "Response Policy Zone Options", with the types of zones
-//! that the page of commit 469cc09c adds.
+//! unbound.conf(5) of version 1.17.1, "local-zone", "local-data" and "Response Policy Zone
+//! Options", with the types of zones that the page of commit 469cc09c adds.
 
 use avocet_policy::list::Format::Unbound;
 
@@ -28,22 +28,42 @@ fn zones_without_an_answer_of_the_world_are_blocked_with_all_below_them() {
         "always_null",
     ];
     for kind in kinds {
-        let questions =
-            [("example.com", "blocked"), ("a.b.example.com MX", "blocked"), ("notexample.com", "-"), ("com", "-")];
+        let questions = [
+            ("example.com", "blocked"),
+            ("a.b.example.com MX", "blocked"),
+            ("notexample.com", "-"),
+            ("com", "-"),
+        ];
         check_all(Unbound, &zone(kind), &questions);
     }
 }
 
 #[test]
 fn zones_that_are_resolved_normally_are_let_through() {
-    for kind in ["transparent", "typetransparent", "inform", "always_transparent", "nodefault", "noview", "ipset"] {
-        check_all(Unbound, &zone(kind), &[("example.com", "allowed"), ("a.example.com", "allowed"), ("com", "-")]);
+    for kind in [
+        "transparent",
+        "typetransparent",
+        "inform",
+        "always_transparent",
+        "nodefault",
+        "noview",
+        "ipset",
+    ] {
+        check_all(
+            Unbound,
+            &zone(kind),
+            &[("example.com", "allowed"), ("a.example.com", "allowed"), ("com", "-")],
+        );
     }
     // A part of a zone is taken out of it.
     check_all(
         Unbound,
         "local-zone: \"example.com\" static\nlocal-zone: \"ok.example.com\" transparent",
-        &[("example.com", "blocked"), ("ok.example.com", "allowed"), ("a.ok.example.com", "allowed")],
+        &[
+            ("example.com", "blocked"),
+            ("ok.example.com", "allowed"),
+            ("a.ok.example.com", "allowed"),
+        ],
     );
     // Unbound goes by the closest zone; here what lets through holds for all below it.
     check_all(
@@ -69,7 +89,11 @@ fn local_data_is_answered_whatever_the_zone() {
         check_all(
             Unbound,
             &format!("{data}{}", zone(kind)),
-            &[("www.example.com A", "=A 192.0.2.1"), ("example.com", "blocked"), ("a.www.example.com", "blocked")],
+            &[
+                ("www.example.com A", "=A 192.0.2.1"),
+                ("example.com", "blocked"),
+                ("a.www.example.com", "blocked"),
+            ],
         );
     }
     for kind in ["transparent", "inform"] {
@@ -84,18 +108,27 @@ fn local_data_is_answered_whatever_the_zone() {
             ],
         );
     }
-    // Each line is read by itself: unlike in Unbound, data are the answer in these zones, too, and for all types.
+    // Each line is read by itself: unlike in Unbound, data are the answer in these zones, too, and
+    // for all types.
     for (kind, elsewhere) in
         [("always_nxdomain", "blocked"), ("always_null", "blocked"), ("typetransparent", "allowed")]
     {
         check_all(
             Unbound,
             &format!("{data}{}", zone(kind)),
-            &[("www.example.com A", "=A 192.0.2.1"), ("www.example.com AAAA", "=NODATA"), ("a.example.com", elsewhere)],
+            &[
+                ("www.example.com A", "=A 192.0.2.1"),
+                ("www.example.com AAAA", "=NODATA"),
+                ("a.example.com", elsewhere),
+            ],
         );
     }
     // Data make a transparent zone where there is none.
-    check_all(Unbound, data, &[("www.example.com", "=A 192.0.2.1"), ("example.com", "-"), ("a.www.example.com", "-")]);
+    check_all(
+        Unbound,
+        data,
+        &[("www.example.com", "=A 192.0.2.1"), ("example.com", "-"), ("a.www.example.com", "-")],
+    );
 }
 
 #[test]
@@ -104,7 +137,11 @@ fn data_have_types_classes_and_quotes() {
         Unbound,
         &[
             ("local-data: \"example. TXT 'a'\"", "example TXT", "=TXT \"'a'\""),
-            ("local-data: 'example.com. 3600 IN TXT \"a text\"'", "example.com TXT", "=TXT \"a text\""),
+            (
+                "local-data: 'example.com. 3600 IN TXT \"a text\"'",
+                "example.com TXT",
+                "=TXT \"a text\"",
+            ),
             (
                 "local-data: \"mail.example.com. MX 10 mx.example.com.\"",
                 "mail.example.com MX",
@@ -129,11 +166,18 @@ fn a_redirected_zone_answers_with_the_data_of_its_name() {
     let text = "local-zone: \"example.com.\" redirect\nlocal-data: \"example.com. A 192.0.2.1\"";
     check_all(Unbound, text, &[("example.com", "=A 192.0.2.1"), ("www.example.com", "blocked")]);
     let text = "local-zone: \"example.com.\" redirect\nlocal-data: \"example.com. CNAME www.example.org.\"";
-    check_all(Unbound, text, &[("example.com", "=CNAME www.example.org."), ("www.example.com", "blocked")]);
+    check_all(
+        Unbound,
+        text,
+        &[("example.com", "=CNAME www.example.org."), ("www.example.com", "blocked")],
+    );
     // An alias to the name asked for with another behind it is none that a line of a list can make.
     broken(
         Unbound,
-        &[("local-data: \"example.com. CNAME *.foo.net.\"", "an alias to a wildcard is not understood here")],
+        &[(
+            "local-data: \"example.com. CNAME *.foo.net.\"",
+            "an alias to a wildcard is not understood here",
+        )],
     );
 }
 
@@ -176,7 +220,8 @@ fn policy_zones() {
             (Name("other.example"), "alias walled.example."),
         ],
     );
-    // The page's own examples have bits behind the prefix: the draft calls such owners invalid (§4.1.1).
+    // The page's own examples have bits behind the prefix: the draft calls such owners invalid
+    // (§4.1.1).
     broken_records(&[
         ("24.10.100.51.198.rpz-ip CNAME .", "the owner is no trigger"),
         ("32.10.zz.db8.2001.rpz-ip CNAME .", "the owner is no trigger"),

@@ -2,7 +2,9 @@
 
 use std::net::IpAddr;
 
-use avocet_policy::rpz::{Action, Found, TriggerKind, Zone, ZoneReport, ZoneRewrites, ZoneSet, Zones};
+use avocet_policy::rpz::{
+    Action, Found, TriggerKind, Zone, ZoneReport, ZoneRewrites, ZoneSet, Zones,
+};
 use avocet_wire::Rtype;
 use avocet_wire::hash::HashKey;
 
@@ -41,8 +43,13 @@ pub(crate) fn zone(text: &str) -> (Zone, ZoneReport) {
 pub(crate) fn broken(records: &[(&str, &str)]) {
     for (record, reason) in records {
         let (_, report) = zone(&format!("{HEAD}{record}\n"));
-        let told: Vec<String> = report.first_faults.iter().map(|fault| fault.reason.to_string()).collect();
-        assert_eq!((report.triggers.iter().sum::<u64>(), told.join("; ").as_str()), (0, *reason), "{record:?}");
+        let told: Vec<String> =
+            report.first_faults.iter().map(|fault| fault.reason.to_string()).collect();
+        assert_eq!(
+            (report.triggers.iter().sum::<u64>(), told.join("; ").as_str()),
+            (0, *reason),
+            "{record:?}"
+        );
     }
 }
 
@@ -52,7 +59,11 @@ pub(crate) fn passed_over(records: &[&str]) {
     let (_, before) = zone(HEAD);
     for record in records {
         let (_, report) = zone(&format!("{HEAD}{record}\n"));
-        assert_eq!((report.triggers, report.faults, report.skipped), ([0; 5], 0, before.skipped + 1), "{record:?}");
+        assert_eq!(
+            (report.triggers, report.faults, report.skipped),
+            ([0; 5], 0, before.skipped + 1),
+            "{record:?}"
+        );
     }
 }
 
@@ -71,7 +82,8 @@ pub(crate) enum Of {
     ServerAddresses(&'static [&'static str]),
 }
 
-/// What is done: `-` where nothing fires, else the action, with its target or the records for type A.
+/// What is done: `-` where nothing fires, else the action, with its target or the records for type
+/// A.
 #[track_caller]
 pub(crate) fn check(zones: &Zones, cases: &[(Of, &str)]) {
     for (of, expected) in cases {
@@ -120,7 +132,10 @@ fn shown(found: Option<Found<'_>>, of: Of) -> String {
     let qname = if let Of::Name(name) = of { wire(name) } else { wire("asked.example") };
     match found.action {
         Action::Cname(_) | Action::CnameUnder(_) => {
-            format!("alias {}", found.action.alias(&qname).unwrap().to_string().to_ascii_lowercase())
+            format!(
+                "alias {}",
+                found.action.alias(&qname).unwrap().to_string().to_ascii_lowercase()
+            )
         }
         Action::Data(_) => data(found.action, Rtype::A),
         other => other.name().to_owned(),

@@ -1,8 +1,9 @@
-//! Addresses of name servers: what is looked up where a delegation gave none, or some that are of no use.
+//! Addresses of name servers: what is looked up where a delegation gave none, or some that are of
+//! no use.
 //!
-//! Glue serves to reach a server and defines nothing (RFC 9471 §2, RFC 2181 §5.4.1). A server whose addresses may
-//! not be asked, or were asked in vain, is looked up in the zone that owns its name, one family after the other.
-//! Look-ups that bring nothing are few in one question (S9).
+//! Glue serves to reach a server and defines nothing (RFC 9471 §2, RFC 2181 §5.4.1). A server whose
+//! addresses may not be asked, or were asked in vain, is looked up in the zone that owns its name,
+//! one family after the other. Look-ups that bring nothing are few in one question (S9).
 
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
@@ -112,10 +113,12 @@ impl Walker {
         servers.iter().filter_map(|server| self.open(cut, made, server)).map(|(need, _)| need).min()
     }
 
-    /// The next look-up at this cut: of those that promise as much, of a server in a zone that is known, or else any.
+    /// The next look-up at this cut: of those that promise as much, of a server in a zone that is
+    /// known, or else any.
     pub(super) async fn next_look_up(&mut self, cut: &Cut, made: &LookUps) -> Option<LookUp> {
         let CutServers::Named(servers) = &cut.servers else { return None };
-        let open: Vec<_> = servers.iter().filter_map(|server| self.open(cut, made, server)).collect();
+        let open: Vec<_> =
+            servers.iter().filter_map(|server| self.open(cut, made, server)).collect();
         let need = open.iter().map(|(need, _)| *need).min()?;
         let mut left: Vec<LookUp> =
             open.into_iter().filter(|(of, _)| *of == need).map(|(_, look_up)| look_up).collect();
@@ -142,7 +145,8 @@ impl Walker {
         0
     }
 
-    /// Looks a server of the cut up and gives it what is found. False if that brings no address to ask.
+    /// Looks a server of the cut up and gives it what is found. False if that brings no address to
+    /// ask.
     pub(super) async fn look_up_server(
         &mut self,
         cut: &mut Cut,
@@ -162,7 +166,11 @@ impl Walker {
                     Source::Other => false,
                 };
                 costs = u32::from(!is_free);
-                let denied = if extent == Extent::Part { &mut made.denied_in_part } else { &mut made.given_up };
+                let denied = if extent == Extent::Part {
+                    &mut made.denied_in_part
+                } else {
+                    &mut made.given_up
+                };
                 denied.push(look_up.server.clone());
                 if extent == Extent::Whole {
                     made.denied_in_part.retain(|name| *name != look_up.server);
@@ -179,7 +187,9 @@ impl Walker {
             std::mem::swap(&mut addresses, &mut glue);
         }
         let CutServers::Named(servers) = &mut cut.servers else { return false };
-        let Some(server) = servers.iter_mut().find(|server| server.name == look_up.server) else { return false };
+        let Some(server) = servers.iter_mut().find(|server| server.name == look_up.server) else {
+            return false;
+        };
         let before = server.addresses.len();
         addresses.retain(|address| !server.addresses.contains(address));
         glue.retain(|address| !addresses.contains(address) && !server.addresses.contains(address));
@@ -195,7 +205,11 @@ impl Walker {
         is_found
     }
 
-    async fn addresses_by(&mut self, look_up: &LookUp, frame: &Frame<'_>) -> Result<Found, Failure> {
+    async fn addresses_by(
+        &mut self,
+        look_up: &LookUp,
+        frame: &Frame<'_>,
+    ) -> Result<Found, Failure> {
         let LookUp { server, rtype, extent } = look_up;
         let Some(frame) = frame.below(server, *rtype) else {
             self.tell_limit("addresses that need one another, or too deep a search");
@@ -236,7 +250,9 @@ impl Walker {
                     Ending::Answered => {
                         let sets = part.sets.iter().filter(|set| set.rtype == qtype);
                         let records = sets.flat_map(|set| &set.records);
-                        return Ok(Found::Addresses(records.filter_map(|rdata| address(qtype, rdata)).collect()));
+                        return Ok(Found::Addresses(
+                            records.filter_map(|rdata| address(qtype, rdata)).collect(),
+                        ));
                     }
                     Ending::Denied(_, denial) if denial.rcode == Rcode::NOERROR => {
                         return Ok(Found::Addresses(Vec::new()));
@@ -259,8 +275,9 @@ impl Walker {
     }
 }
 
-/// Does the root or a top-level domain say that the domain of this server is not registered? Hosters that are gone
-/// are often many of a zone's, and asking a registry once for each is no attack on it.
+/// Does the root or a top-level domain say that the domain of this server is not registered?
+/// Hosters that are gone are often many of a zone's, and asking a registry once for each is no
+/// attack on it.
 fn is_of_registry(denial: &Denial, denied: &[u8], server: &[u8]) -> bool {
     let labels = |name: &[u8]| name::labels(name).count();
     let Some(of_soa) = denial.soa.as_ref().map(|soa| labels(&soa.owner)) else { return false };

@@ -25,10 +25,11 @@ use crate::trace::{Step, Taken};
 
 /// Most servers of a cut that may answer with an error or be lame before the cut is given up.
 const MAX_BAD_REPLIES: u32 = 8;
-/// Most servers of a cut that may give data that is not as its type says: most zones have the same data everywhere.
+/// Most servers of a cut that may give data that is not as its type says: most zones have the same
+/// data everywhere.
 pub(crate) const MAX_MALFORMED: u32 = 2;
-/// Most servers of a zone that one question passes over because signatures are missing: what these all do, others do, too
-/// (Unbound: 4).
+/// Most servers of a zone that one question passes over because signatures are missing: what these
+/// all do, others do, too (Unbound: 4).
 const MAX_UNSIGNED: usize = 3;
 /// Bounds of the wait for one server, in ms.
 const TIMEOUT_MS: (u32, u32) = (50, 2_000);
@@ -98,7 +99,9 @@ impl Tried {
         }
         self.note(failure_of(why));
         let addresses = inquiry.servers.iter().map(|server| server.addr);
-        if inquiry.patience != Patience::All && matches!(why, NotFetched::Silence(_) | NotFetched::Unsent) {
+        if inquiry.patience != Patience::All
+            && matches!(why, NotFetched::Silence(_) | NotFetched::Unsent)
+        {
             self.silent.extend(addresses.clone());
         }
         self.servers.extend(addresses);
@@ -115,41 +118,53 @@ impl Walker {
         frame: &Frame<'_>,
     ) -> Result<Reply, Failure> {
         let Question { name: qname, rtype: qtype, extent } = question;
-        let distrusted = self.distrusted.iter().filter(|(name, rtype, _)| name == qname && *rtype == qtype);
+        let distrusted =
+            self.distrusted.iter().filter(|(name, rtype, _)| name == qname && *rtype == qtype);
         let servers: Vec<_> = distrusted.map(|(.., addr)| *addr).collect();
         let mut tried = Tried { is_retry: !servers.is_empty(), servers, ..Tried::default() };
         loop {
-            let (inquiry, fetched) = if let Some(said) = self.ask_local_root(cut, (qname, qtype), &tried) {
-                said
-            } else {
-                let servers = self.servers_to_ask(cut, &mut tried, frame).await;
-                if servers.is_empty() {
-                    return self.make_do(cut, tried);
-                }
-                let (manner, patience) = (self.manner(cut).await, self.patience(cut, &tried, extent));
-                let unanswered = self.unanswered(&cut.zone, &servers);
-                let (zone, qname) = (cut.zone.clone(), qname.clone());
-                let (are_listed, is_of_client) = (!cut.is_named(), frame.is_first());
-                let inquiry =
-                    Inquiry { zone, qname, qtype, servers, manner, patience, are_listed, is_of_client, unanswered };
-                if frame.is_first() {
-                    // As the walk itself will ask for them: then others join it.
-                    let patience = self.patience(cut, &tried, Extent::Whole);
-                    self.ask_keys_ahead(&inquiry, patience).await;
-                }
-                match self.io.fetch(inquiry.clone()).await {
-                    Ok(fetched) => (inquiry, fetched),
-                    Err(why) => {
-                        self.tell_no_reply(why);
-                        self.note_silence(&inquiry, why);
-                        tried.note_no_reply(&inquiry, why)?;
-                        if extent == Extent::Part && tried.unsigned.is_none() {
-                            return Err(failure_of(why));
-                        }
-                        continue;
+            let (inquiry, fetched) =
+                if let Some(said) = self.ask_local_root(cut, (qname, qtype), &tried) {
+                    said
+                } else {
+                    let servers = self.servers_to_ask(cut, &mut tried, frame).await;
+                    if servers.is_empty() {
+                        return self.make_do(cut, tried);
                     }
-                }
-            };
+                    let (manner, patience) =
+                        (self.manner(cut).await, self.patience(cut, &tried, extent));
+                    let unanswered = self.unanswered(&cut.zone, &servers);
+                    let (zone, qname) = (cut.zone.clone(), qname.clone());
+                    let (are_listed, is_of_client) = (!cut.is_named(), frame.is_first());
+                    let inquiry = Inquiry {
+                        zone,
+                        qname,
+                        qtype,
+                        servers,
+                        manner,
+                        patience,
+                        are_listed,
+                        is_of_client,
+                        unanswered,
+                    };
+                    if frame.is_first() {
+                        // As the walk itself will ask for them: then others join it.
+                        let patience = self.patience(cut, &tried, Extent::Whole);
+                        self.ask_keys_ahead(&inquiry, patience).await;
+                    }
+                    match self.io.fetch(inquiry.clone()).await {
+                        Ok(fetched) => (inquiry, fetched),
+                        Err(why) => {
+                            self.tell_no_reply(why);
+                            self.note_silence(&inquiry, why);
+                            tried.note_no_reply(&inquiry, why)?;
+                            if extent == Extent::Part && tried.unsigned.is_none() {
+                                return Err(failure_of(why));
+                            }
+                            continue;
+                        }
+                    }
+                };
             if let Some(agent) = fetched.reply.opt().agent {
                 self.agents.insert(inquiry.zone.clone(), agent);
             }
@@ -164,7 +179,9 @@ impl Walker {
             if self.lacks_signatures(&inquiry, &fetched, &sorted) && self.has_untried(cut, &tried) {
                 self.io.record(Step::Taken(Taken::Unsigned));
                 tried.unsigned.get_or_insert((inquiry, fetched));
-            } else if let Some(reply) = self.take_reply(sorted, cut, (&inquiry, &fetched), &mut tried)? {
+            } else if let Some(reply) =
+                self.take_reply(sorted, cut, (&inquiry, &fetched), &mut tried)?
+            {
                 return Ok(reply);
             }
             if tried.bad_replies >= MAX_BAD_REPLIES {
@@ -206,7 +223,9 @@ impl Walker {
     fn make_do(&mut self, cut: &Cut, tried: Tried) -> Result<Reply, Failure> {
         let failure = tried.failure.unwrap_or(Failure::NoServers);
         match &tried.unsigned {
-            Some((inquiry, fetched)) => self.use_reply(sort(inquiry, fetched), cut, (inquiry, fetched)),
+            Some((inquiry, fetched)) => {
+                self.use_reply(sort(inquiry, fetched), cut, (inquiry, fetched))
+            }
             None => tried.hearsay.map(Reply::Part).ok_or(failure),
         }
     }
@@ -217,15 +236,17 @@ impl Walker {
             && self.candidates(cut).iter().any(|candidate| !tried.servers.contains(&candidate.addr))
     }
 
-    /// Does a reply of this zone, which is signed, come without any signature, and does its server do so for the first
-    /// time in this question? That shows where the zone speaks of itself: of its apex, of a zone right below it, or
-    /// beside its SOA record. What else it says may be of an unsigned zone below it (RFC 4035 §5.2).
+    /// Does a reply of this zone, which is signed, come without any signature, and does its server
+    /// do so for the first time in this question? That shows where the zone speaks of itself: of
+    /// its apex, of a zone right below it, or beside its SOA record. What else it says may be of an
+    /// unsigned zone below it (RFC 4035 §5.2).
     fn lacks_signatures(&mut self, inquiry: &Inquiry, fetched: &Fetched, sorted: &Sort) -> bool {
         let Inquiry { zone, qname, manner, .. } = inquiry;
         if !manner.is_signed || !manner.dnssec_ok || fetched.server == HERE {
             return false;
         }
-        let is_soa = |record: &ReplyRecord<'_>| record.rtype == Rtype::SOA && *record.owner == **zone;
+        let is_soa =
+            |record: &ReplyRecord<'_>| record.rtype == Rtype::SOA && *record.owner == **zone;
         let is_due = match sorted {
             // One right below the apex: no other zone is between the two.
             Sort::Referral(child) => name::parent(child) == Some(&**zone),
@@ -237,7 +258,8 @@ impl Walker {
         is_new && self.unsigned.iter().filter(|(of, _)| of == zone).count() <= MAX_UNSIGNED
     }
 
-    /// Takes note that a server left out the signatures of a zone. False if that was known to this question.
+    /// Takes note that a server left out the signatures of a zone. False if that was known to this
+    /// question.
     pub(crate) fn note_unsigned(&mut self, zone: &Name, server: SocketAddr) -> bool {
         let is_new = !self.unsigned.iter().any(|(of, by)| of == zone && *by == server);
         if is_new {
@@ -315,27 +337,36 @@ impl Walker {
         }
     }
 
-    /// Will the keys of the zone be needed, whatever its servers say? So it is where the parent has DS records that
-    /// count, and nobody knows the keys.
+    /// Will the keys of the zone be needed, whatever its servers say? So it is where the parent has
+    /// DS records that count, and nobody knows the keys.
     async fn will_need_keys(&mut self, inquiry: &Inquiry) -> bool {
         let zone = &inquiry.zone;
         let validates = !self.checking_disabled && !inquiry.manner.recursion_desired;
-        let Some(validation) = self.validation().filter(|_| validates && inquiry.qtype != Rtype::DNSKEY) else {
+        let Some(validation) =
+            self.validation().filter(|_| validates && inquiry.qtype != Rtype::DNSKEY)
+        else {
             return false;
         };
         let is_ds = |set: &&Rrset| set.rtype == Rtype::DS && set.owner == *zone;
         let ds = self.referrals.get(zone).and_then(|sets| sets.iter().find(is_ds));
-        let data: Option<Vec<&[u8]>> = ds.map(|set| set.records.iter().map(AsRef::as_ref).collect());
+        let data: Option<Vec<&[u8]>> =
+            ds.map(|set| set.records.iter().map(AsRef::as_ref).collect());
         let counts = data.is_some_and(|data| chain::check_ds(&data, validation.policy).is_ok());
         if !counts || self.keys_ahead.contains(zone) {
             return false;
         }
         self.keys_ahead.push(zone.clone());
-        self.io.keys(zone).await.is_none() && self.io.look_up(Side::Zone, zone, Rtype::DNSKEY).await.is_none()
+        self.io.keys(zone).await.is_none()
+            && self.io.look_up(Side::Zone, zone, Rtype::DNSKEY).await.is_none()
     }
 
     /// Asks servers whose addresses are known, once, for something that is not the question itself.
-    pub(crate) async fn ask_once(&mut self, cut: &Cut, qname: &Name, qtype: Rtype) -> Option<Arc<Fetched>> {
+    pub(crate) async fn ask_once(
+        &mut self,
+        cut: &Cut,
+        qname: &Name,
+        qtype: Rtype,
+    ) -> Option<Arc<Fetched>> {
         let servers = self.candidates(cut);
         let manner = self.manner(cut).await;
         let inquiry = Inquiry { servers, ..inquiry_of(cut, (qname, qtype), manner) };
@@ -351,7 +382,8 @@ impl Walker {
             // There is a reply to make do with.
             _ if tried.unsigned.is_some() => Patience::OneRound,
             Some(Need::NoAddress) => Patience::OneRound,
-            // One that never answered is not waited for: that nothing better is known may be how things are.
+            // One that never answered is not waited for: that nothing better is known may be how
+            // things are.
             _ if tried.is_retry => Patience::WhileKnown,
             Some(Need::Doubt) => Patience::WhileKnown,
             Some(Need::DeniedInPart) | None => Patience::All,
@@ -376,7 +408,8 @@ impl Walker {
     /// How many queries these servers of a zone left unanswered before.
     fn unanswered(&self, zone: &Name, servers: &[Candidate]) -> u32 {
         let of_zone = self.silences.iter().find(|silence| silence.zone == *zone);
-        let are_known = |silence: &&Silence| servers.iter().all(|server| silence.servers.contains(server));
+        let are_known =
+            |silence: &&Silence| servers.iter().all(|server| silence.servers.contains(server));
         of_zone.filter(are_known).map_or(0, |silence| silence.sends)
     }
 
@@ -391,13 +424,15 @@ impl Walker {
             dnssec_ok: true,
             checking_disabled: forward.is_some() && self.checking_disabled,
             strategy: forward.map_or(Strategy::Fastest, |forward| forward.strategy),
-            case_randomisation: forward.map_or(recursion.case_randomisation, |forward| forward.case_randomisation),
+            case_randomisation: forward
+                .map_or(recursion.case_randomisation, |forward| forward.case_randomisation),
             timeout_ms: forward.map_or(TIMEOUT_MS, |forward| forward.timeout_ms),
             is_signed: self.is_known_signed(&cut.zone).await,
         }
     }
 
-    /// Is there an anchor for the zone, did its parent say that it is signed, or were its keys found?
+    /// Is there an anchor for the zone, did its parent say that it is signed, or were its keys
+    /// found?
     async fn is_known_signed(&self, zone: &Name) -> bool {
         let Some(validation) = self.validation() else { return false };
         if validation.anchors.point(zone).is_some() {
@@ -410,13 +445,21 @@ impl Walker {
         match self.io.keys(zone).await {
             Some(Ok(keys)) => keys.zone().wire() == &**zone,
             Some(Err(_)) => false,
-            None => matches!(self.io.look_up(Side::Zone, zone, Rtype::DS).await, Some((Found::Set(_), _))),
+            None => matches!(
+                self.io.look_up(Side::Zone, zone, Rtype::DS).await,
+                Some((Found::Set(_), _))
+            ),
         }
     }
 
-    /// As [`Walker::next_servers`]; where nobody else is left and nothing was said, those who kept silent are given more
-    /// time.
-    async fn servers_to_ask(&mut self, cut: &mut Cut, tried: &mut Tried, frame: &Frame<'_>) -> Vec<Candidate> {
+    /// As [`Walker::next_servers`]; where nobody else is left and nothing was said, those who kept
+    /// silent are given more time.
+    async fn servers_to_ask(
+        &mut self,
+        cut: &mut Cut,
+        tried: &mut Tried,
+        frame: &Frame<'_>,
+    ) -> Vec<Candidate> {
         let servers = self.next_servers(cut, tried, frame).await;
         let may_do_without = tried.unsigned.is_some() || tried.is_retry;
         if !servers.is_empty() || tried.silent.is_empty() || may_do_without {
@@ -427,8 +470,14 @@ impl Walker {
         self.next_servers(cut, tried, frame).await
     }
 
-    /// Servers of the cut that were not tried. Where none is left, the addresses of its servers are looked up.
-    async fn next_servers(&mut self, cut: &mut Cut, tried: &mut Tried, frame: &Frame<'_>) -> Vec<Candidate> {
+    /// Servers of the cut that were not tried. Where none is left, the addresses of its servers are
+    /// looked up.
+    async fn next_servers(
+        &mut self,
+        cut: &mut Cut,
+        tried: &mut Tried,
+        frame: &Frame<'_>,
+    ) -> Vec<Candidate> {
         loop {
             let mut candidates = self.candidates(cut);
             candidates.retain(|candidate| !tried.servers.contains(&candidate.addr));
@@ -439,7 +488,9 @@ impl Walker {
             if need != Some(Need::NoAddress) && use_spare(cut) {
                 continue;
             }
-            let Some(look_up) = self.next_look_up(cut, &tried.look_ups).await else { return Vec::new() };
+            let Some(look_up) = self.next_look_up(cut, &tried.look_ups).await else {
+                return Vec::new();
+            };
             if self.failed_servers >= MAX_FAILED_SERVERS {
                 self.tell_limit("servers without an address");
                 tried.note(Failure::TooManyServers);
@@ -477,7 +528,8 @@ fn failure_of(why: NotFetched) -> Failure {
     }
 }
 
-/// An inquiry for something that is not the client's question, at servers that are still to be named.
+/// An inquiry for something that is not the client's question, at servers that are still to be
+/// named.
 fn inquiry_of(cut: &Cut, (qname, qtype): (&Name, Rtype), manner: Manner) -> Inquiry {
     Inquiry {
         zone: cut.zone.clone(),

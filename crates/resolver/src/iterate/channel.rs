@@ -2,8 +2,8 @@
 //!
 //! A walk is an `async` function that nothing wakes: it is polled when there is something for it.
 //! Whatever it needs of the world it asks for by a [`Request`] and then is pending; the resolver
-//! answers by a [`Response`] and polls again. So it knows no socket, no clock and no runtime, and the
-//! order in which things happen is the driver's alone.
+//! answers by a [`Response`] and polls again. So it knows no socket, no clock and no runtime, and
+//! the order in which things happen is the driver's alone.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -67,7 +67,8 @@ pub(crate) enum Note {
     LocalRoot,
     /// An error of a zone whose servers name somebody for it.
     Report(Report),
-    /// NSEC or NSEC3 RRsets that verified, of the zone with this apex, and its SOA RRset if that came along.
+    /// NSEC or NSEC3 RRsets that verified, of the zone with this apex, and its SOA RRset if that
+    /// came along.
     Gaps(Name, Option<Rrset>, Vec<Rrset>),
     /// How often the question reached each limit of validation.
     Limits([u32; avocet_dnssec::Limit::ALL.len()]),
@@ -102,14 +103,23 @@ impl Io {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(crate) async fn look_up(&self, side: Side, owner: &Name, rtype: Rtype) -> Option<(Found, Provenance)> {
+    pub(crate) async fn look_up(
+        &self,
+        side: Side,
+        owner: &Name,
+        rtype: Rtype,
+    ) -> Option<(Found, Provenance)> {
         match self.call(Request::LookUp(side, owner.clone(), rtype)).await {
             Response::LookedUp(found) => found,
             _ => None,
         }
     }
 
-    pub(crate) async fn covering_nxdomain(&self, side: Side, owner: &Name) -> Option<(usize, Denial, Provenance)> {
+    pub(crate) async fn covering_nxdomain(
+        &self,
+        side: Side,
+        owner: &Name,
+    ) -> Option<(usize, Denial, Provenance)> {
         match self.call(Request::LookUpNxdomain(side, owner.clone())).await {
             Response::Covering(found) => found,
             _ => None,

@@ -16,7 +16,8 @@ pub(crate) enum Sort {
     Answer,
     /// The zone of this name below the one asked is served by others.
     Referral(Name),
-    /// As [`Sort::Answer`], from a server that recurses and does not serve the zone: for want of better.
+    /// As [`Sort::Answer`], from a server that recurses and does not serve the zone: for want of
+    /// better.
     Hearsay,
     /// The server does not serve the zone.
     Lame,
@@ -38,13 +39,19 @@ pub(crate) fn sort(inquiry: &Inquiry, fetched: &Fetched) -> Sort {
     match (answers(inquiry, fetched), recursive) {
         (true, _) if is_hearsay => Sort::Hearsay,
         (true, _) | (_, true) => Sort::Answer,
-        (false, false) => sort_by_authority(inquiry, fetched, if is_hearsay { Sort::Hearsay } else { Sort::Answer }),
+        (false, false) => sort_by_authority(
+            inquiry,
+            fetched,
+            if is_hearsay { Sort::Hearsay } else { Sort::Answer },
+        ),
     }
 }
 
 /// Is what it has for an answer not as its type says, and nothing else there?
 pub(crate) fn is_malformed(inquiry: &Inquiry, fetched: &Fetched) -> bool {
-    fetched.reply.has_faulty_answers && fetched.rcode == Rcode::NOERROR && !answers(inquiry, fetched)
+    fetched.reply.has_faulty_answers
+        && fetched.rcode == Rcode::NOERROR
+        && !answers(inquiry, fetched)
 }
 
 /// Is there a record of the type asked, or an alias, at the name?
@@ -61,13 +68,17 @@ fn answers(inquiry: &Inquiry, fetched: &Fetched) -> bool {
         at = target.wire().to_vec();
     }
     let above = |record: &ReplyRecord<'_>| {
-        record.rtype == Rtype::DNAME && record.owner.len() < at.len() && name::is_under(&at, record.owner)
+        record.rtype == Rtype::DNAME
+            && record.owner.len() < at.len()
+            && name::is_under(&at, record.owner)
     };
     at != *inquiry.qname || answer().any(|record| above(&record))
 }
 
 fn sort_by_authority(inquiry: &Inquiry, fetched: &Fetched, denial: Sort) -> Sort {
-    let authority = |rtype| fetched.reply.section(RecordSection::Authority).filter(move |record| record.rtype == rtype);
+    let authority = |rtype| {
+        fetched.reply.section(RecordSection::Authority).filter(move |record| record.rtype == rtype)
+    };
     if authority(Rtype::SOA).any(|soa| name::is_under(&inquiry.qname, soa.owner)) {
         return denial;
     }

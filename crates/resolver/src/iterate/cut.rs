@@ -82,8 +82,12 @@ impl Cut {
                 continue;
             }
             let glue = fetched.reply.section(RecordSection::Additional);
-            let glue = glue.filter(|record| *record.owner == *target && name::is_under(record.owner, asked));
-            let addresses = glue.filter_map(|record| address(record.rtype, record.rdata)).take(MAX_ADDRESSES).collect();
+            let glue = glue
+                .filter(|record| *record.owner == *target && name::is_under(record.owner, asked));
+            let addresses = glue
+                .filter_map(|record| address(record.rtype, record.rdata))
+                .take(MAX_ADDRESSES)
+                .collect();
             servers.push(NameServer { name: target, addresses, spare: Vec::new() });
         }
         Self { zone, servers: CutServers::Named(servers), left_secs: 0 }
@@ -102,7 +106,9 @@ impl Cut {
     /// Has it a server whose address can be looked for without asking this zone?
     fn names_others(&self) -> bool {
         match &self.servers {
-            CutServers::Named(servers) => servers.iter().any(|server| !name::is_under(&server.name, &self.zone)),
+            CutServers::Named(servers) => {
+                servers.iter().any(|server| !name::is_under(&server.name, &self.zone))
+            }
             CutServers::Listed { .. } => true,
         }
     }
@@ -159,15 +165,23 @@ impl Walker {
                     case_randomisation: rule.case_randomisation,
                     timeout_ms: rule.timeout_ms,
                 };
-                let specs = rule.upstreams.iter().map(|&number| self.plan.upstreams[usize::from(number)]);
-                let servers = specs.map(|spec| Candidate { addr: spec.addr, transport: spec.transport });
-                CutServers::Listed { servers: servers.take(MAX_CANDIDATES).collect(), forward: Some(manner) }
+                let specs =
+                    rule.upstreams.iter().map(|&number| self.plan.upstreams[usize::from(number)]);
+                let servers =
+                    specs.map(|spec| Candidate { addr: spec.addr, transport: spec.transport });
+                CutServers::Listed {
+                    servers: servers.take(MAX_CANDIDATES).collect(),
+                    forward: Some(manner),
+                }
             }
             Some(Configured::Stub(number, _)) => {
                 let stub = self.recursion().stubs.get(number);
                 let servers = stub.into_iter().flat_map(|stub| &stub.servers);
                 let servers = servers.map(|&addr| Candidate { addr, transport: Transport::Udp });
-                CutServers::Listed { servers: servers.take(MAX_CANDIDATES).collect(), forward: None }
+                CutServers::Listed {
+                    servers: servers.take(MAX_CANDIDATES).collect(),
+                    forward: None,
+                }
             }
             None => CutServers::Named(Vec::new()),
         };
@@ -189,7 +203,8 @@ impl Walker {
             addresses: hint.addresses.clone(),
             spare: Vec::new(),
         });
-        let hinted = Cut { zone: root, servers: CutServers::Named(servers.collect()), left_secs: u32::MAX };
+        let hinted =
+            Cut { zone: root, servers: CutServers::Named(servers.collect()), left_secs: u32::MAX };
         if !self.recursion().priming || self.is_priming || self.local_root().is_some() {
             return hinted;
         }
@@ -208,14 +223,17 @@ impl Walker {
     async fn prime(&mut self, hinted: &Cut) -> Option<Cut> {
         let root: Name = [0].as_slice().into();
         let fetched = self.ask_once(hinted, &root, Rtype::NS).await?;
-        let ns = fetched.reply.section(RecordSection::Answer).filter(|record| record.rtype == Rtype::NS);
+        let ns =
+            fetched.reply.section(RecordSection::Answer).filter(|record| record.rtype == Rtype::NS);
         let servers: Vec<NameServer> = ns
             .take(MAX_NS)
             .map(|record| {
                 let name: Name = record.rdata.to_ascii_lowercase().into();
                 let glue = fetched.reply.records().filter(|glue| *glue.owner == *name);
-                let mut addresses: Vec<IpAddr> =
-                    glue.filter_map(|glue| address(glue.rtype, glue.rdata)).take(MAX_ADDRESSES).collect();
+                let mut addresses: Vec<IpAddr> = glue
+                    .filter_map(|glue| address(glue.rtype, glue.rdata))
+                    .take(MAX_ADDRESSES)
+                    .collect();
                 if let CutServers::Named(hints) = &hinted.servers
                     && addresses.is_empty()
                     && let Some(hint) = hints.iter().find(|hint| hint.name == name)
@@ -235,7 +253,9 @@ impl Walker {
 
     /// What the cache knows of a delegation: its servers and their addresses.
     async fn known_delegation(&mut self, zone: &Name) -> Option<Cut> {
-        let (Found::Set(ns), _) = self.io.look_up(Side::Delegation, zone, Rtype::NS).await? else { return None };
+        let (Found::Set(ns), _) = self.io.look_up(Side::Delegation, zone, Rtype::NS).await? else {
+            return None;
+        };
         let mut servers = Vec::new();
         for target in ns.records.iter().take(MAX_NS) {
             let name: Name = target.to_ascii_lowercase().into();
@@ -253,8 +273,12 @@ impl Walker {
     pub(crate) async fn known_addresses(&mut self, side: Side, server: &Name) -> Vec<IpAddr> {
         let mut addresses = Vec::new();
         for rtype in [Rtype::A, Rtype::AAAA] {
-            let Some((Found::Set(set), _)) = self.io.look_up(side, server, rtype).await else { continue };
-            addresses.extend(set.records.iter().filter_map(|rdata| address(rtype, rdata)).take(MAX_ADDRESSES));
+            let Some((Found::Set(set), _)) = self.io.look_up(side, server, rtype).await else {
+                continue;
+            };
+            addresses.extend(
+                set.records.iter().filter_map(|rdata| address(rtype, rdata)).take(MAX_ADDRESSES),
+            );
         }
         addresses
     }
@@ -297,18 +321,25 @@ impl Walker {
     /// Takes the delegation out of a referral, and keeps it.
     pub(crate) fn take_referral(&mut self, zone: Name, asked: &Cut, fetched: &Fetched) -> Cut {
         let mut cut = Cut::from_referral(zone, &asked.zone, fetched);
-        let ns = fetched.reply.records().filter(|record| record.rtype == Rtype::NS && *record.owner == *cut.zone);
-        let ttl_secs = ns.map(|record| record.ttl_secs).min().unwrap_or(0).min(self.plan.settings.ttl.max);
+        let ns = fetched
+            .reply
+            .records()
+            .filter(|record| record.rtype == Rtype::NS && *record.owner == *cut.zone);
+        let ttl_secs =
+            ns.map(|record| record.ttl_secs).min().unwrap_or(0).min(self.plan.settings.ttl.max);
         let ttl_secs = ttl_secs.min(asked.left_secs);
         cut.left_secs = ttl_secs;
         let mut of_ds = delegated_ds(&cut.zone, &fetched.reply);
         of_ds.extend(proof_in(&fetched.reply));
         self.referrals.insert(cut.zone.clone(), of_ds);
         let CutServers::Named(servers) = &cut.servers else { return cut };
-        let is_glue =
-            |owner: &[u8]| servers.iter().any(|server| *server.name == *owner && !server.addresses.is_empty());
+        let is_glue = |owner: &[u8]| {
+            servers.iter().any(|server| *server.name == *owner && !server.addresses.is_empty())
+        };
         let glue = fetched.reply.section(RecordSection::Additional);
-        let glue = glue.filter(|record| matches!(record.rtype, Rtype::A | Rtype::AAAA) && is_glue(record.owner));
+        let glue = glue.filter(|record| {
+            matches!(record.rtype, Rtype::A | Rtype::AAAA) && is_glue(record.owner)
+        });
         // Glue outlives its delegation for nobody (S22).
         let glue = glue.map(|record| {
             let ungrouped = Ungrouped::of(&record);
@@ -324,14 +355,19 @@ impl Walker {
         let mut candidates = Vec::new();
         match &cut.servers {
             CutServers::Listed { servers, .. } => {
-                candidates.extend(servers.iter().filter(|server| self.is_listed_to_be_asked(server.addr)));
+                candidates.extend(
+                    servers.iter().filter(|server| self.is_listed_to_be_asked(server.addr)),
+                );
             }
             CutServers::Named(servers) => {
                 for ip in servers.iter().flat_map(|server| &server.addresses) {
                     let addr = SocketAddr::new(*ip, DNS_PORT);
                     let candidate = Candidate { addr, transport: Transport::Udp };
                     let is_new = !candidates.contains(&candidate);
-                    if is_new && candidates.len() < MAX_CANDIDATES && may_ask(self.recursion(), addr) {
+                    if is_new
+                        && candidates.len() < MAX_CANDIDATES
+                        && may_ask(self.recursion(), addr)
+                    {
                         candidates.push(candidate);
                     }
                 }

@@ -61,7 +61,13 @@ struct Shown {
 impl Shown {
     fn new(qname: &Name, cut: &Cut) -> Self {
         let labels = name::labels(qname).count();
-        Self { qname: qname.clone(), labels, known: name::labels(&cut.zone).count(), queries: 0, whole: false }
+        Self {
+            qname: qname.clone(),
+            labels,
+            known: name::labels(&cut.zone).count(),
+            queries: 0,
+            whole: false,
+        }
     }
 
     fn is_whole(&self, shown: &Name) -> bool {
@@ -74,12 +80,18 @@ impl Shown {
         if self.whole || self.queries >= MAX_MINIMISED || left <= 1 {
             return self.qname.clone();
         }
-        let more = if self.queries < MINIMISED_BY_ONE { 1 } else { left / (MAX_MINIMISED - self.queries) as usize };
+        let more = if self.queries < MINIMISED_BY_ONE {
+            1
+        } else {
+            left / (MAX_MINIMISED - self.queries) as usize
+        };
         self.queries += 1;
         let mut hidden = left - more.clamp(1, left);
         let labels: Vec<&[u8]> = name::labels(&self.qname).take(hidden + 1).collect();
-        // Labels with an underscore before them are no bounds between those who run zones: they are shown together.
-        let is_scope = |label: usize| labels.get(label).is_some_and(|label| label.first() == Some(&b'_'));
+        // Labels with an underscore before them are no bounds between those who run zones: they are
+        // shown together.
+        let is_scope =
+            |label: usize| labels.get(label).is_some_and(|label| label.first() == Some(&b'_'));
         while hidden > 0 && is_scope(hidden) && is_scope(hidden - 1) {
             hidden -= 1;
         }
@@ -111,7 +123,12 @@ impl Shown {
 
 impl Walker {
     /// Finds what the servers of the tree say of a name and type.
-    pub(crate) async fn descend(&mut self, qname: &Name, qtype: Rtype, frame: &Frame<'_>) -> Result<Part, Failure> {
+    pub(crate) async fn descend(
+        &mut self,
+        qname: &Name,
+        qtype: Rtype,
+        frame: &Frame<'_>,
+    ) -> Result<Part, Failure> {
         let mut cut = self.nearest_cut(qname, qtype).await;
         self.tell_cut(&cut);
         let mut shown = Shown { whole: !self.minimises(&cut), ..Shown::new(qname, &cut) };
@@ -134,8 +151,16 @@ impl Walker {
                 Ok(reply) => reply,
                 Err(failure @ (Failure::TooManyQueries | Failure::Crowded)) => return Err(failure),
                 // The zone was found; what it has is of no use, whoever is asked.
-                Err(failure @ (Failure::TooManyRecords | Failure::Malformed)) if is_whole => return Err(failure),
-                Err(_) if is_whole && may_go_up && referrals == 0 && cut.zone.len() > 1 && cut.is_named() => {
+                Err(failure @ (Failure::TooManyRecords | Failure::Malformed)) if is_whole => {
+                    return Err(failure);
+                }
+                Err(_)
+                    if is_whole
+                        && may_go_up
+                        && referrals == 0
+                        && cut.zone.len() > 1
+                        && cut.is_named() =>
+                {
                     may_go_up = false;
                     let above = name::parent(&cut.zone).unwrap_or(&[0]).into();
                     cut = self.cut_above(above).await;
@@ -161,8 +186,8 @@ impl Walker {
                     self.tell_cut(&next);
                     cut = next;
                 }
-                // An alias there is what the child has, said by a server of both: the parent is looked for. Who recurses
-                // for us looks for it itself.
+                // An alias there is what the child has, said by a server of both: the parent is
+                // looked for. Who recurses for us looks for it itself.
                 Reply::Part(part)
                     if is_whole
                         && qtype == Rtype::DS
@@ -172,7 +197,11 @@ impl Walker {
                 Reply::Part(part) if is_whole => return Ok(*part),
                 Reply::Part(part) => {
                     let taken = self.take_shortened(*part, (qname, qtype), frame).await;
-                    let seen = if matches!(taken, Shortened::Exists) { Seen::Exists } else { Seen::Unknown };
+                    let seen = if matches!(taken, Shortened::Exists) {
+                        Seen::Exists
+                    } else {
+                        Seen::Unknown
+                    };
                     self.shortened.insert(asked.clone(), seen);
                     if let Some(part) = shown.take(&asked, taken) {
                         return Ok(part);
@@ -183,7 +212,12 @@ impl Walker {
     }
 
     /// What is known of a shortened name without asking for it.
-    async fn known_shortened(&mut self, asked: &Name, cut: &Cut, frame: &Frame<'_>) -> Option<Shortened> {
+    async fn known_shortened(
+        &mut self,
+        asked: &Name,
+        cut: &Cut,
+        frame: &Frame<'_>,
+    ) -> Option<Shortened> {
         let seen = self.shortened.get(asked).copied();
         if seen == Some(Seen::Exists) || self.knows_to_exist(asked).await {
             return Some(Shortened::Exists);
@@ -195,7 +229,8 @@ impl Walker {
         }
     }
 
-    /// Is it known that the name exists: because something of it was found before, or by a proof that it has no address?
+    /// Is it known that the name exists: because something of it was found before, or by a proof
+    /// that it has no address?
     async fn knows_to_exist(&mut self, name: &Name) -> bool {
         for rtype in KNOWN_BY {
             if self.io.look_up(Side::Zone, name, rtype).await.is_some() {
@@ -204,11 +239,18 @@ impl Walker {
         }
         let is_nodata = |denial: &Denial| denial.rcode == Rcode::NOERROR;
         let proven = self.part_from_gap(name, Rtype::A).await;
-        proven.is_some_and(|part| matches!(&part.ending, Ending::Denied(_, denial) if is_nodata(denial)))
+        proven.is_some_and(
+            |part| matches!(&part.ending, Ending::Denied(_, denial) if is_nodata(denial)),
+        )
     }
 
     /// Takes what servers said of a shortened name.
-    async fn take_shortened(&mut self, part: Part, (qname, qtype): (&Name, Rtype), frame: &Frame<'_>) -> Shortened {
+    async fn take_shortened(
+        &mut self,
+        part: Part,
+        (qname, qtype): (&Name, Rtype),
+        frame: &Frame<'_>,
+    ) -> Shortened {
         if !denies_all(&part) {
             self.keep(&part, Rtype::A);
             return Shortened::Exists;
@@ -233,7 +275,8 @@ impl Walker {
         (len > cut.zone.len()).then(|| Part::of_cache(Ending::Denied(owner, denial)))
     }
 
-    /// Keeps the denial of a shortened name where no client gets it: the next name below is shown whole at once.
+    /// Keeps the denial of a shortened name where no client gets it: the next name below is shown
+    /// whole at once.
     fn keep_shortened_denial(&self, part: &Part) {
         if let Ending::Denied(owner, denial) = &part.ending
             && denial.rcode == Rcode::NXDOMAIN
@@ -245,12 +288,17 @@ impl Walker {
         }
     }
 
-    /// The denial of the whole name by that of a shortened one whose proof validates: it shows that there is nothing
-    /// below it, either (RFC 8020 §2).
-    fn proven_denial<'a>(&'a mut self, part: &'a Part, (qname, qtype): (&'a Name, Rtype)) -> Proving<'a> {
+    /// The denial of the whole name by that of a shortened one whose proof validates: it shows that
+    /// there is nothing below it, either (RFC 8020 §2).
+    fn proven_denial<'a>(
+        &'a mut self,
+        part: &'a Part,
+        (qname, qtype): (&'a Name, Rtype),
+    ) -> Proving<'a> {
         Box::pin(async move {
             let Ending::Denied(_, denial) = &part.ending else { return None };
-            let may_prove = denial.rcode == Rcode::NXDOMAIN && !denial.proof.is_empty() && part.sets.is_empty();
+            let may_prove =
+                denial.rcode == Rcode::NXDOMAIN && !denial.proof.is_empty() && part.sets.is_empty();
             if !may_prove || self.validation().is_none() || self.checking_disabled {
                 return None;
             }
@@ -258,7 +306,9 @@ impl Walker {
             let frame = Frame::first(qname.clone(), Rtype(0));
             self.validate(&mut proven, qtype, &frame).await.ok()?;
             match proven.ending {
-                Ending::Denied(_, denial) if denial.rcode == Rcode::NXDOMAIN && denial.security == Security::Secure => {
+                Ending::Denied(_, denial)
+                    if denial.rcode == Rcode::NXDOMAIN && denial.security == Security::Secure =>
+                {
                     Some(Part { ending: Ending::Denied(qname.clone(), denial), ..proven })
                 }
                 _ => None,
@@ -273,7 +323,8 @@ impl Walker {
 
 /// Is nothing known of the name itself, so that the rest of it may be shown at once?
 fn denies_all(part: &Part) -> bool {
-    let denies = !matches!(&part.ending, Ending::Denied(_, denial) if denial.rcode == Rcode::NOERROR);
+    let denies =
+        !matches!(&part.ending, Ending::Denied(_, denial) if denial.rcode == Rcode::NOERROR);
     part.is_alias() || denies && !matches!(part.ending, Ending::Answered)
 }
 
@@ -300,7 +351,10 @@ mod tests {
     fn names_grow_by_a_label_and_long_ones_faster() {
         let first = name::labels(b"\x00").count();
         let check = |qname: &[u8], zone: &[u8], expected: &[usize]| {
-            assert_eq!(shown(qname, zone), expected.iter().map(|labels| labels + first).collect::<Vec<_>>());
+            assert_eq!(
+                shown(qname, zone),
+                expected.iter().map(|labels| labels + first).collect::<Vec<_>>()
+            );
         };
         check(b"\x01a\x01b\x01c\x00", b"\x00", &[1, 2, 3]);
         check(b"\x01a\x01b\x01c\x00", b"\x01b\x01c\x00", &[3]);

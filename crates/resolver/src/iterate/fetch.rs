@@ -30,7 +30,8 @@ pub(crate) struct Manner {
     pub(crate) strategy: Strategy,
     pub(crate) case_randomisation: bool,
     pub(crate) timeout_ms: (u32, u32),
-    /// The zone is known to be signed: without EDNS there are no signatures, and what comes is of no use.
+    /// The zone is known to be signed: without EDNS there are no signatures, and what comes is of
+    /// no use.
     pub(crate) is_signed: bool,
 }
 
@@ -58,7 +59,8 @@ pub(crate) struct Inquiry {
     pub(crate) patience: Patience,
     /// Are the servers those of the configuration?
     pub(crate) are_listed: bool,
-    /// Does a client want to know of the name? What is looked up to find servers costs no more than it must.
+    /// Does a client want to know of the name? What is looked up to find servers costs no more than
+    /// it must.
     pub(crate) is_of_client: bool,
     /// Queries that these servers left unanswered before.
     pub(crate) unanswered: u32,
@@ -75,8 +77,8 @@ pub(crate) enum Extent {
 /// How long servers are asked that do not answer: from the least patience to the most.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Patience {
-    /// As [`Patience::OneRound`], and one that has answered before is asked twice: the name is shortened, and some
-    /// servers answer none but whole ones (RFC 9156 §3 step 6e).
+    /// As [`Patience::OneRound`], and one that has answered before is asked twice: the name is
+    /// shortened, and some servers answer none but whole ones (RFC 9156 §3 step 6e).
     Shortened,
     /// Each once: there are others, whose addresses are still to be found.
     OneRound,

@@ -62,7 +62,9 @@ mod tests {
         assert!(second.below(&name(b'a'), Rtype::AAAA).is_none());
         assert!(second.below(&name(b'a'), Rtype::DS).is_some());
         fn deeper(frame: &Frame<'_>, octet: u8) -> u32 {
-            frame.below(&[1, octet, 0].as_slice().into(), Rtype::A).map_or(0, |frame| 1 + deeper(&frame, octet + 1))
+            frame
+                .below(&[1, octet, 0].as_slice().into(), Rtype::A)
+                .map_or(0, |frame| 1 + deeper(&frame, octet + 1))
         }
         assert_eq!(deeper(&first, b'b'), MAX_DEPTH);
     }

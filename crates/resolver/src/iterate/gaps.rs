@@ -1,5 +1,6 @@
-//! Gaps between the names of signed zones, by NSEC and NSEC3 records that were validated: what they say of one name
-//! they say of all that lie in the same gap (RFC 8198 §5). What is made of them is told in `synthesis`.
+//! Gaps between the names of signed zones, by NSEC and NSEC3 records that were validated: what they
+//! say of one name they say of all that lie in the same gap (RFC 8198 §5). What is made of them is
+//! told in `synthesis`.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -61,7 +62,8 @@ pub(crate) struct Hashing {
 /// An RRset and when it ends, in ms.
 type Timed = (Rrset, u64);
 
-/// Of the two maps one is empty: a zone that goes over from one kind of proof to the other is not known by both.
+/// Of the two maps one is empty: a zone that goes over from one kind of proof to the other is not
+/// known by both.
 #[derive(Debug, Default)]
 struct Zone {
     soa: Option<Timed>,
@@ -111,8 +113,12 @@ impl Zone {
             self.names.insert(order(&set.owner), (set, until_ms));
             return;
         }
-        let Some(nsec3) = set.records.first().and_then(|data| Nsec3::read(&set.owner, data, apex)) else { return };
-        let hashing = Hashing { iterations: nsec3.parameters.iterations, salt: nsec3.parameters.salt.into() };
+        let Some(nsec3) = set.records.first().and_then(|data| Nsec3::read(&set.owner, data, apex))
+        else {
+            return;
+        };
+        let hashing =
+            Hashing { iterations: nsec3.parameters.iterations, salt: nsec3.parameters.salt.into() };
         if self.hashing.as_ref() != Some(&hashing) {
             self.hashes.clear();
         }
@@ -131,7 +137,11 @@ impl Zone {
             }
             (Sought::Hash(_, hash), _) => {
                 // Before the first hash lies the gap that begins at the last one.
-                let before = self.hashes.range(..=*hash).next_back().or_else(|| self.hashes.last_key_value())?;
+                let before = self
+                    .hashes
+                    .range(..=*hash)
+                    .next_back()
+                    .or_else(|| self.hashes.last_key_value())?;
                 left(before.1, now_ms).map(By::Set)
             }
         }
@@ -140,7 +150,13 @@ impl Zone {
 
 impl Gaps {
     /// Puts in NSEC or NSEC3 RRsets of a zone, and its SOA RRset if that came along.
-    pub(crate) fn insert(&mut self, apex: &Name, soa: Option<Rrset>, sets: Vec<Rrset>, now_ms: u64) {
+    pub(crate) fn insert(
+        &mut self,
+        apex: &Name,
+        soa: Option<Rrset>,
+        sets: Vec<Rrset>,
+        now_ms: u64,
+    ) {
         if sets.is_empty() {
             return;
         }
@@ -162,7 +178,8 @@ impl Gaps {
         }
     }
 
-    /// Removes the first zone that was not used, so that zones filled by a stranger do not push out those in use.
+    /// Removes the first zone that was not used, so that zones filled by a stranger do not push out
+    /// those in use.
     fn evict(&mut self) {
         while let Some(first) = self.order.pop_front() {
             match self.zones.get_mut(&first) {
@@ -182,7 +199,9 @@ impl Gaps {
     /// What is known where something is sought.
     pub(crate) fn get(&mut self, sought: &Sought, now_ms: u64) -> Option<Gap> {
         let apex: Name = match sought {
-            Sought::Name(owner) => name::ancestors(owner).find(|apex| self.zones.contains_key(*apex))?.into(),
+            Sought::Name(owner) => {
+                name::ancestors(owner).find(|apex| self.zones.contains_key(*apex))?.into()
+            }
             Sought::Hash(apex, _) => apex.clone(),
         };
         let zone = self.zones.get_mut(&apex)?;
@@ -237,7 +256,11 @@ mod tests {
         let c = b"\x01c\x07example\x00";
         let mut at = |now_ms| ttl_secs(&mut gaps, c, now_ms);
         assert_eq!((at(1_000), at(6_000), at(11_000)), (Some(10), Some(5), None));
-        assert_eq!(ttl_secs(&mut gaps, b"\x01a\x07example\x00", 1_000), None, "before the first that is known");
+        assert_eq!(
+            ttl_secs(&mut gaps, b"\x01a\x07example\x00", 1_000),
+            None,
+            "before the first that is known"
+        );
         assert_eq!(ttl_secs(&mut gaps, b"\x04test\x00", 1_000), None);
         for number in 0..=MAX_ZONES as u16 {
             let [high, low] = number.to_be_bytes();
@@ -252,7 +275,8 @@ mod tests {
         let mut gaps = Gaps::default();
         for zone in 0..=(MAX_ALL_GAPS / MAX_GAPS) as u8 {
             let apex = [1, zone, 0];
-            let owner = |number: usize| [b"\x04", format!("{number:04}").as_bytes(), &apex].concat();
+            let owner =
+                |number: usize| [b"\x04", format!("{number:04}").as_bytes(), &apex].concat();
             let sets = (0..MAX_GAPS).map(|number| set(&owner(number), Rtype::NSEC)).collect();
             gaps.insert(&apex.as_slice().into(), None, sets, 0);
         }
@@ -267,7 +291,8 @@ mod tests {
         for zone in 0..4 * (MAX_ALL_GAPS / MAX_GAPS) as u8 {
             assert!(gaps.get(&sought, 0).is_some_and(|gap| *gap.apex == *EXAMPLE), "after {zone}");
             let apex = [1, zone, 0];
-            let owner = |number: usize| [b"\x04", format!("{number:04}").as_bytes(), &apex].concat();
+            let owner =
+                |number: usize| [b"\x04", format!("{number:04}").as_bytes(), &apex].concat();
             let sets = (0..MAX_GAPS).map(|number| set(&owner(number), Rtype::NSEC)).collect();
             gaps.insert(&apex.as_slice().into(), None, sets, 0);
         }

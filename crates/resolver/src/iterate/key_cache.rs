@@ -41,7 +41,8 @@ impl KeyCache {
         }
     }
 
-    /// Removes the first zone that was not used, so that zones of a stranger do not push out those in use.
+    /// Removes the first zone that was not used, so that zones of a stranger do not push out those
+    /// in use.
     fn evict(&mut self) {
         while let Some(first) = self.order.pop_front() {
             match self.zones.get_mut(&first) {
@@ -66,14 +67,19 @@ mod tests {
     #[test]
     fn chains_end_in_time_and_the_oldest_give_way_that_were_not_used() {
         let mut keys = KeyCache::default();
-        let zone = |number: usize| -> Name { [&[2][..], &(number as u16).to_be_bytes(), &[0]].concat().into() };
+        let zone = |number: usize| -> Name {
+            [&[2][..], &(number as u16).to_be_bytes(), &[0]].concat().into()
+        };
         for number in 0..=MAX_ZONES {
             keys.insert(zone(number), Err(Reason::NoAnchor), 1_000);
         }
         assert!(keys.get(&zone(0), 0).is_none());
         assert!(keys.get(&zone(1), 999).is_some() && keys.get(&zone(1), 1_000).is_none());
         keys.insert(zone(MAX_ZONES + 1), Err(Reason::NoAnchor), 1_000);
-        assert!(keys.get(&zone(1), 999).is_some() && keys.get(&zone(2), 999).is_none(), "one in use is spared");
+        assert!(
+            keys.get(&zone(1), 999).is_some() && keys.get(&zone(2), 999).is_none(),
+            "one in use is spared"
+        );
         assert_eq!((keys.zones.len(), keys.order.len()), (MAX_ZONES, MAX_ZONES));
     }
 }

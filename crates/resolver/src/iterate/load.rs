@@ -1,8 +1,9 @@
-//! How much of the work goes to each zone, so that no zone, and nobody who asks for names in it, takes
-//! what others need (S28: floods of random names below one zone).
+//! How much of the work goes to each zone, so that no zone, and nobody who asks for names in it,
+//! takes what others need (S28: floods of random names below one zone).
 //!
-//! Two things are counted by zone: inquiries under way, which are limited at all times, and inquiries begun
-//! lately, by which those are found that use most of the thread's time while it has none to spare.
+//! Two things are counted by zone: inquiries under way, which are limited at all times, and
+//! inquiries begun lately, by which those are found that use most of the thread's time while it has
+//! none to spare.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -12,8 +13,8 @@ use avocet_wire::name;
 
 use super::rrset::Name;
 
-/// So many zones are counted before those at rest are forgotten. Those with inquiries under way stay, which
-/// the number of fetches bounds.
+/// So many zones are counted before those at rest are forgotten. Those with inquiries under way
+/// stay, which the number of fetches bounds.
 const MAX_ZONES: usize = 4_096;
 /// Places in which clients are counted. Those that fall on the same place share it.
 const CLIENT_PLACES: usize = 4_096;
@@ -90,8 +91,9 @@ impl Loads {
         self.busy_percent = percent;
     }
 
-    /// Is a question below this name too much for its zone? Found out before any work is done for it. Not where
-    /// the servers of a zone between the two are known: then the question goes to these.
+    /// Is a question below this name too much for its zone? Found out before any work is done for
+    /// it. Not where the servers of a zone between the two are known: then the question goes to
+    /// these.
     pub(crate) fn excess_of_zone(
         &self,
         qname: &[u8],
@@ -104,9 +106,11 @@ impl Loads {
         { between }.all(|zone| !is_delegated(zone)).then_some(excess)
     }
 
-    /// The excess of the nearest zone above a name of which questions are counted, and the octets of the zone's name.
+    /// The excess of the nearest zone above a name of which questions are counted, and the octets
+    /// of the zone's name.
     fn excess_above(&self, qname: &[u8], limit: u32, now_ms: u64) -> Option<(usize, Excess)> {
-        let (len, zone) = name::ancestors(qname).find_map(|zone| Some((zone.len(), self.zones.get(zone)?)))?;
+        let (len, zone) =
+            name::ancestors(qname).find_map(|zone| Some((zone.len(), self.zones.get(zone)?)))?;
         if zone.under_way >= limit {
             return Some((len, Excess::UnderWay));
         }
@@ -119,7 +123,8 @@ impl Loads {
         let (all, own) = (self.all.at(now_ms), self.clients[self.place(client)].at(now_ms));
         // Where nobody else wants anything, nothing is taken from anybody.
         let is_alone = all.saturating_sub(own) < FEW;
-        (self.is_pressed() && !is_alone && own > FEW.max(all / CLIENT_SHARE)).then_some(Excess::Client)
+        (self.is_pressed() && !is_alone && own > FEW.max(all / CLIENT_SHARE))
+            .then_some(Excess::Client)
     }
 
     fn is_pressed(&self) -> bool {
@@ -202,9 +207,16 @@ mod tests {
     fn without_time_to_spare_who_takes_most_is_turned_away() {
         let mut loads = loads();
         for number in 0..1_000u64 {
-            let zone: Name = if number % 2 == 0 { ZONE.into() } else { [1, (number % 100) as u8, 0].as_slice().into() };
+            let zone: Name = if number % 2 == 0 {
+                ZONE.into()
+            } else {
+                [1, (number % 100) as u8, 0].as_slice().into()
+            };
             assert!(loads.enter(&zone, 1_000, number / 10));
-            loads.count_client(IpAddr::from([192, 0, 2, if number % 4 == 0 { 2 } else { 1 }]), number / 10);
+            loads.count_client(
+                IpAddr::from([192, 0, 2, if number % 4 == 0 { 2 } else { 1 }]),
+                number / 10,
+            );
         }
         let client = |last: u8| IpAddr::from([192, 0, 2, last]);
         assert_eq!(excess(&loads, NAME, 1_000, 100), None, "there is time");

@@ -1,8 +1,9 @@
-//! How much the network loses as a whole, as far as that is certain: queries that a server left unanswered and, asked
-//! again, answered.
+//! How much the network loses as a whole, as far as that is certain: queries that a server left
+//! unanswered and, asked again, answered.
 //!
-//! Silence alone says nothing of the network: a server may drop what it does not like. And each network of servers has
-//! one voice, of which the middle one counts: an operator of few networks makes no other server look lossy.
+//! Silence alone says nothing of the network: a server may drop what it does not like. And each
+//! network of servers has one voice, of which the middle one counts: an operator of few networks
+//! makes no other server look lossy.
 
 use std::net::IpAddr;
 
@@ -37,8 +38,8 @@ impl Level {
         }
     }
 
-    /// How many copies of a query are to be sent at once, if so many were sent in vain: it is only the first one that is
-    /// sent alone where much is lost, and not even that where most is.
+    /// How many copies of a query are to be sent at once, if so many were sent in vain: it is only
+    /// the first one that is sent alone where much is lost, and not even that where most is.
     pub(crate) fn copies(self, sent: u32) -> u32 {
         match self {
             Self::Little => 1,
@@ -99,10 +100,13 @@ impl Loss {
 
     /// What more than half of the voices say.
     fn middle(&self, now_ms: u64) -> Level {
-        let is_heard = |voice: &&Voice| u32::from(voice.count) >= FEWEST_OUTCOMES && now_ms < voice.heard_ms + HEARD_MS;
+        let is_heard = |voice: &&Voice| {
+            u32::from(voice.count) >= FEWEST_OUTCOMES && now_ms < voice.heard_ms + HEARD_MS
+        };
         let heard = self.voices.iter().filter(is_heard);
         let count = heard.clone().count();
-        let says = |level: Level| 2 * heard.clone().filter(|voice| voice.level() >= level).count() > count;
+        let says =
+            |level: Level| 2 * heard.clone().filter(|voice| voice.level() >= level).count() > count;
         match () {
             () if says(Level::Most) => Level::Most,
             () if says(Level::Heavy) => Level::Heavy,
@@ -168,7 +172,12 @@ mod tests {
             for _ in 0..10 {
                 loss.note_reply(server(1), lost, 1_000);
             }
-            assert_eq!([0, 1].map(|sent| loss.level(1_000).copies(sent)), expected, "{lost} of {} lost", lost + 1);
+            assert_eq!(
+                [0, 1].map(|sent| loss.level(1_000).copies(sent)),
+                expected,
+                "{lost} of {} lost",
+                lost + 1
+            );
         };
         check(0, [1, 1]);
         check(1, [1, 2]);

@@ -173,7 +173,8 @@ pub(crate) struct Walker {
     pub(crate) hashes: Hashes,
     /// What validation has cost so far.
     pub(crate) budget: Budget,
-    /// How long the last denial of DS records holds, or the last records that lead to no keys of use.
+    /// How long the last denial of DS records holds, or the last records that lead to no keys of
+    /// use.
     pub(crate) insecure_secs: u32,
     /// Whether a limit of this question, or a lack of our own, kept something from being asked for.
     pub(crate) reached_limit: bool,

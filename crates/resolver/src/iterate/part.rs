@@ -8,7 +8,9 @@ use avocet_wire::{Rcode, Rtype, Section};
 
 use super::Walker;
 use super::fetch::{Fetched, Inquiry};
-use super::rrset::{Denial, MAX_PROOF, MAX_PROOF_RECORDS, MAX_SIGNATURES, Most, Name, Rrset, Ungrouped, group};
+use super::rrset::{
+    Denial, MAX_PROOF, MAX_PROOF_RECORDS, MAX_SIGNATURES, Most, Name, Rrset, Ungrouped, group,
+};
 use crate::answer::Gathered;
 use crate::configured::Configured;
 use crate::failure::Failure;
@@ -24,7 +26,8 @@ pub(crate) struct Part {
     pub(crate) ending: Ending,
     /// NSEC and NSEC3 RRsets beside it.
     pub(crate) proof: Vec<Rrset>,
-    /// What its servers gave besides, where nothing is left out: of the authority and the additional section.
+    /// What its servers gave besides, where nothing is left out: of the authority and the
+    /// additional section.
     pub(crate) beside: Vec<(Section, Rrset)>,
     /// The zone whose servers said it; none: the cache.
     pub(crate) zone: Option<Name>,
@@ -62,7 +65,8 @@ impl Part {
     /// Ends it with the alias before the set at this place, if there is one.
     pub(crate) fn ends_before(&mut self, at: usize) -> bool {
         let alias = at.checked_sub(1).and_then(|before| self.sets.get(before));
-        let alias = alias.filter(|set| set.rtype == Rtype::CNAME).and_then(|set| set.records.first());
+        let alias =
+            alias.filter(|set| set.rtype == Rtype::CNAME).and_then(|set| set.records.first());
         let Some(target) = alias.and_then(|rdata| folded_target(rdata)) else { return false };
         self.sets.truncate(at);
         self.ending = Ending::GoesOn(target.wire().into());
@@ -86,9 +90,11 @@ impl Part {
 
     /// Does it say nothing and prove nothing?
     pub(crate) fn is_empty(&self) -> bool {
-        let says_nothing =
-            |denial: &Denial| denial.rcode == Rcode::NOERROR && denial.soa.is_none() && denial.proof.is_empty();
-        self.sets.is_empty() && matches!(&self.ending, Ending::Denied(_, denial) if says_nothing(denial))
+        let says_nothing = |denial: &Denial| {
+            denial.rcode == Rcode::NOERROR && denial.soa.is_none() && denial.proof.is_empty()
+        };
+        self.sets.is_empty()
+            && matches!(&self.ending, Ending::Denied(_, denial) if says_nothing(denial))
     }
 }
 
@@ -108,8 +114,12 @@ impl Walker {
     /// Why the reply is of no use.
     pub(crate) fn part_of(&self, inquiry: &Inquiry, fetched: &Fetched) -> Result<Part, Failure> {
         let belief = match self.plan.configured(&inquiry.qname) {
-            Some(Configured::Forward(route)) if inquiry.manner.recursion_desired => Belief::Rule(route),
-            _ if inquiry.manner.is_signed && self.checking_disabled => Belief::Name(inquiry.zone.len() as u8),
+            Some(Configured::Forward(route)) if inquiry.manner.recursion_desired => {
+                Belief::Rule(route)
+            }
+            _ if inquiry.manner.is_signed && self.checking_disabled => {
+                Belief::Name(inquiry.zone.len() as u8)
+            }
             _ => Belief::Zone(inquiry.zone.len() as u8),
         };
         let (plan, qname, qtype) = (&*self.plan, &*inquiry.qname, inquiry.qtype);
@@ -150,16 +160,23 @@ impl Walker {
         };
         match rcode {
             None => {}
-            Some(Rcode::NOERROR) if part.sets.iter().any(|set| qtype == Rtype::ANY || set.rtype == qtype) => {
+            Some(Rcode::NOERROR)
+                if part.sets.iter().any(|set| qtype == Rtype::ANY || set.rtype == qtype) =>
+            {
                 part.ending = Ending::Answered
             }
             Some(rcode) => {
                 let mut soa = soa_in(&gathered);
                 signatures.give_to(&mut soa);
                 // It may prove that an alias before it is expanded, too.
-                let proof = if part.sets.is_empty() { std::mem::take(&mut part.proof) } else { part.proof.clone() };
+                let proof = if part.sets.is_empty() {
+                    std::mem::take(&mut part.proof)
+                } else {
+                    part.proof.clone()
+                };
                 let soa = soa.pop();
-                let denial = Denial { rcode, soa, proof, security: Security::Unchecked, unsupported: None };
+                let denial =
+                    Denial { rcode, soa, proof, security: Security::Unchecked, unsupported: None };
                 part.ending = Ending::Denied(end.wire().into(), denial);
             }
         }
@@ -167,7 +184,8 @@ impl Walker {
     }
 }
 
-/// What was taken from the reply beside the answer: the scrubber leaves it out where that is wanted.
+/// What was taken from the reply beside the answer: the scrubber leaves it out where that is
+/// wanted.
 fn beside_in(gathered: &Gathered, signatures: &Signatures<'_>) -> Vec<(Section, Rrset)> {
     let is_proof = |rtype| matches!(rtype, Rtype::SOA | Rtype::NSEC | Rtype::NSEC3);
     let sets = |section| {
@@ -179,12 +197,14 @@ fn beside_in(gathered: &Gathered, signatures: &Signatures<'_>) -> Vec<(Section, 
     sets(Section::Authority).chain(sets(Section::Additional)).collect()
 }
 
-/// Most RRsets of an answer to ANY: a part of them is an answer, too (RFC 8482 §4.1), and all are to be validated.
+/// Most RRsets of an answer to ANY: a part of them is an answer, too (RFC 8482 §4.1), and all are
+/// to be validated.
 const MAX_ANY_SETS: usize = 24;
 /// Most RRsets of one section that are grouped: each of 11 aliases may have a DNAME before it.
 const MAX_SECTION_SETS: usize = 64;
 
-/// The RRSIG records of a reply, by the RRsets that they cover, wherever they are: some servers put them elsewhere.
+/// The RRSIG records of a reply, by the RRsets that they cover, wherever they are: some servers put
+/// them elsewhere.
 struct Signatures<'r> {
     covered: Numbering<(&'r [u8], Rtype)>,
     /// By the number of the RRset.
@@ -224,7 +244,10 @@ pub(crate) fn delegated_ds(owner: &[u8], reply: &Reply) -> Vec<Rrset> {
         let is_ds = record.rtype == Rtype::DS || record.covered() == Some(Rtype::DS);
         is_ds && record.owner == owner
     });
-    group(records.map(|record| Ungrouped::of(&record)), Most { sets: 1, records: MAX_RRSET_RECORDS })
+    group(
+        records.map(|record| Ungrouped::of(&record)),
+        Most { sets: 1, records: MAX_RRSET_RECORDS },
+    )
 }
 
 /// All RRSIG records at a name, as one set.
@@ -238,24 +261,34 @@ fn signatures_at(owner: &[u8], reply: &Reply) -> Vec<Rrset> {
     if set.records.is_empty() { Vec::new() } else { vec![set] }
 }
 
-/// The first NSEC and NSEC3 RRsets of the authority section. Of which zone they are is for validation to say.
+/// The first NSEC and NSEC3 RRsets of the authority section. Of which zone they are is for
+/// validation to say.
 pub(crate) fn proof_in(reply: &Reply) -> Vec<Rrset> {
     let is_proof = |rtype| matches!(rtype, Rtype::NSEC | Rtype::NSEC3);
     let records = reply
         .section(RecordSection::Authority)
         .filter(|record| is_proof(record.rtype) || record.covered().is_some_and(is_proof));
-    group(records.map(|record| Ungrouped::of(&record)), Most { sets: MAX_PROOF, records: MAX_PROOF_RECORDS })
+    group(
+        records.map(|record| Ungrouped::of(&record)),
+        Most { sets: MAX_PROOF, records: MAX_PROOF_RECORDS },
+    )
 }
 
 /// The SOA RRset of a denial.
 fn soa_in(gathered: &Gathered) -> Vec<Rrset> {
-    let records = ungrouped(gathered, Section::Authority).filter(|record| record.rtype == Rtype::SOA);
+    let records =
+        ungrouped(gathered, Section::Authority).filter(|record| record.rtype == Rtype::SOA);
     group(records, Most { sets: 1, records: 1 })
 }
 
 fn ungrouped(gathered: &Gathered, section: Section) -> impl Iterator<Item = Ungrouped<'_>> + Clone {
     let records = gathered.iter().filter(move |(kind, ..)| kind.section == section);
-    records.map(|(kind, owner, rdata)| Ungrouped { owner, rtype: kind.rtype, ttl_secs: kind.ttl_secs, rdata })
+    records.map(|(kind, owner, rdata)| Ungrouped {
+        owner,
+        rtype: kind.rtype,
+        ttl_secs: kind.ttl_secs,
+        rdata,
+    })
 }
 
 /// The RRsets of a section. A CNAME behind a DNAME above it follows from it.

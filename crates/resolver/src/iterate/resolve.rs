@@ -23,8 +23,8 @@ use crate::report::{Report, is_of_zone};
 use crate::scrub::{MAX_ALIASES, substitute};
 use crate::trace::Step;
 
-/// How long a DNAME record is used whose TTL is 0, in seconds: what is asked within the same second or the next is
-/// one transaction (RFC 1035 §3.2.1), however many names lie below it.
+/// How long a DNAME record is used whose TTL is 0, in seconds: what is asked within the same second
+/// or the next is one transaction (RFC 1035 §3.2.1), however many names lie below it.
 const TRANSACTION_SECS: u32 = 2;
 
 /// How often other servers are asked for what did not verify.
@@ -129,9 +129,13 @@ impl Walker {
             let is_expanded = part.sets.iter().any(Rrset::is_expanded);
             self.keep(&part, qtype);
             let Part { sets, ending, proof, .. } = part;
-            seen.extend(sets.iter().filter(|set| set.rtype == Rtype::CNAME).map(|set| set.owner.clone()));
+            seen.extend(
+                sets.iter().filter(|set| set.rtype == Rtype::CNAME).map(|set| set.owner.clone()),
+            );
             // A chain may come by the same DNAME twice.
-            let is_new = |set: &Rrset| !resolution.sets.iter().any(|known| known.is_at(&set.owner, set.rtype));
+            let is_new = |set: &Rrset| {
+                !resolution.sets.iter().any(|known| known.is_at(&set.owner, set.rtype))
+            };
             let new: Vec<Rrset> = sets.into_iter().filter(is_new).collect();
             resolution.sets.extend(new);
             resolution.proof.extend(proof.into_iter().filter(|_| is_expanded));
@@ -139,8 +143,9 @@ impl Walker {
                 Ending::Answered => return Ok(resolution),
                 Ending::Denied(_, denial) => {
                     resolution.rcode = denial.rcode;
-                    let is_same =
-                        |said: &Rrset, set: &Rrset| said.is_at(&set.owner, set.rtype) && said.records == set.records;
+                    let is_same = |said: &Rrset, set: &Rrset| {
+                        said.is_at(&set.owner, set.rtype) && said.records == set.records
+                    };
                     let is_said = |set: &Rrset| denial.proof.iter().any(|said| is_same(said, set));
                     resolution.proof.retain(|set| !is_said(set));
                     resolution.beside.clear();
@@ -163,19 +168,25 @@ impl Walker {
         let part = match self.plan.own(qname, qtype)? {
             Own::Set(own) => {
                 let set = Rrset::of_own(&own);
-                let alias =
-                    if qtype == set.rtype { None } else { set.records.first().and_then(|data| folded_target(data)) };
-                let ending = alias.map_or(Ending::Answered, |next| Ending::GoesOn(next.wire().into()));
+                let alias = if qtype == set.rtype {
+                    None
+                } else {
+                    set.records.first().and_then(|data| folded_target(data))
+                };
+                let ending =
+                    alias.map_or(Ending::Answered, |next| Ending::GoesOn(next.wire().into()));
                 Part { sets: vec![set], ..Part::of_cache(ending) }
             }
-            Own::Denied(rcode, soa) => Part::of_cache(Ending::Denied(qname.clone(), Denial::of_own(rcode, &soa))),
+            Own::Denied(rcode, soa) => {
+                Part::of_cache(Ending::Denied(qname.clone(), Denial::of_own(rcode, &soa)))
+            }
         };
         self.io.record(Step::Own { name: qname.clone(), rtype: qtype });
         Some(part)
     }
 
-    /// What servers gave besides. An answer that is authentic has nothing in its authority section that is not
-    /// (RFC 4035 §3.2.3).
+    /// What servers gave besides. An answer that is authentic has nothing in its authority section
+    /// that is not (RFC 4035 §3.2.3).
     async fn judged_beside(&mut self, part: &mut Part) -> Vec<(Section, Rrset)> {
         let beside = std::mem::take(&mut part.beside);
         if self.validation().is_none() || self.checking_disabled {
@@ -197,7 +208,12 @@ impl Walker {
 
     /// What is known of a name, validated if that is wanted. What does not verify is asked of other
     /// servers.
-    async fn valid_part(&mut self, qname: &Name, qtype: Rtype, frame: &Frame<'_>) -> Result<Part, Failure> {
+    async fn valid_part(
+        &mut self,
+        qname: &Name,
+        qtype: Rtype,
+        frame: &Frame<'_>,
+    ) -> Result<Part, Failure> {
         if let Some(reason) = self.broken_chain(qname, qtype).await
             && self.part_from_cache(qname, qtype).await.is_none()
         {
@@ -231,8 +247,8 @@ impl Walker {
         Err(bogus.map_or(Failure::Unusable, |fault| self.bogus((qname, qtype), &fault)))
     }
 
-    /// Takes note of a server that gave nothing but unsigned data of a zone where all is signed. A forwarder does so for
-    /// whatever zone somebody left unsigned.
+    /// Takes note of a server that gave nothing but unsigned data of a zone where all is signed. A
+    /// forwarder does so for whatever zone somebody left unsigned.
     fn note_lack_of_signatures(&mut self, part: &Part, reason: Reason) {
         let (Some(zone), Some(server)) = (&part.zone, part.server) else { return };
         let is_lack = matches!(reason, Reason::SignatureMissing | Reason::DenialMissing);
@@ -241,8 +257,13 @@ impl Walker {
         }
     }
 
-    /// What was found does not verify. Whom the servers of its zone name for that is told (RFC 9567).
-    fn bogus(&self, (qname, qtype): (&Name, Rtype), (reason, zone): &(Reason, Option<Name>)) -> Failure {
+    /// What was found does not verify. Whom the servers of its zone name for that is told
+    /// (RFC 9567).
+    fn bogus(
+        &self,
+        (qname, qtype): (&Name, Rtype),
+        (reason, zone): &(Reason, Option<Name>),
+    ) -> Failure {
         let ede = reason.ede().0;
         if let Some(agent) = zone.as_ref().and_then(|zone| self.agents.get(zone))
             && self.recursion().error_reports
@@ -253,7 +274,8 @@ impl Walker {
         Failure::Bogus(ede)
     }
 
-    /// Why nothing in the zone of this name can be validated, if that was found out lately (RFC 9520 §3.2).
+    /// Why nothing in the zone of this name can be validated, if that was found out lately
+    /// (RFC 9520 §3.2).
     async fn broken_chain(&mut self, qname: &Name, qtype: Rtype) -> Option<Reason> {
         if self.validation().is_none() || self.checking_disabled {
             return None;
@@ -263,13 +285,21 @@ impl Walker {
             let Some(chain) = self.io.keys(&zone.into()).await else { continue };
             let reason = chain.err().filter(|reason| reason.verdict() == Verdict::Bogus)?;
             // An anchor below it begins a chain of its own.
-            return self.anchor_of(qname).is_ok_and(|anchor| anchor.len() <= zone.len()).then_some(reason);
+            return self
+                .anchor_of(qname)
+                .is_ok_and(|anchor| anchor.len() <= zone.len())
+                .then_some(reason);
         }
         None
     }
 
     /// What is known of a name: from the cache, or else from the servers.
-    pub(crate) async fn part(&mut self, qname: &Name, qtype: Rtype, frame: &Frame<'_>) -> Result<Part, Failure> {
+    pub(crate) async fn part(
+        &mut self,
+        qname: &Name,
+        qtype: Rtype,
+        frame: &Frame<'_>,
+    ) -> Result<Part, Failure> {
         let asks_anew = self.asks_anew && frame.is_first();
         if !self.passes_over_cache
             && !asks_anew
@@ -311,7 +341,8 @@ impl Walker {
         if qtype != Rtype::DS
             && let Some((sets, next)) = self.alias_from_cache(qname).await
         {
-            let ending = if qtype == Rtype::CNAME { Ending::Answered } else { Ending::GoesOn(next) };
+            let ending =
+                if qtype == Rtype::CNAME { Ending::Answered } else { Ending::GoesOn(next) };
             return Some(part(sets, ending));
         }
         let (len, denial, provenance) = self.io.covering_nxdomain(Side::Zone, qname).await?;
@@ -324,7 +355,8 @@ impl Walker {
     }
 
     async fn alias_from_cache(&mut self, qname: &Name) -> Option<(Vec<Rrset>, Name)> {
-        if let Some((Found::Set(set), provenance)) = self.io.look_up(Side::Zone, qname, Rtype::CNAME).await
+        if let Some((Found::Set(set), provenance)) =
+            self.io.look_up(Side::Zone, qname, Rtype::CNAME).await
             && provenance.asked_with_do
         {
             let target = folded_target(set.records.first()?)?;
@@ -332,7 +364,8 @@ impl Walker {
         }
         // Nor a DNAME from beyond it.
         let boundary_len = self.plan.boundary_len(qname).max(2);
-        for owner in name::ancestors(qname).skip(1).take_while(|owner| owner.len() >= boundary_len) {
+        for owner in name::ancestors(qname).skip(1).take_while(|owner| owner.len() >= boundary_len)
+        {
             let Some(dname) = self.known_dname(&owner.into()).await else { continue };
             let target = substitute(qname, owner, dname.records.first()?)?.folded();
             let mut cname = Rrset::empty(qname.clone(), Rtype::CNAME, dname.ttl_secs);
@@ -344,7 +377,9 @@ impl Walker {
     }
 
     async fn known_dname(&mut self, owner: &Name) -> Option<Rrset> {
-        if let Some((Found::Set(dname), provenance)) = self.io.look_up(Side::Zone, owner, Rtype::DNAME).await {
+        if let Some((Found::Set(dname), provenance)) =
+            self.io.look_up(Side::Zone, owner, Rtype::DNAME).await
+        {
             return provenance.asked_with_do.then_some(dname);
         }
         match self.io.look_up(Side::Delegation, owner, Rtype::DNAME).await? {
@@ -353,13 +388,17 @@ impl Walker {
         }
     }
 
-    /// Puts what servers said into the cache. What the servers of a zone say of a name that an alias leads to is kept
-    /// only if it verified.
+    /// Puts what servers said into the cache. What the servers of a zone say of a name that an
+    /// alias leads to is kept only if it verified.
     pub(crate) fn keep(&self, part: &Part, qtype: Rtype) {
         let Some(zone) = part.zone.as_ref().filter(|_| qtype != Rtype::ANY) else { return };
         let is_kept = |security: Security| security == Security::Secure || self.is_forwarded(zone);
         let mut is_behind_alias = false;
-        let rank = if part.is_authoritative { Rank::AuthoritativeAnswer } else { Rank::NonAuthoritativeAnswer };
+        let rank = if part.is_authoritative {
+            Rank::AuthoritativeAnswer
+        } else {
+            Rank::NonAuthoritativeAnswer
+        };
         let mut how = Stored { side: Side::Zone, rank, with_do: true };
         for set in &part.sets {
             if is_behind_alias && !is_kept(set.security) {
@@ -389,9 +428,11 @@ impl Walker {
         }
     }
 
-    /// Whether the zone above a zone of the configuration says that its apex does not exist. DS records are asked for
-    /// there, and to keep that would deny all names of the zone (S23).
+    /// Whether the zone above a zone of the configuration says that its apex does not exist. DS
+    /// records are asked for there, and to keep that would deny all names of the zone (S23).
     fn denies_own_zone(&self, owner: &Name, qtype: Rtype, rcode: Rcode) -> bool {
-        qtype == Rtype::DS && rcode == Rcode::NXDOMAIN && self.plan.boundary_len(owner) == owner.len()
+        qtype == Rtype::DS
+            && rcode == Rcode::NXDOMAIN
+            && self.plan.boundary_len(owner) == owner.len()
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use avocet_cache::{
-    Cached, Freshness, Negative, NegativeKind, NegativeRecord, NegativeView, Provenance, Rank, ReceivedRrset,
-    RrsetCache, RrsetKey, RrsetView, Security, Unsupported,
+    Cached, Freshness, Negative, NegativeKind, NegativeRecord, NegativeView, Provenance, Rank,
+    ReceivedRrset, RrsetCache, RrsetKey, RrsetView, Security, Unsupported,
 };
 use avocet_wire::{Class, Rcode, Rtype, Section, name};
 
@@ -58,8 +58,8 @@ pub(crate) enum Found {
 pub(crate) enum Side {
     /// What a zone says of itself.
     Zone,
-    /// What servers say on the way to it: delegations, glue (RFC 9471) and denials of shortened names. It is used to
-    /// find servers, and no client ever gets it.
+    /// What servers say on the way to it: delegations, glue (RFC 9471) and denials of shortened
+    /// names. It is used to find servers, and no client ever gets it.
     Delegation,
 }
 
@@ -103,7 +103,10 @@ impl Rrset {
 
     /// Of this server itself: nobody signed it, and no cache keeps it.
     pub(crate) fn of_own(own: &OwnSet<'_>) -> Self {
-        let mut set = Self { security: Security::Insecure, ..Self::empty(own.owner.into(), own.rtype, own.ttl_secs) };
+        let mut set = Self {
+            security: Security::Insecure,
+            ..Self::empty(own.owner.into(), own.rtype, own.ttl_secs)
+        };
         own.for_each(|data| set.records.push(data.into()));
         set
     }
@@ -135,7 +138,8 @@ impl Rrset {
     /// Do all of its signatures name this zone, and is there one?
     pub(crate) fn is_signed_only_by(&self, apex: &[u8]) -> bool {
         let mut signers = self.signatures.iter().map(|rrsig| signer_of(rrsig));
-        !self.signatures.is_empty() && signers.all(|signer| signer.is_some_and(|signer| *signer == *apex))
+        !self.signatures.is_empty()
+            && signers.all(|signer| signer.is_some_and(|signer| *signer == *apex))
     }
 
     pub(crate) fn is_at(&self, owner: &[u8], rtype: Rtype) -> bool {
@@ -145,7 +149,9 @@ impl Rrset {
     /// Is the owner's data the expansion of a wildcard (RFC 4035 §5.3.4)?
     pub(crate) fn is_expanded(&self) -> bool {
         let labels = name::labels(&self.owner).filter(|label| *label != b"*").count();
-        self.signatures.iter().any(|rrsig| rrsig.get(3).is_some_and(|&signed| usize::from(signed) < labels))
+        self.signatures
+            .iter()
+            .any(|rrsig| rrsig.get(3).is_some_and(|&signed| usize::from(signed) < labels))
     }
 }
 
@@ -187,8 +193,8 @@ impl<'a> Ungrouped<'a> {
     }
 }
 
-/// Most of what is kept of records that are grouped: what is beyond is passed over. An RRset that lacks records does
-/// not verify.
+/// Most of what is kept of records that are grouped: what is beyond is passed over. An RRset that
+/// lacks records does not verify.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Most {
     pub(crate) sets: usize,
@@ -200,8 +206,8 @@ pub(crate) struct Most {
 pub(crate) const MAX_SIGNATURES: usize = 32;
 /// Most NSEC and NSEC3 RRsets of a reply that are kept.
 pub(crate) const MAX_PROOF: usize = 32;
-/// Most records of an NSEC or NSEC3 RRset that are kept. One is all that a sound one has, and the chain of trust looks at
-/// all proofs of a question for each label of a name.
+/// Most records of an NSEC or NSEC3 RRset that are kept. One is all that a sound one has, and the
+/// chain of trust looks at all proofs of a question for each label of a name.
 pub(crate) const MAX_PROOF_RECORDS: usize = 4;
 
 /// What the records of an RRset have in common.
@@ -209,8 +215,9 @@ pub(crate) const MAX_PROOF_RECORDS: usize = 4;
 struct SetKey<'a> {
     owner: &'a [u8],
     rtype: Rtype,
-    /// An NSEC record of the zone whose apex the owner is. The zone above has another one there, and where an alias
-    /// leads from it to a name of the other, one message of a forwarder has both (RFC 4035 §2.3).
+    /// An NSEC record of the zone whose apex the owner is. The zone above has another one there,
+    /// and where an alias leads from it to a name of the other, one message of a forwarder has both
+    /// (RFC 4035 §2.3).
     of_apex: bool,
 }
 
@@ -240,8 +247,12 @@ fn lists_soa(nsec: &[u8]) -> bool {
     matches!(types, Some([0, len, first, ..]) if *len > 0 && *first & (0x80 >> Rtype::SOA.0) != 0)
 }
 
-/// Groups records, RRSIG records among them, into RRsets in the order in which their owners and types first appear.
-pub(crate) fn group<'a>(records: impl Iterator<Item = Ungrouped<'a>> + Clone, most: Most) -> Vec<Rrset> {
+/// Groups records, RRSIG records among them, into RRsets in the order in which their owners and
+/// types first appear.
+pub(crate) fn group<'a>(
+    records: impl Iterator<Item = Ungrouped<'a>> + Clone,
+    most: Most,
+) -> Vec<Rrset> {
     let mut sets: Vec<Rrset> = Vec::new();
     let mut places = Numbering::new();
     let mut seen = Numbering::new();
@@ -286,7 +297,13 @@ pub(crate) struct Stored {
 
 impl Stored {
     fn provenance(&self, security: Security, unsupported: Option<Unsupported>) -> Provenance {
-        Provenance { security, unsupported, rank: self.rank, asked_with_do: self.with_do, asked_with_cd: false }
+        Provenance {
+            security,
+            unsupported,
+            rank: self.rank,
+            asked_with_do: self.with_do,
+            asked_with_cd: false,
+        }
     }
 }
 
@@ -298,13 +315,20 @@ pub(crate) fn store(cache: &RrsetCache, set: &Rrset, how: &Stored, now_secs: u32
     // The proof that goes with an expanded wildcard is not kept beside it, and so it does not serve
     // those who want proof.
     provenance.asked_with_do &= !set.is_expanded();
-    let new = ReceivedRrset { provenance, ttl: set.ttl_secs, records: &records, signatures: &signatures };
+    let new =
+        ReceivedRrset { provenance, ttl: set.ttl_secs, records: &records, signatures: &signatures };
     let key = RrsetKey { owner: &set.owner, rtype: set.rtype.0, class: how.side.class() };
     cache.insert(&key, &new, now_secs);
 }
 
 /// Puts a denial into the cache; nothing where it has no SOA record.
-pub(crate) fn store_denial(cache: &RrsetCache, at: (&[u8], Rtype), denial: &Denial, how: &Stored, now_secs: u32) {
+pub(crate) fn store_denial(
+    cache: &RrsetCache,
+    at: (&[u8], Rtype),
+    denial: &Denial,
+    how: &Stored,
+    now_secs: u32,
+) {
     let Some(soa) = &denial.soa else { return };
     let Some(soa_data) = soa.records.first() else { return };
     let flat = |set: &'_ Rrset| {
@@ -314,16 +338,26 @@ pub(crate) fn store_denial(cache: &RrsetCache, at: (&[u8], Rtype), denial: &Deni
             .map(|(rtype, rdata)| (rtype, rdata.clone()))
             .collect::<Vec<_>>()
     };
-    let mut listed: Vec<(Name, Rtype, Box<[u8]>)> =
-        soa.signatures.iter().map(|rdata| (soa.owner.clone(), Rtype::RRSIG, rdata.clone())).collect();
+    let mut listed: Vec<(Name, Rtype, Box<[u8]>)> = soa
+        .signatures
+        .iter()
+        .map(|rdata| (soa.owner.clone(), Rtype::RRSIG, rdata.clone()))
+        .collect();
     for set in &denial.proof {
-        listed.extend(flat(set).into_iter().map(|(rtype, rdata)| (set.owner.clone(), rtype, rdata)));
+        listed
+            .extend(flat(set).into_iter().map(|(rtype, rdata)| (set.owner.clone(), rtype, rdata)));
     }
-    let proof: Vec<_> =
-        listed.iter().map(|(owner, rtype, rdata)| NegativeRecord { owner, rtype: rtype.0, rdata }).collect();
+    let proof: Vec<_> = listed
+        .iter()
+        .map(|(owner, rtype, rdata)| NegativeRecord { owner, rtype: rtype.0, rdata })
+        .collect();
     let ttl_secs = denial.proof.iter().map(|set| set.ttl_secs).fold(soa.ttl_secs, u32::min);
     let negative = Negative {
-        kind: if denial.rcode == Rcode::NXDOMAIN { NegativeKind::Nxdomain } else { NegativeKind::Nodata },
+        kind: if denial.rcode == Rcode::NXDOMAIN {
+            NegativeKind::Nxdomain
+        } else {
+            NegativeKind::Nodata
+        },
         provenance: how.provenance(denial.security, denial.unsupported),
         soa: NegativeRecord { owner: &soa.owner, rtype: Rtype::SOA.0, rdata: soa_data },
         soa_ttl: ttl_secs,
@@ -342,13 +376,20 @@ pub(crate) fn look_up(
 ) -> Option<(Found, Provenance)> {
     let at = avocet_cache::ReadAt { now: now_secs, stale_window: 0 };
     Some(match cache.lookup(key, at, buffer)? {
-        Cached::Rrset(view) => (Found::Set(Rrset::cached(key.owner, Rtype(key.rtype), &view)), view.provenance),
+        Cached::Rrset(view) => {
+            (Found::Set(Rrset::cached(key.owner, Rtype(key.rtype), &view)), view.provenance)
+        }
         Cached::Nodata(view) => (Found::Denied(denial(Rcode::NOERROR, &view)), view.provenance),
     })
 }
 
 /// Does the cache know the servers of a zone?
-pub(crate) fn knows_delegation(cache: &RrsetCache, zone: &[u8], now_secs: u32, buffer: &mut [u8]) -> bool {
+pub(crate) fn knows_delegation(
+    cache: &RrsetCache,
+    zone: &[u8],
+    now_secs: u32,
+    buffer: &mut [u8],
+) -> bool {
     let key = RrsetKey { owner: zone, rtype: Rtype::NS.0, class: Side::Delegation.class() };
     let at = avocet_cache::ReadAt { now: now_secs, stale_window: 0 };
     matches!(cache.lookup(&key, at, buffer), Some(Cached::Rrset(_)))
@@ -371,9 +412,15 @@ fn denial(rcode: Rcode, view: &NegativeView<'_>) -> Denial {
     let soa = view.soa();
     let records = soa.into_iter().chain(view.proof());
     let flat: Vec<_> = records
-        .map(|record| Ungrouped { owner: record.owner, rtype: Rtype(record.rtype), ttl_secs, rdata: record.rdata })
+        .map(|record| Ungrouped {
+            owner: record.owner,
+            rtype: Rtype(record.rtype),
+            ttl_secs,
+            rdata: record.rdata,
+        })
         .collect();
-    let mut proof = group(flat.iter().copied(), Most { sets: MAX_PROOF + 1, records: MAX_PROOF_RECORDS });
+    let mut proof =
+        group(flat.iter().copied(), Most { sets: MAX_PROOF + 1, records: MAX_PROOF_RECORDS });
     let at = proof.iter().position(|set| set.rtype == Rtype::SOA);
     let soa = at.map(|at| proof.remove(at));
     let Provenance { security, unsupported, .. } = view.provenance;
@@ -397,8 +444,14 @@ mod tests {
         let sets = group(records, Most { sets: 40, records: 30 });
         assert_eq!(sets.len(), 40);
         for (set, owner) in sets.iter().zip(&names) {
-            assert_eq!((&*set.owner, set.records.len(), set.signatures.len()), (&owner[..], 30, MAX_SIGNATURES));
-            assert!(set.records.iter().zip(&names).all(|(data, name)| **data == **name), "each once, in their order");
+            assert_eq!(
+                (&*set.owner, set.records.len(), set.signatures.len()),
+                (&owner[..], 30, MAX_SIGNATURES)
+            );
+            assert!(
+                set.records.iter().zip(&names).all(|(data, name)| **data == **name),
+                "each once, in their order"
+            );
         }
     }
 
@@ -407,17 +460,30 @@ mod tests {
         let owner: &[u8] = b"\x01b\x01a\x00";
         let nsec = |next: &[u8], types: u8| [next, &[0, 1, types]].concat();
         let (above, apex) = (nsec(b"\x01c\x01a\x00", 0x20), nsec(b"\x01x\x01b\x01a\x00", 0x22));
-        let rrsig = |signer: &[u8]| [&Rtype::NSEC.0.to_be_bytes()[..], &[0; 16], signer, b"signature"].concat();
+        let rrsig = |signer: &[u8]| {
+            [&Rtype::NSEC.0.to_be_bytes()[..], &[0; 16], signer, b"signature"].concat()
+        };
         let (by_above, by_apex) = (rrsig(b"\x01a\x00"), rrsig(b"\x01B\x01a\x00"));
         let check = |nsecs: &[&[u8]], rrsigs: &[&[u8]], expected: &[(&[u8], &[&[u8]])]| {
             let of = |rtype| move |rdata: &&'_ [u8]| (rtype, rdata.to_vec());
-            let records: Vec<_> =
-                nsecs.iter().map(of(Rtype::NSEC)).chain(rrsigs.iter().map(of(Rtype::RRSIG))).collect();
-            let records = records.iter().map(|(rtype, rdata)| Ungrouped { owner, rtype: *rtype, ttl_secs: 60, rdata });
+            let records: Vec<_> = nsecs
+                .iter()
+                .map(of(Rtype::NSEC))
+                .chain(rrsigs.iter().map(of(Rtype::RRSIG)))
+                .collect();
+            let records = records.iter().map(|(rtype, rdata)| Ungrouped {
+                owner,
+                rtype: *rtype,
+                ttl_secs: 60,
+                rdata,
+            });
             let sets = group(records, Most { sets: 4, records: 4 });
-            let found: Vec<(&[u8], Vec<&[u8]>)> =
-                sets.iter().map(|set| (&*set.records[0], set.signatures.iter().map(AsRef::as_ref).collect())).collect();
-            let expected: Vec<_> = expected.iter().map(|(record, rrsigs)| (*record, rrsigs.to_vec())).collect();
+            let found: Vec<(&[u8], Vec<&[u8]>)> = sets
+                .iter()
+                .map(|set| (&*set.records[0], set.signatures.iter().map(AsRef::as_ref).collect()))
+                .collect();
+            let expected: Vec<_> =
+                expected.iter().map(|(record, rrsigs)| (*record, rrsigs.to_vec())).collect();
             assert_eq!(found, expected);
         };
         let both = [(&above[..], &[&by_above[..]][..]), (&apex[..], &[&by_apex[..]][..])];
@@ -441,7 +507,12 @@ mod tests {
             (zone, Rtype::NSEC, 600, b"nsec"),
             (zone, Rtype::RRSIG, 600, &of_nsec),
         ];
-        let records = records.map(|(owner, rtype, ttl_secs, rdata)| Ungrouped { owner, rtype, ttl_secs, rdata });
+        let records = records.map(|(owner, rtype, ttl_secs, rdata)| Ungrouped {
+            owner,
+            rtype,
+            ttl_secs,
+            rdata,
+        });
         let mut sets = group(records.into_iter(), Most { sets: 2, records: 1 });
         assert_eq!(sets.iter().map(|set| set.signatures.len()).collect::<Vec<_>>(), [1, 1]);
         let proof = sets.split_off(1);
@@ -456,10 +527,15 @@ mod tests {
         store_denial(&cache, (b"\x01x\x07example\x00", Rtype::A), &denial, &how, 100);
         let mut buffer = vec![0; 65_536];
         let below = b"\x01y\x01x\x07example\x00";
-        let (len, found, provenance) = look_up_nxdomain(&cache, (Side::Zone, below), 150, &mut buffer).unwrap();
+        let (len, found, provenance) =
+            look_up_nxdomain(&cache, (Side::Zone, below), 150, &mut buffer).unwrap();
         assert_eq!((len, provenance.security), (11, Security::Insecure));
         assert_eq!(found.unsupported, Some(Unsupported::Digest));
-        assert_eq!(found.soa.unwrap().ttl_secs, 250, "what is left of the least of TTL and MINIMUM");
+        assert_eq!(
+            found.soa.unwrap().ttl_secs,
+            250,
+            "what is left of the least of TTL and MINIMUM"
+        );
         assert_eq!((found.proof.len(), found.proof[0].signatures.len()), (1, 1));
     }
 }

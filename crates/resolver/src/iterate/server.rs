@@ -12,7 +12,8 @@ use crate::rtt::Rtt;
 
 /// Most servers remembered, in each resolver, as long as fewer owe replies.
 pub(crate) const MAX_SERVERS: usize = 16_384;
-/// Most zones remembered of one server that it does not serve, and of those that it serves without signatures.
+/// Most zones remembered of one server that it does not serve, and of those that it serves without
+/// signatures.
 const MAX_ZONES: usize = 8;
 /// How long it is remembered of a server and a zone, in ms (Unbound: 15 minutes).
 const ZONE_MS: u64 = 900_000;
@@ -117,7 +118,8 @@ impl Server {
         (self.speaks_edns, self.guesses) = (true, 0);
     }
 
-    /// A query without EDNS was answered after the same with EDNS was not, or was refused as malformed (RFC 6891 §7).
+    /// A query without EDNS was answered after the same with EDNS was not, or was refused as
+    /// malformed (RFC 6891 §7).
     pub(crate) fn note_failed_edns(&mut self, now_ms: u64, guessed: Guessed) {
         if self.speaks_edns {
             return;
@@ -126,7 +128,9 @@ impl Server {
         match guessed {
             Guessed::No => self.fails_edns_until_ms = now_ms + INABILITY_MS,
             // What was not answered with EDNS may have been lost.
-            Guessed::Yes if self.guesses >= GUESSES => self.fails_edns_until_ms = now_ms + GUESSED_INABILITY_MS,
+            Guessed::Yes if self.guesses >= GUESSES => {
+                self.fails_edns_until_ms = now_ms + GUESSED_INABILITY_MS
+            }
             Guessed::Yes => {}
         }
     }
@@ -192,8 +196,9 @@ impl Servers {
         self.by_addr.get(&addr).map(|&at| &self.all[at as usize])
     }
 
-    /// One that was not used since the hand last came by and that nothing is outstanding at. None while there is room,
-    /// or if there is none such: those that wait for replies keep their places, so that their number bounds the table.
+    /// One that was not used since the hand last came by and that nothing is outstanding at. None
+    /// while there is room, or if there is none such: those that wait for replies keep their
+    /// places, so that their number bounds the table.
     fn victim(&mut self) -> Option<usize> {
         if self.all.len() < MAX_SERVERS {
             return None;

@@ -37,6 +37,7 @@ pub(crate) fn signer<'a>(sets: impl IntoIterator<Item = &'a Rrset>, owner: &[u8]
 /// The signer that RRSIG data names, folded.
 pub(crate) fn signer_of(rrsig: &[u8]) -> Option<Name> {
     let wire = rrsig.get(BEFORE_SIGNER..)?;
-    let signer = avocet_wire::NameBuf::from_wire(wire.get(..name::wire_len(wire).ok()?)?).ok()?.folded();
+    let signer =
+        avocet_wire::NameBuf::from_wire(wire.get(..name::wire_len(wire).ok()?)?).ok()?.folded();
     Some(signer.wire().into())
 }

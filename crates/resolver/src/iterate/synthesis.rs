@@ -1,5 +1,5 @@
-//! Answers out of what signed zones proved before: denials, and what a wildcard gives to a name that is proven not to
-//! exist (RFC 8198 §5).
+//! Answers out of what signed zones proved before: denials, and what a wildcard gives to a name
+//! that is proven not to exist (RFC 8198 §5).
 
 use std::slice::from_ref;
 
@@ -19,8 +19,8 @@ use crate::read::folded_target;
 
 /// Most gaps that are looked up for one answer: with NSEC3 one a label and two more.
 const MAX_STEPS: u32 = 12;
-/// Most names hashed for one answer; where that does not do, the servers are asked. It is taken from no budget that
-/// validation needs.
+/// Most names hashed for one answer; where that does not do, the servers are asked. It is taken
+/// from no budget that validation needs.
 const MAX_HASHES: u32 = 12;
 
 /// What is known of the zone of a name, as far as it was looked up.
@@ -72,10 +72,17 @@ impl Evidence {
     }
 
     fn denied(self, qname: &Name, denial: avocet_dnssec::Denial) -> Option<Part> {
-        let rcode = if denial.kind == DenialKind::Nxdomain { Rcode::NXDOMAIN } else { Rcode::NOERROR };
+        let rcode =
+            if denial.kind == DenialKind::Nxdomain { Rcode::NXDOMAIN } else { Rcode::NOERROR };
         let mut soa = self.soa?;
         soa.ttl_secs = soa.ttl_secs.min(denial.lifetime_secs);
-        let denial = Denial { rcode, soa: Some(soa), proof: self.sets, security: Security::Secure, unsupported: None };
+        let denial = Denial {
+            rcode,
+            soa: Some(soa),
+            proof: self.sets,
+            security: Security::Secure,
+            unsupported: None,
+        };
         Some(part(Vec::new(), Ending::Denied(qname.clone(), denial), Vec::new()))
     }
 }
@@ -89,14 +96,26 @@ struct Known<'a> {
 }
 
 fn part(sets: Vec<Rrset>, ending: Ending, proof: Vec<Rrset>) -> Part {
-    Part { sets, ending, proof, beside: Vec::new(), zone: None, is_authoritative: false, server: None }
+    Part {
+        sets,
+        ending,
+        proof,
+        beside: Vec::new(),
+        zone: None,
+        is_authoritative: false,
+        server: None,
+    }
 }
 
 impl Walker {
     /// An answer out of gaps that are known. Names that exist are asked for.
     pub(crate) async fn part_from_gap(&mut self, qname: &Name, qtype: Rtype) -> Option<Part> {
         let is_data = !qtype.is_meta() && !qtype.is_dnssec_proof();
-        if !is_data || !self.recursion().aggressive_nsec || self.validation().is_none() || self.checking_disabled {
+        if !is_data
+            || !self.recursion().aggressive_nsec
+            || self.validation().is_none()
+            || self.checking_disabled
+        {
             return None;
         }
         let gap = self.io.gap(Sought::Name(qname.clone())).await?;
@@ -110,7 +129,12 @@ impl Walker {
         Some(part)
     }
 
-    async fn part_by(&mut self, mut evidence: Evidence, qname: &Name, qtype: Rtype) -> Option<Part> {
+    async fn part_by(
+        &mut self,
+        mut evidence: Evidence,
+        qname: &Name,
+        qtype: Rtype,
+    ) -> Option<Part> {
         if evidence.hashing.is_some()
             && let Some(part) = self.by_encloser(&mut evidence, (qname, qtype)).await
         {
@@ -121,16 +145,24 @@ impl Walker {
                 Synthesis::Denied(denial) => return evidence.denied(qname, denial),
                 Synthesis::Wildcard(denial) => {
                     let wildcard = denial.closest_encloser.prefixed(b"*").ok()?;
-                    let known = Known { wildcard: wildcard.wire().into(), apex: &evidence.apex, proof: &evidence.sets };
+                    let known = Known {
+                        wildcard: wildcard.wire().into(),
+                        apex: &evidence.apex,
+                        proof: &evidence.sets,
+                    };
                     return self.part_by_wildcard(known, qname, qtype).await;
                 }
                 Synthesis::Missing(wanted) => {
-                    // Of a name proven not to exist the wildcard itself says enough, if it is there. A name above
-                    // that begins with an asterisk is wanted as the encloser, and expands to nothing (RFC 4592 §3.3.1).
+                    // Of a name proven not to exist the wildcard itself says enough, if it is
+                    // there. A name above that begins with an asterisk is wanted as the encloser,
+                    // and expands to nothing (RFC 4592 §3.3.1).
                     let wildcard: Name = wanted.wire().into();
-                    let is_wildcard = name::labels(&wildcard).next() == Some(b"*") && !name::is_under(qname, &wildcard);
+                    let is_wildcard = name::labels(&wildcard).next() == Some(b"*")
+                        && !name::is_under(qname, &wildcard);
                     let known = Known { wildcard, apex: &evidence.apex, proof: &evidence.sets };
-                    if is_wildcard && let Some(part) = self.part_by_wildcard(known, qname, qtype).await {
+                    if is_wildcard
+                        && let Some(part) = self.part_by_wildcard(known, qname, qtype).await
+                    {
                         return Some(part);
                     }
                     let sought = evidence.sought(&wanted)?;
@@ -142,16 +174,26 @@ impl Walker {
         None
     }
 
-    /// Looks for the closest encloser by its hash, from the name upwards, and for the gap right below it that hides
-    /// the name (RFC 5155 §8.3). Names farther below say nothing. A wildcard that is there shows, by that, that the name
-    /// above it is: then it is the answer.
-    async fn by_encloser(&mut self, evidence: &mut Evidence, (qname, qtype): (&Name, Rtype)) -> Option<Part> {
+    /// Looks for the closest encloser by its hash, from the name upwards, and for the gap right
+    /// below it that hides the name (RFC 5155 §8.3). Names farther below say nothing. A wildcard
+    /// that is there shows, by that, that the name above it is: then it is the answer.
+    async fn by_encloser(
+        &mut self,
+        evidence: &mut Evidence,
+        (qname, qtype): (&Name, Rtype),
+    ) -> Option<Part> {
         let mut covering: Option<Gap> = None;
         let apex_len = evidence.apex.len();
         for wire in name::ancestors(qname).take_while(|wire| wire.len() >= apex_len) {
             let at = NameBuf::from_wire(wire).ok()?;
-            if let (Some(Gap { by: By::Set(set), .. }), Ok(wildcard)) = (&covering, at.prefixed(b"*")) {
-                let known = Known { wildcard: wildcard.wire().into(), apex: &evidence.apex, proof: from_ref(set) };
+            if let (Some(Gap { by: By::Set(set), .. }), Ok(wildcard)) =
+                (&covering, at.prefixed(b"*"))
+            {
+                let known = Known {
+                    wildcard: wildcard.wire().into(),
+                    apex: &evidence.apex,
+                    proof: from_ref(set),
+                };
                 if let Some(part) = self.part_by_wildcard(known, qname, qtype).await {
                     return Some(part);
                 }
@@ -170,18 +212,27 @@ impl Walker {
         None
     }
 
-    /// What the cache has of a wildcard, as it stands at a name that it is expanded to (RFC 8198 §5.3).
-    async fn part_by_wildcard(&mut self, known: Known<'_>, qname: &Name, qtype: Rtype) -> Option<Part> {
+    /// What the cache has of a wildcard, as it stands at a name that it is expanded to (RFC 8198
+    /// §5.3).
+    async fn part_by_wildcard(
+        &mut self,
+        known: Known<'_>,
+        qname: &Name,
+        qtype: Rtype,
+    ) -> Option<Part> {
         for rtype in [qtype, Rtype::CNAME] {
-            let Some((Found::Set(found), _)) = self.io.look_up(Side::Zone, &known.wildcard, rtype).await else {
+            let Some((Found::Set(found), _)) =
+                self.io.look_up(Side::Zone, &known.wildcard, rtype).await
+            else {
                 continue;
             };
-            // The gaps of a zone say nothing of what a zone below it has, and which of several signatures was verified is
-            // not known (RFC 8198 §5.3, RFC 4035 §5.3.4).
+            // The gaps of a zone say nothing of what a zone below it has, and which of several
+            // signatures was verified is not known (RFC 8198 §5.3, RFC 4035 §5.3.4).
             if found.security != Security::Secure || !found.is_signed_only_by(known.apex) {
                 return None;
             }
-            let ttl_secs = known.proof.iter().map(|set| set.ttl_secs).fold(found.ttl_secs, u32::min);
+            let ttl_secs =
+                known.proof.iter().map(|set| set.ttl_secs).fold(found.ttl_secs, u32::min);
             let target = found.records.first().and_then(|rdata| folded_target(rdata));
             let set = Rrset { owner: qname.clone(), ttl_secs, ..found };
             let ending = match target.filter(|_| rtype != qtype) {

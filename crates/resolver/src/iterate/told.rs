@@ -19,7 +19,8 @@ impl Walker {
     pub(super) fn tell_cached(&self, owner: &Name, rtype: Rtype, part: &Part) {
         let (find, ttl_secs, security) = match (&part.ending, part.sets.last()) {
             (Ending::Denied(_, denial), _) => {
-                let find = if denial.rcode == Rcode::NXDOMAIN { Find::Nxdomain } else { Find::Nodata };
+                let find =
+                    if denial.rcode == Rcode::NXDOMAIN { Find::Nxdomain } else { Find::Nodata };
                 (find, denial.soa.as_ref().map_or(0, |soa| soa.ttl_secs), denial.security)
             }
             (_, Some(set)) => (Find::Records, set.ttl_secs, set.security),
@@ -69,7 +70,9 @@ impl Walker {
             NotFetched::Unusable => "no reply could be used",
             NotFetched::NoServers => "no server may be asked",
             NotFetched::Exhausted => return self.tell_limit("queries for one question"),
-            NotFetched::Crowded => return self.tell_limit("queries under way to the zone or its servers"),
+            NotFetched::Crowded => {
+                return self.tell_limit("queries under way to the zone or its servers");
+            }
             NotFetched::Unsent => return self.tell_limit("sockets"),
         }));
     }
@@ -82,7 +85,8 @@ impl Walker {
 
     /// The chain of trust to a zone was in the cache.
     pub(super) fn tell_known_chain(&self, zone: &Name, chain: &Chain) {
-        self.io.record(Step::KnownChain { zone: zone.clone(), fault: chain.as_ref().err().copied() });
+        self.io
+            .record(Step::KnownChain { zone: zone.clone(), fault: chain.as_ref().err().copied() });
     }
 
     /// Keys were verified by DS records or an anchor, or there is a reason why not.
@@ -90,7 +94,12 @@ impl Walker {
         let tag = |ds: &[u8]| ds.first_chunk().map(|tag| u16::from_be_bytes(*tag));
         let vouched = ds.iter().filter_map(|ds| tag(ds)).collect();
         let fault = keys.as_ref().err().copied();
-        self.io.record(Step::Chain { zone: zone.clone(), vouched, keys: keys.unwrap_or_default(), fault });
+        self.io.record(Step::Chain {
+            zone: zone.clone(),
+            vouched,
+            keys: keys.unwrap_or_default(),
+            fault,
+        });
     }
 
     /// An RRset has its status, or is bogus.
@@ -124,7 +133,13 @@ impl Walker {
             _ => Verdict::Indeterminate,
         };
         let signature = rrsig.and_then(signed_by);
-        self.io.record(Step::Judged { name: owner.clone(), rtype, signature, verdict, fault: result.err() });
+        self.io.record(Step::Judged {
+            name: owner.clone(),
+            rtype,
+            signature,
+            verdict,
+            fault: result.err(),
+        });
     }
 }
 

@@ -16,7 +16,8 @@ use crate::failure::Failure;
 /// The name whose addresses tell of a translator (RFC 7050), and they.
 const IPV4ONLY: &[u8] = b"\x08ipv4only\x04arpa\x00";
 const IPV4ONLY_ADDRESSES: [[u8; 4]; 2] = [[192, 0, 0, 170], [192, 0, 0, 171]];
-/// Longest TTL of a made record, in seconds, where the denial has no SOA record that limits it (RFC 6147 §5.1.7).
+/// Longest TTL of a made record, in seconds, where the denial has no SOA record that limits it
+/// (RFC 6147 §5.1.7).
 const MAX_TTL_SECS: u32 = 600;
 
 impl Walker {
@@ -37,7 +38,8 @@ impl Walker {
             let records = IPV4ONLY_ADDRESSES.iter().map(|octets| Box::from(&octets[..])).collect();
             let known = Rrset { records, ..Rrset::empty(qname, Rtype::A, MAX_TTL_SECS) };
             let known = Resolution { sets: vec![known], ..Resolution::empty() };
-            return Ok(translate(&dns64, known, Security::Insecure, MAX_TTL_SECS).unwrap_or(Resolution::empty()));
+            return Ok(translate(&dns64, known, Security::Insecure, MAX_TTL_SECS)
+                .unwrap_or(Resolution::empty()));
         }
         let found = match self.find(qname.clone(), Rtype::AAAA).await {
             // Servers that fail for a type that they do not know (RFC 6147 §5.1.2).
@@ -47,7 +49,8 @@ impl Walker {
         if found.rcode == Rcode::NXDOMAIN || has_address(&dns64, &found) {
             return Ok(found);
         }
-        let ttl_secs = found.denial.as_ref().and_then(|denial| denial.soa.as_ref()).map(|soa| soa.ttl_secs);
+        let ttl_secs =
+            found.denial.as_ref().and_then(|denial| denial.soa.as_ref()).map(|soa| soa.ttl_secs);
         let security = if found.is_authentic() { Security::Secure } else { Security::Insecure };
         let of_v4 = self.find(qname, Rtype::A).await;
         // An error of that is the answer, whatever was found before (RFC 6147 §5.1.6).
@@ -55,10 +58,12 @@ impl Walker {
         Ok(made.unwrap_or(found))
     }
 
-    /// The name of a translated address is that of the address behind it, by an alias (RFC 6147 §5.3.1).
+    /// The name of a translated address is that of the address behind it, by an alias (RFC 6147
+    /// §5.3.1).
     async fn reverse(&mut self, qname: Name, target: Name) -> Result<Resolution, Failure> {
         let mut found = self.find(target.clone(), Rtype::PTR).await?;
-        let ttls = found.sets.iter().chain(found.denial.iter().filter_map(|denial| denial.soa.as_ref()));
+        let ttls =
+            found.sets.iter().chain(found.denial.iter().filter_map(|denial| denial.soa.as_ref()));
         let ttl_secs = ttls.map(|set| set.ttl_secs).min().unwrap_or(MAX_TTL_SECS);
         let mut alias = Rrset::empty(qname, Rtype::CNAME, ttl_secs);
         alias.records.push(target.as_ref().into());
@@ -75,7 +80,12 @@ pub(crate) fn has_address(dns64: &Dns64, found: &Resolution) -> bool {
 }
 
 /// With AAAA records in place of its A records. None if there are none.
-fn translate(dns64: &Dns64, mut found: Resolution, security: Security, ttl_secs: u32) -> Option<Resolution> {
+fn translate(
+    dns64: &Dns64,
+    mut found: Resolution,
+    security: Security,
+    ttl_secs: u32,
+) -> Option<Resolution> {
     let mut is_made = false;
     for set in found.sets.iter_mut().filter(|set| set.rtype == Rtype::A) {
         let records = set.records.iter().filter_map(|rdata| dns64.synthesise(rdata));

@@ -1,5 +1,5 @@
-//! The chain of trust from an anchor down to the keys of a zone (RFC 4035 §5): DS and DNSKEY records
-//! are asked for where they are not known.
+//! The chain of trust from an anchor down to the keys of a zone (RFC 4035 §5): DS and DNSKEY
+//! records are asked for where they are not known.
 //!
 //! Signer names are hints of where zones are cut, and no more: whether there is a cut is what the
 //! parent says, by DS records or the proof that there are none.
@@ -26,7 +26,8 @@ use crate::validation::{Chain, Validation};
 /// How often the chain to one name may ask another server for what did not verify.
 const MAX_RETRIES: u32 = 2;
 
-/// How long a zone is remembered whose chain of trust is broken, in seconds (RFC 9520 §3.2; Unbound: 60).
+/// How long a zone is remembered whose chain of trust is broken, in seconds (RFC 9520 §3.2;
+/// Unbound: 60).
 const BOGUS_SECS: u32 = 60;
 /// As [`BOGUS_SECS`], where servers did not give DS or DNSKEY records.
 const UNREACHABLE_SECS: u32 = 5;
@@ -86,8 +87,9 @@ impl Walker {
         })
     }
 
-    /// The keys of the zone above, where they prove that no zone begins at an anchor that led nowhere. Any anchor that
-    /// vouches for the data is enough (RFC 6840 §5.10); one for a zone that exists is never passed over.
+    /// The keys of the zone above, where they prove that no zone begins at an anchor that led
+    /// nowhere. Any anchor that vouches for the data is enough (RFC 6840 §5.10); one for a zone
+    /// that exists is never passed over.
     async fn keys_over_anchor(&mut self, zone: &Name, frame: &Frame<'_>) -> Option<Arc<ZoneKeys>> {
         let parent: Name = name::parent(zone)?.into();
         self.anchor_of(&parent).ok()?;
@@ -96,10 +98,12 @@ impl Walker {
         matches!(link, Link::NoCut).then_some(above)
     }
 
-    /// Fails for data of a private zone: nothing above it is asked for DS records. Those of its apex are the zone's above.
+    /// Fails for data of a private zone: nothing above it is asked for DS records. Those of its
+    /// apex are the zone's above.
     pub(crate) fn check_private(&self, owner: &[u8], rtype: Rtype) -> Result<(), Reason> {
         let above = if rtype == Rtype::DS { name::parent(owner).unwrap_or(owner) } else { owner };
-        let is_private = self.validation().is_some_and(|validation| validation.private.nearest(above).is_some());
+        let is_private =
+            self.validation().is_some_and(|validation| validation.private.nearest(above).is_some());
         if is_private { self.anchor_of(above).map(|_| ()) } else { Ok(()) }
     }
 
@@ -107,7 +111,11 @@ impl Walker {
     pub(crate) fn anchor_of(&self, name: &[u8]) -> Result<Name, Reason> {
         let validation = self.validation().ok_or(Reason::NoAnchor)?;
         let anchor = validation.anchors.closest(name).ok_or(Reason::NoAnchor)?;
-        if validation.private.nearest(name).is_some_and(|(apex, ())| anchor.wire().len() < apex.len()) {
+        if validation
+            .private
+            .nearest(name)
+            .is_some_and(|(apex, ())| anchor.wire().len() < apex.len())
+        {
             return Err(Reason::NegativeAnchor);
         }
         match validation.negative.covering(name, anchor, self.io.moment().wall_secs) {
@@ -116,7 +124,8 @@ impl Walker {
         }
     }
 
-    /// The end of the chain at a zone, if it was found before: by this question, or within its lifetime by another one.
+    /// The end of the chain at a zone, if it was found before: by this question, or within its
+    /// lifetime by another one.
     async fn known_chain(&mut self, zone: &Name) -> Option<Chain> {
         match self.io.keys(zone).await {
             None => self.chains.get(zone).cloned(),
@@ -127,7 +136,9 @@ impl Walker {
     /// Keeps the end of a chain where it was found. Zones below are led there by it.
     fn keep_chain(&mut self, zone: &Name, chain: &Chain) {
         let lifetime_secs = match chain {
-            Ok(keys) if keys.zone().wire() == &**zone => keys.lifetime_secs(self.context().now_secs),
+            Ok(keys) if keys.zone().wire() == &**zone => {
+                keys.lifetime_secs(self.context().now_secs)
+            }
             // Where no zone begins now, one may begin soon.
             Ok(_) => return,
             // What this question may cost says nothing to the next one.
@@ -150,7 +161,9 @@ impl Walker {
             let point = validation.anchors.point(zone);
             point.map(|point| {
                 let trust = point.trust();
-                let owned = |data: &[&[u8]]| -> Vec<Box<[u8]>> { data.iter().map(|data| Box::from(*data)).collect() };
+                let owned = |data: &[&[u8]]| -> Vec<Box<[u8]>> {
+                    data.iter().map(|data| Box::from(*data)).collect()
+                };
                 (owned(trust.ds), owned(trust.dnskeys))
             })
         };
@@ -167,17 +180,24 @@ impl Walker {
                 (Ok(part), _) => part,
                 (Err(reason), fault) => return Err(end_of(fault, reason)),
             };
-            let found = part.sets.iter().find(|set| set.rtype == Rtype::DNSKEY && set.owner == *zone).cloned();
+            let found = part
+                .sets
+                .iter()
+                .find(|set| set.rtype == Rtype::DNSKEY && set.owner == *zone)
+                .cloned();
             let context = self.context();
             let verified = match &found {
                 None => Err(Reason::DnskeyMissing),
                 Some(set) => {
                     let ds: Vec<&[u8]> = vouched.ds.iter().map(AsRef::as_ref).collect();
                     let dnskeys: Vec<&[u8]> = vouched.dnskeys.iter().map(AsRef::as_ref).collect();
-                    let trust = Trust { ds: &ds, dnskeys: &dnskeys, lifetime_secs: vouched.lifetime_secs };
+                    let trust =
+                        Trust { ds: &ds, dnskeys: &dnskeys, lifetime_secs: vouched.lifetime_secs };
                     self.budget.begin_message();
                     let budget = &mut self.budget;
-                    lend(std::slice::from_ref(set), |sets| chain::zone_keys(&sets[0], &trust, &context, budget))
+                    lend(std::slice::from_ref(set), |sets| {
+                        chain::zone_keys(&sets[0], &trust, &context, budget)
+                    })
                 }
             };
             match (verified, found) {
@@ -189,7 +209,8 @@ impl Walker {
                 }
                 (Err(reason), found) if reason.verdict() != Verdict::Bogus => {
                     self.tell_chain(zone, &vouched.ds, Err(reason));
-                    self.insecure_secs = found.map_or(0, |set| set.ttl_secs).min(vouched.lifetime_secs);
+                    self.insecure_secs =
+                        found.map_or(0, |set| set.ttl_secs).min(vouched.lifetime_secs);
                     return Err(reason);
                 }
                 (Err(reason), _) => {
@@ -206,13 +227,19 @@ impl Walker {
     /// DS or DNSKEY records, from the cache or from servers that were not found to give bad ones.
     ///
     /// # Errors
-    /// [`Reason::NotAsked`] where a limit of the question was reached on the way: that says nothing of the zone
-    /// (RFC 9520 §3.2 is about failures of the resolution itself).
-    async fn chain_part(&mut self, owner: &Name, rtype: Rtype, frame: &Frame<'_>) -> Result<Part, Reason> {
+    /// [`Reason::NotAsked`] where a limit of the question was reached on the way: that says nothing
+    /// of the zone (RFC 9520 §3.2 is about failures of the resolution itself).
+    async fn chain_part(
+        &mut self,
+        owner: &Name,
+        rtype: Rtype,
+        frame: &Frame<'_>,
+    ) -> Result<Part, Reason> {
         let below = frame.below(owner, rtype).ok_or(Reason::NotAsked)?;
         let reached_before = std::mem::take(&mut self.reached_limit);
         self.io.enter(Why::Trust, owner, rtype);
-        let part: Pin<Box<dyn Future<Output = _> + Send + '_>> = Box::pin(self.part(owner, rtype, &below));
+        let part: Pin<Box<dyn Future<Output = _> + Send + '_>> =
+            Box::pin(self.part(owner, rtype, &below));
         let part = part.await;
         self.io.leave();
         let reached_limit = self.reached_limit;
@@ -227,8 +254,10 @@ impl Walker {
     /// From the anchor's keys down to a zone below, cut by cut.
     async fn keys_below(&mut self, anchor: &Name, zone: &Name, frame: &Frame<'_>) -> Chain {
         let mut above = self.keys_of(anchor, frame).await?;
-        let names: Vec<Name> =
-            name::ancestors(zone).take_while(|name| name.len() > anchor.len()).map(Name::from).collect();
+        let names: Vec<Name> = name::ancestors(zone)
+            .take_while(|name| name.len() > anchor.len())
+            .map(Name::from)
+            .collect();
         for name in names.iter().rev() {
             if let Some(chain) = self.known_chain(name).await {
                 self.tell_known_chain(name, &chain);
@@ -258,12 +287,18 @@ impl Walker {
     }
 
     async fn is_known_cut(&mut self, name: &Name) -> bool {
-        self.referrals.contains_key(name) || self.io.look_up(Side::Delegation, name, Rtype::NS).await.is_some()
+        self.referrals.contains_key(name)
+            || self.io.look_up(Side::Delegation, name, Rtype::NS).await.is_some()
     }
 
-    /// As [`Walker::link`]. Where what was found is of neither zone, cuts are looked for name by name: a zone on the
-    /// servers of the one above it shows in no referral.
-    async fn link_over_cuts(&mut self, above: &Arc<ZoneKeys>, child: &Name, frame: &Frame<'_>) -> Result<Link, Reason> {
+    /// As [`Walker::link`]. Where what was found is of neither zone, cuts are looked for name by
+    /// name: a zone on the servers of the one above it shows in no referral.
+    async fn link_over_cuts(
+        &mut self,
+        above: &Arc<ZoneKeys>,
+        child: &Name,
+        frame: &Frame<'_>,
+    ) -> Result<Link, Reason> {
         let fault = match self.link(above, child, frame).await {
             Err(reason) if !is_final(reason) => reason,
             link => return link,
@@ -281,7 +316,12 @@ impl Walker {
     }
 
     /// What the zone of these keys says of a name below it.
-    async fn link(&mut self, above: &Arc<ZoneKeys>, child: &Name, frame: &Frame<'_>) -> Result<Link, Reason> {
+    async fn link(
+        &mut self,
+        above: &Arc<ZoneKeys>,
+        child: &Name,
+        frame: &Frame<'_>,
+    ) -> Result<Link, Reason> {
         let mut fault = None;
         let seen = self.proofs.clone();
         match self.link_by(above, child, &seen, frame).await {
@@ -319,8 +359,8 @@ impl Walker {
         Err(fault.unwrap_or(Reason::Unreachable))
     }
 
-    /// As [`Walker::link_by`], with the answer to a question for DS records. If it is of a zone between the two, that
-    /// zone's keys count.
+    /// As [`Walker::link_by`], with the answer to a question for DS records. If it is of a zone
+    /// between the two, that zone's keys count.
     async fn link_by_part(
         &mut self,
         above: &Arc<ZoneKeys>,
@@ -344,7 +384,9 @@ impl Walker {
             link => return link,
         };
         let is_between = |hint: &Name| {
-            hint.len() > above.zone().wire().len() && hint.len() < child.len() && name::is_under(child, hint)
+            hint.len() > above.zone().wire().len()
+                && hint.len() < child.len()
+                && name::is_under(child, hint)
         };
         let Some(hint) = signer(&sets, child).or(soa).filter(is_between) else { return Err(fault) };
         match self.keys_of(&hint, frame).await {
@@ -355,7 +397,8 @@ impl Walker {
         }
     }
 
-    /// What these records, of the zone above, say of a name: DS records or the proof that it has none.
+    /// What these records, of the zone above, say of a name: DS records or the proof that it has
+    /// none.
     async fn link_by(
         &mut self,
         above: &Arc<ZoneKeys>,
@@ -372,37 +415,50 @@ impl Walker {
             if self.is_alias_of(above, child, sets) {
                 return Ok(Link::NoCut);
             }
-            let delegation = self.prove(above, sets, |proof, budget| proof.delegation(child, budget))?;
+            let delegation =
+                self.prove(above, sets, |proof, budget| proof.delegation(child, budget))?;
             self.insecure_secs = delegation.lifetime_secs;
             return match delegation.kind {
                 DelegationKind::NoCut => Ok(Link::NoCut),
-                DelegationKind::Unsigned | DelegationKind::OptOut => Err(Reason::UnsignedDelegation),
+                DelegationKind::Unsigned | DelegationKind::OptOut => {
+                    Err(Reason::UnsignedDelegation)
+                }
             };
         };
         let budget = &mut self.budget;
-        let verified = lend(std::slice::from_ref(ds), |sets| signature::verify(&sets[0], above, &context, budget))?;
+        let verified = lend(std::slice::from_ref(ds), |sets| {
+            signature::verify(&sets[0], above, &context, budget)
+        })?;
         let data: Vec<&[u8]> = ds.records.iter().map(AsRef::as_ref).collect();
         self.insecure_secs = verified.lifetime_secs;
         self.keep_secure(Rrset { ttl_secs: ds.ttl_secs.min(verified.lifetime_secs), ..ds.clone() });
         chain::check_ds(&data, context.policy)?;
-        let vouched = Vouched { ds: ds.records.clone(), dnskeys: Vec::new(), lifetime_secs: verified.lifetime_secs };
+        let vouched = Vouched {
+            ds: ds.records.clone(),
+            dnskeys: Vec::new(),
+            lifetime_secs: verified.lifetime_secs,
+        };
         self.trusted_keys(child, &vouched, frame).await.map(Link::Keys)
     }
 
-    /// Has the zone above signed an alias at this name, so that no zone begins there (RFC 1034 §3.6.2)? An alias by a
-    /// wildcard is one where the name is proven not to exist: a wildcard never replaces a delegation (RFC 1034 §4.3.3).
+    /// Has the zone above signed an alias at this name, so that no zone begins there (RFC 1034
+    /// §3.6.2)? An alias by a wildcard is one where the name is proven not to exist: a wildcard
+    /// never replaces a delegation (RFC 1034 §4.3.3).
     fn is_alias_of(&mut self, above: &ZoneKeys, child: &Name, sets: &[Rrset]) -> bool {
-        let Some(alias) = sets.iter().find(|set| set.rtype == Rtype::CNAME && set.owner == *child) else {
+        let Some(alias) = sets.iter().find(|set| set.rtype == Rtype::CNAME && set.owner == *child)
+        else {
             return false;
         };
         let context = self.context();
         let budget = &mut self.budget;
-        let verified = lend(std::slice::from_ref(alias), |sets| signature::verify(&sets[0], above, &context, budget));
+        let verified = lend(std::slice::from_ref(alias), |sets| {
+            signature::verify(&sets[0], above, &context, budget)
+        });
         match verified.map(|verified| verified.closest_encloser) {
             Ok(None) => true,
-            Ok(Some(encloser)) => {
-                self.prove(above, sets, |proof, budget| proof.expansion(child, &encloser, budget)).is_ok()
-            }
+            Ok(Some(encloser)) => self
+                .prove(above, sets, |proof, budget| proof.expansion(child, &encloser, budget))
+                .is_ok(),
             Err(_) => false,
         }
     }
@@ -418,8 +474,10 @@ impl Walker {
     ) -> Chain {
         let mut above = keys.clone();
         let apex_len = above.zone().wire().len();
-        let names: Vec<Name> =
-            name::ancestors(owner).take_while(|name| name.len() > apex_len).map(Name::from).collect();
+        let names: Vec<Name> = name::ancestors(owner)
+            .take_while(|name| name.len() > apex_len)
+            .map(Name::from)
+            .collect();
         for name in names.iter().rev() {
             self.anchor_of(name)?;
             if let Some(chain) = self.known_chain(name).await {
@@ -446,22 +504,26 @@ impl Walker {
         Ok(above)
     }
 
-    /// Keeps an RRset whose own signature was verified. Nothing else of the chain is kept as secure.
+    /// Keeps an RRset whose own signature was verified. Nothing else of the chain is kept as
+    /// secure.
     fn keep_secure(&self, set: Rrset) {
         let how = Stored { side: Side::Zone, rank: Rank::AuthoritativeAnswer, with_do: true };
         self.io.note(Note::Store(Rrset { security: Security::Secure, ..set }, how));
     }
 
-    /// Keeps the denial of DS records that the chain was found to rest on. It proves for the chain less than for a
-    /// client, so it is kept as it came. With an alias before it nothing is kept: the alias was not verified.
+    /// Keeps the denial of DS records that the chain was found to rest on. It proves for the chain
+    /// less than for a client, so it is kept as it came. With an alias before it nothing is kept:
+    /// the alias was not verified.
     fn keep_denial_of_ds(&self, part: &Part, child: &Name) {
-        if matches!(&part.ending, Ending::Denied(owner, _) if owner == child) && part.sets.is_empty() {
+        if matches!(&part.ending, Ending::Denied(owner, _) if owner == child)
+            && part.sets.is_empty()
+        {
             self.keep(part, Rtype::DS);
         }
     }
 
-    /// Takes note that what was found did not verify, so that another server is asked; where it came from the cache,
-    /// any server.
+    /// Takes note that what was found did not verify, so that another server is asked; where it
+    /// came from the cache, any server.
     pub(crate) fn distrust(&mut self, (qname, qtype): (&Name, Rtype), part: &Part) {
         match part.server {
             Some(server) => self.distrusted.push((qname.clone(), qtype, server)),
@@ -470,8 +532,8 @@ impl Walker {
     }
 }
 
-/// What ends a search that goes on after a fault and finds nothing more. A limit that was reached leaves open what
-/// other servers would have said.
+/// What ends a search that goes on after a fault and finds nothing more. A limit that was reached
+/// leaves open what other servers would have said.
 fn end_of(fault: Option<Reason>, reason: Reason) -> Reason {
     if reason == Reason::NotAsked { reason } else { fault.unwrap_or(reason) }
 }

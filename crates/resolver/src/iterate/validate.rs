@@ -28,17 +28,25 @@ pub(crate) struct Said<'a> {
 }
 
 impl Walker {
-    /// Gives all of a part its security status. Where an alias leads is used only if it verifies, or if the servers of
-    /// an insecure zone say it of their own zone: otherwise the part ends there, and that name is asked for (S5).
+    /// Gives all of a part its security status. Where an alias leads is used only if it verifies,
+    /// or if the servers of an insecure zone say it of their own zone: otherwise the part ends
+    /// there, and that name is asked for (S5).
     ///
     /// # Errors
     /// Why it is bogus.
-    pub(crate) async fn validate(&mut self, part: &mut Part, qtype: Rtype, frame: &Frame<'_>) -> Result<(), Reason> {
+    pub(crate) async fn validate(
+        &mut self,
+        part: &mut Part,
+        qtype: Rtype,
+        frame: &Frame<'_>,
+    ) -> Result<(), Reason> {
         self.budget.begin_message();
         let zone = part.zone.clone();
         self.note_proof(&part.proof);
         let is_of_zone = zone.as_ref().is_some_and(|zone| !self.is_forwarded(zone));
-        let is_used = |security: Security| security == Security::Secure || is_of_zone && security == Security::Insecure;
+        let is_used = |security: Security| {
+            security == Security::Secure || is_of_zone && security == Security::Insecure
+        };
         let mut before = Security::Unchecked;
         for at in 0..part.sets.len() {
             if at > 0 {
@@ -71,7 +79,8 @@ impl Walker {
                 // What the DNAME leads to is no name; nothing proves that but its length.
                 denial.security = Security::Insecure;
             } else {
-                let judged = self.judge_denial((&owner, qtype), &mut denial, zone.as_ref(), frame).await;
+                let judged =
+                    self.judge_denial((&owner, qtype), &mut denial, zone.as_ref(), frame).await;
                 self.tell_denial((&owner, qtype), &denial.proof, denial.security, judged);
                 let is_used = judged.is_ok() && is_used(denial.security);
                 if !is_used && part.ends_before(part.sets.len()) {
@@ -101,10 +110,13 @@ impl Walker {
         }
         let hint = signer([&*set], &set.owner);
         // An alias in place of DS records is the word of the zone above, too (RFC 4035 §3.1.4.1).
-        let side = if qtype == Rtype::DS && set.rtype == Rtype::CNAME { Rtype::DS } else { set.rtype };
+        let side =
+            if qtype == Rtype::DS && set.rtype == Rtype::CNAME { Rtype::DS } else { set.rtype };
         let keys = match self.zone_of(&set.owner, side, hint, zone, frame).await {
             Ok(keys) => keys,
-            Err(reason) => return accept_insecure(reason, (&mut set.security, &mut set.unsupported)),
+            Err(reason) => {
+                return accept_insecure(reason, (&mut set.security, &mut set.unsupported));
+            }
         };
         match self.verify(set, proof, &keys) {
             Ok(()) => Ok(()),
@@ -118,7 +130,9 @@ impl Walker {
                     Ok(below) if below.zone() != keys.zone() => below,
                     Ok(_) => return Err(reason),
                     Err(end) if end.verdict() == Verdict::Bogus => return Err(reason),
-                    Err(end) => return accept_insecure(end, (&mut set.security, &mut set.unsupported)),
+                    Err(end) => {
+                        return accept_insecure(end, (&mut set.security, &mut set.unsupported));
+                    }
                 };
                 self.verify(set, proof, &keys)
             }
@@ -128,12 +142,16 @@ impl Walker {
     fn verify(&mut self, set: &mut Rrset, proof: &[Rrset], keys: &ZoneKeys) -> Result<(), Reason> {
         let context = self.context();
         let budget = &mut self.budget;
-        let verified = lend(std::slice::from_ref(set), |sets| signature::verify(&sets[0], keys, &context, budget))?;
+        let verified = lend(std::slice::from_ref(set), |sets| {
+            signature::verify(&sets[0], keys, &context, budget)
+        })?;
         set.security = Security::Secure;
         set.ttl_secs = set.ttl_secs.min(verified.lifetime_secs);
         let Some(encloser) = verified.closest_encloser else { return Ok(()) };
         let (expansion, believed) = self.prove(keys, proof, |proof, budget| {
-            proof.expansion(&set.owner, &encloser, budget).map(|expansion| (expansion, believed(proof)))
+            proof
+                .expansion(&set.owner, &encloser, budget)
+                .map(|expansion| (expansion, believed(proof)))
         })?;
         if expansion.verdict() == Verdict::Secure {
             self.keep_wildcard(set, &encloser);
@@ -179,7 +197,13 @@ impl Walker {
     }
 
     /// Keeps those of a proof's RRsets that were believed: they say something of other names, too.
-    fn keep_gaps(&self, keys: &ZoneKeys, soa: Option<&Rrset>, proof: &[Rrset], believed: &[Believed]) {
+    fn keep_gaps(
+        &self,
+        keys: &ZoneKeys,
+        soa: Option<&Rrset>,
+        proof: &[Rrset],
+        believed: &[Believed],
+    ) {
         if !self.recursion().aggressive_nsec {
             return;
         }
@@ -197,8 +221,8 @@ impl Walker {
         self.io.note(Note::Gaps(keys.zone().wire().into(), soa.cloned(), sets));
     }
 
-    /// The keys of the zone that a name is in: the one whose servers spoke, or one below it that the
-    /// signer's name hints at. The chain tells whether that is a zone.
+    /// The keys of the zone that a name is in: the one whose servers spoke, or one below it that
+    /// the signer's name hints at. The chain tells whether that is a zone.
     async fn zone_of(
         &mut self,
         owner: &Name,
@@ -215,7 +239,11 @@ impl Walker {
         // Above the anchor there is no chain.
         let anchor = self.validation().and_then(|validation| validation.anchors.closest(owner));
         let base = match anchor.map(|anchor| anchor.wire()) {
-            Some(anchor) if anchor.len() > base.len() && !(rtype == Rtype::DS && *anchor == **owner) => anchor.into(),
+            Some(anchor)
+                if anchor.len() > base.len() && !(rtype == Rtype::DS && *anchor == **owner) =>
+            {
+                anchor.into()
+            }
             _ => base,
         };
         let hint = hint.filter(|hint| hint.len() > base.len() && name::is_under(hint, &base));
@@ -249,23 +277,32 @@ impl Walker {
         }
         let keys = match self.zone_of(owner, qtype, hint, zone, frame).await {
             Ok(keys) => keys,
-            Err(reason) => return accept_insecure(reason, (&mut denial.security, &mut denial.unsupported)),
+            Err(reason) => {
+                return accept_insecure(reason, (&mut denial.security, &mut denial.unsupported));
+            }
         };
         match self.verify_denial((owner, qtype), denial, &keys) {
             Ok(()) => Ok(()),
             Err(reason) if reason.verdict() != Verdict::Bogus => {
                 accept_insecure(reason, (&mut denial.security, &mut denial.unsupported))
             }
-            Err(reason) if is_final(reason) || is_signed_by(denial.soa.iter().chain(&denial.proof), &keys) => {
+            Err(reason)
+                if is_final(reason)
+                    || is_signed_by(denial.soa.iter().chain(&denial.proof), &keys) =>
+            {
                 Err(reason)
             }
             Err(reason) => {
                 let below = parent_side(owner, qtype);
                 match self.ends_between(&keys, &below, &denial.proof, frame).await {
-                    Ok(below) if below.zone() != keys.zone() => self.verify_denial((owner, qtype), denial, &below),
+                    Ok(below) if below.zone() != keys.zone() => {
+                        self.verify_denial((owner, qtype), denial, &below)
+                    }
                     Ok(_) => Err(reason),
                     Err(end) if end.verdict() == Verdict::Bogus => Err(reason),
-                    Err(end) => accept_insecure(end, (&mut denial.security, &mut denial.unsupported)),
+                    Err(end) => {
+                        accept_insecure(end, (&mut denial.security, &mut denial.unsupported))
+                    }
                 }
             }
         }
@@ -281,12 +318,20 @@ impl Walker {
         let (proven, believed) = self.prove(keys, &denial.proof, |proof, budget| {
             let proven = match denial.rcode {
                 Rcode::NXDOMAIN => match proof.nxdomain(owner, budget) {
-                    // The name may have others below it after all: what is proven is believed, not the RCODE.
+                    // The name may have others below it after all: what is proven is believed, not
+                    // the RCODE.
                     Err(Reason::DenialMissing) => {
                         let proven = proof.nodata(owner, qtype, budget)?;
                         // A gap that opts out proves nothing of the name itself (RFC 5155 §8.5).
-                        let is_there = matches!(proven.kind, DenialKind::Nodata | DenialKind::EmptyNonTerminal);
-                        if is_there && !proven.is_opt_out { Ok(proven) } else { Err(Reason::DenialMissing) }
+                        let is_there = matches!(
+                            proven.kind,
+                            DenialKind::Nodata | DenialKind::EmptyNonTerminal
+                        );
+                        if is_there && !proven.is_opt_out {
+                            Ok(proven)
+                        } else {
+                            Err(Reason::DenialMissing)
+                        }
                     }
                     proven => proven,
                 },
@@ -294,11 +339,14 @@ impl Walker {
             };
             proven.map(|proven| (proven, believed(proof)))
         })?;
-        denial.rcode = if proven.kind == DenialKind::Nxdomain { Rcode::NXDOMAIN } else { Rcode::NOERROR };
+        denial.rcode =
+            if proven.kind == DenialKind::Nxdomain { Rcode::NXDOMAIN } else { Rcode::NOERROR };
         let mut lifetime_secs = proven.lifetime_secs;
         if let Some(soa) = &mut denial.soa {
             let budget = &mut self.budget;
-            let verified = lend(std::slice::from_ref(soa), |sets| signature::verify(&sets[0], keys, &context, budget))?;
+            let verified = lend(std::slice::from_ref(soa), |sets| {
+                signature::verify(&sets[0], keys, &context, budget)
+            })?;
             lifetime_secs = lifetime_secs.min(verified.lifetime_secs);
             soa.security = Security::Secure;
             soa.ttl_secs = soa.ttl_secs.min(lifetime_secs);
@@ -315,7 +363,8 @@ impl Walker {
     }
 }
 
-/// Takes for insecure what is not bogus, and notes what of it we lack support for (RFC 8914 §4.2, §4.3, §4.28).
+/// Takes for insecure what is not bogus, and notes what of it we lack support for (RFC 8914 §4.2,
+/// §4.3, §4.28).
 fn accept_insecure(
     reason: Reason,
     (security, unsupported): (&mut Security, &mut Option<Unsupported>),

@@ -12,8 +12,8 @@ use crate::iterate::loss::Level;
 use crate::iterate::server::Server;
 use crate::rtt;
 
-/// Most queries to the servers of a zone that keep silent: one for each of those that a delegation may have, or as
-/// many to fewer.
+/// Most queries to the servers of a zone that keep silent: one for each of those that a delegation
+/// may have, or as many to fewer.
 const MAX_SENDS_SILENT: u32 = 13;
 /// As [`MAX_SENDS_SILENT`], for servers of the configuration.
 const MAX_SENDS_LISTED: u32 = 8;
@@ -21,9 +21,11 @@ const MAX_SENDS_LISTED: u32 = 8;
 const MAX_SENDS_SHORTENED: u32 = 2;
 /// Most queries of one fetch where the network, or the way to one of the servers, loses much.
 const MAX_SENDS_LOSSY: u32 = 24;
-/// As [`MAX_SENDS_LOSSY`], where half of all datagrams may be lost each way: one of some ten thousand is in vain.
+/// As [`MAX_SENDS_LOSSY`], where half of all datagrams may be lost each way: one of some ten
+/// thousand is in vain.
 const MAX_SENDS_LOSING_MOST: u32 = 32;
-/// How often each of a few servers is asked before another one is looked for, where the network loses much.
+/// How often each of a few servers is asked before another one is looked for, where the network
+/// loses much.
 const LOSSY_ROUNDS: u32 = 6;
 /// One fetch of so many first asks a server that was never asked, or not for long.
 const EXPLORE_ONE_OF: u32 = 16;
@@ -89,7 +91,8 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// How much is lost on the way to the servers of a fetch: in the network as a whole, or at one of them.
+    /// How much is lost on the way to the servers of a fetch: in the network as a whole, or at one
+    /// of them.
     pub(super) fn loss_of(&self, fetch: &Fetch, now_ms: u64) -> Level {
         let of_server = |place: u8| match self.server_at(fetch, place) {
             Some(server) if server.rtt.loses_most() => Level::Most,
@@ -99,14 +102,16 @@ impl<W> Resolver<W> {
         places(fetch.all()).map(of_server).fold(self.loss.level(now_ms), Level::max)
     }
 
-    /// Servers that did not fail: those that are taken to be dead only if there is no other, and none
-    /// that owes too many replies.
+    /// Servers that did not fail: those that are taken to be dead only if there is no other, and
+    /// none that owes too many replies.
     fn usable(&self, fetch: &Fetch, now_ms: u64) -> u64 {
         let has_room = |place: &u8| {
             let candidate = fetch.inquiry.servers.get(usize::from(*place));
             fetch.is_free || candidate.is_some_and(|candidate| !self.is_crowded(candidate.addr))
         };
-        let is_healthy = |place: &u8| self.server_at(fetch, *place).is_none_or(|server| !server.is_shunned(now_ms));
+        let is_healthy = |place: &u8| {
+            self.server_at(fetch, *place).is_none_or(|server| !server.is_shunned(now_ms))
+        };
         let usable = places(fetch.all() & !fetch.failed).filter(has_room);
         match set(usable.clone().filter(is_healthy)) {
             0 => set(usable),
@@ -114,7 +119,8 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Of these servers those that give the signatures of a zone that is signed; all, where none is known to.
+    /// Of these servers those that give the signatures of a zone that is signed; all, where none is
+    /// known to.
     fn giving_signatures(&self, fetch: &Fetch, left: u64, now_ms: u64) -> u64 {
         let Inquiry { zone, manner, .. } = &fetch.inquiry;
         if !manner.is_signed || left.count_ones() < 2 {
@@ -127,13 +133,21 @@ impl<W> Resolver<W> {
         }
     }
 
-    fn pick(&self, fetch: &Fetch, left: u64, (explores, luck): (bool, u32), now_ms: u64) -> Option<u8> {
+    fn pick(
+        &self,
+        fetch: &Fetch,
+        left: u64,
+        (explores, luck): (bool, u32),
+        now_ms: u64,
+    ) -> Option<u8> {
         let any = |set: u64| places(set).nth(luck as usize % set.count_ones().max(1) as usize);
         match fetch.inquiry.manner.strategy {
             Strategy::Ordered => places(left).next(),
             Strategy::RoundRobin => any(left),
             Strategy::Fastest | Strategy::Race(_) => {
-                let score = |place: &u8| self.server_at(fetch, *place).map_or(0, |server| server.rtt.score(now_ms));
+                let score = |place: &u8| {
+                    self.server_at(fetch, *place).map_or(0, |server| server.rtt.score(now_ms))
+                };
                 let is_measured = |place: &u8| self.is_measured(fetch, *place);
                 let best = places(left).filter(is_measured).min_by_key(score);
                 let unknown = set(places(left).filter(|place| !is_measured(place)));

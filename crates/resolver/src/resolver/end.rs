@@ -38,20 +38,30 @@ pub(super) struct Found {
 }
 
 impl<W> Resolver<W> {
-    /// Does the task follow the plan in force? What one of an older plan finds may come from servers
-    /// that are not to be asked any more: it is for those who wait, and no cache keeps it.
+    /// Does the task follow the plan in force? What one of an older plan finds may come from
+    /// servers that are not to be asked any more: it is for those who wait, and no cache keeps it.
     pub(super) fn is_current(&self, at: u32) -> bool {
         self.tasks[at].bound.as_ref().is_some_and(|bound| Arc::ptr_eq(bound, &self.bound))
     }
 
     /// Stores what the last reply gave, unless it is meant for some clients only.
-    pub(super) fn store(&self, end: &NameBuf, at: u32, rcode: Option<Rcode>, signatures: Signed, cx: &Context<'_, W>) {
+    pub(super) fn store(
+        &self,
+        end: &NameBuf,
+        at: u32,
+        rcode: Option<Rcode>,
+        signatures: Signed,
+        cx: &Context<'_, W>,
+    ) {
         if !self.is_current(at) || !self.tasks[at].servers.is_empty() {
             return;
         }
         let task = &self.tasks[at];
-        let fetched =
-            Fetched { with_do: signatures == Signed::Yes, with_cd: task.checking_disabled, now_secs: cx.now_secs() };
+        let fetched = Fetched {
+            with_do: signatures == Signed::Yes,
+            with_cd: task.checking_disabled,
+            now_secs: cx.now_secs(),
+        };
         store::positive(cx.rrsets, &self.gathered, &fetched);
         if let Some(rcode) = rcode
             && let Some((_, qtype, qclass)) = split_question(&task.target)
@@ -85,7 +95,11 @@ impl<W> Resolver<W> {
         match self.assembler.follow(&bound.plan, cx.rrsets, &wanted, *end, &mut task.prefix) {
             Trail::Complete { rcode, .. } => {
                 self.gathered.clear();
-                self.finish(at, Found { rcode, cacheable: true, source: None, authentic: false, ede: None }, cx);
+                self.finish(
+                    at,
+                    Found { rcode, cacheable: true, source: None, authentic: false, ede: None },
+                    cx,
+                );
             }
             Trail::Incomplete(name) => self.begin_at(at, &name, cx),
             Trail::Loop => {
@@ -122,22 +136,31 @@ impl<W> Resolver<W> {
         }
         let gathered = if !task.prefix.is_empty() { &task.prefix } else { &self.gathered };
         let flags = found.rcode.low() | if found.authentic { AD } else { 0 };
-        let Some(resolved) = answer::write(&mut cx.actions.answers, &task.question, flags, gathered) else {
+        let Some(resolved) =
+            answer::write(&mut cx.actions.answers, &task.question, flags, gathered)
+        else {
             task.note(Failure::Unusable);
             return self.fail(at, cx);
         };
         let now_secs = cx.now_secs();
         let is_by_plan = task.servers.is_empty();
-        if is_by_plan && self.last_failure_secs.is_some_and(|last| now_secs.wrapping_sub(last) < FAILURE_MEMORY_SECS) {
+        if is_by_plan
+            && self
+                .last_failure_secs
+                .is_some_and(|last| now_secs.wrapping_sub(last) < FAILURE_MEMORY_SECS)
+        {
             cx.failures.clear(&task.failure_key());
         }
         self.counters.answered += 1;
         let (rcode, authentic) = (found.rcode, found.authentic);
         self.tasks[at].record(cx.now_ms, Step::Answered { rcode, authentic });
-        let may_be_kept =
-            found.cacheable && !self.tasks[at].is_for_few() && self.is_current(at) && !self.tasks[at].is_report;
+        let may_be_kept = found.cacheable
+            && !self.tasks[at].is_for_few()
+            && self.is_current(at)
+            && !self.tasks[at].is_report;
         // An empty denial lives as long as a failure: the same question is not asked at once again.
-        let brief = found.cacheable && resolved.ttl_offsets.is_empty() && self.tasks[at].is_recursive();
+        let brief =
+            found.cacheable && resolved.ttl_offsets.is_empty() && self.tasks[at].is_recursive();
         let ttl_secs = if brief { EMPTY_SECS } else { resolved.ttl_secs };
         let ttl_secs = if may_be_kept { ttl_secs } else { 0 };
         let (ecs_scope, source) = (self.tasks[at].ecs_scope, found.source);
@@ -151,7 +174,8 @@ impl<W> Resolver<W> {
 
     /// As [`Resolver::fail`], beside records that show why.
     pub(super) fn fail_with(&mut self, at: u32, shown: &Gathered, cx: &mut Context<'_, W>) {
-        if self.is_current(at) && self.tasks[at].servers.is_empty() && !self.tasks[at].is_for_few() {
+        if self.is_current(at) && self.tasks[at].servers.is_empty() && !self.tasks[at].is_for_few()
+        {
             let task = &self.tasks[at];
             let (ede, _) = task.failure.ede();
             cx.failures.record(&task.failure_key(), ede.0, cx.now_secs());
@@ -173,7 +197,8 @@ impl<W> Resolver<W> {
             trace.turn_to(cx.now_ms);
             trace.conclude(Step::Failed { ede: code.0, text });
         });
-        let resolved = answer::write(&mut cx.actions.answers, &task.question, Rcode::SERVFAIL.low(), shown);
+        let resolved =
+            answer::write(&mut cx.actions.answers, &task.question, Rcode::SERVFAIL.low(), shown);
         if let Some(resolved) = resolved {
             let ede = Some(task.failure.ede());
             self.conclude(at, Resolved { ede, ..resolved }, cx);

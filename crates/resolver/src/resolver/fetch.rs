@@ -31,17 +31,18 @@ use crate::trace::{Reaction, Step};
 
 /// Longest wait for one reply over UDP before the next query goes out, in ms.
 const MAX_WAIT_MS: u32 = 800;
-/// As [`MAX_WAIT_MS`], where the network loses much, as what is late there is lost, and for servers of which
-/// nothing is known: most are near.
+/// As [`MAX_WAIT_MS`], where the network loses much, as what is late there is lost, and for servers
+/// of which nothing is known: most are near.
 const MAX_BLIND_WAIT_MS: u32 = 400;
-/// After so many queries without a reply, and this long a wait for the last one, two are sent at once.
+/// After so many queries without a reply, and this long a wait for the last one, two are sent at
+/// once.
 const SINGLE_SENDS: u32 = 2;
 /// See [`SINGLE_SENDS`], in ms: where replies come fast, one after another is soon enough.
 const LONG_WAIT_MS: u64 = 400;
 /// In which round a server that never spoke EDNS is asked without: it may drop such queries.
 const PLAIN_ROUND: u32 = 2;
-/// From which round on the letters are lower case: a server may drop queries with others. Port and ID are the 32 bits
-/// that nobody can predict.
+/// From which round on the letters are lower case: a server may drop queries with others. Port and
+/// ID are the 32 bits that nobody can predict.
 const LOWER_CASE_ROUND: u32 = 3;
 /// Most fetches under way, in one resolver; more than one for each question is rare.
 const MAX_FETCHES: usize = 32_768;
@@ -117,7 +118,9 @@ impl<W> Resolver<W> {
 
     fn end_exchanges(&mut self, fetch_at: u32, cx: &mut Context<'_, W>) {
         self.fetch_wheel.clear(fetch_at);
-        while let Some(&socket) = self.fetches.get(fetch_at).and_then(|fetch| fetch.exchanges.last()) {
+        while let Some(&socket) =
+            self.fetches.get(fetch_at).and_then(|fetch| fetch.exchanges.last())
+        {
             self.end_exchange(socket, cx);
         }
     }
@@ -135,7 +138,12 @@ impl<W> Resolver<W> {
     }
 
     /// Ends a fetch and lets those who wait for it go on.
-    fn complete(&mut self, fetch_at: u32, result: Result<Arc<Fetched>, NotFetched>, cx: &mut Context<'_, W>) {
+    fn complete(
+        &mut self,
+        fetch_at: u32,
+        result: Result<Arc<Fetched>, NotFetched>,
+        cx: &mut Context<'_, W>,
+    ) {
         self.end_exchanges(fetch_at, cx);
         let Some(fetch) = self.remove_fetch(fetch_at) else { return };
         let result = result.or_else(|why| fetch.denied.ok_or(why));
@@ -147,7 +155,9 @@ impl<W> Resolver<W> {
     /// Goes on after a query failed or was not answered in time.
     fn advance_fetch(&mut self, fetch_at: u32, cx: &mut Context<'_, W>) {
         let Some(fetch) = self.fetches.get(fetch_at) else { return };
-        let counts = |socket: &SocketId| self.fetches.exchange(*socket).is_some_and(|exchange| !exchange.overdue);
+        let counts = |socket: &SocketId| {
+            self.fetches.exchange(*socket).is_some_and(|exchange| !exchange.overdue)
+        };
         if fetch.exchanges.iter().any(counts) {
             return self.rearm_fetch(fetch_at);
         }
@@ -161,7 +171,9 @@ impl<W> Resolver<W> {
         }
         let why = match fetch {
             fetch if fetch.sends == fetch.unsent => NotFetched::Unsent,
-            fetch if fetch.waiters.iter().all(|&at| !self.tasks[at].may_ask()) => NotFetched::Exhausted,
+            fetch if fetch.waiters.iter().all(|&at| !self.tasks[at].may_ask()) => {
+                NotFetched::Exhausted
+            }
             fetch if fetch.any_unusable => NotFetched::Unusable,
             fetch if fetch.any_unreachable => NotFetched::Unreachable,
             fetch => NotFetched::Silence(fetch.sends - fetch.unsent),
@@ -180,7 +192,10 @@ impl<W> Resolver<W> {
             Some(fetch) if fetch.sends >= SINGLE_SENDS && fetch.waited_ms >= LONG_WAIT_MS => 2,
             _ => 1,
         };
-        let copies = self.fetches.get(fetch_at).map_or(1, |fetch| self.loss_of(fetch, cx.now_ms).copies(fetch.sends));
+        let copies = self
+            .fetches
+            .get(fetch_at)
+            .map_or(1, |fetch| self.loss_of(fetch, cx.now_ms).copies(fetch.sends));
         let at_once = at_once.max(copies as u8);
         let mut sent = self.ask_server(fetch_at, place, cx);
         for _ in 1..at_once {
@@ -194,11 +209,18 @@ impl<W> Resolver<W> {
 
     /// Sends the question to one server. False if no more may be sent.
     fn ask_server(&mut self, fetch_at: u32, place: u8, cx: &mut Context<'_, W>) -> bool {
-        let Some(level) = self.fetches.get(fetch_at).map(|fetch| self.loss_of(fetch, cx.now_ms)) else { return false };
+        let Some(level) = self.fetches.get(fetch_at).map(|fetch| self.loss_of(fetch, cx.now_ms))
+        else {
+            return false;
+        };
         let Some(fetch) = self.fetches.get_mut(fetch_at) else { return false };
-        let Some(candidate) = fetch.inquiry.servers.get(usize::from(place)).copied() else { return false };
+        let Some(candidate) = fetch.inquiry.servers.get(usize::from(place)).copied() else {
+            return false;
+        };
         // Of those who wait, one pays for each query: what is sent once counts once.
-        let Some(&payer) = fetch.waiters.iter().find(|at| self.tasks[**at].may_ask()) else { return false };
+        let Some(&payer) = fetch.waiters.iter().find(|at| self.tasks[**at].may_ask()) else {
+            return false;
+        };
         self.tasks[payer].sends += 1;
         let number = self.servers.number(candidate.addr);
         let server = &mut self.servers[number];
@@ -207,14 +229,19 @@ impl<W> Resolver<W> {
         let is_link = matches!(fetch.inquiry.qtype, Rtype::DS | Rtype::DNSKEY);
         let loses = level >= Level::Heavy;
         let may_guess = !manner.is_signed && !is_link && !loses;
-        if may_guess && !server.speaks_edns && fetch.round >= PLAIN_ROUND && fetch.plain & 1 << place == 0 {
+        if may_guess
+            && !server.speaks_edns
+            && fetch.round >= PLAIN_ROUND
+            && fetch.plain & 1 << place == 0
+        {
             fetch.plain |= 1 << place;
             fetch.guessed_plain |= 1 << place;
         }
         let over_tcp = candidate.transport == Transport::Tcp || fetch.by_tcp & 1 << place != 0;
         let with_edns = server.takes_edns(cx.now_ms) && fetch.plain & 1 << place == 0;
-        let randomises =
-            manner.case_randomisation && fetch.round < LOWER_CASE_ROUND && fetch.lower_case & 1 << place == 0;
+        let randomises = manner.case_randomisation
+            && fetch.round < LOWER_CASE_ROUND
+            && fetch.lower_case & 1 << place == 0;
         let exact_case = randomises && !over_tcp && server.keeps_case(cx.now_ms);
         let transport = if over_tcp { Transport::Tcp } else { Transport::Udp };
         let wait_ms = timeout(&server.rtt, fetch.round, manner.timeout_ms, transport);
@@ -232,8 +259,11 @@ impl<W> Resolver<W> {
         if exact_case {
             query::randomise_case(&mut question[..qname_len], &mut self.rng);
         }
-        let (zone, name, rtype) =
-            (Some(fetch.inquiry.zone.clone()), Some(fetch.inquiry.qname.clone()), fetch.inquiry.qtype);
+        let (zone, name, rtype) = (
+            Some(fetch.inquiry.zone.clone()),
+            Some(fetch.inquiry.qname.clone()),
+            fetch.inquiry.qtype,
+        );
         let step = Step::Sent { server: candidate.addr, zone, name, rtype, over_tcp, with_edns };
         self.record_fetch(fetch_at, cx.now_ms, &step);
         let id = draw_id(&mut self.rng, |_| false);
@@ -273,7 +303,8 @@ impl<W> Resolver<W> {
         let flag = |set: bool, flag: u16| if set { flag } else { 0 };
         let flags = flag(manner.recursion_desired, RD) | flag(manner.checking_disabled, CD);
         let recursion = self.bound.plan.recursion.as_ref();
-        let with_cookie = recursion.is_some_and(|recursion| recursion.cookies) && !exchange.over_tcp;
+        let with_cookie =
+            recursion.is_some_and(|recursion| recursion.cookies) && !exchange.over_tcp;
         let cookie = if with_cookie { self.servers[exchange.server].cookie.octets() } else { &[] };
         let udp_size = recursion.map_or(query::UDP_SIZE, |recursion| recursion.udp_size);
         let opt = OptOf { udp_size, dnssec_ok: manner.dnssec_ok, cookie, ecs: &[] };
@@ -331,7 +362,8 @@ impl<W> Resolver<W> {
             return;
         };
         let view = MessageView::new(octets).ok();
-        let view = view.filter(|view| view.header().has(QR) && view.header().opcode() == Opcode::QUERY);
+        let view =
+            view.filter(|view| view.header().has(QR) && view.header().opcode() == Opcode::QUERY);
         let Some(view) = view else {
             self.counters.malformed += 1;
             return;
@@ -353,7 +385,11 @@ impl<W> Resolver<W> {
             Match::NoQuestion if is_refusal_of_edns(&view) && octets.len() == HEADER_LEN => {
                 // Not believed, but minded: a server that knows no EDNS may answer so.
                 self.counters.malformed += 1;
-                self.record_exchange(socket, Reaction::WithoutEdns(view.header().rcode()), cx.now_ms);
+                self.record_exchange(
+                    socket,
+                    Reaction::WithoutEdns(view.header().rcode()),
+                    cx.now_ms,
+                );
                 self.repeat(socket, Repeat::WithoutEdns, cx);
             }
             Match::NoQuestion => self.counters.malformed += 1,
@@ -373,7 +409,8 @@ impl<W> Resolver<W> {
                 false => self.repeat(socket, Repeat::ByTcp, cx),
             };
         }
-        let waiters = self.fetches.get(exchange.fetch).map(|fetch| &fetch.waiters[..]).unwrap_or_default();
+        let waiters =
+            self.fetches.get(exchange.fetch).map(|fetch| &fetch.waiters[..]).unwrap_or_default();
         for &waiter in waiters {
             self.tasks[waiter].reply_octets += view.octets().len();
         }
@@ -385,7 +422,11 @@ impl<W> Resolver<W> {
         }
         let server = &mut self.servers[exchange.server];
         let cookie = &reply.opt().cookie;
-        if !cookie.is_empty() && exchange.with_edns && !exchange.over_tcp && !server.cookie.learn(cookie) {
+        if !cookie.is_empty()
+            && exchange.with_edns
+            && !exchange.over_tcp
+            && !server.cookie.learn(cookie)
+        {
             self.counters.near_misses += 1;
             return;
         }
@@ -393,7 +434,9 @@ impl<W> Resolver<W> {
         let rcode = reply.rcode(view);
         let reaction = match rcode {
             Rcode::BADCOOKIE if exchange.with_edns => Reaction::BadCookie,
-            Rcode::FORMERR | Rcode::NOTIMP | Rcode::BADVERS if exchange.with_edns => Reaction::WithoutEdns(rcode),
+            Rcode::FORMERR | Rcode::NOTIMP | Rcode::BADVERS if exchange.with_edns => {
+                Reaction::WithoutEdns(rcode)
+            }
             rcode => Reaction::Message(rcode),
         };
         self.record_exchange(socket, reaction, cx.now_ms);
@@ -416,16 +459,19 @@ impl<W> Resolver<W> {
         self.complete(exchange.fetch, Ok(fetched), cx);
     }
 
-    /// Takes note of how the server looks up names in mixed case. Some find none of them: a denial without a proof, of
-    /// one that has not found any so far, is asked for once more in lower case.
+    /// Takes note of how the server looks up names in mixed case. Some find none of them: a denial
+    /// without a proof, of one that has not found any so far, is asked for once more in lower case.
     fn doubts_denial(&mut self, exchange: &Exchange, fetched: &Fetched, now_ms: u64) -> bool {
         let server = &mut self.servers[exchange.server];
         let Some(fetch) = self.fetches.get(exchange.fetch) else { return false };
-        let is_mixed = exchange.question[..exchange.question.len() - 4].iter().any(u8::is_ascii_uppercase);
+        let is_mixed =
+            exchange.question[..exchange.question.len() - 4].iter().any(u8::is_ascii_uppercase);
         let is_denied = fetched.rcode == Rcode::NXDOMAIN;
         if is_mixed && is_denied {
             // The root's servers are known to find all letters.
-            let is_open = fetch.inquiry.is_of_client && fetch.inquiry.zone.len() > 1 && fetch.denied.is_none();
+            let is_open = fetch.inquiry.is_of_client
+                && fetch.inquiry.zone.len() > 1
+                && fetch.denied.is_none();
             return is_open && !server.finds_any_case && !fetched.has_proof();
         }
         if is_mixed {
@@ -453,7 +499,11 @@ impl<W> Resolver<W> {
         if exchange.with_edns && reply.has_opt {
             server.note_edns();
         } else if !exchange.with_edns && fetch.plain & 1 << exchange.place != 0 {
-            let guessed = if fetch.guessed_plain & 1 << exchange.place == 0 { Guessed::No } else { Guessed::Yes };
+            let guessed = if fetch.guessed_plain & 1 << exchange.place == 0 {
+                Guessed::No
+            } else {
+                Guessed::Yes
+            };
             server.note_failed_edns(now_ms, guessed);
         }
     }
@@ -464,9 +514,11 @@ impl<W> Resolver<W> {
         if exchange.over_tcp {
             return;
         }
-        // What it did not answer before was lost, unless it may have dropped it for its EDNS (RFC 6891 §7).
+        // What it did not answer before was lost, unless it may have dropped it for its EDNS
+        // (RFC 6891 §7).
         let may_drop_edns = !exchange.with_edns && !server.speaks_edns;
-        let others = self.fetches.get(exchange.fetch).map(|fetch| &fetch.exchanges[..]).unwrap_or_default();
+        let others =
+            self.fetches.get(exchange.fetch).map(|fetch| &fetch.exchanges[..]).unwrap_or_default();
         let others = others.iter().filter_map(|&other| self.fetches.exchange(other));
         let is_lost = |other: &&Exchange| {
             let is_earlier = other.server == exchange.server && other.sent_ms < exchange.sent_ms;
@@ -524,8 +576,8 @@ impl<W> Resolver<W> {
         self.advance_fetch(fetch_at, cx);
     }
 
-    /// A query could not be sent for want of a descriptor or a buffer of our own, which says nothing of the server: it is
-    /// asked again a little later, or another one is.
+    /// A query could not be sent for want of a descriptor or a buffer of our own, which says
+    /// nothing of the server: it is asked again a little later, or another one is.
     pub fn server_unsent(&mut self, socket: SocketId, cx: &mut Context<'_, W>) {
         let Some(exchange) = self.fetches.exchange_mut(socket) else { return };
         (exchange.unsent, exchange.due_ms) = (true, cx.now_ms + UNSENT_WAIT_MS);

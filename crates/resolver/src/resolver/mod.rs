@@ -90,8 +90,8 @@ pub enum Shed {
     Tasks,
     /// As many clients as are allowed wait, for this question or in all.
     Waiters,
-    /// As many inquiries as are allowed are under way at the zone, or it takes most of the time of a
-    /// thread that has none to spare.
+    /// As many inquiries as are allowed are under way at the zone, or it takes most of the time of
+    /// a thread that has none to spare.
     Zone,
     /// The client's network takes most of the time of a thread that has none to spare.
     Client,
@@ -228,13 +228,20 @@ impl<W> Resolver<W> {
         resolver
     }
 
-    /// Takes out all that was in flight, after a fault left this resolver in an unknown state. It is of
-    /// no further use.
+    /// Takes out all that was in flight, after a fault left this resolver in an unknown state. It
+    /// is of no further use.
     pub fn abandon(&mut self) -> impl Iterator<Item = Abandoned<W>> {
         self.tasks.take_all().map(|task| {
             let AskedFor { hash, dnssec_ok, checking_disabled, .. } = task.asked_for();
             let waiters = task.waiters.into_iter().map(|waiting| waiting.waiter).collect();
-            Abandoned { question: task.question, hash, dnssec_ok, checking_disabled, ecs: task.ecs, waiters }
+            Abandoned {
+                question: task.question,
+                hash,
+                dnssec_ok,
+                checking_disabled,
+                ecs: task.ecs,
+                waiters,
+            }
         })
     }
 
@@ -265,8 +272,8 @@ impl<W> Resolver<W> {
         let is_by_address = plan.recursion.is_some() && !plan.has_sets();
         let upstreams = if is_by_address { &[] } else { &plan.upstreams[..] };
         for spec in upstreams {
-            let known =
-                (0..self.upstreams.len()).find(|&at| self.upstreams[at].spec == *spec && !is_vacant(at, &self.vacant));
+            let known = (0..self.upstreams.len())
+                .find(|&at| self.upstreams[at].spec == *spec && !is_vacant(at, &self.vacant));
             let at = known.unwrap_or_else(|| self.add_upstream(*spec));
             self.upstreams[at].planned = true;
             ids.push(at as u16);
@@ -287,7 +294,11 @@ impl<W> Resolver<W> {
     /// Forgets an upstream that no plan names and no query waits for.
     fn forget_if_idle(&mut self, at: u16, actions: &mut Actions<W>) {
         let upstream = &self.upstreams[usize::from(at)];
-        if !upstream.planned && upstream.outstanding == 0 && !self.vacant.contains(&at) && !self.is_bound(at) {
+        if !upstream.planned
+            && upstream.outstanding == 0
+            && !self.vacant.contains(&at)
+            && !self.is_bound(at)
+        {
             self.vacant.push(at);
             actions.list.push(Action::Forget { upstream: UpstreamId(at) });
         }
@@ -299,8 +310,8 @@ impl<W> Resolver<W> {
         bound.any(|bound| bound.ids.contains(&at))
     }
 
-    /// Of how many hundredths of its time of late the thread was busy. With none to spare, questions of
-    /// those zones and clients are turned away that take most of it (S28).
+    /// Of how many hundredths of its time of late the thread was busy. With none to spare,
+    /// questions of those zones and clients are turned away that take most of it (S28).
     pub fn note_busy(&mut self, percent: u32) {
         self.loads.note_busy(percent);
     }
@@ -313,16 +324,16 @@ impl<W> Resolver<W> {
 
     /// All upstreams of the plan in force.
     pub fn upstreams(&self) -> impl Iterator<Item = UpstreamReport<'_>> {
-        self.upstreams.iter().enumerate().filter(|(_, upstream)| upstream.planned).map(|(at, upstream)| {
-            UpstreamReport {
+        self.upstreams.iter().enumerate().filter(|(_, upstream)| upstream.planned).map(
+            |(at, upstream)| UpstreamReport {
                 id: UpstreamId(at as u16),
                 spec: &upstream.spec,
                 state: upstream.breaker.state(),
                 rtt_ms: upstream.rtt.smoothed_ms(),
                 outstanding: upstream.outstanding,
                 counters: &upstream.counters,
-            }
-        })
+            },
+        )
     }
 
     /// Counts.

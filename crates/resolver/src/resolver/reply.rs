@@ -33,7 +33,13 @@ pub(super) enum Match {
 
 impl<W> Resolver<W> {
     /// A datagram came on a socket.
-    pub fn datagram(&mut self, upstream: UpstreamId, socket: SocketId, octets: &[u8], cx: &mut Context<'_, W>) {
+    pub fn datagram(
+        &mut self,
+        upstream: UpstreamId,
+        socket: SocketId,
+        octets: &[u8],
+        cx: &mut Context<'_, W>,
+    ) {
         self.message(upstream.0, socket, octets, cx);
     }
 
@@ -44,15 +50,26 @@ impl<W> Resolver<W> {
 
     /// A socket reported that what it sent did not arrive, or could not be opened. Sockets are
     /// connected, so that a forged ICMP message must know the port (S3).
-    pub fn socket_error(&mut self, upstream: UpstreamId, socket: SocketId, cx: &mut Context<'_, W>) {
+    pub fn socket_error(
+        &mut self,
+        upstream: UpstreamId,
+        socket: SocketId,
+        cx: &mut Context<'_, W>,
+    ) {
         while let Some(attempt_at) = self.attempts.on_socket(upstream.0, socket) {
             let at = self.unreachable(attempt_at, cx);
             self.advance(at, cx);
         }
     }
 
-    /// As [`Resolver::server_unsent`], of a query that was to leave from this socket of an upstream.
-    pub fn datagram_unsent(&mut self, upstream: UpstreamId, socket: SocketId, cx: &mut Context<'_, W>) {
+    /// As [`Resolver::server_unsent`], of a query that was to leave from this socket of an
+    /// upstream.
+    pub fn datagram_unsent(
+        &mut self,
+        upstream: UpstreamId,
+        socket: SocketId,
+        cx: &mut Context<'_, W>,
+    ) {
         let Some(attempt_at) = self.attempts.leaving_from(upstream.0, socket) else { return };
         let attempt = &mut self.attempts[attempt_at];
         (attempt.unsent, attempt.due_ms) = (true, cx.now_ms + UNSENT_WAIT_MS);
@@ -62,7 +79,12 @@ impl<W> Resolver<W> {
     }
 
     /// The connection ended, or could not be made.
-    pub fn stream_failed(&mut self, upstream: UpstreamId, failure: StreamFailure, cx: &mut Context<'_, W>) {
+    pub fn stream_failed(
+        &mut self,
+        upstream: UpstreamId,
+        failure: StreamFailure,
+        cx: &mut Context<'_, W>,
+    ) {
         for (attempt_at, id) in self.attempts.on_stream(upstream.0) {
             // What was done for one may have ended others.
             if self.attempts.find(upstream.0, STREAM, id) != Some(attempt_at) {
@@ -83,7 +105,8 @@ impl<W> Resolver<W> {
 
     fn message(&mut self, upstream: u16, socket: SocketId, octets: &[u8], cx: &mut Context<'_, W>) {
         let view = MessageView::new(octets).ok();
-        let view = view.filter(|view| view.header().has(QR) && view.header().opcode() == Opcode::QUERY);
+        let view =
+            view.filter(|view| view.header().has(QR) && view.header().opcode() == Opcode::QUERY);
         let Some(view) = view else {
             self.counters.malformed += 1;
             return;
@@ -153,7 +176,10 @@ impl<W> Resolver<W> {
         }
         let upstream = &mut self.upstreams[usize::from(self.attempts[attempt_at].upstream)];
         let cookie = &self.reply.opt().cookie;
-        if !cookie.is_empty() && self.attempts[attempt_at].with_edns && !upstream.cookie.learn(cookie) {
+        if !cookie.is_empty()
+            && self.attempts[attempt_at].with_edns
+            && !upstream.cookie.learn(cookie)
+        {
             self.counters.near_misses += 1;
             return;
         }
@@ -163,7 +189,8 @@ impl<W> Resolver<W> {
         self.judge(attempt_at, rcode, cx);
     }
 
-    /// Asks another upstream after a reply with data that is not as its type says; most have it from the same zone.
+    /// Asks another upstream after a reply with data that is not as its type says; most have it
+    /// from the same zone.
     fn give_up_malformed(&mut self, attempt_at: u32, cx: &mut Context<'_, W>) {
         self.note_reply(attempt_at, cx);
         self.record_reply(attempt_at, Reaction::Malformed, cx.now_ms);
@@ -177,7 +204,8 @@ impl<W> Resolver<W> {
         self.give_up_unusable(attempt_at, cx);
     }
 
-    /// Asks the next upstream after a reply that lacks records where nothing can bring the rest (RFC 2181 §9).
+    /// Asks the next upstream after a reply that lacks records where nothing can bring the rest
+    /// (RFC 2181 §9).
     fn give_up_unusable(&mut self, attempt_at: u32, cx: &mut Context<'_, W>) {
         let attempt = &self.attempts[attempt_at];
         let (at, place) = (attempt.task, attempt.place);
@@ -267,7 +295,11 @@ impl<W> Resolver<W> {
                     let denied = cacheable && self.gathered.is_denial();
                     self.store(&end, at, denied.then_some(rcode), with_do.into(), cx);
                 }
-                self.finish(at, Found { rcode, cacheable, source, authentic: false, ede: None }, cx);
+                self.finish(
+                    at,
+                    Found { rcode, cacheable, source, authentic: false, ede: None },
+                    cx,
+                );
             }
             Verdict::GoOn => {
                 if for_all {
@@ -301,7 +333,11 @@ impl<W> Resolver<W> {
         if attempt.with_edns && self.reply.has_opt {
             upstream.note_edns();
         } else if !attempt.with_edns && task.plain & 1 << attempt.place != 0 {
-            let guessed = if task.guessed_plain & 1 << attempt.place == 0 { Guessed::No } else { Guessed::Yes };
+            let guessed = if task.guessed_plain & 1 << attempt.place == 0 {
+                Guessed::No
+            } else {
+                Guessed::Yes
+            };
             upstream.note_failed_edns(now_ms, guessed);
         }
     }
@@ -381,12 +417,15 @@ pub(super) fn compare(sent: &[u8], view: &MessageView<'_>) -> Match {
         return Match::NoQuestion;
     }
     let question = view.octets().get(HEADER_LEN..).and_then(|octets| octets.get(..sent.len()));
-    let Some((qname, fixed)) = question.and_then(|question| question.split_last_chunk::<4>()) else {
+    let Some((qname, fixed)) = question.and_then(|question| question.split_last_chunk::<4>())
+    else {
         return Match::Other;
     };
     match sent.split_last_chunk::<4>() {
         Some((sent_name, sent_fixed)) if sent_fixed == fixed && sent_name == qname => Match::Exact,
-        Some((sent_name, sent_fixed)) if sent_fixed == fixed && eq_folded(sent_name, qname) => Match::OtherCase,
+        Some((sent_name, sent_fixed)) if sent_fixed == fixed && eq_folded(sent_name, qname) => {
+            Match::OtherCase
+        }
         _ => Match::Other,
     }
 }

@@ -1,8 +1,9 @@
-//! Reports of errors to whom the servers of a zone name for that (RFC 9567): a query for a name that says what went
-//! wrong, for its own sake.
+//! Reports of errors to whom the servers of a zone name for that (RFC 9567): a query for a name
+//! that says what went wrong, for its own sake.
 //!
-//! A report never causes another one: what fails for a name that begins as reports do is not reported. The cache keeps
-//! what came of a report, so that the same error is not reported again as long as that lives.
+//! A report never causes another one: what fails for a name that begins as reports do is not
+//! reported. The cache keeps what came of a report, so that the same error is not reported again as
+//! long as that lives.
 
 use crate::report::Report;
 use avocet_cache::FailureKey;
@@ -51,8 +52,14 @@ impl<W> Resolver<W> {
         let Some(report) = self.reports.due.pop() else { return };
         let Some(name) = report.name() else { return };
         let owner: Name = name.wire().into();
-        let known = rrset::look_up(cx.rrsets, &Side::Zone.key(&owner, Rtype::TXT), cx.now_secs(), &mut self.found);
-        let question = [name.wire(), &Rtype::TXT.0.to_be_bytes(), &Class::IN.0.to_be_bytes()].concat();
+        let known = rrset::look_up(
+            cx.rrsets,
+            &Side::Zone.key(&owner, Rtype::TXT),
+            cx.now_secs(),
+            &mut self.found,
+        );
+        let question =
+            [name.wire(), &Rtype::TXT.0.to_be_bytes(), &Class::IN.0.to_be_bytes()].concat();
         let failure_key = FailureKey { question: &question, checking_disabled: false };
         if known.is_some() || cx.failures.lookup(&failure_key, cx.now_secs()).is_some() {
             return;
@@ -62,9 +69,16 @@ impl<W> Resolver<W> {
             self.counters.reports_withheld += 1;
             return;
         }
-        // The packet cache is not to know it, and no client's question is to find it: any hash does.
-        let key =
-            Key { question: &question, hash: 0, dnssec_ok: true, checking_disabled: false, ecs: &[], servers: &[] };
+        // The packet cache is not to know it, and no client's question is to find it: any hash
+        // does.
+        let key = Key {
+            question: &question,
+            hash: 0,
+            dnssec_ok: true,
+            checking_disabled: false,
+            ecs: &[],
+            servers: &[],
+        };
         if self.tasks.find(&key).is_some() {
             return;
         }

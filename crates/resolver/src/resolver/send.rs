@@ -19,12 +19,13 @@ use crate::rtt::Rtt;
 use crate::select::Choice;
 use crate::trace::Step;
 
-/// Most queries for one target while an upstream shows life and loses much: half of all datagrams may be lost
-/// each way and 99 % of questions still be answered.
+/// Most queries for one target while an upstream shows life and loses much: half of all datagrams
+/// may be lost each way and 99 % of questions still be answered.
 const MAX_SENDS_ALIVE: u32 = 24;
 /// Most queries for one target to upstreams that answer nothing, if they are few.
 const MAX_SENDS_SILENT: u32 = 4;
-/// As [`MAX_SENDS_SILENT`], where there are several, or one of them answered lately: with the one that is asked to learn about it, 8.
+/// As [`MAX_SENDS_SILENT`], where there are several, or one of them answered lately: with the one
+/// that is asked to learn about it, 8.
 const MAX_SENDS_AGAIN: u32 = 7;
 /// Fewest unpredictable bits of a query over UDP (RFC 5452 §9).
 const MIN_BITS: u32 = 32;
@@ -40,8 +41,9 @@ pub(super) const UNSENT_WAIT_MS: u64 = 50;
 const TCP_TIMEOUT_MS: (u32, u32) = (1_000, 3_000);
 /// In which round an upstream that never spoke EDNS is asked without: it may drop such queries.
 const PLAIN_ROUND: u32 = 2;
-/// As [`PLAIN_ROUND`], where there are several upstreams and none of them ever spoke EDNS: silent ones are asked one
-/// and a half times each at least, so the second round is the last that is sure to come.
+/// As [`PLAIN_ROUND`], where there are several upstreams and none of them ever spoke EDNS: silent
+/// ones are asked one and a half times each at least, so the second round is the last that is sure
+/// to come.
 const PLAIN_ROUND_OF_MANY: u32 = 1;
 
 /// Whether a query counts against what its target may cost.
@@ -86,7 +88,8 @@ impl<W> Resolver<W> {
         let task = &mut self.tasks[at];
         let bound = Arc::clone(task.bound.as_ref()?);
         let rule = bound.plan.rule(task.route);
-        let choice = Choice { bound: &bound, rule, upstreams: &self.upstreams, now_ms, turn: self.turn };
+        let choice =
+            Choice { bound: &bound, rule, upstreams: &self.upstreams, now_ms, turn: self.turn };
         let first = choice.next(task)?;
         let mut further = [None; 8];
         for place in further.iter_mut().take(usize::from(choice.at_once()) - 1) {
@@ -131,7 +134,8 @@ impl<W> Resolver<W> {
         let task = &mut self.tasks[at];
         let bound = Arc::clone(task.bound.as_ref()?);
         let rule = bound.plan.rule(task.route);
-        let choice = Choice { bound: &bound, rule, upstreams: &self.upstreams, now_ms, turn: self.turn };
+        let choice =
+            Choice { bound: &bound, rule, upstreams: &self.upstreams, now_ms, turn: self.turn };
         let count = rule.upstreams.len() as u32;
         let silent = (count + 1).clamp(MAX_SENDS_SILENT, MAX_SENDS_AGAIN).max(count);
         let most = match choice.any_alive() {
@@ -146,13 +150,21 @@ impl<W> Resolver<W> {
     }
 
     /// Sends the target to an upstream. False if the task may send no more.
-    pub(super) fn send(&mut self, at: u32, place: u8, weight: Weight, cx: &mut Context<'_, W>) -> bool {
+    pub(super) fn send(
+        &mut self,
+        at: u32,
+        place: u8,
+        weight: Weight,
+        cx: &mut Context<'_, W>,
+    ) -> bool {
         let Some(form) = self.form(at, place, cx.now_ms) else { return false };
         let task = &mut self.tasks[at];
-        (task.sends, task.target_sends) = (task.sends + 1, task.target_sends + u32::from(weight == Weight::Counts));
+        (task.sends, task.target_sends) =
+            (task.sends + 1, task.target_sends + u32::from(weight == Weight::Counts));
         let drawn = self.write_question(at, &form);
         let attempts = &self.attempts;
-        let id = draw_id(&mut self.rng, |id| attempts.find(form.upstream, drawn.socket, id).is_some());
+        let id =
+            draw_id(&mut self.rng, |id| attempts.find(form.upstream, drawn.socket, id).is_some());
         let octets = self.write_query(at, &form, id, cx);
 
         let attempt_at = self.attempts.allocate(&self.question);
@@ -192,10 +204,14 @@ impl<W> Resolver<W> {
         let rule = bound.plan.rule(task.route);
         let id = bound.id(rule, place);
         let upstream = &self.upstreams[id];
-        let may_be_plain = !upstream.speaks_edns() && task.round >= PLAIN_ROUND_OF_MANY && task.plain & 1 << place == 0;
+        let may_be_plain = !upstream.speaks_edns()
+            && task.round >= PLAIN_ROUND_OF_MANY
+            && task.plain & 1 << place == 0;
         let places = 0..rule.upstreams.len() as u8;
-        let nobody_speaks =
-            || places.len() > 1 && !places.clone().any(|at| self.upstreams[bound.id(rule, at)].speaks_edns());
+        let nobody_speaks = || {
+            places.len() > 1
+                && !places.clone().any(|at| self.upstreams[bound.id(rule, at)].speaks_edns())
+        };
         if may_be_plain && (task.round >= PLAIN_ROUND || nobody_speaks()) {
             task.plain |= 1 << place;
             task.guessed_plain |= 1 << place;
@@ -240,7 +256,8 @@ impl<W> Resolver<W> {
     fn write_query(&self, at: u32, form: &Form, id: u16, cx: &mut Context<'_, W>) -> Range<usize> {
         let task = &self.tasks[at];
         let cookie = self.upstreams[usize::from(form.upstream)].cookie.octets();
-        let opt = OptOf { udp_size: query::UDP_SIZE, dnssec_ok: task.dnssec_ok, cookie, ecs: &task.ecs };
+        let opt =
+            OptOf { udp_size: query::UDP_SIZE, dnssec_ok: task.dnssec_ok, cookie, ecs: &task.ecs };
         let start = cx.actions.octets.len();
         let opt = form.with_edns.then_some(&opt);
         let flags = RD | if task.checking_disabled { CD } else { 0 };

@@ -29,7 +29,12 @@ const LOCAL_LOOP_WINDOW_MS: u64 = 5;
 
 impl<W> Resolver<W> {
     /// Takes a question for `waiter`; with none it is asked ahead of need, for the cache.
-    pub fn submit(&mut self, ask: &Ask<'_>, waiter: Option<W>, cx: &mut Context<'_, W>) -> Submitted<W> {
+    pub fn submit(
+        &mut self,
+        ask: &Ask<'_>,
+        waiter: Option<W>,
+        cx: &mut Context<'_, W>,
+    ) -> Submitted<W> {
         let is_by_plan = ask.servers.is_empty();
         let recurses = is_by_plan && self.bound.plan.recursion.is_some();
         let Some((route, key)) = self.route_of(ask).map(|route| {
@@ -42,7 +47,8 @@ impl<W> Resolver<W> {
             return self.join(at, ask, waiter, cx);
         }
         // What is in flight has a name: that of another question is looked at only now.
-        let Some((qname, ..)) = split_question(ask.question).filter(|(qname, ..)| is_a_name(qname)) else {
+        let Some((qname, ..)) = split_question(ask.question).filter(|(qname, ..)| is_a_name(qname))
+        else {
             return Submitted::Shed { reason: Shed::Malformed, waiter };
         };
         if is_by_plan && let Some(failure) = cx.failures.lookup(&ask.failure_key(), cx.now_secs()) {
@@ -58,7 +64,9 @@ impl<W> Resolver<W> {
             return Submitted::Shed { reason, waiter };
         }
         // What nobody waits for takes nobody's place.
-        if self.tasks.len() >= self.bound.plan.settings.in_flight && (waiter.is_none() || !self.make_room(cx)) {
+        if self.tasks.len() >= self.bound.plan.settings.in_flight
+            && (waiter.is_none() || !self.make_room(cx))
+        {
             self.counters.shed_tasks += 1;
             return Submitted::Shed { reason: Shed::Tasks, waiter };
         }
@@ -76,7 +84,12 @@ impl<W> Resolver<W> {
 
     /// Ends a question that no rule is for.
     #[cold]
-    fn unroutable(&mut self, ask: &Ask<'_>, waiter: Option<W>, cx: &mut Context<'_, W>) -> Submitted<W> {
+    fn unroutable(
+        &mut self,
+        ask: &Ask<'_>,
+        waiter: Option<W>,
+        cx: &mut Context<'_, W>,
+    ) -> Submitted<W> {
         if split_question(ask.question).filter(|(qname, ..)| is_a_name(qname)).is_none() {
             return Submitted::Shed { reason: Shed::Malformed, waiter };
         }
@@ -96,7 +109,12 @@ impl<W> Resolver<W> {
     }
 
     /// Begins to resolve a task's question.
-    pub(super) fn start(&mut self, at: u32, (route, ask): (Route, &Ask<'_>), cx: &mut Context<'_, W>) {
+    pub(super) fn start(
+        &mut self,
+        at: u32,
+        (route, ask): (Route, &Ask<'_>),
+        cx: &mut Context<'_, W>,
+    ) {
         let task = &mut self.tasks[at];
         (task.route, task.bound) = (route, Some(Arc::clone(&self.bound)));
         if ask.servers.is_empty() && self.bound.plan.walks(ask) {
@@ -107,14 +125,17 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Is this question one too many for its zone or its client? Zones that are forwarded have no limit.
+    /// Is this question one too many for its zone or its client? Zones that are forwarded have no
+    /// limit.
     fn excess(&mut self, qname: &[u8], ask: &Ask<'_>, cx: &Context<'_, W>) -> Option<Shed> {
         let now_ms = cx.now_ms;
-        let is_forwarded = matches!(self.bound.plan.configured(qname), Some(Configured::Forward(_)));
+        let is_forwarded =
+            matches!(self.bound.plan.configured(qname), Some(Configured::Forward(_)));
         let limit = self.bound.plan.fetch_limits.per_zone;
         let found = &mut self.found;
         let is_delegated = |zone: &[u8]| knows_delegation(cx.rrsets, zone, cx.now_secs(), found);
-        let of_zone = self.loads.excess_of_zone(qname, limit, now_ms, is_delegated).filter(|_| !is_forwarded);
+        let of_zone =
+            self.loads.excess_of_zone(qname, limit, now_ms, is_delegated).filter(|_| !is_forwarded);
         let of_client = || self.loads.excess_of_client(ask.client?, now_ms);
         let (counter, reason) = match of_zone.or_else(of_client)? {
             Excess::UnderWay => (&mut self.counters.shed_zone, Shed::Zone),
@@ -147,7 +168,13 @@ impl<W> Resolver<W> {
         Key { ecs: &[], ..key }
     }
 
-    fn join(&mut self, at: u32, ask: &Ask<'_>, waiter: Option<W>, cx: &Context<'_, W>) -> Submitted<W> {
+    fn join(
+        &mut self,
+        at: u32,
+        ask: &Ask<'_>,
+        waiter: Option<W>,
+        cx: &Context<'_, W>,
+    ) -> Submitted<W> {
         if self.comes_back(at, ask, cx.now_ms) && !self.tasks[at].looped {
             self.tasks[at].looped = true;
             self.counters.loops += 1;
@@ -178,7 +205,8 @@ impl<W> Resolver<W> {
     /// Does not send a question back to where it came from; or only once, if there is nobody else
     /// (S25: servers that forward to each other). Within a machine all have the same address.
     fn spare_asker(&mut self, at: u32, ask: &Ask<'_>) {
-        let client = ask.client.map(|client| client.to_canonical()).filter(|client| !client.is_loopback());
+        let client =
+            ask.client.map(|client| client.to_canonical()).filter(|client| !client.is_loopback());
         let (Some(client), Some(bound)) = (client, self.tasks[at].bound.clone()) else { return };
         let task = &mut self.tasks[at];
         let rule = bound.plan.rule(task.route);
@@ -202,10 +230,13 @@ impl<W> Resolver<W> {
     /// Ends a task so that another can begin: one that nobody waits for, or else the oldest, if
     /// it has had its chance. Quick questions thus get through however many slow ones there are.
     fn make_room(&mut self, cx: &mut Context<'_, W>) -> bool {
-        let is_unwanted = |at: &u32| self.tasks[*at].waiters.is_empty() && self.tasks[*at].traced.is_none();
+        let is_unwanted =
+            |at: &u32| self.tasks[*at].waiters.is_empty() && self.tasks[*at].traced.is_none();
         let is_slow = |at: &u32| cx.now_ms >= self.tasks[*at].started_ms + JOSTLE_MS;
         let unwanted = self.tasks.by_age().take(PREFETCHES_LOOKED_AT).find(is_unwanted);
-        let Some(at) = unwanted.or_else(|| self.tasks.by_age().next().filter(is_slow)) else { return false };
+        let Some(at) = unwanted.or_else(|| self.tasks.by_age().next().filter(is_slow)) else {
+            return false;
+        };
         self.counters.jostled += 1;
         self.end_early(at, cx);
         true
@@ -227,7 +258,8 @@ fn refuse<W>(
 ) -> Submitted<W> {
     let first = cx.actions.waiters.len();
     cx.actions.waiters.extend(waiter);
-    let resolved = answer::write(&mut cx.actions.answers, ask.question, rcode.low(), &Gathered::default());
+    let resolved =
+        answer::write(&mut cx.actions.answers, ask.question, rcode.low(), &Gathered::default());
     if let Some(mut resolved) = resolved {
         resolved.ede = Some(ede);
         let asked = AskedFor {
@@ -236,7 +268,11 @@ fn refuse<W>(
             dnssec_ok: ask.dnssec_ok,
             checking_disabled: ask.checking_disabled,
         };
-        cx.actions.list.push(Action::Finish { waiters: first..cx.actions.waiters.len(), resolved, asked });
+        cx.actions.list.push(Action::Finish {
+            waiters: first..cx.actions.waiters.len(),
+            resolved,
+            asked,
+        });
     }
     Submitted::Answered
 }

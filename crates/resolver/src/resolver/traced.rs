@@ -9,10 +9,15 @@ use crate::plan::Ask;
 use crate::trace::{Step, Trace, Traced};
 
 impl<W> Resolver<W> {
-    /// Resolves a question anew, whatever the caches have of it and whether it failed lately or is in flight, for the sake
-    /// of its trace: that will be among [`Resolver::take_traced`] under this number. Delegations, addresses and keys that
-    /// are known are used.
-    pub fn submit_traced(&mut self, ask: &Ask<'_>, number: u64, cx: &mut Context<'_, W>) -> Submitted<W> {
+    /// Resolves a question anew, whatever the caches have of it and whether it failed lately or is
+    /// in flight, for the sake of its trace: that will be among [`Resolver::take_traced`] under
+    /// this number. Delegations, addresses and keys that are known are used.
+    pub fn submit_traced(
+        &mut self,
+        ask: &Ask<'_>,
+        number: u64,
+        cx: &mut Context<'_, W>,
+    ) -> Submitted<W> {
         let Some(route) = self.route_of(ask) else {
             return Submitted::Shed { reason: Shed::Malformed, waiter: None };
         };
@@ -47,7 +52,13 @@ impl<W> Resolver<W> {
     }
 
     /// Writes the end down, and hands the trace over or keeps it.
-    pub(super) fn conclude_trace(&mut self, at: u32, rcode: Rcode, message: Range<usize>, cx: &Context<'_, W>) {
+    pub(super) fn conclude_trace(
+        &mut self,
+        at: u32,
+        rcode: Rcode,
+        message: Range<usize>,
+        cx: &Context<'_, W>,
+    ) {
         let task = &mut self.tasks[at];
         let failed = rcode == Rcode::SERVFAIL;
         if !failed && task.traced.is_none() {

@@ -49,7 +49,11 @@ impl<W> Resolver<W> {
         let Some(walk) = &mut self.tasks[at].walk else { return };
         if walk.waits_for != Some(fetch_at) {
             // Numbers of fetches are used again: one that has its result was another fetch.
-            for ahead in walk.ahead.iter_mut().filter(|ahead| ahead.fetch == fetch_at && ahead.result.is_none()) {
+            for ahead in walk
+                .ahead
+                .iter_mut()
+                .filter(|ahead| ahead.fetch == fetch_at && ahead.result.is_none())
+            {
                 ahead.result = Some(result.clone());
             }
             return;
@@ -87,11 +91,13 @@ impl<W> Resolver<W> {
         let now_secs = cx.now_secs();
         match request {
             Request::LookUp(side, owner, rtype) => {
-                let found = rrset::look_up(cx.rrsets, &side.key(&owner, rtype), now_secs, &mut self.found);
+                let found =
+                    rrset::look_up(cx.rrsets, &side.key(&owner, rtype), now_secs, &mut self.found);
                 Some(Response::LookedUp(found))
             }
             Request::LookUpNxdomain(side, owner) => {
-                let found = rrset::look_up_nxdomain(cx.rrsets, (side, &owner), now_secs, &mut self.found);
+                let found =
+                    rrset::look_up_nxdomain(cx.rrsets, (side, &owner), now_secs, &mut self.found);
                 Some(Response::Covering(found))
             }
             Request::Gap(sought) => Some(Response::Gap(self.gaps.get(&sought, cx.now_ms))),
@@ -100,10 +106,16 @@ impl<W> Resolver<W> {
         }
     }
 
-    fn serve_fetch(&mut self, at: u32, inquiry: Inquiry, cx: &mut Context<'_, W>) -> Option<Response> {
+    fn serve_fetch(
+        &mut self,
+        at: u32,
+        inquiry: Inquiry,
+        cx: &mut Context<'_, W>,
+    ) -> Option<Response> {
         let inquiry = self.without_lame(inquiry, cx.now_ms);
         if let Some(walk) = &mut self.tasks[at].walk
-            && let Some(place) = walk.ahead.iter().position(|ahead| ahead.inquiry.is_alike(&inquiry))
+            && let Some(place) =
+                walk.ahead.iter().position(|ahead| ahead.inquiry.is_alike(&inquiry))
         {
             // Those who could be asked then may be silent, and others known by now.
             let are_same = walk.ahead[place].inquiry.servers == inquiry.servers;
@@ -133,7 +145,8 @@ impl<W> Resolver<W> {
 
     /// Asks for what a walk will want soon. If that fails, it will ask itself.
     fn fetch_ahead(&mut self, at: u32, inquiry: Inquiry, cx: &mut Context<'_, W>) {
-        let has_room = self.tasks[at].walk.as_ref().is_some_and(|walk| walk.ahead.len() < MAX_AHEAD);
+        let has_room =
+            self.tasks[at].walk.as_ref().is_some_and(|walk| walk.ahead.len() < MAX_AHEAD);
         let inquiry = self.without_lame(inquiry, cx.now_ms);
         if has_room
             && let Ok(fetch) = self.begin_fetch(at, inquiry.clone(), cx)
@@ -143,10 +156,14 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// The inquiry to those servers that serve the zone; where all are taken to be lame, they are asked after all.
+    /// The inquiry to those servers that serve the zone; where all are taken to be lame, they are
+    /// asked after all.
     fn without_lame(&self, mut inquiry: Inquiry, now_ms: u64) -> Inquiry {
-        let serves = |addr| self.servers.known(addr).is_none_or(|server| !server.is_lame(&inquiry.zone, now_ms));
-        let good: Vec<_> = inquiry.servers.iter().copied().filter(|server| serves(server.addr)).collect();
+        let serves = |addr| {
+            self.servers.known(addr).is_none_or(|server| !server.is_lame(&inquiry.zone, now_ms))
+        };
+        let good: Vec<_> =
+            inquiry.servers.iter().copied().filter(|server| serves(server.addr)).collect();
         if !good.is_empty() {
             inquiry.servers = good;
         }
@@ -173,7 +190,8 @@ impl<W> Resolver<W> {
                 let limits = self.counters.validation_limits.iter_mut().zip(reached);
                 limits.for_each(|(count, reached)| *count += u64::from(reached));
             }
-            // What a plan that was replaced found may come from servers that are not to be asked any more.
+            // What a plan that was replaced found may come from servers that are not to be asked
+            // any more.
             _ if !self.is_current(at) => {}
             Note::Gaps(apex, soa, sets) => self.gaps.insert(&apex, soa, sets, cx.now_ms),
             // What was lost on the way is asked for again.
@@ -205,13 +223,15 @@ impl<W> Resolver<W> {
                 let authentic = resolution.is_authentic();
                 let task = &self.tasks[at];
                 let refuses = |bound: &Arc<Bound>| bound.plan.refuses_sentinel(&task.question);
-                if authentic && !task.checking_disabled && task.bound.as_ref().is_some_and(refuses) {
+                if authentic && !task.checking_disabled && task.bound.as_ref().is_some_and(refuses)
+                {
                     self.gathered.clear();
                     return self.end_with(at, Failure::Sentinel, cx);
                 }
                 self.counters.secure += u64::from(authentic);
                 self.counters.insecure += u64::from(!authentic);
-                let is_kept = |denial: &Denial| denial.soa.is_some() || denial.rcode == Rcode::NOERROR;
+                let is_kept =
+                    |denial: &Denial| denial.soa.is_some() || denial.rcode == Rcode::NOERROR;
                 let cacheable = resolution.denial.as_ref().is_none_or(is_kept);
                 let rcode = resolution.rcode;
                 let ede = resolution.unsupported().map(answer::error_of);
@@ -269,7 +289,8 @@ impl<W> Resolver<W> {
     }
 
     fn leave_fetches(&mut self, at: u32, walk: &Walk, cx: &mut Context<'_, W>) {
-        let ahead = walk.ahead.iter().filter(|ahead| ahead.result.is_none()).map(|ahead| ahead.fetch);
+        let ahead =
+            walk.ahead.iter().filter(|ahead| ahead.result.is_none()).map(|ahead| ahead.fetch);
         for fetch_at in walk.waits_for.into_iter().chain(ahead) {
             self.leave_fetch(fetch_at, at, cx);
         }

@@ -14,8 +14,8 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// Keeps a trace in place of an earlier one of the same question, or else of the oldest where there is no room. Gives
-    /// that one back, for its memory.
+    /// Keeps a trace in place of an earlier one of the same question, or else of the oldest where
+    /// there is no room. Gives that one back, for its memory.
     pub(crate) fn keep(&mut self, mut trace: Trace) -> Trace {
         trace.events.shrink_to_fit();
         let same = self.traces.iter().position(|other| other.question == trace.question);
@@ -52,8 +52,13 @@ mod tests {
         }
         // The second of those left comes again, and is the latest then.
         kept.keep(trace(3));
-        let numbers: Vec<u16> =
-            kept.iter().map(|trace| u16::from_be_bytes(trace.question.as_slice().try_into().unwrap())).collect();
-        assert_eq!((numbers.len(), numbers[0], numbers[1], numbers[MAX_KEPT - 1]), (MAX_KEPT, 2, 4, 3));
+        let numbers: Vec<u16> = kept
+            .iter()
+            .map(|trace| u16::from_be_bytes(trace.question.as_slice().try_into().unwrap()))
+            .collect();
+        assert_eq!(
+            (numbers.len(), numbers[0], numbers[1], numbers[MAX_KEPT - 1]),
+            (MAX_KEPT, 2, 4, 3)
+        );
     }
 }

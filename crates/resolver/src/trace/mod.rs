@@ -1,4 +1,5 @@
-//! How a question was resolved, step by step: written down as it happens, never put together afterwards.
+//! How a question was resolved, step by step: written down as it happens, never put together
+//! afterwards.
 //!
 //! ```text
 //! walk ──────┐                       ┌── asked for by the operator: handed over with the answer
@@ -23,7 +24,8 @@ pub use step::{Find, Reaction, Step, Taken, Why};
 /// Most steps of one trace: a question that uses up all of its limits takes about so many.
 pub(crate) const MAX_STEPS: usize = 256;
 
-/// A step, when it was taken, and how deep: what serves to find something else is one deeper than that.
+/// A step, when it was taken, and how deep: what serves to find something else is one deeper than
+/// that.
 #[derive(Clone, Debug)]
 pub struct Event {
     /// Since the question was taken up, in ms.
@@ -94,7 +96,8 @@ impl Trace {
     pub(crate) fn label(&mut self, question: &[u8], now_wall_secs: u64) {
         self.question.clear();
         self.question.extend_from_slice(question);
-        self.began_wall_secs = now_wall_secs.saturating_sub(self.now_ms.saturating_sub(self.began_ms) / 1000);
+        self.began_wall_secs =
+            now_wall_secs.saturating_sub(self.now_ms.saturating_sub(self.began_ms) / 1000);
     }
 
     /// The steps in their order.
@@ -159,7 +162,10 @@ mod tests {
         }
         trace.conclude(Step::Limit("steps"));
         assert_eq!((trace.events().len(), trace.dropped(), trace.took_ms()), (MAX_STEPS, 11, 250));
-        assert!(matches!(trace.events().last(), Some(Event { at_ms: 250, depth: 0, step: Step::Limit("steps") })));
+        assert!(matches!(
+            trace.events().last(),
+            Some(Event { at_ms: 250, depth: 0, step: Step::Limit("steps") })
+        ));
     }
 
     #[test]

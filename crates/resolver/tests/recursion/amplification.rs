@@ -1,4 +1,5 @@
-//! Queries that one question causes in the worst case: no more than so many (S9, S10, S12), names minimised.
+//! Queries that one question causes in the worst case: no more than so many (S9, S10, S12), names
+//! minimised.
 
 use avocet_resolver::Recursion;
 use avocet_testkit::{Query, Response};
@@ -30,9 +31,13 @@ fn check(world: &mut World, question: &str, rcode: Rcode, most: usize) -> Answer
 /// Delegations of names below attack. to servers below victim., where none of them has an address.
 fn to_missing_servers(count: u32) -> World {
     let mut world = world();
-    let referral: Vec<String> = (0..count).map(|number| format!("au attack. 60 NS ns{number}.victim.")).collect();
+    let referral: Vec<String> =
+        (0..count).map(|number| format!("au attack. 60 NS ns{number}.victim.")).collect();
     let to_victim: &[&str] = &["au victim. 3600 NS ns.victim.", "ad ns.victim. 3600 A 192.0.2.2"];
-    world.serve(1, authority(".", &[("*attack. A", &borrowed(&referral)), ("*victim. A", to_victim)]));
+    world.serve(
+        1,
+        authority(".", &[("*attack. A", &borrowed(&referral)), ("*victim. A", to_victim)]),
+    );
     world.serve(2, authority("victim.", &[]));
     world
 }
@@ -54,12 +59,20 @@ fn camp_of_forty_servers_without_an_address_costs_6_queries() {
 fn servers_without_an_address_in_domains_that_do_not_exist_cost_6_queries() {
     for server in ["ns{}.gone.victim.", "ns{}.gone.a.b.victim.", "ns.gone{}.b.victim."] {
         let mut world = world();
-        let referral: Vec<String> =
-            (0..100).map(|number| format!("au attack. 60 NS {}", server.replace("{}", &number.to_string()))).collect();
-        let to_victim: &[&str] = &["au victim. 3600 NS ns.victim.", "ad ns.victim. 3600 A 192.0.2.2"];
-        world.serve(1, authority(".", &[("*attack. A", &borrowed(&referral)), ("*victim. A", to_victim)]));
+        let referral: Vec<String> = (0..100)
+            .map(|number| format!("au attack. 60 NS {}", server.replace("{}", &number.to_string())))
+            .collect();
+        let to_victim: &[&str] =
+            &["au victim. 3600 NS ns.victim.", "ad ns.victim. 3600 A 192.0.2.2"];
+        world.serve(
+            1,
+            authority(".", &[("*attack. A", &borrowed(&referral)), ("*victim. A", to_victim)]),
+        );
         let known: &[&str] = &["an x.b.victim. 60 A 192.0.2.9"];
-        world.serve(2, authority("victim.", &[("x.b.victim. A", known), ("x.a.b.victim. A", known)]));
+        world.serve(
+            2,
+            authority("victim.", &[("x.b.victim. A", known), ("x.a.b.victim. A", known)]),
+        );
         world.resolve("x.b.victim. A");
         world.resolve("x.a.b.victim. A");
         world.take_sent();
@@ -73,7 +86,8 @@ fn silent_servers_of_the_configuration_cost_8_queries() {
     use avocet_testkit::name;
     let servers = ["192.0.2.7:53", "192.0.2.8:53"].map(|server| server.parse().unwrap()).to_vec();
     let stub = StubZone { zone: name("corp.").into(), servers };
-    let mut world = World::new(Recursion { stubs: vec![stub], qname_minimisation: true, ..recursion() });
+    let mut world =
+        World::new(Recursion { stubs: vec![stub], qname_minimisation: true, ..recursion() });
     check(&mut world, "a.b.corp. A", Rcode::SERVFAIL, 8);
     world.serve(7, authority("corp.", &[("www.corp. A", &["an www.corp. 5 A 10.0.0.1"])]));
     assert_eq!(world.resolve("www.corp. A").rcode, Rcode::NOERROR);
@@ -120,7 +134,8 @@ fn delegations_in_a_circle_cost_5_queries_and_end_at_once() {
 fn thirteen_dead_servers_cost_14_queries_and_5_seconds() {
     let mut world = world();
     let ns = (0..13).map(|number| format!("au example. 3600 NS ns{number}.example."));
-    let glue = (0..13).map(|number| format!("ad ns{number}.example. 3600 A 192.0.2.{}", 20 + number));
+    let glue =
+        (0..13).map(|number| format!("ad ns{number}.example. 3600 A 192.0.2.{}", 20 + number));
     let down: Vec<String> = ns.chain(glue).collect();
     world.serve(1, authority(".", &[("*example. A", &borrowed(&down))]));
     let answer = check(&mut world, "www.example. A", Rcode::SERVFAIL, 14);
@@ -164,7 +179,10 @@ fn a_name_of_sixty_labels_costs_11_queries() {
 fn a_hundred_random_names_cost_103_queries() {
     let mut world = world();
     world.serve(1, authority(".", &[("*example. A", TO_EXAMPLE)]));
-    world.serve(2, authority("example.", &[("www.example. A", &["an www.example. 60 A 198.51.100.1"])]));
+    world.serve(
+        2,
+        authority("example.", &[("www.example. A", &["an www.example. 60 A 198.51.100.1"])]),
+    );
     for number in 0..100 {
         assert_eq!(world.resolve(&format!("r{number}.example. A")).rcode, Rcode::NXDOMAIN);
     }

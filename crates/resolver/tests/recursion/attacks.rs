@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use avocet_resolver::{EcsPolicy, Plan, Recursion, Strategy, StubZone, Transport, UpstreamSpec, ZoneRule};
+use avocet_resolver::{
+    EcsPolicy, Plan, Recursion, Strategy, StubZone, Transport, UpstreamSpec, ZoneRule,
+};
 use avocet_testkit::{Chance, Query, Response, name};
 use avocet_wire::Rcode;
 use avocet_wire::header::AA;
@@ -11,8 +13,8 @@ use crate::world::{World, authority, recursion, settings};
 
 const TO_EXAMPLE: &[&str] = &["au example. 3600 NS ns.example.", "ad ns.example. 3600 A 192.0.2.2"];
 
-/// The probability that chi-square of `degrees` degrees exceeds this is below 0.001 (Wilson and Hilferty's
-/// approximation, z = 3.09).
+/// The probability that chi-square of `degrees` degrees exceeds this is below 0.001 (Wilson and
+/// Hilferty's approximation, z = 3.09).
 fn chi_square_limit(degrees: f64) -> f64 {
     let ninth = 2.0 / (9.0 * degrees);
     degrees * (1.0 - ninth + 3.09 * ninth.sqrt()).powi(3)
@@ -21,7 +23,8 @@ fn chi_square_limit(degrees: f64) -> f64 {
 #[track_caller]
 fn check_uniform(counts: &[u32]) {
     let expected = f64::from(counts.iter().sum::<u32>()) / counts.len() as f64;
-    let chi: f64 = counts.iter().map(|&count| (f64::from(count) - expected).powi(2) / expected).sum();
+    let chi: f64 =
+        counts.iter().map(|&count| (f64::from(count) - expected).powi(2) / expected).sum();
     let limit = chi_square_limit(counts.len() as f64 - 1.0);
     assert!(chi < limit, "{chi} of {limit}");
 }
@@ -30,22 +33,32 @@ fn check_uniform(counts: &[u32]) {
 fn world() -> World {
     let mut world = World::new(recursion());
     world.serve(1, authority(".", &[("*example. A", TO_EXAMPLE)]));
-    let any = |query: &Query| Some(Response::to(query).flags(AA).answer(&format!("{} 0 A 198.51.100.1", query.qname)));
+    let any = |query: &Query| {
+        Some(Response::to(query).flags(AA).answer(&format!("{} 0 A 198.51.100.1", query.qname)))
+    };
     world.serve(2, Box::new(any));
     world
 }
 
 /// IDs and the case of letters of so many queries.
 fn drawn(seed: u8, count: u32) -> Vec<(u16, u32)> {
-    let mut world = World::with_plan(seed, Plan::new(Vec::new(), settings()).unwrap().with_recursion(recursion()));
+    let mut world = World::with_plan(
+        seed,
+        Plan::new(Vec::new(), settings()).unwrap().with_recursion(recursion()),
+    );
     world.serve(1, authority(".", &[]));
     (0..count)
         .map(|number| {
             world.resolve(&format!("n{number}.abcdefghijklmnop. A"));
             let octets = world.sent.pop().unwrap().octets;
             world.sent.clear();
-            let label = octets.windows(16).find(|label| label.eq_ignore_ascii_case(b"abcdefghijklmnop")).unwrap();
-            let case = label.iter().fold(0, |bits, letter| bits << 1 | u32::from(letter.is_ascii_uppercase()));
+            let label = octets
+                .windows(16)
+                .find(|label| label.eq_ignore_ascii_case(b"abcdefghijklmnop"))
+                .unwrap();
+            let case = label
+                .iter()
+                .fold(0, |bits, letter| bits << 1 | u32::from(letter.is_ascii_uppercase()));
             (u16::from_be_bytes([octets[0], octets[1]]), case)
         })
         .collect()
@@ -86,7 +99,9 @@ fn of_a_hundred_thousand_forged_replies_none_is_taken() {
         let mut replies: Vec<Vec<u8>> = (0..1_000)
             .map(|at| match at % 3 {
                 0 => forged.clone().id(query.id ^ (1 + chance.below(65_535) as u16)).octets(),
-                1 => forged.clone().question(&avocet_testkit::question("other.example. A")).octets(),
+                1 => {
+                    forged.clone().question(&avocet_testkit::question("other.example. A")).octets()
+                }
                 _ => {
                     let mut octets = forged.clone().id(query.id.wrapping_add(1)).octets();
                     octets[2] &= 0x7f;
@@ -109,7 +124,10 @@ fn of_a_hundred_thousand_forged_replies_none_is_taken() {
 fn malformed_replies_are_passed_over_until_the_good_one_comes() {
     let mut world = world();
     let noise = |query: &Query| {
-        let good = Response::to(query).flags(AA).answer(&format!("{} 0 A 198.51.100.1", query.qname)).octets();
+        let good = Response::to(query)
+            .flags(AA)
+            .answer(&format!("{} 0 A 198.51.100.1", query.qname))
+            .octets();
         let mut replies: Vec<Vec<u8>> = (0..50usize)
             .map(|at| {
                 let mut bad = good.clone();
@@ -160,7 +178,13 @@ fn addresses_of_no_host_in_glue_are_never_asked() {
         down.push(format!("ad ns{number}.example. 3600 AAAA {ip}"));
     }
     let down: Vec<&str> = down.iter().map(String::as_str).collect();
-    world.serve(1, authority(".", &[("*example. A", &down), ("*test. A", &["an www.test. 60 A 198.51.100.9"])]));
+    world.serve(
+        1,
+        authority(
+            ".",
+            &[("*example. A", &down), ("*test. A", &["an www.test. 60 A 198.51.100.9"])],
+        ),
+    );
     world.resolve("www.test. A");
     world.take_sent();
     assert_eq!(world.resolve("www.example. A").rcode, Rcode::SERVFAIL);
@@ -175,9 +199,11 @@ fn addresses_of_no_host_in_glue_are_never_asked() {
 fn a_delegation_to_1500_servers_costs_few_queries() {
     for count in [40, 100, 1_500] {
         let mut world = World::new(recursion());
-        let down: Vec<String> = (0..count).map(|at| format!("au attack. 60 NS n{at}.victim.")).collect();
+        let down: Vec<String> =
+            (0..count).map(|at| format!("au attack. 60 NS n{at}.victim.")).collect();
         let down: Vec<&str> = down.iter().map(String::as_str).collect();
-        let to_victim: &[&str] = &["au victim. 3600 NS ns.victim.", "ad ns.victim. 3600 A 192.0.2.2"];
+        let to_victim: &[&str] =
+            &["au victim. 3600 NS ns.victim.", "ad ns.victim. 3600 A 192.0.2.2"];
         world.serve(1, authority(".", &[("*attack. A", &down), ("*victim. A", to_victim)]));
         world.serve(2, authority("victim.", &[]));
         assert_eq!(world.resolve("x.attack. A").rcode, Rcode::SERVFAIL);
@@ -190,7 +216,10 @@ pub(crate) fn rule(zone: &str, last: u8) -> ZoneRule {
     ZoneRule {
         zone: name(zone).into(),
         exception: false,
-        upstreams: vec![UpstreamSpec { addr: ([192, 0, 2, last], 53).into(), transport: Transport::Udp }],
+        upstreams: vec![UpstreamSpec {
+            addr: ([192, 0, 2, last], 53).into(),
+            transport: Transport::Udp,
+        }],
         strategy: Strategy::Ordered,
         case_randomisation: true,
         ecs: EcsPolicy::Strip,
@@ -222,12 +251,20 @@ fn a_forwarder_is_not_believed_about_the_zones_of_others() {
 
 #[test]
 fn an_nxdomain_from_above_does_not_reach_into_a_stub_zone() {
-    let stub = StubZone { zone: name("corp.test.").into(), servers: vec!["192.0.2.9:53".parse().unwrap()] };
+    let stub = StubZone {
+        zone: name("corp.test.").into(),
+        servers: vec!["192.0.2.9:53".parse().unwrap()],
+    };
     let mut world = World::new(Recursion { stubs: vec![stub], ..recursion() });
     world.serve(1, authority(".", &[]));
-    world.serve(9, authority("corp.test.", &[("www.corp.test. A", &["an www.corp.test. 300 A 198.51.100.9"])]));
+    world.serve(
+        9,
+        authority("corp.test.", &[("www.corp.test. A", &["an www.corp.test. 300 A 198.51.100.9"])]),
+    );
     assert_eq!(world.resolve("test. A").rcode, Rcode::NXDOMAIN);
-    world.resolve("www.corp.test. A").check(Rcode::NOERROR, &["answer www.corp.test. 300 A 198.51.100.9"]);
+    world
+        .resolve("www.corp.test. A")
+        .check(Rcode::NOERROR, &["answer www.corp.test. 300 A 198.51.100.9"]);
     assert_eq!(world.resolve("other.test. A").rcode, Rcode::NXDOMAIN);
     assert_eq!(world.take_sent(), ["1: test. A", "9: www.corp.test. A"]);
 }
@@ -254,15 +291,22 @@ fn a_denial_of_ds_records_from_above_does_not_deny_a_stub_zone() {
 
 /// A world with the stub zone corp.test. at .9, the zone test. above it at .4, and evil. at .5.
 fn world_with_stub() -> World {
-    let stub = StubZone { zone: name("corp.test.").into(), servers: vec!["192.0.2.9:53".parse().unwrap()] };
+    let stub = StubZone {
+        zone: name("corp.test.").into(),
+        servers: vec!["192.0.2.9:53".parse().unwrap()],
+    };
     let mut world = World::new(Recursion { stubs: vec![stub], ..recursion() });
     let to_test: &[&str] = &["au test. 3600 NS ns.test.", "ad ns.test. 3600 A 192.0.2.4"];
     let to_evil: &[&str] = &["au evil. 3600 NS ns.evil.", "ad ns.evil. 3600 A 192.0.2.5"];
     world.serve(1, authority(".", &[("*test. A", to_test), ("*evil. A", to_evil)]));
-    let any =
-        |query: &Query| Some(Response::to(query).flags(AA).answer(&format!("{} 300 A 203.0.113.66", query.qname)));
+    let any = |query: &Query| {
+        Some(Response::to(query).flags(AA).answer(&format!("{} 300 A 203.0.113.66", query.qname)))
+    };
     world.serve(5, Box::new(any));
-    world.serve(9, authority("corp.test.", &[("www.corp.test. A", &["an www.corp.test. 300 A 198.51.100.9"])]));
+    world.serve(
+        9,
+        authority("corp.test.", &[("www.corp.test. A", &["an www.corp.test. 300 A 198.51.100.9"])]),
+    );
     world
 }
 
@@ -270,22 +314,36 @@ fn world_with_stub() -> World {
 fn a_dname_from_above_does_not_reach_into_a_stub_zone() {
     let mut world = world_with_stub();
     world.serve(4, authority("test.", &[("*test. A", &["an test. 3600 DNAME evil."])]));
-    assert_eq!(world.resolve("x.test. A").records.len(), 3, "the DNAME, the CNAME that follows from it, an address");
+    assert_eq!(
+        world.resolve("x.test. A").records.len(),
+        3,
+        "the DNAME, the CNAME that follows from it, an address"
+    );
     world.take_sent();
-    world.resolve("www.corp.test. A").check(Rcode::NOERROR, &["answer www.corp.test. 300 A 198.51.100.9"]);
+    world
+        .resolve("www.corp.test. A")
+        .check(Rcode::NOERROR, &["answer www.corp.test. 300 A 198.51.100.9"]);
     assert_eq!(world.take_sent(), ["9: www.corp.test. A"]);
 }
 
-/// A forwarder of all names says that a name leads into a zone whose servers the configuration names.
+/// A forwarder of all names says that a name leads into a zone whose servers the configuration
+/// names.
 #[test]
 fn a_forwarder_is_not_believed_about_a_stub_zone() {
-    let stub = StubZone { zone: name("corp.test.").into(), servers: vec!["192.0.2.9:53".parse().unwrap()] };
+    let stub = StubZone {
+        zone: name("corp.test.").into(),
+        servers: vec!["192.0.2.9:53".parse().unwrap()],
+    };
     let plan = Plan::new(vec![rule(".", 8)], settings()).unwrap();
     let plan = plan.with_recursion(Recursion { stubs: vec![stub], ..recursion() });
     let mut world = World::with_plan(7, plan);
-    let poison: &[&str] = &["an www.example. 300 CNAME a.corp.test.", "an a.corp.test. 300 A 203.0.113.66"];
+    let poison: &[&str] =
+        &["an www.example. 300 CNAME a.corp.test.", "an a.corp.test. 300 A 203.0.113.66"];
     world.serve(8, authority(".", &[("www.example. A", poison)]));
-    world.serve(9, authority("corp.test.", &[("a.corp.test. A", &["an a.corp.test. 300 A 198.51.100.9"])]));
+    world.serve(
+        9,
+        authority("corp.test.", &[("a.corp.test. A", &["an a.corp.test. 300 A 198.51.100.9"])]),
+    );
     let alias = "answer www.example. 300 CNAME a.corp.test.";
     let own = "answer a.corp.test. 300 A 198.51.100.9";
     world.resolve("www.example. A").check(Rcode::NOERROR, &[alias, own]);
@@ -293,7 +351,8 @@ fn a_forwarder_is_not_believed_about_a_stub_zone() {
     assert_eq!(world.take_sent(), ["8: www.example. A", "9: a.corp.test. A"]);
 }
 
-/// Names that are taken out of a rule are resolved from the root: the rule's servers say nothing of them.
+/// Names that are taken out of a rule are resolved from the root: the rule's servers say nothing of
+/// them.
 #[test]
 fn a_forwarders_dname_and_nxdomain_do_not_reach_into_a_zone_that_is_excepted() {
     let excepted = ZoneRule { exception: true, upstreams: Vec::new(), ..rule("open.test.", 8) };
@@ -301,12 +360,18 @@ fn a_forwarders_dname_and_nxdomain_do_not_reach_into_a_zone_that_is_excepted() {
         let plan = Plan::new(vec![rule(".", 8), excepted.clone()], settings()).unwrap();
         let mut world = World::with_plan(7, plan.with_recursion(recursion()));
         let records: Vec<&str> = [above].into_iter().filter(|record| !record.is_empty()).collect();
-        let known: &[(&str, &[&str])] = &[("x.test. A", &records), ("x.evil. A", &["an x.evil. 60 A 203.0.113.66"])];
+        let known: &[(&str, &[&str])] =
+            &[("x.test. A", &records), ("x.evil. A", &["an x.evil. 60 A 203.0.113.66"])];
         world.serve(8, authority(".", if above.is_empty() { &[] } else { known }));
-        world.serve(1, authority(".", &[("www.open.test. A", &["an www.open.test. 300 A 198.51.100.9"])]));
+        world.serve(
+            1,
+            authority(".", &[("www.open.test. A", &["an www.open.test. 300 A 198.51.100.9"])]),
+        );
         world.resolve(if above.is_empty() { "test. A" } else { "x.test. A" });
         world.take_sent();
-        world.resolve("www.open.test. A").check(Rcode::NOERROR, &["answer www.open.test. 300 A 198.51.100.9"]);
+        world
+            .resolve("www.open.test. A")
+            .check(Rcode::NOERROR, &["answer www.open.test. 300 A 198.51.100.9"]);
         assert_eq!(world.take_sent(), ["1: www.open.test. A"], "{above}");
     }
 }
@@ -320,7 +385,11 @@ fn a_zone_taken_away_from_above_is_gone_when_its_delegation_expires() {
     let refresh = |query: &Query| {
         let answer = format!("{} 10 A 198.51.100.1", query.qname);
         let response = Response::to(query).flags(AA).answer(&answer);
-        Some(response.authority("ghost. 86400 NS ns.ghost.").additional("ns.ghost. 86400 A 192.0.2.2"))
+        Some(
+            response
+                .authority("ghost. 86400 NS ns.ghost.")
+                .additional("ns.ghost. 86400 A 192.0.2.2"),
+        )
     };
     world.serve(2, Box::new(refresh));
     assert_eq!(world.resolve("www.ghost. A").rcode, Rcode::NOERROR);
@@ -342,13 +411,16 @@ fn a_delegation_below_a_zone_that_was_taken_away_goes_with_it() {
     let mut world = World::new(recursion());
     let down: &[&str] = &["au ghost. 100 NS ns.ghost.", "ad ns.ghost. 100 A 192.0.2.2"];
     world.serve(1, authority(".", &[("*ghost. A", down)]));
-    let below: &[&str] = &["au sub.ghost. 86400 NS ns.sub.ghost.", "ad ns.sub.ghost. 86400 A 192.0.2.3"];
+    let below: &[&str] =
+        &["au sub.ghost. 86400 NS ns.sub.ghost.", "ad ns.sub.ghost. 86400 A 192.0.2.3"];
     world.serve(2, authority("ghost.", &[("*sub.ghost. A", below)]));
     let names: Vec<String> = (0..20).map(|number| format!("n{number}.sub.ghost.")).collect();
-    let answers: Vec<String> = names.iter().map(|name| format!("an {name} 10 A 198.51.100.1")).collect();
+    let answers: Vec<String> =
+        names.iter().map(|name| format!("an {name} 10 A 198.51.100.1")).collect();
     let asked: Vec<String> = names.iter().map(|name| format!("{name} A")).collect();
     let records: Vec<[&str; 1]> = answers.iter().map(|answer| [answer.as_str()]).collect();
-    let all: Vec<(&str, &[&str])> = asked.iter().zip(&records).map(|(asked, set)| (asked.as_str(), &set[..])).collect();
+    let all: Vec<(&str, &[&str])> =
+        asked.iter().zip(&records).map(|(asked, set)| (asked.as_str(), &set[..])).collect();
     world.serve(3, authority("sub.ghost.", &all));
     world.resolve("n0.sub.ghost. A");
     world.pass(60);
@@ -358,7 +430,8 @@ fn a_delegation_below_a_zone_that_was_taken_away_goes_with_it() {
     assert_eq!(world.resolve("n2.sub.ghost. A").rcode, Rcode::NXDOMAIN);
 }
 
-/// Names that are all alike to a hash of their letters' sums are no dearer than others: the keys of all maps are drawn.
+/// Names that are all alike to a hash of their letters' sums are no dearer than others: the keys of
+/// all maps are drawn.
 #[test]
 fn equal_questions_of_many_names_cost_a_query_each() {
     let mut world = world();

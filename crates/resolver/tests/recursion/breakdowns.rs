@@ -1,4 +1,5 @@
-//! Servers, networks and clocks that are out of order, by recursion: what is answered nevertheless, and at what cost.
+//! Servers, networks and clocks that are out of order, by recursion: what is answered nevertheless,
+//! and at what cost.
 
 use avocet_resolver::{Plan, Transport, UpstreamSpec, ZoneRule};
 use avocet_testkit::{Faults, Query, Response};
@@ -10,7 +11,8 @@ use crate::world::{World, authority, recursion, settings};
 /// The root, and test. at these, which all have an address for every name.
 fn world(faults: Faults, servers: &[u8]) -> World {
     let mut world = World::with_faults(recursion(), faults);
-    let mut down: Vec<String> = servers.iter().map(|last| format!("au test. 86400 NS ns{last}.test.")).collect();
+    let mut down: Vec<String> =
+        servers.iter().map(|last| format!("au test. 86400 NS ns{last}.test.")).collect();
     down.extend(servers.iter().map(|last| format!("ad ns{last}.test. 86400 A 192.0.2.{last}")));
     let down: Vec<&str> = down.iter().map(String::as_str).collect();
     world.serve(1, authority(".", &[("*test. A", &down)]));
@@ -102,7 +104,9 @@ fn where_all_is_truncated_and_tcp_fails_another_server_is_asked() {
 #[test]
 fn a_reply_truncated_over_tcp_is_not_used_and_another_server_is_asked() {
     let mut world = world(Faults::NONE, &[2, 3]);
-    let half = |query: &Query| Response::to(query).flags(AA).answer(&format!("{} 60 A 203.0.113.66", query.qname));
+    let half = |query: &Query| {
+        Response::to(query).flags(AA).answer(&format!("{} 60 A 203.0.113.66", query.qname))
+    };
     world.serve(2, Box::new(move |query| Some(half(query).truncated())));
     for number in 0..10 {
         let name = format!("n{number}.test.");
@@ -119,7 +123,8 @@ fn a_reply_truncated_over_tcp_is_not_used_and_another_server_is_asked() {
 fn servers_that_drop_queries_with_edns_are_no_loss_of_the_network() {
     let mut world = world(Faults::NONE, &[2, 3]);
     for last in [2, 3] {
-        world.serve(last, Box::new(|query| query.edns.is_none().then(|| any(query).without_edns())));
+        world
+            .serve(last, Box::new(|query| query.edns.is_none().then(|| any(query).without_edns())));
     }
     for number in 0..12 {
         let answer = world.resolve(&format!("n{number}.test. A"));
@@ -135,7 +140,10 @@ fn servers_of_a_rule_that_answer_nothing_are_asked_8_times_at_most() {
     for count in 1..=7 {
         for was_alive in [false, true] {
             let upstreams = (2..2 + count)
-                .map(|last| UpstreamSpec { addr: ([192, 0, 2, last], 53).into(), transport: Transport::Udp })
+                .map(|last| UpstreamSpec {
+                    addr: ([192, 0, 2, last], 53).into(),
+                    transport: Transport::Udp,
+                })
                 .collect();
             let rule = ZoneRule { upstreams, ..crate::attacks::rule(".", 2) };
             let plan = Plan::new(vec![rule], settings()).unwrap().with_recursion(recursion());
@@ -224,13 +232,18 @@ fn a_server_that_was_only_late_is_asked_with_edns_again() {
     let mut lost = 0;
     let script = move |query: &Query| {
         lost += 1;
-        (lost > 2).then(|| if query.edns.is_some() { any(query) } else { any(query).without_edns() })
+        (lost > 2)
+            .then(|| if query.edns.is_some() { any(query) } else { any(query).without_edns() })
     };
     world.serve(2, Box::new(script));
     assert_eq!(world.resolve("a.test. A").rcode, Rcode::NOERROR);
     world.take_sent();
     assert_eq!(world.resolve("b.test. A").rcode, Rcode::NOERROR);
-    assert!(world.sent.iter().all(|sent| Query::read(&sent.octets, false).edns.is_some()), "{:?}", world.sent);
+    assert!(
+        world.sent.iter().all(|sent| Query::read(&sent.octets, false).edns.is_some()),
+        "{:?}",
+        world.sent
+    );
 }
 
 #[test]
@@ -238,7 +251,11 @@ fn one_living_root_server_of_the_hints_is_enough_and_none_means_servfail_in_time
     use std::net::IpAddr;
     let mut hints = recursion().hints;
     hints[0].addresses = (1..=13).map(|last| IpAddr::from([192, 0, 2, 100 + last])).collect();
-    let mut dead = World::new(avocet_resolver::Recursion { hints: hints.clone(), priming: true, ..recursion() });
+    let mut dead = World::new(avocet_resolver::Recursion {
+        hints: hints.clone(),
+        priming: true,
+        ..recursion()
+    });
     let answer = dead.resolve("www.test. A");
     assert_eq!(answer.rcode, Rcode::SERVFAIL);
     assert!(matches!(answer.ede, Some(22 | 23)) && answer.took_ms <= 5_000, "{answer:?}");

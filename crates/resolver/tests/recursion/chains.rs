@@ -34,7 +34,8 @@ fn forged_signature(owner: &str, signer: &str) -> String {
     format!("an {owner} 300 RRSIG A 15 2 300 20270401000000 20260101000000 1 {signer} AAAA")
 }
 
-/// Everything is forwarded to a server that knows these answers, and validated by the keys of `root`.
+/// Everything is forwarded to a server that knows these answers, and validated by the keys of
+/// `root`.
 fn forwarded_world(root: &Zone, answers: &[(&str, &[String])]) -> World {
     let plan = Plan::new(vec![rule(".", 8)], settings()).unwrap();
     let plan = plan.with_recursion(Recursion { validation: Some(validation(root)), ..recursion() });
@@ -44,18 +45,23 @@ fn forwarded_world(root: &Zone, answers: &[(&str, &[String])]) -> World {
     world
 }
 
-/// The forwarder gives a signature by www.example., so that DS records are asked for there. To that question it
-/// gives this unsigned alias, and then the denial of DS at www.example. that the zone has.
+/// The forwarder gives a signature by www.example., so that DS records are asked for there. To that
+/// question it gives this unsigned alias, and then the denial of DS at www.example. that the zone
+/// has.
 #[track_caller]
 fn check_alias_before_a_denial(alias: &[&str]) {
     let (root, example, evil) = (Zone::new("."), Zone::new("example."), Zone::new("evil."));
     let keys = [&root, &example, &evil].map(|zone| lines(&[zone.sign("an", &zone.dnskey())]));
     let delegations = [&example, &evil].map(|zone| lines(&[root.sign("an", &zone.ds())]));
-    let forged = ["an www.example. 300 A 203.0.113.1".to_owned(), forged_signature("www.example.", "www.example.")];
+    let forged = [
+        "an www.example. 300 A 203.0.113.1".to_owned(),
+        forged_signature("www.example.", "www.example."),
+    ];
     let mut denied: Vec<String> = alias.iter().map(|record| (*record).to_owned()).collect();
     denied.push(format!("au {}", soa("evil.")));
     denied.extend(lines(&[example.sign("au", "www.example. 300 NSEC example. A RRSIG NSEC")]));
-    let targets = ["evil.", "www.evil."].map(|owner| lines(&[evil.sign("an", &format!("{owner} 300 A 203.0.113.66"))]));
+    let targets = ["evil.", "www.evil."]
+        .map(|owner| lines(&[evil.sign("an", &format!("{owner} 300 A 203.0.113.66"))]));
     let answers: &[(&str, &[String])] = &[
         (". DNSKEY", &keys[0]),
         ("example. DNSKEY", &keys[1]),
@@ -79,10 +85,14 @@ fn check_alias_before_a_denial(alias: &[&str]) {
 #[test]
 fn an_unsigned_alias_before_a_proof_that_there_are_no_ds_records_is_not_kept_as_secure() {
     check_alias_before_a_denial(&["an www.example. 300 CNAME evil."]);
-    check_alias_before_a_denial(&["an example. 300 DNAME evil.", "an www.example. 300 CNAME www.evil."]);
+    check_alias_before_a_denial(&[
+        "an example. 300 DNAME evil.",
+        "an www.example. 300 CNAME www.evil.",
+    ]);
 }
 
-/// A server of com. that also serves co.com. and refers to shop.co.com.: no referral to co.com. is ever seen.
+/// A server of com. that also serves co.com. and refers to shop.co.com.: no referral to co.com. is
+/// ever seen.
 struct SharedServer {
     root: Zone,
     com: Zone,
@@ -96,18 +106,29 @@ struct SharedServer {
 impl SharedServer {
     fn new() -> Self {
         let (root, com) = (Zone::new("."), Zone::new("com."));
-        let co_ds = lines(&[com.sign("au", &soa("com.")), com.sign("au", "co.com. 300 NSEC com. NS RRSIG NSEC")]);
-        Self { root, com, co_ds, shop_ds: vec![format!("au {}", soa("co.com."))], beside: Vec::new() }
+        let co_ds = lines(&[
+            com.sign("au", &soa("com.")),
+            com.sign("au", "co.com. 300 NSEC com. NS RRSIG NSEC"),
+        ]);
+        Self {
+            root,
+            com,
+            co_ds,
+            shop_ds: vec![format!("au {}", soa("co.com."))],
+            beside: Vec::new(),
+        }
     }
 
     fn world(&self, change: Recursion) -> World {
-        let mut world = World::new(Recursion { validation: Some(validation(&self.root)), ..change });
+        let mut world =
+            World::new(Recursion { validation: Some(validation(&self.root)), ..change });
         world.wall_secs = NOW_SECS;
         let to_com = referral("com.", 2, &lines(&[self.root.sign("au", &self.com.ds())]));
         let root_keys = lines(&[self.root.sign("an", &self.root.dnskey())]);
         world.serve(1, served(".", &[(". DNSKEY", &root_keys), ("*com. A", &to_com)]));
         let com_keys = lines(&[self.com.sign("an", &self.com.dnskey())]);
-        let (to_shop, to_mall) = (referral("shop.co.com.", 3, &self.beside), referral("mall.co.com.", 3, &[]));
+        let (to_shop, to_mall) =
+            (referral("shop.co.com.", 3, &self.beside), referral("mall.co.com.", 3, &[]));
         let denied = [format!("au {}", soa("co.com."))];
         let answers: &[(&str, &[String])] = &[
             ("com. DNSKEY", &com_keys),
@@ -144,10 +165,22 @@ fn names_below_an_unsigned_zone_on_the_servers_of_its_signed_parent_are_found() 
     server.check();
     let mut world = server.world(recursion());
     world.resolve("www.shop.co.com. A");
-    let down = ["1: www.shop.co.com. A", "2: com. DNSKEY", "2: www.shop.co.com. A", "3: www.shop.co.com. A"];
-    assert_eq!(world.take_sent(), [&down[..], &["1: . DNSKEY", "2: shop.co.com. DS", "2: co.com. DS"]].concat());
+    let down = [
+        "1: www.shop.co.com. A",
+        "2: com. DNSKEY",
+        "2: www.shop.co.com. A",
+        "3: www.shop.co.com. A",
+    ];
+    assert_eq!(
+        world.take_sent(),
+        [&down[..], &["1: . DNSKEY", "2: shop.co.com. DS", "2: co.com. DS"]].concat()
+    );
     world.resolve("www.mall.co.com. A");
-    assert_eq!(world.take_sent(), ["2: www.mall.co.com. A", "3: www.mall.co.com. A"], "the cut is known now");
+    assert_eq!(
+        world.take_sent(),
+        ["2: www.mall.co.com. A", "3: www.mall.co.com. A"],
+        "the cut is known now"
+    );
 }
 
 #[test]
@@ -166,11 +199,20 @@ fn a_cut_that_no_referral_shows_is_found_without_a_hint() {
 #[test]
 fn below_a_signed_zone_without_ds_records_on_the_servers_of_its_parent_names_are_insecure() {
     let (co, shop) = (Zone::new("co.com."), Zone::new("shop.co.com."));
-    let no_ds = [co.sign("au", &soa("co.com.")), co.sign("au", "shop.co.com. 300 NSEC co.com. NS RRSIG NSEC")];
+    let no_ds = [
+        co.sign("au", &soa("co.com.")),
+        co.sign("au", "shop.co.com. 300 NSEC co.com. NS RRSIG NSEC"),
+    ];
     let (no_ds, beside) = (lines(&no_ds), lines(&[co.sign("au", &shop.ds())]));
     SharedServer { shop_ds: no_ds.clone(), ..SharedServer::new() }.check();
-    SharedServer { shop_ds: no_ds[2..].to_vec(), beside: no_ds[2..].to_vec(), ..SharedServer::new() }.check();
-    SharedServer { shop_ds: lines(&[co.sign("an", &shop.ds())]), beside, ..SharedServer::new() }.check();
+    SharedServer {
+        shop_ds: no_ds[2..].to_vec(),
+        beside: no_ds[2..].to_vec(),
+        ..SharedServer::new()
+    }
+    .check();
+    SharedServer { shop_ds: lines(&[co.sign("an", &shop.ds())]), beside, ..SharedServer::new() }
+        .check();
 }
 
 #[test]
@@ -179,7 +221,10 @@ fn a_denial_of_ds_without_proof_stays_bogus_where_no_zone_lies_between() {
     let com = &server.com;
     let soa_of_com = com.sign("au", &soa("com."));
     // co.com. exists only as part of longer names.
-    let no_cut = lines(&[soa_of_com.clone(), com.sign("au", "com. 300 NSEC shop.co.com. NS SOA RRSIG NSEC DNSKEY")]);
+    let no_cut = lines(&[
+        soa_of_com.clone(),
+        com.sign("au", "com. 300 NSEC shop.co.com. NS SOA RRSIG NSEC DNSKEY"),
+    ]);
     for shop_ds in [server.shop_ds.clone(), soa_of_com[..1].to_vec()] {
         let server = SharedServer { co_ds: no_cut.clone(), shop_ds, ..SharedServer::new() };
         let mut world = server.world(recursion());
@@ -189,18 +234,32 @@ fn a_denial_of_ds_without_proof_stays_bogus_where_no_zone_lies_between() {
     }
 }
 
-/// A world where zone example. is signed and its delegation known, but no keys. Aliases below attack., where nothing
-/// is validated, lead to www.example.: the last one has so many labels more than its zone.
+/// A world where zone example. is signed and its delegation known, but no keys. Aliases below
+/// attack., where nothing is validated, lead to www.example.: the last one has so many labels more
+/// than its zone.
 fn world_with_costly_aliases(labels: usize) -> (World, String) {
     let setup = Setup::new();
     let mut validation = validation(&setup.root);
-    let negative = NegativeAnchor { name: NameBuf::from_wire(&name("attack.")).unwrap(), expires_at_secs: None };
+    let negative = NegativeAnchor {
+        name: NameBuf::from_wire(&name("attack.")).unwrap(),
+        expires_at_secs: None,
+    };
     validation.negative.insert(negative).unwrap();
-    let mut world =
-        setup.world_with(Recursion { qname_minimisation: true, validation: Some(validation), ..recursion() });
-    let (mut root, mut attack) = (setup.root_script(), authority(".", &[("*attack. A", TO_ATTACK)]));
-    world.serve(1, Box::new(move |query| if query.qname.ends_with("attack.") { attack(query) } else { root(query) }));
-    let hop = |number: usize, labels: usize| format!("{}attack.", format!("l{number}.").repeat(labels));
+    let mut world = setup.world_with(Recursion {
+        qname_minimisation: true,
+        validation: Some(validation),
+        ..recursion()
+    });
+    let (mut root, mut attack) =
+        (setup.root_script(), authority(".", &[("*attack. A", TO_ATTACK)]));
+    world.serve(
+        1,
+        Box::new(
+            move |query| if query.qname.ends_with("attack.") { attack(query) } else { root(query) },
+        ),
+    );
+    let hop =
+        |number: usize, labels: usize| format!("{}attack.", format!("l{number}.").repeat(labels));
     let mut hops: Vec<String> = (0..6).map(|number| hop(number, 10)).collect();
     hops.extend([hop(6, labels), "www.example.".to_owned()]);
     let first = format!("{} A", hops[0]);
@@ -229,7 +288,10 @@ fn a_question_that_reaches_its_limit_leaves_the_chains_of_other_zones_whole() {
         reached += usize::from(!is_answered && world.take_sent().len() == 64);
         assert!(world.resolve("nothing.example. A").authentic, "{labels} labels");
     }
-    assert!(reached >= 3, "the limit was reached at keys of the root, DS records and keys of the zone");
+    assert!(
+        reached >= 3,
+        "the limit was reached at keys of the root, DS records and keys of the zone"
+    );
 }
 
 #[test]
@@ -245,13 +307,15 @@ fn a_lack_of_sockets_leaves_the_chain_of_a_zone_whole() {
     assert!(world.resolve("nothing.example. A").authentic);
 }
 
-/// A world with an anchor for sub.example., too, whose zone is gone: example. denies the name in this way.
+/// A world with an anchor for sub.example., too, whose zone is gone: example. denies the name in
+/// this way.
 fn world_with_an_anchor_for_a_zone_that_is_gone(denial: &[String]) -> World {
     let setup = Setup::new();
     let anchor = Zone::new("sub.example.").ds().replacen(" 300 ", " IN ", 1);
     let mut world = setup.world(|validation| {
         let of_root = validation.anchors.iter().cloned();
-        validation.anchors = Anchors::of(of_root.chain([Anchor::parse(&anchor).unwrap()]).collect());
+        validation.anchors =
+            Anchors::of(of_root.chain([Anchor::parse(&anchor).unwrap()]).collect());
     });
     let mut known = setup.example_script();
     let denial = denial.to_vec();
@@ -260,7 +324,8 @@ fn world_with_an_anchor_for_a_zone_that_is_gone(denial: &[String]) -> World {
             return known(query);
         }
         let response = Response::to(query).without_flags(RA | RD).flags(AA).rcode(Rcode::NXDOMAIN);
-        let add = |response: Response, line: &String| response.authority(line.split_once(' ').unwrap().1);
+        let add =
+            |response: Response, line: &String| response.authority(line.split_once(' ').unwrap().1);
         Some(denial.iter().fold(response, add))
     };
     world.serve(2, Box::new(script));
@@ -281,7 +346,8 @@ fn an_anchor_for_a_zone_that_is_gone_gives_way_to_the_proof_of_the_zone_above() 
     assert_eq!(world.resolve("www.sub.example. A").rcode, Rcode::SERVFAIL);
 }
 
-/// The zone above child.example. denies its DS records with more iterations than are computed, for a minute.
+/// The zone above child.example. denies its DS records with more iterations than are computed, for
+/// a minute.
 #[test]
 fn an_insecure_verdict_ends_with_the_records_that_it_rests_on() {
     let setup = Setup::new();
@@ -290,9 +356,14 @@ fn an_insecure_verdict_ends_with_the_records_that_it_rests_on() {
     let mut to_example = setup.root_script();
     let to_other = lines(&[setup.root.sign("au", "other. 3000 NSEC zzz. NS RRSIG NSEC")]);
     let mut to_other = served(".", &[("*other. A", &referral("other.", 4, &to_other))]);
-    let root = move |query: &Query| if query.qname.ends_with("other.") { to_other(query) } else { to_example(query) };
+    let root = move |query: &Query| {
+        if query.qname.ends_with("other.") { to_other(query) } else { to_example(query) }
+    };
     world.serve(1, Box::new(root));
-    world.serve(4, authority("other.", &[("www.other. A", &["an www.other. 30 CNAME www.child.example."])]));
+    world.serve(
+        4,
+        authority("other.", &[("www.other. A", &["an www.other. 30 CNAME www.child.example."])]),
+    );
     let keys = lines(&[example.sign("an", &example.dnskey())]);
     let nsec3 = "0p9mhaveqvm6t7vbl5lop2u3t2rp3tom.example. 60 NSEC3 1 0 150 - 2t7b4g4vsa5smi47k61mv5bv1a22bojr NS";
     let soa = example.sign("au", "example. 60 SOA ns.example. host.example. 1 2 3 4 60");
@@ -318,16 +389,19 @@ fn an_insecure_verdict_ends_with_the_records_that_it_rests_on() {
     assert!(world.resolve("www.child.example. A").authentic);
 }
 
-/// Zone example. with the wildcard alias *.wild.example. and two servers. The first answer for it has no signatures.
+/// Zone example. with the wildcard alias *.wild.example. and two servers. The first answer for it
+/// has no signatures.
 fn world_with_a_wildcard_alias() -> World {
     let setup = Setup::new();
     let mut world = setup.world(|_| {});
     let example = &setup.example;
-    let expanded: Vec<String> = lines(&[example.sign("an", "*.wild.example. 300 CNAME www.example.")])
-        .iter()
-        .map(|line| line.replacen("*.wild", "a.wild", 1))
-        .collect();
-    let proof = lines(&[example.sign("au", "*.wild.example. 300 NSEC www.example. CNAME RRSIG NSEC")]);
+    let expanded: Vec<String> =
+        lines(&[example.sign("an", "*.wild.example. 300 CNAME www.example.")])
+            .iter()
+            .map(|line| line.replacen("*.wild", "a.wild", 1))
+            .collect();
+    let proof =
+        lines(&[example.sign("au", "*.wild.example. 300 NSEC www.example. CNAME RRSIG NSEC")]);
     let alias = [expanded, proof].concat();
     let above = lines(&[
         example.sign("au", &soa("example.")),
@@ -354,9 +428,15 @@ fn world_with_a_wildcard_alias() -> World {
         world.serve(server, Box::new(script));
     }
     let down = [
-        &["au example. 300 NS ns.example.".to_owned(), "au example. 300 NS ns2.example.".to_owned()][..],
+        &[
+            "au example. 300 NS ns.example.".to_owned(),
+            "au example. 300 NS ns2.example.".to_owned(),
+        ][..],
         &lines(&[setup.root.sign("au", &example.ds())]),
-        &["ad ns.example. 300 A 192.0.2.2".to_owned(), "ad ns2.example. 300 A 192.0.2.3".to_owned()],
+        &[
+            "ad ns.example. 300 A 192.0.2.2".to_owned(),
+            "ad ns2.example. 300 A 192.0.2.3".to_owned(),
+        ],
     ]
     .concat();
     let root_keys = lines(&[setup.root.sign("an", &setup.root.dnskey())]);
@@ -371,7 +451,10 @@ fn an_alias_by_a_wildcard_shows_that_no_zone_begins_at_its_name() {
     let answer = world.resolve("a.wild.example. A");
     answer.check(
         Rcode::NOERROR,
-        &["answer a.wild.example. 300 CNAME www.example.", "answer www.example. 300 A 198.51.100.1"],
+        &[
+            "answer a.wild.example. 300 CNAME www.example.",
+            "answer www.example. 300 A 198.51.100.1",
+        ],
     );
     assert!(answer.authentic);
     let sent = world.take_sent();
@@ -385,16 +468,24 @@ fn a_forwarder_that_gives_an_alias_for_ds_records_is_not_asked_label_by_label() 
     let root = Zone::new(".");
     let keys = lines(&[root.sign("an", &root.dnskey())]);
     let alias = lines(&[root.sign("an", "alias.a.b. 300 CNAME www.a.b.")]);
-    let denied = lines(&[root.sign("au", &soa(".")), root.sign("au", "www.a.b. 300 NSEC z.b. A RRSIG NSEC")]);
-    let answers: &[(&str, &[String])] = &[(". DNSKEY", &keys), ("alias.a.b. DS", &alias), ("www.a.b. DS", &denied)];
+    let denied = lines(&[
+        root.sign("au", &soa(".")),
+        root.sign("au", "www.a.b. 300 NSEC z.b. A RRSIG NSEC"),
+    ]);
+    let answers: &[(&str, &[String])] =
+        &[(". DNSKEY", &keys), ("alias.a.b. DS", &alias), ("www.a.b. DS", &denied)];
     let mut world = forwarded_world(&root, answers);
     let answer = world.resolve("alias.a.b. DS");
-    answer.check(Rcode::NOERROR, &["answer alias.a.b. 300 CNAME www.a.b.", &format!("authority {}", soa("."))]);
+    answer.check(
+        Rcode::NOERROR,
+        &["answer alias.a.b. 300 CNAME www.a.b.", &format!("authority {}", soa("."))],
+    );
     assert!(answer.authentic);
     assert_eq!(world.take_sent(), ["8: alias.a.b. DS", "8: . DNSKEY", "8: www.a.b. DS"]);
 }
 
-/// What may not be kept serves the question that found it out: all is asked for once, although no TTL is above 0.
+/// What may not be kept serves the question that found it out: all is asked for once, although no
+/// TTL is above 0.
 #[test]
 fn the_end_of_a_chain_is_looked_for_once_by_a_question() {
     let root = Zone::new(".");
@@ -402,12 +493,15 @@ fn the_end_of_a_chain_is_looked_for_once_by_a_question() {
         format!("an {owner} 0 RRSIG {rtype} 15 4 0 20270401000000 20260101000000 1 cc.aw.ao. AAAA")
     };
     let keys = lines(&[root.sign("an", &root.dnskey())]);
-    let alias = ["an alias.cc.aw.ao. 0 CNAME www.cc.aw.ao.".to_owned(), signed("alias.cc.aw.ao.", "CNAME")];
+    let alias =
+        ["an alias.cc.aw.ao. 0 CNAME www.cc.aw.ao.".to_owned(), signed("alias.cc.aw.ao.", "CNAME")];
     let www = ["an www.cc.aw.ao. 0 A 198.51.100.1".to_owned(), signed("www.cc.aw.ao.", "A")];
     let of = |apex: &str| [format!("au {apex} 0 SOA {SOA_DATA}")];
     let (of_aw, of_ao) = (of("aw.ao."), of("ao."));
-    let no_ds =
-        lines(&[root.sign("au", &format!(". 0 SOA {SOA_DATA}")), root.sign("au", "ao. 0 NSEC z. NS RRSIG NSEC")]);
+    let no_ds = lines(&[
+        root.sign("au", &format!(". 0 SOA {SOA_DATA}")),
+        root.sign("au", "ao. 0 NSEC z. NS RRSIG NSEC"),
+    ]);
     let answers: &[(&str, &[String])] = &[
         (". DNSKEY", &keys),
         ("alias.cc.aw.ao. A", &alias),
@@ -418,7 +512,11 @@ fn the_end_of_a_chain_is_looked_for_once_by_a_question() {
     ];
     let mut world = forwarded_world(&root, answers);
     let answer = world.resolve("alias.cc.aw.ao. A");
-    assert_eq!((answer.rcode, answer.authentic, answer.records.len()), (Rcode::NOERROR, false, 2), "{answer:?}");
+    assert_eq!(
+        (answer.rcode, answer.authentic, answer.records.len()),
+        (Rcode::NOERROR, false, 2),
+        "{answer:?}"
+    );
     let mut sent = world.take_sent();
     let count = sent.len();
     sent.sort();

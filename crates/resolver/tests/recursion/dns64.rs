@@ -15,7 +15,8 @@ fn dns64() -> Dns64 {
 fn world() -> World {
     let mut world = World::with_dns64(recursion(), dns64());
     let down: &[&str] = &["au example. 3600 NS ns.example.", "ad ns.example. 3600 A 192.0.2.2"];
-    let reverse: &[&str] = &["au 2.0.192.in-addr.arpa. 3600 NS ns.example.", "ad ns.example. 3600 A 192.0.2.2"];
+    let reverse: &[&str] =
+        &["au 2.0.192.in-addr.arpa. 3600 NS ns.example.", "ad ns.example. 3600 A 192.0.2.2"];
     let root: &[(&str, &[&str])] =
         &[("*example. AAAA", down), ("*example. A", down), ("*192.in-addr.arpa. PTR", reverse)];
     world.serve(1, authority(".", root));
@@ -49,7 +50,9 @@ const FOUR: &str = "answer four.example. 300 AAAA 64:ff9b::c000:221";
 fn a_name_without_an_ipv6_address_gets_one_made_of_its_ipv4_address() {
     let mut world = world();
     world.resolve("four.example. AAAA").check(Rcode::NOERROR, &[FOUR]);
-    world.resolve("four.example. A").check(Rcode::NOERROR, &["answer four.example. 600 A 192.0.2.33"]);
+    world
+        .resolve("four.example. A")
+        .check(Rcode::NOERROR, &["answer four.example. 600 A 192.0.2.33"]);
     let alias = ["answer alias.example. 60 CNAME four.example.", FOUR];
     world.resolve("alias.example. AAAA").check(Rcode::NOERROR, &alias);
     world.take_sent();
@@ -60,7 +63,9 @@ fn a_name_without_an_ipv6_address_gets_one_made_of_its_ipv4_address() {
 #[test]
 fn a_name_with_an_ipv6_address_keeps_it_unless_it_is_excluded() {
     let mut world = world();
-    world.resolve("six.example. AAAA").check(Rcode::NOERROR, &["answer six.example. 600 AAAA 2001:db8::1"]);
+    world
+        .resolve("six.example. AAAA")
+        .check(Rcode::NOERROR, &["answer six.example. 600 AAAA 2001:db8::1"]);
     let made = ["answer mapped.example. 600 AAAA 64:ff9b::c000:221"];
     world.resolve("mapped.example. AAAA").check(Rcode::NOERROR, &made);
 }
@@ -85,26 +90,34 @@ fn a_forged_ipv4_address_is_a_failure_and_not_the_lack_of_an_ipv6_address() {
     let soa = setup.example.sign("au", "example. 300 SOA ns.example. host.example. 1 2 3 4 300");
     let nsec = setup.example.sign("au", "www.example. 300 NSEC example. A RRSIG NSEC");
     let denial = [soa, nsec].concat();
-    let forged: Vec<String> = setup.www.iter().map(|line| line.replace("198.51.100.1", "203.0.113.66")).collect();
+    let forged: Vec<String> =
+        setup.www.iter().map(|line| line.replace("198.51.100.1", "203.0.113.66")).collect();
     let keys = setup.example.sign("an", &setup.example.dnskey());
     let answers: &[(&str, &[String])] =
         &[("example. DNSKEY", &keys), ("www.example. AAAA", &denial), ("www.example. A", &forged)];
     world.serve(2, served("example.", answers));
     let answer = world.resolve("www.example. AAAA");
     assert_eq!((answer.rcode, answer.ede, answer.authentic), (Rcode::SERVFAIL, Some(6), false));
-    let answers: &[(&str, &[String])] =
-        &[("example. DNSKEY", &keys), ("www.example. AAAA", &denial), ("www.example. A", &setup.www)];
+    let answers: &[(&str, &[String])] = &[
+        ("example. DNSKEY", &keys),
+        ("www.example. AAAA", &denial),
+        ("www.example. A", &setup.www),
+    ];
     world.serve(2, served("example.", answers));
     world.pass(300);
     world.wall_secs = NOW_SECS;
-    world.resolve("www.example. AAAA").check(Rcode::NOERROR, &["answer www.example. 300 AAAA 64:ff9b::c633:6401"]);
+    world
+        .resolve("www.example. AAAA")
+        .check(Rcode::NOERROR, &["answer www.example. 300 AAAA 64:ff9b::c633:6401"]);
 }
 
 #[test]
 fn who_validates_himself_gets_what_is_signed() {
     let mut world = world();
     (world.dnssec_ok, world.checking_disabled) = (true, true);
-    assert!(world.resolve("four.example. AAAA").records.iter().all(|record| record.contains(" SOA ")));
+    assert!(
+        world.resolve("four.example. AAAA").records.iter().all(|record| record.contains(" SOA "))
+    );
     world.dnssec_ok = false;
     world.resolve("four.example. AAAA").check(Rcode::NOERROR, &[FOUR]);
 }
@@ -123,8 +136,10 @@ fn a_made_address_has_the_name_of_the_one_behind_it() {
 
 #[test]
 fn the_name_that_tells_of_a_translator_is_known() {
-    let expected =
-        ["answer ipv4only.arpa. 600 AAAA 64:ff9b::c000:aa", "answer ipv4only.arpa. 600 AAAA 64:ff9b::c000:ab"];
+    let expected = [
+        "answer ipv4only.arpa. 600 AAAA 64:ff9b::c000:aa",
+        "answer ipv4only.arpa. 600 AAAA 64:ff9b::c000:ab",
+    ];
     let mut world = world();
     world.resolve("ipv4only.arpa. AAAA").check(Rcode::NOERROR, &expected);
     assert!(world.take_sent().is_empty());
@@ -137,7 +152,9 @@ fn where_names_are_forwarded_addresses_are_made_too() {
     assert_eq!(world.take_sent(), ["8: four.example. AAAA", "8: four.example. A"]);
     world.resolve("four.example. AAAA").check(Rcode::NOERROR, &[FOUR]);
     assert!(world.take_sent().is_empty(), "both that it is made of are known");
-    world.resolve("six.example. AAAA").check(Rcode::NOERROR, &["answer six.example. 600 AAAA 2001:db8::1"]);
+    world
+        .resolve("six.example. AAAA")
+        .check(Rcode::NOERROR, &["answer six.example. 600 AAAA 2001:db8::1"]);
     assert_eq!(world.resolve("none.example. AAAA").rcode, Rcode::NXDOMAIN);
     world.take_sent();
     let qname = "1.2.2.0.0.0.0.c.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.b.9.f.f.4.6.0.0.ip6.arpa.";

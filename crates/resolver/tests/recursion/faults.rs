@@ -10,15 +10,20 @@ use crate::world::{World, authority, recursion};
 /// The root at .1 and test. at .2, and at .3 that nobody is.
 fn world(faults: Faults, servers: &[u8]) -> World {
     let mut world = World::with_faults(recursion(), faults);
-    let mut down: Vec<String> = servers.iter().map(|last| format!("au test. 86400 NS ns{last}.test.")).collect();
+    let mut down: Vec<String> =
+        servers.iter().map(|last| format!("au test. 86400 NS ns{last}.test.")).collect();
     down.extend(servers.iter().map(|last| format!("ad ns{last}.test. 86400 A 192.0.2.{last}")));
     let down: Vec<&str> = down.iter().map(String::as_str).collect();
     world.serve(1, authority(".", &[("*test. A", &down)]));
-    let names: Vec<(String, String)> =
-        (0..200).map(|n| (format!("n{n}.test. A"), format!("an n{n}.test. 60 A 198.51.100.{n}"))).collect();
+    let names: Vec<(String, String)> = (0..200)
+        .map(|n| (format!("n{n}.test. A"), format!("an n{n}.test. 60 A 198.51.100.{n}")))
+        .collect();
     let records: Vec<[&str; 1]> = names.iter().map(|(_, record)| [record.as_str()]).collect();
-    let answers: Vec<(&str, &[&str])> =
-        names.iter().zip(&records).map(|((question, _), records)| (question.as_str(), &records[..])).collect();
+    let answers: Vec<(&str, &[&str])> = names
+        .iter()
+        .zip(&records)
+        .map(|((question, _), records)| (question.as_str(), &records[..]))
+        .collect();
     world.serve(2, authority("test.", &answers));
     world
 }
@@ -45,12 +50,16 @@ fn half_of_all_datagrams_may_be_lost() {
 
 /// The root at .1 and .4, test. at .2 and .5, and example.test. at .3 and .6, all unknown so far.
 fn unknown_world(seed: u64) -> World {
-    let hint =
-        RootServer { name: name("a.root.").into(), addresses: vec![[192, 0, 2, 1].into(), [192, 0, 2, 4].into()] };
-    let mut world = World::seeded(Recursion { hints: vec![hint], ..recursion() }, Faults::loss(50), seed);
+    let hint = RootServer {
+        name: name("a.root.").into(),
+        addresses: vec![[192, 0, 2, 1].into(), [192, 0, 2, 4].into()],
+    };
+    let mut world =
+        World::seeded(Recursion { hints: vec![hint], ..recursion() }, Faults::loss(50), seed);
     let down = |zone: &str, servers: [u8; 2]| -> Vec<String> {
         let ns = servers.iter().map(|last| format!("au {zone} 86400 NS ns{last}.{zone}"));
-        ns.chain(servers.iter().map(|last| format!("ad ns{last}.{zone} 86400 A 192.0.2.{last}"))).collect()
+        ns.chain(servers.iter().map(|last| format!("ad ns{last}.{zone} 86400 A 192.0.2.{last}")))
+            .collect()
     };
     let (to_test, to_example) = (down("test.", [2, 5]), down("example.test.", [3, 6]));
     let to_test: Vec<&str> = to_test.iter().map(String::as_str).collect();
@@ -90,8 +99,9 @@ fn where_everybody_falls_silent_clients_are_told_in_time() {
     world.silence();
     world.take_sent();
     let client = [198, 51, 100, 1].into();
-    let waited: Vec<u32> =
-        (50..150).map(|number| world.submit(&format!("n{number}.test. A"), client).unwrap()).collect();
+    let waited: Vec<u32> = (50..150)
+        .map(|number| world.submit(&format!("n{number}.test. A"), client).unwrap())
+        .collect();
     world.run();
     for waiter in waited {
         let answer = world.answer_to(waiter).unwrap();
@@ -111,14 +121,18 @@ fn one_of_two_servers_may_be_dead() {
     assert!(to_dead <= 40, "{to_dead} queries to a server that is dead");
 }
 
-/// Names of example. at .2, which answers, and of attack. at .3, which drops all but those that begin with "ok".
+/// Names of example. at .2, which answers, and of attack. at .3, which drops all but those that
+/// begin with "ok".
 #[test]
 fn a_server_that_drops_what_it_likes_makes_no_other_server_look_lossy() {
     let mut world = World::new(recursion());
     let to_attack: &[&str] = &["au attack. 3600 NS ns.attack.", "ad ns.attack. 3600 A 203.0.113.3"];
-    let to_example: &[&str] = &["au example. 3600 NS ns.example.", "ad ns.example. 3600 A 192.0.2.2"];
+    let to_example: &[&str] =
+        &["au example. 3600 NS ns.example.", "ad ns.example. 3600 A 192.0.2.2"];
     world.serve(1, authority(".", &[("*attack. A", to_attack), ("*example. A", to_example)]));
-    let answer = |query: &Query| Response::to(query).flags(AA).answer(&format!("{} 0 A 198.51.100.1", query.qname));
+    let answer = |query: &Query| {
+        Response::to(query).flags(AA).answer(&format!("{} 0 A 198.51.100.1", query.qname))
+    };
     world.serve(2, Box::new(move |query| Some(answer(query))));
     let mut drops = 0;
     let script = move |query: &Query| {

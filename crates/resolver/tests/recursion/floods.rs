@@ -19,7 +19,8 @@ const FLOOD_MS: u32 = 3_000;
 /// The root at .1, example. at .2, and victim. at .9, where nobody is unless it is served.
 fn world() -> World {
     let mut world = World::with_limits(recursion(), LIMITS);
-    let to_example: &[&str] = &["au example. 86400 NS ns.example.", "ad ns.example. 86400 A 192.0.2.2"];
+    let to_example: &[&str] =
+        &["au example. 86400 NS ns.example.", "ad ns.example. 86400 A 192.0.2.2"];
     let to_victim: &[&str] = &["au victim. 86400 NS ns.victim.", "ad ns.victim. 86400 A 192.0.2.9"];
     world.serve(1, authority(".", &[("*example. A", to_example), ("*victim. A", to_victim)]));
     world.serve(2, authority("example.", &[]));
@@ -51,7 +52,8 @@ fn flood(world: &mut World) -> Seen {
     }
     world.run();
     let answers = waited.iter().filter_map(|waiter| world.answer_to(*waiter.as_ref().ok()?));
-    let in_time = answers.filter(|answer| answer.rcode == Rcode::NXDOMAIN && answer.took_ms <= 100).count();
+    let in_time =
+        answers.filter(|answer| answer.rcode == Rcode::NXDOMAIN && answer.took_ms <= 100).count();
     seen.others = (waited.len(), in_time);
     seen
 }
@@ -67,7 +69,11 @@ fn a_dead_zone_that_is_flooded_has_so_many_inquiries_and_no_more() {
     assert!(seen.shed > 29_000, "{} of 30,000", seen.shed);
     assert!(world.take_sent().iter().filter(|sent| sent.starts_with("9:")).count() < 500);
     let answer = world.resolve("r1.victim. A");
-    assert_eq!((answer.rcode, answer.ede), (Rcode::SERVFAIL, Some(13)), "it failed, and is not asked again at once");
+    assert_eq!(
+        (answer.rcode, answer.ede),
+        (Rcode::SERVFAIL, Some(13)),
+        "it failed, and is not asked again at once"
+    );
 }
 
 #[test]
@@ -84,21 +90,27 @@ fn a_zone_that_answers_fast_gives_way_while_there_is_no_time_to_spare() {
 
 #[test]
 fn a_zone_that_keeps_its_server_waiting_leaves_room_at_others() {
-    let mut world = World::with_limits(recursion(), FetchLimits { per_zone: 1_000, per_server: 30 });
+    let mut world =
+        World::with_limits(recursion(), FetchLimits { per_zone: 1_000, per_server: 30 });
     let to_victim: &[&str] = &["au victim. 86400 NS ns.victim.", "ad ns.victim. 86400 A 192.0.2.9"];
     world.serve(1, authority(".", &[("*victim. A", to_victim)]));
     assert_eq!(world.resolve("first.victim. A").rcode, Rcode::SERVFAIL);
     world.take_sent();
-    let waited: Vec<_> =
-        (0..200).map(|number| world.submit(&format!("r{number}.victim. A"), FLOODER).unwrap()).collect();
+    let waited: Vec<_> = (0..200)
+        .map(|number| world.submit(&format!("r{number}.victim. A"), FLOODER).unwrap())
+        .collect();
     world.run_for(50);
     assert_eq!(world.take_sent().len(), 30);
-    let shed = waited.iter().filter_map(|waiter| world.answer_to(*waiter)).filter(|answer| answer.ede == Some(23));
+    let shed = waited
+        .iter()
+        .filter_map(|waiter| world.answer_to(*waiter))
+        .filter(|answer| answer.ede == Some(23));
     assert_eq!(shed.count(), 170, "they are told at once");
     world.run();
 }
 
-/// F24: random names of fifty zones, so that no zone's limit is reached, and others who ask for names of their own zones.
+/// F24: random names of fifty zones, so that no zone's limit is reached, and others who ask for
+/// names of their own zones.
 #[test]
 fn a_client_that_floods_many_zones_takes_nothing_from_others_while_there_is_no_time_to_spare() {
     let mut world = World::with_limits(recursion(), LIMITS);
@@ -108,11 +120,20 @@ fn a_client_that_floods_many_zones_takes_nothing_from_others_while_there_is_no_t
     let mut zones: Vec<(String, [String; 2])> =
         (0..50).map(|zone| (format!("*z{zone}. A"), down(&format!("z{zone}."), 9))).collect();
     zones.extend((0..20).map(|zone| (format!("*o{zone}. A"), down(&format!("o{zone}."), 9))));
-    let lines: Vec<[&str; 2]> = zones.iter().map(|(_, lines)| [lines[0].as_str(), lines[1].as_str()]).collect();
-    let answers: Vec<(&str, &[&str])> =
-        zones.iter().zip(&lines).map(|((question, _), lines)| (question.as_str(), &lines[..])).collect();
+    let lines: Vec<[&str; 2]> =
+        zones.iter().map(|(_, lines)| [lines[0].as_str(), lines[1].as_str()]).collect();
+    let answers: Vec<(&str, &[&str])> = zones
+        .iter()
+        .zip(&lines)
+        .map(|((question, _), lines)| (question.as_str(), &lines[..]))
+        .collect();
     world.serve(1, authority(".", &answers));
-    world.serve(9, Box::new(|query| Some(Response::to(query).without_flags(RA | RD).flags(AA).rcode(Rcode::NXDOMAIN))));
+    world.serve(
+        9,
+        Box::new(|query| {
+            Some(Response::to(query).without_flags(RA | RD).flags(AA).rcode(Rcode::NXDOMAIN))
+        }),
+    );
     // Where the zones are is known.
     for number in 0..50 {
         world.resolve(&format!("first.z{number}. A"));
@@ -139,11 +160,19 @@ fn a_client_that_floods_many_zones_takes_nothing_from_others_while_there_is_no_t
 
 #[test]
 fn a_name_whose_servers_are_known_is_asked_there_however_much_is_asked_above() {
-    let mut world = World::with_limits(recursion(), FetchLimits { per_zone: 200, per_server: 1_000 });
-    world.serve(1, authority(".", &[("*com. A", &["au com. 3600 NS ns.com.", "ad ns.com. 3600 A 192.0.2.2"])]));
-    let to_bank: &[&str] = &["au bank.com. 3600 NS ns.bank.com.", "ad ns.bank.com. 3600 A 192.0.2.3"];
+    let mut world =
+        World::with_limits(recursion(), FetchLimits { per_zone: 200, per_server: 1_000 });
+    world.serve(
+        1,
+        authority(".", &[("*com. A", &["au com. 3600 NS ns.com.", "ad ns.com. 3600 A 192.0.2.2"])]),
+    );
+    let to_bank: &[&str] =
+        &["au bank.com. 3600 NS ns.bank.com.", "ad ns.bank.com. 3600 A 192.0.2.3"];
     world.serve(2, authority("com.", &[("*bank.com. A", to_bank)]));
-    world.serve(3, authority("bank.com.", &[("www.bank.com. A", &["an www.bank.com. 300 A 198.51.100.3"])]));
+    world.serve(
+        3,
+        authority("bank.com.", &[("www.bank.com. A", &["an www.bank.com. 300 A 198.51.100.3"])]),
+    );
     world.resolve("other.bank.com. A");
     // A restart: what is in the cache stays, what was counted does not.
     world.restart();

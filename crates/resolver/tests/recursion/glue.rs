@@ -1,5 +1,5 @@
-//! Glue that leads nowhere, and names of servers that do not exist: the zone that owns a server's name is asked
-//! for its addresses (RFC 1034 §5.3.3, RFC 2181 §5.4.1).
+//! Glue that leads nowhere, and names of servers that do not exist: the zone that owns a server's
+//! name is asked for its addresses (RFC 1034 §5.3.3, RFC 2181 §5.4.1).
 
 use avocet_resolver::{Recursion, RootServer};
 use avocet_testkit::{Response, name};
@@ -11,12 +11,18 @@ use crate::world::{Answer, World, authority, recursion};
 const TO_OTHER: &[&str] = &["au other. 3600 NS a.other.", "ad a.other. 3600 A 192.0.2.2"];
 const ADDRESS: &str = "answer www.test. 5 A 198.51.100.2";
 
-/// The root at .1 delegates test. to ns.other. with this glue. other. at .2 says that ns.other. is at .3, where
-/// test. is served.
+/// The root at .1 delegates test. to ns.other. with this glue. other. at .2 says that ns.other. is
+/// at .3, where test. is served.
 fn world(recursion: Recursion, glue: &[&str]) -> World {
     let mut world = World::new(recursion);
     let to_test = [&["au test. 3600 NS ns.other."], glue].concat();
-    world.serve(1, authority(".", &[("*test. A", &to_test), ("*other. A", TO_OTHER), ("*other. AAAA", TO_OTHER)]));
+    world.serve(
+        1,
+        authority(
+            ".",
+            &[("*test. A", &to_test), ("*other. A", TO_OTHER), ("*other. AAAA", TO_OTHER)],
+        ),
+    );
     world.serve(2, authority("other.", &[("ns.other. A", &["an ns.other. 3600 A 192.0.2.3"])]));
     world.serve(3, authority("test.", &[("www.test. A", &["an www.test. 5 A 198.51.100.2"])]));
     world
@@ -32,12 +38,21 @@ fn check(world: &mut World) -> Answer {
 
 #[test]
 fn glue_of_a_family_that_is_switched_off_is_replaced_by_an_address_of_the_other_family() {
-    check(&mut world(Recursion { ipv6: false, ..recursion() }, &["ad ns.other. 3600 AAAA 2001:db8::3"]));
-    let hints = vec![RootServer { name: name("a.root.").into(), addresses: vec!["2001:db8::1".parse().unwrap()] }];
+    check(&mut world(
+        Recursion { ipv6: false, ..recursion() },
+        &["ad ns.other. 3600 AAAA 2001:db8::3"],
+    ));
+    let hints = vec![RootServer {
+        name: name("a.root.").into(),
+        addresses: vec!["2001:db8::1".parse().unwrap()],
+    }];
     let mut world = World::new(Recursion { hints, ipv4: false, ..recursion() });
     let to_test: &[&str] = &["au test. 3600 NS ns.other.", "ad ns.other. 3600 A 192.0.2.3"];
     let to_other: &[&str] = &["au other. 3600 NS a.other.", "ad a.other. 3600 AAAA 2001:db8::2"];
-    world.serve_at("2001:db8::1", authority(".", &[("*test. A", to_test), ("*other. AAAA", to_other)]));
+    world.serve_at(
+        "2001:db8::1",
+        authority(".", &[("*test. A", to_test), ("*other. AAAA", to_other)]),
+    );
     let other = authority("other.", &[("ns.other. AAAA", &["an ns.other. 3600 AAAA 2001:db8::3"])]);
     world.serve_at("2001:db8::2", other);
     let test = authority("test.", &[("www.test. A", &["an www.test. 5 A 198.51.100.2"])]);
@@ -94,12 +109,20 @@ fn an_address_of_one_family_that_leads_nowhere_is_not_the_last() {
 /// test. is delegated to servers below `gone` domains that do not exist, and to one that does.
 fn dead_names(recursion: Recursion, gone: usize, server: &str) -> World {
     let mut world = World::new(recursion);
-    let mut to_test: Vec<String> = (0..gone).map(|n| format!("au test. 60 NS ns.gone{n}.{server}")).collect();
+    let mut to_test: Vec<String> =
+        (0..gone).map(|n| format!("au test. 60 NS ns.gone{n}.{server}")).collect();
     to_test.push(format!("au test. 60 NS ns.good.{server}"));
     let to_test: Vec<&str> = to_test.iter().map(String::as_str).collect();
     let to_hosts: &[&str] = &["au hosts. 3600 NS a.hosts.", "ad a.hosts. 3600 A 192.0.2.2"];
-    world.serve(1, authority(".", &[("*test. A", &to_test), ("*hosts. A", to_hosts), ("*hosts. AAAA", to_hosts)]));
-    let (question, good) = (format!("ns.good.{server} A"), format!("an ns.good.{server} 3600 A 192.0.2.3"));
+    world.serve(
+        1,
+        authority(
+            ".",
+            &[("*test. A", &to_test), ("*hosts. A", to_hosts), ("*hosts. AAAA", to_hosts)],
+        ),
+    );
+    let (question, good) =
+        (format!("ns.good.{server} A"), format!("an ns.good.{server} 3600 A 192.0.2.3"));
     world.serve(2, authority("hosts.", &[(&question, &[&good])]));
     world.serve(3, authority("test.", &[("www.test. A", &["an www.test. 5 A 198.51.100.2"])]));
     world
@@ -120,7 +143,8 @@ fn domains_of_servers_that_do_not_exist_hide_no_good_server() {
 
 #[test]
 fn names_that_were_found_not_to_exist_leave_the_next_question_more_room() {
-    let mut world = dead_names(Recursion { qname_minimisation: true, ..recursion() }, 9, "a.b.hosts.");
+    let mut world =
+        dead_names(Recursion { qname_minimisation: true, ..recursion() }, 9, "a.b.hosts.");
     let tries = (0..4).take_while(|_| {
         let answer = world.resolve("www.test. A");
         world.pass(6);
@@ -141,7 +165,12 @@ fn servers_of_zones_that_are_known_are_looked_for_first() {
     world.serve(1, authority(".", &[("*test. A", to_test), ("*other. A", TO_OTHER)]));
     world.serve(2, authority("other.", &[("ns.other. A", &["an ns.other. 3600 A 192.0.2.3"])]));
     let respond = |query: &_| Response::to(query).without_flags(RA | RD).flags(AA);
-    world.serve(3, Box::new(move |query| Some(respond(query).answer(&format!("{} 5 A 198.51.100.2", query.qname)))));
+    world.serve(
+        3,
+        Box::new(move |query| {
+            Some(respond(query).answer(&format!("{} 5 A 198.51.100.2", query.qname)))
+        }),
+    );
     world.resolve("any.other. A");
     world.take_sent();
     world.resolve("www.test. A").check(Rcode::NOERROR, &[ADDRESS]);

@@ -30,11 +30,15 @@ fn a_server_that_always_wants_another_cookie_is_given_up() {
 }
 
 /// Three servers of example. that answer alike.
-fn world_with_three(answer: impl Fn(&Query) -> Vec<u8> + Copy + 'static, change: Recursion) -> World {
+fn world_with_three(
+    answer: impl Fn(&Query) -> Vec<u8> + Copy + 'static,
+    change: Recursion,
+) -> World {
     let mut world = World::new(change);
     let names = ["a", "b", "c"].map(|server| format!("au example. 3600 NS {server}.ns.example."));
     let addresses = [("a", 2), ("b", 3), ("c", 4)];
-    let addresses = addresses.map(|(server, last)| format!("ad {server}.ns.example. 3600 A 192.0.2.{last}"));
+    let addresses =
+        addresses.map(|(server, last)| format!("ad {server}.ns.example. 3600 A 192.0.2.{last}"));
     let down: Vec<&str> = names.iter().chain(&addresses).map(String::as_str).collect();
     world.serve(1, authority(".", &[("*example. A", &down), ("*example. HTTPS", &down)]));
     for last in 2..=4 {
@@ -49,21 +53,30 @@ fn addresses(query: &Query, count: u16) -> Vec<u8> {
     if !query.over_tcp {
         return response.truncated().octets();
     }
-    let record = |number: u16| format!("{} 300 A 10.0.{}.{}", query.qname, number >> 8, number & 0xff);
+    let record =
+        |number: u16| format!("{} 300 A 10.0.{}.{}", query.qname, number >> 8, number & 0xff);
     (0..count).fold(response, |response, number| response.answer(&record(number))).octets()
 }
 
 #[test]
 fn an_rrset_of_too_many_records_is_refused_at_once_and_whoever_has_it() {
-    for (count, rcode) in
-        [(256, Rcode::NOERROR), (257, Rcode::SERVFAIL), (600, Rcode::SERVFAIL), (3_000, Rcode::SERVFAIL)]
-    {
+    for (count, rcode) in [
+        (256, Rcode::NOERROR),
+        (257, Rcode::SERVFAIL),
+        (600, Rcode::SERVFAIL),
+        (3_000, Rcode::SERVFAIL),
+    ] {
         for qname_minimisation in [false, true] {
             let answer = move |query: &Query| addresses(query, count);
-            let mut world = world_with_three(answer, Recursion { qname_minimisation, ..recursion() });
+            let mut world =
+                world_with_three(answer, Recursion { qname_minimisation, ..recursion() });
             let answer = world.resolve("large.example. A");
             assert_eq!(answer.rcode, rcode);
-            let to_example = world.take_sent().into_iter().filter(|sent| !sent.starts_with("1:")).collect::<Vec<_>>();
+            let to_example = world
+                .take_sent()
+                .into_iter()
+                .filter(|sent| !sent.starts_with("1:"))
+                .collect::<Vec<_>>();
             assert_eq!(to_example.len(), 2, "one query and its repetition by TCP: {to_example:?}");
             if rcode == Rcode::SERVFAIL {
                 assert_eq!(answer.ede, Some(Ede::OTHER.0));
@@ -94,7 +107,8 @@ fn malformed_data_is_asked_for_at_one_other_server_and_remembered() {
     assert!(world.take_sent().is_empty());
 }
 
-/// Some say nothing at all where a name has no data: no SOA, not that they serve the zone, and that they recurse.
+/// Some say nothing at all where a name has no data: no SOA, not that they serve the zone, and that
+/// they recurse.
 #[test]
 fn an_empty_reply_of_all_servers_is_no_data_and_a_referral_to_themselves_is_not() {
     let to_itself = "example. 3600 NS a.ns.example.";
@@ -120,7 +134,8 @@ fn an_empty_reply_of_all_servers_is_no_data_and_a_referral_to_themselves_is_not(
 fn an_answer_of_a_server_that_recurses_goes_before_an_empty_reply() {
     let empty = |query: &Query| Response::to(query).without_flags(RD).octets();
     let mut world = world_with_three(empty, recursion());
-    let cached = |query: &Query| Response::to(query).answer("www.example. 60 A 192.0.2.80").octets();
+    let cached =
+        |query: &Query| Response::to(query).answer("www.example. 60 A 192.0.2.80").octets();
     world.serve_octets(3, Box::new(move |query| vec![cached(query)]));
     world.resolve("www.example. A").check(Rcode::NOERROR, &["answer www.example. 60 A 192.0.2.80"]);
 }
@@ -141,7 +156,13 @@ fn a_denial_of_mixed_case_is_asked_for_once_more_in_lower_case() {
     let mut world = world_with_three(finds_lower_case, recursion());
     world.serve(
         1,
-        authority(".", &[("*example. A", &["au example. 3600 NS a.ns.example.", "ad a.ns.example. 3600 A 192.0.2.2"])]),
+        authority(
+            ".",
+            &[(
+                "*example. A",
+                &["au example. 3600 NS a.ns.example.", "ad a.ns.example. 3600 A 192.0.2.2"],
+            )],
+        ),
     );
     let name = "a-name-of-many-letters";
     let address = format!("answer {name}.example. 60 A 192.0.2.80");
@@ -156,7 +177,13 @@ fn a_server_that_denies_lower_case_too_is_not_doubted_again() {
     let mut world = world_with_three(finds_lower_case, recursion());
     world.serve(
         1,
-        authority(".", &[("*example. A", &["au example. 3600 NS a.ns.example.", "ad a.ns.example. 3600 A 192.0.2.2"])]),
+        authority(
+            ".",
+            &[(
+                "*example. A",
+                &["au example. 3600 NS a.ns.example.", "ad a.ns.example. 3600 A 192.0.2.2"],
+            )],
+        ),
     );
     for queries in [3, 1] {
         let answer = world.resolve(&format!("gone-{queries}-with-many-letters.example. A"));

@@ -1,4 +1,5 @@
-//! A copy of the root zone in place of the root's servers (RFC 8806), and copies that are refused (RFC 8976).
+//! A copy of the root zone in place of the root's servers (RFC 8806), and copies that are refused
+//! (RFC 8976).
 
 use std::sync::Arc;
 
@@ -46,7 +47,10 @@ fn zone(setup: &Setup) -> Vec<Wire> {
             (true, "example. 300 NSEC test. NS DS RRSIG NSEC".to_owned()),
         ],
         &[(false, "ns.example. 300 A 192.0.2.2".to_owned())],
-        &[(false, "test. 300 NS ns.example.".to_owned()), (true, "test. 300 NSEC . NS RRSIG NSEC".to_owned())],
+        &[
+            (false, "test. 300 NS ns.example.".to_owned()),
+            (true, "test. 300 NSEC . NS RRSIG NSEC".to_owned()),
+        ],
     ];
     let mut digested = Vec::new();
     let mut records: Vec<Wire> = Vec::new();
@@ -60,26 +64,40 @@ fn zone(setup: &Setup) -> Vec<Wire> {
         }
         here.sort_by(|a, b| (a.1.0, &a.3).cmp(&(b.1.0, &b.3)));
         for (owner, rtype, ttl_secs, data) in &here {
-            digested.extend([&owner[..], &rtype.0.to_be_bytes(), &[0, 1], &ttl_secs.to_be_bytes()].concat());
+            digested.extend(
+                [&owner[..], &rtype.0.to_be_bytes(), &[0, 1], &ttl_secs.to_be_bytes()].concat(),
+            );
             digested.extend([&(data.len() as u16).to_be_bytes(), &data[..]].concat());
         }
         records.extend(here);
     }
-    let hex: String = digest(&SHA384, &digested).as_ref().iter().map(|octet| format!("{octet:02X}")).collect();
+    let hex: String =
+        digest(&SHA384, &digested).as_ref().iter().map(|octet| format!("{octet:02X}")).collect();
     let zonemd = root.sign("an", &format!(". 300 ZONEMD 7 1 1 {hex}"));
     records.extend(zonemd.iter().map(|record| wire(record.strip_prefix("an ").unwrap())));
     records
 }
 
 fn local_root(setup: &Setup, records: &[Wire], now_secs: u64) -> Result<LocalRoot, LocalRootFault> {
-    let lend = |(owner, rtype, ttl_secs, rdata): &'_ Wire| (owner.clone(), *rtype, *ttl_secs, rdata.clone());
+    let lend = |(owner, rtype, ttl_secs, rdata): &'_ Wire| {
+        (owner.clone(), *rtype, *ttl_secs, rdata.clone())
+    };
     let owned: Vec<Wire> = records.iter().map(lend).collect();
     let lent: Vec<ZoneRecord<'_>> = owned
         .iter()
-        .map(|(owner, rtype, ttl_secs, rdata)| ZoneRecord { owner, rtype: *rtype, ttl_secs: *ttl_secs, rdata })
+        .map(|(owner, rtype, ttl_secs, rdata)| ZoneRecord {
+            owner,
+            rtype: *rtype,
+            ttl_secs: *ttl_secs,
+            rdata,
+        })
         .collect();
     let validation = validation(&setup.root);
-    LocalRoot::new(&lent, &validation.anchors, &Context { now_secs: now_secs as u32, policy: validation.policy })
+    LocalRoot::new(
+        &lent,
+        &validation.anchors,
+        &Context { now_secs: now_secs as u32, policy: validation.policy },
+    )
 }
 
 /// A world that has a copy of the root zone until `expires_at_secs`, and a root server at .1.
@@ -102,7 +120,9 @@ fn a_referral_with_its_keys_comes_from_the_copy_and_the_roots_servers_are_not_as
 #[test]
 fn names_that_the_root_does_not_have_are_denied_with_proof() {
     let setup = Setup::new();
-    for (what, rcode) in [("www.nothing. A", Rcode::NXDOMAIN), ("zz. A", Rcode::NXDOMAIN), (". A", Rcode::NOERROR)] {
+    for (what, rcode) in
+        [("www.nothing. A", Rcode::NXDOMAIN), ("zz. A", Rcode::NXDOMAIN), (". A", Rcode::NOERROR)]
+    {
         let mut world = world(&setup, NOW_SECS + 60);
         world.dnssec_ok = true;
         let answer = world.resolve(what);
@@ -118,10 +138,17 @@ fn data_of_the_root_and_ds_records_of_its_children_come_from_the_copy() {
     let mut world = world(&setup, NOW_SECS + 60);
     for what in [". SOA", ". NS", ". DNSKEY", "example. DS"] {
         let answer = world.resolve(what);
-        assert!(answer.authentic && answer.rcode == Rcode::NOERROR && answer.records.len() == 1, "{what}: {answer:?}");
+        assert!(
+            answer.authentic && answer.rcode == Rcode::NOERROR && answer.records.len() == 1,
+            "{what}: {answer:?}"
+        );
     }
     let denied = world.resolve("test. DS");
-    assert_eq!((denied.rcode, denied.authentic), (Rcode::NOERROR, true), "that it has none is proven");
+    assert_eq!(
+        (denied.rcode, denied.authentic),
+        (Rcode::NOERROR, true),
+        "that it has none is proven"
+    );
     assert_eq!(world.take_sent(), Vec::<String>::new());
 }
 
@@ -153,7 +180,10 @@ fn a_copy_may_have_types_that_nobody_knows() {
 fn a_copy_that_has_expired_is_not_used() {
     let mut world = world(&Setup::new(), NOW_SECS);
     assert!(world.resolve("www.example. A").authentic);
-    assert!(world.take_sent().iter().any(|sent| sent.starts_with("1: ")), "the root's servers are asked");
+    assert!(
+        world.take_sent().iter().any(|sent| sent.starts_with("1: ")),
+        "the root's servers are asked"
+    );
 }
 
 #[test]
@@ -176,7 +206,10 @@ fn a_copy_that_was_changed_or_is_out_of_its_time_is_refused() {
         assert_eq!(local_root(&setup, &longer, NOW_SECS).is_ok(), is_digest, "the TTL of {rtype}");
     }
     let late = refused(&whole, NOW_SECS + 2 * 86_400);
-    assert!(matches!(late, LocalRootFault::Digest(Fault::Unverified(_, Reason::SignatureExpired))), "{late:?}");
+    assert!(
+        matches!(late, LocalRootFault::Digest(Fault::Unverified(_, Reason::SignatureExpired))),
+        "{late:?}"
+    );
     let mut other = Setup::new();
     other.root = other.example;
     other.example = Setup::new().example;

@@ -15,8 +15,14 @@ const ZONE: &[u8] = b"\x03lan\x00";
 
 impl OwnNames for Lan {
     fn find<'a>(&'a self, sought: &Sought<'a>) -> Option<Own<'a>> {
-        let set =
-            |rtype, data| Some(Own::Set(OwnSet { owner: sought.qname, rtype, ttl_secs: 30, data: Data::One(data) }));
+        let set = |rtype, data| {
+            Some(Own::Set(OwnSet {
+                owner: sought.qname,
+                rtype,
+                ttl_secs: 30,
+                data: Data::One(data),
+            }))
+        };
         if *sought.qname == name("nas.lan.") && sought.qtype == Rtype::A {
             return set(Rtype::A, &[192, 168, 1, 5]);
         }
@@ -48,7 +54,8 @@ fn check(world: &mut World, what: &str, rcode: Rcode, records: &[&str]) {
         answer.check(rcode, records);
         assert!(!answer.authentic, "nobody signed it");
     }
-    let leaks = world.take_sent().into_iter().filter(|sent| sent.contains("lan.")).collect::<Vec<_>>();
+    let leaks =
+        world.take_sent().into_iter().filter(|sent| sent.contains("lan.")).collect::<Vec<_>>();
     assert!(leaks.is_empty(), "{leaks:?}");
 }
 
@@ -57,7 +64,10 @@ fn own_names_behind_aliases_of_others_are_answered_here() {
     let answers: &[(&str, &[&str])] = &[
         ("nas.example. A", &["an nas.example. 60 CNAME nas.lan.", "an nas.lan. 60 A 203.0.113.66"]),
         ("gone.example. A", &["an gone.example. 60 CNAME gone.lan."]),
-        ("a.branch.example. A", &["an branch.example. 60 DNAME lan.", "an a.branch.example. 60 CNAME a.lan."]),
+        (
+            "a.branch.example. A",
+            &["an branch.example. 60 DNAME lan.", "an a.branch.example. 60 CNAME a.lan."],
+        ),
         ("round.example. A", &["an round.example. 60 CNAME out.lan."]),
         ("www.example. A", &["an www.example. 60 A 192.0.2.80"]),
         ("loop.example. A", &["an loop.example. 60 CNAME out.lan."]),
@@ -65,9 +75,20 @@ fn own_names_behind_aliases_of_others_are_answered_here() {
     let mut world = world(recursion(), answers);
     let soa = "authority lan. 60 SOA lan. nobody.invalid. 1 3600 1200 604800 60";
     let alias = "answer nas.example. 60 CNAME nas.lan.";
-    check(&mut world, "nas.example. A", Rcode::NOERROR, &[alias, "answer nas.lan. 30 A 192.168.1.5"]);
-    check(&mut world, "gone.example. A", Rcode::NXDOMAIN, &["answer gone.example. 60 CNAME gone.lan.", soa]);
-    let by_dname = ["answer branch.example. 60 DNAME lan.", "answer a.branch.example. 60 CNAME a.lan.", soa];
+    check(
+        &mut world,
+        "nas.example. A",
+        Rcode::NOERROR,
+        &[alias, "answer nas.lan. 30 A 192.168.1.5"],
+    );
+    check(
+        &mut world,
+        "gone.example. A",
+        Rcode::NXDOMAIN,
+        &["answer gone.example. 60 CNAME gone.lan.", soa],
+    );
+    let by_dname =
+        ["answer branch.example. 60 DNAME lan.", "answer a.branch.example. 60 CNAME a.lan.", soa];
     check(&mut world, "a.branch.example. A", Rcode::NXDOMAIN, &by_dname);
     let round = [
         "answer round.example. 60 CNAME out.lan.",
@@ -79,7 +100,8 @@ fn own_names_behind_aliases_of_others_are_answered_here() {
 
 #[test]
 fn an_own_alias_that_leads_back_is_a_loop() {
-    let mut world = world(recursion(), &[("www.example. A", &["an www.example. 60 CNAME out.lan."])]);
+    let mut world =
+        world(recursion(), &[("www.example. A", &["an www.example. 60 CNAME out.lan."])]);
     let answer = world.resolve("www.example. A");
     assert_eq!(answer.rcode, Rcode::SERVFAIL);
     assert!(world.take_sent().iter().all(|sent| !sent.contains("lan.")));
@@ -88,8 +110,13 @@ fn an_own_alias_that_leads_back_is_a_loop() {
 #[test]
 fn servers_in_an_own_zone_are_not_looked_for() {
     let mut world = World::with_own_names(recursion(), Lan);
-    world
-        .serve(1, authority(".", &[("*example. A", &["au example. 3600 NS nas.lan.", "au example. 3600 NS ns.lan."])]));
+    world.serve(
+        1,
+        authority(
+            ".",
+            &[("*example. A", &["au example. 3600 NS nas.lan.", "au example. 3600 NS ns.lan."])],
+        ),
+    );
     assert_eq!(world.resolve("www.example. A").rcode, Rcode::SERVFAIL);
     assert_eq!(world.take_sent(), ["1: www.example. A"]);
 }
@@ -100,17 +127,25 @@ fn a_signed_alias_to_an_own_name_makes_nothing_authentic() {
     let zone: &Zone = &setup.example;
     let alias = lines(&[zone.sign("an", "nas.example. 300 CNAME nas.lan.")]);
     let keys = lines(&[zone.sign("an", &zone.dnskey())]);
-    let mut world = World::with_own_names(Recursion { validation: Some(validation(&setup.root)), ..recursion() }, Lan);
+    let mut world = World::with_own_names(
+        Recursion { validation: Some(validation(&setup.root)), ..recursion() },
+        Lan,
+    );
     world.wall_secs = NOW_SECS;
     world.serve(1, setup.root_script());
     world.serve(2, served("example.", &[("example. DNSKEY", &keys), ("nas.example. A", &alias)]));
     for turn in ["miss", "hit"] {
         let answer = world.resolve("nas.example. A");
-        let records = ["answer nas.example. 300 CNAME nas.lan.", "answer nas.lan. 30 A 192.168.1.5"];
+        let records =
+            ["answer nas.example. 300 CNAME nas.lan.", "answer nas.lan. 30 A 192.168.1.5"];
         answer.check(Rcode::NOERROR, &records);
         assert!(!answer.authentic, "{turn}");
     }
     world.dnssec_ok = true;
     let answer = world.resolve("nas.example. A");
-    assert_eq!((answer.records.len(), answer.authentic), (3, false), "with the signature of the alias");
+    assert_eq!(
+        (answer.records.len(), answer.authentic),
+        (3, false),
+        "with the signature of the alias"
+    );
 }

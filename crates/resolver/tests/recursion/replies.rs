@@ -81,7 +81,8 @@ fn below(number: u16, pointer: [u8; 2]) -> Vec<u8> {
 /// RRSIG data that covers a type and is of no key.
 fn signature(covered: u16, number: u16) -> Vec<u8> {
     let fixed = [15, 1, 0, 0, 1, 44, 0x7f, 0, 0, 0, 0x60, 0, 0, 0];
-    [&covered.to_be_bytes()[..], &fixed, &number.to_be_bytes(), &[0], &number.to_be_bytes()].concat()
+    [&covered.to_be_bytes()[..], &fixed, &number.to_be_bytes(), &[0], &number.to_be_bytes()]
+        .concat()
 }
 
 /// A reply to a query, by the number of replies that were given before.
@@ -108,7 +109,9 @@ fn denial_with_many_records_at_one_name(query: &Query, _: usize) -> Message {
 fn denial_with_many_signatures(query: &Query, _: usize) -> Message {
     let mut message = Message::to(query, AA);
     message.add(AUTHORITY, (&above(query, labels(query) - 1), 6), SOA);
-    message.fill(AUTHORITY, 46, |number| (below(number / 2, QNAME), signature(47 + number % 2 * 3, number)));
+    message.fill(AUTHORITY, 46, |number| {
+        (below(number / 2, QNAME), signature(47 + number % 2 * 3, number))
+    });
     message
 }
 
@@ -146,13 +149,17 @@ fn referral_with_much_glue(query: &Query, _: usize) -> Message {
     for number in 0..1_000 {
         message.add(AUTHORITY, (&zone, 2), &below(number, zone));
     }
-    message.fill(ADDITIONAL, 1, |number| (below(number % 13, zone), [&[10, 0][..], &number.to_be_bytes()].concat()));
+    message.fill(ADDITIONAL, 1, |number| {
+        (below(number % 13, zone), [&[10, 0][..], &number.to_be_bytes()].concat())
+    });
     message
 }
 
 fn many_addresses(query: &Query, _: usize) -> Message {
     let mut message = Message::to(query, AA);
-    message.fill(ANSWER, 1, |number| (QNAME.to_vec(), [&[198, 51][..], &number.to_be_bytes()].concat()));
+    message.fill(ANSWER, 1, |number| {
+        (QNAME.to_vec(), [&[198, 51][..], &number.to_be_bytes()].concat())
+    });
     message
 }
 
@@ -164,7 +171,9 @@ fn as_many_addresses_as_are_taken_and_extras(query: &Query, _: usize) -> Message
     for number in 0..1_000 {
         message.add(AUTHORITY, (&QNAME, 2), &below(number, QNAME));
     }
-    message.fill(ADDITIONAL, 1, |number| (below(number, QNAME), [&[198, 51][..], &number.to_be_bytes()].concat()));
+    message.fill(ADDITIONAL, 1, |number| {
+        (below(number, QNAME), [&[198, 51][..], &number.to_be_bytes()].concat())
+    });
     message
 }
 
@@ -206,7 +215,8 @@ fn malformed_names_at_the_end_of_chains(query: &Query, _: usize) -> Message {
     message
 }
 
-/// Adds a record of a private type whose data is `end` and a chain of pointers to it. Returns a pointer to the last.
+/// Adds a record of a private type whose data is `end` and a chain of pointers to it. Returns a
+/// pointer to the last.
 fn add_chain(message: &mut Message, end: &[u8]) -> [u8; 2] {
     let start = (message.octets.len() + QNAME.len() + 10) as u16;
     let (mut data, mut previous) = (end.to_vec(), start);

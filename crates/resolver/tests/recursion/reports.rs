@@ -13,8 +13,8 @@ fn is_report(sent: &str) -> bool {
     sent.contains(" _er.")
 }
 
-/// A world in which the servers of example. name somebody, and answer without signatures. The agent is at .3, whose zone
-/// the root does not sign.
+/// A world in which the servers of example. name somebody, and answer without signatures. The agent
+/// is at .3, whose zone the root does not sign.
 fn world(recursion: Recursion, agent: Script) -> World {
     let mut setup = Setup::new();
     setup.www.truncate(1);
@@ -24,10 +24,19 @@ fn world(recursion: Recursion, agent: Script) -> World {
     let [nsec, rrsig] = &unsigned;
     let mut root = setup.root_script();
     let down = [nsec, rrsig, "au test. 300 NS ns.test.", "ad ns.test. 300 A 192.0.2.3"];
-    let mut to_test = authority(".", &[("*test. A", &down), ("*test. TXT", &down), ("*test. NS", &down)]);
-    world.serve(1, Box::new(move |query| if query.qname.ends_with("test.") { to_test(query) } else { root(query) }));
+    let mut to_test =
+        authority(".", &[("*test. A", &down), ("*test. TXT", &down), ("*test. NS", &down)]);
+    world.serve(
+        1,
+        Box::new(
+            move |query| if query.qname.ends_with("test.") { to_test(query) } else { root(query) },
+        ),
+    );
     let mut example = setup.example_script();
-    world.serve(2, Box::new(move |query| example(query).map(|response| response.agent("agent.test."))));
+    world.serve(
+        2,
+        Box::new(move |query| example(query).map(|response| response.agent("agent.test."))),
+    );
     world.serve(3, agent);
     world
 }
@@ -51,7 +60,10 @@ fn an_error_is_reported_once_to_whom_the_servers_of_the_zone_name() {
     world.pass(200);
     assert_eq!(world.resolve("www.example. A").rcode, Rcode::SERVFAIL);
     let again = world.take_sent();
-    assert!(!again.is_empty() && !again.iter().any(|sent| is_report(sent)), "the cache has the report: {again:?}");
+    assert!(
+        !again.is_empty() && !again.iter().any(|sent| is_report(sent)),
+        "the cache has the report: {again:?}"
+    );
 }
 
 #[test]
@@ -67,6 +79,10 @@ fn a_report_that_fails_is_not_reported_and_does_not_go_in_a_circle() {
     let mut world = world(reporting(), Box::new(|_| None));
     assert_eq!(world.resolve("www.example. A").rcode, Rcode::SERVFAIL);
     let sent = world.take_sent();
-    let names = sent.iter().filter(|sent| is_report(sent)).filter_map(|sent| sent.split(' ').nth(1));
-    assert!(sent.len() < 64 && names.into_iter().all(|name| name.matches("_er.").count() == 2), "{sent:?}");
+    let names =
+        sent.iter().filter(|sent| is_report(sent)).filter_map(|sent| sent.split(' ').nth(1));
+    assert!(
+        sent.len() < 64 && names.into_iter().all(|name| name.matches("_er.").count() == 2),
+        "{sent:?}"
+    );
 }

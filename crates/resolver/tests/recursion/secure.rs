@@ -6,7 +6,9 @@ use avocet_cache::ReadAt;
 use avocet_dnssec::Policy;
 use avocet_dnssec::anchor::{Anchor, Anchors};
 use avocet_dnssec::negative::{NegativeAnchor, NegativeAnchors};
-use avocet_resolver::{Answers, Assembled, Assembler, Plan, Recursion, StubZone, Validation, Wanted};
+use avocet_resolver::{
+    Answers, Assembled, Assembler, Plan, Recursion, StubZone, Validation, Wanted,
+};
 use avocet_testkit::{name, question};
 use avocet_wire::suffix::SuffixMap;
 use avocet_wire::{NameBuf, Rcode, Rtype, rdata};
@@ -63,13 +65,18 @@ impl Zone {
     /// The record "OWNER TTL TYPE DATA" and its signature, for this section.
     pub(crate) fn sign(&self, section: &str, record: &str) -> [String; 2] {
         let mut fields = record.splitn(4, ' ');
-        let (owner, ttl, mnemonic, text) =
-            (fields.next().unwrap(), fields.next().unwrap(), fields.next().unwrap(), fields.next().unwrap());
+        let (owner, ttl, mnemonic, text) = (
+            fields.next().unwrap(),
+            fields.next().unwrap(),
+            fields.next().unwrap(),
+            fields.next().unwrap(),
+        );
         let rtype = rdata::from_mnemonic(mnemonic).unwrap();
         let ttl_secs: u32 = ttl.parse().unwrap();
         let mut data = Vec::new();
         rdata::parse(rtype, text, &[0], &mut data).unwrap();
-        let labels = owner.split('.').filter(|label| !label.is_empty() && *label != "*").count() as u8;
+        let labels =
+            owner.split('.').filter(|label| !label.is_empty() && *label != "*").count() as u8;
         let mut rrsig = rtype.to_be_bytes().to_vec();
         rrsig.extend([ED25519, labels]);
         rrsig.extend(ttl_secs.to_be_bytes());
@@ -77,7 +84,8 @@ impl Zone {
         rrsig.extend((self.expires_at_secs as u32 - 86_400 * 2).to_be_bytes());
         rrsig.extend(self.tag().to_be_bytes());
         rrsig.extend(name(self.apex));
-        let fixed = [&name(owner)[..], &rtype.to_be_bytes(), &[0, 1], &ttl_secs.to_be_bytes()].concat();
+        let fixed =
+            [&name(owner)[..], &rtype.to_be_bytes(), &[0, 1], &ttl_secs.to_be_bytes()].concat();
         let signed = [&rrsig[..], &fixed, &(data.len() as u16).to_be_bytes(), &data].concat();
         rrsig.extend(self.key.sign(&signed).as_ref());
         let rrsig = rdata::display(Rtype::RRSIG.0, &rrsig).to_string();
@@ -114,8 +122,10 @@ impl Setup {
     pub(crate) fn new() -> Self {
         let (root, example) = (Zone::new("."), Zone::new("example."));
         let soa = "example. 300 SOA ns.example. host.example. 1 2 3 4 300";
-        let nothing =
-            [example.sign("au", soa), example.sign("au", "example. 300 NSEC www.example. NS SOA RRSIG NSEC DNSKEY")];
+        let nothing = [
+            example.sign("au", soa),
+            example.sign("au", "example. 300 NSEC www.example. NS SOA RRSIG NSEC DNSKEY"),
+        ];
         Self {
             delegation: lines(&[root.sign("au", &example.ds())]),
             www: lines(&[example.sign("an", "www.example. 300 A 198.51.100.1")]),
@@ -151,17 +161,24 @@ impl Setup {
     /// What the server of example. says.
     pub(crate) fn example_script(&self) -> Script {
         let keys = lines(&[self.example.sign("an", &self.example.dnskey())]);
-        let answers: &[(&str, &[String])] =
-            &[("example. DNSKEY", &keys), ("www.example. A", &self.www), ("nothing.example. A", &self.nothing)];
+        let answers: &[(&str, &[String])] = &[
+            ("example. DNSKEY", &keys),
+            ("www.example. A", &self.www),
+            ("nothing.example. A", &self.nothing),
+        ];
         served("example.", answers)
     }
 }
 
-/// As [`authority`]; what has only an authority section is a denial, and what is called nothing does not exist.
+/// As [`authority`]; what has only an authority section is a denial, and what is called nothing
+/// does not exist.
 pub(crate) fn served(zone: &str, answers: &[(&str, &[String])]) -> Script {
-    let borrowed: Vec<(&str, Vec<&str>)> =
-        answers.iter().map(|(question, lines)| (*question, lines.iter().map(String::as_str).collect())).collect();
-    let borrowed: Vec<(&str, &[&str])> = borrowed.iter().map(|(question, lines)| (*question, &lines[..])).collect();
+    let borrowed: Vec<(&str, Vec<&str>)> = answers
+        .iter()
+        .map(|(question, lines)| (*question, lines.iter().map(String::as_str).collect()))
+        .collect();
+    let borrowed: Vec<(&str, &[&str])> =
+        borrowed.iter().map(|(question, lines)| (*question, &lines[..])).collect();
     let mut script = authority(zone, &borrowed);
     let zone = zone.to_owned();
     Box::new(move |query| {
@@ -181,7 +198,10 @@ fn a_signed_answer_is_secure_and_stays_so_in_the_cache() {
     answer.check(Rcode::NOERROR, &["answer www.example. 300 A 198.51.100.1"]);
     assert!(answer.authentic);
     let sent = world.take_sent();
-    assert_eq!(sent, ["1: www.example. A", "2: example. DNSKEY", "2: www.example. A", "1: . DNSKEY"]);
+    assert_eq!(
+        sent,
+        ["1: www.example. A", "2: example. DNSKEY", "2: www.example. A", "1: . DNSKEY"]
+    );
     world.dnssec_ok = true;
     let answer = world.resolve("www.example. A");
     assert!(answer.authentic);
@@ -239,10 +259,14 @@ fn an_expired_signature_is_bogus() {
 fn a_shortened_name_that_is_proven_not_to_exist_denies_what_is_below_it() {
     let setup = Setup::new();
     let validation = Some(validation(&setup.root));
-    let mut world = setup.world_with(Recursion { validation, qname_minimisation: true, ..recursion() });
+    let mut world =
+        setup.world_with(Recursion { validation, qname_minimisation: true, ..recursion() });
     let answer = world.resolve("a.nothing.example. A");
     assert_eq!((answer.rcode, answer.authentic), (Rcode::NXDOMAIN, true));
-    assert!(!world.take_sent().iter().any(|sent| sent.contains("a.nothing.example.")), "nobody learns the whole name");
+    assert!(
+        !world.take_sent().iter().any(|sent| sent.contains("a.nothing.example.")),
+        "nobody learns the whole name"
+    );
 }
 
 /// A world where alias.example. leads to www.example., and its server says this behind it.
@@ -268,7 +292,10 @@ fn what_stands_behind_an_alias_of_a_signed_zone_is_used_if_it_verifies() {
     answer.check(Rcode::NOERROR, &BEHIND_ALIAS);
     assert!(answer.authentic);
     let sent = world.take_sent();
-    assert_eq!(sent, ["1: alias.example. A", "2: example. DNSKEY", "2: alias.example. A", "1: . DNSKEY"]);
+    assert_eq!(
+        sent,
+        ["1: alias.example. A", "2: example. DNSKEY", "2: alias.example. A", "1: . DNSKEY"]
+    );
     assert!(world.resolve("www.example. A").authentic);
     assert_eq!(world.take_sent(), Vec::<String>::new());
 }
@@ -308,7 +335,11 @@ fn one_proof_serves_an_expanded_alias_and_the_denial_behind_it() {
         2,
         Box::new(move |query| {
             let response = script(query)?;
-            Some(if query.qname.starts_with("q.") { response.rcode(Rcode::NXDOMAIN) } else { response })
+            Some(if query.qname.starts_with("q.") {
+                response.rcode(Rcode::NXDOMAIN)
+            } else {
+                response
+            })
         }),
     );
     world.dnssec_ok = true;
@@ -331,8 +362,11 @@ fn a_denial_of_the_cache_that_does_not_verify_is_asked_for_again() {
     let setup = Setup::new();
     let mut world = setup.world(|_| {});
     let keys = lines(&[setup.example.sign("an", &setup.example.dnskey())]);
-    let denied: &[(&str, &[String])] =
-        &[("example. DNSKEY", &keys), ("nothing.example. A", &setup.nothing), ("nothing.example. DS", &setup.nothing)];
+    let denied: &[(&str, &[String])] = &[
+        ("example. DNSKEY", &keys),
+        ("nothing.example. A", &setup.nothing),
+        ("nothing.example. DS", &setup.nothing),
+    ];
     world.serve(2, served("example.", &[("nothing.example. A", &setup.nothing[..1])]));
     world.checking_disabled = true;
     assert_eq!(world.resolve("nothing.example. A").rcode, Rcode::NXDOMAIN);
@@ -412,8 +446,11 @@ fn what_data_was_not_validated_for_is_told_beside_it_from_the_cache_too() {
         let at = ReadAt { now: world.now_secs(), stale_window: 0 };
         let question = question(what);
         let wanted = Wanted { question: &question, dnssec_ok: true, checking_disabled: false, at };
-        let assembled = Assembler::default().assemble(&plan, &world.rrsets, &wanted, &mut Answers::default());
-        let Assembled::Complete { resolved, .. } = assembled else { panic!("{what} is in the cache") };
+        let assembled =
+            Assembler::default().assemble(&plan, &world.rrsets, &wanted, &mut Answers::default());
+        let Assembled::Complete { resolved, .. } = assembled else {
+            panic!("{what} is in the cache")
+        };
         assert_eq!(resolved.ede.map(|(ede, _)| ede.0), Some(2), "{what}");
     }
 }
@@ -422,7 +459,10 @@ fn what_data_was_not_validated_for_is_told_beside_it_from_the_cache_too() {
 fn below_a_negative_anchor_nothing_is_validated() {
     let mut setup = Setup::new();
     setup.www[0] = setup.www[0].replace("198.51.100.1", "203.0.113.66");
-    let negative = NegativeAnchor { name: NameBuf::from_wire(&name("example.")).unwrap(), expires_at_secs: None };
+    let negative = NegativeAnchor {
+        name: NameBuf::from_wire(&name("example.")).unwrap(),
+        expires_at_secs: None,
+    };
     let mut world = setup.world(|validation| validation.negative.insert(negative).unwrap());
     let answer = world.resolve("www.example. A");
     assert_eq!((answer.rcode, answer.authentic), (Rcode::NOERROR, false));
@@ -432,7 +472,8 @@ fn below_a_negative_anchor_nothing_is_validated() {
 fn names_in_a_proven_gap_are_denied_without_asking() {
     let setup = Setup::new();
     let validation = Some(validation(&setup.root));
-    let mut world = setup.world_with(Recursion { aggressive_nsec: true, validation, ..recursion() });
+    let mut world =
+        setup.world_with(Recursion { aggressive_nsec: true, validation, ..recursion() });
     world.resolve("nothing.example. A");
     world.take_sent();
     let answer = world.resolve("other.example. TXT");
@@ -454,16 +495,22 @@ fn world_with_iot(by: By, validation: Validation) -> World {
     let root = Zone::new(".");
     let server = SocketAddr::from(([192, 0, 2, 8], 53));
     let (rules, stubs) = match by {
-        By::Stub => (Vec::new(), vec![StubZone { zone: name("iot.lan.").into(), servers: vec![server] }]),
+        By::Stub => {
+            (Vec::new(), vec![StubZone { zone: name("iot.lan.").into(), servers: vec![server] }])
+        }
         By::Forward => (vec![rule("iot.lan.", 8)], Vec::new()),
     };
-    let recursion = Recursion { validation: Some(validation), stubs, aggressive_nsec: true, ..recursion() };
-    let mut world = World::with_plan(7, Plan::new(rules, settings()).unwrap().with_recursion(recursion));
+    let recursion =
+        Recursion { validation: Some(validation), stubs, aggressive_nsec: true, ..recursion() };
+    let mut world =
+        World::with_plan(7, Plan::new(rules, settings()).unwrap().with_recursion(recursion));
     world.wall_secs = NOW_SECS;
     let keys = lines(&[root.sign("an", &root.dnskey())]);
     let soa = ". 300 SOA ns.test. host.test. 1 2 3 4 300";
-    let denied = lines(&[root.sign("au", soa), root.sign("au", ". 300 NSEC net. NS SOA RRSIG NSEC DNSKEY")]);
-    let mut script = served(".", &[(". DNSKEY", &keys), ("*lan. A", &denied), ("*lan. DS", &denied)]);
+    let denied =
+        lines(&[root.sign("au", soa), root.sign("au", ". 300 NSEC net. NS SOA RRSIG NSEC DNSKEY")]);
+    let mut script =
+        served(".", &[(". DNSKEY", &keys), ("*lan. A", &denied), ("*lan. DS", &denied)]);
     world.serve(
         1,
         Box::new(move |query| {
@@ -471,7 +518,10 @@ fn world_with_iot(by: By, validation: Validation) -> World {
             Some(if query.qname == "." { response } else { response.rcode(Rcode::NXDOMAIN) })
         }),
     );
-    world.serve(8, authority("iot.lan.", &[("tv.iot.lan. A", &["an tv.iot.lan. 60 A 192.168.1.9"])]));
+    world.serve(
+        8,
+        authority("iot.lan.", &[("tv.iot.lan. A", &["an tv.iot.lan. 60 A 192.168.1.9"])]),
+    );
     world
 }
 
@@ -502,8 +552,8 @@ fn a_private_zone_that_the_root_denies_is_not_validated() {
 fn a_private_zone_with_a_trust_anchor_is_validated() {
     let iot = Zone::new("iot.lan.");
     let mut validation = validation(&Zone::new("."));
-    let anchors =
-        [".", "iot.lan."].map(|zone| Anchor::parse(&Zone::new(zone).ds().replacen(" 300 ", " IN ", 1)).unwrap());
+    let anchors = [".", "iot.lan."]
+        .map(|zone| Anchor::parse(&Zone::new(zone).ds().replacen(" 300 ", " IN ", 1)).unwrap());
     validation.anchors = Anchors::of(anchors.into());
     validation.private = [(name("iot.lan.").into(), ())].into_iter().collect();
     let mut world = world_with_iot(By::Stub, validation);
@@ -512,7 +562,10 @@ fn a_private_zone_with_a_trust_anchor_is_validated() {
     let forged = ["an pc.iot.lan. 60 A 192.168.1.66".to_owned()];
     world.serve(
         8,
-        served("iot.lan.", &[("iot.lan. DNSKEY", &keys), ("tv.iot.lan. A", &tv), ("pc.iot.lan. A", &forged)]),
+        served(
+            "iot.lan.",
+            &[("iot.lan. DNSKEY", &keys), ("tv.iot.lan. A", &tv), ("pc.iot.lan. A", &forged)],
+        ),
     );
     assert!(world.resolve("tv.iot.lan. A").authentic);
     assert_eq!(world.resolve("pc.iot.lan. A").rcode, Rcode::SERVFAIL);

@@ -25,7 +25,11 @@ fn names_below_one_that_does_not_exist_cost_a_query_each() {
     assert!(sent.len() <= 23, "{} queries: {sent:?}", sent.len());
     world.pass(301);
     world.resolve("later.gone.example. A");
-    assert_eq!(world.take_sent(), ["2: gone.example. A", "2: later.gone.example. A"], "the denial has its TTL");
+    assert_eq!(
+        world.take_sent(),
+        ["2: gone.example. A", "2: later.gone.example. A"],
+        "the denial has its TTL"
+    );
 }
 
 #[test]
@@ -34,9 +38,14 @@ fn a_server_that_denies_what_only_leads_to_others_is_shown_the_whole_name() {
     let mut zone = authority("example.", &[]);
     let www: &[&str] = &["an www.a.example. 60 A 198.51.100.1"];
     let mut known = authority("example.", &[("www.a.example. A", www)]);
-    world.serve(2, Box::new(move |query| if query.qname == "a.example." { zone(query) } else { known(query) }));
+    world.serve(
+        2,
+        Box::new(move |query| if query.qname == "a.example." { zone(query) } else { known(query) }),
+    );
     for _ in 0..2 {
-        world.resolve("www.a.example. A").check(Rcode::NOERROR, &["answer www.a.example. 60 A 198.51.100.1"]);
+        world
+            .resolve("www.a.example. A")
+            .check(Rcode::NOERROR, &["answer www.a.example. 60 A 198.51.100.1"]);
         world.pass(61);
     }
     assert_eq!(world.take_sent().last().unwrap(), "2: www.a.example. A");
@@ -48,8 +57,12 @@ fn the_name_of_a_server_is_shown_whole_where_nothing_else_helps() {
     let to_test: &[&str] = &["au test. 60 NS ns.a.example."];
     world.serve(1, authority(".", &[("*example. A", TO_EXAMPLE), ("*test. A", to_test)]));
     let mut zone = authority("example.", &[]);
-    let mut known = authority("example.", &[("ns.a.example. A", &["an ns.a.example. 60 A 192.0.2.3"])]);
-    world.serve(2, Box::new(move |query| if query.qname == "a.example." { zone(query) } else { known(query) }));
+    let mut known =
+        authority("example.", &[("ns.a.example. A", &["an ns.a.example. 60 A 192.0.2.3"])]);
+    world.serve(
+        2,
+        Box::new(move |query| if query.qname == "a.example." { zone(query) } else { known(query) }),
+    );
     world.serve(3, authority("test.", &[("www.test. A", &["an www.test. 60 A 198.51.100.1"])]));
     world.resolve("www.test. A").check(Rcode::NOERROR, &["answer www.test. 60 A 198.51.100.1"]);
 }
@@ -57,8 +70,12 @@ fn the_name_of_a_server_is_shown_whole_where_nothing_else_helps() {
 #[test]
 fn a_server_that_keeps_silent_for_shortened_names_is_shown_the_whole_name() {
     let mut world = world();
-    let mut zone = authority("example.", &[("www.a.example. A", &["an www.a.example. 60 A 198.51.100.1"])]);
-    world.serve(2, Box::new(move |query| (query.qname != "a.example.").then(|| zone(query)).flatten()));
+    let mut zone =
+        authority("example.", &[("www.a.example. A", &["an www.a.example. 60 A 198.51.100.1"])]);
+    world.serve(
+        2,
+        Box::new(move |query| (query.qname != "a.example.").then(|| zone(query)).flatten()),
+    );
     let answer = world.resolve("www.a.example. A");
     answer.check(Rcode::NOERROR, &["answer www.a.example. 60 A 198.51.100.1"]);
     assert!(answer.took_ms <= 1_300, "{} ms", answer.took_ms);
@@ -66,7 +83,8 @@ fn a_server_that_keeps_silent_for_shortened_names_is_shown_the_whole_name() {
     assert!(sent.len() <= 4, "{sent:?}");
 }
 
-/// RFC 8020 §2 is about NXDOMAIN: where the proof says that the name has others below it, it denies none of them.
+/// RFC 8020 §2 is about NXDOMAIN: where the proof says that the name has others below it, it denies
+/// none of them.
 #[test]
 fn a_proof_that_a_shortened_name_has_no_data_denies_no_name_below_it() {
     let setup = Setup::new();
@@ -75,11 +93,18 @@ fn a_proof_that_a_shortened_name_has_no_data_denies_no_name_below_it() {
     let address = lines(&[zone.sign("an", "www.nothing.example. 300 A 198.51.100.5")]);
     let soa = zone.sign("au", "example. 300 SOA ns.example. host.example. 1 2 3 4 300");
     // It says that names below nothing.example. exist, beside NXDOMAIN.
-    let no_data = lines(&[soa, zone.sign("au", "example. 300 NSEC www.nothing.example. NS SOA RRSIG NSEC DNSKEY")]);
-    let answers: &[(&str, &[String])] =
-        &[("example. DNSKEY", &keys), ("www.nothing.example. A", &address), ("nothing.example. A", &no_data)];
+    let no_data = lines(&[
+        soa,
+        zone.sign("au", "example. 300 NSEC www.nothing.example. NS SOA RRSIG NSEC DNSKEY"),
+    ]);
+    let answers: &[(&str, &[String])] = &[
+        ("example. DNSKEY", &keys),
+        ("www.nothing.example. A", &address),
+        ("nothing.example. A", &no_data),
+    ];
     let validation = Some(validation(&setup.root));
-    let mut world = setup.world_with(Recursion { qname_minimisation: true, validation, ..recursion() });
+    let mut world =
+        setup.world_with(Recursion { qname_minimisation: true, validation, ..recursion() });
     world.serve(2, served("example.", answers));
     let answer = world.resolve("www.nothing.example. A");
     answer.check(Rcode::NOERROR, &["answer www.nothing.example. 300 A 198.51.100.5"]);
@@ -92,8 +117,10 @@ fn a_shortened_name_is_asked_for_once_by_a_question_whatever_its_ttl() {
     let setup = Setup::new();
     let zone = &setup.example;
     let keys = lines(&[zone.sign("an", &zone.dnskey())]);
-    let (brief, unsigned) =
-        (["an a.example. 0 A 198.51.100.5".to_owned()], ["an www.a.example. 0 A 198.51.100.6".to_owned()]);
+    let (brief, unsigned) = (
+        ["an a.example. 0 A 198.51.100.5".to_owned()],
+        ["an www.a.example. 0 A 198.51.100.6".to_owned()],
+    );
     let no_ds = lines(&[zone.sign("au", "a.example. 0 NSEC z.example. A RRSIG NSEC")]);
     let answers: &[(&str, &[String])] = &[
         ("example. DNSKEY", &keys),
@@ -102,7 +129,8 @@ fn a_shortened_name_is_asked_for_once_by_a_question_whatever_its_ttl() {
         ("www.a.example. A", &unsigned),
     ];
     let validation = Some(validation(&setup.root));
-    let mut world = setup.world_with(Recursion { qname_minimisation: true, validation, ..recursion() });
+    let mut world =
+        setup.world_with(Recursion { qname_minimisation: true, validation, ..recursion() });
     world.serve(2, served("example.", answers));
     assert_eq!(world.resolve("www.a.example. A").rcode, Rcode::SERVFAIL);
     let sent = world.take_sent();
@@ -112,7 +140,9 @@ fn a_shortened_name_is_asked_for_once_by_a_question_whatever_its_ttl() {
     let mut zone = served("example.", answers);
     world.serve(
         2,
-        Box::new(move |query| if query.qname == "a.example." && query.qtype == Rtype::A { None } else { zone(query) }),
+        Box::new(move |query| {
+            if query.qname == "a.example." && query.qtype == Rtype::A { None } else { zone(query) }
+        }),
     );
     world.pass(400);
     assert_eq!(world.resolve("www.a.example. A").rcode, Rcode::SERVFAIL);

@@ -1,4 +1,5 @@
-//! Servers that leave out the signatures of a zone that is signed, and what it costs to find out where a chain ends.
+//! Servers that leave out the signatures of a zone that is signed, and what it costs to find out
+//! where a chain ends.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -18,19 +19,22 @@ const SOA: &str = "example. 300 SOA ns.example. host.example. 1 2 3 4 300";
 /// A reply with what is signed of it, or without any of DNSSEC.
 fn reply(query: &Query, (rcode, records): (Rcode, Vec<String>), is_signed: bool) -> Response {
     let response = Response::to(query).without_flags(RA | RD).flags(AA).rcode(rcode);
-    let is_wanted = |record: &&String| is_signed || !record.contains(" RRSIG ") && !record.contains(" NSEC ");
+    let is_wanted =
+        |record: &&String| is_signed || !record.contains(" RRSIG ") && !record.contains(" NSEC ");
     records.iter().filter(is_wanted).fold(response, |response, record| {
         let (section, record) = record.split_once(' ').unwrap();
         if section == "an" { response.answer(record) } else { response.authority(record) }
     })
 }
 
-/// example. where each name below www. has an address and no other name exists, signed by one of its two servers.
+/// example. where each name below www. has an address and no other name exists, signed by one of
+/// its two servers.
 fn world_with_two_servers() -> World {
     let Setup { root, example, .. } = Setup::new();
     let mut world = World::new(Recursion { validation: Some(validation(&root)), ..recursion() });
     world.wall_secs = NOW_SECS;
-    let mut down: Vec<String> = [2, 3].map(|last| format!("au example. 3600 NS ns{last}.example.")).to_vec();
+    let mut down: Vec<String> =
+        [2, 3].map(|last| format!("au example. 3600 NS ns{last}.example.")).to_vec();
     down.extend(lines(&[root.sign("au", &example.ds())]));
     down.extend([2, 3].map(|last| format!("ad ns{last}.example. 3600 A 192.0.2.{last}")));
     let root_keys = lines(&[root.sign("an", &root.dnskey())]);
@@ -38,7 +42,10 @@ fn world_with_two_servers() -> World {
     let example = Rc::new(example);
     for (last, is_signed) in [(2, false), (3, true)] {
         let example = Rc::clone(&example);
-        world.serve(last, Box::new(move |query| Some(reply(query, said(&example, query), is_signed))));
+        world.serve(
+            last,
+            Box::new(move |query| Some(reply(query, said(&example, query), is_signed))),
+        );
     }
     world
 }
@@ -49,7 +56,10 @@ fn said(example: &Zone, query: &Query) -> (Rcode, Vec<String>) {
         return (Rcode::NOERROR, lines(&[example.sign("an", &example.dnskey())]));
     }
     if qname.ends_with("www.example.") {
-        return (Rcode::NOERROR, lines(&[example.sign("an", &format!("{qname} 300 A 198.51.100.1"))]));
+        return (
+            Rcode::NOERROR,
+            lines(&[example.sign("an", &format!("{qname} 300 A 198.51.100.1"))]),
+        );
     }
     let gap = example.sign("au", "example. 300 NSEC www.example. NS SOA RRSIG NSEC DNSKEY");
     (Rcode::NXDOMAIN, lines(&[example.sign("au", SOA), gap]))
@@ -72,8 +82,10 @@ fn a_server_that_leaves_signatures_out_is_asked_last() {
 /// A forwarder that gives no signature for a name, and says of DS records what `denial` says.
 fn forwarder(root: Zone, denial: impl Fn(&Zone, &str) -> Vec<[String; 2]> + 'static) -> World {
     let plan = Plan::new(vec![rule(".", 8)], settings()).unwrap();
-    let mut world =
-        World::with_plan(7, plan.with_recursion(Recursion { validation: Some(validation(&root)), ..recursion() }));
+    let mut world = World::with_plan(
+        7,
+        plan.with_recursion(Recursion { validation: Some(validation(&root)), ..recursion() }),
+    );
     world.wall_secs = NOW_SECS;
     let soa = root.sign("au", ". 300 SOA ns.test. host.test. 1 2 3 4 300");
     let script: Script = Box::new(move |query| {
@@ -98,14 +110,16 @@ fn a_proof_about_one_name_is_used_for_those_below_it() {
     let mut world = forwarder(Zone::new("."), gap);
     let answer = world.resolve("d.c.b.a.wild. A");
     assert_eq!((answer.rcode, answer.ede), (Rcode::SERVFAIL, Some(10)), "{answer:?}");
-    let of_ds: Vec<String> = world.take_sent().into_iter().filter(|sent| sent.ends_with(" DS")).collect();
+    let of_ds: Vec<String> =
+        world.take_sent().into_iter().filter(|sent| sent.ends_with(" DS")).collect();
     assert_eq!(of_ds, ["8: wild. DS"]);
 }
 
 #[test]
 fn no_name_is_hashed_twice_for_a_question() {
     const LABELS: usize = 24;
-    // Each name above has an address and no other name between, and the last but one is an unsigned delegation.
+    // Each name above has an address and no other name between, and the last but one is an unsigned
+    // delegation.
     let denial = |root: &Zone, qname: &str| {
         let hash = hashed(qname);
         let kept = hash.trim_end_matches('v').len() - 1;
@@ -120,8 +134,12 @@ fn no_name_is_hashed_twice_for_a_question() {
 
 /// test. at .2, which is slow, and at .3.
 fn world_with_slow_servers(seed: u8) -> World {
-    let mut world = World::with_plan(seed, Plan::new(Vec::new(), settings()).unwrap().with_recursion(recursion()));
-    let mut down: Vec<String> = [2, 3].map(|last| format!("au test. 3600 NS ns{last}.test.")).to_vec();
+    let mut world = World::with_plan(
+        seed,
+        Plan::new(Vec::new(), settings()).unwrap().with_recursion(recursion()),
+    );
+    let mut down: Vec<String> =
+        [2, 3].map(|last| format!("au test. 3600 NS ns{last}.test.")).to_vec();
     down.extend([2, 3].map(|last| format!("ad ns{last}.test. 3600 A 192.0.2.{last}")));
     let down: Vec<&str> = down.iter().map(String::as_str).collect();
     world.serve(1, authority(".", &[("*test. A", &down)]));
@@ -142,11 +160,13 @@ fn a_server_that_nothing_is_known_of_is_asked_before_one_that_is_slow() {
     }
 }
 
-/// www.test. is asked of a server that keeps silent for a while and of one that is looked up and never answers.
+/// www.test. is asked of a server that keeps silent for a while and of one that is looked up and
+/// never answers.
 #[test]
 fn a_server_that_did_not_answer_once_is_asked_again_beside_one_that_is_looked_up() {
     let mut world = World::new(Recursion { qname_minimisation: true, ..recursion() });
-    let down = ["au test. 3600 NS ns.test.", "au test. 3600 NS ns.other.", "ad ns.test. 3600 A 192.0.2.2"];
+    let down =
+        ["au test. 3600 NS ns.test.", "au test. 3600 NS ns.other.", "ad ns.test. 3600 A 192.0.2.2"];
     let other = ["au other. 3600 NS ns.other.", "ad ns.other. 3600 A 192.0.2.3"];
     world.serve(1, authority(".", &[("*test. A", &down), ("*other. A", &other)]));
     world.serve(3, authority("other.", &[("ns.other. A", &["an ns.other. 3600 A 192.0.2.4"])]));
@@ -171,7 +191,8 @@ fn a_zone_without_signatures_costs_few_queries_whatever_the_number_of_its_server
     let Setup { root, example, .. } = Setup::new();
     let mut world = World::new(Recursion { validation: Some(validation(&root)), ..recursion() });
     world.wall_secs = NOW_SECS;
-    let mut down: Vec<String> = (2..15).map(|last| format!("au example. 3600 NS ns{last}.example.")).collect();
+    let mut down: Vec<String> =
+        (2..15).map(|last| format!("au example. 3600 NS ns{last}.example.")).collect();
     down.extend(lines(&[root.sign("au", &example.ds())]));
     down.extend((2..15).map(|last| format!("ad ns{last}.example. 3600 A 192.0.2.{last}")));
     let root_keys = lines(&[root.sign("an", &root.dnskey())]);
@@ -186,18 +207,23 @@ fn a_zone_without_signatures_costs_few_queries_whatever_the_number_of_its_server
     assert!(sent.len() <= 18, "{} queries: {sent:?}", sent.len());
 }
 
-/// The root at .1, and at .2, where nobody answers. At .1 there are example., without DS records, and inner.example., too;
-/// to a question for DS records there the server gives `inner_ds`.
+/// The root at .1, and at .2, where nobody answers. At .1 there are example., without DS records,
+/// and inner.example., too; to a question for DS records there the server gives `inner_ds`.
 fn world_of_zones_at_the_root(inner_ds: &str) -> World {
     let root = Zone::new(".");
-    let hint = |last| RootServer { name: name("a.root.").into(), addresses: vec![[192, 0, 2, last].into()] };
+    let hint = |last| RootServer {
+        name: name("a.root.").into(),
+        addresses: vec![[192, 0, 2, last].into()],
+    };
     let validation = Some(validation(&root));
-    let mut world = World::new(Recursion { hints: vec![hint(1), hint(2)], validation, ..recursion() });
+    let mut world =
+        World::new(Recursion { hints: vec![hint(1), hint(2)], validation, ..recursion() });
     world.wall_secs = NOW_SECS;
     let keys = lines(&[root.sign("an", &root.dnskey())]);
     let no_ds = lines(&[root.sign("au", "example. 300 NSEC z. NS RRSIG NSEC")]);
     let down =
-        ["au inner.example. 300 NS ns.inner.example.", "ad ns.inner.example. 300 A 192.0.2.3"].map(str::to_owned);
+        ["au inner.example. 300 NS ns.inner.example.", "ad ns.inner.example. 300 A 192.0.2.3"]
+            .map(str::to_owned);
     let answers: &[(&str, &[String])] = &[
         (". DNSKEY", &keys),
         ("example. DS", &no_ds),
@@ -212,11 +238,15 @@ fn world_of_zones_at_the_root(inner_ds: &str) -> World {
 
 #[test]
 fn an_unsigned_referral_by_a_zone_between_is_no_lack_of_signatures() {
-    let mut world = world_of_zones_at_the_root("au example. 300 SOA ns.example. host.example. 1 2 3 4 300");
+    let mut world =
+        world_of_zones_at_the_root("au example. 300 SOA ns.example. host.example. 1 2 3 4 300");
     let answer = world.resolve("www.inner.example. A");
     assert!(is_unsigned(&answer), "{answer:?}");
     let sent = world.take_sent();
-    assert!(sent.iter().filter(|sent| sent.ends_with(" www.inner.example. A")).count() <= 3, "{sent:?}");
+    assert!(
+        sent.iter().filter(|sent| sent.ends_with(" www.inner.example. A")).count() <= 3,
+        "{sent:?}"
+    );
 }
 
 #[test]
@@ -233,13 +263,17 @@ fn the_record_of_a_wildcard_with_an_alias_may_cover_an_unsigned_delegation() {
     let is_covered = |hash: &str| {
         if star < apex { *star < *hash && *hash < *apex } else { *hash > *star || *hash < *apex }
     };
-    let zone = (0..100).map(|number| format!("n{number}.")).find(|zone| is_covered(&hashed(zone))).unwrap();
+    let zone = (0..100)
+        .map(|number| format!("n{number}."))
+        .find(|zone| is_covered(&hashed(zone)))
+        .unwrap();
     let records = [
         format!("{apex}. 300 NSEC3 1 1 0 - {star} NS SOA RRSIG DNSKEY NSEC3PARAM"),
         format!("{star}. 300 NSEC3 1 1 0 - {apex} CNAME RRSIG"),
     ];
-    let mut world =
-        forwarder(Zone::new("."), move |root, _| records.each_ref().map(|record| root.sign("au", record)).to_vec());
+    let mut world = forwarder(Zone::new("."), move |root, _| {
+        records.each_ref().map(|record| root.sign("au", record)).to_vec()
+    });
     let answer = world.resolve(&format!("{zone} DS"));
     assert!(is_unsigned(&answer), "{answer:?}");
 }

@@ -18,7 +18,9 @@ fn words(trace: &Trace) -> Vec<String> {
                 let name = name.as_ref().map(|name| shown(name)).unwrap_or_default();
                 format!("ask {} {name}{}", server.ip(), if *over_tcp { " tcp" } else { "" })
             }
-            Step::Replied { reaction: Reaction::Message(rcode), rtt_ms, .. } => format!("{rcode} {rtt_ms} ms"),
+            Step::Replied { reaction: Reaction::Message(rcode), rtt_ms, .. } => {
+                format!("{rcode} {rtt_ms} ms")
+            }
             Step::Replied { reaction, .. } => format!("{reaction:?}"),
             Step::Silent { .. } => "silent".to_owned(),
             Step::Taken(Taken::Referral(zone)) => format!("referral {}", shown(zone)),
@@ -37,8 +39,15 @@ fn words(trace: &Trace) -> Vec<String> {
 fn world() -> World {
     let mut world = World::new(Recursion { qname_minimisation: true, ..recursion() });
     let to_example: &[&str] = &["au example. 3600 NS a.example.", "ad a.example. 3600 A 192.0.2.2"];
-    world.serve(1, authority(".", &[("*test. A", &["au test. 60 NS ns.example."]), ("*example. A", to_example)]));
-    world.serve(2, authority("example.", &[("ns.example. A", &["an ns.example. 300 A 192.0.2.3"])]));
+    world.serve(
+        1,
+        authority(
+            ".",
+            &[("*test. A", &["au test. 60 NS ns.example."]), ("*example. A", to_example)],
+        ),
+    );
+    world
+        .serve(2, authority("example.", &[("ns.example. A", &["an ns.example. 300 A 192.0.2.3"])]));
     world.serve(3, authority("test.", &[("www.test. A", &["an www.test. 300 A 198.51.100.2"])]));
     world
 }
@@ -78,7 +87,8 @@ fn a_trace_asks_anew_and_uses_the_delegations_that_are_known() {
     let mut world = world();
     world.resolve("www.test. A");
     world.take_sent();
-    let expected = ["cut test.", "ask 192.0.2.3 www.test.", "NOERROR 20 ms", "answer", "end NOERROR"];
+    let expected =
+        ["cut test.", "ask 192.0.2.3 www.test.", "NOERROR 20 ms", "answer", "end NOERROR"];
     assert_eq!(words(&world.trace("www.test. A").trace), expected);
     assert_eq!(world.take_sent(), ["3: www.test. A"]);
     assert_eq!(world.kept().len(), 0, "what succeeds is not kept");
@@ -117,12 +127,17 @@ fn silence_truncation_and_lameness_are_told() {
     ];
     world.serve(1, authority(".", &[("*example. A", two)]));
     world.serve(2, authority(".", &[("*example. A", &["au . 3600 NS a.root."])]));
-    let mut zone = authority("example.", &[("www.example. A", &["an www.example. 300 A 198.51.100.1"])]);
-    let cut = move |query: &Query| zone(query).map(|reply| if query.over_tcp { reply } else { reply.truncated() });
+    let mut zone =
+        authority("example.", &[("www.example. A", &["an www.example. 300 A 198.51.100.1"])]);
+    let cut = move |query: &Query| {
+        zone(query).map(|reply| if query.over_tcp { reply } else { reply.truncated() })
+    };
     world.serve(3, Box::new(cut));
     let mut seen = Vec::new();
     for number in 0..8 {
-        seen.extend(words(&world.trace(&format!("{}.example. A", if number == 0 { "www" } else { "w" })).trace));
+        seen.extend(words(
+            &world.trace(&format!("{}.example. A", if number == 0 { "www" } else { "w" })).trace,
+        ));
         world.pass(4_000);
     }
     for expected in ["Truncated", "ask 192.0.2.3 www.example. tcp", "lame"] {

@@ -1,4 +1,5 @@
-//! What a bogus zone, a clock that is wrong and a chain of trust that cannot be had cost, and how they end.
+//! What a bogus zone, a clock that is wrong and a chain of trust that cannot be had cost, and how
+//! they end.
 
 use avocet_testkit::{Query, Response};
 use avocet_wire::Rcode;
@@ -63,13 +64,16 @@ fn a_chain_of_trust_that_cannot_be_had_stays_within_the_queries_of_one_question(
     let setup = Setup::new();
     let mut world = setup.world(|_| {});
     let www = setup.www.clone();
-    let silent_about_keys = move |query: &Query| {
-        if query.qtype != avocet_wire::Rtype::A {
-            return None;
-        }
-        let response = Response::to(query).flags(avocet_wire::header::AA);
-        Some(www.iter().fold(response, |response, record| response.answer(record.trim_start_matches("an "))))
-    };
+    let silent_about_keys =
+        move |query: &Query| {
+            if query.qtype != avocet_wire::Rtype::A {
+                return None;
+            }
+            let response = Response::to(query).flags(avocet_wire::header::AA);
+            Some(www.iter().fold(response, |response, record| {
+                response.answer(record.trim_start_matches("an "))
+            }))
+        };
     world.serve(2, Box::new(silent_about_keys));
     let answer = world.resolve("www.example. A");
     assert_eq!(answer.rcode, Rcode::SERVFAIL);

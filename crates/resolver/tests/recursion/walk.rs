@@ -13,10 +13,19 @@ const ADDRESS: &[&str] = &["an www.example. 300 A 198.51.100.1"];
 /// The root at .1 and example. at .2.
 fn world() -> World {
     let mut world = World::new(recursion());
-    world.serve(1, authority(".", &[("*example. A", TO_EXAMPLE), ("*test. A", &["au test. 60 NS ns.example."])]));
+    world.serve(
+        1,
+        authority(
+            ".",
+            &[("*example. A", TO_EXAMPLE), ("*test. A", &["au test. 60 NS ns.example."])],
+        ),
+    );
     world.serve(
         2,
-        authority("example.", &[("www.example. A", ADDRESS), ("ns.example. A", &["an ns.example. 300 A 192.0.2.2"])]),
+        authority(
+            "example.",
+            &[("www.example. A", ADDRESS), ("ns.example. A", &["an ns.example. 300 A 192.0.2.2"])],
+        ),
     );
     world
 }
@@ -51,7 +60,11 @@ fn delegations_are_followed_and_remembered() {
     assert_eq!(answer.rcode, Rcode::NXDOMAIN);
     assert_eq!(world.take_sent(), ["2: nothing.example. A"], "the delegation is known");
     world.resolve("below.nothing.example. A");
-    assert_eq!(world.take_sent(), Vec::<String>::new(), "what is below a name that does not exist does not either");
+    assert_eq!(
+        world.take_sent(),
+        Vec::<String>::new(),
+        "what is below a name that does not exist does not either"
+    );
 }
 
 #[test]
@@ -68,8 +81,11 @@ fn a_delegation_lives_no_longer_than_its_parent_said() {
 fn what_a_zone_says_of_its_servers_keeps_it_alive_no_longer_than_its_parent() {
     let mut world = World::new(recursion());
     world.serve(1, authority(".", &[("*example. A", TO_EXAMPLE), ("*example. NS", TO_EXAMPLE)]));
-    let ghost: &[&str] =
-        &["an www.example. 1 A 198.51.100.1", "au example. 86400 NS ns.example.", "ad ns.example. 86400 A 192.0.2.2"];
+    let ghost: &[&str] = &[
+        "an www.example. 1 A 198.51.100.1",
+        "au example. 86400 NS ns.example.",
+        "ad ns.example. 86400 A 192.0.2.2",
+    ];
     let own: &[&str] = &["an example. 86400 NS ns.example.", "ad ns.example. 86400 A 192.0.2.2"];
     world.serve(2, authority("example.", &[("www.example. A", ghost), ("example. NS", own)]));
     assert_eq!(world.resolve("www.example. A").rcode, Rcode::NOERROR);
@@ -89,12 +105,17 @@ fn what_a_zone_says_of_its_servers_keeps_it_alive_no_longer_than_its_parent() {
 #[test]
 fn a_server_without_glue_is_looked_for() {
     let mut world = World::new(recursion());
-    let referrals: &[(&str, &[&str])] = &[("*test. A", &["au test. 60 NS ns.example."]), ("*example. A", TO_EXAMPLE)];
+    let referrals: &[(&str, &[&str])] =
+        &[("*test. A", &["au test. 60 NS ns.example."]), ("*example. A", TO_EXAMPLE)];
     world.serve(1, authority(".", referrals));
-    world.serve(2, authority("example.", &[("ns.example. A", &["an ns.example. 300 A 192.0.2.3"])]));
+    world
+        .serve(2, authority("example.", &[("ns.example. A", &["an ns.example. 300 A 192.0.2.3"])]));
     world.serve(3, authority("test.", &[("www.test. A", &["an www.test. 300 A 198.51.100.2"])]));
     world.resolve("www.test. A").check(Rcode::NOERROR, &["answer www.test. 300 A 198.51.100.2"]);
-    assert_eq!(world.take_sent(), ["1: www.test. A", "1: ns.example. A", "2: ns.example. A", "3: www.test. A"]);
+    assert_eq!(
+        world.take_sent(),
+        ["1: www.test. A", "1: ns.example. A", "2: ns.example. A", "3: www.test. A"]
+    );
 }
 
 #[test]
@@ -124,7 +145,11 @@ fn names_of_the_zone_that_an_alias_leads_to_answer_the_question_and_are_not_cach
     world.resolve("a.example. A").check(Rcode::NOERROR, &expected);
     assert_eq!(world.take_sent(), ["1: a.example. A", "2: a.example. A"]);
     world.resolve("b.example. A").check(Rcode::NOERROR, &["answer b.example. 60 A 198.51.100.2"]);
-    assert_eq!(world.take_sent(), ["2: b.example. A"], "what was said of another name changes nothing");
+    assert_eq!(
+        world.take_sent(),
+        ["2: b.example. A"],
+        "what was said of another name changes nothing"
+    );
 }
 
 #[test]
@@ -140,7 +165,9 @@ fn a_server_that_refuses_a_zone_is_passed_over_and_remembered() {
     world.serve(2, Box::new(|query| Some(Response::to(query).rcode(Rcode::REFUSED))));
     world.serve(3, authority("example.", &[("a.example. A", &["an a.example. 5 A 198.51.100.1"])]));
     for _ in 0..8 {
-        world.resolve("a.example. A").check(Rcode::NOERROR, &["answer a.example. 5 A 198.51.100.1"]);
+        world
+            .resolve("a.example. A")
+            .check(Rcode::NOERROR, &["answer a.example. 5 A 198.51.100.1"]);
         world.pass(10);
     }
     let refused = world.take_sent().iter().filter(|sent| sent.starts_with("2:")).count();
@@ -160,7 +187,8 @@ fn an_alias_comes_before_its_target_wherever_each_was_found() {
     for secs in [0, 70, 100] {
         world.pass(secs);
         let answer = world.resolve("brief.example. A");
-        let owners: Vec<&str> = answer.records.iter().filter_map(|record| record.split(' ').nth(1)).collect();
+        let owners: Vec<&str> =
+            answer.records.iter().filter_map(|record| record.split(' ').nth(1)).collect();
         assert_eq!(owners, ["brief.example.", "long.example.", "end.example."]);
     }
 }
@@ -171,8 +199,11 @@ fn names_are_shown_label_by_label() {
     world.serve(1, authority(".", &[("*example. A", TO_EXAMPLE)]));
     let deep: &[&str] = &["an www.a.b.example. 300 A 198.51.100.1"];
     world.serve(2, authority("example.", &[("www.a.b.example. A", deep)]));
-    world.resolve("www.a.b.example. A").check(Rcode::NOERROR, &["answer www.a.b.example. 300 A 198.51.100.1"]);
-    let expected = ["1: example. A", "2: b.example. A", "2: a.b.example. A", "2: www.a.b.example. A"];
+    world
+        .resolve("www.a.b.example. A")
+        .check(Rcode::NOERROR, &["answer www.a.b.example. 300 A 198.51.100.1"]);
+    let expected =
+        ["1: example. A", "2: b.example. A", "2: a.b.example. A", "2: www.a.b.example. A"];
     assert_eq!(world.take_sent(), expected);
 }
 
@@ -180,10 +211,20 @@ fn names_are_shown_label_by_label() {
 fn a_server_that_fails_for_part_of_a_name_is_shown_all_of_it() {
     let mut world = World::new(Recursion { qname_minimisation: true, ..recursion() });
     world.serve(1, authority(".", &[("*example. A", TO_EXAMPLE)]));
-    let mut zone = authority("example.", &[("www.a.example. A", &["an www.a.example. 300 A 198.51.100.1"])]);
+    let mut zone =
+        authority("example.", &[("www.a.example. A", &["an www.a.example. 300 A 198.51.100.1"])]);
     let refuse = |query: &avocet_testkit::Query| Response::to(query).rcode(Rcode::SERVFAIL);
-    world.serve(2, Box::new(move |query| if query.qname == "a.example." { Some(refuse(query)) } else { zone(query) }));
-    world.resolve("www.a.example. A").check(Rcode::NOERROR, &["answer www.a.example. 300 A 198.51.100.1"]);
+    world.serve(
+        2,
+        Box::new(
+            move |query| {
+                if query.qname == "a.example." { Some(refuse(query)) } else { zone(query) }
+            },
+        ),
+    );
+    world
+        .resolve("www.a.example. A")
+        .check(Rcode::NOERROR, &["answer www.a.example. 300 A 198.51.100.1"]);
 }
 
 #[test]
@@ -200,7 +241,9 @@ fn a_lame_server_is_passed_over_and_remembered() {
     let names: &[(&str, &[&str])] = &[("a.example. A", &["an a.example. 5 A 198.51.100.1"])];
     world.serve(3, authority("example.", names));
     for _ in 0..8 {
-        world.resolve("a.example. A").check(Rcode::NOERROR, &["answer a.example. 5 A 198.51.100.1"]);
+        world
+            .resolve("a.example. A")
+            .check(Rcode::NOERROR, &["answer a.example. 5 A 198.51.100.1"]);
         world.pass(10);
     }
     let lame = world.take_sent().iter().filter(|sent| sent.starts_with("2:")).count();
@@ -235,13 +278,19 @@ fn a_truncated_reply_is_asked_for_by_tcp() {
             Some(if query.over_tcp { response } else { response.truncated() })
         }),
     );
-    world.resolve("www.example. A").check(Rcode::NOERROR, &["answer www.example. 300 A 198.51.100.1"]);
-    assert_eq!(world.take_sent(), ["1: www.example. A", "2: www.example. A", "2: www.example. A by TCP"]);
+    world
+        .resolve("www.example. A")
+        .check(Rcode::NOERROR, &["answer www.example. 300 A 198.51.100.1"]);
+    assert_eq!(
+        world.take_sent(),
+        ["1: www.example. A", "2: www.example. A", "2: www.example. A by TCP"]
+    );
 }
 
 #[test]
 fn stub_zones_are_asked_where_the_configuration_says() {
-    let stub = StubZone { zone: name("corp.").into(), servers: vec!["192.0.2.9:53".parse().unwrap()] };
+    let stub =
+        StubZone { zone: name("corp.").into(), servers: vec!["192.0.2.9:53".parse().unwrap()] };
     let mut world = World::new(Recursion { stubs: vec![stub], ..recursion() });
     world.serve(9, authority("corp.", &[("www.corp. A", &["an www.corp. 300 A 10.0.0.1"])]));
     world.resolve("www.corp. A").check(Rcode::NOERROR, &["answer www.corp. 300 A 10.0.0.1"]);
@@ -251,12 +300,16 @@ fn stub_zones_are_asked_where_the_configuration_says() {
 #[test]
 fn the_root_is_primed_once() {
     let mut world = World::new(Recursion { priming: true, ..recursion() });
-    let root: &[(&str, &[&str])] =
-        &[(". NS", &["an . 3600 NS b.root.", "ad b.root. 3600 A 192.0.2.4"]), ("*example. A", TO_EXAMPLE)];
+    let root: &[(&str, &[&str])] = &[
+        (". NS", &["an . 3600 NS b.root.", "ad b.root. 3600 A 192.0.2.4"]),
+        ("*example. A", TO_EXAMPLE),
+    ];
     world.serve(1, authority(".", root));
     world.serve(4, authority(".", root));
     world.serve(2, authority("example.", &[("www.example. A", ADDRESS)]));
-    world.resolve("www.example. A").check(Rcode::NOERROR, &["answer www.example. 300 A 198.51.100.1"]);
+    world
+        .resolve("www.example. A")
+        .check(Rcode::NOERROR, &["answer www.example. 300 A 198.51.100.1"]);
     assert_eq!(world.take_sent(), ["1: . NS", "4: www.example. A", "2: www.example. A"]);
     world.resolve("nothing. A");
     assert_eq!(world.take_sent(), ["4: nothing. A"]);

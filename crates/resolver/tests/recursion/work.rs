@@ -1,9 +1,9 @@
-//! The work that one reply and one question can cause, whatever a server puts into 64 KiB: instructions, counted by
-//! callgrind.
+//! The work that one reply and one question can cause, whatever a server puts into 64 KiB:
+//! instructions, counted by callgrind.
 //!
-//! A reply of 64 KiB is to cost 1 ms at most, and a question 20 ms. Both are held here as instructions of an
-//! unoptimised build, which runs some twenty times as many as a release; `cargo bench -p avocet-resolver --bench hostile`
-//! prints the times of a release.
+//! A reply of 64 KiB is to cost 1 ms at most, and a question 20 ms. Both are held here as
+//! instructions of an unoptimised build, which runs some twenty times as many as a release;
+//! `cargo bench -p avocet-resolver --bench hostile` prints the times of a release.
 
 use std::fs;
 use std::path::Path;
@@ -23,11 +23,11 @@ use crate::world::{OctetScript, World, recursion, settings};
 const COUNTED: &str = "recursion::world::counted_reply";
 /// The function after which counts begin again at zero.
 const CASE_END: &str = "recursion::work::end_of_case";
-/// Most instructions for one reply of 64 KiB. The dearest takes 38,000,000; comparing each of its records with all
-/// others takes thousands of millions.
+/// Most instructions for one reply of 64 KiB. The dearest takes 38,000,000; comparing each of its
+/// records with all others takes thousands of millions.
 const MAX_FOR_REPLY: u64 = 50_000_000;
-/// Most instructions for all replies to one question: it is given up after four or five of the longest, which are
-/// not all as dear.
+/// Most instructions for all replies to one question: it is given up after four or five of the
+/// longest, which are not all as dear.
 const MAX_FOR_QUESTION: u64 = 4 * MAX_FOR_REPLY;
 
 /// Replies that a forwarder is asked for, too: it is believed about names that aliases lead to.
@@ -121,7 +121,12 @@ fn a_reply_of_64_kib_and_a_question_cost_bounded_instructions() {
     command.arg(format!("--toggle-collect={COUNTED}")).arg(format!("--dump-after={CASE_END}"));
     command.arg(format!("--callgrind-out-file={}", out.display()));
     command.arg(std::env::current_exe().unwrap());
-    command.args(["--exact", "work::a_question_ends_whatever_fills_64_kib", "--nocapture", "--test-threads=1"]);
+    command.args([
+        "--exact",
+        "work::a_question_ends_whatever_fills_64_kib",
+        "--nocapture",
+        "--test-threads=1",
+    ]);
     let output = command.output().expect("valgrind is installed");
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));

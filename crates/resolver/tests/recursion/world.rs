@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use avocet_cache::{FailureCache, RrsetCache, TtlBounds};
 use avocet_resolver::{
-    Action, Actions, Ask, Context, Dns64, FetchLimits, OwnNames, Plan, Recursion, Resolver, RootServer, Settings, Shed,
-    Submitted, Trace, Traced,
+    Action, Actions, Ask, Context, Dns64, FetchLimits, OwnNames, Plan, Recursion, Resolver,
+    RootServer, Settings, Shed, Submitted, Trace, Traced,
 };
 use avocet_testkit::{Faults, Network, Query, Response, name, question, shown};
 use avocet_wire::header::{AA, AD, RA, RD};
@@ -89,7 +89,10 @@ pub(crate) fn settings() -> Settings {
 
 pub(crate) fn recursion() -> Recursion {
     Recursion {
-        hints: vec![RootServer { name: name("a.root.").into(), addresses: vec![IpAddr::from([192, 0, 2, 1])] }],
+        hints: vec![RootServer {
+            name: name("a.root.").into(),
+            addresses: vec![IpAddr::from([192, 0, 2, 1])],
+        }],
         priming: false,
         qname_minimisation: false,
         case_randomisation: true,
@@ -108,22 +111,28 @@ pub(crate) fn recursion() -> Recursion {
 }
 
 /// A server that has these answers, by question: each a list of records with their section before
-/// them; "*example. A" is all questions at or below example. What it does not know it denies for the zone.
+/// them; "*example. A" is all questions at or below example. What it does not know it denies for
+/// the zone.
 pub(crate) fn authority(zone: &str, answers: &[(&str, &[&str])]) -> Script {
     let zone = zone.to_owned();
     let answers: Vec<(String, Vec<String>)> = answers
         .iter()
-        .map(|(question, records)| ((*question).to_owned(), records.iter().map(|r| (*r).to_owned()).collect()))
+        .map(|(question, records)| {
+            ((*question).to_owned(), records.iter().map(|r| (*r).to_owned()).collect())
+        })
         .collect();
     Box::new(move |query| {
         let asked = format!("{} {}", query.qname, query.qtype);
         let known = answers.iter().find(|(question, _)| {
             *question == asked
-                || question.strip_prefix('*').is_some_and(|end| query.qname.ends_with(end.split(' ').next().unwrap()))
+                || question
+                    .strip_prefix('*')
+                    .is_some_and(|end| query.qname.ends_with(end.split(' ').next().unwrap()))
         });
         let Some((_, records)) = known else {
-            let exists =
-                answers.iter().any(|(question, _)| question.split(' ').next().unwrap().ends_with(&query.qname));
+            let exists = answers
+                .iter()
+                .any(|(question, _)| question.split(' ').next().unwrap().ends_with(&query.qname));
             let rcode = if exists { Rcode::NOERROR } else { Rcode::NXDOMAIN };
             let soa = format!("{zone} 300 SOA ns.test. host.test. 1 2 3 4 300");
             return Some(respond(query).flags(AA).rcode(rcode).authority(&soa));
@@ -151,7 +160,12 @@ fn respond(query: &Query) -> Response {
 
 /// Hands a reply over. Callgrind counts what happens here: see `work.rs`.
 #[inline(never)]
-fn counted_reply(resolver: &mut Resolver<u32>, socket: u32, octets: &[u8], cx: &mut Context<'_, u32>) {
+fn counted_reply(
+    resolver: &mut Resolver<u32>,
+    socket: u32,
+    octets: &[u8],
+    cx: &mut Context<'_, u32>,
+) {
     resolver.server_reply(socket, octets, cx);
 }
 
@@ -224,7 +238,10 @@ impl World {
     /// A server at 192.0.2.x.
     pub(crate) fn serve(&mut self, last: u8, script: Script) -> &mut Self {
         let mut script = script;
-        self.serve_octets(last, Box::new(move |query| script(query).iter().map(Response::octets).collect()));
+        self.serve_octets(
+            last,
+            Box::new(move |query| script(query).iter().map(Response::octets).collect()),
+        );
         self
     }
 
@@ -256,7 +273,11 @@ impl World {
         let waiter = self.submit(what, IpAddr::from([198, 51, 100, 9])).expect("it is taken");
         self.run();
         assert!(self.open.is_empty(), "every socket is closed in the end");
-        assert_eq!(self.answers.iter().filter(|(of, _)| *of == waiter).count(), 1, "one answer each");
+        assert_eq!(
+            self.answers.iter().filter(|(of, _)| *of == waiter).count(),
+            1,
+            "one answer each"
+        );
         self.answer_to(waiter).unwrap()
     }
 
@@ -271,7 +292,8 @@ impl World {
         self.waiters += 1;
         let waiter = self.waiters;
         let question = question(what);
-        let hash = question.iter().fold(7, |hash: u64, &octet| hash.wrapping_mul(31) + u64::from(octet));
+        let hash =
+            question.iter().fold(7, |hash: u64, &octet| hash.wrapping_mul(31) + u64::from(octet));
         let (dnssec_ok, checking_disabled) = (self.dnssec_ok, self.checking_disabled);
         self.began_ms.insert(waiter, self.net.now_ms);
         let ask = Ask {
@@ -392,7 +414,9 @@ impl World {
                 self.with(|resolver, cx| counted_reply(resolver, socket, &octets, cx));
                 self.in_replies += began.elapsed();
             }
-            Some(Event::Unsent { socket }) => self.with(|resolver, cx| resolver.server_unsent(socket, cx)),
+            Some(Event::Unsent { socket }) => {
+                self.with(|resolver, cx| resolver.server_unsent(socket, cx))
+            }
             None => {}
         }
     }
@@ -455,7 +479,8 @@ impl World {
 
     /// What was sent so far, as "1: www.example. A" for 192.0.2.1; forgets it.
     pub(crate) fn take_sent(&mut self) -> Vec<String> {
-        let line = |sent: &Sent| format!("{}: {}", sent.to.trim_start_matches("192.0.2."), sent.what);
+        let line =
+            |sent: &Sent| format!("{}: {}", sent.to.trim_start_matches("192.0.2."), sent.what);
         let lines = self.sent.iter().map(line).collect();
         self.sent.clear();
         lines
@@ -479,7 +504,12 @@ fn records(octets: &[u8]) -> Vec<String> {
         let len = record.expand_rdata(&mut data).unwrap();
         let text = rdata::display(record.rtype.0, &data[..len]);
         let section = format!("{:?}", record.section).to_ascii_lowercase();
-        format!("{section} {} {} {} {text}", record.owner().unwrap(), record.ttl_field, record.rtype)
+        format!(
+            "{section} {} {} {} {text}",
+            record.owner().unwrap(),
+            record.ttl_field,
+            record.rtype
+        )
     };
     view.records().unwrap().map(|record| line(record.unwrap())).collect()
 }

@@ -15,8 +15,12 @@ fn assembled(world: &World, plan: &Plan, what: &str, dnssec_ok: bool) -> Option<
     let mut out = Answers::default();
     let question = question(what);
     let now = (world.net.now_ms / 1000) as u32;
-    let wanted =
-        Wanted { question: &question, dnssec_ok, checking_disabled: false, at: ReadAt { now, stale_window: 0 } };
+    let wanted = Wanted {
+        question: &question,
+        dnssec_ok,
+        checking_disabled: false,
+        at: ReadAt { now, stale_window: 0 },
+    };
     match Assembler::default().assemble(plan, &world.rrsets, &wanted, &mut out) {
         Assembled::Complete { resolved, .. } => Some((resolved.rcode, resolved.ttl_offsets.len())),
         Assembled::Incomplete => None,
@@ -52,14 +56,19 @@ fn queries_have_edns_1232_and_a_cookie_and_never_a_subnet() {
 
 #[test]
 fn a_denial_carries_its_soa_and_lives_for_the_lesser_ttl() {
-    let mut world =
-        World::simple(|query| vec![(0, Response::to(query).rcode(Rcode::NXDOMAIN).authority(SOA).octets())]);
+    let mut world = World::simple(|query| {
+        vec![(0, Response::to(query).rcode(Rcode::NXDOMAIN).authority(SOA).octets())]
+    });
     let answer = world.resolve("none.example. A");
     answer.check(Rcode::NXDOMAIN, &[SOA_SHOWN]);
     assert_eq!(answer.resolved.ttl_secs, 60);
     let plan = plan(vec![rule(".", &[1])]);
     assert_eq!(assembled(&world, &plan, "none.example. TXT", false), Some((Rcode::NXDOMAIN, 1)));
-    assert_eq!(assembled(&world, &plan, "below.none.example. A", false), Some((Rcode::NXDOMAIN, 1)), "RFC 8020");
+    assert_eq!(
+        assembled(&world, &plan, "below.none.example. A", false),
+        Some((Rcode::NXDOMAIN, 1)),
+        "RFC 8020"
+    );
     assert_eq!(assembled(&world, &plan, "other.example. A", false), None);
 }
 
@@ -79,7 +88,9 @@ fn an_alias_for_one_network_makes_the_whole_answer_one_for_that_network() {
             world.serve(1, move |query| {
                 let response = Response::to(query);
                 let response = match query.qname.as_str() {
-                    "www.example." => response.answer("www.example. 300 CNAME edge.test.").scope(alias_scope),
+                    "www.example." => {
+                        response.answer("www.example. 300 CNAME edge.test.").scope(alias_scope)
+                    }
                     _ => response.answer("edge.test. 300 A 192.0.2.80").scope(0),
                 };
                 vec![(0, response.octets())]
@@ -90,7 +101,11 @@ fn an_alias_for_one_network_makes_the_whole_answer_one_for_that_network() {
             let answer = world.resolve("www.example. A");
             assert_eq!(answer.rcode(), Rcode::NOERROR);
             let kept = (answer.resolved.ecs_scope, answer.resolved.ttl_secs);
-            assert_eq!(kept, (Some(alias_scope), ttl_secs), "the target is known: {is_target_known}");
+            assert_eq!(
+                kept,
+                (Some(alias_scope), ttl_secs),
+                "the target is known: {is_target_known}"
+            );
         }
     }
 }
@@ -101,7 +116,9 @@ fn a_failure_behind_an_alias_for_one_network_is_no_failure_for_others() {
     world.serve(1, |query| {
         let response = Response::to(query);
         let response = match (query.qname.as_str(), query.ecs) {
-            ("www.example.", true) => response.answer("www.example. 300 CNAME dead.test.").scope(24),
+            ("www.example.", true) => {
+                response.answer("www.example. 300 CNAME dead.test.").scope(24)
+            }
             ("www.example.", false) => response.answer("www.example. 300 A 192.0.2.80"),
             _ => response.rcode(Rcode::SERVFAIL),
         };
@@ -109,13 +126,16 @@ fn a_failure_behind_an_alias_for_one_network_is_no_failure_for_others() {
     });
     assert_eq!(world.resolve("www.example. A").rcode(), Rcode::SERVFAIL);
     world.ecs.clear();
-    world.resolve("www.example. A").check(Rcode::NOERROR, &["answer www.example. 300 A 192.0.2.80"]);
+    world
+        .resolve("www.example. A")
+        .check(Rcode::NOERROR, &["answer www.example. 300 A 192.0.2.80"]);
 }
 
 #[test]
 fn a_denial_without_soa_is_not_cached() {
     for rcode in [Rcode::NOERROR, Rcode::NXDOMAIN] {
-        let mut world = World::simple(move |query| vec![(0, Response::to(query).rcode(rcode).octets())]);
+        let mut world =
+            World::simple(move |query| vec![(0, Response::to(query).rcode(rcode).octets())]);
         let answer = world.resolve("none.example. A");
         answer.check(rcode, &[]);
         assert_eq!(answer.resolved.ttl_secs, 0);
@@ -135,7 +155,8 @@ fn aliases_come_first_in_order_with_a_denial_at_their_end() {
         vec![(0, response.octets())]
     });
     let answer = world.resolve("a.example. A");
-    let aliases = ["answer a.example. 100 CNAME b.example.", "answer b.example. 200 CNAME c.example."];
+    let aliases =
+        ["answer a.example. 100 CNAME b.example.", "answer b.example. 200 CNAME c.example."];
     answer.check(Rcode::NOERROR, &[aliases[0], aliases[1], SOA_SHOWN]);
     let plan = plan(vec![rule(".", &[1])]);
     assert_eq!(assembled(&world, &plan, "a.example. A", false), Some((Rcode::NOERROR, 3)));
@@ -161,7 +182,11 @@ fn a_dname_gives_its_cname_whether_the_reply_has_it_or_not() {
         world.resolve("a.old.example. A").check(Rcode::NOERROR, &expected);
         let plan = plan(vec![rule(".", &[1])]);
         assert_eq!(assembled(&world, &plan, "a.old.example. A", false), Some((Rcode::NOERROR, 3)));
-        assert_eq!(assembled(&world, &plan, "b.old.example. A", false), None, "the DNAME, and then b.new.example.");
+        assert_eq!(
+            assembled(&world, &plan, "b.old.example. A", false),
+            None,
+            "the DNAME, and then b.new.example."
+        );
     }
 }
 
@@ -182,7 +207,9 @@ fn a_cname_that_contradicts_the_dname_spoils_the_reply() {
 #[test]
 fn an_alias_that_is_not_followed_by_the_server_is_asked_for() {
     let mut world = World::simple(|query| match query.qname.as_str() {
-        "a.example." => vec![(0, Response::to(query).answer("a.example. 100 CNAME b.example.").octets())],
+        "a.example." => {
+            vec![(0, Response::to(query).answer("a.example. 100 CNAME b.example.").octets())]
+        }
         _ => any_address(query),
     });
     let expected = ["answer a.example. 100 CNAME b.example.", "answer b.example. 300 A 192.0.2.80"];
@@ -222,7 +249,8 @@ fn endless_aliases_end_after_thirteen_queries() {
 #[test]
 fn equal_questions_join_whatever_their_case_and_others_do_not() {
     let mut world = World::simple(any_address);
-    let waiters: Vec<_> = ["www.example. A", "WWW.Example. A", "wWw.eXample. A"].map(|what| world.ask(what)).into();
+    let waiters: Vec<_> =
+        ["www.example. A", "WWW.Example. A", "wWw.eXample. A"].map(|what| world.ask(what)).into();
     assert_eq!((world.sent.len(), world.resolver.waiting()), (1, 3));
     world.dnssec_ok = true;
     world.ask("www.example. A");
@@ -265,11 +293,17 @@ fn signatures_and_proofs_come_with_do_only() {
         vec![(0, response.octets())]
     };
     let mut world = World::simple(script);
-    world.resolve("www.example. A").check(Rcode::NOERROR, &["answer www.example. 300 A 192.0.2.80"]);
+    world
+        .resolve("www.example. A")
+        .check(Rcode::NOERROR, &["answer www.example. 300 A 192.0.2.80"]);
     world.dnssec_ok = true;
     let answer = world.resolve("www.example. A");
     assert_eq!(answer.records.len(), 2);
-    assert!(answer.records[1].starts_with("answer www.example. 300 RRSIG A 13 2 "), "{:?}", answer.records);
+    assert!(
+        answer.records[1].starts_with("answer www.example. 300 RRSIG A 13 2 "),
+        "{:?}",
+        answer.records
+    );
     assert_eq!(world.sent[1].query.edns, Some(true));
     let plan = plan(vec![rule(".", &[1])]);
     assert_eq!(assembled(&world, &plan, "www.example. A", true), Some((Rcode::NOERROR, 2)));
@@ -280,9 +314,14 @@ fn signatures_and_proofs_come_with_do_only() {
 fn an_answer_from_a_wildcard_is_not_kept_for_those_who_validate() {
     let mut world = World::simple(|query| {
         let response = address(query)
-            .answer(&format!("{} 300 RRSIG A 13 1 300 20300101000000 20200101000000 1 example. AAAA", query.qname))
+            .answer(&format!(
+                "{} 300 RRSIG A 13 1 300 20300101000000 20200101000000 1 example. AAAA",
+                query.qname
+            ))
             .authority("a.example. 300 NSEC z.example. A RRSIG NSEC")
-            .authority("a.example. 300 RRSIG NSEC 13 2 300 20300101000000 20200101000000 1 example. AAAA");
+            .authority(
+                "a.example. 300 RRSIG NSEC 13 2 300 20300101000000 20200101000000 1 example. AAAA",
+            );
         vec![(0, response.octets())]
     });
     world.dnssec_ok = true;
@@ -305,7 +344,9 @@ fn only_where_wanted_come_ns_and_addresses_along() {
         vec![(0, response.octets())]
     };
     let mut world = World::simple(script);
-    world.resolve("example. MX").check(Rcode::NOERROR, &["answer example. 300 MX 10 mail.example."]);
+    world
+        .resolve("example. MX")
+        .check(Rcode::NOERROR, &["answer example. 300 MX 10 mail.example."]);
     let full = avocet_resolver::Settings { minimal: false, ..settings() };
     let full = Plan::new(vec![rule(".", &[1])], full).unwrap();
     world.reload(full.into());

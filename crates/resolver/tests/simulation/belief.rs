@@ -16,7 +16,8 @@ fn is_cached(world: &World, owner: &str, rtype: u16) -> bool {
 
 /// All names at 192.0.2.1, those under corp.example at 192.0.2.2.
 fn split_world() -> World {
-    let mut world = World::new(1, Faults::NONE, plan(vec![rule(".", &[1]), rule("corp.example.", &[2])]));
+    let mut world =
+        World::new(1, Faults::NONE, plan(vec![rule(".", &[1]), rule("corp.example.", &[2])]));
     world.serve(1, any_address);
     world.serve(2, any_address);
     world
@@ -33,7 +34,10 @@ fn the_server_of_a_zone_is_not_believed_about_names_outside_of_it() {
             .additional("evil.example. 300 A 192.0.2.66");
         vec![(0, response.octets())]
     });
-    let expected = ["answer a.corp.example. 300 CNAME www.bank.example.", "answer www.bank.example. 300 A 192.0.2.80"];
+    let expected = [
+        "answer a.corp.example. 300 CNAME www.bank.example.",
+        "answer www.bank.example. 300 A 192.0.2.80",
+    ];
     world.resolve("a.corp.example. A").check(Rcode::NOERROR, &expected);
     assert_eq!((world.sent_to(2), world.sent_to(1)), (1, 1));
     assert!(!is_cached(&world, "example.", 2) && !is_cached(&world, "evil.example.", 1));
@@ -48,7 +52,10 @@ fn the_server_of_all_names_is_not_believed_about_another_rules_names() {
             .answer("a.corp.example. 300 A 192.0.2.66");
         vec![(0, response.octets())]
     });
-    let expected = ["answer www.example. 300 CNAME a.corp.example.", "answer a.corp.example. 300 A 192.0.2.80"];
+    let expected = [
+        "answer www.example. 300 CNAME a.corp.example.",
+        "answer a.corp.example. 300 A 192.0.2.80",
+    ];
     world.resolve("www.example. A").check(Rcode::NOERROR, &expected);
     assert_eq!((world.sent_to(1), world.sent_to(2)), (1, 1));
 }
@@ -75,11 +82,17 @@ fn an_nxdomain_does_not_reach_into_another_rules_zone() {
     assert_eq!(world.resolve("example. A").rcode(), Rcode::NXDOMAIN);
     // An alias is followed through the cache before anything is sent.
     world.serve(2, |query| match query.qname.as_str() {
-        "a.corp.example." => vec![(0, Response::to(query).answer("a.corp.example. 300 CNAME www.example.").octets())],
+        "a.corp.example." => {
+            vec![(0, Response::to(query).answer("a.corp.example. 300 CNAME www.example.").octets())]
+        }
         _ => any_address(query),
     });
     assert_eq!(world.resolve("b.corp.example. A").rcode(), Rcode::NOERROR);
-    assert_eq!(world.resolve("a.corp.example. A").rcode(), Rcode::NXDOMAIN, "www.example. is below example.");
+    assert_eq!(
+        world.resolve("a.corp.example. A").rcode(),
+        Rcode::NXDOMAIN,
+        "www.example. is below example."
+    );
     assert_eq!(world.sent_to(1), 1);
 }
 
@@ -96,8 +109,12 @@ fn records_beside_the_answer_never_reach_the_cache() {
             .additional("ns.example. 300 A 192.0.2.66");
         vec![(0, response.octets())]
     });
-    world.resolve("www.example. A").check(Rcode::NOERROR, &["answer www.example. 300 A 192.0.2.80"]);
-    for (owner, rtype) in [("bank.example.", 1), ("example.", 2), ("com.", 2), ("example.", 39), ("ns.example.", 1)] {
+    world
+        .resolve("www.example. A")
+        .check(Rcode::NOERROR, &["answer www.example. 300 A 192.0.2.80"]);
+    for (owner, rtype) in
+        [("bank.example.", 1), ("example.", 2), ("com.", 2), ("example.", 39), ("ns.example.", 1)]
+    {
         assert!(!is_cached(&world, owner, rtype), "{owner} {rtype}");
     }
     assert!(is_cached(&world, "www.example.", 1));
@@ -166,16 +183,23 @@ fn an_rrset_of_too_many_records_is_refused_at_once_by_whichever_upstream_it_come
         for last in 1..=3 {
             world.serve(last, move |query| {
                 let response = Response::to(query);
-                let record = |number: u16| format!("{} 300 A 10.0.{}.{}", query.qname, number >> 8, number & 0xff);
+                let record = |number: u16| {
+                    format!("{} 300 A 10.0.{}.{}", query.qname, number >> 8, number & 0xff)
+                };
                 let response = match query.over_tcp {
-                    true => (0..count).fold(response, |response, number| response.answer(&record(number))),
+                    true => (0..count)
+                        .fold(response, |response, number| response.answer(&record(number))),
                     false => response.truncated(),
                 };
                 vec![(0, response.octets())]
             });
         }
         let answer = world.resolve("large.example. A");
-        assert_eq!((answer.resolved.rcode, world.sent.len()), (Rcode::SERVFAIL, 2), "by UDP and by TCP");
+        assert_eq!(
+            (answer.resolved.rcode, world.sent.len()),
+            (Rcode::SERVFAIL, 2),
+            "by UDP and by TCP"
+        );
         assert_eq!(answer.resolved.ede.map(|(code, _)| code), Some(Ede::OTHER));
     }
 }
@@ -202,7 +226,10 @@ fn a_dname_from_above_does_not_reach_into_another_rules_zone() {
         Assembler::default().assemble(&plan, &world.rrsets, &wanted, &mut Answers::default())
     };
     assert!(matches!(assembled("www.corp.evil. A"), Assembled::Complete { .. }));
-    assert!(matches!(assembled("www.corp.example. A"), Assembled::Incomplete), "its own servers are asked");
+    assert!(
+        matches!(assembled("www.corp.example. A"), Assembled::Incomplete),
+        "its own servers are asked"
+    );
 }
 
 #[test]
@@ -210,7 +237,12 @@ fn a_set_beyond_the_limit_is_not_used() {
     let mut world = World::simple(|query| {
         let mut response = Response::to(query);
         for last in 0..257 {
-            response = response.answer(&format!("{} 300 A 10.0.{}.{}", query.qname, last / 256, last % 256));
+            response = response.answer(&format!(
+                "{} 300 A 10.0.{}.{}",
+                query.qname,
+                last / 256,
+                last % 256
+            ));
         }
         vec![(0, response.octets())]
     });
@@ -220,8 +252,9 @@ fn a_set_beyond_the_limit_is_not_used() {
 
 #[test]
 fn a_referral_is_no_answer() {
-    let mut world =
-        World::simple(|query| vec![(0, Response::to(query).authority("example. 300 NS ns.example.").octets())]);
+    let mut world = World::simple(|query| {
+        vec![(0, Response::to(query).authority("example. 300 NS ns.example.").octets())]
+    });
     world.resolve("www.example. A").check(Rcode::SERVFAIL, &[]);
 }
 

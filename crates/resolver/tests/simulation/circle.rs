@@ -41,14 +41,25 @@ impl Side {
         event: impl FnOnce(&mut Resolver<Waiter>, &mut Context<'_, Waiter>),
     ) -> Actions<Waiter> {
         let mut actions = Actions::default();
-        let mut cx =
-            Context { now_ms, wall_secs: 0, rrsets: &self.rrsets, failures: &self.failures, actions: &mut actions };
+        let mut cx = Context {
+            now_ms,
+            wall_secs: 0,
+            rrsets: &self.rrsets,
+            failures: &self.failures,
+            actions: &mut actions,
+        };
         event(&mut self.resolver, &mut cx);
         actions
     }
 
     /// A question from the client, or from the other side in a query from this socket.
-    fn ask(&mut self, now_ms: u64, question: &[u8], waiter: Waiter, client: Option<IpAddr>) -> Actions<Waiter> {
+    fn ask(
+        &mut self,
+        now_ms: u64,
+        question: &[u8],
+        waiter: Waiter,
+        client: Option<IpAddr>,
+    ) -> Actions<Waiter> {
         let (qname, fixed) = question.split_at(question.len() - 4);
         let question = [&qname.to_ascii_lowercase()[..], fixed].concat();
         let hash = HashKey::new([3; 32]).hash(&question, 0);
@@ -112,7 +123,12 @@ fn queries_in_a_circle(addresses: [IpAddr; 2]) -> (usize, usize) {
     let mut net = Network::new(1, START_MS, Faults::NONE);
     let begun = sides[0].ask(START_MS, &question("www.example. A"), None, None);
     let (mut queries, mut answers) = carry_out(&begun, 1, &mut net);
-    while let Some(next) = sides.iter().map(|side| side.resolver.next_deadline()).chain([net.next_ms()]).flatten().min()
+    while let Some(next) = sides
+        .iter()
+        .map(|side| side.resolver.next_deadline())
+        .chain([net.next_ms()])
+        .flatten()
+        .min()
     {
         net.now_ms = net.now_ms.max(next);
         let packet = net.arrived();

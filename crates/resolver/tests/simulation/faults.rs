@@ -41,12 +41,22 @@ fn share(took: &[u64], within_ms: u64) -> usize {
 #[test]
 fn loss_of_10_30_and_50_percent_each_way_is_borne() {
     for seed in 0..20 {
-        for (loss, answered, within_2_s, p50_ms) in [(10, 100, 99, 400), (30, 100, 95, 400), (50, 99, 70, 1500)] {
+        for (loss, answered, within_2_s, p50_ms) in
+            [(10, 100, 99, 400), (30, 100, 95, 400), (50, 99, 70, 1500)]
+        {
             let mut world = World::new(seed, Faults::loss(loss), plan(vec![rule(".", &[1])]));
             world.serve(1, any_address);
             let took = cold_names(&mut world);
-            assert!(share(&took, 5_000) >= answered, "{seed}: {loss} %: {} answered", share(&took, 5_000));
-            assert!(share(&took, 2_000) >= within_2_s, "{seed}: {loss} %: {} in 2 s", share(&took, 2_000));
+            assert!(
+                share(&took, 5_000) >= answered,
+                "{seed}: {loss} %: {} answered",
+                share(&took, 5_000)
+            );
+            assert!(
+                share(&took, 2_000) >= within_2_s,
+                "{seed}: {loss} %: {} in 2 s",
+                share(&took, 2_000)
+            );
             assert!(took[100] <= p50_ms, "{seed}: {loss} %: {} ms", took[100]);
             if loss == 30 {
                 assert!(world.sent.len() <= 4 * 200, "{} queries", world.sent.len());
@@ -57,9 +67,12 @@ fn loss_of_10_30_and_50_percent_each_way_is_borne() {
 
 #[test]
 fn one_of_two_servers_may_be_dead() {
-    for (strategy, dead) in
-        [(Strategy::Ordered, 1), (Strategy::RoundRobin, 1), (Strategy::Fastest, 2), (Strategy::Race(2), 1)]
-    {
+    for (strategy, dead) in [
+        (Strategy::Ordered, 1),
+        (Strategy::RoundRobin, 1),
+        (Strategy::Fastest, 2),
+        (Strategy::Race(2), 1),
+    ] {
         let mut rule = rule(".", &[1, 2]);
         rule.strategy = strategy;
         let mut world = World::new(3, Faults::NONE, plan(vec![rule]));
@@ -81,7 +94,10 @@ fn where_all_are_dead_clients_learn_so_within_five_seconds_and_of_recovery_withi
     }
     world.settle();
     for answer in &world.answers {
-        assert_eq!((answer.rcode(), answer.ede()), (Rcode::SERVFAIL, Some(Ede::NO_REACHABLE_AUTHORITY.0)));
+        assert_eq!(
+            (answer.rcode(), answer.ede()),
+            (Rcode::SERVFAIL, Some(Ede::NO_REACHABLE_AUTHORITY.0))
+        );
         assert!(answer.at_ms - START_MS <= 5_000);
     }
     assert!(world.sent.len() <= 400, "{}", world.sent.len());
@@ -121,8 +137,8 @@ fn random_world(seed: u64) -> World {
         jitter_ms: chance.below(200),
     };
     let mut root = rule(".", &[1, 2, 3]);
-    root.strategy =
-        [Strategy::Ordered, Strategy::RoundRobin, Strategy::Fastest, Strategy::Race(2)][chance.below(4) as usize];
+    root.strategy = [Strategy::Ordered, Strategy::RoundRobin, Strategy::Fastest, Strategy::Race(2)]
+        [chance.below(4) as usize];
     root.case_randomisation = chance.percent(80);
     let mut world = World::new(seed, faults, plan(vec![root, rule("corp.example.", &[3, 4])]));
     for server in 1..=4 {
@@ -187,7 +203,10 @@ fn for_every_seed_each_question_is_answered_once_in_time_with_bounded_queries() 
         }
         assert!(world.sent.len() <= 8 * 64, "seed {seed}");
         assert_eq!((world.resolver.in_flight(), world.resolver.waiting()), (0, 0), "seed {seed}");
-        assert!(world.resolver.upstreams().all(|upstream| upstream.outstanding == 0), "seed {seed}");
+        assert!(
+            world.resolver.upstreams().all(|upstream| upstream.outstanding == 0),
+            "seed {seed}"
+        );
         assert!(world.resolver.counters().min_bits_seen >= 32, "seed {seed}");
     }
 }

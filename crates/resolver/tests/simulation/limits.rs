@@ -14,7 +14,10 @@ fn limited(in_flight: usize, waiters: usize) -> World {
 #[test]
 fn quick_questions_get_through_among_slow_ones() {
     let mut world = limited(100, 10_000);
-    world.serve(1, |query| if query.qname.starts_with("slow") { Vec::new() } else { any_address(query) });
+    world.serve(
+        1,
+        |query| if query.qname.starts_with("slow") { Vec::new() } else { any_address(query) },
+    );
     let mut quick = Vec::new();
     for host in 0..2000 {
         if host % 10 == 0 {
@@ -27,7 +30,8 @@ fn quick_questions_get_through_among_slow_ones() {
     world.settle();
     let in_time = quick.iter().filter(|(waiter, asked_ms)| {
         let answer = world.answers.iter().find(|answer| answer.waiter == *waiter);
-        answer.is_some_and(|answer| answer.rcode() == Rcode::NOERROR && answer.at_ms - asked_ms < 200)
+        answer
+            .is_some_and(|answer| answer.rcode() == Rcode::NOERROR && answer.at_ms - asked_ms < 200)
     });
     assert!(in_time.count() * 100 >= quick.len() * 99);
     assert!(world.resolver.counters().jostled > 500);
@@ -49,13 +53,21 @@ fn questions_beyond_the_limit_are_not_taken_while_none_is_slow() {
 
 #[test]
 fn a_question_whose_name_is_none_is_not_taken() {
-    let malformed =
-        [&b"\x05ab\x00\x00\x01\x00\x01"[..], b"\xc0\x0c\x00\x01\x00\x01", b"\x01a\x00\x01\x00\x01", b"\x00", b""];
+    let malformed = [
+        &b"\x05ab\x00\x00\x01\x00\x01"[..],
+        b"\xc0\x0c\x00\x01\x00\x01",
+        b"\x01a\x00\x01\x00\x01",
+        b"\x00",
+        b"",
+    ];
     for zone in [".", "other."] {
         let mut world = World::new(1, Faults::NONE, plan(vec![rule(zone, &[1])]));
         for question in malformed {
             let submitted = world.submit_octets(question, Some(7));
-            assert!(matches!(submitted, Submitted::Shed { reason: Shed::Malformed, waiter: Some(7) }), "{question:?}");
+            assert!(
+                matches!(submitted, Submitted::Shed { reason: Shed::Malformed, waiter: Some(7) }),
+                "{question:?}"
+            );
         }
         assert_eq!(world.resolver.in_flight(), 0);
     }
@@ -66,7 +78,10 @@ fn a_prefetch_gives_way_to_a_client() {
     let mut world = limited(10, 100);
     world.submit("ahead.example. A", None);
     for host in 0..10 {
-        assert!(matches!(world.submit(&format!("h{host}.example. A"), Some(host)), Submitted::Started));
+        assert!(matches!(
+            world.submit(&format!("h{host}.example. A"), Some(host)),
+            Submitted::Started
+        ));
     }
     assert_eq!((world.resolver.in_flight(), world.resolver.counters().jostled), (10, 1));
 }
@@ -77,11 +92,17 @@ fn waiters_are_bounded_for_a_question_and_in_all() {
     for waiter in 0..1000 {
         assert!(!matches!(world.submit("a.example. A", Some(waiter)), Submitted::Shed { .. }));
     }
-    assert!(matches!(world.submit("a.example. A", Some(0)), Submitted::Shed { reason: Shed::Waiters, .. }));
+    assert!(matches!(
+        world.submit("a.example. A", Some(0)),
+        Submitted::Shed { reason: Shed::Waiters, .. }
+    ));
     for waiter in 0..500 {
         assert!(!matches!(world.submit("b.example. A", Some(waiter)), Submitted::Shed { .. }));
     }
-    assert!(matches!(world.submit("c.example. A", Some(0)), Submitted::Shed { reason: Shed::Waiters, .. }));
+    assert!(matches!(
+        world.submit("c.example. A", Some(0)),
+        Submitted::Shed { reason: Shed::Waiters, .. }
+    ));
     assert_eq!(world.resolver.waiting(), 1500);
 }
 

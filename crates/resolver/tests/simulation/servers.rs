@@ -24,9 +24,12 @@ fn world_of(strategy: Strategy, servers: &[u8]) -> World {
 
 #[test]
 fn servers_without_edns_are_asked_without_it_from_then_on() {
-    for (rcode, with_opt) in
-        [(Rcode::FORMERR, false), (Rcode::FORMERR, true), (Rcode::NOTIMP, false), (Rcode::BADVERS, true)]
-    {
+    for (rcode, with_opt) in [
+        (Rcode::FORMERR, false),
+        (Rcode::FORMERR, true),
+        (Rcode::NOTIMP, false),
+        (Rcode::BADVERS, true),
+    ] {
         let mut world = World::simple(move |query| match query.edns {
             None => any_address(query),
             Some(_) if with_opt => vec![(0, Response::to(query).rcode(rcode).octets())],
@@ -41,7 +44,9 @@ fn servers_without_edns_are_asked_without_it_from_then_on() {
 
 #[test]
 fn servers_that_drop_edns_or_answer_it_with_a_bare_header_are_asked_without_it() {
-    let bare = |query: &Query| vec![(0, Response::to(query).rcode(Rcode::FORMERR).octets()[..12].to_vec())];
+    let bare = |query: &Query| {
+        vec![(0, Response::to(query).rcode(Rcode::FORMERR).octets()[..12].to_vec())]
+    };
     let bare = move |query: &Query| {
         bare(query)
             .into_iter()
@@ -72,7 +77,9 @@ fn servers_that_drop_edns_or_answer_it_with_a_bare_header_are_asked_without_it()
 #[test]
 fn one_odd_name_does_not_take_edns_from_all_others() {
     let mut world = World::simple(|query| match query.edns {
-        Some(_) if query.qname == "odd.example." => vec![(0, Response::to(query).rcode(Rcode::FORMERR).octets())],
+        Some(_) if query.qname == "odd.example." => {
+            vec![(0, Response::to(query).rcode(Rcode::FORMERR).octets())]
+        }
         _ => any_address(query),
     });
     for what in ["a.example. A", "odd.example. A", "b.example. A"] {
@@ -127,7 +134,10 @@ fn a_reply_truncated_over_tcp_is_not_used_and_the_next_server_is_asked() {
     let at = avocet_cache::ReadAt { now: (world.net.now_ms / 1000) as u32, stale_window: 0 };
     let owner = avocet_testkit::name("www.example.");
     let key = avocet_cache::RrsetKey { owner: &owner, rtype: 1, class: 1 };
-    assert!(world.rrsets.lookup(&key, at, &mut vec![0; 70_000]).is_none(), "half an RRset is not kept");
+    assert!(
+        world.rrsets.lookup(&key, at, &mut vec![0; 70_000]).is_none(),
+        "half an RRset is not kept"
+    );
 }
 
 #[test]
@@ -136,10 +146,17 @@ fn upstreams_that_all_drop_queries_with_edns_are_asked_without_and_that_is_learn
         let places: Vec<u8> = (1..=count).collect();
         let mut world = world_of(Strategy::Ordered, &places);
         for place in places {
-            world.serve(place, |query| if query.edns.is_none() { any_address(query) } else { Vec::new() });
+            world.serve(
+                place,
+                |query| if query.edns.is_none() { any_address(query) } else { Vec::new() },
+            );
         }
         for host in 0..4 {
-            assert_eq!(world.resolve(&format!("l{host}.example. A")).rcode(), Rcode::NOERROR, "{count} upstreams");
+            assert_eq!(
+                world.resolve(&format!("l{host}.example. A")).rcode(),
+                Rcode::NOERROR,
+                "{count} upstreams"
+            );
         }
         let learning = world.sent.len();
         assert!(learning <= 20, "{learning} queries with {count} upstreams");
@@ -182,7 +199,9 @@ fn an_upstream_by_tcp_is_never_sent_a_datagram() {
     tcp.upstreams[0].transport = Transport::Tcp;
     let mut world = World::new(1, Faults::NONE, plan(vec![tcp]));
     world.serve(1, any_address);
-    world.resolve("www.example. A").check(Rcode::NOERROR, &["answer www.example. 300 A 192.0.2.80"]);
+    world
+        .resolve("www.example. A")
+        .check(Rcode::NOERROR, &["answer www.example. 300 A 192.0.2.80"]);
     assert!(world.sent.iter().all(|sent| sent.socket.is_none()));
 }
 
@@ -233,15 +252,19 @@ fn a_failure_never_beats_an_answer() {
 
 #[test]
 fn where_all_fail_the_client_learns_servfail_and_why_after_one_query_each() {
-    for (rcode, ede) in [(Rcode::SERVFAIL, Ede::NO_REACHABLE_AUTHORITY), (Rcode::REFUSED, Ede::NO_REACHABLE_AUTHORITY)]
-    {
+    for (rcode, ede) in [
+        (Rcode::SERVFAIL, Ede::NO_REACHABLE_AUTHORITY),
+        (Rcode::REFUSED, Ede::NO_REACHABLE_AUTHORITY),
+    ] {
         let mut world = world_of(Strategy::Ordered, &[1, 2, 3]);
         (1..=3).for_each(|server| world.serve(server, fails(rcode)));
         let answer = world.resolve("www.example. A");
         assert_eq!((answer.rcode(), answer.ede()), (Rcode::SERVFAIL, Some(ede.0)));
         assert_eq!(world.sent.len(), 3);
     }
-    let mut world = World::simple(|query| vec![(0, Response::to(query).rcode(Rcode::SERVFAIL).ede(9).octets())]);
+    let mut world = World::simple(|query| {
+        vec![(0, Response::to(query).rcode(Rcode::SERVFAIL).ede(9).octets())]
+    });
     assert_eq!(world.resolve("www.example. A").ede(), Some(9), "the upstream's own");
 }
 
@@ -273,7 +296,9 @@ fn the_fastest_is_found_and_found_again_when_it_changes() {
     let mut world = world_of(Strategy::Fastest, &[1, 2]);
     for server in [1, 2] {
         let slow = Rc::clone(&slow);
-        world.serve(server, move |query| vec![(if slow.get() == server { 100 } else { 0 }, address(query).octets())]);
+        world.serve(server, move |query| {
+            vec![(if slow.get() == server { 100 } else { 0 }, address(query).octets())]
+        });
     }
     for host in 0..100 {
         world.resolve(&format!("a{host}.example. A"));
@@ -298,7 +323,10 @@ fn others_than_the_fastest_are_tried_now_and_then() {
     let explored = world.sent_to(2);
     assert!((10..80).contains(&explored), "one of 64: {explored}");
     let late = world.resolver.counters().late as usize;
-    assert!(late == explored || late + 1 == explored, "all but the first went beside another: {late} of {explored}");
+    assert!(
+        late == explored || late + 1 == explored,
+        "all but the first went beside another: {late} of {explored}"
+    );
 }
 
 #[test]
@@ -325,7 +353,11 @@ fn a_forged_port_unreachable_changes_nothing_and_a_true_one_goes_on_at_once() {
     }
     assert_eq!(world.sent.len(), 1);
     world.settle();
-    assert_eq!(world.answers[0].at_ms - START_MS, 40, "20 ms for the error, 20 for the other server");
+    assert_eq!(
+        world.answers[0].at_ms - START_MS,
+        40,
+        "20 ms for the error, 20 for the other server"
+    );
 }
 
 #[test]
@@ -339,13 +371,15 @@ fn a_new_plan_keeps_what_is_known_and_loses_no_question() {
     world.settle();
     world.answer_to(waiter).check(Rcode::NOERROR, &["answer www.example. 300 A 192.0.2.80"]);
     assert_eq!(world.forgotten.len(), 1);
-    let known: HashMap<_, _> = world.resolver.upstreams().map(|u| (u.spec.addr, u.counters.queries)).collect();
+    let known: HashMap<_, _> =
+        world.resolver.upstreams().map(|u| (u.spec.addr, u.counters.queries)).collect();
     assert_eq!(known.len(), 2);
     let third = Plan::new(vec![rule(".", &[1])], settings()).unwrap();
     world.reload(third.into());
     assert_eq!(world.forgotten.len(), 3);
     assert_eq!(world.resolve("other.example. A").rcode(), Rcode::NOERROR);
-    let reports: Vec<_> = world.resolver.upstreams().map(|u| (u.rtt_ms, u.counters.queries)).collect();
+    let reports: Vec<_> =
+        world.resolver.upstreams().map(|u| (u.rtt_ms, u.counters.queries)).collect();
     assert_eq!(reports, [(Some(20), 1)], "begun anew");
 }
 
@@ -354,13 +388,22 @@ fn what_an_older_plan_finds_is_for_those_who_wait_and_no_cache_keeps_it() {
     let mut world = world_of(Strategy::Ordered, &[1]);
     let (old, failing) = (world.ask("www.corp. A"), world.ask("x.corp. A"));
     let mut fail = fails(Rcode::SERVFAIL);
-    world.serve(1, move |query| if query.qname.starts_with(['x', 'X']) { fail(query) } else { any_address(query) });
+    world.serve(1, move |query| {
+        if query.qname.starts_with(['x', 'X']) { fail(query) } else { any_address(query) }
+    });
     world.serve(2, any_address);
     world.reload(plan(vec![rule(".", &[1]), rule("corp.", &[2])]));
     let new = world.ask("www.corp. A");
     world.settle();
-    assert_eq!((world.sent_to(1), world.sent_to(2)), (2, 1), "who asks now does not wait for the old server");
-    assert_eq!((world.answer_to(old).resolved.ttl_secs, world.answer_to(new).resolved.ttl_secs), (0, 300));
+    assert_eq!(
+        (world.sent_to(1), world.sent_to(2)),
+        (2, 1),
+        "who asks now does not wait for the old server"
+    );
+    assert_eq!(
+        (world.answer_to(old).resolved.ttl_secs, world.answer_to(new).resolved.ttl_secs),
+        (0, 300)
+    );
     assert_eq!(world.answer_to(failing).rcode(), Rcode::SERVFAIL);
     assert_eq!(world.resolve("x.corp. A").rcode(), Rcode::NOERROR, "the failure is not remembered");
 }

@@ -25,13 +25,17 @@ fn chi_square(counts: &[u32]) -> f64 {
 fn serial_correlation(numbers: &[u16]) -> f64 {
     let mean = numbers.iter().map(|&n| f64::from(n)).sum::<f64>() / numbers.len() as f64;
     let square: f64 = numbers.iter().map(|&n| (f64::from(n) - mean).powi(2)).sum();
-    let product: f64 = numbers.windows(2).map(|pair| (f64::from(pair[0]) - mean) * (f64::from(pair[1]) - mean)).sum();
+    let product: f64 = numbers
+        .windows(2)
+        .map(|pair| (f64::from(pair[0]) - mean) * (f64::from(pair[1]) - mean))
+        .sum();
     product / square
 }
 
 /// The resolver alone, with a server that answers in the same instant: quick enough for many.
 fn drawn(seed: u64, count: u32) -> (Vec<(u16, u32)>, World) {
-    let mut world = World::new(seed, Faults { delay_ms: 0, ..Faults::NONE }, plan(vec![rule(".", &[1])]));
+    let mut world =
+        World::new(seed, Faults { delay_ms: 0, ..Faults::NONE }, plan(vec![rule(".", &[1])]));
     world.serve(1, any_address);
     let mut draws = Vec::new();
     for host in 0..count {
@@ -71,14 +75,19 @@ fn ids_and_sockets_of_100000_queries_are_uniform_and_independent() {
 
 #[test]
 fn sockets_get_another_port_after_few_uses() {
-    let mut world = World::new(3, Faults { delay_ms: 0, ..Faults::NONE }, plan(vec![rule(".", &[1])]));
+    let mut world =
+        World::new(3, Faults { delay_ms: 0, ..Faults::NONE }, plan(vec![rule(".", &[1])]));
     world.serve(1, any_address);
     world.resolver = avocet_resolver::Resolver::new(plan(vec![rule(".", &[1])]), [9; 32], 16);
     for host in 0..4_000 {
         world.resolve(&format!("a-host-with-a-long-name-{host}.example. A"));
     }
     let counters = world.resolver.counters();
-    assert!((45..=64).contains(&counters.renewals), "16 slots, 250 uses each: {}", counters.renewals);
+    assert!(
+        (45..=64).contains(&counters.renewals),
+        "16 slots, 250 uses each: {}",
+        counters.renewals
+    );
 }
 
 #[test]
@@ -95,7 +104,10 @@ fn names_with_few_letters_get_a_socket_of_their_own() {
     }
     let own: Vec<_> = world.sent.iter().map(|sent| sent.socket.unwrap() >= 4096).collect();
     assert_eq!(own, [true, true, true, true, false], "16 + 12 + letters >= 32");
-    assert_eq!((world.resolver.counters().fresh_sockets, world.resolver.counters().min_bits_seen), (4, 32));
+    assert_eq!(
+        (world.resolver.counters().fresh_sockets, world.resolver.counters().min_bits_seen),
+        (4, 32)
+    );
 }
 
 #[test]
@@ -113,10 +125,12 @@ fn of_a_million_forged_replies_none_is_taken() {
         let mut at_socket = socket;
         match chance.below(4) {
             // Another ID on the right socket, the right ID on another socket, neither.
-            0 => octets[..2].copy_from_slice(&(query.id ^ (1 + chance.below(65_535) as u16)).to_be_bytes()),
+            0 => octets[..2]
+                .copy_from_slice(&(query.id ^ (1 + chance.below(65_535) as u16)).to_be_bytes()),
             1 => at_socket = (socket + 1 + chance.below(4095) as u32) % 4096,
             2 => {
-                octets[..2].copy_from_slice(&(query.id ^ (1 + chance.below(65_535) as u16)).to_be_bytes());
+                octets[..2]
+                    .copy_from_slice(&(query.id ^ (1 + chance.below(65_535) as u16)).to_be_bytes());
                 at_socket = (socket + 1 + chance.below(4095) as u32) % 4096;
             }
             // All right but the name.
@@ -138,7 +152,9 @@ fn a_forged_reply_in_the_wrong_case_leads_to_tcp_and_is_not_taken() {
     let sent = world.sent[0].clone();
     let mut question = sent.query.question.clone();
     question[1] ^= 0x20;
-    let forged = Response::to(&sent.query).question(&question).answer("www.bank.example. 86400 A 203.0.113.66");
+    let forged = Response::to(&sent.query)
+        .question(&question)
+        .answer("www.bank.example. 86400 A 203.0.113.66");
     world.inject(sent.upstream, sent.socket.unwrap(), &forged.octets());
     assert!(world.answers.is_empty() && world.sent[1].query.over_tcp);
     world.settle();
@@ -150,11 +166,14 @@ fn a_forged_reply_in_the_wrong_case_leads_to_tcp_and_is_not_taken() {
 fn a_server_that_folds_case_is_asked_from_fresh_sockets_then() {
     let fold = |query: &Query| {
         let question = query.question.to_ascii_lowercase();
-        let question = [&question[..question.len() - 4], &query.question[question.len() - 4..]].concat();
+        let question =
+            [&question[..question.len() - 4], &query.question[question.len() - 4..]].concat();
         vec![(0, address(query).question(&question).octets())]
     };
     let mut world = World::simple(fold);
-    world.resolve("www.first.example. A").check(Rcode::NOERROR, &["answer www.first.example. 300 A 192.0.2.80"]);
+    world
+        .resolve("www.first.example. A")
+        .check(Rcode::NOERROR, &["answer www.first.example. 300 A 192.0.2.80"]);
     assert!(world.sent[1].query.over_tcp);
     for host in 0..10 {
         assert_eq!(world.resolve(&format!("h{host}.example. A")).rcode(), Rcode::NOERROR);
@@ -171,11 +190,17 @@ fn a_reply_with_another_client_cookie_is_dropped() {
     let mut world = World::simple(move |query| {
         let cookie = query.cookie.clone().unwrap();
         seen.borrow_mut().push(cookie.clone());
-        let forged =
-            Response::to(query).answer(&format!("{} 300 A 203.0.113.66", query.qname)).cookie(b"otherck!server01");
-        vec![(0, forged.octets()), (5, address(query).cookie(&[&cookie[..8], b"server01"].concat()).octets())]
+        let forged = Response::to(query)
+            .answer(&format!("{} 300 A 203.0.113.66", query.qname))
+            .cookie(b"otherck!server01");
+        vec![
+            (0, forged.octets()),
+            (5, address(query).cookie(&[&cookie[..8], b"server01"].concat()).octets()),
+        ]
     });
-    world.resolve("www.example. A").check(Rcode::NOERROR, &["answer www.example. 300 A 192.0.2.80"]);
+    world
+        .resolve("www.example. A")
+        .check(Rcode::NOERROR, &["answer www.example. 300 A 192.0.2.80"]);
     world.resolve("mail.example. A");
     assert_eq!(world.resolver.counters().near_misses, 2);
     assert_eq!(cookies.borrow()[1].len(), 16, "the server's own cookie goes along from then on");

@@ -6,14 +6,15 @@ use std::sync::Arc;
 
 use avocet_cache::{FailureCache, RrsetCache, TtlBounds};
 use avocet_resolver::{
-    Action, Actions, Ask, Context, EcsPolicy, Plan, Resolved, Resolver, Settings, Strategy, StreamFailure, Submitted,
-    Transport, UpstreamId, UpstreamSpec, ZoneRule,
+    Action, Actions, Ask, Context, EcsPolicy, Plan, Resolved, Resolver, Settings, Strategy,
+    StreamFailure, Submitted, Transport, UpstreamId, UpstreamSpec, ZoneRule,
 };
 use avocet_testkit::{Chance, Faults, Network, Query, name, question};
 use avocet_wire::hash::HashKey;
 use avocet_wire::{MessageView, Rcode, rdata};
 
-pub(crate) const TTL: TtlBounds = TtlBounds { min: 0, max: 86_400, negative_min: 0, negative_max: 3600 };
+pub(crate) const TTL: TtlBounds =
+    TtlBounds { min: 0, max: 86_400, negative_min: 0, negative_max: 3600 };
 /// When worlds begin, in ms.
 pub(crate) const START_MS: u64 = 1_000_000;
 
@@ -118,7 +119,9 @@ impl World {
     pub(crate) fn new(seed: u64, faults: Faults, plan: Arc<Plan>) -> Self {
         let mut chance = Chance::new(seed);
         let mut octets = [0; 32];
-        octets.chunks_mut(8).for_each(|chunk| chunk.copy_from_slice(&chance.number().to_le_bytes()));
+        octets
+            .chunks_mut(8)
+            .for_each(|chunk| chunk.copy_from_slice(&chance.number().to_le_bytes()));
         Self {
             net: Network::new(seed, START_MS, faults),
             resolver: Resolver::new(plan, octets, 4096),
@@ -148,8 +151,15 @@ impl World {
         world
     }
 
-    pub(crate) fn serve(&mut self, last: u8, script: impl FnMut(&Query) -> Vec<(u64, Vec<u8>)> + 'static) {
-        self.servers.insert(addr(last), Server { script: Box::new(script), tcp: Tcp::Works, unreachable: false });
+    pub(crate) fn serve(
+        &mut self,
+        last: u8,
+        script: impl FnMut(&Query) -> Vec<(u64, Vec<u8>)> + 'static,
+    ) {
+        self.servers.insert(
+            addr(last),
+            Server { script: Box::new(script), tcp: Tcp::Works, unreachable: false },
+        );
     }
 
     pub(crate) fn server(&mut self, last: u8) -> &mut Server {
@@ -224,7 +234,8 @@ impl World {
     /// Lets time pass until `until_ms`, or until nothing is under way.
     pub(crate) fn run(&mut self, until_ms: u64) {
         loop {
-            let next = [self.net.next_ms(), self.resolver.next_deadline()].into_iter().flatten().min();
+            let next =
+                [self.net.next_ms(), self.resolver.next_deadline()].into_iter().flatten().min();
             let Some(next) = next.filter(|&next| next <= until_ms) else { break };
             self.net.now_ms = self.net.now_ms.max(next);
             while let Some(event) = self.net.arrived() {
@@ -239,7 +250,9 @@ impl World {
 
     fn deliver(&mut self, event: Event) {
         match event {
-            Event::ToServer { upstream, socket, octets } => self.at_server(upstream, socket, &octets),
+            Event::ToServer { upstream, socket, octets } => {
+                self.at_server(upstream, socket, &octets)
+            }
             Event::ToUs { upstream, socket: None, octets } => {
                 self.with(|resolver, cx| resolver.stream_message(upstream, &octets, cx));
             }
@@ -295,9 +308,14 @@ impl World {
                     self.open(upstream, socket, renew);
                     self.send(upstream, Some(socket), &actions.octets[octets]);
                 }
-                Action::SendStream { upstream, octets } => self.send(upstream, None, &actions.octets[octets]),
+                Action::SendStream { upstream, octets } => {
+                    self.send(upstream, None, &actions.octets[octets])
+                }
                 Action::CloseSocket { upstream, socket } => {
-                    assert!(self.incarnations.remove(&(upstream, socket)).is_some(), "closed what was open");
+                    assert!(
+                        self.incarnations.remove(&(upstream, socket)).is_some(),
+                        "closed what was open"
+                    );
                 }
                 Action::Forget { upstream } => {
                     self.forgotten.push(upstream);
@@ -314,11 +332,20 @@ impl World {
                 }
                 Action::Finish { waiters, resolved, .. } => {
                     let octets = &actions.answers.octets[resolved.message.clone()];
-                    check_offsets(octets, &actions.answers.ttl_offsets[resolved.ttl_offsets.clone()]);
+                    check_offsets(
+                        octets,
+                        &actions.answers.ttl_offsets[resolved.ttl_offsets.clone()],
+                    );
                     for &waiter in &actions.waiters[waiters] {
                         let (octets, resolved) = (octets.to_vec(), resolved.clone());
                         let records = records(&octets);
-                        self.answers.push(Answer { waiter, at_ms: self.net.now_ms, resolved, octets, records });
+                        self.answers.push(Answer {
+                            waiter,
+                            at_ms: self.net.now_ms,
+                            resolved,
+                            octets,
+                            records,
+                        });
                     }
                 }
             }
@@ -387,7 +414,11 @@ impl Answer {
             (rcode, &records.iter().map(|r| (*r).to_owned()).collect::<Vec<_>>()[..])
         );
         let view = MessageView::new(&self.octets).unwrap();
-        assert_eq!((view.header().flags, view.header().id), (0x8080 | rcode.low(), 0), "QR and RA only");
+        assert_eq!(
+            (view.header().flags, view.header().id),
+            (0x8080 | rcode.low(), 0),
+            "QR and RA only"
+        );
     }
 }
 
@@ -408,7 +439,8 @@ fn records(octets: &[u8]) -> Vec<String> {
 
 fn check_offsets(octets: &[u8], offsets: &[u16]) {
     let view = MessageView::new(octets).unwrap();
-    let expected: HashSet<_> = view.records().unwrap().map(|record| record.unwrap().ttl_offset() as u16).collect();
+    let expected: HashSet<_> =
+        view.records().unwrap().map(|record| record.unwrap().ttl_offset() as u16).collect();
     assert_eq!(expected, offsets.iter().copied().collect());
 }
 

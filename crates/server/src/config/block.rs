@@ -27,7 +27,8 @@ pub(crate) struct BlockConfig {
 }
 
 impl BlockConfig {
-    /// What blocked questions get with [`BlockForm::Addresses`]: the addresses as written, or else those of the page.
+    /// What blocked questions get with [`BlockForm::Addresses`]: the addresses as written, or else
+    /// those of the page.
     pub(crate) fn answered(&self) -> Vec<IpAddr> {
         if !self.addresses.is_empty() {
             return self.addresses.clone();
@@ -45,9 +46,12 @@ impl BlockConfig {
 /// Reads how blocked questions are answered.
 pub(super) fn block(spec: &mut PolicySpec, check: &mut Check) -> BlockConfig {
     let at = spec.block_answer.span();
-    let answer = check.take(mem::take(&mut spec.block_answer)).map_or(BlockForm::Zero, |answer| answer.0);
-    let addresses = check.take(mem::take(&mut spec.block_addresses)).map_or_else(Vec::new, |list| list.0);
-    let addresses: Vec<IpAddr> = addresses.into_iter().map(|address| address.into_inner().0).collect();
+    let answer =
+        check.take(mem::take(&mut spec.block_answer)).map_or(BlockForm::Zero, |answer| answer.0);
+    let addresses =
+        check.take(mem::take(&mut spec.block_addresses)).map_or_else(Vec::new, |list| list.0);
+    let addresses: Vec<IpAddr> =
+        addresses.into_iter().map(|address| address.into_inner().0).collect();
     let page_at = spec.block_page.span();
     let page = check.addresses(mem::take(&mut spec.block_page));
     if page.len() > MAX_PAGES {
@@ -56,14 +60,19 @@ pub(super) fn block(spec: &mut PolicySpec, check: &mut Check) -> BlockConfig {
     let ttl_secs = check.take(mem::take(&mut spec.block_ttl_secs)).map_or(60, |secs| secs.0);
     let block = BlockConfig { answer, addresses, ttl_secs, page };
     if let Some(at) = at.filter(|_| answer == BlockForm::Addresses && block.answered().is_empty()) {
-        check.fault(at, "\"addresses\" needs `block-addresses`, such as [\"192.0.2.1\", \"2001:db8::1\"]");
+        check.fault(
+            at,
+            "\"addresses\" needs `block-addresses`, such as [\"192.0.2.1\", \"2001:db8::1\"]",
+        );
     }
     block
 }
 
 /// Notes it where the page is served and no answer leads to it.
 pub(super) fn is_led_to(at: Option<Range<usize>>, config: &PolicyConfig, check: &mut Check) {
-    let leads = |rule: &RuleSpec| rule.answer == Some(BlockForm::Addresses) || rule.action == ActionKind::Redirect;
+    let leads = |rule: &RuleSpec| {
+        rule.answer == Some(BlockForm::Addresses) || rule.action == ActionKind::Redirect
+    };
     let is_led_to = config.block.answer == BlockForm::Addresses || config.rules.iter().any(leads);
     if let Some(at) = at.filter(|_| !config.block.page.is_empty() && !is_led_to) {
         check.fault(at, "no answer leads to the page: write block-answer = \"addresses\"");

@@ -1,4 +1,5 @@
-//! What checks of the configuration share: values are taken out of settings, and faults are collected.
+//! What checks of the configuration share: values are taken out of settings, and faults are
+//! collected.
 
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -58,7 +59,8 @@ impl Check {
         }
     }
 
-    /// The value of a key that has no default, and its place; that it is missing is noted at the table's header.
+    /// The value of a key that has no default, and its place; that it is missing is noted at the
+    /// table's header.
     pub(super) fn need<T: Value>(
         &mut self,
         key: &str,
@@ -84,7 +86,10 @@ impl Check {
     }
 
     /// Addresses, each once; none where the key is not written.
-    pub(super) fn addresses(&mut self, setting: Setting<List<Text<SocketAddr>>>) -> Vec<SocketAddr> {
+    pub(super) fn addresses(
+        &mut self,
+        setting: Setting<List<Text<SocketAddr>>>,
+    ) -> Vec<SocketAddr> {
         let items = self.take(setting).map_or_else(Vec::new, |list| list.0);
         self.different(items)
     }

@@ -18,8 +18,9 @@ use crate::private_zones::doubtful_zones;
 use crate::query::addresses::AddressSet;
 use crate::{operate, output, root, stub_client};
 
-/// Says whether the file is right; else names each error on standard error (as JSON: on standard output). Files that it
-/// names and that cannot be read keep no server from starting and are warnings, all but the geo database.
+/// Says whether the file is right; else names each error on standard error (as JSON: on standard
+/// output). Files that it names and that cannot be read keep no server from starting and are
+/// warnings, all but the geo database.
 pub(crate) fn check(args: &CheckArgs) -> ExitCode {
     let Some(file) = args.file.find() else {
         return refuse(&"there is no file to check: name one, or set AVOCET_CONFIG");
@@ -28,11 +29,18 @@ pub(crate) fn check(args: &CheckArgs) -> ExitCode {
     let fault = result.as_ref().ok().and_then(|config| GeoDatabase::of(&config.policy).err());
     if args.json {
         let location = file.display().to_string();
-        let fault = fault.map(|fault| json!({ "location": location, "message": fault.to_string() }));
-        let errors = result.as_ref().err().map_or_else(|| fault.into_iter().collect(), ConfigErrors::to_json);
+        let fault =
+            fault.map(|fault| json!({ "location": location, "message": fault.to_string() }));
+        let errors = result
+            .as_ref()
+            .err()
+            .map_or_else(|| fault.into_iter().collect(), ConfigErrors::to_json);
         let warnings = result.as_ref().map_or_else(|_| Vec::new(), warnings);
         let is_right = errors.is_empty();
-        let _ = print(&format!("{:#}", json!({ "ok": is_right, "errors": errors, "warnings": warnings })));
+        let _ = print(&format!(
+            "{:#}",
+            json!({ "ok": is_right, "errors": errors, "warnings": warnings })
+        ));
         return if is_right { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
     match result {
@@ -53,23 +61,37 @@ pub(crate) fn check(args: &CheckArgs) -> ExitCode {
 fn warnings(config: &Config) -> Vec<String> {
     let mut warnings = Vec::new();
     if config.is_bare {
-        warnings.push("the file has no settings: the defaults hold, and nothing is filtered".to_owned());
+        warnings.push(
+            "the file has no settings: the defaults hold, and nothing is filtered".to_owned(),
+        );
     }
-    if let (Mode::Recurse, LocalRootSource::File(path)) = (config.resolver.mode, &config.resolver.local_root) {
-        warnings.extend(root::fault_of_file(path).map(|fault| format!("the copy of the root zone: {fault}")));
+    if let (Mode::Recurse, LocalRootSource::File(path)) =
+        (config.resolver.mode, &config.resolver.local_root)
+    {
+        warnings.extend(
+            root::fault_of_file(path).map(|fault| format!("the copy of the root zone: {fault}")),
+        );
     }
     if let Some(path) = config.policy.leases.as_deref().filter(|_| !config.policy.is_empty()) {
         let fault = operate::fault_of_leases(path);
-        warnings.extend(fault.map(|fault| format!("cannot read the leases in {}: {fault}", path.display())));
+        warnings.extend(
+            fault.map(|fault| format!("cannot read the leases in {}: {fault}", path.display())),
+        );
     }
     warnings.extend(operate::fault_of_neighbours(&config.policy));
     if let Some(group) = &config.server.control_group {
         warnings.extend(
-            avocet_io::process::find_group(group).err().map(|fault| format!("[server] control-group: {fault}")),
+            avocet_io::process::find_group(group)
+                .err()
+                .map(|fault| format!("[server] control-group: {fault}")),
         );
     }
     if let Some(user) = &config.server.user {
-        warnings.extend(avocet_io::process::find_user(user).err().map(|fault| format!("[server] user: {fault}")));
+        warnings.extend(
+            avocet_io::process::find_user(user)
+                .err()
+                .map(|fault| format!("[server] user: {fault}")),
+        );
     }
     if !config.server.allow.local && config.server.allow.networks.is_empty() {
         warnings.push("[server] allow is empty: all queries are refused".to_owned());
@@ -92,11 +114,14 @@ fn warnings(config: &Config) -> Vec<String> {
         if let ListSource::Url(url) = &list.source
             && url.starts_with("http://")
         {
-            warnings
-                .push(format!("the list {:?} is fetched without https: who is on the way can change it", list.name));
+            warnings.push(format!(
+                "the list {:?} is fetched without https: who is on the way can change it",
+                list.name
+            ));
         }
         let fault = open_file(list).err();
-        warnings.extend(fault.map(|fault| format!("cannot read the list {:?}: {fault}", list.name)));
+        warnings
+            .extend(fault.map(|fault| format!("cannot read the list {:?}: {fault}", list.name)));
     }
     warnings
 }

@@ -36,7 +36,9 @@ pub(super) fn dns64(mut spec: Dns64Spec, check: &mut Check) -> Dns64Config {
     let span = spec.prefix.span();
     let text = check.take(mem::take(&mut spec.prefix)).filter(|text| !text.is_empty());
     let translator = text.as_deref().and_then(|text| text.parse::<Ipv6Net>().ok());
-    let is_sound = |net: &Ipv6Net| Dns64::new(prefix(*net), Vec::new()).is_some() && net.addr() == net.network();
+    let is_sound = |net: &Ipv6Net| {
+        Dns64::new(prefix(*net), Vec::new()).is_some() && net.addr() == net.network()
+    };
     if let (Some(text), Some(span)) = (&text, span)
         && !translator.as_ref().is_some_and(is_sound)
     {
@@ -55,7 +57,9 @@ fn excluded(spec: Dns64Spec, check: &mut Check) -> Vec<Ipv6Net> {
     for item in written {
         match (item.span(), item.into_inner().0) {
             (_, IpNet::V6(net)) => nets.push(net),
-            (at, IpNet::V4(net)) => check.fault(at, format!("{net} is a network of IPv4; no AAAA record is in it")),
+            (at, IpNet::V4(net)) => {
+                check.fault(at, format!("{net} is a network of IPv4; no AAAA record is in it"))
+            }
         }
     }
     nets

@@ -33,7 +33,8 @@ pub(super) struct Zone {
 }
 
 impl FromText for Zone {
-    const EXPECTED: &'static str = "a name such as \".\", \"corp.example\" or \"!lab.corp.example\"";
+    const EXPECTED: &'static str =
+        "a name such as \".\", \"corp.example\" or \"!lab.corp.example\"";
 
     fn from_text(text: &str) -> Result<Self, Option<String>> {
         let (written, exception) = match text.strip_prefix('!') {
@@ -49,7 +50,8 @@ impl FromText for Zone {
 }
 
 impl FromText for Strategy {
-    const EXPECTED: &'static str = "\"ordered\", \"round-robin\", \"fastest\", or \"race 2\" to \"race 8\"";
+    const EXPECTED: &'static str =
+        "\"ordered\", \"round-robin\", \"fastest\", or \"race 2\" to \"race 8\"";
 
     fn from_text(text: &str) -> Result<Self, Option<String>> {
         match text {
@@ -88,7 +90,8 @@ pub(super) fn forwards_all(specs: &[Spanned<ForwardSpec>]) -> bool {
     specs.iter().any(zone)
 }
 
-/// The rules as written; where names are resolved by rules only and there is none, the one for all names.
+/// The rules as written; where names are resolved by rules only and there is none, the one for all
+/// names.
 pub(super) fn rules(
     specs: Vec<Spanned<ForwardSpec>>,
     mode: Mode,
@@ -106,7 +109,8 @@ pub(super) fn rules(
         let zone = check.need("zone", &header, mem::take(&mut spec.zone));
         let is_named = zone.is_some();
         // Without a zone, the rest is checked.
-        let (at, Text(zone)) = zone.unwrap_or_else(|| (header, Text(Zone { name: ROOT.into(), exception: false })));
+        let (at, Text(zone)) =
+            zone.unwrap_or_else(|| (header, Text(Zone { name: ROOT.into(), exception: false })));
         if is_named && !zones.insert(zone.name.clone()) {
             let name = shown(&zone.name);
             check.fault(at.clone(), format!("\"{name}\" has a [[forward]] already; make it one"));
@@ -137,7 +141,12 @@ fn system_rule(path: &Path, listen: &[SocketAddr], check: &mut Check) -> Forward
     rule(zone, upstreams, ForwardSpec::default(), check)
 }
 
-fn rule(zone: Zone, upstreams: Vec<Upstream>, spec: ForwardSpec, check: &mut Check) -> ForwardConfig {
+fn rule(
+    zone: Zone,
+    upstreams: Vec<Upstream>,
+    spec: ForwardSpec,
+    check: &mut Check,
+) -> ForwardConfig {
     let max_span = spec.timeout_max_ms.span();
     let min_span = spec.timeout_min_ms.span();
     let min = check.take(spec.timeout_min_ms).map_or(TIMEOUT_MIN_MS, |ms| ms.0);
@@ -172,7 +181,8 @@ fn upstreams(
         }
         (None, None) if zone.exception => Vec::new(),
         (None, None) => {
-            check.fault(at, "the rule has no servers; add upstreams = [\"ADDRESS\"] or resolv-conf");
+            check
+                .fault(at, "the rule has no servers; add upstreams = [\"ADDRESS\"] or resolv-conf");
             Vec::new()
         }
         (Some(list), Some(file)) => {
@@ -191,7 +201,11 @@ fn upstreams(
     }
 }
 
-fn written(list: Written<List<Text<Upstream>>>, listen: &[SocketAddr], check: &mut Check) -> Vec<Upstream> {
+fn written(
+    list: Written<List<Text<Upstream>>>,
+    listen: &[SocketAddr],
+    check: &mut Check,
+) -> Vec<Upstream> {
     let span = list.span.clone();
     let Some(List(items)) = check.take(Setting(Some(list))) else {
         return Vec::new();
@@ -217,7 +231,8 @@ fn written(list: Written<List<Text<Upstream>>>, listen: &[SocketAddr], check: &m
 
 /// The servers in a `resolv.conf`, without ourselves.
 fn from_file(path: &Path, listen: &[SocketAddr]) -> Result<Vec<Upstream>, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
     let mut servers = Vec::new();
     for server in upstream::from_resolv_conf(&text) {
         if !upstream::is_own(server.addr, listen) && !servers.contains(&server) {
@@ -244,6 +259,9 @@ mod tests {
         assert_eq!(faults.len(), 1);
         let message = &faults[0].message;
         assert!(message.starts_with("/nonexistent/resolv.conf cannot be read: "), "{message}");
-        assert!(message.ends_with("write a [[forward]] with zone = \".\" and upstreams = [\"ADDRESS\"]"));
+        assert!(
+            message
+                .ends_with("write a [[forward]] with zone = \".\" and upstreams = [\"ADDRESS\"]")
+        );
     }
 }

@@ -43,8 +43,10 @@ pub(super) fn built_in() -> Vec<RootServer> {
 /// # Errors
 /// The fault in the file, with its line; or that it names no server with an address.
 pub(super) fn from_file(path: &Path) -> Result<Vec<RootServer>, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
-    let servers = from_zone(&text).map_err(|(line, message)| format!("{}:{line}: {message}", path.display()))?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+    let servers = from_zone(&text)
+        .map_err(|(line, message)| format!("{}:{line}: {message}", path.display()))?;
     if servers.is_empty() {
         return Err(format!(
             "{} names no server: it takes NS records of the root, with their addresses",
@@ -63,31 +65,45 @@ fn from_zone(text: &str) -> Result<Vec<RootServer>, (usize, String)> {
         if !text.starts_with([' ', '\t'])
             && let Some(written) = fields.next()
         {
-            let wrong = |message: Option<String>| (line, message.unwrap_or_else(|| format!("{written:?} is no name")));
+            let wrong = |message: Option<String>| {
+                (line, message.unwrap_or_else(|| format!("{written:?} is no name")))
+            };
             owner = Some(Name::from_text(written).map_err(wrong)?);
         }
-        let is_filler = |field: &&str| field.eq_ignore_ascii_case("IN") || field.bytes().all(|b| b.is_ascii_digit());
+        let is_filler = |field: &&str| {
+            field.eq_ignore_ascii_case("IN") || field.bytes().all(|b| b.is_ascii_digit())
+        };
         while fields.next_if(is_filler).is_some() {}
         let Some(rtype) = fields.next() else { continue };
-        let rtype = rdata::from_mnemonic(rtype).ok_or_else(|| (line, format!("{rtype:?} is no record type")))?;
+        let rtype = rdata::from_mnemonic(rtype)
+            .ok_or_else(|| (line, format!("{rtype:?} is no record type")))?;
         let owner = owner.as_ref().ok_or_else(|| (line, "the record has no owner".to_owned()))?;
         let mut data = Vec::new();
         let shown: Vec<&str> = fields.collect();
-        rdata::parse(rtype, &shown.join(" "), ROOT, &mut data).map_err(|error| (line, error.to_string()))?;
-        take(&mut servers, owner, Rtype(rtype), &data).map_err(|message| (line, message.to_owned()))?;
+        rdata::parse(rtype, &shown.join(" "), ROOT, &mut data)
+            .map_err(|error| (line, error.to_string()))?;
+        take(&mut servers, owner, Rtype(rtype), &data)
+            .map_err(|message| (line, message.to_owned()))?;
     }
     servers.retain(|server| !server.addresses.is_empty());
     Ok(servers)
 }
 
-fn take(servers: &mut Vec<RootServer>, owner: &Name, rtype: Rtype, data: &[u8]) -> Result<(), &'static str> {
-    let name: Name = if rtype == Rtype::NS { data.to_ascii_lowercase().into() } else { owner.clone() };
-    let address: Option<IpAddr> = match (rtype, <[u8; 4]>::try_from(data), <[u8; 16]>::try_from(data)) {
-        (Rtype::NS, ..) if **owner == *ROOT => None,
-        (Rtype::A, Ok(octets), _) => Some(octets.into()),
-        (Rtype::AAAA, _, Ok(octets)) => Some(octets.into()),
-        _ => return Err("expected NS records of the root, A and AAAA records"),
-    };
+fn take(
+    servers: &mut Vec<RootServer>,
+    owner: &Name,
+    rtype: Rtype,
+    data: &[u8],
+) -> Result<(), &'static str> {
+    let name: Name =
+        if rtype == Rtype::NS { data.to_ascii_lowercase().into() } else { owner.clone() };
+    let address: Option<IpAddr> =
+        match (rtype, <[u8; 4]>::try_from(data), <[u8; 16]>::try_from(data)) {
+            (Rtype::NS, ..) if **owner == *ROOT => None,
+            (Rtype::A, Ok(octets), _) => Some(octets.into()),
+            (Rtype::AAAA, _, Ok(octets)) => Some(octets.into()),
+            _ => return Err("expected NS records of the root, A and AAAA records"),
+        };
     let at = servers.iter().position(|server| server.name == name).unwrap_or_else(|| {
         servers.push(RootServer { name, addresses: Vec::new() });
         servers.len() - 1
@@ -116,7 +132,8 @@ mod tests {
     #[test]
     fn a_file_without_a_server_that_has_an_address_is_refused() {
         for (number, text) in ["", "; nobody\n", ". NS a.root.test.\n"].iter().enumerate() {
-            let path = std::env::temp_dir().join(format!("avocet-hints-{}-{number}", std::process::id()));
+            let path =
+                std::env::temp_dir().join(format!("avocet-hints-{}-{number}", std::process::id()));
             std::fs::write(&path, text).unwrap();
             let error = from_file(&path).unwrap_err();
             std::fs::remove_file(&path).unwrap();

@@ -1,7 +1,7 @@
 //! Which keys there are, by the schema: unknown ones are named, with what was probably meant.
 //!
-//! Serde would stop at the first unknown key and at the first table that is written as something else; here all of
-//! them are found, and taken out so that the rest can be read.
+//! Serde would stop at the first unknown key and at the first table that is written as something
+//! else; here all of them are found, and taken out so that the rest can be read.
 
 use std::mem;
 use std::sync::LazyLock;
@@ -44,8 +44,8 @@ pub(super) fn kind(schema: &Value, section: &str, key: &str) -> Result<Kind, Str
     })
 }
 
-/// Takes out of `document` each key that `schema` does not have and each table of the wrong shape, with a fault for
-/// each.
+/// Takes out of `document` each key that `schema` does not have and each table of the wrong shape,
+/// with a fault for each.
 pub(super) fn remove_unknown(document: &mut DeTable<'_>, schema: &Value, faults: &mut Vec<Fault>) {
     let sections = properties(schema);
     for (name, mut value) in mem::take(document) {
@@ -92,7 +92,12 @@ fn tables_of<'a, 'i>(value: &'a mut DeValue<'i>) -> Option<Vec<&'a mut DeTable<'
     }
 }
 
-fn remove_unknown_keys(table: &mut DeTable<'_>, section: &Value, schema: &Value, faults: &mut Vec<Fault>) {
+fn remove_unknown_keys(
+    table: &mut DeTable<'_>,
+    section: &Value,
+    schema: &Value,
+    faults: &mut Vec<Fault>,
+) {
     let keys = properties(section);
     for (key, value) in mem::take(table) {
         if keys.contains_key(key.get_ref().as_ref()) {
@@ -120,7 +125,8 @@ fn is_list_of_tables(schema: &Value) -> bool {
 
 /// The message for a name that is none of `known`.
 fn unknown(name: &str, known: &Map<String, Value>, schema: &Value) -> String {
-    let home = properties(schema).iter().find(|(_, section)| properties(section).contains_key(name));
+    let home =
+        properties(schema).iter().find(|(_, section)| properties(section).contains_key(name));
     if let Some((section, table)) = home {
         return format!("unknown key `{name}`; it belongs under {}", header(section, table));
     }
@@ -131,7 +137,8 @@ fn unknown(name: &str, known: &Map<String, Value>, schema: &Value) -> String {
     format!("unknown key `{name}`; known here are: {}", all.join(", "))
 }
 
-/// The name that is at most a third of its letters away from `name`, or begins with it, or it with that.
+/// The name that is at most a third of its letters away from `name`, or begins with it, or it with
+/// that.
 fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> Option<&'a str> {
     let written = name.to_lowercase().replace('_', "-");
     known

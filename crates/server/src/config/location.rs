@@ -9,8 +9,8 @@ const VARIABLE: &str = "AVOCET_CONFIG";
 /// The file of a server that was installed as a service.
 const STANDARD: &str = "/etc/avocet/avocet.toml";
 
-/// The configuration file of a command: the one given, else that of `AVOCET_CONFIG`, else `/etc/avocet/avocet.toml`
-/// if there is one. None: all defaults. An empty variable means none.
+/// The configuration file of a command: the one given, else that of `AVOCET_CONFIG`, else
+/// `/etc/avocet/avocet.toml` if there is one. None: all defaults. An empty variable means none.
 pub(crate) fn find(given: Option<&Path>) -> Option<PathBuf> {
     choose(given, env::var_os(VARIABLE), Path::new(STANDARD))
 }
@@ -18,7 +18,9 @@ pub(crate) fn find(given: Option<&Path>) -> Option<PathBuf> {
 fn choose(given: Option<&Path>, variable: Option<OsString>, standard: &Path) -> Option<PathBuf> {
     match (given, variable) {
         (Some(given), _) => Some(given.to_owned()),
-        (None, Some(variable)) => Some(PathBuf::from(variable)).filter(|path| !path.as_os_str().is_empty()),
+        (None, Some(variable)) => {
+            Some(PathBuf::from(variable)).filter(|path| !path.as_os_str().is_empty())
+        }
         // A file that this account may not look at is named in the error of the command.
         (None, None) => match standard.metadata() {
             Err(error) if error.kind() != io::ErrorKind::PermissionDenied => None,

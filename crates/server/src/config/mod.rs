@@ -6,8 +6,9 @@
 //!   env ───┘             │         │            Spec:   what may be written     (spec.rs)
 //!                        └ Errors ─┘            Config: what the server uses    (this file)
 //! ```
-//! Everything in a [`Config`] has been checked; the server never checks it again. This module opens no socket and
-//! decides nothing about a running server: building state out of a `Config` is the snapshot's part.
+//! Everything in a [`Config`] has been checked; the server never checks it again. This module opens
+//! no socket and decides nothing about a running server: building state out of a `Config` is the
+//! snapshot's part.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -105,7 +106,8 @@ pub(crate) struct ServerConfig {
     pub(crate) minimal_responses: bool,
     /// Account to become once the sockets are bound.
     pub(crate) user: Option<String>,
-    /// Names by which metrics are asked beside those of the local network; folded, without closing dot.
+    /// Names by which metrics are asked beside those of the local network; folded, without closing
+    /// dot.
     pub(crate) http_names: Vec<String>,
     /// Group whose members may use the control socket.
     pub(crate) control_group: Option<String>,
@@ -324,7 +326,8 @@ pub(crate) struct RecordConfig {
 pub(crate) struct RateLimitConfig {
     /// Equal answers a second to one network; never 0.
     pub(crate) responses_per_second: u32,
-    /// Each so many-th answer over the limit is sent truncated, the others not at all; 0: none is sent.
+    /// Each so many-th answer over the limit is sent truncated, the others not at all; 0: none is
+    /// sent.
     pub(crate) slip: u8,
     /// Length of an IPv4 client network.
     pub(crate) ipv4_prefix_length: u8,
@@ -370,18 +373,20 @@ pub(crate) enum LogFormat {
 /// `[data]`: where state is kept.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct DataConfig {
-    /// Directory of cache snapshots and the control socket; a relative one is below the working directory.
+    /// Directory of cache snapshots and the control socket; a relative one is below the working
+    /// directory.
     pub(crate) directory: PathBuf,
 }
 
 /// The variables of this process, without those that are not Unicode: none of ours is.
 pub(crate) fn environment() -> impl Iterator<Item = (String, String)> {
-    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
 
 impl Config {
-    /// Reads `file` (none: all defaults), lays the `AVOCET_SECTION__KEY` variables of `environment` over it, and checks
-    /// the whole.
+    /// Reads `file` (none: all defaults), lays the `AVOCET_SECTION__KEY` variables of `environment`
+    /// over it, and checks the whole.
     ///
     /// # Errors
     /// All that is wrong, each with `FILE:LINE:COLUMN` or the name of the variable.

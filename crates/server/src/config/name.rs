@@ -21,15 +21,17 @@ impl FromText for Name {
             return Err(None);
         }
         if written.contains(char::is_whitespace) {
-            return Err(Some(format!("{written:?} has a blank in it; where that is meant, write \\\\032")));
+            return Err(Some(format!(
+                "{written:?} has a blank in it; where that is meant, write \\\\032"
+            )));
         }
         // Length octets are at most 63, below the letters.
         typed_name(written).map(|wire| wire.to_ascii_lowercase().into()).map_err(Some)
     }
 }
 
-/// The wire form of a name as people type it: labels in other alphabets become A-labels (RFC 5890 §2.3.2.1), upper case
-/// stays where the name is ASCII.
+/// The wire form of a name as people type it: labels in other alphabets become A-labels (RFC 5890
+/// §2.3.2.1), upper case stays where the name is ASCII.
 ///
 /// # Errors
 /// It is no name.
@@ -38,7 +40,8 @@ pub(crate) fn typed_name(text: &str) -> Result<Box<[u8]>, String> {
     let ascii = if text.is_ascii() { Ok(text.to_owned()) } else { idna::domain_to_ascii(text) };
     let ascii = ascii.map_err(|_| fault(&"it cannot be written as an internationalised name"))?;
     let mut wire = [0; MAX_NAME];
-    let len = text::name_to_wire(ascii.as_bytes(), Some(ROOT), &mut wire).map_err(|error| fault(&error))?;
+    let len = text::name_to_wire(ascii.as_bytes(), Some(ROOT), &mut wire)
+        .map_err(|error| fault(&error))?;
     Ok(wire[..len].into())
 }
 

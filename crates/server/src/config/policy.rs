@@ -1,7 +1,8 @@
-//! `[policy]`, `[[list]]`, `[[group]]`, `[[client]]`, `[[rule]]`: what is filtered, for whom, and how it is answered.
+//! `[policy]`, `[[list]]`, `[[group]]`, `[[client]]`, `[[rule]]`: what is filtered, for whom, and
+//! how it is answered.
 //!
-//! What a condition or an action means is for the `policy` crate to say; here names are found and each fault gets its
-//! place in the file.
+//! What a condition or an action means is for the `policy` crate to say; here names are found and
+//! each fault gets its place in the file.
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
@@ -12,7 +13,8 @@ use std::time::Duration;
 use avocet_policy::client::{ClientFault, ClientSpec, DEFAULT_GROUP, Directory, GroupSpec};
 use avocet_policy::rpz::MAX_ZONES;
 use avocet_policy::rule::{
-    Action, ActionKind, BlockForm, LimitKey, Over, RuleFault, RulePart, RuleSpec, Rules, Target, Vocabulary, Zone,
+    Action, ActionKind, BlockForm, LimitKey, Over, RuleFault, RulePart, RuleSpec, Rules, Target,
+    Vocabulary, Zone,
 };
 use toml::Spanned;
 
@@ -47,7 +49,8 @@ pub(crate) struct PolicyConfig {
     pub(crate) block: BlockConfig,
     /// IANA name of the time zone of schedules that name none.
     pub(crate) time_zone: String,
-    /// Whether private addresses of public names are taken out; names that may have some, in wire form.
+    /// Whether private addresses of public names are taken out; names that may have some, in wire
+    /// form.
     pub(crate) rebinding: Option<Vec<Box<[u8]>>>,
     /// The file with the leases of the DHCP server.
     pub(crate) leases: Option<PathBuf>,
@@ -138,8 +141,17 @@ choices!(Over, "\"drop\", \"refuse\" or \"truncate\"",
 
 impl FromText for ListFormat {
     const EXPECTED: &'static str = "\"auto\", \"hosts\", \"domains\", \"wildcards\", \"adblock\", \"dnsmasq\", \"unbound\", \"pihole-regex\" or \"rpz\"";
-    const CHOICES: &'static [&'static str] =
-        &["auto", "hosts", "domains", "wildcards", "adblock", "dnsmasq", "unbound", "pihole-regex", RPZ];
+    const CHOICES: &'static [&'static str] = &[
+        "auto",
+        "hosts",
+        "domains",
+        "wildcards",
+        "adblock",
+        "dnsmasq",
+        "unbound",
+        "pihole-regex",
+        RPZ,
+    ];
 
     fn from_text(text: &str) -> Result<Self, Option<String>> {
         Self::CHOICES.iter().find(|known| **known == text).map(|known| Self(known)).ok_or(None)
@@ -164,7 +176,8 @@ impl FromText for ListKind {
 pub(super) struct Refresh(Duration);
 
 impl FromText for Refresh {
-    const EXPECTED: &'static str = "a time from \"1m\" to \"365d\", such as \"30m\", \"24h\" or \"7d\"";
+    const EXPECTED: &'static str =
+        "a time from \"1m\" to \"365d\", such as \"30m\", \"24h\" or \"7d\"";
 
     fn from_text(text: &str) -> Result<Self, Option<String>> {
         let time = parse_duration(text).ok_or(None)?;
@@ -174,8 +187,10 @@ impl FromText for Refresh {
 
 /// A time such as "90s", "30m", "24h", "7d", "1w".
 pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
-    const UNITS: [(char, u64); 5] = [('s', 1), ('m', 60), ('h', 3_600), ('d', 86_400), ('w', 7 * 86_400)];
-    let (digits, scale) = UNITS.iter().find_map(|(unit, scale)| Some((text.strip_suffix(*unit)?, *scale)))?;
+    const UNITS: [(char, u64); 5] =
+        [('s', 1), ('m', 60), ('h', 3_600), ('d', 86_400), ('w', 7 * 86_400)];
+    let (digits, scale) =
+        UNITS.iter().find_map(|(unit, scale)| Some((text.strip_suffix(*unit)?, *scale)))?;
     if !digits.bytes().all(|octet| octet.is_ascii_digit()) {
         return None;
     }
@@ -184,8 +199,12 @@ pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
 
 /// The same of the command line.
 pub(crate) fn duration_arg(text: &str) -> Result<Duration, String> {
-    let time = parse_duration(text).filter(|time| (1..=MAX_SPAN.as_secs()).contains(&time.as_secs()));
-    time.ok_or_else(|| "expected a time from \"1s\" to \"365d\", such as \"90s\", \"30m\", \"2h\" or \"1d\"".to_owned())
+    let time =
+        parse_duration(text).filter(|time| (1..=MAX_SPAN.as_secs()).contains(&time.as_secs()));
+    time.ok_or_else(|| {
+        "expected a time from \"1s\" to \"365d\", such as \"90s\", \"30m\", \"2h\" or \"1d\""
+            .to_owned()
+    })
 }
 
 /// The tables that make up the policy.
@@ -198,7 +217,11 @@ pub(super) struct Tables {
 }
 
 /// What the tables mean; faults are noted.
-pub(super) fn policy(tables: Tables, forwards: &[ForwardConfig], check: &mut Check) -> PolicyConfig {
+pub(super) fn policy(
+    tables: Tables,
+    forwards: &[ForwardConfig],
+    check: &mut Check,
+) -> PolicyConfig {
     let Tables { mut policy, lists, groups, clients, rules } = tables;
     let page_at = policy.block_page.span();
     let block = block::block(&mut policy, check);
@@ -206,7 +229,8 @@ pub(super) fn policy(tables: Tables, forwards: &[ForwardConfig], check: &mut Che
     let exceptions = exceptions.into_iter().map(|name| name.into_inner().0).collect();
     let mut places = HashMap::new();
     let rules = all(rules, ("rules", MAX_RULES), check, rule);
-    let (rule_places, rules) = rules.into_iter().map(|(_, rule)| (rule.place, rule.spec)).unzip::<_, _, Vec<_>, _>();
+    let (rule_places, rules) =
+        rules.into_iter().map(|(_, rule)| (rule.place, rule.spec)).unzip::<_, _, Vec<_>, _>();
     let mut config = PolicyConfig {
         block,
         time_zone: time_zone(policy.time_zone, check),
@@ -215,7 +239,11 @@ pub(super) fn policy(tables: Tables, forwards: &[ForwardConfig], check: &mut Che
         geo_database: check.optional_path(policy.geo_database),
         lists: few_zones(all(lists, ("lists", MAX_LISTS), check, list), check),
         groups: placed("group", all(groups, ("groups", MAX_GROUPS), check, group), &mut places),
-        clients: placed("client", all(clients, ("clients", MAX_CLIENTS), check, client), &mut places),
+        clients: placed(
+            "client",
+            all(clients, ("clients", MAX_CLIENTS), check, client),
+            &mut places,
+        ),
         rules,
     };
     config.rules.iter_mut().for_each(|rule| name_servers(rule, forwards));
@@ -238,19 +266,25 @@ fn time_zone(setting: Setting<String>, check: &mut Check) -> String {
     }
 }
 
-/// Puts the servers of a forwarding rule where a rule of the policy names its zone: those that are asked over UDP, as
-/// rules ask theirs.
+/// Puts the servers of a forwarding rule where a rule of the policy names its zone: those that are
+/// asked over UDP, as rules ask theirs.
 fn name_servers(rule: &mut RuleSpec, forwards: &[ForwardConfig]) {
     // The crate that reads them knows no interfaces of this machine.
-    for to in rule.to.iter_mut().filter(|to| rule.action == ActionKind::Forward && to.contains('%')) {
+    for to in rule.to.iter_mut().filter(|to| rule.action == ActionKind::Forward && to.contains('%'))
+    {
         if let Ok(Server(addr)) = Server::from_text(to) {
             *to = addr.to_string();
         }
     }
     let [zone] = &rule.to[..] else { return };
-    let Some(zone) = Name::from_text(zone).ok().filter(|_| rule.action == ActionKind::Forward) else { return };
+    let Some(zone) = Name::from_text(zone).ok().filter(|_| rule.action == ActionKind::Forward)
+    else {
+        return;
+    };
     let is_meant = |forward: &&ForwardConfig| forward.zone == zone && !forward.exception;
-    let is_by_udp = |forward: &&ForwardConfig| forward.upstreams.iter().all(|one| one.transport == Transport::Udp);
+    let is_by_udp = |forward: &&ForwardConfig| {
+        forward.upstreams.iter().all(|one| one.transport == Transport::Udp)
+    };
     if let Some(forward) = forwards.iter().find(is_meant).filter(is_by_udp) {
         rule.to = forward.upstreams.iter().map(|one| one.addr.to_string()).collect();
     }
@@ -300,13 +334,23 @@ fn compile(config: &PolicyConfig, places: &Places, rules: &[RulePlace], check: &
     }
     let place = |at: usize, part| rules.get(at).map_or(0..0, |place| place.of(part));
     match config.checked_rules() {
-        Err(faults) => faults.iter().for_each(|fault| check.fault(place(fault.place, fault.part), fault.to_string())),
+        Err(faults) => faults
+            .iter()
+            .for_each(|fault| check.fault(place(fault.place, fault.part), fault.to_string())),
         Ok(checked) => {
             // What such a rule says would be passed over without a word.
-            for rule in checked.rules().iter().filter(|rule| rule.reads_answer() && is_too_late(&rule.action)) {
+            for rule in checked
+                .rules()
+                .iter()
+                .filter(|rule| rule.reads_answer() && is_too_late(&rule.action))
+            {
                 let message = "the condition reads the answer, on which only block, allow, ttl, tag and redirect to \
                                addresses act";
-                let at = config.rules.iter().position(|spec| spec.name == rule.name).unwrap_or(usize::MAX);
+                let at = config
+                    .rules
+                    .iter()
+                    .position(|spec| spec.name == rule.name)
+                    .unwrap_or(usize::MAX);
                 check.fault(place(at, RulePart::When), format!("rule `{}`: {message}", rule.name));
             }
         }
@@ -402,7 +446,8 @@ struct Header {
     number: usize,
 }
 
-/// Reads all tables of one kind; those past `most`, and those whose name was there before, are faults.
+/// Reads all tables of one kind; those past `most`, and those whose name was there before, are
+/// faults.
 fn all<S, T: Named>(
     specs: Vec<Spanned<S>>,
     (what, most): (&str, usize),
@@ -419,7 +464,8 @@ fn all<S, T: Named>(
         }
         let read = read(&header, spec.into_inner(), check);
         if !seen.insert(read.name().to_owned()) {
-            check.fault(header.at, format!("{:?} stands there twice among the {what}", read.name()));
+            check
+                .fault(header.at, format!("{:?} stands there twice among the {what}", read.name()));
             continue;
         }
         all.push((header.at, read));
@@ -427,7 +473,8 @@ fn all<S, T: Named>(
     all
 }
 
-/// The `name` of a table. One without a name, which is a fault, is called by its number, so that the rest of it is checked.
+/// The `name` of a table. One without a name, which is a fault, is called by its number, so that
+/// the rest of it is checked.
 fn name(header: &Header, setting: Setting<String>, check: &mut Check) -> String {
     let nameless = || format!("#{}", header.number);
     let Some((at, name)) = check.need("name", &header.at, setting) else { return nameless() };
@@ -455,7 +502,10 @@ fn list(header: &Header, spec: ListTable, check: &mut Check) -> ListConfig {
         }
         (Some(url), ..) if is_fetched(&url) => ListSource::Url(url),
         (Some(url), _, Some(at), _) => {
-            check.fault(at, format!("expected a url with http:// or https:// and a host, found {url:?}"));
+            check.fault(
+                at,
+                format!("expected a url with http:// or https:// and a host, found {url:?}"),
+            );
             none()
         }
         (_, Some(file), _, Some(at)) if file.is_empty() => {
@@ -471,10 +521,15 @@ fn list(header: &Header, spec: ListTable, check: &mut Check) -> ListConfig {
     let kind = check.take(spec.kind).map_or(ListKind::Block, |kind| kind.0);
     let is_zone = format.0 == RPZ;
     if let Some(at) = kind_at.filter(|_| is_zone && kind == ListKind::Allow) {
-        check.fault(at, "a response policy zone says itself what it blocks and what it lets through");
+        check.fault(
+            at,
+            "a response policy zone says itself what it blocks and what it lets through",
+        );
     }
-    let refresh = check.take(spec.refresh).map_or(Duration::from_secs(86_400), |refresh| refresh.0.0);
-    // To answer in place of others is what a zone is for; who names the format knows whom he lets do so.
+    let refresh =
+        check.take(spec.refresh).map_or(Duration::from_secs(86_400), |refresh| refresh.0.0);
+    // To answer in place of others is what a zone is for; who names the format knows whom he lets
+    // do so.
     let rewrites = check.take(spec.rewrites).unwrap_or(is_zone);
     let tags = texts(spec.tags, check).unwrap_or_default();
     ListConfig { name, source, format, kind, refresh, rewrites, tags }
@@ -514,13 +569,16 @@ fn client(header: &Header, spec: ClientTable, check: &mut Check) -> ClientSpec {
     ClientSpec { name, ids: ids.into_iter().map(Spanned::into_inner).collect(), groups }
 }
 
-/// A rule; the condition is checked where the action is wrong, and the action where the condition is.
+/// A rule; the condition is checked where the action is wrong, and the action where the condition
+/// is.
 fn rule(header: &Header, spec: RuleTable, check: &mut Check) -> PlacedRule {
     let name = name(header, spec.name, check);
-    let (when_at, action_at, time_zone) = (spec.when.span(), spec.action.span(), spec.time_zone.span());
+    let (when_at, action_at, time_zone) =
+        (spec.when.span(), spec.action.span(), spec.time_zone.span());
     let when = check.need("when", &header.at, spec.when);
     let action = check.need("action", &header.at, spec.action).map(|(_, action)| action.0);
-    let place = RulePlace { header: header.at.clone(), when: when_at, action: action_at, time_zone };
+    let place =
+        RulePlace { header: header.at.clone(), when: when_at, action: action_at, time_zone };
     let spec = RuleSpec {
         name,
         when: when.map_or_else(|| "true".to_owned(), |(_, when)| when),
@@ -545,5 +603,14 @@ fn rule(header: &Header, spec: RuleTable, check: &mut Check) -> PlacedRule {
 /// A rule whose action is not known: none of its settings is a stray one.
 fn without_action(spec: RuleSpec) -> RuleSpec {
     let RuleSpec { name, when, enabled, priority, time_zone, log_only, .. } = spec;
-    RuleSpec { name, when, enabled, priority, time_zone, log_only, action: ActionKind::Allow, ..RuleSpec::default() }
+    RuleSpec {
+        name,
+        when,
+        enabled,
+        priority,
+        time_zone,
+        log_only,
+        action: ActionKind::Allow,
+        ..RuleSpec::default()
+    }
 }

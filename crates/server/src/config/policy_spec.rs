@@ -1,4 +1,5 @@
-//! What may be written in the file about filtering: `[policy]`, `[[list]]`, `[[group]]`, `[[client]]`, `[[rule]]`.
+//! What may be written in the file about filtering: `[policy]`, `[[list]]`, `[[group]]`,
+//! `[[client]]`, `[[rule]]`.
 //!
 //! As in [`spec`](super::spec), the comments are what `avocet config schema` shows.
 
@@ -17,16 +18,19 @@ use super::setting::{Int, List, Setting, Text};
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(inline)]
 pub(super) struct PolicySpec {
-    /// What is answered for a blocked name: "zero" (0.0.0.0 and ::), "nxdomain", "nodata", "refused" or "addresses".
+    /// What is answered for a blocked name: "zero" (0.0.0.0 and ::), "nxdomain", "nodata",
+    /// "refused" or "addresses".
     #[schemars(extend("default" = "zero"))]
     pub(super) block_answer: Setting<Text<BlockForm>>,
-    /// With "addresses": those that a blocked A or AAAA question gets; those of `block-page` if not written.
+    /// With "addresses": those that a blocked A or AAAA question gets; those of `block-page` if not
+    /// written.
     #[schemars(extend("default" = []))]
     pub(super) block_addresses: Setting<List<Text<IpAddr>>>,
     /// Time to live of such answers.
     #[schemars(extend("default" = 60))]
     pub(super) block_ttl_secs: Setting<Int<0, 86_400>>,
-    /// Addresses with port on which a page says over HTTP which name was blocked, and why: "192.168.1.1:80".
+    /// Addresses with port on which a page says over HTTP which name was blocked, and why:
+    /// "192.168.1.1:80".
     #[schemars(extend("default" = []))]
     pub(super) block_page: Setting<List<Text<SocketAddr>>>,
     /// Time zone of schedules that name none, such as "Europe/Berlin".
@@ -38,7 +42,8 @@ pub(super) struct PolicySpec {
     /// Names that may have private addresses.
     #[schemars(extend("default" = []))]
     pub(super) private_exceptions: Setting<List<Text<Name>>>,
-    /// The leases of the DHCP server, as dnsmasq, ISC dhcpd or Kea (CSV) write them: MAC addresses and names of clients.
+    /// The leases of the DHCP server, as dnsmasq, ISC dhcpd or Kea (CSV) write them: MAC addresses
+    /// and names of clients.
     pub(super) leases: Setting<String>,
     /// A MaxMind DB file of countries: rules may ask for `geo.country` then.
     pub(super) geo_database: Setting<String>,
@@ -55,7 +60,8 @@ pub(super) struct ListTable {
     pub(super) url: Setting<String>,
     /// A file, in place of `url`.
     pub(super) file: Setting<String>,
-    /// "auto", "hosts", "domains", "wildcards", "adblock", "dnsmasq", "unbound", "pihole-regex" or "rpz".
+    /// "auto", "hosts", "domains", "wildcards", "adblock", "dnsmasq", "unbound", "pihole-regex" or
+    /// "rpz".
     #[schemars(extend("default" = "auto"))]
     pub(super) format: Setting<Text<ListFormat>>,
     /// "block", or "allow": names that no list blocks.
@@ -64,7 +70,8 @@ pub(super) struct ListTable {
     /// How often it is fetched, or the file looked at: "30m", "24h", "7d".
     #[schemars(extend("default" = "24h"))]
     pub(super) refresh: Setting<Text<Refresh>>,
-    /// Whether it may answer with addresses and aliases of its choice, and not only block; true for format "rpz".
+    /// Whether it may answer with addresses and aliases of its choice, and not only block; true for
+    /// format "rpz".
     #[schemars(extend("default" = false))]
     pub(super) rewrites: Setting<bool>,
     /// Words that rules and people find it by.
@@ -93,7 +100,8 @@ pub(super) struct GroupTable {
 pub(super) struct ClientTable {
     /// Its name.
     pub(super) name: Setting<String>,
-    /// Addresses, networks, MAC addresses and host names (of leases or PTR records) that are this client.
+    /// Addresses, networks, MAC addresses and host names (of leases or PTR records) that are this
+    /// client.
     pub(super) ids: Setting<List<String>>,
     /// Groups it is in, besides those that name it.
     #[schemars(extend("default" = []))]
@@ -109,7 +117,8 @@ pub(super) struct RuleTable {
     pub(super) name: Setting<String>,
     /// The condition, an expression such as 'qname.under("example.com") && client.group("kids")'.
     pub(super) when: Setting<String>,
-    /// "block", "allow", "redirect", "forward", "safe-search", "ttl", "drop", "truncate", "rate-limit" or "tag".
+    /// "block", "allow", "redirect", "forward", "safe-search", "ttl", "drop", "truncate",
+    /// "rate-limit" or "tag".
     pub(super) action: Setting<Text<ActionKind>>,
     /// Whether it holds.
     #[schemars(extend("default" = true))]
@@ -122,9 +131,11 @@ pub(super) struct RuleTable {
     pub(super) priority: Setting<Int<0, 1_000_000>>,
     /// Time zone of `now` in the condition; that of `[policy]` if not written.
     pub(super) time_zone: Setting<String>,
-    /// With "block": "nxdomain", "nodata", "refused", "zero" or "addresses"; as `[policy]` says if not written.
+    /// With "block": "nxdomain", "nodata", "refused", "zero" or "addresses"; as `[policy]` says if
+    /// not written.
     pub(super) answer: Setting<Text<BlockForm>>,
-    /// With "redirect": addresses, or one name. With "block" and "addresses": the addresses. With "forward": servers.
+    /// With "redirect": addresses, or one name. With "block" and "addresses": the addresses. With
+    /// "forward": servers.
     pub(super) to: Setting<List<String>>,
     /// With "ttl": the least TTL.
     pub(super) min_secs: Setting<Int<0, 604_800>>,
@@ -134,7 +145,8 @@ pub(super) struct RuleTable {
     pub(super) rps: Setting<Int<1, 1_000_000>>,
     /// With "rate-limit": queries at once; twice `rps` if not written.
     pub(super) burst: Setting<Int<1, 1_000_000>>,
-    /// With "rate-limit": what has a count of its own: "client", "rule", "domain" or "client-domain".
+    /// With "rate-limit": what has a count of its own: "client", "rule", "domain" or
+    /// "client-domain".
     pub(super) per: Setting<Text<LimitKey>>,
     /// With "rate-limit": what becomes of queries above it: "drop", "refuse" or "truncate".
     pub(super) over: Setting<Text<Over>>,

@@ -22,7 +22,8 @@ type Sets = BTreeMap<(Name, Rtype), RecordConfig>;
 /// The RRsets of all tables, in the order of name and type.
 pub(super) fn rrsets(specs: Vec<Spanned<RecordSpec>>, check: &mut Check) -> Vec<RecordConfig> {
     let mut sets = Sets::new();
-    // Derived records step back behind written ones: of several names of an address the first counts.
+    // Derived records step back behind written ones: of several names of an address the first
+    // counts.
     let mut derived = Sets::new();
     for spec in specs {
         let header = spec.span();
@@ -35,17 +36,26 @@ pub(super) fn rrsets(specs: Vec<Spanned<RecordSpec>>, check: &mut Check) -> Vec<
 }
 
 /// Adds the records of one table whose header stands at `header`.
-fn read(header: &Range<usize>, spec: RecordSpec, sets: &mut Sets, derived: &mut Sets, check: &mut Check) {
+fn read(
+    header: &Range<usize>,
+    spec: RecordSpec,
+    sets: &mut Sets,
+    derived: &mut Sets,
+    check: &mut Check,
+) {
     let name = check.need("name", header, spec.name);
     let rtype = check.need("type", header, spec.r#type);
     let values = check.need("values", header, spec.values);
     let ttl_secs = check.take(spec.ttl_secs).map_or(TTL_SECS, |secs| secs.0);
     let ptr = check.take(spec.ptr).unwrap_or(true);
     let (at, Text(name), Text(rtype), values_at, List(values)) = match (name, rtype, values) {
-        (Some((at, name)), Some((_, rtype)), Some((values_at, values))) => (at, name, rtype, values_at, values),
+        (Some((at, name)), Some((_, rtype)), Some((values_at, values))) => {
+            (at, name, rtype, values_at, values)
+        }
         (_, Some((_, Text(rtype))), Some((_, List(values)))) => {
             // Without a name, the values are checked.
-            let wrong = |value: Spanned<String>| Some((value.span(), parse(rtype, value.get_ref()).err()?));
+            let wrong =
+                |value: Spanned<String>| Some((value.span(), parse(rtype, value.get_ref()).err()?));
             values.into_iter().filter_map(wrong).for_each(|(at, message)| check.fault(at, message));
             return;
         }
@@ -75,7 +85,13 @@ fn read(header: &Range<usize>, spec: RecordSpec, sets: &mut Sets, derived: &mut 
 }
 
 /// Reports a CNAME that would stand beside other types of its name (RFC 1034 §3.6.2).
-fn refuse_beside_cname(name: &Name, rtype: Rtype, at: Range<usize>, sets: &Sets, check: &mut Check) {
+fn refuse_beside_cname(
+    name: &Name,
+    rtype: Rtype,
+    at: Range<usize>,
+    sets: &Sets,
+    check: &mut Check,
+) {
     let other = sets
         .range((name.clone(), Rtype(0))..=(name.clone(), Rtype(u16::MAX)))
         .map(|((_, other), _)| *other)
@@ -106,8 +122,13 @@ fn add_value(set: &mut RecordConfig, value: Spanned<String>, check: &mut Check) 
 fn parse(rtype: Rtype, value: &str) -> Result<Box<[u8]>, String> {
     // The form of unknown types has blanks of its own (RFC 3597 §5).
     let is_generic = value.trim_start().starts_with("\\#");
-    if rtype == Rtype::TXT && !is_generic && !value.contains('"') && value.trim().contains(char::is_whitespace) {
-        // Without quotes each word would be a string of its own, which no writer of such a value means.
+    if rtype == Rtype::TXT
+        && !is_generic
+        && !value.contains('"')
+        && value.trim().contains(char::is_whitespace)
+    {
+        // Without quotes each word would be a string of its own, which no writer of such a value
+        // means.
         return Err(format!("a text with blanks needs quotes of its own: '\"{value}\"'"));
     }
     let mut wire = Vec::new();

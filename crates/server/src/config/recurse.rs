@@ -26,8 +26,8 @@ const MAX_SERVERS: usize = 32;
 /// Where servers listen that are written without a port.
 const DNS_PORT: u16 = 53;
 
-/// Servers that give the root zone to everybody (RFC 8806 appendix A): `lax` and `iad.xfr.dns.icann.org`, and the letters
-/// b, c, d, f, g and k of the root's own.
+/// Servers that give the root zone to everybody (RFC 8806 appendix A): `lax` and
+/// `iad.xfr.dns.icann.org`, and the letters b, c, d, f, g and k of the root's own.
 const ROOT_PRIMARIES: [IpAddr; 10] = [
     IpAddr::V4(Ipv4Addr::new(192, 0, 32, 132)),
     IpAddr::V4(Ipv4Addr::new(192, 0, 47, 132)),
@@ -123,7 +123,11 @@ impl DnssecConfig {
     /// Which algorithms count.
     pub(crate) fn policy(&self) -> Policy {
         Policy {
-            sha1_signatures: if self.validate_sha1 { Sha1Signatures::Verified } else { Sha1Signatures::Unsupported },
+            sha1_signatures: if self.validate_sha1 {
+                Sha1Signatures::Verified
+            } else {
+                Sha1Signatures::Unsupported
+            },
         }
     }
 
@@ -140,9 +144,15 @@ impl DnssecConfig {
         for name in &self.negative_anchors {
             // The number was checked with the configuration.
             let name = NameBuf::from_wire(name).ok();
-            let _ = name.map(|name| negative.insert(NegativeAnchor { name, expires_at_secs: None }));
+            let _ =
+                name.map(|name| negative.insert(NegativeAnchor { name, expires_at_secs: None }));
         }
-        self.validate.then_some(Validation { anchors, negative, private: SuffixMap::default(), policy: self.policy() })
+        self.validate.then_some(Validation {
+            anchors,
+            negative,
+            private: SuffixMap::default(),
+            policy: self.policy(),
+        })
     }
 }
 
@@ -161,12 +171,19 @@ pub(super) fn resolver(spec: ResolverSpec, mode: Mode, check: &mut Check) -> Res
     };
     if local_root_primaries.is_empty() || local_root_primaries.len() > MAX_SERVERS {
         let found = local_root_primaries.len();
-        check.fault(primaries.unwrap_or_default(), format!("expected 1 to {MAX_SERVERS} servers, found {found}"));
+        check.fault(
+            primaries.unwrap_or_default(),
+            format!("expected 1 to {MAX_SERVERS} servers, found {found}"),
+        );
     }
     let families_at = spec.ipv6.span();
-    let (ipv4, ipv6) = (check.take(spec.ipv4).unwrap_or(true), check.take(spec.ipv6).unwrap_or(true));
+    let (ipv4, ipv6) =
+        (check.take(spec.ipv4).unwrap_or(true), check.take(spec.ipv6).unwrap_or(true));
     if mode == Mode::Recurse && !ipv4 && !ipv6 {
-        check.fault(families_at.unwrap_or_default(), "ipv4 and ipv6 are both off, so that no server could be asked");
+        check.fault(
+            families_at.unwrap_or_default(),
+            "ipv4 and ipv6 are both off, so that no server could be asked",
+        );
     }
     ResolverConfig {
         mode,
@@ -204,12 +221,17 @@ pub(super) fn stubs(specs: Vec<Spanned<StubSpec>>, check: &mut Check) -> Vec<Stu
         let mut spec = spec.into_inner();
         let zone = check.need("zone", &header, mem::take(&mut spec.zone));
         let servers = check.need("servers", &header, mem::take(&mut spec.servers));
-        let (Some((at, Text(zone))), Some((servers_at, List(servers)))) = (zone, servers) else { continue };
+        let (Some((at, Text(zone))), Some((servers_at, List(servers)))) = (zone, servers) else {
+            continue;
+        };
         if stubs.iter().any(|stub| stub.zone == zone) {
             check.fault(at, format!("\"{}\" has a [[stub]] already; make it one", shown(&zone)));
         }
         if servers.is_empty() || servers.len() > MAX_SERVERS {
-            check.fault(servers_at, format!("expected 1 to {MAX_SERVERS} servers, found {}", servers.len()));
+            check.fault(
+                servers_at,
+                format!("expected 1 to {MAX_SERVERS} servers, found {}", servers.len()),
+            );
         }
         let servers = servers.into_iter().map(|server| server.into_inner().0.0).collect();
         stubs.push(StubZone { zone, servers });
@@ -220,8 +242,10 @@ pub(super) fn stubs(specs: Vec<Spanned<StubSpec>>, check: &mut Check) -> Vec<Stu
 /// Checks `[dnssec]`.
 pub(super) fn dnssec(spec: DnssecSpec, check: &mut Check) -> DnssecConfig {
     let span = spec.negative_anchors.span();
-    let names = |list: List<Text<Name>>| list.0.into_iter().map(|name| name.into_inner().0).collect();
-    let negative_anchors: Vec<Name> = check.take(spec.negative_anchors).map(names).unwrap_or_default();
+    let names =
+        |list: List<Text<Name>>| list.0.into_iter().map(|name| name.into_inner().0).collect();
+    let negative_anchors: Vec<Name> =
+        check.take(spec.negative_anchors).map(names).unwrap_or_default();
     if let Some(span) = span.filter(|_| negative_anchors.len() > MAX_NEGATIVE_ANCHORS) {
         check.fault(span, format!("expected at most {MAX_NEGATIVE_ANCHORS} names"));
     }

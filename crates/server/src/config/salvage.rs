@@ -1,5 +1,5 @@
-//! What commands for the running server need of its configuration: where its control socket is and where it listens. The
-//! file may have errors by now, and the server must be reached all the same.
+//! What commands for the running server need of its configuration: where its control socket is and
+//! where it listens. The file may have errors by now, and the server must be reached all the same.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -27,8 +27,8 @@ pub(crate) struct Whereabouts {
 }
 
 impl Whereabouts {
-    /// Finds the server of `file`, with the variables of `environment` laid over. Only what is not written is at its
-    /// default.
+    /// Finds the server of `file`, with the variables of `environment` laid over. Only what is not
+    /// written is at its default.
     ///
     /// # Errors
     /// The file cannot be read, so that nothing is known of its server.
@@ -39,32 +39,47 @@ impl Whereabouts {
         let environment: BTreeMap<String, String> = environment.into_iter().collect();
         let shown = file.map_or_else(String::new, |file| file.display().to_string());
         let octets = match file {
-            Some(file) => std::fs::read(file).map_err(|error| format!("{shown} cannot be read: {error}"))?,
+            Some(file) => {
+                std::fs::read(file).map_err(|error| format!("{shown} cannot be read: {error}"))?
+            }
             None => Vec::new(),
         };
         let text = String::from_utf8_lossy(&octets);
         let loaded = match file {
-            Some(file) if std::str::from_utf8(&octets).is_err() => source::read_file(file).map(drop),
+            Some(file) if std::str::from_utf8(&octets).is_err() => {
+                source::read_file(file).map(drop)
+            }
             _ => Ok(()),
         };
         let loaded = loaded.and_then(|()| Config::from_text(file, &text, &environment));
         let (config, warning) = match loaded {
-            Ok(config) if config.is_bare && file.is_some() => (Some(config), Some(format!("{shown} has no settings"))),
+            Ok(config) if config.is_bare && file.is_some() => {
+                (Some(config), Some(format!("{shown} has no settings")))
+            }
             Ok(config) => (Some(config), None),
             Err(errors) => {
                 let first = errors.to_string().lines().next().unwrap_or_default().to_owned();
-                (None, Some(format!("the configuration has an error, which `avocet check` shows in full: {first}")))
+                (
+                    None,
+                    Some(format!(
+                        "the configuration has an error, which `avocet check` shows in full: {first}"
+                    )),
+                )
             }
         };
         let written = |section: &str, key: &str| {
-            let variable = format!("AVOCET_{}__{}", section.to_ascii_uppercase(), key.to_ascii_uppercase());
+            let variable =
+                format!("AVOCET_{}__{}", section.to_ascii_uppercase(), key.to_ascii_uppercase());
             let of_variable = environment.get(&variable).and_then(|value| value.split(',').next());
             of_variable.map(str::to_owned).or_else(|| first_text(&text, section, key))
         };
-        let directory = written("data", "directory").filter(|directory| !directory.is_empty()).map(PathBuf::from);
+        let directory = written("data", "directory")
+            .filter(|directory| !directory.is_empty())
+            .map(PathBuf::from);
         Ok(Self {
-            directory: directory
-                .unwrap_or_else(|| if warning.is_some() { likely_directory() } else { DEFAULT_DIRECTORY.into() }),
+            directory: directory.unwrap_or_else(|| {
+                if warning.is_some() { likely_directory() } else { DEFAULT_DIRECTORY.into() }
+            }),
             listen: written("server", "listen").and_then(|text| SocketAddr::from_text(&text).ok()),
             config,
             warning,
@@ -72,10 +87,11 @@ impl Whereabouts {
     }
 }
 
-/// Where a server keeps its data whose file does not say so and may have lost its settings: it may be that of the
-/// service, which is not in the working directory.
+/// Where a server keeps its data whose file does not say so and may have lost its settings: it may
+/// be that of the service, which is not in the working directory.
 fn likely_directory() -> PathBuf {
-    let is_of_service = !Path::new(DEFAULT_DIRECTORY).exists() && Path::new(SERVICE_DIRECTORY).exists();
+    let is_of_service =
+        !Path::new(DEFAULT_DIRECTORY).exists() && Path::new(SERVICE_DIRECTORY).exists();
     PathBuf::from(if is_of_service { SERVICE_DIRECTORY } else { DEFAULT_DIRECTORY })
 }
 
@@ -83,20 +99,26 @@ fn likely_directory() -> PathBuf {
 fn first_text(text: &str, section: &str, key: &str) -> Option<String> {
     let (document, _) = DeTable::parse_recoverable(text);
     let sections = document.get_ref().iter();
-    let table = sections.filter(|(name, _)| name.get_ref() == section).find_map(|(_, value)| match value.get_ref() {
-        DeValue::Table(table) => Some(table),
-        _ => None,
+    let table = sections.filter(|(name, _)| name.get_ref() == section).find_map(|(_, value)| {
+        match value.get_ref() {
+            DeValue::Table(table) => Some(table),
+            _ => None,
+        }
     });
     table.and_then(|table| text_of(table, key)).or_else(|| text_of_line(text, section, key))
 }
 
-/// The same by the key's own line: a bracket or quote that is not closed hides all tables behind it from the parser.
+/// The same by the key's own line: a bracket or quote that is not closed hides all tables behind it
+/// from the parser.
 fn text_of_line(text: &str, section: &str, key: &str) -> Option<String> {
     let is_header = |line: &&str| line.trim_start().starts_with('[');
-    let named = |line: &str| line.trim().strip_prefix('[')?.strip_suffix(']').map(|name| name.trim() == section);
+    let named = |line: &str| {
+        line.trim().strip_prefix('[')?.strip_suffix(']').map(|name| name.trim() == section)
+    };
     let within = text.lines().skip_while(|line| named(line) != Some(true)).skip(1);
     let lines = within.take_while(|line| !is_header(line));
-    let mut of_key = lines.filter(|line| line.split_once('=').is_some_and(|(name, _)| name.trim() == key));
+    let mut of_key =
+        lines.filter(|line| line.split_once('=').is_some_and(|(name, _)| name.trim() == key));
     of_key.find_map(|line| text_of(DeTable::parse_recoverable(line).0.get_ref(), key))
 }
 
@@ -117,9 +139,11 @@ mod tests {
     fn check(octets: &[u8], variables: &[(&str, &str)], expected: (&str, &str, &str)) {
         static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let file = std::env::temp_dir().join(format!("avocet-salvage-{}-{number}", std::process::id()));
+        let file =
+            std::env::temp_dir().join(format!("avocet-salvage-{}-{number}", std::process::id()));
         std::fs::write(&file, octets).unwrap();
-        let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let variables =
+            variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let found = Whereabouts::find(Some(&file), variables).unwrap();
         std::fs::remove_file(&file).unwrap();
         let (directory, listen, warning) = expected;

@@ -1,7 +1,8 @@
 //! One value of the file: where it stands, and what it is or why it is not that.
 //!
-//! A [`Setting`] never fails to deserialise: what is wrong with it is kept beside its place, so that all that is wrong
-//! with a file is reported at once. Types that can be written in the file implement [`Value`].
+//! A [`Setting`] never fails to deserialise: what is wrong with it is kept beside its place, so
+//! that all that is wrong with a file is reported at once. Types that can be written in the file
+//! implement [`Value`].
 
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
@@ -162,7 +163,8 @@ pub(super) trait Value: Sized {
 
     /// The value as written, or all that is wrong with it.
     fn read(raw: &Spanned<Raw>) -> Result<Self, Vec<Fault>> {
-        Self::from_scalar(raw.get_ref()).map_err(|message| vec![Fault { span: raw.span(), message }])
+        Self::from_scalar(raw.get_ref())
+            .map_err(|message| vec![Fault { span: raw.span(), message }])
     }
 
     /// The message for a value that is not of this type.
@@ -299,8 +301,10 @@ const UNITS: [(&str, u64); 8] = [
 /// The bytes that a text such as "64MiB" or "64 MiB" means.
 fn parse_bytes(text: &str) -> Option<u64> {
     let text = text.trim();
-    let (digits, scale) =
-        UNITS.iter().find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, *scale))).unwrap_or((text, 1));
+    let (digits, scale) = UNITS
+        .iter()
+        .find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, *scale)))
+        .unwrap_or((text, 1));
     let digits = digits.trim_end();
     // `u64::from_str` would take a sign.
     if !digits.bytes().all(|octet| octet.is_ascii_digit()) {
@@ -402,13 +406,16 @@ impl FromText for SocketAddr {
 
 /// An address that is listened on: one without a port is a fault, with `usual` in its message.
 pub(super) fn address_with_port(text: &str, usual: u16) -> Result<SocketAddr, Option<String>> {
-    let WrittenAddress { mut addr, has_port } = WrittenAddress::read(text, interface_index).ok_or(None)?;
+    let WrittenAddress { mut addr, has_port } =
+        WrittenAddress::read(text, interface_index).ok_or(None)?;
     if has_port && addr.port() != 0 {
         return Ok(addr);
     }
     addr.set_port(usual);
     if has_port {
-        return Err(Some(format!("\"{text}\" has port 0, on which nobody would find it; write \"{addr}\"")));
+        return Err(Some(format!(
+            "\"{text}\" has port 0, on which nobody would find it; write \"{addr}\""
+        )));
     }
     Err(Some(format!("\"{text}\" has no port; write \"{addr}\"")))
 }
@@ -440,7 +447,8 @@ impl FromText for Allowed {
 }
 
 impl FromText for IpNet {
-    const EXPECTED: &'static str = "a network such as \"192.168.0.0/16\", or one address such as \"fd00::1\"";
+    const EXPECTED: &'static str =
+        "a network such as \"192.168.0.0/16\", or one address such as \"fd00::1\"";
 
     fn from_text(text: &str) -> Result<Self, Option<String>> {
         if let Ok(address) = text.parse::<IpAddr>() {

@@ -1,4 +1,5 @@
-//! The effective configuration as it would be written in a file; reading that file gives the same configuration.
+//! The effective configuration as it would be written in a file; reading that file gives the same
+//! configuration.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,8 +12,8 @@ use super::dns64::Dns64Config;
 use super::name::shown;
 use super::recurse::{LocalRootSource, Mode};
 use super::{
-    AllowConfig, CacheConfig, Config, DnssecConfig, EcsPolicy, ForwardConfig, LogFormat, LogLevel, RateLimitConfig,
-    RecordConfig, ServerConfig, Strategy, Transport, Upstream, show_policy,
+    AllowConfig, CacheConfig, Config, DnssecConfig, EcsPolicy, ForwardConfig, LogFormat, LogLevel,
+    RateLimitConfig, RecordConfig, ServerConfig, Strategy, Transport, Upstream, show_policy,
 };
 
 impl Config {
@@ -90,7 +91,10 @@ fn server(server: &ServerConfig) -> Table {
         ("http", or_empty(http.as_deref())),
         ("allow", allow(&server.allow)),
         ("local-names", server.local_names.into()),
-        ("local-zones", texts(&server.local_zones.iter().map(|zone| shown(zone)).collect::<Vec<_>>())),
+        (
+            "local-zones",
+            texts(&server.local_zones.iter().map(|zone| shown(zone)).collect::<Vec<_>>()),
+        ),
         ("max-udp-size", i64::from(server.max_udp_size).into()),
         ("minimal-responses", server.minimal_responses.into()),
         ("user", or_empty(server.user.as_deref())),

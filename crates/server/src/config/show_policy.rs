@@ -11,7 +11,8 @@ use super::show::{table, texts};
 
 /// Puts the tables of the policy where they belong.
 pub(super) fn policy(policy: &PolicyConfig, put: &mut impl FnMut(&str, Value)) {
-    let exceptions: Vec<String> = policy.rebinding.iter().flatten().map(|name| shown(name)).collect();
+    let exceptions: Vec<String> =
+        policy.rebinding.iter().flatten().map(|name| shown(name)).collect();
     let entries = [
         ("block-answer", Value::try_from(policy.block.answer).unwrap_or_else(|_| "zero".into())),
         ("block-addresses", texts(&policy.block.addresses)),
@@ -68,7 +69,9 @@ fn shown_time(secs: u64) -> String {
 fn shown_table<T: Serialize>(entry: &T) -> Value {
     let mut value = Value::try_from(entry).unwrap_or_else(|_| Table::new().into());
     if let Some(table) = value.as_table_mut() {
-        table.retain(|key, value| key != "to" || value.as_array().is_some_and(|items| !items.is_empty()));
+        table.retain(|key, value| {
+            key != "to" || value.as_array().is_some_and(|items| !items.is_empty())
+        });
     }
     value
 }

@@ -1,7 +1,7 @@
 //! The text of a configuration, and places in it.
 //!
-//! A place is a byte range. Variables of the environment have places too, past the end of the text, so that a value
-//! from either is read, checked and reported in one way.
+//! A place is a byte range. Variables of the environment have places too, past the end of the text,
+//! so that a value from either is read, checked and reported in one way.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -58,14 +58,18 @@ impl std::error::Error for ConfigErrors {}
 /// # Errors
 /// It cannot be read, or is not UTF-8.
 pub(super) fn read_file(path: &Path) -> Result<String, ConfigErrors> {
-    let one = |location: String, message: String| ConfigErrors(vec![ConfigError { location, message }]);
-    let octets =
-        std::fs::read(path).map_err(|error| one(path.display().to_string(), format!("cannot be read: {error}")))?;
+    let one =
+        |location: String, message: String| ConfigErrors(vec![ConfigError { location, message }]);
+    let octets = std::fs::read(path)
+        .map_err(|error| one(path.display().to_string(), format!("cannot be read: {error}")))?;
     String::from_utf8(octets).map_err(|error| {
         let (sound, rest) = error.as_bytes().split_at(error.utf8_error().valid_up_to());
         let sound = String::from_utf8_lossy(sound);
         let octet = rest.first().copied().unwrap_or_default();
-        one(place_behind(path, &sound), format!("is not UTF-8: octet 0x{octet:02x}; save the file as UTF-8"))
+        one(
+            place_behind(path, &sound),
+            format!("is not UTF-8: octet 0x{octet:02x}; save the file as UTF-8"),
+        )
     })
 }
 
@@ -104,14 +108,19 @@ struct Variable<'a> {
 impl<'a> Source<'a> {
     /// The text of `file` and those variables of `environment` that name a section and a key.
     ///
-    /// `AVOCET_X_Y` without two underscores is none of ours unless it is the name of a key: container platforms set such
-    /// names for their services.
-    pub(super) fn new(file: Option<&'a Path>, text: &'a str, environment: &'a BTreeMap<String, String>) -> Self {
+    /// `AVOCET_X_Y` without two underscores is none of ours unless it is the name of a key:
+    /// container platforms set such names for their services.
+    pub(super) fn new(
+        file: Option<&'a Path>,
+        text: &'a str,
+        environment: &'a BTreeMap<String, String>,
+    ) -> Self {
         let kebab = |text: &str| text.to_ascii_lowercase().replace('_', "-");
         let variables = environment
             .iter()
             .filter_map(|(name, value)| {
-                let (section, key) = name.strip_prefix(PREFIX)?.split_once("__").unwrap_or_default();
+                let (section, key) =
+                    name.strip_prefix(PREFIX)?.split_once("__").unwrap_or_default();
                 Some(Variable { name, section: kebab(section), key: kebab(key), value })
             })
             .collect();
@@ -134,7 +143,8 @@ impl<'a> Source<'a> {
             let at = self.text.len() + 1 + position;
             let place = at..at + 1;
             if variable.section.is_empty() {
-                faults.extend(variable.meant(&schema).map(|message| Fault { span: place, message }));
+                faults
+                    .extend(variable.meant(&schema).map(|message| Fault { span: place, message }));
                 continue;
             }
             if let Err(message) = variable.lay_over(document.get_mut(), &schema, place.clone()) {
@@ -157,7 +167,10 @@ impl<'a> Source<'a> {
         ConfigErrors(
             faults
                 .into_iter()
-                .map(|fault| ConfigError { location: self.location(&fault.span), message: fault.message })
+                .map(|fault| ConfigError {
+                    location: self.location(&fault.span),
+                    message: fault.message,
+                })
                 .collect(),
         )
     }
@@ -166,7 +179,11 @@ impl<'a> Source<'a> {
         let span = error.span().unwrap_or(self.text.len()..self.text.len());
         let message = error.message().replace('\n', ", ");
         // The parser names no key.
-        let message = match self.text.get(span.clone()).filter(|key| !key.is_empty() && message == "duplicate key") {
+        let message = match self
+            .text
+            .get(span.clone())
+            .filter(|key| !key.is_empty() && message == "duplicate key")
+        {
             Some(key) => format!("{message} `{key}`; its table has it once already"),
             None => message,
         };
@@ -192,7 +209,9 @@ impl<'a> Variable<'a> {
             let (section, key) = (&name[..at], &name[at + 1..]);
             let kebab = |text: &str| text.to_ascii_lowercase().replace('_', "-");
             known::kind(schema, &kebab(section), &kebab(key)).ok()?;
-            Some(format!("two underscores separate table and key; did you mean {PREFIX}{section}__{key}?"))
+            Some(format!(
+                "two underscores separate table and key; did you mean {PREFIX}{section}__{key}?"
+            ))
         })
     }
 
@@ -232,7 +251,9 @@ fn value_of<'a>(text: &'a str, kind: known::Kind, place: &Range<usize>) -> DeVal
     match kind {
         known::Kind::Text => DeValue::String(text.into()),
         known::Kind::Number | known::Kind::Boolean => match DeValue::parse(text) {
-            Ok(value) if value.get_ref().is_integer() || value.get_ref().is_bool() => value.into_inner(),
+            Ok(value) if value.get_ref().is_integer() || value.get_ref().is_bool() => {
+                value.into_inner()
+            }
             _ => DeValue::String(text.into()),
         },
         known::Kind::List => DeValue::Array(

@@ -1,7 +1,8 @@
 //! What may be written in the file: one struct a table, one field a key.
 //!
-//! The comments here are what `avocet config schema` shows, and `default` is what holds when a key is absent; a test
-//! compares it with what [`validate`](super::validate) fills in. Nothing is checked here beyond the type of each value.
+//! The comments here are what `avocet config schema` shows, and `default` is what holds when a key
+//! is absent; a test compares it with what [`validate`](super::validate) fills in. Nothing is
+//! checked here beyond the type of each value.
 
 use std::net::SocketAddr;
 
@@ -72,7 +73,8 @@ pub(super) struct Spec {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(inline)]
 pub(super) struct ServerSpec {
-    /// Addresses with port that are served over UDP and TCP. `0.0.0.0:53` and `[::]:53` mean all of this machine.
+    /// Addresses with port that are served over UDP and TCP. `0.0.0.0:53` and `[::]:53` mean all of
+    /// this machine.
     #[schemars(extend("default" = ["127.0.0.1:5300"]))]
     pub(super) listen: Setting<List<Text<SocketAddr>>>,
     /// Threads that answer; by default one for each core.
@@ -83,14 +85,16 @@ pub(super) struct ServerSpec {
     /// Address with port of metrics and health, loopback or private; "" turns it off.
     #[schemars(extend("default" = "127.0.0.1:8053"))]
     pub(super) http: Setting<String>,
-    /// Networks whose queries are answered; all others are refused. "local" means private networks and those of the
-    /// host's own interfaces.
+    /// Networks whose queries are answered; all others are refused. "local" means private networks
+    /// and those of the host's own interfaces.
     #[schemars(extend("default" = ["local"]))]
     pub(super) allow: Setting<List<Text<Allowed>>>,
-    /// Answer special names such as "localhost." and the reverse names of private addresses here (RFC 6761, RFC 6303).
+    /// Answer special names such as "localhost." and the reverse names of private addresses here
+    /// (RFC 6761, RFC 6303).
     #[schemars(extend("default" = true))]
     pub(super) local_names: Setting<bool>,
-    /// Zones of this network: names in them that have no record do not exist, and no other server is asked about them.
+    /// Zones of this network: names in them that have no record do not exist, and no other server
+    /// is asked about them.
     #[schemars(extend("default" = []))]
     pub(super) local_zones: Setting<List<Text<Name>>>,
     /// Largest UDP answer and advertised EDNS buffer size, in bytes.
@@ -120,8 +124,8 @@ pub(super) struct ServerSpec {
     /// Give and check DNS cookies (RFC 7873).
     #[schemars(extend("default" = true))]
     pub(super) cookies: Setting<bool>,
-    /// Secret of the server cookies (RFC 9018), 32 hexadecimal digits, for servers that share an address; "" draws one
-    /// at each start.
+    /// Secret of the server cookies (RFC 9018), 32 hexadecimal digits, for servers that share an
+    /// address; "" draws one at each start.
     #[schemars(extend("default" = ""))]
     pub(super) cookie_secret: Setting<String>,
     /// TCP connections open at once.
@@ -143,15 +147,15 @@ pub(super) struct ServerSpec {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(inline)]
 pub(super) struct ResolverSpec {
-    /// "recurse" asks the root's servers and those below, but for names that a forwarding rule or a stub zone says
-    /// otherwise; "forward" asks the servers of the forwarding rules only. Without it, "forward" where a rule is for
-    /// all names, and else "recurse".
+    /// "recurse" asks the root's servers and those below, but for names that a forwarding rule or a
+    /// stub zone says otherwise; "forward" asks the servers of the forwarding rules only. Without
+    /// it, "forward" where a rule is for all names, and else "recurse".
     pub(super) mode: Setting<Text<Mode>>,
     /// A file in zone syntax with the root's servers; "" takes those built in.
     #[schemars(extend("default" = ""))]
     pub(super) root_hints: Setting<String>,
-    /// Keep a copy of the root zone, verified by its digest (RFC 8976), and ask it in place of the root's servers (RFC 8806):
-    /// from the primaries, or from a file in zone syntax.
+    /// Keep a copy of the root zone, verified by its digest (RFC 8976), and ask it in place of the
+    /// root's servers (RFC 8806): from the primaries, or from a file in zone syntax.
     #[schemars(extend("default" = false))]
     pub(super) local_root: Setting<LocalRootSource>,
     /// Servers that give the root zone by transfer (RFC 5936); without it, those known to.
@@ -180,13 +184,15 @@ pub(super) struct ResolverSpec {
     /// Deny names by NSEC records that were validated before (RFC 8198).
     #[schemars(extend("default" = true))]
     pub(super) aggressive_nsec: Setting<bool>,
-    /// Report names that do not validate to whom the servers of their zones name for that (RFC 9567).
+    /// Report names that do not validate to whom the servers of their zones name for that
+    /// (RFC 9567).
     #[schemars(extend("default" = false))]
     pub(super) error_reports: Setting<bool>,
     /// EDNS buffer size told to authoritative servers, in bytes.
     #[schemars(extend("default" = 1232))]
     pub(super) edns_buffer_size: Setting<Int<512, 4096>>,
-    /// Inquiries under way at the servers of one zone; further names below it get an error, or expired data.
+    /// Inquiries under way at the servers of one zone; further names below it get an error, or
+    /// expired data.
     #[schemars(extend("default" = 200))]
     pub(super) fetches_per_zone: Setting<Int<1, 100_000>>,
     /// Queries that one authoritative server has not answered yet; then others are asked.
@@ -225,7 +231,8 @@ pub(super) struct DnssecSpec {
     /// Follow changes of the keys that the trust anchors name (RFC 5011).
     #[schemars(extend("default" = true))]
     pub(super) trust_anchor_updates: Setting<bool>,
-    /// Tell zones with a trust anchor, whenever their keys are asked for, which of them are trusted (RFC 8145).
+    /// Tell zones with a trust anchor, whenever their keys are asked for, which of them are trusted
+    /// (RFC 8145).
     #[schemars(extend("default" = true))]
     pub(super) key_tag_signal: Setting<bool>,
     /// Names below which nothing is validated (RFC 7646).
@@ -241,8 +248,8 @@ pub(super) struct DnssecSpec {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(inline)]
 pub(super) struct Dns64Spec {
-    /// The prefix of a translator such as "64:ff9b::/96": names without an IPv6 address get one made of it and of
-    /// their IPv4 address; "" translates nothing.
+    /// The prefix of a translator such as "64:ff9b::/96": names without an IPv6 address get one
+    /// made of it and of their IPv4 address; "" translates nothing.
     #[schemars(extend("default" = ""))]
     pub(super) prefix: Setting<String>,
     /// Networks of IPv6 addresses that are as good as none.
@@ -255,11 +262,11 @@ pub(super) struct Dns64Spec {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(inline, extend("required" = ["zone"]))]
 pub(super) struct ForwardSpec {
-    /// Names under this one follow the rule; "." is all names. "!corp.example" excludes the names under it from the
-    /// rule that would else reach them.
+    /// Names under this one follow the rule; "." is all names. "!corp.example" excludes the names
+    /// under it from the rule that would else reach them.
     pub(super) zone: Setting<Text<Zone>>,
-    /// Servers to ask: `udp://1.1.1.1:53`, `tcp://[2620:fe::fe]:53` or an address alone, which is UDP on port 53. A
-    /// truncated answer is asked for again over TCP.
+    /// Servers to ask: `udp://1.1.1.1:53`, `tcp://[2620:fe::fe]:53` or an address alone, which is
+    /// UDP on port 53. A truncated answer is asked for again over TCP.
     pub(super) upstreams: Setting<List<Text<Upstream>>>,
     /// A file with `nameserver` lines, in place of `upstreams`.
     pub(super) resolv_conf: Setting<String>,
@@ -269,7 +276,8 @@ pub(super) struct ForwardSpec {
     /// Send the letters of a question in random case, which makes answers hard to forge (0x20).
     #[schemars(extend("default" = true))]
     pub(super) case_randomisation: Setting<bool>,
-    /// Client subnet options: "strip" takes them out, "pass" sends them on (RFC 7871), in mode "forward" only.
+    /// Client subnet options: "strip" takes them out, "pass" sends them on (RFC 7871), in mode
+    /// "forward" only.
     #[schemars(extend("default" = "strip"))]
     pub(super) ecs: Setting<Text<EcsPolicy>>,
     /// Shortest time that one server is given to answer, in milliseconds.
@@ -347,7 +355,8 @@ pub(super) struct RateLimitSpec {
     /// Equal answers a second to one client network; 0: no limit.
     #[schemars(extend("default" = 0))]
     pub(super) responses_per_second: Setting<Int<0, 1_000_000>>,
-    /// Each so many-th answer over the limit is sent truncated, so that a real client comes back over TCP; 0: none.
+    /// Each so many-th answer over the limit is sent truncated, so that a real client comes back
+    /// over TCP; 0: none.
     #[schemars(extend("default" = 2))]
     pub(super) slip: Setting<Int<0, 10>>,
     /// Length of an IPv4 client network.

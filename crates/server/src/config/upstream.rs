@@ -16,7 +16,9 @@ impl FromText for Upstream {
             Some(("udp", rest)) => (Transport::Udp, rest),
             Some(("tcp", rest)) => (Transport::Tcp, rest),
             Some((scheme, _)) => {
-                return Err(Some(format!("\"{scheme}://\" is no transport here; use \"udp://\" or \"tcp://\"")));
+                return Err(Some(format!(
+                    "\"{scheme}://\" is no transport here; use \"udp://\" or \"tcp://\""
+                )));
             }
         };
         Ok(Self { addr: server(rest)?, transport })
@@ -52,8 +54,8 @@ pub(crate) fn interface_index(scope: &str) -> Option<u32> {
     index.trim().parse().ok()
 }
 
-/// The servers that the `nameserver` lines of a `resolv.conf` name (resolv.conf(5)); unreadable ones are left out,
-/// as the C library does.
+/// The servers that the `nameserver` lines of a `resolv.conf` name (resolv.conf(5)); unreadable
+/// ones are left out, as the C library does.
 pub(super) fn from_resolv_conf(text: &str) -> Vec<Upstream> {
     text.lines()
         .filter_map(|line| {
@@ -68,7 +70,8 @@ pub(super) fn from_resolv_conf(text: &str) -> Vec<Upstream> {
 pub(super) fn is_own(addr: SocketAddr, listen: &[SocketAddr]) -> bool {
     listen.iter().any(|own| {
         let same_family = own.is_ipv4() == addr.is_ipv4();
-        let same_ip = own.ip() == addr.ip() || (own.ip().is_unspecified() && addr.ip().is_loopback());
+        let same_ip =
+            own.ip() == addr.ip() || (own.ip().is_unspecified() && addr.ip().is_loopback());
         same_family && same_ip && own.port() == addr.port()
     })
 }

@@ -1,4 +1,5 @@
-//! From what is written to what the server uses: defaults are filled in and values are checked against each other.
+//! From what is written to what the server uses: defaults are filled in and values are checked
+//! against each other.
 
 use std::mem;
 use std::net::{IpAddr, SocketAddr};
@@ -16,8 +17,9 @@ use super::setting::{Allowed, FromText, List, Setting, Text, address_with_port};
 use super::source::Parsed;
 use super::spec::{CacheSpec, DataSpec, LogSpec, RateLimitSpec, ServerSpec};
 use super::{
-    AllowConfig, CacheConfig, Config, DEFAULT_DIRECTORY, DataConfig, LogConfig, LogFormat, LogLevel, RateLimitConfig,
-    ServeStaleConfig, ServerConfig, TcpConfig, dns64, forward, policy, record, setting::Fault,
+    AllowConfig, CacheConfig, Config, DEFAULT_DIRECTORY, DataConfig, LogConfig, LogFormat,
+    LogLevel, RateLimitConfig, ServeStaleConfig, ServerConfig, TcpConfig, dns64, forward, policy,
+    record, setting::Fault,
 };
 
 /// Networks that are nobody's on the Internet: loopback, link-local, RFC 1918 and RFC 4193.
@@ -34,7 +36,8 @@ pub(super) const PRIVATE_NETWORKS: [&str; 8] = [
 /// Most hot threads.
 const MAX_WORKERS: usize = 256;
 
-/// The configuration in `directory` that was written, where neither it nor the reading of it has a fault.
+/// The configuration in `directory` that was written, where neither it nor the reading of it has a
+/// fault.
 ///
 /// # Errors
 /// All faults.
@@ -43,7 +46,9 @@ pub(super) fn validate(parsed: Parsed, directory: &Path) -> Result<Config, Vec<F
     let mut check = Check::new(faults, directory);
     let mut resolver = spec.resolver;
     let mode = check.take(mem::take(&mut resolver.mode)).map(|text| text.0);
-    let mode = mode.unwrap_or_else(|| if forward::forwards_all(&spec.forward) { Mode::Forward } else { Mode::Recurse });
+    let mode = mode.unwrap_or_else(|| {
+        if forward::forwards_all(&spec.forward) { Mode::Forward } else { Mode::Recurse }
+    });
     let mut server_spec = spec.server;
     let local_zones = mem::take(&mut server_spec.local_zones);
     let mut server = server(server_spec, &mut check);
@@ -55,7 +60,11 @@ pub(super) fn validate(parsed: Parsed, directory: &Path) -> Result<Config, Vec<F
     }
     let forwards = forward::rules(spec.forward, mode, &server.listen, &mut check);
     let stubs = recurse::stubs(spec.stub, &mut check);
-    let elsewhere = forwards.iter().map(|forward| &forward.zone).chain(stubs.iter().map(|stub| &stub.zone)).collect();
+    let elsewhere = forwards
+        .iter()
+        .map(|forward| &forward.zone)
+        .chain(stubs.iter().map(|stub| &stub.zone))
+        .collect();
     server.local_zones = self::local_zones(local_zones, elsewhere, &mut check);
     let tables = policy::Tables {
         policy: spec.policy,
@@ -96,7 +105,9 @@ fn server(spec: ServerSpec, check: &mut Check) -> ServerConfig {
         minimal_responses: check.take(spec.minimal_responses).unwrap_or(true),
         user: check.take(spec.user).filter(|user| !user.is_empty()),
         http_names: check.take(spec.http_names).map_or_else(Vec::new, |list| {
-            let folded = |name: Spanned<String>| name.into_inner().trim_end_matches('.').to_ascii_lowercase();
+            let folded = |name: Spanned<String>| {
+                name.into_inner().trim_end_matches('.').to_ascii_lowercase()
+            };
             list.0.into_iter().map(folded).collect()
         }),
         control_group: check.take(spec.control_group).filter(|group| !group.is_empty()),
@@ -110,7 +121,9 @@ fn server(spec: ServerSpec, check: &mut Check) -> ServerConfig {
         cookie_secret: cookie_secret(spec.cookie_secret, check),
         tcp: TcpConfig {
             connections: check.take(spec.tcp_connections).map_or(1000, |n| n.0 as usize),
-            connections_per_client: check.take(spec.tcp_connections_per_client).map_or(20, |n| n.0 as usize),
+            connections_per_client: check
+                .take(spec.tcp_connections_per_client)
+                .map_or(20, |n| n.0 as usize),
             idle: millis(check.take(spec.tcp_idle_ms).map_or(10_000, |ms| ms.0)),
             read: millis(check.take(spec.tcp_read_ms).map_or(3_000, |ms| ms.0)),
         },
@@ -136,17 +149,28 @@ fn millis(count: u32) -> Duration {
     Duration::from_millis(count.into())
 }
 
-/// The local zones, each once. The root is none: then no name would be asked for anywhere. Nor is a zone that has servers.
-fn local_zones(setting: Setting<List<Text<Name>>>, elsewhere: Vec<&Name>, check: &mut Check) -> Vec<Name> {
+/// The local zones, each once. The root is none: then no name would be asked for anywhere. Nor is a
+/// zone that has servers.
+fn local_zones(
+    setting: Setting<List<Text<Name>>>,
+    elsewhere: Vec<&Name>,
+    check: &mut Check,
+) -> Vec<Name> {
     let mut zones: Vec<Name> = Vec::new();
     for written in check.take(setting).map_or_else(Vec::new, |list| list.0) {
         let (at, Text(zone)) = (written.span(), written.into_inner());
         if zone.len() == 1 {
-            check.fault(at, "the root is no local zone; name the zones of this network, such as \"lan\"");
+            check.fault(
+                at,
+                "the root is no local zone; name the zones of this network, such as \"lan\"",
+            );
         } else if elsewhere.contains(&&zone) {
             check.fault(
                 at,
-                format!("{:?} has servers of its own in a [[forward]] or [[stub]]; leave one out", shown(&zone)),
+                format!(
+                    "{:?} has servers of its own in a [[forward]] or [[stub]]; leave one out",
+                    shown(&zone)
+                ),
             );
         } else if zones.contains(&zone) {
             check.fault(at, format!("{:?} is there twice; write it once", shown(&zone)));
@@ -188,7 +212,10 @@ fn http(setting: Setting<String>, check: &mut Check) -> Option<SocketAddr> {
         Ok(address) => address,
         Err(message) => {
             let expected = "an address with port, such as \"127.0.0.1:8053\", or \"\" for off";
-            check.fault(span, message.unwrap_or_else(|| format!("expected {expected}; found {text:?}")));
+            check.fault(
+                span,
+                message.unwrap_or_else(|| format!("expected {expected}; found {text:?}")),
+            );
             return None;
         }
     };
@@ -212,7 +239,8 @@ fn cookie_secret(setting: Setting<String>, check: &mut Check) -> Option<[u8; 16]
     if secret.is_none() {
         // The value is a secret: it does not appear in the message.
         let found = digits.chars().count();
-        let message = format!("expected 32 hexadecimal digits (16 octets), found {found} characters");
+        let message =
+            format!("expected 32 hexadecimal digits (16 octets), found {found} characters");
         check.fault(span, message);
     }
     secret.map(u128::to_be_bytes)
@@ -225,7 +253,8 @@ fn cache(spec: CacheSpec, check: &mut Check) -> CacheConfig {
     let min_ttl_secs = check.take(spec.min_ttl_secs).map_or(0, |secs| secs.0);
     let max_ttl_secs = check.take(spec.max_ttl_secs).map_or(86_400, |secs| secs.0);
     if let Some(at) = min_at.or(max_at).filter(|_| min_ttl_secs > max_ttl_secs) {
-        let message = format!("min-ttl-secs ({min_ttl_secs}) is above max-ttl-secs ({max_ttl_secs})");
+        let message =
+            format!("min-ttl-secs ({min_ttl_secs}) is above max-ttl-secs ({max_ttl_secs})");
         check.fault(at, message);
     }
     let stale = ServeStaleConfig {
@@ -295,7 +324,8 @@ impl FromText for LogFormat {
 
 fn data(spec: DataSpec, check: &mut Check) -> DataConfig {
     let at = spec.directory.span();
-    let directory = check.take(spec.directory).map_or_else(|| PathBuf::from(DEFAULT_DIRECTORY), PathBuf::from);
+    let directory =
+        check.take(spec.directory).map_or_else(|| PathBuf::from(DEFAULT_DIRECTORY), PathBuf::from);
     if let Some(at) = at.filter(|_| directory.as_os_str().is_empty()) {
         check.fault(at, "expected a directory such as \"./avocet-data\", found \"\"");
     }

@@ -68,12 +68,18 @@ impl Family<'_> {
 
     /// Adds the samples of a histogram: the counts up to each bound in seconds, of which the last
     /// has none, and the sum of all in seconds.
-    pub(super) fn histogram(&mut self, labels: &[Label<'_>], (bounds, counts): (&[f64], &[u64]), sum: f64) {
+    pub(super) fn histogram(
+        &mut self,
+        labels: &[Label<'_>],
+        (bounds, counts): (&[f64], &[u64]),
+        sum: f64,
+    ) {
         let mut all = 0;
         let bounds = bounds.iter().map(f64::to_string).chain(["+Inf".to_owned()]);
         for (bound, count) in bounds.zip(counts) {
             all += count;
-            let labels: Vec<Label<'_>> = labels.iter().copied().chain([("le", bound.as_str())]).collect();
+            let labels: Vec<Label<'_>> =
+                labels.iter().copied().chain([("le", bound.as_str())]).collect();
             self.line("_bucket", &labels, all);
         }
         self.line("_sum", labels, sum);

@@ -71,8 +71,11 @@ fn process(metrics: &mut Exposition, running: &Running) {
         "Grows when a reload makes answers given before invalid.",
         running.shared.snapshot().epoch.into(),
     );
-    let mut reloads =
-        metrics.family("avocet_reloads_total", Kind::Counter, "Times that the configuration was read again.");
+    let mut reloads = metrics.family(
+        "avocet_reloads_total",
+        Kind::Counter,
+        "Times that the configuration was read again.",
+    );
     reloads.sample(&[("result", "applied")], read(&running.reloader.successes));
     reloads.sample(&[("result", "refused")], read(&running.reloader.failures));
     let help = "1 while something is amiss around the server: /health says what, and what to do.";
@@ -86,7 +89,11 @@ fn process(metrics: &mut Exposition, running: &Running) {
         log::lines_lost(),
     );
     let file = &running.cache_file;
-    metrics.counter("avocet_snapshot_saves_total", "Snapshots of the caches written to disk.", read(&file.saves));
+    metrics.counter(
+        "avocet_snapshot_saves_total",
+        "Snapshots of the caches written to disk.",
+        read(&file.saves),
+    );
     metrics.counter(
         "avocet_snapshot_failures_total",
         "Snapshots of the caches that could not be written or read.",
@@ -102,14 +109,21 @@ fn process(metrics: &mut Exposition, running: &Running) {
 fn queries(metrics: &mut Exposition, shared: &Shared) {
     let mut family = metrics.family("avocet_queries_total", Kind::Counter, "Queries by transport.");
     for (at, transport) in ["udp", "tcp"].into_iter().enumerate() {
-        family.sample(&[("transport", transport)], total(shared, |worker| worker.queries[at].value()));
+        family.sample(
+            &[("transport", transport)],
+            total(shared, |worker| worker.queries[at].value()),
+        );
     }
-    let mut family = metrics.family("avocet_query_types_total", Kind::Counter, "Queries answered by type.");
+    let mut family =
+        metrics.family("avocet_query_types_total", Kind::Counter, "Queries answered by type.");
     for (at, name) in TYPES.iter().map(|(_, name)| *name).chain(["other"]).enumerate() {
         family.sample(&[("type", name)], total(shared, |worker| worker.types[at].value()));
     }
-    let mut family =
-        metrics.family("avocet_query_outcomes_total", Kind::Counter, "Queries by the stage that ended them.");
+    let mut family = metrics.family(
+        "avocet_query_outcomes_total",
+        Kind::Counter,
+        "Queries by the stage that ended them.",
+    );
     for (at, name) in STAGES.into_iter().enumerate() {
         family.sample(&[("outcome", name)], total(shared, |worker| worker.stages[at].value()));
     }
@@ -118,7 +132,8 @@ fn queries(metrics: &mut Exposition, shared: &Shared) {
         let rcode = Rcode(at as u16).to_string();
         family.sample(&[("rcode", &rcode)], total(shared, |worker| worker.rcodes[at].value()));
     }
-    let mut family = metrics.family("avocet_rate_limited_total", Kind::Counter, "Answers over the rate limit.");
+    let mut family =
+        metrics.family("avocet_rate_limited_total", Kind::Counter, "Answers over the rate limit.");
     family.sample(&[("action", "drop")], total(shared, |worker| worker.limit_drops.value()));
     family.sample(&[("action", "slip")], total(shared, |worker| worker.limit_slips.value()));
 }
@@ -131,7 +146,8 @@ fn latencies(metrics: &mut Exposition, shared: &Shared) {
     );
     let bounds: Vec<f64> = (0..BUCKETS - 1).map(|power| (1u64 << power) as f64 / 1e6).collect();
     type Path = (&'static str, fn(&WorkerMetrics) -> &Latencies);
-    let paths: [Path; 2] = [("hit", |worker| &worker.hit_latency), ("miss", |worker| &worker.miss_latency)];
+    let paths: [Path; 2] =
+        [("hit", |worker| &worker.hit_latency), ("miss", |worker| &worker.miss_latency)];
     for (path, of) in paths {
         let mut counts = [0; BUCKETS];
         let mut micros = 0;
@@ -147,32 +163,52 @@ fn latencies(metrics: &mut Exposition, shared: &Shared) {
 fn workers(metrics: &mut Exposition, shared: &Shared) {
     metrics.gauge("avocet_workers", "Threads that answer.", shared.metrics.len() as u64);
     let counters: [(&str, &str, Count); 9] = [
-        ("avocet_udp_batches_total", "Batches of datagrams received.", |worker| worker.batches.value()),
-        ("avocet_udp_replies_dropped_total", "Replies over UDP that the system did not take.", |worker| {
-            worker.replies_dropped.value()
+        ("avocet_udp_batches_total", "Batches of datagrams received.", |worker| {
+            worker.batches.value()
         }),
+        (
+            "avocet_udp_replies_dropped_total",
+            "Replies over UDP that the system did not take.",
+            |worker| worker.replies_dropped.value(),
+        ),
         (
             "avocet_udp_overflows_total",
             "Datagrams that the system discarded as the queue of a worker was full.",
             |worker| worker.overflows.value(),
         ),
-        ("avocet_tcp_accepted_total", "TCP connections taken.", |worker| worker.tcp_accepted.value()),
-        ("avocet_tcp_rejected_total", "TCP connections turned away: too many.", |worker| worker.tcp_rejected.value()),
-        ("avocet_tcp_refused_total", "TCP connections closed at once: their client is not allowed.", |worker| {
-            worker.tcp_refused.value()
+        ("avocet_tcp_accepted_total", "TCP connections taken.", |worker| {
+            worker.tcp_accepted.value()
         }),
-        ("avocet_tcp_expired_total", "TCP connections closed for a timeout or to make room.", |worker| {
-            worker.tcp_expired.value()
+        ("avocet_tcp_rejected_total", "TCP connections turned away: too many.", |worker| {
+            worker.tcp_rejected.value()
         }),
-        ("avocet_handed_over_total", "Queries passed to the worker that their name belongs to.", |worker| {
-            worker.handed_over.value()
+        (
+            "avocet_tcp_refused_total",
+            "TCP connections closed at once: their client is not allowed.",
+            |worker| worker.tcp_refused.value(),
+        ),
+        (
+            "avocet_tcp_expired_total",
+            "TCP connections closed for a timeout or to make room.",
+            |worker| worker.tcp_expired.value(),
+        ),
+        (
+            "avocet_handed_over_total",
+            "Queries passed to the worker that their name belongs to.",
+            |worker| worker.handed_over.value(),
+        ),
+        ("avocet_worker_panics_total", "Faults in a worker after which it went on.", |worker| {
+            worker.panics.value()
         }),
-        ("avocet_worker_panics_total", "Faults in a worker after which it went on.", |worker| worker.panics.value()),
     ];
     for (name, help, count) in counters {
         metrics.counter(name, help, total(shared, count));
     }
-    metrics.gauge("avocet_tcp_connections", "TCP connections open.", total(shared, |worker| worker.tcp_open.value()));
+    metrics.gauge(
+        "avocet_tcp_connections",
+        "TCP connections open.",
+        total(shared, |worker| worker.tcp_open.value()),
+    );
 }
 
 fn page(metrics: &mut Exposition, running: &Running) {
@@ -194,7 +230,11 @@ fn names(metrics: &mut Exposition, running: &Running) {
     let help = "PTR questions that the server put to itself for the names of its clients.";
     metrics.counter("avocet_client_name_lookups_total", help, names.asked.load(Ordering::Relaxed));
     let help = "Times that an address was passed over, as the table of names of clients was full.";
-    metrics.counter("avocet_client_names_passed_over_total", help, names.passed_over.load(Ordering::Relaxed));
+    metrics.counter(
+        "avocet_client_names_passed_over_total",
+        help,
+        names.passed_over.load(Ordering::Relaxed),
+    );
 }
 
 fn root_zone(metrics: &mut Exposition, running: &Running) {
@@ -208,7 +248,11 @@ fn root_zone(metrics: &mut Exposition, running: &Running) {
     family.sample(&[("result", "refused")], root.refused.load(Ordering::Relaxed));
     family.sample(&[("result", "failed")], root.failed.load(Ordering::Relaxed));
     if let Some((serial, expires_at_secs)) = root.in_use() {
-        metrics.gauge("avocet_root_zone_serial", "Serial of the copy of the root zone in use.", serial.into());
+        metrics.gauge(
+            "avocet_root_zone_serial",
+            "Serial of the copy of the root zone in use.",
+            serial.into(),
+        );
         let help = "When the copy of the root zone expires, in seconds since 1970.";
         metrics.gauge("avocet_root_zone_expires_timestamp_seconds", help, expires_at_secs);
     }
@@ -219,9 +263,21 @@ fn lists(metrics: &mut Exposition, running: &Running) {
     let compiles = running.lists.compiles.load(Ordering::Relaxed);
     metrics.counter("avocet_list_compiles_total", "Images made of the lists.", compiles);
     if let Some(lists) = &state.parts.lists {
-        metrics.gauge("avocet_list_image_bytes", "Size of the image of all lists.", lists.octets() as u64);
-        metrics.gauge("avocet_list_names", "Different names in the image of all lists.", lists.names());
-        let mut family = metrics.family("avocet_list_compile_seconds", Kind::Gauge, "How long the image took to make.");
+        metrics.gauge(
+            "avocet_list_image_bytes",
+            "Size of the image of all lists.",
+            lists.octets() as u64,
+        );
+        metrics.gauge(
+            "avocet_list_names",
+            "Different names in the image of all lists.",
+            lists.names(),
+        );
+        let mut family = metrics.family(
+            "avocet_list_compile_seconds",
+            Kind::Gauge,
+            "How long the image took to make.",
+        );
         family.sample(&[], lists.making().millis as f64 / 1e3);
     }
     let configured = &state.config.policy.lists;
@@ -232,23 +288,31 @@ fn lists(metrics: &mut Exposition, running: &Running) {
         ("avocet_list_entries", Kind::Gauge, "Entries in force of a list.", &|name| {
             compiled(name).map_or(0, |list| list.entries)
         }),
-        ("avocet_list_broken_lines", Kind::Gauge, "Lines of a list that were left out as broken.", &|name| {
-            compiled(name).map_or(0, |list| list.faults)
-        }),
+        (
+            "avocet_list_broken_lines",
+            Kind::Gauge,
+            "Lines of a list that were left out as broken.",
+            &|name| compiled(name).map_or(0, |list| list.faults),
+        ),
         (
             "avocet_list_success_timestamp_seconds",
             Kind::Gauge,
             "When the source of a list last gave it or had no other, in seconds since 1970; 0: never.",
             &|name| sources.get(name).map_or(0, |source| source.succeeded_at_secs),
         ),
-        ("avocet_list_failures_total", Kind::Counter, "Looks at the source of a list that brought nothing.", &|name| {
-            sources.get(name).map_or(0, |source| source.failures)
-        }),
+        (
+            "avocet_list_failures_total",
+            Kind::Counter,
+            "Looks at the source of a list that brought nothing.",
+            &|name| sources.get(name).map_or(0, |source| source.failures),
+        ),
     ];
     for (name, kind, help, value) in families {
         if !configured.is_empty() {
             let mut family = metrics.family(name, kind, help);
-            configured.iter().for_each(|list| family.sample(&[("list", &list.name)], value(&list.name)));
+            configured
+                .iter()
+                .for_each(|list| family.sample(&[("list", &list.name)], value(&list.name)));
         }
     }
     let mut family = metrics.family(
@@ -267,23 +331,35 @@ fn geo(metrics: &mut Exposition, running: &Running) {
     let state = running.shared.snapshot();
     let Some(database) = &state.parts.countries else { return };
     let help = "When the geo database in force was built, in seconds since 1970.";
-    metrics.gauge("avocet_geo_database_build_timestamp_seconds", help, database.about().built_at_secs);
+    metrics.gauge(
+        "avocet_geo_database_build_timestamp_seconds",
+        help,
+        database.about().built_at_secs,
+    );
     let failures = running.reloader.geo.failures.load(Ordering::Relaxed);
-    metrics.counter("avocet_geo_database_failures_total", "Times that the file could not be used.", failures);
+    metrics.counter(
+        "avocet_geo_database_failures_total",
+        "Times that the file could not be used.",
+        failures,
+    );
 }
 
 /// What held how often: rules and lists by their names.
 fn policy(metrics: &mut Exposition, shared: &Shared) {
     let state = shared.snapshot();
     let Some(policy) = &state.policy else { return };
-    let help = "Times that a rule held; where its answer is cached, times that the answer was given.";
+    let help =
+        "Times that a rule held; where its answer is cached, times that the answer was given.";
     let mut family = metrics.family("avocet_policy_rule_hits_total", Kind::Counter, help);
     for (rule, count) in policy.rule_counts() {
         let mode = if rule.log_only { "log-only" } else { "in-force" };
         family.sample(&[("rule", &rule.name), ("mode", mode)], count);
     }
-    let mut family =
-        metrics.family("avocet_policy_list_hits_total", Kind::Counter, "Answers that were given for a list.");
+    let mut family = metrics.family(
+        "avocet_policy_list_hits_total",
+        Kind::Counter,
+        "Answers that were given for a list.",
+    );
     for (place, list) in state.config.policy.lists.iter().enumerate() {
         family.sample(&[("list", &list.name)], policy.list_count(place));
     }
@@ -300,23 +376,34 @@ fn policy(metrics: &mut Exposition, shared: &Shared) {
 }
 
 fn caches(metrics: &mut Exposition, shared: &Shared) {
-    let caches =
-        [("packet", shared.packets.stats()), ("rrset", shared.rrsets.stats()), ("failure", shared.failures.stats())];
+    let caches = [
+        ("packet", shared.packets.stats()),
+        ("rrset", shared.rrsets.stats()),
+        ("failure", shared.failures.stats()),
+    ];
     type Gauge = (&'static str, &'static str, fn(&StoreStats) -> u64);
     let gauges: [Gauge; 3] = [
         ("avocet_cache_entries", "Entries in a cache.", |stats| stats.entries),
         ("avocet_cache_bytes", "Memory in use by a cache.", |stats| stats.bytes_used as u64),
-        ("avocet_cache_limit_bytes", "Memory that a cache may use.", |stats| stats.bytes_limit as u64),
+        ("avocet_cache_limit_bytes", "Memory that a cache may use.", |stats| {
+            stats.bytes_limit as u64
+        }),
     ];
     for (name, help, value) in gauges {
         let mut family = metrics.family(name, Kind::Gauge, help);
         caches.iter().for_each(|(cache, stats)| family.sample(&[("cache", cache)], value(stats)));
     }
-    let mut family =
-        metrics.family("avocet_cache_inserts_total", Kind::Counter, "Entries stored, replacements included.");
+    let mut family = metrics.family(
+        "avocet_cache_inserts_total",
+        Kind::Counter,
+        "Entries stored, replacements included.",
+    );
     caches.iter().for_each(|(cache, stats)| family.sample(&[("cache", cache)], stats.inserts));
-    let mut family =
-        metrics.family("avocet_cache_evictions_total", Kind::Counter, "Entries that made room, by what they were.");
+    let mut family = metrics.family(
+        "avocet_cache_evictions_total",
+        Kind::Counter,
+        "Entries that made room, by what they were.",
+    );
     for (cache, stats) in &caches {
         family.sample(&[("cache", cache), ("reason", "unused")], stats.evicted_unvisited);
         family.sample(&[("cache", cache), ("reason", "least-used")], stats.evicted_main);
@@ -330,8 +417,11 @@ fn caches(metrics: &mut Exposition, shared: &Shared) {
     );
     family.sample(&[("cache", "packet")], stage(shared, Stage::PacketHit));
     family.sample(&[("cache", "rrset")], stage(shared, Stage::RrsetHit));
-    let mut family =
-        metrics.family("avocet_cache_misses_total", Kind::Counter, "Queries that a cache had no answer to.");
+    let mut family = metrics.family(
+        "avocet_cache_misses_total",
+        Kind::Counter,
+        "Queries that a cache had no answer to.",
+    );
     family.sample(&[("cache", "packet")], total(shared, |worker| worker.packet_misses()));
     family.sample(&[("cache", "rrset")], total(shared, |worker| worker.rrset_misses()));
     metrics.counter(
@@ -373,7 +463,8 @@ impl Resolvers {
                     Transport::Udp => "udp",
                     Transport::Tcp => "tcp",
                 };
-                let (counters, open) = sum.upstreams.entry(format!("{scheme}://{}", upstream.addr)).or_default();
+                let (counters, open) =
+                    sum.upstreams.entry(format!("{scheme}://{}", upstream.addr)).or_default();
                 add(counters, &upstream.counters);
                 *open += u64::from(upstream.breaker == BreakerState::Open);
             }
@@ -393,15 +484,29 @@ impl Resolvers {
         );
         family.sample(&[("result", "started")], self.total(|counters| counters.started));
         family.sample(&[("result", "joined")], self.total(|counters| counters.joined));
-        family.sample(&[("result", "failed-before")], self.total(|counters| counters.failed_before));
+        family
+            .sample(&[("result", "failed-before")], self.total(|counters| counters.failed_before));
         family.sample(&[("result", "no-rule")], self.total(|counters| counters.no_rule));
-        family.sample(&[("result", "too-many-questions")], self.total(|counters| counters.shed_tasks));
-        family.sample(&[("result", "too-many-clients")], self.total(|counters| counters.shed_waiters));
+        family.sample(
+            &[("result", "too-many-questions")],
+            self.total(|counters| counters.shed_tasks),
+        );
+        family.sample(
+            &[("result", "too-many-clients")],
+            self.total(|counters| counters.shed_waiters),
+        );
         family.sample(&[("result", "zone-crowded")], self.total(|counters| counters.shed_zone));
-        family.sample(&[("result", "busy-by-zone")], self.total(|counters| counters.shed_busy_zone));
-        family.sample(&[("result", "busy-by-client")], self.total(|counters| counters.shed_busy_client));
-        let mut family =
-            metrics.family("avocet_resolver_ended_total", Kind::Counter, "Questions that left the resolver.");
+        family
+            .sample(&[("result", "busy-by-zone")], self.total(|counters| counters.shed_busy_zone));
+        family.sample(
+            &[("result", "busy-by-client")],
+            self.total(|counters| counters.shed_busy_client),
+        );
+        let mut family = metrics.family(
+            "avocet_resolver_ended_total",
+            Kind::Counter,
+            "Questions that left the resolver.",
+        );
         family.sample(&[("result", "answered")], self.total(|counters| counters.answered));
         family.sample(&[("result", "failed")], self.total(|counters| counters.failed));
         family.sample(&[("result", "displaced")], self.total(|counters| counters.jostled));
@@ -437,7 +542,11 @@ impl Resolvers {
         family.sample(&[("reason", "late")], self.total(|counters| counters.late));
         family.sample(&[("reason", "malformed")], self.total(|counters| counters.malformed));
         family.sample(&[("reason", "near-miss")], self.total(|counters| counters.near_misses));
-        let mut family = metrics.family("avocet_upstream_sockets", Kind::Gauge, "Sockets open towards upstreams.");
+        let mut family = metrics.family(
+            "avocet_upstream_sockets",
+            Kind::Gauge,
+            "Sockets open towards upstreams.",
+        );
         family.sample(&[("kind", "pool")], self.pooled);
         family.sample(&[("kind", "single")], self.fresh);
         family.sample(&[("kind", "stream")], self.streams);
@@ -466,7 +575,12 @@ impl Resolvers {
             "Sockets of pools that were given another port.",
             self.total(|counters| counters.renewals),
         );
-        let bits = self.reports.iter().map(|counters| counters.min_bits_seen).min().filter(|bits| *bits != u32::MAX);
+        let bits = self
+            .reports
+            .iter()
+            .map(|counters| counters.min_bits_seen)
+            .min()
+            .filter(|bits| *bits != u32::MAX);
         let mut family = metrics.family(
             "avocet_upstream_unpredictable_bits",
             Kind::Gauge,
@@ -496,7 +610,8 @@ impl Resolvers {
         family.sample(&[("result", "servers")], self.total(|counters| counters.limit_servers));
         family.sample(&[("result", "queries")], self.total(|counters| counters.budget_sends));
         family.sample(&[("result", "zone-crowded")], self.total(|counters| counters.limit_zone));
-        family.sample(&[("result", "server-crowded")], self.total(|counters| counters.limit_server));
+        family
+            .sample(&[("result", "server-crowded")], self.total(|counters| counters.limit_server));
         let mut family = metrics.family(
             "avocet_validation_limits_total",
             Kind::Counter,
@@ -511,11 +626,15 @@ impl Resolvers {
     fn write_upstreams(&self, metrics: &mut Exposition) {
         type Count = fn(&UpstreamCounters) -> u64;
         let counters: [(&str, &str, Count); 4] = [
-            ("avocet_upstream_queries_total", "Queries sent to an upstream.", |counters| counters.queries),
-            ("avocet_upstream_tcp_queries_total", "Of these, over TCP.", |counters| counters.tcp),
-            ("avocet_upstream_plain_queries_total", "Of these, repeated without EDNS.", |counters| {
-                counters.without_edns
+            ("avocet_upstream_queries_total", "Queries sent to an upstream.", |counters| {
+                counters.queries
             }),
+            ("avocet_upstream_tcp_queries_total", "Of these, over TCP.", |counters| counters.tcp),
+            (
+                "avocet_upstream_plain_queries_total",
+                "Of these, repeated without EDNS.",
+                |counters| counters.without_edns,
+            ),
             (
                 "avocet_upstream_breaker_opened_total",
                 "Times that an upstream was left alone after failures in a row.",
@@ -524,13 +643,18 @@ impl Resolvers {
         ];
         for (name, help, count) in counters {
             let mut family = metrics.family(name, Kind::Counter, help);
-            self.upstreams
-                .iter()
-                .for_each(|(upstream, (counters, _))| family.sample(&[("upstream", upstream)], count(counters)));
+            self.upstreams.iter().for_each(|(upstream, (counters, _))| {
+                family.sample(&[("upstream", upstream)], count(counters))
+            });
         }
-        let mut family =
-            metrics.family("avocet_upstream_breakers_open", Kind::Gauge, "Workers that leave an upstream alone.");
-        self.upstreams.iter().for_each(|(upstream, (_, open))| family.sample(&[("upstream", upstream)], open));
+        let mut family = metrics.family(
+            "avocet_upstream_breakers_open",
+            Kind::Gauge,
+            "Workers that leave an upstream alone.",
+        );
+        self.upstreams
+            .iter()
+            .for_each(|(upstream, (_, open))| family.sample(&[("upstream", upstream)], open));
         let reasons: [(&str, Count); 5] = [
             ("timeout", |counters| counters.timeouts),
             ("network", |counters| counters.network_errors),

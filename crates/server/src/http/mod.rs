@@ -1,7 +1,7 @@
-//! The HTTP listeners: `/metrics` for Prometheus, `/health` and `/ready` for whoever keeps the server
-//! running, and on addresses of its own the page for whoever was led to it by the answer for a blocked
-//! name. One thread, apart from the workers; one request for each connection, bounded in time, size and
-//! number.
+//! The HTTP listeners: `/metrics` for Prometheus, `/health` and `/ready` for whoever keeps the
+//! server running, and on addresses of its own the page for whoever was led to it by the answer for
+//! a blocked name. One thread, apart from the workers; one request for each connection, bounded in
+//! time, size and number.
 
 mod exposition;
 mod metrics;
@@ -34,9 +34,11 @@ pub(crate) use page::Visits;
 
 /// Connections of the one listener served at once; more wait in the kernel's queue.
 const MAX_CONNECTIONS: usize = 32;
-/// Connections of one client served at once; further ones are closed. One that says nothing must not keep out others.
+/// Connections of one client served at once; further ones are closed. One that says nothing must
+/// not keep out others.
 const MAX_CONNECTIONS_PER_CLIENT: usize = 8;
-const LIMITS: ConnectionLimits = ConnectionLimits { total: MAX_CONNECTIONS, per_client: MAX_CONNECTIONS_PER_CLIENT };
+const LIMITS: ConnectionLimits =
+    ConnectionLimits { total: MAX_CONNECTIONS, per_client: MAX_CONNECTIONS_PER_CLIENT };
 /// How long a request may take to arrive.
 const REQUEST_TIME: Duration = Duration::from_secs(5);
 /// How long a connection may last in all.
@@ -73,14 +75,19 @@ impl HttpServer {
     /// # Errors
     /// The system has no thread or descriptor left.
     pub(crate) fn start(listeners: Listeners, running: Arc<Running>) -> io::Result<Self> {
-        let labelled = listeners.own.iter().map(|one| (OWN, one)).chain(listeners.pages.iter().map(|one| (PAGE, one)));
+        let labelled = listeners
+            .own
+            .iter()
+            .map(|one| (OWN, one))
+            .chain(listeners.pages.iter().map(|one| (PAGE, one)));
         let copies = labelled.map(|(label, listener)| {
             listener.set_nonblocking(true)?;
             Ok((label, listener.as_fd().try_clone_to_owned()?))
         });
         let copies = copies.collect::<io::Result<_>>()?;
         let (stop, stopped) = oneshot::channel();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let serve = move || runtime.block_on(run(listeners, running, stopped));
         thread::Builder::new().name("http".to_owned()).spawn(serve)?;
         Ok(Self { listeners: copies, _stop: stop })
@@ -107,11 +114,14 @@ async fn run(listeners: Listeners, running: Arc<Running>, stopped: oneshot::Rece
 }
 
 fn listen(listener: StdTcpListener) -> Option<TcpListener> {
-    TcpListener::from_std(listener).map_err(|error| tracing::error!("cannot serve HTTP: {error}")).ok()
+    TcpListener::from_std(listener)
+        .map_err(|error| tracing::error!("cannot serve HTTP: {error}"))
+        .ok()
 }
 
 async fn accept(listener: &TcpListener, running: Arc<Running>) {
-    let (places, clients) = (Arc::new(Semaphore::new(MAX_CONNECTIONS)), Arc::new(ConnectionCounts::default()));
+    let (places, clients) =
+        (Arc::new(Semaphore::new(MAX_CONNECTIONS)), Arc::new(ConnectionCounts::default()));
     loop {
         let Ok(place) = places.clone().acquire_owned().await else { return };
         match listener.accept().await {
@@ -123,8 +133,10 @@ async fn accept(listener: &TcpListener, running: Arc<Running>) {
                 let running = running.clone();
                 tokio::spawn(async move {
                     let respond = |request: &Request<Incoming>| {
-                        let host = request.headers().get(HOST).map_or(&b""[..], HeaderValue::as_bytes);
-                        let asks = Asks { path: request.uri().path(), whose: whose_host(host, &running) };
+                        let host =
+                            request.headers().get(HOST).map_or(&b""[..], HeaderValue::as_bytes);
+                        let asks =
+                            Asks { path: request.uri().path(), whose: whose_host(host, &running) };
                         respond(request.method(), &asks, &running)
                     };
                     // A client that is slow or gone is no news.
@@ -138,7 +150,8 @@ async fn accept(listener: &TcpListener, running: Arc<Running>) {
     }
 }
 
-/// As above for strangers: whoever may not ask this server, and whoever is too many, is turned away at once.
+/// As above for strangers: whoever may not ask this server, and whoever is too many, is turned away
+/// at once.
 async fn accept_for_page(listener: &TcpListener, running: Arc<Running>) {
     loop {
         let Ok((stream, peer)) = listener.accept().await else {
@@ -147,7 +160,11 @@ async fn accept_for_page(listener: &TcpListener, running: Arc<Running>) {
         };
         let Some(visit) = page::Visit::begin(running.clone(), peer.ip()) else { continue };
         tokio::spawn(async move {
-            let _ = timeout(CONNECTION_TIME, serve(stream, |request: &Request<Incoming>| visit.respond(request))).await;
+            let _ = timeout(
+                CONNECTION_TIME,
+                serve(stream, |request: &Request<Incoming>| visit.respond(request)),
+            )
+            .await;
         });
     }
 }
@@ -179,17 +196,29 @@ struct Asks<'a> {
 enum Whose {
     /// An address, or a name of this network.
     Ours,
-    /// Some name that leads here: a web page of its owner would read what a browser in this network is given.
+    /// Some name that leads here: a web page of its owner would read what a browser in this network
+    /// is given.
     Foreign,
 }
 
-/// Domains of private networks: RFC 6762, RFC 8375, RFC 6761, and what is reserved for the purpose or used for it.
-const PRIVATE_DOMAINS: [&str; 9] =
-    ["localhost", "local", "lan", "home.arpa", "internal", "intranet", "home", "localdomain", "test"];
+/// Domains of private networks: RFC 6762, RFC 8375, RFC 6761, and what is reserved for the purpose
+/// or used for it.
+const PRIVATE_DOMAINS: [&str; 9] = [
+    "localhost",
+    "local",
+    "lan",
+    "home.arpa",
+    "internal",
+    "intranet",
+    "home",
+    "localdomain",
+    "test",
+];
 
 fn whose_host(host: &[u8], running: &Running) -> Whose {
     let state = running.shared.snapshot();
-    let is_record = |name: &str| text_to_name(name).is_some_and(|name| state.local.has(name.wire()));
+    let is_record =
+        |name: &str| text_to_name(name).is_some_and(|name| state.local.has(name.wire()));
     let names = &state.config.server.http_names;
     judge_host(host, |name| names.iter().any(|known| known == name) || is_record(name))
 }
@@ -198,9 +227,14 @@ fn judge_host(host: &[u8], is_known: impl Fn(&str) -> bool) -> Whose {
     let Ok(host) = std::str::from_utf8(host) else { return Whose::Foreign };
     let is_address = host.parse::<SocketAddr>().is_ok()
         || host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().is_ok();
-    let name = host.rsplit_once(':').map_or(host, |(name, _)| name).trim_end_matches('.').to_ascii_lowercase();
-    let is_below =
-        |domain: &&str| name.strip_suffix(*domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
+    let name = host
+        .rsplit_once(':')
+        .map_or(host, |(name, _)| name)
+        .trim_end_matches('.')
+        .to_ascii_lowercase();
+    let is_below = |domain: &&str| {
+        name.strip_suffix(*domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    };
     let is_private = !name.contains('.') || PRIVATE_DOMAINS.iter().any(is_below);
     if is_address || is_private || is_known(&name) { Whose::Ours } else { Whose::Foreign }
 }
@@ -218,15 +252,16 @@ fn respond(method: &Method, asks: &Asks<'_>, running: &Running) -> Response<Full
             (StatusCode::METHOD_NOT_ALLOWED, PLAIN, "only GET and HEAD\n".to_owned())
         }
         "/metrics" if asks.whose == Whose::Foreign => {
-            let text =
-                "the name in Host is none of this network: ask by an address, or add it to [server] http-names\n";
+            let text = "the name in Host is none of this network: ask by an address, or add it to [server] http-names\n";
             (StatusCode::FORBIDDEN, PLAIN, text.to_owned())
         }
         "/metrics" => (StatusCode::OK, exposition::CONTENT_TYPE, metrics::text(running)),
         "/health" if running.is_healthy() && asks.whose == Whose::Foreign => {
             (StatusCode::OK, PLAIN, "healthy\n".to_owned())
         }
-        "/health" if running.is_healthy() => (StatusCode::OK, PLAIN, with_warnings("healthy", running)),
+        "/health" if running.is_healthy() => {
+            (StatusCode::OK, PLAIN, with_warnings("healthy", running))
+        }
         "/health" => (StatusCode::SERVICE_UNAVAILABLE, PLAIN, "a worker is stuck\n".to_owned()),
         "/ready" => match running.unready() {
             None => (StatusCode::OK, PLAIN, "ready\n".to_owned()),

@@ -1,7 +1,9 @@
-//! The page that whoever is led here by the answer for a blocked name gets to see: which name, why, and when.
+//! The page that whoever is led here by the answer for a blocked name gets to see: which name, why,
+//! and when.
 //!
-//! What a browser sends is a stranger's word: the name is read as a name, written in ASCII, and escaped. Only those
-//! who may ask the server are told anything, and each of what is decided for himself.
+//! What a browser sends is a stranger's word: the name is read as a name, written in ASCII, and
+//! escaped. Only those who may ask the server are told anything, and each of what is decided for
+//! himself.
 
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -14,7 +16,8 @@ use avocet_wire::{NameBuf, Rtype, text};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HOST, HeaderValue, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HOST, HeaderValue, REFERRER_POLICY,
+    X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Method, Request, Response, StatusCode};
 
@@ -31,14 +34,15 @@ use crate::snapshot::Snapshot;
 const MAX_VISITS: usize = 64;
 /// Connections of one client served at once: browsers open six.
 const MAX_VISITS_PER_CLIENT: usize = 8;
-const LIMITS: ConnectionLimits = ConnectionLimits { total: MAX_VISITS, per_client: MAX_VISITS_PER_CLIENT };
-/// Octets of a Host header that are looked at: a name in text with all its octets escaped does not come from a browser.
+const LIMITS: ConnectionLimits =
+    ConnectionLimits { total: MAX_VISITS, per_client: MAX_VISITS_PER_CLIENT };
+/// Octets of a Host header that are looked at: a name in text with all its octets escaped does not
+/// come from a browser.
 const MAX_HOST: usize = MAX_NAME + ":65535".len();
 
 const HTML: &str = "text/html; charset=utf-8";
 /// Nothing is loaded, run or framed, and nothing is sent anywhere.
-const CONTENT_POLICY: &str =
-    "default-src 'none'; style-src 'unsafe-inline'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'";
+const CONTENT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'";
 const STYLE: &str = "body{font:16px/1.5 sans-serif;max-width:40em;margin:4em auto;padding:0 1em;color:#222;background:#fff}\
                      h1{font-size:1.4em;overflow-wrap:anywhere}dt{color:#666}dd{margin:0 0 .8em;overflow-wrap:anywhere}\
                      @media(prefers-color-scheme:dark){body{color:#ddd;background:#111}dt{color:#999}}";
@@ -81,11 +85,20 @@ impl Visit {
         let count = |counter: &AtomicU64| counter.fetch_add(1, Ordering::Relaxed);
         if request.method() != Method::GET && request.method() != Method::HEAD {
             count(&visits.unreadable);
-            return response(StatusCode::METHOD_NOT_ALLOWED, PLAIN, "only GET and HEAD\n".to_owned());
+            return response(
+                StatusCode::METHOD_NOT_ALLOWED,
+                PLAIN,
+                "only GET and HEAD\n".to_owned(),
+            );
         }
-        let Some(name) = request.headers().get(HOST).and_then(|host| host_name(host.as_bytes())) else {
+        let Some(name) = request.headers().get(HOST).and_then(|host| host_name(host.as_bytes()))
+        else {
             count(&visits.unreadable);
-            return response(StatusCode::BAD_REQUEST, PLAIN, "the request names no host\n".to_owned());
+            return response(
+                StatusCode::BAD_REQUEST,
+                PLAIN,
+                "the request names no host\n".to_owned(),
+            );
         };
         let (state, now) = (self.running.shared.snapshot(), wall_secs());
         let (status, body) = match self.verdict(&state, &name, now) {
@@ -103,7 +116,9 @@ impl Visit {
 
     /// Why the name is not answered truly for this client; none if it is.
     fn verdict(&self, state: &Snapshot, name: &NameBuf, at_secs: u64) -> Option<Outcome> {
-        let mut types = if self.ip.is_ipv4() { [Rtype::A, Rtype::AAAA] } else { [Rtype::AAAA, Rtype::A] }.into_iter();
+        let mut types =
+            if self.ip.is_ipv4() { [Rtype::A, Rtype::AAAA] } else { [Rtype::AAAA, Rtype::A] }
+                .into_iter();
         types.find_map(|qtype| {
             let inquiry = Inquiry { ip: self.ip, qname: name.wire(), qtype, at: At::Now(at_secs) };
             let outcome = outcome(&self.running.shared, state, &inquiry)?;
@@ -120,7 +135,8 @@ impl Drop for Visit {
 
 /// The folded name in a Host header (RFC 9110 §7.2); none where it is an address or no name.
 fn host_name(host: &[u8]) -> Option<NameBuf> {
-    let host = str::from_utf8(host).ok().filter(|host| host.len() <= MAX_HOST && host.is_ascii())?;
+    let host =
+        str::from_utf8(host).ok().filter(|host| host.len() <= MAX_HOST && host.is_ascii())?;
     let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
     let is_plain = |octet: u8| octet.is_ascii_alphanumeric() || matches!(octet, b'.' | b'-' | b'_');
     if name.is_empty() || !name.bytes().all(is_plain) || name.parse::<IpAddr>().is_ok() {
@@ -145,7 +161,10 @@ fn blocked(name: &NameBuf, outcome: &Outcome, time: &str) -> String {
             let _ = write!(facts, "<dt>{what}</dt><dd>{}</dd>", escaped(fact));
         }
     }
-    page(&format!("{name} is blocked"), &format!("<p>The DNS server of this network does so.</p><dl>{facts}</dl>"))
+    page(
+        &format!("{name} is blocked"),
+        &format!("<p>The DNS server of this network does so.</p><dl>{facts}</dl>"),
+    )
 }
 
 fn not_blocked(name: &NameBuf, ttl_secs: u32) -> String {
@@ -205,7 +224,11 @@ mod tests {
 
     #[track_caller]
     fn check(host: &str, expected: Option<&str>) {
-        assert_eq!(host_name(host.as_bytes()).map(|name| name.to_string()).as_deref(), expected, "{host:?}");
+        assert_eq!(
+            host_name(host.as_bytes()).map(|name| name.to_string()).as_deref(),
+            expected,
+            "{host:?}"
+        );
     }
 
     #[test]

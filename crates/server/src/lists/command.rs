@@ -11,7 +11,13 @@ pub(crate) fn status_text(answer: &Value) -> String {
     let mut text = String::new();
     for list in answer["lists"].as_array().into_iter().flatten() {
         // Writing to a `String` does not fail.
-        let _ = writeln!(text, "{} ({}) {}", plain(&list["name"]), plain(&list["kind"]), plain(&list["source"]));
+        let _ = writeln!(
+            text,
+            "{} ({}) {}",
+            plain(&list["name"]),
+            plain(&list["kind"]),
+            plain(&list["source"])
+        );
         let _ = match list["in-force"] == true {
             true => writeln!(
                 text,
@@ -26,7 +32,12 @@ pub(crate) fn status_text(answer: &Value) -> String {
         if let Some(triggers) = triggers_text(&list["triggers"]) {
             let _ = writeln!(text, "  {triggers}");
         }
-        let _ = writeln!(text, "  fetched {}, next {}", moment(&list["fetched-at"]), moment(&list["next-at"]));
+        let _ = writeln!(
+            text,
+            "  fetched {}, next {}",
+            moment(&list["fetched-at"]),
+            moment(&list["next-at"])
+        );
         if let Some(error) = list["error"].as_str() {
             let _ = writeln!(text, "  failed {} times in a row: {error}", list["failures-in-row"]);
         }
@@ -57,7 +68,9 @@ pub(crate) fn refresh_text(answer: &Value) -> String {
         let before = list["entries-before"].as_u64().unwrap_or(0);
         lines.push(match list["error"].as_str() {
             Some(error) => format!("{name}: {error}; {entries} entries of before stay in force"),
-            None if list["changed"] == true => format!("{name}: {entries} entries, {before} before"),
+            None if list["changed"] == true => {
+                format!("{name}: {entries} entries, {before} before")
+            }
             None => format!("{name}: unchanged, {entries} entries"),
         });
     }
@@ -75,7 +88,12 @@ pub(crate) fn check_text_with_skipped(answer: &Value) -> String {
     let mut lines: Vec<String> = shown
         .iter()
         .map(|line| {
-            format!("line {} has no effect: {}: {}", line["line"], plain(&line["reason"]), plain(&line["text"]))
+            format!(
+                "line {} has no effect: {}: {}",
+                line["line"],
+                plain(&line["reason"]),
+                plain(&line["text"])
+            )
         })
         .collect();
     let all = answer["passed-over-lines"].as_u64().unwrap_or(0);
@@ -119,19 +137,32 @@ fn check_lines(answer: &Value) -> Vec<String> {
 
 /// The triggers of a policy zone; none where the list is none.
 pub(crate) fn triggers_text(triggers: &Value) -> Option<String> {
-    let counts =
-        triggers.as_object()?.iter().filter(|(kind, count)| *kind != "cannot-fire" && count.as_u64() != Some(0));
+    let counts = triggers
+        .as_object()?
+        .iter()
+        .filter(|(kind, count)| *kind != "cannot-fire" && count.as_u64() != Some(0));
     let counts: Vec<String> = counts.map(|(kind, count)| format!("{count} {kind}")).collect();
-    let mut text = format!("triggers: {}", if counts.is_empty() { "none".to_owned() } else { counts.join(", ") });
+    let mut text = format!(
+        "triggers: {}",
+        if counts.is_empty() { "none".to_owned() } else { counts.join(", ") }
+    );
     if let Some(idle @ 1..) = triggers["cannot-fire"].as_u64() {
-        let _ = write!(text, "; {idle} of them cannot fire, as this server forwards and knows no name servers");
+        let _ = write!(
+            text,
+            "; {idle} of them cannot fire, as this server forwards and knows no name servers"
+        );
     }
     Some(text)
 }
 
 /// Text without control characters: what is written comes from others too.
 fn plain(value: &Value) -> String {
-    value.as_str().unwrap_or("-").chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
+    value
+        .as_str()
+        .unwrap_or("-")
+        .chars()
+        .map(|letter| if letter.is_control() { '?' } else { letter })
+        .collect()
 }
 
 /// How far away a moment is.
@@ -167,7 +198,10 @@ mod tests {
             ],
         });
         let text = check_text(&answer);
-        assert!(text.ends_with("3 entries, 6 skipped (3 of them no comments; see --skipped), 0 broken"), "{text}");
+        assert!(
+            text.ends_with("3 entries, 6 skipped (3 of them no comments; see --skipped), 0 broken"),
+            "{text}"
+        );
         assert!(text.starts_with("2 entries of it are not in force"), "{text}");
         let named = check_text_with_skipped(&answer);
         let expected = "line 4 has no effect: its modifiers are for browsers: ||x.example^$popup\n\
@@ -178,8 +212,7 @@ mod tests {
     #[test]
     fn triggers_that_cannot_fire_are_told_of() {
         let triggers = json!({ "client-ip": 0, "qname": 7, "ip": 0, "nsdname": 2, "nsip": 0, "cannot-fire": 2 });
-        let text =
-            "triggers: 2 nsdname, 7 qname; 2 of them cannot fire, as this server forwards and knows no name servers";
+        let text = "triggers: 2 nsdname, 7 qname; 2 of them cannot fire, as this server forwards and knows no name servers";
         assert_eq!(triggers_text(&triggers).as_deref(), Some(text));
         assert_eq!(triggers_text(&Value::Null), None);
     }

@@ -4,7 +4,8 @@
 //! {"source": .., "etag": .., "octets": .., "crc32": ..}\n      the head, one line of JSON
 //! 0.0.0.0 ads.example                                          the text as it came
 //! ```
-//! Both are in one file, so that they never disagree. A copy that is damaged is not used: its list is fetched anew.
+//! Both are in one file, so that they never disagree. A copy that is damaged is not used: its list
+//! is fetched anew.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -105,7 +106,8 @@ impl Copy {
         let end = octets.iter().take(MAX_HEAD).position(|octet| *octet == b'\n')?;
         let head: Head = serde_json::from_slice(&octets[..end]).ok()?;
         let copy = Self { head, octets, begins: end + 1 };
-        let is_whole = copy.text().len() as u64 == copy.head.octets && crc32fast::hash(copy.text()) == copy.head.crc32;
+        let is_whole = copy.text().len() as u64 == copy.head.octets
+            && crc32fast::hash(copy.text()) == copy.head.crc32;
         is_whole.then_some(copy)
     }
 }
@@ -132,12 +134,18 @@ impl Copies {
     ///
     /// # Errors
     /// The disk did not take it, and there is too much in memory.
-    pub(super) fn keep(&mut self, list: &ListConfig, head: Head, text: Vec<u8>) -> io::Result<Kept> {
+    pub(super) fn keep(
+        &mut self,
+        list: &ListConfig,
+        head: Head,
+        text: Vec<u8>,
+    ) -> io::Result<Kept> {
         self.unsaved.remove(&list.name);
         let mut line = serde_json::to_vec(&head)?;
         line.push(b'\n');
         let path = self.path(&list.name);
-        let written = fs::create_dir_all(&self.directory).and_then(|()| disk::replace(&path, &[&line, &text]));
+        let written = fs::create_dir_all(&self.directory)
+            .and_then(|()| disk::replace(&path, &[&line, &text]));
         let held: usize = self.unsaved.values().map(|(_, text)| text.len()).sum();
         match written {
             Ok(()) => Ok(Kept::OnDisk),
@@ -157,13 +165,16 @@ impl Copies {
         if let Some((head, text)) = self.unsaved.get(&list.name) {
             return Ok(Some(Copy { head: head.clone(), octets: text.clone(), begins: 0 }));
         }
-        match disk::read(&self.path(&list.name), MAX_LIST_BYTES + MAX_HEAD as u64).map_err(CopyError::Io)? {
+        match disk::read(&self.path(&list.name), MAX_LIST_BYTES + MAX_HEAD as u64)
+            .map_err(CopyError::Io)?
+        {
             None => Ok(None),
             Some(octets) => Copy::parse(octets).map(Some).ok_or(CopyError::Damaged),
         }
     }
 
-    /// What is known of the last good text, which is not looked at; none also where there is something else.
+    /// What is known of the last good text, which is not looked at; none also where there is
+    /// something else.
     pub(super) fn head(&self, list: &ListConfig) -> Option<Head> {
         if let Some((head, _)) = self.unsaved.get(&list.name) {
             return Some(head.clone());
@@ -186,15 +197,19 @@ impl Copies {
         let wanted: Vec<PathBuf> = lists.iter().map(|list| self.path(&list.name)).collect();
         let Ok(files) = fs::read_dir(&self.directory) else { return };
         for path in files.filter_map(Result::ok).map(|file| file.path()) {
-            if path.extension().is_some_and(|extension| extension == EXTENSION) && !wanted.contains(&path) {
+            if path.extension().is_some_and(|extension| extension == EXTENSION)
+                && !wanted.contains(&path)
+            {
                 let _ = fs::remove_file(path);
             }
         }
     }
 
-    /// Letters of the name that are no trouble anywhere, and a hash that tells names with the same letters apart.
+    /// Letters of the name that are no trouble anywhere, and a hash that tells names with the same
+    /// letters apart.
     fn path(&self, name: &str) -> PathBuf {
-        let letters: String = name.chars().filter(|letter| letter.is_ascii_alphanumeric()).take(32).collect();
+        let letters: String =
+            name.chars().filter(|letter| letter.is_ascii_alphanumeric()).take(32).collect();
         let hash = SipHasher13::new().hash(name.as_bytes());
         self.directory.join(format!("{letters}-{hash:016x}.{EXTENSION}"))
     }

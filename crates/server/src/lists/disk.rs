@@ -1,4 +1,5 @@
-//! Files that are whole at any moment: written beside their place, and renamed when all is on the disk.
+//! Files that are whole at any moment: written beside their place, and renamed when all is on the
+//! disk.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -6,12 +7,12 @@ use std::path::Path;
 
 use avocet_io::file::open_regular;
 
-/// Octets that are read or written at once. Where the kernel gives up the core only between calls, a worker waits for as
-/// long as this takes: some 30 us.
+/// Octets that are read or written at once. Where the kernel gives up the core only between calls,
+/// a worker waits for as long as this takes: some 30 us.
 pub(crate) const PIECE: usize = 64 << 10;
 
-/// Octets after which the disk is waited for. What the kernel hands to the disk in one go keeps the core for as long: 20 MB
-/// a third of a millisecond, again and again.
+/// Octets after which the disk is waited for. What the kernel hands to the disk in one go keeps the
+/// core for as long: 20 MB a third of a millisecond, again and again.
 const SYNCED: usize = 1 << 20;
 
 /// A new file that is written in pieces, so that nothing on this core has to wait for long.
@@ -86,7 +87,8 @@ pub(crate) fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file?,
     };
-    let too_large = || io::Error::new(io::ErrorKind::FileTooLarge, format!("larger than {most} octets"));
+    let too_large =
+        || io::Error::new(io::ErrorKind::FileTooLarge, format!("larger than {most} octets"));
     let len = file.metadata()?.len();
     if len > most {
         return Err(too_large());

@@ -1,8 +1,9 @@
 //! Fetching one list over http or https, within bounds of size, time and redirects.
 //!
-//! Names are resolved by the server itself, whatever the system is configured to ask. A redirect leads to no private
-//! address: who serves a list must not have this host ask its neighbours. Nothing here keeps or judges a
-//! text. A server that closes the connection early is noticed, but for HTTP/1.0 without `Content-Length`.
+//! Names are resolved by the server itself, whatever the system is configured to ask. A redirect
+//! leads to no private address: who serves a list must not have this host ask its neighbours.
+//! Nothing here keeps or judges a text. A server that closes the connection early is noticed, but
+//! for HTTP/1.0 without `Content-Length`.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -10,7 +11,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ureq::http::header::{CONTENT_LENGTH, ETAG, HeaderName, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED};
+use ureq::http::header::{
+    CONTENT_LENGTH, ETAG, HeaderName, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED,
+};
 use ureq::http::{HeaderMap, StatusCode, Uri};
 use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
@@ -43,8 +46,11 @@ pub(super) struct Bounds {
 }
 
 /// The bounds in force.
-pub(super) const BOUNDS: Bounds =
-    Bounds { time: Duration::from_secs(300), connect: Duration::from_secs(15), octets: MAX_LIST_BYTES };
+pub(super) const BOUNDS: Bounds = Bounds {
+    time: Duration::from_secs(300),
+    connect: Duration::from_secs(15),
+    octets: MAX_LIST_BYTES,
+};
 
 /// What came of a fetch.
 #[derive(Debug, PartialEq)]
@@ -94,7 +100,9 @@ impl fmt::Display for FetchError {
             Self::Status(status) => write!(f, "its server answers with status {status}"),
             Self::Redirects => f.write_str("its server sends from one place to the next"),
             Self::Downgrade => f.write_str("its server sends to a place without https"),
-            Self::NoTls => f.write_str("its server does not speak TLS at this port: is it http, not https?"),
+            Self::NoTls => {
+                f.write_str("its server does not speak TLS at this port: is it http, not https?")
+            }
             Self::Private => f.write_str("its server sends to an address of a private network"),
             Self::Truncated => f.write_str("the connection ended before the list did"),
             Self::TooLarge => write!(f, "it is larger than {MAX_LIST_BYTES} octets"),
@@ -129,7 +137,11 @@ impl Fetcher {
             .build();
         let configured = Arc::new(Mutex::default());
         let resolver = OwnResolver { lookup, configured: Arc::clone(&configured) };
-        Self { agent: Agent::with_parts(config, DefaultConnector::default(), resolver), bounds, configured }
+        Self {
+            agent: Agent::with_parts(config, DefaultConnector::default(), resolver),
+            bounds,
+            configured,
+        }
     }
 
     /// Fetches a text; `known` is what is there of it.
@@ -138,10 +150,14 @@ impl Fetcher {
     /// There is no whole text, or a larger one than is taken.
     pub(super) fn fetch(&self, url: &str, known: Option<&Head>) -> Result<Fetched, FetchError> {
         *self.configured.lock().unwrap_or_else(PoisonError::into_inner) = host_of(url);
-        let mut request = self.agent.get(url).config().https_only(url.starts_with("https://")).build();
+        let mut request =
+            self.agent.get(url).config().https_only(url.starts_with("https://")).build();
         let known = known.filter(|head| head.source == url);
         let validators = known.map_or([(IF_NONE_MATCH, None), (IF_MODIFIED_SINCE, None)], |head| {
-            [(IF_NONE_MATCH, head.etag.as_deref()), (IF_MODIFIED_SINCE, head.last_modified.as_deref())]
+            [
+                (IF_NONE_MATCH, head.etag.as_deref()),
+                (IF_MODIFIED_SINCE, head.last_modified.as_deref()),
+            ]
         });
         for (name, value) in validators {
             if let Some(value) = value {
@@ -155,12 +171,16 @@ impl Fetcher {
             other => return Err(FetchError::Status(other.as_u16())),
         }
         let (parts, body) = response.into_parts();
-        let claimed = parts.headers.get(CONTENT_LENGTH).and_then(|len| len.to_str().ok()?.parse::<u64>().ok());
+        let claimed = parts
+            .headers
+            .get(CONTENT_LENGTH)
+            .and_then(|len| len.to_str().ok()?.parse::<u64>().ok());
         if claimed.is_some_and(|claimed| claimed > self.bounds.octets) {
             return Err(FetchError::TooLarge);
         }
         let text = self.read(body.into_with_config().limit(u64::MAX).reader())?;
-        let [etag, last_modified] = [ETAG, LAST_MODIFIED].map(|name| validator(&parts.headers, &name));
+        let [etag, last_modified] =
+            [ETAG, LAST_MODIFIED].map(|name| validator(&parts.headers, &name));
         Ok(Fetched::Text { text, etag, last_modified })
     }
 
@@ -189,7 +209,9 @@ fn fault(error: ureq::Error) -> FetchError {
         ureq::Error::Timeout(_) => FetchError::TimedOut,
         ureq::Error::TooManyRedirects | ureq::Error::RedirectFailed => FetchError::Redirects,
         ureq::Error::RequireHttpsOnly(_) => FetchError::Downgrade,
-        ureq::Error::Io(error) if error.kind() == io::ErrorKind::UnexpectedEof => FetchError::Truncated,
+        ureq::Error::Io(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            FetchError::Truncated
+        }
         ureq::Error::Io(error) if is_no_tls(&error) => FetchError::NoTls,
         ureq::Error::Other(error) => match error.downcast::<Unresolved>() {
             Ok(unresolved) => match *unresolved {
@@ -210,7 +232,8 @@ fn is_no_tls(error: &io::Error) -> bool {
 
 fn tls() -> TlsConfig {
     let trusted = rustls_native_certs::load_native_certs();
-    let roots = trusted.certs.iter().map(|certificate| Certificate::from_der(certificate).to_owned());
+    let roots =
+        trusted.certs.iter().map(|certificate| Certificate::from_der(certificate).to_owned());
     TlsConfig::builder()
         .provider(TlsProvider::Rustls)
         .root_certs(RootCerts::from(roots))
@@ -252,8 +275,14 @@ impl fmt::Display for Unresolved {
 impl std::error::Error for Unresolved {}
 
 impl Resolver for OwnResolver {
-    fn resolve(&self, uri: &Uri, _: &Config, _: NextTimeout) -> Result<ResolvedSocketAddrs, ureq::Error> {
-        let port = uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 });
+    fn resolve(
+        &self,
+        uri: &Uri,
+        _: &Config,
+        _: NextTimeout,
+    ) -> Result<ResolvedSocketAddrs, ureq::Error> {
+        let port =
+            uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 });
         let addresses = self.addresses(uri.host().unwrap_or_default());
         let mut resolved = self.empty();
         for address in addresses.map_err(|unresolved| ureq::Error::Other(Box::new(unresolved)))? {
@@ -270,8 +299,8 @@ impl OwnResolver {
             Ok(address) => vec![address],
             Err(_) => (self.lookup)(host).map_err(Unresolved::Why)?,
         };
-        let is_configured =
-            *self.configured.lock().unwrap_or_else(PoisonError::into_inner) == host.to_ascii_lowercase();
+        let is_configured = *self.configured.lock().unwrap_or_else(PoisonError::into_inner)
+            == host.to_ascii_lowercase();
         if !is_configured {
             addresses.retain(|address| !is_private(*address) && !address.is_unspecified());
             if addresses.is_empty() {

@@ -1,4 +1,5 @@
-//! The image on disk: `lists/image` in the data directory, so that a start reads it and not the lists.
+//! The image on disk: `lists/image` in the data directory, so that a start reads it and not the
+//! lists.
 //!
 //! ```text
 //! image, as the compiler made it | how it was made, in JSON | its length, u32 | MAGIC
@@ -53,7 +54,9 @@ impl ImageFile {
     /// # Errors
     /// It cannot be read, or is not whole.
     pub(super) fn load(&self) -> Result<Option<(Vec<u8>, Making)>, Unusable> {
-        let Some(mut octets) = disk::read(&self.0, MAX_IMAGE_BYTES).map_err(Unusable::Io)? else { return Ok(None) };
+        let Some(mut octets) = disk::read(&self.0, MAX_IMAGE_BYTES).map_err(Unusable::Io)? else {
+            return Ok(None);
+        };
         let (making, end) = made(&octets).ok_or(Unusable::Unsigned)?;
         octets.truncate(end);
         Ok(Some((octets, making)))

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use avocet_io::process::{Eagerness, Thread, give_memory_back};
 
-/// After so long the work is done like any other: on a machine whose cores are all taken it would never end. Beside a
-/// worker that has four fifths of the core, a million names take five seconds.
+/// After so long the work is done like any other: on a machine whose cores are all taken it would
+/// never end. Beside a worker that has four fifths of the core, a million names take five seconds.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// Texts of fewer octets are read so soon that nobody notices.
 const SMALL: u64 = 1 << 20;
@@ -18,7 +18,8 @@ const SMALL: u64 = 1 << 20;
 pub(crate) struct Leisure(Mutex<Option<(Thread, Instant)>>);
 
 impl Leisure {
-    /// Does what takes long with texts of about so many octets, and holds no lock. Gives back the memory that it took.
+    /// Does what takes long with texts of about so many octets, and holds no lock. Gives back the
+    /// memory that it took.
     pub(crate) fn work<T: Send>(&self, octets: u64, work: impl FnOnce() -> T + Send) -> T {
         if octets < SMALL {
             return work();
@@ -51,9 +52,11 @@ impl Leisure {
     }
 }
 
-/// Does what holds no lock where nobody else wants the core, and gives back the memory that it freed.
+/// Does what holds no lock where nobody else wants the core, and gives back the memory that it
+/// freed.
 ///
-/// It has a thread of its own: without a right that services seldom have, a thread that was idle stays so.
+/// It has a thread of its own: without a right that services seldom have, a thread that was idle
+/// stays so.
 fn at_leisure<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     let work = Mutex::new(Some(work));
     let take = || work.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -88,7 +91,8 @@ mod tests {
 
     #[test]
     fn who_has_work_done_at_leisure_stays_as_eager_as_before() {
-        let policy = || std::fs::read_to_string("/proc/thread-self/sched").map(|text| policy_in(&text));
+        let policy =
+            || std::fs::read_to_string("/proc/thread-self/sched").map(|text| policy_in(&text));
         let before = policy();
         let leisure = Leisure::default();
         let (during, thread) = leisure.work(SMALL, || (policy(), Thread::current()));

@@ -6,8 +6,9 @@
 //!                                                                            ^
 //!                                            a start reads it, not the lists-+
 //! ```
-//! All of it is done on one thread, "lists", which no query waits for. Whatever goes wrong here, the lists in force
-//! stay so: a source that fails, sends something else than a list or lost most of its entries keeps its last good copy.
+//! All of it is done on one thread, "lists", which no query waits for. Whatever goes wrong here,
+//! the lists in force stay so: a source that fails, sends something else than a list or lost most
+//! of its entries keeps its last good copy.
 
 pub(crate) mod command;
 mod copies;
@@ -60,8 +61,8 @@ struct Order {
 }
 
 impl Keeping {
-    /// Asks for a look at one list, or all, and says where the outcome is to be sent. `force` takes what would be held
-    /// back.
+    /// Asks for a look at one list, or all, and says where the outcome is to be sent. `force` takes
+    /// what would be held back.
     pub(crate) fn refresh(&self, name: Option<String>, taking: Taking, reply: Sender<Value>) {
         let mut desk = self.desk();
         // Where nobody works any more, the reply goes with the order.

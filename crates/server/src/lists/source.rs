@@ -1,4 +1,5 @@
-//! What is known of where a list comes from: when it is looked at, how that went, and whether a text is taken.
+//! What is known of where a list comes from: when it is looked at, how that went, and whether a
+//! text is taken.
 
 use avocet_policy::list::Report;
 use serde::{Deserialize, Serialize};
@@ -11,11 +12,13 @@ const SHRINK_PART: u64 = 2;
 const SHRINK_ENTRIES: u64 = 1_000;
 /// Seconds to the next attempt after a failure; doubled with each further one.
 const FIRST_RETRY_SECS: u64 = 60;
-/// The same where the name of the source's server was not resolved: this server may only have begun.
+/// The same where the name of the source's server was not resolved: this server may only have
+/// begun.
 const FIRST_RESOLVE_RETRY_SECS: u64 = 5;
 /// Most seconds to the next attempt.
 const MAX_RETRY_SECS: u64 = 3_600;
-/// One part of so many of the time between two looks is drawn at random, so that servers do not come together.
+/// One part of so many of the time between two looks is drawn at random, so that servers do not
+/// come together.
 const JITTER_PART: u64 = 10;
 
 /// How it went with a source. Kept over restarts.
@@ -24,7 +27,8 @@ const JITTER_PART: u64 = 10;
 pub(crate) struct SourceState {
     /// URL or path.
     pub(crate) source: String,
-    /// Wall time in seconds at which the source last gave a text or said that it has no other; 0: never.
+    /// Wall time in seconds at which the source last gave a text or said that it has no other; 0:
+    /// never.
     pub(crate) succeeded_at_secs: u64,
     /// Wall time in seconds of the next look.
     pub(crate) due_at_secs: u64,
@@ -84,7 +88,8 @@ impl SourceState {
         self.error = Some(failure.to_string());
     }
 
-    /// Is it time for a look? A clock that was set back does not put it off for longer than a refresh.
+    /// Is it time for a look? A clock that was set back does not put it off for longer than a
+    /// refresh.
     pub(super) fn is_due(&self, now_secs: u64, refresh_secs: u64) -> bool {
         let latest = now_secs + refresh_secs + refresh_secs / JITTER_PART;
         now_secs >= self.due_at_secs || self.due_at_secs > latest.max(now_secs + 2 * MAX_RETRY_SECS)
@@ -104,8 +109,12 @@ pub(super) fn judge(report: &Report, known: Option<u64>) -> Result<(), Failure> 
         return Err(Failure::HeldBack(format!("it has no entries, and {broken} broken lines")));
     }
     let known = known.unwrap_or(0);
-    if report.entries.saturating_mul(SHRINK_PART) < known && known - report.entries > SHRINK_ENTRIES {
-        return Err(Failure::HeldBack(format!("it has {} entries where it had {known}", report.entries)));
+    if report.entries.saturating_mul(SHRINK_PART) < known && known - report.entries > SHRINK_ENTRIES
+    {
+        return Err(Failure::HeldBack(format!(
+            "it has {} entries where it had {known}",
+            report.entries
+        )));
     }
     Ok(())
 }
@@ -130,7 +139,10 @@ mod tests {
             waits.push(state.due_at_secs - 1_000_000);
         }
         assert_eq!(waits, [60, 120, 240, 480, 960, 1920, 3600, 3600]);
-        assert_eq!((state.failures, state.error.as_deref()), (8, Some("its server answers with status 404")));
+        assert_eq!(
+            (state.failures, state.error.as_deref()),
+            (8, Some("its server answers with status 404"))
+        );
         state.succeed(2_000_000, 86_400, u64::MAX);
         let wait = state.due_at_secs - 2_000_000;
         assert!((86_400..=95_040).contains(&wait), "{wait}");
@@ -168,7 +180,11 @@ mod tests {
             (Some(100_000), 50_000, true),
             (Some(10), 100_000, true),
         ] {
-            assert_eq!(judge(&report(entries, None), known).is_ok(), is_taken, "{known:?} {entries}");
+            assert_eq!(
+                judge(&report(entries, None), known).is_ok(),
+                is_taken,
+                "{known:?} {entries}"
+            );
         }
         assert!(judge(&report(9, Some(Refusal::WebPage)), None).is_err());
     }

@@ -31,7 +31,8 @@ pub(super) fn image(state: &Snapshot) -> Value {
 /// All lists and the image.
 pub(crate) fn of_all(running: &Running) -> Value {
     let state = running.shared.snapshot();
-    let lists: Vec<Value> = state.config.policy.lists.iter().map(|list| of_one(running, &state, list)).collect();
+    let lists: Vec<Value> =
+        state.config.policy.lists.iter().map(|list| of_one(running, &state, list)).collect();
     json!({ "done": true, "lists": lists, "image": image(&state) })
 }
 
@@ -72,13 +73,21 @@ pub(crate) fn check(running: &Running, name: &str) -> Value {
     let directory: &Path = &state.config.data.directory;
     let report = match check_copy(directory, list) {
         Ok(Some(report)) => report,
-        Ok(None) => return json!({ "error": format!("{name:?} was not fetched yet; see `avocet lists status`") }),
-        Err(error) => return json!({ "error": format!("the copy of {name:?} cannot be used: {error}") }),
+        Ok(None) => {
+            return json!({ "error": format!("{name:?} was not fetched yet; see `avocet lists status`") });
+        }
+        Err(error) => {
+            return json!({ "error": format!("the copy of {name:?} cannot be used: {error}") });
+        }
     };
-    let faults =
-        report.first_faults.iter().map(|fault| json!({ "line": fault.line, "reason": fault.reason.to_string() }));
-    let passed_over =
-        report.first_passed_over.iter().map(|line| json!({ "line": line.line, "text": line.text, "reason": line.why }));
+    let faults = report
+        .first_faults
+        .iter()
+        .map(|fault| json!({ "line": fault.line, "reason": fault.reason.to_string() }));
+    let passed_over = report
+        .first_passed_over
+        .iter()
+        .map(|line| json!({ "line": line.line, "text": line.text, "reason": line.why }));
     json!({
         "done": true,
         "name": name,

@@ -1,6 +1,7 @@
 //! Texts and image of the lists: taken from where they come, kept on disk, compiled.
 //!
-//! Where the disk is full or cannot be written, the lists are compiled and used all the same, and a line says so.
+//! Where the disk is full or cannot be written, the lists are compiled and used all the same, and a
+//! line says so.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -65,16 +66,22 @@ impl Store {
     /// The store of a data directory.
     pub(crate) fn new(data: &Path) -> Self {
         let directory = data.join(DIRECTORY);
-        Self { copies: Copies::new(&directory), image: ImageFile::new(&directory), directory, unsaved: HashMap::new() }
+        Self {
+            copies: Copies::new(&directory),
+            image: ImageFile::new(&directory),
+            directory,
+            unsaved: HashMap::new(),
+        }
     }
 
-    /// The lists to start with: the image, if it was made for this configuration, else what is on this machine of
-    /// each list, compiled. None where there are no lists.
+    /// The lists to start with: the image, if it was made for this configuration, else what is on
+    /// this machine of each list, compiled. None where there are no lists.
     pub(crate) fn load(&mut self, config: &PolicyConfig, secret: [u8; 32]) -> Option<Lists> {
         if config.lists.is_empty() {
             return None;
         }
-        // An image of texts that are no longer those of the files is not used, not even until they are looked at.
+        // An image of texts that are no longer those of the files is not used, not even until they
+        // are looked at.
         for (list, path) in files(config) {
             if self.is_other_than_copy(list, path) {
                 self.take_at_start(list, path);
@@ -86,12 +93,17 @@ impl Store {
                 return Some(lists);
             }
             Ok(None) => {}
-            Err(why) => tracing::warn!("{}: {why}; the lists are compiled anew", self.image.path().display()),
+            Err(why) => tracing::warn!(
+                "{}: {why}; the lists are compiled anew",
+                self.image.path().display()
+            ),
         }
         for (list, path) in files(config) {
             self.take_at_start(list, path);
         }
-        self.compile(config, secret).inspect_err(|error| tracing::error!("the lists cannot be compiled: {error}")).ok()
+        self.compile(config, secret)
+            .inspect_err(|error| tracing::error!("the lists cannot be compiled: {error}"))
+            .ok()
     }
 
     fn take_at_start(&mut self, list: &ListConfig, path: &Path) {
@@ -99,8 +111,8 @@ impl Store {
         let _ = self.take_file(list, path);
     }
 
-    /// Is the file another one, or has it changed, since its copy was made? One that cannot be read is not, where the copy
-    /// was made of it; a copy of another file is removed.
+    /// Is the file another one, or has it changed, since its copy was made? One that cannot be read
+    /// is not, where the copy was made of it; a copy of another file is removed.
     fn is_other_than_copy(&mut self, list: &ListConfig, path: &Path) -> bool {
         let Some(head) = self.copies.head(list) else { return true };
         if head.source != source_text(list) {
@@ -111,7 +123,8 @@ impl Store {
         now.is_some() && now != head.fingerprint
     }
 
-    /// Were the lists of an image made of the copies that there are? A list that is fetched may lack its copy.
+    /// Were the lists of an image made of the copies that there are? A list that is fetched may
+    /// lack its copy.
     fn is_of_copies(&self, config: &PolicyConfig, making: &Making) -> bool {
         config.lists.iter().zip(&making.lists).all(|(list, made)| {
             let stamp = self.copies.head(list).map(|head| head.stamp());
@@ -120,20 +133,33 @@ impl Store {
         })
     }
 
-    /// The lists as they were compiled last, if that was for this configuration and of these texts; policy zones are read from their copies.
+    /// The lists as they were compiled last, if that was for this configuration and of these texts;
+    /// policy zones are read from their copies.
     fn load_image(&self, config: &PolicyConfig, secret: [u8; 32]) -> Result<Option<Lists>, String> {
-        let Some((octets, making)) = self.image.load().map_err(|error| error.to_string())? else { return Ok(None) };
+        let Some((octets, making)) = self.image.load().map_err(|error| error.to_string())? else {
+            return Ok(None);
+        };
         if !making.is_for(config) || !self.is_of_copies(config, &making) {
-            tracing::info!("{} was made for other lists; they are compiled anew", self.image.path().display());
+            tracing::info!(
+                "{} was made for other lists; they are compiled anew",
+                self.image.path().display()
+            );
             return Ok(None);
         }
         let open = |list: &ListConfig| {
-            let copy = self.copies.open(list).map_err(|error| io::Error::other(error.to_string()))?;
-            let made = making.lists.iter().find(|made| made.name == list.name).and_then(|made| made.stamp.as_ref());
+            let copy =
+                self.copies.open(list).map_err(|error| io::Error::other(error.to_string()))?;
+            let made = making
+                .lists
+                .iter()
+                .find(|made| made.name == list.name)
+                .and_then(|made| made.stamp.as_ref());
             let copy = copy.filter(|copy| Some(&copy.head.stamp()) == made);
-            copy.map(Cursor::<Copy>::new).ok_or_else(|| io::Error::other(format!("{:?} has changed", list.name)))
+            copy.map(Cursor::<Copy>::new)
+                .ok_or_else(|| io::Error::other(format!("{:?} has changed", list.name)))
         };
-        let zones = load::read_zones((config, &making), secret, open).map_err(|error| error.to_string())?;
+        let zones =
+            load::read_zones((config, &making), secret, open).map_err(|error| error.to_string())?;
         Lists::open(octets, zones, making).map(Some).map_err(|error| error.to_string())
     }
 
@@ -141,7 +167,11 @@ impl Store {
     ///
     /// # Errors
     /// The image cannot be opened: no list is in force by it.
-    pub(super) fn compile(&mut self, config: &PolicyConfig, secret: [u8; 32]) -> Result<Lists, String> {
+    pub(super) fn compile(
+        &mut self,
+        config: &PolicyConfig,
+        secret: [u8; 32],
+    ) -> Result<Lists, String> {
         let began = Instant::now();
         let mut stamps = HashMap::with_capacity(config.lists.len());
         let Compilation { octets, zones, reports } = load::compile(config, secret, |list| {
@@ -153,12 +183,19 @@ impl Store {
         let mut lists = Vec::with_capacity(config.lists.len());
         for (list, report) in config.lists.iter().zip(reports) {
             tell(list, &report);
-            lists.push(Compiled::of(list, report.ok().flatten().as_ref(), stamps.remove(&list.name)));
+            lists.push(Compiled::of(
+                list,
+                report.ok().flatten().as_ref(),
+                stamps.remove(&list.name),
+            ));
         }
-        let making = Making { at_secs: wall_secs(), millis: began.elapsed().as_millis() as u64, lists };
+        let making =
+            Making { at_secs: wall_secs(), millis: began.elapsed().as_millis() as u64, lists };
         if let Err(error) = self.make_directory().and_then(|()| self.image.save(&octets, &making)) {
             let path = self.image.path().display();
-            tracing::warn!("cannot write {path}: {error}; the lists are in force, the next start compiles them anew");
+            tracing::warn!(
+                "cannot write {path}: {error}; the lists are in force, the next start compiles them anew"
+            );
         }
         self.copies.clear(&config.lists);
         let millis = making.millis;
@@ -186,25 +223,36 @@ impl Store {
             let same_source = known.as_ref().filter(|head| head.source == url);
             judge(&report, same_source.map(|head| head.entries))?;
         }
-        let head = Head { source: url.to_owned(), etag, last_modified, entries: report.entries, ..Head::default() };
+        let head = Head {
+            source: url.to_owned(),
+            etag,
+            last_modified,
+            entries: report.entries,
+            ..Head::default()
+        };
         self.keep(list, head, text, known.as_ref())
     }
 
-    /// Looks at a file. Its owner may take out of it what he likes; but one that is no list is not taken.
+    /// Looks at a file. Its owner may take out of it what he likes; but one that is no list is not
+    /// taken.
     ///
     /// # Errors
     /// It cannot be read, or is no list: the last good copy stays.
     pub(super) fn take_file(&mut self, list: &ListConfig, path: &Path) -> Result<Taken, Failure> {
-        let unreadable = |why: String| Failure::File(format!("cannot read {}: {why}", path.display()));
+        let unreadable =
+            |why: String| Failure::File(format!("cannot read {}: {why}", path.display()));
         let fingerprint = FileFingerprint::of(path).map(|fingerprint| format!("{fingerprint:?}"));
         let known = self.copies.open(list).ok().flatten().map(|copy| copy.head);
         let source = source_text(list);
-        if known.as_ref().is_some_and(|head| head.source == source && head.fingerprint == fingerprint)
+        if known
+            .as_ref()
+            .is_some_and(|head| head.source == source && head.fingerprint == fingerprint)
             && fingerprint.is_some()
         {
             return Ok(Taken::Same);
         }
-        let text = disk::read(path, MAX_LIST_BYTES).map_err(|error| unreadable(error.to_string()))?;
+        let text =
+            disk::read(path, MAX_LIST_BYTES).map_err(|error| unreadable(error.to_string()))?;
         let text = text.ok_or_else(|| unreadable("it is not there".to_owned()))?;
         let report = examine(list, &text)?;
         if let Some(refusal) = report.refusal {
@@ -227,8 +275,12 @@ impl Store {
         match self.copies.keep(list, head, text) {
             Ok(Kept::OnDisk) => drop(self.unsaved.remove(&list.name)),
             Ok(Kept::InMemory(error)) => {
-                self.unsaved.insert(list.name.clone(), format!("cannot keep a copy of it: {error}"));
-                tracing::warn!(list = list.name, "no copy on disk: {error}; it is in force until the server ends");
+                self.unsaved
+                    .insert(list.name.clone(), format!("cannot keep a copy of it: {error}"));
+                tracing::warn!(
+                    list = list.name,
+                    "no copy on disk: {error}; it is in force until the server ends"
+                );
             }
             Err(error) => return Err(Failure::File(format!("it cannot be kept: {error}"))),
         }
@@ -247,7 +299,8 @@ impl Store {
 
     /// How it went with the sources when the server ended; nothing where that is not known.
     pub(super) fn load_states(&self) -> BTreeMap<String, SourceState> {
-        let octets = disk::read(&self.directory.join(STATES), MAX_STATES).ok().flatten().unwrap_or_default();
+        let octets =
+            disk::read(&self.directory.join(STATES), MAX_STATES).ok().flatten().unwrap_or_default();
         serde_json::from_slice(&octets).unwrap_or_default()
     }
 
@@ -273,19 +326,22 @@ fn files(config: &PolicyConfig) -> impl Iterator<Item = (&ListConfig, &Path)> {
     })
 }
 
-/// The broken lines of the copy of a list, and what else is to say of it; none where there is no copy.
+/// The broken lines of the copy of a list, and what else is to say of it; none where there is no
+/// copy.
 ///
 /// # Errors
 /// The copy cannot be read.
 pub(super) fn check(data: &Path, list: &ListConfig) -> Result<Option<Report>, String> {
-    let Some(copy) = Copies::new(&data.join(DIRECTORY)).open(list).map_err(|error| error.to_string())? else {
+    let Some(copy) =
+        Copies::new(&data.join(DIRECTORY)).open(list).map_err(|error| error.to_string())?
+    else {
         return Ok(None);
     };
     load::examine(list, copy.text()).map(Some).map_err(|error| error.to_string())
 }
 
-/// The text of a list for a command that is not the server: a file as it is now, and of what is fetched the last good copy
-/// in the data directory, if there is one.
+/// The text of a list for a command that is not the server: a file as it is now, and of what is
+/// fetched the last good copy in the data directory, if there is one.
 ///
 /// # Errors
 /// It cannot be read.
@@ -325,7 +381,9 @@ fn tell(list: &ListConfig, report: &io::Result<Option<Report>>) {
         }
         // A file that cannot be read is reported where it is looked at.
         Ok(None) => {}
-        Err(error) => tracing::error!(list = name, "its copy cannot be used: {error}; it is fetched anew"),
+        Err(error) => {
+            tracing::error!(list = name, "its copy cannot be used: {error}; it is fetched anew")
+        }
     }
 }
 

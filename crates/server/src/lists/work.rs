@@ -1,5 +1,5 @@
-//! The thread that looks at sources when they are due, compiles what has changed and puts it in force. It also looks at the
-//! file of the geo database, which takes as long to read as a list.
+//! The thread that looks at sources when they are due, compiles what has changed and puts it in
+//! force. It also looks at the file of the geo database, which takes as long to read as a list.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -36,7 +36,13 @@ const FAULT: &str = "a fault interrupted the keeping of lists, see the log; list
 /// # Errors
 /// The system gives no thread.
 pub(crate) fn start(running: Arc<Running>, store: Store) -> io::Result<()> {
-    let work = Work { running, store, watches: HashMap::new(), pending: Pending::None, geo: GeoWatch::default() };
+    let work = Work {
+        running,
+        store,
+        watches: HashMap::new(),
+        pending: Pending::None,
+        geo: GeoWatch::default(),
+    };
     thread::Builder::new().name("lists".to_owned()).spawn(move || work.run()).map(drop)
 }
 
@@ -72,7 +78,9 @@ impl Work {
         let running = self.running.clone();
         let mut faulty_since: Option<Instant> = None;
         while let Some(orders) = running.lists.wait(TICK) {
-            if orders.is_empty() && faulty_since.is_some_and(|since| since.elapsed() < REST_AFTER_FAULT) {
+            if orders.is_empty()
+                && faulty_since.is_some_and(|since| since.elapsed() < REST_AFTER_FAULT)
+            {
                 continue;
             }
             let done = running.conditions.contain(Condition::Lists, FAULT, || self.round(&orders));
@@ -114,15 +122,26 @@ impl Work {
     }
 
     /// Looks at what is due or wanted; how that went, by name.
-    fn look_at_sources(&mut self, state: &Snapshot, orders: &[Order]) -> HashMap<String, Result<Taken, String>> {
+    fn look_at_sources(
+        &mut self,
+        state: &Snapshot,
+        orders: &[Order],
+    ) -> HashMap<String, Result<Taken, String>> {
         let began = Instant::now();
         let mut outcomes = HashMap::new();
         let mut fetcher = None;
         self.forget_others(&state.config.policy.lists);
         for list in &state.config.policy.lists {
-            let is_named = |order: &&Order| order.name.as_ref().is_none_or(|name| *name == list.name);
-            let wanted = orders.iter().filter(is_named).map(|order| order.taking).max_by_key(|taking| *taking as u8);
-            let has_time = self.pending == Pending::None || began.elapsed() < COMPILE_AFTER || wanted.is_some();
+            let is_named =
+                |order: &&Order| order.name.as_ref().is_none_or(|name| *name == list.name);
+            let wanted = orders
+                .iter()
+                .filter(is_named)
+                .map(|order| order.taking)
+                .max_by_key(|taking| *taking as u8);
+            let has_time = self.pending == Pending::None
+                || began.elapsed() < COMPILE_AFTER
+                || wanted.is_some();
             if self.running.lists.is_closed() || !has_time {
                 break;
             }
@@ -133,7 +152,10 @@ impl Work {
                     Box::new(move |host| own_questions::addresses(&shared, host))
                 };
                 let fetcher = fetcher.get_or_insert_with(|| Fetcher::new(lookup(), BOUNDS));
-                outcomes.insert(list.name.clone(), self.look(list, fetcher, wanted.unwrap_or(Taking::Judged)));
+                outcomes.insert(
+                    list.name.clone(),
+                    self.look(list, fetcher, wanted.unwrap_or(Taking::Judged)),
+                );
             }
         }
         if !outcomes.is_empty()
@@ -167,14 +189,20 @@ impl Work {
                     self.watches.insert(list.name.clone(), FileWatch::new(now));
                     return true;
                 };
-                // A file that is not there, or could not be read, is a failure that is told once, and looked at again.
+                // A file that is not there, or could not be read, is a failure that is told once,
+                // and looked at again.
                 watch.has_settled(now) || now.is_none() && source.error.is_none()
             }
         }
     }
 
     /// Looks at one source, and notes how that went.
-    fn look(&mut self, list: &ListConfig, fetcher: &Fetcher, taking: Taking) -> Result<Taken, String> {
+    fn look(
+        &mut self,
+        list: &ListConfig,
+        fetcher: &Fetcher,
+        taking: Taking,
+    ) -> Result<Taken, String> {
         let taken = self.running.lists.leisure.work(self.octets(list), || match &list.source {
             ListSource::Url(url) => self.store.take_url(list, url, (fetcher, taking)),
             ListSource::File(path) => self.store.take_file(list, path),
@@ -195,7 +223,11 @@ impl Work {
                     (_, ListSource::Url(_)) => "not fetched",
                     (_, ListSource::File(_)) => "not read",
                 };
-                let what = if has_copy { "its last good copy stays" } else { "it blocks and allows nothing" };
+                let what = if has_copy {
+                    "its last good copy stays"
+                } else {
+                    "it blocks and allows nothing"
+                };
                 tracing::warn!(list = list.name, "{how}, {what}: {failure}");
             }
         }
@@ -226,7 +258,8 @@ impl Work {
         }
     }
 
-    /// Compiles all lists and puts them in force. The last image goes when no worker uses it any more.
+    /// Compiles all lists and puts them in force. The last image goes when no worker uses it any
+    /// more.
     fn make_image(&mut self, state: &Snapshot) {
         match self.try_make_image(state) {
             Ok(()) => self.pending = Pending::None,
@@ -245,12 +278,16 @@ impl Work {
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).map_err(|error| error.to_string())?;
         let octets = self.running.lists.sources().values().map(|source| source.octets).sum();
-        let lists = Arc::new(self.running.lists.leisure.work(octets, || self.store.compile(config, secret))?);
+        let lists = Arc::new(
+            self.running.lists.leisure.work(octets, || self.store.compile(config, secret))?,
+        );
         self.running.lists.count_compile();
         let mut sources = self.running.lists.sources();
         for list in lists.making().lists.iter().filter(|list| list.stamp.is_none()) {
             // There is no usable copy: a source that was well is asked again now.
-            if let Some(source) = sources.get_mut(&list.name).filter(|source| source.failures_in_row == 0) {
+            if let Some(source) =
+                sources.get_mut(&list.name).filter(|source| source.failures_in_row == 0)
+            {
                 source.due_at_secs = 0;
             }
         }
@@ -259,13 +296,21 @@ impl Work {
     }
 
     /// What became of an order.
-    fn outcome(&self, order: &Order, before: &Snapshot, outcomes: &HashMap<String, Result<Taken, String>>) -> Value {
+    fn outcome(
+        &self,
+        order: &Order,
+        before: &Snapshot,
+        outcomes: &HashMap<String, Result<Taken, String>>,
+    ) -> Value {
         let now = self.running.shared.snapshot();
-        let entries = |state: &Snapshot, name: &str| status::compiled(state, name).map(|list| list.entries);
+        let entries =
+            |state: &Snapshot, name: &str| status::compiled(state, name).map(|list| list.entries);
         let mut lists = Vec::new();
         for list in &now.config.policy.lists {
             let name = &list.name;
-            let Some(outcome) = outcomes.get(name).filter(|_| order.name.as_ref().is_none_or(|wanted| wanted == name))
+            let Some(outcome) = outcomes
+                .get(name)
+                .filter(|_| order.name.as_ref().is_none_or(|wanted| wanted == name))
             else {
                 continue;
             };
@@ -279,7 +324,9 @@ impl Work {
             }));
         }
         match &order.name {
-            Some(name) if lists.is_empty() => json!({ "error": format!("there is no list {name:?}") }),
+            Some(name) if lists.is_empty() => {
+                json!({ "error": format!("there is no list {name:?}") })
+            }
             _ => json!({ "done": true, "lists": lists, "image": status::image(&now) }),
         }
     }

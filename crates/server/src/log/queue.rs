@@ -1,5 +1,5 @@
-//! The lines between the threads that log and standard error: bounded, so that a reader that has stopped costs lines
-//! and never time.
+//! The lines between the threads that log and standard error: bounded, so that a reader that has
+//! stopped costs lines and never time.
 //!
 //! ```text
 //! threads ──push──> lines (at most MAX_OCTETS) ──> thread "log" ──write──> standard error
@@ -87,20 +87,29 @@ impl LineQueue {
             if left.is_zero() {
                 return;
             }
-            waiting = self.inner.changed.wait_timeout(waiting, left).unwrap_or_else(PoisonError::into_inner).0;
+            waiting = self
+                .inner
+                .changed
+                .wait_timeout(waiting, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
     }
 
     /// Waits for the next line.
     fn take(&self) -> Vec<u8> {
-        let waiting = self.inner.changed.wait_while(self.lock(), |waiting| waiting.lines.is_empty());
+        let waiting =
+            self.inner.changed.wait_while(self.lock(), |waiting| waiting.lines.is_empty());
         let mut waiting = waiting.unwrap_or_else(PoisonError::into_inner);
         let mut line = waiting.lines.pop_front().unwrap_or_default();
         waiting.octets -= line.len();
         waiting.is_writing = true;
         let lost = std::mem::take(&mut waiting.lost);
         if lost > 0 {
-            line.extend(format!("avocet: {lost} lines of the log were lost: standard error was not read\n").bytes());
+            line.extend(
+                format!("avocet: {lost} lines of the log were lost: standard error was not read\n")
+                    .bytes(),
+            );
         }
         line
     }
@@ -147,7 +156,9 @@ mod tests {
     impl Write for Slow {
         fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
             self.permitted.recv().map_err(io::Error::other)?;
-            self.written.send(String::from_utf8_lossy(octets).into_owned()).map_err(io::Error::other)?;
+            self.written
+                .send(String::from_utf8_lossy(octets).into_owned())
+                .map_err(io::Error::other)?;
             Ok(octets.len())
         }
 
@@ -167,11 +178,17 @@ mod tests {
         queue.drain(Duration::ZERO);
         // One line may be with the writer already.
         let lost = queue.lost() as usize;
-        assert!((sent - MAX_OCTETS / line.len() - 1..=sent - MAX_OCTETS / line.len()).contains(&lost), "{lost}");
+        assert!(
+            (sent - MAX_OCTETS / line.len() - 1..=sent - MAX_OCTETS / line.len()).contains(&lost),
+            "{lost}"
+        );
         (0..sent - lost).for_each(|_| permit.send(()).unwrap());
         queue.drain(Duration::from_secs(60));
         let text: String = lines.try_iter().collect();
         assert_eq!(text.matches('x').count(), (sent - lost) * 1023);
-        assert!(text.contains(&format!("{lost} lines of the log were lost")), "the loss is reported where it was");
+        assert!(
+            text.contains(&format!("{lost} lines of the log were lost")),
+            "the loss is reported where it was"
+        );
     }
 }

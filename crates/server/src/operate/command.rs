@@ -1,5 +1,5 @@
-//! `avocet status`, `cache`, `lists`, `anchors`, `nta`, `pause`, `grant`, `why`, `query +trace` and `reload`: the client's end of the
-//! control socket.
+//! `avocet status`, `cache`, `lists`, `anchors`, `nta`, `pause`, `grant`, `why`, `query +trace` and
+//! `reload`: the client's end of the control socket.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
@@ -12,8 +12,8 @@ use serde_json::Value;
 use super::control::{Request, connect};
 use super::{dump, why};
 use crate::cli::{
-    CacheArgs, CacheCommand, ControlArgs, GrantArgs, ListsArgs, ListsCommand, NtaArgs, NtaCommand, PauseArgs,
-    ScopeArgs, SpanArgs, WhyArgs,
+    CacheArgs, CacheCommand, ControlArgs, GrantArgs, ListsArgs, ListsCommand, NtaArgs, NtaCommand,
+    PauseArgs, ScopeArgs, SpanArgs, WhyArgs,
 };
 use crate::clock::wall_secs;
 use crate::config::salvage::Whereabouts;
@@ -43,12 +43,17 @@ pub(crate) fn cache(args: &CacheArgs) -> ExitCode {
 pub(crate) fn lists(args: &ListsArgs) -> ExitCode {
     let (request, write): (_, fn(&Value) -> String) = match &args.command {
         ListsCommand::Status => (Request::ListsStatus, lists::command::status_text),
-        ListsCommand::Refresh { name, force } => {
-            (Request::ListsRefresh { name: name.clone(), force: *force }, lists::command::refresh_text)
-        }
+        ListsCommand::Refresh { name, force } => (
+            Request::ListsRefresh { name: name.clone(), force: *force },
+            lists::command::refresh_text,
+        ),
         ListsCommand::Check { name, skipped } => (
             Request::ListsCheck { name: name.clone() },
-            if *skipped { lists::command::check_text_with_skipped } else { lists::command::check_text },
+            if *skipped {
+                lists::command::check_text_with_skipped
+            } else {
+                lists::command::check_text
+            },
         ),
     };
     run(&args.control, &request, write)
@@ -63,14 +68,20 @@ pub(crate) fn why(args: &WhyArgs) -> ExitCode {
     let in_zone = |at: &str| match &found.config {
         Some(config) => unix_secs(config, at),
         // The time zone is not known.
-        None => at.parse().map_err(|_| format!("{at:?}: write Unix seconds, or mend the configuration")),
+        None => {
+            at.parse().map_err(|_| format!("{at:?}: write Unix seconds, or mend the configuration"))
+        }
     };
     let at = match args.at.as_deref().map(in_zone).transpose() {
         Ok(at) => at,
         Err(message) => return refuse(&message),
     };
     let (name, rtype, client) = (args.name.clone(), args.rtype.clone(), args.client.clone());
-    send(&found.directory, &Request::Why { name, rtype, client, at }, form(&args.control, why::text))
+    send(
+        &found.directory,
+        &Request::Why { name, rtype, client, at },
+        form(&args.control, why::text),
+    )
 }
 
 /// `avocet query +trace`: asks the running server over its control socket.
@@ -102,9 +113,9 @@ pub(crate) fn nta(args: &NtaArgs) -> ExitCode {
                 format!("{} is not validated for {}", text(&line["name"]), left(&line["until"]))
             })
         }
-        NtaCommand::Remove { name } => {
-            (Request::NtaRemove { name: name.clone() }, |line| format!("{} is validated again", text(&line["name"])))
-        }
+        NtaCommand::Remove { name } => (Request::NtaRemove { name: name.clone() }, |line| {
+            format!("{} is validated again", text(&line["name"]))
+        }),
         NtaCommand::List => (Request::NtaList, negative_text),
     };
     run(&args.control, &request, write)
@@ -128,7 +139,11 @@ pub(crate) fn pause(args: &PauseArgs) -> ExitCode {
 
 /// `avocet grant`.
 pub(crate) fn grant(args: &GrantArgs) -> ExitCode {
-    let request = Request::Grant { name: args.name.clone(), scope: scope(&args.scope), secs: secs(&args.span) };
+    let request = Request::Grant {
+        name: args.name.clone(),
+        scope: scope(&args.scope),
+        secs: secs(&args.span),
+    };
     run(&args.control, &request, switches_text)
 }
 
@@ -176,7 +191,10 @@ fn send(directory: &Path, request: &Request, write: fn(&Value) -> String) -> Exi
         Ok(Done::Whole) => ExitCode::SUCCESS,
         Ok(Done::InPart) => ExitCode::FAILURE,
         Ok(Done::Unsaved(why)) => {
-            let _ = writeln!(io::stderr(), "avocet: warning: this is in force, but a restart undoes it: {why}");
+            let _ = writeln!(
+                io::stderr(),
+                "avocet: warning: this is in force, but a restart undoes it: {why}"
+            );
             ExitCode::from(UNSAVED)
         }
         Err(message) => refuse(&message),
@@ -216,12 +234,18 @@ fn refuse(message: &str) -> ExitCode {
 fn ask(directory: &Path, request: &Request, write: fn(&Value) -> String) -> Result<Done, String> {
     let mut stream = connect(directory).map_err(|error| match error.kind() {
         io::ErrorKind::PermissionDenied => {
-            format!("the avocet of data directory {} belongs to another account; use sudo", directory.display())
+            format!(
+                "the avocet of data directory {} belongs to another account; use sudo",
+                directory.display()
+            )
         }
         _ => {
             // A relative directory is the default, or that of another working directory.
-            let advice =
-                if directory.is_relative() { "; name the configuration that it runs with by --config" } else { "" };
+            let advice = if directory.is_relative() {
+                "; name the configuration that it runs with by --config"
+            } else {
+                ""
+            };
             format!("no avocet is running with data directory {}{advice}", directory.display())
         }
     })?;
@@ -229,7 +253,8 @@ fn ask(directory: &Path, request: &Request, write: fn(&Value) -> String) -> Resu
     stream.set_read_timeout(Some(PATIENCE)).map_err(broken)?;
     stream.write_all(request.line().as_bytes()).map_err(broken)?;
     for line in BufReader::new(stream).lines() {
-        let line: Value = serde_json::from_str(&line.map_err(broken)?).map_err(|error| broken(error.into()))?;
+        let line: Value =
+            serde_json::from_str(&line.map_err(broken)?).map_err(|error| broken(error.into()))?;
         if let Some(error) = line["error"].as_str() {
             return Err(error.to_owned());
         }
@@ -249,7 +274,9 @@ fn stats_text(stats: &Value) -> String {
     let mut lines = Vec::new();
     for (key, value) in stats.as_object().into_iter().flatten() {
         match value {
-            Value::Object(counts) => lines.extend(counts.iter().map(|(count, value)| format!("{key}.{count} {value}"))),
+            Value::Object(counts) => {
+                lines.extend(counts.iter().map(|(count, value)| format!("{key}.{count} {value}")))
+            }
             Value::Bool(_) => {}
             value => lines.push(format!("{key} {value}")),
         }
@@ -279,7 +306,9 @@ fn left(until: &Value) -> String {
 
 /// Time since a moment.
 fn ago(since: &Value) -> String {
-    since.as_u64().map_or("never".to_owned(), |since| format!("{} ago", span(wall_secs().saturating_sub(since))))
+    since.as_u64().map_or("never".to_owned(), |since| {
+        format!("{} ago", span(wall_secs().saturating_sub(since)))
+    })
 }
 
 fn span(secs: u64) -> String {
@@ -312,7 +341,9 @@ fn anchors_text(answer: &Value) -> String {
     lines.extend(root_zone_text(&answer["root-zone"]));
     match (answer["validates"] == true, answer["followed"] == true) {
         (false, _) => lines.push("; nothing is validated".to_owned()),
-        (true, false) => lines.push("; changes are not followed: trust-anchor-updates is false".to_owned()),
+        (true, false) => {
+            lines.push("; changes are not followed: trust-anchor-updates is false".to_owned())
+        }
         (true, true) => {}
     }
     lines.join("\n")
@@ -325,8 +356,11 @@ fn root_zone_text(zone: &Value) -> Option<String> {
         _ if zone.is_null() => None,
         None => Some(format!("root zone: no copy in use{fault}")),
         Some(serial) => {
-            let (from, checked, expires) = (text(&zone["from"]), ago(&zone["checked"]), left(&zone["expires"]));
-            Some(format!("root zone {serial} of {from}, seen last {checked}, expires in {expires}{fault}"))
+            let (from, checked, expires) =
+                (text(&zone["from"]), ago(&zone["checked"]), left(&zone["expires"]));
+            Some(format!(
+                "root zone {serial} of {from}, seen last {checked}, expires in {expires}{fault}"
+            ))
         }
     }
 }
@@ -341,8 +375,12 @@ fn negative_text(answer: &Value) -> String {
 }
 
 fn reload_text(line: &Value) -> String {
-    let keys: Vec<&str> =
-        line["restart-needed-for"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let keys: Vec<&str> = line["restart-needed-for"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
     let mut shown = "reloaded".to_owned();
     if !keys.is_empty() {
         shown += &format!("; a restart is needed for {}", keys.join(", "));
@@ -353,7 +391,8 @@ fn reload_text(line: &Value) -> String {
     }
 }
 
-/// The database of countries in one line, and what is wrong with its file in another; none without one.
+/// The database of countries in one line, and what is wrong with its file in another; none without
+/// one.
 pub(crate) fn geo_text(database: &Value) -> Option<String> {
     if database.is_null() {
         return None;
@@ -383,8 +422,10 @@ fn status_text(line: &Value) -> String {
     let health = if line["healthy"] == true { "healthy" } else { "a worker is stuck" };
     let started = span(line["uptime-secs"].as_u64().unwrap_or(0));
     let file = line["configuration"].as_str().unwrap_or("no configuration file");
-    let listen: Vec<&str> = line["listen"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let shares = ["from-cache", "local", "blocked", "rewritten", "resolved", "failed", "refused"].map(share);
+    let listen: Vec<&str> =
+        line["listen"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let shares =
+        ["from-cache", "local", "blocked", "rewritten", "resolved", "failed", "refused"].map(share);
     let mut lines = vec![
         format!("avocet {}, {health}, up {started}, by {file}", text(&line["version"])),
         format!("listens on {}, mode {}", listen.join(", "), text(&line["mode"])),
@@ -395,12 +436,16 @@ fn status_text(line: &Value) -> String {
             Value::Null => String::new(),
             at => format!(", fetched {}", ago(at)),
         };
-        let force =
-            if list["in-force"] == true { format!("{} entries", list["entries"]) } else { "not in force".to_owned() };
+        let force = if list["in-force"] == true {
+            format!("{} entries", list["entries"])
+        } else {
+            "not in force".to_owned()
+        };
         lines.push(format!("list {}: {force}{looked}", text(&list["name"])));
     }
     for one in line["upstreams"].as_array().into_iter().flatten() {
-        let rtt = one["rtt-ms"].as_u64().map_or_else(String::new, |rtt| format!(", {rtt} ms on average"));
+        let rtt =
+            one["rtt-ms"].as_u64().map_or_else(String::new, |rtt| format!(", {rtt} ms on average"));
         lines.push(format!(
             "upstream {}://{}: {}, {} queries, {} failures{rtt}",
             text(&one["transport"]),
@@ -410,17 +455,21 @@ fn status_text(line: &Value) -> String {
             one["failures"]
         ));
     }
-    let warnings =
-        line["warnings"].as_array().into_iter().flatten().map(|warning| format!("warning: {}", text(warning)));
+    let warnings = line["warnings"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|warning| format!("warning: {}", text(warning)));
     lines.extend(warnings);
     lines.join("\n")
 }
 
 fn switches_text(line: &Value) -> String {
     let whom = |switch: &Value| match &switch["scope"] {
-        Value::Object(scope) => {
-            scope.iter().map(|(kind, name)| format!("{kind} {}", name.as_str().unwrap_or(""))).collect()
-        }
+        Value::Object(scope) => scope
+            .iter()
+            .map(|(kind, name)| format!("{kind} {}", name.as_str().unwrap_or("")))
+            .collect(),
         _ => "all clients".to_owned(),
     };
     let left = |switch: &Value| format!("{} left", span(switch["left-secs"].as_u64().unwrap_or(0)));
@@ -428,7 +477,12 @@ fn switches_text(line: &Value) -> String {
     let pauses = pauses.map(|pause| format!("paused for {}, {}", whom(pause), left(pause)));
     let grants = line["grants"].as_array().into_iter().flatten();
     let grants = grants.map(|grant| {
-        format!("{} is granted to {}, {}", grant["name"].as_str().unwrap_or(""), whom(grant), left(grant))
+        format!(
+            "{} is granted to {}, {}",
+            grant["name"].as_str().unwrap_or(""),
+            whom(grant),
+            left(grant)
+        )
     });
     let mut lines: Vec<String> = pauses.chain(grants).collect();
     if lines.is_empty() {

@@ -1,5 +1,6 @@
-//! Conditions: defects of the server's surroundings that last, such as a table of the kernel that it may not read. Each
-//! is one warning in the log when it begins and one line when it ends; in between, `/health` and the metrics report it.
+//! Conditions: defects of the server's surroundings that last, such as a table of the kernel that
+//! it may not read. Each is one warning in the log when it begins and one line when it ends; in
+//! between, `/health` and the metrics report it.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,7 +11,8 @@ use std::sync::{Mutex, PoisonError};
 pub(crate) enum Condition {
     /// No name can be resolved.
     Resolution,
-    /// The kernel's table of neighbours cannot be read, and the policy knows clients by MAC address.
+    /// The kernel's table of neighbours cannot be read, and the policy knows clients by MAC
+    /// address.
     Neighbours,
     /// The file of leases cannot be read.
     Leases,
@@ -61,8 +63,8 @@ pub(crate) struct Conditions {
 }
 
 impl Conditions {
-    /// Records that a condition holds, or with `None` that it does not. The log gets a line when that changes, and none
-    /// when only the text does.
+    /// Records that a condition holds, or with `None` that it does not. The log gets a line when
+    /// that changes, and none when only the text does.
     pub(crate) fn set(&self, condition: Condition, text: Option<String>) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         match text {
@@ -74,15 +76,24 @@ impl Conditions {
             }
             None => {
                 if current.remove(&condition).is_some() {
-                    tracing::info!(condition = condition.name(), "a condition has ended that was warned of");
+                    tracing::info!(
+                        condition = condition.name(),
+                        "a condition has ended that was warned of"
+                    );
                 }
             }
         }
     }
 
-    /// Does work in which a panic ends the work and not the thread: `condition` holds then, with this text, until the work
-    /// succeeds. The work must leave nothing half changed that others read.
-    pub(crate) fn contain<T>(&self, condition: Condition, text: &str, work: impl FnOnce() -> T) -> Option<T> {
+    /// Does work in which a panic ends the work and not the thread: `condition` holds then, with
+    /// this text, until the work succeeds. The work must leave nothing half changed that others
+    /// read.
+    pub(crate) fn contain<T>(
+        &self,
+        condition: Condition,
+        text: &str,
+        work: impl FnOnce() -> T,
+    ) -> Option<T> {
         let done = catch_unwind(AssertUnwindSafe(work)).ok();
         self.set(condition, done.is_none().then(|| text.to_owned()));
         done
@@ -130,8 +141,11 @@ mod tests {
     #[test]
     fn a_fault_is_a_condition_until_the_work_succeeds() {
         let conditions = Conditions::default();
-        let work = |fails: usize| conditions.contain(Condition::Lists, "a fault", || assert_eq!(fails, 0));
-        assert!(work(1).is_none() && conditions.text(Condition::Lists).as_deref() == Some("a fault"));
+        let work =
+            |fails: usize| conditions.contain(Condition::Lists, "a fault", || assert_eq!(fails, 0));
+        assert!(
+            work(1).is_none() && conditions.text(Condition::Lists).as_deref() == Some("a fault")
+        );
         assert!(work(0).is_some() && conditions.text(Condition::Lists).is_none());
     }
 

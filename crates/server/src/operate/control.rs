@@ -1,4 +1,5 @@
-//! The control socket: `control.sock` in the data directory, for its owner and a group that may be configured.
+//! The control socket: `control.sock` in the data directory, for its owner and a group that may be
+//! configured.
 //!
 //! A client sends one line of JSON and gets lines of JSON; the last has `done` or `error`. Each
 //! client has a thread of its own, for a dump may take as long as he likes to read.
@@ -174,13 +175,18 @@ impl ControlSocket {
             return Err(OperationError::AlreadyRunning(directory.to_owned()));
         }
         let path = directory.join(NAME);
-        let listener = bind_for(&path, group).map_err(|error| OperationError::Control(path.clone(), error))?;
+        let listener =
+            bind_for(&path, group).map_err(|error| OperationError::Control(path.clone(), error))?;
         Ok(Self { listener, path, clients: Arc::default() })
     }
 
     /// Goes on with the socket of the server that was taken over.
     pub(super) fn adopt(listener: OwnedFd, directory: &Path) -> Self {
-        Self { listener: UnixListener::from(listener), path: directory.join(NAME), clients: Arc::default() }
+        Self {
+            listener: UnixListener::from(listener),
+            path: directory.join(NAME),
+            clients: Arc::default(),
+        }
     }
 
     /// Serves the clients that wait, each in a thread.
@@ -201,7 +207,8 @@ impl ControlSocket {
                 take_over::refuse(stream, "too many control clients at once; try again");
                 continue;
             }
-            let (running, orders, clients) = (running.clone(), orders.clone(), self.clients.clone());
+            let (running, orders, clients) =
+                (running.clone(), orders.clone(), self.clients.clone());
             let spawned = thread::Builder::new().name("control".to_owned()).spawn(move || {
                 // A client that went away is no news.
                 let _ = serve(stream, &running, &orders);
@@ -225,8 +232,8 @@ impl AsFd for ControlSocket {
     }
 }
 
-/// Binds beside `path` and renames, so that nobody else can connect between bind and chmod. It is for the owner, and for
-/// a group if there is one.
+/// Binds beside `path` and renames, so that nobody else can connect between bind and chmod. It is
+/// for the owner, and for a group if there is one.
 fn bind_for(path: &Path, group: Option<&str>) -> io::Result<UnixListener> {
     let beside = path.with_extension("tmp");
     let _ = fs::remove_file(&beside);
@@ -274,14 +281,18 @@ fn serve(stream: UnixStream, running: &Running, orders: &Orders) -> io::Result<(
         Err(error) => json!({ "error": format!("not a request: {error}") }),
         Ok(Request::Stats) => stats(running),
         Ok(Request::Dump) => dump::write(&running.shared, &mut out)?,
-        Ok(Request::Pause { scope, secs }) => with_scopes(running, scope, |scopes| match end(secs)? {
-            None => Ok(Change::Resume(scopes)),
-            Some(until) => Ok(Change::Pause(Pause { scope: first(scopes), until })),
-        }),
+        Ok(Request::Pause { scope, secs }) => {
+            with_scopes(running, scope, |scopes| match end(secs)? {
+                None => Ok(Change::Resume(scopes)),
+                Some(until) => Ok(Change::Pause(Pause { scope: first(scopes), until })),
+            })
+        }
         Ok(Request::Grant { name, scope, secs }) => {
             with_scopes(running, scope, |scopes| match (granted(&name)?, end(secs)?) {
                 (name, None) => Ok(Change::Revoke(name, scopes)),
-                (name, Some(until)) => Ok(Change::Grant(Grant { name, scope: first(scopes), until })),
+                (name, Some(until)) => {
+                    Ok(Change::Grant(Grant { name, scope: first(scopes), until }))
+                }
             })
         }
         Ok(Request::Switches) => switches::status(running),
@@ -302,17 +313,25 @@ fn serve(stream: UnixStream, running: &Running, orders: &Orders) -> io::Result<(
             tell(&mut out, told)?
         }
         Ok(Request::Flush { name }) => with_name(&name, |name| flush(running, name, Extent::Name)),
-        Ok(Request::FlushTree { name }) => with_name(&name, |name| flush(running, name, Extent::Tree)),
+        Ok(Request::FlushTree { name }) => {
+            with_name(&name, |name| flush(running, name, Extent::Tree))
+        }
         Ok(Request::Anchors) => running.show_anchors(),
         Ok(Request::NtaList) => running.show_negative(),
-        Ok(Request::NtaAdd { name, secs }) => with_name(&name, |name| running.add_negative(name, secs)),
+        Ok(Request::NtaAdd { name, secs }) => {
+            with_name(&name, |name| running.add_negative(name, secs))
+        }
         Ok(Request::NtaRemove { name }) => with_name(&name, |name| running.remove_negative(name)),
         Ok(Request::Status) => status::of(running),
         Ok(Request::ListsStatus) => lists::status::of_all(running),
         Ok(Request::ListsCheck { name }) => lists::status::check(running, &name),
         Ok(Request::ListsRefresh { name, force }) => {
             let (sender, outcome) = channel();
-            running.lists.refresh(name, if force { Taking::Forced } else { Taking::Judged }, sender);
+            running.lists.refresh(
+                name,
+                if force { Taking::Forced } else { Taking::Judged },
+                sender,
+            );
             wait_for(&outcome, &mut out)?
         }
         Ok(Request::Reload) => match running.reloader.reload() {
@@ -334,13 +353,15 @@ fn serve(stream: UnixStream, running: &Running, orders: &Orders) -> io::Result<(
     out.flush()
 }
 
-/// Waits for the outcome of something long. The client learns now and then that it goes on, and if he has gone, that
-/// fails.
+/// Waits for the outcome of something long. The client learns now and then that it goes on, and if
+/// he has gone, that fails.
 fn wait_for(outcome: &Receiver<Value>, out: &mut impl Write) -> io::Result<Value> {
     loop {
         match outcome.recv_timeout(PATIENCE) {
             Ok(outcome) => return Ok(outcome),
-            Err(RecvTimeoutError::Disconnected) => return Ok(json!({ "error": "the server is ending" })),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Ok(json!({ "error": "the server is ending" }));
+            }
             Err(RecvTimeoutError::Timeout) => {
                 writeln!(out, "{}", json!({ "waiting": true }))?;
                 out.flush()?;
@@ -349,8 +370,13 @@ fn wait_for(outcome: &Receiver<Value>, out: &mut impl Write) -> io::Result<Value
     }
 }
 
-/// Makes a change for a scope, in which a client may be given by its address and then be called in several ways.
-fn with_scopes(running: &Running, scope: Scope, change: impl FnOnce(Vec<Scope>) -> Result<Change, String>) -> Value {
+/// Makes a change for a scope, in which a client may be given by its address and then be called in
+/// several ways.
+fn with_scopes(
+    running: &Running,
+    scope: Scope,
+    change: impl FnOnce(Vec<Scope>) -> Result<Change, String>,
+) -> Value {
     let scopes = match scope {
         Scope::Client(client) => explain::client_scopes(&running.shared.snapshot(), client),
         scope => vec![scope],
@@ -365,7 +391,8 @@ fn first(scopes: Vec<Scope>) -> Scope {
     scopes.into_iter().next().unwrap_or_default()
 }
 
-/// The name of a grant as people type it. Names below are meant anyway, so `*.` before it adds nothing.
+/// The name of a grant as people type it. Names below are meant anyway, so `*.` before it adds
+/// nothing.
 fn granted(name: &str) -> Result<String, String> {
     let name = name.strip_prefix("*.").unwrap_or(name);
     if name.is_ascii() { Ok(name.to_owned()) } else { typed_name(name).map(|wire| shown(&wire)) }
@@ -404,7 +431,9 @@ enum Extent {
 
 /// Does what is asked about a name, folded.
 fn with_name(name: &str, act: impl FnOnce(&NameBuf) -> Value) -> Value {
-    match typed_name(name).and_then(|wire| NameBuf::from_wire(&wire).map_err(|error| error.to_string())) {
+    match typed_name(name)
+        .and_then(|wire| NameBuf::from_wire(&wire).map_err(|error| error.to_string()))
+    {
         Ok(name) => act(&name.folded()),
         Err(error) => json!({ "error": error }),
     }
@@ -428,7 +457,8 @@ fn flush(running: &Running, name: &NameBuf, extent: Extent) -> Value {
 
 fn stats(running: &Running) -> Value {
     let shared = &running.shared;
-    let total = |count: fn(&WorkerMetrics) -> u64| -> u64 { shared.metrics.iter().map(count).sum() };
+    let total =
+        |count: fn(&WorkerMetrics) -> u64| -> u64 { shared.metrics.iter().map(count).sum() };
     let mut packets = store_stats(&shared.packets.stats());
     packets["hits"] = total(|worker| worker.stages[Stage::PacketHit as usize].value()).into();
     packets["misses"] = total(|worker| worker.packet_misses()).into();
@@ -461,11 +491,16 @@ mod tests {
 
     #[test]
     fn a_request_is_one_line_and_comes_back() {
-        for request in [Request::Stats, Request::Flush { name: "a\"\n".to_owned() }, Request::TakeOver] {
+        for request in
+            [Request::Stats, Request::Flush { name: "a\"\n".to_owned() }, Request::TakeOver]
+        {
             let line = request.line();
             assert_eq!(line.find('\n'), Some(line.len() - 1));
             assert_eq!(serde_json::from_str::<Request>(&line).unwrap(), request);
         }
-        assert_eq!(Request::FlushTree { name: "a".into() }.line(), "{\"command\":\"flush-tree\",\"name\":\"a\"}\n");
+        assert_eq!(
+            Request::FlushTree { name: "a".into() }.line(),
+            "{\"command\":\"flush-tree\",\"name\":\"a\"}\n"
+        );
     }
 }

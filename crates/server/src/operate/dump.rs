@@ -2,7 +2,9 @@
 
 use std::io::{self, Write};
 
-use avocet_cache::{Freshness, Held, NegativeKind, PacketKey, Rank, ReadAt, RrsetKey, Security, packet_flags};
+use avocet_cache::{
+    Freshness, Held, NegativeKind, PacketKey, Rank, ReadAt, RrsetKey, Security, packet_flags,
+};
 use avocet_resolver::DELEGATIONS;
 use avocet_wire::{Class, Rcode, Rtype, rdata, text};
 use serde_json::{Value, json};
@@ -30,7 +32,8 @@ pub(super) fn rrset_line(key: &RrsetKey<'_>, held: Held<'_>) -> Value {
     let rtype = Rtype(key.rtype);
     let (mut line, freshness) = match held {
         Held::Rrset(view) => {
-            let data: Vec<String> = view.records().map(|data| rdata::display(key.rtype, data).to_string()).collect();
+            let data: Vec<String> =
+                view.records().map(|data| rdata::display(key.rtype, data).to_string()).collect();
             let line = json!({
                 "type": rtype.to_string(),
                 "data": data,
@@ -43,7 +46,9 @@ pub(super) fn rrset_line(key: &RrsetKey<'_>, held: Held<'_>) -> Value {
         Held::Negative(NegativeKind::Nodata, view) => {
             (json!({ "type": rtype.to_string(), "denies": "NODATA" }), view.freshness)
         }
-        Held::Negative(NegativeKind::Nxdomain, view) => (json!({ "denies": "NXDOMAIN" }), view.freshness),
+        Held::Negative(NegativeKind::Nxdomain, view) => {
+            (json!({ "denies": "NXDOMAIN" }), view.freshness)
+        }
     };
     line["cache"] = "rrset".into();
     line["name"] = shown(key.owner).into();
@@ -60,7 +65,8 @@ pub(super) fn rrset_line(key: &RrsetKey<'_>, held: Held<'_>) -> Value {
 fn packet_line(key: &PacketKey<'_>, header: &[u8; 12], remaining_secs: u32) -> Value {
     let (name, [t0, t1, c0, c1]) = key.question.split_last_chunk().unwrap_or((&[], &[0; 4]));
     let flags = [(packet_flags::RD, "RD"), (packet_flags::CD, "CD"), (packet_flags::DO, "DO")];
-    let set: Vec<&str> = flags.iter().filter(|(bit, _)| key.flags & bit != 0).map(|(_, name)| *name).collect();
+    let set: Vec<&str> =
+        flags.iter().filter(|(bit, _)| key.flags & bit != 0).map(|(_, name)| *name).collect();
     json!({
         "cache": "packet",
         "name": shown(name),
@@ -72,14 +78,15 @@ fn packet_line(key: &PacketKey<'_>, header: &[u8; 12], remaining_secs: u32) -> V
     })
 }
 
-/// A line of the dump for people: records as in a zone file, all else as its comments, as are records that are no
-/// answers and only serve to find servers by.
+/// A line of the dump for people: records as in a zone file, all else as its comments, as are
+/// records that are no answers and only serve to find servers by.
 pub(super) fn to_text(line: &Value) -> String {
     let text = records(line);
     if line["to-find-servers"] != true {
         return text;
     }
-    let noted = text.lines().map(|line| format!("; to find servers by: {}", line.trim_start_matches("; ")));
+    let noted =
+        text.lines().map(|line| format!("; to find servers by: {}", line.trim_start_matches("; ")));
     noted.collect::<Vec<_>>().join("\n")
 }
 
@@ -89,8 +96,13 @@ pub(super) fn records(line: &Value) -> String {
     let ttl = line["ttl"].as_u64().unwrap_or(0);
     let (name, class, rtype) = (field("name"), field("class"), field("type"));
     if field("cache") == "packet" {
-        let flags: Vec<&str> = line["flags"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        return format!("; answer {name} {ttl} {class} {rtype} {} {}", field("rcode"), flags.join(" "));
+        let flags: Vec<&str> =
+            line["flags"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        return format!(
+            "; answer {name} {ttl} {class} {rtype} {} {}",
+            field("rcode"),
+            flags.join(" ")
+        );
     }
     let expired = match line["expired-secs"].as_u64() {
         Some(secs) => format!(" ; expired {secs} s ago"),
@@ -98,10 +110,13 @@ pub(super) fn records(line: &Value) -> String {
     };
     match field("denies") {
         "" => {}
-        denies => return format!("; {name} {ttl} {class} {rtype} {denies}{expired}").replace("  ", " "),
+        denies => {
+            return format!("; {name} {ttl} {class} {rtype} {denies}{expired}").replace("  ", " ");
+        }
     }
     let records = line["data"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    let lines: Vec<String> = records.map(|data| format!("{name} {ttl} {class} {rtype} {data}{expired}")).collect();
+    let lines: Vec<String> =
+        records.map(|data| format!("{name} {ttl} {class} {rtype} {data}{expired}")).collect();
     lines.join("\n")
 }
 

@@ -1,6 +1,8 @@
-//! What becomes of a client's query, and why: the client's query is rehearsed, and what its stages say is put in words.
+//! What becomes of a client's query, and why: the client's query is rehearsed, and what its stages
+//! say is put in words.
 //!
-//! The rehearsal takes the same stages as a query ([`rehearsal`]). It counts nothing and is counted by no rate limit.
+//! The rehearsal takes the same stages as a query ([`rehearsal`]). It counts nothing and is counted
+//! by no rate limit.
 
 use std::io::{BufRead, BufReader};
 use std::net::IpAddr;
@@ -26,8 +28,8 @@ use crate::query::stored::{Keep, SaidBy};
 use crate::snapshot::Snapshot;
 use crate::state::Shared;
 
-/// Questions that one query puts to other servers at most: its own, and the target of an alias that the policy puts in
-/// place of the question and then of its answer.
+/// Questions that one query puts to other servers at most: its own, and the target of an alias that
+/// the policy puts in place of the question and then of its answer.
 const MAX_TURNS: usize = 4;
 /// Characters of a list's line that are shown.
 const MAX_SHOWN: usize = 200;
@@ -55,7 +57,10 @@ impl Inquiry<'_> {
     }
 
     fn moment(&self, shared: &Shared, state: &Snapshot) -> (Moment, u32) {
-        (Moment { wall_secs: self.at.wall_secs(), millis: shared.clock.now().millis() }, state.epoch)
+        (
+            Moment { wall_secs: self.at.wall_secs(), millis: shared.clock.now().millis() },
+            state.epoch,
+        )
     }
 
     fn question(&self) -> Vec<u8> {
@@ -75,12 +80,16 @@ pub(crate) fn outcome(shared: &Shared, state: &Snapshot, inquiry: &Inquiry<'_>) 
     Some(rehearsal.into_witness().said().cloned().unwrap_or(Outcome::passes()))
 }
 
-/// What becomes of a client's query: what the policy says, what is known of the name, how it was resolved where the
-/// client's query would be, and the answer.
+/// What becomes of a client's query: what the policy says, what is known of the name, how it was
+/// resolved where the client's query would be, and the answer.
 ///
 /// # Errors
 /// The server is too busy to resolve the name.
-pub(super) fn why(running: &Running, question: &Question, (ip, at): (IpAddr, At)) -> Result<Vec<Value>, String> {
+pub(super) fn why(
+    running: &Running,
+    question: &Question,
+    (ip, at): (IpAddr, At),
+) -> Result<Vec<Value>, String> {
     let (shared, state) = (&running.shared, running.shared.snapshot());
     let (qname, qtype) = question.name_and_type();
     let inquiry = Inquiry { ip, qname, qtype, at };
@@ -105,11 +114,15 @@ pub(super) fn why(running: &Running, question: &Question, (ip, at): (IpAddr, At)
 fn is_own(ended: &Ended) -> bool {
     matches!(
         ended,
-        Ended::Reply { stage: Stage::Local | Stage::Special | Stage::Refused | Stage::Malformed | Stage::Chaos, .. }
+        Ended::Reply {
+            stage: Stage::Local | Stage::Special | Stage::Refused | Stage::Malformed | Stage::Chaos,
+            ..
+        }
     )
 }
 
-/// Puts a question to the servers that a client's query would go to, unless its failure is remembered.
+/// Puts a question to the servers that a client's query would go to, unless its failure is
+/// remembered.
 fn ask(
     shared: &Shared,
     state: &Snapshot,
@@ -128,7 +141,12 @@ fn ask(
     }
     if servers.is_empty() && !state.plan.resolves(question.name_and_type().0) {
         let ede = Some((Ede::NOT_AUTHORITATIVE, "no forwarding rule for this name"));
-        let found = Found { rcode: Rcode::REFUSED, message: &trace::refusal(&miss.question), ede, keep: None };
+        let found = Found {
+            rcode: Rcode::REFUSED,
+            message: &trace::refusal(&miss.question),
+            ede,
+            keep: None,
+        };
         return Ok((Vec::new(), rehearsal.go_on(waiter, &found)));
     }
     let resolved = trace::resolve(shared, &question.by(servers))?;
@@ -138,13 +156,18 @@ fn ask(
     };
     let message = &resolved.message[..];
     // Judged as for a client, and kept for nobody.
-    let keep = Keep { message, ttl_offsets: &[], kept_for: None, ede: None, said_by: SaidBy::Anybody };
+    let keep =
+        Keep { message, ttl_offsets: &[], kept_for: None, ede: None, said_by: SaidBy::Anybody };
     let found = Found { rcode, message, ede, keep: state.policy.is_some().then_some(keep) };
     Ok((vec![resolved.section], rehearsal.go_on(waiter, &found)))
 }
 
 /// What the policy says, with all that decides; none where there is no policy.
-fn section(shared: &Shared, state: &Snapshot, (inquiry, witness): (&Inquiry<'_>, &Witness)) -> Option<Value> {
+fn section(
+    shared: &Shared,
+    state: &Snapshot,
+    (inquiry, witness): (&Inquiry<'_>, &Witness),
+) -> Option<Value> {
     let policy = state.policy.as_ref()?;
     let passes = Outcome::passes();
     let said = witness.said().unwrap_or(&passes);
@@ -157,7 +180,8 @@ fn section(shared: &Shared, state: &Snapshot, (inquiry, witness): (&Inquiry<'_>,
         translation: state.plan.translation(),
         servers: &servers as &dyn Fn(&[u8]) -> NameServers,
     });
-    let mut section = policy.explain(&asked, (answered.as_ref(), said), moment, &mut Scratch::for_looking());
+    let mut section =
+        policy.explain(&asked, (answered.as_ref(), said), moment, &mut Scratch::for_looking());
     section["section"] = "policy".into();
     section["revision"] = state.epoch.into();
     section["own-record"] = witness.is_overruled().into();
@@ -177,13 +201,14 @@ fn shown_time(config: &Config, secs: u64) -> String {
     Zone::named(name).map_or_else(String::new, |zone| format!("{} ({name})", zone.shown(secs)))
 }
 
-/// The groups that name the client's address or network, and are not the client's: it has a table of its own, which
-/// names other groups.
+/// The groups that name the client's address or network, and are not the client's: it has a table
+/// of its own, which names other groups.
 fn left_groups(config: &Config, ip: IpAddr, client: &Value) -> Value {
     if !config.policy.clients.iter().any(|table| client["client"] == table.name.as_str()) {
         return json!([]);
     }
-    let is_in = |name: &str| client["groups"].as_array().into_iter().flatten().any(|group| group == name);
+    let is_in =
+        |name: &str| client["groups"].as_array().into_iter().flatten().any(|group| group == name);
     let names_it = |id: &String| match id.parse::<Id>() {
         Ok(Id::Prefix(network)) => network.contains(&ip.to_canonical()),
         _ => false,
@@ -195,7 +220,8 @@ fn left_groups(config: &Config, ip: IpAddr, client: &Value) -> Value {
         .collect()
 }
 
-/// The text of a list's line, as the file or the last good copy has it now; none where it cannot be read.
+/// The text of a list's line, as the file or the last good copy has it now; none where it cannot be
+/// read.
 fn line_text(config: &Config, line: &Value) -> Option<String> {
     let list = config.policy.lists.iter().find(|list| line["list"] == list.name.as_str())?;
     let number = usize::try_from(line["line"].as_u64()?).ok()?.checked_sub(1)?;
@@ -219,7 +245,8 @@ pub(super) fn client_address(state: &Snapshot, client: &str) -> Result<IpAddr, S
     let ids = table.map_or(&[][..], |table| &table.ids);
     let of_ids = ids.iter().filter_map(|id| id.parse().ok()).flat_map(addresses);
     let candidates = of_ids.chain(neighbours.iter().map(|neighbour| neighbour.address));
-    let goes_by = |ip: &IpAddr| state.policy.as_ref().is_some_and(|policy| policy.goes_by(*ip, client));
+    let goes_by =
+        |ip: &IpAddr| state.policy.as_ref().is_some_and(|policy| policy.goes_by(*ip, client));
     let mut candidates = candidates.peekable();
     let first = candidates.peek().copied().filter(|_| state.policy.is_none() && table.is_some());
     first.or_else(|| candidates.find(goes_by)).ok_or_else(|| match table {
@@ -228,13 +255,15 @@ pub(super) fn client_address(state: &Snapshot, client: &str) -> Result<IpAddr, S
     })
 }
 
-/// What the client of a pause or a grant may be called: by a name as it is, and by an address as the `[[client]]` that it
-/// belongs to, if any, and as the address. The first one is the closest to what is meant.
+/// What the client of a pause or a grant may be called: by a name as it is, and by an address as
+/// the `[[client]]` that it belongs to, if any, and as the address. The first one is the closest to
+/// what is meant.
 pub(super) fn client_scopes(state: &Snapshot, client: String) -> Vec<Scope> {
     let Ok(ip) = client.parse::<IpAddr>() else { return vec![Scope::Client(client)] };
     let ip = ip.to_canonical();
     let identity = state.policy.as_ref().map(|policy| policy.identify(ip)).unwrap_or_default();
-    let is_table = |name: &String| state.config.policy.clients.iter().any(|table| table.name == *name);
+    let is_table =
+        |name: &String| state.config.policy.clients.iter().any(|table| table.name == *name);
     let named = identity.client.filter(is_table).map(Scope::Client);
     named.into_iter().chain([Scope::Address(ip)]).collect()
 }

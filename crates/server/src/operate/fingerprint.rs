@@ -67,8 +67,8 @@ fn answers_of_server(server: &ServerConfig) -> impl fmt::Debug {
     (*local_names, local_zones, *max_udp_size, *minimal_responses)
 }
 
-/// Equal for snapshots of one configuration whose policies say the same to the same profile: lists, countries, what is
-/// switched off, and what the numbers of profiles stand for.
+/// Equal for snapshots of one configuration whose policies say the same to the same profile: lists,
+/// countries, what is switched off, and what the numbers of profiles stand for.
 pub(crate) fn policy_fingerprint(state: &Snapshot) -> u64 {
     let Parts { lists, countries, switches, .. } = &state.parts;
     // Policy zones are in no image: only the stamps of their texts tell of them.

@@ -88,7 +88,8 @@ impl GeoReads {
     }
 }
 
-/// Looks whether the file of the database in force has changed: for the thread that keeps the lists.
+/// Looks whether the file of the database in force has changed: for the thread that keeps the
+/// lists.
 #[derive(Default)]
 pub(crate) struct GeoWatch {
     in_force: Option<Arc<GeoDatabase>>,
@@ -125,7 +126,8 @@ fn replace(running: &Running, read: Result<GeoDatabase, GeoFault>) {
     geo.set_fault(None);
     // A reload may have taken it meanwhile, or have named another file.
     let state = running.shared.snapshot();
-    let is_wanted = |now: &Arc<GeoDatabase>| now.path() == database.path() && now.digest() != database.digest();
+    let is_wanted =
+        |now: &Arc<GeoDatabase>| now.path() == database.path() && now.digest() != database.digest();
     if !state.parts.countries.as_ref().is_some_and(is_wanted) {
         return;
     }
@@ -136,7 +138,11 @@ fn replace(running: &Running, read: Result<GeoDatabase, GeoFault>) {
     };
     let about = database.about();
     match running.reloader.change_policy(put_in_force) {
-        Ok(()) => tracing::info!(of = about.database_type, nodes = about.nodes, "another geo database is in force"),
+        Ok(()) => tracing::info!(
+            of = about.database_type,
+            nodes = about.nodes,
+            "another geo database is in force"
+        ),
         Err(error) => tracing::error!(error, "cannot put another geo database in force"),
     }
 }

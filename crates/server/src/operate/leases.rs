@@ -1,4 +1,5 @@
-//! What a DHCP server knows of the devices of the network: the file of its leases, as dnsmasq, ISC dhcpd or Kea write it.
+//! What a DHCP server knows of the devices of the network: the file of its leases, as dnsmasq, ISC
+//! dhcpd or Kea write it.
 //!
 //! Nothing is proven by it: the name of a lease is what the device says of itself.
 
@@ -42,7 +43,10 @@ impl Leases {
     /// Why the last look at the file failed, if it did.
     pub(super) fn fault(&self, path: &Path) -> Option<String> {
         let error = self.error.as_ref()?;
-        Some(format!("cannot read the leases in {}: {error}; what was known of devices stays", path.display()))
+        Some(format!(
+            "cannot read the leases in {}: {error}; what was known of devices stays",
+            path.display()
+        ))
     }
 }
 
@@ -55,17 +59,25 @@ fn read(path: &Path) -> io::Result<String> {
     let mut octets = Vec::new();
     open_regular(path)?.take(MAX_OCTETS + 1).read_to_end(&mut octets)?;
     if octets.len() as u64 > MAX_OCTETS {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("larger than {MAX_OCTETS} octets")));
+        return Err(io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            format!("larger than {MAX_OCTETS} octets"),
+        ));
     }
     Ok(String::from_utf8_lossy(&octets).into_owned())
 }
 
-/// The devices of a text in any of the three forms; lines that are of none are passed over. `now_secs` is wall time.
+/// The devices of a text in any of the three forms; lines that are of none are passed over.
+/// `now_secs` is wall time.
 fn devices(text: &str, now_secs: u64) -> Vec<Neighbour> {
-    let first = text.lines().find(|line| !line.trim().is_empty() && !line.starts_with('#')).unwrap_or_default();
+    let first = text
+        .lines()
+        .find(|line| !line.trim().is_empty() && !line.starts_with('#'))
+        .unwrap_or_default();
     let mut devices = if first.starts_with("address,") {
         of_kea(text, now_secs)
-    } else if text.lines().any(|line| line.starts_with("lease ") && line.trim_end().ends_with('{')) {
+    } else if text.lines().any(|line| line.starts_with("lease ") && line.trim_end().ends_with('{'))
+    {
         of_isc(text)
     } else {
         text.lines().filter_map(|line| of_dnsmasq(line, now_secs)).collect()
@@ -81,13 +93,18 @@ fn devices(text: &str, now_secs: u64) -> Vec<Neighbour> {
 
 /// Expiry, MAC address (for IPv6 a number), address, name or `*`, client identifier.
 fn of_dnsmasq(line: &str, now_secs: u64) -> Option<Neighbour> {
-    let [expiry, mac, address, name] = line.split_whitespace().take(4).collect::<Vec<_>>().try_into().ok()?;
+    let [expiry, mac, address, name] =
+        line.split_whitespace().take(4).collect::<Vec<_>>().try_into().ok()?;
     let expiry: u64 = expiry.parse().ok()?;
     let address: IpAddr = address.parse().ok()?;
     // The kind of network may stand before the address.
     let mac = mac.split_once('-').map_or(mac, |(_, mac)| mac);
     let is_over = expiry != 0 && expiry <= now_secs;
-    (!is_over).then(|| Neighbour { address, mac: mac.parse().ok(), name: named(name).filter(|name| name != "*") })
+    (!is_over).then(|| Neighbour {
+        address,
+        mac: mac.parse().ok(),
+        name: named(name).filter(|name| name != "*"),
+    })
 }
 
 /// `lease ADDRESS { ... }`, in which statements end with `;`. A lease is written again and again.
@@ -97,13 +114,16 @@ fn of_isc(text: &str) -> Vec<Neighbour> {
     let mut is_active = true;
     for line in text.lines().map(str::trim) {
         let statement = line.trim_end_matches(';');
-        if let Some(address) =
-            line.strip_prefix("lease ").and_then(|rest| rest.trim_end_matches('{').trim().parse().ok())
+        if let Some(address) = line
+            .strip_prefix("lease ")
+            .and_then(|rest| rest.trim_end_matches('{').trim().parse().ok())
         {
             (open, is_active) = (Some(Neighbour { address, mac: None, name: None }), true);
         } else if line == "}" {
             // One that has ended takes away what was said before.
-            devices.extend(open.take().map(|device| if is_active { device } else { nobody(device.address) }));
+            devices.extend(
+                open.take().map(|device| if is_active { device } else { nobody(device.address) }),
+            );
         } else if let Some(device) = &mut open {
             if let Some(mac) = statement.strip_prefix("hardware ethernet ") {
                 device.mac = mac.trim().parse::<Mac>().ok();
@@ -125,10 +145,12 @@ fn of_kea(text: &str, now_secs: u64) -> Vec<Neighbour> {
     let [mac, name, expire, state] = ["hwaddr", "hostname", "expire", "state"].map(column);
     let device = |line: &str| {
         let fields: Vec<&str> = line.split(',').collect();
-        let field = |column: Option<usize>| column.and_then(|at| fields.get(at)).copied().unwrap_or_default();
+        let field = |column: Option<usize>| {
+            column.and_then(|at| fields.get(at)).copied().unwrap_or_default()
+        };
         let address: IpAddr = fields.first()?.parse().ok()?;
-        let is_over =
-            field(expire).parse().is_ok_and(|expire: u64| expire <= now_secs) || !matches!(field(state), "" | "0");
+        let is_over = field(expire).parse().is_ok_and(|expire: u64| expire <= now_secs)
+            || !matches!(field(state), "" | "0");
         let device = Neighbour { address, mac: field(mac).parse().ok(), name: named(field(name)) };
         Some(if is_over { nobody(address) } else { device })
     };
@@ -167,7 +189,11 @@ mod tests {
              duid 00:01:00:01:2a\n\
              1795300000 12345678 fd00::20 tablet 00:01\n\
              what is this\n",
-            &["192.168.1.20 02:00:00:00:00:01 tablet", "192.168.1.21 02:00:00:00:00:02 -", "fd00::20 - tablet"],
+            &[
+                "192.168.1.20 02:00:00:00:00:01 tablet",
+                "192.168.1.21 02:00:00:00:00:02 -",
+                "fd00::20 - tablet",
+            ],
         );
     }
 
@@ -204,7 +230,9 @@ mod tests {
 
     #[test]
     fn what_is_no_file_of_leases_names_nobody() {
-        for text in ["", "\0\0\0", "lease {\n}\n", "lease 10.0.0.5 {", "address,\n,\n", "1 2 3 4 5 6\n"] {
+        for text in
+            ["", "\0\0\0", "lease {\n}\n", "lease 10.0.0.5 {", "address,\n,\n", "1 2 3 4 5 6\n"]
+        {
             check(text, &[]);
         }
     }

@@ -11,7 +11,8 @@
 //! 1. [`take_over::request`], if it is to take over: the sockets of the running server.
 //! 2. [`Operation::start`], before the workers start: fills the caches from disk, opens the control
 //!    socket and the HTTP listener (or adopts those of the running server).
-//! 3. [`take_over::TakenOver::confirm`] after they started: only now the other server begins to end.
+//! 3. [`take_over::TakenOver::confirm`] after they started: only now the other server begins to
+//!    end.
 //! 4. [`Operation::run`] until all workers have drained.
 //!
 //! ```text
@@ -126,13 +127,17 @@ impl fmt::Display for OperationError {
                  change [data] directory",
                 directory.display()
             ),
-            Self::Control(path, error) if error.kind() == io::ErrorKind::PermissionDenied => write!(
-                f,
-                "cannot open the control socket {}: {error}; the data directory must belong to the account that the \
+            Self::Control(path, error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                write!(
+                    f,
+                    "cannot open the control socket {}: {error}; the data directory must belong to the account that the \
                  server runs as",
-                path.display()
-            ),
-            Self::Control(path, error) => write!(f, "cannot open the control socket {}: {error}", path.display()),
+                    path.display()
+                )
+            }
+            Self::Control(path, error) => {
+                write!(f, "cannot open the control socket {}: {error}", path.display())
+            }
             Self::Http(addr, error) if error.kind() == io::ErrorKind::AddrInUse => write!(
                 f,
                 "cannot listen on {addr} for HTTP: another server is using it; stop that one, or change [server] http"
@@ -187,16 +192,20 @@ impl Running {
     /// Have all workers turned lately?
     pub(crate) fn is_healthy(&self) -> bool {
         let now = self.shared.clock.now().secs();
-        let mut turned = self.shared.metrics.iter().map(|worker| worker.turned_at_secs.value() as u32);
+        let mut turned =
+            self.shared.metrics.iter().map(|worker| worker.turned_at_secs.value() as u32);
         now.saturating_sub(self.started) < START_GRACE_SECS
             || turned.all(|turned| now.saturating_sub(turned) < STUCK_SECS)
     }
 
-    /// Answers that are kept until a schedule, a pause or a grant ends are so by the clock as it was.
+    /// Answers that are kept until a schedule, a pause or a grant ends are so by the clock as it
+    /// was.
     fn follow_wall_clock(&self) {
         tracing::info!("the clock was set; schedules, pauses and grants go by the new time");
         let state = self.shared.snapshot();
-        let goes_by_time = |policy: &Arc<Policy>| policy.goes_by_time() || state.parts.switches != Switches::default();
+        let goes_by_time = |policy: &Arc<Policy>| {
+            policy.goes_by_time() || state.parts.switches != Switches::default()
+        };
         if state.policy.as_ref().is_some_and(goes_by_time)
             && let Err(error) = self.reloader.change_policy(|_| {})
         {
@@ -204,12 +213,15 @@ impl Running {
         }
     }
 
-    /// Tries again to save what was changed by commands and by trust anchors, where the disk refused it.
+    /// Tries again to save what was changed by commands and by trust anchors, where the disk
+    /// refused it.
     fn save_again(&self) {
         let mut faults = self.save_trust_again();
         faults.extend(switches::save_again(self));
-        let text =
-            format!("{}; what has changed holds until the server ends, and it is tried again", faults.join("; "));
+        let text = format!(
+            "{}; what has changed holds until the server ends, and it is tried again",
+            faults.join("; ")
+        );
         self.conditions.set(Condition::State, (!faults.is_empty()).then_some(text));
     }
 
@@ -302,11 +314,16 @@ impl Operation {
         let judged_anew = running.begin_trust();
         running.cache_file.load(&running.shared);
         running.drop_below(&judged_anew);
-        let http = listeners.map(|listeners| HttpServer::start(listeners, running.clone())).transpose();
+        let http =
+            listeners.map(|listeners| HttpServer::start(listeners, running.clone())).transpose();
         let poller = Poller::new().map_err(OperationError::System)?;
         let orders = Arc::new(Orders::new(&poller, ORDERS).map_err(OperationError::System)?);
-        poller.add(&signals, SIGNALS, Interest::Read, Trigger::Level).map_err(OperationError::System)?;
-        poller.add(&control, CONTROL, Interest::Read, Trigger::Level).map_err(OperationError::System)?;
+        poller
+            .add(&signals, SIGNALS, Interest::Read, Trigger::Level)
+            .map_err(OperationError::System)?;
+        poller
+            .add(&control, CONTROL, Interest::Read, Trigger::Level)
+            .map_err(OperationError::System)?;
         Ok(Self {
             signals,
             store: Some(store),
@@ -353,7 +370,9 @@ impl Operation {
                     _ => self.hear_successor(),
                 }
             }
-            if workers.iter().all(JoinHandle::is_finished) && self.ending != Ending::None || is_impatient {
+            if workers.iter().all(JoinHandle::is_finished) && self.ending != Ending::None
+                || is_impatient
+            {
                 break;
             }
             if self.ending == Ending::None && workers.iter().any(JoinHandle::is_finished) {
@@ -378,7 +397,9 @@ impl Operation {
                 }
                 Signal::Terminate | Signal::Interrupt => is_impatient = true,
                 Signal::User => {
-                    tracing::info!("SIGUSR1 and SIGUSR2 do nothing; `avocet status` shows how the server is")
+                    tracing::info!(
+                        "SIGUSR1 and SIGUSR2 do nothing; `avocet status` shows how the server is"
+                    )
                 }
             }
         }
@@ -400,8 +421,8 @@ impl Operation {
         }
     }
 
-    /// Without descriptors left the poller would report the same client again and again: it is asked no more until the
-    /// next look at the timers.
+    /// Without descriptors left the poller would report the same client again and again: it is
+    /// asked no more until the next look at the timers.
     fn accept_control_clients(&mut self) {
         if let Err(error) = self.control.accept(&self.running, &self.orders) {
             tracing::warn!(%error, "cannot accept control clients");
@@ -413,7 +434,10 @@ impl Operation {
     fn take_orders(&mut self) {
         for stream in self.orders.take() {
             if self.ending != Ending::None || self.successor.is_some() {
-                take_over::refuse(stream, "another process is taking over, or the server is ending");
+                take_over::refuse(
+                    stream,
+                    "another process is taking over, or the server is ending",
+                );
                 continue;
             }
             self.running.cache_file.save(&self.running.shared);
@@ -421,7 +445,12 @@ impl Operation {
             let handed = Handed { listening: &self.listening, control: &self.control, http };
             match Successor::begin(stream, &handed, self.running.shared.clock.now()) {
                 Ok(successor) => {
-                    let added = self.poller.add(successor.stream(), SUCCESSOR, Interest::Read, Trigger::Level);
+                    let added = self.poller.add(
+                        successor.stream(),
+                        SUCCESSOR,
+                        Interest::Read,
+                        Trigger::Level,
+                    );
                     self.successor = added.ok().map(|()| successor);
                 }
                 Err(error) => tracing::warn!("cannot hand the sockets over: {error}; going on"),
@@ -524,7 +553,10 @@ fn open(
 ) -> Result<(ControlSocket, Option<TcpListener>), OperationError> {
     let (control, adopted) = match taken.and_then(TakenOver::listeners) {
         Some(adopted) => adopted,
-        None => (ControlSocket::open(&config.data.directory, config.server.control_group.as_deref())?, None),
+        None => (
+            ControlSocket::open(&config.data.directory, config.server.control_group.as_deref())?,
+            None,
+        ),
     };
     let Some(addr) = config.server.http else { return Ok((control, None)) };
     let adopted = adopted.map(TcpListener::from);
@@ -539,8 +571,8 @@ fn is_at(listener: &TcpListener, addr: SocketAddr) -> bool {
     listener.local_addr().is_ok_and(|local| local == addr)
 }
 
-/// The listeners of the page of blocked names: those of the server that is taken over where it has them, before
-/// privileges are given up.
+/// The listeners of the page of blocked names: those of the server that is taken over where it has
+/// them, before privileges are given up.
 ///
 /// # Errors
 /// An address cannot be listened on.
@@ -549,7 +581,8 @@ pub(crate) fn open_pages(
     taken: Option<&mut TakenOver>,
 ) -> Result<Vec<TcpListener>, OperationError> {
     let mut adopted: Vec<TcpListener> = taken.map_or_else(Vec::new, TakenOver::pages);
-    let open = |addr: &SocketAddr| match adopted.iter().position(|listener| is_at(listener, *addr)) {
+    let open = |addr: &SocketAddr| match adopted.iter().position(|listener| is_at(listener, *addr))
+    {
         Some(place) => Ok(adopted.swap_remove(place)),
         None => listen(*addr).map_err(|error| OperationError::Page(*addr, error)),
     };

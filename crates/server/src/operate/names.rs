@@ -1,12 +1,13 @@
-//! Names of clients by their addresses: PTR records, asked of this very server, for private addresses and only where the
-//! policy goes by names of clients.
+//! Names of clients by their addresses: PTR records, asked of this very server, for private
+//! addresses and only where the policy goes by names of clients.
 //!
 //! ```text
 //! workers' callers, neighbours, leases --addresses--> thread "names" --PTR, over loopback--> workers
 //!                                                          └─ names ─> NeighbourWatch ─> Parts::neighbours
 //! ```
-//! What a PTR record says is the word of whoever runs the reverse zone: local records, or the servers that a rule
-//! forwards it to. For all other private addresses there is no such zone, and nobody is asked.
+//! What a PTR record says is the word of whoever runs the reverse zone: local records, or the
+//! servers that a rule forwards it to. For all other private addresses there is no such zone, and
+//! nobody is asked.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -38,7 +39,8 @@ const KEEP_SECS: (u64, u64) = (300, 86_400);
 const NO_NAME_SECS: u64 = 600;
 
 /// What is reported when a fault ends the thread.
-const FAULT: &str = "a fault ended the thread that looks up names of clients, see the log; restart the server";
+const FAULT: &str =
+    "a fault ended the thread that looks up names of clients, see the log; restart the server";
 
 /// What the thread has found, and how it is ended.
 #[derive(Default)]
@@ -91,7 +93,11 @@ pub(crate) fn are_wanted(policy: &PolicyConfig) -> bool {
     !policy.is_empty()
         && (policy.rules.iter().any(|rule| rule.enabled && rule.when.contains("client.name"))
             || policy.clients.iter().flat_map(|client| &client.ids).any(is_name)
-            || policy.groups.iter().flat_map(|group| &group.clients).any(|text| is_name(text) && !is_client(text)))
+            || policy
+                .groups
+                .iter()
+                .flat_map(|group| &group.clients)
+                .any(|text| is_name(text) && !is_client(text)))
 }
 
 /// Starts the thread.
@@ -160,8 +166,8 @@ struct Known {
 }
 
 impl Table {
-    /// Takes up addresses; says how many there was no room for. Those whose time is over and that were not met since
-    /// are forgotten.
+    /// Takes up addresses; says how many there was no room for. Those whose time is over and that
+    /// were not met since are forgotten.
     fn meet(&mut self, addresses: impl Iterator<Item = IpAddr>, now: Instant) -> u64 {
         let mut passed_over = 0;
         for ip in addresses {
@@ -185,7 +191,8 @@ impl Table {
         due.into_iter().map(|(ip, _)| *ip).collect()
     }
 
-    /// Takes note of a name and its TTL in seconds, or of why there is none. A name stays where nobody answers.
+    /// Takes note of a name and its TTL in seconds, or of why there is none. A name stays where
+    /// nobody answers.
     fn learn(&mut self, ip: IpAddr, found: Result<Option<(String, u32)>, String>, now: Instant) {
         let Some(known) = self.known.get_mut(&ip) else { return };
         let secs = match found {
@@ -204,8 +211,9 @@ impl Table {
 
     fn found(&self) -> Vec<Neighbour> {
         let named = self.known.iter().filter_map(|(ip, known)| Some((*ip, known.name.clone()?)));
-        let mut found: Vec<Neighbour> =
-            named.map(|(address, name)| Neighbour { address, mac: None, name: Some(name) }).collect();
+        let mut found: Vec<Neighbour> = named
+            .map(|(address, name)| Neighbour { address, mac: None, name: Some(name) })
+            .collect();
         found.sort_by_key(|neighbour| neighbour.address);
         found
     }
@@ -249,7 +257,8 @@ mod tests {
     #[test]
     fn there_is_room_for_so_many_and_no_more() {
         let (mut table, now) = (Table::default(), Instant::now());
-        let many = (0..MAX_KEPT as u32 + 10).map(|number| IpAddr::from((0x0a00_0000 + number).to_be_bytes()));
+        let many = (0..MAX_KEPT as u32 + 10)
+            .map(|number| IpAddr::from((0x0a00_0000 + number).to_be_bytes()));
         assert_eq!(table.meet(many, now), 10);
         assert_eq!(table.known.len(), MAX_KEPT);
     }
@@ -263,7 +272,9 @@ mod tests {
         let client = "[[client]]\nname = \"tablet\"\nids = [\"10.0.0.1\"]\n";
         assert!(!are_wanted(""));
         assert!(!are_wanted(client));
-        assert!(!are_wanted(&format!("{client}[[group]]\nname = \"g\"\nclients = [\"tablet\", \"10.0.0.9\"]\n")));
+        assert!(!are_wanted(&format!(
+            "{client}[[group]]\nname = \"g\"\nclients = [\"tablet\", \"10.0.0.9\"]\n"
+        )));
         assert!(are_wanted("[[group]]\nname = \"g\"\nclients = [\"tablet.lan\"]\n"));
         assert!(are_wanted(&client.replace("10.0.0.1", "tablet.lan")));
         let rule = "[[rule]]\nname = \"r\"\nwhen = 'client.name.ends_with(\".lan\")'\naction = \"block\"\n";

@@ -1,5 +1,6 @@
-//! Which hardware address is behind which IP address: looked up in the kernel's table now and then, where the policy knows
-//! clients by it. So a device stays who it is when it draws another IPv6 address for its privacy (RFC 8981).
+//! Which hardware address is behind which IP address: looked up in the kernel's table now and then,
+//! where the policy knows clients by it. So a device stays who it is when it draws another IPv6
+//! address for its privacy (RFC 8981).
 
 use std::collections::HashSet;
 use std::io;
@@ -47,13 +48,14 @@ impl NeighbourWatch {
         if policy.is_empty() || *found == *state.parts.neighbours {
             return;
         }
-        if let Err(error) = running.reloader.change_policy(|parts| parts.neighbours = found.into()) {
+        if let Err(error) = running.reloader.change_policy(|parts| parts.neighbours = found.into())
+        {
             tracing::error!(error, "cannot put the neighbours in force");
         }
     }
 
-    /// The neighbours that the policy asks about. Where the table cannot be read, those of the last look stay, and
-    /// leases and names count all the same.
+    /// The neighbours that the policy asks about. Where the table cannot be read, those of the last
+    /// look stay, and leases and names count all the same.
     fn neighbours(&mut self, running: &Running, policy: &PolicyConfig) -> Vec<Neighbour> {
         let Some(wanted) = Wanted::of(policy) else {
             running.conditions.set(Condition::Neighbours, None);
@@ -71,7 +73,8 @@ impl NeighbourWatch {
     }
 }
 
-/// Why clients that are configured by MAC address would not be recognised; none where there are none.
+/// Why clients that are configured by MAC address would not be recognised; none where there are
+/// none.
 pub(crate) fn fault_of_neighbours(policy: &PolicyConfig) -> Option<String> {
     Wanted::of(policy)?;
     neighbours().err().map(|error| fault(&error))
@@ -143,13 +146,18 @@ mod tests {
         ];
         let picked = |more: &str| {
             let picked = wanted(more).map(|wanted| wanted.pick(table.clone()));
-            picked.map(|picked| picked.iter().map(|neighbour| neighbour.address.to_string()).collect::<Vec<_>>())
+            picked.map(|picked| {
+                picked.iter().map(|neighbour| neighbour.address.to_string()).collect::<Vec<_>>()
+            })
         };
         let device = "[[client]]\nname = \"c\"\nids = [\"02:00:00:00:00:01\", \"10.0.0.7\"]\n";
         let rule = "[[rule]]\nname = \"r\"\nwhen = 'client.mac == \"02:00:00:00:00:02\"'\naction = \"block\"\n";
         assert_eq!(picked(""), None);
         assert_eq!(picked("[[client]]\nname = \"c\"\nids = [\"10.0.0.7\"]\n"), None);
-        assert_eq!(picked(device).unwrap(), ["10.0.0.9", "fdfd:fdfd:fdfd:fdfd:fdfd:fdfd:fdfd:fdfd"]);
+        assert_eq!(
+            picked(device).unwrap(),
+            ["10.0.0.9", "fdfd:fdfd:fdfd:fdfd:fdfd:fdfd:fdfd:fdfd"]
+        );
         assert_eq!(picked(rule).unwrap().len(), 3);
     }
 }

@@ -1,5 +1,5 @@
-//! The networks of the host's own interfaces, whose clients `allow = ["local"]` lets in. Addresses come and go (DHCP, prefixes
-//! that a provider delegates), so they are looked up every few seconds.
+//! The networks of the host's own interfaces, whose clients `allow = ["local"]` lets in. Addresses
+//! come and go (DHCP, prefixes that a provider delegates), so they are looked up every few seconds.
 
 use std::net::IpAddr;
 
@@ -12,7 +12,8 @@ use crate::config::ServerConfig;
 
 /// Time between two looks, in seconds: how long clients of a new network are refused.
 const LOOK_SECS: u32 = 5;
-/// Shortest prefixes that are taken for the network of a link, in bits: whole registries have shorter ones.
+/// Shortest prefixes that are taken for the network of a link, in bits: whole registries have
+/// shorter ones.
 const MIN_PREFIX: (u8, u8) = (8, 32);
 
 /// The networks of the host's own addresses; none where the system does not tell.
@@ -57,12 +58,19 @@ impl NetworkWatch {
         let Ok(own) = own else { return };
         running.reloader.change_own_networks(&own);
         let state = running.shared.snapshot();
-        running.conditions.set(Condition::Allow, refused(&state.config.server, &own, |ip| state.allow.contains(ip)));
+        running.conditions.set(
+            Condition::Allow,
+            refused(&state.config.server, &own, |ip| state.allow.contains(ip)),
+        );
     }
 }
 
 /// Why clients of the host's own networks are refused over IPv6, where all of IPv6 is listened on.
-fn refused(server: &ServerConfig, own: &[IpNet], is_allowed: impl Fn(IpAddr) -> bool) -> Option<String> {
+fn refused(
+    server: &ServerConfig,
+    own: &[IpNet],
+    is_allowed: impl Fn(IpAddr) -> bool,
+) -> Option<String> {
     let listens = server.listen.iter().any(|addr| addr.is_ipv6() && addr.ip().is_unspecified());
     let global: Vec<&IpNet> = own.iter().filter(|network| is_global(network)).collect();
     if !listens || global.is_empty() || global.iter().any(|network| is_allowed(network.addr())) {
@@ -95,16 +103,28 @@ mod tests {
 
     #[test]
     fn networks_of_own_addresses_are_those_of_links() {
-        let addresses = ["192.168.1.7/24", "192.168.1.8/24", "2001:db8:1:2::7/64", "198.51.100.1/32", "0.0.0.1/0"];
-        let found: Vec<String> = networks(&addresses.map(own)).iter().map(ToString::to_string).collect();
+        let addresses = [
+            "192.168.1.7/24",
+            "192.168.1.8/24",
+            "2001:db8:1:2::7/64",
+            "198.51.100.1/32",
+            "0.0.0.1/0",
+        ];
+        let found: Vec<String> =
+            networks(&addresses.map(own)).iter().map(ToString::to_string).collect();
         assert_eq!(found, ["192.168.1.0/24", "198.51.100.1/32", "2001:db8:1:2::/64"]);
     }
 
     #[track_caller]
     fn check(keys: &str, own: &[&str], is_allowed: bool, is_warned: bool) {
-        let config = Config::from_text(None, &format!("[server]\n{keys}\n"), &BTreeMap::new()).unwrap();
+        let config =
+            Config::from_text(None, &format!("[server]\n{keys}\n"), &BTreeMap::new()).unwrap();
         let own: Vec<IpNet> = own.iter().map(|network| network.parse().unwrap()).collect();
-        assert_eq!(refused(&config.server, &own, |_| is_allowed).is_some(), is_warned, "{keys} {own:?}");
+        assert_eq!(
+            refused(&config.server, &own, |_| is_allowed).is_some(),
+            is_warned,
+            "{keys} {own:?}"
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
-//! Names that the server itself must reach, such as those of the servers of lists. They are resolved like a client's, by the
-//! names of this network and the resolver, but pass no policy, no rate limit and no `allow`: a list must not end the
-//! updates of lists, its own correction included, nor may a configuration that leaves out loopback.
+//! Names that the server itself must reach, such as those of the servers of lists. They are
+//! resolved like a client's, by the names of this network and the resolver, but pass no policy, no
+//! rate limit and no `allow`: a list must not end the updates of lists, its own correction
+//! included, nor may a configuration that leaves out loopback.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -32,13 +33,15 @@ pub(crate) fn addresses(shared: &Shared, host: &str) -> Result<Vec<IpAddr>, Stri
 fn of_type(shared: &Shared, host: &str, rtype: &str) -> Result<Vec<IpAddr>, String> {
     let state = shared.snapshot();
     let asked = Asked::read(host, Some(rtype))?;
-    let rehearsal = Rehearsal::new((shared, &state), IpAddr::from(Ipv4Addr::LOCALHOST), At::Now(wall_secs()));
+    let rehearsal =
+        Rehearsal::new((shared, &state), IpAddr::from(Ipv4Addr::LOCALHOST), At::Now(wall_secs()));
     let message = match rehearsal.begin_without_policy(&asked.question()) {
         Ended::Reply { message, .. } => message,
         Ended::Silent(_) => return Err(format!("{host} is not answered here")),
         // The name itself, or what own aliases lead to.
         Ended::Wait(miss) => {
-            let Resolution { message, failure, .. } = trace::resolve(shared, &Asked::of(&miss.question))?;
+            let Resolution { message, failure, .. } =
+                trace::resolve(shared, &Asked::of(&miss.question))?;
             if let Some(failure) = failure {
                 return Err(format!("{host} cannot be resolved: {}", failure.text));
             }

@@ -55,7 +55,10 @@ impl CacheFile {
             ),
             Err(SnapshotError::Io(error)) => {
                 self.failures.fetch_add(1, Ordering::Relaxed);
-                tracing::warn!("cannot read {}: {error}; the cache begins empty", self.path.display());
+                tracing::warn!(
+                    "cannot read {}: {error}; the cache begins empty",
+                    self.path.display()
+                );
             }
             Err(error) => {
                 self.failures.fetch_add(1, Ordering::Relaxed);
@@ -73,18 +76,29 @@ impl CacheFile {
     pub(crate) fn save(&self, shared: &Shared) {
         let began = shared.clock.now();
         let written = self.path.with_added_extension("new");
-        match write(&written, shared).and_then(|counts| fs::rename(&written, &self.path).map(|()| counts)) {
+        match write(&written, shared)
+            .and_then(|counts| fs::rename(&written, &self.path).map(|()| counts))
+        {
             Ok(counts) => {
                 self.saves.fetch_add(1, Ordering::Relaxed);
                 self.saved_at_secs.store(wall_secs(), Ordering::Relaxed);
                 let millis = millis_since(shared, began);
-                tracing::debug!(rrsets = counts.rrsets, packets = counts.packets, millis, "cache snapshot saved");
+                tracing::debug!(
+                    rrsets = counts.rrsets,
+                    packets = counts.packets,
+                    millis,
+                    "cache snapshot saved"
+                );
             }
             Err(error) => {
                 self.failures.fetch_add(1, Ordering::Relaxed);
-                // What is half written only takes room; where nothing could be written, nothing is there.
+                // What is half written only takes room; where nothing could be written, nothing is
+                // there.
                 let _ = fs::remove_file(&written);
-                tracing::warn!("cannot save the cache snapshot {}: {error}; the last one is kept", self.path.display());
+                tracing::warn!(
+                    "cannot save the cache snapshot {}: {error}; the last one is kept",
+                    self.path.display()
+                );
             }
         }
     }
@@ -109,7 +123,8 @@ fn read(path: &Path, shared: &Shared) -> Result<Option<SnapshotCounts>, Snapshot
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file.map_err(SnapshotError::Io)?,
     };
-    let hash = |key: &PacketKey<'_>| packet_hash(shared.key.hash(key.question, 0), key.profile, key.flags);
+    let hash =
+        |key: &PacketKey<'_>| packet_hash(shared.key.hash(key.question, 0), key.profile, key.flags);
     avocet_cache::load(&mut file, &shared.packets, &shared.rrsets, &moment(shared), hash).map(Some)
 }
 

@@ -1,5 +1,6 @@
-//! Whether names can be resolved at all. When questions of clients fail and none succeeds, this thread asks for the root's
-//! servers itself, and reports the cause in one line, and at `/ready`, until an answer comes again.
+//! Whether names can be resolved at all. When questions of clients fail and none succeeds, this
+//! thread asks for the root's servers itself, and reports the cause in one line, and at `/ready`,
+//! until an answer comes again.
 //!
 //! ```text
 //!   Fine ──FAILURES in a row──> asks `. NS` ──fails──> Condition::Resolution ──any answer──> Fine
@@ -31,11 +32,11 @@ const TICK: Duration = Duration::from_secs(2);
 const FAILURES: u64 = 3;
 /// Time between questions of its own while nothing can be resolved.
 const RETRY: Duration = Duration::from_secs(30);
-/// 2026-01-01: a clock that shows an earlier time than this release was made at is wrong. In Unix seconds.
+/// 2026-01-01: a clock that shows an earlier time than this release was made at is wrong. In Unix
+/// seconds.
 const EARLIEST_SECS: u64 = 1_767_225_600;
 /// What is reported when a fault ends the thread.
-const FAULT: &str =
-    "a fault ended the thread that looks whether names can be resolved, see the log; restart the server";
+const FAULT: &str = "a fault ended the thread that looks whether names can be resolved, see the log; restart the server";
 
 /// How the thread is ended.
 #[derive(Default)]
@@ -100,7 +101,9 @@ struct Counts {
 
 impl Counts {
     fn of(shared: &Shared) -> Self {
-        let total = |stage: Stage| shared.metrics.iter().map(|worker| worker.stages[stage as usize].value()).sum();
+        let total = |stage: Stage| {
+            shared.metrics.iter().map(|worker| worker.stages[stage as usize].value()).sum()
+        };
         Self { answered: total(Stage::Resolved), failed: total(Stage::Failed) }
     }
 }
@@ -135,8 +138,8 @@ impl Streak {
     }
 }
 
-/// Asks for the root's servers, as it is done for clients; why that fails, and what to do. None: it does not fail, or
-/// the configuration has no way to the root.
+/// Asks for the root's servers, as it is done for clients; why that fails, and what to do. None: it
+/// does not fail, or the configuration has no way to the root.
 fn cause(running: &Running) -> Option<String> {
     let state = running.shared.snapshot();
     let forwarders = forwarders_of_root(&state.config);
@@ -149,7 +152,10 @@ fn cause(running: &Running) -> Option<String> {
         Ok(Resolution { section, .. }) => section,
         Err(_) => Value::Null,
     };
-    Some(format!("names cannot be resolved: {}", explain(&section, forwarders.as_deref(), wall_secs())))
+    Some(format!(
+        "names cannot be resolved: {}",
+        explain(&section, forwarders.as_deref(), wall_secs())
+    ))
 }
 
 fn is_answer(message: &[u8]) -> bool {
@@ -176,7 +182,9 @@ fn explain(section: &Value, forwarders: Option<&[SocketAddr]>, now_secs: u64) ->
         let list: Vec<String> = forwarders.iter().map(ToString::to_string).collect();
         let what = if seen.has_reply { "answers usefully" } else { "answers" };
         let list = list.join(", ");
-        return format!("no server of [[forward]] zone \".\" {what} ({list}); check the network and the addresses");
+        return format!(
+            "no server of [[forward]] zone \".\" {what} ({list}); check the network and the addresses"
+        );
     }
     if seen.has_reply {
         return "what answers for the root's servers is not one of them; something on the way intercepts port 53: forward to \
@@ -239,7 +247,14 @@ mod tests {
         check(&Value::Null, None, "no root server answers");
         check(&replies, None, "intercepts port 53");
         check(&outdated, None, "set the clock");
-        check(&silent, Some(&forwarder), "no server of [[forward]] zone \".\" answers (192.0.2.1:53)");
-        assert!(explain(&silent, None, 0).contains("set the clock"), "a clock before this release was made");
+        check(
+            &silent,
+            Some(&forwarder),
+            "no server of [[forward]] zone \".\" answers (192.0.2.1:53)",
+        );
+        assert!(
+            explain(&silent, None, 0).contains("set the clock"),
+            "a clock before this release was made"
+        );
     }
 }

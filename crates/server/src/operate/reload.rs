@@ -57,7 +57,11 @@ pub(crate) struct Reloaded {
 
 impl Reloader {
     /// Reads from `path` (none: defaults and environment only).
-    pub(crate) fn new(path: Option<PathBuf>, shared: Arc<Shared>, unconfigured: Unconfigured) -> Self {
+    pub(crate) fn new(
+        path: Option<PathBuf>,
+        shared: Arc<Shared>,
+        unconfigured: Unconfigured,
+    ) -> Self {
         Self {
             path,
             shared,
@@ -88,7 +92,9 @@ impl Reloader {
                 }
                 tracing::info!(new_epoch = reloaded.new_epoch, "configuration reloaded");
                 for key in &reloaded.restart {
-                    tracing::warn!("{key} has changed in the configuration: it needs a restart and keeps its value");
+                    tracing::warn!(
+                        "{key} has changed in the configuration: it needs a restart and keeps its value"
+                    );
                 }
             }
             Err(error) => {
@@ -112,9 +118,11 @@ impl Reloader {
         let restart = keep_what_needs_a_restart(&mut config, &old.config);
         let mut parts = old.parts.clone();
         let geo = self.geo.take(&config.policy, &mut parts).map_err(|fault| fault.to_string())?;
-        let new_epoch = answers_fingerprint(&config) != answers_fingerprint(&old.config) || geo == Taken::Changed;
+        let new_epoch = answers_fingerprint(&config) != answers_fingerprint(&old.config)
+            || geo == Taken::Changed;
         let epoch = old.epoch.wrapping_add(u32::from(new_epoch));
-        let snapshot = Snapshot::build(config, epoch, unconfigured, parts).map_err(|error| error.to_string())?;
+        let snapshot = Snapshot::build(config, epoch, unconfigured, parts)
+            .map_err(|error| error.to_string())?;
         log::set_level(snapshot.config.log.level);
         let zones = rerouted_zones(&old.config, &snapshot.config);
         let removed = Removed::between(&old.config, &snapshot.config);
@@ -126,19 +134,22 @@ impl Reloader {
         Ok(Reloaded { restart, new_epoch, removed })
     }
 
-    /// The configuration as it is written now. A file that is being written may be valid and lack its end: it must be the
-    /// same before and behind.
+    /// The configuration as it is written now. A file that is being written may be valid and lack
+    /// its end: it must be the same before and behind.
     fn read(&self) -> Result<Config, String> {
         let fingerprint = || self.path().and_then(FileFingerprint::of);
         let load = || Config::load(self.path(), environment());
         match read_settled(fingerprint, load) {
             Some(read) => read.map_err(|errors| errors.to_string()),
-            None => Err(format!("{} is being written; try again when it is complete", self.shown_path())),
+            None => Err(format!(
+                "{} is being written; try again when it is complete",
+                self.shown_path()
+            )),
         }
     }
 
-    /// No setting is a configuration too, but none that anybody puts in place of another one: the disk was full, or what
-    /// writes the file emptied it first.
+    /// No setting is a configuration too, but none that anybody puts in place of another one: the
+    /// disk was full, or what writes the file emptied it first.
     fn emptied(&self) -> String {
         format!(
             "{} has no settings any more, which would end all filtering; restart the server if that is meant",
@@ -150,7 +161,8 @@ impl Reloader {
         self.path().map_or_else(String::new, |path| path.display().to_string())
     }
 
-    /// Changes what the policy is made of besides the configuration; answers given before hold no more.
+    /// Changes what the policy is made of besides the configuration; answers given before hold no
+    /// more.
     ///
     /// # Errors
     /// There can be no such policy; nothing has changed then.
@@ -161,8 +173,8 @@ impl Reloader {
         })
     }
 
-    /// As [`Self::change_policy`], with a change that may fail. Changes are made one at a time: each sees what the one
-    /// before has made.
+    /// As [`Self::change_policy`], with a change that may fail. Changes are made one at a time:
+    /// each sees what the one before has made.
     ///
     /// # Errors
     /// The change failed, or there can be no such policy; nothing has changed then.
@@ -175,8 +187,8 @@ impl Reloader {
         let mut parts = state.parts.clone();
         let made = change(&state.config, &mut parts)?;
         let epoch = state.epoch.wrapping_add(1);
-        let snapshot =
-            Snapshot::build(state.config.clone(), epoch, &unconfigured, parts).map_err(|error| error.to_string())?;
+        let snapshot = Snapshot::build(state.config.clone(), epoch, &unconfigured, parts)
+            .map_err(|error| error.to_string())?;
         self.shared.replace(snapshot);
         Ok(made)
     }
@@ -199,15 +211,20 @@ impl Reloader {
         if !state.config.server.allow.local {
             return;
         }
-        match Snapshot::build(state.config.clone(), state.epoch, &unconfigured, state.parts.clone()) {
+        match Snapshot::build(state.config.clone(), state.epoch, &unconfigured, state.parts.clone())
+        {
             Ok(snapshot) => self.shared.replace(snapshot),
             Err(error) => tracing::error!(%error, "cannot answer clients of a new network"),
         }
     }
 
-    /// Puts another trust in force beside the configuration. What is cached at and below these names was judged
-    /// by the old one, and is dropped.
-    pub(crate) fn change_trust(&self, change: impl FnOnce(&mut LearntTrust), judged_anew: &[NameBuf]) {
+    /// Puts another trust in force beside the configuration. What is cached at and below these
+    /// names was judged by the old one, and is dropped.
+    pub(crate) fn change_trust(
+        &self,
+        change: impl FnOnce(&mut LearntTrust),
+        judged_anew: &[NameBuf],
+    ) {
         let mut unconfigured = self.unconfigured.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut unconfigured.trust);
         let state = self.shared.snapshot();
@@ -222,24 +239,30 @@ impl Reloader {
         }
     }
 
-    /// Makes cookies with a new secret from now on; those made with the last one are still accepted.
-    /// Without effect where the secret is configured or cookies are off.
+    /// Makes cookies with a new secret from now on; those made with the last one are still
+    /// accepted. Without effect where the secret is configured or cookies are off.
     pub(crate) fn rotate_cookie_secret(&self, current: [u8; 16]) {
         let mut unconfigured = self.unconfigured.lock().unwrap_or_else(PoisonError::into_inner);
         let state = self.shared.snapshot();
         if !state.config.server.cookies || state.config.server.cookie_secret.is_some() {
             return;
         }
-        unconfigured.cookies = CookieSecrets { current, previous: Some(unconfigured.cookies.current) };
-        match Snapshot::build(state.config.clone(), state.epoch, &unconfigured, state.parts.clone()) {
+        unconfigured.cookies =
+            CookieSecrets { current, previous: Some(unconfigured.cookies.current) };
+        match Snapshot::build(state.config.clone(), state.epoch, &unconfigured, state.parts.clone())
+        {
             Ok(snapshot) => self.shared.replace(snapshot),
             Err(error) => tracing::error!(%error, "cannot rotate the cookie secret"),
         }
     }
 }
 
-/// What is read of a file that has one fingerprint before and behind; none where it goes on changing.
-fn read_settled<T>(mut fingerprint: impl FnMut() -> Option<FileFingerprint>, read: impl Fn() -> T) -> Option<T> {
+/// What is read of a file that has one fingerprint before and behind; none where it goes on
+/// changing.
+fn read_settled<T>(
+    mut fingerprint: impl FnMut() -> Option<FileFingerprint>,
+    read: impl Fn() -> T,
+) -> Option<T> {
     let mut before = fingerprint();
     for _ in 0..MAX_READS {
         let made = read();
@@ -252,7 +275,8 @@ fn read_settled<T>(mut fingerprint: impl FnMut() -> Option<FileFingerprint>, rea
     None
 }
 
-/// Gives `new` the values of `old` where they cannot change, and names the keys where they differed.
+/// Gives `new` the values of `old` where they cannot change, and names the keys where they
+/// differed.
 fn keep_what_needs_a_restart(new: &mut Config, old: &Config) -> Vec<&'static str> {
     let mut changed = Vec::new();
     macro_rules! keep {
@@ -264,7 +288,8 @@ fn keep_what_needs_a_restart(new: &mut Config, old: &Config) -> Vec<&'static str
         };
     }
     // The caches know how long their entries may be read past their TTL, so that limit is theirs.
-    let stale = |config: &Config| config.cache.serve_stale.as_ref().map_or(0, |stale| stale.max_secs);
+    let stale =
+        |config: &Config| config.cache.serve_stale.as_ref().map_or(0, |stale| stale.max_secs);
     if stale(new) != stale(old) {
         new.cache.serve_stale = old.cache.serve_stale.clone();
         changed.push("cache.serve-stale");
@@ -289,8 +314,9 @@ fn keep_what_needs_a_restart(new: &mut Config, old: &Config) -> Vec<&'static str
     changed
 }
 
-/// Zones below the root that have a rule or a stub now and had none, or the other way round: what is cached of them
-/// came from elsewhere. The root, where all names are resolved or validated in another way.
+/// Zones below the root that have a rule or a stub now and had none, or the other way round: what
+/// is cached of them came from elsewhere. The root, where all names are resolved or validated in
+/// another way.
 fn rerouted_zones(old: &Config, new: &Config) -> Vec<Box<[u8]>> {
     let zones = |config: &Config| -> HashSet<(Box<[u8]>, bool)> {
         config.forwards.iter().map(|forward| (forward.zone.clone(), forward.exception)).collect()
@@ -298,8 +324,11 @@ fn rerouted_zones(old: &Config, new: &Config) -> Vec<Box<[u8]>> {
     let (rules, new_rules) = (zones(old), zones(new));
     let rerouted = rules.symmetric_difference(&new_rules).map(|(zone, _)| zone);
     let stubs = old.stubs.iter().filter(|stub| !new.stubs.contains(stub));
-    let stubs = stubs.chain(new.stubs.iter().filter(|stub| !old.stubs.contains(stub))).map(|stub| &stub.zone);
-    let mut rerouted: Vec<_> = rerouted.chain(stubs).filter(|zone| zone.len() > 1).cloned().collect();
+    let stubs = stubs
+        .chain(new.stubs.iter().filter(|stub| !old.stubs.contains(stub)))
+        .map(|stub| &stub.zone);
+    let mut rerouted: Vec<_> =
+        rerouted.chain(stubs).filter(|zone| zone.len() > 1).cloned().collect();
     // What was found in another way, or is trusted for another reason, is found again.
     if old.resolver.mode != new.resolver.mode || old.dnssec != new.dnssec {
         rerouted.push([0].into());
@@ -312,7 +341,8 @@ mod tests {
     use super::*;
 
     fn config(variables: &[(&str, &str)]) -> Config {
-        let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let variables =
+            variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         Config::load(None, variables).unwrap()
     }
 
@@ -369,15 +399,22 @@ mod tests {
             config.forwards = rules.collect();
             config
         };
-        let validating = Config::load(None, [("AVOCET_DNSSEC__VALIDATE".to_owned(), "false".to_owned())]).unwrap();
+        let validating =
+            Config::load(None, [("AVOCET_DNSSEC__VALIDATE".to_owned(), "false".to_owned())])
+                .unwrap();
         assert_eq!(rerouted_zones(&config(&[]), &validating), [Box::from(&b"\0"[..])]);
         let old = with(&[(b"\0", false), (b"\x01a\0", false), (b"\x01b\0", false)]);
-        let new = with(&[(b"\0", false), (b"\x01a\0", false), (b"\x01b\0", true), (b"\x01c\0", false)]);
+        let new =
+            with(&[(b"\0", false), (b"\x01a\0", false), (b"\x01b\0", true), (b"\x01c\0", false)]);
         let mut zones: Vec<_> = rerouted_zones(&old, &new);
         zones.sort();
         assert_eq!(
             zones,
-            [b"\x01b\0".as_slice().into(), b"\x01b\0".as_slice().into(), Box::from(b"\x01c\0".as_slice())]
+            [
+                b"\x01b\0".as_slice().into(),
+                b"\x01b\0".as_slice().into(),
+                Box::from(b"\x01c\0".as_slice())
+            ]
         );
     }
 }

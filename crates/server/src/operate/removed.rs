@@ -1,5 +1,5 @@
-//! What a reload takes away. A file that lost its end is often still a configuration: lists, rules and clients that are
-//! gone are named, so that a slip does not pass in silence.
+//! What a reload takes away. A file that lost its end is often still a configuration: lists, rules
+//! and clients that are gone are named, so that a slip does not pass in silence.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -32,7 +32,10 @@ impl Removed {
         let policy = (&old.policy, &new.policy);
         macro_rules! names {
             ($field:ident) => {
-                (policy.0.$field.iter().map(|one| one.name.clone()), policy.1.$field.iter().map(|one| one.name.clone()))
+                (
+                    policy.0.$field.iter().map(|one| one.name.clone()),
+                    policy.1.$field.iter().map(|one| one.name.clone()),
+                )
             };
         }
         // Reverse names follow from addresses, which change without anything being taken away.
@@ -40,11 +43,15 @@ impl Removed {
             let own = config.records.iter().filter(|record| record.rtype != Rtype::PTR);
             own.map(|record| format!("{} {}", shown(&record.name), record.rtype)).collect()
         };
-        let forwards =
-            |config: &Config| -> Vec<String> { config.forwards.iter().map(|forward| shown(&forward.zone)).collect() };
-        let stubs = |config: &Config| -> Vec<String> { config.stubs.iter().map(|stub| shown(&stub.zone)).collect() };
-        let zones =
-            |config: &Config| -> Vec<String> { config.server.local_zones.iter().map(|zone| shown(zone)).collect() };
+        let forwards = |config: &Config| -> Vec<String> {
+            config.forwards.iter().map(|forward| shown(&forward.zone)).collect()
+        };
+        let stubs = |config: &Config| -> Vec<String> {
+            config.stubs.iter().map(|stub| shown(&stub.zone)).collect()
+        };
+        let zones = |config: &Config| -> Vec<String> {
+            config.server.local_zones.iter().map(|zone| shown(zone)).collect()
+        };
         let (lists, new_lists) = names!(lists);
         let (rules, new_rules) = names!(rules);
         let (groups, new_groups) = names!(groups);
@@ -70,7 +77,9 @@ impl Removed {
 
     /// Counts and first names by kind.
     pub(crate) fn to_json(&self) -> Value {
-        let kind = |gone: &Gone| (gone.kind.to_owned(), json!({ "count": gone.count, "first": gone.first }));
+        let kind = |gone: &Gone| {
+            (gone.kind.to_owned(), json!({ "count": gone.count, "first": gone.first }))
+        };
         Value::Object(self.0.iter().map(kind).collect::<Map<_, _>>())
     }
 }
@@ -108,11 +117,14 @@ fn settings(old: &Config, new: &Config) -> Vec<String> {
     let (old, new, default) = (old.effective(), new.effective(), default.effective());
     let mut keys = Vec::new();
     for (section, table) in &default {
-        let of = |tables: &Table| tables.get(section).and_then(toml::Value::as_table).cloned().unwrap_or_default();
+        let of = |tables: &Table| {
+            tables.get(section).and_then(toml::Value::as_table).cloned().unwrap_or_default()
+        };
         let Some(defaults) = table.as_table() else { continue };
         let (before, after) = (of(&old), of(&new));
         let is_back = |(key, value): &(&String, &toml::Value)| {
-            before.get(*key).is_some_and(|before| before != *value) && after.get(*key) == Some(*value)
+            before.get(*key).is_some_and(|before| before != *value)
+                && after.get(*key) == Some(*value)
         };
         keys.extend(defaults.iter().filter(is_back).map(|(key, _)| format!("{section}.{key}")));
     }
@@ -131,7 +143,9 @@ mod tests {
 
     #[test]
     fn what_the_end_of_a_file_had_is_named() {
-        let lists: String = (1..=7).map(|number| format!("[[list]]\nname = \"l{number}\"\nfile = \"/x\"\n")).collect();
+        let lists: String = (1..=7)
+            .map(|number| format!("[[list]]\nname = \"l{number}\"\nfile = \"/x\"\n"))
+            .collect();
         let begin = "[policy]\nblock-answer = \"nxdomain\"\n";
         let end = "[[rule]]\nname = \"bed\"\nwhen = 'true'\naction = \"block\"\n\
                    [[record]]\nname = \"nas.lan\"\ntype = \"A\"\nvalues = [\"10.0.0.1\"]\n\
@@ -144,6 +158,9 @@ mod tests {
              1 local zone (lan.), 2 settings (server.allow, server.local-zones)"
         );
         assert_eq!(removed.to_json()["rules"], json!({ "count": 1, "first": ["bed"] }));
-        assert!(Removed::between(&whole, &whole).is_empty() && Removed::between(&config(begin), &whole).is_empty());
+        assert!(
+            Removed::between(&whole, &whole).is_empty()
+                && Removed::between(&config(begin), &whole).is_empty()
+        );
     }
 }

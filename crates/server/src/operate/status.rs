@@ -24,7 +24,8 @@ pub(super) fn of(running: &Running) -> Value {
     };
     let lists = lists::status::of_all(running);
     let upstreams = upstreams(running);
-    let warnings: Vec<String> = running.conditions.all().into_values().chain(troubles(&lists, &upstreams)).collect();
+    let warnings: Vec<String> =
+        running.conditions.all().into_values().chain(troubles(&lists, &upstreams)).collect();
     json!({
         "done": true,
         "version": env!("CARGO_PKG_VERSION"),
@@ -46,11 +47,13 @@ pub(super) fn of(running: &Running) -> Value {
 fn queries(running: &Running) -> Value {
     let workers = &running.shared.metrics;
     let count = |stages: &[Stage]| -> u64 {
-        let of_worker =
-            |stage: &Stage| workers.iter().map(|worker| worker.stages[*stage as usize].value()).sum::<u64>();
+        let of_worker = |stage: &Stage| {
+            workers.iter().map(|worker| worker.stages[*stage as usize].value()).sum::<u64>()
+        };
         stages.iter().map(of_worker).sum()
     };
-    let all: u64 = workers.iter().flat_map(|worker| &worker.queries).map(|counter| counter.value()).sum();
+    let all: u64 =
+        workers.iter().flat_map(|worker| &worker.queries).map(|counter| counter.value()).sum();
     json!({
         "all": all,
         "from-cache": count(&[Stage::PacketHit, Stage::RrsetHit, Stage::Stale]),
@@ -69,15 +72,22 @@ fn upstreams(running: &Running) -> Vec<Value> {
     for report in &running.shared.resolver_reports {
         let report = report.lock().unwrap_or_else(PoisonError::into_inner);
         for one in &report.upstreams {
-            let sums = all.entry((one.addr, format!("{:?}", one.transport).to_ascii_lowercase())).or_default();
+            let sums = all
+                .entry((one.addr, format!("{:?}", one.transport).to_ascii_lowercase()))
+                .or_default();
             let counters = &one.counters;
             let is_open = u64::from(one.breaker == BreakerState::Open);
-            let failures = counters.timeouts + counters.network_errors + counters.servfail + counters.refused;
-            let of_worker = [counters.queries, counters.replies, failures, counters.rtt_sum_ms, is_open, 1];
+            let failures =
+                counters.timeouts + counters.network_errors + counters.servfail + counters.refused;
+            let of_worker =
+                [counters.queries, counters.replies, failures, counters.rtt_sum_ms, is_open, 1];
             sums.iter_mut().zip(of_worker).for_each(|(sum, one)| *sum += one);
         }
     }
-    let shown = |((addr, transport), [queries, replies, failures, rtt_sum_ms, open, workers]): (_, [u64; 6])| {
+    let shown = |((addr, transport), [queries, replies, failures, rtt_sum_ms, open, workers]): (
+        _,
+        [u64; 6],
+    )| {
         json!({
             "address": SocketAddr::to_string(&addr),
             "transport": transport,
@@ -98,13 +108,24 @@ fn troubles(lists: &Value, upstreams: &[Value]) -> Vec<String> {
     for list in lists["lists"].as_array().into_iter().flatten() {
         let name = text(&list["name"]);
         match (list["in-force"] == true, list["error"].as_str()) {
-            (false, Some(error)) => troubles.push(format!("the list {name} is not in force: {error}")),
-            (false, None) => troubles.push(format!("the list {name} is not in force; see `avocet lists status`")),
-            (true, Some(error)) => troubles.push(format!("the list {name} is in force as it was before: {error}")),
+            (false, Some(error)) => {
+                troubles.push(format!("the list {name} is not in force: {error}"))
+            }
+            (false, None) => {
+                troubles.push(format!("the list {name} is not in force; see `avocet lists status`"))
+            }
+            (true, Some(error)) => {
+                troubles.push(format!("the list {name} is in force as it was before: {error}"))
+            }
             (true, None) => {}
         }
     }
     let fails = |one: &&Value| one["state"] != "asked";
-    troubles.extend(upstreams.iter().filter(fails).map(|one| format!("the upstream {} fails", text(&one["address"]))));
+    troubles.extend(
+        upstreams
+            .iter()
+            .filter(fails)
+            .map(|one| format!("the upstream {} fails", text(&one["address"]))),
+    );
     troubles
 }

@@ -1,4 +1,5 @@
-//! Pauses and grants: what lifts filtering for a while, kept in `switches.json` of the data directory.
+//! Pauses and grants: what lifts filtering for a while, kept in `switches.json` of the data
+//! directory.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -14,8 +15,8 @@ use crate::lists::disk::replace;
 
 const NAME: &str = "switches.json";
 
-/// The pauses and grants that were in force when the last server ended, without those that have ended since. A damaged
-/// file is put aside, and a line says so: filtering is in force then.
+/// The pauses and grants that were in force when the last server ended, without those that have
+/// ended since. A damaged file is put aside, and a line says so: filtering is in force then.
 pub(crate) fn load(directory: &Path) -> Switches {
     let path = directory.join(NAME);
     let mut switches: Switches = match fs::read(&path) {
@@ -48,7 +49,9 @@ impl Unsaved {
     /// Saves them, and notes how that went.
     fn save(&self, directory: &Path, switches: &Switches) -> Option<String> {
         let saved = save(directory, switches);
-        let why = saved.err().map(|error| format!("cannot save {}: {error}", directory.join(NAME).display()));
+        let why = saved
+            .err()
+            .map(|error| format!("cannot save {}: {error}", directory.join(NAME).display()));
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&why);
         why
     }
@@ -80,8 +83,9 @@ pub(super) enum Change {
     Revoke(String, Vec<Scope>),
 }
 
-/// Makes a change that lasts over a restart and acts on the next query, and gives the answer to the client. Where the disk
-/// refuses it, it is made all the same: who ends a pause wants to be protected now.
+/// Makes a change that lasts over a restart and acts on the next query, and gives the answer to the
+/// client. Where the disk refuses it, it is made all the same: who ends a pause wants to be
+/// protected now.
 pub(super) fn change(running: &Running, change: Change) -> Value {
     let changed = running.reloader.try_change_policy(|config, parts| {
         let mut switches = parts.switches.clone();
@@ -127,7 +131,8 @@ pub(super) fn status(running: &Running) -> Value {
         json!({ "name": rule.name, "action": rule.action.word(), "log-only": rule.log_only, "held": held })
     });
     let lists = state.config.policy.lists.iter().enumerate();
-    let lists = lists.map(|(place, list)| json!({ "name": list.name, "answers": policy.list_count(place) }));
+    let lists = lists
+        .map(|(place, list)| json!({ "name": list.name, "answers": policy.list_count(place) }));
     answer["rules"] = rules.collect();
     answer["lists"] = lists.collect();
     answer["geo-database"] = running.reloader.geo.status(&state);
@@ -160,12 +165,16 @@ fn known(policy: &PolicyConfig, scope: &Scope) -> Result<(), String> {
     }
     match scope {
         Scope::All | Scope::Address(_) => Ok(()),
-        Scope::Group(name) => {
-            found(usize::from(policy.vocabulary().groups.contains(name)), &format!("there is no group {name:?}"))
-        }
+        Scope::Group(name) => found(
+            usize::from(policy.vocabulary().groups.contains(name)),
+            &format!("there is no group {name:?}"),
+        ),
         Scope::Client(name) => {
             let count = policy.clients.iter().filter(|client| client.name == *name).count();
-            found(count, &format!("there is no client {name:?}; write a [[client]], or give its address"))
+            found(
+                count,
+                &format!("there is no client {name:?}; write a [[client]], or give its address"),
+            )
         }
     }
 }
@@ -176,12 +185,15 @@ mod tests {
 
     #[test]
     fn switches_come_back_without_those_that_ended() {
-        let directory = std::env::temp_dir().join(format!("avocet-switches-{}", std::process::id()));
+        let directory =
+            std::env::temp_dir().join(format!("avocet-switches-{}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
         let pause = |scope, until| Pause { scope, until };
         let group = Scope::Group("kids".to_owned());
-        let switches =
-            Switches { pauses: vec![pause(Scope::All, 1), pause(group.clone(), u64::MAX)], grants: Vec::new() };
+        let switches = Switches {
+            pauses: vec![pause(Scope::All, 1), pause(group.clone(), u64::MAX)],
+            grants: Vec::new(),
+        };
         save(&directory, &switches).unwrap();
         assert_eq!(load(&directory).pauses, [pause(group, u64::MAX)]);
         fs::write(directory.join(NAME), b"{\"pauses\": [").unwrap();

@@ -57,7 +57,11 @@ impl fmt::Display for TakeOverError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoServer(directory) => {
-                write!(f, "no avocet is running with data directory {}; start without --take-over", directory.display())
+                write!(
+                    f,
+                    "no avocet is running with data directory {}; start without --take-over",
+                    directory.display()
+                )
             }
             Self::Refused(reason) => write!(f, "the running avocet does not hand over: {reason}"),
             Self::Io(error) => write!(f, "cannot take over from the running avocet: {error}"),
@@ -115,8 +119,8 @@ pub(crate) struct TakenSocket {
     pub(crate) fd: OwnedFd,
 }
 
-/// Asks the running server for its sockets: those of its workers, in the order of the workers and of
-/// the addresses there; and the rest, for [`super::Operation::start`].
+/// Asks the running server for its sockets: those of its workers, in the order of the workers and
+/// of the addresses there; and the rest, for [`super::Operation::start`].
 ///
 /// # Errors
 /// There is none, it declines, or the exchange broke off.
@@ -126,7 +130,8 @@ pub(crate) fn request(config: &Config) -> Result<(Vec<TakenSocket>, TakenOver), 
     stream.set_read_timeout(Some(SAVING))?;
     stream.set_write_timeout(Some(STEP))?;
     stream.write_all(Request::TakeOver.line().as_bytes())?;
-    let answer: serde_json::Value = serde_json::from_slice(&read_line(&mut stream)?).map_err(io::Error::from)?;
+    let answer: serde_json::Value =
+        serde_json::from_slice(&read_line(&mut stream)?).map_err(io::Error::from)?;
     if let Some(reason) = answer["error"].as_str() {
         return Err(TakeOverError::Refused(reason.to_owned()));
     }
@@ -228,7 +233,11 @@ pub(super) struct Handed<'a> {
 
 impl Successor {
     /// Sends it all sockets.
-    pub(super) fn begin(mut stream: UnixStream, handed: &Handed<'_>, now: Moment) -> io::Result<Self> {
+    pub(super) fn begin(
+        mut stream: UnixStream,
+        handed: &Handed<'_>,
+        now: Moment,
+    ) -> io::Result<Self> {
         stream.set_write_timeout(Some(STEP))?;
         let Handed { listening, control, http } = handed;
         writeln!(stream, "{}", serde_json::json!({ "sockets": listening.0.len() }))?;
@@ -237,7 +246,11 @@ impl Successor {
         fds.extend(listening.0.iter().map(|(label, fd)| (label.as_bytes(), fd.as_fd())));
         send_fds(&stream, &fds)?;
         stream.set_nonblocking(true)?;
-        Ok(Self { stream, heard: Vec::new(), deadline_secs: now.secs().saturating_add(STARTING_SECS) })
+        Ok(Self {
+            stream,
+            heard: Vec::new(),
+            deadline_secs: now.secs().saturating_add(STARTING_SECS),
+        })
     }
 
     /// To be waited on.

@@ -67,11 +67,17 @@ impl Asked {
     /// # Errors
     /// What is wrong with them.
     pub(super) fn read(shown: &str, rtype: Option<&str>) -> Result<Self, String> {
-        let address = shown.parse().ok().filter(|_| rtype.is_some_and(|word| word.eq_ignore_ascii_case("PTR")));
-        let qname =
-            address.map_or_else(|| typed_name(shown), |address| Ok(reverse_name(address)))?.to_ascii_lowercase();
+        let address = shown
+            .parse()
+            .ok()
+            .filter(|_| rtype.is_some_and(|word| word.eq_ignore_ascii_case("PTR")));
+        let qname = address
+            .map_or_else(|| typed_name(shown), |address| Ok(reverse_name(address)))?
+            .to_ascii_lowercase();
         let rtype = rtype
-            .map(|word| rdata::from_mnemonic(word).map(Rtype).ok_or_else(|| format!("{word:?} is no type")))
+            .map(|word| {
+                rdata::from_mnemonic(word).map(Rtype).ok_or_else(|| format!("{word:?} is no type"))
+            })
             .transpose()?;
         Ok(Self { qname, rtype, ..Self::default() })
     }
@@ -110,13 +116,22 @@ pub(super) fn resolve(shared: &Shared, asked: &Asked) -> Result<Resolution, Stri
     let (reply, traced) = channel();
     let (dnssec_ok, checking_disabled) = (asked.dnssec_ok, asked.checking_disabled);
     let servers = asked.servers.clone();
-    let order = TraceOrder { question: question.into(), hash, dnssec_ok, checking_disabled, servers, reply };
+    let order = TraceOrder {
+        question: question.into(),
+        hash,
+        dnssec_ok,
+        checking_disabled,
+        servers,
+        reply,
+    };
     if shared.mailboxes[owner].send(Letter::Trace(Box::new(order))).is_err() {
         return Err("the server is too busy to resolve it".to_owned());
     }
     let traced = traced.recv_timeout(TRACE_PATIENCE).map_err(|error| match error {
         RecvTimeoutError::Timeout => "the server did not come to an end with it".to_owned(),
-        RecvTimeoutError::Disconnected => "the server does not resolve it: no rule, or too much to do".to_owned(),
+        RecvTimeoutError::Disconnected => {
+            "the server does not resolve it: no rule, or too much to do".to_owned()
+        }
     })?;
     let mut section = trace_value(&traced.trace);
     section["section"] = "resolved".into();
@@ -128,7 +143,8 @@ pub(super) fn resolve(shared: &Shared, asked: &Asked) -> Result<Resolution, Stri
     Ok(Resolution { section, message: traced.answer, failure: failure.filter(|_| is_failure) })
 }
 
-/// `query +trace`: how the question is resolved, and the answer. What this network answers by itself is not resolved.
+/// `query +trace`: how the question is resolved, and the answer. What this network answers by
+/// itself is not resolved.
 ///
 /// # Errors
 /// As of [`resolve`].
@@ -187,7 +203,9 @@ pub(super) fn answer_section(asked: &Asked, ip: IpAddr, ended: &Ended) -> Value 
     let edns = MessageView::new(message).ok().and_then(|message| message.edns().ok().flatten());
     let ede = edns.as_ref().and_then(|edns| {
         edns.options().filter_map(Result::ok).find_map(|option| match option {
-            EdnsOption::Ede(code, text) => Some((code.0, String::from_utf8_lossy(text).into_owned())),
+            EdnsOption::Ede(code, text) => {
+                Some((code.0, String::from_utf8_lossy(text).into_owned()))
+            }
             _ => None,
         })
     });
@@ -198,7 +216,8 @@ pub(super) fn answer_section(asked: &Asked, ip: IpAddr, ended: &Ended) -> Value 
     section
 }
 
-/// All that is known of a name without asking anyone: traces of failures that were kept, what the caches have.
+/// All that is known of a name without asking anyone: traces of failures that were kept, what the
+/// caches have.
 pub(super) fn known(shared: &Shared, asked: &Asked) -> Vec<Value> {
     let mut sections = failed_before(shared, asked);
     sections.extend(cached(shared, asked));
@@ -219,8 +238,11 @@ fn kept(shared: &Shared, asked: &Asked) -> Vec<Trace> {
         mailbox.send(Letter::Kept(Box::new(order))).ok().map(|()| traces)
     });
     let looks: Vec<_> = looks.collect();
-    let mut traces: Vec<Trace> =
-        looks.iter().filter_map(|traces| traces.recv_timeout(LOOK_PATIENCE).ok()).flatten().collect();
+    let mut traces: Vec<Trace> = looks
+        .iter()
+        .filter_map(|traces| traces.recv_timeout(LOOK_PATIENCE).ok())
+        .flatten()
+        .collect();
     traces.retain(|trace| asked.rtype.is_none_or(|rtype| rtype_of(trace.question()) == rtype));
     traces.sort_by_key(Trace::began_wall_secs);
     traces
@@ -236,12 +258,17 @@ fn kept_value(trace: &Trace) -> Value {
 /// Failures that are remembered, so that the question is not tried again for a while.
 fn failures(shared: &Shared, asked: &Asked) -> Option<Value> {
     let now = shared.clock.now().secs();
-    let failure = shared.failures.lookup(&FailureKey { question: &asked.question(), checking_disabled: false }, now)?;
+    let failure = shared
+        .failures
+        .lookup(&FailureKey { question: &asked.question(), checking_disabled: false }, now)?;
     let ede = Ede(failure.ede);
-    Some(json!({ "section": "failure-cache", "name": shown(&asked.qname), "ede": ede.0, "text": ede.meaning() }))
+    Some(
+        json!({ "section": "failure-cache", "name": shown(&asked.qname), "ede": ede.0, "text": ede.meaning() }),
+    )
 }
 
-/// What the RRset cache has at the name, and what above it counts for it: delegations, denials, DNAMEs.
+/// What the RRset cache has at the name, and what above it counts for it: delegations, denials,
+/// DNAMEs.
 fn cached(shared: &Shared, asked: &Asked) -> Option<Value> {
     let snapshot = shared.snapshot();
     let stale_window = snapshot.config.cache.serve_stale.as_ref().map_or(0, |stale| stale.max_secs);
@@ -252,7 +279,8 @@ fn cached(shared: &Shared, asked: &Asked) -> Option<Value> {
         let is_above = !is_here && name::is_under(&asked.qname, key.owner) && key.owner.len() > 1;
         let rtype = Rtype(key.rtype);
         let is_asked = asked.rtype.is_none_or(|asked| asked == rtype) || rtype == Rtype::CNAME;
-        if is_here && is_asked || is_above && matches!(rtype, Rtype::NS | Rtype::DNAME | Rtype::DS) {
+        if is_here && is_asked || is_above && matches!(rtype, Rtype::NS | Rtype::DNAME | Rtype::DS)
+        {
             lines.push((key.owner.len(), dump::rrset_line(key, held)));
         }
         Ok(())
@@ -279,15 +307,16 @@ fn answer(octets: &[u8]) -> Value {
         }))
     };
     let is_data = |record: &RecordView<'_>| record.rtype != Rtype::OPT;
-    message
-        .records()
-        .map_or(Value::Null, |records| records.filter_map(Result::ok).filter(is_data).filter_map(line).collect())
+    message.records().map_or(Value::Null, |records| {
+        records.filter_map(Result::ok).filter(is_data).filter_map(line).collect()
+    })
 }
 
 fn trace_value(trace: &Trace) -> Value {
     let question = trace.question();
     let name = question.split_last_chunk::<4>().map_or(&[][..], |(name, _)| name);
-    let queries = trace.events().iter().filter(|event| matches!(event.step, Step::Sent { .. })).count();
+    let queries =
+        trace.events().iter().filter(|event| matches!(event.step, Step::Sent { .. })).count();
     let mut events = trace.events().iter().peekable();
     json!({
         "name": shown(name),
@@ -301,11 +330,16 @@ fn trace_value(trace: &Trace) -> Value {
 }
 
 fn rtype_of(question: &[u8]) -> Rtype {
-    question.last_chunk::<4>().map_or(Rtype(0), |[high, low, ..]| Rtype(u16::from_be_bytes([*high, *low])))
+    question
+        .last_chunk::<4>()
+        .map_or(Rtype(0), |[high, low, ..]| Rtype(u16::from_be_bytes([*high, *low])))
 }
 
 /// The steps of one depth; what is deeper stands in the step before it.
-fn nested<'a>(events: &mut std::iter::Peekable<impl Iterator<Item = &'a Event>>, depth: u8) -> Vec<Value> {
+fn nested<'a>(
+    events: &mut std::iter::Peekable<impl Iterator<Item = &'a Event>>,
+    depth: u8,
+) -> Vec<Value> {
     let mut steps: Vec<Value> = Vec::new();
     while let Some(event) = events.peek().filter(|event| event.depth >= depth) {
         if event.depth > depth {
@@ -350,7 +384,9 @@ fn step_value(step: &Step) -> Value {
         Step::LocalRoot { name, rtype } => {
             json!({ "step": "local-root", "name": shown(name), "type": rtype.to_string() })
         }
-        Step::Own { name, rtype } => json!({ "step": "own", "name": shown(name), "type": rtype.to_string() }),
+        Step::Own { name, rtype } => {
+            json!({ "step": "own", "name": shown(name), "type": rtype.to_string() })
+        }
         Step::Joined => json!({ "step": "joined" }),
         Step::Replied { server, rtt_ms, reaction } => {
             let (reaction, rcode) = reaction_words(*reaction);
@@ -366,7 +402,9 @@ fn step_value(step: &Step) -> Value {
         Step::Taken(taken) => taken_value(taken),
         Step::NoReply(why) => json!({ "step": "no-reply", "why": why }),
         Step::Alias(to) => json!({ "step": "alias", "name": shown(to) }),
-        Step::Chain { .. } | Step::KnownChain { .. } | Step::Judged { .. } => validation_value(step),
+        Step::Chain { .. } | Step::KnownChain { .. } | Step::Judged { .. } => {
+            validation_value(step)
+        }
         Step::Limit(which) => json!({ "step": "limit", "limit": which }),
         Step::Answered { rcode, authentic } => {
             json!({ "step": "answered", "rcode": rcode.to_string(), "authentic": authentic })
@@ -378,7 +416,9 @@ fn step_value(step: &Step) -> Value {
 fn validation_value(step: &Step) -> Value {
     let why = |fault: &Option<Reason>| fault.as_ref().map(ToString::to_string);
     let ede = |fault: &Option<Reason>| fault.as_ref().map(|reason| reason.ede().0);
-    let of_fault = |fault: &Option<Reason>| verdict(fault.as_ref().map_or(Verdict::Secure, |reason| reason.verdict()));
+    let of_fault = |fault: &Option<Reason>| {
+        verdict(fault.as_ref().map_or(Verdict::Secure, |reason| reason.verdict()))
+    };
     match step {
         Step::Chain { zone, vouched, keys, fault } => json!({
             "step": "keys", "zone": shown(zone), "vouched-by": vouched, "key-tags": keys,
@@ -405,7 +445,9 @@ fn taken_value(taken: &Taken) -> Value {
         Taken::Hearsay => json!({ "step": "taken", "as": "hearsay" }),
         Taken::Lame => json!({ "step": "taken", "as": "lame" }),
         Taken::Unsigned => json!({ "step": "taken", "as": "unsigned" }),
-        Taken::Error(rcode) => json!({ "step": "taken", "as": "error", "rcode": rcode.to_string() }),
+        Taken::Error(rcode) => {
+            json!({ "step": "taken", "as": "error", "rcode": rcode.to_string() })
+        }
         Taken::Unusable => json!({ "step": "taken", "as": "unusable" }),
     }
 }

@@ -1,4 +1,5 @@
-//! The running server's trust beside its configuration: timers, and what the control socket asks of it.
+//! The running server's trust beside its configuration: timers, and what the control socket asks of
+//! it.
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -81,13 +82,15 @@ fn validates(config: &Config) -> bool {
 }
 
 impl Running {
-    /// Puts in force what was kept, before the caches are filled from disk: final answers in them hold for the trust
-    /// that is in force then. Gives the negative anchors that ended while no server ran.
+    /// Puts in force what was kept, before the caches are filled from disk: final answers in them
+    /// hold for the trust that is in force then. Gives the negative anchors that ended while no
+    /// server ran.
     pub(super) fn begin_trust(&self) -> Vec<NameBuf> {
         let ended = self.trust.negative().expire(wall_secs());
         let followed = self.trust.anchors().followed();
         let negative = self.trust.negative().anchors().to_vec();
-        self.reloader.change_trust(|trust| (trust.followed, trust.negative) = (followed, negative), &[]);
+        self.reloader
+            .change_trust(|trust| (trust.followed, trust.negative) = (followed, negative), &[]);
         ended
     }
 
@@ -129,7 +132,8 @@ impl Running {
             let now = followed.iter().find(|(other, _)| other == zone);
             now.is_some_and(|(_, now)| trusted.iter().all(|anchor| now.contains(anchor)))
         };
-        let lost: Vec<NameBuf> = before.iter().filter(|point| !holds(point)).map(|(zone, _)| *zone).collect();
+        let lost: Vec<NameBuf> =
+            before.iter().filter(|point| !holds(point)).map(|(zone, _)| *zone).collect();
         self.reloader.change_trust(|trust| trust.followed = followed, &lost);
     }
 
@@ -146,7 +150,8 @@ impl Running {
         self.reloader.change_trust(|trust| trust.negative = negative, judged_anew);
     }
 
-    /// The trust anchors by which a configuration is to be validated, followed keys in place of configured ones.
+    /// The trust anchors by which a configuration is to be validated, followed keys in place of
+    /// configured ones.
     pub(crate) fn anchors_in_force(&self, config: &Config) -> Anchors {
         let mut anchors = config.dnssec.anchors();
         if validates(config) && config.dnssec.trust_anchor_updates {
@@ -206,8 +211,7 @@ impl Running {
         let configured = configured.iter().filter_map(|name| NameBuf::from_wire(name).ok());
         let configured = configured.map(|name| NegativeAnchor { name, expires_at_secs: None });
         let anchors = configured.chain(self.trust.negative().anchors().to_vec());
-        let shown =
-            |anchor: NegativeAnchor| json!({ "name": anchor.name.to_string(), "until": anchor.expires_at_secs });
+        let shown = |anchor: NegativeAnchor| json!({ "name": anchor.name.to_string(), "until": anchor.expires_at_secs });
         json!({ "done": true, "now": wall_secs(), "anchors": anchors.map(shown).collect::<Vec<_>>() })
     }
 }

@@ -1,4 +1,5 @@
-//! `avocet why` and `avocet query +trace` for people: the policy's verdict, a trace as a tree, and the answer.
+//! `avocet why` and `avocet query +trace` for people: the policy's verdict, a trace as a tree, and
+//! the answer.
 
 use std::fmt::Write;
 
@@ -6,8 +7,9 @@ use serde_json::Value;
 
 use super::dump;
 
-/// One line of the server's answer, as text. Sections come in this order: what the policy decided, what failed, what is
-/// cached or was resolved for this command, and the answer that the client gets.
+/// One line of the server's answer, as text. Sections come in this order: what the policy decided,
+/// what failed, what is cached or was resolved for this command, and the answer that the client
+/// gets.
 pub(super) fn text(line: &Value) -> String {
     match field(line, "section") {
         "policy" => policy(line),
@@ -27,7 +29,8 @@ pub(super) fn text(line: &Value) -> String {
 /// The verdict, whom it is for, and all that speaks for or against it.
 fn policy(line: &Value) -> String {
     let client = &line["client"];
-    let groups: Vec<&str> = client["groups"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let groups: Vec<&str> =
+        client["groups"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let who = client["name"].as_str().map_or_else(String::new, |name| format!("{name}, "));
     let why = match field(line, "why") {
         "" => String::new(),
@@ -40,8 +43,9 @@ fn policy(line: &Value) -> String {
         groups.join(", ")
     );
     let noted = line["noted"].as_array().into_iter().flatten();
-    for (rule, does) in
-        noted.map(|rule| (rule, "holds")).chain(line["rule"].is_object().then(|| (&line["rule"], "decides")))
+    for (rule, does) in noted
+        .map(|rule| (rule, "holds"))
+        .chain(line["rule"].is_object().then(|| (&line["rule"], "decides")))
     {
         let _ = write!(
             text,
@@ -56,7 +60,8 @@ fn policy(line: &Value) -> String {
     }
     if let Some(countries) = line["countries"].as_array() {
         let countries: Vec<&str> = countries.iter().filter_map(Value::as_str).collect();
-        let known = if countries.is_empty() { "none known".to_owned() } else { countries.join(", ") };
+        let known =
+            if countries.is_empty() { "none known".to_owned() } else { countries.join(", ") };
         let _ = write!(text, "\n  countries of the addresses: {known}");
     }
     for one in line["lists"].as_array().into_iter().flatten() {
@@ -81,8 +86,10 @@ fn policy(line: &Value) -> String {
 fn list_line(one: &Value) -> String {
     let force = if one["in-force"] == true { "" } else { ", not in force for this client" };
     let decides = if one["decides"] == true { ", decides" } else { "" };
-    let trigger = one["trigger"].as_str().map_or_else(String::new, |trigger| format!(" by {trigger}"));
-    let alias = one["alias"].as_str().map_or_else(String::new, |alias| format!(" the alias {alias}"));
+    let trigger =
+        one["trigger"].as_str().map_or_else(String::new, |trigger| format!(" by {trigger}"));
+    let alias =
+        one["alias"].as_str().map_or_else(String::new, |alias| format!(" the alias {alias}"));
     let text = one["text"].as_str().map_or_else(String::new, |text| format!("  ; {text}"));
     let (list, effect) = (field(one, "list"), field(one, "effect"));
     format!("list {list}, line {}: {effect}{alias}{trigger}{force}{decides}{text}", one["line"])
@@ -93,7 +100,9 @@ fn given(line: &Value) -> String {
     let (name, rtype, client) = (field(line, "name"), field(line, "type"), field(line, "client"));
     let from = match field(line, "from") {
         "local" => "from the local records; no other server is asked",
-        "special" => "a name that ends here: a local zone, or one that is reserved; no other server is asked",
+        "special" => {
+            "a name that ends here: a local zone, or one that is reserved; no other server is asked"
+        }
         "refused" => "the client's address is not in [server] allow",
         "packet-hit" | "rrset-hit" => "from the cache",
         "resolved" => "as it was resolved",
@@ -102,7 +111,9 @@ fn given(line: &Value) -> String {
         "failure-hit" => "as resolution failed lately",
         "blocked" => "made by the policy",
         "rewritten" => "made by the policy, which rewrites it",
-        "limited" if line["truncated"] == true => "cut by the policy, so that the client asks over TCP",
+        "limited" if line["truncated"] == true => {
+            "cut by the policy, so that the client asks over TCP"
+        }
         "limited" => "made by the policy, which limits the rate",
         "dropped" => "the policy drops the query",
         "malformed" => "questions of this type are not answered",
@@ -130,7 +141,9 @@ fn cache(line: &Value) -> String {
     let mut text = format!("In the cache, of {}:", field(line, "name"));
     for held in line["rrsets"].as_array().into_iter().flatten() {
         let origin = match (field(held, "rank"), field(held, "security")) {
-            _ if held["to-find-servers"] == true => "what servers above said, to find servers by".to_owned(),
+            _ if held["to-find-servers"] == true => {
+                "what servers above said, to find servers by".to_owned()
+            }
             ("", _) => "a denial".to_owned(),
             (rank, security) => format!("{}, {security}", rank.replace('-', " ")),
         };
@@ -142,10 +155,16 @@ fn cache(line: &Value) -> String {
 }
 
 fn tree(trace: &Value) -> String {
-    let counted =
-        |count: u64, one: &str, many: &str| if count == 1 { format!("1 {one}") } else { format!("{count} {many}") };
+    let counted = |count: u64, one: &str, many: &str| {
+        if count == 1 { format!("1 {one}") } else { format!("{count} {many}") }
+    };
     let queries = counted(trace["queries"].as_u64().unwrap_or(0), "query", "queries");
-    let mut text = format!("{} {}, {} ms, {queries}\n", field(trace, "name"), field(trace, "type"), trace["took-ms"]);
+    let mut text = format!(
+        "{} {}, {} ms, {queries}\n",
+        field(trace, "name"),
+        field(trace, "type"),
+        trace["took-ms"]
+    );
     branch(&trace["steps"], "", &mut text);
     if let Some(left_out @ 1..) = trace["steps-left-out"].as_u64() {
         let _ = writeln!(text, "{} left out", counted(left_out, "step was", "steps were"));
@@ -180,12 +199,18 @@ fn sentence(step: &Value) -> String {
         "cut" => {
             let servers = step["servers"].as_u64().unwrap_or(0);
             let plural = if servers == 1 { "server" } else { "servers" };
-            format!("zone {}: {servers} {plural}, {} known", f("zone"), addresses(step["addresses"].as_u64()))
+            format!(
+                "zone {}: {servers} {plural}, {} known",
+                f("zone"),
+                addresses(step["addresses"].as_u64())
+            )
         }
         "ask" => ask(step),
         "own" => format!("this server answers {} {} itself", f("name"), f("type")),
         "local-root" => format!("the copy of the root zone says of {} {}", f("name"), f("type")),
-        "joined" => "the same is being asked for another question; its reply serves both".to_owned(),
+        "joined" => {
+            "the same is being asked for another question; its reply serves both".to_owned()
+        }
         "reply" => reply(step),
         "silent" => format!("{} has not answered after {} ms", server(step), step["after-ms"]),
         "unreachable" => format!("{} cannot be reached", server(step)),
@@ -194,7 +219,11 @@ fn sentence(step: &Value) -> String {
         "alias" => format!("on with {}", f("name")),
         "keys" | "known-keys" | "validated" => validation(step),
         "limit" => format!("limit reached: {}", f("limit")),
-        "answered" => format!("{}{}", f("rcode"), if step["authentic"] == true { ", all of it secure" } else { "" }),
+        "answered" => format!(
+            "{}{}",
+            f("rcode"),
+            if step["authentic"] == true { ", all of it secure" } else { "" }
+        ),
         "failed" => format!("failed: {} (extended error {})", f("text"), step["ede"]),
         other => other.to_owned(),
     }
@@ -237,7 +266,8 @@ fn taken(step: &Value) -> String {
     match field(step, "as") {
         "answer" => "this is the answer".to_owned(),
         "referral" => format!("a referral to {}", field(step, "zone")),
-        "hearsay" => "the server does not serve the zone; its word counts where there is no better".to_owned(),
+        "hearsay" => "the server does not serve the zone; its word counts where there is no better"
+            .to_owned(),
         "lame" => "lame: the server does not serve the zone".to_owned(),
         "error" => format!("an error: {}", field(step, "rcode")),
         _ => "nothing of use".to_owned(),
@@ -253,11 +283,19 @@ fn validation(step: &Value) -> String {
         "keys" if tags("vouched-by").is_empty() => {
             format!("keys of {} [{}] by the trust anchor", field(step, "zone"), tags("key-tags"))
         }
-        "keys" => format!("keys of {} [{}] by DS {}", field(step, "zone"), tags("key-tags"), tags("vouched-by")),
+        "keys" => format!(
+            "keys of {} [{}] by DS {}",
+            field(step, "zone"),
+            tags("key-tags"),
+            tags("vouched-by")
+        ),
         "known-keys" => format!("chain of trust to {}, known", field(step, "zone")),
         _ => {
             let by = match step["signer"].as_str() {
-                Some(signer) => format!(" signed by {signer} {}, algorithm {}", step["key-tag"], step["algorithm"]),
+                Some(signer) => format!(
+                    " signed by {signer} {}, algorithm {}",
+                    step["key-tag"], step["algorithm"]
+                ),
                 None => " not signed".to_owned(),
             };
             format!("{} {}{by}", field(step, "name"), field(step, "type"))
@@ -271,7 +309,8 @@ fn answer(line: &Value) -> String {
     let mut text = String::new();
     for record in line["answer"].as_array().into_iter().flatten() {
         let ttl = record["ttl"].as_u64().unwrap_or(0);
-        let (name, rtype, data) = (field(record, "name"), field(record, "type"), field(record, "data"));
+        let (name, rtype, data) =
+            (field(record, "name"), field(record, "type"), field(record, "data"));
         let comment = if field(record, "section") == "answer" { "" } else { "; " };
         let _ = write!(text, "\n{comment}{name} {ttl} IN {rtype} {data}");
     }

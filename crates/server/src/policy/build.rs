@@ -20,7 +20,8 @@ use crate::query::respond::Note;
 /// Octets of a zone's name that clients are told: every answer has room for so many.
 const MAX_ORIGIN: usize = 80;
 
-/// Why there can be no such policy; the configuration was checked before, so this is about its size.
+/// Why there can be no such policy; the configuration was checked before, so this is about its
+/// size.
 #[derive(Debug)]
 pub(crate) struct PolicyError(String);
 
@@ -50,7 +51,8 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Without lists, switches, neighbours and countries, for one worker. The secret keeps strangers from choosing whose bucket they share.
+    /// Without lists, switches, neighbours and countries, for one worker. The secret keeps
+    /// strangers from choosing whose bucket they share.
     pub(crate) fn new(secret: [u8; 32]) -> Self {
         Self {
             lists: None,
@@ -76,7 +78,10 @@ impl Policy {
         let directory = config.directory().map_err(|faults| wrong(&faults[0]))?;
         let rules = config.checked_rules().map_err(|faults| wrong(&faults[0]))?;
         let mut tests = rules.client_tests();
-        let of_lists = parts.lists.as_deref().map_or_else(Vec::new, |lists| list_clients::tests(config, lists));
+        let of_lists = parts
+            .lists
+            .as_deref()
+            .map_or_else(Vec::new, |lists| list_clients::tests(config, lists));
         for test in of_lists.into_iter().chain(parts.switches.client_tests()) {
             if !tests.contains(&test) {
                 tests.push(test);
@@ -86,8 +91,10 @@ impl Policy {
         let clients = Clients::build(directory, &[], tests).map_err(|fault| wrong(&fault))?;
         let clients = clients.with_neighbours(&parts.neighbours).map_err(|fault| wrong(&fault))?;
         let program = Program::build(&rules, &clients, &parts.switches);
-        let origins = [Transport::Udp, Transport::Tcp].map(|transport| clients.origin("", transport));
-        let rebinding = config.rebinding.as_ref().map(|names| Exceptions::of(names.iter().cloned()));
+        let origins =
+            [Transport::Udp, Transport::Tcp].map(|transport| clients.origin("", transport));
+        let rebinding =
+            config.rebinding.as_ref().map(|names| Exceptions::of(names.iter().cloned()));
         let places = places(config, parts.lists.as_deref());
         let in_force = in_force(&clients, &places);
         let zones = zone_lists(parts.lists.as_deref(), &places);
@@ -99,7 +106,10 @@ impl Policy {
             notes: notes(config, (parts.lists.as_deref(), &zones), program.rules()),
             asks_for_lists: rules.rules().iter().any(Rule::reads_lists),
             wants_names: are_wanted(config),
-            countries: parts.countries.clone().filter(|_| rules.rules().iter().any(Rule::reads_countries)),
+            countries: parts
+                .countries
+                .clone()
+                .filter(|_| rules.rules().iter().any(Rule::reads_countries)),
             lists: parts.lists.clone(),
             block: BlockConfig { addresses: config.block.answered(), ..config.block.clone() },
             limiter: parts.limiter.clone(),
@@ -114,22 +124,28 @@ impl Policy {
     }
 }
 
-/// Adds what policy zones ask about clients: their triggers on addresses, and whether a query came over UDP where a
-/// trigger truncates its answer.
+/// Adds what policy zones ask about clients: their triggers on addresses, and whether a query came
+/// over UDP where a trigger truncates its answer.
 fn add_tests_of_zones(tests: &mut Vec<ClientTest>, lists: Option<&Lists>) {
     let zones = lists.map(Lists::zones);
-    let networks: BTreeSet<_> = zones.iter().flat_map(|zones| zones.all()).flat_map(Zone::client_networks).collect();
-    let within = |test: &ClientTest| if let ClientTest::Within(network) = test { Some(*network) } else { None };
+    let networks: BTreeSet<_> =
+        zones.iter().flat_map(|zones| zones.all()).flat_map(Zone::client_networks).collect();
+    let within = |test: &ClientTest| {
+        if let ClientTest::Within(network) = test { Some(*network) } else { None }
+    };
     let known: BTreeSet<_> = tests.iter().filter_map(within).collect();
-    tests.extend(networks.into_iter().filter(|network| !known.contains(network)).map(ClientTest::Within));
+    tests.extend(
+        networks.into_iter().filter(|network| !known.contains(network)).map(ClientTest::Within),
+    );
     let by_datagram = ClientTest::Transport(Transport::Udp);
     if zones.is_some_and(Zones::tells_transports) && !tests.contains(&by_datagram) {
         tests.push(by_datagram);
     }
 }
 
-/// Where the lists of the image stand in the configuration. It may have changed since the image was made: lists are
-/// what their names say, those that it has no longer are in force for nobody, and new ones wait for the next image.
+/// Where the lists of the image stand in the configuration. It may have changed since the image was
+/// made: lists are what their names say, those that it has no longer are in force for nobody, and
+/// new ones wait for the next image.
 fn places(config: &PolicyConfig, lists: Option<&Lists>) -> Vec<Option<usize>> {
     let place = |name: &str| config.lists.iter().position(|list| list.name == name);
     lists.into_iter().flat_map(|lists| lists.list_names()).map(place).collect()
@@ -141,7 +157,8 @@ fn in_force(clients: &Clients, places: &[Option<usize>]) -> Vec<ListSet> {
         .map(|profile| {
             let lists = clients.lists(avocet_policy::client::Profile(profile as u16));
             let is_in_force = |place: usize| lists.is_some_and(|lists| lists.contains(place));
-            let of_image = places.iter().enumerate().filter(|(_, place)| place.is_some_and(is_in_force));
+            let of_image =
+                places.iter().enumerate().filter(|(_, place)| place.is_some_and(is_in_force));
             of_image.filter_map(|(number, _)| ListId::at(number)).collect()
         })
         .collect()
@@ -168,8 +185,8 @@ fn zone_lists(lists: Option<&Lists>, places: &[Option<usize>]) -> Vec<Option<usi
     zones.map(|zone| places.get(lists.list_of_zone(zone)?.place()).copied().flatten()).collect()
 }
 
-/// What clients are told of the policy's reasons (RFC 8914 §4): what others have listed is filtered, what the
-/// operator's own rules say is blocked or forged.
+/// What clients are told of the policy's reasons (RFC 8914 §4): what others have listed is
+/// filtered, what the operator's own rules say is blocked or forged.
 fn notes(
     config: &PolicyConfig,
     (lists, zone_lists): (Option<&Lists>, &[Option<usize>]),
@@ -179,12 +196,16 @@ fn notes(
     let mut notes: Vec<Note> = vec![(Ede::BLOCKED, "a private address of a public name".into())];
     notes.push((Ede::BLOCKED, "more addresses or names in the answer than are looked at".into()));
     debug_assert_eq!(notes.len() + 1, FIRST_LIST_NOTE);
-    notes.extend(config.lists.iter().map(|list| (Ede::FILTERED, format!("list {}", list.name).into())));
+    notes.extend(
+        config.lists.iter().map(|list| (Ede::FILTERED, format!("list {}", list.name).into())),
+    );
     notes.resize_with(FIRST_ZONE_NOTE - 1, nothing);
     let zones = lists.into_iter().flat_map(|lists| lists.zones().all()).zip(zone_lists);
     for (zone, list) in zones {
         let list = list.map_or("", |place| config.lists[place].name.as_str());
-        notes.extend(TriggerKind::ALL.map(|kind| (Ede::FILTERED, zone_note(list, zone, kind).into())));
+        notes.extend(
+            TriggerKind::ALL.map(|kind| (Ede::FILTERED, zone_note(list, zone, kind).into())),
+        );
     }
     notes.resize_with(FIRST_RULE_NOTE - 1, nothing);
     notes.extend(rules.iter().map(|rule| {

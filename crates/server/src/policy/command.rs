@@ -34,7 +34,9 @@ pub(crate) fn run(args: &PolicyArgs) -> ExitCode {
         PolicyCommand::Check(args) => check(args),
         PolicyCommand::Test(args) => test(args),
         PolicyCommand::DryRun(args) => dry_run::run(args),
-        PolicyCommand::Services => Ok(rule::service_names().map(|name| format!("{name}\n")).collect()),
+        PolicyCommand::Services => {
+            Ok(rule::service_names().map(|name| format!("{name}\n")).collect())
+        }
     };
     match done {
         Ok(text) => match output::write(&text) {
@@ -55,22 +57,29 @@ pub(super) fn config(path: Option<&Path>) -> Result<Config, String> {
     Config::load(path, environment()).map_err(|errors| errors.to_string())
 }
 
-/// The countries of addresses, as the file has them now: without any rule too, for one may be written by them.
+/// The countries of addresses, as the file has them now: without any rule too, for one may be
+/// written by them.
 pub(super) fn countries(config: &Config) -> Result<Option<Arc<GeoDatabase>>, String> {
     let read = config.policy.geo_database.as_deref().map(GeoDatabase::read).transpose();
     read.map(|database| database.map(Arc::new)).map_err(|fault| fault.to_string())
 }
 
-/// The policy of a configuration, with the lists as they are on this machine: files, and copies of what the running
-/// server fetched.
-pub(super) fn policy(config: &Config, countries: Option<Arc<GeoDatabase>>) -> Result<Option<Policy>, String> {
-    let lists = load::from_texts(&config.policy, KEY, |list| open_text(&config.data.directory, list))?;
+/// The policy of a configuration, with the lists as they are on this machine: files, and copies of
+/// what the running server fetched.
+pub(super) fn policy(
+    config: &Config,
+    countries: Option<Arc<GeoDatabase>>,
+) -> Result<Option<Policy>, String> {
+    let lists =
+        load::from_texts(&config.policy, KEY, |list| open_text(&config.data.directory, list))?;
     let lists = lists.map(Arc::new);
-    Policy::build(&config.policy, &Parts { lists, countries, ..Parts::new(KEY) }).map_err(|error| error.to_string())
+    Policy::build(&config.policy, &Parts { lists, countries, ..Parts::new(KEY) })
+        .map_err(|error| error.to_string())
 }
 
 fn check(args: &PolicyCheckArgs) -> Result<String, String> {
-    let file = args.file.find().ok_or("there is no file to check: name one, or set AVOCET_CONFIG")?;
+    let file =
+        args.file.find().ok_or("there is no file to check: name one, or set AVOCET_CONFIG")?;
     let config = config(Some(&file))?;
     let countries = countries(&config)?;
     let Compilation { octets, reports, .. } =
@@ -101,7 +110,8 @@ fn check(args: &PolicyCheckArgs) -> Result<String, String> {
         };
         lists.push(line);
     }
-    let built = Policy::build(&config.policy, &Parts::new(KEY)).map_err(|error| error.to_string())?;
+    let built =
+        Policy::build(&config.policy, &Parts::new(KEY)).map_err(|error| error.to_string())?;
     let profiles = built.map_or(1, |policy| policy.profiles());
     let rules = config.policy.rules.iter().filter(|rule| rule.enabled).count();
     let report = json!({
@@ -125,8 +135,10 @@ fn check_text(report: &Value) -> String {
             text += &format!("list {name}: {note}\n");
         } else {
             let format = list["format"].as_str().unwrap_or_default();
-            text +=
-                &format!("list {name}: {format}, {} entries, {} broken lines\n", list["entries"], list["broken-lines"]);
+            text += &format!(
+                "list {name}: {format}, {} entries, {} broken lines\n",
+                list["entries"], list["broken-lines"]
+            );
         }
         if let Some(triggers) = triggers_text(&list["triggers"]) {
             text += &format!("  {triggers}\n");
@@ -173,8 +185,9 @@ fn test(args: &PolicyTestArgs) -> Result<String, String> {
     let policy = policy(&config, countries.clone())?;
     let ip = args.client.unwrap_or(NOBODY);
     let identity = policy.as_ref().map(|policy| policy.identify(ip)).unwrap_or_default();
-    let lists =
-        policy.as_ref().map_or_else(Vec::new, |policy| policy.on_lists(&qname, qtype, &mut ListScratch::empty()));
+    let lists = policy
+        .as_ref()
+        .map_or_else(Vec::new, |policy| policy.on_lists(&qname, qtype, &mut ListScratch::empty()));
     let asker = Asker {
         address: Some(ip),
         client: identity.client.as_deref(),
@@ -189,7 +202,8 @@ fn test(args: &PolicyTestArgs) -> Result<String, String> {
         IpAddr::V4(_) => None,
     });
     let addresses: Vec<IpAddr> = args.answer.iter().copied().chain(inner).collect();
-    let located: Vec<_> = args.answer.iter().filter_map(|address| countries.as_ref()?.country(*address)).collect();
+    let located: Vec<_> =
+        args.answer.iter().filter_map(|address| countries.as_ref()?.country(*address)).collect();
     let sample = Sample {
         qname: &qname,
         qtype: qtype.0,
@@ -204,11 +218,16 @@ fn test(args: &PolicyTestArgs) -> Result<String, String> {
         countries: &located,
         ..Sample::default()
     };
-    let trace = rule::test(&args.condition, &config.policy.vocabulary(), &sample)
-        .map_err(|fault| format!("column {}\n{}", fault.column(&args.condition), fault.shown(&args.condition)))?;
+    let trace =
+        rule::test(&args.condition, &config.policy.vocabulary(), &sample).map_err(|fault| {
+            format!("column {}\n{}", fault.column(&args.condition), fault.shown(&args.condition))
+        })?;
     if !args.json {
         return Ok(trace.to_string());
     }
     let step = |step: &rule::Step| json!({ "part": trace.text(step), "depth": step.depth, "holds": step.holds });
-    Ok(format!("{}\n", json!({ "holds": trace.holds(), "parts": trace.steps.iter().map(step).collect::<Vec<_>>() })))
+    Ok(format!(
+        "{}\n",
+        json!({ "holds": trace.holds(), "parts": trace.steps.iter().map(step).collect::<Vec<_>>() })
+    ))
 }

@@ -1,7 +1,7 @@
 //! How often each rule and each list held.
 //!
-//! Each worker counts for itself, as for all metrics; a look adds them up. A count belongs to a name, so it goes on
-//! over reloads, whatever the rule's place among the others has become.
+//! Each worker counts for itself, as for all metrics; a look adds them up. A count belongs to a
+//! name, so it goes on over reloads, whatever the rule's place among the others has become.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,8 @@ use super::verdict::{FIRST_LIST_NOTE, FIRST_RULE_NOTE, FIRST_ZONE_NOTE, REBINDIN
 use crate::config::policy::PolicyConfig;
 use crate::metrics::Counter;
 
-/// Most rules and lists that are counted by name since the server started; the first place is for all others together.
+/// Most rules and lists that are counted by name since the server started; the first place is for
+/// all others together.
 const MAX_COUNTED: usize = 4_096;
 /// The place of those that are not counted by name.
 const OTHERS: usize = 0;
@@ -32,7 +33,8 @@ pub(crate) struct Counts {
     /// Each with its place.
     subjects: Mutex<HashMap<Subject, usize>>,
     workers: Vec<Box<[Counter]>>,
-    /// Names for which lists ask for more work than a question may cost. One counter for all: it is rare.
+    /// Names for which lists ask for more work than a question may cost. One counter for all: it is
+    /// rare.
     cut_short: AtomicU64,
 }
 
@@ -44,8 +46,8 @@ impl Counts {
         Self { subjects: Mutex::default(), workers, cut_short: AtomicU64::new(0) }
     }
 
-    /// Where the lists and rules of a policy are counted; `zones` are the places in the configuration of the lists that
-    /// are policy zones, `rules` the names of those in force.
+    /// Where the lists and rules of a policy are counted; `zones` are the places in the
+    /// configuration of the lists that are policy zones, `rules` the names of those in force.
     pub(super) fn places<'a>(
         &self,
         config: &PolicyConfig,
@@ -65,10 +67,13 @@ impl Counts {
             }
         };
         let rebinding = place(Subject::Rebinding);
-        let lists: Vec<usize> = config.lists.iter().map(|list| place(Subject::List(list.name.clone()))).collect();
+        let lists: Vec<usize> =
+            config.lists.iter().map(|list| place(Subject::List(list.name.clone()))).collect();
         Places {
             rebinding,
-            zones: zones.map(|list| list.and_then(|list| lists.get(list)).copied().unwrap_or(OTHERS)).collect(),
+            zones: zones
+                .map(|list| list.and_then(|list| lists.get(list)).copied().unwrap_or(OTHERS))
+                .collect(),
             lists,
             rules: rules.map(|rule| place(Subject::Rule(rule.to_owned()))).collect(),
         }
@@ -204,21 +209,29 @@ mod tests {
     use crate::config::Config;
 
     fn policy(lists: &[&str]) -> PolicyConfig {
-        let tables = lists.iter().map(|name| format!("[[list]]\nname = \"{name}\"\nfile = \"x\"\n"));
+        let tables =
+            lists.iter().map(|name| format!("[[list]]\nname = \"{name}\"\nfile = \"x\"\n"));
         Config::from_text(None, &tables.collect::<String>(), &BTreeMap::new()).unwrap().policy
     }
 
     #[test]
     fn counts_go_by_name_and_outlive_a_policy() {
         let counts = Counts::new(2);
-        let places = counts.places(&policy(&["ads", "adult"]), [].into_iter(), ["bedtime", "slow"].into_iter());
+        let places = counts.places(
+            &policy(&["ads", "adult"]),
+            [].into_iter(),
+            ["bedtime", "slow"].into_iter(),
+        );
         places.count_note(&counts, 0, (FIRST_LIST_NOTE + 1) as u16);
         places.count_note(&counts, 1, (FIRST_LIST_NOTE + 1) as u16);
         places.count_note(&counts, 1, FIRST_RULE_NOTE as u16);
         places.count_note(&counts, 0, 1);
         places.count_rule(&counts, 0, RuleId(1));
-        let later =
-            counts.places(&policy(&["adult", "news"]), [Some(1)].into_iter(), ["slow", "other", "bedtime"].into_iter());
+        let later = counts.places(
+            &policy(&["adult", "news"]),
+            [Some(1)].into_iter(),
+            ["slow", "other", "bedtime"].into_iter(),
+        );
         assert_eq!([0, 1].map(|place| later.of_list(&counts, place)), [2, 0]);
         later.count_note(&counts, 0, (FIRST_ZONE_NOTE + 4) as u16);
         assert_eq!([0, 1].map(|place| later.of_list(&counts, place)), [2, 1]);
@@ -230,7 +243,8 @@ mod tests {
     fn those_for_which_there_is_no_room_are_counted_together() {
         let counts = Counts::new(1);
         let names: Vec<String> = (0..MAX_COUNTED + 10).map(|number| number.to_string()).collect();
-        let places = counts.places(&policy(&["ads"]), [].into_iter(), names.iter().map(String::as_str));
+        let places =
+            counts.places(&policy(&["ads"]), [].into_iter(), names.iter().map(String::as_str));
         (0..names.len()).for_each(|rule| places.count_rule(&counts, 0, RuleId(rule as u32)));
         assert_eq!(places.of_rule(&counts, RuleId(0)), 1);
         assert!(counts.total(OTHERS) > 10);

@@ -45,8 +45,12 @@ impl Changes {
     }
 
     fn show(&self, what: &str) -> String {
-        let mut text =
-            format!("{what}: {} queries, {} names, {} clients\n", self.queries, self.names.len(), self.clients.len());
+        let mut text = format!(
+            "{what}: {} queries, {} names, {} clients\n",
+            self.queries,
+            self.names.len(),
+            self.clients.len()
+        );
         let mut names: Vec<_> = self.names.iter().collect();
         names.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
         for (name, count) in names.iter().take(SHOWN) {
@@ -86,7 +90,13 @@ impl Side {
     fn of(config: Config) -> Result<Self, String> {
         let policy = policy(&config, countries(&config)?)?;
         let local = LocalRecords::new(&config.records, &SpecialNames::default());
-        Ok(Self { translation: config.dns64.translation(), config, policy, local, scratch: Scratch::for_looking() })
+        Ok(Self {
+            translation: config.dns64.translation(),
+            config,
+            policy,
+            local,
+            scratch: Scratch::for_looking(),
+        })
     }
 
     fn outcome(&mut self, query: &Query, answer: Option<&[u8]>) -> Outcome {
@@ -101,7 +111,8 @@ impl Side {
         let (outcome, by) = match answer {
             None => policy.outcome(&asked, None, moment, &mut self.scratch),
             Some(message) => {
-                let answered: KnownAnswer<'_> = Answered { message, has_own_servers, translation, servers: &servers };
+                let answered: KnownAnswer<'_> =
+                    Answered { message, has_own_servers, translation, servers: &servers };
                 policy.outcome(&asked, Some(&answered), moment, &mut self.scratch)
             }
         };
@@ -143,12 +154,14 @@ impl Report {
         let answer = answer_of(query);
         self.queries += 1;
         self.unanswered += u64::from(answer.is_none());
-        let (before, after) = (now.outcome(query, answer.as_deref()), then.outcome(query, answer.as_deref()));
+        let (before, after) =
+            (now.outcome(query, answer.as_deref()), then.outcome(query, answer.as_deref()));
         if before.says == after.says {
             return;
         }
         let policy = then.policy.as_ref().or(now.policy.as_ref());
-        let client = policy.map_or_else(|| query.client.to_string(), |policy| policy.client_name(query.client));
+        let client = policy
+            .map_or_else(|| query.client.to_string(), |policy| policy.client_name(query.client));
         let mut shown = String::new();
         let _ = text::write_name(&query.name, &mut shown);
         let shown = if after.why.is_empty() { shown } else { format!("{shown} ({})", after.why) };
@@ -168,7 +181,11 @@ impl Report {
                 "{lines} of them without addresses: what rules on answers ({blind}) do there is not counted\n"
             );
         }
-        let changes = [(&self.blocked, "newly blocked"), (&self.freed, "freed"), (&self.other, "changed otherwise")];
+        let changes = [
+            (&self.blocked, "newly blocked"),
+            (&self.freed, "freed"),
+            (&self.other, "changed otherwise"),
+        ];
         text + &changes.map(|(changes, what)| changes.show(what)).concat()
     }
 
@@ -197,7 +214,9 @@ pub(super) fn run(args: &PolicyDryRunArgs) -> Result<String, String> {
     let mut report = Report::default();
     for (number, line) in BufReader::new(file).lines().enumerate() {
         let line = line.map_err(|error| format!("{path}: {error}"))?;
-        if let Some(query) = query_line(&line).map_err(|error| format!("{path}:{}: {error}", number + 1))? {
+        if let Some(query) =
+            query_line(&line).map_err(|error| format!("{path}:{}: {error}", number + 1))?
+        {
             report.judge(&query, (&mut now, &mut then));
         }
     }
@@ -220,15 +239,19 @@ fn query_line(line: &str) -> Result<Option<Query>, String> {
     if words.peek().is_none_or(|word| word.starts_with(['#', ';'])) {
         return Ok(None);
     }
-    let client = words.next_if(|word| word.parse::<IpAddr>().is_ok()).and_then(|word| word.parse().ok());
+    let client =
+        words.next_if(|word| word.parse::<IpAddr>().is_ok()).and_then(|word| word.parse().ok());
     let name = wire(words.next().ok_or("a name is missing")?)?;
-    let qtype = words.next_if(|word| word.parse::<IpAddr>().is_err()).map_or(Ok(Rtype::A), rtype)?;
-    let address = |word: &str| word.parse().map_err(|_| format!("{word:?} is no address of an answer"));
+    let qtype =
+        words.next_if(|word| word.parse::<IpAddr>().is_err()).map_or(Ok(Rtype::A), rtype)?;
+    let address =
+        |word: &str| word.parse().map_err(|_| format!("{word:?} is no address of an answer"));
     let addresses = words.map(address).collect::<Result<_, _>>()?;
     Ok(Some(Query { client: client.unwrap_or(NOBODY), name, rtype: qtype, addresses }))
 }
 
-/// An answer with the addresses of a line; none without any. Addresses beyond what a message holds are left out.
+/// An answer with the addresses of a line; none without any. Addresses beyond what a message holds
+/// are left out.
 fn answer_of(query: &Query) -> Option<Vec<u8>> {
     if query.addresses.is_empty() {
         return None;
@@ -241,7 +264,8 @@ fn answer_of(query: &Query) -> Option<Vec<u8>> {
             IpAddr::V4(address) => (Rtype::A, address.octets().to_vec()),
             IpAddr::V6(address) => (Rtype::AAAA, address.octets().to_vec()),
         };
-        let record = Record { owner: &query.name, rtype, class: Class::IN, ttl_secs: 0, rdata: &rdata };
+        let record =
+            Record { owner: &query.name, rtype, class: Class::IN, ttl_secs: 0, rdata: &rdata };
         if builder.record(Section::Answer, &record).is_err() {
             break;
         }
@@ -274,7 +298,10 @@ mod tests {
         check("www.example", "127.0.0.1 www.example. A []");
         check("10.0.0.7 www.example AAAA", "10.0.0.7 www.example. AAAA []");
         check("www.example 192.0.2.1", "127.0.0.1 www.example. A [192.0.2.1]");
-        check("fd00::7 a.example HTTPS 192.0.2.1 2001:db8::1", "fd00::7 a.example. HTTPS [192.0.2.1, 2001:db8::1]");
+        check(
+            "fd00::7 a.example HTTPS 192.0.2.1 2001:db8::1",
+            "fd00::7 a.example. HTTPS [192.0.2.1, 2001:db8::1]",
+        );
         check("", "nothing");
         check("# www.example", "nothing");
         check("10.0.0.7", "a name is missing");

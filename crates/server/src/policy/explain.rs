@@ -42,18 +42,25 @@ impl Policy {
                 let verdict = self.answer(asked, answered, moment, scratch);
                 self.said_of_answer(&verdict, scratch)
             }
-            // What a zone waits for is not known here: the name decides, as where there is no answer.
-            (QuestionVerdict::Pass, None) if by == Decider::List => match self.without_answer(asked, moment, scratch) {
-                Some(verdict) => self.said_of_question(&verdict, scratch),
-                None => Outcome::passes(),
-            },
+            // What a zone waits for is not known here: the name decides, as where there is no
+            // answer.
+            (QuestionVerdict::Pass, None) if by == Decider::List => {
+                match self.without_answer(asked, moment, scratch) {
+                    Some(verdict) => self.said_of_question(&verdict, scratch),
+                    None => Outcome::passes(),
+                }
+            }
             (verdict, _) => self.said_of_question(&verdict, scratch),
         };
         (said, by)
     }
 
     /// A verdict on a question in words, with `scratch` as [`Policy::question`] left it.
-    pub(crate) fn said_of_question(&self, verdict: &QuestionVerdict<'_>, scratch: &Scratch) -> Outcome {
+    pub(crate) fn said_of_question(
+        &self,
+        verdict: &QuestionVerdict<'_>,
+        scratch: &Scratch,
+    ) -> Outcome {
         self.said(of_question(verdict), scratch)
     }
 
@@ -71,12 +78,16 @@ impl Policy {
     fn said(&self, (says, note): (&'static str, u16), scratch: &Scratch) -> Outcome {
         // A trigger that leads elsewhere, drops or truncates leaves no note in an answer.
         let note = if note == 0 { scratch.held.list() } else { note };
-        let note = usize::from(note).checked_sub(1).and_then(|at| self.notes.get(at)).filter(|_| says != "passes");
+        let note = usize::from(note)
+            .checked_sub(1)
+            .and_then(|at| self.notes.get(at))
+            .filter(|_| says != "passes");
         Outcome { says, why: note.map_or_else(String::new, |(_, text)| text.to_string()) }
     }
 
-    /// All that decides about a question, and about its answer where that is known: client, rules, and every line of
-    /// a list that names it or an alias in the answer. `outcome` is what became of it.
+    /// All that decides about a question, and about its answer where that is known: client, rules,
+    /// and every line of a list that names it or an alias in the answer. `outcome` is what became
+    /// of it.
     pub(crate) fn explain(
         &self,
         asked: &Asked<'_>,
@@ -87,10 +98,13 @@ impl Policy {
         let verdict = self.verdict(asked, answered, (moment, epoch), scratch);
         let decided = verdict.decided.and_then(|id| self.program.rule(id));
         // Safe search blocks nothing: a list has decided.
-        let decided = decided.filter(|rule| !matches!(rule.action, Action::SafeSearch) || outcome.says != "blocked");
+        let decided = decided
+            .filter(|rule| !matches!(rule.action, Action::SafeSearch) || outcome.says != "blocked");
         let why = match decided {
             // An alias, silence and truncation carry no reason to the client.
-            Some(rule) if outcome.why.is_empty() && outcome.says != "passes" => format!("rule {}", rule.name),
+            Some(rule) if outcome.why.is_empty() && outcome.says != "passes" => {
+                format!("rule {}", rule.name)
+            }
             _ => outcome.why.clone(),
         };
         let identity = self.clients.identify(asked.ip);
@@ -146,7 +160,8 @@ impl Policy {
         Some(found.countries.iter().copied().map(letters).collect())
     }
 
-    /// Every line of a list that is about the name or about an alias in its answer, in force for the client or not.
+    /// Every line of a list that is about the name or about an alias in its answer, in force for
+    /// the client or not.
     fn lines(
         &self,
         asked: &Asked<'_>,
@@ -171,12 +186,14 @@ impl Policy {
                 (name, line)
             }));
         }
-        // The first name that lists block counts; a name that they allow only where there is no such name.
+        // The first name that lists block counts; a name that they allow only where there is no
+        // such name.
         let blocks = |(_, line): &&(&NameBuf, Value)| decides(line) && line["effect"] == "block";
         let blocked = behind.iter().find(blocks).map(|(name, _)| *name);
         lines.extend(behind.into_iter().map(|(name, mut line)| {
             let counts = !is_named && blocked.is_none_or(|blocked| blocked == name);
-            (line["decides"], line["alias"]) = ((counts && decides(&line)).into(), name.to_string().into());
+            (line["decides"], line["alias"]) =
+                ((counts && decides(&line)).into(), name.to_string().into());
             line
         }));
         lines.into_iter().chain(self.triggers(lists, asked, answered)).collect()
@@ -197,7 +214,9 @@ impl Policy {
         let decides = |one: &list::Match<'_>| {
             decision.as_ref().is_some_and(|found| {
                 found.decision() != Decision::None
-                    && found.all_deciding().any(|other| (other.list, other.line) == (one.list, one.line))
+                    && found
+                        .all_deciding()
+                        .any(|other| (other.list, other.line) == (one.list, one.line))
             })
         };
         let lines = all.matches().map(|one| {
@@ -213,15 +232,23 @@ impl Policy {
         lines.collect()
     }
 
-    /// The triggers of policy zones that fire for the question and its answer, in force for the client or not: of each
-    /// zone those of the name that comes first in the chain.
-    fn triggers<'p>(&'p self, lists: &'p Lists, asked: &Asked<'_>, answered: Option<&KnownAnswer<'_>>) -> Vec<Value> {
-        let in_force = self.zones_for(asked.profile).map(|(_, in_force)| in_force).unwrap_or_default();
+    /// The triggers of policy zones that fire for the question and its answer, in force for the
+    /// client or not: of each zone those of the name that comes first in the chain.
+    fn triggers<'p>(
+        &'p self,
+        lists: &'p Lists,
+        asked: &Asked<'_>,
+        answered: Option<&KnownAnswer<'_>>,
+    ) -> Vec<Value> {
+        let in_force =
+            self.zones_for(asked.profile).map(|(_, in_force)| in_force).unwrap_or_default();
         let mut read = names::Found::default();
         if let Some(answered) = answered {
             read.read(answered.message, answered.translation);
         }
-        let fired = |zones: ZoneSet| self.all_fired(zones, asked, answered.map(|answered| (answered, &read)));
+        let fired = |zones: ZoneSet| {
+            self.all_fired(zones, asked, answered.map(|answered| (answered, &read)))
+        };
         let best = fired(in_force).into_iter().min_by_key(|found| (found.zone, found.kind));
         let decides = best.map(|found| (found.zone, found.line));
         let mut shown = Vec::new();
@@ -243,19 +270,28 @@ impl Policy {
     }
 
     /// The lists that a name is on, in force for anybody or not.
-    pub(crate) fn on_lists(&self, qname: &[u8], qtype: Rtype, scratch: &mut list::Scratch) -> Vec<rule::ListId> {
+    pub(crate) fn on_lists(
+        &self,
+        qname: &[u8],
+        qtype: Rtype,
+        scratch: &mut list::Scratch,
+    ) -> Vec<rule::ListId> {
         let Some(lists) = &self.lists else { return Vec::new() };
         let question = list::Question { qname, qtype, asker: list::Asker::default() };
         let found = lists.lookup(question, &list::ListSet::ALL, scratch);
         let naming = found.matches().filter(names_it);
-        naming.filter_map(|one| self.place_of(one.list)).map(|place| rule::ListId(place as u16)).collect()
+        naming
+            .filter_map(|one| self.place_of(one.list))
+            .map(|place| rule::ListId(place as u16))
+            .collect()
     }
 
-    /// Whether somebody behind one of these addresses goes by this name: a client of the configuration, or a device whose
-    /// name was learned.
+    /// Whether somebody behind one of these addresses goes by this name: a client of the
+    /// configuration, or a device whose name was learned.
     pub(crate) fn goes_by(&self, ip: std::net::IpAddr, name: &str) -> bool {
         let identity = self.clients.identify(ip);
-        identity.client.as_deref() == Some(name) || identity.name.is_some_and(|known| known.eq_ignore_ascii_case(name))
+        identity.client.as_deref() == Some(name)
+            || identity.name.is_some_and(|known| known.eq_ignore_ascii_case(name))
     }
 
     /// The name of a profile's client for a count by clients.

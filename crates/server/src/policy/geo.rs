@@ -13,7 +13,8 @@ use crate::config::policy::PolicyConfig;
 use crate::file_watch::FileFingerprint;
 use crate::lists::disk;
 
-/// A database that was read. Reading one of countries takes some tenths of a second: no worker does it.
+/// A database that was read. Reading one of countries takes some tenths of a second: no worker does
+/// it.
 pub(crate) struct GeoDatabase {
     path: PathBuf,
     /// The file when it was read.
@@ -40,8 +41,8 @@ impl GeoDatabase {
     /// The one that a configuration names; none where it names none, or where nothing is filtered.
     ///
     /// # Errors
-    /// The file cannot be read, or is no database of countries. Without it rules on countries would hold for nothing,
-    /// and those on all other countries for everything: so there is no going on.
+    /// The file cannot be read, or is no database of countries. Without it rules on countries would
+    /// hold for nothing, and those on all other countries for everything: so there is no going on.
     pub(crate) fn of(config: &PolicyConfig) -> Result<Option<Arc<Self>>, GeoFault> {
         config.geo_file().map(|path| Self::read(path).map(Arc::new)).transpose()
     }
@@ -51,14 +52,21 @@ impl GeoDatabase {
     /// # Errors
     /// As [`Self::of`].
     pub(crate) fn read(path: &Path) -> Result<Self, GeoFault> {
-        let fault = |why: &dyn fmt::Display| GeoFault { path: path.to_owned(), why: why.to_string() };
+        let fault =
+            |why: &dyn fmt::Display| GeoFault { path: path.to_owned(), why: why.to_string() };
         // Before it is read: what is written while it is read makes another one.
         let fingerprint = FileFingerprint::of(path);
         let octets = disk::read(path, MAX_OCTETS).map_err(|error| fault(&error))?;
         let octets = octets.ok_or_else(|| fault(&io::Error::from(io::ErrorKind::NotFound)))?;
         let countries = Countries::read(&octets).map_err(|error| fault(&error))?;
         let About { database_type, nodes, countries: number, .. } = countries.about();
-        tracing::info!(of = database_type, nodes, countries = number, "the geo database {} is read", path.display());
+        tracing::info!(
+            of = database_type,
+            nodes,
+            countries = number,
+            "the geo database {} is read",
+            path.display()
+        );
         Ok(Self { path: path.to_owned(), fingerprint, countries })
     }
 

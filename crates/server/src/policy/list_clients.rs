@@ -1,7 +1,8 @@
-//! What lists may ask of clients: `$client` by address or by the name of a `[[client]]`, `$ctag` by the name of a group.
+//! What lists may ask of clients: `$client` by address or by the name of a `[[client]]`, `$ctag` by
+//! the name of a group.
 //!
-//! Their names and tags are the operator's. What a list says of others is about nobody here, so however many it makes
-//! up, profiles do not become more.
+//! Their names and tags are the operator's. What a list says of others is about nobody here, so
+//! however many it makes up, profiles do not become more.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -25,16 +26,22 @@ pub(super) fn tests(config: &PolicyConfig, lists: &Lists) -> Vec<ClientTest> {
     for modifiers in lists.modifiers() {
         for subject in &modifiers.clients {
             match subject.inner() {
-                Asked::Network(network) if networks.insert(*network) => tests.push(ClientTest::Within(*network)),
+                Asked::Network(network) if networks.insert(*network) => {
+                    tests.push(ClientTest::Within(*network))
+                }
                 Asked::Network(_) => {}
                 Asked::Name(name) => {
-                    let known = clients.get(&lower(name)).filter(|_| is_new(&mut named, ("client", lower(name))));
+                    let known = clients
+                        .get(&lower(name))
+                        .filter(|_| is_new(&mut named, ("client", lower(name))));
                     tests.extend(known.into_iter().flatten().cloned().map(ClientTest::Is));
                 }
             }
         }
         for tag in &modifiers.tags {
-            let known = groups.get(&lower(tag.inner())).filter(|_| is_new(&mut named, ("group", lower(tag.inner()))));
+            let known = groups
+                .get(&lower(tag.inner()))
+                .filter(|_| is_new(&mut named, ("group", lower(tag.inner()))));
             tests.extend(known.into_iter().flatten().cloned().map(ClientTest::Group));
         }
     }
@@ -67,7 +74,8 @@ pub(super) struct Known {
 /// Those of all profiles, in their order; none where no list asks about any.
 pub(super) fn known(lists: Option<&Lists>, clients: &Clients) -> Vec<Known> {
     let asks = |modifiers: &Modifiers| {
-        let by_name = |subject: &_| matches!(avocet_policy::list::Subject::inner(subject), Asked::Name(_));
+        let by_name =
+            |subject: &_| matches!(avocet_policy::list::Subject::inner(subject), Asked::Name(_));
         !modifiers.tags.is_empty() || modifiers.clients.iter().any(by_name)
     };
     if !lists.is_some_and(|lists| lists.modifiers().iter().any(asks)) {

@@ -16,8 +16,9 @@ use crate::config::policy::{ListConfig, ListKind, ListSource, PolicyConfig};
 use crate::config::recurse::Mode;
 use crate::lists::disk::PIECE;
 
-/// All lists of a configuration, compiled. The numbers in the image are places in [`Making::lists`], whatever the
-/// configuration has become since: they are read by the lists' names.
+/// All lists of a configuration, compiled. The numbers in the image are places in
+/// [`Making::lists`], whatever the configuration has become since: they are read by the lists'
+/// names.
 pub(crate) struct Lists {
     image: Image<Vec<u8>>,
     making: Making,
@@ -74,7 +75,11 @@ impl Lists {
     ///
     /// # Errors
     /// It is none, or damaged.
-    pub(crate) fn open(octets: Vec<u8>, zones: NumberedZones, making: Making) -> Result<Self, ImageError> {
+    pub(crate) fn open(
+        octets: Vec<u8>,
+        zones: NumberedZones,
+        making: Making,
+    ) -> Result<Self, ImageError> {
         let image = Image::open(octets)?;
         let (zone_lists, zones) = zones.into_iter().unzip();
         // The compiler takes no more of them than there may be.
@@ -108,13 +113,19 @@ impl Lists {
     }
 }
 
-/// What the triggers of a policy zone are, as it is shown: how many of each kind there are, and how many of them
-/// cannot fire, as a server that only forwards knows no name servers.
+/// What the triggers of a policy zone are, as it is shown: how many of each kind there are, and how
+/// many of them cannot fire, as a server that only forwards knows no name servers.
 pub(crate) fn shown_triggers(triggers: Option<[u64; 5]>, mode: Mode) -> Value {
     let Some(triggers) = triggers else { return Value::Null };
-    let counts = TriggerKind::ALL.iter().zip(triggers).map(|(kind, count)| (kind.name().to_owned(), count.into()));
-    let idle = |(kind, _): &(&TriggerKind, u64)| matches!(kind, TriggerKind::NsName | TriggerKind::NsAddress);
-    let of_servers: u64 = TriggerKind::ALL.iter().zip(triggers).filter(idle).map(|(_, count)| count).sum();
+    let counts = TriggerKind::ALL
+        .iter()
+        .zip(triggers)
+        .map(|(kind, count)| (kind.name().to_owned(), count.into()));
+    let idle = |(kind, _): &(&TriggerKind, u64)| {
+        matches!(kind, TriggerKind::NsName | TriggerKind::NsAddress)
+    };
+    let of_servers: u64 =
+        TriggerKind::ALL.iter().zip(triggers).filter(idle).map(|(_, count)| count).sum();
     let idle = if mode == Mode::Forward { of_servers } else { 0 };
     let mut shown: Map<String, Value> = counts.collect();
     shown.insert("cannot-fire".to_owned(), idle.into());
@@ -174,16 +185,20 @@ pub(crate) struct Compilation {
     pub(crate) reports: Vec<io::Result<Option<Report>>>,
 }
 
-/// Compiles the texts of all lists; `open` gives that of each, or none where there is none yet. Files of this machine
-/// are read first: what all lists share is limited, and fetched ones must not use it up.
+/// Compiles the texts of all lists; `open` gives that of each, or none where there is none yet.
+/// Files of this machine are read first: what all lists share is limited, and fetched ones must not
+/// use it up.
 pub(crate) fn compile<R: Read>(
     config: &PolicyConfig,
     secret: [u8; 32],
     mut open: impl FnMut(&ListConfig) -> io::Result<Option<R>>,
 ) -> Compilation {
     let mut compiler = Compiler::new(secret);
-    let mut reports: Vec<io::Result<Option<Report>>> = config.lists.iter().map(|_| Ok(None)).collect();
-    let by_origin = |wanted: Origin| config.lists.iter().enumerate().filter(move |(_, list)| origin(list) == wanted);
+    let mut reports: Vec<io::Result<Option<Report>>> =
+        config.lists.iter().map(|_| Ok(None)).collect();
+    let by_origin = |wanted: Origin| {
+        config.lists.iter().enumerate().filter(move |(_, list)| origin(list) == wanted)
+    };
     for (place, list) in by_origin(Origin::Own).chain(by_origin(Origin::Fetched)) {
         reports[place] = match open(list) {
             Ok(Some(text)) => read(&mut compiler, (place, list), text).map(Some),
@@ -225,7 +240,11 @@ pub(crate) fn examine(list: &ListConfig, text: impl Read) -> io::Result<Report> 
     read(&mut Compiler::new([0; 32]), (0, list), text)
 }
 
-fn read(compiler: &mut Compiler, (place, list): (usize, &ListConfig), mut text: impl Read) -> io::Result<Report> {
+fn read(
+    compiler: &mut Compiler,
+    (place, list): (usize, &ListConfig),
+    mut text: impl Read,
+) -> io::Result<Report> {
     let number = ListId::at(place).ok_or_else(|| io::Error::other("there are too many lists"))?;
     let mut reader = compiler.list(Source {
         list: number,
@@ -271,7 +290,8 @@ pub(crate) fn from_texts<R: Read>(
     let Compilation { octets, zones, reports } = compile(config, secret, open);
     let mut lists = Vec::new();
     for (list, report) in config.lists.iter().zip(reports) {
-        let report = report.map_err(|error| format!("cannot read the list {:?}: {error}", list.name))?;
+        let report =
+            report.map_err(|error| format!("cannot read the list {:?}: {error}", list.name))?;
         lists.push(Compiled::of(list, report.as_ref(), None));
     }
     let making = Making { at_secs: 0, millis: 0, lists };

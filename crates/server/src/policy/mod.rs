@@ -1,12 +1,13 @@
-//! The policy in force: lists, rules and clients put together, and what they say of a question and of its answer.
+//! The policy in force: lists, rules and clients put together, and what they say of a question and
+//! of its answer.
 //!
 //! ```text
 //! address -> profile -> packet cache         on each query
 //!                    -> question()           rules, then lists; where the packet cache has no answer
 //!                    -> answer()             rules and lists on what was found, before it is kept for the profile
 //! ```
-//! A [`Policy`] is part of a [`Snapshot`](crate::snapshot::Snapshot) and never changes. Nothing here resolves, writes an
-//! answer or keeps one: that is for [`query`](crate::query).
+//! A [`Policy`] is part of a [`Snapshot`](crate::snapshot::Snapshot) and never changes. Nothing
+//! here resolves, writes an answer or keeps one: that is for [`query`](crate::query).
 
 mod build;
 pub(crate) mod command;
@@ -120,7 +121,8 @@ pub(crate) struct Scratch {
     /// The same for lists that rules ask for by name, in force or not.
     named_lists: list::Scratch,
     found: names::Found,
-    /// The rules that hold for the question, and for its answer where that was asked about, and do not decide.
+    /// The rules that hold for the question, and for its answer where that was asked about, and do
+    /// not decide.
     noted: Vec<RuleId>,
     /// Those of them that hold for the answer only.
     noted_later: Vec<RuleId>,
@@ -151,7 +153,8 @@ impl Scratch {
 }
 
 impl Policy {
-    /// The client's profile: all with the same one get the same answers. No allocation, a few nanoseconds.
+    /// The client's profile: all with the same one get the same answers. No allocation, a few
+    /// nanoseconds.
     #[inline]
     pub(crate) fn profile(&self, ip: IpAddr, transport: Transport) -> u16 {
         let Profile(profile) = self.clients.profile(ip, self.origins[transport as usize]);
@@ -180,8 +183,8 @@ impl Policy {
         self.counted.count_note(&self.counts, worker, note);
     }
 
-    /// Counts what held for what was asked last: the list that spoke without an answer of its own, and the rules; `note`
-    /// is that of the answer which is counted by it.
+    /// Counts what held for what was asked last: the list that spoke without an answer of its own,
+    /// and the rules; `note` is that of the answer which is counted by it.
     pub(crate) fn count_held(&self, worker: usize, scratch: &mut Scratch, note: u16) {
         if let Some(list) = scratch.held.take_list() {
             self.counted.count_note(&self.counts, worker, list);
@@ -194,7 +197,9 @@ impl Policy {
     /// Each rule with how often it held.
     pub(crate) fn rule_counts(&self) -> impl Iterator<Item = (&Rule, u64)> {
         let rules = self.program.rules().iter();
-        (0..).zip(rules).map(|(place, rule)| (rule, self.counted.of_rule(&self.counts, RuleId(place))))
+        (0..)
+            .zip(rules)
+            .map(|(place, rule)| (rule, self.counted.of_rule(&self.counts, RuleId(place))))
     }
 
     /// How often answers were given for a list, by its place in the configuration.
@@ -202,7 +207,8 @@ impl Policy {
         self.counted.of_list(&self.counts, place)
     }
 
-    /// How often look-ups in lists were cut short, as they asked for more work than a question may cost.
+    /// How often look-ups in lists were cut short, as they asked for more work than a question may
+    /// cost.
     pub(crate) fn cut_short_count(&self) -> u64 {
         self.counts.cut_short()
     }

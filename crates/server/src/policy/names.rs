@@ -10,7 +10,8 @@ use avocet_wire::{MessageView, NameBuf, Rtype};
 use super::{Asked, GeoDatabase};
 use crate::query::local::Alias;
 
-/// Most addresses, and most names, of one answer that are looked at. Who asks for an answer with more gets none of it.
+/// Most addresses, and most names, of one answer that are looked at. Who asks for an answer with
+/// more gets none of it.
 const MAX_FOUND: usize = 512;
 /// Most aliases of one answer that are followed: more than resolution does.
 const MAX_CHAIN: usize = 16;
@@ -21,14 +22,15 @@ const IPV6_HINT: u16 = 6;
 /// Memory for what an answer leads to.
 #[derive(Default)]
 pub(crate) struct Found {
-    /// Of A and AAAA records and of the hints of SVCB and HTTPS records; behind them the IPv4 addresses that IPv6
-    /// addresses hold or, made for a translator, stand for.
+    /// Of A and AAAA records and of the hints of SVCB and HTTPS records; behind them the IPv4
+    /// addresses that IPv6 addresses hold or, made for a translator, stand for.
     pub(crate) addresses: Vec<IpAddr>,
     /// Targets of CNAME, DNAME, SVCB and HTTPS records, folded.
     pub(crate) names: Vec<NameBuf>,
     /// The places in `names` of those of SVCB and HTTPS records.
     services: Vec<u16>,
-    /// For each of the names whether a rule would let it pass if it was asked for; empty where none does.
+    /// For each of the names whether a rule would let it pass if it was asked for; empty where none
+    /// does.
     pub(super) freed: Vec<bool>,
     /// Of the addresses, each once.
     pub(crate) countries: Vec<Country>,
@@ -37,7 +39,8 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Reads the answer section of a message. `translation` is how addresses in it may be translated.
+    /// Reads the answer section of a message. `translation` is how addresses in it may be
+    /// translated.
     pub(crate) fn read(&mut self, message: &[u8], translation: Option<&Dns64>) {
         self.addresses.clear();
         self.names.clear();
@@ -48,7 +51,8 @@ impl Found {
         self.read_records(message);
         for place in 0..self.addresses.len() {
             if let IpAddr::V6(address) = self.addresses[place] {
-                let stands_for = translation.and_then(|translation| translation.translated(address));
+                let stands_for =
+                    translation.and_then(|translation| translation.translated(address));
                 self.addresses.extend(stands_for.or_else(|| embedded(address)).map(IpAddr::V4));
             }
         }
@@ -57,7 +61,11 @@ impl Found {
     /// The names that lists, and conditions on them, look at.
     pub(super) fn judged(&self) -> impl Iterator<Item = &NameBuf> {
         let is_freed = |place: usize| self.freed.get(place).is_some_and(|freed| *freed);
-        self.names.iter().enumerate().filter(move |(place, _)| !is_freed(*place)).map(|(_, name)| name)
+        self.names
+            .iter()
+            .enumerate()
+            .filter(move |(place, _)| !is_freed(*place))
+            .map(|(_, name)| name)
     }
 
     /// The targets of SVCB and HTTPS records.
@@ -65,7 +73,8 @@ impl Found {
         self.services.iter().filter_map(|place| self.names.get(usize::from(*place)))
     }
 
-    /// The addresses that clients reach. One that was made for a translator is only its way to an IPv4 address.
+    /// The addresses that clients reach. One that was made for a translator is only its way to an
+    /// IPv4 address.
     pub(super) fn reached(&self, translation: Option<&Dns64>) -> impl Iterator<Item = IpAddr> {
         self.addresses.iter().copied().filter(move |address| match (address, translation) {
             (IpAddr::V6(address), Some(translation)) => translation.translated(*address).is_none(),
@@ -75,7 +84,10 @@ impl Found {
 
     fn read_records(&mut self, message: &[u8]) {
         let Ok(records) = MessageView::new(message).and_then(|view| view.records()) else { return };
-        for record in records.map_while(Result::ok).take_while(|record| record.section == RecordSection::Answer) {
+        for record in records
+            .map_while(Result::ok)
+            .take_while(|record| record.section == RecordSection::Answer)
+        {
             let rdata = record.rdata();
             match record.rtype {
                 Rtype::A => self.address(<[u8; 4]>::try_from(rdata).map(IpAddr::from).ok()),
@@ -90,12 +102,15 @@ impl Found {
         }
     }
 
-    /// Looks up the countries of the addresses. One that was made for a translator has that of the address it stands for.
+    /// Looks up the countries of the addresses. One that was made for a translator has that of the
+    /// address it stands for.
     pub(crate) fn locate(&mut self, database: &GeoDatabase, translation: Option<&Dns64>) {
         self.countries.clear();
         for address in &self.addresses {
             let v4 = match (address, translation) {
-                (IpAddr::V6(address), Some(translation)) => translation.translated(*address).map(IpAddr::V4),
+                (IpAddr::V6(address), Some(translation)) => {
+                    translation.translated(*address).map(IpAddr::V4)
+                }
                 _ => None,
             };
             let country = database.country(v4.unwrap_or(*address));
@@ -129,11 +144,20 @@ impl Found {
         self.services.extend((place..self.names.len()).map(|place| place as u16));
         let mut parameters = &target[len..];
         while let Some((head, rest)) = parameters.split_first_chunk::<4>() {
-            let (key, len) = (u16::from_be_bytes([head[0], head[1]]), u16::from_be_bytes([head[2], head[3]]));
+            let (key, len) =
+                (u16::from_be_bytes([head[0], head[1]]), u16::from_be_bytes([head[2], head[3]]));
             let Some(value) = rest.get(..usize::from(len)) else { return };
             match key {
-                IPV4_HINT => value.as_chunks::<4>().0.iter().for_each(|hint| self.address(Some(IpAddr::from(*hint)))),
-                IPV6_HINT => value.as_chunks::<16>().0.iter().for_each(|hint| self.address(Some(IpAddr::from(*hint)))),
+                IPV4_HINT => value
+                    .as_chunks::<4>()
+                    .0
+                    .iter()
+                    .for_each(|hint| self.address(Some(IpAddr::from(*hint)))),
+                IPV6_HINT => value
+                    .as_chunks::<16>()
+                    .0
+                    .iter()
+                    .for_each(|hint| self.address(Some(IpAddr::from(*hint)))),
                 _ => {}
             }
             parameters = &rest[usize::from(len)..];
@@ -141,15 +165,22 @@ impl Found {
     }
 }
 
-/// The aliases from the qname to where an answer ends, folded; none where an alias itself is asked for.
+/// The aliases from the qname to where an answer ends, folded; none where an alias itself is asked
+/// for.
 pub(super) fn chain(message: &[u8], asked: &Asked<'_>) -> Vec<Alias> {
     let mut chain: Vec<Alias> = Vec::new();
     if matches!(asked.qtype, Rtype::CNAME | Rtype::ANY) {
         return chain;
     }
-    let Ok(records) = MessageView::new(message).and_then(|view| view.records()) else { return chain };
-    for record in records.map_while(Result::ok).take_while(|record| record.section == RecordSection::Answer) {
-        let (Ok(owner), Ok(target)) = (record.owner(), NameBuf::read(message, record.ttl_offset() + 6)) else {
+    let Ok(records) = MessageView::new(message).and_then(|view| view.records()) else {
+        return chain;
+    };
+    for record in
+        records.map_while(Result::ok).take_while(|record| record.section == RecordSection::Answer)
+    {
+        let (Ok(owner), Ok(target)) =
+            (record.owner(), NameBuf::read(message, record.ttl_offset() + 6))
+        else {
             continue;
         };
         let (owner, ttl_secs) = (owner.folded(), record.ttl_secs());
@@ -174,7 +205,8 @@ mod tests {
         let mut builder = Builder::new(&mut out, 512, 0, QR).unwrap();
         let owner: &[u8] = b"\x01a\x07example\x00";
         builder.question(owner, Rtype::HTTPS, Class::IN).unwrap();
-        let service: &[u8] = b"\x00\x01\x03CDN\x04test\x00\x00\x04\x00\x08\xc0\x00\x02\x01\x0a\x00\x00\x01";
+        let service: &[u8] =
+            b"\x00\x01\x03CDN\x04test\x00\x00\x04\x00\x08\xc0\x00\x02\x01\x0a\x00\x00\x01";
         let sets: [(Rtype, &[u8]); 4] = [
             (Rtype::CNAME, b"\x01b\x07example\x00"),
             (Rtype::A, &[192, 0, 2, 9]),

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use avocet_policy::list::{self, Decision, ListId, ListSet, Rewrite};
 use avocet_policy::rpz::{self, Found};
 use avocet_policy::rule::{
-    self, Action, Admission, Answer, BlockForm, Hours, ListLookup, NoLists, Over, Rule, RuleId, Target, Verdict,
-    rebinds, safe_name,
+    self, Action, Admission, Answer, BlockForm, Hours, ListLookup, NoLists, Over, Rule, RuleId,
+    Target, Verdict, rebinds, safe_name,
 };
 use avocet_resolver::NameServers;
 use avocet_wire::{Class, NameBuf, Rcode};
@@ -27,7 +27,8 @@ pub(super) const FIRST_LIST_NOTE: usize = 3;
 /// The note of the first kind of triggers of the first policy zone.
 pub(super) const FIRST_ZONE_NOTE: usize = FIRST_LIST_NOTE + list::MAX_LISTS;
 /// The note of the first rule.
-pub(super) const FIRST_RULE_NOTE: usize = FIRST_ZONE_NOTE + rpz::MAX_ZONES * rpz::TriggerKind::ALL.len();
+pub(super) const FIRST_RULE_NOTE: usize =
+    FIRST_ZONE_NOTE + rpz::MAX_ZONES * rpz::TriggerKind::ALL.len();
 /// Nanoseconds of a millisecond.
 const MILLI: u64 = 1_000_000;
 
@@ -44,17 +45,19 @@ pub(crate) struct Made<'p> {
     pub(crate) validity: Validity,
     /// What to count.
     pub(crate) stage: Stage,
-    /// Aliases of the true answer that lead to the name which it is about; none where that is the qname.
+    /// Aliases of the true answer that lead to the name which it is about; none where that is the
+    /// qname.
     pub(crate) behind: Vec<Alias>,
 }
 
 /// How long a verdict holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Validity {
-    /// Seconds until the policy may say something else: a schedule, a pause or a grant begins or ends. No client may keep
-    /// an answer for longer.
+    /// Seconds until the policy may say something else: a schedule, a pause or a grant begins or
+    /// ends. No client may keep an answer for longer.
     pub(crate) secs: u32,
-    /// Whether the answer is for this query alone: a rate limit or a log-only rule wants to see each.
+    /// Whether the answer is for this query alone: a rate limit or a log-only rule wants to see
+    /// each.
     pub(crate) per_query: bool,
 }
 
@@ -151,8 +154,8 @@ impl Scratch {
 }
 
 impl Policy {
-    /// What becomes of a question, who says so, and for how long. Takes a token of each rate limit that holds for it, but
-    /// for [`Scratch::for_looking`]. `epoch` is that of the snapshot.
+    /// What becomes of a question, who says so, and for how long. Takes a token of each rate limit
+    /// that holds for it, but for [`Scratch::for_looking`]. `epoch` is that of the snapshot.
     pub(crate) fn question(
         &self,
         asked: &Asked<'_>,
@@ -203,11 +206,16 @@ impl Policy {
             }
             verdict = self.decide_answer(asked, &before, moment, scratch);
         }
-        scratch.held.note(&scratch.noted_later, verdict.decided.filter(|_| verdict.decided != before.decided));
+        scratch.held.note(
+            &scratch.noted_later,
+            verdict.decided.filter(|_| verdict.decided != before.decided),
+        );
         verdict.valid_until = verdict.valid_until.min(until);
         let validity = Validity::of(&verdict, moment);
-        // Also where the rule has decided on the question: it may have begun to hold while the query waited.
-        let by_rule = verdict.decided.map(|id| self.by_rule_or_lists(id, asked, validity, scratch).0);
+        // Also where the rule has decided on the question: it may have begun to hold while the
+        // query waited.
+        let by_rule =
+            verdict.decided.map(|id| self.by_rule_or_lists(id, asked, validity, scratch).0);
         if let Some(in_place) = by_rule.and_then(QuestionVerdict::in_place_of_an_answer) {
             return in_place;
         }
@@ -233,14 +241,17 @@ impl Policy {
         }
         let rebound = self.rebinding.as_ref().filter(|_| !answered.has_own_servers);
         let mut reached = scratch.found.reached(answered.translation);
-        if rebound.is_some_and(|exceptions| rebinds(asked.qname, &mut reached, exceptions).is_some()) {
+        if rebound
+            .is_some_and(|exceptions| rebinds(asked.qname, &mut reached, exceptions).is_some())
+        {
             let made = self.blocked((self.block_form(), None), (REBINDING_NOTE, validity));
             return AnswerVerdict::Answer(Made { form: Form::Nodata, ..made });
         }
         pass
     }
 
-    /// What becomes of a question to which there is no answer, where a policy zone has waited for one.
+    /// What becomes of a question to which there is no answer, where a policy zone has waited for
+    /// one.
     pub(crate) fn without_answer(
         &self,
         asked: &Asked<'_>,
@@ -251,7 +262,10 @@ impl Policy {
         scratch.renew(self, epoch, moment.wall_secs);
         let verdict = self.decide(asked, moment, scratch);
         scratch.held.clear();
-        if verdict.decided.is_some() || verdict.lifted.is_some() || self.is_allowed(asked, &mut scratch.lists) {
+        if verdict.decided.is_some()
+            || verdict.lifted.is_some()
+            || self.is_allowed(asked, &mut scratch.lists)
+        {
             return None;
         }
         Some(self.by_zone(fired, asked, (Validity::of(&verdict, moment), &mut scratch.held)))
@@ -260,33 +274,52 @@ impl Policy {
     /// Could what was not looked at in an answer change this verdict on it?
     fn reads_all_of(&self, asked: &Asked<'_>, verdict: &Verdict) -> bool {
         let is_filtered = self.rebinding.is_some() || self.lists_for(asked).is_some();
-        verdict.lifted.is_none() && (self.program.reads_answers() || (verdict.decided.is_none() && is_filtered))
+        verdict.lifted.is_none()
+            && (self.program.reads_answers() || (verdict.decided.is_none() && is_filtered))
     }
 
     /// What the rules say of a question. All that hold and do not decide are in `scratch.noted`.
-    pub(super) fn decide(&self, asked: &Asked<'_>, moment: Moment, scratch: &mut Scratch) -> Verdict {
+    pub(super) fn decide(
+        &self,
+        asked: &Asked<'_>,
+        moment: Moment,
+        scratch: &mut Scratch,
+    ) -> Verdict {
         let Scratch { hours, named_lists, noted, .. } = scratch;
         self.decide_in(asked, moment, Rooms { hours, named_lists, noted })
     }
 
-    fn decide_in(&self, asked: &Asked<'_>, moment: Moment, Rooms { hours, named_lists, noted }: Rooms<'_>) -> Verdict {
+    fn decide_in(
+        &self,
+        asked: &Asked<'_>,
+        moment: Moment,
+        Rooms { hours, named_lists, noted }: Rooms<'_>,
+    ) -> Verdict {
         let question = to_rules(asked, moment);
         match self.lists.as_ref().filter(|_| self.asks_for_lists) {
             None => self.decide_with((&question, None), hours, &NoLists, noted),
             Some(lists) => {
-                let found = lists.lookup(self.to_lists(asked, asked.qname), &ListSet::ALL, named_lists);
+                let found =
+                    lists.lookup(self.to_lists(asked, asked.qname), &ListSet::ALL, named_lists);
                 let on_list = |wanted: rule::ListId| {
                     found.matches().any(|one| self.is_on(&one, wanted))
-                        || self.zones_naming(asked.qname).any(|place| place == usize::from(wanted.0))
+                        || self
+                            .zones_naming(asked.qname)
+                            .any(|place| place == usize::from(wanted.0))
                 };
                 self.decide_with((&question, None), hours, &on_list, noted)
             }
         }
     }
 
-    /// Finds the names in an answer that a rule would let pass if they were asked for: an answer is not blocked because
-    /// it leads there. Returns until when that is so, in Unix seconds.
-    pub(super) fn free_names(&self, asked: &Asked<'_>, moment: Moment, scratch: &mut Scratch) -> u64 {
+    /// Finds the names in an answer that a rule would let pass if they were asked for: an answer is
+    /// not blocked because it leads there. Returns until when that is so, in Unix seconds.
+    pub(super) fn free_names(
+        &self,
+        asked: &Asked<'_>,
+        moment: Moment,
+        scratch: &mut Scratch,
+    ) -> u64 {
         let Scratch { found, hours, named_lists, .. } = scratch;
         found.freed.clear();
         let mut until = u64::MAX;
@@ -295,7 +328,11 @@ impl Policy {
         }
         for name in &found.names {
             let asked = Asked { qname: name.wire(), ..*asked };
-            let verdict = self.decide_in(&asked, moment, Rooms { hours, named_lists, noted: &mut Vec::new() });
+            let verdict = self.decide_in(
+                &asked,
+                moment,
+                Rooms { hours, named_lists, noted: &mut Vec::new() },
+            );
             let rule = verdict.decided.and_then(|id| self.program.rule(id));
             found.freed.push(rule.is_some_and(|rule| matches!(rule.action, Action::Allow)));
             until = until.min(verdict.valid_until);
@@ -303,8 +340,8 @@ impl Policy {
         until
     }
 
-    /// Asks the rules about a question, or about its answer after the verdict on the question. `noted` gets all that
-    /// hold and do not decide.
+    /// Asks the rules about a question, or about its answer after the verdict on the question.
+    /// `noted` gets all that hold and do not decide.
     fn decide_with(
         &self,
         (question, after): (&rule::Question<'_>, Option<(&Answer<'_>, &Verdict)>),
@@ -318,15 +355,20 @@ impl Policy {
         };
         if verdict.overflowed {
             // Of an answer those that held for the question are noted already.
-            let mut all =
-                self.program.all_noted(question, (after.map(|(answer, _)| answer), verdict.decided), hours, lists);
-            all.extend(
-                noted.iter().filter(|id| after.is_some() && verdict.decided.is_none_or(|decided| **id < decided)),
+            let mut all = self.program.all_noted(
+                question,
+                (after.map(|(answer, _)| answer), verdict.decided),
+                hours,
+                lists,
             );
+            all.extend(noted.iter().filter(|id| {
+                after.is_some() && verdict.decided.is_none_or(|decided| **id < decided)
+            }));
             all.sort_unstable();
             all.dedup();
             *noted = all;
-            verdict.per_query = noted.iter().filter_map(|id| self.program.rule(*id)).any(Rule::is_per_query);
+            verdict.per_query =
+                noted.iter().filter_map(|id| self.program.rule(*id)).any(Rule::is_per_query);
         } else {
             noted.clear();
             noted.extend_from_slice(verdict.noted());
@@ -345,13 +387,18 @@ impl Policy {
         let Scratch { found, hours, named_lists, noted, noted_later, .. } = scratch;
         let names: Vec<&[u8]> = found.names.iter().map(NameBuf::wire).collect();
         let judged: Vec<&[u8]> = found.judged().map(NameBuf::wire).collect();
-        let answer =
-            Answer { addresses: &found.addresses, names: &names, judged: &judged, countries: &found.countries };
+        let answer = Answer {
+            addresses: &found.addresses,
+            names: &names,
+            judged: &judged,
+            countries: &found.countries,
+        };
         let mut on = [ListSet::EMPTY; 2];
         if self.asks_for_lists
             && let Some(lists) = &self.lists
         {
-            for (place, name) in [asked.qname].into_iter().chain(judged.iter().copied()).enumerate() {
+            for (place, name) in [asked.qname].into_iter().chain(judged.iter().copied()).enumerate()
+            {
                 let question = self.to_lists(asked, name);
                 let found = match place {
                     0 => lists.lookup(question, &ListSet::ALL, named_lists),
@@ -364,7 +411,8 @@ impl Policy {
             }
         }
         noted_later.clone_from(noted);
-        let verdict = self.decide_with((&question, Some((&answer, before))), hours, &Naming { on }, noted);
+        let verdict =
+            self.decide_with((&question, Some((&answer, before))), hours, &Naming { on }, noted);
         // From here on they are those that did not hold before.
         let of_question = noted_later.len();
         for id in noted.iter() {
@@ -376,7 +424,13 @@ impl Policy {
         verdict
     }
 
-    fn over_limit(&self, id: RuleId, asked: &Asked<'_>, moment: Moment, tokens: Tokens) -> Option<Over> {
+    fn over_limit(
+        &self,
+        id: RuleId,
+        asked: &Asked<'_>,
+        moment: Moment,
+        tokens: Tokens,
+    ) -> Option<Over> {
         let rule = self.program.rule(id).filter(|rule| !rule.log_only)?;
         let Action::RateLimit(limit) = &rule.action else { return None };
         let (whose, now) = ((asked.ip, asked.qname), moment.millis * MILLI);
@@ -396,7 +450,8 @@ impl Policy {
         })
     }
 
-    /// What the rule that decided does with the question. Safe search takes nothing away from what lists block.
+    /// What the rule that decided does with the question. Safe search takes nothing away from what
+    /// lists block.
     fn by_rule_or_lists(
         &self,
         id: RuleId,
@@ -418,7 +473,8 @@ impl Policy {
         let why = ((FIRST_RULE_NOTE + id.0 as usize) as u16, validity);
         match &rule.action {
             Action::Block(block) => {
-                let form = block.form.map_or(self.block_form(), |form| to_form(form, &block.addresses));
+                let form =
+                    block.form.map_or(self.block_form(), |form| to_form(form, &block.addresses));
                 QuestionVerdict::Answer(self.blocked((form, block.ttl_secs), why))
             }
             Action::Redirect(target, ttl_secs) => self.redirected(asked, (target, *ttl_secs), why),
@@ -429,7 +485,9 @@ impl Policy {
             Action::Drop => QuestionVerdict::Drop,
             Action::Truncate => QuestionVerdict::Truncate,
             Action::Forward(servers) => QuestionVerdict::Forward(servers.clone()),
-            Action::Allow | Action::Ttl { .. } | Action::RateLimit(_) | Action::Tag(_) => QuestionVerdict::Pass,
+            Action::Allow | Action::Ttl { .. } | Action::RateLimit(_) | Action::Tag(_) => {
+                QuestionVerdict::Pass
+            }
         }
     }
 
@@ -444,13 +502,25 @@ impl Policy {
             Target::Addresses(addresses) => {
                 let form = Form::Addresses(addresses);
                 let stage = Stage::Rewritten;
-                QuestionVerdict::Answer(Made { form, ttl_secs, note, validity, stage, behind: Vec::new() })
+                QuestionVerdict::Answer(Made {
+                    form,
+                    ttl_secs,
+                    note,
+                    validity,
+                    stage,
+                    behind: Vec::new(),
+                })
             }
             Target::Name(name) => rename(asked.qname, name, ttl_secs),
         }
     }
 
-    fn by_lists(&self, asked: &Asked<'_>, validity: Validity, scratch: &mut Scratch) -> QuestionVerdict<'_> {
+    fn by_lists(
+        &self,
+        asked: &Asked<'_>,
+        validity: Validity,
+        scratch: &mut Scratch,
+    ) -> QuestionVerdict<'_> {
         let Some((lists, in_force)) = self.lists_for(asked) else { return QuestionVerdict::Pass };
         let Scratch { lists: scratch, held, .. } = scratch;
         let found = lists.lookup(self.to_lists(asked, asked.qname), in_force, scratch);
@@ -503,10 +573,13 @@ impl Policy {
         for name in found.judged() {
             let behind = lists.lookup_behind(self.to_lists(asked, name.wire()), in_force, scratch);
             let form = match behind.decision() {
-                // A list that allows a name of the answer allows that one: its owner does not speak for the others.
+                // A list that allows a name of the answer allows that one: its owner does not speak
+                // for the others.
                 Decision::None | Decision::Allowed => continue,
                 Decision::Blocked => self.block_form(),
-                Decision::Rewritten => behind.rewrite().and_then(denial).unwrap_or_else(|| self.block_form()),
+                Decision::Rewritten => {
+                    behind.rewrite().and_then(denial).unwrap_or_else(|| self.block_form())
+                }
             };
             let list = behind.deciding()?.list;
             return Some((self.blocked((form, None), (self.list_note(list), validity)), list));
@@ -514,27 +587,32 @@ impl Policy {
         None
     }
 
-    /// Does a trigger of a zone go before what a list says? One that only ends what zones say does not.
+    /// Does a trigger of a zone go before what a list says? One that only ends what zones say does
+    /// not.
     fn goes_first(&self, found: &Found<'_>, list: Option<ListId>) -> bool {
         list.is_none_or(|list| {
-            *found.action != rpz::Action::Passthru && self.list_of(found).is_some_and(|zone| zone < list)
+            *found.action != rpz::Action::Passthru
+                && self.list_of(found).is_some_and(|zone| zone < list)
         })
     }
 
     /// Does a list let the name through, whatever others say?
     fn is_allowed(&self, asked: &Asked<'_>, scratch: &mut list::Scratch) -> bool {
         self.lists_for(asked).is_some_and(|(lists, in_force)| {
-            lists.lookup(self.to_lists(asked, asked.qname), in_force, scratch).decision() == Decision::Allowed
+            lists.lookup(self.to_lists(asked, asked.qname), in_force, scratch).decision()
+                == Decision::Allowed
         })
     }
 
     fn lists_for(&self, asked: &Asked<'_>) -> Option<(&super::Lists, &ListSet)> {
-        let in_force = self.in_force.get(usize::from(asked.profile)).filter(|set| !set.is_empty())?;
+        let in_force =
+            self.in_force.get(usize::from(asked.profile)).filter(|set| !set.is_empty())?;
         Some((self.lists.as_deref()?, in_force))
     }
 
     pub(super) fn to_lists<'a>(&'a self, asked: &Asked<'a>, name: &'a [u8]) -> list::Question<'a> {
-        let (names, tags): (&[_], &[_]) = match self.known_to_lists.get(usize::from(asked.profile)) {
+        let (names, tags): (&[_], &[_]) = match self.known_to_lists.get(usize::from(asked.profile))
+        {
             Some(known) => (&known.names, &known.tags),
             None => (&[], &[]),
         };
@@ -558,7 +636,11 @@ impl Policy {
         to_form(self.block.answer, &self.block.addresses)
     }
 
-    fn blocked<'p>(&self, (form, ttl_secs): (Form<'p>, Option<u32>), (note, validity): (u16, Validity)) -> Made<'p> {
+    fn blocked<'p>(
+        &self,
+        (form, ttl_secs): (Form<'p>, Option<u32>),
+        (note, validity): (u16, Validity),
+    ) -> Made<'p> {
         let ttl_secs = ttl_secs.unwrap_or(self.block.ttl_secs).min(validity.secs);
         Made { form, ttl_secs, note, validity, stage: Stage::Blocked, behind: Vec::new() }
     }
@@ -576,7 +658,8 @@ impl Policy {
     }
 }
 
-/// Does a line put the name on its list? On one of names to allow all lines do, on others exceptions do not.
+/// Does a line put the name on its list? On one of names to allow all lines do, on others
+/// exceptions do not.
 pub(super) fn names_it(one: &list::Match<'_>) -> bool {
     one.effect == list::Effect::Block || one.is_of_allow_list
 }
@@ -598,7 +681,13 @@ impl ListLookup for Naming {
 
 pub(super) fn to_rules<'a>(asked: &Asked<'a>, moment: Moment) -> rule::Question<'a> {
     let profile = avocet_policy::client::Profile(asked.profile);
-    rule::Question { qname: asked.qname, qtype: asked.qtype, qclass: Class::IN, profile, now: moment.wall_secs }
+    rule::Question {
+        qname: asked.qname,
+        qtype: asked.qtype,
+        qclass: Class::IN,
+        profile,
+        now: moment.wall_secs,
+    }
 }
 
 fn to_form(form: BlockForm, addresses: &[IpAddr]) -> Form<'_> {

@@ -5,8 +5,9 @@
 //! answer     the same, each alias in its turn,  what fires for the name that comes first in the chain decides
 //!            the addresses at its end, the name servers of each name
 //! ```
-//! A zone is a list: groups say for whom it holds, and rules, local records, pauses and lists that allow a name
-//! go before it. Between a zone and a list that blocks, the one that stands first in the configuration decides.
+//! A zone is a list: groups say for whom it holds, and rules, local records, pauses and lists that
+//! allow a name go before it. Between a zone and a list that blocks, the one that stands first in
+//! the configuration decides.
 
 use avocet_policy::list::ListId;
 use avocet_policy::rpz::{Action, Found, TriggerKind, ZoneSet, Zones};
@@ -30,22 +31,28 @@ pub(super) struct Fired<'p> {
 impl Policy {
     /// The zones, and those of them that hold for a profile.
     pub(super) fn zones_for(&self, profile: u16) -> Option<(&Zones, ZoneSet)> {
-        let in_force = self.zones_in_force.get(usize::from(profile)).copied().filter(|set| !set.is_empty())?;
+        let in_force =
+            self.zones_in_force.get(usize::from(profile)).copied().filter(|set| !set.is_empty())?;
         Some((self.lists.as_ref()?.zones(), in_force))
     }
 
-    /// What fires for a question that nothing can be found out about: what could go before it does not.
+    /// What fires for a question that nothing can be found out about: what could go before it does
+    /// not.
     pub(super) fn zone_without_answer(&self, asked: &Asked<'_>) -> Option<Fired<'_>> {
         let (zones, in_force) = self.zones_for(asked.profile)?;
-        let (found, _) = first_effective(asked, in_force, |in_force| on_question((zones, in_force), asked))?;
+        let (found, _) =
+            first_effective(asked, in_force, |in_force| on_question((zones, in_force), asked))?;
         Some(Fired { found, behind: Vec::new() })
     }
 
     /// What fires for the question, where nothing in the answer could go before it.
     pub(super) fn zone_at_question(&self, asked: &Asked<'_>) -> Option<Fired<'_>> {
         let (zones, in_force) = self.zones_for(asked.profile)?;
-        let (found, in_force) = first_effective(asked, in_force, |in_force| on_question((zones, in_force), asked))?;
-        zones.is_settled(in_force, &found, TriggerKind::Qname).then(|| Fired { found, behind: Vec::new() })
+        let (found, in_force) =
+            first_effective(asked, in_force, |in_force| on_question((zones, in_force), asked))?;
+        zones
+            .is_settled(in_force, &found, TriggerKind::Qname)
+            .then(|| Fired { found, behind: Vec::new() })
     }
 
     /// What fires for an answer: of all names of its chain the first for which anything does.
@@ -69,8 +76,8 @@ impl Policy {
         Some(Fired { found, behind: chain })
     }
 
-    /// All that fire in these zones for a question, and for the answer where that is known: for the first name of its
-    /// chain for which any does.
+    /// All that fire in these zones for a question, and for the answer where that is known: for the
+    /// first name of its chain for which any does.
     pub(super) fn all_fired(
         &self,
         in_force: ZoneSet,
@@ -80,23 +87,31 @@ impl Policy {
         let Some(lists) = &self.lists else { return Vec::new() };
         let zones = (lists.zones(), in_force);
         let Some(answer) = answer else {
-            let fired = [zones.0.on_client(in_force, asked.ip), zones.0.on_qname(in_force, asked.qname)];
+            let fired =
+                [zones.0.on_client(in_force, asked.ip), zones.0.on_qname(in_force, asked.qname)];
             return fired.into_iter().flatten().collect();
         };
         let chain = names::chain(answer.0.message, asked);
-        let by_name = (0..=chain.len()).map(|place| fired_at(zones, asked, answer, (&chain, place)));
+        let by_name =
+            (0..=chain.len()).map(|place| fired_at(zones, asked, answer, (&chain, place)));
         let mut fired = by_name.map(|fired| fired.into_iter().flatten().collect::<Vec<_>>());
         fired.find(|fired| !fired.is_empty()).unwrap_or_default()
     }
 
-    /// The places in the configuration of the zones that do something about a name, in force or not.
+    /// The places in the configuration of the zones that do something about a name, in force or
+    /// not.
     pub(super) fn zones_naming<'p>(&'p self, name: &'p [u8]) -> impl Iterator<Item = usize> + 'p {
         let lists = self.lists.as_deref();
-        let zones = lists.into_iter().flat_map(|lists| (0..lists.zones().all().count()).map(move |zone| (lists, zone)));
+        let zones = lists
+            .into_iter()
+            .flat_map(|lists| (0..lists.zones().all().count()).map(move |zone| (lists, zone)));
         zones.filter_map(move |(lists, zone)| {
             let mut only = ZoneSet::default();
             only.insert(zone);
-            let found = lists.zones().on_qname(only, name).filter(|found| *found.action != Action::Passthru)?;
+            let found = lists
+                .zones()
+                .on_qname(only, name)
+                .filter(|found| *found.action != Action::Passthru)?;
             self.place_of(self.list_of(&found)?)
         })
     }
@@ -115,7 +130,9 @@ impl Policy {
     ) -> QuestionVerdict<'p> {
         let Fired { found, mut behind } = fired;
         let note = self.zone_note(&found);
-        let qname = behind.last().map_or_else(|| NameBuf::from_wire(asked.qname).ok(), |last| Some(last.target));
+        let qname = behind
+            .last()
+            .map_or_else(|| NameBuf::from_wire(asked.qname).ok(), |last| Some(last.target));
         let Some(qname) = qname else { return QuestionVerdict::Pass };
         let form = match found.action {
             Action::Passthru => return QuestionVerdict::Pass,
@@ -132,27 +149,37 @@ impl Policy {
             Action::Data(_) => Form::Local(found.action),
             Action::Cname(_) | Action::CnameUnder(_) => match found.action.alias(qname.wire()) {
                 None => Form::TooLong,
-                Some(target) if matches!(asked.qtype, Rtype::CNAME | Rtype::ANY) => Form::Alias(Box::new(target)),
+                Some(target) if matches!(asked.qtype, Rtype::CNAME | Rtype::ANY) => {
+                    Form::Alias(Box::new(target))
+                }
                 // What leads to itself goes its way.
                 Some(target) if target.wire() == qname.wire() => return QuestionVerdict::Pass,
                 Some(target) => {
                     held.note_list(note);
                     behind.push(Alias { owner: qname, target, ttl_secs: found.ttl_secs });
-                    behind.iter_mut().for_each(|alias| alias.ttl_secs = alias.ttl_secs.min(validity.secs));
+                    behind
+                        .iter_mut()
+                        .for_each(|alias| alias.ttl_secs = alias.ttl_secs.min(validity.secs));
                     return QuestionVerdict::Rename(behind);
                 }
             },
         };
-        let least = found.action.records(asked.qtype).map(|record| record.ttl_secs).min().unwrap_or(found.ttl_secs);
-        let ttl_secs = behind.iter().map(|alias| alias.ttl_secs).fold(least.min(validity.secs), u32::min);
+        let least = found
+            .action
+            .records(asked.qtype)
+            .map(|record| record.ttl_secs)
+            .min()
+            .unwrap_or(found.ttl_secs);
+        let ttl_secs =
+            behind.iter().map(|alias| alias.ttl_secs).fold(least.min(validity.secs), u32::min);
         let stage = if found.action.chooses() { Stage::Rewritten } else { Stage::Blocked };
         QuestionVerdict::Answer(Made { form, ttl_secs, note, validity, stage, behind })
     }
 }
 
-/// The trigger that `find` gives and that has an effect, with the zones that were left when it was found. Over TCP
-/// `rpz-tcp-only` has none: it ends the say of its own zone, and the zones behind it are asked. Else a client would lift
-/// what they block by asking over TCP.
+/// The trigger that `find` gives and that has an effect, with the zones that were left when it was
+/// found. Over TCP `rpz-tcp-only` has none: it ends the say of its own zone, and the zones behind
+/// it are asked. Else a client would lift what they block by asking over TCP.
 fn first_effective<'p>(
     asked: &Asked<'_>,
     mut in_force: ZoneSet,
@@ -167,13 +194,19 @@ fn first_effective<'p>(
     }
 }
 
-fn on_question<'p>((zones, in_force): (&'p Zones, ZoneSet), asked: &Asked<'_>) -> Option<Found<'p>> {
+fn on_question<'p>(
+    (zones, in_force): (&'p Zones, ZoneSet),
+    asked: &Asked<'_>,
+) -> Option<Found<'p>> {
     Found::best(zones.on_client(in_force, asked.ip), zones.on_qname(in_force, asked.qname))
 }
 
-/// What fires for the targets of SVCB and HTTPS records, to which hints let clients go without asking for them. Anybody may
-/// name a target that is let through, so that ends nothing.
-fn on_services<'p>((zones, in_force): (&'p Zones, ZoneSet), found: &names::Found) -> Option<Found<'p>> {
+/// What fires for the targets of SVCB and HTTPS records, to which hints let clients go without
+/// asking for them. Anybody may name a target that is let through, so that ends nothing.
+fn on_services<'p>(
+    (zones, in_force): (&'p Zones, ZoneSet),
+    found: &names::Found,
+) -> Option<Found<'p>> {
     let fired = found.services().filter_map(|name| {
         let mut left = in_force;
         while let Some(fired) = zones.on_qname(left, name.wire()) {

@@ -59,11 +59,18 @@ mod tests {
 
     #[test]
     fn membership_equals_that_of_the_networks_one_by_one() {
-        let networks: Vec<IpNet> =
-            ["10.0.0.0/8", "10.1.0.0/16", "192.168.0.0/16", "127.0.0.1/32", "fc00::/7", "::1/128", "0.0.0.0/32"]
-                .iter()
-                .map(|text| text.parse().unwrap())
-                .collect();
+        let networks: Vec<IpNet> = [
+            "10.0.0.0/8",
+            "10.1.0.0/16",
+            "192.168.0.0/16",
+            "127.0.0.1/32",
+            "fc00::/7",
+            "::1/128",
+            "0.0.0.0/32",
+        ]
+        .iter()
+        .map(|text| text.parse().unwrap())
+        .collect();
         let set = AddressSet::new(&networks);
         for text in [
             "10.0.0.0",

@@ -88,7 +88,11 @@ impl Asked {
 
     /// The same of a message without a question.
     #[inline]
-    pub(crate) fn read_parts(header: Header, edns: Option<&Edns<'_>>, reader: &Reader<'_>) -> Result<Self, BadOption> {
+    pub(crate) fn read_parts(
+        header: Header,
+        edns: Option<&Edns<'_>>,
+        reader: &Reader<'_>,
+    ) -> Result<Self, BadOption> {
         let mut asked = Self::from_header(header, reader.transport);
         if let Some(edns) = edns {
             asked.wants_ad |= edns.dnssec_ok;
@@ -139,7 +143,8 @@ fn read_options<'q, E>(
             // The first cookie counts (RFC 7873 §5.2).
             EdnsOption::Cookie { client, server } if facts.cookie.is_none() => {
                 if let Some(secrets) = reader.cookies {
-                    let (is_valid, cookie) = secrets.check(client, server, reader.ip, reader.wall_secs);
+                    let (is_valid, cookie) =
+                        secrets.check(client, server, reader.ip, reader.wall_secs);
                     (facts.cookie_valid, facts.cookie) = (is_valid, Some(cookie));
                 }
             }

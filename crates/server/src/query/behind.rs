@@ -1,7 +1,7 @@
 //! What is at the end of aliases that the policy or this network has put in place of a name.
 //!
-//! The end is looked for where any name is: the local records, the special names, the RRset cache. It is not judged
-//! again. What is not known here is resolved for the client that waits.
+//! The end is looked for where any name is: the local records, the special names, the RRset cache.
+//! It is not judged again. What is not known here is resolved for the client that waits.
 
 use avocet_cache::PacketKey;
 use avocet_wire::header::CD;
@@ -24,9 +24,15 @@ pub(super) enum Behind {
     Unknown(Vec<Alias>),
 }
 
-/// The answer for the last target of aliases, behind these: of this network's own names or from the RRset cache.
+/// The answer for the last target of aliases, behind these: of this network's own names or from the
+/// RRset cache.
 #[cold]
-pub(super) fn behind_aliases(path: &Path<'_>, wanted: &Wanted<'_>, mut aliases: Vec<Alias>, out: &mut [u8]) -> Behind {
+pub(super) fn behind_aliases(
+    path: &Path<'_>,
+    wanted: &Wanted<'_>,
+    mut aliases: Vec<Alias>,
+    out: &mut [u8],
+) -> Behind {
     let asked = wanted.key.question;
     let Some(last) = aliases.last() else { return Behind::Unknown(aliases) };
     let (mut question, mut hash) = question_behind(path, asked, last);
@@ -41,13 +47,16 @@ pub(super) fn behind_aliases(path: &Path<'_>, wanted: &Wanted<'_>, mut aliases: 
             }
         }
     }
-    let known =
-        known.or_else(|| special(path, &LocalQuestion::of(&question), out).map(|draft| (draft, Stage::Special)));
-    let known = known.or_else(|| match stored::from_rrsets(path, &end_of(wanted, &question, hash), out) {
-        FromRrsets::Fresh(draft) => Some((draft, Stage::RrsetHit)),
-        _ => None,
+    let known = known.or_else(|| {
+        special(path, &LocalQuestion::of(&question), out).map(|draft| (draft, Stage::Special))
     });
-    let draft = known.and_then(|(draft, stage)| Some((put_behind(draft, &aliases, asked, out)?, stage)));
+    let known =
+        known.or_else(|| match stored::from_rrsets(path, &end_of(wanted, &question, hash), out) {
+            FromRrsets::Fresh(draft) => Some((draft, Stage::RrsetHit)),
+            _ => None,
+        });
+    let draft =
+        known.and_then(|(draft, stage)| Some((put_behind(draft, &aliases, asked, out)?, stage)));
     match draft {
         Some((draft, stage)) => Behind::Known(draft, stage),
         None => Behind::Unknown(aliases),
@@ -56,11 +65,18 @@ pub(super) fn behind_aliases(path: &Path<'_>, wanted: &Wanted<'_>, mut aliases: 
 
 /// The answer for the last target of aliases from the RRset cache, expired or not, behind these.
 #[cold]
-pub(super) fn stale_behind(path: &Path<'_>, wanted: &Wanted<'_>, aliases: &[Alias], out: &mut [u8]) -> Option<Draft> {
+pub(super) fn stale_behind(
+    path: &Path<'_>,
+    wanted: &Wanted<'_>,
+    aliases: &[Alias],
+    out: &mut [u8],
+) -> Option<Draft> {
     let asked = wanted.key.question;
     let (question, hash) = question_behind(path, asked, aliases.last()?);
     match stored::from_rrsets(path, &end_of(wanted, &question, hash), out) {
-        FromRrsets::Fresh(draft) | FromRrsets::Stale(draft) => put_behind(draft, aliases, asked, out),
+        FromRrsets::Fresh(draft) | FromRrsets::Stale(draft) => {
+            put_behind(draft, aliases, asked, out)
+        }
         _ => None,
     }
 }
@@ -68,7 +84,8 @@ pub(super) fn stale_behind(path: &Path<'_>, wanted: &Wanted<'_>, aliases: &[Alia
 /// What is wanted for the end of aliases.
 fn end_of<'q>(wanted: &Wanted<'_>, question: &'q [u8], question_hash: u64) -> Wanted<'q> {
     let Wanted { key: PacketKey { profile, flags, .. }, ip, transport, epoch, .. } = *wanted;
-    let (key, hash) = (PacketKey { profile, flags, question }, packet_hash(question_hash, profile, flags));
+    let (key, hash) =
+        (PacketKey { profile, flags, question }, packet_hash(question_hash, profile, flags));
     Wanted { key, hash, ip, transport, purpose: Purpose::BehindAliases, epoch }
 }
 
@@ -92,7 +109,8 @@ pub(super) fn cut_at_change(mut aliases: Vec<Alias>, validity: Validity) -> Vec<
     aliases
 }
 
-/// What a waiter waits for from now on: the last target of aliases that the policy wants in place of what was found.
+/// What a waiter waits for from now on: the last target of aliases that the policy wants in place
+/// of what was found.
 #[cold]
 pub(super) fn miss_behind(path: &Path<'_>, waiter: &Waiter, aliases: Vec<Alias>) -> Option<Miss> {
     let (question, hash) = question_behind(path, &waiter.question, aliases.last()?);

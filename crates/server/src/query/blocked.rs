@@ -14,7 +14,8 @@ use super::respond::{Draft, draft_empty};
 const SOA_ROOM: usize = 64;
 /// MNAME `avocet.invalid.` and RNAME `nobody.invalid.` of the SOA in denials.
 const SOA_NAMES: &[u8] = b"\x06avocet\x07invalid\x00\x06nobody\x07invalid\x00";
-/// Most records of one answer: those of a trigger of a policy zone, and the aliases that lead to them.
+/// Most records of one answer: those of a trigger of a policy zone, and the aliases that lead to
+/// them.
 pub(crate) const MAX_RECORDS: usize = 64;
 
 /// What the answer says.
@@ -30,9 +31,11 @@ pub(crate) enum Form<'a> {
     Zero,
     /// Those of these addresses that are of the type asked for; no data for other types.
     Addresses(&'a [IpAddr]),
-    /// Those of these records that are of the type asked for, data in uncompressed wire form; else no data.
+    /// Those of these records that are of the type asked for, data in uncompressed wire form; else
+    /// no data.
     Records(Vec<(Rtype, Box<[u8]>)>),
-    /// The local data of a policy zone that are of the type asked for, each with its own TTL; else no data.
+    /// The local data of a policy zone that are of the type asked for, each with its own TTL; else
+    /// no data.
     Local(&'a Action),
     /// An alias to this name.
     Alias(Box<NameBuf>),
@@ -41,7 +44,12 @@ pub(crate) enum Form<'a> {
 }
 
 /// Writes the answer of this form, with this TTL in seconds.
-pub(crate) fn draft(question: &LocalQuestion<'_>, form: &Form<'_>, ttl_secs: u32, out: &mut [u8]) -> Draft {
+pub(crate) fn draft(
+    question: &LocalQuestion<'_>,
+    form: &Form<'_>,
+    ttl_secs: u32,
+    out: &mut [u8],
+) -> Draft {
     match form {
         Form::Refused => empty(question, Rcode::REFUSED, out),
         Form::TooLong => empty(question, Rcode::YXDOMAIN, out),
@@ -54,17 +62,25 @@ pub(crate) fn draft(question: &LocalQuestion<'_>, form: &Form<'_>, ttl_secs: u32
         },
         Form::Addresses(list) => {
             let octets: Vec<(Rtype, [u8; 16])> = list.iter().map(of_address).collect();
-            let octets = octets.iter().map(|(rtype, rdata)| (*rtype, address_octets(*rtype, rdata)));
+            let octets =
+                octets.iter().map(|(rtype, rdata)| (*rtype, address_octets(*rtype, rdata)));
             of_type(question, octets, ttl_secs, out)
         }
-        Form::Records(list) => of_type(question, list.iter().map(|(rtype, rdata)| (*rtype, &**rdata)), ttl_secs, out),
+        Form::Records(list) => {
+            of_type(question, list.iter().map(|(rtype, rdata)| (*rtype, &**rdata)), ttl_secs, out)
+        }
         Form::Local(action) => {
-            let local = action.records(question.qtype).map(|record| (record.rtype, record.ttl_secs, &*record.rdata));
+            let local = action
+                .records(question.qtype)
+                .map(|record| (record.rtype, record.ttl_secs, &*record.rdata));
             records(question, local, ttl_secs, out)
         }
-        Form::Alias(target) => {
-            records(question, std::iter::once((Rtype::CNAME, ttl_secs, target.wire())), ttl_secs, out)
-        }
+        Form::Alias(target) => records(
+            question,
+            std::iter::once((Rtype::CNAME, ttl_secs, target.wire())),
+            ttl_secs,
+            out,
+        ),
     }
 }
 
@@ -82,7 +98,10 @@ fn deny(question: &LocalQuestion<'_>, rcode: Rcode, ttl_secs: u32, out: &mut [u8
         let mut room = [0; SOA_ROOM];
         let rdata = soa(ttl_secs, &mut room);
         let owner = question.qname;
-        builder.record(Section::Authority, &Record { owner, rtype: Rtype::SOA, class: Class::IN, ttl_secs, rdata })
+        builder.record(
+            Section::Authority,
+            &Record { owner, rtype: Rtype::SOA, class: Class::IN, ttl_secs, rdata },
+        )
     })
     .unwrap_or_else(|Full| empty(question, rcode, out))
 }
@@ -137,7 +156,13 @@ fn records<'r>(
 /// One record of the type asked for.
 fn one(question: &LocalQuestion<'_>, rdata: &[u8], ttl_secs: u32, out: &mut [u8]) -> Draft {
     write(question, Rcode::NOERROR, out, |builder| {
-        let record = Record { owner: question.qname, rtype: question.qtype, class: Class::IN, ttl_secs, rdata };
+        let record = Record {
+            owner: question.qname,
+            rtype: question.qtype,
+            class: Class::IN,
+            ttl_secs,
+            rdata,
+        };
         builder.record(Section::Answer, &record)
     })
     .unwrap_or_else(|Full| empty(question, Rcode::SERVFAIL, out))
@@ -192,7 +217,9 @@ mod tests {
             .records()
             .unwrap()
             .map(|record| record.unwrap())
-            .map(|record| format!("{} {} {:?}", record.rtype, record.ttl_secs(), record.rdata().len()))
+            .map(|record| {
+                format!("{} {} {:?}", record.rtype, record.ttl_secs(), record.rdata().len())
+            })
             .collect();
         assert_eq!(ttl_offsets(&out[..draft.len], &mut offsets), records.len());
         format!("{} {}", draft.rcode, records.join(", "))
@@ -209,7 +236,8 @@ mod tests {
         assert_eq!(shown(Rtype::A, Form::Refused), "REFUSED ");
         assert_eq!(shown(Rtype::A, Form::Addresses(&own)), "NOERROR A 60 4, A 60 4");
         assert_eq!(shown(Rtype::AAAA, Form::Addresses(&own)), "NOERROR SOA 60 45");
-        let records = vec![(Rtype::TXT, Box::from(&b"\x02hi"[..])), (Rtype::A, Box::from([192, 0, 2, 1]))];
+        let records =
+            vec![(Rtype::TXT, Box::from(&b"\x02hi"[..])), (Rtype::A, Box::from([192, 0, 2, 1]))];
         assert_eq!(shown(Rtype::TXT, Form::Records(records)), "NOERROR TXT 60 3");
     }
 }

@@ -21,7 +21,12 @@ pub(crate) struct ChaosTexts {
 
 impl ChaosTexts {
     /// Answers a question of class CH.
-    pub(crate) fn answer(&self, question: &LocalQuestion<'_>, octets: &[u8], out: &mut [u8]) -> Draft {
+    pub(crate) fn answer(
+        &self,
+        question: &LocalQuestion<'_>,
+        octets: &[u8],
+        out: &mut [u8],
+    ) -> Draft {
         let text = match question.qname {
             b"\x07version\x04bind\x00" | b"\x07version\x06server\x00" => self.version.as_deref(),
             b"\x02id\x06server\x00" | b"\x08hostname\x04bind\x00" => self.identity.as_deref(),
@@ -45,7 +50,13 @@ fn write(question: &LocalQuestion<'_>, text: &str, out: &mut [u8]) -> Result<Dra
         let text = &text.as_bytes()[..text.len().min(MAX_TEXT)];
         let mut rdata = vec![text.len() as u8];
         rdata.extend_from_slice(text);
-        let record = Record { owner: question.qname, rtype: Rtype::TXT, class: Class::CH, ttl_secs: 0, rdata: &rdata };
+        let record = Record {
+            owner: question.qname,
+            rtype: Rtype::TXT,
+            class: Class::CH,
+            ttl_secs: 0,
+            rdata: &rdata,
+        };
         builder.record(Section::Answer, &record)?;
     }
     Ok(Draft { len: builder.finish(), rcode: Rcode::NOERROR, ede: None, note: 0 })

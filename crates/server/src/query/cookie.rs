@@ -52,8 +52,8 @@ impl CookieSecrets {
         cookie
     }
 
-    /// Whether we gave this server cookie to this client, and lately, and the cookie to give to him now: a good one
-    /// is renewed after half its time, and after a rotation (RFC 9018 §4.3).
+    /// Whether we gave this server cookie to this client, and lately, and the cookie to give to him
+    /// now: a good one is renewed after half its time, and after a rotation (RFC 9018 §4.3).
     pub(crate) fn check(
         &self,
         client: &[u8; 8],
@@ -77,10 +77,17 @@ impl CookieSecrets {
     }
 
     /// What we know of a server cookie; none if it is not ours, or too old.
-    fn standing(&self, client: &[u8; 8], server: &[u8], ip: IpAddr, wall_secs: u64) -> Option<Standing> {
+    fn standing(
+        &self,
+        client: &[u8; 8],
+        server: &[u8],
+        ip: IpAddr,
+        wall_secs: u64,
+    ) -> Option<Standing> {
         let server: &[u8; 16] = server.try_into().ok()?;
         let [version, _, _, _, t0, t1, t2, t3, hash @ ..] = *server;
-        let age_secs = i64::from((wall_secs as u32).wrapping_sub(u32::from_be_bytes([t0, t1, t2, t3])) as i32);
+        let age_secs =
+            i64::from((wall_secs as u32).wrapping_sub(u32::from_be_bytes([t0, t1, t2, t3])) as i32);
         if version != 1 || !(-MAX_AHEAD_SECS..=MAX_AGE_SECS).contains(&age_secs) {
             return None;
         }
@@ -89,7 +96,8 @@ impl CookieSecrets {
         hashed[8..].copy_from_slice(&server[..8]);
         let is_by = |secret| same(digest(secret, &hashed, ip), hash);
         let by_current = is_by(&self.current);
-        (by_current || self.previous.as_ref().is_some_and(is_by)).then_some(Standing { by_current, age_secs })
+        (by_current || self.previous.as_ref().is_some_and(is_by))
+            .then_some(Standing { by_current, age_secs })
     }
 }
 
@@ -100,8 +108,8 @@ struct Standing {
     age_secs: i64,
 }
 
-/// The hash of what stands before it in a cookie, and of the client's address. At once, as to hash piece by
-/// piece takes twice as long.
+/// The hash of what stands before it in a cookie, and of the client's address. At once, as to hash
+/// piece by piece takes twice as long.
 fn digest(secret: &Secret, head: &[u8; 16], ip: IpAddr) -> [u8; 8] {
     let hasher = SipHasher24::new_with_key(secret);
     let mut octets = [0; 32];
@@ -143,7 +151,8 @@ mod tests {
         assert_eq!(given(&before, 11_799), (true, cookie));
         assert_eq!(given(&before, 11_800), (true, before.make(client, ip, 11_800)));
         assert_eq!(given(&before, 13_601), (false, before.make(client, ip, 13_601)));
-        let after = secrets("445536bcd2513298075a5d379663c962", Some("e5e973e5a6b2a43f48e7dc849e37bfcf"));
+        let after =
+            secrets("445536bcd2513298075a5d379663c962", Some("e5e973e5a6b2a43f48e7dc849e37bfcf"));
         assert_eq!(given(&after, 10_001), (true, after.make(client, ip, 10_001)));
     }
 
@@ -159,9 +168,24 @@ mod tests {
     fn cookies_equal_the_vectors_of_rfc_9018() {
         let ours = secrets("e5e973e5a6b2a43f48e7dc849e37bfcf", None);
         for (client, ip, time, server) in [
-            ("2464c4abcf10c957", "198.51.100.100", 1_559_731_985, "010000005cf79f111f8130c3eee29480"),
-            ("2464c4abcf10c957", "198.51.100.100", 1_559_734_385, "010000005cf7a871d4a564a1442aca77"),
-            ("fc93fc62807ddb86", "203.0.113.203", 1_559_734_700, "010000005cf7a9acf73a7810aca2381e"),
+            (
+                "2464c4abcf10c957",
+                "198.51.100.100",
+                1_559_731_985,
+                "010000005cf79f111f8130c3eee29480",
+            ),
+            (
+                "2464c4abcf10c957",
+                "198.51.100.100",
+                1_559_734_385,
+                "010000005cf7a871d4a564a1442aca77",
+            ),
+            (
+                "fc93fc62807ddb86",
+                "203.0.113.203",
+                1_559_734_700,
+                "010000005cf7a9acf73a7810aca2381e",
+            ),
         ] {
             let (client, ip) = (hex(client), ip.parse().unwrap());
             let cookie = ours.make(&client, ip, time);
@@ -174,7 +198,12 @@ mod tests {
     fn a_cookie_with_other_reserved_octets_is_accepted() {
         let ours = secrets("e5e973e5a6b2a43f48e7dc849e37bfcf", None);
         let server: [u8; 16] = hex("01abcdef5cf78f71a314227b6679ebf5");
-        assert!(ours.is_valid(&hex("fc93fc62807ddb86"), &server, "203.0.113.203".parse().unwrap(), 1_559_728_000));
+        assert!(ours.is_valid(
+            &hex("fc93fc62807ddb86"),
+            &server,
+            "203.0.113.203".parse().unwrap(),
+            1_559_728_000
+        ));
     }
 
     #[test]
@@ -182,7 +211,8 @@ mod tests {
         let ip = "2001:db8:220:1:59de:d0f4:8769:82b8".parse().unwrap();
         let client = hex("22681ab97d52c298");
         let old: [u8; 16] = hex("010000005cf7c57926556bd0934c72f8");
-        let rotated = secrets("445536bcd2513298075a5d379663c962", Some("dd3bdf9344b678b185a6f5cb60fca715"));
+        let rotated =
+            secrets("445536bcd2513298075a5d379663c962", Some("dd3bdf9344b678b185a6f5cb60fca715"));
         assert!(rotated.is_valid(&client, &old, ip, 1_559_741_961));
         let fresh = rotated.make(&client, ip, 1_559_741_961);
         assert_eq!(fresh[8..], hex::<16>("010000005cf7c609a6bb79d16625507a"));

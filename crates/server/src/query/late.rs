@@ -52,7 +52,12 @@ enum Given {
 
 /// Writes the answer for a waiter to `out`. `None`: what he asked took too long, and he gets
 /// expired data if there is some.
-pub(crate) fn answer(path: &Path<'_>, waiter: &Waiter, found: Option<&Found<'_>>, out: &mut [u8]) -> Late {
+pub(crate) fn answer(
+    path: &Path<'_>,
+    waiter: &Waiter,
+    found: Option<&Found<'_>>,
+    out: &mut [u8],
+) -> Late {
     let judged = found.filter(|_| path.state.policy.is_some()).and_then(judged_part);
     let found = match (&judged, found) {
         (Some((message, ttl_offsets)), Some(found)) => {
@@ -76,10 +81,11 @@ pub(crate) fn answer(path: &Path<'_>, waiter: &Waiter, found: Option<&Found<'_>>
     }
 }
 
-/// A message without its additional records, and the offsets of its TTLs; none where it has no such records.
+/// A message without its additional records, and the offsets of its TTLs; none where it has no such
+/// records.
 ///
-/// The policy judges names and addresses that a client asks for, and those which the answer to that leads to. Addresses
-/// that a server adds for other names, it would not have been asked about.
+/// The policy judges names and addresses that a client asks for, and those which the answer to that
+/// leads to. Addresses that a server adds for other names, it would not have been asked about.
 fn judged_part(found: &Found<'_>) -> Option<(Vec<u8>, Vec<u16>)> {
     let mut header = Header::read(found.message).filter(|header| header.counts[3] > 0)?;
     header.counts[3] = 0;
@@ -115,7 +121,9 @@ fn reply(path: &Path<'_>, waiter: &Waiter, (draft, stage): (Draft, Stage), out: 
 fn behind(path: &Path<'_>, waiter: &Waiter, aliases: Vec<Alias>, out: &mut [u8]) -> Late {
     let key = QuestionKey::new(&waiter.question, &path.shared.key, 0);
     let aliases = match behind_aliases(path, &wanted(path, waiter, &key), aliases, out) {
-        Behind::Known(draft, Stage::RrsetHit) => return reply(path, waiter, (draft, Stage::Resolved), out),
+        Behind::Known(draft, Stage::RrsetHit) => {
+            return reply(path, waiter, (draft, Stage::Resolved), out);
+        }
         Behind::Known(draft, stage) => return reply(path, waiter, (draft, stage), out),
         Behind::Unknown(aliases) => aliases,
     };
@@ -144,7 +152,8 @@ fn resolved(path: &Path<'_>, waiter: &Waiter, found: &Found<'_>, out: &mut [u8])
                 terms.clamp_ttls(message.to_mut(), keep.ttl_offsets);
             }
             if wanted.is_current(path) {
-                let keep = Keep { message: &message, kept_for: terms.kept_for(keep.kept_for), ..keep };
+                let keep =
+                    Keep { message: &message, kept_for: terms.kept_for(keep.kept_for), ..keep };
                 stored::keep(path, &wanted.key, wanted.hash, &keep);
             }
             let found = Found { message: &message, ..*found };
@@ -154,7 +163,12 @@ fn resolved(path: &Path<'_>, waiter: &Waiter, found: &Found<'_>, out: &mut [u8])
 }
 
 /// Why nothing was found, unless the policy has something else to say to the question.
-fn unresolved(path: &Path<'_>, waiter: &Waiter, found: Option<&Found<'_>>, out: &mut [u8]) -> Given {
+fn unresolved(
+    path: &Path<'_>,
+    waiter: &Waiter,
+    found: Option<&Found<'_>>,
+    out: &mut [u8],
+) -> Given {
     let key = QuestionKey::new(&waiter.question, &path.shared.key, 0);
     let judged = match waiter.aliases.is_empty() {
         true => verdict::judge_failure(path, &wanted(path, waiter, &key), out),
@@ -164,12 +178,14 @@ fn unresolved(path: &Path<'_>, waiter: &Waiter, found: Option<&Found<'_>>, out: 
         Some(Judged::Replaced(draft, stage)) => Given::Draft(draft, stage),
         Some(Judged::Renamed(aliases)) => Given::Behind(aliases),
         Some(Judged::Dropped) => Given::Nothing,
-        Some(Judged::Holds(_)) | None => Given::Draft(failed(found, waiter, out), failed_stage(found)),
+        Some(Judged::Holds(_)) | None => {
+            Given::Draft(failed(found, waiter, out), failed_stage(found))
+        }
     }
 }
 
-/// What the waiter waits for, `key` being that of his question. His profile is that of the policy in force now: the
-/// number that he came with may be another's in this one.
+/// What the waiter waits for, `key` being that of his question. His profile is that of the policy
+/// in force now: the number that he came with may be another's in this one.
 fn wanted<'a>(path: &Path<'_>, waiter: &Waiter, key: &'a QuestionKey) -> Wanted<'a> {
     let (ip, transport, flags) = (waiter.ip, waiter.asked.transport, key_flags(&waiter.asked));
     let profile = profile(path, ip, transport);
@@ -196,7 +212,9 @@ pub(crate) fn shed(path: &Path<'_>, waiter: &Waiter, reason: Shed, out: &mut [u8
 }
 
 fn qtype(question: &[u8]) -> Rtype {
-    question.split_last_chunk::<4>().map_or(Rtype(0), |(_, fixed)| Rtype(u16::from_be_bytes([fixed[0], fixed[1]])))
+    question
+        .split_last_chunk::<4>()
+        .map_or(Rtype(0), |(_, fixed)| Rtype(u16::from_be_bytes([fixed[0], fixed[1]])))
 }
 
 fn stale(path: &Path<'_>, waiter: &Waiter, out: &mut [u8]) -> Option<Draft> {
@@ -204,7 +222,8 @@ fn stale(path: &Path<'_>, waiter: &Waiter, out: &mut [u8]) -> Option<Draft> {
     let wanted = wanted(path, waiter, &key);
     match waiter.aliases.is_empty() {
         true => stored::stale(path, &wanted, out),
-        // What is known of the question itself is not what the policy or this network answers it with.
+        // What is known of the question itself is not what the policy or this network answers it
+        // with.
         false => stale_behind(path, &wanted, &waiter.aliases, out),
     }
 }
@@ -248,7 +267,12 @@ fn copy(found: &Found<'_>, waiter: &Waiter, question: &[u8], out: &mut [u8]) -> 
 }
 
 /// The found answer behind the local CNAMEs that led to it.
-pub(super) fn with_aliases(found: &Found<'_>, aliases: &[Alias], question: &[u8], out: &mut [u8]) -> Option<Draft> {
+pub(super) fn with_aliases(
+    found: &Found<'_>,
+    aliases: &[Alias],
+    question: &[u8],
+    out: &mut [u8],
+) -> Option<Draft> {
     let limit = out.len();
     let (qname, fixed) = question.split_last_chunk::<4>()?;
     let qclass = avocet_wire::Class(u16::from_be_bytes([fixed[2], fixed[3]]));

@@ -53,7 +53,9 @@ impl Denials {
     fn of<'s>(name: &[u8], sets: impl Iterator<Item = &'s LocalSet>, zones: &SpecialNames) -> Self {
         let ttl_secs = sets.map(|set| set.ttl_secs).min().unwrap_or_default();
         match zones.soa_above(name) {
-            Some(soa) => Self { apex_len: soa.owner.len() as u8, ttl_secs: soa.ttl_secs.min(ttl_secs) },
+            Some(soa) => {
+                Self { apex_len: soa.owner.len() as u8, ttl_secs: soa.ttl_secs.min(ttl_secs) }
+            }
             None => Self { apex_len: name.len() as u8, ttl_secs },
         }
     }
@@ -119,10 +121,17 @@ impl LocalRecords {
             let denying = owner.sets.iter().chain(&owner.wildcard);
             owner.denials = Denials::of(name, denying, zones);
         }
-        let above = names.keys().flat_map(|name| name::ancestors(name).skip(1)).filter(|name| name.len() > 1);
+        let above = names
+            .keys()
+            .flat_map(|name| name::ancestors(name).skip(1))
+            .filter(|name| name.len() > 1);
         let above = above.map(Box::from).collect();
         let has_wildcards = names.values().any(|owner| !owner.wildcard.is_empty());
-        Self { names: names.into_iter().map(|(name, owner)| (name.into(), owner)).collect(), has_wildcards, above }
+        Self {
+            names: names.into_iter().map(|(name, owner)| (name.into(), owner)).collect(),
+            has_wildcards,
+            above,
+        }
     }
 
     /// Answers the question into `out`, if its name is local.
@@ -140,7 +149,10 @@ impl LocalRecords {
             }
         }
         let owner = aliases.last().map_or(question.qname, |last| last.target.wire());
-        Local::Answer(write(question, &aliases, (owner, records), out).unwrap_or_else(|Full| servfail(question, out)))
+        Local::Answer(
+            write(question, &aliases, (owner, records), out)
+                .unwrap_or_else(|Full| servfail(question, out)),
+        )
     }
 
     /// What a folded name has of this type, or an alias in its place. None: it is not local.
@@ -186,7 +198,8 @@ impl LocalRecords {
     /// Only the closest name above counts (RFC 4592 §3.3.1).
     fn records_of_wildcard(&self, qname: &[u8]) -> Option<Records<'_>> {
         let (_, encloser) = self.names.nearest(name::parent(qname)?)?;
-        (!encloser.wildcard.is_empty()).then_some(Records { sets: &encloser.wildcard, denials: encloser.denials })
+        (!encloser.wildcard.is_empty())
+            .then_some(Records { sets: &encloser.wildcard, denials: encloser.denials })
     }
 }
 
@@ -197,7 +210,8 @@ pub(crate) struct LocalQuestion<'a> {
     pub(crate) qname: &'a [u8],
     /// QTYPE.
     pub(crate) qtype: Rtype,
-    /// Which of several addresses comes first: that many places on, around the end. The message ID will do.
+    /// Which of several addresses comes first: that many places on, around the end. The message ID
+    /// will do.
     pub(crate) turn: u16,
 }
 
@@ -211,7 +225,8 @@ impl<'a> LocalQuestion<'a> {
         Self { qname, qtype: Rtype(qtype), turn: 0 }
     }
 
-    /// Returns which record of a set comes first. Clients take the first address: each gets its share of them.
+    /// Returns which record of a set comes first. Clients take the first address: each gets its
+    /// share of them.
     fn first_of(&self, set: &LocalSet) -> usize {
         match set.rdata.len() {
             0 | 1 => 0,
@@ -246,13 +261,22 @@ fn write(
     builder.question(question.qname, question.qtype, Class::IN)?;
     write_aliases(&mut builder, aliases)?;
     // ANY gets one RRset (RFC 8482 §4.1).
-    let set = records.sets.iter().find(|set| set.rtype == question.qtype || question.qtype == Rtype::ANY);
+    let set =
+        records.sets.iter().find(|set| set.rtype == question.qtype || question.qtype == Rtype::ANY);
     if let Some(set) = set {
-        let record = |rdata| Record { owner, rtype: set.rtype, class: Class::IN, ttl_secs: set.ttl_secs, rdata };
+        let record = |rdata| Record {
+            owner,
+            rtype: set.rtype,
+            class: Class::IN,
+            ttl_secs: set.ttl_secs,
+            rdata,
+        };
         let (last, ahead) = set.rdata.split_at(question.first_of(set));
         let written = match last {
             [] => builder.rrset(Section::Answer, ahead.iter().map(|rdata| record(rdata))),
-            _ => builder.rrset(Section::Answer, ahead.iter().chain(last).map(|rdata| record(rdata))),
+            _ => {
+                builder.rrset(Section::Answer, ahead.iter().chain(last).map(|rdata| record(rdata)))
+            }
         };
         // Longer than a datagram of ours: by TCP there is room.
         if written.is_err() {
@@ -302,8 +326,12 @@ mod tests {
     }
 
     fn records() -> LocalRecords {
-        let record =
-            |name: &str, rtype, rdata: Vec<Box<[u8]>>| RecordConfig { name: wire(name), rtype, rdata, ttl_secs: 300 };
+        let record = |name: &str, rtype, rdata: Vec<Box<[u8]>>| RecordConfig {
+            name: wire(name),
+            rtype,
+            rdata,
+            ttl_secs: 300,
+        };
         let records = [
             record("nas.lan.", Rtype::A, vec![[10, 0, 0, 2].into(), [10, 0, 0, 3].into()]),
             record("www.lan.", Rtype::CNAME, vec![wire("nas.lan.")]),
@@ -354,12 +382,18 @@ mod tests {
     #[test]
     fn a_set_longer_than_the_buffer_is_a_truncated_answer() {
         let rdata = (0..200u8).map(|last| [10, 0, 0, last].as_slice().into()).collect();
-        let record = RecordConfig { name: wire("many.lan."), rtype: Rtype::A, rdata, ttl_secs: 300 };
+        let record =
+            RecordConfig { name: wire("many.lan."), rtype: Rtype::A, rdata, ttl_secs: 300 };
         let mut out = [0; 512];
         let question = LocalQuestion { qname: &wire("many.lan."), qtype: Rtype::A, turn: 0 };
-        let Local::Answer(draft) = records_of(&[record]).answer(&question, &mut out) else { panic!() };
+        let Local::Answer(draft) = records_of(&[record]).answer(&question, &mut out) else {
+            panic!()
+        };
         let header = MessageView::new(&out[..draft.len]).unwrap().header();
-        assert_eq!((draft.rcode, header.rcode(), header.has(TC)), (Rcode::NOERROR, Rcode::NOERROR, true));
+        assert_eq!(
+            (draft.rcode, header.rcode(), header.has(TC)),
+            (Rcode::NOERROR, Rcode::NOERROR, true)
+        );
     }
 
     #[test]
@@ -367,13 +401,21 @@ mod tests {
         let (records, qname) = (records(), wire("nas.lan."));
         let order = |turn, qtype| {
             let mut out = [0; 512];
-            let Local::Answer(draft) = records.answer(&LocalQuestion { qname: &qname, qtype, turn }, &mut out) else {
+            let Local::Answer(draft) =
+                records.answer(&LocalQuestion { qname: &qname, qtype, turn }, &mut out)
+            else {
                 panic!()
             };
             let view = MessageView::new(&out[..draft.len]).unwrap();
-            view.records().unwrap().map(|record| *record.unwrap().rdata().last().unwrap()).collect::<Vec<u8>>()
+            view.records()
+                .unwrap()
+                .map(|record| *record.unwrap().rdata().last().unwrap())
+                .collect::<Vec<u8>>()
         };
-        assert_eq!([0, 1, 2, 65_535].map(|turn| order(turn, Rtype::A)), [[2, 3], [3, 2], [2, 3], [3, 2]]);
+        assert_eq!(
+            [0, 1, 2, 65_535].map(|turn| order(turn, Rtype::A)),
+            [[2, 3], [3, 2], [2, 3], [3, 2]]
+        );
     }
 
     #[test]
@@ -384,8 +426,12 @@ mod tests {
             let rdata = vec![[10, 0, 0, 1].as_slice().into()];
             RecordConfig { name: wire(owner), rtype: Rtype::A, rdata, ttl_secs }
         };
-        let records =
-            [own("nas.lan.", 300), own("brief.lan.", 20), own("nas.example.", 300), own("*.dev.example.", 40)];
+        let records = [
+            own("nas.lan.", 300),
+            own("brief.lan.", 20),
+            own("nas.example.", 300),
+            own("*.dev.example.", 40),
+        ];
         let records = LocalRecords::new(&records, &zones);
         for (owner, expected) in [
             ("nas.lan.", "lan. 60"),
@@ -394,8 +440,13 @@ mod tests {
             ("x.y.dev.example.", "dev.example. 40"),
         ] {
             let qname = wire(owner);
-            let Some(Own::Denied(Rcode::NOERROR, soa)) = records.find(&qname, Rtype::MX) else { panic!("{owner}") };
-            assert_eq!(format!("{} {}", NameBuf::from_wire(soa.owner).unwrap(), soa.ttl_secs), expected);
+            let Some(Own::Denied(Rcode::NOERROR, soa)) = records.find(&qname, Rtype::MX) else {
+                panic!("{owner}")
+            };
+            assert_eq!(
+                format!("{} {}", NameBuf::from_wire(soa.owner).unwrap(), soa.ttl_secs),
+                expected
+            );
         }
     }
 

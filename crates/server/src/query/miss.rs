@@ -36,7 +36,8 @@ pub(crate) enum ReplyRoute {
     Stream(StreamRoute),
 }
 
-/// The same while the query is looked at: most are answered at once, and nothing is copied for them.
+/// The same while the query is looked at: most are answered at once, and nothing is copied for
+/// them.
 #[derive(Clone, Copy)]
 pub(crate) enum Way<'c> {
     /// As [`ReplyRoute::Datagram`].

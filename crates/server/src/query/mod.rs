@@ -83,8 +83,8 @@ impl Path<'_> {
         (policy::Moment { wall_secs: self.wall_secs, millis: self.now.millis() }, self.state.epoch)
     }
 
-    /// Puts a final answer and the offsets of its TTLs into the packet cache. The answer of a rehearsal is not kept: it
-    /// may be that of another time.
+    /// Puts a final answer and the offsets of its TTLs into the packet cache. The answer of a
+    /// rehearsal is not kept: it may be that of another time.
     fn keep_packet(
         &self,
         (hash, key): (u64, &PacketKey<'_>),
@@ -96,7 +96,8 @@ impl Path<'_> {
         }
     }
 
-    /// Counts why the policy gave an answer, if it did. A rate limit was counted as it was held against it.
+    /// Counts why the policy gave an answer, if it did. A rate limit was counted as it was held
+    /// against it.
     #[inline]
     fn count_note(&self, note: u16, stage: Stage) {
         if note != 0
@@ -163,7 +164,11 @@ struct Query<'q> {
 
 impl Query<'_> {
     fn packet_key(&self) -> PacketKey<'_> {
-        PacketKey { profile: self.profile, flags: key_flags(self.asked), question: self.key.question() }
+        PacketKey {
+            profile: self.profile,
+            flags: key_flags(self.asked),
+            question: self.key.question(),
+        }
     }
 
     fn wanted(&self, path: &Path<'_>) -> Wanted<'_> {
@@ -197,14 +202,18 @@ fn key_flags(asked: &Asked) -> u8 {
 /// The flag for the DO bit is given, those for bits of the header are added.
 fn flags_of(header_flags: u16, of_edns: u8) -> u8 {
     let bit = |set: bool, flag: u8| if set { flag } else { 0 };
-    of_edns | bit(header_flags & CD != 0, packet_flags::CD) | bit(header_flags & RD != 0, packet_flags::RD)
+    of_edns
+        | bit(header_flags & CD != 0, packet_flags::CD)
+        | bit(header_flags & RD != 0, packet_flags::RD)
 }
 
-/// The same of a query of which only the question was read, for a hint: OPT mostly stands right behind it.
+/// The same of a query of which only the question was read, for a hint: OPT mostly stands right
+/// behind it.
 #[inline]
 fn likely_flags(octets: &[u8], question: &[u8]) -> u8 {
     let &[_, _, high, low, ..] = octets else { return 0 };
-    let dnssec_ok = octets.get(HEADER_LEN + question.len() + OPT_FLAGS).is_some_and(|flags| flags & 0x80 != 0);
+    let dnssec_ok =
+        octets.get(HEADER_LEN + question.len() + OPT_FLAGS).is_some_and(|flags| flags & 0x80 != 0);
     flags_of(u16::from_be_bytes([high, low]), if dnssec_ok { packet_flags::DO } else { 0 })
 }
 
@@ -232,7 +241,8 @@ impl Seen {
     /// Of no datagram.
     pub(crate) const NOTHING: Self = Self { key: QuestionKey::EMPTY, profile: PROFILE, flags: 0 };
 
-    /// Looks at a datagram of this client, and asks for the memory that its answer is looked for in.
+    /// Looks at a datagram of this client, and asks for the memory that its answer is looked for
+    /// in.
     #[inline]
     pub(crate) fn look(&mut self, path: &Path<'_>, octets: &[u8], peer: &Peer) {
         match QueryView::question_of(octets) {
@@ -240,25 +250,30 @@ impl Seen {
                 self.key.read(question, &path.shared.key, 0);
                 path.shared.packets.prefetch_index(self.key.hash);
                 let policy = path.state.policy.as_ref();
-                self.profile = policy.map_or(PROFILE, |policy| policy.profile(peer.ip(), Transport::Udp));
+                self.profile =
+                    policy.map_or(PROFILE, |policy| policy.profile(peer.ip(), Transport::Udp));
                 self.flags = likely_flags(octets, question);
             }
             None => self.key.clear(),
         }
     }
 
-    /// The second look, a few questions ahead: at the entry, or if there is none at what comes next.
+    /// The second look, a few questions ahead: at the entry, or if there is none at what comes
+    /// next.
     #[inline]
     pub(crate) fn look_again(&self, shared: &Shared) {
         let Self { key, profile, flags } = self;
-        if !key.is_empty() && !shared.packets.prefetch_entry(packet_hash(key.hash, *profile, *flags)) {
+        if !key.is_empty()
+            && !shared.packets.prefetch_entry(packet_hash(key.hash, *profile, *flags))
+        {
             shared.rrsets.prefetch(key.qname());
         }
     }
 }
 
 /// Answers a query into `out`, or says why it gets no answer. What must wait for the network, or is
-/// to be asked again ahead of need, goes to `misses`. `seen` is what was seen of it ahead, if anybody looked.
+/// to be asked again ahead of need, goes to `misses`. `seen` is what was seen of it ahead, if
+/// anybody looked.
 #[inline]
 pub(crate) fn answer(
     path: &Path<'_>,
@@ -267,7 +282,9 @@ pub(crate) fn answer(
     (out, misses): (&mut [u8], &mut Vec<Miss>),
 ) -> Exit {
     let seen = seen.filter(|seen| !seen.key.is_empty());
-    let view = match seen.map_or_else(|| QueryView::parse(octets), |seen| QueryView::parse_keyed(octets, &seen.key)) {
+    let view = match seen
+        .map_or_else(|| QueryView::parse(octets), |seen| QueryView::parse_keyed(octets, &seen.key))
+    {
         Ok(view) => view,
         Err(error) => return malformed(path, octets, (error, client), out),
     };
@@ -295,7 +312,13 @@ pub(crate) fn answer(
         // The answer is for this client's network: no cache of ours knows it.
         return unanswered(path, &query, FromCache::Never, (out, misses));
     }
-    let found = path.shared.packets.lookup(hash, &query.packet_key(), path.now.secs(), path.state.epoch, out);
+    let found = path.shared.packets.lookup(
+        hash,
+        &query.packet_key(),
+        path.now.secs(),
+        path.state.epoch,
+        out,
+    );
     match found {
         PacketLookup::Hit(hit) => {
             if hit.prefetch
@@ -310,17 +333,21 @@ pub(crate) fn answer(
             reply(path, &query, (draft, stored::stage_of_kept(hit.flags)), out)
         }
         PacketLookup::Stale(_) => unanswered(path, &query, FromCache::Stale, (out, misses)),
-        PacketLookup::Longer { needed } if client.transport == Transport::Udp && needed > LONGEST_DATAGRAM => {
+        PacketLookup::Longer { needed }
+            if client.transport == Transport::Udp && needed > LONGEST_DATAGRAM =>
+        {
             // What is there of it is cut to nothing but TC.
             let draft = stored::truncated(view.question(), out);
             reply(path, &query, (draft, Stage::PacketHit), out)
         }
-        PacketLookup::Longer { .. } | PacketLookup::Miss => unanswered(path, &query, FromCache::Nothing, (out, misses)),
+        PacketLookup::Longer { .. } | PacketLookup::Miss => {
+            unanswered(path, &query, FromCache::Nothing, (out, misses))
+        }
     }
 }
 
-/// Sees to it that a popular answer which will soon be too old, and lies in `out`, is there anew before: the first time
-/// it is asked for, and later the answer is made of what came.
+/// Sees to it that a popular answer which will soon be too old, and lies in `out`, is there anew
+/// before: the first time it is asked for, and later the answer is made of what came.
 #[cold]
 fn ahead_of_need(
     path: &Path<'_>,
@@ -336,7 +363,9 @@ fn ahead_of_need(
         Ahead::Wait => None,
         Ahead::Take => {
             let mut renewed = vec![0; out.len()];
-            let FromRrsets::Fresh(draft) = stored::from_rrsets(path, &query.wanted(path), &mut renewed) else {
+            let FromRrsets::Fresh(draft) =
+                stored::from_rrsets(path, &query.wanted(path), &mut renewed)
+            else {
                 return None;
             };
             out[..draft.len].copy_from_slice(&renewed[..draft.len]);
@@ -373,7 +402,9 @@ fn unanswered(
     let mut aliases = match judged {
         Judgement::End(exit) => return exit,
         Judgement::Rename(aliases) => aliases,
-        Judgement::Forward(servers) => return forwarded(path, query, (servers, stale), (out, misses)),
+        Judgement::Forward(servers) => {
+            return forwarded(path, query, (servers, stale), (out, misses));
+        }
         Judgement::Pass(until) => {
             validity = until;
             match path.state.local.answer(&query.local(), out) {
@@ -400,7 +431,9 @@ fn unanswered(
         }
         if from_cache != FromCache::Never {
             match stored::from_rrsets(path, &query.wanted(path), out) {
-                FromRrsets::Fresh(draft) => return reply(path, query, (draft, stored::stage(&draft)), out),
+                FromRrsets::Fresh(draft) => {
+                    return reply(path, query, (draft, stored::stage(&draft)), out);
+                }
                 FromRrsets::Stale(_) => stale = true,
                 FromRrsets::Incomplete => {}
                 FromRrsets::Renamed(renamed) => aliases = renamed,
@@ -436,7 +469,8 @@ fn of_class_and_type(path: &Path<'_>, query: &Query<'_>, out: &mut [u8]) -> Opti
     Some(error(path, query, Refusal { rcode, stage: Stage::Malformed, ede }, out))
 }
 
-/// A query that a rule puts to servers of its own: they are asked, whatever the caches and this network know.
+/// A query that a rule puts to servers of its own: they are asked, whatever the caches and this
+/// network know.
 fn forwarded(
     path: &Path<'_>,
     query: &Query<'_>,
@@ -460,7 +494,12 @@ fn not_recursive(path: &Path<'_>, query: &Query<'_>, out: &mut [u8]) -> Exit {
     let failure_key = FailureKey { question, checking_disabled: query.asked.flags & CD != 0 };
     if path.shared.failures.lookup(&failure_key, path.now.secs()).is_some() {
         let ede = Some((Ede::CACHED_ERROR, "resolution failed lately"));
-        return error(path, query, Refusal { rcode: Rcode::SERVFAIL, stage: Stage::FailureHit, ede }, out);
+        return error(
+            path,
+            query,
+            Refusal { rcode: Rcode::SERVFAIL, stage: Stage::FailureHit, ede },
+            out,
+        );
     }
     let ede = Some((Ede::NOT_AUTHORITATIVE, "not in the cache, and recursion was not asked for"));
     error(path, query, Refusal { rcode: Rcode::REFUSED, stage: Stage::NotRecursive, ede }, out)
@@ -471,7 +510,9 @@ fn never_answered(qtype: Rtype) -> Option<(Rcode, Option<(Ede, &'static str)>)> 
     let unsupported = |text| Some((Ede::NOT_SUPPORTED, text));
     match qtype {
         Rtype::OPT | Rtype(0) => Some((Rcode::FORMERR, None)),
-        Rtype::AXFR | Rtype::IXFR => Some((Rcode::REFUSED, unsupported("zones are not transferred"))),
+        Rtype::AXFR | Rtype::IXFR => {
+            Some((Rcode::REFUSED, unsupported("zones are not transferred")))
+        }
         Rtype::MAILA | Rtype::MAILB | Rtype::TKEY | Rtype::TSIG => {
             Some((Rcode::NOTIMP, unsupported("this type is not served")))
         }
@@ -491,7 +532,12 @@ fn reader<'p>(path: &'p Path<'_>, client: &Client<'_>) -> Reader<'p> {
 
 /// The one exit with an answer.
 #[inline]
-fn reply(path: &Path<'_>, query: &Query<'_>, (draft, stage): (Draft, Stage), out: &mut [u8]) -> Exit {
+fn reply(
+    path: &Path<'_>,
+    query: &Query<'_>,
+    (draft, stage): (Draft, Stage),
+    out: &mut [u8],
+) -> Exit {
     path.count_note(draft.note, stage);
     let len = finish(out, draft, query.asked, query.view.question(), &path.state.identity);
     let outcome = Outcome {
@@ -533,7 +579,11 @@ fn plain_outcome(stage: Stage, rcode: Rcode, qtype: Rtype) -> Outcome {
 /// Answers a name of a local zone or a special name, unless it has servers of its own.
 fn special(path: &Path<'_>, question: &LocalQuestion<'_>, out: &mut [u8]) -> Option<Draft> {
     let zone = path.state.special.find(question)?;
-    if zone.gives_way(path.state.plan.own_rule_len(zone.side())) { None } else { zone.answer(&path.state.local, out) }
+    if zone.gives_way(path.state.plan.own_rule_len(zone.side())) {
+        None
+    } else {
+        zone.answer(&path.state.local, out)
+    }
 }
 
 /// The query as what waits for the network. A local chain asks for its last target instead.
@@ -600,10 +650,23 @@ mod tests {
             (0, 0x10, Some(false), packet_flags::CD),
             (1, 0x10, Some(true), packet_flags::RD | packet_flags::CD | packet_flags::DO),
         ] {
-            let mut octets = vec![0, 7, high, low, 0, 1, 0, 0, 0, 0, 0, u8::from(dnssec_ok.is_some())];
+            let mut octets =
+                vec![0, 7, high, low, 0, 1, 0, 0, 0, 0, 0, u8::from(dnssec_ok.is_some())];
             octets.extend_from_slice(question);
             if let Some(dnssec_ok) = dnssec_ok {
-                octets.extend_from_slice(&[0, 0, 41, 4, 208, 0, 0, u8::from(dnssec_ok) << 7, 0, 0, 0]);
+                octets.extend_from_slice(&[
+                    0,
+                    0,
+                    41,
+                    4,
+                    208,
+                    0,
+                    0,
+                    u8::from(dnssec_ok) << 7,
+                    0,
+                    0,
+                    0,
+                ]);
             }
             assert_eq!(likely_flags(&octets, question), expected, "{octets:?}");
             let view = QueryView::parse(&octets).unwrap();

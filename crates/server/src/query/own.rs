@@ -1,4 +1,5 @@
-//! The names that this server knows by itself, as the resolver asks for them where an alias leads to one.
+//! The names that this server knows by itself, as the resolver asks for them where an alias leads
+//! to one.
 
 use std::sync::Arc;
 

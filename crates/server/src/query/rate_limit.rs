@@ -45,7 +45,8 @@ pub(crate) struct RateLimiter {
 impl RateLimiter {
     /// An empty table with the limits of the configuration.
     pub(crate) fn new(config: &RateLimitConfig, key: HashKey) -> Self {
-        let rate = u64::from(config.responses_per_second).min((1 << CREDIT_BITS) / (SCALE * WINDOW_SECS) - 1);
+        let rate = u64::from(config.responses_per_second)
+            .min((1 << CREDIT_BITS) / (SCALE * WINDOW_SECS) - 1);
         Self {
             buckets: (0..BUCKETS).map(|_| AtomicU64::new(0)).collect(),
             key,
@@ -57,8 +58,8 @@ impl RateLimiter {
         }
     }
 
-    /// Takes a token for an answer to `client`. `kind` tells equal answers: the hash of the question
-    /// for data, the RCODE for errors and denials.
+    /// Takes a token for an answer to `client`. `kind` tells equal answers: the hash of the
+    /// question for data, the RCODE for errors and denials.
     pub(crate) fn take(&self, client: IpAddr, kind: u64, now_ms: u64) -> Limited {
         if self.exempt.contains(client) {
             return Limited::Send;
@@ -139,7 +140,8 @@ mod tests {
     fn slip_sends_each_nth_truncated() {
         let limiter = limiter(1, 2);
         let client = "198.51.100.1".parse().unwrap();
-        let outcomes: Vec<_> = (0..2000).map(|ms| limiter.take(client, 7, 5_000_000 + ms / 100)).collect();
+        let outcomes: Vec<_> =
+            (0..2000).map(|ms| limiter.take(client, 7, 5_000_000 + ms / 100)).collect();
         assert_eq!(outcomes.iter().filter(|o| **o == Limited::Send).count(), 2);
         assert_eq!(outcomes.iter().filter(|o| **o == Limited::Slip).count(), 999);
     }

@@ -1,9 +1,10 @@
 //! A query that is only looked at, for `why` and `query +trace`.
 //!
-//! A rehearsal takes the stages of a client's query in their order, by the same functions, so that it ends as the
-//! client's query does. It has no effect: nothing is counted, no token of a rate limit is taken, no final answer is
-//! kept. It asks no server either. A question that needs the network ends as [`Ended::Wait`]; the caller has it
-//! resolved and [goes on](Rehearsal::go_on) with what was found.
+//! A rehearsal takes the stages of a client's query in their order, by the same functions, so that
+//! it ends as the client's query does. It has no effect: nothing is counted, no token of a rate
+//! limit is taken, no final answer is kept. It asks no server either. A question that needs the
+//! network ends as [`Ended::Wait`]; the caller has it resolved and [goes on](Rehearsal::go_on) with
+//! what was found.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -20,8 +21,8 @@ use super::respond::Draft;
 use super::stored::Scratch;
 use super::verdict::Judgement;
 use super::{
-    Client, Exit, FromCache, Path, Query, Refusal, error, key_flags, miss, never_answered, packet_hash, profile,
-    question_behind, refused, reply, special, stored, unanswered, verdict,
+    Client, Exit, FromCache, Path, Query, Refusal, error, key_flags, miss, never_answered,
+    packet_hash, profile, question_behind, refused, reply, special, stored, unanswered, verdict,
 };
 use crate::metrics::Stage;
 use crate::policy::Outcome;
@@ -45,8 +46,8 @@ pub(crate) struct Witness {
 }
 
 impl Witness {
-    /// Notes a verdict. One that lets the question or the answer pass does not undo one before it: a query that a rule
-    /// forwards stays forwarded.
+    /// Notes a verdict. One that lets the question or the answer pass does not undo one before it:
+    /// a query that a rule forwards stays forwarded.
     pub(super) fn of_policy(&mut self, said: Outcome) {
         if said.says != "passes" || self.said.is_none() {
             self.said = Some(said);
@@ -129,17 +130,19 @@ impl<'s> Rehearsal<'s> {
 
     /// Takes a folded question of class IN through all stages that need no network.
     pub(crate) fn begin(&self, question: &[u8]) -> Ended {
-        self.with_query(question, |path, query, (out, misses)| match kept(path, query, self.at, out) {
-            Some(exit) => exit,
-            None => match unanswered(path, query, FromCache::Nothing, (out, misses)) {
-                Exit::Wait => kept_verdict(path, query, self.at, out).unwrap_or(Exit::Wait),
-                exit => exit,
-            },
+        self.with_query(question, |path, query, (out, misses)| {
+            match kept(path, query, self.at, out) {
+                Some(exit) => exit,
+                None => match unanswered(path, query, FromCache::Nothing, (out, misses)) {
+                    Exit::Wait => kept_verdict(path, query, self.at, out).unwrap_or(Exit::Wait),
+                    exit => exit,
+                },
+            }
         })
     }
 
-    /// Takes a folded question through the stages of this network's own names only, as if there were no policy, no
-    /// access list and no cache.
+    /// Takes a folded question through the stages of this network's own names only, as if there
+    /// were no policy, no access list and no cache.
     pub(crate) fn begin_without_policy(&self, question: &[u8]) -> Ended {
         self.with_query(question, |path, query, (out, misses)| own(path, query, (out, misses)))
     }
@@ -172,8 +175,11 @@ impl<'s> Rehearsal<'s> {
         let path = self.path();
         let (octets, peer) = (query_octets(question), Peer::from(SocketAddr::from((self.ip, 0))));
         let Ok(view) = QueryView::parse(&octets) else { return Ended::Silent(Stage::Malformed) };
-        let client =
-            Client { ip: self.ip, transport: Transport::Udp, route: Way::Datagram { listener: 0, peer: &peer } };
+        let client = Client {
+            ip: self.ip,
+            transport: Transport::Udp,
+            route: Way::Datagram { listener: 0, peer: &peer },
+        };
         let (asked, key) = (asked(), view.key(&self.shared.key, 0));
         let profile = profile(&path, self.ip, Transport::Udp);
         let hash = packet_hash(key.hash, profile, key_flags(&asked));
@@ -195,30 +201,34 @@ fn ended_with(mut message: Vec<u8>, len: usize, stage: Stage) -> Ended {
     Ended::Reply { message, stage }
 }
 
-/// The end of a query that is not admitted, or whose resolved answer is kept; none where the stages behind decide.
+/// The end of a query that is not admitted, or whose resolved answer is kept; none where the stages
+/// behind decide.
 ///
-/// The policy is asked about a kept answer all the same: what it says explains why the answer was kept.
+/// The policy is asked about a kept answer all the same: what it says explains why the answer was
+/// kept.
 fn kept(path: &Path<'_>, query: &Query<'_>, at: At, out: &mut [u8]) -> Option<Exit> {
     if !path.state.allow.contains(query.client.ip) {
         let octets = query_octets(query.key.question());
         return Some(refused(path, query.view, (&octets, query.client), out));
     }
     let hit = hit(path, query, at, out)?;
-    if matches!(stored::stage_of_kept(hit.flags), Stage::Local | Stage::Blocked | Stage::Rewritten) {
+    if matches!(stored::stage_of_kept(hit.flags), Stage::Local | Stage::Blocked | Stage::Rewritten)
+    {
         // The stages that gave it say the same again, and why.
         return None;
     }
     let mut spare = vec![0; LONGEST_ANSWER];
     let message = out.get(..hit.len)?.to_vec();
-    if let Judgement::Pass { .. } | Judgement::Forward(_) = verdict::judge(path, query, &mut spare) {
+    if let Judgement::Pass { .. } | Judgement::Forward(_) = verdict::judge(path, query, &mut spare)
+    {
         verdict::judge_answer(path, &query.wanted(path), &message, &mut spare);
     }
     let draft = stored::draft(hit.len, (hit.ede, hit.flags), out);
     Some(reply(path, query, (draft, stored::stage_of_kept(hit.flags)), out))
 }
 
-/// The end of a query by the kept verdict on an answer that is in no cache any more, or only as clients get it that
-/// validate themselves. What is left of it tells what the verdict rests on.
+/// The end of a query by the kept verdict on an answer that is in no cache any more, or only as
+/// clients get it that validate themselves. What is left of it tells what the verdict rests on.
 fn kept_verdict(path: &Path<'_>, query: &Query<'_>, at: At, out: &mut [u8]) -> Option<Exit> {
     let hit = hit(path, query, at, out)?;
     let draft = stored::draft(hit.len, (hit.ede, hit.flags), out);
@@ -263,7 +273,12 @@ fn own(path: &Path<'_>, query: &Query<'_>, (out, misses): (&mut [u8], &mut Vec<M
 }
 
 /// The special name at the end of aliases, if it is one.
-fn special_behind(path: &Path<'_>, query: &Query<'_>, aliases: &[Alias], out: &mut [u8]) -> Option<Draft> {
+fn special_behind(
+    path: &Path<'_>,
+    query: &Query<'_>,
+    aliases: &[Alias],
+    out: &mut [u8],
+) -> Option<Draft> {
     let asked = query.key.question();
     let (question, _) = question_behind(path, asked, aliases.last()?);
     let draft = special(path, &LocalQuestion::of(&question), out)?;
@@ -274,9 +289,22 @@ fn special_behind(path: &Path<'_>, query: &Query<'_>, aliases: &[Alias], out: &m
 
 /// What a client says that wants recursion and all that explains the answer, however long it is.
 fn asked() -> Asked {
-    let edns =
-        AskedEdns { dnssec_ok: false, nsid: false, keepalive: false, subnet: false, cookie_valid: false, cookie: None };
-    Asked { id: 0, flags: RD, wants_ad: true, limit: u16::MAX, transport: Transport::Udp, edns: Some(edns) }
+    let edns = AskedEdns {
+        dnssec_ok: false,
+        nsid: false,
+        keepalive: false,
+        subnet: false,
+        cookie_valid: false,
+        cookie: None,
+    };
+    Asked {
+        id: 0,
+        flags: RD,
+        wants_ad: true,
+        limit: u16::MAX,
+        transport: Transport::Udp,
+        edns: Some(edns),
+    }
 }
 
 fn query_octets(question: &[u8]) -> Vec<u8> {

@@ -25,7 +25,9 @@ pub(super) fn malformed(
         },
         QueryError::Format(end) => (Rcode::FORMERR, end),
     };
-    let Some(header) = avocet_wire::Header::read(octets) else { return Exit::Silent(Stage::Ignored) };
+    let Some(header) = avocet_wire::Header::read(octets) else {
+        return Exit::Silent(Stage::Ignored);
+    };
     if !path.state.allow.contains(client.ip) {
         return Exit::Silent(Stage::Refused);
     }
@@ -40,7 +42,12 @@ pub(super) fn malformed(
 }
 
 /// Answers a query without a question that has a cookie (RFC 7873 §5.4).
-fn cookie_alone(path: &Path<'_>, octets: &[u8], client: &Client<'_>, out: &mut [u8]) -> Option<Exit> {
+fn cookie_alone(
+    path: &Path<'_>,
+    octets: &[u8],
+    client: &Client<'_>,
+    out: &mut [u8],
+) -> Option<Exit> {
     let edns = edns_without_question(octets).filter(|edns| edns.version == 0)?;
     let header = avocet_wire::Header::read(octets)?;
     let asked = Asked::read_parts(header, Some(&edns), &reader(path, client)).ok()?;
@@ -64,7 +71,8 @@ pub(super) fn refused(
     out: &mut [u8],
 ) -> Exit {
     let plain = Reader { cookies: None, ..reader(path, client) };
-    let mut asked = Asked::read(view, &plain).unwrap_or(Asked::from_header(view.header(), client.transport));
+    let mut asked =
+        Asked::read(view, &plain).unwrap_or(Asked::from_header(view.header(), client.transport));
     if let Some(edns) = &mut asked.edns {
         edns.nsid = false;
         edns.keepalive = false;
@@ -78,7 +86,12 @@ pub(super) fn refused(
 }
 
 #[cold]
-pub(super) fn bad_option(path: &Path<'_>, view: &QueryView<'_>, client: &Client<'_>, out: &mut [u8]) -> Exit {
+pub(super) fn bad_option(
+    path: &Path<'_>,
+    view: &QueryView<'_>,
+    client: &Client<'_>,
+    out: &mut [u8],
+) -> Exit {
     let mut asked = Asked::from_header(view.header(), client.transport);
     asked.edns = view.edns.map(|edns| asked::AskedEdns {
         dnssec_ok: edns.dnssec_ok,
@@ -89,7 +102,11 @@ pub(super) fn bad_option(path: &Path<'_>, view: &QueryView<'_>, client: &Client<
         cookie: None,
     });
     // What options of another version look like is not for us to say.
-    let rcode = if view.edns.is_some_and(|edns| edns.version != 0) { Rcode::BADVERS } else { Rcode::FORMERR };
+    let rcode = if view.edns.is_some_and(|edns| edns.version != 0) {
+        Rcode::BADVERS
+    } else {
+        Rcode::FORMERR
+    };
     let draft = draft_empty(out, Some(view.question()), rcode);
     let len = finish(out, draft, &asked, view.question(), &path.state.identity);
     Exit::Reply { len, outcome: plain_outcome(Stage::Malformed, rcode, view.qtype) }

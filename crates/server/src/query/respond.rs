@@ -26,7 +26,8 @@ pub(crate) struct Draft {
     pub(crate) rcode: Rcode,
     /// The extended error to tell, with a text of ours.
     pub(crate) ede: Option<(Ede, &'static str)>,
-    /// Number of the note that says why the policy gave this answer ([`Identity::notes`]), from 1; 0: it did not.
+    /// Number of the note that says why the policy gave this answer ([`Identity::notes`]), from 1;
+    /// 0: it did not.
     pub(crate) note: u16,
 }
 
@@ -61,7 +62,13 @@ pub(crate) fn draft_empty(out: &mut [u8], question: Option<&[u8]>, rcode: Rcode)
 
 /// Makes the draft in `out` the client's answer; `question` is as he sent it. Returns its length.
 #[inline]
-pub(crate) fn finish(out: &mut [u8], draft: Draft, asked: &Asked, question: &[u8], identity: &Identity) -> usize {
+pub(crate) fn finish(
+    out: &mut [u8],
+    draft: Draft,
+    asked: &Asked,
+    question: &[u8],
+    identity: &Identity,
+) -> usize {
     out[..2].copy_from_slice(&asked.id.to_be_bytes());
     let [flags_high, flags_low] = asked.flags.to_be_bytes();
     out[2] |= flags_high;
@@ -80,11 +87,18 @@ pub(crate) fn finish(out: &mut [u8], draft: Draft, asked: &Asked, question: &[u8
 }
 
 #[inline]
-fn finish_with_opt(out: &mut [u8], draft: Draft, edns: &AskedEdns, limit: usize, identity: &Identity) -> usize {
+fn finish_with_opt(
+    out: &mut [u8],
+    draft: Draft,
+    edns: &AskedEdns,
+    limit: usize,
+    identity: &Identity,
+) -> usize {
     let limit = limit.min(out.len());
     let len = draft.len;
     // Mostly there is room for it where it belongs.
-    let opt_len = out.get_mut(len..len + MAX_OPT).map(|room| write_opt(room, draft, edns, identity));
+    let opt_len =
+        out.get_mut(len..len + MAX_OPT).map(|room| write_opt(room, draft, edns, identity));
     let (len, opt_len) = match opt_len.filter(|opt_len| len + opt_len <= limit) {
         Some(opt_len) => (len, opt_len),
         None => finish_short(out, draft, (edns, limit), identity),
@@ -94,10 +108,11 @@ fn finish_with_opt(out: &mut [u8], draft: Draft, edns: &AskedEdns, limit: usize,
     len + opt_len
 }
 
-/// Puts the OPT record behind a message where there is little room for both. Returns the length of each.
+/// Puts the OPT record behind a message where there is little room for both. Returns the length of
+/// each.
 ///
-/// The text of the extended error goes first, then the error, and TC says so, then records (RFC 8914 §3). NSID goes where
-/// not even the question has room else.
+/// The text of the extended error goes first, then the error, and TC says so, then records
+/// (RFC 8914 §3). NSID goes where not even the question has room else.
 #[cold]
 fn finish_short(
     out: &mut [u8],
@@ -109,7 +124,12 @@ fn finish_short(
     let without_text = Draft { ede: error.map(|(code, _)| (code, "")), note: 0, ..draft };
     let without_error = Draft { ede: None, note: 0, ..draft };
     let without_nsid = AskedEdns { nsid: false, ..*edns };
-    let forms = [(draft, edns), (without_text, edns), (without_error, edns), (without_error, &without_nsid)];
+    let forms = [
+        (draft, edns),
+        (without_text, edns),
+        (without_error, edns),
+        (without_error, &without_nsid),
+    ];
     let mut opt = [0; MAX_OPT];
     let mut first_that_fits = |forms: &[(Draft, &AskedEdns)], room: usize| {
         forms.iter().find_map(|(form, edns)| {
@@ -124,7 +144,8 @@ fn finish_short(
         len = truncate(out, len, room(least));
         first_that_fits(&forms, room(len))
     });
-    // The last form is written in any case: it has room behind the longest question, as no limit is below 512 octets.
+    // The last form is written in any case: it has room behind the longest question, as no limit is
+    // below 512 octets.
     let (has_error, opt_len) = fitting.unwrap_or((false, OPT_LEN));
     if error.is_some() && !has_error {
         set_truncated(out);
@@ -151,10 +172,16 @@ fn note(draft: Draft, identity: &Identity) -> Option<(Ede, &str)> {
 /// Writes the OPT record to the front of `room`, which has [`MAX_OPT`] octets. Returns its length.
 #[inline]
 fn write_opt(room: &mut [u8], draft: Draft, edns: &AskedEdns, identity: &Identity) -> usize {
-    let fields = OptFields { udp_size: identity.udp_size, rcode: draft.rcode, dnssec_ok: edns.dnssec_ok };
+    let fields =
+        OptFields { udp_size: identity.udp_size, rcode: draft.rcode, dnssec_ok: edns.dnssec_ok };
     let (head, options) = room.split_at_mut(OPT_LEN);
     let mut options_len = 0;
-    if edns.cookie.is_some() || draft.ede.is_some() || draft.note != 0 || edns.nsid || edns.keepalive {
+    if edns.cookie.is_some()
+        || draft.ede.is_some()
+        || draft.note != 0
+        || edns.nsid
+        || edns.keepalive
+    {
         options_len = write_options(options, draft, edns, identity);
     }
     let (fixed, length) = head.split_at_mut(OPT_LEN - 2);
@@ -203,7 +230,8 @@ fn truncate(out: &mut [u8], len: usize, room: usize) -> usize {
         let set = record.map(|r| (r.section, r.owner().ok(), r.rtype, r.class));
         if set != previous {
             if start > room {
-                truncated = previous.is_some_and(|(section, ..)| section != RecordSection::Additional);
+                truncated =
+                    previous.is_some_and(|(section, ..)| section != RecordSection::Additional);
                 break;
             }
             (kept, kept_counts) = (start, counts);
@@ -242,11 +270,23 @@ mod tests {
     };
 
     fn asked(limit: u16, edns: Option<AskedEdns>) -> Asked {
-        Asked { id: 0x1234, flags: 0x0110, limit, transport: Transport::Udp, wants_ad: edns.is_some(), edns }
+        Asked {
+            id: 0x1234,
+            flags: 0x0110,
+            limit,
+            transport: Transport::Udp,
+            wants_ad: edns.is_some(),
+            edns,
+        }
     }
 
     fn identity() -> Identity {
-        Identity { udp_size: 1232, nsid: Some(b"gw1".as_slice().into()), keepalive: 100, notes: Arc::default() }
+        Identity {
+            udp_size: 1232,
+            nsid: Some(b"gw1".as_slice().into()),
+            keepalive: 100,
+            notes: Arc::default(),
+        }
     }
 
     /// A CNAME and `addresses` A records.
@@ -259,9 +299,15 @@ mod tests {
         b.record(Section::Answer, &record(QNAME, Rtype::CNAME, b"\x01a\x07example\x00")).unwrap();
         for i in 0..addresses {
             let address = [10, 0, 0, i];
-            b.record(Section::Answer, &record(b"\x01a\x07example\x00", Rtype::A, &address)).unwrap();
+            b.record(Section::Answer, &record(b"\x01a\x07example\x00", Rtype::A, &address))
+                .unwrap();
         }
-        Draft { len: b.finish(), rcode: Rcode::NOERROR, ede: Some((Ede::STALE_ANSWER, "old")), note: 0 }
+        Draft {
+            len: b.finish(),
+            rcode: Rcode::NOERROR,
+            ede: Some((Ede::STALE_ANSWER, "old")),
+            note: 0,
+        }
     }
 
     #[test]
@@ -299,15 +345,17 @@ mod tests {
         }
     }
 
-    /// What a client of 512 octets gets for a message of so many addresses and a policy's note of so many octets: whether
-    /// TC is set, the answers, whether NSID is there, and the octets of the error's text.
+    /// What a client of 512 octets gets for a message of so many addresses and a policy's note of
+    /// so many octets: whether TC is set, the answers, whether NSID is there, and the octets of the
+    /// error's text.
     fn fitted(qname: &[u8], (addresses, text): (u8, usize)) -> (bool, u16, bool, Option<usize>) {
         let mut out = [0; 4096];
         let mut builder = Builder::new(&mut out, 4096, 0, QR | RA).unwrap();
         builder.question(qname, Rtype::A, Class::IN).unwrap();
         for last in 0..addresses {
             let rdata = &[10, 0, 0, last];
-            let record = Record { owner: qname, rtype: Rtype::A, class: Class::IN, ttl_secs: 60, rdata };
+            let record =
+                Record { owner: qname, rtype: Rtype::A, class: Class::IN, ttl_secs: 60, rdata };
             builder.record(Section::Answer, &record).unwrap();
         }
         let len = builder.finish();
@@ -342,7 +390,12 @@ mod tests {
             (&long[..], (0, 128), (false, 0, true, Some(0))),
             (&long[..], (5, 64), (true, 0, true, Some(64))),
         ] {
-            assert_eq!(fitted(qname, message), expected, "{} octets of name, {message:?}", qname.len());
+            assert_eq!(
+                fitted(qname, message),
+                expected,
+                "{} octets of name, {message:?}",
+                qname.len()
+            );
         }
     }
 

@@ -1,7 +1,9 @@
-//! Names that must not leak to the Internet's servers, answered here: local zones, as configured, and special names.
+//! Names that must not leak to the Internet's servers, answered here: local zones, as configured,
+//! and special names.
 //!
-//! A local zone has no data but the local records of its names, which are found before. So a name in it that comes here
-//! does not exist, or has no records of its own (NODATA): the apex, and a name above one with records.
+//! A local zone has no data but the local records of its names, which are found before. So a name
+//! in it that comes here does not exist, or has no records of its own (NODATA): the apex, and a
+//! name above one with records.
 //!
 //! `localhost` and loopback reverse names have data; the others are empty zones, with the SOA
 //! that RFC 6303 §3 asks for. Sources: RFC 6303 (private reverse zones), RFC 7793 (shared
@@ -23,7 +25,8 @@ use crate::private_zones::served_zones;
 
 /// TTL of these answers in seconds, as RFC 6303 §3 has it.
 const TTL_SECS: u32 = 10_800;
-/// TTL of denials in local zones, in seconds: a device that has just got its record is found within a minute.
+/// TTL of denials in local zones, in seconds: a device that has just got its record is found within
+/// a minute.
 const LOCAL_TTL_SECS: u32 = 60;
 /// Addresses and name of this host.
 const LOOPBACK: [u8; 4] = [127, 0, 0, 1];
@@ -91,15 +94,17 @@ impl SpecialNames {
 }
 
 impl<'a> InZone<'a> {
-    /// The name whose servers may go before the zone. DS records of a zone within it are its own (RFC 4035 §3.1.4.1).
+    /// The name whose servers may go before the zone. DS records of a zone within it are its own
+    /// (RFC 4035 §3.1.4.1).
     pub(crate) fn side(&self) -> &'a [u8] {
         let LocalQuestion { qname, qtype, .. } = self.question;
         let is_within = qtype == Rtype::DS && qname.len() > self.apex.len();
         if is_within { name::parent(qname).unwrap_or(qname) } else { qname }
     }
 
-    /// Whether servers of the name's own go before the zone; `apex_len` is the length of the zone that they are
-    /// configured for. Before a special name all do, before a local zone those of a zone below it.
+    /// Whether servers of the name's own go before the zone; `apex_len` is the length of the zone
+    /// that they are configured for. Before a special name all do, before a local zone those of a
+    /// zone below it.
     pub(crate) fn gives_way(&self, apex_len: Option<usize>) -> bool {
         match self.zone {
             Zone::Local => apex_len.is_some_and(|len| len > self.apex.len()),
@@ -186,10 +191,20 @@ fn write(question: &LocalQuestion<'_>, own: &Own<'_>, out: &mut [u8]) -> Result<
 }
 
 /// Writes a set of this server to a section.
-pub(super) fn write_set(builder: &mut Builder<'_>, section: Section, set: &OwnSet<'_>) -> Result<(), Full> {
+pub(super) fn write_set(
+    builder: &mut Builder<'_>,
+    section: Section,
+    set: &OwnSet<'_>,
+) -> Result<(), Full> {
     let mut written = Ok(());
     set.for_each(|rdata| {
-        let record = Record { owner: set.owner, rtype: set.rtype, class: Class::IN, ttl_secs: set.ttl_secs, rdata };
+        let record = Record {
+            owner: set.owner,
+            rtype: set.rtype,
+            class: Class::IN,
+            ttl_secs: set.ttl_secs,
+            rdata,
+        };
         if written.is_ok() {
             written = builder.record(section, &record);
         }
@@ -207,8 +222,10 @@ mod tests {
         let zones = "[server]\nlocal-zones = [\"lan\", \"home.arpa\"]\n[[record]]\nname = \"a.b.lan\"\ntype = \"A\"\nvalues = [\"10.0.0.1\"]\n\
             [[stub]]\nzone = \"iot.house.lan\"\nservers = [\"192.0.2.1\"]\n";
         let config = Config::from_text(None, zones, &BTreeMap::new()).unwrap();
-        let (names, records) =
-            (SpecialNames::of(&config), LocalRecords::new(&config.records, &SpecialNames::default()));
+        let (names, records) = (
+            SpecialNames::of(&config),
+            LocalRecords::new(&config.records, &SpecialNames::default()),
+        );
         let mut out = [0; 512];
         let qname = wire(qname);
         let question = LocalQuestion { qname: &qname, qtype, turn: 0 };
@@ -270,7 +287,12 @@ mod tests {
     #[test]
     fn servers_of_a_zone_below_a_local_zone_go_before_it() {
         let names = SpecialNames::default();
-        let in_zone = |zone| InZone { question: LocalQuestion::of(b""), apex: b"\x03lan\x00", zone, names: &names };
+        let in_zone = |zone| InZone {
+            question: LocalQuestion::of(b""),
+            apex: b"\x03lan\x00",
+            zone,
+            names: &names,
+        };
         let own = |zone| [None, Some(2), Some(5), Some(9)].map(|len| in_zone(zone).gives_way(len));
         assert_eq!(own(Zone::Local), [false, false, false, true]);
         assert_eq!(own(Zone::Empty), [false, true, true, true]);

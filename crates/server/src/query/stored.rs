@@ -26,7 +26,8 @@ const ANY_HINFO: &[u8] = b"\x07RFC8482\x00";
 pub(super) const NOTED: u8 = packet_flags::STALE_OK << 1;
 /// In an entry of the packet cache: it is of servers that a rule chose.
 const BY_RULE: u8 = NOTED << 1;
-/// In an entry of the packet cache that is [`NOTED`]: it is no block, but something else that the policy gives.
+/// In an entry of the packet cache that is [`NOTED`]: it is no block, but something else that the
+/// policy gives.
 pub(super) const REWRITTEN: u8 = BY_RULE << 1;
 /// In an entry of the packet cache: it is of the local records.
 const LOCAL: u8 = REWRITTEN << 1;
@@ -34,14 +35,15 @@ const LOCAL: u8 = REWRITTEN << 1;
 /// How long a local answer is kept, in seconds. A change of the records ends its epoch before.
 const LOCAL_SECS: u32 = 86_400;
 
-/// Does an entry of the packet cache with these flags say what anybody says who is asked for the name? If not, it is
-/// not asked for ahead of need.
+/// Does an entry of the packet cache with these flags say what anybody says who is asked for the
+/// name? If not, it is not asked for ahead of need.
 #[inline]
 pub(super) fn is_resolved(flags: u8) -> bool {
     flags & (NOTED | BY_RULE | LOCAL) == 0
 }
 
-/// The stage to count for an answer from the packet cache: what is the policy's and this network's own stays theirs.
+/// The stage to count for an answer from the packet cache: what is the policy's and this network's
+/// own stays theirs.
 #[inline]
 pub(super) fn stage_of_kept(flags: u8) -> Stage {
     match flags & (NOTED | LOCAL | REWRITTEN) {
@@ -83,7 +85,13 @@ impl Scratch {
     /// That of the worker with this number.
     pub(crate) fn of(worker: usize) -> Self {
         let prefetched = [const { Cell::new(None) }; PREFETCHES];
-        Self { cell: RefCell::default(), prefetched, policy: RefCell::default(), worker, witness: None }
+        Self {
+            cell: RefCell::default(),
+            prefetched,
+            policy: RefCell::default(),
+            worker,
+            witness: None,
+        }
     }
 
     /// That of a rehearsal, which no worker counts.
@@ -120,8 +128,8 @@ impl Scratch {
         self.policy.borrow_mut()
     }
 
-    /// What is to be done at a hit of a name about to expire. Only the first one has it asked for: there may be
-    /// thousands before the answer comes, and more if none comes.
+    /// What is to be done at a hit of a name about to expire. Only the first one has it asked for:
+    /// there may be thousands before the answer comes, and more if none comes.
     pub(crate) fn ahead(&self, hash: u64, now_secs: u32, remaining_secs: u32) -> Ahead {
         let place = &self.prefetched[hash as usize % PREFETCHES];
         let ending = Ending { hash, at_secs: now_secs.wrapping_add(remaining_secs) };
@@ -153,8 +161,9 @@ pub(crate) enum Ahead {
     Ask,
     /// It was asked for in this second.
     Wait,
-    /// It was asked for before: what came of it is in the RRset cache, where the answer is made of anew. If nothing came,
-    /// that one ends when the old one does, and near its end is asked for again.
+    /// It was asked for before: what came of it is in the RRset cache, where the answer is made of
+    /// anew. If nothing came, that one ends when the old one does, and near its end is asked for
+    /// again.
     Take,
 }
 
@@ -166,7 +175,8 @@ pub(crate) enum FromRrsets {
     Stale(Draft),
     /// Not all of an answer.
     Incomplete,
-    /// An answer in place of which the policy wants that of another name, to which these aliases lead.
+    /// An answer in place of which the policy wants that of another name, to which these aliases
+    /// lead.
     Renamed(Vec<Alias>),
     /// An answer that the policy withholds.
     Dropped,
@@ -189,7 +199,9 @@ pub(super) fn from_rrsets(path: &Path<'_>, wanted: &Wanted<'_>, out: &mut [u8]) 
         at: ReadAt { now: path.now.secs(), stale_window: window },
     };
     let assembled = assembler.assemble(&path.state.plan, &path.shared.rrsets, &sought, answers);
-    let Assembled::Complete { resolved, stale_since_secs } = assembled else { return FromRrsets::Incomplete };
+    let Assembled::Complete { resolved, stale_since_secs } = assembled else {
+        return FromRrsets::Incomplete;
+    };
     let message = &answers.octets[resolved.message];
     let Some(target) = out.get_mut(..message.len()) else {
         out[..HEADER_LEN].copy_from_slice(&message[..HEADER_LEN]);
@@ -200,7 +212,11 @@ pub(super) fn from_rrsets(path: &Path<'_>, wanted: &Wanted<'_>, out: &mut [u8]) 
     let ede = resolved.ede.map(|(code, _)| code.0);
     let is_stale = stale_since_secs.is_some();
     if wanted.purpose == Purpose::BehindAliases {
-        return if is_stale { FromRrsets::Stale(marked_stale(draft)) } else { FromRrsets::Fresh(draft) };
+        return if is_stale {
+            FromRrsets::Stale(marked_stale(draft))
+        } else {
+            FromRrsets::Fresh(draft)
+        };
     }
     let ttl_offsets = &answers.ttl_offsets[resolved.ttl_offsets];
     match verdict::judge_answer(path, wanted, message, out) {
@@ -213,7 +229,12 @@ pub(super) fn from_rrsets(path: &Path<'_>, wanted: &Wanted<'_>, out: &mut [u8]) 
             terms.clamp_ttls(message, ttl_offsets);
             if wanted.is_current(path) {
                 let kept_for = terms.kept_for(NonZeroU32::new(resolved.ttl_secs));
-                keep(path, key, *hash, &Keep { message, ttl_offsets, kept_for, ede, said_by: SaidBy::Anybody });
+                keep(
+                    path,
+                    key,
+                    *hash,
+                    &Keep { message, ttl_offsets, kept_for, ede, said_by: SaidBy::Anybody },
+                );
             }
             FromRrsets::Fresh(draft)
         }
@@ -223,7 +244,8 @@ pub(super) fn from_rrsets(path: &Path<'_>, wanted: &Wanted<'_>, out: &mut [u8]) 
     }
 }
 
-/// The answer that the RRset cache has for a question, expired or not validated too: for explanations.
+/// The answer that the RRset cache has for a question, expired or not validated too: for
+/// explanations.
 #[cold]
 pub(super) fn whatever_is_known(path: &Path<'_>, question: &[u8]) -> Option<Vec<u8>> {
     let mut scratch = path.scratch.cell.borrow_mut();
@@ -258,8 +280,8 @@ pub(super) fn stale(path: &Path<'_>, wanted: &Wanted<'_>, out: &mut [u8]) -> Opt
     }
 }
 
-/// The expired answer of this length in the buffer, or what the policy gives in its place: it may have been kept before
-/// a schedule began. None where it is withheld.
+/// The expired answer of this length in the buffer, or what the policy gives in its place: it may
+/// have been kept before a schedule began. None where it is withheld.
 fn judged_stale(path: &Path<'_>, wanted: &Wanted<'_>, len: usize, out: &mut [u8]) -> Option<Draft> {
     let given = marked_stale(draft(len, (None, 0), out));
     if path.state.policy.is_none() {
@@ -289,8 +311,8 @@ pub(crate) struct Keep<'a> {
     pub(crate) message: &'a [u8],
     /// Offsets of its TTL fields.
     pub(crate) ttl_offsets: &'a [u16],
-    /// How many seconds it may be given to others. None: it is for the client alone, and no least TTL of a rule changes
-    /// that.
+    /// How many seconds it may be given to others. None: it is for the client alone, and no least
+    /// TTL of a rule changes that.
     pub(crate) kept_for: Option<NonZeroU32>,
     /// The extended error that clients are told beside it.
     pub(crate) ede: Option<u16>,
@@ -303,7 +325,8 @@ pub(crate) struct Keep<'a> {
 pub(crate) enum SaidBy {
     /// Whoever is asked for the name.
     Anybody,
-    /// Servers that a rule chose: it is not asked for again ahead of need, as only the rule knows of whom.
+    /// Servers that a rule chose: it is not asked for again ahead of need, as only the rule knows
+    /// of whom.
     ServersOfRule,
 }
 
@@ -314,20 +337,27 @@ pub(crate) fn keep(path: &Path<'_>, key: &PacketKey<'_>, hash: u64, answer: &Kee
         stored_at: path.now.secs(),
         valid_for: kept_for.get(),
         epoch: path.state.epoch,
-        flags: packet_flags::STALE_OK | if answer.said_by == SaidBy::ServersOfRule { BY_RULE } else { 0 },
+        flags: packet_flags::STALE_OK
+            | if answer.said_by == SaidBy::ServersOfRule { BY_RULE } else { 0 },
         ede: answer.ede,
     };
     // What is refused for its size is answered from the RRset cache the next time.
     path.keep_packet((hash, key), (answer.message, answer.ttl_offsets), &meta);
 }
 
-/// Keeps an answer of the local records, with the TTLs that they have. Where the policy may say something else before
-/// these have passed, they are cut and count down.
-pub(super) fn keep_local(path: &Path<'_>, query: &super::Query<'_>, message: &mut [u8], validity: Validity) {
+/// Keeps an answer of the local records, with the TTLs that they have. Where the policy may say
+/// something else before these have passed, they are cut and count down.
+pub(super) fn keep_local(
+    path: &Path<'_>,
+    query: &super::Query<'_>,
+    message: &mut [u8],
+    validity: Validity,
+) {
     let Dated { offsets, valid_secs } = until_change(message, validity);
-    // Names below a wildcard are as many as who asks can think of, and a message that was cut is only so for datagrams.
-    // Several records are given in another order each time.
-    let is_whole = Header::read(message).is_some_and(|header| !header.has(TC) && header.counts[1] <= 1);
+    // Names below a wildcard are as many as who asks can think of, and a message that was cut is
+    // only so for datagrams. Several records are given in another order each time.
+    let is_whole =
+        Header::read(message).is_some_and(|header| !header.has(TC) && header.counts[1] <= 1);
     if valid_secs == 0 || !is_whole || !path.state.local.is_owner(query.key.qname()) {
         return;
     }
@@ -358,7 +388,10 @@ fn until_change(message: &mut [u8], validity: Validity) -> Dated {
     let (offsets, longest_secs) = ttl_offsets(message);
     if longest_secs < validity.secs {
         // Whoever gets it last has forgotten it in time.
-        return Dated { valid_secs: validity.kept_secs().saturating_sub(longest_secs), ..Dated::default() };
+        return Dated {
+            valid_secs: validity.kept_secs().saturating_sub(longest_secs),
+            ..Dated::default()
+        };
     }
     verdict::cut_ttls(message, &offsets, validity.secs);
     Dated { offsets, valid_secs: validity.kept_secs() }
@@ -366,8 +399,11 @@ fn until_change(message: &mut [u8], validity: Validity) -> Dated {
 
 /// The offsets of the TTL fields of a message without OPT, and the longest TTL in seconds.
 fn ttl_offsets(message: &[u8]) -> (Vec<u16>, u32) {
-    let Ok(records) = MessageView::new(message).and_then(|view| view.records()) else { return (Vec::new(), 0) };
-    let records = records.map_while(Result::ok).map(|record| (record.ttl_offset() as u16, record.ttl_secs()));
+    let Ok(records) = MessageView::new(message).and_then(|view| view.records()) else {
+        return (Vec::new(), 0);
+    };
+    let records =
+        records.map_while(Result::ok).map(|record| (record.ttl_offset() as u16, record.ttl_secs()));
     records.fold((Vec::new(), 0), |(mut offsets, longest_secs), (offset, ttl_secs)| {
         offsets.push(offset);
         (offsets, longest_secs.max(ttl_secs))
@@ -394,8 +430,13 @@ fn write_any(qname: &[u8], out: &mut [u8]) -> Result<Draft, Full> {
     let limit = out.len();
     let mut builder = Builder::new(out, limit, 0, QR | RA)?;
     builder.question(qname, Rtype::ANY, Class::IN)?;
-    let record =
-        Record { owner: qname, rtype: Rtype::HINFO, class: Class::IN, ttl_secs: ANY_TTL_SECS, rdata: ANY_HINFO };
+    let record = Record {
+        owner: qname,
+        rtype: Rtype::HINFO,
+        class: Class::IN,
+        ttl_secs: ANY_TTL_SECS,
+        rdata: ANY_HINFO,
+    };
     builder.record(Section::Answer, &record)?;
     Ok(Draft { len: builder.finish(), rcode: Rcode::NOERROR, ede: None, note: 0 })
 }
@@ -406,7 +447,9 @@ pub(crate) fn slip(out: &mut [u8], len: usize) -> usize {
     let Ok(view) = MessageView::new(&out[..len]) else { return len };
     let question_len = view.question().map_or(0, |question| question.octets().len());
     let opt_at = view.records().ok().and_then(|mut records| {
-        records.find_map(|record| record.ok().filter(|record| record.rtype == Rtype::OPT).map(|record| record.offset()))
+        records.find_map(|record| {
+            record.ok().filter(|record| record.rtype == Rtype::OPT).map(|record| record.offset())
+        })
     });
     let end = only_truncated(out, question_len);
     let Some(opt_at) = opt_at else { return end };
@@ -434,7 +477,8 @@ pub(super) fn sent_to_tcp(question: &[u8], out: &mut [u8]) -> Draft {
     truncated(question, out)
 }
 
-/// A draft with TC and no records, of the answer that begins in `out` and that no datagram can hold.
+/// A draft with TC and no records, of the answer that begins in `out` and that no datagram can
+/// hold.
 pub(crate) fn truncated(question: &[u8], out: &mut [u8]) -> Draft {
     let rcode = Rcode(u16::from(out[3] & 0xf));
     let draft = draft_empty(out, Some(question), rcode);
@@ -450,8 +494,12 @@ mod tests {
         let scratch = Scratch::of(0);
         let ends_at = 110;
         let asked = [(7, 100), (7, 100), (8, 100), (7, 101), (8, 101), (7, 109), (8, 109)];
-        let expected = [Ahead::Ask, Ahead::Wait, Ahead::Ask, Ahead::Take, Ahead::Take, Ahead::Ask, Ahead::Ask];
-        assert_eq!(asked.map(|(hash, now_secs)| scratch.ahead(hash, now_secs, ends_at - now_secs)), expected);
+        let expected =
+            [Ahead::Ask, Ahead::Wait, Ahead::Ask, Ahead::Take, Ahead::Take, Ahead::Ask, Ahead::Ask];
+        assert_eq!(
+            asked.map(|(hash, now_secs)| scratch.ahead(hash, now_secs, ends_at - now_secs)),
+            expected
+        );
         assert_eq!(scratch.ahead(7, 200, 30), Ahead::Ask, "that of another answer");
     }
 }

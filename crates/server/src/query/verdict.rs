@@ -38,10 +38,12 @@ pub(super) fn judge(path: &Path<'_>, query: &Query<'_>, out: &mut [u8]) -> Judge
         callers.note(wanted.ip);
     }
     let mut scratch = path.scratch.policy();
-    let (verdict, decider, validity) = policy.question(&wanted.asked(), path.moment(), &mut scratch);
+    let (verdict, decider, validity) =
+        policy.question(&wanted.asked(), path.moment(), &mut scratch);
     let says_nothing = matches!(verdict, QuestionVerdict::Pass);
     // What this network says about its own names, no list of strangers takes back.
-    let is_own = !says_nothing && decider == Decider::List && path.state.local.has(query.key.qname());
+    let is_own =
+        !says_nothing && decider == Decider::List && path.state.local.has(query.key.qname());
     let note = match &verdict {
         QuestionVerdict::Answer(made) if made.stage != Stage::Limited && !is_own => made.note,
         _ => 0,
@@ -75,14 +77,21 @@ pub(super) fn judge(path: &Path<'_>, query: &Query<'_>, out: &mut [u8]) -> Judge
 }
 
 /// Asks the policy about an answer.
-pub(super) fn judge_answer(path: &Path<'_>, wanted: &Wanted<'_>, message: &[u8], out: &mut [u8]) -> Judged {
+pub(super) fn judge_answer(
+    path: &Path<'_>,
+    wanted: &Wanted<'_>,
+    message: &[u8],
+    out: &mut [u8],
+) -> Judged {
     let Some(policy) = &path.state.policy else { return Judged::Holds(Terms::FREE) };
     let asked = wanted.asked();
     let answered = Answered {
         message,
         has_own_servers: path.state.plan.has_own_rule(asked.qname),
         translation: path.state.plan.translation(),
-        servers: |name: &[u8]| NameServers::above((&path.state.plan, &path.shared.rrsets), name, path.now.secs()),
+        servers: |name: &[u8]| {
+            NameServers::above((&path.state.plan, &path.shared.rrsets), name, path.now.secs())
+        },
     };
     let mut scratch = path.scratch.policy();
     let verdict = policy.answer(&asked, &answered, path.moment(), &mut scratch);
@@ -97,7 +106,11 @@ pub(super) fn judge_answer(path: &Path<'_>, wanted: &Wanted<'_>, message: &[u8],
 }
 
 /// Asks the policy about a question that was not resolved; none if it has nothing to say.
-pub(super) fn judge_failure(path: &Path<'_>, wanted: &Wanted<'_>, out: &mut [u8]) -> Option<Judged> {
+pub(super) fn judge_failure(
+    path: &Path<'_>,
+    wanted: &Wanted<'_>,
+    out: &mut [u8],
+) -> Option<Judged> {
     let policy = path.state.policy.as_ref()?;
     let mut scratch = path.scratch.policy();
     let verdict = policy.without_answer(&wanted.asked(), path.moment(), &mut scratch)?;
@@ -107,13 +120,22 @@ pub(super) fn judge_failure(path: &Path<'_>, wanted: &Wanted<'_>, out: &mut [u8]
     Some(carry_out(path, wanted, verdict.in_place_of_an_answer()?, out))
 }
 
-fn carry_out(path: &Path<'_>, wanted: &Wanted<'_>, verdict: AnswerVerdict<'_>, out: &mut [u8]) -> Judged {
+fn carry_out(
+    path: &Path<'_>,
+    wanted: &Wanted<'_>,
+    verdict: AnswerVerdict<'_>,
+    out: &mut [u8],
+) -> Judged {
     match verdict {
         AnswerVerdict::Pass { validity, ttl_secs } => Judged::Holds(Terms::of(validity, ttl_secs)),
-        AnswerVerdict::Answer(made) => Judged::Replaced(answer(path, wanted, &made, out), made.stage),
+        AnswerVerdict::Answer(made) => {
+            Judged::Replaced(answer(path, wanted, &made, out), made.stage)
+        }
         AnswerVerdict::Rename(aliases) => Judged::Renamed(aliases),
         AnswerVerdict::Drop => Judged::Dropped,
-        AnswerVerdict::Truncate => Judged::Replaced(stored::sent_to_tcp(wanted.key.question, out), Stage::Limited),
+        AnswerVerdict::Truncate => {
+            Judged::Replaced(stored::sent_to_tcp(wanted.key.question, out), Stage::Limited)
+        }
     }
 }
 
@@ -172,8 +194,8 @@ impl Terms {
         cut_ttls(message, offsets, self.greatest_secs);
     }
 
-    /// How long an answer may be given again that may be for so long. What may not be at all stays so, whatever the
-    /// least TTL is.
+    /// How long an answer may be given again that may be for so long. What may not be at all stays
+    /// so, whatever the least TTL is.
     pub(super) fn kept_for(self, secs: Option<NonZeroU32>) -> Option<NonZeroU32> {
         let secs = secs.filter(|_| !self.per_query)?;
         NonZeroU32::new(self.clamp(secs.get()))
@@ -220,12 +242,14 @@ pub(super) enum Purpose {
     Itself,
     /// For who asked for it, of servers that a rule has put it to: no other word is as good.
     ByRule,
-    /// For the end of aliases that the policy or this network has put there: that is not judged again.
+    /// For the end of aliases that the policy or this network has put there: that is not judged
+    /// again.
     BehindAliases,
 }
 
 impl<'a> Wanted<'a> {
-    /// Whether the answer may be kept: the policy and the records that let the question through are still in force.
+    /// Whether the answer may be kept: the policy and the records that let the question through are
+    /// still in force.
     pub(super) fn is_current(&self, path: &Path<'_>) -> bool {
         self.epoch == path.state.epoch
     }
@@ -241,7 +265,9 @@ fn answer(path: &Path<'_>, wanted: &Wanted<'_>, made: &Made<'_>, out: &mut [u8])
     let question = LocalQuestion::of(wanted.key.question);
     let draft = match made.behind.last() {
         None => blocked::draft(&question, &made.form, made.ttl_secs, out),
-        Some(last) => behind(wanted, made, &LocalQuestion { qname: last.target.wire(), ..question }, out),
+        Some(last) => {
+            behind(wanted, made, &LocalQuestion { qname: last.target.wire(), ..question }, out)
+        }
     };
     let draft = Draft { note: made.note, ..draft };
     let valid_for = made.ttl_secs.min(made.validity.kept_secs());

@@ -1,7 +1,7 @@
 //! Sends a query and waits for its reply, over UDP and TCP, by plain blocking sockets.
 //!
-//! A datagram counts as the reply if it comes from the server, is a response, and has the query's ID and question
-//! (RFC 5452 §9.1); others are left lying.
+//! A datagram counts as the reply if it comes from the server, is a response, and has the query's
+//! ID and question (RFC 5452 §9.1); others are left lying.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -32,8 +32,8 @@ pub(crate) struct Reply {
     pub(crate) elapsed: Duration,
 }
 
-/// Asks `server`: over UDP, over TCP where the reply was truncated, and once more where the server wanted its cookie
-/// back (RFC 7873 §5.3).
+/// Asks `server`: over UDP, over TCP where the reply was truncated, and once more where the server
+/// wanted its cookie back (RFC 7873 §5.3).
 pub(crate) fn exchange(request: &Request, server: SocketAddr) -> Result<Reply, String> {
     let mut cookie = Cookie { client: random().to_be_bytes(), server: Vec::new() };
     let reply = ask_with(request, server, &cookie)?;
@@ -55,7 +55,8 @@ fn ask_with(request: &Request, server: SocketAddr, cookie: &Cookie) -> Result<Re
     if !request.tcp {
         let reply = over_udp(query, request, server)
             .map_err(|error| format!("no answer from {server} over UDP: {}", reason(&error)))?;
-        let is_truncated = MessageView::new(&reply.octets).is_ok_and(|message| message.header().has(TC));
+        let is_truncated =
+            MessageView::new(&reply.octets).is_ok_and(|message| message.header().has(TC));
         if !is_truncated || request.ignore_truncation {
             return Ok(reply);
         }
@@ -70,7 +71,9 @@ fn cookie_wanted(reply: &[u8], ours: &Cookie) -> Option<Vec<u8>> {
     let edns = message.edns().ok()??;
     let rcode = Rcode(u16::from(edns.rcode_high) << 4 | message.header().rcode().0);
     edns.options().filter(|_| rcode == Rcode::BADCOOKIE).find_map(|option| match option {
-        Ok(EdnsOption::Cookie { client, server }) if *client == ours.client && !server.is_empty() => {
+        Ok(EdnsOption::Cookie { client, server })
+            if *client == ours.client && !server.is_empty() =>
+        {
             Some(server.to_vec())
         }
         _ => None,
@@ -130,7 +133,12 @@ fn over_tcp(query: &[u8], timeout: Duration, server: SocketAddr) -> io::Result<R
 }
 
 /// Fills `out` before the time is over, however slowly the octets come.
-fn read_whole(stream: &mut TcpStream, out: &mut [u8], start: Instant, timeout: Duration) -> io::Result<()> {
+fn read_whole(
+    stream: &mut TcpStream,
+    out: &mut [u8],
+    start: Instant,
+    timeout: Duration,
+) -> io::Result<()> {
     let mut rest = out;
     while !rest.is_empty() {
         stream.set_read_timeout(Some(time_left(start, timeout)?))?;
@@ -143,10 +151,14 @@ fn read_whole(stream: &mut TcpStream, out: &mut [u8], start: Instant, timeout: D
 }
 
 fn time_left(start: Instant, timeout: Duration) -> io::Result<Duration> {
-    timeout.checked_sub(start.elapsed()).filter(|left| !left.is_zero()).ok_or_else(|| ErrorKind::TimedOut.into())
+    timeout
+        .checked_sub(start.elapsed())
+        .filter(|left| !left.is_zero())
+        .ok_or_else(|| ErrorKind::TimedOut.into())
 }
 
-/// Is this the reply to the query? One without a question is, if it reports an error (RFC 1035 §4.1.1: FORMERR).
+/// Is this the reply to the query? One without a question is, if it reports an error (RFC 1035
+/// §4.1.1: FORMERR).
 fn is_reply(query: &[u8], reply: &[u8]) -> bool {
     let (Ok(asked), Ok(message)) = (MessageView::new(query), MessageView::new(reply)) else {
         return false;
@@ -171,7 +183,8 @@ fn reason(error: &io::Error) -> String {
     }
 }
 
-/// Sixty-four bits from the keys that the system gives to each hash map: enough for one query of a person's.
+/// Sixty-four bits from the keys that the system gives to each hash map: enough for one query of a
+/// person's.
 fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }

@@ -65,7 +65,10 @@ fn trace(args: &QueryArgs, request: &Request) -> Result<Option<ExitCode>, String
         return Ok(None);
     }
     if request.server.is_some() {
-        return Err("+trace asks the server that runs here, over its control socket; leave @SERVER out".to_owned());
+        return Err(
+            "+trace asks the server that runs here, over its control socket; leave @SERVER out"
+                .to_owned(),
+        );
     }
     let name = NameBuf::from_wire(&request.name).map_err(|error| error.to_string())?.to_string();
     let json = args.json || request.form == Form::Json;

@@ -131,9 +131,9 @@ impl Request {
         } else if let Some(class) = class_from(word) {
             self.class = class;
         } else {
-            let rtype = rdata::from_mnemonic(word)
-                .map(Rtype)
-                .ok_or_else(|| format!("{word:?} is neither a type such as AAAA or TYPE65 nor a class such as CH"))?;
+            let rtype = rdata::from_mnemonic(word).map(Rtype).ok_or_else(|| {
+                format!("{word:?} is neither a type such as AAAA or TYPE65 nor a class such as CH")
+            })?;
             if matches!(rtype, Rtype::AXFR | Rtype::IXFR) {
                 return Err(format!("{rtype} is a transfer of many messages; this asks for one"));
             }
@@ -176,7 +176,12 @@ impl Request {
     }
 
     /// Writes the query to `out` and returns its length.
-    pub(crate) fn write(&self, id: u16, cookie: &Cookie, out: &mut [u8; MAX_QUERY]) -> Result<usize, Full> {
+    pub(crate) fn write(
+        &self,
+        id: u16,
+        cookie: &Cookie,
+        out: &mut [u8; MAX_QUERY],
+    ) -> Result<usize, Full> {
         let flags = if self.recurse { RD } else { 0 } | if self.checking_disabled { CD } else { 0 };
         let mut message = Builder::new(out, MAX_QUERY, id, flags)?;
         message.question(&self.name, self.rtype, self.class)?;
@@ -205,7 +210,8 @@ impl EdnsRequest {
                 address: octets,
             });
         }
-        let fields = OptFields { udp_size: self.buffer_size, rcode: Rcode::NOERROR, dnssec_ok: self.dnssec };
+        let fields =
+            OptFields { udp_size: self.buffer_size, rcode: Rcode::NOERROR, dnssec_ok: self.dnssec };
         message.opt(&fields, &options)
     }
 }
@@ -233,7 +239,8 @@ fn number<T: std::str::FromStr + PartialOrd + std::fmt::Display>(
 }
 
 fn subnet(text: &str) -> Result<IpNet, String> {
-    let network: Result<IpNet, _> = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
+    let network: Result<IpNet, _> =
+        text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
     network
         .map(|network| network.trunc())
         .map_err(|_| format!("+subnet={text}: expected a network such as 192.0.2.0/24"))

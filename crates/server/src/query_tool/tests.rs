@@ -34,8 +34,13 @@ fn reply_to(query: &[u8], flags: u16, rcode: Rcode, options: &[EdnsOption<'_>]) 
     let mut reply = Builder::new(&mut out, 512, view.header().id, QR | flags).unwrap();
     reply.question(name.wire(), question.qtype, question.qclass).unwrap();
     if flags & TC == 0 {
-        let record =
-            Record { owner: name.wire(), rtype: Rtype::A, class: Class::IN, ttl_secs: 300, rdata: &[192, 0, 2, 1] };
+        let record = Record {
+            owner: name.wire(),
+            rtype: Rtype::A,
+            class: Class::IN,
+            ttl_secs: 300,
+            rdata: &[192, 0, 2, 1],
+        };
         reply.record(Section::Answer, &record).unwrap();
     }
     reply.opt(&OptFields { udp_size: 1232, rcode, dnssec_ok: false }, options).unwrap();
@@ -64,7 +69,12 @@ fn udp_server(
 }
 
 fn fixed_reply(octets: Vec<u8>) -> Reply {
-    Reply { octets, server: DEFAULT_SERVER, carrier: Carrier::Udp, elapsed: Duration::from_micros(1_500) }
+    Reply {
+        octets,
+        server: DEFAULT_SERVER,
+        carrier: Carrier::Udp,
+        elapsed: Duration::from_micros(1_500),
+    }
 }
 
 #[test]
@@ -130,7 +140,12 @@ fn a_query_carries_what_was_asked_for() {
         [
             EdnsOption::Cookie { client: b"12345678", server: &[] },
             EdnsOption::Nsid(&[]),
-            EdnsOption::Ecs { family: 1, source_prefix: 20, scope_prefix: 0, address: &[192, 0, 0] },
+            EdnsOption::Ecs {
+                family: 1,
+                source_prefix: 20,
+                scope_prefix: 0,
+                address: &[192, 0, 0]
+            },
         ]
     );
     let octets = query("example +norecurse +nocookie");
@@ -185,7 +200,10 @@ fn a_truncated_reply_is_asked_for_again_over_tcp() {
     let truncated = exchange(&request("example +ignore").unwrap(), address).unwrap();
     assert_eq!((truncated.carrier, text::short(&truncated).unwrap().as_str()), (Carrier::Udp, ""));
     let whole = exchange(&request("example").unwrap(), address).unwrap();
-    assert_eq!((whole.carrier, text::short(&whole).unwrap().as_str()), (Carrier::Tcp, "192.0.2.1\n"));
+    assert_eq!(
+        (whole.carrier, text::short(&whole).unwrap().as_str()),
+        (Carrier::Tcp, "192.0.2.1\n")
+    );
     server.join().unwrap();
 }
 

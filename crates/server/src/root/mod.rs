@@ -1,11 +1,12 @@
-//! Who fetches, verifies, keeps and renews the copy of the root zone (RFC 8806), and what others know of that.
+//! Who fetches, verifies, keeps and renews the copy of the root zone (RFC 8806), and what others
+//! know of that.
 //!
 //! ```text
 //! primaries --SOA, AXFR--> verify (ZONEMD, chain of trust) --+--> LocalRootSlot --> walks of the workers
 //! local-root = "FILE" ---> verify ---------------------------+--> root.zone in the data directory (of a transfer)
 //! ```
-//! All of it is done on one thread, "root", which no query waits for. What is refused, fails or has expired leaves things
-//! as they are without a copy: the root's servers are asked.
+//! All of it is done on one thread, "root", which no query waits for. What is refused, fails or has
+//! expired leaves things as they are without a copy: the root's servers are asked.
 
 mod transfer;
 mod work;
@@ -76,7 +77,9 @@ impl RootKeeping {
 
     /// Serial of the copy in use, and when it expires in seconds since 1970.
     pub(crate) fn in_use(&self) -> Option<(u32, u64)> {
-        self.slot.at(wall_secs()).map(|(zone, expires_at_secs)| (zone.timers().serial, expires_at_secs))
+        self.slot
+            .at(wall_secs())
+            .map(|(zone, expires_at_secs)| (zone.timers().serial, expires_at_secs))
     }
 
     /// What there is to show; null where no copy is wanted.
@@ -112,7 +115,11 @@ impl RootKeeping {
 
     /// Takes note of what went wrong, and tells it.
     fn note_fault(&self, fault: String) {
-        let use_is = if self.in_use().is_some() { "the copy in use stays" } else { "the root's servers are asked" };
+        let use_is = if self.in_use().is_some() {
+            "the copy in use stays"
+        } else {
+            "the root's servers are asked"
+        };
         tracing::warn!("the copy of the root zone: {fault}; {use_is}");
         self.status().fault = Some(fault);
     }

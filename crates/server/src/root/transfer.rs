@@ -43,7 +43,9 @@ impl fmt::Display for TransferError {
             Self::Network(error) => error.fmt(f),
             Self::Refused(rcode) => write!(f, "it answers {rcode}"),
             Self::Malformed => f.write_str("what came is no transfer"),
-            Self::TooLarge => write!(f, "more than {MAX_ZONE_OCTETS} octets or {MAX_ZONE_RECORDS} records"),
+            Self::TooLarge => {
+                write!(f, "more than {MAX_ZONE_OCTETS} octets or {MAX_ZONE_RECORDS} records")
+            }
             Self::Closed => f.write_str("the server is ending"),
         }
     }
@@ -81,7 +83,10 @@ struct Exchange<'a> {
 ///
 /// # Errors
 /// See [`TransferError`].
-pub(super) fn timers(primary: SocketAddr, is_closed: &dyn Fn() -> bool) -> Result<Timers, TransferError> {
+pub(super) fn timers(
+    primary: SocketAddr,
+    is_closed: &dyn Fn() -> bool,
+) -> Result<Timers, TransferError> {
     let mut exchange = Exchange::begin(primary, Rtype::SOA, is_closed)?;
     let message = exchange.receive()?;
     let mut lines = Vec::new();
@@ -94,7 +99,10 @@ pub(super) fn timers(primary: SocketAddr, is_closed: &dyn Fn() -> bool) -> Resul
 ///
 /// # Errors
 /// See [`TransferError`].
-pub(super) fn zone(primary: SocketAddr, is_closed: &dyn Fn() -> bool) -> Result<Vec<Line>, TransferError> {
+pub(super) fn zone(
+    primary: SocketAddr,
+    is_closed: &dyn Fn() -> bool,
+) -> Result<Vec<Line>, TransferError> {
     let mut exchange = Exchange::begin(primary, AXFR, is_closed)?;
     let (mut lines, mut octets): (Vec<Line>, u64) = (Vec::new(), 0);
     loop {
@@ -126,7 +134,11 @@ fn is_soa(line: &Line) -> bool {
 }
 
 impl<'a> Exchange<'a> {
-    fn begin(primary: SocketAddr, qtype: Rtype, is_closed: &'a dyn Fn() -> bool) -> Result<Self, TransferError> {
+    fn begin(
+        primary: SocketAddr,
+        qtype: Rtype,
+        is_closed: &'a dyn Fn() -> bool,
+    ) -> Result<Self, TransferError> {
         let mut id = [0; 2];
         getrandom::fill(&mut id).map_err(|error| io::Error::other(error.to_string()))?;
         let id = u16::from_be_bytes(id);
@@ -138,7 +150,13 @@ impl<'a> Exchange<'a> {
         let question = [&[0][..], &qtype.0.to_be_bytes(), &Class::IN.0.to_be_bytes()].concat();
         let length = ((head.len() + question.len()) as u16).to_be_bytes();
         stream.write_all(&[&length[..], &head, &question].concat())?;
-        Ok(Self { stream, id, ends: Instant::now() + TRANSFER_TIME, is_closed, room: vec![0; usize::from(u16::MAX)] })
+        Ok(Self {
+            stream,
+            id,
+            ends: Instant::now() + TRANSFER_TIME,
+            is_closed,
+            room: vec![0; usize::from(u16::MAX)],
+        })
     }
 
     fn receive(&mut self) -> Result<Vec<u8>, TransferError> {
@@ -149,7 +167,8 @@ impl<'a> Exchange<'a> {
         Ok(message)
     }
 
-    /// Reads until the room is full. A primary that sends an octet at a time has no more time than any other.
+    /// Reads until the room is full. A primary that sends an octet at a time has no more time than
+    /// any other.
     fn fill(&mut self, mut room: &mut [u8]) -> Result<(), TransferError> {
         while !room.is_empty() {
             if (self.is_closed)() {

@@ -1,4 +1,5 @@
-//! The thread that takes copies of the root zone when they are due, verifies them and puts them into use.
+//! The thread that takes copies of the root zone when they are due, verifies them and puts them
+//! into use.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -36,8 +37,13 @@ const FAULT: &str = "a fault ended the thread that keeps the copy of the root zo
 /// # Errors
 /// The system gives no thread.
 pub(crate) fn start(running: Arc<Running>) -> io::Result<()> {
-    let work =
-        Work { running, source: LocalRootSource::None, due: Instant::now(), watch: FileWatch::new(None), next: 0 };
+    let work = Work {
+        running,
+        source: LocalRootSource::None,
+        due: Instant::now(),
+        watch: FileWatch::new(None),
+        next: 0,
+    };
     let watched = move || {
         let running = work.running.clone();
         running.conditions.contain(Condition::Threads, FAULT, || work.run());
@@ -75,7 +81,9 @@ impl Work {
                         self.take_file(path, config);
                     }
                 }
-                LocalRootSource::Primaries if Instant::now() >= self.due => self.look_at_primaries(config),
+                LocalRootSource::Primaries if Instant::now() >= self.due => {
+                    self.look_at_primaries(config)
+                }
                 LocalRootSource::Primaries => {}
             }
             if !self.running.root.wait(TICK) {
@@ -88,7 +96,8 @@ impl Work {
     fn begin(&mut self, source: LocalRootSource, config: &Config) {
         let keeping = &self.running.root;
         keeping.slot.clear();
-        *keeping.status() = Status { is_wanted: source != LocalRootSource::None, ..Status::default() };
+        *keeping.status() =
+            Status { is_wanted: source != LocalRootSource::None, ..Status::default() };
         self.due = Instant::now();
         match &source {
             LocalRootSource::None => {}
@@ -117,7 +126,9 @@ impl Work {
     fn take_file(&mut self, path: &Path, config: &Config) -> Option<Timers> {
         let keeping = &self.running.root;
         match zone_file::read(path) {
-            Ok((lines, written_at_secs)) => self.take(&lines, &path.display().to_string(), written_at_secs, config),
+            Ok((lines, written_at_secs)) => {
+                self.take(&lines, &path.display().to_string(), written_at_secs, config)
+            }
             Err(fault) => {
                 RootKeeping::count(&keeping.failed);
                 keeping.note_fault(fault);
@@ -127,11 +138,18 @@ impl Work {
     }
 
     /// Verifies a copy and puts it into use. Its expiry counts from `checked_at_secs`.
-    fn take(&self, lines: &[Line], from: &str, checked_at_secs: u64, config: &Config) -> Option<Timers> {
+    fn take(
+        &self,
+        lines: &[Line],
+        from: &str,
+        checked_at_secs: u64,
+        config: &Config,
+    ) -> Option<Timers> {
         let keeping = &self.running.root;
         let records: Vec<_> = lines.iter().map(Line::record).collect();
         let context = Context { now_secs: wall_secs() as u32, policy: config.dnssec.policy() };
-        let zone = match LocalRoot::new(&records, &self.running.anchors_in_force(config), &context) {
+        let zone = match LocalRoot::new(&records, &self.running.anchors_in_force(config), &context)
+        {
             Ok(zone) => zone,
             Err(fault) => {
                 RootKeeping::count(&keeping.refused);
@@ -146,17 +164,26 @@ impl Work {
             keeping.note_fault(format!("that of {from} has expired: it was renewed too long ago"));
             return None;
         }
-        tracing::info!(from, serial = timers.serial, rrsets = zone.len(), "a copy of the root zone is in use");
+        tracing::info!(
+            from,
+            serial = timers.serial,
+            rrsets = zone.len(),
+            "a copy of the root zone is in use"
+        );
         keeping.slot.put(Arc::new(zone), expires_at_secs);
         RootKeeping::count(&keeping.taken);
-        *keeping.status() = Status { is_wanted: true, from: from.to_owned(), checked_at_secs, fault: None };
+        *keeping.status() =
+            Status { is_wanted: true, from: from.to_owned(), checked_at_secs, fault: None };
         Some(timers)
     }
 
     /// Asks the primaries, one after another, until one has the latest zone.
     fn look_at_primaries(&mut self, config: &Config) {
-        let usable = |addr: &&SocketAddr| if addr.is_ipv4() { config.resolver.ipv4 } else { config.resolver.ipv6 };
-        let primaries: Vec<SocketAddr> = config.resolver.local_root_primaries.iter().filter(usable).copied().collect();
+        let usable = |addr: &&SocketAddr| {
+            if addr.is_ipv4() { config.resolver.ipv4 } else { config.resolver.ipv6 }
+        };
+        let primaries: Vec<SocketAddr> =
+            config.resolver.local_root_primaries.iter().filter(usable).copied().collect();
         let mut fault = "no primary may be asked".to_owned();
         for at in 0..primaries.len() {
             let primary = primaries[(self.next + at) % primaries.len()];
@@ -182,7 +209,11 @@ impl Work {
     }
 
     /// Has this primary another version than we have? Then it is taken.
-    fn look_at(&self, primary: SocketAddr, config: &Config) -> Result<Option<Timers>, TransferError> {
+    fn look_at(
+        &self,
+        primary: SocketAddr,
+        config: &Config,
+    ) -> Result<Option<Timers>, TransferError> {
         let keeping = &self.running.root;
         let is_closed = || keeping.is_closed();
         let now_secs = wall_secs();

@@ -1,4 +1,5 @@
-//! The root zone as a file in zone syntax (RFC 1035 §5), one that the operator names or the copy of a transfer.
+//! The root zone as a file in zone syntax (RFC 1035 §5), one that the operator names or the copy of
+//! a transfer.
 
 use std::fmt::Write;
 use std::fs::File;
@@ -48,7 +49,10 @@ pub(super) fn read(path: &Path) -> Result<(Vec<Line>, u64), String> {
     for (line, record) in MasterFile::new(&text, NameBuf::ROOT) {
         let record = record.map_err(|error| format!("{}:{line}: {error}", path.display()))?;
         if record.class != Class::IN || lines.len() >= MAX_ZONE_RECORDS {
-            return Err(format!("{}:{line}: expected at most {MAX_ZONE_RECORDS} records of class IN", path.display()));
+            return Err(format!(
+                "{}:{line}: expected at most {MAX_ZONE_RECORDS} records of class IN",
+                path.display()
+            ));
         }
         let (owner, rdata) = (record.owner.wire().into(), record.rdata.into());
         lines.push(Line { owner, rtype: record.rtype, ttl_secs: record.ttl_secs, rdata });

@@ -1,5 +1,6 @@
-//! Following the roll-over of trust anchors in the running server (RFC 5011): the DNSKEY RRset of each zone with an
-//! anchor is asked for when it is due (§2.3), and what came is given to its [`Rollover`].
+//! Following the roll-over of trust anchors in the running server (RFC 5011): the DNSKEY RRset of
+//! each zone with an anchor is asked for when it is due (§2.3), and what came is given to its
+//! [`Rollover`].
 //!
 //! ```text
 //!           due: drop the cached RRset, have it asked for
@@ -8,7 +9,8 @@
 //!      ├─────────────────────────────────────────────────────┤
 //!      └─────────────── not within PATIENCE_SECS: retry ─────┘
 //! ```
-//! The question is asked with CD, as signatures are judged here: a key may revoke itself even if no other is trusted.
+//! The question is asked with CD, as signatures are judged here: a key may revoke itself even if no
+//! other is trusted.
 
 use std::path::Path;
 
@@ -25,7 +27,8 @@ use super::state_file::StateFile;
 const FIRST_LOOK_SECS: u32 = 10;
 /// How long an answer is waited for, in seconds: longer than any question takes.
 const PATIENCE_SECS: u32 = 15;
-/// When it is tried again before anything was ever observed, in seconds: the network may not be up yet.
+/// When it is tried again before anything was ever observed, in seconds: the network may not be up
+/// yet.
 const FIRST_RETRY_SECS: u32 = 300;
 /// Zones whose keys are followed at most; anchors of further ones stay as configured.
 const MAX_ZONES: usize = 64;
@@ -115,7 +118,8 @@ impl TrustAnchors {
     pub(crate) fn load(directory: &Path, configured: &Anchors, now: Now) -> Self {
         let file = StateFile::new(directory, FILE);
         let text = file.load(FALLBACK).unwrap_or_default();
-        let mut anchors = Self { points: Vec::new(), configured: Anchors::default(), file, unsaved: None };
+        let mut anchors =
+            Self { points: Vec::new(), configured: Anchors::default(), file, unsaved: None };
         anchors.configure(configured, &text, now);
         anchors
     }
@@ -144,7 +148,13 @@ impl TrustAnchors {
     }
 
     /// Does what is due. True if what is trusted has changed.
-    pub(crate) fn tick(&mut self, settings: &Settings<'_>, now: Now, cache: &RrsetCache, asker: &impl Asker) -> bool {
+    pub(crate) fn tick(
+        &mut self,
+        settings: &Settings<'_>,
+        now: Now,
+        cache: &RrsetCache,
+        asker: &impl Asker,
+    ) -> bool {
         let before = self.followed();
         if !self.configured.iter().eq(settings.anchors.iter()) {
             self.configure(settings.anchors, &self.to_string(), now);
@@ -204,7 +214,8 @@ impl Point {
                 let zone = *self.rollover.zone();
                 asker.ask_anew(&zone, Rtype::DNSKEY);
                 let tags = self.rollover.anchors();
-                let signal = key_tag_query(&zone, tags.iter().map(Anchor::key_tag)).filter(|_| settings.signals);
+                let signal = key_tag_query(&zone, tags.iter().map(Anchor::key_tag))
+                    .filter(|_| settings.signals);
                 signal.iter().for_each(|signal| asker.tell(signal, NULL));
             }
             Phase::Asked { since_secs } => {
@@ -246,7 +257,9 @@ impl Point {
                 self.retry_secs = observation.retry_after_secs;
                 self.observed_at_secs = Some(now.wall_secs);
                 self.fault = None;
-                self.phase = Phase::Resting { until_secs: now.secs.saturating_add(observation.query_after_secs) };
+                self.phase = Phase::Resting {
+                    until_secs: now.secs.saturating_add(observation.query_after_secs),
+                };
             }
             Err(reason) => self.fail(&format!("its keys are not believed: {reason}"), now),
         }
@@ -273,10 +286,12 @@ impl Point {
             fault: self.fault.clone(),
         };
         let keys = self.rollover.keys();
-        let followed = keys.iter().map(|key| of(key.tag(), Some(key.state()), Some(key.since_secs())));
+        let followed =
+            keys.iter().map(|key| of(key.tag(), Some(key.state()), Some(key.since_secs())));
         let is_unseen = |anchor: &&Anchor| !keys.iter().any(|key| key.tag() == anchor.key_tag());
         let anchors = self.rollover.anchors();
-        let unseen = anchors.iter().filter(is_unseen).map(|anchor| of(anchor.key_tag(), None, None));
+        let unseen =
+            anchors.iter().filter(is_unseen).map(|anchor| of(anchor.key_tag(), None, None));
         followed.chain(unseen).collect()
     }
 }

@@ -1,5 +1,6 @@
-//! What is trusted beside the configuration: keys whose roll-over was followed (RFC 5011), and negative trust anchors
-//! set while the server runs (RFC 7646). Both are kept in the data directory.
+//! What is trusted beside the configuration: keys whose roll-over was followed (RFC 5011), and
+//! negative trust anchors set while the server runs (RFC 7646). Both are kept in the data
+//! directory.
 //!
 //! ```text
 //!   clock ──> Anchors ──asks for DNSKEY──> worker ──> RRset cache ──> Anchors ──┐

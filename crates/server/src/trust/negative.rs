@@ -1,5 +1,5 @@
-//! Negative trust anchors that the operator sets while the server runs (RFC 7646): each ends by itself, and what was
-//! cached by it goes with it.
+//! Negative trust anchors that the operator sets while the server runs (RFC 7646): each ends by
+//! itself, and what was cached by it goes with it.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -48,7 +48,9 @@ impl NegativeList {
     pub(crate) fn add(&mut self, name: &NameBuf, expires_at_secs: u64) -> Result<(), String> {
         self.anchors.retain(|anchor| anchor.name != *name);
         if self.anchors.len() >= MAX_NEGATIVE_ANCHORS {
-            return Err(format!("there are {MAX_NEGATIVE_ANCHORS} negative anchors already; remove one"));
+            return Err(format!(
+                "there are {MAX_NEGATIVE_ANCHORS} negative anchors already; remove one"
+            ));
         }
         self.anchors.push(NegativeAnchor { name: *name, expires_at_secs: Some(expires_at_secs) });
         self.save();
@@ -68,8 +70,10 @@ impl NegativeList {
 
     /// Removes and returns those that have ended by this wall time.
     pub(crate) fn expire(&mut self, now_secs: u64) -> Vec<NameBuf> {
-        let has_ended = |anchor: &&NegativeAnchor| anchor.expires_at_secs.is_some_and(|end| end <= now_secs);
-        let ended: Vec<NameBuf> = self.anchors.iter().filter(has_ended).map(|anchor| anchor.name).collect();
+        let has_ended =
+            |anchor: &&NegativeAnchor| anchor.expires_at_secs.is_some_and(|end| end <= now_secs);
+        let ended: Vec<NameBuf> =
+            self.anchors.iter().filter(has_ended).map(|anchor| anchor.name).collect();
         if !ended.is_empty() {
             self.anchors.retain(|anchor| !ended.contains(&anchor.name));
             self.save();
@@ -90,7 +94,8 @@ impl NegativeList {
     }
 
     fn save(&mut self) {
-        let mut text = "; Negative trust anchors (RFC 7646): name, end in seconds of 1970.\n".to_owned();
+        let mut text =
+            "; Negative trust anchors (RFC 7646): name, end in seconds of 1970.\n".to_owned();
         for NegativeAnchor { name, expires_at_secs } in &self.anchors {
             let _ = writeln!(text, "{name} {}", expires_at_secs.unwrap_or(u64::MAX));
         }
@@ -141,7 +146,8 @@ mod tests {
 
     #[test]
     fn what_the_disk_refuses_holds_and_is_saved_later() {
-        let directory = std::env::temp_dir().join(format!("avocet-nta-full-{}", std::process::id()));
+        let directory =
+            std::env::temp_dir().join(format!("avocet-nta-full-{}", std::process::id()));
         let in_the_way = directory.join(FILE).with_added_extension("new");
         fs::create_dir_all(&in_the_way).unwrap();
         let a = name(b"\x01a\0");

@@ -1,5 +1,5 @@
-//! A small file of state that is whole at any moment: it is written aside, brought to the disk and renamed, and its
-//! last line is a checksum over all before.
+//! A small file of state that is whole at any moment: it is written aside, brought to the disk and
+//! renamed, and its last line is a checksum over all before.
 
 use std::fs::{self, File};
 use std::hash::Hasher;
@@ -25,8 +25,8 @@ impl StateFile {
         Self { path: directory.join(name) }
     }
 
-    /// The text that was saved last; none if nothing was, or if the file is damaged: it is put aside then, and a line
-    /// in the log says so. `fallback` tells what holds without it.
+    /// The text that was saved last; none if nothing was, or if the file is damaged: it is put
+    /// aside then, and a line in the log says so. `fallback` tells what holds without it.
     pub(crate) fn load(&self, fallback: &str) -> Option<String> {
         match self.read() {
             Ok(text) => text,
@@ -59,7 +59,8 @@ impl StateFile {
         let whole = fs::read_to_string(&self.path)?;
         let at = whole.rfind(CHECKSUM).ok_or_else(|| damaged("cut off"))?;
         let (text, last) = whole.split_at(at);
-        let intact = last.strip_prefix(CHECKSUM).and_then(|last| last.strip_suffix('\n')) == Some(&checksum(text));
+        let intact = last.strip_prefix(CHECKSUM).and_then(|last| last.strip_suffix('\n'))
+            == Some(&checksum(text));
         if intact { Ok(Some(text.to_owned())) } else { Err(damaged("damaged")) }
     }
 
@@ -103,7 +104,8 @@ mod tests {
     use super::*;
 
     fn file(name: &str) -> StateFile {
-        let directory = std::env::temp_dir().join(format!("avocet-state-{}-{name}", std::process::id()));
+        let directory =
+            std::env::temp_dir().join(format!("avocet-state-{}-{name}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
         StateFile::new(&directory, "state")
     }

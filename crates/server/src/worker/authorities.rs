@@ -75,7 +75,12 @@ impl Authorities {
     ) -> io::Result<()> {
         self.check_budget()?;
         let socket = open_socket(addr, rng)?;
-        poller.add(&socket, Token::AuthoritySocket(number).pack(), Interest::Read, Trigger::Level)?;
+        poller.add(
+            &socket,
+            Token::AuthoritySocket(number).pack(),
+            Interest::Read,
+            Trigger::Level,
+        )?;
         match socket.send(octets) {
             // A full queue is a loss like any other.
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
@@ -97,20 +102,34 @@ impl Authorities {
     ) -> io::Result<()> {
         self.check_budget()?;
         let tcp = avocet_io::tcp::connect(addr, None)?;
-        poller.add(&tcp, Token::AuthorityStream(number).pack(), Interest::ReadWrite, Trigger::Level)?;
+        poller.add(
+            &tcp,
+            Token::AuthorityStream(number).pack(),
+            Interest::ReadWrite,
+            Trigger::Level,
+        )?;
         let mut writer = FrameWriter::new();
         writer.push(octets).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-        let stream = Stream { tcp, reader: FrameReader::new(), writer, interest: Interest::ReadWrite };
+        let stream =
+            Stream { tcp, reader: FrameReader::new(), writer, interest: Interest::ReadWrite };
         self.lines.insert(number, Line::Stream(Box::new(stream)));
         Ok(())
     }
 
     fn check_budget(&self) -> io::Result<()> {
-        if self.lines.len() < self.budget { Ok(()) } else { Err(io::ErrorKind::QuotaExceeded.into()) }
+        if self.lines.len() < self.budget {
+            Ok(())
+        } else {
+            Err(io::ErrorKind::QuotaExceeded.into())
+        }
     }
 
     /// Receives a datagram. None: there is none, or the socket is closed meanwhile.
-    pub(super) fn receive<'b>(&self, number: u32, buffer: &'b mut [u8]) -> Option<io::Result<&'b [u8]>> {
+    pub(super) fn receive<'b>(
+        &self,
+        number: u32,
+        buffer: &'b mut [u8],
+    ) -> Option<io::Result<&'b [u8]>> {
         let Some(Line::Datagram(socket)) = self.lines.get(&number) else { return None };
         match socket.recv(buffer) {
             Ok(len) => Some(Ok(&buffer[..len])),
@@ -188,7 +207,8 @@ mod tests {
         assert_eq!(NotSent::of(&io::Error::from_raw_os_error(24)), NotSent::Shortage, "EMFILE");
     }
 
-    /// With 16 bits of the ID, a port of its own for each query makes 32 that cannot be predicted (RFC 5452 §9).
+    /// With 16 bits of the ID, a port of its own for each query makes 32 that cannot be predicted
+    /// (RFC 5452 §9).
     #[test]
     fn ports_of_authority_sockets_are_drawn_from_the_whole_range() {
         const DRAWS: usize = 4_000;
@@ -207,7 +227,9 @@ mod tests {
         assert!(*low < 2_048 && *high > 64_000, "{low} to {high}");
         // Each sixteenth of the range has its share: 250, with a deviation of 15.
         let mut shares = [0u32; 16];
-        ports.iter().for_each(|port| shares[usize::from(*port - 1_024) * 16 / (65_536 - 1_024)] += 1);
+        ports
+            .iter()
+            .for_each(|port| shares[usize::from(*port - 1_024) * 16 / (65_536 - 1_024)] += 1);
         assert!(shares.iter().all(|share| (150..350).contains(share)), "{shares:?}");
     }
 }

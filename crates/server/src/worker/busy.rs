@@ -1,15 +1,16 @@
-//! How busy a worker is: the share of the time in which it does not wait for events, while more is asked than it
-//! can take.
+//! How busy a worker is: the share of the time in which it does not wait for events, while more is
+//! asked than it can take.
 //!
-//! The share alone says little: a thread that others keep from its core seems busy, too, and clients that wait
-//! for each answer may use all of a core and harm nobody. Queries that pile up say that somebody loses.
+//! The share alone says little: a thread that others keep from its core seems busy, too, and
+//! clients that wait for each answer may use all of a core and harm nobody. Queries that pile up
+//! say that somebody loses.
 
 use crate::clock::Moment;
 
 /// Over so many microseconds the share is taken.
 const WINDOW_US: u64 = 50_000;
-/// So many datagrams that wait when a listener is turned to are a queue: more than clients have in flight who ask
-/// again when they are answered.
+/// So many datagrams that wait when a listener is turned to are a queue: more than clients have in
+/// flight who ask again when they are answered.
 const QUEUE: usize = 256;
 
 /// See the module.
@@ -26,8 +27,8 @@ impl Busy {
         self.longest_queue = self.longest_queue.max(waiting);
     }
 
-    /// A turn began and ended. At the end of each window, of how many hundredths of it there was work; 0 where nothing
-    /// piled up.
+    /// A turn began and ended. At the end of each window, of how many hundredths of it there was
+    /// work; 0 where nothing piled up.
     pub(super) fn note(&mut self, began: Moment, ended: Moment) -> Option<u32> {
         self.worked_us += ended.micros().saturating_sub(began.micros());
         let window_us = ended.micros().saturating_sub(self.window_began_us);

@@ -1,8 +1,8 @@
 //! What is left of a worker after a panic: all but the one query that made it.
 //!
-//! Where one query or one answer is being made, the panic ends there ([`contained`]). Elsewhere it ends
-//! the turn; then what may be half changed is made anew, and the questions in flight are asked again, once
-//! each: a reply that brings its resolver down a second time is answered with SERVFAIL.
+//! Where one query or one answer is being made, the panic ends there ([`contained`]). Elsewhere it
+//! ends the turn; then what may be half changed is made anew, and the questions in flight are asked
+//! again, once each: a reply that brings its resolver down a second time is answered with SERVFAIL.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 #[cfg(test)]
@@ -46,8 +46,8 @@ pub(super) fn contained<T>(metrics: &WorkerMetrics, make: impl FnOnce() -> T) ->
 }
 
 impl Worker {
-    /// After a panic in [`Worker::run`]: makes anew what may be half changed. Listeners and connections
-    /// stay, and so do the queries that wait.
+    /// After a panic in [`Worker::run`]: makes anew what may be half changed. Listeners and
+    /// connections stay, and so do the queries that wait.
     pub(crate) fn recover(&mut self) {
         self.metrics().panics.add(1);
         let abandoned: Vec<_> = self.resolver.abandon().collect();
@@ -74,7 +74,9 @@ impl Worker {
         let Abandoned { question, hash, dnssec_ok, checking_disabled, ecs, waiters } = question;
         for mut waiter in waiters {
             if waiter.is_resumed {
-                self.answer_waiter(&waiter, |path, waiter, out| late::shed(path, waiter, Shed::Tasks, out));
+                self.answer_waiter(&waiter, |path, waiter, out| {
+                    late::shed(path, waiter, Shed::Tasks, out)
+                });
                 continue;
             }
             waiter.is_resumed = true;

@@ -100,8 +100,8 @@ pub(crate) struct Worker {
     wall_secs: u64,
     poller: Poller,
     listeners: Listeners,
-    /// How many addresses are listened on. A worker with sockets left over from a take-over has them
-    /// again and again, in the same order.
+    /// How many addresses are listened on. A worker with sockets left over from a take-over has
+    /// them again and again, in the same order.
     addresses: usize,
     /// Sizes of the pools and of all sockets towards upstreams.
     sockets: (u32, usize),
@@ -161,12 +161,22 @@ impl Worker {
     pub(crate) const MAILBOX_TOKEN: u64 = 0;
 
     /// A worker that watches its sockets.
-    pub(crate) fn new(setup: Setup, shared: Arc<Shared>, mut poller: Poller, listeners: Listeners) -> io::Result<Self> {
+    pub(crate) fn new(
+        setup: Setup,
+        shared: Arc<Shared>,
+        mut poller: Poller,
+        listeners: Listeners,
+    ) -> io::Result<Self> {
         for (number, listener) in listeners.datagrams.iter().enumerate() {
             poller.watch(listener, Token::Datagrams(number as u16).pack());
         }
         for (number, listener) in listeners.streams.iter().enumerate() {
-            poller.add(listener, Token::Accept(number as u16).pack(), Interest::Read, Trigger::Level)?;
+            poller.add(
+                listener,
+                Token::Accept(number as u16).pack(),
+                Interest::Read,
+                Trigger::Level,
+            )?;
         }
         let state = shared.snapshot();
         let mut rng = ChaCha12Rng::from_seed(setup.seed);
@@ -231,7 +241,9 @@ impl Worker {
                     Token::Datagrams(number) => self.serve_datagrams(number),
                     Token::Accept(number) => self.accept(number),
                     Token::Stream(slot) => self.serve_stream(slot),
-                    Token::UpstreamSocket(upstream, socket) => self.readable.push((upstream, socket)),
+                    Token::UpstreamSocket(upstream, socket) => {
+                        self.readable.push((upstream, socket))
+                    }
                     Token::AuthoritySocket(socket) => self.receive_from_authority(socket),
                     Token::AuthorityStream(stream) => self.drive_authority(stream, event),
                     Token::UpstreamStream(upstream) => self.drive_upstream(upstream, event),
@@ -271,14 +283,32 @@ impl Worker {
 
     /// Answers what has arrived at a UDP listener.
     fn serve_datagrams(&mut self, number: u16) {
-        let Self { index, shared, state, wall_secs, listeners, misses, scratch, seen, revision, .. } = self;
+        let Self {
+            index,
+            shared,
+            state,
+            wall_secs,
+            listeners,
+            misses,
+            scratch,
+            seen,
+            revision,
+            ..
+        } = self;
         let metrics = &shared.metrics[usize::from(*index)];
         let Some(listener) = listeners.datagrams.get_mut(usize::from(number)) else { return };
         let mut waiting = 0;
         for _ in 0..MAX_BATCHES {
             let path = Path { shared, state, now: self.now, wall_secs: *wall_secs, scratch };
             let newer = Newer { known: *revision, state: None };
-            let batch = listener.serve(&mut Datagrams { path, newer, metrics, listener: number, misses, seen });
+            let batch = listener.serve(&mut Datagrams {
+                path,
+                newer,
+                metrics,
+                listener: number,
+                misses,
+                seen,
+            });
             let batch = match batch {
                 Ok(batch) => batch,
                 Err(error) => {
@@ -311,7 +341,8 @@ impl Worker {
             let (stream, ip) = match listener.accept() {
                 Ok(Some((stream, addr))) => (stream, addr.ip()),
                 Ok(None) => return,
-                // Without descriptors accept(2) fails before it looks whether somebody waits: if so, we are called again.
+                // Without descriptors accept(2) fails before it looks whether somebody waits: if
+                // so, we are called again.
                 Err(_) if accepted > 0 => return,
                 Err(error) => {
                     // Out of descriptors: make room by closing an idle connection, once.
@@ -338,8 +369,8 @@ impl Worker {
         }
     }
 
-    /// With no room to be made, the poller would call for a connection that cannot be taken in again
-    /// and again: it is asked no more until the next sweep.
+    /// With no room to be made, the poller would call for a connection that cannot be taken in
+    /// again and again: it is asked no more until the next sweep.
     fn rest_from_accepting(&mut self, number: u16, error: &io::Error) {
         tracing::warn!(%error, "cannot accept connections");
         let listener = self.listeners.streams.get(usize::from(number));
@@ -353,14 +384,17 @@ impl Worker {
         let Self { resting, listeners, poller, .. } = self;
         resting.retain(|&number| {
             let Some(listener) = listeners.streams.get(usize::from(number)) else { return false };
-            poller.add(listener, Token::Accept(number).pack(), Interest::Read, Trigger::Level).is_err()
+            poller
+                .add(listener, Token::Accept(number).pack(), Interest::Read, Trigger::Level)
+                .is_err()
         });
     }
 
     fn admit(&mut self, ip: IpAddr) -> bool {
         let limits = ConnectionLimits::of(&self.state.config.server.tcp);
-        // Of all connections each worker has a share, past which its own idle ones make room: else one
-        // that accepts faster could leave nothing to the others, who cannot evict what is not theirs.
+        // Of all connections each worker has a share, past which its own idle ones make room: else
+        // one that accepts faster could leave nothing to the others, who cannot evict what is not
+        // theirs.
         let share = (limits.total / self.shared.mailboxes.len()).min(self.most_streams).max(1);
         match self.shared.connections.open(ip, &limits) {
             Ok(()) => {
@@ -376,12 +410,15 @@ impl Worker {
                     self.admit_over_limit(ip, limits)
                 }
             }
-            Err(Crowded::Total) => self.evict(Whose::Anyone) && self.shared.connections.open(ip, &limits).is_ok(),
+            Err(Crowded::Total) => {
+                self.evict(Whose::Anyone) && self.shared.connections.open(ip, &limits).is_ok()
+            }
         }
     }
 
-    /// A client at its limit has no idle connection here; the other workers may have one, and are asked to close it.
-    /// Until they have, or where they find none, the client is over its limit by one connection a worker at most.
+    /// A client at its limit has no idle connection here; the other workers may have one, and are
+    /// asked to close it. Until they have, or where they find none, the client is over its limit by
+    /// one connection a worker at most.
     fn admit_over_limit(&self, ip: IpAddr, limits: ConnectionLimits) -> bool {
         let others = self.shared.mailboxes.len() - 1;
         let limits = ConnectionLimits { per_client: limits.per_client + others, ..limits };
@@ -396,7 +433,8 @@ impl Worker {
         is_open
     }
 
-    /// Closes the longest idle connection of a client that is over its limit, as another worker took one of its.
+    /// Closes the longest idle connection of a client that is over its limit, as another worker
+    /// took one of its.
     fn make_room(&mut self, ip: IpAddr) {
         let limits = ConnectionLimits::of(&self.state.config.server.tcp);
         if self.shared.connections.of_client(ip) > limits.per_client {
@@ -414,7 +452,19 @@ impl Worker {
 
     /// Answers what has arrived on a client's connection.
     fn serve_stream(&mut self, slot: u32) {
-        let Self { index, shared, state, wall_secs, now, streams, misses, buffer, scratch, revision, .. } = self;
+        let Self {
+            index,
+            shared,
+            state,
+            wall_secs,
+            now,
+            streams,
+            misses,
+            buffer,
+            scratch,
+            revision,
+            ..
+        } = self;
         let metrics = &shared.metrics[usize::from(*index)];
         let path = Path { shared, state, now: *now, wall_secs: *wall_secs, scratch };
         let mut newer = Newer { known: *revision, state: None };
@@ -423,7 +473,9 @@ impl Worker {
             newer.look(shared);
             let mut later = None;
             let path = newer.path(&path, &mut later);
-            let exit = contained(metrics, || query::answer(path, (frame, None), &client, (buffer, misses)));
+            let exit = contained(metrics, || {
+                query::answer(path, (frame, None), &client, (buffer, misses))
+            });
             match exit.unwrap_or(Exit::Silent(Stage::Failed)) {
                 Exit::Reply { len, outcome } => {
                     metrics.count(outcome.stage, Transport::Tcp, outcome.qtype, outcome.rcode);
@@ -450,19 +502,22 @@ impl Worker {
         }
         let now_ms = self.now.millis();
         let sweep = (self.swept_ms + SWEEP_MS).saturating_sub(now_ms);
-        let deadline = self.resolver.next_deadline().map_or(SWEEP_MS, |at| at.saturating_sub(now_ms));
+        let deadline =
+            self.resolver.next_deadline().map_or(SWEEP_MS, |at| at.saturating_sub(now_ms));
         let warming = if self.is_warming { WARMING_MS } else { SWEEP_MS };
         sweep.min(deadline).min(warming) as u32
     }
 
     fn patience(&self) -> Patience {
         let tcp = &self.state.config.server.tcp;
-        let idle_ms = if self.draining_since.is_some() { DRAIN_IDLE_MS } else { tcp.idle.as_millis() as u64 };
+        let idle_ms =
+            if self.draining_since.is_some() { DRAIN_IDLE_MS } else { tcp.idle.as_millis() as u64 };
         Patience { idle_ms, read_ms: tcp.read.as_millis() as u64 }
     }
 }
 
-/// A snapshot put in force after the worker began its turn: what comes in after that is answered by it.
+/// A snapshot put in force after the worker began its turn: what comes in after that is answered by
+/// it.
 pub(crate) struct Newer {
     /// The revision that the worker's own snapshot is of.
     pub(crate) known: u64,
@@ -487,7 +542,11 @@ impl Newer {
         match &self.state {
             None => path,
             // The wall clock may be why there is a later one.
-            Some(state) => place.insert(Path { state, wall_secs: path.shared.clock.wall_secs(path.now), ..*path }),
+            Some(state) => place.insert(Path {
+                state,
+                wall_secs: path.shared.clock.wall_secs(path.now),
+                ..*path
+            }),
         }
     }
 }

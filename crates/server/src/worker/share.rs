@@ -1,7 +1,8 @@
-//! How many queries of each client wait at once, so that nobody takes all the room that waiting has.
+//! How many queries of each client wait at once, so that nobody takes all the room that waiting
+//! has.
 //!
-//! A sender of forged queries could otherwise gather thousands of answers for his victim and have them
-//! leave in one burst, as soon as a slow upstream answers (DNSBomb, CVE-2024-33655).
+//! A sender of forged queries could otherwise gather thousands of answers for his victim and have
+//! them leave in one burst, as soon as a slow upstream answers (DNSBomb, CVE-2024-33655).
 
 use std::net::IpAddr;
 
@@ -25,12 +26,16 @@ pub(super) struct Shares {
 impl Shares {
     /// None wait.
     pub(super) fn new(secret: [u8; 32]) -> Self {
-        Self { places: vec![0; PLACES].into(), networks: vec![0; PLACES].into(), key: HashKey::new(secret) }
+        Self {
+            places: vec![0; PLACES].into(),
+            networks: vec![0; PLACES].into(),
+            key: HashKey::new(secret),
+        }
     }
 
-    /// Counts a query in. False, and not counted, if the client has enough waiting, or its network more than
-    /// the `free` questions that may still begin: so nobody can take more than half of all, and the fuller
-    /// it gets the less.
+    /// Counts a query in. False, and not counted, if the client has enough waiting, or its network
+    /// more than the `free` questions that may still begin: so nobody can take more than half of
+    /// all, and the fuller it gets the less.
     pub(super) fn take(&mut self, client: IpAddr, free: usize) -> bool {
         let (place, network) = self.places_of(client);
         let is_free = *place < MAX_WAITING && (*network as usize) < free.max(NETWORK_WAITING);

@@ -103,7 +103,14 @@ pub(crate) struct Streams {
 impl Streams {
     /// None open.
     pub(crate) fn new(worker: u16) -> Self {
-        Self { worker, slots: Vec::new(), free: Vec::new(), buffer: ReadBuffer::new(), dirty: Vec::new(), open: 0 }
+        Self {
+            worker,
+            slots: Vec::new(),
+            free: Vec::new(),
+            buffer: ReadBuffer::new(),
+            dirty: Vec::new(),
+            open: 0,
+        }
     }
 
     /// How many are open.
@@ -112,9 +119,17 @@ impl Streams {
     }
 
     /// Takes in a connection that was counted already.
-    pub(crate) fn insert(&mut self, poller: &Poller, stream: TcpStream, ip: IpAddr, now_ms: u64) -> io::Result<()> {
+    pub(crate) fn insert(
+        &mut self,
+        poller: &Poller,
+        stream: TcpStream,
+        ip: IpAddr,
+        now_ms: u64,
+    ) -> io::Result<()> {
         let slot = self.free.pop().unwrap_or(self.slots.len() as u32);
-        if let Err(error) = poller.add(&stream, Token::Stream(slot).pack(), Interest::Read, Trigger::Level) {
+        if let Err(error) =
+            poller.add(&stream, Token::Stream(slot).pack(), Interest::Read, Trigger::Level)
+        {
             self.free.extend((slot < self.slots.len() as u32).then_some(slot));
             return Err(error);
         }
@@ -150,7 +165,8 @@ impl Streams {
         let Slot { generation, connection } = slots.get_mut(slot as usize)?;
         let connection = connection.as_mut()?;
         let route = StreamRoute { worker: *worker, slot, generation: *generation };
-        let state = connection.read(buffer, now_ms, &mut |octets, ip, writer| answer(octets, ip, route, writer));
+        let state = connection
+            .read(buffer, now_ms, &mut |octets, ip, writer| answer(octets, ip, route, writer));
         match state {
             Ok(ReadState::Closed) => connection.half_closed = true,
             Ok(_) => {}
@@ -181,10 +197,17 @@ impl Streams {
 
     /// Writes what was answered in this turn. Slots that may be read again are put into `resume`;
     /// the addresses of connections that ended into `ended`.
-    pub(crate) fn flush(&mut self, poller: &Poller, now_ms: u64, resume: &mut Vec<u32>, ended: &mut Vec<IpAddr>) {
+    pub(crate) fn flush(
+        &mut self,
+        poller: &Poller,
+        now_ms: u64,
+        resume: &mut Vec<u32>,
+        ended: &mut Vec<IpAddr>,
+    ) {
         let mut dirty = std::mem::take(&mut self.dirty);
         for slot in dirty.drain(..) {
-            let connection = self.slots.get_mut(slot as usize).and_then(|slot| slot.connection.as_mut());
+            let connection =
+                self.slots.get_mut(slot as usize).and_then(|slot| slot.connection.as_mut());
             let Some(connection) = connection else { continue };
             let written = connection.write(now_ms);
             // A client that reads no more and sends no more is gone.
@@ -313,7 +336,8 @@ impl Connection {
     fn is_expired(&self, now_ms: u64, patience: Patience) -> bool {
         let late = |since: u64, limit: u64| now_ms.saturating_sub(since) > limit;
         let slow_query = self.piece_since_ms.is_some_and(|since| late(since, patience.read_ms));
-        let quiet_ms = if self.in_flight == 0 { patience.idle_ms } else { patience.idle_ms.max(LOST_MS) };
+        let quiet_ms =
+            if self.in_flight == 0 { patience.idle_ms } else { patience.idle_ms.max(LOST_MS) };
         slow_query || late(self.active_ms, quiet_ms)
     }
 }

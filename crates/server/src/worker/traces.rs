@@ -1,4 +1,5 @@
-//! Traces that control clients ask of a worker: a question resolved anew, or what was kept of failures.
+//! Traces that control clients ask of a worker: a question resolved anew, or what was kept of
+//! failures.
 
 use std::sync::mpsc::Sender;
 
@@ -43,8 +44,9 @@ impl Worker {
     }
 
     pub(super) fn show_kept(&self, order: &KeptOrder) {
-        let is_of =
-            |trace: &&Trace| trace.question().split_last_chunk::<4>().is_some_and(|(name, _)| *name == *order.qname);
+        let is_of = |trace: &&Trace| {
+            trace.question().split_last_chunk::<4>().is_some_and(|(name, _)| *name == *order.qname)
+        };
         // A client that went away wants nothing.
         let _ = order.reply.send(self.resolver.kept_traces().filter(is_of).cloned().collect());
     }

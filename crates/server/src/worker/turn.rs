@@ -1,4 +1,5 @@
-//! The rest of a worker's turn: what waits goes to the resolver, and what the resolver wants is done.
+//! The rest of a worker's turn: what waits goes to the resolver, and what the resolver wants is
+//! done.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -10,7 +11,9 @@ use std::sync::atomic::Ordering;
 use avocet_cache::{PacketKey, packet_flags};
 use avocet_io::poll::Event;
 use avocet_io::udp::PacketSource;
-use avocet_resolver::{Action, Actions, Ask, AskedFor, Context, Resolved, Shed, StreamFailure, Submitted, UpstreamId};
+use avocet_resolver::{
+    Action, Actions, Ask, AskedFor, Context, Resolved, Shed, StreamFailure, Submitted, UpstreamId,
+};
 use avocet_wire::Rcode;
 use avocet_wire::header::HEADER_LEN;
 
@@ -35,7 +38,8 @@ impl Worker {
         if self.misses.is_empty() {
             return;
         }
-        // Taken out one by one, so that a fault loses none of the others; which of a batch is the first is all one.
+        // Taken out one by one, so that a fault loses none of the others; which of a batch is the
+        // first is all one.
         while let Some(miss) = self.misses.pop() {
             let owner = self.owner_of(&miss);
             if owner == self.index {
@@ -47,7 +51,9 @@ impl Worker {
                 self.shared.mailboxes[usize::from(owner)].send(Letter::Miss(Box::new(miss)))
                 && let Some(waiter) = miss.waiter
             {
-                self.answer_waiter(&waiter, |path, waiter, out| late::shed(path, waiter, Shed::Waiters, out));
+                self.answer_waiter(&waiter, |path, waiter, out| {
+                    late::shed(path, waiter, Shed::Waiters, out)
+                });
             }
         }
         self.act();
@@ -58,7 +64,8 @@ impl Worker {
     }
 
     fn submit(&mut self, miss: Miss) {
-        let Miss { question, hash, dnssec_ok, checking_disabled, subnet, stale_available, waiter } = miss;
+        let Miss { question, hash, dnssec_ok, checking_disabled, subnet, stale_available, waiter } =
+            miss;
         match waiter.as_ref().map(Waiter::unverified_ip) {
             None => self.metrics().prefetches.add(1),
             // Silence: if he is forged, his victim shall not hear of it either.
@@ -80,7 +87,9 @@ impl Worker {
         };
         let Self { resolver, shared, actions, now, wall_secs, .. } = self;
         let mut context = context(shared, actions, (*now, *wall_secs));
-        if let Submitted::Shed { waiter: Some(waiter), reason } = resolver.submit(&ask, waiter, &mut context) {
+        if let Submitted::Shed { waiter: Some(waiter), reason } =
+            resolver.submit(&ask, waiter, &mut context)
+        {
             self.answer_waiter(&waiter, |path, waiter, out| late::shed(path, waiter, reason, out));
         }
     }
@@ -112,7 +121,8 @@ impl Worker {
         if self.readable.is_empty() {
             return;
         }
-        let Self { resolver, shared, actions, now, buffer, upstreams, readable, wall_secs, .. } = self;
+        let Self { resolver, shared, actions, now, buffer, upstreams, readable, wall_secs, .. } =
+            self;
         upstreams.receive(readable, buffer, |(upstream, socket), received| {
             let mut context = context(shared, actions, (*now, *wall_secs));
             match received {
@@ -127,11 +137,20 @@ impl Worker {
     pub(super) fn drive_upstream(&mut self, upstream: u16, event: Event) {
         let Self { resolver, shared, actions, now, poller, upstreams, wall_secs, .. } = self;
         let id = UpstreamId(upstream);
-        let state = upstreams.drive_stream(poller, (upstream, event), now.millis(), &mut |message| {
-            resolver.stream_message(id, message, &mut context(shared, actions, (*now, *wall_secs)));
-        });
+        let state =
+            upstreams.drive_stream(poller, (upstream, event), now.millis(), &mut |message| {
+                resolver.stream_message(
+                    id,
+                    message,
+                    &mut context(shared, actions, (*now, *wall_secs)),
+                );
+            });
         if let StreamState::Closed(kind) = state {
-            resolver.stream_failed(id, stream_failure(kind), &mut context(shared, actions, (*now, *wall_secs)));
+            resolver.stream_failed(
+                id,
+                stream_failure(kind),
+                &mut context(shared, actions, (*now, *wall_secs)),
+            );
         }
     }
 
@@ -151,7 +170,8 @@ impl Worker {
     pub(super) fn drive_authority(&mut self, stream: u32, event: Event) {
         let Self { resolver, shared, actions, now, poller, authorities, wall_secs, .. } = self;
         let mut message = None;
-        let state = authorities.drive(poller, (stream, event), &mut |octets| message = Some(octets.to_vec()));
+        let state = authorities
+            .drive(poller, (stream, event), &mut |octets| message = Some(octets.to_vec()));
         let mut context = context(shared, actions, (*now, *wall_secs));
         match message {
             Some(octets) => resolver.server_reply(stream, &octets, &mut context),
@@ -224,11 +244,15 @@ impl Worker {
                 // The number may be given to another query now.
                 self.unsent.retain(|(unsent, _)| unsent != socket);
             }
-            Action::CloseSocket { upstream, socket } => self.upstreams.close_socket(upstream.0, *socket),
+            Action::CloseSocket { upstream, socket } => {
+                self.upstreams.close_socket(upstream.0, *socket)
+            }
             Action::Forget { upstream } => self.upstreams.forget(upstream.0),
             Action::Overdue { waiters } => {
                 for waiter in &actions.waiters[waiters.clone()] {
-                    self.answer_waiter(waiter, |path, waiter, out| late::answer(path, waiter, None, out));
+                    self.answer_waiter(waiter, |path, waiter, out| {
+                        late::answer(path, waiter, None, out)
+                    });
                 }
             }
             Action::Finish { waiters, resolved, asked } => {
@@ -241,15 +265,20 @@ impl Worker {
                     ede: resolved.ede.map(|(code, _)| code.0),
                     said_by: SaidBy::Anybody,
                 };
-                // Where a policy judges answers, each is kept as it is for the profile of who waits.
+                // Where a policy judges answers, each is kept as it is for the profile of who
+                // waits.
                 let keep = self.state.policy.is_some().then_some(keep);
                 let epoch = self.state.epoch;
-                if keep.is_none() && actions.waiters[waiters.clone()].iter().all(|waiter| waiter.epoch == epoch) {
+                if keep.is_none()
+                    && actions.waiters[waiters.clone()].iter().all(|waiter| waiter.epoch == epoch)
+                {
                     self.keep(resolved, *asked, actions);
                 }
                 let found = Found { rcode: resolved.rcode, message, ede: resolved.ede, keep };
                 for waiter in &actions.waiters[waiters.clone()] {
-                    self.answer_waiter(waiter, |path, waiter, out| late::answer(path, waiter, Some(&found), out));
+                    self.answer_waiter(waiter, |path, waiter, out| {
+                        late::answer(path, waiter, Some(&found), out)
+                    });
                 }
             }
         }
@@ -259,13 +288,16 @@ impl Worker {
     fn keep(&mut self, resolved: &Resolved, asked: AskedFor, actions: &Actions<Waiter>) {
         let message = &actions.answers.octets[resolved.message.clone()];
         let ttl_offsets = &actions.answers.ttl_offsets[resolved.ttl_offsets.clone()];
-        let Some(question) = message.get(HEADER_LEN..HEADER_LEN + asked.question_len) else { return };
+        let Some(question) = message.get(HEADER_LEN..HEADER_LEN + asked.question_len) else {
+            return;
+        };
         if resolved.rcode == Rcode::SERVFAIL {
             return;
         }
         let bit = |set, flag| if set { flag } else { 0 };
-        let flags =
-            packet_flags::RD | bit(asked.dnssec_ok, packet_flags::DO) | bit(asked.checking_disabled, packet_flags::CD);
+        let flags = packet_flags::RD
+            | bit(asked.dnssec_ok, packet_flags::DO)
+            | bit(asked.checking_disabled, packet_flags::CD);
         let key = PacketKey { profile: PROFILE, flags, question };
         let ede = resolved.ede.map(|(ede, _)| ede.0);
         let kept_for = NonZeroU32::new(resolved.ttl_secs);
@@ -274,7 +306,12 @@ impl Worker {
     }
 
     /// Opens the socket if need be; what it sends leaves with all others of these actions.
-    fn prepare_datagram(&mut self, upstream: UpstreamId, socket: (u32, bool), octets: Range<usize>) {
+    fn prepare_datagram(
+        &mut self,
+        upstream: UpstreamId,
+        socket: (u32, bool),
+        octets: Range<usize>,
+    ) {
         let Some(addr) = self.resolver.upstream(upstream).map(|spec| spec.addr) else { return };
         let Self { upstreams, poller, rng, .. } = self;
         match upstreams.prepare(poller, (upstream.0, addr), socket, rng) {
@@ -294,10 +331,15 @@ impl Worker {
         if self.prepared.is_empty() {
             return;
         }
-        let Self { upstreams, resolver, shared, now, prepared, actions: next, wall_secs, .. } = self;
+        let Self { upstreams, resolver, shared, now, prepared, actions: next, wall_secs, .. } =
+            self;
         let queries: Vec<Query<'_>> = prepared
             .drain(..)
-            .map(|(upstream, socket, octets)| Query { upstream, socket, octets: &actions.octets[octets] })
+            .map(|(upstream, socket, octets)| Query {
+                upstream,
+                socket,
+                octets: &actions.octets[octets],
+            })
             .collect();
         upstreams.send(&queries, |query| {
             resolver.socket_error(
@@ -311,7 +353,8 @@ impl Worker {
     fn send_on_stream(&mut self, upstream: UpstreamId, octets: &[u8]) {
         let Some(addr) = self.resolver.upstream(upstream).map(|spec| spec.addr) else { return };
         let Self { upstreams, poller, now, .. } = self;
-        if let Err(error) = upstreams.send_stream(poller, (upstream.0, addr), octets, now.millis()) {
+        if let Err(error) = upstreams.send_stream(poller, (upstream.0, addr), octets, now.millis())
+        {
             let Self { resolver, shared, actions, now, wall_secs, .. } = self;
             resolver.stream_failed(
                 upstream,
@@ -322,7 +365,11 @@ impl Worker {
     }
 
     /// Makes the answer for one who waited, counts it and sends it his way.
-    pub(super) fn answer_waiter(&mut self, waiter: &Waiter, make: impl FnOnce(&Path<'_>, &Waiter, &mut [u8]) -> Late) {
+    pub(super) fn answer_waiter(
+        &mut self,
+        waiter: &Waiter,
+        make: impl FnOnce(&Path<'_>, &Waiter, &mut [u8]) -> Late,
+    ) {
         if let Some(ip) = waiter.unverified_ip() {
             self.shares.give_back(ip);
         }
@@ -353,7 +400,8 @@ impl Worker {
             ReplyRoute::Datagram { listener, peer } => {
                 let sent = limited(&self.path(), metrics, (&outcome, peer.ip()), (buffer, len));
                 if let Some(len) = sent
-                    && let Some(listener) = self.listeners.datagrams.get_mut(usize::from(listener) % self.addresses)
+                    && let Some(listener) =
+                        self.listeners.datagrams.get_mut(usize::from(listener) % self.addresses)
                 {
                     listener.queue(&peer, &buffer[..len]);
                 }
@@ -439,7 +487,8 @@ impl Worker {
                 &mut context(shared, actions, (*now, *wall_secs)),
             );
         }
-        let overflows = self.listeners.datagrams.iter().map(avocet_io::udp::UdpListener::overflows).sum();
+        let overflows =
+            self.listeners.datagrams.iter().map(avocet_io::udp::UdpListener::overflows).sum();
         let metrics = self.metrics();
         metrics.tcp_expired.add(ended.len() as u64);
         metrics.tcp_open.set(self.streams.open() as u64);
@@ -460,7 +509,10 @@ impl Worker {
         let report = ResolverReport {
             counters: *self.resolver.counters(),
             upstreams: upstreams.collect(),
-            sockets: SocketCounts { authorities: self.authorities.open() as u64, ..self.upstreams.counts() },
+            sockets: SocketCounts {
+                authorities: self.authorities.open() as u64,
+                ..self.upstreams.counts()
+            },
         };
         let place = &self.shared.resolver_reports[usize::from(self.index)];
         *place.lock().unwrap_or_else(PoisonError::into_inner) = report;
@@ -500,7 +552,8 @@ impl Worker {
         if flag.swap(is_quiet, Ordering::AcqRel) != is_quiet {
             self.shared.mailboxes.iter().for_each(Mailbox::wake);
         }
-        let all_quiet = is_quiet && self.shared.quiet.iter().all(|quiet| quiet.load(Ordering::Acquire));
+        let all_quiet =
+            is_quiet && self.shared.quiet.iter().all(|quiet| quiet.load(Ordering::Acquire));
         let mailbox = &self.shared.mailboxes[usize::from(self.index)];
         all_quiet && mailbox.is_empty() || self.now.millis() >= since + DRAIN_MS
     }

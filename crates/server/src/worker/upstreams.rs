@@ -103,7 +103,15 @@ impl Upstreams {
     /// sockets are open at once.
     pub(crate) fn new(pool_size: u32, budget: usize) -> Self {
         let batch = SyscallBatch::new();
-        Self { list: Vec::new(), pool_size, budget, open: 0, victim: 0, buffer: ReadBuffer::new(), batch }
+        Self {
+            list: Vec::new(),
+            pool_size,
+            budget,
+            open: 0,
+            victim: 0,
+            buffer: ReadBuffer::new(),
+            batch,
+        }
     }
 
     /// Makes sure that the socket is open, with another port if it is to be renewed.
@@ -203,8 +211,8 @@ impl Upstreams {
         true
     }
 
-    /// Receives one datagram from each of the sockets, by as few system calls as can be. `taken` gets
-    /// each result; of a socket that is closed meanwhile, or has nothing, it hears nothing.
+    /// Receives one datagram from each of the sockets, by as few system calls as can be. `taken`
+    /// gets each result; of a socket that is closed meanwhile, or has nothing, it hears nothing.
     pub(crate) fn receive(
         &mut self,
         sockets: &[(u16, u32)],
@@ -226,7 +234,9 @@ impl Upstreams {
             {
                 let from: Vec<(u16, u32)> = open.clone().map(|(from, _)| from).collect();
                 if ring
-                    .recv(open.clone().map(|(_, socket)| socket.as_fd()), |at, result| take(from[at], result))
+                    .recv(open.clone().map(|(_, socket)| socket.as_fd()), |at, result| {
+                        take(from[at], result)
+                    })
                     .is_ok()
                 {
                     continue;
@@ -305,7 +315,9 @@ impl Upstreams {
         deliver: &mut impl FnMut(&[u8]),
     ) -> StreamState {
         let Self { list, buffer, .. } = self;
-        let Some(Some(entry)) = list.get_mut(usize::from(upstream)) else { return StreamState::Open };
+        let Some(Some(entry)) = list.get_mut(usize::from(upstream)) else {
+            return StreamState::Open;
+        };
         let Some(stream) = &mut entry.stream else { return StreamState::Open };
         match stream.drive(poller, event, buffer, (now_ms, deliver)) {
             Ok(ReadState::Closed) => {
@@ -325,7 +337,8 @@ impl Upstreams {
         for (number, entry) in self.list.iter_mut().enumerate() {
             let Some(entry) = entry else { continue };
             let is_over = |stream: &Stream| {
-                let is_dead = stream.asked_ms.is_some_and(|asked| now_ms.saturating_sub(asked) > SILENT_MS);
+                let is_dead =
+                    stream.asked_ms.is_some_and(|asked| now_ms.saturating_sub(asked) > SILENT_MS);
                 is_dead || now_ms.saturating_sub(stream.active_ms) > IDLE_MS
             };
             if entry.stream.as_ref().is_some_and(is_over) {
@@ -371,9 +384,19 @@ impl Upstream {
         }
     }
 
-    fn open(&mut self, poller: &Poller, (upstream, socket): (u16, u32), rng: &mut impl Rng) -> io::Result<()> {
+    fn open(
+        &mut self,
+        poller: &Poller,
+        (upstream, socket): (u16, u32),
+        rng: &mut impl Rng,
+    ) -> io::Result<()> {
         let open = open_socket(self.addr, rng)?;
-        poller.add(&open, Token::UpstreamSocket(upstream, socket).pack(), Interest::Read, Trigger::Level)?;
+        poller.add(
+            &open,
+            Token::UpstreamSocket(upstream, socket).pack(),
+            Interest::Read,
+            Trigger::Level,
+        )?;
         self.put(socket, open);
         Ok(())
     }

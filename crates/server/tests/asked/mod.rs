@@ -24,7 +24,11 @@ pub(crate) enum Over {
 }
 
 /// As [`ask`].
-pub(crate) fn ask_over(over: Over, server: &mut InProcess, question: ([u8; 4], &str, Rtype)) -> String {
+pub(crate) fn ask_over(
+    over: Over,
+    server: &mut InProcess,
+    question: ([u8; 4], &str, Rtype),
+) -> String {
     let (client, name, rtype) = question;
     server.ask_as(SocketAddr::from((client, 4000)));
     let (mut query, mut out) = (vec![0; 512], vec![0; 4096]);
@@ -56,11 +60,18 @@ pub(crate) fn shown(message: &[u8]) -> String {
         if record.section == RecordSection::Answer {
             let mut data = [0; 4096];
             let len = record.expand_rdata(&mut data).unwrap();
-            line.push_str(&format!(" {} {}", record.ttl_secs(), rdata::display(record.rtype.0, &data[..len])));
+            line.push_str(&format!(
+                " {} {}",
+                record.ttl_secs(),
+                rdata::display(record.rtype.0, &data[..len])
+            ));
         }
     }
-    let options =
-        view.edns().unwrap().into_iter().flat_map(|edns| edns.options().map(Result::unwrap).collect::<Vec<_>>());
+    let options = view
+        .edns()
+        .unwrap()
+        .into_iter()
+        .flat_map(|edns| edns.options().map(Result::unwrap).collect::<Vec<_>>());
     for option in options {
         if let EdnsOption::Ede(code, text) = option {
             line.push_str(&format!(" [{} {}]", code.0, String::from_utf8_lossy(text)));

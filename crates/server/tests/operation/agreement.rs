@@ -1,4 +1,5 @@
-//! `avocet why` against the answers that clients really get: random names, clients and configurations, all from a seed.
+//! `avocet why` against the answers that clients really get: random names, clients and
+//! configurations, all from a seed.
 //!
 //! 1,000 questions, and 10,000 with `AVOCET_LONG_TESTS=1`.
 
@@ -24,13 +25,15 @@ const QUESTIONS: u64 = 50;
 const QUESTIONS_IN_LONG_TESTS: u64 = 500;
 /// Time without an answer after which the test looks whether the query was dropped.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// Extended errors that say how often something failed, which `why` itself changes: other error, DNSKEY missing and so
-/// on are the same in both; a failure is new for the first who asks and remembered for the second.
+/// Extended errors that say how often something failed, which `why` itself changes: other error,
+/// DNSKEY missing and so on are the same in both; a failure is new for the first who asks and
+/// remembered for the second.
 const FAILURES: [u16; 4] = [13, 20, 22, 23];
 
 /// Names of the zone `example` that the upstream has something special for.
 const LABELS: [&str; 12] = [
-    "www", "ads", "ok.ads", "cloak", "cloak2", "allowed", "private", "missing", "broken", "fleeting", "video", "x.deep",
+    "www", "ads", "ok.ads", "cloak", "cloak2", "allowed", "private", "missing", "broken",
+    "fleeting", "video", "x.deep",
 ];
 /// Local, reserved and public names.
 const OTHERS: [&str; 17] = [
@@ -55,7 +58,8 @@ const OTHERS: [&str; 17] = [
 const TYPES: [Rtype; 4] = [Rtype::A, Rtype::AAAA, Rtype::PTR, Rtype::CNAME];
 const CLIENTS: [&str; 5] = ["127.0.0.1", "127.0.0.9", "127.0.0.20", "127.0.0.21", "127.0.0.40"];
 
-/// What a client gets, or is said to get: RCODE, whether it is truncated, records and the policy's extended error.
+/// What a client gets, or is said to get: RCODE, whether it is truncated, records and the policy's
+/// extended error.
 #[derive(PartialEq, Eq, Debug)]
 struct Told {
     rcode: String,
@@ -101,7 +105,10 @@ fn why_says_what_the_client_gets() {
                 let (said, section) = why(&site, &question);
                 (said, section, got)
             };
-            assert_eq!(said, got, "seed {seed}, question {number}: {question:?}\n{section:#}\n{configuration}");
+            assert_eq!(
+                said, got,
+                "seed {seed}, question {number}: {question:?}\n{section:#}\n{configuration}"
+            );
             check_verdict(
                 &section,
                 got.as_ref(),
@@ -113,7 +120,10 @@ fn why_says_what_the_client_gets() {
     }
     // The draw is worth something only if each verdict comes up.
     for verdict in ["passes", "blocked", "rewritten", "dropped", "truncated", "forwarded"] {
-        assert!(verdicts.get(verdict).is_some_and(|count| *count > questions / 20), "{verdict}: {verdicts:?}");
+        assert!(
+            verdicts.get(verdict).is_some_and(|count| *count > questions / 20),
+            "{verdict}: {verdicts:?}"
+        );
     }
 }
 
@@ -150,8 +160,11 @@ fn configuration(chance: &mut Chance, site: &Site) -> String {
     for (name, kind, format, lines) in LISTS {
         if chance.percent(60) {
             let file = site.directory.join(format!("{name}.txt"));
-            let kept: Vec<&str> =
-                lines.iter().copied().filter(|line| line.starts_with('$') || chance.percent(70)).collect();
+            let kept: Vec<&str> = lines
+                .iter()
+                .copied()
+                .filter(|line| line.starts_with('$') || chance.percent(70))
+                .collect();
             let lines = kept.join("\n").replacen("$TTL 30", "$TTL 30\n@ SOA a. b. 1 2 3 4 5", 1);
             fs::write(&file, lines + "\n").unwrap();
             let _ = writeln!(
@@ -170,7 +183,10 @@ fn configuration(chance: &mut Chance, site: &Site) -> String {
         let rule = if is_late && !rule.starts_with("action = \"block\"") { RULES[0] } else { rule };
         let rule = rule.replace("OTHER", &format!("{}@{}", other.ip(), other.port()));
         let log = if chance.percent(10) { "log-only = true\n" } else { "" };
-        let _ = writeln!(text, "[[rule]]\nname = \"rule {number}\"\nwhen = '{condition}'\n{rule}\n{log}");
+        let _ = writeln!(
+            text,
+            "[[rule]]\nname = \"rule {number}\"\nwhen = '{condition}'\n{rule}\n{log}"
+        );
     }
     text
 }
@@ -207,7 +223,13 @@ const LISTS: [(&str, &str, &str, &[&str]); 5] = [
         "ads",
         "block",
         "adblock",
-        &["||ads.example^", "||tracker.net^", "@@||ok.ads.example^", "||nas.lan^", "||www.example^$important"],
+        &[
+            "||ads.example^",
+            "||tracker.net^",
+            "@@||ok.ads.example^",
+            "||nas.lan^",
+            "||www.example^$important",
+        ],
     ),
     (
         "more",
@@ -238,7 +260,12 @@ const LISTS: [(&str, &str, &str, &[&str]); 5] = [
             "32.21.0.0.127.rpz-client-ip CNAME rpz-passthru.",
         ],
     ),
-    ("plain", "block", "hosts", &["0.0.0.0 cdn.tracker.net", "0.0.0.0 private.example", "0.0.0.0 garden.home"]),
+    (
+        "plain",
+        "block",
+        "hosts",
+        &["0.0.0.0 cdn.tracker.net", "0.0.0.0 private.example", "0.0.0.0 garden.home"],
+    ),
 ];
 
 const CONDITIONS: [&str; 12] = [
@@ -276,7 +303,9 @@ fn switch(chance: &mut Chance, site: &Site) {
         0 => json!({ "command": "pause", "scope": { "group": "kids" }, "secs": 3600 }),
         1 => json!({ "command": "pause", "scope": { "client": "127.0.0.9" }, "secs": 3600 }),
         2 => json!({ "command": "grant", "name": "*.tracker.net", "secs": 3600 }),
-        3 => json!({ "command": "grant", "name": "www.example", "scope": { "group": "kids" }, "secs": 3600 }),
+        3 => {
+            json!({ "command": "grant", "name": "www.example", "scope": { "group": "kids" }, "secs": 3600 })
+        }
         _ => return,
     };
     let answer = site.control_lines(format!("{request}\n").as_bytes());
@@ -289,7 +318,11 @@ fn draw(chance: &mut Chance) -> Question {
         _ => OTHERS[chance.below(OTHERS.len() as u64) as usize].to_owned(),
     };
     let name = if chance.percent(10) { format!("n{}.{name}", chance.below(3)) } else { name };
-    let rtype = if chance.percent(70) { Rtype::A } else { TYPES[chance.below(TYPES.len() as u64) as usize] };
+    let rtype = if chance.percent(70) {
+        Rtype::A
+    } else {
+        TYPES[chance.below(TYPES.len() as u64) as usize]
+    };
     Question { name, rtype, client: chance.below(CLIENTS.len() as u64) as usize }
 }
 
@@ -303,15 +336,24 @@ fn why(site: &Site, question: &Question) -> (Option<Told>, Value) {
     let policy = section("policy").cloned().unwrap_or_default();
     let Some(rcode) = answer["rcode"].as_str() else { return (None, policy) };
     let text = |record: &Value, key: &str| record[key].as_str().unwrap().to_ascii_lowercase();
-    let records = answer["answer"].as_array().unwrap().iter().filter(|record| record["section"] == "answer");
     let records =
-        records.map(|record| format!("{} {} {}", text(record, "name"), text(record, "type"), text(record, "data")));
-    let error = answer["ede"].as_u64().map(|code| (code as u16, answer["ede-text"].as_str().unwrap().to_owned()));
+        answer["answer"].as_array().unwrap().iter().filter(|record| record["section"] == "answer");
+    let records = records.map(|record| {
+        format!("{} {} {}", text(record, "name"), text(record, "type"), text(record, "data"))
+    });
+    let error = answer["ede"]
+        .as_u64()
+        .map(|code| (code as u16, answer["ede-text"].as_str().unwrap().to_owned()));
     let is_truncated = answer["truncated"] == true;
     (Some(told(rcode.to_owned(), is_truncated, records.collect(), error)), policy)
 }
 
-fn told(rcode: String, is_truncated: bool, mut records: Vec<String>, error: Option<(u16, String)>) -> Told {
+fn told(
+    rcode: String,
+    is_truncated: bool,
+    mut records: Vec<String>,
+    error: Option<(u16, String)>,
+) -> Told {
     records.sort();
     Told { rcode, is_truncated, records, error: error.filter(|(code, _)| !FAILURES.contains(code)) }
 }
@@ -341,7 +383,9 @@ fn read(message: &MessageView<'_>) -> Told {
             let mut data = [0; 4096];
             let len = record.expand_rdata(&mut data).unwrap();
             let data = rdata::display(record.rtype.0, &data[..len]);
-            records.push(format!("{} {} {data}", record.owner().unwrap(), record.rtype).to_ascii_lowercase());
+            records.push(
+                format!("{} {} {data}", record.owner().unwrap(), record.rtype).to_ascii_lowercase(),
+            );
         }
     }
     let edns = message.edns().unwrap().unwrap();
@@ -379,7 +423,8 @@ fn upstream(network: [u8; 4]) -> SocketAddr {
 
 fn reply(query: &[u8], network: [u8; 4]) -> Vec<u8> {
     let end = 12 + query[12..].iter().position(|octet| *octet == 0).unwrap() + 1;
-    let (name, rtype) = (query[12..end].to_ascii_lowercase(), u16::from_be_bytes([query[end], query[end + 1]]));
+    let (name, rtype) =
+        (query[12..end].to_ascii_lowercase(), u16::from_be_bytes([query[end], query[end + 1]]));
     let has = |label: &[u8]| name.windows(label.len()).any(|part| part == label);
     let mut reply = query[..end + 4].to_vec();
     let (mut rcode, mut answers) = (0, 0);

@@ -47,7 +47,8 @@ impl Pages {
         // What every name leads to here.
         let text = "$ORIGIN rpz.example.\n$TTL 30\n@ SOA a. b. 1 2 3 4 5\n32.77.2.0.192.rpz-ip CNAME .\nfine CNAME rpz-passthru.\n";
         std::fs::write(&rpz, text).unwrap();
-        let policy = POLICY.replace("PAGE", &page.to_string()).replace("ADS", &ads.display().to_string());
+        let policy =
+            POLICY.replace("PAGE", &page.to_string()).replace("ADS", &ads.display().to_string());
         site.configure(upstream.addr, server, &policy.replace("RPZ", &rpz.display().to_string()));
         Self { site, page, upstream }
     }
@@ -61,11 +62,19 @@ impl Pages {
         let mut stream = TcpStream::connect(self.page).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut octets = Vec::new();
-        let sent = stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_end(&mut octets));
+        let sent =
+            stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_end(&mut octets));
         let text = String::from_utf8(octets).unwrap();
         match sent {
-            Ok(_) => text.split_once("\r\n\r\n").map(|(head, body)| (head.to_owned(), body.to_owned())),
-            Err(error) if error.kind() == ErrorKind::ConnectionReset || error.kind() == ErrorKind::BrokenPipe => None,
+            Ok(_) => {
+                text.split_once("\r\n\r\n").map(|(head, body)| (head.to_owned(), body.to_owned()))
+            }
+            Err(error)
+                if error.kind() == ErrorKind::ConnectionReset
+                    || error.kind() == ErrorKind::BrokenPipe =>
+            {
+                None
+            }
             Err(error) => panic!("{error}"),
         }
     }
@@ -85,10 +94,15 @@ fn who_is_led_to_the_page_reads_which_name_is_blocked_and_why() {
     assert_eq!(pages.site.ask("ads.example").0, [127, 0, 0, 1]);
     let (head, body) = pages.send("GET / HTTP/1.1\r\nHost: Ads.Example\r\n\r\n").unwrap();
     assert!(
-        head.starts_with("HTTP/1.1 403 ") && head.contains("content-security-policy: default-src 'none'"),
+        head.starts_with("HTTP/1.1 403 ")
+            && head.contains("content-security-policy: default-src 'none'"),
         "{head}"
     );
-    for part in ["<h1>ads.example is blocked</h1>", "<dd>list &lt;ads&gt; &amp; more</dd>", " (Europe/Berlin)</dd>"] {
+    for part in [
+        "<h1>ads.example is blocked</h1>",
+        "<dd>list &lt;ads&gt; &amp; more</dd>",
+        " (Europe/Berlin)</dd>",
+    ] {
         assert!(body.contains(part), "{part} in {body}");
     }
     let (status, body) = pages.get("a.game.example:80");
@@ -100,7 +114,10 @@ fn who_is_led_to_the_page_reads_which_name_is_blocked_and_why() {
     assert_eq!(pages.upstream.asked().len(), 0);
     pages.site.ask_any("cloaked.example");
     let (status, body) = pages.get("cloaked.example");
-    assert!(status == 403 && body.contains("<dd>list threats, ip of zone rpz.example.</dd>"), "{body}");
+    assert!(
+        status == 403 && body.contains("<dd>list threats, ip of zone rpz.example.</dd>"),
+        "{body}"
+    );
     assert_eq!(pages.site.metric("avocet_block_page_requests_total{outcome=\"blocked\"}"), 3.0);
     assert_eq!(pages.site.metric("avocet_block_page_requests_total{outcome=\"not-blocked\"}"), 1.0);
 }
@@ -127,7 +144,9 @@ fn the_page_goes_by_what_holds_for_the_client_now() {
 fn what_strangers_send_is_read_as_a_name_or_not_at_all() {
     let pages = Pages::new("");
     let _server = pages.start();
-    for host in ["", "127.0.0.1", "[::1]:80", "<script>alert(1)</script>", "a..b", "\u{1b}[2J", "..", "x y"] {
+    for host in
+        ["", "127.0.0.1", "[::1]:80", "<script>alert(1)</script>", "a..b", "\u{1b}[2J", "..", "x y"]
+    {
         let (status, body) = pages.get(host);
         assert!(status == 400 && !body.contains("script"), "{host:?}: {status} {body}");
     }
@@ -135,12 +154,17 @@ fn what_strangers_send_is_read_as_a_name_or_not_at_all() {
     assert_eq!(pages.get(&"a".repeat(7_000)).0, 400);
     let (head, _) = pages.send("GET / HTTP/1.0\r\n\r\n").unwrap();
     assert!(head.starts_with("HTTP/1.0 400 "), "{head}");
-    let (head, _) = pages.send("POST / HTTP/1.1\r\nHost: ads.example\r\nContent-Length: 99999999999\r\n\r\n").unwrap();
+    let (head, _) = pages
+        .send("POST / HTTP/1.1\r\nHost: ads.example\r\nContent-Length: 99999999999\r\n\r\n")
+        .unwrap();
     assert!(head.starts_with("HTTP/1.1 405 "), "{head}");
     let (head, _) = pages.send(&format!("GET / HTTP/1.1\r\nX: {}", "x".repeat(8 << 10))).unwrap();
     assert!(head.starts_with("HTTP/1.1 431 "), "{head}");
     let (head, body) = pages.send("GET /metrics HTTP/1.1\r\nHost: ads.example\r\n\r\n").unwrap();
-    assert!(head.starts_with("HTTP/1.1 403 ") && !body.contains("avocet_"), "nothing else is served here: {body}");
+    assert!(
+        head.starts_with("HTTP/1.1 403 ") && !body.contains("avocet_"),
+        "nothing else is served here: {body}"
+    );
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! The server under the filters of its own unit file: what the unit forbids is not needed, or is reported.
+//! The server under the filters of its own unit file: what the unit forbids is not needed, or is
+//! reported.
 
 use std::net::UdpSocket;
 use std::path::Path;
@@ -74,7 +75,11 @@ fn all_that_the_server_does_works_under_its_unit_file() {
     let confinement = confinement();
     let server = Server::start(confined(&site, &confinement, &[]));
     tablet_becomes_known(&site);
-    assert_eq!(site.http_get("/health"), (200, "healthy\n".to_owned()), "the table of neighbours can be read");
+    assert_eq!(
+        site.http_get("/health"),
+        (200, "healthy\n".to_owned()),
+        "the table of neighbours can be read"
+    );
     assert_eq!(ask_over_tcp(site.dns, "game.example").0, ADDRESS);
     assert!(site.avocet_text(&["lists", "refresh"]).contains("ads"));
     assert_eq!(site.ask("ads.example").0, BLOCKED);
@@ -99,14 +104,18 @@ fn leases_count_and_a_warning_stays_where_the_table_of_neighbours_cannot_be_read
     server.wait_for_line("cannot read the kernel's table of neighbours");
     tablet_becomes_known(&site);
     let (status, text) = site.http_get("/health");
-    assert!(status == 200 && text.contains("warning: cannot read the kernel's table of neighbours"), "{text}");
+    assert!(
+        status == 200 && text.contains("warning: cannot read the kernel's table of neighbours"),
+        "{text}"
+    );
     assert_eq!(site.metric("avocet_condition{condition=\"neighbours\"}"), 1.0);
     let mut check = Command::new(env!("CARGO_BIN_EXE_avocet"));
     confinement.apply(check.args(["check", "--config"]).arg(site.file()));
     let output = check.output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
-        output.status.success() && told.contains("warning: cannot read the kernel's table of neighbours"),
+        output.status.success()
+            && told.contains("warning: cannot read the kernel's table of neighbours"),
         "{told}"
     );
 }

@@ -20,8 +20,9 @@ fn a_dump_shows_what_is_cached_and_a_flush_drops_it() {
     assert_eq!(upstream.asked().len(), 3);
 
     let dump = site.avocet_text(&["cache", "dump"]);
-    let has =
-        |text: &str, start: &str, end: &str| text.lines().any(|line| line.starts_with(start) && line.ends_with(end));
+    let has = |text: &str, start: &str, end: &str| {
+        text.lines().any(|line| line.starts_with(start) && line.ends_with(end))
+    };
     assert!(has(&dump, "www.a.example. ", " IN A 192.0.2.77"), "{dump}");
     assert!(has(&dump, "; answer www.a.example. ", " IN A NOERROR RD"), "{dump}");
     assert!(dump.ends_with("; 3 RRsets and denials, 3 answers\n"), "{dump}");
@@ -29,13 +30,19 @@ fn a_dump_shows_what_is_cached_and_a_flush_drops_it() {
         serde_json::from_str::<Value>(line).unwrap();
     }
 
-    assert_eq!(site.avocet_text(&["cache", "flush", "WWW.a.example"]), "1 RRsets and denials dropped\n");
+    assert_eq!(
+        site.avocet_text(&["cache", "flush", "WWW.a.example"]),
+        "1 RRsets and denials dropped\n"
+    );
     for name in ["www.a.example", "x.www.a.example", "other.example"] {
         site.ask(name);
     }
     assert_eq!(upstream.asked(), ["www.a.example."]);
 
-    assert_eq!(site.avocet_text(&["cache", "flush-tree", "a.example."]), "2 RRsets and denials dropped\n");
+    assert_eq!(
+        site.avocet_text(&["cache", "flush-tree", "a.example."]),
+        "2 RRsets and denials dropped\n"
+    );
     for name in ["www.a.example", "x.www.a.example", "other.example"] {
         site.ask(name);
     }
@@ -51,12 +58,16 @@ fn stats_count_entries_hits_and_misses() {
         site.ask("a.example");
     }
     let stats = site.avocet_text(&["cache", "stats"]);
-    for line in
-        ["packet-cache.entries 1", "packet-cache.hits 2", "rrset-cache.entries 1", "packet-cache.bytes-limit 67108864"]
-    {
+    for line in [
+        "packet-cache.entries 1",
+        "packet-cache.hits 2",
+        "rrset-cache.entries 1",
+        "packet-cache.bytes-limit 67108864",
+    ] {
         assert!(stats.lines().any(|found| found == line), "{line} in:\n{stats}");
     }
-    let json: Value = serde_json::from_str(&site.avocet_text(&["cache", "stats", "--json"])).unwrap();
+    let json: Value =
+        serde_json::from_str(&site.avocet_text(&["cache", "stats", "--json"])).unwrap();
     assert_eq!(json["packet-cache"]["hits"], 2);
 }
 
@@ -68,7 +79,13 @@ fn only_the_owner_may_connect_and_nonsense_is_declined() {
     let socket = site.data().join("control.sock");
     assert_eq!(socket.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     let long = vec![b'x'; 4096];
-    for request in [&b"\n"[..], b"stats\n", b"{\"command\":\"stats\"} x\n", b"{\"command\":\"no-such\"}\n", &long] {
+    for request in [
+        &b"\n"[..],
+        b"stats\n",
+        b"{\"command\":\"stats\"} x\n",
+        b"{\"command\":\"no-such\"}\n",
+        &long,
+    ] {
         let lines = site.control_lines(request);
         assert_eq!(lines.len(), 1);
         assert!(lines[0]["error"].as_str().unwrap().starts_with("not a request"), "{lines:?}");
@@ -90,11 +107,15 @@ fn negative_trust_anchors_are_set_kept_over_a_restart_and_removed() {
     let _server = site.start();
     let listed = site.avocet_text(&["nta", "list"]);
     assert!(listed.starts_with("broken.example. for "), "{listed}");
-    assert_eq!(site.avocet_text(&["nta", "remove", "broken.example"]), "broken.example. is validated again\n");
+    assert_eq!(
+        site.avocet_text(&["nta", "remove", "broken.example"]),
+        "broken.example. is validated again\n"
+    );
     assert_eq!(site.avocet_text(&["nta", "list"]), "; everything is validated\n");
-    for (arguments, error) in
-        [(&["nta", "remove", "broken.example"][..], "has no negative anchor"), (&["nta", "add", "a..b"], "is no name")]
-    {
+    for (arguments, error) in [
+        (&["nta", "remove", "broken.example"][..], "has no negative anchor"),
+        (&["nta", "add", "a..b"], "is no name"),
+    ] {
         let client = site.avocet(arguments);
         assert_eq!(client.status.code(), Some(1));
         assert!(String::from_utf8_lossy(&client.stderr).contains(error), "{client:?}");
@@ -119,7 +140,8 @@ fn a_command_without_a_server_says_so() {
     for arguments in [&["cache", "stats"][..], &["reload"]] {
         let client = site.avocet(arguments);
         assert_eq!(client.status.code(), Some(1));
-        let expected = format!("avocet: no avocet is running with data directory {}\n", site.data().display());
+        let expected =
+            format!("avocet: no avocet is running with data directory {}\n", site.data().display());
         assert_eq!(String::from_utf8_lossy(&client.stderr), expected);
     }
 }
@@ -182,10 +204,20 @@ fn a_reader_that_closes_the_pipe_ends_a_command_without_a_word() {
     for arguments in commands {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
-        let output = Command::new(env!("CARGO_BIN_EXE_avocet")).args(arguments).stdout(writer).output().unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_avocet"))
+            .args(arguments)
+            .stdout(writer)
+            .output()
+            .unwrap();
         let told = String::from_utf8_lossy(&output.stderr);
-        assert!(!told.contains("panicked") && !told.contains("Broken pipe"), "{arguments:?}: {told}");
-        assert!(arguments[0] == "load" || output.status.success() && told.is_empty(), "{arguments:?}: {told}");
+        assert!(
+            !told.contains("panicked") && !told.contains("Broken pipe"),
+            "{arguments:?}: {told}"
+        );
+        assert!(
+            arguments[0] == "load" || output.status.success() && told.is_empty(),
+            "{arguments:?}: {told}"
+        );
     }
 }
 
@@ -196,7 +228,11 @@ fn grants_of_several_clients_at_once_are_all_in_force() {
     let (site, upstream) = (Site::new(), Upstream::start());
     let list = site.directory.join("ads.txt");
     fs::write(&list, "ads.example\n").unwrap();
-    site.configure(upstream.addr, "", &format!("[[list]]\nname = \"ads\"\nfile = \"{}\"\n", list.display()));
+    site.configure(
+        upstream.addr,
+        "",
+        &format!("[[list]]\nname = \"ads\"\nfile = \"{}\"\n", list.display()),
+    );
     let _server = site.start();
     let grant = |client: usize| {
         for number in 0..EACH {
@@ -206,7 +242,9 @@ fn grants_of_several_clients_at_once_are_all_in_force() {
             assert_eq!(answer[0]["done"], true, "{answer:?}");
         }
     };
-    std::thread::scope(|scope| (0..CLIENTS).for_each(|client| drop(scope.spawn(move || grant(client)))));
+    std::thread::scope(|scope| {
+        (0..CLIENTS).for_each(|client| drop(scope.spawn(move || grant(client))))
+    });
     let status = site.control_lines(b"{\"command\":\"switches\"}\n");
     assert_eq!(status[0]["grants"].as_array().map(Vec::len), Some(CLIENTS * EACH), "{status:?}");
 }
@@ -216,7 +254,11 @@ fn a_control_client_waits_where_no_descriptor_is_left() {
     let (site, upstream) = (Site::new(), Upstream::start());
     site.configure(upstream.addr, "tcp-connections = 10\nworkers = 1", "");
     let mut command = Command::new("sh");
-    command.args(["-c", "ulimit -n 200; exec \"$0\" serve --config \"$1\"", env!("CARGO_BIN_EXE_avocet")]);
+    command.args([
+        "-c",
+        "ulimit -n 200; exec \"$0\" serve --config \"$1\"",
+        env!("CARGO_BIN_EXE_avocet"),
+    ]);
     let mut server = crate::server::Server::start({
         command.arg(site.file());
         command
@@ -244,22 +286,32 @@ fn a_control_client_waits_where_no_descriptor_is_left() {
 #[test]
 fn a_pause_for_an_address_needs_no_table() {
     let (site, upstream) = (Site::new(), Upstream::start());
-    let rule = "[[rule]]\nname = \"games\"\nwhen = 'qname.under(\"game.example\")'\naction = \"block\"\n";
+    let rule =
+        "[[rule]]\nname = \"games\"\nwhen = 'qname.under(\"game.example\")'\naction = \"block\"\n";
     site.configure(upstream.addr, "", rule);
     let server = site.start();
     let blocked = [0; 4];
     site.avocet_text(&["pause", "--client", "192.0.2.7"]);
     assert_eq!(site.ask("game.example").0, blocked);
-    assert!(site.avocet_text(&["pause", "--client", "127.0.0.1"]).contains("paused for address 127.0.0.1, "));
+    assert!(
+        site.avocet_text(&["pause", "--client", "127.0.0.1"])
+            .contains("paused for address 127.0.0.1, ")
+    );
     assert_eq!(site.ask("game.example").0, crate::upstream::ADDRESS);
     server.stop();
     // A table for the address makes it another scope; the pause is found all the same.
-    site.configure(upstream.addr, "", &format!("{rule}[[client]]\nname = \"here\"\nids = [\"127.0.0.1\"]\n"));
+    site.configure(
+        upstream.addr,
+        "",
+        &format!("{rule}[[client]]\nname = \"here\"\nids = [\"127.0.0.1\"]\n"),
+    );
     let _server = site.start();
     assert_eq!(site.ask("game.example").0, crate::upstream::ADDRESS);
     site.avocet_text(&["pause", "--end", "--client", "127.0.0.1"]);
     assert_eq!(site.ask("game.example").0, blocked);
-    assert!(site.avocet_text(&["pause", "--client", "127.0.0.1"]).contains("paused for client here"));
+    assert!(
+        site.avocet_text(&["pause", "--client", "127.0.0.1"]).contains("paused for client here")
+    );
 }
 
 #[test]
@@ -270,14 +322,26 @@ fn numbers_of_the_control_socket_have_bounds() {
     let most = u64::MAX;
     for (request, error) in [
         (format!("{{\"command\":\"pause\",\"secs\":{most}}}"), "expected 1 to 31536000 seconds"),
-        ("{\"command\":\"grant\",\"name\":\"a\",\"secs\":31536001}".to_owned(), "expected 1 to 31536000 seconds"),
-        (format!("{{\"command\":\"nta-add\",\"name\":\"a\",\"secs\":{most}}}"), "expected 1 to 604800 seconds"),
-        ("{\"command\":\"nta-add\",\"name\":\"a\",\"secs\":0}".to_owned(), "expected 1 to 604800 seconds"),
+        (
+            "{\"command\":\"grant\",\"name\":\"a\",\"secs\":31536001}".to_owned(),
+            "expected 1 to 31536000 seconds",
+        ),
+        (
+            format!("{{\"command\":\"nta-add\",\"name\":\"a\",\"secs\":{most}}}"),
+            "expected 1 to 604800 seconds",
+        ),
+        (
+            "{\"command\":\"nta-add\",\"name\":\"a\",\"secs\":0}".to_owned(),
+            "expected 1 to 604800 seconds",
+        ),
         ("{\"command\":\"pause\",\"secs\":-1}".to_owned(), "not a request"),
         ("{\"command\":\"pause\",\"secs\":1e3}".to_owned(), "not a request"),
     ] {
         let answer = site.control_lines(format!("{request}\n").as_bytes());
-        assert!(answer[0]["error"].as_str().is_some_and(|said| said.contains(error)), "{request}: {answer:?}");
+        assert!(
+            answer[0]["error"].as_str().is_some_and(|said| said.contains(error)),
+            "{request}: {answer:?}"
+        );
     }
     for at in [0, u64::from(u32::MAX), i64::MAX as u64, most] {
         let request = format!("{{\"command\":\"why\",\"name\":\"localhost\",\"at\":{at}}}\n");

@@ -44,7 +44,11 @@ fn site(upstream: &Upstream) -> Site {
     let site = Site::new();
     let list = site.directory.join("ads.txt");
     std::fs::write(&list, "ads.example\n").unwrap();
-    site.configure(upstream.addr, "workers = 2", &POLICY.replace("LIST", &list.display().to_string()));
+    site.configure(
+        upstream.addr,
+        "workers = 2",
+        &POLICY.replace("LIST", &list.display().to_string()),
+    );
     site
 }
 
@@ -74,9 +78,11 @@ fn rules_and_lists_are_counted_by_name_over_reloads() {
     site.ask("b.shadow.example");
     assert_eq!((rule("play", "in-force"), rule("shadow", "log-only")), (1.0, 6.0));
     let status = site.avocet_text(&["policy", "status"]);
-    for line in
-        ["rule shadow (block, log only): held 6 times", "rule play (block): held 1 times", "list ads: 5 answers"]
-    {
+    for line in [
+        "rule shadow (block, log only): held 6 times",
+        "rule play (block): held 1 times",
+        "list ads: 5 answers",
+    ] {
         assert!(status.contains(line), "{status}");
     }
 }
@@ -101,7 +107,8 @@ fn a_policy_zone_is_counted_for_whatever_it_does() {
     let text = "$TTL 30\n@ SOA a. b. 1 2 3 4 5\nblocked.example CNAME .\ntcp.example CNAME rpz-tcp-only.\n\
                 moved.example CNAME walled.example.\nfine.example CNAME rpz-passthru.\n";
     std::fs::write(&zone, text).unwrap();
-    let list = format!("[[list]]\nname = \"threats\"\nformat = \"rpz\"\nfile = \"{}\"\n", zone.display());
+    let list =
+        format!("[[list]]\nname = \"threats\"\nformat = \"rpz\"\nfile = \"{}\"\n", zone.display());
     site.configure(upstream.addr, "workers = 2", &list);
     let _server = site.start();
     for _ in 0..3 {

@@ -1,5 +1,5 @@
-//! What `deploy/` watches is what the server tells: the dashboard and the alerts name no metric and no
-//! label that `/metrics` has not.
+//! What `deploy/` watches is what the server tells: the dashboard and the alerts name no metric and
+//! no label that `/metrics` has not.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -24,13 +24,20 @@ fn dashboard_expressions(dashboard: &Value) -> Vec<String> {
 
 /// Checks the form of the rules, of which each key stands on one line, and gives their expressions.
 fn rule_expressions(rules: &str) -> Vec<String> {
-    let (mut expressions, mut alerts, mut severities, mut summaries) = (Vec::new(), BTreeSet::new(), 0, 0);
+    let (mut expressions, mut alerts, mut severities, mut summaries) =
+        (Vec::new(), BTreeSet::new(), 0, 0);
     for line in rules.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
         let text = line.trim_start_matches(' ');
         assert_eq!((line.len() - text.len()) % 2, 0, "indentation: {line}");
-        let (key, value) = text.trim_start_matches("- ").split_once(':').unwrap_or_else(|| panic!("no key: {line}"));
+        let (key, value) = text
+            .trim_start_matches("- ")
+            .split_once(':')
+            .unwrap_or_else(|| panic!("no key: {line}"));
         let value = value.trim();
-        assert!(!value.contains('\t') && (!value.starts_with('"') || value.ends_with('"')), "{line}");
+        assert!(
+            !value.contains('\t') && (!value.starts_with('"') || value.ends_with('"')),
+            "{line}"
+        );
         match key {
             "alert" => assert!(alerts.insert(value.to_owned()), "twice: {value}"),
             "expr" => expressions.push(value.to_owned()),
@@ -43,7 +50,10 @@ fn rule_expressions(rules: &str) -> Vec<String> {
             unknown => panic!("unknown key `{unknown}`"),
         }
     }
-    assert_eq!((alerts.len(), severities, summaries), (expressions.len(), expressions.len(), expressions.len()));
+    assert_eq!(
+        (alerts.len(), severities, summaries),
+        (expressions.len(), expressions.len(), expressions.len())
+    );
     expressions
 }
 
@@ -53,7 +63,10 @@ fn selectors(expression: &str) -> Vec<(String, String)> {
     let of = |at: usize| {
         let rest = &expression[at..];
         let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
-        let braces = rest[end..].strip_prefix('{').and_then(|rest| rest.split_once('}')).map_or("", |(inner, _)| inner);
+        let braces = rest[end..]
+            .strip_prefix('{')
+            .and_then(|rest| rest.split_once('}'))
+            .map_or("", |(inner, _)| inner);
         (rest[..end].to_owned(), braces.to_owned())
     };
     starts.map(of).collect()
@@ -75,12 +88,17 @@ fn check(expressions: &[String], metrics: &str) {
     let samples: Vec<&str> = metrics.lines().filter(|line| !line.starts_with('#')).collect();
     let mut seen = 0;
     for (name, braces) in expressions.iter().flat_map(|expression| selectors(expression)) {
-        let of_name = |line: &&&str| line.strip_prefix(&name).is_some_and(|rest| rest.starts_with([' ', '{']));
+        let of_name = |line: &&&str| {
+            line.strip_prefix(&name).is_some_and(|rest| rest.starts_with([' ', '{']))
+        };
         assert!(samples.iter().any(|line| of_name(&line)), "the server has no metric {name}");
         for (label, values) in matchers(&braces) {
             for value in values {
                 let pair = format!("{label}=\"{value}\"");
-                assert!(samples.iter().filter(of_name).any(|line| line.contains(&pair)), "{name} has no {pair}");
+                assert!(
+                    samples.iter().filter(of_name).any(|line| line.contains(&pair)),
+                    "{name} has no {pair}"
+                );
             }
         }
         seen += 1;
@@ -93,7 +111,11 @@ fn dashboard_and_alerts_name_what_the_server_tells() {
     let (site, upstream) = (Site::new(), Upstream::start());
     let list = site.directory.join("ads.txt");
     std::fs::write(&list, "ads.example\n").unwrap();
-    site.configure(upstream.addr, "", &format!("[[list]]\nname = \"ads\"\nfile = \"{}\"\n", list.display()));
+    site.configure(
+        upstream.addr,
+        "",
+        &format!("[[list]]\nname = \"ads\"\nfile = \"{}\"\n", list.display()),
+    );
     let _server = site.start();
     site.ask("first.example");
     wait_for_upstream_series(&site);
@@ -109,7 +131,8 @@ fn the_panels_of_the_dashboard_are_told_apart() {
     let panels = dashboard["panels"].as_array().unwrap();
     let ids: BTreeSet<u64> = panels.iter().map(|panel| panel["id"].as_u64().unwrap()).collect();
     assert_eq!(ids.len(), panels.len());
-    let places: BTreeSet<String> = panels.iter().map(|panel| panel["gridPos"].to_string()).collect();
+    let places: BTreeSet<String> =
+        panels.iter().map(|panel| panel["gridPos"].to_string()).collect();
     assert_eq!(places.len(), panels.len());
 }
 
@@ -125,6 +148,9 @@ fn selectors_and_matchers_are_found_in_expressions() {
 fn a_start_that_fails_is_tried_again_for_as_long_as_it_takes() {
     let unit = read("avocet.service");
     let (head, service) = unit.split_once("[Service]").unwrap();
-    assert!(head.lines().any(|line| line == "StartLimitIntervalSec=0"), "else systemd gives up after five starts");
+    assert!(
+        head.lines().any(|line| line == "StartLimitIntervalSec=0"),
+        "else systemd gives up after five starts"
+    );
     assert!(service.lines().any(|line| line == "Restart=on-failure"));
 }

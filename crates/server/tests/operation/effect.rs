@@ -1,5 +1,5 @@
-//! What is changed in the policy acts on the very next query, on every thread, also for a name that is cached and that
-//! others ask for all the time.
+//! What is changed in the policy acts on the very next query, on every thread, also for a name that
+//! is cached and that others ask for all the time.
 //!
 //! `AVOCET_LONG_TESTS=1` adds what has to wait for the minute to be full.
 
@@ -51,8 +51,9 @@ impl Client {
         }
     }
 
-    /// Asks on and on: one answer until that Unix second, and the other one from then on. A thread may be in the middle
-    /// of a turn when the second begins, so of each socket the first query after it may still be part of that turn.
+    /// Asks on and on: one answer until that Unix second, and the other one from then on. A thread
+    /// may be in the middle of a turn when the second begins, so of each socket the first query
+    /// after it may still be part of that turn.
     #[track_caller]
     fn gets_until(&self, unix_secs: u64, (before, after): ([u8; 4], [u8; 4])) {
         let (edge, mut asked, mut since_edge) = (unix_secs * 1000, 0_u64, [0; SOCKETS]);
@@ -64,7 +65,11 @@ impl Client {
                 assert_eq!(answer, before, "{} ms before the edge", edge - received);
             } else if sent >= edge + CLOCKS_APART {
                 since_edge[socket] += 1;
-                assert!(since_edge[socket] == 1 || answer == after, "{} ms after the edge: {answer:?}", sent - edge);
+                assert!(
+                    since_edge[socket] == 1 || answer == after,
+                    "{} ms after the edge: {answer:?}",
+                    sent - edge
+                );
             }
             asked += 1;
             if since_edge.iter().all(|count| *count >= 2) {
@@ -91,7 +96,8 @@ fn under_load(rest: &str, test: impl FnOnce(&Site, &mut Server)) {
             let client = Client::new(if number % 2 == 0 { ADULT } else { CHILD }, site.dns);
             let (is_over, asked) = (&is_over, &asked);
             scope.spawn(move || {
-                for socket in (0..SOCKETS).cycle().take_while(|_| !is_over.load(Ordering::Relaxed)) {
+                for socket in (0..SOCKETS).cycle().take_while(|_| !is_over.load(Ordering::Relaxed))
+                {
                     let answer = client.ask(socket);
                     assert!(answer == ADDRESS || answer == BLOCKED, "{answer:?}");
                     asked.fetch_add(1, Ordering::Relaxed);
@@ -128,7 +134,9 @@ fn change(site: &Site, before: &str, after: &str) {
 }
 
 fn rule(when: &str) -> String {
-    format!("[policy]\nblock-answer = \"zero\"\n[[rule]]\nname = \"games\"\nwhen = '{when}'\naction = \"block\"\n")
+    format!(
+        "[policy]\nblock-answer = \"zero\"\n[[rule]]\nname = \"games\"\nwhen = '{when}'\naction = \"block\"\n"
+    )
 }
 
 /// A command over the control socket, and its answer.
@@ -142,22 +150,25 @@ fn command(site: &Site, line: &str) -> Value {
 fn a_block_and_a_group_that_a_reload_brings_act_at_once() {
     let kids = |client: Ipv4Addr| format!("[[group]]\nname = \"kids\"\nclients = [\"{client}\"]\n");
     let of_kids = r#"qname.under("game.example") && client.group("kids")"#;
-    under_load(&format!("{}{}", rule(r#"qname.under("other.example")"#), kids(CHILD)), |site, _server| {
-        let (adult, child) = (Client::new(ADULT, site.dns), Client::new(CHILD, site.dns));
-        adult.gets(ADDRESS, "the start");
-        change(site, r#"qname.under("other.example")"#, r#"qname.under("game.example")"#);
-        adult.gets(BLOCKED, "the block");
-        child.gets(BLOCKED, "the block");
-        change(site, r#"qname.under("game.example")"#, of_kids);
-        child.gets(BLOCKED, "the block of a group");
-        adult.gets(ADDRESS, "the block of a group");
-        for round in 0..4 {
-            let (into, out_of) = if round % 2 == 0 { (ADULT, CHILD) } else { (CHILD, ADULT) };
-            change(site, &kids(out_of), &kids(into));
-            Client::new(into, site.dns).gets(BLOCKED, "coming into the group");
-            Client::new(out_of, site.dns).gets(ADDRESS, "leaving the group");
-        }
-    });
+    under_load(
+        &format!("{}{}", rule(r#"qname.under("other.example")"#), kids(CHILD)),
+        |site, _server| {
+            let (adult, child) = (Client::new(ADULT, site.dns), Client::new(CHILD, site.dns));
+            adult.gets(ADDRESS, "the start");
+            change(site, r#"qname.under("other.example")"#, r#"qname.under("game.example")"#);
+            adult.gets(BLOCKED, "the block");
+            child.gets(BLOCKED, "the block");
+            change(site, r#"qname.under("game.example")"#, of_kids);
+            child.gets(BLOCKED, "the block of a group");
+            adult.gets(ADDRESS, "the block of a group");
+            for round in 0..4 {
+                let (into, out_of) = if round % 2 == 0 { (ADULT, CHILD) } else { (CHILD, ADULT) };
+                change(site, &kids(out_of), &kids(into));
+                Client::new(into, site.dns).gets(BLOCKED, "coming into the group");
+                Client::new(out_of, site.dns).gets(ADDRESS, "leaving the group");
+            }
+        },
+    );
 }
 
 #[test]
@@ -165,7 +176,8 @@ fn pauses_and_grants_act_at_once_and_end_by_themselves() {
     under_load(&rule(r#"qname.under("game.example")"#), |site, _server| {
         let client = Client::new(ADULT, site.dns);
         client.gets(BLOCKED, "the start");
-        let pause = |secs: u64| command(site, &format!("{{\"command\":\"pause\",\"secs\":{secs}}}"));
+        let pause =
+            |secs: u64| command(site, &format!("{{\"command\":\"pause\",\"secs\":{secs}}}"));
         pause(3600);
         client.gets(ADDRESS, "a pause");
         pause(0);
@@ -173,8 +185,9 @@ fn pauses_and_grants_act_at_once_and_end_by_themselves() {
         let until = pause(2)["pauses"][0]["until"].as_u64().unwrap();
         client.gets_until(until, (ADDRESS, BLOCKED));
 
-        let grant =
-            |secs: u64| command(site, &format!("{{\"command\":\"grant\",\"name\":\"{NAME}\",\"secs\":{secs}}}"));
+        let grant = |secs: u64| {
+            command(site, &format!("{{\"command\":\"grant\",\"name\":\"{NAME}\",\"secs\":{secs}}}"))
+        };
         grant(3600);
         client.gets(ADDRESS, "a grant");
         grant(0);
@@ -184,12 +197,16 @@ fn pauses_and_grants_act_at_once_and_end_by_themselves() {
     });
 }
 
-/// A policy that has come while a client waits may tell more kinds of clients apart than the one that he came under.
+/// A policy that has come while a client waits may tell more kinds of clients apart than the one
+/// that he came under.
 #[test]
 fn who_waits_is_judged_as_himself_by_the_policy_that_has_come() {
     let (site, upstream) = (Site::new(), Upstream::start());
-    let group = |name: &str, client: &str| format!("[[group]]\nname = \"{name}\"\nclients = [\"{client}\"]\n");
-    let kids = rule(r#"answer.ip.in("192.0.2.0/24") && client.group("kids")"#) + &group("kids", &CHILD.to_string());
+    let group = |name: &str, client: &str| {
+        format!("[[group]]\nname = \"{name}\"\nclients = [\"{client}\"]\n")
+    };
+    let kids = rule(r#"answer.ip.in("192.0.2.0/24") && client.group("kids")"#)
+        + &group("kids", &CHILD.to_string());
     configure(&site, &upstream, &kids);
     let _server = site.start();
     let socket = UdpSocket::bind((IpAddr::V4(CHILD), 0)).unwrap();
@@ -224,7 +241,11 @@ fn the_edge_of_a_schedule_acts_when_its_minute_is_full() {
         }
         let clock = |minute: u64| format!("{:02}:{:02}", minute / 60 % 24, minute % 60);
         let window = format!(r#"now.between("{}", "{}")"#, clock(edge), clock(edge + 600));
-        change(site, r#"qname.under("other.example")"#, &format!(r#"qname.under("game.example") && {window}"#));
+        change(
+            site,
+            r#"qname.under("other.example")"#,
+            &format!(r#"qname.under("game.example") && {window}"#),
+        );
         client.gets(ADDRESS, "the reload");
         client.gets_until(edge * 60, (ADDRESS, BLOCKED));
     });

@@ -1,5 +1,5 @@
-//! Records that nobody asked for, and answers put together to get past the policy: none of what it blocks reaches a
-//! client, in whatever section.
+//! Records that nobody asked for, and answers put together to get past the policy: none of what it
+//! blocks reaches a client, in whatever section.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -48,7 +48,9 @@ fn https(priority: u16, target: &str, hint: [u8; 4]) -> Vec<u8> {
 fn answers(first: &str, name: &str) -> Reply {
     use Section::{Additional, Answer, Authority};
     let (a, aaaa, cname) = (Rtype::A, Rtype::AAAA, Rtype::CNAME);
-    let at = |section, owner: &str, rtype, data: &[u8]| (section, owner.to_owned(), rtype, data.to_vec());
+    let at = |section, owner: &str, rtype, data: &[u8]| {
+        (section, owner.to_owned(), rtype, data.to_vec())
+    };
     let mapped = |address: [u8; 4]| [&[0; 10][..], &[0xff, 0xff], &address].concat();
     match first {
         "plain" => vec![
@@ -69,7 +71,10 @@ fn answers(first: &str, name: &str) -> Reply {
             at(Answer, name, SRV, &[&[0, 1, 0, 1, 0, 80][..], &wire("host.evil.com.")].concat()),
             at(Additional, "host.evil.com.", aaaa, &mapped(PRIVATE)),
         ],
-        "ns" => vec![at(Answer, name, Rtype::NS, &wire("bad.evil.com.")), at(Additional, "bad.evil.com.", a, &LISTED)],
+        "ns" => vec![
+            at(Answer, name, Rtype::NS, &wire("bad.evil.com.")),
+            at(Additional, "bad.evil.com.", a, &LISTED),
+        ],
         "mode" => vec![
             at(Answer, name, Rtype::HTTPS, &[&[0, 0][..], &wire("bad.evil.com.")].concat()),
             at(Answer, "bad.evil.com.", Rtype::HTTPS, &https(1, ".", LISTED)),
@@ -130,14 +135,16 @@ fn upstream() -> SocketAddr {
             let name = query.question();
             let (qname, _) = name.split_last_chunk::<4>().unwrap();
             let text = NameBuf::from_wire(qname).unwrap().to_string().to_ascii_lowercase();
-            let first = text.split('.').find(|label| label.len() > 1).unwrap_or_default().to_owned();
+            let first =
+                text.split('.').find(|label| label.len() > 1).unwrap_or_default().to_owned();
             let mut out = vec![0; 4096];
             let id = u16::from_be_bytes([buffer[0], buffer[1]]);
             let mut builder = Builder::new(&mut out, 4096, id, QR | RA | RD).unwrap();
             builder.question(qname, query.qtype, Class::IN).unwrap();
             for (section, owner, rtype, rdata) in answers(&first, &text) {
                 let owner = if owner == text { qname.to_vec() } else { wire(&owner) };
-                let record = Record { owner: &owner, rtype, class: Class::IN, ttl_secs: 300, rdata: &rdata };
+                let record =
+                    Record { owner: &owner, rtype, class: Class::IN, ttl_secs: 300, rdata: &rdata };
                 builder.record(section, &record).unwrap();
             }
             let len = builder.finish();

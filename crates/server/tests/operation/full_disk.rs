@@ -1,4 +1,5 @@
-//! Commands where the disk takes nothing: what they change holds until the server ends, and they say so.
+//! Commands where the disk takes nothing: what they change holds until the server ends, and they
+//! say so.
 
 use std::fs;
 use std::process::{Command, Output};
@@ -7,7 +8,8 @@ use crate::server::{Server, Site};
 use crate::upstream::{ADDRESS, Upstream};
 
 const BLOCKED: [u8; 4] = [0; 4];
-const RULE: &str = "[[rule]]\nname = \"games\"\nwhen = 'qname.under(\"game.example\")'\naction = \"block\"\n";
+const RULE: &str =
+    "[[rule]]\nname = \"games\"\nwhen = 'qname.under(\"game.example\")'\naction = \"block\"\n";
 
 #[track_caller]
 fn check_unsaved(output: &Output, file: &str) {
@@ -23,7 +25,11 @@ fn what_a_full_disk_refuses_is_in_force_and_said() {
     // No file may have an octet: each write fails as on a full disk, for root too.
     let mut limited = Command::new("sh");
     limited
-        .args(["-c", "ulimit -f 0; exec \"$0\" serve --config \"$1\"", env!("CARGO_BIN_EXE_avocet")])
+        .args([
+            "-c",
+            "ulimit -f 0; exec \"$0\" serve --config \"$1\"",
+            env!("CARGO_BIN_EXE_avocet"),
+        ])
         .arg(site.file());
     let mut server = Server::start(limited);
     assert_eq!(site.ask("game.example").0, BLOCKED);
@@ -45,7 +51,8 @@ fn what_a_disk_refused_is_saved_when_it_has_room_again() {
     let (site, upstream) = (Site::new(), Upstream::start());
     site.configure(upstream.addr, "", RULE);
     let mut server = site.start();
-    let in_the_way = ["switches.json.new", "negative-anchors.state.new"].map(|name| site.data().join(name));
+    let in_the_way =
+        ["switches.json.new", "negative-anchors.state.new"].map(|name| site.data().join(name));
     in_the_way.iter().for_each(|path| fs::create_dir(path).unwrap());
     check_unsaved(&site.avocet(&["pause", "--for", "2h"]), "switches.json");
     check_unsaved(&site.avocet(&["nta", "add", "broken.example"]), "negative-anchors.state");

@@ -1,4 +1,5 @@
-//! Rules on the countries of addresses: what they do to answers, and what becomes of them with the database.
+//! Rules on the countries of addresses: what they do to answers, and what becomes of them with the
+//! database.
 
 use std::fs;
 use std::net::{SocketAddr, UdpSocket};
@@ -32,20 +33,22 @@ action = "block"
 answer = "nxdomain"
 "#;
 
-/// An upstream server: names that begin with `one` have the first address, others the second, in records of all three
-/// types.
+/// An upstream server: names that begin with `one` have the first address, others the second, in
+/// records of all three types.
 fn upstream() -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let addr = socket.local_addr().unwrap();
     thread::spawn(move || {
         let mut buffer = [0; 4096];
         while let Ok((len, from)) = socket.recv_from(&mut buffer) {
-            let question_end = 12 + buffer[12..len].iter().position(|octet| *octet == 0).unwrap() + 5;
+            let question_end =
+                12 + buffer[12..len].iter().position(|octet| *octet == 0).unwrap() + 5;
             let mut reply = buffer[..question_end].to_vec();
             let v4 = if reply[13..].to_ascii_lowercase().starts_with(b"one") { ONE } else { OTHER };
             let v6 = [&[0x20, 1, 0x0d, 0xb8, v4[0]][..], &[0; 11]].concat();
             let hint = [&[0, 1, 0, 0, 4, 0, 4][..], &v4].concat();
-            let rdata = match u16::from_be_bytes([reply[question_end - 4], reply[question_end - 3]]) {
+            let rdata = match u16::from_be_bytes([reply[question_end - 4], reply[question_end - 3]])
+            {
                 AAAA => v6,
                 HTTPS => hint,
                 _ => v4.to_vec(),
@@ -115,7 +118,11 @@ const BLOCKED: (u8, u8) = (3, 0);
 #[track_caller]
 fn check(site: &Site, one: (u8, u8), other: (u8, u8)) {
     for rtype in [A, AAAA, HTTPS] {
-        assert_eq!((ask(site, "one.example", rtype), ask(site, "other.example", rtype)), (one, other), "type {rtype}");
+        assert_eq!(
+            (ask(site, "one.example", rtype), ask(site, "other.example", rtype)),
+            (one, other),
+            "type {rtype}"
+        );
     }
 }
 
@@ -133,12 +140,20 @@ fn answers_that_lead_to_a_country_are_blocked_in_all_their_types() {
     assert_eq!(ask(&site, "one.fine.example", A), PASSES, "the exception comes before");
 
     let why = site.avocet_text(&["why", "one.example"]);
-    assert!(why.starts_with("The policy: blocked by rule abroad") && why.contains("addresses: NL\n"), "{why}");
-    assert!(site.avocet_text(&["why", "other.example"]).contains("countries of the addresses: DE\n"));
+    assert!(
+        why.starts_with("The policy: blocked by rule abroad") && why.contains("addresses: NL\n"),
+        "{why}"
+    );
+    assert!(
+        site.avocet_text(&["why", "other.example"]).contains("countries of the addresses: DE\n")
+    );
 
     let status = site.avocet_text(&["policy", "status"]);
     let line = format!("geo database {}: Test-Country, built ", file(&site).display());
-    assert!(status.contains(&line) && status.contains("rule abroad (block): held 6 times"), "{status}");
+    assert!(
+        status.contains(&line) && status.contains("rule abroad (block): held 6 times"),
+        "{status}"
+    );
     let shown = &json(&site, &["policy", "status", "--json"])["geo-database"];
     assert!(shown["nodes"].as_u64().unwrap() > 100 && shown["error"].is_null(), "{shown}");
     assert_eq!((&shown["countries"], &shown["built-at"]), (&2.into(), &1_795_262_400_u64.into()));
@@ -189,12 +204,19 @@ fn a_file_that_is_damaged_or_gone_on_reload_leaves_the_one_in_force() {
         named(&file(&site))
     );
     site.configure(upstream(), "", &with_record);
-    assert_eq!(site.avocet_text(&["reload"]), "reloaded\n", "the rest of the configuration is in force");
+    assert_eq!(
+        site.avocet_text(&["reload"]),
+        "reloaded\n",
+        "the rest of the configuration is in force"
+    );
     assert_eq!(site.ask("new.lan").0, [10, 0, 0, 1]);
     server.wait_for_line("the one in force serves on");
     check(&site, BLOCKED, PASSES);
     let status = site.avocet_text(&["policy", "status"]);
-    assert!(status.contains("the file as it is now is not taken: cannot use the geo database"), "{status}");
+    assert!(
+        status.contains("the file as it is now is not taken: cannot use the geo database"),
+        "{status}"
+    );
     assert!(site.metric("avocet_geo_database_failures_total") >= 1.0);
     put(&site, ("NL", "DE"));
     site.avocet_text(&["reload"]);
@@ -204,7 +226,10 @@ fn a_file_that_is_damaged_or_gone_on_reload_leaves_the_one_in_force() {
     site.configure(upstream(), "", &format!("{}{RULES}", named(&site.directory.join("none.mmdb"))));
     let refused = site.avocet(&["reload"]);
     let error = String::from_utf8_lossy(&refused.stderr);
-    assert!(refused.status.code() == Some(1) && error.contains("none.mmdb: entity not found"), "{error}");
+    assert!(
+        refused.status.code() == Some(1) && error.contains("none.mmdb: entity not found"),
+        "{error}"
+    );
     check(&site, BLOCKED, PASSES);
 }
 
@@ -222,7 +247,8 @@ fn refused(site: &Site) -> (Option<i32>, Vec<String>) {
 fn no_server_starts_with_a_file_that_is_no_database_of_countries() {
     let site = site(("NL", "DE"));
     let mut of_networks = Database::new("GeoLite2-ASN");
-    of_networks.put("192.0.2.0/24", Record::map([("autonomous_system_number", Record::number(64_496))]));
+    of_networks
+        .put("192.0.2.0/24", Record::map([("autonomous_system_number", Record::number(64_496))]));
     let whole = database(("NL", "DE"));
     let mut damaged = whole.clone();
     damaged[60] ^= 0xff;
@@ -241,10 +267,17 @@ fn no_server_starts_with_a_file_that_is_no_database_of_countries() {
         for command in [&["check"][..], &["policy", "check"]] {
             let refused = site.avocet(command);
             let error = String::from_utf8_lossy(&refused.stderr);
-            assert!(refused.status.code() == Some(1) && error.contains(why), "{command:?}: {error}");
+            assert!(
+                refused.status.code() == Some(1) && error.contains(why),
+                "{command:?}: {error}"
+            );
         }
-        let told: Value = serde_json::from_slice(&site.avocet(&["check", "--json"]).stdout).unwrap();
-        assert!(told["ok"] == false && told["errors"][0]["message"].as_str().unwrap().contains(why), "{told}");
+        let told: Value =
+            serde_json::from_slice(&site.avocet(&["check", "--json"]).stdout).unwrap();
+        assert!(
+            told["ok"] == false && told["errors"][0]["message"].as_str().unwrap().contains(why),
+            "{told}"
+        );
     }
     // As large as it says, and empty.
     fs::File::create(file(&site)).unwrap().set_len((256 << 20) + 1).unwrap();
@@ -262,7 +295,8 @@ fn a_rule_on_countries_needs_a_database() {
     let refused = site.avocet(&["check"]);
     let error = String::from_utf8_lossy(&refused.stderr);
     assert!(
-        error.contains("rule `abroad`") && error.contains("countries need a geo database: configure one"),
+        error.contains("rule `abroad`")
+            && error.contains("countries need a geo database: configure one"),
         "{error}"
     );
     assert_eq!(refused.status.code(), Some(1));
@@ -290,9 +324,15 @@ fn conditions_on_countries_are_tested_without_a_server() {
         json(&site, &arguments)["holds"].as_bool().unwrap()
     };
     assert!(holds("geo.country == 'nl'", &["192.0.2.1"]));
-    assert!(holds("geo.country == 'NL'", &["203.0.113.1", "198.51.100.9", "2001:db8:c0ff::1"]), "one of them");
+    assert!(
+        holds("geo.country == 'NL'", &["203.0.113.1", "198.51.100.9", "2001:db8:c0ff::1"]),
+        "one of them"
+    );
     assert!(!holds("geo.country in ['NL', 'BE']", &["198.51.100.9"]));
-    assert!(!holds("geo.country in ['NL', 'DE']", &["203.0.113.1", "10.0.0.1"]), "they are in no country");
+    assert!(
+        !holds("geo.country in ['NL', 'DE']", &["203.0.113.1", "10.0.0.1"]),
+        "they are in no country"
+    );
     assert!(!holds("geo.country == 'NL'", &[]));
 }
 
@@ -309,20 +349,37 @@ fn a_dry_run_knows_the_countries_of_the_answers_in_its_file() {
     fs::write(&in_force, "").unwrap();
     let new = site.file().display().to_string();
     let run = |more: &[&str]| {
-        let fixed = ["policy", "dry-run", &new, "--queries", &queries, "--config", in_force.to_str().unwrap()];
+        let fixed = [
+            "policy",
+            "dry-run",
+            &new,
+            "--queries",
+            &queries,
+            "--config",
+            in_force.to_str().unwrap(),
+        ];
         Command::new(env!("CARGO_BIN_EXE_avocet")).args(fixed).args(more).output().unwrap()
     };
     let text = String::from_utf8(run(&[]).stdout).unwrap();
-    assert!(text.starts_with("4 queries\n1 of them without addresses: what rules on answers (1) do"), "{text}");
     assert!(
-        text.contains("newly blocked: 1 queries, 1 names, 1 clients\n       1 a.example. (rule abroad)\n"),
+        text.starts_with("4 queries\n1 of them without addresses: what rules on answers (1) do"),
+        "{text}"
+    );
+    assert!(
+        text.contains(
+            "newly blocked: 1 queries, 1 names, 1 clients\n       1 a.example. (rule abroad)\n"
+        ),
         "{text}"
     );
     let json: Value = serde_json::from_slice(&run(&["--json"]).stdout).unwrap();
-    assert_eq!((&json["queries-without-answer"], &json["rules-on-answers"]), (&1.into(), &1.into()));
+    assert_eq!(
+        (&json["queries-without-answer"], &json["rules-on-answers"]),
+        (&1.into(), &1.into())
+    );
     replace(&site, b"damaged");
     let refused = run(&[]);
     assert!(
-        refused.status.code() == Some(1) && String::from_utf8_lossy(&refused.stderr).contains("no MaxMind DB file")
+        refused.status.code() == Some(1)
+            && String::from_utf8_lossy(&refused.stderr).contains("no MaxMind DB file")
     );
 }

@@ -1,5 +1,5 @@
-//! Lists of strangers that are no lists, or are made to do harm: the server answers on, what was in force stays, and
-//! the report says what is wrong.
+//! Lists of strangers that are no lists, or are made to do harm: the server answers on, what was in
+//! force stays, and the report says what is wrong.
 //!
 //! `AVOCET_LONG_TESTS=1` adds those that take a minute or more.
 
@@ -20,8 +20,8 @@ use crate::upstream::{ADDRESS, Upstream};
 const BLOCKED: [u8; 4] = [0; 4];
 /// Entries of the list before anything bad happens to it.
 const GOOD: usize = 3_000;
-/// The most that a server of a small network may take in memory, whatever it is given to read: the text of one list,
-/// which is at most 256 MiB, what it is compiled to, and the server itself.
+/// The most that a server of a small network may take in memory, whatever it is given to read: the
+/// text of one list, which is at most 256 MiB, what it is compiled to, and the server itself.
 const MOST_MEMORY: u64 = 448 << 20;
 /// More than a list may have.
 const GIGABYTE: usize = 1 << 30;
@@ -52,7 +52,8 @@ impl Web {
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
-                let lines = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
+                let lines =
+                    BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
                 lines.take_while(|line| !line.is_empty()).for_each(drop);
                 let act = acts.lock().unwrap().clone();
                 act(&mut stream);
@@ -116,7 +117,10 @@ fn bomb() -> Act {
         .unwrap();
     std::io::Read::read_to_end(encoder.stdout.as_mut().unwrap(), &mut packed).unwrap();
     assert!(encoder.wait().unwrap().success() && packed.len() < GIGABYTE / 100);
-    let head = format!("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {}\r\n\r\n", packed.len());
+    let head = format!(
+        "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {}\r\n\r\n",
+        packed.len()
+    );
     raw([head.into_bytes(), packed].concat())
 }
 
@@ -125,7 +129,11 @@ fn drop_by_drop() -> Act {
     Arc::new(|stream| {
         let _ = stream.set_nodelay(true);
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n");
-        names(GOOD).bytes().take(5_000).try_for_each(|octet| stream.write_all(&[octet]).ok()).unwrap_or_default();
+        names(GOOD)
+            .bytes()
+            .take(5_000)
+            .try_for_each(|octet| stream.write_all(&[octet]).ok())
+            .unwrap_or_default();
     })
 }
 
@@ -135,15 +143,18 @@ fn patterns(count: usize, pattern: impl Fn(usize) -> String) -> String {
 
 /// Name, what the source does, what must become of it.
 fn of_the_web(port: u16) -> Vec<(&'static str, Act, Becomes)> {
-    let redirect =
-        format!("HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:{port}/again\r\nContent-Length: 0\r\n\r\n");
+    let redirect = format!(
+        "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:{port}/again\r\nContent-Length: 0\r\n\r\n"
+    );
     let to_file = "HTTP/1.1 302 Found\r\nLocation: file:///etc/passwd\r\nContent-Length: 0\r\n\r\n";
     let cut = "HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\nads.example\n";
     let deep = format!("||deep.example^$denyallow={}\n", vec!["a.deep.example"; 5_000].join("|"));
     let nested = format!("/{}x{}/\n", "(".repeat(2_000), ")+".repeat(2_000));
-    let page = "\n <!DOCTYPE html><html><body>The limit of your subscription is reached</body></html>";
+    let page =
+        "\n <!DOCTYPE html><html><body>The limit of your subscription is reached</body></html>";
     let long_name = format!("{}.example\n", vec!["a".repeat(63); 4].join("."));
-    let clients = patterns(GOOD, |n| format!("||c{n}.example^$client=10.{}.{}.1", n / 256, n % 256));
+    let clients =
+        patterns(GOOD, |n| format!("||c{n}.example^$client=10.{}.{}.1", n / 256, n % 256));
     let named = patterns(GOOD, |n| format!("||c{n}.example^$client=c{n},ctag=t{n}"));
     let with_mark = format!("\u{feff}{}", names(GOOD));
     let gigabyte = format!("HTTP/1.1 200 OK\r\nContent-Length: {GIGABYTE}\r\n\r\n");
@@ -155,7 +166,11 @@ fn of_the_web(port: u16) -> Vec<(&'static str, Act, Becomes)> {
         ("the root", text(".\n"), HeldBack("no entries, and 1 broken")),
         ("everything", text("||*^\n||.^\n*\n/.*/\n"), HeldBack("no entries")),
         ("top-level domains", text("com\nnet\norg\nde\n"), HeldBack("no entries, and 4 broken")),
-        ("a name of 64 octets", text(format!("{}.example\n", "a".repeat(64))), HeldBack("no entries, and 1 broken")),
+        (
+            "a name of 64 octets",
+            text(format!("{}.example\n", "a".repeat(64))),
+            HeldBack("no entries, and 1 broken"),
+        ),
         ("a name of 256 octets", text(long_name), HeldBack("no entries, and 1 broken")),
         ("nothing", text(""), HeldBack("no entries")),
         ("a web page", text(page), HeldBack("a web page")),
@@ -166,16 +181,32 @@ fn of_the_web(port: u16) -> Vec<(&'static str, Act, Becomes)> {
         ("a drop at a time", drop_by_drop(), HeldBack("ended before the list did")),
         ("no answer", raw(""), HeldBack("")),
         ("not HTTP", raw("SSH-2.0-OpenSSH_9.9\r\n"), HeldBack("")),
-        ("an endless head", again("HTTP/1.1 200 OK\r\n", "X-A: aaaaaaaaaaaaaaaa\r\n", 1 << 20), HeldBack("")),
+        (
+            "an endless head",
+            again("HTTP/1.1 200 OK\r\n", "X-A: aaaaaaaaaaaaaaaa\r\n", 1 << 20),
+            HeldBack(""),
+        ),
         ("an error", raw("HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n"), HeldBack("status 500")),
         ("catastrophic", text("/(a+)+$/\n/(x{1000}){1000}/\n/(.*.*.*.*)*z/\n"), HeldBack("")),
         ("nested expressions", text(nested), HeldBack("no entries, and 1 broken")),
         ("nested denyallow", text(deep), HeldBack("no entries, and 1 broken")),
         ("octets of zero", text(among_good(b"\0")), HeldBack("not a text")),
-        ("clients", text(format!("[Adblock Plus]\n{}{clients}", names(GOOD))), Taken(GOOD as u64 + 256)),
-        ("names of clients", text(format!("[Adblock Plus]\n{}{named}", names(GOOD))), Taken(2 * GOOD as u64)),
+        (
+            "clients",
+            text(format!("[Adblock Plus]\n{}{clients}", names(GOOD))),
+            Taken(GOOD as u64 + 256),
+        ),
+        (
+            "names of clients",
+            text(format!("[Adblock Plus]\n{}{named}", names(GOOD))),
+            Taken(2 * GOOD as u64),
+        ),
         ("invalid UTF-8", text(among_good(b"\xff\xfe.example")), Taken(GOOD as u64)),
-        ("punycode", text(among_good(b"xn--a.example\nxn--99999999999999.example")), Taken(3 * GOOD as u64)),
+        (
+            "punycode",
+            text(among_good(b"xn--a.example\nxn--99999999999999.example")),
+            Taken(3 * GOOD as u64),
+        ),
         ("lines of Windows", text(names(GOOD).replace('\n', "\r\n")), Taken(GOOD as u64)),
         ("a byte order mark", text(with_mark), Taken(GOOD as u64)),
     ]
@@ -195,7 +226,11 @@ fn that_take_long() -> Vec<(&'static str, Act, Becomes)> {
             HeldBack("larger than 268435456 octets"),
         ),
         ("a bomb", bomb(), HeldBack("larger than 268435456 octets")),
-        ("100,000 expressions", text(patterns(100_000, |n| format!("/^ad{n}[0-9]+\\./"))), Taken(10_000)),
+        (
+            "100,000 expressions",
+            text(patterns(100_000, |n| format!("/^ad{n}[0-9]+\\./"))),
+            Taken(10_000),
+        ),
         ("100,000 patterns", text(patterns(100_000, |n| format!("||a*d{n}^"))), Taken(100_000)),
         ("a source that falls silent", silent, HeldBack("too long")),
     ]
@@ -232,14 +267,16 @@ fn ask(site: &Site, name: &str) -> Vec<u8> {
 
 fn refresh(site: &Site, list: &str) -> Value {
     // It exits with 1 where the source is not taken.
-    let text = String::from_utf8(site.avocet(&["lists", "refresh", "--json", list]).stdout).unwrap();
+    let text =
+        String::from_utf8(site.avocet(&["lists", "refresh", "--json", list]).stdout).unwrap();
     let outcome: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
     outcome["lists"][0].clone()
 }
 
 /// What `avocet lists status` says of a list.
 fn status(site: &Site, list: &str) -> Value {
-    let answer: Value = serde_json::from_str(&site.avocet_text(&["lists", "status", "--json"])).unwrap();
+    let answer: Value =
+        serde_json::from_str(&site.avocet_text(&["lists", "status", "--json"])).unwrap();
     let mut lists = answer["lists"].as_array().unwrap().iter();
     lists.find(|one| one["name"] == list).unwrap().clone()
 }
@@ -259,8 +296,12 @@ fn attacked(source: &str, attack: impl FnOnce(&Site, &Crowd<'_>)) {
     site.configure(upstream.addr, "workers = 2\n", &lists);
     let server: Server = site.start();
     assert_eq!(refresh(&site, "evil")["entries"], GOOD);
-    let crowd =
-        Crowd { site: &site, is_over: AtomicBool::new(false), asked: AtomicU64::new(0), keeps: AtomicBool::new(true) };
+    let crowd = Crowd {
+        site: &site,
+        is_over: AtomicBool::new(false),
+        asked: AtomicU64::new(0),
+        keeps: AtomicBool::new(true),
+    };
     thread::scope(|scope| {
         let crowd = &crowd;
         let _end = EndOnDrop(&crowd.is_over);
@@ -271,7 +312,11 @@ fn attacked(source: &str, attack: impl FnOnce(&Site, &Crowd<'_>)) {
     assert_eq!(site.metric("avocet_worker_panics_total"), 0.0);
     let memory = server.most_memory();
     assert!(memory < MOST_MEMORY, "{} MiB", memory >> 20);
-    println!("at most {} MiB in memory, {} rounds of the crowd", memory >> 20, crowd.asked.load(Ordering::Relaxed));
+    println!(
+        "at most {} MiB in memory, {} rounds of the crowd",
+        memory >> 20,
+        crowd.asked.load(Ordering::Relaxed)
+    );
     server.stop();
 }
 
@@ -284,7 +329,11 @@ impl Drop for EndOnDrop<'_> {
     }
 }
 
-fn attack_over_the_web(web: &Web, cases: Vec<(&'static str, Act, Becomes)>, (site, crowd): (&Site, &Crowd<'_>)) {
+fn attack_over_the_web(
+    web: &Web,
+    cases: Vec<(&'static str, Act, Becomes)>,
+    (site, crowd): (&Site, &Crowd<'_>),
+) {
     for (name, act, becomes) in cases {
         *web.act.lock().unwrap() = act;
         if matches!(becomes, Taken(_)) {
@@ -307,10 +356,15 @@ fn judged(site: &Site, name: &str, outcome: &Value, becomes: &Becomes) {
     let status = status(site, "evil");
     match becomes {
         HeldBack(words) => {
-            let error = outcome["error"].as_str().unwrap_or_else(|| panic!("{name} was taken: {outcome}"));
+            let error =
+                outcome["error"].as_str().unwrap_or_else(|| panic!("{name} was taken: {outcome}"));
             assert!(error.contains(words) && !error.is_empty(), "{name}: {error}");
             assert_eq!(status["error"], error, "{name}");
-            assert_eq!((&status["entries"], &status["in-force"]), (&GOOD.into(), &true.into()), "{name}");
+            assert_eq!(
+                (&status["entries"], &status["in-force"]),
+                (&GOOD.into(), &true.into()),
+                "{name}"
+            );
             assert_eq!(ask(site, "n7.ads.example"), BLOCKED, "{name}");
         }
         Taken(entries) => {

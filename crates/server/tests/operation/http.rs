@@ -29,10 +29,16 @@ fn series(text: &str) -> BTreeSet<String> {
         value.parse::<f64>().unwrap();
         let name = sample.split('{').next().unwrap();
         let (family, kind) = families.last().unwrap();
-        let suffix = name.strip_prefix(family.as_str()).unwrap_or_else(|| panic!("{name} stands under {family}"));
-        let allowed: &[&str] = if kind == "histogram" { &["_bucket", "_sum", "_count"] } else { &[""] };
+        let suffix = name
+            .strip_prefix(family.as_str())
+            .unwrap_or_else(|| panic!("{name} stands under {family}"));
+        let allowed: &[&str] =
+            if kind == "histogram" { &["_bucket", "_sum", "_count"] } else { &[""] };
         assert!(allowed.contains(&suffix), "{name} of {kind} {family}");
-        assert!(name.starts_with("avocet_") && !name.contains("milli") && !name.contains("micro"), "{name}");
+        assert!(
+            name.starts_with("avocet_") && !name.contains("milli") && !name.contains("micro"),
+            "{name}"
+        );
         assert!(series.insert(sample.to_owned()), "twice: {sample}");
     }
     series
@@ -41,7 +47,11 @@ fn series(text: &str) -> BTreeSet<String> {
 #[test]
 fn metrics_are_well_formed_and_count_queries() {
     let (site, upstream) = (Site::new(), Upstream::start());
-    site.configure(upstream.addr, "", "[[record]]\nname = \"host.lan\"\ntype = \"A\"\nvalues = [\"10.0.0.1\"]\n");
+    site.configure(
+        upstream.addr,
+        "",
+        "[[record]]\nname = \"host.lan\"\ntype = \"A\"\nvalues = [\"10.0.0.1\"]\n",
+    );
     let _server = site.start();
     let before = series(&site.http_get("/metrics").1);
     for _ in 0..4 {
@@ -66,7 +76,10 @@ fn metrics_are_well_formed_and_count_queries() {
         assert_eq!(site.metric(sample), expected, "{sample}");
     }
     assert_eq!(
-        series(&site.http_get("/metrics").1).difference(&before).filter(|name| !name.contains("upstream")).count(),
+        series(&site.http_get("/metrics").1)
+            .difference(&before)
+            .filter(|name| !name.contains("upstream"))
+            .count(),
         0
     );
 }
@@ -104,7 +117,10 @@ fn health_and_readiness_are_told() {
     }
     assert_eq!(site.http_get("/health"), (200, "healthy\n".to_owned()));
     assert_eq!(site.http_get("/").0, 404);
-    assert_eq!(site.http("POST /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999\r\n\r\n").0, 405);
+    assert_eq!(
+        site.http("POST /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999\r\n\r\n").0,
+        405
+    );
 
     let held = upstream.hold();
     let client = crate::server::udp_client();
@@ -123,7 +139,8 @@ fn a_request_beyond_all_bounds_is_cut_off() {
     let (site, upstream) = (Site::new(), Upstream::start());
     site.configure(upstream.addr, "", "");
     let _server = site.start();
-    let (status, _) = site.http(&format!("GET /metrics HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(7 << 10)));
+    let (status, _) =
+        site.http(&format!("GET /metrics HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(7 << 10)));
     assert_eq!(status, 200);
     let (status, _) = site.http(&format!("GET /metrics HTTP/1.1\r\nX: {}", "x".repeat(8 << 10)));
     assert_eq!(status, 431);
@@ -135,7 +152,8 @@ fn a_client_that_says_nothing_keeps_out_nobody_else() {
     site.configure(upstream.addr, "", "");
     let _server = site.start();
     let other = std::net::SocketAddr::from(([127, 0, 0, 9], 0));
-    let silent: Vec<_> = (0..64).map(|_| avocet_io::tcp::connect(site.http, Some(other)).unwrap()).collect();
+    let silent: Vec<_> =
+        (0..64).map(|_| avocet_io::tcp::connect(site.http, Some(other)).unwrap()).collect();
     assert_eq!(site.http_get("/health").0, 200);
     // Those over the limit of one client were closed before it was served.
     let is_open = |stream: &&std::net::TcpStream| {
@@ -149,7 +167,9 @@ fn metrics_are_not_given_by_a_name_of_a_stranger() {
     let (site, upstream) = (Site::new(), Upstream::start());
     site.configure(upstream.addr, "http-names = [\"dns.example.net\"]", "");
     let _server = site.start();
-    let status = |path: &str, host: &str| site.http(&format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n")).0;
+    let status = |path: &str, host: &str| {
+        site.http(&format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n")).0
+    };
     assert_eq!(status("/metrics", "evil.example:8053"), 403);
     assert_eq!(status("/health", "evil.example:8053"), 200);
     for host in ["dns.example.net", "127.0.0.1:8053", "localhost", "nas.lan"] {

@@ -1,4 +1,5 @@
-//! What `avocet import` writes is a configuration that a server runs with, and that answers as the other one did.
+//! What `avocet import` writes is a configuration that a server runs with, and that answers as the
+//! other one did.
 
 use std::net::UdpSocket;
 use std::process::Command;
@@ -118,7 +119,8 @@ mode = 'NULL'
 dnsmasq_lines = ['address=/pinned.example/', 'server=/corp.example/127.0.0.1#OFFICE', 'server=/only.example/#']
 ";
 
-/// Tables of Pi-hole as its archives have them: two groups, one client in the second and one in none.
+/// Tables of Pi-hole as its archives have them: two groups, one client in the second and one in
+/// none.
 const PIHOLE_TABLES: [(&str, &str); 9] = [
     ("group.json", r#"[{"id":0,"enabled":1,"name":"Default"},{"id":1,"enabled":1,"name":"kids"}]"#),
     ("adlist.json", r#"[{"id":1,"enabled":1,"address":"file://LISTED"}]"#),
@@ -169,7 +171,8 @@ impl Imported {
                 .replace("LISTED", &place("listed"))
                 .replace("ALLOWED", &place("allowed"))
         };
-        std::fs::write(source.join("listed"), "ads.example\nx.ads.example\nfine.ads.example\n").unwrap();
+        std::fs::write(source.join("listed"), "ads.example\nx.ads.example\nfine.ads.example\n")
+            .unwrap();
         std::fs::write(source.join("allowed"), "fine.ads.example\n").unwrap();
         for (name, text) in files {
             std::fs::write(source.join(name), filled(text)).unwrap();
@@ -177,14 +180,28 @@ impl Imported {
         // One file is the source, several are the directory of it.
         let path = if files.len() == 1 { source.join(files[0].0) } else { source.clone() };
         let mut import = Command::new(env!("CARGO_BIN_EXE_avocet"));
-        let imported = import.args(["import", origin]).arg(path).arg("--output").arg(site.file()).output().unwrap();
+        let imported = import
+            .args(["import", origin])
+            .arg(path)
+            .arg("--output")
+            .arg(site.file())
+            .output()
+            .unwrap();
         assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
         let written = std::fs::read_to_string(site.file()).unwrap();
         let listen = format!("listen = [\"{}\"]", site.dns);
-        let on_loopback = |line: &str| if line.starts_with("listen = ") { listen.clone() } else { line.to_owned() };
-        std::fs::write(site.file(), written.lines().map(on_loopback).collect::<Vec<_>>().join("\n")).unwrap();
+        let on_loopback = |line: &str| {
+            if line.starts_with("listen = ") { listen.clone() } else { line.to_owned() }
+        };
+        std::fs::write(
+            site.file(),
+            written.lines().map(on_loopback).collect::<Vec<_>>().join("\n"),
+        )
+        .unwrap();
         let mut serve = site.serve();
-        serve.env("AVOCET_DATA__DIRECTORY", site.data()).env("AVOCET_SERVER__HTTP", site.http.to_string());
+        serve
+            .env("AVOCET_DATA__DIRECTORY", site.data())
+            .env("AVOCET_SERVER__HTTP", site.http.to_string());
         let _server = Server::start(serve);
         Self { site, upstream, office, _server }
     }
@@ -239,7 +256,11 @@ fn a_server_runs_with_what_adguard_home_had() {
         (NAMED, "www.own.example", Answer::Upstream),
         (NAMED, "nas.lan", Address(NAS)),
     ]);
-    assert_eq!(running.ask(ANY, "a.wild.example"), Address(ADDRESS), "the target of the rewrite is in the cache");
+    assert_eq!(
+        running.ask(ANY, "a.wild.example"),
+        Address(ADDRESS),
+        "the target of the rewrite is in the cache"
+    );
 }
 
 #[test]
@@ -344,7 +365,8 @@ fn a_server_runs_with_what_dnsmasq_had() {
 
 #[test]
 fn a_server_runs_with_what_pihole_had() {
-    let files: Vec<(&str, &str)> = PIHOLE_TABLES.into_iter().chain([("pihole.toml", PIHOLE)]).collect();
+    let files: Vec<(&str, &str)> =
+        PIHOLE_TABLES.into_iter().chain([("pihole.toml", PIHOLE)]).collect();
     const UNFILTERED: &str = "127.0.0.8";
     Imported::start("pihole", &files).check(&[
         (ANY, "other.example", Answer::Upstream),

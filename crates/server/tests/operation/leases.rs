@@ -90,7 +90,10 @@ fn a_device_is_known_by_the_name_that_its_address_has() {
     becomes(&site, "127.0.0.3", ADDRESS);
     becomes(&site, "127.0.0.4", ADDRESS);
     let asked = upstream.asked();
-    assert!(asked.iter().all(|name| name == "game.example."), "private addresses are nobody's business: {asked:?}");
+    assert!(
+        asked.iter().all(|name| name == "game.example."),
+        "private addresses are nobody's business: {asked:?}"
+    );
     assert!(site.metric("avocet_client_name_lookups_total") >= 1.0);
     let why = site.avocet_text(&["why", "game.example", "--client", "127.0.0.2"]);
     assert!(why.contains("blocked by rule games, for 127.0.0.2 (tablet.lan, "), "{why}");
@@ -101,8 +104,11 @@ fn where_nothing_goes_by_names_none_is_looked_up() {
     let (site, upstream) = (Site::new(), Upstream::start());
     let leases = site.directory.join("dnsmasq.leases");
     std::fs::write(&leases, "0 02:00:00:00:00:01 127.0.0.2 whatever *\n").unwrap();
-    // The lease takes a round of the main thread to be known: by then the names' thread has had one, too.
-    let policy = POLICY.replace("LEASES", &leases.display().to_string()).replace("\"console\"", "\"127.0.0.9\"");
+    // The lease takes a round of the main thread to be known: by then the names' thread has had
+    // one, too.
+    let policy = POLICY
+        .replace("LEASES", &leases.display().to_string())
+        .replace("\"console\"", "\"127.0.0.9\"");
     site.configure(upstream.addr, "", &policy);
     let _server = site.start();
     becomes(&site, "127.0.0.2", BLOCKED);

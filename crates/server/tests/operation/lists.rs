@@ -31,19 +31,29 @@ impl Web {
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
-                let lines = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
+                let lines =
+                    BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
                 let head: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
                 let head = head.join("\n").to_lowercase();
                 let text = given.lock().unwrap().clone();
                 let answer = match text {
-                    None => "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n".to_owned(),
+                    None => {
+                        "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n".to_owned()
+                    }
                     Some(text) => {
-                        let tag = format!("\"{}-{}\"", text.len(), text.lines().next().unwrap_or_default());
+                        let tag = format!(
+                            "\"{}-{}\"",
+                            text.len(),
+                            text.lines().next().unwrap_or_default()
+                        );
                         if head.contains(&format!("if-none-match: {tag}")) {
                             "HTTP/1.1 304 Not Modified\r\n\r\n".to_owned()
                         } else {
                             count.fetch_add(1, Ordering::Relaxed);
-                            format!("HTTP/1.1 200 OK\r\nETag: {tag}\r\nContent-Length: {}\r\n\r\n{text}", text.len())
+                            format!(
+                                "HTTP/1.1 200 OK\r\nETag: {tag}\r\nContent-Length: {}\r\n\r\n{text}",
+                                text.len()
+                            )
                         }
                     }
                 };
@@ -68,7 +78,8 @@ fn names(count: usize) -> String {
 }
 
 fn refresh(site: &Site, arguments: &[&str]) -> Value {
-    let arguments: Vec<&str> = ["lists", "refresh", "--json"].iter().chain(arguments).copied().collect();
+    let arguments: Vec<&str> =
+        ["lists", "refresh", "--json"].iter().chain(arguments).copied().collect();
     // The last line has the outcome; those before it only say that it goes on.
     let output = site.avocet(&arguments);
     let text = String::from_utf8(output.stdout).unwrap();
@@ -92,11 +103,22 @@ fn a_url_is_fetched_by_a_name_that_the_server_resolves_and_acts_on_the_next_quer
 
     web.give(Some("more.example\nads.example\n"));
     let outcome = refresh(&site, &["ads"]);
-    assert_eq!((&outcome["lists"][0]["entries-before"], &outcome["lists"][0]["entries"]), (&1.into(), &2.into()));
-    assert_eq!(site.ask("more.example").0, BLOCKED, "the answer in the packet cache no longer holds");
+    assert_eq!(
+        (&outcome["lists"][0]["entries-before"], &outcome["lists"][0]["entries"]),
+        (&1.into(), &2.into())
+    );
+    assert_eq!(
+        site.ask("more.example").0,
+        BLOCKED,
+        "the answer in the packet cache no longer holds"
+    );
     let fetches = web.whole.load(Ordering::Relaxed);
     assert_eq!(refresh(&site, &["ads"])["lists"][0]["changed"], false);
-    assert_eq!(web.whole.load(Ordering::Relaxed), fetches, "it asked whether there is another text");
+    assert_eq!(
+        web.whole.load(Ordering::Relaxed),
+        fetches,
+        "it asked whether there is another text"
+    );
     server.stop();
 
     // The source is gone: what it gave is in force, by the image, and nothing is compiled.
@@ -138,7 +160,11 @@ fn swaps_under_load_lose_no_query_and_act() {
     let (site, upstream) = (Site::new(), Upstream::start());
     let file = site.directory.join("ads.txt");
     std::fs::write(&file, "other.example\n").unwrap();
-    site.configure(upstream.addr, "workers = 2", &list("ads", &format!("file = \"{}\"", file.display())));
+    site.configure(
+        upstream.addr,
+        "workers = 2",
+        &list("ads", &format!("file = \"{}\"", file.display())),
+    );
     let _server = site.start();
     let is_over = AtomicBool::new(false);
     let asked = thread::scope(|scope| {
@@ -148,7 +174,10 @@ fn swaps_under_load_lose_no_query_and_act() {
                     let mut asked = 0;
                     while !is_over.load(Ordering::Relaxed) {
                         // It waits for its answer, and fails without one.
-                        assert!([ADDRESS, BLOCKED].contains(&site.ask("ads.example").0.try_into().unwrap()));
+                        assert!(
+                            [ADDRESS, BLOCKED]
+                                .contains(&site.ask("ads.example").0.try_into().unwrap())
+                        );
                         asked += 1;
                     }
                     asked
@@ -160,7 +189,8 @@ fn swaps_under_load_lose_no_query_and_act() {
             std::fs::write(&file, text).unwrap();
             refresh(&site, &["ads"]);
             let expected = if round % 2 == 0 { BLOCKED } else { ADDRESS };
-            // Each is sent from another port, so both workers are asked: the next query of each gets the new answer.
+            // Each is sent from another port, so both workers are asked: the next query of each
+            // gets the new answer.
             for number in 0..16 {
                 let (answer, _) = site.ask("ads.example");
                 if answer != expected {
@@ -186,17 +216,29 @@ fn lists_follow_the_configuration() {
     };
     site.configure(upstream.addr, "", &format!("{}{}", of("one"), of("two")));
     let _server = site.start();
-    assert_eq!((site.ask("one.example").0, site.ask("two.example").0), (BLOCKED.into(), BLOCKED.into()));
+    assert_eq!(
+        (site.ask("one.example").0, site.ask("two.example").0),
+        (BLOCKED.into(), BLOCKED.into())
+    );
 
     // The image of before has the lists in another order, and one that is no more.
     site.configure(upstream.addr, "", &format!("{}{}", of("three"), of("two")));
     site.avocet_text(&["reload"]);
-    assert_eq!((site.ask("one.example").0, site.ask("two.example").0), (ADDRESS.into(), BLOCKED.into()));
+    assert_eq!(
+        (site.ask("one.example").0, site.ask("two.example").0),
+        (ADDRESS.into(), BLOCKED.into())
+    );
     refresh(&site, &[]);
-    assert_eq!((site.ask("three.example").0, site.ask("two.example").0), (BLOCKED.into(), BLOCKED.into()));
+    assert_eq!(
+        (site.ask("three.example").0, site.ask("two.example").0),
+        (BLOCKED.into(), BLOCKED.into())
+    );
 
     let text = site.avocet_text(&["lists", "check", "three"]);
-    assert!(text.starts_with("line 2: ") && text.contains("1 entries, 0 skipped, 1 broken"), "{text}");
+    assert!(
+        text.starts_with("line 2: ") && text.contains("1 entries, 0 skipped, 1 broken"),
+        "{text}"
+    );
     site.configure(upstream.addr, "", "");
     site.avocet_text(&["reload"]);
     assert_eq!(site.ask("two.example").0, ADDRESS);
@@ -204,32 +246,51 @@ fn lists_follow_the_configuration() {
 
 #[test]
 fn a_list_that_asks_for_endless_work_lets_names_pass_and_is_counted() {
-    let hostile: String = (0..80).map(|number| format!("aaa[a-z.]{{0,{}}}[0-9]\n", 100 + number)).collect();
+    let hostile: String =
+        (0..80).map(|number| format!("aaa[a-z.]{{0,{}}}[0-9]\n", 100 + number)).collect();
     let every = "||*^$client=~zz\n||x.example^$popup\n".to_owned();
     let (site, upstream, web) = (Site::new(), Upstream::start(), Web::start(&hostile));
     let own = site.directory.join("own");
     std::fs::write(&own, format!("{every}||own.example^\n/^own[0-9]+[.]/\n")).unwrap();
-    let tables = list("far", &format!("url = \"http://127.0.0.1:{}/x\"\nformat = \"pihole-regex\"", web.port))
-        + &list("near", &format!("file = \"{}\"", own.display()));
+    let tables = list(
+        "far",
+        &format!("url = \"http://127.0.0.1:{}/x\"\nformat = \"pihole-regex\"", web.port),
+    ) + &list("near", &format!("file = \"{}\"", own.display()));
     site.configure(upstream.addr, "", &tables);
     let server = site.start();
     refresh(&site, &[]);
     let label = "a".repeat(60);
     let long = format!("{label}.{label}.{label}.{}", "a".repeat(50));
-    assert_eq!((site.ask(&long).0, site.ask(&format!("own7.{long}")).0), (ADDRESS.into(), BLOCKED.into()));
-    assert_eq!((site.ask("www.example").0, site.ask("own.example").0), (ADDRESS.into(), BLOCKED.into()));
+    assert_eq!(
+        (site.ask(&long).0, site.ask(&format!("own7.{long}")).0),
+        (ADDRESS.into(), BLOCKED.into())
+    );
+    assert_eq!(
+        (site.ask("www.example").0, site.ask("own.example").0),
+        (ADDRESS.into(), BLOCKED.into())
+    );
     assert!(site.metric("avocet_list_lookups_cut_short_total") >= 1.0);
     let text = site.avocet_text(&["lists", "check", "near", "--skipped"]);
-    assert!(text.starts_with("line 2 has no effect: its modifiers are for browsers: ||x.example^$popup\n"), "{text}");
+    assert!(
+        text.starts_with(
+            "line 2 has no effect: its modifiers are for browsers: ||x.example^$popup\n"
+        ),
+        "{text}"
+    );
     assert!(text.contains("line 1: this is about every name"), "{text}");
     let lines = server.stop();
-    assert_eq!(lines.iter().filter(|line| line.contains("asks for more work for one name")).count(), 1, "{lines:?}");
+    assert_eq!(
+        lines.iter().filter(|line| line.contains("asks for more work for one name")).count(),
+        1,
+        "{lines:?}"
+    );
 }
 
 #[test]
 fn a_policy_zone_is_kept_as_lists_are_and_explained() {
     const HEAD: &str = "$TTL 60\n@ SOA rpz.example. nobody.example. 1 2 3 4 5\n";
-    let first = format!("{HEAD}own.example A 192.0.2.99\nns.example.rpz-nsdname CNAME .\nbroken CNAME\n");
+    let first =
+        format!("{HEAD}own.example A 192.0.2.99\nns.example.rpz-nsdname CNAME .\nbroken CNAME\n");
     let (site, upstream, web) = (Site::new(), Upstream::start(), Web::start(&first));
     let source = format!("url = \"http://127.0.0.1:{}/zone\"\nformat = \"rpz\"", web.port);
     site.configure(upstream.addr, "", &list("threats", &source));
@@ -237,7 +298,10 @@ fn a_policy_zone_is_kept_as_lists_are_and_explained() {
     refresh(&site, &[]);
     assert_eq!(site.ask("own.example").0, [192, 0, 2, 99]);
     let text = site.avocet_text(&["lists", "check", "threats"]);
-    assert!(text.starts_with("line 5: the data: ") && text.contains("2 entries, 1 skipped, 1 broken"), "{text}");
+    assert!(
+        text.starts_with("line 5: the data: ") && text.contains("2 entries, 1 skipped, 1 broken"),
+        "{text}"
+    );
     let text = site.avocet_text(&["lists", "status"]);
     assert!(text.contains("triggers: 1 nsdname, 1 qname; 1 of them cannot fire"), "{text}");
     let text = site.avocet_text(&["why", "own.example"]);
@@ -270,7 +334,8 @@ fn commands_judge_by_the_copies_of_what_was_fetched() {
     server.stop();
     web.give(None);
     assert!(site.avocet_text(&["policy", "check"]).contains("list ads: domains, 1 entries"));
-    let held = site.avocet_text(&["policy", "test", "list(\"ads\")", "--name", "ads.example", "--json"]);
+    let held =
+        site.avocet_text(&["policy", "test", "list(\"ads\")", "--name", "ads.example", "--json"]);
     assert_eq!(serde_json::from_str::<Value>(&held).unwrap()["holds"], true, "{held}");
     let queries = site.directory.join("queries");
     std::fs::write(&queries, "ads.example\nother.example\n").unwrap();

@@ -35,7 +35,11 @@ fn answers_of_another_configuration_are_not_taken_from_the_disk() {
     let server = site.start();
     site.ask("host.lan");
     server.stop();
-    site.configure(upstream.addr, "", "[[record]]\nname = \"host.lan\"\ntype = \"A\"\nvalues = [\"10.0.0.9\"]\n");
+    site.configure(
+        upstream.addr,
+        "",
+        "[[record]]\nname = \"host.lan\"\ntype = \"A\"\nvalues = [\"10.0.0.9\"]\n",
+    );
     let _server = site.start();
     assert_eq!(site.ask("host.lan").0, [10, 0, 0, 9]);
 }
@@ -43,7 +47,8 @@ fn answers_of_another_configuration_are_not_taken_from_the_disk() {
 #[test]
 fn answers_of_before_a_pause_are_not_taken_from_the_disk() {
     let (site, upstream) = (Site::new(), Upstream::start());
-    let rule = "[[rule]]\nname = \"games\"\nwhen = 'qname.under(\"game.example\")'\naction = \"block\"\n";
+    let rule =
+        "[[rule]]\nname = \"games\"\nwhen = 'qname.under(\"game.example\")'\naction = \"block\"\n";
     site.configure(upstream.addr, "", rule);
     let server = site.start();
     let blocked = [0; 4];
@@ -93,10 +98,15 @@ fn a_full_disk_costs_a_line_and_the_last_snapshot_stays() {
     server.stop();
     let before = fs::read(site.snapshot()).unwrap();
 
-    // No file may grow past 4 KiB, in blocks of 512 bytes; each write beyond fails as on a full disk.
+    // No file may grow past 4 KiB, in blocks of 512 bytes; each write beyond fails as on a full
+    // disk.
     let mut limited = Command::new("sh");
     limited
-        .args(["-c", "ulimit -f 8; exec \"$0\" serve --config \"$1\"", env!("CARGO_BIN_EXE_avocet")])
+        .args([
+            "-c",
+            "ulimit -f 8; exec \"$0\" serve --config \"$1\"",
+            env!("CARGO_BIN_EXE_avocet"),
+        ])
         .arg(site.file());
     let mut server = Server::start(limited);
     for number in 0..100 {

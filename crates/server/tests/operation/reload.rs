@@ -47,7 +47,11 @@ fn a_changed_file_is_noticed_and_drops_old_answers() {
     assert_eq!(site.ask("new.lan").0, crate::upstream::ADDRESS);
     site.configure(upstream.addr, "", &record("10.0.0.2").replace("host.lan", "new.lan"));
     server.wait_for_line("configuration reloaded");
-    assert_eq!(site.ask("new.lan").0, [10, 0, 0, 2], "the answer in the packet cache no longer holds");
+    assert_eq!(
+        site.ask("new.lan").0,
+        [10, 0, 0, 2],
+        "the answer in the packet cache no longer holds"
+    );
 }
 
 #[test]
@@ -70,10 +74,17 @@ fn an_emptied_file_is_refused_and_filtering_goes_on() {
     for text in ["", " \n\n", "# [server]\n[server]\n[policy]\n"] {
         site.write(text);
         let mut command = Command::new(env!("CARGO_BIN_EXE_avocet"));
-        command.arg("reload").arg("--config").arg(site.file()).env("AVOCET_DATA__DIRECTORY", site.data());
+        command
+            .arg("reload")
+            .arg("--config")
+            .arg(site.file())
+            .env("AVOCET_DATA__DIRECTORY", site.data());
         let client = command.output().unwrap();
         let said = String::from_utf8_lossy(&client.stderr);
-        assert!(client.status.code() == Some(1) && said.contains("has no settings any more"), "{said}");
+        assert!(
+            client.status.code() == Some(1) && said.contains("has no settings any more"),
+            "{said}"
+        );
         server.signal("HUP");
         server.wait_for_line("not reloaded, the old one stays");
         assert_eq!(site.ask("host.lan").0, [10, 0, 0, 1]);
@@ -89,7 +100,8 @@ fn an_emptied_file_is_refused_and_filtering_goes_on() {
 fn what_a_cut_file_has_lost_is_said() {
     let upstream = Upstream::start();
     let site = Site::new();
-    let rule = "[[rule]]\nname = \"bed\"\nwhen = 'qname.under(\"game.example\")'\naction = \"block\"\n";
+    let rule =
+        "[[rule]]\nname = \"bed\"\nwhen = 'qname.under(\"game.example\")'\naction = \"block\"\n";
     site.configure(upstream.addr, "", &format!("{}{rule}", record("10.0.0.1")));
     let mut server = site.start();
     site.configure(upstream.addr, "", "");
@@ -104,7 +116,9 @@ fn commands_reach_the_server_while_its_file_has_errors() {
     let upstream = Upstream::start();
     let (site, _server) = started(&upstream);
     let whole = std::fs::read_to_string(site.file()).unwrap();
-    for broken in [format!("{whole}[cache]\nmin-tll-secs = 5\n"), format!("{whole}[[rule]]\nname = \"a")] {
+    for broken in
+        [format!("{whole}[cache]\nmin-tll-secs = 5\n"), format!("{whole}[[rule]]\nname = \"a")]
+    {
         site.write(&broken);
         for command in [
             &["status"][..],
@@ -130,7 +144,10 @@ fn what_needs_a_restart_is_named_and_the_rest_applies() {
     assert_eq!(text, "reloaded; a restart is needed for server.workers\n");
     server.wait_for_line("server.workers has changed");
     assert_eq!(site.ask("host.lan").0, [10, 0, 0, 5]);
-    assert!(site.avocet_text(&["reload", "--json"]).contains("\"restart-needed-for\":[\"server.workers\"]"));
+    assert!(
+        site.avocet_text(&["reload", "--json"])
+            .contains("\"restart-needed-for\":[\"server.workers\"]")
+    );
 }
 
 #[test]

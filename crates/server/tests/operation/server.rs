@@ -41,7 +41,8 @@ impl Site {
     pub(crate) fn new() -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let directory = std::env::temp_dir().join(format!("avocet-operation-{}-{number}", std::process::id()));
+        let directory =
+            std::env::temp_dir().join(format!("avocet-operation-{}-{number}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
         Self { directory, dns: free_address(), http: free_address() }
     }
@@ -98,7 +99,11 @@ impl Site {
     /// Runs `avocet`, which must succeed, and gives what it writes.
     pub(crate) fn avocet_text(&self, arguments: &[&str]) -> String {
         let output = self.avocet(arguments);
-        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{arguments:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         String::from_utf8(output.stdout).unwrap()
     }
 
@@ -113,7 +118,10 @@ impl Site {
     pub(crate) fn control_lines(&self, request: &[u8]) -> Vec<serde_json::Value> {
         let mut stream = self.control();
         stream.write_all(request).unwrap();
-        BufReader::new(stream).lines().map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect()
+        BufReader::new(stream)
+            .lines()
+            .map(|line| serde_json::from_str(&line.unwrap()).unwrap())
+            .collect()
     }
 
     /// Status and body of an HTTP request.
@@ -136,7 +144,9 @@ impl Site {
     pub(crate) fn metric(&self, sample: &str) -> f64 {
         let (status, text) = self.http_get("/metrics");
         assert_eq!(status, 200);
-        let line = text.lines().find(|line| line.strip_prefix(sample).is_some_and(|rest| rest.starts_with(' ')));
+        let line = text
+            .lines()
+            .find(|line| line.strip_prefix(sample).is_some_and(|rest| rest.starts_with(' ')));
         let line = line.unwrap_or_else(|| panic!("no {sample} in:\n{text}"));
         line[sample.len() + 1..].parse().unwrap()
     }
@@ -163,8 +173,8 @@ impl Drop for Site {
 }
 
 impl Server {
-    /// Starts a command that becomes a server, and waits until it serves. Its port may be in use for a while:
-    /// servers of other tests draw theirs towards upstreams at random.
+    /// Starts a command that becomes a server, and waits until it serves. Its port may be in use
+    /// for a while: servers of other tests draw theirs towards upstreams at random.
     pub(crate) fn start(mut command: Command) -> Self {
         let began = Instant::now();
         loop {
@@ -263,8 +273,8 @@ pub(crate) fn ask(dns: SocketAddr, id: u16, name: &str) -> (Vec<u8>, u32) {
     first_record(&reply[..len], name)
 }
 
-/// Asks as clients do: again where there is no answer, as datagrams may be lost on a machine that is short of
-/// everything.
+/// Asks as clients do: again where there is no answer, as datagrams may be lost on a machine that
+/// is short of everything.
 pub(crate) fn ask_patiently(socket: &UdpSocket, dns: SocketAddr, name: &str) -> Vec<u8> {
     static ID: AtomicU32 = AtomicU32::new(0);
     let id = ID.fetch_add(1, Ordering::Relaxed) as u16;

@@ -12,7 +12,12 @@ fn refused(site: &Site) -> String {
     let (code, log) = Server::spawn(site.serve()).wait();
     assert_eq!(code, Some(1), "{}", log.join("\n"));
     let last = log.last().unwrap().clone();
-    assert_eq!(log.iter().filter(|line| line.starts_with("avocet: ")).count(), 1, "{}", log.join("\n"));
+    assert_eq!(
+        log.iter().filter(|line| line.starts_with("avocet: ")).count(),
+        1,
+        "{}",
+        log.join("\n")
+    );
     last
 }
 
@@ -28,7 +33,10 @@ fn a_port_in_use_is_told_in_one_line() {
     assert_eq!(refused(&site), format!("avocet: cannot listen on {}: {advice} listen", site.dns));
     drop(tcp);
     let http = TcpListener::bind(site.http).unwrap();
-    assert_eq!(refused(&site), format!("avocet: cannot listen on {} for HTTP: {advice} http", site.http));
+    assert_eq!(
+        refused(&site),
+        format!("avocet: cannot listen on {} for HTTP: {advice} http", site.http)
+    );
     drop(http);
     site.start().stop();
 }
@@ -39,7 +47,10 @@ fn a_second_server_in_the_same_directory_is_refused() {
     site.configure(upstream.addr, "", "");
     let _server = site.start();
     let text = std::fs::read_to_string(site.file()).unwrap();
-    let ports = [(site.dns.to_string(), other.dns.to_string()), (site.http.to_string(), other.http.to_string())];
+    let ports = [
+        (site.dns.to_string(), other.dns.to_string()),
+        (site.http.to_string(), other.http.to_string()),
+    ];
     let text = ports.iter().fold(text, |text, (old, new)| text.replace(old, new));
     other.write(&text);
     let line = refused(&other);
@@ -111,7 +122,9 @@ fn a_log_that_nobody_reads_keeps_nothing_waiting() {
     assert!(!site.avocet(&["reload"]).status.success());
     site.configure(upstream.addr, "", "");
     assert_eq!(site.avocet_text(&["reload"]), "reloaded\n");
-    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
+    assert!(
+        Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success()
+    );
     assert_eq!(child.wait().unwrap().code(), Some(0));
     assert!(exists(&site.snapshot()), "it ended in good order");
 }
@@ -125,11 +138,15 @@ fn a_check_warns_of_the_files_that_a_server_would_miss() {
     let check = site.avocet(&["check"]);
     assert!(check.status.success(), "a server would start");
     let told = String::from_utf8(check.stderr).unwrap();
-    for part in ["/no/root.zone cannot be read", "cannot read the leases in /no/leases", "cannot read the list \"ads\""]
-    {
+    for part in [
+        "/no/root.zone cannot be read",
+        "cannot read the leases in /no/leases",
+        "cannot read the list \"ads\"",
+    ] {
         assert!(told.contains("warning: ") && told.contains(part), "{part:?} in {told}");
     }
-    let json: serde_json::Value = serde_json::from_slice(&site.avocet(&["check", "--json"]).stdout).unwrap();
+    let json: serde_json::Value =
+        serde_json::from_slice(&site.avocet(&["check", "--json"]).stdout).unwrap();
     assert_eq!((&json["ok"], json["warnings"].as_array().map(Vec::len)), (&true.into(), Some(3)));
 }
 
@@ -151,6 +168,9 @@ fn a_data_directory_that_is_a_file_is_told_in_one_line() {
     let (site, upstream) = (Site::new(), Upstream::start());
     site.configure(upstream.addr, "", "");
     std::fs::write(site.data(), "").unwrap();
-    let expected = format!("avocet: {} is a file; [data] directory must be a directory", site.data().display());
+    let expected = format!(
+        "avocet: {} is a file; [data] directory must be a directory",
+        site.data().display()
+    );
     assert_eq!(refused(&site), expected);
 }

@@ -1,4 +1,5 @@
-//! What the server makes of the machine that it runs on: accounts, permissions, addresses, descriptors.
+//! What the server makes of the machine that it runs on: accounts, permissions, addresses,
+//! descriptors.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
@@ -27,7 +28,9 @@ fn is_root() -> bool {
 
 /// All files and directories at and below a path.
 fn tree(path: &Path) -> Vec<PathBuf> {
-    let below = |path: &Path| fs::read_dir(path).unwrap().flat_map(|entry| tree(&entry.unwrap().path())).collect();
+    let below = |path: &Path| {
+        fs::read_dir(path).unwrap().flat_map(|entry| tree(&entry.unwrap().path())).collect()
+    };
     let mut found: Vec<PathBuf> = if path.is_dir() { below(path) } else { Vec::new() };
     found.push(path.to_owned());
     found
@@ -42,9 +45,17 @@ fn what_is_kept_on_disk_is_for_the_account_of_the_server_alone() {
     let (site, upstream) = (Site::new(), Upstream::start());
     let list = site.directory.join("ads.txt");
     fs::write(&list, "ads.example\n").unwrap();
-    site.configure(upstream.addr, "", &format!("[[list]]\nname = \"ads\"\nfile = \"{}\"\n", list.display()));
+    site.configure(
+        upstream.addr,
+        "",
+        &format!("[[list]]\nname = \"ads\"\nfile = \"{}\"\n", list.display()),
+    );
     let mut command = Command::new("sh");
-    command.args(["-c", "umask 022; exec \"$0\" serve --config \"$1\"", env!("CARGO_BIN_EXE_avocet")]);
+    command.args([
+        "-c",
+        "umask 022; exec \"$0\" serve --config \"$1\"",
+        env!("CARGO_BIN_EXE_avocet"),
+    ]);
     command.arg(site.file());
     let server = Server::start(command);
     site.ask("www.example");
@@ -85,7 +96,12 @@ fn members_of_the_control_group_reach_the_control_socket() {
     let gid: u32 = group.split(':').nth(1).unwrap().parse().unwrap();
     let socket = site.data().join("control.sock");
     for (path, expected) in [(site.data(), 0o710), (socket, 0o660)] {
-        assert_eq!((mode(&path), fs::metadata(&path).unwrap().gid()), (expected, gid), "{}", path.display());
+        assert_eq!(
+            (mode(&path), fs::metadata(&path).unwrap().gid()),
+            (expected, gid),
+            "{}",
+            path.display()
+        );
     }
 }
 
@@ -94,7 +110,10 @@ fn a_control_group_that_does_not_exist_is_reported() {
     let (site, upstream) = (Site::new(), Upstream::start());
     site.configure(upstream.addr, "control-group = \"no-such-group\"", "");
     let told = String::from_utf8(site.avocet(&["check"]).stderr).unwrap();
-    assert!(told.contains("warning: [server] control-group: there is no group no-such-group"), "{told}");
+    assert!(
+        told.contains("warning: [server] control-group: there is no group no-such-group"),
+        "{told}"
+    );
     let (code, log) = Server::spawn(site.serve()).wait();
     assert_eq!(code, Some(1));
     assert!(log.last().unwrap().contains("there is no group no-such-group"), "{log:?}");
@@ -106,7 +125,11 @@ fn check_warning(site: &Site, command: Command, text: &str) {
     let server = Server::start(command);
     assert_eq!(site.ask("www.example").0, ADDRESS);
     let log = server.stop();
-    assert!(log.iter().any(|line| line.contains("WARN") && line.contains(text)), "{}", log.join("\n"));
+    assert!(
+        log.iter().any(|line| line.contains("WARN") && line.contains(text)),
+        "{}",
+        log.join("\n")
+    );
 }
 
 #[test]
@@ -122,9 +145,12 @@ fn an_address_that_the_host_does_not_have_yet_keeps_nobody_waiting() {
 fn a_system_without_ipv6_is_served_over_ipv4() {
     let (site, _upstream) = configured();
     let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/avocet.service");
-    let confinement = Confinement::of_unit(&fs::read_to_string(unit).unwrap()).without_family("AF_INET6");
+    let confinement =
+        Confinement::of_unit(&fs::read_to_string(unit).unwrap()).without_family("AF_INET6");
     let mut command = site.serve();
-    confinement.apply(command.env("AVOCET_SERVER__LISTEN", format!("{},[::]:{}", site.dns, site.dns.port())));
+    confinement.apply(
+        command.env("AVOCET_SERVER__LISTEN", format!("{},[::]:{}", site.dns, site.dns.port())),
+    );
     check_warning(&site, command, "this system has no IPv6");
 }
 
@@ -132,7 +158,11 @@ fn a_system_without_ipv6_is_served_over_ipv4() {
 fn few_descriptors_are_warned_of() {
     let (site, _upstream) = configured();
     let mut command = Command::new("sh");
-    command.args(["-c", "ulimit -n 1024; exec \"$0\" serve --config \"$1\"", env!("CARGO_BIN_EXE_avocet")]);
+    command.args([
+        "-c",
+        "ulimit -n 1024; exec \"$0\" serve --config \"$1\"",
+        env!("CARGO_BIN_EXE_avocet"),
+    ]);
     command.arg(site.file()).env("AVOCET_SERVER__WORKERS", "4");
     check_warning(&site, command, "raise the limit of open files");
 }
@@ -156,10 +186,18 @@ fn an_octet_that_is_not_utf8_is_reported_with_its_place() {
 #[test]
 fn a_list_without_https_is_warned_of() {
     let (site, upstream) = (Site::new(), Upstream::start());
-    site.configure(upstream.addr, "", "[[list]]\nname = \"ads\"\nurl = \"http://lists.example/ads\"\n");
+    site.configure(
+        upstream.addr,
+        "",
+        "[[list]]\nname = \"ads\"\nurl = \"http://lists.example/ads\"\n",
+    );
     let check = site.avocet(&["check"]);
     let told = String::from_utf8(check.stderr).unwrap();
-    assert!(check.status.success() && told.contains("warning: the list \"ads\" is fetched without https"), "{told}");
+    assert!(
+        check.status.success()
+            && told.contains("warning: the list \"ads\" is fetched without https"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -174,7 +212,10 @@ fn a_server_that_can_resolve_nothing_says_why_until_it_can() {
     let line = server.wait_for_line("names cannot be resolved");
     assert!(line.contains("WARN") && line.contains(&nobody.to_string()), "{line}");
     let (status, text) = site.http_get("/ready");
-    assert!(status == 503 && text.contains("no server of [[forward]] zone \".\" answers"), "{text}");
+    assert!(
+        status == 503 && text.contains("no server of [[forward]] zone \".\" answers"),
+        "{text}"
+    );
     assert_eq!(site.metric("avocet_condition{condition=\"resolution\"}"), 1.0);
     let upstream = Upstream::start();
     site.configure(upstream.addr, "", "");

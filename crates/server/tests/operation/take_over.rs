@@ -50,9 +50,13 @@ impl Load {
 fn ask_until(dns: SocketAddr, client: usize, stop: &AtomicBool, answered: &AtomicU64) {
     let mut number = 0u16;
     while !stop.load(Ordering::Relaxed) {
-        let name =
-            if number.is_multiple_of(8) { format!("c{client}-{number}.example") } else { "hot.example".to_owned() };
-        let (address, _) = if client == 0 { ask_over_tcp(dns, &name) } else { ask(dns, number, &name) };
+        let name = if number.is_multiple_of(8) {
+            format!("c{client}-{number}.example")
+        } else {
+            "hot.example".to_owned()
+        };
+        let (address, _) =
+            if client == 0 { ask_over_tcp(dns, &name) } else { ask(dns, number, &name) };
         assert_eq!(address, ADDRESS);
         answered.fetch_add(1, Ordering::Relaxed);
         number = number.wrapping_add(1);
@@ -75,12 +79,17 @@ fn check_take_over(workers_before: u32, workers_after: u32) {
     let new = successor(&site);
     let (code, log) = old.wait();
     assert_eq!(code, Some(0), "{}", log.join("\n"));
-    assert!(log.iter().any(|line| line.contains("another process has taken over")), "{}", log.join("\n"));
+    assert!(
+        log.iter().any(|line| line.contains("another process has taken over")),
+        "{}",
+        log.join("\n")
+    );
     load.go_on(2000);
     load.end();
     assert_eq!(site.metric("avocet_workers"), f64::from(workers_after));
-    let served =
-        ["udp", "tcp"].map(|transport| site.metric(&format!("avocet_queries_total{{transport=\"{transport}\"}}")));
+    let served = ["udp", "tcp"].map(|transport| {
+        site.metric(&format!("avocet_queries_total{{transport=\"{transport}\"}}"))
+    });
     assert!(served[0] > 0.0 && served[1] > 0.0 && served[0] + served[1] >= 1990.0, "{served:?}");
     assert_eq!(ask_over_tcp(site.dns, "hot.example").0, ADDRESS);
     assert!(site.avocet_text(&["cache", "stats"]).contains("rrset-cache.entries"));

@@ -18,7 +18,13 @@ fn a_trace_tells_of_the_upstream_and_gives_the_answer() {
     let text = site.avocet_text(&["query", "www.example", "A", "+trace"]);
     assert_eq!(upstream.asked(), ["www.example."], "it is asked anew");
     let asked = format!("ask {}, as a forwarder", upstream.addr);
-    for part in ["www.example. A, ", " 1 query\n", &asked, "NOERROR", "\nwww.example. 300 IN A 192.0.2.77\n"] {
+    for part in [
+        "www.example. A, ",
+        " 1 query\n",
+        &asked,
+        "NOERROR",
+        "\nwww.example. 300 IN A 192.0.2.77\n",
+    ] {
         assert!(text.contains(part), "{part:?} in:\n{text}");
     }
     let json: Vec<Value> = site
@@ -43,7 +49,8 @@ fn why_tells_what_is_cached_or_else_resolves() {
     let text = site.avocet_text(&["why", "WWW.example"]);
     assert!(text.starts_with("In the cache, of www.example.:\n  www.example. "), "{text}");
     assert!(text.contains(" IN A 192.0.2.77  ; non authoritative answer, unchecked\n"), "{text}");
-    let answer = "The answer to www.example. A for 127.0.0.1: NOERROR; from the cache\nwww.example. ";
+    let answer =
+        "The answer to www.example. A for 127.0.0.1: NOERROR; from the cache\nwww.example. ";
     assert!(text.contains(answer) && text.ends_with(" IN A 192.0.2.77\n"), "{text}");
     assert_eq!(upstream.asked().len(), 0, "nobody is asked");
 }
@@ -81,8 +88,12 @@ fn names_that_end_here_are_told_by_no_command_to_an_upstream() {
         let trace: &[&str] = &["query", name, rtype, "+trace", "--json"];
         for command in [why, trace].into_iter().take(if rtype == "AXFR" { 1 } else { 2 }) {
             let text = site.avocet_text(command);
-            let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-            let answer = lines.iter().find(|line| line["section"] == "answer").unwrap_or_else(|| panic!("{text}"));
+            let lines: Vec<Value> =
+                text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+            let answer = lines
+                .iter()
+                .find(|line| line["section"] == "answer")
+                .unwrap_or_else(|| panic!("{text}"));
             assert_eq!(answer["rcode"], rcode, "{command:?}: {text}");
             let mut records = answer["answer"].as_array().unwrap().iter();
             let last = records.rfind(|record| record["section"] == "answer");
@@ -109,7 +120,8 @@ fn why_takes_a_client_by_name_and_a_time_of_day_and_shows_the_line_that_decides(
     );
     site.configure(upstream.addr, "", &rest);
     let _server = site.start();
-    let text = site.avocet_text(&["why", "www.example", "--client", "tablet", "--at", "2026-07-01 12:00"]);
+    let text =
+        site.avocet_text(&["why", "www.example", "--client", "tablet", "--at", "2026-07-01 12:00"]);
     for part in [
         "blocked by list ads, for 127.0.0.9 (tablet, groups: default)",
         "\n  list ads, line 2: block, decides  ; ||www.example^\n",
@@ -118,13 +130,19 @@ fn why_takes_a_client_by_name_and_a_time_of_day_and_shows_the_line_that_decides(
     ] {
         assert!(text.contains(part), "{part:?} in:\n{text}");
     }
-    let at = |time| site.avocet_text(&["why", "www.example", "--client", "127.0.0.3", "--at", time]);
+    let at =
+        |time| site.avocet_text(&["why", "www.example", "--client", "127.0.0.3", "--at", time]);
     let text = at("2026-07-01 22:30");
-    assert!(text.contains("blocked by rule night, for 127.0.0.3 (127.0.0.0/24, groups: kids)"), "{text}");
+    assert!(
+        text.contains("blocked by rule night, for 127.0.0.3 (127.0.0.0/24, groups: kids)"),
+        "{text}"
+    );
     assert!(text.contains("\n  so until 2026-07-02 06:00:00 +02:00 (Europe/Berlin)\n"), "{text}");
     assert!(at("1782900000").contains("The policy: passes, for 127.0.0.3"), "12:00 in Berlin");
     let unknown = site.avocet(&["why", "www.example", "--client", "fridge"]);
-    assert!(String::from_utf8_lossy(&unknown.stderr).contains("nobody goes by the name \"fridge\""));
+    assert!(
+        String::from_utf8_lossy(&unknown.stderr).contains("nobody goes by the name \"fridge\"")
+    );
 }
 
 #[test]
@@ -148,7 +166,12 @@ fn why_after_a_failure_tells_what_happened() {
     let len = client.recv(&mut reply).unwrap();
     assert_eq!((len > 12, reply[3] & 15), (true, 2), "SERVFAIL");
     let text = site.avocet_text(&["why", "www.example", "--type", "A"]);
-    for part in ["It failed ", &format!("{addr} after "), "REFUSED", "failed: the upstreams refuse to answer"] {
+    for part in [
+        "It failed ",
+        &format!("{addr} after "),
+        "REFUSED",
+        "failed: the upstreams refuse to answer",
+    ] {
         assert!(text.contains(part), "{part:?} in:\n{text}");
     }
     assert!(text.contains("Its failure is remembered"), "{text}");
@@ -177,7 +200,8 @@ fn why_tells_of_the_triggers_that_read_the_answer() {
     let zone = site.directory.join("threats.zone");
     let text = "$ORIGIN rpz.example.\n$TTL 30\n@ SOA a. b. 1 2 3 4 5\n24.0.2.0.192.rpz-ip CNAME .\nfine.example CNAME rpz-passthru.\n";
     std::fs::write(&zone, text).unwrap();
-    let list = format!("[[list]]\nname = \"threats\"\nformat = \"rpz\"\nfile = \"{}\"\n", zone.display());
+    let list =
+        format!("[[list]]\nname = \"threats\"\nformat = \"rpz\"\nfile = \"{}\"\n", zone.display());
     site.configure(upstream.addr, "", &list);
     let _server = site.start();
     // Once by the answer of the resolution that is made for it, and then by what is cached.
@@ -188,16 +212,24 @@ fn why_tells_of_the_triggers_that_read_the_answer() {
         assert!(text.starts_with(verdict), "{text}");
     }
     let text = site.avocet_text(&["why", "fine.example"]);
-    assert!(text.starts_with("The policy: passes, ") && text.contains("line 5: passthru by qname, decides"), "{text}");
+    assert!(
+        text.starts_with("The policy: passes, ")
+            && text.contains("line 5: passthru by qname, decides"),
+        "{text}"
+    );
 }
 
 #[test]
 fn why_tells_of_the_trigger_where_the_answer_is_only_cached_for_who_validates() {
     let (site, upstream) = (Site::new(), Upstream::start());
     let zone = site.directory.join("threats.zone");
-    std::fs::write(&zone, "$ORIGIN rpz.example.\n$TTL 30\n@ SOA a. b. 1 2 3 4 5\n24.0.2.0.192.rpz-ip CNAME .\n")
-        .unwrap();
-    let list = format!("[[list]]\nname = \"threats\"\nformat = \"rpz\"\nfile = \"{}\"\n", zone.display());
+    std::fs::write(
+        &zone,
+        "$ORIGIN rpz.example.\n$TTL 30\n@ SOA a. b. 1 2 3 4 5\n24.0.2.0.192.rpz-ip CNAME .\n",
+    )
+    .unwrap();
+    let list =
+        format!("[[list]]\nname = \"threats\"\nformat = \"rpz\"\nfile = \"{}\"\n", zone.display());
     site.configure(upstream.addr, "", &list);
     let _server = site.start();
     site.ask_any("www.example");

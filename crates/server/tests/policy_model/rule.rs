@@ -63,7 +63,9 @@ impl Action {
             Self::Ttl => "action = \"ttl\"\nmin-secs = 600".to_owned(),
             Self::Tag => "action = \"tag\"\ntag = \"x\"".to_owned(),
             Self::Limit(over) => {
-                format!("action = \"rate-limit\"\nrps = 1\nburst = 1\nper = \"rule\"\nover = \"{over}\"")
+                format!(
+                    "action = \"rate-limit\"\nrps = 1\nburst = 1\nper = \"rule\"\nover = \"{over}\""
+                )
             }
         }
     }
@@ -93,8 +95,13 @@ impl Rule {
             9 => Action::Tag,
             _ => Action::Limit(choices.of(&["refuse", "drop", "truncate"])),
         };
-        let may_read = matches!(action, Action::Block | Action::Allow | Action::ToAddress | Action::Ttl | Action::Tag);
-        let tests = (0..=choices.below(2)).map(|_| (Test::any(choices, may_read), choices.one_in(5))).collect();
+        let may_read = matches!(
+            action,
+            Action::Block | Action::Allow | Action::ToAddress | Action::Ttl | Action::Tag
+        );
+        let tests = (0..=choices.below(2))
+            .map(|_| (Test::any(choices, may_read), choices.one_in(5)))
+            .collect();
         Self { tests, action, log_only: choices.one_in(8) }
     }
 
@@ -114,7 +121,8 @@ impl Rule {
 
     /// Is it tried on the names in the answer, too? Such a name lets nothing pass.
     pub(crate) fn looks_behind(&self) -> bool {
-        let has_test = self.tests.iter().any(|(test, _)| matches!(test, Test::OnList(_) | Test::OfService));
+        let has_test =
+            self.tests.iter().any(|(test, _)| matches!(test, Test::OnList(_) | Test::OfService));
         has_test && !matches!(self.action, Action::Limit(_) | Action::Allow)
     }
 }
@@ -123,7 +131,9 @@ impl Test {
     pub(crate) fn any(choices: &mut Choices, may_read_answer: bool) -> Self {
         match choices.below(if may_read_answer { 13 } else { 10 }) {
             0 | 1 => Self::Always,
-            2 => Self::Under(choices.of(&[NAMES[0], NAMES[1], NAMES[2], NAMES[3], ALIAS, CHAIN, HINT, OWN])),
+            2 => Self::Under(
+                choices.of(&[NAMES[0], NAMES[1], NAMES[2], NAMES[3], ALIAS, CHAIN, HINT, OWN]),
+            ),
             3 | 4 => Self::OnList(choices.below(LISTS.len())),
             5 => Self::Kids,
             6 => Self::OverTcp,

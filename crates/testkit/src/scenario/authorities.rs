@@ -62,7 +62,9 @@ fn reply(entry: &Entry, packet: &Packet, asked: &Asked) -> Vec<u8> {
     let copies_id = entry.is_adjusted("copy_id");
     if let Some(raw) = &packet.raw {
         let mut octets = raw.clone();
-        if let Some(id) = octets.first_chunk_mut().filter(|_| copies_id || entry.is_adjusted("raw_id")) {
+        if let Some(id) =
+            octets.first_chunk_mut().filter(|_| copies_id || entry.is_adjusted("raw_id"))
+        {
             *id = asked.id.to_be_bytes();
         }
         return octets;
@@ -72,7 +74,9 @@ fn reply(entry: &Entry, packet: &Packet, asked: &Asked) -> Vec<u8> {
     let copied: Option<Vec<u8>> = if entry.is_adjusted("copy_query") {
         Some(asked.question.clone())
     } else if copies_id && is_same_name {
-        packet.question().map(|question| [&asked.qname[..], &question.octets()[asked.qname.len()..]].concat())
+        packet
+            .question()
+            .map(|question| [&asked.qname[..], &question.octets()[asked.qname.len()..]].concat())
     } else {
         None
     };
@@ -98,10 +102,16 @@ fn reply(entry: &Entry, packet: &Packet, asked: &Asked) -> Vec<u8> {
 /// What servers say at a step.
 pub(super) fn handle(scenario: &Scenario, step: f64, asked: &Asked) -> Handled {
     let ranges = ranges(scenario, step, asked.server);
-    if let Some(entry) = ranges.clone().flat_map(|range| &range.entries).find(|entry| is_for(entry, asked)) {
+    if let Some(entry) =
+        ranges.clone().flat_map(|range| &range.entries).find(|entry| is_for(entry, asked))
+    {
         return Handled::Replies(replies(entry, asked));
     }
-    if scenario.steps.iter().any(|step| matches!(step.what.as_str(), "REPLY" | "CHECK_OUT_QUERY" | "ERROR")) {
+    if scenario
+        .steps
+        .iter()
+        .any(|step| matches!(step.what.as_str(), "REPLY" | "CHECK_OUT_QUERY" | "ERROR"))
+    {
         return Handled::Unlisted;
     }
     let packet = match scenario.dialect {
@@ -116,7 +126,8 @@ pub(super) fn handle(scenario: &Scenario, step: f64, asked: &Asked) -> Handled {
 
 fn ranges(scenario: &Scenario, step: f64, server: IpAddr) -> impl Iterator<Item = &Range> + Clone {
     scenario.ranges.iter().filter(move |range| {
-        (range.first..=range.last).contains(&step) && (range.servers.is_empty() || range.servers.contains(&server))
+        (range.first..=range.last).contains(&step)
+            && (range.servers.is_empty() || range.servers.contains(&server))
     })
 }
 
@@ -128,7 +139,10 @@ struct Known<'s> {
 
 impl<'s> Known<'s> {
     fn of(ranges: impl Iterator<Item = &'s Range>) -> Self {
-        let packets = ranges.flat_map(|range| &range.entries).map(Entry::packet).filter(|packet| packet.raw.is_none());
+        let packets = ranges
+            .flat_map(|range| &range.entries)
+            .map(Entry::packet)
+            .filter(|packet| packet.raw.is_none());
         Self { packets: packets.collect() }
     }
 
@@ -140,13 +154,19 @@ impl<'s> Known<'s> {
             }
             Some((_, packet)) => {
                 let [_, authority, additional] = packet.sections.clone();
-                return Some(Packet { sections: [Vec::new(), authority, additional], ..Packet::response(0, 0) });
+                return Some(Packet {
+                    sections: [Vec::new(), authority, additional],
+                    ..Packet::response(0, 0)
+                });
             }
             None => {}
         }
         let records = self.rrset(asked);
         if !records.is_empty() {
-            return Some(Packet { sections: [records, Vec::new(), Vec::new()], ..Packet::response(AA, 0) });
+            return Some(Packet {
+                sections: [records, Vec::new(), Vec::new()],
+                ..Packet::response(AA, 0)
+            });
         }
         let mut owners = self.data().map(|rr| &rr.owner);
         owners.any(|owner| is_under(owner, &asked.qname)).then(|| self.nodata(asked))
@@ -155,18 +175,25 @@ impl<'s> Known<'s> {
     /// The data of the server: answers, and addresses beside them.
     fn data(&self) -> impl Iterator<Item = &'s Rr> {
         self.packets.iter().flat_map(|packet| {
-            let addresses = packet.sections[2].iter().filter(|rr| matches!(rr.rtype, Rtype::A | Rtype::AAAA));
+            let addresses =
+                packet.sections[2].iter().filter(|rr| matches!(rr.rtype, Rtype::A | Rtype::AAAA));
             packet.sections[0].iter().chain(addresses)
         })
     }
 
     /// The longest zone that the server delegates and that the name is under, with the referral.
     fn delegation(&self, asked: &Asked) -> Option<(&'s [u8], &'s Packet)> {
-        let is_apex = |zone: &[u8]| self.data().any(|rr| rr.rtype == Rtype::NS && same_name(&rr.owner, zone));
+        let is_apex =
+            |zone: &[u8]| self.data().any(|rr| rr.rtype == Rtype::NS && same_name(&rr.owner, zone));
         let mut longest: Option<(&[u8], &Packet)> = None;
         for packet in self.packets.iter().filter(|packet| is_referral(packet)) {
-            for rr in packet.sections[1].iter().filter(|rr| rr.rtype == Rtype::NS && asked.is_under(&rr.owner)) {
-                if longest.is_none_or(|(zone, _)| rr.owner.len() > zone.len()) && !is_apex(&rr.owner) {
+            for rr in packet.sections[1]
+                .iter()
+                .filter(|rr| rr.rtype == Rtype::NS && asked.is_under(&rr.owner))
+            {
+                if longest.is_none_or(|(zone, _)| rr.owner.len() > zone.len())
+                    && !is_apex(&rr.owner)
+                {
                     longest = Some((&rr.owner, packet));
                 }
             }
@@ -179,7 +206,8 @@ impl<'s> Known<'s> {
         let records = self.data().filter(|rr| rr.rtype == asked.qtype);
         let signatures = self.data().filter(|rr| asked.dnssec_ok && rr.covered() == asked.qtype);
         for rr in records.chain(signatures).filter(|rr| same_name(&rr.owner, &asked.qname)) {
-            let is_there = found.iter().any(|other| other.rtype == rr.rtype && other.rdata == rr.rdata);
+            let is_there =
+                found.iter().any(|other| other.rtype == rr.rtype && other.rdata == rr.rdata);
             // A signature alone is no answer.
             if !is_there && (rr.rtype == asked.qtype || !found.is_empty()) {
                 found.push(rr.clone());
@@ -189,10 +217,16 @@ impl<'s> Known<'s> {
     }
 
     fn nodata(&self, asked: &Asked) -> Packet {
-        let sections = self.packets.iter().flat_map(|packet| packet.sections[1].iter().chain(&packet.sections[0]));
+        let sections = self
+            .packets
+            .iter()
+            .flat_map(|packet| packet.sections[1].iter().chain(&packet.sections[0]));
         let soas = sections.filter(|rr| rr.rtype == Rtype::SOA && asked.is_under(&rr.owner));
         let soa = soas.max_by_key(|rr| rr.owner.len()).cloned();
-        Packet { sections: [Vec::new(), soa.into_iter().collect(), Vec::new()], ..Packet::response(AA, 0) }
+        Packet {
+            sections: [Vec::new(), soa.into_iter().collect(), Vec::new()],
+            ..Packet::response(AA, 0)
+        }
     }
 }
 
@@ -204,7 +238,9 @@ fn is_referral(packet: &Packet) -> bool {
 /// The answer to a DS query for a zone, from the referral to it.
 fn ds_of(zone: &[u8], referral: &Packet) -> Packet {
     let authority = &referral.sections[1];
-    let is_ds = |rr: &&Rr| same_name(&rr.owner, zone) && (rr.rtype == Rtype::DS || rr.covered() == Rtype::DS);
+    let is_ds = |rr: &&Rr| {
+        same_name(&rr.owner, zone) && (rr.rtype == Rtype::DS || rr.covered() == Rtype::DS)
+    };
     let found: Vec<Rr> = authority.iter().filter(is_ds).cloned().collect();
     let mut packet = Packet::response(AA, 0);
     if found.iter().any(|rr| rr.rtype == Rtype::DS) {

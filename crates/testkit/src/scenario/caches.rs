@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use avocet_cache::{FailureCache, PacketCache, PacketKey, PacketLookup, PacketMeta, ReadAt, RrsetCache, packet_flags};
+use avocet_cache::{
+    FailureCache, PacketCache, PacketKey, PacketLookup, PacketMeta, ReadAt, RrsetCache,
+    packet_flags,
+};
 use avocet_resolver::{Answers, AskedFor, Assembled, Assembler, Plan, Resolved, Wanted};
 use avocet_wire::header::{CD, HEADER_LEN, RD};
 use avocet_wire::query::QuestionKey;
@@ -67,7 +70,8 @@ impl Caches {
         Ok(Self {
             plan,
             packets: PacketCache::new(CACHE_BYTES, config.stale_secs).map_err(too_small)?,
-            rrsets: RrsetCache::new(CACHE_BYTES, config.stale_secs, config.ttl, [1; 16]).map_err(too_small)?,
+            rrsets: RrsetCache::new(CACHE_BYTES, config.stale_secs, config.ttl, [1; 16])
+                .map_err(too_small)?,
             failures: FailureCache::new(FAILURE_BYTES, [2; 16]).map_err(too_small)?,
             assembler: Assembler::default(),
             answers: Answers::default(),
@@ -86,17 +90,23 @@ impl Caches {
         let mut out = vec![0; usize::from(u16::MAX)];
         match self.packets.lookup(hash(sought.key.hash, &key), &key, now_secs, 0, &mut out) {
             PacketLookup::Hit(hit) => return Some(found(&out[..hit.len], None)),
-            PacketLookup::Stale(stale) if age == Age::Any => return Some(found(&out[..stale.len], Some(()))),
+            PacketLookup::Stale(stale) if age == Age::Any => {
+                return Some(found(&out[..stale.len], Some(())));
+            }
             _ => {}
         }
         let wanted = Wanted {
             question: sought.key.question(),
             dnssec_ok: sought.dnssec_ok,
             checking_disabled: sought.flags & CD != 0,
-            at: ReadAt { now: now_secs, stale_window: if age == Age::Any { self.stale_secs } else { 0 } },
+            at: ReadAt {
+                now: now_secs,
+                stale_window: if age == Age::Any { self.stale_secs } else { 0 },
+            },
         };
         self.answers.clear();
-        let assembled = self.assembler.assemble(&self.plan, &self.rrsets, &wanted, &mut self.answers);
+        let assembled =
+            self.assembler.assemble(&self.plan, &self.rrsets, &wanted, &mut self.answers);
         let Assembled::Complete { resolved, stale_since_secs } = assembled else { return None };
         let answers = std::mem::take(&mut self.answers);
         if stale_since_secs.is_none() {
@@ -108,7 +118,12 @@ impl Caches {
     }
 
     /// Keeps what was resolved.
-    pub(super) fn keep(&self, asked: AskedFor, (resolved, answers): (&Resolved, &Answers), now_secs: u32) {
+    pub(super) fn keep(
+        &self,
+        asked: AskedFor,
+        (resolved, answers): (&Resolved, &Answers),
+        now_secs: u32,
+    ) {
         let message = &answers.octets[resolved.message.clone()];
         let question = &message[HEADER_LEN..HEADER_LEN + asked.question_len];
         let set = [
@@ -122,7 +137,13 @@ impl Caches {
         }
     }
 
-    fn insert(&self, of_question: u64, key: &PacketKey<'_>, (resolved, answers): (&Resolved, &Answers), now_secs: u32) {
+    fn insert(
+        &self,
+        of_question: u64,
+        key: &PacketKey<'_>,
+        (resolved, answers): (&Resolved, &Answers),
+        now_secs: u32,
+    ) {
         if resolved.ttl_secs == 0 {
             return;
         }
@@ -150,6 +171,7 @@ fn hash(of_question: u64, key: &PacketKey<'_>) -> u64 {
 
 fn found(message: &[u8], stale: Option<()>) -> Found {
     let rcode = Rcode(u16::from(message[3] & 0xf));
-    let ede = stale.map(|()| if rcode == Rcode::NXDOMAIN { Ede::STALE_NXDOMAIN } else { Ede::STALE_ANSWER });
+    let ede = stale
+        .map(|()| if rcode == Rcode::NXDOMAIN { Ede::STALE_NXDOMAIN } else { Ede::STALE_ANSWER });
     Found { message: message.to_vec(), rcode, ede: ede.map(|ede| (ede, "")) }
 }

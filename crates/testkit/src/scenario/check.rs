@@ -56,13 +56,17 @@ pub(super) fn compare(entry: &Entry, octets: &[u8]) -> Differences {
         }
     }
     if compares("question")
-        && expected.question().zip(answer.qname.as_ref()).is_some_and(|(want, have)| !want.is_of(have))
+        && expected
+            .question()
+            .zip(answer.qname.as_ref())
+            .is_some_and(|(want, have)| !want.is_of(have))
     {
         found.core.push("the question differs".to_owned());
     }
     found.others.extend(answer.out_of_order());
     if let Some(want) = entry.matched_value("ede")
-        && !(want == "any" && !answer.errors.is_empty() || answer.errors.iter().any(|code| code.to_string() == want))
+        && !(want == "any" && !answer.errors.is_empty()
+            || answer.errors.iter().any(|code| code.to_string() == want))
     {
         found.others.push(format!("extended errors {:?}, expected {want}", answer.errors));
     }
@@ -71,12 +75,19 @@ pub(super) fn compare(entry: &Entry, octets: &[u8]) -> Differences {
 
 /// An answer, for people.
 pub(super) fn shown(octets: &[u8]) -> String {
-    let Some(answer) = Answer::read(octets) else { return "an answer that cannot be read".to_owned() };
+    let Some(answer) = Answer::read(octets) else {
+        return "an answer that cannot be read".to_owned();
+    };
     let mut text = format!("answer, RCODE {} [{}]", answer.rcode, flag_names(answer.flags));
     for (name, section) in SECTIONS.iter().zip(&answer.sections) {
         for rr in section {
             let data = rdata::display(rr.rtype.0, &rr.rdata);
-            text += &format!("\n    {name}: {} {} {} {data}", crate::shown(&rr.owner), rr.ttl_secs, rr.rtype);
+            text += &format!(
+                "\n    {name}: {} {} {} {data}",
+                crate::shown(&rr.owner),
+                rr.ttl_secs,
+                rr.rtype
+            );
         }
     }
     for error in answer.errors {
@@ -95,8 +106,8 @@ struct Answer {
 }
 
 impl Answer {
-    /// The first record of the answer section that no alias before it leads to: stub resolvers read from
-    /// top to bottom.
+    /// The first record of the answer section that no alias before it leads to: stub resolvers read
+    /// from top to bottom.
     fn out_of_order(&self) -> Option<String> {
         let mut names = vec![self.qname.clone()?.to_ascii_lowercase()];
         for rr in &self.sections[0] {
@@ -119,10 +130,16 @@ impl Answer {
         let errors = options.filter(|(code, _)| *code == option::EDE);
         let mut answer = Self {
             flags: view.header().flags & ALL_FLAGS,
-            rcode: u16::from(edns.map_or(0, |edns| edns.rcode_high)) << 4 | view.header().flags & 0xf,
-            qname: view.questions().next().and_then(|question| Some(question.ok()?.qname().ok()?.wire().to_vec())),
+            rcode: u16::from(edns.map_or(0, |edns| edns.rcode_high)) << 4
+                | view.header().flags & 0xf,
+            qname: view
+                .questions()
+                .next()
+                .and_then(|question| Some(question.ok()?.qname().ok()?.wire().to_vec())),
             sections: Default::default(),
-            errors: errors.filter_map(|(_, data)| Some(u16::from_be_bytes(*data.first_chunk()?))).collect(),
+            errors: errors
+                .filter_map(|(_, data)| Some(u16::from_be_bytes(*data.first_chunk()?)))
+                .collect(),
         };
         let mut data = vec![0; usize::from(u16::MAX)];
         for record in view.records().ok()? {
@@ -153,14 +170,17 @@ fn flags_differ(have: u16, want: u16) -> String {
 }
 
 fn flag_names(flags: u16) -> String {
-    let set: Vec<_> = FLAGS.iter().filter(|(_, flag)| flags & flag != 0).map(|(name, _)| *name).collect();
+    let set: Vec<_> =
+        FLAGS.iter().filter(|(_, flag)| flags & flag != 0).map(|(name, _)| *name).collect();
     set.join(" ")
 }
 
-/// What is in one section and not in the other, where `ttl` is part of what a record is; how often it
-/// stands there counts too.
+/// What is in one section and not in the other, where `ttl` is part of what a record is; how often
+/// it stands there counts too.
 fn sections_differ(have: &[Rr], want: &[Rr], ttl: fn(&Rr) -> u32) -> Option<String> {
-    let keys = |section: &[Rr]| -> Vec<(Key, u32)> { section.iter().map(|rr| (key(rr), ttl(rr))).collect() };
+    let keys = |section: &[Rr]| -> Vec<(Key, u32)> {
+        section.iter().map(|rr| (key(rr), ttl(rr))).collect()
+    };
     let mut missing = keys(want);
     let mut extra = Vec::new();
     for record in keys(have) {
@@ -170,7 +190,9 @@ fn sections_differ(have: &[Rr], want: &[Rr], ttl: fn(&Rr) -> u32) -> Option<Stri
         }
     }
     let shown = |records: &[(Key, u32)]| {
-        let texts = records.iter().map(|((owner, _, rtype, _), _)| crate::shown(owner) + "/" + &rtype.to_string());
+        let texts = records
+            .iter()
+            .map(|((owner, _, rtype, _), _)| crate::shown(owner) + "/" + &rtype.to_string());
         texts.take(6).collect::<Vec<_>>().join(" ")
     };
     let differs = !missing.is_empty() || !extra.is_empty();
@@ -193,15 +215,19 @@ mod tests {
     fn check(records: &[&str], expected: Option<&str>) {
         let answer = records.iter().map(|line| record::record(line, 60).unwrap()).collect();
         let question = Question { qname: crate::name("a.old."), qtype: Rtype::A, qclass: 1 };
-        let packet =
-            Packet { questions: vec![question], sections: [answer, Vec::new(), Vec::new()], ..Packet::response(0, 0) };
+        let packet = Packet {
+            questions: vec![question],
+            sections: [answer, Vec::new(), Vec::new()],
+            ..Packet::response(0, 0)
+        };
         let answer = Answer::read(&packet.octets(&Envelope::default())).unwrap();
         assert_eq!(answer.out_of_order().as_deref(), expected);
     }
 
     #[test]
     fn an_alias_stands_before_what_it_leads_to() {
-        let (dname, cname, target) = ("Old. DNAME new.", "A.old. CNAME a.New.", "a.new. A 192.0.2.1");
+        let (dname, cname, target) =
+            ("Old. DNAME new.", "A.old. CNAME a.New.", "a.new. A 192.0.2.1");
         check(&[dname, cname, target], None);
         check(&[cname, target, dname], None);
         check(&[target, cname], Some("a.new. stands before what leads to it"));

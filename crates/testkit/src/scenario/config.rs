@@ -8,7 +8,8 @@ use avocet_dnssec::anchor::{Anchor, Anchors};
 use avocet_dnssec::negative::{NegativeAnchor, NegativeAnchors};
 use avocet_dnssec::{Policy, Sha1Signatures};
 use avocet_resolver::{
-    EcsPolicy, Plan, Recursion, RootServer, Settings, StubZone, Transport, UpstreamSpec, Validation, ZoneRule,
+    EcsPolicy, Plan, Recursion, RootServer, Settings, StubZone, Transport, UpstreamSpec,
+    Validation, ZoneRule,
 };
 use avocet_wire::suffix::SuffixMap;
 use avocet_wire::{NameBuf, Rtype};
@@ -70,7 +71,8 @@ pub(crate) struct Simulated {
 impl Config {
     /// The configuration of a simulation.
     pub(super) fn of(simulated: &Simulated) -> Self {
-        let anchor = |key: &Vec<u8>| format!(". IN DNSKEY {}", avocet_wire::rdata::display(48, key));
+        let anchor =
+            |key: &Vec<u8>| format!(". IN DNSKEY {}", avocet_wire::rdata::display(48, key));
         Self {
             hints: simulated.hints.clone(),
             hint_name: HINT.to_owned(),
@@ -129,7 +131,9 @@ impl Config {
 
     fn deckard(&mut self, key: &str, value: &str) -> Result<(), String> {
         match key {
-            "stub-addr" => self.hints.push(value.parse().map_err(|_| format!("{value} is no address"))?),
+            "stub-addr" => {
+                self.hints.push(value.parse().map_err(|_| format!("{value} is no address"))?)
+            }
             "stub-name" => self.hint_name = value.to_owned(),
             "val-override-timestamp" => self.set_date(value),
             "query-minimization" => self.qname_minimisation = is_on(value),
@@ -167,10 +171,12 @@ impl Config {
     }
 
     fn end(&mut self, clause: Clause) -> Result<(), String> {
-        let zone = wire_name(if clause.name.is_empty() { "." } else { &clause.name })?.to_ascii_lowercase();
+        let zone = wire_name(if clause.name.is_empty() { "." } else { &clause.name })?
+            .to_ascii_lowercase();
         match clause.kind.as_str() {
             "stub-zone" if zone == [0] => {
-                let addresses = clause.addresses.iter().map(|address| socket(address).map(|addr| addr.ip()));
+                let addresses =
+                    clause.addresses.iter().map(|address| socket(address).map(|addr| addr.ip()));
                 self.hints.extend(addresses.collect::<Result<Vec<_>, _>>()?);
             }
             "stub-zone" => self.stubs.push((zone, sockets(&clause.addresses)?)),
@@ -210,8 +216,15 @@ impl Config {
 
     fn recursion(&self) -> Result<Recursion, String> {
         let hint = |(number, &address): (usize, &IpAddr)| {
-            let name = if number == 0 { self.hint_name.clone() } else { format!("h{number}.root-hint.test.") };
-            Ok(RootServer { name: wire_name(&name)?.to_ascii_lowercase().into(), addresses: vec![address] })
+            let name = if number == 0 {
+                self.hint_name.clone()
+            } else {
+                format!("h{number}.root-hint.test.")
+            };
+            Ok(RootServer {
+                name: wire_name(&name)?.to_ascii_lowercase().into(),
+                addresses: vec![address],
+            })
         };
         let stub = |(zone, servers): &(Vec<u8>, Vec<SocketAddr>)| StubZone {
             zone: zone.clone().into(),
@@ -237,8 +250,10 @@ impl Config {
     }
 
     fn validation(&self) -> Result<Validation, String> {
-        let anchors =
-            self.trust_anchors.iter().map(|line| Anchor::parse(line).map_err(|error| format!("{line}: {error}")));
+        let anchors = self
+            .trust_anchors
+            .iter()
+            .map(|line| Anchor::parse(line).map_err(|error| format!("{line}: {error}")));
         let anchors = Anchors::of(anchors.collect::<Result<_, _>>()?);
         let mut negative = NegativeAnchors::default();
         for name in &self.negative_anchors {
@@ -252,7 +267,8 @@ impl Config {
     }
 }
 
-/// Does a step wait for the root to be primed? Otherwise nothing is asked that scenarios do not foresee.
+/// Does a step wait for the root to be primed? Otherwise nothing is asked that scenarios do not
+/// foresee.
 fn asks_the_root_for_its_servers(scenario: &Scenario) -> bool {
     let questions = scenario.steps.iter().filter(|step| step.what == "REPLY");
     let mut questions = questions.filter_map(|step| step.entry.as_ref()?.packet().question());
@@ -290,7 +306,8 @@ fn setting(line: &str) -> Option<(&str, &str)> {
     let end = [" #", "\t#"].iter().filter_map(|mark| line.find(mark)).min().unwrap_or(line.len());
     let (key, value) = without_comment(&line[..end]).split_once(':')?;
     let value = value.trim().trim_matches('"').trim_matches('\'');
-    let is_key = !key.is_empty() && key.bytes().all(|octet| octet.is_ascii_alphanumeric() || octet == b'-');
+    let is_key =
+        !key.is_empty() && key.bytes().all(|octet| octet.is_ascii_alphanumeric() || octet == b'-');
     is_key.then_some((key, value))
 }
 
@@ -313,7 +330,10 @@ fn rule(zone: &[u8], servers: &[SocketAddr]) -> ZoneRule {
     ZoneRule {
         zone: zone.into(),
         exception: false,
-        upstreams: servers.iter().map(|&addr| UpstreamSpec { addr, transport: Transport::Udp }).collect(),
+        upstreams: servers
+            .iter()
+            .map(|&addr| UpstreamSpec { addr, transport: Transport::Udp })
+            .collect(),
         strategy: avocet_resolver::Strategy::Ordered,
         case_randomisation: false,
         ecs: EcsPolicy::Strip,
@@ -349,7 +369,8 @@ mod tests {
         assert!(!config.ipv6 && config.trust_anchors == ["a. DS 1 2 3 04"]);
         assert_eq!(config.hints, [IpAddr::from([192, 0, 2, 1])]);
         assert_eq!(config.stubs, [(b"\x01b\x00".to_vec(), vec!["192.0.2.2:54".parse().unwrap()])]);
-        let flat = "; stub-addr: 1.1.1.1\nstub-addr: 192.0.2.1\nquery-minimization: on\ndo-ip6: no\n";
+        let flat =
+            "; stub-addr: 1.1.1.1\nstub-addr: 192.0.2.1\nquery-minimization: on\ndo-ip6: no\n";
         let config = read(flat, Dialect::Deckard);
         assert!(config.qname_minimisation && !config.ipv6 && config.aggressive_nsec);
         assert_eq!(config.hints, [IpAddr::from([192, 0, 2, 1])]);
@@ -364,7 +385,10 @@ mod tests {
             ("1500000000", 1_500_000_000),
             ("-1", WALL_SECS),
         ] {
-            assert_eq!(read(&format!("val-override-date: \"{written}\""), Dialect::Deckard).wall_secs, secs);
+            assert_eq!(
+                read(&format!("val-override-date: \"{written}\""), Dialect::Deckard).wall_secs,
+                secs
+            );
         }
     }
 }

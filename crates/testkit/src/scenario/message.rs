@@ -84,7 +84,8 @@ impl Packet {
             Some(question) => u16::from(!question.is_empty()),
             None => self.questions.len() as u16,
         };
-        let [answers, authorities, additionals] = self.sections.each_ref().map(|section| section.len() as u16);
+        let [answers, authorities, additionals] =
+            self.sections.each_ref().map(|section| section.len() as u16);
         let additionals = additionals + u16::from(envelope.opt.is_some());
         let words = [envelope.id, flags, questions, answers, authorities, additionals];
         let mut out: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
@@ -175,7 +176,10 @@ impl Asked {
 fn opt_data(octets: &[u8]) -> Vec<u8> {
     let records = MessageView::new(octets).and_then(|view| view.records());
     let mut records = records.into_iter().flatten().flatten();
-    records.find(|record| record.rtype == Rtype::OPT).map(|record| record.rdata().to_vec()).unwrap_or_default()
+    records
+        .find(|record| record.rtype == Rtype::OPT)
+        .map(|record| record.rdata().to_vec())
+        .unwrap_or_default()
 }
 
 pub(super) fn same_name(a: &[u8], b: &[u8]) -> bool {

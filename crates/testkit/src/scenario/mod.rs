@@ -32,8 +32,8 @@ pub enum Dialect {
     /// Unbound's `testdata`: `unbound.conf` above the scenario; queries have EDNS only with DO; the
     /// replies that hold are those of the step that is waited for.
     Unbound,
-    /// Deckard's: `key: value` above the scenario; queries always have EDNS; the replies that hold are
-    /// those of the step being run.
+    /// Deckard's: `key: value` above the scenario; queries always have EDNS; the replies that hold
+    /// are those of the step being run.
     Deckard,
     /// Ours: configuration as Unbound's, all else as Deckard's, and no reply is made up.
     Own,

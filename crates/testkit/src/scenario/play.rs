@@ -22,7 +22,8 @@ const ANSWER_MS: u64 = 8_000;
 /// How long a query to a server is waited for, in ms.
 const QUERY_MS: u64 = 6_000;
 /// How long steps take that let the network do what it has to, in ms.
-const PAUSES: [(&str, u64); 4] = [("TIMEOUT", 600), ("TRAFFIC", 700), ("NOTHING", 50), ("ASSIGN", 50)];
+const PAUSES: [(&str, u64); 4] =
+    [("TIMEOUT", 600), ("TRAFFIC", 700), ("NOTHING", 50), ("ASSIGN", 50)];
 /// Most queries of a scenario: beyond that something goes in a circle.
 const MAX_QUERIES: u64 = 20_000;
 
@@ -109,7 +110,9 @@ impl<'s> World<'s> {
             self.awaited = is_scripted.then_some(step);
             let found = self.step(step);
             let told = |text: &String| format!("step {}: {text}", step.number);
-            if let Some(other) = found.core.iter().chain(&found.others).next().filter(|_| full.is_ok()) {
+            if let Some(other) =
+                found.core.iter().chain(&found.others).next().filter(|_| full.is_ok())
+            {
                 full = Err(told(other));
             }
             if let Some(first) = found.core.first() {
@@ -134,19 +137,33 @@ impl<'s> World<'s> {
                 None => Some(format!("{what} cannot be played")),
             },
         }
-        .map_or_else(Differences::default, |error| Differences { core: vec![error], ..Differences::default() })
+        .map_or_else(Differences::default, |error| Differences {
+            core: vec![error],
+            ..Differences::default()
+        })
     }
 
     fn query(&mut self, step: &Step) -> Result<(), String> {
         let entry = step.entry.as_ref().ok_or("a query without an entry")?;
         let packet = entry.packet();
-        let has_edns = self.scenario.dialect != Dialect::Unbound || packet.dnssec_ok || packet.options.is_some();
+        let has_edns = self.scenario.dialect != Dialect::Unbound
+            || packet.dnssec_ok
+            || packet.options.is_some();
         let options = has_edns.then(|| packet.options.as_deref().unwrap_or_default());
         let number = self.clients.len();
-        let envelope = Envelope { id: number as u16, question: None, opt: options, dnssec_ok: packet.dnssec_ok };
+        let envelope = Envelope {
+            id: number as u16,
+            question: None,
+            opt: options,
+            dnssec_ok: packet.dnssec_ok,
+        };
         let query = Packet { rcode: 0, ..packet.clone() };
         let octets = packet.raw.clone().unwrap_or_else(|| query.octets(&envelope));
-        self.clients.push(Client { question: packet.question().cloned(), answer: None, checked: false });
+        self.clients.push(Client {
+            question: packet.question().cloned(),
+            answer: None,
+            checked: false,
+        });
         let transport = if entry.is_matched("TCP") { Transport::Tcp } else { Transport::Udp };
         let effects = self.server.query(number, &octets, transport, self.moment());
         self.perform(effects);
@@ -154,16 +171,20 @@ impl<'s> World<'s> {
     }
 
     fn check_answer(&mut self, step: &Step) -> Differences {
-        let wrong = |text: &str| Differences { core: vec![text.to_owned()], ..Differences::default() };
+        let wrong =
+            |text: &str| Differences { core: vec![text.to_owned()], ..Differences::default() };
         let Some(entry) = &step.entry else { return Differences::default() };
         let wanted = entry.packet().question();
         let is_wanted = |client: &Client| match (wanted, &client.question) {
-            (Some(wanted), Some(asked)) => wanted.is_of(&asked.qname) && wanted.qtype == asked.qtype,
+            (Some(wanted), Some(asked)) => {
+                wanted.is_of(&asked.qname) && wanted.qtype == asked.qtype
+            }
             _ => true,
         };
         let answered = |world: &Self| {
             let mut open = world.clients.iter().enumerate().filter(|(_, client)| !client.checked);
-            let by_question = open.clone().find(|(_, client)| client.answer.is_some() && is_wanted(client));
+            let by_question =
+                open.clone().find(|(_, client)| client.answer.is_some() && is_wanted(client));
             let is_over = open.clone().all(|(_, client)| client.answer.is_some());
             by_question.or_else(|| open.next().filter(|_| is_over)).map(|(number, _)| number)
         };
@@ -191,7 +212,8 @@ impl<'s> World<'s> {
     fn reply(&mut self, step: &Step) -> Result<(), String> {
         let entry = step.entry.as_ref().ok_or("no entry")?;
         let is_it = |(_, asked): &(Line, Asked)| {
-            step.server.is_none_or(|server| server == asked.server) && authorities::is_for(entry, asked)
+            step.server.is_none_or(|server| server == asked.server)
+                && authorities::is_for(entry, asked)
         };
         self.run(QUERY_MS, |world| world.asked.iter().any(is_it));
         let at = self.asked.iter().position(is_it).ok_or("no such query was sent")?;
@@ -213,7 +235,8 @@ impl<'s> World<'s> {
     fn run(&mut self, for_ms: u64, is_done: impl Fn(&Self) -> bool) {
         let until_ms = self.net.now_ms + for_ms;
         while !is_done(self) && self.queries < MAX_QUERIES {
-            let next = [self.net.next_ms(), self.server.next_deadline()].into_iter().flatten().min();
+            let next =
+                [self.net.next_ms(), self.server.next_deadline()].into_iter().flatten().min();
             let Some(next) = next.filter(|&next| next <= until_ms) else {
                 self.net.now_ms = until_ms;
                 return;
@@ -276,7 +299,11 @@ impl<'s> World<'s> {
                 Effect::Answer { client, octets } => {
                     assert!(MessageView::new(&octets).is_ok(), "an answer is a message");
                     assert!(self.clients[client].answer.is_none(), "one answer each");
-                    self.trace.push(format!("{} ms: {}", self.net.now_ms - START_MS, check::shown(&octets)));
+                    self.trace.push(format!(
+                        "{} ms: {}",
+                        self.net.now_ms - START_MS,
+                        check::shown(&octets)
+                    ));
                     self.clients[client].answer = Some(octets);
                 }
             }
@@ -307,7 +334,10 @@ mod tests {
     fn check(answer: &str, core: Result<(), &str>, full: Result<(), &str>) {
         let outcome = play(&scenario(answer, ASKED, Dialect::Own), 1);
         let text = |result: &Result<(), String>| result.clone().err();
-        assert_eq!((text(&outcome.core).as_deref(), text(&outcome.full).as_deref()), (core.err(), full.err()));
+        assert_eq!(
+            (text(&outcome.core).as_deref(), text(&outcome.full).as_deref()),
+            (core.err(), full.err())
+        );
     }
 
     #[test]
@@ -330,7 +360,8 @@ mod tests {
 
     #[test]
     fn what_a_scenario_does_not_list_is_made_of_its_data_or_refused() {
-        let nodata = ASKED.replace("www. IN A\n", "www. IN MX\n").replace("www. 60 IN A 192.0.2.7\n", "");
+        let nodata =
+            ASKED.replace("www. IN A\n", "www. IN MX\n").replace("www. 60 IN A 192.0.2.7\n", "");
         let answer = "www. 60 IN A 192.0.2.7";
         assert_eq!(play(&scenario(answer, &nodata, Dialect::Unbound), 1).core, Ok(()));
         let refused = play(&scenario(answer, &nodata, Dialect::Own), 1).core;

@@ -25,17 +25,25 @@ const RCODES: [(&str, u16); 14] = [
     ("BADVERS", 16),
     ("BADCOOKIE", 23),
 ];
-const OPCODES: [(&str, u16); 5] = [("QUERY", 0), ("IQUERY", 1), ("STATUS", 2), ("NOTIFY", 4), ("UPDATE", 5)];
+const OPCODES: [(&str, u16); 5] =
+    [("QUERY", 0), ("IQUERY", 1), ("STATUS", 2), ("NOTIFY", 4), ("UPDATE", 5)];
 
 /// Blocks of lines of the configuration that are read as wholes, by how they begin and end.
-const BLOCKS: [(&str, &str); 2] = [("AUTOTRUST_FILE", "AUTOTRUST_END"), ("TEMPFILE_CONTENTS", "TEMPFILE_END")];
+const BLOCKS: [(&str, &str); 2] =
+    [("AUTOTRUST_FILE", "AUTOTRUST_END"), ("TEMPFILE_CONTENTS", "TEMPFILE_END")];
 
 /// Reads a scenario; see [`Scenario::read`].
 pub(super) fn scenario(text: &str, dialect: Dialect) -> Result<Scenario, String> {
     let mut lines = text.lines().enumerate();
     let config = config(&mut lines);
     let mut reader = Reader {
-        scenario: Scenario { title: String::new(), dialect, config, ranges: Vec::new(), steps: Vec::new() },
+        scenario: Scenario {
+            title: String::new(),
+            dialect,
+            config,
+            ranges: Vec::new(),
+            steps: Vec::new(),
+        },
         range: None,
         entry: None,
         section: Place::None,
@@ -65,7 +73,9 @@ fn config<'t>(lines: &mut impl Iterator<Item = (usize, &'t str)>) -> Vec<String>
             break;
         }
         match BLOCKS.iter().find(|(begin, _)| line.starts_with(begin)) {
-            Some((_, end)) => while lines.next().is_some_and(|(_, line)| !line.trim().starts_with(end)) {},
+            Some((_, end)) => {
+                while lines.next().is_some_and(|(_, line)| !line.trim().starts_with(end)) {}
+            }
             None => config.push(line.to_owned()),
         }
     }
@@ -168,7 +178,8 @@ impl Reader {
     fn raw(&mut self, line: &str) -> Result<(), String> {
         let place = self.section;
         let Some(packet) = self.packet() else { return Ok(()) };
-        let bytes = if line == "NULL" { Vec::new() } else { octets(line).ok_or("not hexadecimal")? };
+        let bytes =
+            if line == "NULL" { Vec::new() } else { octets(line).ok_or("not hexadecimal")? };
         let target = if place == Place::Options { &mut packet.options } else { &mut packet.raw };
         target.get_or_insert_default().extend(bytes);
         Ok(())
@@ -192,8 +203,17 @@ impl Reader {
         self.range = None;
         let what = words.get(2).ok_or("a step without a kind")?;
         let arguments: Vec<_> = words[3..].iter().map(|word| (*word).to_owned()).collect();
-        let server = words.iter().position(|word| *word == "ADDRESS").and_then(|at| words.get(at + 1)?.parse().ok());
-        let step = Step { number: number(words, 1)?, what: (*what).to_owned(), arguments, server, entry: None };
+        let server = words
+            .iter()
+            .position(|word| *word == "ADDRESS")
+            .and_then(|at| words.get(at + 1)?.parse().ok());
+        let step = Step {
+            number: number(words, 1)?,
+            what: (*what).to_owned(),
+            arguments,
+            server,
+            entry: None,
+        };
         self.scenario.steps.push(step);
         Ok(())
     }
@@ -215,7 +235,9 @@ impl Reader {
             "ADJUST" => {
                 for word in arguments() {
                     match word.strip_prefix("sleep=") {
-                        Some(secs) => entry.sleep_ms = secs.parse::<u64>().map_err(|_| "no time")? * 1000,
+                        Some(secs) => {
+                            entry.sleep_ms = secs.parse::<u64>().map_err(|_| "no time")? * 1000
+                        }
                         None => entry.adjustments.push(word),
                     }
                 }
@@ -248,7 +270,11 @@ impl Reader {
         match place {
             Place::Question => {
                 let head = record::head(line, ttl_secs)?;
-                packet.questions.push(Question { qname: head.owner, qtype: head.rtype, qclass: head.class });
+                packet.questions.push(Question {
+                    qname: head.owner,
+                    qtype: head.rtype,
+                    qclass: head.class,
+                });
             }
             // An OPT record in a section is not sent by anyone: it is put there last of all.
             Place::Section(number) => {
@@ -273,7 +299,9 @@ fn last(entry: &mut Entry) -> &mut Packet {
 }
 
 fn set_header(packet: &mut Packet, word: &str) {
-    let find = |table: &[(&str, u16)]| table.iter().find(|(name, _)| *name == word).map(|(_, value)| *value);
+    let find = |table: &[(&str, u16)]| {
+        table.iter().find(|(name, _)| *name == word).map(|(_, value)| *value)
+    };
     if word == "DO" {
         packet.dnssec_ok = true;
     } else if let Some(flag) = find(&FLAGS) {
@@ -336,7 +364,11 @@ STEP nonsense
         let scenario = scenario(TEXT, Dialect::Deckard).unwrap();
         assert_eq!((scenario.title.as_str(), scenario.config.len()), ("What it shows", 1));
         let entry = &scenario.ranges[0].entries[0];
-        assert!(entry.is_matched("opcode") && !entry.is_matched("qtype") && entry.is_adjusted("copy_id"));
+        assert!(
+            entry.is_matched("opcode")
+                && !entry.is_matched("qtype")
+                && entry.is_adjusted("copy_id")
+        );
         assert_eq!((entry.matched_value("ede"), entry.sleep_ms), (Some("7"), 2000));
         assert_eq!((entry.packet().flags, entry.packet().rcode), (0x8400, 3));
         assert_eq!(entry.packet().sections[0][0].rdata, b"\x03a;b");

@@ -81,8 +81,8 @@ pub(super) fn record(line: &str, default_ttl_secs: u32) -> Result<Rr, String> {
 /// The wire form of a name, relative to the root.
 pub(super) fn wire_name(shown: &str) -> Result<Vec<u8>, String> {
     let mut wire = [0; 255];
-    let len =
-        text::name_to_wire(shown.as_bytes(), Some(&[0]), &mut wire).map_err(|error| format!("{shown}: {error}"))?;
+    let len = text::name_to_wire(shown.as_bytes(), Some(&[0]), &mut wire)
+        .map_err(|error| format!("{shown}: {error}"))?;
     Ok(wire[..len].to_vec())
 }
 
@@ -96,8 +96,8 @@ fn without_parentheses(data: &str) -> String {
     data.chars().map(plain).collect()
 }
 
-/// Data that is malformed on purpose: `\# LENGTH HEX`, DS records with a digest of any length, base64
-/// with more at its end than belongs there.
+/// Data that is malformed on purpose: `\# LENGTH HEX`, DS records with a digest of any length,
+/// base64 with more at its end than belongs there.
 fn unchecked(rtype: Rtype, data: &str) -> Option<Vec<u8>> {
     let words: Vec<_> = data.split_whitespace().collect();
     match (rtype, &words[..]) {
@@ -121,7 +121,11 @@ fn unchecked(rtype: Rtype, data: &str) -> Option<Vec<u8>> {
 pub(super) fn octets(hex: &str) -> Option<Vec<u8>> {
     let digits: Vec<u8> = hex.bytes().filter(|octet| !octet.is_ascii_whitespace()).collect();
     let pairs = digits.chunks(2);
-    pairs.map(|pair| u8::from_str_radix(str::from_utf8(pair).ok().filter(|pair| pair.len() == 2)?, 16).ok()).collect()
+    pairs
+        .map(|pair| {
+            u8::from_str_radix(str::from_utf8(pair).ok().filter(|pair| pair.len() == 2)?, 16).ok()
+        })
+        .collect()
 }
 
 /// Seconds, or a number with a unit.
@@ -173,7 +177,9 @@ mod tests {
         check("example. A \\# 3 c00002", 3600, 1, Rtype::A, &[192, 0, 2]);
         check("example. MX ( 1 . )", 3600, 1, Rtype::MX, &[0, 1, 0]);
         check("example. IN A", 3600, 1, Rtype::A, &[]);
-        assert!(record("example. IN", 3600).is_err() && record("example. A 192.0.2", 3600).is_err());
+        assert!(
+            record("example. IN", 3600).is_err() && record("example. A 192.0.2", 3600).is_err()
+        );
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The server of a scenario: the resolver with its caches, and of a server's way of a query what lies
-//! between the client and the resolver, in its plainest form: RD, AD, OPT, sizes.
+//! The server of a scenario: the resolver with its caches, and of a server's way of a query what
+//! lies between the client and the resolver, in its plainest form: RD, AD, OPT, sizes.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -84,7 +84,8 @@ impl Server {
         Ok(server)
     }
 
-    /// Makes one of the workers forget keys and gaps between names, as after other anchors were set.
+    /// Makes one of the workers forget keys and gaps between names, as after other anchors were
+    /// set.
     pub(crate) fn forget_proofs(&mut self, number: u64) {
         let worker = (number % self.workers.len() as u64) as usize;
         self.workers[worker].forget_proofs();
@@ -98,13 +99,20 @@ impl Server {
         }
     }
 
-    /// The worker that resolves a question with this hash. The highest bits are those of the question alone.
+    /// The worker that resolves a question with this hash. The highest bits are those of the
+    /// question alone.
     fn owner_of(&self, hash: u64) -> usize {
         ((hash >> 48) % self.workers.len() as u64) as usize
     }
 
     /// A client asks.
-    pub(crate) fn query(&mut self, number: usize, octets: &[u8], transport: Transport, at: Moment) -> Vec<Effect> {
+    pub(crate) fn query(
+        &mut self,
+        number: usize,
+        octets: &[u8],
+        transport: Transport,
+        at: Moment,
+    ) -> Vec<Effect> {
         let view = match QueryView::parse(octets) {
             Ok(view) => view,
             Err(error) => return malformed(number, octets, error).into_iter().collect(),
@@ -131,10 +139,16 @@ impl Server {
             let failure_key = FailureKey { question, checking_disabled: client.flags & CD != 0 };
             if self.caches.failures.lookup(&failure_key, at.now_secs()).is_some() {
                 let ede = Some((Ede::CACHED_ERROR, "resolution failed lately"));
-                return vec![Effect::Answer { client: number, octets: client.empty(Rcode::SERVFAIL, ede) }];
+                return vec![Effect::Answer {
+                    client: number,
+                    octets: client.empty(Rcode::SERVFAIL, ede),
+                }];
             }
             let ede = Some((Ede::NOT_AUTHORITATIVE, "not in the cache"));
-            return vec![Effect::Answer { client: number, octets: client.empty(Rcode::REFUSED, ede) }];
+            return vec![Effect::Answer {
+                client: number,
+                octets: client.empty(Rcode::REFUSED, ede),
+            }];
         }
         self.submit(client, at)
     }
@@ -198,7 +212,10 @@ impl Server {
         let mut actions = std::mem::take(&mut self.actions);
         let (rrsets, failures) = (&self.caches.rrsets, &self.caches.failures);
         let Moment { now_ms, wall_secs } = at;
-        act(&mut self.workers[worker], &mut Context { now_ms, wall_secs, rrsets, failures, actions: &mut actions });
+        act(
+            &mut self.workers[worker],
+            &mut Context { now_ms, wall_secs, rrsets, failures, actions: &mut actions },
+        );
         let mut effects = Vec::new();
         for action in &actions.list {
             self.perform(action, (&actions, at), &mut effects);
@@ -215,7 +232,12 @@ impl Server {
         effects
     }
 
-    fn perform(&mut self, action: &Action, (actions, at): (&Actions<Client>, Moment), effects: &mut Vec<Effect>) {
+    fn perform(
+        &mut self,
+        action: &Action,
+        (actions, at): (&Actions<Client>, Moment),
+        effects: &mut Vec<Effect>,
+    ) {
         match action.clone() {
             Action::OpenDatagram { socket: line, addr: server, octets } => {
                 let octets = actions.octets[octets].to_vec();
@@ -245,13 +267,17 @@ impl Server {
             Action::SendDatagram { .. }
             | Action::CloseSocket { .. }
             | Action::SendStream { .. }
-            | Action::Forget { .. } => unreachable!("by recursion servers are known by their addresses alone"),
+            | Action::Forget { .. } => {
+                unreachable!("by recursion servers are known by their addresses alone")
+            }
         }
     }
 
     /// The answer to one who waited: stale data in place of a failure (RFC 8767).
     fn late(&mut self, client: &Client, found: Option<(&Resolved, &[u8])>, at: Moment) -> Vec<u8> {
-        if let Some((resolved, message)) = found.filter(|(resolved, _)| resolved.rcode != Rcode::SERVFAIL) {
+        if let Some((resolved, message)) =
+            found.filter(|(resolved, _)| resolved.rcode != Rcode::SERVFAIL)
+        {
             return client.answer(message, resolved.rcode, resolved.ede);
         }
         let sought = client.sought();
@@ -264,7 +290,10 @@ impl Server {
             return client.answer(message, resolved.rcode, resolved.ede);
         }
         let slow = (Ede::NO_REACHABLE_AUTHORITY, "no answer in time");
-        client.empty(Rcode::SERVFAIL, Some(found.and_then(|(resolved, _)| resolved.ede).unwrap_or(slow)))
+        client.empty(
+            Rcode::SERVFAIL,
+            Some(found.and_then(|(resolved, _)| resolved.ede).unwrap_or(slow)),
+        )
     }
 }
 
@@ -304,7 +333,10 @@ impl Client {
     fn answer(&self, message: &[u8], rcode: Rcode, ede: Option<(Ede, &'static str)>) -> Vec<u8> {
         let mut header = Header::read(message).expect("a whole message");
         let end = HEADER_LEN + self.question.len();
-        assert!(eq_folded(&message[HEADER_LEN..end], &self.question), "the answer to another question");
+        assert!(
+            eq_folded(&message[HEADER_LEN..end], &self.question),
+            "the answer to another question"
+        );
         let fields = self.edns.map(|dnssec_ok| OptFields { udp_size: UDP_SIZE, rcode, dnssec_ok });
         let opt = fields.map(|fields| opt(&fields, ede)).unwrap_or_default();
         header.id = self.id;
@@ -336,7 +368,8 @@ fn malformed(client: usize, octets: &[u8], error: QueryError) -> Option<Effect> 
         QueryError::NoQuestion | QueryError::Format(_) => Rcode::FORMERR,
     };
     let header = Header::read(octets)?;
-    let answer = Header { id: header.id, flags: QR | RA | header.flags & RD | rcode.low(), counts: [0; 4] };
+    let answer =
+        Header { id: header.id, flags: QR | RA | header.flags & RD | rcode.low(), counts: [0; 4] };
     let mut octets = vec![0; HEADER_LEN];
     answer.write(octets.first_chunk_mut()?);
     Some(Effect::Answer { client, octets })
@@ -344,7 +377,9 @@ fn malformed(client: usize, octets: &[u8], error: QueryError) -> Option<Effect> 
 
 fn opt(fields: &OptFields, ede: Option<(Ede, &'static str)>) -> Vec<u8> {
     let mut option = [0; HEAD_ROOM];
-    let len = ede.and_then(|(code, text)| EdnsOption::Ede(code, text.as_bytes()).write(&mut option)).unwrap_or(0);
+    let len = ede
+        .and_then(|(code, text)| EdnsOption::Ede(code, text.as_bytes()).write(&mut option))
+        .unwrap_or(0);
     let mut out = fields.head().to_vec();
     out.extend((len as u16).to_be_bytes());
     out.extend(&option[..len]);

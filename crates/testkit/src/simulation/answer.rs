@@ -65,7 +65,8 @@ impl Answer {
     pub(super) fn read(octets: &[u8], id: u16, asked: &Asked) -> Result<Self, String> {
         let view = MessageView::new(octets).map_err(|error| format!("{error:?}"))?;
         let header = view.header();
-        let is_ours = header.id == id && header.has(QR) && octets[12..].starts_with(&asked.question());
+        let is_ours =
+            header.id == id && header.has(QR) && octets[12..].starts_with(&asked.question());
         if !is_ours {
             return Err("not the answer to this question".to_owned());
         }
@@ -84,7 +85,8 @@ impl Answer {
             if record.section == RecordSection::Answer && record.rtype != Rtype::RRSIG {
                 let len = record.expand_rdata(&mut room).map_err(|error| format!("{error:?}"))?;
                 let data = room[..len].to_vec();
-                let owner = record.owner().map_err(|error| format!("{error:?}"))?.folded().wire().to_vec();
+                let owner =
+                    record.owner().map_err(|error| format!("{error:?}"))?.folded().wire().to_vec();
                 answer.facts.insert((owner, record.rtype.0, data), record.ttl_field);
             }
         }

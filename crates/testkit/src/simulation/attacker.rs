@@ -1,5 +1,5 @@
-//! An attacker that has everything that is really signed, forges the rest, and mixes both in the replies that it can
-//! change: those of its own servers, of a forwarder, or all.
+//! An attacker that has everything that is really signed, forges the rest, and mixes both in the
+//! replies that it can change: those of its own servers, of a forwarder, or all.
 
 use avocet_wire::header::AA;
 use avocet_wire::{Rcode, Rtype, Section, name};
@@ -136,7 +136,8 @@ impl Attacker<'_> {
                 reply.parts.drain(at..reply.parts.len().min(at + 1));
             }
             Trick::DropSection => {
-                let dropped = if self.chance.percent(50) { Section::Answer } else { Section::Authority };
+                let dropped =
+                    if self.chance.percent(50) { Section::Answer } else { Section::Authority };
                 reply.parts.retain(|part| part.section != dropped);
             }
             Trick::ReplaceByAlias => {
@@ -233,8 +234,12 @@ impl Attacker<'_> {
             return;
         }
         let ttl_secs = MAX_TTL_SECS;
-        reply.push(Section::Authority, Set { ttl_secs, ..forged(owner, Rtype::NS, server.clone()) });
-        reply.push(Section::Additional, Set { ttl_secs, ..forged(&server, Rtype::A, FORGED.to_vec()) });
+        reply
+            .push(Section::Authority, Set { ttl_secs, ..forged(owner, Rtype::NS, server.clone()) });
+        reply.push(
+            Section::Additional,
+            Set { ttl_secs, ..forged(&server, Rtype::A, FORGED.to_vec()) },
+        );
     }
 
     /// Adds something that is really signed, under its own name or the question's.
@@ -283,7 +288,8 @@ impl Attacker<'_> {
     /// Gives one RRset the signature of another.
     fn swap_signature(&mut self, reply: &mut Reply) {
         let is_rrsig = |part: &&Part| part.set.rtype == Rtype::RRSIG;
-        let rrsigs: Vec<Vec<u8>> = reply.parts.iter().filter(is_rrsig).flat_map(|part| part.set.data.clone()).collect();
+        let rrsigs: Vec<Vec<u8>> =
+            reply.parts.iter().filter(is_rrsig).flat_map(|part| part.set.data.clone()).collect();
         let Some(rrsig) = pick(&rrsigs, self.chance) else { return };
         let owner = self.name_nearby();
         reply.push(Section::Answer, forged(&owner, Rtype::RRSIG, rrsig.clone()));
@@ -292,7 +298,8 @@ impl Attacker<'_> {
     /// Answers by a wildcard of a zone where it does not apply.
     fn misplace_wildcard(&mut self, reply: &mut Reply) {
         let zone = &self.internet.zones[self.zone()];
-        let wildcards: Vec<&Set> = zone.sets().iter().filter(|set| set.owner.starts_with(b"\x01*")).collect();
+        let wildcards: Vec<&Set> =
+            zone.sets().iter().filter(|set| set.owner.starts_with(b"\x01*")).collect();
         let Some(&set) = pick(&wildcards, self.chance) else { return };
         reply.parts.retain(|part| part.section != Section::Answer);
         add(reply, Section::Answer, Moved { zone, set, owner: self.qname.clone() });

@@ -54,11 +54,16 @@ pub(super) fn deliver(
         envelope.edns = Edns::Absent;
     }
     let mut all = Vec::new();
-    if scene.is_attacked && (behaviour == Behaviour::Hostile || scene.internet.adversary.is_on_path()) {
+    if scene.is_attacked
+        && (behaviour == Behaviour::Hostile || scene.internet.adversary.is_on_path())
+    {
         if scene.chance.percent(15) {
             // A blind attacker guesses the ID, and wrongly.
             let id = query.id ^ (1 + scene.chance.below(65_000) as u16);
-            all.push(Delayed { after_ms: 0, octets: reply.octets(query, Envelope { id, ..envelope }) });
+            all.push(Delayed {
+                after_ms: 0,
+                octets: reply.octets(query, Envelope { id, ..envelope }),
+            });
         }
         attacker::change(&mut reply, scene, (qname, query.qtype));
     }
@@ -83,7 +88,9 @@ fn upward(internet: &Internet) -> Reply {
 }
 
 fn honest(internet: &Internet, server: &Server, qname: &[u8], query: &Query) -> Reply {
-    let Some(number) = nearest(internet, server, (qname, query.qtype)) else { return Reply::of(Rcode::REFUSED) };
+    let Some(number) = nearest(internet, server, (qname, query.qtype)) else {
+        return Reply::of(Rcode::REFUSED);
+    };
     let mut reply = Reply { flags: AA, ..Reply::of(Rcode::NOERROR) };
     if let Next::Cut(cut) = reply.say(internet, number, (qname, query.qtype)) {
         reply.flags = 0;
@@ -95,11 +102,12 @@ fn honest(internet: &Internet, server: &Server, qname: &[u8], query: &Query) -> 
     reply
 }
 
-/// The zone of a server that answers a question: the deepest one, but for DS at an apex a zone above if the server
-/// has one (RFC 4035 §3.1.4.1).
+/// The zone of a server that answers a question: the deepest one, but for DS at an apex a zone
+/// above if the server has one (RFC 4035 §3.1.4.1).
 fn nearest(internet: &Internet, server: &Server, (qname, qtype): (&[u8], Rtype)) -> Option<usize> {
     let apex = |number: &usize| &internet.zones[*number].apex;
-    let serving = || server.zones.iter().copied().filter(|number| name::is_under(qname, apex(number)));
+    let serving =
+        || server.zones.iter().copied().filter(|number| name::is_under(qname, apex(number)));
     let above = serving().filter(|number| apex(number).len() < qname.len());
     let parent = above.max_by_key(|number| apex(number).len()).filter(|_| qtype == Rtype::DS);
     parent.or_else(|| serving().max_by_key(|number| apex(number).len()))

@@ -1,5 +1,5 @@
-//! The chain of a signed zone that denies names and types: NSEC (RFC 4034 §4) or NSEC3, with opt-out or
-//! without (RFC 5155).
+//! The chain of a signed zone that denies names and types: NSEC (RFC 4034 §4) or NSEC3, with
+//! opt-out or without (RFC 5155).
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,11 @@ impl Denies {
         if chance.percent(45) {
             return Self::Plainly;
         }
-        let salt = if chance.percent(30) { chance.number().to_be_bytes()[..4].to_vec() } else { Vec::new() };
+        let salt = if chance.percent(30) {
+            chance.number().to_be_bytes()[..4].to_vec()
+        } else {
+            Vec::new()
+        };
         let opt_out = if chance.percent(45) { OptOut::Yes } else { OptOut::No };
         Self::Hashed { opt_out, iterations: [0, 0, 0, 3][chance.below(4) as usize], salt }
     }
@@ -49,7 +53,9 @@ impl Denies {
     /// The place of a name in the chain: the name itself, or its hash.
     fn place(&self, owner: &[u8]) -> Vec<u8> {
         let Self::Hashed { iterations, salt, .. } = self else { return owner.to_vec() };
-        let once = |octets: &[u8]| digest(&SHA1_FOR_LEGACY_USE_ONLY, &[octets, salt].concat()).as_ref().to_vec();
+        let once = |octets: &[u8]| {
+            digest(&SHA1_FOR_LEGACY_USE_ONLY, &[octets, salt].concat()).as_ref().to_vec()
+        };
         (0..*iterations).fold(once(owner), |hash, _| once(&hash))
     }
 }
@@ -87,20 +93,23 @@ impl Chain {
             links.insert(denies.place(&owner), numbers);
             if *denies != Denies::Plainly {
                 // Empty non-terminals have records of their own (RFC 5155 §7.1).
-                for above in name::ancestors(&owner).take_while(|above| above.len() >= zone.apex.len()) {
+                for above in
+                    name::ancestors(&owner).take_while(|above| above.len() >= zone.apex.len())
+                {
                     links.entry(denies.place(above)).or_default();
                 }
             }
         }
-        let mut links: Vec<Link> = links.into_iter().map(|(place, types)| Link { place, types }).collect();
+        let mut links: Vec<Link> =
+            links.into_iter().map(|(place, types)| Link { place, types }).collect();
         if *denies == Denies::Plainly {
             links.sort_by(|a, b| canonical::compare_names(&a.place, &b.place));
         }
         Self { denies: denies.clone(), apex: zone.apex.clone(), links }
     }
 
-    /// Whether what rests on the absence of a name is proven. Where a zone opts out, an insecure delegation may be
-    /// there (RFC 5155 §12.2).
+    /// Whether what rests on the absence of a name is proven. Where a zone opts out, an insecure
+    /// delegation may be there (RFC 5155 §12.2).
     pub(super) fn proves_absence(&self) -> bool {
         !self.denies.opts_out()
     }
@@ -111,7 +120,8 @@ impl Chain {
         self.denies == Denies::Plainly || self.links.iter().any(|link| link.place == place)
     }
 
-    /// The records that match or cover these names. With NSEC3 also those of their closest enclosers.
+    /// The records that match or cover these names. With NSEC3 also those of their closest
+    /// enclosers.
     pub(super) fn prove(&self, names: &[Wire]) -> Vec<Set> {
         let mut sets = Vec::new();
         let wanted = names.iter().flat_map(|wanted| match self.denies {
@@ -127,7 +137,8 @@ impl Chain {
         sets
     }
 
-    /// A name of the chain alone, or a name outside of it with its closest encloser and the name next to that.
+    /// A name of the chain alone, or a name outside of it with its closest encloser and the name
+    /// next to that.
     fn with_encloser(&self, wanted: &Wire) -> Vec<Wire> {
         let above = name::ancestors(wanted).take_while(|above| above.len() >= self.apex.len());
         match above.into_iter().find(|above| self.matches(above)) {
@@ -149,7 +160,12 @@ impl Chain {
         match &self.denies {
             Denies::Plainly => {
                 let data = [&next[..], &bitmap(&link.types)].concat();
-                Set { owner: link.place.clone(), rtype: Rtype::NSEC, ttl_secs: TTL_SECS, data: vec![data] }
+                Set {
+                    owner: link.place.clone(),
+                    rtype: Rtype::NSEC,
+                    ttl_secs: TTL_SECS,
+                    data: vec![data],
+                }
             }
             Denies::Hashed { iterations, salt, .. } => {
                 let mut data = vec![SHA1, u8::from(self.denies.opts_out())];
@@ -177,7 +193,8 @@ fn bitmap(types: &[u16]) -> Vec<u8> {
     [&[0, bits.len() as u8][..], &bits].concat()
 }
 
-/// Base 32 with the extended hex alphabet, without padding (RFC 4648 §7). Hashes have a whole number of digits.
+/// Base 32 with the extended hex alphabet, without padding (RFC 4648 §7). Hashes have a whole
+/// number of digits.
 fn base32hex(octets: &[u8]) -> Vec<u8> {
     const DIGITS: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
     let (mut rest, mut bits, mut out) = (0u32, 0, Vec::new());
@@ -199,8 +216,13 @@ mod tests {
 
     #[test]
     fn hashes_are_those_of_rfc_5155_appendix_a() {
-        let denies = Denies::Hashed { opt_out: OptOut::No, iterations: 12, salt: vec![0xaa, 0xbb, 0xcc, 0xdd] };
-        let check = |owner: &str, hash: &[u8]| assert_eq!(base32hex(&denies.place(&name(owner))), hash);
+        let denies = Denies::Hashed {
+            opt_out: OptOut::No,
+            iterations: 12,
+            salt: vec![0xaa, 0xbb, 0xcc, 0xdd],
+        };
+        let check =
+            |owner: &str, hash: &[u8]| assert_eq!(base32hex(&denies.place(&name(owner))), hash);
         check("example.", b"0p9mhaveqvm6t7vbl5lop2u3t2rp3tom");
         check("x.y.w.example.", b"2vptu5timamqttgl4luu9kg21e0aor3s");
     }

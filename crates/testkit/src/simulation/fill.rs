@@ -58,8 +58,16 @@ impl Filler<'_> {
     fn records(mut self, key: Option<&Key>) -> Vec<Filled> {
         let apex = self.apex.to_vec();
         let host = under(&[b"host"], &apex);
-        let soa = [&host[..], &host, &[0, 0, 0, 1], &[0, 0, 14, 16], &[0, 0, 3, 132], &[0, 9, 58, 128], &[0, 0, 1, 44]]
-            .concat();
+        let soa = [
+            &host[..],
+            &host,
+            &[0, 0, 0, 1],
+            &[0, 0, 14, 16],
+            &[0, 0, 3, 132],
+            &[0, 9, 58, 128],
+            &[0, 0, 1, 44],
+        ]
+        .concat();
         self.add(apex.clone(), Rtype::SOA, MAX_TTL_SECS, soa);
         for label in [&b"www"[..], b"host"] {
             let (ttl_secs, count) = (self.ttl_secs(), 1 + self.chance.below(3));
@@ -84,8 +92,8 @@ impl Filler<'_> {
         self.records
     }
 
-    /// Wildcards in the zone and at its apex, where they meet the names of its parent, and names that they do not
-    /// apply to.
+    /// Wildcards in the zone and at its apex, where they meet the names of its parent, and names
+    /// that they do not apply to.
     fn wildcards(&mut self) {
         match self.chance.below(100) {
             0..50 => self.maybe_address(100, &[b"*", b"wild"]),

@@ -1,5 +1,5 @@
-//! A recursive server that questions are forwarded to. It knows all zones. It may lie, or someone between it and
-//! the resolver does.
+//! A recursive server that questions are forwarded to. It knows all zones. It may lie, or someone
+//! between it and the resolver does.
 
 use avocet_wire::Rcode;
 use avocet_wire::header::RA;
@@ -47,5 +47,8 @@ fn age(reply: &mut Reply, chance: &mut Chance) {
         return;
     }
     let secs = chance.below(600) as u32;
-    reply.parts.iter_mut().for_each(|part| part.set.ttl_secs = part.set.ttl_secs.saturating_sub(secs));
+    reply
+        .parts
+        .iter_mut()
+        .for_each(|part| part.set.ttl_secs = part.set.ttl_secs.saturating_sub(secs));
 }

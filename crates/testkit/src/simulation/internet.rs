@@ -1,4 +1,5 @@
-//! A random internet: zones below a root, their servers and how well these serve, who attacks, and names to ask for.
+//! A random internet: zones below a root, their servers and how well these serve, who attacks, and
+//! names to ask for.
 
 use std::net::Ipv4Addr;
 
@@ -54,10 +55,13 @@ impl Adversary {
     fn draw(mode: Mode, chance: &mut Chance) -> Self {
         use Adversary::{Forwarders, Nobody, OnPath, Servers};
         let kinds = match mode {
-            Mode::Recursion => [Nobody, Nobody, Nobody, Nobody, Servers, Servers, Servers, OnPath, OnPath, OnPath],
-            Mode::Forwarder => {
-                [Nobody, Nobody, Nobody, Servers, Forwarders, Forwarders, Forwarders, OnPath, OnPath, OnPath]
+            Mode::Recursion => {
+                [Nobody, Nobody, Nobody, Nobody, Servers, Servers, Servers, OnPath, OnPath, OnPath]
             }
+            Mode::Forwarder => [
+                Nobody, Nobody, Nobody, Servers, Forwarders, Forwarders, Forwarders, OnPath,
+                OnPath, OnPath,
+            ],
         };
         kinds[chance.below(kinds.len() as u64) as usize]
     }
@@ -140,7 +144,11 @@ impl Internet {
     fn draw_apex(&self, parent: usize, number: u8, chance: &mut Chance) -> Wire {
         let label = [b'a' + number, b'a' + chance.below(26) as u8];
         let above = &self.zones[parent].apex;
-        if chance.percent(12) { below(&label, &below(&[b'e', b'a' + number], above)) } else { below(&label, above) }
+        if chance.percent(12) {
+            below(&label, &below(&[b'e', b'a' + number], above))
+        } else {
+            below(&label, above)
+        }
     }
 
     /// Makes all servers good and removes the attacker.
@@ -154,7 +162,9 @@ impl Internet {
         use Behaviour::{Good, Refuses, Silent, Slow, Truncates, Upward, WithoutEdns};
         let kinds = [Good, Good, Good, Silent, Refuses, Upward, Truncates, WithoutEdns, Slow];
         let first: Vec<usize> = self.zones.iter().map(|zone| zone.servers[0]).collect();
-        for (number, server) in self.servers.iter_mut().enumerate().filter(|(number, _)| !first.contains(number)) {
+        for (number, server) in
+            self.servers.iter_mut().enumerate().filter(|(number, _)| !first.contains(number))
+        {
             debug_assert!(number < self.zones.len() * 3, "three servers a zone");
             server.behaviour = kinds[chance.below(9) as usize];
         }
@@ -171,7 +181,8 @@ impl Internet {
         let number = self.zones.len();
         self.zones.push(Zone::new(apex, signing, parent));
         let shared = parent.map_or(Vec::new(), |parent| self.draw_shared(parent, chance));
-        let is_complete = parent.is_some_and(|parent| shared.len() == self.zones[parent].servers.len());
+        let is_complete =
+            parent.is_some_and(|parent| shared.len() == self.zones[parent].servers.len());
         let mut servers = shared;
         if !is_complete || chance.percent(25) {
             let count = (1 + chance.below(3)).min(3 - servers.len().min(2) as u64);
@@ -179,7 +190,8 @@ impl Internet {
             let good = chance.below(count);
             for at in 0..count {
                 let server = self.draw_server(number, at, chance);
-                self.servers[server].behaviour = if at == good { Behaviour::Good } else { self.behaviour(chance) };
+                self.servers[server].behaviour =
+                    if at == good { Behaviour::Good } else { self.behaviour(chance) };
                 servers.push(server);
             }
         }
@@ -204,18 +216,26 @@ impl Internet {
 
     fn draw_server(&mut self, zone: usize, at: u64, chance: &mut Chance) -> usize {
         match self.elsewhere(zone, chance) {
-            Some(home) => self.add_server(&below(format!("ns{zone}x{at}").as_bytes(), &self.zones[home].apex), home),
-            None => self.add_server(&below(format!("ns{at}").as_bytes(), &self.zones[zone].apex), zone),
+            Some(home) => self.add_server(
+                &below(format!("ns{zone}x{at}").as_bytes(), &self.zones[home].apex),
+                home,
+            ),
+            None => {
+                self.add_server(&below(format!("ns{at}").as_bytes(), &self.zones[zone].apex), zone)
+            }
         }
     }
 
-    /// Another zone that a server's name may be in: one above which all servers have names in their own zones or
-    /// above, so that no two need each other.
+    /// Another zone that a server's name may be in: one above which all servers have names in their
+    /// own zones or above, so that no two need each other.
     fn elsewhere(&self, zone: usize, chance: &mut Chance) -> Option<usize> {
         let at = chance.below(zone as u64) as usize;
         let is_plain = |mut at: usize| loop {
             let apex = &self.zones[at].apex;
-            let mut homes = self.zones[at].servers.iter().map(|&server| &self.zones[self.servers[server].home].apex);
+            let mut homes = self.zones[at]
+                .servers
+                .iter()
+                .map(|&server| &self.zones[self.servers[server].home].apex);
             if homes.any(|home| !name::is_under(apex, home)) {
                 return false;
             }
@@ -232,13 +252,20 @@ impl Internet {
         if self.adversary == Adversary::Servers && chance.percent(50) {
             return Hostile;
         }
-        [Good, Good, Good, Silent, Refuses, Upward, Truncates, WithoutEdns, Slow][chance.below(9) as usize]
+        [Good, Good, Good, Silent, Refuses, Upward, Truncates, WithoutEdns, Slow]
+            [chance.below(9) as usize]
     }
 
     fn add_server(&mut self, name: &[u8], home: usize) -> usize {
         let addr = Ipv4Addr::new(192, 0, 2, 1 + self.servers.len() as u8);
         self.zones[home].add(name, Rtype::A, MAX_TTL_SECS, addr.octets().to_vec());
-        self.servers.push(Server { name: name.to_vec(), addr, behaviour: Behaviour::Good, zones: Vec::new(), home });
+        self.servers.push(Server {
+            name: name.to_vec(),
+            addr,
+            behaviour: Behaviour::Good,
+            zones: Vec::new(),
+            home,
+        });
         self.servers.len() - 1
     }
 
@@ -247,7 +274,8 @@ impl Internet {
         let zone = &self.zones[number];
         let (Some(parent), apex) = (zone.parent, zone.apex.clone()) else { return };
         let ds = zone.key.as_ref().filter(|_| chance.percent(85)).map(Key::ds);
-        let servers: Vec<Wire> = zone.servers.iter().map(|&server| self.servers[server].name.clone()).collect();
+        let servers: Vec<Wire> =
+            zone.servers.iter().map(|&server| self.servers[server].name.clone()).collect();
         self.zones[number].is_secure = ds.is_some() && self.zones[parent].is_secure;
         for server in servers {
             self.zones[parent].add(&apex, Rtype::NS, MAX_TTL_SECS, server);
@@ -274,24 +302,36 @@ impl Internet {
             let is_hostile = behaviour == Behaviour::Hostile;
             let second = if is_hostile { behaviour } else { Behaviour::Good };
             let all = [(FORWARDERS[0], behaviour), (FORWARDERS[1], second)];
-            self.forwarding =
-                Some(Forwarding { zone, servers: all[usize::from(chance.percent(50) && !is_hostile)..].to_vec() });
+            self.forwarding = Some(Forwarding {
+                zone,
+                servers: all[usize::from(chance.percent(50) && !is_hostile)..].to_vec(),
+            });
         }
-        self.stub = stub.filter(|stub| self.forwarding.as_ref().is_none_or(|rule| rule.zone != *stub));
+        self.stub =
+            stub.filter(|stub| self.forwarding.as_ref().is_none_or(|rule| rule.zone != *stub));
     }
 
     /// A line on the configuration and the attacker, and one on each zone.
     pub(super) fn shown(&self) -> Vec<String> {
         let apex = |zone: usize| shown(&self.zones[zone].apex);
-        let forwarded = self.forwarding.as_ref().map(|rule| format!("{} to {:?}", apex(rule.zone), rule.servers));
+        let forwarded = self
+            .forwarding
+            .as_ref()
+            .map(|rule| format!("{} to {:?}", apex(rule.zone), rule.servers));
         let stub = self.stub.map(apex);
-        let rules = format!("attacker: {:?}; forwarded: {forwarded:?}; stub: {stub:?}", self.adversary);
+        let rules =
+            format!("attacker: {:?}; forwarded: {forwarded:?}; stub: {stub:?}", self.adversary);
         let zone = |(number, zone): (usize, &Zone)| {
             let denies = zone.key.as_ref().map(|_| &zone.denies);
             let servers = zone.servers.iter().map(|&server| &self.servers[server]);
-            let servers: Vec<_> = servers.map(|server| (shown(&server.name), server.addr, server.behaviour)).collect();
+            let servers: Vec<_> = servers
+                .map(|server| (shown(&server.name), server.addr, server.behaviour))
+                .collect();
             let (is_secure, is_tainted) = (zone.is_secure, self.is_tainted(number));
-            format!("{} {denies:?} secure: {is_secure} tainted: {is_tainted} {servers:?}", shown(&zone.apex))
+            format!(
+                "{} {denies:?} secure: {is_secure} tainted: {is_tainted} {servers:?}",
+                shown(&zone.apex)
+            )
         };
         std::iter::once(rules).chain(self.zones.iter().enumerate().map(zone)).collect()
     }
@@ -320,12 +360,15 @@ impl Internet {
         Entry::Delegation
     }
 
-    /// Whether an attacker can make a zone bogus: what proves that it is secure or insecure comes from all zones above.
+    /// Whether an attacker can make a zone bogus: what proves that it is secure or insecure comes
+    /// from all zones above.
     pub(super) fn is_exposed(&self, number: usize) -> bool {
-        self.is_tainted(number) || self.zones[number].parent.is_some_and(|parent| self.is_exposed(parent))
+        self.is_tainted(number)
+            || self.zones[number].parent.is_some_and(|parent| self.is_exposed(parent))
     }
 
-    /// Whether an attacker can change what the resolver sees of a zone, as long as nothing is validated.
+    /// Whether an attacker can change what the resolver sees of a zone, as long as nothing is
+    /// validated.
     pub(super) fn is_tainted(&self, number: usize) -> bool {
         let zone = &self.zones[number];
         let mut servers = zone.servers.iter().map(|&server| &self.servers[server]);
@@ -337,8 +380,9 @@ impl Internet {
             (_, Entry::Stub) => servers.any(is_hostile),
             (_, Entry::Delegation) => {
                 // The zones that say where its servers are can lead elsewhere.
-                servers.any(|server| is_hostile(server) || server.home != number && self.is_tainted(server.home))
-                    || zone.parent.is_some_and(|parent| self.is_tainted(parent))
+                servers.any(|server| {
+                    is_hostile(server) || server.home != number && self.is_tainted(server.home)
+                }) || zone.parent.is_some_and(|parent| self.is_tainted(parent))
             }
         }
     }

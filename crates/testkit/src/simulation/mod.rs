@@ -1,6 +1,7 @@
-//! Simulation: a seed determines an internet of zones signed and not, its servers good and bad, an attacker, a network
-//! that loses, delays, reorders and duplicates, a wall clock that is set, reloads and restarts, and questions. Resolvers
-//! that share their caches answer in virtual time, and each answer must meet the conditions of [`simulate`].
+//! Simulation: a seed determines an internet of zones signed and not, its servers good and bad, an
+//! attacker, a network that loses, delays, reorders and duplicates, a wall clock that is set,
+//! reloads and restarts, and questions. Resolvers that share their caches answer in virtual time,
+//! and each answer must meet the conditions of [`simulate`].
 //!
 //! ```text
 //! seed ──> Internet (zones, servers, rules) ──> authority, forwarder ──> attacker ──┐
@@ -37,7 +38,8 @@ const START_SECS: u64 = 1_800_000_000;
 pub enum Mode {
     /// From the root down.
     Recursion,
-    /// By a rule that forwards all names, or those below a zone, and from the root down otherwise. All is validated.
+    /// By a rule that forwards all names, or those below a zone, and from the root down otherwise.
+    /// All is validated.
     Forwarder,
 }
 
@@ -90,7 +92,8 @@ impl Tally {
 /// A kind of fault.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Fault {
-    /// The answer is not what the zones have, although no attacker can change it or it can be validated.
+    /// The answer is not what the zones have, although no attacker can change it or it can be
+    /// validated.
     FalseData,
     /// AD in an answer that is not what the zones have.
     AdOnFalse,
@@ -133,7 +136,14 @@ pub struct Wrong {
 
 impl Wrong {
     fn of_world(what: String) -> Self {
-        Self { fault: Fault::World, question: String::new(), number: 0, what, internet: Vec::new(), steps: Vec::new() }
+        Self {
+            fault: Fault::World,
+            question: String::new(),
+            number: 0,
+            what,
+            internet: Vec::new(),
+            steps: Vec::new(),
+        }
     }
 }
 
@@ -148,12 +158,13 @@ impl fmt::Display for Wrong {
 ///
 /// - there is exactly one answer, to this question, within ten seconds;
 /// - it costs at most 64 queries to servers;
-/// - the answer has AD only if it is what the zones have and a chain of trust proves all of it. What rests on the
-///   absence of a name in a zone that opts out is not proven;
+/// - the answer has AD only if it is what the zones have and a chain of trust proves all of it.
+///   What rests on the absence of a name in a zone that opts out is not proven;
 /// - no TTL is above the original;
-/// - each link of its chain of aliases is what the zones have, unless an attacker can change that link and no chain of
-///   trust leads to it;
-/// - it is not SERVFAIL where no attacker can have an effect, no datagram is lost and the clock is right;
+/// - each link of its chain of aliases is what the zones have, unless an attacker can change that
+///   link and no chain of trust leads to it;
+/// - it is not SERVFAIL where no attacker can have an effect, no datagram is lost and the clock is
+///   right;
 /// - it has AD where a chain of trust proves all of it.
 ///
 /// # Errors
@@ -170,9 +181,9 @@ pub fn simulate_weak(mode: Mode, seed: u64, weakness: Weakness) -> Result<Tally,
     World::new(mode, seed, Some(weakness))?.play()
 }
 
-/// Plays the internet of a seed with nothing wrong except that its network loses a part of the datagrams each way, in
-/// percent. For each of its names, cold, the address is asked for once, `together` names at a time. The conditions of
-/// [`simulate`] hold, but answers may fail.
+/// Plays the internet of a seed with nothing wrong except that its network loses a part of the
+/// datagrams each way, in percent. For each of its names, cold, the address is asked for once,
+/// `together` names at a time. The conditions of [`simulate`] hold, but answers may fail.
 ///
 /// # Errors
 /// The first condition that is not met.
@@ -180,8 +191,8 @@ pub fn simulate_loss(seed: u64, percent: u32, together: usize) -> Result<Tally, 
     World::lossy(seed, percent)?.play_cold(together)
 }
 
-/// Plays the internet of a seed for some hours of virtual time, through networks and servers that change every hour,
-/// and calls `over` at the end of each. The conditions of [`simulate`] hold.
+/// Plays the internet of a seed for some hours of virtual time, through networks and servers that
+/// change every hour, and calls `over` at the end of each. The conditions of [`simulate`] hold.
 ///
 /// # Errors
 /// The first condition that is not met.

@@ -36,7 +36,8 @@ pub(super) struct Part {
 pub(super) enum Signer {
     /// Glue, delegations, synthesised aliases and signatures are not signed.
     Nobody,
-    /// The zone of this number, under the name that it has the set by: for a wildcard, the wildcard's.
+    /// The zone of this number, under the name that it has the set by: for a wildcard, the
+    /// wildcard's.
     Zone(usize, Wire),
 }
 
@@ -58,7 +59,12 @@ impl Reply {
     }
 
     /// Adds everything that a zone has for a question, with proofs if it is signed.
-    pub(super) fn say<'i>(&mut self, internet: &'i Internet, number: usize, question: (&[u8], Rtype)) -> Next<'i> {
+    pub(super) fn say<'i>(
+        &mut self,
+        internet: &'i Internet,
+        number: usize,
+        question: (&[u8], Rtype),
+    ) -> Next<'i> {
         let (qname, qtype) = question;
         let zone = &internet.zones[number];
         match zone.say(qname, qtype) {
@@ -85,7 +91,8 @@ impl Reply {
             Said::Nodata(wildcard) => {
                 let closer = wildcard.as_ref().map(|wildcard| next_closer(qname, &wildcard[2..]));
                 self.deny(zone, number);
-                let names: Vec<Wire> = wildcard.or(Some(qname.to_vec())).into_iter().chain(closer).collect();
+                let names: Vec<Wire> =
+                    wildcard.or(Some(qname.to_vec())).into_iter().chain(closer).collect();
                 self.prove(zone, number, &names);
                 Next::End
             }
@@ -120,7 +127,8 @@ impl Reply {
         }
     }
 
-    /// Adds a referral with its DS records or the proof that there are none, and with glue below the cut.
+    /// Adds a referral with its DS records or the proof that there are none, and with glue below
+    /// the cut.
     pub(super) fn refer(&mut self, internet: &Internet, number: usize, cut: &Set) {
         let zone = &internet.zones[number];
         self.push(Section::Authority, cut.clone());
@@ -132,9 +140,14 @@ impl Reply {
             None => self.prove(zone, number, std::slice::from_ref(&cut.owner)),
         }
         for target in cut.data.iter().filter(|target| name::is_under(target, &cut.owner)) {
-            let Some(glue) = internet.servers.iter().find(|server| server.name == *target) else { continue };
+            let Some(glue) = internet.servers.iter().find(|server| server.name == *target) else {
+                continue;
+            };
             let data = vec![glue.addr.octets().to_vec()];
-            self.push(Section::Additional, Set { owner: target.clone(), rtype: Rtype::A, ttl_secs: 3_600, data });
+            self.push(
+                Section::Additional,
+                Set { owner: target.clone(), rtype: Rtype::A, ttl_secs: 3_600, data },
+            );
         }
     }
 
@@ -177,7 +190,13 @@ impl Reply {
             for Part { set, .. } in self.parts.iter().filter(|part| part.section == wanted) {
                 for rdata in &set.data {
                     let Set { owner, rtype, ttl_secs, .. } = set;
-                    let record = Record { owner, rtype: *rtype, class: Class::IN, ttl_secs: *ttl_secs, rdata };
+                    let record = Record {
+                        owner,
+                        rtype: *rtype,
+                        class: Class::IN,
+                        ttl_secs: *ttl_secs,
+                        rdata,
+                    };
                     builder.record(wanted, &record).expect("room");
                 }
             }

@@ -18,7 +18,8 @@ pub(super) const VALID_SECS: u64 = 30 * 86_400;
 pub(super) struct Key {
     pair: Ed25519KeyPair,
     apex: Wire,
-    /// Signatures that were made. To sign costs more than all else that a server of a simulation does.
+    /// Signatures that were made. To sign costs more than all else that a server of a simulation
+    /// does.
     signed: RefCell<HashMap<Set, Vec<u8>>>,
 }
 
@@ -36,7 +37,9 @@ impl Key {
 
     fn tag(&self) -> u16 {
         let octets = self.dnskey();
-        let words = octets.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0)));
+        let words = octets
+            .chunks(2)
+            .map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0)));
         let sum: u32 = words.sum();
         ((sum + (sum >> 16)) & 0xffff) as u16
     }
@@ -52,7 +55,9 @@ impl Key {
     }
 
     fn make_rrsig(&self, set: &Set) -> Vec<u8> {
-        let labels = name::labels(&set.owner).filter(|label| !label.is_empty() && *label != b"*").count() as u8;
+        let labels = name::labels(&set.owner)
+            .filter(|label| !label.is_empty() && *label != b"*")
+            .count() as u8;
         let mut rrsig = set.rtype.0.to_be_bytes().to_vec();
         rrsig.extend([ED25519, labels]);
         rrsig.extend(set.ttl_secs.to_be_bytes());

@@ -9,10 +9,16 @@ pub(super) fn steps(trace: &Trace) -> Vec<String> {
     let line = |event: &Event| {
         let step = match &event.step {
             Step::Seek { name, rtype, .. } => format!("seek {} {rtype}", shown(name)),
-            Step::Cut { zone, addresses, .. } => format!("cut {}, {addresses} addresses", shown(zone)),
+            Step::Cut { zone, addresses, .. } => {
+                format!("cut {}, {addresses} addresses", shown(zone))
+            }
             Step::Sent { server, name, rtype, over_tcp, .. } => {
                 let name = name.as_ref().map(|name| shown(name)).unwrap_or_default();
-                format!("ask {} {name} {rtype}{}", server.ip(), if *over_tcp { " by TCP" } else { "" })
+                format!(
+                    "ask {} {name} {rtype}{}",
+                    server.ip(),
+                    if *over_tcp { " by TCP" } else { "" }
+                )
             }
             Step::Replied { server, reaction, .. } => format!("{}: {reaction:?}", server.ip()),
             Step::Taken(Taken::Referral(zone)) => format!("referral to {}", shown(zone)),
@@ -22,7 +28,9 @@ pub(super) fn steps(trace: &Trace) -> Vec<String> {
             }
             Step::Chain { zone, fault, .. } => format!("keys of {}: {fault:?}", shown(zone)),
             Step::KnownChain { zone, fault } => format!("known keys of {}: {fault:?}", shown(zone)),
-            Step::Cached { name, rtype, find, .. } => format!("cached {} {rtype}: {find:?}", shown(name)),
+            Step::Cached { name, rtype, find, .. } => {
+                format!("cached {} {rtype}: {find:?}", shown(name))
+            }
             other => format!("{other:?}"),
         };
         format!("{:>5} ms {}{step}", event.at_ms, "  ".repeat(event.depth.into()))

@@ -53,8 +53,10 @@ impl Link {
             facts: BTreeMap::new(),
             next: None,
             is_secure: zone.is_secure && is_proven(zone, at, &said),
-            is_tainted: internet.is_tainted(number) || qtype == Rtype::DS && is_tainted_apex(internet, at),
-            is_exposed: internet.is_exposed(number) || qtype == Rtype::DS && is_tainted_apex(internet, at),
+            is_tainted: internet.is_tainted(number)
+                || qtype == Rtype::DS && is_tainted_apex(internet, at),
+            is_exposed: internet.is_exposed(number)
+                || qtype == Rtype::DS && is_tainted_apex(internet, at),
         };
         match said {
             Said::Records(sets, _) => sets.into_iter().for_each(|set| link.take(at, set)),
@@ -87,29 +89,39 @@ impl Link {
     }
 }
 
-/// Whether a signed zone proves its part of an answer. Where it opts out, it does not prove that names are absent
-/// (RFC 5155 §9.2).
+/// Whether a signed zone proves its part of an answer. Where it opts out, it does not prove that
+/// names are absent (RFC 5155 §9.2).
 fn is_proven(zone: &Zone, at: &[u8], said: &Said<'_>) -> bool {
     let Some(chain) = zone.chain() else { return false };
     match said {
         Said::Records(_, None) | Said::Cname(_, None) | Said::Dname(_) => true,
         Said::Nodata(None) => chain.proves_absence() || chain.matches(at),
-        Said::Records(_, Some(_)) | Said::Cname(_, Some(_)) | Said::Nodata(Some(_)) | Said::Nxdomain(_) => {
-            chain.proves_absence()
-        }
+        Said::Records(_, Some(_))
+        | Said::Cname(_, Some(_))
+        | Said::Nodata(Some(_))
+        | Said::Nxdomain(_) => chain.proves_absence(),
         Said::Delegated(_) => false,
     }
 }
 
 /// Whether the name is the apex of a tainted zone. A server of the zone may be asked for DS, too.
 fn is_tainted_apex(internet: &Internet, at: &[u8]) -> bool {
-    internet.zones.iter().position(|zone| zone.apex == at).is_some_and(|number| internet.is_tainted(number))
+    internet
+        .zones
+        .iter()
+        .position(|zone| zone.apex == at)
+        .is_some_and(|number| internet.is_tainted(number))
 }
 
 impl Truth {
     pub(super) fn of(internet: &Internet, qname: &[u8], qtype: Rtype) -> Self {
-        let mut truth =
-            Self { rcode: Rcode::NOERROR, answer: BTreeMap::new(), is_secure: true, is_exposed: false, has_end: false };
+        let mut truth = Self {
+            rcode: Rcode::NOERROR,
+            answer: BTreeMap::new(),
+            is_secure: true,
+            is_exposed: false,
+            has_end: false,
+        };
         let mut at = qname.to_vec();
         for aliases in 0..=MAX_ALIASES {
             let link = Link::of(internet, &at, qtype);

@@ -1,4 +1,5 @@
-//! Weaknesses that can be planted in the server of a simulation, to show that the simulation finds them.
+//! Weaknesses that can be planted in the server of a simulation, to show that the simulation finds
+//! them.
 
 use avocet_wire::header::{AD, HEADER_LEN};
 use avocet_wire::{Rcode, Rtype, name};
@@ -51,7 +52,9 @@ impl Weakness {
                 octets[6..HEADER_LEN].fill(0);
             }
             Self::RaisesTtls if has_answer => raise(octets, end),
-            Self::DeniesAll if !has_answer => octets[3] = octets[3] & 0xf0 | Rcode::NXDOMAIN.0 as u8,
+            Self::DeniesAll if !has_answer => {
+                octets[3] = octets[3] & 0xf0 | Rcode::NXDOMAIN.0 as u8
+            }
             _ => {}
         }
     }

@@ -31,8 +31,8 @@ const MIN_TURNS: u64 = 6;
 const MORE_TURNS: u64 = 10;
 /// Most workers that share the caches.
 const MAX_WORKERS: u64 = 3;
-/// How long after its last reply an attacker can have an effect: the longest TTL and the longest time that a failure or
-/// a server's behaviour is remembered, in ms.
+/// How long after its last reply an attacker can have an effect: the longest TTL and the longest
+/// time that a failure or a server's behaviour is remembered, in ms.
 const AFTERMATH_MS: u64 = 2 * MAX_TTL_SECS as u64 * 1_000;
 
 /// A socket or connection by its number, and how many were opened before it: numbers come again.
@@ -87,8 +87,13 @@ impl World {
         let mut chance = Chance::new(seed);
         let mut internet = Internet::draw(Mode::Recursion, &mut chance);
         internet.mend();
-        let server = Server::simulated(&simulated(&internet, None), seed).map_err(Wrong::of_world)?;
-        Ok(Self::of(internet, server, Network::new(chance.number(), START_MS, Faults::loss(percent))))
+        let server =
+            Server::simulated(&simulated(&internet, None), seed).map_err(Wrong::of_world)?;
+        Ok(Self::of(
+            internet,
+            server,
+            Network::new(chance.number(), START_MS, Faults::loss(percent)),
+        ))
     }
 
     fn of(internet: Internet, server: Server, net: Network<Event>) -> Self {
@@ -126,9 +131,13 @@ impl World {
         Ok(self.tally)
     }
 
-    /// Asks for names for some hours, while the network changes from hour to hour and servers break and are mended.
-    /// Calls `over` at the end of each hour.
-    pub(super) fn play_hours(mut self, hours: u64, over: &mut dyn FnMut(u64)) -> Result<Tally, Wrong> {
+    /// Asks for names for some hours, while the network changes from hour to hour and servers break
+    /// and are mended. Calls `over` at the end of each hour.
+    pub(super) fn play_hours(
+        mut self,
+        hours: u64,
+        over: &mut dyn FnMut(u64),
+    ) -> Result<Tally, Wrong> {
         for hour in 0..hours {
             let chance = &mut self.net.chance;
             self.net.faults = Faults {
@@ -189,10 +198,18 @@ impl World {
         let wire = asked.question();
         let traces = self.server.kept_traces().filter(|trace| trace.question() == wire);
         let steps = traces.last().map(steps).unwrap_or_default();
-        Wrong { fault, question: asked.shown(), number, what, internet: self.internet.shown(), steps }
+        Wrong {
+            fault,
+            question: asked.shown(),
+            number,
+            what,
+            internet: self.internet.shown(),
+            steps,
+        }
     }
 
-    /// Lets time go by. Now and then someone sets the clock, and the server is reloaded or restarted.
+    /// Lets time go by. Now and then someone sets the clock, and the server is reloaded or
+    /// restarted.
     fn pass(&mut self) {
         let chance = &mut self.net.chance;
         let waits_ms = [0, 1_000, 30_000, 400_000, 4_000_000][chance.below(5) as usize];
@@ -215,7 +232,10 @@ impl World {
     fn moment(&self) -> Moment {
         let now_ms = self.net.now_ms;
         let since_secs = (now_ms - START_MS) / 1_000;
-        Moment { now_ms, wall_secs: (START_SECS + since_secs).saturating_add_signed(self.wall_offset_secs) }
+        Moment {
+            now_ms,
+            wall_secs: (START_SECS + since_secs).saturating_add_signed(self.wall_offset_secs),
+        }
     }
 
     /// Whether the wall clock is within the time of all signatures.
@@ -251,7 +271,8 @@ impl World {
 
     fn submit(&mut self, qname: Wire, qtype: Rtype, (dnssec_ok, flags): (bool, u16)) {
         let number = self.asked.len();
-        let asked = Asked { qname, qtype, flags, dnssec_ok, at_ms: self.net.now_ms, answers: Vec::new() };
+        let asked =
+            Asked { qname, qtype, flags, dnssec_ok, at_ms: self.net.now_ms, answers: Vec::new() };
         let octets = asked.octets(number as u16);
         self.asked.push(asked);
         let effects = self.server.query(number, &octets, Transport::Tcp, self.moment());
@@ -260,7 +281,8 @@ impl World {
 
     fn settle(&mut self) {
         loop {
-            let next = [self.net.next_ms(), self.server.next_deadline()].into_iter().flatten().min();
+            let next =
+                [self.net.next_ms(), self.server.next_deadline()].into_iter().flatten().min();
             let Some(next) = next else { return };
             self.net.now_ms = self.net.now_ms.max(next);
             while let Some(event) = self.net.arrived() {
@@ -283,7 +305,11 @@ impl World {
                 let query = Query::read(&octets, over_tcp);
                 for Delayed { after_ms, octets } in self.replies(server.ip(), &query) {
                     let event = Event::ToUs { line, octets };
-                    if over_tcp { self.net.schedule(event, after_ms + 10) } else { self.net.send(&event, after_ms) }
+                    if over_tcp {
+                        self.net.schedule(event, after_ms + 10)
+                    } else {
+                        self.net.send(&event, after_ms)
+                    }
                 }
             }
         }
@@ -295,9 +321,12 @@ impl World {
         }
         let internet = &self.internet;
         let chance = Chance::new(self.net.chance.number());
-        let mut scene = Scene { internet, is_attacked: self.peace_since_ms.is_none(), chance, changed: 0 };
+        let mut scene =
+            Scene { internet, is_attacked: self.peace_since_ms.is_none(), chance, changed: 0 };
         let mut forwarders = internet.forwarding.iter().flat_map(|rule| &rule.servers);
-        let replies = if let Some((_, behaviour)) = forwarders.find(|(addr, _)| IpAddr::from(*addr) == server) {
+        let replies = if let Some((_, behaviour)) =
+            forwarders.find(|(addr, _)| IpAddr::from(*addr) == server)
+        {
             forwarder::replies(&mut scene, *behaviour, query)
         } else {
             let known = internet.servers.iter().find(|known| IpAddr::from(known.addr) == server);
@@ -315,7 +344,8 @@ impl World {
                     self.sent += 1;
                     self.lines.insert(line, self.opened);
                     let over_tcp = transport == Transport::Tcp;
-                    let event = Event::ToServer { line: (line, self.opened), server, octets, over_tcp };
+                    let event =
+                        Event::ToServer { line: (line, self.opened), server, octets, over_tcp };
                     if over_tcp { self.net.schedule(event, 10) } else { self.net.send(&event, 0) }
                 }
                 Effect::Close { line } => {
@@ -342,8 +372,10 @@ impl World {
         if took_ms > MAX_ANSWER_MS {
             return Err((Fault::Late, format!("answered after {took_ms} ms")));
         }
-        let answer = Answer::read(octets, number as u16, asked).map_err(|what| (Fault::Message, what))?;
-        let is_attacked = self.peace_since_ms.is_none_or(|since_ms| self.net.now_ms < since_ms + AFTERMATH_MS);
+        let answer =
+            Answer::read(octets, number as u16, asked).map_err(|what| (Fault::Message, what))?;
+        let is_attacked =
+            self.peace_since_ms.is_none_or(|since_ms| self.net.now_ms < since_ms + AFTERMATH_MS);
         let is_sound = self.net.faults.loss == 0 && self.is_in_time() && !self.was_set;
         let judge = Judge { internet: &self.internet, is_sound, is_attacked };
         judge.judge(asked, &answer)?;
@@ -360,7 +392,8 @@ fn simulated(internet: &Internet, weakness: Option<Weakness>) -> Simulated {
     let port = |addr: &std::net::Ipv4Addr| SocketAddr::from((*addr, 53));
     let zone = |number: usize| internet.zones[number].apex.clone();
     let forwards = internet.forwarding.iter();
-    let forwards = forwards.map(|rule| (zone(rule.zone), rule.servers.iter().map(|(addr, _)| port(addr)).collect()));
+    let forwards = forwards
+        .map(|rule| (zone(rule.zone), rule.servers.iter().map(|(addr, _)| port(addr)).collect()));
     let stubs = internet.stub.iter();
     let root_key = internet.zones[0].key.as_ref().map(Key::dnskey);
     Simulated {
@@ -370,6 +403,8 @@ fn simulated(internet: &Internet, weakness: Option<Weakness>) -> Simulated {
         aggressive_nsec: true,
         workers: 1,
         forwards: forwards.collect(),
-        stubs: stubs.map(|&stub| (zone(stub), internet.addresses(stub).iter().map(port).collect())).collect(),
+        stubs: stubs
+            .map(|&stub| (zone(stub), internet.addresses(stub).iter().map(port).collect()))
+            .collect(),
     }
 }

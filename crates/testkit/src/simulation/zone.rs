@@ -1,4 +1,5 @@
-//! A zone of a simulated internet: its records, its key, and its reply for a name (RFC 1034 §4.3.2, RFC 4035 §3.1).
+//! A zone of a simulated internet: its records, its key, and its reply for a name (RFC 1034 §4.3.2,
+//! RFC 4035 §3.1).
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -55,7 +56,8 @@ pub(super) enum Said<'z> {
 
 impl Zone {
     pub(super) fn new(apex: Wire, signing: Option<(Key, Denies)>, parent: Option<usize>) -> Self {
-        let (key, denies) = signing.map_or((None, Denies::Plainly), |(key, denies)| (Some(key), denies));
+        let (key, denies) =
+            signing.map_or((None, Denies::Plainly), |(key, denies)| (Some(key), denies));
         let is_secure = parent.is_none() && key.is_some();
         let (servers, sets, chain) = (Vec::new(), Vec::new(), OnceCell::new());
         Self { apex, key, denies, is_secure, parent, servers, sets, chain }
@@ -71,7 +73,9 @@ impl Zone {
         match known {
             Some(set) if set.data.contains(&data) => {}
             Some(set) => set.data.push(data),
-            None => self.sets.push(Set { owner: owner.to_vec(), rtype, ttl_secs, data: vec![data] }),
+            None => {
+                self.sets.push(Set { owner: owner.to_vec(), rtype, ttl_secs, data: vec![data] })
+            }
         }
     }
 
@@ -88,10 +92,15 @@ impl Zone {
         self.sets.iter().find(|set| set.owner == owner && set.rtype == rtype)
     }
 
-    /// Owners that the zone is authoritative for or delegates, in canonical order, with their types.
+    /// Owners that the zone is authoritative for or delegates, in canonical order, with their
+    /// types.
     pub(super) fn owners(&self) -> Vec<(Wire, Vec<Rtype>)> {
         let mut owners: BTreeMap<Wire, Vec<Rtype>> = BTreeMap::new();
-        for set in self.sets.iter().filter(|set| self.cut_above(&set.owner).is_none_or(|cut| cut.owner == set.owner)) {
+        for set in self
+            .sets
+            .iter()
+            .filter(|set| self.cut_above(&set.owner).is_none_or(|cut| cut.owner == set.owner))
+        {
             owners.entry(set.owner.clone()).or_default().push(set.rtype);
         }
         // A delegation has glue, which is not of the zone, under its own name too.
@@ -110,13 +119,15 @@ impl Zone {
 
     /// The topmost delegation at or above a name.
     pub(super) fn cut_above(&self, owner: &[u8]) -> Option<&Set> {
-        let above: Vec<&[u8]> = name::ancestors(owner).take_while(|above| above.len() > self.apex.len()).collect();
+        let above: Vec<&[u8]> =
+            name::ancestors(owner).take_while(|above| above.len() > self.apex.len()).collect();
         above.iter().rev().find_map(|above| self.get(above, Rtype::NS))
     }
 
     /// Whether the zone signs a set: neither delegations nor what is below them (RFC 4035 §2.2).
     pub(super) fn signs(&self, set: &Set) -> bool {
-        self.cut_above(&set.owner).is_none_or(|cut| cut.owner == set.owner && set.rtype == Rtype::DS)
+        self.cut_above(&set.owner)
+            .is_none_or(|cut| cut.owner == set.owner && set.rtype == Rtype::DS)
     }
 
     /// Whether there is data at the name or below.
@@ -130,14 +141,16 @@ impl Zone {
         {
             return Said::Delegated(cut);
         }
-        let above = name::ancestors(qname).skip(1).take_while(|above| above.len() >= self.apex.len());
+        let above =
+            name::ancestors(qname).skip(1).take_while(|above| above.len() >= self.apex.len());
         if let Some(dname) = above.filter_map(|above| self.get(above, Rtype::DNAME)).last() {
             return Said::Dname(dname);
         }
         if self.exists(qname) {
             return self.say_at(qname, qtype, None);
         }
-        let encloser = name::ancestors(qname).find(|above| self.exists(above)).unwrap_or(&self.apex).to_vec();
+        let encloser =
+            name::ancestors(qname).find(|above| self.exists(above)).unwrap_or(&self.apex).to_vec();
         let wildcard = below(b"*", &encloser);
         if !self.exists(&wildcard) {
             return Said::Nxdomain(encloser);
@@ -161,7 +174,12 @@ impl Zone {
         let target = [kept, &dname.data[0]].concat();
         let fits = target.len() <= name::MAX_NAME;
         let Set { ttl_secs, .. } = *dname;
-        fits.then(|| Set { owner: qname.to_vec(), rtype: Rtype::CNAME, ttl_secs, data: vec![target] })
+        fits.then(|| Set {
+            owner: qname.to_vec(),
+            rtype: Rtype::CNAME,
+            ttl_secs,
+            data: vec![target],
+        })
     }
 }
 

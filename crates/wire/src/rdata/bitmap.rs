@@ -24,7 +24,9 @@ const NXT_TYPES: u16 = 128;
 /// The numbers of the bits that are set.
 fn bits(map: &[u8]) -> impl Iterator<Item = u16> {
     let numbered = map.iter().zip(0_u16..);
-    numbered.flat_map(|(octet, at)| (0..8).filter(move |bit| octet & (0x80 >> bit) != 0).map(move |bit| at * 8 + bit))
+    numbered.flat_map(|(octet, at)| {
+        (0..8).filter(move |bit| octet & (0x80 >> bit) != 0).map(move |bit| at * 8 + bit)
+    })
 }
 
 /// Appends the map in which the bits of those numbers are set. They are in ascending order.
@@ -142,7 +144,10 @@ pub(super) fn parse_services(input: &mut Input<'_>, out: &mut Vec<u8>) -> Result
 }
 
 /// Protocol and ports as numbers.
-pub(super) fn write_services(reader: &mut Reader<'_>, f: &mut fmt::Formatter<'_>) -> Result<(), Stop> {
+pub(super) fn write_services(
+    reader: &mut Reader<'_>,
+    f: &mut fmt::Formatter<'_>,
+) -> Result<(), Stop> {
     write!(f, "{}", reader.u8()?)?;
     for port in bits(reader.rest()) {
         write!(f, " {port}")?;

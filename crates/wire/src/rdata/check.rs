@@ -24,7 +24,8 @@ pub fn check(rtype: u16, rdata: &[u8]) -> Result<(), RdataError> {
     let mut reader = Reader::new(rdata);
     for (index, &field) in fields.iter().enumerate() {
         let start = reader.position();
-        check_field(field, &mut reader).map_err(|problem| RdataError::in_field(problem, index, field, start))?;
+        check_field(field, &mut reader)
+            .map_err(|problem| RdataError::in_field(problem, index, field, start))?;
     }
     if reader.is_empty() {
         return Ok(());
@@ -51,7 +52,9 @@ fn check_field(field: Field, reader: &mut Reader<'_>) -> Result<(), Problem> {
             reader.rest();
             Ok(())
         }
-        Field::NonEmptyText | Field::Base64 | Field::Hex | Field::Nsap => reader.some_rest().map(drop),
+        Field::NonEmptyText | Field::Base64 | Field::Hex | Field::Nsap => {
+            reader.some_rest().map(drop)
+        }
         Field::CountedBase64 => reader.counted().map(drop),
         Field::ZonemdDigest if reader.rest().len() < MIN_ZONEMD_DIGEST => Err(Problem::Missing),
         Field::Salt => reader.char_string().map(drop),

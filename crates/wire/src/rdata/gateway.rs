@@ -59,7 +59,11 @@ fn parse_gateway(kind: Kind, input: &mut Input<'_>, out: &mut Vec<u8>) -> Result
     Ok(())
 }
 
-fn write_gateway(kind: Kind, reader: &mut Reader<'_>, f: &mut fmt::Formatter<'_>) -> Result<(), Stop> {
+fn write_gateway(
+    kind: Kind,
+    reader: &mut Reader<'_>,
+    f: &mut fmt::Formatter<'_>,
+) -> Result<(), Stop> {
     match kind {
         Kind::None => f.write_char('.')?,
         Kind::Ipv4 => write!(f, "{}", Ipv4Addr::from(reader.array::<4>()?))?,
@@ -195,7 +199,10 @@ pub(super) fn parse_host_identity(input: &mut Input<'_>, out: &mut Vec<u8>) -> R
     Ok(())
 }
 
-pub(super) fn write_host_identity(reader: &mut Reader<'_>, f: &mut fmt::Formatter<'_>) -> Result<(), Stop> {
+pub(super) fn write_host_identity(
+    reader: &mut Reader<'_>,
+    f: &mut fmt::Formatter<'_>,
+) -> Result<(), Stop> {
     let (algorithm, tag, key) = read_host_identity(reader)?;
     write!(f, "{algorithm} {} ", HEXUPPER.encode_display(tag))?;
     write!(f, "{}", BASE64.encode_display(key))?;

@@ -160,7 +160,11 @@ pub(super) fn write(reader: &mut Reader<'_>, f: &mut fmt::Formatter<'_>) -> Resu
     Ok(())
 }
 
-fn write_angle(angle: u32, [positive, negative]: [char; 2], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn write_angle(
+    angle: u32,
+    [positive, negative]: [char; 2],
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
     let direction = if angle >= ZERO_ANGLE { positive } else { negative };
     let angle = angle.abs_diff(ZERO_ANGLE);
     let (minutes, seconds) = (angle / 60_000, angle % 60_000);

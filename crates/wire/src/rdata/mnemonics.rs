@@ -108,7 +108,9 @@ pub(super) fn name_of(number: u16, table: Mnemonics) -> Option<&'static str> {
 
 /// The number that a name, in any case, or decimal digits stand for.
 pub(super) fn number_of(token: &[u8], table: Mnemonics, max: u16) -> Result<u16, Problem> {
-    if let Some((value, _)) = table.iter().find(|(_, name)| token.eq_ignore_ascii_case(name.as_bytes())) {
+    if let Some((value, _)) =
+        table.iter().find(|(_, name)| token.eq_ignore_ascii_case(name.as_bytes()))
+    {
         return Ok(*value);
     }
     let number = super::input::number(token, u64::from(max)).map(|value| value as u16);

@@ -49,10 +49,10 @@ pub fn compressible_names(rtype: u16) -> NameLayout {
 /// Copies the data of a record out of a message to the front of `out`, with its names
 /// uncompressed, and returns its new length.
 ///
-/// Pointers are understood in the types of RFC 1035 and those of RFC 3597 §4 (RP, AFSDB, RT,
-/// SIG, PX, NXT, NAPTR, SRV). All else is copied as it is, without a look at it: see
-/// [`check()`](super::check()). A and AAAA cost 3 ns, a name with one pointer 35 to 50 ns, SOA 80 ns
-/// (best of 15 rounds on a Zen 5 class core).
+/// Pointers are understood in the types of RFC 1035 and those of RFC 3597 §4 (RP, AFSDB, RT, SIG,
+/// PX, NXT, NAPTR, SRV). All else is copied as it is, without a look at it: see
+/// [`check()`](super::check()). A and AAAA cost 3 ns, a name with one pointer 35 to 50 ns, SOA 80
+/// ns (best of 15 rounds on a Zen 5 class core).
 ///
 /// # Errors
 /// The data does not lie within the message, a name in it is malformed or leaves it, or `out`
@@ -65,7 +65,8 @@ pub fn expand(
     rdata_len: usize,
     out: &mut [u8],
 ) -> Result<usize, RdataError> {
-    expand_counting(rtype, message, Data { start: rdata_start, len: rdata_len }, out).map(|expanded| expanded.len)
+    expand_counting(rtype, message, Data { start: rdata_start, len: rdata_len }, out)
+        .map(|expanded| expanded.len)
 }
 
 /// As [`expand`], within the budget of compression pointers that the message has.
@@ -99,7 +100,12 @@ struct Expanded {
 }
 
 #[inline]
-fn expand_counting(rtype: u16, message: &[u8], data: Data, out: &mut [u8]) -> Result<Expanded, RdataError> {
+fn expand_counting(
+    rtype: u16,
+    message: &[u8],
+    data: Data,
+    out: &mut [u8],
+) -> Result<Expanded, RdataError> {
     let end = data.start.saturating_add(data.len);
     let rdata = message.get(data.start..end).ok_or(RdataError::whole(Problem::Missing))?;
     let layout = RECEIVED.get(usize::from(rtype)).copied().unwrap_or(NameLayout::NONE);
@@ -142,7 +148,12 @@ fn expand_names(
 
 /// Puts the name at `at` to the front of `out`. The data starts at `start` and ends with `message`.
 #[cold]
-fn expand_name(message: &[u8], start: usize, at: usize, out: &mut [u8]) -> Result<name::Read, RdataError> {
+fn expand_name(
+    message: &[u8],
+    start: usize,
+    at: usize,
+    out: &mut [u8],
+) -> Result<name::Read, RdataError> {
     let mut octets = [0; name::MAX_NAME];
     let failed = |error| RdataError::on_wire(Problem::Name(error), at.saturating_sub(start));
     let read = name::read_into(message, message.len(), at, &mut octets).map_err(failed)?;

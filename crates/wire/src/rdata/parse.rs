@@ -28,7 +28,12 @@ pub fn parse(rtype: u16, text: &str, origin: &[u8], out: &mut Vec<u8>) -> Result
 ///
 /// # Errors
 /// As [`parse`].
-pub fn parse_tokens(rtype: u16, tokens: &[Token<'_>], origin: &[u8], out: &mut Vec<u8>) -> Result<(), RdataError> {
+pub fn parse_tokens(
+    rtype: u16,
+    tokens: &[Token<'_>],
+    origin: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), RdataError> {
     let start = out.len();
     let mut input = Input::new(tokens, origin);
     let parsed = match tokens.first() {
@@ -217,7 +222,11 @@ fn append_nsap(token: &[u8], out: &mut Vec<u8>) -> Result<(), Problem> {
 }
 
 /// `N` octets as pairs of hexadecimal digits with a separator between.
-fn append_groups<const N: usize>(token: &[u8], separator: u8, out: &mut Vec<u8>) -> Result<(), Problem> {
+fn append_groups<const N: usize>(
+    token: &[u8],
+    separator: u8,
+    out: &mut Vec<u8>,
+) -> Result<(), Problem> {
     let mut count = 0;
     for group in token.split(|octet| *octet == separator) {
         if group.len() != 2 {

@@ -62,7 +62,11 @@ const fn is_nothing_when_empty(field: Field) -> bool {
     )
 }
 
-fn write_field(field: Field, reader: &mut Reader<'_>, f: &mut fmt::Formatter<'_>) -> Result<(), Stop> {
+fn write_field(
+    field: Field,
+    reader: &mut Reader<'_>,
+    f: &mut fmt::Formatter<'_>,
+) -> Result<(), Stop> {
     match field {
         Field::U8 | Field::Algorithm => write!(f, "{}", reader.u8()?)?,
         Field::U16 => write!(f, "{}", reader.u16()?)?,
@@ -87,7 +91,11 @@ fn write_field(field: Field, reader: &mut Reader<'_>, f: &mut fmt::Formatter<'_>
 }
 
 /// The fields that are neither numbers nor a single name.
-fn write_variable(field: Field, reader: &mut Reader<'_>, f: &mut fmt::Formatter<'_>) -> Result<(), Stop> {
+fn write_variable(
+    field: Field,
+    reader: &mut Reader<'_>,
+    f: &mut fmt::Formatter<'_>,
+) -> Result<(), Stop> {
     match field {
         Field::Names => write_names(reader, f)?,
         Field::OptionalCharString if reader.is_empty() => {}

@@ -1,4 +1,5 @@
-//! Messages made to harm their reader (RFC 9267): each is refused at a known place, or read in full.
+//! Messages made to harm their reader (RFC 9267): each is refused at a known place, or read in
+//! full.
 
 /// What is to happen to a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,14 +55,19 @@ pub(crate) fn long_name(octets: usize) -> Vec<u8> {
 /// `count` pointers, each to the one before, the first to the root at offset 12.
 fn chain(count: u16) -> Vec<u8> {
     let first = 17 + 10 + 1;
-    (0..count).flat_map(|at| (0xc000 | if at == 0 { 12 } else { first + 2 * (at - 1) }).to_be_bytes()).collect()
+    (0..count)
+        .flat_map(|at| (0xc000 | if at == 0 { 12 } else { first + 2 * (at - 1) }).to_be_bytes())
+        .collect()
 }
 
 /// A record of private type whose data is the chain, and one whose owner enters it at its end.
 fn chained(count: u16) -> Vec<u8> {
     let last = 0xc000 | (28 + 2 * (count - 1));
     let chain = chain(count);
-    after_root(2, &[b"\x00", &fixed(99, 2 * count), &chain, &last.to_be_bytes(), &fixed(1, 4), &[1; 4]])
+    after_root(
+        2,
+        &[b"\x00", &fixed(99, 2 * count), &chain, &last.to_be_bytes(), &fixed(1, 4), &[1; 4]],
+    )
 }
 
 /// All cases: name, what happens, octets.
@@ -117,14 +123,16 @@ pub(crate) fn all() -> Vec<(&'static str, Fate, Vec<u8>)> {
 
 /// A query whose OPT holds empty options.
 pub(crate) fn option_flood(count: u16) -> Vec<u8> {
-    let mut octets = message([1, 0, 0, 1], &[b"\x00\x00\x01\x00\x01\x00\x00\x29\x04\xd0\x00\x00\x00\x00"]);
+    let mut octets =
+        message([1, 0, 0, 1], &[b"\x00\x00\x01\x00\x01\x00\x00\x29\x04\xd0\x00\x00\x00\x00"]);
     octets[2..4].fill(0);
     octets.extend((4 * count).to_be_bytes());
     octets.extend(b"\x00\x03\x00\x00".repeat(usize::from(count)));
     octets
 }
 
-/// Records whose owners each prefix the one before with a label: names grow until they are too long.
+/// Records whose owners each prefix the one before with a label: names grow until they are too
+/// long.
 fn label_bomb() -> Vec<u8> {
     let mut octets = after_root(2_427, &[]);
     let mut previous = 12_u16;

@@ -2,8 +2,8 @@
 
 use super::random::Random;
 
-/// A message of the corpus with some of its octets flipped, overwritten, cut, repeated or taken from
-/// another one.
+/// A message of the corpus with some of its octets flipped, overwritten, cut, repeated or taken
+/// from another one.
 pub(crate) fn broken(random: &mut Random, corpus: &[Vec<u8>], out: &mut Vec<u8>) {
     out.clear();
     out.extend_from_slice(&corpus[random.below(corpus.len())]);

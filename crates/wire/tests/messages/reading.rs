@@ -39,7 +39,9 @@ pub(crate) fn holds(octets: &[u8]) {
     assert!(counts.iter().sum::<usize>() * LEAST_RECORD <= octets.len());
     assert!(records.position() <= octets.len());
     for (section, count) in
-        [RecordSection::Answer, RecordSection::Authority, RecordSection::Additional].into_iter().zip(counts)
+        [RecordSection::Answer, RecordSection::Authority, RecordSection::Additional]
+            .into_iter()
+            .zip(counts)
     {
         let found = view.section(section).expect("questions").filter(Result::is_ok).count();
         assert_eq!(found, count);

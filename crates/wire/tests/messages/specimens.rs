@@ -1,4 +1,5 @@
-//! Messages as servers and clients send them, of all kinds: the corpus that tests and fuzzing start from.
+//! Messages as servers and clients send them, of all kinds: the corpus that tests and fuzzing start
+//! from.
 
 use avocet_wire::builder::{OptFields, Record};
 use avocet_wire::edns::EdnsOption;
@@ -73,10 +74,16 @@ const PLAIN: &[Message] = &[
 const OPTIONS: &[(&str, &[EdnsOption<'static>])] = &[
     ("edns-none", &[]),
     ("edns-cookie", &[EdnsOption::Cookie { client: b"12345678", server: b"abcdefghijklmnop" }]),
-    ("edns-subnet", &[EdnsOption::Ecs { family: 1, source_prefix: 24, scope_prefix: 0, address: &[192, 0, 2] }]),
+    (
+        "edns-subnet",
+        &[EdnsOption::Ecs { family: 1, source_prefix: 24, scope_prefix: 0, address: &[192, 0, 2] }],
+    ),
     ("edns-keepalive", &[EdnsOption::TcpKeepalive(None), EdnsOption::Nsid(b"")]),
     ("edns-padding", &[EdnsOption::Padding(100)]),
-    ("edns-error", &[EdnsOption::Ede(Ede::BLOCKED, b"list"), EdnsOption::ReportChannel(b"\x05agent\x00")]),
+    (
+        "edns-error",
+        &[EdnsOption::Ede(Ede::BLOCKED, b"list"), EdnsOption::ReportChannel(b"\x05agent\x00")],
+    ),
     ("edns-repeated-nsid", &[EdnsOption::Nsid(b""), EdnsOption::Nsid(b""), EdnsOption::Nsid(b"")]),
     (
         "edns-many",
@@ -108,13 +115,16 @@ fn build((name, flags, question, lines): &Message, options: Option<&[EdnsOption<
     let mut out = vec![0; 4096];
     let mut builder = Builder::new(&mut out, 4096, 0x2a17, *flags).expect("a sound specimen");
     let (qname, qtype) = question.split_once(' ').expect("a sound specimen");
-    builder.question(&wire(qname), Rtype(from_mnemonic(qtype).unwrap_or(255)), Class::IN).expect("a sound specimen");
+    builder
+        .question(&wire(qname), Rtype(from_mnemonic(qtype).unwrap_or(255)), Class::IN)
+        .expect("a sound specimen");
     for line in *lines {
         let [section, owner, ttl, mnemonic, data] =
             line.splitn(5, ' ').collect::<Vec<_>>().try_into().expect("a sound specimen");
         let rtype = from_mnemonic(mnemonic).expect("a sound specimen");
         let mut rdata = Vec::new();
-        parse(rtype, data, &[0], &mut rdata).unwrap_or_else(|error| panic!("{name}: {data}: {error}"));
+        parse(rtype, data, &[0], &mut rdata)
+            .unwrap_or_else(|error| panic!("{name}: {data}: {error}"));
         let owner = wire(owner);
         let section = match section {
             "an" => Section::Answer,
@@ -123,7 +133,10 @@ fn build((name, flags, question, lines): &Message, options: Option<&[EdnsOption<
         };
         let (rtype, ttl_secs) = (Rtype(rtype), ttl.parse().expect("a TTL"));
         builder
-            .record(section, &Record { owner: &owner, rtype, class: Class::IN, ttl_secs, rdata: &rdata })
+            .record(
+                section,
+                &Record { owner: &owner, rtype, class: Class::IN, ttl_secs, rdata: &rdata },
+            )
             .expect("a sound specimen");
     }
     if let Some(options) = options {

@@ -111,7 +111,9 @@ pub(crate) fn holds(program: &[u8]) {
     let limit = usize::from(reader.word());
     let (id, flags) = (reader.word(), reader.word() & !0xf);
     let mut out = vec![0xee; 65_535];
-    let Ok(mut builder) = Builder::new(&mut out, limit, id, flags) else { return assert!(limit < 12) };
+    let Ok(mut builder) = Builder::new(&mut out, limit, id, flags) else {
+        return assert!(limit < 12);
+    };
     let mut known = Vec::new();
     let qname = reader.name(&mut known);
     let asked = builder.question(&qname, Rtype::A, Class::IN).is_ok();
@@ -126,8 +128,20 @@ pub(crate) fn holds(program: &[u8]) {
         section = SECTIONS.len().min(section + usize::from(command & 7 == 7)).min(2);
         match command >> 5 {
             0 => rewound(&mut builder, &mut reader, SECTIONS[section], &mut known),
-            1 => rrset(&mut builder, &mut reader, SECTIONS[section], (&mut known, &mut written), limit),
-            _ => single(&mut builder, &mut reader, SECTIONS[section], (&mut known, &mut written), limit),
+            1 => rrset(
+                &mut builder,
+                &mut reader,
+                SECTIONS[section],
+                (&mut known, &mut written),
+                limit,
+            ),
+            _ => single(
+                &mut builder,
+                &mut reader,
+                SECTIONS[section],
+                (&mut known, &mut written),
+                limit,
+            ),
         }
     }
     let fields = OptFields { udp_size: 1232, rcode: Rcode(16), dnssec_ok: true };
@@ -140,7 +154,13 @@ pub(crate) fn holds(program: &[u8]) {
 
 type Lists<'l> = (&'l mut Vec<Vec<u8>>, &'l mut Vec<Written>);
 
-fn single(builder: &mut Builder<'_>, reader: &mut Reader<'_>, section: Section, lists: Lists<'_>, limit: usize) {
+fn single(
+    builder: &mut Builder<'_>,
+    reader: &mut Reader<'_>,
+    section: Section,
+    lists: Lists<'_>,
+    limit: usize,
+) {
     let record = Written::read(reader, section, lists.0);
     let before = builder.len();
     match builder.record(section, &record.record()) {
@@ -152,7 +172,13 @@ fn single(builder: &mut Builder<'_>, reader: &mut Reader<'_>, section: Section, 
     }
 }
 
-fn rrset(builder: &mut Builder<'_>, reader: &mut Reader<'_>, section: Section, lists: Lists<'_>, limit: usize) {
+fn rrset(
+    builder: &mut Builder<'_>,
+    reader: &mut Reader<'_>,
+    section: Section,
+    lists: Lists<'_>,
+    limit: usize,
+) {
     let count = 1 + reader.octet() % 4;
     let set: Vec<_> = (0..count).map(|_| Written::read(reader, section, lists.0)).collect();
     let before = builder.len();
@@ -166,7 +192,12 @@ fn rrset(builder: &mut Builder<'_>, reader: &mut Reader<'_>, section: Section, l
 }
 
 /// Written and taken back: nothing of it may be seen afterwards.
-fn rewound(builder: &mut Builder<'_>, reader: &mut Reader<'_>, section: Section, known: &mut Vec<Vec<u8>>) {
+fn rewound(
+    builder: &mut Builder<'_>,
+    reader: &mut Reader<'_>,
+    section: Section,
+    known: &mut Vec<Vec<u8>>,
+) {
     let mark = builder.mark();
     let record = Written::read(reader, section, known);
     let _ = builder.record(section, &record.record());
@@ -175,7 +206,10 @@ fn rewound(builder: &mut Builder<'_>, reader: &mut Reader<'_>, section: Section,
 
 fn read_back(octets: &[u8], qname: Option<&[u8]>, written: &[Written], with_opt: bool) {
     let view = MessageView::new(octets).expect("a header");
-    assert_eq!(view.question().ok().map(|q| q.qname().expect("a name").wire().to_vec()).as_deref(), qname);
+    assert_eq!(
+        view.question().ok().map(|q| q.qname().expect("a name").wire().to_vec()).as_deref(),
+        qname
+    );
     let mut records = view.records().expect("questions");
     let mut rdata = vec![0; 65_535];
     for expected in written {

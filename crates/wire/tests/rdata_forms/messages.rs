@@ -102,7 +102,10 @@ fn data_outside_of_the_message_and_buffers_too_small_are_refused() {
     let message = message(b"\xc0\x0c");
     let mut out = [0; 12];
     for (start, len) in [(START, 100), (1000, 0), (usize::MAX, 2), (2, usize::MAX)] {
-        assert_eq!(expand(1, &message, start, len, &mut out).unwrap_err().problem, Problem::Missing);
+        assert_eq!(
+            expand(1, &message, start, len, &mut out).unwrap_err().problem,
+            Problem::Missing
+        );
     }
     assert_eq!(expand(2, &message, START, 2, &mut out).unwrap_err().problem, Problem::TooLong);
     assert_eq!(expand(16, &message, 0, 13, &mut out).unwrap_err().problem, Problem::TooLong);

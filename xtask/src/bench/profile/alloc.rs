@@ -1,11 +1,13 @@
-//! Allocations of the workers: valgrind's dhat counts bytes by stack in two runs of different length,
-//! and the difference is the queries'. What the server allocates at start is in both.
+//! Allocations of the workers: valgrind's dhat counts bytes by stack in two runs of different
+//! length, and the difference is the queries'. What the server allocates at start is in both.
 
 use std::collections::HashMap;
 use std::fs;
 use std::time::Duration;
 
-use super::{Launch, Peer, SERVER_CORE, Server, Setup, Stacks, WINDOW, Workload, ask, configuration, load};
+use super::{
+    Launch, Peer, SERVER_CORE, Server, Setup, Stacks, WINDOW, Workload, ask, configuration, load,
+};
 
 /// Queries of the shorter and of the longer run.
 const COUNTS: [u64; 2] = [12_000, 32_000];
@@ -25,7 +27,8 @@ pub(super) fn stacks(setup: &Setup, workload: Workload) -> Result<Stacks, String
 
 fn run(setup: &Setup, workload: Workload, queries: u64) -> Result<Stacks, String> {
     let out = setup.file("dhat.json");
-    let mut command = vec!["valgrind".to_owned(), "--tool=dhat".to_owned(), "--num-callers=40".to_owned()];
+    let mut command =
+        vec!["valgrind".to_owned(), "--tool=dhat".to_owned(), "--num-callers=40".to_owned()];
     command.push(format!("--dhat-out-file={}", out.display()));
     command.extend(configuration::prepare(setup, Peer::Avocet, workload)?);
     let log = setup.file("profiled.log");
@@ -35,20 +38,28 @@ fn run(setup: &Setup, workload: Workload, queries: u64) -> Result<Stacks, String
     let load = load::blast(setup, setup.queries(workload), &options)?;
     workload.judge(&load, None)?;
     drop(server);
-    fs::read_to_string(&out).map(|text| read(&text)).map_err(|error| format!("{}: {error}", out.display()))
+    fs::read_to_string(&out)
+        .map(|text| read(&text))
+        .map_err(|error| format!("{}: {error}", out.display()))
 }
 
-/// Reads dhat's output: the program points, each with its bytes and the numbers of its frames, and the
-/// table of the frames, one a line.
+/// Reads dhat's output: the program points, each with its bytes and the numbers of its frames, and
+/// the table of the frames, one a line.
 fn read(text: &str) -> Stacks {
     let (points, table) = text.split_once("\"ftbl\"").unwrap_or((text, ""));
-    let names: HashMap<usize, String> = table.lines().filter_map(quoted).enumerate().map(named).collect();
+    let names: HashMap<usize, String> =
+        table.lines().filter_map(quoted).enumerate().map(named).collect();
     let mut stacks = Stacks::default();
     for point in points.split("{\"tb\":").skip(1) {
-        let bytes = point.split(',').next().and_then(|number| number.trim().parse().ok()).unwrap_or(0);
-        let frames = point.split_once("\"fs\":[").and_then(|(_, rest)| rest.split(']').next()).unwrap_or_default();
+        let bytes =
+            point.split(',').next().and_then(|number| number.trim().parse().ok()).unwrap_or(0);
+        let frames = point
+            .split_once("\"fs\":[")
+            .and_then(|(_, rest)| rest.split(']').next())
+            .unwrap_or_default();
         let numbers = frames.split(',').filter_map(|number| number.trim().parse::<usize>().ok());
-        let mut frames: Vec<String> = numbers.filter_map(|number| names.get(&number).cloned()).collect();
+        let mut frames: Vec<String> =
+            numbers.filter_map(|number| names.get(&number).cloned()).collect();
         frames.reverse();
         stacks.add(of_worker(&frames), bytes);
     }

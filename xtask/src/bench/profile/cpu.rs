@@ -1,4 +1,5 @@
-//! CPU time: perf samples the server's stacks by the clock, which works where there are no counters.
+//! CPU time: perf samples the server's stacks by the clock, which works where there are no
+//! counters.
 
 use std::process::Command;
 
@@ -13,7 +14,18 @@ pub(super) fn stacks(setup: &Setup, workload: Workload, secs: u64) -> Result<Sta
     let server = start(setup, workload, &[], SERVER_CORE)?;
     let data = setup.file("perf.data");
     let mut record = Command::new("perf");
-    record.args(["record", "--quiet", "-e", "cpu-clock", "-F", RATE, "--call-graph", STACK, "-p", &ids(&server)]);
+    record.args([
+        "record",
+        "--quiet",
+        "-e",
+        "cpu-clock",
+        "-F",
+        RATE,
+        "--call-graph",
+        STACK,
+        "-p",
+        &ids(&server),
+    ]);
     let watcher = Watcher::start(record.arg("-o").arg(&data))?;
     put_under_load(setup, workload, secs)?;
     watcher.end()?;
@@ -22,18 +34,22 @@ pub(super) fn stacks(setup: &Setup, workload: Workload, secs: u64) -> Result<Sta
     // Inlined functions would have to be looked up address by address, which takes minutes.
     script.args(["script", "--no-inline", "-F", "comm,ip,sym", "-i"]).arg(&data);
     let text = load::output(script).map_err(|error| {
-        format!("perf recorded nothing; sysctl kernel.perf_event_paranoid may forbid it here.\n{error}")
+        format!(
+            "perf recorded nothing; sysctl kernel.perf_event_paranoid may forbid it here.\n{error}"
+        )
     })?;
     Ok(read(&text))
 }
 
-/// Reads perf's script: a line with the thread, a line for each frame with the innermost first, an empty line.
+/// Reads perf's script: a line with the thread, a line for each frame with the innermost first, an
+/// empty line.
 fn read(text: &str) -> Stacks {
     let mut stacks = Stacks::default();
     for sample in text.split("\n\n") {
         let mut lines = sample.lines().filter(|line| !line.is_empty());
         let Some(thread) = lines.next() else { continue };
-        let symbol = |line: &str| line.trim().split_once(' ').map(|(_, symbol)| symbol.trim().to_owned());
+        let symbol =
+            |line: &str| line.trim().split_once(' ').map(|(_, symbol)| symbol.trim().to_owned());
         let mut frames: Vec<String> = lines.filter_map(symbol).collect();
         frames.push(thread.trim().to_owned());
         frames.reverse();
@@ -48,8 +64,7 @@ mod tests {
 
     #[test]
     fn samples_are_read_from_the_outermost_frame() {
-        let text =
-            "worker-0 \n\t  1 answer\n\t 2 run a\n\nworker-0 \n\t 1 answer\n\t 2 run a\n\nlog \n\t 3 [unknown]\n\n";
+        let text = "worker-0 \n\t  1 answer\n\t 2 run a\n\nworker-0 \n\t 1 answer\n\t 2 run a\n\nlog \n\t 3 [unknown]\n\n";
         assert_eq!(read(text).folded(), "log;[unknown] 1\nworker-0;run a;answer 2\n");
     }
 }

@@ -80,7 +80,13 @@ fn draw_frame(svg: &mut String, frame: &Frame<'_>, (x, y): (f64, f64), scale: f6
     let letters = (width / LETTER) as usize;
     if letters > 3 {
         let cut: String = frame.name.chars().take(letters - 1).collect();
-        let _ = write!(svg, "<text x=\"{:.1}\" y=\"{:.1}\">{}</text>", x + 2.0, y + 12.0, escaped(&cut));
+        let _ = write!(
+            svg,
+            "<text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+            x + 2.0,
+            y + 12.0,
+            escaped(&cut)
+        );
     }
     svg.push_str("</g>\n");
     let mut left = x;
@@ -92,7 +98,9 @@ fn draw_frame(svg: &mut String, frame: &Frame<'_>, (x, y): (f64, f64), scale: f6
 
 /// Ours green, all else warm; the shade is the name's.
 fn colour(name: &str) -> String {
-    let shade = name.bytes().fold(7u32, |sum, octet| sum.wrapping_mul(31).wrapping_add(u32::from(octet))) % 30;
+    let shade =
+        name.bytes().fold(7u32, |sum, octet| sum.wrapping_mul(31).wrapping_add(u32::from(octet)))
+            % 30;
     let hue = if name.contains("avocet") { 85 } else { 28 };
     format!("hsl({hue},{}%,{}%)", 55 + shade, 62 + shade / 2)
 }

@@ -28,8 +28,9 @@ pub(super) fn stacks(setup: &Setup, workload: Workload, secs: u64) -> Result<Sta
     })
 }
 
-/// Reads strace's output: a line for each call with its time in angle brackets, and then its frames,
-/// the innermost first. A call that is interrupted by another's line has its frames where it is resumed.
+/// Reads strace's output: a line for each call with its time in angle brackets, and then its
+/// frames, the innermost first. A call that is interrupted by another's line has its frames where
+/// it is resumed.
 fn read(text: &str) -> Stacks {
     let mut stacks = Stacks::default();
     let (mut frames, mut micros) = (Vec::new(), 0);
@@ -57,7 +58,10 @@ fn symbol(frame: &str) -> &str {
 
 /// The time of a call; at least one microsecond if it has one at all.
 fn took_micros(line: &str) -> u64 {
-    let secs = line.trim_end().strip_suffix('>').and_then(|line| line.rsplit_once('<')?.1.parse::<f64>().ok());
+    let secs = line
+        .trim_end()
+        .strip_suffix('>')
+        .and_then(|line| line.rsplit_once('<')?.1.parse::<f64>().ok());
     secs.map_or(0, |secs| (secs * 1e6).round().max(1.0) as u64)
 }
 

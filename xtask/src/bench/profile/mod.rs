@@ -21,7 +21,8 @@ use stacks::Stacks;
 /// Queries in flight where the time is not the measure.
 const WINDOW: &str = "48";
 
-/// Profiles the release build under a workload; `words` are `[--] [WORKLOAD] [--secs N] [--no-build]`.
+/// Profiles the release build under a workload; `words` are
+/// `[--] [WORKLOAD] [--secs N] [--no-build]`.
 pub(crate) fn run(kind: &str, words: &[&str]) -> Result<(), String> {
     let words = words.strip_prefix(&["--"]).unwrap_or(words);
     let (workload, rest) = match words.split_first() {
@@ -35,8 +36,16 @@ pub(crate) fn run(kind: &str, words: &[&str]) -> Result<(), String> {
         "lock" => ("strace", "microseconds in futex(2)"),
         unknown => return Err(format!("there is no profile `{unknown}`: cpu, alloc or lock")),
     };
-    if Command::new(tool).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
-        return Err(format!("`{tool}` is not installed, and the profile `{kind}` is taken with it"));
+    if Command::new(tool)
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_err()
+    {
+        return Err(format!(
+            "`{tool}` is not installed, and the profile `{kind}` is taken with it"
+        ));
     }
     let setup = Setup::prepare(&[Peer::Avocet], &options)?;
     let stacks = match kind {
@@ -67,9 +76,14 @@ fn keep(kind: &str, title: &str, stacks: &Stacks) -> Result<(), String> {
     Ok(())
 }
 
-/// Starts the server, with what stands before its command, and lets it answer each name once where the
-/// workload wants that.
-fn start(setup: &Setup, workload: Workload, before: &[&str], core: &'static str) -> Result<Server, String> {
+/// Starts the server, with what stands before its command, and lets it answer each name once where
+/// the workload wants that.
+fn start(
+    setup: &Setup,
+    workload: Workload,
+    before: &[&str],
+    core: &'static str,
+) -> Result<Server, String> {
     let mut command: Vec<String> = before.iter().map(|word| (*word).to_owned()).collect();
     command.extend(configuration::prepare(setup, Peer::Avocet, workload)?);
     let log = setup.file("profiled.log");

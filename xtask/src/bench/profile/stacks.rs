@@ -43,7 +43,8 @@ impl Stacks {
             *sums.entry(frames.last().map_or("", String::as_str)).or_default() += weight;
         }
         let total = self.total() as f64;
-        let mut leaves: Vec<_> = sums.into_iter().map(|(name, sum)| (name.to_owned(), sum as f64 / total)).collect();
+        let mut leaves: Vec<_> =
+            sums.into_iter().map(|(name, sum)| (name.to_owned(), sum as f64 / total)).collect();
         leaves.sort_by(|a, b| b.1.total_cmp(&a.1));
         leaves.truncate(most);
         leaves

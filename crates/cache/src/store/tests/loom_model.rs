@@ -69,7 +69,8 @@ fn loom_an_entry_that_goes_to_main_is_read_whole_or_not_at_all() {
 }
 
 /// Small for two entries of five payload words; main for one of them behind one of a single word.
-const OVERLAPPING: Geometry = Geometry { buckets: 1, ghost_words: 1, small_words: 16, main_words: 13 };
+const OVERLAPPING: Geometry =
+    Geometry { buckets: 1, ghost_words: 1, small_words: 16, main_words: 13 };
 
 /// Stores `count` payload words, each with the key and its own number.
 fn put_numbered(shard: &Shard, key: u8, count: u8) {

@@ -12,7 +12,11 @@ fn flow(pace: Pace, choice: Choice) -> Flow {
     let form = Form { edns_size: None, dnssec_ok: false };
     let zone = names::wire_name(b"test").unwrap();
     let questions = names::numbered(&zone, "www", 10, &[Rtype::A], &form).unwrap();
-    let judge = Judge { depth: Depth::Question, rcodes: Rcodes::only(Rcode::NOERROR), source: Source::Scenario };
+    let judge = Judge {
+        depth: Depth::Question,
+        rcodes: Rcodes::only(Rcode::NOERROR),
+        source: Source::Scenario,
+    };
     let workload = Workload::new(Arc::new(questions), None, choice, 1);
     Flow::new("test", workload, pace, judge, 4).with_timeout(2 * SECOND)
 }
@@ -35,8 +39,8 @@ fn ask(flow: &mut Flow, now_ns: u64) -> Vec<(usize, Vec<u8>)> {
     asked
 }
 
-/// Drives a flow against a server in virtual time, a turn every half of a millisecond: `reply_at` says when
-/// the answer to a query leaves that came at a time, by its number; `None` is never.
+/// Drives a flow against a server in virtual time, a turn every half of a millisecond: `reply_at`
+/// says when the answer to a query leaves that came at a time, by its number; `None` is never.
 fn simulate(flow: &mut Flow, secs: u64, reply_at: impl Fn(u64, u64) -> Option<u64>) {
     let mut replies: Vec<(u64, usize, Vec<u8>)> = Vec::new();
     let mut number = 0;
@@ -53,7 +57,9 @@ fn simulate(flow: &mut Flow, secs: u64, reply_at: impl Fn(u64, u64) -> Option<u6
         }
         let (ready, waiting) = replies.into_iter().partition(|(at, ..)| *at <= now);
         replies = waiting;
-        ready.iter().for_each(|(_, client, message): &(u64, usize, Vec<u8>)| flow.receive(*client, now, message));
+        ready.iter().for_each(|(_, client, message): &(u64, usize, Vec<u8>)| {
+            flow.receive(*client, now, message)
+        });
         flow.sweep(now);
     }
     flow.tally.close_interval();
@@ -66,13 +72,16 @@ fn p99(flow: &Flow) -> u64 {
 #[test]
 fn a_known_delay_of_a_known_share_is_the_percentile() {
     let mut flow = flow(Pace::rate(1_000.0), Choice::Cycle);
-    simulate(&mut flow, 10, |number, now| Some(now + if number % 50 == 0 { 30 * MILLI } else { MILLI }));
+    simulate(&mut flow, 10, |number, now| {
+        Some(now + if number % 50 == 0 { 30 * MILLI } else { MILLI })
+    });
     assert_eq!(flow.tally.counts.answered, 10_000);
     assert!(p99(&flow).abs_diff(30 * MILLI) < MILLI, "{}", p99(&flow));
     assert!(flow.tally.latencies.at(0.97).abs_diff(MILLI) <= MILLI / 2);
 }
 
-/// A server that stands still for 200 ms in each second holds up a fifth of the queries by 100 ms on average.
+/// A server that stands still for 200 ms in each second holds up a fifth of the queries by 100 ms
+/// on average.
 fn stalls(_: u64, now: u64) -> Option<u64> {
     let into = now % SECOND;
     Some(if into < 200 * MILLI { now - into + 200 * MILLI } else { now })
@@ -151,7 +160,9 @@ fn wrong_answers_are_told_by_what_is_wrong() {
 #[test]
 fn a_late_answer_is_not_a_wrong_one() {
     let mut flow = flow(Pace::rate(1_000.0), Choice::Cycle);
-    simulate(&mut flow, 2, |number, now| Some(now + if number == 7 { 2 * SECOND + 5 * MILLI } else { 0 }));
+    simulate(&mut flow, 2, |number, now| {
+        Some(now + if number == 7 { 2 * SECOND + 5 * MILLI } else { 0 })
+    });
     let counts = flow.tally.counts;
     assert_eq!((counts.late, counts.lost, counts.wrong.sum()), (1, 1, 0));
 }
@@ -200,7 +211,8 @@ fn recorded_queries_leave_at_their_times_from_their_clients() {
     flow.pace = Pace::Recorded { due_ns: [0, 0, 10, 20].into(), start_ns: 0, taken: 0 };
     flow.recorded_clients = Some([0, 3, 0, 1].into());
     flow.start(1_000);
-    let clients = |asked: Vec<(usize, Vec<u8>)>| asked.iter().map(|(client, _)| *client).collect::<Vec<_>>();
+    let clients =
+        |asked: Vec<(usize, Vec<u8>)>| asked.iter().map(|(client, _)| *client).collect::<Vec<_>>();
     assert_eq!(clients(ask(&mut flow, 1_005)), [0, 3]);
     assert_eq!(clients(ask(&mut flow, 1_015)), [0]);
     assert_eq!(clients(ask(&mut flow, 2_000)), [1]);

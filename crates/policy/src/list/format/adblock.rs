@@ -7,8 +7,9 @@
 //! @@rule      lets through                rule$modifiers
 //! ```
 //!
-//! Rules about pages, paths or requests of a browser say nothing of names and are passed over. A pattern that names
-//! no more of an address than its host is held against `http://NAME/`, as AdGuard Home does.
+//! Rules about pages, paths or requests of a browser say nothing of names and are passed over. A
+//! pattern that names no more of an address than its host is held against `http://NAME/`, as
+//! AdGuard Home does.
 
 use super::super::entry::{BADFILTER, Effect, Entry, IMPORTANT, Scope, Target};
 use super::super::modifier::Limit;
@@ -18,8 +19,9 @@ use super::modifiers::{self, Options};
 use super::{Taken, hosts, without_comment};
 
 /// What stands between the domains and the body of a rule about the content of pages.
-const COSMETIC: [&str; 13] =
-    ["##", "#@#", "#?#", "#@?#", "#$#", "#@$#", "#$?#", "#@$?#", "#%#", "#@%#", "$$", "$@$", "#+js("];
+const COSMETIC: [&str; 13] = [
+    "##", "#@#", "#?#", "#@?#", "#$#", "#@$#", "#$?#", "#@$?#", "#%#", "#@%#", "$$", "$@$", "#+js(",
+];
 
 /// Fewest characters of a pattern without an anchor, as in AdGuard Home.
 const MIN_PART: usize = 3;
@@ -50,7 +52,8 @@ pub(super) fn read(line: &str, out: &mut Vec<Entry>) -> Result<Taken, Reason> {
     if target.is_every_name() && options.modifiers.limit() == Limit::Nothing {
         return Err(Reason::Everything);
     }
-    let marks = if options.important { IMPORTANT } else { 0 } | if options.badfilter { BADFILTER } else { 0 };
+    let marks = if options.important { IMPORTANT } else { 0 }
+        | if options.badfilter { BADFILTER } else { 0 };
     out.push(Entry { target, effect, marks, modifiers: None }.with(options.modifiers));
     Ok(Taken::Entries)
 }
@@ -73,7 +76,9 @@ fn split(rule: &str) -> (&str, Option<&str>) {
 
 /// The names that a pattern is about; none where it speaks of addresses of pages.
 fn target(pattern: &str) -> Result<Option<Target>, Reason> {
-    if let Some(regex) = pattern.strip_prefix('/').and_then(|rest| rest.strip_suffix('/')).filter(|r| !r.is_empty()) {
+    if let Some(regex) =
+        pattern.strip_prefix('/').and_then(|rest| rest.strip_suffix('/')).filter(|r| !r.is_empty())
+    {
         return Ok(Some(Target::Regex(regex.to_owned())));
     }
     if pattern.contains('/') {
@@ -85,7 +90,8 @@ fn target(pattern: &str) -> Result<Option<Target>, Reason> {
 
 /// A pattern of an address as one of its host; none if it is about more of it.
 fn pattern_of_host(pattern: &str) -> Option<String> {
-    let with_scheme = ["|http://", "http://", "://", "//"].iter().find_map(|start| pattern.strip_prefix(start));
+    let with_scheme =
+        ["|http://", "http://", "://", "//"].iter().find_map(|start| pattern.strip_prefix(start));
     let (start, rest) = match (pattern.strip_prefix("||"), with_scheme) {
         (Some(rest), _) => ("||", rest),
         (None, Some(rest)) => ("|", rest),
@@ -133,7 +139,10 @@ fn name_or_glob(start: &str, text: &str, end: &str) -> Result<Target, Reason> {
     }
     match name::read(plain) {
         // Labels neither begin nor end with a hyphen: such text is a part of names.
-        Ok(_) if is_bare && plain.split('.').any(|label| label.starts_with('-') || label.ends_with('-')) => {
+        Ok(_)
+            if is_bare
+                && plain.split('.').any(|label| label.starts_with('-') || label.ends_with('-')) =>
+        {
             glob(start, text, end)
         }
         Ok(name) => Ok(Target::Name(scope, name)),
@@ -147,11 +156,17 @@ const fn is_of_names(octet: u8) -> bool {
 }
 
 fn glob(start: &str, text: &str, end: &str) -> Result<Target, Reason> {
-    if let Some(other) = text.chars().find(|found| !found.is_ascii() || !is_of_names(*found as u8)) {
+    if let Some(other) = text.chars().find(|found| !found.is_ascii() || !is_of_names(*found as u8))
+    {
         return Err(name::NameFault::Character(other).into());
     }
-    if start.is_empty() && end.is_empty() && text.bytes().filter(|octet| *octet != b'*').count() < MIN_PART {
-        return Err(Reason::Malformed("a part of a name of less than three characters is in too many names"));
+    if start.is_empty()
+        && end.is_empty()
+        && text.bytes().filter(|octet| *octet != b'*').count() < MIN_PART
+    {
+        return Err(Reason::Malformed(
+            "a part of a name of less than three characters is in too many names",
+        ));
     }
     Ok(Target::Glob(format!("{start}{}{end}", text.to_ascii_lowercase())))
 }
@@ -200,14 +215,20 @@ mod tests {
         check("||example.org^$important", "block +example.org. important");
         check("@@||example.org^$important,badfilter", "allow +example.org. important badfilter");
         check("||example.org^$dnsrewrite=1.2.3.4", "block +example.org. -> A 1.2.3.4");
-        check("|example.org^$dnsrewrite=NOERROR;TXT;a,important", "block =example.org. important -> TXT \"a\"");
+        check(
+            "|example.org^$dnsrewrite=NOERROR;TXT;a,important",
+            "block =example.org. important -> TXT \"a\"",
+        );
         check("@@||example.org^$dnsrewrite", "allow +example.org. -> no rewrite");
     }
 
     #[test]
     fn lines_of_hosts_files_count_too() {
         check("0.0.0.0 a.example", "block =a.example.");
-        check("1.2.3.4 a.example b.example # x", "block =a.example. -> A 1.2.3.4; block =b.example. -> A 1.2.3.4");
+        check(
+            "1.2.3.4 a.example b.example # x",
+            "block =a.example. -> A 1.2.3.4; block =b.example. -> A 1.2.3.4",
+        );
         check(":: a.example", "block =a.example.");
     }
 
@@ -281,7 +302,10 @@ mod tests {
         check("adserver", "block adserver");
         check("_dmarc.example.org", "block =_dmarc.example.org.");
         for short in ["ad", "a*b", "."] {
-            check(short, "fault: a part of a name of less than three characters is in too many names");
+            check(
+                short,
+                "fault: a part of a name of less than three characters is in too many names",
+            );
         }
     }
 
@@ -315,8 +339,14 @@ mod tests {
         check("||exa mple.org^", "fault: ' ' is no character of a host name");
         check("||example..org^", "fault: a name with an empty label");
         check("||1.2.3.4^", "fault: an address where a name is expected");
-        check("||example.org^$dnsrewrite=a b", "fault: the value of the modifier \"dnsrewrite\" is wrong");
-        check("||example.org^$dnstype=NOPE", "fault: the value of the modifier \"dnstype\" is wrong");
+        check(
+            "||example.org^$dnsrewrite=a b",
+            "fault: the value of the modifier \"dnsrewrite\" is wrong",
+        );
+        check(
+            "||example.org^$dnstype=NOPE",
+            "fault: the value of the modifier \"dnstype\" is wrong",
+        );
         check("||example.org^$client=", "fault: the value of the modifier \"client\" is wrong");
     }
 }

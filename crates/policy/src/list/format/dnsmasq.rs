@@ -1,4 +1,5 @@
-//! `address=/NAME/NAME/ADDRESS`, `server=/NAME/` and `local=/NAME/` (dnsmasq(8)): names and all below them.
+//! `address=/NAME/NAME/ADDRESS`, `server=/NAME/` and `local=/NAME/` (dnsmasq(8)): names and all
+//! below them.
 //!
 //! No address, `#` or one of nobody blocks; any other is the answer. `server=/NAME/#` lets through.
 //! A `*` at the front of a name is any text. Of several addresses those of the closest name hold.
@@ -17,7 +18,8 @@ pub(super) fn read(line: &str, out: &mut Vec<Entry>) -> Result<Taken, Reason> {
     if line.is_empty() {
         return Ok(Taken::Nothing);
     }
-    let (option, value) = line.split_once('=').ok_or(Reason::Malformed("expected option=/name/"))?;
+    let (option, value) =
+        line.split_once('=').ok_or(Reason::Malformed("expected option=/name/"))?;
     let names_and_value = |value: &str| {
         let value = value.trim_ascii().strip_prefix('/')?;
         value.rsplit_once('/').map(|(names, last)| (names.to_owned(), last.trim_ascii().to_owned()))
@@ -33,7 +35,11 @@ pub(super) fn read(line: &str, out: &mut Vec<Entry>) -> Result<Taken, Reason> {
             let (names, value) = split?;
             (names, upstream(&value)?, None)
         }
-        _ => return Err(Reason::Malformed("only address, server and local speak of names to block")),
+        _ => {
+            return Err(Reason::Malformed(
+                "only address, server and local speak of names to block",
+            ));
+        }
     };
     for written in names.split('/') {
         let marks = if rewrite.is_some() { GIVEN } else { 0 };
@@ -47,7 +53,8 @@ fn answer(value: &str) -> Result<Option<Rewrite>, Reason> {
     if value.is_empty() || value == "#" {
         return Ok(None);
     }
-    let address: IpAddr = value.parse().map_err(|_| Reason::Malformed("expected an address after the names"))?;
+    let address: IpAddr =
+        value.parse().map_err(|_| Reason::Malformed("expected an address after the names"))?;
     Ok((!hosts::is_nowhere(address)).then(|| Rewrite::address(address)))
 }
 
@@ -110,7 +117,10 @@ mod tests {
         check("address=/#/0.0.0.0", "fault: this is about every name");
         check("address=//0.0.0.0", "fault: this is about every name");
         check("address=/a.example/x", "fault: expected an address after the names");
-        check("server=/a.example/192.0.2.1", "fault: names for a server of their own are configured, not listed");
+        check(
+            "server=/a.example/192.0.2.1",
+            "fault: names for a server of their own are configured, not listed",
+        );
         check("cache-size=1", "fault: only address, server and local speak of names to block");
         check("ads.example", "fault: expected option=/name/");
         check("address=ads.example", "fault: expected /name/ after the option");

@@ -1,5 +1,5 @@
-//! A name a line; between slashes a regular expression; and lines of a hosts file or of Adblock with an anchor, which
-//! published lists mix in.
+//! A name a line; between slashes a regular expression; and lines of a hosts file or of Adblock
+//! with an anchor, which published lists mix in.
 
 use super::super::entry::{Entry, Scope, Target};
 use super::super::name;
@@ -27,7 +27,8 @@ pub(super) fn read(line: &str, plain: Plain, out: &mut Vec<Entry>) -> Result<Tak
         out.push(Entry::block(Target::Regex(regex.to_owned())));
         return Ok(Taken::Entries);
     }
-    let starless = line.strip_prefix("*.").or_else(|| line.strip_prefix('.').filter(|rest| !rest.is_empty()));
+    let starless =
+        line.strip_prefix("*.").or_else(|| line.strip_prefix('.').filter(|rest| !rest.is_empty()));
     let scope = match (starless, plain) {
         (None, Plain::Alone) => Scope::Exact,
         _ => Scope::Subtree,
@@ -37,7 +38,9 @@ pub(super) fn read(line: &str, plain: Plain, out: &mut Vec<Entry>) -> Result<Tak
     }
     let name = match name::read(starless.unwrap_or(line)) {
         Ok(name) => name,
-        Err(fault) if !line.contains(|found: char| found.is_ascii_whitespace()) => return Err(fault.into()),
+        Err(fault) if !line.contains(|found: char| found.is_ascii_whitespace()) => {
+            return Err(fault.into());
+        }
         Err(fault) => return hosts::read_names(line, out)?.ok_or_else(|| fault.into()),
     };
     match name::labels(&name) {
@@ -76,11 +79,19 @@ mod tests {
         check(Format::Wildcards, "/ads/ # why", "block /ads/");
         check(Format::Domains, "0.0.0.0 ads.example", "block =ads.example.");
         check(Format::Wildcards, "192.0.2.1 nas.example", "block =nas.example. -> A 192.0.2.1");
-        check(Format::Domains, "::1 localhost", "passed over: its names are those of the machine itself");
+        check(
+            Format::Domains,
+            "::1 localhost",
+            "passed over: its names are those of the machine itself",
+        );
         check(Format::Domains, "||ads.example^", "block +ads.example.");
         check(Format::Wildcards, "@@||ads.example^", "allow +ads.example.");
         check(Format::Domains, "|ads.example|", "block =ads.example.");
-        check(Format::Domains, "||ads.example^$third-party", "passed over: its modifiers are for browsers");
+        check(
+            Format::Domains,
+            "||ads.example^$third-party",
+            "passed over: its modifiers are for browsers",
+        );
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! `ADDRESS NAME ...` (hosts(5)).
 //!
 //! A name with an address that nobody is reached at (`0.0.0.0`, `::`, loopback) is blocked, with
-//! any other it is answered so. Other lines are read as in a list of names: published lists mix them.
+//! any other it is answered so. Other lines are read as in a list of names: published lists mix
+//! them.
 
 use std::net::IpAddr;
 
@@ -41,8 +42,8 @@ pub(super) fn read(line: &str, out: &mut Vec<Entry>) -> Result<Taken, Reason> {
     }
 }
 
-/// Reads a line that may be of another format: none where it does not begin with an address. A comment
-/// begins with `#`, wherever it stands.
+/// Reads a line that may be of another format: none where it does not begin with an address. A
+/// comment begins with `#`, wherever it stands.
 pub(super) fn read_names(line: &str, out: &mut Vec<Entry>) -> Result<Option<Taken>, Reason> {
     let line = memchr::memchr(b'#', line.as_bytes()).map_or(line, |at| &line[..at]);
     let mut fields = line.split_ascii_whitespace();
@@ -51,7 +52,8 @@ pub(super) fn read_names(line: &str, out: &mut Vec<Entry>) -> Result<Option<Take
     if names.peek().is_none() {
         return Err(Reason::Malformed("an address without a name"));
     }
-    let (mut taken, mut fault) = (Taken::PassedOver("its names are those of the machine itself"), None);
+    let (mut taken, mut fault) =
+        (Taken::PassedOver("its names are those of the machine itself"), None);
     for written in names.filter(|written| !is_of_the_machine(written)) {
         match entry(address, written) {
             Ok(entry) => {
@@ -108,7 +110,10 @@ mod tests {
     fn names_with_an_address_of_nobody_are_blocked_alone() {
         check("0.0.0.0 ads.example.com", "block =ads.example.com.");
         check("127.0.0.1\tads.example.com", "block =ads.example.com.");
-        check("127.0.0.1  A.example b.example\tc.example", "block =a.example.; block =b.example.; block =c.example.");
+        check(
+            "127.0.0.1  A.example b.example\tc.example",
+            "block =a.example.; block =b.example.; block =c.example.",
+        );
         check(":: ads.example.com # why", "block =ads.example.com.");
         check("::1 ads.example.com", "block =ads.example.com.");
         check("0.0.0.0 bücher.example", "block =xn--bcher-kva.example.");

@@ -18,7 +18,8 @@ use super::reason::Reason;
 pub enum Format {
     /// `ADDRESS NAME ...`, as `/etc/hosts`: each name alone.
     Hosts,
-    /// A name a line, alone; `*.NAME` and `.NAME` are the name and all below it, `/.../` is a regular expression.
+    /// A name a line, alone; `*.NAME` and `.NAME` are the name and all below it, `/.../` is a
+    /// regular expression.
     Domains,
     /// A name a line, with or without `*.` before it: the name and all below it.
     Wildcards,
@@ -101,7 +102,8 @@ pub(super) fn read_line(format: Format, line: &str, out: &mut Vec<Entry>) -> Res
 /// The line without a comment that begins with `#` at the start or after white space.
 fn without_comment(line: &str) -> &str {
     let octets = line.as_bytes();
-    let begins = |at: &usize| octets[*at] == b'#' && (*at == 0 || octets[at - 1].is_ascii_whitespace());
+    let begins =
+        |at: &usize| octets[*at] == b'#' && (*at == 0 || octets[at - 1].is_ascii_whitespace());
     let end = (0..octets.len()).find(begins).unwrap_or(octets.len());
     line[..end].trim_ascii_end()
 }
@@ -131,7 +133,9 @@ pub(super) mod tests {
         if entry.marks & BADFILTER != 0 {
             text += " badfilter";
         }
-        if let Some(rewrite) = entry.modifiers.as_ref().and_then(|modifiers| modifiers.rewrite.as_ref()) {
+        if let Some(rewrite) =
+            entry.modifiers.as_ref().and_then(|modifiers| modifiers.rewrite.as_ref())
+        {
             text += &format!(" -> {rewrite}");
         }
         text

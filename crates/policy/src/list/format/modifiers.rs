@@ -105,13 +105,17 @@ pub(super) fn read(text: &str) -> Result<Option<Options>, Reason> {
             ("important", None) => options.important = true,
             ("badfilter", None) => options.badfilter = true,
             ("client", value) => options.modifiers.clients = subjects("client", value, client)?,
-            ("ctag", value) => options.modifiers.tags = subjects("ctag", value, |tag| Some(tag.into()))?,
+            ("ctag", value) => {
+                options.modifiers.tags = subjects("ctag", value, |tag| Some(tag.into()))?
+            }
             ("dnstype", value) => {
                 let rtype = |text: &str| rdata::from_mnemonic(text).map(Rtype);
                 options.modifiers.types = subjects("dnstype", value, rtype)?;
             }
             ("denyallow", value) => options.modifiers.except = except(value)?,
-            ("dnsrewrite", value) => options.modifiers.rewrite = Some(Rewrite::read(value.unwrap_or_default())?),
+            ("dnsrewrite", value) => {
+                options.modifiers.rewrite = Some(Rewrite::read(value.unwrap_or_default())?)
+            }
             (name, _) if is_for_browsers(name) => return Ok(None),
             (name, _) => return Err(Reason::UnknownModifier(name.chars().take(40).collect())),
         }
@@ -146,19 +150,27 @@ fn subjects<T>(
             None => read(&unquoted(written)?).map(Subject::Is),
         }
     };
-    let all: Option<Vec<_>> = value.map(|value| split(value, '|').into_iter().map(one).collect()).unwrap_or_default();
+    let all: Option<Vec<_>> =
+        value.map(|value| split(value, '|').into_iter().map(one).collect()).unwrap_or_default();
     all.filter(|all| all.len() <= MAX_MODIFIER_VALUES).ok_or(Reason::ModifierValue(modifier))
 }
 
 fn client(text: &str) -> Option<ClientTest> {
-    let network = text.parse::<IpNet>().or_else(|_| text.parse().map(|address: std::net::IpAddr| address.into()));
-    Some(network.map_or_else(|_| ClientTest::Name(text.into()), |network| ClientTest::Network(network.trunc())))
+    let network = text
+        .parse::<IpNet>()
+        .or_else(|_| text.parse().map(|address: std::net::IpAddr| address.into()));
+    Some(network.map_or_else(
+        |_| ClientTest::Name(text.into()),
+        |network| ClientTest::Network(network.trunc()),
+    ))
 }
 
 /// The text without quotes around it; none where it is empty.
 fn unquoted(text: &str) -> Option<String> {
-    let inner = ['\'', '"'].iter().find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote));
-    let inner = inner.map_or_else(|| text.to_owned(), |inner| inner.replace("\\'", "'").replace("\\\"", "\""));
+    let inner =
+        ['\'', '"'].iter().find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote));
+    let inner = inner
+        .map_or_else(|| text.to_owned(), |inner| inner.replace("\\'", "'").replace("\\\"", "\""));
     (!inner.is_empty()).then_some(inner)
 }
 
@@ -192,8 +204,9 @@ mod tests {
     fn clients_are_networks_or_names() {
         let network = |text: &str| ClientTest::Network(text.parse().unwrap());
         let name = |text: &str| ClientTest::Name(text.into());
-        let check =
-            |text: &str, expected: &[Subject<ClientTest>]| assert_eq!(modifiers(text).clients, expected, "{text}");
+        let check = |text: &str, expected: &[Subject<ClientTest>]| {
+            assert_eq!(modifiers(text).clients, expected, "{text}")
+        };
         check("client=127.0.0.1", &[Subject::Is(network("127.0.0.1/32"))]);
         check(
             "client=192.168.0.0/24|~192.168.0.7",
@@ -206,9 +219,13 @@ mod tests {
 
     #[test]
     fn types_tags_and_exceptions_are_lists() {
-        let read = modifiers("dnstype=A|~AAAA,ctag=device_pc|~user_child,denyallow=com|Example.org");
+        let read =
+            modifiers("dnstype=A|~AAAA,ctag=device_pc|~user_child,denyallow=com|Example.org");
         assert_eq!(read.types, [Subject::Is(Rtype::A), Subject::IsNot(Rtype::AAAA)]);
-        assert_eq!(read.tags, [Subject::Is("device_pc".into()), Subject::IsNot("user_child".into())]);
+        assert_eq!(
+            read.tags,
+            [Subject::Is("device_pc".into()), Subject::IsNot("user_child".into())]
+        );
         assert_eq!(&*read.except[0], b"\x03com\x00");
         assert_eq!(&*read.except[1], b"\x07example\x03org\x00");
         assert_eq!(read.limit(), super::super::super::modifier::Limit::Named);
@@ -216,7 +233,14 @@ mod tests {
 
     #[test]
     fn rules_for_browsers_are_none_of_ours() {
-        for text in ["third-party", "~third-party", "domain=a.example", "important,script", "_____", "removeparam=x"] {
+        for text in [
+            "third-party",
+            "~third-party",
+            "domain=a.example",
+            "important,script",
+            "_____",
+            "removeparam=x",
+        ] {
             assert!(read(text).unwrap().is_none(), "{text}");
         }
         assert!(read("important=1").is_err());

@@ -1,9 +1,10 @@
-//! A regular expression a line, found anywhere in the name whatever the case (Pi-hole's documentation of FTL).
+//! A regular expression a line, found anywhere in the name whatever the case (Pi-hole's
+//! documentation of FTL).
 //!
-//! After it, divided by semicolons: `querytype=A,AAAA` or `querytype=!A`, `invert`, and
-//! `reply=` with `NODATA`, `NXDOMAIN`, `REFUSED`, an address or one of each family, or `IP` and `NONE`.
-//! Within it `(?#...)` is a comment. The other extensions of
-//! TRE, such as back-references and approximate matching, are not linear in time and are faults.
+//! After it, divided by semicolons: `querytype=A,AAAA` or `querytype=!A`, `invert`, and `reply=`
+//! with `NODATA`, `NXDOMAIN`, `REFUSED`, an address or one of each family, or `IP` and `NONE`.
+//! Within it `(?#...)` is a comment. The other extensions of TRE, such as back-references and
+//! approximate matching, are not linear in time and are faults.
 
 use std::borrow::Cow;
 
@@ -53,7 +54,8 @@ pub(super) fn read(line: &str, out: &mut Vec<Entry>) -> Result<Taken, Reason> {
                 // As in Pi-hole: one that both names types and leaves others out is an error.
                 if matches!(
                     (types.first(), read.first()),
-                    (Some(Subject::Is(_)), Some(Subject::IsNot(_))) | (Some(Subject::IsNot(_)), Some(Subject::Is(_)))
+                    (Some(Subject::Is(_)), Some(Subject::IsNot(_)))
+                        | (Some(Subject::IsNot(_)), Some(Subject::Is(_)))
                 ) {
                     return Err(Reason::ModifierValue("querytype"));
                 }
@@ -65,7 +67,9 @@ pub(super) fn read(line: &str, out: &mut Vec<Entry>) -> Result<Taken, Reason> {
     }
     let target = if inverted { Target::NotRegex(regex) } else { Target::Regex(regex) };
     // Of several replies only addresses hold together, as several lines with one each do.
-    if rewrites.len() > 1 && !rewrites.iter().all(|rewrite| matches!(rewrite, Some(Rewrite::Record(..)))) {
+    if rewrites.len() > 1
+        && !rewrites.iter().all(|rewrite| matches!(rewrite, Some(Rewrite::Record(..))))
+    {
         return Err(Reason::ModifierValue("reply"));
     }
     if rewrites.is_empty() {
@@ -100,7 +104,9 @@ fn query_types(value: &str) -> Result<Vec<Subject<Rtype>>, Reason> {
             .into());
     }
     let types = value.split(',').map(|name| {
-        let rtype = rdata::from_mnemonic(name.trim_ascii()).map(Rtype).ok_or(Reason::ModifierValue("querytype"))?;
+        let rtype = rdata::from_mnemonic(name.trim_ascii())
+            .map(Rtype)
+            .ok_or(Reason::ModifierValue("querytype"))?;
         Ok(if negated { Subject::IsNot(rtype) } else { Subject::Is(rtype) })
     });
     types.collect()
@@ -113,7 +119,10 @@ fn answer(value: &str) -> Result<Option<Rewrite>, Reason> {
         "REFUSED" => Ok(Some(Rewrite::Rcode(Rcode::REFUSED))),
         // Pi-hole's own address, and silence: blocked as everything is here.
         "IP" | "NONE" => Ok(None),
-        _ => value.parse().map(|address| Some(Rewrite::address(address))).map_err(|_| Reason::ModifierValue("reply")),
+        _ => value
+            .parse()
+            .map(|address| Some(Rewrite::address(address)))
+            .map_err(|_| Reason::ModifierValue("reply")),
     }
 }
 
@@ -152,10 +161,19 @@ mod tests {
     #[test]
     fn faults_are_told() {
         check("abc;querytype=X1", "fault: the value of the modifier \"querytype\" is wrong");
-        check("abc;querytype=!A;querytype=A", "fault: the value of the modifier \"querytype\" is wrong");
-        check("abc;querytype=A;querytype=!AAAA", "fault: the value of the modifier \"querytype\" is wrong");
+        check(
+            "abc;querytype=!A;querytype=A",
+            "fault: the value of the modifier \"querytype\" is wrong",
+        );
+        check(
+            "abc;querytype=A;querytype=!AAAA",
+            "fault: the value of the modifier \"querytype\" is wrong",
+        );
         check("abc;reply=x", "fault: the value of the modifier \"reply\" is wrong");
-        check("abc;reply=nodata;reply=1.2.3.4", "fault: the value of the modifier \"reply\" is wrong");
+        check(
+            "abc;reply=nodata;reply=1.2.3.4",
+            "fault: the value of the modifier \"reply\" is wrong",
+        );
         check("abc;what", "fault: the modifier \"what\" does not exist");
         check(";invert", "fault: expected a regular expression");
     }

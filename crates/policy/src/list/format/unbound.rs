@@ -31,15 +31,23 @@ const BLOCKING: [&str; 11] = [
     "always_null",
 ];
 /// Zones whose names are answered as everywhere.
-const OPEN: [&str; 7] =
-    ["transparent", "typetransparent", "always_transparent", "nodefault", "inform", "noview", "ipset"];
+const OPEN: [&str; 7] = [
+    "transparent",
+    "typetransparent",
+    "always_transparent",
+    "nodefault",
+    "inform",
+    "noview",
+    "ipset",
+];
 
 pub(super) fn read(line: &str, out: &mut Vec<Entry>) -> Result<Taken, Reason> {
     let line = without_comment(line);
     if line.is_empty() || line.eq_ignore_ascii_case("server:") {
         return Ok(Taken::Nothing);
     }
-    let (option, value) = line.split_once(':').ok_or(Reason::Malformed("expected local-zone: or local-data:"))?;
+    let (option, value) =
+        line.split_once(':').ok_or(Reason::Malformed("expected local-zone: or local-data:"))?;
     match option.trim_ascii() {
         "local-zone" => out.push(zone(value)?),
         "local-data" => out.push(data(value)?),
@@ -65,7 +73,8 @@ fn zone(value: &str) -> Result<Entry, Reason> {
         kind if BLOCKING.contains(&kind) => Ok(entry),
         kind if OPEN.contains(&kind) => Ok(Entry { effect: Effect::Allow, ..entry }),
         "block_a" => {
-            let (types, rewrite) = (vec![Subject::Is(Rtype::A)], Some(Rewrite::Rcode(Rcode::NOERROR)));
+            let (types, rewrite) =
+                (vec![Subject::Is(Rtype::A)], Some(Rewrite::Rcode(Rcode::NOERROR)));
             Ok(entry.with(Modifiers { types, rewrite, ..Modifiers::default() }))
         }
         _ => Err(Reason::Malformed("the type of zone does not exist")),
@@ -75,23 +84,29 @@ fn zone(value: &str) -> Result<Entry, Reason> {
 fn data(value: &str) -> Result<Entry, Reason> {
     let wrong = || Reason::Malformed("expected a record in quotes");
     let value = value.trim_ascii();
-    let inner = ['"', '\''].iter().find_map(|quote| value.strip_prefix(*quote)?.strip_suffix(*quote));
+    let inner =
+        ['"', '\''].iter().find_map(|quote| value.strip_prefix(*quote)?.strip_suffix(*quote));
     let record = inner.unwrap_or(value);
-    let tokens: Vec<_> = text::tokens(record.as_bytes()).collect::<Result<_, _>>().map_err(|_| wrong())?;
+    let tokens: Vec<_> =
+        text::tokens(record.as_bytes()).collect::<Result<_, _>>().map_err(|_| wrong())?;
     let (owner, rest) = tokens.split_first().ok_or_else(wrong)?;
     let name = name::read(str::from_utf8(owner.text).map_err(|_| wrong())?)?;
     if name::labels(&name) == 0 {
         return Err(Reason::Everything);
     }
-    let is_filler = |token: &[u8]| token.eq_ignore_ascii_case(b"IN") || token.iter().all(u8::is_ascii_digit);
+    let is_filler =
+        |token: &[u8]| token.eq_ignore_ascii_case(b"IN") || token.iter().all(u8::is_ascii_digit);
     let at = rest.iter().position(|token| !is_filler(token.text)).ok_or_else(wrong)?;
-    let rtype = str::from_utf8(rest[at].text).ok().and_then(rdata::from_mnemonic).ok_or_else(wrong)?;
+    let rtype =
+        str::from_utf8(rest[at].text).ok().and_then(rdata::from_mnemonic).ok_or_else(wrong)?;
     let shown = &record[rest[at].column + rest[at].text.len()..];
     let rewrite = match (Rtype(rtype), Rewrite::record(Rtype(rtype), shown)?) {
         (Rtype::CNAME, Rewrite::Record(_, target)) if target.starts_with(b"\x01*") => {
             return Err(Reason::Malformed("an alias to a wildcard is not understood here"));
         }
-        (Rtype::CNAME, Rewrite::Record(_, target)) => Some(Rewrite::Cname(target.to_ascii_lowercase().into())),
+        (Rtype::CNAME, Rewrite::Record(_, target)) => {
+            Some(Rewrite::Cname(target.to_ascii_lowercase().into()))
+        }
         (Rtype::A | Rtype::AAAA, _) if is_nowhere(shown) => None,
         (_, rewrite) => Some(rewrite),
     };
@@ -124,9 +139,15 @@ mod tests {
     #[test]
     fn local_data_is_the_answer_for_its_name() {
         check("local-data: \"ads.example A 0.0.0.0\"", "block =ads.example.");
-        check("local-data: \"nas.example. 3600 IN A 192.0.2.7\"", "block =nas.example. -> A 192.0.2.7");
+        check(
+            "local-data: \"nas.example. 3600 IN A 192.0.2.7\"",
+            "block =nas.example. -> A 192.0.2.7",
+        );
         check("local-data: 'x.example TXT \"a b\"'", "block =x.example. -> TXT \"a b\"");
-        check("local-data: \"x.example CNAME Y.example.\"", "block =x.example. -> CNAME y.example.");
+        check(
+            "local-data: \"x.example CNAME Y.example.\"",
+            "block =x.example. -> CNAME y.example.",
+        );
     }
 
     #[test]

@@ -16,7 +16,10 @@ fn a_translators_prefix_has_one_of_six_lengths() {
     }
     for prefix in ["64:ff9b::/97", "64:ff9b::1/96", "2001:db8:0:0:ff00::/96", "10.0.0.0/8", "x"] {
         let error = dns64(&format!("prefix = \"{prefix}\"")).unwrap_err().to_string();
-        assert!(error.starts_with(&format!("a.toml:2:10: \"{prefix}\" is no translator's prefix")), "{error}");
+        assert!(
+            error.starts_with(&format!("a.toml:2:10: \"{prefix}\" is no translator's prefix")),
+            "{error}"
+        );
     }
     let error = dns64("exclude = [\"10.0.0.0/8\"]").unwrap_err().to_string();
     assert!(error.ends_with("10.0.0.0/8 is a network of IPv4; no AAAA record is in it"), "{error}");
@@ -25,7 +28,8 @@ fn a_translators_prefix_has_one_of_six_lengths() {
 #[test]
 fn addresses_are_translated_in_both_modes() {
     for mode in ["forward", "recurse"] {
-        let text = format!("[resolver]\nmode = \"{mode}\"\n[dns64]\nprefix = \"64:ff9b::/96\"\n{FORWARD}");
+        let text =
+            format!("[resolver]\nmode = \"{mode}\"\n[dns64]\nprefix = \"64:ff9b::/96\"\n{FORWARD}");
         assert!(read_with(&text, &[]).unwrap().dns64.translation().is_some(), "{mode}");
     }
 }

@@ -15,7 +15,8 @@ const RULE_SETTINGS: [&str; 10] =
 #[test]
 fn schema_and_defaults_agree_and_each_key_is_in_both() {
     let stub = "[[stub]]\nzone = \"a\"\nservers = [\"192.0.2.1\"]\n";
-    let text = format!("{FORWARD}{stub}[[record]]\nname = \"a\"\ntype = \"TXT\"\nvalues = [\"x\"]\n");
+    let text =
+        format!("{FORWARD}{stub}[[record]]\nname = \"a\"\ntype = \"TXT\"\nvalues = [\"x\"]\n");
     let policy = "[[list]]\nname = \"l\"\nurl = \"https://a.example/\"\n[[group]]\nname = \"g\"\nlists = []\n\
                   [[client]]\nname = \"c\"\nids = [\"10.0.0.1\"]\n[[rule]]\nname = \"r\"\nwhen = \"true\"\naction = \"allow\"\n";
     let on = format!("{text}{policy}[rate-limit]\nresponses-per-second = 1\n");
@@ -71,15 +72,16 @@ fn what_is_shown_reads_back_as_the_same() {
     }
 }
 
-/// Each key of the schema stands in the example and in the manual, so that nobody has to look for one.
+/// Each key of the schema stands in the example and in the manual, so that nobody has to look for
+/// one.
 #[test]
 fn the_example_and_the_manual_name_each_key() {
     for (section, table) in json_schema()["properties"].as_object().unwrap() {
         let keys = table["items"]["properties"].as_object();
         for key in keys.or(table["properties"].as_object()).unwrap().keys() {
-            let is_there = EXAMPLE
-                .lines()
-                .any(|line| line.trim_start_matches(['#', ' ']).split('=').next().unwrap().trim() == key);
+            let is_there = EXAMPLE.lines().any(|line| {
+                line.trim_start_matches(['#', ' ']).split('=').next().unwrap().trim() == key
+            });
             assert!(is_there, "{section}.{key} in the example");
             assert!(MANUAL.contains(&format!("| `{key}` |")), "{section}.{key} in the manual");
         }
@@ -98,7 +100,8 @@ fn the_example_comments_out_the_defaults() {
         }
         let table = &schema["properties"][&section];
         let keys = if table["items"].is_object() { &table["items"] } else { table };
-        let Some((key, value)) = line.strip_prefix("# ").and_then(|line| line.split_once(" = ")) else {
+        let Some((key, value)) = line.strip_prefix("# ").and_then(|line| line.split_once(" = "))
+        else {
             continue;
         };
         let Some(default) = keys["properties"][key].get("default") else {

@@ -3,7 +3,8 @@
 use super::*;
 
 fn rule(keys: &str) -> ForwardConfig {
-    let text = format!("[[forward]]\nzone = \"x.example\"\n{keys}\n[resolver]\nmode = \"forward\"\n");
+    let text =
+        format!("[[forward]]\nzone = \"x.example\"\n{keys}\n[resolver]\nmode = \"forward\"\n");
     read_with(&text, &[]).expect("the rule is right").forwards.remove(0)
 }
 
@@ -24,7 +25,11 @@ fn servers_are_addresses_with_or_without_port_and_scheme() {
     ];
     for (written, addr, transport) in cases {
         let rule = rule(&format!("upstreams = [\"{written}\"]"));
-        assert_eq!(rule.upstreams, [Upstream { addr: addr.parse().unwrap(), transport }], "{written}");
+        assert_eq!(
+            rule.upstreams,
+            [Upstream { addr: addr.parse().unwrap(), transport }],
+            "{written}"
+        );
     }
 }
 
@@ -41,7 +46,9 @@ fn stubs_and_rules_take_the_forms_of_forwards() {
         assert_eq!(config.policy.forward_sets(), [Box::from([expected])]);
         assert_eq!(config.resolver.local_root_primaries, [expected]);
     }
-    let listen = read_with("[server]\nlisten = [\"127.0.0.1@5399\"]\nhttp = \"127.0.0.1@8099\"\n", &[]).unwrap();
+    let listen =
+        read_with("[server]\nlisten = [\"127.0.0.1@5399\"]\nhttp = \"127.0.0.1@8099\"\n", &[])
+            .unwrap();
     assert_eq!((listen.server.listen[0].port(), listen.server.http.unwrap().port()), (5399, 8099));
     let error = errors_alone("[[stub]]\nzone = \"corp.example\"\nservers = [\"ns.corp.example\"]");
     let expected = "expected a server such as \"192.0.2.1\", \"192.0.2.1:5353\" or \"[2001:db8::1]:5353\", found \"ns.corp.example\"";
@@ -59,13 +66,17 @@ fn what_is_no_server_is_refused() {
         ("1.1.1.1:70000", format!("{expected} \"1.1.1.1:70000\"")),
         ("fe80::1%nosuchinterface", format!("{expected} \"fe80::1%nosuchinterface\"")),
         ("", format!("{expected} \"\"")),
-        ("tls://1.1.1.1", "\"tls://\" is no transport here; use \"udp://\" or \"tcp://\"".to_owned()),
+        (
+            "tls://1.1.1.1",
+            "\"tls://\" is no transport here; use \"udp://\" or \"tcp://\"".to_owned(),
+        ),
         ("1.1.1.1:0", "\"1.1.1.1:0\" has port 0; the port of DNS is 53".to_owned()),
         ("0.0.0.0", "\"0.0.0.0\" is not the address of one server".to_owned()),
         ("ff02::fb", "\"ff02::fb\" is not the address of one server".to_owned()),
         (
             "127.0.0.1:5300",
-            "127.0.0.1:5300: this server listens there itself; queries would go round in a circle".to_owned(),
+            "127.0.0.1:5300: this server listens there itself; queries would go round in a circle"
+                .to_owned(),
         ),
     ];
     for (written, expected) in cases {
@@ -116,7 +127,8 @@ fn an_exception_is_a_rule_without_servers() {
 #[test]
 fn wrong_rules_are_refused() {
     let server = "upstreams = [\"192.0.2.1\"]\n";
-    let strategy = "expected \"ordered\", \"round-robin\", \"fastest\", or \"race 2\" to \"race 8\", found";
+    let strategy =
+        "expected \"ordered\", \"round-robin\", \"fastest\", or \"race 2\" to \"race 8\", found";
     let cases = [
         (
             "zone = \".\"\n".to_owned(),
@@ -181,15 +193,28 @@ fn resolv_conf_gives_its_servers_without_ourselves() {
         );
         read_with(&text, &[]).map(|config| config.forwards[0].upstreams.clone())
     };
-    let addresses = |servers: Vec<Upstream>| -> Vec<SocketAddr> { servers.iter().map(|server| server.addr).collect() };
-    let parsed = |texts: &[&str]| -> Vec<SocketAddr> { texts.iter().map(|text| text.parse().unwrap()).collect() };
-    assert_eq!(addresses(rule("0.0.0.0:53").unwrap()), parsed(&["192.0.2.1:53", "[::1]:53", "[fe80::1%1]:53"]));
-    assert_eq!(addresses(rule("[::]:53").unwrap()), parsed(&["127.0.0.1:53", "192.0.2.1:53", "[fe80::1%1]:53"]));
+    let addresses = |servers: Vec<Upstream>| -> Vec<SocketAddr> {
+        servers.iter().map(|server| server.addr).collect()
+    };
+    let parsed = |texts: &[&str]| -> Vec<SocketAddr> {
+        texts.iter().map(|text| text.parse().unwrap()).collect()
+    };
+    assert_eq!(
+        addresses(rule("0.0.0.0:53").unwrap()),
+        parsed(&["192.0.2.1:53", "[::1]:53", "[fe80::1%1]:53"])
+    );
+    assert_eq!(
+        addresses(rule("[::]:53").unwrap()),
+        parsed(&["127.0.0.1:53", "192.0.2.1:53", "[fe80::1%1]:53"])
+    );
     assert_eq!(addresses(rule("127.0.0.1:5300").unwrap()).len(), 4);
 
     std::fs::write(&file, "nameserver 127.0.0.1\n").unwrap();
     let error = rule("127.0.0.1:53").unwrap_err().to_string();
-    assert_eq!(error, format!("a.toml:5:15: {} names no server other than this one", file.display()));
+    assert_eq!(
+        error,
+        format!("a.toml:5:15: {} names no server other than this one", file.display())
+    );
     std::fs::remove_dir_all(&directory).unwrap();
     let error = rule("127.0.0.1:53").unwrap_err().to_string();
     assert!(error.contains("resolv.conf cannot be read: "), "{error}");

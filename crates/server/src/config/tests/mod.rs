@@ -69,7 +69,10 @@ fn an_empty_file_means_the_safe_defaults() {
     let rule = &config.forwards[0];
     assert_eq!((rule.strategy, rule.ecs), (Strategy::Fastest, EcsPolicy::Strip));
     assert!(rule.case_randomisation && !rule.exception);
-    assert_eq!((rule.timeout_min, rule.timeout_max), (Duration::from_millis(50), Duration::from_secs(2)));
+    assert_eq!(
+        (rule.timeout_min, rule.timeout_max),
+        (Duration::from_millis(50), Duration::from_secs(2))
+    );
 }
 
 #[test]
@@ -79,7 +82,16 @@ fn only_private_clients_are_answered_by_default() {
         let address: IpAddr = address.parse().unwrap();
         allow.with_own(&[]).iter().any(|network| network.contains(&address))
     };
-    for address in ["127.0.0.1", "::1", "10.1.2.3", "172.31.0.1", "192.168.7.7", "169.254.1.1", "fd00::1", "fe80::1"] {
+    for address in [
+        "127.0.0.1",
+        "::1",
+        "10.1.2.3",
+        "172.31.0.1",
+        "192.168.7.7",
+        "169.254.1.1",
+        "fd00::1",
+        "fe80::1",
+    ] {
         assert!(is_allowed(address), "{address}");
     }
     for address in ["8.8.8.8", "100.64.0.1", "172.32.0.1", "2001:db8::1", "0.0.0.0", "::"] {
@@ -91,8 +103,10 @@ fn only_private_clients_are_answered_by_default() {
 fn relative_paths_belong_to_the_directory_of_the_configuration() {
     let text = "[policy]\nleases = \"leases\"\n[[list]]\nname = \"a\"\nfile = \"lists/a\"\n\
                 [[list]]\nname = \"b\"\nfile = \"/srv/b\"\n[resolver]\nlocal-root = \"root.zone\"\n";
-    let config = Config::from_text(Some(Path::new("/etc/avocet/a.toml")), text, &BTreeMap::new()).unwrap();
-    let files: Vec<_> = config.policy.lists.iter().map(|list| format!("{:?}", list.source)).collect();
+    let config =
+        Config::from_text(Some(Path::new("/etc/avocet/a.toml")), text, &BTreeMap::new()).unwrap();
+    let files: Vec<_> =
+        config.policy.lists.iter().map(|list| format!("{:?}", list.source)).collect();
     assert_eq!(files, ["File(\"/etc/avocet/lists/a\")", "File(\"/srv/b\")"]);
     assert_eq!(config.policy.leases.as_deref(), Some(Path::new("/etc/avocet/leases")));
     assert_eq!(format!("{:?}", config.resolver.local_root), "File(\"/etc/avocet/root.zone\")");
@@ -111,14 +125,26 @@ fn local_lets_in_private_networks_and_those_of_the_host() {
 #[test]
 fn each_error_names_its_place_and_what_would_be_right() {
     let cases = [
-        ("[server]\nlisten = [\"127.0.0.1\"]", "a.toml:2:11: \"127.0.0.1\" has no port; write \"127.0.0.1:53\""),
-        ("[server]\nlisten = [\"[::1]\"]", "a.toml:2:11: \"[::1]\" has no port; write \"[::1]:53\""),
+        (
+            "[server]\nlisten = [\"127.0.0.1\"]",
+            "a.toml:2:11: \"127.0.0.1\" has no port; write \"127.0.0.1:53\"",
+        ),
+        (
+            "[server]\nlisten = [\"[::1]\"]",
+            "a.toml:2:11: \"[::1]\" has no port; write \"[::1]:53\"",
+        ),
         (
             "[server]\nlisten = [\n  \"127.0.0.1:53\",\n  \"localhost:53\",\n]",
             "a.toml:4:3: expected an address with port, such as \"127.0.0.1:53\" or \"[::1]:53\", found \"localhost:53\"",
         ),
-        ("[server]\nlisten = []", "a.toml:2:10: expected at least one address with port, such as \"127.0.0.1:53\""),
-        ("[server]\nlisten = [\"[::1]:53\", \"[::1]:53\"]", "a.toml:2:23: [::1]:53 stands here twice; write it once"),
+        (
+            "[server]\nlisten = []",
+            "a.toml:2:10: expected at least one address with port, such as \"127.0.0.1:53\"",
+        ),
+        (
+            "[server]\nlisten = [\"[::1]:53\", \"[::1]:53\"]",
+            "a.toml:2:23: [::1]:53 stands here twice; write it once",
+        ),
         (
             "[server]\nlisten = \"127.0.0.1:53\"",
             "a.toml:2:10: expected a list, each item an address with port, such as \"127.0.0.1:53\" or \"[::1]:53\", found \"127.0.0.1:53\"",
@@ -126,10 +152,19 @@ fn each_error_names_its_place_and_what_would_be_right() {
         ("[server]\nworkers = 0", "a.toml:2:11: expected an integer from 1 to 256, found 0"),
         ("[server]\nworkers = 257", "a.toml:2:11: expected an integer from 1 to 256, found 257"),
         ("[server]\nworkers = -1", "a.toml:2:11: expected an integer from 1 to 256, found -1"),
-        ("[server]\nworkers = \"2\"", "a.toml:2:11: expected an integer from 1 to 256, found \"2\""),
-        ("[server]\nworkers = 1.5", "a.toml:2:11: expected an integer from 1 to 256, found a number with a fraction"),
+        (
+            "[server]\nworkers = \"2\"",
+            "a.toml:2:11: expected an integer from 1 to 256, found \"2\"",
+        ),
+        (
+            "[server]\nworkers = 1.5",
+            "a.toml:2:11: expected an integer from 1 to 256, found a number with a fraction",
+        ),
         ("[server]\ncookies = 1", "a.toml:2:11: expected true or false, found 1"),
-        ("[server]\nmax-udp-size = 511", "a.toml:2:16: expected an integer from 512 to 4096, found 511"),
+        (
+            "[server]\nmax-udp-size = 511",
+            "a.toml:2:16: expected an integer from 512 to 4096, found 511",
+        ),
         (
             "[server]\nhttp = \"8.8.8.8:80\"",
             "a.toml:2:8: 8.8.8.8:80 is neither loopback nor private; write \"127.0.0.1:8053\" or an address of your own network",
@@ -138,7 +173,10 @@ fn each_error_names_its_place_and_what_would_be_right() {
             "[server]\nhttp = \"0.0.0.0:80\"",
             "a.toml:2:8: 0.0.0.0:80 is neither loopback nor private; write \"127.0.0.1:8053\" or an address of your own network",
         ),
-        ("[server]\nhttp = \"10.0.0.1\"", "a.toml:2:8: \"10.0.0.1\" has no port; write \"10.0.0.1:8053\""),
+        (
+            "[server]\nhttp = \"10.0.0.1\"",
+            "a.toml:2:8: \"10.0.0.1\" has no port; write \"10.0.0.1:8053\"",
+        ),
         (
             "[server]\nhttp = \"on\"",
             "a.toml:2:8: expected an address with port, such as \"127.0.0.1:8053\", or \"\" for off; found \"on\"",
@@ -155,23 +193,35 @@ fn each_error_names_its_place_and_what_would_be_right() {
             "[server]\ncookie-secret = \"e5e973\"",
             "a.toml:2:17: expected 32 hexadecimal digits (16 octets), found 6 characters",
         ),
-        ("[resolver]\nmode = \"x\"", "a.toml:2:8: expected \"recurse\" or \"forward\", found \"x\""),
+        (
+            "[resolver]\nmode = \"x\"",
+            "a.toml:2:8: expected \"recurse\" or \"forward\", found \"x\"",
+        ),
         (
             "[cache]\npacket-bytes = \"64KiB\"",
             "a.toml:2:16: expected a size from 1 MiB to 1 TiB, in bytes or as a text such as \"64MiB\", found \"64KiB\"",
         ),
-        ("[cache]\nmin-ttl-secs = 60\nmax-ttl-secs = 30", "a.toml:2:16: min-ttl-secs (60) is above max-ttl-secs (30)"),
+        (
+            "[cache]\nmin-ttl-secs = 60\nmax-ttl-secs = 30",
+            "a.toml:2:16: min-ttl-secs (60) is above max-ttl-secs (30)",
+        ),
         (
             "[cache]\nmin-ttl-secs = 86400\nmax-ttl-secs = 30",
             "a.toml:2:16: min-ttl-secs (86400) is above max-ttl-secs (30)",
         ),
-        ("[rate-limit]\nipv4-prefix-length = 33", "a.toml:2:22: expected an integer from 1 to 32, found 33"),
+        (
+            "[rate-limit]\nipv4-prefix-length = 33",
+            "a.toml:2:22: expected an integer from 1 to 32, found 33",
+        ),
         (
             "[log]\nlevel = \"loud\"",
             "a.toml:2:9: expected \"error\", \"warn\", \"info\", \"debug\" or \"trace\", found \"loud\"",
         ),
         ("[log]\nformat = \"xml\"", "a.toml:2:10: expected \"text\" or \"json\", found \"xml\""),
-        ("[data]\ndirectory = \"\"", "a.toml:2:13: expected a directory such as \"./avocet-data\", found \"\""),
+        (
+            "[data]\ndirectory = \"\"",
+            "a.toml:2:13: expected a directory such as \"./avocet-data\", found \"\"",
+        ),
     ];
     for (text, expected) in cases {
         assert_eq!(errors(text), expected, "{text}");
@@ -181,7 +231,10 @@ fn each_error_names_its_place_and_what_would_be_right() {
 #[test]
 fn a_block_page_has_an_address_that_answers_lead_to() {
     let cases = [
-        ("[policy]\nblock-page = [\"10.0.0.1\"]", "a.toml:2:15: \"10.0.0.1\" has no port; write \"10.0.0.1:53\""),
+        (
+            "[policy]\nblock-page = [\"10.0.0.1\"]",
+            "a.toml:2:15: \"10.0.0.1\" has no port; write \"10.0.0.1:53\"",
+        ),
         (
             "[policy]\nblock-page = [\"10.0.0.1:80\"]",
             "a.toml:2:14: no answer leads to the page: write block-answer = \"addresses\"",
@@ -209,11 +262,20 @@ fn texts_for_clients_fit_one_character_string() {
 fn unknown_keys_are_named_with_the_nearest_one() {
     let cases = [
         ("[server]\nlisten-on = []", "a.toml:2:1: unknown key `listen-on`; did you mean `listen`?"),
-        ("[server]\nmax_udp_size = 1232", "a.toml:2:1: unknown key `max_udp_size`; did you mean `max-udp-size`?"),
+        (
+            "[server]\nmax_udp_size = 1232",
+            "a.toml:2:1: unknown key `max_udp_size`; did you mean `max-udp-size`?",
+        ),
         ("[sever]\nworkers = 1", "a.toml:1:2: unknown key `sever`; did you mean `server`?"),
         ("[cache]\nworkers = 1", "a.toml:2:1: unknown key `workers`; it belongs under [server]"),
-        ("[server]\nupstreams = []", "a.toml:2:1: unknown key `upstreams`; it belongs under [[forward]]"),
-        ("[log]\nzzzzzzzz = 1", "a.toml:2:1: unknown key `zzzzzzzz`; known here are: format, level"),
+        (
+            "[server]\nupstreams = []",
+            "a.toml:2:1: unknown key `upstreams`; it belongs under [[forward]]",
+        ),
+        (
+            "[log]\nzzzzzzzz = 1",
+            "a.toml:2:1: unknown key `zzzzzzzz`; known here are: format, level",
+        ),
     ];
     for (text, expected) in cases {
         assert_eq!(errors(text), expected, "{text}");
@@ -223,12 +285,20 @@ fn unknown_keys_are_named_with_the_nearest_one() {
 #[test]
 fn tables_of_the_wrong_form_are_named() {
     let single = errors_alone("[forward]\nzone = \".\"");
-    assert!(single.starts_with("a.toml:1:2: `forward` has another form; begin it with a line [[forward]]"), "{single}");
+    assert!(
+        single.starts_with(
+            "a.toml:1:2: `forward` has another form; begin it with a line [[forward]]"
+        ),
+        "{single}"
+    );
     assert_eq!(
         errors("[[cache]]\nprefetch = true"),
         "a.toml:1:3: `cache` has another form; begin it with a line [cache]"
     );
-    assert_eq!(errors("log = \"info\""), "a.toml:1:1: `log` has another form; begin it with a line [log]");
+    assert_eq!(
+        errors("log = \"info\""),
+        "a.toml:1:1: `log` has another form; begin it with a line [log]"
+    );
 }
 
 #[test]
@@ -290,7 +360,11 @@ fn errors_of_variables_carry_their_names() {
         ("AVOCET_SERVER__LISTEN", "127.0.0.1", "\"127.0.0.1\" has no port; write \"127.0.0.1:53\""),
         ("AVOCET_SERVER__WORKRES", "2", "unknown key `workres`; did you mean `workers`?"),
         ("AVOCET_SEVER__WORKERS", "2", "unknown key `sever`; did you mean `server`?"),
-        ("AVOCET_FORWARD__ZONE", ".", "[[forward]] cannot be set by a variable; write it in the file"),
+        (
+            "AVOCET_FORWARD__ZONE",
+            ".",
+            "[[forward]] cannot be set by a variable; write it in the file",
+        ),
     ];
     for (name, value, expected) in cases {
         let error = read_with(FORWARD, &[(name, value)]).unwrap_err().to_string();
@@ -387,15 +461,18 @@ type = "A"
 values = ["x"]
 "#;
     let found = errors(text);
-    let places: Vec<&str> = found.lines().filter_map(|line| line.strip_prefix("a.toml:")?.split(' ').next()).collect();
+    let places: Vec<&str> =
+        found.lines().filter_map(|line| line.strip_prefix("a.toml:")?.split(' ').next()).collect();
     let expected = [
-        "3:13:", "6:8:", "7:1:", "7:1:", "7:1:", "11:1:", "11:1:", "11:1:", "15:1:", "15:1:", "19:8:", "20:10:",
-        "24:8:", "25:10:", "26:13:", "29:1:", "30:14:", "31:12:", "32:1:", "34:11:",
+        "3:13:", "6:8:", "7:1:", "7:1:", "7:1:", "11:1:", "11:1:", "11:1:", "15:1:", "15:1:",
+        "19:8:", "20:10:", "24:8:", "25:10:", "26:13:", "29:1:", "30:14:", "31:12:", "32:1:",
+        "34:11:",
     ];
     assert_eq!(places, expected, "{found}");
-    for said in
-        ["`burst` has no meaning for this action; `x` is no address; `y` is no address", "client `#2`: `g h` is"]
-    {
+    for said in [
+        "`burst` has no meaning for this action; `x` is no address; `y` is no address",
+        "client `#2`: `g h` is",
+    ] {
         assert!(found.contains(said), "{found}");
     }
 }
@@ -412,7 +489,10 @@ fn what_could_never_work_is_refused() {
             "2:11: \"127.0.0.1:0\" has port 0, on which nobody would find it; write \"127.0.0.1:53\"",
         ),
         ("listen = [\"127.0.0.1:53\"]", "1:1: unknown key `listen`; it belongs under [server]"),
-        ("[resolver]\nipv4 = false\nipv6 = false", "3:8: ipv4 and ipv6 are both off, so that no server could be asked"),
+        (
+            "[resolver]\nipv4 = false\nipv6 = false",
+            "3:8: ipv4 and ipv6 are both off, so that no server could be asked",
+        ),
         (
             "[[list]]\nname = \"x\"\nurl = \"https://\"",
             "3:7: expected a url with http:// or https:// and a host, found \"https://\"",

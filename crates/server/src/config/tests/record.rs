@@ -9,8 +9,11 @@ fn records_of_one_name_and_type_are_one_set() {
          [[record]]\nname = \"nas.lan.\"\ntype = \"A\"\nvalues = [\"192.168.1.6\"]\nptr = false\n\
          [[record]]\nname = \"*.lan\"\ntype = \"A\"\nvalues = [\"192.168.1.7\"]\nttl-secs = 60\n",
     );
-    let sets: Vec<_> =
-        config.records.iter().map(|set| (&*set.name, set.rtype, set.rdata.len(), set.ttl_secs)).collect();
+    let sets: Vec<_> = config
+        .records
+        .iter()
+        .map(|set| (&*set.name, set.rtype, set.rdata.len(), set.ttl_secs))
+        .collect();
     assert_eq!(
         sets,
         [
@@ -30,8 +33,12 @@ fn a_written_ptr_stands_before_derived_ones_and_the_first_name_before_later_ones
          [[record]]\nname = \"2.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.d.f.ip6.arpa\"\n\
          type = \"PTR\"\nvalues = [\"chosen.lan\"]\n",
     );
-    let targets: Vec<&[u8]> =
-        config.records.iter().filter(|set| set.rtype == Rtype::PTR).map(|set| &*set.rdata[0]).collect();
+    let targets: Vec<&[u8]> = config
+        .records
+        .iter()
+        .filter(|set| set.rtype == Rtype::PTR)
+        .map(|set| &*set.rdata[0])
+        .collect();
     assert_eq!(targets, [&b"\x03one\x03lan\0"[..], b"\x06chosen\x03lan\0"]);
 }
 
@@ -43,7 +50,10 @@ fn local_zones_are_names_of_their_own() {
         ("[\".\"]", "the root is no local zone"),
         ("[\"lan\", \"lan.\"]", "is there twice"),
         ("[\"my nas.lan\"]", "has a blank in it"),
-        ("[\"lan\"]\n[[stub]]\nzone = \"lan\"\nservers = [\"192.0.2.1\"]", "has servers of its own"),
+        (
+            "[\"lan\"]\n[[stub]]\nzone = \"lan\"\nservers = [\"192.0.2.1\"]",
+            "has servers of its own",
+        ),
     ] {
         let errors = zones(text).unwrap_err().to_string();
         assert!(errors.contains(expected), "{errors}");
@@ -104,11 +114,17 @@ fn wrong_records_are_refused() {
         assert_eq!(errors(&format!("[[record]]\n{keys}")), format!("a.toml:{expected}"), "{keys}");
     }
     let malformed = errors("[[record]]\nname = \"x\"\ntype = \"A\"\nvalues = [\"192.0.2\"]");
-    assert!(malformed.starts_with("a.toml:4:11: \"192.0.2\" is no data of type A: "), "{malformed}");
+    assert!(
+        malformed.starts_with("a.toml:4:11: \"192.0.2\" is no data of type A: "),
+        "{malformed}"
+    );
 }
 
 #[test]
 fn text_may_be_written_in_the_form_of_unknown_types() {
     let config = read("[[record]]\nname = \"x\"\ntype = \"TXT\"\nvalues = ['\\# 2 0161']\n");
-    assert_eq!((config.records[0].rtype, &*config.records[0].rdata[0]), (Rtype::TXT, &b"\x01a"[..]));
+    assert_eq!(
+        (config.records[0].rtype, &*config.records[0].rdata[0]),
+        (Rtype::TXT, &b"\x01a"[..])
+    );
 }

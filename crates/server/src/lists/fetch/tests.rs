@@ -17,7 +17,8 @@ fn serve(act: Act) -> SocketAddr {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
             let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
-            let head: Vec<String> = lines.by_ref().map_while(Result::ok).take_while(|line| !line.is_empty()).collect();
+            let head: Vec<String> =
+                lines.by_ref().map_while(Result::ok).take_while(|line| !line.is_empty()).collect();
             act(&head.join("\n").to_lowercase(), &mut stream);
         }
     });
@@ -31,13 +32,17 @@ fn say(stream: &mut TcpStream, text: impl AsRef<[u8]>) {
 
 fn whole(stream: &mut TcpStream, text: impl AsRef<[u8]>) {
     let text = text.as_ref();
-    say(stream, format!("HTTP/1.1 200 OK\r\nETag: \"one\"\r\nContent-Length: {}\r\n\r\n", text.len()));
+    say(
+        stream,
+        format!("HTTP/1.1 200 OK\r\nETag: \"one\"\r\nContent-Length: {}\r\n\r\n", text.len()),
+    );
     say(stream, text);
 }
 
 /// A fetcher whose names are resolved by nobody.
 fn fetcher() -> Fetcher {
-    let bounds = Bounds { time: Duration::from_secs(20), connect: Duration::from_secs(5), octets: 1 << 20 };
+    let bounds =
+        Bounds { time: Duration::from_secs(20), connect: Duration::from_secs(5), octets: 1 << 20 };
     Fetcher::new(nowhere(), bounds)
 }
 
@@ -60,18 +65,31 @@ fn text(fetched: Result<Fetched, FetchError>) -> Vec<u8> {
 fn a_text_comes_whole_however_it_is_sent() {
     assert_eq!(text(fetch(|_, stream| whole(stream, "ads.example\n"))), b"ads.example\n");
     let chunked: Act = |_, stream| {
-        say(stream, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nads.\r\n8\r\nexample\n\r\n0\r\n\r\n");
+        say(
+            stream,
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nads.\r\n8\r\nexample\n\r\n0\r\n\r\n",
+        );
     };
     assert_eq!(text(fetch(chunked)), b"ads.example\n");
     // gzip, of `ads.example\n`.
     let gzip: Act = |_, stream| {
         let octets = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03\x4b\x4c\x29\xd6\x4b\xad\
             \x48\xcc\x2d\xc8\x49\xe5\x02\x00\xac\xdf\x49\x48\x0c\x00\x00\x00";
-        say(stream, format!("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {}\r\n\r\n", octets.len()));
+        say(
+            stream,
+            format!(
+                "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {}\r\n\r\n",
+                octets.len()
+            ),
+        );
         say(stream, octets);
     };
     assert_eq!(text(fetch(gzip)), b"ads.example\n");
-    assert_eq!(text(fetch(|_, stream| whole(stream, b"\xff\xfe\x00ads"))), b"\xff\xfe\x00ads", "octets as they come");
+    assert_eq!(
+        text(fetch(|_, stream| whole(stream, b"\xff\xfe\x00ads"))),
+        b"\xff\xfe\x00ads",
+        "octets as they come"
+    );
 }
 
 #[test]
@@ -86,20 +104,38 @@ fn a_source_is_asked_whether_it_has_another_text() {
     let known = Head { source: url.clone(), etag, ..Head::default() };
     assert_eq!(fetcher().fetch(&url, Some(&known)), Ok(Fetched::Unchanged));
     let elsewhere = Head { source: "http://elsewhere.example/".to_owned(), ..known };
-    assert_eq!(text(fetcher().fetch(&url, Some(&elsewhere))), b"ads.example\n", "the copy is of another source");
+    assert_eq!(
+        text(fetcher().fetch(&url, Some(&elsewhere))),
+        b"ads.example\n",
+        "the copy is of another source"
+    );
 }
 
 #[test]
 fn what_is_not_a_whole_text_is_an_error() {
     let cases: [(Act, FetchError); 7] = [
-        (|_, stream| say(stream, "HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno"), FetchError::Status(404)),
-        (|_, stream| say(stream, "HTTP/1.1 304 Not Modified\r\n\r\n"), FetchError::Status(304)),
-        (|_, stream| say(stream, "HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nads.example\n"), FetchError::Truncated),
         (
-            |_, stream| say(stream, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n8\r\nexample\n\r\n"),
+            |_, stream| say(stream, "HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno"),
+            FetchError::Status(404),
+        ),
+        (|_, stream| say(stream, "HTTP/1.1 304 Not Modified\r\n\r\n"), FetchError::Status(304)),
+        (
+            |_, stream| say(stream, "HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nads.example\n"),
             FetchError::Truncated,
         ),
-        (|_, stream| say(stream, "HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n"), FetchError::TooLarge),
+        (
+            |_, stream| {
+                say(
+                    stream,
+                    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n8\r\nexample\n\r\n",
+                )
+            },
+            FetchError::Truncated,
+        ),
+        (
+            |_, stream| say(stream, "HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n"),
+            FetchError::TooLarge,
+        ),
         (
             |_, stream| {
                 say(stream, "HTTP/1.1 200 OK\r\n\r\n");
@@ -108,7 +144,9 @@ fn what_is_not_a_whole_text_is_an_error() {
             FetchError::TooLarge,
         ),
         (
-            |_, stream| say(stream, "HTTP/1.1 302 Found\r\nLocation: /again\r\nContent-Length: 0\r\n\r\n"),
+            |_, stream| {
+                say(stream, "HTTP/1.1 302 Found\r\nLocation: /again\r\nContent-Length: 0\r\n\r\n")
+            },
             FetchError::Redirects,
         ),
     ];
@@ -123,13 +161,20 @@ fn a_text_that_unfolds_beyond_the_bound_is_not_taken() {
     let bomb: Act = |_, stream| {
         let mut octets = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03".to_vec();
         octets.extend(deflate_repeats(10_000));
-        say(stream, format!("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {}\r\n\r\n", octets.len()));
+        say(
+            stream,
+            format!(
+                "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {}\r\n\r\n",
+                octets.len()
+            ),
+        );
         say(stream, octets);
     };
     assert_eq!(fetch(bomb), Err(FetchError::TooLarge));
 }
 
-/// One block with fixed codes (RFC 1951 §3.2.6): the letter `a`, then so often 258 octets of what was before.
+/// One block with fixed codes (RFC 1951 §3.2.6): the letter `a`, then so often 258 octets of what
+/// was before.
 fn deflate_repeats(times: usize) -> Vec<u8> {
     let (mut out, mut held, mut filled) = (Vec::new(), 0u32, 0);
     let mut put = |value: u32, len: u32| {
@@ -161,9 +206,16 @@ fn a_source_that_gives_its_text_by_drops_runs_out_of_time() {
         // Nothing more comes: the connection is held open for as long as the client waits.
         let _ = stream.read(&mut [0; 1]);
     };
-    let bounds = Bounds { time: Duration::from_millis(200), connect: Duration::from_secs(5), octets: 1 << 20 };
+    let bounds = Bounds {
+        time: Duration::from_millis(200),
+        connect: Duration::from_secs(5),
+        octets: 1 << 20,
+    };
     let fetcher = Fetcher::new(nowhere(), bounds);
-    assert_eq!(fetcher.fetch(&format!("http://{}/list", serve(drops)), None), Err(FetchError::TimedOut));
+    assert_eq!(
+        fetcher.fetch(&format!("http://{}/list", serve(drops)), None),
+        Err(FetchError::TimedOut)
+    );
 }
 
 #[test]
@@ -185,7 +237,10 @@ fn names_are_asked_of_the_server_itself() {
     let url = format!("http://lists.test:{port}/list");
     assert_eq!(text(fetcher_with([127, 0, 0, 1]).fetch(&url, None)), b"ads.example\n");
     let blocked = fetcher_with([0; 4]).fetch(&url, None);
-    assert_eq!(blocked, Err(FetchError::Unresolved("lists.test is blocked by an upstream".to_owned())));
+    assert_eq!(
+        blocked,
+        Err(FetchError::Unresolved("lists.test is blocked by an upstream".to_owned()))
+    );
     let unknown = fetcher().fetch(&url, None);
     assert_eq!(unknown, Err(FetchError::Unresolved("nobody knows lists.test".to_owned())));
 }
@@ -193,14 +248,29 @@ fn names_are_asked_of_the_server_itself() {
 #[test]
 fn a_redirect_leads_to_no_private_address() {
     let redirect: Act = |head, stream| {
-        let target = head.lines().find_map(|line| line.strip_prefix("get /?to=")).unwrap_or_default();
+        let target =
+            head.lines().find_map(|line| line.strip_prefix("get /?to=")).unwrap_or_default();
         let target = target.split(' ').next().unwrap_or_default();
-        say(stream, format!("HTTP/1.1 302 Found\r\nLocation: http://{target}/\r\nContent-Length: 0\r\n\r\n"));
+        say(
+            stream,
+            format!(
+                "HTTP/1.1 302 Found\r\nLocation: http://{target}/\r\nContent-Length: 0\r\n\r\n"
+            ),
+        );
     };
     let from = serve(redirect);
     let to = serve(|_, stream| whole(stream, "ads.example\n"));
-    let fetch = |target: &str| fetcher_with([127, 0, 0, 1]).fetch(&format!("http://{from}/?to={target}"), None);
-    for target in ["169.254.169.254", "192.168.1.1:8080", "localhost:1", "[::1]:1", "0.0.0.0:1", "127.0.0.2:1"] {
+    let fetch = |target: &str| {
+        fetcher_with([127, 0, 0, 1]).fetch(&format!("http://{from}/?to={target}"), None)
+    };
+    for target in [
+        "169.254.169.254",
+        "192.168.1.1:8080",
+        "localhost:1",
+        "[::1]:1",
+        "0.0.0.0:1",
+        "127.0.0.2:1",
+    ] {
         assert_eq!(fetch(target), Err(FetchError::Private), "{target}");
     }
     // Where the list itself is configured to be, it may lead elsewhere on the same host.

@@ -11,7 +11,8 @@ struct Data(PathBuf);
 
 impl Data {
     fn new(name: &str) -> Self {
-        let directory = std::env::temp_dir().join(format!("avocet-lists-{}-{name}", std::process::id()));
+        let directory =
+            std::env::temp_dir().join(format!("avocet-lists-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&directory);
         fs::create_dir_all(&directory).unwrap();
         Self(directory)
@@ -124,7 +125,10 @@ fn a_damaged_copy_is_not_used() {
     let config = policy(&[("a", from_file(&list))]);
     assert_eq!(data.store().load(&config, SECRET).unwrap().names(), 2);
     let files = fs::read_dir(data.0.join("lists")).unwrap().map(|file| file.unwrap().path());
-    let copy = files.into_iter().find(|path| path.extension().is_some_and(|extension| extension == "list")).unwrap();
+    let copy = files
+        .into_iter()
+        .find(|path| path.extension().is_some_and(|extension| extension == "list"))
+        .unwrap();
     let mut octets = fs::read(&copy).unwrap();
     *octets.last_mut().unwrap() ^= 1;
     fs::write(&copy, &octets).unwrap();
@@ -153,7 +157,11 @@ fn a_file_that_is_no_list_or_gone_keeps_its_last_good_copy() {
     assert!(matches!(store.take_file(&config.lists[0], &list), Err(Failure::File(_))));
     assert_eq!(store.compile(&config, SECRET).unwrap().names(), 2);
     data.file("a", "");
-    assert_eq!(store.take_file(&config.lists[0], &list), Ok(Taken::Changed), "its owner may empty it");
+    assert_eq!(
+        store.take_file(&config.lists[0], &list),
+        Ok(Taken::Changed),
+        "its owner may empty it"
+    );
 }
 
 #[test]
@@ -175,8 +183,9 @@ fn copies_of_lists_that_are_no_more_are_removed() {
     data.store().load(&policy(&[("a", from_file(&a)), ("b", from_file(&b))]), SECRET).unwrap();
     let config = policy(&[("b", from_file(&b))]);
     data.store().load(&config, SECRET).unwrap();
-    let names =
-        fs::read_dir(data.0.join("lists")).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
+    let names = fs::read_dir(data.0.join("lists"))
+        .unwrap()
+        .map(|file| file.unwrap().file_name().into_string().unwrap());
     let mut copies: Vec<String> = names.filter(|name| name.contains(".list")).collect();
     assert_eq!((copies.len(), copies.remove(0).starts_with("b-")), (1, true));
 }

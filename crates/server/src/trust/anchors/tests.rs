@@ -1,5 +1,5 @@
-//! A zone whose key A is followed by B and then revoked, as the running server sees it. The signatures are real, and
-//! valid from 2020 to 2045.
+//! A zone whose key A is followed by B and then revoked, as the running server sees it. The
+//! signatures are real, and valid from 2020 to 2045.
 
 use std::cell::RefCell;
 use std::fs;
@@ -14,7 +14,8 @@ const EXAMPLE: &[u8] = b"\x07example\0";
 const DAY: u32 = 86_400;
 /// 2026-01-01.
 const WALL_SECS: u64 = 1_767_225_600;
-const ANCHOR: &str = "example. DS 49408 15 2 9428ff7436d44bd792b86774235dfdf11b1fa958087f03ad9329467f7abb2b26";
+const ANCHOR: &str =
+    "example. DS 49408 15 2 9428ff7436d44bd792b86774235dfdf11b1fa958087f03ad9329467f7abb2b26";
 const A: &str = "257 3 15 Uxqb7giOHKimhEP3VDMukQ4Gmpj1jAhUiHWRzcPEtuk=";
 const A_REVOKED: &str = "385 3 15 Uxqb7giOHKimhEP3VDMukQ4Gmpj1jAhUiHWRzcPEtuk=";
 const B: &str = "257 3 15 /6fu2QJDQRh9NM59zOHZ14oGj3OjGRx1KySeXv2MBkc=";
@@ -23,19 +24,40 @@ const HEAD: &str = "DNSKEY 15 1 86400 2366841600 1577836800";
 /// DNSKEY records and their signatures: tag and base64.
 type Keys = (&'static [&'static str], &'static [(u16, &'static str)]);
 
-const BEFORE: Keys =
-    (&[A], &[(49408, "+0Gj4ZWpD0k/ulRX25aEiiJ+yAGYrdsHCfpqNdFgLSYTmsHf4pbVXlJU//hVnUJpX//PJIrkyrn/aYgTKUjEAw==")]);
-const ADDED: Keys =
-    (&[A, B], &[(49408, "YEtYDXcW37DRIFu31ilgMrgmy+Lv0WqHQpV/94snahltXHTaLv/8H/yUKtyz0FlXxSH/UvmusaHfVkMcUz+iAg==")]);
+const BEFORE: Keys = (
+    &[A],
+    &[(
+        49408,
+        "+0Gj4ZWpD0k/ulRX25aEiiJ+yAGYrdsHCfpqNdFgLSYTmsHf4pbVXlJU//hVnUJpX//PJIrkyrn/aYgTKUjEAw==",
+    )],
+);
+const ADDED: Keys = (
+    &[A, B],
+    &[(
+        49408,
+        "YEtYDXcW37DRIFu31ilgMrgmy+Lv0WqHQpV/94snahltXHTaLv/8H/yUKtyz0FlXxSH/UvmusaHfVkMcUz+iAg==",
+    )],
+);
 const REVOKED: Keys = (
     &[A_REVOKED, B],
     &[
-        (49536, "CQ6omZDAnKLTXkg5xugz8l1Vcsn/vyptADbnFY+Z1/qDhZRJ3urCQa/xSw2inn6uoejcFVNm/diECXX8XxOvDA=="),
-        (52920, "gH7//SyFvY9oVyyJYxSTtTg28PzxG5XqrI/zKoH8c5UrXnZkf93a8zz38IqQ4p4emCo9o2kS+geo+4TS2o7BBA=="),
+        (
+            49536,
+            "CQ6omZDAnKLTXkg5xugz8l1Vcsn/vyptADbnFY+Z1/qDhZRJ3urCQa/xSw2inn6uoejcFVNm/diECXX8XxOvDA==",
+        ),
+        (
+            52920,
+            "gH7//SyFvY9oVyyJYxSTtTg28PzxG5XqrI/zKoH8c5UrXnZkf93a8zz38IqQ4p4emCo9o2kS+geo+4TS2o7BBA==",
+        ),
     ],
 );
-const AFTER: Keys =
-    (&[B], &[(52920, "1jU25jsI/hMgmuHGSREauTHQfFs8HfVIQDmJzK073Y280HoCnddgTaXST6akDTIbzp1SFEb+7aXriqMDS8+yDQ==")]);
+const AFTER: Keys = (
+    &[B],
+    &[(
+        52920,
+        "1jU25jsI/hMgmuHGSREauTHQfFs8HfVIQDmJzK073Y280HoCnddgTaXST6akDTIbzp1SFEb+7aXriqMDS8+yDQ==",
+    )],
+);
 
 /// A server that notes what it is asked for.
 #[derive(Default)]
@@ -63,7 +85,8 @@ struct World {
 
 impl World {
     fn new(name: &str) -> Self {
-        let directory = std::env::temp_dir().join(format!("avocet-anchors-{}-{name}", std::process::id()));
+        let directory =
+            std::env::temp_dir().join(format!("avocet-anchors-{}-{name}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
         let configured = Anchors::of(vec![Anchor::parse(ANCHOR).unwrap()]);
         let bounds = TtlBounds { min: 0, max: DAY, negative_min: 0, negative_max: 3600 };
@@ -89,7 +112,8 @@ impl World {
     }
 
     fn tick(&mut self) -> bool {
-        let settings = Settings { anchors: &self.configured, policy: Policy::default(), signals: true };
+        let settings =
+            Settings { anchors: &self.configured, policy: Policy::default(), signals: true };
         self.anchors.tick(&settings, self.now, &self.cache, &self.notes)
     }
 
@@ -100,7 +124,9 @@ impl World {
             out
         };
         let keys: Vec<_> = keys.iter().map(|key| data(Rtype::DNSKEY, key)).collect();
-        let signature = |(tag, text): &(u16, &str)| data(Rtype::RRSIG, &format!("{HEAD} {tag} example. {text}"));
+        let signature = |(tag, text): &(u16, &str)| {
+            data(Rtype::RRSIG, &format!("{HEAD} {tag} example. {text}"))
+        };
         let signatures: Vec<_> = signatures.iter().map(signature).collect();
         let provenance = Provenance {
             security: Security::Unchecked,
@@ -135,7 +161,11 @@ impl World {
     }
 
     fn trusted(&self) -> Vec<u16> {
-        self.anchors.followed().iter().flat_map(|(_, anchors)| anchors.iter().map(Anchor::key_tag)).collect()
+        self.anchors
+            .followed()
+            .iter()
+            .flat_map(|(_, anchors)| anchors.iter().map(Anchor::key_tag))
+            .collect()
     }
 
     fn states(&self) -> Vec<(u16, Option<KeyState>)> {
@@ -154,7 +184,10 @@ fn a_key_is_followed_by_another_and_revoked() {
     world.look(BEFORE);
     assert_eq!(world.states(), [(49408, Some(KeyState::Valid))]);
     assert!(!world.look(ADDED), "held down");
-    assert_eq!(world.states(), [(49408, Some(KeyState::Valid)), (52920, Some(KeyState::AddPending))]);
+    assert_eq!(
+        world.states(),
+        [(49408, Some(KeyState::Valid)), (52920, Some(KeyState::AddPending))]
+    );
     world.pass(29 * DAY);
     world.restart();
     assert!(!world.look(ADDED), "for all of thirty days");
@@ -222,7 +255,12 @@ fn what_is_not_signed_by_a_trusted_key_changes_nothing() {
     world.look(BEFORE);
     world.look(AFTER);
     assert_eq!(world.trusted(), [49408]);
-    assert!(world.anchors.status()[0].fault.as_ref().is_some_and(|fault| fault.contains("not believed")));
+    assert!(
+        world.anchors.status()[0]
+            .fault
+            .as_ref()
+            .is_some_and(|fault| fault.contains("not believed"))
+    );
     world.clean();
 }
 
@@ -230,7 +268,9 @@ fn what_is_not_signed_by_a_trusted_key_changes_nothing() {
 fn other_anchors_in_the_configuration_count_at_once() {
     let mut world = World::new("configured");
     world.look(BEFORE);
-    let other = Anchor::parse("other. DS 1 15 2 9428ff7436d44bd792b86774235dfdf11b1fa958087f03ad9329467f7abb2b26");
+    let other = Anchor::parse(
+        "other. DS 1 15 2 9428ff7436d44bd792b86774235dfdf11b1fa958087f03ad9329467f7abb2b26",
+    );
     world.configured = Anchors::of(vec![Anchor::parse(ANCHOR).unwrap(), other.unwrap()]);
     assert!(world.tick());
     assert_eq!(world.states(), [(49408, Some(KeyState::Valid)), (1, None)]);
