@@ -101,7 +101,8 @@ fn probes(root: &Path) -> Result<(), String> {
         .ok_or_else(|| format!("the test of the probes did not say how they went:\n{told}"))?;
     let [unbound, kresd, named, pdns] = PROBES_OF_PEERS;
     println!(
-        "{:<10} {:<10} {all:>5} {passed:>13} {passed:>13} {unbound:>8} {kresd:>8} {named:>8} {pdns:>8}",
+        "{:<10} {:<10} {all:>5} {passed:>13} {passed:>13} {unbound:>8} {kresd:>8} {named:>8} \
+         {pdns:>8}",
         "probes", "RFC 8906"
     );
     Ok(())

@@ -16,43 +16,58 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage:
   cargo xtask tidy                 check the rules of CONTRIBUTING.md that a machine can check
-  cargo xtask house [--cycles]     print the figures of the code's structure: sizes, cycles, long functions, homonyms
-  cargo xtask gate [--update]      count the instructions of hot operations; refuse 3 % more than kept, or keep these
+  cargo xtask house [--cycles]     print the figures of the code's structure: sizes, cycles, long \
+                     functions, homonyms
+  cargo xtask gate [--update]      count the instructions of hot operations; refuse 3 % more than \
+                     kept, or keep these
   cargo xtask profile cpu|alloc|lock [-- WORKLOAD [--secs N] [--no-build]]
-                                   a flame graph of the server under load (hot, hot-edns, tcp, miss, zipf)
-  cargo xtask bench quick          a first look in two minutes: cached names, TCP and misses beside a few servers
-  cargo xtask bench peers          every workload beside every server, in interleaved rounds, and its page
-  cargo xtask bench abreast        close calls: servers that are up together take turns of some tenths of a second
+                                   a flame graph of the server under load (hot, hot-edns, tcp, \
+                     miss, zipf)
+  cargo xtask bench quick          a first look in two minutes: cached names, TCP and misses \
+                     beside a few servers
+  cargo xtask bench peers          every workload beside every server, in interleaved rounds, and \
+                     its page
+  cargo xtask bench abreast        close calls: servers that are up together take turns of some \
+                     tenths of a second
                                    (hot, hot-edns, tcp, miss)
   cargo xtask bench page FILE      write the page of a result of bench peers anew
   cargo xtask bench micro          time and memory of single operations beside other crates
-  cargo xtask bench crates         run the benches in the directories of the crates and keep their output
+  cargo xtask bench crates         run the benches in the directories of the crates and keep their \
+                     output
   cargo xtask bench instr          user instructions per cached query, counted by callgrind
   cargo xtask bench syscalls       system calls per missed query, counted by strace
   cargo xtask bench reload [--rate N]
-                                   what swapping a list of a million names costs those who ask: losses, latency, memory
+                                   what swapping a list of a million names costs those who ask: \
+                     losses, latency, memory
 options of bench quick, peers, abreast, instr, syscalls and reload:
-  --peers a,b        avocet, bare, bare-mmsg, bare-pool, nsd, knot, knot-xdp, unbound, dnsdist, pdns-recursor,
+  --peers a,b        avocet, bare, bare-mmsg, bare-pool, nsd, knot, knot-xdp, unbound, dnsdist, \
+                     pdns-recursor,
                      bind9, knot-resolver, dnsmasq, coredns
-  --workloads a,b    hot, hot-edns, latency, tcp, miss, zipf, blocked, memory-200k, memory, veth (quick and peers)
-  --only TEXT        only the pairs `peer/workload` that contain TEXT (crates: `crate/bench`; micro: rows)
+  --workloads a,b    hot, hot-edns, latency, tcp, miss, zipf, blocked, memory-200k, memory, veth \
+                     (quick and peers)
+  --only TEXT        only the pairs `peer/workload` that contain TEXT (crates: `crate/bench`; \
+                     micro: rows)
   --rounds N         interleaved rounds; 5 if not given, quick 2
   --secs N           seconds of each timed run; 5 if not given, quick 2
   --generator NAME   dnsperf, blast (UDP only) or avocet
   --install          install the Debian packages that are missing, as root (quick and peers)
   --no-build         take the release binaries as they are
   cargo xtask simulate [COUNT [FIRST]] [--mode recursion|forwarder|all]
-                                   resolve in random internets in virtual time, 10000 of them in each mode, and check
+                                   resolve in random internets in virtual time, 10000 of them in \
+                     each mode, and check
                                    every answer; on all cores
-  cargo xtask conformance [TIER]   the probes of EDNS and the field's scenarios against the binary, beside its peers;
+  cargo xtask conformance [TIER]   the probes of EDNS and the field's scenarios against the \
+                     binary, beside its peers;
                                    as root; tiers T1 and T2-single
-  cargo xtask internet             the same questions to several resolvers over an internet of its own; wants root
+  cargo xtask internet             the same questions to several resolvers over an internet of its \
+                     own; wants root
 options of internet:
   --avocet PATH      the binary to compare; without it only the peers are compared with one another
   --peers a,b        unbound, named, kresd; all of them if not given
   --seed N           what zones and questions are drawn from, 1 if not given
   --questions N      5000 if not given
-  --rtt MS           the time to each name server and back; with this or one of the next two, zones that nothing
+  --rtt MS           the time to each name server and back; with this or one of the next two, \
+                     zones that nothing
                      is wrong with are asked about, and who gets through how soon is what counts
   --loss PERCENT     how many datagrams are lost each way
   --alive half       one of two servers of each zone is silent

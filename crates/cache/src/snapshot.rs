@@ -91,7 +91,8 @@ impl fmt::Display for SnapshotError {
             SnapshotError::PayloadTooLong(length) => {
                 write!(
                     f,
-                    "the cache snapshot is damaged: an entry of {length} bytes, at most {MAX_PAYLOAD_BYTES}"
+                    "the cache snapshot is damaged: an entry of {length} bytes, at most \
+                     {MAX_PAYLOAD_BYTES}"
                 )
             }
             SnapshotError::UnknownKind(kind) => {

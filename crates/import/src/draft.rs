@@ -214,7 +214,8 @@ impl Draft {
         if !quiet.is_empty() {
             self.note(
                 quiet.join(", "),
-                "nothing corresponds to them here: no answer depends on them, or the server does the same by itself",
+                "nothing corresponds to them here: no answer depends on them, or the server does \
+                 the same by itself",
             );
         }
     }

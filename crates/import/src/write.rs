@@ -168,12 +168,14 @@ fn settle_exceptions(draft: &mut Draft) {
                 draft.forwards.remove(&zone);
                 draft.note(
                     format!("names under {zone}"),
-                    "they end in the local zone above, as no servers for all names were carried over",
+                    "they end in the local zone above, as no servers for all names were carried \
+                     over",
                 );
             }
             (_, None) => draft.note(
                 format!("names under {zone}"),
-                "they follow the rule above the nearest one, not that of all names, as none was carried over",
+                "they follow the rule above the nearest one, not that of all names, as none was \
+                 carried over",
             ),
         }
     }

@@ -47,8 +47,9 @@ pub enum Scenario {
 #[command(
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
-    after_help = "Without --rate the loop is closed: --window queries are in flight. With --rate it is open, and \
-                  latency counts from the time a query was due. See docs/manual/load.md."
+    after_help = "Without --rate the loop is closed: --window queries are in flight. With --rate \
+                  it is open, and latency counts from the time a query was due. See \
+                  docs/manual/load.md."
 )]
 pub struct LoadArgs {
     /// The server: an address or a host name; the port is 53 where none is given

@@ -130,7 +130,8 @@ impl Material {
 
     fn zone_name(&self) -> Result<&NameBuf, String> {
         self.zone_name.as_ref().ok_or_else(|| {
-            "say what to ask: --names FILE, or --zone-name ZONE for names that are made up under it".to_owned()
+            "say what to ask: --names FILE, or --zone-name ZONE for names that are made up under it"
+                .to_owned()
         })
     }
 

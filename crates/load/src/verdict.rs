@@ -102,7 +102,10 @@ fn probes(report: &Report) -> Option<String> {
         let (lost, sent) = (count_text(outcome.lost), count_text(outcome.sent));
         let end = if is_dead { ", the last ones among them" } else { "" };
         let seed = report.seed;
-        format!("between damaged packets {lost} of {sent} whole queries went unanswered{end}; --seed {seed} sends the same packets again")
+        format!(
+            "between damaged packets {lost} of {sent} whole queries went unanswered{end}; --seed \
+             {seed} sends the same packets again"
+        )
     })
 }
 

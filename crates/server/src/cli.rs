@@ -136,7 +136,8 @@ const QUERY_OPTIONS: &str = "\
 Server: an address or a host name; the port is 53 where none is given. Without a server, the first
 `listen` address of the configuration file, or 127.0.0.1:5300 where there is none.
 
-Exit code: 0 with a reply of any RCODE, SERVFAIL included; 1 without a reply; 2 where an argument is wrong.
+Exit code: 0 with a reply of any RCODE, SERVFAIL included; 1 without a reply; 2 where an argument \
+                             is wrong.
 
 Options:
   +tcp           ask over TCP at once, not only after a truncated answer

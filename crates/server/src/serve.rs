@@ -65,13 +65,15 @@ impl fmt::Display for StartError {
             Self::Listen(addr, error) if error.kind() == io::ErrorKind::AddrInUse => {
                 write!(
                     f,
-                    "cannot listen on {addr}: another server is using it; stop that one, or change [server] listen"
+                    "cannot listen on {addr}: another server is using it; stop that one, or \
+                     change [server] listen"
                 )
             }
             Self::Listen(addr, error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 write!(
                     f,
-                    "cannot listen on {addr}: not permitted; ports below 1024 need CAP_NET_BIND_SERVICE or root"
+                    "cannot listen on {addr}: not permitted; ports below 1024 need \
+                     CAP_NET_BIND_SERVICE or root"
                 )
             }
             Self::Listen(addr, error) => write!(f, "cannot listen on {addr}: {error}"),
@@ -130,7 +132,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), StartError> {
         Some(user) => process::drop_privileges(user, server.control_group.as_deref())
             .map_err(system(&format!("become user {user}")))?,
         None if process::is_root() => tracing::warn!(
-            "running as root: set [server] user to an account that owns the data directory, or use the unit file"
+            "running as root: set [server] user to an account that owns the data directory, or \
+             use the unit file"
         ),
         None => {}
     }
@@ -340,8 +343,9 @@ fn start_workers(
     if pool_size < FEW_PORTS {
         tracing::warn!(
             open_files,
-            "queries to each upstream go out from {pool_size} ports of each worker: with more, answers are harder to \
-             forge; raise the limit of open files (LimitNOFILE= in the unit file, ulimit -n)"
+            "queries to each upstream go out from {pool_size} ports of each worker: with more, \
+             answers are harder to forge; raise the limit of open files (LimitNOFILE= in the unit \
+             file, ulimit -n)"
         );
     }
     let most_streams = open_files / STREAM_PART / server.workers;
@@ -379,7 +383,8 @@ fn run_worker(mut worker: Worker, core: Option<usize>) {
             Ok(Err(error)) => return tracing::error!(%error, "a worker ended"),
             Err(_) => {
                 tracing::error!(
-                    "a fault in a worker, told above; it goes on, and asks anew for those who waited"
+                    "a fault in a worker, told above; it goes on, and asks anew for those who \
+                     waited"
                 );
                 worker.recover();
             }
@@ -446,7 +451,8 @@ mod tests {
             std::fs::create_dir_all(&directory).unwrap();
             let file = directory.join("avocet.toml");
             let text = format!(
-                "[server]\nlisten = [\"{free}\"]\nworkers = 1\n[[forward]]\nzone = \".\"\nupstreams = [\"{upstream}\"]\n"
+                "[server]\nlisten = [\"{free}\"]\nworkers = 1\n[[forward]]\nzone = \
+                 \".\"\nupstreams = [\"{upstream}\"]\n"
             );
             std::fs::write(&file, text).unwrap();
             let config = Config::load(Some(&file), Vec::new()).unwrap();

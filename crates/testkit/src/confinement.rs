@@ -231,8 +231,9 @@ mod tests {
 
     use super::*;
 
-    const UNIT: &str = "[Service]\nRestrictAddressFamilies=AF_INET AF_UNIX\nMemoryDenyWriteExecute=yes\n\
-                        SystemCallFilter=@system-service\nSystemCallFilter=~@privileged\nSystemCallErrorNumber=EPERM\n";
+    const UNIT: &str = "[Service]\nRestrictAddressFamilies=AF_INET \
+                        AF_UNIX\nMemoryDenyWriteExecute=yes\nSystemCallFilter=@system-service\\
+                        nSystemCallFilter=~@privileged\nSystemCallErrorNumber=EPERM\n";
 
     fn shell(confinement: &Confinement, script: &str) -> bool {
         let mut command = Command::new("sh");

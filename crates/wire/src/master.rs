@@ -366,7 +366,8 @@ mod tests {
 
     #[test]
     fn owners_ttls_and_origins_are_carried_on() {
-        let text = "$TTL 2h\n@ IN NS A\n  NS b.test.\nWww 60 A 192.0.2.1\n$ORIGIN sub\nx IN 1d1h AAAA 2001:db8::1\n";
+        let text = "$TTL 2h\n@ IN NS A\n  NS b.test.\nWww 60 A 192.0.2.1\n$ORIGIN sub\nx IN 1d1h \
+                    AAAA 2001:db8::1\n";
         assert_eq!(
             read(text),
             [
@@ -393,7 +394,8 @@ mod tests {
 
     #[test]
     fn a_fault_costs_one_entry() {
-        let text = "a A 1.2.3\nb A 192.0.2.1\nc NOPE x\n  \nd.. A 192.0.2.1\n$INCLUDE x\ne A 192.0.2.2\nf ( A";
+        let text = "a A 1.2.3\nb A 192.0.2.1\nc NOPE x\n  \nd.. A 192.0.2.1\n$INCLUDE x\ne A \
+                    192.0.2.2\nf ( A";
         let found = read(text);
         assert_eq!(found.len(), 7);
         assert_eq!(found[1], "2: b.example. 0 A 192.0.2.1");

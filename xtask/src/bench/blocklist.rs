@@ -61,7 +61,8 @@ impl Form {
 }
 
 /// Without it a policy zone is no zone.
-const POLICY_HEAD: &str = "$TTL 3600\n$ORIGIN rpz.test.\n@ SOA ns.rpz.test. admin.rpz.test. 1 3600 600 86400 300\n@ NS localhost.";
+const POLICY_HEAD: &str = "$TTL 3600\n$ORIGIN rpz.test.\n@ SOA ns.rpz.test. admin.rpz.test. 1 \
+                           3600 600 86400 300\n@ NS localhost.";
 
 #[cfg(test)]
 mod tests {

@@ -264,7 +264,8 @@ mod tests {
 
     #[test]
     fn no_template_has_a_word_without_a_value() {
-        let known = "NAME PORT UPSTREAM DIRECTORY ZONE USER BARE AVOCET COREDNS CONTROL ADDRESS INTERFACE XDP POLICY BLOCKING LIST";
+        let known = "NAME PORT UPSTREAM DIRECTORY ZONE USER BARE AVOCET COREDNS CONTROL ADDRESS \
+                     INTERFACE XDP POLICY BLOCKING LIST";
         let known: Vec<_> = known.split(' ').collect();
         let commands = Peer::ALL.iter().flat_map(|peer| {
             let recipe = recipe(*peer, Workload::Hot);

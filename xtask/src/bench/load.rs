@@ -321,7 +321,8 @@ mod tests {
 
     #[test]
     fn the_line_of_blast_is_read() {
-        let line = "secs=1.000 qps=1000 sent=1000 received=999 lost=1 noerror=990 nxdomain=5 other=4 empty=2 p50us=1 p99us=2 p999us=3";
+        let line = "secs=1.000 qps=1000 sent=1000 received=999 lost=1 noerror=990 nxdomain=5 \
+                    other=4 empty=2 p50us=1 p99us=2 p999us=3";
         let load = parse_blast(line).unwrap();
         assert_eq!((load.answered, load.lost, load.empty), (999, 1, 2));
         assert_eq!(load.latency, Some(Latency { p50_us: 1.0, p99_us: 2.0, p999_us: 3.0 }));
@@ -352,7 +353,10 @@ mod tests {
 
     #[test]
     fn the_statistics_of_dnsperf_are_read() {
-        let text = "Statistics:\n\n  Queries sent:         1000\n  Queries completed:    998 (99.80%)\n  Queries lost:         2 (0.20%)\n\n  Response codes:       NOERROR 900 (90.18%), NXDOMAIN 98 (9.82%)\n  Run time (s):         1.0\n  Queries per second:   998.5\n";
+        let text = "Statistics:\n\n  Queries sent:         1000\n  Queries completed:    998 \
+                    (99.80%)\n  Queries lost:         2 (0.20%)\n\n  Response codes:       \
+                    NOERROR 900 (90.18%), NXDOMAIN 98 (9.82%)\n  Run time (s):         1.0\n  \
+                    Queries per second:   998.5\n";
         let load = parse_dnsperf(text).unwrap();
         assert_eq!((load.answered, load.lost), (998, 2));
         assert_eq!(load.rcodes, [("NOERROR".to_owned(), 900), ("NXDOMAIN".to_owned(), 98)]);

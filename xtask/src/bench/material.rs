@@ -75,7 +75,8 @@ pub(super) fn address(index: u32) -> Ipv4Addr {
 /// The zone: an address for each name, AAAA for half, TXT and aliases for a tenth each, a wildcard.
 fn zone() -> String {
     let mut text = String::from(
-        "$ORIGIN bench.test.\n$TTL 3600\n@ SOA ns admin 1 3600 600 86400 300\n@ NS ns\nns A 192.0.2.53\n",
+        "$ORIGIN bench.test.\n$TTL 3600\n@ SOA ns admin 1 3600 600 86400 300\n@ NS ns\nns A \
+         192.0.2.53\n",
     );
     let _ = writeln!(text, "*.miss A {WILDCARD_ADDRESS}");
     for index in 0..NAMES {

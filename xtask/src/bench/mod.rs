@@ -51,7 +51,8 @@ pub(crate) fn run(kind: &str, words: &[&str]) -> Result<(), String> {
         ("page", [result]) => page::write(result),
         ("page", _) => Err("bench page wants the path of a result of bench peers".to_owned()),
         _ => Err(format!(
-            "there is no bench `{kind}`: quick, peers, abreast, page, micro, crates, instr, syscalls or reload"
+            "there is no bench `{kind}`: quick, peers, abreast, page, micro, crates, instr, \
+             syscalls or reload"
         )),
     }
 }

@@ -76,7 +76,8 @@ fn machine(document: &Value) -> String {
         ""
     };
     format!(
-        "Measured on {} at commit `{}` by `{}`: {rounds} round{}, on {} cores of {}, Linux {}.{trial}\n",
+        "Measured on {} at commit `{}` by `{}`: {rounds} round{}, on {} cores of {}, Linux \
+         {}.{trial}\n",
         text(&document["date"]),
         text(&document["commit"]),
         text(&document["command"]),

@@ -167,10 +167,10 @@ impl Site {
             TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
         let http = http.map_err(|error| error.to_string())?;
         let text = format!(
-            "[server]\nlisten = [\"{dns}\"]\nworkers = 1\nlocal-names = false\nhttp = \"{http}\"\n\
-             [resolver]\nmode = \"forward\"\n\
-             [[forward]]\nzone = \".\"\nupstreams = [\"udp://127.0.0.1:{}\"]\n\
-             [data]\ndirectory = \"{}\"\n[[list]]\nname = \"big\"\nformat = \"domains\"\nfile = \"{}\"\n",
+            "[server]\nlisten = [\"{dns}\"]\nworkers = 1\nlocal-names = false\nhttp = \
+             \"{http}\"\n[resolver]\nmode = \"forward\"\n[[forward]]\nzone = \".\"\nupstreams = \
+             [\"udp://127.0.0.1:{}\"]\n[data]\ndirectory = \"{}\"\n[[list]]\nname = \
+             \"big\"\nformat = \"domains\"\nfile = \"{}\"\n",
             setup.upstream_port,
             data.display(),
             site.list.display()
@@ -272,7 +272,8 @@ impl Outcome {
             let Latency { p50_us, p99_us, p999_us } = medians(loads);
             let (answered, lost) = sums(loads);
             println!(
-                "{what:<16} {answered:>9} answered, {lost} lost, p50 {p50_us:.0} us, p99 {p99_us:.0} us, p99.9 {p999_us:.0} us"
+                "{what:<16} {answered:>9} answered, {lost} lost, p50 {p50_us:.0} us, p99 \
+                 {p99_us:.0} us, p99.9 {p999_us:.0} us"
             );
         };
         println!("{NAMES} names, {} queries a second", self.rate);
@@ -282,13 +283,15 @@ impl Outcome {
         let slowest = self.swaps.iter().copied().fold(0.0, f64::max);
         let (swaps, rounds) = (self.swaps.len(), self.quiet.len());
         println!(
-            "{swaps} swaps in {rounds} rounds, the slowest {slowest:.2} s; p99 {:+.0} % beside quiet, {:+.0} % beside busy",
+            "{swaps} swaps in {rounds} rounds, the slowest {slowest:.2} s; p99 {:+.0} % beside \
+             quiet, {:+.0} % beside busy",
             self.p99_percent(&self.quiet),
             self.p99_percent(&self.busy)
         );
         let Memories { before, peak, after } = self.memory;
         println!(
-            "memory {} MiB, at most {} MiB, {} MiB afterwards; the image has {:.1} MiB: at most {:.2} images more, {:.2} stay",
+            "memory {} MiB, at most {} MiB, {} MiB afterwards; the image has {:.1} MiB: at most \
+             {:.2} images more, {:.2} stay",
             before >> 20,
             peak >> 20,
             after >> 20,

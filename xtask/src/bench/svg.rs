@@ -37,9 +37,11 @@ const ROW: f64 = 24.0;
 const HEAD: f64 = 34.0;
 const BAR: f64 = 14.0;
 
-const STYLE: &str = "text{font:13px system-ui,sans-serif;fill:#222}.h{font-weight:600}\
-.ours{fill:#d9480f}.other{fill:#5c7cba}.limit{fill:#adb5bd}.w{stroke:#222;stroke-width:1.2}\
-@media(prefers-color-scheme:dark){text{fill:#ddd}.w{stroke:#eee}.other{fill:#7b9be0}.limit{fill:#6c757d}.ours{fill:#ff7b39}}";
+const STYLE: &str = "text{font:13px \
+                     system-ui,sans-serif;fill:#222}.h{font-weight:600}.ours{fill:#d9480f}.\
+                     other{fill:#5c7cba}.limit{fill:#adb5bd}.w{stroke:#222;stroke-width:1.2}@\
+                     media(prefers-color-scheme:dark){text{fill:#ddd}.w{stroke:#eee}.other{fill:#\
+                     7b9be0}.limit{fill:#6c757d}.ours{fill:#ff7b39}}";
 
 impl Standing {
     fn class(self) -> &'static str {
@@ -55,8 +57,10 @@ impl Standing {
 pub(super) fn picture(title: &str, rows: &[Row], digits: usize) -> String {
     let height = HEAD + ROW * rows.len() as f64 + 8.0;
     let mut text = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" role=\"img\">\n\
-         <title>{title}</title>\n<style>{STYLE}</style>\n<text class=\"h\" x=\"8\" y=\"20\">{title}</text>\n",
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
+         width=\"{WIDTH}\" height=\"{height}\" \
+         role=\"img\">\n<title>{title}</title>\n<style>{STYLE}</style>\n<text class=\"h\" x=\"8\" \
+         y=\"20\">{title}</text>\n",
         title = escaped(title),
     );
     let scale = Scale::of(rows);
@@ -81,11 +85,13 @@ fn draw(text: &mut String, row: &Row, top: f64, (scale, digits): (&Scale, usize)
             let (y, width) = (middle - BAR / 2.0, end - LABELS);
             let _ = writeln!(
                 text,
-                "<rect class=\"{class}\" x=\"{LABELS}\" y=\"{y}\" width=\"{width:.1}\" height=\"{BAR}\"/>"
+                "<rect class=\"{class}\" x=\"{LABELS}\" y=\"{y}\" width=\"{width:.1}\" \
+                 height=\"{BAR}\"/>"
             );
             let _ = writeln!(
                 text,
-                "<line class=\"w\" x1=\"{from:.1}\" y1=\"{middle}\" x2=\"{to:.1}\" y2=\"{middle}\"/>"
+                "<line class=\"w\" x1=\"{from:.1}\" y1=\"{middle}\" x2=\"{to:.1}\" \
+                 y2=\"{middle}\"/>"
             );
             let _ = writeln!(
                 text,
@@ -98,7 +104,8 @@ fn draw(text: &mut String, row: &Row, top: f64, (scale, digits): (&Scale, usize)
             let (from, to) = (scale.x(values[0]), scale.x(values[2]));
             let _ = writeln!(
                 text,
-                "<line class=\"w\" x1=\"{from:.1}\" y1=\"{middle}\" x2=\"{to:.1}\" y2=\"{middle}\"/>"
+                "<line class=\"w\" x1=\"{from:.1}\" y1=\"{middle}\" x2=\"{to:.1}\" \
+                 y2=\"{middle}\"/>"
             );
             for (value, radius) in values.iter().zip([6.0, 5.0, 4.0]) {
                 let x = scale.x(*value);

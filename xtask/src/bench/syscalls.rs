@@ -121,7 +121,12 @@ mod tests {
 
     #[test]
     fn the_table_of_strace_is_read() {
-        let table = "% time     seconds  usecs/call     calls    errors syscall\n------ ----------- ----------- --------- --------- ----------------\n 60.00    0.06           3     10000         2 sendto\n 40.00    0.04           3      5000           epoll_wait\n------ ----------- ----------- --------- --------- ----------------\n100.00    0.10           3     15000         2 total\n";
+        let table =
+            "% time     seconds  usecs/call     calls    errors syscall\n------ ----------- \
+             ----------- --------- --------- ----------------\n 60.00    0.06           3     \
+             10000         2 sendto\n 40.00    0.04           3      5000           \
+             epoll_wait\n------ ----------- ----------- --------- --------- \
+             ----------------\n100.00    0.10           3     15000         2 total\n";
         assert_eq!(calls(table).collect::<Vec<_>>(), [("sendto", 10_000), ("epoll_wait", 5_000)]);
     }
 }

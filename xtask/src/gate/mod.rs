@@ -78,7 +78,8 @@ fn judge(kept: &Baseline, found: &Baseline) -> Result<(), String> {
     let differing = found.surroundings.iter().filter(|entry| !kept.surroundings.contains(entry));
     let differing: Vec<_> = differing.map(|(key, value)| format!("{key} is {value}")).collect();
     if differing.is_empty() {
-        let advice = "if that is meant, keep the new counts with `cargo xtask gate --update` and say why in the commit";
+        let advice = "if that is meant, keep the new counts with `cargo xtask gate --update` and \
+                      say why in the commit";
         return Err(format!("refused: {}\n{advice}", refused.join(", ")));
     }
     println!("only reported, as the counts were kept elsewhere: here {}", differing.join(", "));

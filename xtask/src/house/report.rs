@@ -193,7 +193,8 @@ fn functions(items: &Items, out: &mut String) {
     let (median, p90, max) = spread(&mut lengths);
     say!(
         out,
-        "functions: {}, lines median/p90/max {median}/{p90}/{max}, {share:.1}% over {LONG_FUNCTION}",
+        "functions: {}, lines median/p90/max {median}/{p90}/{max}, {share:.1}% over \
+         {LONG_FUNCTION}",
         lengths.len()
     );
     let mut longest: Vec<&Function> = items.functions.iter().collect();

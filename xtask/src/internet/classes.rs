@@ -103,7 +103,8 @@ mod tests {
 
     #[test]
     fn a_class_explains_what_it_names_and_nothing_else() {
-        let text = "[[difference]]\nname = 'a'\nservers = ['avocet']\nfamilies = ['alg16']\ndiffers = 'ad'\ngot = 'no ad'\nreason = 'RFC 8624 section 3.1'\n";
+        let text = "[[difference]]\nname = 'a'\nservers = ['avocet']\nfamilies = \
+                    ['alg16']\ndiffers = 'ad'\ngot = 'no ad'\nreason = 'RFC 8624 section 3.1'\n";
         let classes = Classes::parse(text).unwrap();
         assert_eq!(classes.explain("avocet", &difference(Aspect::Authenticity)).unwrap().name, "a");
         assert!(classes.explain("avocet", &difference(Aspect::Rcode)).is_none());

@@ -125,7 +125,8 @@ pub(super) fn table(runs: &[Run], findings: &[Findings]) -> String {
         let failed = heard.filter(|answer| !answer.is_conclusive()).count();
         let _ = writeln!(
             text,
-            "{:<8} {:>7} {:>9} {:>11} {silent:>6} {failed:>8} {:>8} {:>13.2} {:>11.0} {:>9.1} {:>9.1}",
+            "{:<8} {:>7} {:>9} {:>11} {silent:>6} {failed:>8} {:>8} {:>13.2} {:>11.0} {:>9.1} \
+             {:>9.1}",
             run.server,
             findings.equal,
             findings.explained.values().sum::<usize>(),

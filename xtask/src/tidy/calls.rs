@@ -34,7 +34,8 @@ const TERMINAL: &[&str] = &[
 const BANS: &[Ban] = &[
     Ban {
         call: "thread::sleep",
-        instead: "wait for the event itself: a channel, a poll with a deadline, virtual time in tests",
+        instead: "wait for the event itself: a channel, a poll with a deadline, virtual time in \
+                  tests",
         // A relay that delays is asleep by purpose.
         allowed: &["xtask/src/bench/process.rs", "xtask/src/internet/link.rs"],
         in_tests: true,
@@ -178,7 +179,8 @@ mod tests {
 
     #[test]
     fn the_clock_is_read_at_the_rim_only() {
-        let text = "fn a() { let t = Instant::now(); }\n#[cfg(test)]\nmod tests { fn b() { Instant::now(); } }\n";
+        let text = "fn a() { let t = Instant::now(); }\n#[cfg(test)]\nmod tests { fn b() { \
+                    Instant::now(); } }\n";
         check("crates/cache/src/lib.rs", text, &[1]);
         check("crates/server/src/clock.rs", text, &[]);
         check("crates/cache/benches/micro.rs", text, &[]);

@@ -248,7 +248,8 @@ mod tests {
     #[test]
     fn test_items_are_known() {
         let code = Code::of(
-            "fn a() {}\n#[cfg(test)]\nmod tests { fn b() {} }\nfn c() {}\n#[cfg(not(test))]\nfn d() {}",
+            "fn a() {}\n#[cfg(test)]\nmod tests { fn b() {} }\nfn c() {}\n#[cfg(not(test))]\nfn \
+             d() {}",
         );
         let ranges = code.test_ranges();
         assert_eq!(ranges.len(), 1);

@@ -222,15 +222,19 @@ mod tests {
 
     #[test]
     fn a_runtime_in_a_pure_crate_is_a_fault() {
-        let text = "[package]\nname = \"avocet-resolver\"\n[dependencies]\ntokio.workspace = true\n[dev-dependencies]\ntokio.workspace = true\n";
-        let wanted = "crates/resolver/Cargo.toml:4: `avocet-resolver` is free of input and output; `tokio` belongs to io or server";
+        let text = "[package]\nname = \"avocet-resolver\"\n[dependencies]\ntokio.workspace = \
+                    true\n[dev-dependencies]\ntokio.workspace = true\n";
+        let wanted = "crates/resolver/Cargo.toml:4: `avocet-resolver` is free of input and \
+                      output; `tokio` belongs to io or server";
         check(pure_dependencies, &[("crates/resolver/Cargo.toml", text)], &[wanted]);
     }
 
     #[test]
     fn a_version_outside_the_root_is_a_fault() {
-        let text = "[package]\nname = \"avocet-io\"\n[dependencies]\nlibc = \"1\"\nx = { workspace = true }\n";
-        let wanted = "crates/io/Cargo.toml:4: declare `libc` in the root Cargo.toml and take it with `.workspace = true`";
+        let text = "[package]\nname = \"avocet-io\"\n[dependencies]\nlibc = \"1\"\nx = { \
+                    workspace = true }\n";
+        let wanted = "crates/io/Cargo.toml:4: declare `libc` in the root Cargo.toml and take it \
+                      with `.workspace = true`";
         check(declared_once, &[("crates/io/Cargo.toml", text)], &[wanted]);
     }
 

@@ -71,7 +71,8 @@ mod tests {
 
     #[test]
     fn entries_carry_section_key_and_comment() {
-        let text = "[package]\nname = \"a\"\n[dependencies]\n# why b\nb = { version = \"1\", features = [\n \"x = y\",\n] }\nc.workspace = true # why c\nd = \"#1\"\n";
+        let text = "[package]\nname = \"a\"\n[dependencies]\n# why b\nb = { version = \"1\", \
+                    features = [\n \"x = y\",\n] }\nc.workspace = true # why c\nd = \"#1\"\n";
         let found: Vec<_> =
             entries(text).iter().map(|e| (e.section, e.key, e.line, e.has_comment)).collect();
         assert_eq!(

@@ -271,7 +271,8 @@ impl Services {
                 if draft.has_time_zone(&pause.zone) {
                     rule.with("time-zone", pause.zone.as_str())
                 } else {
-                    let reason = "set `time-zone` of [policy] to that of the machine; it is UTC where absent";
+                    let reason = "set `time-zone` of [policy] to that of the machine; it is UTC \
+                                  where absent";
                     draft.note(format!("{}: time_zone = {}", group.origin, pause.zone), reason);
                     rule
                 }

@@ -77,7 +77,8 @@ impl Exceptions {
             draft.note("filters", reason);
         }
         if !self.lines.is_empty() {
-            let origin = "user_rules, filtering.rewrites: names that go before blocked services and safe search";
+            let origin = "user_rules, filtering.rewrites: names that go before blocked services \
+                          and safe search";
             lists.push(draft.condition_list("excepted names", &self.lines, origin));
         }
         lists

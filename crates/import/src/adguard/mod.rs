@@ -141,7 +141,8 @@ fn leave(mut root: Section, mut dns: Section, mut filtering: Section, draft: &mu
         ("users", "the web interface has no accounts of its own"),
         (
             "http",
-            "there is no web interface here; for metrics and the page of blocked names see `http` in the manual",
+            "there is no web interface here; for metrics and the page of blocked names see `http` \
+             in the manual",
         ),
         ("querylog", "queries are not logged"),
         ("statistics", "what is counted is in the metrics"),

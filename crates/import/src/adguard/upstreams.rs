@@ -25,7 +25,8 @@ pub(super) fn read(dns: &mut Section, files: &dyn Files, draft: &mut Draft) {
     let is_off = dns.is_off("use_private_ptr_resolvers");
     let has_private = !is_off && !private.is_empty();
     if dns.is_on("use_private_ptr_resolvers") && private.is_empty() {
-        let reason = "names of private addresses were asked for at the servers of the machine: write a [[forward]]";
+        let reason = "names of private addresses were asked for at the servers of the machine: \
+                      write a [[forward]]";
         draft.note("dns.use_private_ptr_resolvers", reason);
     }
     dns.skip(&["use_private_ptr_resolvers"]);

@@ -44,7 +44,8 @@ fn names_of_clients(lookup: &mut Section, draft: &mut Draft) {
     let Some(server) = lookup.text("upstream") else { return };
     let is_name = |id: &String| id.parse::<IpAddr>().is_err() && !id.contains([':', '/']);
     if !draft.groups.iter().flat_map(|group| &group.clients).any(is_name) {
-        let reason = "no group goes by a name that it would say; for names of private addresses write a [[forward]]";
+        let reason = "no group goes by a name that it would say; for names of private addresses \
+                      write a [[forward]]";
         return draft.note(format!("{origin} = {server}"), reason);
     }
     let mut is_carried = false;
@@ -153,7 +154,8 @@ fn named_lists(
                 continue;
             };
             if kind == Kind::Allow && !lists.contains_key(&name) {
-                let reason = "with an allow list alone blocky blocks all other names; here it only lets names through";
+                let reason = "with an allow list alone blocky blocks all other names; here it \
+                              only lets names through";
                 draft.note(&origin, reason);
             }
             lists.entry(name.clone()).or_default().push(made);

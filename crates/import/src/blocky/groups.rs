@@ -125,10 +125,13 @@ fn key(text: String, value: &Value, lists: &ByName, names: &mut Names) -> Option
 /// Gives each group the clients that its key names, but for those that have a name of their own.
 fn claim(keys: &mut Vec<Key>, clients: &[Known], draft: &mut Draft) {
     keys.retain_mut(|key| {
-        let is_own = key.network.is_some_and(|network| clients.iter().any(|known| known.networks.contains(&network)));
+        let is_own = key
+            .network
+            .is_some_and(|network| clients.iter().any(|known| known.networks.contains(&network)));
         let is_name = key.network.is_none() && clients.iter().any(|known| key.is_for(known));
         if key.text.contains(['*', '?', '[']) && key.text != DEFAULT {
-            let reason = "of clients that are known by a part of their names only those of clientLookup.clients are";
+            let reason = "of clients that are known by a part of their names only those of \
+                          clientLookup.clients are";
             draft.note(&key.group.origin, reason);
         } else if key.text != DEFAULT && !is_own && !is_name {
             let id = draft.client_id(&key.text, &key.group.origin);

@@ -97,7 +97,8 @@ fn leave(mut root: Section, files: &dyn Files, draft: &mut Draft) {
     misc.leave(&[], draft);
     root.quiet(&["debug", "files", "ntp", "resolver"], draft);
     root.remark("database", "queries are not logged", draft);
-    let web = "there is no web interface here; for metrics and the page of blocked names see `http` in the manual";
+    let web = "there is no web interface here; for metrics and the page of blocked names see \
+               `http` in the manual";
     root.remark("webserver", web, draft);
     root.leave(&[], draft);
 }
@@ -122,7 +123,8 @@ pub(super) fn all_addresses(port: u16, (setting, mode): (&str, &str), draft: &mu
             "only private networks are answered; see `allow` of [server]",
         ),
         "SINGLE" | "BIND" => {
-            let reason = "listeners are addresses here: write those of the interface in `listen` of [server]";
+            let reason = "listeners are addresses here: write those of the interface in `listen` \
+                          of [server]";
             draft.note(format!("{setting} = {mode}"), reason);
         }
         _ => {}

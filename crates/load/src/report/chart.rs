@@ -88,7 +88,8 @@ impl Chart<'_> {
         };
         let _ = write!(
             out,
-            "<figure><figcaption>{}</figcaption><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">",
+            "<figure><figcaption>{}</figcaption><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
+             role=\"img\" aria-label=\"{}\">",
             escape(self.title),
             escape(self.title)
         );
@@ -112,7 +113,8 @@ impl Chart<'_> {
             let at = place_y(y.share(value));
             let _ = write!(
                 out,
-                "<path class=\"grid\" d=\"M{LEFT} {at:.1}H{right}\"/><text x=\"{:.1}\" y=\"{:.1}\" class=\"y\">{}</text>",
+                "<path class=\"grid\" d=\"M{LEFT} {at:.1}H{right}\"/><text x=\"{:.1}\" \
+                 y=\"{:.1}\" class=\"y\">{}</text>",
                 LEFT - 6.0,
                 at + 4.0,
                 escape(&text)
@@ -131,7 +133,8 @@ impl Chart<'_> {
             let at = place_x(x.share(*value));
             let _ = write!(
                 out,
-                "<path class=\"grid\" d=\"M{at:.1} {TOP}V{bottom}\"/><text x=\"{at:.1}\" y=\"{:.1}\" class=\"x\">{}</text>",
+                "<path class=\"grid\" d=\"M{at:.1} {TOP}V{bottom}\"/><text x=\"{at:.1}\" \
+                 y=\"{:.1}\" class=\"x\">{}</text>",
                 bottom + 16.0,
                 escape(text)
             );

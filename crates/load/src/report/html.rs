@@ -12,23 +12,29 @@ const MAX_RUNS: usize = 24;
 /// Points of a step, of which a search has few.
 const PERCENTILE_MARKS: [f64; 7] = [0.0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999];
 
-const STYLE: &str = "\
-:root{color-scheme:light dark;--text:#1d2430;--quiet:#5d6878;--back:#fff;--grid:#dfe4ea;--bad:#b3261e;\
---c0:#1261a6;--c1:#c2570c;--c2:#2f7d32;--c3:#8e2f8e;--c4:#8a6d00;--c5:#007a86}\
-@media(prefers-color-scheme:dark){:root{--text:#e4e8ee;--quiet:#9aa6b6;--back:#14181e;--grid:#2b333d;--bad:#ff8a80;\
---c0:#6cb4f5;--c1:#ff9d5c;--c2:#7fd083;--c3:#dc8fdc;--c4:#e0c14f;--c5:#56cdd8}}\
-body{font:15px/1.5 system-ui,sans-serif;color:var(--text);background:var(--back);max-width:60rem;margin:2rem auto;padding:0 1rem}\
-h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2rem}.bad{color:var(--bad);font-weight:600}\
-.scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}\
-th,td{padding:.2rem .8rem .2rem 0;text-align:right;border-bottom:1px solid var(--grid);vertical-align:top}\
-th:first-child{text-align:left;font-weight:400;color:var(--quiet)}thead th{font-weight:600;max-width:16rem;overflow-wrap:anywhere}\
-figure{margin:1.5rem 0}figcaption{font-weight:600}svg{width:100%;height:auto}\
-svg text{font:11px system-ui,sans-serif;fill:var(--quiet)}.x{text-anchor:middle}.y{text-anchor:end}\
-.grid{stroke:var(--grid);fill:none}.line{fill:none;stroke-width:1.8;stroke-linejoin:round}\
-.c0{stroke:var(--c0)}.c1{stroke:var(--c1)}.c2{stroke:var(--c2)}.c3{stroke:var(--c3)}.c4{stroke:var(--c4)}.c5{stroke:var(--c5)}\
-.key{display:inline-block;width:1.2em;height:.7em;margin-right:.4em}\
-.k0{background:var(--c0)}.k1{background:var(--c1)}.k2{background:var(--c2)}.k3{background:var(--c3)}.k4{background:var(--c4)}.k5{background:var(--c5)}\
-code,pre{font:13px ui-monospace,monospace;overflow-wrap:anywhere;white-space:pre-wrap}";
+const STYLE: &str =
+    "\
+:root{color-scheme:light \
+     dark;--text:#1d2430;--quiet:#5d6878;--back:#fff;--grid:#dfe4ea;--bad:#b3261e;--c0:#1261a6;\
+     --c1:#c2570c;--c2:#2f7d32;--c3:#8e2f8e;--c4:#8a6d00;--c5:#007a86}@media(prefers-color-scheme:\
+     dark){:root{--text:#e4e8ee;--quiet:#9aa6b6;--back:#14181e;--grid:#2b333d;--bad:#ff8a80;--c0:#\
+     6cb4f5;--c1:#ff9d5c;--c2:#7fd083;--c3:#dc8fdc;--c4:#e0c14f;--c5:#56cdd8}}body{font:15px/1.5 \
+     system-ui,sans-serif;color:var(--text);background:var(--back);max-width:60rem;margin:2rem \
+     auto;padding:0 \
+     1rem}h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2rem}.bad{color:var(--bad);\
+     font-weight:600}.scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:\
+     tabular-nums}th,td{padding:.2rem .8rem .2rem 0;text-align:right;border-bottom:1px solid \
+     var(--grid);vertical-align:top}th:first-child{text-align:left;font-weight:400;color:\
+     var(--quiet)}thead \
+     th{font-weight:600;max-width:16rem;overflow-wrap:anywhere}figure{margin:1.5rem \
+     0}figcaption{font-weight:600}svg{width:100%;height:auto}svg text{font:11px \
+     system-ui,sans-serif;fill:var(--quiet)}.x{text-anchor:middle}.y{text-anchor:end}.grid{stroke:\
+     var(--grid);fill:none}.line{fill:none;stroke-width:1.8;stroke-linejoin:round}.c0{stroke:\
+     var(--c0)}.c1{stroke:var(--c1)}.c2{stroke:var(--c2)}.c3{stroke:var(--c3)}.c4{stroke:\
+     var(--c4)}.c5{stroke:var(--c5)}.key{display:inline-block;width:1.2em;height:.7em;\
+     margin-right:.4em}.k0{background:var(--c0)}.k1{background:var(--c1)}.k2{background:\
+     var(--c2)}.k3{background:var(--c3)}.k4{background:var(--c4)}.k5{background:var(--c5)}code,\
+     pre{font:13px ui-monospace,monospace;overflow-wrap:anywhere;white-space:pre-wrap}";
 
 /// The page of one run, or of several beside one another.
 pub(crate) fn write(runs: &[Report]) -> String {
@@ -40,8 +46,9 @@ pub(crate) fn write(runs: &[Report]) -> String {
     let mut out = String::from("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">");
     let _ = write!(
         out,
-        "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>{0}</title>\
-         <style>{STYLE}</style></head><body>\n<h1>{0}</h1>\n",
+        "<meta name=\"viewport\" \
+         content=\"width=device-width,initial-scale=1\"><title>{0}</title><style>{STYLE}</style></\
+         head><body>\n<h1>{0}</h1>\n",
         escape(&title)
     );
     for run in runs {
@@ -189,15 +196,17 @@ fn flows(runs: &[Report], out: &mut String) {
     for run in runs.iter().filter(|run| run.flows.len() > 1) {
         let _ = writeln!(
             out,
-            "<h2>Kinds of queries: {}</h2><div class=\"scroll\"><table><thead><tr><th></th><th>sent</th>\
-             <th>answered</th><th>lost</th><th>wrong</th><th>P50</th><th>P99</th><th>P99.9</th></tr></thead><tbody>",
+            "<h2>Kinds of queries: {}</h2><div \
+             class=\"scroll\"><table><thead><tr><th></th><th>sent</th><th>answered</th><th>lost</\
+             th><th>wrong</th><th>P50</th><th>P99</th><th>P99.9</th></tr></thead><tbody>",
             escape(&name(run))
         );
         for flow in &run.flows {
             let (outcome, latency) = (&flow.outcome, &flow.latency);
             let _ = writeln!(
                 out,
-                "<tr><th>{}</th><td>{}</td><td>{}</td><td>{:.3}%</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+                "<tr><th>{}</th><td>{}</td><td>{}</td><td>{:.3}%</td><td>{}</td><td>{}</\
+                 td><td>{}</td><td>{}</td></tr>",
                 escape(&flow.name),
                 count_text(outcome.sent),
                 count_text(outcome.answered),
@@ -237,7 +246,8 @@ fn searches(runs: &[Report], out: &mut String) {
             let own = if ramp.own_limit { ", the generator's own limit" } else { "" };
             let _ = writeln!(
                 out,
-                "<p>{}: up to {} queries a second{own}, with at most {:.3}% lost and a P99 of {}.</p>",
+                "<p>{}: up to {} queries a second{own}, with at most {:.3}% lost and a P99 of \
+                 {}.</p>",
                 escape(&name(run)),
                 count_text(ramp.highest_rate as u64),
                 ramp.bounds.max_loss * 100.0,
@@ -253,8 +263,8 @@ fn origin(run: &Report, out: &mut String) {
     let version = run.server.version.as_deref().unwrap_or("unknown");
     let _ = write!(
         out,
-        "<h2>{}</h2><p>{} ({}), software {}; asked for {:.2} s by {} clients, seed {}, avocet {}.<br>\
-         {}, {} processors, {:.1} GiB, kernel {}.</p><pre>{}</pre>",
+        "<h2>{}</h2><p>{} ({}), software {}; asked for {:.2} s by {} clients, seed {}, avocet \
+         {}.<br>{}, {} processors, {:.1} GiB, kernel {}.</p><pre>{}</pre>",
         escape(&name(run)),
         escape(&run.server.address),
         escape(&format!("{:?}", run.server.transport).to_lowercase()),

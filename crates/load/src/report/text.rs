@@ -29,7 +29,8 @@ pub(crate) fn write(report: &Report) -> String {
         let mib = |bytes: u64| bytes as f64 / 1_048_576.0;
         let _ = writeln!(
             out,
-            "memory           {:.1} MiB at the start, {:.1} at the end, {:.1} at most, drift {:+.1} KiB/s",
+            "memory           {:.1} MiB at the start, {:.1} at the end, {:.1} at most, drift \
+             {:+.1} KiB/s",
             mib(memory.start_bytes),
             mib(memory.end_bytes),
             mib(memory.peak_bytes),

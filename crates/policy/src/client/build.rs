@@ -290,11 +290,12 @@ mod tests {
         check(
             &[group("a", &["a b", "tv"], Some(&["x", "y"]))],
             &[client("tv", &["c d", "e f"], &["kids"]), client("", &[], &["nobody"])],
-            "group `a`: there is no list `x`; group `a`: there is no list `y`; client `tv`: there is no group `kids`; \
-             client `tv`: `c d` is neither an address, a network, a MAC address nor a host name; \
-             client `tv`: `e f` is neither an address, a network, a MAC address nor a host name; client ``: a name is missing; \
-             client ``: there is no group `nobody`; \
-             group `a`: `a b` is no client, and neither an address, a network, a MAC address nor a host name",
+            "group `a`: there is no list `x`; group `a`: there is no list `y`; client `tv`: there \
+             is no group `kids`; client `tv`: `c d` is neither an address, a network, a MAC \
+             address nor a host name; client `tv`: `e f` is neither an address, a network, a MAC \
+             address nor a host name; client ``: a name is missing; client ``: there is no group \
+             `nobody`; group `a`: `a b` is no client, and neither an address, a network, a MAC \
+             address nor a host name",
         );
     }
 }

@@ -379,7 +379,8 @@ impl Origins {
 
 fn too_many() -> ClientFault {
     let message = format!(
-        "they differ in more than {MAX_PROFILES} ways; let rules ask for groups instead of addresses"
+        "they differ in more than {MAX_PROFILES} ways; let rules ask for groups instead of \
+         addresses"
     );
     ClientFault { entry: "clients".to_owned(), message }
 }

@@ -41,7 +41,8 @@ impl fmt::Display for GeoError {
             Self::NoCountries(kind) => {
                 write!(
                     f,
-                    "no record in it has a country; it is of type {kind:?}, and one of countries is needed"
+                    "no record in it has a country; it is of type {kind:?}, and one of countries \
+                     is needed"
                 )
             }
         }

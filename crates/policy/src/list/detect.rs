@@ -119,7 +119,8 @@ mod tests {
             ("server:\nlocal-zone: \"a.example\" refuse\n", Format::Unbound),
             ("^ad[0-9]\n(\\.|^)x\\.example$\n", Format::PiholeRegex),
             (
-                "$TTL 30\n@ SOA rpz.test. host.rpz.test. 1 2 3 4 5\n NS localhost.\na.example CNAME .\n",
+                "$TTL 30\n@ SOA rpz.test. host.rpz.test. 1 2 3 4 5\n NS localhost.\na.example \
+                 CNAME .\n",
                 Format::Rpz,
             ),
             ("; x\nrpz.test. 300 IN SOA (\n a. b. 1 2 3 4 5 )\na.example CNAME .\n", Format::Rpz),

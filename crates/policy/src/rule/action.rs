@@ -423,7 +423,8 @@ mod tests {
             ttl_secs: Some(9),
         };
         check(
-            "action = 'block'\nanswer = 'addresses'\nto = ['192.0.2.1', '2001:db8::1']\nmax-secs = 9",
+            "action = 'block'\nanswer = 'addresses'\nto = ['192.0.2.1', '2001:db8::1']\nmax-secs \
+             = 9",
             Ok(Action::Block(block)),
         );
         check(
@@ -454,9 +455,8 @@ mod tests {
         check("action = 'allow'\nrps = 5", Err("`rps` has no meaning for this action"));
         check(
             "action = 'redirect'\nrps = 5\ntag = 'x'\nto = ['a', '192.0.2.1', 'b']",
-            Err(
-                "`rps`, `tag` have no meaning for this action; `a` is no address; `b` is no address",
-            ),
+            Err("`rps`, `tag` have no meaning for this action; `a` is no address; `b` is no \
+                 address"),
         );
         check("action = 'block'\nto = ['192.0.2.1']", Err("`to` needs `answer = \"addresses\"`"));
         check("action = 'redirect'", Err("`to` needs addresses or a name"));
@@ -464,9 +464,8 @@ mod tests {
         check("action = 'forward'", Err("`to` needs 1 to 32 servers"));
         check(
             "action = 'forward'\nto = ['home']",
-            Err(
-                "`home` is neither a server such as \"192.0.2.1\", \"192.0.2.1:5353\" or \"[2001:db8::1]:5353\" nor the zone of a [[forward]] over UDP",
-            ),
+            Err("`home` is neither a server such as \"192.0.2.1\", \"192.0.2.1:5353\" or \
+                 \"[2001:db8::1]:5353\" nor the zone of a [[forward]] over UDP"),
         );
         check(
             "action = 'ttl'\nmin-secs = 9\nmax-secs = 8",

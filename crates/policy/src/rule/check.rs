@@ -756,7 +756,8 @@ mod tests {
             (
                 "qname",
                 1,
-                "this is a value and no condition: write `qname == \"www.example.com\"` or `qname.under(\"example.com\")`",
+                "this is a value and no condition: write `qname == \"www.example.com\"` or \
+                 `qname.under(\"example.com\")`",
             ),
             ("qname.matches('(')", 15, "unclosed group"),
             ("now.weekend == true", 1, "a condition is not compared: write it alone, or with `!`"),
@@ -774,7 +775,8 @@ mod tests {
             (
                 "'x' in qname",
                 8,
-                "a list should stand behind `in`: write `qname == \"www.example.com\"` or `qname.under(\"example.com\")`",
+                "a list should stand behind `in`: write `qname == \"www.example.com\"` or \
+                 `qname.under(\"example.com\")`",
             ),
         ] {
             let fault = check(expression, &vocabulary()).unwrap_err();
@@ -790,7 +792,8 @@ mod tests {
     fn a_fault_is_shown_with_carets() {
         let expression = "client.group(\"kids\") &&\n  qname.undr(\"x\")";
         let fault = check(expression, &vocabulary()).unwrap_err();
-        let shown = "    qname.undr(\"x\")\n          ^^^^ there is no such method as `undr`: did you mean `under`?";
+        let shown = "    qname.undr(\"x\")\n          ^^^^ there is no such method as `undr`: did \
+                     you mean `under`?";
         assert_eq!(fault.shown(expression).to_string(), shown);
     }
 }

@@ -209,7 +209,8 @@ mod tests {
             qclass: 1,
             ..Sample::default()
         };
-        let expression = "qtype == \"A\" && (qname.under(\"net\") || qname.levels() == 3) && !(false && now.weekend)";
+        let expression = "qtype == \"A\" && (qname.under(\"net\") || qname.levels() == 3) && \
+                          !(false && now.weekend)";
         let trace = test(expression, &Vocabulary::default(), &sample).unwrap();
         assert!(trace.holds());
         let expected = "\

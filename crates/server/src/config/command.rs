@@ -101,13 +101,14 @@ fn warnings(config: &Config) -> Vec<String> {
     if names::are_wanted(&config.policy) && !allowed.contains(own.ip()) {
         let own = own.ip();
         warnings.push(format!(
-            "names of clients are looked up by questions from {own} to this server, and `allow` lacks it"
+            "names of clients are looked up by questions from {own} to this server, and `allow` \
+             lacks it"
         ));
     }
     for zone in doubtful_zones(config) {
         warnings.push(format!(
-            "{zone} has private servers: where a signed zone above denies it or names other keys, its names fail to \
-             validate; then name it in `negative-anchors` of [dnssec]"
+            "{zone} has private servers: where a signed zone above denies it or names other keys, \
+             its names fail to validate; then name it in `negative-anchors` of [dnssec]"
         ));
     }
     for list in &config.policy.lists {

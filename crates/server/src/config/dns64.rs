@@ -42,7 +42,8 @@ pub(super) fn dns64(mut spec: Dns64Spec, check: &mut Check) -> Dns64Config {
     if let (Some(text), Some(span)) = (&text, span)
         && !translator.as_ref().is_some_and(is_sound)
     {
-        let message = "is no translator's prefix; write one such as \"64:ff9b::/96\", of 32, 40, 48, 56, 64 or 96 bits";
+        let message = "is no translator's prefix; write one such as \"64:ff9b::/96\", of 32, 40, \
+                       48, 56, 64 or 96 bits";
         check.fault(span, format!("\"{text}\" {message}"));
     }
     Dns64Config { prefix: translator, exclude: excluded(spec, check) }

@@ -119,8 +119,8 @@ pub(super) fn rules(
         let ecs = spec.ecs.span();
         let rule = rule(zone, upstreams, spec, check);
         if let Some(at) = ecs.filter(|_| mode == Mode::Recurse && rule.ecs == EcsPolicy::Pass) {
-            let message = "recursion sends no client subnets on, as what it finds is for all clients; write \"strip\", or \
-                           mode = \"forward\" in [resolver]";
+            let message = "recursion sends no client subnets on, as what it finds is for all \
+                           clients; write \"strip\", or mode = \"forward\" in [resolver]";
             check.fault(at, message);
         }
         if is_named {

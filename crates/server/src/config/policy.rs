@@ -140,7 +140,8 @@ choices!(Over, "\"drop\", \"refuse\" or \"truncate\"",
     "drop" => Over::Drop, "refuse" => Over::Refuse, "truncate" => Over::Truncate);
 
 impl FromText for ListFormat {
-    const EXPECTED: &'static str = "\"auto\", \"hosts\", \"domains\", \"wildcards\", \"adblock\", \"dnsmasq\", \"unbound\", \"pihole-regex\" or \"rpz\"";
+    const EXPECTED: &'static str = "\"auto\", \"hosts\", \"domains\", \"wildcards\", \"adblock\", \
+                                    \"dnsmasq\", \"unbound\", \"pihole-regex\" or \"rpz\"";
     const CHOICES: &'static [&'static str] = &[
         "auto",
         "hosts",
@@ -344,8 +345,8 @@ fn compile(config: &PolicyConfig, places: &Places, rules: &[RulePlace], check: &
                 .iter()
                 .filter(|rule| rule.reads_answer() && is_too_late(&rule.action))
             {
-                let message = "the condition reads the answer, on which only block, allow, ttl, tag and redirect to \
-                               addresses act";
+                let message = "the condition reads the answer, on which only block, allow, ttl, \
+                               tag and redirect to addresses act";
                 let at = config
                     .rules
                     .iter()

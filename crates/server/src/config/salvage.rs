@@ -62,7 +62,8 @@ impl Whereabouts {
                 (
                     None,
                     Some(format!(
-                        "the configuration has an error, which `avocet check` shows in full: {first}"
+                        "the configuration has an error, which `avocet check` shows in full: \
+                         {first}"
                     )),
                 )
             }

@@ -457,8 +457,8 @@ impl FromText for IpNet {
         let network: Self = text.parse().map_err(|_| None)?;
         if network.addr() != network.network() {
             return Err(Some(format!(
-                "\"{text}\" names an address inside of a network; write \"{}\" for the network or \"{}\" for the \
-                 address",
+                "\"{text}\" names an address inside of a network; write \"{}\" for the network or \
+                 \"{}\" for the address",
                 network.trunc(),
                 network.addr()
             )));

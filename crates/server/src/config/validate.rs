@@ -220,7 +220,8 @@ fn http(setting: Setting<String>, check: &mut Check) -> Option<SocketAddr> {
         }
     };
     if !is_private(address.ip()) {
-        let message = "is neither loopback nor private; write \"127.0.0.1:8053\" or an address of your own network";
+        let message = "is neither loopback nor private; write \"127.0.0.1:8053\" or an address of \
+                       your own network";
         check.fault(span, format!("{address} {message}"));
     }
     Some(address)

@@ -213,7 +213,8 @@ fn workers(metrics: &mut Exposition, shared: &Shared) {
 
 fn page(metrics: &mut Exposition, running: &Running) {
     let visits = &running.visits;
-    let help = "Requests to the page of blocked names by what it said, and connections that were turned away.";
+    let help = "Requests to the page of blocked names by what it said, and connections that were \
+                turned away.";
     let mut family = metrics.family("avocet_block_page_requests_total", Kind::Counter, help);
     for (outcome, count) in [
         ("blocked", &visits.blocked),
@@ -242,7 +243,8 @@ fn root_zone(metrics: &mut Exposition, running: &Running) {
     let mut family = metrics.family(
         "avocet_root_zone_copies_total",
         Kind::Counter,
-        "Copies of the root zone that were taken into use or did not verify, and looks that gave none.",
+        "Copies of the root zone that were taken into use or did not verify, and looks that gave \
+         none.",
     );
     family.sample(&[("result", "taken")], root.taken.load(Ordering::Relaxed));
     family.sample(&[("result", "refused")], root.refused.load(Ordering::Relaxed));
@@ -297,7 +299,8 @@ fn lists(metrics: &mut Exposition, running: &Running) {
         (
             "avocet_list_success_timestamp_seconds",
             Kind::Gauge,
-            "When the source of a list last gave it or had no other, in seconds since 1970; 0: never.",
+            "When the source of a list last gave it or had no other, in seconds since 1970; 0: \
+             never.",
             &|name| sources.get(name).map_or(0, |source| source.succeeded_at_secs),
         ),
         (
@@ -593,14 +596,16 @@ impl Resolvers {
         let mut family = metrics.family(
             "avocet_error_reports_total",
             Kind::Counter,
-            "Errors reported to whom zones name for that, and those that were not as there were too many.",
+            "Errors reported to whom zones name for that, and those that were not as there were \
+             too many.",
         );
         family.sample(&[("result", "sent")], self.total(|counters| counters.reports));
         family.sample(&[("result", "withheld")], self.total(|counters| counters.reports_withheld));
         let mut family = metrics.family(
             "avocet_recursion_ended_total",
             Kind::Counter,
-            "Questions answered by recursion by what validation said, and those that reached a limit.",
+            "Questions answered by recursion by what validation said, and those that reached a \
+             limit.",
         );
         family.sample(&[("result", "secure")], self.total(|counters| counters.secure));
         family.sample(&[("result", "insecure")], self.total(|counters| counters.insecure));

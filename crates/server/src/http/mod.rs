@@ -252,7 +252,8 @@ fn respond(method: &Method, asks: &Asks<'_>, running: &Running) -> Response<Full
             (StatusCode::METHOD_NOT_ALLOWED, PLAIN, "only GET and HEAD\n".to_owned())
         }
         "/metrics" if asks.whose == Whose::Foreign => {
-            let text = "the name in Host is none of this network: ask by an address, or add it to [server] http-names\n";
+            let text = "the name in Host is none of this network: ask by an address, or add it to \
+                        [server] http-names\n";
             (StatusCode::FORBIDDEN, PLAIN, text.to_owned())
         }
         "/metrics" => (StatusCode::OK, exposition::CONTENT_TYPE, metrics::text(running)),

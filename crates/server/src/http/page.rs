@@ -42,10 +42,13 @@ const MAX_HOST: usize = MAX_NAME + ":65535".len();
 
 const HTML: &str = "text/html; charset=utf-8";
 /// Nothing is loaded, run or framed, and nothing is sent anywhere.
-const CONTENT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'";
-const STYLE: &str = "body{font:16px/1.5 sans-serif;max-width:40em;margin:4em auto;padding:0 1em;color:#222;background:#fff}\
-                     h1{font-size:1.4em;overflow-wrap:anywhere}dt{color:#666}dd{margin:0 0 .8em;overflow-wrap:anywhere}\
-                     @media(prefers-color-scheme:dark){body{color:#ddd;background:#111}dt{color:#999}}";
+const CONTENT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; form-action 'none'; \
+                              base-uri 'none'; frame-ancestors 'none'";
+const STYLE: &str = "body{font:16px/1.5 sans-serif;max-width:40em;margin:4em auto;padding:0 \
+                     1em;color:#222;background:#fff}h1{font-size:1.4em;overflow-wrap:\
+                     anywhere}dt{color:#666}dd{margin:0 0 \
+                     .8em;overflow-wrap:anywhere}@media(prefers-color-scheme:dark){body{color:#\
+                     ddd;background:#111}dt{color:#999}}";
 
 /// Who is on the page, and how many were.
 #[derive(Default)]
@@ -170,8 +173,8 @@ fn blocked(name: &NameBuf, outcome: &Outcome, time: &str) -> String {
 fn not_blocked(name: &NameBuf, ttl_secs: u32) -> String {
     let name = shown(name);
     let text = format!(
-        "<p>It may have been a moment ago: what your device was told then is forgotten after {ttl_secs} seconds. \
-         Try again after that.</p>"
+        "<p>It may have been a moment ago: what your device was told then is forgotten after \
+         {ttl_secs} seconds. Try again after that.</p>"
     );
     page(&format!("{name} is not blocked"), &text)
 }
@@ -179,8 +182,8 @@ fn not_blocked(name: &NameBuf, ttl_secs: u32) -> String {
 fn page(title: &str, text: &str) -> String {
     format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
-         content=\"width=device-width\"><title>{title}</title><style>{STYLE}</style></head><body><h1>{title}</h1>{text}\
-         </body></html>\n"
+         content=\"width=device-width\"><title>{title}</title><style>{STYLE}</style></\
+         head><body><h1>{title}</h1>{text}</body></html>\n"
     )
 }
 

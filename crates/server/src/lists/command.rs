@@ -116,8 +116,8 @@ fn check_lines(answer: &Value) -> Vec<String> {
     lines.extend(triggers_text(&answer["triggers"]));
     if let Some(beyond @ 1..) = answer["beyond-limits"].as_u64() {
         lines.push(format!(
-            "{beyond} entries of it are not in force: there was no room for them beside the other lists; see \
-             \"Limits\" in the manual's page on lists"
+            "{beyond} entries of it are not in force: there was no room for them beside the other \
+             lists; see \"Limits\" in the manual's page on lists"
         ));
     }
     let no_comments = match answer["passed-over-lines"].as_u64() {
@@ -204,15 +204,17 @@ mod tests {
         );
         assert!(text.starts_with("2 entries of it are not in force"), "{text}");
         let named = check_text_with_skipped(&answer);
-        let expected = "line 4 has no effect: its modifiers are for browsers: ||x.example^$popup\n\
-            line 5 has no effect: it is about the content of pages: x?##.ad\nand 1 more without effect\n";
+        let expected = "line 4 has no effect: its modifiers are for browsers: \
+                        ||x.example^$popup\nline 5 has no effect: it is about the content of \
+                        pages: x?##.ad\nand 1 more without effect\n";
         assert_eq!(named, format!("{expected}{text}"));
     }
 
     #[test]
     fn triggers_that_cannot_fire_are_told_of() {
         let triggers = json!({ "client-ip": 0, "qname": 7, "ip": 0, "nsdname": 2, "nsip": 0, "cannot-fire": 2 });
-        let text = "triggers: 2 nsdname, 7 qname; 2 of them cannot fire, as this server forwards and knows no name servers";
+        let text = "triggers: 2 nsdname, 7 qname; 2 of them cannot fire, as this server forwards \
+                    and knows no name servers";
         assert_eq!(triggers_text(&triggers).as_deref(), Some(text));
         assert_eq!(triggers_text(&Value::Null), None);
     }

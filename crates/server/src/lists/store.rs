@@ -194,7 +194,8 @@ impl Store {
         if let Err(error) = self.make_directory().and_then(|()| self.image.save(&octets, &making)) {
             let path = self.image.path().display();
             tracing::warn!(
-                "cannot write {path}: {error}; the lists are in force, the next start compiles them anew"
+                "cannot write {path}: {error}; the lists are in force, the next start compiles \
+                 them anew"
             );
         }
         self.copies.clear(&config.lists);

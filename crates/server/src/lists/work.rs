@@ -29,7 +29,8 @@ const RECOMPILE_AFTER: Duration = Duration::from_secs(60);
 /// Time without a round after one that a fault ended.
 const REST_AFTER_FAULT: Duration = Duration::from_secs(60);
 /// What is reported then.
-const FAULT: &str = "a fault interrupted the keeping of lists, see the log; lists in force stay, and it is tried again";
+const FAULT: &str = "a fault interrupted the keeping of lists, see the log; lists in force stay, \
+                     and it is tried again";
 
 /// Starts the thread.
 ///

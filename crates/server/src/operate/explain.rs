@@ -251,7 +251,10 @@ pub(super) fn client_address(state: &Snapshot, client: &str) -> Result<IpAddr, S
     let first = candidates.peek().copied().filter(|_| state.policy.is_none() && table.is_some());
     first.or_else(|| candidates.find(goes_by)).ok_or_else(|| match table {
         Some(_) => format!("the client {client:?} has no address now; give --client an address"),
-        None => format!("nobody goes by the name {client:?}; give --client an address or the name of a [[client]]"),
+        None => format!(
+            "nobody goes by the name {client:?}; give --client an address or the name of a \
+             [[client]]"
+        ),
     })
 }
 

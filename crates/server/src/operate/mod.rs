@@ -123,15 +123,15 @@ impl fmt::Display for OperationError {
         match self {
             Self::AlreadyRunning(directory) => write!(
                 f,
-                "another avocet is running with data directory {}; stop it, take over from it with --take-over, or \
-                 change [data] directory",
+                "another avocet is running with data directory {}; stop it, take over from it \
+                 with --take-over, or change [data] directory",
                 directory.display()
             ),
             Self::Control(path, error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 write!(
                     f,
-                    "cannot open the control socket {}: {error}; the data directory must belong to the account that the \
-                 server runs as",
+                    "cannot open the control socket {}: {error}; the data directory must belong \
+                     to the account that the server runs as",
                     path.display()
                 )
             }
@@ -140,13 +140,14 @@ impl fmt::Display for OperationError {
             }
             Self::Http(addr, error) if error.kind() == io::ErrorKind::AddrInUse => write!(
                 f,
-                "cannot listen on {addr} for HTTP: another server is using it; stop that one, or change [server] http"
+                "cannot listen on {addr} for HTTP: another server is using it; stop that one, or \
+                 change [server] http"
             ),
             Self::Http(addr, error) => write!(f, "cannot listen on {addr} for HTTP: {error}"),
             Self::Page(addr, error) => write!(
                 f,
-                "cannot listen on {addr} for the block page: {error}; change [policy] block-page, or stop what is in \
-                 the way; ports below 1024 need CAP_NET_BIND_SERVICE or root"
+                "cannot listen on {addr} for the block page: {error}; change [policy] block-page, \
+                 or stop what is in the way; ports below 1024 need CAP_NET_BIND_SERVICE or root"
             ),
             Self::System(error) => write!(f, "cannot watch over the server: {error}"),
             Self::WorkerEnded => f.write_str("a worker ended by itself"),

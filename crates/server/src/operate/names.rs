@@ -277,7 +277,8 @@ mod tests {
         )));
         assert!(are_wanted("[[group]]\nname = \"g\"\nclients = [\"tablet.lan\"]\n"));
         assert!(are_wanted(&client.replace("10.0.0.1", "tablet.lan")));
-        let rule = "[[rule]]\nname = \"r\"\nwhen = 'client.name.ends_with(\".lan\")'\naction = \"block\"\n";
+        let rule = "[[rule]]\nname = \"r\"\nwhen = 'client.name.ends_with(\".lan\")'\naction = \
+                    \"block\"\n";
         assert!(are_wanted(rule) && !are_wanted(&format!("{rule}enabled = false\n")));
     }
 }

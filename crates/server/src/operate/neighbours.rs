@@ -82,8 +82,9 @@ pub(crate) fn fault_of_neighbours(policy: &PolicyConfig) -> Option<String> {
 
 fn fault(error: &io::Error) -> String {
     format!(
-        "cannot read the kernel's table of neighbours: {error}; clients and groups that are given by MAC address are \
-         recognised by their leases only: permit AF_NETLINK (RestrictAddressFamilies= in the unit file)"
+        "cannot read the kernel's table of neighbours: {error}; clients and groups that are given \
+         by MAC address are recognised by their leases only: permit AF_NETLINK \
+         (RestrictAddressFamilies= in the unit file)"
     )
 }
 
@@ -151,7 +152,8 @@ mod tests {
             })
         };
         let device = "[[client]]\nname = \"c\"\nids = [\"02:00:00:00:00:01\", \"10.0.0.7\"]\n";
-        let rule = "[[rule]]\nname = \"r\"\nwhen = 'client.mac == \"02:00:00:00:00:02\"'\naction = \"block\"\n";
+        let rule = "[[rule]]\nname = \"r\"\nwhen = 'client.mac == \"02:00:00:00:00:02\"'\naction \
+                    = \"block\"\n";
         assert_eq!(picked(""), None);
         assert_eq!(picked("[[client]]\nname = \"c\"\nids = [\"10.0.0.7\"]\n"), None);
         assert_eq!(

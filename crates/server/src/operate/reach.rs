@@ -36,7 +36,8 @@ const RETRY: Duration = Duration::from_secs(30);
 /// seconds.
 const EARLIEST_SECS: u64 = 1_767_225_600;
 /// What is reported when a fault ends the thread.
-const FAULT: &str = "a fault ended the thread that looks whether names can be resolved, see the log; restart the server";
+const FAULT: &str = "a fault ended the thread that looks whether names can be resolved, see the \
+                     log; restart the server";
 
 /// How the thread is ended.
 #[derive(Default)]
@@ -175,7 +176,8 @@ fn explain(section: &Value, forwarders: Option<&[SocketAddr]>, now_secs: u64) ->
     let is_by_time = seen.has_outdated_signature || now_secs < EARLIEST_SECS;
     if is_by_time {
         return format!(
-            "signatures of the root are not valid at the system's time ({now_secs} Unix seconds); set the clock of this host"
+            "signatures of the root are not valid at the system's time ({now_secs} Unix seconds); \
+             set the clock of this host"
         );
     }
     if let Some(forwarders) = forwarders {
@@ -183,15 +185,17 @@ fn explain(section: &Value, forwarders: Option<&[SocketAddr]>, now_secs: u64) ->
         let what = if seen.has_reply { "answers usefully" } else { "answers" };
         let list = list.join(", ");
         return format!(
-            "no server of [[forward]] zone \".\" {what} ({list}); check the network and the addresses"
+            "no server of [[forward]] zone \".\" {what} ({list}); check the network and the \
+             addresses"
         );
     }
     if seen.has_reply {
-        return "what answers for the root's servers is not one of them; something on the way intercepts port 53: forward to \
-                a server that it permits ([[forward]])"
+        return "what answers for the root's servers is not one of them; something on the way \
+                intercepts port 53: forward to a server that it permits ([[forward]])"
             .to_owned();
     }
-    "no root server answers; check this host's network, and that a firewall lets port 53 out over UDP and TCP"
+    "no root server answers; check this host's network, and that a firewall lets port 53 out over \
+     UDP and TCP"
         .to_owned()
 }
 

@@ -93,7 +93,8 @@ impl Reloader {
                 tracing::info!(new_epoch = reloaded.new_epoch, "configuration reloaded");
                 for key in &reloaded.restart {
                     tracing::warn!(
-                        "{key} has changed in the configuration: it needs a restart and keeps its value"
+                        "{key} has changed in the configuration: it needs a restart and keeps its \
+                         value"
                     );
                 }
             }
@@ -152,7 +153,8 @@ impl Reloader {
     /// disk was full, or what writes the file emptied it first.
     fn emptied(&self) -> String {
         format!(
-            "{} has no settings any more, which would end all filtering; restart the server if that is meant",
+            "{} has no settings any more, which would end all filtering; restart the server if \
+             that is meant",
             self.shown_path()
         )
     }

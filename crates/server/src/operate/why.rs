@@ -15,7 +15,8 @@ pub(super) fn text(line: &Value) -> String {
         "policy" => policy(line),
         "failed" => format!("It failed {} s ago:\n{}", line["secs-ago"], tree(line)),
         "failure-cache" => format!(
-            "Its failure is remembered, so it is not tried again for a while: {} (extended error {})",
+            "Its failure is remembered, so it is not tried again for a while: {} (extended error \
+             {})",
             field(line, "text"),
             line["ede"]
         ),
@@ -73,7 +74,8 @@ fn policy(line: &Value) -> String {
     for group in client["left-groups"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         let _ = write!(
             text,
-            "\n  group {group} names its network only, and does not count: the client has a [[client]] of its own"
+            "\n  group {group} names its network only, and does not count: the client has a \
+             [[client]] of its own"
         );
     }
     if let Some(until) = line["valid-until-local"].as_str() {
@@ -337,10 +339,10 @@ mod tests {
             ],
             "answer": [{ "section": "answer", "name": "a.", "ttl": 60, "type": "A", "data": "192.0.2.7" }],
         });
-        let expected = "a. A, 21 ms, 2 queries\n    0 ms ├─ zone .: 1 server, no address known\n    \
-                        0 ms ├─ address of a server: ns. A\n    \
-                        1 ms │  └─ ask 192.0.2.1 for ns. A, of zone .\n   \
-                        21 ms └─ NOERROR, all of it secure\n1 step was left out\n\na. 60 IN A 192.0.2.7";
+        let expected =
+            "a. A, 21 ms, 2 queries\n    0 ms ├─ zone .: 1 server, no address known\n    0 ms ├─ \
+             address of a server: ns. A\n    1 ms │  └─ ask 192.0.2.1 for ns. A, of zone .\n   21 \
+             ms └─ NOERROR, all of it secure\n1 step was left out\n\na. 60 IN A 192.0.2.7";
         assert_eq!(text(&line), expected);
     }
 }

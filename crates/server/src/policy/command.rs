@@ -169,7 +169,10 @@ pub(crate) fn unix_secs(config: &Config, text: &str) -> Result<u64, String> {
     let name = &config.policy.time_zone;
     let in_zone = || Zone::named(name)?.read(text);
     text.parse().ok().or_else(in_zone).ok_or_else(|| {
-        format!("{text:?} is no time: expected one such as \"2026-11-22 21:30\" (in {name}) or Unix seconds")
+        format!(
+            "{text:?} is no time: expected one such as \"2026-11-22 21:30\" (in {name}) or Unix \
+             seconds"
+        )
     })
 }
 

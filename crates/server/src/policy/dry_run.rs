@@ -178,7 +178,8 @@ impl Report {
         if self.unanswered > 0 && blind > 0 {
             let lines = self.unanswered;
             text += &format!(
-                "{lines} of them without addresses: what rules on answers ({blind}) do there is not counted\n"
+                "{lines} of them without addresses: what rules on answers ({blind}) do there is \
+                 not counted\n"
             );
         }
         let changes = [
@@ -228,7 +229,9 @@ pub(super) fn run(args: &PolicyDryRunArgs) -> Result<String, String> {
     }
     let compared = match in_force {
         Some(file) => format!("compared with {}\n", file.display()),
-        None => "compared with a server without configuration: give --config the file that is in force\n".to_owned(),
+        None => "compared with a server without configuration: give --config the file that is in \
+                 force\n"
+            .to_owned(),
     };
     Ok(report.show(blind) + &compared)
 }

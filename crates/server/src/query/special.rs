@@ -33,10 +33,11 @@ const LOOPBACK: [u8; 4] = [127, 0, 0, 1];
 const LOOPBACK_V6: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
 const LOCALHOST: &[u8] = b"\x09localhost\x00";
 /// The root's octet ends the list of names below.
-const EMPTY_ZONES: &str = "invalid test onion alt local home.arpa resolver.arpa \
-    10.in-addr.arpa 168.192.in-addr.arpa 254.169.in-addr.arpa 0.in-addr.arpa 127.in-addr.arpa \
-    2.0.192.in-addr.arpa 100.51.198.in-addr.arpa 113.0.203.in-addr.arpa 255.255.255.255.in-addr.arpa \
-    d.f.ip6.arpa 8.e.f.ip6.arpa 9.e.f.ip6.arpa a.e.f.ip6.arpa b.e.f.ip6.arpa 8.b.d.0.1.0.0.2.ip6.arpa";
+const EMPTY_ZONES: &str =
+    "invalid test onion alt local home.arpa resolver.arpa 10.in-addr.arpa 168.192.in-addr.arpa \
+     254.169.in-addr.arpa 0.in-addr.arpa 127.in-addr.arpa 2.0.192.in-addr.arpa \
+     100.51.198.in-addr.arpa 113.0.203.in-addr.arpa 255.255.255.255.in-addr.arpa d.f.ip6.arpa \
+     8.e.f.ip6.arpa 9.e.f.ip6.arpa a.e.f.ip6.arpa b.e.f.ip6.arpa 8.b.d.0.1.0.0.2.ip6.arpa";
 
 /// What a special zone holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -219,8 +220,9 @@ mod tests {
     use avocet_wire::view::RecordSection;
 
     fn check(qname: &str, qtype: Rtype, expected: &str) {
-        let zones = "[server]\nlocal-zones = [\"lan\", \"home.arpa\"]\n[[record]]\nname = \"a.b.lan\"\ntype = \"A\"\nvalues = [\"10.0.0.1\"]\n\
-            [[stub]]\nzone = \"iot.house.lan\"\nservers = [\"192.0.2.1\"]\n";
+        let zones = "[server]\nlocal-zones = [\"lan\", \"home.arpa\"]\n[[record]]\nname = \
+                     \"a.b.lan\"\ntype = \"A\"\nvalues = [\"10.0.0.1\"]\n[[stub]]\nzone = \
+                     \"iot.house.lan\"\nservers = [\"192.0.2.1\"]\n";
         let config = Config::from_text(None, zones, &BTreeMap::new()).unwrap();
         let (names, records) = (
             SpecialNames::of(&config),

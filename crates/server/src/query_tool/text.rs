@@ -103,7 +103,8 @@ fn write_header(message: &MessageView<'_>, out: &mut String) -> fmt::Result {
     writeln!(out, ";; ->>HEADER<<- opcode: {opcode}, status: {status}, id: {}", header.id)?;
     writeln!(
         out,
-        ";; flags: {}; QUERY: {questions}, ANSWER: {answers}, AUTHORITY: {authorities}, ADDITIONAL: {additional}\n",
+        ";; flags: {}; QUERY: {questions}, ANSWER: {answers}, AUTHORITY: {authorities}, \
+         ADDITIONAL: {additional}\n",
         flags(&header).join(" ")
     )
 }

@@ -30,7 +30,8 @@ const FIRST_RETRY: Duration = Duration::from_secs(60);
 const KEPT: &str = "root.zone";
 
 /// What is reported when a fault ends the thread.
-const FAULT: &str = "a fault ended the thread that keeps the copy of the root zone, see the log; restart the server";
+const FAULT: &str = "a fault ended the thread that keeps the copy of the root zone, see the log; \
+                     restart the server";
 
 /// Starts the thread.
 ///

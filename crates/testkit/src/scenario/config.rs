@@ -363,8 +363,9 @@ mod tests {
 
     #[test]
     fn clauses_and_flat_settings_mean_the_same() {
-        let clauses = "server:\n do-ip6: no\n trust-anchor: \"a. DS 1 2 3 04\"\n# x: y\nstub-zone:\n name: \".\"\n \
-                       stub-addr: 192.0.2.1 # root\nstub-zone:\n name: \"B.\"\n stub-addr: 192.0.2.2@54\n";
+        let clauses = "server:\n do-ip6: no\n trust-anchor: \"a. DS 1 2 3 04\"\n# x: \
+                       y\nstub-zone:\n name: \".\"\n stub-addr: 192.0.2.1 # root\nstub-zone:\n \
+                       name: \"B.\"\n stub-addr: 192.0.2.2@54\n";
         let config = read(clauses, Dialect::Unbound);
         assert!(!config.ipv6 && config.trust_anchors == ["a. DS 1 2 3 04"]);
         assert_eq!(config.hints, [IpAddr::from([192, 0, 2, 1])]);

@@ -91,7 +91,11 @@ mod tests {
 
     #[test]
     fn program_points_are_read_with_their_frames() {
-        let text = "{\"dhatFileVersion\":2\n,\"pps\":\n [{\"tb\":64,\"tbk\":2,\"tl\":1\n  ,\"fs\":[1,2,3,4]\n  }\n ,{\"tb\":8,\"tbk\":1\n  ,\"fs\":[1,4]\n  }\n ]\n,\"ftbl\":\n [\"[root]\"\n ,\"0x1: malloc (in /x.so)\"\n ,\"0x2: avocet::a (a.rs:3)\"\n ,\"0x3: avocet::Worker::run (a.rs:1)\"\n ,\"0x4: start (in /x.so)\"\n ]\n}\n";
+        let text = "{\"dhatFileVersion\":2\n,\"pps\":\n [{\"tb\":64,\"tbk\":2,\"tl\":1\n  \
+                    ,\"fs\":[1,2,3,4]\n  }\n ,{\"tb\":8,\"tbk\":1\n  ,\"fs\":[1,4]\n  }\n \
+                    ]\n,\"ftbl\":\n [\"[root]\"\n ,\"0x1: malloc (in /x.so)\"\n ,\"0x2: avocet::a \
+                    (a.rs:3)\"\n ,\"0x3: avocet::Worker::run (a.rs:1)\"\n ,\"0x4: start (in \
+                    /x.so)\"\n ]\n}\n";
         assert_eq!(read(text).folded(), "avocet::Worker::run;avocet::a 64\n");
     }
 }

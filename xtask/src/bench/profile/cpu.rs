@@ -64,7 +64,8 @@ mod tests {
 
     #[test]
     fn samples_are_read_from_the_outermost_frame() {
-        let text = "worker-0 \n\t  1 answer\n\t 2 run a\n\nworker-0 \n\t 1 answer\n\t 2 run a\n\nlog \n\t 3 [unknown]\n\n";
+        let text = "worker-0 \n\t  1 answer\n\t 2 run a\n\nworker-0 \n\t 1 answer\n\t 2 run \
+                    a\n\nlog \n\t 3 [unknown]\n\n";
         assert_eq!(read(text).folded(), "log;[unknown] 1\nworker-0;run a;answer 2\n");
     }
 }

@@ -48,9 +48,8 @@ pub(super) fn draw(title: &str, stacks: &Stacks) -> String {
     let height = HEAD + root.depth() as f64 * ROW + 4.0;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" \
-         font-family=\"monospace\" font-size=\"11\">\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"#fdfdf8\"/>\n\
-         <text x=\"8\" y=\"20\" font-size=\"14\">{}</text>\n",
+         font-family=\"monospace\" font-size=\"11\">\n<rect width=\"100%\" height=\"100%\" \
+         fill=\"#fdfdf8\"/>\n<text x=\"8\" y=\"20\" font-size=\"14\">{}</text>\n",
         escaped(title)
     );
     let scale = WIDTH / root.weight.max(1) as f64;
@@ -70,8 +69,8 @@ fn draw_frame(svg: &mut String, frame: &Frame<'_>, (x, y): (f64, f64), scale: f6
     // A String takes whatever is written to it.
     let _ = write!(
         svg,
-        "<g><title>{name}: {} ({share:.2} %)</title><rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{}\" \
-         rx=\"1\" fill=\"{}\"/>",
+        "<g><title>{name}: {} ({share:.2} %)</title><rect x=\"{x:.1}\" y=\"{y:.1}\" \
+         width=\"{:.1}\" height=\"{}\" rx=\"1\" fill=\"{}\"/>",
         frame.weight,
         (width - 0.4).max(0.2),
         ROW - 1.0,

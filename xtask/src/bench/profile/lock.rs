@@ -24,7 +24,10 @@ pub(super) fn stacks(setup: &Setup, workload: Workload, secs: u64) -> Result<Sta
     watcher.end()?;
     drop(server);
     fs::read_to_string(&out).map(|text| read(&text)).map_err(|error| {
-        format!("strace attached to nothing; sysctl kernel.yama.ptrace_scope may forbid it here.\n{error}")
+        format!(
+            "strace attached to nothing; sysctl kernel.yama.ptrace_scope may forbid it \
+             here.\n{error}"
+        )
     })
 }
 
@@ -71,7 +74,10 @@ mod tests {
 
     #[test]
     fn calls_are_read_with_their_time_and_stack() {
-        let text = "7  futex(0x7f, FUTEX_WAIT_PRIVATE, 2, NULL) = 0 <0.000010>\n > /x/libc.so.6(syscall+0x1d) [0x1]\n > /x/avocet(avocet::a(b)::run+0x2) [0x2]\n7  futex(0x7f, FUTEX_WAKE_PRIVATE, 1) = 1 <0.000000>\n > /x/avocet() [0x3]\n8 +++ exited with 0 +++\n";
+        let text = "7  futex(0x7f, FUTEX_WAIT_PRIVATE, 2, NULL) = 0 <0.000010>\n > \
+                    /x/libc.so.6(syscall+0x1d) [0x1]\n > /x/avocet(avocet::a(b)::run+0x2) \
+                    [0x2]\n7  futex(0x7f, FUTEX_WAKE_PRIVATE, 1) = 1 <0.000000>\n > /x/avocet() \
+                    [0x3]\n8 +++ exited with 0 +++\n";
         assert_eq!(read(text).folded(), "/x/avocet 1\navocet::a(b)::run;syscall 10\n");
     }
 }
