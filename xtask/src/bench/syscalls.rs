@@ -121,8 +121,7 @@ mod tests {
 
     #[test]
     fn the_table_of_strace_is_read() {
-        let table =
-            "% time     seconds  usecs/call     calls    errors syscall\n------ ----------- \
+        let table = "% time     seconds  usecs/call     calls    errors syscall\n------ ----------- \
              ----------- --------- --------- ----------------\n 60.00    0.06           3     \
              10000         2 sendto\n 40.00    0.04           3      5000           \
              epoll_wait\n------ ----------- ----------- --------- --------- \

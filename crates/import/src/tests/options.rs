@@ -401,6 +401,10 @@ fn of_pihole_six() {
         }
     }
     check(Origin::Pihole, "pihole.toml", "[dns]\n", &borrowed(&options));
+}
+
+#[test]
+fn of_pihole_six_that_depend_on_others() {
     let of = |text: &str| text.to_owned();
     let more = [
         (

@@ -12,8 +12,7 @@ const MAX_RUNS: usize = 24;
 /// Points of a step, of which a search has few.
 const PERCENTILE_MARKS: [f64; 7] = [0.0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999];
 
-const STYLE: &str =
-    "\
+const STYLE: &str = "\
 :root{color-scheme:light \
      dark;--text:#1d2430;--quiet:#5d6878;--back:#fff;--grid:#dfe4ea;--bad:#b3261e;--c0:#1261a6;\
      --c1:#c2570c;--c2:#2f7d32;--c3:#8e2f8e;--c4:#8a6d00;--c5:#007a86}@media(prefers-color-scheme:\

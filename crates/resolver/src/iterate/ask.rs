@@ -131,22 +131,7 @@ impl Walker {
                     if servers.is_empty() {
                         return self.make_do(cut, tried);
                     }
-                    let (manner, patience) =
-                        (self.manner(cut).await, self.patience(cut, &tried, extent));
-                    let unanswered = self.unanswered(&cut.zone, &servers);
-                    let (zone, qname) = (cut.zone.clone(), qname.clone());
-                    let (are_listed, is_of_client) = (!cut.is_named(), frame.is_first());
-                    let inquiry = Inquiry {
-                        zone,
-                        qname,
-                        qtype,
-                        servers,
-                        manner,
-                        patience,
-                        are_listed,
-                        is_of_client,
-                        unanswered,
-                    };
+                    let inquiry = self.inquiry(cut, question, servers, &tried, frame).await;
                     if frame.is_first() {
                         // As the walk itself will ask for them: then others join it.
                         let patience = self.patience(cut, &tried, Extent::Whole);
@@ -188,6 +173,28 @@ impl Walker {
                 tried.failure.get_or_insert(Failure::Unusable);
                 return self.make_do(cut, Tried { hearsay: None, ..tried });
             }
+        }
+    }
+
+    /// Returns the inquiry that asks `servers` of a cut a question.
+    async fn inquiry(
+        &mut self,
+        cut: &Cut,
+        question: Question<'_>,
+        servers: Vec<Candidate>,
+        tried: &Tried,
+        frame: &Frame<'_>,
+    ) -> Inquiry {
+        Inquiry {
+            zone: cut.zone.clone(),
+            qname: question.name.clone(),
+            qtype: question.rtype,
+            manner: self.manner(cut).await,
+            patience: self.patience(cut, tried, question.extent),
+            unanswered: self.unanswered(&cut.zone, &servers),
+            servers,
+            are_listed: !cut.is_named(),
+            is_of_client: frame.is_first(),
         }
     }
 

@@ -130,8 +130,13 @@ impl Walker {
         self.cut_above(name::ancestors(qname).nth(skip).unwrap_or(&[0]).into()).await
     }
 
+    /// Returns the nearest cut above `zone`.
+    pub(crate) async fn cut_of_parent(&mut self, zone: &Name) -> Cut {
+        self.cut_above(name::parent(zone).unwrap_or(&[0]).into()).await
+    }
+
     /// The nearest zone cut at or above a name.
-    pub(crate) async fn cut_above(&mut self, start: Name) -> Cut {
+    async fn cut_above(&mut self, start: Name) -> Cut {
         let configured = self.plan.configured(&start);
         if let Some(Configured::Forward(_)) = configured {
             return self.configured_cut(&start, configured);

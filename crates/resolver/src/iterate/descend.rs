@@ -48,6 +48,15 @@ pub(crate) enum Seen {
     Unknown,
 }
 
+impl Shortened {
+    fn seen(&self) -> Seen {
+        match self {
+            Self::Exists => Seen::Exists,
+            Self::Unknown | Self::Ends(_) => Seen::Unknown,
+        }
+    }
+}
+
 /// How much of a name is shown.
 struct Shown {
     qname: Name,
@@ -121,6 +130,34 @@ impl Shown {
     }
 }
 
+/// How a walk goes on after the servers of a cut failed.
+enum Afterwards {
+    /// It ends.
+    End,
+    /// It asks the parent for the delegation once more, and ends where it cannot.
+    GoUp,
+    /// It asks for the whole name.
+    Widen,
+}
+
+/// Whether an answer is the child's where the parent was asked: an alias in place of a DS record,
+/// given by a server of both zones. A server that recurses for us looks for the parent itself.
+fn is_of_child(part: &Part, qtype: Rtype, cut: &Cut) -> bool {
+    qtype == Rtype::DS && part.is_alias() && !cut.recurses()
+}
+
+/// Returns how a walk goes on after `failure` of a question for as much of the name as `extent`.
+fn afterwards(failure: Failure, extent: Extent) -> Afterwards {
+    match (failure, extent) {
+        (Failure::TooManyQueries | Failure::Crowded, _) => Afterwards::End,
+        // The zone was found; what it has is of no use, whichever server is asked.
+        (Failure::TooManyRecords | Failure::Malformed, Extent::Whole) => Afterwards::End,
+        (_, Extent::Whole) => Afterwards::GoUp,
+        // Some servers fail for names that only lead to others: relaxed.
+        (_, Extent::Part) => Afterwards::Widen,
+    }
+}
+
 impl Walker {
     /// Finds what the servers of the tree say of a name and type.
     pub(crate) async fn descend(
@@ -149,29 +186,20 @@ impl Walker {
             let question = Question { name: &asked, rtype: asked_type, extent };
             let reply = match self.ask(&mut cut, question, frame).await {
                 Ok(reply) => reply,
-                Err(failure @ (Failure::TooManyQueries | Failure::Crowded)) => return Err(failure),
-                // The zone was found; what it has is of no use, whoever is asked.
-                Err(failure @ (Failure::TooManyRecords | Failure::Malformed)) if is_whole => {
-                    return Err(failure);
-                }
-                Err(_)
-                    if is_whole
-                        && may_go_up
-                        && referrals == 0
-                        && cut.zone.len() > 1
-                        && cut.is_named() =>
-                {
-                    may_go_up = false;
-                    let above = name::parent(&cut.zone).unwrap_or(&[0]).into();
-                    cut = self.cut_above(above).await;
-                    self.tell_cut(&cut);
-                    continue;
-                }
-                Err(failure) if is_whole => return Err(failure),
-                // Some servers fail for names that only lead to others: relaxed.
-                Err(_) => {
-                    self.shortened.insert(asked, Seen::Unknown);
-                    shown.whole = true;
+                Err(failure) => {
+                    let has_parent = referrals == 0 && cut.zone.len() > 1 && cut.is_named();
+                    match afterwards(failure, extent) {
+                        Afterwards::Widen => {
+                            self.shortened.insert(asked, Seen::Unknown);
+                            shown.whole = true;
+                        }
+                        Afterwards::GoUp if may_go_up && has_parent => {
+                            may_go_up = false;
+                            cut = self.cut_of_parent(&cut.zone).await;
+                            self.tell_cut(&cut);
+                        }
+                        Afterwards::GoUp | Afterwards::End => return Err(failure),
+                    }
                     continue;
                 }
             };
@@ -186,23 +214,12 @@ impl Walker {
                     self.tell_cut(&next);
                     cut = next;
                 }
-                // An alias there is what the child has, said by a server of both: the parent is
-                // looked for. Who recurses for us looks for it itself.
                 Reply::Part(part)
-                    if is_whole
-                        && qtype == Rtype::DS
-                        && part.is_alias()
-                        && !cut.recurses()
-                        && shown.reveals_slowly() => {}
+                    if is_whole && is_of_child(&part, qtype, &cut) && shown.reveals_slowly() => {}
                 Reply::Part(part) if is_whole => return Ok(*part),
                 Reply::Part(part) => {
                     let taken = self.take_shortened(*part, (qname, qtype), frame).await;
-                    let seen = if matches!(taken, Shortened::Exists) {
-                        Seen::Exists
-                    } else {
-                        Seen::Unknown
-                    };
-                    self.shortened.insert(asked.clone(), seen);
+                    self.shortened.insert(asked.clone(), taken.seen());
                     if let Some(part) = shown.take(&asked, taken) {
                         return Ok(part);
                     }

@@ -24,6 +24,7 @@ use crate::ids::SocketId;
 use crate::iterate::fetch::{Fetched, Inquiry, NotFetched, Patience};
 use crate::iterate::fetches::{Exchange, Fetch};
 use crate::iterate::loss::Level;
+use crate::iterate::server::Server;
 use crate::query::{self, OptOf};
 use crate::read::Reply;
 use crate::rtt::Fate;
@@ -226,29 +227,8 @@ impl<W> Resolver<W> {
         let server = &mut self.servers[number];
         server.take_probe(cx.now_ms);
         let manner = fetch.inquiry.manner;
-        let is_link = matches!(fetch.inquiry.qtype, Rtype::DS | Rtype::DNSKEY);
-        let loses = level >= Level::Heavy;
-        let may_guess = !manner.is_signed && !is_link && !loses;
-        if may_guess
-            && !server.speaks_edns
-            && fetch.round >= PLAIN_ROUND
-            && fetch.plain & 1 << place == 0
-        {
-            fetch.plain |= 1 << place;
-            fetch.guessed_plain |= 1 << place;
-        }
-        let over_tcp = candidate.transport == Transport::Tcp || fetch.by_tcp & 1 << place != 0;
-        let with_edns = server.takes_edns(cx.now_ms) && fetch.plain & 1 << place == 0;
-        let randomises = manner.case_randomisation
-            && fetch.round < LOWER_CASE_ROUND
-            && fetch.lower_case & 1 << place == 0;
-        let exact_case = randomises && !over_tcp && server.keeps_case(cx.now_ms);
-        let transport = if over_tcp { Transport::Tcp } else { Transport::Udp };
-        let wait_ms = timeout(&server.rtt, fetch.round, manner.timeout_ms, transport);
-        // A late reply is taken all the same.
-        let is_measured = server.rtt.smoothed_ms().is_some();
-        let longest_ms = if loses || !is_measured { MAX_BLIND_WAIT_MS } else { MAX_WAIT_MS };
-        let wait_ms = if over_tcp { wait_ms } else { wait_ms.min(longest_ms) };
+        let form = form_of(fetch, place, server, level, cx.now_ms);
+        let Form { over_tcp, with_edns, exact_case, wait_ms } = form;
         server.outstanding += 1;
         fetch.sends += 1;
         self.counters.sent += 1;
@@ -615,4 +595,45 @@ enum Repeat {
 
 fn is_refusal_of_edns(view: &MessageView<'_>) -> bool {
     matches!(view.header().rcode(), Rcode::FORMERR | Rcode::NOTIMP)
+}
+
+/// How one query to a server is sent.
+struct Form {
+    over_tcp: bool,
+    with_edns: bool,
+    exact_case: bool,
+    wait_ms: u32,
+}
+
+/// Returns how the next query of a fetch to the server at `place` is sent, given what is known of
+/// that server and how much it loses.
+fn form_of(fetch: &mut Fetch, place: u8, server: &Server, level: Level, now_ms: u64) -> Form {
+    let manner = fetch.inquiry.manner;
+    let is_link = matches!(fetch.inquiry.qtype, Rtype::DS | Rtype::DNSKEY);
+    let loses = level >= Level::Heavy;
+    let may_guess = !manner.is_signed && !is_link && !loses;
+    if may_guess
+        && !server.speaks_edns
+        && fetch.round >= PLAIN_ROUND
+        && fetch.plain & 1 << place == 0
+    {
+        fetch.plain |= 1 << place;
+        fetch.guessed_plain |= 1 << place;
+    }
+    let listed = fetch.inquiry.servers[usize::from(place)].transport;
+    let over_tcp = listed == Transport::Tcp || fetch.by_tcp & 1 << place != 0;
+    let randomises = manner.case_randomisation
+        && fetch.round < LOWER_CASE_ROUND
+        && fetch.lower_case & 1 << place == 0;
+    let transport = if over_tcp { Transport::Tcp } else { Transport::Udp };
+    let wait_ms = timeout(&server.rtt, fetch.round, manner.timeout_ms, transport);
+    // A late reply is taken all the same.
+    let is_measured = server.rtt.smoothed_ms().is_some();
+    let longest_ms = if loses || !is_measured { MAX_BLIND_WAIT_MS } else { MAX_WAIT_MS };
+    Form {
+        over_tcp,
+        with_edns: server.takes_edns(now_ms) && fetch.plain & 1 << place == 0,
+        exact_case: randomises && !over_tcp && server.keeps_case(now_ms),
+        wait_ms: if over_tcp { wait_ms } else { wait_ms.min(longest_ms) },
+    }
 }

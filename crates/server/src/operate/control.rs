@@ -297,20 +297,15 @@ fn serve(stream: UnixStream, running: &Running, orders: &Orders) -> io::Result<(
         }
         Ok(Request::Switches) => switches::status(running),
         Ok(Request::Trace { name, rtype, dnssec, checking_disabled }) => {
-            let asked = Asked::read(&name, rtype.as_deref());
-            let traced = asked.and_then(|mut asked| {
+            let mut asked = Asked::read(&name, rtype.as_deref());
+            if let Ok(asked) = &mut asked {
                 (asked.dnssec_ok, asked.checking_disabled) = (dnssec, checking_disabled);
-                trace::trace(&running.shared, asked)
-            });
-            tell(&mut out, traced)?
+            }
+            tell(&mut out, asked.and_then(|asked| trace::trace(&running.shared, asked)))?
         }
         Ok(Request::Why { name, rtype, client, at }) => {
-            let at = at.map_or_else(|| At::Now(wall_secs()), At::Then);
-            let client = client.as_deref().unwrap_or(THIS_MACHINE);
-            let client = explain::client_address(&running.shared.snapshot(), client);
             let asked = Asked::read(&name, rtype.as_deref());
-            let told = asked.and_then(|asked| explain::why(running, &asked, (client?, at)));
-            tell(&mut out, told)?
+            tell(&mut out, asked.and_then(|asked| why(running, &asked, client.as_deref(), at)))?
         }
         Ok(Request::Flush { name }) => with_name(&name, |name| flush(running, name, Extent::Name)),
         Ok(Request::FlushTree { name }) => {
@@ -334,15 +329,7 @@ fn serve(stream: UnixStream, running: &Running, orders: &Orders) -> io::Result<(
             );
             wait_for(&outcome, &mut out)?
         }
-        Ok(Request::Reload) => match running.reloader.reload() {
-            Ok(reloaded) => json!({
-                "done": true,
-                "restart-needed-for": reloaded.restart,
-                "removed": reloaded.removed.to_json(),
-                "removed-text": reloaded.removed.to_string(),
-            }),
-            Err(error) => json!({ "error": error }),
-        },
+        Ok(Request::Reload) => reload(running),
         Ok(Request::TakeOver) => {
             drop(out);
             orders.send(stream);
@@ -351,6 +338,32 @@ fn serve(stream: UnixStream, running: &Running, orders: &Orders) -> io::Result<(
     };
     writeln!(out, "{answer}")?;
     out.flush()
+}
+
+/// Explains what `client` would be given at `at`, in seconds since 1970: by default this machine,
+/// now.
+fn why(
+    running: &Running,
+    asked: &Asked,
+    client: Option<&str>,
+    at: Option<u64>,
+) -> Result<Vec<Value>, String> {
+    let at = at.map_or_else(|| At::Now(wall_secs()), At::Then);
+    let client = client.unwrap_or(THIS_MACHINE);
+    let client = explain::client_address(&running.shared.snapshot(), client)?;
+    explain::why(running, asked, (client, at))
+}
+
+fn reload(running: &Running) -> Value {
+    match running.reloader.reload() {
+        Ok(reloaded) => json!({
+            "done": true,
+            "restart-needed-for": reloaded.restart,
+            "removed": reloaded.removed.to_json(),
+            "removed-text": reloaded.removed.to_string(),
+        }),
+        Err(error) => json!({ "error": error }),
+    }
 }
 
 /// Waits for the outcome of something long. The client learns now and then that it goes on, and if

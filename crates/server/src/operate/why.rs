@@ -339,8 +339,7 @@ mod tests {
             ],
             "answer": [{ "section": "answer", "name": "a.", "ttl": 60, "type": "A", "data": "192.0.2.7" }],
         });
-        let expected =
-            "a. A, 21 ms, 2 queries\n    0 ms ├─ zone .: 1 server, no address known\n    0 ms ├─ \
+        let expected = "a. A, 21 ms, 2 queries\n    0 ms ├─ zone .: 1 server, no address known\n    0 ms ├─ \
              address of a server: ns. A\n    1 ms │  └─ ask 192.0.2.1 for ns. A, of zone .\n   21 \
              ms └─ NOERROR, all of it secure\n1 step was left out\n\na. 60 IN A 192.0.2.7";
         assert_eq!(text(&line), expected);

@@ -7,7 +7,8 @@ use avocet_wire::{NameBuf, Rtype};
 use serde_json::{Value, json};
 
 use super::geo::letters;
-use super::verdict::{AnswerVerdict, Decider, Made, QuestionVerdict, names_it};
+use super::ruling::{AnswerVerdict, Decider, Made, QuestionVerdict};
+use super::verdict::names_it;
 use super::{Asked, KnownAnswer, Lists, Moment, Policy, Scratch, names};
 use crate::metrics::Stage;
 

@@ -18,6 +18,7 @@ mod geo;
 mod list_clients;
 pub(crate) mod load;
 mod names;
+mod ruling;
 mod verdict;
 mod zones;
 
@@ -36,7 +37,7 @@ pub(crate) use counts::Counts;
 pub(crate) use explain::Outcome;
 pub(crate) use geo::{GeoDatabase, GeoFault};
 pub(crate) use load::Lists;
-pub(crate) use verdict::{AnswerVerdict, Decider, Made, QuestionVerdict, Validity};
+pub(crate) use ruling::{AnswerVerdict, Decider, Made, QuestionVerdict, Validity};
 
 use crate::config::block::BlockConfig;
 use crate::query::asked::Transport;

@@ -15,7 +15,7 @@ use avocet_resolver::NameServers;
 use avocet_wire::{NameBuf, Rtype};
 
 use super::counts::Held;
-use super::verdict::{QuestionVerdict, Validity};
+use super::ruling::{QuestionVerdict, Validity};
 use super::{Answered, Asked, KnownAnswer, Made, Policy, names};
 use crate::metrics::Stage;
 use crate::query::asked::Transport;

@@ -123,7 +123,7 @@ fn local_lets_in_private_networks_and_those_of_the_host() {
 }
 
 #[test]
-fn each_error_names_its_place_and_what_would_be_right() {
+fn each_error_names_its_place_and_what_would_be_right_in_the_server_table() {
     let cases = [
         (
             "[server]\nlisten = [\"127.0.0.1\"]",
@@ -177,6 +177,15 @@ fn each_error_names_its_place_and_what_would_be_right() {
             "[server]\nhttp = \"10.0.0.1\"",
             "a.toml:2:8: \"10.0.0.1\" has no port; write \"10.0.0.1:8053\"",
         ),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(errors(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn each_error_names_its_place_in_the_other_tables() {
+    let cases = [
         (
             "[server]\nhttp = \"on\"",
             "a.toml:2:8: expected an address with port, such as \"127.0.0.1:8053\", or \"\" for off; found \"on\"",

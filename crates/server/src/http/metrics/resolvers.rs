@@ -1,0 +1,276 @@
+//! Metrics of the resolvers: questions, replies, recursion, upstreams.
+
+use std::collections::BTreeMap;
+use std::sync::PoisonError;
+
+use avocet_dnssec::Limit;
+use avocet_resolver::{BreakerState, Counters, RTT_BUCKETS_MS, Transport, UpstreamCounters};
+
+use crate::http::exposition::{Exposition, Kind};
+use crate::state::Shared;
+
+/// The reports of all workers, added up.
+#[derive(Default)]
+pub(super) struct Resolvers {
+    reports: Vec<Counters>,
+    pooled: u64,
+    fresh: u64,
+    streams: u64,
+    authorities: u64,
+    /// Counts, and how many workers have the breaker open.
+    upstreams: BTreeMap<String, (UpstreamCounters, u64)>,
+}
+
+impl Resolvers {
+    pub(super) fn sum(shared: &Shared) -> Self {
+        let mut sum = Self::default();
+        for report in &shared.resolver_reports {
+            let report = report.lock().unwrap_or_else(PoisonError::into_inner);
+            sum.reports.push(report.counters);
+            sum.pooled += report.sockets.pooled;
+            sum.fresh += report.sockets.fresh;
+            sum.streams += report.sockets.streams;
+            sum.authorities += report.sockets.authorities;
+            for upstream in &report.upstreams {
+                let scheme = match upstream.transport {
+                    Transport::Udp => "udp",
+                    Transport::Tcp => "tcp",
+                };
+                let (counters, open) =
+                    sum.upstreams.entry(format!("{scheme}://{}", upstream.addr)).or_default();
+                add(counters, &upstream.counters);
+                *open += u64::from(upstream.breaker == BreakerState::Open);
+            }
+        }
+        sum
+    }
+
+    fn total(&self, count: impl Fn(&Counters) -> u64) -> u64 {
+        self.reports.iter().map(count).sum()
+    }
+
+    pub(super) fn write_questions(&self, metrics: &mut Exposition) {
+        let mut family = metrics.family(
+            "avocet_resolver_questions_total",
+            Kind::Counter,
+            "Questions that the caches could not answer.",
+        );
+        family.sample(&[("result", "started")], self.total(|counters| counters.started));
+        family.sample(&[("result", "joined")], self.total(|counters| counters.joined));
+        family
+            .sample(&[("result", "failed-before")], self.total(|counters| counters.failed_before));
+        family.sample(&[("result", "no-rule")], self.total(|counters| counters.no_rule));
+        family.sample(
+            &[("result", "too-many-questions")],
+            self.total(|counters| counters.shed_tasks),
+        );
+        family.sample(
+            &[("result", "too-many-clients")],
+            self.total(|counters| counters.shed_waiters),
+        );
+        family.sample(&[("result", "zone-crowded")], self.total(|counters| counters.shed_zone));
+        family
+            .sample(&[("result", "busy-by-zone")], self.total(|counters| counters.shed_busy_zone));
+        family.sample(
+            &[("result", "busy-by-client")],
+            self.total(|counters| counters.shed_busy_client),
+        );
+        let mut family = metrics.family(
+            "avocet_resolver_ended_total",
+            Kind::Counter,
+            "Questions that left the resolver.",
+        );
+        family.sample(&[("result", "answered")], self.total(|counters| counters.answered));
+        family.sample(&[("result", "failed")], self.total(|counters| counters.failed));
+        family.sample(&[("result", "displaced")], self.total(|counters| counters.jostled));
+        metrics.counter(
+            "avocet_resolver_overdue_total",
+            "Clients that got stale data because their question took too long.",
+            self.total(|counters| counters.overdue),
+        );
+        metrics.counter(
+            "avocet_resolver_restarts_total",
+            "Questions asked anew because an alias led out of what a server is believed about.",
+            self.total(|counters| counters.restarts),
+        );
+        metrics.counter(
+            "avocet_resolver_loops_total",
+            "Questions that came back from the server they were sent to.",
+            self.total(|counters| counters.loops),
+        );
+        metrics.counter(
+            "avocet_resolver_subnets_dropped_total",
+            "Client subnets left out because enough of one name were in flight.",
+            self.total(|counters| counters.ecs_dropped),
+        );
+    }
+
+    pub(super) fn write_replies(&self, metrics: &mut Exposition) {
+        let mut family = metrics.family(
+            "avocet_upstream_replies_ignored_total",
+            Kind::Counter,
+            "Datagrams of upstreams that were not used.",
+        );
+        family.sample(&[("reason", "foreign")], self.total(|counters| counters.foreign));
+        family.sample(&[("reason", "late")], self.total(|counters| counters.late));
+        family.sample(&[("reason", "malformed")], self.total(|counters| counters.malformed));
+        family.sample(&[("reason", "near-miss")], self.total(|counters| counters.near_misses));
+        let mut family = metrics.family(
+            "avocet_upstream_sockets",
+            Kind::Gauge,
+            "Sockets open towards upstreams.",
+        );
+        family.sample(&[("kind", "pool")], self.pooled);
+        family.sample(&[("kind", "single")], self.fresh);
+        family.sample(&[("kind", "stream")], self.streams);
+        family.sample(&[("kind", "authority")], self.authorities);
+        self.write_recursion(metrics);
+        let mut family = metrics.family(
+            "avocet_recursion_queries_total",
+            Kind::Counter,
+            "Queries to authoritative servers by transport, and what became of some.",
+        );
+        family.sample(&[("event", "sent")], self.total(|counters| counters.sent));
+        family.sample(&[("event", "sent-by-tcp")], self.total(|counters| counters.sent_by_tcp));
+        family.sample(&[("event", "timeout")], self.total(|counters| counters.timeouts));
+        family.sample(&[("event", "unreachable")], self.total(|counters| counters.unreachable));
+        family.sample(&[("event", "unsent")], self.total(|counters| counters.unsent));
+        family.sample(&[("event", "lame")], self.total(|counters| counters.lame));
+        family.sample(&[("event", "synthesised")], self.total(|counters| counters.synthesised));
+        family.sample(&[("event", "local-root")], self.total(|counters| counters.local_root));
+        metrics.counter(
+            "avocet_upstream_pool_overflows_total",
+            "Queries sent from a socket of their own, as the pool was in use.",
+            self.total(|counters| counters.fresh_sockets),
+        );
+        metrics.counter(
+            "avocet_upstream_socket_renewals_total",
+            "Sockets of pools that were given another port.",
+            self.total(|counters| counters.renewals),
+        );
+        let bits = self
+            .reports
+            .iter()
+            .map(|counters| counters.min_bits_seen)
+            .min()
+            .filter(|bits| *bits != u32::MAX);
+        let mut family = metrics.family(
+            "avocet_upstream_unpredictable_bits",
+            Kind::Gauge,
+            "Fewest unpredictable bits of a query over UDP so far; none before the first.",
+        );
+        bits.into_iter().for_each(|bits| family.sample(&[], bits));
+    }
+
+    pub(super) fn write_recursion(&self, metrics: &mut Exposition) {
+        let mut family = metrics.family(
+            "avocet_error_reports_total",
+            Kind::Counter,
+            "Errors reported to whom zones name for that, and those that were not as there were \
+             too many.",
+        );
+        family.sample(&[("result", "sent")], self.total(|counters| counters.reports));
+        family.sample(&[("result", "withheld")], self.total(|counters| counters.reports_withheld));
+        let mut family = metrics.family(
+            "avocet_recursion_ended_total",
+            Kind::Counter,
+            "Questions answered by recursion by what validation said, and those that reached a \
+             limit.",
+        );
+        family.sample(&[("result", "secure")], self.total(|counters| counters.secure));
+        family.sample(&[("result", "insecure")], self.total(|counters| counters.insecure));
+        family.sample(&[("result", "bogus")], self.total(|counters| counters.bogus));
+        family.sample(&[("result", "aliases")], self.total(|counters| counters.limit_aliases));
+        family.sample(&[("result", "referrals")], self.total(|counters| counters.limit_referrals));
+        family.sample(&[("result", "servers")], self.total(|counters| counters.limit_servers));
+        family.sample(&[("result", "queries")], self.total(|counters| counters.budget_sends));
+        family.sample(&[("result", "zone-crowded")], self.total(|counters| counters.limit_zone));
+        family
+            .sample(&[("result", "server-crowded")], self.total(|counters| counters.limit_server));
+        let mut family = metrics.family(
+            "avocet_validation_limits_total",
+            Kind::Counter,
+            "Times that a question reached a limit of what validation may cost.",
+        );
+        for limit in Limit::ALL {
+            let reached = self.total(|counters| counters.validation_limits[limit as usize]);
+            family.sample(&[("limit", limit.name())], reached);
+        }
+    }
+
+    pub(super) fn write_upstreams(&self, metrics: &mut Exposition) {
+        type Count = fn(&UpstreamCounters) -> u64;
+        let counters: [(&str, &str, Count); 4] = [
+            ("avocet_upstream_queries_total", "Queries sent to an upstream.", |counters| {
+                counters.queries
+            }),
+            ("avocet_upstream_tcp_queries_total", "Of these, over TCP.", |counters| counters.tcp),
+            (
+                "avocet_upstream_plain_queries_total",
+                "Of these, repeated without EDNS.",
+                |counters| counters.without_edns,
+            ),
+            (
+                "avocet_upstream_breaker_opened_total",
+                "Times that an upstream was left alone after failures in a row.",
+                |counters| counters.breaker_opened,
+            ),
+        ];
+        for (name, help, count) in counters {
+            let mut family = metrics.family(name, Kind::Counter, help);
+            self.upstreams.iter().for_each(|(upstream, (counters, _))| {
+                family.sample(&[("upstream", upstream)], count(counters))
+            });
+        }
+        let mut family = metrics.family(
+            "avocet_upstream_breakers_open",
+            Kind::Gauge,
+            "Workers that leave an upstream alone.",
+        );
+        self.upstreams
+            .iter()
+            .for_each(|(upstream, (_, open))| family.sample(&[("upstream", upstream)], open));
+        let reasons: [(&str, Count); 5] = [
+            ("timeout", |counters| counters.timeouts),
+            ("network", |counters| counters.network_errors),
+            ("servfail", |counters| counters.servfail),
+            ("refused", |counters| counters.refused),
+            ("unusable", |counters| counters.unusable),
+        ];
+        let mut family = metrics.family(
+            "avocet_upstream_failures_total",
+            Kind::Counter,
+            "Queries that an upstream did not answer of use.",
+        );
+        for (upstream, (counters, _)) in &self.upstreams {
+            for (reason, count) in reasons {
+                family.sample(&[("upstream", upstream), ("reason", reason)], count(counters));
+            }
+        }
+        let bounds = RTT_BUCKETS_MS.map(|bound| bound as f64 / 1e3);
+        let mut family = metrics.family(
+            "avocet_upstream_rtt_seconds",
+            Kind::Histogram,
+            "Round-trip times of replies that were used.",
+        );
+        for (upstream, (counters, _)) in &self.upstreams {
+            let sum = counters.rtt_sum_ms as f64 / 1e3;
+            family.histogram(&[("upstream", upstream)], (&bounds, &counters.rtt_buckets), sum);
+        }
+    }
+}
+
+fn add(sum: &mut UpstreamCounters, other: &UpstreamCounters) {
+    sum.queries += other.queries;
+    sum.tcp += other.tcp;
+    sum.replies += other.replies;
+    sum.rtt_sum_ms += other.rtt_sum_ms;
+    sum.rtt_buckets.iter_mut().zip(other.rtt_buckets).for_each(|(sum, count)| *sum += count);
+    sum.timeouts += other.timeouts;
+    sum.network_errors += other.network_errors;
+    sum.servfail += other.servfail;
+    sum.refused += other.refused;
+    sum.unusable += other.unusable;
+    sum.without_edns += other.without_edns;
+    sum.breaker_opened += other.breaker_opened;
+}
